@@ -1,0 +1,22 @@
+// CHECK for invariants we own: a failure is our bug, is logged with its place, and aborts. Input
+// from outside is never CHECKed; it returns a Status (base/status.h).
+#ifndef RECOLLECT_BASE_CHECK_H_
+#define RECOLLECT_BASE_CHECK_H_
+
+#include <cstdio>
+#include <cstdlib>
+
+#define RECOLLECT_CHECK(condition)                                                       \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
+      std::fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                      \
+    }                                                                                    \
+  } while (false)
+#ifdef NDEBUG
+#define RECOLLECT_DCHECK(condition) ((void)0)
+#else
+#define RECOLLECT_DCHECK(condition) RECOLLECT_CHECK(condition)
+#endif
+
+#endif  // RECOLLECT_BASE_CHECK_H_

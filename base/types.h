@@ -1,0 +1,28 @@
+// Distinct id types and the words shared by all layers.
+#ifndef RECOLLECT_BASE_TYPES_H_
+#define RECOLLECT_BASE_TYPES_H_
+
+#include <cstdint>
+
+namespace recollect {
+
+// Internal number of a document or of a session's own chunks in the store; never reused, never
+// shown to users, whose documents have names.
+enum class OwnerId : uint64_t {};
+
+// One chunk of one owner; index counts chunks from 0.
+struct ChunkRef {
+  OwnerId owner{};
+  int64_t index = 0;
+  friend bool operator==(const ChunkRef&, const ChunkRef&) = default;
+};
+
+// Number format of weights and matrix products (docs/numerics.md).
+enum class DType { kFloat32, kBf16 };
+
+inline constexpr int kChunkTokens = 63;  // tokens of a full chunk
+inline constexpr int kBlockRows = 64;    // landmark position + tokens
+
+}  // namespace recollect
+
+#endif  // RECOLLECT_BASE_TYPES_H_

@@ -1,0 +1,238 @@
+// The engine end to end on a model and a text: ingest, time per token by what is mounted, landmark
+// steps warm and cold, memory, mounting after a restart.
+//
+//   engine_bench --model DIR --text FILE [--tokens 1000000] [--threads 0] [--data-dir DIR] [--json
+//   FILE]
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "bench/engine/workload.h"
+#include "bench/kernels/ceilings.h"
+#include "kernels/gemm.h"
+#include "nlohmann/json.hpp"
+#include "store/rocks/rocks_store.h"
+
+namespace recollect::bench {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kRepeats = 7;
+constexpr int64_t kGenerated = 256;
+constexpr const char* kPrompt = "What did the captain say about the white whale that night?";
+
+struct Arguments {
+  std::string model, text, json, data_dir = "engine_bench_data";
+  int64_t tokens = 1000000;
+  int threads = 0;
+};
+
+Arguments Parse(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i], value = argv[i + 1];
+    if (name == "--model") arguments.model = value;
+    if (name == "--text") arguments.text = value;
+    if (name == "--json") arguments.json = value;
+    if (name == "--data-dir") arguments.data_dir = value;
+    if (name == "--tokens") arguments.tokens = std::stoll(value);
+    if (name == "--threads") arguments.threads = std::stoi(value);
+  }
+  if (arguments.model.empty() || arguments.text.empty()) {
+    std::fprintf(stderr,
+                 "usage: engine_bench --model DIR --text FILE [--tokens N] [--threads N] "
+                 "[--data-dir DIR] [--json FILE]\n");
+    std::exit(2);
+  }
+  return arguments;
+}
+
+// `tokens` tokens' worth of text, repeated when the file is shorter.
+std::string TextOf(const std::string& path, double bytes) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream all;
+  all << file.rdbuf();
+  const std::string once = all.str();
+  Require(once.empty() ? absl::NotFoundError(path) : absl::OkStatus(), "text");
+  std::string text;
+  while (static_cast<double>(text.size()) < bytes) text += once;
+  size_t end = static_cast<size_t>(bytes);
+  while (end < text.size() && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) ++end;
+  text.resize(end);
+  return text;
+}
+
+class Bench {
+ public:
+  explicit Bench(const Arguments& arguments) : arguments_(arguments) {
+    model::LoadOptions options;
+    if (kernels::Bf16Supported()) options.dtype = DType::kBf16;
+    auto model = model::Model::Load(arguments.model, options);
+    Require(model.status(), "model");
+    model_ = *std::move(model);
+    std::filesystem::remove_all(arguments.data_dir);
+  }
+  ~Bench() {
+    engine_ = nullptr;
+    std::filesystem::remove_all(arguments_.data_dir);
+  }
+
+  void Run() {
+    Open({});
+    Ingest();
+    TimePerToken();
+    LandmarkSteps();
+    Memory();
+    Reopen();
+    if (!arguments_.json.empty()) std::ofstream(arguments_.json) << result_.dump(2) << "\n";
+  }
+
+ private:
+  void Open(engine::EngineOptions options) {
+    engine_ = nullptr;
+    options.threads = arguments_.threads;
+    store::RocksOptions rocks;
+    rocks.directory = arguments_.data_dir;
+    auto store = store::OpenRocksStore(rocks);
+    Require(store.status(), "store");
+    auto engine = engine::Engine::Create(options, model_, *std::move(store));
+    Require(engine.status(), "engine");
+    engine_ = *std::move(engine);
+  }
+
+  void Ingest();
+  void TimePerToken();
+  void LandmarkSteps();
+  void Memory();
+  void Reopen();
+
+  const Arguments arguments_;
+  std::shared_ptr<const model::Model> model_;
+  std::unique_ptr<engine::Engine> engine_;
+  json result_;
+};
+
+void Bench::Ingest() {
+  const Ceilings ceilings = MeasureCeilings();
+  const bool bf16 = model_->dtype() == DType::kBf16;
+  const double ceiling = bf16 ? ceilings.bf16_flops : ceilings.fp32_flops;
+  // 16 K tokens first: warms up, and tells how many bytes a token has.
+  const std::string small = TextOf(arguments_.text, 16384 * 3.0);
+  const store::DocumentInfo first = IngestText(*engine_, "16k", small);
+  const double bytes = static_cast<double>(first.bytes) / static_cast<double>(first.tokens);
+  const std::string text = TextOf(arguments_.text, bytes * static_cast<double>(arguments_.tokens));
+  const Stopwatch watch;
+  const store::DocumentInfo info = IngestText(*engine_, "big", text);
+  const Cost cost = watch.cost();
+  const double flops = IngestFlopsPerToken(model_->config()) * static_cast<double>(info.tokens);
+  std::printf("%s, %s, %lld parameters, one thread's product ceiling %.1f GFLOP/s\n",
+              CpuName().c_str(), bf16 ? "bf16" : "fp32",
+              static_cast<long long>(model_->parameters()), ceiling * 1e-9);
+  std::printf(
+      "ingest            %lld tokens in %.1f s: %.0f tokens/s; %.0f tokens per CPU second, "
+      "%.1f %% of the ceiling\n",
+      static_cast<long long>(info.tokens), cost.wall_s,
+      static_cast<double>(info.tokens) / cost.wall_s, static_cast<double>(info.tokens) / cost.cpu_s,
+      100 * flops / cost.cpu_s / ceiling);
+  result_["cpu"] = CpuName();
+  result_["ceiling_flops"] = ceiling;
+  result_["ingest"] = {{"tokens", info.tokens},
+                       {"wall_s", cost.wall_s},
+                       {"cpu_s", cost.cpu_s},
+                       {"tokens_per_s", static_cast<double>(info.tokens) / cost.wall_s},
+                       {"fraction_of_ceiling", flops / cost.cpu_s / ceiling}};
+}
+
+// The three take turns, so that whatever else the machine does falls on all of them.
+void Bench::TimePerToken() {
+  const std::vector<std::pair<const char*, std::vector<std::string>>> cases = {
+      {"nothing", {}}, {"16 K tokens", {"16k"}}, {"all tokens", {"big"}}};
+  std::vector<std::vector<double>> wall(cases.size()), cpu(cases.size());
+  for (int repeat = 0; repeat <= kRepeats; ++repeat) {
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const Generation generation = Generate(*engine_, cases[i].second, kPrompt, kGenerated);
+      if (repeat == 0) continue;  // warms up
+      wall[i].push_back(generation.s_per_token);
+      cpu[i].push_back(generation.cpu_s_per_token);
+    }
+  }
+  const auto median = [](std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  };
+  const double base = median(wall[1]), base_cpu = median(cpu[1]);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const double ms = median(wall[i]) * 1e3, cpu_ms = median(cpu[i]) * 1e3;
+    std::printf("time per token    %-12s mounted: %.3f ms (x %.2f of 16 K); CPU %.3f ms (x %.2f)\n",
+                cases[i].first, ms, median(wall[i]) / base, cpu_ms, median(cpu[i]) / base_cpu);
+    result_["time_per_token"].push_back(
+        {{"mounted", cases[i].first}, {"wall_ms", ms}, {"cpu_ms", cpu_ms}});
+  }
+}
+
+// A fresh engine for each: its window of latencies then holds nothing else. Cold: no byte is kept
+// above the store.
+void Bench::LandmarkSteps() {
+  for (const bool cold : {false, true}) {
+    engine::EngineOptions options;
+    if (cold) options.memory_budget_bytes = options.host_budget_bytes = 0;
+    Open(options);
+    const int64_t tokens = 63 * 64;
+    const Generation generation = Generate(*engine_, {"big"}, kPrompt, tokens);
+    const engine::EngineStats stats = engine_->stats();
+    std::printf(
+        "landmark step     %s: p50 %.2f ms, p99 %.2f ms (%lld device, %lld host, %lld store "
+        "hits); %.3f ms a token\n",
+        cold ? "cold" : "warm", stats.landmark_step_p50_ms, stats.landmark_step_p99_ms,
+        static_cast<long long>(stats.chunk_hits_device),
+        static_cast<long long>(stats.chunk_hits_host),
+        static_cast<long long>(stats.chunk_hits_store), generation.s_per_token * 1e3);
+    result_["landmark_step"].push_back({{"chunks", cold ? "cold" : "warm"},
+                                        {"p50_ms", stats.landmark_step_p50_ms},
+                                        {"p99_ms", stats.landmark_step_p99_ms}});
+  }
+}
+
+void Bench::Memory() {
+  Open({});
+  Generate(*engine_, {"big", "16k"}, kPrompt, kGenerated);
+  const engine::EngineStats stats = engine_->stats();
+  const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  std::printf(
+      "memory            resident %.0f MiB; landmark keys %.1f of %.0f MiB, memory K,V %.1f of "
+      "%.0f, host %.1f of %.0f, store %.0f on disk; weights %.0f\n",
+      mib(ResidentBytes()), mib(stats.landmark_bytes), mib(stats.landmark_budget_bytes),
+      mib(stats.memory_bytes), mib(stats.memory_budget_bytes), mib(stats.host_bytes),
+      mib(stats.host_budget_bytes), mib(stats.store_bytes), mib(model_->weight_bytes()));
+  result_["memory"] = {{"resident_bytes", ResidentBytes()},
+                       {"landmark_bytes", stats.landmark_bytes},
+                       {"memory_bytes", stats.memory_bytes},
+                       {"host_bytes", stats.host_bytes},
+                       {"store_bytes", stats.store_bytes}};
+}
+
+void Bench::Reopen() {
+  engine_ = nullptr;
+  const Stopwatch opening;
+  Open({});
+  const double open_ms = opening.cost().wall_s * 1e3;
+  const Stopwatch mounting;
+  Require(engine_->OpenSession({.mounts = {"big"}}).status(), "mount");
+  const double mount_ms = mounting.cost().wall_s * 1e3;
+  std::printf("restart           opening %.0f ms, mounting %lld tokens %.1f ms\n", open_ms,
+              static_cast<long long>(engine_->GetDocument("big")->tokens), mount_ms);
+  result_["restart"] = {{"open_ms", open_ms}, {"mount_ms", mount_ms}};
+}
+
+}  // namespace
+}  // namespace recollect::bench
+
+int main(int argc, char** argv) {
+  recollect::bench::Bench(recollect::bench::Parse(argc, argv)).Run();
+  return 0;
+}

@@ -1,0 +1,22 @@
+// What this machine can do on one thread, measured in the same run as the ops: the scale their
+// numbers are read against.
+#ifndef RECOLLECT_BENCH_KERNELS_CEILINGS_H_
+#define RECOLLECT_BENCH_KERNELS_CEILINGS_H_
+
+#include <string>
+
+namespace recollect::bench {
+
+struct Ceilings {
+  double fp32_flops = 0;  // flop/s of a large oneDNN product
+  double bf16_flops = 0;  // 0 where bf16 products are not native
+  double read_bytes = 0;  // byte/s of a sum over memory far larger than the caches
+};
+
+Ceilings MeasureCeilings();
+
+std::string CpuName();
+
+}  // namespace recollect::bench
+
+#endif  // RECOLLECT_BENCH_KERNELS_CEILINGS_H_

@@ -1,0 +1,280 @@
+// Each op at the sizes a served 7M model has (d 256, 4 heads of 64, FFN 640), one thread, each
+// implementation of its table, as a fraction of the machine's ceilings.
+//
+//   kernels_bench [--json FILE]
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "bench/kernels/ceilings.h"
+#include "bench/kernels/timing.h"
+#include "kernels/dispatch.h"
+#include "kernels/gemm.h"
+#include "kernels/reference.h"
+
+namespace recollect::bench {
+namespace {
+
+using namespace recollect::kernels;
+
+constexpr int kHeads = 4, kHeadDim = 64;
+constexpr int64_t kWidth = kHeads * kHeadDim, kFfn = 640, kVocabulary = 4096;
+constexpr int64_t kRows = 64;
+
+std::vector<float> Numbers(int64_t count, uint32_t seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> numbers(count);
+  for (float& number : numbers) number = normal(generator);
+  return numbers;
+}
+
+std::vector<Bf16> Bf16Numbers(int64_t count, uint32_t seed) {
+  std::vector<Bf16> numbers;
+  for (float number : Numbers(count, seed)) numbers.push_back(Bf16::FromFloat(number));
+  return numbers;
+}
+
+class Report {
+ public:
+  explicit Report(const Ceilings& ceilings) : ceilings_(ceilings) {
+    std::printf("%-26s %-7s %10s %7s %12s %12s %8s\n", "op", "code", "us", "spread", "us per row",
+                "rate", "ceiling");
+  }
+
+  // One call of `run` does `rows` rows; `flops` and `bytes` are what it has to compute and to read,
+  // 0 for do not say.
+  void Add(const std::string& op, const char* code, int64_t rows, double flops, double bytes,
+           double flops_ceiling, const std::function<void()>& run) {
+    const Timing timing = Measure(run);
+    const double rate = (flops > 0 ? flops : bytes) / timing.median_s;
+    const double share = rate / (flops > 0 ? flops_ceiling : ceilings_.read_bytes);
+    std::printf("%-26s %-7s %10.2f %6.1f%% %12.3f %7.1f %s %7.1f%%\n", op.c_str(), code,
+                timing.median_s * 1e6, timing.spread * 100, timing.median_s * 1e6 / rows,
+                rate / 1e9, flops > 0 ? "Gf/s" : "GB/s", share * 100);
+    std::fflush(stdout);
+    rows_.push_back({{"op", op},
+                     {"code", code},
+                     {"rows", rows},
+                     {"median_us", timing.median_s * 1e6},
+                     {"spread", timing.spread},
+                     {flops > 0 ? "flop_per_s" : "byte_per_s", rate},
+                     {"fraction_of_ceiling", share}});
+  }
+  const Ceilings& ceilings() const { return ceilings_; }
+  const nlohmann::json& rows() const { return rows_; }
+
+ private:
+  const Ceilings ceilings_;
+  nlohmann::json rows_ = nlohmann::json::array();
+};
+
+void CheckClose(const std::vector<float>& actual, const std::vector<float>& expected) {
+  for (size_t i = 0; i < actual.size(); ++i) {
+    RECOLLECT_CHECK(std::abs(actual[i] - expected[i]) <= 1e-4 * (1 + std::abs(expected[i])));
+  }
+}
+
+// Every implementation but the reference, whose answer is the check.
+template <typename Function, typename Visit>
+void ForEachFast(std::span<const Implementation<Function>> table, Visit&& visit) {
+  for (const Implementation<Function>& entry : table) {
+    if (entry.isa != Isa::kScalar && entry.isa <= DetectIsa()) visit(entry);
+  }
+}
+
+void BenchGemm(Report& report) {
+  OpContext ctx;
+  for (DType dtype : {DType::kBf16, DType::kFloat32}) {
+    const bool bf16 = dtype == DType::kBf16;
+    if (bf16 && !Bf16Supported()) continue;
+    const auto [n_in, n_up] = std::pair{5 * kWidth, 2 * kFfn};
+    for (auto [n, k] : {std::pair{n_in, kWidth},
+                        {kWidth, kWidth},
+                        {n_up, kWidth},
+                        {kWidth, kFfn},
+                        {kVocabulary, kWidth}}) {
+      const std::vector<float> weights = Numbers(n * k, 1);
+      auto matrix = PackedMatrix::Create(weights.data(), n, k, dtype);
+      RECOLLECT_CHECK(matrix.ok());
+      for (int64_t rows : {int64_t{1}, int64_t{8}, kRows}) {
+        const std::vector<float> x = Numbers(rows * k, 2);
+        std::vector<float> y(rows * n), expected(rows * n);
+        Gemm(ctx, *matrix, x.data(), rows, y.data());
+        GemmReference(weights.data(), n, k, dtype, x.data(), rows, expected.data());
+        CheckClose(y, expected);
+        report.Add(
+            "gemm " + std::to_string(rows) + "x" + std::to_string(k) + "x" + std::to_string(n),
+            bf16 ? "bf16" : "fp32", rows, 2.0 * static_cast<double>(rows * n * k), 0,
+            bf16 ? report.ceilings().bf16_flops : report.ceilings().fp32_flops,
+            [&] { Gemm(ctx, *matrix, x.data(), rows, y.data()); });
+      }
+    }
+  }
+}
+
+void BenchRangeAttention(Report& report) {
+  constexpr int64_t kEntries = 256, kWindow = 129, kDilated = 56;
+  const std::vector<float> keys = Numbers(kEntries * kWidth, 1),
+                           values = Numbers(kEntries * kWidth, 2);
+  const KvSpan part{keys.data(), values.data()};
+  for (int64_t rows : {int64_t{1}, kRows}) {
+    const std::vector<float> q = Numbers(rows * kWidth, 3);
+    std::vector<RangeSet> sets(rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      sets[r].ranges[1] = {r / 16, r / 16 + kDilated};
+      sets[r].ranges[2] = {r, r + kWindow};
+    }
+    std::vector<float> out(rows * kWidth), expected(rows * kWidth);
+    OpContext scalar;
+    reference::RangeAttention(scalar, q.data(), kWidth, rows, kHeads, kHeadDim, {part, part, part},
+                              sets.data(), expected.data());
+    ForEachFast(RangeAttentionImplementations(), [&](const auto& entry) {
+      OpContext ctx(entry.isa);
+      const auto run = [&] {
+        entry.function(ctx, q.data(), kWidth, rows, kHeads, kHeadDim, {part, part, part},
+                       sets.data(), out.data());
+      };
+      run();
+      CheckClose(out, expected);
+      report.Add("range_attention " + std::to_string(rows), entry.name, rows,
+                 4.0 * static_cast<double>(rows * kWidth * (kWindow + kDilated)), 0,
+                 report.ceilings().fp32_flops, run);
+    });
+  }
+}
+
+void BenchGca(Report& report) {
+  constexpr int kChunks = 8, kMemoryRows = 63;
+  const GcaShape shape{kHeads, kHeads, kHeadDim};
+  std::vector<std::vector<Bf16>> memory;
+  std::vector<MemoryView> chunks;
+  for (int e = 0; e < kChunks; ++e) {
+    memory.push_back(Bf16Numbers(2 * kMemoryRows * kWidth, static_cast<uint32_t>(e)));
+    chunks.push_back({memory[e].data(), memory[e].data() + kMemoryRows * kWidth, kMemoryRows});
+  }
+  const std::vector<float> weights(kChunks, 1.0f / kChunks);
+  for (int64_t rows : {int64_t{1}, kRows}) {
+    const std::vector<float> q = Numbers(rows * kWidth, 3);
+    std::vector<float> out(rows * kWidth), expected(rows * kWidth);
+    OpContext scalar;
+    reference::Gca(scalar, shape, q.data(), rows, chunks, weights, expected.data());
+    ForEachFast(GcaImplementations(), [&](const auto& entry) {
+      OpContext ctx(entry.isa);
+      const auto run = [&] {
+        entry.function(ctx, shape, q.data(), rows, chunks, weights, out.data());
+      };
+      run();
+      CheckClose(out, expected);
+      report.Add("gca " + std::to_string(rows), entry.name, rows,
+                 4.0 * static_cast<double>(rows * kWidth * kChunks * kMemoryRows), 0,
+                 report.ceilings().fp32_flops, run);
+    });
+  }
+}
+
+void BenchRowOps(Report& report) {
+  const std::vector<float> x = Numbers(kRows * 5 * kWidth, 1), gain = Numbers(2 * kFfn, 2);
+  std::vector<float> y(kRows * 2 * kFfn), state(kWidth);
+  const auto bytes = [](int64_t floats_per_row) {
+    return static_cast<double>(kRows * floats_per_row) * sizeof(float);
+  };
+  ForEachFast(RmsNormImplementations(), [&](const auto& entry) {
+    OpContext ctx(entry.isa);
+    report.Add("rms_norm", entry.name, kRows, 0, bytes(2 * kWidth), 0,
+               [&] { entry.function(ctx, x.data(), gain.data(), 1e-6f, kRows, kWidth, y.data()); });
+  });
+  ForEachFast(SwiGluImplementations(), [&](const auto& entry) {
+    OpContext ctx(entry.isa);
+    report.Add("swiglu", entry.name, kRows, 0, bytes(3 * kFfn), 0,
+               [&] { entry.function(ctx, x.data(), kRows, kFfn, y.data()); });
+  });
+  ForEachFast(SigmoidGateImplementations(), [&](const auto& entry) {
+    OpContext ctx(entry.isa);
+    report.Add("sigmoid_gate", entry.name, kRows, 0, bytes(3 * kWidth), 0, [&] {
+      entry.function(ctx, x.data(), 4 * kWidth, x.data(), kRows, kWidth, y.data());
+    });
+  });
+  ForEachFast(RopeImplementations(), [&](const auto& entry) {
+    OpContext ctx(entry.isa);
+    report.Add("rope", entry.name, kRows, 0, bytes(2 * kWidth), 0, [&] {
+      entry.function(ctx, 1000000, 10000, kRows, kWidth, kHeads, kHeadDim, y.data());
+    });
+  });
+  ForEachFast(GatedScanImplementations(), [&](const auto& entry) {
+    OpContext ctx(entry.isa);
+    report.Add("gated_scan", entry.name, kRows, 0, bytes(3 * kWidth), 0, [&] {
+      entry.function(ctx, x.data() + kWidth, gain.data(), x.data(), 5 * kWidth, kRows, kWidth,
+                     state.data(), y.data(), kWidth);
+    });
+  });
+}
+
+// 16 million tokens of landmark keys: far larger than any cache.
+void BenchLandmarks(Report& report) {
+  constexpr int64_t kKeys = 254000;
+  const std::vector<Bf16> pattern = Bf16Numbers(1024 * kWidth, 1);
+  std::vector<Bf16> keys;
+  keys.reserve(kKeys * kWidth + pattern.size());
+  while (static_cast<int64_t>(keys.size()) < kKeys * kWidth) {
+    keys.insert(keys.end(), pattern.begin(), pattern.end());
+  }
+  const std::vector<float> query = Numbers(kWidth, 2);
+  const KeySegment segment{keys.data(), kKeys};
+  std::vector<ScoredCandidate> expected;
+  ForEachFast(LandmarkScoresImplementations(), [&](const auto& entry) {
+    OpContext ctx(entry.isa);
+    std::vector<ScoredCandidate> best;
+    report.Add("landmark_topk 254000", entry.name, 1, 0,
+               static_cast<double>(kKeys * kWidth) * sizeof(Bf16), 0, [&] {
+                 best = LandmarkTopK(ctx, query, {&segment, 1}, 8);
+               });
+    // Keys repeat every 1024: the eight best are the first eight copies of one.
+    for (size_t i = 0; i < best.size(); ++i) {
+      RECOLLECT_CHECK(best[i].candidate == best[0].candidate + 1024 * static_cast<int64_t>(i));
+    }
+  });
+}
+
+int Main(int argc, char** argv) {
+  const char* json_path = argc == 3 && std::strcmp(argv[1], "--json") == 0 ? argv[2] : nullptr;
+  if (argc != 1 && json_path == nullptr) {
+    std::fprintf(stderr, "usage: kernels_bench [--json FILE]\n");
+    return 2;
+  }
+  const Ceilings ceilings = MeasureCeilings();
+  std::printf(
+      "%s, one thread: fp32 product %.1f Gflop/s, bf16 product %.1f Gflop/s, memory %.1f GB/s\n\n",
+      CpuName().c_str(), ceilings.fp32_flops / 1e9, ceilings.bf16_flops / 1e9,
+      ceilings.read_bytes / 1e9);
+  Report report(ceilings);
+  BenchGemm(report);
+  BenchRangeAttention(report);
+  BenchGca(report);
+  BenchRowOps(report);
+  BenchLandmarks(report);
+  if (json_path != nullptr) {
+    std::ofstream(json_path) << nlohmann::json{{"cpu", CpuName()},
+                                               {"isa", IsaName(DetectIsa())},
+                                               {"threads", 1},
+                                               {"cache", "warm, except landmark_topk"},
+                                               {"fp32_flop_per_s", ceilings.fp32_flops},
+                                               {"bf16_flop_per_s", ceilings.bf16_flops},
+                                               {"read_byte_per_s", ceilings.read_bytes},
+                                               {"ops", report.rows()}}
+                                    .dump(1)
+                             << "\n";
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace recollect::bench
+
+int main(int argc, char** argv) { return recollect::bench::Main(argc, argv); }

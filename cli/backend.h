@@ -1,0 +1,34 @@
+// What verbs talk to: a client, of a server somewhere or of one inside this process. Embedded use
+// runs the same service over an in-process channel, so limits, errors and results cannot differ
+// from the server's.
+#ifndef RECOLLECT_CLI_BACKEND_H_
+#define RECOLLECT_CLI_BACKEND_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "cli/host.h"
+#include "cli/options.h"
+#include "client/client.h"
+#include "service/server.h"
+
+namespace recollect::cli {
+
+// Ends in the order client, server, engine.
+class Backend {
+ public:
+  // UNAVAILABLE: no server; else errors of CreateHost.
+  static absl::StatusOr<std::unique_ptr<Backend>> Open(const Options& options);
+  ~Backend();
+
+  client::Client& client() { return *client_; }
+
+ private:
+  Host host_;                                // embedded only
+  std::unique_ptr<service::Server> server_;  // embedded only
+  std::unique_ptr<client::Client> client_;
+};
+
+}  // namespace recollect::cli
+
+#endif  // RECOLLECT_CLI_BACKEND_H_

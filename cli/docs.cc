@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/status.h"
+#include "cli/backend.h"
+#include "cli/json.h"
+#include "cli/verbs.h"
+
+namespace recollect::cli {
+namespace {
+
+constexpr int64_t kReadBytes = 1 << 20;  // the server's limit for one call
+
+struct DocsOptions {
+  std::vector<std::string> ids;
+  int64_t begin = 0;
+  int64_t end = -1;
+};
+
+absl::Status CheckIds(const DocsOptions& options) {
+  for (const std::string& id : options.ids) RETURN_IF_ERROR(CheckUtf8("ID", id));
+  return absl::OkStatus();
+}
+
+void PrintRow(const client::Document& d) {
+  std::printf("%-24s %12lld %11lld %9lld %10.1f  %s\n", d.id.c_str(),
+              static_cast<long long>(d.bytes), static_cast<long long>(d.tokens),
+              static_cast<long long>(d.chunks), static_cast<double>(d.stored_bytes) / (1 << 20),
+              absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixMillis(d.created_unix_ms),
+                               absl::LocalTimeZone())
+                  .c_str());
+}
+
+absl::Status List(const Options& common) {
+  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
+  ASSIGN_OR_RETURN(const auto documents, backend->client().ListAllDocuments());
+  ASSIGN_OR_RETURN(const auto ingests, backend->client().ListIngests());
+  if (common.json) {
+    PrintJson({{"documents", ToJson(documents)}, {"ingests", ToJson(ingests)}});
+    return absl::OkStatus();
+  }
+  std::printf("%-24s %12s %11s %9s %10s  %s\n", "ID", "BYTES", "TOKENS", "CHUNKS", "STORED MiB",
+              "CREATED");
+  for (const client::Document& document : documents) PrintRow(document);
+  for (const client::UnfinishedIngest& ingest : ingests) {
+    std::printf("%-24s %12lld %11lld %9lld %10s  unfinished, committed up to %lld\n",
+                ingest.id.c_str(), static_cast<long long>(ingest.bytes),
+                static_cast<long long>(ingest.tokens), static_cast<long long>(ingest.chunks), "",
+                static_cast<long long>(ingest.committed_offset));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Get(const Options& common, const DocsOptions& options) {
+  RETURN_IF_ERROR(CheckIds(options));
+  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
+  ASSIGN_OR_RETURN(const client::Document document,
+                   backend->client().GetDocument(options.ids.front()));
+  const Json json = ToJson(document);
+  if (common.json) {
+    PrintJson(json);
+    return absl::OkStatus();
+  }
+  for (const auto& [name, value] : json.items()) {
+    std::printf("%-16s %s\n", name.c_str(),
+                value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Delete(const Options& common, const DocsOptions& options) {
+  RETURN_IF_ERROR(CheckIds(options));
+  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
+  for (const std::string& id : options.ids) RETURN_IF_ERROR(backend->client().DeleteDocument(id));
+  if (common.json) PrintJson({{"deleted", options.ids}});
+  return absl::OkStatus();
+}
+
+absl::Status Text(const Options& common, const DocsOptions& options) {
+  RETURN_IF_ERROR(CheckIds(options));
+  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
+  const std::string& id = options.ids.front();
+  int64_t end = options.end;
+  if (end < 0) {
+    ASSIGN_OR_RETURN(const client::Document document, backend->client().GetDocument(id));
+    end = document.bytes;
+  }
+  std::string all;  // for JSON only; otherwise printed as it comes
+  for (int64_t at = options.begin; at < end || at == options.begin; at += kReadBytes) {
+    ASSIGN_OR_RETURN(const std::string text,
+                     backend->client().ReadText(id, at, std::min(end, at + kReadBytes)));
+    if (common.json) {
+      all += text;
+    } else {
+      std::fwrite(text.data(), 1, text.size(), stdout);
+    }
+  }
+  if (common.json) PrintJson({{"id", id}, {"begin", options.begin}, {"end", end}, {"text", all}});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddDocs(CLI::App& app, Command& command) {
+  CLI::App* docs = app.add_subcommand("docs", "List, show, read and delete documents");
+  docs->require_subcommand(1);
+  auto options = std::make_shared<DocsOptions>();
+  const auto add = [&](const char* name, const char* what, auto run) {
+    CLI::App* verb = docs->add_subcommand(name, what);
+    verb->callback([&command, run] { command.run = run; });
+    return verb;
+  };
+  add("list", "All documents, and ingests that are not finished",
+      [&command] { return List(command.options); });
+  add("get", "What is known about one document",
+      [&command, options] { return Get(command.options, *options); })
+      ->add_option("ID", options->ids, "Document")
+      ->required()
+      ->expected(1);
+  add("delete", "Delete documents, and unfinished ingests",
+      [&command, options] { return Delete(command.options, *options); })
+      ->add_option("ID", options->ids, "Documents")
+      ->required();
+  CLI::App* text = add("text", "A document's text, or bytes [begin, end) of it",
+                       [&command, options] { return Text(command.options, *options); });
+  text->add_option("ID", options->ids, "Document")->required()->expected(1);
+  text->add_option("--begin", options->begin, "First byte")->capture_default_str();
+  text->add_option("--end", options->end, "Byte after the last (default: all)");
+  docs->footer(
+      "\nExamples:\n"
+      "  recollect docs list --json\n"
+      "  recollect docs text moby --begin 1000 --end 2000\n"
+      "  recollect docs delete moby\n" +
+      std::string(kCommonHelp));
+}
+
+}  // namespace recollect::cli

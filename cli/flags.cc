@@ -1,0 +1,114 @@
+#include "cli/flags.h"
+
+#include <cctype>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace recollect::cli {
+namespace {
+
+std::string EnvironmentName(const std::string& option) {
+  std::string name = "RECOLLECT_";
+  for (const char c : option) {
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+bool InEnvironment(const std::string& option) {
+  const char* value = std::getenv(EnvironmentName(option).c_str());
+  return value != nullptr && value[0] != '\0';
+}
+
+// CLI11 reads the file before the environment and lets the first value stand.
+class FileBelowEnvironment final : public CLI::ConfigTOML {
+ public:
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    std::vector<CLI::ConfigItem> read = CLI::ConfigTOML::from_config(input);
+    std::erase_if(read, [](const CLI::ConfigItem& item) { return InEnvironment(item.name); });
+    return read;
+  }
+};
+
+bool OnCommandLine(int argc, const char* const* argv, const std::string& flag) {
+  for (int i = 1; i < argc; ++i) {
+    if (argv[i] == flag || absl::StartsWith(argv[i], absl::StrCat(flag, "="))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+CLI::Option* FromEnvironment(CLI::Option* option) {
+  return option->envname(EnvironmentName(option->get_lnames().front()));
+}
+
+void AddCommonOptions(CLI::App& app, Options& options) {
+  app.config_formatter(std::make_shared<FileBelowEnvironment>());
+  app.set_config("--config", "", "File of options (TOML), see deploy/recollect.toml");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+
+  FromEnvironment(app.add_option("--server", options.server, "Use the server at HOST:PORT"))
+      ->type_name("HOST:PORT")
+      ->group("Where");
+  FromEnvironment(
+      app.add_option(
+          "--data-dir", options.host.data_dir,
+          "Without a server: documents are kept here (default: $XDG_DATA_HOME/recollect or "
+          "~/.local/share/recollect; \":memory:\" keeps nothing)"))
+      ->type_name("DIR")
+      ->group("Where");
+  engine::EngineOptions& engine = options.host.engine;
+  constexpr char kGroup[] = "Engine (serve, or without a server)";
+  FromEnvironment(app.add_option("--model", options.host.model_dir,
+                                 "Model directory (default: models/recollect-7m)"))
+      ->type_name("DIR")
+      ->group(kGroup);
+  FromEnvironment(app.add_option("--dtype", options.host.dtype, "Number format of matrix products"))
+      ->check(CLI::IsMember({"auto", "bf16", "fp32"}))
+      ->capture_default_str()
+      ->group(kGroup);
+  FromEnvironment(
+      app.add_option("--threads", engine.threads, "Compute threads (default: all cores)"))
+      ->check(CLI::Range(0, 4096))
+      ->group(kGroup);
+  const auto budget = [&](const char* name, int64_t& value, const char* what) {
+    FromEnvironment(app.add_option(name, value, what))
+        ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+        ->type_name("BYTES")
+        ->group(kGroup);
+  };
+  budget("--landmark-budget", engine.landmark_budget_bytes,
+         "For landmark keys of mounted documents (default: 1GiB)");
+  budget("--memory-budget", engine.memory_budget_bytes,
+         "For memory K, V of hot chunks (default: 256MiB)");
+  budget("--host-budget", engine.host_budget_bytes, "For chunk states in memory (default: 512MiB)");
+
+  app.add_flag("--json", options.json, "Print one JSON value instead of text")->group("Output");
+  FromEnvironment(app.add_option("--timeout", options.timeout_s,
+                                 "Give up a call after this long (ingest: never)"))
+      ->check(CLI::Range(0.0, 86400.0))
+      ->type_name("SECONDS")
+      ->group("Output");
+  FromEnvironment(
+      app.add_option("--log-level", options.log_level,
+                     "debug, info, warning, error or off (default: serve: info, else warning)"))
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
+      ->group("Output");
+}
+
+absl::Status ChooseBackend(int argc, const char* const* argv, Options& options) {
+  if (options.server.empty() || options.host.data_dir.empty()) return absl::OkStatus();
+  const bool server = OnCommandLine(argc, argv, "--server");
+  const bool data_dir = OnCommandLine(argc, argv, "--data-dir");
+  if (server && data_dir)
+    return absl::InvalidArgumentError("--server and --data-dir exclude each other");
+  if (data_dir) options.server.clear();
+  return absl::OkStatus();
+}
+
+}  // namespace recollect::cli

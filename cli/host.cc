@@ -1,0 +1,112 @@
+#include "cli/host.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "store/document_store.h"
+#ifdef RECOLLECT_WITH_ROCKSDB
+#include "store/rocks/rocks_store.h"
+#endif
+
+namespace recollect::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kMemoryDir[] = ":memory:";
+
+absl::StatusOr<std::unique_ptr<model::Model>> LoadModel(const std::string& directory,
+                                                        const std::string& dtype) {
+  model::LoadOptions options;
+  if (dtype != "fp32") {
+    options.dtype = DType::kBf16;
+    auto loaded = model::Model::Load(directory, options);
+    const bool fall_back = dtype == "auto" && absl::IsFailedPrecondition(loaded.status());
+    if (!fall_back) return loaded;
+    LogInfo("this CPU has no bf16 products, using fp32: {}",
+            std::string(loaded.status().message()));
+  }
+  options.dtype = DType::kFloat32;
+  return model::Model::Load(directory, options);
+}
+
+absl::StatusOr<std::unique_ptr<store::DocumentStore>> OpenStore(const std::string& directory) {
+  if (directory == kMemoryDir) return store::CreateMemoryStore();
+#ifdef RECOLLECT_WITH_ROCKSDB
+  store::RocksOptions options;
+  options.directory = directory;
+  return store::OpenRocksStore(options);
+#else
+  return absl::UnimplementedError(
+      absl::StrCat("this build has no RocksDB and cannot open ", directory, "; only ", kMemoryDir));
+#endif
+}
+
+std::string FindUpward(fs::path from) {
+  while (!from.empty()) {
+    const fs::path candidate = from / "models" / "recollect-7m";
+    std::error_code ignored;
+    if (fs::exists(candidate / "config.json", ignored)) return candidate.string();
+    if (from == from.parent_path()) break;
+    from = from.parent_path();
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FindModel() {
+  std::error_code error;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const fs::path& from : {executable, fs::current_path(error)}) {
+    if (std::string found = FindUpward(from); !found.empty()) return found;
+  }
+  return absl::NotFoundError(
+      "no models/recollect-7m at or above the executable or the working directory; name one with "
+      "--model DIR");
+}
+
+std::string DefaultDataDir() {
+  const char* data_home = std::getenv("XDG_DATA_HOME");
+  if (data_home != nullptr && data_home[0] != '\0') return absl::StrCat(data_home, "/recollect");
+  const char* home = std::getenv("HOME");
+  return absl::StrCat(home != nullptr ? home : ".", "/.local/share/recollect");
+}
+
+absl::StatusOr<Host> CreateHost(const HostOptions& options) {
+  std::string model_dir = options.model_dir;
+  if (model_dir.empty()) {
+    ASSIGN_OR_RETURN(model_dir, FindModel());
+  }
+  std::error_code error;
+  if (!fs::is_directory(model_dir, error)) {
+    return absl::NotFoundError(absl::StrCat("model directory ", model_dir, " does not exist"));
+  }
+  Host host;
+  host.data_dir = options.data_dir.empty() ? DefaultDataDir() : options.data_dir;
+  host.model_name = fs::path(model_dir).lexically_normal().filename().string();
+  if (host.model_name.empty())
+    host.model_name = fs::path(model_dir).lexically_normal().parent_path().filename().string();
+
+  auto model = LoadModel(model_dir, options.dtype);
+  if (!model.ok()) return Annotate(model.status(), absl::StrCat("model ", model_dir));
+  // The directory is opened before anything else happens in it: a second process must not touch the
+  // first one's data.
+  if (host.data_dir != kMemoryDir) {
+    fs::create_directories(host.data_dir, error);
+    if (error)
+      return absl::InvalidArgumentError(
+          absl::StrCat("data directory ", host.data_dir, ": ", error.message()));
+  }
+  ASSIGN_OR_RETURN(auto store, OpenStore(host.data_dir));
+  ASSIGN_OR_RETURN(host.engine,
+                   engine::Engine::Create(options.engine, *std::move(model), std::move(store)));
+  return host;
+}
+
+}  // namespace recollect::cli

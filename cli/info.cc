@@ -1,0 +1,68 @@
+// Verbs model and stats.
+#include <cstdio>
+#include <string>
+
+#include "base/status.h"
+#include "cli/backend.h"
+#include "cli/json.h"
+#include "cli/verbs.h"
+
+namespace recollect::cli {
+namespace {
+
+// A JSON object as lines of name and value; nested values as JSON.
+void PrintTable(const Json& json) {
+  for (const auto& [name, value] : json.items()) {
+    std::printf("%-24s %s\n", name.c_str(),
+                value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
+  }
+}
+
+absl::Status Model(const Options& common) {
+  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
+  ASSIGN_OR_RETURN(const client::ModelInfo info, backend->client().GetModel());
+  common.json ? PrintJson(ToJson(info)) : PrintTable(ToJson(info));
+  return absl::OkStatus();
+}
+
+absl::Status Stats(const Options& common) {
+  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
+  ASSIGN_OR_RETURN(const client::Stats stats, backend->client().GetStats());
+  Json json = ToJson(stats);
+  if (common.json) {
+    PrintJson(json);
+    return absl::OkStatus();
+  }
+  json.erase("rpcs");
+  PrintTable(json);
+  for (const client::RpcStats& rpc : stats.rpcs) {
+    std::printf("%-24s %lld calls, %lld running", rpc.method.c_str(),
+                static_cast<long long>(rpc.started), static_cast<long long>(rpc.running));
+    for (const auto& [code, count] : rpc.codes)
+      std::printf(", %s %lld", code.c_str(), static_cast<long long>(count));
+    const int64_t finished = rpc.started - rpc.running;
+    std::printf(", mean %.1f ms, longest %.1f ms\n",
+                finished > 0 ? rpc.total_ms / static_cast<double>(finished) : 0.0, rpc.max_ms);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddModel(CLI::App& app, Command& command) {
+  CLI::App* verb = app.add_subcommand(
+      "model", "What model is loaded: sizes, pattern, number format, fingerprint");
+  verb->footer("\nExample:\n  recollect model --model models/recollect-7m --json\n" +
+               std::string(kCommonHelp));
+  verb->callback([&command] { command.run = [&command] { return Model(command.options); }; });
+}
+
+void AddStats(CLI::App& app, Command& command) {
+  CLI::App* verb =
+      app.add_subcommand("stats", "Counters of a server: tiers, budgets, latencies, calls");
+  verb->footer("\nExample:\n  recollect stats --server 127.0.0.1:50051 --json\n" +
+               std::string(kCommonHelp));
+  verb->callback([&command] { command.run = [&command] { return Stats(command.options); }; });
+}
+
+}  // namespace recollect::cli

@@ -1,0 +1,115 @@
+#include "cli/json.h"
+
+#include <cstdio>
+#include <string>
+
+namespace recollect::cli {
+
+Json ToJson(const client::Document& d) {
+  return {{"id", d.id},
+          {"bytes", d.bytes},
+          {"tokens", d.tokens},
+          {"chunks", d.chunks},
+          {"stored_bytes", d.stored_bytes},
+          {"created_unix_ms", d.created_unix_ms},
+          {"from_tokens", d.from_tokens},
+          {"sha256", d.sha256},
+          {"fingerprint", d.fingerprint}};
+}
+
+Json ToJson(const client::UnfinishedIngest& i) {
+  return {{"id", i.id},
+          {"committed_offset", i.committed_offset},
+          {"bytes", i.bytes},
+          {"tokens", i.tokens},
+          {"chunks", i.chunks},
+          {"from_tokens", i.from_tokens},
+          {"fingerprint", i.fingerprint}};
+}
+
+Json ToJson(const client::Retrieval& r) {
+  Json hits = Json::array();
+  for (const client::Hit& hit : r.hits) {
+    Json out = {{"document", hit.document}, {"chunk", hit.chunk}, {"score", hit.score},
+                {"weight", hit.weight},     {"tier", hit.tier},   {"text_begin", hit.text_begin},
+                {"text_end", hit.text_end}};
+    if (!hit.text.empty()) out["text"] = hit.text;
+    hits.push_back(out);
+  }
+  return {
+      {"position", r.position}, {"group", r.group}, {"candidates", r.candidates}, {"hits", hits}};
+}
+
+Json ToJson(const client::Usage& u) {
+  return {{"prompt_tokens", u.prompt_tokens},
+          {"generated_tokens", u.generated_tokens},
+          {"time_to_first_token_ms", u.time_to_first_token_ms},
+          {"generation_ms", u.generation_ms}};
+}
+
+Json ToJson(const client::GenerateResult& r) {
+  Json json = {{"text", r.text},
+               {"tokens", r.tokens},
+               {"finish_reason", r.finish_reason},
+               {"usage", ToJson(r.usage)}};
+  if (!r.retrievals.empty()) json["retrievals"] = ToJson(r.retrievals);
+  return json;
+}
+
+Json ToJson(const client::ScoreResult& r) {
+  return {{"tokens", r.tokens},
+          {"logprobs", r.logprobs},
+          {"argmax", r.argmax},
+          {"text_bytes", r.text_bytes}};
+}
+
+Json ToJson(const client::ModelInfo& m) {
+  return {
+      {"name", m.name},
+      {"architecture", m.architecture},
+      {"fingerprint", m.fingerprint},
+      {"dtype", m.dtype},
+      {"parameters", m.parameters},
+      {"weight_bytes", m.weight_bytes},
+      {"vocab_size", m.vocab_size},
+      {"has_tokenizer", m.has_tokenizer},
+      {"width", m.width},
+      {"layers", m.layers},
+      {"lower_layers", m.lower_layers},
+      {"groups", m.groups},
+      {"retrieved_chunks", m.retrieved_chunks},
+      {"retrieval_width", m.retrieval_width},
+      {"local",
+       {{"window", m.window}, {"dilation", m.dilation}, {"initial", m.initial}, {"span", m.span}}},
+      {"dilations", m.dilations}};
+}
+
+Json ToJson(const client::Stats& s) {
+  Json json;
+  for (const auto& [name, value] : s.counters) json[name] = value;
+  for (const auto& [name, value] : s.gauges) json[name] = value;
+  Json rpcs = Json::array();
+  for (const client::RpcStats& rpc : s.rpcs) {
+    rpcs.push_back({{"method", rpc.method},
+                    {"started", rpc.started},
+                    {"running", rpc.running},
+                    {"codes", rpc.codes},
+                    {"total_ms", rpc.total_ms},
+                    {"max_ms", rpc.max_ms}});
+  }
+  json["rpcs"] = rpcs;
+  return json;
+}
+
+Json ToJson(const absl::Status& status) {
+  return {{"error",
+           {{"code", absl::StatusCodeToString(status.code())},
+            {"message", std::string(status.message())}}}};
+}
+
+void PrintJson(const Json& json) {
+  const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::printf("%s\n", line.c_str());
+}
+
+}  // namespace recollect::cli

@@ -1,0 +1,80 @@
+// The program `recollect`.
+#include <cstdio>
+#include <string>
+
+#include "base/log.h"
+#include "cli/exit_code.h"
+#include "cli/json.h"
+#include "cli/options.h"
+#include "cli/verbs.h"
+
+namespace recollect::cli {
+namespace {
+
+constexpr char kExamples[] =
+    "Examples:\n"
+    "  recollect ingest --id moby moby-dick.txt\n"
+    "  recollect generate --mount moby --prompt 'Who is the captain of the Pequod? It is' --stop "
+    ".\n"
+    "  recollect retrieve --mount moby --query 'the whiteness of the whale'\n"
+    "  recollect serve --grpc-listen 127.0.0.1:50051 &\n"
+    "  recollect docs list --server 127.0.0.1:50051 --json\n"
+    "\n"
+    "Every option marked (Env:RECOLLECT_…) may be given in the environment, and all of them in the "
+    "file that\n"
+    "--config names. A flag beats the environment, the environment the file, the file the "
+    "default.\n"
+    "\n";
+
+void Report(const absl::Status& status, bool json) {
+  if (json) {
+    const std::string line = ToJson(status).dump(-1, ' ', false, Json::error_handler_t::replace);
+    std::fprintf(stderr, "%s\n", line.c_str());
+  } else {
+    std::fprintf(stderr, "recollect: %s\n", status.ToString().c_str());
+  }
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app(
+      "Recollect: ingest a document once, of any length; mount it into any number of sessions.",
+      "recollect");
+  app.fallthrough();  // common options may follow the verb
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  app.footer(std::string(kExamples) + kExitCodeHelp);
+  app.set_version_flag("--version", std::string("recollect ") + RECOLLECT_VERSION);
+  Command command;
+  AddCommonOptions(app, command.options);
+  AddServe(app, command);
+  AddIngest(app, command);
+  AddDocs(app, command);
+  AddRetrieve(app, command);
+  AddGenerate(app, command);
+  AddScore(app, command);
+  AddNiah(app, command);
+  AddModel(app, command);
+  AddStats(app, command);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {  // --help comes this way too
+    return app.exit(error) == 0 ? 0 : kExitUsage;
+  }
+  if (absl::Status status = ChooseBackend(argc, argv, command.options); !status.ok()) {
+    Report(status, command.options.json);
+    return kExitUsage;
+  }
+  const std::string& level = command.options.log_level;
+  if (absl::Status status = SetLogLevel(level.empty() ? "warning" : level); !status.ok()) {
+    Report(status, command.options.json);
+    return kExitUsage;
+  }
+  const absl::Status status = command.run();
+  if (!status.ok()) Report(status, command.options.json);
+  return ExitCode(status);
+}
+
+}  // namespace
+}  // namespace recollect::cli
+
+int main(int argc, char** argv) { return recollect::cli::Main(argc, argv); }

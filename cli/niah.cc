@@ -1,0 +1,218 @@
+#include <cctype>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "cli/backend.h"
+#include "cli/json.h"
+#include "cli/niah/run.h"
+#include "cli/progress.h"
+#include "cli/verbs.h"
+
+namespace recollect::cli {
+namespace {
+
+constexpr char kShardNote[] =
+    "sizes above --shard-tokens are mounted as several documents, in order; per sample only the "
+    "one that holds the "
+    "needle is ingested anew";
+
+struct NiahFlags {
+  niah::RunOptions run;
+  std::vector<std::string> haystack;
+  std::vector<std::string> tokens = {"4k", "64k"};
+  std::string shard_tokens = "64k";
+  std::vector<std::string> tasks = {"passkey"};
+  std::string phrasing = "both";
+  std::string control = "none";
+  std::string phrases;  // file
+  std::string out;
+};
+
+// "4k", "1m", "3000".
+absl::StatusOr<int64_t> ParseTokens(const std::string& flag, const std::string& text) {
+  int64_t scale = 1;
+  std::string digits = text;
+  if (!digits.empty()) {
+    const int unit = std::tolower(static_cast<unsigned char>(digits.back()));
+    scale = unit == 'k' ? 1 << 10 : unit == 'm' ? 1 << 20 : 1;
+    if (scale > 1) digits.pop_back();
+  }
+  constexpr int64_t kMost = int64_t{1} << 30;
+  int64_t count = 0;
+  if (!absl::SimpleAtoi(digits, &count) || count < 1 || count > kMost / scale ||
+      count * scale < 256) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": '", text, "', limit 256 to 1024m"));
+  }
+  return count * scale;
+}
+
+absl::StatusOr<niah::RunOptions> ToRunOptions(const NiahFlags& flags) {
+  static const std::map<std::string, niah::Task> kTasks = {
+      {"passkey", niah::Task::kPasskey},
+      {"distractors", niah::Task::kDistractors},
+      {"hex", niah::Task::kHex}};
+  static const std::map<std::string, niah::Control> kControls = {
+      {"none", niah::Control::kNone},
+      {"unmounted", niah::Control::kUnmounted},
+      {"removed", niah::Control::kRemoved},
+      {"random", niah::Control::kRandom}};
+  niah::RunOptions options = flags.run;
+  for (const std::string& text : flags.tokens) {
+    ASSIGN_OR_RETURN(options.tokens.emplace_back(), ParseTokens("--tokens", text));
+  }
+  ASSIGN_OR_RETURN(options.shard_tokens, ParseTokens("--shard-tokens", flags.shard_tokens));
+  options.tasks.clear();
+  for (const std::string& task : flags.tasks) options.tasks.push_back(kTasks.at(task));
+  options.control = kControls.at(flags.control);
+  if (flags.phrasing != "both") options.held_out = {flags.phrasing == "held-out"};
+  return options;
+}
+
+absl::StatusOr<std::string> ReadHaystack(const NiahFlags& flags) {
+  std::string text;
+  for (const std::string& path : flags.haystack) {
+    ASSIGN_OR_RETURN(const std::string part, ReadInput(path));
+    RETURN_IF_ERROR(CheckUtf8(path, part));
+    text += part;
+  }
+  return text;
+}
+
+absl::Status WriteFile(const std::string& path, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  const bool written =
+      file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = file != nullptr && std::fclose(file) == 0;
+  return written && closed ? absl::OkStatus()
+                           : absl::UnavailableError(absl::StrCat("cannot write ", path));
+}
+
+absl::Status Niah(const Options& common, const NiahFlags& flags) {
+  ASSIGN_OR_RETURN(const niah::RunOptions options, ToRunOptions(flags));
+  std::string phrases_text = niah::BuiltInPhrases();
+  if (!flags.phrases.empty()) {
+    ASSIGN_OR_RETURN(phrases_text, ReadInput(flags.phrases));
+  }
+  ASSIGN_OR_RETURN(const niah::Phrases phrases, niah::ParsePhrases(phrases_text));
+  ASSIGN_OR_RETURN(const std::string text, ReadHaystack(flags));
+  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
+  ASSIGN_OR_RETURN(const client::ModelInfo model, backend->client().GetModel());
+
+  const auto total =
+      static_cast<int64_t>(options.tasks.size() * options.tokens.size() * options.held_out.size()) *
+      options.samples;
+  std::vector<niah::Sample> samples;
+  {
+    ProgressBar bar("niah", total, !common.json);
+    niah::Runner runner(backend->client(), options, text, phrases);
+    int64_t done = 0, right = 0;
+    ASSIGN_OR_RETURN(samples, runner.Run([&](const niah::Sample& sample) {
+      ++done;
+      right += sample.right ? 1 : 0;
+      bar.Update(done, absl::StrFormat("%d of %d right; %s at %d", right, done, sample.task,
+                                       sample.tokens_asked));
+    }));
+  }
+  Json json = {{"model", ToJson(model)},           {"seed", options.seed},
+               {"control", flags.control},         {"distractors", options.distractors},
+               {"hex_digits", options.hex_digits}, {"shard_tokens", options.shard_tokens},
+               {"haystack_bytes", text.size()},    {"mounting", kShardNote}};
+  json.update(niah::ToJson(samples, options.depths));
+  if (!flags.out.empty()) {
+    RETURN_IF_ERROR(
+        WriteFile(flags.out, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
+  }
+  if (common.json) {
+    PrintJson(json);
+  } else {
+    std::printf("control: %s; model %s %s, seed %llu\n%s: %s\n\n%s", flags.control.c_str(),
+                model.name.c_str(), model.dtype.c_str(),
+                static_cast<unsigned long long>(options.seed), "mounting", kShardNote,
+                niah::FormatTable(samples, options.depths).c_str());
+  }
+  return absl::OkStatus();
+}
+
+void AddNiahFlags(CLI::App& verb, NiahFlags& flags) {
+  niah::RunOptions& run = flags.run;
+  verb.add_option("--haystack", flags.haystack, "Text files to hide needles in")
+      ->required()
+      ->type_name("FILE…");
+  verb.add_option("--tokens", flags.tokens, "Mounted sizes; k and m are 2^10 and 2^20")
+      ->delimiter(',')
+      ->capture_default_str();
+  verb.add_option(
+          "--task", flags.tasks,
+          "passkey: 5 to 7 digits; distractors: with others of the same form; hex: hex digits")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"passkey", "distractors", "hex"}))
+      ->capture_default_str();
+  verb.add_option("--samples", run.samples, "Of each task, size and phrasing")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  verb.add_option("--depths", run.depths, "Depths the samples are spread over")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  verb.add_option("--seed", run.seed, "Same seed, same needles and places")->capture_default_str();
+  verb.add_option("--phrasing", flags.phrasing,
+                  "Wordings known from training, never used in it, or both apart")
+      ->check(CLI::IsMember({"trained", "held-out", "both"}))
+      ->capture_default_str();
+  verb.add_option("--control", flags.control,
+                  "Should be near 0: nothing mounted, needle left out, random chunks")
+      ->check(CLI::IsMember({"none", "unmounted", "removed", "random"}))
+      ->capture_default_str();
+  verb.add_option("--distractors", run.distractors, "Other needles, for that task")
+      ->check(CLI::Range(0, 10000))
+      ->capture_default_str();
+  verb.add_option("--hex-digits", run.hex_digits,
+                  "For that task; answers above 63 tokens cross a block boundary")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  verb.add_option("--shard-tokens", flags.shard_tokens,
+                  "Larger sizes are mounted as several documents of this size")
+      ->capture_default_str();
+  verb.add_option("--samples-per-haystack", run.samples_per_haystack,
+                  "Sharded distractors: samples that share a haystack")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  verb.add_option("--phrases", flags.phrases,
+                  "Wordings in place of those compiled in (train/phrases.json)")
+      ->type_name("FILE");
+  verb.add_option("--out", flags.out, "Write the JSON report here, too")->type_name("FILE");
+}
+
+}  // namespace
+
+void AddNiah(CLI::App& app, Command& command) {
+  CLI::App* verb = app.add_subcommand("niah", "Needle-in-a-haystack stress test");
+  auto flags = std::make_shared<NiahFlags>();
+  AddNiahFlags(*verb, *flags);
+  verb->footer(
+      "\nExamples:\n"
+      "  recollect niah --haystack books.txt --tokens 4k,64k,1m --samples 50 --out niah.json\n"
+      "  recollect niah --haystack books.txt --task distractors,hex --tokens 64k,1m --server "
+      "127.0.0.1:50051\n"
+      "  recollect niah --haystack books.txt --tokens 64k --control random\n"
+      "\n"
+      "Each sample makes up a key and a value, puts a sentence with both in place of text at a "
+      "random depth,\n"
+      "ingests, asks in a fresh session with greedy decoding, and compares the answer whole. Sizes "
+      "above\n"
+      "--shard-tokens are mounted as several documents, in order, and per sample only the one that "
+      "holds the\n"
+      "needle is ingested anew. Documents (niah-…) are deleted at the end.\n" +
+      std::string(kCommonHelp));
+  verb->callback([&command, flags] {
+    command.run = [&command, flags] { return Niah(command.options, *flags); };
+  });
+}
+
+}  // namespace recollect::cli

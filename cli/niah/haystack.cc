@@ -1,0 +1,81 @@
+#include "cli/niah/haystack.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+namespace recollect::cli::niah {
+namespace {
+
+int64_t CharacterAt(const std::string& text, int64_t at) {
+  const auto size = static_cast<int64_t>(text.size());
+  while (at < size && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) ++at;
+  return std::min(at, size);
+}
+
+// The next end of a word at or after `at`, or -1.
+int64_t WordEnd(const std::string& text, int64_t at) {
+  const size_t found = text.find_first_of(" \n", static_cast<size_t>(at));
+  return found == std::string::npos ? -1 : static_cast<int64_t>(found);
+}
+
+}  // namespace
+
+Haystack Haystack::Cut(const std::string& text, int64_t begin, int64_t bytes, int64_t shards) {
+  Haystack haystack;
+  for (int64_t i = 0; i < shards; ++i) {
+    const int64_t from = CharacterAt(text, begin + bytes * i / shards);
+    const int64_t to = CharacterAt(text, begin + bytes * (i + 1) / shards);
+    haystack.shards_.push_back(text.substr(from, to - from));
+  }
+  return haystack;
+}
+
+int64_t Haystack::bytes() const {
+  int64_t total = 0;
+  for (const std::string& shard : shards_) total += static_cast<int64_t>(shard.size());
+  return total;
+}
+
+absl::StatusOr<Place> Haystack::Replace(double depth, const std::string& sentence) {
+  const auto length = static_cast<int64_t>(sentence.size());
+  int64_t at = static_cast<int64_t>(std::floor(depth * static_cast<double>(bytes())));
+  int64_t shard = 0;
+  while (shard + 1 < static_cast<int64_t>(shards_.size()) &&
+         at >= static_cast<int64_t>(shards_[shard].size())) {
+    at -= static_cast<int64_t>(shards_[shard++].size());
+  }
+  for (int64_t tries = 0; tries <= static_cast<int64_t>(shards_.size()); ++tries) {
+    std::string& text = shards_[shard];
+    while (true) {
+      const int64_t begin = WordEnd(text, at);
+      const int64_t end = begin < 0 || begin + length > static_cast<int64_t>(text.size())
+                              ? -1
+                              : WordEnd(text, begin + length);
+      if (end < 0) break;  // the rest of this shard is too short
+      const auto touches = [&](const Place& p) {
+        return p.shard == shard && begin < p.end && p.begin < end;
+      };
+      const auto other = std::find_if(taken_.begin(), taken_.end(), touches);
+      if (other != taken_.end()) {
+        at = other->end;
+        continue;
+      }
+      // Sizes are equal except for the rest of the last word; places behind it move along.
+      text.replace(begin, end - begin, sentence);
+      const int64_t shift = length - (end - begin);
+      for (Place& p : taken_) {
+        if (p.shard == shard && p.begin >= end) p = {shard, p.begin + shift, p.end + shift};
+      }
+      taken_.push_back({shard, begin, begin + length});
+      return taken_.back();
+    }
+    shard = (shard + 1) % static_cast<int64_t>(shards_.size());
+    at = 0;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("no room for ", taken_.size() + 1, " needles in ",
+                                                 bytes(), " bytes of haystack"));
+}
+
+}  // namespace recollect::cli::niah

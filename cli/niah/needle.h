@@ -1,0 +1,66 @@
+// Needles: a sentence that gives a key a value, a question for it, and the answer. Keys and values
+// are made up from a seed; words of keys are among the tenth that training never uses for keys
+// (CRC-32 divisible by 10).
+#ifndef RECOLLECT_CLI_NIAH_NEEDLE_H_
+#define RECOLLECT_CLI_NIAH_NEEDLE_H_
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cli/niah/phrases.h"
+
+namespace recollect::cli::niah {
+
+// Numbers that do not depend on the standard library's distributions.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : bits_(seed) {}
+  int64_t Below(int64_t n) { return static_cast<int64_t>(bits_() % static_cast<uint64_t>(n)); }
+  double Unit() { return static_cast<double>(bits_() >> 11) * 0x1p-53; }
+  template <typename T>
+  const T& Pick(const std::vector<T>& from) {
+    return from[static_cast<size_t>(Below(static_cast<int64_t>(from.size())))];
+  }
+
+ private:
+  std::mt19937_64 bits_;
+};
+
+enum class ValueKind { kDigits, kHex };  // 5 to 7 digits; `hex_digits` hex digits
+
+// What needles of one form share: distractors differ from the needle in key and value only.
+struct Form {
+  std::string noun;
+  std::string needle;    // template
+  std::string question;  // template
+  ValueKind kind = ValueKind::kDigits;
+  int hex_digits = 32;
+};
+
+struct Needle {
+  std::string key;
+  std::string value;
+  std::string sentence;      // starts with white space
+  std::string question;      // the prompt
+  int64_t value_offset = 0;  // of the value in the sentence
+};
+
+Form MakeForm(Random& random, const PhraseList& phrases, ValueKind kind, int hex_digits);
+// `words` are candidates for keys (TestWords). A key differs from all in `taken`, and is added.
+Needle MakeNeedle(Random& random, const Form& form, const std::vector<std::string>& words,
+                  std::vector<std::string>* taken);
+
+// Words of the text that training never drew: letters only, 3 to 10 of them, often enough to be
+// words. Sorted.
+std::vector<std::string> TestWords(const std::string& text);
+uint32_t Crc32(const std::string& text);
+
+// Right when the first run of letters and digits of the answer is the value, whole: what comes
+// after it (a stop, a bracket) belongs to the wording.
+bool IsRight(const std::string& answer, const std::string& value);
+
+}  // namespace recollect::cli::niah
+
+#endif  // RECOLLECT_CLI_NIAH_NEEDLE_H_

@@ -1,0 +1,45 @@
+#include "cli/niah/phrases.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "nlohmann/json.hpp"
+
+namespace recollect::cli::niah {
+namespace {
+
+absl::StatusOr<std::vector<std::string>> Strings(const nlohmann::json& json, const char* split,
+                                                 const char* name) {
+  const auto pointer = nlohmann::json::json_pointer(absl::StrCat("/", split, "/", name));
+  std::vector<std::string> strings;
+  if (json.contains(pointer) && json.at(pointer).is_array()) {
+    for (const auto& item : json.at(pointer)) {
+      if (item.is_string()) strings.push_back(item.get<std::string>());
+    }
+  }
+  if (strings.empty())
+    return absl::InvalidArgumentError(absl::StrCat("phrases: no strings at ", split, ".", name));
+  return strings;
+}
+
+absl::StatusOr<PhraseList> List(const nlohmann::json& json, const char* split) {
+  PhraseList list;
+  ASSIGN_OR_RETURN(list.needles, Strings(json, split, "needles"));
+  ASSIGN_OR_RETURN(list.questions, Strings(json, split, "questions"));
+  ASSIGN_OR_RETURN(list.nouns, Strings(json, split, "nouns"));
+  return list;
+}
+
+}  // namespace
+
+absl::StatusOr<Phrases> ParsePhrases(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return absl::InvalidArgumentError("phrases: not JSON");
+  Phrases phrases;
+  ASSIGN_OR_RETURN(phrases.trained, List(json, "train"));
+  ASSIGN_OR_RETURN(phrases.held_out, List(json, "test"));
+  return phrases;
+}
+
+}  // namespace recollect::cli::niah

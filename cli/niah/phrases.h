@@ -1,0 +1,34 @@
+// Wordings of needles and questions: those that training draws from, and those it never does
+// (train/phrases.json, compiled in).
+#ifndef RECOLLECT_CLI_NIAH_PHRASES_H_
+#define RECOLLECT_CLI_NIAH_PHRASES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace recollect::cli::niah {
+
+// Placeholders: {noun}, {key}, {value}. A question ends where the answer begins; the answer is a
+// space and the value.
+struct PhraseList {
+  std::vector<std::string> needles;
+  std::vector<std::string> questions;
+  std::vector<std::string> nouns;
+};
+
+struct Phrases {
+  PhraseList trained;
+  PhraseList held_out;
+};
+
+// INVALID_ARGUMENT when `json` lacks a list or a list is empty.
+absl::StatusOr<Phrases> ParsePhrases(const std::string& json);
+
+// The text of train/phrases.json.
+const char* BuiltInPhrases();
+
+}  // namespace recollect::cli::niah
+
+#endif  // RECOLLECT_CLI_NIAH_PHRASES_H_

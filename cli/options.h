@@ -1,0 +1,37 @@
+// What the common options come to, and input that several verbs read.
+#ifndef RECOLLECT_CLI_OPTIONS_H_
+#define RECOLLECT_CLI_OPTIONS_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/host.h"
+
+namespace recollect::cli {
+
+struct Options {
+  std::string server;  // host:port; empty: embedded on host.data_dir
+  HostOptions host;
+  bool json = false;
+  double timeout_s = 0;  // 0: none
+  std::string log_level;
+};
+
+// What the chosen verb is going to do.
+struct Command {
+  Options options;
+  std::function<absl::Status()> run;
+};
+
+// INVALID_ARGUMENT naming `flag` and the byte unless `text` is UTF-8: arguments may be anything,
+// protocol strings may not.
+absl::Status CheckUtf8(const std::string& flag, const std::string& text);
+
+// A whole file, or standard input for "-". NOT_FOUND or INVALID_ARGUMENT naming the path.
+absl::StatusOr<std::string> ReadInput(const std::string& path);
+
+}  // namespace recollect::cli
+
+#endif  // RECOLLECT_CLI_OPTIONS_H_

@@ -1,0 +1,41 @@
+// A progress bar on standard error, when that is a terminal; silent otherwise.
+#ifndef RECOLLECT_CLI_PROGRESS_H_
+#define RECOLLECT_CLI_PROGRESS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace recollect::cli {
+
+class ProgressBar {
+ public:
+  // `total` in the unit of Update; 0: unknown. `enabled` false: silent in any case.
+  ProgressBar(std::string label, int64_t total, bool enabled);
+  ~ProgressBar();  // leaves the last state on its line
+
+  // Redraws at most ten times a second. `note` follows the bar: "12 345 tokens, 8 000 tokens/s".
+  void Update(int64_t done, const std::string& note);
+
+ private:
+  void Draw();
+
+  const std::string label_;
+  const int64_t total_;
+  const bool enabled_;
+  int64_t done_ = 0;
+  std::string note_;
+  bool drawn_ = false;
+  const absl::Time start_ = absl::Now();
+  absl::Time last_draw_ = absl::InfinitePast();
+};
+
+// The line without its carriage return: "books [####....]  50 %  note  1m 5s left".
+std::string FormatProgress(const std::string& label, int64_t done, int64_t total,
+                           const std::string& note, absl::Duration elapsed);
+
+}  // namespace recollect::cli
+
+#endif  // RECOLLECT_CLI_PROGRESS_H_

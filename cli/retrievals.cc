@@ -1,0 +1,52 @@
+#include "cli/retrievals.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace recollect::cli {
+namespace {
+
+constexpr int64_t kExcerptBytes = 160;
+
+// One line of it: white space becomes single spaces.
+std::string Excerpt(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    const bool space = c == '\n' || c == '\r' || c == '\t' || c == ' ';
+    if (!space) {
+      line += c;
+    } else if (!line.empty() && line.back() != ' ') {
+      line += ' ';
+    }
+  }
+  return line;
+}
+
+}  // namespace
+
+void PrintRetrievals(client::Client& client, const std::vector<client::Retrieval>& retrievals,
+                     std::FILE* out) {
+  for (const client::Retrieval& retrieval : retrievals) {
+    std::fprintf(out, "position %lld, group %d: %zu of %lld candidates\n",
+                 static_cast<long long>(retrieval.position), retrieval.group, retrieval.hits.size(),
+                 static_cast<long long>(retrieval.candidates));
+    for (const client::Hit& hit : retrieval.hits) {
+      std::string text = hit.text;
+      if (text.empty() && !hit.document.empty()) {
+        // A courtesy: a document deleted meanwhile only has no excerpt.
+        const int64_t end = std::min(hit.text_end, hit.text_begin + kExcerptBytes);
+        text = client.ReadText(hit.document, hit.text_begin, end).value_or("");
+      }
+      const std::string name = hit.document.empty() ? "(own past)" : hit.document;
+      const std::string line =
+          absl::StrFormat("  weight %.3f  score %7.3f  %-6s  %s#%d  bytes %d-%d  %s\n", hit.weight,
+                          hit.score, hit.tier, name, hit.chunk, hit.text_begin, hit.text_end,
+                          Excerpt(text).substr(0, kExcerptBytes));
+      std::fputs(line.c_str(), out);
+    }
+  }
+}
+
+}  // namespace recollect::cli

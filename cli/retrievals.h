@@ -1,0 +1,20 @@
+// Retrieved chunks for people to read.
+#ifndef RECOLLECT_CLI_RETRIEVALS_H_
+#define RECOLLECT_CLI_RETRIEVALS_H_
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "client/client.h"
+
+namespace recollect::cli {
+
+// One line per hit: group, position, document#chunk, score, weight, tier, byte range, the start of
+// its text (read where a hit has none).
+void PrintRetrievals(client::Client& client, const std::vector<client::Retrieval>& retrievals,
+                     std::FILE* out);
+
+}  // namespace recollect::cli
+
+#endif  // RECOLLECT_CLI_RETRIEVALS_H_

@@ -1,0 +1,60 @@
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "cli/backend.h"
+#include "cli/json.h"
+#include "cli/retrievals.h"
+#include "cli/session_options.h"
+#include "cli/verbs.h"
+
+namespace recollect::cli {
+namespace {
+
+struct RetrieveOptions {
+  SessionFlags session;
+  PromptFlags query;
+  int64_t k = 0;
+};
+
+absl::Status Retrieve(const Options& common, const RetrieveOptions& options) {
+  client::RetrieveRequest request;
+  ASSIGN_OR_RETURN(request.session, ToSessionOptions(options.session));
+  ASSIGN_OR_RETURN(request.query, ToPrompt(options.query));
+  request.k = options.k;
+  request.with_text = true;
+  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
+  ASSIGN_OR_RETURN(const auto retrievals, backend->client().Retrieve(request));
+  if (common.json) {
+    PrintJson({{"retrievals", ToJson(retrievals)}});
+  } else {
+    PrintRetrievals(backend->client(), retrievals, stdout);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddRetrieve(CLI::App& app, Command& command) {
+  CLI::App* verb =
+      app.add_subcommand("retrieve", "Show which chunks the model recalls for a query");
+  auto options = std::make_shared<RetrieveOptions>();
+  AddPromptFlags(*verb, "--query", options->query);
+  AddSessionFlags(*verb, options->session);
+  verb->add_option("--k", options->k, "Hits per group (default: as many as the model uses)");
+  verb->footer(
+      "\nExamples:\n"
+      "  recollect retrieve --mount moby --query 'the whiteness of the whale'\n"
+      "  recollect retrieve --mount moby,emma --query 'a ball at the inn' --k 20 --json\n"
+      "\n"
+      "Each group of layers retrieves for itself; weight is the chunk's share in attention. "
+      "generate, given the\n"
+      "same prompt, starts with these chunks.\n" +
+      std::string(kCommonHelp));
+  verb->callback([&command, options] {
+    command.run = [&command, options] { return Retrieve(command.options, *options); };
+  });
+}
+
+}  // namespace recollect::cli

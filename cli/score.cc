@@ -1,0 +1,68 @@
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <numeric>
+#include <string>
+
+#include "base/status.h"
+#include "cli/backend.h"
+#include "cli/json.h"
+#include "cli/session_options.h"
+#include "cli/verbs.h"
+
+namespace recollect::cli {
+namespace {
+
+struct ScoreOptions {
+  SessionFlags session;
+  PromptFlags text;
+  std::vector<int64_t> flush_after;
+};
+
+absl::Status Score(const Options& common, const ScoreOptions& options) {
+  client::ScoreRequest request;
+  ASSIGN_OR_RETURN(request.session, ToSessionOptions(options.session));
+  ASSIGN_OR_RETURN(request.prompt, ToPrompt(options.text));
+  request.flush_after = options.flush_after;
+  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
+  ASSIGN_OR_RETURN(const client::ScoreResult result, backend->client().Score(request));
+  const double nats = -std::accumulate(result.logprobs.begin(), result.logprobs.end(), 0.0);
+  const double per_token = nats / std::max<double>(1, result.logprobs.size());
+  const double bits_per_byte = nats / std::log(2.0) / std::max<double>(1, result.text_bytes);
+  if (common.json) {
+    Json json = {
+        {"bits_per_byte", bits_per_byte}, {"nats_per_token", per_token}, {"total_logprob", -nats}};
+    json.update(ToJson(result));
+    PrintJson(json);
+  } else {
+    std::printf(
+        "%zu tokens, %lld bytes: %.4f bits per byte, %.4f nats per token, perplexity %.2f\n",
+        result.tokens.size(), static_cast<long long>(result.text_bytes), bits_per_byte, per_token,
+        std::exp(per_token));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddScore(CLI::App& app, Command& command) {
+  CLI::App* verb = app.add_subcommand("score", "Log probabilities of a given text");
+  auto options = std::make_shared<ScoreOptions>();
+  AddPromptFlags(*verb, "--text", options->text);
+  AddSessionFlags(*verb, options->session);
+  verb->add_option("--flush-after", options->flush_after,
+                   "Close the block after this many tokens; may be repeated")
+      ->type_name("TOKENS")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  verb->footer(
+      "\nExamples:\n"
+      "  recollect score --text 'Call me Ishmael.'\n"
+      "  recollect score --mount moby --text-file chapter.txt --json\n" +
+      std::string(kCommonHelp));
+  verb->callback([&command, options] {
+    command.run = [&command, options] { return Score(command.options, *options); };
+  });
+}
+
+}  // namespace recollect::cli

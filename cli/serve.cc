@@ -1,0 +1,102 @@
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "cli/host.h"
+#include "cli/verbs.h"
+#include "service/server.h"
+
+namespace recollect::cli {
+namespace {
+
+struct ServeOptions {
+  std::string grpc_listen = "127.0.0.1:50051";
+  double drain_timeout_s = 30;
+};
+
+// Blocks the signals that end a server, in this thread and all that it starts later, so that Wait
+// can take them.
+sigset_t BlockStopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+absl::StatusOr<int64_t> CountDocuments(engine::Engine& engine) {
+  constexpr int64_t kPage = 1000;
+  int64_t count = 0;
+  std::string last;
+  while (true) {
+    ASSIGN_OR_RETURN(const auto page, engine.ListDocuments(last, kPage));
+    count += static_cast<int64_t>(page.size());
+    if (static_cast<int64_t>(page.size()) < kPage) return count;
+    last = page.back().id;
+  }
+}
+
+absl::Status Serve(const Options& common, const ServeOptions& options) {
+  if (common.log_level.empty()) SetLogLevel(LogLevel::kInfo);
+  const sigset_t signals = BlockStopSignals();
+  ASSIGN_OR_RETURN(Host host, CreateHost(common.host));
+  ASSIGN_OR_RETURN(const int64_t documents, CountDocuments(*host.engine));
+  ASSIGN_OR_RETURN(auto server,
+                   service::Server::Start({options.grpc_listen, host.model_name}, *host.engine));
+  const engine::EngineOptions& engine = common.host.engine;
+  LogInfo(
+      "serving {} with {} on {}; threads {} (0: all), budgets: landmark keys {}, memory {}, host "
+      "{} bytes",
+      host.data_dir, host.model_name, server->address(), engine.threads,
+      engine.landmark_budget_bytes, engine.memory_budget_bytes, engine.host_budget_bytes);
+  std::printf("recollect ready grpc=%s pid=%d model=%s documents=%lld\n", server->address().c_str(),
+              getpid(), host.model_name.c_str(), static_cast<long long>(documents));
+  std::fflush(stdout);
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  LogInfo("signal {}: draining for up to {} s; a second one ends at once", signal,
+          options.drain_timeout_s);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);  // its default action ends the process
+  server->Drain(absl::Now() + absl::Seconds(options.drain_timeout_s));
+  LogInfo("stopped");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddServe(CLI::App& app, Command& command) {
+  CLI::App* verb = app.add_subcommand("serve", "Serve gRPC until SIGTERM");
+  auto options = std::make_shared<ServeOptions>();
+  FromEnvironment(
+      verb->add_option("--grpc-listen", options->grpc_listen, "Address; port 0 takes a free one"))
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  FromEnvironment(verb->add_option("--drain-timeout", options->drain_timeout_s,
+                                   "After SIGTERM, running calls may take this long to end"))
+      ->check(CLI::Range(0.0, 3600.0))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  verb->footer(
+      "\nOnce ready it prints one line on standard output:\n"
+      "  recollect ready grpc=127.0.0.1:50051 pid=4711 model=recollect-7m documents=3\n"
+      "\n"
+      "Examples:\n"
+      "  recollect serve --data-dir /var/lib/recollect --host-budget 8GiB\n"
+      "  recollect serve --grpc-listen 127.0.0.1:0 --log-level warning\n"
+      "  recollect serve --config deploy/recollect.toml\n"
+      "\nSIGTERM drains: health turns NOT_SERVING, new calls get UNAVAILABLE, running ones "
+      "finish.\n"
+      "Common options (--data-dir, --model, --threads, budgets …): recollect --help\n");
+  verb->callback([&command, options] {
+    command.run = [&command, options] { return Serve(command.options, *options); };
+  });
+}
+
+}  // namespace recollect::cli

@@ -1,0 +1,28 @@
+// The verbs of `recollect`, one function each: adds the verb's options, and sets `command.run` when
+// it is chosen.
+#ifndef RECOLLECT_CLI_VERBS_H_
+#define RECOLLECT_CLI_VERBS_H_
+
+#include "cli/flags.h"
+#include "cli/options.h"
+
+namespace recollect::cli {
+
+void AddServe(CLI::App& app, Command& command);
+void AddIngest(CLI::App& app, Command& command);
+void AddDocs(CLI::App& app, Command& command);
+void AddRetrieve(CLI::App& app, Command& command);
+void AddGenerate(CLI::App& app, Command& command);
+void AddScore(CLI::App& app, Command& command);
+void AddModel(CLI::App& app, Command& command);
+void AddStats(CLI::App& app, Command& command);
+void AddNiah(CLI::App& app, Command& command);
+
+// Ends the help of every verb.
+inline constexpr char kCommonHelp[] =
+    "\nWith a server: --server HOST:PORT. Without: --data-dir DIR. Also --json, --timeout …: "
+    "recollect --help\n";
+
+}  // namespace recollect::cli
+
+#endif  // RECOLLECT_CLI_VERBS_H_

@@ -1,0 +1,92 @@
+// The C++ client: recollect.v1 as blocking calls on plain structs. No gRPC type appears here except
+// a channel's name.
+//
+//   ASSIGN_OR_RETURN(auto client, Client::Connect("127.0.0.1:50051"));
+//   ASSIGN_OR_RETURN(auto document, client->IngestText("moby-dick", ReadFrom(text)));
+//   ASSIGN_OR_RETURN(auto result, client->Generate({.session = {.mounts = {"moby-dick"}}, .prompt =
+//   {.text = "Call me"}}));
+//
+// Errors are the server's, code and message; UNAVAILABLE also when no server answers.
+#ifndef RECOLLECT_CLIENT_CLIENT_H_
+#define RECOLLECT_CLIENT_CLIENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/types.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace recollect::client {
+
+struct ClientOptions {
+  absl::Duration connect_timeout = absl::Seconds(5);
+  absl::Duration timeout =
+      absl::InfiniteDuration();  // of each call except ingest; then DEADLINE_EXCEEDED
+};
+
+// Up to `limit` bytes of the input from byte `offset` on; empty at its end. Offsets ascend within
+// one stream.
+using TextReader = std::function<absl::StatusOr<std::string>(int64_t offset, int64_t limit)>;
+TextReader ReadFrom(std::string text);
+
+using ProgressFunction = std::function<void(const IngestProgress&)>;
+
+// Each may be null. False from on_tokens cancels the call: it returns CANCELLED.
+struct GenerateCallbacks {
+  std::function<bool(const std::vector<int32_t>& tokens, const std::string& text)> on_tokens;
+  std::function<void(const Retrieval&)> on_retrieval;
+};
+
+// Thread-safe: calls run beside each other on one connection.
+class Client {
+ public:
+  // `address` as "host:port". Waits for the connection: UNAVAILABLE naming the address.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
+                                                         const ClientOptions& options = {});
+  static std::unique_ptr<Client> OnChannel(std::shared_ptr<grpc::Channel> channel,
+                                           const ClientOptions& options = {});
+  ~Client();
+
+  // Reads the input from where an earlier stream of this id was committed. `progress` is called now
+  // and then.
+  absl::StatusOr<Document> IngestText(const std::string& id, const TextReader& reader,
+                                      const ProgressFunction& progress = nullptr);
+  absl::StatusOr<Document> IngestTokens(const std::string& id, const std::vector<int32_t>& tokens,
+                                        const ProgressFunction& progress = nullptr);
+
+  absl::StatusOr<Document> GetDocument(const std::string& id);
+  absl::StatusOr<DocumentPage> ListDocuments(int page_size, const std::string& page_token);
+  absl::StatusOr<std::vector<Document>> ListAllDocuments();
+  absl::StatusOr<std::vector<UnfinishedIngest>> ListIngests();
+  absl::Status DeleteDocument(const std::string& id);
+  absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end);
+  absl::StatusOr<std::vector<Retrieval>> Retrieve(const RetrieveRequest& request);
+
+  absl::StatusOr<GenerateResult> Generate(const GenerateRequest& request,
+                                          const GenerateCallbacks& callbacks = {});
+  absl::StatusOr<Session> OpenSession(const SessionOptions& options);
+  absl::StatusOr<Session> GetSession(uint64_t id);
+  absl::Status CloseSession(uint64_t id);
+  absl::StatusOr<ScoreResult> Score(const ScoreRequest& request);
+
+  absl::StatusOr<ModelInfo> GetModel();
+  absl::StatusOr<Stats> GetStats();
+
+ private:
+  struct State;
+  explicit Client(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace recollect::client
+
+#endif  // RECOLLECT_CLIENT_CLIENT_H_

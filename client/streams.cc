@@ -1,0 +1,136 @@
+// The two streams: ingest and generate.
+#include <algorithm>
+#include <utility>
+
+#include "base/status.h"
+#include "client/client.h"
+#include "client/codec.h"
+#include "client/state.h"
+
+namespace recollect::client {
+namespace {
+
+constexpr int64_t kPieceBytes = 256 << 10;  // of input in one message
+constexpr int64_t kPieceTokens = 64 << 10;
+
+using IngestStream = grpc::ClientReaderWriter<v1::IngestRequest, v1::IngestResponse>;
+// Fills the piece that starts at its offset, and returns where it ends: at its start when the input
+// has ended.
+using PieceFunction = std::function<absl::StatusOr<int64_t>(v1::IngestPiece* piece)>;
+
+// Runs the conversation on a stream whose header has been sent, as long as the server goes along.
+// Not OK: the input failed. When the server ends the stream, `document` stays as it was and the
+// stream's status says why.
+absl::Status SendInput(IngestStream& stream, const PieceFunction& next_piece,
+                       const ProgressFunction& progress, v1::Document* document) {
+  v1::IngestResponse response;
+  if (!stream.Read(&response)) return absl::OkStatus();
+  int64_t sent = response.progress().committed_offset();
+  int64_t accepted = sent;
+  while (true) {
+    v1::IngestRequest request;
+    request.mutable_piece()->set_offset(sent);
+    ASSIGN_OR_RETURN(const int64_t end, next_piece(request.mutable_piece()));
+    if (end == sent) break;
+    if (!stream.Write(request)) return absl::OkStatus();
+    // Never a piece ahead: inside one process a write waits for its reader, and the server answers
+    // before it reads.
+    for (sent = end; accepted < sent;) {
+      if (!stream.Read(&response)) return absl::OkStatus();
+      accepted = response.progress().accepted_offset();
+      if (progress != nullptr) progress(Decode(response.progress()));
+    }
+  }
+  v1::IngestRequest finish;
+  finish.mutable_finish();
+  if (!stream.Write(finish)) return absl::OkStatus();
+  while (stream.Read(&response)) {
+    if (progress != nullptr) progress(Decode(response.progress()));
+    if (response.has_document()) *document = response.document();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Document> Ingest(v1::Documents::Stub& stub, const std::string& id,
+                                v1::InputKind kind, const PieceFunction& next_piece,
+                                const ProgressFunction& progress) {
+  grpc::ClientContext context;
+  std::unique_ptr<IngestStream> stream = stub.Ingest(&context);
+  v1::IngestRequest header;
+  header.mutable_header()->set_id(id);
+  header.mutable_header()->set_kind(kind);
+  v1::Document document;
+  if (stream->Write(header)) {
+    if (absl::Status input = SendInput(*stream, next_piece, progress, &document); !input.ok()) {
+      context.TryCancel();
+      v1::IngestResponse ignored;
+      while (stream->Read(&ignored)) {
+      }
+      stream->Finish();
+      return input;
+    }
+  }
+  v1::IngestResponse ignored;
+  while (stream->Read(&ignored)) {
+  }
+  RETURN_IF_ERROR(FromGrpc(stream->Finish()));
+  return Decode(document);
+}
+
+}  // namespace
+
+TextReader ReadFrom(std::string text) {
+  return [text = std::move(text)](int64_t offset, int64_t limit) -> absl::StatusOr<std::string> {
+    return offset < static_cast<int64_t>(text.size()) ? text.substr(offset, limit) : std::string();
+  };
+}
+
+absl::StatusOr<Document> Client::IngestText(const std::string& id, const TextReader& reader,
+                                            const ProgressFunction& progress) {
+  const auto next_piece = [&reader](v1::IngestPiece* piece) -> absl::StatusOr<int64_t> {
+    ASSIGN_OR_RETURN(*piece->mutable_text(), reader(piece->offset(), kPieceBytes));
+    return piece->offset() + static_cast<int64_t>(piece->text().size());
+  };
+  return Ingest(*state_->documents, id, v1::INPUT_KIND_TEXT, next_piece, progress);
+}
+
+absl::StatusOr<Document> Client::IngestTokens(const std::string& id,
+                                              const std::vector<int32_t>& tokens,
+                                              const ProgressFunction& progress) {
+  const auto next_piece = [&tokens](v1::IngestPiece* piece) -> absl::StatusOr<int64_t> {
+    const int64_t size = static_cast<int64_t>(tokens.size());
+    const int64_t begin = std::min(piece->offset(), size);
+    const int64_t end = std::min(begin + kPieceTokens, size);
+    piece->mutable_tokens()->Add(tokens.begin() + begin, tokens.begin() + end);
+    return std::max(piece->offset(), end);
+  };
+  return Ingest(*state_->documents, id, v1::INPUT_KIND_TOKENS, next_piece, progress);
+}
+
+absl::StatusOr<GenerateResult> Client::Generate(const GenerateRequest& request,
+                                                const GenerateCallbacks& callbacks) {
+  grpc::ClientContext context;
+  state_->SetDeadline(&context);
+  auto stream = state_->generation->Generate(&context, Encode(request));
+  GenerateResult result;
+  v1::GenerateResponse response;
+  while (stream->Read(&response)) {
+    if (response.has_tokens()) {
+      const v1::GeneratedTokens& tokens = response.tokens();
+      const std::vector<int32_t> ids(tokens.ids().begin(), tokens.ids().end());
+      result.tokens.insert(result.tokens.end(), ids.begin(), ids.end());
+      result.text += tokens.text();
+      if (callbacks.on_tokens != nullptr && !callbacks.on_tokens(ids, tokens.text()))
+        context.TryCancel();
+    } else if (response.has_retrieval()) {
+      result.retrievals.push_back(Decode(response.retrieval()));
+      if (callbacks.on_retrieval != nullptr) callbacks.on_retrieval(result.retrievals.back());
+    } else if (response.has_done()) {
+      DecodeDone(response.done(), &result);
+    }
+  }
+  RETURN_IF_ERROR(FromGrpc(stream->Finish()));
+  return result;
+}
+
+}  // namespace recollect::client

@@ -1,0 +1,23 @@
+# Language, warnings and sanitizers for every target of ours.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+find_program(RECOLLECT_CCACHE ccache)
+if(RECOLLECT_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${RECOLLECT_CCACHE})
+endif()
+
+# Fused multiply-adds only where a kernel writes them: the compiler must not choose them per call site,
+# or the same row could round differently in two loops (docs/numerics.md).
+add_library(recollect_options INTERFACE)
+target_compile_options(recollect_options INTERFACE -Wall -Wextra -Wshadow -ffp-contract=off
+  $<$<BOOL:${RECOLLECT_WERROR}>:-Werror>)
+if(RECOLLECT_SANITIZE)
+  add_compile_options(-fsanitize=${RECOLLECT_SANITIZE} -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${RECOLLECT_SANITIZE})
+endif()

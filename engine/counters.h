@@ -1,0 +1,61 @@
+// What the engine counts (metrics.h) while it runs.
+#ifndef RECOLLECT_ENGINE_COUNTERS_H_
+#define RECOLLECT_ENGINE_COUNTERS_H_
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace recollect::engine {
+
+// The last 1024 durations and their percentiles. Thread-safe.
+class LatencyWindow {
+ public:
+  void Add(double ms) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    values_[static_cast<size_t>(next_++ % kSize)] = ms;
+  }
+
+  // The value below which `fraction` of the window lies; 0 when nothing was added.
+  double Percentile(double fraction) const {
+    std::vector<double> sorted;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      sorted.assign(values_.begin(), values_.begin() + std::min<int64_t>(next_, kSize));
+    }
+    if (sorted.empty()) return 0;
+    const auto at = static_cast<size_t>(fraction * static_cast<double>(sorted.size() - 1) + 0.5);
+    std::nth_element(sorted.begin(), sorted.begin() + static_cast<int64_t>(at), sorted.end());
+    return sorted[at];
+  }
+
+ private:
+  static constexpr int64_t kSize = 1024;
+  mutable std::mutex mutex_;
+  std::array<double, kSize> values_{};
+  int64_t next_ = 0;
+};
+
+// Thread-safe; read one by one, so a snapshot is not of one instant.
+struct Counters {
+  std::atomic<int64_t> hits_device{0}, hits_host{0}, hits_store{0};
+  std::atomic<int64_t> data_loss{0};
+  std::atomic<int64_t> generated_tokens{0}, prompt_tokens{0}, ingested_tokens{0};
+  std::atomic<int64_t> steps{0};
+  std::atomic<int64_t> running{0};
+  LatencyWindow landmark_steps;
+
+  // Every error of the store passes here once.
+  void CountError(const absl::Status& status) {
+    if (absl::IsDataLoss(status)) ++data_loss;
+  }
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_COUNTERS_H_

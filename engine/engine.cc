@@ -1,0 +1,206 @@
+#include "engine/engine.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "base/thread_pool.h"
+#include "engine/engine_impl.h"
+#include "engine/prepare.h"
+
+namespace recollect::engine {
+namespace {
+
+absl::Status ShuttingDown() { return absl::UnavailableError("the engine is shutting down"); }
+
+int ThreadCount(int asked) {
+  return asked > 0 ? asked : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+absl::Status ValidateOptions(const EngineOptions& options) {
+  const auto check = [](const char* name, int64_t value, int64_t least) {
+    if (value >= least) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", value, ", expected at least ", least));
+  };
+  RETURN_IF_ERROR(check("threads", options.threads, 0));
+  RETURN_IF_ERROR(check("fetch_threads", options.fetch_threads, 1));
+  RETURN_IF_ERROR(check("landmark_budget_bytes", options.landmark_budget_bytes, 0));
+  RETURN_IF_ERROR(check("memory_budget_bytes", options.memory_budget_bytes, 0));
+  RETURN_IF_ERROR(check("host_budget_bytes", options.host_budget_bytes, 0));
+  RETURN_IF_ERROR(check("ingest_slice_tokens", options.ingest_slice_tokens, 1));
+  RETURN_IF_ERROR(check("prefill_slice_tokens", options.prefill_slice_tokens, 1));
+  RETURN_IF_ERROR(check("commit_tokens", options.commit_tokens, 1));
+  RETURN_IF_ERROR(check("max_sessions", options.max_sessions, 1));
+  RETURN_IF_ERROR(check("max_queued", options.max_queued, 0));
+  return check("max_batch", options.max_batch, 1);
+}
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
+    const EngineOptions& options, std::shared_ptr<const model::Model> model,
+    std::unique_ptr<store::DocumentStore> store) {
+  RETURN_IF_ERROR(ValidateOptions(options));
+  return std::make_unique<EngineImpl>(options, std::move(model), std::move(store));
+}
+
+EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<const model::Model> model,
+                       std::unique_ptr<store::DocumentStore> store)
+    : options_(options),
+      model_(std::move(model)),
+      store_(std::move(store)),
+      pool_(ThreadCount(options.threads)),
+      contexts_(static_cast<size_t>(pool_.threads())),
+      fetchers_(options.fetch_threads),
+      background_(1),
+      ingest_thread_(std::make_shared<Executor>(1)),
+      tiers_(*model_, *store_, options.memory_budget_bytes, options.host_budget_bytes, fetchers_,
+             counters_),
+      mounts_(
+          *store_, model_->fingerprint(), model_->config().d_r, options.landmark_budget_bytes,
+          counters_, [this](OwnerId owner) { tiers_.EraseOwner(owner); },
+          [this](std::function<void()> work) { RunInBackground(std::move(work)); }),
+      sessions_(options.max_sessions, options.session_ttl),
+      scheduler_({options.prefill_slice_tokens, options.max_batch, SweepPeriod()}, *model_, pool_,
+                 contexts_, tiers_, counters_, [this] { SweepSessions(); }),
+      ingests_(std::make_shared<IngestRegistry>(
+          IngestContext{*model_, pool_, contexts_, *store_, ingest_thread_, counters_,
+                        scheduler_.waker(), options.ingest_slice_tokens, options.commit_tokens},
+          scheduler_, mounts_)) {
+  scheduler_.Start();
+}
+
+EngineImpl::~EngineImpl() { Shutdown(absl::InfinitePast()); }
+
+absl::Duration EngineImpl::SweepPeriod() const {
+  return std::clamp(options_.session_ttl / 4, absl::Milliseconds(10), absl::Seconds(5));
+}
+
+// Work that may block on the disk; once the threads are gone, the caller does it.
+void EngineImpl::RunInBackground(std::function<void()> work) {
+  auto shared = std::make_shared<std::function<void()>>(std::move(work));
+  if (!background_.Post([shared] { (*shared)(); })) (*shared)();
+}
+
+void EngineImpl::FreeSession(std::shared_ptr<Session> session) {
+  if (session == nullptr) return;
+  RunInBackground([session = std::move(session)] { session->FreeChunks(); });
+}
+
+void EngineImpl::SweepSessions() {
+  for (std::shared_ptr<Session>& session : sessions_.TakeExpired()) FreeSession(std::move(session));
+}
+
+EngineStats EngineImpl::stats() const {
+  EngineStats stats;
+  stats.sessions = sessions_.size();
+  stats.running_requests = counters_.running;
+  stats.queued_requests = std::max<int64_t>(outstanding_ - stats.running_requests, 0);
+  stats.landmark_bytes = mounts_.used_bytes();
+  stats.landmark_budget_bytes = mounts_.budget_bytes();
+  stats.memory_bytes = tiers_.memory_bytes();
+  stats.memory_budget_bytes = tiers_.memory_budget_bytes();
+  stats.host_bytes = tiers_.host_bytes();
+  stats.host_budget_bytes = tiers_.host_budget_bytes();
+  stats.store_bytes = store_->ApproximateBytes();
+  stats.chunk_hits_device = counters_.hits_device;
+  stats.chunk_hits_host = counters_.hits_host;
+  stats.chunk_hits_store = counters_.hits_store;
+  stats.data_loss_errors = counters_.data_loss;
+  stats.generated_tokens = counters_.generated_tokens;
+  stats.prompt_tokens = counters_.prompt_tokens;
+  stats.ingested_tokens = counters_.ingested_tokens;
+  stats.steps = counters_.steps;
+  stats.landmark_step_p50_ms = counters_.landmark_steps.Percentile(0.5);
+  stats.landmark_step_p99_ms = counters_.landmark_steps.Percentile(0.99);
+  return stats;
+}
+
+absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(const std::string& id,
+                                                                      bool from_tokens) {
+  if (draining_) return ShuttingDown();
+  RETURN_IF_ERROR(ValidateDocumentId(id));
+  return ingests_->Begin(id, from_tokens);
+}
+
+absl::StatusOr<store::DocumentInfo> EngineImpl::GetDocument(const std::string& id) {
+  return store_->Get(id);
+}
+
+absl::StatusOr<std::vector<store::DocumentInfo>> EngineImpl::ListDocuments(const std::string& after,
+                                                                           int64_t limit) {
+  return store_->List(after, limit);
+}
+
+absl::StatusOr<std::vector<store::IngestProgress>> EngineImpl::ListIngests() {
+  return store_->ListIngests();
+}
+
+absl::Status EngineImpl::DeleteDocument(const std::string& id) {
+  if (draining_) return ShuttingDown();
+  const absl::Status removed = mounts_.Remove(id);
+  if (!absl::IsNotFound(removed)) return removed;
+  const absl::Status abandoned = ingests_->Abandon(id);
+  return absl::IsNotFound(abandoned) ? removed : abandoned;
+}
+
+absl::StatusOr<std::string> EngineImpl::ReadText(const std::string& id, int64_t begin,
+                                                 int64_t end) {
+  ASSIGN_OR_RETURN(const Pin pin, mounts_.PinDocument(id));
+  absl::StatusOr<std::string> text = store_->ReadText(pin->info().owner, begin, end);
+  if (!text.ok()) counters_.CountError(text.status());
+  return text;
+}
+
+absl::StatusOr<std::shared_ptr<Session>> EngineImpl::MakeSession(const SessionOptions& options) {
+  ASSIGN_OR_RETURN(const model::LocalPattern pattern, SessionPattern(*model_, options));
+  ASSIGN_OR_RETURN(std::vector<Pin> pins, mounts_.Mount(options.mounts));
+  return std::make_shared<Session>(*model_, *store_, tiers_, options, pattern, std::move(pins));
+}
+
+absl::StatusOr<SessionId> EngineImpl::OpenSession(const SessionOptions& options) {
+  if (draining_) return ShuttingDown();
+  RETURN_IF_ERROR(sessions_.CheckRoom());
+  ASSIGN_OR_RETURN(std::shared_ptr<Session> session, MakeSession(options));
+  return sessions_.Add(std::move(session));
+}
+
+absl::StatusOr<SessionInfo> EngineImpl::GetSession(SessionId id) { return sessions_.Info(id); }
+
+absl::Status EngineImpl::CloseSession(SessionId id) {
+  ASSIGN_OR_RETURN(std::shared_ptr<Session> session, sessions_.Close(id));
+  FreeSession(std::move(session));
+  return absl::OkStatus();
+}
+
+void EngineImpl::Shutdown(absl::Time deadline) {
+  std::lock_guard<std::mutex> once(shutdown_mutex_);
+  if (stopped_) return;
+  draining_ = true;
+  {
+    std::unique_lock<std::mutex> lock(idle_mutex_);
+    const auto idle = [this] { return outstanding_ == 0; };
+    const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+    if (left == absl::InfiniteDuration()) {
+      idle_.wait(lock, idle);
+    } else {
+      idle_.wait_for(lock, absl::ToChronoMilliseconds(left), idle);
+    }
+    scheduler_.FailAll(ShuttingDown());
+    idle_.wait(lock, idle);  // soon: what runs ends with its piece
+  }
+  scheduler_.Stop();
+  ingests_->Shutdown(ShuttingDown());
+  background_.Stop();
+  for (std::shared_ptr<Session>& session : sessions_.TakeAll()) session->FreeChunks();
+  fetchers_.Stop();
+  stopped_ = true;
+}
+
+}  // namespace recollect::engine

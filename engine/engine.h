@@ -1,0 +1,249 @@
+// The engine: sessions, mounts, retrieval, tiers and the one scheduler that batches all of it. What
+// the service and the embedded command line call; knows no RPCs.
+//
+//   auto engine = Engine::Create(options, model, store);
+//   auto ingest = engine->BeginIngest("moby-dick", /*from_tokens=*/false);
+//   ingest->Append(0, text, [](auto progress) { … });
+//   engine->Generate(request, events);
+//
+// Threads: every public function may be called from any thread and none blocks on computation or
+// disk, except where said. Callbacks come from engine threads, one at a time per call, and must not
+// block: from inside one, only Generate, Score, Retrieve, Append, Finish and Cancel may be called.
+#ifndef RECOLLECT_ENGINE_ENGINE_H_
+#define RECOLLECT_ENGINE_ENGINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/metrics.h"
+#include "model/model.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+struct EngineOptions {
+  int threads = 0;        // compute threads; 0: all cores
+  int fetch_threads = 2;  // blocking reads of the store
+  // Device tier: landmark keys of mounted documents, and memory K, V of hot chunks. Host tier:
+  // chunk states.
+  int64_t landmark_budget_bytes = int64_t{1} << 30;
+  int64_t memory_budget_bytes = int64_t{256} << 20;
+  int64_t host_budget_bytes = int64_t{512} << 20;
+  int64_t ingest_slice_tokens = 1024;  // most tokens of one ingest step: what a stream may wait for
+  int64_t prefill_slice_tokens = 512;  // likewise for another session's prompt
+  int64_t commit_tokens = 16384;       // an ingest commits at least this often
+  int64_t max_sessions = 256;
+  int64_t max_queued = 256;  // requests waiting; one more is RESOURCE_EXHAUSTED
+  int64_t max_batch = 64;    // sessions in one step
+  absl::Duration session_ttl = absl::Minutes(30);  // an idle open session is closed
+};
+
+// --- ingest ---
+
+struct IngestStatus {
+  int64_t committed_offset = 0;               // input a resumed ingest need not send again
+  int64_t accepted_offset = 0;                // input taken so far
+  int64_t bytes = 0, tokens = 0, chunks = 0;  // encoded so far, committed or not
+  double tokens_per_s = 0;                    // of this stream
+};
+
+// One writer of one document. Destroying it before Finish is answered keeps what was committed, for
+// a later stream to resume; so does an error of the content or of the store, which ends the stream.
+class IngestStream {
+ public:
+  virtual ~IngestStream() = default;
+  virtual IngestStatus status() const = 0;
+  // Takes the next piece of input, which starts at `offset` (bytes of text; for token input,
+  // tokens). INVALID_ARGUMENT: a gap or overlap (names both offsets), text that is not UTF-8 (names
+  // the byte), a reserved or unknown token id. `done` is called once, after the piece has been
+  // encoded as far as it can be: whole blocks, and text once some kilobytes are there. The next
+  // piece may come before that, up to a bound (RESOURCE_EXHAUSTED). After a gap, an overlap or
+  // that, the stream goes on as if the piece had not been sent.
+  using AppendDone = std::function<void(absl::StatusOr<IngestStatus>)>;
+  virtual void Append(int64_t offset, std::string text, AppendDone done) = 0;
+  virtual void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) = 0;
+  // Encodes the tail as a short chunk and publishes. INVALID_ARGUMENT for a document without
+  // tokens.
+  virtual void Finish(std::function<void(absl::StatusOr<store::DocumentInfo>)> done) = 0;
+};
+
+// --- generation ---
+
+enum class SessionId : uint64_t {};
+
+struct SessionOptions {
+  std::vector<std::string> mounts;  // document ids, in order
+  std::optional<int64_t> dilation;  // else the checkpoint's default
+  bool random_chunks = false;       // control for tests of recall: replaces what retrieval chose by
+                                    // chunks drawn at random from the same candidates
+};
+
+struct Sampling {
+  double temperature = 0;  // 0: greedy
+  double top_p = 1;
+  int64_t top_k = 0;  // 0: all
+  uint64_t seed = 0;
+};
+
+// A prompt is text or token ids, never both.
+struct Prompt {
+  std::string text;
+  std::vector<int32_t> tokens;
+};
+
+// All tokens that were sampled become part of the session, those of a stop string too, but not the
+// end token. An error in the middle of a step (DATA_LOSS, a full disk) leaves a session that can
+// only be closed; cancelling and deadlines leave it as far as it got.
+struct GenerateRequest {
+  std::optional<SessionId> session;  // an open session; else one of its own with `session_options`
+  SessionOptions session_options;
+  Prompt prompt;
+  // Close the block after the prompt, so that the answer retrieves with all of it.
+  bool flush = true;
+  Sampling sampling;
+  int64_t max_tokens = 128;  // 0: only read the prompt
+  // Generation ends before the first of these; the stop itself is not emitted. At most 16, each of
+  // 1 to 256 bytes of UTF-8.
+  std::vector<std::string> stop;
+  bool ignore_eos = false;  // the end token is a token like others
+  bool want_hits = false;   // OnRetrieval is called, for landmarks of the prompt too
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+enum class Tier { kDevice, kHost, kStore };
+
+struct Hit {
+  std::string document;  // empty: the session's own chunk
+  int64_t chunk = 0;
+  float score = 0;  // raw r_e
+  float weight = 0;
+  int64_t text_begin = 0, text_end = 0;  // byte range in the document's text
+  Tier tier = Tier::kDevice;             // where it came from
+};
+
+// What one group retrieved at one landmark position.
+struct Retrieval {
+  int64_t position = 0;
+  int group = 0;
+  int64_t candidates = 0;
+  std::vector<Hit> hits;  // best first
+};
+
+enum class FinishReason { kMaxTokens, kStop, kEos };
+
+struct Usage {
+  int64_t prompt_tokens = 0;
+  int64_t generated_tokens = 0;
+  absl::Duration time_to_first_token;
+  absl::Duration generation_time;  // from the first to the last token
+};
+
+// Receives one generation. OnDone or OnError comes last, exactly once.
+class GenerateEvents {
+ public:
+  virtual ~GenerateEvents() = default;
+  // `text` is valid UTF-8: bytes of an unfinished character, or of what may become a stop string,
+  // are held back.
+  virtual void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) = 0;
+  virtual void OnRetrieval(const Retrieval& retrieval) = 0;
+  virtual void OnDone(FinishReason reason, const Usage& usage) = 0;
+  virtual void OnError(const absl::Status& status) = 0;
+};
+
+// Cancels between steps; harmless after the end.
+class RequestHandle {
+ public:
+  virtual ~RequestHandle() = default;
+  virtual void Cancel() = 0;
+};
+
+struct ScoreRequest {
+  SessionOptions session_options;
+  Prompt prompt;  // scored from its first token on
+  // Token counts after which the block is closed early, ascending.
+  std::vector<int64_t> flush_after;
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+struct ScoreResult {
+  std::vector<int32_t> tokens;
+  std::vector<float> logprobs;  // natural log, of each token given all before it
+  std::vector<int32_t> argmax;  // the most likely token there
+  int64_t text_bytes = 0;
+};
+
+struct RetrieveRequest {
+  SessionOptions session_options;
+  Prompt query;
+  int64_t k = 0;  // hits per group; 0: the model's n_ret
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+struct SessionInfo {
+  SessionId id{};
+  std::vector<std::string> mounts;
+  int64_t positions = 0;
+  int64_t own_chunks = 0;
+};
+
+class Engine {
+ public:
+  // Takes the store over. Clears what an earlier process left behind (removed documents, sessions'
+  // chunks).
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(
+      const EngineOptions& options, std::shared_ptr<const model::Model> model,
+      std::unique_ptr<store::DocumentStore> store);
+  virtual ~Engine() = default;  // as Shutdown with a deadline that has passed
+
+  virtual const model::Model& model() const = 0;
+  virtual EngineStats stats() const = 0;
+
+  // ABORTED: another stream writes this id now. ALREADY_EXISTS is returned only by Append or
+  // Finish, when the content differs from the published document's; the same content again is a
+  // success. FAILED_PRECONDITION: begun under another fingerprint. INVALID_ARGUMENT: an id that is
+  // empty, longer than 256 bytes or not printable UTF-8.
+  virtual absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(const std::string& id,
+                                                                    bool from_tokens) = 0;
+
+  virtual absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) = 0;
+  virtual absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
+                                                                         int64_t limit) = 0;
+  virtual absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() = 0;
+  // Also abandons an unfinished ingest of that id. Sessions that mount it keep it until they end.
+  // NOT_FOUND.
+  virtual absl::Status DeleteDocument(const std::string& id) = 0;
+  virtual absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin,
+                                               int64_t end) = 0;
+
+  // NOT_FOUND: a mount; INVALID_ARGUMENT: a document mounted twice; FAILED_PRECONDITION: another
+  // fingerprint; RESOURCE_EXHAUSTED: landmark budget (names both sizes) or too many sessions. Reads
+  // landmark keys: may block on disk.
+  virtual absl::StatusOr<SessionId> OpenSession(const SessionOptions& options) = 0;
+  virtual absl::StatusOr<SessionInfo> GetSession(SessionId id) = 0;
+  virtual absl::Status CloseSession(SessionId id) = 0;
+
+  // `events` is kept until its OnDone or OnError returned.
+  virtual std::shared_ptr<RequestHandle> Generate(GenerateRequest request,
+                                                  std::shared_ptr<GenerateEvents> events) = 0;
+  virtual std::shared_ptr<RequestHandle> Score(
+      ScoreRequest request, std::function<void(absl::StatusOr<ScoreResult>)> done) = 0;
+  // The same lists, one per group, that generate's first retrieval after its prompt would use, when
+  // k is n_ret.
+  virtual std::shared_ptr<RequestHandle> Retrieve(
+      RetrieveRequest request,
+      std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done) = 0;
+
+  // Refuses new work (UNAVAILABLE), lets running requests finish until `deadline`, then cancels
+  // them; commits what open ingests have; stops all threads. Blocks.
+  virtual void Shutdown(absl::Time deadline) = 0;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_ENGINE_H_

@@ -1,0 +1,112 @@
+// The engine, put together. engine.cc holds documents, sessions, start and stop; engine_requests.cc
+// the way of a request from the caller to the scheduler.
+#ifndef RECOLLECT_ENGINE_ENGINE_IMPL_H_
+#define RECOLLECT_ENGINE_ENGINE_IMPL_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/counters.h"
+#include "engine/engine.h"
+#include "engine/executor.h"
+#include "engine/ingest_registry.h"
+#include "engine/mounts.h"
+#include "engine/request.h"
+#include "engine/scheduler.h"
+#include "engine/session_table.h"
+#include "engine/tiers.h"
+
+namespace recollect::engine {
+
+absl::Status ValidateOptions(const EngineOptions& options);
+
+class EngineImpl final : public Engine {
+ public:
+  // Options are valid.
+  EngineImpl(const EngineOptions& options, std::shared_ptr<const model::Model> model,
+             std::unique_ptr<store::DocumentStore> store);
+  ~EngineImpl() override;
+
+  const model::Model& model() const override { return *model_; }
+  EngineStats stats() const override;
+  absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(const std::string& id,
+                                                            bool from_tokens) override;
+  absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) override;
+  absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
+                                                                 int64_t limit) override;
+  absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() override;
+  absl::Status DeleteDocument(const std::string& id) override;
+  absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end) override;
+  absl::StatusOr<SessionId> OpenSession(const SessionOptions& options) override;
+  absl::StatusOr<SessionInfo> GetSession(SessionId id) override;
+  absl::Status CloseSession(SessionId id) override;
+  std::shared_ptr<RequestHandle> Generate(GenerateRequest request,
+                                          std::shared_ptr<GenerateEvents> events) override;
+  std::shared_ptr<RequestHandle> Score(
+      ScoreRequest request, std::function<void(absl::StatusOr<ScoreResult>)> done) override;
+  std::shared_ptr<RequestHandle> Retrieve(
+      RetrieveRequest request,
+      std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done) override;
+  void Shutdown(absl::Time deadline) override;
+
+  Scheduler& scheduler_for_test() { return scheduler_; }
+  ChunkTiers& tiers_for_test() { return tiers_; }
+
+ private:
+  class Handle;
+  // Checks arguments and makes the request; runs in the background. The request's own callback
+  // reports what it returns.
+  using Maker = std::function<absl::StatusOr<std::shared_ptr<Request>>()>;
+  using Refuse = std::function<void(const absl::Status&)>;
+  struct Submission {
+    std::optional<SessionId> session_id;
+    SessionOptions session_options;
+    Maker make;
+    Refuse refuse;
+  };
+
+  std::shared_ptr<RequestHandle> Submit(Submission submission);
+  absl::Status TakeSlot();
+  void GiveSlotBack();
+  void Prepare(const Submission& submission, std::shared_ptr<Session> session,
+               const std::shared_ptr<Handle>& handle);
+  void Release(const std::optional<SessionId>& id, std::shared_ptr<Session> session);
+
+  absl::StatusOr<std::shared_ptr<Session>> MakeSession(const SessionOptions& options);
+  void FreeSession(std::shared_ptr<Session> session);
+  void RunInBackground(std::function<void()> work);
+  void SweepSessions();
+  absl::Duration SweepPeriod() const;
+
+  const EngineOptions options_;
+  const std::shared_ptr<const model::Model> model_;
+  const std::unique_ptr<store::DocumentStore> store_;
+  Counters counters_;
+  ThreadPool pool_;
+  std::vector<kernels::OpContext> contexts_;  // by worker of the pool
+  Executor fetchers_;                         // reads of chunks, which streams wait for
+  Executor background_;                       // preparing requests, mounting, freeing
+  const std::shared_ptr<Executor> ingest_thread_;
+  ChunkTiers tiers_;
+  Mounts mounts_;
+  SessionTable sessions_;
+  Scheduler scheduler_;
+  const std::shared_ptr<IngestRegistry> ingests_;
+
+  std::atomic<bool> draining_{false};
+  std::mutex idle_mutex_;
+  std::condition_variable idle_;
+  std::atomic<int64_t> outstanding_{
+      0};  // requests accepted and not ended; changed under idle_mutex_
+  std::mutex shutdown_mutex_;
+  bool stopped_ = false;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_ENGINE_IMPL_H_

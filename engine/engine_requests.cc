@@ -1,0 +1,154 @@
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "engine/engine_impl.h"
+#include "engine/prepare.h"
+
+namespace recollect::engine {
+
+// Cancels a request, also one that is still being prepared.
+class EngineImpl::Handle final : public RequestHandle {
+ public:
+  void Cancel() override {
+    std::shared_ptr<Request> request;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      cancelled_ = true;
+      request = request_.lock();
+    }
+    if (request != nullptr) request->Cancel();
+  }
+
+  void Attach(const std::shared_ptr<Request>& request) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    request_ = request;
+    if (cancelled_) request->Cancel();
+  }
+
+ private:
+  std::mutex mutex_;
+  bool cancelled_ = false;
+  std::weak_ptr<Request> request_;
+};
+
+absl::Status EngineImpl::TakeSlot() {
+  std::lock_guard<std::mutex> lock(idle_mutex_);
+  if (draining_) return absl::UnavailableError("the engine is shutting down");
+  const int64_t most = options_.max_queued + options_.max_batch;
+  if (outstanding_ >= most) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(outstanding_.load(), " requests are running or waiting, at most ",
+                     options_.max_batch, " run and ", options_.max_queued, " wait"));
+  }
+  ++outstanding_;
+  return absl::OkStatus();
+}
+
+void EngineImpl::GiveSlotBack() {
+  std::lock_guard<std::mutex> lock(idle_mutex_);
+  --outstanding_;
+  idle_.notify_all();
+}
+
+void EngineImpl::Release(const std::optional<SessionId>& id, std::shared_ptr<Session> session) {
+  FreeSession(id.has_value() ? sessions_.Release(*id) : std::move(session));
+}
+
+std::shared_ptr<RequestHandle> EngineImpl::Submit(Submission submission) {
+  auto handle = std::make_shared<Handle>();
+  auto shared = std::make_shared<Submission>(std::move(submission));
+  absl::Status status = TakeSlot();
+  if (!status.ok()) {
+    // Never from inside the caller's call, where it may hold locks; after Shutdown there is no
+    // other thread left.
+    RunInBackground([shared, status] { shared->refuse(status); });
+    return handle;
+  }
+  // The session is taken at once, so that requests for it are refused or served in the order of the
+  // calls.
+  std::shared_ptr<Session> session;
+  if (shared->session_id.has_value()) {
+    absl::StatusOr<std::shared_ptr<Session>> acquired =
+        sessions_.Acquire(*shared->session_id, [weak = std::weak_ptr<Handle>(handle)] {
+          if (const auto running = weak.lock()) running->Cancel();
+        });
+    status = acquired.status();
+    if (status.ok()) session = *std::move(acquired);
+  }
+  RunInBackground([this, shared, session, handle, status] {
+    if (status.ok()) return Prepare(*shared, session, handle);
+    shared->refuse(status);
+    GiveSlotBack();
+  });
+  return handle;
+}
+
+void EngineImpl::Prepare(const Submission& submission, std::shared_ptr<Session> session,
+                         const std::shared_ptr<Handle>& handle) {
+  absl::StatusOr<std::shared_ptr<Request>> made = submission.make();
+  absl::Status status = made.status();
+  if (status.ok() && session == nullptr) {
+    absl::StatusOr<std::shared_ptr<Session>> own = MakeSession(submission.session_options);
+    status = own.status();
+    if (status.ok()) session = *std::move(own);
+  }
+  if (!status.ok()) {
+    if (session != nullptr) Release(submission.session_id, std::move(session));
+    submission.refuse(status);
+    GiveSlotBack();
+    return;
+  }
+  const std::shared_ptr<Request> request = *std::move(made);
+  request->session = session;
+  request->wake = scheduler_.waker();
+  request->released = [this, id = submission.session_id, session] { Release(id, session); };
+  request->ended = [this] { GiveSlotBack(); };
+  handle->Attach(request);
+  // The request keeps its handle, through which closing the session cancels it.
+  request->keep_alive = handle;
+  scheduler_.Submit(request);
+}
+
+std::shared_ptr<RequestHandle> EngineImpl::Generate(GenerateRequest request,
+                                                    std::shared_ptr<GenerateEvents> events) {
+  auto shared = std::make_shared<GenerateRequest>(std::move(request));
+  const auto make = [this, shared, events]() -> absl::StatusOr<std::shared_ptr<Request>> {
+    RETURN_IF_ERROR(ValidateGenerate(*shared));
+    ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(*model_, shared->prompt));
+    return MakeGenerate(*model_, std::move(*shared), std::move(tokens), events, counters_);
+  };
+  return Submit({shared->session, shared->session_options, make,
+                 [events](const absl::Status& status) { events->OnError(status); }});
+}
+
+std::shared_ptr<RequestHandle> EngineImpl::Score(
+    ScoreRequest request, std::function<void(absl::StatusOr<ScoreResult>)> done) {
+  auto shared = std::make_shared<ScoreRequest>(std::move(request));
+  const auto make = [this, shared, done]() -> absl::StatusOr<std::shared_ptr<Request>> {
+    ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(*model_, shared->prompt));
+    RETURN_IF_ERROR(ValidateScore(*shared, static_cast<int64_t>(tokens.size())));
+    int64_t text_bytes = 0;
+    if (model_->tokenizer() != nullptr) {
+      for (const int32_t id : tokens) {
+        text_bytes += static_cast<int64_t>(model_->tokenizer()->TokenBytes(id).size());
+      }
+    }
+    return MakeScore(*model_, std::move(*shared), std::move(tokens), text_bytes, done);
+  };
+  return Submit({std::nullopt, shared->session_options, make, done});
+}
+
+std::shared_ptr<RequestHandle> EngineImpl::Retrieve(
+    RetrieveRequest request, std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done) {
+  auto shared = std::make_shared<RetrieveRequest>(std::move(request));
+  const auto make = [this, shared, done]() -> absl::StatusOr<std::shared_ptr<Request>> {
+    ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(*model_, shared->query));
+    RETURN_IF_ERROR(ValidateRetrieve(*shared, static_cast<int64_t>(tokens.size())));
+    return MakeRetrieve(std::move(*shared), std::move(tokens), done);
+  };
+  return Submit({std::nullopt, shared->session_options, make, done});
+}
+
+}  // namespace recollect::engine

@@ -1,0 +1,41 @@
+// Threads that run posted closures in the order they were posted: blocking reads, commits,
+// tokenisation. Computation of the model does not belong here; the scheduler's pool does that.
+#ifndef RECOLLECT_ENGINE_EXECUTOR_H_
+#define RECOLLECT_ENGINE_EXECUTOR_H_
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace recollect::engine {
+
+// Thread-safe. With one thread, closures run one after the other in order.
+class Executor {
+ public:
+  explicit Executor(int threads);
+  ~Executor() { Stop(); }
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // False, and `work` is dropped, after Stop.
+  bool Post(std::function<void()> work);
+
+  // Runs what was posted, then joins the threads. Must not be called from one of them.
+  void Stop();
+
+ private:
+  void Run();
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> work_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_EXECUTOR_H_

@@ -1,0 +1,139 @@
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "engine/request.h"
+#include "engine/sampler.h"
+#include "engine/text_stream.h"
+
+namespace recollect::engine {
+namespace {
+
+class Generation final : public Request {
+ public:
+  Generation(const model::Model& model, GenerateRequest request, std::vector<int32_t> tokens,
+             std::shared_ptr<GenerateEvents> events, Counters& counters)
+      : model_(model),
+        request_(std::move(request)),
+        events_(std::move(events)),
+        counters_(counters),
+        sampler_(model.config(), request_.sampling),
+        text_(request_.stop) {
+    input_.tokens = std::move(tokens);
+    usage_.prompt_tokens = static_cast<int64_t>(input_.tokens.size());
+    deadline = request_.deadline;
+    piece.want_retrievals = request_.want_hits;
+    piece.consume = [this](const HeadRow&, std::span<const float> logits) {
+      sampled_ = sampler_.Sample(logits, usage_.generated_tokens);
+    };
+  }
+
+  absl::Status Plan(int64_t limit) override {
+    if (!started_) Start();
+    const HeadRows head = request_.max_tokens > 0 ? HeadRows::kLast : HeadRows::kNone;
+    session->Plan(input_, limit, head, piece);
+    piece.owner = weak_from_this();
+    if (piece.rows() == 0 && request_.max_tokens > 0) {
+      return absl::InvalidArgumentError(
+          "the prompt is empty and the session has nothing to go on from");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<bool> PieceDone() override {
+    for (const Retrieval& retrieval : piece.retrievals) events_->OnRetrieval(retrieval);
+    if (!decoding_ && input_.done()) counters_.prompt_tokens += usage_.prompt_tokens;
+    if (piece.head.empty()) return input_.done();
+    if (sampled_ < 0) return absl::InternalError("the logits hold no number to sample from");
+    decoding_ = true;
+    Clock();
+    if (sampled_ == model_.config().eos_id && !request_.ignore_eos) {
+      reason_ = FinishReason::kEos;
+      Emit({}, text_.Flush());
+      return true;
+    }
+    return TakeToken();
+  }
+
+  // The token that was shown last belongs to the session even when it has not been run.
+  void LeaveSession() override {
+    if (decoding_ && !input_.done()) session->carry = input_.tokens.back();
+  }
+  void Finish() override { events_->OnDone(reason_, usage_); }
+  void Fail(const absl::Status& status) override { events_->OnError(status); }
+
+  bool prefilling() const override {
+    return !decoding_ && input_.tokens.size() - input_.next_token > 1;
+  }
+
+ private:
+  using SteadyTime = std::chrono::steady_clock::time_point;
+
+  void Start() {
+    started_ = true;
+    if (session->carry.has_value()) {
+      input_.tokens.insert(input_.tokens.begin(), *session->carry);
+      session->carry.reset();
+    }
+    if (request_.flush) input_.flushes = {static_cast<int64_t>(input_.tokens.size())};
+  }
+
+  void Clock() {
+    const SteadyTime now = std::chrono::steady_clock::now();
+    if (usage_.generated_tokens == 0) {
+      first_token_ = now;
+      usage_.time_to_first_token = absl::FromChrono(now - begin_);
+    }
+    usage_.generation_time = absl::FromChrono(now - first_token_);
+  }
+
+  bool TakeToken() {
+    ++usage_.generated_tokens;
+    ++counters_.generated_tokens;
+    std::string text;
+    if (model_.tokenizer() != nullptr) text = text_.Push(model_.tokenizer()->TokenBytes(sampled_));
+    const bool full = usage_.generated_tokens == request_.max_tokens;
+    reason_ = text_.stopped() ? FinishReason::kStop : FinishReason::kMaxTokens;
+    if (text_.stopped() || full) {
+      session->carry = sampled_;
+      text += text_.Flush();
+      Emit({sampled_}, text);
+      return true;
+    }
+    Emit({sampled_}, text);
+    input_.tokens.assign(1, sampled_);
+    input_.flushes.clear();
+    input_.next_token = input_.next_flush = 0;
+    return false;
+  }
+
+  void Emit(const std::vector<int32_t>& tokens, const std::string& text) {
+    if (!tokens.empty() || !text.empty()) events_->OnTokens(tokens, text);
+  }
+
+  const model::Model& model_;
+  const GenerateRequest request_;
+  const std::shared_ptr<GenerateEvents> events_;
+  Counters& counters_;
+  Sampler sampler_;
+  TextStream text_;
+  Input input_;
+  bool started_ = false, decoding_ = false;
+  int32_t sampled_ = -1;
+  FinishReason reason_ = FinishReason::kMaxTokens;
+  Usage usage_;
+  const SteadyTime begin_ = std::chrono::steady_clock::now();
+  SteadyTime first_token_;
+};
+
+}  // namespace
+
+std::shared_ptr<Request> MakeGenerate(const model::Model& model, GenerateRequest request,
+                                      std::vector<int32_t> tokens,
+                                      std::shared_ptr<GenerateEvents> events, Counters& counters) {
+  return std::make_shared<Generation>(model, std::move(request), std::move(tokens),
+                                      std::move(events), counters);
+}
+
+}  // namespace recollect::engine

@@ -1,0 +1,275 @@
+#include "engine/ingest.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "engine/resume_state.h"
+
+namespace recollect::engine {
+namespace {
+
+// Input accepted ahead of what is encoded: some seconds of work, so that neither side waits for the
+// other.
+constexpr int64_t kMostAhead = int64_t{8} << 20;
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(
+    const IngestContext& context, const store::IngestProgress& progress) {
+  if (!progress.from_tokens && context.model.tokenizer() == nullptr) {
+    return absl::FailedPreconditionError(
+        "the model has no tokenizer: only token input is possible");
+  }
+  ResumeState state;
+  if (!progress.resume_state.empty()) {
+    ASSIGN_OR_RETURN(state, DecodeResumeState(progress.resume_state));
+  }
+  if (state.tokens != progress.tokens) {
+    return absl::DataLossError(absl::StrCat("resume state stands at token ", state.tokens,
+                                            ", the records at ", progress.tokens));
+  }
+  DecidedTokens pending{std::move(state.pending_ids), std::move(state.pending_bytes), "",
+                        progress.input_offset};
+  TokenQueue queue(progress.from_tokens, state.tokens, state.text_end, progress.bytes,
+                   std::move(pending));
+  std::shared_ptr<IngestJob> job(new IngestJob(context, progress, std::move(queue)));
+  if (!state.local_state.empty()) RETURN_IF_ERROR(job->encoder_.Restore(state.local_state));
+  return job;
+}
+
+IngestJob::IngestJob(const IngestContext& context, const store::IngestProgress& progress,
+                     TokenQueue queue)
+    : context_(context),
+      id_(progress.id),
+      owner_(progress.owner),
+      from_tokens_(progress.from_tokens),
+      reader_(context.model, progress.input_offset),
+      encoder_(context.model, context.pool, context.contexts),
+      accepted_offset_(progress.input_offset),
+      committed_offset_(progress.input_offset),
+      chunks_(progress.chunks),
+      tokens_before_(progress.tokens),
+      queue_(std::move(queue)) {}
+
+IngestStatus IngestJob::status() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return StatusLocked();
+}
+
+IngestStatus IngestJob::StatusLocked() const {
+  IngestStatus status;
+  status.committed_offset = committed_offset_;
+  status.accepted_offset = accepted_offset_;
+  status.bytes = queue_.text_end();
+  status.tokens = queue_.encoded();
+  status.chunks = chunks_;
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  status.tokens_per_s =
+      seconds > 0 ? static_cast<double>(queue_.encoded() - tokens_before_) / seconds : 0;
+  return status;
+}
+
+bool IngestJob::published() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return published_;
+}
+
+absl::Status IngestJob::Accept(int64_t offset, int64_t size, bool tokens) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  RETURN_IF_ERROR(failed_);
+  if (finishing_) return absl::FailedPreconditionError("the stream was finished");
+  if (tokens != from_tokens_) {
+    return absl::InvalidArgumentError(absl::StrCat("this ingest takes ",
+                                                   from_tokens_ ? "token ids" : "text", ", not ",
+                                                   tokens ? "token ids" : "text"));
+  }
+  if (offset != accepted_offset_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input begins at offset ", offset, ", expected ", accepted_offset_));
+  }
+  const int64_t ahead = accepted_offset_ - (from_tokens_ ? queue_.encoded() : queue_.text_end());
+  if (ahead > kMostAhead) {
+    return absl::ResourceExhaustedError(absl::StrCat("the stream is ", ahead,
+                                                     " ahead of what is encoded, at most ",
+                                                     kMostAhead, " are allowed"));
+  }
+  accepted_offset_ += size;
+  return absl::OkStatus();
+}
+
+// Callers may hold locks that their callback takes too: it never runs inside their call.
+template <typename Done>
+void IngestJob::Refuse(Done done, absl::Status status) {
+  const auto tell = [done = std::move(done), status = std::move(status)] { done(status); };
+  if (!context_.thread->Post(tell)) tell();
+}
+
+void IngestJob::Append(int64_t offset, std::string text, AppendDone done) {
+  const absl::Status status = Accept(offset, static_cast<int64_t>(text.size()), false);
+  if (!status.ok()) return Refuse(std::move(done), status);
+  Post({std::move(text), {}, std::move(done), false});
+}
+
+void IngestJob::AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) {
+  const absl::Status status = Accept(offset, static_cast<int64_t>(tokens.size()), true);
+  if (!status.ok()) return Refuse(std::move(done), status);
+  Post({"", std::move(tokens), std::move(done), false});
+}
+
+void IngestJob::Finish(FinishDone done) {
+  absl::Status status;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    status = failed_;
+    if (status.ok() && finishing_) {
+      status = absl::FailedPreconditionError("the stream was finished before");
+    }
+    if (status.ok()) {
+      finishing_ = true;
+      finish_done_ = std::move(done);
+    }
+  }
+  if (!status.ok()) return Refuse(std::move(done), status);
+  Post({"", {}, nullptr, true});
+}
+
+void IngestJob::Post(Message message) {
+  auto shared = std::make_shared<Message>(std::move(message));
+  context_.thread->Post([self = shared_from_this(), shared] { self->Read(std::move(*shared)); });
+}
+
+void IngestJob::Read(Message message) {
+  const auto push = [this](DecidedTokens part) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!failed_.ok()) return;
+      queue_.Push(std::move(part));
+    }
+    context_.wake();
+  };
+  absl::Status status;
+  if (from_tokens_) {
+    absl::StatusOr<DecidedTokens> tokens = reader_.ReadTokens(std::move(message.tokens));
+    status = tokens.status();
+    if (status.ok()) push(*std::move(tokens));
+  } else {
+    status = reader_.ReadText(message.text, message.final, push);
+  }
+  bool empty = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (failed_.ok() && message.final) {
+      empty = status.ok() && queue_.decided() == 0;
+      all_read_ = status.ok() && !empty;
+    }
+    if (message.done) {
+      const int64_t whole = queue_.decided() / kChunkTokens * kChunkTokens;
+      waiting_.push_back({whole, std::move(message.done)});
+    }
+  }
+  if (empty) {
+    status = absl::InvalidArgumentError(absl::StrCat("document \"", id_, "\" has no tokens"));
+    context_.store.AbandonIngest(id_).IgnoreError();  // nothing of it is worth keeping
+  }
+  if (!status.ok()) return Fail(status);
+  Settle();
+  context_.wake();
+}
+
+int64_t IngestJob::SliceLocked() const {
+  if (!failed_.ok() || publishing_) return 0;
+  // One commit may be on its way while the next one gathers, not more.
+  const int64_t uncommitted = static_cast<int64_t>(batch_.chunks.size()) * kChunkTokens;
+  if (committing_ && uncommitted >= context_.commit_tokens) return 0;
+  const int64_t left = queue_.decided() - queue_.encoded();
+  const int64_t most = std::max<int64_t>(context_.slice_tokens / kChunkTokens, 1) * kChunkTokens;
+  if (left >= most) return most;
+  return all_read_ ? left : left / kChunkTokens * kChunkTokens;
+}
+
+bool IngestJob::AllEncodedLocked() const {
+  return failed_.ok() && all_read_ && !publishing_ && queue_.encoded() == queue_.decided();
+}
+
+bool IngestJob::HasSlice() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return SliceLocked() > 0 || AllEncodedLocked();
+}
+
+void IngestJob::RunSlice() {
+  std::vector<int32_t> ids, bytes;
+  int64_t text_end;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const int64_t count = SliceLocked();
+    if (count == 0) {
+      if (AllEncodedLocked()) StartCommit(/*last=*/true);
+      return;
+    }
+    const auto waiting = queue_.waiting(count), waiting_bytes = queue_.waiting_bytes(count);
+    ids.assign(waiting.begin(), waiting.end());
+    bytes.assign(waiting_bytes.begin(), waiting_bytes.end());
+    text_end = queue_.text_end();
+  }
+  std::vector<model::EncodedChunk> chunks = encoder_.Encode(ids);
+  size_t token = 0;
+  std::vector<store::ChunkRecord> records;
+  for (model::EncodedChunk& chunk : chunks) {
+    store::ChunkRecord record;
+    record.rows = chunk.rows;
+    record.states = std::move(chunk.states);
+    record.text_begin = text_end;
+    for (int row = 0; row < record.rows; ++row) text_end += bytes[token++];
+    record.text_end = text_end;
+    records.push_back(std::move(record));
+    batch_.landmark_keys.insert(batch_.landmark_keys.end(), chunk.landmark_key.begin(),
+                                chunk.landmark_key.end());
+  }
+  context_.counters.ingested_tokens += static_cast<int64_t>(ids.size());
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!failed_.ok()) return;
+    std::move(records.begin(), records.end(), std::back_inserter(batch_.chunks));
+    queue_.MarkEncoded(static_cast<int64_t>(ids.size()));
+    chunks_ += static_cast<int64_t>(records.size());
+    const int64_t uncommitted = static_cast<int64_t>(batch_.chunks.size()) * kChunkTokens;
+    if (AllEncodedLocked()) {
+      StartCommit(/*last=*/true);
+    } else if (uncommitted >= context_.commit_tokens && !committing_) {
+      StartCommit(/*last=*/false);
+    }
+  }
+  Settle();
+}
+
+void IngestJob::Settle() {
+  while (true) {
+    AppendDone done;
+    IngestStatus status;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (waiting_.empty() || waiting_.front().tokens > queue_.encoded()) return;
+      done = std::move(waiting_.front().done);
+      waiting_.pop_front();
+      status = StatusLocked();
+    }
+    done(status);
+  }
+}
+
+void IngestJob::Fail(const absl::Status& status) {
+  std::deque<Waiting> waiting;
+  FinishDone finish_done;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (failed_.ok()) failed_ = status;
+    waiting.swap(waiting_);
+    std::swap(finish_done, finish_done_);
+  }
+  for (Waiting& entry : waiting) entry.done(status);
+  if (finish_done) finish_done(status);
+}
+
+}  // namespace recollect::engine

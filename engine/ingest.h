@@ -1,0 +1,120 @@
+// One document on its way in: input is read and tokenised on the ingest thread, encoded in slices
+// by the scheduler, and committed on the ingest thread again. Each of the three goes on while the
+// others work.
+#ifndef RECOLLECT_ENGINE_INGEST_H_
+#define RECOLLECT_ENGINE_INGEST_H_
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/counters.h"
+#include "engine/engine.h"
+#include "engine/executor.h"
+#include "engine/ingest_input.h"
+#include "engine/memory_encoder.h"
+#include "engine/scheduler.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+// What ingests share. All of it outlives them, but for calls after Fail.
+struct IngestContext {
+  const model::Model& model;
+  ThreadPool& pool;
+  std::vector<kernels::OpContext>& contexts;
+  store::DocumentStore& store;
+  std::shared_ptr<Executor> thread;  // of one thread: order is what keeps reads and commits right
+  Counters& counters;
+  std::function<void()> wake;  // the scheduler
+  int64_t slice_tokens;
+  int64_t commit_tokens;
+};
+
+// Thread-safe.
+class IngestJob final : public IngestWork, public std::enable_shared_from_this<IngestJob> {
+ public:
+  using AppendDone = IngestStream::AppendDone;
+  using FinishDone = std::function<void(absl::StatusOr<store::DocumentInfo>)>;
+
+  // From what the store has of it. DATA_LOSS or FAILED_PRECONDITION when that cannot be continued.
+  static absl::StatusOr<std::shared_ptr<IngestJob>> Create(const IngestContext& context,
+                                                           const store::IngestProgress& progress);
+
+  IngestStatus status() const;
+  void Append(int64_t offset, std::string text, AppendDone done);
+  void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done);
+  void Finish(FinishDone done);
+
+  // Ends it; what is waiting is told, and so is whoever calls later. What was committed stays.
+  void Fail(const absl::Status& status);
+  bool published() const;
+  // Commits what is encoded. Only once the scheduler has stopped.
+  void CommitRest();
+
+  bool HasSlice() override;
+  void RunSlice() override;
+
+ private:
+  IngestJob(const IngestContext& context, const store::IngestProgress& progress, TokenQueue queue);
+
+  struct Message {
+    std::string text;
+    std::vector<int32_t> tokens;
+    AppendDone done;
+    bool final = false;
+  };
+  // An Append that is answered once so many tokens are encoded.
+  struct Waiting {
+    int64_t tokens;
+    AppendDone done;
+  };
+
+  absl::Status Accept(int64_t offset, int64_t size, bool tokens);
+  template <typename Done>
+  void Refuse(Done done, absl::Status status);
+  void Post(Message message);
+  void Read(Message message);
+  void Settle();  // answers those whose tokens are encoded
+  void StartCommit(bool last);
+  void Commit(store::IngestBatch batch);
+  void Publish(store::IngestBatch batch);
+  IngestStatus StatusLocked() const;
+  int64_t SliceLocked() const;
+  bool AllEncodedLocked() const;
+
+  const IngestContext context_;
+  const std::string id_;
+  const OwnerId owner_;
+  const bool from_tokens_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+
+  InputReader reader_;        // ingest thread
+  MemoryEncoder encoder_;     // scheduler's thread
+  store::IngestBatch batch_;  // scheduler's thread: chunks and keys since the last commit
+
+  mutable std::mutex mutex_;
+  absl::Status failed_;
+  int64_t accepted_offset_, committed_offset_;
+  int64_t chunks_ = 0;
+  const int64_t tokens_before_;  // of this stream
+  TokenQueue queue_;
+  std::deque<Waiting> waiting_;
+  FinishDone finish_done_;
+  bool finishing_ = false;  // Finish was called
+  bool all_read_ = false;   // queue_ holds the whole rest
+  bool publishing_ = false;
+  bool published_ = false;
+  bool committing_ = false;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_INGEST_H_

@@ -1,0 +1,77 @@
+// The durable side of an ingest job: what a commit holds, and publishing.
+#include <utility>
+
+#include "base/status.h"
+#include "engine/ingest.h"
+#include "engine/resume_state.h"
+
+namespace recollect::engine {
+
+// Called with the mutex held, by the thread that owns the encoder.
+void IngestJob::StartCommit(bool last) {
+  TokenQueue::Committed committed = queue_.Commit();
+  auto batch = std::make_shared<store::IngestBatch>(std::exchange(batch_, {}));
+  batch->tokens = std::move(committed.tokens);
+  batch->text = std::move(committed.text);
+  batch->input_offset = committed.input_offset;
+  if (last) {
+    publishing_ = true;
+  } else {
+    committing_ = true;
+    ResumeState state;
+    state.tokens = queue_.encoded();
+    state.text_end = queue_.text_end();
+    state.pending_ids = std::move(committed.pending_ids);
+    state.pending_bytes = std::move(committed.pending_bytes);
+    state.local_state = encoder_.Serialize();
+    batch->resume_state = EncodeResumeState(state);
+  }
+  context_.thread->Post([self = shared_from_this(), batch, last] {
+    if (last) {
+      self->Publish(std::move(*batch));
+    } else {
+      self->Commit(std::move(*batch));
+    }
+  });
+}
+
+void IngestJob::Commit(store::IngestBatch batch) {
+  const absl::Status status = context_.store.CommitIngest(owner_, batch);
+  if (!status.ok()) {
+    context_.counters.CountError(status);
+    return Fail(Annotate(status, "commit"));
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    committing_ = false;
+    committed_offset_ = batch.input_offset;
+  }
+  context_.wake();
+}
+
+void IngestJob::Publish(store::IngestBatch batch) {
+  FinishDone done;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    // A stream that was given up meanwhile is not published behind its owner's back.
+    if (!failed_.ok()) return;
+    std::swap(done, finish_done_);
+  }
+  const absl::StatusOr<store::DocumentInfo> info = context_.store.PublishIngest(owner_, batch);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    failed_ = info.ok() ? absl::FailedPreconditionError("the document is published")
+                        : Annotate(info.status(), "publish");
+    if (info.ok()) committed_offset_ = batch.input_offset;
+    published_ = info.ok();
+  }
+  if (!info.ok()) context_.counters.CountError(info.status());
+  if (done) done(info);
+}
+
+void IngestJob::CommitRest() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (failed_.ok() && !publishing_ && !batch_.chunks.empty()) StartCommit(/*last=*/false);
+}
+
+}  // namespace recollect::engine

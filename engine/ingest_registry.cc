@@ -1,0 +1,175 @@
+#include "engine/ingest_registry.h"
+
+#include <future>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace recollect::engine {
+
+// What callers hold. Letting go of it ends the job.
+class IngestRegistry::Stream final : public IngestStream {
+ public:
+  Stream(std::shared_ptr<IngestRegistry> registry, std::string id, std::shared_ptr<IngestJob> job)
+      : registry_(std::move(registry)), id_(std::move(id)), job_(std::move(job)) {}
+  ~Stream() override {
+    job_->Fail(absl::CancelledError("the stream was closed"));
+    registry_->Close(id_, job_);
+  }
+  IngestStatus status() const override { return job_->status(); }
+  void Append(int64_t offset, std::string text, AppendDone done) override {
+    job_->Append(offset, std::move(text), std::move(done));
+  }
+  void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override {
+    job_->AppendTokens(offset, std::move(tokens), std::move(done));
+  }
+  void Finish(IngestJob::FinishDone done) override { job_->Finish(std::move(done)); }
+
+ private:
+  const std::shared_ptr<IngestRegistry> registry_;
+  const std::string id_;
+  const std::shared_ptr<IngestJob> job_;
+};
+
+class IngestRegistry::Check final : public IngestStream {
+ public:
+  explicit Check(std::shared_ptr<ReingestCheck> check) : check_(std::move(check)) {}
+  IngestStatus status() const override { return check_->status(); }
+  void Append(int64_t offset, std::string text, AppendDone done) override {
+    check_->Append(offset, std::move(text), std::move(done));
+  }
+  void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override {
+    check_->AppendTokens(offset, std::move(tokens), std::move(done));
+  }
+  void Finish(IngestJob::FinishDone done) override { check_->Finish(std::move(done)); }
+
+ private:
+  const std::shared_ptr<ReingestCheck> check_;
+};
+
+absl::Status IngestRegistry::Reserve(const std::string& id) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&] {
+    const auto found = entries_.find(id);
+    return closed_ || found == entries_.end() || !found->second.closing;
+  });
+  if (closed_) return absl::UnavailableError("the engine is shutting down");
+  const auto found = entries_.find(id);
+  const bool idle =
+      found == entries_.end() || (found->second.job != nullptr && found->second.job->published());
+  if (!idle) {
+    return absl::AbortedError(absl::StrCat("another stream writes document \"", id, "\" now"));
+  }
+  entries_[id] = {};
+  return absl::OkStatus();
+}
+
+void IngestRegistry::Forget(const std::string& id) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    entries_.erase(id);
+  }
+  changed_.notify_all();
+}
+
+absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(const std::string& id,
+                                                                    bool from_tokens) {
+  RETURN_IF_ERROR(Reserve(id));
+  const absl::StatusOr<store::IngestProgress> progress =
+      context_.store.BeginIngest(id, context_.model.fingerprint(), from_tokens);
+  if (!progress.ok()) {
+    Forget(id);
+    if (absl::IsAlreadyExists(progress.status())) return BeginCheck(id, from_tokens);
+    context_.counters.CountError(progress.status());
+    return progress.status();
+  }
+  absl::StatusOr<std::shared_ptr<IngestJob>> job = IngestJob::Create(context_, *progress);
+  if (!job.ok()) {
+    Forget(id);
+    context_.counters.CountError(job.status());
+    return Annotate(job.status(), absl::StrCat("document \"", id, "\""));
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_) return absl::UnavailableError("the engine is shutting down");
+    entries_[id].job = *job;
+  }
+  scheduler_.AddIngest(*job);
+  return std::make_unique<Stream>(shared_from_this(), id, *std::move(job));
+}
+
+absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(const std::string& id,
+                                                                         bool from_tokens) {
+  ASSIGN_OR_RETURN(Pin pin, mounts_.PinDocument(id));
+  if (pin->info().fingerprint != context_.model.fingerprint()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("document \"", id, "\" exists, read by a model with fingerprint ",
+                     pin->info().fingerprint, "; this model has ", context_.model.fingerprint()));
+  }
+  auto check =
+      std::make_shared<ReingestCheck>(context_.store, context_.thread, std::move(pin), from_tokens);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (closed_) return absl::UnavailableError("the engine is shutting down");
+  std::erase_if(checks_, [](const auto& entry) { return entry.expired(); });
+  checks_.push_back(check);
+  return std::make_unique<Check>(std::move(check));
+}
+
+// The id is free again once the ingest thread has done all that was posted for the job before.
+void IngestRegistry::Close(const std::string& id, const std::shared_ptr<IngestJob>& job) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_) return;
+    const auto found = entries_.find(id);
+    if (found != entries_.end() && found->second.job == job) found->second.closing = true;
+    scheduler_.RemoveIngest(job.get());
+  }
+  context_.thread->Post([self = shared_from_this(), id, job] {
+    {
+      std::lock_guard<std::mutex> lock(self->mutex_);
+      const auto found = self->entries_.find(id);
+      if (found != self->entries_.end() && found->second.job == job) self->entries_.erase(found);
+    }
+    self->changed_.notify_all();
+  });
+}
+
+absl::Status IngestRegistry::Abandon(const std::string& id) {
+  std::shared_ptr<IngestJob> job;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = entries_.find(id);
+    if (found != entries_.end()) job = found->second.job;
+  }
+  if (job != nullptr) job->Fail(absl::AbortedError("the document was deleted"));
+  // After whatever the ingest thread still does for it.
+  auto result = std::make_shared<std::promise<absl::Status>>();
+  std::future<absl::Status> status = result->get_future();
+  const bool posted = context_.thread->Post(
+      [this, id, result] { result->set_value(context_.store.AbandonIngest(id)); });
+  return posted ? status.get() : absl::UnavailableError("the engine is shutting down");
+}
+
+void IngestRegistry::Shutdown(const absl::Status& status) {
+  std::vector<std::shared_ptr<IngestJob>> jobs;
+  std::vector<std::shared_ptr<ReingestCheck>> checks;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+    for (const auto& [id, entry] : entries_) {
+      if (entry.job != nullptr) jobs.push_back(entry.job);
+    }
+    for (const auto& entry : checks_) {
+      if (auto check = entry.lock()) checks.push_back(std::move(check));
+    }
+    entries_.clear();
+  }
+  changed_.notify_all();
+  for (const auto& job : jobs) job->CommitRest();
+  context_.thread->Stop();
+  for (const auto& job : jobs) job->Fail(status);
+  for (const auto& check : checks) check->Close(status);
+}
+
+}  // namespace recollect::engine

@@ -1,0 +1,64 @@
+// Which ingests run, at most one for an id, from the stream's begin to the last thing its threads
+// do for it.
+#ifndef RECOLLECT_ENGINE_INGEST_REGISTRY_H_
+#define RECOLLECT_ENGINE_INGEST_REGISTRY_H_
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+#include "engine/ingest.h"
+#include "engine/mounts.h"
+#include "engine/reingest.h"
+#include "engine/scheduler.h"
+
+namespace recollect::engine {
+
+// Thread-safe. Streams may outlive it.
+class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
+ public:
+  IngestRegistry(const IngestContext& context, Scheduler& scheduler, Mounts& mounts)
+      : context_(context), scheduler_(scheduler), mounts_(mounts) {}
+
+  // As Engine::BeginIngest. Waits for an earlier stream of the id that is just ending.
+  absl::StatusOr<std::unique_ptr<IngestStream>> Begin(const std::string& id, bool from_tokens);
+
+  // Ends the stream that writes `id`, if there is one, and forgets the unfinished ingest.
+  // NOT_FOUND. Blocks.
+  absl::Status Abandon(const std::string& id);
+
+  // Commits what is encoded and fails all streams, now and later. The scheduler must have stopped.
+  // Blocks.
+  void Shutdown(const absl::Status& status);
+
+ private:
+  class Stream;
+  class Check;
+  struct Entry {
+    std::shared_ptr<IngestJob> job;  // null while it is being made
+    bool closing = false;
+  };
+
+  absl::Status Reserve(const std::string& id);
+  void Forget(const std::string& id);
+  absl::StatusOr<std::unique_ptr<IngestStream>> BeginCheck(const std::string& id, bool from_tokens);
+  void Close(const std::string& id, const std::shared_ptr<IngestJob>& job);
+
+  const IngestContext context_;
+  Scheduler& scheduler_;
+  Mounts& mounts_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closed_ = false;
+  std::map<std::string, Entry> entries_;
+  std::vector<std::weak_ptr<ReingestCheck>> checks_;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_INGEST_REGISTRY_H_

@@ -1,0 +1,29 @@
+// Numbers the engine keeps about itself; the service exports them under these names with the prefix
+// `recollect_`.
+#ifndef RECOLLECT_ENGINE_METRICS_H_
+#define RECOLLECT_ENGINE_METRICS_H_
+
+#include <cstdint>
+
+namespace recollect::engine {
+
+// A snapshot. Bytes are current, the rest are counts since start.
+struct EngineStats {
+  int64_t sessions = 0;
+  int64_t queued_requests = 0;
+  int64_t running_requests = 0;
+  int64_t landmark_bytes = 0, landmark_budget_bytes = 0;
+  int64_t memory_bytes = 0, memory_budget_bytes = 0;
+  int64_t host_bytes = 0, host_budget_bytes = 0;
+  int64_t store_bytes = 0;
+  int64_t chunk_hits_device = 0, chunk_hits_host = 0, chunk_hits_store = 0;
+  int64_t data_loss_errors = 0;
+  int64_t generated_tokens = 0, prompt_tokens = 0, ingested_tokens = 0;
+  int64_t steps = 0;
+  double landmark_step_p50_ms = 0,
+         landmark_step_p99_ms = 0;  // last 1024 landmark steps, retrieval included
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_METRICS_H_

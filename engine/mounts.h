@@ -1,0 +1,67 @@
+// The documents in use: landmark keys, loaded once and shared by all sessions that mount them, and
+// who still reads what.
+//
+// Keys stay after the last unmount while the budget has room, so that mounting again costs nothing;
+// those of mounted documents are never dropped. A removed document vanishes from new mounts at
+// once; its space is freed with the last pin.
+#ifndef RECOLLECT_ENGINE_MOUNTS_H_
+#define RECOLLECT_ENGINE_MOUNTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/bf16.h"
+#include "engine/counters.h"
+#include "kernels/landmark_topk.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+// A document that cannot be freed while this exists.
+class DocumentPin {
+ public:
+  virtual ~DocumentPin() = default;
+  virtual const store::DocumentInfo& info() const = 0;
+  // Landmark keys [chunks, d_r]; empty for a pin that was made by PinDocument.
+  virtual kernels::KeySegment keys() const = 0;
+};
+using Pin = std::shared_ptr<const DocumentPin>;
+
+// Thread-safe. Pins may outlive Close, not the store.
+class Mounts {
+ public:
+  // `freed` is called with each owner whose records are about to be freed. `post` runs work that
+  // may block on disk.
+  Mounts(store::DocumentStore& store, std::string fingerprint, int64_t d_r, int64_t budget_bytes,
+         Counters& counters, std::function<void(OwnerId)> freed,
+         std::function<void(std::function<void()>)> post);
+  ~Mounts();
+
+  // Pins of `ids`, in order, with their keys; reads those that are not loaded. NOT_FOUND,
+  // INVALID_ARGUMENT (one twice), FAILED_PRECONDITION (another fingerprint), RESOURCE_EXHAUSTED
+  // (naming what is needed and the budget), DATA_LOSS.
+  absl::StatusOr<std::vector<Pin>> Mount(const std::vector<std::string>& ids);
+
+  // Keeps a document's records readable, without its keys. NOT_FOUND.
+  absl::StatusOr<Pin> PinDocument(const std::string& id);
+
+  // Takes the document out of the catalog. NOT_FOUND.
+  absl::Status Remove(const std::string& id);
+
+  int64_t used_bytes() const;
+  int64_t budget_bytes() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_MOUNTS_H_

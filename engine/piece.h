@@ -1,0 +1,106 @@
+// A piece: consecutive rows of one session that run through the model together, and how far they
+// got.
+#ifndef RECOLLECT_ENGINE_PIECE_H_
+#define RECOLLECT_ENGINE_PIECE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/engine.h"
+#include "engine/tiers.h"
+#include "model/model.h"
+
+namespace recollect::engine {
+
+class Session;
+
+// What the landmark of one block retrieved, for each group. Later pieces of the block use it too.
+struct BlockMemory {
+  struct Group {
+    model::Retrieved retrieved;
+    std::vector<MemoryHandle> chunks;  // keep alive what `retrieved` points to
+  };
+  std::vector<Group> groups;
+};
+
+// Rows of a piece that lie in one block.
+struct PieceSegment {
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  bool landmark = false;  // its first row is the block's landmark position
+  int64_t block = 0;
+  std::shared_ptr<BlockMemory> memory;  // null: block 0, which has none
+};
+
+// A block that a landmark of this piece closed: the next chunk.
+struct ClosedBlock {
+  int64_t chunk = 0;
+  int64_t rows_before = 0;  // token rows that earlier pieces left with the session
+  int64_t first_row = 0;    // then those of this piece
+  int64_t rows = 0;
+  int64_t text_begin = 0, text_end = 0;
+};
+
+// A row whose logits are needed. `target` and `index` are the requester's.
+struct HeadRow {
+  int64_t row = 0;
+  int64_t index = 0;
+  int32_t target = -1;
+};
+
+// What one landmark of the piece selected for the group now being retrieved.
+struct Selection {
+  size_t segment = 0;
+  int64_t candidates = 0;
+  struct Chosen {
+    size_t wanted = 0;  // index into Piece::wanted
+    int mount = -1;     // -1: the session's own
+    float score = 0, weight = 0;
+  };
+  std::vector<Chosen>
+      chosen;  // best first; the first `used` feed the model, the rest are only reported
+  size_t used = 0;
+};
+
+// Owned by a request; moved forward by StepRunner on the scheduler's thread. While a fetch runs,
+// `wanted` belongs to it.
+struct Piece {
+  Session* session = nullptr;
+  std::weak_ptr<void> owner;   // kept alive by a running fetch
+  int64_t hits_per_group = 0;  // 0: n_ret
+  bool want_retrievals = false;
+  // Called on any thread of the pool, once for each head row.
+  std::function<void(const HeadRow&, std::span<const float> logits)> consume;
+
+  // The plan.
+  int64_t first_position = 0;
+  std::vector<int32_t> ids;
+  std::vector<PieceSegment> segments;
+  std::vector<ClosedBlock> closed;
+  std::vector<HeadRow> head;
+
+  // Progress.
+  bool active = false;   // planned and not yet through
+  int stage = 0;         // 0: lower layers; 1 + g: group g; then the head; then done
+  bool waiting = false;  // cut, until a fetch has ended
+  absl::Status status;   // an error ends it
+  std::vector<float> h;  // [rows, d]
+  std::vector<Selection> selections;
+  std::vector<WantedChunk> wanted;
+  absl::Status fetch_status;  // written before fetch_done
+  std::atomic<bool> fetch_done{false};
+  std::vector<Retrieval> retrievals;  // when wanted
+
+  int64_t rows() const { return static_cast<int64_t>(ids.size()); }
+  // An empty plan at `position`. Memory is kept for the next one.
+  void Reset(int64_t position);
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_PIECE_H_

@@ -1,0 +1,111 @@
+#include "engine/prepare.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "engine/ingest_input.h"
+#include "engine/sampler.h"
+#include "model/tokenizer.h"
+
+namespace recollect::engine {
+namespace {
+
+constexpr int64_t kMostHits = 1024;
+constexpr size_t kMostStops = 16;
+constexpr size_t kLongestStop = 256;
+constexpr size_t kLongestId = 256;
+
+bool HasControlCharacter(const std::string& utf8) {
+  for (size_t i = 0; i < utf8.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(utf8[i]);
+    if (byte < 0x20 || byte == 0x7f) return true;
+    // U+0080 to U+009F are C2 80 to C2 9F.
+    if (byte == 0xc2 && static_cast<uint8_t>(utf8[i + 1]) < 0xa0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::Status ValidateDocumentId(const std::string& id) {
+  if (id.empty() || id.size() > kLongestId) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("document id: ", id.size(), " bytes, expected 1 to ", kLongestId));
+  }
+  if (model::FindInvalidUtf8(id, /*allow_partial_end=*/false) >= 0 || HasControlCharacter(id)) {
+    return absl::InvalidArgumentError("document id: expected printable UTF-8");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, const Prompt& prompt) {
+  if (!prompt.text.empty() && !prompt.tokens.empty()) {
+    return absl::InvalidArgumentError("prompt: text and token ids, expected one of them");
+  }
+  if (prompt.text.empty()) {
+    InputReader reader(model, 0);
+    ASSIGN_OR_RETURN(DecidedTokens checked, reader.ReadTokens(prompt.tokens));
+    return std::move(checked.ids);
+  }
+  if (model.tokenizer() == nullptr) {
+    return absl::FailedPreconditionError("prompt: text, but the model has no tokenizer");
+  }
+  return model.tokenizer()->Encode(prompt.text);
+}
+
+absl::StatusOr<model::LocalPattern> SessionPattern(const model::Model& model,
+                                                   const SessionOptions& options) {
+  model::LocalPattern pattern = model.config().local;
+  if (options.dilation.has_value()) pattern.dilation = *options.dilation;
+  RETURN_IF_ERROR(model::ValidatePattern(model.config(), pattern));
+  return pattern;
+}
+
+absl::Status ValidateGenerate(const GenerateRequest& request) {
+  RETURN_IF_ERROR(ValidateSampling(request.sampling));
+  if (request.max_tokens < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_tokens: ", request.max_tokens, ", expected >= 0"));
+  }
+  if (request.stop.size() > kMostStops) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("stop: ", request.stop.size(), " strings, at most ", kMostStops));
+  }
+  for (const std::string& stop : request.stop) {
+    if (stop.empty() || stop.size() > kLongestStop ||
+        model::FindInvalidUtf8(stop, /*allow_partial_end=*/false) >= 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "stop: a string of ", stop.size(), " bytes, expected UTF-8 of 1 to ", kLongestStop));
+    }
+  }
+  const SessionOptions& options = request.session_options;
+  if (request.session.has_value() &&
+      (!options.mounts.empty() || options.dilation.has_value() || options.random_chunks)) {
+    return absl::InvalidArgumentError("session_options: an open session keeps its own");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens) {
+  int64_t before = 0;
+  for (const int64_t after : request.flush_after) {
+    if (after <= before || after > tokens) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("flush_after: ", after, ", expected ascending counts from 1 to ", tokens));
+    }
+    before = after;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateRetrieve(const RetrieveRequest& request, int64_t tokens) {
+  if (request.k < 0 || request.k > kMostHits) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("k: ", request.k, ", expected 0 to ", kMostHits));
+  }
+  if (tokens == 0) return absl::InvalidArgumentError("query: no tokens");
+  return absl::OkStatus();
+}
+
+}  // namespace recollect::engine

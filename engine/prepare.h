@@ -1,0 +1,30 @@
+// Checks of what callers ask for, before any of it reaches the scheduler. All return
+// INVALID_ARGUMENT naming the field.
+#ifndef RECOLLECT_ENGINE_PREPARE_H_
+#define RECOLLECT_ENGINE_PREPARE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+#include "model/model.h"
+
+namespace recollect::engine {
+
+// 1 to 256 bytes of UTF-8 without control characters.
+absl::Status ValidateDocumentId(const std::string& id);
+
+// The tokens of a prompt; FAILED_PRECONDITION for text when the model has no tokenizer.
+absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, const Prompt& prompt);
+
+absl::StatusOr<model::LocalPattern> SessionPattern(const model::Model& model,
+                                                   const SessionOptions& options);
+absl::Status ValidateGenerate(const GenerateRequest& request);
+absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens);
+absl::Status ValidateRetrieve(const RetrieveRequest& request, int64_t tokens);
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_PREPARE_H_

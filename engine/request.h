@@ -1,0 +1,68 @@
+// A request on one session, as the scheduler sees it: something that plans pieces until it has
+// ended.
+#ifndef RECOLLECT_ENGINE_REQUEST_H_
+#define RECOLLECT_ENGINE_REQUEST_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "engine/engine.h"
+#include "engine/piece.h"
+#include "engine/session.h"
+
+namespace recollect::engine {
+
+// Made by any thread, then used by the scheduler's alone (Cancel: any thread). Ends with exactly
+// one of Finish and Fail.
+class Request : public std::enable_shared_from_this<Request> {
+ public:
+  virtual ~Request() = default;
+
+  // Plans the next piece, about `limit` rows at most. INVALID_ARGUMENT: there is nothing to run.
+  virtual absl::Status Plan(int64_t limit) = 0;
+  // The piece went through. Returns whether the request is complete.
+  virtual absl::StatusOr<bool> PieceDone() = 0;
+  // Leaves the session as the next request should find it; then one of the others tells the caller.
+  virtual void LeaveSession() {}
+  virtual void Finish() = 0;
+  virtual void Fail(const absl::Status& status) = 0;
+  // Whether the next piece comes from a prompt, so that it has many rows.
+  virtual bool prefilling() const = 0;
+
+  void Cancel() {
+    cancelled_ = true;
+    if (wake) wake();
+  }
+  bool cancelled() const { return cancelled_; }
+
+  Piece piece;
+  std::shared_ptr<Session> session;
+  absl::Time deadline = absl::InfiniteFuture();
+  std::function<void()> wake;  // of the scheduler
+  std::function<void()>
+      released;  // called once, before the caller hears of the end: gives the session back
+  std::function<void()> ended;  // called once, after
+  std::shared_ptr<void> keep_alive;
+
+ private:
+  std::atomic<bool> cancelled_{false};
+};
+
+// The three kinds. Arguments are valid: checked, tokenised.
+std::shared_ptr<Request> MakeGenerate(const model::Model& model, GenerateRequest request,
+                                      std::vector<int32_t> tokens,
+                                      std::shared_ptr<GenerateEvents> events, Counters& counters);
+std::shared_ptr<Request> MakeScore(const model::Model& model, ScoreRequest request,
+                                   std::vector<int32_t> tokens, int64_t text_bytes,
+                                   std::function<void(absl::StatusOr<ScoreResult>)> done);
+std::shared_ptr<Request> MakeRetrieve(
+    RetrieveRequest request, std::vector<int32_t> tokens,
+    std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done);
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_REQUEST_H_

@@ -1,0 +1,29 @@
+// What a memory ingest needs to go on where a commit left it: the lower layers' state at a block's
+// end, and tokens that were decided but not yet encoded. Kept by the store as opaque bytes.
+#ifndef RECOLLECT_ENGINE_RESUME_STATE_H_
+#define RECOLLECT_ENGINE_RESUME_STATE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace recollect::engine {
+
+struct ResumeState {
+  int64_t tokens = 0;                // encoded
+  int64_t text_end = 0;              // bytes of text they cover
+  std::vector<int32_t> pending_ids;  // decided by the input up to the commit's offset, not encoded
+  std::vector<int32_t> pending_bytes;  // of text, each
+  std::string local_state;             // model::LocalState::Serialize; empty before the first token
+};
+
+std::string EncodeResumeState(const ResumeState& state);
+// DATA_LOSS when malformed or of another version.
+absl::StatusOr<ResumeState> DecodeResumeState(std::string_view bytes);
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_RESUME_STATE_H_

@@ -1,0 +1,291 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
+
+namespace recollect::engine {
+namespace {
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerOptions& options, const model::Model& model, ThreadPool& pool,
+                     std::vector<kernels::OpContext>& contexts, ChunkTiers& tiers,
+                     Counters& counters, std::function<void()> idle)
+    : options_(options),
+      counters_(counters),
+      idle_(std::move(idle)),
+      step_(model, pool, contexts, tiers, waker()) {}
+
+std::function<void()> Scheduler::waker() {
+  return [signal = signal_] {
+    {
+      std::lock_guard<std::mutex> lock(signal->mutex);
+      signal->set = true;
+    }
+    signal->wake.notify_one();
+  };
+}
+
+void Scheduler::Start() {
+  thread_ = std::thread([this] { Loop(); });
+}
+
+void Scheduler::Stop() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  waker()();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Scheduler::Submit(std::shared_ptr<Request> request) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    inbox_.push_back(std::move(request));
+  }
+  waker()();
+}
+
+void Scheduler::AddIngest(std::shared_ptr<IngestWork> work) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ingests_.push_back(std::move(work));
+}
+
+void Scheduler::RemoveIngest(const IngestWork* work) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(ingests_, [work](const auto& entry) { return entry.get() == work; });
+}
+
+void Scheduler::FailAll(const absl::Status& status) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    fail_all_ = status;
+  }
+  waker()();
+}
+
+void Scheduler::ObserveForTest(TurnObserver observer) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  observer_ = std::move(observer);
+}
+
+void Scheduler::Loop() {
+  while (true) {
+    TakeInbox();
+    EndDue();
+    Admit();
+    bool worked = RunStep();
+    worked = RunIngest() || worked;
+    if (const absl::Time now = absl::Now(); now - last_idle_ >= options_.idle_period) {
+      last_idle_ = now;
+      idle_();
+    }
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (stopping_) return;
+    }
+    if (!worked) Wait();
+  }
+}
+
+void Scheduler::TakeInbox() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (std::shared_ptr<Request>& request : inbox_) queue_.push_back(std::move(request));
+  inbox_.clear();
+}
+
+absl::Status Scheduler::DueStatus(const Request& request) const {
+  if (request.cancelled()) return absl::CancelledError("cancelled by the caller");
+  if (request.deadline < absl::Now()) return absl::DeadlineExceededError("deadline exceeded");
+  return absl::OkStatus();
+}
+
+void Scheduler::EndDue() {
+  absl::Status all;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    all = fail_all_;
+  }
+  for (size_t i = 0; i < queue_.size();) {
+    const absl::Status status = all.ok() ? DueStatus(*queue_[i]) : all;
+    if (status.ok()) {
+      ++i;
+      continue;
+    }
+    Running waiting{std::move(queue_[i]), {}};
+    queue_.erase(queue_.begin() + static_cast<int64_t>(i));
+    End(waiting, status);
+  }
+  for (const std::unique_ptr<Running>& running : running_) {
+    // A piece that was cut half-way goes on first: its session could not be used any more
+    // otherwise.
+    if (running->request->piece.active) continue;
+    const absl::Status status = all.ok() ? DueStatus(*running->request) : all;
+    if (!status.ok()) End(*running, status);
+  }
+  std::erase_if(running_, [](const auto& running) { return running->request == nullptr; });
+}
+
+void Scheduler::Admit() {
+  while (!queue_.empty() && static_cast<int64_t>(running_.size()) < options_.max_batch) {
+    running_.push_back(std::make_unique<Running>(Running{std::move(queue_.front()), {}}));
+    queue_.pop_front();
+  }
+  counters_.running = static_cast<int64_t>(running_.size());
+}
+
+bool Scheduler::RunStep() {
+  batch_.clear();
+  batch_running_.clear();
+  CollectResumed();
+  CollectPlanned();
+  std::erase_if(running_, [](const auto& running) { return running->request == nullptr; });
+  if (batch_.empty()) return false;
+  int64_t rows = 0;
+  for (const Piece* piece : batch_) rows += piece->rows();
+  step_.Run(batch_);
+  ++counters_.steps;
+  TurnObserver observer;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    observer = observer_;
+  }
+  if (observer) observer(TurnKind::kStep, rows);
+  for (Running* running : batch_running_) Settle(*running);
+  std::erase_if(running_, [](const auto& running) { return running->request == nullptr; });
+  return true;
+}
+
+void Scheduler::CollectResumed() {
+  for (const std::unique_ptr<Running>& running : running_) {
+    Piece& piece = running->request->piece;
+    if (!piece.active || !piece.fetch_done) continue;
+    piece.waiting = false;
+    piece.fetch_done = false;
+    piece.status = piece.fetch_status;
+    batch_.push_back(&piece);
+    batch_running_.push_back(running.get());
+  }
+}
+
+// All that decode take part; prompts share one slice, and take turns at being first.
+void Scheduler::CollectPlanned() {
+  int64_t left = options_.prefill_slice_tokens;
+  const size_t count = running_.size(), first = next_prefill_;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t at = (first + i) % count;
+    Running& running = *running_[at];
+    if (running.request->piece.active) continue;
+    if (!running.request->prefilling()) {
+      PlanOne(running, 1);
+    } else if (left > 0) {
+      if (PlanOne(running, left)) left -= running.request->piece.rows();
+      next_prefill_ = at + 1;
+    }
+  }
+}
+
+bool Scheduler::PlanOne(Running& running, int64_t limit) {
+  Request& request = *running.request;
+  absl::Status status = request.session->broken;
+  if (status.ok()) status = request.Plan(limit);
+  if (!status.ok()) {
+    End(running, status);
+    return false;
+  }
+  if (request.piece.rows() == 0) {
+    Settle(running);
+    return false;
+  }
+  const auto is_landmark = [](const PieceSegment& segment) {
+    return segment.landmark && segment.block > 0;
+  };
+  running.timer.counts =
+      !request.prefilling() && request.piece.rows() <= 2 &&
+      std::any_of(request.piece.segments.begin(), request.piece.segments.end(), is_landmark);
+  if (running.timer.counts) running.timer.started_s = Now();
+  batch_.push_back(&request.piece);
+  batch_running_.push_back(&running);
+  return true;
+}
+
+void Scheduler::Settle(Running& running) {
+  Request& request = *running.request;
+  Piece& piece = request.piece;
+  if (!piece.status.ok()) {
+    piece.active = false;
+    request.session->broken = piece.status;
+    End(running, piece.status);
+    return;
+  }
+  if (piece.waiting) return;
+  piece.active = false;
+  if (running.timer.counts) {
+    counters_.landmark_steps.Add((Now() - running.timer.started_s) * 1e3);
+    running.timer.counts = false;
+  }
+  const absl::StatusOr<bool> complete = request.PieceDone();
+  if (!complete.ok()) {
+    End(running, complete.status());
+  } else if (*complete) {
+    End(running, absl::OkStatus());
+  }
+}
+
+void Scheduler::End(Running& running, const absl::Status& status) {
+  const std::shared_ptr<Request> request = std::move(running.request);
+  running.request = nullptr;
+  // The session is given back first: who hears of the end may use it at once.
+  request->LeaveSession();
+  request->session = nullptr;
+  request->released();
+  if (status.ok()) {
+    request->Finish();
+  } else {
+    request->Fail(status);
+  }
+  request->ended();
+}
+
+bool Scheduler::RunIngest() {
+  std::shared_ptr<IngestWork> work;
+  TurnObserver observer;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (size_t i = 0; i < ingests_.size(); ++i) {
+      const size_t at = (next_ingest_ + i) % ingests_.size();
+      if (!ingests_[at]->HasSlice()) continue;
+      work = ingests_[at];
+      next_ingest_ = at + 1;
+      break;
+    }
+    observer = observer_;
+  }
+  if (work == nullptr) return false;
+  work->RunSlice();
+  if (observer) observer(TurnKind::kIngestSlice, 0);
+  return true;
+}
+
+void Scheduler::Wait() {
+  absl::Time until = absl::Now() + options_.idle_period;
+  for (const auto& request : queue_) until = std::min(until, request->deadline);
+  for (const auto& running : running_) {
+    if (!running->request->piece.active) until = std::min(until, running->request->deadline);
+  }
+  std::unique_lock<std::mutex> lock(signal_->mutex);
+  const absl::Duration left = std::max(until - absl::Now(), absl::Milliseconds(1));
+  signal_->wake.wait_for(lock, absl::ToChronoMicroseconds(left), [this] { return signal_->set; });
+  signal_->set = false;
+}
+
+}  // namespace recollect::engine

@@ -1,0 +1,126 @@
+// Continuous batching: one thread that decides what runs next. Each turn of its loop runs one step
+// over the sessions that can go on (one decode token each, and prompt slices up to a bound), then
+// one slice of one ingest. So a stream never waits for more than one slice of prompts and one of
+// ingest, whatever else is going on.
+#ifndef RECOLLECT_ENGINE_SCHEDULER_H_
+#define RECOLLECT_ENGINE_SCHEDULER_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/thread_pool.h"
+#include "engine/counters.h"
+#include "engine/engine.h"
+#include "engine/request.h"
+#include "engine/step.h"
+
+namespace recollect::engine {
+
+// Work of an ingest that the scheduler computes. Called on its thread.
+class IngestWork {
+ public:
+  virtual ~IngestWork() = default;
+  virtual bool HasSlice() = 0;
+  virtual void RunSlice() = 0;
+};
+
+struct SchedulerOptions {
+  int64_t prefill_slice_tokens = 512;
+  int64_t max_batch = 64;
+  absl::Duration idle_period = absl::Seconds(1);  // how often `idle` is called at least
+};
+
+// What the scheduler did, in order, for tests of its promises.
+enum class TurnKind { kStep, kIngestSlice };
+using TurnObserver = std::function<void(TurnKind kind, int64_t rows)>;
+
+// Thread-safe.
+class Scheduler {
+ public:
+  // `idle` runs on the scheduler's thread now and then.
+  Scheduler(const SchedulerOptions& options, const model::Model& model, ThreadPool& pool,
+            std::vector<kernels::OpContext>& contexts, ChunkTiers& tiers, Counters& counters,
+            std::function<void()> idle);
+  ~Scheduler() { Stop(); }
+
+  void Start();
+  void Submit(std::shared_ptr<Request> request);
+  void AddIngest(std::shared_ptr<IngestWork> work);
+  void RemoveIngest(const IngestWork* work);
+
+  // Wakes the loop. May be called on any thread, also after Stop.
+  std::function<void()> waker();
+
+  // Ends every request, running or waiting, with `status`, now and from now on.
+  void FailAll(const absl::Status& status);
+
+  // Ends the thread after its current turn. Requests must have ended.
+  void Stop();
+
+  void ObserveForTest(TurnObserver observer);
+
+ private:
+  struct Signal {
+    std::mutex mutex;
+    std::condition_variable wake;
+    bool set = false;
+  };
+  struct LandmarkTimer {
+    double started_s = 0;
+    bool counts = false;  // the piece is a decode step that places a landmark
+  };
+  struct Running {
+    std::shared_ptr<Request> request;
+    LandmarkTimer timer;
+  };
+
+  void Loop();
+  void TakeInbox();
+  // Cancelled, late and failed ones leave.
+  void EndDue();
+  void Admit();
+  bool RunStep();
+  void CollectResumed();
+  void CollectPlanned();
+  bool PlanOne(Running& running, int64_t limit);
+  void Settle(Running& running);
+  bool RunIngest();
+  void End(Running& running, const absl::Status& status);
+  void Wait();
+  absl::Status DueStatus(const Request& request) const;
+
+  const SchedulerOptions options_;
+  Counters& counters_;
+  const std::function<void()> idle_;
+  const std::shared_ptr<Signal> signal_ = std::make_shared<Signal>();
+  StepRunner step_;
+  std::thread thread_;
+
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Request>> inbox_;
+  std::vector<std::shared_ptr<IngestWork>> ingests_;
+  size_t next_ingest_ = 0;
+  absl::Status fail_all_;
+  bool stopping_ = false;
+  TurnObserver observer_;
+
+  // The scheduler's thread only.
+  std::deque<std::shared_ptr<Request>> queue_;
+  std::vector<std::unique_ptr<Running>> running_;
+  std::vector<Piece*> batch_;
+  std::vector<Running*> batch_running_;
+  size_t next_prefill_ = 0;
+  absl::Time last_idle_ = absl::InfinitePast();
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_SCHEDULER_H_

@@ -1,0 +1,119 @@
+// One generation context: the local state of every layer, the block layout, the session's own
+// chunks and what it mounts. Plans which rows run next; knows no threads and runs nothing itself.
+//
+// Layout (design 2.1): [LMK] x_1..x_63 [LMK] x_64.. A landmark is placed at the start, before the
+// token after a full block, when a block is flushed, and when a token is to be sampled after a full
+// block.
+#ifndef RECOLLECT_ENGINE_SESSION_H_
+#define RECOLLECT_ENGINE_SESSION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+#include "engine/mounts.h"
+#include "engine/piece.h"
+#include "engine/tiers.h"
+#include "kernels/landmark_topk.h"
+#include "model/local_state.h"
+#include "model/model.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+// Tokens waiting to be run, and after how many of them a block is flushed (ascending).
+struct Input {
+  std::vector<int32_t> tokens;
+  std::vector<int64_t> flushes;
+  size_t next_token = 0;
+  size_t next_flush = 0;
+
+  bool FlushIsNext() const {
+    return next_flush < flushes.size() && flushes[next_flush] == static_cast<int64_t>(next_token);
+  }
+  bool done() const { return next_token == tokens.size() && next_flush == flushes.size(); }
+};
+
+// Which rows need logits: none, the last one (to sample from), or every row that predicts a token
+// of the input.
+enum class HeadRows { kNone, kLast, kAll };
+
+// Used by one thread at a time; info() by any.
+class Session {
+ public:
+  // `pattern` must be valid for the model. Model, store and tiers outlive the session.
+  Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
+          const SessionOptions& options, const model::LocalPattern& pattern,
+          std::vector<Pin> mounts);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Takes rows from `input`, about `limit` of them (one landmark more, where sampling needs it),
+  // into `piece`, and moves the layout past them. The piece is empty when there is nothing to run.
+  void Plan(Input& input, int64_t limit, HeadRows head, Piece& piece);
+
+  // Candidates of the landmark of `block`, in order: mounted documents, then own chunks 0 ..
+  // block-2.
+  void Candidates(int64_t block, std::vector<kernels::KeySegment>& segments) const;
+  struct Candidate {
+    int mount = -1;  // -1: own
+    ChunkRef ref;
+  };
+  Candidate Resolve(int64_t candidate) const;
+
+  // Takes in a chunk that was just encoded; they come in order. `text` ranges are bytes of the
+  // session's own text.
+  absl::Status AddChunk(model::EncodedChunk chunk, int64_t text_begin, int64_t text_end);
+  // Frees what the session holds in the store; the object can only be destroyed afterwards. Blocks
+  // on the disk.
+  void FreeChunks();
+
+  model::LayerState& layer(int index) { return local_.layers[static_cast<size_t>(index)]; }
+  std::vector<float>& open_residuals() { return open_residuals_; }
+  const std::vector<Pin>& mounts() const { return mounts_; }
+  bool random_chunks() const { return random_chunks_; }
+  int64_t positions() const { return positions_; }
+  int64_t open_tokens() const { return open_tokens_; }
+
+  // A token that was sampled last and has not been run: the next turn begins with it.
+  std::optional<int32_t> carry;
+  // Not OK once a step failed half-way: the layers no longer agree on a position, so nothing can
+  // follow.
+  absl::Status broken;
+
+  SessionInfo info() const;
+
+ private:
+  void PlaceLandmark(Piece& piece);
+  void PlaceToken(Piece& piece, int32_t id);
+
+  const model::Model& model_;
+  store::DocumentStore& store_;
+  ChunkTiers& tiers_;
+  const bool random_chunks_;
+  const std::vector<Pin> mounts_;
+  std::vector<std::string> mount_ids_;
+  model::LocalState local_;
+
+  std::atomic<int64_t> positions_{0};
+  int64_t block_ = 0;        // the open one
+  int64_t open_tokens_ = 0;  // in it
+  std::shared_ptr<BlockMemory> open_memory_;
+  std::vector<float>
+      open_residuals_;  // [tokens of the open block that ran, d] after the last lower layer
+  int64_t text_bytes_ = 0, block_text_begin_ = 0;
+
+  std::optional<OwnerId> owner_;  // of the own chunks, from the first on
+  std::atomic<int64_t> own_chunks_{0};
+  std::vector<Bf16> own_keys_;  // [own chunks, d_r]
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_SESSION_H_

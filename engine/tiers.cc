@@ -1,0 +1,105 @@
+#include "engine/tiers.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace recollect::engine {
+
+ChunkTiers::ChunkTiers(const model::Model& model, store::DocumentStore& store,
+                       int64_t memory_budget_bytes, int64_t host_budget_bytes, Executor& fetchers,
+                       Counters& counters)
+    : model_(model),
+      store_(store),
+      fetchers_(fetchers),
+      counters_(counters),
+      memory_(memory_budget_bytes),
+      host_(host_budget_bytes) {}
+
+int64_t ChunkTiers::LookUp(std::span<WantedChunk> wanted) {
+  int64_t device = 0, host = 0, missing = 0;
+  for (WantedChunk& chunk : wanted) {
+    if ((chunk.memory = memory_.Find(chunk.ref)) != nullptr) {
+      chunk.tier = Tier::kDevice;
+      ++device;
+    } else if ((chunk.record = host_.Find(chunk.ref)) != nullptr) {
+      chunk.tier = Tier::kHost;
+      ++host;
+    } else {
+      chunk.tier = Tier::kStore;
+      ++missing;
+    }
+  }
+  counters_.hits_device += device;
+  counters_.hits_host += host;
+  counters_.hits_store += missing;
+  return missing;
+}
+
+void ChunkTiers::Fetch(std::span<WantedChunk> wanted, std::function<void(absl::Status)> done) {
+  auto shared_done = std::make_shared<std::function<void(absl::Status)>>(std::move(done));
+  const bool posted = fetchers_.Post([this, wanted, shared_done] { (*shared_done)(Read(wanted)); });
+  if (!posted) (*shared_done)(absl::UnavailableError("the engine is shutting down"));
+}
+
+absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
+  std::vector<ChunkRef> refs;
+  std::vector<WantedChunk*> chunks;
+  for (WantedChunk& chunk : wanted) {
+    if (chunk.memory != nullptr || chunk.record != nullptr) continue;
+    refs.push_back(chunk.ref);
+    chunks.push_back(&chunk);
+  }
+  std::vector<absl::StatusOr<store::ChunkRecord>> records = store_.ReadChunks(refs);
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    absl::Status status = records[i].status();
+    if (status.ok() &&
+        static_cast<int64_t>(records[i]->states.size()) != records[i]->rows * model_.config().d) {
+      status = absl::DataLossError(
+          absl::StrCat("chunk ", refs[i].index, ": ", records[i]->states.size(), " numbers in ",
+                       records[i]->rows, " rows, expected ", model_.config().d, " in each"));
+    }
+    if (!status.ok()) {
+      counters_.CountError(status);
+      return status;
+    }
+    chunks[i]->record = Keep(refs[i], *std::move(records[i]));
+  }
+  return absl::OkStatus();
+}
+
+RecordHandle ChunkTiers::Keep(const ChunkRef& ref, store::ChunkRecord record) {
+  const int64_t bytes = record.bytes();
+  RecordHandle kept = host_.Insert(ref, std::move(record), bytes);
+  return kept != nullptr ? kept : std::make_shared<const store::ChunkRecord>(std::move(record));
+}
+
+void ChunkTiers::Project(kernels::OpContext& ctx, WantedChunk& wanted) {
+  const store::ChunkRecord& record = *wanted.record;
+  ChunkMemory value{model_.ProjectMemory(ctx, record.states, record.rows), record.text_begin,
+                    record.text_end};
+  const int64_t bytes = value.memory.bytes() + static_cast<int64_t>(sizeof(value));
+  wanted.memory = memory_.Insert(wanted.ref, std::move(value), bytes);
+  if (wanted.memory == nullptr)
+    wanted.memory = std::make_shared<const ChunkMemory>(std::move(value));
+  wanted.record = nullptr;
+}
+
+absl::Status ChunkTiers::PutOwn(ChunkRef ref, store::ChunkRecord record) {
+  RETURN_IF_ERROR(store_.PutSessionChunk(ref, record));
+  Keep(ref, std::move(record));
+  return absl::OkStatus();
+}
+
+void ChunkTiers::EraseOwner(OwnerId owner) {
+  memory_.EraseOwner(owner);
+  host_.EraseOwner(owner);
+}
+
+void ChunkTiers::ClearForTest() {
+  memory_.Clear();
+  host_.Clear();
+}
+
+}  // namespace recollect::engine

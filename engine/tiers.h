@@ -1,0 +1,83 @@
+// Where retrieved chunks come from: memory K, V on the device, else chunk states on the host, else
+// the store. A chunk has the same bits whichever tier it comes from, because K, V are always the
+// projection of the same stored states.
+#ifndef RECOLLECT_ENGINE_TIERS_H_
+#define RECOLLECT_ENGINE_TIERS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/counters.h"
+#include "engine/engine.h"
+#include "engine/executor.h"
+#include "model/model.h"
+#include "store/byte_budget_cache.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+struct ChunkMemory {
+  model::Memory memory;
+  int64_t text_begin = 0, text_end = 0;
+};
+using MemoryHandle = std::shared_ptr<const ChunkMemory>;
+using RecordHandle = std::shared_ptr<const store::ChunkRecord>;
+
+// One chunk on its way: first looked up, then read where need be, then projected.
+struct WantedChunk {
+  ChunkRef ref;
+  Tier tier = Tier::kDevice;  // where it was found
+  RecordHandle record;        // found on the host or read
+  MemoryHandle memory;        // the goal
+};
+
+// Thread-safe.
+class ChunkTiers {
+ public:
+  ChunkTiers(const model::Model& model, store::DocumentStore& store, int64_t memory_budget_bytes,
+             int64_t host_budget_bytes, Executor& fetchers, Counters& counters);
+
+  // Fills what the device and the host have, sets the tier of each and counts it. Returns how many
+  // are in neither.
+  int64_t LookUp(std::span<WantedChunk> wanted);
+
+  // Reads the records of those that have neither, all in one batched read on a fetch thread, then
+  // calls `done` from there with the first error. `wanted` is kept by `done`, and nobody else
+  // touches it until then.
+  void Fetch(std::span<WantedChunk> wanted, std::function<void(absl::Status)> done);
+
+  // Memory from the record; keeps it on the device when the budget allows.
+  void Project(kernels::OpContext& ctx, WantedChunk& wanted);
+
+  // Stores a session's own chunk and keeps it on the host, where its first reader will look.
+  absl::Status PutOwn(ChunkRef ref, store::ChunkRecord record);
+
+  void EraseOwner(OwnerId owner);
+
+  int64_t memory_bytes() const { return memory_.used_bytes(); }
+  int64_t memory_budget_bytes() const { return memory_.budget_bytes(); }
+  int64_t host_bytes() const { return host_.used_bytes(); }
+  int64_t host_budget_bytes() const { return host_.budget_bytes(); }
+
+  // Drops all that is cached. For measurements and tests of the cold path.
+  void ClearForTest();
+
+ private:
+  absl::Status Read(std::span<WantedChunk> wanted);
+  RecordHandle Keep(const ChunkRef& ref, store::ChunkRecord record);
+
+  const model::Model& model_;
+  store::DocumentStore& store_;
+  Executor& fetchers_;
+  Counters& counters_;
+  store::ByteBudgetCache<ChunkMemory> memory_;
+  store::ByteBudgetCache<store::ChunkRecord> host_;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_TIERS_H_

@@ -1,0 +1,81 @@
+#include "kernels/elementwise.h"
+
+#include "kernels/convert.h"
+#include "kernels/dispatch.h"
+#include "kernels/reference.h"
+#include "kernels/simd_ops.h"
+
+namespace recollect::kernels {
+namespace {
+
+#if defined(RECOLLECT_SIMD)
+#define RECOLLECT_TABLE(Op)                                                                  \
+  constexpr Implementation<decltype(Op)> k##Op[] = {{"scalar", Isa::kScalar, reference::Op}, \
+                                                    {"avx2", Isa::kAvx2, avx2::Op},          \
+                                                    {"avx512", Isa::kAvx512, avx512::Op}};
+#else
+#define RECOLLECT_TABLE(Op) \
+  constexpr Implementation<decltype(Op)> k##Op[] = {{"scalar", Isa::kScalar, reference::Op}};
+#endif
+RECOLLECT_TABLE(RmsNorm)
+RECOLLECT_TABLE(SwiGlu)
+RECOLLECT_TABLE(SigmoidGate)
+RECOLLECT_TABLE(Add)
+RECOLLECT_TABLE(RoundToBf16)
+#undef RECOLLECT_TABLE
+
+}  // namespace
+
+std::span<const Implementation<decltype(RmsNorm)>> RmsNormImplementations() { return kRmsNorm; }
+std::span<const Implementation<decltype(SwiGlu)>> SwiGluImplementations() { return kSwiGlu; }
+std::span<const Implementation<decltype(SigmoidGate)>> SigmoidGateImplementations() {
+  return kSigmoidGate;
+}
+std::span<const Implementation<decltype(Add)>> AddImplementations() { return kAdd; }
+std::span<const Implementation<decltype(RoundToBf16)>> RoundToBf16Implementations() {
+  return kRoundToBf16;
+}
+
+void RmsNorm(OpContext& ctx, const float* x, const float* gain, float eps, int64_t rows,
+             int64_t width, float* y) {
+  Select(RmsNormImplementations(), ctx.isa())(ctx, x, gain, eps, rows, width, y);
+}
+
+void SwiGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y) {
+  Select(SwiGluImplementations(), ctx.isa())(ctx, x, rows, width, y);
+}
+
+void SigmoidGate(OpContext& ctx, const float* gate, int64_t gate_stride, const float* x,
+                 int64_t rows, int64_t width, float* y) {
+  Select(SigmoidGateImplementations(), ctx.isa())(ctx, gate, gate_stride, x, rows, width, y);
+}
+
+void Add(OpContext& ctx, const float* x, int64_t count, float* y) {
+  Select(AddImplementations(), ctx.isa())(ctx, x, count, y);
+}
+
+void RoundToBf16(OpContext& ctx, float* x, int64_t count) {
+  Select(RoundToBf16Implementations(), ctx.isa())(ctx, x, count);
+}
+
+void ConvertToBf16(OpContext& ctx, const float* x, int64_t count, Bf16* y) {
+#if defined(RECOLLECT_SIMD)
+  auto* bits = reinterpret_cast<uint16_t*>(y);
+  if (ctx.isa() == Isa::kAvx512) return avx512::ConvertToBf16(x, count, bits);
+  if (ctx.isa() == Isa::kAvx2) return avx2::ConvertToBf16(x, count, bits);
+#endif
+  (void)ctx;
+  for (int64_t i = 0; i < count; ++i) y[i] = Bf16::FromFloat(x[i]);
+}
+
+void ConvertToFloat(OpContext& ctx, const Bf16* x, int64_t count, float* y) {
+#if defined(RECOLLECT_SIMD)
+  const auto* bits = reinterpret_cast<const uint16_t*>(x);
+  if (ctx.isa() == Isa::kAvx512) return avx512::ConvertToFloat(bits, count, y);
+  if (ctx.isa() == Isa::kAvx2) return avx2::ConvertToFloat(bits, count, y);
+#endif
+  (void)ctx;
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i].ToFloat();
+}
+
+}  // namespace recollect::kernels

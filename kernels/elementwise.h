@@ -1,0 +1,39 @@
+// Row-wise ops between the matrix products: RMSNorm, SwiGLU, sigmoid gate, RoPE. fp32, serial,
+// dense rows.
+#ifndef RECOLLECT_KERNELS_ELEMENTWISE_H_
+#define RECOLLECT_KERNELS_ELEMENTWISE_H_
+
+#include <cstdint>
+
+#include "kernels/op_context.h"
+
+namespace recollect::kernels {
+
+// y[r, :] = x[r, :] / sqrt(mean(x[r, :]²) + eps) * gain; gain may be null (all ones). x[rows,
+// width]; y may be x.
+void RmsNorm(OpContext& ctx, const float* x, const float* gain, float eps, int64_t rows,
+             int64_t width, float* y);
+
+// y[r, j] = silu(x[r, j]) * x[r, width + j]: x[rows, 2 width] holds gate then up; y[rows, width].
+void SwiGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y);
+
+// y[r, j] = sigmoid(gate[r, j]) * x[r, j]. gate rows are `gate_stride` floats apart; x and y are
+// dense; y may be x.
+void SigmoidGate(OpContext& ctx, const float* gate, int64_t gate_stride, const float* x,
+                 int64_t rows, int64_t width, float* y);
+
+// y += x over `count` floats.
+void Add(OpContext& ctx, const float* x, int64_t count, float* y);
+
+// In place, rounds to bf16 and back.
+void RoundToBf16(OpContext& ctx, float* x, int64_t count);
+
+// Rotary embedding, half-split pairing (j with j + head_dim/2), in place on x[rows, heads,
+// head_dim] with rows `row_stride` floats apart; row r has position first_position + r. Angles are
+// reduced in double: position 16 million has no usable fp32 angle (design 2.2).
+void Rope(OpContext& ctx, int64_t first_position, double base, int64_t rows, int64_t row_stride,
+          int heads, int head_dim, float* x);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_ELEMENTWISE_H_

@@ -1,0 +1,65 @@
+#include <cmath>
+
+#include "kernels/reference.h"
+
+namespace recollect::kernels::reference {
+namespace {
+
+double Sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+}  // namespace
+
+void RmsNorm(OpContext&, const float* x, const float* gain, float eps, int64_t rows, int64_t width,
+             float* y) {
+  for (int64_t r = 0; r < rows; ++r, x += width, y += width) {
+    double squares = 0;
+    for (int64_t i = 0; i < width; ++i) squares += static_cast<double>(x[i]) * x[i];
+    const double scale = 1.0 / std::sqrt(squares / static_cast<double>(width) + eps);
+    for (int64_t i = 0; i < width; ++i) {
+      y[i] = static_cast<float>(x[i] * scale * (gain == nullptr ? 1.0 : gain[i]));
+    }
+  }
+}
+
+void SwiGlu(OpContext&, const float* x, int64_t rows, int64_t width, float* y) {
+  for (int64_t r = 0; r < rows; ++r, x += 2 * width, y += width) {
+    for (int64_t i = 0; i < width; ++i) {
+      y[i] = static_cast<float>(x[i] * Sigmoid(x[i]) * x[width + i]);
+    }
+  }
+}
+
+void SigmoidGate(OpContext&, const float* gate, int64_t gate_stride, const float* x, int64_t rows,
+                 int64_t width, float* y) {
+  for (int64_t r = 0; r < rows; ++r, gate += gate_stride, x += width, y += width) {
+    for (int64_t i = 0; i < width; ++i) y[i] = static_cast<float>(Sigmoid(gate[i]) * x[i]);
+  }
+}
+
+void Add(OpContext&, const float* x, int64_t count, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] += x[i];
+}
+
+void RoundToBf16(OpContext&, float* x, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) x[i] = recollect::RoundToBf16(x[i]);
+}
+
+void Rope(OpContext&, int64_t first_position, double base, int64_t rows, int64_t row_stride,
+          int heads, int head_dim, float* x) {
+  const int half = head_dim / 2;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int h = 0; h < heads; ++h) {
+      float* row = x + r * row_stride + static_cast<int64_t>(h) * head_dim;
+      for (int j = 0; j < half; ++j) {
+        const double angle =
+            static_cast<double>(first_position + r) * std::pow(base, -2.0 * j / head_dim);
+        const double c = std::cos(angle), s = std::sin(angle);
+        const double a = row[j], b = row[half + j];
+        row[j] = static_cast<float>(a * c - b * s);
+        row[half + j] = static_cast<float>(b * c + a * s);
+      }
+    }
+  }
+}
+
+}  // namespace recollect::kernels::reference

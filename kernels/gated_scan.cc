@@ -1,0 +1,30 @@
+#include "kernels/gated_scan.h"
+
+#include "kernels/dispatch.h"
+#include "kernels/reference.h"
+#include "kernels/simd_ops.h"
+
+namespace recollect::kernels {
+namespace {
+
+constexpr Implementation<decltype(GatedScan)> kImplementations[] = {
+    {"scalar", Isa::kScalar, reference::GatedScan},
+#if defined(RECOLLECT_SIMD)
+    {"avx2", Isa::kAvx2, avx2::GatedScan},
+    {"avx512", Isa::kAvx512, avx512::GatedScan},
+#endif
+};
+
+}  // namespace
+
+std::span<const Implementation<decltype(GatedScan)>> GatedScanImplementations() {
+  return kImplementations;
+}
+
+void GatedScan(OpContext& ctx, const float* z, const float* bias, const float* x, int64_t stride,
+               int64_t rows, int64_t channels, float* state, float* y, int64_t y_stride) {
+  Select(GatedScanImplementations(), ctx.isa())(ctx, z, bias, x, stride, rows, channels, state, y,
+                                                y_stride);
+}
+
+}  // namespace recollect::kernels

@@ -1,0 +1,38 @@
+// Every op once more, scalar, summed in double, without blocking: the documentation of what the
+// fast ones compute, and what they are tested against. Contracts are those of the ops' own headers.
+#ifndef RECOLLECT_KERNELS_REFERENCE_H_
+#define RECOLLECT_KERNELS_REFERENCE_H_
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "base/bf16.h"
+#include "kernels/gca.h"
+#include "kernels/op_context.h"
+#include "kernels/range_attention.h"
+
+namespace recollect::kernels::reference {
+
+void RmsNorm(OpContext& ctx, const float* x, const float* gain, float eps, int64_t rows,
+             int64_t width, float* y);
+void SwiGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y);
+void SigmoidGate(OpContext& ctx, const float* gate, int64_t gate_stride, const float* x,
+                 int64_t rows, int64_t width, float* y);
+void Add(OpContext& ctx, const float* x, int64_t count, float* y);
+void RoundToBf16(OpContext& ctx, float* x, int64_t count);
+void Rope(OpContext& ctx, int64_t first_position, double base, int64_t rows, int64_t row_stride,
+          int heads, int head_dim, float* x);
+void GatedScan(OpContext& ctx, const float* z, const float* bias, const float* x, int64_t stride,
+               int64_t rows, int64_t channels, float* state, float* y, int64_t y_stride);
+void RangeAttention(OpContext& ctx, const float* q, int64_t q_stride, int64_t rows, int heads,
+                    int head_dim, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
+                    float* out);
+void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
+         std::span<const MemoryView> chunks, std::span<const float> weights, float* out);
+void LandmarkScores(const float* query, int64_t width, const Bf16* keys, int64_t count,
+                    float* scores);
+
+}  // namespace recollect::kernels::reference
+
+#endif  // RECOLLECT_KERNELS_REFERENCE_H_

@@ -1,0 +1,114 @@
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/dispatch.h"
+#include "kernels/elementwise.h"
+#include "kernels/reference.h"
+#include "kernels/simd_ops.h"
+
+namespace recollect::kernels {
+namespace {
+
+// cos and sin of p w for position p = kStep a + b come from those of kStep a w and b w by the
+// addition theorem, in double: two library calls per step of 64 positions, and a result that
+// depends on p alone.
+constexpr int64_t kStep = 64;
+
+struct Angles {
+  std::vector<double> cosines, sines;  // [half]
+};
+
+class RopeTable {
+ public:
+  RopeTable(double base, int head_dim) : base_(base), head_dim_(head_dim) {
+    for (int j = 0; j < head_dim / 2; ++j) {
+      frequencies_.push_back(std::pow(base, -2.0 * j / head_dim));
+    }
+    for (int64_t b = 0; b < kStep; ++b) within_.push_back(At(b));
+    cosines_.resize(frequencies_.size());
+    sines_.resize(frequencies_.size());
+  }
+  bool Is(double base, int head_dim) const { return base == base_ && head_dim == head_dim_; }
+
+  void MoveTo(int64_t position) {
+    if (position == position_) return;
+    position_ = position;
+    const int64_t step = position / kStep;
+    if (step != step_) {
+      start_ = At(step * kStep);
+      step_ = step;
+    }
+    const Angles& b = within_[position % kStep];
+    for (size_t j = 0; j < frequencies_.size(); ++j) {
+      cosines_[j] =
+          static_cast<float>(start_.cosines[j] * b.cosines[j] - start_.sines[j] * b.sines[j]);
+      sines_[j] =
+          static_cast<float>(start_.sines[j] * b.cosines[j] + start_.cosines[j] * b.sines[j]);
+    }
+  }
+  const float* cosines() const { return cosines_.data(); }
+  const float* sines() const { return sines_.data(); }
+
+ private:
+  Angles At(int64_t position) const {
+    Angles angles;
+    for (double frequency : frequencies_) {
+      const double angle = static_cast<double>(position) * frequency;
+      angles.cosines.push_back(std::cos(angle));
+      angles.sines.push_back(std::sin(angle));
+    }
+    return angles;
+  }
+
+  const double base_;
+  const int head_dim_;
+  std::vector<double> frequencies_;
+  std::vector<Angles> within_;
+  int64_t step_ = -1;
+  int64_t position_ = -1;
+  Angles start_;
+  std::vector<float> cosines_, sines_;  // of position_
+};
+
+RopeTable& TableOf(OpContext& ctx, double base, int head_dim) {
+  std::shared_ptr<void>& kept = ctx.Kept(OpContext::Keep::kRope);
+  if (kept == nullptr || !static_cast<RopeTable*>(kept.get())->Is(base, head_dim)) {
+    kept = std::make_shared<RopeTable>(base, head_dim);
+  }
+  return *static_cast<RopeTable*>(kept.get());
+}
+
+#if defined(RECOLLECT_SIMD)
+template <auto kRotateHeads>
+void RopeBy(OpContext& ctx, int64_t first_position, double base, int64_t rows, int64_t row_stride,
+            int heads, int head_dim, float* x) {
+  RopeTable& table = TableOf(ctx, base, head_dim);
+  for (int64_t r = 0; r < rows; ++r) {
+    table.MoveTo(first_position + r);
+    kRotateHeads(table.cosines(), table.sines(), heads, head_dim, x + r * row_stride);
+  }
+}
+#endif
+
+constexpr Implementation<decltype(Rope)> kRope[] = {
+    {"scalar", Isa::kScalar, reference::Rope},
+#if defined(RECOLLECT_SIMD)
+    {"avx2", Isa::kAvx2, RopeBy<avx2::RotateHeads>},
+    {"avx512", Isa::kAvx512, RopeBy<avx512::RotateHeads>},
+#endif
+};
+
+}  // namespace
+
+std::span<const Implementation<decltype(Rope)>> RopeImplementations() { return kRope; }
+
+void Rope(OpContext& ctx, int64_t first_position, double base, int64_t rows, int64_t row_stride,
+          int heads, int head_dim, float* x) {
+  RECOLLECT_DCHECK(first_position >= 0 && head_dim % 2 == 0);
+  Select(RopeImplementations(), ctx.isa())(ctx, first_position, base, rows, row_stride, heads,
+                                           head_dim, x);
+}
+
+}  // namespace recollect::kernels

@@ -1,0 +1,77 @@
+// Chunk encoder (design 2.3): rows [cls, h_1 .. h_n] of a closed chunk through bidirectional
+// pre-norm Transformer layers. Row 0 becomes the landmark, whose projection is the key κ that
+// queries are compared with; rows 1 .. n become the chunk states E. Rows that do not exist are
+// simply not there, which equals masking them.
+#include <algorithm>
+
+#include "kernels/elementwise.h"
+#include "kernels/gemm.h"
+#include "kernels/range_attention.h"
+#include "model/layers.h"
+
+namespace recollect::model {
+namespace {
+
+std::vector<Bf16> ToBf16(const float* values, int64_t count) {
+  std::vector<Bf16> rounded(static_cast<size_t>(count));
+  std::transform(values, values + count, rounded.begin(), Bf16::FromFloat);
+  return rounded;
+}
+
+// kDelta[count, d] = attention of RMS(x) over all count rows; RoPE at the row's index.
+const float* RunAttention(kernels::OpContext& ctx, const LayerContext& layer,
+                          const EncoderLayerWeights& weights, const float* x, int64_t count) {
+  const ModelConfig& config = layer.config;
+  const int64_t inner = config.inner();
+  const int64_t stride = 3 * inner;
+  float* normed = ctx.Floats(kNormed, count * config.d);
+  float* projected = ctx.Floats(kProjected, count * stride);
+  float* keys = ctx.Floats(kKeys, count * inner);
+  float* values = ctx.Floats(kValues, count * inner);
+  float* attended = ctx.Floats(kInner, count * inner);
+  float* delta = ctx.Floats(kDelta, count * config.d);
+
+  kernels::RmsNorm(ctx, x, weights.attn_norm.data(), config.norm_eps, count, config.d, normed);
+  kernels::Gemm(ctx, weights.attn_in_proj, normed, count, projected);
+  for (const int64_t part : {int64_t{0}, inner}) {  // q, then k
+    kernels::Rope(ctx, 0, config.rope_base, count, stride, config.heads, config.head_dim,
+                  projected + part);
+  }
+  if (layer.dtype == DType::kBf16) kernels::RoundToBf16(ctx, projected, count * stride);
+  for (int64_t row = 0; row < count; ++row) {
+    const float* k = projected + row * stride + inner;
+    std::copy(k, k + inner, keys + row * inner);
+    std::copy(k + inner, k + 2 * inner, values + row * inner);
+  }
+  kernels::RangeSet sets[kBlockRows];
+  for (int64_t row = 0; row < count; ++row) sets[row].ranges[0] = {0, count};
+  kernels::RangeAttention(ctx, projected, stride, count, config.heads, config.head_dim,
+                          {kernels::KvSpan{keys, values}}, sets, attended);
+  kernels::Gemm(ctx, weights.attn_out_proj, attended, count, delta);
+  return delta;
+}
+
+}  // namespace
+
+EncodedChunk RunChunkEncoder(kernels::OpContext& ctx, const LayerContext& layer,
+                             const EncoderWeights& weights, const float* h, int rows) {
+  const ModelConfig& config = layer.config;
+  const int64_t d = config.d;
+  const int64_t count = rows + 1;
+  float* x = ctx.Floats(kRowsIn, count * d);
+  std::copy(weights.cls.begin(), weights.cls.end(), x);
+  std::copy(h, h + rows * d, x + d);
+  kernels::RmsNorm(ctx, x, weights.in_norm.data(), config.norm_eps, count, d, x);
+  for (const EncoderLayerWeights& encoder_layer : weights.layers) {
+    kernels::Add(ctx, RunAttention(ctx, layer, encoder_layer, x, count), count * d, x);
+    kernels::Add(ctx, RunFfn(ctx, layer, encoder_layer.ffn, x, count), count * d, x);
+  }
+  kernels::RmsNorm(ctx, x, weights.out_norm.data(), config.norm_eps, count, d, x);
+
+  float* key = ctx.Floats(kProjected, config.d_r);
+  kernels::Gemm(ctx, weights.landmark_proj, x, 1, key);
+  kernels::RmsNorm(ctx, key, nullptr, config.norm_eps, 1, config.d_r, key);
+  return {.landmark_key = ToBf16(key, config.d_r), .states = ToBf16(x + d, rows * d), .rows = rows};
+}
+
+}  // namespace recollect::model

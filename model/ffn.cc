@@ -1,0 +1,22 @@
+// SwiGLU: W_out (silu(gate) * up) with gate, up = W_in RMS(x).
+#include "kernels/elementwise.h"
+#include "kernels/gemm.h"
+#include "model/layers.h"
+
+namespace recollect::model {
+
+const float* RunFfn(kernels::OpContext& ctx, const LayerContext& layer, const FfnWeights& weights,
+                    const float* x, int64_t rows) {
+  const ModelConfig& config = layer.config;
+  float* normed = ctx.Floats(kNormed, rows * config.d);
+  float* projected = ctx.Floats(kProjected, rows * 2 * config.ffn);
+  float* gated = ctx.Floats(kInner, rows * config.ffn);
+  float* delta = ctx.Floats(kDelta, rows * config.d);
+  kernels::RmsNorm(ctx, x, weights.norm.data(), config.norm_eps, rows, config.d, normed);
+  kernels::Gemm(ctx, weights.in_proj, normed, rows, projected);
+  kernels::SwiGlu(ctx, projected, rows, config.ffn, gated);
+  kernels::Gemm(ctx, weights.out_proj, gated, rows, delta);
+  return delta;
+}
+
+}  // namespace recollect::model

@@ -1,0 +1,78 @@
+#include "model/fingerprint.h"
+
+#include <openssl/evp.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/escaping.h"
+#include "base/status.h"
+
+namespace recollect::model {
+namespace {
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+struct FreeContext {
+  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+};
+
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new()) {
+    good_ = context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1;
+  }
+  void Update(const void* data, size_t size) {
+    good_ = good_ && EVP_DigestUpdate(context_.get(), data, size) == 1;
+  }
+  absl::StatusOr<std::string> Hex() {
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned int size = 0;
+    good_ = good_ && EVP_DigestFinal_ex(context_.get(), digest, &size) == 1;
+    if (!good_) return absl::InternalError("SHA-256 is not available");
+    return absl::BytesToHexString(absl::string_view(reinterpret_cast<char*>(digest), size));
+  }
+
+ private:
+  std::unique_ptr<EVP_MD_CTX, FreeContext> context_;
+  bool good_ = false;
+};
+
+// The digest of each file enters the whole, so that no two lists of files read as the same bytes.
+absl::StatusOr<std::string> HashFile(const std::string& path) {
+  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) {
+    if (errno == ENOENT) return std::string("absent");
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::strerror(errno)));
+  }
+  Sha256 hash;
+  std::vector<char> buffer(1 << 20);
+  while (const size_t size = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
+    hash.Update(buffer.data(), size);
+  }
+  if (std::ferror(file.get()) != 0)
+    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
+  return hash.Hex();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ComputeFingerprint(const std::vector<std::string>& paths,
+                                               const LocalPattern& pattern, DType dtype) {
+  std::string text;
+  for (const std::string& path : paths) {
+    ASSIGN_OR_RETURN(const std::string digest, HashFile(path));
+    absl::StrAppend(&text, digest, "\n");
+  }
+  absl::StrAppend(&text, pattern.window, " ", pattern.dilation, " ", pattern.initial, " ",
+                  pattern.span, "\n", kRecordLayoutVersion, "\n",
+                  dtype == DType::kBf16 ? "bf16" : "fp32");
+  Sha256 hash;
+  hash.Update(text.data(), text.size());
+  return hash.Hex();
+}
+
+}  // namespace recollect::model

@@ -1,0 +1,25 @@
+// What binds stored memory to the model that wrote it. Private to model/.
+#ifndef RECOLLECT_MODEL_FINGERPRINT_H_
+#define RECOLLECT_MODEL_FINGERPRINT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/types.h"
+#include "model/config.h"
+
+namespace recollect::model {
+
+// Layout of what the model hands out to be stored: landmark keys, chunk states,
+// LocalState::Serialize.
+inline constexpr int kRecordLayoutVersion = 1;
+
+// Hex SHA-256 over the contents of `paths` in order (a file that is not there counts as such), the
+// ingest pattern, the record layout version and the number format.
+absl::StatusOr<std::string> ComputeFingerprint(const std::vector<std::string>& paths,
+                                               const LocalPattern& pattern, DType dtype);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_FINGERPRINT_H_

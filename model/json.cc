@@ -1,0 +1,47 @@
+#include "model/json.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace recollect::model {
+
+using nlohmann::json;
+
+absl::StatusOr<json> ParseJson(std::string_view text) {
+  // The library keeps the last of two equal keys; in a file that describes weights that hides a
+  // mistake.
+  std::vector<std::set<std::string>> keys;
+  std::string duplicate;
+  const auto watch = [&](int /*depth*/, json::parse_event_t event, json& value) {
+    switch (event) {
+      case json::parse_event_t::object_start:
+        keys.emplace_back();
+        break;
+      case json::parse_event_t::object_end:
+        keys.pop_back();
+        break;
+      case json::parse_event_t::key:
+        if (!keys.back().insert(value.get<std::string>()).second && duplicate.empty()) {
+          duplicate = value.get<std::string>();
+        }
+        break;
+      default:
+        break;
+    }
+    return true;
+  };
+  try {
+    json value = json::parse(text.begin(), text.end(), watch);
+    if (!duplicate.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("key \"", duplicate, "\" appears twice"));
+    }
+    return value;
+  } catch (const json::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat("not JSON: ", error.what()));
+  }
+}
+
+}  // namespace recollect::model

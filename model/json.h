@@ -1,0 +1,18 @@
+// JSON text to a value, strictly: the one place where the JSON library's exceptions are caught.
+// Private to model/.
+#ifndef RECOLLECT_MODEL_JSON_H_
+#define RECOLLECT_MODEL_JSON_H_
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+
+namespace recollect::model {
+
+// INVALID_ARGUMENT: not JSON (with the parser's position), or an object that has a key twice.
+absl::StatusOr<nlohmann::json> ParseJson(std::string_view text);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_JSON_H_

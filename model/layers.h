@@ -1,0 +1,72 @@
+// The pieces of the network, one file each, as functions of (weights, input rows). Private to
+// model/.
+//
+//   mixer.cc              RAT+ local mixer: gated recurrence, bounded dilated attention
+//   (design 2.2) gca_layer.cc          Grouped Cross-Attention over retrieved chunks (design 2.5)
+//   ffn.cc                SwiGLU
+//   chunk_encoder.cc      closed chunk → chunk states E and landmark key κ (design 2.3)
+//   retrieval_query.cc    residual at a landmark → query u (design 2.4)
+//   memory_projection.cc  chunk states E → memory K, V (design 2.3)
+//
+// All are serial and keep their intermediate rows in the OpContext's scratch slots below.
+#ifndef RECOLLECT_MODEL_LAYERS_H_
+#define RECOLLECT_MODEL_LAYERS_H_
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/op_context.h"
+#include "model/config.h"
+#include "model/model.h"
+#include "model/weights.h"
+
+namespace recollect::model {
+
+// Which scratch slot holds what. A function's results leave in kDelta; everything else is dead when
+// it returns.
+enum Scratch : int {
+  kNormed,     // rows after RMS, input of a projection
+  kProjected,  // output of the first projection
+  kInner,      // output of attention, SwiGLU
+  kDelta,      // what a sublayer adds to the residual stream
+  kSum,        // a + gca of the "bypass" residual
+  kKeys,       // dense copies of strided projections
+  kValues,
+  kRowsIn,  // residual stream of the chunk encoder
+  kState,   // recurrence state inside one chunk
+  kScratchSlots
+};
+static_assert(kScratchSlots <= kernels::kFirstKernelSlot);
+
+// What the functions need besides weights.
+struct LayerContext {
+  const ModelConfig& config;
+  DType dtype;
+};
+
+// kDelta[rows, d] = mixer(RMS(h)); appends the rows to the segments' states.
+const float* RunMixer(kernels::OpContext& ctx, const LayerContext& layer,
+                      const MixerWeights& weights, std::span<const Segment> segments,
+                      const float* h);
+
+// kDelta[n, d] = gca of the n rows of segments that have retrieved chunks, packed in order; a[rows,
+// d]. Returns null when n is 0.
+const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const GcaWeights& weights,
+                    std::span<const Segment> segments, const float* a);
+
+// kDelta[rows, d] = FFN(RMS(x)).
+const float* RunFfn(kernels::OpContext& ctx, const LayerContext& layer, const FfnWeights& weights,
+                    const float* x, int64_t rows);
+
+EncodedChunk RunChunkEncoder(kernels::OpContext& ctx, const LayerContext& layer,
+                             const EncoderWeights& weights, const float* h, int rows);
+
+void RunQuery(kernels::OpContext& ctx, const LayerContext& layer, const QueryWeights& weights,
+              const float* h, float* u);
+
+Memory RunMemoryProjection(kernels::OpContext& ctx, const LayerContext& layer,
+                           const MemoryWeights& weights, std::span<const Bf16> states, int rows);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_LAYERS_H_

@@ -1,0 +1,170 @@
+#include "model/model.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "kernels/elementwise.h"
+#include "kernels/gemm.h"
+#include "model/fingerprint.h"
+#include "model/layers.h"
+#include "model/safetensors.h"
+#include "model/weights.h"
+
+namespace recollect::model {
+
+struct Model::State {
+  ModelConfig config;
+  Weights weights;
+  std::unique_ptr<Tokenizer> tokenizer;
+  DType dtype = DType::kFloat32;
+  std::string fingerprint;
+
+  LayerContext context() const { return {config, dtype}; }
+};
+
+namespace {
+
+absl::StatusOr<ModelConfig> ReadConfig(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file.good()) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  auto config = ParseConfig(text);
+  if (!config.ok()) return Annotate(config.status(), path);
+  return config;
+}
+
+// The config and the tokenizer name ids of the same vocabulary.
+absl::Status CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& config) {
+  if (tokenizer.vocab_size() != config.vocab_size) {
+    return absl::InvalidArgumentError(absl::StrCat("tokenizer.model has ", tokenizer.vocab_size(),
+                                                   " pieces, vocab_size is ", config.vocab_size));
+  }
+  for (const int32_t id : {config.unk_id, config.lmk_id, config.eos_id}) {
+    if (!tokenizer.TokenBytes(id).empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("tokenizer.model: piece ", id, " is \"",
+                                                     std::string(tokenizer.TokenBytes(id)),
+                                                     "\", expected a control symbol"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Adds `delta`, the rows of the reading segments packed in order, to their rows of y.
+void AddToReading(kernels::OpContext& ctx, std::span<const Segment> segments, int64_t width,
+                  const float* delta, float* y) {
+  for (const Segment& segment : segments) {
+    const int64_t count = segment.rows * width;
+    if (segment.reads_memory()) {
+      kernels::Add(ctx, delta, count, y);
+      delta += count;
+    }
+    y += count;
+  }
+}
+
+}  // namespace
+
+Model::Model() : state_(std::make_unique<State>()) {}
+Model::~Model() = default;
+
+absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& directory,
+                                                   const LoadOptions& options) {
+  if (options.dtype == DType::kBf16 && !kernels::Bf16Supported()) {
+    return absl::FailedPreconditionError(
+        "this CPU has no bf16 products (AVX512-BF16 or AMX); use fp32");
+  }
+  std::unique_ptr<Model> model(new Model);
+  State& state = *model->state_;
+  state.dtype = options.dtype;
+  const std::string config_path = directory + "/config.json";
+  const std::string weights_path = directory + "/model.safetensors";
+  const std::string tokenizer_path = directory + "/tokenizer.model";
+  ASSIGN_OR_RETURN(state.config, ReadConfig(config_path));
+  ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(weights_path));
+  auto weights = LoadWeights(file, state.config, options.dtype);
+  if (!weights.ok()) return Annotate(weights.status(), weights_path);
+  state.weights = *std::move(weights);
+  std::error_code ignored;
+  if (std::filesystem::exists(tokenizer_path, ignored)) {
+    ASSIGN_OR_RETURN(state.tokenizer, Tokenizer::Load(tokenizer_path));
+    RETURN_IF_ERROR(Annotate(CheckTokenizer(*state.tokenizer, state.config), directory));
+  }
+  ASSIGN_OR_RETURN(state.fingerprint,
+                   ComputeFingerprint({config_path, weights_path, tokenizer_path},
+                                      state.config.local, options.dtype));
+  return model;
+}
+
+const ModelConfig& Model::config() const { return state_->config; }
+const Tokenizer* Model::tokenizer() const { return state_->tokenizer.get(); }
+DType Model::dtype() const { return state_->dtype; }
+int64_t Model::parameters() const { return state_->weights.parameters; }
+int64_t Model::weight_bytes() const { return state_->weights.bytes; }
+const std::string& Model::fingerprint() const { return state_->fingerprint; }
+
+void Model::Embed(std::span<const int32_t> ids, float* h) const {
+  const int64_t d = state_->config.d;
+  for (const int32_t id : ids) {
+    RECOLLECT_CHECK(id >= 0 && id < state_->config.vocab_size);
+    h = std::copy_n(state_->weights.embed.data() + id * d, d, h);
+  }
+}
+
+void Model::RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segment> segments,
+                     float* h) const {
+  const LayerContext context = state_->context();
+  const LayerWeights& weights = state_->weights.layers[static_cast<size_t>(layer)];
+  const int64_t d = context.config.d;
+  int64_t rows = 0;
+  for (const Segment& segment : segments) {
+    RECOLLECT_CHECK(segment.rows >= 0 && segment.rows <= LayerState::kMaxAppend);
+    rows += segment.rows;
+  }
+  if (rows == 0) return;
+  kernels::Add(ctx, RunMixer(ctx, context, weights.mixer, segments, h), rows * d, h);
+  const float* ffn_input = h;
+  if (weights.gca) {
+    if (const float* delta = RunGca(ctx, context, *weights.gca, segments, h)) {
+      float* sum = h;
+      if (context.config.gca_residual == GcaResidual::kBypass) {
+        // The memory reaches the residual stream through the FFN only.
+        sum = ctx.Floats(kSum, rows * d);
+        std::copy_n(h, rows * d, sum);
+        ffn_input = sum;
+      }
+      AddToReading(ctx, segments, d, delta, sum);
+    }
+  }
+  kernels::Add(ctx, RunFfn(ctx, context, weights.ffn, ffn_input, rows), rows * d, h);
+}
+
+EncodedChunk Model::EncodeChunk(kernels::OpContext& ctx, const float* h, int rows) const {
+  RECOLLECT_CHECK(rows >= 1 && rows <= kChunkTokens);
+  return RunChunkEncoder(ctx, state_->context(), state_->weights.encoder, h, rows);
+}
+
+void Model::Query(kernels::OpContext& ctx, int group, const float* h, float* u) const {
+  RunQuery(ctx, state_->context(), state_->weights.queries[static_cast<size_t>(group)], h, u);
+}
+
+Memory Model::ProjectMemory(kernels::OpContext& ctx, std::span<const Bf16> states, int rows) const {
+  RECOLLECT_CHECK(static_cast<int64_t>(states.size()) == rows * state_->config.d);
+  return RunMemoryProjection(ctx, state_->context(), state_->weights.memory, states, rows);
+}
+
+void Model::Logits(kernels::OpContext& ctx, const float* h, int64_t rows, float* logits) const {
+  const ModelConfig& config = state_->config;
+  float* normed = ctx.Floats(kNormed, rows * config.d);
+  kernels::RmsNorm(ctx, h, state_->weights.final_norm.data(), config.norm_eps, rows, config.d,
+                   normed);
+  kernels::Gemm(ctx, state_->weights.head, normed, rows, logits);
+}
+
+}  // namespace recollect::model

@@ -1,0 +1,121 @@
+// The flagship model (design section 2) as pure functions of (weights, state, input). No retrieval
+// policy, no sessions, no threads: the engine decides which rows run together, where chunks come
+// from, and what runs in parallel.
+//
+// One sequence position by position goes: Embed → RunLayer over the lower layers → [chunk closed:
+// EncodeChunk] → for each group: Query at the landmark → (engine: top-n, fetch, ProjectMemory) →
+// RunLayer over the group → Logits.
+//
+// Every function is serial on the calling thread and const: any number of threads may be inside,
+// each with an OpContext of its own. Each row's result has the same bits whatever rows run beside
+// it.
+#ifndef RECOLLECT_MODEL_MODEL_H_
+#define RECOLLECT_MODEL_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/bf16.h"
+#include "base/types.h"
+#include "kernels/gca.h"
+#include "kernels/op_context.h"
+#include "model/config.h"
+#include "model/local_state.h"
+#include "model/tokenizer.h"
+
+namespace recollect::model {
+
+struct LoadOptions {
+  // Number format of the products; kBf16 where the CPU has it is the default of the service.
+  DType dtype = DType::kFloat32;
+};
+
+// What GCA reads for the rows of one block: the selected chunks, best first, and their weights.
+// Borrowed.
+struct Retrieved {
+  std::vector<kernels::MemoryView> chunks;
+  std::vector<float> weights;  // softmax over the selected scores
+};
+
+// Consecutive rows of one sequence inside a batch. All rows of a segment belong to one block where
+// the layer has GCA. Segments that follow each other may share a state: they advance it in order.
+struct Segment {
+  LayerState* state = nullptr;           // of this layer; read and advanced by `rows`
+  int64_t rows = 0;                      // <= LayerState::kMaxAppend
+  const Retrieved* retrieved = nullptr;  // null or empty: no memory (GCA is zero)
+
+  bool reads_memory() const { return retrieved != nullptr && !retrieved->chunks.empty(); }
+};
+
+// Memory K and V of one chunk, each [rows, memory_kv_heads, head_dim].
+struct Memory {
+  std::vector<Bf16> keys, values;
+  int rows = 0;
+  kernels::MemoryView view() const { return {keys.data(), values.data(), rows}; }
+  int64_t bytes() const {
+    return static_cast<int64_t>((keys.size() + values.size()) * sizeof(Bf16));
+  }
+};
+
+// A chunk as it is stored.
+struct EncodedChunk {
+  std::vector<Bf16> landmark_key;  // κ [d_r]
+  std::vector<Bf16> states;        // E [rows, d]
+  int rows = 0;
+};
+
+// Immutable after Load; thread-safe.
+class Model {
+ public:
+  // Reads config.json, model.safetensors and, where present, tokenizer.model. All problems of the
+  // files are reported in one INVALID_ARGUMENT: each missing, unexpected or misshapen tensor with
+  // both shapes. FAILED_PRECONDITION: kBf16 on a CPU without it.
+  static absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& directory,
+                                                     const LoadOptions& options);
+  ~Model();
+
+  const ModelConfig& config() const;
+  const Tokenizer* tokenizer() const;  // null where the directory has none
+  DType dtype() const;
+  int64_t parameters() const;
+  int64_t weight_bytes() const;  // packed, in memory
+
+  // Hex SHA-256 over weights, config, tokenizer, ingest pattern, record layout version and number
+  // format: stored with every document; memory written under another one is refused.
+  const std::string& fingerprint() const;
+
+  // h[rows, d] = embedding of ids. REQUIRES: 0 <= id < vocab_size.
+  void Embed(std::span<const int32_t> ids, float* h) const;
+
+  // Runs decoder layer `layer` in place on h[rows, d], rows = sum over segments, in their order;
+  // appends to the states.
+  void RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segment> segments,
+                float* h) const;
+
+  // Chunk encoder (design 2.3) on the residuals h[rows, d] after the last lower layer of one
+  // chunk's tokens, 1 <= rows <= 63.
+  EncodedChunk EncodeChunk(kernels::OpContext& ctx, const float* h, int rows) const;
+
+  // Retrieval query u[d_r] of group `group` for one landmark row h[d].
+  void Query(kernels::OpContext& ctx, int group, const float* h, float* u) const;
+
+  // Memory K, V from stored chunk states E[rows, d]; one fixed shape, so the same bits from any
+  // tier.
+  Memory ProjectMemory(kernels::OpContext& ctx, std::span<const Bf16> states, int rows) const;
+
+  // logits[rows, vocab_size] of h[rows, d] after the last layer.
+  void Logits(kernels::OpContext& ctx, const float* h, int64_t rows, float* logits) const;
+
+ private:
+  Model();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_MODEL_H_

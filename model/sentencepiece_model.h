@@ -1,0 +1,39 @@
+// One SentencePiece BPE model: reads its file and encodes by its rules, without the library (the
+// .cc says why). Private to model/.
+#ifndef RECOLLECT_MODEL_SENTENCEPIECE_MODEL_H_
+#define RECOLLECT_MODEL_SENTENCEPIECE_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace recollect::model {
+
+// Immutable after Load; thread-safe.
+class SentencePieceModel {
+ public:
+  SentencePieceModel();
+  ~SentencePieceModel();
+
+  // Empty when loaded, else what is wrong with the file.
+  std::string Load(const std::string& path);
+
+  int Size() const;
+  // What text piece `id` stands for: one byte for byte pieces, nothing for control symbols and
+  // unknown.
+  std::string Bytes(int id) const;
+  // Id of the piece of one raw byte, or -1 when the model has none.
+  int ByteId(uint8_t byte) const;
+  // Appends the ids of `text` (valid UTF-8) to `ids`. Empty, or what went wrong.
+  std::string Encode(std::string_view text, std::vector<int>& ids) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_SENTENCEPIECE_MODEL_H_

@@ -1,0 +1,95 @@
+// The tensors of a checkpoint, checked against the config and packed for the matrix products.
+// Private to model/ and its tests; names and shapes are those of docs/model-format.md.
+#ifndef RECOLLECT_MODEL_WEIGHTS_H_
+#define RECOLLECT_MODEL_WEIGHTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/types.h"
+#include "kernels/gemm.h"
+#include "model/config.h"
+#include "model/safetensors.h"
+
+namespace recollect::model {
+
+struct TensorSpec {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+
+// Every tensor a checkpoint of this config has, in the order of the page.
+std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config);
+
+struct MixerWeights {
+  std::vector<float> norm;         // [d]
+  kernels::PackedMatrix in_proj;   // [5 D, d]: o, q, k, v, g
+  std::vector<float> gate_bias;    // [D]
+  kernels::PackedMatrix out_proj;  // [d, D]
+};
+
+struct FfnWeights {
+  std::vector<float> norm;         // [d]
+  kernels::PackedMatrix in_proj;   // [2 F, d]: gate, up
+  kernels::PackedMatrix out_proj;  // [d, F]
+};
+
+struct GcaWeights {
+  std::vector<float> norm;         // [d]
+  kernels::PackedMatrix q_proj;    // [D, d]
+  kernels::PackedMatrix out_proj;  // [d, D]
+};
+
+struct LayerWeights {
+  MixerWeights mixer;
+  std::optional<GcaWeights> gca;
+  FfnWeights ffn;
+};
+
+struct QueryWeights {
+  std::vector<float> norm;     // [d]
+  kernels::PackedMatrix proj;  // [d_r, d]: W_h
+};
+
+struct EncoderLayerWeights {
+  std::vector<float> attn_norm;         // [d]
+  kernels::PackedMatrix attn_in_proj;   // [3 D, d]: q, k, v
+  kernels::PackedMatrix attn_out_proj;  // [d, D]
+  FfnWeights ffn;
+};
+
+struct EncoderWeights {
+  std::vector<float> cls, in_norm, out_norm;  // [d] each
+  std::vector<EncoderLayerWeights> layers;
+  kernels::PackedMatrix landmark_proj;  // [d_r, d]: W_l
+};
+
+struct MemoryWeights {
+  kernels::PackedMatrix k_proj, v_proj;            // [Dkv, d]
+  std::optional<kernels::PackedMatrix> gate_proj;  // [Dkv, d]; absent without key recurrence
+};
+
+struct Weights {
+  std::vector<float> embed;    // [vocab_size, d], read row by row
+  kernels::PackedMatrix head;  // the same tensor, packed
+  std::vector<LayerWeights> layers;
+  std::vector<QueryWeights> queries;  // one per group
+  EncoderWeights encoder;
+  MemoryWeights memory;
+  std::vector<float> final_norm;  // [d]
+
+  int64_t parameters = 0;  // the tied embedding counted once
+  int64_t bytes = 0;       // held in memory
+};
+
+// INVALID_ARGUMENT with every missing, unexpected or misshapen tensor at once; FAILED_PRECONDITION:
+// kBf16 on a CPU without it.
+absl::StatusOr<Weights> LoadWeights(const SafetensorsFile& file, const ModelConfig& config,
+                                    DType dtype);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_WEIGHTS_H_

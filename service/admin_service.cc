@@ -1,0 +1,43 @@
+#include "service/admin_service.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <fstream>
+
+#include "service/codec.h"
+
+namespace recollect::service {
+namespace {
+
+int64_t ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t pages = 0, resident = 0;
+  statm >> pages >> resident;
+  return statm ? resident * sysconf(_SC_PAGESIZE) : 0;
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* AdminService::GetModel(grpc::CallbackServerContext* context,
+                                                 const v1::GetModelRequest*,
+                                                 v1::ModelInfo* response) {
+  return RunOnPool(runtime_, "Admin/GetModel", context, [this, response] {
+    *response = Encode(engine_.model(), model_name_);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::GetStats(grpc::CallbackServerContext* context,
+                                                 const v1::GetStatsRequest*, v1::Stats* response) {
+  return RunOnPool(runtime_, "Admin/GetStats", context, [this, response] {
+    *response = Encode(engine_.stats());
+    response->set_resident_bytes(ResidentBytes());
+    response->set_uptime_s(absl::ToDoubleSeconds(absl::Now() - runtime_.start));
+    for (const auto& [method, metrics] : runtime_.metrics.Snapshot())
+      *response->add_rpcs() = Encode(method, metrics);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace recollect::service

@@ -1,0 +1,124 @@
+#include "service/call.h"
+
+#include <chrono>
+#include <utility>
+
+#include "base/log.h"
+#include "service/status_map.h"
+
+namespace recollect::service {
+namespace {
+
+absl::Time Deadline(const grpc::CallbackServerContext& context) {
+  const std::chrono::system_clock::time_point deadline = context.deadline();
+  // Without one gRPC reports the far future, which overflows absl's conversion only at the very end
+  // of the range.
+  if (deadline > std::chrono::system_clock::now() + std::chrono::hours(24 * 365))
+    return absl::InfiniteFuture();
+  return absl::FromChrono(deadline);
+}
+
+class UnaryCall final : public grpc::ServerUnaryReactor {
+ public:
+  UnaryCall(Runtime& runtime, const char* method, grpc::CallbackServerContext* context)
+      : call_(runtime, method, context) {}
+
+  Call& call() { return call_; }
+  const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
+  void End(absl::Status status) { Finish(call_.End(std::move(status))); }
+
+ private:
+  void OnCancel() override { cancellation_->Cancel(); }
+  void OnDone() override { delete this; }
+
+  Call call_;
+  const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
+};
+
+}  // namespace
+
+Call::Call(Runtime& runtime, const char* method, grpc::CallbackServerContext* context)
+    : runtime_(runtime),
+      method_(method),
+      context_(context),
+      number_(runtime.next_call.fetch_add(1)),
+      start_(absl::Now()),
+      deadline_(Deadline(*context)) {
+  runtime_.metrics.Start(method_);
+}
+
+absl::Status Call::Admit() const {
+  if (runtime_.draining) return absl::UnavailableError("the server is draining");
+  return absl::OkStatus();
+}
+
+grpc::Status Call::End(absl::Status status) {
+  const absl::Time now = absl::Now();
+  // gRPC tells of a passed deadline as a cancellation; the caller sees it as what it is.
+  if (absl::IsCancelled(status) && now >= deadline_)
+    status = absl::DeadlineExceededError(status.message());
+  const absl::Duration elapsed = now - start_;
+  runtime_.metrics.End(method_, status.code(), elapsed);
+  const bool ours = absl::IsInternal(status) || absl::IsDataLoss(status) || absl::IsUnknown(status);
+  Log(ours ? LogLevel::kError : LogLevel::kInfo, "call {} {} {} {:.1f} ms peer {}{}{}", number_,
+      method_, absl::StatusCodeToString(status.code()), absl::ToDoubleMilliseconds(elapsed),
+      context_->peer(), status.ok() ? "" : ": ", std::string(status.message()));
+  return ToGrpc(status);
+}
+
+void Cancellation::Set(std::shared_ptr<engine::RequestHandle> handle) {
+  if (handle == nullptr) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (!cancelled_) {
+      handle_ = std::move(handle);
+      return;
+    }
+  }
+  handle->Cancel();
+}
+
+void Cancellation::Cancel() {
+  std::shared_ptr<engine::RequestHandle> handle;
+  {
+    std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    handle = std::move(handle_);
+  }
+  if (handle != nullptr) handle->Cancel();
+}
+
+bool Cancellation::cancelled() const {
+  std::lock_guard lock(mutex_);
+  return cancelled_;
+}
+
+grpc::ServerUnaryReactor* RunOnPool(Runtime& runtime, const char* method,
+                                    grpc::CallbackServerContext* context,
+                                    std::function<absl::Status()> body) {
+  auto* reactor = new UnaryCall(runtime, method, context);  // deletes itself in OnDone
+  absl::Status admitted = reactor->call().Admit();
+  if (admitted.ok()) {
+    admitted = runtime.pool.Post([reactor, body = std::move(body)] {
+      const bool gone = reactor->cancellation()->cancelled();
+      reactor->End(gone ? absl::CancelledError("cancelled before it ran") : body());
+    });
+  }
+  if (!admitted.ok()) reactor->End(admitted);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* RunAsync(Runtime& runtime, const char* method,
+                                   grpc::CallbackServerContext* context, const Start& start) {
+  auto* reactor = new UnaryCall(runtime, method, context);
+  if (absl::Status admitted = reactor->call().Admit(); !admitted.ok()) {
+    reactor->End(admitted);
+    return reactor;
+  }
+  const std::shared_ptr<Cancellation> cancellation = reactor->cancellation();
+  cancellation->Set(start(reactor->call().deadline(),
+                          [reactor](absl::Status status) { reactor->End(std::move(status)); }));
+  return reactor;
+}
+
+}  // namespace recollect::service

@@ -1,0 +1,91 @@
+// What every RPC has in common: refusal while draining, deadline, cancellation, metrics, one log
+// line, the status map. Handlers only decode, call the engine and encode:
+//
+//   return RunOnPool(runtime_, "Documents/GetDocument", context, [this, request, response]() ->
+//   absl::Status {
+//     ASSIGN_OR_RETURN(auto info, engine_.GetDocument(request->id()));
+//     *response = Encode(info);
+//     return absl::OkStatus();
+//   });
+#ifndef RECOLLECT_SERVICE_CALL_H_
+#define RECOLLECT_SERVICE_CALL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "engine/engine.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/server_callback.h"
+#include "service/rpc_metrics.h"
+#include "service/worker_pool.h"
+
+namespace recollect::service {
+
+// What all calls of one server share. Outlives them.
+struct Runtime {
+  WorkerPool pool{/*threads=*/4, /*max_queued=*/256};
+  RpcMetrics metrics;
+  std::atomic<bool> draining{false};
+  std::atomic<int64_t> next_call{1};
+  absl::Time start = absl::Now();
+};
+
+// One RPC from its arrival to its status. Thread-safe once constructed.
+class Call {
+ public:
+  // `method` is a constant: "Documents/Ingest".
+  Call(Runtime& runtime, const char* method, grpc::CallbackServerContext* context);
+
+  // UNAVAILABLE while the server drains. To be asked first.
+  absl::Status Admit() const;
+  absl::Time deadline() const { return deadline_; }
+  Runtime& runtime() { return runtime_; }
+
+  // Counts, logs and maps the status. Once.
+  grpc::Status End(absl::Status status);
+
+ private:
+  Runtime& runtime_;
+  const std::string method_;
+  grpc::CallbackServerContext* const context_;
+  const int64_t number_;
+  const absl::Time start_;
+  const absl::Time deadline_;
+};
+
+// Joins a request handle, which exists only after the engine call returned, with a cancellation
+// that may come earlier. Shared by the reactor and the frame that starts the engine call: the call
+// may end before that frame does.
+class Cancellation {
+ public:
+  void Set(std::shared_ptr<engine::RequestHandle> handle);
+  void Cancel();
+  bool cancelled() const;
+
+ private:
+  mutable std::mutex mutex_;
+  bool cancelled_ = false;
+  std::shared_ptr<engine::RequestHandle> handle_;
+};
+
+// `body` runs on a pool thread; it may block. Request and response live until it returned.
+grpc::ServerUnaryReactor* RunOnPool(Runtime& runtime, const char* method,
+                                    grpc::CallbackServerContext* context,
+                                    std::function<absl::Status()> body);
+
+// `start` begins engine work and returns its handle, or null when it has called `done` itself.
+// `done` is called once, on any thread.
+using Done = std::function<void(absl::Status)>;
+using Start = std::function<std::shared_ptr<engine::RequestHandle>(absl::Time deadline, Done done)>;
+grpc::ServerUnaryReactor* RunAsync(Runtime& runtime, const char* method,
+                                   grpc::CallbackServerContext* context, const Start& start);
+
+}  // namespace recollect::service
+
+#endif  // RECOLLECT_SERVICE_CALL_H_

@@ -1,0 +1,166 @@
+#include <utility>
+
+#include "base/status.h"
+#include "model/tokenizer.h"
+#include "service/codec.h"
+#include "service/limits.h"
+
+namespace recollect::service {
+namespace {
+
+v1::Tier Encode(engine::Tier tier) {
+  switch (tier) {
+    case engine::Tier::kDevice:
+      return v1::TIER_DEVICE;
+    case engine::Tier::kHost:
+      return v1::TIER_HOST;
+    case engine::Tier::kStore:
+      return v1::TIER_STORE;
+  }
+  return v1::TIER_UNSPECIFIED;
+}
+
+}  // namespace
+
+absl::Status CheckDocumentId(const std::string& id) {
+  return CheckRange<int64_t>("id: bytes", id.size(), 1, kMaxIdBytes);
+}
+
+absl::StatusOr<int64_t> DecodePageSize(int32_t page_size) {
+  RETURN_IF_ERROR(CheckRange<int64_t>("page_size", page_size, 0, kMaxPageSize));
+  return page_size == 0 ? kDefaultPageSize : page_size;
+}
+
+absl::Status CheckReadText(const v1::ReadTextRequest& request) {
+  RETURN_IF_ERROR(CheckDocumentId(request.id()));
+  if (request.begin() < 0 || request.end() < request.begin()) {
+    return absl::InvalidArgumentError(absl::StrCat("begin, end: ", request.begin(), ", ",
+                                                   request.end(), ", must be 0 <= begin <= end"));
+  }
+  return CheckRange<int64_t>("end - begin", request.end() - request.begin(), 0, kMaxReadBytes);
+}
+
+absl::Status CheckPiece(const v1::IngestPiece& piece, bool from_tokens) {
+  if (from_tokens ? !piece.text().empty() : piece.tokens_size() > 0) {
+    return absl::InvalidArgumentError(from_tokens ? "piece.text: set, but the header says tokens"
+                                                  : "piece.tokens: set, but the header says text");
+  }
+  RETURN_IF_ERROR(CheckRange<int64_t>("piece.text: bytes", piece.text().size(), 0, kMaxPieceBytes));
+  return CheckRange<int64_t>("piece.tokens: count", piece.tokens_size(), 0, kMaxPieceTokens);
+}
+
+absl::StatusOr<engine::SessionOptions> DecodeSessionOptions(const v1::SessionOptions& session) {
+  RETURN_IF_ERROR(CheckRange<int64_t>("mounts: count", session.mounts_size(), 0, kMaxMounts));
+  engine::SessionOptions options;
+  for (const std::string& id : session.mounts()) {
+    RETURN_IF_ERROR(CheckDocumentId(id));
+    options.mounts.push_back(id);
+  }
+  if (session.has_dilation()) {
+    RETURN_IF_ERROR(CheckRange<int64_t>("dilation", session.dilation(), 1, kMaxDilation));
+    options.dilation = session.dilation();
+  }
+  options.random_chunks = session.random_chunks();
+  return options;
+}
+
+absl::StatusOr<engine::Prompt> DecodePrompt(const v1::Prompt& prompt, absl::string_view field,
+                                            int64_t max_tokens) {
+  if (!prompt.text().empty() && prompt.tokens_size() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ": both text and tokens are set"));
+  }
+  RETURN_IF_ERROR(CheckRange<int64_t>(absl::StrCat(field, ".text: bytes"), prompt.text().size(), 0,
+                                      kMaxPromptBytes));
+  RETURN_IF_ERROR(CheckRange<int64_t>(absl::StrCat(field, ".tokens: count"), prompt.tokens_size(),
+                                      0, max_tokens));
+  return engine::Prompt{prompt.text(), {prompt.tokens().begin(), prompt.tokens().end()}};
+}
+
+absl::StatusOr<engine::RetrieveRequest> DecodeRetrieve(const v1::RetrieveRequest& request) {
+  engine::RetrieveRequest result;
+  RETURN_IF_ERROR(CheckRange<int64_t>("k", request.k(), 0, kMaxHits));
+  ASSIGN_OR_RETURN(result.session_options, DecodeSessionOptions(request.session()));
+  ASSIGN_OR_RETURN(result.query, DecodePrompt(request.query(), "query", kMaxPromptTokens));
+  if (result.query.text.empty() && result.query.tokens.empty()) {
+    return absl::InvalidArgumentError("query: empty, needs text or tokens");
+  }
+  result.k = request.k();
+  return result;
+}
+
+v1::Document Encode(const store::DocumentInfo& info) {
+  v1::Document document;
+  document.set_id(info.id);
+  document.set_fingerprint(info.fingerprint);
+  document.set_from_tokens(info.from_tokens);
+  document.set_bytes(info.bytes);
+  document.set_tokens(info.tokens);
+  document.set_chunks(info.chunks);
+  document.set_created_unix_ms(info.created_unix_ms);
+  document.set_stored_bytes(info.stored_bytes);
+  document.set_sha256(info.sha256);
+  return document;
+}
+
+v1::UnfinishedIngest Encode(const store::IngestProgress& progress) {
+  v1::UnfinishedIngest ingest;
+  ingest.set_id(progress.id);
+  ingest.set_fingerprint(progress.fingerprint);
+  ingest.set_from_tokens(progress.from_tokens);
+  ingest.set_committed_offset(progress.input_offset);
+  ingest.set_bytes(progress.bytes);
+  ingest.set_tokens(progress.tokens);
+  ingest.set_chunks(progress.chunks);
+  return ingest;
+}
+
+v1::IngestProgress Encode(const engine::IngestStatus& status) {
+  v1::IngestProgress progress;
+  progress.set_committed_offset(status.committed_offset);
+  progress.set_accepted_offset(status.accepted_offset);
+  progress.set_bytes(status.bytes);
+  progress.set_tokens(status.tokens);
+  progress.set_chunks(status.chunks);
+  progress.set_tokens_per_s(status.tokens_per_s);
+  return progress;
+}
+
+v1::Retrieval Encode(const engine::Retrieval& retrieval) {
+  v1::Retrieval message;
+  message.set_position(retrieval.position);
+  message.set_group(retrieval.group);
+  message.set_candidates(retrieval.candidates);
+  for (const engine::Hit& hit : retrieval.hits) {
+    v1::Hit& out = *message.add_hits();
+    out.set_document(hit.document);
+    out.set_chunk(hit.chunk);
+    out.set_score(hit.score);
+    out.set_weight(hit.weight);
+    out.set_text_begin(hit.text_begin);
+    out.set_text_end(hit.text_end);
+    out.set_tier(Encode(hit.tier));
+  }
+  return message;
+}
+
+std::string ValidUtf8(std::string_view bytes) {
+  const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
+  int dropped = 0;  // a character has at most three continuation bytes
+  while (dropped < 3 && !bytes.empty() && continues(bytes.front())) {
+    bytes.remove_prefix(1);
+    ++dropped;
+  }
+  std::string text;
+  while (true) {
+    const int64_t bad = model::FindInvalidUtf8(bytes, /*allow_partial_end=*/false);
+    text.append(bytes.substr(0, bad < 0 ? bytes.size() : bad));
+    if (bad < 0) return text;
+    bytes.remove_prefix(bad);
+    if (model::FindInvalidUtf8(bytes, /*allow_partial_end=*/true) < 0)
+      return text;  // cut at the end
+    text.append("\uFFFD");
+    bytes.remove_prefix(1);
+  }
+}
+
+}  // namespace recollect::service

@@ -1,0 +1,46 @@
+// RPC group Documents.
+#ifndef RECOLLECT_SERVICE_DOCUMENTS_SERVICE_H_
+#define RECOLLECT_SERVICE_DOCUMENTS_SERVICE_H_
+
+#include "engine/engine.h"
+#include "recollect/v1/documents.grpc.pb.h"
+#include "service/call.h"
+
+namespace recollect::service {
+
+// Stateless. Borrows both for its life.
+class DocumentsService final : public v1::Documents::CallbackService {
+ public:
+  DocumentsService(Runtime& runtime, engine::Engine& engine) : runtime_(runtime), engine_(engine) {}
+
+  grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse>* Ingest(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* GetDocument(grpc::CallbackServerContext* context,
+                                        const v1::GetDocumentRequest* request,
+                                        v1::Document* response) override;
+  grpc::ServerUnaryReactor* ListDocuments(grpc::CallbackServerContext* context,
+                                          const v1::ListDocumentsRequest* request,
+                                          v1::ListDocumentsResponse* response) override;
+  grpc::ServerUnaryReactor* ListIngests(grpc::CallbackServerContext* context,
+                                        const v1::ListIngestsRequest* request,
+                                        v1::ListIngestsResponse* response) override;
+  grpc::ServerUnaryReactor* DeleteDocument(grpc::CallbackServerContext* context,
+                                           const v1::DeleteDocumentRequest* request,
+                                           v1::DeleteDocumentResponse* response) override;
+  grpc::ServerUnaryReactor* ReadText(grpc::CallbackServerContext* context,
+                                     const v1::ReadTextRequest* request,
+                                     v1::ReadTextResponse* response) override;
+  grpc::ServerUnaryReactor* Retrieve(grpc::CallbackServerContext* context,
+                                     const v1::RetrieveRequest* request,
+                                     v1::RetrieveResponse* response) override;
+
+ private:
+  absl::Status AddTexts(v1::RetrieveResponse* response);
+
+  Runtime& runtime_;
+  engine::Engine& engine_;
+};
+
+}  // namespace recollect::service
+
+#endif  // RECOLLECT_SERVICE_DOCUMENTS_SERVICE_H_

@@ -1,0 +1,155 @@
+#include "service/generate_call.h"
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "service/codec.h"
+#include "service/limits.h"
+
+namespace recollect::service {
+namespace {
+
+// Events come from the engine faster or slower than the client reads. What waits is queued; waiting
+// token events merge into one message. The call ends when the engine has ended it and the queue is
+// empty.
+class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+ public:
+  GenerateCall(Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context,
+               const v1::GenerateRequest& request);
+
+  void Tokens(const std::vector<int32_t>& tokens, const std::string& text);
+  void Push(v1::GenerateResponse message);
+  // The engine calls nothing afterwards; the object may be gone when this returns.
+  void End(absl::Status status);
+
+ private:
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override { cancellation_->Cancel(); }
+  void OnDone() override { delete this; }
+
+  // Starts the next write or ends the call, if it is time. Takes the lock, and lets go of it first:
+  // gRPC may run the next reaction at once.
+  void Advance(std::unique_lock<std::mutex> lock);
+
+  Call call_;
+  const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
+  std::mutex mutex_;
+  std::deque<v1::GenerateResponse> queue_;  // the first one is being written while writing_
+  int64_t unsent_bytes_ = 0;                // of the queue, roughly
+  bool writing_ = false;
+  bool overflow_ = false;
+  std::optional<absl::Status> end_;
+};
+
+// What the engine holds; it may outlive the reactor, which is not touched after OnDone or OnError.
+class Events final : public engine::GenerateEvents {
+ public:
+  explicit Events(GenerateCall* call) : call_(call) {}
+  void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) override {
+    call_->Tokens(tokens, text);
+  }
+  void OnRetrieval(const engine::Retrieval& retrieval) override {
+    v1::GenerateResponse message;
+    *message.mutable_retrieval() = Encode(retrieval);
+    call_->Push(std::move(message));
+  }
+  void OnDone(engine::FinishReason reason, const engine::Usage& usage) override {
+    call_->Push(EncodeDone(reason, usage));
+    call_->End(absl::OkStatus());
+  }
+  void OnError(const absl::Status& status) override { call_->End(status); }
+
+ private:
+  GenerateCall* const call_;
+};
+
+GenerateCall::GenerateCall(Runtime& runtime, engine::Engine& engine,
+                           grpc::CallbackServerContext* context, const v1::GenerateRequest& request)
+    : call_(runtime, "Generation/Generate", context) {
+  absl::StatusOr<engine::GenerateRequest> decoded = DecodeGenerate(request);
+  const absl::Status admitted = call_.Admit();
+  if (!admitted.ok() || !decoded.ok()) {
+    End(admitted.ok() ? decoded.status() : admitted);
+    return;
+  }
+  decoded->deadline = call_.deadline();
+  const std::shared_ptr<Cancellation> cancellation = cancellation_;
+  cancellation->Set(engine.Generate(*std::move(decoded), std::make_shared<Events>(this)));
+}
+
+void GenerateCall::Tokens(const std::vector<int32_t>& tokens, const std::string& text) {
+  std::unique_lock lock(mutex_);
+  // The message being written belongs to gRPC.
+  const bool mergeable = queue_.size() > (writing_ ? 1 : 0) && queue_.back().has_tokens();
+  if (!mergeable) queue_.emplace_back();
+  v1::GeneratedTokens& message = *queue_.back().mutable_tokens();
+  message.mutable_ids()->Add(tokens.begin(), tokens.end());
+  message.mutable_text()->append(text);
+  unsent_bytes_ += static_cast<int64_t>(text.size() + tokens.size() * sizeof(int32_t));
+  Advance(std::move(lock));
+}
+
+void GenerateCall::Push(v1::GenerateResponse message) {
+  std::unique_lock lock(mutex_);
+  unsent_bytes_ += static_cast<int64_t>(message.ByteSizeLong());
+  queue_.push_back(std::move(message));
+  Advance(std::move(lock));
+}
+
+void GenerateCall::End(absl::Status status) {
+  std::unique_lock lock(mutex_);
+  end_ = std::move(status);
+  Advance(std::move(lock));
+}
+
+void GenerateCall::OnWriteDone(bool ok) {
+  std::unique_lock lock(mutex_);
+  writing_ = false;
+  if (ok) {
+    unsent_bytes_ -= static_cast<int64_t>(queue_.front().ByteSizeLong());
+    queue_.pop_front();
+  } else {  // nobody reads any more
+    unsent_bytes_ = 0;
+    queue_.clear();
+    cancellation_->Cancel();
+  }
+  if (queue_.empty()) unsent_bytes_ = 0;
+  Advance(std::move(lock));
+}
+
+void GenerateCall::Advance(std::unique_lock<std::mutex> lock) {
+  if (unsent_bytes_ > kMaxUnsentBytes && !overflow_) {
+    overflow_ = true;
+    cancellation_->Cancel();
+  }
+  if (writing_) return;
+  if (!queue_.empty()) {
+    writing_ = true;
+    const v1::GenerateResponse* next = &queue_.front();  // stays: a deque grows without moving
+    lock.unlock();
+    StartWrite(next);
+  } else if (end_.has_value()) {
+    absl::Status status = *std::exchange(end_, std::nullopt);
+    if (overflow_ && !status.ok()) {
+      status = absl::ResourceExhaustedError(absl::StrCat("the client reads too slowly: more than ",
+                                                         kMaxUnsentBytes, " bytes wait for it"));
+    }
+    lock.unlock();
+    Finish(call_.End(std::move(status)));
+  }
+}
+
+}  // namespace
+
+grpc::ServerWriteReactor<v1::GenerateResponse>* StartGenerateCall(
+    Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context,
+    const v1::GenerateRequest& request) {
+  return new GenerateCall(runtime, engine, context, request);
+}
+
+}  // namespace recollect::service

@@ -1,0 +1,70 @@
+#include "service/generation_service.h"
+
+#include <utility>
+
+#include "base/status.h"
+#include "service/codec.h"
+#include "service/generate_call.h"
+
+namespace recollect::service {
+
+grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
+    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+  return StartGenerateCall(runtime_, engine_, context, *request);
+}
+
+grpc::ServerUnaryReactor* GenerationService::OpenSession(grpc::CallbackServerContext* context,
+                                                         const v1::OpenSessionRequest* request,
+                                                         v1::Session* response) {
+  return RunOnPool(runtime_, "Generation/OpenSession", context,
+                   [this, request, response]() -> absl::Status {
+                     ASSIGN_OR_RETURN(const engine::SessionOptions options,
+                                      DecodeSessionOptions(request->session()));
+                     ASSIGN_OR_RETURN(const engine::SessionId id, engine_.OpenSession(options));
+                     ASSIGN_OR_RETURN(const engine::SessionInfo info, engine_.GetSession(id));
+                     *response = Encode(info);
+                     return absl::OkStatus();
+                   });
+}
+
+grpc::ServerUnaryReactor* GenerationService::GetSession(grpc::CallbackServerContext* context,
+                                                        const v1::GetSessionRequest* request,
+                                                        v1::Session* response) {
+  return RunOnPool(runtime_, "Generation/GetSession", context,
+                   [this, request, response]() -> absl::Status {
+                     ASSIGN_OR_RETURN(const engine::SessionInfo info,
+                                      engine_.GetSession(engine::SessionId{request->id()}));
+                     *response = Encode(info);
+                     return absl::OkStatus();
+                   });
+}
+
+grpc::ServerUnaryReactor* GenerationService::CloseSession(grpc::CallbackServerContext* context,
+                                                          const v1::CloseSessionRequest* request,
+                                                          v1::CloseSessionResponse*) {
+  return RunOnPool(runtime_, "Generation/CloseSession", context, [this, request] {
+    return engine_.CloseSession(engine::SessionId{request->id()});
+  });
+}
+
+grpc::ServerUnaryReactor* GenerationService::Score(grpc::CallbackServerContext* context,
+                                                   const v1::ScoreRequest* request,
+                                                   v1::ScoreResponse* response) {
+  const auto start = [=, this](absl::Time deadline,
+                               Done done) -> std::shared_ptr<engine::RequestHandle> {
+    absl::StatusOr<engine::ScoreRequest> decoded = DecodeScore(*request);
+    if (!decoded.ok()) {
+      done(decoded.status());
+      return nullptr;
+    }
+    decoded->deadline = deadline;
+    return engine_.Score(*std::move(decoded),
+                         [response, done](absl::StatusOr<engine::ScoreResult> result) {
+                           if (result.ok()) *response = Encode(*result);
+                           done(result.status());
+                         });
+  };
+  return RunAsync(runtime_, "Generation/Score", context, start);
+}
+
+}  // namespace recollect::service

@@ -1,0 +1,172 @@
+#include "service/ingest_call.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "service/codec.h"
+#include "service/limits.h"
+
+namespace recollect::service {
+namespace {
+
+// One thing at a time: read a message, let the engine work on it part by part, answer, read the
+// next. Each step starts the one after it, so nothing here needs a lock except what OnCancel
+// touches. gRPC itself buffers the messages that a client sends ahead.
+class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse> {
+ public:
+  IngestCall(Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context)
+      : call_(runtime, "Documents/Ingest", context), engine_(engine) {
+    if (absl::Status admitted = call_.Admit(); !admitted.ok()) {
+      End(admitted);
+    } else {
+      StartRead(&request_);
+    }
+  }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) return OnInputEnd();
+    switch (request_.request_case()) {
+      case v1::IngestRequest::kHeader:
+        return OnHeader();
+      case v1::IngestRequest::kPiece:
+        return OnPiece();
+      case v1::IngestRequest::kFinish:
+        return OnFinish();
+      case v1::IngestRequest::REQUEST_NOT_SET:
+        break;
+    }
+    End(absl::InvalidArgumentError("request: empty, needs header, piece or finish"));
+  }
+
+  void OnInputEnd() {
+    if (cancellation_.cancelled()) return End(absl::CancelledError("cancelled by the client"));
+    const int64_t committed = stream_ == nullptr ? 0 : stream_->status().committed_offset;
+    End(absl::InvalidArgumentError(
+        absl::StrCat("the stream ended without finish; committed up to offset ", committed)));
+  }
+
+  void OnHeader() {
+    if (stream_ != nullptr) return End(absl::InvalidArgumentError("header: sent twice"));
+    const absl::Status posted = call_.runtime().pool.Post([this] {
+      if (absl::Status status = Begin(); !status.ok()) return End(status);
+      Answer(stream_->status());
+    });
+    if (!posted.ok()) End(posted);
+  }
+
+  absl::Status Begin() {
+    const v1::IngestHeader& header = request_.header();
+    RETURN_IF_ERROR(CheckDocumentId(header.id()));
+    if (!v1::InputKind_IsValid(header.kind())) {
+      return absl::InvalidArgumentError(absl::StrCat("header.kind: unknown value ", header.kind()));
+    }
+    from_tokens_ = header.kind() == v1::INPUT_KIND_TOKENS;
+    ASSIGN_OR_RETURN(stream_, engine_.BeginIngest(header.id(), from_tokens_));
+    return absl::OkStatus();
+  }
+
+  void OnPiece() {
+    if (stream_ == nullptr) return End(absl::InvalidArgumentError("piece: sent before the header"));
+    if (absl::Status status = CheckPiece(request_.piece(), from_tokens_); !status.ok())
+      return End(status);
+    part_begin_ = 0;
+    AppendPart();
+  }
+
+  // Hands the engine the next part of the piece; what follows happens in its callback.
+  void AppendPart() {
+    const v1::IngestPiece& piece = request_.piece();
+    const int64_t size = from_tokens_ ? piece.tokens_size() : piece.text().size();
+    const int64_t begin = part_begin_;
+    part_begin_ = std::min(size, begin + (from_tokens_ ? kAppendTokens : kAppendBytes));
+    auto done = [this, last = part_begin_ == size](absl::StatusOr<engine::IngestStatus> status) {
+      if (!status.ok()) return End(status.status());
+      if (cancellation_.cancelled()) return End(absl::CancelledError("cancelled by the client"));
+      if (!last && absl::Now() - answered_ < kAnswerInterval) return AppendPart();
+      more_parts_ = !last;
+      Answer(*status);
+    };
+    if (from_tokens_) {
+      const auto first = piece.tokens().begin();
+      stream_->AppendTokens(piece.offset() + begin, {first + begin, first + part_begin_},
+                            std::move(done));
+    } else {
+      stream_->Append(piece.offset() + begin, piece.text().substr(begin, part_begin_ - begin),
+                      std::move(done));
+    }
+  }
+
+  void OnFinish() {
+    if (stream_ == nullptr)
+      return End(absl::InvalidArgumentError("finish: sent before the header"));
+    stream_->Finish([this](absl::StatusOr<store::DocumentInfo> document) {
+      if (!document.ok()) return End(document.status());
+      published_ = true;
+      *response_.mutable_document() = Encode(*document);
+      last_status_.committed_offset = last_status_.accepted_offset;
+      last_status_.bytes = document->bytes;
+      last_status_.tokens = document->tokens;
+      last_status_.chunks = document->chunks;
+      Answer(last_status_);
+    });
+  }
+
+  void Answer(engine::IngestStatus status) {
+    answered_ = absl::Now();
+    last_status_ = status;
+    *response_.mutable_progress() = Encode(status);
+    StartWrite(&response_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (published_) return End(absl::OkStatus());  // also when the client has not stayed to hear it
+    if (!ok) return End(absl::CancelledError("the client is gone"));
+    if (more_parts_) {
+      more_parts_ = false;
+      return AppendPart();
+    }
+    StartRead(&request_);
+  }
+
+  // The stream goes first: a client that has heard how its call ended may write the same id at
+  // once. Not here, because this may be a callback of that stream.
+  void End(absl::Status status) {
+    if (stream_ == nullptr) return Finish(call_.End(std::move(status)));
+    const absl::Status posted = call_.runtime().pool.Post([this, status] {
+      stream_.reset();
+      Finish(call_.End(status));
+    });
+    if (!posted.ok()) Finish(call_.End(std::move(status)));
+  }
+  void OnCancel() override { cancellation_.Cancel(); }
+  void OnDone() override { delete this; }
+
+  static constexpr absl::Duration kAnswerInterval = absl::Milliseconds(200);
+
+  Call call_;
+  engine::Engine& engine_;
+  Cancellation cancellation_;
+  bool from_tokens_ = false;
+  std::unique_ptr<engine::IngestStream> stream_;
+  v1::IngestRequest request_;
+  v1::IngestResponse response_;
+  int64_t part_begin_ = 0;   // of the piece, what the engine has not been handed yet
+  bool more_parts_ = false;  // an answer was sent inside a piece
+  bool published_ = false;
+  absl::Time answered_ = absl::InfinitePast();
+  engine::IngestStatus last_status_;
+};
+
+}  // namespace
+
+grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse>* StartIngestCall(
+    Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context) {
+  return new IngestCall(runtime, engine, context);
+}
+
+}  // namespace recollect::service

@@ -1,0 +1,18 @@
+// The stream Documents/Ingest.
+#ifndef RECOLLECT_SERVICE_INGEST_CALL_H_
+#define RECOLLECT_SERVICE_INGEST_CALL_H_
+
+#include "engine/engine.h"
+#include "grpcpp/support/server_callback.h"
+#include "recollect/v1/documents.pb.h"
+#include "service/call.h"
+
+namespace recollect::service {
+
+// The reactor deletes itself when gRPC is done with it.
+grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse>* StartIngestCall(
+    Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context);
+
+}  // namespace recollect::service
+
+#endif  // RECOLLECT_SERVICE_INGEST_CALL_H_

@@ -1,0 +1,36 @@
+// Counts of every RPC by method and status, failures included. Exported by Admin/GetStats.
+#ifndef RECOLLECT_SERVICE_RPC_METRICS_H_
+#define RECOLLECT_SERVICE_RPC_METRICS_H_
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace recollect::service {
+
+struct MethodMetrics {
+  int64_t started = 0;
+  int64_t running = 0;
+  std::map<absl::StatusCode, int64_t> codes;  // of finished calls
+  absl::Duration total, max;                  // of finished calls
+};
+
+// Thread-safe.
+class RpcMetrics {
+ public:
+  void Start(const std::string& method);
+  void End(const std::string& method, absl::StatusCode code, absl::Duration elapsed);
+  std::map<std::string, MethodMetrics> Snapshot() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, MethodMetrics> methods_;  // bounded: methods are constants of this code
+};
+
+}  // namespace recollect::service
+
+#endif  // RECOLLECT_SERVICE_RPC_METRICS_H_

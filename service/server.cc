@@ -1,0 +1,132 @@
+#include "service/server.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/log.h"
+#include "grpc/grpc.h"
+#include "grpc/support/log.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "service/admin_service.h"
+#include "service/call.h"
+#include "service/documents_service.h"
+#include "service/generation_service.h"
+#include "service/limits.h"
+
+namespace recollect::service {
+namespace {
+
+// gRPC's own log goes where ours goes; it speaks of sockets and threads, hence a level lower.
+void LogFromGrpc(gpr_log_func_args* args) {
+  const LogLevel level =
+      args->severity == GPR_LOG_SEVERITY_ERROR ? LogLevel::kWarning : LogLevel::kDebug;
+  Log(level, "grpc: {}", args->message);
+}
+
+// Both are process-wide switches of gRPC that have to be set before a server is built.
+void SetUpGrpcOnce() {
+  static const bool done = [] {
+    gpr_set_log_function(LogFromGrpc);
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    return true;
+  }();
+  (void)done;
+}
+
+class GrpcServer final : public Server {
+ public:
+  GrpcServer(const ServerOptions& options, engine::Engine& engine)
+      : engine_(engine),
+        documents_(runtime_, engine),
+        generation_(runtime_, engine),
+        admin_(runtime_, engine, options.model_name) {}
+  ~GrpcServer() override { Drain(absl::InfinitePast()); }
+
+  absl::Status Listen(const std::string& listen);
+  const std::string& address() const override { return address_; }
+  std::shared_ptr<grpc::Channel> InProcessChannel() override;
+  void Drain(absl::Time deadline) override;
+
+ private:
+  void SetServing(bool serving);
+
+  engine::Engine& engine_;
+  Runtime runtime_;  // first of what calls use: destroyed after the server, which waits for them
+  DocumentsService documents_;
+  GenerationService generation_;
+  AdminService admin_;
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+  std::mutex drain_mutex_;
+  bool drained_ = false;
+};
+
+absl::Status GrpcServer::Listen(const std::string& listen) {
+  SetUpGrpcOnce();
+  int port = -1;
+  grpc::ServerBuilder builder;
+  if (!listen.empty()) builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+  // Otherwise a second server on the same port would start, and share its connections.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetMaxSendMessageSize(kMaxMessageBytes);
+  builder.RegisterService(&documents_);
+  builder.RegisterService(&generation_);
+  builder.RegisterService(&admin_);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || (!listen.empty() && port <= 0)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cannot listen on ", listen, ": the port is in use or the address is not of this machine"));
+  }
+  if (!listen.empty())
+    address_ = absl::StrCat(absl::string_view(listen).substr(0, listen.rfind(':')), ":", port);
+  SetServing(true);
+  return absl::OkStatus();
+}
+
+void GrpcServer::SetServing(bool serving) {
+  grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
+  if (health == nullptr) return;
+  health->SetServingStatus(serving);  // the server as a whole, named ""
+  for (const char* service :
+       {"recollect.v1.Documents", "recollect.v1.Generation", "recollect.v1.Admin"}) {
+    health->SetServingStatus(service, serving);
+  }
+}
+
+std::shared_ptr<grpc::Channel> GrpcServer::InProcessChannel() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  return server_->InProcessChannel(arguments);
+}
+
+void GrpcServer::Drain(absl::Time deadline) {
+  std::lock_guard lock(drain_mutex_);
+  if (std::exchange(drained_, true) || server_ == nullptr) return;
+  SetServing(false);
+  runtime_.draining = true;
+  engine_.Shutdown(deadline);
+  // What is still open are calls that wait for their client, and health watches: they get a moment
+  // to end by themselves.
+  const absl::Time now = absl::Now();
+  server_->Shutdown(absl::ToChronoTime(std::clamp(deadline, now, now + absl::Seconds(1))));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
+                                                      engine::Engine& engine) {
+  auto server = std::make_unique<GrpcServer>(options, engine);
+  if (absl::Status status = server->Listen(options.listen); !status.ok()) return status;
+  return server;
+}
+
+}  // namespace recollect::service

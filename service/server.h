@@ -1,0 +1,50 @@
+// The gRPC server: recollect.v1, grpc.health.v1 and reflection on one address, over an engine it
+// borrows.
+//
+//   ASSIGN_OR_RETURN(auto server, Server::Start({.listen = "127.0.0.1:0"}, *engine));
+//   … server->address() …
+//   server->Drain(absl::Now() + absl::Seconds(30));   // also shuts the engine down
+#ifndef RECOLLECT_SERVICE_SERVER_H_
+#define RECOLLECT_SERVICE_SERVER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/engine.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace recollect::service {
+
+struct ServerOptions {
+  std::string listen;  // "127.0.0.1:50051", "[::1]:0"; port 0: a free one; empty: in process only
+  std::string model_name;  // for Admin/GetModel
+};
+
+// Thread-safe. The engine must outlive it.
+class Server {
+ public:
+  // FAILED_PRECONDITION when the address cannot be listened on, for example because another process
+  // does.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
+                                                       engine::Engine& engine);
+  virtual ~Server() = default;  // as Drain with a deadline that has passed
+
+  // As listened on, with the real port; empty when in process only.
+  virtual const std::string& address() const = 0;
+
+  // A channel inside this process, without sockets: what the embedded command line uses.
+  virtual std::shared_ptr<grpc::Channel> InProcessChannel() = 0;
+
+  // NOT_SERVING, refuse new calls (UNAVAILABLE), let running ones finish until `deadline`, then
+  // cancel them; shut the engine down; close. Blocks. Harmless when repeated.
+  virtual void Drain(absl::Time deadline) = 0;
+};
+
+}  // namespace recollect::service
+
+#endif  // RECOLLECT_SERVICE_SERVER_H_

@@ -1,0 +1,151 @@
+// A cache with a hard byte budget, least recently used first out: the host tier (chunk states) and
+// the device tier's hot memory K, V are two of these.
+//
+// Bytes count from before the cache takes a value until its last reader lets go: an evicted value
+// that is still read counts, so `used_bytes() <= budget_bytes()` always holds.
+//
+//   ByteBudgetCache<ChunkRecord> cache(int64_t{1} << 30);
+//   auto handle = cache.Find(ref);
+//   if (!handle) handle = cache.Insert(ref, std::move(record), bytes);   // null: use it uncached
+#ifndef RECOLLECT_STORE_BYTE_BUDGET_CACHE_H_
+#define RECOLLECT_STORE_BYTE_BUDGET_CACHE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "base/check.h"
+#include "base/types.h"
+
+namespace recollect::store {
+
+struct ChunkRefHash {
+  size_t operator()(const ChunkRef& ref) const {
+    const uint64_t h =
+        static_cast<uint64_t>(ref.owner) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(ref.index);
+    return static_cast<size_t>(h ^ (h >> 29));
+  }
+};
+
+// Thread-safe. Handles may outlive their entry, and the cache.
+template <typename Value>
+class ByteBudgetCache {
+ public:
+  using Handle = std::shared_ptr<const Value>;
+
+  explicit ByteBudgetCache(int64_t budget_bytes)
+      : budget_bytes_(budget_bytes), account_(std::make_shared<Account>()) {}
+  ByteBudgetCache(const ByteBudgetCache&) = delete;
+  ByteBudgetCache& operator=(const ByteBudgetCache&) = delete;
+
+  // Null when absent; a found entry becomes the most recently used.
+  Handle Find(const ChunkRef& ref) {
+    std::lock_guard lock(mutex_);
+    return FindLocked(ref);
+  }
+
+  // Puts a value of `bytes` in, evicting others until it fits; returns the handle to use. When the
+  // budget cannot hold it (too large, or all else is being read) returns null and leaves `value` to
+  // the caller, who may use it uncached. An entry already there is kept and returned.
+  // REQUIRES: bytes >= 0.
+  Handle Insert(const ChunkRef& ref, Value&& value, int64_t bytes) {
+    RECOLLECT_CHECK(bytes >= 0);
+    std::lock_guard lock(mutex_);
+    if (Handle present = FindLocked(ref)) return present;
+    if (bytes > budget_bytes_ || !MakeRoomLocked(bytes)) return nullptr;
+    // Only this function raises the account, under the lock: room that was seen cannot vanish.
+    auto owned = std::make_shared<Accounted>(account_, bytes, std::move(value));
+    Handle handle(owned, &owned->value);
+    lru_.push_front(Entry{ref, handle});
+    index_.emplace(ref, lru_.begin());
+    return handle;
+  }
+
+  // Drops all entries of an owner. Looks at every entry: it runs when a document or a session goes.
+  void EraseOwner(OwnerId owner) {
+    std::lock_guard lock(mutex_);
+    for (auto it = lru_.begin(); it != lru_.end();) {
+      it = it->ref.owner == owner ? EraseLocked(it) : std::next(it);
+    }
+  }
+
+  void Clear() {
+    std::lock_guard lock(mutex_);
+    index_.clear();
+    lru_.clear();
+  }
+
+  int64_t budget_bytes() const { return budget_bytes_; }
+  int64_t used_bytes() const { return account_->used.load(std::memory_order_acquire); }
+  int64_t entries() const {
+    std::lock_guard lock(mutex_);
+    return static_cast<int64_t>(index_.size());
+  }
+
+ private:
+  struct Account {
+    std::atomic<int64_t> used{0};
+  };
+  // A value with its claim on the budget; the claim ends after the value is gone.
+  struct Accounted {
+    struct Claim {
+      Claim(std::shared_ptr<Account> to, int64_t n) : account(std::move(to)), bytes(n) {
+        account->used.fetch_add(bytes, std::memory_order_acq_rel);
+      }
+      ~Claim() { account->used.fetch_sub(bytes, std::memory_order_acq_rel); }
+      Claim(const Claim&) = delete;
+      Claim& operator=(const Claim&) = delete;
+      const std::shared_ptr<Account> account;
+      const int64_t bytes;
+    };
+    Accounted(std::shared_ptr<Account> account, int64_t bytes, Value&& v)
+        : claim(std::move(account), bytes), value(std::move(v)) {}
+    Claim claim;  // before `value`, so that it is destroyed after it
+    const Value value;
+  };
+  struct Entry {
+    ChunkRef ref;
+    Handle value;
+  };
+  using Iterator = typename std::list<Entry>::iterator;
+
+  Handle FindLocked(const ChunkRef& ref) {
+    const auto found = index_.find(ref);
+    if (found == index_.end()) return nullptr;
+    lru_.splice(lru_.begin(), lru_, found->second);
+    return found->second->value;
+  }
+
+  Iterator EraseLocked(Iterator it) {
+    index_.erase(it->ref);
+    return lru_.erase(it);
+  }
+
+  // Evicts from the old end. Entries being read are passed over: dropping them frees nothing now.
+  // Nobody can start to read one meanwhile, since new handles come only from under the lock.
+  bool MakeRoomLocked(int64_t bytes) {
+    auto it = lru_.end();
+    while (used_bytes() > budget_bytes_ - bytes) {
+      if (it == lru_.begin()) return false;
+      --it;
+      if (it->value.use_count() == 1) it = EraseLocked(it);
+    }
+    return true;
+  }
+
+  const int64_t budget_bytes_;
+  const std::shared_ptr<Account> account_;
+  mutable std::mutex mutex_;
+  std::list<Entry> lru_;  // most recent first
+  std::unordered_map<ChunkRef, Iterator, ChunkRefHash> index_;
+};
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_BYTE_BUDGET_CACHE_H_

@@ -1,0 +1,17 @@
+// CRC-32C (Castagnoli, reflected, initial and final value all ones): Crc32c("123456789") is
+// 0xE3069283. The checksum of every record (docs/formats.md).
+#ifndef RECOLLECT_STORE_CRC32C_H_
+#define RECOLLECT_STORE_CRC32C_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace recollect::store {
+
+// Checksum of a byte sequence that may come in pieces: Crc32c(b, Crc32c(a)) == Crc32c(a + b).
+uint32_t Crc32c(absl::string_view bytes, uint32_t before = 0);
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_CRC32C_H_

@@ -1,0 +1,129 @@
+// Where documents live: catalog, text, tokens, chunk states, landmark keys and unfinished ingests,
+// plus sessions' own chunks. Moves bytes and ids; knows no models, no sessions, no retrieval.
+//
+// Two implementations: RocksDB (store/rocks/, the truth on one machine) and memory (tests, bare
+// machines). Record layouts, versions and checksums: docs/formats.md.
+#ifndef RECOLLECT_STORE_DOCUMENT_STORE_H_
+#define RECOLLECT_STORE_DOCUMENT_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/bf16.h"
+#include "base/types.h"
+
+namespace recollect::store {
+
+// A published document. Immutable.
+struct DocumentInfo {
+  std::string id;            // the user's name for it
+  OwnerId owner{};           // internal number, never reused
+  std::string fingerprint;   // of the model that read it
+  bool from_tokens = false;  // ingested as token ids: `text` is what they decode to
+  int64_t bytes = 0;         // of text
+  int64_t tokens = 0;
+  int64_t chunks = 0;
+  int64_t created_unix_ms = 0;
+  int64_t stored_bytes = 0;  // all records before compression
+  std::string sha256;        // hex, of the text
+};
+
+// One chunk as stored: its states and where its text lies.
+struct ChunkRecord {
+  std::vector<Bf16> states;  // [rows, width]
+  int32_t rows = 0;          // 1..63
+  int64_t text_begin = 0;    // byte range in the document's text
+  int64_t text_end = 0;
+  int64_t bytes() const {
+    return static_cast<int64_t>(states.size() * sizeof(Bf16) + sizeof(*this));
+  }
+};
+
+// What one commit of an ingest adds. Everything in it becomes durable together or not at all.
+struct IngestBatch {
+  std::vector<ChunkRecord> chunks;  // following those already committed
+  std::vector<Bf16> landmark_keys;  // [chunks.size(), d_r]
+  std::vector<int32_t> tokens;      // following those already committed
+  std::string text;                 // likewise
+  std::string resume_state;         // opaque to the store; replaces the previous one
+  int64_t input_offset = 0;         // bytes (or tokens, for token input) of input accepted so far
+};
+
+// An ingest that has begun and is not published.
+struct IngestProgress {
+  std::string id;
+  OwnerId owner{};
+  std::string fingerprint;
+  bool from_tokens = false;
+  int64_t input_offset = 0;
+  int64_t bytes = 0;
+  int64_t tokens = 0;
+  int64_t chunks = 0;
+  std::string resume_state;  // empty when nothing was committed
+};
+
+// Errors common to all calls: DATA_LOSS when a record's checksum, version or size is wrong (names
+// the record); RESOURCE_EXHAUSTED when the disk is full; UNAVAILABLE for other I/O errors.
+// Thread-safe.
+class DocumentStore {
+ public:
+  virtual ~DocumentStore() = default;
+
+  // Published documents.
+  virtual absl::StatusOr<DocumentInfo> Get(const std::string& id) = 0;  // NOT_FOUND
+  // Up to `limit` documents with id > `after`, in byte order of id.
+  virtual absl::StatusOr<std::vector<DocumentInfo>> List(const std::string& after,
+                                                         int64_t limit) = 0;
+  // Takes the document out of the catalog at once and returns what it was. Its records stay
+  // readable by owner until Free(owner); a store that is reopened frees owners that were removed
+  // and not freed. NOT_FOUND.
+  virtual absl::StatusOr<DocumentInfo> Remove(const std::string& id) = 0;
+  // Frees the space of a removed document or abandoned ingest.
+  virtual absl::Status Free(OwnerId owner) = 0;
+
+  // Ingest. BeginIngest resumes the unfinished ingest of that id, or creates one;
+  // FAILED_PRECONDITION when the unfinished one has another fingerprint or kind of input (names
+  // both), ALREADY_EXISTS when the id is published. One caller at a time per id: the engine sees to
+  // that.
+  virtual absl::StatusOr<IngestProgress> BeginIngest(const std::string& id,
+                                                     const std::string& fingerprint,
+                                                     bool from_tokens) = 0;
+  virtual absl::StatusOr<std::vector<IngestProgress>> ListIngests() = 0;  // without resume_state
+  virtual absl::Status CommitIngest(OwnerId owner, const IngestBatch& batch) = 0;
+  // Last commit and the step into the catalog, atomically. Afterwards no ingest of that id is left.
+  virtual absl::StatusOr<DocumentInfo> PublishIngest(OwnerId owner, const IngestBatch& last) = 0;
+  // Forgets an unfinished ingest and frees its records. NOT_FOUND.
+  virtual absl::Status AbandonIngest(const std::string& id) = 0;
+
+  // Reading by owner.
+  virtual absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
+                                                             int64_t d_r) = 0;
+  // All at once (one batched read); results in the order asked, each its own status. Blocks on the
+  // disk: engine calls it from its fetch threads.
+  virtual std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) = 0;
+  // Bytes [begin, end) of the text; OUT_OF_RANGE names both sizes.
+  virtual absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) = 0;
+  virtual absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
+                                                          int64_t end) = 0;
+
+  // Sessions' own chunks: not durable across a reopen, freed by FreeSession.
+  virtual absl::StatusOr<OwnerId> NewSessionOwner() = 0;
+  virtual absl::Status PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) = 0;
+  virtual absl::Status FreeSession(OwnerId owner) = 0;
+
+  // Bytes on disk (memory store: held), for stats.
+  virtual int64_t ApproximateBytes() = 0;
+};
+
+// In memory only: for tests and machines without RocksDB.
+std::unique_ptr<DocumentStore> CreateMemoryStore();
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_DOCUMENT_STORE_H_

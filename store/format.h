@@ -1,0 +1,108 @@
+// Keys and records as they lie on disk: pure functions between structs and bytes. Byte tables, the
+// rules for versions and a worked example: docs/formats.md.
+//
+// Every record is: version u8, type u8, zero u16, CRC-32C u32, payload; integers little-endian. The
+// checksum covers the record's key too, so a record found under another key is as damaged as one
+// with a flipped bit. Every Decode answers DATA_LOSS naming the record (`what`) for anything that
+// Encode does not produce.
+#ifndef RECOLLECT_STORE_FORMAT_H_
+#define RECOLLECT_STORE_FORMAT_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/bf16.h"
+#include "base/types.h"
+#include "store/document_store.h"
+#include "store/ingest_state.h"
+
+namespace recollect::store {
+
+inline constexpr uint8_t kRecordVersion = 1;
+inline constexpr uint32_t kDatabaseVersion = 1;  // of the arrangement of records as a whole
+
+// Fixed pieces, so that a range is read without reading the rest.
+inline constexpr int64_t kTextPieceBytes = int64_t{64} << 10;
+inline constexpr int64_t kTokenPieceCount = int64_t{16} << 10;  // 64 KiB
+inline constexpr int64_t kSegmentKeys = 1024;
+
+// Numbers on disk: never change or reuse one.
+enum class RecordType : uint8_t {
+  kMeta = 1,
+  kDocument = 2,
+  kIngest = 3,
+  kResume = 4,
+  kText = 5,
+  kTokens = 6,
+  kChunk = 7,
+  kLandmarks = 8,
+  kRemoved = 9,
+};
+
+// What a database says about itself.
+struct MetaRecord {
+  uint32_t database_version = kDatabaseVersion;
+  uint64_t next_owner = 1;  // numbers from here on were never given out
+};
+
+struct LandmarkSegment {
+  int64_t d_r = 0;
+  std::vector<Bf16> keys;  // [1..1024, d_r]
+};
+
+// Keys. Owner and index are big-endian, so that byte order is number order and an owner's records
+// lie together: [OwnerKey(owner), OwnerKey(owner + 1)) holds all of them.
+std::string MetaKey();
+std::string DocumentKey(absl::string_view id);
+std::string IngestKey(absl::string_view id);
+std::string RemovedKey(OwnerId owner);
+std::string ResumeKey(OwnerId owner);
+std::string OwnerKey(OwnerId owner);
+std::string PieceKey(OwnerId owner, int64_t index);
+
+// "chunk 17 of owner 3" and the like, for messages.
+std::string PieceName(absl::string_view kind, OwnerId owner, int64_t index);
+
+std::string EncodeMeta(absl::string_view key, const MetaRecord& meta);
+std::string EncodeDocument(absl::string_view key, const DocumentInfo& info);
+std::string EncodeRemoved(absl::string_view key, const DocumentInfo& info);
+std::string EncodeIngest(absl::string_view key, const IngestState& state);  // less resume_state
+std::string EncodeResume(absl::string_view key, absl::string_view resume_state);
+std::string EncodeText(absl::string_view key, absl::string_view text);
+std::string EncodeTokens(absl::string_view key, std::span<const int32_t> tokens);
+// REQUIRES: rows >= 1, states.size() % rows == 0.
+std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk);
+// REQUIRES: d_r >= 1, keys.size() % d_r == 0.
+std::string EncodeLandmarks(absl::string_view key, std::span<const Bf16> keys, int64_t d_r);
+
+// FAILED_PRECONDITION when a newer version of this software wrote it, naming both versions.
+absl::StatusOr<MetaRecord> DecodeMeta(absl::string_view key, absl::string_view record);
+absl::StatusOr<DocumentInfo> DecodeDocument(absl::string_view key, absl::string_view record,
+                                            absl::string_view what);
+absl::StatusOr<DocumentInfo> DecodeRemoved(absl::string_view key, absl::string_view record,
+                                           absl::string_view what);
+absl::StatusOr<IngestState> DecodeIngest(absl::string_view key, absl::string_view record,
+                                         absl::string_view what);
+absl::StatusOr<std::string> DecodeResume(absl::string_view key, absl::string_view record,
+                                         absl::string_view what);
+absl::StatusOr<std::string> DecodeText(absl::string_view key, absl::string_view record,
+                                       absl::string_view what);
+absl::StatusOr<std::vector<int32_t>> DecodeTokens(absl::string_view key, absl::string_view record,
+                                                  absl::string_view what);
+absl::StatusOr<ChunkRecord> DecodeChunk(absl::string_view key, absl::string_view record,
+                                        absl::string_view what);
+absl::StatusOr<LandmarkSegment> DecodeLandmarks(absl::string_view key, absl::string_view record,
+                                                absl::string_view what);
+
+// Bytes of all records of a document, as DocumentInfo::stored_bytes counts them.
+int64_t ChunkRecordBytes(int64_t rows, int64_t width);
+int64_t StoredBytes(const IngestState& state);
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_FORMAT_H_

@@ -1,0 +1,120 @@
+#include "store/ingest_state.h"
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "store/format.h"
+
+namespace recollect::store {
+namespace {
+
+constexpr size_t kMaxIdBytes = 1024;
+
+const char* InputKind(bool from_tokens) { return from_tokens ? "token ids" : "text"; }
+
+}  // namespace
+
+absl::Status CheckDocumentId(const std::string& id) {
+  if (id.empty()) return absl::InvalidArgumentError("document id is empty");
+  if (id.size() > kMaxIdBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("document id has ", id.size(), " bytes, at most ", kMaxIdBytes));
+  }
+  if (id.find('\0') != std::string::npos) {
+    return absl::InvalidArgumentError("document id contains a NUL byte");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckResumable(const IngestProgress& ingest, const std::string& fingerprint,
+                            bool from_tokens) {
+  if (ingest.fingerprint != fingerprint) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("unfinished ingest of '", ingest.id, "' has model fingerprint ",
+                     ingest.fingerprint, ", asked for ", fingerprint));
+  }
+  if (ingest.from_tokens != from_tokens) {
+    return absl::FailedPreconditionError(absl::StrCat("unfinished ingest of '", ingest.id,
+                                                      "' takes ", InputKind(ingest.from_tokens),
+                                                      ", asked for ", InputKind(from_tokens)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckChunk(const ChunkRecord& chunk, int64_t index, int64_t width) {
+  const auto states = static_cast<int64_t>(chunk.states.size());
+  if (chunk.rows < 1 || chunk.rows > kChunkTokens) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk ", index, ": ", chunk.rows, " rows, expected 1 to ", kChunkTokens));
+  }
+  if (states == 0 || states % chunk.rows != 0 || (width != 0 && states != chunk.rows * width)) {
+    return absl::InvalidArgumentError(absl::StrCat("chunk ", index, ": ", states, " numbers in ",
+                                                   chunk.rows, " rows, expected width ", width));
+  }
+  if (chunk.text_begin < 0 || chunk.text_end < chunk.text_begin) {
+    return absl::InvalidArgumentError(absl::StrCat("chunk ", index, ": text range [",
+                                                   chunk.text_begin, ", ", chunk.text_end, ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<IngestState> Advance(const IngestState& state, const IngestBatch& batch) {
+  IngestState next = state;
+  IngestProgress& progress = next.progress;
+  const auto chunks = static_cast<int64_t>(batch.chunks.size());
+  const auto keys = static_cast<int64_t>(batch.landmark_keys.size());
+  for (const ChunkRecord& chunk : batch.chunks) {
+    RETURN_IF_ERROR(CheckChunk(chunk, progress.chunks, next.width));
+    next.width = static_cast<int64_t>(chunk.states.size()) / chunk.rows;
+    next.chunk_bytes += ChunkRecordBytes(chunk.rows, next.width);
+    ++progress.chunks;
+  }
+  const bool divides = chunks == 0 ? keys == 0 : keys > 0 && keys % chunks == 0;
+  if (!divides || (chunks > 0 && next.d_r != 0 && keys != chunks * next.d_r)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(keys, " landmark numbers for ", chunks, " chunks, expected width ", next.d_r));
+  }
+  if (chunks > 0) next.d_r = keys / chunks;
+  if (batch.input_offset < progress.input_offset) {
+    return absl::InvalidArgumentError(absl::StrCat("input offset ", batch.input_offset,
+                                                   " is before the committed offset ",
+                                                   progress.input_offset));
+  }
+  progress.input_offset = batch.input_offset;
+  progress.bytes += static_cast<int64_t>(batch.text.size());
+  progress.tokens += static_cast<int64_t>(batch.tokens.size());
+  progress.resume_state = batch.resume_state;
+  return next;
+}
+
+DocumentInfo MakeDocument(const IngestState& state, const std::string& sha256,
+                          int64_t created_unix_ms) {
+  const IngestProgress& progress = state.progress;
+  DocumentInfo info;
+  info.id = progress.id;
+  info.owner = progress.owner;
+  info.fingerprint = progress.fingerprint;
+  info.from_tokens = progress.from_tokens;
+  info.bytes = progress.bytes;
+  info.tokens = progress.tokens;
+  info.chunks = progress.chunks;
+  info.created_unix_ms = created_unix_ms;
+  info.stored_bytes = StoredBytes(state);
+  info.sha256 = sha256;
+  return info;
+}
+
+int64_t UnixMillis() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+absl::Status CheckRange(const char* kind, int64_t begin, int64_t end, int64_t size) {
+  if (begin >= 0 && begin <= end && end <= size) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      absl::StrCat(kind, " range [", begin, ", ", end, ") of a document that has ", size));
+}
+
+}  // namespace recollect::store

@@ -1,0 +1,255 @@
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "store/document_store.h"
+#include "store/format.h"
+#include "store/ingest_state.h"
+#include "store/sha256.h"
+
+namespace recollect::store {
+namespace {
+
+// One lock around everything: made to be plainly right, not fast.
+class MemoryStore final : public DocumentStore {
+ public:
+  absl::StatusOr<DocumentInfo> Get(const std::string& id) override {
+    std::lock_guard lock(mutex_);
+    const auto found = catalog_.find(id);
+    if (found == catalog_.end()) return NoDocument(id);
+    return found->second;
+  }
+
+  absl::StatusOr<std::vector<DocumentInfo>> List(const std::string& after, int64_t limit) override {
+    std::lock_guard lock(mutex_);
+    std::vector<DocumentInfo> out;
+    for (auto it = catalog_.upper_bound(after);
+         it != catalog_.end() && static_cast<int64_t>(out.size()) < limit; ++it) {
+      out.push_back(it->second);
+    }
+    return out;
+  }
+
+  absl::StatusOr<DocumentInfo> Remove(const std::string& id) override {
+    std::lock_guard lock(mutex_);
+    auto node = catalog_.extract(id);
+    if (node.empty()) return NoDocument(id);
+    owners_.at(node.mapped().owner).removed = true;
+    return std::move(node.mapped());
+  }
+
+  absl::Status Free(OwnerId owner) override {
+    std::lock_guard lock(mutex_);
+    const auto found = owners_.find(owner);
+    if (found == owners_.end()) return absl::OkStatus();
+    if (!found->second.removed) return NotRemoved(owner);
+    owners_.erase(found);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<IngestProgress> BeginIngest(const std::string& id, const std::string& fingerprint,
+                                             bool from_tokens) override {
+    RETURN_IF_ERROR(CheckDocumentId(id));
+    std::lock_guard lock(mutex_);
+    if (catalog_.contains(id)) {
+      return absl::AlreadyExistsError(absl::StrCat("document '", id, "' exists"));
+    }
+    if (const auto found = ingests_.find(id); found != ingests_.end()) {
+      const IngestProgress& progress = owners_.at(found->second).ingest.progress;
+      RETURN_IF_ERROR(CheckResumable(progress, fingerprint, from_tokens));
+      return progress;
+    }
+    const OwnerId owner{next_owner_++};
+    IngestProgress& progress = owners_[owner].ingest.progress;
+    progress.id = id;
+    progress.owner = owner;
+    progress.fingerprint = fingerprint;
+    progress.from_tokens = from_tokens;
+    ingests_.emplace(id, owner);
+    return progress;
+  }
+
+  absl::StatusOr<std::vector<IngestProgress>> ListIngests() override {
+    std::lock_guard lock(mutex_);
+    std::vector<IngestProgress> out;
+    for (const auto& [id, owner] : ingests_) {
+      out.push_back(owners_.at(owner).ingest.progress);
+      out.back().resume_state.clear();
+    }
+    return out;
+  }
+
+  absl::Status CommitIngest(OwnerId owner, const IngestBatch& batch) override {
+    std::lock_guard lock(mutex_);
+    return Apply(owner, batch);
+  }
+
+  absl::StatusOr<DocumentInfo> PublishIngest(OwnerId owner, const IngestBatch& last) override {
+    std::lock_guard lock(mutex_);
+    RETURN_IF_ERROR(Apply(owner, last));
+    Owner& data = owners_.at(owner);
+    Sha256 hash;
+    hash.Update(data.text);
+    DocumentInfo info = MakeDocument(data.ingest, hash.Hex(), UnixMillis());
+    ingests_.erase(info.id);
+    data.kind = Kind::kDocument;
+    data.ingest.progress.resume_state.clear();
+    catalog_.emplace(info.id, info);
+    return info;
+  }
+
+  absl::Status AbandonIngest(const std::string& id) override {
+    std::lock_guard lock(mutex_);
+    const auto found = ingests_.find(id);
+    if (found == ingests_.end()) {
+      return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
+    }
+    owners_.erase(found->second);
+    ingests_.erase(found);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
+                                                     int64_t d_r) override {
+    std::lock_guard lock(mutex_);
+    ASSIGN_OR_RETURN(const Owner* data, Find(owner));
+    RETURN_IF_ERROR(CheckRange("chunk", 0, chunks, data->ingest.progress.chunks));
+    if (chunks == 0) return std::vector<Bf16>();
+    if (d_r != data->ingest.d_r) {
+      return absl::DataLossError(absl::StrCat(PieceName("landmark segment", owner, 0), ": width ",
+                                              data->ingest.d_r, ", expected ", d_r));
+    }
+    return std::vector<Bf16>(data->landmarks.begin(), data->landmarks.begin() + chunks * d_r);
+  }
+
+  std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) override {
+    std::lock_guard lock(mutex_);
+    std::vector<absl::StatusOr<ChunkRecord>> out;
+    out.reserve(refs.size());
+    for (const ChunkRef& ref : refs) out.push_back(ReadChunk(ref));
+    return out;
+  }
+
+  absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) override {
+    std::lock_guard lock(mutex_);
+    ASSIGN_OR_RETURN(const Owner* data, Find(owner));
+    RETURN_IF_ERROR(CheckRange("text", begin, end, static_cast<int64_t>(data->text.size())));
+    return data->text.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  }
+
+  absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
+                                                  int64_t end) override {
+    std::lock_guard lock(mutex_);
+    ASSIGN_OR_RETURN(const Owner* data, Find(owner));
+    RETURN_IF_ERROR(CheckRange("token", begin, end, static_cast<int64_t>(data->tokens.size())));
+    return std::vector<int32_t>(data->tokens.begin() + begin, data->tokens.begin() + end);
+  }
+
+  absl::StatusOr<OwnerId> NewSessionOwner() override {
+    std::lock_guard lock(mutex_);
+    const OwnerId owner{next_owner_++};
+    owners_[owner].kind = Kind::kSession;
+    return owner;
+  }
+
+  absl::Status PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) override {
+    RETURN_IF_ERROR(CheckChunk(chunk, ref.index, 0));
+    std::lock_guard lock(mutex_);
+    const auto found = owners_.find(ref.owner);
+    if (found == owners_.end() || found->second.kind != Kind::kSession || ref.index < 0) {
+      return absl::NotFoundError(PieceName("no session for chunk", ref.owner, ref.index));
+    }
+    found->second.chunks[ref.index] = chunk;
+    return absl::OkStatus();
+  }
+
+  absl::Status FreeSession(OwnerId owner) override {
+    std::lock_guard lock(mutex_);
+    const auto found = owners_.find(owner);
+    if (found == owners_.end()) return absl::OkStatus();
+    if (found->second.kind != Kind::kSession) return NotRemoved(owner);
+    owners_.erase(found);
+    return absl::OkStatus();
+  }
+
+  int64_t ApproximateBytes() override {
+    std::lock_guard lock(mutex_);
+    int64_t bytes = 0;
+    for (const auto& [owner, data] : owners_) {
+      bytes += static_cast<int64_t>(data.text.size() + data.tokens.size() * sizeof(int32_t) +
+                                    data.landmarks.size() * sizeof(Bf16));
+      for (const auto& [index, chunk] : data.chunks) bytes += chunk.bytes();
+    }
+    return bytes;
+  }
+
+ private:
+  enum class Kind { kIngest, kDocument, kSession };
+  struct Owner {
+    Kind kind = Kind::kIngest;
+    bool removed = false;
+    IngestState ingest;
+    std::map<int64_t, ChunkRecord> chunks;
+    std::vector<Bf16> landmarks;
+    std::vector<int32_t> tokens;
+    std::string text;
+  };
+
+  static absl::Status NoDocument(const std::string& id) {
+    return absl::NotFoundError(absl::StrCat("no document '", id, "'"));
+  }
+  static absl::Status NotRemoved(OwnerId owner) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("owner ", static_cast<uint64_t>(owner), " is still in use"));
+  }
+
+  absl::StatusOr<const Owner*> Find(OwnerId owner) const {
+    const auto found = owners_.find(owner);
+    if (found == owners_.end()) {
+      return absl::NotFoundError(absl::StrCat("no owner ", static_cast<uint64_t>(owner)));
+    }
+    return &found->second;
+  }
+
+  absl::StatusOr<ChunkRecord> ReadChunk(const ChunkRef& ref) const {
+    ASSIGN_OR_RETURN(const Owner* data, Find(ref.owner));
+    const auto found = data->chunks.find(ref.index);
+    if (found == data->chunks.end()) {
+      return absl::NotFoundError(absl::StrCat("no ", PieceName("chunk", ref.owner, ref.index)));
+    }
+    return found->second;
+  }
+
+  absl::Status Apply(OwnerId owner, const IngestBatch& batch) {
+    const auto found = owners_.find(owner);
+    if (found == owners_.end() || found->second.kind != Kind::kIngest) {
+      return absl::NotFoundError(
+          absl::StrCat("no unfinished ingest of owner ", static_cast<uint64_t>(owner)));
+    }
+    Owner& data = found->second;
+    ASSIGN_OR_RETURN(IngestState next, Advance(data.ingest, batch));
+    int64_t index = data.ingest.progress.chunks;
+    for (const ChunkRecord& chunk : batch.chunks) data.chunks[index++] = chunk;
+    data.landmarks.insert(data.landmarks.end(), batch.landmark_keys.begin(),
+                          batch.landmark_keys.end());
+    data.tokens.insert(data.tokens.end(), batch.tokens.begin(), batch.tokens.end());
+    data.text += batch.text;
+    data.ingest = std::move(next);
+    return absl::OkStatus();
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, DocumentInfo> catalog_;
+  std::map<std::string, OwnerId> ingests_;
+  std::map<OwnerId, Owner> owners_;
+  uint64_t next_owner_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<DocumentStore> CreateMemoryStore() { return std::make_unique<MemoryStore>(); }
+
+}  // namespace recollect::store

@@ -1,0 +1,42 @@
+// Gives the space of freed owners back, on a thread of its own.
+#ifndef RECOLLECT_STORE_ROCKS_CLEANER_H_
+#define RECOLLECT_STORE_ROCKS_CLEANER_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "absl/status/status.h"
+
+namespace recollect::store {
+
+// Runs jobs one after another, in the order given. Thread-safe. Destruction tells the running job
+// to stop, forgets the others (they are found again when the store is next opened) and joins.
+class Cleaner {
+ public:
+  // A job looks at *canceled now and then. Its failure is logged, never fatal.
+  using Job = std::function<absl::Status(std::atomic<bool>* canceled)>;
+
+  Cleaner();
+  ~Cleaner();
+  Cleaner(const Cleaner&) = delete;
+  Cleaner& operator=(const Cleaner&) = delete;
+
+  void Add(Job job);
+
+ private:
+  void Loop();
+
+  std::atomic<bool> canceled_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;
+  std::thread thread_;
+};
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_ROCKS_CLEANER_H_

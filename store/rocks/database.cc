@@ -1,0 +1,274 @@
+#include "store/rocks/database.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "rocksdb/cache.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/iterator.h"
+#include "rocksdb/listener.h"
+#include "rocksdb/options.h"
+#include "rocksdb/table.h"
+#include "store/rocks/status.h"
+
+namespace recollect::store {
+namespace {
+
+constexpr std::array<const char*, kFamilies> kFamilyNames = {
+    "default", "catalog", "text", "tokens", "chunks", "landmarks", "ingests", "sessions"};
+
+// Open files cost a descriptor each, and the usual limit of a process is 1024.
+constexpr int kMaxOpenFiles = 512;
+constexpr size_t kMiB = size_t{1} << 20;
+
+rocksdb::ColumnFamilyOptions FamilyOptions(Family f, const std::shared_ptr<rocksdb::Cache>& cache) {
+  rocksdb::ColumnFamilyOptions options;
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = cache;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  table.format_version = 5;
+  options.write_buffer_size = 4 * kMiB;
+  options.compression = rocksdb::kNoCompression;
+  switch (f) {
+    case Family::kChunks:
+    case Family::kSessions:
+      // Values lie in the tables, not in blob files, and uncompressed: both measured, see
+      // docs/decisions/0010-chunk-records-inline.md.
+      options.write_buffer_size = 32 * kMiB;
+      options.target_file_size_base = 64 * kMiB;
+      options.level_compaction_dynamic_level_bytes = true;
+      break;
+    case Family::kText:
+    case Family::kTokens:
+      options.compression = rocksdb::kZSTD;
+      break;
+    case Family::kLandmarks:
+      options.write_buffer_size = 16 * kMiB;
+      break;
+    case Family::kMeta:
+    case Family::kCatalog:
+    case Family::kIngests:
+      break;
+  }
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return options;
+}
+
+// The library would retry in the background after an error, and answer "busy" meanwhile. We go on
+// with the next write instead (Database::Write), so that callers always learn the real cause.
+class NoRetryInBackground final : public rocksdb::EventListener {
+ public:
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
+                            bool* auto_recovery) override {
+    *auto_recovery = false;
+  }
+};
+
+// The library's own messages, into our log. A file of its own in the data directory, the default,
+// aborts the process when the disk is full: its writer asserts that no write follows a failed one,
+// and Debian builds with assertions.
+class ForwardingLogger final : public rocksdb::Logger {
+ public:
+  ForwardingLogger() : Logger(rocksdb::WARN_LEVEL) {}
+  using rocksdb::Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    char line[1000];
+    std::vsnprintf(line, sizeof(line), format, arguments);
+    LogWarning("rocksdb: {}", std::string(absl::StripTrailingAsciiWhitespace(line)));
+  }
+};
+
+rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env) {
+  rocksdb::DBOptions options;
+  options.create_if_missing = true;
+  options.create_missing_column_families = true;
+  options.max_open_files = kMaxOpenFiles;
+  options.max_background_jobs = 2;
+  // A family that is rarely written would otherwise keep every old log alive.
+  options.max_total_wal_size = 96 * kMiB;
+  options.bytes_per_sync = kMiB;
+  options.info_log = std::make_shared<ForwardingLogger>();
+  options.max_bgerror_resume_count = 0;
+  options.listeners.push_back(std::make_shared<NoRetryInBackground>());
+  if (env != nullptr) options.env = env;
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Database>> Database::Open(const RocksOptions& options,
+                                                         rocksdb::Env* env) {
+  return Guarded("opening", [&]() -> absl::StatusOr<std::unique_ptr<Database>> {
+    std::error_code error;
+    std::filesystem::create_directories(options.directory, error);
+    if (error) {
+      const auto code = error == std::errc::no_space_on_device
+                            ? absl::StatusCode::kResourceExhausted
+                            : absl::StatusCode::kFailedPrecondition;
+      return absl::Status(
+          code, absl::StrCat("data directory ", options.directory, ": ", error.message()));
+    }
+    const auto cache = rocksdb::NewLRUCache(static_cast<size_t>(options.block_cache_bytes));
+    std::vector<rocksdb::ColumnFamilyDescriptor> families;
+    for (size_t i = 0; i < kFamilies; ++i) {
+      families.emplace_back(kFamilyNames[i], FamilyOptions(static_cast<Family>(i), cache));
+    }
+    std::unique_ptr<Database> out(new Database);
+    out->sync_ = options.sync_commits;
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    rocksdb::DB* db = nullptr;
+    RETURN_IF_ERROR(FromRocksOpen(
+        rocksdb::DB::Open(DatabaseOptions(env), options.directory, families, &handles, &db),
+        options.directory));
+    out->db_.reset(db);
+    std::copy(handles.begin(), handles.end(), out->handles_.begin());
+    RETURN_IF_ERROR(Annotate(out->ResetSessions(), options.directory));
+    return out;
+  });
+}
+
+Database::~Database() {
+  if (db_ == nullptr) return;
+  const absl::Status closed = Guarded("closing", [&]() -> absl::Status {
+    if (handles_.back() != nullptr) (void)db_->DropColumnFamily(family(Family::kSessions));
+    // With an empty log, all that lies on disk at rest is in tables: damage there is an error when
+    // it is read, while a damaged log ends recovery early, as a torn one must.
+    const absl::Status flushed = Flush();
+    if (!flushed.ok()) LogWarning("{}", std::string(flushed.message()));
+    rocksdb::CancelAllBackgroundWork(db_.get(), /*wait=*/true);
+    for (rocksdb::ColumnFamilyHandle*& handle : handles_) {
+      if (handle != nullptr) (void)db_->DestroyColumnFamilyHandle(std::exchange(handle, nullptr));
+    }
+    return FromRocks(db_->Close(), "closing");
+  });
+  if (!closed.ok()) LogWarning("{}", std::string(closed.message()));
+}
+
+absl::Status Database::ResetSessions() {
+  // Dropping the family unlinks its files at once, however many there are.
+  auto& handle = handles_[static_cast<size_t>(Family::kSessions)];
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  RETURN_IF_ERROR(FromRocks(handle->GetDescriptor(&descriptor), "sessions"));
+  RETURN_IF_ERROR(FromRocks(db_->DropColumnFamily(handle), "sessions"));
+  RETURN_IF_ERROR(
+      FromRocks(db_->DestroyColumnFamilyHandle(std::exchange(handle, nullptr)), "sessions"));
+  return FromRocks(db_->CreateColumnFamily(descriptor.options, descriptor.name, &handle),
+                   "sessions");
+}
+
+absl::Status Database::Flush() {
+  return Guarded("flush", [&]() -> absl::Status {
+    std::vector<rocksdb::ColumnFamilyHandle*> durable;
+    for (rocksdb::ColumnFamilyHandle* handle : handles_) {
+      if (handle != nullptr && handle != family(Family::kSessions)) durable.push_back(handle);
+    }
+    return FromRocks(db_->Flush(rocksdb::FlushOptions(), durable), "flush");
+  });
+}
+
+absl::Status Database::Write(rocksdb::WriteBatch& batch, Durability durability,
+                             absl::string_view what) {
+  return Guarded(what, [&]() -> absl::Status {
+    if (write_failed_.load(std::memory_order_acquire)) {
+      std::lock_guard lock(resume_mutex_);
+      if (write_failed_.load(std::memory_order_acquire)) {
+        RETURN_IF_ERROR(FromRocks(db_->Resume(), what));
+        write_failed_.store(false, std::memory_order_release);
+      }
+    }
+    rocksdb::WriteOptions options;
+    options.sync = durability == Durability::kSynced && sync_;
+    options.disableWAL = durability == Durability::kNone;
+    const rocksdb::Status status = db_->Write(options, &batch);
+    if (!status.ok()) write_failed_.store(true, std::memory_order_release);
+    return FromRocks(status, what);
+  });
+}
+
+absl::StatusOr<std::string> Database::Get(Family f, const std::string& key,
+                                          absl::string_view what) {
+  return Guarded(what, [&]() -> absl::StatusOr<std::string> {
+    std::string value;
+    RETURN_IF_ERROR(FromRocks(db_->Get(rocksdb::ReadOptions(), family(f), key, &value), what));
+    return value;
+  });
+}
+
+void Database::MultiGet(
+    Family f, std::span<const std::string> keys,
+    const std::function<void(size_t, const rocksdb::Status&, absl::string_view)>& visit) {
+  rocksdb::ReadOptions options;
+  options.fill_cache = f != Family::kChunks && f != Family::kSessions;
+  const std::vector<rocksdb::Slice> slices(keys.begin(), keys.end());
+  std::vector<rocksdb::PinnableSlice> values(keys.size());
+  std::vector<rocksdb::Status> statuses(keys.size());
+  db_->MultiGet(options, family(f), keys.size(), slices.data(), values.data(), statuses.data(),
+                /*sorted_input=*/true);
+  for (size_t i = 0; i < keys.size(); ++i) visit(i, statuses[i], ToView(values[i]));
+}
+
+absl::Status Database::Scan(
+    Family f, const std::string& from, absl::string_view prefix,
+    const std::function<bool(absl::string_view, absl::string_view)>& visit) {
+  return Guarded("scan", [&]() -> absl::Status {
+    const std::unique_ptr<rocksdb::Iterator> it(
+        db_->NewIterator(rocksdb::ReadOptions(), family(f)));
+    for (it->Seek(from); it->Valid() && absl::StartsWith(ToView(it->key()), prefix); it->Next()) {
+      if (!visit(ToView(it->key()), ToView(it->value()))) break;
+    }
+    return FromRocks(it->status(), kFamilyNames[static_cast<size_t>(f)]);
+  });
+}
+
+absl::Status Database::DropRange(std::span<const Family> families, const std::string& begin,
+                                 const std::string& end, Durability durability) {
+  return Guarded("delete", [&]() -> absl::Status {
+    rocksdb::WriteBatch batch;
+    const rocksdb::Slice from(begin), to(end);
+    const rocksdb::RangePtr range(&from, &to);
+    for (const Family f : families) {
+      // Files first, marks second: a file that is deleted may hold the marks of an earlier attempt,
+      // and what those hid must be hidden again.
+      RETURN_IF_ERROR(FromRocks(
+          rocksdb::DeleteFilesInRanges(db_.get(), family(f), &range, 1, /*include_end=*/false),
+          "delete"));
+      RETURN_IF_ERROR(FromRocks(batch.DeleteRange(family(f), from, to), "delete"));
+    }
+    return Write(batch, durability, "delete");
+  });
+}
+
+absl::Status Database::Compact(Family f, const std::string& begin, const std::string& end,
+                               std::atomic<bool>* canceled) {
+  return Guarded("compaction", [&]() -> absl::Status {
+    rocksdb::CompactRangeOptions options;
+    options.exclusive_manual_compaction = false;
+    options.canceled = canceled;
+    const rocksdb::Slice from(begin), to(end);
+    return FromRocks(db_->CompactRange(options, family(f), &from, &to), "compaction");
+  });
+}
+
+int64_t Database::ApproximateBytes() const {
+  uint64_t total = 0;
+  for (rocksdb::ColumnFamilyHandle* handle : handles_) {
+    for (const char* property :
+         {"rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-tables"}) {
+      uint64_t value = 0;
+      if (db_->GetIntProperty(handle, property, &value)) total += value;
+    }
+  }
+  return static_cast<int64_t>(total);
+}
+
+}  // namespace recollect::store

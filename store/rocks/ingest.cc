@@ -1,0 +1,246 @@
+// Writing documents: every commit is one write batch over all families, so that chunks, keys, text,
+// tokens, offset and resume state become durable together or not at all.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "store/rocks/store_impl.h"
+#include "store/sha256.h"
+
+namespace recollect::store {
+
+template <typename T>
+struct RocksStore::Pieces {
+  Family family;
+  const char* name;
+  int64_t per_piece;  // of T
+  absl::StatusOr<std::vector<T>> (*decode)(absl::string_view key, absl::string_view record,
+                                           absl::string_view what);
+  std::string (*encode)(absl::string_view key, std::span<const T> piece);
+};
+
+namespace {
+
+absl::StatusOr<std::vector<char>> DecodeTextPiece(absl::string_view key, absl::string_view record,
+                                                  absl::string_view what) {
+  ASSIGN_OR_RETURN(const std::string text, DecodeText(key, record, what));
+  return std::vector<char>(text.begin(), text.end());
+}
+
+std::string EncodeTextPiece(absl::string_view key, std::span<const char> text) {
+  return EncodeText(key, absl::string_view(text.data(), text.size()));
+}
+
+}  // namespace
+
+absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
+                                                       const std::string& fingerprint,
+                                                       bool from_tokens) {
+  RETURN_IF_ERROR(CheckDocumentId(id));
+  std::lock_guard lock(catalog_mutex_);
+  const auto published = Get(id);
+  if (published.ok()) return absl::AlreadyExistsError(absl::StrCat("document '", id, "' exists"));
+  if (!absl::IsNotFound(published.status())) return published.status();
+
+  const std::string key = IngestKey(id);
+  IngestState state;
+  bool found = false;
+  {
+    std::shared_lock owners_lock(owners_mutex_);
+    if (const auto known = ingest_ids_.find(id); known != ingest_ids_.end()) {
+      state = ingests_.at(known->second)->state;
+      found = true;
+    }
+  }
+  if (found) {
+    IngestProgress& progress = state.progress;
+    RETURN_IF_ERROR(CheckResumable(progress, fingerprint, from_tokens));
+    const std::string what = absl::StrCat("resume state of ingest '", id, "'");
+    const std::string resume_key = ResumeKey(progress.owner);
+    const auto record = database_->Get(Family::kIngests, resume_key, what);
+    if (absl::IsNotFound(record.status())) return progress;  // nothing was committed
+    RETURN_IF_ERROR(record.status());
+    ASSIGN_OR_RETURN(progress.resume_state, DecodeResume(resume_key, *record, what));
+    return progress;
+  }
+  // One that was found damaged when the store was opened must not be written over.
+  const std::string what = absl::StrCat("ingest '", id, "'");
+  if (const auto record = database_->Get(Family::kIngests, key, what); record.ok()) {
+    RETURN_IF_ERROR(DecodeIngest(key, *record, what).status());
+  } else if (!absl::IsNotFound(record.status())) {
+    return record.status();
+  }
+
+  IngestProgress& progress = state.progress;
+  ASSIGN_OR_RETURN(progress.owner, NewOwner());
+  progress.id = id;
+  progress.fingerprint = fingerprint;
+  progress.from_tokens = from_tokens;
+  rocksdb::WriteBatch batch;
+  batch.Put(database_->family(Family::kIngests), key, EncodeIngest(key, state));
+  RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, what));
+  auto ingest = std::make_shared<Ingest>();
+  ingest->state = state;
+  std::unique_lock owners_lock(owners_mutex_);
+  owners_.emplace(progress.owner, Owner{Kind::kIngest});
+  ingests_.emplace(progress.owner, std::move(ingest));
+  ingest_ids_.emplace(id, progress.owner);
+  return progress;
+}
+
+absl::StatusOr<std::vector<IngestProgress>> RocksStore::ListIngests() {
+  std::shared_lock lock(owners_mutex_);
+  std::vector<IngestProgress> out;
+  for (const auto& [id, owner] : ingest_ids_) out.push_back(ingests_.at(owner)->state.progress);
+  return out;
+}
+
+absl::StatusOr<std::shared_ptr<RocksStore::Ingest>> RocksStore::FindIngest(OwnerId owner) const {
+  std::shared_lock lock(owners_mutex_);
+  const auto found = ingests_.find(owner);
+  if (found == ingests_.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("no unfinished ingest of owner ", static_cast<uint64_t>(owner)));
+  }
+  return found->second;
+}
+
+template <typename T>
+absl::Status RocksStore::AppendPieces(const Pieces<T>& kind, OwnerId owner, int64_t committed,
+                                      std::span<const T> more, rocksdb::WriteBatch* out) {
+  std::vector<T> piece;
+  int64_t index = committed / kind.per_piece;
+  const int64_t in_last = committed % kind.per_piece;
+  if (in_last > 0 && !more.empty()) {
+    const std::string key = PieceKey(owner, index);
+    const std::string what = PieceName(kind.name, owner, index);
+    ASSIGN_OR_RETURN(const std::string record, database_->Get(kind.family, key, what));
+    ASSIGN_OR_RETURN(piece, kind.decode(key, record, what));
+    if (static_cast<int64_t>(piece.size()) != in_last) {
+      return absl::DataLossError(
+          absl::StrCat(what, ": ", piece.size(), " entries, expected ", in_last));
+    }
+  }
+  while (!more.empty()) {
+    const auto room = static_cast<size_t>(kind.per_piece) - piece.size();
+    const auto taken = more.first(std::min(room, more.size()));
+    piece.insert(piece.end(), taken.begin(), taken.end());
+    more = more.subspan(taken.size());
+    const std::string key = PieceKey(owner, index++);
+    out->Put(database_->family(kind.family), key, kind.encode(key, piece));
+    piece.clear();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<IngestState> RocksStore::AddBatch(const IngestState& state, const IngestBatch& batch,
+                                                 rocksdb::WriteBatch* out) {
+  ASSIGN_OR_RETURN(IngestState next, Advance(state, batch));
+  const IngestProgress& before = state.progress;
+  const OwnerId owner = before.owner;
+  int64_t index = before.chunks;
+  for (const ChunkRecord& chunk : batch.chunks) {
+    const std::string key = PieceKey(owner, index++);
+    out->Put(database_->family(Family::kChunks), key, EncodeChunk(key, chunk));
+  }
+  const Pieces<char> text{Family::kText, "text piece", kTextPieceBytes, DecodeTextPiece,
+                          EncodeTextPiece};
+  RETURN_IF_ERROR(AppendPieces<char>(text, owner, before.bytes, batch.text, out));
+  const Pieces<int32_t> tokens{Family::kTokens, "token piece", kTokenPieceCount, DecodeTokens,
+                               EncodeTokens};
+  RETURN_IF_ERROR(AppendPieces<int32_t>(tokens, owner, before.tokens, batch.tokens, out));
+  RETURN_IF_ERROR(AppendLandmarks(next, before.chunks, batch.landmark_keys, out));
+  return next;
+}
+
+// As AppendPieces, where an entry is a key of d_r numbers.
+absl::Status RocksStore::AppendLandmarks(const IngestState& next, int64_t committed,
+                                         std::span<const Bf16> more, rocksdb::WriteBatch* out) {
+  const OwnerId owner = next.progress.owner;
+  const int64_t per_segment = kSegmentKeys * next.d_r;
+  std::vector<Bf16> keys;
+  int64_t index = committed / kSegmentKeys;
+  const int64_t in_last = committed % kSegmentKeys * next.d_r;
+  if (in_last > 0 && !more.empty()) {
+    const std::string key = PieceKey(owner, index);
+    const std::string what = PieceName("landmark segment", owner, index);
+    ASSIGN_OR_RETURN(const std::string record, database_->Get(Family::kLandmarks, key, what));
+    ASSIGN_OR_RETURN(LandmarkSegment segment, DecodeLandmarks(key, record, what));
+    if (segment.d_r != next.d_r || static_cast<int64_t>(segment.keys.size()) != in_last) {
+      return absl::DataLossError(absl::StrCat(what, ": ", segment.keys.size(), " numbers of width ",
+                                              segment.d_r, ", expected ", in_last, " of width ",
+                                              next.d_r));
+    }
+    keys = std::move(segment.keys);
+  }
+  while (!more.empty()) {
+    const auto room = static_cast<size_t>(per_segment) - keys.size();
+    const auto taken = more.first(std::min(room, more.size()));
+    keys.insert(keys.end(), taken.begin(), taken.end());
+    more = more.subspan(taken.size());
+    const std::string key = PieceKey(owner, index++);
+    out->Put(database_->family(Family::kLandmarks), key, EncodeLandmarks(key, keys, next.d_r));
+    keys.clear();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RocksStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
+  std::lock_guard lock(ingest->mutex);
+  if (ingest->done) return absl::NotFoundError("the ingest has ended");
+  rocksdb::WriteBatch out;
+  ASSIGN_OR_RETURN(IngestState next, AddBatch(ingest->state, batch, &out));
+  const IngestProgress& progress = next.progress;
+  const std::string key = IngestKey(progress.id);
+  const std::string resume_key = ResumeKey(owner);
+  rocksdb::ColumnFamilyHandle* const ingests = database_->family(Family::kIngests);
+  out.Put(ingests, key, EncodeIngest(key, next));
+  out.Put(ingests, resume_key, EncodeResume(resume_key, progress.resume_state));
+  RETURN_IF_ERROR(database_->Write(out, Database::Durability::kSynced,
+                                   absl::StrCat("ingest '", progress.id, "'")));
+  next.progress.resume_state.clear();
+  std::unique_lock owners_lock(owners_mutex_);
+  owners_.at(owner) = Owner{Kind::kIngest, progress.bytes, progress.tokens, progress.chunks};
+  ingest->state = std::move(next);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> RocksStore::HashText(const IngestState& state, absl::string_view more) {
+  Sha256 hash;
+  const IngestProgress& progress = state.progress;
+  for (int64_t begin = 0; begin < progress.bytes;) {
+    const int64_t end = std::min(progress.bytes, begin + 16 * kTextPieceBytes);
+    ASSIGN_OR_RETURN(const std::string text, ReadText(progress.owner, begin, end));
+    hash.Update(text);
+    begin = end;
+  }
+  hash.Update(more);
+  return hash.Hex();
+}
+
+absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const IngestBatch& last) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
+  std::lock_guard lock(ingest->mutex);
+  if (ingest->done) return absl::NotFoundError("the ingest has ended");
+  ASSIGN_OR_RETURN(const std::string sha256, HashText(ingest->state, last.text));
+  rocksdb::WriteBatch out;
+  ASSIGN_OR_RETURN(const IngestState next, AddBatch(ingest->state, last, &out));
+  const DocumentInfo info = MakeDocument(next, sha256, UnixMillis());
+  const std::string key = DocumentKey(info.id);
+  out.Delete(database_->family(Family::kIngests), IngestKey(info.id));
+  out.Delete(database_->family(Family::kIngests), ResumeKey(owner));
+  out.Put(database_->family(Family::kCatalog), key, EncodeDocument(key, info));
+  std::lock_guard catalog_lock(catalog_mutex_);
+  RETURN_IF_ERROR(database_->Write(out, Database::Durability::kSynced,
+                                   absl::StrCat("document '", info.id, "'")));
+  std::unique_lock owners_lock(owners_mutex_);
+  owners_.at(owner) = Owner{Kind::kDocument, info.bytes, info.tokens, info.chunks};
+  ingest->done = true;
+  ingests_.erase(owner);
+  ingest_ids_.erase(info.id);
+  return info;
+}
+
+}  // namespace recollect::store

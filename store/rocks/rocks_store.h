@@ -1,0 +1,29 @@
+// DocumentStore on RocksDB. The only header of this target; RocksDB's own headers stay in its .cc
+// files.
+#ifndef RECOLLECT_STORE_ROCKS_ROCKS_STORE_H_
+#define RECOLLECT_STORE_ROCKS_ROCKS_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "store/document_store.h"
+
+namespace recollect::store {
+
+struct RocksOptions {
+  std::string directory;  // created when missing
+  int64_t block_cache_bytes = int64_t{32}
+                              << 20;  // chunk records bypass it: the host tier caches them decoded
+  bool sync_commits = true;  // a commit survives power loss, not only a crash of the process
+};
+
+// FAILED_PRECONDITION naming the path when another process owns the directory; DATA_LOSS when the
+// database is damaged; FAILED_PRECONDITION when it was written by a newer format version (names
+// both).
+absl::StatusOr<std::unique_ptr<DocumentStore>> OpenRocksStore(const RocksOptions& options);
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_ROCKS_ROCKS_STORE_H_

@@ -1,0 +1,140 @@
+// The class behind OpenRocksStore, for its own .cc files and its tests.
+//
+// Three files: rocks_store.cc opens, keeps the catalog and frees; ingest.cc writes documents;
+// read.cc reads by owner.
+#ifndef RECOLLECT_STORE_ROCKS_STORE_IMPL_H_
+#define RECOLLECT_STORE_ROCKS_STORE_IMPL_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "base/thread_pool.h"
+#include "store/document_store.h"
+#include "store/format.h"
+#include "store/ingest_state.h"
+#include "store/rocks/cleaner.h"
+#include "store/rocks/database.h"
+#include "store/rocks/rocks_store.h"
+
+namespace recollect::store {
+
+// Families in which a document has records under its owner.
+inline constexpr Family kDocumentFamilies[] = {Family::kText, Family::kTokens, Family::kChunks,
+                                               Family::kLandmarks};
+
+// A batch of chunk reads is split over these threads: the library reads a batch's blocks one after
+// another (its asynchronous reads need io_uring, which Debian's build lacks), a disk serves several
+// at once. Measured by bench/store/store_bench.cc, see docs/decisions/0010-chunk-records-inline.md.
+inline constexpr int kReadThreads = 4;
+inline constexpr int64_t kLeastReads = 4;  // of one thread
+
+class RocksStore final : public DocumentStore {
+ public:
+  // `env` null: the system's; otherwise outlives the store (tests make the disk fail with it).
+  static absl::StatusOr<std::unique_ptr<DocumentStore>> Open(const RocksOptions& options,
+                                                             rocksdb::Env* env);
+
+  absl::StatusOr<DocumentInfo> Get(const std::string& id) override;
+  absl::StatusOr<std::vector<DocumentInfo>> List(const std::string& after, int64_t limit) override;
+  absl::StatusOr<DocumentInfo> Remove(const std::string& id) override;
+  absl::Status Free(OwnerId owner) override;
+
+  absl::StatusOr<IngestProgress> BeginIngest(const std::string& id, const std::string& fingerprint,
+                                             bool from_tokens) override;
+  absl::StatusOr<std::vector<IngestProgress>> ListIngests() override;
+  absl::Status CommitIngest(OwnerId owner, const IngestBatch& batch) override;
+  absl::StatusOr<DocumentInfo> PublishIngest(OwnerId owner, const IngestBatch& last) override;
+  absl::Status AbandonIngest(const std::string& id) override;
+
+  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
+                                                     int64_t d_r) override;
+  std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) override;
+  absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) override;
+  absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
+                                                  int64_t end) override;
+
+  absl::StatusOr<OwnerId> NewSessionOwner() override;
+  absl::Status PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) override;
+  absl::Status FreeSession(OwnerId owner) override;
+
+  int64_t ApproximateBytes() override;
+
+ private:
+  enum class Kind { kIngest, kDocument, kRemoved, kSession };
+
+  // What is known of an owner without reading the disk.
+  struct Owner {
+    Kind kind;
+    int64_t bytes = 0;
+    int64_t tokens = 0;
+    int64_t chunks = 0;
+  };
+
+  // An unfinished ingest. `mutex` is held through a commit, so that commits of one ingest follow
+  // each other while those of others go on. `state` is what is durable, less resume_state.
+  struct Ingest {
+    std::mutex mutex;
+    IngestState state;
+    bool done = false;  // published or abandoned
+  };
+
+  // Pieces of one kind that a commit appends to.
+  template <typename T>
+  struct Pieces;
+
+  explicit RocksStore(std::unique_ptr<Database> database);
+
+  // rocks_store.cc
+  absl::Status Load();
+  absl::Status LoadCatalog(std::vector<OwnerId>* unfreed);
+  absl::Status LoadIngests();
+  // A number never given out before. Needs catalog_mutex_.
+  absl::StatusOr<OwnerId> NewOwner();
+  absl::StatusOr<Owner> FindOwner(OwnerId owner) const;
+  absl::Status FreeRecords(OwnerId owner);
+
+  // ingest.cc
+  absl::StatusOr<std::shared_ptr<Ingest>> FindIngest(OwnerId owner) const;
+  absl::StatusOr<IngestState> AddBatch(const IngestState& state, const IngestBatch& batch,
+                                       rocksdb::WriteBatch* out);
+  template <typename T>
+  absl::Status AppendPieces(const Pieces<T>& kind, OwnerId owner, int64_t committed,
+                            std::span<const T> more, rocksdb::WriteBatch* out);
+  absl::Status AppendLandmarks(const IngestState& next, int64_t committed,
+                               std::span<const Bf16> more, rocksdb::WriteBatch* out);
+  absl::StatusOr<std::string> HashText(const IngestState& state, absl::string_view more);
+
+  // read.cc
+  // Calls take(piece, index, name) for pieces [first, last) of an owner, in order.
+  template <typename Decode, typename Take>
+  absl::Status ReadPieces(Family family, absl::string_view kind, OwnerId owner, int64_t first,
+                          int64_t last, const Decode& decode, const Take& take);
+
+  const std::unique_ptr<Database> database_;
+
+  // Held through every change of what exists (begin, publish, remove, free), also on disk.
+  std::mutex catalog_mutex_;
+  uint64_t next_owner_ = 1;
+  uint64_t owner_limit_ = 1;  // numbers below are reserved on disk
+  int64_t freed_session_bytes_ = 0;
+
+  // Guards the maps below; never held while the disk is written.
+  mutable std::shared_mutex owners_mutex_;
+  std::unordered_map<OwnerId, Owner> owners_;
+  std::unordered_map<OwnerId, std::shared_ptr<Ingest>> ingests_;
+  std::map<std::string, OwnerId> ingest_ids_;
+
+  ThreadPool read_pool_{kReadThreads};
+  Cleaner cleaner_;  // last: its jobs use all of the above
+};
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_ROCKS_STORE_IMPL_H_

@@ -1,0 +1,30 @@
+// SHA-256 in steps. The only place that knows the library.
+#ifndef RECOLLECT_STORE_SHA256_H_
+#define RECOLLECT_STORE_SHA256_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace recollect::store {
+
+// Not thread-safe. Use once: Update any number of times, then Hex.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
+  void Update(absl::string_view bytes);
+  std::string Hex();  // 64 lower-case digits
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_SHA256_H_

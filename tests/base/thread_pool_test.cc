@@ -1,0 +1,85 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace recollect {
+namespace {
+
+TEST(ThreadPoolTest, ParallelForRunsEachIndexOnce) {
+  for (int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.threads(), threads);
+    for (int64_t count : {0, 1, 2, 7, 1000}) {
+      std::vector<std::atomic<int>> runs(count);
+      pool.ParallelFor(count, [&](int64_t index, int) { ++runs[index]; });
+      for (const std::atomic<int>& run : runs) EXPECT_EQ(run, 1);
+    }
+  }
+}
+
+// Plain ints: that no two bodies share a number at a time, callers included, is for the thread
+// sanitizer to confirm.
+TEST(ThreadPoolTest, AWorkerNumberIsOneThreadAtATime) {
+  ThreadPool pool(3);
+  std::vector<int64_t> work(pool.threads());
+  std::vector<std::atomic<bool>> busy(pool.threads());
+  std::atomic<bool> shared{false};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 5; ++caller) {
+    callers.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) {
+        pool.ParallelFor(20, [&](int64_t, int worker) {
+          if (busy[worker].exchange(true)) shared = true;
+          ++work[worker];
+          busy[worker] = false;
+        });
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_FALSE(shared);
+  int64_t total = 0;
+  for (int64_t w : work) total += w;
+  EXPECT_EQ(total, 5 * 50 * 20);
+}
+
+TEST(ThreadPoolTest, WavefrontRunsEachCellAfterTheOneBeforeAndTheOneAbove) {
+  for (int threads : {1, 2, 4}) {
+    ThreadPool pool(threads);
+    for (auto [rows, columns] : {std::pair{0, 3}, {3, 0}, {1, 1}, {1, 9}, {9, 1}, {17, 5}}) {
+      // Plain: the pool must order these writes and reads.
+      std::vector<std::vector<int>> done(rows, std::vector<int>(columns, 0));
+      std::atomic<int> early{0};
+      pool.Wavefront(rows, columns, [&](int64_t row, int64_t column, int) {
+        if (row > 0 && done[row - 1][column] != 1) ++early;
+        if (column > 0 && done[row][column - 1] != 1) ++early;
+        ++done[row][column];
+      });
+      EXPECT_EQ(early, 0);
+      for (const auto& row : done) EXPECT_EQ(row, std::vector<int>(columns, 1));
+    }
+  }
+}
+
+TEST(ThreadPoolTest, CallersOfDifferentKindsShareThePool) {
+  ThreadPool pool(2);
+  std::atomic<int64_t> cells{0}, items{0};
+  std::thread other([&] {
+    for (int i = 0; i < 30; ++i) {
+      pool.Wavefront(6, 4, [&](int64_t, int64_t, int) { ++cells; });
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    pool.ParallelFor(5, [&](int64_t, int) { ++items; });
+  }
+  other.join();
+  EXPECT_EQ(cells, 30 * 24);
+  EXPECT_EQ(items, 500);
+}
+
+}  // namespace
+}  // namespace recollect

@@ -1,0 +1,320 @@
+// The command line as people and scripts use it: exit codes, output, errors, where options come
+// from. Embedded.
+#include <fstream>
+#include <string>
+
+#include "tests/cli/cli_testing.h"
+
+namespace recollect {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr int kUsage = 2, kNotFound = 3, kInvalid = 4, kUnavailable = 5, kLate = 6, kConflict = 7;
+
+TEST_F(CliTest, HelpTeachesWithExamplesAndExitCodes) {
+  const ProcessResult help = Run({"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  for (const char* text :
+       {"Examples:", "recollect ingest --id", "Exit codes:", "RECOLLECT_DATA_DIR", "niah"}) {
+    EXPECT_THAT(help.out, HasSubstr(text));
+  }
+  for (const char* verb :
+       {"serve", "ingest", "docs", "retrieve", "generate", "score", "niah", "model", "stats"}) {
+    const ProcessResult result = Run({verb, "--help"});
+    EXPECT_EQ(result.exit_code, 0) << verb;
+    EXPECT_THAT(result.out, HasSubstr("Example")) << verb;
+  }
+  EXPECT_THAT(Run({"--version"}).out, HasSubstr("recollect 0."));
+}
+
+TEST_F(CliTest, WrongUseIsExitCodeTwo) {
+  EXPECT_EQ(Run({}).exit_code, kUsage);
+  EXPECT_EQ(Run({"frobnicate"}).exit_code, kUsage);
+  EXPECT_EQ(Run({"generate", "--bogus"}).exit_code, kUsage);
+  EXPECT_EQ(Run({"ingest", "file"}).exit_code, kUsage);  // without --id
+  EXPECT_EQ(Run({"docs"}).exit_code, kUsage);
+  EXPECT_EQ(Run({"stats", "--dtype", "fp8"}).exit_code, kUsage);
+  EXPECT_EQ(Run({"stats", "--timeout", "1e9"}).exit_code, kUsage);
+  EXPECT_EQ(Run({"stats", "--threads", "-3"}).exit_code, kUsage);
+  const ProcessResult both = Run({"stats", "--server", "127.0.0.1:1", "--data-dir", "x"});
+  EXPECT_EQ(both.exit_code, kUsage);
+  EXPECT_THAT(both.err, HasSubstr("exclude each other"));
+}
+
+TEST_F(CliTest, IngestListGetTextDelete) {
+  const std::string text = Text(2000);
+  const auto document =
+      Json(Embedded({"ingest", "--id", "moby", File("moby.txt", text), "--json"}));
+  EXPECT_EQ(document["id"], "moby");
+  EXPECT_EQ(document["bytes"], text.size());
+  EXPECT_GT(document["tokens"], 0);
+  EXPECT_GT(document["chunks"], 1);
+  EXPECT_EQ(document["fingerprint"].get<std::string>().size(), 64u);
+
+  const auto list = Json(Embedded({"docs", "list", "--json"}));
+  ASSERT_EQ(list["documents"].size(), 1u);
+  EXPECT_EQ(list["documents"][0], document);
+  EXPECT_THAT(Embedded({"docs", "list"}).out, HasSubstr("moby"));
+  EXPECT_EQ(Json(Embedded({"docs", "get", "moby", "--json"})), document);
+  EXPECT_EQ(Embedded({"docs", "text", "moby"}).out, text);
+  EXPECT_EQ(Embedded({"docs", "text", "moby", "--begin", "4", "--end", "9"}).out,
+            text.substr(4, 5));
+
+  EXPECT_EQ(Embedded({"docs", "delete", "moby"}).exit_code, 0);
+  EXPECT_THAT(Json(Embedded({"docs", "list", "--json"}))["documents"], IsEmpty());
+  EXPECT_EQ(Embedded({"docs", "delete", "moby"}).exit_code, kNotFound);
+}
+
+TEST_F(CliTest, IngestFromStandardInputEqualsAFile) {
+  const std::string text = Text(500);
+  const auto piped = Json(Embedded({"ingest", "--id", "a", "-", "--json"}, text));
+  const auto file = Json(Embedded({"ingest", "--id", "b", File("b.txt", text), "--json"}));
+  EXPECT_EQ(piped["sha256"], file["sha256"]);
+  EXPECT_EQ(piped["tokens"], file["tokens"]);
+  // Again with the same content, and with other content.
+  EXPECT_EQ(Embedded({"ingest", "--id", "a", "-"}, text).exit_code, 0);
+  const ProcessResult other = Embedded({"ingest", "--id", "a", "-"}, text + " More.");
+  EXPECT_EQ(other.exit_code, kConflict);
+  EXPECT_THAT(other.err, HasSubstr("ALREADY_EXISTS"));
+}
+
+TEST_F(CliTest, BadInputHasCodeAndMessage) {
+  const auto expect = [](const ProcessResult& result, int code, const std::string& message) {
+    EXPECT_EQ(result.exit_code, code) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(message));
+    EXPECT_THAT(result.out, IsEmpty());
+  };
+  expect(Embedded({"ingest", "--id", "e", File("empty.txt", "")}), kInvalid, "no tokens");
+  expect(Embedded({"ingest", "--id", "u", "-"}, "abc\xff"), kInvalid, "not valid UTF-8 at byte 3");
+  expect(Embedded({"ingest", "--id", "u2", "-"}, "caf\xc3"), kInvalid, "byte 3");
+  expect(Embedded({"ingest", "--id", "m", Path("missing.txt")}), kNotFound, "missing.txt");
+  expect(Embedded({"ingest", "--id", "d", directory_.string()}), kInvalid, "is a directory");
+  expect(Embedded({"ingest", "--id", std::string(300, 'x'), "-"}, "text"), kInvalid,
+         "limit 1 to 256");
+  expect(Embedded({"ingest", "--id", "t", "--tokens", "-"}, "5 x"), kInvalid, "'x'");
+  expect(Embedded({"ingest", "--id", "t", "--tokens", "-"}, "5 1"), kInvalid,
+         "1");  // the landmark's id
+  expect(Embedded({"ingest", "--id", "t", "--tokens", "-"}, "5 99999"), kInvalid, "99999");
+  expect(Embedded({"docs", "get", "nobody"}), kNotFound, "nobody");
+  expect(Embedded({"generate", "--mount", "nobody", "--prompt", "x"}), kNotFound, "nobody");
+  expect(Embedded({"retrieve", "--mount", "nobody", "--query", "x"}), kNotFound, "nobody");
+  expect(Embedded({"generate", "--prompt", "x", "--max-tokens", "1000000000"}), kInvalid,
+         "max_tokens: 1000000000, limit 0 to 65536");
+  expect(Embedded({"generate", "--prompt", "x", "--temperature", "-1"}), kInvalid,
+         "sampling.temperature");
+  expect(Embedded({"generate", "--prompt", "x", "--dilation", "7"}), kInvalid, "7");
+  expect(Embedded({"generate", "--prompt", "a\xff"}), kInvalid, "--prompt: not UTF-8 at byte 1");
+  expect(Embedded({"retrieve", "--query", ""}), kInvalid, "query: empty");
+  expect(Embedded({"score", "--text-file", Path("missing.txt")}), kNotFound, "missing.txt");
+}
+
+TEST_F(CliTest, ATokenlongDocumentCanBeMounted) {
+  EXPECT_EQ(Json(Embedded({"ingest", "--id", "one", "--tokens", "-", "--json"}, "42"))["tokens"],
+            1);
+  const auto answer = Json(Embedded(
+      {"generate", "--mount", "one", "--prompt", "x", "--max-tokens", "2", "--hits", "--json"}));
+  EXPECT_EQ(answer["retrievals"][0]["candidates"], 1);
+}
+
+TEST_F(CliTest, GeneratePrintsTheTextAndNothingElse) {
+  ASSERT_EQ(Embedded({"ingest", "--id", "d", "-"}, Text(300)).exit_code, 0);
+  const std::vector<std::string> arguments = {"generate",  "--mount",      "d",  "--prompt",
+                                              "the whale", "--max-tokens", "12", "--ignore-eos"};
+  const ProcessResult plain = Embedded(arguments);
+  std::vector<std::string> with = arguments;
+  with.insert(with.end(), {"--hits", "--json"});
+  const auto json = Json(Embedded(with));
+  EXPECT_EQ(plain.out, json["text"]);
+  EXPECT_THAT(plain.err, IsEmpty());
+  EXPECT_EQ(json["tokens"].size(), 12u);
+  EXPECT_EQ(json["finish_reason"], "max_tokens");
+  EXPECT_EQ(json["usage"]["generated_tokens"], 12);
+  ASSERT_GE(json["retrievals"].size(), 2u);  // one per group
+  EXPECT_EQ(json["retrievals"][0]["hits"][0]["document"], "d");
+  with.pop_back();
+  const ProcessResult hits = Embedded(with);
+  EXPECT_EQ(hits.out, plain.out);
+  EXPECT_THAT(hits.err, HasSubstr("d#"));
+
+  // The same from a file, and sampled with a seed, twice.
+  const ProcessResult from_file =
+      Embedded({"generate", "--mount", "d", "--prompt-file", File("p", "the whale"), "--max-tokens",
+                "12", "--ignore-eos"});
+  EXPECT_EQ(from_file.out, plain.out);
+  const std::vector<std::string> sampled = {"generate", "--prompt", "the", "--temperature",
+                                            "1",        "--seed",   "5",   "--max-tokens",
+                                            "9",        "--json"};
+  EXPECT_EQ(Json(Embedded(sampled))["tokens"], Json(Embedded(sampled))["tokens"]);
+}
+
+TEST_F(CliTest, RetrieveGivesTheListsGenerateStartsWith) {
+  ASSERT_EQ(Embedded({"ingest", "--id", "a", "-"}, Text(700)).exit_code, 0);
+  ASSERT_EQ(Embedded({"ingest", "--id", "b", "-"}, Text(400)).exit_code, 0);
+  const auto retrieved =
+      Json(Embedded({"retrieve", "--mount", "a,b", "--query", "a grey ship", "--json"}));
+  const auto generated = Json(Embedded({"generate", "--mount", "a", "--mount", "b", "--prompt",
+                                        "a grey ship", "--max-tokens", "1", "--hits", "--json"}));
+  ASSERT_EQ(retrieved["retrievals"].size(), 2u);
+  for (int group = 0; group < 2; ++group) {
+    const auto& expected = retrieved["retrievals"][group]["hits"];
+    const auto& hits = generated["retrievals"][group]["hits"];
+    ASSERT_EQ(expected.size(), hits.size());
+    for (size_t i = 0; i < hits.size(); ++i) {
+      EXPECT_EQ(expected[i]["document"], hits[i]["document"]);
+      EXPECT_EQ(expected[i]["chunk"], hits[i]["chunk"]);
+      EXPECT_EQ(expected[i]["score"], hits[i]["score"]);
+      EXPECT_THAT(expected[i]["text"].get<std::string>(), Not(IsEmpty()));
+    }
+  }
+}
+
+TEST_F(CliTest, ScorePrintsBitsPerByte) {
+  const auto json = Json(Embedded({"score", "--text", "the whale swam", "--json"}));
+  EXPECT_EQ(json["text_bytes"], 14);
+  EXPECT_EQ(json["tokens"].size(), json["logprobs"].size());
+  EXPECT_GT(json["bits_per_byte"], 0);
+  EXPECT_THAT(Embedded({"score", "--text", "the whale swam"}).out, HasSubstr("bits per byte"));
+}
+
+TEST_F(CliTest, ModelAndStatsDescribeThemselves) {
+  const auto model = Json(Embedded({"model", "--json", "--dtype", "fp32"}));
+  EXPECT_EQ(model["name"], "model");
+  EXPECT_EQ(model["dtype"], "fp32");
+  EXPECT_EQ(model["width"], 32);
+  EXPECT_THAT(Embedded({"model"}).out, HasSubstr("fingerprint"));
+  const auto stats = Json(Embedded({"stats", "--json", "--host-budget", "8MiB"}));
+  for (const char* name :
+       {"landmark_bytes", "memory_bytes", "host_bytes", "store_bytes", "uptime_s"}) {
+    EXPECT_TRUE(stats.contains(name)) << name;
+  }
+  EXPECT_EQ(stats["host_budget_bytes"], 8 << 20);
+}
+
+TEST_F(CliTest, AModelThatIsMissingOrDamagedSaysWhat) {
+  const ProcessResult missing = Run({"model", "--model", Path("none"), "--data-dir", ":memory:"});
+  EXPECT_EQ(missing.exit_code, kNotFound);
+  EXPECT_THAT(missing.err, HasSubstr("none"));
+  const std::string weights = Path("model") + "/model.safetensors";
+  WriteFile(weights, ReadFile(weights).substr(0, 1000));
+  const ProcessResult damaged = Embedded({"model"});
+  EXPECT_EQ(damaged.exit_code, kInvalid);
+  EXPECT_THAT(damaged.err, HasSubstr("model.safetensors"));
+}
+
+TEST_F(CliTest, NoServerIsUnavailableAndTimeoutsAreLate) {
+  EXPECT_EQ(Run({"docs", "list", "--server", "127.0.0.1:1"}).exit_code, kUnavailable);
+  const ProcessResult late = Embedded(
+      {"generate", "--prompt", "x", "--max-tokens", "60000", "--ignore-eos", "--timeout", "0.2"});
+  EXPECT_EQ(late.exit_code, kLate);
+  EXPECT_THAT(late.err, HasSubstr("DEADLINE_EXCEEDED"));
+}
+
+TEST_F(CliTest, ErrorsAreJsonWhenAskedFor) {
+  const ProcessResult result = Embedded({"docs", "get", "nobody", "--json"});
+  EXPECT_EQ(result.exit_code, kNotFound);
+  const auto json = nlohmann::json::parse(result.err, nullptr, false);
+  ASSERT_FALSE(json.is_discarded()) << result.err;
+  EXPECT_EQ(json["error"]["code"], "NOT_FOUND");
+  EXPECT_THAT(json["error"]["message"].get<std::string>(), HasSubstr("nobody"));
+}
+
+TEST_F(CliTest, FlagBeatsEnvironmentBeatsFileBeatsDefault) {
+  const std::string config =
+      File("c.toml",
+           "model = \"" + Path("model") + "\"\ndata-dir = \":memory:\"\nhost-budget = \"8MiB\"\n");
+  const auto budget = [&](const std::vector<std::string>& flags,
+                          const std::vector<std::string>& environment) {
+    std::vector<std::string> arguments = {"stats", "--json", "--config", config};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return Json(Run(arguments, "", environment))["host_budget_bytes"].get<int64_t>() >> 20;
+  };
+  EXPECT_EQ(budget({}, {}), 8);
+  EXPECT_EQ(budget({}, {"RECOLLECT_HOST_BUDGET=9MiB"}), 9);
+  EXPECT_EQ(budget({"--host-budget", "10MiB"}, {"RECOLLECT_HOST_BUDGET=9MiB"}), 10);
+  EXPECT_EQ(budget({}, {"RECOLLECT_HOST_BUDGET="}), 8);  // empty counts as not set
+  const ProcessResult unknown =
+      Run({"stats", "--config", File("bad.toml", "no-such-option = 1\n")});
+  EXPECT_EQ(unknown.exit_code, kUsage);
+  EXPECT_EQ(Run({"stats", "--config", Path("missing.toml")}).exit_code, kUsage);
+  // A flag chooses the backend over the environment.
+  EXPECT_EQ(Run({"docs", "list", "--model", Path("model"), "--data-dir", ":memory:"}, "",
+                {"RECOLLECT_SERVER=127.0.0.1:1"})
+                .exit_code,
+            0);
+}
+
+// Every option with its default is in the sample, and the sample parses.
+TEST_F(CliTest, TheSampleConfigurationIsComplete) {
+  const std::string sample = std::string(RECOLLECT_SOURCE_DIR) + "/deploy/recollect.toml";
+  EXPECT_EQ(Run({"model", "--config", sample, "--model", Path("model"), "--data-dir", ":memory:"})
+                .exit_code,
+            0);
+  const std::string text = ReadFile(sample);
+  for (const char* option :
+       {"server", "data-dir", "model", "dtype", "threads", "landmark-budget", "memory-budget",
+        "host-budget", "timeout", "log-level", "grpc-listen", "drain-timeout"}) {
+    EXPECT_THAT(text, HasSubstr(std::string("\n# ") + option + " = ")) << option;
+  }
+}
+
+TEST_F(CliTest, NiahRunsItsGridAndCleansUp) {
+  std::string text;  // of 400 words, a tenth of which may be keys
+  for (int i = 0; i < 4000; ++i) {
+    const int word = i * 37 % 400;
+    for (const int syllable : {word % 20, word / 20}) {
+      text += "bdfgklmnprstvzhjwxcq"[syllable];
+      text += "aeiou"[(syllable + word) % 5];
+    }
+    text += i % 12 == 11 ? "\n" : " ";
+  }
+  const std::string haystack = File("haystack.txt", text);
+  const std::vector<std::string> arguments = {"niah",
+                                              "--haystack",
+                                              haystack,
+                                              "--tokens",
+                                              "512,1k",
+                                              "--samples",
+                                              "2",
+                                              "--task",
+                                              "passkey,distractors,hex",
+                                              "--distractors",
+                                              "3",
+                                              "--shard-tokens",
+                                              "512",
+                                              "--seed",
+                                              "4",
+                                              "--json",
+                                              "--out",
+                                              Path("out.json")};
+  const auto json = Json(Embedded(arguments));
+  EXPECT_EQ(json["cells"].size(), 12u);  // 3 tasks, 2 sizes, 2 phrasings
+  for (const auto& cell : json["cells"]) {
+    EXPECT_EQ(cell["samples"], 2);
+    EXPECT_EQ(cell["gold_hit_rate"].size(), 2u);
+    EXPECT_EQ(cell["documents"], cell["tokens"] == 512 ? 1 : 2);
+  }
+  EXPECT_EQ(nlohmann::json::parse(ReadFile(Path("out.json")))["cells"].size(), 12u);
+  EXPECT_THAT(Json(Embedded({"docs", "list", "--json"}))["documents"], IsEmpty());
+  // Same seed, same needles and answers.
+  const auto again = Json(Embedded(arguments));
+  for (size_t i = 0; i < json["samples"].size(); ++i) {
+    for (const char* field : {"question", "value", "answer", "depth", "needle_in"}) {
+      EXPECT_EQ(json["samples"][i][field], again["samples"][i][field]);
+    }
+  }
+  for (const char* control : {"unmounted", "removed", "random"}) {
+    const auto controlled =
+        Json(Embedded({"niah", "--haystack", haystack, "--tokens", "512", "--samples", "1",
+                       "--phrasing", "trained", "--control", control, "--json"}));
+    EXPECT_EQ(controlled["control"], control);
+    EXPECT_EQ(controlled["cells"][0]["right"], 0);
+  }
+  EXPECT_EQ(Embedded({"niah", "--haystack", haystack, "--tokens", "1m"}).exit_code, kInvalid);
+  EXPECT_EQ(Embedded({"niah", "--haystack", haystack, "--tokens", "lots"}).exit_code, kInvalid);
+}
+
+}  // namespace
+}  // namespace recollect

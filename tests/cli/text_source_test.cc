@@ -1,0 +1,40 @@
+#include "cli/text_source.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+namespace recollect::cli {
+namespace {
+
+std::string TempFile(const std::string& text) {
+  const std::string path = ::testing::TempDir() + "/text_source_test.txt";
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+TEST(TextSourceTest, ReadsFilesFromAnyOffsetAndAgain) {
+  const auto source = TextSource::Open(TempFile("0123456789")).value();
+  EXPECT_TRUE(source->seekable());
+  EXPECT_EQ(source->size(), 10);
+  EXPECT_EQ(source->Read(4, 3).value(), "456");
+  EXPECT_EQ(source->Read(7, 100).value(), "789");
+  EXPECT_EQ(source->Read(10, 100).value(), "");
+  EXPECT_EQ(source->Read(0, 2).value(), "01");
+}
+
+TEST(TextSourceTest, AFileShorterThanWhatWasCommittedIsOutOfRange) {
+  const auto source = TextSource::Open(TempFile("0123")).value();
+  const absl::Status status = source->Read(9, 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+}
+
+TEST(TextSourceTest, MissingFilesAndDirectoriesAreNamed) {
+  EXPECT_EQ(TextSource::Open("/nowhere/file").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(TextSource::Open(::testing::TempDir()).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace recollect::cli

@@ -1,0 +1,240 @@
+// The real program as a server on RocksDB, with the tiny model: what survives restarts, kills and
+// damage.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "client/client.h"
+#include "tests/cli/cli_testing.h"
+
+namespace recollect {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class ServerE2eTest : public CliTest {
+ protected:
+  void StartServer(const std::string& model = "model") {
+    server_ = std::make_unique<BackgroundProcess>(std::vector<std::string>{
+        RECOLLECT_BINARY, "serve", "--model", Path(model), "--data-dir", Path("data"),
+        "--grpc-listen", "127.0.0.1:0", "--threads", "2", "--log-level", "error"});
+    ready_ = server_->ReadLine();
+    ASSERT_TRUE(absl::StartsWith(ready_, "recollect ready grpc=127.0.0.1:")) << ready_;
+    address_ = ready_.substr(21, ready_.find(' ', 21) - 21);
+    auto client = client::Client::Connect(address_);
+    ASSERT_TRUE(client.ok()) << client.status();
+    client_ = *std::move(client);
+  }
+  int StopServer() {
+    client_.reset();
+    server_->Signal(SIGTERM);
+    const int code = server_->Wait();
+    server_.reset();
+    return code;
+  }
+  absl::StatusOr<client::GenerateResult> Ask(const std::string& mount) {
+    client::GenerateRequest request;
+    request.session.mounts = {mount};
+    request.prompt.text = "under a grey ship";
+    request.max_tokens = 40;
+    request.ignore_eos = true;
+    request.with_retrievals = true;
+    return client_->Generate(request);
+  }
+
+  std::unique_ptr<BackgroundProcess> server_;
+  std::string ready_, address_;
+  std::unique_ptr<client::Client> client_;
+};
+
+TEST_F(ServerE2eTest, LifeOfADocument) {
+  StartServer();
+  EXPECT_THAT(ready_, HasSubstr(" model=model documents=0"));
+  EXPECT_THAT(ready_, HasSubstr(" pid=" + std::to_string(server_->pid())));
+  const std::string text = Text(3000);
+  const auto ingested =
+      Json(Run({"ingest", "--server", address_, "--id", "d", "-", "--json"}, text));
+  EXPECT_EQ(Json(Run({"docs", "list", "--server", address_, "--json"}))["documents"][0], ingested);
+  client::RetrieveRequest retrieve;
+  retrieve.session.mounts = {"d"};
+  retrieve.query.text = "a grey ship";
+  retrieve.with_text = true;
+  const auto retrievals = client_->Retrieve(retrieve).value();
+  ASSERT_EQ(retrievals.size(), 2u);
+  for (const client::Hit& hit : retrievals[0].hits) {
+    EXPECT_EQ(hit.text, text.substr(hit.text_begin, hit.text_end - hit.text_begin));
+  }
+  const auto before = Ask("d").value();
+  EXPECT_EQ(before.tokens.size(), 40u);
+  EXPECT_EQ(Ask("d").value().tokens, before.tokens);  // warm
+  EXPECT_EQ(StopServer(), 0);
+
+  StartServer();
+  EXPECT_THAT(ready_, HasSubstr(" documents=1"));
+  const auto after = Ask("d").value();
+  EXPECT_EQ(after.tokens, before.tokens);
+  EXPECT_EQ(after.text, before.text);
+  EXPECT_EQ(after.retrievals[0].hits[0].tier, "store");
+  EXPECT_EQ(Ask("d").value().tokens, before.tokens);
+  EXPECT_EQ(StopServer(), 0);
+
+  // Without a server, on the same directory.
+  const auto embedded = Json(Embedded({"generate", "--mount", "d", "--prompt", "under a grey ship",
+                                       "--max-tokens", "40", "--ignore-eos", "--json"}));
+  EXPECT_EQ(embedded["tokens"].get<std::vector<int32_t>>(), before.tokens);
+
+  StartServer();
+  EXPECT_EQ(Run({"docs", "delete", "d", "--server", address_}).exit_code, 0);
+  EXPECT_EQ(Ask("d").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(StopServer(), 0);
+}
+
+TEST_F(ServerE2eTest, OnePortAndOneDirectoryHaveOneServer) {
+  StartServer();
+  const ProcessResult port =
+      Run({"serve", "--model", Path("model"), "--data-dir", ":memory:", "--grpc-listen", address_});
+  EXPECT_EQ(port.exit_code, 7);
+  EXPECT_THAT(port.err, HasSubstr("FAILED_PRECONDITION: cannot listen on " + address_));
+  const ProcessResult directory = Embedded({"docs", "list"});
+  EXPECT_EQ(directory.exit_code, 7);
+  EXPECT_THAT(directory.err, HasSubstr(Path("data")));
+  EXPECT_EQ(StopServer(), 0);
+}
+
+TEST_F(ServerE2eTest, AnotherModelRefusesTheDocumentButListsIt) {
+  WriteTinyModel(Path("other"), TinyConfig(), 2);
+  StartServer();
+  ASSERT_TRUE(client_->IngestText("d", client::ReadFrom(Text(500))).ok());
+  EXPECT_EQ(StopServer(), 0);
+  StartServer("other");
+  EXPECT_TRUE(client_->GetDocument("d").ok());
+  const absl::Status status = Ask("d").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("fingerprint"));
+  EXPECT_EQ(StopServer(), 0);
+}
+
+TEST_F(ServerE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
+  const std::string text = Text(60000);
+  StartServer();
+  std::thread victim([&] { (void)client_->IngestText("d", client::ReadFrom(text)); });
+  // Wait for a commit.
+  const auto observer = client::Client::Connect(address_).value();
+  int64_t committed = 0;
+  for (int i = 0; i < 6000 && committed == 0; ++i) {
+    const auto ingests = observer->ListIngests().value();
+    if (!ingests.empty()) committed = ingests.front().committed_offset;
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  server_->Signal(SIGKILL);
+  victim.join();
+  server_->Wait();
+  ASSERT_GT(committed, 0);
+  ASSERT_LT(committed, static_cast<int64_t>(text.size()));
+
+  StartServer();
+  int64_t first = -1;
+  const auto reader = [&](int64_t offset, int64_t limit) {
+    if (first < 0) first = offset;
+    return client::ReadFrom(text)(offset, limit);
+  };
+  const auto resumed = client_->IngestText("d", reader);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_GE(first, committed);
+  const auto whole = client_->IngestText("e", client::ReadFrom(text)).value();
+  EXPECT_EQ(resumed->sha256, whole.sha256);
+  EXPECT_EQ(resumed->tokens, whole.tokens);
+  EXPECT_EQ(resumed->chunks, whole.chunks);
+  EXPECT_EQ(Ask("d").value().tokens, Ask("e").value().tokens);
+  EXPECT_EQ(StopServer(), 0);
+}
+
+TEST_F(ServerE2eTest, SigtermEndsAnIngestAtACommitAndItResumes) {
+  const std::string text = Text(60000);
+  StartServer();
+  absl::Status status;
+  std::thread ingest([&] { status = client_->IngestText("d", client::ReadFrom(text)).status(); });
+  const auto observer = client::Client::Connect(address_).value();
+  while (observer->ListIngests().value().empty()) absl::SleepFor(absl::Milliseconds(2));
+  server_->Signal(SIGTERM);
+  ingest.join();
+  EXPECT_EQ(server_->Wait(), 0);
+  EXPECT_TRUE(absl::IsUnavailable(status) || absl::IsCancelled(status)) << status;
+  StartServer();
+  EXPECT_EQ(client_->IngestText("d", client::ReadFrom(text)).value().bytes,
+            static_cast<int64_t>(text.size()));
+  EXPECT_EQ(StopServer(), 0);
+}
+
+// Whatever byte is damaged: the right tokens (when the byte was not needed), or an error; never
+// other tokens.
+TEST_F(ServerE2eTest, AFlippedByteIsDataLossNeverTokens) {
+  StartServer();
+  ASSERT_TRUE(client_->IngestText("d", client::ReadFrom(Text(800))).ok());
+  const std::vector<int32_t> expected = Ask("d").value().tokens;
+  EXPECT_EQ(StopServer(), 0);
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(Path("data"))) {
+    if (entry.path().extension() == ".sst" || entry.path().extension() == ".blob")
+      files.push_back(entry.path());
+  }
+  ASSERT_FALSE(files.empty());
+  const auto biggest = *std::max_element(
+      files.begin(), files.end(),
+      [](const fs::path& a, const fs::path& b) { return fs::file_size(a) < fs::file_size(b); });
+  const std::string intact = ReadFile(biggest.string());
+  int data_loss = 0;
+  for (int i = 1; i < 10; ++i) {
+    std::string damaged = intact;
+    damaged[damaged.size() * i / 10] ^= 0x10;
+    WriteFile(biggest.string(), damaged);
+    const ProcessResult result =
+        Embedded({"generate", "--mount", "d", "--prompt", "under a grey ship", "--max-tokens", "40",
+                  "--ignore-eos", "--json", "--log-level", "off"});
+    if (result.exit_code == 0) {
+      EXPECT_EQ(Json(result)["tokens"].get<std::vector<int32_t>>(), expected)
+          << "byte " << i << "/10";
+    } else {
+      EXPECT_EQ(result.exit_code, 9) << result.err;
+      EXPECT_THAT(result.err, HasSubstr("DATA_LOSS"));
+      EXPECT_TRUE(result.out.empty());
+      ++data_loss;
+    }
+  }
+  EXPECT_GT(data_loss, 0);
+  WriteFile(biggest.string(), intact);
+  StartServer();
+  EXPECT_EQ(Ask("d").value().tokens, expected);
+  EXPECT_EQ(StopServer(), 0);
+}
+
+TEST_F(ServerE2eTest, ClientsThatLeaveStopTheWork) {
+  StartServer();
+  client::GenerateRequest request;
+  request.prompt.text = "the";
+  request.max_tokens = 60000;
+  request.ignore_eos = true;
+  client::GenerateCallbacks callbacks;
+  callbacks.on_tokens = [](const auto&, const auto&) { return false; };
+  EXPECT_EQ(client_->Generate(request, callbacks).status().code(), absl::StatusCode::kCancelled);
+  int64_t running = 1;
+  for (int i = 0; i < 2000 && running > 0; ++i) {
+    running = client_->GetStats().value().counters.at("running_requests");
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  EXPECT_EQ(running, 0);
+  EXPECT_EQ(StopServer(), 0);
+}
+
+}  // namespace
+}  // namespace recollect

@@ -1,0 +1,224 @@
+#include "tests/engine/engine_testing.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <future>
+#include <map>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "engine/sampler.h"
+#include "gtest/gtest.h"
+#include "tests/support/tiny_model.h"
+
+namespace recollect::engine {
+
+std::shared_ptr<const model::Model> TinyModelForTest(uint64_t seed) {
+  static std::mutex mutex;
+  static auto* const models = new std::map<uint64_t, std::shared_ptr<const model::Model>>();
+  std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<const model::Model>& slot = (*models)[seed];
+  if (slot == nullptr) {
+    const std::string directory =
+        absl::StrCat(::testing::TempDir(), "/engine_tiny_", seed, "_", getpid());
+    WriteTinyModel(directory, TinyConfig(), seed);
+    absl::StatusOr<std::unique_ptr<model::Model>> loaded = model::Model::Load(directory, {});
+    RECOLLECT_CHECK(loaded.ok());
+    slot = *std::move(loaded);
+  }
+  return slot;
+}
+
+std::string SampleText(int64_t bytes, uint64_t seed) {
+  static constexpr const char* kWords[] = {
+      "the",  "whale", "and",   "sea",  "of",      "captain", "Ahab", "ship",         "was",  "a",
+      "long", "night", "under", "1851", "harpoon", "crew",    "in",   "caf\xc3\xa9",  "to",   "my",
+      "soul", "white", "water", "42",   "said",    "he",      "that", "\xe2\x80\x94", "upon", "no"};
+  std::string text;
+  uint64_t index = 0;
+  while (static_cast<int64_t>(text.size()) < bytes) {
+    const double u = CounterUniform(seed, index++);
+    text += kWords[static_cast<size_t>(u * std::size(kWords))];
+    const double end = CounterUniform(seed + 1000, index);
+    text += end < 0.02 ? "\n\n" : end < 0.1 ? ". " : end < 0.2 ? ", " : " ";
+  }
+  return text;
+}
+
+std::vector<int32_t> SampleTokens(int64_t count, uint64_t seed) {
+  std::vector<int32_t> tokens =
+      *TinyModelForTest()->tokenizer()->Encode(SampleText(count * 6, seed));
+  RECOLLECT_CHECK(static_cast<int64_t>(tokens.size()) >= count);
+  tokens.resize(static_cast<size_t>(count));
+  return tokens;
+}
+
+EngineOptions SmallOptions() {
+  EngineOptions options;
+  options.threads = 2;
+  options.ingest_slice_tokens = 256;
+  options.prefill_slice_tokens = 128;
+  options.commit_tokens = 512;
+  return options;
+}
+
+std::unique_ptr<EngineImpl> MakeEngine(const EngineOptions& options,
+                                       std::unique_ptr<store::DocumentStore> store,
+                                       std::shared_ptr<const model::Model> model) {
+  if (store == nullptr) store = store::CreateMemoryStore();
+  if (model == nullptr) model = TinyModelForTest();
+  absl::StatusOr<std::unique_ptr<Engine>> engine =
+      Engine::Create(options, std::move(model), std::move(store));
+  RECOLLECT_CHECK(engine.ok());
+  return std::unique_ptr<EngineImpl>(static_cast<EngineImpl*>(engine->release()));
+}
+
+void Collector::OnTokens(const std::vector<int32_t>& tokens, const std::string& text) {
+  int64_t so_far;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    EXPECT_FALSE(ended_);
+    result_.tokens.insert(result_.tokens.end(), tokens.begin(), tokens.end());
+    result_.text += text;
+    so_far = static_cast<int64_t>(result_.tokens.size());
+  }
+  if (on_tokens) on_tokens(so_far);
+}
+
+void Collector::OnRetrieval(const Retrieval& retrieval) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  result_.retrievals.push_back(retrieval);
+}
+
+void Collector::OnDone(FinishReason reason, const Usage& usage) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  result_.reason = reason;
+  result_.usage = usage;
+  End();
+}
+
+void Collector::OnError(const absl::Status& status) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  result_.status = status;
+  End();
+}
+
+void Collector::End() {
+  EXPECT_FALSE(ended_) << "a generation ended twice";
+  ended_ = true;
+  ended_wakes_.notify_all();
+}
+
+const Generated& Collector::Wait() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  ended_wakes_.wait(lock, [this] { return ended_; });
+  return result_;
+}
+
+Generated Generate(Engine& engine, GenerateRequest request) {
+  auto collector = std::make_shared<Collector>();
+  engine.Generate(std::move(request), collector);
+  return collector->Wait();
+}
+
+absl::StatusOr<ScoreResult> Score(Engine& engine, ScoreRequest request) {
+  std::promise<absl::StatusOr<ScoreResult>> promise;
+  engine.Score(std::move(request),
+               [&](absl::StatusOr<ScoreResult> result) { promise.set_value(std::move(result)); });
+  return promise.get_future().get();
+}
+
+absl::StatusOr<std::vector<Retrieval>> Retrieve(Engine& engine, RetrieveRequest request) {
+  std::promise<absl::StatusOr<std::vector<Retrieval>>> promise;
+  engine.Retrieve(std::move(request), [&](absl::StatusOr<std::vector<Retrieval>> result) {
+    promise.set_value(std::move(result));
+  });
+  return promise.get_future().get();
+}
+
+namespace {
+
+absl::StatusOr<store::DocumentInfo> FinishAndWait(IngestStream& stream) {
+  std::promise<absl::StatusOr<store::DocumentInfo>> promise;
+  stream.Finish(
+      [&](absl::StatusOr<store::DocumentInfo> info) { promise.set_value(std::move(info)); });
+  return promise.get_future().get();
+}
+
+}  // namespace
+
+absl::StatusOr<store::DocumentInfo> SendText(IngestStream& stream, const std::string& text,
+                                             int64_t message_bytes) {
+  std::mutex mutex;
+  std::condition_variable wake;
+  int64_t waiting = 0;
+  absl::Status failed;
+  int64_t offset = stream.status().committed_offset;
+  while (offset < static_cast<int64_t>(text.size())) {
+    std::string message =
+        text.substr(static_cast<size_t>(offset), static_cast<size_t>(message_bytes));
+    const int64_t size = static_cast<int64_t>(message.size());
+    {
+      std::unique_lock<std::mutex> lock(mutex);
+      wake.wait(lock, [&] { return waiting < 64; });
+      ++waiting;
+    }
+    stream.Append(offset, std::move(message), [&](absl::StatusOr<IngestStatus> status) {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (!status.ok() && failed.ok()) failed = status.status();
+      --waiting;
+      wake.notify_all();
+    });
+    offset += size;
+  }
+  absl::StatusOr<store::DocumentInfo> info = FinishAndWait(stream);
+  std::unique_lock<std::mutex> lock(mutex);
+  wake.wait(lock, [&] { return waiting == 0; });
+  if (!failed.ok()) return failed;
+  return info;
+}
+
+absl::StatusOr<store::DocumentInfo> Ingest(Engine& engine, const std::string& id,
+                                           const std::string& text, int64_t message_bytes) {
+  absl::StatusOr<std::unique_ptr<IngestStream>> stream = engine.BeginIngest(id, false);
+  if (!stream.ok()) return stream.status();
+  return SendText(**stream, text, message_bytes);
+}
+
+absl::StatusOr<store::DocumentInfo> IngestTokens(Engine& engine, const std::string& id,
+                                                 const std::vector<int32_t>& tokens) {
+  absl::StatusOr<std::unique_ptr<IngestStream>> stream = engine.BeginIngest(id, true);
+  if (!stream.ok()) return stream.status();
+  std::promise<absl::Status> appended;
+  (*stream)->AppendTokens((*stream)->status().committed_offset, tokens,
+                          [&](absl::StatusOr<IngestStatus> s) { appended.set_value(s.status()); });
+  absl::StatusOr<store::DocumentInfo> info = FinishAndWait(**stream);
+  const absl::Status status = appended.get_future().get();
+  if (!status.ok()) return status;
+  return info;
+}
+
+std::string DumpDocument(store::DocumentStore& store, const std::string& id, int64_t d_r) {
+  const store::DocumentInfo info = *store.Get(id);
+  std::string dump = absl::StrCat(info.id, "|", info.fingerprint, "|", info.bytes, "|", info.tokens,
+                                  "|", info.chunks, "|", info.sha256, "\n");
+  dump += *store.ReadText(info.owner, 0, info.bytes);
+  const auto put = [&dump](const void* data, size_t bytes) {
+    dump.append(static_cast<const char*>(data), bytes);
+  };
+  const std::vector<int32_t> tokens = *store.ReadTokens(info.owner, 0, info.tokens);
+  put(tokens.data(), tokens.size() * sizeof(tokens[0]));
+  const std::vector<Bf16> keys = *store.ReadLandmarkKeys(info.owner, info.chunks, d_r);
+  put(keys.data(), keys.size() * sizeof(keys[0]));
+  std::vector<ChunkRef> refs;
+  for (int64_t i = 0; i < info.chunks; ++i) refs.push_back({info.owner, i});
+  for (const absl::StatusOr<store::ChunkRecord>& chunk : store.ReadChunks(refs)) {
+    dump += absl::StrCat("|", chunk->rows, ",", chunk->text_begin, ",", chunk->text_end, "|");
+    put(chunk->states.data(), chunk->states.size() * sizeof(chunk->states[0]));
+  }
+  return dump;
+}
+
+}  // namespace recollect::engine

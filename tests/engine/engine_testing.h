@@ -1,0 +1,138 @@
+// What the engine's tests share: a tiny random model, text, blocking forms of the engine's calls.
+#ifndef RECOLLECT_TESTS_ENGINE_ENGINE_TESTING_H_
+#define RECOLLECT_TESTS_ENGINE_ENGINE_TESTING_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+#include "engine/engine_impl.h"
+#include "model/model.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+// The tiny model, loaded once for the process. `seed` other than 1: another model of the same
+// shape.
+std::shared_ptr<const model::Model> TinyModelForTest(uint64_t seed = 1);
+
+// Words with punctuation, digits, line breaks and some characters outside ASCII; the same for equal
+// arguments.
+std::string SampleText(int64_t bytes, uint64_t seed);
+// Tokens of it.
+std::vector<int32_t> SampleTokens(int64_t count, uint64_t seed);
+
+EngineOptions SmallOptions();  // two threads, small slices and commits
+
+std::unique_ptr<EngineImpl> MakeEngine(const EngineOptions& options = SmallOptions(),
+                                       std::unique_ptr<store::DocumentStore> store = nullptr,
+                                       std::shared_ptr<const model::Model> model = nullptr);
+
+struct Generated {
+  absl::Status status;
+  std::vector<int32_t> tokens;
+  std::string text;
+  std::vector<Retrieval> retrievals;
+  FinishReason reason = FinishReason::kMaxTokens;
+  Usage usage;
+};
+
+// Collects a generation and can be waited for. `on_tokens` runs on the engine's thread.
+class Collector final : public GenerateEvents {
+ public:
+  void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) override;
+  void OnRetrieval(const Retrieval& retrieval) override;
+  void OnDone(FinishReason reason, const Usage& usage) override;
+  void OnError(const absl::Status& status) override;
+  const Generated& Wait();
+
+  std::function<void(int64_t tokens_so_far)> on_tokens;
+
+ private:
+  void End();
+  std::mutex mutex_;
+  std::condition_variable ended_wakes_;
+  bool ended_ = false;
+  Generated result_;
+};
+
+Generated Generate(Engine& engine, GenerateRequest request);
+absl::StatusOr<ScoreResult> Score(Engine& engine, ScoreRequest request);
+absl::StatusOr<std::vector<Retrieval>> Retrieve(Engine& engine, RetrieveRequest request);
+
+// Sends what the stream still lacks of `text` in messages of `message_bytes`, and finishes.
+absl::StatusOr<store::DocumentInfo> SendText(IngestStream& stream, const std::string& text,
+                                             int64_t message_bytes);
+absl::StatusOr<store::DocumentInfo> Ingest(Engine& engine, const std::string& id,
+                                           const std::string& text, int64_t message_bytes = 4096);
+absl::StatusOr<store::DocumentInfo> IngestTokens(Engine& engine, const std::string& id,
+                                                 const std::vector<int32_t>& tokens);
+
+// All records of a document as one string, for byte-for-byte comparison.
+std::string DumpDocument(store::DocumentStore& store, const std::string& id, int64_t d_r);
+
+// Passes everything on to a store that is kept elsewhere; tests override what they want to fail or
+// watch.
+class ForwardingStore : public store::DocumentStore {
+ public:
+  explicit ForwardingStore(std::shared_ptr<store::DocumentStore> to) : to_(std::move(to)) {}
+  absl::StatusOr<store::DocumentInfo> Get(const std::string& id) override { return to_->Get(id); }
+  absl::StatusOr<std::vector<store::DocumentInfo>> List(const std::string& after,
+                                                        int64_t limit) override {
+    return to_->List(after, limit);
+  }
+  absl::StatusOr<store::DocumentInfo> Remove(const std::string& id) override {
+    return to_->Remove(id);
+  }
+  absl::Status Free(OwnerId owner) override { return to_->Free(owner); }
+  absl::StatusOr<store::IngestProgress> BeginIngest(const std::string& id,
+                                                    const std::string& fingerprint,
+                                                    bool from_tokens) override {
+    return to_->BeginIngest(id, fingerprint, from_tokens);
+  }
+  absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() override {
+    return to_->ListIngests();
+  }
+  absl::Status CommitIngest(OwnerId owner, const store::IngestBatch& batch) override {
+    return to_->CommitIngest(owner, batch);
+  }
+  absl::StatusOr<store::DocumentInfo> PublishIngest(OwnerId owner,
+                                                    const store::IngestBatch& last) override {
+    return to_->PublishIngest(owner, last);
+  }
+  absl::Status AbandonIngest(const std::string& id) override { return to_->AbandonIngest(id); }
+  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
+                                                     int64_t d_r) override {
+    return to_->ReadLandmarkKeys(owner, chunks, d_r);
+  }
+  std::vector<absl::StatusOr<store::ChunkRecord>> ReadChunks(
+      std::span<const ChunkRef> refs) override {
+    return to_->ReadChunks(refs);
+  }
+  absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) override {
+    return to_->ReadText(owner, begin, end);
+  }
+  absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
+                                                  int64_t end) override {
+    return to_->ReadTokens(owner, begin, end);
+  }
+  absl::StatusOr<OwnerId> NewSessionOwner() override { return to_->NewSessionOwner(); }
+  absl::Status PutSessionChunk(ChunkRef ref, const store::ChunkRecord& chunk) override {
+    return to_->PutSessionChunk(ref, chunk);
+  }
+  absl::Status FreeSession(OwnerId owner) override { return to_->FreeSession(owner); }
+  int64_t ApproximateBytes() override { return to_->ApproximateBytes(); }
+
+ protected:
+  const std::shared_ptr<store::DocumentStore> to_;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_TESTS_ENGINE_ENGINE_TESTING_H_

@@ -1,0 +1,354 @@
+// Generation against the model run over the whole sequence in one go: same tokens, whatever the
+// schedule.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "engine/sampler.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/engine_testing.h"
+#include "tests/support/reference_sequence.h"
+
+namespace recollect::engine {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// The block layout of a session, kept by hand.
+struct Layout {
+  std::vector<std::vector<int32_t>> blocks = {{}};
+  int64_t positions = 1;
+  std::vector<int64_t> token_positions;
+
+  void Add(const std::vector<int32_t>& tokens) {
+    for (const int32_t token : tokens) {
+      if (blocks.back().size() == kChunkTokens) Close();
+      blocks.back().push_back(token);
+      token_positions.push_back(positions++);
+    }
+  }
+  void Flush() {
+    if (!blocks.back().empty()) Close();
+  }
+  void Close() {
+    blocks.emplace_back();
+    ++positions;
+  }
+};
+
+// The greedy choice at each of the given positions' predecessors.
+std::vector<int32_t> GreedyTokens(const model::Model& model, const ReferenceResult& reference,
+                                  const std::vector<int64_t>& positions) {
+  std::vector<int32_t> tokens;
+  const int64_t vocab = model.config().vocab_size;
+  for (const int64_t position : positions) {
+    tokens.push_back(
+        Argmax(model.config(), std::span(reference.logits).subspan((position - 1) * vocab, vocab)));
+  }
+  return tokens;
+}
+
+GenerateRequest Request(std::vector<int32_t> prompt, int64_t max_tokens,
+                        std::vector<std::string> mounts = {}) {
+  GenerateRequest request;
+  request.prompt.tokens = std::move(prompt);
+  request.max_tokens = max_tokens;
+  request.session_options.mounts = std::move(mounts);
+  request.ignore_eos = true;
+  request.want_hits = true;
+  return request;
+}
+
+TEST(GenerateTest, EqualsTheWholeSequenceInOneGo) {
+  const auto model = TinyModelForTest();
+  auto engine = MakeEngine();
+  for (const int64_t length : {1, 5, 62, 63, 64, 126, 127, 400}) {
+    for (const bool flush : {true, false}) {
+      SCOPED_TRACE(testing::Message() << length << " tokens, flush " << flush);
+      const std::vector<int32_t> prompt = SampleTokens(length, 3);
+      GenerateRequest request = Request(prompt, 100);
+      request.flush = flush;
+      const Generated generated = Generate(*engine, request);
+      ASSERT_TRUE(generated.status.ok()) << generated.status;
+      ASSERT_EQ(generated.tokens.size(), 100u);
+      Layout layout;
+      layout.Add(prompt);
+      if (flush) layout.Flush();
+      layout.Add(generated.tokens);
+      const ReferenceResult reference =
+          RunReference(*model, {.pattern = model->config().local, .blocks = layout.blocks});
+      const std::vector<int64_t> positions(layout.token_positions.end() - 100,
+                                           layout.token_positions.end());
+      EXPECT_EQ(generated.tokens, GreedyTokens(*model, reference, positions));
+    }
+  }
+}
+
+TEST(GenerateTest, MountedDocumentsAndOwnChunksAreRetrievedInOrder) {
+  const auto model = TinyModelForTest();
+  auto engine = MakeEngine();
+  const std::vector<int32_t> first = SampleTokens(700, 11), second = SampleTokens(100, 12);
+  ASSERT_TRUE(IngestTokens(*engine, "first", first).ok());
+  ASSERT_TRUE(IngestTokens(*engine, "second", second).ok());
+  const std::vector<int32_t> prompt = SampleTokens(300, 13);
+  const Generated generated = Generate(*engine, Request(prompt, 80, {"second", "first"}));
+  ASSERT_TRUE(generated.status.ok()) << generated.status;
+
+  Layout layout;
+  layout.Add(prompt);
+  layout.Flush();
+  layout.Add(generated.tokens);
+  const ReferenceResult reference = RunReference(
+      *model, {.pattern = model->config().local,
+               .blocks = layout.blocks,
+               .mounted = {IngestReference(*model, second), IngestReference(*model, first)}});
+  const std::vector<int64_t> positions(layout.token_positions.end() - 80,
+                                       layout.token_positions.end());
+  EXPECT_EQ(generated.tokens, GreedyTokens(*model, reference, positions));
+
+  // Retrievals come per piece; in each, group by group. Look each up in the reference.
+  const int64_t second_chunks = 2, first_chunks = 12;
+  std::set<std::string> documents;
+  int64_t position = 0;
+  std::vector<int64_t> landmark_positions;
+  for (const auto& block : layout.blocks) {
+    landmark_positions.push_back(position);
+    position += 1 + static_cast<int64_t>(block.size());
+  }
+  size_t seen = 0;
+  for (const Retrieval& retrieval : generated.retrievals) {
+    const auto block =
+        std::find(landmark_positions.begin(), landmark_positions.end(), retrieval.position);
+    ASSERT_NE(block, landmark_positions.end());
+    const auto& expected = reference.hits[retrieval.group][block - landmark_positions.begin()];
+    ASSERT_EQ(retrieval.hits.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const Hit& hit = retrieval.hits[i];
+      const int64_t base = hit.document == "second"  ? 0
+                           : hit.document == "first" ? second_chunks
+                                                     : second_chunks + first_chunks;
+      EXPECT_EQ(base + hit.chunk, expected[i].candidate);
+      EXPECT_EQ(hit.score, expected[i].score);
+      documents.insert(hit.document);
+    }
+    ++seen;
+  }
+  EXPECT_EQ(seen, (layout.blocks.size() - 1) * reference.hits.size());
+  EXPECT_THAT(documents, testing::ElementsAre("", "first", "second"));
+}
+
+TEST(GenerateTest, PrefillSlicesThreadsAndBatchesDoNotChangeTokens) {
+  const std::vector<int32_t> document = SampleTokens(1500, 21);
+  std::vector<std::vector<int32_t>> expected;
+  for (const int threads : {1, 2}) {
+    for (const int64_t slice : {1, 7, 64, 65, 512}) {
+      SCOPED_TRACE(testing::Message() << threads << " threads, slices of " << slice);
+      EngineOptions options = SmallOptions();
+      options.threads = threads;
+      options.prefill_slice_tokens = slice;
+      auto engine = MakeEngine(options);
+      ASSERT_TRUE(IngestTokens(*engine, "doc", document).ok());
+      std::vector<std::shared_ptr<Collector>> collectors;
+      for (int i = 0; i < 7; ++i) {
+        collectors.push_back(std::make_shared<Collector>());
+        std::vector<std::string> mounts;
+        if (i % 2 == 0) mounts.push_back("doc");
+        engine->Generate(Request(SampleTokens(1 + 37 * i, 30 + i), 70, mounts), collectors.back());
+      }
+      std::vector<std::vector<int32_t>> tokens;
+      for (const auto& collector : collectors) {
+        ASSERT_TRUE(collector->Wait().status.ok()) << collector->Wait().status;
+        tokens.push_back(collector->Wait().tokens);
+      }
+      if (expected.empty()) {
+        for (int i = 0; i < 7; ++i) {  // each alone
+          std::vector<std::string> mounts;
+          if (i % 2 == 0) mounts.push_back("doc");
+          expected.push_back(
+              Generate(*engine, Request(SampleTokens(1 + 37 * i, 30 + i), 70, mounts)).tokens);
+        }
+      }
+      EXPECT_EQ(tokens, expected);
+    }
+  }
+}
+
+TEST(GenerateTest, WarmEqualsColdEqualsTinyBudgets) {
+  const std::vector<int32_t> document = SampleTokens(3000, 41);
+  auto engine = MakeEngine();
+  ASSERT_TRUE(IngestTokens(*engine, "doc", document).ok());
+  const GenerateRequest request = Request(SampleTokens(150, 42), 150, {"doc"});
+  const Generated cold = Generate(*engine, request);
+  const Generated warm = Generate(*engine, request);
+  ASSERT_TRUE(cold.status.ok() && warm.status.ok());
+  EXPECT_EQ(warm.tokens, cold.tokens);
+  EXPECT_EQ(cold.retrievals[0].hits[0].tier, Tier::kStore);
+  EXPECT_EQ(warm.retrievals[0].hits[0].tier, Tier::kDevice);
+  EXPECT_GT(engine->stats().chunk_hits_device, 0);
+  EXPECT_GT(engine->stats().chunk_hits_store, 0);
+
+  EngineOptions tiny = SmallOptions();
+  tiny.memory_budget_bytes = 0;
+  tiny.host_budget_bytes = 20000;  // a few chunks
+  auto small = MakeEngine(tiny);
+  ASSERT_TRUE(IngestTokens(*small, "doc", document).ok());
+  EXPECT_EQ(Generate(*small, request).tokens, cold.tokens);
+  EXPECT_LE(small->stats().host_bytes, 20000);
+  EXPECT_EQ(small->stats().memory_bytes, 0);
+}
+
+TEST(GenerateTest, TurnsOfASessionContinueOneSequence) {
+  const auto model = TinyModelForTest();
+  auto engine = MakeEngine();
+  const absl::StatusOr<SessionId> session = engine->OpenSession({});
+  ASSERT_TRUE(session.ok());
+  Layout layout;
+  std::vector<int32_t> all;
+  std::vector<int64_t> positions;
+  for (int turn = 0; turn < 4; ++turn) {
+    const std::vector<int32_t> prompt = SampleTokens(20 + 50 * turn, 50 + turn);
+    GenerateRequest request = Request(prompt, 40 + turn * 23);
+    request.session = *session;
+    const Generated generated = Generate(*engine, request);
+    ASSERT_TRUE(generated.status.ok()) << generated.status;
+    layout.Add(prompt);
+    layout.Flush();
+    layout.Add(generated.tokens);
+    const size_t count = generated.tokens.size();
+    positions.insert(positions.end(), layout.token_positions.end() - count,
+                     layout.token_positions.end());
+    all.insert(all.end(), generated.tokens.begin(), generated.tokens.end());
+  }
+  const ReferenceResult reference =
+      RunReference(*model, {.pattern = model->config().local, .blocks = layout.blocks});
+  EXPECT_EQ(all, GreedyTokens(*model, reference, positions));
+  EXPECT_EQ(engine->GetSession(*session)->positions, layout.positions - 1);  // the last token waits
+  EXPECT_TRUE(engine->CloseSession(*session).ok());
+  EXPECT_EQ(engine->GetSession(*session).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(GenerateTest, ZeroTokensOnlyReadsThePrompt) {
+  auto engine = MakeEngine();
+  const SessionId session = *engine->OpenSession({});
+  GenerateRequest request = Request(SampleTokens(100, 60), 0);
+  request.session = session;
+  const Generated generated = Generate(*engine, request);
+  ASSERT_TRUE(generated.status.ok()) << generated.status;
+  EXPECT_THAT(generated.tokens, IsEmpty());
+  EXPECT_EQ(engine->GetSession(session)->positions, 1 + 63 + 1 + 37 + 1);
+  EXPECT_EQ(engine->GetSession(session)->own_chunks, 2);
+  // Nothing to run, and nothing to sample from.
+  GenerateRequest empty = Request({}, 5);
+  empty.session = session;
+  EXPECT_EQ(Generate(*engine, empty).status.code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(GenerateTest, AnotherDilationIsAnotherPattern) {
+  const auto model = TinyModelForTest();
+  auto engine = MakeEngine();
+  const std::vector<int32_t> prompt = SampleTokens(600, 61);
+  GenerateRequest request = Request(prompt, 40);
+  request.session_options.dilation = 8;
+  const Generated generated = Generate(*engine, request);
+  ASSERT_TRUE(generated.status.ok()) << generated.status;
+  Layout layout;
+  layout.Add(prompt);
+  layout.Flush();
+  layout.Add(generated.tokens);
+  model::LocalPattern pattern = model->config().local;
+  pattern.dilation = 8;
+  const ReferenceResult reference =
+      RunReference(*model, {.pattern = pattern, .blocks = layout.blocks});
+  EXPECT_EQ(generated.tokens,
+            GreedyTokens(*model, reference,
+                         {layout.token_positions.end() - 40, layout.token_positions.end()}));
+  request.session_options.dilation = 5;
+  EXPECT_EQ(Generate(*engine, request).status.code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(GenerateTest, SeedsRepeatAndDiffer) {
+  auto engine = MakeEngine();
+  GenerateRequest request = Request(SampleTokens(30, 70), 60);
+  request.sampling = {.temperature = 1.5, .top_p = 0.95, .top_k = 100, .seed = 7};
+  const Generated once = Generate(*engine, request);
+  EXPECT_EQ(Generate(*engine, request).tokens, once.tokens);
+  request.sampling.seed = 8;
+  EXPECT_NE(Generate(*engine, request).tokens, once.tokens);
+}
+
+TEST(GenerateTest, StopsBeforeAStopString) {
+  auto engine = MakeEngine();
+  GenerateRequest request = Request(SampleTokens(30, 71), 60);
+  request.sampling = {.temperature = 1.0, .seed = 3};
+  const Generated whole = Generate(*engine, request);
+  ASSERT_GT(whole.text.size(), 12u);
+  size_t at = whole.text.size() / 2;  // at the start of a character
+  while ((static_cast<uint8_t>(whole.text[at]) & 0xc0) == 0x80) ++at;
+  size_t end = at + 1;
+  while ((static_cast<uint8_t>(whole.text[end]) & 0xc0) == 0x80) ++end;
+  request.stop = {whole.text.substr(at, end - at)};
+  const Generated stopped = Generate(*engine, request);
+  EXPECT_EQ(stopped.reason, FinishReason::kStop);
+  EXPECT_EQ(stopped.text, whole.text.substr(0, whole.text.find(request.stop[0])));
+}
+
+TEST(GenerateTest, RandomChunksReplaceWhatRetrievalChose) {
+  auto engine = MakeEngine();
+  ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(3000, 80)).ok());
+  GenerateRequest request = Request(SampleTokens(40, 81), 1, {"doc"});
+  const Generated real = Generate(*engine, request);
+  request.session_options.random_chunks = true;
+  const Generated random = Generate(*engine, request);
+  ASSERT_FALSE(real.retrievals.empty());
+  ASSERT_EQ(random.retrievals[0].hits.size(), real.retrievals[0].hits.size());
+  std::set<int64_t> chosen, drawn;
+  for (const Hit& hit : real.retrievals[0].hits) chosen.insert(hit.chunk);
+  for (const Hit& hit : random.retrievals[0].hits) drawn.insert(hit.chunk);
+  EXPECT_NE(chosen, drawn);
+  EXPECT_EQ(drawn.size(), random.retrievals[0].hits.size()) << "drawn without repetition";
+}
+
+TEST(GenerateTest, BadArgumentsNameTheField) {
+  auto engine = MakeEngine();
+  const auto expect = [&](GenerateRequest request, absl::StatusCode code, const char* fragment) {
+    const absl::Status status = Generate(*engine, std::move(request)).status;
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(fragment));
+  };
+  const GenerateRequest good = Request(SampleTokens(3, 1), 3);
+  GenerateRequest bad = good;
+  bad.sampling.temperature = -1;
+  expect(bad, absl::StatusCode::kInvalidArgument, "temperature");
+  bad = good;
+  bad.sampling.top_p = 0;
+  expect(bad, absl::StatusCode::kInvalidArgument, "top_p");
+  bad = good;
+  bad.sampling.top_k = -1;
+  expect(bad, absl::StatusCode::kInvalidArgument, "top_k");
+  bad = good;
+  bad.max_tokens = -1;
+  expect(bad, absl::StatusCode::kInvalidArgument, "max_tokens");
+  bad = good;
+  bad.stop = {""};
+  expect(bad, absl::StatusCode::kInvalidArgument, "stop");
+  bad = good;
+  bad.prompt.text = "also text";
+  expect(bad, absl::StatusCode::kInvalidArgument, "prompt");
+  bad = good;
+  bad.prompt.tokens = {1};
+  expect(bad, absl::StatusCode::kInvalidArgument, "reserved");
+  bad.prompt.tokens = {1 << 20};
+  expect(bad, absl::StatusCode::kInvalidArgument, "unknown");
+  bad = good;
+  bad.prompt.tokens.clear();
+  bad.prompt.text = "bad \xff byte";
+  expect(bad, absl::StatusCode::kInvalidArgument, "4");
+  bad = good;
+  bad.session = SessionId{77};
+  expect(bad, absl::StatusCode::kNotFound, "77");
+}
+
+}  // namespace
+}  // namespace recollect::engine

@@ -1,0 +1,135 @@
+// An ingest that is killed again and again at random moments ends with the same records, byte for
+// byte, as one that is not.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "store/rocks/rocks_store.h"
+#include "tests/engine/engine_testing.h"
+#include "tests/support/tiny_model.h"
+
+namespace recollect::engine {
+namespace {
+
+constexpr int kKills = 60;
+constexpr size_t kTextBytes = 200000;
+
+// The beginning of the books that come with the project, from inside a chapter on.
+std::string BookText() {
+  const std::string command = "xz -dc '" RECOLLECT_SOURCE_DIR "/examples/books.txt.xz'";
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return "";
+  std::string text(kTextBytes, '\0');
+  text.resize(fread(text.data(), 1, text.size(), pipe));
+  pclose(pipe);
+  while (!text.empty() && (static_cast<uint8_t>(text.back()) & 0x80) != 0) text.pop_back();
+  return text;
+}
+
+std::unique_ptr<store::DocumentStore> OpenStore(const std::string& directory) {
+  store::RocksOptions options;
+  options.directory = directory;
+  options.sync_commits = false;  // a killed process loses nothing that it wrote, synced or not
+  auto store = store::OpenRocksStore(options);
+  return store.ok() ? *std::move(store) : nullptr;
+}
+
+// The child: resumes the ingest and finishes it. Tells `ready` when it begins.
+int RunIngest(const std::string& directory, const std::string& text, int ready) {
+  auto store = OpenStore(directory);
+  if (store == nullptr) return 2;
+  EngineOptions options = SmallOptions();
+  options.commit_tokens = 400;
+  auto engine = MakeEngine(options, std::move(store));
+  auto stream = engine->BeginIngest("book", false);
+  if (!stream.ok()) return 3;
+  if (write(ready, "r", 1) != 1) return 4;
+  return SendText(**stream, text, 3000).ok() ? 0 : 5;
+}
+
+struct Child {
+  pid_t pid;
+  int ready;
+};
+
+// The parent has no threads as long as it forks.
+Child Start(const std::string& directory, const std::string& text) {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    close(ends[0]);
+    _exit(RunIngest(directory, text, ends[1]));
+  }
+  close(ends[1]);
+  return {pid, ends[0]};
+}
+
+// Its exit code; -1 when it was killed.
+int Join(const Child& child) {
+  int status = 0;
+  waitpid(child.pid, &status, 0);
+  close(child.ready);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+std::string Dump(const std::string& directory) {
+  auto store = OpenStore(directory);
+  if (store == nullptr) return "";
+  return DumpDocument(*store, "book", TinyConfig().d_r);
+}
+
+TEST(IngestKillTest, ResumedEqualsUninterrupted) {
+  const std::string text = BookText();
+  ASSERT_GT(text.size(), kTextBytes / 2) << "is xz installed?";
+  const std::string base = ::testing::TempDir() + "/ingest_kill_" + std::to_string(getpid());
+  std::filesystem::remove_all(base);
+  const auto directory = [&](int i) { return base + "/" + std::to_string(i); };
+  std::filesystem::create_directories(base);
+
+  const auto begin = std::chrono::steady_clock::now();
+  const Child whole = Start(directory(0), text);
+  ASSERT_EQ(Join(whole), 0);
+  const double whole_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+
+  std::mt19937_64 random(20);
+  std::uniform_real_distribution<double> fraction(0, 1);
+  int kills = 0, documents = 1;
+  while (kills < kKills) {
+    const Child child = Start(directory(documents), text);
+    // Mostly somewhere in the ingest, sometimes while the database opens.
+    char ready;
+    const bool wait = fraction(random) < 0.9;
+    if (wait && read(child.ready, &ready, 1) != 1) FAIL() << "exit code " << Join(child);
+    const double after_s = fraction(random) * whole_s / 8;
+    std::this_thread::sleep_for(std::chrono::duration<double>(after_s));
+    kill(child.pid, SIGKILL);
+    const int code = Join(child);
+    if (code == -1) {
+      ++kills;
+      continue;
+    }
+    ASSERT_EQ(code, 0);
+    ++documents;  // finished before it was killed: another one
+  }
+  ASSERT_EQ(Join(Start(directory(documents), text)), 0);
+
+  const std::string expected = Dump(directory(0));
+  ASSERT_GT(expected.size(), text.size());
+  for (int i = 1; i <= documents; ++i)
+    EXPECT_TRUE(Dump(directory(i)) == expected) << "document " << i;
+  printf("%d kills, %d documents of %zu bytes\n", kills, documents, text.size());
+  std::filesystem::remove_all(base);
+}
+
+}  // namespace
+}  // namespace recollect::engine

@@ -1,0 +1,215 @@
+#include <future>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/engine_testing.h"
+#include "tests/support/reference_sequence.h"
+
+namespace recollect::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+// An engine on a store that outlives it.
+struct Fixture {
+  explicit Fixture(EngineOptions options = SmallOptions())
+      : store(store::CreateMemoryStore()),
+        engine(MakeEngine(options, std::make_unique<ForwardingStore>(store))) {}
+  std::string Dump(const std::string& id) {
+    return DumpDocument(*store, id, engine->model().config().d_r);
+  }
+  std::shared_ptr<store::DocumentStore> store;
+  std::unique_ptr<EngineImpl> engine;
+};
+
+TEST(IngestTest, RecordsEqualTheModelRunInOneGo) {
+  Fixture f;
+  const auto& model = f.engine->model();
+  for (const int64_t length : {1, 62, 63, 64, 126, 1000}) {
+    SCOPED_TRACE(length);
+    const std::vector<int32_t> tokens = SampleTokens(length, 5);
+    const std::string id = "doc" + std::to_string(length);
+    const absl::StatusOr<store::DocumentInfo> info = IngestTokens(*f.engine, id, tokens);
+    ASSERT_TRUE(info.ok()) << info.status();
+    EXPECT_EQ(info->tokens, length);
+    EXPECT_EQ(info->chunks, (length + 62) / 63);
+    const std::vector<model::EncodedChunk> expected = IngestReference(model, tokens);
+    const auto keys = *f.store->ReadLandmarkKeys(info->owner, info->chunks, model.config().d_r);
+    int64_t text_end = 0;
+    for (int64_t i = 0; i < info->chunks; ++i) {
+      const ChunkRef ref{info->owner, i};
+      const auto record = f.store->ReadChunks({&ref, 1})[0];
+      ASSERT_TRUE(record.ok());
+      EXPECT_EQ(record->states, expected[i].states);
+      EXPECT_TRUE(std::equal(expected[i].landmark_key.begin(), expected[i].landmark_key.end(),
+                             keys.begin() + i * model.config().d_r));
+      EXPECT_EQ(record->text_begin, text_end);
+      text_end = record->text_end;
+    }
+    EXPECT_EQ(text_end, info->bytes);
+  }
+}
+
+TEST(IngestTest, SlicesMessagesAndCommitsDoNotChangeRecords) {
+  const std::string text = SampleText(30000, 9);
+  std::string expected;
+  for (const int64_t slice : {64, 1000, 65536}) {
+    for (const int64_t message : {1 << 20, 1000, 1}) {
+      if (message == 1 && slice != 1000) continue;
+      for (const int threads : {1, 2}) {
+        SCOPED_TRACE(testing::Message() << slice << " " << message << " " << threads);
+        EngineOptions options = SmallOptions();
+        options.ingest_slice_tokens = slice;
+        options.commit_tokens = slice == 64 ? 100 : 5000;
+        options.threads = threads;
+        Fixture f(options);
+        const auto info = Ingest(*f.engine, "doc", text, message);
+        ASSERT_TRUE(info.ok()) << info.status();
+        EXPECT_EQ(*f.engine->ReadText("doc", 0, info->bytes), text);
+        const std::string dump = f.Dump("doc");
+        if (expected.empty()) expected = dump;
+        EXPECT_TRUE(dump == expected);
+      }
+    }
+  }
+  const auto tokens = *TinyModelForTest()->tokenizer()->Encode(text);
+  Fixture f;
+  EXPECT_EQ(Ingest(*f.engine, "doc", text)->tokens, static_cast<int64_t>(tokens.size()));
+}
+
+TEST(IngestTest, ABrokenStreamResumesAtItsLastCommit) {
+  const std::string text = SampleText(30000, 10);
+  Fixture whole;
+  ASSERT_TRUE(Ingest(*whole.engine, "doc", text).ok());
+  const std::string expected = whole.Dump("doc");
+
+  Fixture f;
+  int64_t before = 0;
+  for (int part = 1; part <= 8; ++part) {
+    auto stream = f.engine->BeginIngest("doc", false);
+    ASSERT_TRUE(stream.ok()) << stream.status();
+    const int64_t begin = (*stream)->status().committed_offset;
+    EXPECT_GE(begin, before);
+    before = begin;
+    std::promise<absl::Status> done;
+    (*stream)->Append(begin, text.substr(begin, 3700 * part - begin > 0 ? 3700 * part - begin : 1),
+                      [&](absl::StatusOr<IngestStatus> s) { done.set_value(s.status()); });
+    EXPECT_TRUE(done.get_future().get().ok());
+  }
+  EXPECT_GT(before, 0);
+  EXPECT_EQ(f.engine->ListIngests()->size(), 1u);
+  ASSERT_TRUE(Ingest(*f.engine, "doc", text).ok());
+  EXPECT_TRUE(f.Dump("doc") == expected);
+  EXPECT_TRUE(f.engine->ListIngests()->empty());
+}
+
+TEST(IngestTest, ShutdownCommitsWhatIsEncoded) {
+  const std::string text = SampleText(20000, 10);
+  EngineOptions options = SmallOptions();
+  options.commit_tokens = 1 << 20;  // never by itself
+  auto store = std::shared_ptr<store::DocumentStore>(store::CreateMemoryStore());
+  auto engine = MakeEngine(options, std::make_unique<ForwardingStore>(store));
+  auto stream = *engine->BeginIngest("doc", false);
+  std::promise<absl::Status> done;
+  stream->Append(0, text.substr(0, 15000),
+                 [&](absl::StatusOr<IngestStatus> s) { done.set_value(s.status()); });
+  ASSERT_TRUE(done.get_future().get().ok());
+  engine->Shutdown(absl::InfinitePast());
+  std::promise<absl::Status> late;
+  stream->Append(15000, "more",
+                 [&](absl::StatusOr<IngestStatus> s) { late.set_value(s.status()); });
+  EXPECT_EQ(late.get_future().get().code(), absl::StatusCode::kUnavailable);
+  engine.reset();
+  stream.reset();  // after its engine
+  engine = MakeEngine(options, std::make_unique<ForwardingStore>(store));
+  EXPECT_GT((*engine->BeginIngest("doc", false))->status().committed_offset, 8000);
+}
+
+TEST(IngestTest, TheSameContentAgainIsASuccess) {
+  Fixture f;
+  const std::string text = SampleText(5000, 11);
+  const auto first = Ingest(*f.engine, "doc", text);
+  ASSERT_TRUE(first.ok());
+  const auto again = Ingest(*f.engine, "doc", text, 333);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->owner, first->owner);
+  const auto expect = [&](const std::string& other, const char* fragment) {
+    const absl::Status status = Ingest(*f.engine, "doc", other, 700).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(fragment));
+  };
+  std::string other = text;
+  other[2345] = other[2345] == 'x' ? 'y' : 'x';
+  expect(other, "offset 2345");
+  expect(text.substr(0, 4000), "4000");
+  expect(text + "!", std::to_string(text.size() + 1).c_str());
+  EXPECT_EQ(IngestTokens(*f.engine, "doc", SampleTokens(10, 1)).status().code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+TEST(IngestTest, BadInputIsNamed) {
+  Fixture f;
+  const auto expect = [](const absl::Status& status, absl::StatusCode code, const char* fragment) {
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(fragment));
+  };
+  expect(Ingest(*f.engine, "empty", "").status(), absl::StatusCode::kInvalidArgument, "no tokens");
+  EXPECT_TRUE(f.engine->ListIngests()->empty());
+  expect(Ingest(*f.engine, "utf8", SampleText(9000, 1) + "\xc3(").status(),
+         absl::StatusCode::kInvalidArgument, std::to_string(SampleText(9000, 1).size()).c_str());
+  expect(IngestTokens(*f.engine, "ids", {5, 1}).status(), absl::StatusCode::kInvalidArgument,
+         "token 1: id 1 is reserved");
+  expect(f.engine->BeginIngest("", false).status(), absl::StatusCode::kInvalidArgument, "id");
+  expect(f.engine->BeginIngest(std::string(300, 'a'), false).status(),
+         absl::StatusCode::kInvalidArgument, "300");
+  expect(f.engine->BeginIngest("a\nb", false).status(), absl::StatusCode::kInvalidArgument,
+         "printable");
+
+  auto stream = *f.engine->BeginIngest("gap", false);
+  expect(f.engine->BeginIngest("gap", false).status(), absl::StatusCode::kAborted, "gap");
+  std::promise<absl::Status> gap, mixed;
+  stream->Append(7, "text", [&](absl::StatusOr<IngestStatus> s) { gap.set_value(s.status()); });
+  expect(gap.get_future().get(), absl::StatusCode::kInvalidArgument, "offset 7, expected 0");
+  stream->AppendTokens(0, {5},
+                       [&](absl::StatusOr<IngestStatus> s) { mixed.set_value(s.status()); });
+  expect(mixed.get_future().get(), absl::StatusCode::kInvalidArgument, "takes text");
+  EXPECT_TRUE(SendText(*stream, "a gap is not the end", 4).ok());
+}
+
+TEST(IngestTest, AnUnfinishedIngestBelongsToItsModel) {
+  auto store = std::shared_ptr<store::DocumentStore>(store::CreateMemoryStore());
+  {
+    auto engine = MakeEngine(SmallOptions(), std::make_unique<ForwardingStore>(store));
+    ASSERT_TRUE(Ingest(*engine, "done", SampleText(500, 1)).ok());
+    auto stream = *engine->BeginIngest("half", false);
+    std::promise<void> appended;
+    stream->Append(0, SampleText(9000, 2), [&](auto) { appended.set_value(); });
+    appended.get_future().wait();
+  }
+  auto other =
+      MakeEngine(SmallOptions(), std::make_unique<ForwardingStore>(store), TinyModelForTest(2));
+  EXPECT_EQ(other->BeginIngest("half", false).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(other->BeginIngest("done", false).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(other->OpenSession({.mounts = {"done"}}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(other->DeleteDocument("half").ok());
+  EXPECT_TRUE(Ingest(*other, "half", SampleText(500, 1)).ok());
+}
+
+TEST(IngestTest, DeletingEndsTheStream) {
+  Fixture f;
+  auto stream = *f.engine->BeginIngest("doc", false);
+  std::promise<void> appended;
+  stream->Append(0, SampleText(9000, 2), [&](auto) { appended.set_value(); });
+  appended.get_future().wait();
+  EXPECT_TRUE(f.engine->DeleteDocument("doc").ok());
+  EXPECT_EQ(SendText(*stream, SampleText(20000, 2), 1000).status().code(),
+            absl::StatusCode::kAborted);
+  EXPECT_TRUE(f.engine->ListIngests()->empty());
+  EXPECT_EQ(f.engine->DeleteDocument("doc").code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace recollect::engine

@@ -1,0 +1,248 @@
+// What the scheduler promises: streams go on beside ingests and beside sessions that wait for the
+// disk; queues are bounded; requests end when they are told to. Counted in steps, not in time.
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/engine_testing.h"
+
+namespace recollect::engine {
+namespace {
+
+// Holds up reads of chunks while it is closed.
+class GatedStore final : public ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  std::vector<absl::StatusOr<store::ChunkRecord>> ReadChunks(
+      std::span<const ChunkRef> refs) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++waiting;
+    wakes_.wait(lock, [this] { return open_; });
+    return ForwardingStore::ReadChunks(refs);
+  }
+  void SetOpen(bool open) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      open_ = open;
+    }
+    wakes_.notify_all();
+  }
+  std::atomic<int> waiting{0};
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wakes_;
+  bool open_ = true;
+};
+
+GenerateRequest Ask(int64_t max_tokens, std::vector<std::string> mounts = {}) {
+  GenerateRequest request;
+  request.prompt.text = "call me";
+  request.max_tokens = max_tokens;
+  request.session_options.mounts = std::move(mounts);
+  request.ignore_eos = true;
+  return request;
+}
+
+// Blocks the scheduler's thread in a callback until Open.
+class Latch {
+ public:
+  void Wait() { open_.get_future().wait(); }
+  void Open() { open_.set_value(); }
+
+ private:
+  std::promise<void> open_;
+};
+
+TEST(SchedulingTest, AStreamWaitsForAtMostOneIngestSlice) {
+  auto engine = MakeEngine();
+  auto stream = *engine->BeginIngest("big", false);
+  std::vector<char> log;  // written by the scheduler's thread alone
+  int64_t most_rows = 0;
+  engine->scheduler_for_test().ObserveForTest([&](TurnKind kind, int64_t rows) {
+    log.push_back(kind == TurnKind::kStep ? 's' : 'i');
+    most_rows = std::max(most_rows, rows);
+  });
+  auto collector = std::make_shared<Collector>();
+  collector->on_tokens = [&](int64_t) { log.push_back('t'); };
+  std::promise<absl::Status> appended;
+  stream->Append(0, SampleText(400000, 1),
+                 [&](absl::StatusOr<IngestStatus> s) { appended.set_value(s.status()); });
+  engine->Generate(Ask(300), collector);
+  ASSERT_TRUE(collector->Wait().status.ok());
+  ASSERT_TRUE(appended.get_future().get().ok());
+  engine->Shutdown(absl::InfinitePast());
+  const std::string turns(log.begin(), log.end());
+  const std::string during = turns.substr(turns.find('t'), turns.rfind('t') - turns.find('t'));
+  EXPECT_THAT(during, testing::HasSubstr("i")) << "the ingest goes on beside the stream";
+  EXPECT_THAT(during, testing::Not(testing::HasSubstr("ii")));
+  EXPECT_THAT(during, testing::Not(testing::HasSubstr("ss")));
+  EXPECT_LE(most_rows, SmallOptions().prefill_slice_tokens + 2);
+}
+
+TEST(SchedulingTest, ALongPromptSharesItsStepsWithStreams) {
+  auto engine = MakeEngine();
+  std::string log;
+  auto streaming = std::make_shared<Collector>(), reading = std::make_shared<Collector>();
+  Latch latch;
+  std::shared_ptr<RequestHandle> second;
+  streaming->on_tokens = [&](int64_t n) {
+    if (n == 1) latch.Wait();
+    log.push_back('t');
+  };
+  reading->on_tokens = [&](int64_t) { log.push_back('R'); };
+  engine->Generate(Ask(60), streaming);
+  GenerateRequest prompt = Ask(1);
+  prompt.prompt.text = "";
+  prompt.prompt.tokens = SampleTokens(128 * 20, 3);
+  engine->Generate(prompt, reading);
+  while (engine->stats().queued_requests + engine->stats().running_requests < 2)
+    std::this_thread::yield();
+  latch.Open();
+  ASSERT_TRUE(streaming->Wait().status.ok());
+  ASSERT_TRUE(reading->Wait().status.ok());
+  engine->Shutdown(absl::InfinitePast());
+  EXPECT_GE(log.find('R'), 19u) << "one token of the stream for each of the prompt's slices: "
+                                << log;
+}
+
+TEST(SchedulingTest, OthersGoOnWhileASessionWaitsForTheDisk) {
+  auto owned = std::make_unique<GatedStore>(
+      std::shared_ptr<store::DocumentStore>(store::CreateMemoryStore()));
+  GatedStore* gate = owned.get();
+  auto engine = MakeEngine(SmallOptions(), std::move(owned));
+  ASSERT_TRUE(Ingest(*engine, "doc", SampleText(9000, 1)).ok());
+  const std::vector<int32_t> expected = Generate(*engine, Ask(100, {"doc"})).tokens;
+  engine->tiers_for_test().ClearForTest();
+  gate->SetOpen(false);
+  gate->waiting = 0;
+  auto waiting = std::make_shared<Collector>();
+  engine->Generate(Ask(100, {"doc"}), waiting);
+  while (gate->waiting == 0) std::this_thread::yield();
+  EXPECT_EQ(Generate(*engine, Ask(50)).tokens.size(), 50u);
+  gate->SetOpen(true);
+  EXPECT_EQ(waiting->Wait().tokens, expected);
+}
+
+TEST(SchedulingTest, AFullQueueRefusesTheNext) {
+  EngineOptions options = SmallOptions();
+  options.max_batch = 1;
+  options.max_queued = 1;
+  auto engine = MakeEngine(options);
+  Latch latch;
+  auto first = std::make_shared<Collector>(), second = std::make_shared<Collector>();
+  first->on_tokens = [&](int64_t n) {
+    if (n == 1) latch.Wait();
+  };
+  engine->Generate(Ask(3), first);
+  engine->Generate(Ask(3), second);
+  const Generated third = Generate(*engine, Ask(3));
+  EXPECT_EQ(third.status.code(), absl::StatusCode::kResourceExhausted) << third.status;
+  latch.Open();
+  EXPECT_EQ(first->Wait().tokens, second->Wait().tokens);
+  while (engine->stats().queued_requests + engine->stats().running_requests > 0)
+    std::this_thread::yield();
+  EXPECT_TRUE(Generate(*engine, Ask(3)).status.ok());
+}
+
+TEST(SchedulingTest, CancelEndsARequestBetweenSteps) {
+  auto engine = MakeEngine();
+  const SessionId session = *engine->OpenSession({});
+  auto collector = std::make_shared<Collector>();
+  std::promise<std::shared_ptr<RequestHandle>> handle;
+  std::shared_future<std::shared_ptr<RequestHandle>> future = handle.get_future().share();
+  collector->on_tokens = [future](int64_t n) {
+    if (n == 10) future.get()->Cancel();
+  };
+  GenerateRequest request = Ask(100000);
+  request.session = session;
+  handle.set_value(engine->Generate(request, collector));
+  EXPECT_EQ(collector->Wait().status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(collector->Wait().tokens.size(), 10u);
+  future.get()->Cancel();  // harmless
+  // What was shown is part of the session: the next turn equals an uninterrupted one.
+  request.prompt.text = " and then";
+  request.max_tokens = 20;
+  const Generated next = Generate(*engine, request);
+  const SessionId other = *engine->OpenSession({});
+  GenerateRequest whole = Ask(10);
+  whole.session = other;
+  EXPECT_EQ(Generate(*engine, whole).tokens, collector->Wait().tokens);
+  request.session = other;
+  EXPECT_EQ(Generate(*engine, request).tokens, next.tokens);
+}
+
+TEST(SchedulingTest, DeadlinesAreHonoured) {
+  auto engine = MakeEngine();
+  GenerateRequest request = Ask(1000000000);
+  request.deadline = absl::Now() - absl::Seconds(1);
+  EXPECT_EQ(Generate(*engine, request).status.code(), absl::StatusCode::kDeadlineExceeded);
+  request.deadline = absl::Now() + absl::Milliseconds(50);
+  const Generated late = Generate(*engine, request);
+  EXPECT_EQ(late.status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_GE(absl::Now(), request.deadline);
+}
+
+TEST(SchedulingTest, ASessionServesOneRequestAtATime) {
+  auto engine = MakeEngine();
+  const SessionId session = *engine->OpenSession({});
+  Latch latch;
+  auto first = std::make_shared<Collector>();
+  first->on_tokens = [&](int64_t n) {
+    if (n == 1) latch.Wait();
+  };
+  GenerateRequest request = Ask(1000000);
+  request.session = session;
+  engine->Generate(request, first);
+  EXPECT_EQ(Generate(*engine, request).status.code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(engine->CloseSession(session).ok());
+  EXPECT_EQ(engine->CloseSession(session).code(), absl::StatusCode::kNotFound);
+  latch.Open();
+  EXPECT_EQ(first->Wait().status.code(), absl::StatusCode::kCancelled);
+}
+
+TEST(SchedulingTest, ShutdownLetsFinishThenEnds) {
+  auto engine = MakeEngine();
+  auto finishes = std::make_shared<Collector>();
+  engine->Generate(Ask(100), finishes);
+  engine->Shutdown(absl::InfiniteFuture());
+  EXPECT_EQ(finishes->Wait().tokens.size(), 100u);
+  EXPECT_EQ(Generate(*engine, Ask(1)).status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(engine->OpenSession({}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(engine->BeginIngest("doc", false).status().code(), absl::StatusCode::kUnavailable);
+
+  auto other = MakeEngine();
+  auto ends = std::make_shared<Collector>();
+  other->Generate(Ask(1000000000), ends);
+  other.reset();
+  EXPECT_EQ(ends->Wait().status.code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(SchedulingTest, ManyClientsAtOnce) {
+  EngineOptions options = SmallOptions();
+  options.max_batch = 5;
+  options.max_sessions = 64;
+  auto engine = MakeEngine(options);
+  ASSERT_TRUE(Ingest(*engine, "doc", SampleText(9000, 1)).ok());
+  const std::vector<int32_t> expected = Generate(*engine, Ask(40, {"doc"})).tokens;
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back([&, i] {
+      for (int round = 0; round < 4; ++round) {
+        EXPECT_EQ(Generate(*engine, Ask(40, {"doc"})).tokens, expected);
+        const std::string id = "doc" + std::to_string(i) + "_" + std::to_string(round);
+        EXPECT_TRUE(Ingest(*engine, id, SampleText(2000, i)).ok());
+        EXPECT_TRUE(Generate(*engine, Ask(5, {id, "doc"})).status.ok());
+        EXPECT_TRUE(engine->DeleteDocument(id).ok());
+        engine->stats();
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(engine->stats().data_loss_errors, 0);
+}
+
+}  // namespace
+}  // namespace recollect::engine

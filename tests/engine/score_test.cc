@@ -1,0 +1,142 @@
+// Score and retrieve against the model run over the whole sequence in one go.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/sampler.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/engine_testing.h"
+#include "tests/support/reference_sequence.h"
+
+namespace recollect::engine {
+namespace {
+
+float LogProbability(std::span<const float> logits, int32_t target) {
+  const float largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += static_cast<double>(std::exp(logit - largest));
+  return static_cast<float>(static_cast<double>(logits[target]) - largest - std::log(sum));
+}
+
+TEST(ScoreTest, EveryTokenIsScoredFromTheRowBeforeIt) {
+  const auto model = TinyModelForTest();
+  for (const int64_t slice : {1, 50, 64, 500}) {
+    EngineOptions options = SmallOptions();
+    options.prefill_slice_tokens = slice;
+    auto engine = MakeEngine(options);
+    const std::vector<int32_t> document = SampleTokens(800, 1), tokens = SampleTokens(400, 2);
+    ASSERT_TRUE(IngestTokens(*engine, "doc", document).ok());
+    for (const std::vector<int64_t>& flushes :
+         {std::vector<int64_t>{}, {1, 2, 40, 103, 166, 300, 400}}) {
+      ScoreRequest request;
+      request.session_options.mounts = {"doc"};
+      request.prompt.tokens = tokens;
+      request.flush_after = flushes;
+      const absl::StatusOr<ScoreResult> result = Score(*engine, request);
+      ASSERT_TRUE(result.ok()) << result.status();
+      std::vector<std::vector<int32_t>> blocks = {{}};
+      int64_t positions = 1;
+      std::vector<int64_t> where;
+      for (size_t i = 0; i < tokens.size(); ++i) {
+        const bool flush = std::find(flushes.begin(), flushes.end(), i) != flushes.end();
+        if (blocks.back().size() == kChunkTokens || (flush && !blocks.back().empty())) {
+          blocks.emplace_back();
+          ++positions;
+        }
+        blocks.back().push_back(tokens[i]);
+        where.push_back(positions++);
+      }
+      const ReferenceResult reference =
+          RunReference(*model, {.pattern = model->config().local,
+                                .blocks = blocks,
+                                .mounted = {IngestReference(*model, document)}});
+      ASSERT_EQ(result->logprobs.size(), tokens.size());
+      const int64_t vocab = model->config().vocab_size;
+      for (size_t i = 0; i < tokens.size(); ++i) {
+        const auto row = std::span(reference.logits).subspan((where[i] - 1) * vocab, vocab);
+        // The same bits, and so the same sum over all logits.
+        ASSERT_EQ(result->logprobs[i], LogProbability(row, tokens[i])) << "token " << i;
+        ASSERT_EQ(result->argmax[i], Argmax(model->config(), row)) << "token " << i;
+      }
+    }
+  }
+}
+
+TEST(ScoreTest, EmptyAndBadArguments) {
+  auto engine = MakeEngine();
+  ScoreRequest request;
+  EXPECT_TRUE(Score(*engine, request)->tokens.empty());
+  request.prompt.text = "some text to score";
+  const auto result = Score(*engine, request);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->text_bytes, 18);
+  request.flush_after = {3, 2};
+  EXPECT_EQ(Score(*engine, request).status().code(), absl::StatusCode::kInvalidArgument);
+  request.flush_after = {1000};
+  EXPECT_EQ(Score(*engine, request).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(RetrieveTest, GivesTheListsOfGeneratesFirstRetrieval) {
+  auto engine = MakeEngine();
+  const int n_ret = engine->model().config().n_ret;
+  ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(2000, 3)).ok());
+  RetrieveRequest request;
+  request.session_options.mounts = {"doc"};
+  request.query.tokens = SampleTokens(100, 4);
+  GenerateRequest generate;
+  generate.session_options = request.session_options;
+  generate.prompt = request.query;
+  generate.max_tokens = 1;
+  generate.want_hits = true;
+  const Generated generated = Generate(*engine, generate);
+  const size_t groups = engine->model().config().groups.size();
+  for (const int64_t k : {int64_t{0}, int64_t{1}, int64_t{n_ret}, int64_t{n_ret + 5}}) {
+    request.k = k;
+    const auto lists = Retrieve(*engine, request);
+    ASSERT_TRUE(lists.ok()) << lists.status();
+    ASSERT_EQ(lists->size(), groups);
+    for (size_t g = 0; g < groups; ++g) {
+      const Retrieval& list = (*lists)[g];
+      EXPECT_EQ(list.group, static_cast<int>(g));
+      // The landmark that closes the prompt comes last among generate's retrievals of the group.
+      const Retrieval* first = nullptr;
+      for (const Retrieval& retrieval : generated.retrievals) {
+        if (retrieval.group == list.group) first = &retrieval;
+      }
+      ASSERT_NE(first, nullptr);
+      EXPECT_EQ(list.position, first->position);
+      EXPECT_EQ(list.hits.size(), static_cast<size_t>(k == 0 ? n_ret : k));
+      for (size_t i = 0; i < list.hits.size(); ++i) {
+        if (i >= first->hits.size()) {
+          EXPECT_EQ(list.hits[i].weight, 0);
+          continue;
+        }
+        EXPECT_EQ(list.hits[i].document, first->hits[i].document);
+        EXPECT_EQ(list.hits[i].chunk, first->hits[i].chunk);
+        EXPECT_EQ(list.hits[i].score, first->hits[i].score);
+        EXPECT_EQ(list.hits[i].weight, first->hits[i].weight);
+      }
+    }
+  }
+  const Hit hit = generated.retrievals[0].hits[0];
+  EXPECT_EQ(engine->ReadText("doc", hit.text_begin, hit.text_end)->size(),
+            static_cast<size_t>(hit.text_end - hit.text_begin));
+}
+
+TEST(RetrieveTest, NothingMountedGivesEmptyLists) {
+  auto engine = MakeEngine();
+  RetrieveRequest request;
+  request.query.text = "where is it?";
+  const auto lists = Retrieve(*engine, request);
+  ASSERT_TRUE(lists.ok()) << lists.status();
+  ASSERT_EQ(lists->size(), engine->model().config().groups.size());
+  EXPECT_TRUE((*lists)[0].hits.empty());
+  request.query.text = "";
+  EXPECT_EQ(Retrieve(*engine, request).status().code(), absl::StatusCode::kInvalidArgument);
+  request.query.text = "q";
+  request.k = 1 << 20;
+  EXPECT_EQ(Retrieve(*engine, request).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace recollect::engine

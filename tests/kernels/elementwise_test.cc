@@ -1,0 +1,159 @@
+#include "kernels/elementwise.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/reference.h"
+#include "tests/kernels/kernel_test_util.h"
+
+namespace recollect::kernels {
+namespace {
+
+using namespace recollect::testing;  // factors
+
+constexpr int64_t kWidths[] = {1, 3, 8, 15, 16, 17, 31, 63, 64, 65, 100, 256, 640};
+constexpr int64_t kRows[] = {0, 1, 3};
+
+TEST(RmsNormTest, MatchesReference) {
+  for (const auto& implementation : Runnable(RmsNormImplementations())) {
+    OpContext ctx(implementation.isa);
+    for (int64_t width : kWidths) {
+      for (int64_t rows : kRows) {
+        for (bool with_gain : {false, true}) {
+          SCOPED_TRACE(absl::StrCat(implementation.name, " ", rows, " x ", width));
+          Guarded x(Normals(rows * width, 1)), gain(Normals(width, 2));
+          const float* g = with_gain ? gain.data() : nullptr;
+          Guarded y(rows * width), expected(rows * width);
+          implementation.function(ctx, x.data(), g, 1e-6f, rows, width, y.data());
+          reference::RmsNorm(ctx, x.data(), g, 1e-6f, rows, width, expected.data());
+          for (int64_t i = 0; i < rows * width; ++i) {
+            EXPECT_CLOSE(y[i], expected[i], std::abs(expected[i]), kRmsNormFactor);
+          }
+          // In place, and row by row: the same bits.
+          Guarded in_place(x.values());
+          for (int64_t r = 0; r < rows; ++r) {
+            float* row = in_place.data() + r * width;
+            implementation.function(ctx, row, g, 1e-6f, 1, width, row);
+          }
+          EXPECT_TRUE(SameBits(in_place.values(), y.values()));
+        }
+      }
+    }
+  }
+}
+
+TEST(SwiGluTest, MatchesReference) {
+  for (const auto& implementation : Runnable(SwiGluImplementations())) {
+    OpContext ctx(implementation.isa);
+    for (int64_t width : kWidths) {
+      for (int64_t rows : kRows) {
+        SCOPED_TRACE(absl::StrCat(implementation.name, " ", rows, " x ", width));
+        Guarded x(Normals(rows * 2 * width, 1, 4)), y(rows * width), expected(rows * width);
+        implementation.function(ctx, x.data(), rows, width, y.data());
+        reference::SwiGlu(ctx, x.data(), rows, width, expected.data());
+        for (int64_t i = 0; i < rows * width; ++i) {
+          const double gate = x[i / width * 2 * width + i % width];
+          EXPECT_CLOSE(y[i], expected[i], std::abs(expected[i]) * (1 + std::abs(gate)),
+                       kGateFactor);
+        }
+      }
+    }
+  }
+}
+
+TEST(SigmoidGateTest, MatchesReference) {
+  for (const auto& implementation : Runnable(SigmoidGateImplementations())) {
+    OpContext ctx(implementation.isa);
+    for (int64_t width : kWidths) {
+      for (int64_t rows : kRows) {
+        SCOPED_TRACE(absl::StrCat(implementation.name, " ", rows, " x ", width));
+        const int64_t stride = width + 5;
+        Guarded gate(Normals(rows * stride, 1, 4)), x(Normals(rows * width, 2));
+        Guarded y(rows * width), expected(rows * width);
+        implementation.function(ctx, gate.data(), stride, x.data(), rows, width, y.data());
+        reference::SigmoidGate(ctx, gate.data(), stride, x.data(), rows, width, expected.data());
+        for (int64_t i = 0; i < rows * width; ++i) {
+          const double z = gate[i / width * stride + i % width];
+          EXPECT_CLOSE(y[i], expected[i], std::abs(expected[i]) * (1 + std::abs(z)), kGateFactor);
+        }
+        Guarded in_place(x.values());
+        implementation.function(ctx, gate.data(), stride, in_place.data(), rows, width,
+                                in_place.data());
+        EXPECT_TRUE(SameBits(in_place.values(), y.values()));
+      }
+    }
+  }
+}
+
+TEST(SigmoidGateTest, ExtremeGatesSaturateAndNanStaysNan) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const std::vector<float> gates = {-kInf, -1e30f, -200, -100, -88, 88, 100, 200, 1e30f, kInf};
+  const std::vector<float> ones(gates.size(), 1.0f);
+  const auto n = static_cast<int64_t>(gates.size());
+  for (const auto& implementation : Runnable(SigmoidGateImplementations())) {
+    SCOPED_TRACE(implementation.name);
+    OpContext ctx(implementation.isa);
+    Guarded y(n);
+    implementation.function(ctx, gates.data(), n, ones.data(), 1, n, y.data());
+    for (int64_t i = 0; i < n; ++i) {
+      EXPECT_NEAR(y[i], gates[i] < 0 ? 0.0f : 1.0f, 1e-37f) << gates[i];
+    }
+    const std::vector<float> nan(n, std::nanf(""));
+    implementation.function(ctx, nan.data(), n, ones.data(), 1, n, y.data());
+    for (int64_t i = 0; i < n; ++i) EXPECT_TRUE(std::isnan(y[i]));
+  }
+}
+
+TEST(AddTest, IsExact) {
+  for (const auto& implementation : Runnable(AddImplementations())) {
+    OpContext ctx(implementation.isa);
+    for (int64_t count : kWidths) {
+      SCOPED_TRACE(absl::StrCat(implementation.name, " ", count));
+      Guarded x(Normals(count, 1)), y(Normals(count, 2));
+      std::vector<float> expected = y.values();
+      for (int64_t i = 0; i < count; ++i) expected[i] += x[i];
+      implementation.function(ctx, x.data(), count, y.data());
+      EXPECT_TRUE(SameBits(y.values(), expected));
+    }
+  }
+}
+
+TEST(RopeTest, MatchesReferenceUpToSixteenMillionPositions) {
+  for (const auto& implementation : Runnable(RopeImplementations())) {
+    OpContext ctx(implementation.isa);
+    for (int head_dim : {2, 6, 16, 34, 64, 128}) {
+      for (int64_t position : {0, 1, 63, 64, 1000003, 16777213}) {
+        SCOPED_TRACE(absl::StrCat(implementation.name, " ", head_dim, " at ", position));
+        const int heads = 3;
+        const int64_t rows = 5, stride = heads * head_dim + 3;
+        Guarded x(Normals(rows * stride, 1));
+        Guarded expected(x.values()), before(x.values());
+        implementation.function(ctx, position, 10000, rows, stride, heads, head_dim, x.data());
+        reference::Rope(ctx, position, 10000, rows, stride, heads, head_dim, expected.data());
+        for (int64_t i = 0; i < rows * stride; ++i) {
+          const int64_t in_row = i % stride;
+          if (in_row >= heads * head_dim) {
+            EXPECT_EQ(x[i], before[i]);
+            continue;
+          }
+          const int half = head_dim / 2;
+          const int64_t other = in_row % head_dim < half ? i + half : i - half;
+          EXPECT_CLOSE(x[i], expected[i], std::abs(before[i]) + std::abs(before[other]),
+                       kRopeFactor);
+        }
+        // One row at a time, backwards, through a fresh context: a row depends on its position
+        // alone.
+        OpContext other_ctx(implementation.isa);
+        Guarded alone(before.values());
+        for (int64_t r = rows - 1; r >= 0; --r) {
+          implementation.function(other_ctx, position + r, 10000, 1, stride, heads, head_dim,
+                                  alone.data() + r * stride);
+        }
+        EXPECT_TRUE(SameBits(alone.values(), x.values()));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace recollect::kernels

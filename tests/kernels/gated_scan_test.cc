@@ -1,0 +1,81 @@
+#include "kernels/gated_scan.h"
+
+#include <algorithm>
+
+#include "kernels/reference.h"
+#include "tests/kernels/kernel_test_util.h"
+
+namespace recollect::kernels {
+namespace {
+
+struct Case {
+  int64_t rows, channels;
+};
+constexpr Case kCases[] = {{0, 8},   {1, 1},   {1, 256}, {2, 7},   {63, 15},
+                           {64, 64}, {65, 33}, {7, 100}, {200, 16}};
+
+TEST(GatedScanTest, MatchesReference) {
+  for (const auto& implementation : Runnable(GatedScanImplementations())) {
+    OpContext ctx(implementation.isa);
+    for (const Case& c : kCases) {
+      for (bool with_bias : {false, true}) {
+        SCOPED_TRACE(absl::StrCat(implementation.name, " ", c.rows, " x ", c.channels));
+        const int64_t stride = 2 * c.channels + 1, y_stride = c.channels + 3;
+        Guarded z(Normals(c.rows * stride, 1, 2)), x(Normals(c.rows * stride, 2));
+        Guarded bias(Normals(c.channels, 3)), state(Normals(c.channels, 4));
+        Guarded expected_state(state.values());
+        std::vector<float> largest = state.values();
+        Guarded y(std::vector<float>(c.rows * y_stride, 5.0f));
+        Guarded expected(std::vector<float>(c.rows * y_stride, 5.0f));
+        const float* b = with_bias ? bias.data() : nullptr;
+        implementation.function(ctx, z.data(), b, x.data(), stride, c.rows, c.channels,
+                                state.data(), y.data(), y_stride);
+        reference::GatedScan(ctx, z.data(), b, x.data(), stride, c.rows, c.channels,
+                             expected_state.data(), expected.data(), y_stride);
+        double steepest = 1;
+        for (float v : z.values()) steepest = std::max(steepest, 1.0 + std::abs(v));
+        for (int64_t t = 0; t < c.rows; ++t) {
+          for (int64_t i = 0; i < y_stride; ++i) {
+            const float actual = y[t * y_stride + i];
+            if (i >= c.channels) {
+              EXPECT_EQ(actual, 5.0f);
+              continue;
+            }
+            largest[i] = std::max(std::abs(largest[i]), std::abs(x[t * stride + i]));
+            EXPECT_CLOSE(actual, expected[t * y_stride + i], largest[i] * steepest,
+                         testing::kGatedScanFactor);
+            if (t == c.rows - 1) {
+              EXPECT_EQ(actual, state[i]);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(GatedScanTest, AnyCutGivesTheSameBits) {
+  const int64_t rows = 130, channels = 75;
+  for (const auto& implementation : Runnable(GatedScanImplementations())) {
+    SCOPED_TRACE(implementation.name);
+    OpContext ctx(implementation.isa);
+    const std::vector<float> z = Normals(rows * channels, 1), x = Normals(rows * channels, 2);
+    std::vector<float> whole_state(channels, 0.5f), whole(rows * channels);
+    implementation.function(ctx, z.data(), nullptr, x.data(), channels, rows, channels,
+                            whole_state.data(), whole.data(), channels);
+    for (int64_t cut : {1, 3, 64, 129}) {
+      // In place this time: y may be x.
+      std::vector<float> state(channels, 0.5f), y = x;
+      for (int64_t t = 0; t < rows; t += cut) {
+        implementation.function(ctx, z.data() + t * channels, nullptr, y.data() + t * channels,
+                                channels, std::min(cut, rows - t), channels, state.data(),
+                                y.data() + t * channels, channels);
+      }
+      EXPECT_TRUE(SameBits(y, whole)) << "cut " << cut;
+      EXPECT_TRUE(SameBits(state, whole_state));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace recollect::kernels

@@ -1,0 +1,100 @@
+// The RPC group Documents over the fake engine, through the client library.
+#include <string>
+
+#include "tests/service/service_testing.h"
+
+namespace recollect {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST_F(ServiceTest, UnknownDocumentsAreNotFound) {
+  EXPECT_THAT(client_->GetDocument("x").status(), Fails(absl::StatusCode::kNotFound, "'x'"));
+  EXPECT_THAT(client_->DeleteDocument("x"), Fails(absl::StatusCode::kNotFound, "'x'"));
+  EXPECT_THAT(client_->ReadText("x", 0, 1).status(), Fails(absl::StatusCode::kNotFound, "'x'"));
+}
+
+TEST_F(ServiceTest, BadIdsAreInvalid) {
+  EXPECT_THAT(client_->GetDocument("").status(),
+              Fails(absl::StatusCode::kInvalidArgument, "id: bytes: 0"));
+  EXPECT_THAT(client_->DeleteDocument(std::string(257, 'x')),
+              Fails(absl::StatusCode::kInvalidArgument, "id: bytes: 257, limit 1 to 256"));
+  EXPECT_THAT(client_->IngestText("", client::ReadFrom("x")).status(),
+              Fails(absl::StatusCode::kInvalidArgument, "id: bytes: 0"));
+}
+
+TEST_F(ServiceTest, ListsPageByPage) {
+  for (const char* id : {"a", "b", "c", "d", "e"}) engine_.AddDocument(id, "text");
+  const client::DocumentPage first = client_->ListDocuments(2, "").value();
+  ASSERT_EQ(first.documents.size(), 2u);
+  EXPECT_EQ(first.documents[1].id, "b");
+  EXPECT_EQ(first.next_page_token, "b");
+  const client::DocumentPage last = client_->ListDocuments(3, first.next_page_token).value();
+  ASSERT_EQ(last.documents.size(), 3u);
+  EXPECT_EQ(last.next_page_token, "");
+  EXPECT_EQ(client_->ListAllDocuments().value().size(), 5u);
+  EXPECT_THAT(client_->ListDocuments(1001, "").status(),
+              Fails(absl::StatusCode::kInvalidArgument, "page_size: 1001, limit 0 to 1000"));
+  EXPECT_THAT(client_->ListDocuments(-1, "").status(),
+              Fails(absl::StatusCode::kInvalidArgument, "page_size: -1"));
+}
+
+TEST_F(ServiceTest, ReadTextGivesRangesAndRefusesThoseOutside) {
+  engine_.AddDocument("d", "0123456789");
+  EXPECT_EQ(client_->ReadText("d", 2, 5).value(), "234");
+  EXPECT_THAT(client_->ReadText("d", 2, 50).status(), Fails(absl::StatusCode::kOutOfRange, "50"));
+  EXPECT_THAT(client_->ReadText("d", 5, 2).status(),
+              Fails(absl::StatusCode::kInvalidArgument, "begin, end: 5, 2"));
+}
+
+TEST_F(ServiceTest, RetrieveGivesHitsWithText) {
+  engine_.AddDocument("d", "0123456789abcdefghijklmnop");
+  client::RetrieveRequest request;
+  request.session.mounts = {"d"};
+  request.query.text = "what";
+  request.k = 3;
+  request.with_text = true;
+  const auto retrievals = client_->Retrieve(request).value();
+  ASSERT_EQ(retrievals.size(), 1u);
+  EXPECT_EQ(retrievals[0].candidates, 3);
+  ASSERT_EQ(retrievals[0].hits.size(), 3u);
+  const client::Hit& hit = retrievals[0].hits[2];
+  EXPECT_EQ(hit.document, "d");
+  EXPECT_EQ(hit.chunk, 2);
+  EXPECT_EQ(hit.text, "klmnop");
+  EXPECT_EQ(hit.text_begin, 20);
+  EXPECT_EQ(hit.text_end, 26);
+  EXPECT_EQ(hit.tier, "host");
+  EXPECT_EQ(hit.score, 2.5f);
+  EXPECT_EQ(hit.weight, 0.5f);
+  EXPECT_EQ(engine_.last_retrieve().k, 3);
+  request.with_text = false;
+  EXPECT_EQ(client_->Retrieve(request).value()[0].hits[0].text, "");
+}
+
+TEST_F(ServiceTest, RetrieveRefusesMissingMountsAndAbsurdK) {
+  client::RetrieveRequest request;
+  request.query.text = "what";
+  request.session.mounts = {"missing"};
+  EXPECT_THAT(client_->Retrieve(request).status(), Fails(absl::StatusCode::kNotFound, "missing"));
+  request.k = 1 << 30;
+  EXPECT_THAT(client_->Retrieve(request).status(),
+              Fails(absl::StatusCode::kInvalidArgument, "k: 1073741824"));
+}
+
+TEST_F(ServiceTest, ErrorsOfTheEngineArriveWithCodeAndMessage) {
+  engine_.SetError(absl::DataLossError("chunk 17 of 'd': checksum"));
+  EXPECT_THAT(client_->GetDocument("d").status(), Fails(absl::StatusCode::kDataLoss, "chunk 17"));
+  EXPECT_THAT(client_->Generate({}).status(), Fails(absl::StatusCode::kDataLoss, "chunk 17"));
+  EXPECT_THAT(client_->IngestText("d", client::ReadFrom("x")).status(),
+              Fails(absl::StatusCode::kDataLoss, "chunk 17"));
+  client::RetrieveRequest retrieve;
+  retrieve.query.text = "x";
+  EXPECT_THAT(client_->Retrieve(retrieve).status(), Fails(absl::StatusCode::kDataLoss, "chunk 17"));
+  client::ScoreRequest score;
+  score.prompt.text = "x";
+  EXPECT_THAT(client_->Score(score).status(), Fails(absl::StatusCode::kDataLoss, "chunk 17"));
+}
+
+}  // namespace
+}  // namespace recollect

@@ -1,0 +1,185 @@
+// The stream Ingest over the fake engine: by the client library, and message by message for what
+// that never sends.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "client/codec.h"
+#include "grpcpp/create_channel.h"
+#include "recollect/v1/documents.grpc.pb.h"
+#include "tests/service/service_testing.h"
+
+namespace recollect {
+namespace {
+
+class IngestTest : public ServiceTest {
+ protected:
+  using Stream = grpc::ClientReaderWriter<v1::IngestRequest, v1::IngestResponse>;
+
+  std::unique_ptr<Stream> Open(grpc::ClientContext* context) {
+    if (stub_ == nullptr) {
+      stub_ = v1::Documents::NewStub(
+          grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+    }
+    return stub_->Ingest(context);
+  }
+  static v1::IngestRequest Header(const std::string& id) {
+    v1::IngestRequest request;
+    request.mutable_header()->set_id(id);
+    return request;
+  }
+  static v1::IngestRequest Piece(int64_t offset, const std::string& text) {
+    v1::IngestRequest request;
+    request.mutable_piece()->set_offset(offset);
+    request.mutable_piece()->set_text(text);
+    return request;
+  }
+  // Sends the messages, closes, and returns how the stream ended.
+  absl::Status Send(const std::vector<v1::IngestRequest>& requests) {
+    grpc::ClientContext context;
+    auto stream = Open(&context);
+    for (const auto& request : requests) {
+      if (!stream->Write(request)) break;
+    }
+    stream->WritesDone();
+    v1::IngestResponse response;
+    while (stream->Read(&response)) {
+    }
+    return client::FromGrpc(stream->Finish());
+  }
+
+  std::unique_ptr<v1::Documents::Stub> stub_;
+};
+
+TEST_F(IngestTest, PublishesWithProgress) {
+  std::string text;
+  while (text.size() < 700000) text += "All work and no play. ";
+  std::vector<client::IngestProgress> seen;
+  const auto document =
+      client_->IngestText("d", client::ReadFrom(text), [&](const auto& p) { seen.push_back(p); });
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ(document->bytes, static_cast<int64_t>(text.size()));
+  EXPECT_EQ(document->created_unix_ms, 1700000000000);
+  ASSERT_GE(seen.size(), 3u);  // one for each message of 256 KiB
+  for (size_t i = 1; i < seen.size(); ++i)
+    EXPECT_GE(seen[i].accepted_offset, seen[i - 1].accepted_offset);
+  EXPECT_EQ(seen.back().accepted_offset, static_cast<int64_t>(text.size()));
+  EXPECT_EQ(seen.back().tokens_per_s, 1000);
+  EXPECT_EQ(client_->ReadText("d", 0, 22).value(), "All work and no play. ");
+}
+
+TEST_F(IngestTest, WorksWithinAProcess) {
+  std::string text(1000000, 'x');
+  const auto client = client::Client::OnChannel(server_->InProcessChannel());
+  const auto document = client->IngestText("d", client::ReadFrom(text));
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ(document->bytes, 1000000);
+  EXPECT_THAT(client->IngestText("e", client::ReadFrom("a\xff")).status(),
+              Fails(absl::StatusCode::kInvalidArgument, "byte 1"));
+}
+
+TEST_F(IngestTest, TakesTokens) {
+  const auto document = client_->IngestTokens("t", {'a', 'b', 'c'});
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ(document->tokens, 3);
+}
+
+TEST_F(IngestTest, ResumesAtTheCommittedOffset) {
+  EXPECT_THAT(
+      Send({Header("d"), Piece(0, "0123456789abcdefghij")}),
+      Fails(absl::StatusCode::kInvalidArgument, "without finish; committed up to offset 16"));
+  const auto unfinished = client_->ListIngests().value();
+  ASSERT_EQ(unfinished.size(), 1u);
+  EXPECT_EQ(unfinished[0].committed_offset, 16);
+  int64_t first = -1;
+  const auto reader = [&](int64_t offset, int64_t limit) {
+    if (first < 0) first = offset;
+    return client::ReadFrom("0123456789abcdefghij")(offset, limit);
+  };
+  EXPECT_EQ(client_->IngestText("d", reader).value().bytes, 20);
+  EXPECT_EQ(first, 16);
+  EXPECT_EQ(client_->ReadText("d", 0, 20).value(), "0123456789abcdefghij");
+}
+
+TEST_F(IngestTest, SameContentAgainIsASuccessAndOtherContentIsNot) {
+  ASSERT_TRUE(client_->IngestText("d", client::ReadFrom("one")).ok());
+  EXPECT_TRUE(client_->IngestText("d", client::ReadFrom("one")).ok());
+  EXPECT_THAT(client_->IngestText("d", client::ReadFrom("two")).status(),
+              Fails(absl::StatusCode::kAlreadyExists, "'d'"));
+}
+
+TEST_F(IngestTest, AnEmptyDocumentIsInvalid) {
+  EXPECT_THAT(client_->IngestText("d", client::ReadFrom("")).status(),
+              Fails(absl::StatusCode::kInvalidArgument, "no tokens"));
+}
+
+TEST_F(IngestTest, InvalidUtf8NamesTheByte) {
+  const std::string text = std::string(300000, 'a') + "\xff" + "b";
+  EXPECT_THAT(client_->IngestText("d", client::ReadFrom(text)).status(),
+              Fails(absl::StatusCode::kInvalidArgument, "byte 300000"));
+}
+
+TEST_F(IngestTest, CharactersMayLieAcrossPieces) {
+  v1::IngestRequest finish;
+  finish.mutable_finish();
+  EXPECT_TRUE(Send({Header("d"), Piece(0, "caf\xc3"), Piece(4, "\xa9"), finish}).ok());
+}
+
+TEST_F(IngestTest, GapsNameBothOffsets) {
+  EXPECT_THAT(Send({Header("d"), Piece(0, "abc"), Piece(4, "e")}),
+              Fails(absl::StatusCode::kInvalidArgument, "offset 4, expected 3"));
+}
+
+TEST_F(IngestTest, MessagesOutOfOrderAreInvalid) {
+  v1::IngestRequest finish, empty;
+  finish.mutable_finish();
+  EXPECT_THAT(Send({Piece(0, "abc")}),
+              Fails(absl::StatusCode::kInvalidArgument, "piece: sent before the header"));
+  EXPECT_THAT(Send({finish}),
+              Fails(absl::StatusCode::kInvalidArgument, "finish: sent before the header"));
+  EXPECT_THAT(Send({Header("d"), Header("d")}),
+              Fails(absl::StatusCode::kInvalidArgument, "header: sent twice"));
+  EXPECT_THAT(Send({empty}), Fails(absl::StatusCode::kInvalidArgument, "request: empty"));
+  EXPECT_THAT(Send({}), Fails(absl::StatusCode::kInvalidArgument, "without finish"));
+}
+
+TEST_F(IngestTest, PiecesBeyondAMebibyteAreInvalid) {
+  EXPECT_THAT(
+      Send({Header("d"), Piece(0, std::string((1 << 20) + 1, 'x'))}),
+      Fails(absl::StatusCode::kInvalidArgument, "piece.text: bytes: 1048577, limit 0 to 1048576"));
+}
+
+TEST_F(IngestTest, ASecondWriterIsAborted) {
+  grpc::ClientContext context;
+  auto stream = Open(&context);
+  stream->Write(Header("d"));
+  v1::IngestResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_THAT(client_->IngestText("d", client::ReadFrom("x")).status(),
+              Fails(absl::StatusCode::kAborted, "'d'"));
+  context.TryCancel();
+  while (stream->Read(&response)) {
+  }
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  // The id is free again as soon as the server has noticed.
+  absl::Status status;
+  for (int i = 0; i < 1000; ++i) {
+    status = client_->IngestText("d", client::ReadFrom("x")).status();
+    if (!absl::IsAborted(status)) break;
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(IngestTest, AFailingSourceEndsTheStreamWithItsError) {
+  const auto reader = [](int64_t offset, int64_t) -> absl::StatusOr<std::string> {
+    if (offset > 0) return absl::UnavailableError("the disk is gone");
+    return std::string(32, 'x');
+  };
+  EXPECT_THAT(client_->IngestText("d", reader).status(),
+              Fails(absl::StatusCode::kUnavailable, "the disk is gone"));
+}
+
+}  // namespace
+}  // namespace recollect

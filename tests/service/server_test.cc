@@ -1,0 +1,157 @@
+// Start, stop, health, reflection, limits of messages.
+#include "service/server.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "recollect/v1/generation.grpc.pb.h"
+#include "tests/service/raw_call.h"
+#include "tests/service/service_testing.h"
+
+namespace recollect {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kServing[] = {0x08, 0x01};     // HealthCheckResponse{status: SERVING}
+constexpr char kNotServing[] = {0x08, 0x02};  // NOT_SERVING
+
+absl::StatusOr<std::string> Health(const std::string& address, const std::string& service) {
+  std::string request;
+  if (!service.empty()) request = std::string("\x0a") + static_cast<char>(service.size()) + service;
+  return RawCall(address, "/grpc.health.v1.Health/Check", request);
+}
+
+TEST_F(ServiceTest, HealthServesTheServerAndEachService) {
+  for (const char* name :
+       {"", "recollect.v1.Documents", "recollect.v1.Generation", "recollect.v1.Admin"}) {
+    EXPECT_EQ(Health(server_->address(), name).value(), std::string(kServing, 2)) << name;
+  }
+  EXPECT_EQ(Health(server_->address(), "nobody").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(ServiceTest, ReflectionListsTheServices) {
+  const std::string list_services("\x3a\x01*", 3);
+  const auto response =
+      RawCall(server_->address(), "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+              list_services);
+  ASSERT_TRUE(response.ok()) << response.status();
+  for (const char* name : {"recollect.v1.Documents", "recollect.v1.Generation",
+                           "recollect.v1.Admin", "grpc.health.v1.Health"}) {
+    EXPECT_THAT(*response, HasSubstr(name));
+  }
+  // And describes them: file_containing_symbol.
+  const std::string symbol = "recollect.v1.Generation";
+  const auto file =
+      RawCall(server_->address(), "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+              std::string("\x22") + static_cast<char>(symbol.size()) + symbol);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(*file, HasSubstr("GenerateRequest"));
+}
+
+TEST_F(ServiceTest, ASecondServerOnThePortIsRefused) {
+  FakeEngine other;
+  const auto second = service::Server::Start({server_->address(), "fake"}, other);
+  EXPECT_THAT(second.status(), Fails(absl::StatusCode::kFailedPrecondition, server_->address()));
+}
+
+TEST_F(ServiceTest, NonsenseAddressesAreRefused) {
+  FakeEngine other;
+  EXPECT_EQ(service::Server::Start({"no address", "fake"}, other).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ServiceTest, NobodyListeningIsUnavailable) {
+  const auto client =
+      client::Client::Connect("127.0.0.1:1", {.connect_timeout = absl::Milliseconds(200)});
+  EXPECT_THAT(client.status(), Fails(absl::StatusCode::kUnavailable, "127.0.0.1:1"));
+}
+
+TEST_F(ServiceTest, TheInProcessChannelIsTheSameService) {
+  engine_.AddDocument("d", "text");
+  const auto client = client::Client::OnChannel(server_->InProcessChannel());
+  EXPECT_EQ(client->GetDocument("d").value().bytes, 4);
+  EXPECT_THAT(client->GetDocument("e").status(), Fails(absl::StatusCode::kNotFound, "'e'"));
+}
+
+TEST_F(ServiceTest, MessagesBeyondFourMebibytesAreRefused) {
+  client::GenerateRequest request;
+  request.prompt.text = std::string(5 << 20, 'x');
+  EXPECT_EQ(client_->Generate(request).status().code(), absl::StatusCode::kResourceExhausted);
+  request.prompt.text = std::string(3 << 20, 'x');
+  EXPECT_THAT(client_->Generate(request).status(),
+              Fails(absl::StatusCode::kInvalidArgument, "prompt.text: bytes"));
+}
+
+TEST_F(ServiceTest, DrainLetsRunningCallsFinishAndRefusesNewOnes) {
+  engine_.SetGeneration({.then_wait = true});  // until Shutdown
+  absl::Status status;
+  bool started = false;
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::thread running([&] {
+    client::GenerateCallbacks callbacks;
+    callbacks.on_tokens = [&](const auto&, const auto&) {
+      std::lock_guard lock(mutex);
+      started = true;
+      wake.notify_one();
+      return true;
+    };
+    status = client_->Generate({}, callbacks).status();
+  });
+  {
+    std::unique_lock lock(mutex);
+    wake.wait(lock, [&] { return started; });
+  }
+  server_->Drain(absl::Now() + absl::Seconds(5));
+  running.join();
+  EXPECT_TRUE(engine_.shut_down());
+  EXPECT_THAT(status, Fails(absl::StatusCode::kCancelled,
+                            "cancelled"));  // what the engine said, not a broken pipe
+  EXPECT_EQ(client_->GetStats().status().code(), absl::StatusCode::kUnavailable);
+  server_->Drain(absl::Now());  // harmless
+}
+
+TEST_F(ServiceTest, WhileDrainingHealthSaysSoAndNewCallsGetUnavailable) {
+  engine_.SetGeneration({.then_wait = true});
+  engine_.shutdown_delay = absl::Milliseconds(400);
+  std::thread drain([&] { server_->Drain(absl::Now() + absl::Seconds(5)); });
+  while (!engine_.shut_down()) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(Health(server_->address(), "").value(), std::string(kNotServing, 2));
+  EXPECT_EQ(Health(server_->address(), "recollect.v1.Generation").value(),
+            std::string(kNotServing, 2));
+  EXPECT_THAT(client_->GetDocument("d").status(),
+              Fails(absl::StatusCode::kUnavailable, "draining"));
+  EXPECT_THAT(client_->Generate({}).status(), Fails(absl::StatusCode::kUnavailable, "draining"));
+  EXPECT_THAT(client_->IngestText("d", client::ReadFrom("x")).status(),
+              Fails(absl::StatusCode::kUnavailable, "draining"));
+  drain.join();
+}
+
+TEST_F(ServiceTest, StatsCountCallsByStatusFailuresIncluded) {
+  engine_.AddDocument("d", "text");
+  ASSERT_TRUE(client_->GetDocument("d").ok());
+  EXPECT_FALSE(client_->GetDocument("e").ok());
+  EXPECT_FALSE(client_->GetDocument("").ok());
+  const client::Stats stats = client_->GetStats().value();
+  EXPECT_EQ(stats.counters.at("landmark_bytes"), 11);
+  EXPECT_EQ(stats.counters.at("store_bytes"), 14);
+  EXPECT_EQ(stats.gauges.at("landmark_step_p50_ms"), 1.5);
+  EXPECT_GT(stats.counters.at("resident_bytes"), 0);
+  for (const client::RpcStats& rpc : stats.rpcs) {
+    if (rpc.method != "Documents/GetDocument") continue;
+    EXPECT_EQ(rpc.started, 3);
+    EXPECT_EQ(rpc.running, 0);
+    EXPECT_EQ(rpc.codes.at("OK"), 1);
+    EXPECT_EQ(rpc.codes.at("NOT_FOUND"), 1);
+    EXPECT_EQ(rpc.codes.at("INVALID_ARGUMENT"), 1);
+    return;
+  }
+  FAIL() << "no metrics of GetDocument";
+}
+
+}  // namespace
+}  // namespace recollect

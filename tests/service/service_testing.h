@@ -1,0 +1,46 @@
+// A server over the fake engine, on a free port, with a client.
+#ifndef RECOLLECT_TESTS_SERVICE_SERVICE_TESTING_H_
+#define RECOLLECT_TESTS_SERVICE_SERVICE_TESTING_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/log.h"
+#include "client/client.h"
+#include "service/server.h"
+#include "tests/support/fake_engine.h"
+
+namespace recollect {
+
+// Code and a fragment of the message: EXPECT_THAT(result.status(),
+// Fails(absl::StatusCode::kNotFound, "moby")).
+MATCHER_P2(Fails, code, fragment, "") {
+  *result_listener << arg.ToString();
+  return arg.code() == code && arg.message().find(fragment) != absl::string_view::npos;
+}
+
+class ServiceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    SetLogLevel(LogLevel::kOff);
+    auto server = service::Server::Start({"127.0.0.1:0", "fake"}, engine_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    auto client = client::Client::Connect(server_->address());
+    ASSERT_TRUE(client.ok()) << client.status();
+    client_ = *std::move(client);
+  }
+
+  FakeEngine engine_;  // outlives the server
+  std::unique_ptr<service::Server> server_;
+  std::unique_ptr<client::Client> client_;
+};
+
+}  // namespace recollect
+
+#endif  // RECOLLECT_TESTS_SERVICE_SERVICE_TESTING_H_

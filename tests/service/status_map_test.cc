@@ -1,0 +1,35 @@
+#include "service/status_map.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "client/codec.h"
+#include "service/limits.h"
+
+namespace recollect::service {
+namespace {
+
+TEST(StatusMapTest, EveryCodeComesBackAsItself) {
+  for (int code = 1; code <= 16; ++code) {
+    const absl::Status status(static_cast<absl::StatusCode>(code), "what happened");
+    EXPECT_EQ(client::FromGrpc(ToGrpc(status)), status) << status;
+  }
+  EXPECT_TRUE(client::FromGrpc(ToGrpc(absl::OkStatus())).ok());
+}
+
+TEST(StatusMapTest, CodesOfTheFutureBecomeUnknown) {
+  EXPECT_EQ(ToGrpc(absl::Status(static_cast<absl::StatusCode>(77), "?")).error_code(),
+            grpc::StatusCode::UNKNOWN);
+}
+
+TEST(StatusMapTest, LongMessagesAreCutAtACharacter) {
+  std::string text = "x";
+  while (text.size() < 2 * kMaxErrorBytes) text += "é";
+  const std::string message = ToGrpc(absl::InternalError(text)).error_message();
+  EXPECT_EQ(message.size(), kMaxErrorBytes - 1);  // 1 + 2 n bytes fit
+  EXPECT_EQ(message, text.substr(0, message.size()));
+}
+
+}  // namespace
+}  // namespace recollect::service

@@ -1,0 +1,160 @@
+#include "tests/support/tiny_model.h"
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <numbers>
+#include <random>
+
+#include "base/check.h"
+#include "model/weights.h"
+#include "nlohmann/json.hpp"
+
+namespace recollect {
+namespace {
+
+constexpr int64_t kTinyVocabulary = 320;
+
+// Box-Muller over a fixed generator: the standard's normal_distribution differs between libraries.
+class Normal {
+ public:
+  explicit Normal(uint64_t seed) : bits_(seed) {}
+  float operator()() {
+    const double u = 1.0 - static_cast<double>(bits_() >> 11) * 0x1p-53;
+    const double angle = static_cast<double>(bits_() >> 11) * 0x1p-53 * 2 * std::numbers::pi;
+    return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(angle));
+  }
+
+ private:
+  std::mt19937_64 bits_;
+};
+
+bool EndsWith(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+FloatTensor RandomTensor(const model::TensorSpec& spec, Normal& normal) {
+  FloatTensor tensor{spec.shape, {}};
+  int64_t count = 1;
+  for (const int64_t extent : spec.shape) count *= extent;
+  tensor.values.resize(static_cast<size_t>(count));
+  float mean = 0;
+  float deviation = 1;
+  if (EndsWith(spec.name, "norm.weight")) {
+    mean = 1;
+    deviation = 0.1f;
+  } else if (spec.shape.size() == 2 && spec.name != "embed.weight") {
+    // Keeps every row of a product near unit size; queries are larger, so that retrieval weights
+    // differ clearly.
+    deviation = 1 / std::sqrt(static_cast<float>(spec.shape[1]));
+    if (EndsWith(spec.name, "query_proj.weight")) deviation *= 3;
+  }
+  for (float& value : tensor.values) value = mean + deviation * normal();
+  return tensor;
+}
+
+}  // namespace
+
+model::ModelConfig TinyConfig() {
+  model::ModelConfig config;
+  config.architecture = "drt";
+  config.vocab_size = kTinyVocabulary;
+  config.d = 32;
+  config.heads = 2;
+  config.head_dim = 16;
+  config.ffn = 48;
+  config.n_low = 2;
+  config.groups = {{.layers = 1, .gca_layers = {0}}, {.layers = 2, .gca_layers = {0}}};
+  config.encoder_layers = 1;
+  config.n_ret = 4;
+  config.d_r = 32;
+  config.memory_kv_heads = 2;
+  config.local = {.window = 127, .dilation = 16, .initial = 0, .span = 256};
+  config.adapted_dilations = {8, 16, 32};
+  return config;
+}
+
+std::string ConfigJson(const model::ModelConfig& config) {
+  nlohmann::json groups = nlohmann::json::array();
+  for (const model::GroupConfig& group : config.groups) {
+    groups.push_back({{"layers", group.layers}, {"gca_layers", group.gca_layers}});
+  }
+  const nlohmann::json json = {
+      {"format_version", 1},
+      {"architecture", config.architecture},
+      {"vocab_size", config.vocab_size},
+      {"unk_id", config.unk_id},
+      {"lmk_id", config.lmk_id},
+      {"eos_id", config.eos_id},
+      {"d", config.d},
+      {"heads", config.heads},
+      {"head_dim", config.head_dim},
+      {"ffn", config.ffn},
+      {"n_low", config.n_low},
+      {"groups", groups},
+      {"encoder_layers", config.encoder_layers},
+      {"n_ret", config.n_ret},
+      {"d_r", config.d_r},
+      {"memory_kv_heads", config.memory_kv_heads},
+      {"memory_key_recurrence", config.memory_key_recurrence},
+      {"gca_residual", config.gca_residual == model::GcaResidual::kAdd ? "add" : "bypass"},
+      {"recurrence", config.recurrence},
+      {"rope_base", config.rope_base},
+      {"norm_eps", config.norm_eps},
+      {"local",
+       {{"window", config.local.window},
+        {"dilation", config.local.dilation},
+        {"initial", config.local.initial},
+        {"span", config.local.span}}},
+      {"adapted_dilations", config.adapted_dilations}};
+  return json.dump(2);
+}
+
+void WriteSafetensors(const std::string& path, const std::map<std::string, FloatTensor>& tensors) {
+  nlohmann::json header = nlohmann::json::object();
+  std::string data;
+  for (const auto& [name, tensor] : tensors) {
+    const size_t begin = data.size();
+    data.append(reinterpret_cast<const char*>(tensor.values.data()),
+                tensor.values.size() * sizeof(float));
+    header[name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  std::string file(reinterpret_cast<const char*>(&length), sizeof(length));
+  WriteFile(path, file + text + data);
+}
+
+void WriteTinyModel(const std::string& directory, const model::ModelConfig& config, uint64_t seed) {
+  std::filesystem::create_directories(directory);
+  Normal normal(seed);
+  std::map<std::string, FloatTensor> tensors;
+  for (const model::TensorSpec& spec : model::ExpectedTensors(config)) {
+    tensors.emplace(spec.name, RandomTensor(spec, normal));
+  }
+  WriteSafetensors(directory + "/model.safetensors", tensors);
+  WriteFile(directory + "/config.json", ConfigJson(config));
+  if (config.vocab_size == kTinyVocabulary) {
+    WriteFile(directory + "/tokenizer.model",
+              ReadFile(RECOLLECT_SOURCE_DIR "/tests/support/tiny_tokenizer.model"));
+  }
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  RECOLLECT_CHECK(file.good());
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void WriteFile(const std::string& path, const std::string& contents) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(contents.data(), static_cast<std::streamsize>(contents.size()));
+  file.close();
+  RECOLLECT_CHECK(file.good());
+}
+
+}  // namespace recollect

@@ -1,0 +1,44 @@
+// Small random models on disk, for tests that need a model but not a trained one.
+//
+//   const std::string directory = ::testing::TempDir() + "/tiny";
+//   recollect::WriteTinyModel(directory, recollect::TinyConfig(), /*seed=*/1);
+//   auto model = recollect::model::Model::Load(directory, {});
+#ifndef RECOLLECT_TESTS_SUPPORT_TINY_MODEL_H_
+#define RECOLLECT_TESTS_SUPPORT_TINY_MODEL_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/config.h"
+
+namespace recollect {
+
+// Two lower layers, two groups (the second of two layers), d = 32, two heads, vocabulary of
+// tests/support/tiny_tokenizer.model (320). Window 127, dilation 16, span 256, and dilations 8, 16,
+// 32 allowed.
+model::ModelConfig TinyConfig();
+
+// The config as the text of config.json.
+std::string ConfigJson(const model::ModelConfig& config);
+
+// Writes config.json, model.safetensors (random fp32, the same for equal seeds) and, when
+// vocab_size fits it, a copy of the tiny tokenizer into `directory`, which is created. Aborts the
+// test on an I/O error.
+void WriteTinyModel(const std::string& directory, const model::ModelConfig& config, uint64_t seed);
+
+// An fp32 tensor for WriteSafetensors.
+struct FloatTensor {
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+void WriteSafetensors(const std::string& path, const std::map<std::string, FloatTensor>& tensors);
+
+// Whole files, for tests that damage them. ReadFile and WriteFile abort on an I/O error.
+std::string ReadFile(const std::string& path);
+void WriteFile(const std::string& path, const std::string& contents);
+
+}  // namespace recollect
+
+#endif  // RECOLLECT_TESTS_SUPPORT_TINY_MODEL_H_

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Fails on an #include that points upward or sideways between the layers of docs/architecture.md."""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# layer -> the layers it may include besides itself
+ALLOWED = {
+    "base": set(),
+    "kernels": {"base"},
+    "model": {"base", "kernels"},
+    "store": {"base"},
+    "engine": {"base", "kernels", "model", "store"},
+    "proto": set(),
+    "service": {"base", "model", "store", "engine", "proto"},
+    "client": {"base", "proto"},
+    "cli": {"base", "model", "store", "engine", "proto", "service", "client"},
+    "bench": {"base", "kernels", "model", "store", "engine", "client"},
+}
+# Headers of a library that only one folder may include.
+OWNED = {"rocksdb/": "store/rocks", "dnnl": "kernels", "grpc": ("service", "client", "proto"),
+         "openssl/": ("model", "store", "base")}
+INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
+
+
+def problems():
+    for layer, allowed in ALLOWED.items():
+        for path in sorted((ROOT / layer).rglob("*")):
+            if path.suffix not in {".h", ".cc", ".cu", ".cuh", ".inc"}:
+                continue
+            name = path.relative_to(ROOT).as_posix()
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                match = INCLUDE.match(line)
+                if not match:
+                    continue
+                target = match.group(2)
+                top = "proto" if target.startswith("recollect/v1/") else target.split("/")[0]
+                if top in ALLOWED and top != layer and top not in allowed:
+                    yield f"{name}:{number}: {layer} must not include {target}"
+                for prefix, owners in OWNED.items():
+                    owners = (owners,) if isinstance(owners, str) else owners
+                    if match.group(1) == "<" or "/" in target or target.endswith(".hpp"):
+                        if target.startswith(prefix) and not any(name.startswith(o + "/") for o in owners):
+                            if layer not in ("bench",):
+                                yield f"{name}:{number}: {target} belongs to {' and '.join(owners)} only"
+
+
+def main():
+    found = list(problems())
+    print("\n".join(found) if found else "layers: no forbidden include")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

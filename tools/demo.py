@@ -1,0 +1,120 @@
+"""The conversation of tools/demo, through the recollect binary alone: serve, ingest, generate, stats."""
+import argparse
+import json
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+ADJECTIVES = "amber brass cobalt dusty eager frozen gilded hollow ivory jagged keen lunar mellow narrow opal".split()
+NOUNS = "anchor beacon canyon dynamo ember falcon glacier harbor island jackal kettle lantern meadow nebula orchard".split()
+
+
+def make_secrets(count, rng):
+    """`count` secrets with different names: (sentence to hide, question, answer)."""
+    names = rng.sample([f"{a} {n}" for a in ADJECTIVES for n in NOUNS], count)
+    for name in names:
+        value = "".join(rng.choice("0123456789") for _ in range(rng.randint(5, 7)))
+        yield (f" The secret number of the {name} is {value}.", f"What is the secret number of the {name}? The secret number of the {name} is", value)
+
+
+def hide(text, secrets, rng):
+    """Replaces text at random depths by the secrets' sentences, each after a sentence's end."""
+    slot = len(text) // len(secrets)
+    for i, (sentence, _, _) in reversed(list(enumerate(secrets))):
+        at = text.find(". ", rng.randrange(i * slot, i * slot + slot * 3 // 4)) + 1
+        text = text[:at] + sentence + text[at + len(sentence):]
+    return text
+
+
+class Server:
+    """A `recollect serve` process on a free port."""
+
+    def __init__(self, binary, data_dir):
+        start = time.monotonic()
+        self.process = subprocess.Popen(
+            [binary, "serve", "--data-dir", data_dir, "--grpc-listen", "127.0.0.1:0", "--log-level", "warning"],
+            stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        if "grpc=" not in line:
+            sys.exit("the server did not start")
+        self.address = line.split("grpc=")[1].split()[0]
+        print(f"server on {self.address}, ready in {(time.monotonic() - start) * 1000:.0f} ms", flush=True)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        if self.process.wait(timeout=60) != 0:
+            sys.exit("the server did not stop cleanly")
+
+
+def ask(binary, server, document, question):
+    """Greedy answer with tokens, retrieved chunks and usage, as the command line's JSON."""
+    out = subprocess.run(
+        [binary, "generate", "--server", server.address, "--mount", document, "--prompt", question, "--max-tokens", "24",
+         "--stop", ".", "--hits", "--json"], check=True, capture_output=True, text=True)
+    return json.loads(out.stdout)
+
+
+def ask_all(binary, server, secrets):
+    answers, right = [], 0
+    for _, question, value in secrets:
+        answer = ask(binary, server, "books", question)
+        text = answer["text"].strip()
+        ok = text == value
+        right += ok
+        best = max((h for r in answer["retrievals"][:2] for h in r["hits"]), key=lambda h: h["weight"])
+        print(f"  {question}\n    {'✓' if ok else '✗'} {text!r} (hidden: {value}); best chunk {best['chunk']} of "
+              f"{answer['retrievals'][0]['candidates']}, weight {best['weight']:.2f}, from the {best['tier']} tier; "
+              f"first token after {answer['usage']['time_to_first_token_ms']:.0f} ms", flush=True)
+        answers.append(answer["tokens"])
+    return answers, right
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--binary", required=True)
+    parser.add_argument("--work", required=True, type=pathlib.Path)
+    parser.add_argument("--secrets", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=None)
+    args = parser.parse_args()
+    seed = args.seed if args.seed is not None else random.SystemRandom().randrange(1 << 32)
+    rng = random.Random(seed)
+    print(f"seed {seed}")
+
+    secrets = list(make_secrets(args.secrets, rng))
+    book = args.work / "books.txt"
+    book.write_text(hide(book.read_text(), secrets, rng))
+    data_dir = str(args.work / "data")
+
+    server = Server(args.binary, data_dir)
+    start = time.monotonic()
+    ingest = subprocess.run([args.binary, "ingest", "--server", server.address, "--id", "books", "--json", str(book)],
+                            check=True, stdout=subprocess.PIPE, text=True)
+    seconds = time.monotonic() - start
+    document = json.loads(ingest.stdout)
+    print(f"ingested {document['tokens']} tokens, {document['chunks']} chunks in {seconds:.0f} s: "
+          f"{document['tokens'] / seconds:.0f} tokens/s")
+
+    print("asking")
+    first, right = ask_all(args.binary, server, secrets)
+    server.stop()
+    server = Server(args.binary, data_dir)
+    print("restarted; asking again")
+    second, right_again = ask_all(args.binary, server, secrets)
+    stats = json.loads(subprocess.run([args.binary, "stats", "--server", server.address, "--json"], check=True,
+                                      capture_output=True, text=True).stdout)
+    resident = next(line for line in open(f"/proc/{server.process.pid}/status") if line.startswith("VmRSS")).split()[1]
+    server.stop()
+
+    print(f"same tokens after the restart: {'yes' if first == second else 'NO'}")
+    print(f"memory: {int(resident) // 1024} MiB resident; landmark keys {stats['landmark_bytes'] / 2**20:.1f} MiB, "
+          f"memory K, V {stats['memory_bytes'] / 2**20:.1f} MiB, host tier {stats['host_bytes'] / 2**20:.1f} MiB, "
+          f"store {stats['store_bytes'] / 2**20:.0f} MiB")
+    print(f"secrets recalled: {right} of {len(secrets)}, after the restart {right_again} of {len(secrets)}")
+    return 0 if first == second and right == right_again == len(secrets) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

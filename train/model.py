@@ -1,0 +1,354 @@
+"""The flagship model in the form the trainer needs: whole sequences, fixed shapes, one graph.
+
+Formulas: docs/model-format.md. The plain version without batching tricks is oracle.py; a test compares
+the two. Layout of a batch: `B` sequences of `T` contiguous positions, cut into at most `N` blocks each.
+Tensors over blocks have `B * N` rows; a block that does not exist has length 0.
+Letters: H heads, dh head width, D = H * dh, M = B * N chunks of the batch, Q keys of the queue.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import ops
+
+ROWS = 64  # rows of a block: landmark + 63 tokens; rows of a chunk memory: the zero row + 63 tokens
+TILE = 128  # queries of one tile of local attention
+
+
+class Norm(nn.Module):
+    """RMS(x) = x / sqrt(mean(x^2) + eps) * weight, fp32."""
+
+    def __init__(self, d, eps):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(d)), eps
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * self.weight
+
+
+class Linear(nn.Module):
+    """y = x W^T with operands in the compute dtype `dtype`; returns that dtype."""
+
+    def __init__(self, d_in, d_out, scale=0.6):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(d_out, d_in) * scale / math.sqrt(d_in))
+
+    def forward(self, x, dtype):
+        return F.linear(x.to(dtype), self.weight.to(dtype))
+
+
+class Ffn(nn.Module):
+    def __init__(self, d, width):
+        super().__init__()
+        self.in_proj, self.out_proj = Linear(d, 2 * width), Linear(width, d, 0.2)
+
+    def forward(self, x, dtype):
+        gate, up = self.in_proj(x, dtype).chunk(2, -1)
+        return self.out_proj(F.silu(gate.float()).to(dtype) * up, dtype).float()
+
+
+class Mixer(nn.Module):
+    """Projections of RAT+; the attention itself is `Model.local_attention`."""
+
+    def __init__(self, c):
+        super().__init__()
+        inner = c["heads"] * c["head_dim"]
+        self.in_proj, self.out_proj = Linear(c["d"], 5 * inner), Linear(inner, c["d"], 0.2)
+        # Spread the gates so that channels start with different memory lengths.
+        self.gate_bias = nn.Parameter(torch.linspace(-3.0, 3.0, c["head_dim"]).repeat(c["heads"]))
+
+
+class Gca(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        inner = c["heads"] * c["head_dim"]
+        self.norm = Norm(c["d"], c["norm_eps"])
+        self.q_proj, self.out_proj = Linear(c["d"], inner), Linear(inner, c["d"], 0.3)
+
+
+class Layer(nn.Module):
+    def __init__(self, c, gca):
+        super().__init__()
+        self.mixer_norm, self.mixer = Norm(c["d"], c["norm_eps"]), Mixer(c)
+        self.ffn_norm, self.ffn = Norm(c["d"], c["norm_eps"]), Ffn(c["d"], c["ffn"])
+        if gca:
+            self.gca = Gca(c)
+
+
+class EncoderAttention(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        inner = c["heads"] * c["head_dim"]
+        self.in_proj, self.out_proj = Linear(c["d"], 3 * inner), Linear(inner, c["d"], 0.2)
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.attn_norm, self.attn = Norm(c["d"], c["norm_eps"]), EncoderAttention(c)
+        self.ffn_norm, self.ffn = Norm(c["d"], c["norm_eps"]), Ffn(c["d"], c["ffn"])
+
+
+class Encoder(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.cls = nn.Parameter(torch.randn(c["d"]))
+        self.in_norm, self.out_norm = Norm(c["d"], c["norm_eps"]), Norm(c["d"], c["norm_eps"])
+        self.layers = nn.ModuleList(EncoderLayer(c) for _ in range(c["encoder_layers"]))
+
+
+class Memory(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        inner = c["memory_kv_heads"] * c["head_dim"]
+        self.k_proj, self.v_proj = Linear(c["d"], inner), Linear(c["d"], inner)
+        if c["memory_key_recurrence"]:
+            self.gate_proj = Linear(c["d"], inner)
+
+
+class Group(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.query_norm, self.query_proj = Norm(c["d"], c["norm_eps"]), Linear(c["d"], c["d_r"], 1.0)
+
+
+def layer_plan(c):
+    """[(group or None, gca)] for every layer, in order."""
+    plan = [(None, False)] * c["n_low"]
+    for g, group in enumerate(c["groups"]):
+        plan += [(g, j in group["gca_layers"]) for j in range(group["layers"])]
+    return plan
+
+
+class Model(nn.Module):
+    def __init__(self, c, dtype=torch.float32, memory=True):
+        super().__init__()
+        self.c, self.dtype, self.with_memory = c, dtype, memory
+        self.plan = [(g, gca and memory) for g, gca in layer_plan(c)]
+        self.embed = nn.Embedding(c["vocab_size"], c["d"])
+        nn.init.normal_(self.embed.weight, std=0.04)
+        self.layers = nn.ModuleList(Layer(c, gca) for _, gca in self.plan)
+        if memory:
+            self.groups = nn.ModuleList(Group(c) for _ in c["groups"])
+            self.encoder = Encoder(c)
+            self.landmark_proj = Linear(c["d"], c["d_r"], 1.0)
+            self.memory = Memory(c)
+        self.final_norm = Norm(c["d"], c["norm_eps"])
+        self.align()
+
+    @torch.no_grad()
+    def align(self):
+        """Initial values by which a landmark key begins as the mean of its chunk's tokens and a query as the mean of the
+        last few tokens before the landmark: relevance starts as overlap of words (best of 5 candidates in 0.49 of the
+        questions before any training, 0.12 by chance), and cross-attention as matching of like tokens."""
+        c = self.c
+        inner, d = c["heads"] * c["head_dim"], c["d"]
+        turn = lambda: nn.init.orthogonal_(torch.empty(inner, d))
+        for layer in self.layers:
+            w = layer.mixer.in_proj.weight
+            # Equal sharp q and k: every position looks at itself, so that only the recurrence mixes at first.
+            w[inner:2 * inner] = turn() * 2.4
+            w[2 * inner:3 * inner] = w[inner:2 * inner]
+            w[3 * inner:4 * inner] = turn()
+            layer.mixer.out_proj.weight.copy_(w[3 * inner:4 * inner].T * 0.3)
+            layer.mixer.gate_bias.fill_(1.0)
+            layer.ffn.out_proj.weight.mul_(0.2)
+        if not self.with_memory:
+            return
+        for layer in self.encoder.layers:
+            w = layer.attn.in_proj.weight
+            w[2 * inner:] = turn()
+            layer.attn.out_proj.weight.copy_(w[2 * inner:].T)
+            layer.ffn.out_proj.weight.mul_(0.2)
+        # What is the same in every chunk (CLS) and every query (the landmark's embedding) tells nothing apart.
+        identity = torch.eye(max(d, c["d_r"]))[:c["d_r"], :d]
+        without = lambda v: identity - (identity @ F.normalize(v, dim=0))[:, None] * F.normalize(v, dim=0)
+        self.landmark_proj.weight.copy_(without(self.encoder.cls))
+        for group in self.groups:
+            group.query_proj.weight.copy_(without(self.embed.weight[c["lmk_id"]]))
+        if c["memory_kv_heads"] == c["heads"]:
+            self.memory.k_proj.weight.copy_(turn())
+            self.memory.v_proj.weight.copy_(turn())
+            for layer in self.layers:
+                if hasattr(layer, "gca"):
+                    layer.gca.q_proj.weight.copy_(self.memory.k_proj.weight)
+                    layer.gca.out_proj.weight.copy_(self.memory.v_proj.weight.T * 0.5)
+
+    def rope_tables(self, length):
+        """(cos, sin), each [length, dh/2] fp32; angles in double."""
+        half = self.c["head_dim"] // 2
+        frequency = self.c["rope_base"] ** (-torch.arange(half, dtype=torch.float64) / half)
+        angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
+        device = self.embed.weight.device
+        return angle.cos().float().to(device), angle.sin().float().to(device)
+
+    @staticmethod
+    def rotate(x, cos, sin):
+        """RoPE on x [..., T, H, dh] with tables [T, 1, dh/2]."""
+        a, b = x.chunk(2, -1)
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+    def local_attention(self, q, k, v, dilated, biases):
+        """q, k, v [B, T, H, dh]; dilated [B, KD] positions of dilated keys (>= T: none);
+        biases: (window bias [T/TILE, TILE, 2 TILE], dilated bias [B, 1, T/TILE, TILE, KD]). -> [B, T, D]."""
+        B, T, H, dh = q.shape
+        tiles, KD = T // TILE, dilated.shape[1]
+        q, k, v = (x.transpose(1, 2) for x in (q * dh ** -0.5, k, v))
+        rows = dilated.clamp(max=T - 1)[:, None, :, None].expand(B, H, KD, dh)
+        kd, vd = k.gather(2, rows), v.gather(2, rows)
+
+        def pairs(x):
+            x = F.pad(x, (0, 0, TILE, 0)).reshape(B, H, tiles + 1, TILE, dh)
+            return torch.cat([x[:, :, :-1], x[:, :, 1:]], 3)
+
+        s_near = q.reshape(B, H, tiles, TILE, dh) @ pairs(k).transpose(-1, -2)
+        s_far = (q @ kd.transpose(-1, -2)).reshape(B, H, tiles, TILE, KD)
+        s = torch.cat([s_near.float() + biases[0], s_far.float() + biases[1]], -1)
+        p = s.softmax(-1).to(self.dtype)
+        y = p[..., :2 * TILE] @ pairs(v) + (p[..., 2 * TILE:].reshape(B, H, T, KD) @ vd).reshape(B, H, tiles, TILE, dh)
+        return y.reshape(B, H, T, dh).transpose(1, 2).reshape(B, T, H * dh)
+
+    def attention_biases(self, dilated, T):
+        """The two additive masks of A(t) = {t-W..t} + {dilated p in [t-C, t-W)}."""
+        local, device = self.c["local"], dilated.device
+        t = torch.arange(T, device=device).reshape(-1, TILE, 1)
+        p = t[:, :1] - TILE + torch.arange(2 * TILE, device=device)
+        near = (p >= 0) & (p <= t) & (p >= t - local["window"])
+        far = dilated[:, None, None, None, :]
+        far = (far < t - local["window"]) & (far >= t - local["span"])
+        zero = torch.zeros((), device=device)
+        return tuple(torch.where(m, zero, -1e9) for m in (near, far))
+
+    def mix(self, layer, h, rope, dilated, biases):
+        """h + mixer(RMS(h)), h [B, T, d] fp32."""
+        B, T, _ = h.shape
+        H, dh = self.c["heads"], self.c["head_dim"]
+        o, q, k, v, g = layer.mixer.in_proj(layer.mixer_norm(h), self.dtype).chunk(5, -1)
+        k, v = k.float(), v.float()
+        if self.c["recurrence"]:
+            g = torch.sigmoid(g.float() + layer.mixer.gate_bias)
+            k, v = ops.scan(g, k), ops.scan(g, v)
+        q = self.rotate(q.float().reshape(B, T, H, dh), *rope).to(self.dtype)
+        k = self.rotate(k.reshape(B, T, H, dh), *rope).to(self.dtype)
+        y = self.local_attention(q, k, v.reshape(B, T, H, dh).to(self.dtype), dilated, biases)
+        return h + layer.mixer.out_proj(torch.sigmoid(o.float()).to(self.dtype) * y, self.dtype).float()
+
+    def encode(self, rows, lengths):
+        """rows [M, 64, d] (row 0 is overwritten by CLS), lengths [M] tokens -> landmark keys [M, d_r] fp32,
+        K and V [M, Hkv, 64, dh] in the compute dtype with row 0 zero."""
+        H, dh, M = self.c["heads"], self.c["head_dim"], rows.shape[0]
+        enc = self.encoder
+        x = torch.cat([enc.cls.expand(M, 1, -1), rows[:, 1:]], 1)
+        x = enc.in_norm(x)
+        cos, sin = self.rope_tables(ROWS)
+        cos, sin = cos[:, None], sin[:, None]
+        missing = torch.arange(ROWS, device=rows.device)[None, :] > lengths[:, None]
+        bias = torch.where(missing, -1e9, torch.zeros((), device=rows.device))[:, None, None, :]
+        for layer in enc.layers:
+            q, k, v = layer.attn.in_proj(layer.attn_norm(x), self.dtype).reshape(M, ROWS, 3, H, dh).unbind(2)
+            q = self.rotate(q.float(), cos, sin) * dh ** -0.5
+            k = self.rotate(k.float(), cos, sin)
+            s = q.transpose(1, 2).to(self.dtype) @ k.permute(0, 2, 3, 1).to(self.dtype)
+            y = (s.float() + bias).softmax(-1).to(self.dtype) @ v.transpose(1, 2)
+            x = x + layer.attn.out_proj(y.transpose(1, 2).reshape(M, ROWS, H * dh), self.dtype).float()
+            x = x + layer.ffn(layer.ffn_norm(x), self.dtype)
+        x = enc.out_norm(x)
+        key = self.landmark_proj(x[:, 0], self.dtype).float()
+        key = key * torch.rsqrt(key.square().mean(-1, keepdim=True) + self.c["norm_eps"])
+        states = x[:, 1:]
+        k, v = self.memory.k_proj(states, self.dtype).float(), self.memory.v_proj(states, self.dtype)
+        if self.c["memory_key_recurrence"]:
+            k = ops.scan(torch.sigmoid(self.memory.gate_proj(states, self.dtype).float()), k)
+        heads = self.c["memory_kv_heads"]
+        k, v = (F.pad(y.to(self.dtype), (0, 0, 1, 0)).reshape(M, ROWS, heads, dh).transpose(1, 2) for y in (k, v))
+        return key, k.contiguous(), v.contiguous()
+
+    def retrieve(self, group, h_landmark, keys, batch, noise):
+        """One group's retrieval. h_landmark [M, d], keys [M + Q, d_r] -> (selected [M, n_ret], weights [M, n_ret],
+        retrieval loss per query with a known gold chunk, (weight on gold, hit) per query)."""
+        u = group.query_proj(group.query_norm(h_landmark), torch.float32)
+        r = (u @ keys.T) / math.sqrt(self.c["d_r"])
+        r = r.masked_fill(~batch["allow"], -1e9)
+        selected = (r.detach() + noise).topk(self.c["n_ret"], -1).indices
+        r_sel, valid = r.gather(1, selected), batch["allow"].gather(1, selected)
+        w = r_sel.softmax(-1) * valid
+        gold = batch["gold"]
+        loss = -(gold * r.log_softmax(-1)).sum(-1)
+        on_gold = w.detach() * (gold.gather(1, selected) > 0)
+        return selected, w, loss, torch.stack([on_gold.sum(-1), (on_gold > 0).any(-1).float()])
+
+    def cross(self, layer, a, selected, w, memory, batch):
+        """GCA of the tokens of every block on its selected chunks. a [B, T, d]; memory: K, V and the chunks' lengths.
+        -> [B, T, d] fp32."""
+        k, v, lengths = memory
+        B, T, d = a.shape
+        H, dh, n = self.c["heads"], self.c["head_dim"], self.c["n_ret"]
+        M, kv_heads = k.shape[0], k.shape[1]
+        q = layer.gca.q_proj(layer.gca.norm(a), self.dtype).reshape(B * T, H * dh) * dh ** -0.5
+        q = ops.gather(F.pad(q, (0, 0, 0, 1)), batch["block_rows"]).reshape(-1, ROWS, H, dh).transpose(1, 2)
+        # Keys of the queue come without states: they read as one more chunk, all zero, of no rows.
+        chunk = selected.clamp(max=M)
+        head = torch.arange(H, device=a.device) * kv_heads // H
+        index = (chunk[:, None, :] * kv_heads + head[None, :, None]).reshape(-1)
+        ks, vs = (ops.gather(F.pad(x.reshape(M * kv_heads, ROWS * dh), (0, 0, 0, kv_heads)), index)
+                  .reshape(-1, H, n * ROWS, dh) for x in (k, v))
+        length = F.pad(lengths, (0, 1))[chunk]
+        missing = torch.arange(ROWS, device=a.device) > length[..., None]
+        s = (q @ ks.transpose(-1, -2)).reshape(-1, H, ROWS, n, ROWS).float()
+        p = s.masked_fill(missing[:, None, None], -1e9).softmax(-1) * w[:, None, None, :, None]
+        y = p.to(self.dtype).reshape(-1, H, ROWS, n * ROWS) @ vs
+        y = y.transpose(1, 2).reshape(-1, H * dh)
+        return layer.gca.out_proj(ops.gather(y, batch["token_rows"]).reshape(B, T, H * dh), self.dtype).float()
+
+    def forward(self, batch):
+        """Hidden states and retrieval facts. batch: see data.py. -> (h [B, T, d], facts dict)."""
+        B, T = batch["tokens"].shape
+        h = self.embed(batch["tokens"])
+        cos, sin = self.rope_tables(T)
+        rope = (cos[:, None], sin[:, None])
+        biases = self.attention_biases(batch["dilated"], T)
+        k = v = lengths = selected = w = keys = None
+        losses, golds = [], []
+        seen_group = None
+        for i, (group, gca) in enumerate(self.plan):
+            layer = self.layers[i]
+            if self.with_memory and i == self.c["n_low"]:
+                flat = F.pad(h.reshape(B * T, -1), (0, 0, 0, 1))
+                own_keys, k, v = self.encode(
+                    ops.gather(flat, batch["block_rows"]).reshape(-1, ROWS, self.c["d"]), batch["lengths"])
+                keys, lengths = torch.cat([own_keys, batch["queue"]]), batch["lengths"]
+                if "pool_keys" in batch:  # evaluation: chunks of other books as further candidates, before the queue
+                    keys = torch.cat([own_keys, batch["pool_keys"], batch["queue"]])
+                    k, v = torch.cat([k, batch["pool_k"]]), torch.cat([v, batch["pool_v"]])
+                    lengths = torch.cat([lengths, batch["pool_lengths"]])
+            if self.with_memory and group is not None and group != seen_group:
+                seen_group = group
+                flat = F.pad(h.reshape(B * T, -1), (0, 0, 0, 1))
+                selected, w, loss, on_gold = self.retrieve(
+                    self.groups[group], ops.gather(flat, batch["landmarks"]), keys, batch, batch["noise"][group])
+                losses.append(loss)
+                golds.append(on_gold)
+            a = self.mix(layer, h, rope, batch["dilated"], biases)
+            if not gca:
+                h = a + layer.ffn(layer.ffn_norm(a), self.dtype)
+                continue
+            x = self.cross(layer, a, selected, w, (k, v, lengths), batch)
+            base = a + x if self.c["gca_residual"] == "add" else a
+            h = base + layer.ffn(layer.ffn_norm(a + x), self.dtype)
+        facts = {}
+        if self.with_memory:
+            facts = {"retrieval_loss": torch.stack(losses), "on_gold": torch.stack(golds), "keys": own_keys.detach()}
+        return h, facts
+
+    def loss(self, batch):
+        """(loss per position [B, T] unweighted, right [B, T] bool, facts)."""
+        h, facts = self(batch)
+        logits = F.linear(self.final_norm(h).to(self.dtype), self.embed.weight.to(self.dtype)).float()
+        flat = logits.reshape(-1, logits.shape[-1])
+        nats = F.cross_entropy(flat, batch["targets"].reshape(-1), reduction="none")
+        right = flat.argmax(-1) == batch["targets"].reshape(-1)
+        shape = batch["targets"].shape
+        return nats.reshape(shape), right.reshape(shape), facts

@@ -1,0 +1,298 @@
+"""The numerical oracle: the model of docs/model-format.md written plainly, in fp32.
+
+Two forms that must agree: `Oracle.forward` over a whole laid-out sequence, and `Decoder`, which takes one
+position at a time and keeps only what a server would keep. Not for training (model.py) nor for speed.
+Letters: T positions, H heads, dh head width, D = H * dh, N blocks, K selected chunks.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+
+BLOCK_TOKENS = 63
+
+
+def stored(x):
+    """Rounded to bf16 as in the store, back in fp32."""
+    return x.bfloat16().float()
+
+
+@dataclass
+class Chunk:
+    """One stored chunk: landmark key [d_r], states E [rows, d], memory K, V [rows, Dkv], all bf16 values in fp32."""
+
+    key: torch.Tensor
+    states: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+
+
+@dataclass
+class Layout:
+    """Ids of all positions, landmarks included, and the positions where blocks start."""
+
+    ids: list = field(default_factory=list)
+    starts: list = field(default_factory=list)
+
+
+def lay_out(events, lmk_id):
+    """Positions of a session. events: lists of token ids and the string "flush". A flush of a block without tokens
+    does nothing; a full block is followed by the next landmark only when there is a next token or a flush."""
+    out = Layout([lmk_id], [0])
+
+    def open_block():
+        out.starts.append(len(out.ids))
+        out.ids.append(lmk_id)
+
+    for event in events:
+        if isinstance(event, str):
+            if len(out.ids) - out.starts[-1] > 1:
+                open_block()
+            continue
+        for token in event:
+            if len(out.ids) - out.starts[-1] > BLOCK_TOKENS:
+                open_block()
+            out.ids.append(token)
+    return out
+
+
+class Oracle:
+    """Weights (fp32 tensors by contract name) and config; all methods are pure."""
+
+    def __init__(self, config, weights):
+        self.c, self.w = config, {k: v.float() for k, v in weights.items()}
+        self.plan = [(None, False)] * config["n_low"]
+        for g, group in enumerate(config["groups"]):
+            self.plan += [(g, j in group["gca_layers"]) for j in range(group["layers"])]
+
+    def lin(self, x, name):
+        return x @ self.w[name + ".weight"].T
+
+    def norm(self, x, weight):
+        y = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.c["norm_eps"])
+        return y if weight is None else y * self.w[weight]
+
+    def ffn(self, x, name):
+        gate, up = self.lin(x, name + ".in_proj").chunk(2, -1)
+        return self.lin(F.silu(gate) * up, name + ".out_proj")
+
+    def rope(self, x, positions):
+        """RoPE on x [T, H, dh] at absolute positions [T]; angles in double, half-split pairs."""
+        half = x.shape[-1] // 2
+        frequency = self.c["rope_base"] ** (-torch.arange(half, dtype=torch.float64) / half)
+        angle = torch.as_tensor(positions, dtype=torch.float64)[:, None] * frequency
+        cos, sin = angle.cos().float()[:, None], angle.sin().float()[:, None]
+        a, b = x[..., :half], x[..., half:]
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+    def heads(self, x, n):
+        return x.reshape(x.shape[0], n, self.c["head_dim"])
+
+    # -- local mixer
+
+    def project(self, i, h):
+        """o, q, k, v, g of layer i for h [T, d]; g after the sigmoid (0 without recurrence)."""
+        name = f"layers.{i}.mixer"
+        x = self.norm(h, f"layers.{i}.mixer_norm.weight")
+        o, q, k, v, g = self.lin(x, name + ".in_proj").chunk(5, -1)
+        g = torch.sigmoid(g + self.w[name + ".gate_bias"]) if self.c["recurrence"] else torch.zeros_like(g)
+        return o, q, k, v, g
+
+    @staticmethod
+    def recur(g, x, state):
+        """x~_t = g_t x~_{t-1} + (1 - g_t) x_t from `state` [D]; -> x~ [T, D]."""
+        rows = []
+        for t in range(x.shape[0]):
+            state = g[t] * state + (1 - g[t]) * x[t]
+            rows.append(state)
+        return torch.stack(rows)
+
+    def sees(self, t, p):
+        """Whether position t attends to position p (tensors that broadcast)."""
+        local = self.c["local"]
+        near = (p <= t) & (p >= t - local["window"])
+        far = (p < t - local["window"]) & (p >= t - local["span"]) & ((p + 1) % local["dilation"] == 0)
+        return near | far | ((p <= t) & (p < local["initial"]))
+
+    def attend(self, q, k, v, mask):
+        """q [Tq, H, dh], k, v [Tk, H, dh], mask [Tq, Tk] -> [Tq, D]."""
+        s = torch.einsum("qhd,khd->hqk", q, k) * self.c["head_dim"] ** -0.5
+        p = s.masked_fill(~mask, float("-inf")).softmax(-1)
+        return torch.einsum("hqk,khd->qhd", p, v).flatten(1)
+
+    def mixer(self, i, h):
+        """Mixer output of layer i over a whole sequence h [T, d]."""
+        H, T = self.c["heads"], h.shape[0]
+        o, q, k, v, g = self.project(i, h)
+        zero = torch.zeros(k.shape[1])
+        k, v = self.recur(g, k, zero), self.recur(g, v, zero)
+        t = torch.arange(T)
+        q, k = self.rope(self.heads(q, H), t), self.rope(self.heads(k, H), t)
+        y = self.attend(q, k, self.heads(v, H), self.sees(t[:, None], t[None]))
+        return self.lin(torch.sigmoid(o) * y, f"layers.{i}.mixer.out_proj")
+
+    # -- memory
+
+    def encode(self, h):
+        """The chunk of the token rows h [n, d] (residual stream after the last lower layer)."""
+        H, n = self.c["heads"], h.shape[0]
+        x = self.norm(torch.cat([self.w["encoder.cls"][None], h]), "encoder.in_norm.weight")
+        rows = torch.arange(n + 1)
+        everything = torch.ones(n + 1, n + 1, dtype=torch.bool)
+        for i in range(self.c["encoder_layers"]):
+            name = f"encoder.layers.{i}"
+            q, k, v = self.lin(self.norm(x, name + ".attn_norm.weight"), name + ".attn.in_proj").chunk(3, -1)
+            q, k = self.rope(self.heads(q, H), rows), self.rope(self.heads(k, H), rows)
+            x = x + self.lin(self.attend(q, k, self.heads(v, H), everything), name + ".attn.out_proj")
+            x = x + self.ffn(self.norm(x, name + ".ffn_norm.weight"), name + ".ffn")
+        x = self.norm(x, "encoder.out_norm.weight")
+        key = stored(self.norm(self.lin(x[0], "landmark_proj"), None))
+        return self.expand(key, stored(x[1:]))
+
+    def expand(self, key, states):
+        """Chunk with its memory K, V computed from the stored states."""
+        k, v = self.lin(states, "memory.k_proj"), self.lin(states, "memory.v_proj")
+        if self.c["memory_key_recurrence"]:
+            k = self.recur(torch.sigmoid(self.lin(states, "memory.gate_proj")), k, torch.zeros(k.shape[1]))
+        return Chunk(key, states, stored(k), stored(v))
+
+    def retrieve(self, g, h, candidates):
+        """Group g's retrieval of one landmark row h [d]: (indices, weights, scores), best first, at most n_ret."""
+        if not candidates:
+            return [], torch.zeros(0), torch.zeros(0)
+        u = self.lin(self.norm(h, f"groups.{g}.query_norm.weight"), f"groups.{g}.query_proj")
+        r = torch.stack([c.key for c in candidates]) @ u / self.c["d_r"] ** 0.5
+        order = sorted(range(len(candidates)), key=lambda e: (-r[e].item(), e))[:self.c["n_ret"]]
+        return order, r[order].softmax(0), r[order]
+
+    def gca(self, i, a, chunks, weights):
+        """GCA of layer i for the rows a [n, d] of one block -> [n, d]."""
+        if not chunks:
+            return torch.zeros_like(a)
+        H, kv = self.c["heads"], self.c["memory_kv_heads"]
+        name = f"layers.{i}.gca"
+        q = self.heads(self.lin(self.norm(a, name + ".norm.weight"), name + ".q_proj"), H)
+        memory_head = torch.arange(H) * kv // H
+        y = 0
+        for chunk, weight in zip(chunks, weights):
+            k, v = self.heads(chunk.k, kv)[:, memory_head], self.heads(chunk.v, kv)[:, memory_head]
+            s = torch.einsum("qhd,khd->hqk", q, k) * self.c["head_dim"] ** -0.5
+            top = s.amax(-1, keepdim=True).clamp(min=0)
+            e = (s - top).exp()
+            p = e / ((-top).exp() + e.sum(-1, keepdim=True))
+            y = y + weight * torch.einsum("hqk,khd->qhd", p, v).flatten(1)
+        return self.lin(y, name + ".out_proj")
+
+    def finish_layer(self, i, a, x):
+        """h' from a and the GCA output x (None in a layer without GCA)."""
+        norm, ffn = f"layers.{i}.ffn_norm.weight", f"layers.{i}.ffn"
+        if x is None:
+            return a + self.ffn(self.norm(a, norm), ffn)
+        base = a + x if self.c["gca_residual"] == "add" else a
+        return base + self.ffn(self.norm(a + x, norm), ffn)
+
+    def logits(self, h):
+        return self.norm(h, "final_norm.weight") @ self.w["embed.weight"].T
+
+    # -- whole sequences
+
+    def lower(self, layout):
+        """Residual stream [T, d] after the last lower layer."""
+        h = self.w["embed.weight"][torch.tensor(layout.ids)]
+        for i in range(self.c["n_low"]):
+            h = self.finish_layer(i, h + self.mixer(i, h), None)
+        return h
+
+    def chunks(self, layout, h, closed):
+        """The first `closed` blocks as chunks."""
+        ends = layout.starts[1:] + [len(layout.ids)]
+        return [self.encode(h[s + 1:e]) for s, e in list(zip(layout.starts, ends))[:closed]]
+
+    def ingest(self, tokens):
+        """Memory ingest of a document: full blocks, then the tail as a short chunk. -> list of Chunk."""
+        layout = lay_out([list(tokens)], self.c["lmk_id"])
+        if len(layout.ids) == 1:
+            return []
+        return self.chunks(layout, self.lower(layout), len(layout.starts))
+
+    def forward(self, layout, mounted=()):
+        """A whole sequence. mounted: lists of Chunk, in request order.
+        -> (logits [T, vocab], own chunks, hits per group and block: (indices, weights, scores))."""
+        h = self.lower(layout)
+        own = self.chunks(layout, h, len(layout.starts) - 1)
+        documents = [c for document in mounted for c in document]
+        ends = layout.starts[1:] + [len(layout.ids)]
+        hits, seen = [], None
+        for i in range(self.c["n_low"], len(self.plan)):
+            group, gca = self.plan[i]
+            if group != seen:
+                seen = group
+                hits.append([([], torch.zeros(0), torch.zeros(0))] + [
+                    self.retrieve(group, h[layout.starts[b]], documents + own[:b - 1]) for b in range(1, len(layout.starts))])
+            a, x = h + self.mixer(i, h), None
+            if gca:
+                blocks = []
+                for b, (s, e) in enumerate(zip(layout.starts, ends)):
+                    indices, weights, _ = hits[group][b]
+                    candidates = documents + own[:max(0, b - 1)]
+                    blocks.append(self.gca(i, a[s:e], [candidates[j] for j in indices], weights))
+                x = torch.cat(blocks)
+            h = self.finish_layer(i, a, x)
+        return self.logits(h), own, hits
+
+
+class Decoder:
+    """One position at a time, with bounded state: per layer the visible keys and values and two recurrence vectors,
+    plus the rows of the open block. Same logits as `Oracle.forward`."""
+
+    def __init__(self, oracle, mounted=()):
+        self.o, self.documents, self.own = oracle, [c for d in mounted for c in d], []
+        inner = oracle.c["heads"] * oracle.c["head_dim"]
+        self.state = [(torch.zeros(inner), torch.zeros(inner)) for _ in oracle.plan]
+        self.cache = [[] for _ in oracle.plan]
+        self.position, self.block, self.rows, self.hits = 0, -1, [], {}
+
+    def mixer(self, i, h):
+        o, q, k, v, g = self.o.project(i, h)
+        H = self.o.c["heads"]
+        k, v = (self.o.recur(g, x, s) for x, s in zip((k, v), self.state[i]))
+        self.state[i] = (k[0], v[0])
+        here = [self.position]
+        self.cache[i].append((self.position, self.o.rope(self.o.heads(k, H), here), self.o.heads(v, H)))
+        t = torch.tensor(self.position)
+        # What this position does not see, no later one will: the pattern only ever drops positions.
+        self.cache[i] = seen = [e for e in self.cache[i] if self.o.sees(t, torch.tensor(e[0]))]
+        y = self.o.attend(self.o.rope(self.o.heads(q, H), here), torch.cat([e[1] for e in seen]), torch.cat([e[2] for e in seen]),
+                          torch.ones(1, len(seen), dtype=torch.bool))
+        return self.o.lin(torch.sigmoid(o) * y, f"layers.{i}.mixer.out_proj")
+
+    def close_block(self):
+        if self.rows:
+            self.own.append(self.o.encode(torch.cat(self.rows)))
+        self.rows = []
+
+    def step(self, token):
+        """Takes one id (a landmark id opens a block) -> logits [vocab] of this position."""
+        o = self.o
+        landmark = token == o.c["lmk_id"]
+        if landmark:
+            self.close_block()
+            self.block += 1
+            self.hits = {}
+        h, seen = o.w["embed.weight"][token][None], None
+        for i, (group, gca) in enumerate(o.plan):
+            if i == o.c["n_low"] and not landmark:
+                self.rows.append(h)
+            candidates = self.documents + self.own[:max(0, self.block - 1)]
+            if group is not None and group != seen:
+                seen = group
+                if landmark and self.block > 0:
+                    self.hits[group] = o.retrieve(group, h[0], candidates)
+            a, x = h + self.mixer(i, h), None
+            if gca:
+                indices, weights, _ = self.hits.get(group, ([], None, None))
+                x = o.gca(i, a, [candidates[j] for j in indices], weights)
+            h = o.finish_layer(i, a, x)
+        self.position += 1
+        return o.logits(h)[0]

@@ -1,0 +1,122 @@
+"""Checks of the oracle: step-by-step decode equals whole sequences, and the training form equals both.
+
+    python -m pytest -q train/test_oracle.py        (or: python train/test_oracle.py)
+"""
+
+import random
+
+import numpy as np
+import torch
+
+from data import BatchMaker
+from goldens import BASE, CASES, random_weights
+from model import Model
+from oracle import Decoder, Oracle, lay_out
+from tokenizer import split_segments
+
+TOLERANCE = 2e-4
+
+
+def case_oracle(name, seed=5):
+    config = {**BASE, **CASES[name][0]}
+    config.pop("bf16_weights", None)
+    return config, Oracle(config, random_weights(config, seed))
+
+
+def draw(rng, config, n):
+    return [rng.randrange(3, config["vocab_size"]) for _ in range(n)]
+
+
+def test_decode_equals_forward():
+    for name, (_, documents, events) in CASES.items():
+        config, oracle = case_oracle(name)
+        rng = random.Random(7)
+        mounted = [oracle.ingest(draw(rng, config, n)) for n in documents]
+        layout = lay_out([e if isinstance(e, str) else draw(rng, config, e) for e in events], config["lmk_id"])
+        logits, own, _ = oracle.forward(layout, mounted)
+        decoder = Decoder(oracle, mounted)
+        steps = torch.stack([decoder.step(i) for i in layout.ids])
+        assert (steps - logits).abs().max() < TOLERANCE * logits.abs().max(), name
+        assert len(decoder.own) == len(own), name
+
+
+def test_memory_changes_logits():
+    config, oracle = case_oracle("base")
+    rng = random.Random(1)
+    layout = lay_out([draw(rng, config, 20), "flush", draw(rng, config, 5)], config["lmk_id"])
+    mounted = oracle.ingest(draw(rng, config, 100))
+    with_memory, without = oracle.forward(layout, [mounted])[0], oracle.forward(layout)[0]
+    block = layout.starts[1]
+    assert torch.equal(with_memory[:block], without[:block])
+    assert (with_memory[block:] - without[block:]).abs().max() > 1e-3
+
+
+class TinyBooks:
+    """Random tokens in place of books."""
+
+    def __init__(self, vocab):
+        self.tokens, self.words = np.random.default_rng(0).integers(3, vocab, 5000), ["aa", "bb", "cc"]
+
+    def passage(self, rng, length):
+        at = rng.randrange(len(self.tokens) - length)
+        return self.tokens[at:at + length].tolist()
+
+
+class TinyTasks:
+    """Needles of random tokens."""
+
+    def __init__(self, vocab):
+        self.vocab = vocab
+
+    def form(self, rng):
+        return {"kind": "digits"}
+
+    def encode(self, text):
+        return [3] * len(text)
+
+    def draw(self, rng, n):
+        return [rng.randrange(3, self.vocab) for _ in range(n)]
+
+    def needle(self, rng, form=None, bare_nouns=None):
+        return {"ids": self.draw(rng, 12), "value": self.draw(rng, 5), "kind": "digits"}
+
+    def question(self, rng, needle, lead=None):
+        return self.draw(rng, 6)
+
+
+def test_training_form_equals_oracle():
+    config = {**BASE, "d": 64, "heads": 4, "d_r": 48, "memory_kv_heads": 2,
+              "local": {"window": 128, "dilation": 16, "initial": 0, "span": 1024}, "adapted_dilations": [16]}
+    data = {"batch": 2, "length": 512, "max_blocks": 14, "max_dilated": 24, "queue": 8, "dilation_shares": [1.0],
+            "weight_task": 0.1, "weight_answer": 2.0, "weight_quote": 1.0, "straddle": 0.4, "across": 0.08, "random_filler": 0.0, "mean_gap": 20, "quote_share": 0.1}
+    weights = random_weights(config, 3)
+    model = Model(config)
+    model.load_state_dict(weights)
+    maker = BatchMaker(data, config, TinyBooks(config["vocab_size"]), TinyTasks(config["vocab_size"]), 11)
+    batch, _ = maker.batch(0.0, 0.0, 1.0, 0.0)
+    inputs = {k: torch.from_numpy(v) for k, v in batch.items()}
+    with torch.no_grad():
+        h, _ = model(inputs)
+        logits = model.final_norm(h) @ model.embed.weight.T
+    oracle = Oracle(config, weights)
+    for i, seq in enumerate(maker.done):
+        layout = lay_out([], config["lmk_id"])
+        layout.ids, layout.starts = seq.tokens, seq.starts
+        expected = oracle.forward(layout)[0]
+        # The oracle rounds what is stored to bf16, the trainer does not.
+        assert (logits[i] - expected).abs().max() < 0.02 * expected.abs().max()
+
+
+def test_segments():
+    assert split_segments("a  b\n\nC d") == ["a", "  b", "\n\nC", " d"]
+    assert split_segments("  x ") == ["  x", " "]
+    assert split_segments("x\u2581y z") == ["x", "\u2581", "y", " z"]
+    assert [len(s) for s in split_segments("a" * 300)] == [256, 44]
+    assert split_segments("") == []
+
+
+if __name__ == "__main__":
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            test()
+            print("ok", name)

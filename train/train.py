@@ -1,0 +1,316 @@
+"""Trains the model of one config file; resumes by itself from the newest checkpoint of the run's folder.
+
+    torchrun --nproc-per-node 2 train/train.py --config train/config.json     # CPU: one thread a process
+    python train/train.py --config train/config.json                          # one CUDA device or one CPU process
+
+The rate schedule follows the wall clock (`optimizer.minutes`), since the time is what is given.
+"""
+
+import argparse
+import json
+import math
+import os
+import time
+from collections import defaultdict
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from safetensors.torch import load_file
+
+import ops
+from data import BatchMaker, Books, Tasks, prepare
+from model import Model
+from tokenizer import Tokenizer
+
+# Quintic Newton-Schulz coefficients (Jordan et al., "Muon", 2024). Chosen over sharper schedules because it stays
+# bounded for singular values a little above 1, which bf16 rounding produces when a gradient has nearly rank one.
+NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS = (3.4445, -4.7750, 2.0315), 5
+
+
+def orthogonalise(x):
+    """Nearly the nearest semi-orthogonal matrix of every x [n, rows, cols], rows <= cols, in bf16."""
+    x = (x / (x.norm(dim=(-2, -1), keepdim=True) * 1.02 + 1e-12)).bfloat16()
+    a, b, c = NEWTON_SCHULZ
+    for _ in range(NEWTON_SCHULZ_STEPS):
+        s = x @ x.mT
+        x = a * x + (b * s + c * (s @ s)) @ x
+    return x.float()
+
+
+class Muon:
+    """Muon over matrices, shared out over the ranks: each orthogonalises its part, a sum spreads the updates."""
+
+    def __init__(self, named, rank, world, momentum, weight_decay):
+        # A fused projection is several matrices: each is orthogonalised on its own.
+        self.items = [(p, p.shape[0] // split_rows(name, p)) for name, p in named]
+        self.mine, load = set(), [0.0] * world
+        for i in sorted(range(len(self.items)), key=lambda i: -self.items[i][0].numel()):
+            target = load.index(min(load))
+            load[target] += self.items[i][0].numel()
+            if target == rank:
+                self.mine.add(i)
+        self.world, self.momentum, self.weight_decay = world, momentum, weight_decay
+        self.buffers = {i: torch.zeros_like(self.items[i][0]) for i in self.mine}
+
+    @torch.no_grad()
+    def step(self, rate):
+        updates = [torch.zeros_like(p) for p, _ in self.items]
+        shapes = defaultdict(list)
+        for i in self.mine:
+            p, parts = self.items[i]
+            buffer = self.buffers[i].mul_(self.momentum).add_(p.grad)
+            g = p.grad.add(buffer, alpha=self.momentum).reshape(parts, -1, p.shape[1])
+            flip = g.shape[1] > g.shape[2]
+            g = g.mT if flip else g
+            shapes[g.shape[1:]].append((i, flip, g))
+        for entries in shapes.values():
+            done = orthogonalise(torch.cat([g for _, _, g in entries])).split([g.shape[0] for _, _, g in entries])
+            for (i, flip, g), x in zip(entries, done):
+                x = x.mT if flip else x
+                updates[i].copy_(x.reshape(updates[i].shape) * 0.2 * math.sqrt(max(g.shape[1:])))
+        if self.world > 1:
+            flat = torch.cat([u.reshape(-1) for u in updates])
+            dist.all_reduce(flat)
+            updates = [u.view_as(p) for u, (p, _) in zip(flat.split([p.numel() for p, _ in self.items]), self.items)]
+        for (p, _), u in zip(self.items, updates):
+            p.mul_(1 - rate * self.weight_decay).add_(u, alpha=-rate)
+
+
+def split_rows(name, p):
+    """Rows of one matrix inside a fused projection `name`."""
+    if name.endswith("mixer.in_proj.weight"):
+        return p.shape[0] // 5
+    if name.endswith("attn.in_proj.weight"):
+        return p.shape[0] // 3
+    if name.endswith("ffn.in_proj.weight"):
+        return p.shape[0] // 2
+    return p.shape[0]
+
+
+class Meter:
+    """Sums per task since the last report; `report` adds over the ranks."""
+
+    def __init__(self):
+        self.sums = defaultdict(lambda: np.zeros(2))
+
+    def add(self, name, total, count):
+        self.sums[name] += (total, count)
+
+    def report(self, world):
+        sums = dict(self.sums)
+        if world > 1:
+            gathered = [None] * world
+            dist.all_gather_object(gathered, sums)
+            sums = {k: sum(g.get(k, np.zeros(2)) for g in gathered) for k in sorted(set().union(*gathered))}
+        self.sums.clear()
+        return {k: float(v[0] / v[1]) for k, v in sums.items() if v[1] > 0}
+
+
+def measure(meter, batch, kinds, nats, right, facts, groups):
+    """Adds one batch's numbers to the meter (numpy inputs)."""
+    text = batch["is_text"] & (batch["weights"] > 0)
+    meter.add("text_nats", nats[text].sum(), text.sum())
+    for a, (kind, straddles) in enumerate(kinds):
+        where = batch["answer"] == a
+        if where.any():
+            meter.add(f"token/{kind}", right[where].sum(), where.sum())
+            meter.add(f"whole/{kind}", right[where].all(), 1)
+            if not kind.startswith("quote"):
+                meter.add("whole", right[where].all(), 1)
+                meter.add("token", right[where].sum(), where.sum())
+                meter.add("whole_other" if kind.endswith("*") else "whole_own", right[where].all(), 1)
+                if straddles:
+                    meter.add("whole_straddling", right[where].all(), 1)
+    if facts:
+        asked = batch["gold"].sum(-1) > 0
+        for g in range(groups):
+            meter.add(f"retrieval_loss/{g}", facts["retrieval_loss"][g][asked].sum(), asked.sum())
+            meter.add(f"gold_weight/{g}", facts["on_gold"][g, 0][asked].sum(), asked.sum())
+            meter.add(f"gold_hit/{g}", facts["on_gold"][g, 1][asked].sum(), asked.sum())
+
+
+class Trainer:
+    def __init__(self, config):
+        self.c = config
+        self.world = int(os.environ.get("WORLD_SIZE", "1"))
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if self.device.type == "cpu":
+            torch.set_num_threads(1 if self.world > 1 else max(1, os.cpu_count() or 1))
+            ops.load()
+        if self.world > 1:
+            dist.init_process_group("gloo")
+        torch.manual_seed(config["seed"])
+        dtype = torch.bfloat16 if config["dtype"] == "bf16" else torch.float32
+        self.model = Model(config["model"], dtype, config["memory"]).to(self.device)
+        named = list(self.model.named_parameters())
+        matrix = [(n, p) for n, p in named if p.dim() == 2 and not n.startswith("embed")]
+        rest = [p for n, p in named if not (p.dim() == 2 and not n.startswith("embed"))]
+        o = config["optimizer"]
+        self.muon = Muon(matrix, self.rank, self.world, o["momentum"], o["weight_decay"])
+        self.adam = torch.optim.AdamW([{"params": [p for p in rest if p.dim() > 1], "weight_decay": 0.01},
+                                       {"params": [p for p in rest if p.dim() <= 1], "weight_decay": 0.0}],
+                                      lr=o["adam_rate"], betas=tuple(o["betas"]))
+        self.params = [p for _, p in named]
+        d = config["data"]
+        tokenizer = Tokenizer(d["tokenizer"])
+        with open(d["phrases"]) as f:
+            phrases = json.load(f)
+        books = Books(os.path.join(d["cache"], "train.npz"))
+        seed = config["seed"] * 1000 + self.rank
+        self.maker = BatchMaker(d, config["model"], books, Tasks(tokenizer, books.words, phrases, "train"), seed)
+        self.step_number, self.elapsed, self.tokens = 0, 0.0, 0
+        self.open, self.queue, self.meter = config["curriculum"]["open_start"], 0.0, Meter()
+        if config.get("init"):
+            self.model.load_state_dict({k: v.float() for k, v in load_file(os.path.join(config["init"], "model.safetensors")).items()})
+        self.resume()
+        self.compiled = torch.compile(self.model.loss, dynamic=False)
+
+    # -- checkpoints
+
+    def path(self, name):
+        return os.path.join(self.c["run"], name)
+
+    def save(self):
+        state = {"step": self.step_number, "elapsed": self.elapsed, "tokens": self.tokens, "open": self.open, "queue": self.queue,
+                 "model": self.model.state_dict(), "adam": self.adam.state_dict(), "muon": self.muon.buffers,
+                 "maker": self.maker.state(), "keys": (self.maker.queue, self.maker.queue_filled),
+                 "config": self.c, "torch_rng": torch.get_rng_state()}
+        path = self.path(f"checkpoint-{self.rank}.pt")
+        torch.save(state, path + ".tmp")
+        os.replace(path + ".tmp", path)
+
+    def resume(self):
+        path = self.path(f"checkpoint-{self.rank}.pt")
+        os.makedirs(self.c["run"], exist_ok=True)
+        if not os.path.exists(path):
+            return
+        s = torch.load(path, weights_only=False, map_location=self.device)
+        self.model.load_state_dict(s["model"])
+        self.adam.load_state_dict(s["adam"])
+        self.muon.buffers = s["muon"]
+        self.maker.set_state(s["maker"])
+        self.maker.queue, self.maker.queue_filled = s["keys"]
+        self.step_number, self.elapsed, self.tokens, self.open, self.queue = (
+            s[k] for k in ("step", "elapsed", "tokens", "open", "queue"))
+        torch.set_rng_state(s["torch_rng"].cpu())
+        if self.world > 1:
+            # Ranks save one after the other; a kill in between must not leave them at different steps.
+            steps = [None] * self.world
+            dist.all_gather_object(steps, self.step_number)
+            for p in self.params:
+                dist.broadcast(p.data, 0)
+            self.step_number = steps[0]
+
+    # -- steps
+
+    def rate_factor(self):
+        """Warm-up by steps, then constant, then linear decay by the wall clock."""
+        o = self.c["optimizer"]
+        left = 1 - self.elapsed / (o["minutes"] * 60)
+        return min(1.0, (self.step_number + 1) / o["warmup_steps"]) * max(0.0, min(1.0, left / o["decay_share"]))
+
+    def sync_gradients(self, factor):
+        """Mean of the gradients over the ranks, clipped; -> the rate factor of rank 0, the same on all ranks."""
+        flat = torch.cat([p.grad.reshape(-1) for p in self.params])
+        if self.world > 1:
+            flat = torch.cat([flat, flat.new_tensor([factor * self.world if self.rank == 0 else 0.0])])
+            dist.all_reduce(flat)
+            flat /= self.world
+            factor, flat = flat[-1].item(), flat[:-1]
+        norm = flat.norm().item()
+        if not math.isfinite(norm):
+            return None
+        flat *= min(1.0, self.c["optimizer"]["clip"] / (norm + 1e-6))
+        for p, g in zip(self.params, flat.split([p.numel() for p in self.params])):
+            p.grad = g.view_as(p)
+        return factor
+
+    def train_step(self):
+        cur = self.c["curriculum"]
+        batch, kinds = self.maker.batch(self.open, self.queue, cur["tasks_share"], cur["gumbel"])
+        inputs = {k: torch.from_numpy(v).to(self.device) for k, v in batch.items() if k not in ("answer", "is_text")}
+        nats, right, facts = self.compiled(inputs)
+        loss = (nats * inputs["weights"]).sum() / inputs["weights"].sum().clamp(min=1)
+        if facts:
+            asked = (inputs["gold"].sum(-1) > 0).sum().clamp(min=1)
+            loss = loss + cur["retrieval_loss"] * facts["retrieval_loss"].sum() / asked
+        for p in self.params:
+            p.grad = None
+        loss.backward()
+        for p in self.params:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+        factor = self.sync_gradients(self.rate_factor())
+        if factor is not None:
+            o = self.c["optimizer"]
+            for group in self.adam.param_groups:
+                group["lr"] = o["adam_rate"] * factor
+            self.adam.step()
+            self.muon.step(o["muon_rate"] * factor)
+        facts = {k: v.detach().float().cpu().numpy() for k, v in facts.items()}
+        measure(self.meter, batch, kinds, nats.detach().cpu().numpy(), right.cpu().numpy(), facts, len(self.c["model"]["groups"]))
+        self.meter.add("loss", loss.item(), 1)
+        if facts:
+            exists = batch["lengths"] >= 16
+            self.maker.remember(facts["keys"][exists][::2])
+        self.step_number += 1
+        self.tokens += batch["tokens"].size * self.world
+        return factor
+
+    def adapt(self, report):
+        """Opens the candidates as whole answers come back."""
+        cur, n = self.c["curriculum"], self.c["log_steps"]
+        if report.get("whole_own", 0) > cur["open_above"]:
+            self.open = min(0.9, self.open + n / cur["open_steps"])
+        if report.get("whole", 0) > cur["queue_above"]:
+            self.queue = min(0.8, self.queue + n / cur["queue_steps"])
+
+    def run(self):
+        saved = mark = time.time()
+        while True:
+            begin = time.time()
+            factor = self.train_step()
+            self.elapsed += time.time() - begin if self.step_number > 1 else 0.0
+            if self.step_number % self.c["log_steps"]:
+                continue
+            report = self.meter.report(self.world)
+            now = time.time()
+            report = {"step": self.step_number, "minutes": self.elapsed / 60, "tokens": self.tokens, "rate": factor,
+                      "tokens_per_s": self.c["log_steps"] * self.tokens / self.step_number / (now - mark),
+                      "open": self.open, "queue": self.queue, **report}
+            mark = now
+            self.adapt(report)
+            if self.rank == 0:
+                with open(self.path("log.jsonl"), "a") as f:
+                    f.write(json.dumps({k: round(v, 5) if isinstance(v, float) else v for k, v in report.items()}) + "\n")
+                show = ("loss", "text_nats", "token", "whole", "whole_own", "whole_other", "whole_straddling", "gold_weight/0", "gold_weight/1", "gold_hit/0",
+                        "token/quote", "whole/hex", "whole/digits", "open", "queue", "rate", "tokens_per_s")
+                print(f"{self.step_number} {self.elapsed / 60:.1f}m " + " ".join(f"{k}={report[k]:.3g}" for k in show if k in report and report[k] is not None), flush=True)
+            flags = [self.elapsed >= self.c["optimizer"]["minutes"] * 60, now - saved > self.c["checkpoint_minutes"] * 60]
+            if self.world > 1:
+                dist.broadcast_object_list(flags, 0)
+            if any(flags):
+                self.save()
+                saved = now
+            if flags[0]:
+                break
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--config", default="train/config.json")
+    parser.add_argument("--run", help="folder of checkpoints and logs, instead of the config's")
+    parser.add_argument("--init", help="model directory whose weights a new run starts from")
+    args = parser.parse_args()
+    with open(args.config) as f:
+        config = json.load(f)
+    config["run"], config["init"] = args.run or config["run"], args.init
+    if int(os.environ.get("RANK", "0")) == 0:
+        prepare(config["data"])
+    Trainer(config).run()
+
+
+if __name__ == "__main__":
+    main()

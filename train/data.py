@@ -67,6 +67,7 @@ class Tasks:
     def __init__(self, tokenizer, words, phrases, split):
         self.encode, self.p, self.split = tokenizer.encode, phrases[split], split
         self.words = [w for w in words if is_test_word(w) == (split == "test")]
+        self.begins_word = [tokenizer.decode_bytes([i])[:1] in (b" ", b"\n") for i in range(tokenizer.vocab_size)]
 
     def key(self, rng):
         r = rng.random()
@@ -94,7 +95,8 @@ class Tasks:
     def form(self, rng):
         """What needles of the same form share."""
         kind = rng.choices(("digits", "letters", "hex", "words"), (0.42, 0.15, 0.25, 0.18))[0]
-        return {"kind": kind, "noun": rng.choice(self.p["nouns"]), "template": rng.choice(self.p["needles"])}
+        noun = rng.choice(self.p["nouns"] if self.split == "test" or rng.random() < 0.8 else self.words).lower()
+        return {"kind": kind, "noun": noun, "template": rng.choice(self.p["needles"])}
 
     def needle(self, rng, form=None, bare_nouns=None):
         """A needle: ids of its sentence, ids of its answer, wording of a question. `bare_nouns` is the set of nouns
@@ -117,7 +119,7 @@ class Tasks:
     def question(self, rng, needle, lead=None):
         text = rng.choice(needle["questions"]).format(**needle["fill"])
         lead = rng.choice((" ", "\n", "\n\n")) if lead is None else lead
-        return self.encode(lead + text[0].upper() + text[1:])
+        return self.encode(lead + rng.choice(self.p.get("prefixes", ("",))) + text[0].upper() + text[1:])
 
 
 class Sequence:
@@ -181,6 +183,7 @@ class BatchMaker:
 
     def __init__(self, config, model_config, books, tasks, seed):
         self.c, self.m, self.books, self.tasks = config, model_config, books, tasks
+        self.begins_word = tasks.begins_word
         self.rng = random.Random(seed)
         self.noise = np.random.default_rng(seed)
         self.queue = np.zeros((config["queue"], model_config["d_r"]), np.float32)
@@ -204,7 +207,11 @@ class BatchMaker:
     # -- parts of a sequence
 
     def _text(self, seq, n):
+        """n tokens of the book and, in most cases, as many more as end a word."""
         n = min(n, len(seq.source))
+        if self.rng.random() < self.c["whole_words"]:
+            while n < len(seq.source) and not self.begins_word[seq.source[n]]:
+                n += 1
         seq.push(seq.source[:n], seq.filler_weight, is_text=True)
         seq.source = seq.source[n:]
 

@@ -222,16 +222,18 @@ class BatchMaker:
             self._text(seq, fits + self.rng.randrange(BLOCK_TOKENS - len(needle["ids"])))
         if not seq.room(len(needle["ids"])):
             return
-        first = len(seq.starts) - 1
+        needle["at"] = len(seq.tokens)
         needle["chunks"] = sorted(seq.push(needle["ids"], self.c["weight_task"]))
-        needle["asked"], needle["after"] = 0, first
+        needle["asked"] = 0
         needle["straddles"] = len(needle["chunks"]) > 1
         seq.needles.append(needle)
 
     def _askable(self, seq, index, sources):
         """(sequence, needle) pairs whose chunks the landmark after a question may retrieve."""
-        own = [(index, n) for n in seq.needles if n["asked"] < 2 and n["chunks"][-1] <= len(seq.starts) - 2]
-        other = [(j, n) for j in sources for n in self.done[j].needles if n["asked"] < 3]
+        # Who asks again sees the earlier question among the candidates, too: rarely so in use.
+        most = 2 if self.rng.random() < self.c["ask_again"] else 1
+        own = [(index, n) for n in seq.needles if n["asked"] < most and n["chunks"][-1] <= len(seq.starts) - 2]
+        other = [(j, n) for j in sources for n in self.done[j].needles if n["asked"] < most]
         return own, other
 
     def _ask(self, seq, index, sources, lead=None):
@@ -270,7 +272,8 @@ class BatchMaker:
                 return False
             kind = needle["kind"] + ("*" if source != index else "")
             seq.queries.append((b, source, needle["chunks"], kind))
-            seq.kinds.append((kind, needle["straddles"]))
+            distance = len(seq.tokens) - needle["at"] if source == index else None
+            seq.kinds.append((kind, needle["straddles"], distance))
             seq.push(value, self.c["weight_answer"], answer=len(seq.kinds) - 1)
         needle["asked"] += 1
         end = rng.random()
@@ -300,7 +303,8 @@ class BatchMaker:
             return
         seq.queries.append((b, j, [chunk], "quote" + ("*" if j != index else "")))
         rest = [t for t in other.tokens[at + cue:at + cue + go_on] if t != LMK_ID]
-        seq.kinds.append(("quote" + ("*" if j != index else ""), False))
+        distance = len(seq.tokens) - begin if j == index else None
+        seq.kinds.append(("quote" + ("*" if j != index else ""), False, distance))
         seq.push(rest, self.c["weight_quote"], answer=len(seq.kinds) - 1)
 
     def _sequence(self, index, sources, tasks_share):

@@ -38,7 +38,7 @@ class SessionMaker(BatchMaker):
             seq.push(self.tasks.question(rng, needle, ""), 0.1)
             seq.flush()
             seq.queries.append((1, index - 1, needle["chunks"], self.kind))
-            seq.kinds.append((self.kind, needle["straddles"]))
+            seq.kinds.append((self.kind, needle["straddles"], None))
             seq.push(needle["value"], 1.0, answer=0)
             seq.push(seq.source[:seq.left + 5], 0.0)
             return seq
@@ -132,7 +132,7 @@ def recall(model, maker, batches, pool, mode="normal"):
             inputs.update({k: v.to(model.dtype) if k in ("pool_k", "pool_v") else v for k, v in pool.items()})
         _, right, facts = model.loss(inputs)
         right = right.numpy()
-        for a, (_, straddles) in enumerate(kinds):
+        for a, (_, straddles, _) in enumerate(kinds):
             where = batch["answer"] == a
             (straddling if straddles else whole).append(right[where].all())
             token += right[where].tolist()

@@ -147,14 +147,17 @@ class Model(nn.Module):
         c = self.c
         inner, d = c["heads"] * c["head_dim"], c["d"]
         turn = lambda: nn.init.orthogonal_(torch.empty(inner, d))
+        half = inner // 2
         for layer in self.layers:
             w = layer.mixer.in_proj.weight
-            # Equal sharp q and k: every position looks at itself, so that only the recurrence mixes at first.
-            w[inner:2 * inner] = turn() * 2.4
-            w[2 * inner:3 * inner] = w[inner:2 * inner]
+            # Half of the heads look at themselves (equal q and k), so that the recurrence alone mixes tokens at first. Not
+            # all of them: a softmax that sure passes no gradient, and attention never learns to look elsewhere.
+            mirror = turn()[:half]
+            w[inner:inner + half], w[2 * inner:2 * inner + half] = mirror * 1.2, mirror * 2.4
             w[3 * inner:4 * inner] = turn()
+            layer.mixer.gate_bias[:half] = 1.0
+            layer.mixer.gate_bias[half:] = torch.linspace(-4.0, 2.0, c["head_dim"]).repeat(c["heads"] - c["heads"] // 2)
             layer.mixer.out_proj.weight.copy_(w[3 * inner:4 * inner].T * 0.3)
-            layer.mixer.gate_bias.fill_(1.0)
             layer.ffn.out_proj.weight.mul_(0.2)
         if not self.with_memory:
             return

@@ -28,6 +28,10 @@ from tokenizer import Tokenizer
 NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS = (3.4445, -4.7750, 2.0315), 5
 
 
+# Tokens between a needle and the answer, for recall by distance.
+DISTANCES = (256, 512, 1 << 30)
+
+
 def orthogonalise(x):
     """Nearly the nearest semi-orthogonal matrix of every x [n, rows, cols], rows <= cols, in bf16."""
     x = (x / (x.norm(dim=(-2, -1), keepdim=True) * 1.02 + 1e-12)).bfloat16()
@@ -111,7 +115,7 @@ def measure(meter, batch, kinds, nats, right, facts, groups):
     """Adds one batch's numbers to the meter (numpy inputs)."""
     text = batch["is_text"] & (batch["weights"] > 0)
     meter.add("text_nats", nats[text].sum(), text.sum())
-    for a, (kind, straddles) in enumerate(kinds):
+    for a, (kind, straddles, distance) in enumerate(kinds):
         where = batch["answer"] == a
         if where.any():
             meter.add(f"token/{kind}", right[where].sum(), where.sum())
@@ -122,6 +126,8 @@ def measure(meter, batch, kinds, nats, right, facts, groups):
                 meter.add("whole_other" if kind.endswith("*") else "whole_own", right[where].all(), 1)
                 if straddles:
                     meter.add("whole_straddling", right[where].all(), 1)
+                if distance is not None:
+                    meter.add(f"whole_within/{next(d for d in DISTANCES if distance < d)}", right[where].all(), 1)
     if facts:
         asked = batch["gold"].sum(-1) > 0
         for g in range(groups):

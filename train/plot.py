@@ -1,0 +1,44 @@
+"""Draws a run's log: loss, recall by task and by distance, hits and weight on the gold chunk.
+
+    python train/plot.py --run train/runs/main --out models/recollect-7m/training.png     # needs matplotlib
+"""
+
+import argparse
+import json
+import os
+
+PANELS = {
+    "nats a token": ["loss", "text_nats"],
+    "whole answers right, by kind of value": ["whole/digits", "whole/letters", "whole/hex", "whole/words", "whole_straddling"],
+    "whole answers right, by where the needle lies": ["whole_own", "whole_other", "whole_within/256", "whole_within/512",
+                                                      f"whole_within/{1 << 30}"],
+    "retrieval: hit and weight of the gold chunk": ["gold_hit/0", "gold_hit/1", "gold_weight/0", "gold_weight/1", "open", "queue"],
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--run", default="train/runs/main")
+    parser.add_argument("--out", default="models/recollect-7m/training.png")
+    args = parser.parse_args()
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    with open(os.path.join(args.run, "log.jsonl")) as f:
+        rows = [json.loads(line) for line in f]
+    figure, axes = plt.subplots(2, 2, figsize=(12, 7), constrained_layout=True)
+    for axis, (title, names) in zip(axes.flat, PANELS.items()):
+        for name in names:
+            points = [(row["tokens"] / 1e6, row[name]) for row in rows if row.get(name) is not None]
+            if points:
+                axis.plot(*zip(*points), label=name.replace(f"/{1 << 30}", "/farther"), linewidth=1)
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("million tokens")
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=7)
+    figure.savefig(args.out, dpi=80)
+
+
+if __name__ == "__main__":
+    main()

@@ -224,7 +224,7 @@ class BatchMaker:
             return
         needle["at"] = len(seq.tokens)
         needle["chunks"] = sorted(seq.push(needle["ids"], self.c["weight_task"]))
-        needle["asked"] = 0
+        needle["asked"], needle["for_others"] = 0, self.rng.random() < self.c["for_others"]
         needle["straddles"] = len(needle["chunks"]) > 1
         seq.needles.append(needle)
 
@@ -232,7 +232,8 @@ class BatchMaker:
         """(sequence, needle) pairs whose chunks the landmark after a question may retrieve."""
         # Who asks again sees the earlier question among the candidates, too: rarely so in use.
         most = 2 if self.rng.random() < self.c["ask_again"] else 1
-        own = [(index, n) for n in seq.needles if n["asked"] < most and n["chunks"][-1] <= len(seq.starts) - 2]
+        own = [(index, n) for n in seq.needles if n["asked"] < most and n["chunks"][-1] <= len(seq.starts) - 2
+               and not (n["for_others"] and index + 1 < self.c["batch"])]
         other = [(j, n) for j in sources for n in self.done[j].needles if n["asked"] < most]
         return own, other
 
@@ -240,7 +241,7 @@ class BatchMaker:
         """A question, a flush and its answer. -> False if nothing could be asked."""
         own, other = self._askable(seq, index, sources)
         rng = self.rng
-        pool = other if other and (not own or rng.random() < 0.6) else own
+        pool = other if other and (not own or rng.random() < 0.7) else own
         if not pool:
             return False
         source, needle = rng.choice(pool)

@@ -12,6 +12,7 @@ namespace recollect::engine {
 namespace {
 
 constexpr int64_t kMostHits = 1024;
+constexpr int64_t kMostScoreTokens = 1 << 16;  // the answer has three numbers for each
 constexpr size_t kMostStops = 16;
 constexpr size_t kLongestStop = 256;
 constexpr size_t kLongestId = 256;
@@ -88,6 +89,10 @@ absl::Status ValidateGenerate(const GenerateRequest& request) {
 }
 
 absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens) {
+  if (tokens > kMostScoreTokens) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("prompt: ", tokens, " tokens, at most ", kMostScoreTokens, " can be scored"));
+  }
   int64_t before = 0;
   for (const int64_t after : request.flush_after) {
     if (after <= before || after > tokens) {

@@ -1,25 +1,39 @@
 #include "kernels/op_context.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 namespace recollect::kernels {
+namespace {
+
+Isa OfThisMachine() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
+    return Isa::kAvx512;
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::kAvx2;
+#endif
+  return Isa::kScalar;
+}
+
+// Lets tests run as on a lesser machine, as DNNL_MAX_CPU_ISA does for oneDNN.
+Isa Allowed() {
+  const char* name = std::getenv("RECOLLECT_MAX_ISA");
+  for (const Isa isa : {Isa::kScalar, Isa::kAvx2}) {
+    if (name != nullptr && std::strcmp(name, IsaName(isa)) == 0) return isa;
+  }
+  return Isa::kAvx512;
+}
+
+}  // namespace
 
 Isa DetectIsa() {
-#if defined(__x86_64__)
-  static const Isa isa = [] {
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
-      return Isa::kAvx512;
-    }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::kAvx2;
-    return Isa::kScalar;
-  }();
+  static const Isa isa = std::min(OfThisMachine(), Allowed());
   return isa;
-#else
-  return Isa::kScalar;
-#endif
 }
 
 const char* IsaName(Isa isa) {

@@ -67,7 +67,6 @@ absl::StatusOr<engine::ScoreRequest> DecodeScore(const v1::ScoreRequest& request
   if (result.prompt.text.empty() && result.prompt.tokens.empty()) {
     return absl::InvalidArgumentError("prompt: empty, needs text or tokens");
   }
-  // A token covers at least one byte, so this bounds the tokens of text too, if not tightly.
   RETURN_IF_ERROR(
       CheckRange<int64_t>("flush_after: count", request.flush_after_size(), 0, kMaxScoreFlushes));
   int64_t previous = 0;

@@ -1,6 +1,8 @@
 // Score and retrieve against the model run over the whole sequence in one go.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <future>
 
 #include "engine/sampler.h"
 #include "gmock/gmock.h"
@@ -62,6 +64,78 @@ TEST(ScoreTest, EveryTokenIsScoredFromTheRowBeforeIt) {
   }
 }
 
+// Scores all prompts in one step of the scheduler, and returns how many rows that step had.
+int64_t ScoreTogether(EngineImpl& engine, const std::vector<ScoreRequest>& requests,
+                      std::vector<std::vector<float>>* logprobs) {
+  std::atomic<int64_t> most_rows{0};
+  engine.scheduler_for_test().ObserveForTest(
+      [&](TurnKind, int64_t rows) { most_rows = std::max<int64_t>(most_rows, rows); });
+  // Holds the scheduler up until all are there: the engine prepares requests one after the other,
+  // and the last one is refused by then.
+  std::promise<void> held, all_there;
+  auto hold = std::make_shared<Collector>();
+  hold->on_tokens = [&](int64_t n) {
+    if (n > 1) return;
+    held.set_value();
+    all_there.get_future().wait();
+  };
+  GenerateRequest first;
+  first.prompt.tokens = {10};
+  first.max_tokens = 2;
+  first.ignore_eos = true;
+  engine.Generate(first, hold);
+  held.get_future().wait();
+  std::vector<std::promise<absl::StatusOr<ScoreResult>>> results(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    engine.Score(requests[i], [&results, i](auto result) { results[i].set_value(result); });
+  }
+  EXPECT_FALSE(Retrieve(engine, {}).ok());
+  all_there.set_value();
+  logprobs->clear();
+  for (auto& result : results) logprobs->push_back(result.get_future().get()->logprobs);
+  EXPECT_TRUE(hold->Wait().status.ok());
+  engine.scheduler_for_test().ObserveForTest(nullptr);
+  return most_rows;
+}
+
+// Equal sums over all logits of a row, with and without retrieved memory.
+TEST(ScoreTest, RowsHaveTheSameBitsInAnyBatchAtAnyPlaceOnAnyThreads) {
+  constexpr int kRequests = 7;
+  std::vector<std::vector<float>> expected;
+  for (const int threads : {1, 2, 3, 5}) {
+    EngineOptions options = SmallOptions();
+    options.threads = threads;
+    options.prefill_slice_tokens = 512;
+    auto engine = MakeEngine(options);
+    ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(900, 1)).ok());
+    std::vector<ScoreRequest> requests(kRequests);
+    for (int i = 0; i < kRequests; ++i) {
+      requests[i].prompt.tokens = SampleTokens(std::vector{2, 100, 5, 16, 70, 3, 40}[i], 20 + i);
+      if (i % 2 == 0) requests[i].session_options.mounts = {"doc"};
+      if (i % 3 == 0) requests[i].flush_after = {1};
+    }
+    for (const int count : {1, 2, 3, kRequests}) {
+      for (int begin = 0; begin < kRequests; ++begin) {
+        SCOPED_TRACE(testing::Message() << threads << " threads, " << count << " from " << begin);
+        std::vector<ScoreRequest> some;
+        int64_t tokens = 0;
+        for (int i = 0; i < count; ++i) {
+          some.push_back(requests[(begin + i) % kRequests]);
+          tokens += static_cast<int64_t>(some.back().prompt.tokens.size());
+        }
+        std::vector<std::vector<float>> logprobs;
+        EXPECT_GT(ScoreTogether(*engine, some, &logprobs), tokens) << "not one batch";
+        if (count == 1 && static_cast<int>(expected.size()) == begin) {
+          expected.push_back(logprobs[0]);  // on one thread, alone
+        }
+        for (int i = 0; i < count; ++i) {
+          EXPECT_EQ(logprobs[i], expected[(begin + i) % kRequests]) << "request " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST(ScoreTest, EmptyAndBadArguments) {
   auto engine = MakeEngine();
   ScoreRequest request;
@@ -74,6 +148,12 @@ TEST(ScoreTest, EmptyAndBadArguments) {
   EXPECT_EQ(Score(*engine, request).status().code(), absl::StatusCode::kInvalidArgument);
   request.flush_after = {1000};
   EXPECT_EQ(Score(*engine, request).status().code(), absl::StatusCode::kInvalidArgument);
+  request.flush_after.clear();
+  request.prompt = {"", std::vector<int32_t>(65537, 10)};
+  const absl::Status long_prompt = Score(*engine, request).status();
+  EXPECT_EQ(long_prompt.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(long_prompt.message()),
+              testing::HasSubstr("65537 tokens, at most 65536"));
 }
 
 TEST(RetrieveTest, GivesTheListsOfGeneratesFirstRetrieval) {

@@ -218,7 +218,11 @@ class BatchMaker:
     def _needle(self, seq):
         needle = self.tasks.needle(self.rng, seq.form, self.bare_nouns if self.rng.random() < 0.08 else None)
         fits = BLOCK_TOKENS - seq.used
-        if len(needle["ids"]) > fits and len(needle["ids"]) < BLOCK_TOKENS and self.rng.random() > self.c["straddle"]:
+        if self.rng.random() < self.c["force_straddle"]:
+            # Text up to where the needle's first tokens, and no more, still fit into the block.
+            first = self.rng.randrange(1, min(len(needle["ids"]), BLOCK_TOKENS))
+            self._text(seq, (fits - first) % BLOCK_TOKENS)
+        elif len(needle["ids"]) > fits and len(needle["ids"]) < BLOCK_TOKENS and self.rng.random() > self.c["straddle"]:
             self._text(seq, fits + self.rng.randrange(BLOCK_TOKENS - len(needle["ids"])))
         if not seq.room(len(needle["ids"])):
             return

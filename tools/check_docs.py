@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails when README or docs/ link to a file that is missing, or name a path of the tree that does not exist."""
+"""Fails when README or docs/ link to a file that is missing or name a path of the tree that does not exist, and on a field
+or RPC of the public API without a comment."""
 import pathlib
 import re
 import sys
@@ -12,7 +13,22 @@ PATH = re.compile(
     r"/[\w./-]+)`")
 
 
+# a field or an RPC, and what stands behind it on its line
+DECLARED = re.compile(r"^\s*(?:(?:repeated |optional )?[\w.]+ (\w+) = \d+;|rpc (\w+)\()(.*)$")
+
+
+def uncommented():
+    for path in sorted((ROOT / "proto").rglob("*.proto")):
+        before = ""
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = DECLARED.match(line)
+            if match and "//" not in match.group(3) and not before.lstrip().startswith("//"):
+                yield f"{path.relative_to(ROOT)}:{number}: {match.group(1) or match.group(2)} has no comment"
+            before = line
+
+
 def problems():
+    yield from uncommented()
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     pages += [p for d in ("train", "tests", "models", "examples", "deploy") for p in sorted((ROOT / d).rglob("*.md"))]
     for page in pages:

@@ -27,6 +27,10 @@ absl::Status CheckIds(const DocsOptions& options) {
 }
 
 void PrintRow(const client::Document& d) {
+  if (!d.damage.empty()) {
+    std::printf("%-24s DAMAGED  %s\n", d.id.c_str(), d.damage.c_str());
+    return;
+  }
   std::printf("%-24s %12lld %11lld %9lld %10.1f  %s\n", d.id.c_str(),
               static_cast<long long>(d.bytes), static_cast<long long>(d.tokens),
               static_cast<long long>(d.chunks), static_cast<double>(d.stored_bytes) / (1 << 20),

@@ -6,6 +6,7 @@
 namespace recollect::cli {
 
 Json ToJson(const client::Document& d) {
+  if (!d.damage.empty()) return {{"id", d.id}, {"damage", d.damage}};
   return {{"id", d.id},
           {"bytes", d.bytes},
           {"tokens", d.tokens},

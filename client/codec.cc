@@ -93,7 +93,7 @@ Document Decode(const v1::Document& message) {
   return {
       message.id(),     message.fingerprint(), message.from_tokens(),     message.bytes(),
       message.tokens(), message.chunks(),      message.created_unix_ms(), message.stored_bytes(),
-      message.sha256()};
+      message.sha256(), message.damage()};
 }
 
 UnfinishedIngest Decode(const v1::UnfinishedIngest& message) {

@@ -19,6 +19,7 @@ struct Document {
   int64_t created_unix_ms = 0;
   int64_t stored_bytes = 0;
   std::string sha256;
+  std::string damage;  // not empty: the server has lost the rest; in lists only
 };
 
 struct DocumentPage {

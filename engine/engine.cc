@@ -130,12 +130,20 @@ absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(const std:
 }
 
 absl::StatusOr<store::DocumentInfo> EngineImpl::GetDocument(const std::string& id) {
-  return store_->Get(id);
+  absl::StatusOr<store::DocumentInfo> info = store_->Get(id);
+  counters_.CountError(info.status());
+  return info;
 }
 
 absl::StatusOr<std::vector<store::DocumentInfo>> EngineImpl::ListDocuments(const std::string& after,
                                                                            int64_t limit) {
-  return store_->List(after, limit);
+  absl::StatusOr<std::vector<store::DocumentInfo>> page = store_->List(after, limit);
+  counters_.CountError(page.status());
+  if (!page.ok()) return page;
+  for (const store::DocumentInfo& info : *page) {
+    if (!info.damage.empty()) ++counters_.data_loss;
+  }
+  return page;
 }
 
 absl::StatusOr<std::vector<store::IngestProgress>> EngineImpl::ListIngests() {
@@ -154,7 +162,7 @@ absl::StatusOr<std::string> EngineImpl::ReadText(const std::string& id, int64_t 
                                                  int64_t end) {
   ASSIGN_OR_RETURN(const Pin pin, mounts_.PinDocument(id));
   absl::StatusOr<std::string> text = store_->ReadText(pin->info().owner, begin, end);
-  if (!text.ok()) counters_.CountError(text.status());
+  counters_.CountError(text.status());
   return text;
 }
 

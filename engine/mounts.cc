@@ -217,7 +217,10 @@ absl::Status Mounts::Remove(const std::string& id) {
   {
     std::lock_guard<std::mutex> lock(state_->mutex);
     absl::StatusOr<store::DocumentInfo> info = state_->store.Remove(id);
-    if (!info.ok()) return info.status();
+    if (!info.ok()) {
+      state_->counters.CountError(info.status());
+      return info.status();
+    }
     owner = info->owner;
     const auto found = state_->entries.find(static_cast<uint64_t>(owner));
     if (found != state_->entries.end()) {

@@ -90,7 +90,7 @@ absl::StatusOr<engine::RetrieveRequest> DecodeRetrieve(const v1::RetrieveRequest
 
 v1::Document Encode(const store::DocumentInfo& info) {
   v1::Document document;
-  document.set_id(info.id);
+  document.set_id(ValidUtf8(info.id));  // a damaged key may be anything
   document.set_fingerprint(info.fingerprint);
   document.set_from_tokens(info.from_tokens);
   document.set_bytes(info.bytes);
@@ -99,6 +99,7 @@ v1::Document Encode(const store::DocumentInfo& info) {
   document.set_created_unix_ms(info.created_unix_ms);
   document.set_stored_bytes(info.stored_bytes);
   document.set_sha256(info.sha256);
+  document.set_damage(ValidUtf8(info.damage));
   return document;
 }
 

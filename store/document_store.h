@@ -32,6 +32,9 @@ struct DocumentInfo {
   int64_t created_unix_ms = 0;
   int64_t stored_bytes = 0;  // all records before compression
   std::string sha256;        // hex, of the text
+  // Not empty: the catalog record is damaged, in the way this says, and only `id` is known of it.
+  // From List only; Get is DATA_LOSS then.
+  std::string damage;
 };
 
 // One chunk as stored: its states and where its text lies.
@@ -77,7 +80,7 @@ class DocumentStore {
 
   // Published documents.
   virtual absl::StatusOr<DocumentInfo> Get(const std::string& id) = 0;  // NOT_FOUND
-  // Up to `limit` documents with id > `after`, in byte order of id.
+  // Up to `limit` documents with id > `after`, in byte order of id; damaged ones among them.
   virtual absl::StatusOr<std::vector<DocumentInfo>> List(const std::string& after,
                                                          int64_t limit) = 0;
   // Takes the document out of the catalog at once and returns what it was. Its records stay

@@ -76,7 +76,7 @@ absl::Status RocksStore::Load() {
 }
 
 absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed) {
-  // A damaged record costs its own document only: Get and List answer DATA_LOSS for it.
+  // A damaged record costs its own document only: Get answers DATA_LOSS for it, List says so.
   const auto document = [&](absl::string_view key, absl::string_view value) {
     const auto info = DecodeDocument(key, value, DocumentName(key.substr(1)));
     if (info.ok()) {
@@ -151,18 +151,18 @@ absl::StatusOr<std::vector<DocumentInfo>> RocksStore::List(const std::string& af
   if (limit <= 0) return out;
   // Ids have no NUL, so this is the first key behind `after`.
   const std::string from = DocumentKey(after) + (after.empty() ? "" : std::string(1, '\0'));
-  absl::Status damaged;
   RETURN_IF_ERROR(database_->Scan(
       Family::kCatalog, from, kDocumentPrefix, [&](absl::string_view key, absl::string_view value) {
         auto info = DecodeDocument(key, value, DocumentName(key.substr(1)));
-        if (!info.ok()) {
-          damaged = info.status();
-          return false;
+        if (info.ok()) {
+          out.push_back(*std::move(info));
+        } else {
+          DocumentInfo& damaged = out.emplace_back();
+          damaged.id = std::string(key.substr(1));
+          damaged.damage = std::string(info.status().message());
         }
-        out.push_back(*std::move(info));
         return static_cast<int64_t>(out.size()) < limit;
       }));
-  RETURN_IF_ERROR(damaged);
   return out;
 }
 

@@ -88,6 +88,7 @@ TEST(ClientCodecTest, DocumentsAndIngestsComeBack) {
   info.created_unix_ms = 4;
   info.stored_bytes = 5;
   info.sha256 = "s";
+  info.damage = "checksum";
   const Document document = Decode(service::Encode(info));
   EXPECT_EQ(document.id, "d");
   EXPECT_EQ(document.fingerprint, "f");
@@ -98,6 +99,7 @@ TEST(ClientCodecTest, DocumentsAndIngestsComeBack) {
   EXPECT_EQ(document.created_unix_ms, 4);
   EXPECT_EQ(document.stored_bytes, 5);
   EXPECT_EQ(document.sha256, "s");
+  EXPECT_EQ(document.damage, "checksum");
 
   store::IngestProgress unfinished;
   unfinished.id = "d";

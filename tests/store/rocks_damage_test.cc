@@ -90,13 +90,22 @@ TEST_F(RocksDamageTest, DamagedRecordsOfEveryKind) {
     ASSERT_THAT(begun, IsOk());
     Content other{.seed = 2};
     ASSERT_THAT((*store)->CommitIngest(begun->owner, NextBatch(other, 1, 1, 1)), IsOk());
+    Content third{.seed = 3};
+    ASSERT_THAT(Ingest(**store, "other", &third, 1, 2, 10, 100), IsOk());
   }
   Damage(Family::kCatalog, DocumentKey("book"));
   Damage(Family::kIngests, IngestKey("half"));
   auto store = Open(dir_.path());
   ASSERT_THAT(store, IsOk());
   EXPECT_THAT((*store)->Get("book"), StatusIs(StatusCode::kDataLoss, "document 'book'"));
-  EXPECT_THAT((*store)->List("", 10), StatusIs(StatusCode::kDataLoss, "document 'book'"));
+  const auto list = (*store)->List("", 10);
+  ASSERT_THAT(list, IsOk());
+  ASSERT_EQ(list->size(), 2u);
+  EXPECT_EQ((*list)[0].id, "book");
+  EXPECT_THAT((*list)[0].damage, testing::HasSubstr("document 'book'"));
+  EXPECT_EQ((*list)[1].id, "other");
+  EXPECT_EQ((*list)[1].damage, "");
+  EXPECT_EQ((*store)->List("", 1)->size(), 1u);
   EXPECT_THAT((*store)->Remove("book"), StatusIs(StatusCode::kDataLoss, "document 'book'"));
   EXPECT_THAT((*store)->BeginIngest("book", "f", false), StatusIs(StatusCode::kDataLoss, "book"));
   EXPECT_THAT((*store)->BeginIngest("half", "f", false), StatusIs(StatusCode::kDataLoss, "half"));

@@ -12,7 +12,7 @@ inline constexpr int kExitUsage = 2;
 inline constexpr char kExitCodeHelp[] =
     "Exit codes:\n"
     "  0  success\n"
-    "  1  failure of the program (INTERNAL, UNKNOWN)\n"
+    "  1  failure of the program or of its output (INTERNAL, UNKNOWN)\n"
     "  2  wrong use of the command line\n"
     "  3  no such document, session, model or file (NOT_FOUND)\n"
     "  4  bad input (INVALID_ARGUMENT, OUT_OF_RANGE)\n"

@@ -95,14 +95,6 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
 
   auto model = LoadModel(model_dir, options.dtype);
   if (!model.ok()) return Annotate(model.status(), absl::StrCat("model ", model_dir));
-  // The directory is opened before anything else happens in it: a second process must not touch the
-  // first one's data.
-  if (host.data_dir != kMemoryDir) {
-    fs::create_directories(host.data_dir, error);
-    if (error)
-      return absl::InvalidArgumentError(
-          absl::StrCat("data directory ", host.data_dir, ": ", error.message()));
-  }
   ASSIGN_OR_RETURN(auto store, OpenStore(host.data_dir));
   ASSIGN_OR_RETURN(host.engine,
                    engine::Engine::Create(options.engine, *std::move(model), std::move(store)));

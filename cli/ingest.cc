@@ -42,11 +42,11 @@ absl::StatusOr<std::vector<int32_t>> ParseTokens(const std::string& text) {
   return tokens;
 }
 
-absl::StatusOr<client::Document> IngestTokens(client::Client& client, const IngestOptions& options,
-                                              bool show) {
+absl::StatusOr<client::Document> IngestTokens(client::Client& client,
+                                              const IngestOptions& options) {
   ASSIGN_OR_RETURN(const std::string text, ReadInput(options.path));
   ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, ParseTokens(text));
-  ProgressBar bar(options.id, static_cast<int64_t>(tokens.size()), show);
+  ProgressBar bar(options.id, static_cast<int64_t>(tokens.size()));
   return client.IngestTokens(options.id, tokens, [&](const client::IngestProgress& p) {
     bar.Update(p.accepted_offset, Note(p));
   });
@@ -54,10 +54,9 @@ absl::StatusOr<client::Document> IngestTokens(client::Client& client, const Inge
 
 // Resumes where the server has committed; tries again when the connection breaks and the input can
 // be read again.
-absl::StatusOr<client::Document> IngestText(client::Client& client, const IngestOptions& options,
-                                            bool show) {
+absl::StatusOr<client::Document> IngestText(client::Client& client, const IngestOptions& options) {
   ASSIGN_OR_RETURN(const auto source, TextSource::Open(options.path));
-  ProgressBar bar(options.id, source->size(), show);
+  ProgressBar bar(options.id, source->size());
   const auto reader = [&](int64_t offset, int64_t limit) { return source->Read(offset, limit); };
   const auto progress = [&](const client::IngestProgress& p) {
     bar.Update(p.accepted_offset, Note(p));
@@ -75,8 +74,8 @@ absl::StatusOr<client::Document> IngestText(client::Client& client, const Ingest
 absl::Status Ingest(const Options& common, const IngestOptions& options) {
   RETURN_IF_ERROR(CheckUtf8("--id", options.id));
   ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
-  const auto document = options.tokens ? IngestTokens(backend->client(), options, !common.json)
-                                       : IngestText(backend->client(), options, !common.json);
+  const auto document = options.tokens ? IngestTokens(backend->client(), options)
+                                       : IngestText(backend->client(), options);
   RETURN_IF_ERROR(document.status());
   if (common.json) {
     PrintJson(ToJson(*document));

@@ -69,7 +69,10 @@ int Main(int argc, char** argv) {
     Report(status, command.options.json);
     return kExitUsage;
   }
-  const absl::Status status = command.run();
+  absl::Status status = command.run();
+  // What was printed may still be in the buffer; lost output is no success.
+  if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && status.ok())
+    status = absl::UnknownError("cannot write to standard output");
   if (!status.ok()) Report(status, command.options.json);
   return ExitCode(status);
 }

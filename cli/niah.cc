@@ -1,5 +1,7 @@
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -85,13 +87,15 @@ absl::StatusOr<std::string> ReadHaystack(const NiahFlags& flags) {
   return text;
 }
 
-absl::Status WriteFile(const std::string& path, const std::string& text) {
-  std::FILE* file = std::fopen(path.c_str(), "wb");
+// `mode` "ab" leaves a file as it is: finds out before hours of work whether it can be written.
+absl::Status WriteFile(const std::string& path, const char* mode, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), mode);
   const bool written =
       file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   const bool closed = file != nullptr && std::fclose(file) == 0;
-  return written && closed ? absl::OkStatus()
-                           : absl::UnavailableError(absl::StrCat("cannot write ", path));
+  if (written && closed) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--out: cannot write ", path, ": ", std::strerror(errno)));
 }
 
 absl::Status Niah(const Options& common, const NiahFlags& flags) {
@@ -102,6 +106,7 @@ absl::Status Niah(const Options& common, const NiahFlags& flags) {
   }
   ASSIGN_OR_RETURN(const niah::Phrases phrases, niah::ParsePhrases(phrases_text));
   ASSIGN_OR_RETURN(const std::string text, ReadHaystack(flags));
+  if (!flags.out.empty()) RETURN_IF_ERROR(WriteFile(flags.out, "ab", ""));
   ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
   ASSIGN_OR_RETURN(const client::ModelInfo model, backend->client().GetModel());
 
@@ -110,7 +115,7 @@ absl::Status Niah(const Options& common, const NiahFlags& flags) {
       options.samples;
   std::vector<niah::Sample> samples;
   {
-    ProgressBar bar("niah", total, !common.json);
+    ProgressBar bar("niah", total);
     niah::Runner runner(backend->client(), options, text, phrases);
     int64_t done = 0, right = 0;
     ASSIGN_OR_RETURN(samples, runner.Run([&](const niah::Sample& sample) {
@@ -126,8 +131,8 @@ absl::Status Niah(const Options& common, const NiahFlags& flags) {
                {"haystack_bytes", text.size()},    {"mounting", kShardNote}};
   json.update(niah::ToJson(samples, options.depths));
   if (!flags.out.empty()) {
-    RETURN_IF_ERROR(
-        WriteFile(flags.out, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
+    RETURN_IF_ERROR(WriteFile(flags.out, "wb",
+                              json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
   }
   if (common.json) {
     PrintJson(json);

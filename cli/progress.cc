@@ -30,8 +30,8 @@ std::string FormatProgress(const std::string& label, int64_t done, int64_t total
   return line;
 }
 
-ProgressBar::ProgressBar(std::string label, int64_t total, bool enabled)
-    : label_(std::move(label)), total_(total), enabled_(enabled && isatty(STDERR_FILENO) == 1) {}
+ProgressBar::ProgressBar(std::string label, int64_t total)
+    : label_(std::move(label)), total_(total), enabled_(isatty(STDERR_FILENO) == 1) {}
 
 ProgressBar::~ProgressBar() {
   if (!drawn_) return;

@@ -12,8 +12,8 @@ namespace recollect::cli {
 
 class ProgressBar {
  public:
-  // `total` in the unit of Update; 0: unknown. `enabled` false: silent in any case.
-  ProgressBar(std::string label, int64_t total, bool enabled);
+  // `total` in the unit of Update; 0: unknown.
+  ProgressBar(std::string label, int64_t total);
   ~ProgressBar();  // leaves the last state on its line
 
   // Redraws at most ten times a second. `note` follows the bar: "12 345 tokens, 8 000 tokens/s".

@@ -109,6 +109,20 @@ TEST_F(CliTest, BadInputHasCodeAndMessage) {
   expect(Embedded({"generate", "--prompt", "a\xff"}), kInvalid, "--prompt: not UTF-8 at byte 1");
   expect(Embedded({"retrieve", "--query", ""}), kInvalid, "query: empty");
   expect(Embedded({"score", "--text-file", Path("missing.txt")}), kNotFound, "missing.txt");
+  expect(Embedded({"retrieve", "--query", "x", "--k", "100000"}), kInvalid,
+         "k: 100000, limit 0 to 1024");
+  expect(Embedded({"docs", "list", "--memory-budget=-5"}), kInvalid, "memory_budget_bytes: -5");
+  expect(Run({"docs", "list", "--model", Path("model"), "--data-dir", Path("empty.txt")}),
+         kConflict, "Not a directory");
+}
+
+TEST_F(CliTest, OutputThatCannotBeWrittenIsAFailure) {
+  const ProcessResult result =
+      RunProcess({"/bin/sh", "-c",
+                  std::string(RECOLLECT_BINARY) + " --model " + Path("model") +
+                      " --data-dir :memory: docs list > /dev/full"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("cannot write to standard output"));
 }
 
 TEST_F(CliTest, ATokenlongDocumentCanBeMounted) {
@@ -198,10 +212,22 @@ TEST_F(CliTest, AModelThatIsMissingOrDamagedSaysWhat) {
   EXPECT_EQ(missing.exit_code, kNotFound);
   EXPECT_THAT(missing.err, HasSubstr("none"));
   const std::string weights = Path("model") + "/model.safetensors";
-  WriteFile(weights, ReadFile(weights).substr(0, 1000));
-  const ProcessResult damaged = Embedded({"model"});
-  EXPECT_EQ(damaged.exit_code, kInvalid);
-  EXPECT_THAT(damaged.err, HasSubstr("model.safetensors"));
+  const std::string whole = ReadFile(weights);
+  for (const size_t size : {size_t{4}, size_t{1000}, whole.size() - 1}) {
+    WriteFile(weights, whole.substr(0, size));
+    const ProcessResult truncated = Embedded({"model"});
+    EXPECT_EQ(truncated.exit_code, kInvalid) << truncated.err;
+    EXPECT_THAT(truncated.err, HasSubstr("INVALID_ARGUMENT: model " + Path("model")));
+    EXPECT_THAT(truncated.err, HasSubstr("model.safetensors"));
+  }
+  WriteFile(weights, whole);
+  model::ModelConfig config = TinyConfig();
+  config.ffn += 8;
+  WriteFile(Path("model") + "/config.json", ConfigJson(config));
+  const ProcessResult disagree = Embedded({"model"});
+  EXPECT_EQ(disagree.exit_code, kInvalid);
+  EXPECT_THAT(disagree.err, HasSubstr("layers.0.ffn.in_proj.weight is [96, 32], the config expects "
+                                      "[112, 32]"));
 }
 
 TEST_F(CliTest, NoServerIsUnavailableAndTimeoutsAreLate) {
@@ -312,6 +338,11 @@ TEST_F(CliTest, NiahRunsItsGridAndCleansUp) {
     EXPECT_EQ(controlled["control"], control);
     EXPECT_EQ(controlled["cells"][0]["right"], 0);
   }
+  // Found out before any work.
+  const ProcessResult unwritable =
+      Embedded({"niah", "--haystack", haystack, "--out", Path("none") + "/out.json"});
+  EXPECT_EQ(unwritable.exit_code, kInvalid);
+  EXPECT_THAT(unwritable.err, HasSubstr("--out: cannot write"));
   EXPECT_EQ(Embedded({"niah", "--haystack", haystack, "--tokens", "1m"}).exit_code, kInvalid);
   EXPECT_EQ(Embedded({"niah", "--haystack", haystack, "--tokens", "lots"}).exit_code, kInvalid);
 }

@@ -49,26 +49,54 @@ class Server:
             sys.exit("the server did not stop cleanly")
 
 
-def ask(binary, server, document, question):
-    """Greedy answer with tokens, retrieved chunks and usage, as the command line's JSON."""
-    out = subprocess.run(
-        [binary, "generate", "--server", server.address, "--mount", document, "--prompt", question, "--max-tokens", "24",
-         "--stop", ".", "--hits", "--json"], check=True, capture_output=True, text=True)
-    return json.loads(out.stdout)
+def generate(binary, server, question, *flags):
+    """A greedy answer up to the full stop, by the command line."""
+    return subprocess.Popen(
+        [binary, "generate", "--server", server.address, "--mount", "books", "--prompt", question, "--max-tokens", "24",
+         "--stop", ".", *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process):
+    """What the process still prints, on standard output and standard error."""
+    out, errors = process.communicate()
+    if process.returncode != 0:
+        sys.exit(f"generate: exit code {process.returncode}: {errors}")
+    return out, errors
+
+
+def stream(binary, server, question):
+    """Shows the answer as it comes; returns it, and the lines on the chunks retrieved for it."""
+    process = generate(binary, server, question, "--hits")
+    print(f"  {question}", end="", flush=True)
+    answer = ""
+    while piece := process.stdout.read(1):
+        print(piece, end="", flush=True)
+        answer += piece
+    return answer, finish(process)[1].splitlines()
+
+
+def show_best(lines, count=2):
+    """The best chunks of every retrieval: weight, score, tier, document and number, bytes, text."""
+    shown = 0
+    for line in lines:
+        shown = shown + 1 if line.startswith("  ") else 0
+        if shown <= count:
+            print(f"      {line}"[:118], flush=True)
 
 
 def ask_all(binary, server, secrets):
+    """Asks for each; returns the answers' tokens, and how many answers were right."""
     answers, right = [], 0
     for _, question, value in secrets:
-        answer = ask(binary, server, "books", question)
-        text = answer["text"].strip()
-        ok = text == value
+        answer, hits = stream(binary, server, question)
+        ok = answer.strip() == value
         right += ok
-        best = max((h for r in answer["retrievals"][:2] for h in r["hits"]), key=lambda h: h["weight"])
-        print(f"  {question}\n    {'✓' if ok else '✗'} {text!r} (hidden: {value}); best chunk {best['chunk']} of "
-              f"{answer['retrievals'][0]['candidates']}, weight {best['weight']:.2f}, from the {best['tier']} tier; "
-              f"first token after {answer['usage']['time_to_first_token_ms']:.0f} ms", flush=True)
-        answers.append(answer["tokens"])
+        print(f"\n    {'✓' if ok else '✗'} hidden: {value}; retrieved:")
+        show_best(hits)
+        again = json.loads(finish(generate(binary, server, question, "--json"))[0])
+        if again["text"] != answer:
+            sys.exit(f"asked again, the answer was {again['text']!r}")
+        answers.append(again["tokens"])
     return answers, right
 
 

@@ -181,7 +181,9 @@ TEST(DocumentsTest, AFullDiskEndsTheIngestAndCanBeResumed) {
   Fixture f;
   const std::string text = SampleText(20000, 4);
   f.store->full = true;
-  EXPECT_EQ(Ingest(*f.engine, "doc", text).status().code(), absl::StatusCode::kResourceExhausted);
+  const absl::Status full = Ingest(*f.engine, "doc", text).status();
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(full.message()), HasSubstr("the disk is full"));
   f.store->full = false;
   EXPECT_TRUE(Ingest(*f.engine, "doc", text).ok());
 }

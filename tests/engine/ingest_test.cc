@@ -188,12 +188,13 @@ TEST(IngestTest, AnUnfinishedIngestBelongsToItsModel) {
   }
   auto other =
       MakeEngine(SmallOptions(), std::make_unique<ForwardingStore>(store), TinyModelForTest(2));
-  EXPECT_EQ(other->BeginIngest("half", false).status().code(),
-            absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(other->BeginIngest("done", false).status().code(),
-            absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(other->OpenSession({.mounts = {"done"}}).status().code(),
-            absl::StatusCode::kFailedPrecondition);
+  for (const absl::Status& status :
+       {other->BeginIngest("half", false).status(), other->BeginIngest("done", false).status(),
+        other->OpenSession({.mounts = {"done"}}).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(TinyModelForTest()->fingerprint()));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(TinyModelForTest(2)->fingerprint()));
+  }
   EXPECT_TRUE(other->DeleteDocument("half").ok());
   EXPECT_TRUE(Ingest(*other, "half", SampleText(500, 1)).ok());
 }

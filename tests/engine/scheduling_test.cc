@@ -60,10 +60,13 @@ TEST(SchedulingTest, AStreamWaitsForAtMostOneIngestSlice) {
   auto engine = MakeEngine();
   auto stream = *engine->BeginIngest("big", false);
   std::vector<char> log;  // written by the scheduler's thread alone
-  int64_t most_rows = 0;
+  int64_t most_rows = 0, ingested = 0, longest_slice = 0;
   engine->scheduler_for_test().ObserveForTest([&](TurnKind kind, int64_t rows) {
     log.push_back(kind == TurnKind::kStep ? 's' : 'i');
     most_rows = std::max(most_rows, rows);
+    const int64_t now = engine->stats().ingested_tokens;
+    longest_slice = std::max(longest_slice, now - ingested);
+    ingested = now;
   });
   auto collector = std::make_shared<Collector>();
   collector->on_tokens = [&](int64_t) { log.push_back('t'); };
@@ -80,6 +83,8 @@ TEST(SchedulingTest, AStreamWaitsForAtMostOneIngestSlice) {
   EXPECT_THAT(during, testing::Not(testing::HasSubstr("ii")));
   EXPECT_THAT(during, testing::Not(testing::HasSubstr("ss")));
   EXPECT_LE(most_rows, SmallOptions().prefill_slice_tokens + 2);
+  EXPECT_GT(longest_slice, 0);
+  EXPECT_LE(longest_slice, SmallOptions().ingest_slice_tokens);
 }
 
 TEST(SchedulingTest, ALongPromptSharesItsStepsWithStreams) {

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mount.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -117,10 +120,13 @@ TEST_F(ServerE2eTest, AnotherModelRefusesTheDocumentButListsIt) {
   ASSERT_TRUE(client_->IngestText("d", client::ReadFrom(Text(500))).ok());
   EXPECT_EQ(StopServer(), 0);
   StartServer("other");
-  EXPECT_TRUE(client_->GetDocument("d").ok());
+  const std::string read_by = client_->GetDocument("d").value().fingerprint;
+  const std::string serving = client_->GetModel().value().fingerprint;
+  EXPECT_NE(read_by, serving);
   const absl::Status status = Ask("d").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("fingerprint"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(read_by));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(serving));
   EXPECT_EQ(StopServer(), 0);
 }
 
@@ -215,6 +221,38 @@ TEST_F(ServerE2eTest, AFlippedByteIsDataLossNeverTokens) {
   WriteFile(biggest.string(), intact);
   StartServer();
   EXPECT_EQ(Ask("d").value().tokens, expected);
+  EXPECT_EQ(StopServer(), 0);
+}
+
+// Lazily: also when the test fails while the server still runs on it.
+struct Unmount {
+  std::string path;
+  ~Unmount() { umount2(path.c_str(), MNT_DETACH); }
+};
+
+TEST_F(ServerE2eTest, AFullDiskIsSaidAndTheIngestGoesOnWhenThereIsRoom) {
+  fs::create_directories(Path("data"));
+  if (mount("tmpfs", Path("data").c_str(), "tmpfs", 0, "size=24m") != 0) {
+    GTEST_SKIP() << "cannot mount a small file system here (" << std::strerror(errno)
+                 << "): a really full disk is NOT tested";
+  }
+  const Unmount unmount{Path("data")};
+  StartServer();
+  ASSERT_TRUE(client_->IngestText("small", client::ReadFrom(Text(800))).ok());
+  const std::vector<int32_t> expected = Ask("small").value().tokens;
+  const auto room = static_cast<int64_t>(fs::space(Path("data")).available);
+  ASSERT_GT(room, 8 << 20);
+  WriteFile(Path("data") + "/ballast", std::string(room - (1 << 20), 'x'));
+  const std::string text = Text(30000);
+  const ProcessResult full = Run({"ingest", "--server", address_, "--id", "big", "-"}, text);
+  EXPECT_EQ(full.exit_code, 8) << full.err;
+  EXPECT_THAT(full.err, HasSubstr("RESOURCE_EXHAUSTED"));
+  EXPECT_THAT(full.err, HasSubstr("big"));
+  EXPECT_TRUE(client_->ReadText("small", 0, 100).ok());
+  fs::remove(Path("data") + "/ballast");
+  EXPECT_EQ(client_->IngestText("big", client::ReadFrom(text)).value().bytes,
+            static_cast<int64_t>(text.size()));
+  EXPECT_EQ(Ask("small").value().tokens, expected);
   EXPECT_EQ(StopServer(), 0);
 }
 

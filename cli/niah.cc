@@ -125,10 +125,15 @@ absl::Status Niah(const Options& common, const NiahFlags& flags) {
                                        sample.tokens_asked));
     }));
   }
-  Json json = {{"model", ToJson(model)},           {"seed", options.seed},
-               {"control", flags.control},         {"distractors", options.distractors},
-               {"hex_digits", options.hex_digits}, {"shard_tokens", options.shard_tokens},
-               {"haystack_bytes", text.size()},    {"mounting", kShardNote}};
+  Json json = {{"model", ToJson(model)},
+               {"seed", options.seed},
+               {"control", flags.control},
+               {"distractors", options.distractors},
+               {"hex_digits", options.hex_digits},
+               {"dilation", options.dilation},
+               {"shard_tokens", options.shard_tokens},
+               {"haystack_bytes", text.size()},
+               {"mounting", kShardNote}};
   json.update(niah::ToJson(samples, options.depths));
   if (!flags.out.empty()) {
     RETURN_IF_ERROR(WriteFile(flags.out, "wb",
@@ -181,6 +186,8 @@ void AddNiahFlags(CLI::App& verb, NiahFlags& flags) {
                   "For that task; answers above 63 tokens cross a block boundary")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
+  verb.add_option("--dilation", run.dilation,
+                  "Of the sessions' local attention, one the model knows (default: the model's)");
   verb.add_option("--shard-tokens", flags.shard_tokens,
                   "Larger sizes are mounted as several documents of this size")
       ->capture_default_str();

@@ -122,6 +122,16 @@ class Tasks:
         return self.encode(lead + rng.choice(self.p.get("prefixes", ("",))) + text[0].upper() + text[1:])
 
 
+def crossing(needle, fits):
+    """Index of the token of a needle's value that begins a chunk, when `fits` tokens of the needle end the one before; or
+    None. What comes there can be told only from how the next chunk goes on, so it is learned last."""
+    tail = needle["value"][1:]
+    for at in range(len(needle["ids"]) - len(tail) + 1):
+        if needle["ids"][at:at + len(tail)] == tail and 0 <= fits - at < len(tail):
+            return fits - at + 1
+    return None
+
+
 class Sequence:
     """One sequence being laid out: tokens, weights, block starts, needles and questions."""
 
@@ -226,7 +236,7 @@ class BatchMaker:
             self._text(seq, fits + self.rng.randrange(BLOCK_TOKENS - len(needle["ids"])))
         if not seq.room(len(needle["ids"])):
             return
-        needle["at"] = len(seq.tokens)
+        needle["at"], needle["crossing"] = len(seq.tokens), crossing(needle, BLOCK_TOKENS - seq.used)
         needle["chunks"] = sorted(seq.push(needle["ids"], self.c["weight_task"]))
         needle["asked"], needle["for_others"] = 0, self.rng.random() < self.c["for_others"]
         needle["straddles"] = len(needle["chunks"]) > 1
@@ -279,7 +289,10 @@ class BatchMaker:
             seq.queries.append((b, source, needle["chunks"], kind))
             distance = len(seq.tokens) - needle["at"] if source == index else None
             seq.kinds.append((kind, needle["straddles"], distance))
+            begin = len(seq.tokens)
             seq.push(value, self.c["weight_answer"], answer=len(seq.kinds) - 1)
+            if needle["crossing"] is not None and begin + needle["crossing"] < len(seq.tokens):
+                seq.weights[begin + needle["crossing"]] = self.c["weight_crossing"]
         needle["asked"] += 1
         end = rng.random()
         seq.push(self.tasks.encode("." if end < 0.6 else "\n" if end < 0.9 else "\n\n"), self.c["weight_task"])

@@ -229,6 +229,7 @@ absl::Status Runner::Ask(const Needle& needle, const std::vector<std::string>& m
   client::GenerateRequest request;
   request.session.mounts = mounts;
   request.session.random_chunks = options_.control == Control::kRandom;
+  if (options_.dilation != 0) request.session.dilation = options_.dilation;
   request.prompt.text = needle.question;
   request.max_tokens = static_cast<int64_t>(needle.value.size()) + 8;  // a token is a byte at least
   request.stop = {".", "\n"};

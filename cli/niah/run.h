@@ -31,6 +31,8 @@ struct RunOptions {
   int samples = 50;  // of each task, size and phrasing, spread evenly over the depths
   int distractors = 40;
   int hex_digits = 32;
+  int64_t dilation =
+      0;  // of the sessions' local attention; 0: the model's. Ingest always uses the model's
   int64_t shard_tokens = 64 << 10;
   int samples_per_haystack =
       10;  // with distractors in several shards: how long one haystack serves

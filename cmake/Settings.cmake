@@ -4,6 +4,12 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+# Compute capabilities 8.0 and 9.0, and PTX that later ones compile when they load it.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90-virtual)
+endif()
+set(CMAKE_CUDA_STANDARD 17)  # CMake 3.25 knows no later one for this compiler
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
@@ -15,8 +21,8 @@ endif()
 # Fused multiply-adds only where a kernel writes them: the compiler must not choose them per call site,
 # or the same row could round differently in two loops (docs/numerics.md).
 add_library(recollect_options INTERFACE)
-target_compile_options(recollect_options INTERFACE -Wall -Wextra -Wshadow -ffp-contract=off
-  $<$<BOOL:${RECOLLECT_WERROR}>:-Werror>)
+target_compile_options(recollect_options INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow -ffp-contract=off $<$<BOOL:${RECOLLECT_WERROR}>:-Werror>>)
 if(RECOLLECT_SANITIZE)
   add_compile_options(-fsanitize=${RECOLLECT_SANITIZE} -fno-omit-frame-pointer -g)
   add_link_options(-fsanitize=${RECOLLECT_SANITIZE})

@@ -17,6 +17,8 @@ from tokenizer import LMK_ID, Tokenizer, read_books
 
 HEX, DIGITS = "0123456789abcdef", "0123456789"
 BLOCK_TOKENS = 63
+LOOSE_SHARE = 0.45
+BRACES = str.maketrans("", "", "{}")
 
 
 def is_test_word(word):
@@ -64,8 +66,10 @@ class Books:
 class Tasks:
     """Draws needles: {noun, key, value, kind} and their wordings. `split` is "train" or "test"."""
 
-    def __init__(self, tokenizer, words, phrases, split):
+    def __init__(self, tokenizer, words, phrases, split, books=None):
+        """With `books`, a share of the wordings is made of their fragments, so that no list of phrasings can be learned."""
         self.encode, self.p, self.split = tokenizer.encode, phrases[split], split
+        self.books, self.decode = books, tokenizer.decode
         self.words = [w for w in words if is_test_word(w) == (split == "test")]
         self.begins_word = [tokenizer.decode_bytes([i])[:1] in (b" ", b"\n") for i in range(tokenizer.vocab_size)]
 
@@ -92,11 +96,34 @@ class Tasks:
             return "".join(rng.choice(HEX) for _ in range(rng.choice((8, 12, 16, 32, 32))))
         return " ".join(rng.choice(self.words) for _ in range(rng.randint(1, 4))).lower()
 
+    def fragment(self, rng, fewest, most):
+        """`fewest` to `most` consecutive words of a book, each with a space before it."""
+        words = self.decode(self.books.passage(rng, 4 * most + 8)).translate(BRACES).split()[1:]
+        return "".join(" " + word for word in words[:rng.randint(fewest, most)])
+
+    def loose(self, rng, parts):
+        """A wording of the given placeholders, in any order, with fragments of books around them."""
+        rng.shuffle(parts)
+        text = self.fragment(rng, 0, 5)
+        for part in parts:
+            text += " " + part + (rng.choice(",.:;?") if rng.random() < 0.25 else "") + self.fragment(rng, 0, 4)
+        return text.strip()
+
+    def loosely(self, rng):
+        return self.books is not None and rng.random() < LOOSE_SHARE
+
+    def template(self, rng):
+        if not self.loosely(rng):
+            return rng.choice(self.p["needles"])
+        return self.loose(rng, ["{key}", "{value}"] + ["{noun}"] * (rng.random() < 0.6)) + rng.choice((".", ".", ".", "", ";"))
+
     def form(self, rng):
         """What needles of the same form share."""
         kind = rng.choices(("digits", "letters", "hex", "words"), (0.42, 0.15, 0.25, 0.18))[0]
-        noun = rng.choice(self.p["nouns"] if self.split == "test" or rng.random() < 0.8 else self.words).lower()
-        return {"kind": kind, "noun": noun, "template": rng.choice(self.p["needles"])}
+        noun = rng.choice(self.p["nouns"])
+        if self.split == "train" and rng.random() < 0.35:
+            noun = " ".join(rng.choice(self.words) for _ in range(rng.randint(1, 2))).lower()
+        return {"kind": kind, "noun": noun, "template": self.template(rng)}
 
     def needle(self, rng, form=None, bare_nouns=None):
         """A needle: ids of its sentence, ids of its answer, wording of a question. `bare_nouns` is the set of nouns
@@ -117,7 +144,11 @@ class Tasks:
                 "questions": questions, "sentence": sentence, "bare": bare}
 
     def question(self, rng, needle, lead=None):
-        text = rng.choice(needle["questions"]).format(**needle["fill"])
+        if self.loosely(rng) and not needle["bare"]:
+            form = self.loose(rng, ["{key}"] + ["{noun}"] * (rng.random() < 0.6))
+        else:
+            form = rng.choice(needle["questions"])
+        text = form.format(**needle["fill"])
         lead = rng.choice((" ", "\n", "\n\n")) if lead is None else lead
         return self.encode(lead + rng.choice(self.p.get("prefixes", ("",))) + text[0].upper() + text[1:])
 

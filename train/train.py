@@ -165,7 +165,7 @@ class Trainer:
             phrases = json.load(f)
         books = Books(os.path.join(d["cache"], "train.npz"))
         seed = config["seed"] * 1000 + self.rank
-        self.maker = BatchMaker(d, config["model"], books, Tasks(tokenizer, books.words, phrases, "train"), seed)
+        self.maker = BatchMaker(d, config["model"], books, Tasks(tokenizer, books.words, phrases, "train", books), seed)
         self.step_number, self.elapsed, self.tokens = 0, 0.0, 0
         self.open, self.queue, self.meter = config["curriculum"]["open_start"], 0.0, Meter()
         if config.get("init"):

@@ -17,7 +17,7 @@ from tokenizer import LMK_ID, Tokenizer, read_books
 
 HEX, DIGITS = "0123456789abcdef", "0123456789"
 BLOCK_TOKENS = 63
-LOOSE_SHARE = 0.45
+LOOSE_SHARE = 0.25
 BRACES = str.maketrans("", "", "{}")
 
 
@@ -326,7 +326,7 @@ class BatchMaker:
                 seq.weights[begin + needle["crossing"]] = self.c["weight_crossing"]
         needle["asked"] += 1
         end = rng.random()
-        seq.push(self.tasks.encode("." if end < 0.6 else "\n" if end < 0.9 else "\n\n"), self.c["weight_task"])
+        seq.push(self.tasks.encode("." if end < 0.6 else "\n" if end < 0.9 else "\n\n"), self.c["weight_end"])
         return True
 
     def _quote(self, seq, index, sources):

@@ -35,7 +35,7 @@ std::vector<model::EncodedChunk> MemoryEncoder::Encode(std::span<const int32_t> 
     const int rows = static_cast<int>(std::min<int64_t>(kChunkTokens, count - begin));
     kernels::OpContext& ctx = contexts_[static_cast<size_t>(worker)];
     if (column == n_low) {
-      chunks[static_cast<size_t>(block)] = model_.EncodeChunk(ctx, h + d, rows);
+      chunks[static_cast<size_t>(block)] = model_.EncodeChunk(ctx, h, rows);
       return;
     }
     if (column == 0) {

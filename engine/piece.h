@@ -40,9 +40,9 @@ struct PieceSegment {
 // A block that a landmark of this piece closed: the next chunk.
 struct ClosedBlock {
   int64_t chunk = 0;
-  int64_t rows_before = 0;  // token rows that earlier pieces left with the session
+  int64_t rows_before = 0;  // its rows that earlier pieces left with the session
   int64_t first_row = 0;    // then those of this piece
-  int64_t rows = 0;
+  int64_t rows = 0;         // landmark and tokens
   int64_t text_begin = 0, text_end = 0;
 };
 

@@ -75,15 +75,10 @@ void Session::Plan(Input& input, int64_t limit, HeadRows head, Piece& piece) {
 
 void Session::PlaceLandmark(Piece& piece) {
   if (positions_ > 0) {
-    int64_t here = 0;  // token rows of the closed block in this piece
-    int64_t first_row = 0;
-    if (!piece.segments.empty()) {
-      const PieceSegment& last = piece.segments.back();
-      here = last.rows - (last.landmark ? 1 : 0);
-      first_row = last.first_row + (last.landmark ? 1 : 0);
-    }
+    const PieceSegment here = piece.segments.empty() ? PieceSegment{} : piece.segments.back();
+    const int64_t rows = 1 + open_tokens_;
     piece.closed.push_back(
-        {block_, open_tokens_ - here, first_row, open_tokens_, block_text_begin_, text_bytes_});
+        {block_, rows - here.rows, here.first_row, rows, block_text_begin_, text_bytes_});
     ++block_;
     open_memory_ = std::make_shared<BlockMemory>();
     open_memory_->groups.resize(model_.config().groups.size());

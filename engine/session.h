@@ -105,8 +105,8 @@ class Session {
   int64_t block_ = 0;        // the open one
   int64_t open_tokens_ = 0;  // in it
   std::shared_ptr<BlockMemory> open_memory_;
-  std::vector<float>
-      open_residuals_;  // [tokens of the open block that ran, d] after the last lower layer
+  // [rows of the open block that ran, d], landmark first, after the last lower layer.
+  std::vector<float> open_residuals_;
   int64_t text_bytes_ = 0, block_text_begin_ = 0;
 
   std::optional<OwnerId> owner_;  // of the own chunks, from the first on

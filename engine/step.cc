@@ -185,7 +185,7 @@ void StepRunner::EncodeClosed() {
       joined.insert(joined.end(), rows, rows + (closed.rows - closed.rows_before) * d);
       rows = joined.data();
     }
-    job.chunk = model_.EncodeChunk(ctx, rows, static_cast<int>(closed.rows));
+    job.chunk = model_.EncodeChunk(ctx, rows, static_cast<int>(closed.rows - 1));
   });
   for (Job& job : jobs) {
     if (!job.piece->status.ok()) continue;
@@ -199,9 +199,8 @@ void StepRunner::KeepOpenResiduals(Piece& piece) {
   const int64_t d = model_.config().d;
   const PieceSegment& last = piece.segments.back();
   std::vector<float>& residuals = piece.session->open_residuals();
-  const int64_t skip = last.landmark ? 1 : 0;
   if (last.landmark) residuals.clear();
-  residuals.insert(residuals.end(), piece.h.begin() + (last.first_row + skip) * d,
+  residuals.insert(residuals.end(), piece.h.begin() + last.first_row * d,
                    piece.h.begin() + (last.first_row + last.rows) * d);
 }
 

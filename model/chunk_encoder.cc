@@ -1,7 +1,9 @@
 // Chunk encoder (design 2.3): rows [cls, h_1 .. h_n] of a closed chunk through bidirectional
 // pre-norm Transformer layers. Row 0 becomes the landmark, whose projection is the key κ that
 // queries are compared with; rows 1 .. n become the chunk states E. Rows that do not exist are
-// simply not there, which equals masking them.
+// simply not there, which equals masking them. With encoder_carry row 0 also knows what the
+// block's landmark has read, or the first token could not tell what it goes on with
+// (docs/decisions/0007).
 #include <algorithm>
 
 #include "kernels/elementwise.h"
@@ -59,8 +61,16 @@ EncodedChunk RunChunkEncoder(kernels::OpContext& ctx, const LayerContext& layer,
   const int64_t d = config.d;
   const int64_t count = rows + 1;
   float* x = ctx.Floats(kRowsIn, count * d);
-  std::copy(weights.cls.begin(), weights.cls.end(), x);
-  std::copy(h, h + rows * d, x + d);
+  std::copy(h, h + count * d, x);
+  if (weights.carry_proj) {
+    kernels::RmsNorm(ctx, x, nullptr, config.norm_eps, 1, d, x);
+    float* carried = ctx.Floats(kDelta, d);
+    kernels::Gemm(ctx, *weights.carry_proj, x, 1, carried);
+    std::copy_n(carried, d, x);
+    kernels::Add(ctx, weights.cls.data(), d, x);
+  } else {
+    std::copy(weights.cls.begin(), weights.cls.end(), x);
+  }
   kernels::RmsNorm(ctx, x, weights.in_norm.data(), config.norm_eps, count, d, x);
   for (const EncoderLayerWeights& encoder_layer : weights.layers) {
     kernels::Add(ctx, RunAttention(ctx, layer, encoder_layer, x, count), count * d, x);

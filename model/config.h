@@ -39,6 +39,7 @@ struct ModelConfig {
   int n_low = 0;
   std::vector<GroupConfig> groups;
   int encoder_layers = 1;
+  bool encoder_carry = false;  // the CLS row also takes the block's landmark row
   int n_ret = 8;
   int64_t d_r = 0;
   int memory_kv_heads = 0;

@@ -230,6 +230,7 @@ absl::StatusOr<ModelConfig> ParseConfig(const std::string& text) {
   fields.Integer("n_low", 1, kMaxLayers, true, config.n_low);
   ReadGroups(fields, problems, config);
   fields.Integer("encoder_layers", 1, kMaxLayers, false, config.encoder_layers);
+  fields.Bool("encoder_carry", config.encoder_carry);
   fields.Integer("n_ret", 1, kMaxLayers, false, config.n_ret);
   fields.Integer("d_r", 1, kMaxSize, true, config.d_r);
   fields.Integer("memory_kv_heads", 1, kMaxLayers, true, config.memory_kv_heads);

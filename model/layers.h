@@ -58,6 +58,7 @@ const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const Gc
 const float* RunFfn(kernels::OpContext& ctx, const LayerContext& layer, const FfnWeights& weights,
                     const float* x, int64_t rows);
 
+// h[1 + rows, d]: landmark, then the tokens of one block.
 EncodedChunk RunChunkEncoder(kernels::OpContext& ctx, const LayerContext& layer,
                              const EncoderWeights& weights, const float* h, int rows);
 

@@ -96,8 +96,8 @@ class Model {
   void RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segment> segments,
                 float* h) const;
 
-  // Chunk encoder (design 2.3) on the residuals h[rows, d] after the last lower layer of one
-  // chunk's tokens, 1 <= rows <= 63.
+  // Chunk encoder (design 2.3) on the residuals h[1 + rows, d] after the last lower layer of one
+  // block, landmark first; 1 <= rows <= 63 tokens.
   EncodedChunk EncodeChunk(kernels::OpContext& ctx, const float* h, int rows) const;
 
   // Retrieval query u[d_r] of group `group` for one landmark row h[d].

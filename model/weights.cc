@@ -154,6 +154,7 @@ std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config) {
   for (const char* name : {"encoder.cls", "encoder.in_norm.weight", "encoder.out_norm.weight"}) {
     add(name, {d});
   }
+  if (config.encoder_carry) add("encoder.carry_proj.weight", {d, d});
   for (int layer = 0; layer < config.encoder_layers; ++layer) {
     const std::string prefix = absl::StrCat("encoder.layers.", layer, ".");
     add(prefix + "attn_norm.weight", {d});
@@ -189,6 +190,9 @@ absl::StatusOr<Weights> LoadWeights(const SafetensorsFile& file, const ModelConf
   weights.encoder.cls = reader.Vector("encoder.cls");
   weights.encoder.in_norm = reader.Vector("encoder.in_norm.weight");
   weights.encoder.out_norm = reader.Vector("encoder.out_norm.weight");
+  if (config.encoder_carry) {
+    weights.encoder.carry_proj = reader.Matrix("encoder.carry_proj.weight");
+  }
   for (int layer = 0; layer < config.encoder_layers; ++layer) {
     const std::string prefix = absl::StrCat("encoder.layers.", layer, ".");
     weights.encoder.layers.push_back(

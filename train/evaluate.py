@@ -17,8 +17,10 @@ import numpy as np
 import torch
 
 import ops
-from data import BLOCK_TOKENS, BatchMaker, Books, Sequence, Tasks
+from batches import BLOCK_TOKENS, BatchMaker, Sequence
+from data import Books
 from model import Model
+from needles import Tasks
 from tokenizer import LMK_ID, Tokenizer, read_books
 
 ROWS = BLOCK_TOKENS + 1

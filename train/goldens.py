@@ -29,7 +29,7 @@ BASE = {
     "format_version": 1, "architecture": "drt", "vocab_size": 80, "unk_id": 0, "lmk_id": 1, "eos_id": 2,
     "d": 32, "heads": 2, "head_dim": 16, "ffn": 48, "n_low": 2,
     "groups": [{"layers": 1, "gca_layers": [0]}, {"layers": 1, "gca_layers": [0]}],
-    "encoder_layers": 1, "n_ret": 3, "d_r": 32, "memory_kv_heads": 2, "memory_key_recurrence": True,
+    "encoder_layers": 1, "encoder_carry": False, "n_ret": 3, "d_r": 32, "memory_kv_heads": 2, "memory_key_recurrence": True,
     "gca_residual": "add", "recurrence": True, "rope_base": 10000.0, "norm_eps": 1e-6,
     "local": {"window": 128, "dilation": 16, "initial": 0, "span": 256}, "adapted_dilations": [8, 16],
 }
@@ -49,6 +49,7 @@ CASES = {
                    [64, 190], [10, "flush", 120, "flush", 33]),
     "wide_heads": ({"head_dim": 32, "ffn": 40, "n_low": 2, "groups": [{"layers": 1, "gca_layers": [0]}],
                     "local": {"window": 127, "dilation": 32, "initial": 0, "span": 192}}, [75], [240, "flush", 62, "flush", 8]),
+    "carry": ({"encoder_carry": True, "n_low": 1, "bf16_weights": True}, [100, 64], [20, "flush", 130, "flush", 33]),
     "dense": ({"local": {"window": 16, "dilation": 1, "initial": 0, "span": 80}, "bf16_weights": True}, [80, 3], [40, "flush", 90]),
 }
 

@@ -97,6 +97,8 @@ class Encoder(nn.Module):
         super().__init__()
         self.cls = nn.Parameter(torch.randn(c["d"]))
         self.in_norm, self.out_norm = Norm(c["d"], c["norm_eps"]), Norm(c["d"], c["norm_eps"])
+        if c.get("encoder_carry"):
+            self.carry_proj = Linear(c["d"], c["d"], 0.0)
         self.layers = nn.ModuleList(EncoderLayer(c) for _ in range(c["encoder_layers"]))
 
 
@@ -240,11 +242,16 @@ class Model(nn.Module):
         return h + layer.mixer.out_proj(torch.sigmoid(o.float()).to(self.dtype) * y, self.dtype).float()
 
     def encode(self, rows, lengths):
-        """rows [M, 64, d] (row 0 is overwritten by CLS), lengths [M] tokens -> landmark keys [M, d_r] fp32,
+        """rows [M, 64, d] (landmark first), lengths [M] tokens -> landmark keys [M, d_r] fp32,
         K and V [M, Hkv, 64, dh] in the compute dtype with row 0 zero."""
         H, dh, M = self.c["heads"], self.c["head_dim"], rows.shape[0]
         enc = self.encoder
-        x = torch.cat([enc.cls.expand(M, 1, -1), rows[:, 1:]], 1)
+        first = enc.cls.expand(M, 1, -1)
+        if self.c.get("encoder_carry"):
+            landmark = rows[:, :1]
+            landmark = landmark * torch.rsqrt(landmark.square().mean(-1, keepdim=True) + self.c["norm_eps"])
+            first = first + enc.carry_proj(landmark, self.dtype).float()
+        x = torch.cat([first, rows[:, 1:]], 1)
         x = enc.in_norm(x)
         cos, sin = self.rope_tables(ROWS)
         cos, sin = cos[:, None], sin[:, None]
@@ -307,7 +314,7 @@ class Model(nn.Module):
         return layer.gca.out_proj(ops.gather(y, batch["token_rows"]).reshape(B, T, H * dh), self.dtype).float()
 
     def forward(self, batch):
-        """Hidden states and retrieval facts. batch: see data.py. -> (h [B, T, d], facts dict)."""
+        """Hidden states and retrieval facts. batch: see batches.py. -> (h [B, T, d], facts dict)."""
         B, T = batch["tokens"].shape
         h = self.embed(batch["tokens"])
         cos, sin = self.rope_tables(T)

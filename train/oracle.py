@@ -135,9 +135,12 @@ class Oracle:
     # -- memory
 
     def encode(self, h):
-        """The chunk of the token rows h [n, d] (residual stream after the last lower layer)."""
-        H, n = self.c["heads"], h.shape[0]
-        x = self.norm(torch.cat([self.w["encoder.cls"][None], h]), "encoder.in_norm.weight")
+        """The chunk of a block's rows h [1 + n, d], landmark first (residual stream after the last lower layer)."""
+        H, n = self.c["heads"], h.shape[0] - 1
+        first = self.w["encoder.cls"][None]
+        if self.c.get("encoder_carry"):
+            first = first + self.lin(self.norm(h[:1], None), "encoder.carry_proj")
+        x = self.norm(torch.cat([first, h[1:]]), "encoder.in_norm.weight")
         rows = torch.arange(n + 1)
         everything = torch.ones(n + 1, n + 1, dtype=torch.bool)
         for i in range(self.c["encoder_layers"]):
@@ -207,7 +210,7 @@ class Oracle:
     def chunks(self, layout, h, closed):
         """The first `closed` blocks as chunks."""
         ends = layout.starts[1:] + [len(layout.ids)]
-        return [self.encode(h[s + 1:e]) for s, e in list(zip(layout.starts, ends))[:closed]]
+        return [self.encode(h[s:e]) for s, e in list(zip(layout.starts, ends))[:closed]]
 
     def ingest(self, tokens):
         """Memory ingest of a document: full blocks, then the tail as a short chunk. -> list of Chunk."""
@@ -268,7 +271,7 @@ class Decoder:
         return self.o.lin(torch.sigmoid(o) * y, f"layers.{i}.mixer.out_proj")
 
     def close_block(self):
-        if self.rows:
+        if len(self.rows) > 1:
             self.own.append(self.o.encode(torch.cat(self.rows)))
         self.rows = []
 
@@ -282,7 +285,7 @@ class Decoder:
             self.hits = {}
         h, seen = o.w["embed.weight"][token][None], None
         for i, (group, gca) in enumerate(o.plan):
-            if i == o.c["n_low"] and not landmark:
+            if i == o.c["n_low"]:
                 self.rows.append(h)
             candidates = self.documents + self.own[:max(0, self.block - 1)]
             if group is not None and group != seen:

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import torch
 
-from data import BatchMaker
+from batches import BatchMaker
 from goldens import BASE, CASES, random_weights
 from model import Model
 from oracle import Decoder, Oracle, lay_out

@@ -1,6 +1,6 @@
 """Trains the model of one config file; resumes by itself from the newest checkpoint of the run's folder.
 
-    torchrun --nproc-per-node 2 train/train.py --config train/config.json     # CPU: one thread a process
+    torchrun --nproc-per-node 2 -- train/train.py --config train/config.json     # CPU: one thread a process
     python train/train.py --config train/config.json                          # one CUDA device or one CPU process
 
 The rate schedule follows the wall clock (`optimizer.minutes`), since the time is what is given.
@@ -19,8 +19,10 @@ import torch.distributed as dist
 from safetensors.torch import load_file
 
 import ops
-from data import BatchMaker, Books, Tasks, prepare
+from batches import BatchMaker
+from data import Books, prepare
 from model import Model
+from needles import Tasks
 from tokenizer import Tokenizer
 
 # Quintic Newton-Schulz coefficients (Jordan et al., "Muon", 2024). Chosen over sharper schedules because it stays
@@ -164,12 +166,15 @@ class Trainer:
         with open(d["phrases"]) as f:
             phrases = json.load(f)
         books = Books(os.path.join(d["cache"], "train.npz"))
+        tasks = Tasks(tokenizer, books.words, phrases, "train", books, d["wording_shares"])
         seed = config["seed"] * 1000 + self.rank
-        self.maker = BatchMaker(d, config["model"], books, Tasks(tokenizer, books.words, phrases, "train", books), seed)
+        self.maker = BatchMaker(d, config["model"], books, tasks, seed)
         self.step_number, self.elapsed, self.tokens = 0, 0.0, 0
         self.open, self.queue, self.meter = config["curriculum"]["open_start"], 0.0, Meter()
         if config.get("init"):
-            self.model.load_state_dict({k: v.float() for k, v in load_file(os.path.join(config["init"], "model.safetensors")).items()})
+            weights = load_file(os.path.join(config["init"], "model.safetensors"))
+            left = self.model.load_state_dict({k: v.float() for k, v in weights.items()}, strict=False)
+            print(f"from {config['init']}: not there {left.missing_keys}, not used {left.unexpected_keys}", flush=True)
         self.resume()
         self.compiled = torch.compile(self.model.loss, dynamic=False)
 

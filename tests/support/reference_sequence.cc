@@ -51,7 +51,7 @@ class Runner {
     model_.Logits(ctx_, h.data(), static_cast<int64_t>(ids.size()), result_.logits.data() + before);
     if (ids.size() > 1) {
       result_.chunks.push_back(
-          model_.EncodeChunk(ctx_, lower.data() + config_.d, static_cast<int>(ids.size()) - 1));
+          model_.EncodeChunk(ctx_, lower.data(), static_cast<int>(ids.size()) - 1));
     }
   }
 
@@ -124,7 +124,7 @@ std::vector<EncodedChunk> IngestReference(const model::Model& model,
                                    .rows = static_cast<int64_t>(ids.size())};
       model.RunLayer(ctx, layer, std::span(&segment, 1), h.data());
     }
-    chunks.push_back(model.EncodeChunk(ctx, h.data() + config.d, static_cast<int>(block.size())));
+    chunks.push_back(model.EncodeChunk(ctx, h.data(), static_cast<int>(block.size())));
   }
   return chunks;
 }

@@ -68,6 +68,7 @@ model::ModelConfig TinyConfig() {
   config.n_low = 2;
   config.groups = {{.layers = 1, .gca_layers = {0}}, {.layers = 2, .gca_layers = {0}}};
   config.encoder_layers = 1;
+  config.encoder_carry = true;
   config.n_ret = 4;
   config.d_r = 32;
   config.memory_kv_heads = 2;
@@ -95,6 +96,7 @@ std::string ConfigJson(const model::ModelConfig& config) {
       {"n_low", config.n_low},
       {"groups", groups},
       {"encoder_layers", config.encoder_layers},
+      {"encoder_carry", config.encoder_carry},
       {"n_ret", config.n_ret},
       {"d_r", config.d_r},
       {"memory_kv_heads", config.memory_kv_heads},

@@ -1,0 +1,326 @@
+"""Batches of one fixed shape: book text with needles, questions and quotes, laid out in blocks."""
+
+import random
+
+import numpy as np
+
+from tokenizer import LMK_ID
+
+BLOCK_TOKENS = 63
+
+
+def value_at(needle):
+    """Index of the second token of a needle's value (the first may have merged with what stands before), or None."""
+    tail = needle["value"][1:]
+    return next((at for at in range(len(needle["ids"]) - len(tail) + 1) if needle["ids"][at:at + len(tail)] == tail), None)
+
+
+def crossing(needle, fits):
+    """Index of the token of a needle's value that begins a chunk, when `fits` tokens of the needle end the one before; or
+    None. What comes there can be told only from how the next chunk goes on, so it is learned last."""
+    at = value_at(needle)
+    if at is None or not 0 <= fits - at < len(needle["value"]) - 1:
+        return None
+    return fits - at + 1
+
+
+class Sequence:
+    """One sequence being laid out: tokens, weights, block starts, needles and questions."""
+
+    def __init__(self, length, max_blocks):
+        self.length, self.max_blocks = length, max_blocks
+        self.tokens, self.weights, self.answer = [], [], []
+        self.starts, self.needles, self.queries = [], [], []
+        self.kinds, self.text = [], []
+        self._open()
+
+    def _open(self):
+        self.starts.append(len(self.tokens))
+        self.tokens.append(LMK_ID)
+        self.weights.append(0.0)
+        self.answer.append(-1)
+
+    @property
+    def left(self):
+        return self.length - len(self.tokens)
+
+    @property
+    def used(self):
+        """Tokens in the open block."""
+        return len(self.tokens) - self.starts[-1] - 1
+
+    def room(self, n):
+        """Whether n more tokens (and their landmarks) surely fit."""
+        return self.left >= n + n // BLOCK_TOKENS + 2
+
+    def push(self, ids, weight, answer=-1, is_text=False):
+        """Appends tokens, opening blocks as they fill; -> chunk indices touched."""
+        touched = set()
+        for i in ids:
+            if self.left <= 0:
+                break
+            if self.used == BLOCK_TOKENS:
+                self._open()
+                if self.left <= 0:
+                    break
+            if is_text:
+                self.text.append(len(self.tokens))
+            self.tokens.append(i)
+            self.weights.append(weight)
+            self.answer.append(answer)
+            touched.add(len(self.starts) - 1)
+        return touched
+
+    def can_flush(self):
+        """A flush must leave enough blocks for the rest of the sequence."""
+        blocks_left = self.max_blocks - len(self.starts) - 1
+        return self.left > 4 and self.used > 0 and blocks_left * (BLOCK_TOKENS + 1) >= self.left
+
+    def flush(self):
+        self._open()
+
+
+class BatchMaker:
+    """Lays out batches for one process. All shapes depend on the config alone."""
+
+    def __init__(self, config, model_config, books, tasks, seed):
+        self.c, self.m, self.books, self.tasks = config, model_config, books, tasks
+        self.begins_word = tasks.begins_word
+        self.rng = random.Random(seed)
+        self.noise = np.random.default_rng(seed)
+        self.queue = np.zeros((config["queue"], model_config["d_r"]), np.float32)
+        self.queue_filled = 0
+
+    def state(self):
+        return self.rng.getstate(), self.noise.bit_generator.state
+
+    def set_state(self, state):
+        self.rng.setstate(state[0])
+        self.noise.bit_generator.state = state[1]
+
+    def remember(self, keys):
+        """Adds landmark keys [n, d_r] of finished chunks to the queue of negatives."""
+        n = min(len(keys), len(self.queue))
+        if n:
+            self.queue = np.roll(self.queue, n, 0)
+            self.queue[:n] = keys[:n]
+            self.queue_filled = min(len(self.queue), self.queue_filled + n)
+
+    # -- parts of a sequence
+
+    def _text(self, seq, n):
+        """n tokens of the book and, in most cases, as many more as end a word."""
+        n = min(n, len(seq.source))
+        if self.rng.random() < self.c["whole_words"]:
+            while n < len(seq.source) and not self.begins_word[seq.source[n]]:
+                n += 1
+        seq.push(seq.source[:n], seq.filler_weight, is_text=True)
+        seq.source = seq.source[n:]
+
+    def _needle(self, seq):
+        needle = self.tasks.needle(self.rng, seq.form, self.bare_nouns if self.rng.random() < 0.08 else None)
+        fits = BLOCK_TOKENS - seq.used
+        if self.rng.random() < self.c["force_straddle"]:
+            # Text up to where the needle's first tokens, and no more, still fit into the block.
+            first = self.rng.randrange(1, min(len(needle["ids"]), BLOCK_TOKENS))
+            begin = value_at(needle)
+            if begin is not None and self.rng.random() < self.c["split_value"]:
+                first = min(BLOCK_TOKENS - 1, max(1, begin - 1 + self.rng.randrange(len(needle["value"]))))
+            self._text(seq, (fits - first) % BLOCK_TOKENS)
+        elif len(needle["ids"]) > fits and len(needle["ids"]) < BLOCK_TOKENS and self.rng.random() > self.c["straddle"]:
+            self._text(seq, fits + self.rng.randrange(BLOCK_TOKENS - len(needle["ids"])))
+        if not seq.room(len(needle["ids"])):
+            return
+        needle["at"], needle["crossing"] = len(seq.tokens), crossing(needle, BLOCK_TOKENS - seq.used)
+        needle["chunks"] = sorted(seq.push(needle["ids"], self.c["weight_task"]))
+        needle["asked"], needle["for_others"] = 0, self.rng.random() < self.c["for_others"]
+        needle["straddles"] = len(needle["chunks"]) > 1
+        seq.needles.append(needle)
+
+    def _askable(self, seq, index, sources):
+        """(sequence, needle) pairs whose chunks the landmark after a question may retrieve."""
+        # Who asks again sees the earlier question among the candidates, too: rarely so in use.
+        most = 2 if self.rng.random() < self.c["ask_again"] else 1
+        own = [(index, n) for n in seq.needles if n["asked"] < most and n["chunks"][-1] <= len(seq.starts) - 2
+               and not (n["for_others"] and index + 1 < self.c["batch"])]
+        other = [(j, n) for j in sources for n in self.done[j].needles if n["asked"] < most]
+        return own, other
+
+    def _ask(self, seq, index, sources, lead=None):
+        """A question, a flush and its answer. -> False if nothing could be asked."""
+        own, other = self._askable(seq, index, sources)
+        rng = self.rng
+        pool = other if other and (not own or rng.random() < 0.7) else own
+        if not pool:
+            return False
+        source, needle = rng.choice(pool)
+        question, value = self.tasks.question(rng, needle, lead), needle["value"]
+        if not seq.room(len(question) + len(value) + 2):
+            return False
+        across = rng.random() < self.c["across"] and len(value) >= 4
+        if across:
+            # The answer begins in the question's block; its rest, after the next landmark, can be known.
+            gap = BLOCK_TOKENS - len(question) - rng.randint(1, len(value) - 2)
+            if gap <= 0 or not seq.room(BLOCK_TOKENS * 2):
+                return False
+            self._text(seq, (gap - seq.used) % (BLOCK_TOKENS))
+        seq.push(question, self.c["weight_task"])
+        if across:
+            begin = len(seq.starts)
+            seq.push(value, self.c["weight_answer"])
+            for p in range(seq.starts[begin - 1], seq.starts[begin] if len(seq.starts) > begin else len(seq.tokens)):
+                if seq.weights[p] == self.c["weight_answer"]:
+                    seq.weights[p] = 0.0
+            if len(seq.starts) > begin:
+                seq.queries.append((begin, source, needle["chunks"], "across"))
+        else:
+            if not seq.can_flush():
+                return False
+            seq.flush()
+            b = len(seq.starts) - 1
+            if source == index and needle["chunks"][-1] > b - 2:
+                return False
+            kind = needle["kind"] + ("*" if source != index else "")
+            seq.queries.append((b, source, needle["chunks"], kind))
+            distance = len(seq.tokens) - needle["at"] if source == index else None
+            seq.kinds.append((kind, needle["straddles"], distance))
+            begin = len(seq.tokens)
+            seq.push(value, self.c["weight_answer"], answer=len(seq.kinds) - 1)
+            if needle["crossing"] is not None:
+                for p, weight in enumerate(self.c["weights_crossing"], begin + needle["crossing"]):
+                    if p < len(seq.tokens) and seq.answer[p] >= 0:
+                        seq.weights[p] = weight
+        needle["asked"] += 1
+        end = rng.random()
+        seq.push(self.tasks.encode("." if end < 0.6 else "\n" if end < 0.9 else "\n\n"), self.c["weight_end"])
+        return True
+
+    def _quote(self, seq, index, sources):
+        """A cue copied from an earlier chunk, a flush, and the chunk's continuation."""
+        rng = self.rng
+        j = rng.choice(sources) if sources and rng.random() < 0.5 else index
+        other = self.done[j] if j != index else seq
+        last = len(other.starts) - 1 if j != index else len(seq.starts) - 2
+        if last < 1 or not seq.can_flush():
+            return
+        chunk = rng.randrange(last)
+        begin, end = other.starts[chunk] + 1, other.starts[chunk + 1]
+        cue, go_on = rng.randint(5, 14), rng.randint(8, 40)
+        if end - begin < cue + 8 or not seq.room(cue + go_on + 4):
+            return
+        at = rng.randrange(begin, end - cue - 6)
+        seq.push(other.tokens[at:at + cue], self.c["weight_task"])
+        if not seq.can_flush():
+            return
+        seq.flush()
+        b = len(seq.starts) - 1
+        if j == index and chunk > b - 2:
+            return
+        seq.queries.append((b, j, [chunk], "quote" + ("*" if j != index else "")))
+        rest = [t for t in other.tokens[at + cue:at + cue + go_on] if t != LMK_ID]
+        distance = len(seq.tokens) - begin if j == index else None
+        seq.kinds.append(("quote" + ("*" if j != index else ""), False, distance))
+        seq.push(rest, self.c["weight_quote"], answer=len(seq.kinds) - 1)
+
+    def _sequence(self, index, sources, tasks_share):
+        rng, c = self.rng, self.c
+        seq = Sequence(c["length"], c["max_blocks"])
+        seq.source = self.books.passage(rng, c["length"])
+        seq.filler_weight = 1.0
+        if rng.random() < c["random_filler"]:
+            seq.source = [self.books.tokens[rng.randrange(len(self.books.tokens))].item() for _ in seq.source]
+            seq.filler_weight = 0.0
+        seq.form = self.tasks.form(rng) if rng.random() < 0.5 else None
+        if rng.random() > tasks_share:
+            if rng.random() < 0.5:
+                # Plain text with some early-closed blocks.
+                while seq.room(140):
+                    self._text(seq, rng.randint(10, 130))
+                    if seq.can_flush() and rng.random() < 0.4:
+                        seq.flush()
+            self._text(seq, seq.left + 5)
+            return seq
+        starts_with_question = bool(sources) and rng.random() < 0.6
+        if starts_with_question:
+            for _ in range(rng.randint(1, 5)):
+                self._ask(seq, index, sources, lead=rng.choice(("", "", " ", "\n")) if seq.used == 0 else None)
+                if rng.random() < 0.2:
+                    self._text(seq, rng.randint(5, 40))
+        while seq.room(90):
+            self._text(seq, 1 + min(80, int(rng.expovariate(1 / c["mean_gap"]))))
+            r = rng.random()
+            early = len(seq.tokens) < 0.4 * c["length"]
+            if r < (0.45 if early else 0.2):
+                for _ in range(rng.choice((1, 1, 1, 2, 3))):
+                    self._needle(seq)
+            elif r < 0.9 - c["quote_share"]:
+                self._ask(seq, index, sources)
+            elif r < 0.9:
+                self._quote(seq, index, sources)
+        self._text(seq, seq.left + 5)
+        return seq
+
+    # -- a batch
+
+    def batch(self, open_share, queue_share, tasks_share, noise_scale):
+        """A batch as numpy arrays, plus facts for the log. `open_share`: chance that a sequence sees another one's
+        chunks; `queue_share`: chance that it sees the queue of negatives."""
+        c, rng = self.c, self.rng
+        B, T, N, n_ret = c["batch"], c["length"], c["max_blocks"], self.m["n_ret"]
+        self.done, self.bare_nouns, visible = [], set(), []
+        for i in range(B):
+            sees = [j for j in range(B) if j != i and rng.random() < open_share]
+            seq = self._sequence(i, [j for j in sees if j < i], tasks_share)
+            self.done.append(seq)
+            visible.append(sees)
+        M, Q = B * N, len(self.queue)
+        out = {
+            "tokens": np.zeros((B, T), np.int64), "targets": np.zeros((B, T), np.int64),
+            "weights": np.zeros((B, T), np.float32), "answer": np.full((B, T), -1, np.int64),
+            "is_text": np.zeros((B, T), bool),
+            "dilated": np.full((B, c["max_dilated"]), T + 10_000, np.int64),
+            "block_rows": np.full((M, BLOCK_TOKENS + 1), B * T, np.int64), "lengths": np.zeros(M, np.int64),
+            "landmarks": np.full(M, B * T, np.int64), "token_rows": np.zeros(B * T, np.int64),
+            "allow": np.zeros((M, M + Q), bool), "gold": np.zeros((M, M + Q), np.float32),
+            "queue": self.queue.copy(),
+        }
+        kinds = []
+        for i, seq in enumerate(self.done):
+            tokens, n = np.array(seq.tokens[:T]), len(seq.starts)
+            weights = np.array(seq.weights[:T], np.float32)
+            out["tokens"][i], out["targets"][i, :-1] = tokens, tokens[1:]
+            out["weights"][i, :-1] = weights[1:] * (tokens[1:] != LMK_ID)
+            answer = np.array(seq.answer[:T])
+            out["answer"][i, :-1] = np.where(answer[1:] >= 0, answer[1:] + len(kinds), -1)
+            text = np.zeros(T + 1, bool)
+            text[[p for p in seq.text if p < T]] = seq.filler_weight > 0
+            out["is_text"][i, :-1] = text[1:T] & (tokens[1:] != LMK_ID)
+            kinds += seq.kinds
+            dilation = rng.choices(self.m["adapted_dilations"], c["dilation_shares"])[0]
+            kept = np.arange(dilation - 1, T - self.m["local"]["window"], dilation)
+            out["dilated"][i, :len(kept)] = kept
+            ends = seq.starts[1:] + [T]
+            for b, (s, e) in enumerate(zip(seq.starts, ends)):
+                row = i * N + b
+                out["block_rows"][row, :e - s] = np.arange(i * T + s, i * T + e)
+                out["token_rows"][i * T + s:i * T + e] = row * (BLOCK_TOKENS + 1) + np.arange(e - s)
+                out["lengths"][row] = e - s - 1
+                out["landmarks"][row] = i * T + s
+        exists = out["lengths"] > 0
+        for i, seq in enumerate(self.done):
+            queue_on = rng.random() < queue_share
+            for b in range(1, len(seq.starts)):
+                row = i * N + b
+                out["allow"][row, i * N:i * N + max(0, b - 1)] = True
+                for j in visible[i]:
+                    out["allow"][row, j * N:(j + 1) * N] = exists[j * N:(j + 1) * N]
+                if queue_on:
+                    out["allow"][row, M:M + self.queue_filled] = True
+            for b, j, chunks, kind in seq.queries:
+                row = i * N + b
+                cols = [j * N + ch for ch in chunks]
+                if b < len(seq.starts) and out["allow"][row, cols].all():
+                    out["gold"][row, cols] = 1.0 / len(cols)
+        G = len(self.m["groups"])
+        out["noise"] = self.noise.gumbel(size=(G, M, M + Q)).astype(np.float32) * noise_scale
+        return out, kinds

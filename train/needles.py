@@ -1,0 +1,119 @@
+"""Needles: keys, values, and the wordings of sentences and questions."""
+
+import random
+import re
+import zlib
+
+HEX, DIGITS = "0123456789abcdef", "0123456789"
+PART, PLACEHOLDER = re.compile(r"<(\w+)>"), re.compile(r"\{\w+\}")
+BRACES = str.maketrans("", "", "{}")
+
+
+def is_test_word(word):
+    """One word in ten is never drawn as a key or value in training."""
+    return zlib.crc32(word.lower().encode()) % 10 == 0
+
+
+class Tasks:
+    """Draws needles: {noun, key, value, kind} and their wordings. `split` is "train" or "test"."""
+
+    def __init__(self, tokenizer, words, phrases, split, books=None, wording_shares=None):
+        """Wordings are drawn from the list of the split and, by `wording_shares` {"composed": p, "loose": p}, made: composed
+        of the parts in `phrases`, or loosely of fragments of `books`, so that no list of phrasings can be learned."""
+        self.encode, self.p, self.split = tokenizer.encode, phrases[split], split
+        self.books, self.decode = books, tokenizer.decode
+        self.parts, self.shares = phrases["parts"], wording_shares or {"composed": 0.0, "loose": 0.0}
+        self.words = [w for w in words if is_test_word(w) == (split == "test")]
+        self.begins_word = [tokenizer.decode_bytes([i])[:1] in (b" ", b"\n") for i in range(tokenizer.vocab_size)]
+
+    def key(self, rng):
+        r = rng.random()
+        if r < 0.12:
+            return "".join(rng.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ") for _ in range(rng.randint(2, 6)))
+        if r < 0.2:
+            return rng.choice(self.words).capitalize() + " " + str(rng.randrange(1000))
+        words = [rng.choice(self.words) for _ in range(rng.choice((1, 1, 2, 2, 2, 3)))]
+        if r < 0.55:
+            return " ".join(words).lower()
+        if r < 0.65:
+            return "-".join(words).lower()
+        return ("the " if r < 0.75 else "") + " ".join(w.capitalize() for w in words)
+
+    def value(self, rng, kind):
+        if kind in ("digits", "hex"):
+            # Few different symbols make runs and repeats, where copying loses its place.
+            symbols = DIGITS if kind == "digits" else HEX
+            if rng.random() < 0.25:
+                symbols = rng.sample(symbols, rng.randint(2, len(symbols) // 2))
+            lengths = (4, 5, 5, 6, 6, 7, 7, 8) if kind == "digits" else (8, 12, 16, 32, 32)
+            return "".join(rng.choice(symbols) for _ in range(rng.choice(lengths)))
+        if kind == "letters":
+            letters = rng.choice(("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+            return "".join(rng.choice(letters) for _ in range(rng.randint(5, 9)))
+        return " ".join(rng.choice(self.words) for _ in range(rng.randint(1, 4))).lower()
+
+    def fragment(self, rng, fewest, most):
+        """`fewest` to `most` consecutive words of a book, each with a space before it."""
+        words = self.decode(self.books.passage(rng, 4 * most + 8)).translate(BRACES).split()[1:]
+        return "".join(" " + word for word in words[:rng.randint(fewest, most)])
+
+    def loose(self, rng, parts):
+        """A wording of the given placeholders, in any order, with fragments of books around them."""
+        rng.shuffle(parts)
+        text = self.fragment(rng, 0, 5)
+        for part in parts:
+            text += " " + part + (rng.choice(",.:;?") if rng.random() < 0.25 else "") + self.fragment(rng, 0, 4)
+        return text.strip() + rng.choice(("", ".", ".")) * ("{value}" in text)
+
+    def compose(self, rng, form):
+        """Fills the names of parts in `form`, `<be>` say, with parts drawn one by one."""
+        text = PART.sub(lambda m: rng.choice(self.parts[m.group(1)]), form)
+        if rng.random() < 0.25:
+            # A few foreign words before one of the placeholders.
+            spots = [m.start() for m in PLACEHOLDER.finditer(text)]
+            at = rng.choice(spots)
+            text = text[:at] + self.fragment(rng, 1, 3).strip() + " " + text[at:]
+        return text
+
+    def wording(self, rng, what, listed, placeholders):
+        """A wording of `what` ("needles" or "questions"): from the list `listed`, composed, or loose."""
+        r = rng.random()
+        if r < self.shares["composed"]:
+            return self.compose(rng, rng.choice(self.parts[what]))
+        if r < self.shares["composed"] + self.shares["loose"]:
+            return self.loose(rng, list(placeholders) + ["{noun}"] * (rng.random() < 0.6))
+        return rng.choice(listed)
+
+    def form(self, rng):
+        """What needles of the same form share."""
+        kind = rng.choices(("digits", "letters", "hex", "words"), (0.42, 0.11, 0.31, 0.16))[0]
+        noun = rng.choice(self.p["nouns"])
+        if self.split == "train" and rng.random() < 0.35:
+            noun = " ".join(rng.choice(self.words) for _ in range(rng.randint(1, 2))).lower()
+        return {"kind": kind, "noun": noun, "template": self.wording(rng, "needles", self.p["needles"], ("{key}", "{value}"))}
+
+    def needle(self, rng, form=None, bare_nouns=None):
+        """A needle: ids of its sentence, ids of its answer, wording of a question. `bare_nouns` is the set of nouns
+        already taken by needles without a key; when given, this needle has no key either."""
+        form = form or self.form(rng)
+        noun, kind, template = form["noun"], form["kind"], form["template"]
+        key, value = self.key(rng), self.value(rng, kind)
+        bare = bare_nouns is not None and noun not in bare_nouns
+        if bare:
+            bare_nouns.add(noun)
+            template = rng.choice(self.p["bare_needles"])
+        fill = {"noun": noun, "key": key, "value": value}
+        sentence = template.format(**fill)
+        if not sentence.startswith("\n"):
+            sentence = rng.choice((" ", " ", "\n")) + sentence[0].upper() + sentence[1:]
+        questions = self.p["bare_questions" if bare else "questions"]
+        return {"ids": self.encode(sentence), "value": self.encode(" " + value), "kind": kind, "fill": fill,
+                "questions": questions, "sentence": sentence, "bare": bare}
+
+    def question(self, rng, needle, lead=None):
+        form = rng.choice(needle["questions"])
+        if not needle["bare"]:
+            form = self.wording(rng, "questions", needle["questions"], ("{key}",))
+        text = form.format(**needle["fill"])
+        lead = rng.choice((" ", "\n", "\n\n")) if lead is None else lead
+        return self.encode(lead + rng.choice(self.p.get("prefixes", ("",))) + text[0].upper() + text[1:])

@@ -33,7 +33,7 @@ struct DocumentInfo {
   int64_t stored_bytes = 0;  // all records before compression
   std::string sha256;        // hex, of the text
   // Not empty: the catalog record is damaged, in the way this says, and only `id` is known of it.
-  // From List only; Get is DATA_LOSS then.
+  // From List and Remove only; Get is DATA_LOSS then.
   std::string damage;
 };
 
@@ -85,7 +85,8 @@ class DocumentStore {
                                                          int64_t limit) = 0;
   // Takes the document out of the catalog at once and returns what it was. Its records stay
   // readable by owner until Free(owner); a store that is reopened frees owners that were removed
-  // and not freed. NOT_FOUND.
+  // and not freed. NOT_FOUND. Of one whose catalog record is damaged only `id` and `damage` are
+  // known; its space returns when the store is next opened with no damaged record left.
   virtual absl::StatusOr<DocumentInfo> Remove(const std::string& id) = 0;
   // Frees the space of a removed document or abandoned ingest.
   virtual absl::Status Free(OwnerId owner) = 0;

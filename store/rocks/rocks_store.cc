@@ -1,5 +1,6 @@
 #include "store/rocks/rocks_store.h"
 
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -58,8 +59,11 @@ absl::Status RocksStore::Load() {
   if (meta.ok()) {
     ASSIGN_OR_RETURN(const MetaRecord record, DecodeMeta(MetaKey(), *meta));
     next_owner_ = owner_limit_ = record.next_owner;
-    RETURN_IF_ERROR(LoadCatalog(&unfreed));
-    RETURN_IF_ERROR(LoadIngests());
+    bool damaged = false;
+    RETURN_IF_ERROR(LoadCatalog(&unfreed, &damaged));
+    RETURN_IF_ERROR(LoadIngests(&damaged));
+    // While a record is damaged, what seems to belong to nobody could be what it named.
+    if (!damaged) RETURN_IF_ERROR(FindUnnamed(&unfreed));
   } else if (absl::IsNotFound(meta.status())) {
     // A new database has nothing at all; one with documents but no meta record is not ours.
     bool empty = true;
@@ -75,7 +79,7 @@ absl::Status RocksStore::Load() {
   return absl::OkStatus();
 }
 
-absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed) {
+absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed, bool* damaged) {
   // A damaged record costs its own document only: Get answers DATA_LOSS for it, List says so.
   const auto document = [&](absl::string_view key, absl::string_view value) {
     const auto info = DecodeDocument(key, value, DocumentName(key.substr(1)));
@@ -83,6 +87,7 @@ absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed) {
       owners_.emplace(info->owner, Owner{Kind::kDocument, info->bytes, info->tokens, info->chunks});
     } else {
       LogError("{}", std::string(info.status().message()));
+      *damaged = true;
     }
     return true;
   };
@@ -95,13 +100,14 @@ absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed) {
   return database_->Scan(Family::kCatalog, std::string(kRemovedPrefix), kRemovedPrefix, removed);
 }
 
-absl::Status RocksStore::LoadIngests() {
+absl::Status RocksStore::LoadIngests(bool* damaged) {
   return database_->Scan(
       Family::kIngests, std::string(kIngestPrefix), kIngestPrefix,
       [&](absl::string_view key, absl::string_view value) {
         auto state = DecodeIngest(key, value, absl::StrCat("ingest '", key.substr(1), "'"));
         if (!state.ok()) {
           LogError("{}", std::string(state.status().message()));
+          *damaged = true;
           return true;
         }
         const IngestProgress& progress = state->progress;
@@ -114,6 +120,26 @@ absl::Status RocksStore::LoadIngests() {
         ingests_.emplace(owner, std::move(ingest));
         return true;
       });
+}
+
+absl::Status RocksStore::FindUnnamed(std::vector<OwnerId>* unnamed) {
+  std::set<OwnerId> known(unnamed->begin(), unnamed->end());
+  for (const auto& [owner, unused] : owners_) known.insert(owner);
+  for (const Family f : kDocumentFamilies) {
+    for (OwnerId next{0};;) {
+      bool found = false;
+      const auto first = [&](absl::string_view key, absl::string_view) {
+        next = ParseOwner(key.substr(0, sizeof(OwnerId)));
+        found = true;
+        return false;
+      };
+      RETURN_IF_ERROR(database_->Scan(f, OwnerKey(next), "", first));
+      if (!found) break;
+      if (known.insert(next).second) unnamed->push_back(next);
+      next = Next(next);
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<OwnerId> RocksStore::NewOwner() {
@@ -168,10 +194,15 @@ absl::StatusOr<std::vector<DocumentInfo>> RocksStore::List(const std::string& af
 
 absl::StatusOr<DocumentInfo> RocksStore::Remove(const std::string& id) {
   std::lock_guard lock(catalog_mutex_);
-  ASSIGN_OR_RETURN(const DocumentInfo info, Get(id));
-  const std::string removed = RemovedKey(info.owner);
+  const absl::StatusOr<DocumentInfo> found = Get(id);
   rocksdb::WriteBatch batch;
   batch.Delete(database_->family(Family::kCatalog), DocumentKey(id));
+  if (absl::IsDataLoss(found.status())) {
+    RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, DocumentName(id)));
+    return DocumentInfo{.id = id, .damage = std::string(found.status().message())};
+  }
+  ASSIGN_OR_RETURN(const DocumentInfo info, found);
+  const std::string removed = RemovedKey(info.owner);
   batch.Put(database_->family(Family::kCatalog), removed, EncodeRemoved(removed, info));
   RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, DocumentName(id)));
   std::unique_lock owners_lock(owners_mutex_);
@@ -208,6 +239,7 @@ absl::Status RocksStore::FreeRecords(OwnerId owner) {
     RETURN_IF_ERROR(database_->Flush());  // the log holds a copy of what was written lately
     rocksdb::WriteBatch batch;
     batch.Delete(database_->family(Family::kCatalog), RemovedKey(owner));
+    batch.Delete(database_->family(Family::kIngests), ResumeKey(owner));
     return database_->Write(batch, Database::Durability::kSynced, "delete");
   });
   return absl::OkStatus();
@@ -219,12 +251,12 @@ absl::Status RocksStore::AbandonIngest(const std::string& id) {
   {
     std::shared_lock lock(owners_mutex_);
     const auto found = ingest_ids_.find(id);
-    if (found == ingest_ids_.end()) {
-      return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
+    if (found != ingest_ids_.end()) {
+      owner = found->second;
+      ingest = ingests_.at(owner);
     }
-    owner = found->second;
-    ingest = ingests_.at(owner);
   }
+  if (ingest == nullptr) return AbandonDamaged(id);
   std::lock_guard ingest_lock(ingest->mutex);
   std::lock_guard lock(catalog_mutex_);
   if (ingest->done) return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
@@ -242,6 +274,18 @@ absl::Status RocksStore::AbandonIngest(const std::string& id) {
     ingest_ids_.erase(id);
   }
   return FreeRecords(owner);
+}
+
+absl::Status RocksStore::AbandonDamaged(const std::string& id) {
+  std::lock_guard lock(catalog_mutex_);
+  const std::string what = absl::StrCat("ingest '", id, "'");
+  const auto record = database_->Get(Family::kIngests, IngestKey(id), what);
+  if (absl::IsNotFound(record.status())) {
+    return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
+  }
+  rocksdb::WriteBatch batch;
+  batch.Delete(database_->family(Family::kIngests), IngestKey(id));
+  return database_->Write(batch, Database::Durability::kSynced, what);
 }
 
 absl::StatusOr<OwnerId> RocksStore::NewSessionOwner() {

@@ -93,12 +93,17 @@ class RocksStore final : public DocumentStore {
 
   // rocks_store.cc
   absl::Status Load();
-  absl::Status LoadCatalog(std::vector<OwnerId>* unfreed);
-  absl::Status LoadIngests();
+  absl::Status LoadCatalog(std::vector<OwnerId>* unfreed, bool* damaged);
+  absl::Status LoadIngests(bool* damaged);
+  // Adds the owners of records that nothing names: what is left of a document or ingest whose own
+  // record was damaged, and that was deleted.
+  absl::Status FindUnnamed(std::vector<OwnerId>* unnamed);
   // A number never given out before. Needs catalog_mutex_.
   absl::StatusOr<OwnerId> NewOwner();
   absl::StatusOr<Owner> FindOwner(OwnerId owner) const;
   absl::Status FreeRecords(OwnerId owner);
+  // AbandonIngest of one whose record could not be read when the store was opened.
+  absl::Status AbandonDamaged(const std::string& id);
 
   // ingest.cc
   absl::StatusOr<std::shared_ptr<Ingest>> FindIngest(OwnerId owner) const;

@@ -106,12 +106,68 @@ TEST_F(RocksDamageTest, DamagedRecordsOfEveryKind) {
   EXPECT_EQ((*list)[1].id, "other");
   EXPECT_EQ((*list)[1].damage, "");
   EXPECT_EQ((*store)->List("", 1)->size(), 1u);
-  EXPECT_THAT((*store)->Remove("book"), StatusIs(StatusCode::kDataLoss, "document 'book'"));
   EXPECT_THAT((*store)->BeginIngest("book", "f", false), StatusIs(StatusCode::kDataLoss, "book"));
   EXPECT_THAT((*store)->BeginIngest("half", "f", false), StatusIs(StatusCode::kDataLoss, "half"));
   store->reset();
   Damage(Family::kMeta, MetaKey());
   EXPECT_THAT(Open(dir_.path()), StatusIs(StatusCode::kDataLoss, "meta record"));
+}
+
+TEST_F(RocksDamageTest, WhatHasADamagedRecordCanBeDeletedAndItsSpaceReturns) {
+  OwnerId half{};
+  Content other{.seed = 2, .width = 64};
+  {
+    auto store = Open(dir_.path());
+    ASSERT_THAT(store, IsOk());
+    const auto begun = (*store)->BeginIngest("half", "f", false);
+    ASSERT_THAT(begun, IsOk());
+    half = begun->owner;
+    Content part{.seed = 3, .width = 64};
+    ASSERT_THAT((*store)->CommitIngest(half, NextBatch(part, 1, 1, 1)), IsOk());
+    ASSERT_THAT(Ingest(**store, "other", &other, 1, 2, 10, 100), IsOk());
+  }
+  const auto left = [&](OwnerId owner) {
+    RocksOptions options;
+    options.directory = dir_.path();
+    auto database = Database::Open(options, nullptr);
+    EXPECT_THAT(database, IsOk());
+    int64_t keys = 0;
+    const auto count = [&](absl::string_view, absl::string_view) { return ++keys > 0; };
+    for (const Family f : {Family::kText, Family::kTokens, Family::kChunks, Family::kLandmarks}) {
+      EXPECT_THAT((*database)->Scan(f, OwnerKey(owner), OwnerKey(owner), count), IsOk());
+    }
+    return keys;
+  };
+  Damage(Family::kCatalog, DocumentKey("book"));
+  Damage(Family::kIngests, IngestKey("half"));
+  {
+    auto store = Open(dir_.path());
+    ASSERT_THAT(store, IsOk());
+    const auto removed = (*store)->Remove("book");
+    ASSERT_THAT(removed, IsOk());
+    EXPECT_EQ(removed->id, "book");
+    EXPECT_THAT(removed->damage, testing::HasSubstr("document 'book'"));
+    EXPECT_THAT((*store)->Get("book"), StatusIs(StatusCode::kNotFound, "book"));
+  }
+  ASSERT_THAT(Open(dir_.path()), IsOk());
+  EXPECT_GT(left(owner_), 0) << "freed while the ingest's record was still unreadable";
+  {
+    auto store = Open(dir_.path());
+    ASSERT_THAT(store, IsOk());
+    ASSERT_THAT((*store)->AbandonIngest("half"), IsOk());
+    EXPECT_THAT((*store)->AbandonIngest("half"), StatusIs(StatusCode::kNotFound, "half"));
+    EXPECT_THAT((*store)->BeginIngest("half", "f", false), IsOk());
+    Content again{.seed = 4, .width = 64};
+    EXPECT_THAT(Ingest(**store, "book", &again, 1, 2, 10, 100), IsOk());
+  }
+  {
+    auto store = Open(dir_.path());
+    ASSERT_THAT(store, IsOk());
+    EXPECT_THAT((*store)->Get("book"), IsOk());
+    EXPECT_THAT((*store)->Get("other"), IsOk());
+  }
+  EXPECT_EQ(left(owner_), 0);
+  EXPECT_EQ(left(half), 0);
 }
 
 TEST_F(RocksDamageTest, MissingRecordIsDataLoss) {

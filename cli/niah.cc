@@ -34,7 +34,7 @@ struct NiahFlags {
   std::string phrasing = "both";
   std::string control = "none";
   std::string phrases;  // file
-  std::string out;
+  std::string json;  // file; empty: where the table would go, if at all
 };
 
 // "4k", "1m", "3000".
@@ -95,7 +95,7 @@ absl::Status WriteFile(const std::string& path, const char* mode, const std::str
   const bool closed = file != nullptr && std::fclose(file) == 0;
   if (written && closed) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--out: cannot write ", path, ": ", std::strerror(errno)));
+      absl::StrCat("--json: cannot write ", path, ": ", std::strerror(errno)));
 }
 
 absl::Status Niah(const Options& common, const NiahFlags& flags) {
@@ -106,7 +106,7 @@ absl::Status Niah(const Options& common, const NiahFlags& flags) {
   }
   ASSIGN_OR_RETURN(const niah::Phrases phrases, niah::ParsePhrases(phrases_text));
   ASSIGN_OR_RETURN(const std::string text, ReadHaystack(flags));
-  if (!flags.out.empty()) RETURN_IF_ERROR(WriteFile(flags.out, "ab", ""));
+  if (!flags.json.empty()) RETURN_IF_ERROR(WriteFile(flags.json, "ab", ""));
   ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
   ASSIGN_OR_RETURN(const client::ModelInfo model, backend->client().GetModel());
 
@@ -135,8 +135,8 @@ absl::Status Niah(const Options& common, const NiahFlags& flags) {
                {"haystack_bytes", text.size()},
                {"mounting", kShardNote}};
   json.update(niah::ToJson(samples, options.depths));
-  if (!flags.out.empty()) {
-    RETURN_IF_ERROR(WriteFile(flags.out, "wb",
+  if (!flags.json.empty()) {
+    RETURN_IF_ERROR(WriteFile(flags.json, "wb",
                               json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
   }
   if (common.json) {
@@ -198,7 +198,6 @@ void AddNiahFlags(CLI::App& verb, NiahFlags& flags) {
   verb.add_option("--phrases", flags.phrases,
                   "Wordings in place of those compiled in (train/phrases.json)")
       ->type_name("FILE");
-  verb.add_option("--out", flags.out, "Write the JSON report here, too")->type_name("FILE");
 }
 
 }  // namespace
@@ -207,9 +206,15 @@ void AddNiah(CLI::App& app, Command& command) {
   CLI::App* verb = app.add_subcommand("niah", "Needle-in-a-haystack stress test");
   auto flags = std::make_shared<NiahFlags>();
   AddNiahFlags(*verb, *flags);
+  const CLI::Option* json =
+      verb->add_option("--json", flags->json,
+                       "Write the report, with every sample, as JSON to FILE; without FILE print "
+                       "it instead of the table")
+          ->expected(0, 1)
+          ->type_name("[FILE]");
   verb->footer(
       "\nExamples:\n"
-      "  recollect niah --haystack books.txt --tokens 4k,64k,1m --samples 50 --out niah.json\n"
+      "  recollect niah --haystack books.txt --tokens 4k,64k,1m --samples 50 --json niah.json\n"
       "  recollect niah --haystack books.txt --task distractors,hex --tokens 64k,1m --server "
       "127.0.0.1:50051\n"
       "  recollect niah --haystack books.txt --tokens 64k --control random\n"
@@ -222,7 +227,8 @@ void AddNiah(CLI::App& app, Command& command) {
       "holds the\n"
       "needle is ingested anew. Documents (niah-…) are deleted at the end.\n" +
       std::string(kCommonHelp));
-  verb->callback([&command, flags] {
+  verb->callback([&command, flags, json] {
+    if (json->count() > 0 && flags->json.empty()) command.options.json = true;
     command.run = [&command, flags] { return Niah(command.options, *flags); };
   });
 }

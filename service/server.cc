@@ -23,6 +23,10 @@
 namespace recollect::service {
 namespace {
 
+constexpr int kKeepaliveTimeMs = 30'000;
+constexpr int kKeepaliveTimeoutMs = 20'000;
+constexpr int kLeastPingIntervalMs = 10'000;  // a client that pings more often is cut off
+
 // gRPC's own log goes where ours goes; it speaks of sockets and threads, hence a level lower.
 void LogFromGrpc(gpr_log_func_args* args) {
   const LogLevel level =
@@ -76,6 +80,12 @@ absl::Status GrpcServer::Listen(const std::string& listen) {
   if (!listen.empty()) builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
   // Otherwise a second server on the same port would start, and share its connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A client whose host went away says nothing: without pings its ingest would hold the id until TCP
+  // gives up, which takes minutes.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kLeastPingIntervalMs);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
   builder.RegisterService(&documents_);

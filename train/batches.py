@@ -16,12 +16,14 @@ def value_at(needle):
 
 
 def crossing(needle, fits):
-    """Index of the token of a needle's value that begins a chunk, when `fits` tokens of the needle end the one before; or
-    None. What comes there can be told only from how the next chunk goes on, so it is learned last."""
+    """Index of the token of a straddling needle's value that is hardest to tell, when `fits` tokens of the needle end a chunk:
+    the one that begins the next chunk, which only what came before that chunk leads to; or the first, when the whole value
+    lies in one of the chunks and (some of) what asks for it in the other. None when the needle does not straddle."""
     at = value_at(needle)
-    if at is None or not 0 <= fits - at < len(needle["value"]) - 1:
+    if at is None or fits >= len(needle["ids"]):
         return None
-    return fits - at + 1
+    inside = fits - (at - 1)
+    return inside if 0 < inside < len(needle["value"]) else 0
 
 
 class Sequence:
@@ -230,7 +232,7 @@ class BatchMaker:
         if rng.random() < c["random_filler"]:
             seq.source = [self.books.tokens[rng.randrange(len(self.books.tokens))].item() for _ in seq.source]
             seq.filler_weight = 0.0
-        seq.form = self.tasks.form(rng) if rng.random() < 0.5 else None
+        seq.form = self.form or (self.tasks.form(rng) if rng.random() < 0.5 else None)
         if rng.random() > tasks_share:
             if rng.random() < 0.5:
                 # Plain text with some early-closed blocks.
@@ -268,6 +270,7 @@ class BatchMaker:
         c, rng = self.c, self.rng
         B, T, N, n_ret = c["batch"], c["length"], c["max_blocks"], self.m["n_ret"]
         self.done, self.bare_nouns, visible = [], set(), []
+        self.form = self.tasks.form(rng) if rng.random() < c["same_form"] else None
         for i in range(B):
             sees = [j for j in range(B) if j != i and rng.random() < open_share]
             seq = self._sequence(i, [j for j in sees if j < i], tasks_share)

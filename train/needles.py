@@ -18,11 +18,12 @@ class Tasks:
     """Draws needles: {noun, key, value, kind} and their wordings. `split` is "train" or "test"."""
 
     def __init__(self, tokenizer, words, phrases, split, books=None, wording_shares=None):
-        """Wordings are drawn from the list of the split and, by `wording_shares` {"composed": p, "loose": p}, made: composed
-        of the parts in `phrases`, or loosely of fragments of `books`, so that no list of phrasings can be learned."""
+        """Wordings are drawn from the list of the split and, by `wording_shares`, made, so that no list of phrasings can be
+        learned: "composed" of the parts in `phrases`, a share "foreign" of them with some words of `books` put in, or "loose",
+        of fragments of books."""
         self.encode, self.p, self.split = tokenizer.encode, phrases[split], split
         self.books, self.decode = books, tokenizer.decode
-        self.parts, self.shares = phrases["parts"], wording_shares or {"composed": 0.0, "loose": 0.0}
+        self.parts, self.shares = phrases["parts"], wording_shares or {"composed": 0.0, "foreign": 0.0, "loose": 0.0}
         self.words = [w for w in words if is_test_word(w) == (split == "test")]
         self.begins_word = [tokenizer.decode_bytes([i])[:1] in (b" ", b"\n") for i in range(tokenizer.vocab_size)]
 
@@ -65,22 +66,23 @@ class Tasks:
             text += " " + part + (rng.choice(",.:;?") if rng.random() < 0.25 else "") + self.fragment(rng, 0, 4)
         return text.strip() + rng.choice(("", ".", ".")) * ("{value}" in text)
 
-    def compose(self, rng, form):
+    def compose(self, rng, form, foreign):
         """Fills the names of parts in `form`, `<be>` say, with parts drawn one by one."""
         text = PART.sub(lambda m: rng.choice(self.parts[m.group(1)]), form)
-        if rng.random() < 0.25:
+        if foreign:
             # A few foreign words before one of the placeholders.
             spots = [m.start() for m in PLACEHOLDER.finditer(text)]
             at = rng.choice(spots)
             text = text[:at] + self.fragment(rng, 1, 3).strip() + " " + text[at:]
         return text
 
-    def wording(self, rng, what, listed, placeholders):
-        """A wording of `what` ("needles" or "questions"): from the list `listed`, composed, or loose."""
+    def wording(self, rng, what, listed, placeholders, plain=False):
+        """A wording of `what` ("needles" or "questions"): from the list `listed`, composed, or loose. `plain`: without words
+        of books, from which a value made of words could not be told."""
         r = rng.random()
         if r < self.shares["composed"]:
-            return self.compose(rng, rng.choice(self.parts[what]))
-        if r < self.shares["composed"] + self.shares["loose"]:
+            return self.compose(rng, rng.choice(self.parts[what]), not plain and rng.random() < self.shares["foreign"])
+        if r < self.shares["composed"] + self.shares["loose"] and not plain:
             return self.loose(rng, list(placeholders) + ["{noun}"] * (rng.random() < 0.6))
         return rng.choice(listed)
 
@@ -90,7 +92,7 @@ class Tasks:
         noun = rng.choice(self.p["nouns"])
         if self.split == "train" and rng.random() < 0.35:
             noun = " ".join(rng.choice(self.words) for _ in range(rng.randint(1, 2))).lower()
-        return {"kind": kind, "noun": noun, "template": self.wording(rng, "needles", self.p["needles"], ("{key}", "{value}"))}
+        return {"kind": kind, "noun": noun, "template": self.wording(rng, "needles", self.p["needles"], ("{key}", "{value}"), kind == "words")}
 
     def needle(self, rng, form=None, bare_nouns=None):
         """A needle: ids of its sentence, ids of its answer, wording of a question. `bare_nouns` is the set of nouns

@@ -31,9 +31,11 @@ TEST(GcaBlockTest, ARowHasTheSameBitsInAnyCompany) {
 TEST(GcaBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
   for (const gca_cases::Case& c : gca_cases::Cases()) {
     const gca_cases::Inputs in(c, 1);
-    gca_cases::Batch batch;
-    gca_cases::AddGroup(in, 0, c.rows, &batch);
     for (GcaPlan::Way way : gca_cases::kWays) {
+      // By chunk, a block goes through its rows one after the other: few show what many would.
+      const int64_t rows = way == GcaPlan::Way::kByChunk ? std::min<int64_t>(c.rows, 3) : c.rows;
+      gca_cases::Batch batch;
+      gca_cases::AddGroup(in, 0, rows, &batch);
       const auto expected = gca_cases::Run(OnHost(HostOrder::kPhases), c.shape, batch, way);
       for (HostOrder order : kHostOrders) {
         EXPECT_TRUE(SameBits(gca_cases::Run(OnHost(order), c.shape, batch, way), expected))

@@ -3,49 +3,26 @@
 #include <algorithm>
 
 #include "kernels/reference.h"
-#include "tests/kernels/kernel_test_util.h"
+#include "tests/kernels/cuda_test_util.h"
 
 namespace recollect::kernels {
 namespace {
 
-#define ASSERT_CUDA(call) ASSERT_EQ(call, cudaSuccess)
-
-class GatedScanCudaTest : public ::testing::Test {
+class GatedScanCudaTest : public CudaTest {
  protected:
-  void SetUp() override {
-    int devices = 0;
-    const cudaError_t error = cudaGetDeviceCount(&devices);
-    if (error != cudaSuccess || devices == 0) {
-      GTEST_SKIP() << "NOT TESTED: no CUDA device (" << cudaGetErrorString(error) << ")";
-    }
-  }
-
   // Runs the scan in cuts of `cut` rows; x and y share memory.
   void Scan(const std::vector<float>& z, const std::vector<float>& bias,
             const std::vector<float>& x, int64_t rows, int64_t channels, int64_t cut,
             std::vector<float>* state, std::vector<float>* y) {
-    float *dz = Upload(z), *db = Upload(bias), *dy = Upload(x), *ds = Upload(*state);
+    const DeviceArray<float> dz(z), db(bias), dy(x), ds(*state);
     for (int64_t t = 0; t < rows; t += cut) {
-      ASSERT_TRUE(GatedScanCuda(nullptr, dz + t * channels, bias.empty() ? nullptr : db,
-                                dy + t * channels, channels, std::min(cut, rows - t), channels, ds,
-                                dy + t * channels, channels)
-                      .ok());
+      ASSERT_EQ(GatedScanCuda(nullptr, dz.data() + t * channels, bias.empty() ? nullptr : db.data(),
+                              dy.data() + t * channels, channels, std::min(cut, rows - t), channels,
+                              ds.data(), dy.data() + t * channels, channels),
+                absl::OkStatus());
     }
-    y->resize(x.size());
-    ASSERT_CUDA(cudaMemcpy(y->data(), dy, x.size() * sizeof(float), cudaMemcpyDeviceToHost));
-    ASSERT_CUDA(
-        cudaMemcpy(state->data(), ds, state->size() * sizeof(float), cudaMemcpyDeviceToHost));
-    for (float* p : {dz, db, dy, ds}) ASSERT_CUDA(cudaFree(p));
-  }
-
- private:
-  static float* Upload(const std::vector<float>& numbers) {
-    void* device = nullptr;
-    EXPECT_EQ(cudaMalloc(&device, numbers.size() * sizeof(float) + 1), cudaSuccess);
-    EXPECT_EQ(
-        cudaMemcpy(device, numbers.data(), numbers.size() * sizeof(float), cudaMemcpyHostToDevice),
-        cudaSuccess);
-    return static_cast<float*>(device);
+    *y = dy.Download();
+    *state = ds.Download();
   }
 };
 

@@ -1,0 +1,295 @@
+// The arithmetic of the CUDA operations: every rounding written out, the same on the device and on
+// the host. A kernel built from these functions gives on a GPU the bits that its host run gives
+// (kernels/thread_block.h), so tests without a GPU see the numbers a GPU would compute.
+// Not for the CPU operations, which have vector code of their own.
+#ifndef RECOLLECT_KERNELS_CUDA_MATH_H_
+#define RECOLLECT_KERNELS_CUDA_MATH_H_
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+// For functions that both sides compile. Without nvcc it is a plain inline function.
+#if defined(__CUDACC__)
+#define RECOLLECT_HD __host__ __device__ __forceinline__
+#define RECOLLECT_UNROLL _Pragma("unroll")
+#define RECOLLECT_UNROLL_BY_4 _Pragma("unroll 4")
+#else
+#define RECOLLECT_HD inline
+#define RECOLLECT_UNROLL
+#define RECOLLECT_UNROLL_BY_4
+#endif
+
+namespace recollect::kernels::cuda {
+
+// Never contracted: neither side's compiler may turn a product and a sum into one rounding, or two.
+RECOLLECT_HD float Add(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fadd_rn(a, b);
+#else
+  return a + b;
+#endif
+}
+
+RECOLLECT_HD float Mul(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
+// a * b + c with one rounding.
+RECOLLECT_HD float Fma(float a, float b, float c) {
+#if defined(__CUDA_ARCH__)
+  return __fmaf_rn(a, b, c);
+#else
+  return std::fma(a, b, c);
+#endif
+}
+
+RECOLLECT_HD float Div(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fdiv_rn(a, b);
+#else
+  return a / b;
+#endif
+}
+
+RECOLLECT_HD float Max(float a, float b) { return b > a ? b : a; }
+
+RECOLLECT_HD uint32_t BitsOf(float x) {
+#if defined(__CUDA_ARCH__)
+  return __float_as_uint(x);
+#else
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  return bits;
+#endif
+}
+
+RECOLLECT_HD float FromBits(uint32_t bits) {
+#if defined(__CUDA_ARCH__)
+  return __uint_as_float(bits);
+#else
+  float x;
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
+#endif
+}
+
+RECOLLECT_HD float Infinity() { return FromBits(0x7f800000u); }
+
+RECOLLECT_HD float FromBf16(uint16_t bits) { return FromBits(static_cast<uint32_t>(bits) << 16); }
+
+// To nearest, ties to even; NaN stays NaN (base/bf16.h).
+RECOLLECT_HD uint16_t ToBf16(float x) {
+  const uint32_t u = BitsOf(x);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((u >> 16) | 0x40u);
+  return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+
+// exp(x) within 2 ulp where the result is normal: 2^n exp(r) with |r| <= ln(2) / 2 and a polynomial
+// of degree 6. 0 below -104, infinity above 88.73, NaN for NaN. Own code, because the device's expf
+// and the host's round differently.
+RECOLLECT_HD float Exp(float x) {
+  if (x != x) return x;
+  if (x < -104.0f) return 0.0f;
+  if (x > 88.73f) return Infinity();
+  const float n = rintf(Mul(x, 1.44269504f));
+  float r = Fma(n, -0.693359375f, x);  // exact: the constant has 10 bits
+  r = Fma(n, 2.12194440e-4f, r);
+  float p = 1.9875691500e-4f;
+  p = Fma(p, r, 1.3981999507e-3f);
+  p = Fma(p, r, 8.3334519073e-3f);
+  p = Fma(p, r, 4.1665795894e-2f);
+  p = Fma(p, r, 1.6666665459e-1f);
+  p = Fma(p, r, 5.0000001201e-1f);
+  p = Add(Fma(p, Mul(r, r), r), 1.0f);
+  // In two factors: 2^n itself need not be a normal number.
+  const int whole = static_cast<int>(n);
+  const int half = whole / 2;
+  p = Mul(p, FromBits(static_cast<uint32_t>(half + 127) << 23));
+  return Mul(p, FromBits(static_cast<uint32_t>(whole - half + 127) << 23));
+}
+
+// Order of a dot product. Its numbers are cut into pieces of kDotPiece, lane l of kDotLanes takes
+// the pieces l, l + kDotLanes, … through one chain of Fma, and the lanes' sums c are added as
+//   ((c0 + c4) + (c2 + c6)) + ((c1 + c5) + (c3 + c7)),
+// which is what exchanging with the lane 4, 2 and 1 away gives in every lane. Whoever computes a
+// dot product in this order gets the same bits, however the work lies on threads.
+constexpr int kDotLanes = 8;
+constexpr int kDotPiece = 8;
+
+RECOLLECT_HD int RoundUpToPiece(int count) {
+  return (count + kDotPiece - 1) / kDotPiece * kDotPiece;
+}
+
+// Piece `piece` of `count` numbers as floats; what lies past the end is 0. `vector`: the numbers
+// start at a multiple of 16 bytes.
+RECOLLECT_HD void LoadPiece(const uint16_t* numbers, int piece, int count, bool vector,
+                            float to[kDotPiece]) {
+  const uint16_t* from = numbers + piece * kDotPiece;
+  const int left = count - piece * kDotPiece;
+#if defined(__CUDA_ARCH__)
+  if (vector && left >= kDotPiece) {
+    const uint4 four = __ldg(reinterpret_cast<const uint4*>(from));
+    const uint32_t words[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      to[2 * i] = FromBits(words[i] << 16);
+      to[2 * i + 1] = FromBits(words[i] & 0xffff0000u);
+    }
+    return;
+  }
+#else
+  (void)vector;
+#endif
+  RECOLLECT_UNROLL
+  for (int i = 0; i < kDotPiece; ++i) to[i] = i < left ? FromBf16(from[i]) : 0.0f;
+}
+
+RECOLLECT_HD void LoadPiece(const float* numbers, int piece, int count, bool vector,
+                            float to[kDotPiece]) {
+  const float* from = numbers + piece * kDotPiece;
+  const int left = count - piece * kDotPiece;
+#if defined(__CUDA_ARCH__)
+  if (vector && left >= kDotPiece) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float4 four = __ldg(reinterpret_cast<const float4*>(from) + i);
+      to[4 * i] = four.x;
+      to[4 * i + 1] = four.y;
+      to[4 * i + 2] = four.z;
+      to[4 * i + 3] = four.w;
+    }
+    return;
+  }
+#else
+  (void)vector;
+#endif
+  RECOLLECT_UNROLL
+  for (int i = 0; i < kDotPiece; ++i) to[i] = i < left ? from[i] : 0.0f;
+}
+
+// The first four of `left` numbers, 0 past the end.
+RECOLLECT_HD void LoadFour(const float* from, int left, bool vector, float to[4]) {
+#if defined(__CUDA_ARCH__)
+  if (vector && left >= 4) {
+    const float4 four = __ldg(reinterpret_cast<const float4*>(from));
+    to[0] = four.x;
+    to[1] = four.y;
+    to[2] = four.z;
+    to[3] = four.w;
+    return;
+  }
+#else
+  (void)vector;
+#endif
+  RECOLLECT_UNROLL
+  for (int i = 0; i < 4; ++i) to[i] = i < left ? from[i] : 0.0f;
+}
+
+// Adds lane `lane`'s share of a·b to `sum`. `a` has zeros up to RoundUpToPiece(count).
+template <typename Element>
+RECOLLECT_HD float DotLane(const float* a, const Element* b, int count, int lane, bool vector,
+                           float sum) {
+  for (int piece = lane; piece * kDotPiece < count; piece += kDotLanes) {
+    float numbers[kDotPiece];
+    LoadPiece(b, piece, count, vector, numbers);
+    RECOLLECT_UNROLL
+    for (int i = 0; i < kDotPiece; ++i) sum = Fma(a[piece * kDotPiece + i], numbers[i], sum);
+  }
+  return sum;
+}
+
+RECOLLECT_HD bool IsAligned(const void* pointer) {
+  return (reinterpret_cast<uintptr_t>(pointer) & 15u) == 0;
+}
+
+// Part of one softmax: p_j = exp(s_j - max), summed. A part without entries is {-inf, 0}.
+struct SoftmaxPart {
+  float max;
+  float sum;
+};
+
+RECOLLECT_HD SoftmaxPart EmptyPart() { return {-Infinity(), 0.0f}; }
+
+// What the sums and weighted values of both parts are multiplied by before they are added.
+struct MergeScales {
+  float max;
+  float first;
+  float second;
+};
+
+// Joining an empty part with another leaves the other's bits as they are.
+RECOLLECT_HD MergeScales ScalesOf(float first_max, float second_max) {
+  const float max = Max(first_max, second_max);
+  return {max, first_max == max ? 1.0f : Exp(Add(first_max, -max)),
+          second_max == max ? 1.0f : Exp(Add(second_max, -max))};
+}
+
+RECOLLECT_HD float Join(const MergeScales& scales, float first, float second) {
+  return Fma(first, scales.first, Mul(second, scales.second));
+}
+
+// A scored candidate as one number: the greater, the better. From the top: the score's order (32
+// bits, 0 for scores that are not finite), the candidate reversed (30 bits), and what the order
+// lost (2 bits). 0 stands for no candidate. Numbers of different candidates differ, so a sort of
+// them has one result only.
+constexpr int64_t kMaxCandidates = int64_t{1} << 30;
+
+RECOLLECT_HD uint64_t PackCandidate(float score, int64_t candidate) {
+  enum : uint32_t {
+    kPlain = 0,
+    kNegativeZero = 1,
+    kNan = 1,
+    kPlusInfinity = 2,
+    kMinusInfinity = 3
+  };
+  const uint32_t bits = BitsOf(score);
+  uint32_t order = 0, lost = kPlain;
+  if ((bits & 0x7fffffffu) > 0x7f800000u) {
+    lost = kNan;
+  } else if ((bits & 0x7fffffffu) == 0x7f800000u) {
+    lost = bits >> 31 ? kMinusInfinity : kPlusInfinity;
+  } else if (bits == 0x80000000u) {
+    order = 0x80000000u;  // ranks with +0
+    lost = kNegativeZero;
+  } else {
+    order = bits >> 31 ? ~bits : bits | 0x80000000u;
+  }
+  const uint32_t reversed = static_cast<uint32_t>(kMaxCandidates - 1 - candidate);
+  return static_cast<uint64_t>(order) << 32 | reversed << 2 | lost;
+}
+
+RECOLLECT_HD int64_t CandidateOf(uint64_t packed) {
+  return kMaxCandidates - 1 - static_cast<int64_t>(static_cast<uint32_t>(packed) >> 2);
+}
+
+RECOLLECT_HD float ScoreOf(uint64_t packed) {
+  const auto order = static_cast<uint32_t>(packed >> 32);
+  const uint32_t lost = static_cast<uint32_t>(packed) & 3u;
+  if (order == 0) {
+    return lost == 1 ? FromBits(0x7fc00000u) : lost == 2 ? Infinity() : -Infinity();
+  }
+  if (lost == 1) return -0.0f;
+  return FromBits(order >> 31 ? order & 0x7fffffffu : ~order);
+}
+
+// Bitonic sort: for size = 2, 4, … n and stride = size / 2, … 1, the pairs (i, i + stride), one for
+// each pair index below n / 2; the greater goes first when (i & size) == 0.
+RECOLLECT_HD int BitonicFirst(int pair, int stride) { return 2 * pair - (pair & (stride - 1)); }
+
+RECOLLECT_HD void BitonicExchange(uint64_t* numbers, int pair, int size, int stride) {
+  const int i = BitonicFirst(pair, stride);
+  const uint64_t a = numbers[i], b = numbers[i + stride];
+  if ((a < b) == ((i & size) == 0)) {
+    numbers[i] = b;
+    numbers[i + stride] = a;
+  }
+}
+
+}  // namespace recollect::kernels::cuda
+
+#endif  // RECOLLECT_KERNELS_CUDA_MATH_H_

@@ -1,0 +1,39 @@
+// Grouped Cross-Attention (gca.h) on a CUDA device, for a batch of groups of rows, each with its
+// own chunks: the rows of a decode step of many sessions, or the blocks of a prefill.
+//   s_j = q·K_j / sqrt(head_dim);  p_j = exp(s_j) / (1 + Σ_i exp(s_i));  out = Σ_e w_e Σ_j p_j V_j
+// in fp32 from bf16 memory, chunks in the order given; no chunks: out = 0. Chunk rows are read
+// where they lie, through the views. A row has the same bits beside any other rows, in any group of
+// the same chunks, and either way of the plan. No atomics.
+//   plan = PlanGca(shape, sizes);                       // gca_plan.h
+//   CheckGca(plan, groups, chunks);                     // host copies, before they go up
+//   GcaCuda(stream, plan, {q, groups, count, chunks, weights, workspace, out});
+#ifndef RECOLLECT_KERNELS_GCA_CUDA_H_
+#define RECOLLECT_KERNELS_GCA_CUDA_H_
+
+#include <cuda_runtime_api.h>
+
+#include "absl/status/status.h"
+#include "kernels/gca_plan.h"
+
+namespace recollect::kernels {
+
+// Device memory, borrowed until what was queued has run. MemoryView's pointers are device memory,
+// too, at any address; multiples of 16 bytes with head_dim a multiple of 8 are read fastest.
+struct GcaDeviceArrays {
+  const float* q = nullptr;            // [rows, heads, head_dim] fp32, dense
+  const GcaGroup* groups = nullptr;    // [group_count]
+  int64_t group_count = 0;             // at most plan.sizes.groups
+  const MemoryView* chunks = nullptr;  // of all groups
+  const float* weights = nullptr;      // one a chunk
+  void* workspace = nullptr;           // plan.workspace_bytes, aligned to 4
+  float* out = nullptr;  // like q, not overlapping it; rows of no group are not written
+};
+
+// Returns before the work is done. One launch by tile, two by chunk, none without groups. Launch
+// sizes depend on plan and group_count alone, so a captured graph serves other groups, too.
+// Statuses of kernels/cuda_status.h.
+absl::Status GcaCuda(cudaStream_t stream, const GcaPlan& plan, const GcaDeviceArrays& arrays);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_GCA_CUDA_H_

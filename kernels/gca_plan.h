@@ -1,0 +1,61 @@
+// What a device run of Grouped Cross-Attention is cut into (kernels/gca_cuda.h): host code without
+// CUDA, so that every machine tests it.
+#ifndef RECOLLECT_KERNELS_GCA_PLAN_H_
+#define RECOLLECT_KERNELS_GCA_PLAN_H_
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "kernels/gca.h"
+
+namespace recollect::kernels {
+
+inline constexpr int kMaxGcaHeadDim = 128;   // a thread's registers and a block's shared memory
+inline constexpr int kMaxGcaGroupRows = 64;  // one tile
+
+// Consecutive rows of q that see the same chunks with the same weights: the row of one session in a
+// decode step, or the 64 rows of one block in a prefill.
+struct GcaGroup {
+  int64_t first_row = 0;
+  int64_t first_chunk = 0;  // into the call's chunks and weights
+  int32_t rows = 0;         // 1 to kMaxGcaGroupRows
+  int32_t chunks = 0;       // 0 and more
+};
+
+// Sizes that a captured graph may be replayed with: the groups may change, within these.
+struct GcaSizes {
+  int64_t groups = 0;
+  int64_t rows = 0;  // over all groups
+  int32_t max_group_rows = 0;
+  int32_t max_group_chunks = 0;
+};
+
+struct GcaPlan {
+  // By chunk: a thread block for each (group, head, chunk), whose outputs a second launch adds; for
+  // few rows. By tile: a block for each (group, head) keeps its rows through all chunks.
+  enum class Way { kByChunk, kByTile };
+  GcaShape shape;
+  GcaSizes sizes;
+  Way way = Way::kByTile;
+  float scale = 0;              // 1 / sqrt(head_dim)
+  int64_t shared_bytes = 0;     // dynamic, of one thread block
+  int64_t workspace_bytes = 0;  // by chunk: fp32 [rows, max_group_chunks, heads, head_dim]
+};
+
+// Chooses the way by rows a group; both give the same bits. INVALID_ARGUMENT for a shape that gca.h
+// forbids, head_dim > kMaxGcaHeadDim, max_group_rows > kMaxGcaGroupRows, or negative sizes.
+absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes);
+
+// The same with the way given, for tests and benchmarks.
+absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, GcaPlan::Way way);
+
+// Checks on the host what is about to be copied to the device, where nothing is checked: groups
+// within the plan's sizes, rows and chunks within [0, sizes.rows) and [0, chunks.size()), rows of
+// no two groups alike, 1 to 63 rows a chunk. INVALID_ARGUMENT names the group or chunk.
+absl::Status CheckGca(const GcaPlan& plan, std::span<const GcaGroup> groups,
+                      std::span<const MemoryView> chunks);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_GCA_PLAN_H_

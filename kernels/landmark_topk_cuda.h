@@ -1,0 +1,38 @@
+// Exact landmark search (landmark_topk.h) on a CUDA device, for a batch of queries over one list of
+// segments.
+//   r_e = <u, κ_e> / sqrt(d_r), products and sums in fp32, in the order of kernels/cuda_math.h
+// Ties go to the earlier candidate, scores that are not finite rank last: the order of
+// landmark_topk.h. A query's result has the same bits beside any other queries, for any cut of the
+// candidates into segments and on any number of multiprocessors. No atomics decide an order.
+//   plan = PlanLandmarkTopK(sizes, multiprocessors);   // landmark_topk_plan.h
+//   LandmarkTopKCuda(stream, plan, queries, segments, workspace, {candidates, scores});
+#ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_CUDA_H_
+#define RECOLLECT_KERNELS_LANDMARK_TOPK_CUDA_H_
+
+#include <cuda_runtime_api.h>
+
+#include "absl/status/status.h"
+#include "kernels/landmark_topk_plan.h"
+
+namespace recollect::kernels {
+
+// [queries, n] each, in device memory: best first; where there are fewer than n candidates, -1 and
+// -infinity follow.
+struct DeviceTopK {
+  int64_t* candidates = nullptr;
+  float* scores = nullptr;
+};
+
+// queries [queries, d_r] fp32, dense. segments: SegmentTable's entries, copied to the device; keys
+// may have any alignment, and are read fastest at multiples of 16 bytes with d_r a multiple of 8.
+// workspace: plan.workspace_bytes, aligned to 8, contents irrelevant. All pointers are device
+// memory, borrowed until what is queued on `stream` here has run; the call returns before that.
+// Outputs may not overlap inputs. Two launches, none when there is nothing to find. Statuses of
+// kernels/cuda_status.h.
+absl::Status LandmarkTopKCuda(cudaStream_t stream, const LandmarkTopKPlan& plan,
+                              const float* queries, const SegmentStart* segments, void* workspace,
+                              const DeviceTopK& best);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_LANDMARK_TOPK_CUDA_H_

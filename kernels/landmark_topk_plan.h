@@ -1,0 +1,53 @@
+// What a device search over landmark keys is cut into (kernels/landmark_topk_cuda.h): host code
+// without CUDA, so that every machine tests it.
+//   PlanLandmarkTopK({.queries = 3, .width = 128, .candidates = 262144, .n = 8}, 132)
+#ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_PLAN_H_
+#define RECOLLECT_KERNELS_LANDMARK_TOPK_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/landmark_topk.h"
+
+namespace recollect::kernels {
+
+// A thread block's lists are in shared memory, whose size these bound.
+inline constexpr int kMaxDeviceTopK = 256;
+inline constexpr int kMaxDeviceKeyWidth = 1024;
+
+struct LandmarkTopKSizes {
+  int64_t queries = 0;
+  int width = 0;           // d_r
+  int64_t candidates = 0;  // over all segments
+  int n = 0;
+};
+
+struct LandmarkTopKPlan {
+  LandmarkTopKSizes sizes;
+  int64_t query_tiles = 0;
+  int64_t parts = 0;      // ranges of candidates; part p begins at p * part_keys
+  int64_t part_keys = 0;  // a multiple of the keys of one step
+  float scale = 0;        // 1 / sqrt(width)
+  int64_t workspace_bytes = 0;
+};
+
+// Cuts for a device of `multiprocessors`. Results do not depend on the cut. INVALID_ARGUMENT when
+// n > kMaxDeviceTopK, width > kMaxDeviceKeyWidth, there are 2^30 candidates or more, or a size is
+// negative.
+absl::StatusOr<LandmarkTopKPlan> PlanLandmarkTopK(const LandmarkTopKSizes& sizes,
+                                                  int multiprocessors);
+
+// Where a segment lies and the number of its first candidate. The last entry of a table has the
+// number of candidates and no keys.
+struct SegmentStart {
+  const Bf16* keys = nullptr;
+  int64_t first = 0;
+};
+
+// The table for segments in order, to be copied to the device. The keys are borrowed device memory.
+std::vector<SegmentStart> SegmentTable(std::span<const KeySegment> segments);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_LANDMARK_TOPK_PLAN_H_

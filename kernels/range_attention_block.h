@@ -1,0 +1,265 @@
+// The thread blocks of range attention on a device (kernels/range_attention_cuda.h), run by the
+// kernels and, step by step, by host tests (kernels/thread_block.h).
+// Both ways compute, for each (row, head) and split of the row's entries,
+//   s_j in the order of cuda_math.h's dot products, times 1 / sqrt(head_dim)
+//   m = max s_j;  p_j = exp(s_j - m);  their sum: lane l of 32 adds p_l, p_(l+32), …, then the
+//   lanes are added as in a dot product, from 16 lanes apart down to 1 o_d: group g of kValueGroups
+//   goes through the entries g, g + kValueGroups, … with one Fma each, then the groups are added in
+//   order
+// and join the splits, (m, sum, o), in order with cuda_math.h's ScalesOf and Join, beginning with
+// the empty part: the same bits.
+#ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_BLOCK_H_
+#define RECOLLECT_KERNELS_RANGE_ATTENTION_BLOCK_H_
+
+#include "kernels/range_attention_plan.h"
+#include "kernels/thread_block.h"
+
+namespace recollect::kernels::cuda {
+
+constexpr int kRangeThreads = 128;
+constexpr int kRangeWarp = 32;
+// Enough to hide the latency of a block's beginning, few enough that one long row fills a device.
+constexpr int kSplitEntries = 256;
+constexpr int kValueGroups = 8;
+constexpr int kValueLanes = kRangeThreads / kValueGroups;
+constexpr int kValuePiece = 4;
+static_assert(kRangeThreads >= kMaxRangeHeadDim, "a thread for each number of the output");
+
+struct RangeArgs {
+  RangeAttentionPlan plan;
+  const float* q = nullptr;
+  int64_t q_stride = 0;
+  const KvSpan* parts = nullptr;    // of row r: parts + r * parts_per_row
+  int64_t parts_per_row = 0;        // 0 when all rows share one cache
+  const int64_t* bounds = nullptr;  // RangeSet[rows] as [rows][kMaxRanges][begin, end]
+  float* out = nullptr;
+  float* workspace = nullptr;  // [rows, heads, splits]: max, sum, o[head_dim]
+};
+
+struct RangeShared {
+  alignas(16) float query[kMaxRangeHeadDim];
+  float scores[kSplitEntries];
+  float values[kValueGroups][kMaxRangeHeadDim];
+  float output[kMaxRangeHeadDim];  // o of the split
+  SoftmaxPart part;                // the split's
+};
+
+RECOLLECT_HD int64_t LengthOf(const int64_t* bounds, int part) {
+  const int64_t length = bounds[2 * part + 1] - bounds[2 * part];
+  return length > 0 ? length : 0;
+}
+
+RECOLLECT_HD int64_t EntriesOfRow(const int64_t* bounds) {
+  int64_t entries = 0;
+  for (int p = 0; p < kMaxRanges; ++p) entries += LengthOf(bounds, p);
+  return entries;
+}
+
+// Where entry `index` of a row's own list lies: its keys, or its values, in entry `entry` of a
+// part.
+struct EntryPlace {
+  int part;
+  int64_t entry;
+};
+
+// REQUIRES: 0 <= index < EntriesOfRow(bounds).
+RECOLLECT_HD EntryPlace PlaceOf(const int64_t* bounds, int64_t index) {
+  int part = 0;
+  while (index >= LengthOf(bounds, part)) index -= LengthOf(bounds, part++);
+  return {part, bounds[2 * part] + index};
+}
+
+// One split of one row and head: leaves its part and output in `shared`. `query` is in place.
+// REQUIRES: the split has entries.
+template <typename Block>
+RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeArgs& args, int64_t row,
+                             int head, int64_t split) {
+  constexpr int kGroups = kRangeThreads / kDotLanes;
+  constexpr int kPerLane = 4;  // keys whose loads a thread has in flight
+  const int dim = args.plan.sizes.head_dim;
+  const int64_t stride = static_cast<int64_t>(args.plan.sizes.heads) * dim;
+  const KvSpan* const parts = args.parts + row * args.parts_per_row;
+  const int64_t* const bounds = args.bounds + row * kMaxRanges * 2;
+  const int64_t first = split * kSplitEntries;
+  const int64_t left = EntriesOfRow(bounds) - first;
+  const int count = static_cast<int>(left < kSplitEntries ? left : kSplitEntries);
+  const bool aligned = dim % kDotPiece == 0;  // of an entry's heads; a part's start is asked below
+
+  typename Block::template PerThread<Floats<kPerLane>> dots(block);
+  for (int begin = 0; begin < count; begin += kGroups * kPerLane) {
+    block.Run([&](int t) {
+      const int lane = t % kDotLanes;
+      RECOLLECT_UNROLL
+      for (int u = 0; u < kPerLane; ++u) {
+        const int i = begin + u * kGroups + t / kDotLanes;
+        float sum = 0;
+        if (i < count) {
+          const EntryPlace place = PlaceOf(bounds, first + i);
+          const float* keys = parts[place.part].keys;
+          sum = DotLane(shared.query, keys + place.entry * stride + head * dim, dim, lane,
+                        aligned && IsAligned(keys), sum);
+        }
+        dots[t].v[u] = sum;
+      }
+    });
+    block.XorSum(dots, kDotLanes);
+    block.Run([&](int t) {
+      RECOLLECT_UNROLL
+      for (int u = 0; u < kPerLane; ++u) {
+        if (t % kDotLanes == u) {
+          shared.scores[begin + u * kGroups + t / kDotLanes] = Mul(dots[t].v[u], args.plan.scale);
+        }
+      }
+    });
+  }
+  block.Barrier();
+
+  // Every warp alike; the barrier keeps the scores until all have read them.
+  typename Block::template PerThread<Floats<1>> maxima(block), sums(block);
+  block.Phase([&](int t) {
+    float max = -Infinity();
+    for (int i = t % kRangeWarp; i < count; i += kRangeWarp) max = Max(max, shared.scores[i]);
+    maxima[t].v[0] = max;
+  });
+  block.XorMax(maxima, kRangeWarp);
+  block.Phase([&](int t) {
+    for (int i = t; i < count; i += kRangeThreads) {
+      shared.scores[i] = Exp(Add(shared.scores[i], -maxima[t].v[0]));
+    }
+  });
+  block.Run([&](int t) {
+    float sum = 0;
+    for (int i = t % kRangeWarp; i < count; i += kRangeWarp) sum = Add(sum, shared.scores[i]);
+    sums[t].v[0] = sum;
+  });
+  block.XorSum(sums, kRangeWarp);
+
+  block.Phase([&](int t) {
+    if (t == 0) shared.part = {maxima[t].v[0], sums[t].v[0]};
+    const int group = t / kValueLanes;
+    for (int d = t % kValueLanes * kValuePiece; d < dim; d += kValueLanes * kValuePiece) {
+      float sum[kValuePiece] = {};
+      RECOLLECT_UNROLL_BY_4
+      for (int i = group; i < count; i += kValueGroups) {
+        const EntryPlace place = PlaceOf(bounds, first + i);
+        const float* values = parts[place.part].values;
+        float numbers[kValuePiece];
+        LoadFour(values + place.entry * stride + head * dim + d, dim - d,
+                 aligned && IsAligned(values), numbers);
+        RECOLLECT_UNROLL
+        for (int u = 0; u < kValuePiece; ++u) sum[u] = Fma(shared.scores[i], numbers[u], sum[u]);
+      }
+      RECOLLECT_UNROLL
+      for (int u = 0; u < kValuePiece; ++u) {
+        if (d + u < dim) shared.values[group][d + u] = sum[u];
+      }
+    }
+  });
+  block.Phase([&](int t) {
+    if (t >= dim) return;
+    float sum = shared.values[0][t];
+    for (int g = 1; g < kValueGroups; ++g) sum = Add(sum, shared.values[g][t]);
+    shared.output[t] = sum;
+  });
+}
+
+template <typename Block>
+RECOLLECT_HD void LoadQuery(Block& block, RangeShared& shared, const RangeArgs& args, int64_t row,
+                            int head) {
+  const int dim = args.plan.sizes.head_dim;
+  block.Phase([&](int t) {
+    if (t >= RoundUpToPiece(dim)) return;
+    shared.query[t] = t < dim ? args.q[row * args.q_stride + head * dim + t] : 0.0f;
+  });
+}
+
+RECOLLECT_HD float* PartialOf(const RangeArgs& args, int64_t row, int head, int64_t split) {
+  const RangeAttentionSizes& sizes = args.plan.sizes;
+  return args.workspace +
+         ((row * sizes.heads + head) * args.plan.splits + split) * (2 + sizes.head_dim);
+}
+
+RECOLLECT_HD int64_t SplitsOfRow(const RangeArgs& args, int64_t row) {
+  return (EntriesOfRow(args.bounds + row * kMaxRanges * 2) + kSplitEntries - 1) / kSplitEntries;
+}
+
+// By split: one (row, head, split). Splits that the row does not have are left alone.
+template <typename Block>
+RECOLLECT_HD void RangeBySplit(Block& block, RangeShared& shared, const RangeArgs& args,
+                               int64_t row, int head, int64_t split) {
+  if (split >= SplitsOfRow(args, row)) return;
+  LoadQuery(block, shared, args, row, head);
+  RangeSplit(block, shared, args, row, head, split);
+  float* const partial = PartialOf(args, row, head, split);
+  block.Run([&](int t) {
+    if (t == 0) {
+      partial[0] = shared.part.max;
+      partial[1] = shared.part.sum;
+    }
+    if (t < args.plan.sizes.head_dim) partial[2 + t] = shared.output[t];
+  });
+}
+
+// A row's joined parts: what each thread keeps of it.
+struct RangeJoined {
+  SoftmaxPart part;
+  float output;
+};
+
+RECOLLECT_HD void JoinSplit(RangeJoined& joined, float max, float sum, float output) {
+  const MergeScales scales = ScalesOf(joined.part.max, max);
+  joined.part = {scales.max, Join(scales, joined.part.sum, sum)};
+  joined.output = Join(scales, joined.output, output);
+}
+
+// No entries: 0.
+RECOLLECT_HD float OutputOf(const RangeJoined& joined) {
+  return joined.part.sum == 0 ? 0.0f : Div(joined.output, joined.part.sum);
+}
+
+// By split, second launch: one (row, head).
+template <typename Block>
+RECOLLECT_HD void RangeMerge(Block& block, const RangeArgs& args, int64_t row, int head) {
+  const RangeAttentionSizes& sizes = args.plan.sizes;
+  const int64_t splits = SplitsOfRow(args, row);
+  block.Run([&](int t) {
+    if (t >= sizes.head_dim) return;
+    RangeJoined joined = {EmptyPart(), 0.0f};
+    for (int64_t split = 0; split < splits; ++split) {
+      const float* partial = PartialOf(args, row, head, split);
+      JoinSplit(joined, partial[0], partial[1], partial[2 + t]);
+    }
+    args.out[(row * sizes.heads + head) * sizes.head_dim + t] = OutputOf(joined);
+  });
+}
+
+// By row: plan.block_rows rows of one head, one after the other.
+template <typename Block>
+RECOLLECT_HD void RangeByRow(Block& block, RangeShared& shared, const RangeArgs& args, int64_t tile,
+                             int head) {
+  const RangeAttentionSizes& sizes = args.plan.sizes;
+  const int64_t begin = tile * args.plan.block_rows;
+  const int64_t end =
+      begin + args.plan.block_rows < sizes.rows ? begin + args.plan.block_rows : sizes.rows;
+  typename Block::template PerThread<RangeJoined> joined(block);
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t splits = SplitsOfRow(args, row);
+    LoadQuery(block, shared, args, row, head);
+    block.Run([&](int t) { joined[t] = {EmptyPart(), 0.0f}; });
+    for (int64_t split = 0; split < splits; ++split) {
+      RangeSplit(block, shared, args, row, head, split);
+      block.Phase([&](int t) {
+        const float output = t < sizes.head_dim ? shared.output[t] : 0.0f;
+        JoinSplit(joined[t], shared.part.max, shared.part.sum, output);
+      });
+    }
+    block.Run([&](int t) {
+      if (t >= sizes.head_dim) return;
+      args.out[(row * sizes.heads + head) * sizes.head_dim + t] = OutputOf(joined[t]);
+    });
+  }
+}
+
+}  // namespace recollect::kernels::cuda
+
+#endif  // RECOLLECT_KERNELS_RANGE_ATTENTION_BLOCK_H_

@@ -1,0 +1,59 @@
+// What range attention on a device is cut into (kernels/range_attention_cuda.h): host code without
+// CUDA, so that every machine tests it.
+#ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_PLAN_H_
+#define RECOLLECT_KERNELS_RANGE_ATTENTION_PLAN_H_
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "kernels/range_attention.h"
+
+namespace recollect::kernels {
+
+inline constexpr int kMaxRangeHeadDim = 128;  // one thread a number of the output
+
+// Sizes that a captured graph may be replayed with: ranges may change, within these.
+struct RangeAttentionSizes {
+  int64_t rows = 0;
+  int heads = 0;
+  int head_dim = 0;
+  int64_t max_entries = 0;  // of one row, over its ranges
+};
+
+// A row's entries, in the order of its own ranges, are cut into splits of fixed length; a split is
+// one softmax of its own, and splits are joined in order by log-sum-exp. Neither the other rows nor
+// the way changes where the cuts are.
+struct RangeAttentionPlan {
+  // By split: a thread block for each (row, head, split), joined by a second launch; for the few
+  // rows of a decode step. By row: a block takes neighbouring rows of one head, whose entries
+  // mostly are the same, through all their splits; for a prefill.
+  enum class Way { kBySplit, kByRow };
+  RangeAttentionSizes sizes;
+  Way way = Way::kByRow;
+  float scale = 0;              // 1 / sqrt(head_dim)
+  int64_t splits = 0;           // of max_entries
+  int block_rows = 1;           // rows of a block by row
+  int64_t workspace_bytes = 0;  // by split: fp32 [rows, heads, splits, 2 + head_dim]
+};
+
+// Chooses the way for a device of `multiprocessors`; both give the same bits. INVALID_ARGUMENT when
+// a size is negative, heads or head_dim is 0, head_dim > kMaxRangeHeadDim, or a size is beyond what
+// a launch can count (65 535 heads, 16 million entries).
+absl::StatusOr<RangeAttentionPlan> PlanRangeAttention(const RangeAttentionSizes& sizes,
+                                                      int multiprocessors);
+
+// The same with the way given, for tests and benchmarks.
+absl::StatusOr<RangeAttentionPlan> PlanRangeAttention(const RangeAttentionSizes& sizes,
+                                                      RangeAttentionPlan::Way way);
+
+// Entries of a row over its ranges; a range that ends before it begins has none.
+int64_t EntriesOf(const RangeSet& set);
+
+// Checks on the host what is about to be copied to the device, where nothing is checked: sets
+// within the plan's sizes, ranges that begin at 0 or later. INVALID_ARGUMENT names the row.
+absl::Status CheckRanges(const RangeAttentionPlan& plan, std::span<const RangeSet> sets);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_RANGE_ATTENTION_PLAN_H_

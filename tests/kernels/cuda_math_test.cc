@@ -1,0 +1,180 @@
+#include "kernels/cuda_math.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/bf16.h"
+#include "kernels/landmark_topk.h"
+#include "tests/kernels/kernel_test_util.h"
+
+namespace recollect::kernels::cuda {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+TEST(CudaMathTest, ExpIsWithinTwoUlp) {
+  double worst = 0;
+  for (double x = -87.3; x < 88.7; x += 0.00037) {
+    const auto argument = static_cast<float>(x);
+    const double expected = std::exp(static_cast<double>(argument));
+    const auto rounded = static_cast<float>(expected);
+    const double ulp = std::nextafter(rounded, kInf) - rounded;
+    worst = std::max(worst, std::abs(Exp(argument) - expected) / ulp);
+  }
+  EXPECT_LE(worst, 2.0);
+}
+
+TEST(CudaMathTest, ExpAtItsEnds) {
+  EXPECT_EQ(Exp(0), 1);
+  EXPECT_EQ(Exp(-0.0f), 1);
+  EXPECT_EQ(Exp(-kInf), 0);
+  EXPECT_EQ(Exp(-104.1f), 0);
+  EXPECT_EQ(Exp(kInf), kInf);
+  EXPECT_EQ(Exp(88.74f), kInf);
+  EXPECT_TRUE(std::isnan(Exp(std::nanf(""))));
+  // Results that are not normal lose bits, not their size.
+  for (float x : {-88.0f, -95.0f, -103.0f}) EXPECT_NEAR(Exp(x) / std::exp(x), 1, 0.5);
+  for (float x = -104; x < 88.7f; x += 0.25f) EXPECT_LE(Exp(x), Exp(x + 0.25f)) << x;
+}
+
+TEST(CudaMathTest, Bf16IsThatOfTheBase) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    const Bf16 number{static_cast<uint16_t>(bits)};
+    EXPECT_EQ(BitsOf(FromBf16(number.bits)), BitsOf(number.ToFloat())) << bits;
+  }
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 12347) {
+    const float number = FromBits(static_cast<uint32_t>(bits));
+    EXPECT_EQ(ToBf16(number), Bf16::FromFloat(number).bits) << bits;
+  }
+}
+
+TEST(CudaMathTest, JoiningWithAnEmptyPartChangesNothing) {
+  for (float max : {-3.5f, 0.0f, 77.0f}) {
+    for (float output : {0.0f, 1.25f, -7e-30f}) {
+      const MergeScales after = ScalesOf(EmptyPart().max, max);
+      EXPECT_EQ(after.max, max);
+      EXPECT_EQ(BitsOf(Join(after, 0, output)), BitsOf(output));
+      const MergeScales before = ScalesOf(max, EmptyPart().max);
+      EXPECT_EQ(before.max, max);
+      EXPECT_EQ(BitsOf(Join(before, output, 0)), BitsOf(output));
+    }
+  }
+  const MergeScales none = ScalesOf(EmptyPart().max, EmptyPart().max);
+  EXPECT_EQ(none.max, -kInf);
+  EXPECT_EQ(Join(none, 0, 0), 0);
+}
+
+// Three parts of one softmax, joined from the left and from the right, against the whole.
+TEST(CudaMathTest, JoiningPartsIsAssociativeUpToRounding) {
+  const std::vector<float> scores = Normals(90, 1, 8), values = Normals(90, 2);
+  struct State {
+    SoftmaxPart part;
+    float output;
+  };
+  const auto part = [&](int begin, int end) {
+    State state = {EmptyPart(), 0};
+    for (int i = begin; i < end; ++i) state.part.max = Max(state.part.max, scores[i]);
+    for (int i = begin; i < end; ++i) {
+      const float p = Exp(Add(scores[i], -state.part.max));
+      state.part.sum = Add(state.part.sum, p);
+      state.output = Fma(p, values[i], state.output);
+    }
+    return state;
+  };
+  const auto join = [](const State& a, const State& b) {
+    const MergeScales scales = ScalesOf(a.part.max, b.part.max);
+    return State{{scales.max, Join(scales, a.part.sum, b.part.sum)},
+                 Join(scales, a.output, b.output)};
+  };
+  const State a = part(0, 20), b = part(20, 21), c = part(21, 90);
+  double largest = -1e30, sum = 0, expected = 0;
+  for (float s : scores) largest = std::max<double>(largest, s);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    sum += std::exp(scores[i] - largest);
+    expected += std::exp(scores[i] - largest) * values[i];
+  }
+  for (const State& state : {join(join(a, b), c), join(a, join(b, c)), part(0, 90)}) {
+    EXPECT_EQ(state.part.max, largest);
+    EXPECT_CLOSE(Div(state.output, state.part.sum), expected / sum, 4.0, testing::kAttentionFactor);
+  }
+}
+
+TEST(CudaMathTest, PackedCandidatesAreOrderedAndKeepTheirScores) {
+  // Best first: greater scores, then earlier candidates, then what is not finite.
+  const std::vector<ScoredCandidate> ordered = {
+      {7, std::numeric_limits<float>::max()},
+      {3, 1.5f},
+      {4, 1.5f},
+      {1, std::numeric_limits<float>::denorm_min()},
+      {0, -0.0f},
+      {2, 0.0f},
+      {5, -0.0f},
+      {6, -std::numeric_limits<float>::denorm_min()},
+      {9, -2.5f},
+      {kMaxCandidates - 1, -2.5f},
+      {8, -std::numeric_limits<float>::max()},
+      {10, kInf},
+      {11, std::nanf("")},
+      {12, -kInf},
+      {kMaxCandidates - 1, std::nanf("")},
+  };
+  uint64_t before = ~uint64_t{0};
+  for (const ScoredCandidate& scored : ordered) {
+    const uint64_t packed = PackCandidate(scored.score, scored.candidate);
+    EXPECT_LT(packed, before) << scored.candidate << ", " << scored.score;
+    EXPECT_GT(packed, 0u);
+    EXPECT_EQ(CandidateOf(packed), scored.candidate);
+    if (std::isnan(scored.score)) {
+      EXPECT_TRUE(std::isnan(ScoreOf(packed)));
+    } else {
+      EXPECT_EQ(BitsOf(ScoreOf(packed)), BitsOf(scored.score));
+    }
+    before = packed;
+  }
+  for (float score : Normals(1000, 3)) {
+    EXPECT_EQ(BitsOf(ScoreOf(PackCandidate(score, 5))), BitsOf(score));
+  }
+}
+
+TEST(CudaMathTest, BitonicSortPutsTheGreatestFirst) {
+  for (int count : {2, 64, 512}) {
+    std::mt19937_64 generator(static_cast<uint64_t>(count));
+    std::vector<uint64_t> numbers(count);
+    for (uint64_t& number : numbers) number = generator() % 100;  // with many equal ones
+    std::vector<uint64_t> sorted = numbers;
+    std::sort(sorted.rbegin(), sorted.rend());
+    for (int size = 2; size <= count; size *= 2) {
+      for (int stride = size / 2; stride > 0; stride /= 2) {
+        for (int pair = 0; pair < count / 2; ++pair) {
+          BitonicExchange(numbers.data(), pair, size, stride);
+        }
+      }
+    }
+    EXPECT_EQ(numbers, sorted);
+  }
+}
+
+TEST(CudaMathTest, DotLanesAddUpToTheDotProduct) {
+  for (int count : {1, 7, 8, 10, 64, 72, 100, 128}) {
+    const std::vector<float> b = Normals(count, 2);
+    const std::vector<Bf16> narrow = NormalBf16(count, 3);
+    std::vector<float> a = Normals(count, 1);
+    a.resize(RoundUpToPiece(count), 0.0f);
+    double wide_sum = 0, narrow_sum = 0, expected = 0, narrow_expected = 0, magnitude = 0;
+    for (int lane = 0; lane < kDotLanes; ++lane) {
+      wide_sum += DotLane(a.data(), b.data(), count, lane, false, 0);
+      narrow_sum += DotLane(a.data(), reinterpret_cast<const uint16_t*>(narrow.data()), count, lane,
+                            false, 0);
+    }
+    for (int i = 0; i < count; ++i) {
+      expected += static_cast<double>(a[i]) * b[i];
+      narrow_expected += static_cast<double>(a[i]) * narrow[i].ToFloat();
+      magnitude += std::abs(a[i] * b[i]) + std::abs(a[i] * narrow[i].ToFloat());
+    }
+    EXPECT_CLOSE(wide_sum, expected, magnitude, testing::kLandmarkFactor) << count;
+    EXPECT_CLOSE(narrow_sum, narrow_expected, magnitude, testing::kLandmarkFactor) << count;
+  }
+}
+
+}  // namespace
+}  // namespace recollect::kernels::cuda

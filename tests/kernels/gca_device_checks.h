@@ -1,0 +1,158 @@
+// What any device run of Grouped Cross-Attention must do, checked on the host run of the kernels'
+// blocks and on a GPU alike: a runner is called as run(plan, q, groups, chunks, weights) and
+// returns out [plan.sizes.rows, heads, head_dim], NaN where nothing was written.
+#ifndef RECOLLECT_TESTS_KERNELS_GCA_DEVICE_CHECKS_H_
+#define RECOLLECT_TESTS_KERNELS_GCA_DEVICE_CHECKS_H_
+
+#include "kernels/gca_block.h"
+#include "tests/kernels/gca_cases.h"
+#include "tests/kernels/host_block.h"
+
+namespace recollect::kernels::gca_cases {
+
+// A call of the operation: groups of rows with their chunks.
+struct Batch {
+  std::vector<float> q;
+  std::vector<GcaGroup> groups;
+  std::vector<MemoryView> chunks;
+  std::vector<float> weights;
+};
+
+inline GcaSizes SizesOf(const Batch& batch) {
+  GcaSizes sizes{.groups = static_cast<int64_t>(batch.groups.size())};
+  for (const GcaGroup& group : batch.groups) {
+    sizes.rows = std::max(sizes.rows, group.first_row + group.rows);
+    sizes.max_group_rows = std::max(sizes.max_group_rows, group.rows);
+    sizes.max_group_chunks = std::max(sizes.max_group_chunks, group.chunks);
+  }
+  return sizes;
+}
+
+// Appends rows [begin, end) of a case as one group.
+inline void AddGroup(const Inputs& in, int64_t begin, int64_t end, Batch* batch) {
+  if (begin == end) return;
+  GcaGroup group;
+  group.first_row = static_cast<int64_t>(batch->q.size()) / in.width;
+  group.first_chunk = static_cast<int64_t>(batch->chunks.size());
+  group.rows = static_cast<int32_t>(end - begin);
+  group.chunks = static_cast<int32_t>(in.chunks.size());
+  batch->groups.push_back(group);
+  batch->q.insert(batch->q.end(), in.q.begin() + begin * in.width, in.q.begin() + end * in.width);
+  batch->chunks.insert(batch->chunks.end(), in.chunks.begin(), in.chunks.end());
+  batch->weights.insert(batch->weights.end(), in.weights.begin(), in.weights.end());
+}
+
+// Room for the widest heads.
+struct TileShared {
+  float floats[(kMaxGcaGroupRows + 2 * cuda::kGcaMemoryRows) * (kMaxGcaHeadDim + 1) +
+               kMaxGcaGroupRows * cuda::kGcaScoreStride];
+};
+
+// The plan's thread blocks, on the host.
+inline std::vector<float> RunOnHost(const GcaPlan& plan, const std::vector<float>& q,
+                                    const std::vector<GcaGroup>& groups,
+                                    const std::vector<MemoryView>& chunks,
+                                    const std::vector<float>& weights, HostOrder order) {
+  const GcaShape& shape = plan.shape;
+  std::vector<float> out(plan.sizes.rows * shape.heads * shape.head_dim, std::nanf(""));
+  std::vector<float> workspace(plan.workspace_bytes / sizeof(float), std::nanf(""));
+  cuda::GcaArgs args;
+  args.plan = plan;
+  args.q = q.data();
+  args.groups = groups.data();
+  args.chunks = chunks.data();
+  args.weights = weights.data();
+  args.out = out.data();
+  args.workspace = workspace.data();
+  const auto count = static_cast<int64_t>(groups.size());
+  const int64_t heads = shape.heads, most = plan.sizes.max_group_chunks;
+  if (plan.way == GcaPlan::Way::kByTile) {
+    EXPECT_LE(plan.shared_bytes, int64_t{sizeof(TileShared)});
+    const auto tile =
+        shape.head_dim <= 64 ? &cuda::GcaTile<4, HostBlock> : &cuda::GcaTile<8, HostBlock>;
+    RunBlocks<TileShared>(order, count * heads, cuda::kGcaTileThreads,
+                          [&](HostBlock& block, TileShared& shared, int64_t i) {
+                            tile(block, shared.floats, args, i / heads,
+                                 static_cast<int>(i % heads));
+                          });
+    return out;
+  }
+  RunBlocks<cuda::GcaChunkShared>(order, count * heads * most, cuda::kGcaChunkThreads,
+                                  [&](HostBlock& block, cuda::GcaChunkShared& shared, int64_t i) {
+                                    cuda::GcaChunk(block, shared, args, i / most / heads,
+                                                   static_cast<int>(i / most % heads),
+                                                   static_cast<int>(i % most));
+                                  });
+  RunBlocks<NoShared>(order, count, 256, [&](HostBlock& block, NoShared&, int64_t i) {
+    cuda::GcaAddChunks(block, args, i, 256);
+  });
+  return out;
+}
+
+template <typename Runner>
+std::vector<float> Run(const Runner& run, const GcaShape& shape, const Batch& batch,
+                       GcaPlan::Way way) {
+  const absl::StatusOr<GcaPlan> plan = PlanGca(shape, SizesOf(batch), way);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(CheckGca(*plan, batch.groups, batch.chunks), absl::OkStatus());
+  return run(*plan, batch.q, batch.groups, batch.chunks, batch.weights);
+}
+
+inline constexpr GcaPlan::Way kWays[] = {GcaPlan::Way::kByChunk, GcaPlan::Way::kByTile};
+
+inline const char* NameOf(GcaPlan::Way way) {
+  return way == GcaPlan::Way::kByChunk ? "by chunk" : "by tile";
+}
+
+template <typename Runner>
+void CheckMatchesReference(const Runner& run) {
+  for (const Case& c : Cases()) {
+    for (float deviation : {0.1f, 1.0f, 5.0f}) {
+      const Inputs in(c, deviation);
+      Batch batch;
+      AddGroup(in, 0, c.rows, &batch);
+      std::vector<float> other;
+      for (GcaPlan::Way way : kWays) {
+        SCOPED_TRACE(absl::StrCat(NameOf(way), ", ", c.rows, " rows, ", c.chunk_rows.size(),
+                                  " chunks, deviation ", deviation));
+        const std::vector<float> out = Run(run, c.shape, batch, way);
+        ExpectMatchesReference(c, in, out);
+        if (!other.empty()) {
+          EXPECT_TRUE(SameBits(out, other)) << "than the other way";
+        }
+        other = out;
+      }
+    }
+  }
+}
+
+// Sessions of different rows and chunks in one call, and rows of one case cut into groups: as
+// alone.
+template <typename Runner>
+void CheckARowHasTheSameBitsInAnyCompany(const Runner& run) {
+  const GcaShape shape{4, 2, 64};
+  const std::vector<Case> sessions = {
+      {shape, 5, {63, 1, 16, 17}}, {shape, 1, {}}, {shape, 1, {63}}, {shape, 64, {40, 63}}};
+  for (GcaPlan::Way way : kWays) {
+    SCOPED_TRACE(NameOf(way));
+    Batch together;
+    std::vector<float> alone;
+    std::vector<Inputs> kept;  // the chunks' memory
+    kept.reserve(sessions.size());
+    for (const Case& c : sessions) {
+      const Inputs& in = kept.emplace_back(c, 1.0f);
+      AddGroup(in, 0, c.rows, &together);
+      for (int64_t r = 0; r < c.rows; ++r) {
+        Batch single;
+        AddGroup(in, r, r + 1, &single);
+        const std::vector<float> out = Run(run, shape, single, way);
+        alone.insert(alone.end(), out.begin(), out.end());
+      }
+    }
+    EXPECT_TRUE(SameBits(Run(run, shape, together, way), alone));
+  }
+}
+
+}  // namespace recollect::kernels::gca_cases
+
+#endif  // RECOLLECT_TESTS_KERNELS_GCA_DEVICE_CHECKS_H_

@@ -1,0 +1,173 @@
+// The thread blocks of the CUDA kernels (kernels/thread_block.h) on the host: the kernels' code,
+// block by block and thread by thread, in four orders that must give the same bits.
+//   RunBlocks<Shared>(order, count, threads, [&](HostBlock& block, Shared& shared, int64_t i) { …
+//   });
+// With whole phases at a time, an order shows threads of one phase that depend on each other. With
+// warps at a time, a warp runs alone until a barrier stops it, so that a missing barrier shows: who
+// should have waited reads what was there before.
+#ifndef RECOLLECT_TESTS_KERNELS_HOST_BLOCK_H_
+#define RECOLLECT_TESTS_KERNELS_HOST_BLOCK_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/thread_block.h"
+
+namespace recollect::kernels {
+
+// Of blocks, of threads in a phase, and of warps between barriers.
+enum class HostOrder { kPhases, kPhasesReversed, kWarps, kWarpsReversed };
+
+inline constexpr HostOrder kHostOrders[] = {HostOrder::kPhases, HostOrder::kPhasesReversed,
+                                            HostOrder::kWarps, HostOrder::kWarpsReversed};
+
+inline bool IsReversed(HostOrder order) {
+  return order == HostOrder::kPhasesReversed || order == HostOrder::kWarpsReversed;
+}
+
+// Lets one warp of a block run at a time, each up to its next barrier, in order or in reverse.
+class WarpTurns {
+ public:
+  WarpTurns(int warps, bool reversed)
+      : warps_(warps), reversed_(reversed), next_(static_cast<size_t>(warps)) {}
+  // Before a warp's first instruction.
+  void Begin(int warp) {
+    std::unique_lock lock(mutex_);
+    next_[warp].wait(lock, [&] { return Turn() == warp; });
+  }
+  void Barrier(int warp) {
+    std::unique_lock lock(mutex_);
+    const int64_t round = passed_ / warps_ + 1;
+    RECOLLECT_CHECK(ended_ == 0);  // a warp that has returned does not come to this barrier
+    ++passed_;
+    next_[Turn()].notify_one();
+    next_[warp].wait(lock, [&] { return passed_ / warps_ == round && Turn() == warp; });
+  }
+  void End() {
+    std::unique_lock lock(mutex_);
+    ++ended_;
+    ++passed_;
+    next_[Turn()].notify_one();
+  }
+
+ private:
+  int Turn() const {
+    const auto place = static_cast<int>(passed_ % warps_);
+    return reversed_ ? warps_ - 1 - place : place;
+  }
+
+  const int warps_;
+  const bool reversed_;
+  std::mutex mutex_;
+  std::vector<std::condition_variable> next_;  // of each warp
+  int64_t passed_ = 0;                         // barriers and ends, over all warps
+  int ended_ = 0;
+};
+
+// A block, or one warp of it that takes turns with the others.
+class HostBlock {
+ public:
+  HostBlock(int first, int threads, bool reversed, WarpTurns* turns)
+      : first_(first), threads_(threads), reversed_(reversed), turns_(turns) {}
+
+  template <typename T>
+  class PerThread {
+   public:
+    // Like registers: NaN to whoever reads before writing.
+    explicit PerThread(const HostBlock& block)
+        : first_(block.first_), values_(static_cast<size_t>(block.threads_)) {
+      std::memset(static_cast<void*>(values_.data()), 0xff, values_.size() * sizeof(T));
+    }
+    T& operator[](int thread) { return values_[static_cast<size_t>(thread - first_)]; }
+
+   private:
+    int first_;
+    std::vector<T> values_;
+  };
+
+  template <typename Function>
+  void Run(Function function) {
+    for (int i = 0; i < threads_; ++i) function(first_ + (reversed_ ? threads_ - 1 - i : i));
+  }
+  template <typename Function>
+  void Phase(Function function) {
+    Run(function);
+    Barrier();
+  }
+  void Barrier() {
+    if (turns_ != nullptr) turns_->Barrier(first_ / kWarp);
+  }
+  template <int kCount>
+  void XorSum(PerThread<cuda::Floats<kCount>>& values, int lanes) {
+    Exchange(values, lanes, [](float a, float b) { return cuda::Add(a, b); });
+  }
+  template <int kCount>
+  void XorMax(PerThread<cuda::Floats<kCount>>& values, int lanes) {
+    Exchange(values, lanes, [](float a, float b) { return cuda::Max(a, b); });
+  }
+  int Increment(int* counter) { return (*counter)++; }
+
+  static constexpr int kWarp = 32;
+
+ private:
+  template <int kCount, typename Operation>
+  void Exchange(PerThread<cuda::Floats<kCount>>& values, int lanes, Operation operation) {
+    for (int distance = lanes / 2; distance > 0; distance /= 2) {
+      PerThread<cuda::Floats<kCount>> before = values;
+      for (int t = first_; t < first_ + threads_; ++t) {
+        for (int i = 0; i < kCount; ++i) {
+          values[t].v[i] = operation(before[t].v[i], before[t ^ distance].v[i]);
+        }
+      }
+    }
+  }
+
+  const int first_;
+  const int threads_;
+  const bool reversed_;
+  WarpTurns* const turns_;
+};
+
+struct NoShared {};
+
+// Blocks 0 to count - 1 of `threads` each: body(block, shared, i). Shared memory is NaN, again in
+// each block, to whoever reads before writing.
+template <typename Shared, typename Body>
+void RunBlocks(HostOrder order, int64_t count, int threads, Body body) {
+  static_assert(std::is_trivially_copyable_v<Shared>);
+  const bool reversed = IsReversed(order);
+  const auto shared = std::make_unique<Shared>();
+  for (int64_t n = 0; n < count; ++n) {
+    const int64_t i = reversed ? count - 1 - n : n;
+    std::memset(static_cast<void*>(shared.get()), 0xff, sizeof(Shared));
+    if (order == HostOrder::kPhases || order == HostOrder::kPhasesReversed) {
+      HostBlock block(0, threads, reversed, nullptr);
+      body(block, *shared, i);
+      continue;
+    }
+    const int warps = threads / HostBlock::kWarp;
+    WarpTurns turns(warps, reversed);
+    std::vector<std::thread> running;
+    for (int warp = 0; warp < warps; ++warp) {
+      running.emplace_back([&, warp] {
+        turns.Begin(warp);
+        HostBlock block(warp * HostBlock::kWarp, HostBlock::kWarp, reversed, &turns);
+        body(block, *shared, i);
+        turns.End();
+      });
+    }
+    for (std::thread& thread : running) thread.join();
+  }
+}
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_TESTS_KERNELS_HOST_BLOCK_H_

@@ -1,0 +1,143 @@
+// What any device run of range attention must do, checked on the host run of the kernels' blocks
+// and on a GPU alike: a runner is called as run(plan, call) and returns out [rows, heads,
+// head_dim], NaN where nothing was written.
+#ifndef RECOLLECT_TESTS_KERNELS_RANGE_ATTENTION_DEVICE_CHECKS_H_
+#define RECOLLECT_TESTS_KERNELS_RANGE_ATTENTION_DEVICE_CHECKS_H_
+
+#include "kernels/range_attention_block.h"
+#include "tests/kernels/host_block.h"
+#include "tests/kernels/range_attention_cases.h"
+
+namespace recollect::kernels::range_cases {
+
+// A call of the operation: one cache for all rows, or one for each.
+struct Call {
+  std::vector<float> q;
+  int64_t q_stride = 0;
+  std::vector<KvSpan> parts;
+  int64_t parts_per_row = 0;
+  std::vector<RangeSet> sets;
+  int64_t part_floats = 0;  // keys of one part, for whoever copies them
+};
+
+// Rows [begin, end) of a case.
+inline Call CallOf(const Case& c, const Inputs& in, int64_t begin, int64_t end) {
+  Call call;
+  call.q.assign(in.q.begin() + begin * in.q_stride, in.q.begin() + end * in.q_stride);
+  call.q_stride = in.q_stride;
+  call.parts.assign(in.parts.begin(), in.parts.end());
+  call.sets.assign(c.sets.begin() + begin, c.sets.begin() + end);
+  call.part_floats = c.entries * in.width;
+  return call;
+}
+
+// The plan's thread blocks, on the host.
+inline std::vector<float> RunOnHost(const RangeAttentionPlan& plan, const Call& call,
+                                    HostOrder order) {
+  const RangeAttentionSizes& sizes = plan.sizes;
+  std::vector<float> out(sizes.rows * sizes.heads * sizes.head_dim, std::nanf(""));
+  if (sizes.rows == 0) return out;
+  std::vector<float> workspace(plan.workspace_bytes / sizeof(float), std::nanf(""));
+  cuda::RangeArgs args;
+  args.plan = plan;
+  args.q = call.q.data();
+  args.q_stride = call.q_stride;
+  args.parts = call.parts.data();
+  args.parts_per_row = call.parts_per_row;
+  args.bounds = &call.sets[0].ranges[0].begin;
+  args.out = out.data();
+  args.workspace = workspace.data();
+  const int64_t heads = sizes.heads, pairs = sizes.rows * heads;
+  if (plan.way == RangeAttentionPlan::Way::kByRow) {
+    const int64_t tiles = (sizes.rows + plan.block_rows - 1) / plan.block_rows;
+    RunBlocks<cuda::RangeShared>(order, tiles * heads, cuda::kRangeThreads,
+                                 [&](HostBlock& block, cuda::RangeShared& shared, int64_t i) {
+                                   cuda::RangeByRow(block, shared, args, i / heads,
+                                                    static_cast<int>(i % heads));
+                                 });
+    return out;
+  }
+  RunBlocks<cuda::RangeShared>(order, pairs * plan.splits, cuda::kRangeThreads,
+                               [&](HostBlock& block, cuda::RangeShared& shared, int64_t i) {
+                                 cuda::RangeBySplit(block, shared, args, i % pairs / heads,
+                                                    static_cast<int>(i % heads), i / pairs);
+                               });
+  RunBlocks<NoShared>(order, pairs, cuda::kRangeThreads,
+                      [&](HostBlock& block, NoShared&, int64_t i) {
+                        cuda::RangeMerge(block, args, i / heads, static_cast<int>(i % heads));
+                      });
+  return out;
+}
+
+// With room for `spare` entries more than any row has.
+template <typename Runner>
+std::vector<float> Run(const Runner& run, const Case& c, const Call& call,
+                       RangeAttentionPlan::Way way, int64_t spare = 0) {
+  RangeAttentionSizes sizes{
+      .rows = static_cast<int64_t>(call.sets.size()), .heads = c.heads, .head_dim = c.head_dim};
+  for (const RangeSet& set : call.sets) {
+    sizes.max_entries = std::max(sizes.max_entries, EntriesOf(set) + spare);
+  }
+  const absl::StatusOr<RangeAttentionPlan> plan = PlanRangeAttention(sizes, way);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(CheckRanges(*plan, call.sets), absl::OkStatus());
+  return run(*plan, call);
+}
+
+inline constexpr RangeAttentionPlan::Way kWays[] = {RangeAttentionPlan::Way::kBySplit,
+                                                    RangeAttentionPlan::Way::kByRow};
+
+inline const char* NameOf(RangeAttentionPlan::Way way) {
+  return way == RangeAttentionPlan::Way::kBySplit ? "by split" : "by row";
+}
+
+template <typename Runner>
+void CheckMatchesReference(const Runner& run) {
+  for (const Case& c : Cases()) {
+    const Inputs in(c);
+    const Call call = CallOf(c, in, 0, in.rows);
+    std::vector<float> other;
+    for (RangeAttentionPlan::Way way : kWays) {
+      SCOPED_TRACE(absl::StrCat(NameOf(way), ", ", c.name));
+      const std::vector<float> out = Run(run, c, call, way);
+      ExpectMatchesReference(c, in, out);
+      if (!other.empty()) {
+        EXPECT_TRUE(SameBits(out, other)) << "than the other way";
+      }
+      other = out;
+    }
+  }
+}
+
+// Rows cut into calls, with room for longer rows beside them, and each row with a cache of its own.
+template <typename Runner>
+void CheckARowHasTheSameBitsInAnyCompany(const Runner& run) {
+  for (const Case& c : Cases()) {
+    const Inputs in(c);
+    const std::vector<float> whole =
+        Run(run, c, CallOf(c, in, 0, in.rows), RangeAttentionPlan::Way::kByRow);
+    for (int64_t step : {1, 33}) {
+      SCOPED_TRACE(absl::StrCat(c.name, ", step ", step));
+      std::vector<float> out;
+      for (int64_t r = 0; r < in.rows; r += step) {
+        const std::vector<float> some = Run(
+            run, c, CallOf(c, in, r, std::min(r + step, in.rows)),
+            step == 1 ? RangeAttentionPlan::Way::kBySplit : RangeAttentionPlan::Way::kByRow, 700);
+        out.insert(out.end(), some.begin(), some.end());
+      }
+      EXPECT_TRUE(SameBits(out, whole));
+    }
+    SCOPED_TRACE(absl::StrCat(c.name, ", a cache for each row"));
+    Call own = CallOf(c, in, 0, in.rows);
+    own.parts_per_row = kMaxRanges;
+    own.parts.clear();
+    for (int64_t r = 0; r < in.rows; ++r) {
+      own.parts.insert(own.parts.end(), in.parts.begin(), in.parts.end());
+    }
+    EXPECT_TRUE(SameBits(Run(run, c, own, RangeAttentionPlan::Way::kBySplit), whole));
+  }
+}
+
+}  // namespace recollect::kernels::range_cases
+
+#endif  // RECOLLECT_TESTS_KERNELS_RANGE_ATTENTION_DEVICE_CHECKS_H_

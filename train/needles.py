@@ -25,6 +25,7 @@ class Tasks:
         self.books, self.decode = books, tokenizer.decode
         self.parts, self.shares = phrases["parts"], wording_shares or {"composed": 0.0, "foreign": 0.0, "loose": 0.0}
         self.words = [w for w in words if is_test_word(w) == (split == "test")]
+        self.known = frozenset(w for w in self.words if len(w) >= 5)
         self.begins_word = [tokenizer.decode_bytes([i])[:1] in (b" ", b"\n") for i in range(tokenizer.vocab_size)]
 
     def key(self, rng):
@@ -34,6 +35,10 @@ class Tasks:
         if r < 0.2:
             return rng.choice(self.words).capitalize() + " " + str(rng.randrange(1000))
         words = [rng.choice(self.words) for _ in range(rng.choice((1, 1, 2, 2, 2, 3)))]
+        if len(words) == 1 and self.books is not None and rng.random() < 0.5:
+            # A word as common as in books: it stands in other chunks, too, and only what is asked about it tells them apart.
+            common = [w for w in self.fragment(rng, 20, 20).split() if w in self.known]
+            words = [rng.choice(common)] if common else words
         if r < 0.55:
             return " ".join(words).lower()
         if r < 0.65:

@@ -34,7 +34,7 @@ struct NiahFlags {
   std::string phrasing = "both";
   std::string control = "none";
   std::string phrases;  // file
-  std::string json;  // file; empty: where the table would go, if at all
+  std::string json;     // file; empty: where the table would go, if at all
 };
 
 // "4k", "1m", "3000".

@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda_status.h"
 #include "kernels/gated_scan_cuda.h"
 
 namespace recollect::kernels {
@@ -47,10 +48,7 @@ absl::Status GatedScanCuda(cudaStream_t stream, const float* z, const float* bia
   const int64_t blocks = (channels + kThreads - 1) / kThreads;
   GatedScanKernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
       z, bias, x, stride, rows, channels, state, y, y_stride);
-  const cudaError_t error = cudaGetLastError();
-  if (error == cudaSuccess) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat("gated scan of ", rows, " x ", channels, ": ", cudaGetErrorString(error)));
+  return LaunchStatus(absl::StrCat("gated scan of ", rows, " x ", channels));
 }
 
 }  // namespace recollect::kernels

@@ -132,16 +132,18 @@ RECOLLECT_HD void GcaChunk(Block& block, GcaChunkShared& shared, const GcaArgs& 
   }
 }
 
-// Adds a group's chunks, any number of threads.
+constexpr int kGcaAddThreads = 256;
+
+// Adds a group's chunks.
 template <typename Block>
-RECOLLECT_HD void GcaAddChunks(Block& block, const GcaArgs& args, int64_t g, int threads) {
+RECOLLECT_HD void GcaAddChunks(Block& block, const GcaArgs& args, int64_t g) {
   const GcaShape& shape = args.plan.shape;
   const GcaGroup group = args.groups[g];
   const int64_t width = static_cast<int64_t>(shape.heads) * shape.head_dim;
   block.Run([&](int t) {
     for (int64_t row = group.first_row; row < group.first_row + group.rows; ++row) {
       const float* chunks = args.workspace + row * args.plan.sizes.max_group_chunks * width;
-      for (int64_t i = t; i < width; i += threads) {
+      for (int64_t i = t; i < width; i += kGcaAddThreads) {
         float total = 0;
         for (int e = 0; e < group.chunks; ++e) total = Add(total, chunks[e * width + i]);
         args.out[row * width + i] = total;

@@ -8,7 +8,6 @@ namespace {
 using cuda::CudaBlock;
 using cuda::GcaArgs;
 
-constexpr int kAddThreads = 256;
 // What a thread block may have without asking for more.
 constexpr int64_t kPlainSharedBytes = 48 * 1024;
 
@@ -21,9 +20,9 @@ __global__ void __launch_bounds__(cuda::kGcaChunkThreads) ChunkKernel(const GcaA
 }
 
 // blockIdx.x: the group.
-__global__ void __launch_bounds__(kAddThreads) AddKernel(const GcaArgs args) {
+__global__ void __launch_bounds__(cuda::kGcaAddThreads) AddKernel(const GcaArgs args) {
   CudaBlock block;
-  cuda::GcaAddChunks(block, args, blockIdx.x, kAddThreads);
+  cuda::GcaAddChunks(block, args, blockIdx.x);
 }
 
 // blockIdx: x the group, y the head.
@@ -74,7 +73,7 @@ absl::Status GcaCuda(cudaStream_t stream, const GcaPlan& plan, const GcaDeviceAr
     ChunkKernel<<<grid, cuda::kGcaChunkThreads, 0, stream>>>(args);
     if (absl::Status status = LaunchStatus("GCA, chunks"); !status.ok()) return status;
   }
-  AddKernel<<<groups, kAddThreads, 0, stream>>>(args);
+  AddKernel<<<groups, cuda::kGcaAddThreads, 0, stream>>>(args);
   return LaunchStatus("GCA, sum over chunks");
 }
 

@@ -51,30 +51,14 @@ class CudaBlock {
     __syncthreads();
 #endif
   }
-  // In each group of `lanes` neighbouring threads: their sum, to each of them.
+  // In each group of `lanes` neighbouring threads: their sum, or greatest, to each of them.
   template <int kCount>
   RECOLLECT_HD void XorSum(PerThread<Floats<kCount>>& values, int lanes) {
-#if defined(__CUDA_ARCH__)
-    for (int distance = lanes / 2; distance > 0; distance /= 2) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        float& value = values[0].v[i];
-        value = Add(value, __shfl_xor_sync(0xffffffffu, value, distance));
-      }
-    }
-#endif
+    Exchange(values, lanes, [](float a, float b) { return Add(a, b); });
   }
   template <int kCount>
   RECOLLECT_HD void XorMax(PerThread<Floats<kCount>>& values, int lanes) {
-#if defined(__CUDA_ARCH__)
-    for (int distance = lanes / 2; distance > 0; distance /= 2) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        float& value = values[0].v[i];
-        value = Max(value, __shfl_xor_sync(0xffffffffu, value, distance));
-      }
-    }
-#endif
+    Exchange(values, lanes, [](float a, float b) { return Max(a, b); });
   }
   // The value before, of a counter in shared memory.
   RECOLLECT_HD int Increment(int* counter) {
@@ -82,6 +66,20 @@ class CudaBlock {
     return atomicAdd(counter, 1);
 #else
     return (*counter)++;
+#endif
+  }
+
+ private:
+  template <int kCount, typename Operation>
+  RECOLLECT_HD void Exchange(PerThread<Floats<kCount>>& values, int lanes, Operation operation) {
+#if defined(__CUDA_ARCH__)
+    for (int distance = lanes / 2; distance > 0; distance /= 2) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        float& value = values[0].v[i];
+        value = operation(value, __shfl_xor_sync(0xffffffffu, value, distance));
+      }
+    }
 #endif
   }
 };

@@ -62,7 +62,7 @@ struct EncoderLayerWeights {
 };
 
 struct EncoderWeights {
-  std::vector<float> cls, in_norm, out_norm;  // [d] each
+  std::vector<float> cls, in_norm, out_norm;        // [d] each
   std::optional<kernels::PackedMatrix> carry_proj;  // [d, d]; absent without encoder_carry
   std::vector<EncoderLayerWeights> layers;
   kernels::PackedMatrix landmark_proj;  // [d_r, d]: W_l

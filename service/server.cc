@@ -80,8 +80,8 @@ absl::Status GrpcServer::Listen(const std::string& listen) {
   if (!listen.empty()) builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
   // Otherwise a second server on the same port would start, and share its connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // A client whose host went away says nothing: without pings its ingest would hold the id until TCP
-  // gives up, which takes minutes.
+  // A client whose host went away says nothing: without pings its ingest would hold the id until
+  // TCP gives up, which takes minutes.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,

@@ -97,7 +97,8 @@ class Tasks:
         noun = rng.choice(self.p["nouns"])
         if self.split == "train" and rng.random() < 0.35:
             noun = " ".join(rng.choice(self.words) for _ in range(rng.randint(1, 2))).lower()
-        return {"kind": kind, "noun": noun, "template": self.wording(rng, "needles", self.p["needles"], ("{key}", "{value}"), kind == "words")}
+        template = self.wording(rng, "needles", self.p["needles"], ("{key}", "{value}"), kind == "words")
+        return {"kind": kind, "noun": noun, "template": template}
 
     def needle(self, rng, form=None, bare_nouns=None):
         """A needle: ids of its sentence, ids of its answer, wording of a question. `bare_nouns` is the set of nouns
@@ -118,9 +119,8 @@ class Tasks:
                 "questions": questions, "sentence": sentence, "bare": bare}
 
     def question(self, rng, needle, lead=None):
-        form = rng.choice(needle["questions"])
-        if not needle["bare"]:
-            form = self.wording(rng, "questions", needle["questions"], ("{key}",))
+        listed = needle["questions"]
+        form = rng.choice(listed) if needle["bare"] else self.wording(rng, "questions", listed, ("{key}",))
         text = form.format(**needle["fill"])
         lead = rng.choice((" ", "\n", "\n\n")) if lead is None else lead
         return self.encode(lead + rng.choice(self.p.get("prefixes", ("",))) + text[0].upper() + text[1:])

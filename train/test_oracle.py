@@ -4,6 +4,7 @@
 """
 
 import random
+from unittest import mock
 
 import numpy as np
 import torch
@@ -85,7 +86,7 @@ class TinyTasks:
 
 
 def test_training_form_equals_oracle():
-    config = {**BASE, "d": 64, "heads": 4, "d_r": 48, "memory_kv_heads": 2,
+    config = {**BASE, "d": 64, "heads": 4, "d_r": 48, "memory_kv_heads": 2, "encoder_carry": True,
               "local": {"window": 128, "dilation": 16, "initial": 0, "span": 1024}, "adapted_dilations": [16]}
     data = {"batch": 2, "length": 512, "max_blocks": 14, "max_dilated": 24, "queue": 8, "dilation_shares": [1.0],
             "weight_task": 0.1, "weight_answer": 2.0, "weights_crossing": [3.0], "weight_end": 1.0, "weight_quote": 1.0,
@@ -104,9 +105,10 @@ def test_training_form_equals_oracle():
     for i, seq in enumerate(maker.done):
         layout = lay_out([], config["lmk_id"])
         layout.ids, layout.starts = seq.tokens, seq.starts
-        expected = oracle.forward(layout)[0]
-        # The oracle rounds what is stored to bf16, the trainer does not.
-        assert (logits[i] - expected).abs().max() < 0.02 * expected.abs().max()
+        # The oracle rounds what is stored to bf16, the trainer does not; a rounding can pick another chunk.
+        with mock.patch("oracle.stored", lambda x: x):
+            expected = oracle.forward(layout)[0]
+        assert (logits[i] - expected).abs().max() < 1e-5 * expected.abs().max()
 
 
 def test_segments():

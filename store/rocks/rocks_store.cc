@@ -279,8 +279,13 @@ absl::Status RocksStore::AbandonIngest(const std::string& id) {
 absl::Status RocksStore::AbandonDamaged(const std::string& id) {
   std::lock_guard lock(catalog_mutex_);
   const std::string what = absl::StrCat("ingest '", id, "'");
+  // One that was begun since the caller looked is not damaged: it is none of this call's.
+  const bool begun = [&] {
+    std::shared_lock owners_lock(owners_mutex_);
+    return ingest_ids_.contains(id);
+  }();
   const auto record = database_->Get(Family::kIngests, IngestKey(id), what);
-  if (absl::IsNotFound(record.status())) {
+  if (begun || absl::IsNotFound(record.status())) {
     return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
   }
   rocksdb::WriteBatch batch;

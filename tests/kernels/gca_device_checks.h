@@ -83,9 +83,9 @@ inline std::vector<float> RunOnHost(const GcaPlan& plan, const std::vector<float
                                                    static_cast<int>(i / most % heads),
                                                    static_cast<int>(i % most));
                                   });
-  RunBlocks<NoShared>(order, count, 256, [&](HostBlock& block, NoShared&, int64_t i) {
-    cuda::GcaAddChunks(block, args, i, 256);
-  });
+  RunBlocks<NoShared>(
+      order, count, cuda::kGcaAddThreads,
+      [&](HostBlock& block, NoShared&, int64_t i) { cuda::GcaAddChunks(block, args, i); });
   return out;
 }
 

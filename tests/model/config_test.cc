@@ -32,7 +32,6 @@ TEST(ConfigTest, ReadsEveryField) {
   expected.rope_base = 500.0;
   expected.norm_eps = 1e-5f;
   expected.encoder_layers = 2;
-  expected.encoder_carry = false;
   expected.local.initial = 3;
   expected.lmk_id = 7;
   const auto config = ParseConfig(ConfigJson(expected));

@@ -3,7 +3,7 @@
 import torch
 
 STACK = {
-    "format_version": 1, "vocab_size": 32, "unk_id": 0, "lmk_id": 1, "eos_id": 2, "d": 16, "heads": 4, "head_dim": 8, "ffn": 24,
+    "format_version": 1, "vocab_size": 32, "unk_id": 0, "eos_id": 2, "d": 16, "heads": 4, "head_dim": 8, "ffn": 24,
     "norm_eps": 1e-6, "rope_base": 10000.0, "rope_pairs": "half",
 }
 CHUNKED = {"kind": "rat", "chunk": 8, "shared_heads": 2, "positions": "rope"}
@@ -16,7 +16,7 @@ RATTENTION = {
     "rope_pairs": "interleaved", "head_norm_eps": 1e-8, "mixers": [RESIDUAL],
 }
 DRT = {
-    **STACK, "architecture": "drt-paper", "ffn_kind": "swiglu", "vocab_size": 24, "d": 16, "heads": 2, "ffn": 24,
+    **STACK, "architecture": "drt-paper", "ffn_kind": "swiglu", "vocab_size": 24, "lmk_id": 1, "heads": 2,
     "norm_eps": 1e-5, "encoder_norm_eps": 1e-6, "mixers": [{"kind": "attention", "window": 70, "positions": "alibi"}],
     "n_low": 1, "groups": [{"layers": 1, "gca_layers": [0]}, {"layers": 1, "gca_layers": [0]}], "encoder_layers": 1,
     "n_ret": 2, "d_r": 16, "memory_kv_heads": 2, "chunk_tokens": 63, "landmark_at": "end", "landmark_row": "stream",

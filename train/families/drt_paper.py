@@ -1,16 +1,7 @@
 """DRT as published ("Efficient Length-Generalizable Attention via Causal Retrieval for Long-Context Language Modeling").
 
-Every way in which it differs from the flagship is one config key, whose other value is the flagship's:
-
-| key | published | flagship |
-|---|---|---|
-| mixers[0].positions | "alibi" | "rope" |
-| landmark_at | "end" of the block it summarises | "start" of the next |
-| landmark_row | "stream": the landmark's own row goes through the encoder | "cls": a learned row in its place |
-| landmark_reads | "predecessor": what the landmark before it retrieved | "own" |
-| score_projections | false | true |
-| gca_residual | "bypass" | "add" |
-| gca_softmax | "off_by_one" with 63 tokens a chunk, "ordinary" with 64 | "off_by_one" |
+Every way in which it differs from the flagship is one config key, whose other value is the flagship's: docs/model-format.md,
+"DRT as published".
 """
 
 from dataclasses import dataclass

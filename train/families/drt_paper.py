@@ -25,70 +25,70 @@ class Layout:
 def lay_out(c, events):
     """events: lists of token ids and the string "flush", which closes the open block unless it has no tokens. A landmark at
     the end follows its chunk's last token at once; one at the start waits for the next token or a flush."""
-    out, rows = Layout([], []), 0
+    out, tokens = Layout([], []), 0
+    at_start = c["landmark_at"] == "start"
 
     def landmark():
+        nonlocal tokens
+        tokens = 0
         out.landmarks.append(len(out.ids))
         out.ids.append(c["lmk_id"])
 
-    at_start, S = c["landmark_at"] == "start", c["chunk_tokens"]
     if at_start:
         landmark()
     for event in events:
         if isinstance(event, str):
-            if rows:
+            if tokens:
                 landmark()
-                rows = 0
             continue
         for token in event:
-            if at_start and rows == S:
+            if at_start and tokens == c["chunk_tokens"]:
                 landmark()
-                rows = 0
             out.ids.append(token)
-            rows += 1
-            if not at_start and rows == S:
+            tokens += 1
+            if not at_start and tokens == c["chunk_tokens"]:
                 landmark()
-                rows = 0
     return out
 
 
 class DrtPaper(Model):
     """`Model` with lower layers, chunk encoder, and groups of layers that read retrieved chunks."""
 
+    ENCODER = {"positions": "rope", "bidirectional": True}  # the encoder's attention
+
     def __init__(self, config, tensors):
         super().__init__(config, tensors)
         self.at_start, self.encoder_eps = config["landmark_at"] == "start", config["encoder_norm_eps"]
-        self.encoders = [Attention(config, self.encoder_spec(), self.w.at(f"encoder.layers.{i}.attn"))
+        self.encoders = [Attention(config, self.ENCODER, self.w.at(f"encoder.layers.{i}.attn"))
                          for i in range(config["encoder_layers"])]
-        self.groups, first = [], config["n_low"]
-        for group in config["groups"]:
-            self.groups.append([(first + j, j in group["gca_layers"]) for j in range(group["layers"])])
+        self.groups = self.plan(config)
+
+    @staticmethod
+    def plan(c):
+        """Per group its layers: (index, whether it has GCA)."""
+        groups, first = [], c["n_low"]
+        for group in c["groups"]:
+            groups.append([(first + j, j in group["gca_layers"]) for j in range(group["layers"])])
             first += group["layers"]
+        return groups
 
-    @staticmethod
-    def specs(c):
-        return c["mixers"] * (c["n_low"] + sum(g["layers"] for g in c["groups"]))
-
-    @staticmethod
-    def encoder_spec():
-        return {"positions": "rope", "bidirectional": True}
+    @classmethod
+    def specs(cls, c):
+        return c["mixers"] * (c["n_low"] + sum(map(len, cls.plan(c))))
 
     @classmethod
     def shapes(cls, c):
         d, D, Dkv = c["d"], c["heads"] * c["head_dim"], c["memory_kv_heads"] * c["head_dim"]
-        shapes = super().shapes(c)
-        first = c["n_low"]
-        for g, group in enumerate(c["groups"]):
+        shapes, gca = super().shapes(c), {"norm.weight": (d,), "q_proj.weight": (D, d), "out_proj.weight": (d, D)}
+        for g, layers in enumerate(cls.plan(c)):
             shapes[f"groups.{g}.query_norm.weight"] = (d,)
             if c["score_projections"]:
                 shapes[f"groups.{g}.query_proj.weight"] = (c["d_r"], d)
-            for j in group["gca_layers"]:
-                gca = {"norm.weight": (d,), "q_proj.weight": (D, d), "out_proj.weight": (d, D)}
-                shapes.update(prefixed(f"layers.{first + j}.gca", gca))
-            first += group["layers"]
+            for i, has_gca in layers:
+                shapes.update(prefixed(f"layers.{i}.gca", gca if has_gca else {}))
         for i in range(c["encoder_layers"]):
             layer = {"attn_norm.weight": (d,), "ffn_norm.weight": (d,),
-                     **prefixed("attn", Attention.shapes(c, cls.encoder_spec())), **prefixed("ffn", ffn_shapes(c))}
+                     **prefixed("attn", Attention.shapes(c, cls.ENCODER)), **prefixed("ffn", ffn_shapes(c))}
             shapes.update(prefixed(f"encoder.layers.{i}", layer))
         shapes.update({"encoder.in_norm.weight": (d,), "encoder.out_norm.weight": (d,),
                        "memory.k_proj.weight": (Dkv, d), "memory.v_proj.weight": (Dkv, d)})
@@ -155,16 +155,15 @@ class DrtPaper(Model):
         return w.lin("out_proj", y.flatten(1))
 
     def fuse(self, i, a, x):
-        """h' from a and GCA's output x. "bypass": x reaches the FFN's input only, never the residual stream."""
+        """h' from a and GCA's output x. "bypass": the paper's Norm(H + O) (eq. 2) is the FFN's input only; x never enters the
+        residual stream (published code)."""
         return self.finish(i, a + x if self.c["gca_residual"] == "add" else a, a + x)
 
     # -- whole sequences
 
     def lower(self, layout):
-        h = self.embed(layout.ids)
-        for i in range(self.c["n_low"]):
-            h = self.finish(i, self.mix(i, h))
-        return h
+        """Residual stream [T, d] after the last lower layer."""
+        return self.run(self.embed(layout.ids), range(self.c["n_low"]))
 
     def blocks(self, layout, h):
         """Rows of each block that has a landmark."""
@@ -178,8 +177,9 @@ class DrtPaper(Model):
         return [self.encode(rows) for rows in self.blocks(layout, self.lower(layout))] if tokens else []
 
     def readers(self, layout):
-        """[T] which landmark's retrieval each position uses, -1 for none: the latest one before it. A landmark itself uses
-        its predecessor's, or with landmark_reads "own" what it has just retrieved."""
+        """[T] which landmark's retrieval each position uses, -1 for none: the latest one before it, as chunk t retrieves for
+        chunk t + 1 (section 3.1). All S + 1 rows of that chunk use it, so a landmark uses its predecessor's; with
+        landmark_reads "own" it uses what it has just retrieved."""
         return torch.searchsorted(torch.tensor(layout.landmarks), torch.arange(len(layout.ids)),
                                   right=self.c["landmark_reads"] == "own") - 1
 
@@ -197,15 +197,12 @@ class DrtPaper(Model):
         reads, hits = self.readers(layout), []
         for g, layers in enumerate(self.groups):
             hits.append([self.retrieve(g, h[p], c) for p, c in zip(layout.landmarks, candidates)])
+            chunks = [[c[e] for e in indices] for c, (indices, _, _) in zip(candidates, hits[g])]
             for i, has_gca in layers:
-                a = self.mix(i, h)
-                if not has_gca:
-                    h = self.finish(i, a)
-                    continue
-                x = torch.zeros_like(a)
-                for n, (indices, weights, _) in enumerate(hits[g]):
-                    x[reads == n] = self.gca(i, a[reads == n], [candidates[n][e] for e in indices], weights)
-                h = self.fuse(i, a, x)
+                a, x = self.mix(i, h), torch.zeros_like(h)
+                for n, (_, weights, _) in enumerate(hits[g] if has_gca else []):
+                    x[reads == n] = self.gca(i, a[reads == n], chunks[n], weights)
+                h = self.fuse(i, a, x)  # with x = 0 a layer without GCA
         return self.logits(h), own, hits
 
 
@@ -233,17 +230,17 @@ class DrtDecoder(Decoder):
         m, landmark = self.model, token == self.model.c["lmk_id"]
         if landmark and m.at_start:
             self.close_block()
-        h = self.layers(m.embed([token]), range(m.c["n_low"]))
+        h = m.run(m.embed([token]), range(m.c["n_low"]), self.mix)
         self.rows.append(h)
         if landmark and not m.at_start:
             self.close_block()
         for g, layers in enumerate(m.groups):
-            used, fresh = self.hits[g], self.retrieve(g, h) if landmark else self.hits[g]
-            if m.c["landmark_reads"] == "own":
-                used = fresh
+            before = self.hits[g]
+            if landmark:
+                self.hits[g] = self.retrieve(g, h)
+            used = self.hits[g] if m.c["landmark_reads"] == "own" else before
             for i, has_gca in layers:
                 a = self.mix(i, h)
                 h = m.fuse(i, a, m.gca(i, a, *used)) if has_gca else m.finish(i, a)
-            self.hits[g] = fresh
         self.t += 1
         return m.logits(h)[0]

@@ -73,8 +73,10 @@ def attend(q, k, v, bias=0):
 
 
 class Attention:
-    """Softmax attention over {t-W .. t}, W + 1 tokens with the own one, or over {0 .. t} without a window.
+    """Softmax attention over {t-W .. t}, or over {0 .. t} without a window.
 
+    W + 1 tokens: the published codes give W as the count of earlier tokens, so RAT-SWA's 1024 sees 1025 and DRT's 512 sees
+    513, where the papers speak of windows of 1024 and 512. RAttention's paper counts the own token: its 512 is W = 511.
     `positions` is "rope", "alibi" or "none". State: placed keys and values of the last W + 1 tokens."""
 
     def __init__(self, c, spec, w):
@@ -167,24 +169,26 @@ class Model:
     def embed(self, ids):
         return self.w["embed.weight"][torch.tensor(ids)]
 
-    def mix(self, i, h, run=None):
-        """a = h + mixer(RMS(h)); run is the mixer's `forward` unless said otherwise."""
-        return h + (run or self.mixers[i].forward)(self.layer(i).norm("mixer_norm", h, self.eps))
+    def mix(self, i, h, mixer=None):
+        """a = h + mixer(RMS(h)); the mixer's `forward` unless said otherwise."""
+        return h + (mixer or self.mixers[i].forward)(self.layer(i).norm("mixer_norm", h, self.eps))
 
     def finish(self, i, a, u=None):
         """h' = a + FFN(RMS(u)), where u is a unless said otherwise."""
         w = self.layer(i)
         return a + ffn(self.c, w.at("ffn"), w.norm("ffn_norm", a if u is None else u, self.eps))
 
+    def run(self, h, layers, mix=None):
+        for i in layers:
+            h = self.finish(i, (mix or self.mix)(i, h))
+        return h
+
     def logits(self, h):
         return self.w.norm("final_norm", h, self.eps) @ self.w["embed.weight"].T
 
     def forward(self, ids):
         """Logits [T, vocab] of a whole sequence."""
-        h = self.embed(ids)
-        for i in range(len(self.mixers)):
-            h = self.finish(i, self.mix(i, h))
-        return self.logits(h)
+        return self.logits(self.run(self.embed(ids), range(len(self.mixers))))
 
 
 class Decoder:
@@ -196,13 +200,8 @@ class Decoder:
     def mix(self, i, h):
         return self.model.mix(i, h, lambda x: self.model.mixers[i].step(x, self.t, self.states[i]))
 
-    def layers(self, h, indices):
-        for i in indices:
-            h = self.model.finish(i, self.mix(i, h))
-        return h
-
     def step(self, token):
         """-> logits [vocab] of this position."""
-        h = self.layers(self.model.embed([token]), range(len(self.states)))
+        h = self.model.run(self.model.embed([token]), range(len(self.states)), self.mix)
         self.t += 1
         return self.model.logits(h)[0]

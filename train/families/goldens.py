@@ -1,0 +1,113 @@
+"""Writes the golden cases of tests/golden/families: what the families' oracles compute with small random models.
+
+    PYTHONPATH=train python -m families.goldens --out tests/golden/families
+
+The format is described in tests/golden/README.md. A case is refused when a retrieval is nearly tied, since another order of
+summation could then pick another chunk.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import random
+
+import torch
+from safetensors.torch import save_file
+
+from . import MODELS, build
+from .cases import CASES, draw_session, random_weights
+from .drt_paper import lay_out
+
+VERSION = 1
+GENERATOR = "PYTHONPATH=train python -m families.goldens --out tests/golden/families"
+SMALLEST_GAP = 2e-3
+
+
+def int32(x):
+    return torch.tensor(x, dtype=torch.int32)
+
+
+def pack(chunks, c):
+    """Stored records as tensors: keys [n, d_r] bf16, states [n, chunk_tokens, d] bf16 zero-padded, rows [n] int32."""
+    keys, states = torch.zeros(len(chunks), c["d_r"]), torch.zeros(len(chunks), c["chunk_tokens"], c["d"])
+    for i, chunk in enumerate(chunks):
+        keys[i], states[i, :len(chunk.states)] = chunk.key, chunk.states
+    return {"keys": keys.bfloat16(), "states": states.bfloat16(), "rows": int32([len(chunk.states) for chunk in chunks])}
+
+
+def pack_hits(hits, n_ret):
+    """Indices [groups, N, n_ret] (-1: none), weights and scores (0 there)."""
+    shape = (len(hits), len(hits[0]), n_ret)
+    packed = torch.full(shape, -1, dtype=torch.int32), torch.zeros(shape), torch.zeros(shape)
+    for g, group in enumerate(hits):
+        for b, hit in enumerate(group):
+            for out, values in zip(packed, hit):
+                out[g, b, :len(values)] = torch.as_tensor(values, dtype=out.dtype)
+    return dict(zip(("hits", "hit_weights", "hit_scores"), packed))
+
+
+def watch_gap(model):
+    """-> a list that collects the distances between the last score taken and the first one left."""
+    gaps, scores, n = [], model.scores, model.c["n_ret"]
+
+    def watched(*args):
+        r = scores(*args)
+        gaps.extend(-r.sort(descending=True).values.diff()[n - 1:n])
+        return r
+
+    model.scores = watched
+    return gaps
+
+
+def expected(model, documents, events):
+    """-> (tensors of case.safetensors, smallest gap of a retrieval)."""
+    c = model.c
+    if c["architecture"] != "drt-paper":
+        return {"ids": int32(events[0]), "logits": model.forward(events[0])}, float("inf")
+    gaps, layout = watch_gap(model), lay_out(c, events)
+    mounted = [model.ingest(d) for d in documents]
+    logits, own, hits = model.forward(layout, mounted)
+    tensors = {"ids": int32(layout.ids), "landmarks": int32(layout.landmarks), "logits": logits, **pack_hits(hits, c["n_ret"])}
+    for prefix, chunks in [("own", own), *((f"doc.{i}", chunks) for i, chunks in enumerate(mounted))]:
+        tensors.update({f"{prefix}.{k}": v for k, v in pack(chunks, c).items()})
+    return tensors, min(gaps)
+
+
+def write_json(path, value, **style):
+    with open(path, "w") as f:
+        json.dump(value, f, **style)
+        f.write("\n")
+
+
+def write_case(folder, name):
+    """-> bytes written."""
+    config, documents, events = CASES[name]
+    for seed in itertools.count(1):
+        inputs = draw_session(random.Random(seed), config, documents, events)
+        weights = random_weights(MODELS[config["architecture"]].shapes(config), seed)
+        tensors, gap = expected(build(config, weights), *inputs)
+        if gap >= SMALLEST_GAP:
+            break
+    os.makedirs(folder, exist_ok=True)
+    write_json(os.path.join(folder, "config.json"), config, indent=2)
+    write_json(os.path.join(folder, "case.json"), {
+        "version": VERSION, "generator": GENERATOR, "seed": seed, "torch": torch.__version__.split("+")[0],
+        "documents": inputs[0], "events": [{"flush": True} if isinstance(e, str) else {"tokens": e} for e in inputs[1]]})
+    save_file(weights, os.path.join(folder, "model.safetensors"))
+    save_file({k: v.contiguous() for k, v in tensors.items()}, os.path.join(folder, "case.safetensors"))
+    size = sum(e.stat().st_size for e in os.scandir(folder))
+    print(f"{name}: seed {seed}, {len(tensors['ids'])} positions, gap {gap:.4f}, {size} bytes")
+    return size
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", default="tests/golden/families")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    print("total", sum(write_case(os.path.join(args.out, name), name) for name in CASES), "bytes")
+
+
+if __name__ == "__main__":
+    main()

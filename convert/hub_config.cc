@@ -92,7 +92,7 @@ class Section {
   }
 
   // A property that can have one value only.
-  void Expect(const char* key, std::string_view expected) const {
+  void ExpectText(const char* key, std::string_view expected) const {
     std::string name;
     const Value* value = Find({key}, name);
     const std::string* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
@@ -100,7 +100,7 @@ class Section {
       problems_.push_back(
           absl::StrCat(name, " is \"", *text, "\", expected \"", std::string(expected), "\""));
   }
-  void Expect(const char* key, bool expected) const {
+  void ExpectFlag(const char* key, bool expected) const {
     const std::optional<bool> flag = Bool({key});
     if (flag.has_value() && *flag != expected) {
       problems_.push_back(absl::StrCat(path_, ".", key, " is ", *flag ? "true" : "false",
@@ -133,8 +133,8 @@ HubConfig ReadHubConfig(const PickleTree& tree, const Value* config,
   result.present = true;
   result.layers = backbone.Int({"num_layers"});
   result.d = backbone.Int({"d_model"});
-  backbone.Expect("ln", "rmsnorm");
-  backbone.Expect("bias", false);
+  backbone.ExpectText("ln", "rmsnorm");
+  backbone.ExpectFlag("bias", false);
 
   const Section mixer = backbone.Inner("seq_cell");
   result.head_dim = mixer.Int({"d_head"});
@@ -148,17 +148,17 @@ HubConfig ReadHubConfig(const PickleTree& tree, const Value* config,
 
   const Section ffn = backbone.Inner("hidden_cell");
   result.ffn = ffn.Int({"d_ffn"});
-  ffn.Expect("act_fn", "gelu");
+  ffn.ExpectText("act_fn", "gelu");
 
   // Positions are one word, or a section with that word's parameters.
   const Section embedding = root.Inner("model").Inner("embedding");
-  embedding.Expect("pe", "rope");
+  embedding.ExpectText("pe", "rope");
   const Section positions = embedding.Inner("pe");
   result.rope_base = positions.Number({"base"});
   result.context = root.Inner("data").Int({"seq_len"});
   if (!result.context.has_value()) result.context = positions.Int({"max_seq_len"});
   result.vocab_size = root.Inner("data").Int({"vocab_size"});
-  root.Inner("task").Expect("tie_embedding", true);
+  root.Inner("task").ExpectFlag("tie_embedding", true);
   return result;
 }
 

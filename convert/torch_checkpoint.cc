@@ -14,7 +14,7 @@ namespace {
 // What PickleTree::Parse refuses anyway; checked before the entry is read into memory.
 constexpr int64_t kMaxPickleBytes = int64_t{16} << 20;
 constexpr int64_t kMaxNoteBytes = 64;
-constexpr int64_t kDiscardBytes = int64_t{1} << 20;
+constexpr int64_t kDiscardBytes = int64_t{64} << 10;
 constexpr char kPickle[] = "data.pkl";
 
 }  // namespace

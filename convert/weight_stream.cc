@@ -33,10 +33,12 @@ absl::Status StreamWeights(TorchCheckpoint& checkpoint, const TensorRef& tensor,
                            const std::function<absl::Status(std::span<const float>)>& sink) {
   ASSIGN_OR_RETURN(TensorReader reader, checkpoint.OpenTensor(tensor));
   const int64_t item_bytes = ItemBytes(tensor.storage.type);
-  std::vector<std::byte> bytes(kPieceBytes);
+  std::vector<std::byte> bytes(
+      static_cast<size_t>(std::min(kPieceBytes, tensor.size() * item_bytes)));
   std::vector<float> values;
   for (int64_t done = 0; done < tensor.size();) {
-    ASSIGN_OR_RETURN(const int64_t read, reader.Read(bytes.data(), kPieceBytes));
+    ASSIGN_OR_RETURN(const int64_t read,
+                     reader.Read(bytes.data(), static_cast<int64_t>(bytes.size())));
     values.resize(static_cast<size_t>(read / item_bytes));
     ToFloats(bytes, tensor.storage.type, values);
     const auto bad = std::find_if_not(values.begin(), values.end(),

@@ -97,8 +97,8 @@ class Section {
     const Value* value = Find({key}, name);
     const std::string* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
     if (text != nullptr && *text != expected)
-      problems_.push_back(
-          absl::StrCat(name, " is \"", *text, "\", expected \"", std::string(expected), "\""));
+      problems_.push_back(absl::StrCat(name, " is \"", Printable(*text), "\", expected \"",
+                                       std::string(expected), "\""));
   }
   void ExpectFlag(const char* key, bool expected) const {
     const std::optional<bool> flag = Bool({key});

@@ -1,5 +1,8 @@
 #include "convert/pickle.h"
 
+#include <algorithm>
+
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -76,6 +79,11 @@ const char* KindName(const Value& value) {
                                            "a class", "a storage", "a tensor"};
   static_assert(std::size(kNames) == std::variant_size_v<Value>);
   return kNames[value.index()];
+}
+
+std::string Printable(std::string_view text) {
+  constexpr size_t kMaxBytes = 200;
+  return absl::CHexEscape(absl::string_view(text.data(), std::min(text.size(), kMaxBytes)));
 }
 
 const Value* PickleTree::Find(const Value& dict, std::string_view key) const {

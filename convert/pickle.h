@@ -68,6 +68,10 @@ using Value = std::variant<None, bool, int64_t, double, std::string, Tuple, List
 
 const char* KindName(const Value& value);  // "a dict", "an int" …
 
+// Text of a file as a message may carry it: at most 200 bytes, escaped where a terminal would act
+// on it. Ordinary names stay as they are.
+std::string Printable(std::string_view text);
+
 // Immutable.
 class PickleTree {
  public:

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
 
@@ -26,7 +25,7 @@ constexpr Global kGlobals[] = {
     {"torch.BoolStorage", GlobalKind::kStorageClass, ItemType::kBool},
 };
 constexpr size_t kMaxRank = 8;
-constexpr size_t kQuotedBytes = 80;
+constexpr size_t kMaxKeyBytes = 64;
 
 // A list of sizes: ints of 0 and above.
 bool ReadSizes(const PickleTree& tree, const Value& value, std::vector<int64_t>& sizes) {
@@ -68,9 +67,8 @@ absl::StatusOr<int> FindGlobal(std::string_view module, std::string_view name) {
   for (size_t i = 0; i < std::size(kGlobals); ++i) {
     if (kGlobals[i].name == full) return static_cast<int>(i);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("global ", absl::CHexEscape(full.substr(0, kQuotedBytes)),
-                   " is not among those a state dict needs; nothing was executed"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "global ", Printable(full), " is not among those a state dict needs; nothing was executed"));
 }
 
 absl::StatusOr<TensorRef> RebuildTensor(const PickleTree& tree, const Tuple& arguments) {
@@ -117,6 +115,8 @@ absl::StatusOr<StorageRef> LoadStorage(const PickleTree& tree, const Value& id) 
     return wrong("expected a storage class");
   if (key == nullptr || !std::holds_alternative<std::string>(item(3)))
     return wrong("expected key and location as text");
+  if (key->size() > kMaxKeyBytes || Printable(*key) != *key)
+    return wrong("the key is no ordinary name");
   const ItemType item_type = kGlobals[type->index].type;
   int64_t bytes = 0;
   if (items == nullptr || *items < 0 ||

@@ -53,7 +53,7 @@ void StateDict::Collect(const Dict& dict) {
     const TensorRef* tensor = std::get_if<TensorRef>(&tree.at(value));
     const std::string name = text == nullptr
                                  ? absl::StrCat("(", KindName(tree.at(key)), " as a name)")
-                                 : absl::StrReplaceAll(*text, {{"_orig_mod.", ""}});
+                                 : Printable(absl::StrReplaceAll(*text, {{"_orig_mod.", ""}}));
     if (text == nullptr || tensor == nullptr) {
       problems_.push_back(
           absl::StrCat(name, " is ", KindName(tree.at(value)), ", expected a tensor"));

@@ -69,7 +69,7 @@ absl::Status TorchCheckpoint::ReadPickle() {
     ASSIGN_OR_RETURN(const std::string text, ReadEntry(order, kMaxNoteBytes));
     if (text != "little") {
       return absl::InvalidArgumentError(
-          absl::StrCat("byte order \"", text, "\", expected \"little\""));
+          absl::StrCat("byte order \"", Printable(text), "\", expected \"little\""));
     }
   }
   ASSIGN_OR_RETURN(const std::string pickle,

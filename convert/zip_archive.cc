@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "base/status.h"
 
 namespace recollect::convert {
@@ -79,7 +80,7 @@ class LibzipArchive final : public ZipArchive {
       }
       if (stat.comp_method != ZIP_CM_STORE || stat.encryption_method != ZIP_EM_NONE) {
         return absl::InvalidArgumentError(
-            absl::StrCat(path_, ": entry ", stat.name,
+            absl::StrCat(path_, ": entry ", absl::CHexEscape(stat.name),
                          " is compressed or encrypted; expected "
                          "stored entries, as torch.save writes them"));
       }

@@ -221,6 +221,7 @@ TEST_F(ImportTest, ReportsAllThatIsWrongAtOnce) {
   tensors[3].storage_class = "IntStorage";  // its ffn norm
   tensors[2].strides = {1, 4};              // its out_proj
   tensors.push_back({"backbone.rope", {2}, {1, 2}, "", "FloatStorage", {}});
+  tensors.push_back({"\x1b]0;title", {1}, {1}, "", "FloatStorage", {}});
   tensors.push_back(tensors[4]);
   tensors.back().name = "backbone._orig_mod.layers.0.hidden_layer.fc1.weight";
   const std::string config = "}" + PickleText("model") + "}" + PickleText("backbone") + "}(" +
@@ -236,7 +237,8 @@ TEST_F(ImportTest, ReportsAllThatIsWrongAtOnce) {
        "backbone.layers.0.seq_layer.in_proj.weight has shape [4, 20], expected [20, 4]",
        "backbone.layers.0.hidden_layer.ln.weight is int32, expected float32",
        "backbone.layers.0.seq_layer.out_proj.weight is not contiguous: strides [1, 4]",
-       "backbone.rope [2] is left over", "backbone.layers.0.hidden_layer.fc1.weight appears twice",
+       "backbone.rope [2] is left over", "\\x1b]0;title [1] is left over",
+       "backbone.layers.0.hidden_layer.fc1.weight appears twice",
        "backbone.layers.2.hidden_layer.fc2.weight is missing",
        "d_model is 8 in the configuration, 4 in the shapes",
        "config.model.backbone.ln is \"layernorm\", expected \"rmsnorm\"",

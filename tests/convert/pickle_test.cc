@@ -173,6 +173,9 @@ TEST(PickleTest, RefusesTensorsThatLieElsewhere) {
   ExpectRefused(rebuild(six, zero + PickleTuple({2}) + PickleTuple({1}) + "\x89N"), "no hooks");
   ExpectRefused(storage(PickleInt(-1)) + ".", "the number of items");
   ExpectRefused(storage(PickleInt(int64_t{1} << 62)) + ".", "the number of items");
+  ExpectRefused("(" + PickleText("storage") + PickleGlobal("torch", "FloatStorage") +
+                    PickleText("\x1b[2J") + PickleText("cpu") + "K\x01tQ.",
+                "the key is no ordinary name");
   ExpectRefused("NQ.", "persistent id: expected a tuple of 5");
   ExpectRefused("(" + PickleText("module") + "NNNNtQ.", "expected \"storage\" first");
   ExpectRefused("(" + PickleText("storage") + kOrderedDict + "NNNtQ.", "expected a storage class");

@@ -8,6 +8,8 @@ find_package(spdlog REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+# Not by find_package: Debian's libzip-config.cmake asks for command-line tools of other packages.
+pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
 
 if(RECOLLECT_BUILD_ROCKSDB)
   find_package(gflags REQUIRED)

@@ -41,7 +41,8 @@ class Sha256 {
   bool good_ = false;
 };
 
-// The digest of each file enters the whole, so that no two lists of files read as the same bytes.
+}  // namespace
+
 absl::StatusOr<std::string> HashFile(const std::string& path) {
   std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
   if (file == nullptr) {
@@ -58,10 +59,9 @@ absl::StatusOr<std::string> HashFile(const std::string& path) {
   return hash.Hex();
 }
 
-}  // namespace
-
 absl::StatusOr<std::string> ComputeFingerprint(const std::vector<std::string>& paths,
                                                const LocalPattern& pattern, DType dtype) {
+  // The digest of each file enters the whole, so that no two lists of files read as the same bytes.
   std::string text;
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(const std::string digest, HashFile(path));

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_join.h"
 #include "base/bf16.h"
+#include "base/half.h"
 #include "base/status.h"
 #include "model/json.h"
 
@@ -33,16 +34,6 @@ int64_t ItemBytes(const std::string& dtype) {
   if (dtype == "BF16" || dtype == "F16") return 2;
   if (dtype == "I64") return 8;
   return 0;
-}
-
-float HalfToFloat(uint16_t half) {
-  const uint32_t sign = (half & 0x8000u) << 16;
-  const uint32_t exponent = (half >> 10) & 0x1f;
-  const uint32_t mantissa = half & 0x3ffu;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | mantissa << 13);
-  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
-  const float subnormal = static_cast<float>(mantissa) * 0x1p-24f;
-  return sign != 0 ? -subnormal : subnormal;
 }
 
 absl::Status ReadEntry(const json& entry, const std::byte* data, uint64_t data_bytes,

@@ -11,7 +11,10 @@
 #include <iterator>
 #include <queue>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
+
+#include "model/protobuf_reader.h"
 
 namespace recollect::model {
 namespace {
@@ -28,9 +31,11 @@ enum class PieceType {
   kUnused = 5,
   kByte = 6
 };
-constexpr uint64_t kModelPieces = 1, kModelTrainer = 2;
+constexpr uint64_t kModelPieces = 1, kModelTrainer = 2, kModelNormalizer = 3;
 constexpr uint64_t kPieceText = 1, kPieceScore = 2, kPieceType = 3;
-constexpr uint64_t kTrainerModelType = 3;
+constexpr uint64_t kTrainerModelType = 3, kTrainerSpaceAsSuffix = 24;
+constexpr uint64_t kNormalizerRules = 2, kNormalizerDummyPrefix = 3, kNormalizerRemoveSpaces = 4,
+                   kNormalizerEscapeSpaces = 5;
 constexpr uint64_t kBpe = 2;
 
 std::string Replaced(std::string_view text, std::string_view from, std::string_view to) {
@@ -43,66 +48,6 @@ std::string Replaced(std::string_view text, std::string_view from, std::string_v
     text.remove_prefix(at + from.size());
   }
 }
-
-// One field of a protobuf message at a time.
-class FieldReader {
- public:
-  explicit FieldReader(std::string_view message) : rest_(message) {}
-
-  // False at the end or on an error, which ok() tells apart.
-  bool Next() {
-    if (rest_.empty() || !ok_) return false;
-    const uint64_t tag = Varint();
-    number = tag >> 3;
-    switch (tag & 7) {
-      case 0:
-        value = Varint();
-        break;
-      case 1:
-        bytes = Take(8);
-        break;
-      case 2:
-        bytes = Take(Varint());
-        break;
-      case 5:
-        bytes = Take(4);
-        break;
-      default:
-        ok_ = false;
-    }
-    return ok_;
-  }
-  bool ok() const { return ok_; }
-
-  uint64_t number = 0;
-  uint64_t value = 0;
-  std::string_view bytes;
-
- private:
-  uint64_t Varint() {
-    uint64_t result = 0;
-    for (int shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
-      const auto byte = static_cast<uint8_t>(rest_.front());
-      rest_.remove_prefix(1);
-      result |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return result;
-    }
-    ok_ = false;
-    return 0;
-  }
-  std::string_view Take(uint64_t size) {
-    if (size > rest_.size()) {
-      ok_ = false;
-      size = 0;
-    }
-    const std::string_view taken = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return taken;
-  }
-
-  std::string_view rest_;
-  bool ok_ = true;
-};
 
 struct Piece {
   std::string text;
@@ -140,10 +85,38 @@ struct Merge {
   }
 };
 
+// What the file's normaliser would do; the format's defaults.
+struct Normalizer {
+  bool rules = false;
+  bool dummy_prefix = true;
+  bool remove_spaces = true;
+  bool escape_spaces = true;
+};
+
+bool ParseNormalizer(std::string_view message, Normalizer* normalizer) {
+  FieldReader fields(message);
+  while (fields.Next()) {
+    if (fields.number == kNormalizerRules) normalizer->rules = !fields.bytes.empty();
+    if (fields.number == kNormalizerDummyPrefix) normalizer->dummy_prefix = fields.value != 0;
+    if (fields.number == kNormalizerRemoveSpaces) normalizer->remove_spaces = fields.value != 0;
+    if (fields.number == kNormalizerEscapeSpaces) normalizer->escape_spaces = fields.value != 0;
+  }
+  return fields.ok();
+}
+
 size_t CharacterSize(std::string_view text) {
   const auto lead = static_cast<uint8_t>(text.front());
   const size_t size = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
   return std::min(size, text.size());
+}
+
+// Of one character of valid UTF-8. Malformed pieces give some number: they match no text anyway.
+uint32_t CodePoint(std::string_view character) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(character[i]); };
+  if (character.size() == 1) return byte(0);
+  uint32_t code = byte(0) & (0xffu >> (character.size() + 1));
+  for (size_t i = 1; i < character.size(); ++i) code = code << 6 | (byte(i) & 0x3fu);
+  return code;
 }
 
 }  // namespace
@@ -154,7 +127,10 @@ struct SentencePieceModel::State {
       ids;                                // normal and user-defined pieces; views into `pieces`
   std::vector<std::string> user_defined;  // longest first
   std::array<int, 256> byte_ids;
+  bool dummy_prefix = false;
+  std::unordered_set<uint64_t> joins;  // pairs of code points, with dummy_prefix only
 
+  void CollectJoins();
   std::string Parse(std::string_view file);
   std::vector<Symbol> Split(std::string_view text) const;
   void Merge(std::vector<Symbol>& symbols) const;
@@ -166,19 +142,30 @@ SentencePieceModel::~SentencePieceModel() = default;
 std::string SentencePieceModel::State::Parse(std::string_view file) {
   byte_ids.fill(-1);
   uint64_t model_type = 0;
+  bool space_as_suffix = false;
+  Normalizer normalizer;
   FieldReader fields(file);
   while (fields.Next()) {
     if (fields.number == kModelPieces && !ParsePiece(fields.bytes, &pieces.emplace_back()))
       return "damaged piece";
+    if (fields.number == kModelNormalizer && !ParseNormalizer(fields.bytes, &normalizer))
+      return "damaged normaliser options";
     if (fields.number != kModelTrainer) continue;
     FieldReader trainer(fields.bytes);
     while (trainer.Next()) {
       if (trainer.number == kTrainerModelType) model_type = trainer.value;
+      if (trainer.number == kTrainerSpaceAsSuffix) space_as_suffix = trainer.value != 0;
     }
     if (!trainer.ok()) return "damaged trainer options";
   }
   if (!fields.ok() || pieces.empty()) return "not a SentencePiece model";
   if (model_type != kBpe) return "model type " + std::to_string(model_type) + ", expected 2 (BPE)";
+  if (normalizer.rules || normalizer.remove_spaces || !normalizer.escape_spaces ||
+      space_as_suffix) {
+    return "the model changes text; expected identity normalisation, no removal of whitespace, and "
+           "spaces written as U+2581 before a word";
+  }
+  dummy_prefix = normalizer.dummy_prefix;
   for (size_t i = 0; i < pieces.size(); ++i) {
     const Piece& piece = pieces[i];
     if (piece.type == PieceType::kUnused) return "unused pieces are not supported";
@@ -192,7 +179,21 @@ std::string SentencePieceModel::State::Parse(std::string_view file) {
   }
   std::sort(user_defined.begin(), user_defined.end(),
             [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
+  if (dummy_prefix) CollectJoins();
   return "";
+}
+
+void SentencePieceModel::State::CollectJoins() {
+  for (const auto& [text, id] : ids) {
+    uint32_t previous = 0;
+    for (size_t at = 0; at < text.size();) {
+      const size_t size = CharacterSize(text.substr(at));
+      const uint32_t character = CodePoint(text.substr(at, size));
+      if (at > 0) joins.insert(uint64_t{previous} << 32 | character);
+      previous = character;
+      at += size;
+    }
+  }
 }
 
 std::string SentencePieceModel::Load(const std::string& path) {
@@ -267,6 +268,14 @@ void SentencePieceModel::State::Merge(std::vector<Symbol>& symbols) const {
     consider(left.previous, top.left);
     consider(top.left, left.next);
   }
+}
+
+bool SentencePieceModel::dummy_prefix() const { return state_->dummy_prefix; }
+
+bool SentencePieceModel::Joins(std::string_view a, std::string_view b) const {
+  const uint32_t left = CodePoint(a == " " ? kSpaceMark : a);
+  const uint32_t right = CodePoint(b == " " ? kSpaceMark : b);
+  return state_->joins.contains(uint64_t{left} << 32 | right);
 }
 
 std::string SentencePieceModel::Encode(std::string_view text, std::vector<int>& ids) const {

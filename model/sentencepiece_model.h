@@ -20,6 +20,12 @@ class SentencePieceModel {
   // Empty when loaded, else what is wrong with the file.
   std::string Load(const std::string& path);
 
+  // Whether a space is put before every text, as LLaMA's model asks for. The caller does that.
+  bool dummy_prefix() const;
+  // With dummy_prefix only: whether some piece has these two characters beside each other. Where
+  // none has, no merge crosses, and a text may be cut there without changing its ids.
+  bool Joins(std::string_view a, std::string_view b) const;
+
   int Size() const;
   // What text piece `id` stands for: one byte for byte pieces, nothing for control symbols and
   // unknown.

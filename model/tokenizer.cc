@@ -11,6 +11,9 @@ namespace recollect::model {
 namespace {
 
 constexpr int64_t kMaxSegmentBytes = 256;
+// Of text in which no two neighbours can be parted, such as one letter over and over. Far longer
+// than any word; it bounds what a stream has to hold back.
+constexpr int64_t kMaxRunBytes = 65536;
 // U+2581. SentencePiece writes a space as this character, so the character itself must go through
 // byte pieces.
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
@@ -18,30 +21,25 @@ constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
 // between threads.
 constexpr size_t kCacheEntries = 1 << 16;
 
-// Walks over the segments of valid UTF-8 text by the rule of docs/model-format.md.
+// Walks over the segments of valid UTF-8 text by one of the two rules of docs/model-format.md.
 class Segmenter {
  public:
-  explicit Segmenter(std::string_view text) : text_(text) {}
+  Segmenter(std::string_view text, const SentencePieceModel& pieces)
+      : text_(text), pieces_(pieces), whole_text_(pieces.dummy_prefix()) {}
 
   // The next segment whose end no later text can move; with `final`, the rest counts as one. Empty:
   // none left.
   std::string_view Next(bool final) {
-    bool previous_space = true;
-    bool previous_mark = false;
+    std::string_view previous;
     size_t i = start_;
     while (i < text_.size()) {
       const uint8_t lead = static_cast<uint8_t>(text_[i]);
       const size_t width = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
       // A character that is still arriving decides nothing yet.
       if (i + width > text_.size()) break;
-      const bool space = lead == ' ' || lead == '\t' || lead == '\n' || lead == '\r';
-      const bool mark = width == 3 && text_.compare(i, 3, kSpaceMark) == 0;
-      if (i > start_ && ((space && !previous_space) || mark || previous_mark ||
-                         i + width - start_ > static_cast<size_t>(kMaxSegmentBytes))) {
-        return Take(i);
-      }
-      previous_space = space;
-      previous_mark = mark;
+      const std::string_view character = text_.substr(i, width);
+      if (i > start_ && CutBetween(previous, character, i + width - start_)) return Take(i);
+      previous = character;
       i += width;
     }
     return final ? Take(i) : std::string_view();
@@ -50,6 +48,19 @@ class Segmenter {
   size_t consumed() const { return start_; }
 
  private:
+  static bool IsSpace(std::string_view c) {
+    return c == " " || c == "\t" || c == "\n" || c == "\r";
+  }
+
+  // `size`: of the segment with `right` in it.
+  bool CutBetween(std::string_view left, std::string_view right, size_t size) const {
+    if (whole_text_) {
+      return size > static_cast<size_t>(kMaxRunBytes) || !pieces_.Joins(left, right);
+    }
+    return (IsSpace(right) && !IsSpace(left)) || right == kSpaceMark || left == kSpaceMark ||
+           size > static_cast<size_t>(kMaxSegmentBytes);
+  }
+
   std::string_view Take(size_t end) {
     const std::string_view segment = text_.substr(start_, end - start_);
     start_ = end;
@@ -57,8 +68,27 @@ class Segmenter {
   }
 
   std::string_view text_;
+  const SentencePieceModel& pieces_;
+  const bool whole_text_;
   size_t start_ = 0;
 };
+
+// How much of `text` a piece's bytes stand for. In a whole text a space of a piece may be a space
+// or a U+2581, or the one that was put before the text (`prefix`, which is then used up).
+size_t CoveredBytes(std::string_view piece, std::string_view text, bool& prefix) {
+  size_t covered = 0;
+  for (const char c : piece) {
+    if (c == ' ' && prefix) {
+      prefix = false;
+    } else {
+      covered +=
+          c == ' ' && text.substr(std::min(covered, text.size()), kSpaceMark.size()) == kSpaceMark
+              ? kSpaceMark.size()
+              : 1;
+    }
+  }
+  return covered;
+}
 
 }  // namespace
 
@@ -68,7 +98,7 @@ struct Tokenizer::State {
   std::vector<int> mark_ids;       // the byte pieces of kSpaceMark
 
   std::string EncodeSegment(std::string_view segment, std::vector<int>& ids) const {
-    if (segment != kSpaceMark) return pieces.Encode(segment, ids);
+    if (segment != kSpaceMark || pieces.dummy_prefix()) return pieces.Encode(segment, ids);
     ids.insert(ids.end(), mark_ids.begin(), mark_ids.end());
     return "";
   }
@@ -100,8 +130,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& pa
   if (!ids.ok() || tokenizer->Decode(*ids) != probe) {
     return absl::InvalidArgumentError(
         absl::StrCat(path,
-                     ": the model changes text; expected identity normalisation, no dummy "
-                     "prefix, no whitespace removal"));
+                     ": the model changes text; expected identity normalisation, no "
+                     "whitespace removal"));
   }
   return tokenizer;
 }
@@ -119,7 +149,9 @@ absl::StatusOr<Tokenizer::Encoded> Tokenizer::EncodePrefix(std::string_view text
         absl::StrCat("text is not valid UTF-8 at byte ", base_offset + invalid));
   }
   Encoded result;
-  Segmenter segmenter(text);
+  Segmenter segmenter(text, state_->pieces);
+  // The space before the text; it belongs to the first segment and covers nothing.
+  bool prefix = state_->pieces.dummy_prefix() && base_offset == 0;
   struct Span {
     size_t begin, end;
   };
@@ -129,24 +161,29 @@ absl::StatusOr<Tokenizer::Encoded> Tokenizer::EncodePrefix(std::string_view text
     const std::string_view segment = segmenter.Next(final);
     if (segment.empty()) break;
     Span span{ids.size(), ids.size()};
-    const auto known = cache.find(segment);
-    if (known != cache.end()) {
+    std::string error;
+    if (prefix) {
+      error = state_->EncodeSegment(std::string(1, ' ').append(segment), ids);
+      span.end = ids.size();
+    } else if (const auto known = cache.find(segment); known != cache.end()) {
       span = known->second;
     } else {
-      const std::string error = state_->EncodeSegment(segment, ids);
+      error = state_->EncodeSegment(segment, ids);
       span.end = ids.size();
-      size_t covered = 0;
-      for (size_t i = span.begin; i < span.end; ++i) covered += TokenBytes(ids[i]).size();
-      if (!error.empty() || covered != segment.size()) {
-        return absl::InternalError(
-            absl::StrCat("the tokenizer covers ", covered, " of ", segment.size(),
-                         " bytes of a segment; its model must not normalise ", error));
-      }
       if (cache.size() < kCacheEntries) cache.emplace(segment, span);
     }
+    size_t covered = 0;
     for (size_t i = span.begin; i < span.end; ++i) {
+      const size_t size = CoveredBytes(TokenBytes(ids[i]), segment.substr(covered), prefix);
+      covered += size;
+      if (covered > segment.size()) break;
       result.ids.push_back(ids[i]);
-      result.token_bytes.push_back(static_cast<int32_t>(TokenBytes(ids[i]).size()));
+      result.token_bytes.push_back(static_cast<int32_t>(size));
+    }
+    if (!error.empty() || covered != segment.size()) {
+      return absl::InternalError(
+          absl::StrCat("the tokenizer covers ", covered, " of ", segment.size(),
+                       " bytes of a segment; its model must not normalise ", error));
     }
   }
   result.consumed = static_cast<int64_t>(segmenter.consumed());
@@ -161,6 +198,7 @@ std::string_view Tokenizer::TokenBytes(int32_t id) const {
 std::string Tokenizer::Decode(const std::vector<int32_t>& ids) const {
   std::string text;
   for (const int32_t id : ids) text += TokenBytes(id);
+  if (state_->pieces.dummy_prefix() && !text.empty() && text.front() == ' ') text.erase(0, 1);
   return text;
 }
 

@@ -3,6 +3,9 @@
 // Text is first cut into segments by fixed rules on the text alone (docs/model-format.md,
 // "Tokenizer"); each segment is encoded on its own. A stream of text can therefore be tokenised as
 // it arrives: everything before the last cut that later text cannot move is decided.
+//
+// A model that puts a space before every text ("dummy prefix", LLaMA's) encodes texts as wholes
+// instead, with the library's ids; cuts then fall only where they cannot change any.
 #ifndef RECOLLECT_MODEL_TOKENIZER_H_
 #define RECOLLECT_MODEL_TOKENIZER_H_
 
@@ -29,7 +32,8 @@ class Tokenizer {
   // Encodes the decided prefix of `text`: tokens and, per token, the number of text bytes it
   // covers. `final` says no text follows, so that all is decided. Sets `consumed` to the bytes
   // decided (a multiple of whole segments); the caller keeps the rest and passes it again with more
-  // text. Byte pieces cover 1 byte each. `base_offset` only shifts the offset in the error message.
+  // text. Byte pieces cover 1 byte each. `base_offset` says where `text` begins in the whole: it
+  // shifts the offset in the error message, and at 0 a model with a dummy prefix puts its space.
   // An incomplete UTF-8 sequence at the end is undecided unless `final`.
   struct Encoded {
     std::vector<int32_t> ids;
@@ -41,6 +45,7 @@ class Tokenizer {
 
   // The bytes a token stands for (one raw byte for byte pieces, empty for control symbols). The
   // concatenation of all tokens' bytes is the text; a single token's bytes need not be valid UTF-8.
+  // Decode drops the space of a dummy prefix; with such a model U+2581 comes back as a space.
   std::string_view TokenBytes(int32_t id) const;
   std::string Decode(const std::vector<int32_t>& ids) const;
 

@@ -22,7 +22,7 @@ TEST_F(CliTest, HelpTeachesWithExamplesAndExitCodes) {
     EXPECT_THAT(help.out, HasSubstr(text));
   }
   for (const char* verb :
-       {"serve", "ingest", "docs", "retrieve", "generate", "score", "niah", "model", "stats"}) {
+       {"serve", "ingest", "docs", "retrieve", "generate", "score", "niah", "import", "model", "stats"}) {
     const ProcessResult result = Run({verb, "--help"});
     EXPECT_EQ(result.exit_code, 0) << verb;
     EXPECT_THAT(result.out, HasSubstr("Example")) << verb;

@@ -1,0 +1,57 @@
+// Converts a published checkpoint into a model directory (docs/model-format.md, "Imported
+// families"): what `recollect import` does.
+//
+//   ImportOptions options;
+//   options.from_dir = "downloads/ratplus-1b";   // one checkpoint and tokenizer.model
+//   options.out_dir = "models/ratplus-1b";
+//   ASSIGN_OR_RETURN(const ImportReport report, Import(options));
+#ifndef RECOLLECT_CONVERT_IMPORT_H_
+#define RECOLLECT_CONVERT_IMPORT_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "convert/hub_plan.h"
+
+namespace recollect::convert {
+
+struct ImportOptions {
+  std::string from_dir;
+  std::string out_dir;
+  PlanOptions plan;
+  WeightType type = WeightType::kBf16;
+  // Called with values written and all values, several times a second. False ends the import.
+  std::function<bool(int64_t done, int64_t total)> progress;
+};
+
+struct ImportReport {
+  std::string checkpoint;         // its path
+  nlohmann::ordered_json config;  // as written
+  int64_t tensors = 0;
+  int64_t parameters = 0;
+  int64_t bytes = 0;  // of the weights
+  std::optional<int64_t> step;
+  std::vector<std::string> assumptions;
+  // What a fingerprint is made of (docs/model-format.md): hex SHA-256 of each file.
+  std::string config_sha256, weights_sha256, tokenizer_sha256;
+};
+
+// Reads and checks everything before it writes anything; writes into a folder beside `out_dir` and
+// renames that at the end, so that `out_dir` is there whole or not at all (a process that is killed
+// leaves the folder beside it behind). Holds a few megabytes of weights at a time.
+//
+// Errors: NOT_FOUND no such folder, no checkpoint or no tokenizer.model in it; ALREADY_EXISTS
+// `out_dir` is a file or holds something; INVALID_ARGUMENT several checkpoints (they are listed), a
+// file that is no checkpoint, one that would run code, one of another layout (all that is wrong
+// with it), a tokenizer of another vocabulary, an output head that is not the embedding, weights
+// that are not finite; DATA_LOSS a file that is cut off or damaged; RESOURCE_EXHAUSTED the disk is
+// full; CANCELLED by `progress`.
+absl::StatusOr<ImportReport> Import(const ImportOptions& options);
+
+}  // namespace recollect::convert
+
+#endif  // RECOLLECT_CONVERT_IMPORT_H_

@@ -1,0 +1,145 @@
+// The one file that knows libzip.
+#include "convert/zip_archive.h"
+
+#include <zip.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "base/status.h"
+
+namespace recollect::convert {
+namespace {
+
+// What libzip says, as our codes: a file that broke is DATA_LOSS, a file of another kind is the
+// caller's mistake.
+absl::Status ZipStatus(const zip_error_t* error, const std::string& what) {
+  const std::string text =
+      absl::StrCat(what, ": ", zip_error_strerror(const_cast<zip_error_t*>(error)));
+  switch (zip_error_code_zip(error)) {
+    case ZIP_ER_NOENT:
+      return absl::NotFoundError(text);
+    case ZIP_ER_CRC:
+    case ZIP_ER_EOF:
+    case ZIP_ER_INCONS:
+    case ZIP_ER_READ:
+    case ZIP_ER_SEEK:
+    case ZIP_ER_ZLIB:
+      return absl::DataLossError(text);
+    case ZIP_ER_MEMORY:
+      return absl::ResourceExhaustedError(text);
+    default:
+      return absl::InvalidArgumentError(text);
+  }
+}
+
+class LibzipEntry final : public ZipEntry {
+ public:
+  LibzipEntry(zip_file_t* file, std::string name) : file_(file), name_(std::move(name)) {}
+  ~LibzipEntry() override { zip_fclose(file_); }
+
+  absl::StatusOr<int64_t> Read(std::byte* to, int64_t size) override {
+    const zip_int64_t read = zip_fread(file_, to, static_cast<zip_uint64_t>(size));
+    if (read < 0) return ZipStatus(zip_file_get_error(file_), name_);
+    return static_cast<int64_t>(read);
+  }
+  absl::Status Seek(int64_t offset) override {
+    if (zip_fseek(file_, offset, SEEK_SET) == 0) return absl::OkStatus();
+    return ZipStatus(zip_file_get_error(file_), name_);
+  }
+
+ private:
+  zip_file_t* const file_;
+  const std::string name_;
+};
+
+struct Discard {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+};
+
+class LibzipArchive final : public ZipArchive {
+ public:
+  LibzipArchive(zip_t* archive, std::string path) : archive_(archive), path_(std::move(path)) {}
+
+  absl::Status ReadDirectory() {
+    const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
+    for (zip_int64_t i = 0; i < count; ++i) {
+      zip_stat_t stat;
+      if (zip_stat_index(archive_.get(), static_cast<zip_uint64_t>(i), 0, &stat) != 0) {
+        return ZipStatus(zip_get_error(archive_.get()), absl::StrCat(path_, ": entry ", i));
+      }
+      constexpr zip_uint64_t kNeeded =
+          ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
+      if ((stat.valid & kNeeded) != kNeeded || stat.size > INT64_MAX) {
+        return absl::DataLossError(absl::StrCat(path_, ": entry ", i, ": damaged directory"));
+      }
+      if (stat.comp_method != ZIP_CM_STORE || stat.encryption_method != ZIP_EM_NONE) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(path_, ": entry ", absl::CHexEscape(stat.name),
+                         " is compressed or encrypted; expected "
+                         "stored entries, as torch.save writes them"));
+      }
+      by_name_.emplace(stat.name, entries_.size());
+      entries_.push_back({stat.name, static_cast<int64_t>(stat.size)});
+    }
+    return absl::OkStatus();
+  }
+
+  const std::vector<ZipEntryInfo>& entries() const override { return entries_; }
+
+  const ZipEntryInfo* Find(const std::string& name) const override {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : &entries_[found->second];
+  }
+
+  absl::StatusOr<std::unique_ptr<ZipEntry>> OpenEntry(const std::string& name) override {
+    const std::string what = absl::StrCat(path_, ": entry ", name);
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) return absl::NotFoundError(absl::StrCat(what, ": no such entry"));
+    // By index: libzip's own look-up by name has options that ours has not.
+    zip_file_t* const file = zip_fopen_index(archive_.get(), found->second, 0);
+    if (file == nullptr) return ZipStatus(zip_get_error(archive_.get()), what);
+    return std::make_unique<LibzipEntry>(file, what);
+  }
+
+ private:
+  const std::unique_ptr<zip_t, Discard> archive_;
+  const std::string path_;
+  std::vector<ZipEntryInfo> entries_;
+  std::unordered_map<std::string, size_t> by_name_;
+};
+
+// libzip finds a zip file by its end; one that lost its end is told by its beginning.
+bool BeginsLikeZip(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, 4> begin{};
+  return file.read(begin.data(), begin.size()) && std::memcmp(begin.data(), "PK\3\4", 4) == 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ZipArchive>> ZipArchive::Open(const std::string& path) {
+  int code = 0;
+  zip_t* const opened = zip_open(path.c_str(), ZIP_RDONLY, &code);
+  if (opened == nullptr) {
+    if (code == ZIP_ER_NOZIP && BeginsLikeZip(path)) {
+      return absl::DataLossError(
+          absl::StrCat(path, ": the zip directory at the end is missing; the file is cut off"));
+    }
+    zip_error_t error;
+    zip_error_init_with_code(&error, code);
+    absl::Status status = ZipStatus(&error, path);
+    zip_error_fini(&error);
+    return status;
+  }
+  auto archive = std::make_unique<LibzipArchive>(opened, path);
+  RETURN_IF_ERROR(archive->ReadDirectory());
+  return archive;
+}
+
+}  // namespace recollect::convert

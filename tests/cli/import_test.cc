@@ -1,0 +1,75 @@
+// The verb `import` as people and scripts use it.
+#include <filesystem>
+#include <string>
+
+#include "tests/cli/cli_testing.h"
+
+namespace recollect {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ImportCliTest : public CliTest {
+ protected:
+  // A folder as it was downloaded.
+  std::string Download(const std::string& checkpoint) const {
+    fs::create_directories(Path("in"));
+    fs::copy_file(RECOLLECT_SOURCE_DIR "/tests/support/llama_tokenizer.model",
+                  Path("in/tokenizer.model"));
+    fs::copy_file(RECOLLECT_SOURCE_DIR "/tests/convert/hub/" + checkpoint,
+                  Path("in/" + checkpoint));
+    return Path("in");
+  }
+};
+
+TEST_F(ImportCliTest, ReportsAsTextAndAsJson) {
+  const std::string in = Download("ratplus.pt");
+  const ProcessResult text = Run({"import", "--from", "ratplus-hub", in, "--out", Path("a")});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr("ratplus, 2 layers of width 8, 14 tensors, 5032 parameters"),
+                    HasSubstr("MiB of bf16"), HasSubstr("rope_base 10000")));
+  EXPECT_THAT(text.err, IsEmpty());
+
+  const auto json = Json(Run(
+      {"import", "--from", "ratplus-hub", in, "--out", Path("b"), "--dtype", "fp32", "--json"}));
+  EXPECT_EQ(json["architecture"], "ratplus");
+  EXPECT_EQ(json["parameters"], 5032);
+  EXPECT_EQ(json["bytes"], 4 * 5032);
+  EXPECT_EQ(json["dtype"], "fp32");
+  EXPECT_EQ(json["step"], 52452);
+  EXPECT_EQ(json["sha256"]["model.safetensors"].get<std::string>().size(), 64u);
+  EXPECT_EQ(json["config"]["adapted_dilations"], nlohmann::json::parse("[1, 64]"));
+  for (const char* name : {"config.json", "model.safetensors", "tokenizer.model"}) {
+    EXPECT_TRUE(fs::exists(Path("a/") + name)) << name;
+    EXPECT_TRUE(fs::exists(Path("b/") + name)) << name;
+  }
+}
+
+TEST_F(ImportCliTest, MistakesHaveTheirExitCodes) {
+  const std::string in = Download("rat_swa.bin");
+  const auto run = [&](const std::string& from, const std::string& directory,
+                       const std::string& out) {
+    return Run({"import", "--from", from, directory, "--out", out});
+  };
+  EXPECT_EQ(Run({"import", in, "--out", Path("o")}).exit_code, 2);  // without --from
+  EXPECT_EQ(run("gpt-hub", in, Path("o")).exit_code, 2);
+  EXPECT_EQ(
+      Run({"import", "--from", "rat-hub", in, "--out", Path("o"), "--head-dim", "0"}).exit_code, 2);
+  EXPECT_EQ(run("rat-hub", Path("none"), Path("o")).exit_code, 3);
+  const ProcessResult other = run("ratplus-hub", in, Path("o"));
+  EXPECT_EQ(other.exit_code, 4);
+  EXPECT_THAT(other.err, AllOf(HasSubstr("gate_bias [8] is left over"), HasSubstr("--head-dim")));
+  EXPECT_EQ(run("rat-hub", in, Path("model")).exit_code, 7);  // not empty
+  EXPECT_FALSE(fs::exists(Path("o")));
+  EXPECT_EQ(Run({"import", "--from", "rat-hub", in, "--out", Path("o"), "--head-dim", "2",
+                 "--chunk", "16"})
+                .exit_code,
+            0);
+}
+
+}  // namespace
+}  // namespace recollect

@@ -1,0 +1,142 @@
+"""Checkpoints in the published RAT+ and RAT layout with weights by a formula, for the tests of `recollect import`.
+
+    python train/hub_fixtures.py tests/convert/hub          # the small ones
+    python train/hub_fixtures.py --full /tmp/full.pt        # the shapes of the 1.5B model, random fp32, 6 GB
+
+Needs `easydict` besides torch: the published configurations are pickled objects of it. The formula is exact in fp32 and
+tests/convert/hub_weights.h has it too, so that a test knows every value without storing it.
+"""
+
+import argparse
+import os
+import tempfile
+
+import numpy as np
+import torch
+from easydict import EasyDict
+
+VOCAB, D, HEAD_DIM, LAYERS = 400, 8, 2, 2  # VOCAB: of tests/support/llama_tokenizer.model
+
+
+def values(name, shape, coarse=False):
+    """fp32 in [-1/8, 1/8) with all 24 bits in use, or in few bits that every format holds exactly."""
+    seed = 2166136261
+    for byte in name.encode():
+        seed = (seed ^ byte) * 16777619 % 2**32
+    x = (np.arange(np.prod(shape), dtype=np.uint64) * 2654435761 + seed) % 2**32
+    x ^= x >> 16
+    x = x * 0x45D9F3B % 2**32
+    x ^= x >> 16
+    if coarse:
+        y = ((x >> 24).astype(np.int64) - 128) * 2.0**-10
+    else:
+        y = ((x >> 8).astype(np.int64) - 2**23) * 2.0**-26
+    return torch.from_numpy(y.astype(np.float32).reshape(shape))
+
+
+def state_dict(mixer, d=D, layers=LAYERS, vocab=VOCAB, make=values):
+    """Name -> tensor; `mixer(layer)` gives the shapes of a layer's `seq_layer` beyond norm and out_proj."""
+    shapes = {"embedding.wte.weight": (vocab, d)}
+    for i in range(layers):
+        layer = f"backbone.layers.{i}."
+        shapes[layer + "seq_layer.input_norm.weight"] = (d,)
+        for name, shape in mixer(i).items():
+            shapes[f"{layer}seq_layer.{name}"] = shape
+        shapes[layer + "seq_layer.out_proj.weight"] = (d, d)
+        shapes[layer + "hidden_layer.ln.weight"] = (d,)
+        shapes[layer + "hidden_layer.fc1.weight"] = (4 * d, d)
+        shapes[layer + "hidden_layer.fc2.weight"] = (d, 4 * d)
+    shapes["backbone.ln.weight"] = (d,)
+    state = {name: make(name, shape) for name, shape in shapes.items()}
+    state["head.lm_head.weight"] = state["embedding.wte.weight"]
+    return state
+
+
+def config(seq_cell, d=D, head_dim=HEAD_DIM, layers=LAYERS, vocab=VOCAB, seq_len=4096):
+    cell = dict(d_head=head_dim, num_head=d // head_dim, **seq_cell)
+    return EasyDict(
+        model=dict(
+            backbone=dict(num_layers=layers, d_model=d, ln="rmsnorm", bias=False, dropout=0.0, init=0.02, seq_cell=cell,
+                          hidden_cell=dict(d_ffn=4 * d, act_fn="gelu")),
+            embedding=dict(pe="rope")),
+        task=dict(tie_embedding=True, ignore_index=-100),
+        data=dict(seq_len=seq_len, vocab_size=vocab, ignore_input_index=2, num_bytes=2),
+        optim=dict(adamw=dict(lr=8e-4, weight_decay=0.1, betas=(0.9, 0.95))),
+        trainer=dict(dtype="bfloat16", pretrained_path=None))
+
+
+def training_state(parameter):
+    """What a trainer saves beside the weights: an optimizer that has stepped once, and a schedule."""
+    parameter = torch.nn.Parameter(parameter.clone())
+    optimizer = torch.optim.AdamW([parameter], lr=8e-4)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 100)
+    parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    schedule.step()
+    return {"optimizer": optimizer.state_dict(), "lr_scheduler": schedule.state_dict(), "resume_kwargs": {"epoch": 0}}
+
+
+def write_small(out):
+    def save(name, content):
+        torch.save(content, os.path.join(out, name))
+
+    # As the current trainer leaves it, pretraining with D = 64 and 1 in turn; compiled, so names are wrapped.
+    whole = state_dict(lambda i: {"in_proj.weight": (5 * D, D)})
+    wrapped = {n.replace("backbone.", "backbone._orig_mod.", 1): t for n, t in whole.items()}
+    cell = dict(dilation_size=64, local_size=0, initial_size=0, apply_re=True, joint_train=True)
+    save("ratplus.pt", {"task": wrapped, "config": config(cell), "step": 52452,
+                        **training_state(whole["backbone.ln.weight"])})
+
+    # Older: gates in a tensor of their own, older key names, one value a layer; weights only, the head a copy.
+    older = state_dict(lambda i: {"in_proj.weight": (4 * D, D), "fgate_proj.weight": (D, D)})
+    older["head.lm_head.weight"] = older["head.lm_head.weight"].clone()
+    cell = dict(chunk_size=1, chunk_size1=[16, -1], local_size=[0, 1024], prefix_size=4, mix_train=False)
+    save("ratplus_older_wonly.pth", {"task": older, "config": config(cell, seq_len=2048), "step": 476})
+
+    # The attention-only baseline: no gates. bf16, one storage for all, as a sharded trainer may gather it.
+    dense = state_dict(lambda i: {"in_proj.weight": (4 * D, D)})
+    flat = torch.cat([t.flatten() for n, t in dense.items() if n != "head.lm_head.weight"]).bfloat16()
+    views, at = {}, 0
+    for name, tensor in dense.items():
+        if name == "head.lm_head.weight":
+            views[name] = views["embedding.wte.weight"]
+            continue
+        views[name] = flat[at:at + tensor.numel()].view(tensor.shape)
+        at += tensor.numel()
+    cell = dict(dilation_size=1, local_size=0, initial_size=4, apply_re=False, joint_train=False)
+    save("dense.pt", {"task": views, "config": config(cell)})
+
+    rat = {"in_proj.weight": (3 * D + 2 * 2 * HEAD_DIM, D), "gate_bias": (D,)}
+    save("rat.pt", {"task": state_dict(lambda i: rat), "config": config(dict(chunk_size=16)), "step": 7})
+
+    # The hybrid: every other layer local attention. Weights alone, in half precision, no configuration.
+    hybrid = state_dict(lambda i: rat if i % 2 == 0 else {"in_proj.weight": (3 * D, D)},
+                        make=lambda n, s: values(n, s, coarse=True).half())
+    save("rat_swa.bin", hybrid)
+
+
+def write_full(path):
+    """Tensors live in files that are mapped, so that memory stays small."""
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    d, layers, vocab = 2048, 24, 32000
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as folder:
+        def make(name, shape):
+            file = os.path.join(folder, name)
+            return torch.from_file(file, shared=True, size=int(np.prod(shape))).normal_(0, 0.02).view(shape)
+
+        state = state_dict(lambda i: {"in_proj.weight": (5 * d, d)}, d, layers, vocab, make)
+        cell = dict(dilation_size=16, local_size=256, initial_size=4, apply_re=True, joint_train=False)
+        torch.save({"task": state, "config": config(cell, d, 128, layers, vocab), "step": 476}, path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out")
+    parser.add_argument("--full", action="store_true")
+    args = parser.parse_args()
+    write_full(args.out) if args.full else write_small(args.out)
+
+
+if __name__ == "__main__":
+    main()

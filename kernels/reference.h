@@ -17,6 +17,7 @@ namespace recollect::kernels::reference {
 void RmsNorm(OpContext& ctx, const float* x, const float* gain, float eps, int64_t rows,
              int64_t width, float* y);
 void SwiGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y);
+void Gelu(OpContext& ctx, const float* x, int64_t count, float* y);
 void SigmoidGate(OpContext& ctx, const float* gate, int64_t gate_stride, const float* x,
                  int64_t rows, int64_t width, float* y);
 void Add(OpContext& ctx, const float* x, int64_t count, float* y);

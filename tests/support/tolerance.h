@@ -24,6 +24,8 @@ inline constexpr double kRmsNormFactor = 8;
 // Magnitude: |y| (1 + |gate|) for the two gates, whose exp turns an error of its argument into a
 // relative one.
 inline constexpr double kGateFactor = 8;
+// Magnitude: |y|.
+inline constexpr double kGeluFactor = 16;
 // Magnitude: |a| + |b| of the rotated pair.
 inline constexpr double kRopeFactor = 4;
 // Magnitude: the largest |x| and |state| of the channel so far, times (1 + |z + bias|).

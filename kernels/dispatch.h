@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "kernels/block_topk.h"
 #include "kernels/elementwise.h"
 #include "kernels/gated_scan.h"
 #include "kernels/gca.h"
@@ -36,6 +37,7 @@ std::span<const Implementation<decltype(Rope)>> RopeImplementations();
 std::span<const Implementation<decltype(GatedScan)>> GatedScanImplementations();
 std::span<const Implementation<decltype(RangeAttention)>> RangeAttentionImplementations();
 std::span<const Implementation<decltype(Gca)>> GcaImplementations();
+std::span<const Implementation<decltype(BlockScores)>> BlockScoresImplementations();
 std::span<const Implementation<LandmarkScoresFunction>> LandmarkScoresImplementations();
 
 // The most demanding implementation that `isa` allows.

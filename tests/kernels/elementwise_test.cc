@@ -203,5 +203,21 @@ TEST(RopeTest, MatchesReferenceUpToSixteenMillionPositions) {
   }
 }
 
+TEST(RopeTest, ManyBasesInTurnKeepTheirBits) {
+  for (const auto& implementation : Runnable(RopeImplementations())) {
+    SCOPED_TRACE(implementation.name);
+    OpContext ctx(implementation.isa);
+    for (int round = 0; round < 2; ++round) {
+      for (int i = 0; i < 12; ++i) {
+        Guarded x(Normals(64, 1)), alone(x.values());
+        OpContext fresh(implementation.isa);
+        implementation.function(ctx, 1000 + i, 10000 + 100 * i, 1, 64, 2, 32, x.data());
+        implementation.function(fresh, 1000 + i, 10000 + 100 * i, 1, 64, 2, 32, alone.data());
+        EXPECT_TRUE(SameBits(x.values(), alone.values()));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace recollect::kernels

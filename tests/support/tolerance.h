@@ -34,6 +34,8 @@ inline constexpr double kGatedScanFactor = 16;
 inline constexpr double kAttentionFactor = 16;
 // Magnitude: as attention, summed over chunks with |weight|.
 inline constexpr double kGcaFactor = 16;
+// Magnitude: Σ max(|q_i low_i|, |q_i high_i|).
+inline constexpr double kBlockScoreFactor = 16;
 // Magnitude: Σ |u_i κ_i| / sqrt(d_r).
 inline constexpr double kLandmarkFactor = 8;
 

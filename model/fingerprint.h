@@ -18,7 +18,7 @@ inline constexpr int kRecordLayoutVersion = 1;
 // Hex SHA-256 over the contents of `paths` in order (a file that is not there counts as such), the
 // ingest pattern, the record layout version and the number format.
 absl::StatusOr<std::string> ComputeFingerprint(const std::vector<std::string>& paths,
-                                               const LocalPattern& pattern, DType dtype);
+                                               const LocalPatterns& patterns, DType dtype);
 
 }  // namespace recollect::model
 

@@ -87,6 +87,8 @@ void AddCommonOptions(CLI::App& app, Options& options) {
   budget("--memory-budget", engine.memory_budget_bytes,
          "For memory K, V of hot chunks (default: 256MiB)");
   budget("--host-budget", engine.host_budget_bytes, "For chunk states in memory (default: 512MiB)");
+  budget("--state-budget", engine.state_budget_bytes,
+         "For local states of all sessions (default: 4GiB)");
 
   app.add_flag("--json", options.json, "Print one JSON value instead of text")->group("Output");
   FromEnvironment(app.add_option("--timeout", options.timeout_s,

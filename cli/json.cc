@@ -4,6 +4,13 @@
 #include <string>
 
 namespace recollect::cli {
+namespace {
+
+Json ToJson(const client::LocalPattern& p) {
+  return {{"window", p.window}, {"dilation", p.dilation}, {"initial", p.initial}, {"span", p.span}};
+}
+
+}  // namespace
 
 Json ToJson(const client::Document& d) {
   if (!d.damage.empty()) return {{"id", d.id}, {"damage", d.damage}};
@@ -65,24 +72,38 @@ Json ToJson(const client::ScoreResult& r) {
 }
 
 Json ToJson(const client::ModelInfo& m) {
-  return {
-      {"name", m.name},
-      {"architecture", m.architecture},
-      {"fingerprint", m.fingerprint},
-      {"dtype", m.dtype},
-      {"parameters", m.parameters},
-      {"weight_bytes", m.weight_bytes},
-      {"vocab_size", m.vocab_size},
-      {"has_tokenizer", m.has_tokenizer},
-      {"width", m.width},
-      {"layers", m.layers},
-      {"lower_layers", m.lower_layers},
-      {"groups", m.groups},
-      {"retrieved_chunks", m.retrieved_chunks},
-      {"retrieval_width", m.retrieval_width},
-      {"local",
-       {{"window", m.window}, {"dilation", m.dilation}, {"initial", m.initial}, {"span", m.span}}},
-      {"dilations", m.dilations}};
+  Json json = {{"name", m.name},
+               {"architecture", m.architecture},
+               {"fingerprint", m.fingerprint},
+               {"dtype", m.dtype},
+               {"parameters", m.parameters},
+               {"weight_bytes", m.weight_bytes},
+               {"vocab_size", m.vocab_size},
+               {"has_tokenizer", m.has_tokenizer},
+               {"width", m.width},
+               {"layers", m.layers},
+               {"lower_layers", m.lower_layers},
+               {"groups", m.groups},
+               {"retrieved_chunks", m.retrieved_chunks},
+               {"retrieval_width", m.retrieval_width}};
+  if (m.local) json["local"] = ToJson(*m.local);
+  for (const std::vector<client::LocalPattern>& layer : m.layer_patterns) {
+    Json heads = Json::array();
+    for (const client::LocalPattern& pattern : layer) heads.push_back(ToJson(pattern));
+    json["layer_patterns"].push_back(std::move(heads));
+  }
+  json["dilations"] = m.dilations;
+  const auto add_range = [&](const char* name, const std::optional<client::Range>& range) {
+    if (range) json[name] = {{"min", range->min}, {"max", range->max}};
+  };
+  add_range("windows", m.windows);
+  add_range("initials", m.initials);
+  if (m.context > 0) json["context"] = m.context;
+  if (m.max_context > 0) json["max_context"] = m.max_context;
+  if (m.top_k) {
+    json["top_k"] = {{"block", m.top_k->block}, {"score", m.top_k->score}, {"max", m.top_k->max}};
+  }
+  return json;
 }
 
 Json ToJson(const client::Stats& s) {

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdio>
 #include <memory>
 #include <numeric>
@@ -27,7 +29,10 @@ absl::Status Score(const Options& common, const ScoreOptions& options) {
   ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
   ASSIGN_OR_RETURN(const client::ScoreResult result, backend->client().Score(request));
   const double nats = -std::accumulate(result.logprobs.begin(), result.logprobs.end(), 0.0);
-  const double per_token = nats / std::max<double>(1, result.logprobs.size());
+  // The first token of a model without landmarks follows nothing and has no probability.
+  const auto scored =
+      std::count_if(result.argmax.begin(), result.argmax.end(), [](int32_t id) { return id >= 0; });
+  const double per_token = nats / static_cast<double>(std::max<std::ptrdiff_t>(1, scored));
   const double bits_per_byte = nats / std::log(2.0) / std::max<double>(1, result.text_bytes);
   if (common.json) {
     Json json = {

@@ -52,9 +52,10 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
   const engine::EngineOptions& engine = common.host.engine;
   LogInfo(
       "serving {} with {} on {}; threads {} (0: all), budgets: landmark keys {}, memory {}, host "
-      "{} bytes",
+      "{}, sessions' states {} bytes",
       host.data_dir, host.model_name, server->address(), engine.threads,
-      engine.landmark_budget_bytes, engine.memory_budget_bytes, engine.host_budget_bytes);
+      engine.landmark_budget_bytes, engine.memory_budget_bytes, engine.host_budget_bytes,
+      engine.state_budget_bytes);
   std::printf("recollect ready grpc=%s pid=%d model=%s documents=%lld\n", server->address().c_str(),
               getpid(), host.model_name.c_str(), static_cast<long long>(documents));
   std::fflush(stdout);

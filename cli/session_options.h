@@ -2,6 +2,7 @@
 #ifndef RECOLLECT_CLI_SESSION_OPTIONS_H_
 #define RECOLLECT_CLI_SESSION_OPTIONS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,15 @@ namespace recollect::cli {
 
 struct SessionFlags {
   std::vector<std::string> mounts;
-  int64_t dilation = 0;
+  // A number; or one for each layer, with commas; or in a layer one for each head, with slashes.
+  std::string dilation, window, initial;
+  std::optional<int64_t> context;
+  int64_t top_k_blocks = 0;
   bool random_chunks = false;
 };
 
 void AddSessionFlags(CLI::App& verb, SessionFlags& flags);
-// INVALID_ARGUMENT: a mount that is not UTF-8.
+// INVALID_ARGUMENT: a mount that is not UTF-8, a pattern that is no number or list of them.
 absl::StatusOr<client::SessionOptions> ToSessionOptions(const SessionFlags& flags);
 
 // `flag` TEXT or `flag`-file FILE, one of them.

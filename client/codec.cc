@@ -33,6 +33,17 @@ std::string ReasonName(v1::FinishReason reason) {
   }
 }
 
+void EncodeLayers(const std::vector<std::vector<int64_t>>& layers,
+                  google::protobuf::RepeatedPtrField<v1::HeadNumbers>& out) {
+  for (const std::vector<int64_t>& heads : layers) {
+    out.Add()->mutable_heads()->Add(heads.begin(), heads.end());
+  }
+}
+
+LocalPattern Decode(const v1::LocalPattern& pattern) {
+  return {pattern.window(), pattern.dilation(), pattern.initial(), pattern.span()};
+}
+
 }  // namespace
 
 absl::Status FromGrpc(const grpc::Status& status) {
@@ -44,6 +55,13 @@ v1::SessionOptions Encode(const SessionOptions& options) {
   v1::SessionOptions message;
   for (const std::string& mount : options.mounts) message.add_mounts(mount);
   if (options.dilation.has_value()) message.set_dilation(*options.dilation);
+  if (options.window.has_value()) message.set_window(*options.window);
+  if (options.initial.has_value()) message.set_initial(*options.initial);
+  if (options.context.has_value()) message.set_context(*options.context);
+  message.set_top_k_blocks(options.top_k_blocks);
+  EncodeLayers(options.layer_dilations, *message.mutable_layer_dilations());
+  EncodeLayers(options.layer_windows, *message.mutable_layer_windows());
+  EncodeLayers(options.layer_initials, *message.mutable_layer_initials());
   message.set_random_chunks(options.random_chunks);
   return message;
 }
@@ -145,10 +163,18 @@ ModelInfo Decode(const v1::ModelInfo& message) {
   info.groups = message.groups();
   info.retrieved_chunks = message.retrieved_chunks();
   info.retrieval_width = message.retrieval_width();
-  info.window = message.local().window();
-  info.dilation = message.local().dilation();
-  info.initial = message.local().initial();
-  info.span = message.local().span();
+  if (message.has_local()) info.local = Decode(message.local());
+  for (const v1::LayerPattern& layer : message.layer_patterns()) {
+    std::vector<LocalPattern>& heads = info.layer_patterns.emplace_back();
+    for (const v1::LocalPattern& pattern : layer.heads()) heads.push_back(Decode(pattern));
+  }
+  if (message.has_windows()) info.windows = {message.windows().min(), message.windows().max()};
+  if (message.has_initials()) info.initials = {message.initials().min(), message.initials().max()};
+  info.context = message.context();
+  info.max_context = message.max_context();
+  if (message.has_top_k()) {
+    info.top_k = {message.top_k().block(), message.top_k().max(), message.top_k().score()};
+  }
   info.dilations = {message.dilations().begin(), message.dilations().end()};
   return info;
 }

@@ -43,7 +43,12 @@ struct IngestProgress {
 
 struct SessionOptions {
   std::vector<std::string> mounts;
-  std::optional<int64_t> dilation;
+  std::optional<int64_t> dilation, window, initial;  // unset: the model's
+  // Hybrids: instead of the number above, an entry for each layer, in it one number for all heads
+  // or one for each; empty: none.
+  std::vector<std::vector<int64_t>> layer_dilations, layer_windows, layer_initials;
+  std::optional<int64_t> context;  // unset: as trained
+  int64_t top_k_blocks = 0;        // 0: none
   bool random_chunks = false;
 };
 
@@ -128,6 +133,14 @@ struct ScoreResult {
   int64_t text_bytes = 0;
 };
 
+struct LocalPattern {
+  int64_t window = 0, dilation = 0, initial = 0, span = 0;
+};
+
+struct Range {
+  int64_t min = 0, max = 0;  // both included
+};
+
 struct ModelInfo {
   std::string name, architecture, fingerprint, dtype;
   int64_t parameters = 0, weight_bytes = 0, vocab_size = 0;
@@ -135,8 +148,20 @@ struct ModelInfo {
   int64_t width = 0;
   int layers = 0, lower_layers = 0, groups = 0, retrieved_chunks = 0;
   int64_t retrieval_width = 0;
-  int64_t window = 0, dilation = 0, initial = 0, span = 0;
+  // Of every layer and head, or, where these differ, one list of heads for each layer; a layer
+  // whose heads agree has one entry. Span -1: unbounded.
+  std::optional<LocalPattern> local;
+  std::vector<std::vector<LocalPattern>> layer_patterns;
+  // What a session may ask for.
   std::vector<int64_t> dilations;
+  std::optional<Range> windows, initials;
+  int64_t context = 0;      // positions of a training sequence; 0: not known
+  int64_t max_context = 0;  // what a session's context may be; 0: it may have none
+  struct TopK {
+    int64_t block = 0, max = 0;
+    std::string score;
+  };
+  std::optional<TopK> top_k;  // unset: a session may not choose blocks
 };
 
 struct RpcStats {

@@ -35,6 +35,7 @@ absl::Status ValidateOptions(const EngineOptions& options) {
   RETURN_IF_ERROR(check("landmark_budget_bytes", options.landmark_budget_bytes, 0));
   RETURN_IF_ERROR(check("memory_budget_bytes", options.memory_budget_bytes, 0));
   RETURN_IF_ERROR(check("host_budget_bytes", options.host_budget_bytes, 0));
+  RETURN_IF_ERROR(check("state_budget_bytes", options.state_budget_bytes, 0));
   RETURN_IF_ERROR(check("ingest_slice_tokens", options.ingest_slice_tokens, 1));
   RETURN_IF_ERROR(check("prefill_slice_tokens", options.prefill_slice_tokens, 1));
   RETURN_IF_ERROR(check("commit_tokens", options.commit_tokens, 1));
@@ -67,8 +68,9 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<const model
           counters_, [this](OwnerId owner) { tiers_.EraseOwner(owner); },
           [this](std::function<void()> work) { RunInBackground(std::move(work)); }),
       sessions_(options.max_sessions, options.session_ttl),
-      scheduler_({options.prefill_slice_tokens, options.max_batch, SweepPeriod()}, *model_, pool_,
-                 contexts_, tiers_, counters_, [this] { SweepSessions(); }),
+      scheduler_({options.prefill_slice_tokens, options.max_batch, options.state_budget_bytes,
+                  SweepPeriod()},
+                 *model_, pool_, contexts_, tiers_, counters_, [this] { SweepSessions(); }),
       ingests_(std::make_shared<IngestRegistry>(
           IngestContext{*model_, pool_, contexts_, *store_, ingest_thread_, counters_,
                         scheduler_.waker(), options.ingest_slice_tokens, options.commit_tokens},
@@ -108,6 +110,8 @@ EngineStats EngineImpl::stats() const {
   stats.memory_budget_bytes = tiers_.memory_budget_bytes();
   stats.host_bytes = tiers_.host_bytes();
   stats.host_budget_bytes = tiers_.host_budget_bytes();
+  stats.state_bytes = scheduler_.state_budget().used_bytes();
+  stats.state_budget_bytes = scheduler_.state_budget().budget_bytes();
   stats.store_bytes = store_->ApproximateBytes();
   stats.chunk_hits_device = counters_.hits_device;
   stats.chunk_hits_host = counters_.hits_host;
@@ -126,6 +130,7 @@ absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(const std:
                                                                       bool from_tokens) {
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(ValidateDocumentId(id));
+  RETURN_IF_ERROR(RequireLandmarks(*model_, absl::StrCat("document \"", id, "\"")));
   return ingests_->Begin(id, from_tokens);
 }
 
@@ -167,7 +172,8 @@ absl::StatusOr<std::string> EngineImpl::ReadText(const std::string& id, int64_t 
 }
 
 absl::StatusOr<std::shared_ptr<Session>> EngineImpl::MakeSession(const SessionOptions& options) {
-  ASSIGN_OR_RETURN(const model::LocalPattern pattern, SessionPattern(*model_, options));
+  ASSIGN_OR_RETURN(const model::LocalPatterns pattern, SessionPatterns(*model_, options));
+  RETURN_IF_ERROR(ValidateSession(*model_, options));
   ASSIGN_OR_RETURN(std::vector<Pin> pins, mounts_.Mount(options.mounts));
   return std::make_shared<Session>(*model_, *store_, tiers_, options, pattern, std::move(pins));
 }

@@ -35,6 +35,7 @@ struct EngineOptions {
   int64_t landmark_budget_bytes = int64_t{1} << 30;
   int64_t memory_budget_bytes = int64_t{256} << 20;
   int64_t host_budget_bytes = int64_t{512} << 20;
+  int64_t state_budget_bytes = int64_t{4} << 30;  // local states of all sessions
   int64_t ingest_slice_tokens = 1024;  // most tokens of one ingest step: what a stream may wait for
   int64_t prefill_slice_tokens = 512;  // likewise for another session's prompt
   int64_t commit_tokens = 16384;       // an ingest commits at least this often
@@ -79,9 +80,15 @@ enum class SessionId : uint64_t {};
 
 struct SessionOptions {
   std::vector<std::string> mounts;  // document ids, in order
-  std::optional<int64_t> dilation;  // else the checkpoint's default
-  bool random_chunks = false;       // control for tests of recall: replaces what retrieval chose by
-                                    // chunks drawn at random from the same candidates
+  // In place of the checkpoint's, in every layer and head; among what it was adapted to.
+  std::optional<int64_t> dilation, window, initial;
+  // A hybrid: instead of the number above, one by layer and head; empty: none.
+  model::LayerNumbers layer_dilations, layer_windows, layer_initials;
+  std::optional<int64_t> context;  // positions to stretch the position encoding to
+  int64_t top_k_blocks = 0;        // blocks each query chooses besides; 0: none
+  bool random_chunks = false;      // control for tests of recall: replaces what retrieval chose by
+                                   // chunks drawn at random from the same candidates
+  friend bool operator==(const SessionOptions&, const SessionOptions&) = default;
 };
 
 struct Sampling {
@@ -104,7 +111,8 @@ struct GenerateRequest {
   std::optional<SessionId> session;  // an open session; else one of its own with `session_options`
   SessionOptions session_options;
   Prompt prompt;
-  // Close the block after the prompt, so that the answer retrieves with all of it.
+  // Close the block after the prompt, so that the answer retrieves with all of it. Without effect
+  // where there are no blocks, as ScoreRequest::flush_after.
   bool flush = true;
   Sampling sampling;
   int64_t max_tokens = 128;  // 0: only read the prompt
@@ -173,8 +181,10 @@ struct ScoreRequest {
 
 struct ScoreResult {
   std::vector<int32_t> tokens;
-  std::vector<float> logprobs;  // natural log, of each token given all before it
-  std::vector<int32_t> argmax;  // the most likely token there
+  // Natural log, of each token given all before it, and the most likely token there. Without
+  // landmarks nothing comes before the first token: 0 and -1.
+  std::vector<float> logprobs;
+  std::vector<int32_t> argmax;
   int64_t text_bytes = 0;
 };
 
@@ -206,8 +216,8 @@ class Engine {
 
   // ABORTED: another stream writes this id now. ALREADY_EXISTS is returned only by Append or
   // Finish, when the content differs from the published document's; the same content again is a
-  // success. FAILED_PRECONDITION: begun under another fingerprint. INVALID_ARGUMENT: an id that is
-  // empty, longer than 256 bytes or not printable UTF-8.
+  // success. FAILED_PRECONDITION: begun under another fingerprint, or a family without landmarks.
+  // INVALID_ARGUMENT: an id that is empty, longer than 256 bytes or not printable UTF-8.
   virtual absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(const std::string& id,
                                                                     bool from_tokens) = 0;
 
@@ -221,8 +231,9 @@ class Engine {
   virtual absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin,
                                                int64_t end) = 0;
 
-  // NOT_FOUND: a mount; INVALID_ARGUMENT: a document mounted twice; FAILED_PRECONDITION: another
-  // fingerprint; RESOURCE_EXHAUSTED: landmark budget (names both sizes) or too many sessions. Reads
+  // NOT_FOUND: a mount; INVALID_ARGUMENT: a document mounted twice, a pattern that the checkpoint
+  // is not adapted to; FAILED_PRECONDITION: another fingerprint, mounts of a family without
+  // landmarks; RESOURCE_EXHAUSTED: landmark budget (names both sizes) or too many sessions. Reads
   // landmark keys: may block on disk.
   virtual absl::StatusOr<SessionId> OpenSession(const SessionOptions& options) = 0;
   virtual absl::StatusOr<SessionInfo> GetSession(SessionId id) = 0;
@@ -234,7 +245,7 @@ class Engine {
   virtual std::shared_ptr<RequestHandle> Score(
       ScoreRequest request, std::function<void(absl::StatusOr<ScoreResult>)> done) = 0;
   // The same lists, one per group, that generate's first retrieval after its prompt would use, when
-  // k is n_ret.
+  // k is n_ret. FAILED_PRECONDITION: a family without landmarks.
   virtual std::shared_ptr<RequestHandle> Retrieve(
       RetrieveRequest request,
       std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done) = 0;

@@ -144,6 +144,7 @@ std::shared_ptr<RequestHandle> EngineImpl::Retrieve(
     RetrieveRequest request, std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done) {
   auto shared = std::make_shared<RetrieveRequest>(std::move(request));
   const auto make = [this, shared, done]() -> absl::StatusOr<std::shared_ptr<Request>> {
+    RETURN_IF_ERROR(RequireLandmarks(*model_, "retrieve"));
     ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(*model_, shared->query));
     RETURN_IF_ERROR(ValidateRetrieve(*shared, static_cast<int64_t>(tokens.size())));
     return MakeRetrieve(std::move(*shared), std::move(tokens), done);

@@ -15,6 +15,7 @@ struct EngineStats {
   int64_t landmark_bytes = 0, landmark_budget_bytes = 0;
   int64_t memory_bytes = 0, memory_budget_bytes = 0;
   int64_t host_bytes = 0, host_budget_bytes = 0;
+  int64_t state_bytes = 0, state_budget_bytes = 0;
   int64_t store_bytes = 0;
   int64_t chunk_hits_device = 0, chunk_hits_host = 0, chunk_hits_store = 0;
   int64_t data_loss_errors = 0;

@@ -27,6 +27,23 @@ bool HasControlCharacter(const std::string& utf8) {
   return false;
 }
 
+absl::Status CheckLayerNumbers(const model::ModelConfig& config, const char* name,
+                               const model::LayerNumbers& numbers) {
+  if (static_cast<int>(numbers.size()) != config.layers()) {
+    return absl::InvalidArgumentError(absl::StrCat("layer_", name, "s: ", numbers.size(),
+                                                   " entries, expected one for each of ",
+                                                   config.layers(), " layers"));
+  }
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const size_t count = numbers[i].size();
+    if (count == 1 || count == static_cast<size_t>(config.heads)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("layer_", name, "s: ", count, " numbers for layer ", i,
+                     ", expected 1 or one for each of ", config.heads, " heads"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ValidateDocumentId(const std::string& id) {
@@ -55,12 +72,48 @@ absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, con
   return model.tokenizer()->Encode(prompt.text);
 }
 
-absl::StatusOr<model::LocalPattern> SessionPattern(const model::Model& model,
-                                                   const SessionOptions& options) {
-  model::LocalPattern pattern = model.config().local;
-  if (options.dilation.has_value()) pattern.dilation = *options.dilation;
-  RETURN_IF_ERROR(model::ValidatePattern(model.config(), pattern));
-  return pattern;
+absl::StatusOr<model::LocalPatterns> SessionPatterns(const model::Model& model,
+                                                     const SessionOptions& options) {
+  model::LocalPatterns patterns = model.config().local;
+  struct Number {
+    const char* name;
+    int64_t model::LocalPattern::*field;
+    std::optional<int64_t> everywhere;
+    const model::LayerNumbers& by_layer;
+  };
+  const Number numbers[] = {
+      {"dilation", &model::LocalPattern::dilation, options.dilation, options.layer_dilations},
+      {"window", &model::LocalPattern::window, options.window, options.layer_windows},
+      {"initial", &model::LocalPattern::initial, options.initial, options.layer_initials}};
+  for (const Number& number : numbers) {
+    if (number.everywhere.has_value()) patterns = patterns.With(number.field, *number.everywhere);
+    if (number.by_layer.empty()) continue;
+    if (number.everywhere.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(number.name, " and layer_", number.name,
+                                                     "s: both set, expected one of them"));
+    }
+    RETURN_IF_ERROR(CheckLayerNumbers(model.config(), number.name, number.by_layer));
+    patterns = patterns.With(number.field, number.by_layer);
+  }
+  if (options.context.has_value()) patterns = patterns.WithContext(*options.context);
+  if (options.top_k_blocks != 0) {
+    patterns = patterns.WithBlocks(model.config().top_k.With(options.top_k_blocks));
+  }
+  RETURN_IF_ERROR(model::ValidatePatterns(model.config(), patterns));
+  return patterns;
+}
+
+absl::Status RequireLandmarks(const model::Model& model, const std::string& what) {
+  if (model.config().landmarks()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(what, ": a model of family ", model.config().architecture,
+                   " has no landmarks: it keeps no documents and retrieves nothing"));
+}
+
+absl::Status ValidateSession(const model::Model& model, const SessionOptions& options) {
+  if (!options.mounts.empty()) RETURN_IF_ERROR(RequireLandmarks(model, "mounts"));
+  if (options.random_chunks) RETURN_IF_ERROR(RequireLandmarks(model, "random_chunks"));
+  return absl::OkStatus();
 }
 
 absl::Status ValidateGenerate(const GenerateRequest& request) {
@@ -80,9 +133,7 @@ absl::Status ValidateGenerate(const GenerateRequest& request) {
           "stop: a string of ", stop.size(), " bytes, expected UTF-8 of 1 to ", kLongestStop));
     }
   }
-  const SessionOptions& options = request.session_options;
-  if (request.session.has_value() &&
-      (!options.mounts.empty() || options.dilation.has_value() || options.random_chunks)) {
+  if (request.session.has_value() && !(request.session_options == SessionOptions())) {
     return absl::InvalidArgumentError("session_options: an open session keeps its own");
   }
   return absl::OkStatus();

@@ -19,8 +19,13 @@ absl::Status ValidateDocumentId(const std::string& id);
 // The tokens of a prompt; FAILED_PRECONDITION for text when the model has no tokenizer.
 absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, const Prompt& prompt);
 
-absl::StatusOr<model::LocalPattern> SessionPattern(const model::Model& model,
-                                                   const SessionOptions& options);
+absl::StatusOr<model::LocalPatterns> SessionPatterns(const model::Model& model,
+                                                     const SessionOptions& options);
+// FAILED_PRECONDITION naming `what` and the family of a model without landmarks: it makes and reads
+// no chunks.
+absl::Status RequireLandmarks(const model::Model& model, const std::string& what);
+// `options` against the model, but for its patterns: as RequireLandmarks.
+absl::Status ValidateSession(const model::Model& model, const SessionOptions& options);
 absl::Status ValidateGenerate(const GenerateRequest& request);
 absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens);
 absl::Status ValidateRetrieve(const RetrieveRequest& request, int64_t tokens);

@@ -20,6 +20,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const model::Model& model,
                      std::vector<kernels::OpContext>& contexts, ChunkTiers& tiers,
                      Counters& counters, std::function<void()> idle)
     : options_(options),
+      state_budget_(options.state_budget_bytes),
       counters_(counters),
       idle_(std::move(idle)),
       step_(model, pool, contexts, tiers, waker()) {}
@@ -197,6 +198,7 @@ void Scheduler::CollectPlanned() {
 bool Scheduler::PlanOne(Running& running, int64_t limit) {
   Request& request = *running.request;
   absl::Status status = request.session->broken;
+  if (status.ok()) status = state_budget_.CheckRoom(request.session->StateGrowth(limit));
   if (status.ok()) status = request.Plan(limit);
   if (!status.ok()) {
     End(running, status);
@@ -221,6 +223,7 @@ bool Scheduler::PlanOne(Running& running, int64_t limit) {
 void Scheduler::Settle(Running& running) {
   Request& request = *running.request;
   Piece& piece = request.piece;
+  state_budget_.Set(request.session->state_charge, request.session->state_bytes());
   if (!piece.status.ok()) {
     piece.active = false;
     request.session->broken = piece.status;

@@ -20,6 +20,7 @@
 #include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/request.h"
+#include "engine/state_budget.h"
 #include "engine/step.h"
 
 namespace recollect::engine {
@@ -35,6 +36,7 @@ class IngestWork {
 struct SchedulerOptions {
   int64_t prefill_slice_tokens = 512;
   int64_t max_batch = 64;
+  int64_t state_budget_bytes = int64_t{4} << 30;
   absl::Duration idle_period = absl::Seconds(1);  // how often `idle` is called at least
 };
 
@@ -64,6 +66,8 @@ class Scheduler {
 
   // Ends the thread after its current turn. Requests must have ended.
   void Stop();
+
+  const StateBudget& state_budget() const { return state_budget_; }
 
   void ObserveForTest(TurnObserver observer);
 
@@ -98,6 +102,7 @@ class Scheduler {
   absl::Status DueStatus(const Request& request) const;
 
   const SchedulerOptions options_;
+  StateBudget state_budget_;
   Counters& counters_;
   const std::function<void()> idle_;
   const std::shared_ptr<Signal> signal_ = std::make_shared<Signal>();

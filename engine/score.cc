@@ -28,7 +28,7 @@ class Scoring final : public Request {
     input_.tokens = tokens;
     input_.flushes = std::move(request.flush_after);
     result_.logprobs.resize(tokens.size());
-    result_.argmax.resize(tokens.size());
+    result_.argmax.resize(tokens.size(), -1);
     result_.tokens = std::move(tokens);
     result_.text_bytes = text_bytes;
     piece.consume = [this, &config = model.config()](const HeadRow& head,

@@ -26,11 +26,12 @@ void Piece::Reset(int64_t position) {
 }
 
 Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
-                 const SessionOptions& options, const model::LocalPattern& pattern,
+                 const SessionOptions& options, const model::LocalPatterns& pattern,
                  std::vector<Pin> mounts)
     : model_(model),
       store_(store),
       tiers_(tiers),
+      landmarks_(model.config().landmarks()),
       random_chunks_(options.random_chunks),
       mounts_(std::move(mounts)),
       mount_ids_(options.mounts),
@@ -39,7 +40,8 @@ Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTi
 void Session::Plan(Input& input, int64_t limit, HeadRows head, Piece& piece) {
   piece.Reset(positions_);
   piece.session = this;
-  if (positions_ == 0) PlaceLandmark(piece);
+  if (!landmarks_) input.next_flush = input.flushes.size();  // there is no block to close
+  if (landmarks_ && positions_ == 0) PlaceLandmark(piece);
   while (piece.rows() < limit) {
     if (input.FlushIsNext()) {
       ++input.next_flush;
@@ -47,7 +49,7 @@ void Session::Plan(Input& input, int64_t limit, HeadRows head, Piece& piece) {
       continue;
     }
     if (input.next_token == input.tokens.size()) break;
-    if (open_tokens_ == kChunkTokens) {
+    if (BlockIsFull()) {
       PlaceLandmark(piece);
       continue;
     }
@@ -61,11 +63,11 @@ void Session::Plan(Input& input, int64_t limit, HeadRows head, Piece& piece) {
   if (piece.rows() == 0) return;
   if (head == HeadRows::kLast && input.done()) {
     // The last row of a full block predicts nothing; the next landmark does.
-    if (open_tokens_ == kChunkTokens) PlaceLandmark(piece);
+    if (BlockIsFull()) PlaceLandmark(piece);
     piece.head.push_back({piece.rows() - 1, 0, -1});
   }
   const bool token_follows =
-      input.next_token < input.tokens.size() && !input.FlushIsNext() && open_tokens_ < kChunkTokens;
+      input.next_token < input.tokens.size() && !input.FlushIsNext() && !BlockIsFull();
   if (head == HeadRows::kAll && token_follows) {
     piece.head.push_back(
         {piece.rows() - 1, static_cast<int64_t>(input.next_token), input.tokens[input.next_token]});
@@ -91,8 +93,11 @@ void Session::PlaceLandmark(Piece& piece) {
 }
 
 void Session::PlaceToken(Piece& piece, int32_t id) {
-  if (piece.segments.empty()) {
-    piece.segments.push_back({0, 0, false, block_, open_memory_});
+  // A segment lies in one block, or, where there are none, is as long as the model takes.
+  const bool full = !landmarks_ && !piece.segments.empty() &&
+                    piece.segments.back().rows == model::LayerState::kMaxAppend;
+  if (piece.segments.empty() || full) {
+    piece.segments.push_back({piece.rows(), 0, false, block_, open_memory_});
   }
   ++piece.segments.back().rows;
   piece.ids.push_back(id);
@@ -142,6 +147,12 @@ void Session::FreeChunks() {
     LogWarning("freeing a session's chunks: {}", status.ToString());
   }
   owner_.reset();
+}
+
+int64_t Session::StateGrowth(int64_t rows) const {
+  const model::ModelConfig& config = model_.config();
+  const int64_t entry = 2 * config.inner() * static_cast<int64_t>(sizeof(float));
+  return rows * entry * config.layers();
 }
 
 SessionInfo Session::info() const {

@@ -1,9 +1,10 @@
 // One generation context: the local state of every layer, the block layout, the session's own
 // chunks and what it mounts. Plans which rows run next; knows no threads and runs nothing itself.
 //
-// Layout (design 2.1): [LMK] x_1..x_63 [LMK] x_64.. A landmark is placed at the start, before the
-// token after a full block, when a block is flushed, and when a token is to be sampled after a full
-// block.
+// Layout of a family with landmarks (design 2.1): [LMK] x_1..x_63 [LMK] x_64.. A landmark is placed
+// at the start, before the token after a full block, when a block is flushed, and when a token is
+// to be sampled after a full block. A family without has tokens only: there are no blocks, and
+// flushes do nothing.
 #ifndef RECOLLECT_ENGINE_SESSION_H_
 #define RECOLLECT_ENGINE_SESSION_H_
 
@@ -19,6 +20,7 @@
 #include "engine/engine.h"
 #include "engine/mounts.h"
 #include "engine/piece.h"
+#include "engine/state_budget.h"
 #include "engine/tiers.h"
 #include "kernels/landmark_topk.h"
 #include "model/local_state.h"
@@ -49,7 +51,7 @@ class Session {
  public:
   // `pattern` must be valid for the model. Model, store and tiers outlive the session.
   Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
-          const SessionOptions& options, const model::LocalPattern& pattern,
+          const SessionOptions& options, const model::LocalPatterns& pattern,
           std::vector<Pin> mounts);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -80,9 +82,14 @@ class Session {
   bool random_chunks() const { return random_chunks_; }
   int64_t positions() const { return positions_; }
   int64_t open_tokens() const { return open_tokens_; }
+  int64_t state_bytes() const { return local_.bytes(); }
+  // The most that `rows` more positions can add to it.
+  int64_t StateGrowth(int64_t rows) const;
 
   // A token that was sampled last and has not been run: the next turn begins with it.
   std::optional<int32_t> carry;
+  // What the local state holds of the scheduler's budget.
+  StateCharge state_charge;
   // Not OK once a step failed half-way: the layers no longer agree on a position, so nothing can
   // follow.
   absl::Status broken;
@@ -90,12 +97,14 @@ class Session {
   SessionInfo info() const;
 
  private:
+  bool BlockIsFull() const { return landmarks_ && open_tokens_ == kChunkTokens; }
   void PlaceLandmark(Piece& piece);
   void PlaceToken(Piece& piece, int32_t id);
 
   const model::Model& model_;
   store::DocumentStore& store_;
   ChunkTiers& tiers_;
+  const bool landmarks_;
   const bool random_chunks_;
   const std::vector<Pin> mounts_;
   std::vector<std::string> mount_ids_;
@@ -103,7 +112,7 @@ class Session {
 
   std::atomic<int64_t> positions_{0};
   int64_t block_ = 0;        // the open one
-  int64_t open_tokens_ = 0;  // in it
+  int64_t open_tokens_ = 0;  // in it; without landmarks, all
   std::shared_ptr<BlockMemory> open_memory_;
   // [rows of the open block that ran, d], landmark first, after the last lower layer.
   std::vector<float> open_residuals_;

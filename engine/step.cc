@@ -60,6 +60,7 @@ void StepRunner::RunLower() {
   }
   RunLayers(0, model_.config().n_low, -1);
   EncodeClosed();
+  if (!model_.config().landmarks()) return;  // no block waits for its end
   for (Piece* piece : batch_) KeepOpenResiduals(*piece);
 }
 

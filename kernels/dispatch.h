@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "kernels/block_topk.h"
 #include "kernels/elementwise.h"
 #include "kernels/gated_scan.h"
 #include "kernels/gca.h"
@@ -28,6 +29,7 @@ using LandmarkScoresFunction = void(const float* query, int64_t width, const Bf1
 // Ordered from the least demanding; the reference is first.
 std::span<const Implementation<decltype(RmsNorm)>> RmsNormImplementations();
 std::span<const Implementation<decltype(SwiGlu)>> SwiGluImplementations();
+std::span<const Implementation<decltype(Gelu)>> GeluImplementations();
 std::span<const Implementation<decltype(SigmoidGate)>> SigmoidGateImplementations();
 std::span<const Implementation<decltype(Add)>> AddImplementations();
 std::span<const Implementation<decltype(RoundToBf16)>> RoundToBf16Implementations();
@@ -35,6 +37,7 @@ std::span<const Implementation<decltype(Rope)>> RopeImplementations();
 std::span<const Implementation<decltype(GatedScan)>> GatedScanImplementations();
 std::span<const Implementation<decltype(RangeAttention)>> RangeAttentionImplementations();
 std::span<const Implementation<decltype(Gca)>> GcaImplementations();
+std::span<const Implementation<decltype(BlockScores)>> BlockScoresImplementations();
 std::span<const Implementation<LandmarkScoresFunction>> LandmarkScoresImplementations();
 
 // The most demanding implementation that `isa` allows.

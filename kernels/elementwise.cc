@@ -19,6 +19,7 @@ namespace {
 #endif
 RECOLLECT_TABLE(RmsNorm)
 RECOLLECT_TABLE(SwiGlu)
+RECOLLECT_TABLE(Gelu)
 RECOLLECT_TABLE(SigmoidGate)
 RECOLLECT_TABLE(Add)
 RECOLLECT_TABLE(RoundToBf16)
@@ -28,6 +29,7 @@ RECOLLECT_TABLE(RoundToBf16)
 
 std::span<const Implementation<decltype(RmsNorm)>> RmsNormImplementations() { return kRmsNorm; }
 std::span<const Implementation<decltype(SwiGlu)>> SwiGluImplementations() { return kSwiGlu; }
+std::span<const Implementation<decltype(Gelu)>> GeluImplementations() { return kGelu; }
 std::span<const Implementation<decltype(SigmoidGate)>> SigmoidGateImplementations() {
   return kSigmoidGate;
 }
@@ -43,6 +45,10 @@ void RmsNorm(OpContext& ctx, const float* x, const float* gain, float eps, int64
 
 void SwiGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y) {
   Select(SwiGluImplementations(), ctx.isa())(ctx, x, rows, width, y);
+}
+
+void Gelu(OpContext& ctx, const float* x, int64_t count, float* y) {
+  Select(GeluImplementations(), ctx.isa())(ctx, x, count, y);
 }
 
 void SigmoidGate(OpContext& ctx, const float* gate, int64_t gate_stride, const float* x,

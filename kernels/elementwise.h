@@ -1,5 +1,5 @@
-// Row-wise ops between the matrix products: RMSNorm, SwiGLU, sigmoid gate, RoPE. fp32, serial,
-// dense rows.
+// Row-wise ops between the matrix products: RMSNorm, SwiGLU, GELU, sigmoid gate, RoPE. fp32,
+// serial, dense rows.
 #ifndef RECOLLECT_KERNELS_ELEMENTWISE_H_
 #define RECOLLECT_KERNELS_ELEMENTWISE_H_
 
@@ -16,6 +16,10 @@ void RmsNorm(OpContext& ctx, const float* x, const float* gain, float eps, int64
 
 // y[r, j] = silu(x[r, j]) * x[r, width + j]: x[rows, 2 width] holds gate then up; y[rows, width].
 void SwiGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y);
+
+// y = x Φ(x) with Φ(x) = (1 + erf(x / √2)) / 2, the exact form: relative error of a few ulp on both
+// sides of zero. 0 for -inf. x, y: `count` floats; y may be x.
+void Gelu(OpContext& ctx, const float* x, int64_t count, float* y);
 
 // y[r, j] = sigmoid(gate[r, j]) * x[r, j]. gate rows are `gate_stride` floats apart; x and y are
 // dense; y may be x.

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <numbers>
 
 #include "kernels/reference.h"
 
@@ -26,6 +27,14 @@ void SwiGlu(OpContext&, const float* x, int64_t rows, int64_t width, float* y) {
     for (int64_t i = 0; i < width; ++i) {
       y[i] = static_cast<float>(x[i] * Sigmoid(x[i]) * x[width + i]);
     }
+  }
+}
+
+void Gelu(OpContext&, const float* x, int64_t count, float* y) {
+  for (int64_t i = 0; i < count; ++i) {
+    // erfc keeps its digits where 1 + erf loses them; the product of -inf and 0 would be NaN.
+    const double phi = 0.5 * std::erfc(-x[i] / std::numbers::sqrt2);
+    y[i] = phi == 0 ? 0.0f : static_cast<float>(x[i] * phi);
   }
 }
 

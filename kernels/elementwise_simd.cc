@@ -2,6 +2,36 @@
 #include "kernels/simd_ops.h"
 
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
+namespace {
+
+// x Φ(x) = max(x, 0) - u Φ(-u) with u = |x|, which adds nothing of opposite sign for x <= 0. By
+// definition Φ(-u) = e^(-u²/2) E(u) with E(u) = erfcx(u / √2) / 2, a smooth function that falls
+// like 1 / u: a polynomial in t = 1 / (1 + 0.35 u) without constant term, fitted to it on [0, 15]
+// by weighted least squares, is within 3.3e-8 of it, relatively.
+RECOLLECT_INLINE Vec GeluOf(Vec x) {
+  // From 15 on Φ(-u) is 0 in fp32, and an infinite u would meet it. Min and Max return their second
+  // argument when one is NaN.
+  const Vec u = Min(Set(15.0f), Max(x, Sub(Zero(), x)));
+  const Vec t = Div(Set(1.0f), Fma(Set(0.35f), u, Set(1.0f)));
+  Vec p = Set(-2.9163809337e-2f);
+  p = Fma(p, t, Set(1.4406025147e-1f));
+  p = Fma(p, t, Set(-2.5590076401e-1f));
+  p = Fma(p, t, Set(1.5939170746e-1f));
+  p = Fma(p, t, Set(-2.3263047395e-2f));
+  p = Fma(p, t, Set(1.0557448826e-1f));
+  p = Fma(p, t, Set(1.1981557190e-1f));
+  p = Fma(p, t, Set(1.3986432677e-1f));
+  p = Fma(p, t, Set(1.3962125887e-1f));
+  // u²/2 is up to 112, and an error of exp's argument is a relative error of the result: what its
+  // rounding lost comes back as a factor.
+  const Vec half = Mul(u, Set(0.5f));
+  const Vec square = Mul(u, half);
+  const Vec lost = Fnma(u, half, square);
+  const Vec tail = Mul(Mul(Exp(Sub(Zero(), square)), Add(Set(1.0f), lost)), Mul(p, t));
+  return Fnma(u, tail, Max(Zero(), x));
+}
+
+}  // namespace
 
 void ConvertToBf16(const float* x, int64_t count, uint16_t* y) {
   int64_t i = 0;
@@ -90,6 +120,15 @@ void SwiGlu(OpContext&, const float* x, int64_t rows, int64_t width, float* y) {
       const Vec up = LoadFirst(x + width + whole, rest);
       StoreFirst(y + whole, Mul(Mul(gate, Sigmoid(gate)), up), rest);
     }
+  }
+}
+
+void Gelu(OpContext&, const float* x, int64_t count, float* y) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) Store(y + i, GeluOf(Load(x + i)));
+  if (i < count) {
+    const int rest = static_cast<int>(count - i);
+    StoreFirst(y + i, GeluOf(LoadFirst(x + i, rest)), rest);
   }
 }
 

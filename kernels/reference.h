@@ -17,6 +17,7 @@ namespace recollect::kernels::reference {
 void RmsNorm(OpContext& ctx, const float* x, const float* gain, float eps, int64_t rows,
              int64_t width, float* y);
 void SwiGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y);
+void Gelu(OpContext& ctx, const float* x, int64_t count, float* y);
 void SigmoidGate(OpContext& ctx, const float* gate, int64_t gate_stride, const float* x,
                  int64_t rows, int64_t width, float* y);
 void Add(OpContext& ctx, const float* x, int64_t count, float* y);
@@ -30,6 +31,8 @@ void RangeAttention(OpContext& ctx, const float* q, int64_t q_stride, int64_t ro
                     float* out);
 void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
          std::span<const MemoryView> chunks, std::span<const float> weights, float* out);
+void BlockScores(OpContext& ctx, const float* q, int64_t width, const float* low, const float* high,
+                 int64_t stride, int64_t blocks, float* scores);
 void LandmarkScores(const float* query, int64_t width, const Bf16* keys, int64_t count,
                     float* scores);
 

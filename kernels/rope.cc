@@ -1,4 +1,5 @@
 #include <cmath>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -72,12 +73,20 @@ class RopeTable {
   std::vector<float> cosines_, sines_;  // of position_
 };
 
+// Sessions of one batch may have different bases; making a table costs thousands of cosines, and as
+// many bases as this seldom meet.
+constexpr size_t kMostTables = 8;
+
 RopeTable& TableOf(OpContext& ctx, double base, int head_dim) {
+  using Tables = std::deque<RopeTable>;
   std::shared_ptr<void>& kept = ctx.Kept(OpContext::Keep::kRope);
-  if (kept == nullptr || !static_cast<RopeTable*>(kept.get())->Is(base, head_dim)) {
-    kept = std::make_shared<RopeTable>(base, head_dim);
+  if (kept == nullptr) kept = std::make_shared<Tables>();
+  Tables& tables = *static_cast<Tables*>(kept.get());
+  for (RopeTable& table : tables) {
+    if (table.Is(base, head_dim)) return table;
   }
-  return *static_cast<RopeTable*>(kept.get());
+  if (tables.size() == kMostTables) tables.pop_front();
+  return tables.emplace_back(base, head_dim);
 }
 
 #if defined(RECOLLECT_SIMD)

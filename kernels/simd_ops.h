@@ -20,6 +20,7 @@ struct GcaShape;
   void RmsNorm(OpContext& ctx, const float* x, const float* gain, float eps, int64_t rows,         \
                int64_t width, float* y);                                                           \
   void SwiGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y);              \
+  void Gelu(OpContext& ctx, const float* x, int64_t count, float* y);                              \
   void SigmoidGate(OpContext& ctx, const float* gate, int64_t gate_stride, const float* x,         \
                    int64_t rows, int64_t width, float* y);                                         \
   void Add(OpContext& ctx, const float* x, int64_t count, float* y);                               \
@@ -33,6 +34,8 @@ struct GcaShape;
                           float* out);                                                             \
   void GcaRows(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,                \
                const MemoryView* chunks, const float* weights, int64_t count, float* out);         \
+  void BlockScores(const float* q, int64_t width, const float* low, const float* high,             \
+                   int64_t stride, int64_t blocks, float* scores);                                 \
   void GemmPanels(const float* panels, int64_t n, int64_t k, const float* x, int64_t rows,         \
                   float* y);                                                                       \
   void LandmarkScores(const float* query, int64_t width, const uint16_t* keys, int64_t count,      \

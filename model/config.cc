@@ -1,40 +1,66 @@
 #include "model/config.h"
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 
 #include "absl/strings/str_join.h"
 #include "base/status.h"
-#include "base/types.h"
-#include "model/pattern.h"
 
 namespace recollect::model {
+
 namespace {
 
-// "Unlimited" spans (design 2.6) are written as a large number; positions must still add without
-// overflow.
-constexpr int64_t kMaxSpan = int64_t{1} << 40;
+// Collects complaints; layers and heads that share one make it once.
+class Problems {
+ public:
+  void Add(std::string text) {
+    if (seen_.insert(text).second) texts_.push_back(std::move(text));
+  }
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  std::set<std::string> seen_;
+  std::vector<std::string> texts_;
+};
+
+void CheckRange(const char* name, int64_t asked, int64_t given,
+                const std::optional<AdaptedRange>& range, Problems& problems) {
+  if (asked == given) return;
+  std::string adapted = absl::StrCat(given);
+  if (range) {
+    if (asked >= range->low && asked <= range->high) return;
+    absl::StrAppend(&adapted, " and ", range->low, " to ", range->high);
+  }
+  problems.Add(absl::StrCat(name, " is ", asked, ", the checkpoint is adapted to ", adapted));
+}
+
+void CheckDilation(const ModelConfig& config, int64_t asked, int64_t given, Problems& problems) {
+  std::vector<int64_t> dilations = config.adapted_dilations;
+  dilations.push_back(given);
+  std::sort(dilations.begin(), dilations.end());
+  dilations.erase(std::unique(dilations.begin(), dilations.end()), dilations.end());
+  if (std::binary_search(dilations.begin(), dilations.end(), asked)) return;
+  problems.Add(absl::StrCat("dilation is ", asked, ", the checkpoint is adapted to ",
+                            absl::StrJoin(dilations, ", ")));
+}
+
+// The pattern of head `head` where a layer has one entry for all heads or one for each.
+const LocalPattern& OfHead(const HeadPatterns& heads, size_t head) {
+  return heads.size() == 1 ? heads[0] : heads[head];
+}
 
 }  // namespace
 
-std::vector<std::string> PatternProblems(const LocalPattern& pattern) {
-  std::vector<std::string> problems;
-  const auto check = [&](const char* name, int64_t value, int64_t low) {
-    if (value < low || value > kMaxSpan) {
-      problems.push_back(absl::StrCat(name, " is ", value, ", expected ", low, " to ", kMaxSpan));
-    }
-  };
-  check("window", pattern.window, 0);
-  check("initial", pattern.initial, 0);
-  check("span", pattern.span, 0);
-  if (pattern.span < pattern.window) {
-    problems.push_back(
-        absl::StrCat("span is ", pattern.span, ", expected at least window ", pattern.window));
-  }
-  if (pattern.dilation < 1 || kBlockRows % pattern.dilation != 0) {
-    problems.push_back(
-        absl::StrCat("dilation is ", pattern.dilation, ", expected a divisor of ", kBlockRows));
-  }
-  return problems;
+double ModelConfig::RopeBase(int64_t stretched) const {
+  // A head of two has one angle, which the base does not enter.
+  if (stretched <= context || context == 0 || head_dim <= 2) return rope_base;
+  const double factor = static_cast<double>(stretched) / static_cast<double>(context);
+  return rope_base * std::pow(factor, static_cast<double>(head_dim) / (head_dim - 2));
+}
+
+LayerParts ModelConfig::parts(int layer) const {
+  return {.gate_bias = gate_bias, .ffn = ffn_kind, .gca = layer_has_gca(layer)};
 }
 
 int ModelConfig::layers() const {
@@ -61,28 +87,40 @@ bool ModelConfig::layer_has_gca(int layer) const {
   return false;
 }
 
-absl::Status ValidatePattern(const ModelConfig& config, const LocalPattern& pattern) {
-  std::vector<std::string> problems = PatternProblems(pattern);
-  const auto must_equal = [&](const char* name, int64_t asked, int64_t adapted) {
-    if (asked != adapted) {
-      problems.push_back(
-          absl::StrCat(name, " is ", asked, ", the checkpoint is adapted to ", adapted));
+absl::Status ValidatePatterns(const ModelConfig& config, const LocalPatterns& patterns) {
+  Problems problems;
+  const size_t layers = std::max(patterns.layers().size(), config.local.layers().size());
+  for (size_t layer = 0; layer < layers; ++layer) {
+    const HeadPatterns& asked_heads = patterns.layer(static_cast<int>(layer));
+    const HeadPatterns& given_heads = config.local.layer(static_cast<int>(layer));
+    for (size_t head = 0; head < std::max(asked_heads.size(), given_heads.size()); ++head) {
+      const LocalPattern& asked = OfHead(asked_heads, head);
+      const LocalPattern& given = OfHead(given_heads, head);
+      for (std::string& text : PatternProblems(asked, config.landmarks())) {
+        problems.Add(std::move(text));
+      }
+      CheckRange("window", asked.window, given.window, config.adapted_windows, problems);
+      CheckRange("initial", asked.initial, given.initial, config.adapted_initials, problems);
+      CheckRange("span", asked.span, given.span, std::nullopt, problems);
+      CheckDilation(config, asked.dilation, given.dilation, problems);
     }
-  };
-  must_equal("window", pattern.window, config.local.window);
-  must_equal("initial", pattern.initial, config.local.initial);
-  must_equal("span", pattern.span, config.local.span);
-  std::vector<int64_t> dilations = config.adapted_dilations;
-  dilations.push_back(config.local.dilation);
-  std::sort(dilations.begin(), dilations.end());
-  dilations.erase(std::unique(dilations.begin(), dilations.end()), dilations.end());
-  if (!std::binary_search(dilations.begin(), dilations.end(), pattern.dilation)) {
-    problems.push_back(absl::StrCat("dilation is ", pattern.dilation,
-                                    ", the checkpoint is adapted to ",
-                                    absl::StrJoin(dilations, ", ")));
   }
-  if (problems.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("local pattern: ", absl::StrJoin(problems, "; ")));
+  const BlockChoice& blocks = patterns.blocks();
+  if (blocks.count < 0 || blocks.count > config.top_k.max) {
+    problems.Add(absl::StrCat("top_k_blocks is ", blocks.count, ", the checkpoint allows ",
+                              config.top_k.max > 0 ? "0 to " : "", config.top_k.max));
+  }
+  const int64_t context = patterns.context();
+  if (context != 0 && (context < config.context || context > config.max_context)) {
+    problems.Add(
+        config.max_context == 0
+            ? absl::StrCat("context is ", context, ", the checkpoint names none to stretch")
+            : absl::StrCat("context is ", context, ", the checkpoint stretches to ", config.context,
+                           " to ", config.max_context));
+  }
+  if (problems.texts().empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("local pattern: ", absl::StrJoin(problems.texts(), "; ")));
 }
 
 }  // namespace recollect::model

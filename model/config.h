@@ -1,43 +1,64 @@
-// config.json of a model directory as a validated struct (docs/model-format.md).
+// config.json of a model directory as a validated struct (docs/model-format.md). A family
+// (design 2.6) is a choice of parts: which of them a layer has is parts(layer), and everything that
+// builds or walks a network asks that.
 #ifndef RECOLLECT_MODEL_CONFIG_H_
 #define RECOLLECT_MODEL_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "model/pattern.h"
 
 namespace recollect::model {
 
-// Which positions a token attends to (design 2.2). Equality decides whether a stored local state
-// can be continued.
-struct LocalPattern {
-  int64_t window = 128;   // W: {t-W..t}
-  int64_t dilation = 16;  // D: p with (p+1) mod D = 0 in [t-C, t-W)
-  int64_t initial = 0;    // I: p < I
-  int64_t span = 1024;    // C
-  friend bool operator==(const LocalPattern&, const LocalPattern&) = default;
-};
-
 enum class GcaResidual { kAdd, kBypass };
+enum class FfnKind { kSwiGlu, kGelu };
 
 struct GroupConfig {
   int layers = 1;
   std::vector<int> gca_layers;  // counted within the group, ascending
 };
 
+// What one decoder layer is made of; every one has the RAT+ mixer.
+struct LayerParts {
+  bool gate_bias = true;  // added to the recurrence gate before its sigmoid
+  FfnKind ffn = FfnKind::kSwiGlu;
+  bool gca = false;
+};
+
+// Values that a request may ask for besides the default's: low to high, both included.
+struct AdaptedRange {
+  int64_t low = 0, high = 0;
+  friend bool operator==(const AdaptedRange&, const AdaptedRange&) = default;
+};
+
+// Blocks of positions that requests may choose from.
+struct TopKConfig {
+  int64_t block = 0;
+  BlockScore score = BlockScore::kQuest;
+  int64_t max = 0;  // the most a request may choose; 0: none
+  BlockChoice With(int64_t count) const { return {count, block, score}; }
+};
+
 struct ModelConfig {
-  std::string architecture;  // "drt"
+  static constexpr int32_t kNoLandmark = -1;
+
+  std::string architecture;  // "drt", "ratplus"
   int64_t vocab_size = 0;
-  int32_t unk_id = 0, lmk_id = 1, eos_id = 2;
+  int32_t unk_id = 0, lmk_id = 1, eos_id = 2;  // lmk_id: kNoLandmark in a family without
   int64_t d = 0;
   int heads = 0;
   int head_dim = 0;
   int64_t ffn = 0;
-  int n_low = 0;
-  std::vector<GroupConfig> groups;
+  FfnKind ffn_kind = FfnKind::kSwiGlu;
+  bool gate_bias = true;
+  int n_low = 0;                    // all layers in a family without groups
+  std::vector<GroupConfig> groups;  // none without landmarks: nothing retrieves
+  // The chunk encoder and memory; without landmarks there is neither.
   int encoder_layers = 1;
   bool encoder_carry = false;  // the CLS row also takes the block's landmark row
   int n_ret = 8;
@@ -48,9 +69,22 @@ struct ModelConfig {
   bool recurrence = true;
   double rope_base = 10000.0;
   float norm_eps = 1e-6f;
-  LocalPattern local;
-  std::vector<int64_t> adapted_dilations;  // what a request may ask for besides local.dilation
+  int64_t context = 0;      // positions of a training sequence; 0: not said
+  int64_t max_context = 0;  // the longest that a request may stretch it to; 0: none
+  LocalPatterns local;
+  // What a request may ask for besides `local`, in every layer and head.
+  std::vector<int64_t> adapted_dilations;
+  std::optional<AdaptedRange> adapted_windows, adapted_initials;
+  TopKConfig top_k;
 
+  // Whether sequences are cut into blocks by landmarks: only then are there chunks, retrieval,
+  // documents and mounts.
+  bool landmarks() const { return lmk_id != kNoLandmark; }
+  // The RoPE base of sequences stretched to `context` positions (0: as trained) by the rule NTK:
+  // base * s^(dh / (dh - 2)) with s = context / trained context, so that the slowest angle turns as
+  // far as it did in training while the fastest stays as it was.
+  double RopeBase(int64_t stretched) const;
+  LayerParts parts(int layer) const;
   int layers() const;  // n_low + all group layers
   int64_t inner() const { return static_cast<int64_t>(heads) * head_dim; }
   int64_t memory_width() const { return static_cast<int64_t>(memory_kv_heads) * head_dim; }
@@ -62,9 +96,10 @@ struct ModelConfig {
 // and both values. Unknown keys are problems too.
 absl::StatusOr<ModelConfig> ParseConfig(const std::string& json);
 
-// INVALID_ARGUMENT naming the field when `pattern` is impossible (negative, span < window, dilation
-// that does not divide 64 …) or, for a request, not among what the checkpoint was adapted to.
-absl::Status ValidatePattern(const ModelConfig& config, const LocalPattern& pattern);
+// INVALID_ARGUMENT naming the field when one of `patterns` is impossible (negative, span < window,
+// a dilation that does not divide 64 where blocks matter …) or, for a request, not among what the
+// checkpoint was adapted to.
+absl::Status ValidatePatterns(const ModelConfig& config, const LocalPatterns& patterns);
 
 }  // namespace recollect::model
 

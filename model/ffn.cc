@@ -1,4 +1,5 @@
-// SwiGLU: W_out (silu(gate) * up) with gate, up = W_in RMS(x).
+// FFN of RMS(x): SwiGLU, W_out (silu(gate) * up) with gate, up = W_in RMS(x); or W_out gelu(W_in
+// RMS(x)) with the exact GELU.
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "model/layers.h"
@@ -9,13 +10,20 @@ const float* RunFfn(kernels::OpContext& ctx, const LayerContext& layer, const Ff
                     const float* x, int64_t rows) {
   const ModelConfig& config = layer.config;
   float* normed = ctx.Floats(kNormed, rows * config.d);
-  float* projected = ctx.Floats(kProjected, rows * 2 * config.ffn);
-  float* gated = ctx.Floats(kInner, rows * config.ffn);
+  float* projected = ctx.Floats(kProjected, rows * FfnInputRows(weights.kind, config.ffn));
+  float* inner = ctx.Floats(kInner, rows * config.ffn);
   float* delta = ctx.Floats(kDelta, rows * config.d);
   kernels::RmsNorm(ctx, x, weights.norm.data(), config.norm_eps, rows, config.d, normed);
   kernels::Gemm(ctx, weights.in_proj, normed, rows, projected);
-  kernels::SwiGlu(ctx, projected, rows, config.ffn, gated);
-  kernels::Gemm(ctx, weights.out_proj, gated, rows, delta);
+  switch (weights.kind) {
+    case FfnKind::kSwiGlu:
+      kernels::SwiGlu(ctx, projected, rows, config.ffn, inner);
+      break;
+    case FfnKind::kGelu:
+      kernels::Gelu(ctx, projected, rows * config.ffn, inner);
+      break;
+  }
+  kernels::Gemm(ctx, weights.out_proj, inner, rows, delta);
   return delta;
 }
 

@@ -60,16 +60,20 @@ absl::StatusOr<std::string> HashFile(const std::string& path) {
 }
 
 absl::StatusOr<std::string> ComputeFingerprint(const std::vector<std::string>& paths,
-                                               const LocalPattern& pattern, DType dtype) {
+                                               const LocalPatterns& patterns, DType dtype) {
   // The digest of each file enters the whole, so that no two lists of files read as the same bytes.
   std::string text;
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(const std::string digest, HashFile(path));
     absl::StrAppend(&text, digest, "\n");
   }
-  absl::StrAppend(&text, pattern.window, " ", pattern.dilation, " ", pattern.initial, " ",
-                  pattern.span, "\n", kRecordLayoutVersion, "\n",
-                  dtype == DType::kBf16 ? "bf16" : "fp32");
+  for (const HeadPatterns& heads : patterns.layers()) {
+    for (const LocalPattern& pattern : heads) {
+      absl::StrAppend(&text, pattern.window, " ", pattern.dilation, " ", pattern.initial, " ",
+                      pattern.span, "\n");
+    }
+  }
+  absl::StrAppend(&text, kRecordLayoutVersion, "\n", dtype == DType::kBf16 ? "bf16" : "fp32");
   Sha256 hash;
   hash.Update(text.data(), text.size());
   return hash.Hex();

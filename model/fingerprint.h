@@ -21,7 +21,7 @@ absl::StatusOr<std::string> HashFile(const std::string& path);
 // Hex SHA-256 over the contents of `paths` in order (a file that is not there counts as such), the
 // ingest pattern, the record layout version and the number format.
 absl::StatusOr<std::string> ComputeFingerprint(const std::vector<std::string>& paths,
-                                               const LocalPattern& pattern, DType dtype);
+                                               const LocalPatterns& patterns, DType dtype);
 
 }  // namespace recollect::model
 

@@ -1,9 +1,10 @@
 // The pieces of the network, one file each, as functions of (weights, input rows). Private to
 // model/.
 //
-//   mixer.cc              RAT+ local mixer: gated recurrence, bounded dilated attention
-//   (design 2.2) gca_layer.cc          Grouped Cross-Attention over retrieved chunks (design 2.5)
-//   ffn.cc                SwiGLU
+//   mixer.cc              RAT+ local mixer (design 2.2): gated recurrence, dilated attention
+//   block_attention.cc    its attention where queries choose blocks
+//   gca_layer.cc          Grouped Cross-Attention over retrieved chunks (design 2.5)
+//   ffn.cc                SwiGLU or GELU
 //   chunk_encoder.cc      closed chunk → chunk states E and landmark key κ (design 2.3)
 //   retrieval_query.cc    residual at a landmark → query u (design 2.4)
 //   memory_projection.cc  chunk states E → memory K, V (design 2.3)
@@ -27,13 +28,15 @@ namespace recollect::model {
 enum Scratch : int {
   kNormed,     // rows after RMS, input of a projection
   kProjected,  // output of the first projection
-  kInner,      // output of attention, SwiGLU
+  kInner,      // output of attention, of the FFN's activation
   kDelta,      // what a sublayer adds to the residual stream
   kSum,        // a + gca of the "bypass" residual
   kKeys,       // dense copies of strided projections
   kValues,
-  kRowsIn,  // residual stream of the chunk encoder
-  kState,   // recurrence state inside one chunk
+  kRowsIn,    // residual stream of the chunk encoder
+  kState,     // recurrence state inside one chunk
+  kHeadRows,  // attention of some heads, where heads have different patterns
+  kBlockScores,
   kScratchSlots
 };
 static_assert(kScratchSlots <= kernels::kFirstKernelSlot);
@@ -48,6 +51,18 @@ struct LayerContext {
 const float* RunMixer(kernels::OpContext& ctx, const LayerContext& layer,
                       const MixerWeights& weights, std::span<const Segment> segments,
                       const float* h);
+
+// Rotated queries of consecutive positions: count rows of [heads, head_dim], `stride` floats apart.
+struct AttentionRows {
+  const float* q = nullptr;
+  int64_t stride = 0;
+  int64_t first = 0;  // position of row 0
+  int64_t count = 0;
+};
+
+// attended[rows, heads, head_dim] over the entries of `cache`, which holds the rows' own.
+void AttendBlocks(kernels::OpContext& ctx, const ModelConfig& config, const BlockCache& cache,
+                  const AttentionRows& rows, float* attended);
 
 // kDelta[n, d] = gca of the n rows of segments that have retrieved chunks, packed in order; a[rows,
 // d]. Returns null when n is 0.

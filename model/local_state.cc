@@ -1,195 +1,150 @@
 #include "model/local_state.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "base/status.h"
+#include "model/state_bytes.h"
 
 namespace recollect::model {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "stored states are little-endian");
+// The number is the version of the layout. "RLS1": one pattern everywhere, which follows. "RLS2":
+// the context it is stretched to and the blocks it chooses, then patterns by layer and head, each
+// list with its length before it.
+constexpr uint32_t kMagicUniform = 0x31534c52;
+constexpr uint32_t kMagicLists = 0x32534c52;
 
-constexpr uint32_t kMagic = 0x31534c52;  // "RLS1": the number is the version of the layout
-
-template <typename T>
-void Put(std::string& out, const T& value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof(T));
+void PutPattern(std::string& out, const LocalPattern& pattern) {
+  Put(out, pattern.window);
+  Put(out, pattern.dilation);
+  Put(out, pattern.initial);
+  Put(out, pattern.span);
 }
 
-void PutFloats(std::string& out, const float* values, size_t count) {
-  out.append(reinterpret_cast<const char*>(values), count * sizeof(float));
+bool GetPattern(std::string_view& in, LocalPattern& pattern) {
+  return Get(in, pattern.window) && Get(in, pattern.dilation) && Get(in, pattern.initial) &&
+         Get(in, pattern.span);
 }
 
-template <typename T>
-bool Get(std::string_view& in, T& value) {
-  if (in.size() < sizeof(T)) return false;
-  std::memcpy(&value, in.data(), sizeof(T));
-  in.remove_prefix(sizeof(T));
-  return true;
+void PutPatterns(std::string& out, const LocalPatterns& patterns) {
+  const LocalPattern* everywhere = patterns.everywhere();
+  if (everywhere != nullptr && patterns.context() == 0 && patterns.blocks().count == 0) {
+    Put(out, kMagicUniform);
+    PutPattern(out, *everywhere);
+    return;
+  }
+  Put(out, kMagicLists);
+  Put(out, patterns.context());
+  Put(out, patterns.blocks().count);
+  Put(out, patterns.blocks().block);
+  Put(out, static_cast<uint32_t>(patterns.blocks().score));
+  Put(out, static_cast<uint32_t>(patterns.layers().size()));
+  for (const HeadPatterns& heads : patterns.layers()) {
+    Put(out, static_cast<uint32_t>(heads.size()));
+    for (const LocalPattern& pattern : heads) PutPattern(out, pattern);
+  }
 }
 
-bool GetFloats(std::string_view& in, std::vector<float>& values, size_t count) {
-  if (in.size() / sizeof(float) < count) return false;
-  values.resize(count);
-  if (count > 0) std::memcpy(values.data(), in.data(), count * sizeof(float));
-  in.remove_prefix(count * sizeof(float));
-  return true;
-}
-
-std::string PatternText(const LocalPattern& pattern) {
-  return absl::StrCat("(window ", pattern.window, ", dilation ", pattern.dilation, ", initial ",
-                      pattern.initial, ", span ", pattern.span, ")");
+absl::StatusOr<LocalPatterns> GetPatterns(std::string_view& in) {
+  const absl::Status malformed = absl::DataLossError("stored local state is malformed");
+  uint32_t magic = 0, layers = 0, heads = 0;
+  if (!Get(in, magic) || (magic != kMagicUniform && magic != kMagicLists)) {
+    return absl::DataLossError("stored local state has no or another version's header");
+  }
+  if (magic == kMagicUniform) {
+    LocalPattern pattern;
+    return GetPattern(in, pattern) ? absl::StatusOr<LocalPatterns>(pattern) : malformed;
+  }
+  int64_t context = 0;
+  BlockChoice blocks;
+  uint32_t score = 0;
+  // Counts are compared with what is there, so that damage cannot ask for memory.
+  const bool head = Get(in, context) && Get(in, blocks.count) && Get(in, blocks.block) &&
+                    Get(in, score) && Get(in, layers);
+  if (!head || layers == 0 || layers > in.size()) return malformed;
+  std::vector<HeadPatterns> patterns(layers);
+  for (HeadPatterns& layer : patterns) {
+    if (!Get(in, heads) || heads == 0 || heads > in.size()) return malformed;
+    layer.resize(heads);
+    for (LocalPattern& pattern : layer) {
+      if (!GetPattern(in, pattern)) return malformed;
+    }
+  }
+  blocks.score = static_cast<BlockScore>(score);
+  return LocalPatterns(std::move(patterns)).WithContext(context).WithBlocks(blocks);
 }
 
 }  // namespace
 
-LayerState::LayerState(const LocalPattern& pattern, int heads, int head_dim)
-    : pattern_(pattern),
+LayerState::LayerState(const HeadPatterns& patterns, int heads, int head_dim, double rope_base,
+                       const BlockChoice& choice)
+    : head_dim_(head_dim),
+      rope_base_(rope_base),
       width_(static_cast<int64_t>(heads) * head_dim),
       key_recurrence_(static_cast<size_t>(width_)),
       value_recurrence_(static_cast<size_t>(width_)) {
-  for (const PartIndex part : {kInitial, kDilated, kWindow}) {
-    parts_[part].first = FirstReachable(part, 0);
+  RECOLLECT_CHECK(patterns.size() == 1 || static_cast<int>(patterns.size()) == heads);
+  if (choice.count > 0) {
+    block_cache_.emplace(patterns, heads, head_dim, choice);
+    return;
   }
-}
-
-// Entry i of the dilated part is position (i + 1) * D - 1, so that x / D of its entries lie before
-// position x.
-int64_t LayerState::FirstReachable(PartIndex part, int64_t position) const {
-  switch (part) {
-    case kInitial:
-      return 0;
-    case kDilated:
-      return std::max(position - pattern_.span, pattern_.initial) / pattern_.dilation;
-    case kWindow:
-      return std::max(position - pattern_.window, pattern_.initial);
+  int first = 0;
+  while (first < heads) {
+    const LocalPattern& pattern = patterns.size() == 1 ? patterns[0] : patterns[first];
+    int end = patterns.size() == 1 ? heads : first + 1;
+    while (end < heads && patterns[end] == pattern) ++end;
+    caches_.emplace_back(pattern, first, end - first, head_dim);
+    first = end;
   }
-  return 0;
-}
-
-int64_t LayerState::EndIndex(PartIndex part, int64_t length) const {
-  switch (part) {
-    case kInitial:
-      return std::min(length, pattern_.initial);
-    case kDilated:
-      return std::max(length, pattern_.initial) / pattern_.dilation;
-    case kWindow:
-      return std::max(length, pattern_.initial);
-  }
-  return 0;
 }
 
 void LayerState::Append(const float* keys, const float* values, int64_t rows, int64_t stride) {
   if (stride == 0) stride = width_;
-  Evict();
-  const auto add = [&](PartIndex part, int64_t row) {
-    const float* key = keys + row * stride;
-    const float* value = values + row * stride;
-    parts_[part].keys.insert(parts_[part].keys.end(), key, key + width_);
-    parts_[part].values.insert(parts_[part].values.end(), value, value + width_);
-  };
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t position = length_++;
-    if (position < pattern_.initial) {
-      add(kInitial, row);
-      continue;
-    }
-    add(kWindow, row);
-    if ((position + 1) % pattern_.dilation == 0) add(kDilated, row);
+  length_ += rows;
+  if (block_cache_) block_cache_->Append(keys, values, rows, stride);
+  for (LocalCache& cache : caches_) {
+    const int64_t at = static_cast<int64_t>(cache.first_head()) * head_dim_;
+    cache.Append(keys + at, values + at, rows, stride);
   }
-}
-
-// Called before new rows come in: they need what the next position can reach, and nobody asks for
-// older rows any more.
-void LayerState::Evict() {
-  for (const PartIndex index : {kDilated, kWindow}) {
-    Part& part = parts_[index];
-    const int64_t kept = static_cast<int64_t>(part.keys.size()) / width_;
-    const int64_t dead = FirstReachable(index, length_) - part.first;
-    // Moving the living down costs as much as they are many; waiting until half as many have died
-    // makes that a constant cost per append, for half as much memory again.
-    if (dead == 0 || dead * 3 < kept) continue;
-    part.keys.erase(part.keys.begin(), part.keys.begin() + dead * width_);
-    part.values.erase(part.values.begin(), part.values.begin() + dead * width_);
-    part.first += dead;
-  }
-}
-
-kernels::RangeSet LayerState::Ranges(int64_t position) const {
-  RECOLLECT_DCHECK(position >= 0 && position < length_);
-  const int64_t window_begin = FirstReachable(kWindow, position);
-  const int64_t dilated_begin = FirstReachable(kDilated, position);
-  // Not before its begin: position - W may lie before the initial part's end.
-  const int64_t dilated_end =
-      std::max(dilated_begin, std::max<int64_t>(position - pattern_.window, 0) / pattern_.dilation);
-  const int64_t window_end = std::max(position + 1, window_begin);
-  kernels::RangeSet set;
-  set.ranges[kInitial] = {0, std::min(position + 1, pattern_.initial)};
-  set.ranges[kDilated] = {dilated_begin - parts_[kDilated].first,
-                          dilated_end - parts_[kDilated].first};
-  set.ranges[kWindow] = {window_begin - parts_[kWindow].first, window_end - parts_[kWindow].first};
-  RECOLLECT_DCHECK(set.ranges[kDilated].begin >= 0 && set.ranges[kWindow].begin >= 0);
-  return set;
-}
-
-std::array<kernels::KvSpan, kernels::kMaxRanges> LayerState::parts() const {
-  std::array<kernels::KvSpan, kernels::kMaxRanges> spans;
-  for (size_t i = 0; i < spans.size(); ++i) {
-    spans[i] = {parts_[i].keys.data(), parts_[i].values.data()};
-  }
-  return spans;
 }
 
 int64_t LayerState::bytes() const {
-  size_t floats = key_recurrence_.capacity() + value_recurrence_.capacity();
-  for (const Part& part : parts_) floats += part.keys.capacity() + part.values.capacity();
-  return static_cast<int64_t>(floats * sizeof(float));
+  int64_t total = static_cast<int64_t>((key_recurrence_.capacity() + value_recurrence_.capacity()) *
+                                       sizeof(float));
+  for (const LocalCache& cache : caches_) total += cache.bytes();
+  if (block_cache_) total += block_cache_->bytes();
+  return total;
 }
 
-// length, the two recurrence vectors, then per part the keys and the values. How many entries a
-// part has follows from the pattern and the length, and only those the next position can reach are
-// written, so the bytes depend on the sequence alone.
+// length, the two recurrence vectors, then the entries of each cache.
 void LayerState::Serialize(std::string& out) const {
-  Put(out, length_);
+  Put(out, length());
   PutFloats(out, key_recurrence_.data(), key_recurrence_.size());
   PutFloats(out, value_recurrence_.data(), value_recurrence_.size());
-  for (const PartIndex index : {kInitial, kDilated, kWindow}) {
-    const Part& part = parts_[index];
-    const size_t from = static_cast<size_t>((FirstReachable(index, length_) - part.first) * width_);
-    PutFloats(out, part.keys.data() + from, part.keys.size() - from);
-    PutFloats(out, part.values.data() + from, part.values.size() - from);
-  }
+  for (const LocalCache& cache : caches_) cache.Serialize(out);
+  if (block_cache_) block_cache_->Serialize(out);
 }
 
 absl::Status LayerState::Deserialize(std::string_view& in) {
-  const absl::Status malformed = absl::DataLossError("stored local state is malformed");
   const size_t width = static_cast<size_t>(width_);
   int64_t length = 0;
-  if (!Get(in, length) || length < 0 || !GetFloats(in, key_recurrence_, width) ||
-      !GetFloats(in, value_recurrence_, width)) {
-    return malformed;
-  }
+  bool good = Get(in, length) && length >= 0 && GetFloats(in, key_recurrence_, width) &&
+              GetFloats(in, value_recurrence_, width);
+  for (LocalCache& cache : caches_) good = good && cache.Deserialize(length, in);
+  if (block_cache_) good = good && block_cache_->Deserialize(length, in);
   length_ = length;
-  for (const PartIndex index : {kInitial, kDilated, kWindow}) {
-    Part& part = parts_[index];
-    part.first = FirstReachable(index, length_);
-    const int64_t entries = std::max<int64_t>(EndIndex(index, length_) - part.first, 0);
-    if (entries > static_cast<int64_t>(in.size()) / width_) return malformed;
-    const size_t floats = static_cast<size_t>(entries) * width;
-    if (!GetFloats(in, part.keys, floats) || !GetFloats(in, part.values, floats)) return malformed;
-  }
-  return absl::OkStatus();
+  return good ? absl::OkStatus() : absl::DataLossError("stored local state is malformed");
 }
 
-LocalState LocalState::Create(const ModelConfig& config, const LocalPattern& pattern, int layers) {
+LocalState LocalState::Create(const ModelConfig& config, const LocalPatterns& pattern, int layers) {
   LocalState state;
   state.pattern = pattern;
   state.layers.reserve(static_cast<size_t>(layers));
   for (int i = 0; i < layers; ++i) {
-    state.layers.emplace_back(pattern, config.heads, config.head_dim);
+    state.layers.emplace_back(pattern.layer(i), config.heads, config.head_dim,
+                              config.RopeBase(pattern.context()), pattern.blocks());
   }
   return state;
 }
@@ -202,33 +157,22 @@ int64_t LocalState::bytes() const {
 
 std::string LocalState::Serialize() const {
   std::string out;
-  Put(out, kMagic);
-  Put(out, pattern.window);
-  Put(out, pattern.dilation);
-  Put(out, pattern.initial);
-  Put(out, pattern.span);
+  PutPatterns(out, pattern);
   Put(out, static_cast<uint32_t>(layers.size()));
   for (const LayerState& layer : layers) layer.Serialize(out);
   return out;
 }
 
 absl::StatusOr<LocalState> LocalState::Deserialize(const ModelConfig& config,
-                                                   const LocalPattern& pattern, int layers,
+                                                   const LocalPatterns& pattern, int layers,
                                                    std::string_view bytes) {
-  uint32_t magic = 0;
+  ASSIGN_OR_RETURN(const LocalPatterns stored, GetPatterns(bytes));
   uint32_t count = 0;
-  LocalPattern stored;
-  if (!Get(bytes, magic) || magic != kMagic) {
-    return absl::DataLossError("stored local state has no or another version's header");
-  }
-  if (!Get(bytes, stored.window) || !Get(bytes, stored.dilation) || !Get(bytes, stored.initial) ||
-      !Get(bytes, stored.span) || !Get(bytes, count)) {
-    return absl::DataLossError("stored local state is malformed");
-  }
+  if (!Get(bytes, count)) return absl::DataLossError("stored local state is malformed");
   if (!(stored == pattern)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("local state was made under the pattern ", PatternText(stored),
-                     ", asked to continue under ", PatternText(pattern)));
+    return absl::FailedPreconditionError(absl::StrCat("local state was made under the pattern ",
+                                                      stored.Text(), ", asked to continue under ",
+                                                      pattern.Text()));
   }
   if (count != static_cast<uint32_t>(layers)) {
     return absl::DataLossError(

@@ -1,40 +1,44 @@
 // What a sequence carries from position to position in every layer: the recurrence vectors and the
-// cached keys and values that the local pattern can still reach (design 2.2). Bounded: its size
-// does not depend on the sequence's length.
+// cached keys and values that the local patterns can still reach (design 2.2). With a finite span
+// its size does not depend on the sequence's length; without, it grows by one entry every D
+// positions.
 #ifndef RECOLLECT_MODEL_LOCAL_STATE_H_
 #define RECOLLECT_MODEL_LOCAL_STATE_H_
 
-#include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kernels/range_attention.h"
+#include "model/block_cache.h"
 #include "model/config.h"
+#include "model/local_cache.h"
 
 namespace recollect::model {
 
-// One layer. Positions are appended in order; the three parts each keep their entries in position
-// order, fp32 [entries, heads, head_dim]; keys after recurrence and RoPE (rounded to bf16 in the
-// bf16 format). No position counts twice: position t attends to initial = p < min(I, t + 1),
-// dilated = p in [max(t - C, I), t - W) with (p + 1) mod D = 0, and window = p in [max(t - W, I),
-// t]. What no later position can reach is dropped, some appends at a time. Not thread-safe.
+// One layer: the recurrence, which no pattern changes, and a cache for each run of neighbouring
+// heads that share a pattern, or, where queries choose blocks, one of everything. Not thread-safe.
 class LayerState {
  public:
-  LayerState(const LocalPattern& pattern, int heads, int head_dim);
+  // `patterns`: one for all heads, or one for each. `rope_base`: what keys are rotated by.
+  LayerState(const HeadPatterns& patterns, int heads, int head_dim, double rope_base = 10000,
+             const BlockChoice& choice = {});
 
   // Appends `rows` positions following those already there. keys, values: [rows, heads, head_dim],
-  // rows `stride` floats apart, dense when 0. Invalidates parts().
+  // rows `stride` floats apart, dense when 0. Invalidates the caches' parts.
   void Append(const float* keys, const float* values, int64_t rows, int64_t stride = 0);
 
   static constexpr int64_t kMaxAppend = 64;  // rows of one segment of the model
-  // Entries that position `position` attends to, as ranges into parts(). REQUIRES: appended by the
-  // latest Append; what only earlier positions can reach may be gone.
-  kernels::RangeSet Ranges(int64_t position) const;
-  std::array<kernels::KvSpan, kernels::kMaxRanges> parts() const;
+  // In the order of the heads; together they are all heads. None with a block cache.
+  std::span<const LocalCache> caches() const { return caches_; }
 
+  // Null where queries choose no blocks.
+  const BlockCache* block_cache() const { return block_cache_ ? &*block_cache_ : nullptr; }
+
+  double rope_base() const { return rope_base_; }
   int64_t length() const { return length_; }  // positions appended so far
   float* key_recurrence() { return key_recurrence_.data(); }
   float* value_recurrence() { return value_recurrence_.data(); }
@@ -46,37 +50,28 @@ class LayerState {
   absl::Status Deserialize(std::string_view& in);
 
  private:
-  enum PartIndex { kInitial, kDilated, kWindow };
-  struct Part {
-    int64_t first = 0;  // index of the oldest entry kept
-    std::vector<float> keys, values;
-  };
-  // Index of the first entry of a part that position `position` or a later one attends to.
-  int64_t FirstReachable(PartIndex part, int64_t position) const;
-  // Index after the last entry of a part once `length` positions were appended.
-  int64_t EndIndex(PartIndex part, int64_t length) const;
-  void Evict();
-
-  LocalPattern pattern_;
+  int head_dim_ = 0;
+  double rope_base_ = 0;
   int64_t width_ = 0;  // heads * head_dim
   int64_t length_ = 0;
-  std::array<Part, kernels::kMaxRanges> parts_;
+  std::vector<LocalCache> caches_;
+  std::optional<BlockCache> block_cache_;
   std::vector<float> key_recurrence_, value_recurrence_;
 };
 
 // All layers that run for a sequence: every layer for a session, the lower ones for memory ingest.
 struct LocalState {
-  LocalPattern pattern;
+  LocalPatterns pattern;
   std::vector<LayerState> layers;
 
-  static LocalState Create(const ModelConfig& config, const LocalPattern& pattern, int layers);
+  static LocalState Create(const ModelConfig& config, const LocalPatterns& pattern, int layers);
   int64_t length() const { return layers.empty() ? 0 : layers.front().length(); }
   int64_t bytes() const;
   std::string Serialize() const;
   // FAILED_PRECONDITION naming both patterns when the bytes were made under another pattern;
   // DATA_LOSS when malformed.
   static absl::StatusOr<LocalState> Deserialize(const ModelConfig& config,
-                                                const LocalPattern& pattern, int layers,
+                                                const LocalPatterns& pattern, int layers,
                                                 std::string_view bytes);
 };
 

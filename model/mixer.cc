@@ -1,6 +1,8 @@
 // RAT+ local mixer (design 2.2): o, q, k, v, g = in_proj RMS(h); keys and values pass a gated
 // recurrence, RoPE follows on q and the gated keys, each token attends to its window, the dilated
 // positions and the initial ones, and sigmoid(o) gates the result before the output projection.
+#include <algorithm>
+
 #include "kernels/elementwise.h"
 #include "kernels/gated_scan.h"
 #include "kernels/gemm.h"
@@ -9,6 +11,26 @@
 
 namespace recollect::model {
 namespace {
+
+// Attention of the rows over the heads of one cache; attended[rows, heads of the layer, head_dim].
+void AttendLocal(kernels::OpContext& ctx, const ModelConfig& config, const LocalCache& cache,
+                 const AttentionRows& rows, float* attended) {
+  kernels::RangeSet sets[LayerState::kMaxAppend];
+  for (int64_t row = 0; row < rows.count; ++row) sets[row] = cache.Ranges(rows.first + row);
+  if (cache.heads() == config.heads) {
+    kernels::RangeAttention(ctx, rows.q, rows.stride, rows.count, config.heads, config.head_dim,
+                            cache.parts(), sets, attended);
+    return;
+  }
+  const int64_t at = static_cast<int64_t>(cache.first_head()) * config.head_dim;
+  const int64_t width = static_cast<int64_t>(cache.heads()) * config.head_dim;
+  float* dense = ctx.Floats(kHeadRows, rows.count * width);
+  kernels::RangeAttention(ctx, rows.q + at, rows.stride, rows.count, cache.heads(), config.head_dim,
+                          cache.parts(), sets, dense);
+  for (int64_t row = 0; row < rows.count; ++row) {
+    std::copy_n(dense + row * width, width, attended + row * config.inner() + at);
+  }
+}
 
 // One segment's rows of in_proj's output, [rows, 5 D], changed in place into gated, rotated keys.
 void AdvanceSegment(kernels::OpContext& ctx, const LayerContext& layer, const MixerWeights& weights,
@@ -23,14 +45,15 @@ void AdvanceSegment(kernels::OpContext& ctx, const LayerContext& layer, const Mi
   const float* g = projected + 4 * inner;
   const int64_t first = state.length();
   if (config.recurrence) {
-    kernels::GatedScan(ctx, g, weights.gate_bias.data(), k, stride, segment.rows, inner,
-                       state.key_recurrence(), k, stride);
-    kernels::GatedScan(ctx, g, weights.gate_bias.data(), v, stride, segment.rows, inner,
-                       state.value_recurrence(), v, stride);
+    const float* bias = weights.gate_bias.empty() ? nullptr : weights.gate_bias.data();
+    kernels::GatedScan(ctx, g, bias, k, stride, segment.rows, inner, state.key_recurrence(), k,
+                       stride);
+    kernels::GatedScan(ctx, g, bias, v, stride, segment.rows, inner, state.value_recurrence(), v,
+                       stride);
   }
-  kernels::Rope(ctx, first, config.rope_base, segment.rows, stride, config.heads, config.head_dim,
+  kernels::Rope(ctx, first, state.rope_base(), segment.rows, stride, config.heads, config.head_dim,
                 q);
-  kernels::Rope(ctx, first, config.rope_base, segment.rows, stride, config.heads, config.head_dim,
+  kernels::Rope(ctx, first, state.rope_base(), segment.rows, stride, config.heads, config.head_dim,
                 k);
   if (layer.dtype == DType::kBf16) {
     // q, k and v lie side by side in a row.
@@ -39,10 +62,12 @@ void AdvanceSegment(kernels::OpContext& ctx, const LayerContext& layer, const Mi
     }
   }
   state.Append(k, v, segment.rows, stride);
-  kernels::RangeSet sets[LayerState::kMaxAppend];
-  for (int64_t row = 0; row < segment.rows; ++row) sets[row] = state.Ranges(first + row);
-  kernels::RangeAttention(ctx, q, stride, segment.rows, config.heads, config.head_dim,
-                          state.parts(), sets, attended);
+  const AttentionRows rows{q, stride, first, segment.rows};
+  if (state.block_cache() != nullptr) {
+    AttendBlocks(ctx, config, *state.block_cache(), rows, attended);
+    return;
+  }
+  for (const LocalCache& cache : state.caches()) AttendLocal(ctx, config, cache, rows, attended);
 }
 
 }  // namespace

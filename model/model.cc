@@ -47,6 +47,7 @@ absl::Status CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& confi
                                                    " pieces, vocab_size is ", config.vocab_size));
   }
   for (const int32_t id : {config.unk_id, config.lmk_id, config.eos_id}) {
+    if (id == ModelConfig::kNoLandmark) continue;
     if (!tokenizer.TokenBytes(id).empty()) {
       return absl::InvalidArgumentError(absl::StrCat("tokenizer.model: piece ", id, " is \"",
                                                      std::string(tokenizer.TokenBytes(id)),
@@ -146,7 +147,7 @@ void Model::RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segment
 }
 
 EncodedChunk Model::EncodeChunk(kernels::OpContext& ctx, const float* h, int rows) const {
-  RECOLLECT_CHECK(rows >= 1 && rows <= kChunkTokens);
+  RECOLLECT_CHECK(state_->config.landmarks() && rows >= 1 && rows <= kChunkTokens);
   return RunChunkEncoder(ctx, state_->context(), state_->weights.encoder, h, rows);
 }
 

@@ -1,8 +1,9 @@
-// The flagship model (design section 2) as pure functions of (weights, state, input). No retrieval
+// A model (design section 2) as pure functions of (weights, state, input). No retrieval
 // policy, no sessions, no threads: the engine decides which rows run together, where chunks come
 // from, and what runs in parallel.
 //
-// One sequence position by position goes: Embed → RunLayer over the lower layers → [chunk closed:
+// A family without landmarks goes Embed → RunLayer over all layers → Logits. The flagship, position
+// by position: Embed → RunLayer over the lower layers → [chunk closed:
 // EncodeChunk] → for each group: Query at the landmark → (engine: top-n, fetch, ProjectMemory) →
 // RunLayer over the group → Logits.
 //
@@ -95,6 +96,8 @@ class Model {
   // appends to the states.
   void RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segment> segments,
                 float* h) const;
+
+  // The next three: REQUIRES config().landmarks().
 
   // Chunk encoder (design 2.3) on the residuals h[1 + rows, d] after the last lower layer of one
   // block, landmark first; 1 <= rows <= 63 tokens.

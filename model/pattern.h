@@ -1,16 +1,103 @@
-// What is impossible about a local pattern, whatever the checkpoint. Private to model/.
+// Local patterns: which earlier positions a token attends to, by layer and by head (design 2.2,
+// hybrids of RAT+).
 #ifndef RECOLLECT_MODEL_PATTERN_H_
 #define RECOLLECT_MODEL_PATTERN_H_
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
-
-#include "model/config.h"
 
 namespace recollect::model {
 
-// Each starts with the name of the field; empty when the pattern is possible.
-std::vector<std::string> PatternProblems(const LocalPattern& pattern);
+// The span of a pattern whose dilated positions are never dropped. A number, so that it compares
+// and adds like others: positions stay far below it.
+inline constexpr int64_t kUnboundedSpan = int64_t{1} << 40;
+// A dilation that keeps no position beyond the window.
+inline constexpr int64_t kNoDilation = -1;
+
+// Which positions a token attends to in one head. Equality decides whether a stored local state can
+// be continued.
+struct LocalPattern {
+  int64_t window = 128;   // W: {t-W..t}
+  int64_t dilation = 16;  // D: p with (p+1) mod D = 0 in [t-C, t-W); kNoDilation: none
+  int64_t initial = 0;    // I: p < I
+  int64_t span = 1024;    // C
+  friend bool operator==(const LocalPattern&, const LocalPattern&) = default;
+};
+
+// How well a block of earlier keys suits a query q, channel by channel over the cached keys k.
+enum class BlockScore {
+  kQuest,  // Σ_i max(q_i min k_i, q_i max k_i): the most that any key of the block can reach
+  kMoba,   // <q, mean k>
+};
+const char* BlockScoreName(BlockScore score);  // "quest", "moba"
+
+// Blocks that each query chooses for itself, whose positions it attends to besides its pattern's:
+// its own block, which counts, and of the earlier ones those of the best score, the lower index
+// first where scores are equal.
+struct BlockChoice {
+  int64_t count = 0;  // K; 0: none are chosen
+  int64_t block = 0;  // positions of one
+  BlockScore score = BlockScore::kQuest;
+  friend bool operator==(const BlockChoice&, const BlockChoice&) = default;
+};
+
+// One number of a hybrid: an entry for each layer, in it one for all heads or one for each.
+using LayerNumbers = std::vector<std::vector<int64_t>>;
+
+// The patterns of one layer: one for all heads, or one for each.
+using HeadPatterns = std::vector<LocalPattern>;
+
+// The patterns of all layers, the context they are stretched to and the blocks chosen besides.
+// Written as short as it can be:
+// layers, and heads of a layer, that are all alike are one entry, so that equal choices are equal
+// values.
+class LocalPatterns {
+ public:
+  LocalPatterns() : LocalPatterns(LocalPattern{}) {}
+  // One pattern everywhere: what most models and requests have, hence implicit.
+  LocalPatterns(const LocalPattern& everywhere) : layers_{{everywhere}} {}  // NOLINT
+  // One entry for each layer. REQUIRES: not empty, nor any entry.
+  explicit LocalPatterns(std::vector<HeadPatterns> layers);
+
+  const HeadPatterns& layer(int index) const {
+    return layers_.size() == 1 ? layers_[0] : layers_[static_cast<size_t>(index)];
+  }
+  // One entry for all layers, or one for each.
+  const std::vector<HeadPatterns>& layers() const { return layers_; }
+  // The pattern of every layer and head; null when they differ.
+  const LocalPattern* everywhere() const {
+    return layers_.size() == 1 && layers_[0].size() == 1 ? &layers_[0][0] : nullptr;
+  }
+  // Positions that a sequence longer than those of training is meant to reach (rule NTK,
+  // ModelConfig::RopeBase); 0: as trained.
+  int64_t context() const { return context_; }
+  LocalPatterns WithContext(int64_t context) const;
+  // In every layer and head. A state with a choice keeps every position.
+  const BlockChoice& blocks() const { return blocks_; }
+  LocalPatterns WithBlocks(const BlockChoice& blocks) const;
+  // The same with one number replaced in every layer and head.
+  LocalPatterns With(int64_t LocalPattern::*field, int64_t value) const;
+  // Likewise by layer and head. REQUIRES: an entry for each of the model's layers, each of one
+  // number or as many as the model has heads.
+  LocalPatterns With(int64_t LocalPattern::*field, const LayerNumbers& values) const;
+
+  // "(window 128, dilation 16, initial 0, span 1024)"; where they differ, by layer and head.
+  std::string Text() const;
+
+  friend bool operator==(const LocalPatterns&, const LocalPatterns&) = default;
+
+ private:
+  std::vector<HeadPatterns> layers_;
+  int64_t context_ = 0;
+  BlockChoice blocks_;
+};
+
+// What is impossible about a pattern, whatever the checkpoint; each starts with the name of the
+// field, empty when the pattern is possible. With `blocks` the dilation must divide a block, so
+// that a landmark's place in it does not change what is seen.
+std::vector<std::string> PatternProblems(const LocalPattern& pattern, bool blocks);
 
 }  // namespace recollect::model
 

@@ -1,6 +1,7 @@
 #include "model/weights.h"
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -44,8 +45,9 @@ class Reader {
     return *std::move(packed);
   }
 
-  FfnWeights Ffn(const std::string& prefix, const std::string& norm) {
-    return {.norm = Vector(prefix + norm),
+  FfnWeights Ffn(const std::string& prefix, FfnKind kind) {
+    return {.kind = kind,
+            .norm = Vector(prefix + "ffn_norm.weight"),
             .in_proj = Matrix(prefix + "ffn.in_proj.weight"),
             .out_proj = Matrix(prefix + "ffn.out_proj.weight")};
   }
@@ -105,48 +107,71 @@ absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config
   return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
 }
 
-LayerWeights ReadLayer(Reader& reader, int layer, bool has_gca) {
+LayerWeights ReadLayer(Reader& reader, int layer, const LayerParts& parts) {
   const std::string prefix = absl::StrCat("layers.", layer, ".");
   LayerWeights weights;
   weights.mixer = {.norm = reader.Vector(prefix + "mixer_norm.weight"),
                    .in_proj = reader.Matrix(prefix + "mixer.in_proj.weight"),
-                   .gate_bias = reader.Vector(prefix + "mixer.gate_bias"),
+                   .gate_bias = {},
                    .out_proj = reader.Matrix(prefix + "mixer.out_proj.weight")};
-  if (has_gca) {
+  if (parts.gate_bias) weights.mixer.gate_bias = reader.Vector(prefix + "mixer.gate_bias");
+  if (parts.gca) {
     weights.gca = GcaWeights{.norm = reader.Vector(prefix + "gca.norm.weight"),
                              .q_proj = reader.Matrix(prefix + "gca.q_proj.weight"),
                              .out_proj = reader.Matrix(prefix + "gca.out_proj.weight")};
   }
-  weights.ffn = reader.Ffn(prefix, "ffn_norm.weight");
+  weights.ffn = reader.Ffn(prefix, parts.ffn);
   return weights;
 }
 
-}  // namespace
-
-std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config) {
-  const int64_t d = config.d;
-  const int64_t inner = config.inner();
-  const int64_t kv = config.memory_width();
-  std::vector<TensorSpec> specs;
-  const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
-    specs.push_back({name, std::move(shape)});
-  };
-  add("embed.weight", {config.vocab_size, d});
-  for (int layer = 0; layer < config.layers(); ++layer) {
-    const std::string prefix = absl::StrCat("layers.", layer, ".");
-    add(prefix + "mixer_norm.weight", {d});
-    add(prefix + "mixer.in_proj.weight", {5 * inner, d});
-    add(prefix + "mixer.gate_bias", {inner});
-    add(prefix + "mixer.out_proj.weight", {d, inner});
-    add(prefix + "ffn_norm.weight", {d});
-    add(prefix + "ffn.in_proj.weight", {2 * config.ffn, d});
-    add(prefix + "ffn.out_proj.weight", {d, config.ffn});
-    if (config.layer_has_gca(layer)) {
-      add(prefix + "gca.norm.weight", {d});
-      add(prefix + "gca.q_proj.weight", {inner, d});
-      add(prefix + "gca.out_proj.weight", {d, inner});
-    }
+EncoderWeights ReadEncoder(Reader& reader, const ModelConfig& config) {
+  EncoderWeights weights;
+  weights.cls = reader.Vector("encoder.cls");
+  weights.in_norm = reader.Vector("encoder.in_norm.weight");
+  weights.out_norm = reader.Vector("encoder.out_norm.weight");
+  if (config.encoder_carry) weights.carry_proj = reader.Matrix("encoder.carry_proj.weight");
+  for (int layer = 0; layer < config.encoder_layers; ++layer) {
+    const std::string prefix = absl::StrCat("encoder.layers.", layer, ".");
+    weights.layers.push_back({.attn_norm = reader.Vector(prefix + "attn_norm.weight"),
+                              .attn_in_proj = reader.Matrix(prefix + "attn.in_proj.weight"),
+                              .attn_out_proj = reader.Matrix(prefix + "attn.out_proj.weight"),
+                              .ffn = reader.Ffn(prefix, FfnKind::kSwiGlu)});
   }
+  weights.landmark_proj = reader.Matrix("landmark_proj.weight");
+  return weights;
+}
+
+MemoryWeights ReadMemory(Reader& reader, const ModelConfig& config) {
+  MemoryWeights weights{.k_proj = reader.Matrix("memory.k_proj.weight"),
+                        .v_proj = reader.Matrix("memory.v_proj.weight"),
+                        .gate_proj = {}};
+  if (config.memory_key_recurrence) weights.gate_proj = reader.Matrix("memory.gate_proj.weight");
+  return weights;
+}
+
+using AddSpec = std::function<void(const std::string& name, std::vector<int64_t> shape)>;
+
+void AddLayerSpecs(const ModelConfig& config, int layer, const AddSpec& add) {
+  const int64_t d = config.d, inner = config.inner();
+  const LayerParts parts = config.parts(layer);
+  const std::string prefix = absl::StrCat("layers.", layer, ".");
+  add(prefix + "mixer_norm.weight", {d});
+  add(prefix + "mixer.in_proj.weight", {5 * inner, d});
+  if (parts.gate_bias) add(prefix + "mixer.gate_bias", {inner});
+  add(prefix + "mixer.out_proj.weight", {d, inner});
+  add(prefix + "ffn_norm.weight", {d});
+  add(prefix + "ffn.in_proj.weight", {FfnInputRows(parts.ffn, config.ffn), d});
+  add(prefix + "ffn.out_proj.weight", {d, config.ffn});
+  if (parts.gca) {
+    add(prefix + "gca.norm.weight", {d});
+    add(prefix + "gca.q_proj.weight", {inner, d});
+    add(prefix + "gca.out_proj.weight", {d, inner});
+  }
+}
+
+// Retrieval queries, chunk encoder and memory: what a family with landmarks has besides layers.
+void AddMemorySpecs(const ModelConfig& config, const AddSpec& add) {
+  const int64_t d = config.d, inner = config.inner(), kv = config.memory_width();
   for (size_t group = 0; group < config.groups.size(); ++group) {
     add(absl::StrCat("groups.", group, ".query_norm.weight"), {d});
     add(absl::StrCat("groups.", group, ".query_proj.weight"), {config.d_r, d});
@@ -161,14 +186,26 @@ std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config) {
     add(prefix + "ffn_norm.weight", {d});
     add(prefix + "attn.in_proj.weight", {3 * inner, d});
     add(prefix + "attn.out_proj.weight", {d, inner});
-    add(prefix + "ffn.in_proj.weight", {2 * config.ffn, d});
+    add(prefix + "ffn.in_proj.weight", {FfnInputRows(FfnKind::kSwiGlu, config.ffn), d});
     add(prefix + "ffn.out_proj.weight", {d, config.ffn});
   }
   add("landmark_proj.weight", {config.d_r, d});
   add("memory.k_proj.weight", {kv, d});
   add("memory.v_proj.weight", {kv, d});
   if (config.memory_key_recurrence) add("memory.gate_proj.weight", {kv, d});
-  add("final_norm.weight", {d});
+}
+
+}  // namespace
+
+std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config) {
+  std::vector<TensorSpec> specs;
+  const AddSpec add = [&](const std::string& name, std::vector<int64_t> shape) {
+    specs.push_back({name, std::move(shape)});
+  };
+  add("embed.weight", {config.vocab_size, config.d});
+  for (int layer = 0; layer < config.layers(); ++layer) AddLayerSpecs(config, layer, add);
+  if (config.landmarks()) AddMemorySpecs(config, add);
+  add("final_norm.weight", {config.d});
   return specs;
 }
 
@@ -180,32 +217,16 @@ absl::StatusOr<Weights> LoadWeights(const SafetensorsFile& file, const ModelConf
   weights.embed = reader.Vector("embed.weight");
   weights.head = reader.Pack(weights.embed, {config.vocab_size, config.d}, "embed.weight");
   for (int layer = 0; layer < config.layers(); ++layer) {
-    weights.layers.push_back(ReadLayer(reader, layer, config.layer_has_gca(layer)));
+    weights.layers.push_back(ReadLayer(reader, layer, config.parts(layer)));
   }
   for (size_t group = 0; group < config.groups.size(); ++group) {
     const std::string prefix = absl::StrCat("groups.", group, ".");
     weights.queries.push_back({.norm = reader.Vector(prefix + "query_norm.weight"),
                                .proj = reader.Matrix(prefix + "query_proj.weight")});
   }
-  weights.encoder.cls = reader.Vector("encoder.cls");
-  weights.encoder.in_norm = reader.Vector("encoder.in_norm.weight");
-  weights.encoder.out_norm = reader.Vector("encoder.out_norm.weight");
-  if (config.encoder_carry) {
-    weights.encoder.carry_proj = reader.Matrix("encoder.carry_proj.weight");
-  }
-  for (int layer = 0; layer < config.encoder_layers; ++layer) {
-    const std::string prefix = absl::StrCat("encoder.layers.", layer, ".");
-    weights.encoder.layers.push_back(
-        {.attn_norm = reader.Vector(prefix + "attn_norm.weight"),
-         .attn_in_proj = reader.Matrix(prefix + "attn.in_proj.weight"),
-         .attn_out_proj = reader.Matrix(prefix + "attn.out_proj.weight"),
-         .ffn = reader.Ffn(prefix, "ffn_norm.weight")});
-  }
-  weights.encoder.landmark_proj = reader.Matrix("landmark_proj.weight");
-  weights.memory.k_proj = reader.Matrix("memory.k_proj.weight");
-  weights.memory.v_proj = reader.Matrix("memory.v_proj.weight");
-  if (config.memory_key_recurrence) {
-    weights.memory.gate_proj = reader.Matrix("memory.gate_proj.weight");
+  if (config.landmarks()) {
+    weights.encoder = ReadEncoder(reader, config);
+    weights.memory = ReadMemory(reader, config);
   }
   weights.final_norm = reader.Vector("final_norm.weight");
   RETURN_IF_ERROR(reader.status());

@@ -27,13 +27,19 @@ std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config);
 struct MixerWeights {
   std::vector<float> norm;         // [d]
   kernels::PackedMatrix in_proj;   // [5 D, d]: o, q, k, v, g
-  std::vector<float> gate_bias;    // [D]
+  std::vector<float> gate_bias;    // [D]; empty in a family without
   kernels::PackedMatrix out_proj;  // [d, D]
 };
 
+// Rows of an FFN's first projection for an inner width of `ffn`.
+constexpr int64_t FfnInputRows(FfnKind kind, int64_t ffn) {
+  return kind == FfnKind::kSwiGlu ? 2 * ffn : ffn;
+}
+
 struct FfnWeights {
+  FfnKind kind = FfnKind::kSwiGlu;
   std::vector<float> norm;         // [d]
-  kernels::PackedMatrix in_proj;   // [2 F, d]: gate, up
+  kernels::PackedMatrix in_proj;   // [2 F, d]: gate, up; [F, d] with GELU
   kernels::PackedMatrix out_proj;  // [d, F]
 };
 
@@ -78,6 +84,7 @@ struct Weights {
   kernels::PackedMatrix head;  // the same tensor, packed
   std::vector<LayerWeights> layers;
   std::vector<QueryWeights> queries;  // one per group
+  // Both empty in a family without landmarks.
   EncoderWeights encoder;
   MemoryWeights memory;
   std::vector<float> final_norm;  // [d]

@@ -1,6 +1,46 @@
+#include <set>
+
 #include "service/codec.h"
 
 namespace recollect::service {
+namespace {
+
+v1::LocalPattern Encode(const model::LocalPattern& pattern) {
+  v1::LocalPattern out;
+  out.set_window(pattern.window);
+  out.set_dilation(pattern.dilation);
+  out.set_initial(pattern.initial);
+  out.set_span(pattern.span == model::kUnboundedSpan ? -1 : pattern.span);
+  return out;
+}
+
+v1::Range Encode(const model::AdaptedRange& range) {
+  v1::Range out;
+  out.set_min(range.low);
+  out.set_max(range.high);
+  return out;
+}
+
+void EncodePatterns(const model::ModelConfig& config, v1::ModelInfo& info) {
+  // What every layer and head has by itself, if they agree, may be asked for too.
+  std::set<int64_t> dilations(config.adapted_dilations.begin(), config.adapted_dilations.end());
+  if (const model::LocalPattern* everywhere = config.local.everywhere()) {
+    *info.mutable_local() = Encode(*everywhere);
+    dilations.insert(everywhere->dilation);
+  } else {
+    for (int layer = 0; layer < config.layers(); ++layer) {
+      v1::LayerPattern& out = *info.add_layer_patterns();
+      for (const model::LocalPattern& pattern : config.local.layer(layer)) {
+        *out.add_heads() = Encode(pattern);
+      }
+    }
+  }
+  for (const int64_t dilation : dilations) info.add_dilations(dilation);
+  if (config.adapted_windows) *info.mutable_windows() = Encode(*config.adapted_windows);
+  if (config.adapted_initials) *info.mutable_initials() = Encode(*config.adapted_initials);
+}
+
+}  // namespace
 
 v1::ModelInfo Encode(const model::Model& model, const std::string& name) {
   const model::ModelConfig& config = model.config();
@@ -19,16 +59,14 @@ v1::ModelInfo Encode(const model::Model& model, const std::string& name) {
   info.set_groups(static_cast<int>(config.groups.size()));
   info.set_retrieved_chunks(config.n_ret);
   info.set_retrieval_width(config.d_r);
-  info.mutable_local()->set_window(config.local.window);
-  info.mutable_local()->set_dilation(config.local.dilation);
-  info.mutable_local()->set_initial(config.local.initial);
-  info.mutable_local()->set_span(config.local.span);
-  bool has_default = false;
-  for (const int64_t dilation : config.adapted_dilations) {
-    info.add_dilations(dilation);
-    has_default |= dilation == config.local.dilation;
+  EncodePatterns(config, info);
+  info.set_context(config.context);
+  info.set_max_context(config.max_context);
+  if (config.top_k.max > 0) {
+    info.mutable_top_k()->set_block(config.top_k.block);
+    info.mutable_top_k()->set_score(model::BlockScoreName(config.top_k.score));
+    info.mutable_top_k()->set_max(config.top_k.max);
   }
-  if (!has_default) info.add_dilations(config.local.dilation);
   return info;
 }
 
@@ -43,6 +81,8 @@ v1::Stats Encode(const engine::EngineStats& stats) {
   out.set_memory_budget_bytes(stats.memory_budget_bytes);
   out.set_host_bytes(stats.host_bytes);
   out.set_host_budget_bytes(stats.host_budget_bytes);
+  out.set_state_bytes(stats.state_bytes);
+  out.set_state_budget_bytes(stats.state_budget_bytes);
   out.set_store_bytes(stats.store_bytes);
   out.set_chunk_hits_device(stats.chunk_hits_device);
   out.set_chunk_hits_host(stats.chunk_hits_host);

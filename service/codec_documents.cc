@@ -49,6 +49,49 @@ absl::Status CheckPiece(const v1::IngestPiece& piece, bool from_tokens) {
   return CheckRange<int64_t>("piece.tokens: count", piece.tokens_size(), 0, kMaxPieceTokens);
 }
 
+namespace {
+
+absl::Status CheckDilation(int64_t dilation) {
+  if (dilation == -1) return absl::OkStatus();  // switched off
+  return CheckRange<int64_t>("dilation", dilation, 1, kMaxDilation);
+}
+absl::Status CheckWindow(int64_t window) {
+  return CheckRange<int64_t>("window", window, 0, kMaxWindow);
+}
+absl::Status CheckInitial(int64_t initial) {
+  return CheckRange<int64_t>("initial", initial, 0, kMaxInitial);
+}
+
+// Each number passes `check`; how many there must be is the model's to say.
+absl::Status DecodeLayers(const google::protobuf::RepeatedPtrField<v1::HeadNumbers>& layers,
+                          absl::Status (*check)(int64_t), model::LayerNumbers& out) {
+  for (const v1::HeadNumbers& layer : layers) {
+    for (const int64_t number : layer.heads()) RETURN_IF_ERROR(check(number));
+    out.emplace_back(layer.heads().begin(), layer.heads().end());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DecodeLocal(const v1::SessionOptions& session, engine::SessionOptions& options) {
+  if (session.has_dilation()) {
+    RETURN_IF_ERROR(CheckDilation(session.dilation()));
+    options.dilation = session.dilation();
+  }
+  if (session.has_window()) {
+    RETURN_IF_ERROR(CheckWindow(session.window()));
+    options.window = session.window();
+  }
+  if (session.has_initial()) {
+    RETURN_IF_ERROR(CheckInitial(session.initial()));
+    options.initial = session.initial();
+  }
+  RETURN_IF_ERROR(DecodeLayers(session.layer_dilations(), CheckDilation, options.layer_dilations));
+  RETURN_IF_ERROR(DecodeLayers(session.layer_windows(), CheckWindow, options.layer_windows));
+  return DecodeLayers(session.layer_initials(), CheckInitial, options.layer_initials);
+}
+
+}  // namespace
+
 absl::StatusOr<engine::SessionOptions> DecodeSessionOptions(const v1::SessionOptions& session) {
   RETURN_IF_ERROR(CheckRange<int64_t>("mounts: count", session.mounts_size(), 0, kMaxMounts));
   engine::SessionOptions options;
@@ -56,10 +99,13 @@ absl::StatusOr<engine::SessionOptions> DecodeSessionOptions(const v1::SessionOpt
     RETURN_IF_ERROR(CheckDocumentId(id));
     options.mounts.push_back(id);
   }
-  if (session.has_dilation()) {
-    RETURN_IF_ERROR(CheckRange<int64_t>("dilation", session.dilation(), 1, kMaxDilation));
-    options.dilation = session.dilation();
+  RETURN_IF_ERROR(DecodeLocal(session, options));
+  if (session.has_context()) {
+    RETURN_IF_ERROR(CheckRange<int64_t>("context", session.context(), 1, kMaxContext));
+    options.context = session.context();
   }
+  RETURN_IF_ERROR(CheckRange<int64_t>("top_k_blocks", session.top_k_blocks(), 0, kMaxTopKBlocks));
+  options.top_k_blocks = session.top_k_blocks();
   options.random_chunks = session.random_chunks();
   return options;
 }

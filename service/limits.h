@@ -11,7 +11,12 @@ inline constexpr int kMaxMessageBytes = 4 << 20;  // of gRPC, both directions
 
 inline constexpr int64_t kMaxIdBytes = 256;
 inline constexpr int64_t kMaxMounts = 256;
-inline constexpr int64_t kMaxDilation = 64;  // divides the block; the model's own list is stricter
+// Of SessionOptions; what the model was adapted to is stricter.
+inline constexpr int64_t kMaxDilation = 4096;
+inline constexpr int64_t kMaxWindow = 1 << 20;
+inline constexpr int64_t kMaxInitial = 1 << 20;
+inline constexpr int64_t kMaxContext = int64_t{1} << 32;
+inline constexpr int64_t kMaxTopKBlocks = 1 << 16;
 
 inline constexpr int64_t kMaxPieceBytes = 1 << 20;
 inline constexpr int64_t kMaxPieceTokens = 1 << 18;

@@ -116,6 +116,40 @@ TEST_F(CliTest, BadInputHasCodeAndMessage) {
          kConflict, "Not a directory");
 }
 
+// RAT+ through the whole program: the pattern is the request's, and there are no documents.
+TEST_F(CliTest, AModelWithoutLandmarksGeneratesUnderThePatternAskedFor) {
+  WriteTinyModel(Path("model"), TinyRatPlusConfig(), 1, /*sublayers=*/8);
+  const auto generate = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"generate", "--prompt",     Text(80), "--max-tokens",
+                                          "30",       "--ignore-eos", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Embedded(arguments);
+  };
+  const nlohmann::json standard = Json(generate({}));
+  EXPECT_EQ(standard["tokens"].size(), 30u);
+  EXPECT_EQ(Json(generate({"--dilation", "16", "--window", "0", "--initial", "4"}))["tokens"],
+            standard["tokens"]);
+  EXPECT_NE(Json(generate({"--dilation", "1"}))["tokens"], standard["tokens"]);
+  EXPECT_EQ(Json(generate({"--dilation", "-1", "--window", "8"}))["tokens"].size(), 30u);
+  EXPECT_EQ(Json(generate({"--context", "512", "--top-k-blocks", "2"}))["tokens"].size(), 30u);
+  EXPECT_EQ(Json(generate({"--dilation", "4,1/16,-1", "--window", "0,0,8"}))["tokens"].size(), 30u);
+  const ProcessResult list = generate({"--dilation", "4,x"});
+  EXPECT_EQ(list.exit_code, kInvalid);
+  EXPECT_THAT(list.err, HasSubstr("--dilation: '4,x', expected a number"));
+  const ProcessResult refused = generate({"--window", "7"});
+  EXPECT_EQ(refused.exit_code, kInvalid);
+  EXPECT_THAT(refused.err, HasSubstr("window is 7, the checkpoint is adapted to 0 and 8 to 512"));
+  const ProcessResult ingest = Embedded({"ingest", "--id", "a", "-"}, "text");
+  EXPECT_EQ(ingest.exit_code, kConflict);
+  EXPECT_THAT(ingest.err, HasSubstr("family ratplus has no landmarks"));
+  const ProcessResult mount = generate({"--mount", "a"});
+  EXPECT_EQ(mount.exit_code, kConflict);
+  EXPECT_THAT(mount.err, HasSubstr("family ratplus has no landmarks"));
+  const nlohmann::json model = Json(Embedded({"model", "--json"}));
+  EXPECT_EQ(model["local"]["dilation"], 16);
+  EXPECT_EQ(model["windows"]["max"], 512);
+}
+
 TEST_F(CliTest, OutputThatCannotBeWrittenIsAFailure) {
   const ProcessResult result =
       RunProcess({"/bin/sh", "-c",
@@ -281,7 +315,7 @@ TEST_F(CliTest, TheSampleConfigurationIsComplete) {
   const std::string text = ReadFile(sample);
   for (const char* option :
        {"server", "data-dir", "model", "dtype", "threads", "landmark-budget", "memory-budget",
-        "host-budget", "timeout", "log-level", "grpc-listen", "drain-timeout"}) {
+        "host-budget", "state-budget", "timeout", "log-level", "grpc-listen", "drain-timeout"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n# ") + option + " = ")) << option;
   }
 }

@@ -17,7 +17,12 @@ using ::testing::Pair;
 TEST(ClientCodecTest, GenerateRequestsGoThrough) {
   GenerateRequest request;
   request.session.mounts = {"a", "b"};
-  request.session.dilation = 32;
+  request.session.dilation = -1;
+  request.session.window = 0;
+  request.session.initial = 4;
+  request.session.context = 5000;
+  request.session.top_k_blocks = 7;
+  request.session.layer_windows = {{0}, {5, 9}};
   request.session.random_chunks = true;
   request.prompt.text = "Wie geht's? Żółw";
   request.flush = false;
@@ -28,7 +33,13 @@ TEST(ClientCodecTest, GenerateRequestsGoThrough) {
   request.with_retrievals = true;
   const engine::GenerateRequest decoded = service::DecodeGenerate(Encode(request)).value();
   EXPECT_EQ(decoded.session_options.mounts, request.session.mounts);
-  EXPECT_EQ(decoded.session_options.dilation, request.session.dilation);
+  EXPECT_EQ(decoded.session_options.dilation, -1);
+  EXPECT_EQ(decoded.session_options.window, 0);
+  EXPECT_EQ(decoded.session_options.initial, 4);
+  EXPECT_EQ(decoded.session_options.context, 5000);
+  EXPECT_EQ(decoded.session_options.top_k_blocks, 7);
+  EXPECT_EQ(decoded.session_options.layer_windows, request.session.layer_windows);
+  EXPECT_TRUE(decoded.session_options.layer_dilations.empty());
   EXPECT_TRUE(decoded.session_options.random_chunks);
   EXPECT_EQ(decoded.prompt.text, request.prompt.text);
   EXPECT_FALSE(decoded.flush);
@@ -228,8 +239,45 @@ TEST(ClientCodecTest, ModelsComeBack) {
   EXPECT_EQ(info.layers, 5);
   EXPECT_EQ(info.lower_layers, 2);
   EXPECT_EQ(info.groups, 2);
-  EXPECT_EQ(info.window, 127);
+  ASSERT_TRUE(info.local.has_value());
+  EXPECT_EQ(info.local->window, 127);
   EXPECT_THAT(info.dilations, ElementsAre(8, 16, 32));
+  EXPECT_FALSE(info.windows.has_value());
+  EXPECT_FALSE(info.top_k.has_value());
+  EXPECT_EQ(info.max_context, 0);
+}
+
+TEST(ClientCodecTest, ModelsWithPatternsByLayerComeBack) {
+  const std::string directory = ::testing::TempDir() + "/client_codec_ratplus";
+  const auto pattern = [](int64_t window, int64_t dilation) {
+    return model::LocalPattern{window, dilation, 0, model::kUnboundedSpan};
+  };
+  model::ModelConfig config = TinyRatPlusConfig();
+  config.local =
+      model::LocalPatterns({{pattern(0, 4)}, {pattern(0, 1), pattern(5, -1)}, {pattern(0, 4)}});
+  WriteTinyModel(directory, config, 1);
+  const auto model = model::Model::Load(directory, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const ModelInfo info = Decode(service::Encode(**model, "tiny"));
+  EXPECT_EQ(info.architecture, "ratplus");
+  EXPECT_EQ(info.groups, 0);
+  EXPECT_FALSE(info.local.has_value());
+  ASSERT_EQ(info.layer_patterns.size(), 3u);
+  ASSERT_EQ(info.layer_patterns[0].size(), 1u);
+  ASSERT_EQ(info.layer_patterns[1].size(), 2u);
+  EXPECT_EQ(info.layer_patterns[1][1].window, 5);
+  EXPECT_EQ(info.layer_patterns[1][1].dilation, -1);
+  EXPECT_EQ(info.layer_patterns[1][1].span, -1);
+  EXPECT_THAT(info.dilations, ElementsAre(-1, 1, 4, 64));
+  EXPECT_EQ(info.windows->min, 8);
+  EXPECT_EQ(info.windows->max, 512);
+  EXPECT_EQ(info.initials->max, 8);
+  EXPECT_EQ(info.context, 256);
+  EXPECT_EQ(info.max_context, 1024);
+  ASSERT_TRUE(info.top_k.has_value());
+  EXPECT_EQ(info.top_k->block, 16);
+  EXPECT_EQ(info.top_k->max, 8);
+  EXPECT_EQ(info.top_k->score, "quest");
 }
 
 }  // namespace

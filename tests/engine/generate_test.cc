@@ -257,8 +257,8 @@ TEST(GenerateTest, AnotherDilationIsAnotherPattern) {
   layout.Add(prompt);
   layout.Flush();
   layout.Add(generated.tokens);
-  model::LocalPattern pattern = model->config().local;
-  pattern.dilation = 8;
+  const model::LocalPatterns pattern =
+      model->config().local.With(&model::LocalPattern::dilation, 8);
   const ReferenceResult reference =
       RunReference(*model, {.pattern = pattern, .blocks = layout.blocks});
   EXPECT_EQ(generated.tokens,

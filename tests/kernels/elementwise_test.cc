@@ -61,6 +61,54 @@ TEST(SwiGluTest, MatchesReference) {
   }
 }
 
+TEST(GeluTest, MatchesReferenceOnBothSidesOfZero) {
+  for (const auto& implementation : Runnable(GeluImplementations())) {
+    OpContext ctx(implementation.isa);
+    for (int64_t count : kWidths) {
+      for (float scale : {0.01f, 1.0f, 4.0f}) {
+        SCOPED_TRACE(absl::StrCat(implementation.name, " ", count, " of scale ", scale));
+        Guarded x(Normals(count, 1, scale)), y(count), expected(count);
+        implementation.function(ctx, x.data(), count, y.data());
+        reference::Gelu(ctx, x.data(), count, expected.data());
+        for (int64_t i = 0; i < count; ++i) {
+          // Results below the normal numbers have fewer bits.
+          if (std::abs(expected[i]) < 1e-36f) continue;
+          EXPECT_CLOSE(y[i], expected[i], std::abs(expected[i]), kGeluFactor) << x[i];
+        }
+        // In place, and one by one: the same bits.
+        Guarded in_place(x.values());
+        for (int64_t i = 0; i < count; ++i) {
+          implementation.function(ctx, in_place.data() + i, 1, in_place.data() + i);
+        }
+        EXPECT_TRUE(SameBits(in_place.values(), y.values()));
+      }
+    }
+  }
+}
+
+TEST(GeluTest, ExtremesSaturateAndNanStaysNan) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const std::vector<float> inputs = {-kInf, -1e30f, -100,  -15.5f, -14.5f, -0.0f,
+                                     0,     14.5f,  15.5f, 100,    1e30f,  kInf};
+  const auto n = static_cast<int64_t>(inputs.size());
+  for (const auto& implementation : Runnable(GeluImplementations())) {
+    SCOPED_TRACE(implementation.name);
+    OpContext ctx(implementation.isa);
+    Guarded y(n);
+    implementation.function(ctx, inputs.data(), n, y.data());
+    for (int64_t i = 0; i < n; ++i) {
+      if (inputs[i] > 0) {
+        EXPECT_EQ(y[i], inputs[i]);
+      } else {
+        EXPECT_NEAR(y[i], 0.0f, 1e-37f) << inputs[i];
+      }
+    }
+    const float nan = std::nanf("");
+    implementation.function(ctx, &nan, 1, y.data());
+    EXPECT_TRUE(std::isnan(y[0]));
+  }
+}
+
 TEST(SigmoidGateTest, MatchesReference) {
   for (const auto& implementation : Runnable(SigmoidGateImplementations())) {
     OpContext ctx(implementation.isa);
@@ -150,6 +198,22 @@ TEST(RopeTest, MatchesReferenceUpToSixteenMillionPositions) {
                                   alone.data() + r * stride);
         }
         EXPECT_TRUE(SameBits(alone.values(), x.values()));
+      }
+    }
+  }
+}
+
+TEST(RopeTest, ManyBasesInTurnKeepTheirBits) {
+  for (const auto& implementation : Runnable(RopeImplementations())) {
+    SCOPED_TRACE(implementation.name);
+    OpContext ctx(implementation.isa);
+    for (int round = 0; round < 2; ++round) {
+      for (int i = 0; i < 12; ++i) {
+        Guarded x(Normals(64, 1)), alone(x.values());
+        OpContext fresh(implementation.isa);
+        implementation.function(ctx, 1000 + i, 10000 + 100 * i, 1, 64, 2, 32, x.data());
+        implementation.function(fresh, 1000 + i, 10000 + 100 * i, 1, 64, 2, 32, alone.data());
+        EXPECT_TRUE(SameBits(x.values(), alone.values()));
       }
     }
   }

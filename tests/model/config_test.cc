@@ -32,7 +32,7 @@ TEST(ConfigTest, ReadsEveryField) {
   expected.rope_base = 500.0;
   expected.norm_eps = 1e-5f;
   expected.encoder_layers = 2;
-  expected.local.initial = 3;
+  expected.local = expected.local.With(&LocalPattern::initial, 3);
   expected.lmk_id = 7;
   const auto config = ParseConfig(ConfigJson(expected));
   ASSERT_TRUE(config.ok()) << config.status();
@@ -111,20 +111,120 @@ TEST(ConfigTest, RefusesMemoryHeadsThatDoNotDivide) {
 
 TEST(ConfigTest, PatternOfARequestMustBeAdapted) {
   const ModelConfig config = TinyConfig();
-  LocalPattern pattern = config.local;
-  EXPECT_TRUE(ValidatePattern(config, pattern).ok());
+  LocalPattern pattern = *config.local.everywhere();
+  EXPECT_TRUE(ValidatePatterns(config, pattern).ok());
   pattern.dilation = 8;
-  EXPECT_TRUE(ValidatePattern(config, pattern).ok());
+  EXPECT_TRUE(ValidatePatterns(config, pattern).ok());
   pattern.dilation = 64;
   pattern.window = 4;
   pattern.span = -1;
-  const absl::Status status = ValidatePattern(config, pattern);
+  const absl::Status status = ValidatePatterns(config, pattern);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(Message(status),
               AllOf(HasSubstr("dilation is 64, the checkpoint is adapted to 8, 16, 32"),
                     HasSubstr("window is 4, the checkpoint is adapted to 127"),
                     HasSubstr("span is -1, expected 0 to"),
                     HasSubstr("span is -1, expected at least window 4")));
+}
+
+absl::StatusOr<ModelConfig> ParseRatPlus(const std::function<void(json&)>& change) {
+  json config = json::parse(ConfigJson(TinyRatPlusConfig()));
+  change(config);
+  return ParseConfig(config.dump());
+}
+
+TEST(RatPlusConfigTest, ReadsEveryFieldAndHasNoMemory) {
+  ModelConfig expected = TinyRatPlusConfig();
+  expected.recurrence = false;
+  expected.rope_base = 500.0;
+  const auto config = ParseConfig(ConfigJson(expected));
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(ConfigJson(*config), ConfigJson(expected));
+  EXPECT_FALSE(config->landmarks());
+  EXPECT_EQ(config->layers(), 3);
+  EXPECT_TRUE(config->groups.empty());
+  EXPECT_EQ(config->parts(2).ffn, FfnKind::kGelu);
+  EXPECT_FALSE(config->parts(2).gate_bias);
+  EXPECT_FALSE(config->parts(2).gca);
+  EXPECT_EQ(config->local, expected.local);
+  EXPECT_EQ(config->local.everywhere()->span, kUnboundedSpan);
+  EXPECT_EQ(config->adapted_windows, expected.adapted_windows);
+  EXPECT_EQ(config->adapted_initials, expected.adapted_initials);
+}
+
+TEST(RatPlusConfigTest, ReadsPatternsByLayerAndHead) {
+  const auto config = ParseRatPlus([](json& c) {
+    c["local"] = {{"window", {0, 1024, 0}}, {"dilation", {{1, 4}, -1, 16}}, {"initial", 2}};
+  });
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->local.everywhere(), nullptr);
+  const auto pattern = [](int64_t window, int64_t dilation) {
+    return LocalPattern{window, dilation, 2, kUnboundedSpan};
+  };
+  EXPECT_THAT(config->local.layer(0), ElementsAre(pattern(0, 1), pattern(0, 4)));
+  EXPECT_THAT(config->local.layer(1), ElementsAre(pattern(1024, -1)));
+  EXPECT_THAT(config->local.layer(2), ElementsAre(pattern(0, 16)));
+}
+
+TEST(RatPlusConfigTest, ReportsAllProblemsAtOnce) {
+  const auto config = ParseRatPlus([](json& c) {
+    c.erase("layers");
+    c["layers"] = 2;
+    c["n_low"] = 2;
+    c["lmk_id"] = 1;
+    c["context"] = 0;
+    c["eos_id"] = 0;
+    c["local"] = {
+        {"window", {0, -1}}, {"dilation", {{1, 0}, {4, -2}}}, {"initial", "four"}, {"span", 4096}};
+    c["adapted_dilations"] = {4, 0};
+    c["adapted_windows"] = {{"min", 9}, {"max", 8}};
+    c["adapted_initials"] = 4;
+    c["max_context"] = 100;
+    c["top_k"] = {{"block", 0}, {"score", "best"}};
+  });
+  EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
+  for (const char* part :
+       {"n_low is not a known key", "lmk_id is not a known key", "context is 0, expected 1 to",
+        "unk_id, eos_id are 0, 0", "local.initial is \"four\", expected an integer",
+        "local.span is not a known key", "adapted_dilations is [4,0]",
+        "adapted_windows has max 8, expected at least min 9", "adapted_initials is 4",
+        "max_context is 100, expected at least context, which is not given", "top_k.block is 0",
+        "top_k.max missing", "top_k.score is \"best\", expected \"quest\" or \"moba\""}) {
+    EXPECT_THAT(Message(config.status()), HasSubstr(part));
+  }
+}
+
+TEST(RatPlusConfigTest, NamesTheLayerAndHeadOfAnImpossiblePattern) {
+  const auto values = ParseRatPlus([](json& c) {
+    c["local"] = {{"window", {0, -1, 0}}, {"dilation", {{1, 0}, 4, -2}}, {"initial", 0}};
+  });
+  EXPECT_THAT(Message(values.status()),
+              AllOf(HasSubstr("local.window is -1, expected 0 to"), HasSubstr(" in layer 1"),
+                    HasSubstr("local.dilation is 0, expected -1 for none, or 1 to"),
+                    HasSubstr(" in layer 0 in head 1"), HasSubstr("local.dilation is -2")));
+  const auto counts = ParseRatPlus([](json& c) {
+    c["local"] = {{"window", {0, 1}}, {"dilation", {{1, 2, 3}, 4, 4}}, {"initial", {0, 0, 1.5}}};
+  });
+  EXPECT_THAT(Message(counts.status()),
+              AllOf(HasSubstr("local.window has 2 entries, expected one for each of 3 layers"),
+                    HasSubstr("local.dilation[0] has 3 entries, expected one for each of 2 heads"),
+                    HasSubstr("local.initial[2] is 1.5, expected an integer")));
+}
+
+TEST(RatPlusConfigTest, PatternOfARequestMustBeAdapted) {
+  const ModelConfig config = TinyRatPlusConfig();
+  const auto check = [&](int64_t window, int64_t dilation, int64_t initial) {
+    return ValidatePatterns(config, LocalPattern{window, dilation, initial, kUnboundedSpan});
+  };
+  EXPECT_TRUE(check(0, 16, 4).ok());
+  EXPECT_TRUE(check(8, 1, 0).ok());
+  EXPECT_TRUE(check(512, -1, 8).ok());
+  const absl::Status status = check(7, 3, 9);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(status),
+              AllOf(HasSubstr("window is 7, the checkpoint is adapted to 0 and 8 to 512"),
+                    HasSubstr("dilation is 3, the checkpoint is adapted to -1, 1, 4, 16, 64"),
+                    HasSubstr("initial is 9, the checkpoint is adapted to 4 and 0 to 8")));
 }
 
 }  // namespace

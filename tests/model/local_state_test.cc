@@ -5,14 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/tiny_model.h"
 
 namespace recollect::model {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr int kHeads = 1;
 constexpr int kHeadDim = 2;
@@ -25,6 +21,14 @@ std::vector<LocalPattern> Patterns() {
         for (const int64_t extra : {0, 1, 17, 300, 1 << 20}) {
           patterns.push_back({window, dilation, initial, window + extra});
         }
+      }
+    }
+  }
+  // RAT+ as published: no end to the span, any dilation or none.
+  for (const int64_t dilation : {1, 2, 3, 4, 8, 16, 64, -1}) {
+    for (const int64_t window : {0, 1, 7, 256}) {
+      for (const int64_t initial : {0, 1, 4, 5, 17}) {
+        patterns.push_back({window, dilation, initial, kUnboundedSpan});
       }
     }
   }
@@ -51,8 +55,8 @@ void AppendPositions(LayerState& state, int64_t rows) {
 
 std::vector<int64_t> Attended(const LayerState& state, int64_t position) {
   std::vector<int64_t> found;
-  const auto parts = state.parts();
-  const auto set = state.Ranges(position);
+  const auto parts = state.caches()[0].parts();
+  const auto set = state.caches()[0].Ranges(position);
   for (size_t i = 0; i < parts.size(); ++i) {
     for (int64_t entry = set.ranges[i].begin; entry < set.ranges[i].end; ++entry) {
       const float key = parts[i].keys[entry * kHeadDim + 1];
@@ -68,8 +72,8 @@ std::vector<int64_t> Expected(const LocalPattern& pattern, int64_t t) {
   std::vector<int64_t> positions;
   for (int64_t p = 0; p <= t; ++p) {
     const bool window = p >= t - pattern.window;
-    const bool dilated =
-        p >= t - pattern.span && p < t - pattern.window && (p + 1) % pattern.dilation == 0;
+    const bool dilated = pattern.dilation != kNoDilation && p >= t - pattern.span &&
+                         p < t - pattern.window && (p + 1) % pattern.dilation == 0;
     if (window || dilated || p < pattern.initial) positions.push_back(p);
   }
   return positions;
@@ -79,7 +83,7 @@ std::vector<int64_t> Expected(const LocalPattern& pattern, int64_t t) {
 TEST(LocalStateTest, RangesAreTheSetOfTheDefinition) {
   const int64_t cuts[] = {1, 64, 3, 64, 64, 17, 1, 1, 64, 5, 64, 64, 64, 64};
   for (const LocalPattern& pattern : Patterns()) {
-    LayerState state(pattern, kHeads, kHeadDim);
+    LayerState state({pattern}, kHeads, kHeadDim);
     for (const int64_t rows : cuts) {
       const int64_t before = state.length();
       AppendPositions(state, rows);
@@ -94,7 +98,7 @@ TEST(LocalStateTest, BytesDependOnTheSequenceAlone) {
   for (const LocalPattern& pattern : Patterns()) {
     std::vector<std::string> bytes;
     for (const int64_t step : {1, 7, 64}) {
-      LayerState state(pattern, kHeads, kHeadDim);
+      LayerState state({pattern}, kHeads, kHeadDim);
       while (state.length() < 333)
         AppendPositions(state, std::min<int64_t>(step, 333 - state.length()));
       bytes.emplace_back();
@@ -108,12 +112,12 @@ TEST(LocalStateTest, BytesDependOnTheSequenceAlone) {
 TEST(LocalStateTest, ReadBackItGoesOnAsBefore) {
   for (const LocalPattern& pattern : Patterns()) {
     for (const int64_t length : {0, 1, 16, 100, 333}) {
-      LayerState state(pattern, kHeads, kHeadDim);
+      LayerState state({pattern}, kHeads, kHeadDim);
       while (state.length() < length)
         AppendPositions(state, std::min<int64_t>(10, length - state.length()));
       std::string bytes;
       state.Serialize(bytes);
-      LayerState copy(pattern, kHeads, kHeadDim);
+      LayerState copy({pattern}, kHeads, kHeadDim);
       std::string_view in = bytes;
       ASSERT_TRUE(copy.Deserialize(in).ok()) << Name(pattern);
       EXPECT_TRUE(in.empty());
@@ -135,7 +139,7 @@ TEST(LocalStateTest, ReadBackItGoesOnAsBefore) {
 
 TEST(LocalStateTest, SizeIsBounded) {
   const LocalPattern pattern{.window = 128, .dilation = 16, .initial = 4, .span = 1024};
-  LayerState state(pattern, kHeads, kHeadDim);
+  LayerState state({pattern}, kHeads, kHeadDim);
   int64_t largest = 0;
   for (int i = 0; i < 1000; ++i) {
     AppendPositions(state, 64);
@@ -148,59 +152,79 @@ TEST(LocalStateTest, SizeIsBounded) {
   EXPECT_EQ(bytes.size(), sizeof(int64_t) + (2 + 2 * entries) * kHeadDim * sizeof(float));
 }
 
+// RAT+ as published: what is kept is the initial positions, the window and every D-th position.
+TEST(LocalStateTest, WithoutASpanItGrowsByOneEntryEveryDilation) {
+  const LocalPattern pattern{.window = 5, .dilation = 16, .initial = 4, .span = kUnboundedSpan};
+  LayerState state({pattern}, kHeads, kHeadDim);
+  while (state.length() < 4096) AppendPositions(state, 64);
+  std::string bytes;
+  state.Serialize(bytes);
+  // Positions 4091 .. 4095 are the window of the next, block ends up to 4095 included: 4095 may
+  // stand in both.
+  const int64_t entries = 4 + 5 + 4096 / 16;
+  EXPECT_EQ(bytes.size(), sizeof(int64_t) + (2 + 2 * entries) * kHeadDim * sizeof(float));
+}
+
+TEST(LocalStateTest, ThinningADilationEqualsBuildingWithTheLarger) {
+  for (const int64_t dilation : {1, 3, 8}) {
+    LayerState fine({{0, dilation, 0, kUnboundedSpan}}, kHeads, kHeadDim);
+    LayerState coarse({{0, 2 * dilation, 0, kUnboundedSpan}}, kHeads, kHeadDim);
+    for (LayerState* state : {&fine, &coarse}) {
+      for (int i = 0; i < 5; ++i) AppendPositions(*state, 63);
+    }
+    std::vector<int64_t> thinned;
+    for (const int64_t p : Attended(fine, 314)) {
+      if (p == 314 || (p + 1) % (2 * dilation) == 0) thinned.push_back(p);
+    }
+    EXPECT_EQ(thinned, Attended(coarse, 314));
+  }
+}
+
+TEST(LocalStateTest, NeighbouringHeadsOfOnePatternShareACache) {
+  const LocalPattern dense{0, 1, 0, kUnboundedSpan}, sparse{2, 4, 1, kUnboundedSpan};
+  const HeadPatterns patterns = {dense, dense, sparse, dense};
+  LayerState state(patterns, 4, kHeadDim);
+  ASSERT_EQ(state.caches().size(), 3u);
+  EXPECT_EQ(state.caches()[1].first_head(), 2);
+  EXPECT_EQ(state.caches()[1].heads(), 1);
+  // Each head's key is its own: position * 10 + head.
+  std::vector<float> keys;
+  for (int position = 0; position < 40; ++position) {
+    for (int i = 0; i < 4 * kHeadDim; ++i) {
+      keys.push_back(static_cast<float>(position * 10 + i / kHeadDim));
+    }
+  }
+  state.Append(keys.data(), keys.data(), 40);
+  const auto check = [&](const LayerState& checked) {
+    for (const LocalCache& cache : checked.caches()) {
+      std::vector<int64_t> found;
+      const auto set = cache.Ranges(39);
+      for (size_t i = 0; i < set.ranges.size(); ++i) {
+        for (int64_t e = set.ranges[i].begin; e < set.ranges[i].end; ++e) {
+          const float key = cache.parts()[i].keys[e * cache.heads() * kHeadDim];
+          EXPECT_EQ(static_cast<int>(key) % 10, cache.first_head());
+          found.push_back(static_cast<int64_t>(key) / 10);
+        }
+      }
+      EXPECT_EQ(found, Expected(patterns[static_cast<size_t>(cache.first_head())], 39));
+    }
+  };
+  check(state);
+  std::string bytes, again;
+  state.Serialize(bytes);
+  LayerState copy(patterns, 4, kHeadDim);
+  std::string_view in = bytes;
+  ASSERT_TRUE(copy.Deserialize(in).ok());
+  copy.Serialize(again);
+  EXPECT_EQ(again, bytes);
+}
+
 TEST(LocalStateTest, AppendTakesStridedRows) {
   const LocalPattern pattern{.window = 8, .dilation = 1, .initial = 0, .span = 8};
-  LayerState state(pattern, kHeads, kHeadDim);
+  LayerState state({pattern}, kHeads, kHeadDim);
   const float rows[] = {0, 0, -0.0f, -0.0f, 9, 1, 1, -1, -1, 9};
   state.Append(rows, rows + 2, 2, 5);
   EXPECT_EQ(Attended(state, 1), (std::vector<int64_t>{0, 1}));
-}
-
-class WholeStateTest : public ::testing::Test {
- protected:
-  WholeStateTest() : state_(LocalState::Create(config_, config_.local, 3)) {
-    const std::vector<float> rows(static_cast<size_t>(40 * config_.inner()), 0.5f);
-    for (LayerState& layer : state_.layers) layer.Append(rows.data(), rows.data(), 40);
-    bytes_ = state_.Serialize();
-  }
-  absl::Status Read(const LocalPattern& pattern, int layers, std::string_view bytes) {
-    return LocalState::Deserialize(config_, pattern, layers, bytes).status();
-  }
-  ModelConfig config_ = TinyConfig();
-  LocalState state_;
-  std::string bytes_;
-};
-
-TEST_F(WholeStateTest, ComesBack) {
-  const auto state = LocalState::Deserialize(config_, config_.local, 3, bytes_);
-  ASSERT_TRUE(state.ok()) << state.status();
-  EXPECT_EQ(state->length(), 40);
-  EXPECT_EQ(state->Serialize(), bytes_);
-}
-
-TEST_F(WholeStateTest, AnotherPatternIsRefusedWithBoth) {
-  LocalPattern other = config_.local;
-  other.dilation = 8;
-  const absl::Status status = Read(other, 3, bytes_);
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("window 127, dilation 16"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("window 127, dilation 8"));
-}
-
-TEST_F(WholeStateTest, DamageIsDataLoss) {
-  EXPECT_EQ(Read(config_.local, 2, bytes_).code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(Read(config_.local, 3, bytes_ + "x").code(), absl::StatusCode::kDataLoss);
-  for (size_t size = 0; size < bytes_.size(); size += size < 64 ? 1 : 97) {
-    EXPECT_EQ(Read(config_.local, 3, std::string_view(bytes_).substr(0, size)).code(),
-              absl::StatusCode::kDataLoss)
-        << size;
-  }
-  // The length of the first layer: absurd values must not become allocations.
-  for (const char byte : {'\x7f', '\xff'}) {
-    std::string damaged = bytes_;
-    for (size_t i = 40; i < 48; ++i) damaged[i] = byte;
-    EXPECT_EQ(Read(config_.local, 3, damaged).code(), absl::StatusCode::kDataLoss);
-  }
 }
 
 }  // namespace

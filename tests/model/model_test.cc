@@ -152,8 +152,9 @@ std::vector<std::pair<std::string, ModelConfig>> Variants() {
   add("grouped_heads", [](ModelConfig& c) { c.memory_kv_heads = 1; });
   add("deep_encoder", [](ModelConfig& c) { c.encoder_layers = 2; });
   add("no_carry", [](ModelConfig& c) { c.encoder_carry = false; });
-  add("initial",
-      [](ModelConfig& c) { c.local = {.window = 20, .dilation = 8, .initial = 5, .span = 100}; });
+  add("initial", [](ModelConfig& c) {
+    c.local = LocalPattern{.window = 20, .dilation = 8, .initial = 5, .span = 100};
+  });
   add("odd_sizes", [](ModelConfig& c) {
     c.d = 36;
     c.heads = 3;

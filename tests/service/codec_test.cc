@@ -40,6 +40,8 @@ TEST(CodecTest, GenerateTakesEveryField) {
   message.mutable_session()->add_mounts("a");
   message.mutable_session()->add_mounts("b");
   message.mutable_session()->set_dilation(8);
+  message.mutable_session()->set_window(0);
+  message.mutable_session()->set_initial(4);
   message.mutable_session()->set_random_chunks(true);
   message.mutable_prompt()->add_tokens(5);
   message.set_flush(false);
@@ -55,6 +57,8 @@ TEST(CodecTest, GenerateTakesEveryField) {
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_THAT(request->session_options.mounts, ElementsAre("a", "b"));
   EXPECT_EQ(request->session_options.dilation, 8);
+  EXPECT_EQ(request->session_options.window, 0);
+  EXPECT_EQ(request->session_options.initial, 4);
   EXPECT_TRUE(request->session_options.random_chunks);
   EXPECT_THAT(request->prompt.tokens, ElementsAre(5));
   EXPECT_FALSE(request->flush);
@@ -116,7 +120,21 @@ const BadGenerate kBadGenerates[] = {
      },
      {"mounts: count", "257", "256"}},
     {"EmptyMount", [](auto& m) { m.mutable_session()->add_mounts(""); }, {"id: bytes", "0"}},
-    {"Dilation", [](auto& m) { m.mutable_session()->set_dilation(0); }, {"dilation", "0", "64"}},
+    {"Dilation", [](auto& m) { m.mutable_session()->set_dilation(0); }, {"dilation", "0", "4096"}},
+    {"NegativeDilation",
+     [](auto& m) { m.mutable_session()->set_dilation(-2); },
+     {"dilation", "-2", "4096"}},
+    {"Window", [](auto& m) { m.mutable_session()->set_window(-1); }, {"window", "-1", "1048576"}},
+    {"Initial",
+     [](auto& m) { m.mutable_session()->set_initial(1 << 21); },
+     {"initial", "2097152", "1048576"}},
+    {"Context", [](auto& m) { m.mutable_session()->set_context(0); }, {"context", "0"}},
+    {"LayerWindow",
+     [](auto& m) { m.mutable_session()->add_layer_windows()->add_heads(-3); },
+     {"window", "-3", "1048576"}},
+    {"TopKBlocks",
+     [](auto& m) { m.mutable_session()->set_top_k_blocks(-1); },
+     {"top_k_blocks", "-1", "65536"}},
     {"PromptBytes",
      [](auto& m) { m.mutable_prompt()->set_text(std::string(kMaxPromptBytes + 1, 'x')); },
      {"prompt.text: bytes", "2097153", "2097152"}},

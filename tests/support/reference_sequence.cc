@@ -108,6 +108,30 @@ ReferenceResult RunReference(const model::Model& model, const ReferenceInput& in
   return Runner(model, input).Run();
 }
 
+std::vector<float> RunTokens(const model::Model& model, const model::LocalPatterns& pattern,
+                             const std::vector<int32_t>& ids, int64_t rows_per_call,
+                             model::LocalState* state) {
+  const ModelConfig& config = model.config();
+  kernels::OpContext ctx;
+  model::LocalState own;
+  if (state == nullptr) {
+    own = model::LocalState::Create(config, pattern, config.layers());
+    state = &own;
+  }
+  std::vector<float> logits(ids.size() * config.vocab_size);
+  std::vector<float> h(static_cast<size_t>(rows_per_call * config.d));
+  for (size_t at = 0; at < ids.size(); at += static_cast<size_t>(rows_per_call)) {
+    const int64_t rows = std::min<int64_t>(rows_per_call, static_cast<int64_t>(ids.size() - at));
+    model.Embed(std::span(ids).subspan(at, static_cast<size_t>(rows)), h.data());
+    for (int layer = 0; layer < config.layers(); ++layer) {
+      const model::Segment segment{.state = &state->layers[layer], .rows = rows};
+      model.RunLayer(ctx, layer, std::span(&segment, 1), h.data());
+    }
+    model.Logits(ctx, h.data(), rows, logits.data() + at * config.vocab_size);
+  }
+  return logits;
+}
+
 std::vector<EncodedChunk> IngestReference(const model::Model& model,
                                           const std::vector<int32_t>& tokens) {
   const ModelConfig& config = model.config();

@@ -15,7 +15,7 @@
 namespace recollect {
 
 struct ReferenceInput {
-  model::LocalPattern pattern;
+  model::LocalPatterns pattern;
   std::vector<std::vector<int32_t>>
       blocks;  // tokens without the landmark, 1 to 63 each, the last may have none
   // Chunks of the mounted documents, in request order.
@@ -34,6 +34,13 @@ struct ReferenceResult {
 };
 
 ReferenceResult RunReference(const model::Model& model, const ReferenceInput& input);
+
+// Logits [ids, vocab_size] of a plain token sequence through all layers of a model without
+// landmarks, `rows_per_call` rows at a time; results must not depend on it. `state`, when given, is
+// where the sequence goes on, and takes its end.
+std::vector<float> RunTokens(const model::Model& model, const model::LocalPatterns& pattern,
+                             const std::vector<int32_t>& ids, int64_t rows_per_call = kBlockRows,
+                             model::LocalState* state = nullptr);
 
 // Memory ingest of a document: lower layers and encoder only, full chunks and a short one for the
 // tail.

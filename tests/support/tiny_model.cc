@@ -72,45 +72,104 @@ model::ModelConfig TinyConfig() {
   config.n_ret = 4;
   config.d_r = 32;
   config.memory_kv_heads = 2;
-  config.local = {.window = 127, .dilation = 16, .initial = 0, .span = 256};
+  config.local = model::LocalPattern{.window = 127, .dilation = 16, .initial = 0, .span = 256};
   config.adapted_dilations = {8, 16, 32};
   return config;
 }
 
-std::string ConfigJson(const model::ModelConfig& config) {
-  nlohmann::json groups = nlohmann::json::array();
-  for (const model::GroupConfig& group : config.groups) {
-    groups.push_back({{"layers", group.layers}, {"gca_layers", group.gca_layers}});
+model::ModelConfig TinyRatPlusConfig() {
+  model::ModelConfig config;
+  config.architecture = "ratplus";
+  config.vocab_size = kTinyVocabulary;
+  config.lmk_id = model::ModelConfig::kNoLandmark;
+  config.d = 32;
+  config.heads = 2;
+  config.head_dim = 16;
+  config.ffn = 64;
+  config.ffn_kind = model::FfnKind::kGelu;
+  config.gate_bias = false;
+  config.n_low = 3;
+  config.encoder_layers = config.n_ret = 0;
+  config.memory_key_recurrence = false;
+  config.context = 256;
+  config.local =
+      model::LocalPattern{.window = 0, .dilation = 16, .initial = 4, .span = model::kUnboundedSpan};
+  config.adapted_dilations = {1, 4, 64, model::kNoDilation};
+  config.adapted_windows = {.low = 8, .high = 512};
+  config.adapted_initials = {.low = 0, .high = 8};
+  config.max_context = 1024;
+  config.top_k = {.block = 16, .score = model::BlockScore::kQuest, .max = 8};
+  return config;
+}
+
+namespace {
+
+// One number of "local": as short as the patterns allow, else by layer and head.
+nlohmann::json LocalNumbers(const model::LocalPatterns& patterns,
+                            int64_t model::LocalPattern::*field) {
+  if (const model::LocalPattern* everywhere = patterns.everywhere()) return everywhere->*field;
+  nlohmann::json layers = nlohmann::json::array();
+  for (const model::HeadPatterns& heads : patterns.layers()) {
+    nlohmann::json numbers = nlohmann::json::array();
+    for (const model::LocalPattern& pattern : heads) numbers.push_back(pattern.*field);
+    layers.push_back(heads.size() == 1 ? numbers[0] : numbers);
   }
-  const nlohmann::json json = {
-      {"format_version", 1},
-      {"architecture", config.architecture},
-      {"vocab_size", config.vocab_size},
-      {"unk_id", config.unk_id},
-      {"lmk_id", config.lmk_id},
-      {"eos_id", config.eos_id},
-      {"d", config.d},
-      {"heads", config.heads},
-      {"head_dim", config.head_dim},
-      {"ffn", config.ffn},
-      {"n_low", config.n_low},
-      {"groups", groups},
-      {"encoder_layers", config.encoder_layers},
-      {"encoder_carry", config.encoder_carry},
-      {"n_ret", config.n_ret},
-      {"d_r", config.d_r},
-      {"memory_kv_heads", config.memory_kv_heads},
-      {"memory_key_recurrence", config.memory_key_recurrence},
-      {"gca_residual", config.gca_residual == model::GcaResidual::kAdd ? "add" : "bypass"},
-      {"recurrence", config.recurrence},
-      {"rope_base", config.rope_base},
-      {"norm_eps", config.norm_eps},
-      {"local",
-       {{"window", config.local.window},
-        {"dilation", config.local.dilation},
-        {"initial", config.local.initial},
-        {"span", config.local.span}}},
-      {"adapted_dilations", config.adapted_dilations}};
+  return layers;
+}
+
+void AddDrtKeys(const model::ModelConfig& config, nlohmann::json& json) {
+  json["lmk_id"] = config.lmk_id;
+  json["n_low"] = config.n_low;
+  json["groups"] = nlohmann::json::array();
+  for (const model::GroupConfig& group : config.groups) {
+    json["groups"].push_back({{"layers", group.layers}, {"gca_layers", group.gca_layers}});
+  }
+  json["encoder_layers"] = config.encoder_layers;
+  json["encoder_carry"] = config.encoder_carry;
+  json["n_ret"] = config.n_ret;
+  json["d_r"] = config.d_r;
+  json["memory_kv_heads"] = config.memory_kv_heads;
+  json["memory_key_recurrence"] = config.memory_key_recurrence;
+  json["gca_residual"] = config.gca_residual == model::GcaResidual::kAdd ? "add" : "bypass";
+  json["local"]["span"] = LocalNumbers(config.local, &model::LocalPattern::span);
+}
+
+void AddRatPlusKeys(const model::ModelConfig& config, nlohmann::json& json) {
+  json["layers"] = config.n_low;
+  json["context"] = config.context;
+  const auto add_range = [&](const char* key, const std::optional<model::AdaptedRange>& range) {
+    if (range) json[key] = {{"min", range->low}, {"max", range->high}};
+  };
+  add_range("adapted_windows", config.adapted_windows);
+  add_range("adapted_initials", config.adapted_initials);
+  if (config.max_context > 0) json["max_context"] = config.max_context;
+  if (config.top_k.max > 0) {
+    json["top_k"] = {{"block", config.top_k.block},
+                     {"score", model::BlockScoreName(config.top_k.score)},
+                     {"max", config.top_k.max}};
+  }
+}
+
+}  // namespace
+
+std::string ConfigJson(const model::ModelConfig& config) {
+  nlohmann::json json = {{"format_version", 1},
+                         {"architecture", config.architecture},
+                         {"vocab_size", config.vocab_size},
+                         {"unk_id", config.unk_id},
+                         {"eos_id", config.eos_id},
+                         {"d", config.d},
+                         {"heads", config.heads},
+                         {"head_dim", config.head_dim},
+                         {"ffn", config.ffn},
+                         {"recurrence", config.recurrence},
+                         {"rope_base", config.rope_base},
+                         {"norm_eps", config.norm_eps},
+                         {"adapted_dilations", config.adapted_dilations}};
+  json["local"] = {{"window", LocalNumbers(config.local, &model::LocalPattern::window)},
+                   {"dilation", LocalNumbers(config.local, &model::LocalPattern::dilation)},
+                   {"initial", LocalNumbers(config.local, &model::LocalPattern::initial)}};
+  config.landmarks() ? AddDrtKeys(config, json) : AddRatPlusKeys(config, json);
   return json.dump(2);
 }
 
@@ -131,12 +190,17 @@ void WriteSafetensors(const std::string& path, const std::map<std::string, Float
   WriteFile(path, file + text + data);
 }
 
-void WriteTinyModel(const std::string& directory, const model::ModelConfig& config, uint64_t seed) {
+void WriteTinyModel(const std::string& directory, const model::ModelConfig& config, uint64_t seed,
+                    float sublayers) {
   std::filesystem::create_directories(directory);
   Normal normal(seed);
   std::map<std::string, FloatTensor> tensors;
   for (const model::TensorSpec& spec : model::ExpectedTensors(config)) {
-    tensors.emplace(spec.name, RandomTensor(spec, normal));
+    FloatTensor tensor = RandomTensor(spec, normal);
+    if (EndsWith(spec.name, "out_proj.weight")) {
+      for (float& value : tensor.values) value *= sublayers;
+    }
+    tensors.emplace(spec.name, std::move(tensor));
   }
   WriteSafetensors(directory + "/model.safetensors", tensors);
   WriteFile(directory + "/config.json", ConfigJson(config));

@@ -20,13 +20,20 @@ namespace recollect {
 // 32 allowed.
 model::ModelConfig TinyConfig();
 
+// RAT+: three layers, no landmarks. Window 0, dilation 16, initial 4; requests may ask for
+// dilations 1, 4, 64 and none, windows 8 to 512, 0 to 8 initial positions, contexts 256 to 1024 and
+// up to 8 blocks of 16 by their bounds.
+model::ModelConfig TinyRatPlusConfig();
+
 // The config as the text of config.json.
 std::string ConfigJson(const model::ModelConfig& config);
 
 // Writes config.json, model.safetensors (random fp32, the same for equal seeds) and, when
 // vocab_size fits it, a copy of the tiny tokenizer into `directory`, which is created. Aborts the
-// test on an I/O error.
-void WriteTinyModel(const std::string& directory, const model::ModelConfig& config, uint64_t seed);
+// test on an I/O error. `sublayers` scales what attention and FFN add to the residual stream: at 1
+// the next token of a greedy generation is often the last one again, whatever came before.
+void WriteTinyModel(const std::string& directory, const model::ModelConfig& config, uint64_t seed,
+                    float sublayers = 1);
 
 // An fp32 tensor for WriteSafetensors.
 struct FloatTensor {

@@ -24,6 +24,8 @@ inline constexpr double kRmsNormFactor = 8;
 // Magnitude: |y| (1 + |gate|) for the two gates, whose exp turns an error of its argument into a
 // relative one.
 inline constexpr double kGateFactor = 8;
+// Magnitude: |y|.
+inline constexpr double kGeluFactor = 16;
 // Magnitude: |a| + |b| of the rotated pair.
 inline constexpr double kRopeFactor = 4;
 // Magnitude: the largest |x| and |state| of the channel so far, times (1 + |z + bias|).
@@ -32,6 +34,8 @@ inline constexpr double kGatedScanFactor = 16;
 inline constexpr double kAttentionFactor = 16;
 // Magnitude: as attention, summed over chunks with |weight|.
 inline constexpr double kGcaFactor = 16;
+// Magnitude: Σ max(|q_i low_i|, |q_i high_i|).
+inline constexpr double kBlockScoreFactor = 16;
 // Magnitude: Σ |u_i κ_i| / sqrt(d_r).
 inline constexpr double kLandmarkFactor = 8;
 

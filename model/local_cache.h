@@ -1,0 +1,72 @@
+// Keys and values of some heads of a layer that share one local pattern, as far as the pattern can
+// still reach them (design 2.2).
+#ifndef RECOLLECT_MODEL_LOCAL_CACHE_H_
+#define RECOLLECT_MODEL_LOCAL_CACHE_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/range_attention.h"
+#include "model/pattern.h"
+
+namespace recollect::model {
+
+// Positions are appended in order; the three parts each keep their entries in position order, fp32
+// [entries, heads, head_dim]; keys after recurrence and RoPE (rounded to bf16 in the bf16 format).
+// No position counts twice: position t attends to initial = p < min(I, t + 1), dilated = p in
+// [max(t - C, I), t - W) with (p + 1) mod D = 0, and window = p in [max(t - W, I), t]. What no
+// later position can reach is dropped, some appends at a time: the window is a ring in all but
+// layout, and the dilated part only ever grows when the span has no end. Not thread-safe.
+class LocalCache {
+ public:
+  // Of heads first_head .. first_head + heads - 1 of its layer.
+  LocalCache(const LocalPattern& pattern, int first_head, int heads, int head_dim);
+
+  // Appends `rows` positions following those already there. keys, values: [rows, heads, head_dim],
+  // rows `stride` floats apart. Invalidates parts().
+  void Append(const float* keys, const float* values, int64_t rows, int64_t stride);
+
+  // Entries that position `position` attends to, as ranges into parts(). REQUIRES: appended by the
+  // latest Append; what only earlier positions can reach may be gone.
+  kernels::RangeSet Ranges(int64_t position) const;
+  std::array<kernels::KvSpan, kernels::kMaxRanges> parts() const;
+
+  int first_head() const { return first_head_; }
+  int heads() const { return heads_; }
+  int64_t length() const { return length_; }  // positions appended so far
+  int64_t bytes() const;
+
+  // Appends the entries to `out` / reads those of a cache of `length` positions from the front of
+  // `in`, false when they are cut short. How many there are follows from the pattern and the
+  // length, and only those the next position can reach are written, so the bytes depend on the
+  // sequence alone.
+  void Serialize(std::string& out) const;
+  bool Deserialize(int64_t length, std::string_view& in);
+
+ private:
+  enum PartIndex { kInitial, kDilated, kWindow };
+  struct Part {
+    int64_t first = 0;  // index of the oldest entry kept
+    std::vector<float> keys, values;
+  };
+  // Index of the first entry of a part that position `position` or a later one attends to.
+  int64_t FirstReachable(PartIndex part, int64_t position) const;
+  // Index after the last entry of a part once `length` positions were appended.
+  int64_t EndIndex(PartIndex part, int64_t length) const;
+  bool dilated() const { return pattern_.dilation != kNoDilation; }
+  void Evict();
+
+  LocalPattern pattern_;
+  int first_head_ = 0;
+  int heads_ = 0;
+  int64_t width_ = 0;  // heads * head_dim
+  int64_t length_ = 0;
+  std::array<Part, kernels::kMaxRanges> parts_;
+};
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_LOCAL_CACHE_H_

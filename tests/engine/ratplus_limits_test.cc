@@ -1,0 +1,103 @@
+// What a model without landmarks (RAT+) refuses: patterns beyond its checkpoint, documents, states
+// beyond their budget.
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "tests/engine/ratplus_testing.h"
+
+namespace recollect::engine {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST_F(RatPlusEngineTest, APatternBeyondTheCheckpointIsRefusedNamingBoth) {
+  auto engine = Make();
+  SessionOptions options;
+  options.dilation = 3;
+  options.window = 7;
+  options.initial = 9;
+  const absl::Status status = engine->OpenSession(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("dilation is 3, the checkpoint is adapted to -1, 1, 4, 16, 64"),
+                    HasSubstr("window is 7, the checkpoint is adapted to 0 and 8 to 512"),
+                    HasSubstr("initial is 9, the checkpoint is adapted to 4 and 0 to 8")));
+  // The flagship changes its dilation only.
+  auto drt = MakeEngine();
+  SessionOptions window;
+  window.window = 64;
+  EXPECT_THAT(std::string(drt->OpenSession(window).status().message()),
+              HasSubstr("window is 64, the checkpoint is adapted to 127"));
+}
+
+TEST_F(RatPlusEngineTest, DocumentsAreRefusedNamingTheFamily) {
+  auto engine = Make();
+  const auto expect_family = [](const absl::Status& status, const std::string& what) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(what), HasSubstr("family ratplus has no landmarks")));
+  };
+  expect_family(engine->BeginIngest("whale", false).status(), "document \"whale\"");
+  SessionOptions mounts;
+  mounts.mounts = {"whale"};
+  expect_family(engine->OpenSession(mounts).status(), "mounts");
+  SessionOptions random;
+  random.random_chunks = true;
+  expect_family(engine->OpenSession(random).status(), "random_chunks");
+  RetrieveRequest retrieve;
+  retrieve.query.tokens = {5};
+  expect_family(Retrieve(*engine, retrieve).status(), "retrieve");
+  EXPECT_TRUE(engine->ListDocuments("", 10)->empty());
+  EXPECT_EQ(engine->DeleteDocument("whale").code(), absl::StatusCode::kNotFound);
+}
+
+// Sessions that have ended are freed in the background.
+void WaitUntilFreed(const Engine& engine) {
+  const absl::Time end = absl::Now() + absl::Seconds(20);
+  while (engine.stats().state_bytes > 0 && absl::Now() < end) std::this_thread::yield();
+  EXPECT_EQ(engine.stats().state_bytes, 0);
+}
+
+// A state without a span grows with its sequence; all of them together stay in a budget.
+TEST_F(RatPlusEngineTest, StatesStayInTheirBudget) {
+  EngineOptions options = SmallOptions();
+  const int64_t row_bytes = 2 * 32 * 4 * 3;  // keys and values, fp32, of every layer
+  options.state_budget_bytes = 800 * row_bytes;
+  options.prefill_slice_tokens = 64;
+  auto engine = Make(options);
+  GenerateRequest request = Request(SampleTokens(200, 1), 0);
+  request.session_options.dilation = 1;
+  EXPECT_TRUE(Generate(*engine, request).status.ok());
+  WaitUntilFreed(*engine);
+
+  SessionOptions dense;
+  dense.dilation = 1;
+  const SessionId id = *engine->OpenSession(dense);
+  GenerateRequest turn = Request(SampleTokens(2000, 2), 0);
+  turn.session = id;
+  const absl::Status status = Generate(*engine, turn).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat("the budget is ", options.state_budget_bytes)));
+  const EngineStats stats = engine->stats();
+  EXPECT_GT(stats.state_bytes, 0);
+  EXPECT_EQ(stats.state_budget_bytes, options.state_budget_bytes);
+  ASSERT_TRUE(engine->CloseSession(id).ok());
+  WaitUntilFreed(*engine);
+  // A sparser pattern reads the same prompt within the budget.
+  request.prompt.tokens = SampleTokens(2000, 2);
+  request.session_options.dilation = 64;
+  EXPECT_TRUE(Generate(*engine, request).status.ok());
+}
+
+TEST_F(RatPlusEngineTest, AnEmptyPromptNeedsAPast) {
+  auto engine = Make();
+  EXPECT_EQ(Generate(*engine, Request({}, 5)).status.code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace recollect::engine

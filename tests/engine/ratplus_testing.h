@@ -1,0 +1,68 @@
+// What the engine's tests of models without landmarks (RAT+) share.
+#ifndef RECOLLECT_TESTS_ENGINE_RATPLUS_TESTING_H_
+#define RECOLLECT_TESTS_ENGINE_RATPLUS_TESTING_H_
+
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/sampler.h"
+#include "gtest/gtest.h"
+#include "tests/engine/engine_testing.h"
+#include "tests/support/reference_sequence.h"
+#include "tests/support/tiny_model.h"
+
+namespace recollect::engine {
+
+// The tiny model of this config, with sublayers that count.
+inline std::shared_ptr<const model::Model> LoadRatPlusForTest(const std::string& name,
+                                                              const model::ModelConfig& config) {
+  const std::string directory =
+      absl::StrCat(::testing::TempDir(), "/engine_ratplus_", name, "_", getpid());
+  WriteTinyModel(directory, config, 1, /*sublayers=*/8);
+  auto model = model::Model::Load(directory, {});
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+class RatPlusEngineTest : public ::testing::Test {
+ protected:
+  // What greedy generation after `prompt` must say: each token the best after all before it.
+  void ExpectGreedy(const std::vector<int32_t>& prompt, const std::vector<int32_t>& generated,
+                    const model::LocalPatterns& pattern) {
+    std::vector<int32_t> ids = prompt;
+    ids.insert(ids.end(), generated.begin(), generated.end());
+    const std::vector<float> logits = RunTokens(*model_, pattern, ids);
+    const int64_t vocab = model_->config().vocab_size;
+    for (size_t i = 0; i < generated.size(); ++i) {
+      const auto row = static_cast<int64_t>(prompt.size() + i) - 1;
+      ASSERT_EQ(generated[i],
+                Argmax(model_->config(), std::span(logits).subspan(row * vocab, vocab)))
+          << "token " << i;
+    }
+  }
+
+  static GenerateRequest Request(std::vector<int32_t> prompt, int64_t max_tokens) {
+    GenerateRequest request;
+    request.prompt.tokens = std::move(prompt);
+    request.max_tokens = max_tokens;
+    request.ignore_eos = true;
+    request.want_hits = true;
+    return request;
+  }
+
+  std::unique_ptr<EngineImpl> Make(EngineOptions options = SmallOptions()) {
+    return MakeEngine(options, nullptr, model_);
+  }
+
+  std::shared_ptr<const model::Model> model_ = LoadRatPlusForTest("tiny", TinyRatPlusConfig());
+  const model::LocalPatterns default_ = model_->config().local;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_TESTS_ENGINE_RATPLUS_TESTING_H_

@@ -1,0 +1,286 @@
+// Properties of RAT+ that hold whatever the weights: the model of the family ratplus against
+// itself.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/gemm.h"
+#include "model/model.h"
+#include "model/weights.h"
+#include "tests/support/reference_sequence.h"
+#include "tests/support/tiny_model.h"
+
+namespace recollect::model {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string Directory(const std::string& name) {
+  return ::testing::TempDir() + "/ratplus_test_" + name;
+}
+
+std::unique_ptr<Model> Make(const std::string& name, const ModelConfig& config,
+                            DType dtype = DType::kFloat32) {
+  WriteTinyModel(Directory(name), config, 1);
+  auto model = Model::Load(Directory(name), {.dtype = dtype});
+  EXPECT_TRUE(model.ok()) << model.status();
+  return model.ok() ? *std::move(model) : nullptr;
+}
+
+std::vector<int32_t> RandomTokens(int64_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(3 + random() % 317));
+  return tokens;
+}
+
+LocalPattern Pattern(int64_t window, int64_t dilation, int64_t initial) {
+  return {window, dilation, initial, kUnboundedSpan};
+}
+
+// Different patterns by layer and, in the second, by head.
+LocalPatterns Hybrid() {
+  return LocalPatterns(
+      {{Pattern(0, 4, 1)}, {Pattern(0, 1, 0), Pattern(9, 16, 2)}, {Pattern(30, -1, 0)}});
+}
+
+// The pattern of the highest sparsity, and the best of blocks of 16.
+LocalPatterns Chosen(int64_t count, BlockScore score = BlockScore::kQuest) {
+  return LocalPatterns(Pattern(0, -1, 0)).WithBlocks({count, 16, score});
+}
+
+std::vector<DType> DTypes() {
+  if (kernels::Bf16Supported()) return {DType::kFloat32, DType::kBf16};
+  return {DType::kFloat32};
+}
+
+std::vector<LocalPatterns> SomePatterns() {
+  return {Pattern(0, 1, 0),   Pattern(0, 16, 4), Pattern(7, 3, 5),
+          Pattern(20, -1, 0), Hybrid(),          LocalPatterns(Pattern(0, 4, 0)).WithContext(700),
+          Chosen(3)};
+}
+
+TEST(RatPlusLoadTest, HoldsTheTensorsOfThePageAndNoOthers) {
+  const ModelConfig config = TinyRatPlusConfig();
+  const auto model = Make("holds", config);
+  const int64_t layer = 2 * 32 + 5 * 32 * 32 + 32 * 32 + 2 * 64 * 32;
+  EXPECT_EQ(model->parameters(), 320 * 32 + 3 * layer + 32);
+  std::vector<std::string> names;
+  for (const TensorSpec& spec : ExpectedTensors(config)) names.push_back(spec.name);
+  EXPECT_THAT(names, ::testing::ElementsAre(
+                         "embed.weight", "layers.0.mixer_norm.weight",
+                         "layers.0.mixer.in_proj.weight", "layers.0.mixer.out_proj.weight",
+                         "layers.0.ffn_norm.weight", "layers.0.ffn.in_proj.weight",
+                         "layers.0.ffn.out_proj.weight", "layers.1.mixer_norm.weight",
+                         "layers.1.mixer.in_proj.weight", "layers.1.mixer.out_proj.weight",
+                         "layers.1.ffn_norm.weight", "layers.1.ffn.in_proj.weight",
+                         "layers.1.ffn.out_proj.weight", "layers.2.mixer_norm.weight",
+                         "layers.2.mixer.in_proj.weight", "layers.2.mixer.out_proj.weight",
+                         "layers.2.ffn_norm.weight", "layers.2.ffn.in_proj.weight",
+                         "layers.2.ffn.out_proj.weight", "final_norm.weight"));
+  EXPECT_NE(model->tokenizer(), nullptr);
+}
+
+TEST(RatPlusLoadTest, ConfigAndWeightsThatDisagreeNameBothShapes) {
+  ModelConfig config = TinyRatPlusConfig();
+  WriteTinyModel(Directory("shapes"), config, 1);
+  config.ffn = 56;
+  config.n_low = 2;
+  WriteFile(Directory("shapes") + "/config.json", ConfigJson(config));
+  const absl::Status status = Model::Load(Directory("shapes"), {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(status.message()),
+      AllOf(HasSubstr("layers.0.ffn.in_proj.weight is [64, 32], the config expects [56, 32]"),
+            HasSubstr("layers.2.mixer.in_proj.weight [160, 32] is not a tensor of this config"),
+            Not(HasSubstr("gate_bias")), Not(HasSubstr("encoder"))));
+}
+
+TEST(RatPlusTest, PrefillInAnySplitEqualsTokenByToken) {
+  const auto ids = RandomTokens(200, 5);
+  for (const DType dtype : DTypes()) {
+    const auto model = Make("split", TinyRatPlusConfig(), dtype);
+    for (const LocalPatterns& pattern : SomePatterns()) {
+      SCOPED_TRACE(pattern.Text());
+      const std::vector<float> one_by_one = RunTokens(*model, pattern, ids, 1);
+      for (const int64_t rows : {5, 33, 64}) {
+        EXPECT_EQ(RunTokens(*model, pattern, ids, rows), one_by_one) << rows;
+      }
+    }
+  }
+}
+
+// A cut that is no multiple of D keeps the phase.
+TEST(RatPlusTest, StoredStateGoesOnWithTheSameBits) {
+  const auto model = Make("continue", TinyRatPlusConfig());
+  const ModelConfig& config = model->config();
+  const auto ids = RandomTokens(150, 6);
+  for (const LocalPatterns& pattern : SomePatterns()) {
+    SCOPED_TRACE(pattern.Text());
+    const std::vector<float> whole = RunTokens(*model, pattern, ids);
+    for (const int64_t cut : {1, 16, 77}) {
+      LocalState state = LocalState::Create(config, pattern, config.layers());
+      std::vector<float> parts =
+          RunTokens(*model, pattern, {ids.begin(), ids.begin() + cut}, kBlockRows, &state);
+      LocalState copy =
+          LocalState::Deserialize(config, pattern, config.layers(), state.Serialize()).value();
+      const std::vector<float> rest =
+          RunTokens(*model, pattern, {ids.begin() + cut, ids.end()}, kBlockRows, &copy);
+      parts.insert(parts.end(), rest.begin(), rest.end());
+      EXPECT_EQ(parts, whole) << cut;
+    }
+  }
+}
+
+TEST(RatPlusTest, BatchOfSequencesEqualsEachAlone) {
+  const auto model = Make("batch", TinyRatPlusConfig());
+  const ModelConfig& config = model->config();
+  const std::vector<LocalPatterns> patterns = SomePatterns();
+  kernels::OpContext ctx;
+  std::vector<LocalState> together, alone;
+  for (const LocalPatterns& pattern : patterns) {
+    together.push_back(LocalState::Create(config, pattern, config.layers()));
+    alone.push_back(LocalState::Create(config, pattern, config.layers()));
+  }
+  const std::vector<std::vector<int64_t>> steps = {
+      {64, 1, 0, 17, 5, 9, 64}, {1, 1, 1, 1, 1, 1, 1}, {1, 64, 64, 1, 3, 20, 1}};
+  for (size_t step = 0; step < steps.size(); ++step) {
+    int64_t rows = 0;
+    for (const int64_t count : steps[step]) rows += count;
+    std::vector<float> batched(static_cast<size_t>(rows * config.d));
+    model->Embed(RandomTokens(rows, 70 + step), batched.data());
+    std::vector<float> single = batched;
+    for (int layer = 0; layer < config.layers(); ++layer) {
+      std::vector<Segment> segments;
+      float* h = single.data();
+      for (size_t i = 0; i < patterns.size(); ++i) {
+        segments.push_back({&together[i].layers[layer], steps[step][i], nullptr});
+        const Segment segment{&alone[i].layers[layer], steps[step][i], nullptr};
+        model->RunLayer(ctx, layer, std::span(&segment, 1), h);
+        h += segment.rows * config.d;
+      }
+      model->RunLayer(ctx, layer, segments, batched.data());
+      ASSERT_EQ(batched, single) << "layer " << layer;
+    }
+  }
+}
+
+double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max<double>(largest, std::abs(a[i] - b[i]));
+  return largest;
+}
+
+// Other ranges, hence another order of summation: equal up to rounding.
+TEST(RatPlusTest, AWindowOverEverythingIsDenseForAnyDilation) {
+  const auto model = Make("dense", TinyRatPlusConfig());
+  const auto ids = RandomTokens(140, 3);
+  const std::vector<float> dense = RunTokens(*model, Pattern(0, 1, 0), ids);
+  for (const int64_t dilation : {1, 4, 64, -1}) {
+    EXPECT_LT(LargestDifference(RunTokens(*model, Pattern(140, dilation, 0), ids), dense), 2e-3);
+  }
+  EXPECT_LT(LargestDifference(RunTokens(*model, Pattern(0, -1, 140), ids), dense), 2e-3);
+  EXPECT_GT(LargestDifference(RunTokens(*model, Pattern(0, 16, 0), ids), dense), 0.1);
+}
+
+TEST(RatPlusTest, ChoosingEveryBlockIsDenseAndOneIsTheOwn) {
+  const auto model = Make("blocks", TinyRatPlusConfig());
+  const auto ids = RandomTokens(140, 3);
+  const std::vector<float> dense = RunTokens(*model, Pattern(0, 1, 0), ids);
+  for (const BlockScore score : {BlockScore::kQuest, BlockScore::kMoba}) {
+    EXPECT_LT(LargestDifference(RunTokens(*model, Chosen(9, score), ids), dense), 2e-3);
+    EXPECT_GT(LargestDifference(RunTokens(*model, Chosen(3, score), ids), dense), 0.01);
+  }
+  // One block is the query's own, however it is scored.
+  EXPECT_EQ(RunTokens(*model, Chosen(1), ids),
+            RunTokens(*model, Chosen(1, BlockScore::kMoba), ids));
+}
+
+TEST(RatPlusTest, AStretchedContextChangesTheAnglesOnly) {
+  const auto model = Make("context", TinyRatPlusConfig());
+  const ModelConfig& config = model->config();
+  EXPECT_EQ(config.RopeBase(0), 10000);
+  EXPECT_EQ(config.RopeBase(256), 10000);
+  EXPECT_NEAR(config.RopeBase(1024), 10000 * std::pow(4.0, 16.0 / 14.0), 1e-6);
+  const auto ids = RandomTokens(100, 3);
+  const LocalPatterns pattern = Pattern(0, 4, 0);
+  const std::vector<float> trained = RunTokens(*model, pattern, ids);
+  EXPECT_EQ(RunTokens(*model, pattern.WithContext(256), ids), trained);
+  EXPECT_NE(RunTokens(*model, pattern.WithContext(1024), ids), trained);
+}
+
+// What a token attends to before the first block end and outside window and initial is itself.
+TEST(RatPlusTest, PatternsAgreeWhereTheirSetsAreTheSame) {
+  const auto model = Make("prefix", TinyRatPlusConfig());
+  const auto ids = RandomTokens(64, 3);
+  const std::vector<float> sparse = RunTokens(*model, Pattern(0, 64, 0), ids);
+  EXPECT_EQ(sparse, RunTokens(*model, Pattern(0, -1, 0), ids));
+  EXPECT_NE(sparse, RunTokens(*model, Pattern(0, 32, 0), ids));
+}
+
+// Rows g of every in_proj set to large values of one sign drive the gates to 0 or 1; the norm's
+// gain is 1 and a constant embedding channel makes the sign sure.
+std::unique_ptr<Model> WithGates(const std::string& name, float push, bool recurrence) {
+  ModelConfig config = TinyRatPlusConfig();
+  config.recurrence = recurrence;
+  WriteTinyModel(Directory(name), config, 1);
+  const auto file = SafetensorsFile::Open(Directory(name) + "/model.safetensors");
+  std::map<std::string, FloatTensor> tensors;
+  for (const TensorSpec& spec : ExpectedTensors(config)) {
+    FloatTensor tensor{spec.shape, file->ReadFloats(spec.name).value()};
+    const int64_t d = config.d;
+    if (spec.name == "embed.weight") {
+      for (int64_t row = 0; row < config.vocab_size; ++row) tensor.values[row * d] = 100;
+    }
+    if (spec.name.find("mixer.in_proj") != std::string::npos) {
+      for (int64_t row = 4 * config.inner(); row < 5 * config.inner(); ++row) {
+        std::fill_n(tensor.values.begin() + row * d, d, 0.0f);
+        tensor.values[row * d] = push;
+      }
+    }
+    // Nothing but the mixers' gates reads the constant channel, and nothing changes it.
+    if (spec.name.find("out_proj") != std::string::npos) {
+      std::fill_n(tensor.values.begin(), spec.shape[1], 0.0f);
+    }
+    tensors.emplace(spec.name, std::move(tensor));
+  }
+  WriteSafetensors(Directory(name) + "/model.safetensors", tensors);
+  auto model = Model::Load(Directory(name), {});
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+TEST(RatPlusTest, ClosedGatesAreAttentionWithoutRecurrence) {
+  const auto ids = RandomTokens(100, 4);
+  const auto closed = WithGates("closed", -1000, true);
+  const auto plain = WithGates("plain", -1000, false);
+  for (const LocalPatterns& pattern : SomePatterns()) {
+    EXPECT_EQ(RunTokens(*closed, pattern, ids), RunTokens(*plain, pattern, ids));
+  }
+}
+
+// With the gates at 1 the state stays what it was, zero, and attention adds nothing to the stream.
+TEST(RatPlusTest, OpenGatesKeepTheState) {
+  const auto open = WithGates("open", 1000, true);
+  const ModelConfig& config = open->config();
+  const LocalPattern pattern = Pattern(0, 4, 0);
+  LocalState state = LocalState::Create(config, pattern, config.layers());
+  RunTokens(*open, pattern, RandomTokens(50, 4), kBlockRows, &state);
+  for (LayerState& layer : state.layers) {
+    for (int64_t i = 0; i < config.inner(); ++i) {
+      EXPECT_EQ(layer.key_recurrence()[i], 0);
+      EXPECT_EQ(layer.value_recurrence()[i], 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace recollect::model

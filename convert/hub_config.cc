@@ -91,14 +91,20 @@ class Section {
     return std::nullopt;
   }
 
-  // A property that can have one value only.
-  void ExpectText(const char* key, std::string_view expected) const {
+  std::optional<std::string> Text(const char* key) const {
     std::string name;
     const Value* value = Find({key}, name);
     const std::string* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
-    if (text != nullptr && *text != expected)
-      problems_.push_back(absl::StrCat(name, " is \"", Printable(*text), "\", expected \"",
-                                       std::string(expected), "\""));
+    if (text == nullptr) return std::nullopt;
+    return *text;
+  }
+
+  // A property that can have one value only.
+  void ExpectText(const char* key, std::string_view expected) const {
+    const std::optional<std::string> text = Text(key);
+    if (text.has_value() && *text != expected)
+      problems_.push_back(absl::StrCat(path_, ".", key, " is \"", Printable(*text),
+                                       "\", expected \"", std::string(expected), "\""));
   }
   void ExpectFlag(const char* key, bool expected) const {
     const std::optional<bool> flag = Bool({key});
@@ -142,18 +148,25 @@ HubConfig ReadHubConfig(const PickleTree& tree, const Value* config,
   result.dilation = mixer.IntPerLayer({"dilation_size", "chunk_size1"}, -1);
   result.window = mixer.IntPerLayer({"local_size"}, 0);
   result.initial = mixer.IntPerLayer({"initial_size", "prefix_size"}, 0);
-  result.chunk = mixer.Int({"chunk_size"});
+  // A hybrid's seq_cell is its attention, seq_cell1 its RAT.
+  const Section second = backbone.Inner("seq_cell1");
+  const Section& rat = second.present() ? second : mixer;
+  result.chunk = rat.Int({"chunk_size"});
+  result.shared_heads = rat.Int({"ngroups"});
+  result.attention_window = mixer.Int({"window_size"});
   result.recurrence = mixer.Bool({"apply_re"});
   result.joint_train = mixer.Bool({"joint_train", "mix_train"}).value_or(false);
 
   const Section ffn = backbone.Inner("hidden_cell");
   result.ffn = ffn.Int({"d_ffn"});
   ffn.ExpectText("act_fn", "gelu");
+  result.activation = ffn.Text("act_fn");
 
   // Positions are one word, or a section with that word's parameters.
   const Section embedding = root.Inner("model").Inner("embedding");
   embedding.ExpectText("pe", "rope");
   const Section positions = embedding.Inner("pe");
+  result.positions = positions.Text("_name_");
   result.rope_base = positions.Number({"base"});
   result.context = root.Inner("data").Int({"seq_len"});
   if (!result.context.has_value()) result.context = positions.Int({"max_seq_len"});

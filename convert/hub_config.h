@@ -21,7 +21,10 @@ struct PerLayer {
 struct HubConfig {
   bool present = false;  // a dict with model.backbone; without it all below is empty
   std::optional<int64_t> layers, d, head_dim, heads, ffn, vocab_size, context;
-  std::optional<int64_t> chunk;  // RAT
+  // RAT and its hybrids; the window is of their attention layers.
+  std::optional<int64_t> chunk, shared_heads, attention_window;
+  // Of the position encoding, where it is a section, and of the FFN's activation.
+  std::optional<std::string> positions, activation;
   std::optional<double> rope_base;
   std::optional<bool> recurrence;
   bool joint_train = false;  // pretraining with D and with 1 in turn

@@ -80,13 +80,14 @@ class Planner {
   void TakeOuter();
   void TakeLayer(int64_t layer);
   void TakeRatPlusMixer(int64_t layer, const std::string& in, const std::string& out);
-  void TakeRatMixer(int64_t layer, const std::string& in, const std::string& out);
+  void TakeRatMixer(const std::string& in, const std::string& out);
   void Copy(const std::string& from, const std::string& to, const std::vector<int64_t>& shape) {
     plan_.tensors.push_back({{to, shape}, {weights_.Take(from, shape)}, 0});
   }
   void WriteSizes(const char* architecture);
   void WriteRatPlusConfig();
   void WriteRatConfig();
+  void CheckPositions(bool hybrid);
   nlohmann::ordered_json PatternValue(const char* what, const std::optional<PerLayer>& said,
                                       int64_t otherwise);
 
@@ -96,9 +97,9 @@ class Planner {
   const HubConfig config_;
   ImportPlan plan_;
   int64_t vocab_ = 0, d_ = 0, ffn_ = 0, layers_ = 0, head_dim_ = 0;
-  bool recurrence_ = true;                 // RAT+
-  int64_t query_rows_ = 0;                 // RAT: of the shared queries, as many as of the keys
-  std::vector<int64_t> attention_layers_;  // RAT: those of local attention
+  bool recurrence_ = true;          // RAT+
+  int64_t query_rows_ = 0;          // RAT: of the shared queries, as many as of the keys
+  std::vector<bool> is_attention_;  // RAT, by layer: local attention or RAT
 };
 
 bool Planner::ReadSizes() {
@@ -143,7 +144,7 @@ void Planner::TakeLayer(int64_t layer) {
   if (options_.family == HubFamily::kRatPlus) {
     TakeRatPlusMixer(layer, in + "seq_layer.", out + "mixer.");
   } else {
-    TakeRatMixer(layer, in + "seq_layer.", out + "mixer.");
+    TakeRatMixer(in + "seq_layer.", out + "mixer.");
   }
   Copy(in + "seq_layer.out_proj.weight", out + "mixer.out_proj.weight", {d_, d_});
   Copy(in + "hidden_layer.ln.weight", out + "ffn_norm.weight", {d_});
@@ -171,13 +172,24 @@ void Planner::TakeRatPlusMixer(int64_t layer, const std::string& in, const std::
   plan_.tensors.push_back(std::move(tensor));
 }
 
-// Rows z, v, g, q, k; a layer of local attention has v, q, k and no gate.
-void Planner::TakeRatMixer(int64_t layer, const std::string& in, const std::string& out) {
+// Rows z, v, g, q, k, as published. A layer of local attention has no gate; its rows are published
+// as v, q, k and written as q, k, v.
+void Planner::TakeRatMixer(const std::string& in, const std::string& out) {
   const std::string name = in + "in_proj.weight";
   const int64_t rows = weights_.Extent(name, 0, 0);
-  if (rows == 3 * d_ && weights_.Find(in + "gate_bias") == nullptr) {
-    attention_layers_.push_back(layer);
-    return Copy(name, out + "in_proj.weight", {rows, d_});
+  const bool attention = rows == 3 * d_ && weights_.Find(in + "gate_bias") == nullptr;
+  is_attention_.push_back(attention);
+  if (attention) {
+    OutputTensor tensor{{out + "in_proj.weight", {rows, d_}}, {}, 0};
+    const TensorRef published = weights_.Take(name, {rows, d_});
+    for (const int64_t block : {1, 2, 0}) {
+      TensorRef part = published;
+      part.offset += block * d_ * d_;
+      part.shape = {d_, d_};
+      tensor.parts.push_back(std::move(part));
+    }
+    plan_.tensors.push_back(std::move(tensor));
+    return;
   }
   if (query_rows_ == 0) query_rows_ = (rows - 3 * d_) / 2;
   if (query_rows_ <= 0 || query_rows_ % head_dim_ != 0 || d_ % query_rows_ != 0) {
@@ -244,18 +256,48 @@ void Planner::WriteRatPlusConfig() {
   config["adapted_dilations"] = adapted;
 }
 
+// The published mixers know one encoding each: RAT RoPE at the chunk's index, attention RoPE at the
+// token's.
+void Planner::CheckPositions(bool hybrid) {
+  if (!config_.positions.has_value()) return Assume("positions rope");
+  const std::string& name = *config_.positions;
+  if (name == "rope_interrope" || (name == "interrope" && !hybrid)) return;
+  Problem(absl::StrCat("config.model.embedding.pe._name_ is \"", Printable(name), "\", expected \"",
+                       hybrid ? "rope_interrope" : "interrope", "\""));
+}
+
 void Planner::WriteRatConfig() {
-  const bool hybrid = !attention_layers_.empty();
+  const auto attentions = std::count(is_attention_.begin(), is_attention_.end(), true);
+  const bool hybrid = attentions > 0;
+  if (attentions == layers_) Problem("no layer has a gate_bias, expected at least one RAT layer");
   WriteSizes(hybrid ? "rat-swa" : "rat");
-  auto& config = plan_.config;
+  Assume(absl::StrCat("norm_eps ", kNormEps));
+  if (!config_.activation.has_value()) Assume("ffn_kind gelu");
+  Assume("rope_pairs half");
+  plan_.config["ffn_kind"] = "gelu";
+  plan_.config["rope_pairs"] = "half";
+  CheckPositions(hybrid);
+  const int64_t shared_heads = query_rows_ / head_dim_;
+  if (shared_heads > 0) Compare("ngroups", config_.shared_heads, shared_heads);
+  nlohmann::ordered_json rat = {
+      {"kind", "rat"}, {"chunk", nullptr}, {"shared_heads", shared_heads}, {"positions", "rope"}};
   if (!config_.chunk.has_value() && !options_.chunk.has_value()) {
     Problem("neither configuration nor shapes tell the chunk length; name it with --chunk");
   } else {
-    config["chunk"] = Choose("chunk", config_.chunk, options_.chunk, 0);
+    rat["chunk"] = Choose("chunk", config_.chunk, options_.chunk, 0);
   }
-  if (!hybrid) return;
-  config["attention_layers"] = attention_layers_;
-  config["local"]["window"] = PatternValue("window", config_.window, kHybridWindow);
+  nlohmann::ordered_json attention = {{"kind", "attention"}, {"window", nullptr}};
+  if (hybrid) {
+    attention["window"] = Choose("window", config_.attention_window, std::nullopt, kHybridWindow);
+  }
+  attention["positions"] = "rope";
+
+  // Layer i takes mixers[i mod n], with the smallest n that gives every layer its kind.
+  auto period = is_attention_.begin() + 1;
+  while (!std::equal(period, is_attention_.end(), is_attention_.begin())) ++period;
+  plan_.config["mixers"] = nlohmann::ordered_json::array();
+  for (auto layer = is_attention_.begin(); layer != period; ++layer)
+    plan_.config["mixers"].push_back(*layer ? attention : rat);
 }
 
 }  // namespace

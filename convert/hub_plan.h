@@ -1,6 +1,6 @@
 // From the names and shapes of a published checkpoint to the tensors and config.json of a model
-// directory. Decides only: reads no weights, writes nothing. docs/model-format.md, "Imported
-// families", is the contract of what comes out.
+// directory. Decides only: reads no weights, writes nothing. docs/model-format.md is the contract
+// of what comes out: "Imported families" and, for RAT, "Other families".
 #ifndef RECOLLECT_CONVERT_HUB_PLAN_H_
 #define RECOLLECT_CONVERT_HUB_PLAN_H_
 

@@ -52,13 +52,15 @@ def state_dict(mixer, d=D, layers=LAYERS, vocab=VOCAB, make=values):
     return state
 
 
-def config(seq_cell, d=D, head_dim=HEAD_DIM, layers=LAYERS, vocab=VOCAB, seq_len=4096):
-    cell = dict(d_head=head_dim, num_head=d // head_dim, **seq_cell)
+def config(seq_cell, d=D, head_dim=HEAD_DIM, layers=LAYERS, vocab=VOCAB, seq_len=4096, pe="rope", rat_cell=None):
+    """`rat_cell`: of a hybrid, whose `seq_cell` is its attention."""
+    heads = dict(d_head=head_dim, num_head=d // head_dim)
+    hybrid = {} if rat_cell is None else dict(interleave_step=2, seq_cell1=dict(heads, **rat_cell))
     return EasyDict(
         model=dict(
-            backbone=dict(num_layers=layers, d_model=d, ln="rmsnorm", bias=False, dropout=0.0, init=0.02, seq_cell=cell,
-                          hidden_cell=dict(d_ffn=4 * d, act_fn="gelu")),
-            embedding=dict(pe="rope")),
+            backbone=dict(num_layers=layers, d_model=d, ln="rmsnorm", bias=False, dropout=0.0, init=0.02,
+                          seq_cell=dict(heads, **seq_cell), hidden_cell=dict(d_ffn=4 * d, act_fn="gelu"), **hybrid),
+            embedding=dict(pe=pe)),
         task=dict(tie_embedding=True, ignore_index=-100),
         data=dict(seq_len=seq_len, vocab_size=vocab, ignore_input_index=2, num_bytes=2),
         optim=dict(adamw=dict(lr=8e-4, weight_decay=0.1, betas=(0.9, 0.95))),
@@ -107,12 +109,19 @@ def write_small(out):
     save("dense.pt", {"task": views, "config": config(cell)})
 
     rat = {"in_proj.weight": (3 * D + 2 * 2 * HEAD_DIM, D), "gate_bias": (D,)}
-    save("rat.pt", {"task": state_dict(lambda i: rat), "config": config(dict(chunk_size=16)), "step": 7})
+    pe = dict(_name_="interrope", max_num_chunk=256, chunk_size=16, base=10000)
+    save("rat.pt", {"task": state_dict(lambda i: rat), "config": config(dict(chunk_size=16, ngroups=2), pe=pe), "step": 7})
 
-    # The hybrid: every other layer local attention. Weights alone, in half precision, no configuration.
-    hybrid = state_dict(lambda i: rat if i % 2 == 0 else {"in_proj.weight": (3 * D, D)},
-                        make=lambda n, s: values(n, s, coarse=True).half())
-    save("rat_swa.bin", hybrid)
+    # The hybrid: every other layer local attention.
+    def hybrid(i):
+        return rat if i % 2 == 0 else {"in_proj.weight": (3 * D, D)}
+
+    pe = dict(_name_="rope_interrope", max_seq_len=4096, max_num_chunk=1024, chunk_size=4, base=10000)
+    cells = config(dict(window_size=5), layers=4, pe=pe, rat_cell=dict(chunk_size=4))
+    save("rat_swa.pt", {"task": state_dict(hybrid, layers=4), "config": cells, "step": 7})
+
+    # Weights alone, in half precision, no configuration.
+    save("rat_swa.bin", state_dict(hybrid, make=lambda n, s: values(n, s, coarse=True).half()))
 
 
 def write_full(path):

@@ -1,11 +1,17 @@
 """Checks of the families' oracles: decode equals whole sequences, and the properties each family is known by.
 
     python train/test_families.py        (or: python -m pytest -q train/test_families.py)
+
+What imports checkpoints needs the built program: build/release/bin/recollect, or $RECOLLECT.
 """
 
 import json
+import os
 import pathlib
 import random
+import shutil
+import subprocess
+import tempfile
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +26,12 @@ from families.parts import Attention, Weights, attend, rope
 from families.rat import Rat
 from families.rattention import Rattention, phi
 
-GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "families"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GOLDEN, HUB = ROOT / "tests" / "golden" / "families", ROOT / "tests" / "convert" / "hub"
+RECOLLECT = pathlib.Path(os.environ.get("RECOLLECT", ROOT / "build" / "release" / "bin" / "recollect"))
+# Checkpoints as published, with the golden case whose config has the same keys, and what the checkpoint does not say.
+IMPORTS = {"rat.pt": ("rat", []), "rat_swa.pt": ("rat_swa", []),
+           "rat_swa.bin": ("rat_swa", ["--head-dim", "2", "--chunk", "16"])}
 TOLERANCE = 1e-5
 BF16_STEP = 2.0 ** -7
 ROUNDED = 1e-3  # where the store's rounding to bf16 may go the other way
@@ -176,6 +187,68 @@ def test_rat_tiles_shared_heads():
     q, k = mixer(Rat, RAT).project(rows(RAT, 3))[3:]
     for x in (q, k):
         assert torch.equal(x[:, 0], x[:, 2]) and torch.equal(x[:, 1], x[:, 3]) and not torch.equal(x[:, 0], x[:, 1])
+
+
+# -- RAT as `recollect import` writes it
+
+
+class Read(dict):
+    """Tensors, and the names of those that were read."""
+
+    def __init__(self, tensors):
+        super().__init__(tensors)
+        self.names = set()
+
+    def __getitem__(self, name):
+        self.names.add(name)
+        return super().__getitem__(name)
+
+
+def imported(name):
+    """Config and tensors of the model directory made of a checkpoint."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = pathlib.Path(folder, "in"), pathlib.Path(folder, "out")
+        source.mkdir()
+        shutil.copy(HUB / name, source)
+        shutil.copy(ROOT / "tests" / "support" / "llama_tokenizer.model", source / "tokenizer.model")
+        subprocess.run([RECOLLECT, "import", "--from", "rat-hub", source, "--out", out, "--dtype", "fp32", *IMPORTS[name][1]],
+                       check=True, stdout=subprocess.DEVNULL)
+        return json.loads((out / "config.json").read_text()), Read(load_file(out / "model.safetensors"))
+
+
+def missing_program():
+    if not RECOLLECT.exists():
+        print("skipped:", RECOLLECT, "is not built")
+    return not RECOLLECT.exists()
+
+
+def test_imported_checkpoints():
+    if missing_program():
+        return
+    for name, (case, _) in IMPORTS.items():
+        config, tensors = imported(name)
+        golden = CASES[case][0]
+        assert config.keys() == golden.keys() | {"context"}, name
+        assert [m.keys() for m in config["mixers"]] == [m.keys() for m in golden["mixers"]], name
+        model, ids = build(config, tensors), draw(random.Random(1), config, 40)
+        logits = model.forward(ids)
+        assert logits.isfinite().all() and logits.std() > 0, name
+        assert tensors.names == tensors.keys(), name
+        steps = decoder(model)
+        close(torch.stack([steps.step(i) for i in ids]), logits, name)
+
+
+def test_imported_attention_reads_published_rows():
+    if missing_program():
+        return
+    config, tensors = imported("rat_swa.bin")
+    published = torch.load(HUB / "rat_swa.bin", weights_only=True)
+    w_in, w_out = (published[f"backbone.layers.1.seq_layer.{n}_proj.weight"].float() for n in ("in", "out"))
+    x, t = 100 * rows(config, 12), torch.arange(12)  # so that the scores differ
+    v, q, k = (x @ w_in.T).unflatten(-1, (3, config["heads"], -1)).unbind(1)
+    q, k, v = (y.transpose(0, 1)[None] for y in (rope(config, q, t), rope(config, k, t), v))
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=True)[0].transpose(0, 1).flatten(1)
+    close(build(config, tensors).mixers[1].forward(x), y @ w_out.T)
 
 
 # -- RAttention

@@ -2,6 +2,7 @@
 // the mistakes a user can make.
 #include "convert/import.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -73,7 +74,7 @@ class ImportTest : public ::testing::Test {
     return ordered_json::parse(ReadFile((root_ / "out/config.json").string()));
   }
 
-  // `parts` of the published names' first so many are in the checkpoint; `zeros` fill the rest.
+  // The published names' first `mixer_parts` are in the checkpoint.
   void ExpectWeights(bool coarse, bool bf16, size_t mixer_parts) const {
     const auto file = model::SafetensorsFile::Open((root_ / "out/model.safetensors").string());
     ASSERT_TRUE(file.ok()) << file.status();
@@ -89,6 +90,9 @@ class ImportTest : public ::testing::Test {
         const int64_t part = gate ? d * d : names.size() == 2 ? 4 * d * d : size;
         for (const float value : HubWeights(names[i], part, coarse)) expected.push_back(value);
       }
+      // The only tensors of 3 D rows are attention's: published as v, q, k, here q, k, v.
+      if (info.shape.front() == 3 * d)
+        std::rotate(expected.begin(), expected.begin() + d * d, expected.end());
       if (bf16) {
         for (float& value : expected) value = RoundToBf16(value);
       }
@@ -176,8 +180,28 @@ TEST_F(ImportTest, RatAsPublished) {
   EXPECT_EQ(Config(), ordered_json::parse(R"({
     "format_version": 1, "architecture": "rat", "vocab_size": 400, "unk_id": 0, "eos_id": 2,
     "d": 8, "heads": 4, "head_dim": 2, "ffn": 32, "layers": 2, "context": 4096,
-    "rope_base": 10000.0, "norm_eps": 1e-06, "chunk": 16})"));
+    "rope_base": 10000.0, "norm_eps": 1e-06, "ffn_kind": "gelu", "rope_pairs": "half",
+    "mixers": [{"kind": "rat", "chunk": 16, "shared_heads": 2, "positions": "rope"}]})"));
   EXPECT_EQ(report->tensors, 2 + 2 * 7);
+  EXPECT_THAT(report->assumptions, ElementsAre("norm_eps 1e-06", "rope_pairs half"));
+}
+
+TEST_F(ImportTest, HybridAsPublished) {
+  UseFixture("rat_swa.pt");
+  options_.plan.family = HubFamily::kRat;
+  const auto report = Import(options_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  ExpectWeights(false, false, 1);
+  EXPECT_EQ(Config(), ordered_json::parse(R"({
+    "format_version": 1, "architecture": "rat-swa", "vocab_size": 400, "unk_id": 0, "eos_id": 2,
+    "d": 8, "heads": 4, "head_dim": 2, "ffn": 32, "layers": 4, "context": 4096,
+    "rope_base": 10000.0, "norm_eps": 1e-06, "ffn_kind": "gelu", "rope_pairs": "half",
+    "mixers": [{"kind": "rat", "chunk": 4, "shared_heads": 2, "positions": "rope"},
+               {"kind": "attention", "window": 5, "positions": "rope"}]})"));
+  const auto file = model::SafetensorsFile::Open((root_ / "out/model.safetensors").string());
+  EXPECT_FALSE(file->tensors().contains("layers.1.mixer.gate_bias"));
+  EXPECT_THAT(file->tensors().at("layers.2.mixer.in_proj.weight").shape, ElementsAre(32, 8));
+  EXPECT_THAT(file->tensors().at("layers.3.mixer.in_proj.weight").shape, ElementsAre(24, 8));
 }
 
 TEST_F(ImportTest, HybridOfWeightsAloneSaysWhatItAssumed) {
@@ -190,12 +214,13 @@ TEST_F(ImportTest, HybridOfWeightsAloneSaysWhatItAssumed) {
   ExpectWeights(/*coarse=*/true, false, 1);
   const ordered_json config = Config();
   EXPECT_EQ(config["architecture"], "rat-swa");
-  EXPECT_EQ(config["chunk"], 16);
-  EXPECT_EQ(config["attention_layers"], ordered_json::parse("[1]"));
-  EXPECT_EQ(config["local"], ordered_json::parse(R"({"window": 1024})"));
+  EXPECT_EQ(config["mixers"], ordered_json::parse(R"([
+    {"kind": "rat", "chunk": 16, "shared_heads": 2, "positions": "rope"},
+    {"kind": "attention", "window": 1024, "positions": "rope"}])"));
   EXPECT_THAT(report->assumptions,
               ElementsAre("the checkpoint has no configuration; sizes come from the shapes",
-                          "context 4096", "rope_base 10000", "local.window 1024"));
+                          "context 4096", "rope_base 10000", "norm_eps 1e-06", "ffn_kind gelu",
+                          "rope_pairs half", "positions rope", "window 1024"));
 }
 
 TEST_F(ImportTest, WithoutConfigurationShapesTell) {
@@ -259,6 +284,25 @@ TEST_F(ImportTest, RefusesImpossibleSizes) {
   ExpectError(absl::StatusCode::kInvalidArgument, {"the file holds an int, expected a dict"});
   WriteZip((root_ / "in/a.pt").string(), {{"a/data.pkl", "}" + PickleText("task") + "Ns."}});
   ExpectError(absl::StatusCode::kInvalidArgument, {"the file holds None under \"task\""});
+}
+
+TEST_F(ImportTest, RatNeedsARatLayerAndItsPositions) {
+  options_.plan.family = HubFamily::kRat;
+  options_.plan.head_dim = 2;
+  options_.plan.chunk = 16;
+  std::vector<TestTensor> tensors = TinyRatPlus();
+  for (TestTensor& tensor : tensors) {
+    if (tensor.shape == std::vector<int64_t>{20, 4}) {
+      tensor.shape = {12, 4};
+      tensor.values.resize(48);
+    }
+  }
+  Use(tensors, "}" + PickleText("model") + "}(" + PickleText("backbone") + "}" +
+                   PickleText("embedding") + "}" + PickleText("pe") + "}" + PickleText("_name_") +
+                   PickleText("interrope") + "ssus");
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              {"2 problems: ", "no layer has a gate_bias, expected at least one RAT layer",
+               "pe._name_ is \"interrope\", expected \"rope_interrope\""});
 }
 
 TEST_F(ImportTest, RatPlusWithoutItsGatesIsRefused) {

@@ -90,6 +90,18 @@ def load(path, dtype=torch.float32):
     return model.eval(), state
 
 
+def lower(model, ids, kept):
+    """Residual stream [B, T, d] after the lower layers. ids [B, T], T a multiple of 128; kept [B, KD]: dilated keys."""
+    T = ids.shape[1]
+    h = model.embed(ids)
+    cos, sin = model.rope_tables(T)
+    biases = model.attention_biases(kept, T)
+    for layer in model.layers[:model.c["n_low"]]:
+        a = model.mix(layer, h, (cos[:, None], sin[:, None]), kept, biases)
+        h = a + layer.ffn(layer.ffn_norm(a), model.dtype)
+    return h
+
+
 @torch.no_grad()
 def encode_pool(model, books, rng, chunks, data, dilation):
     """Memory of `chunks` chunks of text: keys, K, V, lengths."""
@@ -98,13 +110,7 @@ def encode_pool(model, books, rng, chunks, data, dilation):
     while sum(len(p[0]) for p in parts) < chunks:
         ids = torch.tensor([books.passage(rng, T) for _ in range(8)])
         ids[:, ::ROWS] = LMK_ID
-        h = model.embed(ids)
-        cos, sin = model.rope_tables(T)
-        kept = torch.arange(dilation - 1, T, dilation).expand(8, -1)
-        biases = model.attention_biases(kept, T)
-        for i in range(model.c["n_low"]):
-            a = model.mix(model.layers[i], h, (cos[:, None], sin[:, None]), kept, biases)
-            h = a + model.layers[i].ffn(model.layers[i].ffn_norm(a), model.dtype)
+        h = lower(model, ids, torch.arange(dilation - 1, T, dilation).expand(8, -1))
         key, k, v = model.encode(h.reshape(8 * N, ROWS, -1), torch.full((8 * N,), BLOCK_TOKENS))
         parts.append((key, k.bfloat16(), v.bfloat16()))
     key, k, v = (torch.cat(x)[:chunks] for x in zip(*parts))

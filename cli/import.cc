@@ -117,7 +117,9 @@ void AddImport(CLI::App& app, Command& command) {
   CLI::App* verb = app.add_subcommand(
       "import", "Convert a published RAT+ or RAT checkpoint into a model directory");
   auto flags = std::make_shared<ImportFlags>();
-  verb->add_option("--from", flags->from, "Layout: ratplus-hub or rat-hub, as published")
+  verb->add_option("--from", flags->from,
+                   "Layout, as published: ratplus-hub, or rat-hub (this version runs RAT+ models; "
+                   "RAT ones are converted only)")
       ->required()
       ->check(CLI::IsMember({"ratplus-hub", "rat-hub"}));
   verb->add_option("DIR", flags->directory,

@@ -92,11 +92,13 @@ class Oracle:
     # -- local mixer
 
     def project(self, i, h):
-        """o, q, k, v, g of layer i for h [T, d]; g after the sigmoid (0 without recurrence)."""
+        """o, q, k, v, g of layer i for h [T, d]; g after the bias, which not every family has, and the sigmoid (0 without recurrence)."""
         name = f"layers.{i}.mixer"
         x = self.norm(h, f"layers.{i}.mixer_norm.weight")
         o, q, k, v, g = self.lin(x, name + ".in_proj").chunk(5, -1)
-        g = torch.sigmoid(g + self.w[name + ".gate_bias"]) if self.c["recurrence"] else torch.zeros_like(g)
+        if name + ".gate_bias" in self.w:
+            g = g + self.w[name + ".gate_bias"]
+        g = torch.sigmoid(g) if self.c["recurrence"] else torch.zeros_like(g)
         return o, q, k, v, g
 
     @staticmethod
@@ -116,10 +118,15 @@ class Oracle:
         return near | far | ((p <= t) & (p < local["initial"]))
 
     def attend(self, q, k, v, mask):
-        """q [Tq, H, dh], k, v [Tk, H, dh], mask [Tq, Tk] -> [Tq, D]."""
+        """q [Tq, H, dh], k, v [Tk, H, dh], mask [Tq, Tk] or, by head, [H, Tq, Tk] -> [Tq, D]."""
         s = torch.einsum("qhd,khd->hqk", q, k) * self.c["head_dim"] ** -0.5
         p = s.masked_fill(~mask, float("-inf")).softmax(-1)
         return torch.einsum("hqk,khd->qhd", p, v).flatten(1)
+
+    def mask(self, i, q, k):
+        """What attends to what in layer i over a whole sequence, as `attend` takes it; q, k [T, H, dh] with their positions."""
+        t = torch.arange(len(q))
+        return self.sees(t[:, None], t[None])
 
     def mixer(self, i, h):
         """Mixer output of layer i over a whole sequence h [T, d]."""
@@ -129,7 +136,7 @@ class Oracle:
         k, v = self.recur(g, k, zero), self.recur(g, v, zero)
         t = torch.arange(T)
         q, k = self.rope(self.heads(q, H), t), self.rope(self.heads(k, H), t)
-        y = self.attend(q, k, self.heads(v, H), self.sees(t[:, None], t[None]))
+        y = self.attend(q, k, self.heads(v, H), self.mask(i, q, k))
         return self.lin(torch.sigmoid(o) * y, f"layers.{i}.mixer.out_proj")
 
     # -- memory

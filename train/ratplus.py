@@ -64,7 +64,7 @@ class RatPlus(Oracle):
     attends to besides its pattern, 0 for none."""
 
     def __init__(self, config, weights, patterns=None, context=None, top_k=0):
-        self.c, self.w = stretched(config, context), {k: v.float() for k, v in weights.items()}
+        self.c, self.w = {"recurrence": True, **stretched(config, context)}, {k: v.float() for k, v in weights.items()}
         self.patterns = patterns or patterns_of(config)
         self.top_k, self.gap = top_k, float("inf")
 
@@ -77,34 +77,16 @@ class RatPlus(Oracle):
     def ffn(self, x, name):
         return self.lin(F.gelu(self.lin(x, name + ".in_proj")), name + ".out_proj")
 
-    def project(self, i, h):
-        """o, q, k, v, g of layer i for h [T, d]; g after the sigmoid (0 without recurrence), no bias."""
-        x = self.norm(h, f"layers.{i}.mixer_norm.weight")
-        o, q, k, v, g = self.lin(x, f"layers.{i}.mixer.in_proj").chunk(5, -1)
-        return o, q, k, v, torch.sigmoid(g) if self.c.get("recurrence", True) else torch.zeros_like(g)
-
-    def attend_heads(self, q, k, v, masks):
-        """q [Tq, H, dh], k, v [Tk, H, dh], masks [H, Tq, Tk] -> [Tq, D]."""
-        s = torch.einsum("qhd,khd->hqk", q, k) * self.c["head_dim"] ** -0.5
-        p = s.masked_fill(~masks, float("-inf")).softmax(-1)
-        return torch.einsum("hqk,khd->qhd", p, v).flatten(1)
-
-    def mixer(self, i, h):
-        H, T = self.c["heads"], h.shape[0]
-        o, q, k, v, g = self.project(i, h)
-        zero = torch.zeros(k.shape[1])
-        k, v = self.recur(g, k, zero), self.recur(g, v, zero)
-        t = torch.arange(T)
-        q, k = self.rope(self.heads(q, H), t), self.rope(self.heads(k, H), t)
+    def mask(self, i, q, k):
+        t = torch.arange(len(q))
         masks = torch.stack([attends(pattern, t[:, None], t[None]) for pattern in self.patterns[i]])
         if self.top_k:
             block = t // self.c["top_k"]["block"]
-            for head in range(H):
-                for row in range(T):
+            for head in range(self.c["heads"]):
+                for row in range(len(q)):
                     chosen = self.blocks(q[row, head], k[:row + 1, head])
                     masks[head, row] |= torch.isin(block, torch.tensor(chosen)) & (t <= row)
-        y = self.attend_heads(q, k, self.heads(v, H), masks)
-        return self.lin(torch.sigmoid(o) * y, f"layers.{i}.mixer.out_proj")
+        return masks
 
     def forward(self, ids):
         """Token ids [T] -> logits [T, vocab]."""

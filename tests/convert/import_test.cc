@@ -1,10 +1,8 @@
-// Import on the checkpoints of train/hub_fixtures.py: every value of every tensor, config.json, and
-// the mistakes a user can make.
+// Import on the checkpoints of train/hub_fixtures.py: every value of every tensor, and config.json.
 #include "convert/import.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,20 +13,14 @@
 #include "model/safetensors.h"
 #include "tests/convert/convert_testing.h"
 #include "tests/convert/hub_weights.h"
+#include "tests/convert/import_testing.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::convert {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::ordered_json;
-using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-
-constexpr char kTokenizer[] = RECOLLECT_SOURCE_DIR "/tests/support/llama_tokenizer.model";
 
 // What a tensor of the model is made of, by published name; the parts follow each other.
 std::vector<std::string> PublishedNames(const std::string& name) {
@@ -49,27 +41,8 @@ std::vector<std::string> PublishedNames(const std::string& name) {
   return names;
 }
 
-class ImportTest : public ::testing::Test {
+class ImportTest : public ImportFixture {
  protected:
-  void SetUp() override {
-    root_ = fs::path(::testing::TempDir()) / "recollect_import" /
-            ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(root_);
-    fs::create_directories(root_ / "in");
-    fs::copy_file(kTokenizer, root_ / "in" / "tokenizer.model");
-    options_.from_dir = (root_ / "in").string();
-    options_.out_dir = (root_ / "out").string();
-    options_.plan.family = HubFamily::kRatPlus;
-    options_.type = WeightType::kF32;
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
-  void UseFixture(const std::string& name) const {
-    fs::copy_file(fs::path(RECOLLECT_SOURCE_DIR "/tests/convert/hub") / name, root_ / "in" / name);
-  }
-  void Use(const std::vector<TestTensor>& tensors, const std::string& config = "") const {
-    WriteCheckpoint((root_ / "in/a.pt").string(), tensors, config);
-  }
   ordered_json Config() const {
     return ordered_json::parse(ReadFile((root_ / "out/config.json").string()));
   }
@@ -100,23 +73,6 @@ class ImportTest : public ::testing::Test {
       EXPECT_EQ(*file->ReadFloats(name), expected) << name;
     }
   }
-  void ExpectNothingLeft() const {
-    EXPECT_FALSE(fs::exists(root_ / "out"));
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(root_))
-      names.push_back(entry.path().filename());
-    EXPECT_THAT(names, ElementsAre("in"));
-  }
-  void ExpectError(absl::StatusCode code, const std::vector<std::string>& fragments) const {
-    const auto report = Import(options_);
-    EXPECT_EQ(report.status().code(), code) << report.status();
-    for (const std::string& fragment : fragments)
-      EXPECT_THAT(std::string(report.status().message()), HasSubstr(fragment));
-    ExpectNothingLeft();
-  }
-
-  fs::path root_;
-  ImportOptions options_;
 };
 
 TEST_F(ImportTest, RatPlusAsPublished) {
@@ -236,167 +192,6 @@ TEST_F(ImportTest, WithoutConfigurationShapesTell) {
   EXPECT_EQ(config["adapted_dilations"], ordered_json::parse("[1]"));
   EXPECT_THAT(report->assumptions, ::testing::Contains("local.dilation 1"));
   EXPECT_THAT(report->assumptions, ::testing::Contains("recurrence true: there are gates"));
-}
-
-TEST_F(ImportTest, ReportsAllThatIsWrongAtOnce) {
-  options_.plan.head_dim = 2;
-  std::vector<TestTensor> tensors = TinyRatPlus();
-  tensors.erase(tensors.begin() + 1);       // layer 0's mixer norm
-  tensors[1].shape = {4, 20};               // its in_proj
-  tensors[3].storage_class = "IntStorage";  // its ffn norm
-  tensors[2].strides = {1, 4};              // its out_proj
-  tensors.push_back({"backbone.rope", {2}, {1, 2}, "", "FloatStorage", {}});
-  tensors.push_back({"\x1b]0;title", {1}, {1}, "", "FloatStorage", {}});
-  tensors.push_back(tensors[4]);
-  tensors.back().name = "backbone._orig_mod.layers.0.hidden_layer.fc1.weight";
-  const std::string config = "}" + PickleText("model") + "}" + PickleText("backbone") + "}(" +
-                             PickleText("num_layers") + "K\x03" + PickleText("d_model") + "K\x08" +
-                             PickleText("ln") + PickleText("layernorm") + PickleText("seq_cell") +
-                             "}" + PickleText("dilation_size") +
-                             "](K\x01K\x02"
-                             "esuss";
-  Use(tensors, config);
-  ExpectError(
-      absl::StatusCode::kInvalidArgument,
-      {"problems: ", "backbone.layers.0.seq_layer.input_norm.weight is missing, expected shape [4]",
-       "backbone.layers.0.seq_layer.in_proj.weight has shape [4, 20], expected [20, 4]",
-       "backbone.layers.0.hidden_layer.ln.weight is int32, expected float32",
-       "backbone.layers.0.seq_layer.out_proj.weight is not contiguous: strides [1, 4]",
-       "backbone.rope [2] is left over", "\\x1b]0;title [1] is left over",
-       "backbone.layers.0.hidden_layer.fc1.weight appears twice",
-       "backbone.layers.2.hidden_layer.fc2.weight is missing",
-       "d_model is 8 in the configuration, 4 in the shapes",
-       "config.model.backbone.ln is \"layernorm\", expected \"rmsnorm\"",
-       "2 values of dilation, expected one or 3"});
-}
-
-TEST_F(ImportTest, RefusesImpossibleSizes) {
-  Use(TinyRatPlus());
-  ExpectError(absl::StatusCode::kInvalidArgument,
-              {"head_dim is 128, expected an even divisor of the width 4", "--head-dim"});
-  Use({});
-  ExpectError(absl::StatusCode::kInvalidArgument, {"no model of these sizes: 0 layers"});
-  options_.plan.family = HubFamily::kRat;
-  options_.plan.head_dim = 2;
-  Use(TinyRatPlus());
-  ExpectError(absl::StatusCode::kInvalidArgument, {"gate_bias is missing", "--chunk"});
-  WriteZip((root_ / "in/a.pt").string(), {{"a/data.pkl", "K\x01."}});
-  ExpectError(absl::StatusCode::kInvalidArgument, {"the file holds an int, expected a dict"});
-  WriteZip((root_ / "in/a.pt").string(), {{"a/data.pkl", "}" + PickleText("task") + "Ns."}});
-  ExpectError(absl::StatusCode::kInvalidArgument, {"the file holds None under \"task\""});
-}
-
-TEST_F(ImportTest, RatNeedsARatLayerAndItsPositions) {
-  options_.plan.family = HubFamily::kRat;
-  options_.plan.head_dim = 2;
-  options_.plan.chunk = 16;
-  std::vector<TestTensor> tensors = TinyRatPlus();
-  for (TestTensor& tensor : tensors) {
-    if (tensor.shape == std::vector<int64_t>{20, 4}) {
-      tensor.shape = {12, 4};
-      tensor.values.resize(48);
-    }
-  }
-  Use(tensors, "}" + PickleText("model") + "}(" + PickleText("backbone") + "}" +
-                   PickleText("embedding") + "}" + PickleText("pe") + "}" + PickleText("_name_") +
-                   PickleText("interrope") + "ssus");
-  ExpectError(absl::StatusCode::kInvalidArgument,
-              {"2 problems: ", "no layer has a gate_bias, expected at least one RAT layer",
-               "pe._name_ is \"interrope\", expected \"rope_interrope\""});
-}
-
-TEST_F(ImportTest, RatPlusWithoutItsGatesIsRefused) {
-  options_.plan.head_dim = 2;
-  std::vector<TestTensor> tensors = TinyRatPlus();
-  tensors[2].shape = {16, 4};
-  tensors[2].values.resize(64);
-  Use(tensors, "}" + PickleText("model") + "}" + PickleText("backbone") + "}" +
-                   PickleText("seq_cell") + "}" + PickleText("apply_re") + "\x88ssss");
-  ExpectError(absl::StatusCode::kInvalidArgument,
-              {"backbone.layers.0.seq_layer.fgate_proj.weight is missing"});
-}
-
-TEST_F(ImportTest, TheHeadMustBeTheEmbedding) {
-  options_.plan.head_dim = 2;
-  std::vector<TestTensor> tensors = TinyRatPlus();
-  tensors.back().storage = "own";
-  Use(tensors);
-  EXPECT_TRUE(Import(options_).ok());  // a copy with equal bytes
-  fs::remove_all(root_ / "out");
-  tensors.back().values[17] += 1.0f;
-  Use(tensors);
-  ExpectError(absl::StatusCode::kInvalidArgument,
-              {"head.lm_head.weight is not embedding.wte.weight: they differ at value 17"});
-  tensors.pop_back();
-  Use(tensors);
-  ExpectError(absl::StatusCode::kInvalidArgument, {"head.lm_head.weight is missing"});
-}
-
-TEST_F(ImportTest, WeightsMustBeFinite) {
-  options_.plan.head_dim = 2;
-  std::vector<TestTensor> tensors = TinyRatPlus();
-  tensors[3].values[5] = std::numeric_limits<float>::quiet_NaN();
-  Use(tensors);
-  ExpectError(absl::StatusCode::kInvalidArgument,
-              {"layers.0.mixer.out_proj.weight: value 5 is nan"});
-}
-
-TEST_F(ImportTest, RefusesWhatItCannotTellApart) {
-  ExpectError(absl::StatusCode::kNotFound, {"no checkpoint (.pt, .pth, .ckpt, .bin)"});
-  UseFixture("ratplus.pt");
-  UseFixture("rat_swa.bin");
-  ExpectError(absl::StatusCode::kInvalidArgument,
-              {"2 checkpoints, expected one: rat_swa.bin, ratplus.pt"});
-  options_.from_dir += "/none";
-  ExpectError(absl::StatusCode::kNotFound, {"in/none"});
-}
-
-TEST_F(ImportTest, TheTokenizerMustFit) {
-  UseFixture("ratplus.pt");
-  const fs::path tokenizer = root_ / "in/tokenizer.model";
-  fs::remove(tokenizer);
-  ExpectError(absl::StatusCode::kNotFound, {"tokenizer.model: not there", "LLaMA"});
-  WriteFile(tokenizer.string(), "not a model");
-  ExpectError(absl::StatusCode::kInvalidArgument, {"tokenizer.model: not a SentencePiece model"});
-  fs::copy_file(RECOLLECT_SOURCE_DIR "/tests/support/tiny_tokenizer.model", tokenizer,
-                fs::copy_options::overwrite_existing);
-  ExpectError(absl::StatusCode::kInvalidArgument, {"has 320 pieces, the embedding 400 rows"});
-}
-
-TEST_F(ImportTest, NeverWritesOverAnything) {
-  UseFixture("ratplus.pt");
-  fs::create_directories(root_ / "out");
-  EXPECT_TRUE(Import(options_).ok());  // an empty folder is free
-  const auto again = Import(options_);
-  EXPECT_EQ(again.status().code(), absl::StatusCode::kAlreadyExists);
-  options_.out_dir = (root_ / "in/ratplus.pt").string();
-  EXPECT_EQ(Import(options_).status().code(), absl::StatusCode::kAlreadyExists);
-  options_.out_dir = (root_ / "in/ratplus.pt/below").string();
-  EXPECT_EQ(Import(options_).status().code(), absl::StatusCode::kInvalidArgument);
-}
-
-TEST_F(ImportTest, DamagedWeightsLeaveNothingBehind) {
-  UseFixture("ratplus.pt");
-  const std::string path = (root_ / "in/ratplus.pt").string();
-  std::string bytes = ReadFile(path);
-  const std::vector<float> norm = HubWeights("backbone.ln.weight", 8);
-  const size_t at = bytes.find(std::string(reinterpret_cast<const char*>(norm.data()), 32));
-  ASSERT_NE(at, std::string::npos);
-  bytes[at] = static_cast<char>(bytes[at] ^ 1);
-  WriteFile(path, bytes);
-  ExpectError(absl::StatusCode::kDataLoss, {"ratplus.pt: final_norm.weight", "CRC"});
-}
-
-TEST_F(ImportTest, CanBeInterrupted) {
-  UseFixture("ratplus.pt");
-  int64_t seen = 0;
-  options_.progress = [&](int64_t done, int64_t total) {
-    EXPECT_GT(done, seen);
-    EXPECT_LE(done, total);
-    seen = done;
-    return done < total / 2;
-  };
-  ExpectError(absl::StatusCode::kCancelled, {"nothing is left"});
 }
 
 }  // namespace

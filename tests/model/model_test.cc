@@ -4,14 +4,13 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/gemm.h"
+#include "tests/model/model_testing.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
 
@@ -20,25 +19,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string Directory(const std::string& name) {
-  return ::testing::TempDir() + "/model_test_" + name;
-}
-
-std::unique_ptr<Model> Make(const std::string& name, const ModelConfig& config,
-                            DType dtype = DType::kFloat32) {
-  WriteTinyModel(Directory(name), config, 1);
-  auto model = Model::Load(Directory(name), {.dtype = dtype});
-  EXPECT_TRUE(model.ok()) << model.status();
-  return model.ok() ? *std::move(model) : nullptr;
-}
-
-std::vector<int32_t> RandomTokens(int64_t count, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<int32_t> tokens;
-  for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(3 + random() % 317));
-  return tokens;
-}
 
 // Blocks of mixed lengths, as flushes leave them.
 std::vector<std::vector<int32_t>> MixedBlocks(uint64_t seed) {
@@ -164,11 +144,6 @@ std::vector<std::pair<std::string, ModelConfig>> Variants() {
     c.d_r = 20;
   });
   return variants;
-}
-
-std::vector<DType> DTypes() {
-  if (kernels::Bf16Supported()) return {DType::kFloat32, DType::kBf16};
-  return {DType::kFloat32};
 }
 
 void ExpectSame(const ReferenceResult& a, const ReferenceResult& b) {

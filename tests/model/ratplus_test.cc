@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "kernels/gemm.h"
 #include "model/model.h"
 #include "model/weights.h"
+#include "tests/model/model_testing.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
 
@@ -22,25 +22,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-std::string Directory(const std::string& name) {
-  return ::testing::TempDir() + "/ratplus_test_" + name;
-}
-
-std::unique_ptr<Model> Make(const std::string& name, const ModelConfig& config,
-                            DType dtype = DType::kFloat32) {
-  WriteTinyModel(Directory(name), config, 1);
-  auto model = Model::Load(Directory(name), {.dtype = dtype});
-  EXPECT_TRUE(model.ok()) << model.status();
-  return model.ok() ? *std::move(model) : nullptr;
-}
-
-std::vector<int32_t> RandomTokens(int64_t count, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<int32_t> tokens;
-  for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(3 + random() % 317));
-  return tokens;
-}
 
 LocalPattern Pattern(int64_t window, int64_t dilation, int64_t initial) {
   return {window, dilation, initial, kUnboundedSpan};
@@ -55,11 +36,6 @@ LocalPatterns Hybrid() {
 // The pattern of the highest sparsity, and the best of blocks of 16.
 LocalPatterns Chosen(int64_t count, BlockScore score = BlockScore::kQuest) {
   return LocalPatterns(Pattern(0, -1, 0)).WithBlocks({count, 16, score});
-}
-
-std::vector<DType> DTypes() {
-  if (kernels::Bf16Supported()) return {DType::kFloat32, DType::kBf16};
-  return {DType::kFloat32};
 }
 
 std::vector<LocalPatterns> SomePatterns() {

@@ -1,0 +1,182 @@
+// The mistakes a user of Import can make: each is named, and nothing stays behind.
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "convert/import.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/convert/convert_testing.h"
+#include "tests/convert/hub_weights.h"
+#include "tests/convert/import_testing.h"
+#include "tests/support/tiny_model.h"
+
+namespace recollect::convert {
+namespace {
+
+class ImportErrorsTest : public ImportFixture {};
+
+TEST_F(ImportErrorsTest, ReportsAllThatIsWrongAtOnce) {
+  options_.plan.head_dim = 2;
+  std::vector<TestTensor> tensors = TinyRatPlus();
+  tensors.erase(tensors.begin() + 1);       // layer 0's mixer norm
+  tensors[1].shape = {4, 20};               // its in_proj
+  tensors[3].storage_class = "IntStorage";  // its ffn norm
+  tensors[2].strides = {1, 4};              // its out_proj
+  tensors.push_back({"backbone.rope", {2}, {1, 2}, "", "FloatStorage", {}});
+  tensors.push_back({"\x1b]0;title", {1}, {1}, "", "FloatStorage", {}});
+  tensors.push_back(tensors[4]);
+  tensors.back().name = "backbone._orig_mod.layers.0.hidden_layer.fc1.weight";
+  const std::string config = "}" + PickleText("model") + "}" + PickleText("backbone") + "}(" +
+                             PickleText("num_layers") + "K\x03" + PickleText("d_model") + "K\x08" +
+                             PickleText("ln") + PickleText("layernorm") + PickleText("seq_cell") +
+                             "}" + PickleText("dilation_size") +
+                             "](K\x01K\x02"
+                             "esuss";
+  Use(tensors, config);
+  ExpectError(
+      absl::StatusCode::kInvalidArgument,
+      {"problems: ", "backbone.layers.0.seq_layer.input_norm.weight is missing, expected shape [4]",
+       "backbone.layers.0.seq_layer.in_proj.weight has shape [4, 20], expected [20, 4]",
+       "backbone.layers.0.hidden_layer.ln.weight is int32, expected float32",
+       "backbone.layers.0.seq_layer.out_proj.weight is not contiguous: strides [1, 4]",
+       "backbone.rope [2] is left over", "\\x1b]0;title [1] is left over",
+       "backbone.layers.0.hidden_layer.fc1.weight appears twice",
+       "backbone.layers.2.hidden_layer.fc2.weight is missing",
+       "d_model is 8 in the configuration, 4 in the shapes",
+       "config.model.backbone.ln is \"layernorm\", expected \"rmsnorm\"",
+       "2 values of dilation, expected one or 3"});
+}
+
+TEST_F(ImportErrorsTest, RefusesImpossibleSizes) {
+  Use(TinyRatPlus());
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              {"head_dim is 128, expected an even divisor of the width 4", "--head-dim"});
+  Use({});
+  ExpectError(absl::StatusCode::kInvalidArgument, {"no model of these sizes: 0 layers"});
+  options_.plan.family = HubFamily::kRat;
+  options_.plan.head_dim = 2;
+  Use(TinyRatPlus());
+  ExpectError(absl::StatusCode::kInvalidArgument, {"gate_bias is missing", "--chunk"});
+  WriteZip((root_ / "in/a.pt").string(), {{"a/data.pkl", "K\x01."}});
+  ExpectError(absl::StatusCode::kInvalidArgument, {"the file holds an int, expected a dict"});
+  WriteZip((root_ / "in/a.pt").string(), {{"a/data.pkl", "}" + PickleText("task") + "Ns."}});
+  ExpectError(absl::StatusCode::kInvalidArgument, {"the file holds None under \"task\""});
+}
+
+TEST_F(ImportErrorsTest, RatNeedsARatLayerAndItsPositions) {
+  options_.plan.family = HubFamily::kRat;
+  options_.plan.head_dim = 2;
+  options_.plan.chunk = 16;
+  std::vector<TestTensor> tensors = TinyRatPlus();
+  for (TestTensor& tensor : tensors) {
+    if (tensor.shape == std::vector<int64_t>{20, 4}) {
+      tensor.shape = {12, 4};
+      tensor.values.resize(48);
+    }
+  }
+  Use(tensors, "}" + PickleText("model") + "}(" + PickleText("backbone") + "}" +
+                   PickleText("embedding") + "}" + PickleText("pe") + "}" + PickleText("_name_") +
+                   PickleText("interrope") + "ssus");
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              {"2 problems: ", "no layer has a gate_bias, expected at least one RAT layer",
+               "pe._name_ is \"interrope\", expected \"rope_interrope\""});
+}
+
+TEST_F(ImportErrorsTest, RatPlusWithoutItsGatesIsRefused) {
+  options_.plan.head_dim = 2;
+  std::vector<TestTensor> tensors = TinyRatPlus();
+  tensors[2].shape = {16, 4};
+  tensors[2].values.resize(64);
+  Use(tensors, "}" + PickleText("model") + "}" + PickleText("backbone") + "}" +
+                   PickleText("seq_cell") + "}" + PickleText("apply_re") + "\x88ssss");
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              {"backbone.layers.0.seq_layer.fgate_proj.weight is missing"});
+}
+
+TEST_F(ImportErrorsTest, TheHeadMustBeTheEmbedding) {
+  options_.plan.head_dim = 2;
+  std::vector<TestTensor> tensors = TinyRatPlus();
+  tensors.back().storage = "own";
+  Use(tensors);
+  EXPECT_TRUE(Import(options_).ok());  // a copy with equal bytes
+  fs::remove_all(root_ / "out");
+  tensors.back().values[17] += 1.0f;
+  Use(tensors);
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              {"head.lm_head.weight is not embedding.wte.weight: they differ at value 17"});
+  tensors.pop_back();
+  Use(tensors);
+  ExpectError(absl::StatusCode::kInvalidArgument, {"head.lm_head.weight is missing"});
+}
+
+TEST_F(ImportErrorsTest, WeightsMustBeFinite) {
+  options_.plan.head_dim = 2;
+  std::vector<TestTensor> tensors = TinyRatPlus();
+  tensors[3].values[5] = std::numeric_limits<float>::quiet_NaN();
+  Use(tensors);
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              {"layers.0.mixer.out_proj.weight: value 5 is nan"});
+}
+
+TEST_F(ImportErrorsTest, RefusesWhatItCannotTellApart) {
+  ExpectError(absl::StatusCode::kNotFound, {"no checkpoint (.pt, .pth, .ckpt, .bin)"});
+  UseFixture("ratplus.pt");
+  UseFixture("rat_swa.bin");
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              {"2 checkpoints, expected one: rat_swa.bin, ratplus.pt"});
+  options_.from_dir += "/none";
+  ExpectError(absl::StatusCode::kNotFound, {"in/none"});
+}
+
+TEST_F(ImportErrorsTest, TheTokenizerMustFit) {
+  UseFixture("ratplus.pt");
+  const fs::path tokenizer = root_ / "in/tokenizer.model";
+  fs::remove(tokenizer);
+  ExpectError(absl::StatusCode::kNotFound, {"tokenizer.model: not there", "LLaMA"});
+  WriteFile(tokenizer.string(), "not a model");
+  ExpectError(absl::StatusCode::kInvalidArgument, {"tokenizer.model: not a SentencePiece model"});
+  fs::copy_file(RECOLLECT_SOURCE_DIR "/tests/support/tiny_tokenizer.model", tokenizer,
+                fs::copy_options::overwrite_existing);
+  ExpectError(absl::StatusCode::kInvalidArgument, {"has 320 pieces, the embedding 400 rows"});
+}
+
+TEST_F(ImportErrorsTest, NeverWritesOverAnything) {
+  UseFixture("ratplus.pt");
+  fs::create_directories(root_ / "out");
+  EXPECT_TRUE(Import(options_).ok());  // an empty folder is free
+  const auto again = Import(options_);
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kAlreadyExists);
+  options_.out_dir = (root_ / "in/ratplus.pt").string();
+  EXPECT_EQ(Import(options_).status().code(), absl::StatusCode::kAlreadyExists);
+  options_.out_dir = (root_ / "in/ratplus.pt/below").string();
+  EXPECT_EQ(Import(options_).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ImportErrorsTest, DamagedWeightsLeaveNothingBehind) {
+  UseFixture("ratplus.pt");
+  const std::string path = (root_ / "in/ratplus.pt").string();
+  std::string bytes = ReadFile(path);
+  const std::vector<float> norm = HubWeights("backbone.ln.weight", 8);
+  const size_t at = bytes.find(std::string(reinterpret_cast<const char*>(norm.data()), 32));
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] = static_cast<char>(bytes[at] ^ 1);
+  WriteFile(path, bytes);
+  ExpectError(absl::StatusCode::kDataLoss, {"ratplus.pt: final_norm.weight", "CRC"});
+}
+
+TEST_F(ImportErrorsTest, CanBeInterrupted) {
+  UseFixture("ratplus.pt");
+  int64_t seen = 0;
+  options_.progress = [&](int64_t done, int64_t total) {
+    EXPECT_GT(done, seen);
+    EXPECT_LE(done, total);
+    seen = done;
+    return done < total / 2;
+  };
+  ExpectError(absl::StatusCode::kCancelled, {"nothing is left"});
+}
+
+}  // namespace
+}  // namespace recollect::convert

@@ -1,4 +1,4 @@
-"""Batches of one fixed shape: book text with needles, questions and quotes, laid out in blocks."""
+"""Batches of one fixed shape: book text with needles and questions, laid out in blocks."""
 
 import random
 
@@ -92,13 +92,15 @@ class BatchMaker:
         self.noise = np.random.default_rng(seed)
         self.queue = np.zeros((config["queue"], model_config["d_r"]), np.float32)
         self.queue_filled = 0
+        self.forms = []
 
     def state(self):
-        return self.rng.getstate(), self.noise.bit_generator.state
+        return self.rng.getstate(), self.noise.bit_generator.state, self.forms
 
     def set_state(self, state):
         self.rng.setstate(state[0])
         self.noise.bit_generator.state = state[1]
+        self.forms = state[2]
 
     def remember(self, keys):
         """Adds landmark keys [n, d_r] of finished chunks to the queue of negatives."""
@@ -107,6 +109,14 @@ class BatchMaker:
             self.queue = np.roll(self.queue, n, 0)
             self.queue[:n] = keys[:n]
             self.queue_filled = min(len(self.queue), self.queue_filled + n)
+
+    def _form(self):
+        """A form of needles that many batches share: the queue of negatives then holds needles of the same form, too."""
+        if len(self.forms) < self.c["forms"]:
+            self.forms.append(self.tasks.form(self.rng))
+        elif self.rng.random() < 1 / self.c["form_batches"]:
+            self.forms[self.rng.randrange(len(self.forms))] = self.tasks.form(self.rng)
+        return self.rng.choice(self.forms)
 
     # -- parts of a sequence
 
@@ -197,33 +207,6 @@ class BatchMaker:
         seq.push(self.tasks.encode("." if end < 0.6 else "\n" if end < 0.9 else "\n\n"), self.c["weight_end"])
         return True
 
-    def _quote(self, seq, index, sources):
-        """A cue copied from an earlier chunk, a flush, and the chunk's continuation."""
-        rng = self.rng
-        j = rng.choice(sources) if sources and rng.random() < 0.5 else index
-        other = self.done[j] if j != index else seq
-        last = len(other.starts) - 1 if j != index else len(seq.starts) - 2
-        if last < 1 or not seq.can_flush():
-            return
-        chunk = rng.randrange(last)
-        begin, end = other.starts[chunk] + 1, other.starts[chunk + 1]
-        cue, go_on = rng.randint(5, 14), rng.randint(8, 40)
-        if end - begin < cue + 8 or not seq.room(cue + go_on + 4):
-            return
-        at = rng.randrange(begin, end - cue - 6)
-        seq.push(other.tokens[at:at + cue], self.c["weight_task"])
-        if not seq.can_flush():
-            return
-        seq.flush()
-        b = len(seq.starts) - 1
-        if j == index and chunk > b - 2:
-            return
-        seq.queries.append((b, j, [chunk], "quote" + ("*" if j != index else "")))
-        rest = [t for t in other.tokens[at + cue:at + cue + go_on] if t != LMK_ID]
-        distance = len(seq.tokens) - begin if j == index else None
-        seq.kinds.append(("quote" + ("*" if j != index else ""), False, distance))
-        seq.push(rest, self.c["weight_quote"], answer=len(seq.kinds) - 1)
-
     def _sequence(self, index, sources, tasks_share):
         rng, c = self.rng, self.c
         seq = Sequence(c["length"], c["max_blocks"])
@@ -255,10 +238,8 @@ class BatchMaker:
             if r < (0.45 if early else 0.2):
                 for _ in range(rng.choice((1, 1, 1, 2, 3))):
                     self._needle(seq)
-            elif r < 0.9 - c["quote_share"]:
-                self._ask(seq, index, sources)
             elif r < 0.9:
-                self._quote(seq, index, sources)
+                self._ask(seq, index, sources)
         self._text(seq, seq.left + 5)
         return seq
 
@@ -270,7 +251,7 @@ class BatchMaker:
         c, rng = self.c, self.rng
         B, T, N, n_ret = c["batch"], c["length"], c["max_blocks"], self.m["n_ret"]
         self.done, self.bare_nouns, visible = [], set(), []
-        self.form = self.tasks.form(rng) if rng.random() < c["same_form"] else None
+        self.form = self._form() if rng.random() < c["same_form"] else None
         for i in range(B):
             sees = [j for j in range(B) if j != i and rng.random() < open_share]
             seq = self._sequence(i, [j for j in sees if j < i], tasks_share)

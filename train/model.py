@@ -286,7 +286,9 @@ class Model(nn.Module):
         r_sel, valid = r.gather(1, selected), batch["allow"].gather(1, selected)
         w = r_sel.softmax(-1) * valid
         gold = batch["gold"]
-        loss = -(gold * r.log_softmax(-1)).sum(-1)
+        # Half asks for every gold chunk, half for any: of a needle that straddles, one chunk alone may name what it is about.
+        log_p = r.log_softmax(-1)
+        loss = -0.5 * ((gold * log_p).sum(-1) + log_p.masked_fill(gold == 0, -1e9).logsumexp(-1) * (gold.sum(-1) > 0))
         on_gold = w.detach() * (gold.gather(1, selected) > 0)
         return selected, w, loss, torch.stack([on_gold.sum(-1), (on_gold > 0).any(-1).float()])
 

@@ -6,6 +6,8 @@ import zlib
 
 HEX, DIGITS = "0123456789abcdef", "0123456789"
 PART, PLACEHOLDER = re.compile(r"<(\w+)>"), re.compile(r"\{\w+\}")
+# What may be made of a wording; `Tasks` says how.
+SHARES = ("composed", "foreign", "loose", "reply", "tail")
 BRACES = str.maketrans("", "", "{}")
 
 
@@ -20,22 +22,22 @@ class Tasks:
     def __init__(self, tokenizer, words, phrases, split, books=None, wording_shares=None):
         """Wordings are drawn from the list of the split and, by `wording_shares`, made, so that no list of phrasings can be
         learned: "composed" of the parts in `phrases`, a share "foreign" of them with some words of `books` put in, or "loose",
-        of fragments of books."""
+        of fragments of books. To questions of any kind a stop and the first words of a "reply" are added, or a "tail" of a book's words."""
         self.encode, self.p, self.split = tokenizer.encode, phrases[split], split
         self.books, self.decode = books, tokenizer.decode
-        self.parts, self.shares = phrases["parts"], wording_shares or {"composed": 0.0, "foreign": 0.0, "loose": 0.0}
+        self.parts, self.shares = phrases["parts"], wording_shares or dict.fromkeys(SHARES, 0.0)
         self.words = [w for w in words if is_test_word(w) == (split == "test")]
-        self.known = frozenset(w for w in self.words if len(w) >= 5)
+        self.known = frozenset(self.words)
         self.begins_word = [tokenizer.decode_bytes([i])[:1] in (b" ", b"\n") for i in range(tokenizer.vocab_size)]
 
     def key(self, rng):
         r = rng.random()
-        if r < 0.12:
+        if r < 0.06:
             return "".join(rng.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ") for _ in range(rng.randint(2, 6)))
-        if r < 0.2:
+        if r < 0.12:
             return rng.choice(self.words).capitalize() + " " + str(rng.randrange(1000))
-        words = [rng.choice(self.words) for _ in range(rng.choice((1, 1, 2, 2, 2, 3)))]
-        if len(words) == 1 and self.books is not None and rng.random() < 0.5:
+        words = [rng.choice(self.words) for _ in range(rng.choice((1, 1, 1, 1, 2, 2, 3)))]
+        if len(words) == 1 and self.books is not None and rng.random() < 0.6:
             # A word as common as in books: it stands in other chunks, too, and only what is asked about it tells them apart.
             common = [w for w in self.fragment(rng, 20, 20).split() if w in self.known]
             words = [rng.choice(common)] if common else words
@@ -121,6 +123,12 @@ class Tasks:
     def question(self, rng, needle, lead=None):
         listed = needle["questions"]
         form = rng.choice(listed) if needle["bare"] else self.wording(rng, "questions", listed, ("{key}",))
+        # Words after the question, as of an answer begun: what is asked for does not stand last.
+        r = rng.random() if not needle["bare"] else 1.0
+        if r < self.shares["reply"]:
+            form = form.rstrip(":= ") + rng.choice(self.parts["stop"]) + rng.choice(self.parts["reply"])
+        elif r < self.shares["reply"] + self.shares["tail"]:
+            form += self.fragment(rng, 1, 4) + rng.choice(("", "", ":"))
         text = form.format(**needle["fill"])
         lead = rng.choice((" ", "\n", "\n\n")) if lead is None else lead
         return self.encode(lead + rng.choice(self.p.get("prefixes", ("",))) + text[0].upper() + text[1:])

@@ -122,14 +122,13 @@ def measure(meter, batch, kinds, nats, right, facts, groups):
         if where.any():
             meter.add(f"token/{kind}", right[where].sum(), where.sum())
             meter.add(f"whole/{kind}", right[where].all(), 1)
-            if not kind.startswith("quote"):
-                meter.add("whole", right[where].all(), 1)
-                meter.add("token", right[where].sum(), where.sum())
-                meter.add("whole_other" if kind.endswith("*") else "whole_own", right[where].all(), 1)
-                if straddles:
-                    meter.add("whole_straddling", right[where].all(), 1)
-                if distance is not None:
-                    meter.add(f"whole_within/{next(d for d in DISTANCES if distance < d)}", right[where].all(), 1)
+            meter.add("whole", right[where].all(), 1)
+            meter.add("token", right[where].sum(), where.sum())
+            meter.add("whole_other" if kind.endswith("*") else "whole_own", right[where].all(), 1)
+            if straddles:
+                meter.add("whole_straddling", right[where].all(), 1)
+            if distance is not None:
+                meter.add(f"whole_within/{next(d for d in DISTANCES if distance < d)}", right[where].all(), 1)
     if facts:
         asked = batch["gold"].sum(-1) > 0
         for g in range(groups):
@@ -265,7 +264,7 @@ class Trainer:
         self.meter.add("loss", loss.item(), 1)
         if facts:
             exists = batch["lengths"] >= 16
-            self.maker.remember(facts["keys"][exists][::2])
+            self.maker.remember(facts["keys"][exists])
         self.step_number += 1
         self.tokens += batch["tokens"].size * self.world
         return factor
@@ -297,7 +296,7 @@ class Trainer:
                 with open(self.path("log.jsonl"), "a") as f:
                     f.write(json.dumps({k: round(v, 5) if isinstance(v, float) else v for k, v in report.items()}) + "\n")
                 show = ("loss", "text_nats", "token", "whole", "whole_own", "whole_other", "whole_straddling", "gold_weight/0", "gold_weight/1", "gold_hit/0",
-                        "token/quote", "whole/hex", "whole/digits", "open", "queue", "rate", "tokens_per_s")
+                        "whole/hex", "whole/digits", "open", "queue", "rate", "tokens_per_s")
                 print(f"{self.step_number} {self.elapsed / 60:.1f}m " + " ".join(f"{k}={report[k]:.3g}" for k in show if k in report and report[k] is not None), flush=True)
             flags = [self.elapsed >= self.c["optimizer"]["minutes"] * 60, now - saved > self.c["checkpoint_minutes"] * 60]
             if self.world > 1:

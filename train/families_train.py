@@ -19,7 +19,7 @@ import torch
 
 from data import Books, prepare
 from stack import Stack
-from train import Run
+from train import Meter, Run
 
 
 def variant_of(config, name):
@@ -94,15 +94,15 @@ class FamilyRun(Run):
     @torch.no_grad()
     def evaluate(self):
         """Nats a token of evenly spaced passages of the validation books, by dilation; written to valid.json."""
-        d = self.c["data"]
+        d, meter = self.c["data"], Meter()
         tokens, T = torch.from_numpy(Books(os.path.join(d["cache"], "valid.npz")).tokens.astype("int64")), d["length"]
         starts = torch.linspace(0, len(tokens) - T - 1, d["valid_sequences"]).long()
         for i in range(self.rank * d["batch"], len(starts), self.world * d["batch"]):
             batch = torch.stack([tokens[s:s + T + 1] for s in starts[i:i + d["batch"]]]).to(self.device)
             for name, pattern in self.patterns(self.c["evaluate_dilations"]).items():
-                self.meter.add("valid" + name, self.model.loss(batch, pattern).item() * len(batch), len(batch))
+                meter.add("valid" + name, self.model.loss(batch, pattern).item() * len(batch), len(batch))
         report = {"variant": self.c["variant"], "parameters": sum(p.numel() for p in self.params), "step": self.step_number,
-                  "tokens": self.tokens, "minutes": self.elapsed / 60, **self.meter.report(self.world)}
+                  "tokens": self.tokens, "minutes": self.elapsed / 60, **meter.report(self.world)}
         if self.rank == 0:
             with open(self.path("valid.json"), "w") as f:
                 json.dump(report, f, indent=1)

@@ -91,6 +91,17 @@ std::string LocalPatterns::Text() const {
   return absl::StrCat("layers [", absl::StrJoin(parts, ", "), "]", end);
 }
 
+int64_t AttendedCount(const LocalPattern& pattern, int64_t position) {
+  const int64_t before =
+      std::max<int64_t>(position - pattern.window, 0);  // earlier than the window
+  const int64_t initial = std::min(before, pattern.initial);
+  const int64_t near = position + 1 - before + initial;
+  if (pattern.dilation == kNoDilation) return near;
+  // x / D of the dilated positions lie before position x.
+  const int64_t first = std::clamp(position - pattern.span, initial, before);
+  return near + before / pattern.dilation - first / pattern.dilation;
+}
+
 std::vector<std::string> PatternProblems(const LocalPattern& pattern, bool blocks) {
   std::vector<std::string> problems;
   const auto check = [&](const char* name, int64_t value) {

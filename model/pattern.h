@@ -94,6 +94,10 @@ class LocalPatterns {
   BlockChoice blocks_;
 };
 
+// How many positions `position` attends to under the pattern, in closed form: what a token costs in
+// attention and reads of its state.
+int64_t AttendedCount(const LocalPattern& pattern, int64_t position);
+
 // What is impossible about a pattern, whatever the checkpoint; each starts with the name of the
 // field, empty when the pattern is possible. With `blocks` the dilation must divide a block, so
 // that a landmark's place in it does not change what is seen.

@@ -47,9 +47,9 @@ def orthogonalise(x):
 class Muon:
     """Muon over matrices, shared out over the ranks: each orthogonalises its part, a sum spreads the updates."""
 
-    def __init__(self, named, rank, world, momentum, weight_decay):
+    def __init__(self, named, rank, world, momentum, weight_decay, split):
         # A fused projection is several matrices: each is orthogonalised on its own.
-        self.items = [(p, p.shape[0] // split_rows(name, p)) for name, p in named]
+        self.items = [(p, p.shape[0] // split(name, p)) for name, p in named]
         self.mine, load = set(), [0.0] * world
         for i in sorted(range(len(self.items)), key=lambda i: -self.items[i][0].numel()):
             target = load.index(min(load))
@@ -137,7 +137,10 @@ def measure(meter, batch, kinds, nats, right, facts, groups):
             meter.add(f"gold_hit/{g}", facts["on_gold"][g, 1][asked].sum(), asked.sum())
 
 
-class Trainer:
+class Run:
+    """What training any model needs: processes, optimizer, rate, checkpoints. A subclass makes the model and the batches, and
+    says what else a checkpoint holds."""
+
     def __init__(self, config):
         self.c = config
         self.world = int(os.environ.get("WORLD_SIZE", "1"))
@@ -149,33 +152,22 @@ class Trainer:
         if self.world > 1:
             dist.init_process_group("gloo")
         torch.manual_seed(config["seed"])
-        dtype = torch.bfloat16 if config["dtype"] == "bf16" else torch.float32
-        self.model = Model(config["model"], dtype, config["memory"]).to(self.device)
+        self.dtype = torch.bfloat16 if config["dtype"] == "bf16" else torch.float32
+        self.step_number, self.elapsed, self.tokens, self.meter, self.saved = 0, 0.0, 0, Meter(), time.time()
+
+    def optimise(self, model, split):
+        """The optimizer of `model`, whose fused projections are of matrices of split(name, parameter) rows."""
+        self.model = model.to(self.device)
         named = list(self.model.named_parameters())
-        matrix = [(n, p) for n, p in named if p.dim() == 2 and not n.startswith("embed")]
-        rest = [p for n, p in named if not (p.dim() == 2 and not n.startswith("embed"))]
-        o = config["optimizer"]
-        self.muon = Muon(matrix, self.rank, self.world, o["momentum"], o["weight_decay"])
+        is_matrix = lambda n, p: p.dim() == 2 and not n.startswith("embed") and "norm" not in n
+        matrix = [(n, p) for n, p in named if is_matrix(n, p)]
+        rest = [p for n, p in named if not is_matrix(n, p)]
+        o = self.c["optimizer"]
+        self.muon = Muon(matrix, self.rank, self.world, o["momentum"], o["weight_decay"], split)
         self.adam = torch.optim.AdamW([{"params": [p for p in rest if p.dim() > 1], "weight_decay": 0.01},
                                        {"params": [p for p in rest if p.dim() <= 1], "weight_decay": 0.0}],
                                       lr=o["adam_rate"], betas=tuple(o["betas"]))
         self.params = [p for _, p in named]
-        d = config["data"]
-        tokenizer = Tokenizer(d["tokenizer"])
-        with open(d["phrases"]) as f:
-            phrases = json.load(f)
-        books = Books(os.path.join(d["cache"], "train.npz"))
-        tasks = Tasks(tokenizer, books.words, phrases, "train", books, d["wording_shares"])
-        seed = config["seed"] * 1000 + self.rank
-        self.maker = BatchMaker(d, config["model"], books, tasks, seed)
-        self.step_number, self.elapsed, self.tokens = 0, 0.0, 0
-        self.open, self.queue, self.meter = config["curriculum"]["open_start"], 0.0, Meter()
-        if config.get("init"):
-            weights = load_file(os.path.join(config["init"], "model.safetensors"))
-            left = self.model.load_state_dict({k: v.float() for k, v in weights.items()}, strict=False)
-            print(f"from {config['init']}: not there {left.missing_keys}, not used {left.unexpected_keys}", flush=True)
-        self.resume()
-        self.compiled = torch.compile(self.model.loss, dynamic=False)
 
     # -- checkpoints
 
@@ -183,10 +175,9 @@ class Trainer:
         return os.path.join(self.c["run"], name)
 
     def save(self):
-        state = {"step": self.step_number, "elapsed": self.elapsed, "tokens": self.tokens, "open": self.open, "queue": self.queue,
+        state = {"step": self.step_number, "elapsed": self.elapsed, "tokens": self.tokens,
                  "model": self.model.state_dict(), "adam": self.adam.state_dict(), "muon": self.muon.buffers,
-                 "maker": self.maker.state(), "keys": (self.maker.queue, self.maker.queue_filled),
-                 "config": self.c, "torch_rng": torch.get_rng_state()}
+                 "config": self.c, "torch_rng": torch.get_rng_state(), **self.state()}
         path = self.path(f"checkpoint-{self.rank}.pt")
         torch.save(state, path + ".tmp")
         os.replace(path + ".tmp", path)
@@ -200,10 +191,8 @@ class Trainer:
         self.model.load_state_dict(s["model"])
         self.adam.load_state_dict(s["adam"])
         self.muon.buffers = s["muon"]
-        self.maker.set_state(s["maker"])
-        self.maker.queue, self.maker.queue_filled = s["keys"]
-        self.step_number, self.elapsed, self.tokens, self.open, self.queue = (
-            s[k] for k in ("step", "elapsed", "tokens", "open", "queue"))
+        self.step_number, self.elapsed, self.tokens = (s[k] for k in ("step", "elapsed", "tokens"))
+        self.set_state(s)
         torch.set_rng_state(s["torch_rng"].cpu())
         if self.world > 1:
             # Ranks save one after the other; a kill in between must not leave them at different steps.
@@ -237,15 +226,8 @@ class Trainer:
             p.grad = g.view_as(p)
         return factor
 
-    def train_step(self):
-        cur = self.c["curriculum"]
-        batch, kinds = self.maker.batch(self.open, self.queue, cur["tasks_share"], cur["gumbel"])
-        inputs = {k: torch.from_numpy(v).to(self.device) for k, v in batch.items() if k not in ("answer", "is_text")}
-        nats, right, facts = self.compiled(inputs)
-        loss = (nats * inputs["weights"]).sum() / inputs["weights"].sum().clamp(min=1)
-        if facts:
-            asked = (inputs["gold"].sum(-1) > 0).sum().clamp(min=1)
-            loss = loss + cur["retrieval_loss"] * facts["retrieval_loss"].sum() / asked
+    def descend(self, loss):
+        """One step of the optimizer along the gradient of `loss`, unless that is not finite; -> the rate factor or None."""
         for p in self.params:
             p.grad = None
         loss.backward()
@@ -259,6 +241,59 @@ class Trainer:
                 group["lr"] = o["adam_rate"] * factor
             self.adam.step()
             self.muon.step(o["muon_rate"] * factor)
+        return factor
+
+    def save_or_end(self):
+        """Saves when it is time to, or the run is over; -> whether it is over."""
+        now = time.time()
+        flags = [self.elapsed >= self.c["optimizer"]["minutes"] * 60, now - self.saved > self.c["checkpoint_minutes"] * 60]
+        if self.world > 1:
+            dist.broadcast_object_list(flags, 0)
+        if any(flags):
+            self.save()
+            self.saved = now
+        return flags[0]
+
+
+class Trainer(Run):
+    def __init__(self, config):
+        super().__init__(config)
+        self.optimise(Model(config["model"], self.dtype, config["memory"]), split_rows)
+        d = config["data"]
+        tokenizer = Tokenizer(d["tokenizer"])
+        with open(d["phrases"]) as f:
+            phrases = json.load(f)
+        books = Books(os.path.join(d["cache"], "train.npz"))
+        tasks = Tasks(tokenizer, books.words, phrases, "train", books, d["wording_shares"])
+        seed = config["seed"] * 1000 + self.rank
+        self.maker = BatchMaker(d, config["model"], books, tasks, seed)
+        self.open, self.queue = config["curriculum"]["open_start"], 0.0
+        if config.get("init"):
+            weights = load_file(os.path.join(config["init"], "model.safetensors"))
+            left = self.model.load_state_dict({k: v.float() for k, v in weights.items()}, strict=False)
+            print(f"from {config['init']}: not there {left.missing_keys}, not used {left.unexpected_keys}", flush=True)
+        self.resume()
+        self.compiled = torch.compile(self.model.loss, dynamic=False)
+
+    def state(self):
+        return {"open": self.open, "queue": self.queue, "maker": self.maker.state(),
+                "keys": (self.maker.queue, self.maker.queue_filled)}
+
+    def set_state(self, s):
+        self.maker.set_state(s["maker"])
+        self.maker.queue, self.maker.queue_filled = s["keys"]
+        self.open, self.queue = s["open"], s["queue"]
+
+    def train_step(self):
+        cur = self.c["curriculum"]
+        batch, kinds = self.maker.batch(self.open, self.queue, cur["tasks_share"], cur["gumbel"])
+        inputs = {k: torch.from_numpy(v).to(self.device) for k, v in batch.items() if k not in ("answer", "is_text")}
+        nats, right, facts = self.compiled(inputs)
+        loss = (nats * inputs["weights"]).sum() / inputs["weights"].sum().clamp(min=1)
+        if facts:
+            asked = (inputs["gold"].sum(-1) > 0).sum().clamp(min=1)
+            loss = loss + cur["retrieval_loss"] * facts["retrieval_loss"].sum() / asked
+        factor = self.descend(loss)
         facts = {k: v.detach().float().cpu().numpy() for k, v in facts.items()}
         measure(self.meter, batch, kinds, nats.detach().cpu().numpy(), right.cpu().numpy(), facts, len(self.c["model"]["groups"]))
         self.meter.add("loss", loss.item(), 1)
@@ -278,7 +313,7 @@ class Trainer:
             self.queue = min(0.8, self.queue + n / cur["queue_steps"])
 
     def run(self):
-        saved = mark = time.time()
+        mark = time.time()
         while True:
             begin = time.time()
             factor = self.train_step()
@@ -298,13 +333,7 @@ class Trainer:
                 show = ("loss", "text_nats", "token", "whole", "whole_own", "whole_other", "whole_straddling", "gold_weight/0", "gold_weight/1", "gold_hit/0",
                         "whole/hex", "whole/digits", "open", "queue", "rate", "tokens_per_s")
                 print(f"{self.step_number} {self.elapsed / 60:.1f}m " + " ".join(f"{k}={report[k]:.3g}" for k in show if k in report and report[k] is not None), flush=True)
-            flags = [self.elapsed >= self.c["optimizer"]["minutes"] * 60, now - saved > self.c["checkpoint_minutes"] * 60]
-            if self.world > 1:
-                dist.broadcast_object_list(flags, 0)
-            if any(flags):
-                self.save()
-                saved = now
-            if flags[0]:
+            if self.save_or_end():
                 break
 
 

@@ -89,6 +89,8 @@ TEST(LocalStateTest, RangesAreTheSetOfTheDefinition) {
       AppendPositions(state, rows);
       for (int64_t t = before; t < state.length(); ++t) {
         ASSERT_EQ(Attended(state, t), Expected(pattern, t)) << Name(pattern) << " at " << t;
+        ASSERT_EQ(AttendedCount(pattern, t), std::ssize(Expected(pattern, t)))
+            << Name(pattern) << " at " << t;
       }
     }
   }

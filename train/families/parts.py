@@ -56,7 +56,7 @@ def rope(c, x, t):
     """RoPE of x [T, H, dh] at positions t [T], angles in double. Channels pair up as (j, j + dh/2) or, interleaved, as
     (2j, 2j + 1): RAT and DRT use the first, RAttention the second (its published code; the paper does not say)."""
     half = x.shape[-1] // 2
-    frequency = c["rope_base"] ** (-torch.arange(half, dtype=torch.float64) / half)
+    frequency = c["rope_base"] ** (-torch.arange(half, dtype=torch.float64, device=t.device) / half)
     angle = t.double()[:, None, None] * frequency
     cos, sin = angle.cos().float(), angle.sin().float()
     dim = -1 if c["rope_pairs"] == "interleaved" else -2

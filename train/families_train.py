@@ -1,0 +1,152 @@
+"""Trains and evaluates one variant of one config file: RAT+ dense, by active recurrence learning (ARL) or adapted to dilations,
+RAT, RAT with attention layers, RAttention. Resumes by itself from the variant's folder.
+
+    torchrun --nproc-per-node 2 -- train/families_train.py --variant arl     # CPU: one thread a process
+    python train/families_train.py --variant arl --evaluate                  # a checkpoint, without training
+
+ARL: every batch makes two steps of the optimizer, one with each of the dilations [64, 1], sparse first; both share its moments and
+the rate. Adaptation starts from another variant's weights with a fresh optimizer, adds the initial positions, and makes one step a
+batch with the one dilation, or with one drawn from several.
+"""
+
+import argparse
+import json
+import os
+import random
+import time
+
+import torch
+
+from data import Books, prepare
+from stack import Stack
+from train import Meter, Run
+
+
+def variant_of(config, name):
+    """What one run needs: the config with the variant's model and optimizer in place, and its keys beside them."""
+    if name not in config["variants"]:
+        raise SystemExit(f"variant {name!r}, expected one of {', '.join(config['variants'])}")
+    c = {**config, **config["variants"][name]}
+    c["optimizer"] = {**config["optimizer"], **c.get("optimizer", {})}
+    c["model"] = dict(config["models"][c["model"]])
+    if "dilations" in c:
+        local = {"window": c.get("window", 0), "dilation": c["dilations"][0], "initial": c.get("initial", 0)}
+        c["model"].update(local=local, adapted_dilations=sorted(c["dilations"]))
+    c["run"], c["variant"] = os.path.join(config["run"], name), name
+    if "init" in c:
+        c["init"] = os.path.join(config["run"], c["init"], "checkpoint-0.pt")
+    return c
+
+
+class FamilyRun(Run):
+    """c: of variant_of."""
+
+    def __init__(self, c):
+        super().__init__(c)
+        model = Stack(c["model"], self.dtype)
+        self.optimise(model, model.matrix_rows)
+        self.books = Books(os.path.join(c["data"]["cache"], "train.npz"))
+        self.rng = random.Random(c["seed"] * 1000 + self.rank)
+        self.choice = random.Random(c["seed"])  # the same on all ranks
+        if "init" in c and not os.path.exists(self.path(f"checkpoint-{self.rank}.pt")):
+            model.load_state_dict(torch.load(c["init"], weights_only=False, map_location=self.device)["model"])
+        self.resume()
+        self.loss = torch.compile(model.loss, dynamic=False) if c["compile"] else model.loss
+
+    def state(self):
+        return {"rng": self.rng.getstate(), "choice": self.choice.getstate()}
+
+    def set_state(self, s):
+        self.rng.setstate(s["rng"])
+        self.choice.setstate(s["choice"])
+
+    def patterns(self, dilations):
+        """{name in logs: pattern} of RAT+ with these dilations; without a pattern in the other families."""
+        local = self.c["model"].get("local")
+        if local is None:
+            return {"": None}
+        return {f"/{d}": (local["window"], d, local["initial"]) for d in dilations}
+
+    def batch(self):
+        """Tokens [B, T + 1]."""
+        d = self.c["data"]
+        return torch.tensor([self.books.passage(self.rng, d["length"] + 1) for _ in range(d["batch"])], device=self.device)
+
+    def compile(self):
+        """Runs every graph once, so that the clock of the run does not see them compiled. Draws nothing."""
+        tokens = torch.zeros(self.c["data"]["batch"], self.c["data"]["length"] + 1, dtype=torch.long, device=self.device)
+        for pattern in self.patterns(self.c.get("dilations")).values():
+            self.loss(tokens, pattern).backward()
+
+    def train_step(self):
+        tokens = self.batch()
+        patterns = list(self.patterns(self.c.get("dilations")).items())
+        if self.c.get("draw_dilation"):
+            patterns = [self.choice.choice(patterns)]
+        for name, pattern in patterns:
+            loss = self.loss(tokens, pattern)
+            factor = self.descend(loss)
+            self.meter.add("loss" + name, loss.item(), 1)
+        self.step_number += 1
+        self.tokens += (tokens.numel() - len(tokens)) * self.world
+        return factor
+
+    @torch.no_grad()
+    def evaluate(self):
+        """Nats a token of evenly spaced passages of the validation books, by dilation; written to valid.json."""
+        d, meter = self.c["data"], Meter()
+        tokens, T = torch.from_numpy(Books(os.path.join(d["cache"], "valid.npz")).tokens.astype("int64")), d["length"]
+        starts = torch.linspace(0, len(tokens) - T - 1, d["valid_sequences"]).long()
+        for i in range(self.rank * d["batch"], len(starts), self.world * d["batch"]):
+            batch = torch.stack([tokens[s:s + T + 1] for s in starts[i:i + d["batch"]]]).to(self.device)
+            for name, pattern in self.patterns(self.c["evaluate_dilations"]).items():
+                meter.add("valid" + name, self.model.loss(batch, pattern).item() * len(batch), len(batch))
+        report = {"variant": self.c["variant"], "parameters": sum(p.numel() for p in self.params), "step": self.step_number,
+                  "tokens": self.tokens, "minutes": self.elapsed / 60, **meter.report(self.world)}
+        if self.rank == 0:
+            with open(self.path("valid.json"), "w") as f:
+                json.dump(report, f, indent=1)
+            print(json.dumps(report), flush=True)
+        return report
+
+    def run(self):
+        self.compile()
+        mark = time.time()
+        while True:
+            begin = time.time()
+            factor = self.train_step()
+            self.elapsed += time.time() - begin
+            if self.step_number % self.c["log_steps"]:
+                continue
+            report = {"step": self.step_number, "minutes": self.elapsed / 60, "tokens": self.tokens, "rate": factor,
+                      "tokens_per_s": self.c["log_steps"] * self.tokens / self.step_number / (time.time() - mark),
+                      **self.meter.report(self.world)}
+            mark = time.time()
+            if self.rank == 0:
+                with open(self.path("log.jsonl"), "a") as f:
+                    f.write(json.dumps(report) + "\n")
+                print(" ".join(f"{k}={v:.5g}" for k, v in report.items() if v is not None), flush=True)
+            if self.save_or_end():
+                break
+        self.evaluate()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--config", default="train/families.json")
+    parser.add_argument("--variant", required=True)
+    parser.add_argument("--minutes", type=float, help="instead of the config's")
+    parser.add_argument("--evaluate", action="store_true", help="evaluates the checkpoint and trains no further")
+    args = parser.parse_args()
+    with open(args.config) as f:
+        c = variant_of(json.load(f), args.variant)
+    if args.minutes:
+        c["optimizer"]["minutes"] = args.minutes
+    if int(os.environ.get("RANK", "0")) == 0:
+        prepare(c["data"])
+    run = FamilyRun(c)
+    run.evaluate() if args.evaluate else run.run()
+
+
+if __name__ == "__main__":
+    main()

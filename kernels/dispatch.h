@@ -29,6 +29,7 @@ using LandmarkScoresFunction = void(const float* query, int64_t width, const Bf1
 // Ordered from the least demanding; the reference is first.
 std::span<const Implementation<decltype(RmsNorm)>> RmsNormImplementations();
 std::span<const Implementation<decltype(SwiGlu)>> SwiGluImplementations();
+std::span<const Implementation<decltype(GeGlu)>> GeGluImplementations();
 std::span<const Implementation<decltype(Gelu)>> GeluImplementations();
 std::span<const Implementation<decltype(SigmoidGate)>> SigmoidGateImplementations();
 std::span<const Implementation<decltype(Add)>> AddImplementations();

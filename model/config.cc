@@ -60,7 +60,11 @@ double ModelConfig::RopeBase(int64_t stretched) const {
 }
 
 LayerParts ModelConfig::parts(int layer) const {
-  return {.gate_bias = gate_bias, .ffn = ffn_kind, .gca = layer_has_gca(layer)};
+  const bool gated = mixer(layer).kind != MixerKind::kAttention;
+  return {.mixer = mixer(layer),
+          .gate_bias = gate_bias && gated,
+          .ffn = ffn_kind,
+          .gca = layer_has_gca(layer)};
 }
 
 int ModelConfig::layers() const {

@@ -79,12 +79,12 @@ absl::StatusOr<LocalPatterns> GetPatterns(std::string_view& in) {
 }  // namespace
 
 LayerState::LayerState(const HeadPatterns& patterns, int heads, int head_dim, double rope_base,
-                       const BlockChoice& choice)
+                       const BlockChoice& choice, bool recurrence)
     : head_dim_(head_dim),
       rope_base_(rope_base),
       width_(static_cast<int64_t>(heads) * head_dim),
-      key_recurrence_(static_cast<size_t>(width_)),
-      value_recurrence_(static_cast<size_t>(width_)) {
+      key_recurrence_(static_cast<size_t>(recurrence ? width_ : 0)),
+      value_recurrence_(key_recurrence_.size()) {
   RECOLLECT_CHECK(patterns.size() == 1 || static_cast<int>(patterns.size()) == heads);
   if (choice.count > 0) {
     block_cache_.emplace(patterns, heads, head_dim, choice);
@@ -128,7 +128,7 @@ void LayerState::Serialize(std::string& out) const {
 }
 
 absl::Status LayerState::Deserialize(std::string_view& in) {
-  const size_t width = static_cast<size_t>(width_);
+  const size_t width = key_recurrence_.size();
   int64_t length = 0;
   bool good = Get(in, length) && length >= 0 && GetFloats(in, key_recurrence_, width) &&
               GetFloats(in, value_recurrence_, width);
@@ -143,8 +143,10 @@ LocalState LocalState::Create(const ModelConfig& config, const LocalPatterns& pa
   state.pattern = pattern;
   state.layers.reserve(static_cast<size_t>(layers));
   for (int i = 0; i < layers; ++i) {
-    state.layers.emplace_back(pattern.layer(i), config.heads, config.head_dim,
-                              config.RopeBase(pattern.context()), pattern.blocks());
+    const bool attention = config.mixer(i).kind == MixerKind::kAttention;
+    state.layers.emplace_back(pattern.layer(i), attention ? config.kv_heads : config.heads,
+                              config.head_dim, config.RopeBase(pattern.context()), pattern.blocks(),
+                              !attention);
   }
   return state;
 }

@@ -20,12 +20,14 @@
 namespace recollect::model {
 
 // One layer: the recurrence, which no pattern changes, and a cache for each run of neighbouring
-// heads that share a pattern, or, where queries choose blocks, one of everything. Not thread-safe.
+// key-value heads that share a pattern, or, where queries choose blocks, one of everything. Not
+// thread-safe.
 class LayerState {
  public:
   // `patterns`: one for all heads, or one for each. `rope_base`: what keys are rotated by.
+  // `recurrence`: whether the layer's mixer has one.
   LayerState(const HeadPatterns& patterns, int heads, int head_dim, double rope_base = 10000,
-             const BlockChoice& choice = {});
+             const BlockChoice& choice = {}, bool recurrence = true);
 
   // Appends `rows` positions following those already there. keys, values: [rows, heads, head_dim],
   // rows `stride` floats apart, dense when 0. Invalidates the caches' parts.
@@ -40,6 +42,7 @@ class LayerState {
 
   double rope_base() const { return rope_base_; }
   int64_t length() const { return length_; }  // positions appended so far
+  // [heads, head_dim] each; nothing where the mixer has no recurrence.
   float* key_recurrence() { return key_recurrence_.data(); }
   float* value_recurrence() { return value_recurrence_.data(); }
   int64_t bytes() const;

@@ -107,14 +107,24 @@ absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config
   return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
 }
 
+MixerWeights ReadMixer(Reader& reader, const std::string& prefix, const LayerParts& parts) {
+  MixerWeights weights;
+  weights.config = parts.mixer;
+  weights.norm = reader.Vector(prefix + "mixer_norm.weight");
+  weights.in_proj = reader.Matrix(prefix + "mixer.in_proj.weight");
+  if (parts.gate_bias) weights.gate_bias = reader.Vector(prefix + "mixer.gate_bias");
+  if (parts.mixer.qk_norm) {
+    weights.q_norm = reader.Vector(prefix + "mixer.q_norm.weight");
+    weights.k_norm = reader.Vector(prefix + "mixer.k_norm.weight");
+  }
+  weights.out_proj = reader.Matrix(prefix + "mixer.out_proj.weight");
+  return weights;
+}
+
 LayerWeights ReadLayer(Reader& reader, int layer, const LayerParts& parts) {
   const std::string prefix = absl::StrCat("layers.", layer, ".");
   LayerWeights weights;
-  weights.mixer = {.norm = reader.Vector(prefix + "mixer_norm.weight"),
-                   .in_proj = reader.Matrix(prefix + "mixer.in_proj.weight"),
-                   .gate_bias = {},
-                   .out_proj = reader.Matrix(prefix + "mixer.out_proj.weight")};
-  if (parts.gate_bias) weights.mixer.gate_bias = reader.Vector(prefix + "mixer.gate_bias");
+  weights.mixer = ReadMixer(reader, prefix, parts);
   if (parts.gca) {
     weights.gca = GcaWeights{.norm = reader.Vector(prefix + "gca.norm.weight"),
                              .q_proj = reader.Matrix(prefix + "gca.q_proj.weight"),
@@ -156,8 +166,12 @@ void AddLayerSpecs(const ModelConfig& config, int layer, const AddSpec& add) {
   const LayerParts parts = config.parts(layer);
   const std::string prefix = absl::StrCat("layers.", layer, ".");
   add(prefix + "mixer_norm.weight", {d});
-  add(prefix + "mixer.in_proj.weight", {5 * inner, d});
+  add(prefix + "mixer.in_proj.weight", {MixerInputRows(config, parts.mixer), d});
   if (parts.gate_bias) add(prefix + "mixer.gate_bias", {inner});
+  if (parts.mixer.qk_norm) {
+    add(prefix + "mixer.q_norm.weight", {config.head_dim});
+    add(prefix + "mixer.k_norm.weight", {config.head_dim});
+  }
   add(prefix + "mixer.out_proj.weight", {d, inner});
   add(prefix + "ffn_norm.weight", {d});
   add(prefix + "ffn.in_proj.weight", {FfnInputRows(parts.ffn, config.ffn), d});
@@ -196,6 +210,18 @@ void AddMemorySpecs(const ModelConfig& config, const AddSpec& add) {
 }
 
 }  // namespace
+
+int64_t MixerInputRows(const ModelConfig& config, const MixerConfig& mixer) {
+  switch (mixer.kind) {
+    case MixerKind::kRatPlus:
+      return 5 * config.inner();
+    case MixerKind::kRat:
+      return 3 * config.inner() + 2 * static_cast<int64_t>(mixer.shared_heads) * config.head_dim;
+    case MixerKind::kAttention:
+      return config.inner() + 2 * config.kv_width();
+  }
+  return 0;
+}
 
 std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config) {
   std::vector<TensorSpec> specs;

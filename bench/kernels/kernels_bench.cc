@@ -133,12 +133,12 @@ void BenchRangeAttention(Report& report) {
     }
     std::vector<float> out(rows * kWidth), expected(rows * kWidth);
     OpContext scalar;
-    reference::RangeAttention(scalar, q.data(), kWidth, rows, kHeads, kHeadDim, {part, part, part},
-                              sets.data(), expected.data());
+    reference::RangeAttention(scalar, q.data(), kWidth, rows, kHeads, kHeads, kHeadDim,
+                              {part, part, part}, sets.data(), expected.data());
     ForEachFast(RangeAttentionImplementations(), [&](const auto& entry) {
       OpContext ctx(entry.isa);
       const auto run = [&] {
-        entry.function(ctx, q.data(), kWidth, rows, kHeads, kHeadDim, {part, part, part},
+        entry.function(ctx, q.data(), kWidth, rows, kHeads, kHeads, kHeadDim, {part, part, part},
                        sets.data(), out.data());
       };
       run();

@@ -25,6 +25,10 @@ model::ModelConfig TinyConfig();
 // up to 8 blocks of 16 by their bounds.
 model::ModelConfig TinyRatPlusConfig();
 
+// RAT in layers 0 and 2, attention over a window of 9 + 1 positions in layer 1: chunks of 5, four
+// heads with two shared q and k, two key-value heads in attention.
+model::ModelConfig TinyRatSwaConfig();
+
 // The config as the text of config.json.
 std::string ConfigJson(const model::ModelConfig& config);
 

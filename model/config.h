@@ -30,7 +30,7 @@ enum class MixerKind {
 struct MixerConfig {
   MixerKind kind = MixerKind::kRatPlus;
   bool rope = true;                 // positions: RoPE, or none
-  int64_t window = kUnboundedSpan;  // attention: W earlier positions
+  int64_t window = kUnboundedSpan;  // attention: W earlier positions; unbounded: all
   bool qk_norm = false;             // attention: per-head norm of placed q and k
   int64_t chunk = 0;                // rat: positions of one, L
   int shared_heads = 0;             // rat: r; head h has shared q and k number h mod r

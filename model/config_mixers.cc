@@ -13,7 +13,7 @@ using nlohmann::json;
 void ReadWindow(Fields& fields, int64_t& window) {
   const json* value = fields.Find("window", false);
   if (value == nullptr || value->is_null()) return;
-  fields.Integer("window", 0, kUnboundedSpan, true, window);
+  fields.Integer("window", 0, kUnboundedSpan - 1, true, window);
 }
 
 void ReadPositions(Fields& fields, bool& rope) {
@@ -38,14 +38,17 @@ MixerConfig ReadMixer(Fields& fields, const std::vector<std::string>& kinds, int
   return mixer;
 }
 
-// What a layer attends to, as a local pattern. The ends of chunks are the positions that a dilation
-// keeps.
+// What a layer attends to, as a local pattern: the ends of chunks are the positions that a dilation
+// keeps, and with dilation 1 they are all.
 LocalPattern PatternOf(const MixerConfig& mixer) {
-  const bool rat = mixer.kind == MixerKind::kRat;
-  return {.window = rat ? 0 : mixer.window,
-          .dilation = rat ? mixer.chunk : kNoDilation,
-          .initial = 0,
-          .span = kUnboundedSpan};
+  LocalPattern pattern{.window = 0, .dilation = 1, .initial = 0, .span = kUnboundedSpan};
+  if (mixer.kind == MixerKind::kRat) {
+    pattern.dilation = mixer.chunk;
+  } else if (mixer.window < kUnboundedSpan) {
+    pattern.window = mixer.window;
+    pattern.dilation = kNoDilation;
+  }
+  return pattern;
 }
 
 void ReadList(Fields& fields, std::vector<std::string>& problems,

@@ -10,6 +10,7 @@
 #include "base/bf16.h"
 #include "kernels/elementwise.h"
 #include "kernels/gca.h"
+#include "kernels/linear_attention.h"
 #include "kernels/op_context.h"
 #include "kernels/range_attention.h"
 
@@ -34,6 +35,11 @@ void ChunkedGatedScan(OpContext& ctx, int64_t first, int64_t chunk, const float*
 void RangeAttention(OpContext& ctx, const float* q, int64_t q_stride, int64_t rows, int heads,
                     int kv_heads, int head_dim, const std::array<KvSpan, kMaxRanges>& parts,
                     const RangeSet* sets, float* out);
+void Features(OpContext& ctx, FeatureMap map, const float* x, int64_t x_stride, int64_t rows,
+              int heads, int head_dim, const float* scale, float* features);
+void LinearAttention(OpContext& ctx, const LinearAttentionShape& shape, const float* q,
+                     int64_t rows, const EnteringRows& entering, const float* initial, float* state,
+                     float* out);
 void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
          std::span<const MemoryView> chunks, std::span<const float> weights, float* out);
 void BlockScores(OpContext& ctx, const float* q, int64_t width, const float* low, const float* high,

@@ -12,6 +12,8 @@ namespace recollect::kernels {
 struct KvSpan;
 struct MemoryView;
 struct GcaShape;
+struct LinearAttentionShape;
+struct EnteringRows;
 
 #define RECOLLECT_DECLARE_SIMD_OPS(isa)                                                            \
   namespace isa {                                                                                  \
@@ -35,6 +37,11 @@ struct GcaShape;
   void RangeAttentionRows(OpContext& ctx, const float* q, int64_t q_stride, int64_t rows,          \
                           int heads, int kv_heads, int head_dim, const KvSpan* parts,              \
                           const int64_t* bounds, float* out);                                      \
+  void FeatureRows(bool softmax, const float* x, int64_t x_stride, int64_t rows, int heads,        \
+                   int head_dim, const float* scale, float* features);                             \
+  void LinearAttention(OpContext& ctx, const LinearAttentionShape& shape, const float* q,          \
+                       int64_t rows, const EnteringRows& entering, const float* initial,           \
+                       float* state, float* out);                                                  \
   void GcaRows(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,                \
                const MemoryView* chunks, const float* weights, int64_t count, float* out);         \
   void BlockScores(const float* q, int64_t width, const float* low, const float* high,             \

@@ -5,12 +5,10 @@
 #include "model/layers.h"
 
 namespace recollect::model {
-namespace {
 
-// Rows of [heads, head_dim] to where the softmax reads them: position, then norm.
-void Place(kernels::OpContext& ctx, const LayerContext& layer, const MixerConfig& mixer,
-           const Segment& segment, int64_t stride, int heads, const std::vector<float>& gain,
-           float* x) {
+void PlaceHeads(kernels::OpContext& ctx, const LayerContext& layer, const MixerConfig& mixer,
+                const Segment& segment, int64_t stride, int heads, const std::vector<float>& gain,
+                float* x) {
   const ModelConfig& config = layer.config;
   if (mixer.rope) {
     kernels::Rope(ctx, {.base = segment.state->rope_base(), .pairs = config.rope_pairs},
@@ -22,8 +20,6 @@ void Place(kernels::OpContext& ctx, const LayerContext& layer, const MixerConfig
   }
 }
 
-}  // namespace
-
 void AdvanceAttention(kernels::OpContext& ctx, const LayerContext& layer,
                       const MixerWeights& weights, const Segment& segment, float* projected,
                       float* attended) {
@@ -34,8 +30,8 @@ void AdvanceAttention(kernels::OpContext& ctx, const LayerContext& layer,
   float* k = q + config.inner();
   const float* v = k + config.kv_width();
   const int64_t first = state.length();
-  Place(ctx, layer, weights.config, segment, stride, config.heads, weights.q_norm, q);
-  Place(ctx, layer, weights.config, segment, stride, config.kv_heads, weights.k_norm, k);
+  PlaceHeads(ctx, layer, weights.config, segment, stride, config.heads, weights.q_norm, q);
+  PlaceHeads(ctx, layer, weights.config, segment, stride, config.kv_heads, weights.k_norm, k);
   if (layer.dtype == DType::kBf16) {
     kernels::RoundToBf16(ctx, projected, segment.rows * stride);  // q, k and v are all there is
   }

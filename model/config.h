@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/elementwise.h"
+#include "kernels/linear_attention.h"
 #include "model/pattern.h"
 
 namespace recollect::model {
@@ -21,19 +22,31 @@ enum class FfnKind { kSwiGlu, kGelu, kGeGlu };
 
 // How a layer mixes positions.
 enum class MixerKind {
-  kRatPlus,    // recurrence over the whole sequence, attention over a local pattern (design 2.2)
-  kRat,        // recurrence inside chunks, attention over the ends of earlier ones
-  kAttention,  // softmax attention over a window or everything before
+  kRatPlus,     // recurrence over the whole sequence, attention over a local pattern (design 2.2)
+  kRat,         // recurrence inside chunks, attention over the ends of earlier ones
+  kAttention,   // softmax attention over a window or everything before
+  kRattention,  // the same over a window, and linear attention over everything before it
 };
+
+// Whether it has the recurrence of keys and values, with an output gate.
+constexpr bool IsGated(MixerKind kind) {
+  return kind == MixerKind::kRatPlus || kind == MixerKind::kRat;
+}
 
 // One entry of "mixers"; what its kind does not have is not read.
 struct MixerConfig {
   MixerKind kind = MixerKind::kRatPlus;
-  bool rope = true;                 // positions: RoPE, or none
-  int64_t window = kUnboundedSpan;  // attention: W earlier positions; unbounded: all
-  bool qk_norm = false;             // attention: per-head norm of placed q and k
-  int64_t chunk = 0;                // rat: positions of one, L
-  int shared_heads = 0;             // rat: r; head h has shared q and k number h mod r
+  bool rope = true;  // positions: RoPE, or none
+  // rat
+  int64_t chunk = 0;     // positions of one, L
+  int shared_heads = 0;  // r; head h has shared q and k number h mod r
+  // attention, rattention
+  int64_t window = kUnboundedSpan;  // W earlier positions; unbounded: all; -1: not even the own
+  bool qk_norm = false;             // per-head norm of placed q and k
+  // rattention
+  kernels::FeatureMap feature_map = kernels::FeatureMap::kSoftmax;
+  int learned_tokens = 0;  // that the linear branch starts from
+  bool qk_scale = false;   // learned scales of the linear branch's q and k
 };
 
 struct GroupConfig {
@@ -66,7 +79,7 @@ struct TopKConfig {
 struct ModelConfig {
   static constexpr int32_t kNoLandmark = -1;
 
-  std::string architecture;  // "drt", "ratplus", "rat", "rat-swa"
+  std::string architecture;  // "drt", "ratplus", "rat", "rat-swa", "rattention"
   int64_t vocab_size = 0;
   int32_t unk_id = 0, lmk_id = 1, eos_id = 2;  // lmk_id: kNoLandmark in a family without
   int64_t d = 0;
@@ -114,6 +127,8 @@ struct ModelConfig {
   int layers() const;  // n_low + all group layers
   int64_t inner() const { return static_cast<int64_t>(heads) * head_dim; }
   int64_t kv_width() const { return static_cast<int64_t>(kv_heads) * head_dim; }
+  // Floats that one more position adds at most to the local state of all layers.
+  int64_t position_floats() const;
   int64_t memory_width() const { return static_cast<int64_t>(memory_kv_heads) * head_dim; }
   int first_layer_of_group(int group) const;  // index among all layers
   bool layer_has_gca(int layer) const;

@@ -20,12 +20,29 @@ void ReadPositions(Fields& fields, bool& rope) {
   rope = fields.Choice("positions", true, {"rope", "none"}) != 1;
 }
 
+void ReadRattention(Fields& fields, MixerConfig& mixer) {
+  mixer.kind = MixerKind::kRattention;
+  fields.Integer("window", -1, kMaxSize, true, mixer.window);
+  fields.Bool("qk_norm", mixer.qk_norm);
+  if (mixer.qk_norm && mixer.window < 0) {
+    fields.Problem("qk_norm", "is true, expected false with window -1: there is no softmax");
+  }
+  if (fields.Choice("feature_map", true, {"softmax", "relu"}) == 1) {
+    mixer.feature_map = kernels::FeatureMap::kRelu;
+  }
+  fields.Integer("learned_tokens", 0, kMaxLayers, false, mixer.learned_tokens);
+  fields.Bool("qk_scale", mixer.qk_scale);
+}
+
 MixerConfig ReadMixer(Fields& fields, const std::vector<std::string>& kinds, int heads) {
   MixerConfig mixer;
   const int index = fields.Choice("kind", true, kinds);
   if (index < 0) return mixer;  // which other keys there are to be depends on it
   ReadPositions(fields, mixer.rope);
-  if (kinds[static_cast<size_t>(index)] == "rat") {
+  const std::string& kind = kinds[static_cast<size_t>(index)];
+  if (kind == "rattention") {
+    ReadRattention(fields, mixer);
+  } else if (kind == "rat") {
     mixer.kind = MixerKind::kRat;
     fields.Integer("chunk", 1, kUnboundedSpan, true, mixer.chunk);
     fields.Integer("shared_heads", 1, std::max(heads, 1), true, mixer.shared_heads);
@@ -89,8 +106,9 @@ void ReadMixers(Fields& fields, std::vector<std::string>& problems,
   ReadList(fields, problems, kinds, config);
   if (problems.size() > before) return;
   for (const MixerConfig& mixer : config.mixers) {
-    if (!mixer.qk_norm || config.head_norm_eps > 0) continue;
-    fields.Problem("head_norm_eps", "missing, expected with mixers that have qk_norm");
+    const bool normed = mixer.qk_norm || mixer.kind == MixerKind::kRattention;
+    if (!normed || config.head_norm_eps > 0) continue;
+    fields.Problem("head_norm_eps", "missing, expected with mixers that have norms by head");
     break;
   }
   std::vector<HeadPatterns> patterns;

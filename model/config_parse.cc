@@ -145,13 +145,20 @@ void ReadRatSwa(Fields& fields, std::vector<std::string>& problems, ModelConfig&
   ReadMixed(fields, problems, {"rat", "attention"}, config);
 }
 
+void ReadRattention(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
+  ReadMixed(fields, problems, {"rattention", "attention"}, config);
+}
+
 struct Family {
   const char* name;
   void (*read)(Fields& fields, std::vector<std::string>& problems, ModelConfig& config);
 };
 // An unknown family is read as the first, so that its other problems are told too.
-constexpr Family kFamilies[] = {
-    {"drt", ReadDrt}, {"ratplus", ReadRatPlus}, {"rat", ReadRat}, {"rat-swa", ReadRatSwa}};
+constexpr Family kFamilies[] = {{"drt", ReadDrt},
+                                {"ratplus", ReadRatPlus},
+                                {"rat", ReadRat},
+                                {"rat-swa", ReadRatSwa},
+                                {"rattention", ReadRattention}};
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 //   mixer.cc              norm, projections and output gate around a mixer, of which there are
 //   gated_mixer.cc          RAT+ (design 2.2) and RAT: gated recurrence, attention over a pattern
 //   attention_mixer.cc      softmax attention over a window or everything
+//   rattention_mixer.cc     the same and linear attention over what is before the window
 //   local_attention.cc    attention of rows over what a layer keeps
 //   block_attention.cc    the same where queries choose blocks
 //   gca_layer.cc          Grouped Cross-Attention over retrieved chunks (design 2.5)
@@ -41,6 +42,9 @@ enum Scratch : int {
   kHeadRows,  // attention of some heads, where heads have different patterns
   kBlockScores,
   kExpanded,  // rows with shared heads written out
+  kQueryFeatures,
+  kKeyFeatures,
+  kLinear,  // output of linear attention
   kScratchSlots
 };
 static_assert(kScratchSlots <= kernels::kFirstKernelSlot);
@@ -57,7 +61,14 @@ struct LayerContext {
 using AdvanceMixer = void(kernels::OpContext& ctx, const LayerContext& layer,
                           const MixerWeights& weights, const Segment& segment, float* projected,
                           float* attended);
-AdvanceMixer AdvanceRatPlus, AdvanceRat, AdvanceAttention;
+AdvanceMixer AdvanceRatPlus, AdvanceRat, AdvanceAttention, AdvanceRattention;
+
+// Rows x[rows, heads, head_dim] of q or k, `stride` floats apart, to where the softmax reads them:
+// RoPE from the segment's next position on, then the norm by head with `gain`, as the layer has
+// them.
+void PlaceHeads(kernels::OpContext& ctx, const LayerContext& layer, const MixerConfig& mixer,
+                const Segment& segment, int64_t stride, int heads, const std::vector<float>& gain,
+                float* x);
 
 // kDelta[rows, d] = mixer(RMS(h)); appends the rows to the segments' states.
 const float* RunMixer(kernels::OpContext& ctx, const LayerContext& layer,

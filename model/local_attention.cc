@@ -7,17 +7,21 @@
 namespace recollect::model {
 namespace {
 
-// Attention of the rows over the heads of one cache; attended[rows, heads of the layer, head_dim].
-// A cache of all of a layer's heads may have fewer than the queries.
-void AttendCache(kernels::OpContext& ctx, const ModelConfig& config, const LocalCache& cache,
-                 bool all_heads, const AttentionRows& rows, float* attended) {
+// Over a cache of all of a layer's key-value heads, which may be fewer than the queries'.
+template <typename Cache>
+void AttendAllHeads(kernels::OpContext& ctx, const ModelConfig& config, const Cache& cache,
+                    const AttentionRows& rows, float* attended) {
   kernels::RangeSet sets[LayerState::kMaxAppend];
   for (int64_t row = 0; row < rows.count; ++row) sets[row] = cache.Ranges(rows.first + row);
-  if (all_heads) {
-    kernels::RangeAttention(ctx, rows.q, rows.stride, rows.count, config.heads, cache.heads(),
-                            config.head_dim, cache.parts(), sets, attended);
-    return;
-  }
+  kernels::RangeAttention(ctx, rows.q, rows.stride, rows.count, config.heads, cache.heads(),
+                          config.head_dim, cache.parts(), sets, attended);
+}
+
+// Over the heads of one cache of several; attended[rows, heads of the layer, head_dim].
+void AttendSomeHeads(kernels::OpContext& ctx, const ModelConfig& config, const LocalCache& cache,
+                     const AttentionRows& rows, float* attended) {
+  kernels::RangeSet sets[LayerState::kMaxAppend];
+  for (int64_t row = 0; row < rows.count; ++row) sets[row] = cache.Ranges(rows.first + row);
   const int64_t at = static_cast<int64_t>(cache.first_head()) * config.head_dim;
   const int64_t width = static_cast<int64_t>(cache.heads()) * config.head_dim;
   float* dense = ctx.Floats(kHeadRows, rows.count * width);
@@ -32,13 +36,20 @@ void AttendCache(kernels::OpContext& ctx, const ModelConfig& config, const Local
 
 void AttendState(kernels::OpContext& ctx, const ModelConfig& config, const LayerState& state,
                  const AttentionRows& rows, float* attended) {
+  if (const ResidualCache* residual = state.residual_cache()) {
+    AttendAllHeads(ctx, config, *residual, rows, attended);
+    return;
+  }
   if (state.block_cache() != nullptr) {
     AttendBlocks(ctx, config, *state.block_cache(), rows, attended);
     return;
   }
-  const bool all_heads = state.caches().size() == 1;
+  if (state.caches().size() == 1) {
+    AttendAllHeads(ctx, config, state.caches()[0], rows, attended);
+    return;
+  }
   for (const LocalCache& cache : state.caches()) {
-    AttendCache(ctx, config, cache, all_heads, rows, attended);
+    AttendSomeHeads(ctx, config, cache, rows, attended);
   }
 }
 

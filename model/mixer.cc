@@ -15,13 +15,10 @@ AdvanceMixer* Advance(MixerKind kind) {
       return AdvanceRat;
     case MixerKind::kAttention:
       return AdvanceAttention;
+    case MixerKind::kRattention:
+      return AdvanceRattention;
   }
   return nullptr;
-}
-
-// Its logits are the first rows of in_proj.
-bool HasOutputGate(MixerKind kind) {
-  return kind == MixerKind::kRatPlus || kind == MixerKind::kRat;
 }
 
 }  // namespace
@@ -47,7 +44,7 @@ const float* RunMixer(kernels::OpContext& ctx, const LayerContext& layer,
     Advance(kind)(ctx, layer, weights, segment, projected + row * width, attended + row * inner);
     row += segment.rows;
   }
-  if (HasOutputGate(kind)) {
+  if (IsGated(kind)) {  // its logits are the first rows of in_proj
     kernels::SigmoidGate(ctx, projected, width, attended, rows, inner, attended);
   }
   kernels::Gemm(ctx, weights.out_proj, attended, rows, delta);

@@ -1,12 +1,11 @@
 #include "model/weights.h"
 
-#include <cmath>
-#include <functional>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_join.h"
 #include "base/status.h"
+#include "model/weights_reader.h"
 
 namespace recollect::model {
 namespace {
@@ -14,71 +13,6 @@ namespace {
 std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
-
-// Reads tensors one after another, so that at most one exists unpacked; keeps the first error.
-class Reader {
- public:
-  Reader(const SafetensorsFile& file, DType dtype, Weights& weights)
-      : file_(file), dtype_(dtype), weights_(weights) {}
-
-  std::vector<float> Vector(const std::string& name) {
-    std::vector<float> values = Floats(name);
-    weights_.bytes += static_cast<int64_t>(values.size() * sizeof(float));
-    return values;
-  }
-
-  kernels::PackedMatrix Matrix(const std::string& name) {
-    const std::vector<float> values = Floats(name);
-    if (!status_.ok()) return {};
-    return Pack(values, file_.tensors().at(name).shape, name);
-  }
-
-  kernels::PackedMatrix Pack(const std::vector<float>& values, const std::vector<int64_t>& shape,
-                             const std::string& name) {
-    if (!status_.ok()) return {};
-    auto packed = kernels::PackedMatrix::Create(values.data(), shape[0], shape[1], dtype_);
-    if (!packed.ok()) {
-      status_ = Annotate(packed.status(), name);
-      return {};
-    }
-    weights_.bytes += packed->bytes();
-    return *std::move(packed);
-  }
-
-  FfnWeights Ffn(const std::string& prefix, FfnKind kind) {
-    return {.kind = kind,
-            .norm = Vector(prefix + "ffn_norm.weight"),
-            .in_proj = Matrix(prefix + "ffn.in_proj.weight"),
-            .out_proj = Matrix(prefix + "ffn.out_proj.weight")};
-  }
-
-  const absl::Status& status() const { return status_; }
-
- private:
-  std::vector<float> Floats(const std::string& name) {
-    if (!status_.ok()) return {};
-    auto values = file_.ReadFloats(name);
-    if (!values.ok()) {
-      status_ = values.status();
-      return {};
-    }
-    // One such value would turn every answer into NaN long after the cause is out of sight.
-    for (size_t i = 0; i < values->size(); ++i) {
-      if (!std::isfinite((*values)[i])) {
-        status_ = absl::InvalidArgumentError(absl::StrCat(
-            name, ": element ", i, " is ", (*values)[i], ", expected a finite number"));
-        return {};
-      }
-    }
-    weights_.parameters += static_cast<int64_t>(values->size());
-    return *std::move(values);
-  }
-
-  const SafetensorsFile& file_;
-  DType dtype_;
-  Weights& weights_;
-  absl::Status status_;
-};
 
 absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config) {
   std::vector<std::string> problems;
@@ -107,24 +41,11 @@ absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config
   return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
 }
 
-MixerWeights ReadMixer(Reader& reader, const std::string& prefix, const LayerParts& parts) {
-  MixerWeights weights;
-  weights.config = parts.mixer;
-  weights.norm = reader.Vector(prefix + "mixer_norm.weight");
-  weights.in_proj = reader.Matrix(prefix + "mixer.in_proj.weight");
-  if (parts.gate_bias) weights.gate_bias = reader.Vector(prefix + "mixer.gate_bias");
-  if (parts.mixer.qk_norm) {
-    weights.q_norm = reader.Vector(prefix + "mixer.q_norm.weight");
-    weights.k_norm = reader.Vector(prefix + "mixer.k_norm.weight");
-  }
-  weights.out_proj = reader.Matrix(prefix + "mixer.out_proj.weight");
-  return weights;
-}
-
-LayerWeights ReadLayer(Reader& reader, int layer, const LayerParts& parts) {
+LayerWeights ReadLayer(WeightsReader& reader, const ModelConfig& config, int layer) {
+  const LayerParts parts = config.parts(layer);
   const std::string prefix = absl::StrCat("layers.", layer, ".");
   LayerWeights weights;
-  weights.mixer = ReadMixer(reader, prefix, parts);
+  weights.mixer = ReadMixer(reader, config, parts, prefix);
   if (parts.gca) {
     weights.gca = GcaWeights{.norm = reader.Vector(prefix + "gca.norm.weight"),
                              .q_proj = reader.Matrix(prefix + "gca.q_proj.weight"),
@@ -134,7 +55,7 @@ LayerWeights ReadLayer(Reader& reader, int layer, const LayerParts& parts) {
   return weights;
 }
 
-EncoderWeights ReadEncoder(Reader& reader, const ModelConfig& config) {
+EncoderWeights ReadEncoder(WeightsReader& reader, const ModelConfig& config) {
   EncoderWeights weights;
   weights.cls = reader.Vector("encoder.cls");
   weights.in_norm = reader.Vector("encoder.in_norm.weight");
@@ -151,7 +72,7 @@ EncoderWeights ReadEncoder(Reader& reader, const ModelConfig& config) {
   return weights;
 }
 
-MemoryWeights ReadMemory(Reader& reader, const ModelConfig& config) {
+MemoryWeights ReadMemory(WeightsReader& reader, const ModelConfig& config) {
   MemoryWeights weights{.k_proj = reader.Matrix("memory.k_proj.weight"),
                         .v_proj = reader.Matrix("memory.v_proj.weight"),
                         .gate_proj = {}};
@@ -159,20 +80,11 @@ MemoryWeights ReadMemory(Reader& reader, const ModelConfig& config) {
   return weights;
 }
 
-using AddSpec = std::function<void(const std::string& name, std::vector<int64_t> shape)>;
-
 void AddLayerSpecs(const ModelConfig& config, int layer, const AddSpec& add) {
   const int64_t d = config.d, inner = config.inner();
   const LayerParts parts = config.parts(layer);
   const std::string prefix = absl::StrCat("layers.", layer, ".");
-  add(prefix + "mixer_norm.weight", {d});
-  add(prefix + "mixer.in_proj.weight", {MixerInputRows(config, parts.mixer), d});
-  if (parts.gate_bias) add(prefix + "mixer.gate_bias", {inner});
-  if (parts.mixer.qk_norm) {
-    add(prefix + "mixer.q_norm.weight", {config.head_dim});
-    add(prefix + "mixer.k_norm.weight", {config.head_dim});
-  }
-  add(prefix + "mixer.out_proj.weight", {d, inner});
+  AddMixerSpecs(config, parts, prefix, add);
   add(prefix + "ffn_norm.weight", {d});
   add(prefix + "ffn.in_proj.weight", {FfnInputRows(parts.ffn, config.ffn), d});
   add(prefix + "ffn.out_proj.weight", {d, config.ffn});
@@ -211,18 +123,6 @@ void AddMemorySpecs(const ModelConfig& config, const AddSpec& add) {
 
 }  // namespace
 
-int64_t MixerInputRows(const ModelConfig& config, const MixerConfig& mixer) {
-  switch (mixer.kind) {
-    case MixerKind::kRatPlus:
-      return 5 * config.inner();
-    case MixerKind::kRat:
-      return 3 * config.inner() + 2 * static_cast<int64_t>(mixer.shared_heads) * config.head_dim;
-    case MixerKind::kAttention:
-      return config.inner() + 2 * config.kv_width();
-  }
-  return 0;
-}
-
 std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config) {
   std::vector<TensorSpec> specs;
   const AddSpec add = [&](const std::string& name, std::vector<int64_t> shape) {
@@ -239,11 +139,11 @@ absl::StatusOr<Weights> LoadWeights(const SafetensorsFile& file, const ModelConf
                                     DType dtype) {
   RETURN_IF_ERROR(CheckTensors(file, config));
   Weights weights;
-  Reader reader(file, dtype, weights);
+  WeightsReader reader(file, dtype, weights);
   weights.embed = reader.Vector("embed.weight");
   weights.head = reader.Pack(weights.embed, {config.vocab_size, config.d}, "embed.weight");
   for (int layer = 0; layer < config.layers(); ++layer) {
-    weights.layers.push_back(ReadLayer(reader, layer, config.parts(layer)));
+    weights.layers.push_back(ReadLayer(reader, config, layer));
   }
   for (size_t group = 0; group < config.groups.size(); ++group) {
     const std::string prefix = absl::StrCat("groups.", group, ".");

@@ -96,7 +96,8 @@ TEST_P(FamiliesEngineTest, StatesStayInTheirBudget) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, FamiliesEngineTest,
-                         ::testing::Values(Family{"RatSwa", TinyRatSwaConfig}),
+                         ::testing::Values(Family{"RatSwa", TinyRatSwaConfig},
+                                           Family{"Rattention", TinyRattentionConfig}),
                          [](const auto& param) { return param.param.name; });
 
 }  // namespace

@@ -27,9 +27,22 @@ const char kFolder[] = RECOLLECT_SOURCE_DIR "/tests/golden/families";
 
 // A case that goes missing must fail, not shrink the test.
 std::vector<std::string> CaseNames() {
-  std::set<std::string> names = {
-      "rat",           "rat_chunk_of_one", "rat_no_positions", "rat_no_sharing",
-      "rat_one_chunk", "rat_swa",          "rat_swa_full",     "rat_swa_no_positions"};
+  std::set<std::string> names = {"rat",
+                                 "rat_chunk_of_one",
+                                 "rat_no_positions",
+                                 "rat_no_sharing",
+                                 "rat_one_chunk",
+                                 "rat_swa",
+                                 "rat_swa_full",
+                                 "rat_swa_no_positions",
+                                 "rattention",
+                                 "rattention_global",
+                                 "rattention_learned_init",
+                                 "rattention_no_window",
+                                 "rattention_one_kv_head",
+                                 "rattention_qk_scale",
+                                 "rattention_relu",
+                                 "rattention_window_of_one"};
   return {names.begin(), names.end()};
 }
 

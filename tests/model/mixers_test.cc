@@ -22,6 +22,15 @@ struct Family {
   ModelConfig (*config)();
 };
 
+// Without a window: linear attention is all there is.
+ModelConfig LinearAlone() {
+  ModelConfig config = TinyRattentionConfig();
+  config.mixers = {
+      {.kind = MixerKind::kRattention, .window = -1, .feature_map = kernels::FeatureMap::kRelu}};
+  config.local = LocalPattern{-1, kNoDilation, 0, kUnboundedSpan};
+  return config;
+}
+
 class MixersTest : public ::testing::TestWithParam<Family> {
  protected:
   ModelConfig config_ = GetParam().config();
@@ -70,7 +79,9 @@ TEST_P(MixersTest, ConfigComesBackAndPatternsAreItsOwn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, MixersTest,
-                         ::testing::Values(Family{"RatSwa", TinyRatSwaConfig}),
+                         ::testing::Values(Family{"RatSwa", TinyRatSwaConfig},
+                                           Family{"Rattention", TinyRattentionConfig},
+                                           Family{"LinearAlone", LinearAlone}),
                          [](const auto& param) { return param.param.name; });
 
 std::string ProblemsOf(const ModelConfig& config, const std::function<void(json&)>& change) {
@@ -114,10 +125,32 @@ TEST(MixersConfigTest, ReportsAllProblemsAtOnce) {
   EXPECT_THAT(ProblemsOf(TinyRatSwaConfig(), [](json& c) { c.erase("mixers"); }),
               HasSubstr("mixers missing"));
   EXPECT_THAT(ProblemsOf(TinyRatSwaConfig(), [](json& c) { c["mixers"][1]["qk_norm"] = true; }),
-              HasSubstr("head_norm_eps missing, expected with mixers that have qk_norm"));
+              HasSubstr("head_norm_eps missing, expected with mixers that have norms by head"));
   // A family says which kinds it has.
   EXPECT_THAT(ProblemsOf(TinyRatSwaConfig(), [](json& c) { c["architecture"] = "rat"; }),
               HasSubstr("mixers[1].kind is \"attention\", expected \"rat\""));
+}
+
+TEST(MixersConfigTest, ReportsAllProblemsOfRattention) {
+  EXPECT_THAT(
+      ProblemsOf(TinyRattentionConfig(),
+                 [](json& c) {
+                   json& mixer = c["mixers"][0];
+                   mixer["window"] = -1;
+                   mixer["feature_map"] = "identity";
+                   mixer["learned_tokens"] = -1;
+                   mixer["qk_scale"] = 1;
+                   c["mixers"].push_back({{"kind", "rattention"}, {"positions", "none"}});
+                   c["mixers"].push_back({{"kind", "rat"}});
+                 }),
+      AllOf(HasSubstr("mixers[0].qk_norm is true, expected false with window -1"),
+            HasSubstr("mixers[0].feature_map is \"identity\", expected \"softmax\" or"),
+            HasSubstr("mixers[0].learned_tokens is -1"),
+            HasSubstr("mixers[0].qk_scale is 1, expected true or false"),
+            HasSubstr("mixers[2].window missing"), HasSubstr("mixers[2].feature_map missing"),
+            HasSubstr("mixers[3].kind is \"rat\", expected \"rattention\" or \"attention\"")));
+  EXPECT_THAT(ProblemsOf(TinyRattentionConfig(), [](json& c) { c.erase("head_norm_eps"); }),
+              HasSubstr("head_norm_eps missing, expected with mixers that have norms by head"));
 }
 
 TEST(MixersConfigTest, PatternsAreNotTheRequestsChoice) {
@@ -136,6 +169,26 @@ TEST(MixersConfigTest, PatternsAreNotTheRequestsChoice) {
                     HasSubstr("initial is 2, the checkpoint is adapted to 0"),
                     HasSubstr("context is 512, the checkpoint names none to stretch"),
                     HasSubstr("top_k_blocks is 2, the checkpoint allows 0")));
+}
+
+TEST(MixersLoadTest, RattentionHoldsItsTensorsAndNoOthers) {
+  ModelConfig config = TinyRattentionConfig();
+  WriteTinyModel(Directory("tensors"), config, 1);
+  ASSERT_TRUE(Model::Load(Directory("tensors"), {}).ok());
+  config.mixers[0] = LinearAlone().mixers[0];
+  config.mixers[1].qk_norm = false;
+  WriteFile(Directory("tensors") + "/config.json", ConfigJson(config));
+  const absl::Status status = Model::Load(Directory("tensors"), {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  std::string message(status.message());
+  for (const char* extra :
+       {"layers.0.mixer.q_norm.weight [8]", "layers.0.mixer.k_norm.weight [8]",
+        "layers.0.mixer.swa_norm.weight [4, 8]", "layers.0.mixer.rla.q_scale [8]",
+        "layers.0.mixer.rla.k_scale [8]", "layers.0.mixer.rla.init_k [4, 3, 8]",
+        "layers.0.mixer.rla.init_v [4, 3, 8]", "layers.1.mixer.q_norm.weight [8]"}) {
+    EXPECT_THAT(message, HasSubstr(std::string(extra) + " is not a tensor of this config"));
+  }
+  EXPECT_THAT(message, Not(HasSubstr("rla_norm")));
 }
 
 TEST(MixersLoadTest, ConfigAndWeightsThatDisagreeNameBothShapes) {

@@ -125,6 +125,26 @@ model::ModelConfig TinyRatSwaConfig() {
   return config;
 }
 
+model::ModelConfig TinyRattentionConfig() {
+  model::ModelConfig config = TinyStack("rattention");
+  config.heads = 4;
+  config.head_dim = 8;
+  config.kv_heads = 2;
+  config.ffn_kind = model::FfnKind::kGeGlu;
+  config.rope_pairs = kernels::RopePairs::kInterleaved;
+  config.head_norm_eps = 1e-6f;
+  config.mixers = {{.kind = model::MixerKind::kRattention,
+                    .window = 11,
+                    .qk_norm = true,
+                    .learned_tokens = 3,
+                    .qk_scale = true},
+                   {.kind = model::MixerKind::kAttention, .rope = false, .qk_norm = true}};
+  const model::LocalPattern window{11, model::kNoDilation, 0, model::kUnboundedSpan};
+  const model::LocalPattern all{0, 1, 0, model::kUnboundedSpan};
+  config.local = model::LocalPatterns({{window}, {all}, {window}});
+  return config;
+}
+
 namespace {
 
 // One number of "local": as short as the patterns allow, else by layer and head.
@@ -169,6 +189,13 @@ nlohmann::json MixerJson(const model::MixerConfig& mixer) {
   json["window"] = nullptr;
   if (mixer.window < model::kUnboundedSpan) json["window"] = mixer.window;
   json["qk_norm"] = mixer.qk_norm;
+  if (mixer.kind == model::MixerKind::kRattention) {
+    json["kind"] = "rattention";
+    const bool softmax = mixer.feature_map == kernels::FeatureMap::kSoftmax;
+    json["feature_map"] = softmax ? "softmax" : "relu";
+    json["learned_tokens"] = mixer.learned_tokens;
+    json["qk_scale"] = mixer.qk_scale;
+  }
   return json;
 }
 

@@ -29,6 +29,11 @@ model::ModelConfig TinyRatPlusConfig();
 // heads with two shared q and k, two key-value heads in attention.
 model::ModelConfig TinyRatSwaConfig();
 
+// RAttention with a window of 11 + 1 positions, q/k norms, scales and learned tokens in layers 0
+// and 2, attention without window or positions in layer 1; four heads over two, interleaved RoPE,
+// GEGLU.
+model::ModelConfig TinyRattentionConfig();
+
 // The config as the text of config.json.
 std::string ConfigJson(const model::ModelConfig& config);
 

@@ -1,6 +1,6 @@
-// Softmax attention (family pages, `attention`): q, k, v = in_proj RMS(h); RoPE at the token's
-// position where the layer has positions, then the per-head norm of q and k where it has one; each
-// token attends to its window. No recurrence, no output gate.
+// Softmax attention (docs/model-format.md, `attention`): q, k, v = in_proj RMS(h); RoPE at the
+// token's position where the layer has positions, then the norm by head of q and k where it has
+// one; each token attends to its window. No recurrence, no output gate.
 #include "kernels/elementwise.h"
 #include "model/layers.h"
 

@@ -1,12 +1,11 @@
 // The mixers with a gated recurrence: keys and values pass it, RoPE follows on q and the gated
 // keys, and each token attends to its local pattern.
 //
-//   RAT+ (design 2.2)  o, q, k, v, g = in_proj RMS(h); the recurrence runs over the whole sequence
-//   RAT                z, v, g, q, k = in_proj RMS(h) with q, k of a few heads that all heads share
-//   in
-//                      turn; the recurrence starts anew in every chunk of L positions, and RoPE
-//                      counts chunks. Its pattern, own token and ends of earlier chunks, is RAT+'s
-//                      with window 0 and dilation L.
+//   RAT+ (design 2.2)  o, q, k, v, g = in_proj RMS(h); one recurrence over the whole sequence.
+//   RAT                z, v, g, q, k = in_proj RMS(h), q and k of a few heads that all heads share
+//                      in turn. The recurrence starts anew in every chunk of L positions, and RoPE
+//                      counts chunks. The pattern, own token and ends of earlier chunks, is that of
+//                      RAT+ with window 0 and dilation L.
 #include <algorithm>
 
 #include "kernels/elementwise.h"

@@ -169,7 +169,7 @@ def write_oracle(path, state):
         assert best.values[0] - best.values[1] > 1e-4, "nearly tied"
         ids.append(best.indices[0].item() + 1)
     with open(path + ".json", "w") as f:
-        json.dump({"prompt": prompt, "ids": ids[:count], "generated": ids[count:]}, f, indent=1)
+        json.dump({"prompt": prompt, "ids": ids[:count], "generated": ids[count:]}, f)
         f.write("\n")
     save_file({"logits": model.forward(ids)[-8:].contiguous()}, path + ".safetensors")
 

@@ -85,7 +85,6 @@ TEST_P(FamiliesEngineTest, StatesStayInTheirBudget) {
   const absl::Status status = Generate(*engine, Request(SampleTokens(8000, 2), 1)).status;
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("the budget is 204800"));
-  EXPECT_TRUE(Generate(*engine, Request(SampleTokens(200, 2), 1)).status.ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, FamiliesEngineTest,

@@ -118,8 +118,7 @@ void AddImport(CLI::App& app, Command& command) {
       "import", "Convert a published RAT+ or RAT checkpoint into a model directory");
   auto flags = std::make_shared<ImportFlags>();
   verb->add_option("--from", flags->from,
-                   "Layout, as published: ratplus-hub, or rat-hub (this version runs RAT+ models; "
-                   "RAT ones are converted only)")
+                   "Layout, as published: ratplus-hub, or rat-hub (RAT, and its hybrids)")
       ->required()
       ->check(CLI::IsMember({"ratplus-hub", "rat-hub"}));
   verb->add_option("DIR", flags->directory,

@@ -150,9 +150,7 @@ void Session::FreeChunks() {
 }
 
 int64_t Session::StateGrowth(int64_t rows) const {
-  const model::ModelConfig& config = model_.config();
-  const int64_t entry = 2 * config.inner() * static_cast<int64_t>(sizeof(float));
-  return rows * entry * config.layers();
+  return rows * model_.config().position_floats() * static_cast<int64_t>(sizeof(float));
 }
 
 SessionInfo Session::info() const {

@@ -10,6 +10,7 @@
 #include "kernels/gated_scan.h"
 #include "kernels/gca.h"
 #include "kernels/landmark_topk.h"
+#include "kernels/linear_attention.h"
 #include "kernels/op_context.h"
 #include "kernels/range_attention.h"
 
@@ -29,6 +30,7 @@ using LandmarkScoresFunction = void(const float* query, int64_t width, const Bf1
 // Ordered from the least demanding; the reference is first.
 std::span<const Implementation<decltype(RmsNorm)>> RmsNormImplementations();
 std::span<const Implementation<decltype(SwiGlu)>> SwiGluImplementations();
+std::span<const Implementation<decltype(GeGlu)>> GeGluImplementations();
 std::span<const Implementation<decltype(Gelu)>> GeluImplementations();
 std::span<const Implementation<decltype(SigmoidGate)>> SigmoidGateImplementations();
 std::span<const Implementation<decltype(Add)>> AddImplementations();
@@ -36,6 +38,8 @@ std::span<const Implementation<decltype(RoundToBf16)>> RoundToBf16Implementation
 std::span<const Implementation<decltype(Rope)>> RopeImplementations();
 std::span<const Implementation<decltype(GatedScan)>> GatedScanImplementations();
 std::span<const Implementation<decltype(RangeAttention)>> RangeAttentionImplementations();
+std::span<const Implementation<decltype(Features)>> FeaturesImplementations();
+std::span<const Implementation<decltype(LinearAttention)>> LinearAttentionImplementations();
 std::span<const Implementation<decltype(Gca)>> GcaImplementations();
 std::span<const Implementation<decltype(BlockScores)>> BlockScoresImplementations();
 std::span<const Implementation<LandmarkScoresFunction>> LandmarkScoresImplementations();

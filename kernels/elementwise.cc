@@ -19,6 +19,7 @@ namespace {
 #endif
 RECOLLECT_TABLE(RmsNorm)
 RECOLLECT_TABLE(SwiGlu)
+RECOLLECT_TABLE(GeGlu)
 RECOLLECT_TABLE(Gelu)
 RECOLLECT_TABLE(SigmoidGate)
 RECOLLECT_TABLE(Add)
@@ -29,6 +30,7 @@ RECOLLECT_TABLE(RoundToBf16)
 
 std::span<const Implementation<decltype(RmsNorm)>> RmsNormImplementations() { return kRmsNorm; }
 std::span<const Implementation<decltype(SwiGlu)>> SwiGluImplementations() { return kSwiGlu; }
+std::span<const Implementation<decltype(GeGlu)>> GeGluImplementations() { return kGeGlu; }
 std::span<const Implementation<decltype(Gelu)>> GeluImplementations() { return kGelu; }
 std::span<const Implementation<decltype(SigmoidGate)>> SigmoidGateImplementations() {
   return kSigmoidGate;
@@ -45,6 +47,10 @@ void RmsNorm(OpContext& ctx, const float* x, const float* gain, float eps, int64
 
 void SwiGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y) {
   Select(SwiGluImplementations(), ctx.isa())(ctx, x, rows, width, y);
+}
+
+void GeGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y) {
+  Select(GeGluImplementations(), ctx.isa())(ctx, x, rows, width, y);
 }
 
 void Gelu(OpContext& ctx, const float* x, int64_t count, float* y) {

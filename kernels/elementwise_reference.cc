@@ -8,6 +8,12 @@ namespace {
 
 double Sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
+double GeluOf(double x) {
+  // erfc keeps its digits where 1 + erf loses them; the product of -inf and 0 would be NaN.
+  const double phi = 0.5 * std::erfc(-x / std::numbers::sqrt2);
+  return phi == 0 ? 0 : x * phi;
+}
+
 }  // namespace
 
 void RmsNorm(OpContext&, const float* x, const float* gain, float eps, int64_t rows, int64_t width,
@@ -30,12 +36,14 @@ void SwiGlu(OpContext&, const float* x, int64_t rows, int64_t width, float* y) {
   }
 }
 
-void Gelu(OpContext&, const float* x, int64_t count, float* y) {
-  for (int64_t i = 0; i < count; ++i) {
-    // erfc keeps its digits where 1 + erf loses them; the product of -inf and 0 would be NaN.
-    const double phi = 0.5 * std::erfc(-x[i] / std::numbers::sqrt2);
-    y[i] = phi == 0 ? 0.0f : static_cast<float>(x[i] * phi);
+void GeGlu(OpContext&, const float* x, int64_t rows, int64_t width, float* y) {
+  for (int64_t r = 0; r < rows; ++r, x += 2 * width, y += width) {
+    for (int64_t i = 0; i < width; ++i) y[i] = static_cast<float>(GeluOf(x[i]) * x[width + i]);
   }
+}
+
+void Gelu(OpContext&, const float* x, int64_t count, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(GeluOf(x[i]));
 }
 
 void SigmoidGate(OpContext&, const float* gate, int64_t gate_stride, const float* x, int64_t rows,
@@ -53,19 +61,22 @@ void RoundToBf16(OpContext&, float* x, int64_t count) {
   for (int64_t i = 0; i < count; ++i) x[i] = recollect::RoundToBf16(x[i]);
 }
 
-void Rope(OpContext&, int64_t first_position, double base, int64_t rows, int64_t row_stride,
-          int heads, int head_dim, float* x) {
+void Rope(OpContext&, const RopeAngles& angles, int64_t first_position, int64_t rows,
+          int64_t row_stride, int heads, int head_dim, float* x) {
   const int half = head_dim / 2;
+  const bool halves = angles.pairs == RopePairs::kHalves;
   for (int64_t r = 0; r < rows; ++r) {
     for (int h = 0; h < heads; ++h) {
       float* row = x + r * row_stride + static_cast<int64_t>(h) * head_dim;
       for (int j = 0; j < half; ++j) {
+        const int64_t position = (first_position + r) / angles.step;
         const double angle =
-            static_cast<double>(first_position + r) * std::pow(base, -2.0 * j / head_dim);
+            static_cast<double>(position) * std::pow(angles.base, -2.0 * j / head_dim);
         const double c = std::cos(angle), s = std::sin(angle);
-        const double a = row[j], b = row[half + j];
-        row[j] = static_cast<float>(a * c - b * s);
-        row[half + j] = static_cast<float>(b * c + a * s);
+        const int first = halves ? j : 2 * j, second = halves ? half + j : 2 * j + 1;
+        const double a = row[first], b = row[second];
+        row[first] = static_cast<float>(a * c - b * s);
+        row[second] = static_cast<float>(b * c + a * s);
       }
     }
   }

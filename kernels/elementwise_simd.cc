@@ -123,6 +123,20 @@ void SwiGlu(OpContext&, const float* x, int64_t rows, int64_t width, float* y) {
   }
 }
 
+void GeGlu(OpContext&, const float* x, int64_t rows, int64_t width, float* y) {
+  const int rest = static_cast<int>(width % kLanes);
+  const int64_t whole = width - rest;
+  for (int64_t r = 0; r < rows; ++r, x += 2 * width, y += width) {
+    for (int64_t i = 0; i < whole; i += kLanes) {
+      Store(y + i, Mul(GeluOf(Load(x + i)), Load(x + width + i)));
+    }
+    if (rest > 0) {
+      const Vec up = LoadFirst(x + width + whole, rest);
+      StoreFirst(y + whole, Mul(GeluOf(LoadFirst(x + whole, rest)), up), rest);
+    }
+  }
+}
+
 void Gelu(OpContext&, const float* x, int64_t count, float* y) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) Store(y + i, GeluOf(Load(x + i)));
@@ -147,7 +161,7 @@ void SigmoidGate(OpContext&, const float* gate, int64_t gate_stride, const float
   }
 }
 
-void RotateHeads(const float* cosines, const float* sines, int heads, int head_dim, float* row) {
+void RotateHalves(const float* cosines, const float* sines, int heads, int head_dim, float* row) {
   const int half = head_dim / 2;
   const int rest = half % kLanes;
   const int whole = half - rest;
@@ -163,6 +177,22 @@ void RotateHeads(const float* cosines, const float* sines, int heads, int head_d
       const Vec a = LoadFirst(row + whole, rest), b = LoadFirst(row + half + whole, rest);
       StoreFirst(row + whole, Fnma(b, s, Mul(a, c)), rest);
       StoreFirst(row + half + whole, Fma(a, s, Mul(b, c)), rest);
+    }
+  }
+}
+
+void RotatePairs(const float* cosines, const float* sines, int heads, int head_dim, float* row) {
+  const int rest = head_dim % kLanes;
+  const int whole = head_dim - rest;
+  for (int h = 0; h < heads; ++h, row += head_dim) {
+    for (int j = 0; j < whole; j += kLanes) {
+      const Vec x = Load(row + j);
+      Store(row + j, Fma(SwapPairs(x), Load(sines + j), Mul(x, Load(cosines + j))));
+    }
+    if (rest > 0) {
+      const Vec x = LoadFirst(row + whole, rest), s = LoadFirst(sines + whole, rest);
+      const Vec c = LoadFirst(cosines + whole, rest);
+      StoreFirst(row + whole, Fma(SwapPairs(x), s, Mul(x, c)), rest);
     }
   }
 }

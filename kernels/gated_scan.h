@@ -18,6 +18,12 @@ namespace recollect::kernels {
 void GatedScan(OpContext& ctx, const float* z, const float* bias, const float* x, int64_t stride,
                int64_t rows, int64_t channels, float* state, float* y, int64_t y_stride);
 
+// The same with s_{t-1} = 0 at every position t that is a multiple of `chunk` (RAT, the recurrence
+// inside a chunk). Row 0 has position `first`. REQUIRES: chunk >= 1.
+void ChunkedGatedScan(OpContext& ctx, int64_t first, int64_t chunk, const float* z,
+                      const float* bias, const float* x, int64_t stride, int64_t rows,
+                      int64_t channels, float* state, float* y, int64_t y_stride);
+
 }  // namespace recollect::kernels
 
 #endif  // RECOLLECT_KERNELS_GATED_SCAN_H_

@@ -12,10 +12,12 @@ namespace {
 static_assert(sizeof(RangeSet) == kMaxRanges * 2 * sizeof(int64_t));
 
 template <auto kRows>
-void By(OpContext& ctx, const float* q, int64_t q_stride, int64_t rows, int heads, int head_dim,
-        const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets, float* out) {
+void By(OpContext& ctx, const float* q, int64_t q_stride, int64_t rows, int heads, int kv_heads,
+        int head_dim, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
+        float* out) {
   if (rows == 0) return;
-  kRows(ctx, q, q_stride, rows, heads, head_dim, parts.data(), &sets->ranges[0].begin, out);
+  kRows(ctx, q, q_stride, rows, heads, kv_heads, head_dim, parts.data(), &sets->ranges[0].begin,
+        out);
 }
 #endif
 
@@ -34,10 +36,10 @@ std::span<const Implementation<decltype(RangeAttention)>> RangeAttentionImplemen
 }
 
 void RangeAttention(OpContext& ctx, const float* q, int64_t q_stride, int64_t rows, int heads,
-                    int head_dim, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
-                    float* out) {
-  Select(RangeAttentionImplementations(), ctx.isa())(ctx, q, q_stride, rows, heads, head_dim, parts,
-                                                     sets, out);
+                    int kv_heads, int head_dim, const std::array<KvSpan, kMaxRanges>& parts,
+                    const RangeSet* sets, float* out) {
+  Select(RangeAttentionImplementations(), ctx.isa())(ctx, q, q_stride, rows, heads, kv_heads,
+                                                     head_dim, parts, sets, out);
 }
 
 }  // namespace recollect::kernels

@@ -8,19 +8,21 @@
 namespace recollect::kernels::reference {
 
 void RangeAttention(OpContext&, const float* q, int64_t q_stride, int64_t rows, int heads,
-                    int head_dim, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
-                    float* out) {
+                    int kv_heads, int head_dim, const std::array<KvSpan, kMaxRanges>& parts,
+                    const RangeSet* sets, float* out) {
   const int64_t width = static_cast<int64_t>(heads) * head_dim;
+  const int64_t kv_width = static_cast<int64_t>(kv_heads) * head_dim;
   for (int64_t r = 0; r < rows; ++r) {
     for (int h = 0; h < heads; ++h) {
       const int64_t head = static_cast<int64_t>(h) * head_dim;
+      const int64_t kv_head = static_cast<int64_t>(h * kv_heads / heads) * head_dim;
       std::vector<double> scores;
       for (int p = 0; p < kMaxRanges; ++p) {
         for (int64_t e = sets[r].ranges[p].begin; e < sets[r].ranges[p].end; ++e) {
           double dot = 0;
           for (int d = 0; d < head_dim; ++d) {
             dot += static_cast<double>(q[r * q_stride + head + d]) *
-                   parts[p].keys[e * width + head + d];
+                   parts[p].keys[e * kv_width + kv_head + d];
           }
           scores.push_back(dot / std::sqrt(static_cast<double>(head_dim)));
         }
@@ -34,7 +36,8 @@ void RangeAttention(OpContext&, const float* q, int64_t q_stride, int64_t rows, 
         size_t i = 0;
         for (int p = 0; p < kMaxRanges; ++p) {
           for (int64_t e = sets[r].ranges[p].begin; e < sets[r].ranges[p].end; ++e) {
-            total += std::exp(scores[i++] - largest) / sum * parts[p].values[e * width + head + d];
+            total +=
+                std::exp(scores[i++] - largest) / sum * parts[p].values[e * kv_width + kv_head + d];
           }
         }
         out[r * width + head + d] = static_cast<float>(total);

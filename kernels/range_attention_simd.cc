@@ -19,13 +19,13 @@ struct Bounds {
 
 RECOLLECT_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// One head of at most kRowBlock rows. q and out point at the head in the first row, parts' pointers
-// at the head in entry 0.
+// One head of at most kRowBlock rows. q and out point at the head in the first row, kv_offset says
+// where its keys and values are in an entry of kv_stride floats.
 template <int kDim>
 void HeadOfRows(const float* q, int64_t q_stride, int rows, int heads, int dim, const KvSpan* parts,
-                int64_t head_offset, const Bounds& bounds, int64_t first_row, float* scores,
-                int64_t score_stride, float* out) {
-  const int64_t stride = static_cast<int64_t>(heads) * dim;
+                int64_t kv_stride, int64_t kv_offset, const Bounds& bounds, int64_t first_row,
+                float* scores, int64_t score_stride, float* out) {
+  const int64_t out_stride = static_cast<int64_t>(heads) * dim;
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
   int64_t filled[kRowBlock] = {};
   for (int p = 0; p < kMaxRanges; ++p) {
@@ -39,8 +39,8 @@ void HeadOfRows(const float* q, int64_t q_stride, int rows, int heads, int dim, 
         const int64_t left = bounds.Length(first_row + r, p) - j;
         if (left <= 0) continue;
         const float* keys =
-            parts[p].keys + head_offset + (bounds.Begin(first_row + r, p) + j) * stride;
-        const Vec dots = DotGroup<kDim>(q + r * q_stride, keys, stride,
+            parts[p].keys + kv_offset + (bounds.Begin(first_row + r, p) + j) * kv_stride;
+        const Vec dots = DotGroup<kDim>(q + r * q_stride, keys, kv_stride,
                                         static_cast<int>(Smaller(left, kLanes)), dim);
         // Lanes past the end are overwritten by the next range, or never read.
         Store(scores + r * score_stride + filled[r] + j, Mul(dots, Set(scale)));
@@ -54,7 +54,7 @@ void HeadOfRows(const float* q, int64_t q_stride, int rows, int heads, int dim, 
     const float shift = MaxScore(row, filled[r], -__builtin_inff());
     const float sum = ExpAndSum(row, filled[r], shift);
     if (filled[r] > 0) Scale(row, filled[r], 1.0f / sum);
-    for (int d = 0; d < dim; ++d) out[r * stride + d] = 0;
+    for (int d = 0; d < dim; ++d) out[r * out_stride + d] = 0;
     filled[r] = 0;
   }
 
@@ -69,9 +69,9 @@ void HeadOfRows(const float* q, int64_t q_stride, int rows, int heads, int dim, 
         const int64_t left = bounds.Length(first_row + r, p) - j;
         if (left <= 0) continue;
         const float* values =
-            parts[p].values + head_offset + (bounds.Begin(first_row + r, p) + j) * stride;
-        AddWeighted<kDim>(scores + r * score_stride + filled[r] + j, values, stride,
-                          Smaller(left, kValueStep), out + r * stride, dim);
+            parts[p].values + kv_offset + (bounds.Begin(first_row + r, p) + j) * kv_stride;
+        AddWeighted<kDim>(scores + r * score_stride + filled[r] + j, values, kv_stride,
+                          Smaller(left, kValueStep), out + r * out_stride, dim);
       }
     }
     for (int r = 0; r < rows; ++r) filled[r] += bounds.Length(first_row + r, p);
@@ -81,8 +81,8 @@ void HeadOfRows(const float* q, int64_t q_stride, int rows, int heads, int dim, 
 }  // namespace
 
 void RangeAttentionRows(OpContext& ctx, const float* q, int64_t q_stride, int64_t rows, int heads,
-                        int head_dim, const KvSpan* parts, const int64_t* bounds_of_rows,
-                        float* out) {
+                        int kv_heads, int head_dim, const KvSpan* parts,
+                        const int64_t* bounds_of_rows, float* out) {
   const Bounds bounds{bounds_of_rows};
   int64_t most = 0;
   for (int64_t r = 0; r < rows; ++r) {
@@ -93,13 +93,16 @@ void RangeAttentionRows(OpContext& ctx, const float* q, int64_t q_stride, int64_
   const int64_t score_stride = (most + 2 * kLanes - 1) / kLanes * kLanes;
   float* scores = ctx.Floats(kSlotScores, kRowBlock * score_stride);
   const int64_t width = static_cast<int64_t>(heads) * head_dim;
+  const int64_t kv_width = static_cast<int64_t>(kv_heads) * head_dim;
+  const int group = heads / kv_heads;
   for (int64_t r = 0; r < rows; r += kRowBlock) {
     const int block = static_cast<int>(Smaller(kRowBlock, rows - r));
     for (int h = 0; h < heads; ++h) {
       const int64_t at = static_cast<int64_t>(h) * head_dim;
       auto* run = head_dim == 64 ? &HeadOfRows<64> : &HeadOfRows<0>;
-      run(q + r * q_stride + at, q_stride, block, heads, head_dim, parts, at, bounds, r, scores,
-          score_stride, out + r * width + at);
+      run(q + r * q_stride + at, q_stride, block, heads, head_dim, parts, kv_width,
+          static_cast<int64_t>(h / group) * head_dim, bounds, r, scores, score_stride,
+          out + r * width + at);
     }
   }
 }

@@ -8,7 +8,9 @@
 #include <span>
 
 #include "base/bf16.h"
+#include "kernels/elementwise.h"
 #include "kernels/gca.h"
+#include "kernels/linear_attention.h"
 #include "kernels/op_context.h"
 #include "kernels/range_attention.h"
 
@@ -17,18 +19,27 @@ namespace recollect::kernels::reference {
 void RmsNorm(OpContext& ctx, const float* x, const float* gain, float eps, int64_t rows,
              int64_t width, float* y);
 void SwiGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y);
+void GeGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y);
 void Gelu(OpContext& ctx, const float* x, int64_t count, float* y);
 void SigmoidGate(OpContext& ctx, const float* gate, int64_t gate_stride, const float* x,
                  int64_t rows, int64_t width, float* y);
 void Add(OpContext& ctx, const float* x, int64_t count, float* y);
 void RoundToBf16(OpContext& ctx, float* x, int64_t count);
-void Rope(OpContext& ctx, int64_t first_position, double base, int64_t rows, int64_t row_stride,
-          int heads, int head_dim, float* x);
+void Rope(OpContext& ctx, const RopeAngles& angles, int64_t first_position, int64_t rows,
+          int64_t row_stride, int heads, int head_dim, float* x);
 void GatedScan(OpContext& ctx, const float* z, const float* bias, const float* x, int64_t stride,
                int64_t rows, int64_t channels, float* state, float* y, int64_t y_stride);
+void ChunkedGatedScan(OpContext& ctx, int64_t first, int64_t chunk, const float* z,
+                      const float* bias, const float* x, int64_t stride, int64_t rows,
+                      int64_t channels, float* state, float* y, int64_t y_stride);
 void RangeAttention(OpContext& ctx, const float* q, int64_t q_stride, int64_t rows, int heads,
-                    int head_dim, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
-                    float* out);
+                    int kv_heads, int head_dim, const std::array<KvSpan, kMaxRanges>& parts,
+                    const RangeSet* sets, float* out);
+void Features(OpContext& ctx, FeatureMap map, const float* x, int64_t x_stride, int64_t rows,
+              int heads, int head_dim, const float* scale, float* features);
+void LinearAttention(OpContext& ctx, const LinearAttentionShape& shape, const float* q,
+                     int64_t rows, const EnteringRows& entering, const float* initial, float* state,
+                     float* out);
 void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
          std::span<const MemoryView> chunks, std::span<const float> weights, float* out);
 void BlockScores(OpContext& ctx, const float* q, int64_t width, const float* low, const float* high,

@@ -23,15 +23,18 @@ struct Angles {
 
 class RopeTable {
  public:
-  RopeTable(double base, int head_dim) : base_(base), head_dim_(head_dim) {
+  RopeTable(double base, RopePairs pairs, int head_dim)
+      : base_(base), pairs_(pairs), head_dim_(head_dim) {
     for (int j = 0; j < head_dim / 2; ++j) {
       frequencies_.push_back(std::pow(base, -2.0 * j / head_dim));
     }
     for (int64_t b = 0; b < kStep; ++b) within_.push_back(At(b));
-    cosines_.resize(frequencies_.size());
-    sines_.resize(frequencies_.size());
+    cosines_.resize(static_cast<size_t>(head_dim));
+    sines_.resize(static_cast<size_t>(head_dim));
   }
-  bool Is(double base, int head_dim) const { return base == base_ && head_dim == head_dim_; }
+  bool Is(double base, RopePairs pairs, int head_dim) const {
+    return base == base_ && pairs == pairs_ && head_dim == head_dim_;
+  }
 
   void MoveTo(int64_t position) {
     if (position == position_) return;
@@ -48,11 +51,23 @@ class RopeTable {
       sines_[j] =
           static_cast<float>(start_.sines[j] * b.cosines[j] + start_.cosines[j] * b.sines[j]);
     }
+    if (pairs_ == RopePairs::kInterleaved) SpreadOverChannels();
   }
+  // As the vector code reads them: with halves one of each pair; interleaved one of each channel,
+  // the sine with the sign of its product.
   const float* cosines() const { return cosines_.data(); }
   const float* sines() const { return sines_.data(); }
 
  private:
+  // Backwards, so that nothing is overwritten before it was read.
+  void SpreadOverChannels() {
+    for (size_t j = frequencies_.size(); j-- > 0;) {
+      const float cosine = cosines_[j], sine = sines_[j];
+      cosines_[2 * j] = cosines_[2 * j + 1] = cosine;
+      sines_[2 * j] = -sine;
+      sines_[2 * j + 1] = sine;
+    }
+  }
   Angles At(int64_t position) const {
     Angles angles;
     for (double frequency : frequencies_) {
@@ -64,6 +79,7 @@ class RopeTable {
   }
 
   const double base_;
+  const RopePairs pairs_;
   const int head_dim_;
   std::vector<double> frequencies_;
   std::vector<Angles> within_;
@@ -77,26 +93,27 @@ class RopeTable {
 // many bases as this seldom meet.
 constexpr size_t kMostTables = 8;
 
-RopeTable& TableOf(OpContext& ctx, double base, int head_dim) {
+RopeTable& TableOf(OpContext& ctx, double base, RopePairs pairs, int head_dim) {
   using Tables = std::deque<RopeTable>;
   std::shared_ptr<void>& kept = ctx.Kept(OpContext::Keep::kRope);
   if (kept == nullptr) kept = std::make_shared<Tables>();
   Tables& tables = *static_cast<Tables*>(kept.get());
   for (RopeTable& table : tables) {
-    if (table.Is(base, head_dim)) return table;
+    if (table.Is(base, pairs, head_dim)) return table;
   }
   if (tables.size() == kMostTables) tables.pop_front();
-  return tables.emplace_back(base, head_dim);
+  return tables.emplace_back(base, pairs, head_dim);
 }
 
 #if defined(RECOLLECT_SIMD)
-template <auto kRotateHeads>
-void RopeBy(OpContext& ctx, int64_t first_position, double base, int64_t rows, int64_t row_stride,
-            int heads, int head_dim, float* x) {
-  RopeTable& table = TableOf(ctx, base, head_dim);
+template <auto kRotateHalves, auto kRotatePairs>
+void RopeBy(OpContext& ctx, const RopeAngles& angles, int64_t first_position, int64_t rows,
+            int64_t row_stride, int heads, int head_dim, float* x) {
+  RopeTable& table = TableOf(ctx, angles.base, angles.pairs, head_dim);
+  const auto rotate = angles.pairs == RopePairs::kHalves ? kRotateHalves : kRotatePairs;
   for (int64_t r = 0; r < rows; ++r) {
-    table.MoveTo(first_position + r);
-    kRotateHeads(table.cosines(), table.sines(), heads, head_dim, x + r * row_stride);
+    table.MoveTo((first_position + r) / angles.step);
+    rotate(table.cosines(), table.sines(), heads, head_dim, x + r * row_stride);
   }
 }
 #endif
@@ -104,8 +121,8 @@ void RopeBy(OpContext& ctx, int64_t first_position, double base, int64_t rows, i
 constexpr Implementation<decltype(Rope)> kRope[] = {
     {"scalar", Isa::kScalar, reference::Rope},
 #if defined(RECOLLECT_SIMD)
-    {"avx2", Isa::kAvx2, RopeBy<avx2::RotateHeads>},
-    {"avx512", Isa::kAvx512, RopeBy<avx512::RotateHeads>},
+    {"avx2", Isa::kAvx2, RopeBy<avx2::RotateHalves, avx2::RotatePairs>},
+    {"avx512", Isa::kAvx512, RopeBy<avx512::RotateHalves, avx512::RotatePairs>},
 #endif
 };
 
@@ -113,10 +130,10 @@ constexpr Implementation<decltype(Rope)> kRope[] = {
 
 std::span<const Implementation<decltype(Rope)>> RopeImplementations() { return kRope; }
 
-void Rope(OpContext& ctx, int64_t first_position, double base, int64_t rows, int64_t row_stride,
-          int heads, int head_dim, float* x) {
-  RECOLLECT_DCHECK(first_position >= 0 && head_dim % 2 == 0);
-  Select(RopeImplementations(), ctx.isa())(ctx, first_position, base, rows, row_stride, heads,
+void Rope(OpContext& ctx, const RopeAngles& angles, int64_t first_position, int64_t rows,
+          int64_t row_stride, int heads, int head_dim, float* x) {
+  RECOLLECT_DCHECK(first_position >= 0 && angles.step >= 1 && head_dim % 2 == 0);
+  Select(RopeImplementations(), ctx.isa())(ctx, angles, first_position, rows, row_stride, heads,
                                            head_dim, x);
 }
 

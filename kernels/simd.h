@@ -54,6 +54,8 @@ RECOLLECT_INLINE Vec Min(Vec a, Vec b) { return _mm512_min_ps(a, b); }
 RECOLLECT_INLINE Vec Round(Vec a) {
   return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+// Lanes 2j and 2j + 1 in each other's place.
+RECOLLECT_INLINE Vec SwapPairs(Vec v) { return _mm512_permute_ps(v, 0xb1); }
 // v 2^n for whole n in [-150, 128].
 RECOLLECT_INLINE Vec ScaleByPowerOfTwo(Vec v, Vec n) { return _mm512_scalef_ps(v, n); }
 RECOLLECT_INLINE Vec LoadBf16(const uint16_t* p) {
@@ -135,6 +137,7 @@ RECOLLECT_INLINE Vec Min(Vec a, Vec b) { return _mm256_min_ps(a, b); }
 RECOLLECT_INLINE Vec Round(Vec a) {
   return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+RECOLLECT_INLINE Vec SwapPairs(Vec v) { return _mm256_permute_ps(v, 0xb1); }
 // In two steps, since 2^n alone may not be a normal number.
 RECOLLECT_INLINE Vec ScaleByPowerOfTwo(Vec v, Vec n) {
   const __m256i whole = _mm256_cvtps_epi32(n);

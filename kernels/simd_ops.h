@@ -12,6 +12,8 @@ namespace recollect::kernels {
 struct KvSpan;
 struct MemoryView;
 struct GcaShape;
+struct LinearAttentionShape;
+struct EnteringRows;
 
 #define RECOLLECT_DECLARE_SIMD_OPS(isa)                                                            \
   namespace isa {                                                                                  \
@@ -20,18 +22,26 @@ struct GcaShape;
   void RmsNorm(OpContext& ctx, const float* x, const float* gain, float eps, int64_t rows,         \
                int64_t width, float* y);                                                           \
   void SwiGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y);              \
+  void GeGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y);               \
   void Gelu(OpContext& ctx, const float* x, int64_t count, float* y);                              \
   void SigmoidGate(OpContext& ctx, const float* gate, int64_t gate_stride, const float* x,         \
                    int64_t rows, int64_t width, float* y);                                         \
   void Add(OpContext& ctx, const float* x, int64_t count, float* y);                               \
   void RoundToBf16(OpContext& ctx, float* x, int64_t count);                                       \
-  void RotateHeads(const float* cosines, const float* sines, int heads, int head_dim, float* row); \
+  void RotateHalves(const float* cosines, const float* sines, int heads, int head_dim,             \
+                    float* row);                                                                   \
+  void RotatePairs(const float* cosines, const float* sines, int heads, int head_dim, float* row); \
   void GatedScan(OpContext& ctx, const float* z, const float* bias, const float* x,                \
                  int64_t stride, int64_t rows, int64_t channels, float* state, float* y,           \
                  int64_t y_stride);                                                                \
   void RangeAttentionRows(OpContext& ctx, const float* q, int64_t q_stride, int64_t rows,          \
-                          int heads, int head_dim, const KvSpan* parts, const int64_t* bounds,     \
-                          float* out);                                                             \
+                          int heads, int kv_heads, int head_dim, const KvSpan* parts,              \
+                          const int64_t* bounds, float* out);                                      \
+  void FeatureRows(bool softmax, const float* x, int64_t x_stride, int64_t rows, int heads,        \
+                   int head_dim, const float* scale, float* features);                             \
+  void LinearAttention(OpContext& ctx, const LinearAttentionShape& shape, const float* q,          \
+                       int64_t rows, const EnteringRows& entering, const float* initial,           \
+                       float* state, float* out);                                                  \
   void GcaRows(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,                \
                const MemoryView* chunks, const float* weights, int64_t count, float* out);         \
   void BlockScores(const float* q, int64_t width, const float* low, const float* high,             \

@@ -39,7 +39,7 @@ void AttendBlocks(kernels::OpContext& ctx, const ModelConfig& config, const Bloc
       }
       kernels::RangeSet set;
       set.ranges[0] = {0, entries};
-      kernels::RangeAttention(ctx, q, dim, 1, 1, dim, {kernels::KvSpan{keys, values}}, &set,
+      kernels::RangeAttention(ctx, q, dim, 1, 1, 1, dim, {kernels::KvSpan{keys, values}}, &set,
                               attended + row * width + at);
     }
   }

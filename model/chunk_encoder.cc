@@ -36,7 +36,7 @@ const float* RunAttention(kernels::OpContext& ctx, const LayerContext& layer,
   kernels::RmsNorm(ctx, x, weights.attn_norm.data(), config.norm_eps, count, config.d, normed);
   kernels::Gemm(ctx, weights.attn_in_proj, normed, count, projected);
   for (const int64_t part : {int64_t{0}, inner}) {  // q, then k
-    kernels::Rope(ctx, 0, config.rope_base, count, stride, config.heads, config.head_dim,
+    kernels::Rope(ctx, {.base = config.rope_base}, 0, count, stride, config.heads, config.head_dim,
                   projected + part);
   }
   if (layer.dtype == DType::kBf16) kernels::RoundToBf16(ctx, projected, count * stride);
@@ -47,8 +47,8 @@ const float* RunAttention(kernels::OpContext& ctx, const LayerContext& layer,
   }
   kernels::RangeSet sets[kBlockRows];
   for (int64_t row = 0; row < count; ++row) sets[row].ranges[0] = {0, count};
-  kernels::RangeAttention(ctx, projected, stride, count, config.heads, config.head_dim,
-                          {kernels::KvSpan{keys, values}}, sets, attended);
+  kernels::RangeAttention(ctx, projected, stride, count, config.heads, config.heads,
+                          config.head_dim, {kernels::KvSpan{keys, values}}, sets, attended);
   kernels::Gemm(ctx, weights.attn_out_proj, attended, count, delta);
   return delta;
 }

@@ -60,7 +60,20 @@ double ModelConfig::RopeBase(int64_t stretched) const {
 }
 
 LayerParts ModelConfig::parts(int layer) const {
-  return {.gate_bias = gate_bias, .ffn = ffn_kind, .gca = layer_has_gca(layer)};
+  return {.mixer = mixer(layer),
+          .gate_bias = gate_bias && IsGated(mixer(layer).kind),
+          .ffn = ffn_kind,
+          .gca = layer_has_gca(layer)};
+}
+
+int64_t ModelConfig::position_floats() const {
+  int64_t total = 0;
+  for (int layer = 0; layer < layers(); ++layer) {
+    const MixerKind kind = mixer(layer).kind;
+    const int64_t raw_keys = kind == MixerKind::kRattention ? kv_width() : 0;
+    total += raw_keys + 2 * (IsGated(kind) ? inner() : kv_width());
+  }
+  return total;
 }
 
 int ModelConfig::layers() const {
@@ -96,6 +109,7 @@ absl::Status ValidatePatterns(const ModelConfig& config, const LocalPatterns& pa
     for (size_t head = 0; head < std::max(asked_heads.size(), given_heads.size()); ++head) {
       const LocalPattern& asked = OfHead(asked_heads, head);
       const LocalPattern& given = OfHead(given_heads, head);
+      if (asked == given) continue;
       for (std::string& text : PatternProblems(asked, config.landmarks())) {
         problems.Add(std::move(text));
       }

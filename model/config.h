@@ -11,20 +11,52 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/elementwise.h"
+#include "kernels/linear_attention.h"
 #include "model/pattern.h"
 
 namespace recollect::model {
 
 enum class GcaResidual { kAdd, kBypass };
-enum class FfnKind { kSwiGlu, kGelu };
+enum class FfnKind { kSwiGlu, kGelu, kGeGlu };
+
+// How a layer mixes positions.
+enum class MixerKind {
+  kRatPlus,     // recurrence over the whole sequence, attention over a local pattern (design 2.2)
+  kRat,         // recurrence inside chunks, attention over the ends of earlier ones
+  kAttention,   // softmax attention over a window or everything before
+  kRattention,  // the same over a window, and linear attention over everything before it
+};
+
+// Whether it has the recurrence of keys and values, with an output gate.
+constexpr bool IsGated(MixerKind kind) {
+  return kind == MixerKind::kRatPlus || kind == MixerKind::kRat;
+}
+
+// One entry of "mixers"; what its kind does not have is not read.
+struct MixerConfig {
+  MixerKind kind = MixerKind::kRatPlus;
+  bool rope = true;  // positions: RoPE, or none
+  // rat
+  int64_t chunk = 0;     // positions of one, L
+  int shared_heads = 0;  // r; head h has shared q and k number h mod r
+  // attention, rattention
+  int64_t window = kUnboundedSpan;  // W earlier positions; unbounded: all; -1: not even the own
+  bool qk_norm = false;             // per-head norm of placed q and k
+  // rattention
+  kernels::FeatureMap feature_map = kernels::FeatureMap::kSoftmax;
+  int learned_tokens = 0;  // that the linear branch starts from
+  bool qk_scale = false;   // learned scales of the linear branch's q and k
+};
 
 struct GroupConfig {
   int layers = 1;
   std::vector<int> gca_layers;  // counted within the group, ascending
 };
 
-// What one decoder layer is made of; every one has the RAT+ mixer.
+// What one decoder layer is made of.
 struct LayerParts {
+  MixerConfig mixer;
   bool gate_bias = true;  // added to the recurrence gate before its sigmoid
   FfnKind ffn = FfnKind::kSwiGlu;
   bool gca = false;
@@ -47,17 +79,19 @@ struct TopKConfig {
 struct ModelConfig {
   static constexpr int32_t kNoLandmark = -1;
 
-  std::string architecture;  // "drt", "ratplus"
+  std::string architecture;  // "drt", "ratplus", "rat", "rat-swa", "rattention"
   int64_t vocab_size = 0;
   int32_t unk_id = 0, lmk_id = 1, eos_id = 2;  // lmk_id: kNoLandmark in a family without
   int64_t d = 0;
   int heads = 0;
   int head_dim = 0;
+  int kv_heads = 0;  // of attention without recurrence; divides heads
   int64_t ffn = 0;
   FfnKind ffn_kind = FfnKind::kSwiGlu;
   bool gate_bias = true;
-  int n_low = 0;                    // all layers in a family without groups
-  std::vector<GroupConfig> groups;  // none without landmarks: nothing retrieves
+  std::vector<MixerConfig> mixers = {MixerConfig()};  // layer i has mixers[i mod size]
+  int n_low = 0;                                      // all layers in a family without groups
+  std::vector<GroupConfig> groups;                    // none without landmarks: nothing retrieves
   // The chunk encoder and memory; without landmarks there is neither.
   int encoder_layers = 1;
   bool encoder_carry = false;  // the CLS row also takes the block's landmark row
@@ -68,7 +102,9 @@ struct ModelConfig {
   GcaResidual gca_residual = GcaResidual::kAdd;
   bool recurrence = true;
   double rope_base = 10000.0;
+  kernels::RopePairs rope_pairs = kernels::RopePairs::kHalves;
   float norm_eps = 1e-6f;
+  float head_norm_eps = 0;  // of norms of one head; 0: there are none
   int64_t context = 0;      // positions of a training sequence; 0: not said
   int64_t max_context = 0;  // the longest that a request may stretch it to; 0: none
   LocalPatterns local;
@@ -85,8 +121,14 @@ struct ModelConfig {
   // far as it did in training while the fastest stays as it was.
   double RopeBase(int64_t stretched) const;
   LayerParts parts(int layer) const;
+  const MixerConfig& mixer(int layer) const {
+    return mixers[static_cast<size_t>(layer) % mixers.size()];
+  }
   int layers() const;  // n_low + all group layers
   int64_t inner() const { return static_cast<int64_t>(heads) * head_dim; }
+  int64_t kv_width() const { return static_cast<int64_t>(kv_heads) * head_dim; }
+  // Floats that one more position adds at most to the local state of all layers.
+  int64_t position_floats() const;
   int64_t memory_width() const { return static_cast<int64_t>(memory_kv_heads) * head_dim; }
   int first_layer_of_group(int group) const;  // index among all layers
   bool layer_has_gca(int layer) const;

@@ -112,6 +112,11 @@ class Fields {
 // "adapted_initials" and "top_k". REQUIRES: layers and heads of `config` are read.
 void ReadPatterns(Fields& fields, std::vector<std::string>& problems, ModelConfig& config);
 
+// Keys "kv_heads", "rope_pairs", "head_norm_eps" and "mixers", whose kinds are to be among `kinds`,
+// by their names in config.json; sets `local` from them. REQUIRES: layers and heads are read.
+void ReadMixers(Fields& fields, std::vector<std::string>& problems,
+                const std::vector<std::string>& kinds, ModelConfig& config);
+
 }  // namespace recollect::model
 
 #endif  // RECOLLECT_MODEL_CONFIG_FIELDS_H_

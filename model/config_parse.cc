@@ -99,17 +99,23 @@ void ReadDrt(Fields& fields, std::vector<std::string>& problems, ModelConfig& co
   if (fields.Choice("gca_residual", false, {"add", "bypass"}) == 1) {
     config.gca_residual = GcaResidual::kBypass;
   }
+  fields.Bool("recurrence", config.recurrence);
+  ReadPatterns(fields, problems, config);
 }
 
-// RAT+ as published: one stack of layers over the plain token sequence.
-void ReadRatPlus(Fields& fields, ModelConfig& config) {
+// One stack of layers over the plain token sequence: no landmarks, hence nothing of what they need.
+void ReadStack(Fields& fields, ModelConfig& config) {
   config.lmk_id = ModelConfig::kNoLandmark;
-  config.ffn_kind = FfnKind::kGelu;
-  config.gate_bias = false;
   config.encoder_layers = config.n_ret = 0;
   config.memory_key_recurrence = false;
   fields.Integer("layers", 1, kMaxLayers, true, config.n_low);
   fields.Integer("context", 1, kUnboundedSpan, false, config.context);
+}
+
+void ReadRatPlus(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
+  ReadStack(fields, config);
+  config.ffn_kind = FfnKind::kGelu;
+  config.gate_bias = false;
   fields.Integer("max_context", 1, kUnboundedSpan, false, config.max_context);
   if (config.max_context > 0 && (config.context == 0 || config.max_context < config.context)) {
     fields.Problem("max_context",
@@ -117,7 +123,42 @@ void ReadRatPlus(Fields& fields, ModelConfig& config) {
                                 config.context > 0 ? absl::StrCat(" ", config.context)
                                                    : ", which is not given"));
   }
+  fields.Bool("recurrence", config.recurrence);
+  ReadPatterns(fields, problems, config);
 }
+
+// Families whose layers say by themselves how they mix positions; by name which kinds they may.
+void ReadMixed(Fields& fields, std::vector<std::string>& problems,
+               const std::vector<std::string>& kinds, ModelConfig& config) {
+  ReadStack(fields, config);
+  constexpr FfnKind kFfns[] = {FfnKind::kGelu, FfnKind::kGeGlu, FfnKind::kSwiGlu};
+  const int ffn = fields.Choice("ffn_kind", true, {"gelu", "geglu", "swiglu"});
+  config.ffn_kind = kFfns[std::max(ffn, 0)];
+  ReadMixers(fields, problems, kinds, config);
+}
+
+void ReadRat(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
+  ReadMixed(fields, problems, {"rat"}, config);
+}
+
+void ReadRatSwa(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
+  ReadMixed(fields, problems, {"rat", "attention"}, config);
+}
+
+void ReadRattention(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
+  ReadMixed(fields, problems, {"rattention", "attention"}, config);
+}
+
+struct Family {
+  const char* name;
+  void (*read)(Fields& fields, std::vector<std::string>& problems, ModelConfig& config);
+};
+// An unknown family is read as the first, so that its other problems are told too.
+constexpr Family kFamilies[] = {{"drt", ReadDrt},
+                                {"ratplus", ReadRatPlus},
+                                {"rat", ReadRat},
+                                {"rat-swa", ReadRatSwa},
+                                {"rattention", ReadRattention}};
 
 }  // namespace
 
@@ -129,10 +170,10 @@ absl::StatusOr<ModelConfig> ParseConfig(const std::string& text) {
   Fields fields(root, "", problems);
   int version = kFormatVersion;
   fields.Integer("format_version", kFormatVersion, kFormatVersion, true, version);
-  constexpr int kRatPlus = 1;
-  const std::vector<std::string> families = {"drt", "ratplus"};
-  const int family = fields.Choice("architecture", true, families);
-  if (family >= 0) config.architecture = families[static_cast<size_t>(family)];
+  std::vector<std::string> names;
+  for (const Family& known : kFamilies) names.emplace_back(known.name);
+  const Family& family = kFamilies[std::max(fields.Choice("architecture", true, names), 0)];
+  config.architecture = family.name;
   fields.Integer("vocab_size", 1, kMaxSize, true, config.vocab_size);
   fields.Integer("unk_id", 0, kMaxSize, false, config.unk_id);
   fields.Integer("eos_id", 0, kMaxSize, false, config.eos_id);
@@ -140,12 +181,9 @@ absl::StatusOr<ModelConfig> ParseConfig(const std::string& text) {
   fields.Integer("heads", 1, kMaxLayers, true, config.heads);
   fields.Integer("head_dim", 2, kMaxLayers, true, config.head_dim);
   fields.Integer("ffn", 1, kMaxSize, true, config.ffn);
-  // An unknown family is read as the flagship, so that its other problems are told too.
-  family == kRatPlus ? ReadRatPlus(fields, config) : ReadDrt(fields, problems, config);
-  fields.Bool("recurrence", config.recurrence);
+  family.read(fields, problems, config);
   fields.Number("rope_base", 1.0, 1e12, config.rope_base);
   fields.Number("norm_eps", 1e-12, 1.0, config.norm_eps);
-  ReadPatterns(fields, problems, config);
   fields.ReportUnknown();
   CheckRelations(config, problems);
   if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));

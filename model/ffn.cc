@@ -1,5 +1,5 @@
-// FFN of RMS(x): SwiGLU, W_out (silu(gate) * up) with gate, up = W_in RMS(x); or W_out gelu(W_in
-// RMS(x)) with the exact GELU.
+// FFN of RMS(x): SwiGLU and GEGLU, W_out (act(gate) * up) with gate, up = W_in RMS(x) and act SiLU
+// or the exact GELU; or W_out gelu(W_in RMS(x)).
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "model/layers.h"
@@ -18,6 +18,9 @@ const float* RunFfn(kernels::OpContext& ctx, const LayerContext& layer, const Ff
   switch (weights.kind) {
     case FfnKind::kSwiGlu:
       kernels::SwiGlu(ctx, projected, rows, config.ffn, inner);
+      break;
+    case FfnKind::kGeGlu:
+      kernels::GeGlu(ctx, projected, rows, config.ffn, inner);
       break;
     case FfnKind::kGelu:
       kernels::Gelu(ctx, projected, rows * config.ffn, inner);

@@ -1,10 +1,14 @@
 // The pieces of the network, one file each, as functions of (weights, input rows). Private to
 // model/.
 //
-//   mixer.cc              RAT+ local mixer (design 2.2): gated recurrence, dilated attention
-//   block_attention.cc    its attention where queries choose blocks
+//   mixer.cc              norm, projections and output gate around a mixer, of which there are
+//   gated_mixer.cc          RAT+ (design 2.2) and RAT: gated recurrence, attention over a pattern
+//   attention_mixer.cc      softmax attention over a window or everything
+//   rattention_mixer.cc     the same and linear attention over what is before the window
+//   local_attention.cc    attention of rows over what a layer keeps
+//   block_attention.cc    the same where queries choose blocks
 //   gca_layer.cc          Grouped Cross-Attention over retrieved chunks (design 2.5)
-//   ffn.cc                SwiGLU or GELU
+//   ffn.cc                SwiGLU, GEGLU or GELU
 //   chunk_encoder.cc      closed chunk → chunk states E and landmark key κ (design 2.3)
 //   retrieval_query.cc    residual at a landmark → query u (design 2.4)
 //   memory_projection.cc  chunk states E → memory K, V (design 2.3)
@@ -37,6 +41,10 @@ enum Scratch : int {
   kState,     // recurrence state inside one chunk
   kHeadRows,  // attention of some heads, where heads have different patterns
   kBlockScores,
+  kExpanded,  // rows with shared heads written out
+  kQueryFeatures,
+  kKeyFeatures,
+  kLinear,  // output of linear attention
   kScratchSlots
 };
 static_assert(kScratchSlots <= kernels::kFirstKernelSlot);
@@ -46,6 +54,21 @@ struct LayerContext {
   const ModelConfig& config;
   DType dtype;
 };
+
+// One segment's rows of in_proj's output, [rows, MixerInputRows], changed in place, through the
+// mixer of that kind: appends them to the segment's state and writes attended[rows, heads,
+// head_dim].
+using AdvanceMixer = void(kernels::OpContext& ctx, const LayerContext& layer,
+                          const MixerWeights& weights, const Segment& segment, float* projected,
+                          float* attended);
+AdvanceMixer AdvanceRatPlus, AdvanceRat, AdvanceAttention, AdvanceRattention;
+
+// Rows x[rows, heads, head_dim] of q or k, `stride` floats apart, to where the softmax reads them:
+// RoPE from the segment's next position on, then the norm by head with `gain`, as the layer has
+// them.
+void PlaceHeads(kernels::OpContext& ctx, const LayerContext& layer, const MixerConfig& mixer,
+                const Segment& segment, int64_t stride, int heads, const std::vector<float>& gain,
+                float* x);
 
 // kDelta[rows, d] = mixer(RMS(h)); appends the rows to the segments' states.
 const float* RunMixer(kernels::OpContext& ctx, const LayerContext& layer,
@@ -60,7 +83,11 @@ struct AttentionRows {
   int64_t count = 0;
 };
 
-// attended[rows, heads, head_dim] over the entries of `cache`, which holds the rows' own.
+// attended[rows, heads, head_dim] over what `state` keeps, which holds the rows' own.
+void AttendState(kernels::OpContext& ctx, const ModelConfig& config, const LayerState& state,
+                 const AttentionRows& rows, float* attended);
+
+// The same over the entries of `cache`.
 void AttendBlocks(kernels::OpContext& ctx, const ModelConfig& config, const BlockCache& cache,
                   const AttentionRows& rows, float* attended);
 

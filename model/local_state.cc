@@ -79,12 +79,12 @@ absl::StatusOr<LocalPatterns> GetPatterns(std::string_view& in) {
 }  // namespace
 
 LayerState::LayerState(const HeadPatterns& patterns, int heads, int head_dim, double rope_base,
-                       const BlockChoice& choice)
+                       const BlockChoice& choice, bool recurrence)
     : head_dim_(head_dim),
       rope_base_(rope_base),
       width_(static_cast<int64_t>(heads) * head_dim),
-      key_recurrence_(static_cast<size_t>(width_)),
-      value_recurrence_(static_cast<size_t>(width_)) {
+      key_recurrence_(static_cast<size_t>(recurrence ? width_ : 0)),
+      value_recurrence_(key_recurrence_.size()) {
   RECOLLECT_CHECK(patterns.size() == 1 || static_cast<int>(patterns.size()) == heads);
   if (choice.count > 0) {
     block_cache_.emplace(patterns, heads, head_dim, choice);
@@ -99,6 +99,12 @@ LayerState::LayerState(const HeadPatterns& patterns, int heads, int head_dim, do
     first = end;
   }
 }
+
+LayerState::LayerState(ResidualCache residual, int head_dim, double rope_base)
+    : head_dim_(head_dim),
+      rope_base_(rope_base),
+      width_(static_cast<int64_t>(residual.heads()) * head_dim),
+      residual_cache_(std::move(residual)) {}
 
 void LayerState::Append(const float* keys, const float* values, int64_t rows, int64_t stride) {
   if (stride == 0) stride = width_;
@@ -115,11 +121,13 @@ int64_t LayerState::bytes() const {
                                        sizeof(float));
   for (const LocalCache& cache : caches_) total += cache.bytes();
   if (block_cache_) total += block_cache_->bytes();
+  if (residual_cache_) total += residual_cache_->bytes();
   return total;
 }
 
-// length, the two recurrence vectors, then the entries of each cache.
+// length, the two recurrence vectors, then the entries of each cache; or the residual cache.
 void LayerState::Serialize(std::string& out) const {
+  if (residual_cache_) return residual_cache_->Serialize(out);
   Put(out, length());
   PutFloats(out, key_recurrence_.data(), key_recurrence_.size());
   PutFloats(out, value_recurrence_.data(), value_recurrence_.size());
@@ -128,14 +136,16 @@ void LayerState::Serialize(std::string& out) const {
 }
 
 absl::Status LayerState::Deserialize(std::string_view& in) {
-  const size_t width = static_cast<size_t>(width_);
+  const absl::Status malformed = absl::DataLossError("stored local state is malformed");
+  if (residual_cache_) return residual_cache_->Deserialize(in) ? absl::OkStatus() : malformed;
+  const size_t width = key_recurrence_.size();
   int64_t length = 0;
   bool good = Get(in, length) && length >= 0 && GetFloats(in, key_recurrence_, width) &&
               GetFloats(in, value_recurrence_, width);
   for (LocalCache& cache : caches_) good = good && cache.Deserialize(length, in);
   if (block_cache_) good = good && block_cache_->Deserialize(length, in);
   length_ = length;
-  return good ? absl::OkStatus() : absl::DataLossError("stored local state is malformed");
+  return good ? absl::OkStatus() : malformed;
 }
 
 LocalState LocalState::Create(const ModelConfig& config, const LocalPatterns& pattern, int layers) {
@@ -143,8 +153,16 @@ LocalState LocalState::Create(const ModelConfig& config, const LocalPatterns& pa
   state.pattern = pattern;
   state.layers.reserve(static_cast<size_t>(layers));
   for (int i = 0; i < layers; ++i) {
-    state.layers.emplace_back(pattern.layer(i), config.heads, config.head_dim,
-                              config.RopeBase(pattern.context()), pattern.blocks());
+    const MixerConfig& mixer = config.mixer(i);
+    const double rope_base = config.RopeBase(pattern.context());
+    if (mixer.kind == MixerKind::kRattention) {
+      state.layers.emplace_back(ResidualCache(mixer.window, config.kv_heads, config.head_dim),
+                                config.head_dim, rope_base);
+      continue;
+    }
+    const bool gated = IsGated(mixer.kind);
+    state.layers.emplace_back(pattern.layer(i), gated ? config.heads : config.kv_heads,
+                              config.head_dim, rope_base, pattern.blocks(), gated);
   }
   return state;
 }

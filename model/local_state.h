@@ -16,16 +16,20 @@
 #include "model/block_cache.h"
 #include "model/config.h"
 #include "model/local_cache.h"
+#include "model/residual_cache.h"
 
 namespace recollect::model {
 
 // One layer: the recurrence, which no pattern changes, and a cache for each run of neighbouring
-// heads that share a pattern, or, where queries choose blocks, one of everything. Not thread-safe.
+// key-value heads that share a pattern, or, where queries choose blocks, one of everything; or the
+// cache of a residual branch alone. Not thread-safe.
 class LayerState {
  public:
   // `patterns`: one for all heads, or one for each. `rope_base`: what keys are rotated by.
+  // `recurrence`: whether the layer's mixer has one.
   LayerState(const HeadPatterns& patterns, int heads, int head_dim, double rope_base = 10000,
-             const BlockChoice& choice = {});
+             const BlockChoice& choice = {}, bool recurrence = true);
+  LayerState(ResidualCache residual, int head_dim, double rope_base);
 
   // Appends `rows` positions following those already there. keys, values: [rows, heads, head_dim],
   // rows `stride` floats apart, dense when 0. Invalidates the caches' parts.
@@ -38,8 +42,17 @@ class LayerState {
   // Null where queries choose no blocks.
   const BlockCache* block_cache() const { return block_cache_ ? &*block_cache_ : nullptr; }
 
+  // Null but in layers of RAttention, whose mixer appends to it and not to the state.
+  ResidualCache* residual_cache() { return residual_cache_ ? &*residual_cache_ : nullptr; }
+  const ResidualCache* residual_cache() const {
+    return residual_cache_ ? &*residual_cache_ : nullptr;
+  }
+
   double rope_base() const { return rope_base_; }
-  int64_t length() const { return length_; }  // positions appended so far
+  int64_t length() const {  // positions appended so far
+    return residual_cache_ ? residual_cache_->length() : length_;
+  }
+  // [heads, head_dim] each; nothing where the mixer has no recurrence.
   float* key_recurrence() { return key_recurrence_.data(); }
   float* value_recurrence() { return value_recurrence_.data(); }
   int64_t bytes() const;
@@ -56,6 +69,7 @@ class LayerState {
   int64_t length_ = 0;
   std::vector<LocalCache> caches_;
   std::optional<BlockCache> block_cache_;
+  std::optional<ResidualCache> residual_cache_;
   std::vector<float> key_recurrence_, value_recurrence_;
 };
 

@@ -1,12 +1,11 @@
 #include "model/weights.h"
 
-#include <cmath>
-#include <functional>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_join.h"
 #include "base/status.h"
+#include "model/weights_reader.h"
 
 namespace recollect::model {
 namespace {
@@ -14,71 +13,6 @@ namespace {
 std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
-
-// Reads tensors one after another, so that at most one exists unpacked; keeps the first error.
-class Reader {
- public:
-  Reader(const SafetensorsFile& file, DType dtype, Weights& weights)
-      : file_(file), dtype_(dtype), weights_(weights) {}
-
-  std::vector<float> Vector(const std::string& name) {
-    std::vector<float> values = Floats(name);
-    weights_.bytes += static_cast<int64_t>(values.size() * sizeof(float));
-    return values;
-  }
-
-  kernels::PackedMatrix Matrix(const std::string& name) {
-    const std::vector<float> values = Floats(name);
-    if (!status_.ok()) return {};
-    return Pack(values, file_.tensors().at(name).shape, name);
-  }
-
-  kernels::PackedMatrix Pack(const std::vector<float>& values, const std::vector<int64_t>& shape,
-                             const std::string& name) {
-    if (!status_.ok()) return {};
-    auto packed = kernels::PackedMatrix::Create(values.data(), shape[0], shape[1], dtype_);
-    if (!packed.ok()) {
-      status_ = Annotate(packed.status(), name);
-      return {};
-    }
-    weights_.bytes += packed->bytes();
-    return *std::move(packed);
-  }
-
-  FfnWeights Ffn(const std::string& prefix, FfnKind kind) {
-    return {.kind = kind,
-            .norm = Vector(prefix + "ffn_norm.weight"),
-            .in_proj = Matrix(prefix + "ffn.in_proj.weight"),
-            .out_proj = Matrix(prefix + "ffn.out_proj.weight")};
-  }
-
-  const absl::Status& status() const { return status_; }
-
- private:
-  std::vector<float> Floats(const std::string& name) {
-    if (!status_.ok()) return {};
-    auto values = file_.ReadFloats(name);
-    if (!values.ok()) {
-      status_ = values.status();
-      return {};
-    }
-    // One such value would turn every answer into NaN long after the cause is out of sight.
-    for (size_t i = 0; i < values->size(); ++i) {
-      if (!std::isfinite((*values)[i])) {
-        status_ = absl::InvalidArgumentError(absl::StrCat(
-            name, ": element ", i, " is ", (*values)[i], ", expected a finite number"));
-        return {};
-      }
-    }
-    weights_.parameters += static_cast<int64_t>(values->size());
-    return *std::move(values);
-  }
-
-  const SafetensorsFile& file_;
-  DType dtype_;
-  Weights& weights_;
-  absl::Status status_;
-};
 
 absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config) {
   std::vector<std::string> problems;
@@ -107,14 +41,11 @@ absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config
   return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
 }
 
-LayerWeights ReadLayer(Reader& reader, int layer, const LayerParts& parts) {
+LayerWeights ReadLayer(WeightsReader& reader, const ModelConfig& config, int layer) {
+  const LayerParts parts = config.parts(layer);
   const std::string prefix = absl::StrCat("layers.", layer, ".");
   LayerWeights weights;
-  weights.mixer = {.norm = reader.Vector(prefix + "mixer_norm.weight"),
-                   .in_proj = reader.Matrix(prefix + "mixer.in_proj.weight"),
-                   .gate_bias = {},
-                   .out_proj = reader.Matrix(prefix + "mixer.out_proj.weight")};
-  if (parts.gate_bias) weights.mixer.gate_bias = reader.Vector(prefix + "mixer.gate_bias");
+  weights.mixer = ReadMixer(reader, config, parts, prefix);
   if (parts.gca) {
     weights.gca = GcaWeights{.norm = reader.Vector(prefix + "gca.norm.weight"),
                              .q_proj = reader.Matrix(prefix + "gca.q_proj.weight"),
@@ -124,7 +55,7 @@ LayerWeights ReadLayer(Reader& reader, int layer, const LayerParts& parts) {
   return weights;
 }
 
-EncoderWeights ReadEncoder(Reader& reader, const ModelConfig& config) {
+EncoderWeights ReadEncoder(WeightsReader& reader, const ModelConfig& config) {
   EncoderWeights weights;
   weights.cls = reader.Vector("encoder.cls");
   weights.in_norm = reader.Vector("encoder.in_norm.weight");
@@ -141,7 +72,7 @@ EncoderWeights ReadEncoder(Reader& reader, const ModelConfig& config) {
   return weights;
 }
 
-MemoryWeights ReadMemory(Reader& reader, const ModelConfig& config) {
+MemoryWeights ReadMemory(WeightsReader& reader, const ModelConfig& config) {
   MemoryWeights weights{.k_proj = reader.Matrix("memory.k_proj.weight"),
                         .v_proj = reader.Matrix("memory.v_proj.weight"),
                         .gate_proj = {}};
@@ -149,16 +80,11 @@ MemoryWeights ReadMemory(Reader& reader, const ModelConfig& config) {
   return weights;
 }
 
-using AddSpec = std::function<void(const std::string& name, std::vector<int64_t> shape)>;
-
 void AddLayerSpecs(const ModelConfig& config, int layer, const AddSpec& add) {
   const int64_t d = config.d, inner = config.inner();
   const LayerParts parts = config.parts(layer);
   const std::string prefix = absl::StrCat("layers.", layer, ".");
-  add(prefix + "mixer_norm.weight", {d});
-  add(prefix + "mixer.in_proj.weight", {5 * inner, d});
-  if (parts.gate_bias) add(prefix + "mixer.gate_bias", {inner});
-  add(prefix + "mixer.out_proj.weight", {d, inner});
+  AddMixerSpecs(config, parts, prefix, add);
   add(prefix + "ffn_norm.weight", {d});
   add(prefix + "ffn.in_proj.weight", {FfnInputRows(parts.ffn, config.ffn), d});
   add(prefix + "ffn.out_proj.weight", {d, config.ffn});
@@ -213,11 +139,11 @@ absl::StatusOr<Weights> LoadWeights(const SafetensorsFile& file, const ModelConf
                                     DType dtype) {
   RETURN_IF_ERROR(CheckTensors(file, config));
   Weights weights;
-  Reader reader(file, dtype, weights);
+  WeightsReader reader(file, dtype, weights);
   weights.embed = reader.Vector("embed.weight");
   weights.head = reader.Pack(weights.embed, {config.vocab_size, config.d}, "embed.weight");
   for (int layer = 0; layer < config.layers(); ++layer) {
-    weights.layers.push_back(ReadLayer(reader, layer, config.parts(layer)));
+    weights.layers.push_back(ReadLayer(reader, config, layer));
   }
   for (size_t group = 0; group < config.groups.size(); ++group) {
     const std::string prefix = absl::StrCat("groups.", group, ".");

@@ -24,16 +24,31 @@ struct TensorSpec {
 // Every tensor a checkpoint of this config has, in the order of the page.
 std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config);
 
+// Rows of a mixer's first projection: o, q, k, v, g (RAT+); z, v, g of all heads, q, k of the
+// shared ones (RAT); q of all heads, k, v of the key-value heads (attention, RAttention).
+int64_t MixerInputRows(const ModelConfig& config, const MixerConfig& mixer);
+
+// What the linear branch of RAttention has besides.
+struct ResidualWeights {
+  std::vector<float> swa_norm;          // [H, dh]; empty without a window
+  std::vector<float> rla_norm;          // [H, dh]
+  std::vector<float> q_scale, k_scale;  // [dh] with qk_scale
+  std::vector<float> initial;           // S_0 [H, 2 dh, dh] with learned tokens
+};
+
 struct MixerWeights {
-  std::vector<float> norm;         // [d]
-  kernels::PackedMatrix in_proj;   // [5 D, d]: o, q, k, v, g
-  std::vector<float> gate_bias;    // [D]; empty in a family without
+  MixerConfig config;
+  std::vector<float> norm;            // [d]
+  kernels::PackedMatrix in_proj;      // [MixerInputRows, d]
+  std::vector<float> gate_bias;       // [D]; empty where there is none
+  std::vector<float> q_norm, k_norm;  // [dh] with qk_norm
+  std::optional<ResidualWeights> residual;
   kernels::PackedMatrix out_proj;  // [d, D]
 };
 
 // Rows of an FFN's first projection for an inner width of `ffn`.
 constexpr int64_t FfnInputRows(FfnKind kind, int64_t ffn) {
-  return kind == FfnKind::kSwiGlu ? 2 * ffn : ffn;
+  return kind == FfnKind::kGelu ? ffn : 2 * ffn;
 }
 
 struct FfnWeights {

@@ -3,17 +3,24 @@
     python train/hub_fixtures.py tests/convert/hub          # the small ones
     python train/hub_fixtures.py --full /tmp/full.pt        # the shapes of the 1.5B model, random fp32, 6 GB
 
+Beside `rat_swa.pt` it writes what the oracle computes with that checkpoint: `rat_swa.json` and `rat_swa.safetensors`.
+
 Needs `easydict` besides torch: the published configurations are pickled objects of it. The formula is exact in fp32 and
 tests/convert/hub_weights.h has it too, so that a test knows every value without storing it.
 """
 
 import argparse
+import json
 import os
 import tempfile
 
 import numpy as np
 import torch
 from easydict import EasyDict
+from safetensors.torch import save_file
+from sentencepiece import SentencePieceProcessor
+
+from families import build
 
 VOCAB, D, HEAD_DIM, LAYERS = 400, 8, 2, 2  # VOCAB: of tests/support/llama_tokenizer.model
 
@@ -119,9 +126,52 @@ def write_small(out):
     pe = dict(_name_="rope_interrope", max_seq_len=4096, max_num_chunk=1024, chunk_size=4, base=10000)
     cells = config(dict(window_size=5), layers=4, pe=pe, rat_cell=dict(chunk_size=4))
     save("rat_swa.pt", {"task": state_dict(hybrid, layers=4), "config": cells, "step": 7})
+    write_oracle(os.path.join(out, "rat_swa"), state_dict(hybrid, layers=4))
 
     # Weights alone, in half precision, no configuration.
     save("rat_swa.bin", state_dict(hybrid, make=lambda n, s: values(n, s, coarse=True).half()))
+
+
+OUR_NAMES = {
+    "seq_layer.input_norm": "mixer_norm", "seq_layer.in_proj": "mixer.in_proj", "seq_layer.gate_bias": "mixer.gate_bias",
+    "seq_layer.out_proj": "mixer.out_proj", "hidden_layer.ln": "ffn_norm", "hidden_layer.fc1": "ffn.in_proj",
+    "hidden_layer.fc2": "ffn.out_proj", "backbone.ln": "final_norm", "embedding.wte": "embed",
+}
+
+
+def our_tensors(state):
+    """A published state under the names and with the rows of docs/model-format.md."""
+    tensors = {}
+    for name, x in state.items():
+        if name == "head.lm_head.weight":
+            continue
+        if x.shape[0] == 3 * D:  # attention, published as v, q, k
+            x = x.roll(-D, 0)
+        for published, ours in OUR_NAMES.items():
+            name = name.replace(published, ours)
+        tensors[name.removeprefix("backbone.")] = x
+    return tensors
+
+
+def write_oracle(path, state):
+    """The text and ids of a prompt, the ids that greedy generation puts after it, and the logits of the last rows."""
+    mixers = [{"kind": "rat", "chunk": 4, "shared_heads": 2, "positions": "rope"},
+              {"kind": "attention", "window": 5, "positions": "rope"}]
+    model = build({"architecture": "rat-swa", "vocab_size": VOCAB, "d": D, "heads": D // HEAD_DIM, "head_dim": HEAD_DIM,
+                   "ffn": 4 * D, "ffn_kind": "gelu", "layers": 4, "mixers": mixers, "rope_base": 10000.0,
+                   "rope_pairs": "half", "norm_eps": 1e-6}, our_tensors(state))
+    tokenizer = os.path.join(os.path.dirname(__file__), "..", "tests", "support", "llama_tokenizer.model")
+    prompt = "The whale swam under a grey ship and nobody saw it but the old man at the wheel, who said no word."
+    ids = SentencePieceProcessor(model_file=tokenizer).encode(prompt)
+    count = len(ids)
+    for _ in range(20):
+        best = model.forward(ids)[-1, 1:].topk(2)  # the unknown symbol is never drawn
+        assert best.values[0] - best.values[1] > 1e-4, "nearly tied"
+        ids.append(best.indices[0].item() + 1)
+    with open(path + ".json", "w") as f:
+        json.dump({"prompt": prompt, "ids": ids[:count], "generated": ids[count:]}, f)
+        f.write("\n")
+    save_file({"logits": model.forward(ids)[-8:].contiguous()}, path + ".safetensors")
 
 
 def write_full(path):

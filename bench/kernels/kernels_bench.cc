@@ -133,12 +133,12 @@ void BenchRangeAttention(Report& report) {
     }
     std::vector<float> out(rows * kWidth), expected(rows * kWidth);
     OpContext scalar;
-    reference::RangeAttention(scalar, q.data(), kWidth, rows, kHeads, kHeadDim, {part, part, part},
-                              sets.data(), expected.data());
+    reference::RangeAttention(scalar, q.data(), kWidth, rows, kHeads, kHeads, kHeadDim,
+                              {part, part, part}, sets.data(), expected.data());
     ForEachFast(RangeAttentionImplementations(), [&](const auto& entry) {
       OpContext ctx(entry.isa);
       const auto run = [&] {
-        entry.function(ctx, q.data(), kWidth, rows, kHeads, kHeadDim, {part, part, part},
+        entry.function(ctx, q.data(), kWidth, rows, kHeads, kHeads, kHeadDim, {part, part, part},
                        sets.data(), out.data());
       };
       run();
@@ -179,6 +179,29 @@ void BenchGca(Report& report) {
   }
 }
 
+// The heads of RAttention's published 3B model.
+void BenchLinearAttention(Report& report) {
+  const LinearAttentionShape shape{.heads = 16, .kv_heads = 4, .head_dim = 128};
+  constexpr int64_t kFeatures = 256, kStateFloats = 4 * kFeatures * 128;
+  for (int64_t rows : {int64_t{1}, kRows}) {
+    const std::vector<float> q = Numbers(rows * shape.heads * kFeatures, 1);
+    const std::vector<float> keys = Numbers(rows * shape.kv_heads * kFeatures, 2);
+    const std::vector<float> values = Numbers(rows * shape.kv_heads * 128, 3);
+    const EnteringRows entering{keys.data(), values.data(), rows};
+    std::vector<float> out(rows * shape.heads * 128);
+    ForEachFast(LinearAttentionImplementations(), [&](const auto& entry) {
+      OpContext ctx(entry.isa);
+      std::vector<float> state(kStateFloats);
+      report.Add("linear_attention " + std::to_string(rows), entry.name, rows,
+                 2.0 * static_cast<double>(rows * kFeatures * 128 * (shape.heads + shape.kv_heads)),
+                 0, report.ceilings().fp32_flops, [&] {
+                   entry.function(ctx, shape, q.data(), rows, entering, nullptr, state.data(),
+                                  out.data());
+                 });
+    });
+  }
+}
+
 void BenchRowOps(Report& report) {
   const std::vector<float> x = Numbers(kRows * 5 * kWidth, 1), gain = Numbers(2 * kFfn, 2);
   std::vector<float> y(kRows * 2 * kFfn), state(kWidth);
@@ -204,7 +227,7 @@ void BenchRowOps(Report& report) {
   ForEachFast(RopeImplementations(), [&](const auto& entry) {
     OpContext ctx(entry.isa);
     report.Add("rope", entry.name, kRows, 0, bytes(2 * kWidth), 0, [&] {
-      entry.function(ctx, 1000000, 10000, kRows, kWidth, kHeads, kHeadDim, y.data());
+      entry.function(ctx, {}, 1000000, kRows, kWidth, kHeads, kHeadDim, y.data());
     });
   });
   ForEachFast(GatedScanImplementations(), [&](const auto& entry) {
@@ -257,6 +280,7 @@ int Main(int argc, char** argv) {
   BenchGemm(report);
   BenchRangeAttention(report);
   BenchGca(report);
+  BenchLinearAttention(report);
   BenchRowOps(report);
   BenchLandmarks(report);
   if (json_path != nullptr) {

@@ -49,6 +49,31 @@ TEST_F(ImportCliTest, ReportsAsTextAndAsJson) {
   }
 }
 
+// From a published checkpoint to the tokens of the oracle.
+TEST_F(ImportCliTest, AnImportedHybridGeneratesWhatTheOracleDoes) {
+  const std::string in = Download("rat_swa.pt");
+  const ProcessResult import =
+      Run({"import", "--from", "rat-hub", in, "--out", Path("hybrid"), "--dtype", "fp32"});
+  ASSERT_EQ(import.exit_code, 0) << import.err;
+  const auto oracle =
+      nlohmann::json::parse(ReadFile(RECOLLECT_SOURCE_DIR "/tests/convert/hub/rat_swa.json"));
+  const std::string prompt = oracle["prompt"];
+  const auto generate = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {
+        "generate", "--model",  Path("hybrid"), "--data-dir",   Path("data"), "--dtype",     "fp32",
+        "--json",   "--prompt", prompt,         "--max-tokens", "20",         "--ignore-eos"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Run(arguments);
+  };
+  const auto answer = Json(generate({}));
+  EXPECT_EQ(answer["tokens"], oracle["generated"]);
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], oracle["ids"].size());
+  const ProcessResult refused = generate({"--dilation", "16", "--window", "3"});
+  EXPECT_EQ(refused.exit_code, 4);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("dilation is 16, the checkpoint is adapted to 4"),
+                                 HasSubstr("window is 3, the checkpoint is adapted to 5")));
+}
+
 TEST_F(ImportCliTest, MistakesHaveTheirExitCodes) {
   const std::string in = Download("rat_swa.bin");
   const auto run = [&](const std::string& from, const std::string& directory,

@@ -2,6 +2,7 @@
 #include "convert/import.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -14,6 +15,7 @@
 #include "tests/convert/convert_testing.h"
 #include "tests/convert/hub_weights.h"
 #include "tests/convert/import_testing.h"
+#include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::convert {
@@ -158,6 +160,32 @@ TEST_F(ImportTest, HybridAsPublished) {
   EXPECT_FALSE(file->tensors().contains("layers.1.mixer.gate_bias"));
   EXPECT_THAT(file->tensors().at("layers.2.mixer.in_proj.weight").shape, ElementsAre(32, 8));
   EXPECT_THAT(file->tensors().at("layers.3.mixer.in_proj.weight").shape, ElementsAre(24, 8));
+}
+
+// The last rows of train/hub_fixtures.py, which reads the published rows by itself.
+TEST_F(ImportTest, HybridComputesWhatTheOracleDoes) {
+  UseFixture("rat_swa.pt");
+  options_.plan.family = HubFamily::kRat;
+  ASSERT_TRUE(Import(options_).ok());
+  const auto model = model::Model::Load((root_ / "out").string(), {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::string oracle = RECOLLECT_SOURCE_DIR "/tests/convert/hub/rat_swa";
+  const auto sequence = ordered_json::parse(ReadFile(oracle + ".json"));
+  auto ids = sequence["ids"].get<std::vector<int32_t>>();
+  for (const int32_t id : sequence["generated"]) ids.push_back(id);
+  const auto file = model::SafetensorsFile::Open(oracle + ".safetensors");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const std::vector<float> expected = *file->ReadFloats("logits");
+  const std::vector<float> logits = RunTokens(**model, (*model)->config().local, ids);
+  ASSERT_EQ(expected.size(), 8u * 400u);
+  ASSERT_EQ(logits.size(), ids.size() * 400);
+  double scale = 0, error = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    scale = std::max<double>(scale, std::abs(expected[i]));
+    error = std::max<double>(error,
+                             std::abs(expected[i] - logits[logits.size() - expected.size() + i]));
+  }
+  EXPECT_LE(error, 1e-5 * scale);
 }
 
 TEST_F(ImportTest, HybridOfWeightsAloneSaysWhatItAssumed) {

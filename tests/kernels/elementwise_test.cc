@@ -61,6 +61,25 @@ TEST(SwiGluTest, MatchesReference) {
   }
 }
 
+TEST(GeGluTest, MatchesReference) {
+  for (const auto& implementation : Runnable(GeGluImplementations())) {
+    OpContext ctx(implementation.isa);
+    for (int64_t width : kWidths) {
+      for (int64_t rows : kRows) {
+        SCOPED_TRACE(absl::StrCat(implementation.name, " ", rows, " x ", width));
+        Guarded x(Normals(rows * 2 * width, 1, 4)), y(rows * width), expected(rows * width);
+        implementation.function(ctx, x.data(), rows, width, y.data());
+        reference::GeGlu(ctx, x.data(), rows, width, expected.data());
+        for (int64_t i = 0; i < rows * width; ++i) {
+          // Results below the normal numbers have fewer bits.
+          if (std::abs(expected[i]) < 1e-36f) continue;
+          EXPECT_CLOSE(y[i], expected[i], std::abs(expected[i]), kGeluFactor);
+        }
+      }
+    }
+  }
+}
+
 TEST(GeluTest, MatchesReferenceOnBothSidesOfZero) {
   for (const auto& implementation : Runnable(GeluImplementations())) {
     OpContext ctx(implementation.isa);
@@ -166,7 +185,7 @@ TEST(AddTest, IsExact) {
   }
 }
 
-TEST(RopeTest, MatchesReferenceUpToSixteenMillionPositions) {
+void CheckRope(const RopeAngles& angles) {
   for (const auto& implementation : Runnable(RopeImplementations())) {
     OpContext ctx(implementation.isa);
     for (int head_dim : {2, 6, 16, 34, 64, 128}) {
@@ -176,8 +195,8 @@ TEST(RopeTest, MatchesReferenceUpToSixteenMillionPositions) {
         const int64_t rows = 5, stride = heads * head_dim + 3;
         Guarded x(Normals(rows * stride, 1));
         Guarded expected(x.values()), before(x.values());
-        implementation.function(ctx, position, 10000, rows, stride, heads, head_dim, x.data());
-        reference::Rope(ctx, position, 10000, rows, stride, heads, head_dim, expected.data());
+        implementation.function(ctx, angles, position, rows, stride, heads, head_dim, x.data());
+        reference::Rope(ctx, angles, position, rows, stride, heads, head_dim, expected.data());
         for (int64_t i = 0; i < rows * stride; ++i) {
           const int64_t in_row = i % stride;
           if (in_row >= heads * head_dim) {
@@ -185,7 +204,10 @@ TEST(RopeTest, MatchesReferenceUpToSixteenMillionPositions) {
             continue;
           }
           const int half = head_dim / 2;
-          const int64_t other = in_row % head_dim < half ? i + half : i - half;
+          const bool halves = angles.pairs == RopePairs::kHalves;
+          const bool is_first = halves ? in_row % head_dim < half : in_row % 2 == 0;
+          const int distance = halves ? half : 1;
+          const int64_t other = is_first ? i + distance : i - distance;
           EXPECT_CLOSE(x[i], expected[i], std::abs(before[i]) + std::abs(before[other]),
                        kRopeFactor);
         }
@@ -194,13 +216,20 @@ TEST(RopeTest, MatchesReferenceUpToSixteenMillionPositions) {
         OpContext other_ctx(implementation.isa);
         Guarded alone(before.values());
         for (int64_t r = rows - 1; r >= 0; --r) {
-          implementation.function(other_ctx, position + r, 10000, 1, stride, heads, head_dim,
+          implementation.function(other_ctx, angles, position + r, 1, stride, heads, head_dim,
                                   alone.data() + r * stride);
         }
         EXPECT_TRUE(SameBits(alone.values(), x.values()));
       }
     }
   }
+}
+
+TEST(RopeTest, MatchesReferenceUpToSixteenMillionPositions) {
+  CheckRope({});
+  CheckRope({.base = 500000, .pairs = RopePairs::kInterleaved});
+  CheckRope({.step = 3});
+  CheckRope({.pairs = RopePairs::kInterleaved, .step = 64});
 }
 
 TEST(RopeTest, ManyBasesInTurnKeepTheirBits) {
@@ -211,8 +240,9 @@ TEST(RopeTest, ManyBasesInTurnKeepTheirBits) {
       for (int i = 0; i < 12; ++i) {
         Guarded x(Normals(64, 1)), alone(x.values());
         OpContext fresh(implementation.isa);
-        implementation.function(ctx, 1000 + i, 10000 + 100 * i, 1, 64, 2, 32, x.data());
-        implementation.function(fresh, 1000 + i, 10000 + 100 * i, 1, 64, 2, 32, alone.data());
+        const RopeAngles angles{.base = 10000.0 + 100 * i};
+        implementation.function(ctx, angles, 1000 + i, 1, 64, 2, 32, x.data());
+        implementation.function(fresh, angles, 1000 + i, 1, 64, 2, 32, alone.data());
         EXPECT_TRUE(SameBits(x.values(), alone.values()));
       }
     }

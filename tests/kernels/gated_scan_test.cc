@@ -77,5 +77,41 @@ TEST(GatedScanTest, AnyCutGivesTheSameBits) {
   }
 }
 
+// Whatever the cut: chunks begin at absolute positions, and what the state was before one does not
+// matter.
+TEST(ChunkedGatedScanTest, MatchesReferenceInAnyCut) {
+  const int64_t rows = 75, channels = 19, stride = 40;
+  for (const auto& implementation : Runnable(GatedScanImplementations())) {
+    OpContext ctx(implementation.isa);
+    for (int64_t chunk : {1, 2, 7, 16, 200}) {
+      for (int64_t first : {0, 5, 32}) {
+        SCOPED_TRACE(absl::StrCat(implementation.name, " ", chunk, " from ", first));
+        const std::vector<float> z = Normals(rows * stride, 1), x = Normals(rows * stride, 2);
+        const std::vector<float> bias = Normals(channels, 3);
+        std::vector<float> expected(rows * stride), expected_state(channels, 0.5f);
+        reference::ChunkedGatedScan(ctx, first, chunk, z.data(), bias.data(), x.data(), stride,
+                                    rows, channels, expected_state.data(), expected.data(), stride);
+        std::vector<float> whole;
+        for (int64_t cut : {rows, int64_t{1}, int64_t{10}}) {
+          std::vector<float> state(channels, 0.5f), y = x;
+          for (int64_t t = 0; t < rows; t += cut) {
+            ChunkedGatedScan(ctx, first + t, chunk, z.data() + t * stride, bias.data(),
+                             y.data() + t * stride, stride, std::min(cut, rows - t), channels,
+                             state.data(), y.data() + t * stride, stride);
+          }
+          for (int64_t t = 0; t < rows; ++t) {
+            for (int64_t c = 0; c < channels; ++c) {
+              EXPECT_CLOSE(y[t * stride + c], expected[t * stride + c], 10,
+                           testing::kGatedScanFactor);
+            }
+          }
+          if (whole.empty()) whole = y;
+          EXPECT_TRUE(SameBits(y, whole)) << "cut " << cut;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace recollect::kernels

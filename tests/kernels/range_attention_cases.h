@@ -17,6 +17,9 @@ struct Case {
   int heads, head_dim;
   int64_t entries;
   std::vector<RangeSet> sets;
+  int group = 1;  // query heads that share a key-value head
+
+  int kv_heads() const { return heads / group; }
 };
 
 inline RangeSet Set(int64_t a0, int64_t a1, int64_t b0, int64_t b1, int64_t c0, int64_t c1) {
@@ -37,6 +40,7 @@ inline std::vector<RangeSet> Sliding(int64_t rows, int64_t first = 0) {
   return sets;
 }
 
+// Every query head has a key-value head of its own.
 inline std::vector<Case> Cases() {
   std::vector<RangeSet> causal, whole;
   for (int64_t r = 0; r < 37; ++r) causal.push_back(Set(0, 0, 0, 0, 0, r + 1));
@@ -65,19 +69,29 @@ inline std::vector<Case> Cases() {
   };
 }
 
+inline std::vector<Case> GroupedCases() {
+  std::vector<RangeSet> causal;
+  for (int64_t r = 0; r < 37; ++r) causal.push_back(Set(0, 0, 0, 0, 0, r + 1));
+  return {{"grouped, two of each", 4, 64, 37, causal, 2},
+          {"grouped, narrow heads", 6, 10, 37, causal, 3},
+          {"grouped, one for all", 3, 16, 240, Sliding(20), 3},
+          {"grouped, empty", 4, 8, 4, {Set(0, 0, 0, 0, 0, 0)}, 2}};
+}
+
 struct Inputs {
   explicit Inputs(const Case& c)
       : width(static_cast<int64_t>(c.heads) * c.head_dim),
+        kv_width(static_cast<int64_t>(c.kv_heads()) * c.head_dim),
         rows(static_cast<int64_t>(c.sets.size())),
         q_stride(width + 7),
         q(Normals(rows * q_stride, 1)) {
     for (uint32_t p = 0; p < kMaxRanges; ++p) {
-      keys[p] = Normals(c.entries * width, 10 + p);
-      values[p] = Normals(c.entries * width, 20 + p);
+      keys[p] = Normals(c.entries * kv_width, 10 + p);
+      values[p] = Normals(c.entries * kv_width, 20 + p);
       parts[p] = {keys[p].data(), values[p].data()};
     }
   }
-  int64_t width, rows, q_stride;
+  int64_t width, kv_width, rows, q_stride;
   std::vector<float> q;
   std::vector<float> keys[kMaxRanges], values[kMaxRanges];
   std::array<KvSpan, kMaxRanges> parts;
@@ -89,7 +103,7 @@ inline double Magnitude(const Case& c, const Inputs& in, int64_t row, int head) 
     for (int64_t e = c.sets[row].ranges[p].begin; e < c.sets[row].ranges[p].end; ++e) {
       double score = 0;
       for (int d = 0; d < c.head_dim; ++d) {
-        const int64_t at = e * in.width + head * c.head_dim + d;
+        const int64_t at = e * in.kv_width + head / c.group * c.head_dim + d;
         largest_value = std::max<double>(largest_value, std::abs(in.values[p][at]));
         score += std::abs(in.q[row * in.q_stride + head * c.head_dim + d] * in.keys[p][at]);
       }
@@ -104,8 +118,8 @@ inline void ExpectMatchesReference(const Case& c, const Inputs& in, std::span<co
   OpContext ctx;
   std::vector<float> expected(in.rows * in.width);
   ASSERT_EQ(out.size(), expected.size());
-  reference::RangeAttention(ctx, in.q.data(), in.q_stride, in.rows, c.heads, c.head_dim, in.parts,
-                            c.sets.data(), expected.data());
+  reference::RangeAttention(ctx, in.q.data(), in.q_stride, in.rows, c.heads, c.kv_heads(),
+                            c.head_dim, in.parts, c.sets.data(), expected.data());
   for (int64_t r = 0; r < in.rows; ++r) {
     for (int h = 0; h < c.heads; ++h) {
       const double magnitude = Magnitude(c, in, r, h);

@@ -12,15 +12,21 @@ using range_cases::Cases;
 using range_cases::Inputs;
 using range_cases::Set;
 
+std::vector<Case> AllCases() {
+  std::vector<Case> cases = Cases();
+  for (Case& c : range_cases::GroupedCases()) cases.push_back(std::move(c));
+  return cases;
+}
+
 TEST(RangeAttentionTest, MatchesReference) {
   for (const auto& implementation : Runnable(RangeAttentionImplementations())) {
     OpContext ctx(implementation.isa);
-    for (const Case& c : Cases()) {
+    for (const Case& c : AllCases()) {
       SCOPED_TRACE(absl::StrCat(implementation.name, ", ", c.name));
       const Inputs in(c);
       Guarded out(in.rows * in.width);
-      implementation.function(ctx, in.q.data(), in.q_stride, in.rows, c.heads, c.head_dim, in.parts,
-                              c.sets.data(), out.data());
+      implementation.function(ctx, in.q.data(), in.q_stride, in.rows, c.heads, c.kv_heads(),
+                              c.head_dim, in.parts, c.sets.data(), out.data());
       range_cases::ExpectMatchesReference(c, in, out.values());
     }
   }
@@ -29,18 +35,18 @@ TEST(RangeAttentionTest, MatchesReference) {
 TEST(RangeAttentionTest, ARowHasTheSameBitsInAnyCompany) {
   for (const auto& implementation : Runnable(RangeAttentionImplementations())) {
     OpContext ctx(implementation.isa);
-    for (const Case& c : Cases()) {
+    for (const Case& c : AllCases()) {
       const Inputs in(c);
       std::vector<float> whole(in.rows * in.width);
-      implementation.function(ctx, in.q.data(), in.q_stride, in.rows, c.heads, c.head_dim, in.parts,
-                              c.sets.data(), whole.data());
+      implementation.function(ctx, in.q.data(), in.q_stride, in.rows, c.heads, c.kv_heads(),
+                              c.head_dim, in.parts, c.sets.data(), whole.data());
       for (int64_t step : {1, 3, 16, 33}) {
         SCOPED_TRACE(absl::StrCat(implementation.name, ", ", c.name, ", step ", step));
         std::vector<float> out(in.rows * in.width);
         for (int64_t r = 0; r < in.rows; r += step) {
           implementation.function(ctx, in.q.data() + r * in.q_stride, in.q_stride,
-                                  std::min(step, in.rows - r), c.heads, c.head_dim, in.parts,
-                                  c.sets.data() + r, out.data() + r * in.width);
+                                  std::min(step, in.rows - r), c.heads, c.kv_heads(), c.head_dim,
+                                  in.parts, c.sets.data() + r, out.data() + r * in.width);
         }
         EXPECT_TRUE(SameBits(out, whole));
       }
@@ -64,8 +70,8 @@ TEST(RangeAttentionTest, ARowHasTheSameBitsWhereverItsEntriesLie) {
       const KvSpan part{k.data(), v.data()};
       const RangeSet set = Set(shift, shift + 5, shift + 10, shift + 27, shift + 27, shift + 60);
       std::vector<float> out(width);
-      implementation.function(ctx, q.data(), width, 1, heads, head_dim, {part, part, part}, &set,
-                              out.data());
+      implementation.function(ctx, q.data(), width, 1, heads, heads, head_dim, {part, part, part},
+                              &set, out.data());
       return out;
     };
     const std::vector<float> expected = run(0);
@@ -83,7 +89,8 @@ TEST(RangeAttentionTest, LargeScoresDoNotOverflow) {
   for (const auto& implementation : Runnable(RangeAttentionImplementations())) {
     OpContext ctx(implementation.isa);
     std::vector<float> out(width);
-    implementation.function(ctx, q.data(), width, 1, 1, 64, {part, part, part}, &set, out.data());
+    implementation.function(ctx, q.data(), width, 1, 1, 1, 64, {part, part, part}, &set,
+                            out.data());
     for (float v : out) EXPECT_FLOAT_EQ(v, 1.0f);
   }
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "kernels/gemm.h"
 #include "model/model.h"
+#include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::model {
@@ -44,6 +46,79 @@ inline std::vector<int32_t> RandomTokens(int64_t count, uint64_t seed) {
 inline std::vector<DType> DTypes() {
   if (kernels::Bf16Supported()) return {DType::kFloat32, DType::kBf16};
   return {DType::kFloat32};
+}
+
+// What holds for any model without landmarks, whatever its mixers and weights, under each of
+// `patterns`.
+
+// A prompt in any split, token by token included.
+inline void ExpectAnySplitHasTheSameBits(const Model& model,
+                                         const std::vector<LocalPatterns>& patterns) {
+  const auto ids = RandomTokens(200, 5);
+  for (const LocalPatterns& pattern : patterns) {
+    SCOPED_TRACE(pattern.Text());
+    const std::vector<float> one_by_one = RunTokens(model, pattern, ids, 1);
+    for (const int64_t rows : {5, 33, 64}) {
+      EXPECT_EQ(RunTokens(model, pattern, ids, rows), one_by_one) << rows;
+    }
+  }
+}
+
+inline void ExpectStoredStateGoesOn(const Model& model,
+                                    const std::vector<LocalPatterns>& patterns) {
+  const ModelConfig& config = model.config();
+  const auto ids = RandomTokens(150, 6);
+  for (const LocalPatterns& pattern : patterns) {
+    SCOPED_TRACE(pattern.Text());
+    const std::vector<float> whole = RunTokens(model, pattern, ids);
+    for (const int64_t cut : {1, 16, 77}) {
+      LocalState state = LocalState::Create(config, pattern, config.layers());
+      std::vector<float> parts =
+          RunTokens(model, pattern, {ids.begin(), ids.begin() + cut}, kBlockRows, &state);
+      const std::string bytes = state.Serialize();
+      auto copy = LocalState::Deserialize(config, pattern, config.layers(), bytes);
+      ASSERT_TRUE(copy.ok()) << copy.status();
+      EXPECT_EQ(copy->Serialize(), bytes);
+      const std::vector<float> rest =
+          RunTokens(model, pattern, {ids.begin() + cut, ids.end()}, kBlockRows, &*copy);
+      parts.insert(parts.end(), rest.begin(), rest.end());
+      EXPECT_EQ(parts, whole) << cut;
+    }
+  }
+}
+
+// Seven sequences, `patterns` in turn, in batches of uneven segments.
+inline void ExpectABatchEqualsEachAlone(const Model& model,
+                                        const std::vector<LocalPatterns>& patterns) {
+  const std::vector<std::vector<int64_t>> steps = {
+      {64, 1, 0, 17, 5, 9, 64}, {1, 1, 1, 1, 1, 1, 1}, {1, 64, 64, 1, 3, 20, 1}};
+  const ModelConfig& config = model.config();
+  kernels::OpContext ctx;
+  std::vector<LocalState> together, alone;
+  for (size_t i = 0; i < steps[0].size(); ++i) {
+    const LocalPatterns& pattern = patterns[i % patterns.size()];
+    together.push_back(LocalState::Create(config, pattern, config.layers()));
+    alone.push_back(LocalState::Create(config, pattern, config.layers()));
+  }
+  for (size_t step = 0; step < steps.size(); ++step) {
+    int64_t rows = 0;
+    for (const int64_t count : steps[step]) rows += count;
+    std::vector<float> batched(static_cast<size_t>(rows * config.d));
+    model.Embed(RandomTokens(rows, 70 + step), batched.data());
+    std::vector<float> single = batched;
+    for (int layer = 0; layer < config.layers(); ++layer) {
+      std::vector<Segment> segments;
+      float* h = single.data();
+      for (size_t i = 0; i < together.size(); ++i) {
+        segments.push_back({&together[i].layers[layer], steps[step][i], nullptr});
+        const Segment segment{&alone[i].layers[layer], steps[step][i], nullptr};
+        model.RunLayer(ctx, layer, std::span(&segment, 1), h);
+        h += segment.rows * config.d;
+      }
+      model.RunLayer(ctx, layer, segments, batched.data());
+      ASSERT_EQ(batched, single) << "layer " << layer;
+    }
+  }
 }
 
 }  // namespace recollect::model

@@ -81,72 +81,18 @@ TEST(RatPlusLoadTest, ConfigAndWeightsThatDisagreeNameBothShapes) {
 }
 
 TEST(RatPlusTest, PrefillInAnySplitEqualsTokenByToken) {
-  const auto ids = RandomTokens(200, 5);
   for (const DType dtype : DTypes()) {
-    const auto model = Make("split", TinyRatPlusConfig(), dtype);
-    for (const LocalPatterns& pattern : SomePatterns()) {
-      SCOPED_TRACE(pattern.Text());
-      const std::vector<float> one_by_one = RunTokens(*model, pattern, ids, 1);
-      for (const int64_t rows : {5, 33, 64}) {
-        EXPECT_EQ(RunTokens(*model, pattern, ids, rows), one_by_one) << rows;
-      }
-    }
+    ExpectAnySplitHasTheSameBits(*Make("split", TinyRatPlusConfig(), dtype), SomePatterns());
   }
 }
 
 // A cut that is no multiple of D keeps the phase.
 TEST(RatPlusTest, StoredStateGoesOnWithTheSameBits) {
-  const auto model = Make("continue", TinyRatPlusConfig());
-  const ModelConfig& config = model->config();
-  const auto ids = RandomTokens(150, 6);
-  for (const LocalPatterns& pattern : SomePatterns()) {
-    SCOPED_TRACE(pattern.Text());
-    const std::vector<float> whole = RunTokens(*model, pattern, ids);
-    for (const int64_t cut : {1, 16, 77}) {
-      LocalState state = LocalState::Create(config, pattern, config.layers());
-      std::vector<float> parts =
-          RunTokens(*model, pattern, {ids.begin(), ids.begin() + cut}, kBlockRows, &state);
-      LocalState copy =
-          LocalState::Deserialize(config, pattern, config.layers(), state.Serialize()).value();
-      const std::vector<float> rest =
-          RunTokens(*model, pattern, {ids.begin() + cut, ids.end()}, kBlockRows, &copy);
-      parts.insert(parts.end(), rest.begin(), rest.end());
-      EXPECT_EQ(parts, whole) << cut;
-    }
-  }
+  ExpectStoredStateGoesOn(*Make("continue", TinyRatPlusConfig()), SomePatterns());
 }
 
 TEST(RatPlusTest, BatchOfSequencesEqualsEachAlone) {
-  const auto model = Make("batch", TinyRatPlusConfig());
-  const ModelConfig& config = model->config();
-  const std::vector<LocalPatterns> patterns = SomePatterns();
-  kernels::OpContext ctx;
-  std::vector<LocalState> together, alone;
-  for (const LocalPatterns& pattern : patterns) {
-    together.push_back(LocalState::Create(config, pattern, config.layers()));
-    alone.push_back(LocalState::Create(config, pattern, config.layers()));
-  }
-  const std::vector<std::vector<int64_t>> steps = {
-      {64, 1, 0, 17, 5, 9, 64}, {1, 1, 1, 1, 1, 1, 1}, {1, 64, 64, 1, 3, 20, 1}};
-  for (size_t step = 0; step < steps.size(); ++step) {
-    int64_t rows = 0;
-    for (const int64_t count : steps[step]) rows += count;
-    std::vector<float> batched(static_cast<size_t>(rows * config.d));
-    model->Embed(RandomTokens(rows, 70 + step), batched.data());
-    std::vector<float> single = batched;
-    for (int layer = 0; layer < config.layers(); ++layer) {
-      std::vector<Segment> segments;
-      float* h = single.data();
-      for (size_t i = 0; i < patterns.size(); ++i) {
-        segments.push_back({&together[i].layers[layer], steps[step][i], nullptr});
-        const Segment segment{&alone[i].layers[layer], steps[step][i], nullptr};
-        model->RunLayer(ctx, layer, std::span(&segment, 1), h);
-        h += segment.rows * config.d;
-      }
-      model->RunLayer(ctx, layer, segments, batched.data());
-      ASSERT_EQ(batched, single) << "layer " << layer;
-    }
-  }
+  ExpectABatchEqualsEachAlone(*Make("batch", TinyRatPlusConfig()), SomePatterns());
 }
 
 double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {

@@ -77,9 +77,12 @@ model::ModelConfig TinyConfig() {
   return config;
 }
 
-model::ModelConfig TinyRatPlusConfig() {
+namespace {
+
+// What the families without landmarks share.
+model::ModelConfig TinyStack(const std::string& architecture) {
   model::ModelConfig config;
-  config.architecture = "ratplus";
+  config.architecture = architecture;
   config.vocab_size = kTinyVocabulary;
   config.lmk_id = model::ModelConfig::kNoLandmark;
   config.d = 32;
@@ -87,11 +90,18 @@ model::ModelConfig TinyRatPlusConfig() {
   config.head_dim = 16;
   config.ffn = 64;
   config.ffn_kind = model::FfnKind::kGelu;
-  config.gate_bias = false;
   config.n_low = 3;
   config.encoder_layers = config.n_ret = 0;
   config.memory_key_recurrence = false;
   config.context = 256;
+  return config;
+}
+
+}  // namespace
+
+model::ModelConfig TinyRatPlusConfig() {
+  model::ModelConfig config = TinyStack("ratplus");
+  config.gate_bias = false;
   config.local =
       model::LocalPattern{.window = 0, .dilation = 16, .initial = 4, .span = model::kUnboundedSpan};
   config.adapted_dilations = {1, 4, 64, model::kNoDilation};
@@ -99,6 +109,39 @@ model::ModelConfig TinyRatPlusConfig() {
   config.adapted_initials = {.low = 0, .high = 8};
   config.max_context = 1024;
   config.top_k = {.block = 16, .score = model::BlockScore::kQuest, .max = 8};
+  return config;
+}
+
+model::ModelConfig TinyRatSwaConfig() {
+  model::ModelConfig config = TinyStack("rat-swa");
+  config.heads = 4;
+  config.head_dim = 8;
+  config.kv_heads = 2;
+  config.mixers = {{.kind = model::MixerKind::kRat, .chunk = 5, .shared_heads = 2},
+                   {.kind = model::MixerKind::kAttention, .window = 9}};
+  const model::LocalPattern chunks{0, 5, 0, model::kUnboundedSpan};
+  const model::LocalPattern window{9, model::kNoDilation, 0, model::kUnboundedSpan};
+  config.local = model::LocalPatterns({{chunks}, {window}, {chunks}});
+  return config;
+}
+
+model::ModelConfig TinyRattentionConfig() {
+  model::ModelConfig config = TinyStack("rattention");
+  config.heads = 4;
+  config.head_dim = 8;
+  config.kv_heads = 2;
+  config.ffn_kind = model::FfnKind::kGeGlu;
+  config.rope_pairs = kernels::RopePairs::kInterleaved;
+  config.head_norm_eps = 1e-6f;
+  config.mixers = {{.kind = model::MixerKind::kRattention,
+                    .window = 11,
+                    .qk_norm = true,
+                    .learned_tokens = 3,
+                    .qk_scale = true},
+                   {.kind = model::MixerKind::kAttention, .rope = false, .qk_norm = true}};
+  const model::LocalPattern window{11, model::kNoDilation, 0, model::kUnboundedSpan};
+  const model::LocalPattern all{0, 1, 0, model::kUnboundedSpan};
+  config.local = model::LocalPatterns({{window}, {all}, {window}});
   return config;
 }
 
@@ -134,6 +177,40 @@ void AddDrtKeys(const model::ModelConfig& config, nlohmann::json& json) {
   json["local"]["span"] = LocalNumbers(config.local, &model::LocalPattern::span);
 }
 
+nlohmann::json MixerJson(const model::MixerConfig& mixer) {
+  nlohmann::json json = {{"positions", mixer.rope ? "rope" : "none"}};
+  if (mixer.kind == model::MixerKind::kRat) {
+    json["kind"] = "rat";
+    json["chunk"] = mixer.chunk;
+    json["shared_heads"] = mixer.shared_heads;
+    return json;
+  }
+  json["kind"] = "attention";
+  json["window"] = nullptr;
+  if (mixer.window < model::kUnboundedSpan) json["window"] = mixer.window;
+  json["qk_norm"] = mixer.qk_norm;
+  if (mixer.kind == model::MixerKind::kRattention) {
+    json["kind"] = "rattention";
+    const bool softmax = mixer.feature_map == kernels::FeatureMap::kSoftmax;
+    json["feature_map"] = softmax ? "softmax" : "relu";
+    json["learned_tokens"] = mixer.learned_tokens;
+    json["qk_scale"] = mixer.qk_scale;
+  }
+  return json;
+}
+
+void AddMixerKeys(const model::ModelConfig& config, nlohmann::json& json) {
+  constexpr const char* kFfns[] = {"swiglu", "gelu", "geglu"};  // as model::FfnKind
+  json["layers"] = config.n_low;
+  json["context"] = config.context;
+  json["kv_heads"] = config.kv_heads;
+  json["ffn_kind"] = kFfns[static_cast<int>(config.ffn_kind)];
+  const bool halves = config.rope_pairs == kernels::RopePairs::kHalves;
+  json["rope_pairs"] = halves ? "half" : "interleaved";
+  if (config.head_norm_eps > 0) json["head_norm_eps"] = config.head_norm_eps;
+  for (const model::MixerConfig& mixer : config.mixers) json["mixers"].push_back(MixerJson(mixer));
+}
+
 void AddRatPlusKeys(const model::ModelConfig& config, nlohmann::json& json) {
   json["layers"] = config.n_low;
   json["context"] = config.context;
@@ -162,10 +239,14 @@ std::string ConfigJson(const model::ModelConfig& config) {
                          {"heads", config.heads},
                          {"head_dim", config.head_dim},
                          {"ffn", config.ffn},
-                         {"recurrence", config.recurrence},
                          {"rope_base", config.rope_base},
-                         {"norm_eps", config.norm_eps},
-                         {"adapted_dilations", config.adapted_dilations}};
+                         {"norm_eps", config.norm_eps}};
+  if (config.mixers[0].kind != model::MixerKind::kRatPlus) {
+    AddMixerKeys(config, json);
+    return json.dump(2);
+  }
+  json["recurrence"] = config.recurrence;
+  json["adapted_dilations"] = config.adapted_dilations;
   json["local"] = {{"window", LocalNumbers(config.local, &model::LocalPattern::window)},
                    {"dilation", LocalNumbers(config.local, &model::LocalPattern::dilation)},
                    {"initial", LocalNumbers(config.local, &model::LocalPattern::initial)}};

@@ -25,6 +25,15 @@ model::ModelConfig TinyConfig();
 // up to 8 blocks of 16 by their bounds.
 model::ModelConfig TinyRatPlusConfig();
 
+// RAT in layers 0 and 2, attention over a window of 9 + 1 positions in layer 1: chunks of 5, four
+// heads with two shared q and k, two key-value heads in attention.
+model::ModelConfig TinyRatSwaConfig();
+
+// RAttention with a window of 11 + 1 positions, q/k norms, scales and learned tokens in layers 0
+// and 2, attention without window or positions in layer 1; four heads over two, interleaved RoPE,
+// GEGLU.
+model::ModelConfig TinyRattentionConfig();
+
 // The config as the text of config.json.
 std::string ConfigJson(const model::ModelConfig& config);
 

@@ -34,6 +34,10 @@ inline constexpr double kGatedScanFactor = 16;
 inline constexpr double kAttentionFactor = 16;
 // Magnitude: as attention, summed over chunks with |weight|.
 inline constexpr double kGcaFactor = 16;
+// Magnitude: 1 for softmax, times 1 + the largest |x scale| of the head; |y| for relu.
+inline constexpr double kFeatureFactor = 16;
+// Magnitude: Σ over features of |φ(q)| times the sum of |φ(k) v|, |S| at the start and |S_0|.
+inline constexpr double kLinearAttentionFactor = 16;
 // Magnitude: Σ max(|q_i low_i|, |q_i high_i|).
 inline constexpr double kBlockScoreFactor = 16;
 // Magnitude: Σ |u_i κ_i| / sqrt(d_r).

@@ -1,0 +1,93 @@
+// Reads the tensors of a checkpoint into weights, and knows which a mixer has. Private to model/.
+#ifndef RECOLLECT_MODEL_WEIGHTS_READER_H_
+#define RECOLLECT_MODEL_WEIGHTS_READER_H_
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "model/weights.h"
+
+namespace recollect::model {
+
+// Reads tensors one after another, so that at most one exists unpacked; keeps the first error.
+class WeightsReader {
+ public:
+  WeightsReader(const SafetensorsFile& file, DType dtype, Weights& weights)
+      : file_(file), dtype_(dtype), weights_(weights) {}
+
+  std::vector<float> Vector(const std::string& name) {
+    std::vector<float> values = Floats(name);
+    weights_.bytes += static_cast<int64_t>(values.size() * sizeof(float));
+    return values;
+  }
+
+  kernels::PackedMatrix Matrix(const std::string& name) {
+    const std::vector<float> values = Floats(name);
+    if (!status_.ok()) return {};
+    return Pack(values, file_.tensors().at(name).shape, name);
+  }
+
+  kernels::PackedMatrix Pack(const std::vector<float>& values, const std::vector<int64_t>& shape,
+                             const std::string& name) {
+    if (!status_.ok()) return {};
+    auto packed = kernels::PackedMatrix::Create(values.data(), shape[0], shape[1], dtype_);
+    if (!packed.ok()) {
+      status_ = Annotate(packed.status(), name);
+      return {};
+    }
+    weights_.bytes += packed->bytes();
+    return *std::move(packed);
+  }
+
+  FfnWeights Ffn(const std::string& prefix, FfnKind kind) {
+    return {.kind = kind,
+            .norm = Vector(prefix + "ffn_norm.weight"),
+            .in_proj = Matrix(prefix + "ffn.in_proj.weight"),
+            .out_proj = Matrix(prefix + "ffn.out_proj.weight")};
+  }
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  std::vector<float> Floats(const std::string& name) {
+    if (!status_.ok()) return {};
+    auto values = file_.ReadFloats(name);
+    if (!values.ok()) {
+      status_ = values.status();
+      return {};
+    }
+    // One such value would turn every answer into NaN long after the cause is out of sight.
+    for (size_t i = 0; i < values->size(); ++i) {
+      if (!std::isfinite((*values)[i])) {
+        status_ = absl::InvalidArgumentError(absl::StrCat(
+            name, ": element ", i, " is ", (*values)[i], ", expected a finite number"));
+        return {};
+      }
+    }
+    weights_.parameters += static_cast<int64_t>(values->size());
+    return *std::move(values);
+  }
+
+  const SafetensorsFile& file_;
+  DType dtype_;
+  Weights& weights_;
+  absl::Status status_;
+};
+
+using AddSpec = std::function<void(const std::string& name, std::vector<int64_t> shape)>;
+
+// The tensors of one layer's mixer and its norm; names begin with `prefix`.
+void AddMixerSpecs(const ModelConfig& config, const LayerParts& parts, const std::string& prefix,
+                   const AddSpec& add);
+MixerWeights ReadMixer(WeightsReader& reader, const ModelConfig& config, const LayerParts& parts,
+                       const std::string& prefix);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_WEIGHTS_READER_H_

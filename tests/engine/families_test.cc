@@ -1,0 +1,96 @@
+// Sessions of the families that choose their mixers by layer: plain token sequences, as RAT+'s.
+#include <memory>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "tests/engine/ratplus_testing.h"
+
+namespace recollect::engine {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Family {
+  const char* name;
+  model::ModelConfig (*config)();
+};
+
+class FamiliesEngineTest : public RatPlusEngineTest, public ::testing::WithParamInterface<Family> {
+ protected:
+  FamiliesEngineTest() { model_ = LoadRatPlusForTest(GetParam().name, GetParam().config()); }
+};
+
+TEST_P(FamiliesEngineTest, TurnsOfASessionAreOneSequence) {
+  auto engine = Make();
+  const SessionId id = *engine->OpenSession({});
+  std::vector<int32_t> past;
+  for (int turn = 0; turn < 3; ++turn) {
+    const std::vector<int32_t> prompt = SampleTokens(50 + 87 * turn, 20 + turn);
+    GenerateRequest request = Request(prompt, 23);
+    request.session = id;
+    const Generated generated = Generate(*engine, request);
+    ASSERT_TRUE(generated.status.ok()) << generated.status;
+    past.insert(past.end(), prompt.begin(), prompt.end());
+    ExpectGreedy(past, generated.tokens, model_->config().local);
+    past.insert(past.end(), generated.tokens.begin(), generated.tokens.end());
+  }
+}
+
+TEST_P(FamiliesEngineTest, AnySliceAndBatchGiveTheSameTokens) {
+  std::vector<std::vector<int32_t>> prompts, alone;
+  auto engine = Make();
+  for (int i = 0; i < 5; ++i) {
+    prompts.push_back(SampleTokens(30 + 67 * i, 40 + i));
+    alone.push_back(Generate(*engine, Request(prompts.back(), 40)).tokens);
+    ASSERT_EQ(alone.back().size(), 40u);
+  }
+  for (const int64_t slice : {1, 7, 512}) {
+    EngineOptions options = SmallOptions();
+    options.prefill_slice_tokens = slice;
+    auto other = Make(options);
+    std::vector<std::shared_ptr<Collector>> running;
+    for (const std::vector<int32_t>& prompt : prompts) {
+      running.push_back(std::make_shared<Collector>());
+      other->Generate(Request(prompt, 40), running.back());
+    }
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      EXPECT_EQ(running[i]->Wait().tokens, alone[i]) << "slice " << slice << " prompt " << i;
+    }
+  }
+}
+
+TEST_P(FamiliesEngineTest, PatternsAndDocumentsAreRefused) {
+  auto engine = Make();
+  SessionOptions options;
+  options.dilation = 3;
+  options.window = 7;
+  const absl::Status pattern = engine->OpenSession(options).status();
+  EXPECT_EQ(pattern.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(pattern.message()),
+              AllOf(HasSubstr("dilation is 3, the checkpoint is adapted to"),
+                    HasSubstr("window is 7, the checkpoint is adapted to")));
+  const absl::Status document = engine->BeginIngest("whale", false).status();
+  EXPECT_EQ(document.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(document.message()),
+              HasSubstr("family " + model_->config().architecture + " has no landmarks"));
+}
+
+// What grows with a sequence is counted before a step runs.
+TEST_P(FamiliesEngineTest, StatesStayInTheirBudget) {
+  EngineOptions options = SmallOptions();
+  options.state_budget_bytes = 200 << 10;
+  options.prefill_slice_tokens = 64;
+  auto engine = Make(options);
+  const absl::Status status = Generate(*engine, Request(SampleTokens(8000, 2), 1)).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the budget is 204800"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, FamiliesEngineTest,
+                         ::testing::Values(Family{"RatSwa", TinyRatSwaConfig},
+                                           Family{"Rattention", TinyRattentionConfig}),
+                         [](const auto& param) { return param.param.name; });
+
+}  // namespace
+}  // namespace recollect::engine

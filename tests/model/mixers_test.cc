@@ -1,0 +1,215 @@
+// Properties of the mixers that hold whatever the weights, and what a config of them may say.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/weights.h"
+#include "nlohmann/json.hpp"
+#include "tests/model/model_testing.h"
+
+namespace recollect::model {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Family {
+  const char* name;
+  ModelConfig (*config)();
+};
+
+// Without a window: linear attention is all there is.
+ModelConfig LinearAlone() {
+  ModelConfig config = TinyRattentionConfig();
+  config.mixers = {
+      {.kind = MixerKind::kRattention, .window = -1, .feature_map = kernels::FeatureMap::kRelu}};
+  config.local = LocalPattern{-1, kNoDilation, 0, kUnboundedSpan};
+  return config;
+}
+
+class MixersTest : public ::testing::TestWithParam<Family> {
+ protected:
+  ModelConfig config_ = GetParam().config();
+  std::vector<LocalPatterns> patterns_ = {config_.local};
+};
+
+TEST_P(MixersTest, PrefillInAnySplitEqualsTokenByToken) {
+  for (const DType dtype : DTypes()) {
+    ExpectAnySplitHasTheSameBits(*Make("split", config_, dtype), patterns_);
+  }
+}
+
+TEST_P(MixersTest, StoredStateGoesOnWithTheSameBits) {
+  for (const DType dtype : DTypes()) {
+    ExpectStoredStateGoesOn(*Make("continue", config_, dtype), patterns_);
+  }
+}
+
+TEST_P(MixersTest, BatchOfSequencesEqualsEachAlone) {
+  for (const DType dtype : DTypes()) {
+    ExpectABatchEqualsEachAlone(*Make("batch", config_, dtype), patterns_);
+  }
+}
+
+TEST_P(MixersTest, DamagedStatesAreDataLoss) {
+  const auto model = Make("damage", config_);
+  LocalState state = LocalState::Create(config_, config_.local, config_.layers());
+  RunTokens(*model, config_.local, RandomTokens(40, 1), kBlockRows, &state);
+  const std::string bytes = state.Serialize();
+  for (size_t size = 0; size < bytes.size(); size += size < 256 ? 1 : 97) {
+    EXPECT_EQ(LocalState::Deserialize(config_, config_.local, config_.layers(),
+                                      std::string_view(bytes).substr(0, size))
+                  .status()
+                  .code(),
+              absl::StatusCode::kDataLoss)
+        << size;
+  }
+}
+
+TEST_P(MixersTest, ConfigComesBackAndPatternsAreItsOwn) {
+  const auto config = ParseConfig(ConfigJson(config_));
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(ConfigJson(*config), ConfigJson(config_));
+  EXPECT_EQ(config->local, config_.local);
+  EXPECT_TRUE(ValidatePatterns(*config, config->local).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, MixersTest,
+                         ::testing::Values(Family{"RatSwa", TinyRatSwaConfig},
+                                           Family{"Rattention", TinyRattentionConfig},
+                                           Family{"LinearAlone", LinearAlone}),
+                         [](const auto& param) { return param.param.name; });
+
+std::string ProblemsOf(const ModelConfig& config, const std::function<void(json&)>& change) {
+  json changed = json::parse(ConfigJson(config));
+  change(changed);
+  const absl::Status status = ParseConfig(changed.dump()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+TEST(MixersConfigTest, ReportsAllProblemsAtOnce) {
+  EXPECT_THAT(
+      ProblemsOf(TinyRatSwaConfig(),
+                 [](json& c) {
+                   c["kv_heads"] = 3;
+                   c["ffn_kind"] = "relu";
+                   c["rope_pairs"] = 1;
+                   c["head_norm_eps"] = -1;
+                   c["recurrence"] = true;
+                   c["local"] = 5;
+                   c["mixers"][0]["chunk"] = 0;
+                   c["mixers"][0]["shared_heads"] = 5;
+                   c["mixers"][0]["window"] = 3;
+                   c["mixers"][1]["window"] = -2;
+                   c["mixers"][1]["positions"] = "alibi";
+                   c["mixers"].push_back({{"kind", "rattention"}});
+                   c["mixers"].push_back("rat");
+                 }),
+      AllOf(HasSubstr("kv_heads is 3, expected a divisor of heads 4"),
+            HasSubstr("ffn_kind is \"relu\", expected \"gelu\" or \"geglu\" or \"swiglu\""),
+            HasSubstr("rope_pairs is 1, expected \"half\" or \"interleaved\""),
+            HasSubstr("head_norm_eps is -1"), HasSubstr("recurrence is not a known key"),
+            HasSubstr("local is not a known key"), HasSubstr("mixers[0].chunk is 0"),
+            HasSubstr("mixers[0].shared_heads is 5, expected 1 to 4"),
+            HasSubstr("mixers[0].window is not a known key"), HasSubstr("mixers[1].window is -2"),
+            HasSubstr("mixers[1].positions is \"alibi\", expected \"rope\" or \"none\""),
+            HasSubstr("mixers[2].kind is \"rattention\", expected \"rat\" or \"attention\""),
+            HasSubstr("mixers[3] is \"rat\", expected an object")));
+  EXPECT_THAT(ProblemsOf(TinyRatSwaConfig(), [](json& c) { c["mixers"] = json::array(); }),
+              HasSubstr("mixers is [], expected a list of mixers"));
+  EXPECT_THAT(ProblemsOf(TinyRatSwaConfig(), [](json& c) { c.erase("mixers"); }),
+              HasSubstr("mixers missing"));
+  EXPECT_THAT(ProblemsOf(TinyRatSwaConfig(), [](json& c) { c["mixers"][1]["qk_norm"] = true; }),
+              HasSubstr("head_norm_eps missing, expected with mixers that have norms by head"));
+  // A family says which kinds it has.
+  EXPECT_THAT(ProblemsOf(TinyRatSwaConfig(), [](json& c) { c["architecture"] = "rat"; }),
+              HasSubstr("mixers[1].kind is \"attention\", expected \"rat\""));
+}
+
+TEST(MixersConfigTest, ReportsAllProblemsOfRattention) {
+  EXPECT_THAT(
+      ProblemsOf(TinyRattentionConfig(),
+                 [](json& c) {
+                   json& mixer = c["mixers"][0];
+                   mixer["window"] = -1;
+                   mixer["feature_map"] = "identity";
+                   mixer["learned_tokens"] = -1;
+                   mixer["qk_scale"] = 1;
+                   c["mixers"].push_back({{"kind", "rattention"}, {"positions", "none"}});
+                   c["mixers"].push_back({{"kind", "rat"}});
+                 }),
+      AllOf(HasSubstr("mixers[0].qk_norm is true, expected false with window -1"),
+            HasSubstr("mixers[0].feature_map is \"identity\", expected \"softmax\" or"),
+            HasSubstr("mixers[0].learned_tokens is -1"),
+            HasSubstr("mixers[0].qk_scale is 1, expected true or false"),
+            HasSubstr("mixers[2].window missing"), HasSubstr("mixers[2].feature_map missing"),
+            HasSubstr("mixers[3].kind is \"rat\", expected \"rattention\" or \"attention\"")));
+  EXPECT_THAT(ProblemsOf(TinyRattentionConfig(), [](json& c) { c.erase("head_norm_eps"); }),
+              HasSubstr("head_norm_eps missing, expected with mixers that have norms by head"));
+}
+
+TEST(MixersConfigTest, PatternsAreNotTheRequestsChoice) {
+  const ModelConfig config = TinyRatSwaConfig();
+  const absl::Status status = ValidatePatterns(config, config.local.With(&LocalPattern::dilation, 8)
+                                                           .With(&LocalPattern::window, 3)
+                                                           .With(&LocalPattern::initial, 2)
+                                                           .WithContext(512)
+                                                           .WithBlocks(config.top_k.With(2)));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("dilation is 8, the checkpoint is adapted to 5"),
+                    HasSubstr("dilation is 8, the checkpoint is adapted to -1"),
+                    HasSubstr("window is 3, the checkpoint is adapted to 0"),
+                    HasSubstr("window is 3, the checkpoint is adapted to 9"),
+                    HasSubstr("initial is 2, the checkpoint is adapted to 0"),
+                    HasSubstr("context is 512, the checkpoint names none to stretch"),
+                    HasSubstr("top_k_blocks is 2, the checkpoint allows 0")));
+}
+
+TEST(MixersLoadTest, RattentionHoldsItsTensorsAndNoOthers) {
+  ModelConfig config = TinyRattentionConfig();
+  WriteTinyModel(Directory("tensors"), config, 1);
+  ASSERT_TRUE(Model::Load(Directory("tensors"), {}).ok());
+  config.mixers[0] = LinearAlone().mixers[0];
+  config.mixers[1].qk_norm = false;
+  WriteFile(Directory("tensors") + "/config.json", ConfigJson(config));
+  const absl::Status status = Model::Load(Directory("tensors"), {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  std::string message(status.message());
+  for (const char* extra :
+       {"layers.0.mixer.q_norm.weight [8]", "layers.0.mixer.k_norm.weight [8]",
+        "layers.0.mixer.swa_norm.weight [4, 8]", "layers.0.mixer.rla.q_scale [8]",
+        "layers.0.mixer.rla.k_scale [8]", "layers.0.mixer.rla.init_k [4, 3, 8]",
+        "layers.0.mixer.rla.init_v [4, 3, 8]", "layers.1.mixer.q_norm.weight [8]"}) {
+    EXPECT_THAT(message, HasSubstr(std::string(extra) + " is not a tensor of this config"));
+  }
+  EXPECT_THAT(message, Not(HasSubstr("rla_norm")));
+}
+
+TEST(MixersLoadTest, ConfigAndWeightsThatDisagreeNameBothShapes) {
+  ModelConfig config = TinyRatSwaConfig();
+  WriteTinyModel(Directory("shapes"), config, 1);
+  config.kv_heads = 4;
+  config.mixers[0].shared_heads = 1;
+  config.mixers[1].qk_norm = true;
+  config.head_norm_eps = 1e-6f;
+  config.n_low = 2;
+  WriteFile(Directory("shapes") + "/config.json", ConfigJson(config));
+  const absl::Status status = Model::Load(Directory("shapes"), {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(status.message()),
+      AllOf(HasSubstr("layers.0.mixer.in_proj.weight is [128, 32], the config expects [112, 32]"),
+            HasSubstr("layers.1.mixer.in_proj.weight is [64, 32], the config expects [96, 32]"),
+            HasSubstr("layers.1.mixer.q_norm.weight is missing, expected [8]"),
+            HasSubstr("layers.2.mixer.gate_bias [32] is not a tensor of this config"),
+            Not(HasSubstr("layers.1.mixer.gate_bias"))));
+}
+
+}  // namespace
+}  // namespace recollect::model

@@ -49,7 +49,7 @@ int RunIngest(const std::string& directory, const std::string& text, int ready) 
   EngineOptions options = SmallOptions();
   options.commit_tokens = 400;
   auto engine = MakeEngine(options, std::move(store));
-  auto stream = engine->BeginIngest("book", false);
+  auto stream = engine->BeginIngest("book", false, {});
   if (!stream.ok()) return 3;
   if (write(ready, "r", 1) != 1) return 4;
   return SendText(**stream, text, 3000).ok() ? 0 : 5;

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "engine/prefix_state.h"
 #include "engine/resume_state.h"
 
 namespace recollect::engine {
@@ -38,17 +37,6 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(
   std::shared_ptr<IngestJob> job(new IngestJob(context, pattern, progress, std::move(queue)));
   RETURN_IF_ERROR(job->Restore(state, progress));
   return job;
-}
-
-absl::Status IngestJob::Restore(const ResumeState& state, const store::IngestProgress& progress) {
-  if (!state.local_state.empty()) return encoder_.Restore(state.local_state);
-  if (progress.state_bytes == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(
-      model::LocalState stored,
-      RestoreState(context_.model, encoder_.state().pattern, context_.store,
-                   {owner_, progress.state_bytes, state.tokens}, context_.state_budget, charge_));
-  encoder_.Restore(std::move(stored));
-  return absl::OkStatus();
 }
 
 IngestJob::IngestJob(const IngestContext& context, const model::LocalPatterns& pattern,
@@ -209,14 +197,6 @@ int64_t IngestJob::SliceLocked() const {
   const int64_t most = std::max<int64_t>(context_.slice_tokens / size, 1) * size;
   if (all_read_) return std::min(left, most);
   return std::min((left - HeldBack()) / size * size, most);
-}
-
-// A commit of a prefix writes its whole state: the longer it is, the rarer, so that all of them
-// together write a few times what the last one does.
-bool IngestJob::CommitIsDueLocked() const {
-  const int64_t after =
-      prefix_ ? std::max(context_.commit_tokens, queue_.committed() / 4) : context_.commit_tokens;
-  return !committing_ && queue_.uncommitted() >= after;
 }
 
 bool IngestJob::AllEncodedLocked() const {

@@ -1,4 +1,5 @@
-// The durable side of an ingest job: what a commit holds, and publishing.
+// The durable side of an ingest job: what a commit holds and leaves for later, and publishing.
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
@@ -7,6 +8,25 @@
 #include "engine/resume_state.h"
 
 namespace recollect::engine {
+
+absl::Status IngestJob::Restore(const ResumeState& state, const store::IngestProgress& progress) {
+  if (!state.local_state.empty()) return encoder_.Restore(state.local_state);
+  if (progress.state_bytes == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      model::LocalState stored,
+      RestoreState(context_.model, encoder_.state().pattern, context_.store,
+                   {owner_, progress.state_bytes, state.tokens}, context_.state_budget, charge_));
+  encoder_.Restore(std::move(stored));
+  return absl::OkStatus();
+}
+
+// A commit of a prefix writes its whole state: the longer it is, the rarer, so that all of them
+// together write a few times what the last one does.
+bool IngestJob::CommitIsDueLocked() const {
+  const int64_t after =
+      prefix_ ? std::max(context_.commit_tokens, queue_.committed() / 4) : context_.commit_tokens;
+  return !committing_ && queue_.uncommitted() >= after;
+}
 
 // Called with the mutex held, by the thread that owns the encoder.
 void IngestJob::StartCommit(bool last) {

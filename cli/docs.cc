@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/status.h"
 #include "cli/backend.h"
@@ -26,17 +27,28 @@ absl::Status CheckIds(const DocsOptions& options) {
   return absl::OkStatus();
 }
 
+std::string Chunks(const std::string& kind, int64_t chunks) {
+  return kind == "prefix" ? kind : absl::StrCat(chunks);
+}
+
+// A hybrid's pattern is pages long: `docs get` has all of it.
+std::string Short(const std::string& pattern) {
+  constexpr size_t kMost = 100;
+  return pattern.size() <= kMost ? pattern : pattern.substr(0, kMost) + "…";
+}
+
 void PrintRow(const client::Document& d) {
   if (!d.damage.empty()) {
     std::printf("%-24s DAMAGED  %s\n", d.id.c_str(), d.damage.c_str());
     return;
   }
-  std::printf("%-24s %12lld %11lld %9lld %10.1f  %s\n", d.id.c_str(),
+  std::printf("%-24s %12lld %11lld %9s %10.1f  %s  %s\n", d.id.c_str(),
               static_cast<long long>(d.bytes), static_cast<long long>(d.tokens),
-              static_cast<long long>(d.chunks), static_cast<double>(d.stored_bytes) / (1 << 20),
+              Chunks(d.kind, d.chunks).c_str(), static_cast<double>(d.stored_bytes) / (1 << 20),
               absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixMillis(d.created_unix_ms),
                                absl::LocalTimeZone())
-                  .c_str());
+                  .c_str(),
+              Short(d.pattern).c_str());
 }
 
 absl::Status List(const Options& common) {
@@ -51,10 +63,10 @@ absl::Status List(const Options& common) {
               "CREATED");
   for (const client::Document& document : documents) PrintRow(document);
   for (const client::UnfinishedIngest& ingest : ingests) {
-    std::printf("%-24s %12lld %11lld %9lld %10s  unfinished, committed up to %lld\n",
+    std::printf("%-24s %12lld %11lld %9s %10s  unfinished, committed up to %lld  %s\n",
                 ingest.id.c_str(), static_cast<long long>(ingest.bytes),
-                static_cast<long long>(ingest.tokens), static_cast<long long>(ingest.chunks), "",
-                static_cast<long long>(ingest.committed_offset));
+                static_cast<long long>(ingest.tokens), Chunks(ingest.kind, ingest.chunks).c_str(),
+                "", static_cast<long long>(ingest.committed_offset), Short(ingest.pattern).c_str());
   }
   return absl::OkStatus();
 }

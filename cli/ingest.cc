@@ -12,6 +12,7 @@
 #include "cli/backend.h"
 #include "cli/json.h"
 #include "cli/progress.h"
+#include "cli/session_options.h"
 #include "cli/text_source.h"
 #include "cli/verbs.h"
 
@@ -23,10 +24,13 @@ struct IngestOptions {
   std::string path;
   bool tokens = false;
   int retries = 5;
+  SessionFlags session;  // its pattern
 };
 
 std::string Note(const client::IngestProgress& progress) {
-  return absl::StrFormat("%d tokens, %d chunks, %.0f tokens/s", progress.tokens, progress.chunks,
+  const std::string chunks =
+      progress.chunks > 0 ? absl::StrFormat(", %d chunks", progress.chunks) : "";
+  return absl::StrFormat("%d tokens%s, %.0f tokens/s", progress.tokens, chunks,
                          progress.tokens_per_s);
 }
 
@@ -42,19 +46,21 @@ absl::StatusOr<std::vector<int32_t>> ParseTokens(const std::string& text) {
   return tokens;
 }
 
-absl::StatusOr<client::Document> IngestTokens(client::Client& client,
-                                              const IngestOptions& options) {
+absl::StatusOr<client::Document> IngestTokens(client::Client& client, const IngestOptions& options,
+                                              const client::SessionOptions& session) {
   ASSIGN_OR_RETURN(const std::string text, ReadInput(options.path));
   ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, ParseTokens(text));
   ProgressBar bar(options.id, static_cast<int64_t>(tokens.size()));
-  return client.IngestTokens(options.id, tokens, [&](const client::IngestProgress& p) {
+  const auto progress = [&](const client::IngestProgress& p) {
     bar.Update(p.accepted_offset, Note(p));
-  });
+  };
+  return client.IngestTokens(options.id, tokens, progress, session);
 }
 
 // Resumes where the server has committed; tries again when the connection breaks and the input can
 // be read again.
-absl::StatusOr<client::Document> IngestText(client::Client& client, const IngestOptions& options) {
+absl::StatusOr<client::Document> IngestText(client::Client& client, const IngestOptions& options,
+                                            const client::SessionOptions& session) {
   ASSIGN_OR_RETURN(const auto source, TextSource::Open(options.path));
   ProgressBar bar(options.id, source->size());
   const auto reader = [&](int64_t offset, int64_t limit) { return source->Read(offset, limit); };
@@ -62,7 +68,7 @@ absl::StatusOr<client::Document> IngestText(client::Client& client, const Ingest
     bar.Update(p.accepted_offset, Note(p));
   };
   for (int retry = 0;; ++retry) {
-    auto document = client.IngestText(options.id, reader, progress);
+    auto document = client.IngestText(options.id, reader, progress, session);
     // ABORTED: the stream that broke off may still hold the id for a moment.
     const bool temporary =
         absl::IsUnavailable(document.status()) || absl::IsAborted(document.status());
@@ -73,17 +79,20 @@ absl::StatusOr<client::Document> IngestText(client::Client& client, const Ingest
 
 absl::Status Ingest(const Options& common, const IngestOptions& options) {
   RETURN_IF_ERROR(CheckUtf8("--id", options.id));
+  ASSIGN_OR_RETURN(const client::SessionOptions session, ToSessionOptions(options.session));
   ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
-  const auto document = options.tokens ? IngestTokens(backend->client(), options)
-                                       : IngestText(backend->client(), options);
+  const auto document = options.tokens ? IngestTokens(backend->client(), options, session)
+                                       : IngestText(backend->client(), options, session);
   RETURN_IF_ERROR(document.status());
   if (common.json) {
     PrintJson(ToJson(*document));
   } else {
-    std::printf("%s: %lld bytes, %lld tokens, %lld chunks, %.1f MiB stored\n", document->id.c_str(),
+    const std::string kept = document->kind == "prefix"
+                                 ? absl::StrCat("a prefix under ", document->pattern)
+                                 : absl::StrCat(document->chunks, " chunks");
+    std::printf("%s: %lld bytes, %lld tokens, %s, %.1f MiB stored\n", document->id.c_str(),
                 static_cast<long long>(document->bytes), static_cast<long long>(document->tokens),
-                static_cast<long long>(document->chunks),
-                static_cast<double>(document->stored_bytes) / (1 << 20));
+                kept.c_str(), static_cast<double>(document->stored_bytes) / (1 << 20));
   }
   return absl::OkStatus();
 }
@@ -102,11 +111,17 @@ void AddIngest(CLI::App& app, Command& command) {
                    "Reconnections after a broken connection, not for standard input")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
+  AddPatternFlags(*verb, options->session);
   verb->footer(
       "\nExamples:\n"
       "  recollect ingest --id moby moby-dick.txt\n"
       "  xz -dc books.txt.xz | recollect ingest --id books -\n"
+      "  recollect ingest --model ratplus --id moby moby-dick.txt --dilation 16 --window 256\n"
       "\n"
+      "A model without landmarks keeps a document as the beginning of a session (a prefix), under "
+      "the\n"
+      "pattern these options ask for; --mount it with the same ones. A model with landmarks takes "
+      "none.\n"
       "Run the same command again after an interruption: it goes on where the last commit was. A "
       "document that\n"
       "is already there with the same content is a success; with other content: exit code 7 "

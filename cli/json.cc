@@ -14,25 +14,34 @@ Json ToJson(const client::LocalPattern& p) {
 
 Json ToJson(const client::Document& d) {
   if (!d.damage.empty()) return {{"id", d.id}, {"damage", d.damage}};
-  return {{"id", d.id},
-          {"bytes", d.bytes},
-          {"tokens", d.tokens},
-          {"chunks", d.chunks},
-          {"stored_bytes", d.stored_bytes},
-          {"created_unix_ms", d.created_unix_ms},
-          {"from_tokens", d.from_tokens},
-          {"sha256", d.sha256},
-          {"fingerprint", d.fingerprint}};
+  Json json = {{"id", d.id},
+               {"kind", d.kind},
+               {"bytes", d.bytes},
+               {"tokens", d.tokens},
+               {"chunks", d.chunks},
+               {"stored_bytes", d.stored_bytes},
+               {"created_unix_ms", d.created_unix_ms},
+               {"from_tokens", d.from_tokens},
+               {"sha256", d.sha256},
+               {"fingerprint", d.fingerprint}};
+  if (d.kind == "prefix") {
+    json["pattern"] = d.pattern;
+    json["state_bytes"] = d.state_bytes;
+  }
+  return json;
 }
 
 Json ToJson(const client::UnfinishedIngest& i) {
-  return {{"id", i.id},
-          {"committed_offset", i.committed_offset},
-          {"bytes", i.bytes},
-          {"tokens", i.tokens},
-          {"chunks", i.chunks},
-          {"from_tokens", i.from_tokens},
-          {"fingerprint", i.fingerprint}};
+  Json json = {{"id", i.id},
+               {"kind", i.kind},
+               {"committed_offset", i.committed_offset},
+               {"bytes", i.bytes},
+               {"tokens", i.tokens},
+               {"chunks", i.chunks},
+               {"from_tokens", i.from_tokens},
+               {"fingerprint", i.fingerprint}};
+  if (i.kind == "prefix") json["pattern"] = i.pattern;
+  return json;
 }
 
 Json ToJson(const client::Retrieval& r) {

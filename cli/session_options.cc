@@ -33,13 +33,7 @@ absl::Status ParseNumbers(const char* flag, const std::string& text,
 
 }  // namespace
 
-void AddSessionFlags(CLI::App& verb, SessionFlags& flags) {
-  verb.add_option("--mount", flags.mounts,
-                  "Documents to recall from, in order; repeated or with commas")
-      ->type_name("NAME[,NAME…]")
-      ->delimiter(',')
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+void AddPatternFlags(CLI::App& verb, SessionFlags& flags) {
   verb.add_option(
           "--dilation", flags.dilation,
           "Of local attention: every D-th earlier position, -1 for none; one the model knows "
@@ -58,6 +52,17 @@ void AddSessionFlags(CLI::App& verb, SessionFlags& flags) {
   verb.add_option("--top-k-blocks", flags.top_k_blocks,
                   "Of local attention: also the K blocks that suit each query best")
       ->type_name("K");
+}
+
+void AddSessionFlags(CLI::App& verb, SessionFlags& flags) {
+  verb.add_option("--mount", flags.mounts,
+                  "Documents to recall from, in order; repeated or with commas. Or one prefix that "
+                  "the session begins with, made under the same pattern")
+      ->type_name("NAME[,NAME…]")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddPatternFlags(verb, flags);
   verb.add_flag("--random-chunks", flags.random_chunks,
                 "Control: chunks drawn at random in place of those retrieved");
 }

@@ -1,4 +1,4 @@
-// Options of the verbs that run a session: mounts and prompt.
+// Options of the verbs that run a session, or make the prefix of one: pattern, mounts and prompt.
 #ifndef RECOLLECT_CLI_SESSION_OPTIONS_H_
 #define RECOLLECT_CLI_SESSION_OPTIONS_H_
 
@@ -21,6 +21,8 @@ struct SessionFlags {
   bool random_chunks = false;
 };
 
+// Those of the pattern alone, and all of them.
+void AddPatternFlags(CLI::App& verb, SessionFlags& flags);
 void AddSessionFlags(CLI::App& verb, SessionFlags& flags);
 // INVALID_ARGUMENT: a mount that is not UTF-8, a pattern that is no number or list of them.
 absl::StatusOr<client::SessionOptions> ToSessionOptions(const SessionFlags& flags);

@@ -57,11 +57,13 @@ class Client {
   ~Client();
 
   // Reads the input from where an earlier stream of this id was committed. `progress` is called now
-  // and then.
+  // and then. `session`: of a prefix, the pattern to make it under.
   absl::StatusOr<Document> IngestText(const std::string& id, const TextReader& reader,
-                                      const ProgressFunction& progress = nullptr);
+                                      const ProgressFunction& progress = nullptr,
+                                      const SessionOptions& session = {});
   absl::StatusOr<Document> IngestTokens(const std::string& id, const std::vector<int32_t>& tokens,
-                                        const ProgressFunction& progress = nullptr);
+                                        const ProgressFunction& progress = nullptr,
+                                        const SessionOptions& session = {});
 
   absl::StatusOr<Document> GetDocument(const std::string& id);
   absl::StatusOr<DocumentPage> ListDocuments(int page_size, const std::string& page_token);

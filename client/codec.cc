@@ -20,6 +20,17 @@ std::string TierName(v1::Tier tier) {
   }
 }
 
+std::string KindName(v1::DocumentKind kind) {
+  switch (kind) {
+    case v1::DOCUMENT_KIND_CHUNKS:
+      return "chunks";
+    case v1::DOCUMENT_KIND_PREFIX:
+      return "prefix";
+    default:
+      return "unknown";
+  }
+}
+
 std::string ReasonName(v1::FinishReason reason) {
   switch (reason) {
     case v1::FINISH_REASON_MAX_TOKENS:
@@ -108,15 +119,26 @@ v1::ScoreRequest Encode(const ScoreRequest& request) {
 }
 
 Document Decode(const v1::Document& message) {
-  return {
-      message.id(),     message.fingerprint(), message.from_tokens(),     message.bytes(),
-      message.tokens(), message.chunks(),      message.created_unix_ms(), message.stored_bytes(),
-      message.sha256(), message.damage()};
+  return {message.id(),
+          message.fingerprint(),
+          message.from_tokens(),
+          message.bytes(),
+          message.tokens(),
+          message.chunks(),
+          message.created_unix_ms(),
+          message.stored_bytes(),
+          message.sha256(),
+          message.damage(),
+          KindName(message.kind()),
+          message.pattern(),
+          message.state_bytes()};
 }
 
 UnfinishedIngest Decode(const v1::UnfinishedIngest& message) {
-  return {message.id(),    message.fingerprint(), message.from_tokens(), message.committed_offset(),
-          message.bytes(), message.tokens(),      message.chunks()};
+  return {
+      message.id(),     message.fingerprint(), message.from_tokens(), message.committed_offset(),
+      message.bytes(),  message.tokens(),      message.chunks(),      KindName(message.kind()),
+      message.pattern()};
 }
 
 IngestProgress Decode(const v1::IngestProgress& message) {

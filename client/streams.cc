@@ -51,14 +51,12 @@ absl::Status SendInput(IngestStream& stream, const PieceFunction& next_piece,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Document> Ingest(v1::Documents::Stub& stub, const std::string& id,
-                                v1::InputKind kind, const PieceFunction& next_piece,
-                                const ProgressFunction& progress) {
+absl::StatusOr<Document> Ingest(v1::Documents::Stub& stub, const v1::IngestHeader& begin,
+                                const PieceFunction& next_piece, const ProgressFunction& progress) {
   grpc::ClientContext context;
   std::unique_ptr<IngestStream> stream = stub.Ingest(&context);
   v1::IngestRequest header;
-  header.mutable_header()->set_id(id);
-  header.mutable_header()->set_kind(kind);
+  *header.mutable_header() = begin;
   v1::Document document;
   if (stream->Write(header)) {
     if (absl::Status input = SendInput(*stream, next_piece, progress, &document); !input.ok()) {
@@ -77,6 +75,14 @@ absl::StatusOr<Document> Ingest(v1::Documents::Stub& stub, const std::string& id
   return Decode(document);
 }
 
+v1::IngestHeader Header(const std::string& id, v1::InputKind kind, const SessionOptions& session) {
+  v1::IngestHeader header;
+  header.set_id(id);
+  header.set_kind(kind);
+  *header.mutable_session() = Encode(session);
+  return header;
+}
+
 }  // namespace
 
 TextReader ReadFrom(std::string text) {
@@ -86,17 +92,19 @@ TextReader ReadFrom(std::string text) {
 }
 
 absl::StatusOr<Document> Client::IngestText(const std::string& id, const TextReader& reader,
-                                            const ProgressFunction& progress) {
+                                            const ProgressFunction& progress,
+                                            const SessionOptions& session) {
   const auto next_piece = [&reader](v1::IngestPiece* piece) -> absl::StatusOr<int64_t> {
     ASSIGN_OR_RETURN(*piece->mutable_text(), reader(piece->offset(), kPieceBytes));
     return piece->offset() + static_cast<int64_t>(piece->text().size());
   };
-  return Ingest(*state_->documents, id, v1::INPUT_KIND_TEXT, next_piece, progress);
+  return Ingest(*state_->documents, Header(id, v1::INPUT_KIND_TEXT, session), next_piece, progress);
 }
 
 absl::StatusOr<Document> Client::IngestTokens(const std::string& id,
                                               const std::vector<int32_t>& tokens,
-                                              const ProgressFunction& progress) {
+                                              const ProgressFunction& progress,
+                                              const SessionOptions& session) {
   const auto next_piece = [&tokens](v1::IngestPiece* piece) -> absl::StatusOr<int64_t> {
     const int64_t size = static_cast<int64_t>(tokens.size());
     const int64_t begin = std::min(piece->offset(), size);
@@ -104,7 +112,8 @@ absl::StatusOr<Document> Client::IngestTokens(const std::string& id,
     piece->mutable_tokens()->Add(tokens.begin() + begin, tokens.begin() + end);
     return std::max(piece->offset(), end);
   };
-  return Ingest(*state_->documents, id, v1::INPUT_KIND_TOKENS, next_piece, progress);
+  return Ingest(*state_->documents, Header(id, v1::INPUT_KIND_TOKENS, session), next_piece,
+                progress);
 }
 
 absl::StatusOr<GenerateResult> Client::Generate(const GenerateRequest& request,

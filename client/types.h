@@ -19,7 +19,10 @@ struct Document {
   int64_t created_unix_ms = 0;
   int64_t stored_bytes = 0;
   std::string sha256;
-  std::string damage;  // not empty: the server has lost the rest; in lists only
+  std::string damage;       // not empty: the server has lost the rest; in lists only
+  std::string kind;         // "chunks", "prefix"
+  std::string pattern;      // of a prefix
+  int64_t state_bytes = 0;  // likewise
 };
 
 struct DocumentPage {
@@ -33,6 +36,7 @@ struct UnfinishedIngest {
   bool from_tokens = false;
   int64_t committed_offset = 0;
   int64_t bytes = 0, tokens = 0, chunks = 0;
+  std::string kind, pattern;  // as Document
 };
 
 struct IngestProgress {

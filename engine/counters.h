@@ -46,6 +46,7 @@ struct Counters {
   std::atomic<int64_t> hits_device{0}, hits_host{0}, hits_store{0};
   std::atomic<int64_t> data_loss{0};
   std::atomic<int64_t> generated_tokens{0}, prompt_tokens{0}, ingested_tokens{0};
+  std::atomic<int64_t> prefix_mounts{0}, prefix_tokens{0};
   std::atomic<int64_t> steps{0};
   std::atomic<int64_t> running{0};
   LatencyWindow landmark_steps;

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "engine/engine_impl.h"
+#include "engine/prefix_state.h"
 #include "engine/prepare.h"
 
 namespace recollect::engine {
@@ -73,7 +74,8 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<const model
                  *model_, pool_, contexts_, tiers_, counters_, [this] { SweepSessions(); }),
       ingests_(std::make_shared<IngestRegistry>(
           IngestContext{*model_, pool_, contexts_, *store_, ingest_thread_, counters_,
-                        scheduler_.waker(), options.ingest_slice_tokens, options.commit_tokens},
+                        scheduler_.state_budget(), scheduler_.waker(), options.ingest_slice_tokens,
+                        options.commit_tokens},
           scheduler_, mounts_)) {
   scheduler_.Start();
 }
@@ -120,18 +122,20 @@ EngineStats EngineImpl::stats() const {
   stats.generated_tokens = counters_.generated_tokens;
   stats.prompt_tokens = counters_.prompt_tokens;
   stats.ingested_tokens = counters_.ingested_tokens;
+  stats.prefix_mounts = counters_.prefix_mounts;
+  stats.prefix_tokens = counters_.prefix_tokens;
   stats.steps = counters_.steps;
   stats.landmark_step_p50_ms = counters_.landmark_steps.Percentile(0.5);
   stats.landmark_step_p99_ms = counters_.landmark_steps.Percentile(0.99);
   return stats;
 }
 
-absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(const std::string& id,
-                                                                      bool from_tokens) {
+absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(
+    const std::string& id, bool from_tokens, const SessionOptions& session) {
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(ValidateDocumentId(id));
-  RETURN_IF_ERROR(RequireLandmarks(*model_, absl::StrCat("document \"", id, "\"")));
-  return ingests_->Begin(id, from_tokens);
+  ASSIGN_OR_RETURN(const model::LocalPatterns pattern, IngestPatterns(*model_, session));
+  return ingests_->Begin(id, from_tokens, pattern);
 }
 
 absl::StatusOr<store::DocumentInfo> EngineImpl::GetDocument(const std::string& id) {
@@ -175,7 +179,33 @@ absl::StatusOr<std::shared_ptr<Session>> EngineImpl::MakeSession(const SessionOp
   ASSIGN_OR_RETURN(const model::LocalPatterns pattern, SessionPatterns(*model_, options));
   RETURN_IF_ERROR(ValidateSession(*model_, options));
   ASSIGN_OR_RETURN(std::vector<Pin> pins, mounts_.Mount(options.mounts));
-  return std::make_shared<Session>(*model_, *store_, tiers_, options, pattern, std::move(pins));
+  auto session =
+      std::make_shared<Session>(*model_, *store_, tiers_, options, pattern, std::move(pins));
+  if (!model_->config().landmarks() && !session->mounts().empty()) {
+    const store::DocumentInfo& info = session->mounts().front()->info();
+    const absl::Status status = MountPrefix(info, pattern, *session);
+    counters_.CountError(status);
+    RETURN_IF_ERROR(Annotate(status, absl::StrCat("document \"", info.id, "\"")));
+  }
+  return session;
+}
+
+absl::Status EngineImpl::MountPrefix(const store::DocumentInfo& info,
+                                     const model::LocalPatterns& pattern, Session& session) {
+  if (info.pattern != pattern.Text()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "a prefix made under the pattern ", info.pattern, ", the session's is ", pattern.Text()));
+  }
+  ASSIGN_OR_RETURN(const std::vector<int32_t> last,
+                   store_->ReadTokens(info.owner, info.tokens - 1, info.tokens));
+  ASSIGN_OR_RETURN(
+      model::LocalState state,
+      RestoreState(*model_, pattern, *store_, {info.owner, info.state_bytes, info.tokens - 1},
+                   scheduler_.state_budget(), session.state_charge));
+  session.Begin(std::move(state), last.front());
+  ++counters_.prefix_mounts;
+  counters_.prefix_tokens += info.tokens;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SessionId> EngineImpl::OpenSession(const SessionOptions& options) {

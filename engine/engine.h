@@ -35,7 +35,8 @@ struct EngineOptions {
   int64_t landmark_budget_bytes = int64_t{1} << 30;
   int64_t memory_budget_bytes = int64_t{256} << 20;
   int64_t host_budget_bytes = int64_t{512} << 20;
-  int64_t state_budget_bytes = int64_t{4} << 30;  // local states of all sessions
+  // Local states of all sessions, and of prefixes that are being ingested.
+  int64_t state_budget_bytes = int64_t{4} << 30;
   int64_t ingest_slice_tokens = 1024;  // most tokens of one ingest step: what a stream may wait for
   int64_t prefill_slice_tokens = 512;  // likewise for another session's prompt
   int64_t commit_tokens = 16384;       // an ingest commits at least this often
@@ -79,7 +80,9 @@ class IngestStream {
 enum class SessionId : uint64_t {};
 
 struct SessionOptions {
-  std::vector<std::string> mounts;  // document ids, in order
+  // Document ids, in order. Without landmarks at most one, made under this very pattern: the
+  // session begins with it, as if its tokens had been read here.
+  std::vector<std::string> mounts;
   // In place of the checkpoint's, in every layer and head; among what it was adapted to.
   std::optional<int64_t> dilation, window, initial;
   // A hybrid: instead of the number above, one by layer and head; empty: none.
@@ -182,7 +185,7 @@ struct ScoreRequest {
 struct ScoreResult {
   std::vector<int32_t> tokens;
   // Natural log, of each token given all before it, and the most likely token there. Without
-  // landmarks nothing comes before the first token: 0 and -1.
+  // landmarks nothing comes before the first token, unless a prefix is mounted: 0 and -1.
   std::vector<float> logprobs;
   std::vector<int32_t> argmax;
   int64_t text_bytes = 0;
@@ -214,12 +217,15 @@ class Engine {
   virtual const model::Model& model() const = 0;
   virtual EngineStats stats() const = 0;
 
-  // ABORTED: another stream writes this id now. ALREADY_EXISTS is returned only by Append or
-  // Finish, when the content differs from the published document's; the same content again is a
-  // success. FAILED_PRECONDITION: begun under another fingerprint, or a family without landmarks.
-  // INVALID_ARGUMENT: an id that is empty, longer than 256 bytes or not printable UTF-8.
-  virtual absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(const std::string& id,
-                                                                    bool from_tokens) = 0;
+  // Makes chunks, or in a family without landmarks a prefix, under the pattern of `session`, which
+  // asks for nothing else. ABORTED: another stream writes this id now. ALREADY_EXISTS is returned
+  // only by Append or Finish, when the content differs from the published document's; the same
+  // content again is a success. FAILED_PRECONDITION: begun under another fingerprint or pattern
+  // (names both). INVALID_ARGUMENT: an id that is empty, longer than 256 bytes or not printable
+  // UTF-8; a pattern that the checkpoint is not adapted to, or any with landmarks.
+  // RESOURCE_EXHAUSTED, also later from the stream: the state budget.
+  virtual absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(
+      const std::string& id, bool from_tokens, const SessionOptions& session) = 0;
 
   virtual absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) = 0;
   virtual absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
@@ -232,9 +238,9 @@ class Engine {
                                                int64_t end) = 0;
 
   // NOT_FOUND: a mount; INVALID_ARGUMENT: a document mounted twice, a pattern that the checkpoint
-  // is not adapted to; FAILED_PRECONDITION: another fingerprint, mounts of a family without
-  // landmarks; RESOURCE_EXHAUSTED: landmark budget (names both sizes) or too many sessions. Reads
-  // landmark keys: may block on disk.
+  // is not adapted to; FAILED_PRECONDITION: another fingerprint, a prefix of another pattern or a
+  // document behind a prefix; RESOURCE_EXHAUSTED: landmark or state budget (names both sizes) or
+  // too many sessions. Reads landmark keys or a prefix's state: may block on disk.
   virtual absl::StatusOr<SessionId> OpenSession(const SessionOptions& options) = 0;
   virtual absl::StatusOr<SessionInfo> GetSession(SessionId id) = 0;
   virtual absl::Status CloseSession(SessionId id) = 0;

@@ -34,8 +34,8 @@ class EngineImpl final : public Engine {
 
   const model::Model& model() const override { return *model_; }
   EngineStats stats() const override;
-  absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(const std::string& id,
-                                                            bool from_tokens) override;
+  absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(const std::string& id, bool from_tokens,
+                                                            const SessionOptions& session) override;
   absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) override;
   absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
                                                                  int64_t limit) override;
@@ -59,9 +59,9 @@ class EngineImpl final : public Engine {
 
  private:
   class Handle;
-  // Checks arguments and makes the request; runs in the background. The request's own callback
-  // reports what it returns.
-  using Maker = std::function<absl::StatusOr<std::shared_ptr<Request>>()>;
+  // Checks arguments and makes the request; runs in the background. `continues`: its text follows a
+  // prefix. The request's own callback reports what it returns.
+  using Maker = std::function<absl::StatusOr<std::shared_ptr<Request>>(bool continues)>;
   using Refuse = std::function<void(const absl::Status&)>;
   struct Submission {
     std::optional<SessionId> session_id;
@@ -78,6 +78,8 @@ class EngineImpl final : public Engine {
   void Release(const std::optional<SessionId>& id, std::shared_ptr<Session> session);
 
   absl::StatusOr<std::shared_ptr<Session>> MakeSession(const SessionOptions& options);
+  absl::Status MountPrefix(const store::DocumentInfo& info, const model::LocalPatterns& pattern,
+                           Session& session);
   void FreeSession(std::shared_ptr<Session> session);
   void RunInBackground(std::function<void()> work);
   void SweepSessions();

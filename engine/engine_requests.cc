@@ -87,7 +87,10 @@ std::shared_ptr<RequestHandle> EngineImpl::Submit(Submission submission) {
 
 void EngineImpl::Prepare(const Submission& submission, std::shared_ptr<Session> session,
                          const std::shared_ptr<Handle>& handle) {
-  absl::StatusOr<std::shared_ptr<Request>> made = submission.make();
+  const std::vector<std::string> mounts =
+      session != nullptr ? session->info().mounts : submission.session_options.mounts;
+  const bool continues = !model_->config().landmarks() && !mounts.empty();
+  absl::StatusOr<std::shared_ptr<Request>> made = submission.make(continues);
   absl::Status status = made.status();
   if (status.ok() && session == nullptr) {
     absl::StatusOr<std::shared_ptr<Session>> own = MakeSession(submission.session_options);
@@ -114,9 +117,10 @@ void EngineImpl::Prepare(const Submission& submission, std::shared_ptr<Session> 
 std::shared_ptr<RequestHandle> EngineImpl::Generate(GenerateRequest request,
                                                     std::shared_ptr<GenerateEvents> events) {
   auto shared = std::make_shared<GenerateRequest>(std::move(request));
-  const auto make = [this, shared, events]() -> absl::StatusOr<std::shared_ptr<Request>> {
+  const auto make = [this, shared,
+                     events](bool continues) -> absl::StatusOr<std::shared_ptr<Request>> {
     RETURN_IF_ERROR(ValidateGenerate(*shared));
-    ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(*model_, shared->prompt));
+    ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(*model_, shared->prompt, continues));
     return MakeGenerate(*model_, std::move(*shared), std::move(tokens), events, counters_);
   };
   return Submit({shared->session, shared->session_options, make,
@@ -126,8 +130,9 @@ std::shared_ptr<RequestHandle> EngineImpl::Generate(GenerateRequest request,
 std::shared_ptr<RequestHandle> EngineImpl::Score(
     ScoreRequest request, std::function<void(absl::StatusOr<ScoreResult>)> done) {
   auto shared = std::make_shared<ScoreRequest>(std::move(request));
-  const auto make = [this, shared, done]() -> absl::StatusOr<std::shared_ptr<Request>> {
-    ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(*model_, shared->prompt));
+  const auto make = [this, shared,
+                     done](bool continues) -> absl::StatusOr<std::shared_ptr<Request>> {
+    ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(*model_, shared->prompt, continues));
     RETURN_IF_ERROR(ValidateScore(*shared, static_cast<int64_t>(tokens.size())));
     int64_t text_bytes = 0;
     if (model_->tokenizer() != nullptr) {
@@ -143,7 +148,7 @@ std::shared_ptr<RequestHandle> EngineImpl::Score(
 std::shared_ptr<RequestHandle> EngineImpl::Retrieve(
     RetrieveRequest request, std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done) {
   auto shared = std::make_shared<RetrieveRequest>(std::move(request));
-  const auto make = [this, shared, done]() -> absl::StatusOr<std::shared_ptr<Request>> {
+  const auto make = [this, shared, done](bool) -> absl::StatusOr<std::shared_ptr<Request>> {
     RETURN_IF_ERROR(RequireLandmarks(*model_, "retrieve"));
     ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(*model_, shared->query));
     RETURN_IF_ERROR(ValidateRetrieve(*shared, static_cast<int64_t>(tokens.size())));

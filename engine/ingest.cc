@@ -16,7 +16,8 @@ constexpr int64_t kMostAhead = int64_t{8} << 20;
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(
-    const IngestContext& context, const store::IngestProgress& progress) {
+    const IngestContext& context, const model::LocalPatterns& pattern,
+    const store::IngestProgress& progress) {
   if (!progress.from_tokens && context.model.tokenizer() == nullptr) {
     return absl::FailedPreconditionError(
         "the model has no tokenizer: only token input is possible");
@@ -33,19 +34,20 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(
                         progress.input_offset};
   TokenQueue queue(progress.from_tokens, state.tokens, state.text_end, progress.bytes,
                    std::move(pending));
-  std::shared_ptr<IngestJob> job(new IngestJob(context, progress, std::move(queue)));
-  if (!state.local_state.empty()) RETURN_IF_ERROR(job->encoder_.Restore(state.local_state));
+  std::shared_ptr<IngestJob> job(new IngestJob(context, pattern, progress, std::move(queue)));
+  RETURN_IF_ERROR(job->Restore(state, progress));
   return job;
 }
 
-IngestJob::IngestJob(const IngestContext& context, const store::IngestProgress& progress,
-                     TokenQueue queue)
+IngestJob::IngestJob(const IngestContext& context, const model::LocalPatterns& pattern,
+                     const store::IngestProgress& progress, TokenQueue queue)
     : context_(context),
       id_(progress.id),
       owner_(progress.owner),
       from_tokens_(progress.from_tokens),
+      prefix_(!context.model.config().landmarks()),
       reader_(context.model, progress.input_offset),
-      encoder_(context.model, context.pool, context.contexts),
+      encoder_(context.model, pattern, context.pool, context.contexts),
       accepted_offset_(progress.input_offset),
       committed_offset_(progress.input_offset),
       chunks_(progress.chunks),
@@ -157,17 +159,24 @@ void IngestJob::Read(Message message) {
   } else {
     status = reader_.ReadText(message.text, message.final, push);
   }
-  bool empty = false;
+  bool empty = false, cut_short = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (failed_.ok() && message.final) {
       empty = status.ok() && queue_.decided() == 0;
-      all_read_ = status.ok() && !empty;
+      cut_short = prefix_ && status.ok() && !empty && queue_.encoded() == queue_.decided();
+      all_read_ = status.ok() && !empty && !cut_short;
     }
     if (message.done) {
-      const int64_t whole = queue_.decided() / kChunkTokens * kChunkTokens;
+      const int64_t size = encoder_.block_tokens();
+      const int64_t whole = std::max<int64_t>(queue_.decided() - HeldBack(), 0) / size * size;
       waiting_.push_back({whole, std::move(message.done)});
     }
+  }
+  if (cut_short) {
+    status = absl::InvalidArgumentError(
+        absl::StrCat("document \"", id_, "\" ends where its unfinished ingest stands, which read ",
+                     "more: delete that to begin anew"));
   }
   if (empty) {
     status = absl::InvalidArgumentError(absl::StrCat("document \"", id_, "\" has no tokens"));
@@ -180,13 +189,14 @@ void IngestJob::Read(Message message) {
 
 int64_t IngestJob::SliceLocked() const {
   if (!failed_.ok() || publishing_) return 0;
-  // One commit may be on its way while the next one gathers, not more.
-  const int64_t uncommitted = static_cast<int64_t>(batch_.chunks.size()) * kChunkTokens;
-  if (committing_ && uncommitted >= context_.commit_tokens) return 0;
+  // One commit may be on its way while the next one gathers, not more. One of a prefix reads the
+  // state itself.
+  if (committing_ && (prefix_ || queue_.uncommitted() >= context_.commit_tokens)) return 0;
   const int64_t left = queue_.decided() - queue_.encoded();
-  const int64_t most = std::max<int64_t>(context_.slice_tokens / kChunkTokens, 1) * kChunkTokens;
-  if (left >= most) return most;
-  return all_read_ ? left : left / kChunkTokens * kChunkTokens;
+  const int64_t size = encoder_.block_tokens();
+  const int64_t most = std::max<int64_t>(context_.slice_tokens / size, 1) * size;
+  if (all_read_) return std::min(left, most);
+  return std::min((left - HeldBack()) / size * size, most);
 }
 
 bool IngestJob::AllEncodedLocked() const {
@@ -201,6 +211,7 @@ bool IngestJob::HasSlice() {
 void IngestJob::RunSlice() {
   std::vector<int32_t> ids, bytes;
   int64_t text_end;
+  bool last;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const int64_t count = SliceLocked();
@@ -212,8 +223,17 @@ void IngestJob::RunSlice() {
     ids.assign(waiting.begin(), waiting.end());
     bytes.assign(waiting_bytes.begin(), waiting_bytes.end());
     text_end = queue_.text_end();
+    last = all_read_ && queue_.encoded() + count == queue_.decided();
   }
-  std::vector<model::EncodedChunk> chunks = encoder_.Encode(ids);
+  const auto read = static_cast<int64_t>(ids.size()) - (last ? HeldBack() : 0);
+  if (prefix_) {
+    const absl::Status room =
+        context_.state_budget.CheckRoom(StateGrowth(context_.model.config(), read));
+    if (!room.ok()) return Fail(room);
+  }
+  std::vector<model::EncodedChunk> chunks =
+      encoder_.Encode(std::span(ids).first(static_cast<size_t>(read)));
+  if (prefix_) context_.state_budget.Set(charge_, encoder_.state().bytes());
   size_t token = 0;
   std::vector<store::ChunkRecord> records;
   for (model::EncodedChunk& chunk : chunks) {
@@ -234,10 +254,9 @@ void IngestJob::RunSlice() {
     std::move(records.begin(), records.end(), std::back_inserter(batch_.chunks));
     queue_.MarkEncoded(static_cast<int64_t>(ids.size()));
     chunks_ += static_cast<int64_t>(records.size());
-    const int64_t uncommitted = static_cast<int64_t>(batch_.chunks.size()) * kChunkTokens;
     if (AllEncodedLocked()) {
       StartCommit(/*last=*/true);
-    } else if (uncommitted >= context_.commit_tokens && !committing_) {
+    } else if (CommitIsDueLocked()) {
       StartCommit(/*last=*/false);
     }
   }

@@ -1,6 +1,6 @@
-// One document on its way in: input is read and tokenised on the ingest thread, encoded in slices
-// by the scheduler, and committed on the ingest thread again. Each of the three goes on while the
-// others work.
+// One document on its way in, as chunks, or in a family without landmarks as a prefix: input is
+// read and tokenised on the ingest thread, encoded in slices by the scheduler, and committed on the
+// ingest thread again. Each of the three goes on while the others work.
 #ifndef RECOLLECT_ENGINE_INGEST_H_
 #define RECOLLECT_ENGINE_INGEST_H_
 
@@ -20,7 +20,9 @@
 #include "engine/executor.h"
 #include "engine/ingest_input.h"
 #include "engine/memory_encoder.h"
+#include "engine/resume_state.h"
 #include "engine/scheduler.h"
+#include "engine/state_budget.h"
 #include "store/document_store.h"
 
 namespace recollect::engine {
@@ -33,6 +35,7 @@ struct IngestContext {
   store::DocumentStore& store;
   std::shared_ptr<Executor> thread;  // of one thread: order is what keeps reads and commits right
   Counters& counters;
+  StateBudget& state_budget;   // for states of prefixes
   std::function<void()> wake;  // the scheduler
   int64_t slice_tokens;
   int64_t commit_tokens;
@@ -44,8 +47,10 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   using AppendDone = IngestStream::AppendDone;
   using FinishDone = std::function<void(absl::StatusOr<store::DocumentInfo>)>;
 
-  // From what the store has of it. DATA_LOSS or FAILED_PRECONDITION when that cannot be continued.
+  // From what the store has of it. DATA_LOSS or FAILED_PRECONDITION when that cannot be continued,
+  // RESOURCE_EXHAUSTED when the state so far does not fit in the budget.
   static absl::StatusOr<std::shared_ptr<IngestJob>> Create(const IngestContext& context,
+                                                           const model::LocalPatterns& pattern,
                                                            const store::IngestProgress& progress);
 
   IngestStatus status() const;
@@ -63,7 +68,8 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   void RunSlice() override;
 
  private:
-  IngestJob(const IngestContext& context, const store::IngestProgress& progress, TokenQueue queue);
+  IngestJob(const IngestContext& context, const model::LocalPatterns& pattern,
+            const store::IngestProgress& progress, TokenQueue queue);
 
   struct Message {
     std::string text;
@@ -77,13 +83,19 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
     AppendDone done;
   };
 
+  absl::Status Restore(const ResumeState& state, const store::IngestProgress& progress);
   absl::Status Accept(int64_t offset, int64_t size, bool tokens);
   template <typename Done>
   void Refuse(Done done, absl::Status status);
   void Post(Message message);
   void Read(Message message);
   void Settle();  // answers those whose tokens are encoded
+  // Tokens at the document's end that are not encoded: a prefix's last one runs in the session that
+  // mounts it, so that there is something to predict the next from.
+  int64_t HeldBack() const { return prefix_ ? 1 : 0; }
+  bool CommitIsDueLocked() const;
   void StartCommit(bool last);
+  absl::Status WriteState(store::IngestBatch& batch);
   void Commit(store::IngestBatch batch);
   void Publish(store::IngestBatch batch);
   IngestStatus StatusLocked() const;
@@ -94,10 +106,12 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   const std::string id_;
   const OwnerId owner_;
   const bool from_tokens_;
+  const bool prefix_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 
   InputReader reader_;        // ingest thread
-  MemoryEncoder encoder_;     // scheduler's thread
+  MemoryEncoder encoder_;     // scheduler's thread; of a prefix, a commit's while it is written
+  StateCharge charge_;        // scheduler's thread
   store::IngestBatch batch_;  // scheduler's thread: chunks and keys since the last commit
 
   mutable std::mutex mutex_;

@@ -1,11 +1,32 @@
-// The durable side of an ingest job: what a commit holds, and publishing.
+// The durable side of an ingest job: what a commit holds and leaves for later, and publishing.
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
 #include "engine/ingest.h"
+#include "engine/prefix_state.h"
 #include "engine/resume_state.h"
 
 namespace recollect::engine {
+
+absl::Status IngestJob::Restore(const ResumeState& state, const store::IngestProgress& progress) {
+  if (!state.local_state.empty()) return encoder_.Restore(state.local_state);
+  if (progress.state_bytes == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      model::LocalState stored,
+      RestoreState(context_.model, encoder_.state().pattern, context_.store,
+                   {owner_, progress.state_bytes, state.tokens}, context_.state_budget, charge_));
+  encoder_.Restore(std::move(stored));
+  return absl::OkStatus();
+}
+
+// A commit of a prefix writes its whole state: the longer it is, the rarer, so that all of them
+// together write a few times what the last one does.
+bool IngestJob::CommitIsDueLocked() const {
+  const int64_t after =
+      prefix_ ? std::max(context_.commit_tokens, queue_.committed() / 4) : context_.commit_tokens;
+  return !committing_ && queue_.uncommitted() >= after;
+}
 
 // Called with the mutex held, by the thread that owns the encoder.
 void IngestJob::StartCommit(bool last) {
@@ -23,7 +44,7 @@ void IngestJob::StartCommit(bool last) {
     state.text_end = queue_.text_end();
     state.pending_ids = std::move(committed.pending_ids);
     state.pending_bytes = std::move(committed.pending_bytes);
-    state.local_state = encoder_.Serialize();
+    if (!prefix_) state.local_state = encoder_.Serialize();
     batch->resume_state = EncodeResumeState(state);
   }
   context_.thread->Post([self = shared_from_this(), batch, last] {
@@ -35,8 +56,16 @@ void IngestJob::StartCommit(bool last) {
   });
 }
 
+// The scheduler leaves the encoder alone meanwhile (SliceLocked).
+absl::Status IngestJob::WriteState(store::IngestBatch& batch) {
+  if (!prefix_) return absl::OkStatus();
+  ASSIGN_OR_RETURN(batch.state_bytes, PutState(encoder_.state(), context_.store, owner_));
+  return absl::OkStatus();
+}
+
 void IngestJob::Commit(store::IngestBatch batch) {
-  const absl::Status status = context_.store.CommitIngest(owner_, batch);
+  absl::Status status = WriteState(batch);
+  if (status.ok()) status = context_.store.CommitIngest(owner_, batch);
   if (!status.ok()) {
     context_.counters.CountError(status);
     return Fail(Annotate(status, "commit"));
@@ -50,6 +79,7 @@ void IngestJob::Commit(store::IngestBatch batch) {
 }
 
 void IngestJob::Publish(store::IngestBatch batch) {
+  const absl::Status written = WriteState(batch);
   FinishDone done;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -57,7 +87,8 @@ void IngestJob::Publish(store::IngestBatch batch) {
     if (!failed_.ok()) return;
     std::swap(done, finish_done_);
   }
-  const absl::StatusOr<store::DocumentInfo> info = context_.store.PublishIngest(owner_, batch);
+  const absl::StatusOr<store::DocumentInfo> info =
+      written.ok() ? context_.store.PublishIngest(owner_, batch) : written;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     failed_ = info.ok() ? absl::FailedPreconditionError("the document is published")
@@ -71,7 +102,7 @@ void IngestJob::Publish(store::IngestBatch batch) {
 
 void IngestJob::CommitRest() {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (failed_.ok() && !publishing_ && !batch_.chunks.empty()) StartCommit(/*last=*/false);
+  if (failed_.ok() && !publishing_ && queue_.uncommitted() > 0) StartCommit(/*last=*/false);
 }
 
 }  // namespace recollect::engine

@@ -59,8 +59,10 @@ class TokenQueue {
 
   int64_t decided() const { return first_ + static_cast<int64_t>(ids_.size()); }
   int64_t encoded() const { return encoded_; }
-  int64_t text_end() const { return text_end_; }          // of the encoded ones
-  std::span<const int32_t> waiting(int64_t count) const;  // the next `count` ids
+  int64_t committed() const { return first_; }
+  int64_t uncommitted() const { return encoded_ - first_; }  // of the encoded ones
+  int64_t text_end() const { return text_end_; }             // of the encoded ones
+  std::span<const int32_t> waiting(int64_t count) const;     // the next `count` ids
   std::span<const int32_t> waiting_bytes(int64_t count) const;
   void MarkEncoded(int64_t count);
 

@@ -73,18 +73,19 @@ void IngestRegistry::Forget(const std::string& id) {
   changed_.notify_all();
 }
 
-absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(const std::string& id,
-                                                                    bool from_tokens) {
+absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
+    const std::string& id, bool from_tokens, const model::LocalPatterns& pattern) {
   RETURN_IF_ERROR(Reserve(id));
+  const std::string kept = context_.model.config().landmarks() ? "" : pattern.Text();
   const absl::StatusOr<store::IngestProgress> progress =
-      context_.store.BeginIngest(id, context_.model.fingerprint(), from_tokens);
+      context_.store.BeginIngest(id, context_.model.fingerprint(), from_tokens, kept);
   if (!progress.ok()) {
     Forget(id);
-    if (absl::IsAlreadyExists(progress.status())) return BeginCheck(id, from_tokens);
+    if (absl::IsAlreadyExists(progress.status())) return BeginCheck(id, from_tokens, kept);
     context_.counters.CountError(progress.status());
     return progress.status();
   }
-  absl::StatusOr<std::shared_ptr<IngestJob>> job = IngestJob::Create(context_, *progress);
+  absl::StatusOr<std::shared_ptr<IngestJob>> job = IngestJob::Create(context_, pattern, *progress);
   if (!job.ok()) {
     Forget(id);
     context_.counters.CountError(job.status());
@@ -99,13 +100,18 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(const std::s
   return std::make_unique<Stream>(shared_from_this(), id, *std::move(job));
 }
 
-absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(const std::string& id,
-                                                                         bool from_tokens) {
+absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(
+    const std::string& id, bool from_tokens, const std::string& pattern) {
   ASSIGN_OR_RETURN(Pin pin, mounts_.PinDocument(id));
   if (pin->info().fingerprint != context_.model.fingerprint()) {
     return absl::FailedPreconditionError(
         absl::StrCat("document \"", id, "\" exists, read by a model with fingerprint ",
                      pin->info().fingerprint, "; this model has ", context_.model.fingerprint()));
+  }
+  if (pin->info().pattern != pattern) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("document \"", id, "\" exists, made under the pattern ", pin->info().pattern,
+                     "; asked for ", pattern));
   }
   auto check =
       std::make_shared<ReingestCheck>(context_.store, context_.thread, std::move(pin), from_tokens);

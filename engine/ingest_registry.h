@@ -26,7 +26,8 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
       : context_(context), scheduler_(scheduler), mounts_(mounts) {}
 
   // As Engine::BeginIngest. Waits for an earlier stream of the id that is just ending.
-  absl::StatusOr<std::unique_ptr<IngestStream>> Begin(const std::string& id, bool from_tokens);
+  absl::StatusOr<std::unique_ptr<IngestStream>> Begin(const std::string& id, bool from_tokens,
+                                                      const model::LocalPatterns& pattern);
 
   // Ends the stream that writes `id`, if there is one, and forgets the unfinished ingest.
   // NOT_FOUND. Blocks.
@@ -46,7 +47,8 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
 
   absl::Status Reserve(const std::string& id);
   void Forget(const std::string& id);
-  absl::StatusOr<std::unique_ptr<IngestStream>> BeginCheck(const std::string& id, bool from_tokens);
+  absl::StatusOr<std::unique_ptr<IngestStream>> BeginCheck(const std::string& id, bool from_tokens,
+                                                           const std::string& pattern);
   void Close(const std::string& id, const std::shared_ptr<IngestJob>& job);
 
   const IngestContext context_;

@@ -57,7 +57,8 @@ absl::Status ValidateDocumentId(const std::string& id) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, const Prompt& prompt) {
+absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, const Prompt& prompt,
+                                                  bool continues) {
   if (!prompt.text.empty() && !prompt.tokens.empty()) {
     return absl::InvalidArgumentError("prompt: text and token ids, expected one of them");
   }
@@ -69,7 +70,15 @@ absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, con
   if (model.tokenizer() == nullptr) {
     return absl::FailedPreconditionError("prompt: text, but the model has no tokenizer");
   }
-  return model.tokenizer()->Encode(prompt.text);
+  if (!continues) return model.tokenizer()->Encode(prompt.text);
+  if (const int64_t bad = model::FindInvalidUtf8(prompt.text, /*allow_partial_end=*/false);
+      bad >= 0) {
+    return absl::InvalidArgumentError(absl::StrCat("text is not valid UTF-8 at byte ", bad));
+  }
+  // Anywhere but at 0 there is no space to put.
+  ASSIGN_OR_RETURN(model::Tokenizer::Encoded encoded,
+                   model.tokenizer()->EncodePrefix(prompt.text, /*final=*/true, /*base_offset=*/1));
+  return std::move(encoded.ids);
 }
 
 absl::StatusOr<model::LocalPatterns> SessionPatterns(const model::Model& model,
@@ -103,15 +112,33 @@ absl::StatusOr<model::LocalPatterns> SessionPatterns(const model::Model& model,
   return patterns;
 }
 
+absl::StatusOr<model::LocalPatterns> IngestPatterns(const model::Model& model,
+                                                    const SessionOptions& options) {
+  if (!options.mounts.empty() || options.random_chunks) {
+    return absl::InvalidArgumentError("mounts, random_chunks: a session's, not of an ingest");
+  }
+  if (model.config().landmarks() && !(options == SessionOptions())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a model of family ", model.config().architecture,
+                     " ingests under its own pattern, expected none in the request"));
+  }
+  return SessionPatterns(model, options);
+}
+
 absl::Status RequireLandmarks(const model::Model& model, const std::string& what) {
   if (model.config().landmarks()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(what, ": a model of family ", model.config().architecture,
-                   " has no landmarks: it keeps no documents and retrieves nothing"));
+  return absl::FailedPreconditionError(absl::StrCat(what, ": a model of family ",
+                                                    model.config().architecture,
+                                                    " has no landmarks: it retrieves nothing"));
 }
 
 absl::Status ValidateSession(const model::Model& model, const SessionOptions& options) {
-  if (!options.mounts.empty()) RETURN_IF_ERROR(RequireLandmarks(model, "mounts"));
+  if (!model.config().landmarks() && options.mounts.size() > 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("mounts: \"", options.mounts[1], "\" cannot follow \"", options.mounts[0],
+                     "\", which the session begins with: a model of family ",
+                     model.config().architecture, " mounts one prefix"));
+  }
   if (options.random_chunks) RETURN_IF_ERROR(RequireLandmarks(model, "random_chunks"));
   return absl::OkStatus();
 }

@@ -17,14 +17,22 @@ namespace recollect::engine {
 absl::Status ValidateDocumentId(const std::string& id);
 
 // The tokens of a prompt; FAILED_PRECONDITION for text when the model has no tokenizer.
-absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, const Prompt& prompt);
+// `continues`: the session begins with a prefix, whose text the prompt's follows. A tokenizer with
+// a dummy prefix then puts no space before it.
+absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, const Prompt& prompt,
+                                                  bool continues = false);
 
 absl::StatusOr<model::LocalPatterns> SessionPatterns(const model::Model& model,
                                                      const SessionOptions& options);
-// FAILED_PRECONDITION naming `what` and the family of a model without landmarks: it makes and reads
-// no chunks.
+// Of an ingest: as SessionPatterns without landmarks; with them the model's own, and nothing else
+// may be asked for.
+absl::StatusOr<model::LocalPatterns> IngestPatterns(const model::Model& model,
+                                                    const SessionOptions& options);
+// FAILED_PRECONDITION naming `what` and the family of a model without landmarks: it retrieves
+// nothing.
 absl::Status RequireLandmarks(const model::Model& model, const std::string& what);
-// `options` against the model, but for its patterns: as RequireLandmarks.
+// `options` against the model, but for its patterns: as RequireLandmarks, and FAILED_PRECONDITION
+// when a second document is mounted behind a prefix.
 absl::Status ValidateSession(const model::Model& model, const SessionOptions& options);
 absl::Status ValidateGenerate(const GenerateRequest& request);
 absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens);

@@ -20,6 +20,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const model::Model& model,
                      std::vector<kernels::OpContext>& contexts, ChunkTiers& tiers,
                      Counters& counters, std::function<void()> idle)
     : options_(options),
+      model_(model.config()),
       state_budget_(options.state_budget_bytes),
       counters_(counters),
       idle_(std::move(idle)),
@@ -198,7 +199,7 @@ void Scheduler::CollectPlanned() {
 bool Scheduler::PlanOne(Running& running, int64_t limit) {
   Request& request = *running.request;
   absl::Status status = request.session->broken;
-  if (status.ok()) status = state_budget_.CheckRoom(request.session->StateGrowth(limit));
+  if (status.ok()) status = state_budget_.CheckRoom(StateGrowth(model_, limit));
   if (status.ok()) status = request.Plan(limit);
   if (!status.ok()) {
     End(running, status);

@@ -68,6 +68,7 @@ class Scheduler {
   void Stop();
 
   const StateBudget& state_budget() const { return state_budget_; }
+  StateBudget& state_budget() { return state_budget_; }
 
   void ObserveForTest(TurnObserver observer);
 
@@ -102,6 +103,7 @@ class Scheduler {
   absl::Status DueStatus(const Request& request) const;
 
   const SchedulerOptions options_;
+  const model::ModelConfig& model_;
   StateBudget state_budget_;
   Counters& counters_;
   const std::function<void()> idle_;

@@ -33,13 +33,18 @@ class Scoring final : public Request {
     result_.text_bytes = text_bytes;
     piece.consume = [this, &config = model.config()](const HeadRow& head,
                                                      std::span<const float> logits) {
-      const auto at = static_cast<size_t>(head.index);
+      const auto at = static_cast<size_t>(head.index - before_);
       result_.logprobs[at] = LogProbability(logits, head.target);
       result_.argmax[at] = Argmax(config, logits);
     };
   }
 
   absl::Status Plan(int64_t limit) override {
+    // The last token of a prefix is what the first one here is predicted from.
+    if (session->carry.has_value()) {
+      input_.tokens.insert(input_.tokens.begin(), *std::exchange(session->carry, std::nullopt));
+      before_ = 1;
+    }
     session->Plan(input_, limit, HeadRows::kAll, piece);
     piece.owner = weak_from_this();
     return absl::OkStatus();
@@ -52,6 +57,7 @@ class Scoring final : public Request {
  private:
   const std::function<void(absl::StatusOr<ScoreResult>)> done_;
   Input input_;
+  int64_t before_ = 0;  // tokens of the input before the first that is scored
   ScoreResult result_;
 };
 

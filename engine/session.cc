@@ -108,6 +108,13 @@ void Session::PlaceToken(Piece& piece, int32_t id) {
   ++positions_;
 }
 
+void Session::Begin(model::LocalState state, int32_t last_token) {
+  RECOLLECT_CHECK(!landmarks_ && positions_ == 0);
+  local_ = std::move(state);
+  positions_ = open_tokens_ = local_.length();
+  carry = last_token;
+}
+
 void Session::Candidates(int64_t block, std::vector<kernels::KeySegment>& segments) const {
   segments.clear();
   for (const Pin& pin : mounts_) segments.push_back(pin->keys());
@@ -147,10 +154,6 @@ void Session::FreeChunks() {
     LogWarning("freeing a session's chunks: {}", status.ToString());
   }
   owner_.reset();
-}
-
-int64_t Session::StateGrowth(int64_t rows) const {
-  return rows * model_.config().position_floats() * static_cast<int64_t>(sizeof(float));
 }
 
 SessionInfo Session::info() const {

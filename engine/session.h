@@ -56,6 +56,10 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  // Puts the session behind a prefix: `state` has read all of it but the last token, which runs
+  // with what comes first. REQUIRES: no landmarks, nothing planned.
+  void Begin(model::LocalState state, int32_t last_token);
+
   // Takes rows from `input`, about `limit` of them (one landmark more, where sampling needs it),
   // into `piece`, and moves the layout past them. The piece is empty when there is nothing to run.
   void Plan(Input& input, int64_t limit, HeadRows head, Piece& piece);
@@ -83,10 +87,9 @@ class Session {
   int64_t positions() const { return positions_; }
   int64_t open_tokens() const { return open_tokens_; }
   int64_t state_bytes() const { return local_.bytes(); }
-  // The most that `rows` more positions can add to it.
-  int64_t StateGrowth(int64_t rows) const;
 
-  // A token that was sampled last and has not been run: the next turn begins with it.
+  // A token that was sampled last, or ends the prefix, and has not been run: the next turn begins
+  // with it.
   std::optional<int32_t> carry;
   // What the local state holds of the scheduler's budget.
   StateCharge state_charge;

@@ -173,17 +173,22 @@ int64_t LocalState::bytes() const {
   return total;
 }
 
-std::string LocalState::Serialize() const {
+std::string LocalState::SerializeHead() const {
   std::string out;
   PutPatterns(out, pattern);
   Put(out, static_cast<uint32_t>(layers.size()));
+  return out;
+}
+
+std::string LocalState::Serialize() const {
+  std::string out = SerializeHead();
   for (const LayerState& layer : layers) layer.Serialize(out);
   return out;
 }
 
-absl::StatusOr<LocalState> LocalState::Deserialize(const ModelConfig& config,
-                                                   const LocalPatterns& pattern, int layers,
-                                                   std::string_view bytes) {
+absl::StatusOr<LocalState> LocalState::DeserializeHead(const ModelConfig& config,
+                                                       const LocalPatterns& pattern, int layers,
+                                                       std::string_view& bytes) {
   ASSIGN_OR_RETURN(const LocalPatterns stored, GetPatterns(bytes));
   uint32_t count = 0;
   if (!Get(bytes, count)) return absl::DataLossError("stored local state is malformed");
@@ -196,14 +201,24 @@ absl::StatusOr<LocalState> LocalState::Deserialize(const ModelConfig& config,
     return absl::DataLossError(
         absl::StrCat("stored local state has ", count, " layers, expected ", layers));
   }
-  LocalState state = Create(config, pattern, layers);
-  for (LayerState& layer : state.layers) {
-    RETURN_IF_ERROR(layer.Deserialize(bytes));
-    if (layer.length() != state.length()) {
-      return absl::DataLossError(absl::StrCat("stored local state has layers of ", state.length(),
-                                              " and ", layer.length(), " positions"));
-    }
+  return Create(config, pattern, layers);
+}
+
+absl::Status LocalState::CheckLengths() const {
+  for (const LayerState& layer : layers) {
+    if (layer.length() == length()) continue;
+    return absl::DataLossError(absl::StrCat("stored local state has layers of ", length(), " and ",
+                                            layer.length(), " positions"));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LocalState> LocalState::Deserialize(const ModelConfig& config,
+                                                   const LocalPatterns& pattern, int layers,
+                                                   std::string_view bytes) {
+  ASSIGN_OR_RETURN(LocalState state, DeserializeHead(config, pattern, layers, bytes));
+  for (LayerState& layer : state.layers) RETURN_IF_ERROR(layer.Deserialize(bytes));
+  RETURN_IF_ERROR(state.CheckLengths());
   if (!bytes.empty()) {
     return absl::DataLossError(
         absl::StrCat("stored local state has ", bytes.size(), " bytes too many"));

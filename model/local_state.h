@@ -87,6 +87,15 @@ struct LocalState {
   static absl::StatusOr<LocalState> Deserialize(const ModelConfig& config,
                                                 const LocalPatterns& pattern, int layers,
                                                 std::string_view bytes);
+
+  // The same in sections, for states that should not be in memory twice: the head, which is all but
+  // the layers, then LayerState::Serialize of each. DeserializeHead makes a state whose layers are
+  // to be deserialized in order; then CheckLengths, DATA_LOSS unless they are of equal length.
+  std::string SerializeHead() const;
+  static absl::StatusOr<LocalState> DeserializeHead(const ModelConfig& config,
+                                                    const LocalPatterns& pattern, int layers,
+                                                    std::string_view& bytes);
+  absl::Status CheckLengths() const;
 };
 
 }  // namespace recollect::model

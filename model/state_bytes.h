@@ -30,8 +30,10 @@ bool Get(std::string_view& in, T& value) {
   return true;
 }
 
+// With room for an eighth more, so that the positions that follow first do not move a long state.
 inline bool GetFloats(std::string_view& in, std::vector<float>& values, size_t count) {
   if (in.size() / sizeof(float) < count) return false;
+  values.reserve(count + count / 8);
   values.resize(count);
   if (count > 0) std::memcpy(values.data(), in.data(), count * sizeof(float));
   in.remove_prefix(count * sizeof(float));

@@ -20,6 +20,10 @@ v1::Tier Encode(engine::Tier tier) {
   return v1::TIER_UNSPECIFIED;
 }
 
+v1::DocumentKind KindOf(const std::string& pattern) {
+  return pattern.empty() ? v1::DOCUMENT_KIND_CHUNKS : v1::DOCUMENT_KIND_PREFIX;
+}
+
 }  // namespace
 
 absl::Status CheckDocumentId(const std::string& id) {
@@ -146,6 +150,10 @@ v1::Document Encode(const store::DocumentInfo& info) {
   document.set_stored_bytes(info.stored_bytes);
   document.set_sha256(info.sha256);
   document.set_damage(ValidUtf8(info.damage));
+  if (!info.damage.empty()) return document;  // the rest is not known
+  document.set_kind(KindOf(info.pattern));
+  document.set_pattern(info.pattern);
+  document.set_state_bytes(info.state_bytes);
   return document;
 }
 
@@ -158,6 +166,8 @@ v1::UnfinishedIngest Encode(const store::IngestProgress& progress) {
   ingest.set_bytes(progress.bytes);
   ingest.set_tokens(progress.tokens);
   ingest.set_chunks(progress.chunks);
+  ingest.set_kind(KindOf(progress.pattern));
+  ingest.set_pattern(progress.pattern);
   return ingest;
 }
 

@@ -66,7 +66,8 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
       return absl::InvalidArgumentError(absl::StrCat("header.kind: unknown value ", header.kind()));
     }
     from_tokens_ = header.kind() == v1::INPUT_KIND_TOKENS;
-    ASSIGN_OR_RETURN(stream_, engine_.BeginIngest(header.id(), from_tokens_));
+    ASSIGN_OR_RETURN(const engine::SessionOptions session, DecodeSessionOptions(header.session()));
+    ASSIGN_OR_RETURN(stream_, engine_.BeginIngest(header.id(), from_tokens_, session));
     return absl::OkStatus();
   }
 

@@ -1,5 +1,6 @@
-// Where documents live: catalog, text, tokens, chunk states, landmark keys and unfinished ingests,
-// plus sessions' own chunks. Moves bytes and ids; knows no models, no sessions, no retrieval.
+// Where documents live: catalog, text, tokens, chunk states, landmark keys, states of prefixes and
+// unfinished ingests, plus sessions' own chunks. Moves bytes and ids; knows no models, no sessions,
+// no retrieval.
 //
 // Two implementations: RocksDB (store/rocks/, the truth on one machine) and memory (tests, bare
 // machines). Record layouts, versions and checksums: docs/formats.md.
@@ -15,10 +16,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "base/bf16.h"
 #include "base/types.h"
 
 namespace recollect::store {
+
+// A prefix's state is a string of any length, kept in parts of this size; the last may be shorter.
+inline constexpr int64_t kStatePartBytes = int64_t{1} << 20;
 
 // A published document. Immutable.
 struct DocumentInfo {
@@ -32,6 +37,11 @@ struct DocumentInfo {
   int64_t created_unix_ms = 0;
   int64_t stored_bytes = 0;  // all records before compression
   std::string sha256;        // hex, of the text
+  // Not empty: a prefix. It has no chunks; what is kept is the state of a sequence that has read it
+  // under this pattern, which is text that the store only compares.
+  std::string pattern;
+  int64_t state_bytes = 0;
+  int64_t first_state_part = 0;  // the store's own: under what number part 0 lies
   // Not empty: the catalog record is damaged, in the way this says, and only `id` is known of it.
   // From List and Remove only; Get is DATA_LOSS then.
   std::string damage;
@@ -56,6 +66,9 @@ struct IngestBatch {
   std::string text;                 // likewise
   std::string resume_state;         // opaque to the store; replaces the previous one
   int64_t input_offset = 0;         // bytes (or tokens, for token input) of input accepted so far
+  // Of a prefix: the bytes put by PutStatePart since the last commit, which take the place of the
+  // state so far; 0: it stays.
+  int64_t state_bytes = 0;
 };
 
 // An ingest that has begun and is not published.
@@ -68,6 +81,9 @@ struct IngestProgress {
   int64_t bytes = 0;
   int64_t tokens = 0;
   int64_t chunks = 0;
+  std::string pattern;  // as DocumentInfo, with the next two
+  int64_t state_bytes = 0;
+  int64_t first_state_part = 0;
   std::string resume_state;  // empty when nothing was committed
 };
 
@@ -92,13 +108,17 @@ class DocumentStore {
   virtual absl::Status Free(OwnerId owner) = 0;
 
   // Ingest. BeginIngest resumes the unfinished ingest of that id, or creates one;
-  // FAILED_PRECONDITION when the unfinished one has another fingerprint or kind of input (names
-  // both), ALREADY_EXISTS when the id is published. One caller at a time per id: the engine sees to
-  // that.
+  // FAILED_PRECONDITION when the unfinished one has another fingerprint, kind of input or pattern
+  // (names both), ALREADY_EXISTS when the id is published. `pattern` not empty: of a prefix. One
+  // caller at a time per id: the engine sees to that.
   virtual absl::StatusOr<IngestProgress> BeginIngest(const std::string& id,
                                                      const std::string& fingerprint,
-                                                     bool from_tokens) = 0;
+                                                     bool from_tokens,
+                                                     const std::string& pattern) = 0;
   virtual absl::StatusOr<std::vector<IngestProgress>> ListIngests() = 0;  // without resume_state
+  // One part of a prefix's next state, ahead of the commit that makes it the state: part 0, which
+  // forgets parts put before it, then the others in order, all but the last full. INVALID_ARGUMENT.
+  virtual absl::Status PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) = 0;
   virtual absl::Status CommitIngest(OwnerId owner, const IngestBatch& batch) = 0;
   // Last commit and the step into the catalog, atomically. Afterwards no ingest of that id is left.
   virtual absl::StatusOr<DocumentInfo> PublishIngest(OwnerId owner, const IngestBatch& last) = 0;
@@ -115,6 +135,9 @@ class DocumentStore {
   virtual absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) = 0;
   virtual absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
                                                           int64_t end) = 0;
+
+  // Of the state that was committed last; OUT_OF_RANGE names both numbers.
+  virtual absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) = 0;
 
   // Sessions' own chunks: not durable across a reopen, freed by FreeSession.
   virtual absl::StatusOr<OwnerId> NewSessionOwner() = 0;

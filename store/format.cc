@@ -31,9 +31,9 @@ std::string BigEndian(uint64_t value) {
 // Builds one record; the checksum is filled in last.
 class Writer {
  public:
-  Writer(RecordType type, size_t payload_bytes) {
+  Writer(RecordType type, size_t payload_bytes, uint8_t version = kRecordVersion) {
     out_.reserve(kHeaderBytes + payload_bytes);
-    U8(kRecordVersion);
+    U8(version);
     U8(static_cast<uint8_t>(type));
     out_.append(kHeaderBytes - 2, '\0');
   }
@@ -121,9 +121,10 @@ absl::Status Damaged(absl::string_view what, absl::string_view why) {
   return absl::DataLossError(absl::StrCat(what, ": ", why));
 }
 
-// The payload of a sound record of this type.
+// The payload of a sound record of this type, of a version up to `newest`.
 absl::StatusOr<absl::string_view> Open(RecordType type, absl::string_view key,
-                                       absl::string_view record, absl::string_view what) {
+                                       absl::string_view record, absl::string_view what,
+                                       uint8_t newest = kRecordVersion) {
   if (record.size() < kHeaderBytes) {
     return Damaged(what, absl::StrCat("record of ", record.size(), " bytes, shorter than the ",
                                       kHeaderBytes, " of its header"));
@@ -138,8 +139,9 @@ absl::StatusOr<absl::string_view> Open(RecordType type, absl::string_view key,
                                       absl::Hex(stored, absl::kZeroPad8)));
   }
   const auto version = static_cast<uint8_t>(record[0]);
-  if (version != kRecordVersion) {
-    return Damaged(what, absl::StrCat("record version ", version, ", expected ", kRecordVersion));
+  if (version < kRecordVersion || version > newest) {
+    return Damaged(what, absl::StrCat("record version ", version, ", expected ", kRecordVersion,
+                                      newest > kRecordVersion ? absl::StrCat(" to ", newest) : ""));
   }
   if (static_cast<uint8_t>(record[1]) != static_cast<uint8_t>(type) || record[2] != 0 ||
       record[3] != 0) {
@@ -153,8 +155,33 @@ absl::Status WrongSize(absl::string_view what, absl::string_view payload) {
   return Damaged(what, absl::StrCat("payload of ", payload.size(), " bytes does not parse"));
 }
 
+// What tells a prefix from a document of chunks, the same in all records that name it: its pattern,
+// and where its state lies.
+template <typename T>
+uint8_t VersionOf(const T& document) {
+  return document.pattern.empty() ? kRecordVersion : kPrefixRecordVersion;
+}
+
+template <typename T>
+void PutPrefix(Writer& out, const T& document) {
+  if (VersionOf(document) != kPrefixRecordVersion) return;
+  out.String(document.pattern);
+  out.I64(document.state_bytes);
+  out.I64(document.first_state_part);
+}
+
+// Whether the fields are those of a prefix.
+template <typename T>
+bool GetPrefix(Reader& in, absl::string_view record, T& document) {
+  if (static_cast<uint8_t>(record[0]) != kPrefixRecordVersion) return true;
+  document.pattern = in.String();
+  document.state_bytes = in.Count();
+  document.first_state_part = in.Count();
+  return !document.pattern.empty() && document.chunks == 0;
+}
+
 std::string EncodeInfo(RecordType type, absl::string_view key, const DocumentInfo& info) {
-  Writer out(type, 256);
+  Writer out(type, 256, VersionOf(info));
   out.U64(static_cast<uint64_t>(info.owner));
   out.U8(info.from_tokens ? 1 : 0);
   out.I64(info.bytes);
@@ -165,12 +192,14 @@ std::string EncodeInfo(RecordType type, absl::string_view key, const DocumentInf
   out.String(info.id);
   out.String(info.fingerprint);
   out.String(info.sha256);
+  PutPrefix(out, info);
   return std::move(out).Finish(key);
 }
 
 absl::StatusOr<DocumentInfo> DecodeInfo(RecordType type, absl::string_view key,
                                         absl::string_view record, absl::string_view what) {
-  ASSIGN_OR_RETURN(const absl::string_view payload, Open(type, key, record, what));
+  ASSIGN_OR_RETURN(const absl::string_view payload,
+                   Open(type, key, record, what, kPrefixRecordVersion));
   Reader in(payload);
   DocumentInfo info;
   info.owner = OwnerId{in.Number<uint64_t>()};
@@ -183,7 +212,7 @@ absl::StatusOr<DocumentInfo> DecodeInfo(RecordType type, absl::string_view key,
   info.id = in.String();
   info.fingerprint = in.String();
   info.sha256 = in.String();
-  if (!in.done()) return WrongSize(what, payload);
+  if (!GetPrefix(in, record, info) || !in.done()) return WrongSize(what, payload);
   return info;
 }
 
@@ -220,7 +249,7 @@ std::string EncodeRemoved(absl::string_view key, const DocumentInfo& info) {
 
 std::string EncodeIngest(absl::string_view key, const IngestState& state) {
   const IngestProgress& progress = state.progress;
-  Writer out(RecordType::kIngest, 256);
+  Writer out(RecordType::kIngest, 256, VersionOf(progress));
   out.U64(static_cast<uint64_t>(progress.owner));
   out.U8(progress.from_tokens ? 1 : 0);
   out.I64(progress.input_offset);
@@ -232,6 +261,7 @@ std::string EncodeIngest(absl::string_view key, const IngestState& state) {
   out.I64(state.chunk_bytes);
   out.String(progress.id);
   out.String(progress.fingerprint);
+  PutPrefix(out, progress);
   return std::move(out).Finish(key);
 }
 
@@ -250,6 +280,12 @@ std::string EncodeText(absl::string_view key, absl::string_view text) {
 std::string EncodeTokens(absl::string_view key, std::span<const int32_t> tokens) {
   Writer out(RecordType::kTokens, tokens.size_bytes());
   out.Raw(tokens.data(), tokens.size_bytes());
+  return std::move(out).Finish(key);
+}
+
+std::string EncodeState(absl::string_view key, absl::string_view part) {
+  Writer out(RecordType::kState, part.size());
+  out.Raw(part.data(), part.size());
   return std::move(out).Finish(key);
 }
 
@@ -303,7 +339,8 @@ absl::StatusOr<DocumentInfo> DecodeRemoved(absl::string_view key, absl::string_v
 
 absl::StatusOr<IngestState> DecodeIngest(absl::string_view key, absl::string_view record,
                                          absl::string_view what) {
-  ASSIGN_OR_RETURN(const absl::string_view payload, Open(RecordType::kIngest, key, record, what));
+  ASSIGN_OR_RETURN(const absl::string_view payload,
+                   Open(RecordType::kIngest, key, record, what, kPrefixRecordVersion));
   Reader in(payload);
   IngestState state;
   IngestProgress& progress = state.progress;
@@ -318,7 +355,7 @@ absl::StatusOr<IngestState> DecodeIngest(absl::string_view key, absl::string_vie
   state.chunk_bytes = in.Count();
   progress.id = in.String();
   progress.fingerprint = in.String();
-  if (!in.done()) return WrongSize(what, payload);
+  if (!GetPrefix(in, record, progress) || !in.done()) return WrongSize(what, payload);
   return state;
 }
 
@@ -342,6 +379,13 @@ absl::StatusOr<std::vector<int32_t>> DecodeTokens(absl::string_view key, absl::s
   auto tokens = in.Rest<int32_t>();
   if (!in.done() || tokens.size() > kTokenPieceCount) return WrongSize(what, payload);
   return tokens;
+}
+
+absl::StatusOr<std::string> DecodeState(absl::string_view key, absl::string_view record,
+                                        absl::string_view what) {
+  ASSIGN_OR_RETURN(const absl::string_view payload, Open(RecordType::kState, key, record, what));
+  if (payload.empty() || payload.size() > kStatePartBytes) return WrongSize(what, payload);
+  return std::string(payload);
 }
 
 absl::StatusOr<ChunkRecord> DecodeChunk(absl::string_view key, absl::string_view record,
@@ -387,7 +431,8 @@ int64_t StoredBytes(const IngestState& state) {
   constexpr int64_t kHeader = kHeaderBytes;
   const IngestProgress& progress = state.progress;
   const auto pieces = [](int64_t n, int64_t size) { return (n + size - 1) / size; };
-  return state.chunk_bytes + progress.bytes + kHeader * pieces(progress.bytes, kTextPieceBytes) +
+  return state.chunk_bytes + progress.state_bytes + kHeader * StateParts(progress.state_bytes) +
+         progress.bytes + kHeader * pieces(progress.bytes, kTextPieceBytes) +
          progress.tokens * static_cast<int64_t>(sizeof(int32_t)) +
          kHeader * pieces(progress.tokens, kTokenPieceCount) +
          progress.chunks * state.d_r * static_cast<int64_t>(sizeof(Bf16)) +

@@ -24,6 +24,8 @@
 namespace recollect::store {
 
 inline constexpr uint8_t kRecordVersion = 1;
+// Of documents, removed documents and ingests that are prefixes: fields follow those of version 1.
+inline constexpr uint8_t kPrefixRecordVersion = 2;
 inline constexpr uint32_t kDatabaseVersion = 1;  // of the arrangement of records as a whole
 
 // Fixed pieces, so that a range is read without reading the rest.
@@ -42,6 +44,7 @@ enum class RecordType : uint8_t {
   kChunk = 7,
   kLandmarks = 8,
   kRemoved = 9,
+  kState = 10,
 };
 
 // What a database says about itself.
@@ -75,6 +78,7 @@ std::string EncodeIngest(absl::string_view key, const IngestState& state);  // l
 std::string EncodeResume(absl::string_view key, absl::string_view resume_state);
 std::string EncodeText(absl::string_view key, absl::string_view text);
 std::string EncodeTokens(absl::string_view key, std::span<const int32_t> tokens);
+std::string EncodeState(absl::string_view key, absl::string_view part);
 // REQUIRES: rows >= 1, states.size() % rows == 0.
 std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk);
 // REQUIRES: d_r >= 1, keys.size() % d_r == 0.
@@ -94,6 +98,8 @@ absl::StatusOr<std::string> DecodeText(absl::string_view key, absl::string_view 
                                        absl::string_view what);
 absl::StatusOr<std::vector<int32_t>> DecodeTokens(absl::string_view key, absl::string_view record,
                                                   absl::string_view what);
+absl::StatusOr<std::string> DecodeState(absl::string_view key, absl::string_view record,
+                                        absl::string_view what);
 absl::StatusOr<ChunkRecord> DecodeChunk(absl::string_view key, absl::string_view record,
                                         absl::string_view what);
 absl::StatusOr<LandmarkSegment> DecodeLandmarks(absl::string_view key, absl::string_view record,

@@ -13,6 +13,11 @@ constexpr size_t kMaxIdBytes = 1024;
 
 const char* InputKind(bool from_tokens) { return from_tokens ? "token ids" : "text"; }
 
+std::string DocumentKind(const std::string& pattern) {
+  return pattern.empty() ? "a document of chunks"
+                         : absl::StrCat("a prefix under the pattern ", pattern);
+}
+
 }  // namespace
 
 absl::Status CheckDocumentId(const std::string& id) {
@@ -28,7 +33,7 @@ absl::Status CheckDocumentId(const std::string& id) {
 }
 
 absl::Status CheckResumable(const IngestProgress& ingest, const std::string& fingerprint,
-                            bool from_tokens) {
+                            bool from_tokens, const std::string& pattern) {
   if (ingest.fingerprint != fingerprint) {
     return absl::FailedPreconditionError(
         absl::StrCat("unfinished ingest of '", ingest.id, "' has model fingerprint ",
@@ -38,6 +43,11 @@ absl::Status CheckResumable(const IngestProgress& ingest, const std::string& fin
     return absl::FailedPreconditionError(absl::StrCat("unfinished ingest of '", ingest.id,
                                                       "' takes ", InputKind(ingest.from_tokens),
                                                       ", asked for ", InputKind(from_tokens)));
+  }
+  if (ingest.pattern != pattern) {
+    return absl::FailedPreconditionError(absl::StrCat("unfinished ingest of '", ingest.id,
+                                                      "' makes ", DocumentKind(ingest.pattern),
+                                                      ", asked for ", DocumentKind(pattern)));
   }
   return absl::OkStatus();
 }
@@ -57,6 +67,21 @@ absl::Status CheckChunk(const ChunkRecord& chunk, int64_t index, int64_t width) 
                                                    chunk.text_begin, ", ", chunk.text_end, ")"));
   }
   return absl::OkStatus();
+}
+
+int64_t StateParts(int64_t bytes) { return (bytes + kStatePartBytes - 1) / kStatePartBytes; }
+
+absl::StatusOr<IngestState> PutPart(const IngestState& state, int64_t index, int64_t bytes) {
+  const int64_t before = index == 0 ? 0 : state.put_bytes;
+  if (state.progress.pattern.empty() || bytes < 1 || bytes > kStatePartBytes ||
+      before != index * kStatePartBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("state part ", index, " of ", bytes,
+                                                   " bytes after ", before, " bytes of ",
+                                                   DocumentKind(state.progress.pattern)));
+  }
+  IngestState next = state;
+  next.put_bytes = before + bytes;
+  return next;
 }
 
 absl::StatusOr<IngestState> Advance(const IngestState& state, const IngestBatch& batch) {
@@ -81,6 +106,17 @@ absl::StatusOr<IngestState> Advance(const IngestState& state, const IngestBatch&
                                                    " is before the committed offset ",
                                                    progress.input_offset));
   }
+  const bool prefix = !progress.pattern.empty();
+  if ((prefix && chunks > 0) || (batch.state_bytes != 0 && batch.state_bytes != next.put_bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(chunks, " chunks and a state of ", batch.state_bytes, " bytes, of which ",
+                     next.put_bytes, " were put, for ", DocumentKind(progress.pattern)));
+  }
+  if (batch.state_bytes > 0) {
+    progress.first_state_part += StateParts(progress.state_bytes);
+    progress.state_bytes = batch.state_bytes;
+  }
+  next.put_bytes = 0;
   progress.input_offset = batch.input_offset;
   progress.bytes += static_cast<int64_t>(batch.text.size());
   progress.tokens += static_cast<int64_t>(batch.tokens.size());
@@ -99,6 +135,9 @@ DocumentInfo MakeDocument(const IngestState& state, const std::string& sha256,
   info.bytes = progress.bytes;
   info.tokens = progress.tokens;
   info.chunks = progress.chunks;
+  info.pattern = progress.pattern;
+  info.state_bytes = progress.state_bytes;
+  info.first_state_part = progress.first_state_part;
   info.created_unix_ms = created_unix_ms;
   info.stored_bytes = StoredBytes(state);
   info.sha256 = sha256;

@@ -17,22 +17,30 @@ struct IngestState {
   int64_t width = 0;        // of chunk states; 0 until the first chunk
   int64_t d_r = 0;          // of landmark keys; 0 until the first chunk
   int64_t chunk_bytes = 0;  // of the chunk records so far
+  int64_t put_bytes = 0;    // of state parts since the last commit; not durable
 };
 
 // INVALID_ARGUMENT unless 1 to 1024 bytes without NUL.
 absl::Status CheckDocumentId(const std::string& id);
 
-// Whether `ingest` may go on as an ingest of this fingerprint and kind: FAILED_PRECONDITION naming
-// both values otherwise.
+// Whether `ingest` may go on as an ingest of this fingerprint, kind and pattern:
+// FAILED_PRECONDITION naming both values otherwise.
 absl::Status CheckResumable(const IngestProgress& ingest, const std::string& fingerprint,
-                            bool from_tokens);
+                            bool from_tokens, const std::string& pattern);
 
 // INVALID_ARGUMENT naming chunk and values unless rows are 1..63, states fill [rows, width] and the
 // text range is in order. `width` 0: any.
 absl::Status CheckChunk(const ChunkRecord& chunk, int64_t index, int64_t width);
 
+// How many parts a prefix's state of so many bytes has.
+int64_t StateParts(int64_t bytes);
+
+// The state with part `index` put; INVALID_ARGUMENT unless it is part 0 or follows a full one.
+absl::StatusOr<IngestState> PutPart(const IngestState& state, int64_t index, int64_t bytes);
+
 // The state after `batch`; INVALID_ARGUMENT when the batch contradicts itself or what is committed
-// (row counts, widths, number of landmark keys, an offset that goes back).
+// (row counts, widths, number of landmark keys, an offset that goes back, a state that was not put,
+// chunks of a prefix).
 absl::StatusOr<IngestState> Advance(const IngestState& state, const IngestBatch& batch);
 
 // What the finished ingest becomes in the catalog.

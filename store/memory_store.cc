@@ -51,7 +51,8 @@ class MemoryStore final : public DocumentStore {
   }
 
   absl::StatusOr<IngestProgress> BeginIngest(const std::string& id, const std::string& fingerprint,
-                                             bool from_tokens) override {
+                                             bool from_tokens,
+                                             const std::string& pattern) override {
     RETURN_IF_ERROR(CheckDocumentId(id));
     std::lock_guard lock(mutex_);
     if (catalog_.contains(id)) {
@@ -59,7 +60,7 @@ class MemoryStore final : public DocumentStore {
     }
     if (const auto found = ingests_.find(id); found != ingests_.end()) {
       const IngestProgress& progress = owners_.at(found->second).ingest.progress;
-      RETURN_IF_ERROR(CheckResumable(progress, fingerprint, from_tokens));
+      RETURN_IF_ERROR(CheckResumable(progress, fingerprint, from_tokens, pattern));
       return progress;
     }
     const OwnerId owner{next_owner_++};
@@ -68,6 +69,7 @@ class MemoryStore final : public DocumentStore {
     progress.owner = owner;
     progress.fingerprint = fingerprint;
     progress.from_tokens = from_tokens;
+    progress.pattern = pattern;
     ingests_.emplace(id, owner);
     return progress;
   }
@@ -80,6 +82,16 @@ class MemoryStore final : public DocumentStore {
       out.back().resume_state.clear();
     }
     return out;
+  }
+
+  absl::Status PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) override {
+    std::lock_guard lock(mutex_);
+    ASSIGN_OR_RETURN(Owner* const data, FindIngest(owner));
+    ASSIGN_OR_RETURN(data->ingest,
+                     PutPart(data->ingest, index, static_cast<int64_t>(bytes.size())));
+    if (index == 0) data->next_state.clear();
+    data->next_state.append(bytes.data(), bytes.size());
+    return absl::OkStatus();
   }
 
   absl::Status CommitIngest(OwnerId owner, const IngestBatch& batch) override {
@@ -148,6 +160,14 @@ class MemoryStore final : public DocumentStore {
     return std::vector<int32_t>(data->tokens.begin() + begin, data->tokens.begin() + end);
   }
 
+  absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) override {
+    std::lock_guard lock(mutex_);
+    ASSIGN_OR_RETURN(const Owner* data, Find(owner));
+    const auto bytes = static_cast<int64_t>(data->state.size());
+    RETURN_IF_ERROR(CheckRange("state part", index, index + 1, StateParts(bytes)));
+    return data->state.substr(static_cast<size_t>(index * kStatePartBytes), kStatePartBytes);
+  }
+
   absl::StatusOr<OwnerId> NewSessionOwner() override {
     std::lock_guard lock(mutex_);
     const OwnerId owner{next_owner_++};
@@ -180,7 +200,7 @@ class MemoryStore final : public DocumentStore {
     int64_t bytes = 0;
     for (const auto& [owner, data] : owners_) {
       bytes += static_cast<int64_t>(data.text.size() + data.tokens.size() * sizeof(int32_t) +
-                                    data.landmarks.size() * sizeof(Bf16));
+                                    data.landmarks.size() * sizeof(Bf16) + data.state.size());
       for (const auto& [index, chunk] : data.chunks) bytes += chunk.bytes();
     }
     return bytes;
@@ -195,7 +215,7 @@ class MemoryStore final : public DocumentStore {
     std::map<int64_t, ChunkRecord> chunks;
     std::vector<Bf16> landmarks;
     std::vector<int32_t> tokens;
-    std::string text;
+    std::string text, state, next_state;
   };
 
   static absl::Status NoDocument(const std::string& id) {
@@ -223,13 +243,18 @@ class MemoryStore final : public DocumentStore {
     return found->second;
   }
 
-  absl::Status Apply(OwnerId owner, const IngestBatch& batch) {
+  absl::StatusOr<Owner*> FindIngest(OwnerId owner) {
     const auto found = owners_.find(owner);
     if (found == owners_.end() || found->second.kind != Kind::kIngest) {
       return absl::NotFoundError(
           absl::StrCat("no unfinished ingest of owner ", static_cast<uint64_t>(owner)));
     }
-    Owner& data = found->second;
+    return &found->second;
+  }
+
+  absl::Status Apply(OwnerId owner, const IngestBatch& batch) {
+    ASSIGN_OR_RETURN(Owner* const found, FindIngest(owner));
+    Owner& data = *found;
     ASSIGN_OR_RETURN(IngestState next, Advance(data.ingest, batch));
     int64_t index = data.ingest.progress.chunks;
     for (const ChunkRecord& chunk : batch.chunks) data.chunks[index++] = chunk;
@@ -237,6 +262,7 @@ class MemoryStore final : public DocumentStore {
                           batch.landmark_keys.end());
     data.tokens.insert(data.tokens.end(), batch.tokens.begin(), batch.tokens.end());
     data.text += batch.text;
+    if (batch.state_bytes > 0) data.state = std::move(data.next_state);
     data.ingest = std::move(next);
     return absl::OkStatus();
   }

@@ -50,7 +50,7 @@ Cost Stopwatch::cost() const {
 
 store::DocumentInfo IngestText(engine::Engine& engine, const std::string& id,
                                const std::string& text) {
-  auto stream = engine.BeginIngest(id, /*from_tokens=*/false);
+  auto stream = engine.BeginIngest(id, /*from_tokens=*/false, {});
   Require(stream.status(), "begin ingest");
   constexpr int64_t kMessage = 1 << 18;
   std::mutex mutex;

@@ -42,7 +42,7 @@ store::ChunkRecord MakeChunk(int64_t index) {
 }
 
 store::DocumentInfo Fill(store::DocumentStore& store, const Flags& flags, nlohmann::json* out) {
-  const auto progress = store.BeginIngest("bench", "bench", false);
+  const auto progress = store.BeginIngest("bench", "bench", false, "");
   RECOLLECT_CHECK(progress.ok());
   std::vector<double> times;
   double bytes = 0;

@@ -48,6 +48,7 @@ class Database {
  public:
   enum class Durability {
     kSynced,  // survives power loss, or a crash of the process only, as RocksOptions says
+    kLogged,  // survives a crash of the process; power loss once a synced write has followed
     kNone,    // may vanish with the process: sessions' chunks
   };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "store/rocks/store_impl.h"
 #include "store/sha256.h"
@@ -36,7 +37,8 @@ std::string EncodeTextPiece(absl::string_view key, std::span<const char> text) {
 
 absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
                                                        const std::string& fingerprint,
-                                                       bool from_tokens) {
+                                                       bool from_tokens,
+                                                       const std::string& pattern) {
   RETURN_IF_ERROR(CheckDocumentId(id));
   std::lock_guard lock(catalog_mutex_);
   const auto published = Get(id);
@@ -55,7 +57,7 @@ absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
   }
   if (found) {
     IngestProgress& progress = state.progress;
-    RETURN_IF_ERROR(CheckResumable(progress, fingerprint, from_tokens));
+    RETURN_IF_ERROR(CheckResumable(progress, fingerprint, from_tokens, pattern));
     const std::string what = absl::StrCat("resume state of ingest '", id, "'");
     const std::string resume_key = ResumeKey(progress.owner);
     const auto record = database_->Get(Family::kIngests, resume_key, what);
@@ -77,6 +79,7 @@ absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
   progress.id = id;
   progress.fingerprint = fingerprint;
   progress.from_tokens = from_tokens;
+  progress.pattern = pattern;
   rocksdb::WriteBatch batch;
   batch.Put(database_->family(Family::kIngests), key, EncodeIngest(key, state));
   RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, what));
@@ -186,6 +189,38 @@ absl::Status RocksStore::AppendLandmarks(const IngestState& next, int64_t commit
   return absl::OkStatus();
 }
 
+// Numbered on from the committed state, which stays until the commit.
+absl::Status RocksStore::PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
+  std::lock_guard lock(ingest->mutex);
+  if (ingest->done) return absl::NotFoundError("the ingest has ended");
+  ASSIGN_OR_RETURN(IngestState next,
+                   PutPart(ingest->state, index, static_cast<int64_t>(bytes.size())));
+  const IngestProgress& progress = next.progress;
+  const std::string key =
+      PieceKey(owner, progress.first_state_part + StateParts(progress.state_bytes) + index);
+  rocksdb::WriteBatch out;
+  out.Put(database_->family(Family::kChunks), key, EncodeState(key, bytes));
+  RETURN_IF_ERROR(database_->Write(out, Database::Durability::kLogged,
+                                   absl::StrCat("ingest '", progress.id, "'")));
+  ingest->state = std::move(next);
+  return absl::OkStatus();
+}
+
+void RocksStore::DropOldState(const IngestProgress& progress) {
+  if (progress.pattern.empty()) return;
+  constexpr Family kFamily[] = {Family::kChunks};
+  const OwnerId owner = progress.owner;
+  const int64_t first = progress.first_state_part;
+  const auto drop = [&](const std::string& begin, const std::string& end) {
+    const absl::Status status =
+        database_->DropRange(kFamily, begin, end, Database::Durability::kLogged);
+    if (!status.ok()) LogWarning("ingest '{}': {}", progress.id, std::string(status.message()));
+  };
+  if (first > 0) drop(OwnerKey(owner), PieceKey(owner, first));
+  drop(PieceKey(owner, first + StateParts(progress.state_bytes)), PieceKey(owner, INT64_MAX));
+}
+
 absl::Status RocksStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
   std::lock_guard lock(ingest->mutex);
@@ -202,8 +237,9 @@ absl::Status RocksStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
                                    absl::StrCat("ingest '", progress.id, "'")));
   next.progress.resume_state.clear();
   std::unique_lock owners_lock(owners_mutex_);
-  owners_.at(owner) = Owner{Kind::kIngest, progress.bytes, progress.tokens, progress.chunks};
+  owners_.at(owner) = OwnerOf(Kind::kIngest, progress);
   ingest->state = std::move(next);
+  DropOldState(ingest->state.progress);
   return absl::OkStatus();
 }
 
@@ -236,10 +272,18 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
   RETURN_IF_ERROR(database_->Write(out, Database::Durability::kSynced,
                                    absl::StrCat("document '", info.id, "'")));
   std::unique_lock owners_lock(owners_mutex_);
-  owners_.at(owner) = Owner{Kind::kDocument, info.bytes, info.tokens, info.chunks};
+  owners_.at(owner) = OwnerOf(Kind::kDocument, info);
   ingest->done = true;
   ingests_.erase(owner);
   ingest_ids_.erase(info.id);
+  owners_lock.unlock();
+  DropOldState(next.progress);
+  if (info.first_state_part > 0) {
+    cleaner_.Add([this, owner](std::atomic<bool>* canceled) {
+      return database_->Compact(Family::kChunks, OwnerKey(owner), PieceKey(owner, INT64_MAX),
+                                canceled);
+    });
+  }
   return info;
 }
 

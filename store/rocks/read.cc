@@ -128,6 +128,23 @@ absl::StatusOr<std::vector<Bf16>> RocksStore::ReadLandmarkKeys(OwnerId owner, in
   return out;
 }
 
+absl::StatusOr<std::string> RocksStore::ReadStatePart(OwnerId owner, int64_t index) {
+  ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
+  RETURN_IF_ERROR(CheckRange("state part", index, index + 1, StateParts(known.state_bytes)));
+  std::string out;
+  const int64_t number = known.first_state_part + index;
+  RETURN_IF_ERROR(ReadPieces(Family::kChunks, "state part", owner, number, number + 1, DecodeState,
+                             [&](std::string& part, int64_t, absl::string_view what) {
+                               const auto size = static_cast<int64_t>(part.size());
+                               const int64_t expected =
+                                   PieceSize(known.state_bytes, index, kStatePartBytes);
+                               if (size != expected) return WrongCount(what, size, expected);
+                               out = std::move(part);
+                               return absl::OkStatus();
+                             }));
+  return out;
+}
+
 std::vector<absl::StatusOr<ChunkRecord>> RocksStore::ReadChunks(std::span<const ChunkRef> refs) {
   std::vector<absl::StatusOr<ChunkRecord>> out(
       refs.size(), absl::StatusOr<ChunkRecord>(absl::UnknownError("not read")));

@@ -84,7 +84,7 @@ absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed, bool* damage
   const auto document = [&](absl::string_view key, absl::string_view value) {
     const auto info = DecodeDocument(key, value, DocumentName(key.substr(1)));
     if (info.ok()) {
-      owners_.emplace(info->owner, Owner{Kind::kDocument, info->bytes, info->tokens, info->chunks});
+      owners_.emplace(info->owner, OwnerOf(Kind::kDocument, *info));
     } else {
       LogError("{}", std::string(info.status().message()));
       *damaged = true;
@@ -101,25 +101,24 @@ absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed, bool* damage
 }
 
 absl::Status RocksStore::LoadIngests(bool* damaged) {
-  return database_->Scan(
-      Family::kIngests, std::string(kIngestPrefix), kIngestPrefix,
-      [&](absl::string_view key, absl::string_view value) {
-        auto state = DecodeIngest(key, value, absl::StrCat("ingest '", key.substr(1), "'"));
-        if (!state.ok()) {
-          LogError("{}", std::string(state.status().message()));
-          *damaged = true;
-          return true;
-        }
-        const IngestProgress& progress = state->progress;
-        const OwnerId owner = progress.owner;
-        owners_.emplace(owner,
-                        Owner{Kind::kIngest, progress.bytes, progress.tokens, progress.chunks});
-        ingest_ids_.emplace(progress.id, owner);
-        auto ingest = std::make_shared<Ingest>();
-        ingest->state = *std::move(state);
-        ingests_.emplace(owner, std::move(ingest));
-        return true;
-      });
+  return database_->Scan(Family::kIngests, std::string(kIngestPrefix), kIngestPrefix,
+                         [&](absl::string_view key, absl::string_view value) {
+                           auto state = DecodeIngest(key, value,
+                                                     absl::StrCat("ingest '", key.substr(1), "'"));
+                           if (!state.ok()) {
+                             LogError("{}", std::string(state.status().message()));
+                             *damaged = true;
+                             return true;
+                           }
+                           const IngestProgress& progress = state->progress;
+                           const OwnerId owner = progress.owner;
+                           owners_.emplace(owner, OwnerOf(Kind::kIngest, progress));
+                           ingest_ids_.emplace(progress.id, owner);
+                           auto ingest = std::make_shared<Ingest>();
+                           ingest->state = *std::move(state);
+                           ingests_.emplace(owner, std::move(ingest));
+                           return true;
+                         });
 }
 
 absl::Status RocksStore::FindUnnamed(std::vector<OwnerId>* unnamed) {

@@ -47,8 +47,9 @@ class RocksStore final : public DocumentStore {
   absl::Status Free(OwnerId owner) override;
 
   absl::StatusOr<IngestProgress> BeginIngest(const std::string& id, const std::string& fingerprint,
-                                             bool from_tokens) override;
+                                             bool from_tokens, const std::string& pattern) override;
   absl::StatusOr<std::vector<IngestProgress>> ListIngests() override;
+  absl::Status PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) override;
   absl::Status CommitIngest(OwnerId owner, const IngestBatch& batch) override;
   absl::StatusOr<DocumentInfo> PublishIngest(OwnerId owner, const IngestBatch& last) override;
   absl::Status AbandonIngest(const std::string& id) override;
@@ -59,6 +60,7 @@ class RocksStore final : public DocumentStore {
   absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) override;
   absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
                                                   int64_t end) override;
+  absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) override;
 
   absl::StatusOr<OwnerId> NewSessionOwner() override;
   absl::Status PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) override;
@@ -75,7 +77,14 @@ class RocksStore final : public DocumentStore {
     int64_t bytes = 0;
     int64_t tokens = 0;
     int64_t chunks = 0;
+    int64_t state_bytes = 0;
+    int64_t first_state_part = 0;
   };
+  // Of a document or ingest.
+  template <typename T>
+  static Owner OwnerOf(Kind kind, const T& from) {
+    return {kind, from.bytes, from.tokens, from.chunks, from.state_bytes, from.first_state_part};
+  }
 
   // An unfinished ingest. `mutex` is held through a commit, so that commits of one ingest follow
   // each other while those of others go on. `state` is what is durable, less resume_state.
@@ -114,6 +123,8 @@ class RocksStore final : public DocumentStore {
                             std::span<const T> more, rocksdb::WriteBatch* out);
   absl::Status AppendLandmarks(const IngestState& next, int64_t committed,
                                std::span<const Bf16> more, rocksdb::WriteBatch* out);
+  // Drops parts of the owner that are not of its state. What is committed stays whatever happens.
+  void DropOldState(const IngestProgress& progress);
   absl::StatusOr<std::string> HashText(const IngestState& state, absl::string_view more);
 
   // read.cc

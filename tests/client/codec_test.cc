@@ -111,6 +111,14 @@ TEST(ClientCodecTest, DocumentsAndIngestsComeBack) {
   EXPECT_EQ(document.stored_bytes, 5);
   EXPECT_EQ(document.sha256, "s");
   EXPECT_EQ(document.damage, "checksum");
+  info.damage.clear();
+  EXPECT_EQ(Decode(service::Encode(info)).kind, "chunks");
+  info.pattern = "(window 8)";
+  info.state_bytes = 12;
+  const Document prefix = Decode(service::Encode(info));
+  EXPECT_EQ(prefix.kind, "prefix");
+  EXPECT_EQ(prefix.pattern, "(window 8)");
+  EXPECT_EQ(prefix.state_bytes, 12);
 
   store::IngestProgress unfinished;
   unfinished.id = "d";
@@ -126,6 +134,10 @@ TEST(ClientCodecTest, DocumentsAndIngestsComeBack) {
   EXPECT_EQ(ingest.bytes, 7);
   EXPECT_EQ(ingest.tokens, 8);
   EXPECT_EQ(ingest.chunks, 9);
+  EXPECT_EQ(ingest.kind, "chunks");
+  unfinished.pattern = "(window 8)";
+  EXPECT_EQ(Decode(service::Encode(unfinished)).kind, "prefix");
+  EXPECT_EQ(Decode(service::Encode(unfinished)).pattern, "(window 8)");
 
   const IngestProgress progress = Decode(service::Encode(engine::IngestStatus{1, 2, 3, 4, 5, 6.5}));
   EXPECT_EQ(progress.committed_offset, 1);

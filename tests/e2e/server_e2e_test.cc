@@ -17,7 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "client/client.h"
-#include "tests/cli/cli_testing.h"
+#include "tests/e2e/server_testing.h"
 
 namespace recollect {
 namespace {
@@ -25,26 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class ServerE2eTest : public CliTest {
+class ServerE2eTest : public ServerTest {
  protected:
-  void StartServer(const std::string& model = "model") {
-    server_ = std::make_unique<BackgroundProcess>(std::vector<std::string>{
-        RECOLLECT_BINARY, "serve", "--model", Path(model), "--data-dir", Path("data"),
-        "--grpc-listen", "127.0.0.1:0", "--threads", "2", "--log-level", "error"});
-    ready_ = server_->ReadLine();
-    ASSERT_TRUE(absl::StartsWith(ready_, "recollect ready grpc=127.0.0.1:")) << ready_;
-    address_ = ready_.substr(21, ready_.find(' ', 21) - 21);
-    auto client = client::Client::Connect(address_);
-    ASSERT_TRUE(client.ok()) << client.status();
-    client_ = *std::move(client);
-  }
-  int StopServer() {
-    client_.reset();
-    server_->Signal(SIGTERM);
-    const int code = server_->Wait();
-    server_.reset();
-    return code;
-  }
   absl::StatusOr<client::GenerateResult> Ask(const std::string& mount) {
     client::GenerateRequest request;
     request.session.mounts = {mount};
@@ -54,14 +36,10 @@ class ServerE2eTest : public CliTest {
     request.with_retrievals = true;
     return client_->Generate(request);
   }
-
-  std::unique_ptr<BackgroundProcess> server_;
-  std::string ready_, address_;
-  std::unique_ptr<client::Client> client_;
 };
 
 TEST_F(ServerE2eTest, LifeOfADocument) {
-  StartServer();
+  StartServer(Path("model"));
   EXPECT_THAT(ready_, HasSubstr(" model=model documents=0"));
   EXPECT_THAT(ready_, HasSubstr(" pid=" + std::to_string(server_->pid())));
   const std::string text = Text(3000);
@@ -82,7 +60,7 @@ TEST_F(ServerE2eTest, LifeOfADocument) {
   EXPECT_EQ(Ask("d").value().tokens, before.tokens);  // warm
   EXPECT_EQ(StopServer(), 0);
 
-  StartServer();
+  StartServer(Path("model"));
   EXPECT_THAT(ready_, HasSubstr(" documents=1"));
   const auto after = Ask("d").value();
   EXPECT_EQ(after.tokens, before.tokens);
@@ -96,14 +74,14 @@ TEST_F(ServerE2eTest, LifeOfADocument) {
                                        "--max-tokens", "40", "--ignore-eos", "--json"}));
   EXPECT_EQ(embedded["tokens"].get<std::vector<int32_t>>(), before.tokens);
 
-  StartServer();
+  StartServer(Path("model"));
   EXPECT_EQ(Run({"docs", "delete", "d", "--server", address_}).exit_code, 0);
   EXPECT_EQ(Ask("d").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(StopServer(), 0);
 }
 
 TEST_F(ServerE2eTest, OnePortAndOneDirectoryHaveOneServer) {
-  StartServer();
+  StartServer(Path("model"));
   const ProcessResult port =
       Run({"serve", "--model", Path("model"), "--data-dir", ":memory:", "--grpc-listen", address_});
   EXPECT_EQ(port.exit_code, 7);
@@ -116,10 +94,10 @@ TEST_F(ServerE2eTest, OnePortAndOneDirectoryHaveOneServer) {
 
 TEST_F(ServerE2eTest, AnotherModelRefusesTheDocumentButListsIt) {
   WriteTinyModel(Path("other"), TinyConfig(), 2);
-  StartServer();
+  StartServer(Path("model"));
   ASSERT_TRUE(client_->IngestText("d", client::ReadFrom(Text(500))).ok());
   EXPECT_EQ(StopServer(), 0);
-  StartServer("other");
+  StartServer(Path("other"));
   const std::string read_by = client_->GetDocument("d").value().fingerprint;
   const std::string serving = client_->GetModel().value().fingerprint;
   EXPECT_NE(read_by, serving);
@@ -132,7 +110,7 @@ TEST_F(ServerE2eTest, AnotherModelRefusesTheDocumentButListsIt) {
 
 TEST_F(ServerE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
   const std::string text = Text(60000);
-  StartServer();
+  StartServer(Path("model"));
   std::thread victim([&] { (void)client_->IngestText("d", client::ReadFrom(text)); });
   // Wait for a commit.
   const auto observer = client::Client::Connect(address_).value();
@@ -148,7 +126,7 @@ TEST_F(ServerE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
   ASSERT_GT(committed, 0);
   ASSERT_LT(committed, static_cast<int64_t>(text.size()));
 
-  StartServer();
+  StartServer(Path("model"));
   int64_t first = -1;
   const auto reader = [&](int64_t offset, int64_t limit) {
     if (first < 0) first = offset;
@@ -167,7 +145,7 @@ TEST_F(ServerE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
 
 TEST_F(ServerE2eTest, SigtermEndsAnIngestAtACommitAndItResumes) {
   const std::string text = Text(60000);
-  StartServer();
+  StartServer(Path("model"));
   absl::Status status;
   std::thread ingest([&] { status = client_->IngestText("d", client::ReadFrom(text)).status(); });
   const auto observer = client::Client::Connect(address_).value();
@@ -176,7 +154,7 @@ TEST_F(ServerE2eTest, SigtermEndsAnIngestAtACommitAndItResumes) {
   ingest.join();
   EXPECT_EQ(server_->Wait(), 0);
   EXPECT_TRUE(absl::IsUnavailable(status) || absl::IsCancelled(status)) << status;
-  StartServer();
+  StartServer(Path("model"));
   EXPECT_EQ(client_->IngestText("d", client::ReadFrom(text)).value().bytes,
             static_cast<int64_t>(text.size()));
   EXPECT_EQ(StopServer(), 0);
@@ -185,7 +163,7 @@ TEST_F(ServerE2eTest, SigtermEndsAnIngestAtACommitAndItResumes) {
 // Whatever byte is damaged: the right tokens (when the byte was not needed), or an error; never
 // other tokens.
 TEST_F(ServerE2eTest, AFlippedByteIsDataLossNeverTokens) {
-  StartServer();
+  StartServer(Path("model"));
   ASSERT_TRUE(client_->IngestText("d", client::ReadFrom(Text(800))).ok());
   const std::vector<int32_t> expected = Ask("d").value().tokens;
   EXPECT_EQ(StopServer(), 0);
@@ -219,7 +197,7 @@ TEST_F(ServerE2eTest, AFlippedByteIsDataLossNeverTokens) {
   }
   EXPECT_GT(data_loss, 0);
   WriteFile(biggest.string(), intact);
-  StartServer();
+  StartServer(Path("model"));
   EXPECT_EQ(Ask("d").value().tokens, expected);
   EXPECT_EQ(StopServer(), 0);
 }
@@ -237,7 +215,7 @@ TEST_F(ServerE2eTest, AFullDiskIsSaidAndTheIngestGoesOnWhenThereIsRoom) {
                  << "): a really full disk is NOT tested";
   }
   const Unmount unmount{Path("data")};
-  StartServer();
+  StartServer(Path("model"));
   ASSERT_TRUE(client_->IngestText("small", client::ReadFrom(Text(800))).ok());
   const std::vector<int32_t> expected = Ask("small").value().tokens;
   const auto room = static_cast<int64_t>(fs::space(Path("data")).available);
@@ -257,7 +235,7 @@ TEST_F(ServerE2eTest, AFullDiskIsSaidAndTheIngestGoesOnWhenThereIsRoom) {
 }
 
 TEST_F(ServerE2eTest, ClientsThatLeaveStopTheWork) {
-  StartServer();
+  StartServer(Path("model"));
   client::GenerateRequest request;
   request.prompt.text = "the";
   request.max_tokens = 60000;

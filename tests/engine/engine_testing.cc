@@ -181,18 +181,21 @@ absl::StatusOr<store::DocumentInfo> SendText(IngestStream& stream, const std::st
 }
 
 absl::StatusOr<store::DocumentInfo> Ingest(Engine& engine, const std::string& id,
-                                           const std::string& text, int64_t message_bytes) {
-  absl::StatusOr<std::unique_ptr<IngestStream>> stream = engine.BeginIngest(id, false);
+                                           const std::string& text, int64_t message_bytes,
+                                           const SessionOptions& session) {
+  absl::StatusOr<std::unique_ptr<IngestStream>> stream = engine.BeginIngest(id, false, session);
   if (!stream.ok()) return stream.status();
   return SendText(**stream, text, message_bytes);
 }
 
 absl::StatusOr<store::DocumentInfo> IngestTokens(Engine& engine, const std::string& id,
-                                                 const std::vector<int32_t>& tokens) {
-  absl::StatusOr<std::unique_ptr<IngestStream>> stream = engine.BeginIngest(id, true);
+                                                 const std::vector<int32_t>& tokens,
+                                                 const SessionOptions& session) {
+  absl::StatusOr<std::unique_ptr<IngestStream>> stream = engine.BeginIngest(id, true, session);
   if (!stream.ok()) return stream.status();
   std::promise<absl::Status> appended;
-  (*stream)->AppendTokens((*stream)->status().committed_offset, tokens,
+  const int64_t offset = (*stream)->status().committed_offset;
+  (*stream)->AppendTokens(offset, {tokens.begin() + offset, tokens.end()},
                           [&](absl::StatusOr<IngestStatus> s) { appended.set_value(s.status()); });
   absl::StatusOr<store::DocumentInfo> info = FinishAndWait(**stream);
   const absl::Status status = appended.get_future().get();
@@ -217,6 +220,9 @@ std::string DumpDocument(store::DocumentStore& store, const std::string& id, int
   for (const absl::StatusOr<store::ChunkRecord>& chunk : store.ReadChunks(refs)) {
     dump += absl::StrCat("|", chunk->rows, ",", chunk->text_begin, ",", chunk->text_end, "|");
     put(chunk->states.data(), chunk->states.size() * sizeof(chunk->states[0]));
+  }
+  for (int64_t i = 0; i * store::kStatePartBytes < info.state_bytes; ++i) {
+    dump += *store.ReadStatePart(info.owner, i);
   }
   return dump;
 }

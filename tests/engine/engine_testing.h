@@ -70,9 +70,11 @@ absl::StatusOr<std::vector<Retrieval>> Retrieve(Engine& engine, RetrieveRequest 
 absl::StatusOr<store::DocumentInfo> SendText(IngestStream& stream, const std::string& text,
                                              int64_t message_bytes);
 absl::StatusOr<store::DocumentInfo> Ingest(Engine& engine, const std::string& id,
-                                           const std::string& text, int64_t message_bytes = 4096);
+                                           const std::string& text, int64_t message_bytes = 4096,
+                                           const SessionOptions& session = {});
 absl::StatusOr<store::DocumentInfo> IngestTokens(Engine& engine, const std::string& id,
-                                                 const std::vector<int32_t>& tokens);
+                                                 const std::vector<int32_t>& tokens,
+                                                 const SessionOptions& session = {});
 
 // All records of a document as one string, for byte-for-byte comparison.
 std::string DumpDocument(store::DocumentStore& store, const std::string& id, int64_t d_r);
@@ -93,11 +95,15 @@ class ForwardingStore : public store::DocumentStore {
   absl::Status Free(OwnerId owner) override { return to_->Free(owner); }
   absl::StatusOr<store::IngestProgress> BeginIngest(const std::string& id,
                                                     const std::string& fingerprint,
-                                                    bool from_tokens) override {
-    return to_->BeginIngest(id, fingerprint, from_tokens);
+                                                    bool from_tokens,
+                                                    const std::string& pattern) override {
+    return to_->BeginIngest(id, fingerprint, from_tokens, pattern);
   }
   absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() override {
     return to_->ListIngests();
+  }
+  absl::Status PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) override {
+    return to_->PutStatePart(owner, index, bytes);
   }
   absl::Status CommitIngest(OwnerId owner, const store::IngestBatch& batch) override {
     return to_->CommitIngest(owner, batch);
@@ -121,6 +127,9 @@ class ForwardingStore : public store::DocumentStore {
   absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
                                                   int64_t end) override {
     return to_->ReadTokens(owner, begin, end);
+  }
+  absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) override {
+    return to_->ReadStatePart(owner, index);
   }
   absl::StatusOr<OwnerId> NewSessionOwner() override { return to_->NewSessionOwner(); }
   absl::Status PutSessionChunk(ChunkRef ref, const store::ChunkRecord& chunk) override {

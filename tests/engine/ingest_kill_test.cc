@@ -13,13 +13,16 @@
 
 #include "gtest/gtest.h"
 #include "store/rocks/rocks_store.h"
-#include "tests/engine/engine_testing.h"
+#include "tests/engine/ratplus_testing.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::engine {
 namespace {
 
-constexpr int kKills = 60;
+struct Kind {
+  bool prefix;
+  int kills;
+};
 constexpr size_t kTextBytes = 200000;
 
 // The beginning of the books that come with the project, from inside a chapter on.
@@ -43,13 +46,14 @@ std::unique_ptr<store::DocumentStore> OpenStore(const std::string& directory) {
 }
 
 // The child: resumes the ingest and finishes it. Tells `ready` when it begins.
-int RunIngest(const std::string& directory, const std::string& text, int ready) {
+int RunIngest(const Kind& kind, const std::string& directory, const std::string& text, int ready) {
   auto store = OpenStore(directory);
   if (store == nullptr) return 2;
   EngineOptions options = SmallOptions();
   options.commit_tokens = 400;
-  auto engine = MakeEngine(options, std::move(store));
-  auto stream = engine->BeginIngest("book", false);
+  auto engine = MakeEngine(options, std::move(store),
+                           kind.prefix ? LoadRatPlusForTest("kill", TinyRatPlusConfig()) : nullptr);
+  auto stream = engine->BeginIngest("book", false, {});
   if (!stream.ok()) return 3;
   if (write(ready, "r", 1) != 1) return 4;
   return SendText(**stream, text, 3000).ok() ? 0 : 5;
@@ -61,13 +65,13 @@ struct Child {
 };
 
 // The parent has no threads as long as it forks.
-Child Start(const std::string& directory, const std::string& text) {
+Child Start(const Kind& kind, const std::string& directory, const std::string& text) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   const pid_t pid = fork();
   if (pid == 0) {
     close(ends[0]);
-    _exit(RunIngest(directory, text, ends[1]));
+    _exit(RunIngest(kind, directory, text, ends[1]));
   }
   close(ends[1]);
   return {pid, ends[0]};
@@ -81,13 +85,23 @@ int Join(const Child& child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-std::string Dump(const std::string& directory) {
+std::string Dump(const Kind& kind, const std::string& directory) {
   auto store = OpenStore(directory);
   if (store == nullptr) return "";
-  return DumpDocument(*store, "book", TinyConfig().d_r);
+  return DumpDocument(*store, "book", kind.prefix ? 0 : TinyConfig().d_r);
 }
 
-TEST(IngestKillTest, ResumedEqualsUninterrupted) {
+class IngestKillTest : public ::testing::TestWithParam<Kind> {};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, IngestKillTest,
+                         ::testing::Values(Kind{.prefix = false, .kills = 60},
+                                           Kind{.prefix = true, .kills = 20}),
+                         [](const auto& param) {
+                           return std::string(param.param.prefix ? "Prefix" : "Chunks");
+                         });
+
+TEST_P(IngestKillTest, ResumedEqualsUninterrupted) {
+  const Kind kind = GetParam();
   const std::string text = BookText();
   ASSERT_GT(text.size(), kTextBytes / 2) << "is xz installed?";
   const std::string base = ::testing::TempDir() + "/ingest_kill_" + std::to_string(getpid());
@@ -96,7 +110,7 @@ TEST(IngestKillTest, ResumedEqualsUninterrupted) {
   std::filesystem::create_directories(base);
 
   const auto begin = std::chrono::steady_clock::now();
-  const Child whole = Start(directory(0), text);
+  const Child whole = Start(kind, directory(0), text);
   ASSERT_EQ(Join(whole), 0);
   const double whole_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -104,8 +118,8 @@ TEST(IngestKillTest, ResumedEqualsUninterrupted) {
   std::mt19937_64 random(20);
   std::uniform_real_distribution<double> fraction(0, 1);
   int kills = 0, documents = 1;
-  while (kills < kKills) {
-    const Child child = Start(directory(documents), text);
+  while (kills < kind.kills) {
+    const Child child = Start(kind, directory(documents), text);
     // Mostly somewhere in the ingest, sometimes while the database opens.
     char ready;
     const bool wait = fraction(random) < 0.9;
@@ -121,12 +135,12 @@ TEST(IngestKillTest, ResumedEqualsUninterrupted) {
     ASSERT_EQ(code, 0);
     ++documents;  // finished before it was killed: another one
   }
-  ASSERT_EQ(Join(Start(directory(documents), text)), 0);
+  ASSERT_EQ(Join(Start(kind, directory(documents), text)), 0);
 
-  const std::string expected = Dump(directory(0));
+  const std::string expected = Dump(kind, directory(0));
   ASSERT_GT(expected.size(), text.size());
   for (int i = 1; i <= documents; ++i)
-    EXPECT_TRUE(Dump(directory(i)) == expected) << "document " << i;
+    EXPECT_TRUE(Dump(kind, directory(i)) == expected) << "document " << i;
   printf("%d kills, %d documents of %zu bytes\n", kills, documents, text.size());
   std::filesystem::remove_all(base);
 }

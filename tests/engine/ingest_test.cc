@@ -86,7 +86,7 @@ TEST(IngestTest, ABrokenStreamResumesAtItsLastCommit) {
   Fixture f;
   int64_t before = 0;
   for (int part = 1; part <= 8; ++part) {
-    auto stream = f.engine->BeginIngest("doc", false);
+    auto stream = f.engine->BeginIngest("doc", false, {});
     ASSERT_TRUE(stream.ok()) << stream.status();
     const int64_t begin = (*stream)->status().committed_offset;
     EXPECT_GE(begin, before);
@@ -109,7 +109,7 @@ TEST(IngestTest, ShutdownCommitsWhatIsEncoded) {
   options.commit_tokens = 1 << 20;  // never by itself
   auto store = std::shared_ptr<store::DocumentStore>(store::CreateMemoryStore());
   auto engine = MakeEngine(options, std::make_unique<ForwardingStore>(store));
-  auto stream = *engine->BeginIngest("doc", false);
+  auto stream = *engine->BeginIngest("doc", false, {});
   std::promise<absl::Status> done;
   stream->Append(0, text.substr(0, 15000),
                  [&](absl::StatusOr<IngestStatus> s) { done.set_value(s.status()); });
@@ -122,7 +122,7 @@ TEST(IngestTest, ShutdownCommitsWhatIsEncoded) {
   engine.reset();
   stream.reset();  // after its engine
   engine = MakeEngine(options, std::make_unique<ForwardingStore>(store));
-  EXPECT_GT((*engine->BeginIngest("doc", false))->status().committed_offset, 8000);
+  EXPECT_GT((*engine->BeginIngest("doc", false, {}))->status().committed_offset, 8000);
 }
 
 TEST(IngestTest, TheSameContentAgainIsASuccess) {
@@ -159,14 +159,14 @@ TEST(IngestTest, BadInputIsNamed) {
          absl::StatusCode::kInvalidArgument, std::to_string(SampleText(9000, 1).size()).c_str());
   expect(IngestTokens(*f.engine, "ids", {5, 1}).status(), absl::StatusCode::kInvalidArgument,
          "token 1: id 1 is reserved");
-  expect(f.engine->BeginIngest("", false).status(), absl::StatusCode::kInvalidArgument, "id");
-  expect(f.engine->BeginIngest(std::string(300, 'a'), false).status(),
+  expect(f.engine->BeginIngest("", false, {}).status(), absl::StatusCode::kInvalidArgument, "id");
+  expect(f.engine->BeginIngest(std::string(300, 'a'), false, {}).status(),
          absl::StatusCode::kInvalidArgument, "300");
-  expect(f.engine->BeginIngest("a\nb", false).status(), absl::StatusCode::kInvalidArgument,
+  expect(f.engine->BeginIngest("a\nb", false, {}).status(), absl::StatusCode::kInvalidArgument,
          "printable");
 
-  auto stream = *f.engine->BeginIngest("gap", false);
-  expect(f.engine->BeginIngest("gap", false).status(), absl::StatusCode::kAborted, "gap");
+  auto stream = *f.engine->BeginIngest("gap", false, {});
+  expect(f.engine->BeginIngest("gap", false, {}).status(), absl::StatusCode::kAborted, "gap");
   std::promise<absl::Status> gap, mixed;
   stream->Append(7, "text", [&](absl::StatusOr<IngestStatus> s) { gap.set_value(s.status()); });
   expect(gap.get_future().get(), absl::StatusCode::kInvalidArgument, "offset 7, expected 0");
@@ -181,16 +181,16 @@ TEST(IngestTest, AnUnfinishedIngestBelongsToItsModel) {
   {
     auto engine = MakeEngine(SmallOptions(), std::make_unique<ForwardingStore>(store));
     ASSERT_TRUE(Ingest(*engine, "done", SampleText(500, 1)).ok());
-    auto stream = *engine->BeginIngest("half", false);
+    auto stream = *engine->BeginIngest("half", false, {});
     std::promise<void> appended;
     stream->Append(0, SampleText(9000, 2), [&](auto) { appended.set_value(); });
     appended.get_future().wait();
   }
   auto other =
       MakeEngine(SmallOptions(), std::make_unique<ForwardingStore>(store), TinyModelForTest(2));
-  for (const absl::Status& status :
-       {other->BeginIngest("half", false).status(), other->BeginIngest("done", false).status(),
-        other->OpenSession({.mounts = {"done"}}).status()}) {
+  for (const absl::Status& status : {other->BeginIngest("half", false, {}).status(),
+                                     other->BeginIngest("done", false, {}).status(),
+                                     other->OpenSession({.mounts = {"done"}}).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(TinyModelForTest()->fingerprint()));
     EXPECT_THAT(std::string(status.message()), HasSubstr(TinyModelForTest(2)->fingerprint()));
@@ -201,7 +201,7 @@ TEST(IngestTest, AnUnfinishedIngestBelongsToItsModel) {
 
 TEST(IngestTest, DeletingEndsTheStream) {
   Fixture f;
-  auto stream = *f.engine->BeginIngest("doc", false);
+  auto stream = *f.engine->BeginIngest("doc", false, {});
   std::promise<void> appended;
   stream->Append(0, SampleText(9000, 2), [&](auto) { appended.set_value(); });
   appended.get_future().wait();

@@ -1,4 +1,4 @@
-// What a model without landmarks (RAT+) refuses: patterns beyond its checkpoint, documents, states
+// What a model without landmarks (RAT+) refuses: patterns beyond its checkpoint, retrieval, states
 // beyond their budget.
 #include <string>
 #include <thread>
@@ -34,17 +34,13 @@ TEST_F(RatPlusEngineTest, APatternBeyondTheCheckpointIsRefusedNamingBoth) {
               HasSubstr("window is 64, the checkpoint is adapted to 127"));
 }
 
-TEST_F(RatPlusEngineTest, DocumentsAreRefusedNamingTheFamily) {
+TEST_F(RatPlusEngineTest, RetrievalIsRefusedNamingTheFamily) {
   auto engine = Make();
   const auto expect_family = [](const absl::Status& status, const std::string& what) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
     EXPECT_THAT(std::string(status.message()),
                 AllOf(HasSubstr(what), HasSubstr("family ratplus has no landmarks")));
   };
-  expect_family(engine->BeginIngest("whale", false).status(), "document \"whale\"");
-  SessionOptions mounts;
-  mounts.mounts = {"whale"};
-  expect_family(engine->OpenSession(mounts).status(), "mounts");
   SessionOptions random;
   random.random_chunks = true;
   expect_family(engine->OpenSession(random).status(), "random_chunks");

@@ -58,7 +58,7 @@ class Latch {
 
 TEST(SchedulingTest, AStreamWaitsForAtMostOneIngestSlice) {
   auto engine = MakeEngine();
-  auto stream = *engine->BeginIngest("big", false);
+  auto stream = *engine->BeginIngest("big", false, {});
   std::vector<char> log;  // written by the scheduler's thread alone
   int64_t most_rows = 0, ingested = 0, longest_slice = 0;
   engine->scheduler_for_test().ObserveForTest([&](TurnKind kind, int64_t rows) {
@@ -216,7 +216,7 @@ TEST(SchedulingTest, ShutdownLetsFinishThenEnds) {
   EXPECT_EQ(finishes->Wait().tokens.size(), 100u);
   EXPECT_EQ(Generate(*engine, Ask(1)).status.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(engine->OpenSession({}).status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(engine->BeginIngest("doc", false).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(engine->BeginIngest("doc", false, {}).status().code(), absl::StatusCode::kUnavailable);
 
   auto other = MakeEngine();
   auto ends = std::make_shared<Collector>();

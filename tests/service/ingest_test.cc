@@ -85,6 +85,28 @@ TEST_F(IngestTest, TakesTokens) {
   EXPECT_EQ(document->tokens, 3);
 }
 
+TEST_F(IngestTest, PassesThePatternOn) {
+  client::SessionOptions session;
+  session.dilation = 16;
+  session.layer_windows = {{8}, {1, 2}};
+  session.context = 1000;
+  session.top_k_blocks = 3;
+  ASSERT_TRUE(client_->IngestText("d", client::ReadFrom("text"), nullptr, session).ok());
+  engine::SessionOptions expected;
+  expected.dilation = 16;
+  expected.layer_windows = {{8}, {1, 2}};
+  expected.context = 1000;
+  expected.top_k_blocks = 3;
+  EXPECT_TRUE(engine_.last_ingest() == expected);
+  ASSERT_TRUE(client_->IngestTokens("t", {'a'}, nullptr, session).ok());
+  EXPECT_TRUE(engine_.last_ingest() == expected);
+  ASSERT_TRUE(client_->IngestText("e", client::ReadFrom("text")).ok());
+  EXPECT_TRUE(engine_.last_ingest() == engine::SessionOptions());
+  session.dilation = 0;
+  EXPECT_THAT(client_->IngestText("f", client::ReadFrom("text"), nullptr, session).status(),
+              Fails(absl::StatusCode::kInvalidArgument, "dilation: 0, limit 1"));
+}
+
 TEST_F(IngestTest, ResumesAtTheCommittedOffset) {
   EXPECT_THAT(
       Send({Header("d"), Piece(0, "0123456789abcdefghij")}),

@@ -75,7 +75,7 @@ TEST_P(DocumentStoreTest, PublishedDocumentIsWholeAndInTheCatalog) {
 }
 
 TEST_P(DocumentStoreTest, Sha256IsOfTheText) {
-  const auto progress = store_->BeginIngest("abc", "f", false);
+  const auto progress = store_->BeginIngest("abc", "f", false, "");
   ASSERT_THAT(progress, IsOk());
   IngestBatch batch;
   batch.text = "a";
@@ -87,7 +87,7 @@ TEST_P(DocumentStoreTest, Sha256IsOfTheText) {
 }
 
 TEST_P(DocumentStoreTest, EmptyDocument) {
-  const auto progress = store_->BeginIngest("empty", "f", true);
+  const auto progress = store_->BeginIngest("empty", "f", true, "");
   ASSERT_THAT(progress, IsOk());
   const auto info = store_->PublishIngest(progress->owner, IngestBatch());
   ASSERT_THAT(info, IsOk());
@@ -158,13 +158,13 @@ TEST_P(DocumentStoreTest, SameChunkAskedTwice) {
 
 TEST_P(DocumentStoreTest, BeginResumesOrRefuses) {
   Content content{.seed = 5};
-  const auto first = store_->BeginIngest("d", "f1", false);
+  const auto first = store_->BeginIngest("d", "f1", false, "");
   ASSERT_THAT(first, IsOk());
   EXPECT_EQ(first->resume_state, "");
   const IngestBatch batch = NextBatch(content, 2, 20, 30);
   ASSERT_THAT(store_->CommitIngest(first->owner, batch), IsOk());
   Append(&content, batch);
-  const auto again = store_->BeginIngest("d", "f1", false);
+  const auto again = store_->BeginIngest("d", "f1", false, "");
   ASSERT_THAT(again, IsOk());
   EXPECT_EQ(again->owner, first->owner);
   EXPECT_EQ(again->resume_state, batch.resume_state);
@@ -172,11 +172,11 @@ TEST_P(DocumentStoreTest, BeginResumesOrRefuses) {
   EXPECT_EQ(again->chunks, 2);
   EXPECT_EQ(again->bytes, 30);
   EXPECT_EQ(again->tokens, 20);
-  EXPECT_THAT(store_->BeginIngest("d", "f2", false),
+  EXPECT_THAT(store_->BeginIngest("d", "f2", false, ""),
               StatusIs(StatusCode::kFailedPrecondition, "f1"));
-  EXPECT_THAT(store_->BeginIngest("d", "f2", false),
+  EXPECT_THAT(store_->BeginIngest("d", "f2", false, ""),
               StatusIs(StatusCode::kFailedPrecondition, "f2"));
-  EXPECT_THAT(store_->BeginIngest("d", "f1", true),
+  EXPECT_THAT(store_->BeginIngest("d", "f1", true, ""),
               StatusIs(StatusCode::kFailedPrecondition, "token ids"));
   const auto list = store_->ListIngests();
   ASSERT_EQ(list->size(), 1);
@@ -188,23 +188,24 @@ TEST_P(DocumentStoreTest, BeginResumesOrRefuses) {
   IngestBatch last;
   last.input_offset = batch.input_offset;
   ASSERT_THAT(store_->PublishIngest(first->owner, last), IsOk());
-  EXPECT_THAT(store_->BeginIngest("d", "f1", false), StatusIs(StatusCode::kAlreadyExists, "d"));
+  EXPECT_THAT(store_->BeginIngest("d", "f1", false, ""), StatusIs(StatusCode::kAlreadyExists, "d"));
   EXPECT_THAT(store_->CommitIngest(first->owner, batch), StatusIs(StatusCode::kNotFound, ""));
   EXPECT_THAT(store_->PublishIngest(first->owner, batch), StatusIs(StatusCode::kNotFound, ""));
 }
 
 TEST_P(DocumentStoreTest, BadIds) {
-  EXPECT_THAT(store_->BeginIngest("", "f", false), StatusIs(StatusCode::kInvalidArgument, "empty"));
-  EXPECT_THAT(store_->BeginIngest(std::string(1025, 'x'), "f", false),
+  EXPECT_THAT(store_->BeginIngest("", "f", false, ""),
+              StatusIs(StatusCode::kInvalidArgument, "empty"));
+  EXPECT_THAT(store_->BeginIngest(std::string(1025, 'x'), "f", false, ""),
               StatusIs(StatusCode::kInvalidArgument, "1025"));
-  EXPECT_THAT(store_->BeginIngest(std::string("a\0b", 3), "f", false),
+  EXPECT_THAT(store_->BeginIngest(std::string("a\0b", 3), "f", false, ""),
               StatusIs(StatusCode::kInvalidArgument, "NUL"));
-  EXPECT_THAT(store_->BeginIngest("Ünïcödé / with spaces", "f", false), IsOk());
+  EXPECT_THAT(store_->BeginIngest("Ünïcödé / with spaces", "f", false, ""), IsOk());
 }
 
 TEST_P(DocumentStoreTest, ContradictoryBatchesChangeNothing) {
   Content content{.seed = 6};
-  const auto progress = store_->BeginIngest("d", "f", false);
+  const auto progress = store_->BeginIngest("d", "f", false, "");
   ASSERT_THAT(progress, IsOk());
   const OwnerId owner = progress->owner;
   const IngestBatch good = NextBatch(content, 2, 3, 4);
@@ -227,12 +228,12 @@ TEST_P(DocumentStoreTest, ContradictoryBatchesChangeNothing) {
   refused([](IngestBatch& b) { b.chunks.clear(); }, "0 chunks");
   refused([](IngestBatch& b) { b.input_offset = 1; }, "input offset 1");
   ExpectContent(*store_, owner, content);
-  EXPECT_EQ(store_->BeginIngest("d", "f", false)->chunks, 2);
+  EXPECT_EQ(store_->BeginIngest("d", "f", false, "")->chunks, 2);
 }
 
 TEST_P(DocumentStoreTest, ListPages) {
   for (const char* id : {"b", "a", "ab", "c", "B"}) {
-    const auto progress = store_->BeginIngest(id, "f", false);
+    const auto progress = store_->BeginIngest(id, "f", false, "");
     ASSERT_THAT(store_->PublishIngest(progress->owner, IngestBatch()), IsOk());
   }
   const auto ids = [&](const std::string& after, int64_t limit) {
@@ -279,7 +280,7 @@ TEST_P(DocumentStoreTest, RemovedStaysReadableUntilFreed) {
 
 TEST_P(DocumentStoreTest, AbandonedIngestIsGone) {
   Content content{.seed = 9};
-  const auto progress = store_->BeginIngest("d", "f", false);
+  const auto progress = store_->BeginIngest("d", "f", false, "");
   ASSERT_THAT(store_->CommitIngest(progress->owner, NextBatch(content, 3, 3, 3)), IsOk());
   EXPECT_THAT(store_->Free(progress->owner), StatusIs(StatusCode::kFailedPrecondition, ""));
   EXPECT_THAT(store_->AbandonIngest("d"), IsOk());
@@ -288,7 +289,7 @@ TEST_P(DocumentStoreTest, AbandonedIngestIsGone) {
   EXPECT_THAT(store_->CommitIngest(progress->owner, IngestBatch()),
               StatusIs(StatusCode::kNotFound, ""));
   EXPECT_THAT(store_->ReadText(progress->owner, 0, 0), StatusIs(StatusCode::kNotFound, ""));
-  const auto again = store_->BeginIngest("d", "other", true);
+  const auto again = store_->BeginIngest("d", "other", true, "");
   ASSERT_THAT(again, IsOk());
   EXPECT_NE(again->owner, progress->owner);
   EXPECT_EQ(again->chunks, 0);
@@ -343,7 +344,7 @@ TEST_P(DocumentStoreTest, RandomOperationsAgreeWithAMap) {
     switch (random() % 13) {
       case 0:
       case 1: {
-        const auto progress = store_->BeginIngest(id, "f", false);
+        const auto progress = store_->BeginIngest(id, "f", false, "");
         if (published.contains(id)) {
           EXPECT_THAT(progress, StatusIs(StatusCode::kAlreadyExists, id));
           break;

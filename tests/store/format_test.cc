@@ -102,6 +102,38 @@ std::map<std::string, Sample> Samples() {
   };
 }
 
+template <typename T>
+T AsPrefix(T document) {
+  document.chunks = 0;
+  document.pattern = "(window 8)";
+  document.state_bytes = 1 << 21;
+  document.first_state_part = 3;
+  return document;
+}
+
+// The records of prefixes: what is of version 2, and parts of a state.
+std::map<std::string, Sample> PrefixSamples() {
+  const auto with_info = [](const std::string& key, auto encode, auto decode) {
+    return Sample{key, encode(key, AsPrefix(SampleInfo())), Named(decode)};
+  };
+  const std::string ingest = IngestKey("moby dick"), piece = PieceKey(OwnerId{42}, 7);
+  IngestState state = SampleIngest();
+  state.progress = AsPrefix(state.progress);
+  return {
+      {"document", with_info(DocumentKey("moby dick"), EncodeDocument, DecodeDocument)},
+      {"removed", with_info(RemovedKey(OwnerId{42}), EncodeRemoved, DecodeRemoved)},
+      {"ingest", {ingest, EncodeIngest(ingest, state), Named(DecodeIngest)}},
+      {"state", {piece, EncodeState(piece, "bytes of a state"), Named(DecodeState)}},
+  };
+}
+
+std::vector<std::pair<std::string, Sample>> AllSamples() {
+  const auto samples = Samples(), prefix = PrefixSamples();
+  std::vector<std::pair<std::string, Sample>> all(samples.begin(), samples.end());
+  all.insert(all.end(), prefix.begin(), prefix.end());
+  return all;
+}
+
 TEST(FormatTest, RoundTrip) {
   const auto samples = Samples();
   const auto document =
@@ -132,10 +164,25 @@ TEST(FormatTest, RoundTrip) {
       DecodeLandmarks(samples.at("landmarks").key, samples.at("landmarks").record, "");
   EXPECT_EQ(keys->d_r, 3);
   EXPECT_THAT(keys->keys, testing::ElementsAreArray(kKeys));
+  EXPECT_EQ(document->pattern, "");
+  const auto prefixes = PrefixSamples();
+  const auto prefix =
+      DecodeDocument(prefixes.at("document").key, prefixes.at("document").record, "");
+  ASSERT_THAT(prefix, IsOk());
+  EXPECT_EQ(prefix->id, "moby dick");
+  EXPECT_EQ(prefix->pattern, "(window 8)");
+  EXPECT_EQ(prefix->state_bytes, 1 << 21);
+  EXPECT_EQ(prefix->first_state_part, 3);
+  const auto begun = DecodeIngest(prefixes.at("ingest").key, prefixes.at("ingest").record, "");
+  ASSERT_THAT(begun, IsOk());
+  EXPECT_EQ(begun->progress.pattern, "(window 8)");
+  EXPECT_EQ(begun->progress.first_state_part, 3);
+  EXPECT_EQ(*DecodeState(prefixes.at("state").key, prefixes.at("state").record, ""),
+            "bytes of a state");
 }
 
 TEST(FormatTest, EveryFlippedBitIsDataLossNamingTheRecord) {
-  for (const auto& [name, sample] : Samples()) {
+  for (const auto& [name, sample] : AllSamples()) {
     for (size_t bit = 0; bit < sample.record.size() * 8; ++bit) {
       std::string bad = sample.record;
       bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
@@ -147,7 +194,7 @@ TEST(FormatTest, EveryFlippedBitIsDataLossNamingTheRecord) {
 }
 
 TEST(FormatTest, EveryTruncationAndExtensionIsDataLoss) {
-  for (const auto& [name, sample] : Samples()) {
+  for (const auto& [name, sample] : AllSamples()) {
     for (size_t n = 0; n < sample.record.size(); ++n) {
       EXPECT_THAT(sample.decode(sample.key, sample.record.substr(0, n)),
                   StatusIs(StatusCode::kDataLoss, ""))
@@ -185,15 +232,19 @@ std::string Resealed(absl::string_view key, std::string record,
 }
 
 TEST(FormatTest, SealedNonsenseIsDataLoss) {
-  const auto samples = Samples();
-  const auto expect = [&](const char* name, const char* fragment, auto change) {
-    const Sample& sample = samples.at(name);
+  const auto samples = Samples(), prefixes = PrefixSamples();
+  const auto expect_of = [&](const Sample& sample, const char* fragment, auto change) {
     EXPECT_THAT(sample.decode(sample.key, Resealed(sample.key, sample.record, change)),
                 StatusIs(StatusCode::kDataLoss, fragment))
-        << name;
+        << sample.key;
+  };
+  const auto expect = [&](const char* name, const char* fragment, auto change) {
+    expect_of(samples.at(name), fragment, change);
   };
   for (const auto& [name, sample] : samples) {
-    expect(name.c_str(), "record version 2, expected 1", [](std::string& r) { r[0] = 2; });
+    expect(name.c_str(),
+           prefixes.contains(name) ? "version 3, expected 1 to 2" : "record version 3, expected 1",
+           [](std::string& r) { r[0] = 3; });
     expect(name.c_str(), "record type", [](std::string& r) { r[3] = 1; });
     if (name == "resume" || name == "text") continue;
     expect(name.c_str(), "does not parse", [](std::string& r) { r.pop_back(); });
@@ -214,6 +265,19 @@ TEST(FormatTest, SealedNonsenseIsDataLoss) {
   expect("landmarks", "does not parse", [](std::string& r) { r[15] = 127; });
   expect("document", "does not parse", [](std::string& r) { r[16] = 2; });       // flag
   expect("document", "does not parse", [](std::string& r) { r[24] = '\xff'; });  // bytes < 0
+  expect("document", "does not parse", [](std::string& r) { r[0] = 2; });  // without its fields
+  for (const char* name : {"document", "removed", "ingest"}) {
+    const Sample& sample = prefixes.at(name);
+    expect_of(sample, "does not parse",
+              [](std::string& r) { r[0] = 1; });  // with those of a prefix
+    expect_of(sample, "does not parse", [](std::string& r) { r.pop_back(); });
+    expect_of(sample, "does not parse", [](std::string& r) { r.back() = '\x80'; });  // part < 0
+    expect_of(sample, "does not parse",
+              [&](std::string& r) { r[r[1] == 3 ? 48 : 33] = 1; });  // a chunk
+  }
+  expect_of(prefixes.at("state"), "does not parse", [](std::string& r) { r.resize(8); });
+  expect_of(prefixes.at("state"), "does not parse",
+            [](std::string& r) { r.resize(8 + kStatePartBytes + 1); });
   expect("text", "does not parse", [](std::string& r) { r.resize(8 + kTextPieceBytes + 1); });
   expect("tokens", "does not parse",
          [](std::string& r) { r.resize(8 + 4 * kTokenPieceCount + 4); });
@@ -226,10 +290,9 @@ TEST(FormatTest, NewerDatabaseNamesBothVersions) {
   EXPECT_THAT(DecodeMeta(key, record), StatusIs(StatusCode::kFailedPrecondition, "up to 1"));
 }
 
-// The bytes of the first release. They must be read, and written the same, as long as
-// kRecordVersion is 1; a new version gets a file of its own beside this one.
-TEST(FormatTest, GoldenRecordsOfTheFirstRelease) {
-  const std::string path = std::string(RECOLLECT_SOURCE_DIR) + "/tests/store/golden/records_v1.txt";
+// Golden bytes: what they are of must be read, and written the same, for ever.
+void ExpectGolden(const std::string& file_name, const std::map<std::string, Sample>& samples) {
+  const std::string path = absl::StrCat(RECOLLECT_SOURCE_DIR, "/tests/store/golden/", file_name);
   std::map<std::string, std::pair<std::string, std::string>> golden;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -239,7 +302,6 @@ TEST(FormatTest, GoldenRecordsOfTheFirstRelease) {
     words >> name >> key >> record;
     golden[name] = {absl::HexStringToBytes(key), absl::HexStringToBytes(record)};
   }
-  const auto samples = Samples();
   EXPECT_EQ(golden.size(), samples.size()) << path;
   for (const auto& [name, sample] : samples) {
     SCOPED_TRACE(absl::StrCat(name, " ", absl::BytesToHexString(sample.key), " ",
@@ -251,6 +313,10 @@ TEST(FormatTest, GoldenRecordsOfTheFirstRelease) {
     EXPECT_EQ(golden[name].second, sample.record);
   }
 }
+
+TEST(FormatTest, GoldenRecordsOfTheFirstRelease) { ExpectGolden("records_v1.txt", Samples()); }
+
+TEST(FormatTest, GoldenRecordsOfPrefixes) { ExpectGolden("records_v2.txt", PrefixSamples()); }
 
 }  // namespace
 }  // namespace recollect::store

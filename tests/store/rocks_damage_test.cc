@@ -86,7 +86,7 @@ TEST_F(RocksDamageTest, DamagedRecordsOfEveryKind) {
     EXPECT_THAT((*store)->ReadTokens(owner_, 0, 1), StatusIs(StatusCode::kDataLoss, "token piece"));
     EXPECT_THAT((*store)->ReadLandmarkKeys(owner_, 1, 4),
                 StatusIs(StatusCode::kDataLoss, "landmark segment 0"));
-    const auto begun = (*store)->BeginIngest("half", "f", false);
+    const auto begun = (*store)->BeginIngest("half", "f", false, "");
     ASSERT_THAT(begun, IsOk());
     Content other{.seed = 2};
     ASSERT_THAT((*store)->CommitIngest(begun->owner, NextBatch(other, 1, 1, 1)), IsOk());
@@ -106,8 +106,10 @@ TEST_F(RocksDamageTest, DamagedRecordsOfEveryKind) {
   EXPECT_EQ((*list)[1].id, "other");
   EXPECT_EQ((*list)[1].damage, "");
   EXPECT_EQ((*store)->List("", 1)->size(), 1u);
-  EXPECT_THAT((*store)->BeginIngest("book", "f", false), StatusIs(StatusCode::kDataLoss, "book"));
-  EXPECT_THAT((*store)->BeginIngest("half", "f", false), StatusIs(StatusCode::kDataLoss, "half"));
+  EXPECT_THAT((*store)->BeginIngest("book", "f", false, ""),
+              StatusIs(StatusCode::kDataLoss, "book"));
+  EXPECT_THAT((*store)->BeginIngest("half", "f", false, ""),
+              StatusIs(StatusCode::kDataLoss, "half"));
   store->reset();
   Damage(Family::kMeta, MetaKey());
   EXPECT_THAT(Open(dir_.path()), StatusIs(StatusCode::kDataLoss, "meta record"));
@@ -119,7 +121,7 @@ TEST_F(RocksDamageTest, WhatHasADamagedRecordCanBeDeletedAndItsSpaceReturns) {
   {
     auto store = Open(dir_.path());
     ASSERT_THAT(store, IsOk());
-    const auto begun = (*store)->BeginIngest("half", "f", false);
+    const auto begun = (*store)->BeginIngest("half", "f", false, "");
     ASSERT_THAT(begun, IsOk());
     half = begun->owner;
     Content part{.seed = 3, .width = 64};
@@ -156,7 +158,7 @@ TEST_F(RocksDamageTest, WhatHasADamagedRecordCanBeDeletedAndItsSpaceReturns) {
     ASSERT_THAT(store, IsOk());
     ASSERT_THAT((*store)->AbandonIngest("half"), IsOk());
     EXPECT_THAT((*store)->AbandonIngest("half"), StatusIs(StatusCode::kNotFound, "half"));
-    EXPECT_THAT((*store)->BeginIngest("half", "f", false), IsOk());
+    EXPECT_THAT((*store)->BeginIngest("half", "f", false, ""), IsOk());
     Content again{.seed = 4, .width = 64};
     EXPECT_THAT(Ingest(**store, "book", &again, 1, 2, 10, 100), IsOk());
   }

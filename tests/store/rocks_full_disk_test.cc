@@ -96,7 +96,7 @@ void FillUp(DocumentStore& store, OwnerId owner, Content* content) {
 
 // The ingest goes on from its offset as if nothing had been.
 void GoOn(DocumentStore& store, OwnerId owner, Content* content) {
-  const auto progress = store.BeginIngest("big", "f", false);
+  const auto progress = store.BeginIngest("big", "f", false, "");
   ASSERT_THAT(progress, IsOk());
   EXPECT_EQ(progress->input_offset, content->input_offset);
   EXPECT_EQ(progress->resume_state, content->resume_state);
@@ -121,7 +121,7 @@ TEST(RocksFullDiskTest, NothingHalfWrittenAndGoesOnWhenThereIsRoom) {
   {
     auto store = RocksStore::Open(options, env.get());
     ASSERT_THAT(store, IsOk());
-    owner = (*store)->BeginIngest("big", "f", false)->owner;
+    owner = (*store)->BeginIngest("big", "f", false, "")->owner;
     for (const int64_t bytes : {3000000, 1000, 70000, 0, 50000000}) {
       SCOPED_TRACE(absl::StrCat("room for ", bytes, " bytes"));
       room.bytes = bytes;
@@ -138,7 +138,7 @@ TEST(RocksFullDiskTest, NothingHalfWrittenAndGoesOnWhenThereIsRoom) {
   room.bytes = INT64_MAX;
   auto store = RocksStore::Open(options, env.get());
   ASSERT_THAT(store, IsOk());
-  const auto progress = (*store)->BeginIngest("big", "f", false);
+  const auto progress = (*store)->BeginIngest("big", "f", false, "");
   ASSERT_THAT(progress, IsOk());
   if (progress->input_offset != content.input_offset) {
     Append(&content, NextBatch(content, 4, 100, 1000));
@@ -175,7 +175,7 @@ TEST(RocksFullDiskTest, RealSmallFileSystem) {
     const std::string ballast = dir.path() + "/ballast";
     std::ofstream(ballast) << std::string(8 << 20, 'x');
     Content content{.seed = 1, .width = 256};
-    const OwnerId owner = (*store)->BeginIngest("big", "f", false)->owner;
+    const OwnerId owner = (*store)->BeginIngest("big", "f", false, "")->owner;
     FillUp(**store, owner, &content);
     std::filesystem::remove(ballast);
     GoOn(**store, owner, &content);

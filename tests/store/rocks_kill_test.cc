@@ -59,7 +59,7 @@ void WorkForever(DocumentStore& store) {
   if (!list->empty()) document = std::max(document, std::atoi(list->back().id.c_str() + 3) - 99999);
   for (;; ++document) {
     Content content = StartOf(document);
-    const auto progress = store.BeginIngest(NameOf(document), "f", false);
+    const auto progress = store.BeginIngest(NameOf(document), "f", false, "");
     RECOLLECT_CHECK(progress.ok());
     int commits = 0;
     while (content.input_offset < progress->input_offset) {
@@ -181,7 +181,7 @@ void CheckEverything(DocumentStore& store, const Acknowledged& acknowledged) {
     const int document = std::atoi(listed.id.c_str() + 3) - 100000;
     seen[document] = true;
     EXPECT_FALSE(acknowledged.published.contains(document)) << listed.id << " is unfinished again";
-    const auto progress = store.BeginIngest(listed.id, "f", false);
+    const auto progress = store.BeginIngest(listed.id, "f", false, "");
     ASSERT_THAT(progress, IsOk());
     Content content = StartOf(document);
     while (content.input_offset < progress->input_offset) Append(&content, Following(content));

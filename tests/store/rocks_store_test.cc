@@ -73,7 +73,7 @@ TEST(RocksStoreTest, ReopenKeepsDocumentsAndUnfinishedIngests) {
     auto store = Open(dir.path());
     ASSERT_THAT(store, IsOk());
     book_owner = Ingest(**store, "book", &book, 3, 7, 100, 70000)->owner;
-    rest_owner = (*store)->BeginIngest("rest", "f", true)->owner;
+    rest_owner = (*store)->BeginIngest("rest", "f", true, "")->owner;
     const IngestBatch batch = NextBatch(rest, 3, 10, 10);
     ASSERT_THAT((*store)->CommitIngest(rest_owner, batch), IsOk());
     Append(&rest, batch);
@@ -82,7 +82,7 @@ TEST(RocksStoreTest, ReopenKeepsDocumentsAndUnfinishedIngests) {
   ASSERT_THAT(store, IsOk());
   ExpectContent(**store, book_owner, book);
   ExpectContent(**store, rest_owner, rest);
-  const auto resumed = (*store)->BeginIngest("rest", "f", true);
+  const auto resumed = (*store)->BeginIngest("rest", "f", true, "");
   ASSERT_THAT(resumed, IsOk());
   EXPECT_EQ(resumed->owner, rest_owner);
   EXPECT_EQ(resumed->resume_state, rest.resume_state);
@@ -105,7 +105,7 @@ TEST(RocksStoreTest, OwnerNumbersAreNeverReused) {
       ASSERT_GT(static_cast<uint64_t>(*owner), highest);
       highest = static_cast<uint64_t>(*owner);
     }
-    const auto progress = (*store)->BeginIngest(absl::StrCat("d", round), "f", false);
+    const auto progress = (*store)->BeginIngest(absl::StrCat("d", round), "f", false, "");
     ASSERT_GT(static_cast<uint64_t>(progress->owner), highest);
     highest = static_cast<uint64_t>(progress->owner);
   }

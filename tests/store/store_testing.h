@@ -164,7 +164,7 @@ inline void ExpectContent(DocumentStore& store, OwnerId owner, const Content& co
 inline absl::StatusOr<DocumentInfo> Ingest(DocumentStore& store, const std::string& id,
                                            Content* content, int commits, int64_t chunks,
                                            int64_t tokens, int64_t bytes) {
-  auto progress = store.BeginIngest(id, "fingerprint", false);
+  auto progress = store.BeginIngest(id, "fingerprint", false, "");
   if (!progress.ok()) return progress.status();
   for (int i = 0; i + 1 < commits; ++i) {
     const IngestBatch batch = NextBatch(*content, chunks, tokens, bytes);

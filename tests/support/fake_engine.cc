@@ -121,6 +121,10 @@ absl::Status FakeEngine::error() const {
   return error_;
 }
 
+engine::SessionOptions FakeEngine::last_ingest() const {
+  std::lock_guard lock(mutex_);
+  return last_ingest_;
+}
 engine::GenerateRequest FakeEngine::last_generate() const {
   std::lock_guard lock(mutex_);
   return last_generate_;
@@ -154,10 +158,11 @@ engine::EngineStats FakeEngine::stats() const {
   return stats;
 }
 
-absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(const std::string& id,
-                                                                              bool from_tokens) {
+absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
+    const std::string& id, bool from_tokens, const engine::SessionOptions& session) {
   RETURN_IF_ERROR(error());
   std::lock_guard lock(mutex_);
+  last_ingest_ = session;
   Unfinished& ingest = ingests_[id];
   if (ingest.open) return absl::AbortedError(absl::StrCat("another stream writes '", id, "'"));
   ingest.open = true;

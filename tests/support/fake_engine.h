@@ -37,6 +37,7 @@ class FakeEngine final : public engine::Engine {
   absl::Duration shutdown_delay;  // Shutdown takes this long
 
   // What calls have left behind.
+  engine::SessionOptions last_ingest() const;
   engine::GenerateRequest last_generate() const;
   engine::ScoreRequest last_score() const;
   engine::RetrieveRequest last_retrieve() const;
@@ -46,8 +47,8 @@ class FakeEngine final : public engine::Engine {
 
   const model::Model& model() const override;  // aborts: there is none
   engine::EngineStats stats() const override;
-  absl::StatusOr<std::unique_ptr<engine::IngestStream>> BeginIngest(const std::string& id,
-                                                                    bool from_tokens) override;
+  absl::StatusOr<std::unique_ptr<engine::IngestStream>> BeginIngest(
+      const std::string& id, bool from_tokens, const engine::SessionOptions& session) override;
   absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) override;
   absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
                                                                  int64_t limit) override;
@@ -90,6 +91,7 @@ class FakeEngine final : public engine::Engine {
   std::map<std::string, Unfinished> ingests_;
   std::map<uint64_t, engine::SessionOptions> sessions_;
   uint64_t next_session_ = 1;
+  engine::SessionOptions last_ingest_;
   engine::GenerateRequest last_generate_;
   engine::ScoreRequest last_score_;
   engine::RetrieveRequest last_retrieve_;

@@ -1,0 +1,41 @@
+// The local state of a prefix, to and from the parts that the store keeps of it: what a document is
+// in a family without landmarks.
+//
+// The parts are one stream of sections, each after its length (u64, little-endian): the head of the
+// state, then each layer. Only one section is in memory beside the state itself.
+#ifndef RECOLLECT_ENGINE_PREFIX_STATE_H_
+#define RECOLLECT_ENGINE_PREFIX_STATE_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "engine/state_budget.h"
+#include "model/local_state.h"
+#include "model/model.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+// Puts `state` as the next state of the ingest and returns its size, for IngestBatch::state_bytes.
+// Errors of the store. Blocks on disk.
+absl::StatusOr<int64_t> PutState(const model::LocalState& state, store::DocumentStore& store,
+                                 OwnerId owner);
+
+struct StoredState {
+  OwnerId owner{};
+  int64_t bytes = 0;
+  int64_t length = 0;  // positions it must have
+};
+
+// Reads it back into a session or ingest whose `charge` holds nothing. RESOURCE_EXHAUSTED, before
+// anything is read, when the budget has no room; FAILED_PRECONDITION naming both patterns;
+// DATA_LOSS naming the part, or what does not fit together. Blocks on disk.
+absl::StatusOr<model::LocalState> RestoreState(const model::Model& model,
+                                               const model::LocalPatterns& pattern,
+                                               store::DocumentStore& store,
+                                               const StoredState& stored, StateBudget& budget,
+                                               StateCharge& charge);
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_PREFIX_STATE_H_

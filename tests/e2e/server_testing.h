@@ -1,0 +1,45 @@
+// The program `recollect` as a server on RocksDB, and a client of it.
+#ifndef RECOLLECT_TESTS_E2E_SERVER_TESTING_H_
+#define RECOLLECT_TESTS_E2E_SERVER_TESTING_H_
+
+#include <signal.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "client/client.h"
+#include "tests/cli/cli_testing.h"
+
+namespace recollect {
+
+class ServerTest : public CliTest {
+ protected:
+  void StartServer(const std::string& model) {
+    server_ = std::make_unique<BackgroundProcess>(std::vector<std::string>{
+        RECOLLECT_BINARY, "serve", "--model", model, "--data-dir", Path("data"), "--grpc-listen",
+        "127.0.0.1:0", "--threads", "2", "--log-level", "error"});
+    ready_ = server_->ReadLine();
+    ASSERT_TRUE(absl::StartsWith(ready_, "recollect ready grpc=127.0.0.1:")) << ready_;
+    address_ = ready_.substr(21, ready_.find(' ', 21) - 21);
+    auto client = client::Client::Connect(address_);
+    ASSERT_TRUE(client.ok()) << client.status();
+    client_ = *std::move(client);
+  }
+  int StopServer() {
+    client_.reset();
+    server_->Signal(SIGTERM);
+    const int code = server_->Wait();
+    server_.reset();
+    return code;
+  }
+
+  std::unique_ptr<BackgroundProcess> server_;
+  std::string ready_, address_;
+  std::unique_ptr<client::Client> client_;
+};
+
+}  // namespace recollect
+
+#endif  // RECOLLECT_TESTS_E2E_SERVER_TESTING_H_

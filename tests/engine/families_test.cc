@@ -1,9 +1,11 @@
-// Sessions of the families that choose their mixers by layer: plain token sequences, as RAT+'s.
+// Sessions of the families that choose their mixers by layer: plain token sequences, as RAT+'s, and
+// prefixes of them.
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "tests/engine/ratplus_testing.h"
+#include "tests/engine/prefix_testing.h"
 
 namespace recollect::engine {
 namespace {
@@ -16,7 +18,7 @@ struct Family {
   model::ModelConfig (*config)();
 };
 
-class FamiliesEngineTest : public RatPlusEngineTest, public ::testing::WithParamInterface<Family> {
+class FamiliesEngineTest : public PrefixTest, public ::testing::WithParamInterface<Family> {
  protected:
   FamiliesEngineTest() { model_ = LoadRatPlusForTest(GetParam().name, GetParam().config()); }
 };
@@ -60,20 +62,32 @@ TEST_P(FamiliesEngineTest, AnySliceAndBatchGiveTheSameTokens) {
   }
 }
 
-TEST_P(FamiliesEngineTest, PatternsAndDocumentsAreRefused) {
+TEST_P(FamiliesEngineTest, APrefixGivesTheTokensOfThePrompt) {
+  auto engine = Make();
+  const std::vector<int32_t> tokens = SampleTokens(300, 8);
+  const std::vector<int32_t> expected = Read(*engine, {}, tokens, 30);
+  ASSERT_EQ(expected.size(), 30u);
+  for (const int64_t split : {1, 63, 64, 129, 299, 300}) {
+    const std::string id = absl::StrCat(split);
+    const auto info = IngestTokens(*engine, id, Part(tokens, 0, split));
+    ASSERT_TRUE(info.ok()) << info.status();
+    EXPECT_EQ(Generate(*engine, After(id, {}, Part(tokens, split, 300), 30)).tokens, expected)
+        << "split at " << split;
+  }
+}
+
+TEST_P(FamiliesEngineTest, PatternsAreRefused) {
   auto engine = Make();
   SessionOptions options;
   options.dilation = 3;
   options.window = 7;
-  const absl::Status pattern = engine->OpenSession(options).status();
-  EXPECT_EQ(pattern.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(pattern.message()),
-              AllOf(HasSubstr("dilation is 3, the checkpoint is adapted to"),
-                    HasSubstr("window is 7, the checkpoint is adapted to")));
-  const absl::Status document = engine->BeginIngest("whale", false).status();
-  EXPECT_EQ(document.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(document.message()),
-              HasSubstr("family " + model_->config().architecture + " has no landmarks"));
+  const auto names_both = AllOf(HasSubstr("dilation is 3, the checkpoint is adapted to"),
+                                HasSubstr("window is 7, the checkpoint is adapted to"));
+  for (const absl::Status& status : {engine->OpenSession(options).status(),
+                                     IngestTokens(*engine, "doc", {2, 3}, options).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), names_both);
+  }
 }
 
 // What grows with a sequence is counted before a step runs.

@@ -112,7 +112,8 @@ void RopeBy(OpContext& ctx, const RopeAngles& angles, int64_t first_position, in
   RopeTable& table = TableOf(ctx, angles.base, angles.pairs, head_dim);
   const auto rotate = angles.pairs == RopePairs::kHalves ? kRotateHalves : kRotatePairs;
   for (int64_t r = 0; r < rows; ++r) {
-    table.MoveTo((first_position + r) / angles.step);
+    const int64_t position = first_position + r;
+    table.MoveTo(angles.step == 1 ? position : position / angles.step);  // a division costs
     rotate(table.cosines(), table.sines(), heads, head_dim, x + r * row_stride);
   }
 }

@@ -63,7 +63,12 @@ absl::Status RocksStore::Load() {
     RETURN_IF_ERROR(LoadCatalog(&unfreed, &damaged));
     RETURN_IF_ERROR(LoadIngests(&damaged));
     // While a record is damaged, what seems to belong to nobody could be what it named.
-    if (!damaged) RETURN_IF_ERROR(FindUnnamed(&unfreed));
+    if (!damaged) {
+      // A damaged block costs the record in it, when that is read, and nothing else.
+      const absl::Status found = FindUnnamed(&unfreed);
+      if (!absl::IsDataLoss(found)) RETURN_IF_ERROR(found);
+      if (!found.ok()) LogError("{}", std::string(found.message()));
+    }
   } else if (absl::IsNotFound(meta.status())) {
     // A new database has nothing at all; one with documents but no meta record is not ours.
     bool empty = true;

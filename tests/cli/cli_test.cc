@@ -139,12 +139,9 @@ TEST_F(CliTest, AModelWithoutLandmarksGeneratesUnderThePatternAskedFor) {
   const ProcessResult refused = generate({"--window", "7"});
   EXPECT_EQ(refused.exit_code, kInvalid);
   EXPECT_THAT(refused.err, HasSubstr("window is 7, the checkpoint is adapted to 0 and 8 to 512"));
-  const ProcessResult ingest = Embedded({"ingest", "--id", "a", "-"}, "text");
-  EXPECT_EQ(ingest.exit_code, kConflict);
-  EXPECT_THAT(ingest.err, HasSubstr("family ratplus has no landmarks"));
-  const ProcessResult mount = generate({"--mount", "a"});
-  EXPECT_EQ(mount.exit_code, kConflict);
-  EXPECT_THAT(mount.err, HasSubstr("family ratplus has no landmarks"));
+  const ProcessResult retrieve = Embedded({"retrieve", "--query", "text"});
+  EXPECT_EQ(retrieve.exit_code, kConflict);
+  EXPECT_THAT(retrieve.err, HasSubstr("family ratplus has no landmarks"));
   const nlohmann::json model = Json(Embedded({"model", "--json"}));
   EXPECT_EQ(model["local"]["dilation"], 16);
   EXPECT_EQ(model["windows"]["max"], 512);

@@ -2,8 +2,10 @@
 
     python train/wordings.py --checkpoint train/runs/main/checkpoint-0.pt --split test
 
-Whole answers say that a wording fails; this says whether retrieval is why, in seconds a wording. Needles stand in 1000-token
-documents of test authors' text, questions alone in a session, keys are of words that training never draws. First group only.
+Whole answers say that a wording fails; this says whether retrieval is why, in seconds a wording. Needles stand in documents of
+test authors' text, questions alone in a session, keys are of words that training never draws. First group only.
+`--before` and `--gap` say how much text there is before the first needle and between two: needles of one form that lie close
+together at the beginning of a document, as in training, are found more easily than those of a long haystack.
 """
 
 import argparse
@@ -20,7 +22,7 @@ from evaluate import ROWS, load, lower
 from needles import Tasks
 from tokenizer import LMK_ID, Tokenizer
 
-DOCUMENTS, NEEDLES = 5, 8  # needles a document
+NEEDLES = 40
 
 
 def run_lower(model, ids):
@@ -30,9 +32,10 @@ def run_lower(model, ids):
     return lower(model, torch.tensor([ids + [LMK_ID] * (T - len(ids))]), torch.arange(dilation - 1, T, dilation)[None])[0, :len(ids)]
 
 
-def document(model, books, rng, needles):
-    """Landmark keys [N, d_r] of a document and the chunks of each needle."""
-    ids, chunks, text = [], [], books.passage(rng, 100 * len(needles) + ROWS)
+def document(model, books, rng, needles, before, gap):
+    """Landmark keys [N, d_r] of a document and the chunks of each needle, which stand about `gap` tokens apart after the first
+    `before` tokens."""
+    ids, chunks, text = [], [], books.passage(rng, before + gap * 3 // 2 * len(needles) + ROWS)
 
     def push(tokens):
         touched = set()
@@ -43,10 +46,12 @@ def document(model, books, rng, needles):
             ids.append(token)
         return touched
 
+    push(text[:before])
+    text = text[before:]
     for needle in needles:
-        gap = rng.randrange(40, 100)
-        push(text[:gap])
-        text = text[gap:]
+        n = rng.randrange(gap // 2, gap * 3 // 2)
+        push(text[:n])
+        text = text[n:]
         chunks.append(push(needle["ids"]))
     push(text[:ROWS])
     N = len(ids) // ROWS
@@ -61,14 +66,16 @@ def query(model, question):
 
 
 @torch.no_grad()
-def measure(model, tasks, books, template, nouns, questions):
-    """{question: (share of needles ranked first, share among the n_ret best)} for one wording of needles."""
+def measure(model, tasks, books, template, nouns, questions, layout):
+    """{question: (share of needles ranked first, share among the n_ret best)} for one wording of needles. `layout`: needles a
+    document, and `before` and `gap` of `document`."""
+    together, before, gap = layout
     rng, hits = random.Random(5), {q: [] for q in questions}
     for noun in nouns:
         keys, needles, gold = [], [], []
-        for _ in range(DOCUMENTS):
-            drawn = [tasks.needle(rng, {"kind": "digits", "noun": noun, "template": template}) for _ in range(NEEDLES)]
-            k, chunks = document(model, books, rng, drawn)
+        for _ in range(NEEDLES // together):
+            drawn = [tasks.needle(rng, {"kind": "digits", "noun": noun, "template": template}) for _ in range(together)]
+            k, chunks = document(model, books, rng, drawn, before, gap)
             first = sum(map(len, keys))
             keys.append(k)
             needles += drawn
@@ -85,7 +92,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--checkpoint", default="train/runs/main/checkpoint-0.pt")
     parser.add_argument("--split", default="test", choices=["test", "train"], help="wordings to take")
-    parser.add_argument("--most", type=int, default=8, help="wordings of needles, of questions, and nouns, at most")
+    parser.add_argument("--most", type=int, default=8, help="wordings of needles and of questions, at most")
+    parser.add_argument("--nouns", type=int, default=4, help="nouns to take, at most")
+    parser.add_argument("--together", type=int, default=8, help="needles in one document")
+    parser.add_argument("--before", type=int, default=0, help="tokens of text before its first needle")
+    parser.add_argument("--gap", type=int, default=70, help="tokens of text between two needles, about")
     args = parser.parse_args()
     torch.set_num_threads(os.cpu_count() or 1)
     ops.load()
@@ -96,9 +107,11 @@ def main():
     books = Books(os.path.join(data["cache"], "test.npz"))
     words = Books(os.path.join(data["cache"], "train.npz")).words
     tasks, forms = Tasks(Tokenizer(data["tokenizer"]), words, phrases, "test", books), phrases[args.split]
+    layout = args.together, args.before, args.gap
     for template in forms["needles"][:args.most]:
         print(template)
-        for q, (first, among) in measure(model, tasks, books, template, forms["nouns"][:4], forms["questions"][:args.most]).items():
+        rates = measure(model, tasks, books, template, forms["nouns"][:args.nouns], forms["questions"][:args.most], layout)
+        for q, (first, among) in rates.items():
             print(f"  first {first:.2f}, among {model.c['n_ret']}: {among:.2f}  {q}", flush=True)
 
 

@@ -21,6 +21,7 @@ void Sequences::FillTo(int64_t length) {
   std::vector<float> entries(static_cast<size_t>(kRows * model_.config().inner()));
   for (float& value : entries) value = normal(generator);
   for (model::LayerState& layer : states_[0].layers) {
+    RECOLLECT_CHECK(layer.residual_cache() == nullptr);  // its mixer appends to that itself
     while (layer.length() < length) {
       layer.Append(entries.data(), entries.data(), std::min(kRows, length - layer.length()));
     }

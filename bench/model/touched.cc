@@ -11,7 +11,8 @@ template <typename Entries>
 int64_t SumOverHeads(const model::LocalState& state, const Entries& entries) {
   int64_t sum = 0;
   for (size_t layer = 0; layer < state.layers.size(); ++layer) {
-    RECOLLECT_CHECK(state.layers[layer].block_cache() == nullptr);  // whose queries choose
+    RECOLLECT_CHECK(state.layers[layer].block_cache() == nullptr);     // whose queries choose
+    RECOLLECT_CHECK(state.layers[layer].residual_cache() == nullptr);  // of a fixed size
     for (const model::LocalCache& cache : state.layers[layer].caches()) {
       sum += cache.heads() * entries(cache, static_cast<int>(layer));
     }

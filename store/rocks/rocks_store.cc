@@ -203,7 +203,10 @@ absl::StatusOr<DocumentInfo> RocksStore::Remove(const std::string& id) {
   batch.Delete(database_->family(Family::kCatalog), DocumentKey(id));
   if (absl::IsDataLoss(found.status())) {
     RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, DocumentName(id)));
-    return DocumentInfo{.id = id, .damage = std::string(found.status().message())};
+    DocumentInfo damaged;
+    damaged.id = id;
+    damaged.damage = found.status().message();
+    return damaged;
   }
   ASSIGN_OR_RETURN(const DocumentInfo info, found);
   const std::string removed = RemovedKey(info.owner);

@@ -205,7 +205,7 @@ absl::StatusOr<DocumentInfo> RocksStore::Remove(const std::string& id) {
     RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, DocumentName(id)));
     DocumentInfo damaged;
     damaged.id = id;
-    damaged.damage = found.status().message();
+    damaged.damage = std::string(found.status().message());
     return damaged;
   }
   ASSIGN_OR_RETURN(const DocumentInfo info, found);

@@ -1,6 +1,6 @@
 // Bytes that the local states of all sessions and of ingests of prefixes hold together, and the
-// most they may. Without a span
-// a state grows as long as its sequence does: one request must not take the machine's memory.
+// most they may. Without a span a state grows as long as its sequence does: one request must not
+// take the machine's memory.
 #ifndef RECOLLECT_ENGINE_STATE_BUDGET_H_
 #define RECOLLECT_ENGINE_STATE_BUDGET_H_
 

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,8 +14,6 @@
 namespace recollect {
 namespace {
 
-namespace fs = std::filesystem;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr char kModel[] = RECOLLECT_SOURCE_DIR "/tests/golden/ratplus/plain";
@@ -138,20 +134,14 @@ TEST_F(PrefixE2eTest, AFlippedByteIsDataLossNeverTokens) {
   ASSERT_TRUE(client_->IngestTokens("d", Tokens(5000), nullptr, Pattern()).ok());
   const std::vector<int32_t> expected = AskAfter("d").value().tokens;
   EXPECT_EQ(StopServer(), 0);
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(Path("data"))) {
-    if (entry.path().extension() == ".sst") files.push_back(entry.path());
-  }
-  ASSERT_FALSE(files.empty());
-  const auto biggest = *std::max_element(
-      files.begin(), files.end(),
-      [](const fs::path& a, const fs::path& b) { return fs::file_size(a) < fs::file_size(b); });
-  const std::string intact = ReadFile(biggest.string());
+  const std::string biggest = LargestDataFile();
+  ASSERT_FALSE(biggest.empty());
+  const std::string intact = ReadFile(biggest);
   int data_loss = 0;
   for (int i = 1; i < 6; ++i) {
     std::string damaged = intact;
     damaged[damaged.size() * i / 6] ^= 0x10;
-    WriteFile(biggest.string(), damaged);
+    WriteFile(biggest, damaged);
     StartServer(kModel);
     const auto result = AskAfter("d");
     if (result.ok()) {

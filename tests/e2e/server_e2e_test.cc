@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/mount.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -167,21 +166,14 @@ TEST_F(ServerE2eTest, AFlippedByteIsDataLossNeverTokens) {
   ASSERT_TRUE(client_->IngestText("d", client::ReadFrom(Text(800))).ok());
   const std::vector<int32_t> expected = Ask("d").value().tokens;
   EXPECT_EQ(StopServer(), 0);
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(Path("data"))) {
-    if (entry.path().extension() == ".sst" || entry.path().extension() == ".blob")
-      files.push_back(entry.path());
-  }
-  ASSERT_FALSE(files.empty());
-  const auto biggest = *std::max_element(
-      files.begin(), files.end(),
-      [](const fs::path& a, const fs::path& b) { return fs::file_size(a) < fs::file_size(b); });
-  const std::string intact = ReadFile(biggest.string());
+  const std::string biggest = LargestDataFile();
+  ASSERT_FALSE(biggest.empty());
+  const std::string intact = ReadFile(biggest);
   int data_loss = 0;
   for (int i = 1; i < 10; ++i) {
     std::string damaged = intact;
     damaged[damaged.size() * i / 10] ^= 0x10;
-    WriteFile(biggest.string(), damaged);
+    WriteFile(biggest, damaged);
     const ProcessResult result =
         Embedded({"generate", "--mount", "d", "--prompt", "under a grey ship", "--max-tokens", "40",
                   "--ignore-eos", "--json", "--log-level", "off"});
@@ -196,7 +188,7 @@ TEST_F(ServerE2eTest, AFlippedByteIsDataLossNeverTokens) {
     }
   }
   EXPECT_GT(data_loss, 0);
-  WriteFile(biggest.string(), intact);
+  WriteFile(biggest, intact);
   StartServer(Path("model"));
   EXPECT_EQ(Ask("d").value().tokens, expected);
   EXPECT_EQ(StopServer(), 0);

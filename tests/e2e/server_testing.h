@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,18 @@ class ServerTest : public CliTest {
     const int code = server_->Wait();
     server_.reset();
     return code;
+  }
+
+  // The largest file of the database's tables and blobs.
+  std::string LargestDataFile() const {
+    namespace fs = std::filesystem;
+    std::string largest;
+    for (const auto& entry : fs::recursive_directory_iterator(Path("data"))) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".sst" && extension != ".blob") continue;
+      if (largest.empty() || entry.file_size() > fs::file_size(largest)) largest = entry.path();
+    }
+    return largest;
   }
 
   std::unique_ptr<BackgroundProcess> server_;

@@ -1,9 +1,8 @@
 // Keys and records as they lie on disk: pure functions between structs and bytes. Byte tables, the
 // rules for versions and a worked example: docs/formats.md.
 //
-// Every record is: version u8, type u8, zero u16, CRC-32C u32, payload; integers little-endian. The
-// checksum covers the record's key too, so a record found under another key is as damaged as one
-// with a flipped bit. Every Decode answers DATA_LOSS naming the record (`what`) for anything that
+// Records are framed as store/record.h says. The checksum covers the record's key too, so a record
+// found under another key is as damaged as one with a flipped bit. Every Decode answers DATA_LOSS naming the record (`what`) for anything that
 // Encode does not produce.
 #ifndef RECOLLECT_STORE_FORMAT_H_
 #define RECOLLECT_STORE_FORMAT_H_
@@ -59,7 +58,10 @@ struct LandmarkSegment {
 };
 
 // Keys. Owner and index are big-endian, so that byte order is number order and an owner's records
-// lie together: [OwnerKey(owner), OwnerKey(owner + 1)) holds all of them.
+// lie together: [OwnerKey(owner), OwnerKey(NextOwner(owner))) holds all of them.
+inline constexpr absl::string_view kDocumentPrefix = "d";
+inline constexpr absl::string_view kIngestPrefix = "i";
+inline constexpr absl::string_view kRemovedPrefix = "r";
 std::string MetaKey();
 std::string DocumentKey(absl::string_view id);
 std::string IngestKey(absl::string_view id);
@@ -67,8 +69,11 @@ std::string RemovedKey(OwnerId owner);
 std::string ResumeKey(OwnerId owner);
 std::string OwnerKey(OwnerId owner);
 std::string PieceKey(OwnerId owner, int64_t index);
+OwnerId ParseOwner(absl::string_view key);  // of an OwnerKey
+OwnerId NextOwner(OwnerId owner);
 
-// "chunk 17 of owner 3" and the like, for messages.
+// "document 'x'", "chunk 17 of owner 3" and the like, for messages.
+std::string DocumentName(absl::string_view id);
 std::string PieceName(absl::string_view kind, OwnerId owner, int64_t index);
 
 std::string EncodeMeta(absl::string_view key, const MetaRecord& meta);

@@ -56,7 +56,7 @@ class MemoryStore final : public DocumentStore {
     RETURN_IF_ERROR(CheckDocumentId(id));
     std::lock_guard lock(mutex_);
     if (catalog_.contains(id)) {
-      return absl::AlreadyExistsError(absl::StrCat("document '", id, "' exists"));
+      return absl::AlreadyExistsError(absl::StrCat(DocumentName(id), " exists"));
     }
     if (const auto found = ingests_.find(id); found != ingests_.end()) {
       const IngestProgress& progress = owners_.at(found->second).ingest.progress;

@@ -42,7 +42,7 @@ absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
   RETURN_IF_ERROR(CheckDocumentId(id));
   std::lock_guard lock(catalog_mutex_);
   const auto published = Get(id);
-  if (published.ok()) return absl::AlreadyExistsError(absl::StrCat("document '", id, "' exists"));
+  if (published.ok()) return absl::AlreadyExistsError(absl::StrCat(DocumentName(id), " exists"));
   if (!absl::IsNotFound(published.status())) return published.status();
 
   const std::string key = IngestKey(id);
@@ -270,7 +270,7 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
   out.Put(database_->family(Family::kCatalog), key, EncodeDocument(key, info));
   std::lock_guard catalog_lock(catalog_mutex_);
   RETURN_IF_ERROR(database_->Write(out, Database::Durability::kSynced,
-                                   absl::StrCat("document '", info.id, "'")));
+                                   DocumentName(info.id)));
   std::unique_lock owners_lock(owners_mutex_);
   owners_.at(owner) = OwnerOf(Kind::kDocument, info);
   ingest->done = true;

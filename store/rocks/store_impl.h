@@ -107,6 +107,8 @@ class RocksStore final : public DocumentStore {
   // Adds the owners of records that nothing names: what is left of a document or ingest whose own
   // record was damaged, and that was deleted.
   absl::Status FindUnnamed(std::vector<OwnerId>* unnamed);
+
+  // documents.cc
   // A number never given out before. Needs catalog_mutex_.
   absl::StatusOr<OwnerId> NewOwner();
   absl::StatusOr<Owner> FindOwner(OwnerId owner) const;

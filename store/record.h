@@ -1,0 +1,107 @@
+// How every record is framed, and its fields are written and read: version u8, type u8, zero u16,
+// CRC-32C u32 over key, first half of the header and payload, then the payload; integers
+// little-endian. What records of each type hold: store/format.h.
+#ifndef RECOLLECT_STORE_RECORD_H_
+#define RECOLLECT_STORE_RECORD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace recollect::store {
+
+inline constexpr size_t kRecordHeaderBytes = 8;
+
+// Builds one record; the checksum is filled in last.
+class RecordWriter {
+ public:
+  RecordWriter(uint8_t type, size_t payload_bytes, uint8_t version);
+  void U8(uint8_t value) { out_.push_back(static_cast<char>(value)); }
+  void U32(uint64_t value);  // REQUIRES: value fits
+  void U64(uint64_t value) { Raw(&value, sizeof(value)); }
+  void I64(int64_t value) { U64(static_cast<uint64_t>(value)); }
+  void String(absl::string_view value) {
+    U32(value.size());
+    Raw(value.data(), value.size());
+  }
+  void Raw(const void* bytes, size_t n) { out_.append(static_cast<const char*>(bytes), n); }
+
+  // The record, to be stored under `key`.
+  std::string Finish(absl::string_view key) &&;
+
+ private:
+  std::string out_;
+};
+
+// Takes a payload apart. Reading past the end or leaving bytes over shows in done(), so that callers
+// read all fields and ask once.
+class RecordReader {
+ public:
+  explicit RecordReader(absl::string_view payload) : rest_(payload) {}
+  template <typename T>
+  T Number() {
+    static_assert(std::is_integral_v<T>);
+    T value{};
+    if (Has(sizeof(T))) {
+      std::memcpy(&value, rest_.data(), sizeof(T));
+      rest_.remove_prefix(sizeof(T));
+    }
+    return value;
+  }
+  // A count: never negative in a sound record.
+  int64_t Count() {
+    const auto value = Number<int64_t>();
+    ok_ = ok_ && value >= 0;
+    return value;
+  }
+  bool Flag() {
+    const auto value = Number<uint8_t>();
+    ok_ = ok_ && value <= 1;
+    return value == 1;
+  }
+  std::string String() {
+    const auto size = Number<uint32_t>();
+    if (!Has(size)) return {};
+    std::string out(rest_.substr(0, size));
+    rest_.remove_prefix(size);
+    return out;
+  }
+  template <typename T>
+  std::vector<T> Rest() {
+    ok_ = ok_ && rest_.size() % sizeof(T) == 0;
+    if (!ok_) return {};
+    std::vector<T> out(rest_.size() / sizeof(T));
+    if (!out.empty()) std::memcpy(out.data(), rest_.data(), rest_.size());
+    rest_ = {};
+    return out;
+  }
+  bool done() const { return ok_ && rest_.empty(); }
+
+ private:
+  bool Has(size_t n) {
+    ok_ = ok_ && rest_.size() >= n;
+    return ok_;
+  }
+  absl::string_view rest_;
+  bool ok_ = true;
+};
+
+// The payload of a sound record of this type, of a version in [oldest, newest]. DATA_LOSS naming
+// `what` for anything else. Points into `record`.
+absl::StatusOr<absl::string_view> OpenRecord(uint8_t type, absl::string_view key,
+                                             absl::string_view record, absl::string_view what,
+                                             uint8_t oldest, uint8_t newest);
+
+// DATA_LOSS: `what` is damaged, and how.
+absl::Status Damaged(absl::string_view what, absl::string_view why);
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_RECORD_H_

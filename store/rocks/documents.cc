@@ -1,0 +1,233 @@
+// Documents as a whole, freeing, and sessions' own chunks.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "store/rocks/status.h"
+#include "store/rocks/store_impl.h"
+
+namespace recollect::store {
+namespace {
+
+// Owner numbers are reserved on disk in blocks, so that most owners cost no write of their own; a
+// restart skips the rest of a block.
+constexpr uint64_t kOwnerBlock = 4096;
+
+// Freed session chunks worth a compaction. Until then their space returns with ordinary ones.
+constexpr int64_t kSessionCompactionBytes = int64_t{256} << 20;
+
+absl::Status NoDocument(absl::string_view id) {
+  return absl::NotFoundError(absl::StrCat("no ", DocumentName(id)));
+}
+
+}  // namespace
+
+absl::StatusOr<OwnerId> RocksStore::NewOwner() {
+  if (next_owner_ == owner_limit_) {
+    MetaRecord meta;
+    meta.next_owner = owner_limit_ + kOwnerBlock;
+    rocksdb::WriteBatch batch;
+    batch.Put(database_->family(Family::kMeta), MetaKey(), EncodeMeta(MetaKey(), meta));
+    RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, "owner numbers"));
+    owner_limit_ = meta.next_owner;
+  }
+  return OwnerId{next_owner_++};
+}
+
+absl::StatusOr<RocksStore::Owner> RocksStore::FindOwner(OwnerId owner) const {
+  std::shared_lock lock(owners_mutex_);
+  const auto found = owners_.find(owner);
+  if (found == owners_.end()) {
+    return absl::NotFoundError(absl::StrCat("no owner ", static_cast<uint64_t>(owner)));
+  }
+  return found->second;
+}
+
+absl::StatusOr<DocumentInfo> RocksStore::Get(const std::string& id) {
+  const std::string key = DocumentKey(id);
+  const auto record = database_->Get(Family::kCatalog, key, DocumentName(id));
+  if (absl::IsNotFound(record.status())) return NoDocument(id);
+  RETURN_IF_ERROR(record.status());
+  return DecodeDocument(key, *record, DocumentName(id));
+}
+
+absl::StatusOr<std::vector<DocumentInfo>> RocksStore::List(const std::string& after,
+                                                           int64_t limit) {
+  std::vector<DocumentInfo> out;
+  if (limit <= 0) return out;
+  // Ids have no NUL, so this is the first key behind `after`.
+  const std::string from = DocumentKey(after) + (after.empty() ? "" : std::string(1, '\0'));
+  RETURN_IF_ERROR(database_->Scan(
+      Family::kCatalog, from, kDocumentPrefix, [&](absl::string_view key, absl::string_view value) {
+        auto info = DecodeDocument(key, value, DocumentName(key.substr(1)));
+        if (info.ok()) {
+          out.push_back(*std::move(info));
+        } else {
+          DocumentInfo& damaged = out.emplace_back();
+          damaged.id = std::string(key.substr(1));
+          damaged.damage = std::string(info.status().message());
+        }
+        return static_cast<int64_t>(out.size()) < limit;
+      }));
+  return out;
+}
+
+absl::StatusOr<DocumentInfo> RocksStore::Remove(const std::string& id) {
+  std::lock_guard lock(catalog_mutex_);
+  const absl::StatusOr<DocumentInfo> found = Get(id);
+  rocksdb::WriteBatch batch;
+  batch.Delete(database_->family(Family::kCatalog), DocumentKey(id));
+  if (absl::IsDataLoss(found.status())) {
+    RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, DocumentName(id)));
+    DocumentInfo damaged;
+    damaged.id = id;
+    damaged.damage = std::string(found.status().message());
+    return damaged;
+  }
+  ASSIGN_OR_RETURN(const DocumentInfo info, found);
+  const std::string removed = RemovedKey(info.owner);
+  batch.Put(database_->family(Family::kCatalog), removed, EncodeRemoved(removed, info));
+  RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, DocumentName(id)));
+  std::unique_lock owners_lock(owners_mutex_);
+  owners_.at(info.owner).kind = Kind::kRemoved;
+  return info;
+}
+
+absl::Status RocksStore::Free(OwnerId owner) {
+  std::lock_guard lock(catalog_mutex_);
+  const auto known = FindOwner(owner);
+  if (!known.ok()) return absl::OkStatus();  // freed before
+  if (known->kind != Kind::kRemoved) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("owner ", static_cast<uint64_t>(owner), " is still in use"));
+  }
+  return FreeRecords(owner);
+}
+
+// The mark of removal goes last, after the space is back, so that a crash at any point only means
+// that the next open starts over.
+absl::Status RocksStore::FreeRecords(OwnerId owner) {
+  {
+    std::unique_lock lock(owners_mutex_);
+    owners_.erase(owner);
+  }
+  const std::string begin = OwnerKey(owner);
+  const std::string end = OwnerKey(NextOwner(owner));
+  RETURN_IF_ERROR(
+      database_->DropRange(kDocumentFamilies, begin, end, Database::Durability::kSynced));
+  cleaner_.Add([this, owner, begin, end](std::atomic<bool>* canceled) -> absl::Status {
+    for (const Family f : kDocumentFamilies) {
+      RETURN_IF_ERROR(database_->Compact(f, begin, end, canceled));
+    }
+    RETURN_IF_ERROR(database_->Flush());  // the log holds a copy of what was written lately
+    rocksdb::WriteBatch batch;
+    batch.Delete(database_->family(Family::kCatalog), RemovedKey(owner));
+    batch.Delete(database_->family(Family::kIngests), ResumeKey(owner));
+    return database_->Write(batch, Database::Durability::kSynced, "delete");
+  });
+  return absl::OkStatus();
+}
+
+absl::Status RocksStore::AbandonIngest(const std::string& id) {
+  std::shared_ptr<Ingest> ingest;
+  OwnerId owner{};
+  {
+    std::shared_lock lock(owners_mutex_);
+    const auto found = ingest_ids_.find(id);
+    if (found != ingest_ids_.end()) {
+      owner = found->second;
+      ingest = ingests_.at(owner);
+    }
+  }
+  if (ingest == nullptr) return AbandonDamaged(id);
+  std::lock_guard ingest_lock(ingest->mutex);
+  std::lock_guard lock(catalog_mutex_);
+  if (ingest->done) return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
+  const std::string removed = RemovedKey(owner);
+  DocumentInfo info = MakeDocument(ingest->state, "", 0);
+  rocksdb::WriteBatch batch;
+  batch.Delete(database_->family(Family::kIngests), IngestKey(id));
+  batch.Delete(database_->family(Family::kIngests), ResumeKey(owner));
+  batch.Put(database_->family(Family::kCatalog), removed, EncodeRemoved(removed, info));
+  RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, "abandoning an ingest"));
+  {
+    std::unique_lock owners_lock(owners_mutex_);
+    ingest->done = true;
+    ingests_.erase(owner);
+    ingest_ids_.erase(id);
+  }
+  return FreeRecords(owner);
+}
+
+absl::Status RocksStore::AbandonDamaged(const std::string& id) {
+  std::lock_guard lock(catalog_mutex_);
+  const std::string what = absl::StrCat("ingest '", id, "'");
+  // One that was begun since the caller looked is not damaged: it is none of this call's.
+  const bool begun = [&] {
+    std::shared_lock owners_lock(owners_mutex_);
+    return ingest_ids_.contains(id);
+  }();
+  const auto record = database_->Get(Family::kIngests, IngestKey(id), what);
+  if (begun || absl::IsNotFound(record.status())) {
+    return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
+  }
+  rocksdb::WriteBatch batch;
+  batch.Delete(database_->family(Family::kIngests), IngestKey(id));
+  return database_->Write(batch, Database::Durability::kSynced, what);
+}
+
+absl::StatusOr<OwnerId> RocksStore::NewSessionOwner() {
+  std::lock_guard lock(catalog_mutex_);
+  ASSIGN_OR_RETURN(const OwnerId owner, NewOwner());
+  std::unique_lock owners_lock(owners_mutex_);
+  owners_.emplace(owner, Owner{Kind::kSession});
+  return owner;
+}
+
+absl::Status RocksStore::PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) {
+  RETURN_IF_ERROR(CheckChunk(chunk, ref.index, 0));
+  const auto known = FindOwner(ref.owner);
+  if (!known.ok() || known->kind != Kind::kSession || ref.index < 0) {
+    return absl::NotFoundError(PieceName("no session for chunk", ref.owner, ref.index));
+  }
+  const std::string key = PieceKey(ref.owner, ref.index);
+  const std::string record = EncodeChunk(key, chunk);
+  rocksdb::WriteBatch batch;
+  batch.Put(database_->family(Family::kSessions), key, record);
+  RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kNone,
+                                   PieceName("chunk", ref.owner, ref.index)));
+  std::unique_lock lock(owners_mutex_);
+  const auto found = owners_.find(ref.owner);
+  if (found != owners_.end()) found->second.bytes += static_cast<int64_t>(record.size());
+  return absl::OkStatus();
+}
+
+absl::Status RocksStore::FreeSession(OwnerId owner) {
+  std::lock_guard lock(catalog_mutex_);
+  const auto known = FindOwner(owner);
+  if (!known.ok()) return absl::OkStatus();
+  if (known->kind != Kind::kSession) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("owner ", static_cast<uint64_t>(owner), " is not a session"));
+  }
+  {
+    std::unique_lock owners_lock(owners_mutex_);
+    owners_.erase(owner);
+  }
+  constexpr Family kFamily[] = {Family::kSessions};
+  RETURN_IF_ERROR(database_->DropRange(kFamily, OwnerKey(owner), OwnerKey(NextOwner(owner)),
+                                       Database::Durability::kNone));
+  freed_session_bytes_ += known->bytes;
+  if (freed_session_bytes_ >= kSessionCompactionBytes) {
+    freed_session_bytes_ = 0;
+    cleaner_.Add([this](std::atomic<bool>* canceled) {
+      return database_->Compact(Family::kSessions, "", std::string(8, '\xff'), canceled);
+    });
+  }
+  return absl::OkStatus();
+}
+
+int64_t RocksStore::ApproximateBytes() { return database_->ApproximateBytes(); }
+
+}  // namespace recollect::store

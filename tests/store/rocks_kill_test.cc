@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <map>
@@ -118,9 +120,14 @@ class Worker {
       char buffer[4096];
       for (ssize_t n; (n = read(in, buffer, sizeof(buffer))) > 0;) {
         output_.append(buffer, static_cast<size_t>(n));
+        lines_ += static_cast<int>(std::count(buffer, buffer + n, '\n'));
       }
       close(in);
     });
+  }
+  // Returns when it has written so many lines.
+  void WaitForLines(int lines) const {
+    while (lines_ < lines) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   // All complete lines it wrote.
   std::string Kill() {
@@ -136,7 +143,19 @@ class Worker {
   pid_t pid_ = 0;
   std::thread reader_;
   std::string output_;
+  std::atomic<int> lines_ = 0;
 };
+
+// How long a worker takes to start and to acknowledge twenty commits on a machine this busy.
+std::chrono::microseconds LifeOfTwentyCommits() {
+  TempDir dir;
+  const auto start = std::chrono::steady_clock::now();
+  Worker worker(dir.path());
+  worker.WaitForLines(20);
+  const auto end = std::chrono::steady_clock::now();
+  worker.Kill();
+  return std::chrono::duration_cast<std::chrono::microseconds>(end - start);
+}
 
 // What was acknowledged over all lives.
 struct Acknowledged {
@@ -208,11 +227,12 @@ TEST(RocksKillTest, KilledAtRandomMoments) {
   TempDir dir;
   Acknowledged acknowledged;
   std::mt19937_64 random(99);
+  const std::chrono::microseconds most = 2 * LifeOfTwentyCommits();
   for (int kill = 0; kill < kKills; ++kill) {
     SCOPED_TRACE(absl::StrCat("kill ", kill));
     {
       Worker worker(dir.path());
-      std::this_thread::sleep_for(std::chrono::microseconds(20000 + random() % 300000));
+      std::this_thread::sleep_for(most * (random() % 1000) / 1000);
       acknowledged.Read(worker.Kill());
     }
     auto store = Open(dir.path());

@@ -29,7 +29,7 @@ absl::Status Score(const Options& common, const ScoreOptions& options) {
   ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
   ASSIGN_OR_RETURN(const client::ScoreResult result, backend->client().Score(request));
   const double nats = -std::accumulate(result.logprobs.begin(), result.logprobs.end(), 0.0);
-  // The first token of a model without landmarks follows nothing and has no probability.
+  // Where no landmark begins a sequence the first token follows nothing and has no probability.
   const auto scored =
       std::count_if(result.argmax.begin(), result.argmax.end(), [](int32_t id) { return id >= 0; });
   const double per_token = nats / static_cast<double>(std::max<std::ptrdiff_t>(1, scored));

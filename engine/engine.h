@@ -184,8 +184,9 @@ struct ScoreRequest {
 
 struct ScoreResult {
   std::vector<int32_t> tokens;
-  // Natural log, of each token given all before it, and the most likely token there. Without
-  // landmarks nothing comes before the first token, unless a prefix is mounted: 0 and -1.
+  // Natural log, of each token given all before it, and the most likely token there. Where no
+  // landmark begins a sequence (none at all, or they stand at the end of their blocks) nothing
+  // comes before the first token, unless a prefix is mounted: 0 and -1.
   std::vector<float> logprobs;
   std::vector<int32_t> argmax;
   int64_t text_bytes = 0;

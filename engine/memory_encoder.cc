@@ -17,7 +17,7 @@ MemoryEncoder::MemoryEncoder(const model::Model& model, const model::LocalPatter
       state_(model::LocalState::Create(model.config(), pattern, model.config().n_low)) {}
 
 int64_t MemoryEncoder::block_tokens() const {
-  return landmarks_ ? kChunkTokens : model::LayerState::kMaxAppend;
+  return landmarks_ ? model_.config().chunk_tokens : model::LayerState::kMaxAppend;
 }
 
 absl::Status MemoryEncoder::Restore(std::string_view bytes) {
@@ -33,10 +33,12 @@ std::vector<model::EncodedChunk> MemoryEncoder::Encode(std::span<const int32_t> 
   const int64_t block_size = block_tokens();
   const int64_t blocks = (count + block_size - 1) / block_size;
   const int landmark = landmarks_ ? 1 : 0;
+  const bool at_end = model_.config().landmark_at == model::LandmarkAt::kEnd;
+  const int64_t block_rows = block_size + landmark;
   std::vector<model::EncodedChunk> chunks(static_cast<size_t>(landmarks_ ? blocks : 0));
-  h_.resize(static_cast<size_t>(blocks * kBlockRows * d));
+  h_.resize(static_cast<size_t>(blocks * block_rows * d));
   pool_.Wavefront(blocks, n_low + landmark, [&](int64_t block, int64_t column, int worker) {
-    float* h = h_.data() + block * kBlockRows * d;
+    float* h = h_.data() + block * block_rows * d;
     const int64_t begin = block * block_size;
     const int rows = static_cast<int>(std::min(block_size, count - begin));
     kernels::OpContext& ctx = contexts_[static_cast<size_t>(worker)];
@@ -45,14 +47,18 @@ std::vector<model::EncodedChunk> MemoryEncoder::Encode(std::span<const int32_t> 
       return;
     }
     if (column == 0) {
-      std::array<int32_t, kBlockRows> ids;
-      ids[0] = model_.config().lmk_id;
-      std::copy_n(tokens.begin() + begin, rows, ids.begin() + landmark);
+      std::array<int32_t, kMaxChunkTokens + 1> ids;
+      ids[static_cast<size_t>(at_end ? rows : 0)] = model_.config().lmk_id;
+      std::copy_n(tokens.begin() + begin, rows, ids.begin() + (at_end ? 0 : landmark));
       model_.Embed(std::span<const int32_t>(ids.data(), static_cast<size_t>(rows + landmark)), h);
     }
-    const model::Segment segment{&state_.layers[static_cast<size_t>(column)], rows + landmark,
-                                 nullptr};
-    model_.RunLayer(ctx, static_cast<int>(column), {&segment, 1}, h);
+    // A block of 64 tokens has one row more than a segment.
+    constexpr int64_t kMost = model::LayerState::kMaxAppend;
+    model::LayerState* state = &state_.layers[static_cast<size_t>(column)];
+    const int64_t whole = std::min<int64_t>(rows + landmark, kMost);
+    const model::Segment segments[] = {{state, whole, nullptr},
+                                       {state, rows + landmark - whole, nullptr}};
+    model_.RunLayer(ctx, static_cast<int>(column), segments, h);
   });
   return chunks;
 }

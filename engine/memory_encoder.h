@@ -19,10 +19,10 @@
 
 namespace recollect::engine {
 
-// One document's state. Blocks are full but for the last, so a block is a tile of 64 positions that
-// starts at a multiple of 64, the landmark among them where there are any; whatever number of them
-// one call gets, each runs with the same shapes, and leaves the same bits. Used by one thread at a
-// time; computes on the pool.
+// One document's state. Blocks are full but for the last, so a block is a tile of so many
+// positions, 64 in the flagship, that starts at a multiple of them, the landmark among them where
+// there are any; whatever number of them one call gets, each runs with the same shapes, and leaves
+// the same bits. Used by one thread at a time; computes on the pool.
 class MemoryEncoder {
  public:
   MemoryEncoder(const model::Model& model, const model::LocalPatterns& pattern, ThreadPool& pool,
@@ -48,7 +48,7 @@ class MemoryEncoder {
   ThreadPool& pool_;
   std::vector<kernels::OpContext>& contexts_;
   model::LocalState state_;
-  std::vector<float> h_;  // [blocks, 64, d]
+  std::vector<float> h_;  // [blocks, rows of a full one, d]
 };
 
 }  // namespace recollect::engine

@@ -19,8 +19,8 @@ namespace recollect::engine {
 
 class Session;
 
-// What the landmark of one block retrieved, for each group. Later pieces of the block use it too.
-struct BlockMemory {
+// What one landmark retrieved, for each group. Rows of later pieces use it too.
+struct LandmarkMemory {
   struct Group {
     model::Retrieved retrieved;
     std::vector<MemoryHandle> chunks;  // keep alive what `retrieved` points to
@@ -28,18 +28,22 @@ struct BlockMemory {
   std::vector<Group> groups;
 };
 
-// Rows of a piece that lie in one block.
+// Rows of a piece that read the same memory; at most LayerState::kMaxAppend.
 struct PieceSegment {
   int64_t first_row = 0;
   int64_t rows = 0;
-  bool landmark = false;  // its first row is the block's landmark position
-  int64_t block = 0;
-  std::shared_ptr<BlockMemory> memory;  // null: block 0, which has none
+  std::shared_ptr<LandmarkMemory> memory;  // null: no landmark before them has retrieved
+};
+
+// A landmark of a piece that retrieves.
+struct PieceLandmark {
+  int64_t row = 0;
+  int64_t own_candidates = 0;              // of the session's own chunks, the first so many
+  std::shared_ptr<LandmarkMemory> memory;  // where its hits go
 };
 
 // A block that a landmark of this piece closed: the next chunk.
 struct ClosedBlock {
-  int64_t chunk = 0;
   int64_t rows_before = 0;  // its rows that earlier pieces left with the session
   int64_t first_row = 0;    // then those of this piece
   int64_t rows = 0;         // landmark and tokens
@@ -55,7 +59,7 @@ struct HeadRow {
 
 // What one landmark of the piece selected for the group now being retrieved.
 struct Selection {
-  size_t segment = 0;
+  size_t landmark = 0;  // index into Piece::landmarks
   int64_t candidates = 0;
   struct Chosen {
     size_t wanted = 0;  // index into Piece::wanted
@@ -81,7 +85,10 @@ struct Piece {
   int64_t first_position = 0;
   std::vector<int32_t> ids;
   std::vector<PieceSegment> segments;
+  std::vector<PieceLandmark> landmarks;
   std::vector<ClosedBlock> closed;
+  int64_t open_row = 0;    // from here on the rows are those of the block that is open at the end
+  int64_t predictor = -1;  // the row that predicts the next token; -1: none of this piece
   std::vector<HeadRow> head;
 
   // Progress.

@@ -67,14 +67,12 @@ void Retriever::Select(std::span<Piece* const> pieces, int group) {
   for (Piece* piece : pieces) {
     piece->selections.clear();
     piece->wanted.clear();
-    for (size_t i = 0; i < piece->segments.size(); ++i) {
-      const PieceSegment& segment = piece->segments[i];
-      if (!segment.landmark || segment.block == 0) continue;
+    for (size_t i = 0; i < piece->landmarks.size(); ++i) {
       if (count == queries_.size()) queries_.emplace_back();
       Query& query = queries_[count++];
       query.piece = piece;
-      query.segment = i;
-      piece->session->Candidates(segment.block, query.segments);
+      query.landmark = i;
+      piece->session->Candidates(piece->landmarks[i].own_candidates, query.segments);
       query.candidates = 0;
       for (const kernels::KeySegment& keys : query.segments) query.candidates += keys.count;
       query.count = static_cast<int>(std::min<int64_t>(
@@ -101,7 +99,7 @@ void Retriever::Search(std::span<Query> queries, int group) {
   const auto ask = [&](int64_t i, int worker) {
     Query& query = queries[static_cast<size_t>(i)];
     if (query.candidates == 0) return;
-    const int64_t row = query.piece->segments[query.segment].first_row;
+    const int64_t row = query.piece->landmarks[query.landmark].row;
     model_.Query(contexts_[static_cast<size_t>(worker)], group, query.piece->h.data() + row * d,
                  query.u.data());
   };
@@ -125,11 +123,11 @@ void Retriever::Choose(Query& query, int group) const {
   const size_t used = std::min(best.size(), static_cast<size_t>(model_.config().n_ret));
   const std::vector<float> weights = SoftmaxWeights(std::span(best).first(used));
   if (piece.session->random_chunks()) {
-    const int64_t row = piece.segments[query.segment].first_row;
+    const int64_t row = piece.landmarks[query.landmark].row;
     ReplaceByRandom(query.candidates, piece.first_position + row, group, best);
   }
   Selection selection;
-  selection.segment = query.segment;
+  selection.landmark = query.landmark;
   selection.candidates = query.candidates;
   selection.used = used;
   for (size_t i = 0; i < best.size(); ++i) {
@@ -146,8 +144,8 @@ void Retriever::Choose(Query& query, int group) const {
 
 void Retriever::Attach(Piece& piece, int group) const {
   for (const Selection& selection : piece.selections) {
-    const PieceSegment& segment = piece.segments[selection.segment];
-    BlockMemory::Group& memory = segment.memory->groups[static_cast<size_t>(group)];
+    const PieceLandmark& landmark = piece.landmarks[selection.landmark];
+    LandmarkMemory::Group& memory = landmark.memory->groups[static_cast<size_t>(group)];
     for (size_t i = 0; i < selection.used; ++i) {
       const MemoryHandle& chunk = piece.wanted[selection.chosen[i].wanted].memory;
       memory.retrieved.chunks.push_back(chunk->memory.view());
@@ -156,7 +154,7 @@ void Retriever::Attach(Piece& piece, int group) const {
     }
     if (!piece.want_retrievals) continue;
     Retrieval retrieval;
-    retrieval.position = piece.first_position + segment.first_row;
+    retrieval.position = piece.first_position + landmark.row;
     retrieval.group = group;
     retrieval.candidates = selection.candidates;
     for (const Selection::Chosen& chosen : selection.chosen) {

@@ -28,13 +28,13 @@ class Retriever {
   // entry to it, and fills the pieces' `selections` and `wanted`, each chunk once per piece.
   void Select(std::span<Piece* const> pieces, int group);
 
-  // Hands the memory that has come in to the blocks, and reports when the piece wants that.
+  // Hands the memory that has come in to the landmarks, and reports when the piece wants that.
   void Attach(Piece& piece, int group) const;
 
  private:
   struct Query {
     Piece* piece = nullptr;
-    size_t segment = 0;
+    size_t landmark = 0;  // of the piece
     std::vector<float> u;
     std::vector<kernels::KeySegment> segments;
     int64_t candidates = 0;

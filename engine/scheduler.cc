@@ -209,12 +209,8 @@ bool Scheduler::PlanOne(Running& running, int64_t limit) {
     Settle(running);
     return false;
   }
-  const auto is_landmark = [](const PieceSegment& segment) {
-    return segment.landmark && segment.block > 0;
-  };
   running.timer.counts =
-      !request.prefilling() && request.piece.rows() <= 2 &&
-      std::any_of(request.piece.segments.begin(), request.piece.segments.end(), is_landmark);
+      !request.prefilling() && request.piece.rows() <= 2 && !request.piece.landmarks.empty();
   if (running.timer.counts) running.timer.started_s = Now();
   batch_.push_back(&request.piece);
   batch_running_.push_back(&running);

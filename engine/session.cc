@@ -12,7 +12,10 @@ void Piece::Reset(int64_t position) {
   first_position = position;
   ids.clear();
   segments.clear();
+  landmarks.clear();
   closed.clear();
+  open_row = 0;
+  predictor = -1;
   head.clear();
   active = false;
   stage = 0;
@@ -32,6 +35,9 @@ Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTi
       store_(store),
       tiers_(tiers),
       landmarks_(model.config().landmarks()),
+      at_end_(landmarks_ && model.config().landmark_at == model::LandmarkAt::kEnd),
+      reads_own_(model.config().landmark_reads == model::LandmarkReads::kOwn),
+      chunk_tokens_(model.config().chunk_tokens),
       random_chunks_(options.random_chunks),
       mounts_(std::move(mounts)),
       mount_ids_(options.mounts),
@@ -41,8 +47,11 @@ void Session::Plan(Input& input, int64_t limit, HeadRows head, Piece& piece) {
   piece.Reset(positions_);
   piece.session = this;
   if (!landmarks_) input.next_flush = input.flushes.size();  // there is no block to close
-  if (landmarks_ && positions_ == 0) PlaceLandmark(piece);
-  while (piece.rows() < limit) {
+  // The row that would predict has run in an earlier piece, or there is none.
+  if (at_end_ && head == HeadRows::kLast && input.next_token == input.tokens.size()) return;
+  if (landmarks_ && !at_end_ && positions_ == 0) PlaceLandmark(piece);
+  // A landmark at a block's end runs in the piece of its last token, whose logits are still needed.
+  while (piece.rows() < limit || (at_end_ && input.FlushIsNext())) {
     if (input.FlushIsNext()) {
       ++input.next_flush;
       if (open_tokens_ > 0) PlaceLandmark(piece);
@@ -54,71 +63,87 @@ void Session::Plan(Input& input, int64_t limit, HeadRows head, Piece& piece) {
       continue;
     }
     const int32_t id = input.tokens[input.next_token];
-    if (head == HeadRows::kAll && piece.rows() > 0) {
-      piece.head.push_back({piece.rows() - 1, static_cast<int64_t>(input.next_token), id});
+    if (head == HeadRows::kAll && piece.predictor >= 0) {
+      piece.head.push_back({piece.predictor, static_cast<int64_t>(input.next_token), id});
     }
     PlaceToken(piece, id);
     ++input.next_token;
+    if (at_end_ && BlockIsFull()) PlaceLandmark(piece);
   }
   if (piece.rows() == 0) return;
   if (head == HeadRows::kLast && input.done()) {
     // The last row of a full block predicts nothing; the next landmark does.
     if (BlockIsFull()) PlaceLandmark(piece);
-    piece.head.push_back({piece.rows() - 1, 0, -1});
+    piece.head.push_back({piece.predictor, 0, -1});
   }
   const bool token_follows =
       input.next_token < input.tokens.size() && !input.FlushIsNext() && !BlockIsFull();
   if (head == HeadRows::kAll && token_follows) {
     piece.head.push_back(
-        {piece.rows() - 1, static_cast<int64_t>(input.next_token), input.tokens[input.next_token]});
+        {piece.predictor, static_cast<int64_t>(input.next_token), input.tokens[input.next_token]});
   }
   piece.active = true;
 }
 
 void Session::PlaceLandmark(Piece& piece) {
-  if (positions_ > 0) {
-    const PieceSegment here = piece.segments.empty() ? PieceSegment{} : piece.segments.back();
-    const int64_t rows = 1 + open_tokens_;
-    piece.closed.push_back(
-        {block_, rows - here.rows, here.first_row, rows, block_text_begin_, text_bytes_});
-    ++block_;
-    open_memory_ = std::make_shared<BlockMemory>();
-    open_memory_->groups.resize(model_.config().groups.size());
+  if (!at_end_ && positions_ > 0) CloseBlock(piece);
+  // The chunk that it closes is no candidate yet: the window still covers it. The landmark that a
+  // sequence begins with closes none, and retrieves nothing.
+  std::shared_ptr<LandmarkMemory> memory;
+  const int64_t closes = at_end_ ? closed_blocks_ : closed_blocks_ - 1;
+  if (closes >= 0) {
+    memory = std::make_shared<LandmarkMemory>();
+    memory->groups.resize(model_.config().groups.size());
+    piece.landmarks.push_back({piece.rows(), closes, memory});
   }
-  piece.segments.push_back({piece.rows(), 1, true, block_, open_memory_});
-  piece.ids.push_back(model_.config().lmk_id);
-  open_tokens_ = 0;
-  block_text_begin_ = text_bytes_;
-  ++positions_;
+  if (reads_own_) memory_ = memory;
+  if (!at_end_) piece.predictor = piece.rows();
+  PlaceRow(piece, model_.config().lmk_id);
+  memory_ = std::move(memory);
+  if (at_end_) CloseBlock(piece);
 }
 
 void Session::PlaceToken(Piece& piece, int32_t id) {
-  // A segment lies in one block, or, where there are none, is as long as the model takes.
-  const bool full = !landmarks_ && !piece.segments.empty() &&
-                    piece.segments.back().rows == model::LayerState::kMaxAppend;
-  if (piece.segments.empty() || full) {
-    piece.segments.push_back({piece.rows(), 0, false, block_, open_memory_});
-  }
-  ++piece.segments.back().rows;
-  piece.ids.push_back(id);
+  piece.predictor = piece.rows();
+  PlaceRow(piece, id);
   ++open_tokens_;
   if (model_.tokenizer() != nullptr) {
     text_bytes_ += static_cast<int64_t>(model_.tokenizer()->TokenBytes(id).size());
   }
+}
+
+void Session::PlaceRow(Piece& piece, int32_t id) {
+  if (piece.segments.empty() || piece.segments.back().memory != memory_ ||
+      piece.segments.back().rows == model::LayerState::kMaxAppend) {
+    piece.segments.push_back({piece.rows(), 0, memory_});
+  }
+  ++piece.segments.back().rows;
+  piece.ids.push_back(id);
+  ++open_rows_;
   ++positions_;
+}
+
+void Session::CloseBlock(Piece& piece) {
+  const int64_t here = piece.rows() - piece.open_row;
+  piece.closed.push_back(
+      {open_rows_ - here, piece.open_row, open_rows_, block_text_begin_, text_bytes_});
+  piece.open_row = piece.rows();
+  ++closed_blocks_;
+  open_rows_ = open_tokens_ = 0;
+  block_text_begin_ = text_bytes_;
 }
 
 void Session::Begin(model::LocalState state, int32_t last_token) {
   RECOLLECT_CHECK(!landmarks_ && positions_ == 0);
   local_ = std::move(state);
-  positions_ = open_tokens_ = local_.length();
+  positions_ = open_rows_ = open_tokens_ = local_.length();
   carry = last_token;
 }
 
-void Session::Candidates(int64_t block, std::vector<kernels::KeySegment>& segments) const {
+void Session::Candidates(int64_t own, std::vector<kernels::KeySegment>& segments) const {
   segments.clear();
   for (const Pin& pin : mounts_) segments.push_back(pin->keys());
-  if (block >= 2) segments.push_back({own_keys_.data(), block - 1});
+  if (own > 0) segments.push_back({own_keys_.data(), own});
 }
 
 Session::Candidate Session::Resolve(int64_t candidate) const {

@@ -1,10 +1,13 @@
 // One generation context: the local state of every layer, the block layout, the session's own
 // chunks and what it mounts. Plans which rows run next; knows no threads and runs nothing itself.
 //
-// Layout of a family with landmarks (design 2.1): [LMK] x_1..x_63 [LMK] x_64.. A landmark is placed
-// at the start, before the token after a full block, when a block is flushed, and when a token is
-// to be sampled after a full block. A family without has tokens only: there are no blocks, and
-// flushes do nothing.
+// Layout of the flagship (design 2.1): [LMK] x_1..x_63 [LMK] x_64.. A landmark is placed at the
+// start, before the token after a full block, when a block is flushed, and when a token is to be
+// sampled after a full block; it predicts its block's first token. Where landmarks stand at the end
+// of their block (DRT as published: x_1..x_63 [LMK] x_64..), one follows the token that fills a
+// block at once, or a flush, and the token after it is predicted by the last token: so there is
+// nothing before the first. A family without landmarks has tokens only: no blocks, and flushes do
+// nothing.
 #ifndef RECOLLECT_ENGINE_SESSION_H_
 #define RECOLLECT_ENGINE_SESSION_H_
 
@@ -60,13 +63,13 @@ class Session {
   // with what comes first. REQUIRES: no landmarks, nothing planned.
   void Begin(model::LocalState state, int32_t last_token);
 
-  // Takes rows from `input`, about `limit` of them (one landmark more, where sampling needs it),
-  // into `piece`, and moves the layout past them. The piece is empty when there is nothing to run.
+  // Takes rows from `input`, about `limit` of them (a landmark more, where one belongs to the last
+  // row or sampling needs it), into `piece`, and moves the layout past them. The piece is empty
+  // when there is nothing to run, or to predict from.
   void Plan(Input& input, int64_t limit, HeadRows head, Piece& piece);
 
-  // Candidates of the landmark of `block`, in order: mounted documents, then own chunks 0 ..
-  // block-2.
-  void Candidates(int64_t block, std::vector<kernels::KeySegment>& segments) const;
+  // Candidates of a landmark, in order: mounted documents, then the first `own` chunks of its own.
+  void Candidates(int64_t own, std::vector<kernels::KeySegment>& segments) const;
   struct Candidate {
     int mount = -1;  // -1: own
     ChunkRef ref;
@@ -85,7 +88,6 @@ class Session {
   const std::vector<Pin>& mounts() const { return mounts_; }
   bool random_chunks() const { return random_chunks_; }
   int64_t positions() const { return positions_; }
-  int64_t open_tokens() const { return open_tokens_; }
   int64_t state_bytes() const { return local_.bytes(); }
 
   // A token that was sampled last, or ends the prefix, and has not been run: the next turn begins
@@ -100,24 +102,29 @@ class Session {
   SessionInfo info() const;
 
  private:
-  bool BlockIsFull() const { return landmarks_ && open_tokens_ == kChunkTokens; }
+  bool BlockIsFull() const { return landmarks_ && open_tokens_ == chunk_tokens_; }
   void PlaceLandmark(Piece& piece);
   void PlaceToken(Piece& piece, int32_t id);
+  void PlaceRow(Piece& piece, int32_t id);
+  void CloseBlock(Piece& piece);
 
   const model::Model& model_;
   store::DocumentStore& store_;
   ChunkTiers& tiers_;
   const bool landmarks_;
+  const bool at_end_;     // where they stand in their block
+  const bool reads_own_;  // whether they read what they retrieved, or what the one before did
+  const int64_t chunk_tokens_;
   const bool random_chunks_;
   const std::vector<Pin> mounts_;
   std::vector<std::string> mount_ids_;
   model::LocalState local_;
 
   std::atomic<int64_t> positions_{0};
-  int64_t block_ = 0;        // the open one
-  int64_t open_tokens_ = 0;  // in it; without landmarks, all
-  std::shared_ptr<BlockMemory> open_memory_;
-  // [rows of the open block that ran, d], landmark first, after the last lower layer.
+  int64_t closed_blocks_ = 0;
+  int64_t open_rows_ = 0, open_tokens_ = 0;  // of the open block; without landmarks, all
+  std::shared_ptr<LandmarkMemory> memory_;   // what the next row reads
+  // [rows of the open block that ran, d] after the last lower layer.
   std::vector<float> open_residuals_;
   int64_t text_bytes_ = 0, block_text_begin_ = 0;
 

@@ -198,11 +198,9 @@ void StepRunner::EncodeClosed() {
 
 void StepRunner::KeepOpenResiduals(Piece& piece) {
   const int64_t d = model_.config().d;
-  const PieceSegment& last = piece.segments.back();
   std::vector<float>& residuals = piece.session->open_residuals();
-  if (last.landmark) residuals.clear();
-  residuals.insert(residuals.end(), piece.h.begin() + last.first_row * d,
-                   piece.h.begin() + (last.first_row + last.rows) * d);
+  if (!piece.closed.empty()) residuals.clear();
+  residuals.insert(residuals.end(), piece.h.begin() + piece.open_row * d, piece.h.end());
 }
 
 void StepRunner::Retrieve(int group) {

@@ -35,7 +35,7 @@ void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
   RECOLLECT_CHECK(chunks.size() == weights.size());
   RECOLLECT_CHECK(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0);
   for (const MemoryView& chunk : chunks) {
-    RECOLLECT_CHECK(chunk.rows >= 1 && chunk.rows <= kChunkTokens);
+    RECOLLECT_CHECK(chunk.rows >= 1 && chunk.rows <= kMaxChunkTokens);
   }
   Select(GcaImplementations(), ctx.isa())(ctx, shape, q, rows, chunks, weights, out);
 }

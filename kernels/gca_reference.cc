@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "kernels/reference.h"
@@ -20,13 +21,13 @@ void Gca(OpContext&, const GcaShape& shape, const float* q, int64_t rows,
           return memory[(static_cast<int64_t>(row) * shape.kv_heads + kv_head) * dim + d].ToFloat();
         };
         std::vector<double> scores(chunks[e].rows);
-        double largest = 0;
+        double largest = shape.off_by_one ? 0 : -std::numeric_limits<double>::infinity();
         for (int j = 0; j < chunks[e].rows; ++j) {
           for (int d = 0; d < dim; ++d) scores[j] += query[d] * at(chunks[e].keys, j, d);
           scores[j] /= std::sqrt(static_cast<double>(dim));
           largest = std::max(largest, scores[j]);
         }
-        double sum = std::exp(-largest);
+        double sum = shape.off_by_one ? std::exp(-largest) : 0;
         for (double s : scores) sum += std::exp(s - largest);
         for (int j = 0; j < chunks[e].rows; ++j) {
           const double p = std::exp(scores[j] - largest) / sum;

@@ -24,11 +24,11 @@ void Widen(const uint16_t* from, int64_t stride, int rows, int dim, float* to) {
 }
 
 // Adds one chunk's output for one head of at most kRowBlock rows, `stride` floats apart in q and
-// out.
+// out. `least` is the score of the row of zeros, 0, or -inf where there is none.
 template <int kDim, typename Element>
 void ChunkToRows(const float* q, int64_t stride, int rows, int dim, const Element* keys,
-                 const Element* values, int64_t memory_stride, int memory_rows, float weight,
-                 float* out) {
+                 const Element* values, int64_t memory_stride, int memory_rows, float least,
+                 float weight, float* out) {
   alignas(64) float scores[kRowBlock * kScoreStride];
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
   for (int j = 0; j < memory_rows; j += kLanes) {
@@ -41,10 +41,10 @@ void ChunkToRows(const float* q, int64_t stride, int rows, int dim, const Elemen
   }
   for (int r = 0; r < rows; ++r) {
     float* row = scores + r * kScoreStride;
-    const float shift = MaxScore(row, memory_rows, 0.0f);
+    const float shift = MaxScore(row, memory_rows, least);
     const float sum = ExpAndSum(row, memory_rows, shift);
     alignas(64) float one[kLanes];
-    Store(one, Exp(Set(-shift)));
+    Store(one, Exp(Set(least - shift)));
     Scale(row, memory_rows, weight / (one[0] + sum));
   }
   for (int j = 0; j < memory_rows; j += kValueStep) {
@@ -66,6 +66,7 @@ void GcaRows(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows
   for (int64_t i = 0; i < rows * width; ++i) out[i] = 0;
   float* keys = ctx.Floats(kSlotKeys, kMaxMemoryRows * dim);
   float* values = ctx.Floats(kSlotValues, kMaxMemoryRows * dim);
+  const float least = shape.off_by_one ? 0.0f : -__builtin_inff();
   auto* narrow = dim == 64 ? &ChunkToRows<64, uint16_t> : &ChunkToRows<0, uint16_t>;
   auto* wide = dim == 64 ? &ChunkToRows<64, float> : &ChunkToRows<0, float>;
   for (int64_t e = 0; e < count; ++e) {
@@ -78,7 +79,7 @@ void GcaRows(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows
       const int64_t head = static_cast<int64_t>(h) * dim;
       if (rows < kWidenFromRows) {
         narrow(q + head, width, static_cast<int>(rows), dim, chunk_keys, chunk_values, memory_width,
-               chunk.rows, weights[e], out + head);
+               chunk.rows, least, weights[e], out + head);
         continue;
       }
       if (kv_head != widened) {
@@ -89,7 +90,7 @@ void GcaRows(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows
       for (int64_t r = 0; r < rows; r += kRowBlock) {
         const int block = static_cast<int>(rows - r < kRowBlock ? rows - r : kRowBlock);
         const int64_t at = r * width + head;
-        wide(q + at, width, block, dim, keys, values, dim, chunk.rows, weights[e], out + at);
+        wide(q + at, width, block, dim, keys, values, dim, chunk.rows, least, weights[e], out + at);
       }
     }
   }

@@ -12,12 +12,10 @@ namespace {
 static_assert(sizeof(RangeSet) == kMaxRanges * 2 * sizeof(int64_t));
 
 template <auto kRows>
-void By(OpContext& ctx, const float* q, int64_t q_stride, int64_t rows, int heads, int kv_heads,
-        int head_dim, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
-        float* out) {
+void By(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride, int64_t rows,
+        const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets, float* out) {
   if (rows == 0) return;
-  kRows(ctx, q, q_stride, rows, heads, kv_heads, head_dim, parts.data(), &sets->ranges[0].begin,
-        out);
+  kRows(ctx, shape, q, q_stride, rows, parts.data(), &sets->ranges[0].begin, out);
 }
 #endif
 
@@ -35,11 +33,11 @@ std::span<const Implementation<decltype(RangeAttention)>> RangeAttentionImplemen
   return kImplementations;
 }
 
-void RangeAttention(OpContext& ctx, const float* q, int64_t q_stride, int64_t rows, int heads,
-                    int kv_heads, int head_dim, const std::array<KvSpan, kMaxRanges>& parts,
-                    const RangeSet* sets, float* out) {
-  Select(RangeAttentionImplementations(), ctx.isa())(ctx, q, q_stride, rows, heads, kv_heads,
-                                                     head_dim, parts, sets, out);
+void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
+                    int64_t rows, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
+                    float* out) {
+  Select(RangeAttentionImplementations(), ctx.isa())(ctx, shape, q, q_stride, rows, parts, sets,
+                                                     out);
 }
 
 }  // namespace recollect::kernels

@@ -2,7 +2,9 @@
 // dilated attention of RAT+ (design 2.2, A(t) = window ∪ dilated ∪ initial) once the cache keeps
 // each part in position order, and the bidirectional attention of the chunk encoder as the
 // one-range case. Query head h reads key-value head floor(h kv_heads / heads): contiguous groups.
-//   p = softmax over all entries of all ranges of (q·k / sqrt(head_dim));  out = Σ p v
+//   p = softmax over all entries of all ranges of (q·k / sqrt(head_dim) + bias);  out = Σ p v
+// The bias is 0, or ALiBi's: entry i of a row's n is n - 1 - i positions back and gets
+// -slope_h (n - 1 - i), so a row's entries must then be consecutive positions up to its own.
 // Per query, entries are summed in the order of the ranges given, whatever else is computed beside
 // it: a row's bits do not depend on the other rows of the call. No entries: out = 0.
 #ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_H_
@@ -32,11 +34,18 @@ struct RangeSet {
   std::array<Range, kMaxRanges> ranges;
 };
 
+struct RangeShape {
+  int heads = 0;
+  int kv_heads = 0;  // divides heads
+  int head_dim = 0;
+  const float* slopes = nullptr;  // [heads] of ALiBi, borrowed; null: no bias
+};
+
 // q[rows, heads, head_dim], rows `q_stride` floats apart; sets[rows]; out[rows, heads, head_dim]
-// dense. REQUIRES: kv_heads divides heads.
-void RangeAttention(OpContext& ctx, const float* q, int64_t q_stride, int64_t rows, int heads,
-                    int kv_heads, int head_dim, const std::array<KvSpan, kMaxRanges>& parts,
-                    const RangeSet* sets, float* out);
+// dense.
+void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
+                    int64_t rows, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
+                    float* out);
 
 }  // namespace recollect::kernels
 

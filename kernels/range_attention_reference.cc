@@ -7,9 +7,10 @@
 
 namespace recollect::kernels::reference {
 
-void RangeAttention(OpContext&, const float* q, int64_t q_stride, int64_t rows, int heads,
-                    int kv_heads, int head_dim, const std::array<KvSpan, kMaxRanges>& parts,
-                    const RangeSet* sets, float* out) {
+void RangeAttention(OpContext&, const RangeShape& shape, const float* q, int64_t q_stride,
+                    int64_t rows, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
+                    float* out) {
+  const int heads = shape.heads, kv_heads = shape.kv_heads, head_dim = shape.head_dim;
   const int64_t width = static_cast<int64_t>(heads) * head_dim;
   const int64_t kv_width = static_cast<int64_t>(kv_heads) * head_dim;
   for (int64_t r = 0; r < rows; ++r) {
@@ -26,6 +27,10 @@ void RangeAttention(OpContext&, const float* q, int64_t q_stride, int64_t rows, 
           }
           scores.push_back(dot / std::sqrt(static_cast<double>(head_dim)));
         }
+      }
+      if (shape.slopes != nullptr) {
+        double distance = static_cast<double>(scores.size());
+        for (double& s : scores) s -= shape.slopes[h] * --distance;
       }
       double largest = -std::numeric_limits<double>::infinity();
       for (double s : scores) largest = std::max(largest, s);

@@ -24,7 +24,7 @@ RECOLLECT_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 template <int kDim>
 void HeadOfRows(const float* q, int64_t q_stride, int rows, int heads, int dim, const KvSpan* parts,
                 int64_t kv_stride, int64_t kv_offset, const Bounds& bounds, int64_t first_row,
-                float* scores, int64_t score_stride, float* out) {
+                const float* slope, float* scores, int64_t score_stride, float* out) {
   const int64_t out_stride = static_cast<int64_t>(heads) * dim;
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
   int64_t filled[kRowBlock] = {};
@@ -51,6 +51,10 @@ void HeadOfRows(const float* q, int64_t q_stride, int rows, int heads, int dim, 
 
   for (int r = 0; r < rows; ++r) {
     float* row = scores + r * score_stride;
+    if (slope != nullptr) {
+      for (int64_t i = 0; i < filled[r]; ++i)
+        row[i] -= *slope * static_cast<float>(filled[r] - 1 - i);
+    }
     const float shift = MaxScore(row, filled[r], -__builtin_inff());
     const float sum = ExpAndSum(row, filled[r], shift);
     if (filled[r] > 0) Scale(row, filled[r], 1.0f / sum);
@@ -80,9 +84,10 @@ void HeadOfRows(const float* q, int64_t q_stride, int rows, int heads, int dim, 
 
 }  // namespace
 
-void RangeAttentionRows(OpContext& ctx, const float* q, int64_t q_stride, int64_t rows, int heads,
-                        int kv_heads, int head_dim, const KvSpan* parts,
-                        const int64_t* bounds_of_rows, float* out) {
+void RangeAttentionRows(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
+                        int64_t rows, const KvSpan* parts, const int64_t* bounds_of_rows,
+                        float* out) {
+  const int heads = shape.heads, kv_heads = shape.kv_heads, head_dim = shape.head_dim;
   const Bounds bounds{bounds_of_rows};
   int64_t most = 0;
   for (int64_t r = 0; r < rows; ++r) {
@@ -101,7 +106,8 @@ void RangeAttentionRows(OpContext& ctx, const float* q, int64_t q_stride, int64_
       const int64_t at = static_cast<int64_t>(h) * head_dim;
       auto* run = head_dim == 64 ? &HeadOfRows<64> : &HeadOfRows<0>;
       run(q + r * q_stride + at, q_stride, block, heads, head_dim, parts, kv_width,
-          static_cast<int64_t>(h / group) * head_dim, bounds, r, scores, score_stride,
+          static_cast<int64_t>(h / group) * head_dim, bounds, r,
+          shape.slopes != nullptr ? shape.slopes + h : nullptr, scores, score_stride,
           out + r * width + at);
     }
   }

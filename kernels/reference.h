@@ -32,9 +32,9 @@ void GatedScan(OpContext& ctx, const float* z, const float* bias, const float* x
 void ChunkedGatedScan(OpContext& ctx, int64_t first, int64_t chunk, const float* z,
                       const float* bias, const float* x, int64_t stride, int64_t rows,
                       int64_t channels, float* state, float* y, int64_t y_stride);
-void RangeAttention(OpContext& ctx, const float* q, int64_t q_stride, int64_t rows, int heads,
-                    int kv_heads, int head_dim, const std::array<KvSpan, kMaxRanges>& parts,
-                    const RangeSet* sets, float* out);
+void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
+                    int64_t rows, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
+                    float* out);
 void Features(OpContext& ctx, FeatureMap map, const float* x, int64_t x_stride, int64_t rows,
               int heads, int head_dim, const float* scale, float* features);
 void LinearAttention(OpContext& ctx, const LinearAttentionShape& shape, const float* q,

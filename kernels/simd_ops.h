@@ -10,6 +10,7 @@
 namespace recollect::kernels {
 
 struct KvSpan;
+struct RangeShape;
 struct MemoryView;
 struct GcaShape;
 struct LinearAttentionShape;
@@ -34,8 +35,8 @@ struct EnteringRows;
   void GatedScan(OpContext& ctx, const float* z, const float* bias, const float* x,                \
                  int64_t stride, int64_t rows, int64_t channels, float* state, float* y,           \
                  int64_t y_stride);                                                                \
-  void RangeAttentionRows(OpContext& ctx, const float* q, int64_t q_stride, int64_t rows,          \
-                          int heads, int kv_heads, int head_dim, const KvSpan* parts,              \
+  void RangeAttentionRows(OpContext& ctx, const RangeShape& shape, const float* q,                 \
+                          int64_t q_stride, int64_t rows, const KvSpan* parts,                     \
                           const int64_t* bounds, float* out);                                      \
   void FeatureRows(bool softmax, const float* x, int64_t x_stride, int64_t rows, int heads,        \
                    int head_dim, const float* scale, float* features);                             \

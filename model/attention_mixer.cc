@@ -1,6 +1,7 @@
 // Softmax attention (docs/model-format.md, `attention`): q, k, v = in_proj RMS(h); RoPE at the
-// token's position where the layer has positions, then the norm by head of q and k where it has
-// one; each token attends to its window. No recurrence, no output gate.
+// token's position, or ALiBi's bias -slope_h (t - p) on the scores, or neither; then the norm by
+// head of q and k where there is one; each token attends to its window. No recurrence, no output
+// gate.
 #include "kernels/elementwise.h"
 #include "model/layers.h"
 
@@ -10,7 +11,7 @@ void PlaceHeads(kernels::OpContext& ctx, const LayerContext& layer, const MixerC
                 const Segment& segment, int64_t stride, int heads, const std::vector<float>& gain,
                 float* x) {
   const ModelConfig& config = layer.config;
-  if (mixer.rope) {
+  if (mixer.positions == Positions::kRope) {
     kernels::Rope(ctx, {.base = segment.state->rope_base(), .pairs = config.rope_pairs},
                   segment.state->length(), segment.rows, stride, heads, config.head_dim, x);
   }
@@ -36,7 +37,8 @@ void AdvanceAttention(kernels::OpContext& ctx, const LayerContext& layer,
     kernels::RoundToBf16(ctx, projected, segment.rows * stride);  // q, k and v are all there is
   }
   state.Append(k, v, segment.rows, stride);
-  AttendState(ctx, config, state, {q, stride, first, segment.rows}, attended);
+  AttendState(ctx, config, state, {q, stride, first, segment.rows, OrNull(weights.alibi_slopes)},
+              attended);
 }
 
 }  // namespace recollect::model

@@ -39,7 +39,8 @@ void AttendBlocks(kernels::OpContext& ctx, const ModelConfig& config, const Bloc
       }
       kernels::RangeSet set;
       set.ranges[0] = {0, entries};
-      kernels::RangeAttention(ctx, q, dim, 1, 1, 1, dim, {kernels::KvSpan{keys, values}}, &set,
+      kernels::RangeAttention(ctx, {.heads = 1, .kv_heads = 1, .head_dim = config.head_dim}, q, dim,
+                              1, {kernels::KvSpan{keys, values}}, &set,
                               attended + row * width + at);
     }
   }

@@ -110,7 +110,10 @@ absl::Status ValidatePatterns(const ModelConfig& config, const LocalPatterns& pa
       const LocalPattern& asked = OfHead(asked_heads, head);
       const LocalPattern& given = OfHead(given_heads, head);
       if (asked == given) continue;
-      for (std::string& text : PatternProblems(asked, config.landmarks())) {
+      // Without dilation blocks do not bind the pattern, and the checkpoint's own number is all
+      // there is.
+      const bool blocks = config.landmarks() && IsGated(config.mixer(static_cast<int>(layer)).kind);
+      for (std::string& text : PatternProblems(asked, blocks)) {
         problems.Add(std::move(text));
       }
       CheckRange("window", asked.window, given.window, config.adapted_windows, problems);

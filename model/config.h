@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/types.h"
 #include "kernels/elementwise.h"
 #include "kernels/linear_attention.h"
 #include "model/pattern.h"
@@ -18,6 +19,15 @@
 namespace recollect::model {
 
 enum class GcaResidual { kAdd, kBypass };
+enum class GcaSoftmax { kOffByOne, kOrdinary };
+// Where a block's landmark stands, what goes through the chunk encoder in its row, and whose hits
+// it reads: what it has just retrieved, or what the landmark before it did. All three are words of
+// DRT as published and of the flagship (docs/model-format.md).
+enum class LandmarkAt { kStart, kEnd };
+enum class LandmarkRow { kCls, kStream };
+enum class LandmarkReads { kOwn, kPredecessor };
+// What tells a mixer where a token stands; ALiBi is a bias on the scores of attention.
+enum class Positions { kRope, kNone, kAlibi };
 enum class FfnKind { kSwiGlu, kGelu, kGeGlu };
 
 // How a layer mixes positions.
@@ -36,7 +46,7 @@ constexpr bool IsGated(MixerKind kind) {
 // One entry of "mixers"; what its kind does not have is not read.
 struct MixerConfig {
   MixerKind kind = MixerKind::kRatPlus;
-  bool rope = true;  // positions: RoPE, or none
+  Positions positions = Positions::kRope;  // kAlibi: attention of drt-paper alone
   // rat
   int64_t chunk = 0;     // positions of one, L
   int shared_heads = 0;  // r; head h has shared q and k number h mod r
@@ -79,7 +89,7 @@ struct TopKConfig {
 struct ModelConfig {
   static constexpr int32_t kNoLandmark = -1;
 
-  std::string architecture;  // "drt", "ratplus", "rat", "rat-swa", "rattention"
+  std::string architecture;  // "drt", "ratplus", "rat", "rat-swa", "rattention", "drt-paper"
   int64_t vocab_size = 0;
   int32_t unk_id = 0, lmk_id = 1, eos_id = 2;  // lmk_id: kNoLandmark in a family without
   int64_t d = 0;
@@ -92,14 +102,21 @@ struct ModelConfig {
   std::vector<MixerConfig> mixers = {MixerConfig()};  // layer i has mixers[i mod size]
   int n_low = 0;                                      // all layers in a family without groups
   std::vector<GroupConfig> groups;                    // none without landmarks: nothing retrieves
-  // The chunk encoder and memory; without landmarks there is neither.
+  // Blocks, chunk encoder and memory; without landmarks there is nothing of it.
+  int chunk_tokens = kChunkTokens;  // of a full block, S; at most kMaxChunkTokens
+  LandmarkAt landmark_at = LandmarkAt::kStart;
+  LandmarkRow landmark_row = LandmarkRow::kCls;
+  LandmarkReads landmark_reads = LandmarkReads::kOwn;
   int encoder_layers = 1;
+  float encoder_norm_eps = 0;  // of the encoder's norms but the first; 0: norm_eps
   bool encoder_carry = false;  // the CLS row also takes the block's landmark row
   int n_ret = 8;
   int64_t d_r = 0;
+  bool score_projections = true;  // W_h and W_l; without them d_r = d
   int memory_kv_heads = 0;
   bool memory_key_recurrence = true;
   GcaResidual gca_residual = GcaResidual::kAdd;
+  GcaSoftmax gca_softmax = GcaSoftmax::kOffByOne;
   bool recurrence = true;
   double rope_base = 10000.0;
   kernels::RopePairs rope_pairs = kernels::RopePairs::kHalves;

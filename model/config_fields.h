@@ -69,8 +69,8 @@ class Fields {
     out = static_cast<T>(value->get<double>());
   }
 
-  void Bool(const std::string& key, bool& out) {
-    const nlohmann::json* value = Find(key, false);
+  void Bool(const std::string& key, bool& out, bool required = false) {
+    const nlohmann::json* value = Find(key, required);
     if (value == nullptr) return;
     if (!value->is_boolean()) {
       Problem(key, absl::StrCat("is ", value->dump(), ", expected true or false"));
@@ -112,10 +112,17 @@ class Fields {
 // "adapted_initials" and "top_k". REQUIRES: layers and heads of `config` are read.
 void ReadPatterns(Fields& fields, std::vector<std::string>& problems, ModelConfig& config);
 
-// Keys "kv_heads", "rope_pairs", "head_norm_eps" and "mixers", whose kinds are to be among `kinds`,
-// by their names in config.json; sets `local` from them. REQUIRES: layers and heads are read.
-void ReadMixers(Fields& fields, std::vector<std::string>& problems,
-                const std::vector<std::string>& kinds, ModelConfig& config);
+// What a family allows of its mixers, by the names in config.json.
+struct MixerChoices {
+  std::vector<std::string> kinds;
+  std::vector<std::string> positions = {"rope", "none"};
+  size_t most = kMaxLayers;  // entries of "mixers"
+};
+
+// Keys "ffn_kind", "kv_heads", "rope_pairs", "head_norm_eps" and "mixers"; sets `local` from them.
+// REQUIRES: layers and heads are read.
+void ReadMixers(Fields& fields, std::vector<std::string>& problems, const MixerChoices& choices,
+                ModelConfig& config);
 
 }  // namespace recollect::model
 

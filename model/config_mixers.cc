@@ -16,8 +16,13 @@ void ReadWindow(Fields& fields, int64_t& window) {
   fields.Integer("window", 0, kUnboundedSpan - 1, true, window);
 }
 
-void ReadPositions(Fields& fields, bool& rope) {
-  rope = fields.Choice("positions", true, {"rope", "none"}) != 1;
+void ReadPositions(Fields& fields, const std::vector<std::string>& names, Positions& positions) {
+  const int index = fields.Choice("positions", true, names);
+  if (index < 0) return;
+  const std::string& name = names[static_cast<size_t>(index)];
+  positions = name == "rope"   ? Positions::kRope
+              : name == "none" ? Positions::kNone
+                               : Positions::kAlibi;
 }
 
 void ReadRattention(Fields& fields, MixerConfig& mixer) {
@@ -34,12 +39,12 @@ void ReadRattention(Fields& fields, MixerConfig& mixer) {
   fields.Bool("qk_scale", mixer.qk_scale);
 }
 
-MixerConfig ReadMixer(Fields& fields, const std::vector<std::string>& kinds, int heads) {
+MixerConfig ReadMixer(Fields& fields, const MixerChoices& choices, int heads) {
   MixerConfig mixer;
-  const int index = fields.Choice("kind", true, kinds);
+  const int index = fields.Choice("kind", true, choices.kinds);
   if (index < 0) return mixer;  // which other keys there are to be depends on it
-  ReadPositions(fields, mixer.rope);
-  const std::string& kind = kinds[static_cast<size_t>(index)];
+  ReadPositions(fields, choices.positions, mixer.positions);
+  const std::string& kind = choices.kinds[static_cast<size_t>(index)];
   if (kind == "rattention") {
     ReadRattention(fields, mixer);
   } else if (kind == "rat") {
@@ -68,13 +73,17 @@ LocalPattern PatternOf(const MixerConfig& mixer) {
   return pattern;
 }
 
-void ReadList(Fields& fields, std::vector<std::string>& problems,
-              const std::vector<std::string>& kinds, ModelConfig& config) {
+void ReadList(Fields& fields, std::vector<std::string>& problems, const MixerChoices& choices,
+              ModelConfig& config) {
   const json* list = fields.Find("mixers", true);
   if (list == nullptr) return;
   if (!list->is_array() || list->empty()) {
     fields.Problem("mixers", absl::StrCat("is ", list->dump(), ", expected a list of mixers"));
     return;
+  }
+  if (list->size() > choices.most) {
+    fields.Problem("mixers",
+                   absl::StrCat("has ", list->size(), " entries, expected ", choices.most));
   }
   config.mixers.clear();
   for (size_t i = 0; i < list->size(); ++i) {
@@ -84,14 +93,17 @@ void ReadList(Fields& fields, std::vector<std::string>& problems,
       continue;
     }
     Fields inner((*list)[i], name + ".", problems);
-    config.mixers.push_back(ReadMixer(inner, kinds, config.heads));
+    config.mixers.push_back(ReadMixer(inner, choices, config.heads));
   }
 }
 
 }  // namespace
 
-void ReadMixers(Fields& fields, std::vector<std::string>& problems,
-                const std::vector<std::string>& kinds, ModelConfig& config) {
+void ReadMixers(Fields& fields, std::vector<std::string>& problems, const MixerChoices& choices,
+                ModelConfig& config) {
+  constexpr FfnKind kFfns[] = {FfnKind::kGelu, FfnKind::kGeGlu, FfnKind::kSwiGlu};
+  const int ffn = fields.Choice("ffn_kind", true, {"gelu", "geglu", "swiglu"});
+  config.ffn_kind = kFfns[std::max(ffn, 0)];
   config.kv_heads = config.heads;
   fields.Integer("kv_heads", 1, kMaxLayers, false, config.kv_heads);
   if (config.heads > 0 && config.heads % config.kv_heads != 0) {
@@ -103,7 +115,7 @@ void ReadMixers(Fields& fields, std::vector<std::string>& problems,
   }
   fields.Number("head_norm_eps", 1e-12, 1.0, config.head_norm_eps);
   const size_t before = problems.size();
-  ReadList(fields, problems, kinds, config);
+  ReadList(fields, problems, choices, config);
   if (problems.size() > before) return;
   for (const MixerConfig& mixer : config.mixers) {
     const bool normed = mixer.qk_norm || mixer.kind == MixerKind::kRattention;

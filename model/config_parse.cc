@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "base/status.h"
+#include "base/types.h"
 #include "model/config.h"
 #include "model/config_fields.h"
 
@@ -85,22 +86,54 @@ void CheckRelations(const ModelConfig& config, std::vector<std::string>& problem
   }
 }
 
+// One of a switch's two values, named `first` and `second` in config.json.
+template <typename T>
+void ReadSwitch(Fields& fields, const char* key, const char* first, const char* second, T& out) {
+  const int choice = fields.Choice(key, true, {first, second});
+  if (choice >= 0) out = static_cast<T>(choice);
+}
+
 // Lower layers, groups of upper layers with GCA, the chunk encoder and memory.
-void ReadDrt(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
+void ReadLandmarks(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
   fields.Integer("lmk_id", 0, kMaxSize, false, config.lmk_id);
   fields.Integer("n_low", 1, kMaxLayers, true, config.n_low);
   ReadGroups(fields, problems, config);
   fields.Integer("encoder_layers", 1, kMaxLayers, false, config.encoder_layers);
-  fields.Bool("encoder_carry", config.encoder_carry);
   fields.Integer("n_ret", 1, kMaxLayers, false, config.n_ret);
   fields.Integer("d_r", 1, kMaxSize, true, config.d_r);
   fields.Integer("memory_kv_heads", 1, kMaxLayers, true, config.memory_kv_heads);
-  fields.Bool("memory_key_recurrence", config.memory_key_recurrence);
   if (fields.Choice("gca_residual", false, {"add", "bypass"}) == 1) {
     config.gca_residual = GcaResidual::kBypass;
   }
+}
+
+void ReadDrt(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
+  ReadLandmarks(fields, problems, config);
+  fields.Bool("encoder_carry", config.encoder_carry);
+  fields.Bool("memory_key_recurrence", config.memory_key_recurrence);
   fields.Bool("recurrence", config.recurrence);
   ReadPatterns(fields, problems, config);
+}
+
+// DRT as published: every way in which it differs from the flagship is a key whose other value is
+// the flagship's.
+void ReadDrtPaper(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
+  ReadLandmarks(fields, problems, config);
+  config.memory_key_recurrence = false;
+  fields.Integer("chunk_tokens", kChunkTokens, kMaxChunkTokens, true, config.chunk_tokens);
+  ReadSwitch(fields, "landmark_at", "start", "end", config.landmark_at);
+  ReadSwitch(fields, "landmark_row", "cls", "stream", config.landmark_row);
+  ReadSwitch(fields, "landmark_reads", "own", "predecessor", config.landmark_reads);
+  ReadSwitch(fields, "gca_softmax", "off_by_one", "ordinary", config.gca_softmax);
+  fields.Bool("score_projections", config.score_projections, /*required=*/true);
+  fields.Number("encoder_norm_eps", 1e-12, 1.0, config.encoder_norm_eps);
+  if (!config.score_projections && config.d_r != config.d) {
+    fields.Problem("d_r", absl::StrCat("is ", config.d_r, ", expected d ", config.d,
+                                       " where score_projections is false"));
+  }
+  fields.Integer("context", 1, kUnboundedSpan, false, config.context);
+  ReadMixers(fields, problems,
+             {.kinds = {"attention"}, .positions = {"rope", "none", "alibi"}, .most = 1}, config);
 }
 
 // One stack of layers over the plain token sequence: no landmarks, hence nothing of what they need.
@@ -131,10 +164,7 @@ void ReadRatPlus(Fields& fields, std::vector<std::string>& problems, ModelConfig
 void ReadMixed(Fields& fields, std::vector<std::string>& problems,
                const std::vector<std::string>& kinds, ModelConfig& config) {
   ReadStack(fields, config);
-  constexpr FfnKind kFfns[] = {FfnKind::kGelu, FfnKind::kGeGlu, FfnKind::kSwiGlu};
-  const int ffn = fields.Choice("ffn_kind", true, {"gelu", "geglu", "swiglu"});
-  config.ffn_kind = kFfns[std::max(ffn, 0)];
-  ReadMixers(fields, problems, kinds, config);
+  ReadMixers(fields, problems, {.kinds = kinds}, config);
 }
 
 void ReadRat(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
@@ -154,11 +184,9 @@ struct Family {
   void (*read)(Fields& fields, std::vector<std::string>& problems, ModelConfig& config);
 };
 // An unknown family is read as the first, so that its other problems are told too.
-constexpr Family kFamilies[] = {{"drt", ReadDrt},
-                                {"ratplus", ReadRatPlus},
-                                {"rat", ReadRat},
-                                {"rat-swa", ReadRatSwa},
-                                {"rattention", ReadRattention}};
+constexpr Family kFamilies[] = {
+    {"drt", ReadDrt},        {"ratplus", ReadRatPlus},       {"rat", ReadRat},
+    {"rat-swa", ReadRatSwa}, {"rattention", ReadRattention}, {"drt-paper", ReadDrtPaper}};
 
 }  // namespace
 
@@ -184,6 +212,7 @@ absl::StatusOr<ModelConfig> ParseConfig(const std::string& text) {
   family.read(fields, problems, config);
   fields.Number("rope_base", 1.0, 1e12, config.rope_base);
   fields.Number("norm_eps", 1e-12, 1.0, config.norm_eps);
+  if (config.encoder_norm_eps == 0) config.encoder_norm_eps = config.norm_eps;
   fields.ReportUnknown();
   CheckRelations(config, problems);
   if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));

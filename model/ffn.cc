@@ -13,7 +13,7 @@ const float* RunFfn(kernels::OpContext& ctx, const LayerContext& layer, const Ff
   float* projected = ctx.Floats(kProjected, rows * FfnInputRows(weights.kind, config.ffn));
   float* inner = ctx.Floats(kInner, rows * config.ffn);
   float* delta = ctx.Floats(kDelta, rows * config.d);
-  kernels::RmsNorm(ctx, x, weights.norm.data(), config.norm_eps, rows, config.d, normed);
+  kernels::RmsNorm(ctx, x, weights.norm.data(), layer.norm_eps, rows, config.d, normed);
   kernels::Gemm(ctx, weights.in_proj, normed, rows, projected);
   switch (weights.kind) {
     case FfnKind::kSwiGlu:

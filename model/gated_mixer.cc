@@ -40,7 +40,7 @@ void AdvanceGated(kernels::OpContext& ctx, const LayerContext& layer, const Mixe
     scan(k, state.key_recurrence());
     scan(v, state.value_recurrence());
   }
-  if (mixer.rope) {
+  if (mixer.positions == Positions::kRope) {
     const kernels::RopeAngles angles{.base = state.rope_base(),
                                      .pairs = config.rope_pairs,
                                      .step = std::max<int64_t>(mixer.chunk, 1)};

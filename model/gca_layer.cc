@@ -24,7 +24,7 @@ const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const Gc
   int64_t packed = 0;
   for (const Segment& segment : segments) {
     if (segment.reads_memory()) {
-      kernels::RmsNorm(ctx, a + row * config.d, weights.norm.data(), config.norm_eps, segment.rows,
+      kernels::RmsNorm(ctx, a + row * config.d, weights.norm.data(), layer.norm_eps, segment.rows,
                        config.d, normed + packed * config.d);
       packed += segment.rows;
     }
@@ -33,8 +33,10 @@ const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const Gc
   kernels::Gemm(ctx, weights.q_proj, normed, reading, queries);
   if (layer.dtype == DType::kBf16) kernels::RoundToBf16(ctx, queries, reading * inner);
 
-  const kernels::GcaShape shape{
-      .heads = config.heads, .kv_heads = config.memory_kv_heads, .head_dim = config.head_dim};
+  const kernels::GcaShape shape{.heads = config.heads,
+                                .kv_heads = config.memory_kv_heads,
+                                .head_dim = config.head_dim,
+                                .off_by_one = config.gca_softmax == GcaSoftmax::kOffByOne};
   packed = 0;
   for (const Segment& segment : segments) {
     if (!segment.reads_memory()) continue;

@@ -53,7 +53,12 @@ static_assert(kScratchSlots <= kernels::kFirstKernelSlot);
 struct LayerContext {
   const ModelConfig& config;
   DType dtype;
+  float norm_eps;  // the config's, but for the chunk encoder, which may have its own
 };
+
+inline const float* OrNull(const std::vector<float>& values) {
+  return values.empty() ? nullptr : values.data();
+}
 
 // One segment's rows of in_proj's output, [rows, MixerInputRows], changed in place, through the
 // mixer of that kind: appends them to the segment's state and writes attended[rows, heads,
@@ -81,9 +86,11 @@ struct AttentionRows {
   int64_t stride = 0;
   int64_t first = 0;  // position of row 0
   int64_t count = 0;
+  const float* slopes = nullptr;  // [heads] of ALiBi; null: no bias
 };
 
-// attended[rows, heads, head_dim] over what `state` keeps, which holds the rows' own.
+// attended[rows, heads, head_dim] over what `state` keeps, which holds the rows' own. With slopes
+// that is all positions of a window, or all there are.
 void AttendState(kernels::OpContext& ctx, const ModelConfig& config, const LayerState& state,
                  const AttentionRows& rows, float* attended);
 
@@ -100,7 +107,7 @@ const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const Gc
 const float* RunFfn(kernels::OpContext& ctx, const LayerContext& layer, const FfnWeights& weights,
                     const float* x, int64_t rows);
 
-// h[1 + rows, d]: landmark, then the tokens of one block.
+// h[1 + rows, d]: landmark and tokens of one block, in the sequence's order.
 EncodedChunk RunChunkEncoder(kernels::OpContext& ctx, const LayerContext& layer,
                              const EncoderWeights& weights, const float* h, int rows);
 

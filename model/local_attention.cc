@@ -13,8 +13,8 @@ void AttendAllHeads(kernels::OpContext& ctx, const ModelConfig& config, const Ca
                     const AttentionRows& rows, float* attended) {
   kernels::RangeSet sets[LayerState::kMaxAppend];
   for (int64_t row = 0; row < rows.count; ++row) sets[row] = cache.Ranges(rows.first + row);
-  kernels::RangeAttention(ctx, rows.q, rows.stride, rows.count, config.heads, cache.heads(),
-                          config.head_dim, cache.parts(), sets, attended);
+  kernels::RangeAttention(ctx, {config.heads, cache.heads(), config.head_dim, rows.slopes}, rows.q,
+                          rows.stride, rows.count, cache.parts(), sets, attended);
 }
 
 // Over the heads of one cache of several; attended[rows, heads of the layer, head_dim].
@@ -25,8 +25,8 @@ void AttendSomeHeads(kernels::OpContext& ctx, const ModelConfig& config, const L
   const int64_t at = static_cast<int64_t>(cache.first_head()) * config.head_dim;
   const int64_t width = static_cast<int64_t>(cache.heads()) * config.head_dim;
   float* dense = ctx.Floats(kHeadRows, rows.count * width);
-  kernels::RangeAttention(ctx, rows.q + at, rows.stride, rows.count, cache.heads(), cache.heads(),
-                          config.head_dim, cache.parts(), sets, dense);
+  kernels::RangeAttention(ctx, {cache.heads(), cache.heads(), config.head_dim}, rows.q + at,
+                          rows.stride, rows.count, cache.parts(), sets, dense);
   for (int64_t row = 0; row < rows.count; ++row) {
     std::copy_n(dense + row * width, width, attended + row * config.inner() + at);
   }

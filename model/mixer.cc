@@ -37,7 +37,7 @@ const float* RunMixer(kernels::OpContext& ctx, const LayerContext& layer,
   float* attended = ctx.Floats(kInner, rows * inner);
   float* delta = ctx.Floats(kDelta, rows * config.d);
 
-  kernels::RmsNorm(ctx, h, weights.norm.data(), config.norm_eps, rows, config.d, normed);
+  kernels::RmsNorm(ctx, h, weights.norm.data(), layer.norm_eps, rows, config.d, normed);
   kernels::Gemm(ctx, weights.in_proj, normed, rows, projected);
   int64_t row = 0;
   for (const Segment& segment : segments) {

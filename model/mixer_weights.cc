@@ -1,4 +1,6 @@
 // Which tensors a mixer has, by its kind.
+#include <cmath>
+
 #include "kernels/linear_attention.h"
 #include "kernels/op_context.h"
 #include "model/weights_reader.h"
@@ -101,6 +103,12 @@ MixerWeights ReadMixer(WeightsReader& reader, const ModelConfig& config, const L
   if (parts.mixer.qk_norm) {
     weights.q_norm = reader.Vector(prefix + "mixer.q_norm.weight");
     weights.k_norm = reader.Vector(prefix + "mixer.k_norm.weight");
+  }
+  if (parts.mixer.positions == Positions::kAlibi) {
+    for (int head = 1; head <= config.heads; ++head) {
+      // One series for any number of heads, also one that is no power of two.
+      weights.alibi_slopes.push_back(static_cast<float>(std::exp2(-8.0 * head / config.heads)));
+    }
   }
   if (parts.mixer.kind == MixerKind::kRattention) {
     weights.residual = ReadResidual(reader, config, parts.mixer, prefix + "mixer.");

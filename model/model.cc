@@ -26,7 +26,7 @@ struct Model::State {
   DType dtype = DType::kFloat32;
   std::string fingerprint;
 
-  LayerContext context() const { return {config, dtype}; }
+  LayerContext context() const { return {config, dtype, config.norm_eps}; }
 };
 
 namespace {
@@ -147,7 +147,7 @@ void Model::RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segment
 }
 
 EncodedChunk Model::EncodeChunk(kernels::OpContext& ctx, const float* h, int rows) const {
-  RECOLLECT_CHECK(state_->config.landmarks() && rows >= 1 && rows <= kChunkTokens);
+  RECOLLECT_CHECK(state_->config.landmarks() && rows >= 1 && rows <= state_->config.chunk_tokens);
   return RunChunkEncoder(ctx, state_->context(), state_->weights.encoder, h, rows);
 }
 

@@ -35,14 +35,14 @@ struct LoadOptions {
   DType dtype = DType::kFloat32;
 };
 
-// What GCA reads for the rows of one block: the selected chunks, best first, and their weights.
-// Borrowed.
+// What GCA reads for the rows that follow one landmark: the selected chunks, best first, and their
+// weights. Borrowed.
 struct Retrieved {
   std::vector<kernels::MemoryView> chunks;
   std::vector<float> weights;  // softmax over the selected scores
 };
 
-// Consecutive rows of one sequence inside a batch. All rows of a segment belong to one block where
+// Consecutive rows of one sequence inside a batch. All rows of a segment read the same memory where
 // the layer has GCA. Segments that follow each other may share a state: they advance it in order.
 struct Segment {
   LayerState* state = nullptr;           // of this layer; read and advanced by `rows`
@@ -100,7 +100,8 @@ class Model {
   // The next three: REQUIRES config().landmarks().
 
   // Chunk encoder (design 2.3) on the residuals h[1 + rows, d] after the last lower layer of one
-  // block, landmark first; 1 <= rows <= 63 tokens.
+  // block in the sequence's order: the landmark first, or last where config().landmark_at says so;
+  // 1 <= rows <= config().chunk_tokens tokens.
   EncodedChunk EncodeChunk(kernels::OpContext& ctx, const float* h, int rows) const;
 
   // Retrieval query u[d_r] of group `group` for one landmark row h[d].

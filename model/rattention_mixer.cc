@@ -23,10 +23,6 @@ void NormHeads(kernels::OpContext& ctx, const ModelConfig& config, const std::ve
   }
 }
 
-const float* OrNull(const std::vector<float>& values) {
-  return values.empty() ? nullptr : values.data();
-}
-
 // linear[rows, heads, head_dim] for the rows appended last, whose φ(q) is given; S moves on.
 void ReadSum(kernels::OpContext& ctx, const ModelConfig& config, const MixerWeights& weights,
              const float* query_features, int64_t rows, ResidualCache& cache, float* linear) {

@@ -57,7 +57,7 @@ LayerWeights ReadLayer(WeightsReader& reader, const ModelConfig& config, int lay
 
 EncoderWeights ReadEncoder(WeightsReader& reader, const ModelConfig& config) {
   EncoderWeights weights;
-  weights.cls = reader.Vector("encoder.cls");
+  if (config.landmark_row == LandmarkRow::kCls) weights.cls = reader.Vector("encoder.cls");
   weights.in_norm = reader.Vector("encoder.in_norm.weight");
   weights.out_norm = reader.Vector("encoder.out_norm.weight");
   if (config.encoder_carry) weights.carry_proj = reader.Matrix("encoder.carry_proj.weight");
@@ -66,9 +66,9 @@ EncoderWeights ReadEncoder(WeightsReader& reader, const ModelConfig& config) {
     weights.layers.push_back({.attn_norm = reader.Vector(prefix + "attn_norm.weight"),
                               .attn_in_proj = reader.Matrix(prefix + "attn.in_proj.weight"),
                               .attn_out_proj = reader.Matrix(prefix + "attn.out_proj.weight"),
-                              .ffn = reader.Ffn(prefix, FfnKind::kSwiGlu)});
+                              .ffn = reader.Ffn(prefix, config.ffn_kind)});
   }
-  weights.landmark_proj = reader.Matrix("landmark_proj.weight");
+  if (config.score_projections) weights.landmark_proj = reader.Matrix("landmark_proj.weight");
   return weights;
 }
 
@@ -100,11 +100,12 @@ void AddMemorySpecs(const ModelConfig& config, const AddSpec& add) {
   const int64_t d = config.d, inner = config.inner(), kv = config.memory_width();
   for (size_t group = 0; group < config.groups.size(); ++group) {
     add(absl::StrCat("groups.", group, ".query_norm.weight"), {d});
+    if (!config.score_projections) continue;
     add(absl::StrCat("groups.", group, ".query_proj.weight"), {config.d_r, d});
   }
-  for (const char* name : {"encoder.cls", "encoder.in_norm.weight", "encoder.out_norm.weight"}) {
-    add(name, {d});
-  }
+  if (config.landmark_row == LandmarkRow::kCls) add("encoder.cls", {d});
+  add("encoder.in_norm.weight", {d});
+  add("encoder.out_norm.weight", {d});
   if (config.encoder_carry) add("encoder.carry_proj.weight", {d, d});
   for (int layer = 0; layer < config.encoder_layers; ++layer) {
     const std::string prefix = absl::StrCat("encoder.layers.", layer, ".");
@@ -112,10 +113,10 @@ void AddMemorySpecs(const ModelConfig& config, const AddSpec& add) {
     add(prefix + "ffn_norm.weight", {d});
     add(prefix + "attn.in_proj.weight", {3 * inner, d});
     add(prefix + "attn.out_proj.weight", {d, inner});
-    add(prefix + "ffn.in_proj.weight", {FfnInputRows(FfnKind::kSwiGlu, config.ffn), d});
+    add(prefix + "ffn.in_proj.weight", {FfnInputRows(config.ffn_kind, config.ffn), d});
     add(prefix + "ffn.out_proj.weight", {d, config.ffn});
   }
-  add("landmark_proj.weight", {config.d_r, d});
+  if (config.score_projections) add("landmark_proj.weight", {config.d_r, d});
   add("memory.k_proj.weight", {kv, d});
   add("memory.v_proj.weight", {kv, d});
   if (config.memory_key_recurrence) add("memory.gate_proj.weight", {kv, d});
@@ -147,8 +148,9 @@ absl::StatusOr<Weights> LoadWeights(const SafetensorsFile& file, const ModelConf
   }
   for (size_t group = 0; group < config.groups.size(); ++group) {
     const std::string prefix = absl::StrCat("groups.", group, ".");
-    weights.queries.push_back({.norm = reader.Vector(prefix + "query_norm.weight"),
-                               .proj = reader.Matrix(prefix + "query_proj.weight")});
+    QueryWeights& query = weights.queries.emplace_back();
+    query.norm = reader.Vector(prefix + "query_norm.weight");
+    if (config.score_projections) query.proj = reader.Matrix(prefix + "query_proj.weight");
   }
   if (config.landmarks()) {
     weights.encoder = ReadEncoder(reader, config);

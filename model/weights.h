@@ -42,6 +42,7 @@ struct MixerWeights {
   kernels::PackedMatrix in_proj;      // [MixerInputRows, d]
   std::vector<float> gate_bias;       // [D]; empty where there is none
   std::vector<float> q_norm, k_norm;  // [dh] with qk_norm
+  std::vector<float> alibi_slopes;    // [H] with positions "alibi": 2^(-8 (h + 1) / H)
   std::optional<ResidualWeights> residual;
   kernels::PackedMatrix out_proj;  // [d, D]
 };
@@ -71,8 +72,8 @@ struct LayerWeights {
 };
 
 struct QueryWeights {
-  std::vector<float> norm;     // [d]
-  kernels::PackedMatrix proj;  // [d_r, d]: W_h
+  std::vector<float> norm;                    // [d]
+  std::optional<kernels::PackedMatrix> proj;  // [d_r, d]: W_h; absent without score projections
 };
 
 struct EncoderLayerWeights {
@@ -83,10 +84,10 @@ struct EncoderLayerWeights {
 };
 
 struct EncoderWeights {
-  std::vector<float> cls, in_norm, out_norm;        // [d] each
+  std::vector<float> cls, in_norm, out_norm;        // [d] each; cls empty with "stream"
   std::optional<kernels::PackedMatrix> carry_proj;  // [d, d]; absent without encoder_carry
   std::vector<EncoderLayerWeights> layers;
-  kernels::PackedMatrix landmark_proj;  // [d_r, d]: W_l
+  std::optional<kernels::PackedMatrix> landmark_proj;  // [d_r, d]: W_l; absent as W_h
 };
 
 struct MemoryWeights {

@@ -50,7 +50,7 @@ struct DocumentInfo {
 // One chunk as stored: its states and where its text lies.
 struct ChunkRecord {
   std::vector<Bf16> states;  // [rows, width]
-  int32_t rows = 0;          // 1..63
+  int32_t rows = 0;          // 1..64
   int64_t text_begin = 0;    // byte range in the document's text
   int64_t text_end = 0;
   int64_t bytes() const {

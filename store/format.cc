@@ -287,7 +287,7 @@ absl::StatusOr<ChunkRecord> DecodeChunk(absl::string_view key, absl::string_view
   chunk.text_begin = in.Count();
   chunk.text_end = in.Count();
   chunk.states = in.Rest<Bf16>();
-  const bool sound = in.done() && rows >= 1 && rows <= kChunkTokens && width >= 1 &&
+  const bool sound = in.done() && rows >= 1 && rows <= kMaxChunkTokens && width >= 1 &&
                      chunk.states.size() == uint64_t{rows} * width &&
                      chunk.text_begin <= chunk.text_end;
   if (!sound) return WrongSize(what, payload);

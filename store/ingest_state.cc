@@ -54,9 +54,9 @@ absl::Status CheckResumable(const IngestProgress& ingest, const std::string& fin
 
 absl::Status CheckChunk(const ChunkRecord& chunk, int64_t index, int64_t width) {
   const auto states = static_cast<int64_t>(chunk.states.size());
-  if (chunk.rows < 1 || chunk.rows > kChunkTokens) {
+  if (chunk.rows < 1 || chunk.rows > kMaxChunkTokens) {
     return absl::InvalidArgumentError(
-        absl::StrCat("chunk ", index, ": ", chunk.rows, " rows, expected 1 to ", kChunkTokens));
+        absl::StrCat("chunk ", index, ": ", chunk.rows, " rows, expected 1 to ", kMaxChunkTokens));
   }
   if (states == 0 || states % chunk.rows != 0 || (width != 0 && states != chunk.rows * width)) {
     return absl::InvalidArgumentError(absl::StrCat("chunk ", index, ": ", states, " numbers in ",

@@ -28,7 +28,7 @@ absl::Status CheckDocumentId(const std::string& id);
 absl::Status CheckResumable(const IngestProgress& ingest, const std::string& fingerprint,
                             bool from_tokens, const std::string& pattern);
 
-// INVALID_ARGUMENT naming chunk and values unless rows are 1..63, states fill [rows, width] and the
+// INVALID_ARGUMENT naming chunk and values unless rows are 1..64, states fill [rows, width] and the
 // text range is in order. `width` 0: any.
 absl::Status CheckChunk(const ChunkRecord& chunk, int64_t index, int64_t width);
 

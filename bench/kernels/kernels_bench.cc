@@ -124,6 +124,7 @@ void BenchRangeAttention(Report& report) {
   const std::vector<float> keys = Numbers(kEntries * kWidth, 1),
                            values = Numbers(kEntries * kWidth, 2);
   const KvSpan part{keys.data(), values.data()};
+  const RangeShape shape{kHeads, kHeads, kHeadDim};
   for (int64_t rows : {int64_t{1}, kRows}) {
     const std::vector<float> q = Numbers(rows * kWidth, 3);
     std::vector<RangeSet> sets(rows);
@@ -133,13 +134,13 @@ void BenchRangeAttention(Report& report) {
     }
     std::vector<float> out(rows * kWidth), expected(rows * kWidth);
     OpContext scalar;
-    reference::RangeAttention(scalar, q.data(), kWidth, rows, kHeads, kHeads, kHeadDim,
-                              {part, part, part}, sets.data(), expected.data());
+    reference::RangeAttention(scalar, shape, q.data(), kWidth, rows, {part, part, part},
+                              sets.data(), expected.data());
     ForEachFast(RangeAttentionImplementations(), [&](const auto& entry) {
       OpContext ctx(entry.isa);
       const auto run = [&] {
-        entry.function(ctx, q.data(), kWidth, rows, kHeads, kHeads, kHeadDim, {part, part, part},
-                       sets.data(), out.data());
+        entry.function(ctx, shape, q.data(), kWidth, rows, {part, part, part}, sets.data(),
+                       out.data());
       };
       run();
       CheckClose(out, expected);

@@ -20,10 +20,16 @@ constexpr int64_t kMinWords = 20;               // for keys to differ
 constexpr int64_t kBlockTokens = 63;            // base/types.h: kChunkTokens
 constexpr int64_t kMapHits = 1024;              // the most Retrieve gives
 
-// Position of the landmark after a prompt that was flushed: tokens, and one landmark per block
-// begun before.
-int64_t LandmarkAfter(int64_t prompt_tokens) {
-  return prompt_tokens + (prompt_tokens + kBlockTokens - 1) / kBlockTokens;
+// Position of the landmark after a prompt that was flushed, among those of `retrievals`. It follows
+// the tokens and the landmarks of all blocks before, and of a family whose blocks end with theirs
+// one less: the last that is not beyond.
+int64_t LandmarkAfter(int64_t prompt_tokens, const std::vector<client::Retrieval>& retrievals) {
+  const int64_t most = prompt_tokens + (prompt_tokens + kBlockTokens - 1) / kBlockTokens;
+  int64_t landmark = -1;
+  for (const client::Retrieval& retrieval : retrievals) {
+    if (retrieval.position <= most) landmark = std::max(landmark, retrieval.position);
+  }
+  return landmark;
 }
 
 bool Overlaps(const client::Hit& hit, int64_t begin, int64_t end) {
@@ -247,7 +253,7 @@ absl::Status Runner::Ask(const Needle& needle, const std::vector<std::string>& m
   if (document.empty()) return absl::OkStatus();
   const int64_t begin = place.begin + needle.value_offset;
   const int64_t end = begin + static_cast<int64_t>(needle.value.size());
-  const int64_t landmark = LandmarkAfter(result.usage.prompt_tokens);
+  const int64_t landmark = LandmarkAfter(result.usage.prompt_tokens, result.retrievals);
   for (const client::Retrieval& retrieval : result.retrievals) {
     if (retrieval.position != landmark) continue;
     const auto group = static_cast<size_t>(retrieval.group);

@@ -16,36 +16,15 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// The block layout of a session, kept by hand.
-struct Layout {
-  std::vector<std::vector<int32_t>> blocks = {{}};
-  int64_t positions = 1;
-  std::vector<int64_t> token_positions;
-
-  void Add(const std::vector<int32_t>& tokens) {
-    for (const int32_t token : tokens) {
-      if (blocks.back().size() == kChunkTokens) Close();
-      blocks.back().push_back(token);
-      token_positions.push_back(positions++);
-    }
-  }
-  void Flush() {
-    if (!blocks.back().empty()) Close();
-  }
-  void Close() {
-    blocks.emplace_back();
-    ++positions;
-  }
-};
-
-// The greedy choice at each of the given positions' predecessors.
+// The greedy choice where each of the last `count` tokens is predicted.
 std::vector<int32_t> GreedyTokens(const model::Model& model, const ReferenceResult& reference,
-                                  const std::vector<int64_t>& positions) {
+                                  const SequenceLayout& layout, size_t count) {
   std::vector<int32_t> tokens;
   const int64_t vocab = model.config().vocab_size;
-  for (const int64_t position : positions) {
+  for (size_t i = layout.predictors().size() - count; i < layout.predictors().size(); ++i) {
     tokens.push_back(
-        Argmax(model.config(), std::span(reference.logits).subspan((position - 1) * vocab, vocab)));
+        Argmax(model.config(),
+               std::span(reference.logits).subspan(layout.predictors()[i] * vocab, vocab)));
   }
   return tokens;
 }
@@ -73,15 +52,13 @@ TEST(GenerateTest, EqualsTheWholeSequenceInOneGo) {
       const Generated generated = Generate(*engine, request);
       ASSERT_TRUE(generated.status.ok()) << generated.status;
       ASSERT_EQ(generated.tokens.size(), 100u);
-      Layout layout;
+      SequenceLayout layout(model->config());
       layout.Add(prompt);
       if (flush) layout.Flush();
       layout.Add(generated.tokens);
       const ReferenceResult reference =
-          RunReference(*model, {.pattern = model->config().local, .blocks = layout.blocks});
-      const std::vector<int64_t> positions(layout.token_positions.end() - 100,
-                                           layout.token_positions.end());
-      EXPECT_EQ(generated.tokens, GreedyTokens(*model, reference, positions));
+          RunReference(*model, {.pattern = model->config().local, .blocks = layout.blocks()});
+      EXPECT_EQ(generated.tokens, GreedyTokens(*model, reference, layout, 100));
     }
   }
 }
@@ -96,33 +73,25 @@ TEST(GenerateTest, MountedDocumentsAndOwnChunksAreRetrievedInOrder) {
   const Generated generated = Generate(*engine, Request(prompt, 80, {"second", "first"}));
   ASSERT_TRUE(generated.status.ok()) << generated.status;
 
-  Layout layout;
+  SequenceLayout layout(model->config());
   layout.Add(prompt);
   layout.Flush();
   layout.Add(generated.tokens);
   const ReferenceResult reference = RunReference(
       *model, {.pattern = model->config().local,
-               .blocks = layout.blocks,
+               .blocks = layout.blocks(),
                .mounted = {IngestReference(*model, second), IngestReference(*model, first)}});
-  const std::vector<int64_t> positions(layout.token_positions.end() - 80,
-                                       layout.token_positions.end());
-  EXPECT_EQ(generated.tokens, GreedyTokens(*model, reference, positions));
+  EXPECT_EQ(generated.tokens, GreedyTokens(*model, reference, layout, 80));
 
   // Retrievals come per piece; in each, group by group. Look each up in the reference.
   const int64_t second_chunks = 2, first_chunks = 12;
   std::set<std::string> documents;
-  int64_t position = 0;
-  std::vector<int64_t> landmark_positions;
-  for (const auto& block : layout.blocks) {
-    landmark_positions.push_back(position);
-    position += 1 + static_cast<int64_t>(block.size());
-  }
+  const std::vector<int32_t>& landmarks = layout.landmarks();
   size_t seen = 0;
   for (const Retrieval& retrieval : generated.retrievals) {
-    const auto block =
-        std::find(landmark_positions.begin(), landmark_positions.end(), retrieval.position);
-    ASSERT_NE(block, landmark_positions.end());
-    const auto& expected = reference.hits[retrieval.group][block - landmark_positions.begin()];
+    const auto landmark = std::find(landmarks.begin(), landmarks.end(), retrieval.position);
+    ASSERT_NE(landmark, landmarks.end());
+    const auto& expected = reference.hits[retrieval.group][landmark - landmarks.begin()];
     ASSERT_EQ(retrieval.hits.size(), expected.size());
     for (size_t i = 0; i < expected.size(); ++i) {
       const Hit& hit = retrieval.hits[i];
@@ -135,7 +104,7 @@ TEST(GenerateTest, MountedDocumentsAndOwnChunksAreRetrievedInOrder) {
     }
     ++seen;
   }
-  EXPECT_EQ(seen, (layout.blocks.size() - 1) * reference.hits.size());
+  EXPECT_EQ(seen, (layout.blocks().size() - 1) * reference.hits.size());
   EXPECT_THAT(documents, testing::ElementsAre("", "first", "second"));
 }
 
@@ -204,9 +173,12 @@ TEST(GenerateTest, TurnsOfASessionContinueOneSequence) {
   auto engine = MakeEngine();
   const absl::StatusOr<SessionId> session = engine->OpenSession({});
   ASSERT_TRUE(session.ok());
-  Layout layout;
-  std::vector<int32_t> all;
-  std::vector<int64_t> positions;
+  SequenceLayout layout(model->config());
+  struct Turn {
+    std::vector<int32_t> tokens;
+    SequenceLayout layout;
+  };
+  std::vector<Turn> turns;
   for (int turn = 0; turn < 4; ++turn) {
     const std::vector<int32_t> prompt = SampleTokens(20 + 50 * turn, 50 + turn);
     GenerateRequest request = Request(prompt, 40 + turn * 23);
@@ -216,15 +188,15 @@ TEST(GenerateTest, TurnsOfASessionContinueOneSequence) {
     layout.Add(prompt);
     layout.Flush();
     layout.Add(generated.tokens);
-    const size_t count = generated.tokens.size();
-    positions.insert(positions.end(), layout.token_positions.end() - count,
-                     layout.token_positions.end());
-    all.insert(all.end(), generated.tokens.begin(), generated.tokens.end());
+    turns.push_back({generated.tokens, layout});
   }
   const ReferenceResult reference =
-      RunReference(*model, {.pattern = model->config().local, .blocks = layout.blocks});
-  EXPECT_EQ(all, GreedyTokens(*model, reference, positions));
-  EXPECT_EQ(engine->GetSession(*session)->positions, layout.positions - 1);  // the last token waits
+      RunReference(*model, {.pattern = model->config().local, .blocks = layout.blocks()});
+  for (const Turn& turn : turns) {
+    EXPECT_EQ(turn.tokens, GreedyTokens(*model, reference, turn.layout, turn.tokens.size()));
+  }
+  // The last token waits.
+  EXPECT_EQ(engine->GetSession(*session)->positions, static_cast<int64_t>(layout.ids().size()) - 1);
   EXPECT_TRUE(engine->CloseSession(*session).ok());
   EXPECT_EQ(engine->GetSession(*session).status().code(), absl::StatusCode::kNotFound);
 }
@@ -253,17 +225,15 @@ TEST(GenerateTest, AnotherDilationIsAnotherPattern) {
   request.session_options.dilation = 8;
   const Generated generated = Generate(*engine, request);
   ASSERT_TRUE(generated.status.ok()) << generated.status;
-  Layout layout;
+  SequenceLayout layout(model->config());
   layout.Add(prompt);
   layout.Flush();
   layout.Add(generated.tokens);
   const model::LocalPatterns pattern =
       model->config().local.With(&model::LocalPattern::dilation, 8);
   const ReferenceResult reference =
-      RunReference(*model, {.pattern = pattern, .blocks = layout.blocks});
-  EXPECT_EQ(generated.tokens,
-            GreedyTokens(*model, reference,
-                         {layout.token_positions.end() - 40, layout.token_positions.end()}));
+      RunReference(*model, {.pattern = pattern, .blocks = layout.blocks()});
+  EXPECT_EQ(generated.tokens, GreedyTokens(*model, reference, layout, 40));
   request.session_options.dilation = 5;
   EXPECT_EQ(Generate(*engine, request).status.code(), absl::StatusCode::kInvalidArgument);
 }

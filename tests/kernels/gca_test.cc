@@ -8,13 +8,18 @@ namespace recollect::kernels {
 namespace {
 
 using gca_cases::Case;
-using gca_cases::Cases;
 using gca_cases::Inputs;
+
+std::vector<Case> AllCases() {
+  std::vector<Case> cases = gca_cases::Cases();
+  for (Case& c : gca_cases::HostCases()) cases.push_back(std::move(c));
+  return cases;
+}
 
 TEST(GcaTest, MatchesReference) {
   for (const auto& implementation : Runnable(GcaImplementations())) {
     OpContext ctx(implementation.isa);
-    for (const Case& c : Cases()) {
+    for (const Case& c : AllCases()) {
       // Large scores: the off-by-one vanishes beside them; small ones: it dominates.
       for (float deviation : {0.1f, 1.0f, 5.0f}) {
         SCOPED_TRACE(absl::StrCat(implementation.name, ", ", c.rows, " rows, ", c.chunk_rows.size(),
@@ -32,7 +37,7 @@ TEST(GcaTest, MatchesReference) {
 TEST(GcaTest, ARowHasTheSameBitsInAnyCompany) {
   for (const auto& implementation : Runnable(GcaImplementations())) {
     OpContext ctx(implementation.isa);
-    for (const Case& c : Cases()) {
+    for (const Case& c : AllCases()) {
       const Inputs in(c, 1);
       std::vector<float> whole(c.rows * in.width);
       implementation.function(ctx, c.shape, in.q.data(), c.rows, in.chunks, in.weights,
@@ -70,9 +75,10 @@ TEST(GcaTest, ChunksDoNotShareASoftmax) {
   }
 }
 
-// All scores equal 0: each of n rows gets 1 / (1 + n), exactly what "off by one" means.
-TEST(GcaTest, SoftmaxIsOffByOne) {
-  const GcaShape shape{1, 1, 16};
+// All scores equal 0: each of n rows gets 1 / (1 + n), exactly what "off by one" means; 1 / n
+// without.
+TEST(GcaTest, SoftmaxIsOffByOneUnlessOrdinary) {
+  const GcaShape off_by_one{1, 1, 16}, ordinary{1, 1, 16, false};
   const std::vector<float> q(16, 0.0f);
   const std::vector<Bf16> memory(3 * 16, Bf16::FromFloat(1.0f));
   const MemoryView chunk{memory.data(), memory.data(), 3};
@@ -80,8 +86,10 @@ TEST(GcaTest, SoftmaxIsOffByOne) {
   for (const auto& implementation : Runnable(GcaImplementations())) {
     OpContext ctx(implementation.isa);
     std::vector<float> out(16);
-    implementation.function(ctx, shape, q.data(), 1, {&chunk, 1}, {&weight, 1}, out.data());
+    implementation.function(ctx, off_by_one, q.data(), 1, {&chunk, 1}, {&weight, 1}, out.data());
     for (float v : out) EXPECT_FLOAT_EQ(v, 0.75f);
+    implementation.function(ctx, ordinary, q.data(), 1, {&chunk, 1}, {&weight, 1}, out.data());
+    for (float v : out) EXPECT_FLOAT_EQ(v, 1.0f);
   }
 }
 

@@ -17,9 +17,13 @@ struct Case {
   int heads, head_dim;
   int64_t entries;
   std::vector<RangeSet> sets;
-  int group = 1;  // query heads that share a key-value head
+  int group = 1;                   // query heads that share a key-value head
+  std::vector<float> slopes = {};  // of ALiBi, by head
 
   int kv_heads() const { return heads / group; }
+  RangeShape shape() const {
+    return {heads, kv_heads(), head_dim, slopes.empty() ? nullptr : slopes.data()};
+  }
 };
 
 inline RangeSet Set(int64_t a0, int64_t a1, int64_t b0, int64_t b1, int64_t c0, int64_t c1) {
@@ -78,6 +82,13 @@ inline std::vector<Case> GroupedCases() {
           {"grouped, empty", 4, 8, 4, {Set(0, 0, 0, 0, 0, 0)}, 2}};
 }
 
+// With ALiBi; one of the slopes leaves nothing of the entries far back.
+inline std::vector<Case> AlibiCases() {
+  std::vector<Case> cases = {Cases()[4], Cases()[9], GroupedCases()[0], GroupedCases()[3]};
+  for (Case& c : cases) c.slopes = {0.0625f, 0.7f, 0.004f, 30.0f};
+  return cases;
+}
+
 struct Inputs {
   explicit Inputs(const Case& c)
       : width(static_cast<int64_t>(c.heads) * c.head_dim),
@@ -98,7 +109,7 @@ struct Inputs {
 };
 
 inline double Magnitude(const Case& c, const Inputs& in, int64_t row, int head) {
-  double largest_value = 0, largest_score = 0;
+  double largest_value = 0, largest_score = 0, entries = 0;
   for (int p = 0; p < kMaxRanges; ++p) {
     for (int64_t e = c.sets[row].ranges[p].begin; e < c.sets[row].ranges[p].end; ++e) {
       double score = 0;
@@ -108,8 +119,10 @@ inline double Magnitude(const Case& c, const Inputs& in, int64_t row, int head) 
         score += std::abs(in.q[row * in.q_stride + head * c.head_dim + d] * in.keys[p][at]);
       }
       largest_score = std::max(largest_score, score / std::sqrt(c.head_dim));
+      ++entries;
     }
   }
+  if (!c.slopes.empty()) largest_score += c.slopes[head] * entries;
   return largest_value * (1 + largest_score);
 }
 
@@ -118,8 +131,8 @@ inline void ExpectMatchesReference(const Case& c, const Inputs& in, std::span<co
   OpContext ctx;
   std::vector<float> expected(in.rows * in.width);
   ASSERT_EQ(out.size(), expected.size());
-  reference::RangeAttention(ctx, in.q.data(), in.q_stride, in.rows, c.heads, c.kv_heads(),
-                            c.head_dim, in.parts, c.sets.data(), expected.data());
+  reference::RangeAttention(ctx, c.shape(), in.q.data(), in.q_stride, in.rows, in.parts,
+                            c.sets.data(), expected.data());
   for (int64_t r = 0; r < in.rows; ++r) {
     for (int h = 0; h < c.heads; ++h) {
       const double magnitude = Magnitude(c, in, r, h);

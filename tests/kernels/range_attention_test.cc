@@ -15,6 +15,7 @@ using range_cases::Set;
 std::vector<Case> AllCases() {
   std::vector<Case> cases = Cases();
   for (Case& c : range_cases::GroupedCases()) cases.push_back(std::move(c));
+  for (Case& c : range_cases::AlibiCases()) cases.push_back(std::move(c));
   return cases;
 }
 
@@ -25,8 +26,8 @@ TEST(RangeAttentionTest, MatchesReference) {
       SCOPED_TRACE(absl::StrCat(implementation.name, ", ", c.name));
       const Inputs in(c);
       Guarded out(in.rows * in.width);
-      implementation.function(ctx, in.q.data(), in.q_stride, in.rows, c.heads, c.kv_heads(),
-                              c.head_dim, in.parts, c.sets.data(), out.data());
+      implementation.function(ctx, c.shape(), in.q.data(), in.q_stride, in.rows, in.parts,
+                              c.sets.data(), out.data());
       range_cases::ExpectMatchesReference(c, in, out.values());
     }
   }
@@ -38,15 +39,15 @@ TEST(RangeAttentionTest, ARowHasTheSameBitsInAnyCompany) {
     for (const Case& c : AllCases()) {
       const Inputs in(c);
       std::vector<float> whole(in.rows * in.width);
-      implementation.function(ctx, in.q.data(), in.q_stride, in.rows, c.heads, c.kv_heads(),
-                              c.head_dim, in.parts, c.sets.data(), whole.data());
+      implementation.function(ctx, c.shape(), in.q.data(), in.q_stride, in.rows, in.parts,
+                              c.sets.data(), whole.data());
       for (int64_t step : {1, 3, 16, 33}) {
         SCOPED_TRACE(absl::StrCat(implementation.name, ", ", c.name, ", step ", step));
         std::vector<float> out(in.rows * in.width);
         for (int64_t r = 0; r < in.rows; r += step) {
-          implementation.function(ctx, in.q.data() + r * in.q_stride, in.q_stride,
-                                  std::min(step, in.rows - r), c.heads, c.kv_heads(), c.head_dim,
-                                  in.parts, c.sets.data() + r, out.data() + r * in.width);
+          implementation.function(ctx, c.shape(), in.q.data() + r * in.q_stride, in.q_stride,
+                                  std::min(step, in.rows - r), in.parts, c.sets.data() + r,
+                                  out.data() + r * in.width);
         }
         EXPECT_TRUE(SameBits(out, whole));
       }
@@ -70,7 +71,7 @@ TEST(RangeAttentionTest, ARowHasTheSameBitsWhereverItsEntriesLie) {
       const KvSpan part{k.data(), v.data()};
       const RangeSet set = Set(shift, shift + 5, shift + 10, shift + 27, shift + 27, shift + 60);
       std::vector<float> out(width);
-      implementation.function(ctx, q.data(), width, 1, heads, heads, head_dim, {part, part, part},
+      implementation.function(ctx, {heads, heads, head_dim}, q.data(), width, 1, {part, part, part},
                               &set, out.data());
       return out;
     };
@@ -89,9 +90,29 @@ TEST(RangeAttentionTest, LargeScoresDoNotOverflow) {
   for (const auto& implementation : Runnable(RangeAttentionImplementations())) {
     OpContext ctx(implementation.isa);
     std::vector<float> out(width);
-    implementation.function(ctx, q.data(), width, 1, 1, 1, 64, {part, part, part}, &set,
+    implementation.function(ctx, {1, 1, 64}, q.data(), width, 1, {part, part, part}, &set,
                             out.data());
     for (float v : out) EXPECT_FLOAT_EQ(v, 1.0f);
+  }
+}
+
+// Equal keys: what is left is the bias, so that weights fall by the same factor from entry to
+// entry, back from the last of all ranges.
+TEST(RangeAttentionTest, AlibiCountsBackFromTheRowsLastEntry) {
+  const std::vector<float> q(4, 1.0f), keys(12, 1.0f);
+  std::vector<float> values(12);
+  values[0] = values[5] = values[10] = 1;  // of the first three channels
+  const KvSpan part{keys.data(), values.data()};
+  const RangeSet set = Set(0, 1, 1, 1, 1, 3);
+  const float slope = 0.6931472f;  // ln 2
+  for (const auto& implementation : Runnable(RangeAttentionImplementations())) {
+    OpContext ctx(implementation.isa);
+    std::vector<float> out(4);
+    implementation.function(ctx, {1, 1, 4, &slope}, q.data(), 4, 1, {part, part, part}, &set,
+                            out.data());
+    EXPECT_NEAR(out[0], 1 / 7.0, 1e-6);
+    EXPECT_NEAR(out[1], 2 / 7.0, 1e-6);
+    EXPECT_NEAR(out[2], 4 / 7.0, 1e-6);
   }
 }
 

@@ -1,4 +1,5 @@
-// The model against the PyTorch oracle on the cases of tests/golden/models (tests/golden/README.md
+// Models with landmarks against their PyTorch oracles: the flagship on the cases of
+// tests/golden/models, DRT as published on those of tests/golden/families (tests/golden/README.md
 // has the format).
 #include <algorithm>
 #include <cmath>
@@ -32,57 +33,38 @@ constexpr double kBf16HitShare = 0.9;
 constexpr double kBf16Step = 0x1p-7;
 constexpr double kBf16Floor = 1e-4;
 
-const char kFolder[] = RECOLLECT_SOURCE_DIR "/tests/golden/models";
+const char kFolder[] = RECOLLECT_SOURCE_DIR "/tests/golden/";
 
-// A case that goes missing must fail, not shrink the test.
-std::vector<std::string> CaseNames() {
-  std::set<std::string> names = {"base",          "bypass",        "carry",         "deep_group",
-                                 "dense",         "grouped_heads", "no_memory_yet", "no_recurrence",
-                                 "one_candidate", "shipped",       "wide_heads"};
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(kFolder, ignored)) {
-    if (entry.is_directory()) names.insert(entry.path().filename());
+// Folders of cases. One that goes missing must fail, not shrink the test.
+std::vector<std::string> Cases() {
+  std::set<std::string> cases;
+  for (const char* name :
+       {"base", "bypass", "carry", "deep_group", "dense", "grouped_heads", "no_memory_yet",
+        "no_recurrence", "one_candidate", "shipped", "wide_heads"}) {
+    cases.insert(absl::StrCat("models/", name));
   }
-  return {names.begin(), names.end()};
-}
-
-struct Layout {
-  std::vector<int32_t> ids;
-  std::vector<int32_t> starts;
-  std::vector<std::vector<int32_t>> blocks;
-};
-
-// A landmark follows a full block only once a token or a flush does; a flush of an empty block does
-// nothing.
-Layout LayOut(const nlohmann::json& events, int32_t lmk_id) {
-  Layout layout;
-  const auto open_block = [&] {
-    layout.starts.push_back(static_cast<int32_t>(layout.ids.size()));
-    layout.ids.push_back(lmk_id);
-    layout.blocks.emplace_back();
-  };
-  open_block();
-  for (const auto& event : events) {
-    if (event.contains("flush")) {
-      if (!layout.blocks.back().empty()) open_block();
-      continue;
-    }
-    for (const int32_t token : event["tokens"]) {
-      if (layout.blocks.back().size() == kChunkTokens) open_block();
-      layout.ids.push_back(token);
-      layout.blocks.back().push_back(token);
+  for (const char* name : {"", "_64", "_add", "_as_flagship", "_cls", "_flushes", "_layers",
+                           "_ordinary_softmax", "_projections", "_reads_own", "_rope", "_start"}) {
+    cases.insert(absl::StrCat("families/drt_paper", name));
+  }
+  for (const std::string parent : {"models", "families"}) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(kFolder + parent, ignored)) {
+      const std::string name = entry.path().filename();
+      if (!entry.is_directory() || (parent == "families" && !name.starts_with("drt_"))) continue;
+      cases.insert(absl::StrCat(parent, "/", name));
     }
   }
-  return layout;
+  return {cases.begin(), cases.end()};
 }
 
 class GoldenTest : public ::testing::TestWithParam<std::string> {
  protected:
   // The case computed in `dtype`; nothing on failure.
   void Run(DType dtype) {
-    const std::string folder = absl::StrCat(kFolder, "/", GetParam());
+    const std::string folder = absl::StrCat(kFolder, GetParam());
     ASSERT_TRUE(std::filesystem::exists(folder + "/case.json"))
-        << folder << " is missing; run train/goldens.py";
+        << folder << " is missing; tests/golden/README.md says what writes it";
     const nlohmann::json input = nlohmann::json::parse(ReadFile(folder + "/case.json"));
     const std::string model_folder =
         input.contains("model")
@@ -95,15 +77,25 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
     model_ = *std::move(model);
     file_ = std::make_unique<SafetensorsFile>(*std::move(file));
     const ModelConfig& config = model_->config();
-    layout_ = LayOut(input["events"], config.lmk_id);
-    ASSERT_EQ(layout_.ids, Integers("ids"));
-    ASSERT_EQ(layout_.starts, Integers("block_starts"));
-    ReferenceInput reference{.pattern = config.local, .blocks = layout_.blocks};
+    SequenceLayout layout(config);
+    for (const auto& event : input["events"]) {
+      event.contains("flush") ? layout.Flush() : layout.Add(event["tokens"]);
+    }
+    ASSERT_EQ(layout.ids(), Integers("ids"));
+    const bool flagship = config.architecture == "drt";
+    ASSERT_EQ(layout.landmarks(), Integers(flagship ? "block_starts" : "landmarks"));
+    landmarks_ = layout.landmarks().size();
+    closed_blocks_ = layout.blocks().size() - 1;
+    ReferenceInput reference{.pattern = config.local, .blocks = layout.blocks()};
     for (const auto& document : input["documents"]) {
       mounted_.push_back(IngestReference(*model_, document.get<std::vector<int32_t>>()));
     }
     reference.mounted = mounted_;
     result_ = RunReference(*model_, reference);
+    for (const int64_t rows : {1, 17}) {  // a prompt in any split
+      reference.rows_per_call = rows;
+      ASSERT_EQ(RunReference(*model_, reference).logits, result_.logits) << rows;
+    }
     if (input.contains("logit_rows")) KeepLogits(input["logit_rows"]);
   }
 
@@ -146,12 +138,13 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
     const std::vector<float> states = Floats(prefix + ".states");
     ASSERT_EQ(rows.size(), count);
     ASSERT_EQ(keys.size(), count * d_r);
-    ASSERT_EQ(states.size(), count * kChunkTokens * d);
+    const auto chunk_tokens = static_cast<size_t>(model_->config().chunk_tokens);
+    ASSERT_EQ(states.size(), count * chunk_tokens * d);
     for (size_t i = 0; i < count; ++i) {
       SCOPED_TRACE(i);
       ASSERT_EQ(chunks[i].rows, rows[i]);
       CompareBf16(chunks[i].landmark_key, keys.data() + i * d_r);
-      CompareBf16(chunks[i].states, states.data() + i * kChunkTokens * d);
+      CompareBf16(chunks[i].states, states.data() + i * chunk_tokens * d);
     }
   }
 
@@ -164,7 +157,7 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
 
   std::unique_ptr<Model> model_;
   std::unique_ptr<SafetensorsFile> file_;
-  Layout layout_;
+  size_t landmarks_ = 0, closed_blocks_ = 0;
   std::vector<std::vector<EncodedChunk>> mounted_;
   ReferenceResult result_;
 };
@@ -175,20 +168,19 @@ TEST_P(GoldenTest, Fp32EqualsTheOracle) {
   for (size_t i = 0; i < mounted_.size(); ++i) {
     CompareChunks(absl::StrCat("doc.", i), mounted_[i], mounted_[i].size());
   }
-  CompareChunks("own", result_.chunks, layout_.blocks.size() - 1);
+  CompareChunks("own", result_.chunks, closed_blocks_);
 
   const std::vector<int32_t> hits = Integers("hits");
   const std::vector<float> scores = Floats("hit_scores");
-  const size_t blocks = layout_.blocks.size();
   const size_t n_ret = static_cast<size_t>(config.n_ret);
-  ASSERT_EQ(hits.size(), config.groups.size() * blocks * n_ret);
+  ASSERT_EQ(hits.size(), config.groups.size() * landmarks_ * n_ret);
   for (size_t g = 0; g < config.groups.size(); ++g) {
-    for (size_t b = 0; b < blocks; ++b) {
+    for (size_t b = 0; b < landmarks_; ++b) {
       const auto& found = result_.hits[g][b];
       for (size_t i = 0; i < n_ret; ++i) {
-        const size_t at = (g * blocks + b) * n_ret + i;
+        const size_t at = (g * landmarks_ + b) * n_ret + i;
         ASSERT_EQ(i < found.size() ? found[i].candidate : -1, hits[at])
-            << "group " << g << " block " << b;
+            << "group " << g << " landmark " << b;
         if (i >= found.size()) continue;
         EXPECT_NEAR(found[i].score, scores[at], kScoreTolerance * (1 + std::abs(scores[at])));
       }
@@ -244,8 +236,9 @@ TEST_P(GoldenTest, Bf16StaysNearTheOracle) {
   EXPECT_GE(static_cast<double>(kept), kBf16HitShare * static_cast<double>(hits));
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest, ::testing::ValuesIn(CaseNames()),
-                         [](const auto& param) { return param.param; });
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest, ::testing::ValuesIn(Cases()), [](const auto& param) {
+  return param.param.substr(param.param.find('/') + 1);
+});
 
 }  // namespace
 }  // namespace recollect::model

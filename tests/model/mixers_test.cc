@@ -31,6 +31,17 @@ ModelConfig LinearAlone() {
   return config;
 }
 
+// ALiBi without a window, with grouped heads.
+ModelConfig AlibiOverAll() {
+  ModelConfig config = TinyDrtPaperConfig();
+  config.heads = 6;
+  config.head_dim = 8;
+  config.kv_heads = config.memory_kv_heads = 3;
+  config.mixers[0].window = kUnboundedSpan;
+  config.local = LocalPattern{0, 1, 0, kUnboundedSpan};
+  return config;
+}
+
 class MixersTest : public ::testing::TestWithParam<Family> {
  protected:
   ModelConfig config_ = GetParam().config();
@@ -81,7 +92,9 @@ TEST_P(MixersTest, ConfigComesBackAndPatternsAreItsOwn) {
 INSTANTIATE_TEST_SUITE_P(Families, MixersTest,
                          ::testing::Values(Family{"RatSwa", TinyRatSwaConfig},
                                            Family{"Rattention", TinyRattentionConfig},
-                                           Family{"LinearAlone", LinearAlone}),
+                                           Family{"LinearAlone", LinearAlone},
+                                           Family{"Alibi", TinyDrtPaperConfig},
+                                           Family{"AlibiOverAll", AlibiOverAll}),
                          [](const auto& param) { return param.param.name; });
 
 std::string ProblemsOf(const ModelConfig& config, const std::function<void(json&)>& change) {
@@ -153,6 +166,51 @@ TEST(MixersConfigTest, ReportsAllProblemsOfRattention) {
               HasSubstr("head_norm_eps missing, expected with mixers that have norms by head"));
 }
 
+TEST(MixersConfigTest, ReportsAllProblemsOfDrtPaper) {
+  EXPECT_THAT(
+      ProblemsOf(TinyDrtPaperConfig(),
+                 [](json& c) {
+                   c["chunk_tokens"] = 65;
+                   c["landmark_at"] = "middle";
+                   c["landmark_row"] = 1;
+                   c["landmark_reads"] = "successor";
+                   c["gca_softmax"] = "off_by_two";
+                   c["gca_residual"] = "sum";
+                   c["encoder_norm_eps"] = 0;
+                   c["d_r"] = 16;
+                   c["encoder_carry"] = true;
+                   c["memory_key_recurrence"] = true;
+                   c["layers"] = 3;
+                   c["local"] = {{"window", 5}};
+                   c["kv_heads"] = 4;
+                   c["mixers"].push_back({{"kind", "rat"}});
+                 }),
+      AllOf(HasSubstr("chunk_tokens is 65, expected 63 to 64"),
+            HasSubstr("landmark_at is \"middle\", expected \"start\" or \"end\""),
+            HasSubstr("landmark_row is 1, expected \"cls\" or \"stream\""),
+            HasSubstr("landmark_reads is \"successor\", expected \"own\" or \"predecessor\""),
+            HasSubstr("gca_softmax is \"off_by_two\", expected \"off_by_one\" or \"ordinary\""),
+            HasSubstr("gca_residual is \"sum\""), HasSubstr("encoder_norm_eps is 0"),
+            HasSubstr("d_r is 16, expected d 32 where score_projections is false"),
+            HasSubstr("encoder_carry is not a known key"),
+            HasSubstr("memory_key_recurrence is not a known key"),
+            HasSubstr("layers is not a known key"), HasSubstr("local is not a known key"),
+            HasSubstr("kv_heads is 4, expected a divisor of heads 2"),
+            HasSubstr("mixers has 2 entries, expected 1"),
+            HasSubstr("mixers[1].kind is \"rat\", expected \"attention\"")));
+  // The switches must be said: a checkpoint without one of them could be either.
+  const std::string missing = ProblemsOf(TinyDrtPaperConfig(), [](json& c) {
+    for (const char* key : {"chunk_tokens", "landmark_at", "landmark_row", "landmark_reads",
+                            "gca_softmax", "score_projections", "mixers"}) {
+      c.erase(key);
+    }
+    c.erase("encoder_norm_eps");  // then as norm_eps
+  });
+  EXPECT_EQ(missing,
+            "chunk_tokens missing; landmark_at missing; landmark_row missing; landmark_reads "
+            "missing; gca_softmax missing; score_projections missing; mixers missing");
+}
+
 TEST(MixersConfigTest, PatternsAreNotTheRequestsChoice) {
   const ModelConfig config = TinyRatSwaConfig();
   const absl::Status status = ValidatePatterns(config, config.local.With(&LocalPattern::dilation, 8)
@@ -189,6 +247,35 @@ TEST(MixersLoadTest, RattentionHoldsItsTensorsAndNoOthers) {
     EXPECT_THAT(message, HasSubstr(std::string(extra) + " is not a tensor of this config"));
   }
   EXPECT_THAT(message, Not(HasSubstr("rla_norm")));
+}
+
+TEST(MixersLoadTest, DrtPaperHoldsItsTensorsAndNoOthers) {
+  ModelConfig config = TinyDrtPaperConfig();
+  WriteTinyModel(Directory("published"), config, 1);
+  ASSERT_TRUE(Model::Load(Directory("published"), {}).ok());
+  const auto problems = [&](const char* weights) {
+    WriteFile(Directory(weights) + "/config.json", ConfigJson(config));
+    const absl::Status status = Model::Load(Directory(weights), {}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  config.landmark_row = LandmarkRow::kCls;
+  config.score_projections = true;
+  config.ffn = 40;
+  WriteTinyModel(Directory("as_flagship"), config, 1);
+  EXPECT_THAT(problems("published"),
+              AllOf(HasSubstr("encoder.cls is missing, expected [32]"),
+                    HasSubstr("landmark_proj.weight is missing, expected [32, 32]"),
+                    HasSubstr("groups.0.query_proj.weight is missing, expected [32, 32]"),
+                    HasSubstr("groups.1.query_proj.weight is missing, expected [32, 32]"),
+                    HasSubstr("encoder.layers.0.ffn.in_proj.weight is [96, 32], the config "
+                              "expects [80, 32]")));
+  config = TinyDrtPaperConfig();
+  config.ffn = 40;
+  EXPECT_THAT(problems("as_flagship"),
+              AllOf(HasSubstr("encoder.cls [32] is not a tensor of this config"),
+                    HasSubstr("landmark_proj.weight [32, 32] is not a tensor of this config"),
+                    HasSubstr("groups.1.query_proj.weight [32, 32] is not a tensor of this")));
 }
 
 TEST(MixersLoadTest, ConfigAndWeightsThatDisagreeNameBothShapes) {

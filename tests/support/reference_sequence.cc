@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "base/check.h"
 #include "kernels/op_context.h"
@@ -13,96 +14,190 @@ using kernels::ScoredCandidate;
 using model::EncodedChunk;
 using model::ModelConfig;
 
+// What a landmark retrieved, for one group.
+struct Hits {
+  std::vector<model::Memory> memories;
+  model::Retrieved retrieved;
+};
+
 class Runner {
  public:
   Runner(const model::Model& model, const ReferenceInput& input)
-      : model_(model), config_(model.config()), input_(input) {
+      : model_(model),
+        config_(model.config()),
+        at_start_(config_.landmark_at == model::LandmarkAt::kStart),
+        reads_own_(config_.landmark_reads == model::LandmarkReads::kOwn),
+        rows_per_call_(input.rows_per_call) {
     for (const auto& document : input.mounted) {
       for (const EncodedChunk& chunk : document) candidates_.push_back(&chunk);
     }
     mounted_ = candidates_.size();
     result_.state = model::LocalState::Create(config_, input.pattern, config_.layers());
     result_.hits.resize(config_.groups.size());
+    memory_.resize(config_.groups.size());
     // Candidates point into it.
     result_.chunks.reserve(input.blocks.size());
+    LayOut(input.blocks);
   }
 
+  // In runs of rows that read the same memory, of which at most one is a landmark.
   ReferenceResult Run() {
-    for (size_t block = 0; block < input_.blocks.size(); ++block) RunBlock(block);
+    size_t begin = 0;
+    for (const size_t landmark : landmarks_) {
+      const size_t end = reads_own_ ? landmark : landmark + 1;
+      if (end > begin) RunRows(begin, end);
+      begin = end;
+    }
+    if (ids_.size() > begin) RunRows(begin, ids_.size());
     return std::move(result_);
   }
 
  private:
-  void RunBlock(size_t block) {
-    std::vector<int32_t> ids = {config_.lmk_id};
-    ids.insert(ids.end(), input_.blocks[block].begin(), input_.blocks[block].end());
-    RECOLLECT_CHECK(static_cast<int>(ids.size()) <= kBlockRows);
-    std::vector<float> h(ids.size() * config_.d);
-    model_.Embed(ids, h.data());
+  void LayOut(const std::vector<std::vector<int32_t>>& blocks) {
+    const auto landmark = [&] {
+      landmarks_.push_back(ids_.size());
+      ids_.push_back(config_.lmk_id);
+    };
+    for (size_t block = 0; block < blocks.size(); ++block) {
+      RECOLLECT_CHECK(static_cast<int>(blocks[block].size()) <= config_.chunk_tokens);
+      if (at_start_) landmark();
+      ids_.insert(ids_.end(), blocks[block].begin(), blocks[block].end());
+      if (!at_start_ && block + 1 == blocks.size()) break;
+      if (!at_start_) landmark();
+      if (!blocks[block].empty()) block_ends_.push_back(ids_.size());
+    }
+  }
+
+  void RunRows(size_t begin, size_t end) {
+    const auto d = static_cast<size_t>(config_.d);
+    std::vector<float> h((end - begin) * d);
+    model_.Embed(std::span(ids_).subspan(begin, end - begin), h.data());
     for (int layer = 0; layer < config_.n_low; ++layer) RunLayer(layer, nullptr, h);
-    const std::vector<float> lower = h;
-    for (int group = 0; group < static_cast<int>(config_.groups.size()); ++group) {
-      Retrieve(group, block, h.data());
-      const int first = config_.first_layer_of_group(group);
-      for (int i = 0; i < config_.groups[group].layers; ++i) RunLayer(first + i, &retrieved_, h);
+    lower_.insert(lower_.end(), h.begin(), h.end());
+    EncodeBlocks(end);
+    const bool landmark = ids_[reads_own_ ? begin : end - 1] == config_.lmk_id;
+    for (size_t group = 0; group < memory_.size(); ++group) {
+      std::shared_ptr<Hits> used = memory_[group];
+      if (landmark) {
+        memory_[group] = Retrieve(group, h.data() + (reads_own_ ? 0 : end - 1 - begin) * d);
+        if (reads_own_) used = memory_[group];
+      }
+      const int first = config_.first_layer_of_group(static_cast<int>(group));
+      for (int i = 0; i < config_.groups[group].layers; ++i) {
+        RunLayer(first + i, used == nullptr ? nullptr : &used->retrieved, h);
+      }
     }
     const size_t before = result_.logits.size();
-    result_.logits.resize(before + ids.size() * config_.vocab_size);
-    model_.Logits(ctx_, h.data(), static_cast<int64_t>(ids.size()), result_.logits.data() + before);
-    if (ids.size() > 1) {
+    result_.logits.resize(before + (end - begin) * static_cast<size_t>(config_.vocab_size));
+    model_.Logits(ctx_, h.data(), static_cast<int64_t>(end - begin),
+                  result_.logits.data() + before);
+  }
+
+  // Those whose last row is before `rows`.
+  void EncodeBlocks(size_t rows) {
+    while (result_.chunks.size() < block_ends_.size() &&
+           block_ends_[result_.chunks.size()] <= rows) {
+      const size_t end = block_ends_[result_.chunks.size()];
       result_.chunks.push_back(
-          model_.EncodeChunk(ctx_, lower.data(), static_cast<int>(ids.size()) - 1));
+          model_.EncodeChunk(ctx_, lower_.data() + block_begin_ * static_cast<size_t>(config_.d),
+                             static_cast<int>(end - block_begin_) - 1));
+      block_begin_ = end;
     }
   }
 
   void RunLayer(int layer, const model::Retrieved* retrieved, std::vector<float>& h) {
     const int64_t rows = static_cast<int64_t>(h.size()) / config_.d;
-    for (int64_t row = 0; row < rows; row += input_.rows_per_call) {
+    for (int64_t row = 0; row < rows; row += rows_per_call_) {
       const model::Segment segment{.state = &result_.state.layers[layer],
-                                   .rows = std::min(input_.rows_per_call, rows - row),
+                                   .rows = std::min(rows_per_call_, rows - row),
                                    .retrieved = retrieved};
       model_.RunLayer(ctx_, layer, std::span(&segment, 1), h.data() + row * config_.d);
     }
   }
 
-  // Fills retrieved_ for the block; `h` is the residual at its landmark.
-  void Retrieve(int group, size_t block, const float* h) {
-    retrieved_ = {};
-    memories_.clear();
+  // Of the group's next landmark, with residual `h`: over the mounted chunks and its own but for
+  // the one it closes. The first landmark of a sequence that begins with it closes none and
+  // retrieves nothing.
+  std::shared_ptr<Hits> Retrieve(size_t group, const float* h) {
+    auto hits = std::make_shared<Hits>();
     std::vector<ScoredCandidate> best;
-    if (block >= 1) {
+    const size_t landmark = result_.hits[group].size();
+    if (landmark > 0 || !at_start_) {
       candidates_.resize(mounted_);
-      for (size_t own = 0; own + 1 < block; ++own) candidates_.push_back(&result_.chunks[own]);
+      const size_t own = landmark - (at_start_ ? 1 : 0);
+      for (size_t e = 0; e < own; ++e) candidates_.push_back(&result_.chunks[e]);
       std::vector<kernels::KeySegment> keys;
       for (const EncodedChunk* chunk : candidates_) keys.push_back({chunk->landmark_key.data(), 1});
       std::vector<float> query(static_cast<size_t>(config_.d_r));
-      model_.Query(ctx_, group, h, query.data());
+      model_.Query(ctx_, static_cast<int>(group), h, query.data());
       best = kernels::LandmarkTopK(ctx_, query, keys, config_.n_ret);
     }
     float sum = 0;
     for (const ScoredCandidate& hit : best) {
       const EncodedChunk& chunk = *candidates_[hit.candidate];
-      memories_.push_back(model_.ProjectMemory(ctx_, chunk.states, chunk.rows));
-      retrieved_.weights.push_back(std::exp(hit.score - best[0].score));
-      sum += retrieved_.weights.back();
+      hits->memories.push_back(model_.ProjectMemory(ctx_, chunk.states, chunk.rows));
+      hits->retrieved.weights.push_back(std::exp(hit.score - best[0].score));
+      sum += hits->retrieved.weights.back();
     }
-    for (float& weight : retrieved_.weights) weight /= sum;
-    for (const model::Memory& memory : memories_) retrieved_.chunks.push_back(memory.view());
+    for (float& weight : hits->retrieved.weights) weight /= sum;
+    for (const model::Memory& memory : hits->memories) {
+      hits->retrieved.chunks.push_back(memory.view());
+    }
     result_.hits[group].push_back(std::move(best));
+    return hits;
   }
 
   const model::Model& model_;
   const ModelConfig& config_;
-  const ReferenceInput& input_;
+  const bool at_start_, reads_own_;
+  const int64_t rows_per_call_;
   kernels::OpContext ctx_;
+  std::vector<int32_t> ids_;
+  std::vector<size_t> landmarks_, block_ends_;  // rows; the latter one past, of blocks to encode
+  size_t block_begin_ = 0;
+  std::vector<float> lower_;  // [rows so far, d] after the last lower layer
   size_t mounted_ = 0;
   std::vector<const EncodedChunk*> candidates_;
-  std::vector<model::Memory> memories_;
-  model::Retrieved retrieved_;
+  std::vector<std::shared_ptr<Hits>> memory_;  // of the latest landmark, by group
   ReferenceResult result_;
 };
 
 }  // namespace
+
+SequenceLayout::SequenceLayout(const ModelConfig& config)
+    : config_(config), at_start_(config.landmark_at == model::LandmarkAt::kStart) {
+  if (at_start_) PlaceLandmark();
+}
+
+void SequenceLayout::Add(const std::vector<int32_t>& tokens) {
+  for (const int32_t token : tokens) {
+    if (at_start_ && BlockIsFull()) CloseBlock();
+    predictors_.push_back(predictor_);
+    predictor_ = static_cast<int64_t>(ids_.size());
+    ids_.push_back(token);
+    blocks_.back().push_back(token);
+    if (!at_start_ && BlockIsFull()) CloseBlock();
+  }
+}
+
+void SequenceLayout::Flush() {
+  if (!blocks_.back().empty()) CloseBlock();
+}
+
+bool SequenceLayout::BlockIsFull() const {
+  return static_cast<int>(blocks_.back().size()) == config_.chunk_tokens;
+}
+
+void SequenceLayout::PlaceLandmark() {
+  if (at_start_) predictor_ = static_cast<int64_t>(ids_.size());
+  landmarks_.push_back(static_cast<int32_t>(ids_.size()));
+  ids_.push_back(config_.lmk_id);
+}
+
+void SequenceLayout::CloseBlock() {
+  PlaceLandmark();
+  blocks_.emplace_back();
+}
 
 ReferenceResult RunReference(const model::Model& model, const ReferenceInput& input) {
   return Runner(model, input).Run();
@@ -138,25 +233,28 @@ std::vector<EncodedChunk> IngestReference(const model::Model& model,
   kernels::OpContext ctx;
   model::LocalState state = model::LocalState::Create(config, config.local, config.n_low);
   std::vector<EncodedChunk> chunks;
-  for (const std::vector<int32_t>& block : FullBlocks(tokens)) {
-    std::vector<int32_t> ids = {config.lmk_id};
-    ids.insert(ids.end(), block.begin(), block.end());
+  for (std::vector<int32_t> ids : FullBlocks(tokens, config.chunk_tokens)) {
+    const auto rows = static_cast<int>(ids.size());
+    const bool at_start = config.landmark_at == model::LandmarkAt::kStart;
+    ids.insert(at_start ? ids.begin() : ids.end(), config.lmk_id);
     std::vector<float> h(ids.size() * config.d);
     model.Embed(ids, h.data());
     for (int layer = 0; layer < config.n_low; ++layer) {
-      const model::Segment segment{.state = &state.layers[layer],
-                                   .rows = static_cast<int64_t>(ids.size())};
-      model.RunLayer(ctx, layer, std::span(&segment, 1), h.data());
+      // The block's last row on its own: a block of DRT as published has one more than a segment.
+      const model::Segment segments[] = {{&state.layers[layer], rows, nullptr},
+                                         {&state.layers[layer], 1, nullptr}};
+      model.RunLayer(ctx, layer, segments, h.data());
     }
-    chunks.push_back(model.EncodeChunk(ctx, h.data(), static_cast<int>(block.size())));
+    chunks.push_back(model.EncodeChunk(ctx, h.data(), rows));
   }
   return chunks;
 }
 
-std::vector<std::vector<int32_t>> FullBlocks(const std::vector<int32_t>& tokens) {
+std::vector<std::vector<int32_t>> FullBlocks(const std::vector<int32_t>& tokens, int block_tokens) {
+  const auto size = static_cast<size_t>(block_tokens);
   std::vector<std::vector<int32_t>> blocks;
-  for (size_t i = 0; i < tokens.size(); i += kChunkTokens) {
-    const size_t end = std::min(tokens.size(), i + kChunkTokens);
+  for (size_t i = 0; i < tokens.size(); i += size) {
+    const size_t end = std::min(tokens.size(), i + size);
     blocks.emplace_back(tokens.begin() + static_cast<std::ptrdiff_t>(i),
                         tokens.begin() + static_cast<std::ptrdiff_t>(end));
   }

@@ -1,5 +1,5 @@
-// A whole sequence through the model in one go, block after block on one thread: what any cleverer
-// schedule must equal.
+// A whole sequence through the model in one go, landmark after landmark on one thread: what any
+// cleverer schedule must equal.
 //
 //   ReferenceInput input{.pattern = model.config().local, .blocks = {{5, 6, 7}, {8}}};
 //   ReferenceResult result = RunReference(model, input);
@@ -14,20 +14,51 @@
 
 namespace recollect {
 
+// The layout of one sequence by its config's rule: tokens and flushes in, blocks and positions out.
+// A landmark at the end follows the token that fills its block; one at the start waits for the next
+// token or a flush. A flush of an empty block does nothing. REQUIRES: landmarks.
+class SequenceLayout {
+ public:
+  explicit SequenceLayout(const model::ModelConfig& config);
+  void Add(const std::vector<int32_t>& tokens);
+  void Flush();
+
+  const std::vector<int32_t>& ids() const { return ids_; }  // landmarks included
+  const std::vector<int32_t>& landmarks() const { return landmarks_; }
+  const std::vector<std::vector<int32_t>>& blocks() const { return blocks_; }
+  // By token, the position that predicts it; -1: the sequence begins with it.
+  const std::vector<int64_t>& predictors() const { return predictors_; }
+
+ private:
+  bool BlockIsFull() const;
+  void PlaceLandmark();
+  void CloseBlock();
+
+  const model::ModelConfig& config_;
+  const bool at_start_;
+  std::vector<int32_t> ids_, landmarks_;
+  std::vector<std::vector<int32_t>> blocks_ = {{}};
+  std::vector<int64_t> predictors_;
+  int64_t predictor_ = -1;
+};
+
 struct ReferenceInput {
   model::LocalPatterns pattern;
-  std::vector<std::vector<int32_t>>
-      blocks;  // tokens without the landmark, 1 to 63 each, the last may have none
+  // Tokens without the landmark, 1 to chunk_tokens each, the last may have none. Where the landmark
+  // stands at the end, the last is open: it has no landmark yet.
+  std::vector<std::vector<int32_t>> blocks;
   // Chunks of the mounted documents, in request order.
   std::vector<std::vector<model::EncodedChunk>> mounted = {};
-  // Rows handed to RunLayer at a time inside a block; results must not depend on it.
+  // Rows handed to RunLayer at a time, of those that read the same memory; results must not depend
+  // on it.
   int64_t rows_per_call = kBlockRows;
 };
 
 struct ReferenceResult {
-  std::vector<float> logits;                // [positions, vocab_size], landmark positions too
-  std::vector<model::EncodedChunk> chunks;  // of every block with tokens, the last one included
-  // [group][block]: what the block's landmark selected, candidates numbered as in
+  std::vector<float> logits;  // [positions, vocab_size], landmark positions too
+  // Of every block with tokens and a landmark, the last one included.
+  std::vector<model::EncodedChunk> chunks;
+  // [group][landmark]: what it selected, candidates numbered as in
   // docs/model-format.md.
   std::vector<std::vector<std::vector<kernels::ScoredCandidate>>> hits;
   model::LocalState state;  // of all layers
@@ -48,7 +79,8 @@ std::vector<model::EncodedChunk> IngestReference(const model::Model& model,
                                                  const std::vector<int32_t>& tokens);
 
 // Tokens cut into full blocks and a last shorter one.
-std::vector<std::vector<int32_t>> FullBlocks(const std::vector<int32_t>& tokens);
+std::vector<std::vector<int32_t>> FullBlocks(const std::vector<int32_t>& tokens,
+                                             int block_tokens = kChunkTokens);
 
 }  // namespace recollect
 

@@ -138,10 +138,30 @@ model::ModelConfig TinyRattentionConfig() {
                     .qk_norm = true,
                     .learned_tokens = 3,
                     .qk_scale = true},
-                   {.kind = model::MixerKind::kAttention, .rope = false, .qk_norm = true}};
+                   {.kind = model::MixerKind::kAttention,
+                    .positions = model::Positions::kNone,
+                    .qk_norm = true}};
   const model::LocalPattern window{11, model::kNoDilation, 0, model::kUnboundedSpan};
   const model::LocalPattern all{0, 1, 0, model::kUnboundedSpan};
   config.local = model::LocalPatterns({{window}, {all}, {window}});
+  return config;
+}
+
+model::ModelConfig TinyDrtPaperConfig() {
+  model::ModelConfig config = TinyConfig();
+  config.architecture = "drt-paper";
+  config.kv_heads = config.heads;
+  config.mixers = {
+      {.kind = model::MixerKind::kAttention, .positions = model::Positions::kAlibi, .window = 80}};
+  config.local = model::LocalPattern{80, model::kNoDilation, 0, model::kUnboundedSpan};
+  config.adapted_dilations.clear();
+  config.encoder_carry = config.memory_key_recurrence = config.score_projections = false;
+  config.landmark_at = model::LandmarkAt::kEnd;
+  config.landmark_row = model::LandmarkRow::kStream;
+  config.landmark_reads = model::LandmarkReads::kPredecessor;
+  config.gca_residual = model::GcaResidual::kBypass;
+  config.norm_eps = 1e-5f;
+  config.encoder_norm_eps = 1e-6f;
   return config;
 }
 
@@ -160,7 +180,7 @@ nlohmann::json LocalNumbers(const model::LocalPatterns& patterns,
   return layers;
 }
 
-void AddDrtKeys(const model::ModelConfig& config, nlohmann::json& json) {
+void AddLandmarkKeys(const model::ModelConfig& config, nlohmann::json& json) {
   json["lmk_id"] = config.lmk_id;
   json["n_low"] = config.n_low;
   json["groups"] = nlohmann::json::array();
@@ -168,17 +188,22 @@ void AddDrtKeys(const model::ModelConfig& config, nlohmann::json& json) {
     json["groups"].push_back({{"layers", group.layers}, {"gca_layers", group.gca_layers}});
   }
   json["encoder_layers"] = config.encoder_layers;
-  json["encoder_carry"] = config.encoder_carry;
   json["n_ret"] = config.n_ret;
   json["d_r"] = config.d_r;
   json["memory_kv_heads"] = config.memory_kv_heads;
-  json["memory_key_recurrence"] = config.memory_key_recurrence;
   json["gca_residual"] = config.gca_residual == model::GcaResidual::kAdd ? "add" : "bypass";
+}
+
+void AddDrtKeys(const model::ModelConfig& config, nlohmann::json& json) {
+  AddLandmarkKeys(config, json);
+  json["encoder_carry"] = config.encoder_carry;
+  json["memory_key_recurrence"] = config.memory_key_recurrence;
   json["local"]["span"] = LocalNumbers(config.local, &model::LocalPattern::span);
 }
 
 nlohmann::json MixerJson(const model::MixerConfig& mixer) {
-  nlohmann::json json = {{"positions", mixer.rope ? "rope" : "none"}};
+  constexpr const char* kPositions[] = {"rope", "none", "alibi"};  // as model::Positions
+  nlohmann::json json = {{"positions", kPositions[static_cast<int>(mixer.positions)]}};
   if (mixer.kind == model::MixerKind::kRat) {
     json["kind"] = "rat";
     json["chunk"] = mixer.chunk;
@@ -199,10 +224,28 @@ nlohmann::json MixerJson(const model::MixerConfig& mixer) {
   return json;
 }
 
+void AddDrtPaperKeys(const model::ModelConfig& config, nlohmann::json& json) {
+  AddLandmarkKeys(config, json);
+  const auto choose = [](auto value, const char* first, const char* second) {
+    return static_cast<int>(value) == 0 ? first : second;
+  };
+  json["chunk_tokens"] = config.chunk_tokens;
+  json["landmark_at"] = choose(config.landmark_at, "start", "end");
+  json["landmark_row"] = choose(config.landmark_row, "cls", "stream");
+  json["landmark_reads"] = choose(config.landmark_reads, "own", "predecessor");
+  json["gca_softmax"] = choose(config.gca_softmax, "off_by_one", "ordinary");
+  json["score_projections"] = config.score_projections;
+  json["encoder_norm_eps"] = config.encoder_norm_eps;
+}
+
 void AddMixerKeys(const model::ModelConfig& config, nlohmann::json& json) {
   constexpr const char* kFfns[] = {"swiglu", "gelu", "geglu"};  // as model::FfnKind
-  json["layers"] = config.n_low;
-  json["context"] = config.context;
+  if (config.landmarks()) {
+    AddDrtPaperKeys(config, json);
+  } else {
+    json["layers"] = config.n_low;
+  }
+  if (config.context > 0) json["context"] = config.context;
   json["kv_heads"] = config.kv_heads;
   json["ffn_kind"] = kFfns[static_cast<int>(config.ffn_kind)];
   const bool halves = config.rope_pairs == kernels::RopePairs::kHalves;

@@ -34,6 +34,10 @@ model::ModelConfig TinyRatSwaConfig();
 // GEGLU.
 model::ModelConfig TinyRattentionConfig();
 
+// DRT as published: two lower layers, two groups (the second of two layers), d = d_r = 32, two
+// heads, ALiBi over a window of 80 + 1 positions, chunks of 63.
+model::ModelConfig TinyDrtPaperConfig();
+
 // The config as the text of config.json.
 std::string ConfigJson(const model::ModelConfig& config);
 

@@ -54,7 +54,7 @@ CASES = {
     "drt_paper": (DRT, *PLAIN),
     "drt_paper_64": ({**DRT, "chunk_tokens": 64, "gca_softmax": "ordinary"}, *PLAIN),
     "drt_paper_flushes": (DRT, *FLUSHES),
-    "drt_paper_layers": ({**DRT, "encoder_layers": 2, "memory_kv_heads": 1, "d": 12, "d_r": 12,
+    "drt_paper_layers": ({**DRT, "encoder_layers": 2, "kv_heads": 1, "memory_kv_heads": 1, "d": 12, "d_r": 12,
                           "groups": [{"layers": 3, "gca_layers": [0, 2]}]}, *PLAIN),
     "drt_paper_rope": (only(DRT, positions="rope"), *PLAIN),
     "drt_paper_ordinary_softmax": ({**DRT, "gca_softmax": "ordinary"}, *PLAIN),

@@ -59,9 +59,14 @@ class DrtPaper(Model):
     def __init__(self, config, tensors):
         super().__init__(config, tensors)
         self.at_start, self.encoder_eps = config["landmark_at"] == "start", config["encoder_norm_eps"]
-        self.encoders = [Attention(config, self.ENCODER, self.w.at(f"encoder.layers.{i}.attn"))
+        self.encoders = [Attention(self.ungrouped(config), self.ENCODER, self.w.at(f"encoder.layers.{i}.attn"))
                          for i in range(config["encoder_layers"])]
         self.groups = self.plan(config)
+
+    @staticmethod
+    def ungrouped(c):
+        """The encoder's attention has a key-value head for each head, whatever the mixers share."""
+        return {**c, "kv_heads": c["heads"]}
 
     @staticmethod
     def plan(c):
@@ -88,7 +93,7 @@ class DrtPaper(Model):
                 shapes.update(prefixed(f"layers.{i}.gca", gca if has_gca else {}))
         for i in range(c["encoder_layers"]):
             layer = {"attn_norm.weight": (d,), "ffn_norm.weight": (d,),
-                     **prefixed("attn", Attention.shapes(c, cls.ENCODER)), **prefixed("ffn", ffn_shapes(c))}
+                     **prefixed("attn", Attention.shapes(cls.ungrouped(c), cls.ENCODER)), **prefixed("ffn", ffn_shapes(c))}
             shapes.update(prefixed(f"encoder.layers.{i}", layer))
         shapes.update({"encoder.in_norm.weight": (d,), "encoder.out_norm.weight": (d,),
                        "memory.k_proj.weight": (Dkv, d), "memory.v_proj.weight": (Dkv, d)})

@@ -2,8 +2,8 @@
 
     PYTHONPATH=train python -m families.goldens --out tests/golden/families
 
-The format is described in tests/golden/README.md. A case is refused when a retrieval is nearly tied, since another order of
-summation could then pick another chunk.
+The format is described in tests/golden/README.md. A case is refused when a retrieval or a greedy choice is nearly tied, since
+another order of summation could then pick another chunk or token.
 """
 
 import argparse
@@ -17,11 +17,12 @@ from safetensors.torch import save_file
 
 from . import MODELS, build
 from .cases import CASES, draw_session, random_weights
-from .drt_paper import lay_out
+from .drt_paper import DrtDecoder, lay_out
 
 VERSION = 1
 GENERATOR = "PYTHONPATH=train python -m families.goldens --out tests/golden/families"
 SMALLEST_GAP = 2e-3
+GENERATED = 80  # tokens: past the end of a block
 
 
 def int32(x):
@@ -60,6 +61,24 @@ def watch_gap(model):
     return gaps
 
 
+def generate(model, mounted, events):
+    """Greedy tokens after the events and a flush, from the decoder's cache -> (tokens, smallest gap of two best logits)."""
+    c, decoder, tokens, gaps, fed = model.c, DrtDecoder(model, mounted), [], [], 0
+    while len(tokens) < GENERATED:
+        # All that runs before the next token is sampled: a placeholder makes a landmark that it waits for stand.
+        ids = lay_out(c, [*events, "flush", [*tokens, c["eos_id"]]]).ids[:-1]
+        for token in ids[fed:]:
+            row = decoder.step(token)
+            if token != c["lmk_id"] or c["landmark_at"] == "start":
+                logits = row
+        fed = len(ids)
+        logits[[c["unk_id"], c["lmk_id"]]] = float("-inf")  # never sampled
+        best = logits.topk(2)
+        tokens.append(best.indices[0].item())
+        gaps.append(best.values.diff().abs().item())
+    return tokens, min(gaps)
+
+
 def expected(model, documents, events):
     """-> (tensors of case.safetensors, smallest gap of a retrieval)."""
     c = model.c
@@ -68,7 +87,13 @@ def expected(model, documents, events):
     gaps, layout = watch_gap(model), lay_out(c, events)
     mounted = [model.ingest(d) for d in documents]
     logits, own, hits = model.forward(layout, mounted)
-    tensors = {"ids": int32(layout.ids), "landmarks": int32(layout.landmarks), "logits": logits, **pack_hits(hits, c["n_ret"])}
+    generated = {}
+    if documents:
+        tokens, gap = generate(model, mounted, events)
+        generated["generated"] = int32(tokens)
+        gaps.append(gap)
+    tensors = {"ids": int32(layout.ids), "landmarks": int32(layout.landmarks), "logits": logits, **pack_hits(hits, c["n_ret"]),
+               **generated}
     for prefix, chunks in [("own", own), *((f"doc.{i}", chunks) for i, chunks in enumerate(mounted))]:
         tensors.update({f"{prefix}.{k}": v for k, v in pack(chunks, c).items()})
     return tensors, min(gaps)

@@ -46,6 +46,10 @@ Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTi
 void Session::Plan(Input& input, int64_t limit, HeadRows head, Piece& piece) {
   piece.Reset(positions_);
   piece.session = this;
+  const auto predict = [&piece](size_t index, int32_t target) {
+    RECOLLECT_CHECK(piece.predictor >= 0);
+    piece.head.push_back({piece.predictor, static_cast<int64_t>(index), target});
+  };
   if (!landmarks_) input.next_flush = input.flushes.size();  // there is no block to close
   // The row that would predict has run in an earlier piece, or there is none.
   if (at_end_ && head == HeadRows::kLast && input.next_token == input.tokens.size()) return;
@@ -63,9 +67,7 @@ void Session::Plan(Input& input, int64_t limit, HeadRows head, Piece& piece) {
       continue;
     }
     const int32_t id = input.tokens[input.next_token];
-    if (head == HeadRows::kAll && piece.predictor >= 0) {
-      piece.head.push_back({piece.predictor, static_cast<int64_t>(input.next_token), id});
-    }
+    if (head == HeadRows::kAll && piece.predictor >= 0) predict(input.next_token, id);
     PlaceToken(piece, id);
     ++input.next_token;
     if (at_end_ && BlockIsFull()) PlaceLandmark(piece);
@@ -74,13 +76,12 @@ void Session::Plan(Input& input, int64_t limit, HeadRows head, Piece& piece) {
   if (head == HeadRows::kLast && input.done()) {
     // The last row of a full block predicts nothing; the next landmark does.
     if (BlockIsFull()) PlaceLandmark(piece);
-    piece.head.push_back({piece.predictor, 0, -1});
+    predict(0, -1);
   }
   const bool token_follows =
       input.next_token < input.tokens.size() && !input.FlushIsNext() && !BlockIsFull();
   if (head == HeadRows::kAll && token_follows) {
-    piece.head.push_back(
-        {piece.predictor, static_cast<int64_t>(input.next_token), input.tokens[input.next_token]});
+    predict(input.next_token, input.tokens[input.next_token]);
   }
   piece.active = true;
 }

@@ -65,11 +65,13 @@ def generate(model, mounted, events):
     """Greedy tokens after the events and a flush, from the decoder's cache -> (tokens, smallest gap of two best logits)."""
     c, decoder, tokens, gaps, fed = model.c, DrtDecoder(model, mounted), [], [], 0
     while len(tokens) < GENERATED:
-        # All that runs before the next token is sampled: a placeholder makes a landmark that it waits for stand.
-        ids = lay_out(c, [*events, "flush", [*tokens, c["eos_id"]]]).ids[:-1]
+        # All that runs before the next token is sampled. A landmark at the start predicts it and waits for it: a placeholder.
+        waits = c["landmark_at"] == "start"
+        ids = lay_out(c, [*events, "flush", tokens + [c["eos_id"]] * waits]).ids
+        ids = ids[:-1] if waits else ids
         for token in ids[fed:]:
             row = decoder.step(token)
-            if token != c["lmk_id"] or c["landmark_at"] == "start":
+            if waits or token != c["lmk_id"]:
                 logits = row
         fed = len(ids)
         logits[[c["unk_id"], c["lmk_id"]]] = float("-inf")  # never sampled

@@ -260,7 +260,9 @@ TEST_P(DrtPaperTest, AnEmptyPromptNeedsARowToPredictFrom) {
   auto engine = Make();
   const bool at_start = model_->config().landmark_at == model::LandmarkAt::kStart;
   const auto expected = at_start ? absl::StatusCode::kOk : absl::StatusCode::kInvalidArgument;
-  if (!at_start) EXPECT_EQ(Generate(*engine, Request({}, 3)).status.code(), expected);
+  if (!at_start) {
+    EXPECT_EQ(Generate(*engine, Request({}, 3)).status.code(), expected);
+  }
   const SessionId session = *engine->OpenSession({});
   GenerateRequest request = Request(SampleTokens(10, 1), 0);
   request.session = session;

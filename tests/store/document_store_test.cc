@@ -208,7 +208,8 @@ TEST_P(DocumentStoreTest, ContradictoryBatchesChangeNothing) {
   const auto progress = store_->BeginIngest("d", "f", false, "");
   ASSERT_THAT(progress, IsOk());
   const OwnerId owner = progress->owner;
-  const IngestBatch good = NextBatch(content, 2, 3, 4);
+  IngestBatch good = NextBatch(content, 2, 3, 4);
+  good.chunks[1] = MakeChunk(6, 1, content.width, kMaxChunkTokens);
   ASSERT_THAT(store_->CommitIngest(owner, good), IsOk());
   Append(&content, good);
   const auto refused = [&](auto change, const char* fragment) {
@@ -218,7 +219,7 @@ TEST_P(DocumentStoreTest, ContradictoryBatchesChangeNothing) {
     EXPECT_THAT(store_->PublishIngest(owner, bad),
                 StatusIs(StatusCode::kInvalidArgument, fragment));
   };
-  refused([](IngestBatch& b) { b.chunks[1].rows = 64; }, "chunk 3: 64 rows");
+  refused([](IngestBatch& b) { b.chunks[1].rows = 65; }, "chunk 3: 65 rows");
   refused([](IngestBatch& b) { b.chunks[0].rows = 0; }, "chunk 2: 0 rows");
   refused([](IngestBatch& b) { b.chunks[0].states.pop_back(); }, "chunk 2");
   refused([](IngestBatch& b) { b.chunks[0] = MakeChunk(1, 1, 9); }, "expected width 8");

@@ -256,7 +256,7 @@ TEST(FormatTest, SealedNonsenseIsDataLoss) {
         r += 'x';
     });
   }
-  expect("chunk", "does not parse", [](std::string& r) { r[8] = 64; });       // rows
+  expect("chunk", "does not parse", [](std::string& r) { r[8] = 65; });       // rows
   expect("chunk", "does not parse", [](std::string& r) { r[11] = '\xff'; });  // absurd rows
   expect("chunk", "does not parse", [](std::string& r) { r[12] = 0; });       // width
   expect("chunk", "does not parse", [](std::string& r) { r[23] = '\x80'; });  // text_begin < 0

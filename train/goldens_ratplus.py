@@ -13,7 +13,7 @@ import random
 import torch
 from safetensors.torch import save_file
 
-from ratplus import RatPlus, dense_logits, patterns_of
+from families.ratplus import RatPlus, dense_logits, patterns_of
 
 VERSION = 1
 SMALLEST_GAP = 5e-5

@@ -23,7 +23,9 @@ class Tasks:
         """Wordings are drawn from the list of the split and, by `wording_shares`, made, so that no list of phrasings can be
         learned: "composed" of the parts in `phrases`, a share "foreign" of them with some words of `books` put in, or "loose",
         of fragments of books. To questions of any kind a stop and the first words of a "reply" are added, or a "tail" of a book's words."""
-        self.encode, self.p, self.split = tokenizer.encode, phrases[split], split
+        self.encode, self.p, self.split = tokenizer.encode, dict(phrases[split]), split
+        if split == "train":
+            self.p.update({what: self.p[what] + more for what, more in phrases["more"].items()})
         self.books, self.decode = books, tokenizer.decode
         self.parts, self.shares = phrases["parts"], wording_shares or dict.fromkeys(SHARES, 0.0)
         self.words = [w for w in words if is_test_word(w) == (split == "test")]

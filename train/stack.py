@@ -13,7 +13,7 @@ import ops
 from families.parts import FFN_KINDS, rope
 from families.rattention import phi
 from model import Linear, Norm
-from ratplus import NO_DILATION
+from families.ratplus import NO_DILATION
 
 CHUNK = 64  # positions of linear attention that are computed at a time
 

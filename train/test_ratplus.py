@@ -7,7 +7,7 @@ the properties of the attended set.
 import torch
 
 from goldens_ratplus import MODELS, build, of_request
-from ratplus import HeadCache, RatPlus, RatPlusDecoder, attends, choose_blocks, dense_logits
+from families.ratplus import HeadCache, RatPlus, RatPlusDecoder, attends, choose_blocks, dense_logits
 
 TOLERANCE = 2e-4
 

@@ -16,7 +16,7 @@ from families import MODELS, build
 from families.cases import CASES, random_weights
 from families_train import FamilyRun, variant_of
 from goldens_ratplus import BASE, random_weights as ratplus_weights
-from ratplus import RatPlus, patterns_of
+from families.ratplus import RatPlus, patterns_of
 from stack import Stack
 
 TOLERANCE = 2e-5

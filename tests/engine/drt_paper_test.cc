@@ -1,10 +1,9 @@
 // DRT as published in the engine, and the settings between it and the flagship, against the model
-// run over the whole sequence in one go; and against its oracle (tests/golden/README.md).
+// run over the whole sequence in one go.
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <future>
 #include <map>
 #include <memory>
@@ -14,8 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/sampler.h"
 #include "gtest/gtest.h"
-#include "model/safetensors.h"
-#include "nlohmann/json.hpp"
 #include "tests/engine/engine_testing.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
@@ -59,17 +56,6 @@ std::shared_ptr<const model::Model> ModelOf(const Setting& setting) {
   return slot;
 }
 
-GenerateRequest Request(std::vector<int32_t> prompt, int64_t max_tokens,
-                        std::vector<std::string> mounts = {}) {
-  GenerateRequest request;
-  request.prompt.tokens = std::move(prompt);
-  request.max_tokens = max_tokens;
-  request.session_options.mounts = std::move(mounts);
-  request.ignore_eos = true;
-  request.want_hits = true;
-  return request;
-}
-
 // From any logits: a token's log probability, to compare the whole row by.
 float LogProbability(std::span<const float> logits, int32_t target) {
   const float largest = *std::max_element(logits.begin(), logits.end());
@@ -91,11 +77,7 @@ class DrtPaperTest : public ::testing::TestWithParam<Setting> {
     const ReferenceResult reference = RunReference(*model_, {.pattern = model_->config().local,
                                                              .blocks = layout.blocks(),
                                                              .mounted = std::move(mounted)});
-    std::vector<int32_t> tokens;
-    for (size_t i = layout.predictors().size() - count; i < layout.predictors().size(); ++i) {
-      tokens.push_back(Argmax(model_->config(), Row(reference, layout.predictors()[i])));
-    }
-    return tokens;
+    return GreedyTokens(*model_, reference, layout, count);
   }
   std::span<const float> Row(const ReferenceResult& reference, int64_t position) const {
     const int64_t vocab = model_->config().vocab_size;
@@ -114,7 +96,7 @@ TEST_P(DrtPaperTest, GeneratesTheWholeSequencesTokens) {
     for (const bool flush : {true, false}) {
       SCOPED_TRACE(testing::Message() << length << " tokens, flush " << flush);
       const std::vector<int32_t> prompt = SampleTokens(length, 3);
-      GenerateRequest request = Request(prompt, 100, {"doc"});
+      GenerateRequest request = TokensRequest(prompt, 100, {"doc"});
       request.flush = flush;
       const Generated generated = Generate(*engine, request);
       ASSERT_TRUE(generated.status.ok()) << generated.status;
@@ -134,7 +116,7 @@ TEST_P(DrtPaperTest, TurnsOfASessionAreOneSequence) {
   SequenceLayout layout(model_->config());
   for (int turn = 0; turn < 4; ++turn) {
     const std::vector<int32_t> prompt = SampleTokens(20 + 50 * turn, 50 + turn);
-    GenerateRequest request = Request(prompt, 40 + turn * 23);
+    GenerateRequest request = TokensRequest(prompt, 40 + turn * 23);
     request.session = session;
     const Generated generated = Generate(*engine, request);
     ASSERT_TRUE(generated.status.ok()) << generated.status;
@@ -232,7 +214,7 @@ TEST_P(DrtPaperTest, RetrieveGivesWhatTheLandmarkAfterTheQueryFinds) {
     request.query.tokens = SampleTokens(length, 4);
     const auto lists = Retrieve(*engine, request);
     ASSERT_TRUE(lists.ok()) << lists.status();
-    const Generated generated = Generate(*engine, Request(request.query.tokens, 1, {"doc"}));
+    const Generated generated = Generate(*engine, TokensRequest(request.query.tokens, 1, {"doc"}));
     const size_t groups = model_->config().groups.size();
     ASSERT_EQ(lists->size(), groups);
     ASSERT_GE(generated.retrievals.size(), groups);
@@ -261,14 +243,14 @@ TEST_P(DrtPaperTest, AnEmptyPromptNeedsARowToPredictFrom) {
   const bool at_start = model_->config().landmark_at == model::LandmarkAt::kStart;
   const auto expected = at_start ? absl::StatusCode::kOk : absl::StatusCode::kInvalidArgument;
   if (!at_start) {
-    EXPECT_EQ(Generate(*engine, Request({}, 3)).status.code(), expected);
+    EXPECT_EQ(Generate(*engine, TokensRequest({}, 3)).status.code(), expected);
   }
   const SessionId session = *engine->OpenSession({});
-  GenerateRequest request = Request(SampleTokens(10, 1), 0);
+  GenerateRequest request = TokensRequest(SampleTokens(10, 1), 0);
   request.session = session;
   request.flush = false;
   ASSERT_TRUE(Generate(*engine, request).status.ok());
-  request = Request({}, 3);
+  request = TokensRequest({}, 3);
   request.session = session;
   EXPECT_EQ(Generate(*engine, request).status.code(), expected);
   if (at_start) return;
@@ -302,51 +284,6 @@ INSTANTIATE_TEST_SUITE_P(Settings, DrtPaperTest,
                                            Setting{"AtStart", AtStart},
                                            Setting{"AsFlagship", LandmarksOfTheFlagship}),
                          [](const auto& param) { return param.param.name; });
-
-// A session of the oracle's: documents, turns with and without a flush, and what follows.
-class DrtPaperGoldenTest : public ::testing::TestWithParam<std::string> {};
-
-TEST_P(DrtPaperGoldenTest, SessionsGenerateTheOraclesTokens) {
-  const std::string folder =
-      absl::StrCat(RECOLLECT_SOURCE_DIR, "/tests/golden/families/", GetParam());
-  auto model = model::Model::Load(folder, {});
-  ASSERT_TRUE(model.ok()) << model.status();
-  const auto file = model::SafetensorsFile::Open(folder + "/case.safetensors");
-  ASSERT_TRUE(file.ok()) << file.status();
-  const auto found = file->tensors().find("generated");
-  ASSERT_NE(found, file->tensors().end());
-  std::vector<int32_t> expected(static_cast<size_t>(found->second.bytes) / sizeof(int32_t));
-  std::memcpy(expected.data(), found->second.data, expected.size() * sizeof(int32_t));
-
-  auto engine = MakeEngine(SmallOptions(), nullptr, *std::move(model));
-  const auto input = nlohmann::json::parse(ReadFile(folder + "/case.json"));
-  SessionOptions options;
-  for (const auto& document : input["documents"]) {
-    options.mounts.push_back(absl::StrCat("doc", options.mounts.size()));
-    ASSERT_TRUE(IngestTokens(*engine, options.mounts.back(), document).ok());
-  }
-  const SessionId session = *engine->OpenSession(options);
-  std::vector<GenerateRequest> turns;
-  for (const auto& event : input["events"]) {
-    if (!event.contains("flush")) turns.push_back(Request(event["tokens"], 0));
-    if (event.contains("flush")) turns.push_back(Request({}, 0));
-    turns.back().flush = event.contains("flush");
-    turns.back().session = session;
-  }
-  turns.back().flush = true;
-  turns.back().max_tokens = std::ssize(expected);
-  Generated generated;
-  for (const GenerateRequest& turn : turns) {
-    generated = Generate(*engine, turn);
-    ASSERT_TRUE(generated.status.ok()) << generated.status;
-  }
-  EXPECT_EQ(generated.tokens, expected);
-}
-
-INSTANTIATE_TEST_SUITE_P(Cases, DrtPaperGoldenTest,
-                         ::testing::Values("drt_paper_flushes", "drt_paper_start",
-                                           "drt_paper_as_flagship"),
-                         [](const auto& param) { return param.param; });
 
 }  // namespace
 }  // namespace recollect::engine

@@ -117,6 +117,29 @@ const Generated& Collector::Wait() {
   return result_;
 }
 
+GenerateRequest TokensRequest(std::vector<int32_t> prompt, int64_t max_tokens,
+                              std::vector<std::string> mounts) {
+  GenerateRequest request;
+  request.prompt.tokens = std::move(prompt);
+  request.max_tokens = max_tokens;
+  request.session_options.mounts = std::move(mounts);
+  request.ignore_eos = true;
+  request.want_hits = true;
+  return request;
+}
+
+std::vector<int32_t> GreedyTokens(const model::Model& model, const ReferenceResult& reference,
+                                  const SequenceLayout& layout, size_t count) {
+  std::vector<int32_t> tokens;
+  const int64_t vocab = model.config().vocab_size;
+  for (size_t i = layout.predictors().size() - count; i < layout.predictors().size(); ++i) {
+    tokens.push_back(
+        Argmax(model.config(),
+               std::span(reference.logits).subspan(layout.predictors()[i] * vocab, vocab)));
+  }
+  return tokens;
+}
+
 Generated Generate(Engine& engine, GenerateRequest request) {
   auto collector = std::make_shared<Collector>();
   engine.Generate(std::move(request), collector);

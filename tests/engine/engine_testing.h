@@ -15,6 +15,7 @@
 #include "engine/engine_impl.h"
 #include "model/model.h"
 #include "store/document_store.h"
+#include "tests/support/reference_sequence.h"
 
 namespace recollect::engine {
 
@@ -61,6 +62,14 @@ class Collector final : public GenerateEvents {
   bool ended_ = false;
   Generated result_;
 };
+
+// Tokens to go on from, with their retrieved chunks reported, and no end but `max_tokens`.
+GenerateRequest TokensRequest(std::vector<int32_t> prompt, int64_t max_tokens,
+                              std::vector<std::string> mounts = {});
+// The greedy choice of the model run over the whole sequence, where each of the last `count` tokens
+// is predicted.
+std::vector<int32_t> GreedyTokens(const model::Model& model, const ReferenceResult& reference,
+                                  const SequenceLayout& layout, size_t count);
 
 Generated Generate(Engine& engine, GenerateRequest request);
 absl::StatusOr<ScoreResult> Score(Engine& engine, ScoreRequest request);

@@ -29,7 +29,7 @@ TEST_P(FamiliesEngineTest, TurnsOfASessionAreOneSequence) {
   std::vector<int32_t> past;
   for (int turn = 0; turn < 3; ++turn) {
     const std::vector<int32_t> prompt = SampleTokens(50 + 87 * turn, 20 + turn);
-    GenerateRequest request = Request(prompt, 23);
+    GenerateRequest request = TokensRequest(prompt, 23);
     request.session = id;
     const Generated generated = Generate(*engine, request);
     ASSERT_TRUE(generated.status.ok()) << generated.status;
@@ -44,7 +44,7 @@ TEST_P(FamiliesEngineTest, AnySliceAndBatchGiveTheSameTokens) {
   auto engine = Make();
   for (int i = 0; i < 5; ++i) {
     prompts.push_back(SampleTokens(30 + 67 * i, 40 + i));
-    alone.push_back(Generate(*engine, Request(prompts.back(), 40)).tokens);
+    alone.push_back(Generate(*engine, TokensRequest(prompts.back(), 40)).tokens);
     ASSERT_EQ(alone.back().size(), 40u);
   }
   for (const int64_t slice : {1, 7, 512}) {
@@ -54,7 +54,7 @@ TEST_P(FamiliesEngineTest, AnySliceAndBatchGiveTheSameTokens) {
     std::vector<std::shared_ptr<Collector>> running;
     for (const std::vector<int32_t>& prompt : prompts) {
       running.push_back(std::make_shared<Collector>());
-      other->Generate(Request(prompt, 40), running.back());
+      other->Generate(TokensRequest(prompt, 40), running.back());
     }
     for (size_t i = 0; i < prompts.size(); ++i) {
       EXPECT_EQ(running[i]->Wait().tokens, alone[i]) << "slice " << slice << " prompt " << i;
@@ -96,7 +96,7 @@ TEST_P(FamiliesEngineTest, StatesStayInTheirBudget) {
   options.state_budget_bytes = 200 << 10;
   options.prefill_slice_tokens = 64;
   auto engine = Make(options);
-  const absl::Status status = Generate(*engine, Request(SampleTokens(8000, 2), 1)).status;
+  const absl::Status status = Generate(*engine, TokensRequest(SampleTokens(8000, 2), 1)).status;
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("the budget is 204800"));
 }

@@ -16,30 +16,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// The greedy choice where each of the last `count` tokens is predicted.
-std::vector<int32_t> GreedyTokens(const model::Model& model, const ReferenceResult& reference,
-                                  const SequenceLayout& layout, size_t count) {
-  std::vector<int32_t> tokens;
-  const int64_t vocab = model.config().vocab_size;
-  for (size_t i = layout.predictors().size() - count; i < layout.predictors().size(); ++i) {
-    tokens.push_back(
-        Argmax(model.config(),
-               std::span(reference.logits).subspan(layout.predictors()[i] * vocab, vocab)));
-  }
-  return tokens;
-}
-
-GenerateRequest Request(std::vector<int32_t> prompt, int64_t max_tokens,
-                        std::vector<std::string> mounts = {}) {
-  GenerateRequest request;
-  request.prompt.tokens = std::move(prompt);
-  request.max_tokens = max_tokens;
-  request.session_options.mounts = std::move(mounts);
-  request.ignore_eos = true;
-  request.want_hits = true;
-  return request;
-}
-
 TEST(GenerateTest, EqualsTheWholeSequenceInOneGo) {
   const auto model = TinyModelForTest();
   auto engine = MakeEngine();
@@ -47,7 +23,7 @@ TEST(GenerateTest, EqualsTheWholeSequenceInOneGo) {
     for (const bool flush : {true, false}) {
       SCOPED_TRACE(testing::Message() << length << " tokens, flush " << flush);
       const std::vector<int32_t> prompt = SampleTokens(length, 3);
-      GenerateRequest request = Request(prompt, 100);
+      GenerateRequest request = TokensRequest(prompt, 100);
       request.flush = flush;
       const Generated generated = Generate(*engine, request);
       ASSERT_TRUE(generated.status.ok()) << generated.status;
@@ -70,7 +46,7 @@ TEST(GenerateTest, MountedDocumentsAndOwnChunksAreRetrievedInOrder) {
   ASSERT_TRUE(IngestTokens(*engine, "first", first).ok());
   ASSERT_TRUE(IngestTokens(*engine, "second", second).ok());
   const std::vector<int32_t> prompt = SampleTokens(300, 13);
-  const Generated generated = Generate(*engine, Request(prompt, 80, {"second", "first"}));
+  const Generated generated = Generate(*engine, TokensRequest(prompt, 80, {"second", "first"}));
   ASSERT_TRUE(generated.status.ok()) << generated.status;
 
   SequenceLayout layout(model->config());
@@ -124,7 +100,8 @@ TEST(GenerateTest, PrefillSlicesThreadsAndBatchesDoNotChangeTokens) {
         collectors.push_back(std::make_shared<Collector>());
         std::vector<std::string> mounts;
         if (i % 2 == 0) mounts.push_back("doc");
-        engine->Generate(Request(SampleTokens(1 + 37 * i, 30 + i), 70, mounts), collectors.back());
+        engine->Generate(TokensRequest(SampleTokens(1 + 37 * i, 30 + i), 70, mounts),
+                         collectors.back());
       }
       std::vector<std::vector<int32_t>> tokens;
       for (const auto& collector : collectors) {
@@ -136,7 +113,8 @@ TEST(GenerateTest, PrefillSlicesThreadsAndBatchesDoNotChangeTokens) {
           std::vector<std::string> mounts;
           if (i % 2 == 0) mounts.push_back("doc");
           expected.push_back(
-              Generate(*engine, Request(SampleTokens(1 + 37 * i, 30 + i), 70, mounts)).tokens);
+              Generate(*engine, TokensRequest(SampleTokens(1 + 37 * i, 30 + i), 70, mounts))
+                  .tokens);
         }
       }
       EXPECT_EQ(tokens, expected);
@@ -148,7 +126,7 @@ TEST(GenerateTest, WarmEqualsColdEqualsTinyBudgets) {
   const std::vector<int32_t> document = SampleTokens(3000, 41);
   auto engine = MakeEngine();
   ASSERT_TRUE(IngestTokens(*engine, "doc", document).ok());
-  const GenerateRequest request = Request(SampleTokens(150, 42), 150, {"doc"});
+  const GenerateRequest request = TokensRequest(SampleTokens(150, 42), 150, {"doc"});
   const Generated cold = Generate(*engine, request);
   const Generated warm = Generate(*engine, request);
   ASSERT_TRUE(cold.status.ok() && warm.status.ok());
@@ -181,7 +159,7 @@ TEST(GenerateTest, TurnsOfASessionContinueOneSequence) {
   std::vector<Turn> turns;
   for (int turn = 0; turn < 4; ++turn) {
     const std::vector<int32_t> prompt = SampleTokens(20 + 50 * turn, 50 + turn);
-    GenerateRequest request = Request(prompt, 40 + turn * 23);
+    GenerateRequest request = TokensRequest(prompt, 40 + turn * 23);
     request.session = *session;
     const Generated generated = Generate(*engine, request);
     ASSERT_TRUE(generated.status.ok()) << generated.status;
@@ -204,7 +182,7 @@ TEST(GenerateTest, TurnsOfASessionContinueOneSequence) {
 TEST(GenerateTest, ZeroTokensOnlyReadsThePrompt) {
   auto engine = MakeEngine();
   const SessionId session = *engine->OpenSession({});
-  GenerateRequest request = Request(SampleTokens(100, 60), 0);
+  GenerateRequest request = TokensRequest(SampleTokens(100, 60), 0);
   request.session = session;
   const Generated generated = Generate(*engine, request);
   ASSERT_TRUE(generated.status.ok()) << generated.status;
@@ -212,7 +190,7 @@ TEST(GenerateTest, ZeroTokensOnlyReadsThePrompt) {
   EXPECT_EQ(engine->GetSession(session)->positions, 1 + 63 + 1 + 37 + 1);
   EXPECT_EQ(engine->GetSession(session)->own_chunks, 2);
   // Nothing to run, and nothing to sample from.
-  GenerateRequest empty = Request({}, 5);
+  GenerateRequest empty = TokensRequest({}, 5);
   empty.session = session;
   EXPECT_EQ(Generate(*engine, empty).status.code(), absl::StatusCode::kInvalidArgument);
 }
@@ -221,7 +199,7 @@ TEST(GenerateTest, AnotherDilationIsAnotherPattern) {
   const auto model = TinyModelForTest();
   auto engine = MakeEngine();
   const std::vector<int32_t> prompt = SampleTokens(600, 61);
-  GenerateRequest request = Request(prompt, 40);
+  GenerateRequest request = TokensRequest(prompt, 40);
   request.session_options.dilation = 8;
   const Generated generated = Generate(*engine, request);
   ASSERT_TRUE(generated.status.ok()) << generated.status;
@@ -240,7 +218,7 @@ TEST(GenerateTest, AnotherDilationIsAnotherPattern) {
 
 TEST(GenerateTest, SeedsRepeatAndDiffer) {
   auto engine = MakeEngine();
-  GenerateRequest request = Request(SampleTokens(30, 70), 60);
+  GenerateRequest request = TokensRequest(SampleTokens(30, 70), 60);
   request.sampling = {.temperature = 1.5, .top_p = 0.95, .top_k = 100, .seed = 7};
   const Generated once = Generate(*engine, request);
   EXPECT_EQ(Generate(*engine, request).tokens, once.tokens);
@@ -250,7 +228,7 @@ TEST(GenerateTest, SeedsRepeatAndDiffer) {
 
 TEST(GenerateTest, StopsBeforeAStopString) {
   auto engine = MakeEngine();
-  GenerateRequest request = Request(SampleTokens(30, 71), 60);
+  GenerateRequest request = TokensRequest(SampleTokens(30, 71), 60);
   request.sampling = {.temperature = 1.0, .seed = 3};
   const Generated whole = Generate(*engine, request);
   ASSERT_GT(whole.text.size(), 12u);
@@ -267,7 +245,7 @@ TEST(GenerateTest, StopsBeforeAStopString) {
 TEST(GenerateTest, RandomChunksReplaceWhatRetrievalChose) {
   auto engine = MakeEngine();
   ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(3000, 80)).ok());
-  GenerateRequest request = Request(SampleTokens(40, 81), 1, {"doc"});
+  GenerateRequest request = TokensRequest(SampleTokens(40, 81), 1, {"doc"});
   const Generated real = Generate(*engine, request);
   request.session_options.random_chunks = true;
   const Generated random = Generate(*engine, request);
@@ -287,7 +265,7 @@ TEST(GenerateTest, BadArgumentsNameTheField) {
     EXPECT_EQ(status.code(), code) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(fragment));
   };
-  const GenerateRequest good = Request(SampleTokens(3, 1), 3);
+  const GenerateRequest good = TokensRequest(SampleTokens(3, 1), 3);
   GenerateRequest bad = good;
   bad.sampling.temperature = -1;
   expect(bad, absl::StatusCode::kInvalidArgument, "temperature");

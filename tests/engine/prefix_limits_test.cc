@@ -83,7 +83,7 @@ TEST_F(PrefixLimitsTest, OnePrefixBeginsASession) {
   const auto second = HasSubstr("\"b\" cannot follow \"a\", which the session begins with");
   Expect(engine->OpenSession({.mounts = {"a", "b"}}).status(),
          absl::StatusCode::kFailedPrecondition, second);
-  GenerateRequest request = Request({5}, 1);
+  GenerateRequest request = TokensRequest({5}, 1);
   request.session = *engine->OpenSession({});
   ASSERT_TRUE(Generate(*engine, request).status.ok());
   request.session_options.mounts = {"a"};  // behind what the session has

@@ -102,7 +102,7 @@ TEST_F(PrefixTest, SessionsGoOnByThemselves) {
   std::vector<int32_t> past = Part(tokens, 0, 200);
   for (int turn = 0; turn < 3; ++turn) {
     const std::vector<int32_t> prompt = Part(tokens, 200 + 20 * turn, 220 + 20 * turn);
-    GenerateRequest request = Request(prompt, 15);
+    GenerateRequest request = TokensRequest(prompt, 15);
     request.session = one;
     const Generated generated = Generate(*engine, request);
     ASSERT_TRUE(generated.status.ok()) << generated.status;
@@ -112,7 +112,7 @@ TEST_F(PrefixTest, SessionsGoOnByThemselves) {
   }
   ASSERT_TRUE(engine->DeleteDocument("doc").ok());
   EXPECT_EQ(Generate(*engine, After("doc", {}, {5}, 1)).status.code(), absl::StatusCode::kNotFound);
-  GenerateRequest request = Request(Part(tokens, 200, 400), 15);
+  GenerateRequest request = TokensRequest(Part(tokens, 200, 400), 15);
   request.session = two;
   const Generated generated = Generate(*engine, request);
   ASSERT_TRUE(generated.status.ok()) << generated.status;
@@ -234,7 +234,7 @@ TEST_F(PrefixTest, AStreamWaitsForAtMostOneSliceOfAPrefix) {
   std::promise<absl::Status> appended;
   stream->Append(0, SampleText(200000, 1),
                  [&](absl::StatusOr<IngestStatus> s) { appended.set_value(s.status()); });
-  engine->Generate(Request(SampleTokens(5, 1), 300), collector);
+  engine->Generate(TokensRequest(SampleTokens(5, 1), 300), collector);
   ASSERT_TRUE(collector->Wait().status.ok());
   ASSERT_TRUE(appended.get_future().get().ok());
   engine->Shutdown(absl::InfinitePast());

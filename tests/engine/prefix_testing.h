@@ -43,7 +43,7 @@ class PrefixTest : public RatPlusEngineTest {
   // A request whose session begins with the prefix `id`.
   static GenerateRequest After(const std::string& id, SessionOptions options,
                                std::vector<int32_t> prompt, int64_t max_tokens) {
-    GenerateRequest request = Request(std::move(prompt), max_tokens);
+    GenerateRequest request = TokensRequest(std::move(prompt), max_tokens);
     request.session_options = std::move(options);
     request.session_options.mounts = {id};
     return request;
@@ -51,7 +51,7 @@ class PrefixTest : public RatPlusEngineTest {
 
   static std::vector<int32_t> Read(Engine& engine, SessionOptions options,
                                    std::vector<int32_t> prompt, int64_t max_tokens) {
-    GenerateRequest request = Request(std::move(prompt), max_tokens);
+    GenerateRequest request = TokensRequest(std::move(prompt), max_tokens);
     request.session_options = std::move(options);
     return Generate(engine, request).tokens;
   }

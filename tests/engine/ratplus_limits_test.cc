@@ -65,7 +65,7 @@ TEST_F(RatPlusEngineTest, StatesStayInTheirBudget) {
   options.state_budget_bytes = 800 * row_bytes;
   options.prefill_slice_tokens = 64;
   auto engine = Make(options);
-  GenerateRequest request = Request(SampleTokens(200, 1), 0);
+  GenerateRequest request = TokensRequest(SampleTokens(200, 1), 0);
   request.session_options.dilation = 1;
   EXPECT_TRUE(Generate(*engine, request).status.ok());
   WaitUntilFreed(*engine);
@@ -73,7 +73,7 @@ TEST_F(RatPlusEngineTest, StatesStayInTheirBudget) {
   SessionOptions dense;
   dense.dilation = 1;
   const SessionId id = *engine->OpenSession(dense);
-  GenerateRequest turn = Request(SampleTokens(2000, 2), 0);
+  GenerateRequest turn = TokensRequest(SampleTokens(2000, 2), 0);
   turn.session = id;
   const absl::Status status = Generate(*engine, turn).status;
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
@@ -92,7 +92,8 @@ TEST_F(RatPlusEngineTest, StatesStayInTheirBudget) {
 
 TEST_F(RatPlusEngineTest, AnEmptyPromptNeedsAPast) {
   auto engine = Make();
-  EXPECT_EQ(Generate(*engine, Request({}, 5)).status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Generate(*engine, TokensRequest({}, 5)).status.code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ TEST_F(RatPlusEngineTest, GenerationEqualsTheWholeSequenceInOneGo) {
     for (const bool flush : {true, false}) {
       SCOPED_TRACE(testing::Message() << length << " tokens, flush " << flush);
       const std::vector<int32_t> prompt = SampleTokens(length, 3);
-      GenerateRequest request = Request(prompt, 70);
+      GenerateRequest request = TokensRequest(prompt, 70);
       request.flush = flush;
       const Generated generated = Generate(*engine, request);
       ASSERT_TRUE(generated.status.ok()) << generated.status;
@@ -39,7 +39,7 @@ TEST_F(RatPlusEngineTest, APatternOfTheRequestIsTheOneThatRuns) {
   };
   for (const Asked& asked :
        {Asked{1, {}, {}}, Asked{64, {}, 0}, Asked{-1, 16, {}}, Asked{{}, 100, 8}, Asked{}}) {
-    GenerateRequest request = Request(prompt, 40);
+    GenerateRequest request = TokensRequest(prompt, 40);
     request.session_options.dilation = asked.dilation;
     request.session_options.window = asked.window;
     request.session_options.initial = asked.initial;
@@ -58,7 +58,7 @@ TEST_F(RatPlusEngineTest, APatternOfTheRequestIsTheOneThatRuns) {
 TEST_F(RatPlusEngineTest, AHybridOfTheRequestIsTheOneThatRuns) {
   auto engine = Make();
   const std::vector<int32_t> prompt = SampleTokens(300, 8);
-  GenerateRequest request = Request(prompt, 40);
+  GenerateRequest request = TokensRequest(prompt, 40);
   request.session_options.layer_dilations = {{4}, {1, 64}, {-1}};
   request.session_options.layer_windows = {{0}, {0}, {40, 0}};
   const Generated generated = Generate(*engine, request);
@@ -93,7 +93,7 @@ TEST_F(RatPlusEngineTest, AHybridOfTheRequestIsTheOneThatRuns) {
 TEST_F(RatPlusEngineTest, ContextAndBlocksOfTheRequestAreThoseThatRun) {
   auto engine = Make();
   const std::vector<int32_t> prompt = SampleTokens(300, 5);
-  GenerateRequest request = Request(prompt, 40);
+  GenerateRequest request = TokensRequest(prompt, 40);
   request.session_options.context = 1000;
   const Generated stretched = Generate(*engine, request);
   ASSERT_TRUE(stretched.status.ok()) << stretched.status;
@@ -131,7 +131,7 @@ TEST_F(RatPlusEngineTest, TurnsOfASessionAreOneSequence) {
   std::vector<int32_t> past;
   for (int turn = 0; turn < 4; ++turn) {
     const std::vector<int32_t> prompt = SampleTokens(50 + 17 * turn, 20 + turn);
-    GenerateRequest request = Request(prompt, 23);
+    GenerateRequest request = TokensRequest(prompt, 23);
     request.session = id;
     const Generated generated = Generate(*engine, request);
     ASSERT_TRUE(generated.status.ok()) << generated.status;
@@ -142,7 +142,7 @@ TEST_F(RatPlusEngineTest, TurnsOfASessionAreOneSequence) {
   // The token that was sampled last has not been read.
   EXPECT_EQ(engine->GetSession(id)->positions, static_cast<int64_t>(past.size()) - 1);
   EXPECT_EQ(engine->GetSession(id)->own_chunks, 0);
-  GenerateRequest other = Request({5}, 1);
+  GenerateRequest other = TokensRequest({5}, 1);
   other.session = id;
   other.session_options.window = 8;
   EXPECT_EQ(Generate(*engine, other).status.code(), absl::StatusCode::kInvalidArgument);
@@ -162,7 +162,7 @@ TEST_F(RatPlusEngineTest, AnySliceAndBatchGiveTheSameTokens) {
     if (i % 3 == 2) jobs[i].options.window = 33;
     if (i == 4) jobs[i].options.context = 700;
     if (i == 5) jobs[i].options.top_k_blocks = 4;
-    GenerateRequest request = Request(jobs[i].prompt, 50);
+    GenerateRequest request = TokensRequest(jobs[i].prompt, 50);
     request.session_options = jobs[i].options;
     jobs[i].alone = Generate(*engine, request).tokens;
     ASSERT_EQ(jobs[i].alone.size(), 50u);
@@ -174,7 +174,7 @@ TEST_F(RatPlusEngineTest, AnySliceAndBatchGiveTheSameTokens) {
     auto other = Make(options);
     std::vector<std::shared_ptr<Collector>> running;
     for (const Job& job : jobs) {
-      GenerateRequest request = Request(job.prompt, 50);
+      GenerateRequest request = TokensRequest(job.prompt, 50);
       request.session_options = job.options;
       running.push_back(std::make_shared<Collector>());
       other->Generate(request, running.back());
@@ -195,7 +195,7 @@ TEST_F(RatPlusEngineTest, PatternsByLayerAndHeadAreTheDefaultOfTheirCheckpoint) 
   model_ = LoadRatPlusForTest("hybrid", config);
   auto engine = Make();
   const std::vector<int32_t> prompt = SampleTokens(200, 9);
-  const Generated generated = Generate(*engine, Request(prompt, 30));
+  const Generated generated = Generate(*engine, TokensRequest(prompt, 30));
   ASSERT_TRUE(generated.status.ok()) << generated.status;
   ExpectGreedy(prompt, generated.tokens, config.local);
 }

@@ -46,15 +46,6 @@ class RatPlusEngineTest : public ::testing::Test {
     }
   }
 
-  static GenerateRequest Request(std::vector<int32_t> prompt, int64_t max_tokens) {
-    GenerateRequest request;
-    request.prompt.tokens = std::move(prompt);
-    request.max_tokens = max_tokens;
-    request.ignore_eos = true;
-    request.want_hits = true;
-    return request;
-  }
-
   std::unique_ptr<EngineImpl> Make(EngineOptions options = SmallOptions()) {
     return MakeEngine(options, nullptr, model_);
   }

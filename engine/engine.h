@@ -84,13 +84,13 @@ struct SessionOptions {
   // session begins with it, as if its tokens had been read here.
   std::vector<std::string> mounts;
   // In place of the checkpoint's, in every layer and head; among what it was adapted to.
-  std::optional<int64_t> dilation, window, initial;
+  std::optional<int64_t> dilation = {}, window = {}, initial = {};
   // A hybrid: instead of the number above, one by layer and head; empty: none.
-  model::LayerNumbers layer_dilations, layer_windows, layer_initials;
-  std::optional<int64_t> context;  // positions to stretch the position encoding to
-  int64_t top_k_blocks = 0;        // blocks each query chooses besides; 0: none
-  bool random_chunks = false;      // control for tests of recall: replaces what retrieval chose by
-                                   // chunks drawn at random from the same candidates
+  model::LayerNumbers layer_dilations = {}, layer_windows = {}, layer_initials = {};
+  std::optional<int64_t> context = {};  // positions to stretch the position encoding to
+  int64_t top_k_blocks = 0;             // blocks each query chooses besides; 0: none
+  bool random_chunks = false;  // control for tests of recall: replaces what retrieval chose by
+                               // chunks drawn at random from the same candidates
   friend bool operator==(const SessionOptions&, const SessionOptions&) = default;
 };
 

@@ -227,13 +227,17 @@ TEST_F(PrefixTest, AStreamWaitsForAtMostOneSliceOfAPrefix) {
   auto engine = Make();
   auto stream = *engine->BeginIngest("big", false, {});
   std::string log;  // written by the scheduler's thread alone
-  engine->scheduler_for_test().ObserveForTest(
-      [&](TurnKind kind, int64_t) { log.push_back(kind == TurnKind::kStep ? 's' : 'i'); });
+  std::promise<void> begun;
+  engine->scheduler_for_test().ObserveForTest([&](TurnKind kind, int64_t) {
+    log.push_back(kind == TurnKind::kStep ? 's' : 'i');
+    if (log.size() == 1) begun.set_value();
+  });
   auto collector = std::make_shared<Collector>();
   collector->on_tokens = [&](int64_t) { log.push_back('t'); };
   std::promise<absl::Status> appended;
   stream->Append(0, SampleText(200000, 1),
                  [&](absl::StatusOr<IngestStatus> s) { appended.set_value(s.status()); });
+  begun.get_future().wait();  // a stream alone could be done before the text is tokenised
   engine->Generate(TokensRequest(SampleTokens(5, 1), 300), collector);
   ASSERT_TRUE(collector->Wait().status.ok());
   ASSERT_TRUE(appended.get_future().get().ok());

@@ -61,8 +61,10 @@ TEST(SchedulingTest, AStreamWaitsForAtMostOneIngestSlice) {
   auto stream = *engine->BeginIngest("big", false, {});
   std::vector<char> log;  // written by the scheduler's thread alone
   int64_t most_rows = 0, ingested = 0, longest_slice = 0;
+  std::promise<void> begun;
   engine->scheduler_for_test().ObserveForTest([&](TurnKind kind, int64_t rows) {
     log.push_back(kind == TurnKind::kStep ? 's' : 'i');
+    if (log.size() == 1) begun.set_value();
     most_rows = std::max(most_rows, rows);
     const int64_t now = engine->stats().ingested_tokens;
     longest_slice = std::max(longest_slice, now - ingested);
@@ -73,6 +75,7 @@ TEST(SchedulingTest, AStreamWaitsForAtMostOneIngestSlice) {
   std::promise<absl::Status> appended;
   stream->Append(0, SampleText(400000, 1),
                  [&](absl::StatusOr<IngestStatus> s) { appended.set_value(s.status()); });
+  begun.get_future().wait();  // a stream alone could be done before the text is tokenised
   engine->Generate(Ask(300), collector);
   ASSERT_TRUE(collector->Wait().status.ok());
   ASSERT_TRUE(appended.get_future().get().ok());

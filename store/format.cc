@@ -1,8 +1,5 @@
 #include "store/format.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"

@@ -2,8 +2,8 @@
 // rules for versions and a worked example: docs/formats.md.
 //
 // Records are framed as store/record.h says. The checksum covers the record's key too, so a record
-// found under another key is as damaged as one with a flipped bit. Every Decode answers DATA_LOSS naming the record (`what`) for anything that
-// Encode does not produce.
+// found under another key is as damaged as one with a flipped bit. Every Decode answers DATA_LOSS
+// naming the record (`what`) for anything that Encode does not produce.
 #ifndef RECOLLECT_STORE_FORMAT_H_
 #define RECOLLECT_STORE_FORMAT_H_
 

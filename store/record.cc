@@ -67,8 +67,8 @@ absl::StatusOr<absl::string_view> OpenRecord(uint8_t type, absl::string_view key
                                       newest > oldest ? absl::StrCat(" to ", newest) : ""));
   }
   if (static_cast<uint8_t>(record[1]) != type || record[2] != 0 || record[3] != 0) {
-    return Damaged(what, absl::StrCat("record type ", static_cast<uint8_t>(record[1]),
-                                      ", expected ", type));
+    return Damaged(
+        what, absl::StrCat("record type ", static_cast<uint8_t>(record[1]), ", expected ", type));
   }
   return record.substr(kRecordHeaderBytes);
 }

@@ -40,8 +40,8 @@ class RecordWriter {
   std::string out_;
 };
 
-// Takes a payload apart. Reading past the end or leaving bytes over shows in done(), so that callers
-// read all fields and ask once.
+// Takes a payload apart. Reading past the end or leaving bytes over shows in done(), so that
+// callers read all fields and ask once.
 class RecordReader {
  public:
   explicit RecordReader(absl::string_view payload) : rest_(payload) {}

@@ -269,8 +269,7 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
   out.Delete(database_->family(Family::kIngests), ResumeKey(owner));
   out.Put(database_->family(Family::kCatalog), key, EncodeDocument(key, info));
   std::lock_guard catalog_lock(catalog_mutex_);
-  RETURN_IF_ERROR(database_->Write(out, Database::Durability::kSynced,
-                                   DocumentName(info.id)));
+  RETURN_IF_ERROR(database_->Write(out, Database::Durability::kSynced, DocumentName(info.id)));
   std::unique_lock owners_lock(owners_mutex_);
   owners_.at(owner) = OwnerOf(Kind::kDocument, info);
   ingest->done = true;

@@ -41,6 +41,8 @@ class ResidualCache {
   Leaving LeftBy(int64_t rows) const;
 
   float* sum() { return sum_.data(); }  // S [heads, 2 head_dim, head_dim]
+  int64_t sum_bytes() const { return std::ssize(sum_) * static_cast<int64_t>(sizeof(float)); }
+  int64_t window() const { return window_; }
   int heads() const { return heads_; }
   int64_t length() const { return length_; }  // positions appended so far
   int64_t bytes() const;

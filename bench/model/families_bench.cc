@@ -9,7 +9,8 @@
 // Without --config: every file of bench/model/configs, dense.json first: the others are of its
 // size, and "x dense" is time divided by its. Predicted = time with an empty state, measured
 // beside, + what the machine's ceilings, measured too, say of the entries by formula: bytes / read,
-// or for a prompt fp32 products / product. "reached": predicted / taken.
+// or for a prompt fp32 products / product. "reached": predicted / taken. The sums of RAttention are
+// in the bytes read and, since a state has them from its first position, in the empty state's time.
 #include <unistd.h>
 
 #include <algorithm>
@@ -242,11 +243,12 @@ void Bench::Point(const std::string& family, const model::Model& model, Sequence
   const PositionCost cost =
       sequences.Measure(rows, rows > 1 ? 2 : 5, rows > 1 ? 0 : arguments_.seconds);
   RECOLLECT_CHECK(cost.entries == cost.entries_formula);
-  const double read = cost.entries * EntryBytes(config);
+  const double entry_bytes = cost.entries * EntryBytes(config);
+  const double sum_bytes = static_cast<double>(SumBytes(sequences.state()));
   // Of an entry, the key with the query and the value with its weight.
   const double flops = 4.0 * config.head_dim * cost.entries;
   const double predicted =
-      empty + (rows > 1 ? flops / ceilings_.fp32_flops : read / ceilings_.read_bytes);
+      empty + (rows > 1 ? flops / ceilings_.fp32_flops : entry_bytes / ceilings_.read_bytes);
   if (dilation == 1) dense_s_.emplace(std::tuple{length, rows, batch}, cost.median_s);
   const auto dense = dense_s_.find({length, rows, batch});
   const double heads = static_cast<double>(CountHeads(sequences.state()));
@@ -257,8 +259,8 @@ void Bench::Point(const std::string& family, const model::Model& model, Sequence
                      {"rows", rows},
                      {"entries_per_head", cost.entries / heads},
                      {"entries_per_head_formula", cost.entries_formula / heads},
-                     {"read_bytes", read},
-                     {"read_bytes_formula", cost.entries_formula * EntryBytes(config)},
+                     {"read_bytes", entry_bytes + sum_bytes},
+                     {"read_bytes_formula", cost.entries_formula * EntryBytes(config) + sum_bytes},
                      {"state_bytes", sequences.state().bytes()},
                      {"s_per_token", cost.median_s},
                      {"s_per_token_predicted", predicted},

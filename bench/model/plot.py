@@ -40,10 +40,10 @@ def draw(data, out):
     points = data["points"]
     figure, axes = plt.subplots(2, 2, figsize=(11, 8), constrained_layout=True)
     for axis, (title, batch, rows, key, line, unit) in zip(axes.flat, PANELS):
-        for i, (label, row) in enumerate(curves(points, batch, rows).items()):
+        for color, (label, row) in zip(plt.get_cmap("tab20").colors, curves(points, batch, rows).items()):
             contexts = [p["context"] for p in row]
-            axis.plot(contexts, [p[line] * unit for p in row], color=f"C{i}", linewidth=1)
-            axis.plot(contexts, [p[key] * unit for p in row], "o", color=f"C{i}", label=label, markersize=4)
+            axis.plot(contexts, [p[line] * unit for p in row], color=color, linewidth=1)
+            axis.plot(contexts, [p[key] * unit for p in row], "o", color=color, label=label, markersize=4)
         axis.set_title(title.format(batch=max(p["batch"] for p in points)), fontsize=10)
         axis.set_xscale("log", base=2)
         axis.set_yscale("log")

@@ -20,10 +20,15 @@ void Sequences::FillTo(int64_t length) {
   std::normal_distribution<float> normal;
   std::vector<float> entries(static_cast<size_t>(kRows * model_.config().inner()));
   for (float& value : entries) value = normal(generator);
+  const float* made_up = entries.data();
   for (model::LayerState& layer : states_[0].layers) {
-    RECOLLECT_CHECK(layer.residual_cache() == nullptr);  // its mixer appends to that itself
     while (layer.length() < length) {
-      layer.Append(entries.data(), entries.data(), std::min(kRows, length - layer.length()));
+      const int64_t rows = std::min(kRows, length - layer.length());
+      if (model::ResidualCache* residual = layer.residual_cache()) {
+        residual->Append(made_up, made_up, made_up, rows, model_.config().kv_width());
+      } else {
+        layer.Append(made_up, made_up, rows);
+      }
     }
   }
 }

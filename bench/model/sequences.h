@@ -28,8 +28,8 @@ class Sequences {
 
   // Appends made-up keys and values, straight to every layer's state, until the first sequence has
   // `length` positions: the same entries are kept, evicted and attended to as after a prompt of
-  // that length, whose network only chooses their values. Recurrences stay as they are. REQUIRES:
-  // batch 1.
+  // that length, whose network only chooses their values. Recurrences and the sums of RAttention
+  // stay as they are. REQUIRES: batch 1.
   void FillTo(int64_t length);
   // Copies of the first sequence, each with memory of its own.
   void SetBatch(int batch);

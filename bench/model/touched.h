@@ -12,11 +12,16 @@ namespace recollect::bench {
 // last: from the ranges that attention is given.
 int64_t CountEntries(const model::LocalState& state);
 
-// The same for any position by the closed form (model::AttendedCount).
+// The same for any position by the closed form (model::AttendedCount; RAttention's window is a
+// pattern of nothing else).
 int64_t EntriesByFormula(const model::LocalState& state, int64_t position);
 
 // Heads that have entries of their own, over all layers.
 int64_t CountHeads(const model::LocalState& state);
+
+// Bytes of the sums S that RAttention's layers read and write at every position, whatever the
+// length.
+int64_t SumBytes(const model::LocalState& state);
 
 }  // namespace recollect::bench
 

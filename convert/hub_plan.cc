@@ -251,7 +251,6 @@ void Planner::WriteRatPlusConfig() {
   if (config_.dilation.has_value())
     adapted.insert(config_.dilation->values.begin(), config_.dilation->values.end());
   adapted.erase(-1);  // off
-  if (adapted.contains(0)) Problem("the configuration has dilation 0");
   if (config_.joint_train) adapted.insert(1);
   config["adapted_dilations"] = adapted;
 }

@@ -17,7 +17,7 @@
 #include "base/status.h"
 #include "convert/weight_stream.h"
 #include "model/fingerprint.h"
-#include "model/tokenizer.h"
+#include "model/model.h"
 
 namespace recollect::convert {
 namespace {
@@ -49,7 +49,7 @@ absl::StatusOr<std::string> FindCheckpoint(const fs::path& directory) {
 }
 
 // A model needs the names of its tokens; the checkpoint does not carry them.
-absl::Status CheckTokenizer(const std::string& path, const nlohmann::ordered_json& config) {
+absl::Status CheckTokenizerFile(const std::string& path, const model::ModelConfig& config) {
   std::error_code error;
   if (!fs::exists(path, error)) {
     return absl::NotFoundError(absl::StrCat(
@@ -57,18 +57,7 @@ absl::Status CheckTokenizer(const std::string& path, const nlohmann::ordered_jso
         ": not there; put the SentencePiece model of the LLaMA tokenizer beside the checkpoint"));
   }
   ASSIGN_OR_RETURN(const auto tokenizer, model::Tokenizer::Load(path));
-  const int64_t vocab_size = config["vocab_size"];
-  if (tokenizer->vocab_size() != vocab_size) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " has ", tokenizer->vocab_size(),
-                                                   " pieces, the embedding ", vocab_size, " rows"));
-  }
-  for (const char* name : {"unk_id", "eos_id"}) {
-    const int32_t id = config[name];
-    if (id >= vocab_size || !tokenizer->TokenBytes(id).empty())
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": piece ", id, " (", name, ") is no control symbol"));
-  }
-  return absl::OkStatus();
+  return Annotate(model::CheckTokenizer(*tokenizer, config), fs::path(path).parent_path().string());
 }
 
 absl::Status CheckOut(const fs::path& out) {
@@ -176,8 +165,12 @@ absl::StatusOr<ImportReport> Import(const ImportOptions& options) {
   auto planned = PlanImport(*checkpoint, options.plan);
   if (!planned.ok()) return Annotate(planned.status(), report.checkpoint);
   const ImportPlan plan = *std::move(planned);
+  // What is written must be what Model::Load reads.
+  const auto config = model::ParseConfig(plan.config.dump());
+  if (!config.ok())
+    return Annotate(config.status(), absl::StrCat(report.checkpoint, ": config.json to write"));
   const std::string tokenizer = (fs::path(options.from_dir) / kTokenizer).string();
-  RETURN_IF_ERROR(CheckTokenizer(tokenizer, plan.config));
+  RETURN_IF_ERROR(CheckTokenizerFile(tokenizer, *config));
   RETURN_IF_ERROR(Annotate(
       CheckEqualBytes(*checkpoint, plan.embedding, plan.head),
       absl::StrCat(report.checkpoint, ": head.lm_head.weight is not embedding.wte.weight")));

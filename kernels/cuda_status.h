@@ -27,6 +27,7 @@ inline absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
     case cudaErrorSystemNotReady:
     case cudaErrorIllegalAddress:
     case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
     case cudaErrorIllegalInstruction:
     case cudaErrorInvalidPc:
     case cudaErrorLaunchFailure:

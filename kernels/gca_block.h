@@ -14,7 +14,7 @@
 
 namespace recollect::kernels::cuda {
 
-constexpr int kGcaMemoryRows = 64;  // room for the 63 rows of a chunk
+constexpr int kGcaMemoryRows = 64;  // room for the rows of a chunk
 constexpr int kGcaWarp = 32;
 
 struct GcaArgs {

@@ -48,6 +48,16 @@ absl::Status LaunchTiles(cudaStream_t stream, const GcaArgs& args, dim3 grid) {
 
 }  // namespace
 
+absl::StatusOr<int64_t> BlockSharedBytes() {
+  int device = 0, bytes = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  }
+  if (error != cudaSuccess) return CudaStatus(error, "shared memory of a thread block");
+  return bytes;
+}
+
 absl::Status GcaCuda(cudaStream_t stream, const GcaPlan& plan, const GcaDeviceArrays& arrays) {
   if (arrays.group_count > plan.sizes.groups) {
     return absl::InvalidArgumentError(

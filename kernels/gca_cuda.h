@@ -4,7 +4,7 @@
 // in fp32 from bf16 memory, chunks in the order given; no chunks: out = 0. Chunk rows are read
 // where they lie, through the views. A row has the same bits beside any other rows, in any group of
 // the same chunks, and either way of the plan. No atomics.
-//   plan = PlanGca(shape, sizes);                       // gca_plan.h
+//   plan = PlanGca(shape, sizes, BlockSharedBytes());   // gca_plan.h
 //   CheckGca(plan, groups, chunks);                     // host copies, before they go up
 //   GcaCuda(stream, plan, {q, groups, count, chunks, weights, workspace, out});
 #ifndef RECOLLECT_KERNELS_GCA_CUDA_H_
@@ -13,6 +13,7 @@
 #include <cuda_runtime_api.h>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kernels/gca_plan.h"
 
 namespace recollect::kernels {
@@ -28,6 +29,10 @@ struct GcaDeviceArrays {
   void* workspace = nullptr;           // plan.workspace_bytes, aligned to 4
   float* out = nullptr;  // like q, not overlapping it; rows of no group are not written
 };
+
+// Shared memory that a thread block may have on the current device: what PlanGca asks for. Statuses
+// of kernels/cuda_status.h.
+absl::StatusOr<int64_t> BlockSharedBytes();
 
 // Returns before the work is done. One launch by tile, two by chunk, none without groups. Launch
 // sizes depend on plan and group_count alone, so a captured graph serves other groups, too.

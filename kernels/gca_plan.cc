@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "base/status.h"
 #include "base/types.h"
 #include "kernels/gca_block.h"
 
@@ -14,20 +14,14 @@ namespace {
 // are mostly empty. An estimate: no device has measured it yet.
 constexpr int kMostRowsByChunk = 4;
 
+static_assert(cuda::kGcaMemoryRows >= kMaxChunkTokens);
+
 absl::Status Invalid(const absl::AlphaNum& a, const absl::AlphaNum& b, const absl::AlphaNum& c,
                      const absl::AlphaNum& d) {
   return absl::InvalidArgumentError(absl::StrCat(a, b, c, d));
 }
 
-}  // namespace
-
-absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes) {
-  return PlanGca(
-      shape, sizes,
-      sizes.max_group_rows <= kMostRowsByChunk ? GcaPlan::Way::kByChunk : GcaPlan::Way::kByTile);
-}
-
-absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, GcaPlan::Way way) {
+absl::Status Check(const GcaShape& shape, const GcaSizes& sizes) {
   if (shape.heads < 1 || shape.kv_heads < 1 || shape.heads % shape.kv_heads != 0) {
     return Invalid("GCA with ", shape.heads, " heads over memory heads: ", shape.kv_heads);
   }
@@ -44,13 +38,40 @@ absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, Gc
   if (sizes.max_group_rows < 0 || sizes.max_group_rows > kMaxGcaGroupRows) {
     return Invalid("GCA groups of ", sizes.max_group_rows, " rows, at most ", kMaxGcaGroupRows);
   }
+  return absl::OkStatus();
+}
+
+int64_t TileBytes(const GcaShape& shape) {
+  return cuda::GcaTileSharedFloats(shape.head_dim) * int64_t{sizeof(float)};
+}
+
+}  // namespace
+
+absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes,
+                                int64_t block_shared_bytes) {
+  RETURN_IF_ERROR(Check(shape, sizes));
+  const bool by_chunk =
+      sizes.max_group_rows <= kMostRowsByChunk || TileBytes(shape) > block_shared_bytes;
+  return PlanGca(shape, sizes, block_shared_bytes,
+                 by_chunk ? GcaPlan::Way::kByChunk : GcaPlan::Way::kByTile);
+}
+
+absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes,
+                                int64_t block_shared_bytes, GcaPlan::Way way) {
+  RETURN_IF_ERROR(Check(shape, sizes));
+  const int64_t needed =
+      way == GcaPlan::Way::kByTile ? TileBytes(shape) : int64_t{sizeof(cuda::GcaChunkShared)};
+  if (needed > block_shared_bytes) {
+    return Invalid("a thread block of GCA needs ", needed,
+                   " bytes of shared memory, the device has ", block_shared_bytes);
+  }
   GcaPlan plan{.shape = shape, .sizes = sizes, .way = way};
   plan.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
   if (way == GcaPlan::Way::kByChunk) {
     plan.workspace_bytes = sizes.rows * sizes.max_group_chunks * shape.heads * shape.head_dim *
                            static_cast<int64_t>(sizeof(float));
   } else {
-    plan.shared_bytes = cuda::GcaTileSharedFloats(shape.head_dim) * int64_t{sizeof(float)};
+    plan.shared_bytes = needed;
   }
   return plan;
 }
@@ -82,9 +103,9 @@ absl::Status CheckGca(const GcaPlan& plan, std::span<const GcaGroup> groups,
     }
   }
   for (size_t e = 0; e < chunks.size(); ++e) {
-    if (chunks[e].rows < 1 || chunks[e].rows > kChunkTokens) {
+    if (chunks[e].rows < 1 || chunks[e].rows > kMaxChunkTokens) {
       return absl::InvalidArgumentError(absl::StrCat("GCA chunk ", e, ": ", chunks[e].rows,
-                                                     " rows, expected 1 to ", kChunkTokens));
+                                                     " rows, expected 1 to ", kMaxChunkTokens));
     }
   }
   return absl::OkStatus();

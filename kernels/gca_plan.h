@@ -43,16 +43,21 @@ struct GcaPlan {
   int64_t workspace_bytes = 0;  // by chunk: fp32 [rows, max_group_chunks, heads, head_dim]
 };
 
-// Chooses the way by rows a group; both give the same bits. INVALID_ARGUMENT for a shape that gca.h
-// forbids, head_dim > kMaxGcaHeadDim, max_group_rows > kMaxGcaGroupRows, or negative sizes.
-absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes);
+// For a device whose thread blocks may have `block_shared_bytes` of shared memory each
+// (BlockSharedBytes of gca_cuda.h). Chooses the way by rows a group, and by chunk where a tile does
+// not fit; both give the same bits. INVALID_ARGUMENT for a shape that gca.h forbids, head_dim >
+// kMaxGcaHeadDim, max_group_rows > kMaxGcaGroupRows, negative sizes, or too little shared memory,
+// naming both sizes.
+absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes,
+                                int64_t block_shared_bytes);
 
 // The same with the way given, for tests and benchmarks.
-absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, GcaPlan::Way way);
+absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes,
+                                int64_t block_shared_bytes, GcaPlan::Way way);
 
 // Checks on the host what is about to be copied to the device, where nothing is checked: groups
 // within the plan's sizes, rows and chunks within [0, sizes.rows) and [0, chunks.size()), rows of
-// no two groups alike, 1 to 63 rows a chunk. INVALID_ARGUMENT names the group or chunk.
+// no two groups alike, 1 to 64 rows a chunk. INVALID_ARGUMENT names the group or chunk.
 absl::Status CheckGca(const GcaPlan& plan, std::span<const GcaGroup> groups,
                       std::span<const MemoryView> chunks);
 

@@ -70,8 +70,10 @@ int64_t ModelConfig::position_floats() const {
   int64_t total = 0;
   for (int layer = 0; layer < layers(); ++layer) {
     const MixerKind kind = mixer(layer).kind;
-    const int64_t raw_keys = kind == MixerKind::kRattention ? kv_width() : 0;
-    total += raw_keys + 2 * (IsGated(kind) ? inner() : kv_width());
+    // Placed and raw keys, values; else keys and values twice: in the window and, with dilation 1,
+    // among the dilated positions, or with the bounds of a block of one position.
+    total += kind == MixerKind::kRattention ? 3 * kv_width()
+                                            : 4 * (IsGated(kind) ? inner() : kv_width());
   }
   return total;
 }

@@ -144,7 +144,8 @@ struct ModelConfig {
   int layers() const;  // n_low + all group layers
   int64_t inner() const { return static_cast<int64_t>(heads) * head_dim; }
   int64_t kv_width() const { return static_cast<int64_t>(kv_heads) * head_dim; }
-  // Floats that one more position adds at most to the local state of all layers.
+  // Floats that one more position adds at most to the local state of all layers, whatever the
+  // pattern.
   int64_t position_floats() const;
   int64_t memory_width() const { return static_cast<int64_t>(memory_kv_heads) * head_dim; }
   int first_layer_of_group(int group) const;  // index among all layers

@@ -22,6 +22,7 @@ void ReadGroups(Fields& fields, std::vector<std::string>& problems, ModelConfig&
     fields.Problem("groups", absl::StrCat("is ", groups->dump(), ", expected a list of groups"));
     return;
   }
+  int64_t layers = 0;  // of all groups
   for (size_t g = 0; g < groups->size(); ++g) {
     const std::string name = absl::StrCat("groups[", g, "]");
     GroupConfig group;
@@ -47,7 +48,12 @@ void ReadGroups(Fields& fields, std::vector<std::string>& problems, ModelConfig&
       }
     }
     inner.ReportUnknown();
-    config.groups.push_back(std::move(group));
+    layers += group.layers;
+    if (layers <= kMaxLayers) config.groups.push_back(std::move(group));
+  }
+  if (layers > kMaxLayers) {
+    fields.Problem("groups",
+                   absl::StrCat("have ", layers, " layers, expected at most ", kMaxLayers));
   }
 }
 
@@ -183,7 +189,6 @@ struct Family {
   const char* name;
   void (*read)(Fields& fields, std::vector<std::string>& problems, ModelConfig& config);
 };
-// An unknown family is read as the first, so that its other problems are told too.
 constexpr Family kFamilies[] = {
     {"drt", ReadDrt},        {"ratplus", ReadRatPlus},       {"rat", ReadRat},
     {"rat-swa", ReadRatSwa}, {"rattention", ReadRattention}, {"drt-paper", ReadDrtPaper}};
@@ -200,8 +205,7 @@ absl::StatusOr<ModelConfig> ParseConfig(const std::string& text) {
   fields.Integer("format_version", kFormatVersion, kFormatVersion, true, version);
   std::vector<std::string> names;
   for (const Family& known : kFamilies) names.emplace_back(known.name);
-  const Family& family = kFamilies[std::max(fields.Choice("architecture", true, names), 0)];
-  config.architecture = family.name;
+  const int choice = fields.Choice("architecture", true, names);
   fields.Integer("vocab_size", 1, kMaxSize, true, config.vocab_size);
   fields.Integer("unk_id", 0, kMaxSize, false, config.unk_id);
   fields.Integer("eos_id", 0, kMaxSize, false, config.eos_id);
@@ -209,11 +213,17 @@ absl::StatusOr<ModelConfig> ParseConfig(const std::string& text) {
   fields.Integer("heads", 1, kMaxLayers, true, config.heads);
   fields.Integer("head_dim", 2, kMaxLayers, true, config.head_dim);
   fields.Integer("ffn", 1, kMaxSize, true, config.ffn);
-  family.read(fields, problems, config);
+  if (choice >= 0) {
+    config.architecture = kFamilies[choice].name;
+    kFamilies[choice].read(fields, problems, config);
+  } else {
+    config.lmk_id = ModelConfig::kNoLandmark;  // whether there is one is the family's to say
+  }
   fields.Number("rope_base", 1.0, 1e12, config.rope_base);
   fields.Number("norm_eps", 1e-12, 1.0, config.norm_eps);
   if (config.encoder_norm_eps == 0) config.encoder_norm_eps = config.norm_eps;
-  fields.ReportUnknown();
+  // Which other keys belong there depends on the family.
+  if (choice >= 0) fields.ReportUnknown();
   CheckRelations(config, problems);
   if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
   return config;

@@ -1,5 +1,6 @@
 #include "model/json.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,15 +11,29 @@ namespace recollect::model {
 
 using nlohmann::json;
 
+namespace {
+
+// Far above what files of ours nest. Error messages show values, and the library writes them with a
+// stack frame a level.
+constexpr int kMaxDepth = 32;
+
+}  // namespace
+
 absl::StatusOr<json> ParseJson(std::string_view text) {
   // The library keeps the last of two equal keys; in a file that describes weights that hides a
   // mistake.
   std::vector<std::set<std::string>> keys;
   std::string duplicate;
-  const auto watch = [&](int /*depth*/, json::parse_event_t event, json& value) {
+  int deepest = 0;
+  // `outer`: objects and lists around what starts.
+  const auto watch = [&](int outer, json::parse_event_t event, json& value) {
     switch (event) {
       case json::parse_event_t::object_start:
         keys.emplace_back();
+        deepest = std::max(deepest, outer + 1);
+        break;
+      case json::parse_event_t::array_start:
+        deepest = std::max(deepest, outer + 1);
         break;
       case json::parse_event_t::object_end:
         keys.pop_back();
@@ -35,6 +50,10 @@ absl::StatusOr<json> ParseJson(std::string_view text) {
   };
   try {
     json value = json::parse(text.begin(), text.end(), watch);
+    if (deepest > kMaxDepth) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("nested ", deepest, " deep, expected at most ", kMaxDepth));
+    }
     if (!duplicate.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("key \"", duplicate, "\" appears twice"));
     }

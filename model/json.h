@@ -10,7 +10,8 @@
 
 namespace recollect::model {
 
-// INVALID_ARGUMENT: not JSON (with the parser's position), or an object that has a key twice.
+// INVALID_ARGUMENT: not JSON (with the parser's position), an object that has a key twice, or
+// objects and lists inside each other more than 32 deep.
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text);
 
 }  // namespace recollect::model

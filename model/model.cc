@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 #include "base/check.h"
 #include "base/status.h"
@@ -40,23 +41,6 @@ absl::StatusOr<ModelConfig> ReadConfig(const std::string& path) {
   return config;
 }
 
-// The config and the tokenizer name ids of the same vocabulary.
-absl::Status CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& config) {
-  if (tokenizer.vocab_size() != config.vocab_size) {
-    return absl::InvalidArgumentError(absl::StrCat("tokenizer.model has ", tokenizer.vocab_size(),
-                                                   " pieces, vocab_size is ", config.vocab_size));
-  }
-  for (const int32_t id : {config.unk_id, config.lmk_id, config.eos_id}) {
-    if (id == ModelConfig::kNoLandmark) continue;
-    if (!tokenizer.TokenBytes(id).empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("tokenizer.model: piece ", id, " is \"",
-                                                     std::string(tokenizer.TokenBytes(id)),
-                                                     "\", expected a control symbol"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 // Adds `delta`, the rows of the reading segments packed in order, to their rows of y.
 void AddToReading(kernels::OpContext& ctx, std::span<const Segment> segments, int64_t width,
                   const float* delta, float* y) {
@@ -71,6 +55,22 @@ void AddToReading(kernels::OpContext& ctx, std::span<const Segment> segments, in
 }
 
 }  // namespace
+
+absl::Status CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& config) {
+  if (tokenizer.vocab_size() != config.vocab_size) {
+    return absl::InvalidArgumentError(absl::StrCat("tokenizer.model has ", tokenizer.vocab_size(),
+                                                   " pieces, vocab_size is ", config.vocab_size));
+  }
+  const std::pair<const char*, int32_t> ids[] = {
+      {"unk_id", config.unk_id}, {"lmk_id", config.lmk_id}, {"eos_id", config.eos_id}};
+  for (const auto& [name, id] : ids) {
+    if (id == ModelConfig::kNoLandmark || tokenizer.TokenBytes(id).empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("tokenizer.model: piece ", id, " (", name,
+                                                   ") is \"", std::string(tokenizer.TokenBytes(id)),
+                                                   "\", expected a control symbol"));
+  }
+  return absl::OkStatus();
+}
 
 Model::Model() : state_(std::make_unique<State>()) {}
 Model::~Model() = default;

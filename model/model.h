@@ -69,6 +69,10 @@ struct EncodedChunk {
   int rows = 0;
 };
 
+// INVALID_ARGUMENT, naming tokenizer.model, unless it has as many pieces as the config says and
+// control symbols at its ids. REQUIRES: `config` is ParseConfig's.
+absl::Status CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& config);
+
 // Immutable after Load; thread-safe.
 class Model {
  public:

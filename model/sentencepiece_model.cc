@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -14,6 +14,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "model/protobuf_reader.h"
 
 namespace recollect::model {
@@ -65,6 +67,22 @@ bool ParsePiece(std::string_view message, Piece* piece) {
     if (fields.number == kPieceType) piece->type = static_cast<PieceType>(fields.value);
   }
   return fields.ok();
+}
+
+// The byte that a byte piece's text names, as "<0x41>", or -1.
+int NamedByte(std::string_view text) {
+  constexpr std::string_view kBefore = "<0x", kAfter = ">";
+  if (text.size() != 6 || text.substr(0, 3) != kBefore || text.substr(5) != kAfter) return -1;
+  uint8_t byte = 0;
+  const char* const end = text.data() + 5;
+  return std::from_chars(text.data() + 3, end, byte, 16).ptr == end ? byte : -1;
+}
+
+std::string PieceProblem(size_t id, const Piece& piece, const char* what, const char* expected) {
+  constexpr size_t kMostShown = 32;  // bytes
+  return absl::StrCat("piece ", id, " is ", what, " \"",
+                      absl::CHexEscape(piece.text.substr(0, kMostShown)), "\", expected ",
+                      expected);
 }
 
 // A run of characters that may become a piece; a linked list by index.
@@ -169,12 +187,18 @@ std::string SentencePieceModel::State::Parse(std::string_view file) {
   for (size_t i = 0; i < pieces.size(); ++i) {
     const Piece& piece = pieces[i];
     if (piece.type == PieceType::kUnused) return "unused pieces are not supported";
-    if (piece.type == PieceType::kUserDefined) user_defined.push_back(piece.text);
+    if (piece.type == PieceType::kUserDefined) {
+      // Of one without text any text holds any number.
+      if (piece.text.empty()) return PieceProblem(i, piece, "the user-defined symbol", "some text");
+      user_defined.push_back(piece.text);
+    }
     if (piece.type == PieceType::kNormal || piece.type == PieceType::kUserDefined) {
       ids.emplace(piece.text, static_cast<int>(i));
     }
-    if (piece.type == PieceType::kByte && piece.text.size() == 6) {  // "<0x41>"
-      byte_ids[std::strtoul(piece.text.c_str() + 3, nullptr, 16) & 0xff] = static_cast<int>(i);
+    if (piece.type == PieceType::kByte) {
+      const int byte = NamedByte(piece.text);
+      if (byte < 0) return PieceProblem(i, piece, "the byte", "two hex digits as in \"<0x41>\"");
+      byte_ids[static_cast<size_t>(byte)] = static_cast<int>(i);
     }
   }
   std::sort(user_defined.begin(), user_defined.end(),
@@ -212,7 +236,7 @@ std::string SentencePieceModel::Bytes(int id) const {
     case PieceType::kUserDefined:
       return Replaced(piece.text, kSpaceMark, " ");
     case PieceType::kByte:
-      return std::string(1, static_cast<char>(std::strtol(piece.text.c_str() + 3, nullptr, 16)));
+      return std::string(1, static_cast<char>(NamedByte(piece.text)));
     case PieceType::kUnknown:
     case PieceType::kControl:
     case PieceType::kUnused:

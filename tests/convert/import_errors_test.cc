@@ -95,6 +95,19 @@ TEST_F(ImportErrorsTest, RatPlusWithoutItsGatesIsRefused) {
               {"backbone.layers.0.seq_layer.fgate_proj.weight is missing"});
 }
 
+// Numbers that fit the tensors, but that no model is loaded with.
+TEST_F(ImportErrorsTest, RefusesAConfigThatWouldNotLoad) {
+  options_.plan.head_dim = 2;
+  const std::string pe = PickleText("pe") + "}" + PickleText("base") + PickleInt(0) + "s";
+  const std::string cell =
+      PickleText("seq_cell") + "}" + PickleText("dilation_size") + PickleInt(0) + "s";
+  Use(TinyRatPlus(), "}" + PickleText("model") + "}(" + PickleText("backbone") + "}" + cell + "s" +
+                         PickleText("embedding") + "}" + pe + "sus");
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              {"a.pt: config.json to write: ", "local.dilation is 0, expected -1 for none, or 1 to",
+               "rope_base is 0.0, expected a number from 1 to"});
+}
+
 TEST_F(ImportErrorsTest, TheHeadMustBeTheEmbedding) {
   options_.plan.head_dim = 2;
   std::vector<TestTensor> tensors = TinyRatPlus();
@@ -139,7 +152,8 @@ TEST_F(ImportErrorsTest, TheTokenizerMustFit) {
   ExpectError(absl::StatusCode::kInvalidArgument, {"tokenizer.model: not a SentencePiece model"});
   fs::copy_file(RECOLLECT_SOURCE_DIR "/tests/support/tiny_tokenizer.model", tokenizer,
                 fs::copy_options::overwrite_existing);
-  ExpectError(absl::StatusCode::kInvalidArgument, {"has 320 pieces, the embedding 400 rows"});
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              {"in: tokenizer.model has 320 pieces, vocab_size is 400"});
 }
 
 TEST_F(ImportErrorsTest, NeverWritesOverAnything) {

@@ -18,12 +18,11 @@ struct Case {
   std::vector<int> chunk_rows;
 };
 
-// What no device has: the ordinary softmax, chunks of 64 rows.
+// What no device has: the ordinary softmax.
 inline std::vector<Case> HostCases() {
   return {
       {{4, 4, 64, false}, 64, {64, 64, 1}},
       {{6, 2, 10, false}, 17, {15, 64}},
-      {{2, 1, 16}, 3, {64, 48}},
   };
 }
 
@@ -37,6 +36,7 @@ inline std::vector<Case> Cases() {
       {{6, 2, 10}, 17, {15, 63}},
       {{2, 1, 16}, 33, {48, 49}},
       {{3, 3, 72}, 2, {2, 33}},
+      {{2, 1, 16}, 3, {64, 48}},
   };
 }
 

@@ -74,8 +74,26 @@ TEST_F(GcaCudaTest, HasTheBitsOfTheHostRun) {
   }
 }
 
+// Tiles where the device has room for them, else by chunk.
+TEST_F(GcaCudaTest, PlansTheWidestHeadsForThisDevice) {
+  const absl::StatusOr<int64_t> shared_bytes = BlockSharedBytes();
+  ASSERT_TRUE(shared_bytes.ok()) << shared_bytes.status();
+  EXPECT_GE(*shared_bytes, gca_cases::kLeastSharedBytes);
+  const gca_cases::Case c{{2, 1, kMaxGcaHeadDim}, 6, {64, 3}};
+  const gca_cases::Inputs in(c, 1);
+  gca_cases::Batch batch;
+  gca_cases::AddGroup(in, 0, c.rows, &batch);
+  const auto plan = PlanGca(c.shape, gca_cases::SizesOf(batch), *shared_bytes);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  gca_cases::ExpectMatchesReference(
+      c, in, OnDevice(0)(*plan, batch.q, batch.groups, batch.chunks, batch.weights));
+}
+
 TEST_F(GcaCudaTest, RefusesMoreGroupsThanPlanned) {
-  const GcaPlan plan = *PlanGca({4, 4, 64}, {.groups = 1, .rows = 1, .max_group_rows = 1});
+  const absl::StatusOr<int64_t> shared_bytes = BlockSharedBytes();
+  ASSERT_TRUE(shared_bytes.ok()) << shared_bytes.status();
+  const GcaPlan plan =
+      *PlanGca({4, 4, 64}, {.groups = 1, .rows = 1, .max_group_rows = 1}, *shared_bytes);
   EXPECT_EQ(GcaCuda(nullptr, plan, {.group_count = 2}).code(), absl::StatusCode::kInvalidArgument);
 }
 

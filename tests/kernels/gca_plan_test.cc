@@ -7,9 +7,12 @@
 namespace recollect::kernels {
 namespace {
 
+using gca_cases::kLeastSharedBytes;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr GcaShape kShape{4, 2, 64};
+constexpr int64_t kSharedBytes = 163 * 1024;  // of a thread block on compute capability 8.0
 
 auto OnHost(HostOrder order) {
   return
@@ -47,7 +50,7 @@ TEST(GcaBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
 
 TEST(GcaPlanTest, FewRowsGoByChunk) {
   const auto way = [](int rows) {
-    return PlanGca(kShape, {.groups = 1, .rows = rows, .max_group_rows = rows})->way;
+    return PlanGca(kShape, {.groups = 1, .rows = rows, .max_group_rows = rows}, kSharedBytes)->way;
   };
   EXPECT_EQ(way(1), GcaPlan::Way::kByChunk);
   EXPECT_EQ(way(64), GcaPlan::Way::kByTile);
@@ -55,22 +58,48 @@ TEST(GcaPlanTest, FewRowsGoByChunk) {
 
 TEST(GcaPlanTest, SizesAreThoseOfTheLayouts) {
   const GcaSizes sizes{.groups = 3, .rows = 70, .max_group_rows = 64, .max_group_chunks = 8};
-  const auto by_chunk = PlanGca(kShape, sizes, GcaPlan::Way::kByChunk);
+  const auto by_chunk = PlanGca(kShape, sizes, kSharedBytes, GcaPlan::Way::kByChunk);
   ASSERT_TRUE(by_chunk.ok());
   EXPECT_EQ(by_chunk->workspace_bytes, 70 * 8 * 4 * 64 * 4);
   EXPECT_EQ(by_chunk->shared_bytes, 0);
-  const auto by_tile = PlanGca(kShape, sizes, GcaPlan::Way::kByTile);
+  const auto by_tile = PlanGca(kShape, sizes, kSharedBytes, GcaPlan::Way::kByTile);
   ASSERT_TRUE(by_tile.ok());
   EXPECT_EQ(by_tile->workspace_bytes, 0);
   EXPECT_EQ(by_tile->shared_bytes, (3 * 64 * 65 + 64 * 65) * 4);
-  // The widest heads still fit what a block may have on compute capability 8.0.
-  EXPECT_LE(PlanGca({1, 1, kMaxGcaHeadDim}, sizes, GcaPlan::Way::kByTile)->shared_bytes,
-            163 * 1024);
+  EXPECT_EQ(
+      PlanGca({1, 1, kMaxGcaHeadDim}, sizes, kSharedBytes, GcaPlan::Way::kByTile)->shared_bytes,
+      (3 * 64 * 129 + 64 * 65) * 4);
+}
+
+// The tiles of the widest heads fit on compute capability 8.0, not on 8.6 and 8.9.
+TEST(GcaPlanTest, WhereATileDoesNotFitRowsGoByChunkWithTheSameBits) {
+  const gca_cases::Case c{{2, 1, kMaxGcaHeadDim}, 6, {64, 3}};
+  const gca_cases::Inputs in(c, 1);
+  gca_cases::Batch batch;
+  gca_cases::AddGroup(in, 0, c.rows, &batch);
+  const GcaSizes sizes = gca_cases::SizesOf(batch);
+  const auto by_tile = PlanGca(c.shape, sizes, kSharedBytes);
+  const auto by_chunk = PlanGca(c.shape, sizes, kLeastSharedBytes);
+  ASSERT_TRUE(by_tile.ok()) << by_tile.status();
+  ASSERT_TRUE(by_chunk.ok()) << by_chunk.status();
+  EXPECT_EQ(by_tile->way, GcaPlan::Way::kByTile);
+  EXPECT_EQ(by_chunk->way, GcaPlan::Way::kByChunk);
+  const auto run = [&](const GcaPlan& plan) {
+    return OnHost(HostOrder::kPhases)(plan, batch.q, batch.groups, batch.chunks, batch.weights);
+  };
+  EXPECT_TRUE(SameBits(run(*by_chunk), run(*by_tile)));
+  // Just fits; and asked for by name, nothing takes its place.
+  EXPECT_EQ(PlanGca(c.shape, sizes, by_tile->shared_bytes)->way, GcaPlan::Way::kByTile);
+  const absl::Status status =
+      PlanGca(c.shape, sizes, kLeastSharedBytes, GcaPlan::Way::kByTile).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("needs 115712 bytes"), HasSubstr("has 101376")));
 }
 
 TEST(GcaPlanTest, RefusesWhatItCannotRun) {
   const auto message = [](const GcaShape& shape, const GcaSizes& sizes) {
-    const absl::Status status = PlanGca(shape, sizes).status();
+    const absl::Status status = PlanGca(shape, sizes, kSharedBytes).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
@@ -81,11 +110,13 @@ TEST(GcaPlanTest, RefusesWhatItCannotRun) {
   EXPECT_THAT(message({4, 4, 64, false}, {}), HasSubstr("ordinary softmax has no device code"));
   EXPECT_THAT(message(kShape, {.max_group_rows = 65}), HasSubstr("65 rows, at most 64"));
   EXPECT_THAT(message(kShape, {.rows = -1}), HasSubstr("-1 rows"));
+  EXPECT_THAT(std::string(PlanGca(kShape, {}, 1000).status().message()),
+              HasSubstr("needs 1024 bytes of shared memory, the device has 1000"));
 }
 
 TEST(GcaPlanTest, ChecksGroupsAndChunks) {
-  const GcaPlan plan =
-      *PlanGca(kShape, {.groups = 2, .rows = 8, .max_group_rows = 4, .max_group_chunks = 2});
+  const GcaPlan plan = *PlanGca(
+      kShape, {.groups = 2, .rows = 8, .max_group_rows = 4, .max_group_chunks = 2}, kSharedBytes);
   const Bf16 memory[1] = {};
   const std::vector<MemoryView> chunks = {{memory, memory, 63}, {memory, memory, 1}};
   const auto message = [&](const std::vector<GcaGroup>& groups,
@@ -107,7 +138,8 @@ TEST(GcaPlanTest, ChecksGroupsAndChunks) {
   EXPECT_THAT(message({{0, 1, 1, 2}}, chunks), HasSubstr("chunks from 1, 2"));
   EXPECT_THAT(message({{0, 0, 1, 3}}, chunks), HasSubstr("chunks from 0, 3"));
   EXPECT_THAT(message({{0, 0, 2, 1}, {1, 0, 2, 1}}, chunks), HasSubstr("takes again row 1"));
-  EXPECT_THAT(message({}, {{memory, memory, 64}}), HasSubstr("chunk 0: 64 rows, expected 1 to 63"));
+  EXPECT_EQ(message({}, {{memory, memory, 64}}), "");
+  EXPECT_THAT(message({}, {{memory, memory, 65}}), HasSubstr("chunk 0: 65 rows, expected 1 to 64"));
   EXPECT_THAT(message({}, {{memory, memory, 0}}), HasSubstr("chunk 0: 0 rows"));
 }
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -15,6 +16,7 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 absl::StatusOr<ModelConfig> ParseChanged(const std::function<void(json&)>& change) {
   json config = json::parse(ConfigJson(TinyConfig()));
@@ -56,7 +58,6 @@ TEST(ConfigTest, CountsLayersThroughGroups) {
 TEST(ConfigTest, ReportsAllProblemsAtOnce) {
   const auto config = ParseChanged([](json& c) {
     c["format_version"] = 2;
-    c["architecture"] = "gpt";
     c.erase("d");
     c["heads"] = "two";
     c["head_dim"] = 15;
@@ -76,9 +77,9 @@ TEST(ConfigTest, ReportsAllProblemsAtOnce) {
   EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
   const std::string message = Message(config.status());
   for (const char* part :
-       {"format_version is 2, expected 1", "architecture is \"gpt\", expected \"drt\"", "d missing",
-        "heads is \"two\"", "head_dim is 15, expected an even number", "ffn is -1",
-        "colour is not a known key", "local.dilation is 24, expected a divisor of 64",
+       {"format_version is 2, expected 1", "d missing", "heads is \"two\"",
+        "head_dim is 15, expected an even number", "ffn is -1", "colour is not a known key",
+        "local.dilation is 24, expected a divisor of 64",
         "local.span is 5, expected at least window 127", "groups[1].gca_layers is [2]",
         "groups[0].depth is not a known key", "unk_id, lmk_id, eos_id are 0, 0, 320",
         "eos_id is 320, expected below vocab_size 320", "norm_eps is 0", "recurrence is 1",
@@ -87,12 +88,48 @@ TEST(ConfigTest, ReportsAllProblemsAtOnce) {
   }
 }
 
+// Keys that only some families have are neither missed nor unknown.
+TEST(ConfigTest, OfAnUnknownFamilyReportsWhatAllHave) {
+  const auto config = ParseChanged([](json& c) {
+    c["architecture"] = "gpt";
+    c["ffn"] = -1;
+    c["colour"] = "red";
+    c.erase("groups");
+  });
+  EXPECT_EQ(Message(config.status()),
+            "architecture is \"gpt\", expected \"drt\" or \"ratplus\" or \"rat\" or "
+            "\"rat-swa\" or \"rattention\" or \"drt-paper\"; ffn is -1, expected 1 to 16777216");
+}
+
 TEST(ConfigTest, RefusesTextThatIsNotAConfig) {
   for (const char* text : {"", "{", "[]", "null", "{\"d\": 1,}"}) {
     EXPECT_EQ(ParseConfig(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
   EXPECT_THAT(Message(ParseConfig("{\"d\": 1, \"d\": 2}").status()),
               HasSubstr("\"d\" appears twice"));
+}
+
+// Values are written out into messages, by recursion: depth must be bounded before.
+TEST(ConfigTest, RefusesDeepNesting) {
+  const auto message = [](size_t depth) {
+    return Message(ParseConfig(absl::StrCat("{\"d\": ", std::string(depth - 1, '['),
+                                            std::string(depth - 1, ']'), "}"))
+                       .status());
+  };
+  EXPECT_THAT(message(32), AllOf(HasSubstr("d is [["), Not(HasSubstr("nested"))));
+  EXPECT_EQ(message(33), "nested 33 deep, expected at most 32");
+  EXPECT_EQ(message(100'000), "nested 100000 deep, expected at most 32");
+}
+
+TEST(ConfigTest, GroupsTogetherHaveNoMoreLayersThanAStack) {
+  const auto message = [](int more) {
+    return Message(ParseChanged([&](json& c) {
+                     c["groups"][0]["layers"] = 4090;
+                     c["groups"][1]["layers"] = 6 + more;
+                   }).status());
+  };
+  EXPECT_EQ(message(0), "");
+  EXPECT_EQ(message(1), "groups have 4097 layers, expected at most 4096");
 }
 
 TEST(ConfigTest, RefusesNumbersThatDoNotFit) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tests/support/tiny_model.h"
 
 namespace recollect::model {
 namespace {
@@ -219,6 +220,37 @@ TEST(LocalStateTest, NeighbouringHeadsOfOnePatternShareACache) {
   ASSERT_TRUE(copy.Deserialize(in).ok());
   copy.Serialize(again);
   EXPECT_EQ(again, bytes);
+}
+
+// What one more position adds to an empty state, whose vectors then hold that and no more.
+int64_t FirstPositionFloats(const ModelConfig& config, const LocalPatterns& patterns) {
+  LocalState state = LocalState::Create(config, patterns, config.layers());
+  const int64_t before = state.bytes();
+  const std::vector<float> row(static_cast<size_t>(config.inner()));
+  for (LayerState& layer : state.layers) {
+    if (ResidualCache* residual = layer.residual_cache()) {
+      residual->Append(row.data(), row.data(), row.data(), 1, config.kv_width());
+    } else {
+      layer.Append(row.data(), row.data(), 1);
+    }
+  }
+  return (state.bytes() - before) / static_cast<int64_t>(sizeof(float));
+}
+
+TEST(LocalStateTest, APositionAddsAtMostWhatTheConfigSays) {
+  for (const ModelConfig& config : {TinyConfig(), TinyDrtPaperConfig(), TinyRatSwaConfig()}) {
+    EXPECT_LE(FirstPositionFloats(config, config.local), config.position_floats())
+        << config.architecture;
+  }
+  // The most there can be: window and dilated part; keys and the bounds of their block; placed and
+  // raw keys (layers 0 and 2) beside attention over everything (layer 1).
+  const ModelConfig ratplus = TinyRatPlusConfig();
+  const LocalPattern dense{.window = 8, .dilation = 1, .initial = 0, .span = kUnboundedSpan};
+  EXPECT_EQ(FirstPositionFloats(ratplus, dense), ratplus.position_floats());
+  EXPECT_EQ(FirstPositionFloats(ratplus, ratplus.local.WithBlocks({.count = 1, .block = 1})),
+            ratplus.position_floats());
+  const ModelConfig rattention = TinyRattentionConfig();
+  EXPECT_EQ(FirstPositionFloats(rattention, rattention.local), rattention.position_floats());
 }
 
 TEST(LocalStateTest, AppendTakesStridedRows) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -14,6 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const Tokenizer& TinyTokenizer() {
   static const Tokenizer* const tokenizer =
@@ -125,6 +127,36 @@ TEST(TokenizerTest, RefusesFilesThatAreNoModel) {
   EXPECT_EQ(Tokenizer::Load(path + ".none").status().code(), absl::StatusCode::kInvalidArgument);
   WriteFile(path, "not a model");
   EXPECT_EQ(Tokenizer::Load(path).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// A user-defined symbol without text would be found in any text without end.
+TEST(TokenizerTest, RefusesPiecesWhoseTextCannotBeUsed) {
+  constexpr char kNormal = 1, kControl = 3, kUserDefined = 4, kByte = 6;
+  const std::string model = ReadFile(RECOLLECT_SOURCE_DIR "/tests/support/tiny_tokenizer.model");
+  const std::string path = ::testing::TempDir() + "/tokenizer_with_one_more_piece.model";
+  // The model with piece 320 added: field 1 of the file, with its text in field 1, its type in 3.
+  const auto load = [&](const std::string& text, char type) {
+    std::string piece = "\x0a";
+    piece.append(1, static_cast<char>(text.size())).append(text).append("\x18").append(1, type);
+    WriteFile(path,
+              absl::StrCat(model, "\x0a", std::string(1, static_cast<char>(piece.size())), piece));
+    const absl::Status status = Tokenizer::Load(path).status();
+    if (!status.ok()) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    }
+    return std::string(status.message());
+  };
+  EXPECT_THAT(load("", kUserDefined),
+              HasSubstr("piece 320 is the user-defined symbol \"\", expected some text"));
+  for (const char type : {kNormal, kControl}) EXPECT_EQ(load("", type), "");
+  EXPECT_EQ(load("<0xaF>", kByte), "");
+  for (const char* text : {"", "A", "<0x4", "<0x41", "<0x4>", "<0x041>", "<0x4g>", "<0x-4>",
+                           "<0x 4>", "<0X41>", "[0x41>", "<0x41]", "<0x41> "}) {
+    EXPECT_THAT(load(text, kByte),
+                HasSubstr(absl::StrCat("piece 320 is the byte \"", text,
+                                       "\", expected two hex digits as in \"<0x41>\"")));
+  }
+  EXPECT_THAT(load(std::string(100, '\x1b'), kByte), Not(HasSubstr("\x1b")));
 }
 
 TEST(Utf8Test, FindsTheFirstByteThatIsWrong) {

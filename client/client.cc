@@ -14,6 +14,16 @@ namespace {
 
 constexpr int kMaxMessageBytes = 4 << 20;  // as the server's
 constexpr int kListPageSize = 1000;
+constexpr int kKeepaliveTimeMs = 30'000;  // the server allows one in 10 s
+constexpr int kKeepaliveTimeoutMs = 20'000;
+
+// Of a repeated field.
+template <typename Messages>
+auto DecodeAll(const Messages& messages) {
+  std::vector<decltype(Decode(*messages.begin()))> decoded;
+  for (const auto& message : messages) decoded.push_back(Decode(message));
+  return decoded;
+}
 
 }  // namespace
 
@@ -30,6 +40,9 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
                                                         const ClientOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  // So that a call without a deadline ends when the server's machine is gone.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
   if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + options.connect_timeout))) {
     return absl::UnavailableError(absl::StrCat("no server answers at ", address));
@@ -49,28 +62,20 @@ std::unique_ptr<Client> Client::OnChannel(std::shared_ptr<grpc::Channel> channel
 }
 
 absl::StatusOr<Document> Client::GetDocument(const std::string& id) {
-  grpc::ClientContext context;
-  state_->SetDeadline(&context);
   v1::GetDocumentRequest request;
   request.set_id(id);
-  v1::Document response;
-  RETURN_IF_ERROR(FromGrpc(state_->documents->GetDocument(&context, request, &response)));
-  return Decode(response);
+  ASSIGN_OR_RETURN(const v1::Document document,
+                   state_->Call(*state_->documents, &v1::Documents::Stub::GetDocument, request));
+  return Decode(document);
 }
 
 absl::StatusOr<DocumentPage> Client::ListDocuments(int page_size, const std::string& page_token) {
-  grpc::ClientContext context;
-  state_->SetDeadline(&context);
   v1::ListDocumentsRequest request;
   request.set_page_size(page_size);
   request.set_page_token(page_token);
-  v1::ListDocumentsResponse response;
-  RETURN_IF_ERROR(FromGrpc(state_->documents->ListDocuments(&context, request, &response)));
-  DocumentPage page;
-  for (const v1::Document& document : response.documents())
-    page.documents.push_back(Decode(document));
-  page.next_page_token = response.next_page_token();
-  return page;
+  ASSIGN_OR_RETURN(const v1::ListDocumentsResponse response,
+                   state_->Call(*state_->documents, &v1::Documents::Stub::ListDocuments, request));
+  return DocumentPage{DecodeAll(response.documents()), response.next_page_token()};
 }
 
 absl::StatusOr<std::vector<Document>> Client::ListAllDocuments() {
@@ -85,98 +90,73 @@ absl::StatusOr<std::vector<Document>> Client::ListAllDocuments() {
 }
 
 absl::StatusOr<std::vector<UnfinishedIngest>> Client::ListIngests() {
-  grpc::ClientContext context;
-  state_->SetDeadline(&context);
-  v1::ListIngestsResponse response;
-  RETURN_IF_ERROR(FromGrpc(state_->documents->ListIngests(&context, {}, &response)));
-  std::vector<UnfinishedIngest> ingests;
-  for (const v1::UnfinishedIngest& ingest : response.ingests()) ingests.push_back(Decode(ingest));
-  return ingests;
+  ASSIGN_OR_RETURN(const v1::ListIngestsResponse response,
+                   state_->Call(*state_->documents, &v1::Documents::Stub::ListIngests, {}));
+  return DecodeAll(response.ingests());
 }
 
 absl::Status Client::DeleteDocument(const std::string& id) {
-  grpc::ClientContext context;
-  state_->SetDeadline(&context);
   v1::DeleteDocumentRequest request;
   request.set_id(id);
-  v1::DeleteDocumentResponse response;
-  return FromGrpc(state_->documents->DeleteDocument(&context, request, &response));
+  return state_->Call(*state_->documents, &v1::Documents::Stub::DeleteDocument, request).status();
 }
 
 absl::StatusOr<std::string> Client::ReadText(const std::string& id, int64_t begin, int64_t end) {
-  grpc::ClientContext context;
-  state_->SetDeadline(&context);
   v1::ReadTextRequest request;
   request.set_id(id);
   request.set_begin(begin);
   request.set_end(end);
-  v1::ReadTextResponse response;
-  RETURN_IF_ERROR(FromGrpc(state_->documents->ReadText(&context, request, &response)));
+  ASSIGN_OR_RETURN(v1::ReadTextResponse response,
+                   state_->Call(*state_->documents, &v1::Documents::Stub::ReadText, request));
   return std::move(*response.mutable_text());
 }
 
 absl::StatusOr<std::vector<Retrieval>> Client::Retrieve(const RetrieveRequest& request) {
-  grpc::ClientContext context;
-  state_->SetDeadline(&context);
-  v1::RetrieveResponse response;
-  RETURN_IF_ERROR(FromGrpc(state_->documents->Retrieve(&context, Encode(request), &response)));
-  std::vector<Retrieval> retrievals;
-  for (const v1::Retrieval& retrieval : response.retrievals())
-    retrievals.push_back(Decode(retrieval));
-  return retrievals;
+  ASSIGN_OR_RETURN(
+      const v1::RetrieveResponse response,
+      state_->Call(*state_->documents, &v1::Documents::Stub::Retrieve, Encode(request)));
+  return DecodeAll(response.retrievals());
 }
 
 absl::StatusOr<Session> Client::OpenSession(const SessionOptions& options) {
-  grpc::ClientContext context;
-  state_->SetDeadline(&context);
   v1::OpenSessionRequest request;
   *request.mutable_session() = Encode(options);
-  v1::Session response;
-  RETURN_IF_ERROR(FromGrpc(state_->generation->OpenSession(&context, request, &response)));
-  return Decode(response);
+  ASSIGN_OR_RETURN(const v1::Session session,
+                   state_->Call(*state_->generation, &v1::Generation::Stub::OpenSession, request));
+  return Decode(session);
 }
 
 absl::StatusOr<Session> Client::GetSession(uint64_t id) {
-  grpc::ClientContext context;
-  state_->SetDeadline(&context);
   v1::GetSessionRequest request;
   request.set_id(id);
-  v1::Session response;
-  RETURN_IF_ERROR(FromGrpc(state_->generation->GetSession(&context, request, &response)));
-  return Decode(response);
+  ASSIGN_OR_RETURN(const v1::Session session,
+                   state_->Call(*state_->generation, &v1::Generation::Stub::GetSession, request));
+  return Decode(session);
 }
 
 absl::Status Client::CloseSession(uint64_t id) {
-  grpc::ClientContext context;
-  state_->SetDeadline(&context);
   v1::CloseSessionRequest request;
   request.set_id(id);
-  v1::CloseSessionResponse response;
-  return FromGrpc(state_->generation->CloseSession(&context, request, &response));
+  return state_->Call(*state_->generation, &v1::Generation::Stub::CloseSession, request).status();
 }
 
 absl::StatusOr<ScoreResult> Client::Score(const ScoreRequest& request) {
-  grpc::ClientContext context;
-  state_->SetDeadline(&context);
-  v1::ScoreResponse response;
-  RETURN_IF_ERROR(FromGrpc(state_->generation->Score(&context, Encode(request), &response)));
+  ASSIGN_OR_RETURN(
+      const v1::ScoreResponse response,
+      state_->Call(*state_->generation, &v1::Generation::Stub::Score, Encode(request)));
   return Decode(response);
 }
 
 absl::StatusOr<ModelInfo> Client::GetModel() {
-  grpc::ClientContext context;
-  state_->SetDeadline(&context);
-  v1::ModelInfo response;
-  RETURN_IF_ERROR(FromGrpc(state_->admin->GetModel(&context, {}, &response)));
-  return Decode(response);
+  ASSIGN_OR_RETURN(const v1::ModelInfo info,
+                   state_->Call(*state_->admin, &v1::Admin::Stub::GetModel, {}));
+  return Decode(info);
 }
 
 absl::StatusOr<Stats> Client::GetStats() {
-  grpc::ClientContext context;
-  state_->SetDeadline(&context);
-  v1::Stats response;
-  RETURN_IF_ERROR(FromGrpc(state_->admin->GetStats(&context, {}, &response)));
-  return Decode(response);
+  ASSIGN_OR_RETURN(const v1::Stats stats,
+                   state_->Call(*state_->admin, &v1::Admin::Stub::GetStats, {}));
+  return Decode(stats);
 }
 
 }  // namespace recollect::client

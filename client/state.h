@@ -3,8 +3,12 @@
 #define RECOLLECT_CLIENT_STATE_H_
 
 #include <memory>
+#include <type_traits>
 
+#include "absl/status/statusor.h"
+#include "base/status.h"
 #include "client/client.h"
+#include "client/codec.h"
 #include "grpcpp/client_context.h"
 #include "recollect/v1/admin.grpc.pb.h"
 #include "recollect/v1/documents.grpc.pb.h"
@@ -20,6 +24,19 @@ struct Client::State {
   std::unique_ptr<v1::Admin::Stub> admin;
 
   void SetDeadline(grpc::ClientContext* context) const;
+
+  // One unary call, with the client's deadline.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Call(Stub& stub,
+                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                             Response*),
+                                const std::type_identity_t<Request>& request) const {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    Response response;
+    RETURN_IF_ERROR(FromGrpc((stub.*method)(&context, request, &response)));
+    return response;
+  }
 };
 
 }  // namespace recollect::client

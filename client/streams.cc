@@ -75,6 +75,13 @@ absl::StatusOr<Document> Ingest(v1::Documents::Stub& stub, const v1::IngestHeade
   return Decode(document);
 }
 
+// Whether an input of `size` goes as far as an earlier stream of the same id was read.
+absl::Status CheckInputReaches(int64_t offset, int64_t size, const char* unit) {
+  if (offset <= size) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat(
+      "the input has ", size, " ", unit, ", but an earlier ingest of this id had read ", offset));
+}
+
 v1::IngestHeader Header(const std::string& id, v1::InputKind kind, const SessionOptions& session) {
   v1::IngestHeader header;
   header.set_id(id);
@@ -87,7 +94,8 @@ v1::IngestHeader Header(const std::string& id, v1::InputKind kind, const Session
 
 TextReader ReadFrom(std::string text) {
   return [text = std::move(text)](int64_t offset, int64_t limit) -> absl::StatusOr<std::string> {
-    return offset < static_cast<int64_t>(text.size()) ? text.substr(offset, limit) : std::string();
+    RETURN_IF_ERROR(CheckInputReaches(offset, static_cast<int64_t>(text.size()), "bytes"));
+    return text.substr(static_cast<size_t>(offset), static_cast<size_t>(limit));
   };
 }
 
@@ -107,10 +115,11 @@ absl::StatusOr<Document> Client::IngestTokens(const std::string& id,
                                               const SessionOptions& session) {
   const auto next_piece = [&tokens](v1::IngestPiece* piece) -> absl::StatusOr<int64_t> {
     const int64_t size = static_cast<int64_t>(tokens.size());
-    const int64_t begin = std::min(piece->offset(), size);
+    const int64_t begin = piece->offset();
+    RETURN_IF_ERROR(CheckInputReaches(begin, size, "tokens"));
     const int64_t end = std::min(begin + kPieceTokens, size);
     piece->mutable_tokens()->Add(tokens.begin() + begin, tokens.begin() + end);
-    return std::max(piece->offset(), end);
+    return end;
   };
   return Ingest(*state_->documents, Header(id, v1::INPUT_KIND_TOKENS, session), next_piece,
                 progress);

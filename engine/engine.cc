@@ -40,6 +40,7 @@ absl::Status ValidateOptions(const EngineOptions& options) {
   RETURN_IF_ERROR(check("ingest_slice_tokens", options.ingest_slice_tokens, 1));
   RETURN_IF_ERROR(check("prefill_slice_tokens", options.prefill_slice_tokens, 1));
   RETURN_IF_ERROR(check("commit_tokens", options.commit_tokens, 1));
+  RETURN_IF_ERROR(check("max_ingests", options.max_ingests, 1));
   RETURN_IF_ERROR(check("max_sessions", options.max_sessions, 1));
   RETURN_IF_ERROR(check("max_queued", options.max_queued, 0));
   return check("max_batch", options.max_batch, 1);
@@ -75,7 +76,7 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<const model
       ingests_(std::make_shared<IngestRegistry>(
           IngestContext{*model_, pool_, contexts_, *store_, ingest_thread_, counters_,
                         scheduler_.state_budget(), scheduler_.waker(), options.ingest_slice_tokens,
-                        options.commit_tokens},
+                        options.commit_tokens, options.max_ingests},
           scheduler_, mounts_)) {
   scheduler_.Start();
 }
@@ -164,7 +165,8 @@ absl::Status EngineImpl::DeleteDocument(const std::string& id) {
   const absl::Status removed = mounts_.Remove(id);
   if (!absl::IsNotFound(removed)) return removed;
   const absl::Status abandoned = ingests_->Abandon(id);
-  return absl::IsNotFound(abandoned) ? removed : abandoned;
+  // It may have been published in between: abandoning waited for that.
+  return absl::IsNotFound(abandoned) ? mounts_.Remove(id) : abandoned;
 }
 
 absl::StatusOr<std::string> EngineImpl::ReadText(const std::string& id, int64_t begin,

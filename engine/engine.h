@@ -43,6 +43,7 @@ struct EngineOptions {
   int64_t max_sessions = 256;
   int64_t max_queued = 256;  // requests waiting; one more is RESOURCE_EXHAUSTED
   int64_t max_batch = 64;    // sessions in one step
+  int64_t max_ingests = 64;  // open at once; one more is RESOURCE_EXHAUSTED
   absl::Duration session_ttl = absl::Minutes(30);  // an idle open session is closed
 };
 

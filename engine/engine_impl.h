@@ -66,6 +66,7 @@ class EngineImpl final : public Engine {
   struct Submission {
     std::optional<SessionId> session_id;
     SessionOptions session_options;
+    absl::Time deadline;
     Maker make;
     Refuse refuse;
   };

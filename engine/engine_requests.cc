@@ -27,8 +27,13 @@ class EngineImpl::Handle final : public RequestHandle {
     if (cancelled_) request->Cancel();
   }
 
+  bool cancelled() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return cancelled_;
+  }
+
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   bool cancelled_ = false;
   std::weak_ptr<Request> request_;
 };
@@ -90,8 +95,11 @@ void EngineImpl::Prepare(const Submission& submission, std::shared_ptr<Session> 
   const std::vector<std::string> mounts =
       session != nullptr ? session->info().mounts : submission.session_options.mounts;
   const bool continues = !model_->config().landmarks() && !mounts.empty();
-  absl::StatusOr<std::shared_ptr<Request>> made = submission.make(continues);
-  absl::Status status = made.status();
+  // Mounting a prefix reads all of it: not for a caller who has gone.
+  absl::StatusOr<std::shared_ptr<Request>> made = nullptr;
+  absl::Status status = DueStatus(handle->cancelled(), submission.deadline);
+  if (status.ok()) made = submission.make(continues);
+  if (status.ok()) status = made.status();
   if (status.ok() && session == nullptr) {
     absl::StatusOr<std::shared_ptr<Session>> own = MakeSession(submission.session_options);
     status = own.status();
@@ -117,13 +125,13 @@ void EngineImpl::Prepare(const Submission& submission, std::shared_ptr<Session> 
 std::shared_ptr<RequestHandle> EngineImpl::Generate(GenerateRequest request,
                                                     std::shared_ptr<GenerateEvents> events) {
   auto shared = std::make_shared<GenerateRequest>(std::move(request));
-  const auto make = [this, shared,
-                     events](bool continues) -> absl::StatusOr<std::shared_ptr<Request>> {
+  const auto make = [this, shared, events, arrived = std::chrono::steady_clock::now()](
+                        bool continues) -> absl::StatusOr<std::shared_ptr<Request>> {
     RETURN_IF_ERROR(ValidateGenerate(*shared));
     ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(*model_, shared->prompt, continues));
-    return MakeGenerate(*model_, std::move(*shared), std::move(tokens), events, counters_);
+    return MakeGenerate(*model_, std::move(*shared), std::move(tokens), events, counters_, arrived);
   };
-  return Submit({shared->session, shared->session_options, make,
+  return Submit({shared->session, shared->session_options, shared->deadline, make,
                  [events](const absl::Status& status) { events->OnError(status); }});
 }
 
@@ -142,7 +150,7 @@ std::shared_ptr<RequestHandle> EngineImpl::Score(
     }
     return MakeScore(*model_, std::move(*shared), std::move(tokens), text_bytes, done);
   };
-  return Submit({std::nullopt, shared->session_options, make, done});
+  return Submit({std::nullopt, shared->session_options, shared->deadline, make, done});
 }
 
 std::shared_ptr<RequestHandle> EngineImpl::Retrieve(
@@ -154,7 +162,7 @@ std::shared_ptr<RequestHandle> EngineImpl::Retrieve(
     RETURN_IF_ERROR(ValidateRetrieve(*shared, static_cast<int64_t>(tokens.size())));
     return MakeRetrieve(std::move(*shared), std::move(tokens), done);
   };
-  return Submit({std::nullopt, shared->session_options, make, done});
+  return Submit({std::nullopt, shared->session_options, shared->deadline, make, done});
 }
 
 }  // namespace recollect::engine

@@ -12,14 +12,17 @@ namespace {
 
 class Generation final : public Request {
  public:
+  using SteadyTime = std::chrono::steady_clock::time_point;
+
   Generation(const model::Model& model, GenerateRequest request, std::vector<int32_t> tokens,
-             std::shared_ptr<GenerateEvents> events, Counters& counters)
+             std::shared_ptr<GenerateEvents> events, Counters& counters, SteadyTime arrived)
       : model_(model),
         request_(std::move(request)),
         events_(std::move(events)),
         counters_(counters),
         sampler_(model.config(), request_.sampling),
-        text_(request_.stop) {
+        text_(request_.stop),
+        arrived_(arrived) {
     input_.tokens = std::move(tokens);
     usage_.prompt_tokens = static_cast<int64_t>(input_.tokens.size());
     deadline = request_.deadline;
@@ -68,8 +71,6 @@ class Generation final : public Request {
   }
 
  private:
-  using SteadyTime = std::chrono::steady_clock::time_point;
-
   void Start() {
     started_ = true;
     if (session->carry.has_value()) {
@@ -83,7 +84,7 @@ class Generation final : public Request {
     const SteadyTime now = std::chrono::steady_clock::now();
     if (usage_.generated_tokens == 0) {
       first_token_ = now;
-      usage_.time_to_first_token = absl::FromChrono(now - begin_);
+      usage_.time_to_first_token = absl::FromChrono(now - arrived_);
     }
     usage_.generation_time = absl::FromChrono(now - first_token_);
   }
@@ -123,7 +124,7 @@ class Generation final : public Request {
   int32_t sampled_ = -1;
   FinishReason reason_ = FinishReason::kMaxTokens;
   Usage usage_;
-  const SteadyTime begin_ = std::chrono::steady_clock::now();
+  const SteadyTime arrived_;
   SteadyTime first_token_;
 };
 
@@ -131,9 +132,10 @@ class Generation final : public Request {
 
 std::shared_ptr<Request> MakeGenerate(const model::Model& model, GenerateRequest request,
                                       std::vector<int32_t> tokens,
-                                      std::shared_ptr<GenerateEvents> events, Counters& counters) {
+                                      std::shared_ptr<GenerateEvents> events, Counters& counters,
+                                      std::chrono::steady_clock::time_point arrived) {
   return std::make_shared<Generation>(model, std::move(request), std::move(tokens),
-                                      std::move(events), counters);
+                                      std::move(events), counters, arrived);
 }
 
 }  // namespace recollect::engine

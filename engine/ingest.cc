@@ -139,7 +139,9 @@ void IngestJob::Finish(FinishDone done) {
 
 void IngestJob::Post(Message message) {
   auto shared = std::make_shared<Message>(std::move(message));
-  context_.thread->Post([self = shared_from_this(), shared] { self->Read(std::move(*shared)); });
+  const bool posted = context_.thread->Post(
+      [self = shared_from_this(), shared] { self->Read(std::move(*shared)); });
+  if (!posted && shared->done) shared->done(absl::UnavailableError("the engine is shutting down"));
 }
 
 void IngestJob::Read(Message message) {
@@ -172,6 +174,8 @@ void IngestJob::Read(Message message) {
       const int64_t whole = std::max<int64_t>(queue_.decided() - HeldBack(), 0) / size * size;
       waiting_.push_back({whole, std::move(message.done)});
     }
+    // Whoever failed the job meanwhile has answered the pieces before this one.
+    if (status.ok()) status = failed_;
   }
   if (cut_short) {
     status = absl::InvalidArgumentError(

@@ -39,6 +39,7 @@ struct IngestContext {
   std::function<void()> wake;  // the scheduler
   int64_t slice_tokens;
   int64_t commit_tokens;
+  int64_t max_ingests;
 };
 
 // Thread-safe.

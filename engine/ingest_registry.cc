@@ -61,6 +61,11 @@ absl::Status IngestRegistry::Reserve(const std::string& id) {
   if (!idle) {
     return absl::AbortedError(absl::StrCat("another stream writes document \"", id, "\" now"));
   }
+  // Each gathers chunk states up to its next commit.
+  if (found == entries_.end() && std::ssize(entries_) >= context_.max_ingests) {
+    return absl::ResourceExhaustedError(absl::StrCat(entries_.size(), " ingests are open, at most ",
+                                                     context_.max_ingests, " are allowed"));
+  }
   entries_[id] = {};
   return absl::OkStatus();
 }

@@ -1,5 +1,4 @@
-// Numbers the engine keeps about itself; the service exports them under these names with the prefix
-// `recollect_`.
+// Numbers the engine keeps about itself; Admin.GetStats has them under these names.
 #ifndef RECOLLECT_ENGINE_METRICS_H_
 #define RECOLLECT_ENGINE_METRICS_H_
 

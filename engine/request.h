@@ -4,17 +4,26 @@
 #define RECOLLECT_ENGINE_REQUEST_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "engine/engine.h"
 #include "engine/piece.h"
 #include "engine/session.h"
 
 namespace recollect::engine {
+
+// CANCELLED or DEADLINE_EXCEEDED when the caller waits no longer.
+inline absl::Status DueStatus(bool cancelled, absl::Time deadline) {
+  if (cancelled) return absl::CancelledError("cancelled by the caller");
+  if (deadline < absl::Now()) return absl::DeadlineExceededError("deadline exceeded");
+  return absl::OkStatus();
+}
 
 // Made by any thread, then used by the scheduler's alone (Cancel: any thread). Ends with exactly
 // one of Finish and Fail.
@@ -52,10 +61,12 @@ class Request : public std::enable_shared_from_this<Request> {
   std::atomic<bool> cancelled_{false};
 };
 
-// The three kinds. Arguments are valid: checked, tokenised.
+// The three kinds. Arguments are valid: checked, tokenised. `arrived`: what the time to the first
+// token counts from.
 std::shared_ptr<Request> MakeGenerate(const model::Model& model, GenerateRequest request,
                                       std::vector<int32_t> tokens,
-                                      std::shared_ptr<GenerateEvents> events, Counters& counters);
+                                      std::shared_ptr<GenerateEvents> events, Counters& counters,
+                                      std::chrono::steady_clock::time_point arrived);
 std::shared_ptr<Request> MakeScore(const model::Model& model, ScoreRequest request,
                                    std::vector<int32_t> tokens, int64_t text_bytes,
                                    std::function<void(absl::StatusOr<ScoreResult>)> done);

@@ -75,8 +75,10 @@ void Retriever::Select(std::span<Piece* const> pieces, int group) {
       piece->session->Candidates(piece->landmarks[i].own_candidates, query.segments);
       query.candidates = 0;
       for (const kernels::KeySegment& keys : query.segments) query.candidates += keys.count;
+      const bool last = i + 1 == piece->landmarks.size();
       query.count = static_cast<int>(std::min<int64_t>(
-          std::max<int64_t>(model_.config().n_ret, piece->hits_per_group), query.candidates));
+          std::max<int64_t>(model_.config().n_ret, last ? piece->hits_per_group : 0),
+          query.candidates));
     }
   }
   const std::span<Query> queries(queries_.data(), count);

@@ -17,12 +17,12 @@ class Retrieving final : public Request {
     deadline = request.deadline;
     input_.flushes = {static_cast<int64_t>(tokens.size())};
     input_.tokens = std::move(tokens);
-    piece.hits_per_group = k_;
-    piece.want_retrievals = true;
   }
 
   absl::Status Plan(int64_t limit) override {
     session->Plan(input_, limit, HeadRows::kNone, piece);
+    piece.want_retrievals = input_.done();
+    piece.hits_per_group = piece.want_retrievals ? k_ : 0;
     piece.owner = weak_from_this();
     return absl::OkStatus();
   }

@@ -105,12 +105,6 @@ void Scheduler::TakeInbox() {
   inbox_.clear();
 }
 
-absl::Status Scheduler::DueStatus(const Request& request) const {
-  if (request.cancelled()) return absl::CancelledError("cancelled by the caller");
-  if (request.deadline < absl::Now()) return absl::DeadlineExceededError("deadline exceeded");
-  return absl::OkStatus();
-}
-
 void Scheduler::EndDue() {
   absl::Status all;
   {
@@ -118,7 +112,8 @@ void Scheduler::EndDue() {
     all = fail_all_;
   }
   for (size_t i = 0; i < queue_.size();) {
-    const absl::Status status = all.ok() ? DueStatus(*queue_[i]) : all;
+    const absl::Status status =
+        all.ok() ? DueStatus(queue_[i]->cancelled(), queue_[i]->deadline) : all;
     if (status.ok()) {
       ++i;
       continue;
@@ -131,9 +126,14 @@ void Scheduler::EndDue() {
     // A piece that was cut half-way goes on first: its session could not be used any more
     // otherwise.
     if (running->request->piece.active) continue;
-    const absl::Status status = all.ok() ? DueStatus(*running->request) : all;
+    const absl::Status status =
+        all.ok() ? DueStatus(running->request->cancelled(), running->request->deadline) : all;
     if (!status.ok()) End(*running, status);
   }
+  DropEnded();
+}
+
+void Scheduler::DropEnded() {
   std::erase_if(running_, [](const auto& running) { return running->request == nullptr; });
 }
 
@@ -150,7 +150,7 @@ bool Scheduler::RunStep() {
   batch_running_.clear();
   CollectResumed();
   CollectPlanned();
-  std::erase_if(running_, [](const auto& running) { return running->request == nullptr; });
+  DropEnded();
   if (batch_.empty()) return false;
   int64_t rows = 0;
   for (const Piece* piece : batch_) rows += piece->rows();
@@ -163,7 +163,7 @@ bool Scheduler::RunStep() {
   }
   if (observer) observer(TurnKind::kStep, rows);
   for (Running* running : batch_running_) Settle(*running);
-  std::erase_if(running_, [](const auto& running) { return running->request == nullptr; });
+  DropEnded();
   return true;
 }
 

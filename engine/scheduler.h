@@ -99,8 +99,8 @@ class Scheduler {
   void Settle(Running& running);
   bool RunIngest();
   void End(Running& running, const absl::Status& status);
+  void DropEnded();
   void Wait();
-  absl::Status DueStatus(const Request& request) const;
 
   const SchedulerOptions options_;
   const model::ModelConfig& model_;

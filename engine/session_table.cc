@@ -22,14 +22,18 @@ bool SessionTable::Alive(const Entry& entry) const {
 
 absl::Status SessionTable::CheckRoom() const {
   std::lock_guard<std::mutex> lock(mutex_);
+  return CheckRoomLocked();
+}
+
+absl::Status SessionTable::CheckRoomLocked() const {
   if (static_cast<int64_t>(entries_.size()) < max_sessions_) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat(entries_.size(), " sessions are open, at most ", max_sessions_, " are allowed"));
 }
 
 absl::StatusOr<SessionId> SessionTable::Add(std::shared_ptr<Session> session) {
-  RETURN_IF_ERROR(CheckRoom());
   std::lock_guard<std::mutex> lock(mutex_);
+  RETURN_IF_ERROR(CheckRoomLocked());
   const uint64_t id = next_++;
   entries_[id] = {std::move(session), absl::Now(), false, false, nullptr};
   return SessionId{id};

@@ -49,6 +49,7 @@ class SessionTable {
     std::function<void()> cancel;
   };
   bool Alive(const Entry& entry) const;
+  absl::Status CheckRoomLocked() const;
 
   const int64_t max_sessions_;
   const absl::Duration ttl_;

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "service/codec.h"
 #include "service/ingest_call.h"
+#include "service/limits.h"
 
 namespace recollect::service {
 
@@ -33,12 +34,18 @@ grpc::ServerUnaryReactor* DocumentsService::ListDocuments(grpc::CallbackServerCo
       runtime_, "Documents/ListDocuments", context, [this, request, response]() -> absl::Status {
         ASSIGN_OR_RETURN(const int64_t size, DecodePageSize(request->page_size()));
         // One more than asked tells whether another page follows. The token of a page is the last
-        // id before it.
+        // id before it. Patterns by head are long: a page ends early before it fills a message.
         ASSIGN_OR_RETURN(auto documents, engine_.ListDocuments(request->page_token(), size + 1));
-        const bool more = static_cast<int64_t>(documents.size()) > size;
-        if (more) documents.resize(size);
-        for (const store::DocumentInfo& info : documents) *response->add_documents() = Encode(info);
-        if (more) response->set_next_page_token(documents.back().id);
+        size_t bytes = 0;
+        for (const store::DocumentInfo& info : documents) {
+          if (response->documents_size() == size || bytes > kMaxMessageBytes / 2) {
+            response->set_next_page_token(response->documents().rbegin()->id());
+            break;
+          }
+          v1::Document& document = *response->add_documents();
+          document = Encode(info);
+          bytes += document.ByteSizeLong();
+        }
         return absl::OkStatus();
       });
 }
@@ -105,9 +112,11 @@ absl::Status DocumentsService::AddTexts(v1::RetrieveResponse* response) {
   for (v1::Retrieval& retrieval : *response->mutable_retrievals()) {
     for (v1::Hit& hit : *retrieval.mutable_hits()) {
       if (hit.document().empty()) continue;  // the query's own past
-      ASSIGN_OR_RETURN(const std::string text,
-                       engine_.ReadText(hit.document(), hit.text_begin(), hit.text_end()));
-      hit.set_text(ValidUtf8(text));
+      const absl::StatusOr<std::string> text =
+          engine_.ReadText(hit.document(), hit.text_begin(), hit.text_end());
+      if (absl::IsNotFound(text.status())) continue;  // deleted since it was retrieved
+      RETURN_IF_ERROR(text.status());
+      hit.set_text(ValidUtf8(*text));
     }
   }
   return absl::OkStatus();

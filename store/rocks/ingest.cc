@@ -1,6 +1,7 @@
 // Writing documents: every commit is one write batch over all families, so that chunks, keys, text,
 // tokens, offset and resume state become durable together or not at all.
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,9 +17,10 @@ struct RocksStore::Pieces {
   Family family;
   const char* name;
   int64_t per_piece;  // of T
-  absl::StatusOr<std::vector<T>> (*decode)(absl::string_view key, absl::string_view record,
-                                           absl::string_view what);
-  std::string (*encode)(absl::string_view key, std::span<const T> piece);
+  std::function<absl::StatusOr<std::vector<T>>(absl::string_view key, absl::string_view record,
+                                               absl::string_view what)>
+      decode;
+  std::function<std::string(absl::string_view key, std::span<const T> piece)> encode;
 };
 
 namespace {
@@ -112,10 +114,11 @@ absl::StatusOr<std::shared_ptr<RocksStore::Ingest>> RocksStore::FindIngest(Owner
 template <typename T>
 absl::Status RocksStore::AppendPieces(const Pieces<T>& kind, OwnerId owner, int64_t committed,
                                       std::span<const T> more, rocksdb::WriteBatch* out) {
+  if (more.empty()) return absl::OkStatus();
   std::vector<T> piece;
   int64_t index = committed / kind.per_piece;
   const int64_t in_last = committed % kind.per_piece;
-  if (in_last > 0 && !more.empty()) {
+  if (in_last > 0) {
     const std::string key = PieceKey(owner, index);
     const std::string what = PieceName(kind.name, owner, index);
     ASSIGN_OR_RETURN(const std::string record, database_->Get(kind.family, key, what));
@@ -153,40 +156,21 @@ absl::StatusOr<IngestState> RocksStore::AddBatch(const IngestState& state, const
   const Pieces<int32_t> tokens{Family::kTokens, "token piece", kTokenPieceCount, DecodeTokens,
                                EncodeTokens};
   RETURN_IF_ERROR(AppendPieces<int32_t>(tokens, owner, before.tokens, batch.tokens, out));
-  RETURN_IF_ERROR(AppendLandmarks(next, before.chunks, batch.landmark_keys, out));
-  return next;
-}
-
-// As AppendPieces, where an entry is a key of d_r numbers.
-absl::Status RocksStore::AppendLandmarks(const IngestState& next, int64_t committed,
-                                         std::span<const Bf16> more, rocksdb::WriteBatch* out) {
-  const OwnerId owner = next.progress.owner;
-  const int64_t per_segment = kSegmentKeys * next.d_r;
-  std::vector<Bf16> keys;
-  int64_t index = committed / kSegmentKeys;
-  const int64_t in_last = committed % kSegmentKeys * next.d_r;
-  if (in_last > 0 && !more.empty()) {
-    const std::string key = PieceKey(owner, index);
-    const std::string what = PieceName("landmark segment", owner, index);
-    ASSIGN_OR_RETURN(const std::string record, database_->Get(Family::kLandmarks, key, what));
+  const int64_t d_r = next.d_r;
+  const auto decode = [d_r](absl::string_view key, absl::string_view record,
+                            absl::string_view what) -> absl::StatusOr<std::vector<Bf16>> {
     ASSIGN_OR_RETURN(LandmarkSegment segment, DecodeLandmarks(key, record, what));
-    if (segment.d_r != next.d_r || static_cast<int64_t>(segment.keys.size()) != in_last) {
-      return absl::DataLossError(absl::StrCat(what, ": ", segment.keys.size(), " numbers of width ",
-                                              segment.d_r, ", expected ", in_last, " of width ",
-                                              next.d_r));
-    }
-    keys = std::move(segment.keys);
-  }
-  while (!more.empty()) {
-    const auto room = static_cast<size_t>(per_segment) - keys.size();
-    const auto taken = more.first(std::min(room, more.size()));
-    keys.insert(keys.end(), taken.begin(), taken.end());
-    more = more.subspan(taken.size());
-    const std::string key = PieceKey(owner, index++);
-    out->Put(database_->family(Family::kLandmarks), key, EncodeLandmarks(key, keys, next.d_r));
-    keys.clear();
-  }
-  return absl::OkStatus();
+    if (segment.d_r == d_r) return std::move(segment.keys);
+    return absl::DataLossError(
+        absl::StrCat(what, ": keys of ", segment.d_r, " numbers, expected ", d_r));
+  };
+  const auto encode = [d_r](absl::string_view key, std::span<const Bf16> keys) {
+    return EncodeLandmarks(key, keys, d_r);
+  };
+  const Pieces<Bf16> keys{Family::kLandmarks, "landmark segment", kSegmentKeys * d_r, decode,
+                          encode};
+  RETURN_IF_ERROR(AppendPieces<Bf16>(keys, owner, before.chunks * d_r, batch.landmark_keys, out));
+  return next;
 }
 
 // Numbered on from the committed state, which stays until the commit.
@@ -203,7 +187,8 @@ absl::Status RocksStore::PutStatePart(OwnerId owner, int64_t index, absl::string
   out.Put(database_->family(Family::kChunks), key, EncodeState(key, bytes));
   RETURN_IF_ERROR(database_->Write(out, Database::Durability::kLogged,
                                    absl::StrCat("ingest '", progress.id, "'")));
-  ingest->state = std::move(next);
+  // All else is as it was, and ListIngests may be reading it.
+  ingest->state.put_bytes = next.put_bytes;
   return absl::OkStatus();
 }
 
@@ -239,6 +224,7 @@ absl::Status RocksStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   std::unique_lock owners_lock(owners_mutex_);
   owners_.at(owner) = OwnerOf(Kind::kIngest, progress);
   ingest->state = std::move(next);
+  owners_lock.unlock();
   DropOldState(ingest->state.progress);
   return absl::OkStatus();
 }

@@ -123,8 +123,6 @@ class RocksStore final : public DocumentStore {
   template <typename T>
   absl::Status AppendPieces(const Pieces<T>& kind, OwnerId owner, int64_t committed,
                             std::span<const T> more, rocksdb::WriteBatch* out);
-  absl::Status AppendLandmarks(const IngestState& next, int64_t committed,
-                               std::span<const Bf16> more, rocksdb::WriteBatch* out);
   // Drops parts of the owner that are not of its state. What is committed stays whatever happens.
   void DropOldState(const IngestProgress& progress);
   absl::StatusOr<std::string> HashText(const IngestState& state, absl::string_view more);

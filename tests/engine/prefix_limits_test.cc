@@ -163,6 +163,27 @@ TEST_F(PrefixLimitsTest, AMountBeyondTheStateBudgetIsRefusedAndHoldsNothing) {
   EXPECT_TRUE(third.ok()) << third;
 }
 
+// The budget ends in the middle of a message, whose sender must hear of it, too.
+TEST_F(PrefixLimitsTest, EveryMessageOfAnIngestThatFailsIsAnswered) {
+  SessionOptions dense;
+  dense.dilation = 1;
+  EngineOptions options = SmallOptions();
+  options.state_budget_bytes = 1;
+  auto engine = MakeEngine(options, nullptr, model_);
+  const std::string text(256 << 10, 'x');
+  Expect(Ingest(*engine, "doc", text, 256 << 10, dense).status(),
+         absl::StatusCode::kResourceExhausted, HasSubstr("the budget is 1"));
+}
+
+TEST_F(PrefixLimitsTest, AMountIsNotReadForACallerWhoHasGone) {
+  auto engine = Make();
+  ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(100, 1)).ok());
+  GenerateRequest late = After("doc", {}, {5}, 8);
+  late.deadline = absl::Now() - absl::Seconds(1);
+  EXPECT_EQ(Generate(*engine, late).status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(engine->stats().prefix_mounts, 0);
+}
+
 TEST_F(PrefixLimitsTest, AnIngestStaysInTheStateBudgetAndResumesInALargerOne) {
   std::shared_ptr<store::DocumentStore> store = store::CreateMemoryStore();
   SessionOptions dense;

@@ -203,6 +203,26 @@ TEST(RetrieveTest, GivesTheListsOfGeneratesFirstRetrieval) {
             static_cast<size_t>(hit.text_end - hit.text_begin));
 }
 
+TEST(RetrieveTest, OnlyTheLandmarkThatIsReportedFetchesMore) {
+  auto engine = MakeEngine();
+  const model::ModelConfig& config = engine->model().config();
+  ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(20000, 3)).ok());
+  const auto fetched = [&] {
+    const EngineStats stats = engine->stats();
+    return stats.chunk_hits_device + stats.chunk_hits_host + stats.chunk_hits_store;
+  };
+  RetrieveRequest request;
+  request.session_options.mounts = {"doc"};
+  request.query.tokens = SampleTokens(1000, 4);
+  ASSERT_TRUE(Retrieve(*engine, request).ok());
+  const int64_t few = fetched();
+  request.k = 300;
+  ASSERT_TRUE(Retrieve(*engine, request).ok());
+  const int64_t groups = std::ssize(config.groups);
+  // Less where it also chooses what another landmark of its piece has.
+  EXPECT_LE(fetched() - few, few + groups * (request.k - config.n_ret));
+}
+
 TEST(RetrieveTest, NothingMountedGivesEmptyLists) {
   auto engine = MakeEngine();
   RetrieveRequest request;

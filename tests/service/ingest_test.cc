@@ -124,6 +124,16 @@ TEST_F(IngestTest, ResumesAtTheCommittedOffset) {
   EXPECT_EQ(client_->ReadText("d", 0, 20).value(), "0123456789abcdefghij");
 }
 
+TEST_F(IngestTest, AShorterInputDoesNotFinishALongerOne) {
+  EXPECT_FALSE(Send({Header("d"), Piece(0, "0123456789abcdefghij")}).ok());
+  EXPECT_THAT(client_->IngestText("d", client::ReadFrom("012345")).status(),
+              Fails(absl::StatusCode::kOutOfRange,
+                    "the input has 6 bytes, but an earlier ingest of this id had read 16"));
+  EXPECT_THAT(client_->IngestTokens("d", std::vector<int32_t>(6, 'x')).status(),
+              Fails(absl::StatusCode::kOutOfRange,
+                    "the input has 6 tokens, but an earlier ingest of this id had read 16"));
+}
+
 TEST_F(IngestTest, SameContentAgainIsASuccessAndOtherContentIsNot) {
   ASSERT_TRUE(client_->IngestText("d", client::ReadFrom("one")).ok());
   EXPECT_TRUE(client_->IngestText("d", client::ReadFrom("one")).ok());

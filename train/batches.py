@@ -178,11 +178,10 @@ class BatchMaker:
             self._text(seq, (gap - seq.used) % (BLOCK_TOKENS))
         seq.push(question, self.c["weight_task"])
         if across:
-            begin = len(seq.starts)
+            begin, first = len(seq.starts), len(seq.tokens)
             seq.push(value, self.c["weight_answer"])
-            for p in range(seq.starts[begin - 1], seq.starts[begin] if len(seq.starts) > begin else len(seq.tokens)):
-                if seq.weights[p] == self.c["weight_answer"]:
-                    seq.weights[p] = 0.0
+            for p in range(first, seq.starts[begin] if len(seq.starts) > begin else len(seq.tokens)):
+                seq.weights[p] = 0.0
             if len(seq.starts) > begin:
                 seq.queries.append((begin, source, needle["chunks"], "across"))
         else:

@@ -1,6 +1,6 @@
 """Writes a model directory (docs/model-format.md) from a checkpoint of train.py.
 
-    python train/export.py --checkpoint train/runs/main/checkpoint-0.pt --out models/recollect-7m
+    python train/export.py --checkpoint train/runs/main/checkpoint-0.pt --out models/mine
 """
 
 import argparse
@@ -33,8 +33,8 @@ def export(checkpoint, out):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--checkpoint", default="train/runs/main/checkpoint-0.pt")
-    parser.add_argument("--out", default="models/recollect-7m")
+    parser.add_argument("--checkpoint", required=True)
+    parser.add_argument("--out", required=True)
     args = parser.parse_args()
     state = export(args.checkpoint, args.out)
     print(f"step {state['step']}, {state['tokens']} tokens -> {args.out}")

@@ -1,8 +1,10 @@
 """Trains and evaluates one variant of one config file: RAT+ dense, by active recurrence learning (ARL) or adapted to dilations,
-RAT, RAT with attention layers, RAttention. Resumes by itself from the variant's folder.
+RAT, RAT with attention layers, RAttention. Resumes by itself from the variant's folder, RUN/seed-N/VARIANT.
 
-    torchrun --nproc-per-node 2 -- train/families_train.py --variant arl     # CPU: one thread a process
-    python train/families_train.py --variant arl --evaluate                  # a checkpoint, without training
+    taskset -c 0 python train/families_train.py --variant arl --seed 1          # CPU: a seed a core
+    python train/families_train.py --variant arl --seed 1 --evaluate            # a checkpoint, without training
+
+A run's length is text (`optimizer.tokens`), so that all variants see the same passages of a seed, whatever a step costs.
 
 ARL: every batch makes two steps of the optimizer, one with each of the dilations [64, 1], sparse first; both share its moments and
 the rate. Adaptation starts from another variant's weights with a fresh optimizer, adds the initial positions, and makes one step a
@@ -32,9 +34,10 @@ def variant_of(config, name):
     if "dilations" in c:
         local = {"window": c.get("window", 0), "dilation": c["dilations"][0], "initial": c.get("initial", 0)}
         c["model"].update(local=local, adapted_dilations=sorted(c["dilations"]))
-    c["run"], c["variant"] = os.path.join(config["run"], name), name
+    folder = os.path.join(config["run"], f"seed-{c['seed']}")
+    c["run"], c["variant"] = os.path.join(folder, name), name
     if "init" in c:
-        c["init"] = os.path.join(config["run"], c["init"], "checkpoint-0.pt")
+        c["init"] = os.path.join(folder, c["init"], "checkpoint-0.pt")
     return c
 
 
@@ -59,6 +62,9 @@ class FamilyRun(Run):
     def set_state(self, s):
         self.rng.setstate(s["rng"])
         self.choice.setstate(s["choice"])
+
+    def progress(self):
+        return self.tokens / self.c["optimizer"]["tokens"]
 
     def patterns(self, dilations):
         """{name in logs: pattern} of RAT+ with these dilations; without a pattern in the other families."""
@@ -101,7 +107,7 @@ class FamilyRun(Run):
             batch = torch.stack([tokens[s:s + T + 1] for s in starts[i:i + d["batch"]]]).to(self.device)
             for name, pattern in self.patterns(self.c["evaluate_dilations"]).items():
                 meter.add("valid" + name, self.model.loss(batch, pattern).item() * len(batch), len(batch))
-        report = {"variant": self.c["variant"], "parameters": sum(p.numel() for p in self.params), "step": self.step_number,
+        report = {"variant": self.c["variant"], "seed": self.c["seed"], "parameters": sum(p.numel() for p in self.params), "step": self.step_number,
                   "tokens": self.tokens, "minutes": self.elapsed / 60, **meter.report(self.world)}
         if self.rank == 0:
             with open(self.path("valid.json"), "w") as f:
@@ -135,16 +141,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", default="train/families.json")
     parser.add_argument("--variant", required=True)
-    parser.add_argument("--minutes", type=float, help="instead of the config's")
+    parser.add_argument("--seed", type=int, help="instead of the config's")
     parser.add_argument("--evaluate", action="store_true", help="evaluates the checkpoint and trains no further")
     args = parser.parse_args()
     with open(args.config) as f:
-        c = variant_of(json.load(f), args.variant)
-    if args.minutes:
-        c["optimizer"]["minutes"] = args.minutes
+        config = json.load(f)
+    c = variant_of(config if args.seed is None else {**config, "seed": args.seed}, args.variant)
     if int(os.environ.get("RANK", "0")) == 0:
         prepare(c["data"])
+    if "init" in c:
+        s = torch.load(c["init"], weights_only=False, map_location="cpu")
+        if s["tokens"] < s["config"]["optimizer"]["tokens"]:
+            raise SystemExit(f"{c['init']} has read {s['tokens']} tokens, expected {s['config']['optimizer']['tokens']}: train that first")
     run = FamilyRun(c)
+    if args.evaluate and run.step_number == 0:
+        raise SystemExit(f"no checkpoint in {c['run']}")
     run.evaluate() if args.evaluate else run.run()
 
 

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 
 def encoder_layers(weights):
-    return 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("encoder.layers."))
+    return 1 + max((int(name.split(".")[2]) for name in weights if name.startswith("encoder.layers.")), default=-1)
 
 
 def deepen(weights, other):

@@ -128,6 +128,10 @@ def layer_plan(c):
 class Model(nn.Module):
     def __init__(self, c, dtype=torch.float32, memory=True):
         super().__init__()
+        local = c["local"]
+        if local["window"] > TILE or local.get("initial", 0):
+            raise SystemExit(f"local.window is {local['window']} and local.initial {local.get('initial', 0)}, "
+                             f"this training form has windows up to {TILE} and no initial positions")
         self.c, self.dtype, self.with_memory = c, dtype, memory
         self.plan = [(g, gca and memory) for g, gca in layer_plan(c)]
         self.embed = nn.Embedding(c["vocab_size"], c["d"])

@@ -141,7 +141,7 @@ def hostile_texts(seed=2, count=300):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--books", default="../shared/data/books-train.jsonl.xz")
+    parser.add_argument("--books", default="train/books/books-train.jsonl.xz")
     parser.add_argument("--split", default="train/split.json")
     parser.add_argument("--out", required=True)
     args = parser.parse_args()

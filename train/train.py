@@ -22,6 +22,7 @@ import ops
 from batches import BatchMaker
 from data import Books, prepare
 from model import Model
+from merge import deepen
 from needles import Tasks
 from tokenizer import Tokenizer
 
@@ -147,7 +148,7 @@ class Run:
         self.rank = int(os.environ.get("RANK", "0"))
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         if self.device.type == "cpu":
-            torch.set_num_threads(1 if self.world > 1 else max(1, os.cpu_count() or 1))
+            torch.set_num_threads(1 if self.world > 1 else len(os.sched_getaffinity(0)))
             ops.load()
         if self.world > 1:
             dist.init_process_group("gloo")
@@ -185,7 +186,15 @@ class Run:
     def resume(self):
         path = self.path(f"checkpoint-{self.rank}.pt")
         os.makedirs(self.c["run"], exist_ok=True)
-        if not os.path.exists(path):
+        there = [os.path.exists(path)]
+        if self.world > 1:
+            there = [None] * self.world
+            dist.all_gather_object(there, os.path.exists(path))
+        # Each rank has moments of its own: none can be made up, or left out.
+        others = os.path.exists(self.path(f"checkpoint-{self.world}.pt"))
+        if any(there) and (not all(there) or others):
+            raise SystemExit(f"{self.c['run']} has checkpoints of another number of processes than {self.world}")
+        if not there[0]:
             return
         s = torch.load(path, weights_only=False, map_location=self.device)
         self.model.load_state_dict(s["model"])
@@ -196,18 +205,23 @@ class Run:
         torch.set_rng_state(s["torch_rng"].cpu())
         if self.world > 1:
             # Ranks save one after the other; a kill in between must not leave them at different steps.
-            steps = [None] * self.world
-            dist.all_gather_object(steps, self.step_number)
-            for p in self.params:
-                dist.broadcast(p.data, 0)
-            self.step_number = steps[0]
+            clock = [self.step_number, self.elapsed, self.tokens]
+            dist.broadcast_object_list(clock, 0)
+            self.step_number, self.elapsed, self.tokens = clock
+            moments = [m for state in self.adam.state.values() for m in state.values() if torch.is_tensor(m)]
+            for tensor in [p.data for p in self.params] + moments:
+                dist.broadcast(tensor, 0)
 
     # -- steps
 
+    def progress(self):
+        """Share of the run that is over: of its wall clock."""
+        return self.elapsed / (self.c["optimizer"]["minutes"] * 60)
+
     def rate_factor(self):
-        """Warm-up by steps, then constant, then linear decay by the wall clock."""
+        """Warm-up by steps, then constant, then linear decay by progress."""
         o = self.c["optimizer"]
-        left = 1 - self.elapsed / (o["minutes"] * 60)
+        left = 1 - self.progress()
         return min(1.0, (self.step_number + 1) / o["warmup_steps"]) * max(0.0, min(1.0, left / o["decay_share"]))
 
     def sync_gradients(self, factor):
@@ -246,7 +260,7 @@ class Run:
     def save_or_end(self):
         """Saves when it is time to, or the run is over; -> whether it is over."""
         now = time.time()
-        flags = [self.elapsed >= self.c["optimizer"]["minutes"] * 60, now - self.saved > self.c["checkpoint_minutes"] * 60]
+        flags = [self.progress() >= 1, now - self.saved > self.c["checkpoint_minutes"] * 60]
         if self.world > 1:
             dist.broadcast_object_list(flags, 0)
         if any(flags):
@@ -269,9 +283,12 @@ class Trainer(Run):
         self.maker = BatchMaker(d, config["model"], books, tasks, seed)
         self.open, self.queue = config["curriculum"]["open_start"], 0.0
         if config.get("init"):
-            weights = load_file(os.path.join(config["init"], "model.safetensors"))
+            weights = deepen(load_file(os.path.join(config["init"], "model.safetensors")), self.model.state_dict())
             left = self.model.load_state_dict({k: v.float() for k, v in weights.items()}, strict=False)
-            print(f"from {config['init']}: not there {left.missing_keys}, not used {left.unexpected_keys}", flush=True)
+            # What is missing may begin at zero: then it adds nothing yet.
+            wrong = left.unexpected_keys + [n for n in left.missing_keys if self.model.get_parameter(n).any()]
+            if wrong:
+                raise SystemExit(f"{config['init']} is no model of this config, these tensors differ: {', '.join(wrong)}")
         self.resume()
         self.compiled = torch.compile(self.model.loss, dynamic=False)
 
@@ -313,11 +330,12 @@ class Trainer(Run):
             self.queue = min(0.8, self.queue + n / cur["queue_steps"])
 
     def run(self):
-        mark = time.time()
+        mark, compiled = time.time(), False
         while True:
             begin = time.time()
             factor = self.train_step()
-            self.elapsed += time.time() - begin if self.step_number > 1 else 0.0
+            self.elapsed += time.time() - begin if compiled else 0.0  # the first step compiles
+            compiled = True
             if self.step_number % self.c["log_steps"]:
                 continue
             report = self.meter.report(self.world)

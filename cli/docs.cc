@@ -76,15 +76,7 @@ absl::Status Get(const Options& common, const DocsOptions& options) {
   ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
   ASSIGN_OR_RETURN(const client::Document document,
                    backend->client().GetDocument(options.ids.front()));
-  const Json json = ToJson(document);
-  if (common.json) {
-    PrintJson(json);
-    return absl::OkStatus();
-  }
-  for (const auto& [name, value] : json.items()) {
-    std::printf("%-16s %s\n", name.c_str(),
-                value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
-  }
+  common.json ? PrintJson(ToJson(document)) : PrintTable(ToJson(document));
   return absl::OkStatus();
 }
 

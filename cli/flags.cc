@@ -85,10 +85,11 @@ void AddCommonOptions(CLI::App& app, Options& options) {
   budget("--landmark-budget", engine.landmark_budget_bytes,
          "For landmark keys of mounted documents (default: 1GiB)");
   budget("--memory-budget", engine.memory_budget_bytes,
-         "For memory K, V of hot chunks (default: 256MiB)");
-  budget("--host-budget", engine.host_budget_bytes, "For chunk states in memory (default: 512MiB)");
+         "For memory K, V of hot chunks, not for the whole process (default: 256MiB)");
+  budget("--host-budget", engine.host_budget_bytes,
+         "For chunk states on the host (default: 512MiB)");
   budget("--state-budget", engine.state_budget_bytes,
-         "For local states of all sessions (default: 4GiB)");
+         "For local states of sessions and ingests of prefixes (default: 4GiB)");
 
   app.add_flag("--json", options.json, "Print one JSON value instead of text")->group("Output");
   FromEnvironment(app.add_option("--timeout", options.timeout_s,

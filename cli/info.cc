@@ -10,14 +10,6 @@
 namespace recollect::cli {
 namespace {
 
-// A JSON object as lines of name and value; nested values as JSON.
-void PrintTable(const Json& json) {
-  for (const auto& [name, value] : json.items()) {
-    std::printf("%-24s %s\n", name.c_str(),
-                value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
-  }
-}
-
 absl::Status Model(const Options& common) {
   ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
   ASSIGN_OR_RETURN(const client::ModelInfo info, backend->client().GetModel());

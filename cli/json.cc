@@ -143,4 +143,11 @@ void PrintJson(const Json& json) {
   std::printf("%s\n", line.c_str());
 }
 
+void PrintTable(const Json& json) {
+  for (const auto& [name, value] : json.items()) {
+    std::printf("%-24s %s\n", name.c_str(),
+                value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
+  }
+}
+
 }  // namespace recollect::cli

@@ -31,6 +31,8 @@ Json ToJson(const std::vector<T>& values) {
 
 // One line on standard output. Bytes that are not UTF-8 become U+FFFD.
 void PrintJson(const Json& json);
+// An object as lines of name and value; nested values as JSON.
+void PrintTable(const Json& json);
 
 }  // namespace recollect::cli
 

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import hashlib
 import json
 import os
 import random
@@ -22,8 +23,16 @@ class Books:
         self.words = [w for w in str(data["words"]).split("\n") if w]
 
     @staticmethod
-    def prepare(rows, tokenizer, path, unwrap=0.3, seed=3):
-        """Tokenises rows and writes the arrays. A share of the books loses its hard line ends."""
+    def made_from(path):
+        """What prepare was told; None when there is nothing."""
+        if not os.path.exists(path):
+            return None
+        data = np.load(path)
+        return str(data["made_from"]) if "made_from" in data else None
+
+    @staticmethod
+    def prepare(rows, tokenizer, path, made_from, unwrap, seed=3):
+        """Tokenises rows and writes the arrays. A share `unwrap` of the books loses its hard line ends."""
         rng, parts, starts, counts, at = random.Random(seed), [], [], {}, 0
         for row in rows:
             text = row["text"]
@@ -37,8 +46,9 @@ class Books:
             starts.append(at)
             at += len(ids)
         words = sorted(w for w, n in counts.items() if n >= 15)
-        temporary = path + ".tmp.npz"
-        np.savez(temporary, tokens=np.concatenate(parts), starts=np.array(starts + [at]), words=np.array("\n".join(words)))
+        temporary = f"{path}.{os.getpid()}.npz"
+        np.savez(temporary, tokens=np.concatenate(parts), starts=np.array(starts + [at]), words=np.array("\n".join(words)),
+                 made_from=np.array(made_from))
         os.replace(temporary, path)
 
     def passage(self, rng, length):
@@ -51,17 +61,20 @@ class Books:
 
 
 def prepare(config):
-    folder = config["cache"]
-    os.makedirs(folder, exist_ok=True)
+    """Tokenises the books of training, validation and test authors into the cache; anew where it was made with another split or
+    tokenizer, so that no author of a test is trained on."""
+    os.makedirs(config["cache"], exist_ok=True)
     tokenizer = Tokenizer(config["tokenizer"])
-    with open(config["split"]) as f:
-        skip = set(json.load(f)["test_authors"])
-    path = os.path.join(folder, "train.npz")
-    if not os.path.exists(path):
-        Books.prepare(read_books(config["books"], skip), tokenizer, path)
-    path = os.path.join(folder, "valid.npz")
-    if not os.path.exists(path):
-        Books.prepare(read_books(config["books_valid"]), tokenizer, path, unwrap=0.0)
+    with open(config["split"], "rb") as f, open(config["tokenizer"], "rb") as g:
+        split = f.read()
+        made_from = hashlib.sha256(split + g.read()).hexdigest()
+    test = set(json.loads(split)["test_authors"])
+    parts = {"train": (lambda: read_books(config["books"], test), 0.3), "valid": (lambda: read_books(config["books_valid"]), 0.0),
+             "test": (lambda: (r for r in read_books(config["books"]) if r["author"] in test), 0.0)}
+    for name, (rows, unwrap) in parts.items():
+        path = os.path.join(config["cache"], f"{name}.npz")
+        if Books.made_from(path) != made_from:
+            Books.prepare(rows(), tokenizer, path, made_from, unwrap)
 
 
 def main():

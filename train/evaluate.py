@@ -18,7 +18,7 @@ import torch
 
 import ops
 from batches import BLOCK_TOKENS, BatchMaker, Sequence
-from data import Books
+from data import Books, prepare
 from model import Model
 from needles import Tasks
 from tokenizer import LMK_ID, Tokenizer, read_books
@@ -204,11 +204,9 @@ def main():
         phrases = json.load(f)
     with open(data["split"]) as f:
         test_authors = set(json.load(f)["test_authors"])
-    path = os.path.join(data["cache"], "test.npz")
     rows = [r for r in read_books(data["books"]) if r["author"] in test_authors]
-    if not os.path.exists(path):
-        Books.prepare(rows, tokenizer, path, unwrap=0.0)
-    books, words = Books(path), Books(os.path.join(data["cache"], "train.npz")).words
+    prepare(data)
+    books, words = Books(os.path.join(data["cache"], "test.npz")), Books(os.path.join(data["cache"], "train.npz")).words
     result = {"step": state["step"], "tokens": state["tokens"], "phrasings": args.split, "recall": [], "bits_per_byte": []}
 
     def cell(pool, dilation, mode, kind, needles):

@@ -17,7 +17,7 @@ import random
 import torch
 
 import ops
-from data import Books
+from data import Books, prepare
 from evaluate import ROWS, load, lower
 from needles import Tasks
 from tokenizer import LMK_ID, Tokenizer
@@ -104,6 +104,7 @@ def main():
     data = state["config"]["data"]
     with open(data["phrases"]) as f:
         phrases = json.load(f)
+    prepare(data)
     books = Books(os.path.join(data["cache"], "test.npz"))
     words = Books(os.path.join(data["cache"], "train.npz")).words
     tasks, forms = Tasks(Tokenizer(data["tokenizer"]), words, phrases, "test", books), phrases[args.split]

@@ -1,16 +1,18 @@
 #include "cli/retrievals.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "service/codec.h"
 
 namespace recollect::cli {
 namespace {
 
 constexpr int64_t kExcerptBytes = 160;
 
-// One line of it: white space becomes single spaces.
+// One line of whole characters of it: white space becomes single spaces.
 std::string Excerpt(const std::string& text) {
   std::string line;
   for (const char c : text) {
@@ -21,7 +23,7 @@ std::string Excerpt(const std::string& text) {
       line += ' ';
     }
   }
-  return line;
+  return service::ValidUtf8(std::string_view(line).substr(0, kExcerptBytes));
 }
 
 }  // namespace
@@ -40,10 +42,9 @@ void PrintRetrievals(client::Client& client, const std::vector<client::Retrieval
         text = client.ReadText(hit.document, hit.text_begin, end).value_or("");
       }
       const std::string name = hit.document.empty() ? "(own past)" : hit.document;
-      const std::string line =
-          absl::StrFormat("  weight %.3f  score %7.3f  %-6s  %s#%d  bytes %d-%d  %s\n", hit.weight,
-                          hit.score, hit.tier, name, hit.chunk, hit.text_begin, hit.text_end,
-                          Excerpt(text).substr(0, kExcerptBytes));
+      const std::string line = absl::StrFormat(
+          "  weight %.3f  score %7.3f  %-6s  %s#%d  bytes %d-%d  %s\n", hit.weight, hit.score,
+          hit.tier, name, hit.chunk, hit.text_begin, hit.text_end, Excerpt(text));
       std::fputs(line.c_str(), out);
     }
   }

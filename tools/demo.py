@@ -14,7 +14,8 @@ NOUNS = "anchor beacon canyon dynamo ember falcon glacier harbor island jackal k
 
 def make_secrets(count, rng):
     """`count` secrets with different names: (sentence to hide, question, answer)."""
-    names = rng.sample([f"{a} {n}" for a in ADJECTIVES for n in NOUNS], count)
+    # Names that share a word are another test: `recollect niah --task distractors`.
+    names = [f"{a} {n}" for a, n in zip(rng.sample(ADJECTIVES, count), rng.sample(NOUNS, count))]
     for name in names:
         value = "".join(rng.choice("0123456789") for _ in range(rng.randint(5, 7)))
         yield (f" The secret number of the {name} is {value}.", f"What is the secret number of the {name}? The secret number of the {name} is", value)

@@ -195,6 +195,17 @@ TEST_F(CliTest, GeneratePrintsTheTextAndNothingElse) {
   EXPECT_EQ(Json(Embedded(sampled))["tokens"], Json(Embedded(sampled))["tokens"]);
 }
 
+// Chunks begin and end within characters where those are several tokens.
+TEST_F(CliTest, ExcerptsAreOfWholeCharacters) {
+  std::string text;
+  for (int i = 0; i < 500; ++i) text += "x\u20ac";
+  ASSERT_EQ(Embedded({"ingest", "--id", "a", "-"}, text).exit_code, 0);
+  const ProcessResult generate = Embedded({"generate", "--mount", "a", "--prompt", "a grey ship",
+                                           "--max-tokens", "1", "--hits"});
+  EXPECT_THAT(generate.err, HasSubstr("x\u20acx\u20ac"));
+  EXPECT_NO_THROW(nlohmann::json(generate.err).dump()) << "not UTF-8: " << generate.err;
+}
+
 TEST_F(CliTest, RetrieveGivesTheListsGenerateStartsWith) {
   ASSERT_EQ(Embedded({"ingest", "--id", "a", "-"}, Text(700)).exit_code, 0);
   ASSERT_EQ(Embedded({"ingest", "--id", "b", "-"}, Text(400)).exit_code, 0);

@@ -1,5 +1,7 @@
 #include <future>
+#include <thread>
 
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"
@@ -123,6 +125,53 @@ TEST(IngestTest, ShutdownCommitsWhatIsEncoded) {
   stream.reset();  // after its engine
   engine = MakeEngine(options, std::make_unique<ForwardingStore>(store));
   EXPECT_GT((*engine->BeginIngest("doc", false, {}))->status().committed_offset, 8000);
+}
+
+// Tells when it begins to commit, and takes its time.
+class SlowCommits : public ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  absl::Status CommitIngest(OwnerId owner, const store::IngestBatch& batch) override {
+    begun.set_value();
+    absl::SleepFor(absl::Milliseconds(300));
+    return ForwardingStore::CommitIngest(owner, batch);
+  }
+  std::promise<void> begun;
+};
+
+TEST(IngestTest, APieceThatArrivesWhileTheEngineStopsIsAnswered) {
+  auto store = std::make_unique<SlowCommits>(store::CreateMemoryStore());
+  std::future<void> begun = store->begun.get_future();
+  auto engine = MakeEngine(SmallOptions(), std::move(store));
+  auto stream = *engine->BeginIngest("doc", /*from_tokens=*/true, {});
+  std::promise<void> read;
+  stream->AppendTokens(0, SampleTokens(300, 1), [&](const auto&) { read.set_value(); });
+  read.get_future().wait();
+  std::thread stopping([&] { engine->Shutdown(absl::Now()); });
+  begun.wait();
+  absl::SleepFor(absl::Milliseconds(100));
+  std::promise<absl::Status> late;
+  stream->AppendTokens(300, SampleTokens(10, 2),
+                       [&](const auto& status) { late.set_value(status.status()); });
+  EXPECT_EQ(late.get_future().get().code(), absl::StatusCode::kUnavailable);
+  stopping.join();
+}
+
+TEST(IngestTest, OpenIngestsHaveALimit) {
+  EngineOptions options = SmallOptions();
+  options.max_ingests = 1;
+  auto engine = MakeEngine(options);
+  auto first = *engine->BeginIngest("a", /*from_tokens=*/true, {});
+  const absl::Status second = engine->BeginIngest("b", /*from_tokens=*/true, {}).status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(second.message()), HasSubstr("1 ingests are open, at most 1"));
+  first = nullptr;  // its place is free once its thread has let go
+  const absl::Time end = absl::Now() + absl::Seconds(20);
+  absl::Status again;
+  do {
+    again = IngestTokens(*engine, "b", SampleTokens(10, 1)).status();
+  } while (!again.ok() && absl::Now() < end);
+  EXPECT_TRUE(again.ok()) << again;
 }
 
 TEST(IngestTest, TheSameContentAgainIsASuccess) {

@@ -7,6 +7,8 @@ import numpy as np
 from tokenizer import LMK_ID
 
 BLOCK_TOKENS = 63
+# Tokens on either side of a needle whose words may become its key.
+NEAR = 100
 
 
 def value_at(needle):
@@ -130,7 +132,14 @@ class BatchMaker:
         seq.source = seq.source[n:]
 
     def _needle(self, seq):
-        needle = self.tasks.needle(self.rng, seq.form, self.bare_nouns if self.rng.random() < 0.08 else None)
+        near = self.tasks.decode(seq.tokens[-NEAR:] + list(seq.source[:NEAR])) if seq.filler_weight else ""
+        needle = self.tasks.needle(self.rng, seq.form, self.bare_nouns if self.rng.random() < 0.08 else None, near)
+        if not needle["bare"]:
+            # Two needles of one key in a batch would make the gold chunk a matter of luck.
+            key = needle["fill"]["key"].lower()
+            if key in self.keys:
+                return
+            self.keys.add(key)
         fits = BLOCK_TOKENS - seq.used
         if self.rng.random() < self.c["force_straddle"]:
             # Text up to where the needle's first tokens, and no more, still fit into the block.
@@ -249,7 +258,7 @@ class BatchMaker:
         chunks; `queue_share`: chance that it sees the queue of negatives."""
         c, rng = self.c, self.rng
         B, T, N, n_ret = c["batch"], c["length"], c["max_blocks"], self.m["n_ret"]
-        self.done, self.bare_nouns, visible = [], set(), []
+        self.done, self.bare_nouns, self.keys, visible = [], set(), set(), []
         self.form = self._form() if rng.random() < c["same_form"] else None
         for i in range(B):
             sees = [j for j in range(B) if j != i and rng.random() < open_share]

@@ -32,16 +32,18 @@ class Tasks:
         self.known = frozenset(self.words)
         self.begins_word = [tokenizer.decode_bytes([i])[:1] in (b" ", b"\n") for i in range(tokenizer.vocab_size)]
 
-    def key(self, rng):
+    def key(self, rng, near=""):
+        """A key. `near`: text around the needle, whose words become keys, too: they stand in the chunks beside it, and in those of
+        other needles, so that only what is asked about them tells the chunks apart."""
         r = rng.random()
         if r < 0.06:
             return "".join(rng.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ") for _ in range(rng.randint(2, 6)))
         if r < 0.12:
             return rng.choice(self.words).capitalize() + " " + str(rng.randrange(1000))
         words = [rng.choice(self.words) for _ in range(rng.choice((1, 1, 1, 1, 2, 2, 3)))]
-        if len(words) == 1 and self.books is not None and rng.random() < 0.6:
-            # A word as common as in books: it stands in other chunks, too, and only what is asked about it tells them apart.
-            common = [w for w in self.fragment(rng, 20, 20).split() if w in self.known]
+        if len(words) == 1 and self.books is not None and rng.random() < 0.7:
+            text = near if near and rng.random() < 0.5 else self.fragment(rng, 20, 20)
+            common = [w for w in text.split() if w in self.known]
             words = [rng.choice(common)] if common else words
         if r < 0.55:
             return " ".join(words).lower()
@@ -104,12 +106,12 @@ class Tasks:
         template = self.wording(rng, "needles", self.p["needles"], ("{key}", "{value}"), kind == "words")
         return {"kind": kind, "noun": noun, "template": template}
 
-    def needle(self, rng, form=None, bare_nouns=None):
+    def needle(self, rng, form=None, bare_nouns=None, near=""):
         """A needle: ids of its sentence, ids of its answer, wording of a question. `bare_nouns` is the set of nouns
-        already taken by needles without a key; when given, this needle has no key either."""
+        already taken by needles without a key; when given, this needle has no key either. `near`: as for `key`."""
         form = form or self.form(rng)
         noun, kind, template = form["noun"], form["kind"], form["template"]
-        key, value = self.key(rng), self.value(rng, kind)
+        key, value = self.key(rng, near), self.value(rng, kind)
         bare = bare_nouns is not None and noun not in bare_nouns
         if bare:
             bare_nouns.add(noun)

@@ -91,7 +91,7 @@ def measure(model, tasks, books, template, nouns, questions, layout):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--checkpoint", default="train/runs/main/checkpoint-0.pt")
-    parser.add_argument("--split", default="test", choices=["test", "train"], help="wordings to take")
+    parser.add_argument("--split", default="test", choices=["test", "train", "valid"], help="wordings to take")
     parser.add_argument("--most", type=int, default=8, help="wordings of needles and of questions, at most")
     parser.add_argument("--nouns", type=int, default=4, help="nouns to take, at most")
     parser.add_argument("--together", type=int, default=8, help="needles in one document")
@@ -109,11 +109,15 @@ def main():
     words = Books(os.path.join(data["cache"], "train.npz")).words
     tasks, forms = Tasks(Tokenizer(data["tokenizer"]), words, phrases, "test", books), phrases[args.split]
     layout = args.together, args.before, args.gap
+    total = []
     for template in forms["needles"][:args.most]:
         print(template)
         rates = measure(model, tasks, books, template, forms["nouns"][:args.nouns], forms["questions"][:args.most], layout)
+        total += rates.values()
         for q, (first, among) in rates.items():
             print(f"  first {first:.2f}, among {model.c['n_ret']}: {among:.2f}  {q}", flush=True)
+    first, among = (sum(x) / len(total) for x in zip(*total))
+    print(f"all: first {first:.3f}, among {model.c['n_ret']}: {among:.3f}")
 
 
 if __name__ == "__main__":

@@ -65,13 +65,22 @@ rocksdb::ColumnFamilyOptions FamilyOptions(Family f, const std::shared_ptr<rocks
 }
 
 // The library would retry in the background after an error, and answer "busy" meanwhile. We go on
-// with the next write instead (Database::Write), so that callers always learn the real cause.
-class NoRetryInBackground final : public rocksdb::EventListener {
+// with the next write instead (Database::Write), so that callers always learn the real cause, and
+// none pays for an error of background work that is long over.
+class RetryWithNextWrite final : public rocksdb::EventListener {
  public:
+  explicit RetryWithNextWrite(std::shared_ptr<std::atomic<bool>> failed)
+      : failed_(std::move(failed)) {}
+  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status*) override {
+    failed_->store(true, std::memory_order_release);
+  }
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
                             bool* auto_recovery) override {
     *auto_recovery = false;
   }
+
+ private:
+  const std::shared_ptr<std::atomic<bool>> failed_;
 };
 
 // The library's own messages, into our log. A file of its own in the data directory, the default,
@@ -88,7 +97,7 @@ class ForwardingLogger final : public rocksdb::Logger {
   }
 };
 
-rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env) {
+rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env, std::shared_ptr<std::atomic<bool>> failed) {
   rocksdb::DBOptions options;
   options.create_if_missing = true;
   options.create_missing_column_families = true;
@@ -99,7 +108,7 @@ rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env) {
   options.bytes_per_sync = kMiB;
   options.info_log = std::make_shared<ForwardingLogger>();
   options.max_bgerror_resume_count = 0;
-  options.listeners.push_back(std::make_shared<NoRetryInBackground>());
+  options.listeners.push_back(std::make_shared<RetryWithNextWrite>(std::move(failed)));
   if (env != nullptr) options.env = env;
   return options;
 }
@@ -127,9 +136,9 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const RocksOptions& opt
     out->sync_ = options.sync_commits;
     std::vector<rocksdb::ColumnFamilyHandle*> handles;
     rocksdb::DB* db = nullptr;
-    RETURN_IF_ERROR(FromRocksOpen(
-        rocksdb::DB::Open(DatabaseOptions(env), options.directory, families, &handles, &db),
-        options.directory));
+    RETURN_IF_ERROR(FromRocksOpen(rocksdb::DB::Open(DatabaseOptions(env, out->write_failed_),
+                                                    options.directory, families, &handles, &db),
+                                  options.directory));
     out->db_.reset(db);
     std::copy(handles.begin(), handles.end(), out->handles_.begin());
     RETURN_IF_ERROR(Annotate(out->ResetSessions(), options.directory));
@@ -179,18 +188,18 @@ absl::Status Database::Flush() {
 absl::Status Database::Write(rocksdb::WriteBatch& batch, Durability durability,
                              absl::string_view what) {
   return Guarded(what, [&]() -> absl::Status {
-    if (write_failed_.load(std::memory_order_acquire)) {
+    if (write_failed_->load(std::memory_order_acquire)) {
       std::lock_guard lock(resume_mutex_);
-      if (write_failed_.load(std::memory_order_acquire)) {
+      if (write_failed_->load(std::memory_order_acquire)) {
         RETURN_IF_ERROR(FromRocks(db_->Resume(), what));
-        write_failed_.store(false, std::memory_order_release);
+        write_failed_->store(false, std::memory_order_release);
       }
     }
     rocksdb::WriteOptions options;
     options.sync = durability == Durability::kSynced && sync_;
     options.disableWAL = durability == Durability::kNone;
     const rocksdb::Status status = db_->Write(options, &batch);
-    if (!status.ok()) write_failed_.store(true, std::memory_order_release);
+    if (!status.ok()) write_failed_->store(true, std::memory_order_release);
     return FromRocks(status, what);
   });
 }

@@ -101,7 +101,9 @@ class Database {
   bool sync_ = true;
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kFamilies> handles_{};
-  std::atomic<bool> write_failed_{false};
+  // Set by a failed write, and by the library's own work after it failed.
+  const std::shared_ptr<std::atomic<bool>> write_failed_ =
+      std::make_shared<std::atomic<bool>>(false);
   std::mutex resume_mutex_;
 };
 

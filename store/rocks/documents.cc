@@ -24,6 +24,7 @@ absl::Status NoDocument(absl::string_view id) {
 }  // namespace
 
 absl::StatusOr<OwnerId> RocksStore::NewOwner() {
+  std::lock_guard lock(numbers_mutex_);
   if (next_owner_ == owner_limit_) {
     MetaRecord meta;
     meta.next_owner = owner_limit_ + kOwnerBlock;
@@ -178,7 +179,6 @@ absl::Status RocksStore::AbandonDamaged(const std::string& id) {
 }
 
 absl::StatusOr<OwnerId> RocksStore::NewSessionOwner() {
-  std::lock_guard lock(catalog_mutex_);
   ASSIGN_OR_RETURN(const OwnerId owner, NewOwner());
   std::unique_lock owners_lock(owners_mutex_);
   owners_.emplace(owner, Owner{Kind::kSession});

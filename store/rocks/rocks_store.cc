@@ -47,7 +47,6 @@ absl::Status RocksStore::Load() {
     const auto saw = [&](absl::string_view, absl::string_view) { return empty = false; };
     RETURN_IF_ERROR(database_->Scan(Family::kCatalog, "", "", saw));
     if (!empty) return absl::DataLossError("meta record of the database: missing");
-    std::lock_guard lock(catalog_mutex_);
     RETURN_IF_ERROR(NewOwner().status());
   } else {
     return meta.status();

@@ -109,7 +109,7 @@ class RocksStore final : public DocumentStore {
   absl::Status FindUnnamed(std::vector<OwnerId>* unnamed);
 
   // documents.cc
-  // A number never given out before. Needs catalog_mutex_.
+  // A number never given out before.
   absl::StatusOr<OwnerId> NewOwner();
   absl::StatusOr<Owner> FindOwner(OwnerId owner) const;
   absl::Status FreeRecords(OwnerId owner);
@@ -137,9 +137,13 @@ class RocksStore final : public DocumentStore {
 
   // Held through every change of what exists (begin, publish, remove, free), also on disk.
   std::mutex catalog_mutex_;
+  int64_t freed_session_bytes_ = 0;
+
+  // Apart from the catalog's: a session that stores its first chunk must not wait until a large
+  // document is deleted.
+  std::mutex numbers_mutex_;
   uint64_t next_owner_ = 1;
   uint64_t owner_limit_ = 1;  // numbers below are reserved on disk
-  int64_t freed_session_bytes_ = 0;
 
   // Guards the maps below; never held while the disk is written.
   mutable std::shared_mutex owners_mutex_;

@@ -238,6 +238,7 @@ void EngineImpl::Shutdown(absl::Time deadline) {
     } else {
       idle_.wait_for(lock, absl::ToChronoMilliseconds(left), idle);
     }
+    failing_ = true;
     scheduler_.FailAll(ShuttingDown());
     idle_.wait(lock, idle);  // soon: what runs ends with its piece
   }

@@ -101,7 +101,8 @@ class EngineImpl final : public Engine {
   Scheduler scheduler_;
   const std::shared_ptr<IngestRegistry> ingests_;
 
-  std::atomic<bool> draining_{false};
+  std::atomic<bool> draining_{false};  // nothing new is accepted
+  std::atomic<bool> failing_{false};   // what was accepted fails
   std::mutex idle_mutex_;
   std::condition_variable idle_;
   std::atomic<int64_t> outstanding_{

@@ -63,14 +63,15 @@ void EngineImpl::Release(const std::optional<SessionId>& id, std::shared_ptr<Ses
 
 std::shared_ptr<RequestHandle> EngineImpl::Submit(Submission submission) {
   auto handle = std::make_shared<Handle>();
-  auto shared = std::make_shared<Submission>(std::move(submission));
   absl::Status status = TakeSlot();
   if (!status.ok()) {
     // Never from inside the caller's call, where it may hold locks; after Shutdown there is no
-    // other thread left.
-    RunInBackground([shared, status] { shared->refuse(status); });
+    // other thread left. Not behind the requests that there were too many of, and without its own.
+    const auto refuse = [refuse = std::move(submission.refuse), status] { refuse(status); };
+    if (!fetchers_.Post(refuse)) refuse();
     return handle;
   }
+  auto shared = std::make_shared<Submission>(std::move(submission));
   // The session is taken at once, so that requests for it are refused or served in the order of the
   // calls.
   std::shared_ptr<Session> session;
@@ -98,6 +99,7 @@ void EngineImpl::Prepare(const Submission& submission, std::shared_ptr<Session> 
   // Mounting a prefix reads all of it: not for a caller who has gone.
   absl::StatusOr<std::shared_ptr<Request>> made = nullptr;
   absl::Status status = DueStatus(handle->cancelled(), submission.deadline);
+  if (status.ok() && failing_) status = absl::UnavailableError("the engine is shutting down");
   if (status.ok()) made = submission.make(continues);
   if (status.ok()) status = made.status();
   if (status.ok() && session == nullptr) {

@@ -78,6 +78,11 @@ bool IngestJob::published() const {
   return published_;
 }
 
+bool IngestJob::failed() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return !failed_.ok();
+}
+
 absl::Status IngestJob::Accept(int64_t offset, int64_t size, bool tokens) {
   std::lock_guard<std::mutex> lock(mutex_);
   RETURN_IF_ERROR(failed_);

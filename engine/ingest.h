@@ -62,6 +62,7 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   // Ends it; what is waiting is told, and so is whoever calls later. What was committed stays.
   void Fail(const absl::Status& status);
   bool published() const;
+  bool failed() const;
   // Commits what is encoded. Only once the scheduler has stopped.
   void CommitRest();
 

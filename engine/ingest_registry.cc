@@ -48,6 +48,15 @@ class IngestRegistry::Check final : public IngestStream {
   const std::shared_ptr<ReingestCheck> check_;
 };
 
+void IngestRegistry::CloseFailed(const std::string& id) {
+  std::shared_ptr<IngestJob> job;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (const auto found = entries_.find(id); found != entries_.end()) job = found->second.job;
+  }
+  if (job != nullptr && job->failed()) Close(id, job);
+}
+
 absl::Status IngestRegistry::Reserve(const std::string& id) {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [&] {
@@ -80,6 +89,7 @@ void IngestRegistry::Forget(const std::string& id) {
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
     const std::string& id, bool from_tokens, const model::LocalPatterns& pattern) {
+  CloseFailed(id);
   RETURN_IF_ERROR(Reserve(id));
   const std::string kept = context_.model.config().landmarks() ? "" : pattern.Text();
   const absl::StatusOr<store::IngestProgress> progress =
@@ -101,6 +111,7 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
     if (closed_) return absl::UnavailableError("the engine is shutting down");
     entries_[id].job = *job;
   }
+  changed_.notify_all();
   scheduler_.AddIngest(*job);
   return std::make_unique<Stream>(shared_from_this(), id, *std::move(job));
 }
@@ -132,33 +143,39 @@ void IngestRegistry::Close(const std::string& id, const std::shared_ptr<IngestJo
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (closed_) return;
-    const auto found = entries_.find(id);
-    if (found != entries_.end() && found->second.job == job) found->second.closing = true;
     scheduler_.RemoveIngest(job.get());
+    const auto found = entries_.find(id);
+    if (found == entries_.end() || found->second.job != job || found->second.closing) return;
+    found->second.closing = true;
   }
-  context_.thread->Post([self = shared_from_this(), id, job] {
-    {
-      std::lock_guard<std::mutex> lock(self->mutex_);
-      const auto found = self->entries_.find(id);
-      if (found != self->entries_.end() && found->second.job == job) self->entries_.erase(found);
-    }
-    self->changed_.notify_all();
-  });
+  context_.thread->Post([self = shared_from_this(), id] { self->Forget(id); });
 }
 
 absl::Status IngestRegistry::Abandon(const std::string& id) {
   std::shared_ptr<IngestJob> job;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = entries_.find(id);
-    if (found != entries_.end()) job = found->second.job;
+    std::unique_lock<std::mutex> lock(mutex_);
+    // One that is being made can not be told yet, one that is ending ends first.
+    changed_.wait(lock, [&] {
+      const auto found = entries_.find(id);
+      return closed_ || found == entries_.end() ||
+             (found->second.job != nullptr && !found->second.closing);
+    });
+    if (closed_) return absl::UnavailableError("the engine is shutting down");
+    Entry& entry = entries_[id];
+    entry.closing = true;  // nobody begins it before it is gone
+    job = entry.job;
+    if (job != nullptr) scheduler_.RemoveIngest(job.get());
   }
   if (job != nullptr) job->Fail(absl::AbortedError("the document was deleted"));
   // After whatever the ingest thread still does for it.
   auto result = std::make_shared<std::promise<absl::Status>>();
   std::future<absl::Status> status = result->get_future();
-  const bool posted = context_.thread->Post(
-      [this, id, result] { result->set_value(context_.store.AbandonIngest(id)); });
+  const bool posted = context_.thread->Post([this, id, result] {
+    const absl::Status abandoned = context_.store.AbandonIngest(id);
+    Forget(id);
+    result->set_value(abandoned);
+  });
   return posted ? status.get() : absl::UnavailableError("the engine is shutting down");
 }
 

@@ -25,7 +25,8 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   IngestRegistry(const IngestContext& context, Scheduler& scheduler, Mounts& mounts)
       : context_(context), scheduler_(scheduler), mounts_(mounts) {}
 
-  // As Engine::BeginIngest. Waits for an earlier stream of the id that is just ending.
+  // As Engine::BeginIngest. Waits for an earlier stream of the id that is just ending; one that has
+  // failed is over, whether its caller has let go of it or not.
   absl::StatusOr<std::unique_ptr<IngestStream>> Begin(const std::string& id, bool from_tokens,
                                                       const model::LocalPatterns& pattern);
 
@@ -42,9 +43,10 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   class Check;
   struct Entry {
     std::shared_ptr<IngestJob> job;  // null while it is being made
-    bool closing = false;
+    bool closing = false;            // is erased by what is posted to the ingest thread
   };
 
+  void CloseFailed(const std::string& id);
   absl::Status Reserve(const std::string& id);
   void Forget(const std::string& id);
   absl::StatusOr<std::unique_ptr<IngestStream>> BeginCheck(const std::string& id, bool from_tokens,

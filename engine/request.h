@@ -41,6 +41,8 @@ class Request : public std::enable_shared_from_this<Request> {
   virtual void Fail(const absl::Status& status) = 0;
   // Whether the next piece comes from a prompt, so that it has many rows.
   virtual bool prefilling() const = 0;
+  // Rows that its input still needs, at most.
+  virtual int64_t most_rows() const = 0;
 
   void Cancel() {
     cancelled_ = true;

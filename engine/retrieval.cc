@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "engine/sampler.h"
@@ -136,8 +137,8 @@ void Retriever::Choose(Query& query, int group) const {
     const Session::Candidate candidate = piece.session->Resolve(best[i].candidate);
     size_t wanted = 0;
     while (wanted < piece.wanted.size() && !(piece.wanted[wanted].ref == candidate.ref)) ++wanted;
-    if (wanted == piece.wanted.size())
-      piece.wanted.push_back({candidate.ref, {}, nullptr, nullptr});
+    if (wanted == piece.wanted.size()) piece.wanted.emplace_back().ref = candidate.ref;
+    if (i < used) piece.wanted[wanted].read_by_model = true;
     selection.chosen.push_back(
         {wanted, candidate.mount, best[i].score, i < used ? weights[i] : 0.0f});
   }
@@ -168,8 +169,7 @@ void Retriever::Attach(Piece& piece, int group) const {
       hit.chunk = wanted.ref.index;
       hit.score = chosen.score;
       hit.weight = chosen.weight;
-      hit.text_begin = wanted.memory->text_begin;
-      hit.text_end = wanted.memory->text_end;
+      std::tie(hit.text_begin, hit.text_end) = wanted.text();
       hit.tier = wanted.tier;
       retrieval.hits.push_back(std::move(hit));
     }

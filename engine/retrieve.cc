@@ -43,6 +43,7 @@ class Retrieving final : public Request {
   void Finish() override { done_(std::move(result_)); }
   void Fail(const absl::Status& status) override { done_(status); }
   bool prefilling() const override { return true; }
+  int64_t most_rows() const override { return input_.most_rows(); }
 
  private:
   const int64_t k_;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status.h"
 
@@ -148,10 +149,11 @@ void Scheduler::Admit() {
 bool Scheduler::RunStep() {
   batch_.clear();
   batch_running_.clear();
+  const size_t before = running_.size();
   CollectResumed();
   CollectPlanned();
   DropEnded();
-  if (batch_.empty()) return false;
+  if (batch_.empty()) return running_.size() < before;  // who waits may have a place now
   int64_t rows = 0;
   for (const Piece* piece : batch_) rows += piece->rows();
   step_.Run(batch_);
@@ -199,7 +201,13 @@ void Scheduler::CollectPlanned() {
 bool Scheduler::PlanOne(Running& running, int64_t limit) {
   Request& request = *running.request;
   absl::Status status = request.session->broken;
-  if (status.ok()) status = state_budget_.CheckRoom(StateGrowth(model_, limit));
+  // Whoever ran into the error has heard its code, which may be one to try again after.
+  if (!status.ok() && !absl::IsDataLoss(status)) {
+    status = absl::FailedPreconditionError(
+        absl::StrCat("a request on the session failed, it can only be closed: ", status.message()));
+  }
+  const int64_t rows = std::min(limit, request.most_rows());
+  if (status.ok()) status = state_budget_.CheckRoom(StateGrowth(model_, rows));
   if (status.ok()) status = request.Plan(limit);
   if (!status.ok()) {
     End(running, status);

@@ -53,6 +53,7 @@ class Scoring final : public Request {
   void Finish() override { done_(std::move(result_)); }
   void Fail(const absl::Status& status) override { done_(status); }
   bool prefilling() const override { return true; }
+  int64_t most_rows() const override { return input_.most_rows() + 2; }  // of a carried token
 
  private:
   const std::function<void(absl::StatusOr<ScoreResult>)> done_;

@@ -43,6 +43,11 @@ struct Input {
     return next_flush < flushes.size() && flushes[next_flush] == static_cast<int64_t>(next_token);
   }
   bool done() const { return next_token == tokens.size() && next_flush == flushes.size(); }
+  // Rows still to run, at most: each token and flush may bring a landmark.
+  int64_t most_rows() const {
+    return static_cast<int64_t>(2 * (tokens.size() - next_token) + (flushes.size() - next_flush)) +
+           1;
+  }
 };
 
 // Which rows need logits: none, the last one (to sample from), or every row that predicts a token

@@ -222,7 +222,7 @@ void StepRunner::ProjectWanted() {
   std::vector<WantedChunk*> todo;
   for (Piece* piece : batch_) {
     for (WantedChunk& wanted : piece->wanted) {
-      if (wanted.memory == nullptr) todo.push_back(&wanted);
+      if (wanted.memory == nullptr && wanted.read_by_model) todo.push_back(&wanted);
     }
   }
   if (todo.empty()) return;

@@ -64,7 +64,14 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
       counters_.CountError(status);
       return status;
     }
-    chunks[i]->record = Keep(refs[i], *std::move(records[i]));
+    if (chunks[i]->read_by_model) {
+      chunks[i]->record = Keep(refs[i], *std::move(records[i]));
+    } else {
+      // Reports are as many as a request likes: their states would take memory that no budget
+      // knows, and push out what streams read.
+      records[i]->states = {};
+      chunks[i]->record = std::make_shared<const store::ChunkRecord>(*std::move(records[i]));
+    }
   }
   return absl::OkStatus();
 }

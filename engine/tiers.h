@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,9 +31,16 @@ using RecordHandle = std::shared_ptr<const store::ChunkRecord>;
 // One chunk on its way: first looked up, then read where need be, then projected.
 struct WantedChunk {
   ChunkRef ref;
-  Tier tier = Tier::kDevice;  // where it was found
-  RecordHandle record;        // found on the host or read
-  MemoryHandle memory;        // the goal
+  bool read_by_model = false;  // or only reported: then `memory` stays null, unless it is at hand
+  Tier tier = Tier::kDevice;   // where it was found
+  RecordHandle record;  // found on the host or read; of a chunk only reported, without states
+  MemoryHandle memory;  // the goal
+
+  // What of the document's or session's text it covers. REQUIRES: found or read.
+  std::pair<int64_t, int64_t> text() const {
+    return memory != nullptr ? std::pair(memory->text_begin, memory->text_end)
+                             : std::pair(record->text_begin, record->text_end);
+  }
 };
 
 // Thread-safe.

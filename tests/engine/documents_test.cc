@@ -10,6 +10,7 @@
 namespace recollect::engine {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // Counts what is freed, and damages chunks when told to.
@@ -40,6 +41,10 @@ class FaultyStore final : public ForwardingStore {
   absl::Status CommitIngest(OwnerId owner, const store::IngestBatch& batch) override {
     if (full) return absl::ResourceExhaustedError("the disk is full");
     return ForwardingStore::CommitIngest(owner, batch);
+  }
+  absl::Status PutSessionChunk(ChunkRef ref, const store::ChunkRecord& chunk) override {
+    if (full) return absl::ResourceExhaustedError("the disk is full");
+    return ForwardingStore::PutSessionChunk(ref, chunk);
   }
   std::atomic<int> freed{0}, freed_sessions{0};
   std::atomic<bool> damaged{false}, damaged_keys{false}, full{false};
@@ -186,6 +191,34 @@ TEST(DocumentsTest, AFullDiskEndsTheIngestAndCanBeResumed) {
   EXPECT_THAT(std::string(full.message()), HasSubstr("the disk is full"));
   f.store->full = false;
   EXPECT_TRUE(Ingest(*f.engine, "doc", text).ok());
+}
+
+TEST(DocumentsTest, AStreamThatFailedDoesNotHoldItsId) {
+  Fixture f;
+  const std::string text = SampleText(20000, 4);
+  f.store->full = true;
+  auto silent = *f.engine->BeginIngest("doc", false, {});
+  silent->Append(0, text, [](const auto&) {});
+  // Its caller sends nothing that could be answered.
+  EXPECT_TRUE(Eventually([&] {
+    return Ingest(*f.engine, "doc", text).status().code() == absl::StatusCode::kResourceExhausted;
+  }));
+  f.store->full = false;
+  EXPECT_TRUE(Eventually([&] { return Ingest(*f.engine, "doc", text).ok(); }));
+}
+
+TEST(DocumentsTest, ASessionThatAnErrorBrokeSaysThatItCanOnlyBeClosed) {
+  Fixture f;
+  const SessionId session = *f.engine->OpenSession({});
+  GenerateRequest request = Ask({}, 100);
+  request.session = session;
+  f.store->full = true;
+  EXPECT_EQ(Generate(*f.engine, request).status.code(), absl::StatusCode::kResourceExhausted);
+  f.store->full = false;
+  const absl::Status again = Generate(*f.engine, request).status;
+  EXPECT_EQ(again.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(again.message()),
+              AllOf(HasSubstr("can only be closed"), HasSubstr("the disk is full")));
 }
 
 TEST(DocumentsTest, SessionsEndAfterTheirTimeAndFreeTheirChunks) {

@@ -255,9 +255,12 @@ TEST(IngestTest, DeletingEndsTheStream) {
   stream->Append(0, SampleText(9000, 2), [&](auto) { appended.set_value(); });
   appended.get_future().wait();
   EXPECT_TRUE(f.engine->DeleteDocument("doc").ok());
+  // The id is free, though the caller of the first stream has not heard yet.
+  EXPECT_TRUE(Ingest(*f.engine, "doc", SampleText(500, 1)).ok());
   EXPECT_EQ(SendText(*stream, SampleText(20000, 2), 1000).status().code(),
             absl::StatusCode::kAborted);
   EXPECT_TRUE(f.engine->ListIngests()->empty());
+  EXPECT_TRUE(f.engine->DeleteDocument("doc").ok());
   EXPECT_EQ(f.engine->DeleteDocument("doc").code(), absl::StatusCode::kNotFound);
 }
 

@@ -67,6 +67,15 @@ TEST_F(RatPlusEngineTest, StatesStayInTheirBudget) {
   auto engine = Make(options);
   GenerateRequest request = TokensRequest(SampleTokens(200, 1), 0);
   request.session_options.dilation = 1;
+  {
+    // Three tokens need what three tokens need, however many a step takes at a time.
+    EngineOptions tiny = options;
+    tiny.state_budget_bytes = 20 * row_bytes;
+    GenerateRequest three = TokensRequest(SampleTokens(3, 1), 1);
+    three.session_options.dilation = 1;
+    const absl::Status status = Generate(*Make(tiny), three).status;
+    EXPECT_TRUE(status.ok()) << status;
+  }
   EXPECT_TRUE(Generate(*engine, request).status.ok());
   WaitUntilFreed(*engine);
 

@@ -216,8 +216,13 @@ TEST(RetrieveTest, OnlyTheLandmarkThatIsReportedFetchesMore) {
   request.query.tokens = SampleTokens(1000, 4);
   ASSERT_TRUE(Retrieve(*engine, request).ok());
   const int64_t few = fetched();
+  const int64_t kept = engine->stats().memory_bytes + engine->stats().host_bytes;
   request.k = 300;
-  ASSERT_TRUE(Retrieve(*engine, request).ok());
+  const auto lists = Retrieve(*engine, request);
+  ASSERT_TRUE(lists.ok()) << lists.status();
+  for (const Hit& hit : lists->front().hits) EXPECT_LT(hit.text_begin, hit.text_end);
+  // What is only reported pushes nothing out of the caches. The session's own go with it.
+  EXPECT_LE(engine->stats().memory_bytes + engine->stats().host_bytes, 2 * kept);
   const int64_t groups = std::ssize(config.groups);
   // Less where it also chooses what another landmark of its piece has.
   EXPECT_LE(fetched() - few, few + groups * (request.k - config.n_ret));

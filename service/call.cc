@@ -95,13 +95,19 @@ bool Cancellation::cancelled() const {
 
 grpc::ServerUnaryReactor* RunOnPool(Runtime& runtime, const char* method,
                                     grpc::CallbackServerContext* context,
-                                    std::function<absl::Status()> body) {
+                                    std::function<absl::Status()> body,
+                                    std::function<void()> undo) {
   auto* reactor = new UnaryCall(runtime, method, context);  // deletes itself in OnDone
   absl::Status admitted = reactor->call().Admit();
   if (admitted.ok()) {
-    admitted = runtime.pool.Post([reactor, body = std::move(body)] {
-      const bool gone = reactor->cancellation()->cancelled();
-      reactor->End(gone ? absl::CancelledError("cancelled before it ran") : body());
+    admitted = runtime.pool.Post([reactor, body = std::move(body), undo = std::move(undo)] {
+      const auto gone = [reactor] { return reactor->cancellation()->cancelled(); };
+      absl::Status status = gone() ? absl::CancelledError("cancelled before it ran") : body();
+      if (status.ok() && undo && gone()) {
+        undo();
+        status = absl::CancelledError("cancelled while it ran");
+      }
+      reactor->End(std::move(status));
     });
   }
   if (!admitted.ok()) reactor->End(admitted);

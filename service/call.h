@@ -74,10 +74,12 @@ class Cancellation {
   std::shared_ptr<engine::RequestHandle> handle_;
 };
 
-// `body` runs on a pool thread; it may block. Request and response live until it returned.
+// `body` runs on a pool thread; it may block. Request and response live until it returned. `undo`
+// takes back what it did for a caller who went away meanwhile.
 grpc::ServerUnaryReactor* RunOnPool(Runtime& runtime, const char* method,
                                     grpc::CallbackServerContext* context,
-                                    std::function<absl::Status()> body);
+                                    std::function<absl::Status()> body,
+                                    std::function<void()> undo = nullptr);
 
 // `start` begins engine work and returns its handle, or null when it has called `done` itself.
 // `done` is called once, on any thread.

@@ -16,15 +16,19 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
 grpc::ServerUnaryReactor* GenerationService::OpenSession(grpc::CallbackServerContext* context,
                                                          const v1::OpenSessionRequest* request,
                                                          v1::Session* response) {
-  return RunOnPool(runtime_, "Generation/OpenSession", context,
-                   [this, request, response]() -> absl::Status {
-                     ASSIGN_OR_RETURN(const engine::SessionOptions options,
-                                      DecodeSessionOptions(request->session()));
-                     ASSIGN_OR_RETURN(const engine::SessionId id, engine_.OpenSession(options));
-                     ASSIGN_OR_RETURN(const engine::SessionInfo info, engine_.GetSession(id));
-                     *response = Encode(info);
-                     return absl::OkStatus();
-                   });
+  const auto open = [this, request, response]() -> absl::Status {
+    ASSIGN_OR_RETURN(const engine::SessionOptions options,
+                     DecodeSessionOptions(request->session()));
+    ASSIGN_OR_RETURN(const engine::SessionId id, engine_.OpenSession(options));
+    ASSIGN_OR_RETURN(const engine::SessionInfo info, engine_.GetSession(id));
+    *response = Encode(info);
+    return absl::OkStatus();
+  };
+  // Nobody else knows the session's id: it would hold its mounts until it expires.
+  const auto close = [this, response] {
+    engine_.CloseSession(engine::SessionId{response->id()}).IgnoreError();
+  };
+  return RunOnPool(runtime_, "Generation/OpenSession", context, open, close);
 }
 
 grpc::ServerUnaryReactor* GenerationService::GetSession(grpc::CallbackServerContext* context,

@@ -19,7 +19,7 @@ namespace {
 class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse> {
  public:
   IngestCall(Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context)
-      : call_(runtime, "Documents/Ingest", context), engine_(engine) {
+      : call_(runtime, kIngestMethod, context), engine_(engine) {
     if (absl::Status admitted = call_.Admit(); !admitted.ok()) {
       End(admitted);
     } else {

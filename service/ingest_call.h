@@ -9,6 +9,8 @@
 
 namespace recollect::service {
 
+inline constexpr char kIngestMethod[] = "Documents/Ingest";
+
 // The reactor deletes itself when gRPC is done with it.
 grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse>* StartIngestCall(
     Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context);

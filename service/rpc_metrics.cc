@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/time/clock.h"
+
 namespace recollect::service {
 
 void RpcMetrics::Start(const std::string& method) {
@@ -18,6 +20,22 @@ void RpcMetrics::End(const std::string& method, absl::StatusCode code, absl::Dur
   ++m.codes[code];
   m.total += elapsed;
   m.max = std::max(m.max, elapsed);
+  ended_.notify_all();
+}
+
+void RpcMetrics::AwaitAllBut(const std::string& method, absl::Time deadline) const {
+  std::unique_lock lock(mutex_);
+  const auto ended = [&] {
+    return std::all_of(methods_.begin(), methods_.end(), [&](const auto& entry) {
+      return entry.first == method || entry.second.running == 0;
+    });
+  };
+  const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+  if (left == absl::InfiniteDuration()) {
+    ended_.wait(lock, ended);
+  } else {
+    ended_.wait_for(lock, absl::ToChronoMilliseconds(left), ended);
+  }
 }
 
 std::map<std::string, MethodMetrics> RpcMetrics::Snapshot() const {

@@ -2,6 +2,7 @@
 #ifndef RECOLLECT_SERVICE_RPC_METRICS_H_
 #define RECOLLECT_SERVICE_RPC_METRICS_H_
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -25,9 +26,12 @@ class RpcMetrics {
   void Start(const std::string& method);
   void End(const std::string& method, absl::StatusCode code, absl::Duration elapsed);
   std::map<std::string, MethodMetrics> Snapshot() const;
+  // Waits until no call runs but those of `method`, or `deadline` has passed.
+  void AwaitAllBut(const std::string& method, absl::Time deadline) const;
 
  private:
   mutable std::mutex mutex_;
+  mutable std::condition_variable ended_;
   std::map<std::string, MethodMetrics> methods_;  // bounded: methods are constants of this code
 };
 

@@ -18,6 +18,7 @@
 #include "service/call.h"
 #include "service/documents_service.h"
 #include "service/generation_service.h"
+#include "service/ingest_call.h"
 #include "service/limits.h"
 
 namespace recollect::service {
@@ -124,8 +125,10 @@ void GrpcServer::Drain(absl::Time deadline) {
   SetServing(false);
   runtime_.draining = true;
   engine_.Shutdown(deadline);
-  // What is still open are calls that wait for their client, and health watches: they get a moment
-  // to end by themselves.
+  // Answers that the engine has given may still be on their way to a slow reader.
+  runtime_.metrics.AwaitAllBut(kIngestMethod, deadline);
+  // What is still open are ingests that wait for their client, and health watches: they get a
+  // moment to end by themselves.
   const absl::Time now = absl::Now();
   server_->Shutdown(absl::ToChronoTime(std::clamp(deadline, now, now + absl::Seconds(1))));
 }

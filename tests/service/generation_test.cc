@@ -139,6 +139,28 @@ TEST_F(ServiceTest, SessionsOpenAreFoundAndClose) {
               Fails(absl::StatusCode::kNotFound, "missing"));
 }
 
+TEST_F(ServiceTest, ASessionOpenedForACallerWhoHasGoneIsClosed) {
+  engine_.open_delay = absl::Milliseconds(300);
+  auto stub = v1::Generation::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Milliseconds(100)));
+  v1::Session session;
+  EXPECT_THAT(client::FromGrpc(stub->OpenSession(&context, {}, &session)),
+              Fails(absl::StatusCode::kDeadlineExceeded, ""));
+  // A later one has a number that the first took.
+  engine_.open_delay = absl::ZeroDuration();
+  const absl::Time end = absl::Now() + absl::Seconds(20);
+  uint64_t id = 0;
+  while (id < 2 && absl::Now() < end) {
+    id = client_->OpenSession({}).value().id;
+    EXPECT_TRUE(client_->CloseSession(id).ok());
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_EQ(engine_.stats().sessions, 0);
+}
+
 TEST_F(ServiceTest, ScoreReturnsThreeNumbersAToken) {
   client::ScoreRequest request;
   request.prompt.text = "ab";

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "client/codec.h"
 #include "recollect/v1/generation.grpc.pb.h"
 #include "tests/service/raw_call.h"
 #include "tests/service/service_testing.h"
@@ -113,6 +114,24 @@ TEST_F(ServiceTest, DrainLetsRunningCallsFinishAndRefusesNewOnes) {
                             "cancelled"));  // what the engine said, not a broken pipe
   EXPECT_EQ(client_->GetStats().status().code(), absl::StatusCode::kUnavailable);
   server_->Drain(absl::Now());  // harmless
+}
+
+TEST_F(ServiceTest, DrainWaitsForSlowReadersOfFinishedAnswers) {
+  // More than gRPC buffers, less than we do.
+  engine_.SetGeneration({.pieces = {std::string(60 << 10, 'x')}, .repeat = 16});
+  auto stub = v1::Generation::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  auto stream = stub->Generate(&context, {});
+  v1::GenerateResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  std::thread drain([&] { server_->Drain(absl::Now() + absl::Seconds(60)); });
+  absl::SleepFor(absl::Milliseconds(1500));
+  size_t bytes = response.tokens().text().size();
+  while (stream->Read(&response)) bytes += response.tokens().text().size();
+  EXPECT_THAT(client::FromGrpc(stream->Finish()), Fails(absl::StatusCode::kOk, ""));
+  EXPECT_EQ(bytes, size_t{16 * 60} << 10);
+  drain.join();
 }
 
 TEST_F(ServiceTest, WhileDrainingHealthSaysSoAndNewCallsGetUnavailable) {

@@ -150,6 +150,10 @@ const model::Model& FakeEngine::model() const {
 
 engine::EngineStats FakeEngine::stats() const {
   engine::EngineStats stats;
+  {
+    std::lock_guard lock(mutex_);
+    stats.sessions = std::ssize(sessions_);
+  }
   stats.landmark_bytes = 11;
   stats.memory_bytes = 12;
   stats.host_bytes = 13;
@@ -252,6 +256,7 @@ engine::Retrieval FakeEngine::Hits(const engine::SessionOptions& options, int64_
 
 absl::StatusOr<engine::SessionId> FakeEngine::OpenSession(const engine::SessionOptions& options) {
   RETURN_IF_ERROR(error());
+  absl::SleepFor(open_delay);
   std::lock_guard lock(mutex_);
   RETURN_IF_ERROR(CheckMounts(options));
   sessions_[next_session_] = options;

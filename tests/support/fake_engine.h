@@ -35,6 +35,7 @@ class FakeEngine final : public engine::Engine {
 
   int64_t commit_bytes = 16;      // an ingest commits at multiples of this
   absl::Duration shutdown_delay;  // Shutdown takes this long
+  absl::Duration open_delay;      // OpenSession too
 
   // What calls have left behind.
   engine::SessionOptions last_ingest() const;

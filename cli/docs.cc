@@ -92,10 +92,13 @@ absl::Status Text(const Options& common, const DocsOptions& options) {
   RETURN_IF_ERROR(CheckIds(options));
   ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
   const std::string& id = options.ids.front();
-  int64_t end = options.end;
-  if (end < 0) {
-    ASSIGN_OR_RETURN(const client::Document document, backend->client().GetDocument(id));
-    end = document.bytes;
+  // Before anything is printed: the server only sees a part at a time.
+  ASSIGN_OR_RETURN(const client::Document document, backend->client().GetDocument(id));
+  const int64_t end = options.end < 0 ? document.bytes : options.end;
+  if (options.begin < 0 || options.begin > end || end > document.bytes) {
+    return absl::OutOfRangeError(absl::StrCat("text range [", options.begin, ", ", end,
+                                              ") of a document that has ", document.bytes,
+                                              " bytes"));
   }
   std::string all;  // for JSON only; otherwise printed as it comes
   for (int64_t at = options.begin; at < end || at == options.begin; at += kReadBytes) {
@@ -128,14 +131,19 @@ void AddDocs(CLI::App& app, Command& command) {
       [&command, options] { return Get(command.options, *options); })
       ->add_option("ID", options->ids, "Document")
       ->required()
-      ->expected(1);
+      ->expected(1)
+      ->allow_extra_args(false);  // or "[a]" would be read as a list
   add("delete", "Delete documents, and unfinished ingests",
       [&command, options] { return Delete(command.options, *options); })
       ->add_option("ID", options->ids, "Documents")
-      ->required();
+      ->required()
+      ->allow_extra_args(false);
   CLI::App* text = add("text", "A document's text, or bytes [begin, end) of it",
                        [&command, options] { return Text(command.options, *options); });
-  text->add_option("ID", options->ids, "Document")->required()->expected(1);
+  text->add_option("ID", options->ids, "Document")
+      ->required()
+      ->expected(1)
+      ->allow_extra_args(false);
   text->add_option("--begin", options->begin, "First byte")->capture_default_str();
   text->add_option("--end", options->end, "Byte after the last (default: all)");
   docs->footer(

@@ -61,6 +61,7 @@ void AddSamplingFlags(CLI::App& verb, client::GenerateRequest& request) {
   verb.add_option("--stop", request.stop, "Stop before this text; may be repeated")
       ->type_name("TEXT")
       ->expected(1)
+      ->allow_extra_args(false)  // or "[a]" would be read as a list
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   verb.add_option("--temperature", request.sampling.temperature,
                   "0: the most likely token each time")

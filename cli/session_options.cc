@@ -61,6 +61,7 @@ void AddSessionFlags(CLI::App& verb, SessionFlags& flags) {
       ->type_name("NAME[,NAME…]")
       ->delimiter(',')
       ->expected(1)
+      ->allow_extra_args(false)  // or "[a]" would be read as a list
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   AddPatternFlags(verb, flags);
   verb.add_flag("--random-chunks", flags.random_chunks,

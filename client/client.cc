@@ -43,6 +43,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
   // So that a call without a deadline ends when the server's machine is gone.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  // gRPC would ask the proxy of http_proxy to reach 127.0.0.1, too.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
   if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + options.connect_timeout))) {
     return absl::UnavailableError(absl::StrCat("no server answers at ", address));

@@ -12,6 +12,10 @@ namespace recollect::convert {
 namespace {
 
 constexpr int64_t kMaxLayers = 4096;
+// Of a parameter's name; the longest published ones have some fifty.
+constexpr size_t kMaxNameBytes = 512;
+// Entries of a dict that is not one of weights; a file of some megabytes can hold millions.
+constexpr size_t kMaxProblems = 1000;
 
 bool HasShape(const TensorRef& tensor, const std::vector<int64_t>& shape) {
   return tensor.shape.size() == shape.size() &&
@@ -51,6 +55,15 @@ void StateDict::Collect(const Dict& dict) {
   for (const auto& [key, value] : dict.entries) {
     const std::string* text = std::get_if<std::string>(&tree.at(key));
     const TensorRef* tensor = std::get_if<TensorRef>(&tree.at(value));
+    if (problems_.size() >= kMaxProblems) {
+      problems_.push_back("and so on");
+      return;
+    }
+    if (text != nullptr && text->size() > kMaxNameBytes) {
+      problems_.push_back(
+          absl::StrCat("a name of ", text->size(), " bytes, expected at most ", kMaxNameBytes));
+      continue;
+    }
     const std::string name = text == nullptr
                                  ? absl::StrCat("(", KindName(tree.at(key)), " as a name)")
                                  : Printable(absl::StrReplaceAll(*text, {{"_orig_mod.", ""}}));

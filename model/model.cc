@@ -1,15 +1,12 @@
 #include "model/model.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/status.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
@@ -33,9 +30,7 @@ struct Model::State {
 namespace {
 
 absl::StatusOr<ModelConfig> ReadConfig(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file.good()) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
   auto config = ParseConfig(text);
   if (!config.ok()) return Annotate(config.status(), path);
   return config;

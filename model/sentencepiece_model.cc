@@ -7,8 +7,6 @@
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
@@ -220,12 +218,7 @@ void SentencePieceModel::State::CollectJoins() {
   }
 }
 
-std::string SentencePieceModel::Load(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return "cannot be opened";
-  const std::string file{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  return state_->Parse(file);
-}
+std::string SentencePieceModel::Parse(const std::string& file) { return state_->Parse(file); }
 
 int SentencePieceModel::Size() const { return static_cast<int>(state_->pieces.size()); }
 

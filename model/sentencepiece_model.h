@@ -11,14 +11,14 @@
 
 namespace recollect::model {
 
-// Immutable after Load; thread-safe.
+// Immutable after Parse; thread-safe.
 class SentencePieceModel {
  public:
   SentencePieceModel();
   ~SentencePieceModel();
 
-  // Empty when loaded, else what is wrong with the file.
-  std::string Load(const std::string& path);
+  // Of a file's bytes. Empty when it is one, else what is wrong with it.
+  std::string Parse(const std::string& file);
 
   // Whether a space is put before every text, as LLaMA's model asks for. The caller does that.
   bool dummy_prefix() const;

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/status.h"
 #include "model/sentencepiece_model.h"
 
@@ -110,7 +111,8 @@ Tokenizer::~Tokenizer() = default;
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& path) {
   std::unique_ptr<Tokenizer> tokenizer(new Tokenizer);
   State& state = *tokenizer->state_;
-  if (const std::string error = state.pieces.Load(path); !error.empty()) {
+  ASSIGN_OR_RETURN(const std::string file, ReadWholeFile(path));
+  if (const std::string error = state.pieces.Parse(file); !error.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", error));
   }
   for (int byte = 0; byte < 256; ++byte) {

@@ -44,6 +44,15 @@ class Server:
         self.address = line.split("grpc=")[1].split()[0]
         print(f"server on {self.address}, ready in {(time.monotonic() - start) * 1000:.0f} ms", flush=True)
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        # Whatever went wrong, no server is left behind.
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         if self.process.wait(timeout=60) != 0:
@@ -117,25 +126,25 @@ def main():
     book.write_text(hide(book.read_text(), secrets, rng))
     data_dir = str(args.work / "data")
 
-    server = Server(args.binary, data_dir)
-    start = time.monotonic()
-    ingest = subprocess.run([args.binary, "ingest", "--server", server.address, "--id", "books", "--json", str(book)],
-                            check=True, stdout=subprocess.PIPE, text=True)
-    seconds = time.monotonic() - start
-    document = json.loads(ingest.stdout)
-    print(f"ingested {document['tokens']} tokens, {document['chunks']} chunks in {seconds:.0f} s: "
-          f"{document['tokens'] / seconds:.0f} tokens/s")
+    with Server(args.binary, data_dir) as server:
+        start = time.monotonic()
+        ingest = subprocess.run([args.binary, "ingest", "--server", server.address, "--id", "books", "--json", str(book)],
+                                check=True, stdout=subprocess.PIPE, text=True)
+        seconds = time.monotonic() - start
+        document = json.loads(ingest.stdout)
+        print(f"ingested {document['tokens']} tokens, {document['chunks']} chunks in {seconds:.0f} s: "
+              f"{document['tokens'] / seconds:.0f} tokens/s")
+        print("asking")
+        first, right = ask_all(args.binary, server, secrets)
+        server.stop()
 
-    print("asking")
-    first, right = ask_all(args.binary, server, secrets)
-    server.stop()
-    server = Server(args.binary, data_dir)
-    print("restarted; asking again")
-    second, right_again = ask_all(args.binary, server, secrets)
-    stats = json.loads(subprocess.run([args.binary, "stats", "--server", server.address, "--json"], check=True,
-                                      capture_output=True, text=True).stdout)
-    resident = next(line for line in open(f"/proc/{server.process.pid}/status") if line.startswith("VmRSS")).split()[1]
-    server.stop()
+    with Server(args.binary, data_dir) as server:
+        print("restarted; asking again")
+        second, right_again = ask_all(args.binary, server, secrets)
+        stats = json.loads(subprocess.run([args.binary, "stats", "--server", server.address, "--json"], check=True,
+                                          capture_output=True, text=True).stdout)
+        resident = next(line for line in open(f"/proc/{server.process.pid}/status") if line.startswith("VmRSS")).split()[1]
+        server.stop()
 
     print(f"same tokens after the restart: {'yes' if first == second else 'NO'}")
     print(f"memory: {int(resident) // 1024} MiB resident; landmark keys {stats['landmark_bytes'] / 2**20:.1f} MiB, "

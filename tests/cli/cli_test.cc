@@ -3,6 +3,7 @@
 #include <fstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/cli/cli_testing.h"
 
 namespace recollect {
@@ -21,8 +22,8 @@ TEST_F(CliTest, HelpTeachesWithExamplesAndExitCodes) {
        {"Examples:", "recollect ingest --id", "Exit codes:", "RECOLLECT_DATA_DIR", "niah"}) {
     EXPECT_THAT(help.out, HasSubstr(text));
   }
-  for (const char* verb :
-       {"serve", "ingest", "docs", "retrieve", "generate", "score", "niah", "import", "model", "stats"}) {
+  for (const char* verb : {"serve", "ingest", "docs", "retrieve", "generate", "score", "niah",
+                           "import", "model", "stats"}) {
     const ProcessResult result = Run({verb, "--help"});
     EXPECT_EQ(result.exit_code, 0) << verb;
     EXPECT_THAT(result.out, HasSubstr("Example")) << verb;
@@ -147,11 +148,34 @@ TEST_F(CliTest, AModelWithoutLandmarksGeneratesUnderThePatternAskedFor) {
   EXPECT_EQ(model["windows"]["max"], 512);
 }
 
+// Nothing that a person types is read as a list of CLI11's own.
+TEST_F(CliTest, BracketsAreTextLikeAnyOther) {
+  const std::string text = "some text of a document";
+  EXPECT_EQ(Embedded({"ingest", "--id", "u", "-"}, text).exit_code, 0);
+  EXPECT_EQ(Embedded({"docs", "delete", "[u]"}).exit_code, kNotFound);
+  EXPECT_EQ(Embedded({"ingest", "--id", "[u]", "-"}, text).exit_code, 0);
+  EXPECT_EQ(Json(Embedded({"docs", "get", "[u]", "--json"}))["id"], "[u]");
+  EXPECT_EQ(Embedded({"docs", "text", "[u]"}).out, text);
+  const auto answer =
+      Json(Embedded({"generate", "--mount", "[u],u", "--prompt", "x", "--max-tokens", "1", "--stop",
+                     "[]", "--stop", "[a", "--json"}));
+  EXPECT_EQ(answer["usage"]["generated_tokens"], 1);
+  EXPECT_EQ(Json(Embedded({"docs", "delete", "u", "[u]", "--json"}))["deleted"].size(), 2u);
+}
+
+TEST_F(CliTest, ATextRangeBeyondTheDocumentPrintsNothing) {
+  EXPECT_EQ(Embedded({"ingest", "--id", "d", "-"}, std::string(5000, 'x')).exit_code, 0);
+  const ProcessResult beyond = Embedded({"docs", "text", "d", "--end", "5001"});
+  EXPECT_EQ(beyond.exit_code, kInvalid);
+  EXPECT_EQ(beyond.out, "");
+  EXPECT_THAT(beyond.err, HasSubstr("[0, 5001) of a document that has 5000 bytes"));
+}
+
 TEST_F(CliTest, OutputThatCannotBeWrittenIsAFailure) {
   const ProcessResult result =
       RunProcess({"/bin/sh", "-c",
-                  std::string(RECOLLECT_BINARY) + " --model " + Path("model") +
-                      " --data-dir :memory: docs list > /dev/full"});
+                  absl::StrCat("'", RECOLLECT_BINARY, "' --model '", Path("model"),
+                               "' --data-dir :memory: docs list > /dev/full")});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("cannot write to standard output"));
 }
@@ -200,8 +224,8 @@ TEST_F(CliTest, ExcerptsAreOfWholeCharacters) {
   std::string text;
   for (int i = 0; i < 500; ++i) text += "x\u20ac";
   ASSERT_EQ(Embedded({"ingest", "--id", "a", "-"}, text).exit_code, 0);
-  const ProcessResult generate = Embedded({"generate", "--mount", "a", "--prompt", "a grey ship",
-                                           "--max-tokens", "1", "--hits"});
+  const ProcessResult generate = Embedded(
+      {"generate", "--mount", "a", "--prompt", "a grey ship", "--max-tokens", "1", "--hits"});
   EXPECT_THAT(generate.err, HasSubstr("x\u20acx\u20ac"));
   EXPECT_NO_THROW(nlohmann::json(generate.err).dump()) << "not UTF-8: " << generate.err;
 }

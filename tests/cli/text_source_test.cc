@@ -9,7 +9,8 @@ namespace recollect::cli {
 namespace {
 
 std::string TempFile(const std::string& text) {
-  const std::string path = ::testing::TempDir() + "/text_source_test.txt";
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  const std::string path = ::testing::TempDir() + "/" + test->name() + ".txt";
   std::ofstream(path, std::ios::binary) << text;
   return path;
 }

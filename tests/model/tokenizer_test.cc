@@ -124,7 +124,9 @@ TEST(TokenizerTest, InvalidUtf8NamesTheByte) {
 
 TEST(TokenizerTest, RefusesFilesThatAreNoModel) {
   const std::string path = ::testing::TempDir() + "/not_a_tokenizer.model";
-  EXPECT_EQ(Tokenizer::Load(path + ".none").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Tokenizer::Load(path + ".none").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Tokenizer::Load(::testing::TempDir()).status().code(),
+            absl::StatusCode::kInvalidArgument);
   WriteFile(path, "not a model");
   EXPECT_EQ(Tokenizer::Load(path).status().code(), absl::StatusCode::kInvalidArgument);
 }

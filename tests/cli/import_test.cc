@@ -31,7 +31,8 @@ TEST_F(ImportCliTest, ReportsAsTextAndAsJson) {
   EXPECT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.out,
               AllOf(HasSubstr("ratplus, 2 layers of width 8, 14 tensors, 5032 parameters"),
-                    HasSubstr("MiB of bf16"), HasSubstr("rope_base 10000")));
+                    HasSubstr("MiB of bf16"), HasSubstr("rope_base 10000"),
+                    HasSubstr("fingerprint, run in fp32")));
   EXPECT_THAT(text.err, IsEmpty());
 
   const auto json = Json(Run(
@@ -43,6 +44,9 @@ TEST_F(ImportCliTest, ReportsAsTextAndAsJson) {
   EXPECT_EQ(json["step"], 52452);
   EXPECT_EQ(json["sha256"]["model.safetensors"].get<std::string>().size(), 64u);
   EXPECT_EQ(json["config"]["adapted_dilations"], nlohmann::json::parse("[1, 64]"));
+  const auto model = Json(
+      Run({"model", "--model", Path("b"), "--data-dir", ":memory:", "--dtype", "fp32", "--json"}));
+  EXPECT_EQ(json["fingerprint"]["fp32"], model["fingerprint"]);
   for (const char* name : {"config.json", "model.safetensors", "tokenizer.model"}) {
     EXPECT_TRUE(fs::exists(Path("a/") + name)) << name;
     EXPECT_TRUE(fs::exists(Path("b/") + name)) << name;

@@ -78,6 +78,32 @@ TEST_F(ImportCliTest, AnImportedHybridGeneratesWhatTheOracleDoes) {
                                  HasSubstr("window is 3, the checkpoint is adapted to 5")));
 }
 
+// The keys that docs/importing.md adds by hand.
+TEST_F(ImportCliTest, RequestsMayAskForWhatIsAddedToTheConfig) {
+  const std::string in = Download("ratplus.pt");
+  ASSERT_EQ(Run({"import", "--from", "ratplus-hub", in, "--out", Path("m")}).exit_code, 0);
+  const auto generate = [&] {
+    return Run({"generate", "--model",        Path("m"),   "--data-dir",   ":memory:", "--dtype",
+                "fp32",     "--prompt",       "the whale", "--max-tokens", "4",        "--context",
+                "8192",     "--dilation",     "16",        "--window",     "64",       "--initial",
+                "2",        "--top-k-blocks", "3",         "--json"});
+  };
+  const ProcessResult refused = generate();
+  EXPECT_EQ(refused.exit_code, 4);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("dilation is 16, the checkpoint is adapted to 1, 64"),
+                                 HasSubstr("window is 64"), HasSubstr("initial is 2"),
+                                 HasSubstr("context is 8192, the checkpoint names none"),
+                                 HasSubstr("top_k_blocks is 3")));
+  const std::string page = ReadFile(RECOLLECT_SOURCE_DIR "/docs/importing.md");
+  const std::string fence = "```";
+  const size_t begin = page.find(fence + "json\n") + fence.size() + 4;
+  const std::string keys = page.substr(begin, page.find(fence, begin) - begin);
+  auto config = nlohmann::ordered_json::parse(ReadFile(Path("m/config.json")));
+  config.update(nlohmann::ordered_json::parse("{" + keys + "}"));
+  WriteFile(Path("m/config.json"), config.dump(2));
+  EXPECT_EQ(Json(generate())["tokens"].size(), 4u);
+}
+
 TEST_F(ImportCliTest, MistakesHaveTheirExitCodes) {
   const std::string in = Download("rat_swa.bin");
   const auto run = [&](const std::string& from, const std::string& directory,

@@ -57,10 +57,11 @@ Json ToJson(const convert::ImportReport& report, const ImportFlags& flags) {
                {"dtype", flags.dtype},
                {"assumptions", report.assumptions},
                {"sha256",
-                {{"config.json", report.config_sha256},
-                 {"model.safetensors", report.weights_sha256},
-                 {"tokenizer.model", report.tokenizer_sha256}}},
+                {{"config.json", report.sha256.config},
+                 {"model.safetensors", report.sha256.weights},
+                 {"tokenizer.model", report.sha256.tokenizer}}},
                {"config", report.config}};
+  json["fingerprint"] = {{"bf16", report.bf16_fingerprint}, {"fp32", report.fp32_fingerprint}};
   if (report.step.has_value()) json["step"] = *report.step;
   return json;
 }
@@ -77,9 +78,11 @@ void PrintReport(const convert::ImportReport& report, const ImportFlags& flags) 
     std::printf("%-24s %lld\n", "step", static_cast<long long>(*report.step));
   for (const std::string& text : report.assumptions)
     std::printf("%-24s %s\n", "assumed", text.c_str());
-  std::printf("%-24s %s\n", "config.json", report.config_sha256.c_str());
-  std::printf("%-24s %s\n", "model.safetensors", report.weights_sha256.c_str());
-  std::printf("%-24s %s\n", "tokenizer.model", report.tokenizer_sha256.c_str());
+  std::printf("%-24s %s\n", "config.json", report.sha256.config.c_str());
+  std::printf("%-24s %s\n", "model.safetensors", report.sha256.weights.c_str());
+  std::printf("%-24s %s\n", "tokenizer.model", report.sha256.tokenizer.c_str());
+  std::printf("%-24s %s\n", "fingerprint, run in bf16", report.bf16_fingerprint.c_str());
+  std::printf("%-24s %s\n", "fingerprint, run in fp32", report.fp32_fingerprint.c_str());
 }
 
 absl::Status Import(const Options& common, const ImportFlags& flags) {
@@ -149,7 +152,10 @@ void AddImport(CLI::App& app, Command& command) {
       "--out is there\n"
       "whole or not at all. What neither the checkpoint's configuration nor its shapes say is "
       "assumed and listed;\n"
-      "correct it in config.json. The sums printed are SHA-256: what a fingerprint is made of.\n"
+      "correct it in config.json. The sums of files are SHA-256. Documents are bound to the "
+      "fingerprint, made of\n"
+      "these files as they are and the number format that the model runs in (recollect serve "
+      "--dtype), hence two.\n"
       "\n"
       "Also --json: recollect --help\n");
   verb->callback([&command, flags] {

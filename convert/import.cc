@@ -16,7 +16,6 @@
 #include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "convert/weight_stream.h"
-#include "model/fingerprint.h"
 #include "model/model.h"
 
 namespace recollect::convert {
@@ -181,9 +180,12 @@ absl::StatusOr<ImportReport> Import(const ImportOptions& options) {
   RETURN_IF_ERROR(WriteSmallFiles(plan, tokenizer, *work));
   const std::string weights = work->File("model.safetensors").string();
   RETURN_IF_ERROR(Annotate(WriteWeights(options, plan, *checkpoint, weights), report.checkpoint));
-  ASSIGN_OR_RETURN(report.config_sha256, model::HashFile(work->File("config.json").string()));
-  ASSIGN_OR_RETURN(report.weights_sha256, model::HashFile(weights));
-  ASSIGN_OR_RETURN(report.tokenizer_sha256, model::HashFile(work->File(kTokenizer).string()));
+  ASSIGN_OR_RETURN(report.sha256, model::HashModelFiles(work->File("").string()));
+  const auto fingerprint = [&](DType dtype) {
+    return model::ComputeFingerprint(report.sha256, config->local, dtype);
+  };
+  ASSIGN_OR_RETURN(report.bf16_fingerprint, fingerprint(DType::kBf16));
+  ASSIGN_OR_RETURN(report.fp32_fingerprint, fingerprint(DType::kFloat32));
   RETURN_IF_ERROR(work->RenameTo(out));
 
   report.config = plan.config;

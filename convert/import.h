@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "convert/hub_plan.h"
+#include "model/fingerprint.h"
 
 namespace recollect::convert {
 
@@ -36,8 +37,10 @@ struct ImportReport {
   int64_t bytes = 0;  // of the weights
   std::optional<int64_t> step;
   std::vector<std::string> assumptions;
-  // What a fingerprint is made of (docs/model-format.md): hex SHA-256 of each file.
-  std::string config_sha256, weights_sha256, tokenizer_sha256;
+  model::FileDigests sha256;
+  // What Model::fingerprint() of `out_dir` says, loaded in either number format: documents are
+  // bound to it. Which one a service runs its CPU and flags decide, not the weights' format.
+  std::string bf16_fingerprint, fp32_fingerprint;
 };
 
 // Reads and checks everything before it writes anything; writes into a folder beside `out_dir` and

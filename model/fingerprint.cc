@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "base/status.h"
@@ -41,8 +42,6 @@ class Sha256 {
   bool good_ = false;
 };
 
-}  // namespace
-
 absl::StatusOr<std::string> HashFile(const std::string& path) {
   std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
   if (file == nullptr) {
@@ -59,14 +58,20 @@ absl::StatusOr<std::string> HashFile(const std::string& path) {
   return hash.Hex();
 }
 
-absl::StatusOr<std::string> ComputeFingerprint(const std::vector<std::string>& paths,
+}  // namespace
+
+absl::StatusOr<FileDigests> HashModelFiles(const std::string& directory) {
+  FileDigests files;
+  ASSIGN_OR_RETURN(files.config, HashFile(directory + "/config.json"));
+  ASSIGN_OR_RETURN(files.weights, HashFile(directory + "/model.safetensors"));
+  ASSIGN_OR_RETURN(files.tokenizer, HashFile(directory + "/tokenizer.model"));
+  return files;
+}
+
+absl::StatusOr<std::string> ComputeFingerprint(const FileDigests& files,
                                                const LocalPatterns& patterns, DType dtype) {
   // The digest of each file enters the whole, so that no two lists of files read as the same bytes.
-  std::string text;
-  for (const std::string& path : paths) {
-    ASSIGN_OR_RETURN(const std::string digest, HashFile(path));
-    absl::StrAppend(&text, digest, "\n");
-  }
+  std::string text = absl::StrCat(files.config, "\n", files.weights, "\n", files.tokenizer, "\n");
   for (const HeadPatterns& heads : patterns.layers()) {
     for (const LocalPattern& pattern : heads) {
       absl::StrAppend(&text, pattern.window, " ", pattern.dilation, " ", pattern.initial, " ",

@@ -3,7 +3,6 @@
 #define RECOLLECT_MODEL_FINGERPRINT_H_
 
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/types.h"
@@ -15,12 +14,17 @@ namespace recollect::model {
 // LocalState::Serialize.
 inline constexpr int kRecordLayoutVersion = 1;
 
-// Hex SHA-256 of a file's contents, or "absent". INVALID_ARGUMENT: it cannot be read.
-absl::StatusOr<std::string> HashFile(const std::string& path);
+// Hex SHA-256 of the contents of a model directory's files; "absent" for one that is not there.
+struct FileDigests {
+  std::string config, weights, tokenizer;
+};
 
-// Hex SHA-256 over the contents of `paths` in order (a file that is not there counts as such), the
-// ingest pattern, the record layout version and the number format.
-absl::StatusOr<std::string> ComputeFingerprint(const std::vector<std::string>& paths,
+// INVALID_ARGUMENT: a file cannot be read.
+absl::StatusOr<FileDigests> HashModelFiles(const std::string& directory);
+
+// Hex SHA-256 over the files' digests, the ingest pattern, the record layout version and the number
+// format of the products. INTERNAL: there is no SHA-256.
+absl::StatusOr<std::string> ComputeFingerprint(const FileDigests& files,
                                                const LocalPatterns& patterns, DType dtype);
 
 }  // namespace recollect::model

@@ -92,9 +92,8 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& directory,
     ASSIGN_OR_RETURN(state.tokenizer, Tokenizer::Load(tokenizer_path));
     RETURN_IF_ERROR(Annotate(CheckTokenizer(*state.tokenizer, state.config), directory));
   }
-  ASSIGN_OR_RETURN(state.fingerprint,
-                   ComputeFingerprint({config_path, weights_path, tokenizer_path},
-                                      state.config.local, options.dtype));
+  ASSIGN_OR_RETURN(const FileDigests files, HashModelFiles(directory));
+  ASSIGN_OR_RETURN(state.fingerprint, ComputeFingerprint(files, state.config.local, options.dtype));
   return model;
 }
 

@@ -1,16 +1,22 @@
-// Cost per token of each family's local state by dilation and context, with random weights: entries
-// of the state that a token reads, counted and by formula, bytes, time alone and in a batch, and
-// time per token of a prompt; beside them what this machine's measured ceilings predict. One
-// thread.
+// Cost per token of each family's local state, and of what is mounted, by dilation and context,
+// with random weights: entries that a token reads, counted and by formula, bytes, time alone and in
+// a batch, and time per token of a prompt; beside them what this machine's measured ceilings
+// predict. One thread.
 //
 //   families_bench [--config FILE]... [--dilations 1,4,16,64] [--lengths 1024,4096,...] [--batch 4]
-//                  [--seconds 0.3] [--state-gib 6] [--minutes 3] [--json FILE]
+//                  [--seconds 0.3] [--state-gib 6] [--minutes 6] [--json FILE]
 //
 // Without --config: every file of bench/model/configs, dense.json first: the others are of its
 // size, and "x dense" is time divided by its. Predicted = time with an empty state, measured
-// beside, + what the machine's ceilings, measured too, say of the entries by formula: bytes / read,
-// or for a prompt fp32 products / product. "reached": predicted / taken. The sums of RAttention are
-// in the bytes read and, since a state has them from its first position, in the empty state's time.
+// beside, + what the machine's ceilings, measured too, say of what is read by formula: bytes /
+// read, or for a prompt fp32 products / product. "reached": predicted / taken. The sums of
+// RAttention are in the bytes read and, since a state has them from its first position, in the
+// empty state's time.
+//
+// Under its own pattern a config with "top_k" runs again with as many blocks as it allows, beside
+// the dilated positions and, if it allows that, in their place. One with landmarks runs again with
+// as many tokens mounted as the context says: each block then scores all their landmarks and
+// reads the n_ret best chunks, and "empty" is one chunk of one token.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,14 +27,15 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "bench/kernels/ceilings.h"
+#include "bench/model/arguments.h"
+#include "bench/model/mounted.h"
 #include "bench/model/sequences.h"
 #include "bench/model/touched.h"
 #include "kernels/gemm.h"
@@ -40,69 +47,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kPromptRows = model::LayerState::kMaxAppend;
-
-double EntryBytes(const model::ModelConfig& config) {
-  return 2.0 * config.head_dim * sizeof(float);
-}
-
-struct Arguments {
-  std::vector<std::string> configs;
-  std::vector<int64_t> dilations = {1, 4, 16, 64};
-  std::vector<int64_t> lengths = {1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18};
-  int batch = 4;
-  double seconds = 0.3, state_gib = 6, minutes = 3;
-  std::string json;
-};
-
-template <typename Number>
-bool ReadNumbers(const std::string& text, std::vector<Number>& numbers) {
-  numbers.clear();
-  for (const absl::string_view part : absl::StrSplit(text, ',')) {
-    if (!absl::SimpleAtoi(part, &numbers.emplace_back())) return false;
-  }
-  return true;
-}
-
-Arguments Parse(int argc, char** argv) {
-  Arguments arguments;
-  bool good = argc % 2 == 1;
-  for (int i = 1; good && i + 1 < argc; i += 2) {
-    const std::string name = argv[i], value = argv[i + 1];
-    if (name == "--config") {
-      arguments.configs.push_back(value);
-    } else if (name == "--dilations") {
-      good = ReadNumbers(value, arguments.dilations);
-    } else if (name == "--lengths") {
-      good = ReadNumbers(value, arguments.lengths);
-    } else if (name == "--batch") {
-      good = absl::SimpleAtoi(value, &arguments.batch);
-    } else if (name == "--seconds") {
-      good = absl::SimpleAtod(value, &arguments.seconds);
-    } else if (name == "--state-gib") {
-      good = absl::SimpleAtod(value, &arguments.state_gib);
-    } else if (name == "--minutes") {
-      good = absl::SimpleAtod(value, &arguments.minutes);
-    } else {
-      good = name == "--json";
-      arguments.json = value;
-    }
-  }
-  if (!good || arguments.batch < 1) {
-    std::fprintf(stderr,
-                 "usage: families_bench [--config FILE]... [--dilations LIST] [--lengths LIST] "
-                 "[--batch N] [--seconds S] [--state-gib G] [--minutes M] [--json FILE]\n");
-    std::exit(2);
-  }
-  if (arguments.configs.empty()) {
-    for (const auto& entry :
-         std::filesystem::directory_iterator(RECOLLECT_SOURCE_DIR "/bench/model/configs")) {
-      arguments.configs.push_back(entry.path());
-    }
-    std::sort(arguments.configs.begin(), arguments.configs.end());
-  }
-  std::sort(arguments.lengths.begin(), arguments.lengths.end());
-  return arguments;
-}
 
 // The config's model with random weights, in the number format a service would choose.
 std::unique_ptr<model::Model> LoadRandom(const std::string& path) {
@@ -143,6 +87,15 @@ void Print(const json& point) {
   std::fflush(stdout);
 }
 
+// What is measured at all lengths.
+struct Case {
+  std::string family;
+  const model::Model& model;
+  model::LocalPatterns patterns;
+  int64_t dilation = 0;  // of them, to tell them apart; below 1 where there is none
+  bool mounted = false;
+};
+
 class Bench {
  public:
   explicit Bench(const Arguments& arguments) : arguments_(arguments) {}
@@ -164,16 +117,18 @@ class Bench {
 
  private:
   void RunFamily(const std::string& path);
-  void RunPattern(const std::string& family, const model::Model& model,
-                  const model::LocalPatterns& patterns, int64_t dilation);
-  void Point(const std::string& family, const model::Model& model, Sequences& sequences,
-             int64_t dilation, int64_t length, int64_t rows, int batch);
+  void RunAdded(const Case& own);
+  void RunCase(const Case& what);
+  void Point(const Case& what, Sequences& sequences, int64_t length, int64_t rows, int batch);
 
-  // Whether the states of a batch fit. Twice their entries: vectors grow by doubling.
+  // Whether the states of a batch fit. Twice their entries: vectors grow by doubling. A state whose
+  // queries choose blocks keeps every position.
   bool Fits(const model::ModelConfig& config, const model::LocalState& state, int64_t length,
             int batch) const {
-    const double entries = static_cast<double>(EntriesByFormula(state, length)) * batch;
-    return 2 * entries * EntryBytes(config) <= arguments_.state_gib * (1 << 30);
+    Touched kept = StateByFormula(config, state, length);
+    if (state.pattern.blocks().count > 0)
+      kept.entries = static_cast<double>(CountHeads(config, state) * length);
+    return 2 * kept.bytes(config) * batch <= arguments_.state_gib * (1 << 30);
   }
   bool Late() const {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin_;
@@ -205,62 +160,104 @@ void Bench::RunFamily(const std::string& path) {
         config.local.With(&model::LocalPattern::dilation, dilation);
     if (!model::ValidatePatterns(config, patterns).ok()) continue;
     any = true;
-    RunPattern(family, *model, patterns, dilation);
+    RunCase({family, *model, patterns, dilation});
   }
-  if (!any) RunPattern(family, *model, config.local, 0);
+  const model::LocalPattern* everywhere = config.local.everywhere();
+  const Case own{family, *model, config.local, everywhere != nullptr ? everywhere->dilation : 0};
+  if (!any) RunCase(own);
+  RunAdded(own);
 }
 
-void Bench::RunPattern(const std::string& family, const model::Model& model,
-                       const model::LocalPatterns& patterns, int64_t dilation) {
-  Sequences filled(model, patterns);
+// What a request may add to the config's own pattern.
+void Bench::RunAdded(const Case& own) {
+  const model::ModelConfig& config = own.model.config();
+  if (config.top_k.max > 0) {
+    std::printf("with the best %lld blocks of %lld:\n", static_cast<long long>(config.top_k.max),
+                static_cast<long long>(config.top_k.block));
+    Case blocks = own;
+    blocks.patterns = config.local.WithBlocks(config.top_k.With(config.top_k.max));
+    RunCase(blocks);
+    blocks.dilation = model::kNoDilation;
+    blocks.patterns = blocks.patterns.With(&model::LocalPattern::dilation, model::kNoDilation);
+    if (model::ValidatePatterns(config, blocks.patterns).ok()) RunCase(blocks);
+  }
+  if (config.landmarks()) {
+    std::printf("with as many tokens mounted, of whose chunks a block reads %d:\n", config.n_ret);
+    Case mounted = own;
+    mounted.mounted = true;
+    RunCase(mounted);
+  }
+}
+
+void Bench::RunCase(const Case& what) {
+  const model::ModelConfig& config = what.model.config();
+  Sequences filled(what.model, what.patterns);
   for (const int64_t length : arguments_.lengths) {
-    const std::string what = absl::StrCat(family, " D ", dilation, " at ", length);
+    const std::string name = absl::StrCat(what.family, " D ", what.dilation,
+                                          what.patterns.blocks().count > 0 ? " with blocks" : "",
+                                          what.mounted ? " mounted" : "", " at ", length);
     if (Late()) {
-      LeaveOut(what, "--minutes");
-    } else if (!Fits(model.config(), filled.state(), length, 1)) {
-      LeaveOut(what, "--state-gib");
+      LeaveOut(name, "--minutes");
+    } else if (!Fits(config, filled.state(), length, 1)) {
+      LeaveOut(name, "--state-gib");
     } else {
       filled.FillTo(length);
-      Point(family, model, filled, dilation, length, 1, 1);
-      if (arguments_.batch > 1 && Fits(model.config(), filled.state(), length, arguments_.batch)) {
+      std::optional<Mounted> mounted;
+      if (what.mounted) {
+        const int64_t chunks = std::max<int64_t>(length / config.chunk_tokens, 1);
+        filled.Mount(mounted.emplace(what.model, chunks, config.chunk_tokens));
+      }
+      Point(what, filled, length, 1, 1);
+      if (arguments_.batch > 1 && Fits(config, filled.state(), length, arguments_.batch)) {
         filled.SetBatch(arguments_.batch);
-        Point(family, model, filled, dilation, length, 1, arguments_.batch);
+        Point(what, filled, length, 1, arguments_.batch);
         filled.SetBatch(1);
       } else if (arguments_.batch > 1) {
-        LeaveOut(what + " in a batch", "--state-gib");
+        LeaveOut(name + " in a batch", "--state-gib");
       }
-      Point(family, model, filled, dilation, length, kPromptRows, 1);
+      Point(what, filled, length, kPromptRows, 1);
     }
   }
 }
 
-void Bench::Point(const std::string& family, const model::Model& model, Sequences& sequences,
-                  int64_t dilation, int64_t length, int64_t rows, int batch) {
-  const model::ModelConfig& config = model.config();
-  Sequences nothing(model, sequences.state().pattern);
+void Bench::Point(const Case& what, Sequences& sequences, int64_t length, int64_t rows, int batch) {
+  const model::ModelConfig& config = what.model.config();
+  Sequences nothing(what.model, what.patterns);
+  std::optional<Mounted> least;
+  if (what.mounted) nothing.Mount(least.emplace(what.model, 1, 1));
   nothing.SetBatch(batch);
-  const double empty = nothing.Measure(rows, rows > 1 ? 3 : 21, 0).median_s;
-  const PositionCost cost =
-      sequences.Measure(rows, rows > 1 ? 2 : 5, rows > 1 ? 0 : arguments_.seconds);
-  RECOLLECT_CHECK(cost.entries == cost.entries_formula);
-  const double entry_bytes = cost.entries * EntryBytes(config);
+  // With mounts a sample is a whole block already.
+  const bool prompt = rows > 1;
+  const double empty = nothing.Measure(rows, prompt || what.mounted ? 3 : 21, 0).median_s;
+  const PositionCost cost = sequences.Measure(rows,
+                                              prompt         ? 2
+                                              : what.mounted ? 3
+                                                             : 5,
+                                              prompt ? 0 : arguments_.seconds);
+  RECOLLECT_CHECK(cost.counted == cost.formula);
+  const Touched& formula = cost.formula;
   const double sum_bytes = static_cast<double>(SumBytes(sequences.state()));
-  // Of an entry, the key with the query and the value with its weight.
-  const double flops = 4.0 * config.head_dim * cost.entries;
-  const double predicted =
-      empty + (rows > 1 ? flops / ceilings_.fp32_flops : entry_bytes / ceilings_.read_bytes);
-  if (dilation == 1) dense_s_.emplace(std::tuple{length, rows, batch}, cost.median_s);
+  // Landmark keys are scored by one query at a time in a prompt, too.
+  const double predicted = empty + (prompt ? formula.flops(config) / ceilings_.fp32_flops +
+                                                 formula.key_bytes(config) / ceilings_.read_bytes
+                                           : formula.bytes(config) / ceilings_.read_bytes);
+  if (what.dilation == 1) dense_s_.emplace(std::tuple{length, rows, batch}, cost.median_s);
   const auto dense = dense_s_.find({length, rows, batch});
-  const double heads = static_cast<double>(CountHeads(sequences.state()));
-  points_.push_back({{"family", family},
-                     {"dilation", dilation},
+  const double heads = static_cast<double>(CountHeads(config, sequences.state()));
+  const auto entries = [&](const Touched& touched) {
+    return (touched.entries + touched.memory) / heads;
+  };
+  points_.push_back({{"family", what.family},
+                     {"dilation", what.dilation},
+                     {"blocks", what.patterns.blocks().count},
+                     {"mounted", what.mounted},
                      {"context", length},
                      {"batch", batch},
                      {"rows", rows},
-                     {"entries_per_head", cost.entries / heads},
-                     {"entries_per_head_formula", cost.entries_formula / heads},
-                     {"read_bytes", entry_bytes + sum_bytes},
-                     {"read_bytes_formula", cost.entries_formula * EntryBytes(config) + sum_bytes},
+                     {"entries_per_head", entries(cost.counted)},
+                     {"entries_per_head_formula", entries(formula)},
+                     {"read_bytes", cost.counted.bytes(config) + sum_bytes},
+                     {"read_bytes_formula", formula.bytes(config) + sum_bytes},
                      {"state_bytes", sequences.state().bytes()},
                      {"s_per_token", cost.median_s},
                      {"s_per_token_predicted", predicted},

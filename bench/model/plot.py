@@ -1,4 +1,4 @@
-"""Draws what families_bench measured, each family and dilation beside the formula's prediction, and prints it as a table.
+"""Draws what families_bench measured, each kind of state beside the formula's prediction, and prints it as a table.
 
     build/release/bin/families_bench --json families.json
     python bench/model/plot.py --json families.json --out docs/families-cost.svg     # needs matplotlib
@@ -18,7 +18,12 @@ PANELS = [
 
 
 def name(point):
-    return point["family"] if point["dilation"] <= 1 else f"{point['family']}, D = {point['dilation']}"
+    text = point["family"]
+    if point["dilation"] > 1:
+        text += f", D = {point['dilation']}"
+    if point["blocks"] > 0:
+        text += f", {point['blocks']} blocks"
+    return text + (", mounted" if point["mounted"] else "")
 
 
 def curves(points, batch, rows):
@@ -55,7 +60,7 @@ def draw(data, out):
 
 
 def table(points):
-    """Markdown: a row for each family and dilation, a column for each context; in brackets what is predicted."""
+    """Markdown: a row for each curve, a column for each context; in brackets what is predicted."""
     batch = max(p["batch"] for p in points)
     print_table("entries a token, layer and head; MiB of all", curves(points, 1, 1),
                 lambda p: f"{p['entries_per_head']:.0f}; {p['read_bytes'] / 2 ** 20:.1f}")

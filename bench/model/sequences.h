@@ -1,11 +1,13 @@
 // Sequences of one length that advance side by side through a model's layers, and what that takes.
-// Local state only: layers with Grouped Cross-Attention have retrieved nothing.
+// Without mounts that is local state only: layers with Grouped Cross-Attention retrieve nothing.
 #ifndef RECOLLECT_BENCH_MODEL_SEQUENCES_H_
 #define RECOLLECT_BENCH_MODEL_SEQUENCES_H_
 
 #include <cstdint>
 #include <vector>
 
+#include "bench/model/mounted.h"
+#include "bench/model/touched.h"
 #include "kernels/op_context.h"
 #include "model/model.h"
 
@@ -13,11 +15,9 @@ namespace recollect::bench {
 
 // What positions cost, per token of one sequence.
 struct PositionCost {
-  double median_s = 0;  // thread CPU seconds
-  double spread = 0;    // (third quartile - first) / median
-  // Of the state, over all layers and heads: means over the positions timed.
-  double entries = 0;
-  double entries_formula = 0;
+  double median_s = 0;       // thread CPU seconds
+  double spread = 0;         // (third quartile - first) / median
+  Touched counted, formula;  // means over what was timed
 };
 
 // Not thread-safe; `model` must outlive it.
@@ -31,12 +31,15 @@ class Sequences {
   // that length, whose network only chooses their values. Recurrences and the sums of RAttention
   // stay as they are. REQUIRES: batch 1.
   void FillTo(int64_t length);
+  // From here on each sequence retrieves from `mounted`, which must outlive this.
+  void Mount(Mounted& mounted) { mounted_ = &mounted; }
   // Copies of the first sequence, each with memory of its own.
   void SetBatch(int batch);
 
   // Runs `rows` new tokens of each sequence a call: at 1 with logits, as generation does, else
-  // without, as prompts do. At least `samples` calls, then up to kMostSamples until `seconds` have
-  // passed, after one outside the clock.
+  // without, as prompts do. With mounts a sample is a block, row by row or at once: a landmark,
+  // which retrieves, and its tokens, among which all costs are divided. At least `samples`, then up
+  // to kMostSamples until `seconds` have passed, after one call outside the clock.
   static constexpr int64_t kMostSamples = 40;  // so that the length stays about the same
   PositionCost Measure(int64_t rows, int samples, double seconds);
 
@@ -44,11 +47,16 @@ class Sequences {
   const model::LocalState& state() const { return states_[0]; }
 
  private:
-  void Advance(int64_t rows);
+  // With `landmark` the first row is one.
+  void Advance(int64_t rows, bool landmark);
+  // Of the latest position.
+  void AddTouched(PositionCost& cost) const;
 
   const model::Model& model_;
   kernels::OpContext ctx_;
+  Mounted* mounted_ = nullptr;
   std::vector<model::LocalState> states_;
+  std::vector<std::vector<model::Retrieved>> retrieved_;  // by sequence and group
   std::vector<float> h_, logits_;
 };
 

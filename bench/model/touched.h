@@ -1,23 +1,46 @@
-// What one token reads of its sequence's local state: counted from the state, and by the formula.
+// What one position reads of its sequence's local state and of what is mounted: counted from what
+// attention is given, and by the formula.
 #ifndef RECOLLECT_BENCH_MODEL_TOUCHED_H_
 #define RECOLLECT_BENCH_MODEL_TOUCHED_H_
 
 #include <cstdint>
 
 #include "model/local_state.h"
+#include "model/model.h"
 
 namespace recollect::bench {
 
-// Entries, each a key and a value of one head, over all layers and heads, of the position appended
-// last: from the ranges that attention is given.
-int64_t CountEntries(const model::LocalState& state);
+// Over all layers and heads.
+struct Touched {
+  double entries = 0;  // of the state, attended to: a key and a value of one head, fp32
+  double bounds = 0;   // of blocks, scored: as many floats as an entry
+  double memory = 0;   // of retrieved chunks: a key and a value of one memory head, bf16
+  double keys = 0;     // landmark keys, scored: bf16
+
+  void Add(const Touched& other);
+  void Scale(double factor);
+  double bytes(const model::ModelConfig& config) const;
+  double key_bytes(const model::ModelConfig& config) const;
+  // Of all products but those with landmark keys, which one query makes at a time.
+  double flops(const model::ModelConfig& config) const;
+  friend bool operator==(const Touched&, const Touched&) = default;
+};
+
+// By the position appended last. Where queries choose blocks, as if each chose those just before
+// its own: without a window any others are as many positions, but for the initial ones in block 0.
+Touched CountState(const model::ModelConfig& config, const model::LocalState& state);
+// Entries of memory that a row reads of `retrieved` in one layer with GCA.
+double CountMemory(const model::ModelConfig& config, const model::Retrieved& retrieved);
 
 // The same for any position by the closed form (model::AttendedCount; RAttention's window is a
-// pattern of nothing else).
-int64_t EntriesByFormula(const model::LocalState& state, int64_t position);
+// pattern of nothing else, and blocks before the own are a wider window).
+Touched StateByFormula(const model::ModelConfig& config, const model::LocalState& state,
+                       int64_t position);
+// In all layers, of `chunks` that are mounted, each of `chunk_rows` tokens.
+double MemoryByFormula(const model::ModelConfig& config, int64_t chunks, int chunk_rows);
 
 // Heads that have entries of their own, over all layers.
-int64_t CountHeads(const model::LocalState& state);
+int64_t CountHeads(const model::ModelConfig& config, const model::LocalState& state);
 
 // Bytes of the sums S that RAttention's layers read and write at every position, whatever the
 // length.

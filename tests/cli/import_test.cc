@@ -31,7 +31,8 @@ TEST_F(ImportCliTest, ReportsAsTextAndAsJson) {
   EXPECT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.out,
               AllOf(HasSubstr("ratplus, 2 layers of width 8, 14 tensors, 5032 parameters"),
-                    HasSubstr("MiB of bf16"), HasSubstr("rope_base 10000")));
+                    HasSubstr("MiB of bf16"), HasSubstr("rope_base 10000"),
+                    HasSubstr("fingerprint, run in fp32")));
   EXPECT_THAT(text.err, IsEmpty());
 
   const auto json = Json(Run(
@@ -43,6 +44,9 @@ TEST_F(ImportCliTest, ReportsAsTextAndAsJson) {
   EXPECT_EQ(json["step"], 52452);
   EXPECT_EQ(json["sha256"]["model.safetensors"].get<std::string>().size(), 64u);
   EXPECT_EQ(json["config"]["adapted_dilations"], nlohmann::json::parse("[1, 64]"));
+  const auto model = Json(
+      Run({"model", "--model", Path("b"), "--data-dir", ":memory:", "--dtype", "fp32", "--json"}));
+  EXPECT_EQ(json["fingerprint"]["fp32"], model["fingerprint"]);
   for (const char* name : {"config.json", "model.safetensors", "tokenizer.model"}) {
     EXPECT_TRUE(fs::exists(Path("a/") + name)) << name;
     EXPECT_TRUE(fs::exists(Path("b/") + name)) << name;
@@ -72,6 +76,32 @@ TEST_F(ImportCliTest, AnImportedHybridGeneratesWhatTheOracleDoes) {
   EXPECT_EQ(refused.exit_code, 4);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("dilation is 16, the checkpoint is adapted to 4"),
                                  HasSubstr("window is 3, the checkpoint is adapted to 5")));
+}
+
+// The keys that docs/importing.md adds by hand.
+TEST_F(ImportCliTest, RequestsMayAskForWhatIsAddedToTheConfig) {
+  const std::string in = Download("ratplus.pt");
+  ASSERT_EQ(Run({"import", "--from", "ratplus-hub", in, "--out", Path("m")}).exit_code, 0);
+  const auto generate = [&] {
+    return Run({"generate", "--model",        Path("m"),   "--data-dir",   ":memory:", "--dtype",
+                "fp32",     "--prompt",       "the whale", "--max-tokens", "4",        "--context",
+                "8192",     "--dilation",     "16",        "--window",     "64",       "--initial",
+                "2",        "--top-k-blocks", "3",         "--json"});
+  };
+  const ProcessResult refused = generate();
+  EXPECT_EQ(refused.exit_code, 4);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("dilation is 16, the checkpoint is adapted to 1, 64"),
+                                 HasSubstr("window is 64"), HasSubstr("initial is 2"),
+                                 HasSubstr("context is 8192, the checkpoint names none"),
+                                 HasSubstr("top_k_blocks is 3")));
+  const std::string page = ReadFile(RECOLLECT_SOURCE_DIR "/docs/importing.md");
+  const std::string fence = "```";
+  const size_t begin = page.find(fence + "json\n") + fence.size() + 4;
+  const std::string keys = page.substr(begin, page.find(fence, begin) - begin);
+  auto config = nlohmann::ordered_json::parse(ReadFile(Path("m/config.json")));
+  config.update(nlohmann::ordered_json::parse("{" + keys + "}"));
+  WriteFile(Path("m/config.json"), config.dump(2));
+  EXPECT_EQ(Json(generate())["tokens"].size(), 4u);
 }
 
 TEST_F(ImportCliTest, MistakesHaveTheirExitCodes) {

@@ -11,6 +11,8 @@
 #include "base/bf16.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/gemm.h"
+#include "model/model.h"
 #include "model/safetensors.h"
 #include "tests/convert/convert_testing.h"
 #include "tests/convert/hub_weights.h"
@@ -47,6 +49,20 @@ class ImportTest : public ImportFixture {
  protected:
   ordered_json Config() const {
     return ordered_json::parse(ReadFile((root_ / "out/config.json").string()));
+  }
+
+  // Imports, loads in each number format that this CPU has, and compares.
+  void ExpectLoadedFingerprints() const {
+    const auto report = Import(options_);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_NE(report->bf16_fingerprint, report->fp32_fingerprint);
+    const auto expect = [&](DType dtype, const std::string& fingerprint) {
+      const auto model = model::Model::Load(options_.out_dir, {.dtype = dtype});
+      ASSERT_TRUE(model.ok()) << model.status();
+      EXPECT_EQ((*model)->fingerprint(), fingerprint);
+    };
+    expect(DType::kFloat32, report->fp32_fingerprint);
+    if (kernels::Bf16Supported()) expect(DType::kBf16, report->bf16_fingerprint);
   }
 
   // The published names' first `mixer_parts` are in the checkpoint.
@@ -95,7 +111,7 @@ TEST_F(ImportTest, RatPlusAsPublished) {
   EXPECT_EQ(report->parameters, 400 * 8 + 8 + 2 * (8 + 40 * 8 + 64 + 8 + 2 * 256));
   EXPECT_EQ(report->bytes, 4 * report->parameters);
   EXPECT_THAT(report->assumptions, ElementsAre("rope_base 10000"));
-  EXPECT_EQ(report->weights_sha256.size(), 64u);
+  EXPECT_EQ(report->sha256.weights.size(), 64u);
   // Readable by whoever may read a new folder.
   EXPECT_NE(fs::status(root_ / "out").permissions() & fs::perms::group_read, fs::perms::none);
 }
@@ -186,6 +202,21 @@ TEST_F(ImportTest, HybridComputesWhatTheOracleDoes) {
                              std::abs(expected[i] - logits[logits.size() - expected.size() + i]));
   }
   EXPECT_LE(error, 1e-5 * scale);
+}
+
+// Of weights in either format, with patterns by layer and with mixers.
+TEST_F(ImportTest, FingerprintsAreThoseOfTheLoadedModel) {
+  UseFixture("ratplus_older_wonly.pth");
+  for (const WeightType type : {WeightType::kBf16, WeightType::kF32}) {
+    options_.type = type;
+    options_.out_dir = (root_ / (type == WeightType::kBf16 ? "bf16" : "fp32")).string();
+    ExpectLoadedFingerprints();
+  }
+  fs::remove(root_ / "in/ratplus_older_wonly.pth");
+  UseFixture("rat_swa.pt");
+  options_.plan.family = HubFamily::kRat;
+  options_.out_dir = (root_ / "hybrid").string();
+  ExpectLoadedFingerprints();
 }
 
 TEST_F(ImportTest, HybridOfWeightsAloneSaysWhatItAssumed) {

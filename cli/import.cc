@@ -94,15 +94,18 @@ absl::Status Import(const Options& common, const ImportFlags& flags) {
   options.plan.head_dim = flags.head_dim;
   options.plan.chunk = flags.chunk;
   options.type = flags.dtype == "fp32" ? convert::WeightType::kF32 : convert::WeightType::kBf16;
+  std::optional<CatchInterrupts> guard;  // until weights are written, there is nothing to take away
   std::optional<ProgressBar> bar;
   options.progress = [&](int64_t done, int64_t total) {
-    if (!bar.has_value()) bar.emplace(flags.out, total);
+    if (!bar.has_value()) {
+      guard.emplace();
+      bar.emplace(flags.out, total);
+    }
     bar->Update(done,
                 absl::StrFormat("%.1f of %.1f million parameters", static_cast<double>(done) * 1e-6,
                                 static_cast<double>(total) * 1e-6));
     return interrupted == 0;
   };
-  const CatchInterrupts guard;
   const auto report = convert::Import(options);
   bar.reset();
   RETURN_IF_ERROR(report.status());

@@ -60,10 +60,18 @@ absl::Status CheckTokenizerFile(const std::string& path, const model::ModelConfi
 }
 
 absl::Status CheckOut(const fs::path& out) {
+  if (out.empty()) return absl::InvalidArgumentError("the model directory to make has no name");
   std::error_code error;
   const bool exists = fs::exists(out, error);
   if (!error && !exists) return absl::OkStatus();
-  if (!error && fs::is_directory(out, error) && fs::is_empty(out, error)) return absl::OkStatus();
+  if (!error && fs::is_directory(out, error) && fs::is_empty(out, error)) {
+    // It will be replaced: not possible where another file system is mounted, say. Tried now,
+    // before an hour of work.
+    if (rmdir(out.c_str()) == 0 && mkdir(out.c_str(), 0777) == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(out.string(),
+                                                   " cannot be replaced: ", std::strerror(errno),
+                                                   "; name a folder that is not there yet"));
+  }
   if (error) return absl::InvalidArgumentError(absl::StrCat(out.string(), ": ", error.message()));
   return absl::AlreadyExistsError(
       absl::StrCat(out.string(), " is there and not an empty folder; choose another --out"));
@@ -111,6 +119,10 @@ absl::Status CheckSpace(const WorkFolder& work, int64_t needed) {
       absl::StrCat("the weights need ", needed, " bytes on the disk, it has ", space.available));
 }
 
+absl::Status Interrupted() {
+  return absl::CancelledError("the import was interrupted; nothing is left of it");
+}
+
 absl::Status WriteWeights(const ImportOptions& options, const ImportPlan& plan,
                           TorchCheckpoint& checkpoint, const std::string& path) {
   std::vector<TensorHeader> headers;
@@ -122,9 +134,7 @@ absl::Status WriteWeights(const ImportOptions& options, const ImportPlan& plan,
   const auto write = [&](std::span<const float> values) -> absl::Status {
     RETURN_IF_ERROR(writer.Write(values));
     done += static_cast<int64_t>(values.size());
-    if (options.progress && !options.progress(done, total))
-      return absl::CancelledError("the import was interrupted; nothing is left of it");
-    return absl::OkStatus();
+    return options.progress && !options.progress(done, total) ? Interrupted() : absl::OkStatus();
   };
   for (const OutputTensor& tensor : plan.tensors) {
     for (const TensorRef& part : tensor.parts) {
@@ -186,6 +196,9 @@ absl::StatusOr<ImportReport> Import(const ImportOptions& options) {
   };
   ASSIGN_OR_RETURN(report.bf16_fingerprint, fingerprint(DType::kBf16));
   ASSIGN_OR_RETURN(report.fp32_fingerprint, fingerprint(DType::kFloat32));
+  if (options.progress && !options.progress(plan.parameters(), plan.parameters())) {
+    return Interrupted();
+  }
   RETURN_IF_ERROR(work->RenameTo(out));
 
   report.config = plan.config;

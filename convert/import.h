@@ -25,7 +25,8 @@ struct ImportOptions {
   std::string out_dir;
   PlanOptions plan;
   WeightType type = WeightType::kBf16;
-  // Called with values written and all values, several times a second. False ends the import.
+  // Called with values written and all values, several times a second while weights are written,
+  // and once more before `out_dir` appears. False ends the import.
   std::function<bool(int64_t done, int64_t total)> progress;
 };
 

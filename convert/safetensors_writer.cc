@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 
 #include "base/bf16.h"
@@ -48,7 +49,14 @@ absl::Status SafetensorsWriter::Write(std::span<const float> values) {
   written_ += static_cast<int64_t>(values.size()) * WeightBytes(type_);
   if (type_ == WeightType::kF32) return WriteBytes(values.data(), values.size_bytes());
   rounded_.resize(values.size());
-  for (size_t i = 0; i < values.size(); ++i) rounded_[i] = Bf16::FromFloat(values[i]).bits;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Bf16 rounded = Bf16::FromFloat(values[i]);
+    // The largest floats round to infinity, which no model may hold.
+    if (!std::isfinite(rounded.ToFloat())) {
+      return absl::InvalidArgumentError(absl::StrCat(values[i], " is too large for bf16"));
+    }
+    rounded_[i] = rounded.bits;
+  }
   return WriteBytes(rounded_.data(), rounded_.size() * sizeof(uint16_t));
 }
 

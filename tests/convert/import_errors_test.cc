@@ -168,6 +168,42 @@ TEST_F(ImportErrorsTest, NeverWritesOverAnything) {
   EXPECT_EQ(Import(options_).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(ImportErrorsTest, AFolderThatCannotBeReplacedIsRefusedBeforeAnyWork) {
+  UseFixture("ratplus.pt");
+  fs::create_directories(root_ / "elsewhere");
+  fs::create_directory_symlink(root_ / "elsewhere", root_ / "out");
+  const auto link = Import(options_);
+  EXPECT_EQ(link.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(link.status().message()), ::testing::HasSubstr("out cannot be replaced"));
+  options_.out_dir = "";
+  EXPECT_EQ(Import(options_).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ImportErrorsTest, WeightsThatBf16CannotHoldAreNamed) {
+  options_.plan.head_dim = 2;
+  options_.type = WeightType::kBf16;
+  std::vector<TestTensor> tensors = TinyRatPlus();
+  tensors[3].values[0] = std::numeric_limits<float>::max();
+  Use(tensors);
+  ExpectError(absl::StatusCode::kInvalidArgument, {"norm", "3.40282e+38 is too large for bf16"});
+}
+
+TEST_F(ImportErrorsTest, DictsOfSomethingElseGiveAShortMessage) {
+  std::vector<TestTensor> tensors;
+  for (int i = 0; i < 3000; ++i) {
+    tensors.push_back({"same", {1}, {1}, "", "FloatStorage", {}});
+  }
+  tensors.push_back({std::string(100000, 'x'), {1}, {1}, "", "FloatStorage", {}});
+  Use(tensors);
+  const auto report = Import(options_);
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_LT(report.status().message().size(), size_t{100000});
+  EXPECT_THAT(std::string(report.status().message()), ::testing::HasSubstr("and so on"));
+  tensors.erase(tensors.begin(), tensors.end() - 1);
+  Use(tensors);
+  ExpectError(absl::StatusCode::kInvalidArgument, {"a name of 100000 bytes, expected at most 512"});
+}
+
 TEST_F(ImportErrorsTest, DamagedWeightsLeaveNothingBehind) {
   UseFixture("ratplus.pt");
   const std::string path = (root_ / "in/ratplus.pt").string();

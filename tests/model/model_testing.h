@@ -48,6 +48,13 @@ inline std::vector<DType> DTypes() {
   return {DType::kFloat32};
 }
 
+// Whether position t attends to position p, by docs/model-format.md.
+inline bool Attends(const LocalPattern& pattern, int64_t t, int64_t p) {
+  const bool dilated =
+      pattern.dilation != kNoDilation && p >= t - pattern.span && (p + 1) % pattern.dilation == 0;
+  return p <= t && (p >= t - pattern.window || dilated || p < pattern.initial);
+}
+
 // What holds for any model without landmarks, whatever its mixers and weights, under each of
 // `patterns`.
 

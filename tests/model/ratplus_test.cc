@@ -2,7 +2,6 @@
 // itself.
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,10 +26,10 @@ LocalPattern Pattern(int64_t window, int64_t dilation, int64_t initial) {
   return {window, dilation, initial, kUnboundedSpan};
 }
 
-// Different patterns by layer and, in the second, by head.
+// Different patterns by layer and, in the second, by head, one of them with a span.
 LocalPatterns Hybrid() {
   return LocalPatterns(
-      {{Pattern(0, 4, 1)}, {Pattern(0, 1, 0), Pattern(9, 16, 2)}, {Pattern(30, -1, 0)}});
+      {{Pattern(0, 4, 1)}, {Pattern(0, 1, 0), {9, 16, 2, 60}}, {Pattern(30, -1, 0)}});
 }
 
 // The pattern of the highest sparsity, and the best of blocks of 16.
@@ -39,9 +38,12 @@ LocalPatterns Chosen(int64_t count, BlockScore score = BlockScore::kQuest) {
 }
 
 std::vector<LocalPatterns> SomePatterns() {
-  return {Pattern(0, 1, 0),   Pattern(0, 16, 4), Pattern(7, 3, 5),
-          Pattern(20, -1, 0), Hybrid(),          LocalPatterns(Pattern(0, 4, 0)).WithContext(700),
-          Chosen(3)};
+  const LocalPattern bounded{5, 4, 2, 40};
+  return {Pattern(0, 1, 0),   Pattern(0, 16, 4),
+          Pattern(7, 3, 5),   Pattern(0, 128, 1),
+          Pattern(20, -1, 0), bounded,
+          Hybrid(),           LocalPatterns(Pattern(0, 4, 0)).WithContext(700),
+          Chosen(3),          LocalPatterns(bounded).WithBlocks({2, 16, BlockScore::kQuest})};
 }
 
 TEST(RatPlusLoadTest, HoldsTheTensorsOfThePageAndNoOthers) {
@@ -106,7 +108,7 @@ TEST(RatPlusTest, AWindowOverEverythingIsDenseForAnyDilation) {
   const auto model = Make("dense", TinyRatPlusConfig());
   const auto ids = RandomTokens(140, 3);
   const std::vector<float> dense = RunTokens(*model, Pattern(0, 1, 0), ids);
-  for (const int64_t dilation : {1, 4, 64, -1}) {
+  for (const int64_t dilation : {1, 3, 4, 64, 128, -1}) {
     EXPECT_LT(LargestDifference(RunTokens(*model, Pattern(140, dilation, 0), ids), dense), 2e-3);
   }
   EXPECT_LT(LargestDifference(RunTokens(*model, Pattern(0, -1, 140), ids), dense), 2e-3);
@@ -137,6 +139,45 @@ TEST(RatPlusTest, AStretchedContextChangesTheAnglesOnly) {
   const std::vector<float> trained = RunTokens(*model, pattern, ids);
   EXPECT_EQ(RunTokens(*model, pattern.WithContext(256), ids), trained);
   EXPECT_NE(RunTokens(*model, pattern.WithContext(1024), ids), trained);
+}
+
+// A pattern with a span, and the last position before its first entry leaves: that is the first
+// block end after the initial positions, e = D floor(I / D) + D - 1, which position e + C still
+// sees.
+struct Bounded {
+  LocalPattern pattern;
+  int64_t last;
+};
+const Bounded kBounded[] = {{{0, 1, 0, 25}, 25},   {{0, 4, 0, 40}, 43},    {{5, 16, 4, 33}, 48},
+                            {{20, 3, 17, 20}, 37}, {{7, 16, 21, 90}, 121}, {{3, 128, 2, 60}, 187}};
+
+// A choice of one block of one position, the own, adds nothing to the pattern and keeps every
+// position: one mask over the whole sequence.
+TEST(RatPlusTest, StreamingUnderASpanEqualsOneMaskOverEverything) {
+  const auto model = Make("mask", TinyRatPlusConfig());
+  const auto ids = RandomTokens(300, 3);
+  for (const auto& [pattern, last] : kBounded) {
+    const LocalPatterns streaming = pattern;
+    SCOPED_TRACE(streaming.Text());
+    const std::vector<float> masked =
+        RunTokens(*model, streaming.WithBlocks({1, 1, BlockScore::kQuest}), ids);
+    EXPECT_LT(LargestDifference(RunTokens(*model, streaming, ids), masked), 2e-4);
+  }
+}
+
+TEST(RatPlusTest, ASpanChangesNothingUntilTheFirstEntryLeavesIt) {
+  const auto model = Make("span", TinyRatPlusConfig());
+  const auto ids = RandomTokens(200, 3);
+  const int64_t vocab = model->config().vocab_size;
+  for (const auto& [pattern, last] : kBounded) {
+    const LocalPatterns bounded = pattern;
+    SCOPED_TRACE(bounded.Text());
+    const std::vector<float> actual = RunTokens(*model, bounded, ids);
+    const std::vector<float> unbounded =
+        RunTokens(*model, bounded.With(&LocalPattern::span, kUnboundedSpan), ids);
+    const auto first_other = std::mismatch(actual.begin(), actual.end(), unbounded.begin()).first;
+    EXPECT_EQ((first_other - actual.begin()) / vocab, last + 1);
+  }
 }
 
 // What a token attends to before the first block end and outside window and initial is itself.

@@ -194,31 +194,22 @@ TEST(RatPlusTest, PatternsAgreeWhereTheirSetsAreTheSame) {
 std::unique_ptr<Model> WithGates(const std::string& name, float push, bool recurrence) {
   ModelConfig config = TinyRatPlusConfig();
   config.recurrence = recurrence;
-  WriteTinyModel(Directory(name), config, 1);
-  const auto file = SafetensorsFile::Open(Directory(name) + "/model.safetensors");
-  std::map<std::string, FloatTensor> tensors;
-  for (const TensorSpec& spec : ExpectedTensors(config)) {
-    FloatTensor tensor{spec.shape, file->ReadFloats(spec.name).value()};
+  return MakeChanged(name, config, [&](const std::string& tensor_name, FloatTensor& tensor) {
     const int64_t d = config.d;
-    if (spec.name == "embed.weight") {
+    if (tensor_name == "embed.weight") {
       for (int64_t row = 0; row < config.vocab_size; ++row) tensor.values[row * d] = 100;
     }
-    if (spec.name.find("mixer.in_proj") != std::string::npos) {
+    if (tensor_name.find("mixer.in_proj") != std::string::npos) {
       for (int64_t row = 4 * config.inner(); row < 5 * config.inner(); ++row) {
         std::fill_n(tensor.values.begin() + row * d, d, 0.0f);
         tensor.values[row * d] = push;
       }
     }
     // Nothing but the mixers' gates reads the constant channel, and nothing changes it.
-    if (spec.name.find("out_proj") != std::string::npos) {
-      std::fill_n(tensor.values.begin(), spec.shape[1], 0.0f);
+    if (tensor_name.find("out_proj") != std::string::npos) {
+      std::fill_n(tensor.values.begin(), tensor.shape[1], 0.0f);
     }
-    tensors.emplace(spec.name, std::move(tensor));
-  }
-  WriteSafetensors(Directory(name) + "/model.safetensors", tensors);
-  auto model = Model::Load(Directory(name), {});
-  EXPECT_TRUE(model.ok()) << model.status();
-  return *std::move(model);
+  });
 }
 
 TEST(RatPlusTest, ClosedGatesAreAttentionWithoutRecurrence) {
@@ -230,17 +221,58 @@ TEST(RatPlusTest, ClosedGatesAreAttentionWithoutRecurrence) {
   }
 }
 
-// With the gates at 1 the state stays what it was, zero, and attention adds nothing to the stream.
+// k~ and v~ of the latest position, layer by layer.
+std::vector<float> Recurrence(const ModelConfig& config, LocalState& state) {
+  std::vector<float> values;
+  for (LayerState& layer : state.layers) {
+    for (const float* part : {layer.key_recurrence(), layer.value_recurrence()}) {
+      values.insert(values.end(), part, part + config.inner());
+    }
+  }
+  return values;
+}
+
+// With the gates at 1 the state stays what it was: zero, or what another model's gates made of it.
 TEST(RatPlusTest, OpenGatesKeepTheState) {
   const auto open = WithGates("open", 1000, true);
+  const auto other = Make("other", TinyRatPlusConfig());
   const ModelConfig& config = open->config();
   const LocalPattern pattern = Pattern(0, 4, 0);
-  LocalState state = LocalState::Create(config, pattern, config.layers());
-  RunTokens(*open, pattern, RandomTokens(50, 4), kBlockRows, &state);
-  for (LayerState& layer : state.layers) {
-    for (int64_t i = 0; i < config.inner(); ++i) {
-      EXPECT_EQ(layer.key_recurrence()[i], 0);
-      EXPECT_EQ(layer.value_recurrence()[i], 0);
+  for (const int64_t length : {0, 30}) {
+    LocalState state = LocalState::Create(config, pattern, config.layers());
+    RunTokens(*other, pattern, RandomTokens(length, 3), kBlockRows, &state);
+    const std::vector<float> before = Recurrence(config, state);
+    EXPECT_EQ(std::count(before.begin(), before.end(), 0), length > 0 ? 0 : std::ssize(before));
+    RunTokens(*open, pattern, RandomTokens(50, 4), kBlockRows, &state);
+    EXPECT_EQ(Recurrence(config, state), before);
+  }
+}
+
+TEST(RatPlusTest, TheFirstTokensStateIsItsShareOfItself) {
+  const auto model = Make("first", TinyRatPlusConfig());
+  const ModelConfig& config = model->config();
+  const int64_t d = config.d, inner = config.inner();
+  const auto file = SafetensorsFile::Open(Directory("first") + "/model.safetensors");
+  const std::vector<float> gain = file->ReadFloats("layers.0.mixer_norm.weight").value();
+  const std::vector<float> in_proj = file->ReadFloats("layers.0.mixer.in_proj.weight").value();
+  for (const int32_t id : RandomTokens(3, 5)) {
+    std::vector<float> h(static_cast<size_t>(d));
+    model->Embed(std::vector<int32_t>{id}, h.data());
+    double squares = 0;
+    for (const float x : h) squares += double{x} * x;
+    const double rms = std::sqrt(squares / static_cast<double>(d) + config.norm_eps);
+    // Row `row` of in_proj RMS(h): o, q, k, v, g.
+    const auto projected = [&](int64_t row) {
+      double sum = 0;
+      for (int64_t i = 0; i < d; ++i) sum += in_proj[row * d + i] * (h[i] / rms * gain[i]);
+      return sum;
+    };
+    LocalState state = LocalState::Create(config, Pattern(0, 4, 0), config.layers());
+    RunTokens(*model, Pattern(0, 4, 0), {id}, kBlockRows, &state);
+    for (int64_t i = 0; i < inner; ++i) {
+      const double share = 1 / (1 + std::exp(projected(4 * inner + i)));  // 1 - g
+      EXPECT_NEAR(state.layers[0].key_recurrence()[i], share * projected(2 * inner + i), 1e-5);
+      EXPECT_NEAR(state.layers[0].value_recurrence()[i], share * projected(3 * inner + i), 1e-5);
     }
   }
 }

@@ -13,6 +13,7 @@
 #include "kernels/linear_attention.h"
 #include "kernels/op_context.h"
 #include "kernels/range_attention.h"
+#include "kernels/rope.h"
 
 namespace recollect::kernels {
 

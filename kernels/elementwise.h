@@ -1,4 +1,4 @@
-// Row-wise ops between the matrix products: RMSNorm, SwiGLU, GEGLU, GELU, sigmoid gate, RoPE. fp32,
+// Row-wise ops between the matrix products: RMSNorm, SwiGLU, GEGLU, GELU, sigmoid gate. fp32,
 // serial, dense rows.
 #ifndef RECOLLECT_KERNELS_ELEMENTWISE_H_
 #define RECOLLECT_KERNELS_ELEMENTWISE_H_
@@ -34,25 +34,6 @@ void Add(OpContext& ctx, const float* x, int64_t count, float* y);
 
 // In place, rounds to bf16 and back.
 void RoundToBf16(OpContext& ctx, float* x, int64_t count);
-
-// Which channels of a head turn together by angle j, j < head_dim/2.
-enum class RopePairs {
-  kHalves,       // j and j + head_dim/2
-  kInterleaved,  // 2j and 2j + 1
-};
-
-// The angle of pair j at position p: floor(p / step) * base^(-2j / head_dim).
-struct RopeAngles {
-  double base = 10000;
-  RopePairs pairs = RopePairs::kHalves;
-  int64_t step = 1;  // positions that share an angle
-};
-
-// Rotary embedding in place on x[rows, heads, head_dim] with rows `row_stride` floats apart; row r
-// has position first_position + r. Angles are reduced in double: position 16 million has no usable
-// fp32 angle (design 2.2).
-void Rope(OpContext& ctx, const RopeAngles& angles, int64_t first_position, int64_t rows,
-          int64_t row_stride, int heads, int head_dim, float* x);
 
 }  // namespace recollect::kernels
 

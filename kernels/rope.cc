@@ -1,3 +1,5 @@
+#include "kernels/rope.h"
+
 #include <cmath>
 #include <deque>
 #include <memory>
@@ -5,7 +7,6 @@
 
 #include "base/check.h"
 #include "kernels/dispatch.h"
-#include "kernels/elementwise.h"
 #include "kernels/reference.h"
 #include "kernels/simd_ops.h"
 

@@ -3,6 +3,7 @@
 // head of q and k where there is one; each token attends to its window. No recurrence, no output
 // gate.
 #include "kernels/elementwise.h"
+#include "kernels/rope.h"
 #include "model/layers.h"
 
 namespace recollect::model {

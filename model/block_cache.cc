@@ -69,8 +69,9 @@ void BlockCache::Positions(int head, int64_t position, std::span<const int64_t> 
     for (; p < end && p < pattern.initial; ++p) positions.push_back(p);
     if (pattern.dilation != kNoDilation) {
       const int64_t dilated_end = std::min(end, window);
-      // The first at or after p with (position + 1) mod D = 0.
-      int64_t d = (p + pattern.dilation) / pattern.dilation * pattern.dilation - 1;
+      const int64_t from = std::max(p, position - pattern.span);
+      // The first at or after that with (position + 1) mod D = 0.
+      int64_t d = (from + pattern.dilation) / pattern.dilation * pattern.dilation - 1;
       for (; d < dilated_end; d += pattern.dilation) positions.push_back(d);
     }
     for (p = std::max(p, window); p < end; ++p) positions.push_back(p);

@@ -13,6 +13,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "kernels/range_attention.h"
+#include "kernels/rope.h"
 #include "model/layers.h"
 
 namespace recollect::model {

@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/types.h"
-#include "kernels/elementwise.h"
 #include "kernels/linear_attention.h"
+#include "kernels/rope.h"
 #include "model/pattern.h"
 
 namespace recollect::model {

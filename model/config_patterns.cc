@@ -43,14 +43,18 @@ std::vector<Entry> OneOrEach(Fields& fields, const std::string& path, const json
   return entries;
 }
 
-// Empty when something is wrong with it, which is then reported.
-Table ReadTable(Fields& fields, const std::string& key, const ModelConfig& config) {
-  const json* value = fields.Find(key, true);
-  if (value == nullptr) return {};
+// Empty when something is wrong with it, which is then reported. `absent`: what a key that is not
+// there, and null in place of a number, stand for; without it they are wrong.
+Table ReadTable(Fields& fields, const std::string& key, const ModelConfig& config,
+                std::optional<int64_t> absent = std::nullopt) {
+  const json* value = fields.Find(key, !absent);
+  if (value == nullptr) return absent ? Table{{*absent}} : Table();
   const auto read_number = [&](const std::string& path, const json& entry,
                                std::vector<int64_t>& out) {
     if (IsInteger(entry)) return out.push_back(entry.get<int64_t>());
-    fields.Problem(path, absl::StrCat("is ", entry.dump(), ", expected an integer"));
+    if (absent && entry.is_null()) return out.push_back(*absent);
+    fields.Problem(
+        path, absl::StrCat("is ", entry.dump(), ", expected an integer", absent ? " or null" : ""));
   };
   bool good = true;
   const auto read_heads = [&](const std::string& path, const json& entry, Table& out) {
@@ -105,9 +109,9 @@ void ReadLocal(Fields& fields, std::vector<std::string>& problems, ModelConfig& 
   const Table window = ReadTable(inner, "window", config);
   const Table dilation = ReadTable(inner, "dilation", config);
   const Table initial = ReadTable(inner, "initial", config);
-  // Without blocks nothing is ever dropped, and the key does not exist.
-  const Table span =
-      config.landmarks() ? ReadTable(inner, "span", config) : Table{{kUnboundedSpan}};
+  // RAT+ as published drops nothing; sessions with blocks have to.
+  const Table span = config.landmarks() ? ReadTable(inner, "span", config)
+                                        : ReadTable(inner, "span", config, kUnboundedSpan);
   inner.ReportUnknown();
   // With a key missing, its default would only add a second, confusing complaint.
   if (window.empty() || dilation.empty() || initial.empty() || span.empty()) return;

@@ -10,6 +10,7 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/gated_scan.h"
+#include "kernels/rope.h"
 #include "model/layers.h"
 
 namespace recollect::model {

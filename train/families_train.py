@@ -33,6 +33,7 @@ def variant_of(config, name):
     c["model"] = dict(config["models"][c["model"]])
     if "dilations" in c:
         local = {"window": c.get("window", 0), "dilation": c["dilations"][0], "initial": c.get("initial", 0)}
+        local.update({"span": c["span"]} if "span" in c else {})
         c["model"].update(local=local, adapted_dilations=sorted(c["dilations"]))
     folder = os.path.join(config["run"], f"seed-{c['seed']}")
     c["run"], c["variant"] = os.path.join(folder, name), name
@@ -71,7 +72,7 @@ class FamilyRun(Run):
         local = self.c["model"].get("local")
         if local is None:
             return {"": None}
-        return {f"/{d}": (local["window"], d, local["initial"]) for d in dilations}
+        return {f"/{d}": (local["window"], d, local["initial"], local.get("span")) for d in dilations}
 
     def batch(self):
         """Tokens [B, T + 1]."""

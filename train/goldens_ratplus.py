@@ -22,7 +22,7 @@ ROWS_APART = 5  # logits of every fifth position, and of the last: enough to see
 BASE = {
     "format_version": 1, "architecture": "ratplus", "vocab_size": 80, "unk_id": 0, "eos_id": 2,
     "d": 32, "heads": 2, "head_dim": 16, "ffn": 64, "layers": 3, "context": 256, "rope_base": 10000.0, "norm_eps": 1e-6,
-    "recurrence": True, "local": {"window": 0, "dilation": 16, "initial": 4}, "adapted_dilations": [1, 3, 4, 8, 64, -1],
+    "recurrence": True, "local": {"window": 0, "dilation": 16, "initial": 4}, "adapted_dilations": [1, 3, 4, 8, 64, 128, -1],
     "adapted_windows": {"min": 0, "max": 256}, "adapted_initials": {"min": 0, "max": 17},
     "max_context": 1024, "top_k": {"block": 8, "score": "quest", "max": 64},
 }
@@ -30,7 +30,7 @@ BASE = {
 # model: (config changes, positions, patterns of requests by case name; "default" is the config's own)
 MODELS = {
     "plain": ({}, 150, {
-        "dense": {"window": 0, "dilation": 1, "initial": 0}, "sparse": {"window": 0, "dilation": 64, "initial": 0},
+        "dense": {"window": 0, "dilation": 1, "initial": 0}, "sparse": {"window": 0, "dilation": 64, "initial": 0}, "sparser": {"window": 0, "dilation": 128, "initial": 0},
         "default": {}, "window": {"window": 20, "dilation": 8, "initial": 4},
         "odd": {"window": 7, "dilation": 3, "initial": 17}, "window_only": {"window": 30, "dilation": -1, "initial": 1},
         "stretched": {"context": 700, "dilation": 4}, "stretched_to_the_same": {"context": 256},
@@ -49,6 +49,12 @@ MODELS = {
         "blocks": {"window": 0, "dilation": -1, "initial": 0, "top_k_blocks": 3},
         "blocks_and_ends": {"dilation": 4, "initial": 0, "top_k_blocks": 3}}),
     "no_recurrence": ({"recurrence": False, "layers": 2}, 70, {"default": {}, "dense": {"window": 0, "dilation": 1, "initial": 0}}),
+    "bounded": ({"layers": 2, "d": 24, "ffn": 40, "local": {"window": 3, "dilation": 4, "initial": 2, "span": 30}}, 150, {
+        "default": {}, "every_position": {"window": 0, "dilation": 1, "initial": 0}, "one_end": {"window": 5, "dilation": 128},
+        "past_the_first_end": {"window": 30, "dilation": 8, "initial": 17},
+        "blocks_and_ends": {"window": 0, "initial": 0, "top_k_blocks": 3}}),
+    "bounded_heads": ({"layers": 2, "d": 24, "ffn": 40,
+                       "local": {"window": [0, 6], "dilation": [[1, 16], 3], "initial": 1, "span": [[20, 40], [33, None]]}}, 90, {"default": {}}),
 }
 
 

@@ -36,11 +36,13 @@ def window_scores(q, k, v, window):
     return s.reshape(B, H, T, -1), lambda p: (p.reshape(B, H, -1, tile, 2 * tile) @ pairs(v)).reshape(B, H, T, dh)
 
 
-def attend(q, k, v, window, dilation=NO_DILATION, initial=0):
-    """Softmax attention of position t to {t-W..t} and, before those, to p < I and (p+1) mod D = 0; no window: to all before.
-    q, k, v [B, H, T, dh]. Only what some position attends to is scored, so a sparse pattern is cheaper."""
+def attend(q, k, v, window, dilation=NO_DILATION, initial=0, span=None):
+    """Softmax attention of position t to {t-W..t} and, before those, to p < I and, back to t-C where there is a span C, to
+    (p+1) mod D = 0; no window: to all before. q, k, v [B, H, T, dh]. Only what some position attends to is scored, so a sparse
+    pattern is cheaper."""
     T = q.shape[2]
-    if dilation == 1 or window is None or window >= T - 1:
+    bounded = span is not None and span < T - 1
+    if window is None or window >= T - 1 or (dilation == 1 and not bounded):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
     q = q * q.shape[-1] ** -0.5
     kept = [slice(0, initial)]
@@ -49,7 +51,10 @@ def attend(q, k, v, window, dilation=NO_DILATION, initial=0):
     k_far, v_far = (torch.cat([x[:, :, s] for s in kept], 2) for x in (k, v))
     t = torch.arange(T, device=q.device)
     p_far = torch.cat([t[s] for s in kept])
-    far = (q @ k_far.mT).float().masked_fill(p_far >= t[:, None] - window, -1e9)
+    unseen = p_far >= t[:, None] - window
+    if bounded:
+        unseen = unseen | ((p_far < t[:, None] - span) & (p_far >= initial))
+    far = (q @ k_far.mT).float().masked_fill(unseen, -1e9)
     near, mix = window_scores(q, k, v, window)
     p = torch.cat([far, near], -1).softmax(-1).to(q.dtype)
     return p[..., :len(p_far)] @ v_far + mix(p[..., len(p_far):])
@@ -69,7 +74,7 @@ def linear_attention(fq, fk, v, delay):
 
 
 class Mixer(nn.Module):
-    """rows: of one matrix inside in_proj. forward(x [B, T, d], dtype, pattern (W, D, I) or None) -> [B, T, d] fp32."""
+    """rows: of one matrix inside in_proj. forward(x [B, T, d], dtype, pattern (W, D, I, C) or None) -> [B, T, d] fp32."""
 
     def __init__(self, c, spec, rows_in, rows):
         super().__init__()
@@ -213,8 +218,8 @@ class Layer(nn.Module):
 
 
 class Stack(nn.Module):
-    """c: the config of `ratplus` or of a family of `mixers`; the window, dilation and initial positions of `ratplus` come with each
-    call, the same in every layer and head."""
+    """c: the config of `ratplus` or of a family of `mixers`; the window, dilation, initial positions and span of `ratplus` come with
+    each call, the same in every layer and head."""
 
     def __init__(self, c, dtype=torch.float32):
         super().__init__()
@@ -232,7 +237,7 @@ class Stack(nn.Module):
         return self.c["ffn"] if name.endswith("ffn.in_proj.weight") else p.shape[0]
 
     def forward(self, tokens, pattern=None):
-        """[B, T] -> logits [B, T, vocab] fp32. pattern: (window, dilation, initial) of `ratplus`."""
+        """[B, T] -> logits [B, T, vocab] fp32. pattern: (window, dilation, initial, span) of `ratplus`."""
         h = self.embed(tokens)
         for layer in self.layers:
             h = layer(h, self.dtype, pattern)

@@ -7,19 +7,30 @@ the properties of the attended set.
 import torch
 
 from goldens_ratplus import MODELS, build, of_request
-from families.ratplus import HeadCache, RatPlus, RatPlusDecoder, attends, choose_blocks, dense_logits
+from families.ratplus import HeadCache, RatPlus, RatPlusDecoder, attends, choose_blocks, dense_logits, patterns_of
 
 TOLERANCE = 2e-4
 
 
 def test_cache_holds_what_the_definition_attends_to():
-    for dilation in (1, 2, 3, 4, 8, 16, 64, -1):
+    for dilation in (1, 2, 3, 4, 8, 16, 64, 128, -1):
         for window in (0, 1, 7, 256):
             for initial in (0, 1, 4, 5, 17):
-                cache, p = HeadCache((window, dilation, initial)), torch.arange(150)
-                for t in range(150):
-                    mask = attends((window, dilation, initial), torch.tensor(t), p)
-                    assert cache.append(t) == p[mask].tolist(), (dilation, window, initial, t)
+                for span in (None, window, window + 20):
+                    pattern = (window, dilation, initial, span)
+                    cache, p = HeadCache(pattern), torch.arange(150)
+                    for t in range(150):
+                        assert cache.append(t) == p[attends(pattern, torch.tensor(t), p)].tolist(), (pattern, t)
+
+
+def test_a_span_changes_nothing_until_the_first_entry_leaves_it():
+    config, weights, ids, _, _ = build("plain", 6)
+    for pattern in ((0, 4, 0, 40), (5, 16, 4, 33), (2, 64, 1, 20)):
+        numbers = dict(zip(("window", "dilation", "initial"), pattern))
+        whole, bounded = (RatPlus(config, weights, patterns_of(config, {**numbers, "span": c})).forward(ids) for c in (None, pattern[3]))
+        last = pattern[3] + pattern[1] * (pattern[2] // pattern[1]) + pattern[1] - 1
+        assert (whole[:last + 1] - bounded[:last + 1]).abs().max() < TOLERANCE * whole.abs().max()
+        assert (whole[last + 1] - bounded[last + 1]).abs().max() > 10 * TOLERANCE
 
 
 def test_token_by_token_equals_whole_sequences():

@@ -44,9 +44,10 @@ def test_ratplus_computes_what_the_oracle_does():
         for window in (0, 1, 5, 24, 95, 200):
             for dilation in (1, 3, 4, 16, 64, -1):
                 for initial in (0, 4, 17):
-                    numbers = {"window": window, "dilation": dilation, "initial": initial}
-                    want = RatPlus(config, weights, patterns_of(config, numbers)).forward(ids)
-                    close(model(torch.tensor([ids]), (window, dilation, initial))[0], want, numbers)
+                    for span in (None, window, window + 30):
+                        numbers = {"window": window, "dilation": dilation, "initial": initial, "span": span}
+                        want = RatPlus(config, weights, patterns_of(config, numbers)).forward(ids)
+                        close(model(torch.tensor([ids]), tuple(numbers.values()))[0], want, numbers)
 
 
 def test_other_families_compute_what_the_oracles_do():
@@ -116,7 +117,7 @@ def test_arl_steps_twice_sparse_first():
         run.loss = lambda tokens, pattern: (seen.append((pattern, tokens.sum().item())), loss(tokens, pattern))[1]
         run.train_step()
         (sparse, first), (dense, second) = seen
-        assert sparse == (0, 64, 0) and dense == (0, 1, 0) and first == second
+        assert sparse == (0, 64, 0, None) and dense == (0, 1, 0, None) and first == second
         assert {s["step"].item() for s in run.adam.state.values()} == {2.0}
         assert run.rate_factor() == 2 * rate  # of two warm-up steps: one for the batch
 

@@ -99,6 +99,40 @@ TEST_F(RatPlusEngineTest, StatesStayInTheirBudget) {
   EXPECT_TRUE(Generate(*engine, request).status.ok());
 }
 
+TEST_F(RatPlusEngineTest, WithASpanAStateStopsGrowing) {
+  model::ModelConfig config = TinyRatPlusConfig();
+  config.local = model::LocalPattern{.window = 8, .dilation = 4, .initial = 2, .span = 64};
+  model_ = LoadRatPlusForTest("span", config);
+  EngineOptions options = SmallOptions();
+  options.state_budget_bytes = 400 << 10;  // without a span, 3000 positions take 560 KiB
+  options.prefill_slice_tokens = options.ingest_slice_tokens = 64;
+  auto engine = Make(options);
+  const SessionId id = *engine->OpenSession({});
+  std::vector<int32_t> past;
+  for (const uint64_t seed : {1, 2}) {
+    const std::vector<int32_t> prompt = SampleTokens(1500, seed);
+    past.insert(past.end(), prompt.begin(), prompt.end());
+    GenerateRequest request = TokensRequest(prompt, 20);
+    request.session = id;
+    const Generated generated = Generate(*engine, request);
+    ASSERT_TRUE(generated.status.ok()) << generated.status;
+    ExpectGreedy(past, generated.tokens, config.local);
+    past.insert(past.end(), generated.tokens.begin(), generated.tokens.end());
+    EXPECT_LT(engine->stats().state_bytes, options.state_budget_bytes / 2);
+  }
+  ASSERT_TRUE(engine->CloseSession(id).ok());
+  WaitUntilFreed(*engine);
+  // A prefix is the same state.
+  const auto ingested = IngestTokens(*engine, "past", past);
+  ASSERT_TRUE(ingested.ok()) << ingested.status();
+  GenerateRequest request = TokensRequest(SampleTokens(5, 3), 20);
+  request.session_options.mounts = {"past"};
+  const Generated generated = Generate(*engine, request);
+  ASSERT_TRUE(generated.status.ok()) << generated.status;
+  past.insert(past.end(), request.prompt.tokens.begin(), request.prompt.tokens.end());
+  ExpectGreedy(past, generated.tokens, config.local);
+}
+
 TEST_F(RatPlusEngineTest, AnEmptyPromptNeedsAPast) {
   auto engine = Make();
   EXPECT_EQ(Generate(*engine, TokensRequest({}, 5)).status.code(),

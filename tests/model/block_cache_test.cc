@@ -3,36 +3,40 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tests/model/model_testing.h"
 
 namespace recollect::model {
 namespace {
 
 TEST(BlockCacheTest, PositionsAreThoseOfPatternAndBlocks) {
-  constexpr int64_t kBlock = 6, kLength = 80;
+  constexpr int64_t kBlock = 6, kLength = 150;
   const std::vector<std::vector<int64_t>> choices = {{}, {0}, {1, 2}, {0, 3, 7}};
-  for (const int64_t window : {0, 1, 7, 100}) {
-    for (const int64_t dilation : {1, 3, 6, 16, -1}) {
+  std::vector<LocalPattern> patterns;
+  for (const int64_t window : {0, 1, 7, 200}) {
+    for (const int64_t dilation : {1, 3, 6, 16, 128, -1}) {
       for (const int64_t initial : {0, 1, 5, 17}) {
-        SCOPED_TRACE(absl::StrCat("W", window, " D", dilation, " I", initial));
-        const LocalPattern pattern{window, dilation, initial, kUnboundedSpan};
-        const BlockCache cache({pattern}, 1, 2, {4, kBlock, BlockScore::kQuest});
-        std::vector<int64_t> found;
-        for (int64_t t = 0; t < kLength; ++t) {
-          for (const std::vector<int64_t>& choice : choices) {
-            if (!choice.empty() && choice.back() >= t / kBlock) continue;
-            std::vector<int64_t> expected;
-            for (int64_t p = 0; p <= t; ++p) {
-              const auto chosen = std::find(choice.begin(), choice.end(), p / kBlock);
-              const bool in_block = p / kBlock == t / kBlock || chosen != choice.end();
-              const bool dilated = dilation > 0 && (p + 1) % dilation == 0;
-              if (in_block || p >= t - window || p < initial || dilated) expected.push_back(p);
-            }
-            cache.Positions(0, t, choice, found);
-            ASSERT_EQ(found, expected) << t;
-          }
+        for (const int64_t span : {window, window + 19, kUnboundedSpan}) {
+          patterns.push_back({window, dilation, initial, span});
         }
+      }
+    }
+  }
+  std::vector<int64_t> found;
+  for (const LocalPattern& pattern : patterns) {
+    SCOPED_TRACE(LocalPatterns(pattern).Text());
+    const BlockCache cache({pattern}, 1, 2, {4, kBlock, BlockScore::kQuest});
+    for (int64_t t = 0; t < kLength; ++t) {
+      for (const std::vector<int64_t>& choice : choices) {
+        if (!choice.empty() && choice.back() >= t / kBlock) continue;
+        std::vector<int64_t> expected;
+        for (int64_t p = 0; p <= t; ++p) {
+          const auto chosen = std::find(choice.begin(), choice.end(), p / kBlock);
+          const bool in_block = p / kBlock == t / kBlock || chosen != choice.end();
+          if (in_block || Attends(pattern, t, p)) expected.push_back(p);
+        }
+        cache.Positions(0, t, choice, found);
+        ASSERT_EQ(found, expected) << t;
       }
     }
   }

@@ -212,7 +212,7 @@ TEST(RatPlusConfigTest, ReportsAllProblemsAtOnce) {
     c["context"] = 0;
     c["eos_id"] = 0;
     c["local"] = {
-        {"window", {0, -1}}, {"dilation", {{1, 0}, {4, -2}}}, {"initial", "four"}, {"span", 4096}};
+        {"window", {0, -1}}, {"dilation", {{1, 0}, {4, -2}}}, {"initial", "four"}, {"span", "far"}};
     c["adapted_dilations"] = {4, 0};
     c["adapted_windows"] = {{"min", 9}, {"max", 8}};
     c["adapted_initials"] = 4;
@@ -223,7 +223,7 @@ TEST(RatPlusConfigTest, ReportsAllProblemsAtOnce) {
   for (const char* part :
        {"n_low is not a known key", "lmk_id is not a known key", "context is 0, expected 1 to",
         "unk_id, eos_id are 0, 0", "local.initial is \"four\", expected an integer",
-        "local.span is not a known key", "adapted_dilations is [4,0]",
+        "local.span is \"far\", expected an integer or null", "adapted_dilations is [4,0]",
         "adapted_windows has max 8, expected at least min 9", "adapted_initials is 4",
         "max_context is 100, expected at least context, which is not given", "top_k.block is 0",
         "top_k.max missing", "top_k.score is \"best\", expected \"quest\" or \"moba\""}) {
@@ -246,6 +246,58 @@ TEST(RatPlusConfigTest, NamesTheLayerAndHeadOfAnImpossiblePattern) {
               AllOf(HasSubstr("local.window has 2 entries, expected one for each of 3 layers"),
                     HasSubstr("local.dilation[0] has 3 entries, expected one for each of 2 heads"),
                     HasSubstr("local.initial[2] is 1.5, expected an integer")));
+}
+
+TEST(RatPlusConfigTest, ASpanIsUnboundedWhereItSaysNothing) {
+  const auto everywhere = ParseRatPlus([](json& c) { c["local"]["span"] = 100; });
+  ASSERT_TRUE(everywhere.ok()) << everywhere.status();
+  EXPECT_EQ(everywhere->local.everywhere()->span, 100);
+  EXPECT_EQ(ParseConfig(ConfigJson(*everywhere))->local, everywhere->local);
+  // No dilation has to divide it, and it may be as short as the window.
+  const auto lists = ParseRatPlus([](json& c) {
+    c["local"]["window"] = {9, 0, 0};
+    c["local"]["dilation"] = {3, 128, -1};
+    c["local"]["span"] = {9, {nullptr, 50}, nullptr};
+  });
+  ASSERT_TRUE(lists.ok()) << lists.status();
+  EXPECT_THAT(lists->local.layer(0), ElementsAre(LocalPattern{9, 3, 4, 9}));
+  EXPECT_THAT(lists->local.layer(1),
+              ElementsAre(LocalPattern{0, 128, 4, kUnboundedSpan}, LocalPattern{0, 128, 4, 50}));
+  EXPECT_THAT(lists->local.layer(2), ElementsAre(LocalPattern{0, -1, 4, kUnboundedSpan}));
+  EXPECT_EQ(ParseConfig(ConfigJson(*lists))->local, lists->local);
+
+  const auto wrong = ParseRatPlus([](json& c) {
+    c["local"]["window"] = {30, 0, 0};
+    c["local"]["span"] = {29, {0, -1}, 1.5};
+  });
+  EXPECT_EQ(Message(wrong.status()), "local.span[2] is 1.5, expected an integer or null");
+  const auto impossible = ParseRatPlus([](json& c) {
+    c["local"]["window"] = {30, 0, 0};
+    c["local"]["span"] = {29, {0, -1}, nullptr};
+  });
+  EXPECT_THAT(Message(impossible.status()),
+              AllOf(HasSubstr("local.span is 29, expected at least window 30 in layer 0"),
+                    HasSubstr("local.span is -1, expected 0 to"), HasSubstr("in layer 1 in head 1"),
+                    Not(HasSubstr("layer 2"))));
+  // The flagship must say it.
+  EXPECT_EQ(Message(ParseChanged([](json& c) { c["local"].erase("span"); }).status()),
+            "local.span missing");
+  EXPECT_EQ(Message(ParseChanged([](json& c) { c["local"]["span"] = nullptr; }).status()),
+            "local.span is null, expected an integer");
+}
+
+// A window that requests may ask for does not fit every span.
+TEST(RatPlusConfigTest, TheSpanIsNotTheRequestsChoice) {
+  ModelConfig config = TinyRatPlusConfig();
+  config.local = config.local.With(&LocalPattern::span, 100);
+  EXPECT_TRUE(ValidatePatterns(config, config.local.With(&LocalPattern::window, 100)).ok());
+  const auto refusal = [&](int64_t LocalPattern::*field, int64_t value) {
+    return Message(ValidatePatterns(config, config.local.With(field, value)));
+  };
+  EXPECT_EQ(refusal(&LocalPattern::span, 64),
+            "local pattern: span is 64, the checkpoint is adapted to 100");
+  EXPECT_EQ(refusal(&LocalPattern::window, 101),
+            "local pattern: span is 100, expected at least window 101");
 }
 
 TEST(RatPlusConfigTest, PatternOfARequestMustBeAdapted) {

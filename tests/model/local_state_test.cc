@@ -1,12 +1,14 @@
 #include "model/local_state.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "tests/support/tiny_model.h"
+#include "tests/model/model_testing.h"
 
 namespace recollect::model {
 namespace {
@@ -17,7 +19,7 @@ constexpr int kHeadDim = 2;
 std::vector<LocalPattern> Patterns() {
   std::vector<LocalPattern> patterns;
   for (const int64_t window : {0, 1, 5, 63, 127, 128}) {
-    for (const int64_t dilation : {1, 2, 16, 64}) {
+    for (const int64_t dilation : {1, 2, 3, 16, 64, 128, -1}) {
       for (const int64_t initial : {0, 1, 15, 16, 70, 200}) {
         for (const int64_t extra : {0, 1, 17, 300, 1 << 20}) {
           patterns.push_back({window, dilation, initial, window + extra});
@@ -26,7 +28,7 @@ std::vector<LocalPattern> Patterns() {
     }
   }
   // RAT+ as published: no end to the span, any dilation or none.
-  for (const int64_t dilation : {1, 2, 3, 4, 8, 16, 64, -1}) {
+  for (const int64_t dilation : {1, 2, 3, 4, 8, 16, 64, 128, -1}) {
     for (const int64_t window : {0, 1, 7, 256}) {
       for (const int64_t initial : {0, 1, 4, 5, 17}) {
         patterns.push_back({window, dilation, initial, kUnboundedSpan});
@@ -36,9 +38,7 @@ std::vector<LocalPattern> Patterns() {
   return patterns;
 }
 
-std::string Name(const LocalPattern& p) {
-  return absl::StrCat("W", p.window, " D", p.dilation, " I", p.initial, " C", p.span);
-}
+std::string Name(const LocalPattern& pattern) { return LocalPatterns(pattern).Text(); }
 
 // Appends positions first .. first + rows - 1, each with its own number as key and its negative as
 // value.
@@ -68,14 +68,11 @@ std::vector<int64_t> Attended(const LayerState& state, int64_t position) {
   return found;
 }
 
-// The set of docs/model-format.md, ascending.
+// The set of the definition, ascending.
 std::vector<int64_t> Expected(const LocalPattern& pattern, int64_t t) {
   std::vector<int64_t> positions;
   for (int64_t p = 0; p <= t; ++p) {
-    const bool window = p >= t - pattern.window;
-    const bool dilated = pattern.dilation != kNoDilation && p >= t - pattern.span &&
-                         p < t - pattern.window && (p + 1) % pattern.dilation == 0;
-    if (window || dilated || p < pattern.initial) positions.push_back(p);
+    if (Attends(pattern, t, p)) positions.push_back(p);
   }
   return positions;
 }
@@ -89,9 +86,9 @@ TEST(LocalStateTest, RangesAreTheSetOfTheDefinition) {
       const int64_t before = state.length();
       AppendPositions(state, rows);
       for (int64_t t = before; t < state.length(); ++t) {
-        ASSERT_EQ(Attended(state, t), Expected(pattern, t)) << Name(pattern) << " at " << t;
-        ASSERT_EQ(AttendedCount(pattern, t), std::ssize(Expected(pattern, t)))
-            << Name(pattern) << " at " << t;
+        const std::vector<int64_t> expected = Expected(pattern, t);
+        ASSERT_EQ(Attended(state, t), expected) << Name(pattern) << " at " << t;
+        ASSERT_EQ(AttendedCount(pattern, t), std::ssize(expected)) << Name(pattern) << " at " << t;
       }
     }
   }
@@ -168,18 +165,62 @@ TEST(LocalStateTest, WithoutASpanItGrowsByOneEntryEveryDilation) {
   EXPECT_EQ(bytes.size(), sizeof(int64_t) + (2 + 2 * entries) * kHeadDim * sizeof(float));
 }
 
+// Positions of the entries that a built state keeps for the next position: of the floats that
+// follow length and recurrence only keys are positive.
+std::set<int64_t> Kept(const LayerState& state) {
+  std::string bytes;
+  state.Serialize(bytes);
+  const size_t head = sizeof(int64_t) + 2 * kHeadDim * sizeof(float);
+  std::vector<float> entries((bytes.size() - head) / sizeof(float));
+  std::memcpy(entries.data(), bytes.data() + head, entries.size() * sizeof(float));
+  std::set<int64_t> positions;
+  for (const float entry : entries) {
+    if (!std::signbit(entry)) positions.insert(static_cast<int64_t>(entry));
+  }
+  return positions;
+}
+
+// A built cache of dilation D without its odd block ends is the cache that 2 D builds.
 TEST(LocalStateTest, ThinningADilationEqualsBuildingWithTheLarger) {
-  for (const int64_t dilation : {1, 3, 8}) {
-    LayerState fine({{0, dilation, 0, kUnboundedSpan}}, kHeads, kHeadDim);
-    LayerState coarse({{0, 2 * dilation, 0, kUnboundedSpan}}, kHeads, kHeadDim);
-    for (LayerState* state : {&fine, &coarse}) {
-      for (int i = 0; i < 5; ++i) AppendPositions(*state, 63);
+  for (const LocalPattern& pattern : Patterns()) {
+    if (pattern.dilation == kNoDilation) continue;
+    for (const int64_t length : {1, 15, 16, 64, 100, 333}) {
+      LocalPattern larger = pattern;
+      larger.dilation *= 2;
+      LayerState fine({pattern}, kHeads, kHeadDim), coarse({larger}, kHeads, kHeadDim);
+      for (LayerState* state : {&fine, &coarse}) {
+        while (state->length() < length) {
+          AppendPositions(*state, std::min<int64_t>(63, length - state->length()));
+        }
+      }
+      std::set<int64_t> thinned = Kept(fine);
+      std::erase_if(thinned, [&](int64_t p) {
+        const bool near = p >= length - pattern.window || p < pattern.initial;
+        return !near && (p + 1) % larger.dilation != 0;
+      });
+      ASSERT_EQ(thinned, Kept(coarse)) << Name(pattern) << " at " << length;
     }
-    std::vector<int64_t> thinned;
-    for (const int64_t p : Attended(fine, 314)) {
-      if (p == 314 || (p + 1) % (2 * dilation) == 0) thinned.push_back(p);
+  }
+}
+
+// The window leads from the dilated set to the dense one, a position at a time at most.
+TEST(LocalStateTest, WindowsAreNestedFromDilatedToDense) {
+  constexpr int64_t kLast = 150;
+  for (const int64_t dilation : {1, 2, 3, 16, 64, 128, -1}) {
+    for (const int64_t initial : {0, 5}) {
+      std::vector<int64_t> smaller;
+      for (int64_t window = 0; window <= kLast + 1; ++window) {
+        const LocalPattern pattern{window, dilation, initial, kUnboundedSpan};
+        LayerState state({pattern}, kHeads, kHeadDim);
+        while (state.length() <= kLast) AppendPositions(state, 1);
+        const std::vector<int64_t> attended = Attended(state, kLast);
+        EXPECT_TRUE(std::includes(attended.begin(), attended.end(), smaller.begin(), smaller.end()))
+            << Name(pattern);
+        EXPECT_LE(attended.size(), window == 0 ? kLast + 1 : smaller.size() + 1) << Name(pattern);
+        EXPECT_TRUE(window < kLast || std::ssize(attended) == kLast + 1) << Name(pattern);
+        smaller = attended;
+      }
     }
-    EXPECT_EQ(thinned, Attended(coarse, 314));
   }
 }
 

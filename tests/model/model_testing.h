@@ -3,16 +3,21 @@
 #define RECOLLECT_TESTS_MODEL_MODEL_TESTING_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/gemm.h"
 #include "model/model.h"
+#include "model/safetensors.h"
+#include "model/weights.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
 
@@ -34,6 +39,27 @@ inline std::unique_ptr<Model> Make(const std::string& name, const ModelConfig& c
   return model.ok() ? *std::move(model) : nullptr;
 }
 
+// The same with its tensors changed. In fp32.
+inline std::unique_ptr<Model> MakeChanged(
+    const std::string& name, const ModelConfig& config,
+    const std::function<void(const std::string& name, FloatTensor& tensor)>& change) {
+  WriteTinyModel(Directory(name), config, 1);
+  const std::string path = Directory(name) + "/model.safetensors";
+  std::map<std::string, FloatTensor> tensors;
+  {
+    const auto file = SafetensorsFile::Open(path);
+    for (const TensorSpec& spec : ExpectedTensors(config)) {
+      FloatTensor tensor{spec.shape, file->ReadFloats(spec.name).value()};
+      change(spec.name, tensor);
+      tensors.emplace(spec.name, std::move(tensor));
+    }
+  }
+  WriteSafetensors(path, tensors);
+  auto model = Model::Load(Directory(name), {});
+  EXPECT_TRUE(model.ok()) << model.status();
+  return model.ok() ? *std::move(model) : nullptr;
+}
+
 // Of the tiny tokenizer's vocabulary, control symbols left out.
 inline std::vector<int32_t> RandomTokens(int64_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -46,6 +72,13 @@ inline std::vector<int32_t> RandomTokens(int64_t count, uint64_t seed) {
 inline std::vector<DType> DTypes() {
   if (kernels::Bf16Supported()) return {DType::kFloat32, DType::kBf16};
   return {DType::kFloat32};
+}
+
+// Whether position t attends to position p, by docs/model-format.md.
+inline bool Attends(const LocalPattern& pattern, int64_t t, int64_t p) {
+  const bool dilated =
+      pattern.dilation != kNoDilation && p >= t - pattern.span && (p + 1) % pattern.dilation == 0;
+  return p <= t && (p >= t - pattern.window || dilated || p < pattern.initial);
 }
 
 // What holds for any model without landmarks, whatever its mixers and weights, under each of

@@ -30,7 +30,8 @@ const char kFolder[] = RECOLLECT_SOURCE_DIR "/tests/golden/ratplus";
 
 // A model that goes missing must fail, not shrink the test.
 std::vector<std::string> ModelNames() {
-  std::set<std::string> names = {"heads", "layers", "moba", "plain", "no_recurrence", "quest"};
+  std::set<std::string> names = {"bounded", "bounded_heads", "heads",         "layers",
+                                 "moba",    "plain",         "no_recurrence", "quest"};
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(kFolder, ignored)) {
     if (entry.is_directory()) names.insert(entry.path().filename());

@@ -2,7 +2,6 @@
 // itself.
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,10 +26,10 @@ LocalPattern Pattern(int64_t window, int64_t dilation, int64_t initial) {
   return {window, dilation, initial, kUnboundedSpan};
 }
 
-// Different patterns by layer and, in the second, by head.
+// Different patterns by layer and, in the second, by head, one of them with a span.
 LocalPatterns Hybrid() {
   return LocalPatterns(
-      {{Pattern(0, 4, 1)}, {Pattern(0, 1, 0), Pattern(9, 16, 2)}, {Pattern(30, -1, 0)}});
+      {{Pattern(0, 4, 1)}, {Pattern(0, 1, 0), {9, 16, 2, 60}}, {Pattern(30, -1, 0)}});
 }
 
 // The pattern of the highest sparsity, and the best of blocks of 16.
@@ -39,9 +38,12 @@ LocalPatterns Chosen(int64_t count, BlockScore score = BlockScore::kQuest) {
 }
 
 std::vector<LocalPatterns> SomePatterns() {
-  return {Pattern(0, 1, 0),   Pattern(0, 16, 4), Pattern(7, 3, 5),
-          Pattern(20, -1, 0), Hybrid(),          LocalPatterns(Pattern(0, 4, 0)).WithContext(700),
-          Chosen(3)};
+  const LocalPattern bounded{5, 4, 2, 40};
+  return {Pattern(0, 1, 0),   Pattern(0, 16, 4),
+          Pattern(7, 3, 5),   Pattern(0, 128, 1),
+          Pattern(20, -1, 0), bounded,
+          Hybrid(),           LocalPatterns(Pattern(0, 4, 0)).WithContext(700),
+          Chosen(3),          LocalPatterns(bounded).WithBlocks({2, 16, BlockScore::kQuest})};
 }
 
 TEST(RatPlusLoadTest, HoldsTheTensorsOfThePageAndNoOthers) {
@@ -106,7 +108,7 @@ TEST(RatPlusTest, AWindowOverEverythingIsDenseForAnyDilation) {
   const auto model = Make("dense", TinyRatPlusConfig());
   const auto ids = RandomTokens(140, 3);
   const std::vector<float> dense = RunTokens(*model, Pattern(0, 1, 0), ids);
-  for (const int64_t dilation : {1, 4, 64, -1}) {
+  for (const int64_t dilation : {1, 3, 4, 64, 128, -1}) {
     EXPECT_LT(LargestDifference(RunTokens(*model, Pattern(140, dilation, 0), ids), dense), 2e-3);
   }
   EXPECT_LT(LargestDifference(RunTokens(*model, Pattern(0, -1, 140), ids), dense), 2e-3);
@@ -139,6 +141,45 @@ TEST(RatPlusTest, AStretchedContextChangesTheAnglesOnly) {
   EXPECT_NE(RunTokens(*model, pattern.WithContext(1024), ids), trained);
 }
 
+// A pattern with a span, and the last position before its first entry leaves: that is the first
+// block end after the initial positions, e = D floor(I / D) + D - 1, which position e + C still
+// sees.
+struct Bounded {
+  LocalPattern pattern;
+  int64_t last;
+};
+const Bounded kBounded[] = {{{0, 1, 0, 25}, 25},   {{0, 4, 0, 40}, 43},    {{5, 16, 4, 33}, 48},
+                            {{20, 3, 17, 20}, 37}, {{7, 16, 21, 90}, 121}, {{3, 128, 2, 60}, 187}};
+
+// A choice of one block of one position, the own, adds nothing to the pattern and keeps every
+// position: one mask over the whole sequence.
+TEST(RatPlusTest, StreamingUnderASpanEqualsOneMaskOverEverything) {
+  const auto model = Make("mask", TinyRatPlusConfig());
+  const auto ids = RandomTokens(300, 3);
+  for (const auto& [pattern, last] : kBounded) {
+    const LocalPatterns streaming = pattern;
+    SCOPED_TRACE(streaming.Text());
+    const std::vector<float> masked =
+        RunTokens(*model, streaming.WithBlocks({1, 1, BlockScore::kQuest}), ids);
+    EXPECT_LT(LargestDifference(RunTokens(*model, streaming, ids), masked), 2e-4);
+  }
+}
+
+TEST(RatPlusTest, ASpanChangesNothingUntilTheFirstEntryLeavesIt) {
+  const auto model = Make("span", TinyRatPlusConfig());
+  const auto ids = RandomTokens(200, 3);
+  const int64_t vocab = model->config().vocab_size;
+  for (const auto& [pattern, last] : kBounded) {
+    const LocalPatterns bounded = pattern;
+    SCOPED_TRACE(bounded.Text());
+    const std::vector<float> actual = RunTokens(*model, bounded, ids);
+    const std::vector<float> unbounded =
+        RunTokens(*model, bounded.With(&LocalPattern::span, kUnboundedSpan), ids);
+    const auto first_other = std::mismatch(actual.begin(), actual.end(), unbounded.begin()).first;
+    EXPECT_EQ((first_other - actual.begin()) / vocab, last + 1);
+  }
+}
+
 // What a token attends to before the first block end and outside window and initial is itself.
 TEST(RatPlusTest, PatternsAgreeWhereTheirSetsAreTheSame) {
   const auto model = Make("prefix", TinyRatPlusConfig());
@@ -153,31 +194,22 @@ TEST(RatPlusTest, PatternsAgreeWhereTheirSetsAreTheSame) {
 std::unique_ptr<Model> WithGates(const std::string& name, float push, bool recurrence) {
   ModelConfig config = TinyRatPlusConfig();
   config.recurrence = recurrence;
-  WriteTinyModel(Directory(name), config, 1);
-  const auto file = SafetensorsFile::Open(Directory(name) + "/model.safetensors");
-  std::map<std::string, FloatTensor> tensors;
-  for (const TensorSpec& spec : ExpectedTensors(config)) {
-    FloatTensor tensor{spec.shape, file->ReadFloats(spec.name).value()};
+  return MakeChanged(name, config, [&](const std::string& tensor_name, FloatTensor& tensor) {
     const int64_t d = config.d;
-    if (spec.name == "embed.weight") {
+    if (tensor_name == "embed.weight") {
       for (int64_t row = 0; row < config.vocab_size; ++row) tensor.values[row * d] = 100;
     }
-    if (spec.name.find("mixer.in_proj") != std::string::npos) {
+    if (tensor_name.find("mixer.in_proj") != std::string::npos) {
       for (int64_t row = 4 * config.inner(); row < 5 * config.inner(); ++row) {
         std::fill_n(tensor.values.begin() + row * d, d, 0.0f);
         tensor.values[row * d] = push;
       }
     }
     // Nothing but the mixers' gates reads the constant channel, and nothing changes it.
-    if (spec.name.find("out_proj") != std::string::npos) {
-      std::fill_n(tensor.values.begin(), spec.shape[1], 0.0f);
+    if (tensor_name.find("out_proj") != std::string::npos) {
+      std::fill_n(tensor.values.begin(), tensor.shape[1], 0.0f);
     }
-    tensors.emplace(spec.name, std::move(tensor));
-  }
-  WriteSafetensors(Directory(name) + "/model.safetensors", tensors);
-  auto model = Model::Load(Directory(name), {});
-  EXPECT_TRUE(model.ok()) << model.status();
-  return *std::move(model);
+  });
 }
 
 TEST(RatPlusTest, ClosedGatesAreAttentionWithoutRecurrence) {
@@ -189,17 +221,58 @@ TEST(RatPlusTest, ClosedGatesAreAttentionWithoutRecurrence) {
   }
 }
 
-// With the gates at 1 the state stays what it was, zero, and attention adds nothing to the stream.
+// k~ and v~ of the latest position, layer by layer.
+std::vector<float> Recurrence(const ModelConfig& config, LocalState& state) {
+  std::vector<float> values;
+  for (LayerState& layer : state.layers) {
+    for (const float* part : {layer.key_recurrence(), layer.value_recurrence()}) {
+      values.insert(values.end(), part, part + config.inner());
+    }
+  }
+  return values;
+}
+
+// With the gates at 1 the state stays what it was: zero, or what another model's gates made of it.
 TEST(RatPlusTest, OpenGatesKeepTheState) {
   const auto open = WithGates("open", 1000, true);
+  const auto other = Make("other", TinyRatPlusConfig());
   const ModelConfig& config = open->config();
   const LocalPattern pattern = Pattern(0, 4, 0);
-  LocalState state = LocalState::Create(config, pattern, config.layers());
-  RunTokens(*open, pattern, RandomTokens(50, 4), kBlockRows, &state);
-  for (LayerState& layer : state.layers) {
-    for (int64_t i = 0; i < config.inner(); ++i) {
-      EXPECT_EQ(layer.key_recurrence()[i], 0);
-      EXPECT_EQ(layer.value_recurrence()[i], 0);
+  for (const int64_t length : {0, 30}) {
+    LocalState state = LocalState::Create(config, pattern, config.layers());
+    RunTokens(*other, pattern, RandomTokens(length, 3), kBlockRows, &state);
+    const std::vector<float> before = Recurrence(config, state);
+    EXPECT_EQ(std::count(before.begin(), before.end(), 0), length > 0 ? 0 : std::ssize(before));
+    RunTokens(*open, pattern, RandomTokens(50, 4), kBlockRows, &state);
+    EXPECT_EQ(Recurrence(config, state), before);
+  }
+}
+
+TEST(RatPlusTest, TheFirstTokensStateIsItsShareOfItself) {
+  const auto model = Make("first", TinyRatPlusConfig());
+  const ModelConfig& config = model->config();
+  const int64_t d = config.d, inner = config.inner();
+  const auto file = SafetensorsFile::Open(Directory("first") + "/model.safetensors");
+  const std::vector<float> gain = file->ReadFloats("layers.0.mixer_norm.weight").value();
+  const std::vector<float> in_proj = file->ReadFloats("layers.0.mixer.in_proj.weight").value();
+  for (const int32_t id : RandomTokens(3, 5)) {
+    std::vector<float> h(static_cast<size_t>(d));
+    model->Embed(std::vector<int32_t>{id}, h.data());
+    double squares = 0;
+    for (const float x : h) squares += double{x} * x;
+    const double rms = std::sqrt(squares / static_cast<double>(d) + config.norm_eps);
+    // Row `row` of in_proj RMS(h): o, q, k, v, g.
+    const auto projected = [&](int64_t row) {
+      double sum = 0;
+      for (int64_t i = 0; i < d; ++i) sum += in_proj[row * d + i] * (h[i] / rms * gain[i]);
+      return sum;
+    };
+    LocalState state = LocalState::Create(config, Pattern(0, 4, 0), config.layers());
+    RunTokens(*model, Pattern(0, 4, 0), {id}, kBlockRows, &state);
+    for (int64_t i = 0; i < inner; ++i) {
+      const double share = 1 / (1 + std::exp(projected(4 * inner + i)));  // 1 - g
+      EXPECT_NEAR(state.layers[0].key_recurrence()[i], share * projected(2 * inner + i), 1e-5);
+      EXPECT_NEAR(state.layers[0].value_recurrence()[i], share * projected(3 * inner + i), 1e-5);
     }
   }
 }

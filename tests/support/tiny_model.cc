@@ -170,11 +170,15 @@ namespace {
 // One number of "local": as short as the patterns allow, else by layer and head.
 nlohmann::json LocalNumbers(const model::LocalPatterns& patterns,
                             int64_t model::LocalPattern::*field) {
-  if (const model::LocalPattern* everywhere = patterns.everywhere()) return everywhere->*field;
+  const auto number = [&](const model::LocalPattern& pattern) -> nlohmann::json {
+    const bool unbounded = pattern.*field == model::kUnboundedSpan;
+    return unbounded ? nlohmann::json() : nlohmann::json(pattern.*field);
+  };
+  if (const model::LocalPattern* everywhere = patterns.everywhere()) return number(*everywhere);
   nlohmann::json layers = nlohmann::json::array();
   for (const model::HeadPatterns& heads : patterns.layers()) {
     nlohmann::json numbers = nlohmann::json::array();
-    for (const model::LocalPattern& pattern : heads) numbers.push_back(pattern.*field);
+    for (const model::LocalPattern& pattern : heads) numbers.push_back(number(pattern));
     layers.push_back(heads.size() == 1 ? numbers[0] : numbers);
   }
   return layers;
@@ -198,7 +202,6 @@ void AddDrtKeys(const model::ModelConfig& config, nlohmann::json& json) {
   AddLandmarkKeys(config, json);
   json["encoder_carry"] = config.encoder_carry;
   json["memory_key_recurrence"] = config.memory_key_recurrence;
-  json["local"]["span"] = LocalNumbers(config.local, &model::LocalPattern::span);
 }
 
 nlohmann::json MixerJson(const model::MixerConfig& mixer) {
@@ -293,6 +296,8 @@ std::string ConfigJson(const model::ModelConfig& config) {
   json["local"] = {{"window", LocalNumbers(config.local, &model::LocalPattern::window)},
                    {"dilation", LocalNumbers(config.local, &model::LocalPattern::dilation)},
                    {"initial", LocalNumbers(config.local, &model::LocalPattern::initial)}};
+  const nlohmann::json span = LocalNumbers(config.local, &model::LocalPattern::span);
+  if (!span.is_null()) json["local"]["span"] = span;
   config.landmarks() ? AddDrtKeys(config, json) : AddRatPlusKeys(config, json);
   return json.dump(2);
 }

@@ -1,7 +1,7 @@
 """The numerical oracle of the family `ratplus`: RAT+ as published, written plainly, in fp32.
 
 Three forms that must agree: `RatPlus.forward` over a whole sequence with the attended set as a mask; `RatPlusDecoder`, which
-takes one token at a time and keeps a ring of W entries and a list that only grows; and, for dilation 1, `dense_logits`, which
+takes one token at a time and keeps a ring of W entries and a list, which without a span only grows; and, for dilation 1, `dense_logits`, which
 shares no code with them and computes in double. Letters: T positions, H heads, dh head width, D = H * dh.
 """
 
@@ -16,24 +16,26 @@ NO_DILATION = -1
 
 
 def patterns_of(config, overrides=None):
-    """(window, dilation, initial) by layer and head: [layers][heads]. A number of `local` or `overrides` holds everywhere, a list
-    has one entry for each layer, and such an entry may be a list with one for each head."""
+    """(window, dilation, initial, span) by layer and head: [layers][heads]. A number of `local` or `overrides` holds everywhere, a
+    list has one entry for each layer, and such an entry may be a list with one for each head. A span that is not there is None."""
     local = {**config["local"], **(overrides or {})}
 
     def at(key, layer, head):
-        value = local[key]
+        value = local.get(key) if key == "span" else local[key]
         for index in (layer, head):
             value = value[index] if isinstance(value, list) else value
         return value
 
-    return [[tuple(at(key, i, h) for key in ("window", "dilation", "initial")) for h in range(config["heads"])]
+    return [[tuple(at(key, i, h) for key in ("window", "dilation", "initial", "span")) for h in range(config["heads"])]
             for i in range(config["layers"])]
 
 
 def attends(pattern, t, p):
-    """Whether position t attends to position p under (W, D, I); t, p tensors that broadcast."""
-    window, dilation, initial = pattern
+    """Whether position t attends to position p under (W, D, I, C), C None without an end; t, p tensors that broadcast."""
+    window, dilation, initial, span = pattern
     ends = (p + 1) % dilation == 0 if dilation != NO_DILATION else torch.zeros_like(p, dtype=torch.bool)
+    if span is not None:
+        ends = ends & (p >= t - span)
     return (p <= t) & ((p >= t - window) | ends | (p < initial))
 
 
@@ -97,21 +99,26 @@ class RatPlus(Oracle):
 
 
 class HeadCache:
-    """Entries of one head: a ring of the last W positions, and a list of what left the ring and is still attended."""
+    """Entries of one head: the initial ones, a ring of the last W positions, and a queue of the block ends that left the ring and
+    are still attended, with their positions."""
 
     def __init__(self, pattern):
-        self.window, self.dilation, self.initial = pattern
-        self.ring, self.kept, self.length = [], [], 0
+        self.window, self.dilation, self.initial, self.span = pattern
+        self.first, self.ring, self.ends, self.length = [], [], [], 0
 
     def append(self, entry):
         """Takes the entry of the next position. -> all entries that position attends to, its own last."""
-        seen = self.kept + self.ring + [entry]
+        while self.span is not None and self.ends and self.ends[0][0] < self.length - self.span:
+            self.ends.pop(0)
+        seen = self.first + [e for _, e in self.ends] + self.ring + [entry]
         self.ring.append(entry)
         self.length += 1
         if len(self.ring) > self.window:
             leaving, p = self.ring.pop(0), self.length - 1 - self.window
-            if p < self.initial or (self.dilation != NO_DILATION and (p + 1) % self.dilation == 0):
-                self.kept.append(leaving)
+            if p < self.initial:
+                self.first.append(leaving)
+            elif self.dilation != NO_DILATION and (p + 1) % self.dilation == 0:
+                self.ends.append((p, leaving))
         return seen
 
 

@@ -1,0 +1,35 @@
+// Rotary position embedding: the pair (a, b) number j of a head's channels, j < head_dim / 2, turns
+// by an angle that its position p gives:
+//   a' = a cos θ - b sin θ,   b' = b cos θ + a sin θ,   θ = floor(p / step) base^(-2j / head_dim)
+// Angles are reduced in double: position 16 million has no usable fp32 angle (design 2.2). fp32,
+// serial; a row's result depends on its position alone.
+#ifndef RECOLLECT_KERNELS_ROPE_H_
+#define RECOLLECT_KERNELS_ROPE_H_
+
+#include <cstdint>
+
+#include "kernels/op_context.h"
+
+namespace recollect::kernels {
+
+// Which channels of a head turn together by angle j, j < head_dim/2.
+enum class RopePairs {
+  kHalves,       // j and j + head_dim/2
+  kInterleaved,  // 2j and 2j + 1
+};
+
+// The angles of a sequence.
+struct RopeAngles {
+  double base = 10000;
+  RopePairs pairs = RopePairs::kHalves;
+  int64_t step = 1;  // positions that share an angle
+};
+
+// In place on x[rows, heads, head_dim] with rows `row_stride` floats apart; row r has position
+// first_position + r. head_dim is even.
+void Rope(OpContext& ctx, const RopeAngles& angles, int64_t first_position, int64_t rows,
+          int64_t row_stride, int heads, int head_dim, float* x);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_ROPE_H_

@@ -2,9 +2,11 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "base/status.h"
 #include "cli/backend.h"
@@ -14,10 +16,12 @@
 namespace recollect::cli {
 namespace {
 
+constexpr size_t kMostDeleted = 64;      // documents named in one call
 constexpr int64_t kReadBytes = 1 << 20;  // the server's limit for one call
 
 struct DocsOptions {
   std::vector<std::string> ids;
+  std::vector<std::string> more;  // of `docs delete`, empty where none was given
   int64_t begin = 0;
   int64_t end = -1;
 };
@@ -81,10 +85,14 @@ absl::Status Get(const Options& common, const DocsOptions& options) {
 }
 
 absl::Status Delete(const Options& common, const DocsOptions& options) {
-  RETURN_IF_ERROR(CheckIds(options));
+  DocsOptions all = options;
+  for (const std::string& id : options.more) {
+    if (!id.empty()) all.ids.push_back(id);
+  }
+  RETURN_IF_ERROR(CheckIds(all));
   ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
-  for (const std::string& id : options.ids) RETURN_IF_ERROR(backend->client().DeleteDocument(id));
-  if (common.json) PrintJson({{"deleted", options.ids}});
+  for (const std::string& id : all.ids) RETURN_IF_ERROR(backend->client().DeleteDocument(id));
+  if (common.json) PrintJson({{"deleted", all.ids}});
   return absl::OkStatus();
 }
 
@@ -133,11 +141,22 @@ void AddDocs(CLI::App& app, Command& command) {
       ->required()
       ->expected(1)
       ->allow_extra_args(false);  // or "[a]" would be read as a list
-  add("delete", "Delete documents, and unfinished ingests",
-      [&command, options] { return Delete(command.options, *options); })
-      ->add_option("ID", options->ids, "Documents")
+  CLI::App* remove = add("delete", "Delete documents, and unfinished ingests",
+                         [&command, options] { return Delete(command.options, *options); });
+  remove->add_option("ID", options->ids, "Document; others may follow")
       ->required()
+      ->expected(1)
       ->allow_extra_args(false);
+  // An option for each of the others: one that takes several values takes lists, too.
+  options->more.resize(kMostDeleted - 1);
+  for (size_t i = 0; i < options->more.size(); ++i) {
+    remove->add_option(absl::StrCat("ID", i + 2), options->more[i])->group("");
+  }
+  const auto plain = remove->get_formatter();
+  remove->formatter_fn([plain](const CLI::App* app, std::string name, CLI::AppFormatMode mode) {
+    return absl::StrReplaceAll(plain->make_help(app, std::move(name), mode),
+                               {{"] ID []", "] ID…"}, {" []", ""}});
+  });
   CLI::App* text = add("text", "A document's text, or bytes [begin, end) of it",
                        [&command, options] { return Text(command.options, *options); });
   text->add_option("ID", options->ids, "Document")

@@ -185,7 +185,7 @@ TEST_F(ImportErrorsTest, WeightsThatBf16CannotHoldAreNamed) {
   std::vector<TestTensor> tensors = TinyRatPlus();
   tensors[3].values[0] = std::numeric_limits<float>::max();
   Use(tensors);
-  ExpectError(absl::StatusCode::kInvalidArgument, {"norm", "3.40282e+38 is too large for bf16"});
+  ExpectError(absl::StatusCode::kInvalidArgument, {"out_proj", "3.40282e+38 is too large for bf16"});
 }
 
 TEST_F(ImportErrorsTest, DictsOfSomethingElseGiveAShortMessage) {

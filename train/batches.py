@@ -28,6 +28,15 @@ def crossing(needle, fits):
     return inside if 0 < inside < len(needle["value"]) else 0
 
 
+def value_chunks(needle, fits):
+    """Chunks that hold tokens of a needle's value, counted from the one whose last `fits` tokens the needle begins in. Empty when the
+    value cannot be told from its surroundings."""
+    at = value_at(needle)
+    if at is None:
+        return []
+    return sorted({0 if i < fits else 1 + (i - fits) // BLOCK_TOKENS for i in range(at - 1, at - 1 + len(needle["value"]))})
+
+
 class Sequence:
     """One sequence being laid out: tokens, weights, block starts, needles and questions."""
 
@@ -152,8 +161,11 @@ class BatchMaker:
             self._text(seq, fits + self.rng.randrange(BLOCK_TOKENS - len(needle["ids"])))
         if not seq.room(len(needle["ids"])):
             return
-        needle["at"], needle["crossing"] = len(seq.tokens), crossing(needle, BLOCK_TOKENS - seq.used)
+        fits = BLOCK_TOKENS - seq.used
+        needle["at"], needle["crossing"] = len(seq.tokens), crossing(needle, fits)
+        first = len(seq.starts) - 1
         needle["chunks"] = sorted(seq.push(needle["ids"], self.c["weight_task"]))
+        needle["gold"] = [first + chunk for chunk in value_chunks(needle, fits)] or needle["chunks"]
         needle["asked"], needle["for_others"] = 0, self.rng.random() < self.c["for_others"]
         needle["straddles"] = len(needle["chunks"]) > 1
         seq.needles.append(needle)
@@ -192,7 +204,7 @@ class BatchMaker:
             for p in range(first, seq.starts[begin] if len(seq.starts) > begin else len(seq.tokens)):
                 seq.weights[p] = 0.0
             if len(seq.starts) > begin:
-                seq.queries.append((begin, source, needle["chunks"], "across"))
+                seq.queries.append((begin, source, needle["gold"], "across"))
         else:
             if not seq.can_flush():
                 return False
@@ -201,7 +213,7 @@ class BatchMaker:
             if source == index and needle["chunks"][-1] > b - 2:
                 return False
             kind = needle["kind"] + ("*" if source != index else "")
-            seq.queries.append((b, source, needle["chunks"], kind))
+            seq.queries.append((b, source, needle["gold"], kind))
             distance = len(seq.tokens) - needle["at"] if source == index else None
             seq.kinds.append((kind, needle["straddles"], distance))
             begin = len(seq.tokens)

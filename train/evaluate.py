@@ -19,7 +19,7 @@ import torch
 import ops
 from batches import BLOCK_TOKENS, BatchMaker, Sequence
 from data import Books, prepare
-from model import Model
+from model import Model, check_trainable
 from needles import Tasks
 from tokenizer import LMK_ID, Tokenizer, read_books
 
@@ -85,6 +85,7 @@ class IsoTasks(Tasks):
 
 def load(path, dtype=torch.float32):
     state = torch.load(path, weights_only=False, map_location="cpu")
+    check_trainable(state["config"]["model"])
     model = Model(state["config"]["model"], dtype, state["config"]["memory"])
     model.load_state_dict(state["model"])
     return model.eval(), state

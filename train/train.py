@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 import ops
 from batches import BatchMaker
 from data import Books, prepare
-from model import Model
+from model import Model, check_trainable
 from merge import deepen
 from needles import Tasks
 from tokenizer import Tokenizer
@@ -182,6 +182,11 @@ class Run:
         path = self.path(f"checkpoint-{self.rank}.pt")
         torch.save(state, path + ".tmp")
         os.replace(path + ".tmp", path)
+        # Weights along the way, whose mean is better than the last ones (docs/decisions/0006, 19).
+        number = int(self.elapsed / 60 / self.c.get("snapshot_minutes", math.inf))
+        snapshot = self.path(f"snapshot-{number}.pt")
+        if number and self.rank == 0 and not os.path.exists(snapshot):
+            torch.save({k: state[k] for k in ("step", "tokens", "config", "model")}, snapshot)
 
     def resume(self):
         path = self.path(f"checkpoint-{self.rank}.pt")
@@ -272,6 +277,7 @@ class Run:
 class Trainer(Run):
     def __init__(self, config):
         super().__init__(config)
+        check_trainable(config["model"])
         self.optimise(Model(config["model"], self.dtype, config["memory"]), split_rows)
         d = config["data"]
         tokenizer = Tokenizer(d["tokenizer"])

@@ -49,8 +49,9 @@ std::vector<std::string> Cases() {
         "no_recurrence", "one_candidate", "shipped", "wide_heads"}) {
     cases.insert(absl::StrCat("models/", name));
   }
-  for (const char* name : {"", "_64", "_add", "_as_flagship", "_cls", "_flushes", "_layers",
-                           "_ordinary_softmax", "_projections", "_reads_own", "_rope", "_start"}) {
+  for (const char* name :
+       {"", "_64", "_add", "_as_flagship", "_cls", "_encoder_eps", "_flushes", "_layers",
+        "_ordinary_softmax", "_projections", "_reads_own", "_rope", "_start", "_three_heads"}) {
     cases.insert(absl::StrCat("families/drt_paper", name));
   }
   for (const std::string parent : {"models", "families"}) {

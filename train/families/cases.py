@@ -56,6 +56,8 @@ CASES = {
     "drt_paper_flushes": (DRT, *FLUSHES),
     "drt_paper_layers": ({**DRT, "encoder_layers": 2, "kv_heads": 1, "memory_kv_heads": 1, "d": 12, "d_r": 12,
                           "groups": [{"layers": 3, "gca_layers": [0, 2]}]}, *PLAIN),
+    "drt_paper_three_heads": ({**DRT, "heads": 3, "memory_kv_heads": 3}, *PLAIN),
+    "drt_paper_encoder_eps": ({**DRT, "encoder_norm_eps": 1e-2}, *PLAIN),
     "drt_paper_rope": (only(DRT, positions="rope"), *PLAIN),
     "drt_paper_ordinary_softmax": ({**DRT, "gca_softmax": "ordinary"}, *PLAIN),
     "drt_paper_add": ({**DRT, "gca_residual": "add"}, *PLAIN),

@@ -31,7 +31,8 @@ const char kFolder[] = RECOLLECT_SOURCE_DIR "/tests/golden/ratplus";
 
 // A model that goes missing must fail, not shrink the test.
 std::vector<std::string> ModelNames() {
-  std::set<std::string> names = {"heads", "layers", "moba", "plain", "no_recurrence", "quest"};
+  std::set<std::string> names = {"heads", "layers", "moba",  "no_recurrence",
+                                 "plain", "quest",  "tokens"};
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(kFolder, ignored)) {
     if (entry.is_directory()) names.insert(entry.path().filename());
@@ -62,7 +63,9 @@ class RatPlusGoldenTest : public ::testing::TestWithParam<std::string> {
         {"dilation", &LocalPattern::dilation},
         {"initial", &LocalPattern::initial}};
     for (const auto& [name, field] : fields) {
-      if (asked.contains(name)) pattern = pattern.With(field, asked[name].get<int64_t>());
+      if (!asked.contains(name)) continue;
+      pattern = asked[name].is_array() ? pattern.With(field, asked[name].get<LayerNumbers>())
+                                       : pattern.With(field, asked[name].get<int64_t>());
     }
     if (asked.contains("context")) pattern = pattern.WithContext(asked["context"].get<int64_t>());
     if (asked.contains("top_k_blocks")) {
@@ -149,7 +152,7 @@ TEST_P(RatPlusGoldenTest, Bf16StaysNearTheOracle) {
 INSTANTIATE_TEST_SUITE_P(Models, RatPlusGoldenTest, ::testing::ValuesIn(ModelNames()),
                          [](const auto& param) { return param.param; });
 INSTANTIATE_TEST_SUITE_P(Models, RatPlusDenseTest,
-                         ::testing::Values("no_recurrence", "plain", "quest"),
+                         ::testing::Values("no_recurrence", "plain", "quest", "tokens"),
                          [](const auto& param) { return param.param; });
 
 }  // namespace

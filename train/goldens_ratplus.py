@@ -6,6 +6,7 @@ The format is described in tests/golden/README.md.
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -13,10 +14,12 @@ import random
 import torch
 from safetensors.torch import save_file
 
-from families.ratplus import RatPlus, dense_logits, patterns_of
+from families.goldens import generate, lively
+from families.ratplus import RatPlus, RatPlusDecoder, dense_logits, patterns_of
 
 VERSION = 1
 SMALLEST_GAP = 5e-5
+SMALLEST_LEAD = 2e-3  # of a greedy token's logit
 ROWS_APART = 5  # logits of every fifth position, and of the last: enough to see any entry missing
 
 BASE = {
@@ -55,11 +58,17 @@ MODELS = {
         "blocks_and_ends": {"window": 0, "initial": 0, "top_k_blocks": 3}}),
     "bounded_heads": ({"layers": 2, "d": 24, "ffn": 40,
                        "local": {"window": [0, 6], "dilation": [[1, 16], 3], "initial": 1, "span": [[20, 40], [33, None]]}}, 90, {"default": {}}),
+    "tokens": ({"layers": 2, "ffn": 40, "vocab_size": 48}, 100, {
+        "dense": {"window": 0, "dilation": 1, "initial": 0},
+        "hybrid": {"window": [[0, 0], [20, 5]], "dilation": [[1, 4], [64, -1]], "initial": 4},
+        "blocks_and_ends": {"dilation": 8, "initial": 0, "top_k_blocks": 3}}),
 }
+# Models whose cases all go on with greedy tokens; their weights are random_weights' with these sublayers.
+GENERATING, LIVELY = {"tokens"}, 4
 
 
-def random_weights(config, seed):
-    """Random weights of a lively scale, bf16 values."""
+def random_weights(config, seed, sublayers=1):
+    """Random weights of a lively scale, bf16 values; `sublayers` as of families.cases."""
     torch.manual_seed(seed)
     d, inner, ffn = config["d"], config["heads"] * config["head_dim"], config["ffn"]
     shapes = {"embed.weight": (config["vocab_size"], d)}
@@ -77,6 +86,8 @@ def random_weights(config, seed):
             x = 0.7 * x
         else:
             x = x / shape[1] ** 0.5
+        if name.endswith("out_proj.weight"):
+            x = x * sublayers
         weights[name] = x.bfloat16()
     return weights
 
@@ -87,13 +98,25 @@ def build(name, seed):
     config = {**BASE, **changes}
     rng = random.Random(seed)
     ids = [rng.randrange(3, config["vocab_size"]) for _ in range(length)]
-    weights = random_weights(config, seed)
+    weights = random_weights(config, seed, LIVELY if name in GENERATING else 1)
     logits, gap = {}, float("inf")
     for case, asked in cases.items():
         oracle = of_request(config, weights, asked)
         logits[case] = oracle.forward(ids)
         gap = min(gap, oracle.gap)
     return config, weights, ids, logits, gap
+
+
+def continuations(name, config, weights, ids):
+    """{case: greedy tokens after ids} of a model that generates; None when a choice is nearly tied or they hardly ever change."""
+    found = {}
+    for case, asked in MODELS[name][2].items() if name in GENERATING else ():
+        oracle = of_request(config, weights, asked)
+        tokens, lead = generate(config, RatPlusDecoder(oracle), lambda more: ids + more)
+        if oracle.gap < SMALLEST_GAP or lead < SMALLEST_LEAD or not lively(tokens):
+            return None
+        found[case] = tokens
+    return found
 
 
 def of_request(config, weights, asked):
@@ -108,11 +131,12 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)
     for number, name in enumerate(MODELS, start=1):
-        seed, gap = number, 0.0
         # Nearly tied blocks could be chosen the other way round by another order of summation.
-        while gap < SMALLEST_GAP:
+        for seed in itertools.count(number, 100):
             config, weights, ids, logits, gap = build(name, seed)
-            seed += 100
+            generated = continuations(name, config, weights, ids) if gap >= SMALLEST_GAP else None
+            if generated is not None:
+                break
         folder = os.path.join(args.out, name)
         os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, "config.json"), "w") as f:
@@ -125,12 +149,13 @@ def main():
         if "dense" in cases:
             # From the form that shares no code with the others, in double, rounded once.
             tensors["dense_reference"] = dense_logits(config, weights, ids)[rows].float().contiguous()
+        tensors.update({f"generated.{case}": torch.tensor(tokens, dtype=torch.int32) for case, tokens in generated.items()})
         save_file(tensors, os.path.join(folder, "case.safetensors"))
         with open(os.path.join(folder, "case.json"), "w") as f:
-            json.dump({"version": VERSION, "generator": "python train/goldens_ratplus.py --out tests/golden/ratplus", "seed": seed - 100,
+            json.dump({"version": VERSION, "generator": "python train/goldens_ratplus.py --out tests/golden/ratplus", "seed": seed,
                        "torch": torch.__version__.split("+")[0], "tokens": ids, "logit_rows": rows, "cases": cases}, f)
             f.write("\n")
-        print(f"{name}: seed {seed - 100}, {len(ids)} positions, gap {gap:.1e}: {', '.join(cases)}")
+        print(f"{name}: seed {seed}, {len(ids)} positions, gap {gap:.1e}: {', '.join(cases)}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ BLOCK_TOKENS = 63
 
 def stored(x):
     """Rounded to bf16 as in the store, back in fp32."""
-    return x.bfloat16().float()
+    return x.float().bfloat16().float()
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Oracle:
             self.plan += [(g, j in group["gca_layers"]) for j in range(group["layers"])]
 
     def lin(self, x, name):
-        return x @ self.w[name + ".weight"].T
+        return x @ self.w[name + ".weight"].to(x.dtype).T
 
     def norm(self, x, weight):
         y = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.c["norm_eps"])
@@ -161,10 +161,12 @@ class Oracle:
         return self.expand(key, stored(x[1:]))
 
     def expand(self, key, states):
-        """Chunk with its memory K, V computed from the stored states."""
-        k, v = self.lin(states, "memory.k_proj"), self.lin(states, "memory.v_proj")
+        """Chunk with its memory K, V computed from the stored states: in double, so that which way they are rounded hangs on no
+        order of summation, and goldens stay close."""
+        x = states.double()
+        k, v = self.lin(x, "memory.k_proj"), self.lin(x, "memory.v_proj")
         if self.c["memory_key_recurrence"]:
-            k = self.recur(torch.sigmoid(self.lin(states, "memory.gate_proj")), k, torch.zeros(k.shape[1]))
+            k = self.recur(torch.sigmoid(self.lin(x, "memory.gate_proj")), k, torch.zeros(k.shape[1]))
         return Chunk(key, states, stored(k), stored(v))
 
     def retrieve(self, g, h, candidates):

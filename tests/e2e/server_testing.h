@@ -17,10 +17,10 @@ namespace recollect {
 
 class ServerTest : public CliTest {
  protected:
-  void StartServer(const std::string& model) {
+  void StartServer(const std::string& model, const std::string& dtype = "auto") {
     server_ = std::make_unique<BackgroundProcess>(std::vector<std::string>{
         RECOLLECT_BINARY, "serve", "--model", model, "--data-dir", Path("data"), "--grpc-listen",
-        "127.0.0.1:0", "--threads", "2", "--log-level", "error"});
+        "127.0.0.1:0", "--threads", "2", "--log-level", "error", "--dtype", dtype});
     ready_ = server_->ReadLine();
     ASSERT_TRUE(absl::StartsWith(ready_, "recollect ready grpc=127.0.0.1:")) << ready_;
     address_ = ready_.substr(21, ready_.find(' ', 21) - 21);

@@ -54,7 +54,7 @@ TEST_P(DrtPaperGoldenTest, SessionsGenerateTheOraclesTokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, DrtPaperGoldenTest,
-                         ::testing::Values("drt_paper_flushes", "drt_paper_start",
+                         ::testing::Values("drt_paper_64", "drt_paper_flushes", "drt_paper_start",
                                            "drt_paper_as_flagship"),
                          [](const auto& param) { return param.param; });
 

@@ -121,6 +121,14 @@ TEST(ConfigTest, RefusesDeepNesting) {
   EXPECT_EQ(message(100'000), "nested 100000 deep, expected at most 32");
 }
 
+TEST(ConfigTest, RefusesANegativeWindow) {
+  const auto message = [](int64_t window) {
+    return Message(ParseChanged([&](json& c) { c["local"]["window"] = window; }).status());
+  };
+  EXPECT_EQ(message(0), "");
+  EXPECT_EQ(message(-1), absl::StrCat("local.window is -1, expected 0 to ", kUnboundedSpan));
+}
+
 TEST(ConfigTest, GroupsTogetherHaveNoMoreLayersThanAStack) {
   const auto message = [](int more) {
     return Message(ParseChanged([&](json& c) {

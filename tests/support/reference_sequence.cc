@@ -27,7 +27,9 @@ class Runner {
         config_(model.config()),
         at_start_(config_.landmark_at == model::LandmarkAt::kStart),
         reads_own_(config_.landmark_reads == model::LandmarkReads::kOwn),
-        rows_per_call_(input.rows_per_call) {
+        rows_per_call_(input.rows_per_call),
+        own_(input.own.empty() ? result_.chunks : input.own),
+        project_(input.project) {
     for (const auto& document : input.mounted) {
       for (const EncodedChunk& chunk : document) candidates_.push_back(&chunk);
     }
@@ -125,7 +127,7 @@ class Runner {
     if (landmark > 0 || !at_start_) {
       candidates_.resize(mounted_);
       const size_t own = landmark - (at_start_ ? 1 : 0);
-      for (size_t e = 0; e < own; ++e) candidates_.push_back(&result_.chunks[e]);
+      for (size_t e = 0; e < own; ++e) candidates_.push_back(&own_[e]);
       std::vector<kernels::KeySegment> keys;
       for (const EncodedChunk* chunk : candidates_) keys.push_back({chunk->landmark_key.data(), 1});
       std::vector<float> query(static_cast<size_t>(config_.d_r));
@@ -135,7 +137,8 @@ class Runner {
     float sum = 0;
     for (const ScoredCandidate& hit : best) {
       const EncodedChunk& chunk = *candidates_[hit.candidate];
-      hits->memories.push_back(model_.ProjectMemory(ctx_, chunk.states, chunk.rows));
+      hits->memories.push_back(project_ ? project_(chunk)
+                                        : model_.ProjectMemory(ctx_, chunk.states, chunk.rows));
       hits->retrieved.weights.push_back(std::exp(hit.score - best[0].score));
       sum += hits->retrieved.weights.back();
     }
@@ -160,6 +163,8 @@ class Runner {
   std::vector<const EncodedChunk*> candidates_;
   std::vector<std::shared_ptr<Hits>> memory_;  // of the latest landmark, by group
   ReferenceResult result_;
+  const std::vector<EncodedChunk>& own_;
+  const std::function<model::Memory(const EncodedChunk&)>& project_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #define RECOLLECT_TESTS_SUPPORT_REFERENCE_SEQUENCE_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "kernels/landmark_topk.h"
@@ -49,6 +50,11 @@ struct ReferenceInput {
   std::vector<std::vector<int32_t>> blocks;
   // Chunks of the mounted documents, in request order.
   std::vector<std::vector<model::EncodedChunk>> mounted = {};
+  // What landmarks find in place of the sequence's own chunks, which are encoded all the same.
+  // Empty: those.
+  std::vector<model::EncodedChunk> own = {};
+  // Memory of a chunk. Null: the model's.
+  std::function<model::Memory(const model::EncodedChunk&)> project = nullptr;
   // Rows handed to RunLayer at a time, of those that read the same memory; results must not depend
   // on it.
   int64_t rows_per_call = kBlockRows;

@@ -22,9 +22,10 @@ DRT = {
     "n_ret": 2, "d_r": 16, "memory_kv_heads": 2, "chunk_tokens": 63, "landmark_at": "end", "landmark_row": "stream",
     "landmark_reads": "predecessor", "score_projections": False, "gca_residual": "bypass", "gca_softmax": "off_by_one",
 }
-# Whole chunks, an open block at the end. Early flushes and mounted documents in a case of their own.
+# Whole chunks, an open block at the end. Early flushes and mounted documents in cases of their own.
 PLAIN = ([], [340])
 FLUSHES = ([150, 40, 1], [12, "flush", 70, "flush", "flush", 5, "flush", 126, "flush", 30])
+FLUSHES_64 = ([150, 40, 1], [12, "flush", 70, "flush", "flush", 5, "flush", 128, "flush", 30])
 
 
 def only(base, **mixer):
@@ -52,10 +53,12 @@ CASES = {
     "rattention_window_of_one": (only(RATTENTION, window=0), [], [30]),
     "rattention_no_window": (only(RATTENTION, window=-1, qk_norm=False), [], [30]),
     "drt_paper": (DRT, *PLAIN),
-    "drt_paper_64": ({**DRT, "chunk_tokens": 64, "gca_softmax": "ordinary"}, *PLAIN),
+    "drt_paper_64": ({**DRT, "chunk_tokens": 64, "gca_softmax": "ordinary"}, *FLUSHES_64),
     "drt_paper_flushes": (DRT, *FLUSHES),
     "drt_paper_layers": ({**DRT, "encoder_layers": 2, "kv_heads": 1, "memory_kv_heads": 1, "d": 12, "d_r": 12,
                           "groups": [{"layers": 3, "gca_layers": [0, 2]}]}, *PLAIN),
+    "drt_paper_three_heads": ({**DRT, "heads": 3, "memory_kv_heads": 3}, *PLAIN),
+    "drt_paper_encoder_eps": ({**DRT, "encoder_norm_eps": 1e-2}, *PLAIN),
     "drt_paper_rope": (only(DRT, positions="rope"), *PLAIN),
     "drt_paper_ordinary_softmax": ({**DRT, "gca_softmax": "ordinary"}, *PLAIN),
     "drt_paper_add": ({**DRT, "gca_residual": "add"}, *PLAIN),
@@ -66,6 +69,9 @@ CASES = {
     "drt_paper_as_flagship": ({**only(DRT, positions="rope"), "landmark_at": "start", "landmark_row": "cls",
                                "landmark_reads": "own", "score_projections": True, "gca_residual": "add"}, *FLUSHES),
 }
+# Cases that go on after their events with greedy tokens; their weights are random_weights' with these sublayers.
+GENERATING = {"rat", "rat_swa", "rattention_global", "drt_paper_64", "drt_paper_flushes", "drt_paper_start", "drt_paper_as_flagship"}
+LIVELY = 3
 
 
 def draw(rng, config, n):
@@ -77,8 +83,9 @@ def draw_session(rng, config, documents, events):
     return [draw(rng, config, n) for n in documents], [e if isinstance(e, str) else draw(rng, config, e) for e in events]
 
 
-def random_weights(shapes, seed):
-    """Random weights of a lively scale, so that every part moves the logits."""
+def random_weights(shapes, seed, sublayers=1):
+    """Random weights of a lively scale, so that every part moves the logits. `sublayers` scales what mixers, FFNs and GCA add to
+    the residual stream: at 1 the next greedy token is mostly the last one again, as embedding and head are tied."""
     generator = torch.Generator().manual_seed(seed)
     weights = {}
     for name, shape in shapes.items():
@@ -89,4 +96,6 @@ def random_weights(shapes, seed):
             weights[name] = 0.7 * x
         else:
             weights[name] = x if len(shape) != 2 else x / shape[1] ** 0.5
+        if name.startswith("layers.") and name.endswith("out_proj.weight"):
+            weights[name] *= sublayers
     return weights

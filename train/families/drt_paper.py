@@ -126,8 +126,9 @@ class DrtPaper(Model):
         return self.expand(stored(key), stored(x[tokens]))
 
     def expand(self, key, states):
-        """One K and one V for the whole model; no positions on K, so a chunk's distance is unknown to GCA."""
-        return Chunk(key, states, *(stored(self.w.lin(f"memory.{x}_proj", states)) for x in "kv"))
+        """One K and one V for the whole model; no positions on K, so a chunk's distance is unknown to GCA. In double: as the
+        flagship's oracle."""
+        return Chunk(key, states, *(stored(self.w.lin(f"memory.{x}_proj", states.double())) for x in "kv"))
 
     def scores(self, g, h, candidates):
         """Raw scores of landmark row h [d], the residual stream on entry to group g. Published code has no W_h and W_l, and

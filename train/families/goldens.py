@@ -3,7 +3,7 @@
     PYTHONPATH=train python -m families.goldens --out tests/golden/families
 
 The format is described in tests/golden/README.md. A case is refused when a retrieval or a greedy choice is nearly tied, since
-another order of summation could then pick another chunk or token.
+another order of summation could then pick another chunk or token, and when the greedy tokens hardly ever change.
 """
 
 import argparse
@@ -15,14 +15,17 @@ import random
 import torch
 from safetensors.torch import save_file
 
-from . import MODELS, build
-from .cases import CASES, draw_session, random_weights
-from .drt_paper import DrtDecoder, lay_out
+from . import MODELS, build, decoder
+from .cases import CASES, GENERATING, LIVELY, draw_session, random_weights
+from .drt_paper import lay_out
 
 VERSION = 1
 GENERATOR = "PYTHONPATH=train python -m families.goldens --out tests/golden/families"
-SMALLEST_GAP = 2e-3
+SMALLEST_GAP = 2e-3  # of scores
+# Of a greedy token's logit, and of scores before it: a stored number rounded to bf16 the other way moves logits by up to 1e-2.
+SMALLEST_LEAD = 2e-2
 GENERATED = 80  # tokens: past the end of a block
+CHANGES = 20  # of them that differ from the one before, at least: a model that repeats itself would hide most mistakes
 
 
 def int32(x):
@@ -61,44 +64,61 @@ def watch_gap(model):
     return gaps
 
 
-def generate(model, mounted, events):
-    """Greedy tokens after the events and a flush, from the decoder's cache -> (tokens, smallest gap of two best logits)."""
-    c, decoder, tokens, gaps, fed = model.c, DrtDecoder(model, mounted), [], [], 0
+def laid_out(c, events, tokens):
+    """Ids of all that runs before the token after `tokens` is sampled, which follow the events and a flush."""
+    if c["architecture"] != "drt-paper":
+        return [*events[0], *tokens]
+    if c["landmark_at"] == "end":
+        return lay_out(c, [*events, "flush", tokens]).ids
+    # A landmark at the start predicts the next token and waits for it: a placeholder.
+    return lay_out(c, [*events, "flush", [*tokens, c["eos_id"]]]).ids[:-1]
+
+
+def greedy(logits, never):
+    """-> (the best token but for the ids `never`, its lead over the next)."""
+    logits = logits.clone()
+    logits[never] = float("-inf")
+    best = logits.topk(2)
+    return best.indices[0].item(), best.values.diff().abs().item()
+
+
+def generate(c, steps, ids_after):
+    """Greedy tokens from the decoder `steps`; ids_after(tokens): all that runs before the next one. -> (tokens, smallest lead)."""
+    tokens, leads, fed, landmark = [], [], 0, c.get("lmk_id")
+    silent = landmark if c.get("landmark_at") == "end" else None  # its row predicts nothing
     while len(tokens) < GENERATED:
-        # All that runs before the next token is sampled. A landmark at the start predicts it and waits for it: a placeholder.
-        waits = c["landmark_at"] == "start"
-        ids = lay_out(c, [*events, "flush", tokens + [c["eos_id"]] * waits]).ids
-        ids = ids[:-1] if waits else ids
+        ids = ids_after(tokens)
         for token in ids[fed:]:
-            row = decoder.step(token)
-            if waits or token != c["lmk_id"]:
+            row = steps.step(token)
+            if token != silent:
                 logits = row
         fed = len(ids)
-        logits[[c["unk_id"], c["lmk_id"]]] = float("-inf")  # never sampled
-        best = logits.topk(2)
-        tokens.append(best.indices[0].item())
-        gaps.append(best.values.diff().abs().item())
-    return tokens, min(gaps)
+        token, lead = greedy(logits, [i for i in (c["unk_id"], landmark) if i is not None])
+        tokens.append(token)
+        leads.append(lead)
+    return tokens, min(leads)
 
 
-def expected(model, documents, events):
-    """-> (tensors of case.safetensors, smallest gap of a retrieval)."""
-    c = model.c
+def lively(tokens):
+    return sum(a != b for a, b in itertools.pairwise(tokens)) >= CHANGES
+
+
+def expected(model, documents, events, generates):
+    """-> (tensors of case.safetensors, smallest gap of a retrieval, smallest lead of a greedy token)."""
+    c, gaps, mounted, lead = model.c, [float("inf")], (), float("inf")
     if c["architecture"] != "drt-paper":
-        return {"ids": int32(events[0]), "logits": model.forward(events[0])}, float("inf")
-    gaps, layout = watch_gap(model), lay_out(c, events)
-    mounted = [model.ingest(d) for d in documents]
-    logits, own, hits = model.forward(layout, mounted)
-    generated = {}
-    if documents:
-        tokens, gap = generate(model, mounted, events)
-        generated["generated"] = int32(tokens)
-        gaps.append(gap)
-    tensors = {"ids": int32(layout.ids), "landmarks": int32(layout.landmarks), "logits": logits, **pack_hits(hits, c["n_ret"]),
-               **generated}
-    for prefix, chunks in [("own", own), *((f"doc.{i}", chunks) for i, chunks in enumerate(mounted))]:
-        tensors.update({f"{prefix}.{k}": v for k, v in pack(chunks, c).items()})
-    return tensors, min(gaps)
+        tensors = {"ids": int32(events[0]), "logits": model.forward(events[0])}
+    else:
+        gaps, layout = watch_gap(model), lay_out(c, events)
+        mounted = [model.ingest(d) for d in documents]
+        logits, own, hits = model.forward(layout, mounted)
+        tensors = {"ids": int32(layout.ids), "landmarks": int32(layout.landmarks), "logits": logits, **pack_hits(hits, c["n_ret"])}
+        for prefix, chunks in [("own", own), *((f"doc.{i}", chunks) for i, chunks in enumerate(mounted))]:
+            tensors.update({f"{prefix}.{k}": v for k, v in pack(chunks, c).items()})
+    if generates:
+        tokens, lead = generate(c, decoder(model, mounted), lambda tokens: laid_out(c, events, tokens))
+        tensors["generated"] = int32(tokens)
+    return tensors, min(gaps), lead
 
 
 def write_json(path, value, **style):
@@ -110,11 +130,14 @@ def write_json(path, value, **style):
 def write_case(folder, name):
     """-> bytes written."""
     config, documents, events = CASES[name]
+    generates = name in GENERATING
     for seed in itertools.count(1):
         inputs = draw_session(random.Random(seed), config, documents, events)
-        weights = random_weights(MODELS[config["architecture"]].shapes(config), seed)
-        tensors, gap = expected(build(config, weights), *inputs)
-        if gap >= SMALLEST_GAP:
+        weights = random_weights(MODELS[config["architecture"]].shapes(config), seed, LIVELY if generates else 1)
+        tensors, gap, lead = expected(build(config, weights), *inputs, generates)
+        if not generates and gap >= SMALLEST_GAP:
+            break
+        if generates and min(gap, lead) >= SMALLEST_LEAD and lively(tensors["generated"].tolist()):
             break
     os.makedirs(folder, exist_ok=True)
     write_json(os.path.join(folder, "config.json"), config, indent=2)
@@ -124,7 +147,7 @@ def write_case(folder, name):
     save_file(weights, os.path.join(folder, "model.safetensors"))
     save_file({k: v.contiguous() for k, v in tensors.items()}, os.path.join(folder, "case.safetensors"))
     size = sum(e.stat().st_size for e in os.scandir(folder))
-    print(f"{name}: seed {seed}, {len(tensors['ids'])} positions, gap {gap:.4f}, {size} bytes")
+    print(f"{name}: seed {seed}, {len(tensors['ids'])} positions, gap {gap:.4f}, lead {lead:.4f}, {size} bytes")
     return size
 
 

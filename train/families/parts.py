@@ -26,7 +26,7 @@ class Weights:
         return Weights(self.tensors, f"{self.prefix}{prefix}.")
 
     def lin(self, name, x):
-        return x @ self[name + ".weight"].T
+        return x @ self[name + ".weight"].to(x.dtype).T
 
     def norm(self, name, x, eps):
         return rms(x, eps) * self[name + ".weight"]

@@ -148,29 +148,6 @@ TEST_F(CliTest, AModelWithoutLandmarksGeneratesUnderThePatternAskedFor) {
   EXPECT_EQ(model["windows"]["max"], 512);
 }
 
-// Nothing that a person types is read as a list of CLI11's own.
-TEST_F(CliTest, BracketsAreTextLikeAnyOther) {
-  const std::string text = "some text of a document";
-  EXPECT_EQ(Embedded({"ingest", "--id", "u", "-"}, text).exit_code, 0);
-  EXPECT_EQ(Embedded({"docs", "delete", "[u]"}).exit_code, kNotFound);
-  EXPECT_EQ(Embedded({"ingest", "--id", "[u]", "-"}, text).exit_code, 0);
-  EXPECT_EQ(Json(Embedded({"docs", "get", "[u]", "--json"}))["id"], "[u]");
-  EXPECT_EQ(Embedded({"docs", "text", "[u]"}).out, text);
-  const auto answer =
-      Json(Embedded({"generate", "--mount", "[u],u", "--prompt", "x", "--max-tokens", "1", "--stop",
-                     "[]", "--stop", "[a", "--json"}));
-  EXPECT_EQ(answer["usage"]["generated_tokens"], 1);
-  EXPECT_EQ(Json(Embedded({"docs", "delete", "u", "[u]", "--json"}))["deleted"].size(), 2u);
-}
-
-TEST_F(CliTest, ATextRangeBeyondTheDocumentPrintsNothing) {
-  EXPECT_EQ(Embedded({"ingest", "--id", "d", "-"}, std::string(5000, 'x')).exit_code, 0);
-  const ProcessResult beyond = Embedded({"docs", "text", "d", "--end", "5001"});
-  EXPECT_EQ(beyond.exit_code, kInvalid);
-  EXPECT_EQ(beyond.out, "");
-  EXPECT_THAT(beyond.err, HasSubstr("[0, 5001) of a document that has 5000 bytes"));
-}
-
 TEST_F(CliTest, OutputThatCannotBeWrittenIsAFailure) {
   const ProcessResult result =
       RunProcess({"/bin/sh", "-c",

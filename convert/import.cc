@@ -1,5 +1,7 @@
 #include "convert/import.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -77,22 +79,26 @@ absl::Status CheckOut(const fs::path& out) {
       absl::StrCat(out.string(), " is there and not an empty folder; choose another --out"));
 }
 
-// A new folder beside the one that is to be; gone again unless it was renamed.
+// A new folder beside the one that is to be; gone again unless it was renamed. Its lock tells it
+// from one whose import was killed, which the next import to the same place removes.
 class WorkFolder {
  public:
   static absl::StatusOr<std::unique_ptr<WorkFolder>> Create(const fs::path& out) {
+    const std::string prefix = absl::StrCat(out.string(), ".importing-");
     std::error_code error;
     if (out.has_parent_path()) fs::create_directories(out.parent_path(), error);
-    std::string name = absl::StrCat(out.string(), ".importing-XXXXXX");
+    RemoveAbandoned(prefix);
+    std::string name = absl::StrCat(prefix, "XXXXXX");
     if (error || mkdtemp(name.data()) == nullptr) {
       const std::string what = error ? error.message() : std::strerror(errno);
       return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
     }
-    return std::unique_ptr<WorkFolder>(new WorkFolder(name));
+    return std::unique_ptr<WorkFolder>(new WorkFolder(name, Lock(name)));
   }
   ~WorkFolder() {
     std::error_code ignored;
     if (!path_.empty()) fs::remove_all(path_, ignored);
+    if (lock_ >= 0) close(lock_);
   }
   fs::path File(const char* name) const { return path_ / name; }
 
@@ -107,8 +113,35 @@ class WorkFolder {
   }
 
  private:
-  explicit WorkFolder(fs::path path) : path_(std::move(path)) {}
+  WorkFolder(fs::path path, int lock) : path_(std::move(path)), lock_(lock) {}
+
+  // The folder's descriptor with its lock, which ends with the process; -1: somebody has it.
+  static int Lock(const fs::path& path) {
+    const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) == 0) return folder;
+    close(folder);
+    return -1;
+  }
+
+  static void RemoveAbandoned(const std::string& prefix) {
+    const std::string name = fs::path(prefix).filename().string();
+    const fs::path parent = fs::path(prefix).parent_path();
+    std::error_code error;
+    std::vector<fs::path> abandoned;
+    for (fs::directory_iterator at(parent.empty() ? "." : parent, error), end; !error && at != end;
+         at.increment(error)) {
+      if (at->path().filename().string().starts_with(name)) abandoned.push_back(at->path());
+    }
+    for (const fs::path& path : abandoned) {
+      const int lock = Lock(path);
+      if (lock < 0) continue;
+      fs::remove_all(path, error);
+      close(lock);
+    }
+  }
+
   fs::path path_;
+  const int lock_;
 };
 
 absl::Status CheckSpace(const WorkFolder& work, int64_t needed) {

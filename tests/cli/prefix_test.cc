@@ -56,6 +56,42 @@ TEST_F(PrefixCliTest, IngestListMountAndGenerate) {
   }
 }
 
+// A checkpoint may bound what attention reaches: a prefix then is of one size however long the
+// text.
+TEST_F(PrefixCliTest, TheSpanOfAConfigBoundsAPrefix) {
+  nlohmann::json config = nlohmann::json::parse(ReadFile(Path("ratplus/config.json")));
+  config["local"]["span"] = 64;
+  File("ratplus/config.json", config.dump());
+  const std::string more = " under a grey ship";
+  std::vector<int64_t> sizes;
+  std::vector<std::string> answers;
+  for (int words : {300, 600}) {
+    const std::string text = Text(words);
+    ASSERT_EQ(OnRatPlus({"ingest", "--id", "moby", "-"}, text).exit_code, 0);
+    const auto document = Json(OnRatPlus({"docs", "get", "moby", "--json"}));
+    sizes.push_back(document["state_bytes"]);
+    const auto mounted = Json(OnRatPlus({"generate", "--mount", "moby", "--prompt", more,
+                                         "--max-tokens", "20", "--ignore-eos", "--json"}));
+    const auto read = Json(OnRatPlus(
+        {"generate", "--prompt-file", "-", "--max-tokens", "20", "--ignore-eos", "--json"},
+        text + more));
+    EXPECT_EQ(mounted["tokens"], read["tokens"]);
+    answers.push_back(mounted["text"]);
+    EXPECT_THAT(OnRatPlus({"docs", "get", "moby"}).out, HasSubstr(", span 64)"));
+    EXPECT_EQ(OnRatPlus({"docs", "delete", "moby"}).exit_code, 0);
+  }
+  EXPECT_EQ(sizes[0], sizes[1]);
+
+  config["local"].erase("span");
+  File("ratplus/config.json", config.dump());
+  ASSERT_EQ(OnRatPlus({"ingest", "--id", "moby", "-"}, Text(600)).exit_code, 0);
+  const auto unbounded = Json(OnRatPlus({"docs", "get", "moby", "--json"}));
+  EXPECT_GT(unbounded["state_bytes"], sizes[1]);
+  EXPECT_NE(Json(OnRatPlus({"generate", "--mount", "moby", "--prompt", more, "--max-tokens", "20",
+                            "--ignore-eos", "--json"}))["text"],
+            answers[1]);
+}
+
 TEST_F(PrefixCliTest, PeopleSeeKindAndPattern) {
   const ProcessResult ingested =
       OnRatPlus({"ingest", "--id", "moby", "-", "--dilation", "4", "--window", "64"}, Text(500));

@@ -1,4 +1,7 @@
 // The mistakes a user of Import can make: each is named, and nothing stays behind.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <limits>
 #include <string>
@@ -185,7 +188,8 @@ TEST_F(ImportErrorsTest, WeightsThatBf16CannotHoldAreNamed) {
   std::vector<TestTensor> tensors = TinyRatPlus();
   tensors[3].values[0] = std::numeric_limits<float>::max();
   Use(tensors);
-  ExpectError(absl::StatusCode::kInvalidArgument, {"out_proj", "3.40282e+38 is too large for bf16"});
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              {"out_proj", "3.40282e+38 is too large for bf16"});
 }
 
 TEST_F(ImportErrorsTest, DictsOfSomethingElseGiveAShortMessage) {
@@ -226,6 +230,42 @@ TEST_F(ImportErrorsTest, CanBeInterrupted) {
     return done < total / 2;
   };
   ExpectError(absl::StatusCode::kCancelled, {"nothing is left"});
+}
+
+TEST_F(ImportErrorsTest, WhatAKilledImportLeftIsClearedAndARunningOneIsNot) {
+  UseFixture("ratplus.pt");
+  const auto work_folders = [&] {
+    int folders = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(root_)) {
+      folders += entry.path().filename().string().find(".importing-") != std::string::npos;
+    }
+    return folders;
+  };
+  const pid_t child = fork();
+  if (child == 0) {
+    options_.progress = [](int64_t, int64_t) -> bool { _exit(9); };
+    Import(options_).IgnoreError();
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(WEXITSTATUS(status), 9);
+  EXPECT_EQ(work_folders(), 1);
+
+  ImportOptions inner = options_;
+  bool begun = false;
+  options_.progress = [&](int64_t, int64_t) {
+    if (!begun) {
+      begun = true;
+      EXPECT_TRUE(Import(inner).ok());
+      EXPECT_EQ(work_folders(), 1) << "of the import that waits for this one";
+    }
+    return true;
+  };
+  const auto outer = Import(options_);
+  EXPECT_TRUE(begun);
+  EXPECT_EQ(outer.status().code(), absl::StatusCode::kInvalidArgument) << outer.status();
+  EXPECT_EQ(work_folders(), 0);
 }
 
 }  // namespace

@@ -1,18 +1,13 @@
 #include "base/file.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "base/status.h"
 
 namespace recollect {
 namespace {
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
 
 absl::Status Failed(const std::string& path, int error) {
   return absl::Status(
@@ -22,9 +17,14 @@ absl::Status Failed(const std::string& path, int error) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
-  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
+absl::StatusOr<OpenFile> OpenToRead(const std::string& path) {
+  OpenFile file(std::fopen(path.c_str(), "rb"));
   if (file == nullptr) return Failed(path, errno);
+  return file;
+}
+
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const OpenFile file, OpenToRead(path));
   std::string bytes;
   char buffer[1 << 16];
   while (const size_t size = std::fread(buffer, 1, sizeof(buffer), file.get())) {

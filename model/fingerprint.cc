@@ -2,21 +2,18 @@
 
 #include <openssl/evp.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "base/file.h"
 #include "base/status.h"
 
 namespace recollect::model {
 namespace {
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
 struct FreeContext {
   void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
 };
@@ -43,11 +40,9 @@ class Sha256 {
 };
 
 absl::StatusOr<std::string> HashFile(const std::string& path) {
-  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) {
-    if (errno == ENOENT) return std::string("absent");
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::strerror(errno)));
-  }
+  absl::StatusOr<OpenFile> opened = OpenToRead(path);
+  if (absl::IsNotFound(opened.status())) return std::string("absent");
+  ASSIGN_OR_RETURN(const OpenFile file, std::move(opened));
   Sha256 hash;
   std::vector<char> buffer(1 << 20);
   while (const size_t size = std::fread(buffer.data(), 1, buffer.size(), file.get())) {

@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import random
-import time
 
 import torch
 
@@ -80,10 +79,10 @@ class FamilyRun(Run):
         return torch.tensor([self.books.passage(self.rng, d["length"] + 1) for _ in range(d["batch"])], device=self.device)
 
     def compile(self):
-        """Runs every graph once, so that the clock of the run does not see them compiled. Draws nothing."""
         tokens = torch.zeros(self.c["data"]["batch"], self.c["data"]["length"] + 1, dtype=torch.long, device=self.device)
         for pattern in self.patterns(self.c.get("dilations")).values():
             self.loss(tokens, pattern).backward()
+        return True
 
     def train_step(self):
         tokens = self.batch()
@@ -117,24 +116,7 @@ class FamilyRun(Run):
         return report
 
     def run(self):
-        self.compile()
-        mark = time.time()
-        while True:
-            begin = time.time()
-            factor = self.train_step()
-            self.elapsed += time.time() - begin
-            if self.step_number % self.c["log_steps"]:
-                continue
-            report = {"step": self.step_number, "minutes": self.elapsed / 60, "tokens": self.tokens, "rate": factor,
-                      "tokens_per_s": self.c["log_steps"] * self.tokens / self.step_number / (time.time() - mark),
-                      **self.meter.report(self.world)}
-            mark = time.time()
-            if self.rank == 0:
-                with open(self.path("log.jsonl"), "a") as f:
-                    f.write(json.dumps(report) + "\n")
-                print(" ".join(f"{k}={v:.5g}" for k, v in report.items() if v is not None), flush=True)
-            if self.save_or_end():
-                break
+        super().run()
         self.evaluate()
 
 

@@ -273,8 +273,48 @@ class Run:
             self.saved = now
         return flags[0]
 
+    # -- the run, of which a subclass has train_step() -> the rate factor of the last step
+
+    SHOWN = None  # what of a report is printed; None: all
+
+    def compile(self):
+        """Runs every graph once, drawing nothing; -> whether it did. If not, the first step does, and the clock leaves it out."""
+        return False
+
+    def standing(self):
+        """What a report has besides the meter's numbers."""
+        return {}
+
+    def adapt(self, report):
+        """Changes what the next steps train, after what the last ones reached."""
+
+    def run(self):
+        compiled, mark = self.compile(), time.time()
+        while True:
+            begin = time.time()
+            factor = self.train_step()
+            self.elapsed += time.time() - begin if compiled else 0.0
+            compiled = True
+            if self.step_number % self.c["log_steps"]:
+                continue
+            now = time.time()
+            report = {"step": self.step_number, "minutes": self.elapsed / 60, "tokens": self.tokens, "rate": factor,
+                      "tokens_per_s": self.c["log_steps"] * self.tokens / self.step_number / (now - mark),
+                      **self.standing(), **self.meter.report(self.world)}
+            mark = now
+            self.adapt(report)
+            if self.rank == 0:
+                with open(self.path("log.jsonl"), "a") as f:
+                    f.write(json.dumps({k: round(v, 5) if isinstance(v, float) else v for k, v in report.items()}) + "\n")
+                print(" ".join(f"{k}={report[k]:.5g}" for k in self.SHOWN or report if report.get(k) is not None), flush=True)
+            if self.save_or_end():
+                break
+
 
 class Trainer(Run):
+    SHOWN = ("step", "minutes", "loss", "text_nats", "token", "whole", "whole_own", "whole_other", "whole_straddling", "gold_weight/0", "gold_weight/1",
+             "gold_hit/0", "whole/hex", "whole/digits", "open", "queue", "rate", "tokens_per_s")
+
     def __init__(self, config):
         super().__init__(config)
         check_trainable(config["model"])
@@ -327,6 +367,9 @@ class Trainer(Run):
         self.tokens += batch["tokens"].size * self.world
         return factor
 
+    def standing(self):
+        return {"open": self.open, "queue": self.queue}
+
     def adapt(self, report):
         """Opens the candidates as whole answers come back."""
         cur, n = self.c["curriculum"], self.c["log_steps"]
@@ -334,31 +377,6 @@ class Trainer(Run):
             self.open = min(0.9, self.open + n / cur["open_steps"])
         if report.get("whole", 0) > cur["queue_above"]:
             self.queue = min(0.8, self.queue + n / cur["queue_steps"])
-
-    def run(self):
-        mark, compiled = time.time(), False
-        while True:
-            begin = time.time()
-            factor = self.train_step()
-            self.elapsed += time.time() - begin if compiled else 0.0  # the first step compiles
-            compiled = True
-            if self.step_number % self.c["log_steps"]:
-                continue
-            report = self.meter.report(self.world)
-            now = time.time()
-            report = {"step": self.step_number, "minutes": self.elapsed / 60, "tokens": self.tokens, "rate": factor,
-                      "tokens_per_s": self.c["log_steps"] * self.tokens / self.step_number / (now - mark),
-                      "open": self.open, "queue": self.queue, **report}
-            mark = now
-            self.adapt(report)
-            if self.rank == 0:
-                with open(self.path("log.jsonl"), "a") as f:
-                    f.write(json.dumps({k: round(v, 5) if isinstance(v, float) else v for k, v in report.items()}) + "\n")
-                show = ("loss", "text_nats", "token", "whole", "whole_own", "whole_other", "whole_straddling", "gold_weight/0", "gold_weight/1", "gold_hit/0",
-                        "whole/hex", "whole/digits", "open", "queue", "rate", "tokens_per_s")
-                print(f"{self.step_number} {self.elapsed / 60:.1f}m " + " ".join(f"{k}={report[k]:.3g}" for k in show if k in report and report[k] is not None), flush=True)
-            if self.save_or_end():
-                break
 
 
 def main():

@@ -5,6 +5,7 @@
 //   m = max(0, s_j);  p_j = exp(s_j - m);  their sum: lane l of 32 adds p_l and p_(l+32), then the
 //   lanes are added as in a dot product, from 16 lanes apart down to 1
 //   o_d = Σ_j (p_j weight / (exp(-m) + sum)) V_jd, one Fma after the other from 0
+// with an ordinary softmax m = max s_j and no exp(-m),
 // and add the chunks' o to 0 in order: the same bits.
 #ifndef RECOLLECT_KERNELS_GCA_BLOCK_H_
 #define RECOLLECT_KERNELS_GCA_BLOCK_H_
@@ -39,9 +40,12 @@ RECOLLECT_HD bool RowsAligned(const Bf16* memory, const GcaShape& shape) {
   return shape.head_dim % kDotPiece == 0 && IsAligned(memory);
 }
 
+// What the maximum of a chunk's scores begins with: the score of the row of zeros, or none.
+RECOLLECT_HD float LeastMax(const GcaShape& shape) { return shape.off_by_one ? 0.0f : -Infinity(); }
+
 // What the probabilities of a chunk are multiplied by, from the sum of exp(s_j - max).
-RECOLLECT_HD float GcaFactor(float weight, float max, float sum) {
-  return Div(weight, Add(Exp(-max), sum));
+RECOLLECT_HD float GcaFactor(const GcaShape& shape, float weight, float max, float sum) {
+  return Div(weight, shape.off_by_one ? Add(Exp(-max), sum) : sum);
 }
 
 // ---- By chunk: one (group, head, chunk). -------------------------------------------------------
@@ -97,7 +101,7 @@ RECOLLECT_HD void GcaChunk(Block& block, GcaChunkShared& shared, const GcaArgs& 
     });
     // Every warp alike; the first one writes.
     block.Run([&](int t) {
-      float max = 0;
+      float max = LeastMax(shape);
       for (int j = t % kGcaWarp; j < memory.rows; j += kGcaWarp) max = Max(max, shared.scores[j]);
       maxima[t].v[0] = max;
     });
@@ -111,7 +115,7 @@ RECOLLECT_HD void GcaChunk(Block& block, GcaChunkShared& shared, const GcaArgs& 
     });
     block.XorSum(sums, kGcaWarp);
     block.Phase([&](int t) {
-      const float max = maxima[t].v[0], factor = GcaFactor(weight, max, sums[t].v[0]);
+      const float max = maxima[t].v[0], factor = GcaFactor(shape, weight, max, sums[t].v[0]);
       if (t >= kGcaWarp) return;
       for (int j = t; j < memory.rows; j += kGcaWarp) {
         shared.probabilities[j] = Mul(Exp(Add(shared.scores[j], -max)), factor);
@@ -272,7 +276,7 @@ RECOLLECT_HD void GcaTile(Block& block, float* shared, const GcaArgs& args, int6
       RECOLLECT_UNROLL
       for (int i = 0; i < kRowsPerWarp; ++i) {
         const float* row = scores + (t / kGcaWarp * kRowsPerWarp + i) * kGcaScoreStride;
-        float max = 0;
+        float max = LeastMax(shape);
         for (int j = t % kGcaWarp; j < memory.rows; j += kGcaWarp) max = Max(max, row[j]);
         maxima[t].v[i] = max;
       }
@@ -295,7 +299,7 @@ RECOLLECT_HD void GcaTile(Block& block, float* shared, const GcaArgs& args, int6
       RECOLLECT_UNROLL
       for (int i = 0; i < kRowsPerWarp; ++i) {
         float* row = scores + (t / kGcaWarp * kRowsPerWarp + i) * kGcaScoreStride;
-        const float factor = GcaFactor(weight, maxima[t].v[i], sums[t].v[i]);
+        const float factor = GcaFactor(shape, weight, maxima[t].v[i], sums[t].v[i]);
         for (int j = t % kGcaWarp; j < memory.rows; j += kGcaWarp) row[j] = Mul(row[j], factor);
       }
     });

@@ -25,9 +25,6 @@ absl::Status Check(const GcaShape& shape, const GcaSizes& sizes) {
   if (shape.heads < 1 || shape.kv_heads < 1 || shape.heads % shape.kv_heads != 0) {
     return Invalid("GCA with ", shape.heads, " heads over memory heads: ", shape.kv_heads);
   }
-  if (!shape.off_by_one) {
-    return absl::InvalidArgumentError("GCA with an ordinary softmax has no device code");
-  }
   if (shape.head_dim < 1 || shape.head_dim > kMaxGcaHeadDim) {
     return Invalid("GCA with head_dim ", shape.head_dim, ", expected 1 to ", kMaxGcaHeadDim);
   }

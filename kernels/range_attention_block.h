@@ -1,7 +1,8 @@
 // The thread blocks of range attention on a device (kernels/range_attention_cuda.h), run by the
 // kernels and, step by step, by host tests (kernels/thread_block.h).
 // Both ways compute, for each (row, head) and split of the row's entries,
-//   s_j in the order of cuda_math.h's dot products, times 1 / sqrt(head_dim)
+//   s_j in the order of cuda_math.h's dot products, times 1 / sqrt(head_dim); with ALiBi one Fma of
+//   -slope and the distance more
 //   m = max s_j;  p_j = exp(s_j - m);  their sum: lane l of 32 adds p_l, p_(l+32), …, then the
 //   lanes are added as in a dot product, from 16 lanes apart down to 1 o_d: group g of kValueGroups
 //   goes through the entries g, g + kValueGroups, … with one Fma each, then the groups are added in
@@ -32,6 +33,7 @@ struct RangeArgs {
   const KvSpan* parts = nullptr;    // of row r: parts + r * parts_per_row
   int64_t parts_per_row = 0;        // 0 when all rows share one cache
   const int64_t* bounds = nullptr;  // RangeSet[rows] as [rows][kMaxRanges][begin, end]
+  const float* slopes = nullptr;    // [heads] of ALiBi, or null
   float* out = nullptr;
   float* workspace = nullptr;  // [rows, heads, splits]: max, sum, o[head_dim]
 };
@@ -76,8 +78,10 @@ RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeArgs&
                              int head, int64_t split) {
   constexpr int kGroups = kRangeThreads / kDotLanes;
   constexpr int kPerLane = 4;  // keys whose loads a thread has in flight
-  const int dim = args.plan.sizes.head_dim;
-  const int64_t stride = static_cast<int64_t>(args.plan.sizes.heads) * dim;
+  const RangeAttentionSizes& sizes = args.plan.sizes;
+  const int dim = sizes.head_dim;
+  const int64_t stride = static_cast<int64_t>(sizes.kv_heads) * dim;
+  const int64_t at = static_cast<int64_t>(head * sizes.kv_heads / sizes.heads) * dim;
   const KvSpan* const parts = args.parts + row * args.parts_per_row;
   const int64_t* const bounds = args.bounds + row * kMaxRanges * 2;
   const int64_t first = split * kSplitEntries;
@@ -96,7 +100,7 @@ RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeArgs&
         if (i < count) {
           const EntryPlace place = PlaceOf(bounds, first + i);
           const float* keys = parts[place.part].keys;
-          sum = DotLane(shared.query, keys + place.entry * stride + head * dim, dim, lane,
+          sum = DotLane(shared.query, keys + place.entry * stride + at, dim, lane,
                         aligned && IsAligned(keys), sum);
         }
         dots[t].v[u] = sum;
@@ -106,9 +110,12 @@ RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeArgs&
     block.Run([&](int t) {
       RECOLLECT_UNROLL
       for (int u = 0; u < kPerLane; ++u) {
-        if (t % kDotLanes == u) {
-          shared.scores[begin + u * kGroups + t / kDotLanes] = Mul(dots[t].v[u], args.plan.scale);
-        }
+        if (t % kDotLanes != u) continue;
+        const int i = begin + u * kGroups + t / kDotLanes;
+        const float score = Mul(dots[t].v[u], args.plan.scale);
+        shared.scores[i] = args.slopes == nullptr
+                               ? score
+                               : Fma(-args.slopes[head], static_cast<float>(left - 1 - i), score);
       }
     });
   }
@@ -144,8 +151,8 @@ RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeArgs&
         const EntryPlace place = PlaceOf(bounds, first + i);
         const float* values = parts[place.part].values;
         float numbers[kValuePiece];
-        LoadFour(values + place.entry * stride + head * dim + d, dim - d,
-                 aligned && IsAligned(values), numbers);
+        LoadFour(values + place.entry * stride + at + d, dim - d, aligned && IsAligned(values),
+                 numbers);
         RECOLLECT_UNROLL
         for (int u = 0; u < kValuePiece; ++u) sum[u] = Fma(shared.scores[i], numbers[u], sum[u]);
       }

@@ -1,12 +1,12 @@
 // Range attention (range_attention.h) on a CUDA device: the rows of a decode step of many
 // sequences, each with a cache of its own, or the rows of a prefill over one cache.
-//   p = softmax over all entries of all ranges of (q·k / sqrt(head_dim));  out = Σ p v
+//   p = softmax over all entries of all ranges of (q·k / sqrt(head_dim) + bias);  out = Σ p v
 // in fp32; no entries: out = 0. A row has the same bits beside any other rows, wherever its entries
 // lie, and either way of the plan: what a prefill computes for a row, a decode step computes, too.
 // No atomics.
 //   plan = PlanRangeAttention(sizes, multiprocessors);  // range_attention_plan.h
 //   CheckRanges(plan, sets);                            // host copies, before they go up
-//   RangeAttentionCuda(stream, plan, {q, q_stride, parts, parts_per_row, sets, workspace, out});
+//   RangeAttentionCuda(stream, plan, {q, q_stride, parts, parts_per_row, sets, slopes, …});
 #ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_CUDA_H_
 #define RECOLLECT_KERNELS_RANGE_ATTENTION_CUDA_H_
 
@@ -25,6 +25,7 @@ struct RangeDeviceArrays {
   const KvSpan* parts = nullptr;   // [kMaxRanges] shared by all rows, or [rows, kMaxRanges]
   int64_t parts_per_row = 0;       // 0 or kMaxRanges, accordingly
   const RangeSet* sets = nullptr;  // [rows]
+  const float* slopes = nullptr;   // [heads] of ALiBi; null: no bias
   void* workspace = nullptr;       // plan.workspace_bytes, aligned to 4
   float* out = nullptr;            // [rows, heads, head_dim] dense, not overlapping any input
 };

@@ -21,6 +21,10 @@ absl::Status CheckSizes(const RangeAttentionSizes& sizes) {
                                                    sizes.heads, " heads, ", sizes.max_entries,
                                                    " entries"));
   }
+  if (sizes.kv_heads < 1 || sizes.heads % sizes.kv_heads != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "range attention of ", sizes.heads, " heads over key-value heads: ", sizes.kv_heads));
+  }
   if (sizes.head_dim < 1 || sizes.head_dim > kMaxRangeHeadDim) {
     return absl::InvalidArgumentError(absl::StrCat("range attention with head_dim ", sizes.head_dim,
                                                    ", expected 1 to ", kMaxRangeHeadDim));

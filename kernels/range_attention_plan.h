@@ -17,6 +17,7 @@ inline constexpr int kMaxRangeHeadDim = 128;  // one thread a number of the outp
 struct RangeAttentionSizes {
   int64_t rows = 0;
   int heads = 0;
+  int kv_heads = 0;  // divides heads
   int head_dim = 0;
   int64_t max_entries = 0;  // of one row, over its ranges
 };
@@ -38,8 +39,8 @@ struct RangeAttentionPlan {
 };
 
 // Chooses the way for a device of `multiprocessors`; both give the same bits. INVALID_ARGUMENT when
-// a size is negative, heads or head_dim is 0, head_dim > kMaxRangeHeadDim, or a size is beyond what
-// a launch can count (65 535 heads, 16 million entries).
+// a size is negative, heads or head_dim is 0, kv_heads does not divide heads, head_dim >
+// kMaxRangeHeadDim, or a size is beyond what a launch can count (65 535 heads, 16 million entries).
 absl::StatusOr<RangeAttentionPlan> PlanRangeAttention(const RangeAttentionSizes& sizes,
                                                       int multiprocessors);
 

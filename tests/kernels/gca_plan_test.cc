@@ -107,7 +107,6 @@ TEST(GcaPlanTest, RefusesWhatItCannotRun) {
   EXPECT_THAT(message({4, 0, 64}, {}), HasSubstr("memory heads: 0"));
   EXPECT_THAT(message({4, 4, 129}, {}), HasSubstr("head_dim 129, expected 1 to 128"));
   EXPECT_THAT(message({4, 4, 0}, {}), HasSubstr("head_dim 0"));
-  EXPECT_THAT(message({4, 4, 64, false}, {}), HasSubstr("ordinary softmax has no device code"));
   EXPECT_THAT(message(kShape, {.max_group_rows = 65}), HasSubstr("65 rows, at most 64"));
   EXPECT_THAT(message(kShape, {.rows = -1}), HasSubstr("-1 rows"));
   EXPECT_THAT(std::string(PlanGca(kShape, {}, 1000).status().message()),

@@ -45,7 +45,7 @@ inline std::vector<RangeSet> Sliding(int64_t rows, int64_t first = 0) {
 }
 
 // Every query head has a key-value head of its own.
-inline std::vector<Case> Cases() {
+inline std::vector<Case> PlainCases() {
   std::vector<RangeSet> causal, whole;
   for (int64_t r = 0; r < 37; ++r) causal.push_back(Set(0, 0, 0, 0, 0, r + 1));
   for (int64_t r = 0; r < 64; ++r) whole.push_back(Set(0, 0, 0, 0, 0, 64));
@@ -84,8 +84,17 @@ inline std::vector<Case> GroupedCases() {
 
 // With ALiBi; one of the slopes leaves nothing of the entries far back.
 inline std::vector<Case> AlibiCases() {
-  std::vector<Case> cases = {Cases()[4], Cases()[9], GroupedCases()[0], GroupedCases()[3]};
+  std::vector<Case> cases = {PlainCases()[4], PlainCases()[9], GroupedCases()[0],
+                             GroupedCases()[3]};
   for (Case& c : cases) c.slopes = {0.0625f, 0.7f, 0.004f, 30.0f};
+  return cases;
+}
+
+inline std::vector<Case> Cases() {
+  std::vector<Case> cases = PlainCases();
+  for (const auto& more : {GroupedCases(), AlibiCases()}) {
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
   return cases;
 }
 

@@ -28,6 +28,7 @@ auto OnDevice(size_t shift) {
     const DeviceArray<float> q(call.q, shift);
     const DeviceArray<KvSpan> device_parts(parts);
     const DeviceArray<RangeSet> sets(call.sets);
+    const DeviceArray<float> slopes(call.slopes);
     const DeviceArray<float> workspace(Nans(plan.workspace_bytes / int64_t{sizeof(float)}));
     const DeviceArray<float> out(Nans(sizes.rows * sizes.heads * sizes.head_dim), shift);
     RangeDeviceArrays arrays;
@@ -36,6 +37,7 @@ auto OnDevice(size_t shift) {
     arrays.parts = device_parts.data();
     arrays.parts_per_row = call.parts_per_row;
     arrays.sets = sets.data();
+    arrays.slopes = call.slopes.empty() ? nullptr : slopes.data();
     arrays.workspace = workspace.data();
     arrays.out = out.data();
     EXPECT_EQ(RangeAttentionCuda(nullptr, plan, arrays), absl::OkStatus());

@@ -17,6 +17,7 @@ struct Call {
   std::vector<KvSpan> parts;
   int64_t parts_per_row = 0;
   std::vector<RangeSet> sets;
+  std::vector<float> slopes;
   int64_t part_floats = 0;  // keys of one part, for whoever copies them
 };
 
@@ -27,7 +28,8 @@ inline Call CallOf(const Case& c, const Inputs& in, int64_t begin, int64_t end) 
   call.q_stride = in.q_stride;
   call.parts.assign(in.parts.begin(), in.parts.end());
   call.sets.assign(c.sets.begin() + begin, c.sets.begin() + end);
-  call.part_floats = c.entries * in.width;
+  call.slopes = c.slopes;
+  call.part_floats = c.entries * in.kv_width;
   return call;
 }
 
@@ -45,6 +47,7 @@ inline std::vector<float> RunOnHost(const RangeAttentionPlan& plan, const Call& 
   args.parts = call.parts.data();
   args.parts_per_row = call.parts_per_row;
   args.bounds = &call.sets[0].ranges[0].begin;
+  args.slopes = call.slopes.empty() ? nullptr : call.slopes.data();
   args.out = out.data();
   args.workspace = workspace.data();
   const int64_t heads = sizes.heads, pairs = sizes.rows * heads;
@@ -73,8 +76,10 @@ inline std::vector<float> RunOnHost(const RangeAttentionPlan& plan, const Call& 
 template <typename Runner>
 std::vector<float> Run(const Runner& run, const Case& c, const Call& call,
                        RangeAttentionPlan::Way way, int64_t spare = 0) {
-  RangeAttentionSizes sizes{
-      .rows = static_cast<int64_t>(call.sets.size()), .heads = c.heads, .head_dim = c.head_dim};
+  RangeAttentionSizes sizes{.rows = static_cast<int64_t>(call.sets.size()),
+                            .heads = c.heads,
+                            .kv_heads = c.kv_heads(),
+                            .head_dim = c.head_dim};
   for (const RangeSet& set : call.sets) {
     sizes.max_entries = std::max(sizes.max_entries, EntriesOf(set) + spare);
   }

@@ -42,7 +42,8 @@ TEST(RangeBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
 
 TEST(RangeAttentionPlanTest, FewRowsGoBySplit) {
   const auto way = [](int64_t rows) {
-    return PlanRangeAttention({.rows = rows, .heads = 12, .head_dim = 64, .max_entries = 187}, 132)
+    return PlanRangeAttention(
+               {.rows = rows, .heads = 12, .kv_heads = 12, .head_dim = 64, .max_entries = 187}, 132)
         ->way;
   };
   EXPECT_EQ(way(1), Way::kBySplit);
@@ -51,15 +52,15 @@ TEST(RangeAttentionPlanTest, FewRowsGoBySplit) {
 
 TEST(RangeAttentionPlanTest, SizesAreThoseOfTheLayouts) {
   const auto splits = [](int64_t entries) {
-    return PlanRangeAttention({3, 2, 10, entries}, Way::kBySplit)->splits;
+    return PlanRangeAttention({3, 2, 2, 10, entries}, Way::kBySplit)->splits;
   };
   EXPECT_EQ(splits(0), 0);
   EXPECT_EQ(splits(1), 1);
   EXPECT_EQ(splits(256), 1);
   EXPECT_EQ(splits(257), 2);
-  EXPECT_EQ(PlanRangeAttention({3, 2, 10, 257}, Way::kBySplit)->workspace_bytes,
+  EXPECT_EQ(PlanRangeAttention({3, 2, 2, 10, 257}, Way::kBySplit)->workspace_bytes,
             3 * 2 * 2 * (2 + 10) * 4);
-  EXPECT_EQ(PlanRangeAttention({3, 2, 10, 257}, Way::kByRow)->workspace_bytes, 0);
+  EXPECT_EQ(PlanRangeAttention({3, 2, 2, 10, 257}, Way::kByRow)->workspace_bytes, 0);
 }
 
 TEST(RangeAttentionPlanTest, PlacesGoThroughTheRangesInOrder) {
@@ -82,12 +83,14 @@ TEST(RangeAttentionPlanTest, RefusesWhatItCannotRun) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
-  EXPECT_THAT(message({1, 1, 129, 1}), HasSubstr("head_dim 129, expected 1 to 128"));
-  EXPECT_THAT(message({1, 0, 64, 1}), HasSubstr("0 heads"));
-  EXPECT_THAT(message({-1, 1, 64, 1}), HasSubstr("-1 rows"));
-  EXPECT_THAT(message({1, 1, 64, int64_t{1} << 24}), HasSubstr("16777216 entries, at most"));
+  EXPECT_THAT(message({1, 1, 1, 129, 1}), HasSubstr("head_dim 129, expected 1 to 128"));
+  EXPECT_THAT(message({1, 0, 1, 64, 1}), HasSubstr("0 heads"));
+  EXPECT_THAT(message({1, 4, 3, 64, 1}), HasSubstr("4 heads over key-value heads: 3"));
+  EXPECT_THAT(message({1, 4, 0, 64, 1}), HasSubstr("key-value heads: 0"));
+  EXPECT_THAT(message({-1, 1, 1, 64, 1}), HasSubstr("-1 rows"));
+  EXPECT_THAT(message({1, 1, 1, 64, int64_t{1} << 24}), HasSubstr("16777216 entries, at most"));
 
-  const RangeAttentionPlan plan = *PlanRangeAttention({1, 1, 64, 10}, Way::kByRow);
+  const RangeAttentionPlan plan = *PlanRangeAttention({1, 1, 1, 64, 10}, Way::kByRow);
   const std::vector<RangeSet> many = {Set(0, 5, 0, 5, 0, 1)}, before = {Set(-1, 5, 0, 0, 0, 0)};
   EXPECT_THAT(CheckRanges(plan, many).message(), HasSubstr("row 0: 11 entries, planned for 10"));
   EXPECT_THAT(CheckRanges(plan, before).message(), HasSubstr("row 0: a range begins at -1"));

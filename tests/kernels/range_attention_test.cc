@@ -12,17 +12,10 @@ using range_cases::Cases;
 using range_cases::Inputs;
 using range_cases::Set;
 
-std::vector<Case> AllCases() {
-  std::vector<Case> cases = Cases();
-  for (Case& c : range_cases::GroupedCases()) cases.push_back(std::move(c));
-  for (Case& c : range_cases::AlibiCases()) cases.push_back(std::move(c));
-  return cases;
-}
-
 TEST(RangeAttentionTest, MatchesReference) {
   for (const auto& implementation : Runnable(RangeAttentionImplementations())) {
     OpContext ctx(implementation.isa);
-    for (const Case& c : AllCases()) {
+    for (const Case& c : Cases()) {
       SCOPED_TRACE(absl::StrCat(implementation.name, ", ", c.name));
       const Inputs in(c);
       Guarded out(in.rows * in.width);
@@ -36,7 +29,7 @@ TEST(RangeAttentionTest, MatchesReference) {
 TEST(RangeAttentionTest, ARowHasTheSameBitsInAnyCompany) {
   for (const auto& implementation : Runnable(RangeAttentionImplementations())) {
     OpContext ctx(implementation.isa);
-    for (const Case& c : AllCases()) {
+    for (const Case& c : Cases()) {
       const Inputs in(c);
       std::vector<float> whole(in.rows * in.width);
       implementation.function(ctx, c.shape(), in.q.data(), in.q_stride, in.rows, in.parts,

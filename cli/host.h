@@ -15,6 +15,7 @@ struct HostOptions {
   std::string model_dir;  // empty: FindModel
   std::string data_dir;   // empty: DefaultDataDir; ":memory:": nothing is kept
   std::string dtype = "auto";
+  std::string device = "cpu";  // of OpenDevice
   engine::EngineOptions engine;
 };
 
@@ -24,7 +25,7 @@ struct Host {
   std::string data_dir;
 };
 
-// Errors of Model::Load, OpenRocksStore and Engine::Create, with the directory they are about.
+// Errors of Model::Load, OpenDevice, OpenRocksStore and Engine::Create, with the directory they are about.
 absl::StatusOr<Host> CreateHost(const HostOptions& options);
 
 // models/recollect-7m, looked for upward from the executable, then upward from the working

@@ -119,6 +119,7 @@ Json ToJson(const client::Stats& s) {
   Json json;
   for (const auto& [name, value] : s.counters) json[name] = value;
   for (const auto& [name, value] : s.gauges) json[name] = value;
+  for (const auto& [name, value] : s.names) json[name] = value;
   Json rpcs = Json::array();
   for (const client::RpcStats& rpc : s.rpcs) {
     rpcs.push_back({{"method", rpc.method},

@@ -214,6 +214,8 @@ Stats Decode(const v1::Stats& message) {
       stats.counters[field->name()] = reflection->GetInt64(message, field);
     } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_DOUBLE) {
       stats.gauges[field->name()] = reflection->GetDouble(message, field);
+    } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_STRING) {
+      stats.names[field->name()] = reflection->GetString(message, field);
     }
   }
   for (const v1::RpcStats& rpc : message.rpcs()) {

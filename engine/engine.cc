@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
+#include "engine/cpu_landmarks.h"
 #include "engine/engine_impl.h"
 #include "engine/prefix_state.h"
 #include "engine/prepare.h"
@@ -65,14 +66,19 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<const model
       ingest_thread_(std::make_shared<Executor>(1)),
       tiers_(*model_, *store_, options.memory_budget_bytes, options.host_budget_bytes, fetchers_,
              counters_),
+      landmarks_(options.landmark_device != nullptr
+                     ? options.landmark_device
+                     : std::make_shared<CpuLandmarks>(pool_, contexts_)),
       mounts_(
-          *store_, model_->fingerprint(), model_->config().d_r, options.landmark_budget_bytes,
-          counters_, [this](OwnerId owner) { tiers_.EraseOwner(owner); },
+          *store_, *landmarks_, model_->fingerprint(), model_->config().d_r,
+          options.landmark_budget_bytes, counters_,
+          [this](OwnerId owner) { tiers_.EraseOwner(owner); },
           [this](std::function<void()> work) { RunInBackground(std::move(work)); }),
       sessions_(options.max_sessions, options.session_ttl),
       scheduler_({options.prefill_slice_tokens, options.max_batch, options.state_budget_bytes,
                   SweepPeriod()},
-                 *model_, pool_, contexts_, tiers_, counters_, [this] { SweepSessions(); }),
+                 *model_, pool_, contexts_, tiers_, *landmarks_, counters_,
+                 [this] { SweepSessions(); }),
       ingests_(std::make_shared<IngestRegistry>(
           IngestContext{*model_, pool_, contexts_, *store_, ingest_thread_, counters_,
                         scheduler_.state_budget(), scheduler_.waker(), options.ingest_slice_tokens,
@@ -107,6 +113,7 @@ EngineStats EngineImpl::stats() const {
   stats.sessions = sessions_.size();
   stats.running_requests = counters_.running;
   stats.queued_requests = std::max<int64_t>(outstanding_ - stats.running_requests, 0);
+  stats.landmark_device = landmarks_->name();
   stats.landmark_bytes = mounts_.used_bytes();
   stats.landmark_budget_bytes = mounts_.budget_bytes();
   stats.memory_bytes = tiers_.memory_bytes();
@@ -181,8 +188,8 @@ absl::StatusOr<std::shared_ptr<Session>> EngineImpl::MakeSession(const SessionOp
   ASSIGN_OR_RETURN(const model::LocalPatterns pattern, SessionPatterns(*model_, options));
   RETURN_IF_ERROR(ValidateSession(*model_, options));
   ASSIGN_OR_RETURN(std::vector<Pin> pins, mounts_.Mount(options.mounts));
-  auto session =
-      std::make_shared<Session>(*model_, *store_, tiers_, options, pattern, std::move(pins));
+  auto session = std::make_shared<Session>(*model_, *store_, tiers_, *landmarks_, options, pattern,
+                                           std::move(pins));
   if (!model_->config().landmarks() && !session->mounts().empty()) {
     const store::DocumentInfo& info = session->mounts().front()->info();
     const absl::Status status = MountPrefix(info, pattern, *session);

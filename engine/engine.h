@@ -21,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "engine/landmark_device.h"
 #include "engine/metrics.h"
 #include "model/model.h"
 #include "store/document_store.h"
@@ -30,6 +31,8 @@ namespace recollect::engine {
 struct EngineOptions {
   int threads = 0;        // compute threads; 0: all cores
   int fetch_threads = 2;  // blocking reads of the store
+  // Where landmark keys lie and are searched; null: in RAM, by the compute threads.
+  std::shared_ptr<LandmarkDevice> landmark_device = {};
   // Device tier: landmark keys of mounted documents, and memory K, V of hot chunks. Host tier:
   // chunk states.
   int64_t landmark_budget_bytes = int64_t{1} << 30;

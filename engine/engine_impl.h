@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "engine/executor.h"
 #include "engine/ingest_registry.h"
+#include "engine/landmark_device.h"
 #include "engine/mounts.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
@@ -96,6 +97,7 @@ class EngineImpl final : public Engine {
   Executor background_;                       // preparing requests, mounting, freeing
   const std::shared_ptr<Executor> ingest_thread_;
   ChunkTiers tiers_;
+  const std::shared_ptr<LandmarkDevice> landmarks_;
   Mounts mounts_;
   SessionTable sessions_;
   Scheduler scheduler_;

@@ -3,6 +3,7 @@
 #define RECOLLECT_ENGINE_METRICS_H_
 
 #include <cstdint>
+#include <string>
 
 namespace recollect::engine {
 
@@ -11,6 +12,7 @@ struct EngineStats {
   int64_t sessions = 0;
   int64_t queued_requests = 0;
   int64_t running_requests = 0;
+  std::string landmark_device;  // LandmarkDevice::name
   int64_t landmark_bytes = 0, landmark_budget_bytes = 0;
   int64_t memory_bytes = 0, memory_budget_bytes = 0;
   int64_t host_bytes = 0, host_budget_bytes = 0;

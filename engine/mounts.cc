@@ -21,8 +21,7 @@ struct Entry {
   int64_t last_used = 0;
 
   std::mutex load_mutex;  // held while the keys are read, so that one reader reads them for all
-  bool loaded = false;
-  std::vector<Bf16> keys;
+  std::unique_ptr<LandmarkKeys> keys;  // null: not read
 };
 
 absl::Status CheckFingerprint(const store::DocumentInfo& info, const std::string& fingerprint) {
@@ -35,10 +34,11 @@ absl::Status CheckFingerprint(const store::DocumentInfo& info, const std::string
 }  // namespace
 
 struct Mounts::State : std::enable_shared_from_this<State> {
-  State(store::DocumentStore& store_in, std::string fingerprint_in, int64_t d_r_in,
-        int64_t budget_in, Counters& counters_in, std::function<void(OwnerId)> freed_in,
-        std::function<void(std::function<void()>)> post_in)
+  State(store::DocumentStore& store_in, LandmarkDevice& device_in, std::string fingerprint_in,
+        int64_t d_r_in, int64_t budget_in, Counters& counters_in,
+        std::function<void(OwnerId)> freed_in, std::function<void(std::function<void()>)> post_in)
       : store(store_in),
+        device(device_in),
         fingerprint(std::move(fingerprint_in)),
         d_r(d_r_in),
         budget(budget_in),
@@ -56,6 +56,7 @@ struct Mounts::State : std::enable_shared_from_this<State> {
   void FreeLater(OwnerId owner);
 
   store::DocumentStore& store;
+  LandmarkDevice& device;
   const std::string fingerprint;
   const int64_t d_r, budget;
   Counters& counters;
@@ -74,9 +75,9 @@ class Mounts::State::PinImpl final : public DocumentPin {
       : state_(std::move(state)), entry_(std::move(entry)), with_keys_(with_keys) {}
   ~PinImpl() override { state_->Unpin(entry_); }
   const store::DocumentInfo& info() const override { return entry_->info; }
-  kernels::KeySegment keys() const override {
+  KeyRun keys() const override {
     if (!with_keys_) return {};
-    return {entry_->keys.data(), entry_->info.chunks};
+    return {entry_->keys.get(), entry_->info.chunks};
   }
 
  private:
@@ -141,16 +142,16 @@ void Mounts::State::Drop(Entry& entry) {
 
 absl::Status Mounts::State::Load(Entry& entry) {
   std::lock_guard<std::mutex> lock(entry.load_mutex);
-  if (entry.loaded) return absl::OkStatus();
-  absl::StatusOr<std::vector<Bf16>> keys =
-      store.ReadLandmarkKeys(entry.info.owner, entry.info.chunks, d_r);
-  if (!keys.ok()) {
-    counters.CountError(keys.status());
-    return Annotate(keys.status(), absl::StrCat("document \"", entry.info.id, "\""));
-  }
-  entry.keys = *std::move(keys);
-  entry.loaded = true;
-  return absl::OkStatus();
+  if (entry.keys != nullptr) return absl::OkStatus();
+  const auto load = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(std::vector<Bf16> keys,
+                     store.ReadLandmarkKeys(entry.info.owner, entry.info.chunks, d_r));
+    ASSIGN_OR_RETURN(entry.keys, device.Keep(std::move(keys)));
+    return absl::OkStatus();
+  };
+  const absl::Status status = load();
+  counters.CountError(status);
+  return Annotate(status, absl::StrCat("document \"", entry.info.id, "\""));
 }
 
 void Mounts::State::Unpin(const std::shared_ptr<Entry>& entry) {
@@ -161,7 +162,7 @@ void Mounts::State::Unpin(const std::shared_ptr<Entry>& entry) {
     bool loaded;
     {
       std::lock_guard<std::mutex> load_lock(entry->load_mutex);
-      loaded = entry->loaded;
+      loaded = entry->keys != nullptr;
     }
     if (entry->removed || !loaded) {
       free = entry->removed;
@@ -181,11 +182,11 @@ void Mounts::State::FreeLater(OwnerId owner) {
   });
 }
 
-Mounts::Mounts(store::DocumentStore& store, std::string fingerprint, int64_t d_r,
-               int64_t budget_bytes, Counters& counters, std::function<void(OwnerId)> freed,
-               std::function<void(std::function<void()>)> post)
-    : state_(std::make_shared<State>(store, std::move(fingerprint), d_r, budget_bytes, counters,
-                                     std::move(freed), std::move(post))) {}
+Mounts::Mounts(store::DocumentStore& store, LandmarkDevice& device, std::string fingerprint,
+               int64_t d_r, int64_t budget_bytes, Counters& counters,
+               std::function<void(OwnerId)> freed, std::function<void(std::function<void()>)> post)
+    : state_(std::make_shared<State>(store, device, std::move(fingerprint), d_r, budget_bytes,
+                                     counters, std::move(freed), std::move(post))) {}
 
 Mounts::~Mounts() = default;
 

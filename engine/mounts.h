@@ -16,9 +16,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/bf16.h"
 #include "engine/counters.h"
-#include "kernels/landmark_topk.h"
+#include "engine/landmark_device.h"
 #include "store/document_store.h"
 
 namespace recollect::engine {
@@ -28,24 +27,24 @@ class DocumentPin {
  public:
   virtual ~DocumentPin() = default;
   virtual const store::DocumentInfo& info() const = 0;
-  // Landmark keys [chunks, d_r]; empty for a pin that was made by PinDocument.
-  virtual kernels::KeySegment keys() const = 0;
+  // Its landmark keys, all of them; none for a pin that was made by PinDocument.
+  virtual KeyRun keys() const = 0;
 };
 using Pin = std::shared_ptr<const DocumentPin>;
 
-// Thread-safe. Pins may outlive Close, not the store.
+// Thread-safe. Pins may outlive it, but neither store nor device.
 class Mounts {
  public:
   // `freed` is called with each owner whose records are about to be freed. `post` runs work that
   // may block on disk.
-  Mounts(store::DocumentStore& store, std::string fingerprint, int64_t d_r, int64_t budget_bytes,
-         Counters& counters, std::function<void(OwnerId)> freed,
+  Mounts(store::DocumentStore& store, LandmarkDevice& device, std::string fingerprint, int64_t d_r,
+         int64_t budget_bytes, Counters& counters, std::function<void(OwnerId)> freed,
          std::function<void(std::function<void()>)> post);
   ~Mounts();
 
   // Pins of `ids`, in order, with their keys; reads those that are not loaded. NOT_FOUND,
   // INVALID_ARGUMENT (one twice), FAILED_PRECONDITION (another fingerprint), RESOURCE_EXHAUSTED
-  // (naming what is needed and the budget), DATA_LOSS.
+  // (naming what is needed and the budget, or the device's memory), DATA_LOSS.
   absl::StatusOr<std::vector<Pin>> Mount(const std::vector<std::string>& ids);
 
   // Keeps a document's records readable, without its keys. NOT_FOUND.

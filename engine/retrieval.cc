@@ -13,24 +13,6 @@ namespace {
 
 using kernels::ScoredCandidate;
 
-// Candidates one thread scans at a time. At d_r = 256 that is 8 MB of keys, some hundreds of
-// microseconds: enough to pay for handing it to another thread, little enough to share a scan of a
-// million tokens (16 000 keys) between two.
-constexpr int64_t kScanTile = 8192;
-
-// The part [begin, end) of a list of segments.
-std::vector<kernels::KeySegment> Cut(std::span<const kernels::KeySegment> segments, int64_t begin,
-                                     int64_t end, int64_t d_r) {
-  std::vector<kernels::KeySegment> cut;
-  int64_t first = 0;
-  for (const kernels::KeySegment& segment : segments) {
-    const int64_t from = std::max(begin, first), to = std::min(end, first + segment.count);
-    if (from < to) cut.push_back({segment.keys + (from - first) * d_r, to - from});
-    first += segment.count;
-  }
-  return cut;
-}
-
 // Replaces the chosen candidates by others drawn without repetition; scores and weights stay. The
 // draw depends on the position and the group only, so that it repeats.
 void ReplaceByRandom(int64_t candidates, int64_t position, int group,
@@ -64,74 +46,51 @@ std::vector<float> SoftmaxWeights(std::span<const ScoredCandidate> best) {
 }
 
 void Retriever::Select(std::span<Piece* const> pieces, int group) {
-  size_t count = 0;
+  askers_.clear();
   for (Piece* piece : pieces) {
     piece->selections.clear();
     piece->wanted.clear();
     for (size_t i = 0; i < piece->landmarks.size(); ++i) {
-      if (count == queries_.size()) queries_.emplace_back();
-      Query& query = queries_[count++];
-      query.piece = piece;
-      query.landmark = i;
-      piece->session->Candidates(piece->landmarks[i].own_candidates, query.segments);
-      query.candidates = 0;
-      for (const kernels::KeySegment& keys : query.segments) query.candidates += keys.count;
+      askers_.push_back({piece, i});
+      if (queries_.size() < askers_.size()) queries_.emplace_back();
+      LandmarkQuery& query = queries_[askers_.size() - 1];
+      piece->session->Candidates(piece->landmarks[i].own_candidates, query.runs);
       const bool last = i + 1 == piece->landmarks.size();
-      query.count = static_cast<int>(std::min<int64_t>(
+      query.n = static_cast<int>(std::min<int64_t>(
           std::max<int64_t>(model_.config().n_ret, last ? piece->hits_per_group : 0),
-          query.candidates));
+          query.candidates()));
     }
   }
-  const std::span<Query> queries(queries_.data(), count);
-  Search(queries, group);
-  for (Query& query : queries) Choose(query, group);
-}
-
-void Retriever::Search(std::span<Query> queries, int group) {
-  const int64_t d = model_.config().d, d_r = model_.config().d_r;
-  scans_.clear();
-  for (Query& query : queries) {
-    query.u.resize(static_cast<size_t>(d_r));
-    const int64_t parts = (query.candidates + kScanTile - 1) / kScanTile;
-    query.parts.assign(static_cast<size_t>(parts), {});
-    for (int64_t part = 0; part < parts; ++part) {
-      scans_.push_back({&query, static_cast<size_t>(part), part * kScanTile,
-                        std::min((part + 1) * kScanTile, query.candidates)});
-    }
-  }
-  const auto ask = [&](int64_t i, int worker) {
-    Query& query = queries[static_cast<size_t>(i)];
-    if (query.candidates == 0) return;
-    const int64_t row = query.piece->landmarks[query.landmark].row;
-    model_.Query(contexts_[static_cast<size_t>(worker)], group, query.piece->h.data() + row * d,
+  const int64_t d = model_.config().d;
+  pool_.ParallelFor(static_cast<int64_t>(askers_.size()), [&](int64_t i, int worker) {
+    const Asker& asker = askers_[static_cast<size_t>(i)];
+    LandmarkQuery& query = queries_[static_cast<size_t>(i)];
+    query.u.resize(static_cast<size_t>(model_.config().d_r));
+    if (query.n == 0) return;
+    const int64_t row = asker.piece->landmarks[asker.landmark].row;
+    model_.Query(contexts_[static_cast<size_t>(worker)], group, asker.piece->h.data() + row * d,
                  query.u.data());
-  };
-  const auto scan = [&](int64_t i, int worker) {
-    const Scan& s = scans_[static_cast<size_t>(i)];
-    const auto segments = Cut(s.query->segments, s.begin, s.end, d_r);
-    auto& best = s.query->parts[s.part];
-    best = kernels::LandmarkTopK(contexts_[static_cast<size_t>(worker)], s.query->u, segments,
-                                 s.query->count);
-    for (ScoredCandidate& candidate : best) candidate.candidate += s.begin;
-  };
-  pool_.ParallelFor(static_cast<int64_t>(queries.size()), ask);
-  pool_.ParallelFor(static_cast<int64_t>(scans_.size()), scan);
+  });
+  landmarks_.Search(std::span(queries_).first(askers_.size()));
+  for (size_t i = 0; i < askers_.size(); ++i) {
+    Piece& piece = *askers_[i].piece;
+    if (piece.status.ok()) piece.status = queries_[i].status;
+    if (piece.status.ok()) Choose(askers_[i], queries_[i], group);
+  }
 }
 
-void Retriever::Choose(Query& query, int group) const {
-  Piece& piece = *query.piece;
-  std::vector<ScoredCandidate> best = query.parts.size() == 1
-                                          ? std::move(query.parts[0])
-                                          : kernels::MergeTopK(query.parts, query.count);
+void Retriever::Choose(const Asker& asker, LandmarkQuery& query, int group) const {
+  Piece& piece = *asker.piece;
+  std::vector<ScoredCandidate>& best = query.best;
   const size_t used = std::min(best.size(), static_cast<size_t>(model_.config().n_ret));
   const std::vector<float> weights = SoftmaxWeights(std::span(best).first(used));
   if (piece.session->random_chunks()) {
-    const int64_t row = piece.landmarks[query.landmark].row;
-    ReplaceByRandom(query.candidates, piece.first_position + row, group, best);
+    const int64_t row = piece.landmarks[asker.landmark].row;
+    ReplaceByRandom(query.candidates(), piece.first_position + row, group, best);
   }
   Selection selection;
-  selection.landmark = query.landmark;
-  selection.candidates = query.candidates;
+  selection.landmark = asker.landmark;
+  selection.candidates = query.candidates();
   selection.used = used;
   for (size_t i = 0; i < best.size(); ++i) {
     const Session::Candidate candidate = piece.session->Resolve(best[i].candidate);

@@ -19,13 +19,13 @@ double Now() {
 
 Scheduler::Scheduler(const SchedulerOptions& options, const model::Model& model, ThreadPool& pool,
                      std::vector<kernels::OpContext>& contexts, ChunkTiers& tiers,
-                     Counters& counters, std::function<void()> idle)
+                     LandmarkDevice& landmarks, Counters& counters, std::function<void()> idle)
     : options_(options),
       model_(model.config()),
       state_budget_(options.state_budget_bytes),
       counters_(counters),
       idle_(std::move(idle)),
-      step_(model, pool, contexts, tiers, waker()) {}
+      step_(model, pool, contexts, tiers, landmarks, waker()) {}
 
 std::function<void()> Scheduler::waker() {
   return [signal = signal_] {

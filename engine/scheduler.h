@@ -49,8 +49,8 @@ class Scheduler {
  public:
   // `idle` runs on the scheduler's thread now and then.
   Scheduler(const SchedulerOptions& options, const model::Model& model, ThreadPool& pool,
-            std::vector<kernels::OpContext>& contexts, ChunkTiers& tiers, Counters& counters,
-            std::function<void()> idle);
+            std::vector<kernels::OpContext>& contexts, ChunkTiers& tiers, LandmarkDevice& landmarks,
+            Counters& counters, std::function<void()> idle);
   ~Scheduler() { Stop(); }
 
   void Start();

@@ -29,11 +29,12 @@ void Piece::Reset(int64_t position) {
 }
 
 Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
-                 const SessionOptions& options, const model::LocalPatterns& pattern,
-                 std::vector<Pin> mounts)
+                 LandmarkDevice& landmark_device, const SessionOptions& options,
+                 const model::LocalPatterns& pattern, std::vector<Pin> mounts)
     : model_(model),
       store_(store),
       tiers_(tiers),
+      landmark_device_(landmark_device),
       landmarks_(model.config().landmarks()),
       at_end_(landmarks_ && model.config().landmark_at == model::LandmarkAt::kEnd),
       reads_own_(model.config().landmark_reads == model::LandmarkReads::kOwn),
@@ -141,10 +142,10 @@ void Session::Begin(model::LocalState state, int32_t last_token) {
   carry = last_token;
 }
 
-void Session::Candidates(int64_t own, std::vector<kernels::KeySegment>& segments) const {
-  segments.clear();
-  for (const Pin& pin : mounts_) segments.push_back(pin->keys());
-  if (own > 0) segments.push_back({own_keys_.data(), own});
+void Session::Candidates(int64_t own, std::vector<KeyRun>& runs) const {
+  runs.clear();
+  for (const Pin& pin : mounts_) runs.push_back(pin->keys());
+  if (own > 0) runs.push_back({own_keys_.get(), own});
 }
 
 Session::Candidate Session::Resolve(int64_t candidate) const {
@@ -167,7 +168,11 @@ absl::Status Session::AddChunk(model::EncodedChunk chunk, int64_t text_begin, in
   record.text_begin = text_begin;
   record.text_end = text_end;
   RETURN_IF_ERROR(tiers_.PutOwn({*owner_, own_chunks_}, std::move(record)));
-  own_keys_.insert(own_keys_.end(), chunk.landmark_key.begin(), chunk.landmark_key.end());
+  if (own_keys_ == nullptr) {
+    ASSIGN_OR_RETURN(own_keys_, landmark_device_.Keep(std::move(chunk.landmark_key)));
+  } else {
+    RETURN_IF_ERROR(own_keys_->Append(chunk.landmark_key));
+  }
   ++own_chunks_;
   return absl::OkStatus();
 }

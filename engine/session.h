@@ -21,11 +21,11 @@
 
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
+#include "engine/landmark_device.h"
 #include "engine/mounts.h"
 #include "engine/piece.h"
 #include "engine/state_budget.h"
 #include "engine/tiers.h"
-#include "kernels/landmark_topk.h"
 #include "model/local_state.h"
 #include "model/model.h"
 #include "store/document_store.h"
@@ -57,10 +57,10 @@ enum class HeadRows { kNone, kLast, kAll };
 // Used by one thread at a time; info() by any.
 class Session {
  public:
-  // `pattern` must be valid for the model. Model, store and tiers outlive the session.
+  // `pattern` must be valid for the model. Model, store, tiers and device outlive the session.
   Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
-          const SessionOptions& options, const model::LocalPatterns& pattern,
-          std::vector<Pin> mounts);
+          LandmarkDevice& landmark_device, const SessionOptions& options,
+          const model::LocalPatterns& pattern, std::vector<Pin> mounts);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -74,7 +74,7 @@ class Session {
   void Plan(Input& input, int64_t limit, HeadRows head, Piece& piece);
 
   // Candidates of a landmark, in order: mounted documents, then the first `own` chunks of its own.
-  void Candidates(int64_t own, std::vector<kernels::KeySegment>& segments) const;
+  void Candidates(int64_t own, std::vector<KeyRun>& runs) const;
   struct Candidate {
     int mount = -1;  // -1: own
     ChunkRef ref;
@@ -116,6 +116,7 @@ class Session {
   const model::Model& model_;
   store::DocumentStore& store_;
   ChunkTiers& tiers_;
+  LandmarkDevice& landmark_device_;
   const bool landmarks_;
   const bool at_end_;     // where they stand in their block
   const bool reads_own_;  // whether they read what they retrieved, or what the one before did
@@ -135,7 +136,7 @@ class Session {
 
   std::optional<OwnerId> owner_;  // of the own chunks, from the first on
   std::atomic<int64_t> own_chunks_{0};
-  std::vector<Bf16> own_keys_;  // [own chunks, d_r]
+  std::unique_ptr<LandmarkKeys> own_keys_;  // of the own chunks, from the first on
 };
 
 }  // namespace recollect::engine

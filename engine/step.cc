@@ -22,13 +22,13 @@ constexpr int64_t kHeadRows = 16;
 
 StepRunner::StepRunner(const model::Model& model, ThreadPool& pool,
                        std::vector<kernels::OpContext>& contexts, ChunkTiers& tiers,
-                       std::function<void()> fetched)
+                       LandmarkDevice& landmarks, std::function<void()> fetched)
     : model_(model),
       groups_(static_cast<int>(model.config().groups.size())),
       pool_(pool),
       contexts_(contexts),
       tiers_(tiers),
-      retriever_(model, pool, contexts),
+      retriever_(model, pool, contexts, landmarks),
       fetched_(std::move(fetched)),
       worker_rows_(contexts.size()),
       worker_logits_(contexts.size()) {}
@@ -206,7 +206,7 @@ void StepRunner::KeepOpenResiduals(Piece& piece) {
 void StepRunner::Retrieve(int group) {
   retriever_.Select(batch_, group);
   for (Piece* piece : batch_) {
-    if (tiers_.LookUp(piece->wanted) == 0) continue;
+    if (!piece->status.ok() || tiers_.LookUp(piece->wanted) == 0) continue;
     piece->waiting = true;
     piece->fetch_done = false;
     std::shared_ptr<void> owner = piece->owner.lock();

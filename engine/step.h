@@ -23,7 +23,7 @@ class StepRunner {
  public:
   // `fetched` is called on a fetch thread whenever a cut piece can go on.
   StepRunner(const model::Model& model, ThreadPool& pool, std::vector<kernels::OpContext>& contexts,
-             ChunkTiers& tiers, std::function<void()> fetched);
+             ChunkTiers& tiers, LandmarkDevice& landmarks, std::function<void()> fetched);
 
   // Afterwards each piece has failed (status), is through (stage == last_stage()), or is cut
   // (waiting).

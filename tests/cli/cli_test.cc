@@ -322,11 +322,30 @@ TEST_F(CliTest, TheSampleConfigurationIsComplete) {
                 .exit_code,
             0);
   const std::string text = ReadFile(sample);
-  for (const char* option :
-       {"server", "data-dir", "model", "dtype", "threads", "landmark-budget", "memory-budget",
-        "host-budget", "state-budget", "timeout", "log-level", "grpc-listen", "drain-timeout"}) {
+  for (const char* option : {"server", "data-dir", "model", "dtype", "threads", "device",
+                             "landmark-budget", "memory-budget", "host-budget", "state-budget",
+                             "timeout", "log-level", "grpc-listen", "drain-timeout"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n# ") + option + " = ")) << option;
   }
+}
+
+TEST_F(CliTest, DevicesByName) {
+  EXPECT_EQ(Json(Embedded({"stats", "--json"}))["landmark_device"], "cpu");
+  EXPECT_THAT(Embedded({"stats", "--device", "auto"}).out, HasSubstr("landmark_device"));
+  for (const char* name : {"gpu", "cuda", "cuda:", "cuda:-1", "cuda:x", ""}) {
+    const ProcessResult unknown = Embedded({"stats", "--device", name});
+    EXPECT_EQ(unknown.exit_code, kInvalid) << name;
+    EXPECT_THAT(unknown.err, HasSubstr("expected cpu, auto or cuda:N")) << name;
+  }
+  // Neither this machine nor a build without CUDA has so many.
+  const ProcessResult missing = Embedded({"stats", "--device", "cuda:99"});
+  EXPECT_NE(missing.exit_code, 0);
+  EXPECT_THAT(missing.err, HasSubstr("CUDA"));
+  WriteTinyModel(Path("ratplus"), TinyRatPlusConfig(), 1, /*sublayers=*/8);
+  const ProcessResult no_landmarks =
+      Run({"stats", "--device", "cuda:0", "--model", Path("ratplus"), "--data-dir", ":memory:"});
+  EXPECT_EQ(no_landmarks.exit_code, kConflict);
+  EXPECT_THAT(no_landmarks.err, HasSubstr("family ratplus has no landmarks"));
 }
 
 TEST_F(CliTest, NiahRunsItsGridAndCleansUp) {

@@ -1,0 +1,86 @@
+// What a user of the CUDA operations owns: memory on a device and pinned on the host, a stream, and
+// which device is current. Move-only; a Create that fails leaves no error behind for a later launch
+// to report. Statuses of kernels/cuda_status.h.
+#ifndef RECOLLECT_KERNELS_CUDA_MEMORY_H_
+#define RECOLLECT_KERNELS_CUDA_MEMORY_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/cuda_status.h"
+
+namespace recollect::kernels {
+
+// Device `index` is current in this thread while the object lives.
+class CudaDeviceGuard {
+ public:
+  explicit CudaDeviceGuard(int index) {
+    status_ = CudaStatus(cudaGetDevice(&before_), "current device");
+    if (status_.ok()) status_ = CudaStatus(cudaSetDevice(index), absl::StrCat("device ", index));
+  }
+  ~CudaDeviceGuard() {
+    if (status_.ok()) (void)cudaSetDevice(before_);
+  }
+  CudaDeviceGuard(const CudaDeviceGuard&) = delete;
+  CudaDeviceGuard& operator=(const CudaDeviceGuard&) = delete;
+  const absl::Status& status() const { return status_; }
+
+ private:
+  int before_ = 0;
+  absl::Status status_;
+};
+
+struct CudaFree {
+  void operator()(void* memory) const { (void)cudaFree(memory); }
+};
+struct CudaFreeHost {
+  void operator()(void* memory) const { (void)cudaFreeHost(memory); }
+};
+
+// At a multiple of 256 bytes; freed on whatever device is current.
+using DeviceMemory = std::unique_ptr<void, CudaFree>;
+using PinnedMemory = std::unique_ptr<void, CudaFreeHost>;
+
+inline absl::StatusOr<DeviceMemory> AllocateDevice(int64_t bytes) {
+  void* memory = nullptr;
+  if (const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(bytes));
+      error != cudaSuccess) {
+    (void)cudaGetLastError();
+    return CudaStatus(error, absl::StrCat(bytes, " bytes of device memory"));
+  }
+  return DeviceMemory(memory);
+}
+
+inline absl::StatusOr<PinnedMemory> AllocatePinned(int64_t bytes) {
+  void* memory = nullptr;
+  if (const cudaError_t error = cudaMallocHost(&memory, static_cast<size_t>(bytes));
+      error != cudaSuccess) {
+    (void)cudaGetLastError();
+    return CudaStatus(error, absl::StrCat(bytes, " bytes of pinned memory"));
+  }
+  return PinnedMemory(memory);
+}
+
+struct CudaDestroyStream {
+  void operator()(cudaStream_t stream) const { (void)cudaStreamDestroy(stream); }
+};
+using CudaStream = std::unique_ptr<CUstream_st, CudaDestroyStream>;
+
+// One that does not wait for the default stream.
+inline absl::StatusOr<CudaStream> CreateStream() {
+  cudaStream_t stream = nullptr;
+  if (const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+      error != cudaSuccess) {
+    (void)cudaGetLastError();
+    return CudaStatus(error, "a stream");
+  }
+  return CudaStream(stream);
+}
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_CUDA_MEMORY_H_

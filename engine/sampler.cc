@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/argmax.h"
 
 namespace recollect::engine {
 namespace {
@@ -43,14 +44,7 @@ double CounterUniform(uint64_t seed, uint64_t index) {
 }
 
 int32_t Argmax(const model::ModelConfig& config, std::span<const float> logits) {
-  int32_t best = -1;
-  for (int32_t id = 0; id < static_cast<int32_t>(logits.size()); ++id) {
-    const float logit = logits[static_cast<size_t>(id)];
-    if ((best < 0 || logit > logits[static_cast<size_t>(best)]) && Usable(config, id, logit)) {
-      best = id;
-    }
-  }
-  return best;
+  return kernels::Argmax(logits, {config.lmk_id, config.unk_id});
 }
 
 int32_t Sampler::Sample(std::span<const float> logits, int64_t index) {

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/bf16.h"
+
 // For functions that both sides compile. Without nvcc it is a plain inline function.
 #if defined(__CUDACC__)
 #define RECOLLECT_HD __host__ __device__ __forceinline__
@@ -53,6 +55,14 @@ RECOLLECT_HD float Div(float a, float b) {
   return __fdiv_rn(a, b);
 #else
   return a / b;
+#endif
+}
+
+RECOLLECT_HD float Sqrt(float x) {
+#if defined(__CUDA_ARCH__)
+  return __fsqrt_rn(x);
+#else
+  return std::sqrt(x);
 #endif
 }
 
@@ -111,6 +121,31 @@ RECOLLECT_HD float Exp(float x) {
   const int half = whole / 2;
   p = Mul(p, FromBits(static_cast<uint32_t>(half + 127) << 23));
   return Mul(p, FromBits(static_cast<uint32_t>(whole - half + 127) << 23));
+}
+
+RECOLLECT_HD float Sigmoid(float x) { return Div(1.0f, Add(1.0f, Exp(-x))); }
+
+// x Φ(x) as kernels/elementwise_simd.cc computes it, where the reasons are:
+//   max(x, 0) - u Φ(-u), u = min(|x|, 15), Φ(-u) = exp(-u²/2) t p(t), t = 1 / (1 + 0.35 u)
+RECOLLECT_HD float Gelu(float x) {
+  const float size = x < 0 ? -x : x;
+  const float u = size > 15.0f ? 15.0f : size;
+  const float t = Div(1.0f, Fma(0.35f, u, 1.0f));
+  float p = -2.9163809337e-2f;
+  p = Fma(p, t, 1.4406025147e-1f);
+  p = Fma(p, t, -2.5590076401e-1f);
+  p = Fma(p, t, 1.5939170746e-1f);
+  p = Fma(p, t, -2.3263047395e-2f);
+  p = Fma(p, t, 1.0557448826e-1f);
+  p = Fma(p, t, 1.1981557190e-1f);
+  p = Fma(p, t, 1.3986432677e-1f);
+  p = Fma(p, t, 1.3962125887e-1f);
+  // What the rounding of u²/2 lost comes back as a factor.
+  const float half = Mul(u, 0.5f);
+  const float square = Mul(u, half);
+  const float lost = Fma(-u, half, square);
+  const float tail = Mul(Mul(Exp(-square), Add(1.0f, lost)), Mul(p, t));
+  return Fma(-u, tail, x > 0 ? x : 0.0f);
 }
 
 // Order of a dot product. Its numbers are cut into pieces of kDotPiece, lane l of kDotLanes takes
@@ -205,6 +240,48 @@ RECOLLECT_HD float DotLane(const float* a, const Element* b, int count, int lane
 
 RECOLLECT_HD bool IsAligned(const void* pointer) {
   return (reinterpret_cast<uintptr_t>(pointer) & 15u) == 0;
+}
+
+template <typename Element>
+struct alignas(4 * sizeof(Element)) Four {
+  Element v[4];
+};
+
+template <typename Element>
+RECOLLECT_HD bool IsFourAligned(const Element* pointer) {
+  return (reinterpret_cast<uintptr_t>(pointer) & (sizeof(Four<Element>) - 1)) == 0;
+}
+
+// The first four of `left` numbers, which may be none, 0 past the end; in one access where they are
+// aligned. Unlike LoadFour for memory that the kernel may write as well.
+RECOLLECT_HD void ReadFour(const float* from, int64_t left, float to[4]) {
+  if (left >= 4 && IsFourAligned(from)) {
+    const auto four = *reinterpret_cast<const Four<float>*>(from);
+    RECOLLECT_UNROLL
+    for (int i = 0; i < 4; ++i) to[i] = four.v[i];
+    return;
+  }
+  RECOLLECT_UNROLL
+  for (int i = 0; i < 4; ++i) to[i] = i < left ? from[i] : 0.0f;
+}
+
+RECOLLECT_HD void Put(float x, float* to) { *to = x; }
+RECOLLECT_HD void Put(float x, Bf16* to) { to->bits = ToBf16(x); }
+
+// Writes the first `left` of four numbers, to Bf16 rounded, in one access where it can.
+template <typename Element>
+RECOLLECT_HD void WriteFour(Element* to, int64_t left, const float from[4]) {
+  Four<Element> four;
+  RECOLLECT_UNROLL
+  for (int i = 0; i < 4; ++i) Put(from[i], &four.v[i]);
+  if (left >= 4 && IsFourAligned(to)) {
+    *reinterpret_cast<Four<Element>*>(to) = four;
+    return;
+  }
+  RECOLLECT_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    if (i < left) to[i] = four.v[i];
+  }
 }
 
 // Part of one softmax: p_j = exp(s_j - max), summed. A part without entries is {-inf, 0}.

@@ -1,5 +1,6 @@
 #include "kernels/rope.h"
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <memory>
@@ -137,6 +138,19 @@ void Rope(OpContext& ctx, const RopeAngles& angles, int64_t first_position, int6
   RECOLLECT_DCHECK(first_position >= 0 && angles.step >= 1 && head_dim % 2 == 0);
   Select(RopeImplementations(), ctx.isa())(ctx, angles, first_position, rows, row_stride, heads,
                                            head_dim, x);
+}
+
+void RopeFactors(OpContext& ctx, const RopeAngles& angles, std::span<const int64_t> positions,
+                 int head_dim, float* cosines, float* sines) {
+  RECOLLECT_DCHECK(angles.step >= 1 && head_dim % 2 == 0);
+  // As halves have them: one of each pair.
+  RopeTable& table = TableOf(ctx, angles.base, RopePairs::kHalves, head_dim);
+  const int64_t half = head_dim / 2;
+  for (int64_t position : positions) {
+    table.MoveTo(position / angles.step);
+    cosines = std::copy_n(table.cosines(), half, cosines);
+    sines = std::copy_n(table.sines(), half, sines);
+  }
 }
 
 }  // namespace recollect::kernels

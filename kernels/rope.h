@@ -7,6 +7,7 @@
 #define RECOLLECT_KERNELS_ROPE_H_
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/op_context.h"
 
@@ -29,6 +30,12 @@ struct RopeAngles {
 // first_position + r. head_dim is even.
 void Rope(OpContext& ctx, const RopeAngles& angles, int64_t first_position, int64_t rows,
           int64_t row_stride, int heads, int head_dim, float* x);
+
+// What Rope's vector code turns rows at these positions by, for whoever turns them elsewhere
+// (kernels/rope_cuda.h): cosines[p, j] = cos θ and sines[p, j] = sin θ of positions[p] and pair j,
+// [positions, head_dim / 2] fp32, dense. The same bits on every instruction set.
+void RopeFactors(OpContext& ctx, const RopeAngles& angles, std::span<const int64_t> positions,
+                 int head_dim, float* cosines, float* sines);
 
 }  // namespace recollect::kernels
 

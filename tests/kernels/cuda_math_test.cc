@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numbers>
 
 #include "base/bf16.h"
 #include "kernels/landmark_topk.h"
@@ -35,6 +36,56 @@ TEST(CudaMathTest, ExpAtItsEnds) {
   // Results that are not normal lose bits, not their size.
   for (float x : {-88.0f, -95.0f, -103.0f}) EXPECT_NEAR(Exp(x) / std::exp(x), 1, 0.5);
   for (float x = -104; x < 88.7f; x += 0.25f) EXPECT_LE(Exp(x), Exp(x + 0.25f)) << x;
+}
+
+TEST(CudaMathTest, GeluIsWithinItsFactorOnBothSidesOfZero) {
+  for (double x = -13; x < 13; x += 0.000137) {
+    const auto argument = static_cast<float>(x);
+    const double phi = 0.5 * std::erfc(-static_cast<double>(argument) / std::numbers::sqrt2);
+    EXPECT_CLOSE(Gelu(argument), argument * phi, std::abs(argument * phi), testing::kGeluFactor)
+        << argument;
+  }
+  EXPECT_EQ(Gelu(0), 0);
+  EXPECT_EQ(Gelu(kInf), kInf);
+  EXPECT_EQ(Gelu(-kInf), 0);
+  EXPECT_TRUE(std::isnan(Gelu(std::nanf(""))));
+  for (float x : {1e-30f, -1e-30f, 1e-38f}) EXPECT_FLOAT_EQ(Gelu(x), x / 2);
+}
+
+TEST(CudaMathTest, SigmoidIsWithinItsFactor) {
+  for (double x = -80; x < 80; x += 0.00137) {
+    const auto argument = static_cast<float>(x);
+    const double expected = 1 / (1 + std::exp(-static_cast<double>(argument)));
+    EXPECT_CLOSE(Sigmoid(argument), expected, expected * (1 + std::abs(x)), testing::kGateFactor)
+        << argument;
+  }
+  EXPECT_EQ(Sigmoid(kInf), 1);
+  EXPECT_EQ(Sigmoid(-kInf), 0);
+  EXPECT_TRUE(std::isnan(Sigmoid(std::nanf(""))));
+}
+
+TEST(CudaMathTest, FourNumbersAtATimeEndWhereTheyEnd) {
+  alignas(16) const float from[8] = {1.0f, 2.0f, 3.00001f, 4.0f, 5.0f, 6.0f, 7.0f, 8.0f};
+  for (int at = 0; at < 4; ++at) {
+    for (int left = -1; left <= 5; ++left) {
+      float four[4] = {-1, -1, -1, -1};
+      ReadFour(from + at, left, four);
+      alignas(16) float wide[8];
+      alignas(16) Bf16 narrow[8];
+      std::fill_n(wide, 8, -1.0f);
+      std::fill_n(narrow, 8, Bf16::FromFloat(-1));
+      WriteFour(wide + at, left, four);
+      WriteFour(narrow + at, left, four);
+      for (int i = 0; i < 8; ++i) {
+        const bool inside = i >= at && i < at + std::min(left, 4);
+        if (i >= at && i < at + 4) {
+          EXPECT_EQ(four[i - at], inside ? from[i] : 0);
+        }
+        EXPECT_EQ(wide[i], inside ? from[i] : -1);
+        EXPECT_EQ(narrow[i], Bf16::FromFloat(inside ? from[i] : -1));
+      }
+    }
+  }
 }
 
 TEST(CudaMathTest, Bf16IsThatOfTheBase) {

@@ -101,12 +101,15 @@ RECOLLECT_HD uint16_t ToBf16(float x) {
 
 // exp(x) within 2 ulp where the result is normal: 2^n exp(r) with |r| <= ln(2) / 2 and a polynomial
 // of degree 6. 0 below -104, infinity above 88.73, NaN for NaN. Own code, because the device's expf
-// and the host's round differently.
+// and the host's round differently. Without branches, so that a thread computes several at once.
 RECOLLECT_HD float Exp(float x) {
-  if (x != x) return x;
-  if (x < -104.0f) return 0.0f;
-  if (x > 88.73f) return Infinity();
-  const float n = rintf(Mul(x, 1.44269504f));
+  // The same results from the ends on, and NaN as it is.
+  x = x < -104.0f ? -104.0f : x;
+  x = x > 88.73f ? 88.73f : x;
+  // Rounds to an integer n, which is then in the last bits of the sum.
+  constexpr float kShift = 12582912.0f;  // 1.5 * 2^23
+  const float shifted = Add(Mul(x, 1.44269504f), kShift);
+  const float n = Add(shifted, -kShift);
   float r = Fma(n, -0.693359375f, x);  // exact: the constant has 10 bits
   r = Fma(n, 2.12194440e-4f, r);
   float p = 1.9875691500e-4f;
@@ -117,10 +120,10 @@ RECOLLECT_HD float Exp(float x) {
   p = Fma(p, r, 5.0000001201e-1f);
   p = Add(Fma(p, Mul(r, r), r), 1.0f);
   // In two factors: 2^n itself need not be a normal number.
-  const int whole = static_cast<int>(n);
-  const int half = whole / 2;
-  p = Mul(p, FromBits(static_cast<uint32_t>(half + 127) << 23));
-  return Mul(p, FromBits(static_cast<uint32_t>(whole - half + 127) << 23));
+  const uint32_t whole = BitsOf(shifted) - BitsOf(kShift);
+  const uint32_t half = static_cast<uint32_t>(static_cast<int32_t>(whole) >> 1);
+  p = Mul(p, FromBits((half + 127u) << 23));
+  return Mul(p, FromBits((whole - half + 127u) << 23));
 }
 
 RECOLLECT_HD float Sigmoid(float x) { return Div(1.0f, Add(1.0f, Exp(-x))); }

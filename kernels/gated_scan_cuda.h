@@ -1,4 +1,25 @@
-// GatedScan (gated_scan.h) on a CUDA device.
+// Gated scan (gated_scan.h) on a CUDA device, for segments of many sequences: the rows of a decode
+// step, or the slices of prefills.
+//   s_t = g_t s_{t-1} + (1 - g_t) x_t,   g_t = sigmoid(z_t + bias),   y_t = s_t
+// in fp32. One or two inputs x share the gates: keys and values.
+//   plan = PlanGatedScan(sizes, multiprocessors);  // gated_scan_plan.h
+//   CheckGatedScan(plan, segments);                // host copies, before they go up
+//   GatedScanCuda(stream, plan, {segments, count, bias, stride, y_stride});
+//
+// The state is y_{t-1}, [channels] fp32, as on the CPU: a fresh one is zeros, and a document's is
+// kept and restored as it is. Time is never cut: both ways of the plan go through the rows in
+// order, with one Fma a row, so a row has the same bits in any cut of a sequence into calls, in any
+// batch, with a second input or without, from a prefill and from a decode step. The errors are
+// those of the plain recurrence. What runs in parallel is all the rest: sequences, channels, and
+// within a thread block the loads, the gates and (1 - g) x of later rows.
+//
+// One long sequence needs no more. Bytes moved are the fewest there can be, 12 a row and channel
+// with one input, 20 with two. What waits is one Fma a row, 4 cycles: 262 144 rows take 0.6 ms
+// at 1.8 GHz, while moving them with 2048 channels takes 1.3 ms at 4.8 TB/s. Between the two is
+// what a block of 16 channels has to issue, 8 cycles a row by its compiled code: that is the bound
+// where there are fewer channels than 16 for each multiprocessor. Scans over pieces of time would
+// read z and x twice, or wait for neighbouring blocks, and would carry a product of gates beside
+// the state.
 #ifndef RECOLLECT_KERNELS_GATED_SCAN_CUDA_H_
 #define RECOLLECT_KERNELS_GATED_SCAN_CUDA_H_
 
@@ -7,17 +28,24 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "kernels/gated_scan_plan.h"
 
 namespace recollect::kernels {
 
-// All pointers are device memory and are used until what is queued on `stream` before the caller's
-// next synchronisation has run. z, x: [rows, channels], rows `stride` floats apart. bias[channels]
-// or null. state[channels] is read and updated. y[rows, channels], rows `y_stride` apart; y may be
-// x with y_stride == stride. Rows are taken in order, so any cut gives the same bits. Statuses of
-// kernels/cuda_status.h.
-absl::Status GatedScanCuda(cudaStream_t stream, const float* z, const float* bias, const float* x,
-                           int64_t stride, int64_t rows, int64_t channels, float* state, float* y,
-                           int64_t y_stride);
+// Device memory, borrowed until what was queued has run; so is what the segments point to.
+struct GatedScanDeviceArrays {
+  const GatedScanSegment* segments = nullptr;  // [segment_count]
+  int64_t segment_count = 0;                   // at most plan.sizes.segments
+  const float* bias = nullptr;                 // [channels] fp32, or null
+  int64_t stride = 0;    // floats between rows of z, and of each x; at least channels
+  int64_t y_stride = 0;  // of each y
+};
+
+// Returns before the work is done. One launch, none without segments. No workspace. Launch sizes
+// depend on plan and segment_count alone, so a captured graph serves other segments, too. Statuses
+// of kernels/cuda_status.h.
+absl::Status GatedScanCuda(cudaStream_t stream, const GatedScanPlan& plan,
+                           const GatedScanDeviceArrays& arrays);
 
 }  // namespace recollect::kernels
 

@@ -1,63 +1,91 @@
 #include "kernels/gated_scan_cuda.h"
 
-#include <algorithm>
-
-#include "kernels/reference.h"
 #include "tests/kernels/cuda_test_util.h"
+#include "tests/kernels/gated_scan_device_checks.h"
 
 namespace recollect::kernels {
 namespace {
 
-class GatedScanCudaTest : public CudaTest {
- protected:
-  // Runs the scan in cuts of `cut` rows; x and y share memory.
-  void Scan(const std::vector<float>& z, const std::vector<float>& bias,
-            const std::vector<float>& x, int64_t rows, int64_t channels, int64_t cut,
-            std::vector<float>* state, std::vector<float>* y) {
-    const DeviceArray<float> dz(z), db(bias), dy(x), ds(*state);
-    for (int64_t t = 0; t < rows; t += cut) {
-      ASSERT_EQ(GatedScanCuda(nullptr, dz.data() + t * channels, bias.empty() ? nullptr : db.data(),
-                              dy.data() + t * channels, channels, std::min(cut, rows - t), channels,
-                              ds.data(), dy.data() + t * channels, channels),
-                absl::OkStatus());
-    }
-    *y = dy.Download();
-    *state = ds.Download();
+class GatedScanCudaTest : public CudaTest {};
+
+// Arrays in device memory, `shift` floats past an aligned address.
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(size_t shift) : shift_(shift) {}
+  float* Place(const std::vector<float>& numbers) {
+    auto array = std::make_unique<DeviceArray<float>>(numbers, shift_);
+    float* const place = array->data();
+    arrays_[place] = std::move(array);
+    return place;
   }
+  std::vector<float> Read(const float* place) const { return arrays_.at(place)->Download(); }
+
+ private:
+  const size_t shift_;
+  std::map<const float*, std::unique_ptr<DeviceArray<float>>> arrays_;
 };
 
-TEST_F(GatedScanCudaTest, MatchesReferenceAndAnyCutGivesTheSameBits) {
-  struct Case {
-    int64_t rows, channels;
+auto OnDevice(size_t shift) {
+  return [shift](const GatedScanPlan& plan, const scan_cases::Call& call) {
+    DeviceMemory memory(shift);
+    return scan_cases::RunIn(memory, plan, call,
+                             [&](const std::vector<GatedScanSegment>& segments, const float* bias,
+                                 int64_t stride, int64_t y_stride) {
+                               const DeviceArray<GatedScanSegment> on_device(segments);
+                               GatedScanDeviceArrays arrays;
+                               arrays.segments = on_device.data();
+                               arrays.segment_count = static_cast<int64_t>(segments.size());
+                               arrays.bias = bias;
+                               arrays.stride = stride;
+                               arrays.y_stride = y_stride;
+                               EXPECT_EQ(GatedScanCuda(nullptr, plan, arrays), absl::OkStatus());
+                               EXPECT_CUDA(cudaDeviceSynchronize());
+                             });
   };
-  for (const Case& c : {Case{0, 8}, {1, 1}, {2, 7}, {63, 33}, {200, 256}, {1000, 100}}) {
-    for (bool with_bias : {false, true}) {
-      SCOPED_TRACE(absl::StrCat(c.rows, " x ", c.channels, with_bias ? " with bias" : ""));
-      const std::vector<float> z = Normals(c.rows * c.channels, 1, 2);
-      const std::vector<float> x = Normals(c.rows * c.channels, 2);
-      const std::vector<float> bias = with_bias ? Normals(c.channels, 3) : std::vector<float>();
-      const std::vector<float> start = Normals(c.channels, 4);
-      std::vector<float> expected_state = start, expected(x.size());
-      OpContext ctx;
-      reference::GatedScan(ctx, z.data(), with_bias ? bias.data() : nullptr, x.data(), c.channels,
-                           c.rows, c.channels, expected_state.data(), expected.data(), c.channels);
-      double largest = 1, steepest = 1;
-      for (float v : x) largest = std::max(largest, 1.0 * std::abs(v));
-      for (float v : start) largest = std::max(largest, 1.0 * std::abs(v));
-      for (float v : z) steepest = std::max(steepest, 4.0 + std::abs(v));
-      std::vector<float> whole_state = start, whole;
-      Scan(z, bias, x, c.rows, c.channels, std::max<int64_t>(1, c.rows), &whole_state, &whole);
-      for (size_t i = 0; i < expected.size(); ++i) {
-        EXPECT_CLOSE(whole[i], expected[i], largest * steepest, testing::kGatedScanFactor);
-      }
-      for (int64_t cut : {1, 17}) {
-        std::vector<float> state = start, y;
-        Scan(z, bias, x, c.rows, c.channels, cut, &state, &y);
-        EXPECT_TRUE(SameBits(y, whole)) << "cut " << cut;
-        EXPECT_TRUE(SameBits(state, whole_state)) << "cut " << cut;
+}
+
+TEST_F(GatedScanCudaTest, MatchesReferenceBothWays) {
+  scan_cases::CheckMatchesReference(OnDevice(0));
+  scan_cases::CheckMatchesReference(OnDevice(1));
+}
+
+TEST_F(GatedScanCudaTest, SameBitsInAnyCutAndCompany) {
+  scan_cases::CheckSameBitsInAnyCutAndCompany(OnDevice(0));
+}
+
+TEST_F(GatedScanCudaTest, ChunksBeginAnew) { scan_cases::CheckChunksBeginAnew(OnDevice(0)); }
+
+TEST_F(GatedScanCudaTest, NumbersAtTheEdge) { scan_cases::CheckNumbersAtTheEdge(OnDevice(0)); }
+
+TEST_F(GatedScanCudaTest, HasTheBitsOfTheHostRun) {
+  for (int inputs : {1, 2}) {
+    scan_cases::Call call{.channels = 300, .bias = Normals(300, 9)};
+    for (int64_t rows : {5003, 1, 240}) {
+      call.sequences.push_back(scan_cases::RandomSequence(rows, call.channels, inputs, 1));
+    }
+    for (scan_cases::Way way : scan_cases::kWays) {
+      const auto expected = scan_cases::Run(
+          [](const GatedScanPlan& plan, const scan_cases::Call& of) {
+            return scan_cases::RunOnHost(plan, of, HostOrder::kPhases);
+          },
+          call, way);
+      for (size_t shift : {0, 1}) {
+        SCOPED_TRACE(absl::StrCat(scan_cases::NameOf(way), ", shift ", shift));
+        const auto results = scan_cases::Run(OnDevice(shift), call, way);
+        for (size_t s = 0; s < expected.size(); ++s) {
+          scan_cases::ExpectSameBits(results[s], expected[s]);
+        }
       }
     }
   }
+}
+
+TEST_F(GatedScanCudaTest, RefusesMoreSegmentsThanPlanned) {
+  const auto plan = PlanGatedScan({.segments = 2, .max_rows = 1, .channels = 8}, Multiprocessors());
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(GatedScanCuda(nullptr, *plan, {.segment_count = 3}).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(GatedScanCuda(nullptr, *plan, {}), absl::OkStatus());
 }
 
 }  // namespace

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+
+#include "kernels/cublaslt.h"
 
 namespace recollect::kernels {
 namespace {
@@ -25,6 +28,24 @@ TEST(CudaStatusTest, CodesSayWhatTheCallerShouldDo) {
     const absl::Status status = CudaStatus(error, "copy");
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     EXPECT_THAT(std::string(status.message()), StartsWith("copy: "));
+  }
+}
+
+TEST(CublasStatusTest, CodesSayWhatTheCallerShouldDo) {
+  using Code = absl::StatusCode;
+  EXPECT_EQ(CublasStatus(CUBLAS_STATUS_SUCCESS, "product"), absl::OkStatus());
+  const std::pair<cublasStatus_t, Code> codes[] = {
+      {CUBLAS_STATUS_ALLOC_FAILED, Code::kResourceExhausted},
+      {CUBLAS_STATUS_NOT_INITIALIZED, Code::kUnavailable},
+      {CUBLAS_STATUS_EXECUTION_FAILED, Code::kUnavailable},
+      {CUBLAS_STATUS_INVALID_VALUE, Code::kUnimplemented},
+      {CUBLAS_STATUS_NOT_SUPPORTED, Code::kUnimplemented},
+      {CUBLAS_STATUS_INTERNAL_ERROR, Code::kInternal},
+      {static_cast<cublasStatus_t>(99), Code::kInternal}};
+  for (const auto& [error, code] : codes) {
+    const absl::Status status = CublasStatus(error, "product");
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()), StartsWith("product: "));
   }
 }
 

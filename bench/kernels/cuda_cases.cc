@@ -1,0 +1,321 @@
+#include "bench/kernels/cuda_cases.h"
+
+#include <algorithm>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels/gated_scan_cuda.h"
+#include "kernels/gca_cuda.h"
+#include "kernels/gemm.h"
+#include "kernels/landmark_topk_cuda.h"
+#include "kernels/range_attention_cuda.h"
+#include "kernels/reference.h"
+
+namespace recollect::bench {
+namespace {
+
+using namespace recollect::kernels;
+
+// Queries, keys and values of both attentions.
+struct AttentionNumbers {
+  Pattern<float> q{1}, keys{2}, values{3};
+};
+
+const AttentionNumbers& Numbers() {
+  static const auto* const numbers = new AttentionNumbers;
+  return *numbers;
+}
+
+// Row `row`, some heads, of attention over `entries` entries from entry `first` of the keys.
+absl::Status CheckAttention(const float* out, int64_t row, int64_t first, int64_t entries) {
+  const AttentionNumbers& numbers = Numbers();
+  const RangeShape shape{1, 1, kHeadDim};
+  for (int head : {0, kHeads - 1}) {
+    const auto take = [&](const Pattern<float>& from, int64_t begin, int64_t rows) {
+      std::vector<float> to;
+      for (int64_t i = 0; i < rows * kHeadDim; ++i) {
+        to.push_back(from[(begin + i / kHeadDim) * kWidth + head * kHeadDim + i % kHeadDim]);
+      }
+      return to;
+    };
+    const std::vector<float> q = take(numbers.q, row, 1), keys = take(numbers.keys, first, entries),
+                             values = take(numbers.values, first, entries);
+    const KvSpan part{keys.data(), values.data()};
+    RangeSet set;
+    set.ranges[1] = {0, entries};
+    std::vector<float> expected(kHeadDim);
+    OpContext ctx;
+    reference::RangeAttention(ctx, shape, q.data(), kHeadDim, 1, {part, part, part}, &set,
+                              expected.data());
+    ASSIGN_OR_RETURN(const std::vector<float> actual,
+                     Download(out + row * kWidth + head * kHeadDim, kHeadDim));
+    RETURN_IF_ERROR(ExpectClose(actual, expected, 10, absl::StrCat("row ", row, ", head ", head)));
+  }
+  return absl::OkStatus();
+}
+
+// Rows that read the first entries_of(row) entries of one cache, or each of a cache of its own.
+absl::Status Attention(Report& report, Case c, int64_t rows, int64_t caches, int64_t entries,
+                       const std::function<int64_t(int64_t)>& entries_of, bool graph) {
+  const AttentionNumbers& numbers = Numbers();
+  const int64_t cache = entries * kWidth;
+  ASSIGN_OR_RETURN(const auto q, numbers.q.Upload(rows * kWidth, "q"));
+  ASSIGN_OR_RETURN(const auto keys, numbers.keys.Upload(caches * cache, "keys"));
+  ASSIGN_OR_RETURN(const auto values, numbers.values.Upload(caches * cache, "values"));
+  ASSIGN_OR_RETURN(const auto out, DeviceArray<float>::Create(rows * kWidth, "out"));
+  RangeAttentionSizes sizes;
+  sizes.rows = rows;
+  sizes.heads = sizes.kv_heads = kHeads;
+  sizes.head_dim = kHeadDim;
+  sizes.max_entries = entries;
+  ASSIGN_OR_RETURN(const RangeAttentionPlan plan, PlanRangeAttention(sizes, Multiprocessors()));
+  std::vector<KvSpan> parts(caches * kMaxRanges);
+  for (int64_t i = 0; i < caches; ++i) {
+    parts[i * kMaxRanges + 1] = {keys.get() + i * cache, values.get() + i * cache};
+  }
+  std::vector<RangeSet> sets(rows);
+  for (int64_t r = 0; r < rows; ++r) {
+    sets[r].ranges[1] = {0, entries_of(r)};
+    c.flops += 4.0 * kWidth * static_cast<double>(entries_of(r));
+  }
+  c.bytes = sizeof(float) * 2.0 * static_cast<double>(caches * cache + rows * kWidth);
+  RETURN_IF_ERROR(CheckRanges(plan, sets));
+  ASSIGN_OR_RETURN(const auto device_parts, UploadAll(parts, "parts"));
+  ASSIGN_OR_RETURN(const auto device_sets, UploadAll(sets, "ranges"));
+  ASSIGN_OR_RETURN(const auto workspace,
+                   DeviceArray<char>::Create(plan.workspace_bytes, "workspace"));
+  RangeDeviceArrays arrays;
+  arrays.q = q.get();
+  arrays.q_stride = kWidth;
+  arrays.parts = device_parts.get();
+  arrays.parts_per_row = caches == 1 ? 0 : kMaxRanges;
+  arrays.sets = device_sets.get();
+  arrays.workspace = workspace.get();
+  arrays.out = out.get();
+  return report.Measure(
+      c, [&] { return RangeAttentionCuda(report.stream(), plan, arrays); },
+      [&]() -> absl::Status {
+        for (int64_t r : {int64_t{0}, rows / 3, rows - 1}) {
+          RETURN_IF_ERROR(
+              CheckAttention(out.get(), r, caches == 1 ? 0 : r * entries, entries_of(r)));
+        }
+        return absl::OkStatus();
+      },
+      graph);
+}
+
+}  // namespace
+
+absl::Status Decode(Report& report, Case c, int64_t batch, int64_t entries, bool graph) {
+  return Attention(
+      report, std::move(c), batch, batch, entries, [&](int64_t) { return entries; }, graph);
+}
+
+absl::Status Prefill(Report& report, Case c, int64_t tokens, int64_t dilation) {
+  return Attention(
+      report, std::move(c), tokens, 1, (tokens + dilation - 1) / dilation,
+      [&](int64_t t) { return t / dilation + 1; }, false);
+}
+
+absl::Status Scan(Report& report, Case c, int64_t rows) {
+  const Pattern<float> z(1), x(2);
+  ASSIGN_OR_RETURN(const auto device_z, z.Upload(rows * kWidth, "z"));
+  ASSIGN_OR_RETURN(const auto device_x, x.Upload(rows * kWidth, "x"));
+  ASSIGN_OR_RETURN(const auto y, DeviceArray<float>::Create(rows * kWidth, "y"));
+  ASSIGN_OR_RETURN(const auto state, UploadAll(std::vector<float>(kWidth), "state"));
+  ASSIGN_OR_RETURN(
+      const GatedScanPlan plan,
+      PlanGatedScan({.segments = 1, .max_rows = rows, .channels = kWidth}, Multiprocessors()));
+  std::vector<GatedScanSegment> segments(1);
+  segments[0].z = device_z.get();
+  segments[0].x[0] = device_x.get();
+  segments[0].y[0] = y.get();
+  segments[0].state[0] = state.get();
+  segments[0].rows = rows;
+  RETURN_IF_ERROR(CheckGatedScan(plan, segments));
+  ASSIGN_OR_RETURN(const auto device_segments, UploadAll(segments, "segments"));
+  GatedScanDeviceArrays arrays;
+  arrays.segments = device_segments.get();
+  arrays.segment_count = 1;
+  arrays.stride = arrays.y_stride = kWidth;
+  c.bytes = sizeof(float) * 3.0 * static_cast<double>(rows * kWidth);
+  return report.Measure(
+      c, [&] { return GatedScanCuda(report.stream(), plan, arrays); },
+      [&]() -> absl::Status {
+        for (int64_t channel : {int64_t{0}, kWidth / 3, kWidth - 1}) {
+          std::vector<float> gates, inputs, expected(rows);
+          for (int64_t t = 0; t < rows; ++t) {
+            gates.push_back(z[t * kWidth + channel]);
+            inputs.push_back(x[t * kWidth + channel]);
+          }
+          float zero = 0;
+          OpContext ctx;
+          reference::GatedScan(ctx, gates.data(), nullptr, inputs.data(), 1, rows, 1, &zero,
+                               expected.data(), 1);
+          ASSIGN_OR_RETURN(const std::vector<float> actual,
+                           Download(y.get() + channel, rows, 1, kWidth));
+          RETURN_IF_ERROR(ExpectClose(actual, expected, 10, absl::StrCat("channel ", channel)));
+        }
+        return absl::OkStatus();
+      });
+}
+
+absl::Status GroupedCrossAttention(Report& report, Case c, int64_t blocks) {
+  constexpr int64_t kRows = 64, kChunks = 8, kMemoryRows = 64, kPool = 1024;
+  const int64_t chunk = kMemoryRows * kWidth, rows = blocks * kRows;
+  const Pattern<float> q(1);
+  const Pattern<Bf16> keys(2), values(3);
+  ASSIGN_OR_RETURN(const auto device_q, q.Upload(rows * kWidth, "q"));
+  ASSIGN_OR_RETURN(const auto device_keys, keys.Upload(kPool * chunk, "keys"));
+  ASSIGN_OR_RETURN(const auto device_values, values.Upload(kPool * chunk, "values"));
+  ASSIGN_OR_RETURN(const auto out, DeviceArray<float>::Create(rows * kWidth, "out"));
+  std::vector<GcaGroup> groups;
+  std::vector<MemoryView> views;
+  std::vector<int64_t> places;
+  for (int64_t b = 0; b < blocks; ++b) {
+    groups.push_back({b * kRows, b * kChunks, kRows, kChunks});
+    for (int64_t e = 0; e < kChunks; ++e) {
+      places.push_back((b * 37 + e * 101) % kPool * chunk);
+      views.push_back({device_keys.get() + places.back(), device_values.get() + places.back(),
+                       static_cast<int>(kMemoryRows)});
+    }
+  }
+  const std::vector<float> weights(views.size(), 1.0f / kChunks);
+  ASSIGN_OR_RETURN(const int64_t shared_bytes, BlockSharedBytes());
+  ASSIGN_OR_RETURN(
+      const GcaPlan plan,
+      PlanGca(
+          {kHeads, kHeads, kHeadDim},
+          {.groups = blocks, .rows = rows, .max_group_rows = kRows, .max_group_chunks = kChunks},
+          shared_bytes));
+  RETURN_IF_ERROR(CheckGca(plan, groups, views));
+  ASSIGN_OR_RETURN(const auto device_groups, UploadAll(groups, "groups"));
+  ASSIGN_OR_RETURN(const auto device_views, UploadAll(views, "chunks"));
+  ASSIGN_OR_RETURN(const auto device_weights, UploadAll(weights, "weights"));
+  ASSIGN_OR_RETURN(const auto workspace,
+                   DeviceArray<char>::Create(plan.workspace_bytes, "workspace"));
+  GcaDeviceArrays arrays;
+  arrays.q = device_q.get();
+  arrays.groups = device_groups.get();
+  arrays.group_count = blocks;
+  arrays.chunks = device_views.get();
+  arrays.weights = device_weights.get();
+  arrays.workspace = workspace.get();
+  arrays.out = out.get();
+  c.flops = 4.0 * static_cast<double>(rows * kWidth * kChunks * kMemoryRows);
+  return report.Measure(
+      c, [&] { return GcaCuda(report.stream(), plan, arrays); },
+      [&]() -> absl::Status {
+        for (int64_t b : {int64_t{0}, blocks - 1}) {
+          const int64_t row = b * kRows + 17;
+          std::vector<float> one_q, expected(kWidth);
+          for (int64_t d = 0; d < kWidth; ++d) one_q.push_back(q[row * kWidth + d]);
+          std::vector<std::vector<Bf16>> memory;
+          std::vector<MemoryView> host_views;
+          for (int64_t e = 0; e < kChunks; ++e) {
+            for (const Pattern<Bf16>* from : {&keys, &values}) {
+              std::vector<Bf16>& to = memory.emplace_back();
+              for (int64_t i = 0; i < chunk; ++i)
+                to.push_back((*from)[places[b * kChunks + e] + i]);
+            }
+            host_views.push_back(
+                {memory[2 * e].data(), memory[2 * e + 1].data(), static_cast<int>(kMemoryRows)});
+          }
+          OpContext ctx;
+          reference::Gca(ctx, plan.shape, one_q.data(), 1, host_views,
+                         std::span(weights).first(kChunks), expected.data());
+          ASSIGN_OR_RETURN(const std::vector<float> actual,
+                           Download(out.get() + row * kWidth, kWidth));
+          RETURN_IF_ERROR(ExpectClose(actual, expected, 10, absl::StrCat("row ", row)));
+        }
+        return absl::OkStatus();
+      });
+}
+
+absl::Status LandmarkSearch(Report& report, Case c, int64_t keys, int64_t queries) {
+  constexpr int kKeyWidth = 256, kBest = 8;
+  constexpr int64_t kPart = 65536;
+  const Pattern<Bf16> numbers(1);
+  const Pattern<float> query_numbers(2);
+  ASSIGN_OR_RETURN(const auto device_keys, numbers.Upload(keys * kKeyWidth, "keys"));
+  ASSIGN_OR_RETURN(const auto device_queries, query_numbers.Upload(queries * kKeyWidth, "queries"));
+  ASSIGN_OR_RETURN(const LandmarkTopKPlan plan,
+                   PlanLandmarkTopK({queries, kKeyWidth, keys, kBest}, Multiprocessors()));
+  const KeySegment segment{device_keys.get(), keys};
+  ASSIGN_OR_RETURN(const auto segments, UploadAll(SegmentTable({&segment, 1}), "segments"));
+  ASSIGN_OR_RETURN(const auto workspace,
+                   DeviceArray<char>::Create(plan.workspace_bytes, "workspace"));
+  ASSIGN_OR_RETURN(const auto candidates,
+                   DeviceArray<int64_t>::Create(queries * kBest, "candidates"));
+  ASSIGN_OR_RETURN(const auto scores, DeviceArray<float>::Create(queries * kBest, "scores"));
+  c.bytes = sizeof(Bf16) * static_cast<double>(keys * kKeyWidth);
+  c.flops = 2.0 * static_cast<double>(queries * keys * kKeyWidth);
+  return report.Measure(
+      c,
+      [&] {
+        return LandmarkTopKCuda(report.stream(), plan, device_queries.get(), segments.get(),
+                                workspace.get(), {candidates.get(), scores.get()});
+      },
+      [&]() -> absl::Status {
+        const int64_t last = queries - 1;
+        std::vector<float> query, all;
+        for (int64_t d = 0; d < kKeyWidth; ++d)
+          query.push_back(query_numbers[last * kKeyWidth + d]);
+        for (int64_t first = 0; first < keys; first += kPart) {
+          const int64_t count = std::min(kPart, keys - first);
+          std::vector<Bf16> part;
+          for (int64_t i = 0; i < count * kKeyWidth; ++i) {
+            part.push_back(numbers[first * kKeyWidth + i]);
+          }
+          all.resize(first + count);
+          reference::LandmarkScores(query.data(), kKeyWidth, part.data(), count, &all[first]);
+        }
+        ASSIGN_OR_RETURN(const std::vector<int64_t> found,
+                         Download(candidates.get() + last * kBest, kBest));
+        ASSIGN_OR_RETURN(const std::vector<float> actual,
+                         Download(scores.get() + last * kBest, kBest));
+        std::vector<float> of_found;
+        for (int64_t candidate : found) of_found.push_back(all.at(candidate));
+        RETURN_IF_ERROR(ExpectClose(actual, of_found, 10, "score"));
+        std::partial_sort(all.begin(), all.begin() + kBest, all.end(), std::greater<>());
+        all.resize(kBest);
+        return ExpectClose(actual, all, 10, "best score");
+      });
+}
+
+absl::Status Product(Report& report, const CublasLt& lt, Case c, const GemmShape& shape,
+                     int64_t rows) {
+  const Pattern<Bf16> weights(1), x(2);
+  ASSIGN_OR_RETURN(const auto device_weights, weights.Upload(shape.n * shape.k, "weights"));
+  ASSIGN_OR_RETURN(const auto device_x, x.Upload(rows * shape.k, "x"));
+  ASSIGN_OR_RETURN(const auto y, DeviceArray<float>::Create(rows * shape.n, "y"));
+  ASSIGN_OR_RETURN(const GemmCuda gemm, GemmCuda::Create(lt, shape));
+  if (gemm.plan().whole) absl::StrAppend(&c.name, ", in tiles of ", gemm.plan().piece_rows);
+  c.flops = 2.0 * static_cast<double>(rows * shape.n * shape.k);
+  c.bytes = sizeof(Bf16) * static_cast<double>((shape.n + rows) * shape.k) +
+            sizeof(float) * static_cast<double>(rows * shape.n);
+  return report.Measure(
+      c,
+      [&] {
+        return gemm.Run(report.stream(), device_weights.get(), device_x.get(), rows, y.get());
+      },
+      [&]() -> absl::Status {
+        std::vector<float> w;
+        for (int64_t i = 0; i < shape.n * shape.k; ++i) w.push_back(weights[i].ToFloat());
+        for (int64_t row : {int64_t{0}, rows - 1}) {
+          std::vector<float> one, expected(shape.n);
+          for (int64_t i = 0; i < shape.k; ++i) one.push_back(x[row * shape.k + i].ToFloat());
+          GemmReference(w.data(), shape.n, shape.k, DType::kBf16, one.data(), 1, expected.data());
+          ASSIGN_OR_RETURN(const std::vector<float> actual,
+                           Download(y.get() + row * shape.n, shape.n));
+          RETURN_IF_ERROR(ExpectClose(actual, expected, static_cast<double>(shape.k),
+                                      absl::StrCat("row ", row)));
+        }
+        return absl::OkStatus();
+      },
+      rows == 1);
+}
+
+}  // namespace recollect::bench

@@ -1,0 +1,37 @@
+// The cases of cuda_bench: each makes an operation's inputs ready on the device, checks a few rows
+// of its answer against the scalar references, and has it timed. Sizes are those of the published
+// numbers of RAT+, H = 2048 as 32 heads of 64. RESOURCE_EXHAUSTED where the device lacks memory.
+#ifndef RECOLLECT_BENCH_KERNELS_CUDA_CASES_H_
+#define RECOLLECT_BENCH_KERNELS_CUDA_CASES_H_
+
+#include <cstdint>
+
+#include "bench/kernels/device_report.h"
+#include "kernels/gemm_cuda.h"
+
+namespace recollect::bench {
+
+inline constexpr int kHeads = 32, kHeadDim = 64;
+inline constexpr int64_t kWidth = kHeads * kHeadDim;
+
+// One row of each of `batch` sequences, which reads all `entries` of a cache of its own, fp32.
+absl::Status Decode(Report& report, Case c, int64_t batch, int64_t entries, bool graph);
+
+// All rows of one sequence: row t reads the first t / dilation + 1 entries of a compact cache,
+// fp32.
+absl::Status Prefill(Report& report, Case c, int64_t tokens, int64_t dilation);
+
+absl::Status Scan(Report& report, Case c, int64_t rows);
+
+// Blocks of 64 rows, each with 8 of a pool of 1024 chunks of 64 rows.
+absl::Status GroupedCrossAttention(Report& report, Case c, int64_t blocks);
+
+// The 8 best of keys of width 256.
+absl::Status LandmarkSearch(Report& report, Case c, int64_t keys, int64_t queries);
+
+absl::Status Product(Report& report, const kernels::CublasLt& lt, Case c,
+                     const kernels::GemmShape& shape, int64_t rows);
+
+}  // namespace recollect::bench
+
+#endif  // RECOLLECT_BENCH_KERNELS_CUDA_CASES_H_

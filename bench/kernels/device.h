@@ -1,0 +1,151 @@
+// What a benchmark needs on a CUDA device: numbers in its memory, times between events, calls
+// captured in a graph, and this device's own ceilings to read the times against. One thread.
+#ifndef RECOLLECT_BENCH_KERNELS_DEVICE_H_
+#define RECOLLECT_BENCH_KERNELS_DEVICE_H_
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/bf16.h"
+#include "base/status.h"
+#include "kernels/cuda_memory.h"
+
+namespace recollect::bench {
+
+// Queues one call on the stream that it is timed on.
+using Launch = std::function<absl::Status()>;
+
+struct DeviceTiming {
+  double median_ms = 0;
+  double spread = 0;  // (third quartile - first) / median
+  int samples = 0;
+};
+
+// One call between two events for each sample, on a stream that had nothing else to do: where a
+// call is short, its launch counts. Caches are as the call before left them. About a second, but
+// one call at least, and 100 at most. The first call, which loads code, counts only where it alone
+// takes seconds.
+absl::StatusOr<DeviceTiming> TimeOnDevice(cudaStream_t stream, const Launch& launch);
+
+// What `launch` queues on `stream`, to be launched as one. What it uses must outlive this.
+class CapturedGraph {
+ public:
+  static absl::StatusOr<CapturedGraph> Create(cudaStream_t stream, const Launch& launch);
+  absl::Status Run(cudaStream_t stream) const;
+
+ private:
+  struct Destroy {
+    void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
+  };
+  std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Destroy> graph_;
+};
+
+struct DeviceCeilings {
+  double copy_bytes = 0;  // byte/s read and written by a copy within device memory
+  double bf16_flops = 0;  // flop/s of a large product by cuBLASLt, any algorithm
+};
+absl::StatusOr<DeviceCeilings> MeasureDeviceCeilings(cudaStream_t stream);
+
+// "NVIDIA H200", and what of its driver this process can know.
+std::string DeviceName();
+std::string DriverName();
+int Multiprocessors();
+
+// Waits for all work of the device, copies of Upload among it.
+absl::Status Synchronize();
+
+// `count` elements of device memory, undefined.
+template <typename T>
+class DeviceArray {
+ public:
+  static absl::StatusOr<DeviceArray> Create(int64_t count, const char* what) {
+    DeviceArray array;
+    absl::StatusOr<kernels::DeviceMemory> memory =
+        kernels::AllocateDevice(count * static_cast<int64_t>(sizeof(T)));
+    if (!memory.ok()) return Annotate(memory.status(), what);
+    array.memory_ = *std::move(memory);
+    return array;
+  }
+  T* get() const { return static_cast<T*>(memory_.get()); }
+
+ private:
+  kernels::DeviceMemory memory_;
+};
+
+// An endless row of normal numbers that repeats after some million, so that the host knows every
+// number of a device array of any size without a copy of it.
+template <typename T>
+class Pattern {
+ public:
+  explicit Pattern(uint32_t seed) {
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> normal;
+    for (T& number : numbers_) {
+      if constexpr (std::is_same_v<T, Bf16>) {
+        number = Bf16::FromFloat(normal(generator));
+      } else {
+        number = normal(generator);
+      }
+    }
+  }
+  T operator[](int64_t i) const { return numbers_[i % kLength]; }
+
+  // The first `count` of them in device memory, perhaps not there yet.
+  absl::StatusOr<DeviceArray<T>> Upload(int64_t count, const char* what) const {
+    ASSIGN_OR_RETURN(DeviceArray<T> memory, DeviceArray<T>::Create(count, what));
+    int64_t filled = std::min(count, kLength);
+    RETURN_IF_ERROR(kernels::CudaStatus(
+        cudaMemcpy(memory.get(), numbers_.data(), filled * sizeof(T), cudaMemcpyHostToDevice),
+        what));
+    while (filled < count) {
+      const int64_t more = std::min(filled, count - filled);  // begins at a multiple of kLength
+      RETURN_IF_ERROR(kernels::CudaStatus(cudaMemcpy(memory.get() + filled, memory.get(),
+                                                     more * sizeof(T), cudaMemcpyDeviceToDevice),
+                                          what));
+      filled += more;
+    }
+    return memory;
+  }
+
+ private:
+  // Odd, so that rows of a usual width differ.
+  static constexpr int64_t kLength = (int64_t{1} << 22) - 3;
+  std::vector<T> numbers_ = std::vector<T>(kLength);
+};
+
+template <typename T>
+absl::StatusOr<DeviceArray<T>> UploadAll(const std::vector<T>& from, const char* what) {
+  ASSIGN_OR_RETURN(DeviceArray<T> memory,
+                   DeviceArray<T>::Create(static_cast<int64_t>(from.size()), what));
+  RETURN_IF_ERROR(kernels::CudaStatus(
+      cudaMemcpy(memory.get(), from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice),
+      what));
+  return memory;
+}
+
+// `count` rows of `width` elements, `stride` elements apart, on the host.
+template <typename T>
+absl::StatusOr<std::vector<T>> Download(const T* from, int64_t count, int64_t width = 1,
+                                        int64_t stride = 1) {
+  std::vector<T> to(count * width);
+  RETURN_IF_ERROR(
+      kernels::CudaStatus(cudaMemcpy2D(to.data(), width * sizeof(T), from, stride * sizeof(T),
+                                       width * sizeof(T), count, cudaMemcpyDeviceToHost),
+                          "results"));
+  return to;
+}
+
+}  // namespace recollect::bench
+
+#endif  // RECOLLECT_BENCH_KERNELS_DEVICE_H_

@@ -1,0 +1,59 @@
+// The rows of cuda_bench: a case's answer is checked, then it is timed, printed as a row of a table
+// and written as JSON.
+#ifndef RECOLLECT_BENCH_KERNELS_DEVICE_REPORT_H_
+#define RECOLLECT_BENCH_KERNELS_DEVICE_REPORT_H_
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/kernels/device.h"
+
+namespace recollect::bench {
+
+struct Case {
+  std::string name;         // "prefill, 262144 tokens, D 16"
+  std::string peer;         // the case of sdpa.py to stand beside; empty: none
+  double flops = 0;         // of one call
+  double bytes = 0;         // that have to move, once each
+  double published_ms = 0;  // 0: none
+  std::string target;       // on an H200
+};
+
+class Report {
+ public:
+  // Measures the ceilings. `json_path` may be empty.
+  static absl::StatusOr<Report> Create(cudaStream_t stream, const std::string& commit,
+                                       const std::string& json_path);
+
+  // Runs `bench`, which makes ready what the case needs and calls Measure. What it returns instead
+  // of OK is the case's row: out of memory, or a failure.
+  void Try(const Case& c, const std::function<absl::Status()>& bench);
+
+  // One call, its answer checked, then timed; with `graph` captured and timed once more. A row
+  // each.
+  absl::Status Measure(const Case& c, const Launch& launch,
+                       const std::function<absl::Status()>& check, bool graph = false);
+
+  cudaStream_t stream() const { return stream_; }
+  int failures() const { return failures_; }  // cases out of memory are none
+
+ private:
+  void Add(const Case& c, const char* launch, const DeviceTiming& timing);
+  void Write() const;  // after each row: a case that hangs must not cost the others
+
+  cudaStream_t stream_ = nullptr;
+  DeviceCeilings ceilings_;
+  int failures_ = 0;
+  std::string json_path_;
+  nlohmann::json json_;
+};
+
+// INTERNAL where a number is not within 1e-5 of `magnitude` of what the reference gives.
+absl::Status ExpectClose(const std::vector<float>& actual, const std::vector<float>& expected,
+                         double magnitude, absl::string_view what);
+
+}  // namespace recollect::bench
+
+#endif  // RECOLLECT_BENCH_KERNELS_DEVICE_REPORT_H_

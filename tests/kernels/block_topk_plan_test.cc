@@ -1,0 +1,129 @@
+#include "kernels/block_topk_plan.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/kernels/block_topk_device_checks.h"
+
+namespace recollect::kernels {
+namespace {
+
+using ::testing::HasSubstr;
+
+auto OnHost(HostOrder order) {
+  return [order](const BlockTopKPlan& plan, const block_cases::Call& call) {
+    return block_cases::RunOnHost(plan, call, order);
+  };
+}
+
+TEST(BlockTopKBlockTest, ListsMatchReference) {
+  block_cases::CheckListsMatchReference(OnHost(HostOrder::kPhases));
+}
+
+TEST(BlockTopKBlockTest, SameListsInAnyCompanyAndCut) {
+  block_cases::CheckSameListsInAnyCompanyAndCut(OnHost(HostOrder::kPhases));
+}
+
+TEST(BlockTopKBlockTest, TiesAndScoresThatAreNoNumbers) {
+  block_cases::CheckOrder(OnHost(HostOrder::kPhases));
+}
+
+// A missing barrier, and threads of a phase that depend on each other, would show. Lists and blocks
+// that all warps write to.
+TEST(BlockTopKBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
+  block_cases::Call call = block_cases::RandomCall(1, 12, 40, 50, 600, true);
+  call.patterns = {{.window = 500, .dilation = 9, .initial = 60, .span = int64_t{1} << 40}};
+  call.rows.resize(5);
+  call.q.resize(call.rows.size() * call.width());
+  const block_cases::Lists expected = block_cases::Run(OnHost(HostOrder::kPhases), call);
+  for (HostOrder order : kHostOrders) {
+    EXPECT_EQ(block_cases::Run(OnHost(order), call), expected) << static_cast<int>(order);
+  }
+}
+
+TEST(BlockTopKBlockTest, NoRows) {
+  EXPECT_TRUE(block_cases::Run(OnHost(HostOrder::kPhases), {}).empty());
+}
+
+BlockTopKSizes Sizes(int64_t rows, int64_t max_position) {
+  return {.rows = rows,
+          .heads = 16,
+          .head_dim = 128,
+          .block = 64,
+          .count = 16,
+          .max_position = max_position,
+          .max_entries = 1 << 20};
+}
+
+TEST(BlockTopKPlanTest, PartsCoverTheBlocksOnce) {
+  for (int64_t position : {0, 63, 64, 65535, 65536, 262143, 1 << 30}) {
+    for (int64_t rows : {0, 1, 5, 64, 4096}) {
+      for (int multiprocessors : {1, 132}) {
+        SCOPED_TRACE(absl::StrCat(rows, " rows at ", position));
+        const auto plan = PlanBlockTopK(Sizes(rows, position), multiprocessors);
+        ASSERT_TRUE(plan.ok());
+        const int64_t blocks = position / 64;
+        EXPECT_GE(plan->parts * plan->part_blocks, blocks);
+        EXPECT_LT((plan->parts - 1) * plan->part_blocks, std::max<int64_t>(blocks, 1));
+        EXPECT_EQ(plan->part_blocks % cuda::kScoreStep, 0);
+        EXPECT_EQ(plan->row_tiles, (rows + 3) / 4);
+        EXPECT_LE(plan->parts, 65535);
+        EXPECT_EQ(plan->workspace_bytes, rows * 16 * plan->parts * 15 * 8);
+      }
+    }
+  }
+  BlockTopKSizes alone = Sizes(1, 262143);
+  alone.count = 1;
+  EXPECT_EQ(PlanBlockTopK(alone, 132)->parts, 0) << "nothing to rank";
+}
+
+TEST(BlockTopKPlanTest, RefusesWhatItCannotRun) {
+  constexpr int64_t kTooMany = (int64_t{1} << 30) + 1;
+  const auto message = [](auto change) {
+    BlockTopKSizes sizes = Sizes(1, 100);
+    change(sizes);
+    const absl::Status status = PlanBlockTopK(sizes, 132).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message([](auto& s) { s.rows = -1; }), HasSubstr("-1 rows, expected 0 to"));
+  EXPECT_THAT(message([](auto& s) { s.rows = kTooMany; }), HasSubstr("1073741825 rows"));
+  EXPECT_THAT(message([](auto& s) { s.heads = 0; }), HasSubstr("0 heads, expected 1 to 65535"));
+  EXPECT_THAT(message([](auto& s) { s.heads = 65536; }), HasSubstr("65536 heads"));
+  EXPECT_THAT(message([](auto& s) { s.head_dim = 129; }),
+              HasSubstr("head_dim 129, expected 1 to 128"));
+  EXPECT_THAT(message([](auto& s) { s.block = 0; }), HasSubstr("blocks of 0 positions"));
+  EXPECT_THAT(message([](auto& s) { s.count = 0; }), HasSubstr("count 0, expected 1 to 257"));
+  EXPECT_THAT(message([](auto& s) { s.count = 258; }), HasSubstr("count 258, expected 1 to 257"));
+  EXPECT_THAT(message([](auto& s) { s.max_position = -1; }), HasSubstr("position -1"));
+  EXPECT_THAT(message([](auto& s) { s.max_position = kTooMany; }), HasSubstr("1073741825"));
+  EXPECT_THAT(message([](auto& s) { s.max_entries = -5; }), HasSubstr("-5 entries"));
+}
+
+TEST(BlockTopKPlanTest, ChecksRowsAndPatternsAgainstThePlan) {
+  BlockTopKSizes sizes = Sizes(2, 1000);
+  sizes.max_entries = 950;
+  const auto plan = PlanBlockTopK(sizes, 132);
+  const float numbers[1] = {};
+  const BlockTopKRow good{numbers, numbers, 900}, first{nullptr, nullptr, 63};
+  const std::vector<BlockPattern> one(1);
+  EXPECT_EQ(CheckBlockTopK(*plan, std::vector{good, first}, one), absl::OkStatus());
+  const auto message = [&](const std::vector<BlockTopKRow>& rows,
+                           const std::vector<BlockPattern>& patterns) {
+    const absl::Status status = CheckBlockTopK(*plan, rows, patterns);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message({good}, one), HasSubstr("1 rows, planned for 2"));
+  EXPECT_THAT(message({good, first}, {}), HasSubstr("0 patterns, expected 1 or 16"));
+  EXPECT_THAT(message({good, first}, {BlockPattern{}, {.window = -2}}), HasSubstr("2 patterns"));
+  EXPECT_THAT(message({good, first}, {{.window = -2}}), HasSubstr("pattern 0: window -2"));
+  EXPECT_THAT(message({good, {numbers, numbers, -1}}, one), HasSubstr("row 1: position -1"));
+  EXPECT_THAT(message({{numbers, numbers, 1001}, good}, one),
+              HasSubstr("row 0: position 1001, planned up to 1000"));
+  EXPECT_THAT(message({good, {numbers, nullptr, 64}}, one), HasSubstr("row 1: no bounds"));
+  EXPECT_THAT(message({good, {numbers, numbers, 999}}, one),
+              HasSubstr("row 1: up to 1000 entries, planned for 950"));
+}
+
+}  // namespace
+}  // namespace recollect::kernels

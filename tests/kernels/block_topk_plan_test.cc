@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/kernels/block_topk_device_checks.h"
+#include "tests/kernels/range_attention_device_checks.h"
 
 namespace recollect::kernels {
 namespace {
@@ -37,6 +38,59 @@ TEST(BlockTopKBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
   const block_cases::Lists expected = block_cases::Run(OnHost(HostOrder::kPhases), call);
   for (HostOrder order : kHostOrders) {
     EXPECT_EQ(block_cases::Run(OnHost(order), call), expected) << static_cast<int>(order);
+  }
+}
+
+// The whole way of a row: its lists, then range attention over its own sequence's cache.
+TEST(BlockTopKBlockTest, RangeAttentionReadsTheLists) {
+  const block_cases::Call call = block_cases::RandomCall(2, 24, 8, 5, 40, false);
+  const int64_t width = call.width(), rows = static_cast<int64_t>(call.rows.size()), room = 56;
+  std::vector<std::vector<float>> keys, values;
+  for (const block_cases::Bounds& bounds : call.sequences) {
+    const int64_t floats = static_cast<int64_t>(bounds.low.size() + width) * call.block;
+    keys.push_back(Normals(floats, 21 + static_cast<uint32_t>(keys.size())));
+    values.push_back(Normals(floats, 31 + static_cast<uint32_t>(keys.size())));
+  }
+  const block_cases::Lists lists = block_cases::Run(OnHost(HostOrder::kPhases), call);
+  range_cases::Call attention;
+  attention.q = call.q;
+  attention.q_stride = width;
+  attention.parts_per_row = kMaxRanges;
+  for (const block_cases::Row& row : call.rows) {
+    attention.parts.push_back({keys[row.sequence].data(), values[row.sequence].data()});
+    attention.parts.resize(attention.parts.size() + kMaxRanges - 1);
+  }
+  for (const std::vector<int32_t>& list : lists) {
+    attention.counts.push_back(static_cast<int32_t>(list.size()));
+    attention.entries.insert(attention.entries.end(), list.begin(), list.end());
+    attention.entries.resize(attention.counts.size() * room, -1);
+  }
+  const auto plan = PlanRangeAttention({.rows = rows,
+                                        .heads = call.heads,
+                                        .kv_heads = call.heads,
+                                        .head_dim = call.head_dim,
+                                        .max_entries = room},
+                                       132);
+  const std::vector<float> out = range_cases::RunOnHost(*plan, attention, HostOrder::kPhases);
+  for (int64_t p = 0; p < rows * call.heads; ++p) {
+    const size_t sequence = call.rows[p / call.heads].sequence;
+    const int64_t at = p % call.heads * call.head_dim, count = attention.counts[p];
+    const range_cases::Case c{.name = "list",
+                              .heads = 1,
+                              .head_dim = call.head_dim,
+                              .entries = count,
+                              .sets = {range_cases::Set(0, count, 0, 0, 0, 0)}};
+    range_cases::Inputs in(c);
+    const auto query = call.QueryOf(p / call.heads, static_cast<int>(p % call.heads));
+    in.q.assign(query.begin(), query.end());
+    in.q_stride = call.head_dim;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t from = lists[p][i] * width + at, to = i * call.head_dim;
+      std::copy_n(keys[sequence].begin() + from, call.head_dim, in.keys[0].begin() + to);
+      std::copy_n(values[sequence].begin() + from, call.head_dim, in.values[0].begin() + to);
+    }
+    range_cases::ExpectMatchesReference(c, in,
+                                        std::span(out).subspan(p * call.head_dim, call.head_dim));
   }
 }
 

@@ -33,6 +33,7 @@ struct RangeArgs {
   const KvSpan* parts = nullptr;    // of row r: parts + r * parts_per_row
   int64_t parts_per_row = 0;        // 0 when all rows share one cache
   const int64_t* bounds = nullptr;  // RangeSet[rows] as [rows][kMaxRanges][begin, end]
+  RangeLists lists;                 // in place of bounds, where there are some
   const float* slopes = nullptr;    // [heads] of ALiBi, or null
   float* out = nullptr;
   float* workspace = nullptr;  // [rows, heads, splits]: max, sum, o[head_dim]
@@ -51,24 +52,37 @@ RECOLLECT_HD int64_t LengthOf(const int64_t* bounds, int part) {
   return length > 0 ? length : 0;
 }
 
-RECOLLECT_HD int64_t EntriesOfRow(const int64_t* bounds) {
+// The entries of a row and head: those of its ranges, or its list.
+struct RowEntries {
+  const int64_t* bounds;
+  const int32_t* list;  // null: by bounds
+};
+
+RECOLLECT_HD RowEntries RowEntriesOf(const RangeArgs& args, int64_t row, int head) {
+  const RangeAttentionSizes& sizes = args.plan.sizes;
+  if (args.lists.counts == nullptr) return {args.bounds + row * kMaxRanges * 2, nullptr};
+  return {nullptr, args.lists.entries + (row * sizes.heads + head) * sizes.max_entries};
+}
+
+RECOLLECT_HD int64_t CountOf(const RangeArgs& args, int64_t row, int head) {
+  if (args.lists.counts != nullptr) return args.lists.counts[row * args.plan.sizes.heads + head];
   int64_t entries = 0;
-  for (int p = 0; p < kMaxRanges; ++p) entries += LengthOf(bounds, p);
+  for (int p = 0; p < kMaxRanges; ++p) entries += LengthOf(args.bounds + row * kMaxRanges * 2, p);
   return entries;
 }
 
-// Where entry `index` of a row's own list lies: its keys, or its values, in entry `entry` of a
-// part.
+// Where one of them lies: its keys, or its values, in entry `entry` of a part.
 struct EntryPlace {
   int part;
   int64_t entry;
 };
 
-// REQUIRES: 0 <= index < EntriesOfRow(bounds).
-RECOLLECT_HD EntryPlace PlaceOf(const int64_t* bounds, int64_t index) {
+// REQUIRES: 0 <= index < CountOf.
+RECOLLECT_HD EntryPlace PlaceOf(const RowEntries& entries, int64_t index) {
+  if (entries.list != nullptr) return {0, entries.list[index]};
   int part = 0;
-  while (index >= LengthOf(bounds, part)) index -= LengthOf(bounds, part++);
-  return {part, bounds[2 * part] + index};
+  while (index >= LengthOf(entries.bounds, part)) index -= LengthOf(entries.bounds, part++);
+  return {part, entries.bounds[2 * part] + index};
 }
 
 // One split of one row and head: leaves its part and output in `shared`. `query` is in place.
@@ -83,9 +97,9 @@ RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeArgs&
   const int64_t stride = static_cast<int64_t>(sizes.kv_heads) * dim;
   const int64_t at = static_cast<int64_t>(head * sizes.kv_heads / sizes.heads) * dim;
   const KvSpan* const parts = args.parts + row * args.parts_per_row;
-  const int64_t* const bounds = args.bounds + row * kMaxRanges * 2;
+  const RowEntries entries = RowEntriesOf(args, row, head);
   const int64_t first = split * kSplitEntries;
-  const int64_t left = EntriesOfRow(bounds) - first;
+  const int64_t left = CountOf(args, row, head) - first;
   const int count = static_cast<int>(left < kSplitEntries ? left : kSplitEntries);
   const bool aligned = dim % kDotPiece == 0;  // of an entry's heads; a part's start is asked below
 
@@ -98,7 +112,7 @@ RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeArgs&
         const int i = begin + u * kGroups + t / kDotLanes;
         float sum = 0;
         if (i < count) {
-          const EntryPlace place = PlaceOf(bounds, first + i);
+          const EntryPlace place = PlaceOf(entries, first + i);
           const float* keys = parts[place.part].keys;
           sum = DotLane(shared.query, keys + place.entry * stride + at, dim, lane,
                         aligned && IsAligned(keys), sum);
@@ -148,7 +162,7 @@ RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeArgs&
       float sum[kValuePiece] = {};
       RECOLLECT_UNROLL_BY_4
       for (int i = group; i < count; i += kValueGroups) {
-        const EntryPlace place = PlaceOf(bounds, first + i);
+        const EntryPlace place = PlaceOf(entries, first + i);
         const float* values = parts[place.part].values;
         float numbers[kValuePiece];
         LoadFour(values + place.entry * stride + at + d, dim - d, aligned && IsAligned(values),
@@ -186,15 +200,15 @@ RECOLLECT_HD float* PartialOf(const RangeArgs& args, int64_t row, int head, int6
          ((row * sizes.heads + head) * args.plan.splits + split) * (2 + sizes.head_dim);
 }
 
-RECOLLECT_HD int64_t SplitsOfRow(const RangeArgs& args, int64_t row) {
-  return (EntriesOfRow(args.bounds + row * kMaxRanges * 2) + kSplitEntries - 1) / kSplitEntries;
+RECOLLECT_HD int64_t SplitsOfRow(const RangeArgs& args, int64_t row, int head) {
+  return (CountOf(args, row, head) + kSplitEntries - 1) / kSplitEntries;
 }
 
 // By split: one (row, head, split). Splits that the row does not have are left alone.
 template <typename Block>
 RECOLLECT_HD void RangeBySplit(Block& block, RangeShared& shared, const RangeArgs& args,
                                int64_t row, int head, int64_t split) {
-  if (split >= SplitsOfRow(args, row)) return;
+  if (split >= SplitsOfRow(args, row, head)) return;
   LoadQuery(block, shared, args, row, head);
   RangeSplit(block, shared, args, row, head, split);
   float* const partial = PartialOf(args, row, head, split);
@@ -228,7 +242,7 @@ RECOLLECT_HD float OutputOf(const RangeJoined& joined) {
 template <typename Block>
 RECOLLECT_HD void RangeMerge(Block& block, const RangeArgs& args, int64_t row, int head) {
   const RangeAttentionSizes& sizes = args.plan.sizes;
-  const int64_t splits = SplitsOfRow(args, row);
+  const int64_t splits = SplitsOfRow(args, row, head);
   block.Run([&](int t) {
     if (t >= sizes.head_dim) return;
     RangeJoined joined = {EmptyPart(), 0.0f};
@@ -250,7 +264,7 @@ RECOLLECT_HD void RangeByRow(Block& block, RangeShared& shared, const RangeArgs&
       begin + args.plan.block_rows < sizes.rows ? begin + args.plan.block_rows : sizes.rows;
   typename Block::template PerThread<RangeJoined> joined(block);
   for (int64_t row = begin; row < end; ++row) {
-    const int64_t splits = SplitsOfRow(args, row);
+    const int64_t splits = SplitsOfRow(args, row, head);
     LoadQuery(block, shared, args, row, head);
     block.Run([&](int t) { joined[t] = {EmptyPart(), 0.0f}; });
     for (int64_t split = 0; split < splits; ++split) {

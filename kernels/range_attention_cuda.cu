@@ -45,6 +45,7 @@ absl::Status RangeAttentionCuda(cudaStream_t stream, const RangeAttentionPlan& p
   args.parts = arrays.parts;
   args.parts_per_row = arrays.parts_per_row;
   args.bounds = reinterpret_cast<const int64_t*>(arrays.sets);
+  args.lists = arrays.lists;
   args.slopes = arrays.slopes;
   args.out = arrays.out;
   args.workspace = static_cast<float*>(arrays.workspace);

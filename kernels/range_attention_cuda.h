@@ -3,7 +3,8 @@
 //   p = softmax over all entries of all ranges of (q·k / sqrt(head_dim) + bias);  out = Σ p v
 // in fp32; no entries: out = 0. A row has the same bits beside any other rows, wherever its entries
 // lie, and either way of the plan: what a prefill computes for a row, a decode step computes, too.
-// No atomics.
+// No atomics. Entries may come as lists, a row's and head's own, with the bits that a range of the
+// same entries has.
 //   plan = PlanRangeAttention(sizes, multiprocessors);  // range_attention_plan.h
 //   CheckRanges(plan, sets);                            // host copies, before they go up
 //   RangeAttentionCuda(stream, plan, {q, q_stride, parts, parts_per_row, sets, slopes, …});
@@ -24,7 +25,8 @@ struct RangeDeviceArrays {
   int64_t q_stride = 0;
   const KvSpan* parts = nullptr;   // [kMaxRanges] shared by all rows, or [rows, kMaxRanges]
   int64_t parts_per_row = 0;       // 0 or kMaxRanges, accordingly
-  const RangeSet* sets = nullptr;  // [rows]
+  const RangeSet* sets = nullptr;  // [rows]; not read with lists
+  RangeLists lists = {};           // written on the device, mostly: nothing checks them
   const float* slopes = nullptr;   // [heads] of ALiBi; null: no bias
   void* workspace = nullptr;       // plan.workspace_bytes, aligned to 4
   float* out = nullptr;            // [rows, heads, head_dim] dense, not overlapping any input

@@ -22,9 +22,17 @@ struct RangeAttentionSizes {
   int64_t max_entries = 0;  // of one row, over its ranges
 };
 
-// A row's entries, in the order of its own ranges, are cut into splits of fixed length; a split is
-// one softmax of its own, and splits are joined in order by log-sum-exp. Neither the other rows nor
-// the way changes where the cuts are.
+// Entries by number, for rows and heads that each choose their own (kernels/block_topk_cuda.h) in
+// place of ranges: entry i of (row, head)'s list is entry entries[row, head, i] of the row's part
+// 0.
+struct RangeLists {
+  const int32_t* entries = nullptr;  // [rows, heads, max_entries], of which counts are read
+  const int32_t* counts = nullptr;   // [rows, heads], at most max_entries; null: no lists
+};
+
+// A row's entries, in the order of its own ranges or list, are cut into splits of fixed length; a
+// split is one softmax of its own, and splits are joined in order by log-sum-exp. Neither the other
+// rows nor the way changes where the cuts are.
 struct RangeAttentionPlan {
   // By split: a thread block for each (row, head, split), joined by a second launch; for the few
   // rows of a decode step. By row: a block takes neighbouring rows of one head, whose entries

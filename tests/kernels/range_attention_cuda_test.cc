@@ -28,6 +28,7 @@ auto OnDevice(size_t shift) {
     const DeviceArray<float> q(call.q, shift);
     const DeviceArray<KvSpan> device_parts(parts);
     const DeviceArray<RangeSet> sets(call.sets);
+    const DeviceArray<int32_t> entries(call.entries), counts(call.counts);
     const DeviceArray<float> slopes(call.slopes);
     const DeviceArray<float> workspace(Nans(plan.workspace_bytes / int64_t{sizeof(float)}));
     const DeviceArray<float> out(Nans(sizes.rows * sizes.heads * sizes.head_dim), shift);
@@ -37,6 +38,7 @@ auto OnDevice(size_t shift) {
     arrays.parts = device_parts.data();
     arrays.parts_per_row = call.parts_per_row;
     arrays.sets = sets.data();
+    if (!call.counts.empty()) arrays.lists = {entries.data(), counts.data()};
     arrays.slopes = call.slopes.empty() ? nullptr : slopes.data();
     arrays.workspace = workspace.data();
     arrays.out = out.data();
@@ -52,6 +54,10 @@ TEST_F(RangeAttentionCudaTest, MatchesReferenceBothWays) {
 
 TEST_F(RangeAttentionCudaTest, ARowHasTheSameBitsInAnyCompany) {
   range_cases::CheckARowHasTheSameBitsInAnyCompany(OnDevice(0));
+}
+
+TEST_F(RangeAttentionCudaTest, ListsHaveTheBitsOfRanges) {
+  range_cases::CheckListsHaveTheBitsOfRanges(OnDevice(0));
 }
 
 TEST_F(RangeAttentionCudaTest, HasTheBitsOfTheHostRun) {

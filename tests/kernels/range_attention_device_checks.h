@@ -19,6 +19,8 @@ struct Call {
   std::vector<RangeSet> sets;
   std::vector<float> slopes;
   int64_t part_floats = 0;  // keys of one part, for whoever copies them
+  // Lists in place of sets, [rows, heads, max_entries] and [rows, heads].
+  std::vector<int32_t> entries = {}, counts = {};
 };
 
 // Rows [begin, end) of a case.
@@ -46,7 +48,11 @@ inline std::vector<float> RunOnHost(const RangeAttentionPlan& plan, const Call& 
   args.q_stride = call.q_stride;
   args.parts = call.parts.data();
   args.parts_per_row = call.parts_per_row;
-  args.bounds = &call.sets[0].ranges[0].begin;
+  if (call.counts.empty()) {
+    args.bounds = &call.sets[0].ranges[0].begin;
+  } else {
+    args.lists = {call.entries.data(), call.counts.data()};
+  }
   args.slopes = call.slopes.empty() ? nullptr : call.slopes.data();
   args.out = out.data();
   args.workspace = workspace.data();
@@ -140,6 +146,60 @@ void CheckARowHasTheSameBitsInAnyCompany(const Runner& run) {
       own.parts.insert(own.parts.end(), in.parts.begin(), in.parts.end());
     }
     EXPECT_TRUE(SameBits(Run(run, c, own, RangeAttentionPlan::Way::kBySplit), whole));
+  }
+}
+
+// Entries here and there in one cache, other ones for each row and head: as a range over copies of
+// them, and like the reference.
+template <typename Runner>
+void CheckListsHaveTheBitsOfRanges(const Runner& run) {
+  const int heads = 3, dim = 24;
+  const int64_t cache = 900, stride = int64_t{heads} * dim;
+  const std::vector<float> keys = Normals(cache * stride, 1), values = Normals(cache * stride, 2);
+  const std::vector<int32_t> lengths = {0, 1, 255, 256, 257, 600, 2, 513, 70, 3, 0, 1};
+  const auto rows = static_cast<int64_t>(lengths.size()) / heads;
+  Call call;
+  call.q = Normals(rows * stride, 3);
+  call.q_stride = stride;
+  call.parts.resize(kMaxRanges, {keys.data(), values.data()});
+  call.slopes = {0.01f, 0.0f, 0.2f};
+  call.part_floats = cache * stride;
+  call.counts = lengths;
+  const int64_t room = 650;
+  call.entries.resize(lengths.size() * room, -1);
+  for (size_t p = 0; p < lengths.size(); ++p) {
+    for (int32_t i = 0; i < lengths[p]; ++i) {
+      call.entries[p * room + i] =
+          static_cast<int32_t>((i * 7 + static_cast<int64_t>(p) * 31) % cache);
+    }
+  }
+  std::vector<float> expected;
+  for (size_t p = 0; p < lengths.size(); ++p) {
+    const size_t head = p % heads;
+    const Case c{.name = "one list",
+                 .heads = 1,
+                 .head_dim = dim,
+                 .entries = lengths[p],
+                 .sets = {Set(0, lengths[p], 0, 0, 0, 0)},
+                 .slopes = {call.slopes[head]}};
+    Inputs in(c);
+    in.q.assign(call.q.begin() + p * dim, call.q.begin() + (p + 1) * dim);
+    in.q_stride = dim;
+    for (int32_t i = 0; i < lengths[p]; ++i) {
+      const int64_t from = call.entries[p * room + i] * stride + static_cast<int64_t>(head) * dim;
+      std::copy_n(keys.begin() + from, dim, in.keys[0].begin() + i * dim);
+      std::copy_n(values.begin() + from, dim, in.values[0].begin() + i * dim);
+    }
+    const std::vector<float> out =
+        Run(run, c, CallOf(c, in, 0, 1), RangeAttentionPlan::Way::kBySplit);
+    ExpectMatchesReference(c, in, out);
+    expected.insert(expected.end(), out.begin(), out.end());
+  }
+  for (RangeAttentionPlan::Way way : kWays) {
+    const auto plan = PlanRangeAttention(
+        {.rows = rows, .heads = heads, .kv_heads = heads, .head_dim = dim, .max_entries = room},
+        way);
+    EXPECT_TRUE(SameBits(run(*plan, call), expected)) << NameOf(way);
   }
 }
 

@@ -25,6 +25,10 @@ TEST(RangeBlockTest, ARowHasTheSameBitsInAnyCompany) {
   range_cases::CheckARowHasTheSameBitsInAnyCompany(OnHost(HostOrder::kPhases));
 }
 
+TEST(RangeBlockTest, ListsHaveTheBitsOfRanges) {
+  for (HostOrder order : kHostOrders) range_cases::CheckListsHaveTheBitsOfRanges(OnHost(order));
+}
+
 // A missing barrier, and threads of a phase that depend on each other, would show.
 TEST(RangeBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
   for (const range_cases::Case& c : range_cases::Cases()) {
@@ -65,11 +69,12 @@ TEST(RangeAttentionPlanTest, SizesAreThoseOfTheLayouts) {
 
 TEST(RangeAttentionPlanTest, PlacesGoThroughTheRangesInOrder) {
   const RangeSet set = Set(7, 9, 5, 3, 100, 101);  // the second ends before it begins
-  const int64_t* bounds = &set.ranges[0].begin;
+  cuda::RangeArgs args;
+  args.bounds = &set.ranges[0].begin;
   EXPECT_EQ(EntriesOf(set), 3);
-  EXPECT_EQ(cuda::EntriesOfRow(bounds), 3);
+  EXPECT_EQ(cuda::CountOf(args, 0, 0), 3);
   const auto place = [&](int64_t i) {
-    const cuda::EntryPlace at = cuda::PlaceOf(bounds, i);
+    const cuda::EntryPlace at = cuda::PlaceOf(cuda::RowEntriesOf(args, 0, 0), i);
     return std::pair<int, int64_t>(at.part, at.entry);
   };
   EXPECT_EQ(place(0), std::pair(0, int64_t{7}));

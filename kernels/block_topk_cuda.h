@@ -1,0 +1,52 @@
+// Block top-k (block_topk.h) on a CUDA device: for each row and head, scores of the whole blocks
+// before its own, the choice, and the list of entries that this head attends to, ready for range
+// attention. Rows are those of a decode step, each with a cache of its own, of prefill slices, or
+// of both; neighbouring rows of one sequence read its bounds together.
+//   s_b = Σ_i max(q_i low_bi, q_i high_bi)   in fp32, in an order of its own
+//   chosen: the own block, and the count - 1 others of the best scores; of equal scores the lower
+//   index first, NaN as bad as -infinity
+//   entries: ascending, each once, all positions of chosen blocks up to the row's own and those of
+//   the head's pattern
+// A row has the same lists beside any other rows, from a prefill and from a decode step, and on any
+// number of multiprocessors. No atomics decide an order.
+//   plan = PlanBlockTopK(sizes, multiprocessors);  // block_topk_plan.h
+//   CheckBlockTopK(plan, rows, patterns);          // host copies, before they go up
+//   BlockTopKCuda(stream, plan, {q, q_stride, rows, patterns, …, entries, counts});
+//   RangeAttentionCuda(stream, range_plan, {.q = q, …, .parts = parts, .parts_per_row = …,
+//                                           .lists = {entries, counts}, …});
+// range_plan has this plan's rows, heads (kv_heads, too), head_dim and max_entries; part 0 of a row
+// is its sequence's whole cache, [length, heads, head_dim], entry t being position t.
+#ifndef RECOLLECT_KERNELS_BLOCK_TOPK_CUDA_H_
+#define RECOLLECT_KERNELS_BLOCK_TOPK_CUDA_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/block_topk_plan.h"
+
+namespace recollect::kernels {
+
+// Device memory, borrowed until what was queued has run; so are the rows' bounds, which are read
+// fastest at multiples of 16 bytes with head_dim a multiple of 8. Outputs overlap no input.
+struct BlockTopKDeviceArrays {
+  const float* q = nullptr;  // [rows, heads, head_dim] fp32, rows q_stride floats apart
+  int64_t q_stride = 0;
+  const BlockTopKRow* rows = nullptr;      // [rows]
+  const BlockPattern* patterns = nullptr;  // one for all heads, or [heads]
+  int64_t patterns_per_head = 0;           // 0 or 1, accordingly
+  void* workspace = nullptr;               // plan.workspace_bytes, aligned to 8
+  int32_t* entries = nullptr;  // [rows, heads, max_entries]; beyond a list's count left alone
+  int32_t* counts = nullptr;   // [rows, heads]
+};
+
+// Returns before the work is done. Two launches, one where no blocks are to be ranked, none without
+// rows. Launch sizes depend on the plan alone, so a captured graph serves other rows, too. Statuses
+// of kernels/cuda_status.h.
+absl::Status BlockTopKCuda(cudaStream_t stream, const BlockTopKPlan& plan,
+                           const BlockTopKDeviceArrays& arrays);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_BLOCK_TOPK_CUDA_H_

@@ -1,0 +1,70 @@
+// What the choice of blocks on a device is cut into (kernels/block_topk_cuda.h): host code without
+// CUDA, so that every machine tests it.
+#ifndef RECOLLECT_KERNELS_BLOCK_TOPK_PLAN_H_
+#define RECOLLECT_KERNELS_BLOCK_TOPK_PLAN_H_
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/statusor.h"
+
+namespace recollect::kernels {
+
+// Sizes that a captured graph may be replayed with: rows may change, within these.
+struct BlockTopKSizes {
+  int64_t rows = 0;
+  int heads = 0;
+  int head_dim = 0;
+  int64_t block = 0;  // positions of a block
+  int64_t count = 0;  // K: blocks of a row and head, its own counts
+  int64_t max_position = 0;
+  int64_t max_entries = 0;  // of one row and head; what range attention is planned with
+};
+
+// What a head attends to at position t besides its blocks, as model/pattern.h has it:
+// p < initial, t - window <= p <= t, and every dilation-th, (p + 1) mod dilation = 0, in
+// [t - span, t - window).
+struct BlockPattern {
+  int64_t window = 0;
+  int64_t dilation = -1;  // less than 1: no dilated positions
+  int64_t initial = 0;
+  int64_t span = 0;
+};
+
+// A query. Bounds of the whole blocks before its own, [blocks, heads, head_dim] fp32 each in device
+// memory, at any multiple of 4 bytes, block b of positions from b * block on: smallest and largest
+// key by channel (Quest), or the mean key in both, which may be one array (MoBA). Not read where
+// there are no such blocks, or none are chosen.
+struct BlockTopKRow {
+  const float* low = nullptr;
+  const float* high = nullptr;
+  int64_t position = 0;
+};
+
+struct BlockTopKPlan {
+  BlockTopKSizes sizes;
+  int64_t row_tiles = 0;
+  int64_t parts = 0;        // of the blocks before max_position's; part p begins at p * part_blocks
+  int64_t part_blocks = 0;  // a multiple of the blocks of one step
+  int64_t workspace_bytes = 0;
+};
+
+// Cuts for a device of `multiprocessors`. Results do not depend on the cut. INVALID_ARGUMENT when a
+// size is negative, heads, head_dim, block or count is 0, head_dim > kMaxRangeHeadDim, count - 1 >
+// kMaxDeviceTopK, or a size is beyond what a launch can count (65 535 heads; 2^30 rows, positions
+// or entries).
+absl::StatusOr<BlockTopKPlan> PlanBlockTopK(const BlockTopKSizes& sizes, int multiprocessors);
+
+// The most entries that a head with this pattern can have at `position`: for max_entries.
+int64_t MostBlockEntries(const BlockTopKSizes& sizes, const BlockPattern& pattern,
+                         int64_t position);
+
+// Checks on the host what is about to be copied to the device, where nothing is checked: as many
+// rows as planned, one pattern or one for each head, positions and entries within the plan's sizes,
+// bounds where blocks are chosen. INVALID_ARGUMENT names the row or head.
+absl::Status CheckBlockTopK(const BlockTopKPlan& plan, std::span<const BlockTopKRow> rows,
+                            std::span<const BlockPattern> patterns);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_BLOCK_TOPK_PLAN_H_

@@ -1,0 +1,43 @@
+#include "kernels/cuda_status.h"
+#include "kernels/linear_attention_block.h"
+#include "kernels/linear_attention_cuda.h"
+
+namespace recollect::kernels {
+namespace {
+
+using cuda::CudaBlock;
+using cuda::LinearArgs;
+
+// What a thread block may have without asking for more.
+static_assert(sizeof(cuda::LinearShared) <= 48 * 1024);
+
+// blockIdx: x the tile of columns, so that blocks that read the same features run together; y the
+// key-value head; z the segment.
+__global__ void __launch_bounds__(cuda::kMaxLinearThreads) TileKernel(const LinearArgs args) {
+  __shared__ cuda::LinearShared shared;
+  CudaBlock block;
+  cuda::LinearTile(block, shared, args, blockIdx.z, static_cast<int>(blockIdx.y),
+                   static_cast<int>(blockIdx.x));
+}
+
+}  // namespace
+
+absl::Status LinearAttentionCuda(cudaStream_t stream, const LinearAttentionPlan& plan,
+                                 const LinearAttentionDeviceArrays& arrays) {
+  if (arrays.segment_count > plan.sizes.segments) {
+    return absl::InvalidArgumentError(absl::StrCat("linear attention of ", arrays.segment_count,
+                                                   " segments, planned for ", plan.sizes.segments));
+  }
+  if (arrays.segment_count == 0) return absl::OkStatus();
+  LinearArgs args;
+  args.plan = plan;
+  args.segments = arrays.segments;
+  args.initial = arrays.initial;
+  const dim3 grid(static_cast<unsigned>(plan.tiles),
+                  static_cast<unsigned>(plan.sizes.shape.kv_heads),
+                  static_cast<unsigned>(arrays.segment_count));
+  TileKernel<<<grid, plan.threads, 0, stream>>>(args);
+  return LaunchStatus("linear attention");
+}
+
+}  // namespace recollect::kernels

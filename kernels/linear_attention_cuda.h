@@ -1,0 +1,43 @@
+// Linear attention (linear_attention.h) on a CUDA device, for segments of many sequences: the rows
+// of a decode step, or the slices of prefills. For each position, in order,
+//   S = S + φ(k) vᵀ of the position that enters;   out = φ(q)ᵀ (S + S_0)
+// in fp32. φ(q) and φ(k) come in, as on the CPU; so does S, which a fresh sequence begins with
+// zeros and which is kept and restored as it is.
+//   plan = PlanLinearAttention({segments, {heads, kv_heads, head_dim}});  //
+//   linear_attention_plan.h CheckLinearAttention(plan, segments);            // host copies, before
+//   they go up LinearAttentionCuda(stream, plan, {segments, count, initial});
+//
+// Time is never cut: positions enter one after the other with one Fma each, and a read adds its
+// features in an order that depends on head_dim alone. So a row has the same bits in any cut of a
+// sequence into calls, in any batch, from a prefill and from a decode step. What runs in parallel
+// is sequences, key-value heads, columns of S and features; S is read and written once a call, and
+// a chunk's products are not turned into matrix products, whose order would show in the bits.
+#ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_CUDA_H_
+#define RECOLLECT_KERNELS_LINEAR_ATTENTION_CUDA_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/linear_attention_plan.h"
+
+namespace recollect::kernels {
+
+// Device memory, borrowed until what was queued has run; so is what the segments point to.
+struct LinearAttentionDeviceArrays {
+  const LinearAttentionSegment* segments = nullptr;  // [segment_count]
+  int64_t segment_count = 0;                         // at most plan.sizes.segments
+  const float* initial = nullptr;  // S_0 [heads, 2 head_dim, head_dim] fp32, or null (zero)
+};
+
+// Returns before the work is done. One launch, none without segments. No workspace. Launch sizes
+// depend on plan and segment_count alone, so a captured graph serves other segments, too.
+// INVALID_ARGUMENT when there are more segments than planned; else statuses of
+// kernels/cuda_status.h.
+absl::Status LinearAttentionCuda(cudaStream_t stream, const LinearAttentionPlan& plan,
+                                 const LinearAttentionDeviceArrays& arrays);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_LINEAR_ATTENTION_CUDA_H_

@@ -1,0 +1,55 @@
+// What linear attention on a device is cut into (kernels/linear_attention_cuda.h): host code
+// without CUDA, so that every machine tests it.
+#ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_PLAN_H_
+#define RECOLLECT_KERNELS_LINEAR_ATTENTION_PLAN_H_
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "kernels/linear_attention.h"
+
+namespace recollect::kernels {
+
+inline constexpr int kMaxLinearHeadDim = 128;  // one thread a feature
+
+// Consecutive rows of one sequence. fp32 in device memory, at any multiple of 4 bytes. The last
+// `entering` rows each have one position enter before they read, in order. Outputs overlap nothing
+// else.
+struct LinearAttentionSegment {
+  const float* q = nullptr;       // φ(q) [rows, heads, 2 head_dim]
+  const float* keys = nullptr;    // φ(k) [entering, kv_heads, 2 head_dim], or null for none
+  const float* values = nullptr;  // [entering, kv_heads, head_dim], or null for none
+  float* state = nullptr;  // S [kv_heads, 2 head_dim, head_dim], read and updated, no one else's
+  float* out = nullptr;    // [rows, heads, head_dim]
+  int64_t rows = 0;        // 0: nothing happens
+  int64_t entering = 0;    // at most rows
+};
+
+// Sizes that a captured graph may be replayed with: segments may change, within these.
+struct LinearAttentionSizes {
+  int64_t segments = 0;
+  LinearAttentionShape shape;
+};
+
+struct LinearAttentionPlan {
+  LinearAttentionSizes sizes;
+  int64_t tiles = 0;  // of columns of S, a thread block for each, segment and key-value head
+  int lanes = 0;      // threads that share a column's features
+  int threads = 0;    // of a block
+};
+
+// INVALID_ARGUMENT when there are fewer than 0 segments or more than 65 535, a head or head_dim is
+// missing, kv_heads does not divide heads, head_dim is odd or more than kMaxLinearHeadDim, or there
+// are more heads than a launch can count (65 535).
+absl::StatusOr<LinearAttentionPlan> PlanLinearAttention(const LinearAttentionSizes& sizes);
+
+// Checks on the host what is about to be copied to the device, where nothing is checked: at most as
+// many segments as planned and 2^30 rows and heads, no more entering than rows, no array missing.
+// INVALID_ARGUMENT names the segment.
+absl::Status CheckLinearAttention(const LinearAttentionPlan& plan,
+                                  std::span<const LinearAttentionSegment> segments);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_LINEAR_ATTENTION_PLAN_H_

@@ -9,8 +9,7 @@ using cuda::BlockTopKArgs;
 using cuda::CudaBlock;
 using cuda::kTopKThreads;
 
-// What a thread block may have without asking for more.
-static_assert(sizeof(cuda::BlockPartShared) <= 48 * 1024);
+static_assert(sizeof(cuda::BlockPartShared) <= cuda::kPlainSharedBytes);
 
 // blockIdx: x the tile of rows, y the head, z the part.
 __global__ void __launch_bounds__(kTopKThreads) PartKernel(const BlockTopKArgs args) {

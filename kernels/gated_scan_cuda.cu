@@ -8,8 +8,7 @@ namespace {
 using cuda::CudaBlock;
 using cuda::ScanArgs;
 
-// What a thread block may have without asking for more.
-static_assert(sizeof(cuda::ScanShared) <= 48 * 1024);
+static_assert(sizeof(cuda::ScanShared) <= cuda::kPlainSharedBytes);
 
 // blockIdx: x the tile of channels, so that blocks that read the same rows run together; y the
 // segment.

@@ -8,9 +8,6 @@ namespace {
 using cuda::CudaBlock;
 using cuda::GcaArgs;
 
-// What a thread block may have without asking for more.
-constexpr int64_t kPlainSharedBytes = 48 * 1024;
-
 // blockIdx: x the group, y the head, z the chunk.
 __global__ void __launch_bounds__(cuda::kGcaChunkThreads) ChunkKernel(const GcaArgs args) {
   __shared__ cuda::GcaChunkShared shared;
@@ -36,7 +33,7 @@ __global__ void __launch_bounds__(cuda::kGcaTileThreads) TileKernel(const GcaArg
 template <int kDimSteps>
 absl::Status LaunchTiles(cudaStream_t stream, const GcaArgs& args, dim3 grid) {
   const int64_t bytes = args.plan.shared_bytes;
-  if (bytes > kPlainSharedBytes) {
+  if (bytes > cuda::kPlainSharedBytes) {
     const cudaError_t error =
         cudaFuncSetAttribute(TileKernel<kDimSteps>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(bytes));

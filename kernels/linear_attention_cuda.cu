@@ -8,8 +8,7 @@ namespace {
 using cuda::CudaBlock;
 using cuda::LinearArgs;
 
-// What a thread block may have without asking for more.
-static_assert(sizeof(cuda::LinearShared) <= 48 * 1024);
+static_assert(sizeof(cuda::LinearShared) <= cuda::kPlainSharedBytes);
 
 // blockIdx: x the tile of columns, so that blocks that read the same features run together; y the
 // key-value head; z the segment.

@@ -14,6 +14,9 @@
 
 namespace recollect::kernels::cuda {
 
+// Shared memory that a thread block may have without asking for more.
+constexpr int kPlainSharedBytes = 48 * 1024;
+
 // An array that registers can hold: index it by constants, in unrolled loops.
 template <int kCount>
 struct Floats {

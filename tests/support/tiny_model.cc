@@ -1,6 +1,7 @@
 #include "tests/support/tiny_model.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -319,6 +320,16 @@ void WriteSafetensors(const std::string& path, const std::map<std::string, Float
   WriteFile(path, file + text + data);
 }
 
+namespace {
+
+// Tests that were carried to another machine (tools/gpu-check) have beside them what they read.
+std::string SourceDir() {
+  const char* carried = std::getenv("RECOLLECT_SOURCE_DIR");
+  return carried != nullptr ? carried : RECOLLECT_SOURCE_DIR;
+}
+
+}  // namespace
+
 void WriteTinyModel(const std::string& directory, const model::ModelConfig& config, uint64_t seed,
                     float sublayers) {
   std::filesystem::create_directories(directory);
@@ -335,7 +346,7 @@ void WriteTinyModel(const std::string& directory, const model::ModelConfig& conf
   WriteFile(directory + "/config.json", ConfigJson(config));
   if (config.vocab_size == kTinyVocabulary) {
     WriteFile(directory + "/tokenizer.model",
-              ReadFile(RECOLLECT_SOURCE_DIR "/tests/support/tiny_tokenizer.model"));
+              ReadFile(SourceDir() + "/tests/support/tiny_tokenizer.model"));
   }
 }
 

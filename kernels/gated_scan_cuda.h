@@ -32,15 +32,6 @@
 
 namespace recollect::kernels {
 
-// Device memory, borrowed until what was queued has run; so is what the segments point to.
-struct GatedScanDeviceArrays {
-  const GatedScanSegment* segments = nullptr;  // [segment_count]
-  int64_t segment_count = 0;                   // at most plan.sizes.segments
-  const float* bias = nullptr;                 // [channels] fp32, or null
-  int64_t stride = 0;    // floats between rows of z, and of each x; at least channels
-  int64_t y_stride = 0;  // of each y
-};
-
 // Returns before the work is done. One launch, none without segments. No workspace. Launch sizes
 // depend on plan and segment_count alone, so a captured graph serves other segments, too. Statuses
 // of kernels/cuda_status.h.

@@ -57,6 +57,16 @@ absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes, GatedSc
 // INVALID_ARGUMENT names the segment.
 absl::Status CheckGatedScan(const GatedScanPlan& plan, std::span<const GatedScanSegment> segments);
 
+// What a run of the plan reads and writes. Device memory, borrowed until what was queued has run;
+// so is what the segments point to.
+struct GatedScanDeviceArrays {
+  const GatedScanSegment* segments = nullptr;  // [segment_count]
+  int64_t segment_count = 0;                   // at most plan.sizes.segments
+  const float* bias = nullptr;                 // [channels] fp32, or null
+  int64_t stride = 0;    // floats between rows of z, and of each x; at least channels
+  int64_t y_stride = 0;  // of each y
+};
+
 }  // namespace recollect::kernels
 
 #endif  // RECOLLECT_KERNELS_GATED_SCAN_PLAN_H_

@@ -18,18 +18,6 @@
 
 namespace recollect::kernels {
 
-// Device memory, borrowed until what was queued has run. MemoryView's pointers are device memory,
-// too, at any address; multiples of 16 bytes with head_dim a multiple of 8 are read fastest.
-struct GcaDeviceArrays {
-  const float* q = nullptr;            // [rows, heads, head_dim] fp32, dense
-  const GcaGroup* groups = nullptr;    // [group_count]
-  int64_t group_count = 0;             // at most plan.sizes.groups
-  const MemoryView* chunks = nullptr;  // of all groups
-  const float* weights = nullptr;      // one a chunk
-  void* workspace = nullptr;           // plan.workspace_bytes, aligned to 4
-  float* out = nullptr;  // like q, not overlapping it; rows of no group are not written
-};
-
 // Shared memory that a thread block may have on the current device: what PlanGca asks for. Statuses
 // of kernels/cuda_status.h.
 absl::StatusOr<int64_t> BlockSharedBytes();

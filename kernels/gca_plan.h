@@ -61,6 +61,19 @@ absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes,
 absl::Status CheckGca(const GcaPlan& plan, std::span<const GcaGroup> groups,
                       std::span<const MemoryView> chunks);
 
+// What a run of the plan reads and writes. Device memory, borrowed until what was queued has run.
+// MemoryView's pointers are device memory, too, at any address; multiples of 16 bytes with head_dim
+// a multiple of 8 are read fastest.
+struct GcaDeviceArrays {
+  const float* q = nullptr;            // [rows, heads, head_dim] fp32, dense
+  const GcaGroup* groups = nullptr;    // [group_count]
+  int64_t group_count = 0;             // at most plan.sizes.groups
+  const MemoryView* chunks = nullptr;  // of all groups
+  const float* weights = nullptr;      // one a chunk
+  void* workspace = nullptr;           // plan.workspace_bytes, aligned to 4
+  float* out = nullptr;  // like q, not overlapping it; rows of no group are not written
+};
+
 }  // namespace recollect::kernels
 
 #endif  // RECOLLECT_KERNELS_GCA_PLAN_H_

@@ -18,20 +18,6 @@
 
 namespace recollect::kernels {
 
-// Device memory, borrowed until what was queued has run. KvSpan's pointers are device memory, too,
-// at any multiple of 4 bytes; multiples of 16 with head_dim a multiple of 8 are read fastest.
-struct RangeDeviceArrays {
-  const float* q = nullptr;  // [rows, heads, head_dim] fp32, rows q_stride floats apart
-  int64_t q_stride = 0;
-  const KvSpan* parts = nullptr;   // [kMaxRanges] shared by all rows, or [rows, kMaxRanges]
-  int64_t parts_per_row = 0;       // 0 or kMaxRanges, accordingly
-  const RangeSet* sets = nullptr;  // [rows]; not read with lists
-  RangeLists lists = {};           // written on the device, mostly: nothing checks them
-  const float* slopes = nullptr;   // [heads] of ALiBi; null: no bias
-  void* workspace = nullptr;       // plan.workspace_bytes, aligned to 4
-  float* out = nullptr;            // [rows, heads, head_dim] dense, not overlapping any input
-};
-
 // Returns before the work is done. One launch by row, two by split, none without rows. Launch sizes
 // depend on the plan alone, so a captured graph serves other ranges, too. Statuses of
 // kernels/cuda_status.h.

@@ -63,6 +63,21 @@ int64_t EntriesOf(const RangeSet& set);
 // within the plan's sizes, ranges that begin at 0 or later. INVALID_ARGUMENT names the row.
 absl::Status CheckRanges(const RangeAttentionPlan& plan, std::span<const RangeSet> sets);
 
+// What a run of the plan reads and writes. Device memory, borrowed until what was queued has run.
+// KvSpan's pointers are device memory, too, at any multiple of 4 bytes; multiples of 16 with
+// head_dim a multiple of 8 are read fastest.
+struct RangeDeviceArrays {
+  const float* q = nullptr;  // [rows, heads, head_dim] fp32, rows q_stride floats apart
+  int64_t q_stride = 0;
+  const KvSpan* parts = nullptr;   // [kMaxRanges] shared by all rows, or [rows, kMaxRanges]
+  int64_t parts_per_row = 0;       // 0 or kMaxRanges, accordingly
+  const RangeSet* sets = nullptr;  // [rows]; not read with lists
+  RangeLists lists = {};           // written on the device, mostly: nothing checks them
+  const float* slopes = nullptr;   // [heads] of ALiBi; null: no bias
+  void* workspace = nullptr;       // plan.workspace_bytes, aligned to 4
+  float* out = nullptr;            // [rows, heads, head_dim] dense, not overlapping any input
+};
+
 }  // namespace recollect::kernels
 
 #endif  // RECOLLECT_KERNELS_RANGE_ATTENTION_PLAN_H_

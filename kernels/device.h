@@ -1,0 +1,108 @@
+// The operations of a model's step on a device, and its memory: what model/device_model.h is
+// written in. cuda_device.h queues them on a stream of a GPU; a test without one runs the same
+// thread blocks on the host (tests/kernels/host_device.h).
+//
+// Calls take effect in their order, one after the other; all but Download may return before their
+// work is done. Pointers are memory of this device unless said otherwise, borrowed until the work
+// is done, and so are host arrays only until the call returns. An operation means what the header
+// beside it says: a row has the same bits in any batch. Thread-safe; operations of one sequence of
+// calls come from one thread. RESOURCE_EXHAUSTED: out of memory, the device goes on. UNAVAILABLE:
+// it is lost, and every later call says so.
+#ifndef RECOLLECT_KERNELS_DEVICE_H_
+#define RECOLLECT_KERNELS_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/bf16.h"
+#include "base/types.h"
+#include "kernels/argmax.h"
+#include "kernels/gated_scan_plan.h"
+#include "kernels/gca_plan.h"
+#include "kernels/gemm_cuda_plan.h"
+#include "kernels/range_attention_plan.h"
+#include "kernels/rope.h"
+#include "kernels/row_sizes.h"
+
+namespace recollect::kernels {
+
+// Memory at a multiple of 256 bytes. May go before the work that reads or writes it is done, and
+// after the device.
+class DeviceBuffer {
+ public:
+  virtual ~DeviceBuffer() = default;
+  void* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+ protected:
+  DeviceBuffer(void* data, int64_t bytes) : data_(data), bytes_(bytes) {}
+
+ private:
+  void* const data_;
+  const int64_t bytes_;
+};
+
+// Dense rows in the number format of the product that reads them.
+struct DeviceRows {
+  void* data = nullptr;
+  DType dtype = DType::kFloat32;
+};
+
+// `bytes` from one place to another that it does not overlap; all three multiples of 4.
+struct DeviceCopy {
+  const void* from = nullptr;
+  void* to = nullptr;
+  int64_t bytes = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string name() const = 0;  // "cuda:0 NVIDIA H200"
+  // What plans are made for.
+  virtual int multiprocessors() const = 0;
+  virtual int64_t block_shared_bytes() const = 0;
+
+  virtual absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) = 0;
+  virtual absl::Status Upload(const void* host, int64_t bytes, void* to) = 0;
+  virtual absl::Status Download(const void* from, int64_t bytes, void* host) = 0;
+  virtual absl::Status Zero(void* to, int64_t bytes) = 0;
+  // copies[count], of which none reads what another writes; `most_bytes`: of the longest.
+  virtual absl::Status Copy(const DeviceCopy* copies, int64_t count, int64_t most_bytes) = 0;
+
+  // gemm_cuda.h. The first call for a shape takes long, unless PrepareGemm came before.
+  virtual absl::Status PrepareGemm(const GemmShape& shape) = 0;
+  virtual absl::Status Gemm(const GemmShape& shape, const void* weights, const void* x,
+                            int64_t rows, void* y) = 0;
+
+  // elementwise_cuda.h
+  virtual absl::Status RmsNorm(const RowSizes& sizes, const float* x, const float* gain, float eps,
+                               const DeviceRows& y) = 0;
+  virtual absl::Status SwiGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) = 0;
+  virtual absl::Status GeGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) = 0;
+  virtual absl::Status Gelu(const float* x, int64_t count, const DeviceRows& y) = 0;
+  virtual absl::Status SigmoidGate(const float* gate, int64_t gate_stride, const float* x,
+                                   int64_t rows, int64_t width, const DeviceRows& y) = 0;
+  virtual absl::Status Add(const float* x, int64_t count, float* y) = 0;
+  virtual absl::Status RoundToBf16(float* x, int64_t stride, int64_t rows, int64_t width) = 0;
+  virtual absl::Status ConvertToBf16(const float* x, int64_t count, Bf16* y) = 0;
+
+  // rope_cuda.h, gated_scan_cuda.h, range_attention_cuda.h, gca_cuda.h, argmax_cuda.h
+  virtual absl::Status Rope(const RowSizes& sizes, RopePairs pairs, const float* cosines,
+                            const float* sines, float* x) = 0;
+  virtual absl::Status GatedScan(const GatedScanPlan& plan,
+                                 const GatedScanDeviceArrays& arrays) = 0;
+  virtual absl::Status RangeAttention(const RangeAttentionPlan& plan,
+                                      const RangeDeviceArrays& arrays) = 0;
+  virtual absl::Status Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) = 0;
+  virtual absl::Status Argmax(const float* logits, int64_t rows, int32_t vocab,
+                              const NeverChosen& never, int32_t* choices) = 0;
+};
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_DEVICE_H_

@@ -10,14 +10,13 @@
 #include <vector>
 
 #include "kernels/range_attention.h"
+#include "model/cache_index.h"
 #include "model/pattern.h"
 
 namespace recollect::model {
 
-// Positions are appended in order; the three parts each keep their entries in position order, fp32
-// [entries, heads, head_dim]; keys after recurrence and RoPE (rounded to bf16 in the bf16 format).
-// No position counts twice: position t attends to initial = p < min(I, t + 1), dilated = p in
-// [max(t - C, I), t - W) with (p + 1) mod D = 0, and window = p in [max(t - W, I), t]. What no
+// Positions are appended in order; the parts of CacheIndex each keep their entries, fp32 [entries,
+// heads, head_dim]; keys after recurrence and RoPE (rounded to bf16 in the bf16 format). What no
 // later position can reach is dropped, some appends at a time: the window is a ring in all but
 // layout, and the dilated part only ever grows when the span has no end. Not thread-safe.
 class LocalCache {
@@ -47,19 +46,13 @@ class LocalCache {
   bool Deserialize(int64_t length, std::string_view& in);
 
  private:
-  enum PartIndex { kInitial, kDilated, kWindow };
   struct Part {
-    int64_t first = 0;  // index of the oldest entry kept
     std::vector<float> keys, values;
   };
-  // Index of the first entry of a part that position `position` or a later one attends to.
-  int64_t FirstReachable(PartIndex part, int64_t position) const;
-  // Index after the last entry of a part once `length` positions were appended.
-  int64_t EndIndex(PartIndex part, int64_t length) const;
-  bool dilated() const { return pattern_.dilation != kNoDilation; }
   void Evict();
 
-  LocalPattern pattern_;
+  CacheIndex index_;
+  CacheIndex::Firsts firsts_;
   int first_head_ = 0;
   int heads_ = 0;
   int64_t width_ = 0;  // heads * head_dim

@@ -85,18 +85,12 @@ LayerState::LayerState(const HeadPatterns& patterns, int heads, int head_dim, do
       width_(static_cast<int64_t>(heads) * head_dim),
       key_recurrence_(static_cast<size_t>(recurrence ? width_ : 0)),
       value_recurrence_(key_recurrence_.size()) {
-  RECOLLECT_CHECK(patterns.size() == 1 || static_cast<int>(patterns.size()) == heads);
   if (choice.count > 0) {
     block_cache_.emplace(patterns, heads, head_dim, choice);
     return;
   }
-  int first = 0;
-  while (first < heads) {
-    const LocalPattern& pattern = patterns.size() == 1 ? patterns[0] : patterns[first];
-    int end = patterns.size() == 1 ? heads : first + 1;
-    while (end < heads && patterns[end] == pattern) ++end;
-    caches_.emplace_back(pattern, first, end - first, head_dim);
-    first = end;
+  for (const HeadRun& run : RunsOfHeads(patterns, heads)) {
+    caches_.emplace_back(run.pattern, run.first, run.heads, head_dim);
   }
 }
 

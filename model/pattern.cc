@@ -91,6 +91,18 @@ std::string LocalPatterns::Text() const {
   return absl::StrCat("layers [", absl::StrJoin(parts, ", "), "]", end);
 }
 
+std::vector<HeadRun> RunsOfHeads(const HeadPatterns& patterns, int heads) {
+  RECOLLECT_CHECK(patterns.size() == 1 || static_cast<int>(patterns.size()) == heads);
+  if (patterns.size() == 1) return {{patterns[0], 0, heads}};
+  std::vector<HeadRun> runs;
+  for (int head = 0; head < heads; ++head) {
+    const LocalPattern& pattern = patterns[static_cast<size_t>(head)];
+    if (runs.empty() || !(runs.back().pattern == pattern)) runs.push_back({pattern, head, 0});
+    ++runs.back().heads;
+  }
+  return runs;
+}
+
 int64_t AttendedCount(const LocalPattern& pattern, int64_t position) {
   const int64_t before =
       std::max<int64_t>(position - pattern.window, 0);  // earlier than the window

@@ -49,6 +49,14 @@ using LayerNumbers = std::vector<std::vector<int64_t>>;
 // The patterns of one layer: one for all heads, or one for each.
 using HeadPatterns = std::vector<LocalPattern>;
 
+// Neighbouring heads that share a pattern.
+struct HeadRun {
+  LocalPattern pattern;
+  int first = 0, heads = 0;
+};
+// All of a layer's heads, in order, in as few runs as there can be.
+std::vector<HeadRun> RunsOfHeads(const HeadPatterns& patterns, int heads);
+
 // The patterns of all layers, the context they are stretched to and the blocks chosen besides.
 // Written as short as it can be:
 // layers, and heads of a layer, that are all alike are one entry, so that equal choices are equal

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -15,9 +17,12 @@
 #include "gtest/gtest.h"
 #include "kernels/gemm.h"
 #include "kernels/op_context.h"
+#include "model/device_model.h"
 #include "model/model.h"
 #include "model/safetensors.h"
 #include "nlohmann/json.hpp"
+#include "tests/kernels/host_device.h"
+#include "tests/model/device_functions.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
 
@@ -65,10 +70,20 @@ std::vector<std::string> Cases() {
   return {cases.begin(), cases.end()};
 }
 
+std::vector<std::string> FlagshipCases() {
+  std::vector<std::string> cases = Cases();
+  std::erase_if(cases, [](const std::string& name) { return !name.starts_with("models/"); });
+  return cases;
+}
+
+std::string CaseName(const ::testing::TestParamInfo<std::string>& info) {
+  return info.param.substr(info.param.find('/') + 1);
+}
+
 class GoldenTest : public ::testing::TestWithParam<std::string> {
  protected:
-  // The case computed in `dtype`; nothing on failure.
-  void Run(DType dtype) {
+  // The case computed in `dtype`, on a device where one is given; nothing on failure.
+  void Run(DType dtype, kernels::Device* device = nullptr) {
     const std::string folder = absl::StrCat(kFolder, GetParam());
     ASSERT_TRUE(std::filesystem::exists(folder + "/case.json"))
         << folder << " is missing; tests/golden/README.md says what writes it";
@@ -109,10 +124,19 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
       ASSERT_NO_FATAL_FAILURE(ReadProjections(model_folder));
       reference.project = [this](const EncodedChunk& chunk) { return OraclesMemory(chunk); };
     }
-    result_ = RunReference(*model_, reference);
-    for (const int64_t rows : {1, 17}) {  // a prompt in any split
+    std::unique_ptr<DeviceModel> on_device;
+    if (device != nullptr) {
+      auto loaded = DeviceModel::Load(*device, *model_, model_folder);
+      ASSERT_TRUE(loaded.ok()) << loaded.status();
+      on_device = *std::move(loaded);
+    }
+    for (const int64_t rows : {64, 1, 17}) {  // a prompt in any split
       reference.rows_per_call = rows;
-      ASSERT_EQ(RunReference(*model_, reference).logits, result_.logits) << rows;
+      std::optional<DeviceFunctions> functions;
+      if (device != nullptr) reference.functions = &functions.emplace(*on_device, config.local);
+      ReferenceResult result = RunReference(*model_, reference);
+      if (rows == 64) result_ = std::move(result);
+      if (rows != 64) ASSERT_EQ(result.logits, result_.logits) << rows;
     }
     if (input.contains("logit_rows")) KeepLogits(input["logit_rows"]);
   }
@@ -241,6 +265,9 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
     stored_ += static_cast<int>(actual.size());
   }
 
+  void ExpectFp32EqualsTheOracle(kernels::Device* device);
+  void ExpectBf16StaysNearTheOracle(kernels::Device* device);
+
   std::unique_ptr<Model> model_;
   std::unique_ptr<SafetensorsFile> file_;
   std::vector<float> k_proj_, v_proj_, gate_proj_;  // of memory; the last may be empty
@@ -250,8 +277,8 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
   ReferenceResult result_;
 };
 
-TEST_P(GoldenTest, Fp32EqualsTheOracle) {
-  ASSERT_NO_FATAL_FAILURE(Run(DType::kFloat32));
+void GoldenTest::ExpectFp32EqualsTheOracle(kernels::Device* device) {
+  ASSERT_NO_FATAL_FAILURE(Run(DType::kFloat32, device));
   const ModelConfig& config = model_->config();
   for (size_t i = 0; i < mounted_.size(); ++i) {
     CompareChunks(absl::StrCat("doc.", i), mounted_[i], mounted_[i].size());
@@ -297,9 +324,9 @@ TEST_P(GoldenTest, Fp32EqualsTheOracle) {
   std::printf("%s fp32: largest error %.2e of a row's largest logit\n", GetParam().c_str(), worst);
 }
 
-TEST_P(GoldenTest, Bf16StaysNearTheOracle) {
+void GoldenTest::ExpectBf16StaysNearTheOracle(kernels::Device* device) {
   if (!kernels::Bf16Supported()) GTEST_SKIP() << "this CPU has no bf16 products";
-  ASSERT_NO_FATAL_FAILURE(Run(DType::kBf16));
+  ASSERT_NO_FATAL_FAILURE(Run(DType::kBf16, device));
   const std::vector<float> logits = Floats("logits");
   ASSERT_EQ(result_.logits.size(), logits.size());
   double error = 0;
@@ -327,9 +354,25 @@ TEST_P(GoldenTest, Bf16StaysNearTheOracle) {
   EXPECT_GE(static_cast<double>(kept), kBf16HitShare * static_cast<double>(hits));
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest, ::testing::ValuesIn(Cases()), [](const auto& param) {
-  return param.param.substr(param.param.find('/') + 1);
-});
+TEST_P(GoldenTest, Fp32EqualsTheOracle) { ExpectFp32EqualsTheOracle(nullptr); }
+
+TEST_P(GoldenTest, Bf16StaysNearTheOracle) { ExpectBf16StaysNearTheOracle(nullptr); }
+
+// The device is the host, running the thread blocks of the CUDA operations.
+class DeviceGoldenTest : public GoldenTest {};
+
+TEST_P(DeviceGoldenTest, Fp32EqualsTheOracle) {
+  kernels::HostDevice device;
+  ExpectFp32EqualsTheOracle(&device);
+}
+
+TEST_P(DeviceGoldenTest, Bf16StaysNearTheOracle) {
+  kernels::HostDevice device;
+  ExpectBf16StaysNearTheOracle(&device);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest, ::testing::ValuesIn(Cases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Cases, DeviceGoldenTest, ::testing::ValuesIn(FlagshipCases()), CaseName);
 
 }  // namespace
 }  // namespace recollect::model

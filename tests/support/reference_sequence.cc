@@ -14,10 +14,49 @@ using kernels::ScoredCandidate;
 using model::EncodedChunk;
 using model::ModelConfig;
 
+using ChunkMemory = ReferenceFunctions::ChunkMemory;
+
 // What a landmark retrieved, for one group.
 struct Hits {
-  std::vector<model::Memory> memories;
+  std::vector<ChunkMemory> memories;
   model::Retrieved retrieved;
+};
+
+ChunkMemory Own(model::Memory memory) {
+  auto owner = std::make_shared<const model::Memory>(std::move(memory));
+  return {owner->view(), owner};
+}
+
+class CpuFunctions final : public ReferenceFunctions {
+ public:
+  CpuFunctions(const model::Model& model, model::LocalState& state)
+      : model_(model), state_(state) {}
+  void RunLayers(int first, int count, int64_t rows, int64_t rows_per_call,
+                 const model::Retrieved* retrieved, float* h) override {
+    for (int layer = first; layer < first + count; ++layer) {
+      for (int64_t row = 0; row < rows; row += rows_per_call) {
+        const model::Segment segment{.state = &state_.layers[layer],
+                                     .rows = std::min(rows_per_call, rows - row),
+                                     .retrieved = retrieved};
+        model_.RunLayer(ctx_, layer, std::span(&segment, 1), h + row * model_.config().d);
+      }
+    }
+  }
+  EncodedChunk EncodeChunk(const float* h, int rows) override {
+    return model_.EncodeChunk(ctx_, h, rows);
+  }
+  void Query(int group, const float* h, float* u) override { model_.Query(ctx_, group, h, u); }
+  ChunkMemory ProjectMemory(const EncodedChunk& chunk) override {
+    return Own(model_.ProjectMemory(ctx_, chunk.states, chunk.rows));
+  }
+  void Logits(const float* h, int64_t rows, float* logits) override {
+    model_.Logits(ctx_, h, rows, logits);
+  }
+
+ private:
+  const model::Model& model_;
+  model::LocalState& state_;
+  kernels::OpContext ctx_;
 };
 
 class Runner {
@@ -29,7 +68,9 @@ class Runner {
         reads_own_(config_.landmark_reads == model::LandmarkReads::kOwn),
         rows_per_call_(input.rows_per_call),
         own_(input.own.empty() ? result_.chunks : input.own),
-        project_(input.project) {
+        project_(input.project),
+        cpu_(model, result_.state),
+        functions_(input.functions != nullptr ? *input.functions : cpu_) {
     for (const auto& document : input.mounted) {
       for (const EncodedChunk& chunk : document) candidates_.push_back(&chunk);
     }
@@ -74,7 +115,7 @@ class Runner {
     const auto d = static_cast<size_t>(config_.d);
     std::vector<float> h((end - begin) * d);
     model_.Embed(std::span(ids_).subspan(begin, end - begin), h.data());
-    for (int layer = 0; layer < config_.n_low; ++layer) RunLayer(layer, nullptr, h);
+    RunLayers(0, config_.n_low, nullptr, h);
     lower_.insert(lower_.end(), h.begin(), h.end());
     EncodeBlocks(end);
     const bool landmark = ids_[reads_own_ ? begin : end - 1] == config_.lmk_id;
@@ -84,15 +125,12 @@ class Runner {
         memory_[group] = Retrieve(group, h.data() + (reads_own_ ? 0 : end - 1 - begin) * d);
         if (reads_own_) used = memory_[group];
       }
-      const int first = config_.first_layer_of_group(static_cast<int>(group));
-      for (int i = 0; i < config_.groups[group].layers; ++i) {
-        RunLayer(first + i, used == nullptr ? nullptr : &used->retrieved, h);
-      }
+      RunLayers(config_.first_layer_of_group(static_cast<int>(group)), config_.groups[group].layers,
+                used == nullptr ? nullptr : &used->retrieved, h);
     }
     const size_t before = result_.logits.size();
     result_.logits.resize(before + (end - begin) * static_cast<size_t>(config_.vocab_size));
-    model_.Logits(ctx_, h.data(), static_cast<int64_t>(end - begin),
-                  result_.logits.data() + before);
+    functions_.Logits(h.data(), static_cast<int64_t>(end - begin), result_.logits.data() + before);
   }
 
   // Those whose last row is before `rows`.
@@ -101,20 +139,15 @@ class Runner {
            block_ends_[result_.chunks.size()] <= rows) {
       const size_t end = block_ends_[result_.chunks.size()];
       result_.chunks.push_back(
-          model_.EncodeChunk(ctx_, lower_.data() + block_begin_ * static_cast<size_t>(config_.d),
-                             static_cast<int>(end - block_begin_) - 1));
+          functions_.EncodeChunk(lower_.data() + block_begin_ * static_cast<size_t>(config_.d),
+                                 static_cast<int>(end - block_begin_) - 1));
       block_begin_ = end;
     }
   }
 
-  void RunLayer(int layer, const model::Retrieved* retrieved, std::vector<float>& h) {
-    const int64_t rows = static_cast<int64_t>(h.size()) / config_.d;
-    for (int64_t row = 0; row < rows; row += rows_per_call_) {
-      const model::Segment segment{.state = &result_.state.layers[layer],
-                                   .rows = std::min(rows_per_call_, rows - row),
-                                   .retrieved = retrieved};
-      model_.RunLayer(ctx_, layer, std::span(&segment, 1), h.data() + row * config_.d);
-    }
+  void RunLayers(int first, int count, const model::Retrieved* retrieved, std::vector<float>& h) {
+    functions_.RunLayers(first, count, static_cast<int64_t>(h.size()) / config_.d, rows_per_call_,
+                         retrieved, h.data());
   }
 
   // Of the group's next landmark, with residual `h`: over the mounted chunks and its own but for
@@ -131,20 +164,19 @@ class Runner {
       std::vector<kernels::KeySegment> keys;
       for (const EncodedChunk* chunk : candidates_) keys.push_back({chunk->landmark_key.data(), 1});
       std::vector<float> query(static_cast<size_t>(config_.d_r));
-      model_.Query(ctx_, static_cast<int>(group), h, query.data());
+      functions_.Query(static_cast<int>(group), h, query.data());
       best = kernels::LandmarkTopK(ctx_, query, keys, config_.n_ret);
     }
     float sum = 0;
     for (const ScoredCandidate& hit : best) {
       const EncodedChunk& chunk = *candidates_[hit.candidate];
-      hits->memories.push_back(project_ ? project_(chunk)
-                                        : model_.ProjectMemory(ctx_, chunk.states, chunk.rows));
+      hits->memories.push_back(project_ ? Own(project_(chunk)) : functions_.ProjectMemory(chunk));
       hits->retrieved.weights.push_back(std::exp(hit.score - best[0].score));
       sum += hits->retrieved.weights.back();
     }
     for (float& weight : hits->retrieved.weights) weight /= sum;
-    for (const model::Memory& memory : hits->memories) {
-      hits->retrieved.chunks.push_back(memory.view());
+    for (const ChunkMemory& memory : hits->memories) {
+      hits->retrieved.chunks.push_back(memory.view);
     }
     result_.hits[group].push_back(std::move(best));
     return hits;
@@ -165,6 +197,8 @@ class Runner {
   ReferenceResult result_;
   const std::vector<EncodedChunk>& own_;
   const std::function<model::Memory(const EncodedChunk&)>& project_;
+  CpuFunctions cpu_;
+  ReferenceFunctions& functions_;
 };
 
 }  // namespace

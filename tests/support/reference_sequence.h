@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "kernels/landmark_topk.h"
@@ -43,6 +44,25 @@ class SequenceLayout {
   int64_t predictor_ = -1;
 };
 
+// The functions of the model, with rows in RAM. The CPU's unless said otherwise.
+class ReferenceFunctions {
+ public:
+  // Memory of a chunk and what it borrows.
+  struct ChunkMemory {
+    kernels::MemoryView view;
+    std::shared_ptr<const void> owner;
+  };
+  virtual ~ReferenceFunctions() = default;
+  // Decoder layers first .. first + count - 1 on the next rows of the one sequence, in place;
+  // `rows_per_call` of them at a time.
+  virtual void RunLayers(int first, int count, int64_t rows, int64_t rows_per_call,
+                         const model::Retrieved* retrieved, float* h) = 0;
+  virtual model::EncodedChunk EncodeChunk(const float* h, int rows) = 0;
+  virtual void Query(int group, const float* h, float* u) = 0;
+  virtual ChunkMemory ProjectMemory(const model::EncodedChunk& chunk) = 0;
+  virtual void Logits(const float* h, int64_t rows, float* logits) = 0;
+};
+
 struct ReferenceInput {
   model::LocalPatterns pattern;
   // Tokens without the landmark, 1 to chunk_tokens each, the last may have none. Where the landmark
@@ -55,6 +75,8 @@ struct ReferenceInput {
   std::vector<model::EncodedChunk> own = {};
   // Memory of a chunk. Null: the model's.
   std::function<model::Memory(const model::EncodedChunk&)> project = nullptr;
+  // Null: the CPU's.
+  ReferenceFunctions* functions = nullptr;
   // Rows handed to RunLayer at a time, of those that read the same memory; results must not depend
   // on it.
   int64_t rows_per_call = kBlockRows;
@@ -67,7 +89,7 @@ struct ReferenceResult {
   // [group][landmark]: what it selected, candidates numbered as in
   // docs/model-format.md.
   std::vector<std::vector<std::vector<kernels::ScoredCandidate>>> hits;
-  model::LocalState state;  // of all layers
+  model::LocalState state;  // of all layers; with functions of one's own, empty
 };
 
 ReferenceResult RunReference(const model::Model& model, const ReferenceInput& input);

@@ -1,0 +1,64 @@
+// What the tables of one call of a DeviceModel hold. Private to model/device_*.cc.
+#ifndef RECOLLECT_MODEL_DEVICE_CALL_H_
+#define RECOLLECT_MODEL_DEVICE_CALL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/device.h"
+#include "kernels/rope.h"
+#include "model/device_model.h"
+#include "model/device_state.h"
+#include "model/device_tables.h"
+
+namespace recollect::model {
+
+// Some heads of neighbouring rows over their caches. Offsets are those of the tables.
+struct RowsAttention {
+  int64_t first_row = 0;
+  int first_head = 0;
+  kernels::RangeAttentionSizes sizes = {};
+  int64_t sets = 0, parts = 0;
+  CopyTable places = {};
+};
+
+struct DeviceModel::MixerTables {
+  CopyTable moves, appends;
+  kernels::GatedScanPlan scan;
+  int64_t scans = 0;
+  std::vector<RowsAttention> attentions;
+};
+
+struct GcaTables {
+  kernels::GcaPlan plan;
+  int64_t count = 0;  // of groups; 0: nobody reads
+  int64_t groups = 0, chunks = 0, weights = 0;
+};
+
+struct DeviceModel::CallTables {
+  int64_t rows = 0;
+  float* projected = nullptr;  // where a mixer's first projection will lie
+  float* attended = nullptr;
+  float* head_rows = nullptr;
+  int64_t cosines = 0, sines = 0;
+  std::vector<MixerTables> mixers;  // by layer
+  GcaTables gca;
+  DeviceTables tables;
+  CacheCopies copies;  // of the layer that is being laid out; keeps memory that caches have left
+};
+
+// Appends what RoPE turns rows at these positions by, [positions, head_dim / 2] each.
+inline void AppendRopeFactors(kernels::OpContext& ctx, const ModelConfig& config, double base,
+                              const std::vector<int64_t>& positions, std::vector<float>& cosines,
+                              std::vector<float>& sines) {
+  const size_t at = cosines.size();
+  const size_t count = positions.size() * static_cast<size_t>(config.head_dim / 2);
+  cosines.resize(at + count);
+  sines.resize(at + count);
+  kernels::RopeFactors(ctx, {.base = base, .pairs = config.rope_pairs}, positions, config.head_dim,
+                       cosines.data() + at, sines.data() + at);
+}
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_DEVICE_CALL_H_

@@ -1,0 +1,162 @@
+// The flagship on a device: the functions of Model (model.h) over rows of many sequences at once,
+// in the memory of a kernels::Device. The same formulas in the same order, one launch or two for
+// each operation of a layer, whatever the number of sequences; what differs between sequences is in
+// tables, made on the host for all layers of a call and copied up once.
+//
+// Each row's result has the same bits whatever rows run beside it and however a sequence is cut
+// into calls. They are not those of the CPU: another order of sums. Statuses are the device's;
+// after one that is not OK, the states of the call agree on no position and cannot go on.
+//
+//   device_model.cc    weights, embedding, queries, memory, logits
+//   device_layers.cc   decoder layers
+//   device_encoder.cc  chunk encoder
+#ifndef RECOLLECT_MODEL_DEVICE_MODEL_H_
+#define RECOLLECT_MODEL_DEVICE_MODEL_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/bf16.h"
+#include "kernels/device.h"
+#include "kernels/op_context.h"
+#include "model/device_state.h"
+#include "model/device_tables.h"
+#include "model/device_weights.h"
+#include "model/model.h"
+
+namespace recollect::model {
+
+// Consecutive rows of one sequence inside a batch, as Segment. Segments that share a state follow
+// each other.
+struct DeviceSegment {
+  DeviceState* state = nullptr;
+  int64_t rows = 0;                      // at most 64 where they read memory
+  const Retrieved* retrieved = nullptr;  // chunks in the device's memory; null or empty: none
+
+  bool reads_memory() const { return retrieved != nullptr && !retrieved->chunks.empty(); }
+};
+
+// Rows [d] of a closed block after the last lower layer, landmark and tokens in the sequence's
+// order: first those of `before`, then those of `here`, each dense, in the device's memory.
+struct DeviceBlock {
+  const float* before = nullptr;
+  int64_t rows_before = 0;
+  const float* here = nullptr;
+  int64_t rows_here = 0;
+
+  int64_t rows() const { return rows_before + rows_here; }  // the landmark and at least a token
+};
+
+// Chunk states as they are stored, in RAM: [rows, d].
+struct StoredStates {
+  std::span<const Bf16> states;
+  int rows = 0;
+};
+
+// Memory K, V of one chunk on the device.
+struct DeviceMemory {
+  std::shared_ptr<kernels::DeviceBuffer> owner;
+  kernels::MemoryView view;
+};
+
+// INVALID_ARGUMENT, naming what it is, when a config has something that no device form exists for.
+absl::Status CheckDeviceConfig(const ModelConfig& config);
+
+// One thread at a time. Borrows the device.
+class DeviceModel {
+ public:
+  // The weights of `directory`, which `model` was loaded from, in its number format. As
+  // CheckDeviceConfig; RESOURCE_EXHAUSTED, UNAVAILABLE: the device.
+  static absl::StatusOr<std::unique_ptr<DeviceModel>> Load(kernels::Device& device,
+                                                           const Model& model,
+                                                           const std::string& directory);
+
+  const ModelConfig& config() const { return config_; }
+  kernels::Device& device() const { return device_; }
+  int64_t weight_bytes() const { return weights_.memory->bytes(); }
+
+  // h[rows, d] on the device = embedding of ids.
+  absl::Status Embed(std::span<const int32_t> ids, float* h);
+
+  // Decoder layers first .. first + count - 1 in place on h[rows, d], rows = sum over segments; the
+  // states advance in those layers.
+  absl::Status RunLayers(int first, int count, std::span<const DeviceSegment> segments, float* h);
+
+  absl::StatusOr<std::vector<EncodedChunk>> EncodeChunks(std::span<const DeviceBlock> blocks);
+
+  // u[rows, d_r] in RAM = queries of `group` of landmark rows [d] on the device.
+  absl::Status Queries(int group, std::span<const float* const> rows, float* u);
+
+  absl::StatusOr<std::vector<DeviceMemory>> ProjectMemory(std::span<const StoredStates> chunks);
+
+  // logits[rows, vocab_size] in RAM of rows [d] on the device after the last layer.
+  absl::Status Logits(std::span<const float* const> rows, float* logits);
+
+ private:
+  // Slots of memory that is kept from call to call.
+  enum Scratch {
+    kNormed,     // rows after RMS, input of a projection
+    kProjected,  // output of a first projection
+    kAttended,   // output of attention
+    kHeadRows,   // attention of some heads, where heads have different patterns
+    kInner,      // output of the gate or of the FFN's activation
+    kSum,        // a + gca of the "bypass" residual; rows of the chunk encoder
+    kKeys,
+    kValues,
+    kRows,   // gathered rows
+    kState,  // recurrence inside chunks; carried rows of the chunk encoder
+    kRounded,
+    kWorkspace,
+    kTables,
+    kScratchSlots
+  };
+  // What the tables of a call hold, for all its layers and for each (device_layers.cc).
+  struct CallTables;
+  struct MixerTables;
+
+  DeviceModel(kernels::Device& device, const Model& model)
+      : device_(device), config_(model.config()), dtype_(model.dtype()) {}
+
+  // Memory of `slot` for so many numbers; what it held may be lost.
+  absl::StatusOr<void*> Bytes(Scratch slot, int64_t bytes);
+  absl::StatusOr<float*> Floats(Scratch slot, int64_t count);
+  // Likewise, for rows that a product reads.
+  absl::StatusOr<kernels::DeviceRows> Operand(Scratch slot, int64_t count);
+  // x itself, or in `slot` as bf16.
+  absl::StatusOr<kernels::DeviceRows> AsOperand(Scratch slot, const float* x, int64_t count);
+
+  absl::Status UploadTables(DeviceTables& tables);
+  absl::Status Product(const DeviceMatrix& weights, const kernels::DeviceRows& x, int64_t rows,
+                       float* y, bool add = false);
+  // Rows [d] side by side in kRows.
+  absl::StatusOr<float*> Gather(std::span<const float* const> rows);
+  absl::Status Attend(const kernels::RangeAttentionSizes& sizes, kernels::RangeDeviceArrays arrays);
+  // h += FFN(RMS(x)).
+  absl::Status RunFfn(const DeviceFfn& weights, FfnKind kind, float eps, const float* x,
+                      int64_t rows, float* h);
+
+  absl::Status LayMixer(int layer, std::span<const DeviceSegment> runs, CallTables& call);
+  absl::Status LayGca(std::span<const DeviceSegment> segments, CallTables& call);
+  absl::Status RunMixer(const DeviceLayer& weights, const CallTables& call,
+                        const MixerTables& tables, float* h);
+  absl::Status RunGca(const DeviceLayer& weights, const CallTables& call, const float* a,
+                      float* sum);
+  absl::Status EncodeLayer(const DeviceEncoderLayer& weights, const CallTables& call, float* x);
+
+  kernels::Device& device_;
+  const ModelConfig config_;
+  const DType dtype_;
+  DeviceWeights weights_;
+  kernels::OpContext ctx_;  // of what the host computes
+  std::array<std::shared_ptr<kernels::DeviceBuffer>, kScratchSlots> scratch_;
+};
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_DEVICE_MODEL_H_

@@ -1,0 +1,74 @@
+// The model's functions on a device (model/device_model.h) with rows in RAM, for one sequence.
+#ifndef RECOLLECT_TESTS_MODEL_DEVICE_FUNCTIONS_H_
+#define RECOLLECT_TESTS_MODEL_DEVICE_FUNCTIONS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "gtest/gtest.h"
+#include "model/device_model.h"
+#include "tests/support/reference_sequence.h"
+
+namespace recollect::model {
+
+class DeviceFunctions final : public ReferenceFunctions {
+ public:
+  DeviceFunctions(DeviceModel& model, const LocalPatterns& pattern)
+      : model_(model), state_(model.config(), pattern, model.config().layers()) {}
+
+  DeviceState& state() { return state_; }
+
+  void RunLayers(int first, int count, int64_t rows, int64_t rows_per_call,
+                 const Retrieved* retrieved, float* h) override {
+    for (int64_t row = 0; row < rows; row += rows_per_call) {
+      const DeviceSegment segment{
+          .state = &state_, .rows = std::min(rows_per_call, rows - row), .retrieved = retrieved};
+      float* const at = h + row * model_.config().d;
+      const auto on_device = Upload(at, segment.rows);
+      float* const x = static_cast<float*>(on_device->data());
+      ASSERT_EQ(model_.RunLayers(first, count, {&segment, 1}, x), absl::OkStatus());
+      ASSERT_EQ(model_.device().Download(x, on_device->bytes(), at), absl::OkStatus());
+    }
+  }
+  EncodedChunk EncodeChunk(const float* h, int rows) override {
+    const auto on_device = Upload(h, rows + 1);
+    const DeviceBlock block{.here = static_cast<const float*>(on_device->data()),
+                            .rows_here = rows + 1};
+    return model_.EncodeChunks({&block, 1}).value().front();
+  }
+  void Query(int group, const float* h, float* u) override {
+    const auto on_device = Upload(h, 1);
+    const float* const row = static_cast<const float*>(on_device->data());
+    ASSERT_EQ(model_.Queries(group, {&row, 1}, u), absl::OkStatus());
+  }
+  ChunkMemory ProjectMemory(const EncodedChunk& chunk) override {
+    const StoredStates stored{chunk.states, chunk.rows};
+    const DeviceMemory memory = model_.ProjectMemory({&stored, 1}).value().front();
+    return {memory.view, memory.owner};
+  }
+  void Logits(const float* h, int64_t rows, float* logits) override {
+    const auto on_device = Upload(h, rows);
+    std::vector<const float*> at;
+    for (int64_t row = 0; row < rows; ++row) {
+      at.push_back(static_cast<const float*>(on_device->data()) + row * model_.config().d);
+    }
+    ASSERT_EQ(model_.Logits(at, logits), absl::OkStatus());
+  }
+
+ private:
+  std::shared_ptr<kernels::DeviceBuffer> Upload(const float* h, int64_t rows) {
+    const int64_t bytes = rows * model_.config().d * int64_t{sizeof(float)};
+    auto memory = model_.device().Allocate(bytes).value();
+    EXPECT_EQ(model_.device().Upload(h, bytes, memory->data()), absl::OkStatus());
+    return memory;
+  }
+
+  DeviceModel& model_;
+  DeviceState state_;
+};
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_TESTS_MODEL_DEVICE_FUNCTIONS_H_

@@ -21,6 +21,7 @@
 #include "base/bf16.h"
 #include "base/types.h"
 #include "kernels/argmax.h"
+#include "kernels/copy_plan.h"
 #include "kernels/gated_scan_plan.h"
 #include "kernels/gca_plan.h"
 #include "kernels/gemm_cuda_plan.h"
@@ -52,12 +53,12 @@ struct DeviceRows {
   DType dtype = DType::kFloat32;
 };
 
-// `bytes` from one place to another that it does not overlap; all three multiples of 4.
-struct DeviceCopy {
-  const void* from = nullptr;
-  void* to = nullptr;
-  int64_t bytes = 0;
-};
+// function(float*) or function(Bf16*), for those who implement a device.
+template <typename Function>
+absl::Status WithNumbers(const DeviceRows& rows, Function function) {
+  if (rows.dtype == DType::kBf16) return function(static_cast<Bf16*>(rows.data));
+  return function(static_cast<float*>(rows.data));
+}
 
 class Device {
  public:
@@ -71,7 +72,8 @@ class Device {
   virtual absl::Status Upload(const void* host, int64_t bytes, void* to) = 0;
   virtual absl::Status Download(const void* from, int64_t bytes, void* host) = 0;
   virtual absl::Status Zero(void* to, int64_t bytes) = 0;
-  // copies[count], of which none reads what another writes; `most_bytes`: of the longest.
+  // copy_cuda.h: copies[count], of which none reads what another writes; `most_bytes`: of the
+  // longest.
   virtual absl::Status Copy(const DeviceCopy* copies, int64_t count, int64_t most_bytes) = 0;
 
   // gemm_cuda.h. The first call for a shape takes long, unless PrepareGemm came before.

@@ -19,7 +19,6 @@ namespace {
 // estimate between decode and prefill: no device has measured it yet.
 constexpr int64_t kTunedRows[] = {128, 16, 1024, 1};
 constexpr int kAlgorithmsEach = 8;
-constexpr int kWeightsAlignment = 16;
 
 // Test row r is row r % kDistinctRows: a prime, so that a row is at any place of any tile.
 constexpr int64_t kDistinctRows = 61;
@@ -81,7 +80,7 @@ absl::Status Multiply(cublasLtHandle_t handle, const GemmShape& shape,
 cublasStatus_t Prefer(const GemmShape& shape, cublasLtMatmulPreferenceOpaque_t* preference) {
   const uint64_t workspace_bytes = 0;
   const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_NONE;
-  const uint32_t weights = kWeightsAlignment;
+  const uint32_t weights = kGemmWeightsAlignment;
   const auto x = static_cast<uint32_t>(RowAlignment(XRowBytes(shape)));
   const auto y = static_cast<uint32_t>(RowAlignment(YRowBytes(shape)));
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
@@ -214,17 +213,6 @@ class TestMemory {
   DeviceMemory weights_, x_, y_;
 };
 
-absl::Status CheckAligned(const GemmShape& shape, const char* what, const void* pointer,
-                          int64_t alignment) {
-  if (reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(alignment) == 0) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("product of ", NameOf(shape), ": ", what, " begin ",
-                   reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(alignment),
-                   " bytes past a multiple of ", alignment));
-}
-
 }  // namespace
 
 absl::StatusOr<GemmCuda> GemmCuda::Create(const CublasLt& lt, const GemmShape& shape) {
@@ -262,9 +250,7 @@ absl::Status GemmCuda::Use(const GemmPlan& plan) {
 absl::Status GemmCuda::Run(cudaStream_t stream, const void* weights, const void* x, int64_t rows,
                            void* y) const {
   const int64_t x_row = XRowBytes(shape_), y_row = YRowBytes(shape_);
-  RETURN_IF_ERROR(CheckAligned(shape_, "weights", weights, kWeightsAlignment));
-  RETURN_IF_ERROR(CheckAligned(shape_, "x", x, RowAlignment(x_row)));
-  RETURN_IF_ERROR(CheckAligned(shape_, "y", y, RowAlignment(y_row)));
+  RETURN_IF_ERROR(CheckGemmAddresses(shape_, weights, x, y));
   const auto copy = [&](void* to, const void* from, int64_t bytes) {
     return CudaStatus(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream),
                       NameOf(shape_, rows));

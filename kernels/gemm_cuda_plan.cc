@@ -39,6 +39,17 @@ absl::StatusOr<bool> Agrees(int algorithm, std::span<const int64_t> row_counts,
   return true;
 }
 
+absl::Status CheckAligned(const GemmShape& shape, const char* what, const void* pointer,
+                          int64_t alignment) {
+  if (reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(alignment) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("product of ", NameOf(shape), ": ", what, " begin ",
+                   reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(alignment),
+                   " bytes past a multiple of ", alignment));
+}
+
 }  // namespace
 
 absl::Status CheckGemmShape(const GemmShape& shape) {
@@ -65,6 +76,13 @@ std::string NameOf(const GemmShape& shape) {
 int64_t BytesOf(DType dtype) { return dtype == DType::kBf16 ? 2 : 4; }
 
 int64_t RowAlignment(int64_t row_bytes) { return std::min<int64_t>(16, row_bytes & -row_bytes); }
+
+absl::Status CheckGemmAddresses(const GemmShape& shape, const void* weights, const void* x,
+                                const void* y) {
+  RETURN_IF_ERROR(CheckAligned(shape, "weights", weights, kGemmWeightsAlignment));
+  RETURN_IF_ERROR(CheckAligned(shape, "x", x, RowAlignment(shape.k * BytesOf(shape.in))));
+  return CheckAligned(shape, "y", y, RowAlignment(shape.n * BytesOf(shape.out)));
+}
 
 int64_t MostTestedRows(const GemmShape& shape) {
   return std::clamp(kTestBytes / (shape.n * BytesOf(shape.out)), kLeastRows, kMostRows);

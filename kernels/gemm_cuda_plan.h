@@ -5,6 +5,7 @@
 #ifndef RECOLLECT_KERNELS_GEMM_CUDA_PLAN_H_
 #define RECOLLECT_KERNELS_GEMM_CUDA_PLAN_H_
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -22,6 +23,8 @@ struct GemmShape {
   DType in = DType::kFloat32;   // x and W
   DType out = DType::kFloat32;  // y; kBf16 only where `in` is
   bool add = false;
+
+  friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
 };
 
 // INVALID_ARGUMENT unless n and k are 1 to 2^28, both multiples of 8 where `in` is bf16 (its
@@ -36,6 +39,13 @@ int64_t BytesOf(DType dtype);
 // Where each row of `row_bytes` begins when the first begins at a multiple of 16 bytes: at
 // multiples of this, up to 16.
 int64_t RowAlignment(int64_t row_bytes);
+
+inline constexpr int kGemmWeightsAlignment = 16;
+
+// INVALID_ARGUMENT unless weights begin at a multiple of kGemmWeightsAlignment bytes, and x and y
+// at one of 16, or at a whole number of rows past one.
+absl::Status CheckGemmAddresses(const GemmShape& shape, const void* weights, const void* x,
+                                const void* y);
 
 // The most rows that ChooseGemm tries, and that a product ever has: some thousand, fewer where
 // their results would take much memory.

@@ -6,8 +6,7 @@
 
 #include <limits>
 
-#include "kernels/argmax_block.h"
-#include "tests/kernels/host_block.h"
+#include "tests/kernels/host_launches.h"
 #include "tests/kernels/kernel_test_util.h"
 
 namespace recollect::kernels::argmax_cases {
@@ -21,11 +20,8 @@ inline Choices RunOnHost(const std::vector<float>& logits, int64_t rows, const N
   HostArray<int32_t> choices(Choices(rows, -2));
   if (rows == 0) return {};
   const auto vocab = static_cast<int32_t>(static_cast<int64_t>(logits.size()) / rows);
-  const cuda::ArgmaxArgs args = {vocab, never, memory.data(), choices.data()};
-  RunBlocks<cuda::ArgmaxShared>(order, rows, cuda::kArgmaxThreads,
-                                [&](HostBlock& block, cuda::ArgmaxShared& shared, int64_t row) {
-                                  cuda::RunArgmax(block, shared, args, row);
-                                });
+  EXPECT_EQ(ArgmaxOnHost(order, memory.data(), rows, vocab, never, choices.data()),
+            absl::OkStatus());
   return choices.Download();
 }
 

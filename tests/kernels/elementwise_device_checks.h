@@ -8,9 +8,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/elementwise_block.h"
 #include "kernels/reference.h"
-#include "tests/kernels/host_block.h"
+#include "tests/kernels/host_launches.h"
 #include "tests/kernels/kernel_test_util.h"
 
 namespace recollect::kernels::elementwise_cases {
@@ -69,10 +68,8 @@ struct HostRunner {
 
   template <typename Function, typename Out>
   void Rows(const cuda::RowArgs<Out>& args) const {
-    if (args.rows == 0 || args.width == 0) return;
-    RunBlocks<NoShared>(
-        order, cuda::BlocksOf(args), cuda::kRowThreads,
-        [&](HostBlock& block, NoShared&, int64_t i) { cuda::RunRows<Function>(block, args, i); });
+    const int64_t stride = std::max({args.a_stride, args.b_stride, args.y_stride});
+    EXPECT_EQ(RowsOnHost<Function>(order, "rows", stride, args), absl::OkStatus());
   }
 
   template <typename Out>
@@ -86,15 +83,11 @@ struct HostRunner {
     }
     switch (call.op) {
       case Op::kRmsNorm: {
-        const RowSizes sizes = {rows, width, call.heads, call.stride};
-        const cuda::NormArgs<Out> args = {sizes, x, call.other.empty() ? nullptr : other, call.eps,
-                                          y};
-        if (count == 0) return;
-        return RunBlocks<cuda::NormShared>(
-            order, cuda::NormBlocks(sizes), cuda::kNormThreads,
-            [&](HostBlock& block, cuda::NormShared& shared, int64_t i) {
-              cuda::RunNorm(block, shared, args, i);
-            });
+        const float* gain = call.other.empty() ? nullptr : other;
+        EXPECT_EQ(
+            RmsNormOnHost(order, {rows, width, call.heads, call.stride}, x, gain, call.eps, y),
+            absl::OkStatus());
+        return;
       }
       case Op::kSwiGlu:
         return Rows<cuda::SiluProduct>(cuda::GluArgs(x, rows, width, y));

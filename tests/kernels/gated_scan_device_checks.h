@@ -8,9 +8,8 @@
 #include <map>
 #include <memory>
 
-#include "kernels/gated_scan_block.h"
 #include "kernels/reference.h"
-#include "tests/kernels/host_block.h"
+#include "tests/kernels/host_launches.h"
 #include "tests/kernels/kernel_test_util.h"
 
 namespace recollect::kernels::scan_cases {
@@ -120,33 +119,16 @@ class HostMemory {
   std::map<const float*, std::unique_ptr<Guarded>> arrays_;
 };
 
-template <int kInputs>
-void RunBlocksOnHost(const cuda::ScanArgs& args, int64_t segments, HostOrder order) {
-  const int64_t blocks = args.plan.blocks;
-  if (args.plan.way == Way::kByTile) {
-    RunBlocks<cuda::ScanShared>(order, segments * blocks, cuda::kTileThreads,
-                                [&](HostBlock& block, cuda::ScanShared& shared, int64_t i) {
-                                  cuda::ScanByTile<kInputs>(block, shared, args, i / blocks,
-                                                            i % blocks);
-                                });
-  } else {
-    RunBlocks<NoShared>(order, segments * blocks, cuda::kChannelThreads,
-                        [&](HostBlock& block, NoShared&, int64_t i) {
-                          cuda::ScanByChannel<kInputs>(block, args, i / blocks, i % blocks);
-                        });
-  }
-}
-
 // The plan's thread blocks, on the host.
 inline std::vector<Result> RunOnHost(const GatedScanPlan& plan, const Call& call, HostOrder order) {
   HostMemory memory;
   return RunIn(memory, plan, call,
                [&](const std::vector<GatedScanSegment>& segments, const float* bias, int64_t stride,
                    int64_t y_stride) {
-                 const cuda::ScanArgs args{plan, segments.data(), bias, stride, y_stride};
                  const auto count = static_cast<int64_t>(segments.size());
-                 plan.sizes.inputs == 1 ? RunBlocksOnHost<1>(args, count, order)
-                                        : RunBlocksOnHost<2>(args, count, order);
+                 EXPECT_EQ(
+                     GatedScanOnHost(order, plan, {segments.data(), count, bias, stride, y_stride}),
+                     absl::OkStatus());
                });
 }
 

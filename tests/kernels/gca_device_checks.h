@@ -4,9 +4,8 @@
 #ifndef RECOLLECT_TESTS_KERNELS_GCA_DEVICE_CHECKS_H_
 #define RECOLLECT_TESTS_KERNELS_GCA_DEVICE_CHECKS_H_
 
-#include "kernels/gca_block.h"
 #include "tests/kernels/gca_cases.h"
-#include "tests/kernels/host_block.h"
+#include "tests/kernels/host_launches.h"
 
 namespace recollect::kernels::gca_cases {
 
@@ -46,12 +45,6 @@ inline void AddGroup(const Inputs& in, int64_t begin, int64_t end, Batch* batch)
   batch->weights.insert(batch->weights.end(), in.weights.begin(), in.weights.end());
 }
 
-// Room for the widest heads.
-struct TileShared {
-  float floats[(kMaxGcaGroupRows + 2 * cuda::kGcaMemoryRows) * (kMaxGcaHeadDim + 1) +
-               kMaxGcaGroupRows * cuda::kGcaScoreStride];
-};
-
 // The plan's thread blocks, on the host.
 inline std::vector<float> RunOnHost(const GcaPlan& plan, const std::vector<float>& q,
                                     const std::vector<GcaGroup>& groups,
@@ -60,36 +53,15 @@ inline std::vector<float> RunOnHost(const GcaPlan& plan, const std::vector<float
   const GcaShape& shape = plan.shape;
   std::vector<float> out(plan.sizes.rows * shape.heads * shape.head_dim, std::nanf(""));
   std::vector<float> workspace(plan.workspace_bytes / sizeof(float), std::nanf(""));
-  cuda::GcaArgs args;
-  args.plan = plan;
-  args.q = q.data();
-  args.groups = groups.data();
-  args.chunks = chunks.data();
-  args.weights = weights.data();
-  args.out = out.data();
-  args.workspace = workspace.data();
-  const auto count = static_cast<int64_t>(groups.size());
-  const int64_t heads = shape.heads, most = plan.sizes.max_group_chunks;
-  if (plan.way == GcaPlan::Way::kByTile) {
-    EXPECT_LE(plan.shared_bytes, int64_t{sizeof(TileShared)});
-    const auto tile =
-        shape.head_dim <= 64 ? &cuda::GcaTile<4, HostBlock> : &cuda::GcaTile<8, HostBlock>;
-    RunBlocks<TileShared>(order, count * heads, cuda::kGcaTileThreads,
-                          [&](HostBlock& block, TileShared& shared, int64_t i) {
-                            tile(block, shared.floats, args, i / heads,
-                                 static_cast<int>(i % heads));
-                          });
-    return out;
-  }
-  RunBlocks<cuda::GcaChunkShared>(order, count * heads * most, cuda::kGcaChunkThreads,
-                                  [&](HostBlock& block, cuda::GcaChunkShared& shared, int64_t i) {
-                                    cuda::GcaChunk(block, shared, args, i / most / heads,
-                                                   static_cast<int>(i / most % heads),
-                                                   static_cast<int>(i % most));
-                                  });
-  RunBlocks<NoShared>(
-      order, count, cuda::kGcaAddThreads,
-      [&](HostBlock& block, NoShared&, int64_t i) { cuda::GcaAddChunks(block, args, i); });
+  GcaDeviceArrays arrays;
+  arrays.q = q.data();
+  arrays.groups = groups.data();
+  arrays.group_count = static_cast<int64_t>(groups.size());
+  arrays.chunks = chunks.data();
+  arrays.weights = weights.data();
+  arrays.workspace = workspace.data();
+  arrays.out = out.data();
+  EXPECT_EQ(GcaOnHost(order, plan, arrays), absl::OkStatus());
   return out;
 }
 

@@ -4,8 +4,7 @@
 #ifndef RECOLLECT_TESTS_KERNELS_RANGE_ATTENTION_DEVICE_CHECKS_H_
 #define RECOLLECT_TESTS_KERNELS_RANGE_ATTENTION_DEVICE_CHECKS_H_
 
-#include "kernels/range_attention_block.h"
-#include "tests/kernels/host_block.h"
+#include "tests/kernels/host_launches.h"
 #include "tests/kernels/range_attention_cases.h"
 
 namespace recollect::kernels::range_cases {
@@ -40,41 +39,18 @@ inline std::vector<float> RunOnHost(const RangeAttentionPlan& plan, const Call& 
                                     HostOrder order) {
   const RangeAttentionSizes& sizes = plan.sizes;
   std::vector<float> out(sizes.rows * sizes.heads * sizes.head_dim, std::nanf(""));
-  if (sizes.rows == 0) return out;
   std::vector<float> workspace(plan.workspace_bytes / sizeof(float), std::nanf(""));
-  cuda::RangeArgs args;
-  args.plan = plan;
-  args.q = call.q.data();
-  args.q_stride = call.q_stride;
-  args.parts = call.parts.data();
-  args.parts_per_row = call.parts_per_row;
-  if (call.counts.empty()) {
-    args.bounds = &call.sets[0].ranges[0].begin;
-  } else {
-    args.lists = {call.entries.data(), call.counts.data()};
-  }
-  args.slopes = call.slopes.empty() ? nullptr : call.slopes.data();
-  args.out = out.data();
-  args.workspace = workspace.data();
-  const int64_t heads = sizes.heads, pairs = sizes.rows * heads;
-  if (plan.way == RangeAttentionPlan::Way::kByRow) {
-    const int64_t tiles = (sizes.rows + plan.block_rows - 1) / plan.block_rows;
-    RunBlocks<cuda::RangeShared>(order, tiles * heads, cuda::kRangeThreads,
-                                 [&](HostBlock& block, cuda::RangeShared& shared, int64_t i) {
-                                   cuda::RangeByRow(block, shared, args, i / heads,
-                                                    static_cast<int>(i % heads));
-                                 });
-    return out;
-  }
-  RunBlocks<cuda::RangeShared>(order, pairs * plan.splits, cuda::kRangeThreads,
-                               [&](HostBlock& block, cuda::RangeShared& shared, int64_t i) {
-                                 cuda::RangeBySplit(block, shared, args, i % pairs / heads,
-                                                    static_cast<int>(i % heads), i / pairs);
-                               });
-  RunBlocks<NoShared>(order, pairs, cuda::kRangeThreads,
-                      [&](HostBlock& block, NoShared&, int64_t i) {
-                        cuda::RangeMerge(block, args, i / heads, static_cast<int>(i % heads));
-                      });
+  RangeDeviceArrays arrays;
+  arrays.q = call.q.data();
+  arrays.q_stride = call.q_stride;
+  arrays.parts = call.parts.data();
+  arrays.parts_per_row = call.parts_per_row;
+  arrays.sets = call.sets.data();
+  if (!call.counts.empty()) arrays.lists = {call.entries.data(), call.counts.data()};
+  arrays.slopes = call.slopes.empty() ? nullptr : call.slopes.data();
+  arrays.workspace = workspace.data();
+  arrays.out = out.data();
+  EXPECT_EQ(RangeAttentionOnHost(order, plan, arrays), absl::OkStatus());
   return out;
 }
 

@@ -5,8 +5,7 @@
 #define RECOLLECT_TESTS_KERNELS_ROPE_DEVICE_CHECKS_H_
 
 #include "kernels/reference.h"
-#include "kernels/rope_block.h"
-#include "tests/kernels/host_block.h"
+#include "tests/kernels/host_launches.h"
 #include "tests/kernels/kernel_test_util.h"
 
 namespace recollect::kernels::rope_cases {
@@ -38,16 +37,9 @@ inline Call CallOf(const RopeAngles& angles, int64_t heads, int64_t head_dim,
 // The kernels' thread blocks, on the host.
 inline std::vector<float> RunOnHost(const Call& call, size_t shift, HostOrder order) {
   HostArray<float> cosines(call.cosines, shift), sines(call.sines, shift), x(call.x, shift);
-  const cuda::RopeArgs args = {call.sizes, cosines.data(), sines.data(), x.data()};
-  if (call.sizes.rows * call.sizes.width == 0) return x.Download();
-  RunBlocks<NoShared>(order, cuda::RopeBlocks(call.sizes), cuda::kRopeThreads,
-                      [&](HostBlock& block, NoShared&, int64_t i) {
-                        if (call.angles.pairs == RopePairs::kHalves) {
-                          cuda::RunRope<RopePairs::kHalves>(block, args, i);
-                        } else {
-                          cuda::RunRope<RopePairs::kInterleaved>(block, args, i);
-                        }
-                      });
+  EXPECT_EQ(
+      RopeOnHost(order, call.sizes, call.angles.pairs, cosines.data(), sines.data(), x.data()),
+      absl::OkStatus());
   return x.Download();
 }
 

@@ -1,0 +1,198 @@
+// A device for tests without one: the thread blocks of the CUDA operations on the host
+// (host_launches.h), in plain memory. It is strict where a GPU is not: fresh memory is NaN, what
+// plans and arrays disagree on is refused, and an access outside of a buffer is the address
+// sanitizer's to find. It runs out of memory and is lost when a test says so.
+//   auto device = std::make_shared<HostDevice>();
+//   device->LimitBytes(1 << 20);
+#ifndef RECOLLECT_TESTS_KERNELS_HOST_DEVICE_H_
+#define RECOLLECT_TESTS_KERNELS_HOST_DEVICE_H_
+
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include "kernels/device.h"
+#include "kernels/device_health.h"
+#include "tests/kernels/host_gemm.h"
+#include "tests/kernels/host_launches.h"
+
+namespace recollect::kernels {
+
+class HostDevice final : public Device {
+ public:
+  explicit HostDevice(HostOrder order = HostOrder::kPhases) : order_(order) {}
+
+  // What lives now, buffers and their bytes.
+  int64_t buffers() const { return live_->buffers; }
+  int64_t bytes() const { return live_->bytes; }
+  // All buffers together; what is there stays.
+  void LimitBytes(int64_t bytes) { most_bytes_ = bytes; }
+  // After `calls` more operations, of any kind.
+  void LoseAfter(int64_t calls) { calls_left_ = calls; }
+
+  std::string name() const override { return "host"; }
+  int multiprocessors() const override { return 4; }
+  int64_t block_shared_bytes() const override { return 227 * 1024; }  // compute capability 9.0
+
+  absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) override {
+    std::shared_ptr<DeviceBuffer> buffer;
+    RETURN_IF_ERROR(Do([&] {
+      if (live_->bytes + bytes > most_bytes_) {
+        return absl::ResourceExhaustedError(absl::StrCat(bytes, " bytes of device memory, ",
+                                                         this->bytes(), " are used of ",
+                                                         most_bytes_.load()));
+      }
+      buffer = std::make_shared<Buffer>(live_, bytes);
+      return absl::OkStatus();
+    }));
+    return buffer;
+  }
+  absl::Status Upload(const void* host, int64_t bytes, void* to) override {
+    return Move(host, bytes, to);
+  }
+  absl::Status Download(const void* from, int64_t bytes, void* host) override {
+    return Move(from, bytes, host);
+  }
+  absl::Status Zero(void* to, int64_t bytes) override {
+    return Do([&] {
+      if (bytes > 0) std::memset(to, 0, static_cast<size_t>(bytes));
+      return absl::OkStatus();
+    });
+  }
+  absl::Status Copy(const DeviceCopy* copies, int64_t count, int64_t most_bytes) override {
+    return Do([&] { return CopyOnHost(order_, copies, count, most_bytes); });
+  }
+
+  absl::Status PrepareGemm(const GemmShape& shape) override {
+    return Do([&] { return CheckGemmShape(shape); });
+  }
+  absl::Status Gemm(const GemmShape& shape, const void* weights, const void* x, int64_t rows,
+                    void* y) override {
+    return Do([&] { return GemmOnHost(shape, weights, x, rows, y); });
+  }
+
+  absl::Status RmsNorm(const RowSizes& sizes, const float* x, const float* gain, float eps,
+                       const DeviceRows& y) override {
+    return Do([&] {
+      return WithNumbers(y,
+                         [&](auto* to) { return RmsNormOnHost(order_, sizes, x, gain, eps, to); });
+    });
+  }
+  absl::Status SwiGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override {
+    return Rows<cuda::SiluProduct>("SwiGLU", width, y,
+                                   [&](auto* to) { return cuda::GluArgs(x, rows, width, to); });
+  }
+  absl::Status GeGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override {
+    return Rows<cuda::GeluProduct>("GEGLU", width, y,
+                                   [&](auto* to) { return cuda::GluArgs(x, rows, width, to); });
+  }
+  absl::Status Gelu(const float* x, int64_t count, const DeviceRows& y) override {
+    return Rows<cuda::GeluAlone>("GELU", count, y,
+                                 [&](auto* to) { return cuda::FlatArgs(x, nullptr, count, to); });
+  }
+  absl::Status SigmoidGate(const float* gate, int64_t gate_stride, const float* x, int64_t rows,
+                           int64_t width, const DeviceRows& y) override {
+    return Rows<cuda::SigmoidProduct>("sigmoid gate", gate_stride, y, [&](auto* to) {
+      return cuda::GateArgs(gate, gate_stride, x, rows, width, to);
+    });
+  }
+  absl::Status Add(const float* x, int64_t count, float* y) override {
+    return Do([&] {
+      return RowsOnHost<cuda::Sum>(order_, "sum", count, cuda::FlatArgs(y, x, count, y));
+    });
+  }
+  absl::Status RoundToBf16(float* x, int64_t stride, int64_t rows, int64_t width) override {
+    return Do([&] {
+      return RowsOnHost<cuda::Rounded>(order_, "rounding to bf16", stride,
+                                       cuda::InPlaceArgs(x, stride, rows, width));
+    });
+  }
+  absl::Status ConvertToBf16(const float* x, int64_t count, Bf16* y) override {
+    return Do([&] {
+      return RowsOnHost<cuda::Unchanged>(order_, "conversion to bf16", count,
+                                         cuda::FlatArgs(x, nullptr, count, y));
+    });
+  }
+
+  absl::Status Rope(const RowSizes& sizes, RopePairs pairs, const float* cosines,
+                    const float* sines, float* x) override {
+    return Do([&] { return RopeOnHost(order_, sizes, pairs, cosines, sines, x); });
+  }
+  absl::Status GatedScan(const GatedScanPlan& plan, const GatedScanDeviceArrays& arrays) override {
+    return Do([&] { return GatedScanOnHost(order_, plan, arrays); });
+  }
+  absl::Status RangeAttention(const RangeAttentionPlan& plan,
+                              const RangeDeviceArrays& arrays) override {
+    return Do([&] { return RangeAttentionOnHost(order_, plan, arrays); });
+  }
+  absl::Status Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) override {
+    return Do([&] { return GcaOnHost(order_, plan, arrays); });
+  }
+  absl::Status Argmax(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
+                      int32_t* choices) override {
+    return Do([&] { return ArgmaxOnHost(order_, logits, rows, vocab, never, choices); });
+  }
+
+ private:
+  // Buffers may go after the device: what counts them does, too.
+  struct Live {
+    std::atomic<int64_t> buffers = 0, bytes = 0;
+  };
+  class Buffer final : public DeviceBuffer {
+   public:
+    Buffer(std::shared_ptr<Live> live, int64_t bytes)
+        : DeviceBuffer(::operator new(static_cast<size_t>(bytes), kAlignment), bytes),
+          live_(std::move(live)) {
+      std::memset(data(), 0xff, static_cast<size_t>(bytes));
+      ++live_->buffers;
+      live_->bytes += bytes;
+    }
+    ~Buffer() override {
+      ::operator delete(data(), kAlignment);
+      --live_->buffers;
+      live_->bytes -= bytes();
+    }
+
+   private:
+    static constexpr std::align_val_t kAlignment{256};
+    const std::shared_ptr<Live> live_;
+  };
+
+  // Calls of all threads one after the other.
+  template <typename Call>
+  absl::Status Do(Call call) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return health_.Run([&] {
+      if (calls_left_-- <= 0) return absl::UnavailableError("the test has lost the device");
+      return call();
+    });
+  }
+  absl::Status Move(const void* from, int64_t bytes, void* to) {
+    return Do([&] {
+      if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+      return absl::OkStatus();
+    });
+  }
+  template <typename Function, typename Args>
+  absl::Status Rows(const char* op, int64_t stride, const DeviceRows& y, Args args_of) {
+    return Do([&] {
+      return WithNumbers(
+          y, [&](auto* to) { return RowsOnHost<Function>(order_, op, stride, args_of(to)); });
+    });
+  }
+
+  const HostOrder order_;
+  const std::shared_ptr<Live> live_ = std::make_shared<Live>();
+  std::atomic<int64_t> most_bytes_ = int64_t{4} << 30;
+  std::atomic<int64_t> calls_left_ = std::numeric_limits<int64_t>::max();
+  std::mutex mutex_;
+  DeviceHealth health_;
+};
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_TESTS_KERNELS_HOST_DEVICE_H_

@@ -1,0 +1,208 @@
+// What the *_cuda.h functions launch, on the host: the same arguments with an order of blocks and
+// threads for the stream, the same thread blocks, on host memory. They return when the work is
+// done, and check what on a device nobody could: segments, groups, ranges, copies.
+//   RopeOnHost(HostOrder::kPhases, sizes, pairs, cosines, sines, x);
+#ifndef RECOLLECT_TESTS_KERNELS_HOST_LAUNCHES_H_
+#define RECOLLECT_TESTS_KERNELS_HOST_LAUNCHES_H_
+
+#include <algorithm>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "kernels/argmax_block.h"
+#include "kernels/copy_block.h"
+#include "kernels/elementwise_block.h"
+#include "kernels/gated_scan_block.h"
+#include "kernels/gca_block.h"
+#include "kernels/range_attention_block.h"
+#include "kernels/rope_block.h"
+#include "tests/kernels/host_block.h"
+
+namespace recollect::kernels {
+
+// ---- Rows --------------------------------------------------------------------------------------
+
+// y = Function(a, b), as cuda::GluArgs, GateArgs, FlatArgs and InPlaceArgs say; `stride` is the
+// longest of the call.
+template <typename Function, typename Out>
+absl::Status RowsOnHost(HostOrder order, absl::string_view op, int64_t stride,
+                        const cuda::RowArgs<Out>& args) {
+  absl::Status status = CheckRows(op, {args.rows, args.width, 1, stride});
+  if (!status.ok() || args.rows == 0 || args.width == 0) return status;
+  RunBlocks<NoShared>(
+      order, cuda::BlocksOf(args), cuda::kRowThreads,
+      [&](HostBlock& block, NoShared&, int64_t i) { cuda::RunRows<Function>(block, args, i); });
+  return absl::OkStatus();
+}
+
+template <typename Out>
+absl::Status RmsNormOnHost(HostOrder order, const RowSizes& sizes, const float* x,
+                           const float* gain, float eps, Out* y) {
+  absl::Status status = CheckRows("RMSNorm", sizes);
+  if (!status.ok() || sizes.rows == 0 || sizes.width == 0) return status;
+  const cuda::NormArgs<Out> args = {sizes, x, gain, eps, y};
+  RunBlocks<cuda::NormShared>(order, cuda::NormBlocks(sizes), cuda::kNormThreads,
+                              [&](HostBlock& block, cuda::NormShared& shared, int64_t i) {
+                                cuda::RunNorm(block, shared, args, i);
+                              });
+  return absl::OkStatus();
+}
+
+inline absl::Status RopeOnHost(HostOrder order, const RowSizes& sizes, RopePairs pairs,
+                               const float* cosines, const float* sines, float* x) {
+  absl::Status status = CheckRows("RoPE", sizes, 2);
+  if (!status.ok() || sizes.rows == 0 || sizes.width == 0) return status;
+  const cuda::RopeArgs args = {sizes, cosines, sines, x};
+  RunBlocks<NoShared>(order, cuda::RopeBlocks(sizes), cuda::kRopeThreads,
+                      [&](HostBlock& block, NoShared&, int64_t i) {
+                        if (pairs == RopePairs::kHalves) {
+                          cuda::RunRope<RopePairs::kHalves>(block, args, i);
+                        } else {
+                          cuda::RunRope<RopePairs::kInterleaved>(block, args, i);
+                        }
+                      });
+  return absl::OkStatus();
+}
+
+inline absl::Status ArgmaxOnHost(HostOrder order, const float* logits, int64_t rows, int32_t vocab,
+                                 const NeverChosen& never, int32_t* choices) {
+  RETURN_IF_ERROR(CheckRows("argmax", {rows, vocab}));
+  const cuda::ArgmaxArgs args = {vocab, never, logits, choices};
+  RunBlocks<cuda::ArgmaxShared>(order, rows, cuda::kArgmaxThreads,
+                                [&](HostBlock& block, cuda::ArgmaxShared& shared, int64_t row) {
+                                  cuda::RunArgmax(block, shared, args, row);
+                                });
+  return absl::OkStatus();
+}
+
+inline absl::Status CopyOnHost(HostOrder order, const DeviceCopy* copies, int64_t count,
+                               int64_t most_bytes) {
+  ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopy(count, most_bytes));
+  RETURN_IF_ERROR(CheckCopies(std::span(copies, static_cast<size_t>(count)), most_bytes));
+  const cuda::CopyArgs args = {plan, copies};
+  RunBlocks<NoShared>(
+      order, cuda::CopyBlocks(plan), cuda::kCopyThreads,
+      [&](HostBlock& block, NoShared&, int64_t i) { cuda::RunCopy(block, args, i); });
+  return absl::OkStatus();
+}
+
+// ---- Gated scan --------------------------------------------------------------------------------
+
+template <int kInputs>
+void RunScanOnHost(HostOrder order, const cuda::ScanArgs& args, int64_t segments) {
+  const int64_t blocks = args.plan.blocks;
+  if (args.plan.way == GatedScanPlan::Way::kByTile) {
+    RunBlocks<cuda::ScanShared>(order, segments * blocks, cuda::kTileThreads,
+                                [&](HostBlock& block, cuda::ScanShared& shared, int64_t i) {
+                                  cuda::ScanByTile<kInputs>(block, shared, args, i / blocks,
+                                                            i % blocks);
+                                });
+  } else {
+    RunBlocks<NoShared>(order, segments * blocks, cuda::kChannelThreads,
+                        [&](HostBlock& block, NoShared&, int64_t i) {
+                          cuda::ScanByChannel<kInputs>(block, args, i / blocks, i % blocks);
+                        });
+  }
+}
+
+inline absl::Status GatedScanOnHost(HostOrder order, const GatedScanPlan& plan,
+                                    const GatedScanDeviceArrays& arrays) {
+  RETURN_IF_ERROR(
+      CheckGatedScan(plan, std::span(arrays.segments, static_cast<size_t>(arrays.segment_count))));
+  const cuda::ScanArgs args = {plan, arrays.segments, arrays.bias, arrays.stride, arrays.y_stride};
+  plan.sizes.inputs == 1 ? RunScanOnHost<1>(order, args, arrays.segment_count)
+                         : RunScanOnHost<2>(order, args, arrays.segment_count);
+  return absl::OkStatus();
+}
+
+// ---- Attention ---------------------------------------------------------------------------------
+
+inline absl::Status RangeAttentionOnHost(HostOrder order, const RangeAttentionPlan& plan,
+                                         const RangeDeviceArrays& arrays) {
+  const RangeAttentionSizes& sizes = plan.sizes;
+  if (arrays.lists.counts == nullptr) {
+    RETURN_IF_ERROR(CheckRanges(plan, std::span(arrays.sets, static_cast<size_t>(sizes.rows))));
+  }
+  cuda::RangeArgs args;
+  args.plan = plan;
+  args.q = arrays.q;
+  args.q_stride = arrays.q_stride;
+  args.parts = arrays.parts;
+  args.parts_per_row = arrays.parts_per_row;
+  args.bounds = reinterpret_cast<const int64_t*>(arrays.sets);
+  args.lists = arrays.lists;
+  args.slopes = arrays.slopes;
+  args.out = arrays.out;
+  args.workspace = static_cast<float*>(arrays.workspace);
+  const int64_t heads = sizes.heads, pairs = sizes.rows * heads;
+  if (plan.way == RangeAttentionPlan::Way::kByRow) {
+    const int64_t tiles = (sizes.rows + plan.block_rows - 1) / plan.block_rows;
+    RunBlocks<cuda::RangeShared>(order, tiles * heads, cuda::kRangeThreads,
+                                 [&](HostBlock& block, cuda::RangeShared& shared, int64_t i) {
+                                   cuda::RangeByRow(block, shared, args, i / heads,
+                                                    static_cast<int>(i % heads));
+                                 });
+    return absl::OkStatus();
+  }
+  RunBlocks<cuda::RangeShared>(order, pairs * plan.splits, cuda::kRangeThreads,
+                               [&](HostBlock& block, cuda::RangeShared& shared, int64_t i) {
+                                 cuda::RangeBySplit(block, shared, args, i % pairs / heads,
+                                                    static_cast<int>(i % heads), i / pairs);
+                               });
+  RunBlocks<NoShared>(order, pairs, cuda::kRangeThreads,
+                      [&](HostBlock& block, NoShared&, int64_t i) {
+                        cuda::RangeMerge(block, args, i / heads, static_cast<int>(i % heads));
+                      });
+  return absl::OkStatus();
+}
+
+// Room for the widest heads.
+struct GcaTileShared {
+  float floats[(kMaxGcaGroupRows + 2 * cuda::kGcaMemoryRows) * (kMaxGcaHeadDim + 1) +
+               kMaxGcaGroupRows * cuda::kGcaScoreStride];
+};
+
+inline absl::Status GcaOnHost(HostOrder order, const GcaPlan& plan, const GcaDeviceArrays& arrays) {
+  const std::span groups(arrays.groups, static_cast<size_t>(arrays.group_count));
+  int64_t chunks = 0;
+  for (const GcaGroup& group : groups) chunks = std::max(chunks, group.first_chunk + group.chunks);
+  RETURN_IF_ERROR(CheckGca(plan, groups, std::span(arrays.chunks, static_cast<size_t>(chunks))));
+  cuda::GcaArgs args;
+  args.plan = plan;
+  args.q = arrays.q;
+  args.groups = arrays.groups;
+  args.chunks = arrays.chunks;
+  args.weights = arrays.weights;
+  args.out = arrays.out;
+  args.workspace = static_cast<float*>(arrays.workspace);
+  const int64_t count = arrays.group_count, heads = plan.shape.heads;
+  if (plan.way == GcaPlan::Way::kByTile) {
+    RECOLLECT_CHECK(plan.shared_bytes <= int64_t{sizeof(GcaTileShared)});
+    const auto tile =
+        plan.shape.head_dim <= 64 ? &cuda::GcaTile<4, HostBlock> : &cuda::GcaTile<8, HostBlock>;
+    RunBlocks<GcaTileShared>(order, count * heads, cuda::kGcaTileThreads,
+                             [&](HostBlock& block, GcaTileShared& shared, int64_t i) {
+                               tile(block, shared.floats, args, i / heads,
+                                    static_cast<int>(i % heads));
+                             });
+    return absl::OkStatus();
+  }
+  const int64_t most = plan.sizes.max_group_chunks;
+  RunBlocks<cuda::GcaChunkShared>(order, count * heads * most, cuda::kGcaChunkThreads,
+                                  [&](HostBlock& block, cuda::GcaChunkShared& shared, int64_t i) {
+                                    cuda::GcaChunk(block, shared, args, i / most / heads,
+                                                   static_cast<int>(i / most % heads),
+                                                   static_cast<int>(i % most));
+                                  });
+  RunBlocks<NoShared>(
+      order, count, cuda::kGcaAddThreads,
+      [&](HostBlock& block, NoShared&, int64_t i) { cuda::GcaAddChunks(block, args, i); });
+  return absl::OkStatus();
+}
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_TESTS_KERNELS_HOST_LAUNCHES_H_

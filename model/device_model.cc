@@ -86,6 +86,14 @@ absl::Status DeviceModel::Product(const DeviceMatrix& weights, const DeviceRows&
                       x.data, rows, y);
 }
 
+absl::Status DeviceModel::Copy(const std::vector<DeviceCopy>& copies) {
+  if (copies.empty()) return absl::OkStatus();
+  DeviceTables tables;
+  const CopyTable table = CopyTable::Add(tables, copies);
+  RETURN_IF_ERROR(UploadTables(tables));
+  return table.Run(device_, tables);
+}
+
 absl::StatusOr<float*> DeviceModel::Gather(std::span<const float* const> rows) {
   ASSIGN_OR_RETURN(float* const gathered,
                    Floats(kRows, static_cast<int64_t>(rows.size()) * config_.d));
@@ -94,10 +102,7 @@ absl::StatusOr<float*> DeviceModel::Gather(std::span<const float* const> rows) {
     copies.push_back({row, gathered + static_cast<int64_t>(copies.size()) * config_.d,
                       config_.d * int64_t{sizeof(float)}});
   }
-  DeviceTables tables;
-  const CopyTable table = CopyTable::Add(tables, copies);
-  RETURN_IF_ERROR(UploadTables(tables));
-  RETURN_IF_ERROR(table.Run(device_, tables));
+  RETURN_IF_ERROR(Copy(copies));
   return gathered;
 }
 
@@ -109,10 +114,7 @@ absl::Status DeviceModel::Embed(std::span<const int32_t> ids, float* h) {
     copies.push_back({weights_.embed + id * d, h, d * int64_t{sizeof(float)}});
     h += d;
   }
-  DeviceTables tables;
-  const CopyTable table = CopyTable::Add(tables, copies);
-  RETURN_IF_ERROR(UploadTables(tables));
-  return table.Run(device_, tables);
+  return Copy(copies);
 }
 
 absl::Status DeviceModel::RunFfn(const DeviceFfn& weights, FfnKind kind, float eps, const float* x,

@@ -81,6 +81,9 @@ class DeviceModel {
   kernels::Device& device() const { return device_; }
   int64_t weight_bytes() const { return weights_.memory->bytes(); }
 
+  // Copies on the device, of which none reads what another writes.
+  absl::Status Copy(const std::vector<kernels::DeviceCopy>& copies);
+
   // h[rows, d] on the device = embedding of ids.
   absl::Status Embed(std::span<const int32_t> ids, float* h);
 

@@ -1,0 +1,216 @@
+#include "engine/device_backend.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status.h"
+#include "engine/device_memory_encoder.h"
+#include "engine/piece.h"
+
+namespace recollect::engine {
+namespace {
+
+using kernels::DeviceCopy;
+
+// Rows of logits that come down at a time.
+constexpr int64_t kHeadRows = 256;
+
+// Rows [d] in a buffer that grows; what it held may be lost.
+absl::StatusOr<float*> Rows(kernels::Device& device, int64_t rows, int64_t d,
+                            std::shared_ptr<kernels::DeviceBuffer>& buffer) {
+  const int64_t bytes = rows * d * int64_t{sizeof(float)};
+  if (buffer == nullptr || buffer->bytes() < bytes) {
+    buffer = nullptr;
+    ASSIGN_OR_RETURN(buffer, device.Allocate(bytes + bytes / 2));
+  }
+  return static_cast<float*>(buffer->data());
+}
+
+class DeviceSequence final : public SequenceState {
+ public:
+  explicit DeviceSequence(model::DeviceState state) : state(std::move(state)) {}
+  int64_t bytes() const override { return state.bytes() + (open == nullptr ? 0 : open->bytes()); }
+
+  model::DeviceState state;
+  std::shared_ptr<kernels::DeviceBuffer> open;  // [rows of a full block, d], of which open_rows are
+  int64_t open_rows = 0;
+};
+
+class DeviceResiduals final : public Residuals {
+ public:
+  float* data() const { return static_cast<float*>(buffer->data()); }
+  std::shared_ptr<kernels::DeviceBuffer> buffer;
+};
+
+DeviceSequence& SequenceOf(const Piece& piece) {
+  return static_cast<DeviceSequence&>(*piece.sequence);
+}
+
+float* RowsOf(const Piece& piece) {
+  return static_cast<const DeviceResiduals&>(*piece.residuals).data();
+}
+
+// Between the pieces' rows and those of the batch, side by side.
+std::vector<DeviceCopy> CopiesOf(std::span<Piece* const> pieces, int64_t d, float* batch, bool in) {
+  std::vector<DeviceCopy> copies;
+  for (const Piece* piece : pieces) {
+    const int64_t count = piece->rows() * d;
+    float* const own = RowsOf(*piece);
+    copies.push_back({in ? own : batch, in ? batch : own, count * int64_t{sizeof(float)}});
+    batch += count;
+  }
+  return copies;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Backend>> DeviceBackend::Create(
+    std::shared_ptr<kernels::Device> device, const model::Model& model,
+    const std::string& directory) {
+  ASSIGN_OR_RETURN(std::unique_ptr<model::DeviceModel> loaded,
+                   model::DeviceModel::Load(*device, model, directory));
+  return std::shared_ptr<Backend>(new DeviceBackend(std::move(device), std::move(loaded)));
+}
+
+absl::StatusOr<std::unique_ptr<SequenceState>> DeviceBackend::NewSequence(
+    const model::LocalPatterns& patterns) {
+  return std::make_unique<DeviceSequence>(
+      model::DeviceState(model_->config(), patterns, model_->config().layers()));
+}
+
+absl::StatusOr<std::unique_ptr<MemoryEncoder>> DeviceBackend::NewEncoder(
+    const model::LocalPatterns& patterns) {
+  return std::make_unique<DeviceMemoryEncoder>(model_, device_, patterns);
+}
+
+absl::StatusOr<float*> DeviceBackend::BatchRows(int64_t rows) {
+  return Rows(*device_, rows, model_->config().d, batch_);
+}
+
+absl::Status DeviceBackend::RunLayers(std::span<Piece* const> pieces, int first, int count,
+                                      int group, float* h) {
+  std::vector<model::DeviceSegment> segments;
+  for (Piece* piece : pieces) {
+    for (const PieceSegment& segment : piece->segments) {
+      const bool reads = group >= 0 && segment.memory != nullptr;
+      segments.push_back(
+          {.state = &SequenceOf(*piece).state,
+           .rows = segment.rows,
+           .retrieved =
+               reads ? &segment.memory->groups[static_cast<size_t>(group)].retrieved : nullptr});
+    }
+  }
+  return model_->RunLayers(first, count, segments, h);
+}
+
+absl::Status DeviceBackend::RunLower(std::span<Piece* const> pieces) {
+  const int64_t d = model_->config().d;
+  std::vector<int32_t> ids;
+  for (Piece* piece : pieces) {
+    if (piece->residuals == nullptr) piece->residuals = std::make_unique<DeviceResiduals>();
+    RETURN_IF_ERROR(
+        Rows(*device_, piece->rows(), d, static_cast<DeviceResiduals&>(*piece->residuals).buffer)
+            .status());
+    ids.insert(ids.end(), piece->ids.begin(), piece->ids.end());
+  }
+  ASSIGN_OR_RETURN(float* const h, BatchRows(static_cast<int64_t>(ids.size())));
+  RETURN_IF_ERROR(model_->Embed(ids, h));
+  RETURN_IF_ERROR(RunLayers(pieces, 0, model_->config().n_low, -1, h));
+  return model_->Copy(CopiesOf(pieces, d, h, /*in=*/false));
+}
+
+absl::Status DeviceBackend::RunGroup(std::span<Piece* const> pieces, int group) {
+  const model::ModelConfig& config = model_->config();
+  int64_t rows = 0;
+  for (const Piece* piece : pieces) rows += piece->rows();
+  ASSIGN_OR_RETURN(float* const h, BatchRows(rows));
+  RETURN_IF_ERROR(model_->Copy(CopiesOf(pieces, config.d, h, /*in=*/true)));
+  RETURN_IF_ERROR(RunLayers(pieces, config.first_layer_of_group(group),
+                            config.groups[static_cast<size_t>(group)].layers, group, h));
+  return model_->Copy(CopiesOf(pieces, config.d, h, /*in=*/false));
+}
+
+absl::StatusOr<std::vector<model::EncodedChunk>> DeviceBackend::EncodeClosed(
+    std::span<Piece* const> pieces) {
+  const int64_t d = model_->config().d;
+  std::vector<model::DeviceBlock> blocks;
+  for (const Piece* piece : pieces) {
+    const DeviceSequence& sequence = SequenceOf(*piece);
+    for (const ClosedBlock& closed : piece->closed) {
+      const bool begun = closed.rows_before > 0;
+      blocks.push_back(
+          {.before = begun ? static_cast<const float*>(sequence.open->data()) : nullptr,
+           .rows_before = closed.rows_before,
+           .here = RowsOf(*piece) + closed.first_row * d,
+           .rows_here = closed.rows - closed.rows_before});
+    }
+  }
+  ASSIGN_OR_RETURN(std::vector<model::EncodedChunk> chunks, model_->EncodeChunks(blocks));
+  std::vector<DeviceCopy> kept;
+  for (const Piece* piece : pieces) {
+    DeviceSequence& sequence = SequenceOf(*piece);
+    if (!piece->closed.empty()) sequence.open_rows = 0;
+    const int64_t rows = piece->rows() - piece->open_row;
+    ASSIGN_OR_RETURN(float* const open,
+                     Rows(*device_, model_->config().chunk_tokens + 1, d, sequence.open));
+    if (rows == 0) continue;
+    kept.push_back({RowsOf(*piece) + piece->open_row * d, open + sequence.open_rows * d,
+                    rows * d * int64_t{sizeof(float)}});
+    sequence.open_rows += rows;
+  }
+  RETURN_IF_ERROR(model_->Copy(kept));
+  return chunks;
+}
+
+absl::Status DeviceBackend::Queries(int group, std::span<const QueryRow> rows) {
+  const model::ModelConfig& config = model_->config();
+  std::vector<const float*> asking;
+  for (const QueryRow& row : rows) asking.push_back(RowsOf(*row.piece) + row.row * config.d);
+  std::vector<float> queries(rows.size() * static_cast<size_t>(config.d_r));
+  RETURN_IF_ERROR(model_->Queries(group, asking, queries.data()));
+  const float* u = queries.data();
+  for (const QueryRow& row : rows) {
+    std::copy_n(u, config.d_r, row.u.begin());
+    u += config.d_r;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ProjectedMemory>> DeviceBackend::Project(
+    std::span<const store::ChunkRecord* const> records) {
+  std::vector<model::StoredStates> stored;
+  for (const store::ChunkRecord* record : records) stored.push_back({record->states, record->rows});
+  ASSIGN_OR_RETURN(std::vector<model::DeviceMemory> memories, model_->ProjectMemory(stored));
+  std::vector<ProjectedMemory> projected;
+  for (model::DeviceMemory& memory : memories) {
+    const int64_t bytes = memory.owner->bytes();
+    projected.push_back({memory.view, std::move(memory.owner), bytes});
+  }
+  return projected;
+}
+
+absl::Status DeviceBackend::RunHead(std::span<Piece* const> pieces) {
+  const int64_t d = model_->config().d, vocab = model_->config().vocab_size;
+  std::vector<std::pair<Piece*, const HeadRow*>> asked;
+  std::vector<const float*> rows;
+  for (Piece* piece : pieces) {
+    for (const HeadRow& head : piece->head) {
+      asked.emplace_back(piece, &head);
+      rows.push_back(RowsOf(*piece) + head.row * d);
+    }
+  }
+  std::vector<float> logits;
+  for (size_t begin = 0; begin < rows.size(); begin += kHeadRows) {
+    const size_t count = std::min<size_t>(kHeadRows, rows.size() - begin);
+    logits.resize(count * static_cast<size_t>(vocab));
+    RETURN_IF_ERROR(model_->Logits(std::span(rows).subspan(begin, count), logits.data()));
+    for (size_t i = 0; i < count; ++i) {
+      const auto& [piece, head] = asked[begin + i];
+      piece->consume(*head, std::span<const float>(logits).subspan(i * static_cast<size_t>(vocab),
+                                                                   static_cast<size_t>(vocab)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace recollect::engine

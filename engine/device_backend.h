@@ -1,0 +1,57 @@
+// The layers on a device, for the flagship (model/device_model.h): the rows of all pieces of a
+// stage run together, and states, residuals and chunk memory stay in the device's memory. Up go
+// token ids, tables and chunk states; down come retrieval queries, encoded chunks and logits.
+#ifndef RECOLLECT_ENGINE_DEVICE_BACKEND_H_
+#define RECOLLECT_ENGINE_DEVICE_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backend.h"
+#include "kernels/device.h"
+#include "model/device_model.h"
+#include "model/model.h"
+
+namespace recollect::engine {
+
+class DeviceBackend final : public Backend {
+ public:
+  // The weights of `directory`, which `model` was loaded from. INVALID_ARGUMENT, naming what it is:
+  // a model that no device runs. RESOURCE_EXHAUSTED, UNAVAILABLE: the device.
+  static absl::StatusOr<std::shared_ptr<Backend>> Create(std::shared_ptr<kernels::Device> device,
+                                                         const model::Model& model,
+                                                         const std::string& directory);
+
+  std::string name() const override { return device_->name(); }
+  absl::StatusOr<std::unique_ptr<SequenceState>> NewSequence(
+      const model::LocalPatterns& patterns) override;
+  absl::StatusOr<std::unique_ptr<MemoryEncoder>> NewEncoder(
+      const model::LocalPatterns& patterns) override;
+  absl::Status RunLower(std::span<Piece* const> pieces) override;
+  absl::StatusOr<std::vector<model::EncodedChunk>> EncodeClosed(
+      std::span<Piece* const> pieces) override;
+  absl::Status Queries(int group, std::span<const QueryRow> rows) override;
+  absl::StatusOr<std::vector<ProjectedMemory>> Project(
+      std::span<const store::ChunkRecord* const> records) override;
+  absl::Status RunGroup(std::span<Piece* const> pieces, int group) override;
+  absl::Status RunHead(std::span<Piece* const> pieces) override;
+
+ private:
+  DeviceBackend(std::shared_ptr<kernels::Device> device, std::shared_ptr<model::DeviceModel> model)
+      : device_(std::move(device)), model_(std::move(model)) {}
+
+  absl::StatusOr<float*> BatchRows(int64_t rows);
+  absl::Status RunLayers(std::span<Piece* const> pieces, int first, int count, int group, float* h);
+
+  const std::shared_ptr<kernels::Device> device_;
+  const std::shared_ptr<model::DeviceModel> model_;  // encoders have it, too
+  std::shared_ptr<kernels::DeviceBuffer> batch_;     // [rows of a stage, d]
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_DEVICE_BACKEND_H_

@@ -1,0 +1,61 @@
+#include "engine/device_memory_encoder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status.h"
+
+namespace recollect::engine {
+
+DeviceMemoryEncoder::DeviceMemoryEncoder(std::shared_ptr<model::DeviceModel> model,
+                                         std::shared_ptr<kernels::Device> device,
+                                         const model::LocalPatterns& patterns)
+    : device_(std::move(device)),
+      model_(std::move(model)),
+      patterns_(patterns),
+      state_(model_->config(), patterns, model_->config().n_low) {}
+
+absl::StatusOr<std::vector<model::EncodedChunk>> DeviceMemoryEncoder::Encode(
+    std::span<const int32_t> tokens) {
+  const model::ModelConfig& config = model_->config();
+  const auto block_tokens = static_cast<size_t>(BlockTokens(config));
+  const bool at_end = config.landmark_at == model::LandmarkAt::kEnd;
+  std::vector<int32_t> ids;
+  std::vector<model::DeviceBlock> blocks;
+  for (size_t begin = 0; begin < tokens.size(); begin += block_tokens) {
+    const auto block = tokens.subspan(begin, std::min(block_tokens, tokens.size() - begin));
+    if (!at_end) ids.push_back(config.lmk_id);
+    ids.insert(ids.end(), block.begin(), block.end());
+    if (at_end) ids.push_back(config.lmk_id);
+    blocks.push_back({.rows_here = static_cast<int64_t>(block.size()) + 1});
+  }
+  if (blocks.empty()) return std::vector<model::EncodedChunk>();
+  const auto rows = static_cast<int64_t>(ids.size());
+  ASSIGN_OR_RETURN(const std::shared_ptr<kernels::DeviceBuffer> memory,
+                   device_->Allocate(rows * config.d * int64_t{sizeof(float)}));
+  float* const h = static_cast<float*>(memory->data());
+  const float* here = h;
+  for (model::DeviceBlock& block : blocks) {
+    block.here = here;
+    here += block.rows_here * config.d;
+  }
+  const model::DeviceSegment all{.state = &state_, .rows = rows};
+  RETURN_IF_ERROR(model_->Embed(ids, h));
+  RETURN_IF_ERROR(model_->RunLayers(0, config.n_low, {&all, 1}, h));
+  return model_->EncodeChunks(blocks);
+}
+
+absl::StatusOr<std::string> DeviceMemoryEncoder::Serialize() const {
+  ASSIGN_OR_RETURN(const model::LocalState state, state_.Download(*device_, model_->config()));
+  return state.Serialize();
+}
+
+absl::Status DeviceMemoryEncoder::Restore(std::string_view bytes) {
+  const model::ModelConfig& config = model_->config();
+  ASSIGN_OR_RETURN(const model::LocalState state,
+                   model::LocalState::Deserialize(config, patterns_, config.n_low, bytes));
+  state_ = model::DeviceState(config, patterns_, config.n_low);
+  return state_.Upload(*device_, state);
+}
+
+}  // namespace recollect::engine

@@ -1,0 +1,40 @@
+// Ingest on a device: all blocks of a call run through a layer together.
+#ifndef RECOLLECT_ENGINE_DEVICE_MEMORY_ENCODER_H_
+#define RECOLLECT_ENGINE_DEVICE_MEMORY_ENCODER_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/memory_encoder.h"
+#include "kernels/device.h"
+#include "model/device_model.h"
+#include "model/device_state.h"
+
+namespace recollect::engine {
+
+class DeviceMemoryEncoder final : public MemoryEncoder {
+ public:
+  // For a model with landmarks.
+  DeviceMemoryEncoder(std::shared_ptr<model::DeviceModel> model,
+                      std::shared_ptr<kernels::Device> device,
+                      const model::LocalPatterns& patterns);
+
+  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const int32_t> tokens) override;
+  absl::StatusOr<std::string> Serialize() const override;
+  absl::Status Restore(std::string_view bytes) override;
+
+ private:
+  const std::shared_ptr<kernels::Device> device_;
+  const std::shared_ptr<model::DeviceModel> model_;
+  const model::LocalPatterns patterns_;
+  model::DeviceState state_;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_DEVICE_MEMORY_ENCODER_H_

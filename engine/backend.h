@@ -52,7 +52,7 @@ class Residuals {
 struct ProjectedMemory {
   kernels::MemoryView view;           // in the memory of the backend's device
   std::shared_ptr<const void> owner;  // of what `view` points to; frees it
-  int64_t bytes = 0;                  // for the memory budget
+  int64_t bytes = 0;                  // for the memory budget, which makes room only afterwards
 };
 
 // A landmark row that retrieves.

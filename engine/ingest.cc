@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "engine/cpu_memory_encoder.h"
 #include "engine/resume_state.h"
 
 namespace recollect::engine {
@@ -35,8 +34,7 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(
                         progress.input_offset};
   TokenQueue queue(progress.from_tokens, state.tokens, state.text_end, progress.bytes,
                    std::move(pending));
-  auto encoder =
-      std::make_unique<CpuMemoryEncoder>(context.model, pattern, context.pool, context.contexts);
+  ASSIGN_OR_RETURN(std::unique_ptr<MemoryEncoder> encoder, context.backend.NewEncoder(pattern));
   std::shared_ptr<IngestJob> job(
       new IngestJob(context, std::move(encoder), progress, std::move(queue)));
   RETURN_IF_ERROR(job->Restore(state, progress));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/backend.h"
 #include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/executor.h"
@@ -30,8 +31,7 @@ namespace recollect::engine {
 // What ingests share. All of it outlives them, but for calls after Fail.
 struct IngestContext {
   const model::Model& model;
-  ThreadPool& pool;
-  std::vector<kernels::OpContext>& contexts;
+  Backend& backend;
   store::DocumentStore& store;
   std::shared_ptr<Executor> thread;  // of one thread: order is what keeps reads and commits right
   Counters& counters;

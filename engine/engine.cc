@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
+#include "engine/cpu_backend.h"
 #include "engine/cpu_landmarks.h"
 #include "engine/engine_impl.h"
 #include "engine/prefix_state.h"
@@ -61,11 +62,14 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<const model
       store_(std::move(store)),
       pool_(ThreadCount(options.threads)),
       contexts_(static_cast<size_t>(pool_.threads())),
+      backend_(options.backend != nullptr
+                   ? options.backend
+                   : std::make_shared<CpuBackend>(*model_, pool_, contexts_)),
       fetchers_(options.fetch_threads),
       background_(1),
       ingest_thread_(std::make_shared<Executor>(1)),
-      tiers_(*model_, *store_, options.memory_budget_bytes, options.host_budget_bytes, fetchers_,
-             counters_),
+      tiers_(model_->config(), *store_, options.memory_budget_bytes, options.host_budget_bytes,
+             fetchers_, counters_),
       landmarks_(options.landmark_device != nullptr
                      ? options.landmark_device
                      : std::make_shared<CpuLandmarks>(pool_, contexts_)),
@@ -77,10 +81,10 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<const model
       sessions_(options.max_sessions, options.session_ttl),
       scheduler_({options.prefill_slice_tokens, options.max_batch, options.state_budget_bytes,
                   SweepPeriod()},
-                 *model_, pool_, contexts_, tiers_, *landmarks_, counters_,
+                 model_->config(), *backend_, tiers_, *landmarks_, counters_,
                  [this] { SweepSessions(); }),
       ingests_(std::make_shared<IngestRegistry>(
-          IngestContext{*model_, pool_, contexts_, *store_, ingest_thread_, counters_,
+          IngestContext{*model_, *backend_, *store_, ingest_thread_, counters_,
                         scheduler_.state_budget(), scheduler_.waker(), options.ingest_slice_tokens,
                         options.commit_tokens, options.max_ingests},
           scheduler_, mounts_)) {
@@ -113,6 +117,7 @@ EngineStats EngineImpl::stats() const {
   stats.sessions = sessions_.size();
   stats.running_requests = counters_.running;
   stats.queued_requests = std::max<int64_t>(outstanding_ - stats.running_requests, 0);
+  stats.backend = backend_->name();
   stats.landmark_device = landmarks_->name();
   stats.landmark_bytes = mounts_.used_bytes();
   stats.landmark_budget_bytes = mounts_.budget_bytes();
@@ -188,8 +193,9 @@ absl::StatusOr<std::shared_ptr<Session>> EngineImpl::MakeSession(const SessionOp
   ASSIGN_OR_RETURN(const model::LocalPatterns pattern, SessionPatterns(*model_, options));
   RETURN_IF_ERROR(ValidateSession(*model_, options));
   ASSIGN_OR_RETURN(std::vector<Pin> pins, mounts_.Mount(options.mounts));
-  auto session = std::make_shared<Session>(*model_, *store_, tiers_, *landmarks_, options, pattern,
-                                           std::move(pins));
+  ASSIGN_OR_RETURN(std::unique_ptr<SequenceState> sequence, backend_->NewSequence(pattern));
+  auto session = std::make_shared<Session>(*model_, *store_, tiers_, *landmarks_, options,
+                                           std::move(sequence), std::move(pins));
   if (!model_->config().landmarks() && !session->mounts().empty()) {
     const store::DocumentInfo& info = session->mounts().front()->info();
     const absl::Status status = MountPrefix(info, pattern, *session);

@@ -21,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "engine/backend.h"
 #include "engine/landmark_device.h"
 #include "engine/metrics.h"
 #include "model/model.h"
@@ -31,6 +32,8 @@ namespace recollect::engine {
 struct EngineOptions {
   int threads = 0;        // compute threads; 0: all cores
   int fetch_threads = 2;  // blocking reads of the store
+  // Where the layers of this very model run; null: on the compute threads.
+  std::shared_ptr<Backend> backend = {};
   // Where landmark keys lie and are searched; null: in RAM, by the compute threads.
   std::shared_ptr<LandmarkDevice> landmark_device = {};
   // Device tier: landmark keys of mounted documents, and memory K, V of hot chunks. Host tier:

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "base/thread_pool.h"
+#include "engine/backend.h"
 #include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/executor.h"
@@ -21,6 +23,7 @@
 #include "engine/scheduler.h"
 #include "engine/session_table.h"
 #include "engine/tiers.h"
+#include "kernels/op_context.h"
 
 namespace recollect::engine {
 
@@ -93,8 +96,9 @@ class EngineImpl final : public Engine {
   Counters counters_;
   ThreadPool pool_;
   std::vector<kernels::OpContext> contexts_;  // by worker of the pool
-  Executor fetchers_;                         // reads of chunks, which streams wait for
-  Executor background_;                       // preparing requests, mounting, freeing
+  const std::shared_ptr<Backend> backend_;
+  Executor fetchers_;    // reads of chunks, which streams wait for
+  Executor background_;  // preparing requests, mounting, freeing
   const std::shared_ptr<Executor> ingest_thread_;
   ChunkTiers tiers_;
   const std::shared_ptr<LandmarkDevice> landmarks_;

@@ -34,20 +34,23 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(
                         progress.input_offset};
   TokenQueue queue(progress.from_tokens, state.tokens, state.text_end, progress.bytes,
                    std::move(pending));
-  std::shared_ptr<IngestJob> job(new IngestJob(context, pattern, progress, std::move(queue)));
+  ASSIGN_OR_RETURN(std::unique_ptr<MemoryEncoder> encoder, context.backend.NewEncoder(pattern));
+  std::shared_ptr<IngestJob> job(
+      new IngestJob(context, std::move(encoder), progress, std::move(queue)));
   RETURN_IF_ERROR(job->Restore(state, progress));
   return job;
 }
 
-IngestJob::IngestJob(const IngestContext& context, const model::LocalPatterns& pattern,
+IngestJob::IngestJob(const IngestContext& context, std::unique_ptr<MemoryEncoder> encoder,
                      const store::IngestProgress& progress, TokenQueue queue)
     : context_(context),
       id_(progress.id),
       owner_(progress.owner),
       from_tokens_(progress.from_tokens),
       prefix_(!context.model.config().landmarks()),
+      block_tokens_(BlockTokens(context.model.config())),
       reader_(context.model, progress.input_offset),
-      encoder_(context.model, pattern, context.pool, context.contexts),
+      encoder_(std::move(encoder)),
       accepted_offset_(progress.input_offset),
       committed_offset_(progress.input_offset),
       chunks_(progress.chunks),
@@ -175,9 +178,8 @@ void IngestJob::Read(Message message) {
       all_read_ = status.ok() && !empty && !cut_short;
     }
     if (message.done) {
-      const int64_t size = encoder_.block_tokens();
-      const int64_t whole = std::max<int64_t>(queue_.decided() - HeldBack(), 0) / size * size;
-      waiting_.push_back({whole, std::move(message.done)});
+      const int64_t blocks = std::max<int64_t>(queue_.decided() - HeldBack(), 0) / block_tokens_;
+      waiting_.push_back({blocks * block_tokens_, std::move(message.done)});
     }
     // Whoever failed the job meanwhile has answered the pieces before this one.
     if (status.ok()) status = failed_;
@@ -202,10 +204,9 @@ int64_t IngestJob::SliceLocked() const {
   // state itself.
   if (committing_ && (prefix_ || queue_.uncommitted() >= context_.commit_tokens)) return 0;
   const int64_t left = queue_.decided() - queue_.encoded();
-  const int64_t size = encoder_.block_tokens();
-  const int64_t most = std::max<int64_t>(context_.slice_tokens / size, 1) * size;
+  const int64_t most = std::max<int64_t>(context_.slice_tokens / block_tokens_, 1) * block_tokens_;
   if (all_read_) return std::min(left, most);
-  return std::min((left - HeldBack()) / size * size, most);
+  return std::min((left - HeldBack()) / block_tokens_ * block_tokens_, most);
 }
 
 bool IngestJob::AllEncodedLocked() const {
@@ -240,12 +241,13 @@ void IngestJob::RunSlice() {
         context_.state_budget.CheckRoom(StateGrowth(context_.model.config(), read));
     if (!room.ok()) return Fail(room);
   }
-  std::vector<model::EncodedChunk> chunks =
-      encoder_.Encode(std::span(ids).first(static_cast<size_t>(read)));
-  if (prefix_) context_.state_budget.Set(charge_, encoder_.state().bytes());
+  absl::StatusOr<std::vector<model::EncodedChunk>> chunks =
+      encoder_->Encode(std::span(ids).first(static_cast<size_t>(read)));
+  if (!chunks.ok()) return Fail(chunks.status());
+  if (prefix_) context_.state_budget.Set(charge_, encoder_->local_state()->bytes());
   size_t token = 0;
   std::vector<store::ChunkRecord> records;
-  for (model::EncodedChunk& chunk : chunks) {
+  for (model::EncodedChunk& chunk : *chunks) {
     store::ChunkRecord record;
     record.rows = chunk.rows;
     record.states = std::move(chunk.states);

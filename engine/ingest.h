@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/backend.h"
 #include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/executor.h"
@@ -30,8 +31,7 @@ namespace recollect::engine {
 // What ingests share. All of it outlives them, but for calls after Fail.
 struct IngestContext {
   const model::Model& model;
-  ThreadPool& pool;
-  std::vector<kernels::OpContext>& contexts;
+  Backend& backend;
   store::DocumentStore& store;
   std::shared_ptr<Executor> thread;  // of one thread: order is what keeps reads and commits right
   Counters& counters;
@@ -70,7 +70,7 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   void RunSlice() override;
 
  private:
-  IngestJob(const IngestContext& context, const model::LocalPatterns& pattern,
+  IngestJob(const IngestContext& context, std::unique_ptr<MemoryEncoder> encoder,
             const store::IngestProgress& progress, TokenQueue queue);
 
   struct Message {
@@ -109,10 +109,12 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   const OwnerId owner_;
   const bool from_tokens_;
   const bool prefix_;
+  const int64_t block_tokens_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 
-  InputReader reader_;        // ingest thread
-  MemoryEncoder encoder_;     // scheduler's thread; of a prefix, a commit's while it is written
+  InputReader reader_;  // ingest thread
+  // Scheduler's thread; of a prefix, a commit's while it is written.
+  const std::unique_ptr<MemoryEncoder> encoder_;
   StateCharge charge_;        // scheduler's thread
   store::IngestBatch batch_;  // scheduler's thread: chunks and keys since the last commit
 

@@ -10,13 +10,12 @@
 namespace recollect::engine {
 
 absl::Status IngestJob::Restore(const ResumeState& state, const store::IngestProgress& progress) {
-  if (!state.local_state.empty()) return encoder_.Restore(state.local_state);
+  if (!state.local_state.empty()) return encoder_->Restore(state.local_state);
   if (progress.state_bytes == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(
-      model::LocalState stored,
-      RestoreState(context_.model, encoder_.state().pattern, context_.store,
-                   {owner_, progress.state_bytes, state.tokens}, context_.state_budget, charge_));
-  encoder_.Restore(std::move(stored));
+  model::LocalState& local = *encoder_->local_state();
+  ASSIGN_OR_RETURN(local, RestoreState(context_.model, local.pattern, context_.store,
+                                       {owner_, progress.state_bytes, state.tokens},
+                                       context_.state_budget, charge_));
   return absl::OkStatus();
 }
 
@@ -30,6 +29,13 @@ bool IngestJob::CommitIsDueLocked() const {
 
 // Called with the mutex held, by the thread that owns the encoder.
 void IngestJob::StartCommit(bool last) {
+  absl::StatusOr<std::string> local_state = "";
+  if (!last && !prefix_) local_state = encoder_->Serialize();
+  if (!local_state.ok()) {
+    failed_ = local_state.status();  // at once; who waits is told without the mutex
+    context_.thread->Post([self = shared_from_this(), status = failed_] { self->Fail(status); });
+    return;
+  }
   TokenQueue::Committed committed = queue_.Commit();
   auto batch = std::make_shared<store::IngestBatch>(std::exchange(batch_, {}));
   batch->tokens = std::move(committed.tokens);
@@ -44,7 +50,7 @@ void IngestJob::StartCommit(bool last) {
     state.text_end = queue_.text_end();
     state.pending_ids = std::move(committed.pending_ids);
     state.pending_bytes = std::move(committed.pending_bytes);
-    if (!prefix_) state.local_state = encoder_.Serialize();
+    state.local_state = *std::move(local_state);
     batch->resume_state = EncodeResumeState(state);
   }
   context_.thread->Post([self = shared_from_this(), batch, last] {
@@ -59,7 +65,7 @@ void IngestJob::StartCommit(bool last) {
 // The scheduler leaves the encoder alone meanwhile (SliceLocked).
 absl::Status IngestJob::WriteState(store::IngestBatch& batch) {
   if (!prefix_) return absl::OkStatus();
-  ASSIGN_OR_RETURN(batch.state_bytes, PutState(encoder_.state(), context_.store, owner_));
+  ASSIGN_OR_RETURN(batch.state_bytes, PutState(*encoder_->local_state(), context_.store, owner_));
   return absl::OkStatus();
 }
 

@@ -12,6 +12,7 @@ struct EngineStats {
   int64_t sessions = 0;
   int64_t queued_requests = 0;
   int64_t running_requests = 0;
+  std::string backend;          // Backend::name
   std::string landmark_device;  // LandmarkDevice::name
   int64_t landmark_bytes = 0, landmark_budget_bytes = 0;
   int64_t memory_bytes = 0, memory_budget_bytes = 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/backend.h"
 #include "engine/engine.h"
 #include "engine/tiers.h"
 #include "model/model.h"
@@ -75,8 +76,9 @@ struct Selection {
 // `wanted` belongs to it.
 struct Piece {
   Session* session = nullptr;
-  std::weak_ptr<void> owner;   // kept alive by a running fetch
-  int64_t hits_per_group = 0;  // 0: n_ret
+  SequenceState* sequence = nullptr;  // the session's
+  std::weak_ptr<void> owner;          // kept alive by a running fetch
+  int64_t hits_per_group = 0;         // 0: n_ret
   bool want_retrievals = false;
   // Called on any thread of the pool, once for each head row.
   std::function<void(const HeadRow&, std::span<const float> logits)> consume;
@@ -96,7 +98,7 @@ struct Piece {
   int stage = 0;         // 0: lower layers; 1 + g: group g; then the head; then done
   bool waiting = false;  // cut, until a fetch has ended
   absl::Status status;   // an error ends it
-  std::vector<float> h;  // [rows, d]
+  std::unique_ptr<Residuals> residuals;  // of its rows; the backend's, kept for the next plan
   std::vector<Selection> selections;
   std::vector<WantedChunk> wanted;
   absl::Status fetch_status;  // written before fetch_done

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/status.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
 
@@ -45,8 +46,9 @@ std::vector<float> SoftmaxWeights(std::span<const ScoredCandidate> best) {
   return weights;
 }
 
-void Retriever::Select(std::span<Piece* const> pieces, int group) {
+absl::Status Retriever::Select(std::span<Piece* const> pieces, int group) {
   askers_.clear();
+  rows_.clear();
   for (Piece* piece : pieces) {
     piece->selections.clear();
     piece->wanted.clear();
@@ -57,32 +59,30 @@ void Retriever::Select(std::span<Piece* const> pieces, int group) {
       piece->session->Candidates(piece->landmarks[i].own_candidates, query.runs);
       const bool last = i + 1 == piece->landmarks.size();
       query.n = static_cast<int>(std::min<int64_t>(
-          std::max<int64_t>(model_.config().n_ret, last ? piece->hits_per_group : 0),
-          query.candidates()));
+          std::max<int64_t>(config_.n_ret, last ? piece->hits_per_group : 0), query.candidates()));
     }
   }
-  const int64_t d = model_.config().d;
-  pool_.ParallelFor(static_cast<int64_t>(askers_.size()), [&](int64_t i, int worker) {
-    const Asker& asker = askers_[static_cast<size_t>(i)];
-    LandmarkQuery& query = queries_[static_cast<size_t>(i)];
-    query.u.resize(static_cast<size_t>(model_.config().d_r));
-    if (query.n == 0) return;
-    const int64_t row = asker.piece->landmarks[asker.landmark].row;
-    model_.Query(contexts_[static_cast<size_t>(worker)], group, asker.piece->h.data() + row * d,
-                 query.u.data());
-  });
+  for (size_t i = 0; i < askers_.size(); ++i) {
+    LandmarkQuery& query = queries_[i];
+    query.u.resize(static_cast<size_t>(config_.d_r));
+    if (query.n == 0) continue;
+    const Piece& piece = *askers_[i].piece;
+    rows_.push_back({&piece, piece.landmarks[askers_[i].landmark].row, query.u});
+  }
+  if (!rows_.empty()) RETURN_IF_ERROR(backend_.Queries(group, rows_));
   landmarks_.Search(std::span(queries_).first(askers_.size()));
   for (size_t i = 0; i < askers_.size(); ++i) {
     Piece& piece = *askers_[i].piece;
     if (piece.status.ok()) piece.status = queries_[i].status;
     if (piece.status.ok()) Choose(askers_[i], queries_[i], group);
   }
+  return absl::OkStatus();
 }
 
 void Retriever::Choose(const Asker& asker, LandmarkQuery& query, int group) const {
   Piece& piece = *asker.piece;
   std::vector<ScoredCandidate>& best = query.best;
-  const size_t used = std::min(best.size(), static_cast<size_t>(model_.config().n_ret));
+  const size_t used = std::min(best.size(), static_cast<size_t>(config_.n_ret));
   const std::vector<float> weights = SoftmaxWeights(std::span(best).first(used));
   if (piece.session->random_chunks()) {
     const int64_t row = piece.landmarks[asker.landmark].row;
@@ -110,7 +110,7 @@ void Retriever::Attach(Piece& piece, int group) const {
     LandmarkMemory::Group& memory = landmark.memory->groups[static_cast<size_t>(group)];
     for (size_t i = 0; i < selection.used; ++i) {
       const MemoryHandle& chunk = piece.wanted[selection.chosen[i].wanted].memory;
-      memory.retrieved.chunks.push_back(chunk->memory.view());
+      memory.retrieved.chunks.push_back(chunk->memory.view);
       memory.retrieved.weights.push_back(selection.chosen[i].weight);
       memory.chunks.push_back(chunk);
     }

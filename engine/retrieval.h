@@ -7,29 +7,28 @@
 #include <span>
 #include <vector>
 
-#include "base/thread_pool.h"
+#include "absl/status/status.h"
+#include "engine/backend.h"
 #include "engine/landmark_device.h"
 #include "engine/piece.h"
 #include "kernels/landmark_topk.h"
-#include "kernels/op_context.h"
-#include "model/model.h"
+#include "model/config.h"
 
 namespace recollect::engine {
 
 // softmax over scores, in their order.
 std::vector<float> SoftmaxWeights(std::span<const kernels::ScoredCandidate> best);
 
-// Used on the scheduler's thread; computes on the pool.
+// Used on the scheduler's thread.
 class Retriever {
  public:
-  Retriever(const model::Model& model, ThreadPool& pool, std::vector<kernels::OpContext>& contexts,
-            LandmarkDevice& landmarks)
-      : model_(model), pool_(pool), contexts_(contexts), landmarks_(landmarks) {}
+  Retriever(const model::ModelConfig& config, Backend& backend, LandmarkDevice& landmarks)
+      : config_(config), backend_(backend), landmarks_(landmarks) {}
 
   // For every landmark with candidates in `pieces`: selects for `group` from the rows' residuals on
   // entry to it, and fills the pieces' `selections` and `wanted`, each chunk once per piece. A
-  // piece whose search fails gets its status.
-  void Select(std::span<Piece* const> pieces, int group);
+  // piece whose search fails gets its status; an error of the backend is returned.
+  absl::Status Select(std::span<Piece* const> pieces, int group);
 
   // Hands the memory that has come in to the landmarks, and reports when the piece wants that.
   void Attach(Piece& piece, int group) const;
@@ -42,11 +41,11 @@ class Retriever {
   };
   void Choose(const Asker& asker, LandmarkQuery& query, int group) const;
 
-  const model::Model& model_;
-  ThreadPool& pool_;
-  std::vector<kernels::OpContext>& contexts_;
+  const model::ModelConfig& config_;
+  Backend& backend_;
   LandmarkDevice& landmarks_;
   std::vector<Asker> askers_;
+  std::vector<QueryRow> rows_;          // of those that have candidates
   std::vector<LandmarkQuery> queries_;  // as many as askers_ are in use; the others keep memory
 };
 

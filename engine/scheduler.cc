@@ -17,15 +17,15 @@ double Now() {
 
 }  // namespace
 
-Scheduler::Scheduler(const SchedulerOptions& options, const model::Model& model, ThreadPool& pool,
-                     std::vector<kernels::OpContext>& contexts, ChunkTiers& tiers,
-                     LandmarkDevice& landmarks, Counters& counters, std::function<void()> idle)
+Scheduler::Scheduler(const SchedulerOptions& options, const model::ModelConfig& model,
+                     Backend& backend, ChunkTiers& tiers, LandmarkDevice& landmarks,
+                     Counters& counters, std::function<void()> idle)
     : options_(options),
-      model_(model.config()),
+      model_(model),
       state_budget_(options.state_budget_bytes),
       counters_(counters),
       idle_(std::move(idle)),
-      step_(model, pool, contexts, tiers, landmarks, waker()) {}
+      step_(model, backend, tiers, landmarks, waker()) {}
 
 std::function<void()> Scheduler::waker() {
   return [signal = signal_] {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "base/thread_pool.h"
+#include "engine/backend.h"
 #include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/request.h"
@@ -48,9 +48,9 @@ using TurnObserver = std::function<void(TurnKind kind, int64_t rows)>;
 class Scheduler {
  public:
   // `idle` runs on the scheduler's thread now and then.
-  Scheduler(const SchedulerOptions& options, const model::Model& model, ThreadPool& pool,
-            std::vector<kernels::OpContext>& contexts, ChunkTiers& tiers, LandmarkDevice& landmarks,
-            Counters& counters, std::function<void()> idle);
+  Scheduler(const SchedulerOptions& options, const model::ModelConfig& model, Backend& backend,
+            ChunkTiers& tiers, LandmarkDevice& landmarks, Counters& counters,
+            std::function<void()> idle);
   ~Scheduler() { Stop(); }
 
   void Start();

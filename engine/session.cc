@@ -30,7 +30,7 @@ void Piece::Reset(int64_t position) {
 
 Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
                  LandmarkDevice& landmark_device, const SessionOptions& options,
-                 const model::LocalPatterns& pattern, std::vector<Pin> mounts)
+                 std::unique_ptr<SequenceState> sequence, std::vector<Pin> mounts)
     : model_(model),
       store_(store),
       tiers_(tiers),
@@ -42,11 +42,12 @@ Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTi
       random_chunks_(options.random_chunks),
       mounts_(std::move(mounts)),
       mount_ids_(options.mounts),
-      local_(model::LocalState::Create(model.config(), pattern, model.config().layers())) {}
+      sequence_(std::move(sequence)) {}
 
 void Session::Plan(Input& input, int64_t limit, HeadRows head, Piece& piece) {
   piece.Reset(positions_);
   piece.session = this;
+  piece.sequence = sequence_.get();
   const auto predict = [&piece](size_t index, int32_t target) {
     RECOLLECT_CHECK(piece.predictor >= 0);
     piece.head.push_back({piece.predictor, static_cast<int64_t>(index), target});
@@ -137,8 +138,8 @@ void Session::CloseBlock(Piece& piece) {
 
 void Session::Begin(model::LocalState state, int32_t last_token) {
   RECOLLECT_CHECK(!landmarks_ && positions_ == 0);
-  local_ = std::move(state);
-  positions_ = open_rows_ = open_tokens_ = local_.length();
+  positions_ = open_rows_ = open_tokens_ = state.length();
+  *sequence_->local_state() = std::move(state);
   carry = last_token;
 }
 

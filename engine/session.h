@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/backend.h"
 #include "engine/engine.h"
 #include "engine/landmark_device.h"
 #include "engine/mounts.h"
@@ -57,10 +58,10 @@ enum class HeadRows { kNone, kLast, kAll };
 // Used by one thread at a time; info() by any.
 class Session {
  public:
-  // `pattern` must be valid for the model. Model, store, tiers and device outlive the session.
+  // `sequence` is a new one. Model, store, tiers and device outlive the session.
   Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
           LandmarkDevice& landmark_device, const SessionOptions& options,
-          const model::LocalPatterns& pattern, std::vector<Pin> mounts);
+          std::unique_ptr<SequenceState> sequence, std::vector<Pin> mounts);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -88,12 +89,10 @@ class Session {
   // on the disk.
   void FreeChunks();
 
-  model::LayerState& layer(int index) { return local_.layers[static_cast<size_t>(index)]; }
-  std::vector<float>& open_residuals() { return open_residuals_; }
   const std::vector<Pin>& mounts() const { return mounts_; }
   bool random_chunks() const { return random_chunks_; }
   int64_t positions() const { return positions_; }
-  int64_t state_bytes() const { return local_.bytes(); }
+  int64_t state_bytes() const { return sequence_->bytes(); }
 
   // A token that was sampled last, or ends the prefix, and has not been run: the next turn begins
   // with it.
@@ -124,14 +123,12 @@ class Session {
   const bool random_chunks_;
   const std::vector<Pin> mounts_;
   std::vector<std::string> mount_ids_;
-  model::LocalState local_;
+  const std::unique_ptr<SequenceState> sequence_;
 
   std::atomic<int64_t> positions_{0};
   int64_t closed_blocks_ = 0;
   int64_t open_rows_ = 0, open_tokens_ = 0;  // of the open block; without landmarks, all
   std::shared_ptr<LandmarkMemory> memory_;   // what the next row reads
-  // [rows of the open block that ran, d] after the last lower layer.
-  std::vector<float> open_residuals_;
   int64_t text_bytes_ = 0, block_text_begin_ = 0;
 
   std::optional<OwnerId> owner_;  // of the own chunks, from the first on

@@ -7,10 +7,10 @@
 
 namespace recollect::engine {
 
-ChunkTiers::ChunkTiers(const model::Model& model, store::DocumentStore& store,
+ChunkTiers::ChunkTiers(const model::ModelConfig& config, store::DocumentStore& store,
                        int64_t memory_budget_bytes, int64_t host_budget_bytes, Executor& fetchers,
                        Counters& counters)
-    : model_(model),
+    : config_(config),
       store_(store),
       fetchers_(fetchers),
       counters_(counters),
@@ -55,10 +55,10 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
   for (size_t i = 0; i < chunks.size(); ++i) {
     absl::Status status = records[i].status();
     if (status.ok() &&
-        static_cast<int64_t>(records[i]->states.size()) != records[i]->rows * model_.config().d) {
+        static_cast<int64_t>(records[i]->states.size()) != records[i]->rows * config_.d) {
       status = absl::DataLossError(
           absl::StrCat("chunk ", refs[i].index, ": ", records[i]->states.size(), " numbers in ",
-                       records[i]->rows, " rows, expected ", model_.config().d, " in each"));
+                       records[i]->rows, " rows, expected ", config_.d, " in each"));
     }
     if (!status.ok()) {
       counters_.CountError(status);
@@ -82,11 +82,9 @@ RecordHandle ChunkTiers::Keep(const ChunkRef& ref, store::ChunkRecord record) {
   return kept != nullptr ? kept : std::make_shared<const store::ChunkRecord>(std::move(record));
 }
 
-void ChunkTiers::Project(kernels::OpContext& ctx, WantedChunk& wanted) {
-  const store::ChunkRecord& record = *wanted.record;
-  ChunkMemory value{model_.ProjectMemory(ctx, record.states, record.rows), record.text_begin,
-                    record.text_end};
-  const int64_t bytes = value.memory.bytes() + static_cast<int64_t>(sizeof(value));
+void ChunkTiers::TakeMemory(WantedChunk& wanted, ProjectedMemory memory) {
+  const int64_t bytes = memory.bytes + static_cast<int64_t>(sizeof(ChunkMemory));
+  ChunkMemory value{std::move(memory), wanted.record->text_begin, wanted.record->text_end};
   wanted.memory = memory_.Insert(wanted.ref, std::move(value), bytes);
   if (wanted.memory == nullptr)
     wanted.memory = std::make_shared<const ChunkMemory>(std::move(value));

@@ -12,17 +12,18 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/backend.h"
 #include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/executor.h"
-#include "model/model.h"
+#include "model/config.h"
 #include "store/byte_budget_cache.h"
 #include "store/document_store.h"
 
 namespace recollect::engine {
 
 struct ChunkMemory {
-  model::Memory memory;
+  ProjectedMemory memory;
   int64_t text_begin = 0, text_end = 0;
 };
 using MemoryHandle = std::shared_ptr<const ChunkMemory>;
@@ -46,8 +47,9 @@ struct WantedChunk {
 // Thread-safe.
 class ChunkTiers {
  public:
-  ChunkTiers(const model::Model& model, store::DocumentStore& store, int64_t memory_budget_bytes,
-             int64_t host_budget_bytes, Executor& fetchers, Counters& counters);
+  ChunkTiers(const model::ModelConfig& config, store::DocumentStore& store,
+             int64_t memory_budget_bytes, int64_t host_budget_bytes, Executor& fetchers,
+             Counters& counters);
 
   // Fills what the device and the host have, sets the tier of each and counts it. Returns how many
   // are in neither.
@@ -58,8 +60,8 @@ class ChunkTiers {
   // touches it until then.
   void Fetch(std::span<WantedChunk> wanted, std::function<void(absl::Status)> done);
 
-  // Memory from the record; keeps it on the device when the budget allows.
-  void Project(kernels::OpContext& ctx, WantedChunk& wanted);
+  // Gives it the memory made of its record; keeps that on the device when the budget allows.
+  void TakeMemory(WantedChunk& wanted, ProjectedMemory memory);
 
   // Stores a session's own chunk and keeps it on the host, where its first reader will look.
   absl::Status PutOwn(ChunkRef ref, store::ChunkRecord record);
@@ -78,7 +80,7 @@ class ChunkTiers {
   absl::Status Read(std::span<WantedChunk> wanted);
   RecordHandle Keep(const ChunkRef& ref, store::ChunkRecord record);
 
-  const model::Model& model_;
+  const model::ModelConfig& config_;
   store::DocumentStore& store_;
   Executor& fetchers_;
   Counters& counters_;

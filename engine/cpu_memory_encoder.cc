@@ -1,4 +1,4 @@
-#include "engine/memory_encoder.h"
+#include "engine/cpu_memory_encoder.h"
 
 #include <algorithm>
 #include <array>
@@ -8,29 +8,26 @@
 
 namespace recollect::engine {
 
-MemoryEncoder::MemoryEncoder(const model::Model& model, const model::LocalPatterns& pattern,
-                             ThreadPool& pool, std::vector<kernels::OpContext>& contexts)
+CpuMemoryEncoder::CpuMemoryEncoder(const model::Model& model, const model::LocalPatterns& pattern,
+                                   ThreadPool& pool, std::vector<kernels::OpContext>& contexts)
     : model_(model),
       landmarks_(model.config().landmarks()),
       pool_(pool),
       contexts_(contexts),
       state_(model::LocalState::Create(model.config(), pattern, model.config().n_low)) {}
 
-int64_t MemoryEncoder::block_tokens() const {
-  return landmarks_ ? model_.config().chunk_tokens : model::LayerState::kMaxAppend;
-}
-
-absl::Status MemoryEncoder::Restore(std::string_view bytes) {
+absl::Status CpuMemoryEncoder::Restore(std::string_view bytes) {
   ASSIGN_OR_RETURN(state_, model::LocalState::Deserialize(model_.config(), state_.pattern,
                                                           model_.config().n_low, bytes));
   return absl::OkStatus();
 }
 
-std::vector<model::EncodedChunk> MemoryEncoder::Encode(std::span<const int32_t> tokens) {
+absl::StatusOr<std::vector<model::EncodedChunk>> CpuMemoryEncoder::Encode(
+    std::span<const int32_t> tokens) {
   const int64_t d = model_.config().d;
   const int n_low = model_.config().n_low;
   const int64_t count = static_cast<int64_t>(tokens.size());
-  const int64_t block_size = block_tokens();
+  const int64_t block_size = BlockTokens(model_.config());
   const int64_t blocks = (count + block_size - 1) / block_size;
   const int landmark = landmarks_ ? 1 : 0;
   const bool at_end = model_.config().landmark_at == model::LandmarkAt::kEnd;

@@ -1,0 +1,49 @@
+// The layers on the compute threads, with states in RAM: every family, and what all other backends
+// are compared with. No stage fails.
+#ifndef RECOLLECT_ENGINE_CPU_BACKEND_H_
+#define RECOLLECT_ENGINE_CPU_BACKEND_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "engine/backend.h"
+#include "engine/cpu_lanes.h"
+#include "kernels/op_context.h"
+#include "model/model.h"
+
+namespace recollect::engine {
+
+class CpuBackend final : public Backend {
+ public:
+  // One context for each thread of the pool; all three outlive the backend's use.
+  CpuBackend(const model::Model& model, ThreadPool& pool,
+             std::vector<kernels::OpContext>& contexts);
+
+  std::string name() const override { return "cpu"; }
+  absl::StatusOr<std::unique_ptr<SequenceState>> NewSequence(
+      const model::LocalPatterns& patterns) override;
+  absl::StatusOr<std::unique_ptr<MemoryEncoder>> NewEncoder(
+      const model::LocalPatterns& patterns) override;
+  absl::Status RunLower(std::span<Piece* const> pieces) override;
+  absl::StatusOr<std::vector<model::EncodedChunk>> EncodeClosed(
+      std::span<Piece* const> pieces) override;
+  absl::Status Queries(int group, std::span<const QueryRow> rows) override;
+  absl::StatusOr<std::vector<ProjectedMemory>> Project(
+      std::span<const store::ChunkRecord* const> records) override;
+  absl::Status RunGroup(std::span<Piece* const> pieces, int group) override;
+  absl::Status RunHead(std::span<Piece* const> pieces) override;
+
+ private:
+  const model::Model& model_;
+  ThreadPool& pool_;
+  std::vector<kernels::OpContext>& contexts_;
+  CpuLanes lanes_;
+  std::vector<std::vector<float>> worker_rows_, worker_logits_;  // of the head, by worker
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_CPU_BACKEND_H_

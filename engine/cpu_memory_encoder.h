@@ -1,0 +1,43 @@
+// The memory encoder on the compute threads: a wavefront over (block, layer), with the chunk
+// encoder as the last column.
+#ifndef RECOLLECT_ENGINE_CPU_MEMORY_ENCODER_H_
+#define RECOLLECT_ENGINE_CPU_MEMORY_ENCODER_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/thread_pool.h"
+#include "engine/memory_encoder.h"
+#include "kernels/op_context.h"
+#include "model/local_state.h"
+#include "model/model.h"
+
+namespace recollect::engine {
+
+class CpuMemoryEncoder final : public MemoryEncoder {
+ public:
+  // `pattern` must be valid for the model. Pool and contexts outlive its use.
+  CpuMemoryEncoder(const model::Model& model, const model::LocalPatterns& pattern, ThreadPool& pool,
+                   std::vector<kernels::OpContext>& contexts);
+
+  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const int32_t> tokens) override;
+  absl::StatusOr<std::string> Serialize() const override { return state_.Serialize(); }
+  absl::Status Restore(std::string_view bytes) override;
+  model::LocalState* local_state() override { return &state_; }
+
+ private:
+  const model::Model& model_;
+  const bool landmarks_;
+  ThreadPool& pool_;
+  std::vector<kernels::OpContext>& contexts_;
+  model::LocalState state_;
+  std::vector<float> h_;  // [blocks, rows of a full one, d]
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_CPU_MEMORY_ENCODER_H_

@@ -1,0 +1,39 @@
+// What the compute threads keep of sequences and pieces, in RAM.
+#ifndef RECOLLECT_ENGINE_CPU_ROWS_H_
+#define RECOLLECT_ENGINE_CPU_ROWS_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "engine/backend.h"
+#include "engine/piece.h"
+#include "model/local_state.h"
+
+namespace recollect::engine {
+
+struct CpuSequence final : SequenceState {
+  explicit CpuSequence(model::LocalState state) : local(std::move(state)) {}
+  int64_t bytes() const override { return local.bytes(); }
+  model::LocalState* local_state() override { return &local; }
+
+  model::LocalState local;
+  // [rows of the open block that ran, d] after the last lower layer.
+  std::vector<float> open_residuals;
+};
+
+struct CpuResiduals final : Residuals {
+  std::vector<float> h;  // [rows, d]
+};
+
+// REQUIRES: made by the CPU's backend.
+inline CpuSequence& SequenceOf(const Piece& piece) {
+  return static_cast<CpuSequence&>(*piece.sequence);
+}
+inline std::vector<float>& RowsOf(const Piece& piece) {
+  return static_cast<CpuResiduals&>(*piece.residuals).h;
+}
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_CPU_ROWS_H_

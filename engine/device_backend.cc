@@ -28,7 +28,7 @@ absl::StatusOr<float*> Rows(kernels::Device& device, int64_t rows, int64_t d,
 
 class DeviceSequence final : public SequenceState {
  public:
-  explicit DeviceSequence(model::DeviceState state) : state(std::move(state)) {}
+  explicit DeviceSequence(model::DeviceState fresh) : state(std::move(fresh)) {}
   int64_t bytes() const override { return state.bytes() + (open == nullptr ? 0 : open->bytes()); }
 
   model::DeviceState state;

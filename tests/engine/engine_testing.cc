@@ -15,14 +15,17 @@
 
 namespace recollect::engine {
 
+std::string TinyModelDirectory(uint64_t seed) {
+  return absl::StrCat(::testing::TempDir(), "/engine_tiny_", seed, "_", getpid());
+}
+
 std::shared_ptr<const model::Model> TinyModelForTest(uint64_t seed) {
   static std::mutex mutex;
   static auto* const models = new std::map<uint64_t, std::shared_ptr<const model::Model>>();
   std::lock_guard<std::mutex> lock(mutex);
   std::shared_ptr<const model::Model>& slot = (*models)[seed];
   if (slot == nullptr) {
-    const std::string directory =
-        absl::StrCat(::testing::TempDir(), "/engine_tiny_", seed, "_", getpid());
+    const std::string directory = TinyModelDirectory(seed);
     WriteTinyModel(directory, TinyConfig(), seed);
     absl::StatusOr<std::unique_ptr<model::Model>> loaded = model::Model::Load(directory, {});
     RECOLLECT_CHECK(loaded.ok());

@@ -1,0 +1,138 @@
+// What the engine with its layers on a device must do, checked over the kernels' thread blocks on
+// the host and over a GPU alike.
+#ifndef RECOLLECT_TESTS_ENGINE_DEVICE_BACKEND_CHECKS_H_
+#define RECOLLECT_TESTS_ENGINE_DEVICE_BACKEND_CHECKS_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/device_backend.h"
+#include "kernels/device.h"
+#include "tests/engine/engine_testing.h"
+
+namespace recollect::engine::backend_checks {
+
+inline std::shared_ptr<Backend> Open(const std::shared_ptr<kernels::Device>& device) {
+  const auto model = TinyModelForTest();
+  auto backend = DeviceBackend::Create(device, *model, TinyModelDirectory());
+  EXPECT_TRUE(backend.ok()) << backend.status();
+  return *std::move(backend);
+}
+
+inline EngineOptions On(const std::shared_ptr<kernels::Device>& device) {
+  EngineOptions options = SmallOptions();
+  options.backend = Open(device);
+  return options;
+}
+
+inline std::unique_ptr<EngineImpl> WithDocuments(const EngineOptions& options) {
+  auto engine = MakeEngine(options);
+  EXPECT_TRUE(IngestTokens(*engine, "a", SampleTokens(30 * 63, 1)).ok());
+  EXPECT_TRUE(IngestTokens(*engine, "b", SampleTokens(500, 2)).ok());
+  return engine;
+}
+
+// A prompt in slices, blocks that close, own chunks and those of two documents.
+inline GenerateRequest Ask(uint64_t seed = 7) {
+  return TokensRequest(SampleTokens(200, seed), 100, {"a", "b"});
+}
+
+inline void ExpectSame(const Generated& generated, const Generated& expected) {
+  ASSERT_EQ(generated.status, absl::OkStatus());
+  EXPECT_EQ(generated.tokens, expected.tokens);
+  ASSERT_EQ(generated.retrievals.size(), expected.retrievals.size());
+  for (size_t i = 0; i < expected.retrievals.size(); ++i) {
+    const std::vector<Hit>&a = generated.retrievals[i].hits, &b = expected.retrievals[i].hits;
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t j = 0; j < b.size(); ++j) {
+      EXPECT_EQ(a[j].document, b[j].document);
+      EXPECT_EQ(a[j].chunk, b[j].chunk);
+      EXPECT_NEAR(a[j].score, b[j].score, 1e-4);
+    }
+  }
+}
+
+inline void TheEngineGeneratesTheSameAsOnTheCpu(const std::shared_ptr<kernels::Device>& device) {
+  const auto cpu = WithDocuments(SmallOptions()), engine = WithDocuments(On(device));
+  EXPECT_EQ(cpu->stats().backend, "cpu");
+  EXPECT_EQ(engine->stats().backend, device->name());
+  ExpectSame(Generate(*engine, Ask()), Generate(*cpu, Ask()));
+}
+
+// Heads with patterns of their own, and a context stretched beyond training.
+inline void PatternsByHeadAreThoseOfTheCpu(const std::shared_ptr<kernels::Device>& device) {
+  const auto cpu = WithDocuments(SmallOptions()), engine = WithDocuments(On(device));
+  GenerateRequest request = Ask();
+  request.session_options.layer_dilations = {{8, 16}, {16}, {32, 8}, {8}, {16, 32}};
+  ExpectSame(Generate(*engine, request), Generate(*cpu, request));
+}
+
+inline void TokensAreTheSameAloneTogetherAndCold(const std::shared_ptr<kernels::Device>& device) {
+  std::vector<Generated> alone;
+  {
+    const auto engine = WithDocuments(On(device));
+    for (uint64_t seed = 7; seed < 11; ++seed) alone.push_back(Generate(*engine, Ask(seed)));
+    engine->tiers_for_test().ClearForTest();
+    ExpectSame(Generate(*engine, Ask(7)), alone[0]);
+  }
+  EngineOptions options = On(device);
+  options.memory_budget_bytes = 0;  // every chunk is projected anew
+  options.prefill_slice_tokens = 37;
+  const auto engine = WithDocuments(options);
+  std::vector<std::shared_ptr<Collector>> together;
+  for (uint64_t seed = 7; seed < 11; ++seed) {
+    together.push_back(std::make_shared<Collector>());
+    engine->Generate(Ask(seed), together.back());
+  }
+  for (size_t i = 0; i < alone.size(); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_EQ(together[i]->Wait().tokens, alone[i].tokens);
+  }
+}
+
+inline void ADocumentHasTheSameBytesInAnySlices(const std::shared_ptr<kernels::Device>& device) {
+  const std::string text = SampleText(9000, 3);
+  const int64_t d_r = TinyModelForTest()->config().d_r;
+  std::string expected;
+  for (const int64_t slice : {64, 300, 2048}) {
+    std::shared_ptr<store::DocumentStore> kept = store::CreateMemoryStore();
+    EngineOptions options = On(device);
+    options.ingest_slice_tokens = slice;
+    const auto engine = MakeEngine(options, std::make_unique<ForwardingStore>(kept));
+    ASSERT_TRUE(Ingest(*engine, "a", text).ok());
+    const std::string bytes = DumpDocument(*kept, "a", d_r);
+    if (expected.empty()) expected = bytes;
+    EXPECT_EQ(bytes, expected) << slice;
+  }
+}
+
+// The state of what was committed comes back from the store.
+inline void AnIngestGoesOnInAnotherEngine(const std::shared_ptr<kernels::Device>& device) {
+  const std::vector<int32_t> tokens = SampleTokens(40 * 63 + 20, 4);
+  const int64_t d_r = TinyModelForTest()->config().d_r;
+  std::shared_ptr<store::DocumentStore> whole = store::CreateMemoryStore();
+  std::shared_ptr<store::DocumentStore> parts = store::CreateMemoryStore();
+  {
+    const auto engine = MakeEngine(On(device), std::make_unique<ForwardingStore>(whole));
+    ASSERT_TRUE(IngestTokens(*engine, "a", tokens).ok());
+  }
+  {
+    const auto engine = MakeEngine(On(device), std::make_unique<ForwardingStore>(parts));
+    auto stream = engine->BeginIngest("a", /*from_tokens=*/true, {});
+    ASSERT_TRUE(stream.ok()) << stream.status();
+    (*stream)->AppendTokens(0, {tokens.begin(), tokens.begin() + 25 * 63}, [](auto) {});
+    engine->Shutdown(absl::Now() + absl::Seconds(20));
+  }
+  const auto engine = MakeEngine(On(device), std::make_unique<ForwardingStore>(parts));
+  ASSERT_TRUE(IngestTokens(*engine, "a", tokens).ok());
+  EXPECT_EQ(DumpDocument(*parts, "a", d_r), DumpDocument(*whole, "a", d_r));
+}
+
+}  // namespace recollect::engine::backend_checks
+
+#endif  // RECOLLECT_TESTS_ENGINE_DEVICE_BACKEND_CHECKS_H_

@@ -1,0 +1,92 @@
+// The engine with its layers on a device, which is the host, running the thread blocks of the CUDA
+// operations: what it generates and stores, and what it does when the device fails.
+#include "engine/device_backend.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+
+#include "tests/engine/device_backend_checks.h"
+#include "tests/kernels/host_device.h"
+#include "tests/support/tiny_model.h"
+
+namespace recollect::engine {
+namespace {
+
+using kernels::HostDevice;
+using ::testing::HasSubstr;
+
+TEST(DeviceBackendTest, TheEngineGeneratesTheSameAsOnTheCpu) {
+  backend_checks::TheEngineGeneratesTheSameAsOnTheCpu(std::make_shared<HostDevice>());
+}
+
+TEST(DeviceBackendTest, PatternsByHeadAreThoseOfTheCpu) {
+  backend_checks::PatternsByHeadAreThoseOfTheCpu(std::make_shared<HostDevice>());
+}
+
+TEST(DeviceBackendTest, TokensAreTheSameAloneTogetherAndCold) {
+  backend_checks::TokensAreTheSameAloneTogetherAndCold(std::make_shared<HostDevice>());
+}
+
+TEST(DeviceBackendTest, ADocumentHasTheSameBytesInAnySlices) {
+  backend_checks::ADocumentHasTheSameBytesInAnySlices(std::make_shared<HostDevice>());
+}
+
+TEST(DeviceBackendTest, AnIngestGoesOnInAnotherEngine) {
+  backend_checks::AnIngestGoesOnInAnotherEngine(std::make_shared<HostDevice>());
+}
+
+TEST(DeviceBackendTest, MemoryComesBack) {
+  const auto device = std::make_shared<HostDevice>();
+  {
+    const auto engine = backend_checks::WithDocuments(backend_checks::On(device));
+    EXPECT_EQ(Generate(*engine, backend_checks::Ask()).status, absl::OkStatus());
+    const int64_t cached = engine->stats().memory_bytes;
+    EXPECT_GT(cached, 0);
+    EXPECT_GT(device->bytes(), cached);
+  }
+  EXPECT_EQ(device->buffers(), 0);
+}
+
+TEST(DeviceBackendTest, OutOfMemoryEndsWhatNeededItAndTheEngineGoesOn) {
+  const auto device = std::make_shared<HostDevice>();
+  const auto engine = backend_checks::WithDocuments(backend_checks::On(device));
+  const Generated before = Generate(*engine, backend_checks::Ask());
+  ASSERT_EQ(before.status, absl::OkStatus());
+  engine->tiers_for_test().ClearForTest();
+  device->LimitBytes(device->bytes() + 1000);
+  const Generated full = Generate(*engine, backend_checks::Ask());
+  EXPECT_EQ(full.status.code(), absl::StatusCode::kResourceExhausted) << full.status;
+  EXPECT_THAT(std::string(full.status.message()), HasSubstr("bytes of device memory"));
+  EXPECT_EQ(IngestTokens(*engine, "c", SampleTokens(900, 5)).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  device->LimitBytes(int64_t{1} << 30);
+  const Generated after = Generate(*engine, backend_checks::Ask());
+  ASSERT_EQ(after.status, absl::OkStatus());
+  EXPECT_EQ(after.tokens, before.tokens);
+  EXPECT_TRUE(IngestTokens(*engine, "c", SampleTokens(900, 5)).ok());
+}
+
+TEST(DeviceBackendTest, ALostDeviceIsAStatusAndTheEngineStaysUp) {
+  const auto device = std::make_shared<HostDevice>();
+  const auto engine = backend_checks::WithDocuments(backend_checks::On(device));
+  device->LoseAfter(200);
+  EXPECT_EQ(Generate(*engine, backend_checks::Ask()).status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Generate(*engine, backend_checks::Ask()).status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(IngestTokens(*engine, "c", SampleTokens(900, 5)).status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(engine->ListDocuments("", 10)->size(), size_t{2});
+}
+
+TEST(DeviceBackendTest, AModelThatNoDeviceRunsIsRefused) {
+  const std::string directory = ::testing::TempDir() + "/device_backend_paper";
+  WriteTinyModel(directory, TinyDrtPaperConfig(), 1);
+  const auto model = model::Model::Load(directory, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto backend = DeviceBackend::Create(std::make_shared<HostDevice>(), **model, directory);
+  EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(backend.status().message()), HasSubstr("mixers other than RAT+"));
+}
+
+}  // namespace
+}  // namespace recollect::engine

@@ -139,17 +139,9 @@ absl::Status CudaLandmarks::Run(std::span<const Launch> launches, std::span<cons
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<LandmarkDevice>> OpenCudaLandmarks(int index) {
-  int devices = 0;
-  RETURN_IF_ERROR(CudaStatus(cudaGetDeviceCount(&devices), "CUDA devices"));
-  if (index < 0 || index >= devices) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("CUDA device ", index, ", this machine has ", devices));
-  }
+  ASSIGN_OR_RETURN(const cudaDeviceProp properties, kernels::CudaProperties(index));
   const CudaDeviceGuard guard(index);
   RETURN_IF_ERROR(guard.status());
-  cudaDeviceProp properties;
-  RETURN_IF_ERROR(CudaStatus(cudaGetDeviceProperties(&properties, index),
-                             absl::StrCat("properties of CUDA device ", index)));
   ASSIGN_OR_RETURN(kernels::CudaStream search, kernels::CreateStream());
   ASSIGN_OR_RETURN(kernels::CudaStream load, kernels::CreateStream());
   return std::make_shared<CudaLandmarks>(index, absl::StrCat("cuda:", index, " ", properties.name),

@@ -1,6 +1,6 @@
-// What a user of the CUDA operations owns: memory on a device and pinned on the host, a stream, and
-// which device is current. Move-only; a Create that fails leaves no error behind for a later launch
-// to report. Statuses of kernels/cuda_status.h.
+// What a user of the CUDA operations owns: memory on a device and pinned on the host, streams and
+// events, and which device is current. Move-only; a Create that fails leaves no error behind for a
+// later launch to report. Statuses of kernels/cuda_status.h.
 #ifndef RECOLLECT_KERNELS_CUDA_MEMORY_H_
 #define RECOLLECT_KERNELS_CUDA_MEMORY_H_
 
@@ -14,6 +14,25 @@
 #include "kernels/cuda_status.h"
 
 namespace recollect::kernels {
+
+// Of device `index` of the machine. INVALID_ARGUMENT: there are fewer (names both numbers).
+inline absl::StatusOr<cudaDeviceProp> CudaProperties(int index) {
+  int devices = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess) {
+    (void)cudaGetLastError();
+    return CudaStatus(error, "CUDA devices");
+  }
+  if (index < 0 || index >= devices) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("CUDA device ", index, ", this machine has ", devices));
+  }
+  cudaDeviceProp properties;
+  if (const cudaError_t error = cudaGetDeviceProperties(&properties, index); error != cudaSuccess) {
+    (void)cudaGetLastError();
+    return CudaStatus(error, absl::StrCat("properties of CUDA device ", index));
+  }
+  return properties;
+}
 
 // Device `index` is current in this thread while the object lives.
 class CudaDeviceGuard {
@@ -79,6 +98,22 @@ inline absl::StatusOr<CudaStream> CreateStream() {
     return CudaStatus(error, "a stream");
   }
   return CudaStream(stream);
+}
+
+struct CudaDestroyEvent {
+  void operator()(cudaEvent_t event) const { (void)cudaEventDestroy(event); }
+};
+using CudaEvent = std::unique_ptr<CUevent_st, CudaDestroyEvent>;
+
+// One to wait for, not to measure time with.
+inline absl::StatusOr<CudaEvent> CreateEvent() {
+  cudaEvent_t event = nullptr;
+  if (const cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+      error != cudaSuccess) {
+    (void)cudaGetLastError();
+    return CudaStatus(error, "an event");
+  }
+  return CudaEvent(event);
 }
 
 }  // namespace recollect::kernels

@@ -176,5 +176,19 @@ TEST(GemmShapeTest, RowsAreAlignedAsTheirBytesAllow) {
   EXPECT_EQ(RowAlignment(4096), 16);
 }
 
+TEST(GemmShapeTest, ChecksAddresses) {
+  const auto message = [](uintptr_t weights, uintptr_t x, uintptr_t y) {
+    const auto at = [](uintptr_t address) { return reinterpret_cast<void*>(address); };
+    const absl::Status status = CheckGemmAddresses({.n = 8, .k = 6}, at(weights), at(x), at(y));
+    EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_EQ(message(4096, 4096 + 24, 8192), "");
+  EXPECT_EQ(message(4096 + 8, 4096, 8192),
+            "product of 8 x 6 fp32 to fp32: weights begin 8 bytes past a multiple of 16");
+  EXPECT_THAT(message(4096, 4096 + 4, 8192), HasSubstr("x begin 4 bytes past a multiple of 8"));
+  EXPECT_THAT(message(4096, 4096, 8192 + 8), HasSubstr("y begin 8 bytes past a multiple of 16"));
+}
+
 }  // namespace
 }  // namespace recollect::kernels

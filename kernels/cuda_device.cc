@@ -1,0 +1,227 @@
+#include "kernels/cuda_device.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/status.h"
+#include "kernels/argmax_cuda.h"
+#include "kernels/copy_cuda.h"
+#include "kernels/cuda_memory.h"
+#include "kernels/cuda_uploads.h"
+#include "kernels/device_health.h"
+#include "kernels/elementwise_cuda.h"
+#include "kernels/gated_scan_cuda.h"
+#include "kernels/gca_cuda.h"
+#include "kernels/gemm_cuda.h"
+#include "kernels/range_attention_cuda.h"
+#include "kernels/rope_cuda.h"
+
+namespace recollect::kernels {
+namespace {
+
+// What a device and its buffers share: the last of them takes it along.
+struct Queue {
+  int index = 0;
+  CudaStream stream;
+};
+
+class CudaBuffer final : public DeviceBuffer {
+ public:
+  CudaBuffer(std::shared_ptr<Queue> queue, void* data, int64_t bytes)
+      : DeviceBuffer(data, bytes), queue_(std::move(queue)) {}
+  // On a lost device nothing can be given back, and nobody asks for it.
+  ~CudaBuffer() override {
+    const CudaDeviceGuard guard(queue_->index);
+    if (cudaFreeAsync(data(), queue_->stream.get()) != cudaSuccess) (void)cudaGetLastError();
+  }
+
+ private:
+  const std::shared_ptr<Queue> queue_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(std::shared_ptr<Queue> queue, const cudaDeviceProp& properties, CublasLt lt,
+             std::unique_ptr<CudaUploads> uploads)
+      : queue_(std::move(queue)),
+        stream_(queue_->stream.get()),
+        name_(absl::StrCat("cuda:", queue_->index, " ", properties.name)),
+        multiprocessors_(properties.multiProcessorCount),
+        block_shared_bytes_(static_cast<int64_t>(properties.sharedMemPerBlockOptin)),
+        uploads_(std::move(uploads)),
+        lt_(std::move(lt)) {}
+  // Work that is queued reads pinned memory and the products' own.
+  ~CudaDevice() override {
+    const CudaDeviceGuard guard(queue_->index);
+    (void)cudaStreamSynchronize(stream_);
+    gemms_.clear();
+  }
+
+  std::string name() const override { return name_; }
+  int multiprocessors() const override { return multiprocessors_; }
+  int64_t block_shared_bytes() const override { return block_shared_bytes_; }
+
+  absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) override {
+    void* data = nullptr;
+    RETURN_IF_ERROR(Do([&] {
+      // Nothing has an address, too.
+      const auto allocated = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+      return CudaStatus(cudaMallocAsync(&data, allocated, stream_),
+                        absl::StrCat(bytes, " bytes of device memory"));
+    }));
+    return std::make_shared<CudaBuffer>(queue_, data, bytes);
+  }
+  absl::Status Upload(const void* host, int64_t bytes, void* to) override {
+    return Do([&] { return uploads_->Queue(stream_, host, bytes, to); });
+  }
+  absl::Status Download(const void* from, int64_t bytes, void* host) override {
+    return Do([&] {
+      if (bytes == 0) return absl::OkStatus();
+      RETURN_IF_ERROR(CudaStatus(
+          cudaMemcpyAsync(host, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream_),
+          "download"));
+      return CudaStatus(cudaStreamSynchronize(stream_), "download");
+    });
+  }
+  absl::Status Zero(void* to, int64_t bytes) override {
+    return Do([&] {
+      if (bytes == 0) return absl::OkStatus();
+      return CudaStatus(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), stream_), "zeros");
+    });
+  }
+  absl::Status Copy(const DeviceCopy* copies, int64_t count, int64_t most_bytes) override {
+    return Do([&] { return CopyCuda(stream_, copies, count, most_bytes); });
+  }
+
+  absl::Status PrepareGemm(const GemmShape& shape) override {
+    return Do([&] {
+      std::lock_guard<std::mutex> lock(gemm_mutex_);
+      return FindGemm(shape).status();
+    });
+  }
+  absl::Status Gemm(const GemmShape& shape, const void* weights, const void* x, int64_t rows,
+                    void* y) override {
+    return Do([&] {
+      std::lock_guard<std::mutex> lock(gemm_mutex_);
+      ASSIGN_OR_RETURN(const GemmCuda* const gemm, FindGemm(shape));
+      return gemm->Run(stream_, weights, x, rows, y);
+    });
+  }
+
+  absl::Status RmsNorm(const RowSizes& sizes, const float* x, const float* gain, float eps,
+                       const DeviceRows& y) override {
+    return Do(y, [&](auto* to) { return RmsNormCuda(stream_, sizes, x, gain, eps, to); });
+  }
+  absl::Status SwiGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override {
+    return Do(y, [&](auto* to) { return SwiGluCuda(stream_, x, rows, width, to); });
+  }
+  absl::Status GeGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override {
+    return Do(y, [&](auto* to) { return GeGluCuda(stream_, x, rows, width, to); });
+  }
+  absl::Status Gelu(const float* x, int64_t count, const DeviceRows& y) override {
+    return Do(y, [&](auto* to) { return GeluCuda(stream_, x, count, to); });
+  }
+  absl::Status SigmoidGate(const float* gate, int64_t gate_stride, const float* x, int64_t rows,
+                           int64_t width, const DeviceRows& y) override {
+    return Do(y, [&](auto* to) {
+      return SigmoidGateCuda(stream_, gate, gate_stride, x, rows, width, to);
+    });
+  }
+  absl::Status Add(const float* x, int64_t count, float* y) override {
+    return Do([&] { return AddCuda(stream_, x, count, y); });
+  }
+  absl::Status RoundToBf16(float* x, int64_t stride, int64_t rows, int64_t width) override {
+    return Do([&] { return RoundToBf16Cuda(stream_, x, stride, rows, width); });
+  }
+  absl::Status ConvertToBf16(const float* x, int64_t count, Bf16* y) override {
+    return Do([&] { return ConvertToBf16Cuda(stream_, x, count, y); });
+  }
+
+  absl::Status Rope(const RowSizes& sizes, RopePairs pairs, const float* cosines,
+                    const float* sines, float* x) override {
+    return Do([&] { return RopeCuda(stream_, sizes, pairs, cosines, sines, x); });
+  }
+  absl::Status GatedScan(const GatedScanPlan& plan, const GatedScanDeviceArrays& arrays) override {
+    return Do([&] { return GatedScanCuda(stream_, plan, arrays); });
+  }
+  absl::Status RangeAttention(const RangeAttentionPlan& plan,
+                              const RangeDeviceArrays& arrays) override {
+    return Do([&] { return RangeAttentionCuda(stream_, plan, arrays); });
+  }
+  absl::Status Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) override {
+    return Do([&] { return GcaCuda(stream_, plan, arrays); });
+  }
+  absl::Status Argmax(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
+                      int32_t* choices) override {
+    return Do([&] { return ArgmaxCuda(stream_, logits, rows, vocab, never, choices); });
+  }
+
+ private:
+  template <typename Call>
+  absl::Status Do(Call call) {
+    return health_.Run([&] {
+      const CudaDeviceGuard guard(queue_->index);
+      RETURN_IF_ERROR(guard.status());
+      absl::Status status = call();
+      // Else the next launch would report it again.
+      if (!status.ok()) (void)cudaGetLastError();
+      return status;
+    });
+  }
+  template <typename Call>
+  absl::Status Do(const DeviceRows& y, Call call) {
+    return Do([&] { return WithNumbers(y, call); });
+  }
+
+  // With gemm_mutex_ held.
+  absl::StatusOr<const GemmCuda*> FindGemm(const GemmShape& shape) {
+    auto found = gemms_.find(shape);
+    if (found == gemms_.end()) {
+      ASSIGN_OR_RETURN(GemmCuda gemm, GemmCuda::Create(lt_, shape));
+      found = gemms_.emplace(shape, std::move(gemm)).first;
+    }
+    return &found->second;
+  }
+
+  const std::shared_ptr<Queue> queue_;
+  const cudaStream_t stream_;
+  const std::string name_;
+  const int multiprocessors_;
+  const int64_t block_shared_bytes_;
+  DeviceHealth health_;
+  const std::unique_ptr<CudaUploads> uploads_;
+  const CublasLt lt_;
+  // Products of one shape may share memory of their own: also held while one is queued.
+  std::mutex gemm_mutex_;
+  std::map<GemmShape, GemmCuda> gemms_;
+};
+
+// By default the pool gives all that is free back to the driver whenever somebody waits, and every
+// step would ask for it again.
+absl::Status KeepFreedMemory(int index) {
+  cudaMemPool_t pool = nullptr;
+  RETURN_IF_ERROR(CudaStatus(cudaDeviceGetDefaultMemPool(&pool, index), "memory pool"));
+  auto kept_bytes = std::numeric_limits<uint64_t>::max();
+  return CudaStatus(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept_bytes),
+                    "memory pool");
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Device>> OpenCudaDevice(int index) {
+  ASSIGN_OR_RETURN(const cudaDeviceProp properties, CudaProperties(index));
+  const CudaDeviceGuard guard(index);
+  RETURN_IF_ERROR(guard.status());
+  RETURN_IF_ERROR(KeepFreedMemory(index));
+  ASSIGN_OR_RETURN(CudaStream stream, CreateStream());
+  ASSIGN_OR_RETURN(CublasLt lt, CublasLt::Create());
+  ASSIGN_OR_RETURN(std::unique_ptr<CudaUploads> uploads, CudaUploads::Create());
+  return std::make_shared<CudaDevice>(
+      std::make_shared<Queue>(Queue{.index = index, .stream = std::move(stream)}), properties,
+      std::move(lt), std::move(uploads));
+}
+
+}  // namespace recollect::kernels

@@ -1,0 +1,29 @@
+// kernels/device.h on a GPU: its operations are those of the *_cuda.h headers, queued on one
+// stream.
+//   ASSIGN_OR_RETURN(std::shared_ptr<Device> device, OpenCudaDevice(0));
+#ifndef RECOLLECT_KERNELS_CUDA_DEVICE_H_
+#define RECOLLECT_KERNELS_CUDA_DEVICE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/device.h"
+
+namespace recollect::kernels {
+
+// Device `index` of the machine. INVALID_ARGUMENT: there are fewer (names both numbers);
+// UNAVAILABLE: no device, or no driver for one. Else statuses of kernels/cuda_status.h and
+// cublaslt.h.
+//
+// Memory comes from the device's default pool, in the stream's order: what is allocated is there
+// for what is queued later, and what a buffer gives back is used again when what was queued before
+// is done. Until the process ends the pool keeps it, for its next buffers and for whoever else in
+// the process asks the device for memory. Upload returns when the host array is in pinned memory,
+// 16 MiB in all: it waits only for uploads that 8 MiB or more of later ones have followed. Download
+// waits for all that is queued; meanwhile other threads may queue more. The device's end waits,
+// too.
+absl::StatusOr<std::shared_ptr<Device>> OpenCudaDevice(int index);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_CUDA_DEVICE_H_

@@ -1,0 +1,83 @@
+// Copies of host memory to a CUDA device that the caller does not wait for: they go by way of
+// pinned memory, of which one half is filled while the other one is copied from.
+//   ASSIGN_OR_RETURN(auto uploads, CudaUploads::Create());
+//   RETURN_IF_ERROR(uploads->Queue(stream, host, bytes, to));
+#ifndef RECOLLECT_KERNELS_CUDA_UPLOADS_H_
+#define RECOLLECT_KERNELS_CUDA_UPLOADS_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "base/status.h"
+#include "kernels/cuda_memory.h"
+
+namespace recollect::kernels {
+
+// Thread-safe. For one stream, whose copies must be done before the object goes. Statuses of
+// kernels/cuda_status.h.
+class CudaUploads {
+ public:
+  // For the current device.
+  static absl::StatusOr<std::unique_ptr<CudaUploads>> Create() {
+    auto uploads = std::make_unique<CudaUploads>();
+    for (Half& half : uploads->halves_) {
+      ASSIGN_OR_RETURN(half.memory, AllocatePinned(kHalfBytes));
+      ASSIGN_OR_RETURN(half.copied, CreateEvent());
+    }
+    return uploads;
+  }
+
+  // host[bytes] may change when the call returns; `to` is device memory, borrowed until what is
+  // queued on `stream` here has run. Waits when both halves are full of what is not copied yet.
+  absl::Status Queue(cudaStream_t stream, const void* host, int64_t bytes, void* to) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (int64_t done = 0; done < bytes;) {
+      if (used_ == kHalfBytes) RETURN_IF_ERROR(FillOther(stream));
+      const int64_t piece = std::min(bytes - done, kHalfBytes - used_);
+      std::byte* const pinned = static_cast<std::byte*>(halves_[filled_].memory.get()) + used_;
+      std::memcpy(pinned, static_cast<const std::byte*>(host) + done, static_cast<size_t>(piece));
+      RETURN_IF_ERROR(
+          CudaStatus(cudaMemcpyAsync(static_cast<std::byte*>(to) + done, pinned,
+                                     static_cast<size_t>(piece), cudaMemcpyHostToDevice, stream),
+                     "upload"));
+      done += piece;
+      used_ += (piece + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // A decode step uploads some kilobytes, so that a half holds those of hundreds of steps; weights
+  // go through in pieces of it.
+  static constexpr int64_t kHalfBytes = int64_t{8} << 20;
+  static constexpr int64_t kAlignment = 256;
+
+  struct Half {
+    PinnedMemory memory;
+    CudaEvent copied;  // recorded when the half was full
+  };
+
+  absl::Status FillOther(cudaStream_t stream) {
+    RETURN_IF_ERROR(CudaStatus(cudaEventRecord(halves_[filled_].copied.get(), stream), "upload"));
+    filled_ = 1 - filled_;
+    // One that was never recorded counts as done.
+    RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(halves_[filled_].copied.get()), "upload"));
+    used_ = 0;
+    return absl::OkStatus();
+  }
+
+  std::mutex mutex_;
+  std::array<Half, 2> halves_;
+  size_t filled_ = 0;
+  int64_t used_ = 0;  // bytes of that half, a multiple of kAlignment
+};
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_CUDA_UPLOADS_H_

@@ -115,9 +115,9 @@ struct Prompt {
 };
 
 // All tokens that were sampled become part of the session, those of a stop string too, but not the
-// end token. An error in the middle of a step (DATA_LOSS, a full disk) leaves a session that can
-// only be closed, later requests are FAILED_PRECONDITION; cancelling and deadlines leave it as far
-// as it got.
+// end token. An error in the middle of a step (DATA_LOSS, a full disk, a lost device) leaves a
+// session that can only be closed, later requests are FAILED_PRECONDITION; cancelling and deadlines
+// leave it as far as it got.
 struct GenerateRequest {
   std::optional<SessionId> session;  // an open session; else one of its own with `session_options`
   SessionOptions session_options;

@@ -80,7 +80,7 @@ struct Piece {
   std::weak_ptr<void> owner;          // kept alive by a running fetch
   int64_t hits_per_group = 0;         // 0: n_ret
   bool want_retrievals = false;
-  // Called on any thread of the pool, once for each head row.
+  // Called by the backend, on any thread, once for each head row.
   std::function<void(const HeadRow&, std::span<const float> logits)> consume;
 
   // The plan.

@@ -76,11 +76,10 @@ void AddCommonOptions(CLI::App& app, Options& options) {
       app.add_option("--threads", engine.threads, "Compute threads (default: all cores)"))
       ->check(CLI::Range(0, 4096))
       ->group(kGroup);
-  FromEnvironment(
-      app.add_option(
-          "--device", options.host.device,
-          "Where landmark keys lie and are searched: cpu, cuda:N, or auto (a CUDA device "
-          "where there is one); all else runs on the CPU"))
+  FromEnvironment(app.add_option("--device", options.host.device,
+                                 "Where the layers run and landmark keys are searched: cpu, "
+                                 "cuda:N, or auto (a CUDA device "
+                                 "where there is one)"))
       ->capture_default_str()
       ->group(kGroup);
   const auto budget = [&](const char* name, int64_t& value, const char* what) {

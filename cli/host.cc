@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "cli/device.h"
+#include "engine/devices.h"
 #include "store/document_store.h"
 #ifdef RECOLLECT_WITH_ROCKSDB
 #include "store/rocks/rocks_store.h"
@@ -97,7 +97,10 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
   auto model = LoadModel(model_dir, options.dtype);
   if (!model.ok()) return Annotate(model.status(), absl::StrCat("model ", model_dir));
   engine::EngineOptions engine = options.engine;
-  ASSIGN_OR_RETURN(engine.landmark_device, OpenDevice(options.device, (*model)->config()));
+  ASSIGN_OR_RETURN(engine::Devices devices,
+                   engine::OpenDevices(options.device, **model, model_dir));
+  engine.backend = std::move(devices.backend);
+  engine.landmark_device = std::move(devices.landmarks);
   ASSIGN_OR_RETURN(auto store, OpenStore(host.data_dir));
   ASSIGN_OR_RETURN(host.engine,
                    engine::Engine::Create(engine, *std::move(model), std::move(store)));

@@ -51,12 +51,12 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
                    service::Server::Start({options.grpc_listen, host.model_name}, *host.engine));
   const engine::EngineOptions& engine = common.host.engine;
   LogInfo(
-      "serving {} with {} on {}; threads {} (0: all), landmark keys on {}, budgets: landmark keys "
-      "{}, "
-      "memory {}, host {}, sessions' states {} bytes",
+      "serving {} with {} on {}; threads {} (0: all), layers on {}, landmark keys on {}, budgets: "
+      "landmark keys {}, memory {}, host {}, sessions' states {} bytes",
       host.data_dir, host.model_name, server->address(), engine.threads,
-      host.engine->stats().landmark_device, engine.landmark_budget_bytes,
-      engine.memory_budget_bytes, engine.host_budget_bytes, engine.state_budget_bytes);
+      host.engine->stats().backend, host.engine->stats().landmark_device,
+      engine.landmark_budget_bytes, engine.memory_budget_bytes, engine.host_budget_bytes,
+      engine.state_budget_bytes);
   std::printf("recollect ready grpc=%s pid=%d model=%s documents=%lld\n", server->address().c_str(),
               getpid(), host.model_name.c_str(), static_cast<long long>(documents));
   std::fflush(stdout);

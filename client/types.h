@@ -178,7 +178,7 @@ struct RpcStats {
 struct Stats {
   std::map<std::string, int64_t> counters;   // by the names of recollect.v1.Stats
   std::map<std::string, double> gauges;      // likewise: landmark_step_p50_ms, uptime_s …
-  std::map<std::string, std::string> names;  // landmark_device
+  std::map<std::string, std::string> names;  // landmark_device, backend
   std::vector<RpcStats> rpcs;
 };
 

@@ -94,6 +94,7 @@ v1::Stats Encode(const engine::EngineStats& stats) {
   out.set_prefix_mounts(stats.prefix_mounts);
   out.set_prefix_tokens(stats.prefix_tokens);
   out.set_landmark_device(stats.landmark_device);
+  out.set_backend(stats.backend);
   out.set_steps(stats.steps);
   out.set_landmark_step_p50_ms(stats.landmark_step_p50_ms);
   out.set_landmark_step_p99_ms(stats.landmark_step_p99_ms);

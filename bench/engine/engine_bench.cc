@@ -1,8 +1,8 @@
 // The engine end to end on a model and a text: ingest, time per token by what is mounted, landmark
 // steps warm and cold, memory, mounting after a restart.
 //
-//   engine_bench --model DIR --text FILE [--tokens 1000000] [--threads 0] [--data-dir DIR] [--json
-//   FILE]
+//   engine_bench --model DIR --text FILE [--tokens 1000000] [--threads 0] [--device cpu]
+//                [--ingest-slice 1024] [--data-dir DIR] [--json FILE]
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +13,7 @@
 
 #include "bench/engine/workload.h"
 #include "bench/kernels/ceilings.h"
+#include "engine/devices.h"
 #include "kernels/gemm.h"
 #include "nlohmann/json.hpp"
 #include "store/rocks/rocks_store.h"
@@ -27,8 +28,8 @@ constexpr int64_t kGenerated = 256;
 constexpr const char* kPrompt = "What did the captain say about the white whale that night?";
 
 struct Arguments {
-  std::string model, text, json, data_dir = "engine_bench_data";
-  int64_t tokens = 1000000;
+  std::string model, text, json, data_dir = "engine_bench_data", device = "cpu";
+  int64_t tokens = 1000000, ingest_slice = 1024;
   int threads = 0;
 };
 
@@ -42,11 +43,14 @@ Arguments Parse(int argc, char** argv) {
     if (name == "--data-dir") arguments.data_dir = value;
     if (name == "--tokens") arguments.tokens = std::stoll(value);
     if (name == "--threads") arguments.threads = std::stoi(value);
+    if (name == "--device") arguments.device = value;
+    if (name == "--ingest-slice") arguments.ingest_slice = std::stoll(value);
   }
   if (arguments.model.empty() || arguments.text.empty()) {
     std::fprintf(stderr,
                  "usage: engine_bench --model DIR --text FILE [--tokens N] [--threads N] "
-                 "[--data-dir DIR] [--json FILE]\n");
+                 "[--device cpu|cuda:N|auto] [--ingest-slice TOKENS] [--data-dir DIR] "
+                 "[--json FILE]\n");
     std::exit(2);
   }
   return arguments;
@@ -75,6 +79,9 @@ class Bench {
     auto model = model::Model::Load(arguments.model, options);
     Require(model.status(), "model");
     model_ = *std::move(model);
+    auto devices = engine::OpenDevices(arguments.device, *model_, arguments.model);
+    Require(devices.status(), "device");
+    devices_ = *std::move(devices);
     std::filesystem::remove_all(arguments.data_dir);
   }
   ~Bench() {
@@ -96,6 +103,9 @@ class Bench {
   void Open(engine::EngineOptions options) {
     engine_ = nullptr;
     options.threads = arguments_.threads;
+    options.ingest_slice_tokens = arguments_.ingest_slice;
+    options.backend = devices_.backend;
+    options.landmark_device = devices_.landmarks;
     store::RocksOptions rocks;
     rocks.directory = arguments_.data_dir;
     auto store = store::OpenRocksStore(rocks);
@@ -113,6 +123,7 @@ class Bench {
 
   const Arguments arguments_;
   std::shared_ptr<const model::Model> model_;
+  engine::Devices devices_;
   std::unique_ptr<engine::Engine> engine_;
   json result_;
 };
@@ -130,8 +141,9 @@ void Bench::Ingest() {
   const store::DocumentInfo info = IngestText(*engine_, "big", text);
   const Cost cost = watch.cost();
   const double flops = IngestFlopsPerToken(model_->config()) * static_cast<double>(info.tokens);
-  std::printf("%s, %s, %lld parameters, one thread's product ceiling %.1f GFLOP/s\n",
-              CpuName().c_str(), bf16 ? "bf16" : "fp32",
+  const std::string device = engine_->stats().backend;
+  std::printf("%s, layers on %s, %s, %lld parameters, one thread's product ceiling %.1f GFLOP/s\n",
+              CpuName().c_str(), device.c_str(), bf16 ? "bf16" : "fp32",
               static_cast<long long>(model_->parameters()), ceiling * 1e-9);
   std::printf(
       "ingest            %lld tokens in %.1f s: %.0f tokens/s; %.0f tokens per CPU second, "
@@ -140,6 +152,7 @@ void Bench::Ingest() {
       static_cast<double>(info.tokens) / cost.wall_s, static_cast<double>(info.tokens) / cost.cpu_s,
       100 * flops / cost.cpu_s / ceiling);
   result_["cpu"] = CpuName();
+  result_["backend"] = device;
   result_["ceiling_flops"] = ceiling;
   result_["ingest"] = {{"tokens", info.tokens},
                        {"wall_s", cost.wall_s},

@@ -142,7 +142,7 @@ TEST_F(CliTest, AModelWithoutLandmarksGeneratesUnderThePatternAskedFor) {
   EXPECT_THAT(refused.err, HasSubstr("window is 7, the checkpoint is adapted to 0 and 8 to 512"));
   const ProcessResult retrieve = Embedded({"retrieve", "--query", "text"});
   EXPECT_EQ(retrieve.exit_code, kConflict);
-  EXPECT_THAT(retrieve.err, HasSubstr("family ratplus has no landmarks"));
+  EXPECT_THAT(retrieve.err, HasSubstr("family ratplus runs on the CPU only"));
   const nlohmann::json model = Json(Embedded({"model", "--json"}));
   EXPECT_EQ(model["local"]["dilation"], 16);
   EXPECT_EQ(model["windows"]["max"], 512);
@@ -331,6 +331,7 @@ TEST_F(CliTest, TheSampleConfigurationIsComplete) {
 
 TEST_F(CliTest, DevicesByName) {
   EXPECT_EQ(Json(Embedded({"stats", "--json"}))["landmark_device"], "cpu");
+  EXPECT_EQ(Json(Embedded({"stats", "--json"}))["backend"], "cpu");
   EXPECT_THAT(Embedded({"stats", "--device", "auto"}).out, HasSubstr("landmark_device"));
   for (const char* name : {"gpu", "cuda", "cuda:", "cuda:-1", "cuda:x", ""}) {
     const ProcessResult unknown = Embedded({"stats", "--device", name});
@@ -345,7 +346,7 @@ TEST_F(CliTest, DevicesByName) {
   const ProcessResult no_landmarks =
       Run({"stats", "--device", "cuda:0", "--model", Path("ratplus"), "--data-dir", ":memory:"});
   EXPECT_EQ(no_landmarks.exit_code, kConflict);
-  EXPECT_THAT(no_landmarks.err, HasSubstr("family ratplus has no landmarks"));
+  EXPECT_THAT(no_landmarks.err, HasSubstr("family ratplus runs on the CPU only"));
 }
 
 TEST_F(CliTest, NiahRunsItsGridAndCleansUp) {

@@ -1,0 +1,64 @@
+#include "engine/devices.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/log.h"
+#include "base/status.h"
+#ifdef RECOLLECT_WITH_CUDA
+#include "engine/cuda_landmarks.h"
+#include "engine/device_backend.h"
+#include "kernels/cuda_device.h"
+#endif
+
+namespace recollect::engine {
+namespace {
+
+absl::StatusOr<Devices> OpenCuda([[maybe_unused]] int index,
+                                 [[maybe_unused]] const model::Model& model,
+                                 [[maybe_unused]] const std::string& directory) {
+#ifdef RECOLLECT_WITH_CUDA
+  Devices devices;
+  ASSIGN_OR_RETURN(devices.landmarks, OpenCudaLandmarks(index));
+  const absl::Status runs = model::CheckDeviceConfig(model.config());
+  if (runs.ok()) {
+    ASSIGN_OR_RETURN(std::shared_ptr<kernels::Device> device, kernels::OpenCudaDevice(index));
+    ASSIGN_OR_RETURN(devices.backend, DeviceBackend::Create(std::move(device), model, directory));
+    LogInfo("layers and landmark keys on {}", devices.backend->name());
+  } else {
+    LogInfo("landmark keys on {}, layers on the CPU: {}", devices.landmarks->name(),
+            std::string(runs.message()));
+  }
+  return devices;
+#else
+  return absl::FailedPreconditionError(
+      "this build has no CUDA; build it with the preset \"cuda\", or use the device cpu");
+#endif
+}
+
+}  // namespace
+
+absl::StatusOr<Devices> OpenDevices(const std::string& name, const model::Model& model,
+                                    const std::string& directory) {
+  if (name == "cpu") return Devices();
+  if (name == "auto") {
+    if (!model.config().landmarks()) return Devices();
+    absl::StatusOr<Devices> devices = OpenCuda(0, model, directory);
+    if (devices.ok()) return devices;
+    LogInfo("computing on the CPU: {}", std::string(devices.status().message()));
+    return Devices();
+  }
+  int index = 0;
+  absl::string_view number = name;
+  if (!absl::ConsumePrefix(&number, "cuda:") || !absl::SimpleAtoi(number, &index) || index < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device '", name, "', expected cpu, auto or cuda:N"));
+  }
+  if (!model.config().landmarks()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "device ", name, ": family ", model.config().architecture, " runs on the CPU only"));
+  }
+  return OpenCuda(index, model, directory);
+}
+
+}  // namespace recollect::engine

@@ -1,0 +1,33 @@
+// Which device an engine computes on, by name. A library of its own, recollect::devices: whoever
+// links the engine alone needs no CUDA.
+#ifndef RECOLLECT_ENGINE_DEVICES_H_
+#define RECOLLECT_ENGINE_DEVICES_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/backend.h"
+#include "engine/landmark_device.h"
+#include "model/model.h"
+
+namespace recollect::engine {
+
+// Where the engine's two kinds of work are done; null: on its own threads.
+struct Devices {
+  std::shared_ptr<Backend> backend;           // the layers
+  std::shared_ptr<LandmarkDevice> landmarks;  // the search of landmark keys
+};
+
+// For `model`, loaded from `directory`. "cpu": neither. "cuda:N": both on that device, or the
+// landmark keys alone for a family whose layers run on the CPU only, which is logged. "auto":
+// "cuda:0" where this build and machine have one, else "cpu"; logs which. INVALID_ARGUMENT: another
+// name, or a device number that the machine does not have; FAILED_PRECONDITION: a build without
+// CUDA, a family without landmarks; UNAVAILABLE: no device or driver; RESOURCE_EXHAUSTED: the
+// device has no room for the weights.
+absl::StatusOr<Devices> OpenDevices(const std::string& name, const model::Model& model,
+                                    const std::string& directory);
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_DEVICES_H_

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/status.h"
 #ifdef RECOLLECT_WITH_CUDA
-#include "engine/cuda_landmarks.h"
 #include "engine/device_backend.h"
+#include "engine/device_landmarks.h"
 #include "kernels/cuda_device.h"
 #endif
 
@@ -19,11 +19,11 @@ absl::StatusOr<Devices> OpenCuda([[maybe_unused]] int index,
                                  [[maybe_unused]] const std::string& directory) {
 #ifdef RECOLLECT_WITH_CUDA
   Devices devices;
-  ASSIGN_OR_RETURN(devices.landmarks, OpenCudaLandmarks(index));
+  ASSIGN_OR_RETURN(const std::shared_ptr<kernels::Device> device, kernels::OpenCudaDevice(index));
+  devices.landmarks = std::make_shared<DeviceLandmarks>(device);
   const absl::Status runs = model::CheckDeviceConfig(model.config());
   if (runs.ok()) {
-    ASSIGN_OR_RETURN(std::shared_ptr<kernels::Device> device, kernels::OpenCudaDevice(index));
-    ASSIGN_OR_RETURN(devices.backend, DeviceBackend::Create(std::move(device), model, directory));
+    ASSIGN_OR_RETURN(devices.backend, DeviceBackend::Create(device, model, directory));
     LogInfo("layers and landmark keys on {}", devices.backend->name());
   } else {
     LogInfo("landmark keys on {}, layers on the CPU: {}", devices.landmarks->name(),

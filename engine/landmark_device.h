@@ -1,8 +1,8 @@
 // Where landmark keys lie and are searched (design 2.4): the one part of the engine whose work
-// grows with what is mounted. In RAM, by the CPU (cpu_landmarks.h), or in the memory of a CUDA
-// device and there (cuda_landmarks.h). Scores are fp32 on each, in an order of its own: one device
-// gives the same bits in any batch, and tokens may differ between devices as far as their roundings
-// do.
+// grows with what is mounted. In RAM, by the CPU (cpu_landmarks.h), or in the memory of a
+// device and there (device_landmarks.h). Scores are fp32 on each, in an order of its own: one
+// device gives the same bits in any batch, and tokens may differ between devices as far as their
+// roundings do.
 #ifndef RECOLLECT_ENGINE_LANDMARK_DEVICE_H_
 #define RECOLLECT_ENGINE_LANDMARK_DEVICE_H_
 

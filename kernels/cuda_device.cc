@@ -16,6 +16,7 @@
 #include "kernels/gated_scan_cuda.h"
 #include "kernels/gca_cuda.h"
 #include "kernels/gemm_cuda.h"
+#include "kernels/landmark_topk_cuda.h"
 #include "kernels/range_attention_cuda.h"
 #include "kernels/rope_cuda.h"
 
@@ -153,6 +154,11 @@ class CudaDevice final : public Device {
   }
   absl::Status Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) override {
     return Do([&] { return GcaCuda(stream_, plan, arrays); });
+  }
+  absl::Status LandmarkTopK(const LandmarkTopKPlan& plan, const float* queries,
+                            const SegmentStart* segments, void* workspace,
+                            const DeviceTopK& best) override {
+    return Do([&] { return LandmarkTopKCuda(stream_, plan, queries, segments, workspace, best); });
   }
   absl::Status Argmax(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
                       int32_t* choices) override {

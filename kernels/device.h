@@ -25,6 +25,7 @@
 #include "kernels/gated_scan_plan.h"
 #include "kernels/gca_plan.h"
 #include "kernels/gemm_cuda_plan.h"
+#include "kernels/landmark_topk_plan.h"
 #include "kernels/range_attention_plan.h"
 #include "kernels/rope.h"
 #include "kernels/row_sizes.h"
@@ -93,7 +94,8 @@ class Device {
   virtual absl::Status RoundToBf16(float* x, int64_t stride, int64_t rows, int64_t width) = 0;
   virtual absl::Status ConvertToBf16(const float* x, int64_t count, Bf16* y) = 0;
 
-  // rope_cuda.h, gated_scan_cuda.h, range_attention_cuda.h, gca_cuda.h, argmax_cuda.h
+  // rope_cuda.h, gated_scan_cuda.h, range_attention_cuda.h, gca_cuda.h, landmark_topk_cuda.h,
+  // argmax_cuda.h
   virtual absl::Status Rope(const RowSizes& sizes, RopePairs pairs, const float* cosines,
                             const float* sines, float* x) = 0;
   virtual absl::Status GatedScan(const GatedScanPlan& plan,
@@ -101,6 +103,9 @@ class Device {
   virtual absl::Status RangeAttention(const RangeAttentionPlan& plan,
                                       const RangeDeviceArrays& arrays) = 0;
   virtual absl::Status Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) = 0;
+  virtual absl::Status LandmarkTopK(const LandmarkTopKPlan& plan, const float* queries,
+                                    const SegmentStart* segments, void* workspace,
+                                    const DeviceTopK& best) = 0;
   virtual absl::Status Argmax(const float* logits, int64_t rows, int32_t vocab,
                               const NeverChosen& never, int32_t* choices) = 0;
 };

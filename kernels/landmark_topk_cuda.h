@@ -16,13 +16,6 @@
 
 namespace recollect::kernels {
 
-// [queries, n] each, in device memory: best first; where there are fewer than n candidates, -1 and
-// -infinity follow.
-struct DeviceTopK {
-  int64_t* candidates = nullptr;
-  float* scores = nullptr;
-};
-
 // queries [queries, d_r] fp32, dense. segments: SegmentTable's entries, copied to the device; keys
 // may have any alignment, and are read fastest at multiples of 16 bytes with d_r a multiple of 8.
 // workspace: plan.workspace_bytes, aligned to 8, contents irrelevant. All pointers are device

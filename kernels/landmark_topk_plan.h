@@ -48,6 +48,13 @@ struct SegmentStart {
 // The table for segments in order, to be copied to the device. The keys are borrowed device memory.
 std::vector<SegmentStart> SegmentTable(std::span<const KeySegment> segments);
 
+// [queries, n] each, in device memory: best first; where there are fewer than n candidates, -1 and
+// -infinity follow.
+struct DeviceTopK {
+  int64_t* candidates = nullptr;
+  float* scores = nullptr;
+};
+
 }  // namespace recollect::kernels
 
 #endif  // RECOLLECT_KERNELS_LANDMARK_TOPK_PLAN_H_

@@ -132,6 +132,11 @@ class HostDevice final : public Device {
   absl::Status Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) override {
     return Do([&] { return GcaOnHost(order_, plan, arrays); });
   }
+  absl::Status LandmarkTopK(const LandmarkTopKPlan& plan, const float* queries,
+                            const SegmentStart* segments, void* workspace,
+                            const DeviceTopK& best) override {
+    return Do([&] { return LandmarkTopKOnHost(order_, plan, queries, segments, workspace, best); });
+  }
   absl::Status Argmax(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
                       int32_t* choices) override {
     return Do([&] { return ArgmaxOnHost(order_, logits, rows, vocab, never, choices); });

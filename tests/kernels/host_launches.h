@@ -17,6 +17,7 @@
 #include "kernels/elementwise_block.h"
 #include "kernels/gated_scan_block.h"
 #include "kernels/gca_block.h"
+#include "kernels/landmark_topk_block.h"
 #include "kernels/range_attention_block.h"
 #include "kernels/rope_block.h"
 #include "tests/kernels/host_block.h"
@@ -200,6 +201,31 @@ inline absl::Status GcaOnHost(HostOrder order, const GcaPlan& plan, const GcaDev
   RunBlocks<NoShared>(
       order, count, cuda::kGcaAddThreads,
       [&](HostBlock& block, NoShared&, int64_t i) { cuda::GcaAddChunks(block, args, i); });
+  return absl::OkStatus();
+}
+
+// ---- Landmarks ---------------------------------------------------------------------------------
+
+inline absl::Status LandmarkTopKOnHost(HostOrder order, const LandmarkTopKPlan& plan,
+                                       const float* queries, const SegmentStart* segments,
+                                       void* workspace, const DeviceTopK& best) {
+  if (plan.sizes.queries == 0 || plan.sizes.n == 0) return absl::OkStatus();
+  cuda::LandmarkArgs args;
+  args.plan = plan;
+  args.queries = queries;
+  args.segments = segments;
+  args.workspace = static_cast<uint64_t*>(workspace);
+  args.candidates = best.candidates;
+  args.scores = best.scores;
+  RunBlocks<cuda::LandmarkShared>(order, plan.query_tiles * plan.parts, cuda::kTopKThreads,
+                                  [&](HostBlock& block, cuda::LandmarkShared& shared, int64_t i) {
+                                    cuda::LandmarkPart(block, shared, args, i / plan.query_tiles,
+                                                       i % plan.query_tiles);
+                                  });
+  RunBlocks<cuda::TopKList>(order, plan.sizes.queries, cuda::kTopKThreads,
+                            [&](HostBlock& block, cuda::TopKList& list, int64_t query) {
+                              cuda::LandmarkMerge(block, list, args, query);
+                            });
   return absl::OkStatus();
 }
 

@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/landmark_topk_block.h"
 #include "kernels/reference.h"
-#include "tests/kernels/host_block.h"
+#include "tests/kernels/host_launches.h"
 #include "tests/kernels/kernel_test_util.h"
 
 namespace recollect::kernels::landmark_cases {
@@ -35,22 +34,9 @@ inline Outputs RunOnHost(const LandmarkTopKPlan& plan, const std::vector<float>&
   Outputs outputs{std::vector<int64_t>(places, -2), std::vector<float>(places, std::nanf(""))};
   if (places == 0) return outputs;
   std::vector<uint64_t> workspace(plan.workspace_bytes / sizeof(uint64_t), ~uint64_t{0});
-  cuda::LandmarkArgs args;
-  args.plan = plan;
-  args.queries = queries.data();
-  args.segments = table.data();
-  args.workspace = workspace.data();
-  args.candidates = outputs.candidates.data();
-  args.scores = outputs.scores.data();
-  RunBlocks<cuda::LandmarkShared>(order, plan.query_tiles * plan.parts, cuda::kTopKThreads,
-                                  [&](HostBlock& block, cuda::LandmarkShared& shared, int64_t i) {
-                                    cuda::LandmarkPart(block, shared, args, i / plan.query_tiles,
-                                                       i % plan.query_tiles);
-                                  });
-  RunBlocks<cuda::TopKList>(order, plan.sizes.queries, cuda::kTopKThreads,
-                            [&](HostBlock& block, cuda::TopKList& list, int64_t query) {
-                              cuda::LandmarkMerge(block, list, args, query);
-                            });
+  EXPECT_EQ(LandmarkTopKOnHost(order, plan, queries.data(), table.data(), workspace.data(),
+                               {outputs.candidates.data(), outputs.scores.data()}),
+            absl::OkStatus());
   return outputs;
 }
 

@@ -1,4 +1,4 @@
-#include "engine/planned_landmarks.h"
+#include "engine/device_landmarks.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,10 +9,14 @@
 namespace recollect::engine {
 namespace {
 
+int64_t RoundUp(int64_t bytes, int64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
 // Room for `bytes` more at the end of `memory`; -> where it begins.
 int64_t Reserve(std::vector<std::byte>& memory, int64_t bytes, int64_t alignment) {
   const auto begin = static_cast<int64_t>(memory.size());
-  memory.resize(static_cast<size_t>(begin + (bytes + alignment - 1) / alignment * alignment));
+  memory.resize(static_cast<size_t>(begin + RoundUp(bytes, alignment)));
   return begin;
 }
 
@@ -27,39 +31,53 @@ bool SameSearch(const LandmarkQuery& a, const LandmarkQuery& b) {
 }  // namespace
 
 // Grows by doubling: a session adds a key every 63 tokens.
-class PlannedLandmarks::Keys final : public LandmarkKeys {
+class DeviceLandmarks::Keys final : public LandmarkKeys {
  public:
-  explicit Keys(PlannedLandmarks& device) : device_(device) {}
+  explicit Keys(kernels::Device& device) : device_(device) {}
 
   absl::Status Append(std::span<const Bf16> keys) override {
     if (keys.empty()) return absl::OkStatus();
-    const int64_t needed = size_ + static_cast<int64_t>(keys.size());
-    if (needed > capacity_) {
-      const int64_t capacity = std::max(needed, 2 * capacity_);
-      ASSIGN_OR_RETURN(std::unique_ptr<Memory> grown, device_.Allocate(capacity));
-      if (size_ > 0) RETURN_IF_ERROR(device_.CopyWithin(memory_->data(), size_, grown->data()));
-      memory_ = std::move(grown);
-      capacity_ = capacity;
-    }
-    RETURN_IF_ERROR(device_.Upload(keys, memory_->data() + size_));
-    size_ = needed;
+    const auto added = static_cast<int64_t>(keys.size_bytes());
+    if (memory_ == nullptr || bytes_ + added > memory_->bytes()) RETURN_IF_ERROR(Grow(added));
+    RETURN_IF_ERROR(device_.Upload(keys.data(), added, end()));
+    bytes_ += added;
     return absl::OkStatus();
   }
-  const Bf16* data() const { return memory_ == nullptr ? nullptr : memory_->data(); }
+  const Bf16* data() const {
+    return memory_ == nullptr ? nullptr : static_cast<const Bf16*>(memory_->data());
+  }
 
  private:
-  PlannedLandmarks& device_;
-  std::unique_ptr<Memory> memory_;
-  int64_t size_ = 0, capacity_ = 0;  // in numbers
+  std::byte* end() const { return static_cast<std::byte*>(memory_->data()) + bytes_; }
+
+  absl::Status Grow(int64_t added) {
+    const int64_t wanted = std::max(bytes_ + added, 2 * bytes_);
+    ASSIGN_OR_RETURN(std::shared_ptr<kernels::DeviceBuffer> grown,
+                     device_.Allocate(RoundUp(wanted, kAlignment)));
+    if (bytes_ > 0) {
+      const kernels::DeviceCopy copy = {data(), grown->data(), RoundUp(bytes_, 4)};
+      ASSIGN_OR_RETURN(const std::shared_ptr<kernels::DeviceBuffer> table,
+                       device_.Allocate(sizeof(copy)));
+      RETURN_IF_ERROR(device_.Upload(&copy, sizeof(copy), table->data()));
+      RETURN_IF_ERROR(
+          device_.Copy(static_cast<const kernels::DeviceCopy*>(table->data()), 1, copy.bytes));
+    }
+    memory_ = std::move(grown);
+    return absl::OkStatus();
+  }
+
+  kernels::Device& device_;
+  std::shared_ptr<kernels::DeviceBuffer> memory_;
+  int64_t bytes_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<LandmarkKeys>> PlannedLandmarks::Keep(std::vector<Bf16> keys) {
-  auto kept = std::make_unique<Keys>(*this);
+absl::StatusOr<std::unique_ptr<LandmarkKeys>> DeviceLandmarks::Keep(std::vector<Bf16> keys) {
+  auto kept = std::make_unique<Keys>(*device_);
   RETURN_IF_ERROR(kept->Append(keys));
   return kept;
 }
 
-absl::Status PlannedLandmarks::Lay(std::span<const LandmarkQuery> group) {
+absl::Status DeviceLandmarks::Lay(std::span<const LandmarkQuery> group) {
   const LandmarkQuery& first = group.front();
   Launch launch;
   ASSIGN_OR_RETURN(launch.plan,
@@ -67,7 +85,7 @@ absl::Status PlannedLandmarks::Lay(std::span<const LandmarkQuery> group) {
                                               .width = static_cast<int>(first.u.size()),
                                               .candidates = first.candidates(),
                                               .n = first.n},
-                                             multiprocessors_));
+                                             device_->multiprocessors()));
   std::vector<kernels::KeySegment> segments;
   for (const KeyRun& run : first.runs) {
     segments.push_back({static_cast<const Keys*>(run.keys)->data(), run.count});
@@ -88,7 +106,33 @@ absl::Status PlannedLandmarks::Lay(std::span<const LandmarkQuery> group) {
   return absl::OkStatus();
 }
 
-void PlannedLandmarks::Search(std::span<LandmarkQuery> queries) {
+absl::Status DeviceLandmarks::Run() {
+  const auto in_bytes = static_cast<int64_t>(in_.size());
+  const auto out_bytes = static_cast<int64_t>(out_.size());
+  // Launches follow each other: one workspace does for all.
+  int64_t workspace_bytes = 0;
+  for (const Launch& launch : launches_) {
+    workspace_bytes = std::max(workspace_bytes, launch.plan.workspace_bytes);
+  }
+  const int64_t needed = in_bytes + out_bytes + workspace_bytes;
+  if (memory_ == nullptr || memory_->bytes() < needed) {
+    memory_ = nullptr;
+    ASSIGN_OR_RETURN(memory_, device_->Allocate(2 * needed));
+  }
+  std::byte* const in = static_cast<std::byte*>(memory_->data());
+  std::byte* const out = in + in_bytes;
+  RETURN_IF_ERROR(device_->Upload(in_.data(), in_bytes, in));
+  for (const Launch& launch : launches_) {
+    RETURN_IF_ERROR(device_->LandmarkTopK(
+        launch.plan, reinterpret_cast<const float*>(in + launch.queries),
+        reinterpret_cast<const kernels::SegmentStart*>(in + launch.segments), out + out_bytes,
+        {reinterpret_cast<int64_t*>(out + launch.candidates),
+         reinterpret_cast<float*>(out + launch.scores)}));
+  }
+  return device_->Download(out, out_bytes, out_.data());
+}
+
+void DeviceLandmarks::Search(std::span<LandmarkQuery> queries) {
   groups_.clear();
   launches_.clear();
   in_.clear();
@@ -104,7 +148,7 @@ void PlannedLandmarks::Search(std::span<LandmarkQuery> queries) {
     if (status.ok() && group.front().n > 0) groups_.push_back({begin, end});
   }
   if (launches_.empty()) return;
-  const absl::Status status = Run(launches_, in_, out_);
+  const absl::Status status = Run();
   for (size_t i = 0; i < launches_.size(); ++i) {
     const Launch& launch = launches_[i];
     const auto* candidates = reinterpret_cast<const int64_t*>(out_.data() + launch.candidates);

@@ -1,0 +1,54 @@
+// Landmark keys in the memory of a device, searched there. What a whole step's search takes up,
+// runs and brings back is laid out on the host: queries and tables in one copy, two launches for
+// each set of mounts, all hits in one copy.
+#ifndef RECOLLECT_ENGINE_DEVICE_LANDMARKS_H_
+#define RECOLLECT_ENGINE_DEVICE_LANDMARKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/landmark_device.h"
+#include "kernels/device.h"
+
+namespace recollect::engine {
+
+class DeviceLandmarks final : public LandmarkDevice {
+ public:
+  explicit DeviceLandmarks(std::shared_ptr<kernels::Device> device) : device_(std::move(device)) {}
+
+  std::string name() const override { return device_->name(); }
+  absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(std::vector<Bf16> keys) override;
+  void Search(std::span<LandmarkQuery> queries) override;
+
+ private:
+  class Keys;
+  // One search of queries over the same keys. Offsets are in bytes, multiples of kAlignment.
+  struct Launch {
+    kernels::LandmarkTopKPlan plan;
+    int64_t queries = 0, segments = 0;   // in what goes up: fp32 [queries, d_r]; SegmentTable
+    int64_t candidates = 0, scores = 0;  // in what comes back: [queries, n] int64; fp32
+  };
+  // Queries [begin, end) of a call, over the same runs.
+  struct Group {
+    size_t begin = 0, end = 0;
+  };
+  static constexpr int64_t kAlignment = 16;
+
+  absl::Status Lay(std::span<const LandmarkQuery> group);
+  // Takes in_ up, runs the launches, and fills out_.
+  absl::Status Run();
+
+  const std::shared_ptr<kernels::Device> device_;
+  std::vector<Group> groups_;  // one for each of launches_
+  std::vector<Launch> launches_;
+  std::vector<std::byte> in_, out_;
+  std::shared_ptr<kernels::DeviceBuffer> memory_;  // of in_, out_ and the workspace
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_DEVICE_LANDMARKS_H_

@@ -1,0 +1,80 @@
+// The engine with its layers and landmark keys on a GPU: the checks of device_backend_test.cc and
+// landmark_device_test.cc.
+#include "kernels/cuda_device.h"
+
+#include <memory>
+
+#include "engine/device_landmarks.h"
+#include "tests/engine/device_backend_checks.h"
+#include "tests/engine/landmark_device_checks.h"
+#include "tests/kernels/cuda_test_util.h"
+
+namespace recollect::engine {
+namespace {
+
+class EngineCudaTest : public kernels::CudaTest {
+ protected:
+  static std::shared_ptr<kernels::Device> Device() {
+    auto device = kernels::OpenCudaDevice(0);
+    EXPECT_TRUE(device.ok()) << device.status();
+    return *device;
+  }
+  static std::shared_ptr<LandmarkDevice> Landmarks() {
+    return std::make_shared<DeviceLandmarks>(Device());
+  }
+};
+
+TEST_F(EngineCudaTest, GeneratesTheSameAsOnTheCpu) {
+  backend_checks::TheEngineGeneratesTheSameAsOnTheCpu(Device());
+}
+
+TEST_F(EngineCudaTest, PatternsByHeadAreThoseOfTheCpu) {
+  backend_checks::PatternsByHeadAreThoseOfTheCpu(Device());
+}
+
+TEST_F(EngineCudaTest, TokensAreTheSameAloneTogetherAndCold) {
+  backend_checks::TokensAreTheSameAloneTogetherAndCold(Device());
+}
+
+TEST_F(EngineCudaTest, ADocumentHasTheSameBytesInAnySlices) {
+  backend_checks::ADocumentHasTheSameBytesInAnySlices(Device());
+}
+
+TEST_F(EngineCudaTest, AnIngestGoesOnInAnotherEngine) {
+  backend_checks::AnIngestGoesOnInAnotherEngine(Device());
+}
+
+TEST_F(EngineCudaTest, FindsWhatTheCpuFinds) {
+  landmark_checks::FindsWhatTheCpuFinds(*Landmarks());
+}
+
+TEST_F(EngineCudaTest, AQueryHasTheSameBitsAloneAndAmongOthers) {
+  landmark_checks::AQueryHasTheSameBitsAloneAndAmongOthers(*Landmarks());
+}
+
+TEST_F(EngineCudaTest, WhatADeviceCannotSearchFailsOnlyThatQuery) {
+  landmark_checks::WhatADeviceCannotSearchFailsOnlyThatQuery(*Landmarks());
+}
+
+TEST_F(EngineCudaTest, GeneratesTheSameWithLandmarkKeysAlone) {
+  landmark_checks::TheEngineGeneratesTheSameAsOnTheCpu(Landmarks());
+}
+
+TEST_F(EngineCudaTest, MemoryThatRunsOutIsAStatusAndTheDeviceGoesOn) {
+  const auto device = Landmarks();
+  // 2 GiB at a time, until there is no more.
+  const std::vector<Bf16> keys(size_t{1} << 30);
+  std::vector<std::unique_ptr<LandmarkKeys>> kept;
+  absl::Status status;
+  while (status.ok() && kept.size() < 1000) {
+    auto more = device->Keep(keys);
+    status = more.status();
+    if (more.ok()) kept.push_back(*std::move(more));
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  kept.clear();
+  landmark_checks::FindsWhatTheCpuFinds(*device);
+}
+
+}  // namespace
+}  // namespace recollect::engine

@@ -9,7 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "base/status.h"
-#include "cli/backend.h"
+#include "cli/connection.h"
 #include "cli/json.h"
 #include "cli/verbs.h"
 
@@ -56,9 +56,9 @@ void PrintRow(const client::Document& d) {
 }
 
 absl::Status List(const Options& common) {
-  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
-  ASSIGN_OR_RETURN(const auto documents, backend->client().ListAllDocuments());
-  ASSIGN_OR_RETURN(const auto ingests, backend->client().ListIngests());
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const auto documents, connection->client().ListAllDocuments());
+  ASSIGN_OR_RETURN(const auto ingests, connection->client().ListIngests());
   if (common.json) {
     PrintJson({{"documents", ToJson(documents)}, {"ingests", ToJson(ingests)}});
     return absl::OkStatus();
@@ -77,9 +77,9 @@ absl::Status List(const Options& common) {
 
 absl::Status Get(const Options& common, const DocsOptions& options) {
   RETURN_IF_ERROR(CheckIds(options));
-  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
   ASSIGN_OR_RETURN(const client::Document document,
-                   backend->client().GetDocument(options.ids.front()));
+                   connection->client().GetDocument(options.ids.front()));
   common.json ? PrintJson(ToJson(document)) : PrintTable(ToJson(document));
   return absl::OkStatus();
 }
@@ -90,18 +90,18 @@ absl::Status Delete(const Options& common, const DocsOptions& options) {
     if (!id.empty()) all.ids.push_back(id);
   }
   RETURN_IF_ERROR(CheckIds(all));
-  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
-  for (const std::string& id : all.ids) RETURN_IF_ERROR(backend->client().DeleteDocument(id));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  for (const std::string& id : all.ids) RETURN_IF_ERROR(connection->client().DeleteDocument(id));
   if (common.json) PrintJson({{"deleted", all.ids}});
   return absl::OkStatus();
 }
 
 absl::Status Text(const Options& common, const DocsOptions& options) {
   RETURN_IF_ERROR(CheckIds(options));
-  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
   const std::string& id = options.ids.front();
   // Before anything is printed: the server only sees a part at a time.
-  ASSIGN_OR_RETURN(const client::Document document, backend->client().GetDocument(id));
+  ASSIGN_OR_RETURN(const client::Document document, connection->client().GetDocument(id));
   const int64_t end = options.end < 0 ? document.bytes : options.end;
   if (options.begin < 0 || options.begin > end || end > document.bytes) {
     return absl::OutOfRangeError(absl::StrCat("text range [", options.begin, ", ", end,
@@ -111,7 +111,7 @@ absl::Status Text(const Options& common, const DocsOptions& options) {
   std::string all;  // for JSON only; otherwise printed as it comes
   for (int64_t at = options.begin; at < end || at == options.begin; at += kReadBytes) {
     ASSIGN_OR_RETURN(const std::string text,
-                     backend->client().ReadText(id, at, std::min(end, at + kReadBytes)));
+                     connection->client().ReadText(id, at, std::min(end, at + kReadBytes)));
     if (common.json) {
       all += text;
     } else {

@@ -9,7 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
-#include "cli/backend.h"
+#include "cli/connection.h"
 #include "cli/json.h"
 #include "cli/retrievals.h"
 #include "cli/session_options.h"
@@ -33,7 +33,7 @@ absl::Status Generate(const Options& common, const GenerateOptions& options) {
   for (const std::string& stop : request.stop) RETURN_IF_ERROR(CheckUtf8("--stop", stop));
   request.flush = !options.no_flush;
   request.with_retrievals = options.hits;
-  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
 
   client::GenerateCallbacks callbacks;
   if (!common.json) {
@@ -43,14 +43,14 @@ absl::Status Generate(const Options& common, const GenerateOptions& options) {
       return true;
     };
   }
-  auto result = backend->client().Generate(request, callbacks);
+  auto result = connection->client().Generate(request, callbacks);
   if (!common.json && isatty(STDOUT_FILENO) == 1) std::fputc('\n', stdout);
   RETURN_IF_ERROR(result.status());
   if (common.json) {
     PrintJson(ToJson(*result));
   } else if (options.hits) {
     std::fflush(stdout);
-    PrintRetrievals(backend->client(), result->retrievals, stderr);
+    PrintRetrievals(connection->client(), result->retrievals, stderr);
   }
   return absl::OkStatus();
 }

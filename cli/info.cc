@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "cli/backend.h"
+#include "cli/connection.h"
 #include "cli/json.h"
 #include "cli/verbs.h"
 
@@ -11,15 +11,15 @@ namespace recollect::cli {
 namespace {
 
 absl::Status Model(const Options& common) {
-  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
-  ASSIGN_OR_RETURN(const client::ModelInfo info, backend->client().GetModel());
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const client::ModelInfo info, connection->client().GetModel());
   common.json ? PrintJson(ToJson(info)) : PrintTable(ToJson(info));
   return absl::OkStatus();
 }
 
 absl::Status Stats(const Options& common) {
-  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
-  ASSIGN_OR_RETURN(const client::Stats stats, backend->client().GetStats());
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const client::Stats stats, connection->client().GetStats());
   Json json = ToJson(stats);
   if (common.json) {
     PrintJson(json);

@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/status.h"
-#include "cli/backend.h"
+#include "cli/connection.h"
 #include "cli/json.h"
 #include "cli/progress.h"
 #include "cli/session_options.h"
@@ -80,9 +80,9 @@ absl::StatusOr<client::Document> IngestText(client::Client& client, const Ingest
 absl::Status Ingest(const Options& common, const IngestOptions& options) {
   RETURN_IF_ERROR(CheckUtf8("--id", options.id));
   ASSIGN_OR_RETURN(const client::SessionOptions session, ToSessionOptions(options.session));
-  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
-  const auto document = options.tokens ? IngestTokens(backend->client(), options, session)
-                                       : IngestText(backend->client(), options, session);
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  const auto document = options.tokens ? IngestTokens(connection->client(), options, session)
+                                       : IngestText(connection->client(), options, session);
   RETURN_IF_ERROR(document.status());
   if (common.json) {
     PrintJson(ToJson(*document));

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
-#include "cli/backend.h"
+#include "cli/connection.h"
 #include "cli/json.h"
 #include "cli/niah/run.h"
 #include "cli/progress.h"
@@ -107,8 +107,8 @@ absl::Status Niah(const Options& common, const NiahFlags& flags) {
   ASSIGN_OR_RETURN(const niah::Phrases phrases, niah::ParsePhrases(phrases_text));
   ASSIGN_OR_RETURN(const std::string text, ReadHaystack(flags));
   if (!flags.json.empty()) RETURN_IF_ERROR(WriteFile(flags.json, "ab", ""));
-  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
-  ASSIGN_OR_RETURN(const client::ModelInfo model, backend->client().GetModel());
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const client::ModelInfo model, connection->client().GetModel());
 
   const auto total =
       static_cast<int64_t>(options.tasks.size() * options.tokens.size() * options.held_out.size()) *
@@ -116,7 +116,7 @@ absl::Status Niah(const Options& common, const NiahFlags& flags) {
   std::vector<niah::Sample> samples;
   {
     ProgressBar bar("niah", total);
-    niah::Runner runner(backend->client(), options, text, phrases);
+    niah::Runner runner(connection->client(), options, text, phrases);
     int64_t done = 0, right = 0;
     ASSIGN_OR_RETURN(samples, runner.Run([&](const niah::Sample& sample) {
       ++done;

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "cli/backend.h"
+#include "cli/connection.h"
 #include "cli/json.h"
 #include "cli/retrievals.h"
 #include "cli/session_options.h"
@@ -24,12 +24,12 @@ absl::Status Retrieve(const Options& common, const RetrieveOptions& options) {
   ASSIGN_OR_RETURN(request.query, ToPrompt(options.query));
   request.k = options.k;
   request.with_text = true;
-  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
-  ASSIGN_OR_RETURN(const auto retrievals, backend->client().Retrieve(request));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const auto retrievals, connection->client().Retrieve(request));
   if (common.json) {
     PrintJson({{"retrievals", ToJson(retrievals)}});
   } else {
-    PrintRetrievals(backend->client(), retrievals, stdout);
+    PrintRetrievals(connection->client(), retrievals, stdout);
   }
   return absl::OkStatus();
 }

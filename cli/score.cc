@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "cli/backend.h"
+#include "cli/connection.h"
 #include "cli/json.h"
 #include "cli/session_options.h"
 #include "cli/verbs.h"
@@ -26,8 +26,8 @@ absl::Status Score(const Options& common, const ScoreOptions& options) {
   ASSIGN_OR_RETURN(request.session, ToSessionOptions(options.session));
   ASSIGN_OR_RETURN(request.prompt, ToPrompt(options.text));
   request.flush_after = options.flush_after;
-  ASSIGN_OR_RETURN(const auto backend, Backend::Open(common));
-  ASSIGN_OR_RETURN(const client::ScoreResult result, backend->client().Score(request));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const client::ScoreResult result, connection->client().Score(request));
   const double nats = -std::accumulate(result.logprobs.begin(), result.logprobs.end(), 0.0);
   // Where no landmark begins a sequence the first token follows nothing and has no probability.
   const auto scored =

@@ -1,8 +1,8 @@
 // What verbs talk to: a client, of a server somewhere or of one inside this process. Embedded use
 // runs the same service over an in-process channel, so limits, errors and results cannot differ
 // from the server's.
-#ifndef RECOLLECT_CLI_BACKEND_H_
-#define RECOLLECT_CLI_BACKEND_H_
+#ifndef RECOLLECT_CLI_CONNECTION_H_
+#define RECOLLECT_CLI_CONNECTION_H_
 
 #include <memory>
 
@@ -15,11 +15,11 @@
 namespace recollect::cli {
 
 // Ends in the order client, server, engine.
-class Backend {
+class Connection {
  public:
   // UNAVAILABLE: no server; else errors of CreateHost.
-  static absl::StatusOr<std::unique_ptr<Backend>> Open(const Options& options);
-  ~Backend();
+  static absl::StatusOr<std::unique_ptr<Connection>> Open(const Options& options);
+  ~Connection();
 
   client::Client& client() { return *client_; }
 
@@ -31,4 +31,4 @@ class Backend {
 
 }  // namespace recollect::cli
 
-#endif  // RECOLLECT_CLI_BACKEND_H_
+#endif  // RECOLLECT_CLI_CONNECTION_H_

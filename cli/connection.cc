@@ -1,0 +1,33 @@
+#include "cli/connection.h"
+
+#include <utility>
+
+#include "base/status.h"
+
+namespace recollect::cli {
+
+absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Options& options) {
+  auto connection = std::make_unique<Connection>();
+  client::ClientOptions client_options;
+  if (options.timeout_s > 0) client_options.timeout = absl::Seconds(options.timeout_s);
+  if (!options.server.empty()) {
+    ASSIGN_OR_RETURN(connection->client_, client::Client::Connect(options.server, client_options));
+    return connection;
+  }
+  ASSIGN_OR_RETURN(connection->host_, CreateHost(options.host));
+  service::ServerOptions server_options;
+  server_options.model_name = connection->host_.model_name;
+  ASSIGN_OR_RETURN(connection->server_,
+                   service::Server::Start(server_options, *connection->host_.engine));
+  connection->client_ =
+      client::Client::OnChannel(connection->server_->InProcessChannel(), client_options);
+  return connection;
+}
+
+Connection::~Connection() {
+  client_.reset();
+  if (server_ != nullptr)
+    server_->Drain(absl::Now() + absl::Seconds(10));  // nothing runs: only commits what there is
+}
+
+}  // namespace recollect::cli

@@ -53,6 +53,7 @@ int Main(int argc, char** argv) {
   AddGenerate(app, command);
   AddScore(app, command);
   AddNiah(app, command);
+  AddBench(app, command);
   AddImport(app, command);
   AddModel(app, command);
   AddStats(app, command);

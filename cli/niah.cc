@@ -1,4 +1,3 @@
-#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -7,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
@@ -37,24 +35,6 @@ struct NiahFlags {
   std::string json;     // file; empty: where the table would go, if at all
 };
 
-// "4k", "1m", "3000".
-absl::StatusOr<int64_t> ParseTokens(const std::string& flag, const std::string& text) {
-  int64_t scale = 1;
-  std::string digits = text;
-  if (!digits.empty()) {
-    const int unit = std::tolower(static_cast<unsigned char>(digits.back()));
-    scale = unit == 'k' ? 1 << 10 : unit == 'm' ? 1 << 20 : 1;
-    if (scale > 1) digits.pop_back();
-  }
-  constexpr int64_t kMost = int64_t{1} << 30;
-  int64_t count = 0;
-  if (!absl::SimpleAtoi(digits, &count) || count < 1 || count > kMost / scale ||
-      count * scale < 256) {
-    return absl::InvalidArgumentError(absl::StrCat(flag, ": '", text, "', limit 256 to 1024m"));
-  }
-  return count * scale;
-}
-
 absl::StatusOr<niah::RunOptions> ToRunOptions(const NiahFlags& flags) {
   static const std::map<std::string, niah::Task> kTasks = {
       {"passkey", niah::Task::kPasskey},
@@ -67,9 +47,9 @@ absl::StatusOr<niah::RunOptions> ToRunOptions(const NiahFlags& flags) {
       {"random", niah::Control::kRandom}};
   niah::RunOptions options = flags.run;
   for (const std::string& text : flags.tokens) {
-    ASSIGN_OR_RETURN(options.tokens.emplace_back(), ParseTokens("--tokens", text));
+    ASSIGN_OR_RETURN(options.tokens.emplace_back(), ParseTokenCount("--tokens", text));
   }
-  ASSIGN_OR_RETURN(options.shard_tokens, ParseTokens("--shard-tokens", flags.shard_tokens));
+  ASSIGN_OR_RETURN(options.shard_tokens, ParseTokenCount("--shard-tokens", flags.shard_tokens));
   options.tasks.clear();
   for (const std::string& task : flags.tasks) options.tasks.push_back(kTasks.at(task));
   options.control = kControls.at(flags.control);

@@ -1,10 +1,12 @@
 #include "cli/options.h"
 
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "model/tokenizer.h"
 
@@ -14,6 +16,23 @@ absl::Status CheckUtf8(const std::string& flag, const std::string& text) {
   const int64_t bad = model::FindInvalidUtf8(text, /*allow_partial_end=*/false);
   if (bad < 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(flag, ": not UTF-8 at byte ", bad));
+}
+
+absl::StatusOr<int64_t> ParseTokenCount(const std::string& flag, const std::string& text) {
+  int64_t scale = 1;
+  std::string digits = text;
+  if (!digits.empty()) {
+    const int unit = std::tolower(static_cast<unsigned char>(digits.back()));
+    scale = unit == 'k' ? 1 << 10 : unit == 'm' ? 1 << 20 : 1;
+    if (scale > 1) digits.pop_back();
+  }
+  constexpr int64_t kMost = int64_t{1} << 30;
+  int64_t count = 0;
+  if (!absl::SimpleAtoi(digits, &count) || count < 1 || count > kMost / scale ||
+      count * scale < 256) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": '", text, "', limit 256 to 1024m"));
+  }
+  return count * scale;
 }
 
 absl::StatusOr<std::string> ReadInput(const std::string& path) {

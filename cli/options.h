@@ -29,6 +29,10 @@ struct Command {
 // protocol strings may not.
 absl::Status CheckUtf8(const std::string& flag, const std::string& text);
 
+// A number of tokens: "3000", "4k", "1m"; k and m are 2^10 and 2^20. INVALID_ARGUMENT naming
+// `flag` and the limits, 256 to 1024m.
+absl::StatusOr<int64_t> ParseTokenCount(const std::string& flag, const std::string& text);
+
 // A whole file, or standard input for "-". NOT_FOUND or INVALID_ARGUMENT naming the path.
 absl::StatusOr<std::string> ReadInput(const std::string& path);
 

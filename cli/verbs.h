@@ -18,6 +18,7 @@ void AddImport(CLI::App& app, Command& command);
 void AddModel(CLI::App& app, Command& command);
 void AddStats(CLI::App& app, Command& command);
 void AddNiah(CLI::App& app, Command& command);
+void AddBench(CLI::App& app, Command& command);
 
 // Ends the help of every verb.
 inline constexpr char kCommonHelp[] =

@@ -23,7 +23,7 @@ TEST_F(CliTest, HelpTeachesWithExamplesAndExitCodes) {
     EXPECT_THAT(help.out, HasSubstr(text));
   }
   for (const char* verb : {"serve", "ingest", "docs", "retrieve", "generate", "score", "niah",
-                           "import", "model", "stats"}) {
+                           "bench", "import", "model", "stats"}) {
     const ProcessResult result = Run({verb, "--help"});
     EXPECT_EQ(result.exit_code, 0) << verb;
     EXPECT_THAT(result.out, HasSubstr("Example")) << verb;
@@ -347,69 +347,6 @@ TEST_F(CliTest, DevicesByName) {
       Run({"stats", "--device", "cuda:0", "--model", Path("ratplus"), "--data-dir", ":memory:"});
   EXPECT_EQ(no_landmarks.exit_code, kConflict);
   EXPECT_THAT(no_landmarks.err, HasSubstr("family ratplus runs on the CPU only"));
-}
-
-TEST_F(CliTest, NiahRunsItsGridAndCleansUp) {
-  std::string text;  // of 400 words, a tenth of which may be keys
-  for (int i = 0; i < 4000; ++i) {
-    const int word = i * 37 % 400;
-    for (const int syllable : {word % 20, word / 20}) {
-      text += "bdfgklmnprstvzhjwxcq"[syllable];
-      text += "aeiou"[(syllable + word) % 5];
-    }
-    text += i % 12 == 11 ? "\n" : " ";
-  }
-  const std::string haystack = File("haystack.txt", text);
-  const std::vector<std::string> arguments = {"niah",
-                                              "--haystack",
-                                              haystack,
-                                              "--tokens",
-                                              "512,1k",
-                                              "--samples",
-                                              "2",
-                                              "--task",
-                                              "passkey,distractors,hex",
-                                              "--distractors",
-                                              "3",
-                                              "--shard-tokens",
-                                              "512",
-                                              "--seed",
-                                              "4",
-                                              "--json",
-                                              Path("out.json")};
-  const auto report = [&] {
-    EXPECT_THAT(Embedded(arguments).out, HasSubstr("passkey"));  // the table
-    return nlohmann::json::parse(ReadFile(Path("out.json")));
-  };
-  const auto json = report();
-  EXPECT_EQ(json["cells"].size(), 12u);  // 3 tasks, 2 sizes, 2 phrasings
-  for (const auto& cell : json["cells"]) {
-    EXPECT_EQ(cell["samples"], 2);
-    EXPECT_EQ(cell["gold_hit_rate"].size(), 2u);
-    EXPECT_EQ(cell["documents"], cell["tokens"] == 512 ? 1 : 2);
-  }
-  EXPECT_THAT(Json(Embedded({"docs", "list", "--json"}))["documents"], IsEmpty());
-  // Same seed, same needles and answers.
-  const auto again = report();
-  for (size_t i = 0; i < json["samples"].size(); ++i) {
-    for (const char* field : {"question", "value", "answer", "depth", "needle_in"}) {
-      EXPECT_EQ(json["samples"][i][field], again["samples"][i][field]);
-    }
-  }
-  for (const char* control : {"unmounted", "removed", "random"}) {
-    const auto controlled =
-        Json(Embedded({"niah", "--haystack", haystack, "--tokens", "512", "--samples", "1",
-                       "--phrasing", "trained", "--control", control, "--json"}));
-    EXPECT_EQ(controlled["control"], control);
-    EXPECT_EQ(controlled["cells"][0]["right"], 0);
-  }
-  // Found out before any work.
-  const ProcessResult unwritable =
-      Embedded({"niah", "--haystack", haystack, "--json", Path("none") + "/out.json"});
-  EXPECT_EQ(unwritable.exit_code, kInvalid);
-  EXPECT_THAT(unwritable.err, HasSubstr("--json: cannot write"));
-  EXPECT_EQ(Embedded({"niah", "--haystack", haystack, "--tokens", "1m"}).exit_code, kInvalid);
-  EXPECT_EQ(Embedded({"niah", "--haystack", haystack, "--tokens", "lots"}).exit_code, kInvalid);
 }
 
 }  // namespace

@@ -47,6 +47,24 @@ struct DeviceModel::CallTables {
   CacheCopies copies;  // of the layer that is being laid out; keeps memory that caches have left
 };
 
+struct DeviceModel::EncoderTables {
+  int64_t rows = 0;  // of all chunks, landmarks among them
+  int64_t chunks = 0;
+  float* x = nullptr;          // [rows, d]
+  float* landmarks = nullptr;  // [chunks, d]
+  float* carried = nullptr;    // [chunks, d]: what stands for them
+  float* projected = nullptr;
+  float* attended = nullptr;
+  int64_t cosines = 0, sines = 0;
+  CopyTable gather;  // the blocks' rows into x
+  CopyTable lift;    // landmarks out of x
+  CopyTable cls;     // the CLS row into each of `carried`
+  CopyTable place;   // `carried` to the landmarks' rows of x
+  CopyTable split;   // keys and values out of `projected`, dense
+  RowsAttention attention;
+  DeviceTables tables;
+};
+
 // Appends what RoPE turns rows at these positions by, [positions, head_dim / 2] each.
 inline void AppendRopeFactors(kernels::OpContext& ctx, const ModelConfig& config, double base,
                               const std::vector<int64_t>& positions, std::vector<float>& cosines,

@@ -34,17 +34,16 @@ bool HeadsAreSplitAlike(const DeviceLayerState& a, const DeviceLayerState& b) {
 
 }  // namespace
 
-// Copies, scan segments and what each row attends to, of one layer.
+// The copies and scan segments of one layer, then what its rows attend to.
 absl::Status DeviceModel::LayMixer(int layer, std::span<const DeviceSegment> runs,
                                    CallTables& call) {
   const int64_t inner = config_.inner(), stride = 5 * inner;
   MixerTables& mixer = call.mixers.emplace_back();
   std::vector<kernels::GatedScanSegment> scans;
-  std::vector<int64_t> positions;
-  int64_t row = 0, most_rows = 0;
+  float* q = call.projected + inner;
+  int64_t most_rows = 0;
   for (const DeviceSegment& run : runs) {
     DeviceLayerState& state = run.state->layer(layer);
-    float* const q = call.projected + row * stride + inner;
     float* const k = q + inner;
     float* const v = k + inner;
     scans.push_back({.z = v + inner,
@@ -52,18 +51,15 @@ absl::Status DeviceModel::LayMixer(int layer, std::span<const DeviceSegment> run
                      .y = {k, v},
                      .state = {state.key_recurrence(), state.key_recurrence() + inner},
                      .rows = run.rows});
-    const int64_t first = state.length();
-    for (int64_t i = 0; i < run.rows; ++i) positions.push_back(first + i);
     for (DeviceCache& cache : state.caches) {
       RETURN_IF_ERROR(cache.Reserve(device_, run.rows, call.copies));
       cache.Append(k, v, run.rows, stride, call.copies.appends);
     }
-    row += run.rows;
+    q += run.rows * stride;
     most_rows = std::max(most_rows, run.rows);
   }
   mixer.moves = CopyTable::Add(call.tables, std::exchange(call.copies.moves, {}));
   mixer.appends = CopyTable::Add(call.tables, std::exchange(call.copies.appends, {}));
-
   if (config_.recurrence) {
     ASSIGN_OR_RETURN(mixer.scan,
                      kernels::PlanGatedScan({.segments = static_cast<int64_t>(scans.size()),
@@ -74,52 +70,61 @@ absl::Status DeviceModel::LayMixer(int layer, std::span<const DeviceSegment> run
     RETURN_IF_ERROR(kernels::CheckGatedScan(mixer.scan, scans));
     mixer.scans = call.tables.Add(scans);
   }
-
   // Neighbouring sequences whose heads are split alike are attended together.
-  row = 0;
+  int64_t row = 0;
   for (size_t begin = 0, end = 0; begin < runs.size(); begin = end) {
     const DeviceLayerState& like = runs[begin].state->layer(layer);
     int64_t rows = 0;
-    for (end = begin; end < runs.size(); ++end) {
-      if (!HeadsAreSplitAlike(runs[end].state->layer(layer), like)) break;
+    for (; end < runs.size() && HeadsAreSplitAlike(runs[end].state->layer(layer), like); ++end) {
       rows += runs[end].rows;
     }
-    for (size_t c = 0; c < like.caches.size(); ++c) {
-      std::vector<kernels::RangeSet> sets;
-      std::vector<kernels::KvSpan> parts;
-      RowsAttention& attention = mixer.attentions.emplace_back();
-      attention = {.first_row = row, .first_head = like.caches[c].first_head()};
-      attention.sizes = {.rows = rows,
-                         .heads = like.caches[c].heads(),
-                         .kv_heads = like.caches[c].heads(),
-                         .head_dim = config_.head_dim};
-      for (size_t r = begin; r < end; ++r) {
-        const DeviceCache& cache = runs[r].state->layer(layer).caches[c];
-        const std::array<kernels::KvSpan, kernels::kMaxRanges> spans = cache.parts();
-        for (int64_t i = 0; i < runs[r].rows; ++i) {
-          sets.push_back(cache.Ranges(positions[static_cast<size_t>(row) + sets.size()]));
-          parts.insert(parts.end(), spans.begin(), spans.end());
-          attention.sizes.max_entries =
-              std::max(attention.sizes.max_entries, kernels::EntriesOf(sets.back()));
-        }
-      }
-      attention.sets = call.tables.Add(sets);
-      attention.parts = call.tables.Add(parts);
-      if (attention.sizes.heads == config_.heads) continue;
-      // Some heads come out dense, and go to their places.
-      std::vector<kernels::DeviceCopy> places;
-      const int64_t width = int64_t{attention.sizes.heads} * config_.head_dim;
-      for (int64_t i = 0; i < rows; ++i) {
-        places.push_back(
-            {call.head_rows + i * width,
-             call.attended + (row + i) * inner + int64_t{attention.first_head} * config_.head_dim,
-             width * int64_t{sizeof(float)}});
-      }
-      attention.places = CopyTable::Add(call.tables, places);
+    for (size_t cache = 0; cache < like.caches.size(); ++cache) {
+      mixer.attentions.push_back(
+          LayAttention(layer, cache, runs.subspan(begin, end - begin), row, call));
     }
     row += rows;
   }
   return absl::OkStatus();
+}
+
+// The heads of cache number `cache` of each of the runs, whose rows are already appended and begin
+// at `first_row` of the call.
+RowsAttention DeviceModel::LayAttention(int layer, size_t cache,
+                                        std::span<const DeviceSegment> runs, int64_t first_row,
+                                        CallTables& call) {
+  const DeviceCache& like = runs.front().state->layer(layer).caches[cache];
+  RowsAttention attention = {.first_row = first_row, .first_head = like.first_head()};
+  std::vector<kernels::RangeSet> sets;
+  std::vector<kernels::KvSpan> parts;
+  int64_t most_entries = 0;
+  for (const DeviceSegment& run : runs) {
+    const DeviceCache& of = run.state->layer(layer).caches[cache];
+    const std::array<kernels::KvSpan, kernels::kMaxRanges> spans = of.parts();
+    for (int64_t position = of.length() - run.rows; position < of.length(); ++position) {
+      sets.push_back(of.Ranges(position));
+      parts.insert(parts.end(), spans.begin(), spans.end());
+      most_entries = std::max(most_entries, kernels::EntriesOf(sets.back()));
+    }
+  }
+  const auto rows = static_cast<int64_t>(sets.size());
+  attention.sizes = {.rows = rows,
+                     .heads = like.heads(),
+                     .kv_heads = like.heads(),
+                     .head_dim = config_.head_dim,
+                     .max_entries = most_entries};
+  attention.sets = call.tables.Add(sets);
+  attention.parts = call.tables.Add(parts);
+  if (like.heads() == config_.heads) return attention;
+  // Some heads come out dense, and go to their places.
+  std::vector<kernels::DeviceCopy> places;
+  const int64_t width = int64_t{like.heads()} * config_.head_dim;
+  float* to =
+      call.attended + first_row * config_.inner() + int64_t{like.first_head()} * config_.head_dim;
+  for (int64_t i = 0; i < rows; ++i, to += config_.inner()) {
+    places.push_back({call.head_rows + i * width, to, width * int64_t{sizeof(float)}});
+  }
+  attention.places = CopyTable::Add(call.tables, places);
+  return attention;
 }
 
 absl::Status DeviceModel::LayGca(std::span<const DeviceSegment> segments, CallTables& call) {

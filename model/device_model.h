@@ -65,6 +65,8 @@ struct DeviceMemory {
   kernels::MemoryView view;
 };
 
+struct RowsAttention;  // of the tables (device_call.h)
+
 // INVALID_ARGUMENT, naming what it is, when a config has something that no device form exists for.
 absl::Status CheckDeviceConfig(const ModelConfig& config);
 
@@ -119,9 +121,10 @@ class DeviceModel {
     kTables,
     kScratchSlots
   };
-  // What the tables of a call hold, for all its layers and for each (device_layers.cc).
+  // What the tables of a call hold (device_call.h).
   struct CallTables;
   struct MixerTables;
+  struct EncoderTables;
 
   DeviceModel(kernels::Device& device, const Model& model)
       : device_(device), config_(model.config()), dtype_(model.dtype()) {}
@@ -145,12 +148,18 @@ class DeviceModel {
                       int64_t rows, float* h);
 
   absl::Status LayMixer(int layer, std::span<const DeviceSegment> runs, CallTables& call);
+  RowsAttention LayAttention(int layer, size_t cache, std::span<const DeviceSegment> runs,
+                             int64_t first_row, CallTables& call);
   absl::Status LayGca(std::span<const DeviceSegment> segments, CallTables& call);
   absl::Status RunMixer(const DeviceLayer& weights, const CallTables& call,
                         const MixerTables& tables, float* h);
   absl::Status RunGca(const DeviceLayer& weights, const CallTables& call, const float* a,
                       float* sum);
-  absl::Status EncodeLayer(const DeviceEncoderLayer& weights, const CallTables& call, float* x);
+  absl::StatusOr<EncoderTables> LayEncoder(std::span<const DeviceBlock> blocks);
+  absl::Status PlaceLandmarks(const EncoderTables& tables);
+  absl::Status EncodeLayer(const DeviceEncoderLayer& weights, const EncoderTables& tables);
+  absl::StatusOr<std::vector<EncodedChunk>> TakeChunks(std::span<const DeviceBlock> blocks,
+                                                       const EncoderTables& tables);
 
   kernels::Device& device_;
   const ModelConfig config_;

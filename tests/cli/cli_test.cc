@@ -142,7 +142,7 @@ TEST_F(CliTest, AModelWithoutLandmarksGeneratesUnderThePatternAskedFor) {
   EXPECT_THAT(refused.err, HasSubstr("window is 7, the checkpoint is adapted to 0 and 8 to 512"));
   const ProcessResult retrieve = Embedded({"retrieve", "--query", "text"});
   EXPECT_EQ(retrieve.exit_code, kConflict);
-  EXPECT_THAT(retrieve.err, HasSubstr("family ratplus runs on the CPU only"));
+  EXPECT_THAT(retrieve.err, HasSubstr("family ratplus has no landmarks"));
   const nlohmann::json model = Json(Embedded({"model", "--json"}));
   EXPECT_EQ(model["local"]["dilation"], 16);
   EXPECT_EQ(model["windows"]["max"], 512);

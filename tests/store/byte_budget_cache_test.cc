@@ -127,8 +127,13 @@ TEST(ByteBudgetCacheTest, BudgetHoldsAtEveryMomentUnderThreads) {
   std::atomic<int64_t> live{0};
   std::atomic<bool> stop{false};
   std::atomic<int64_t> worst{0};
+  const auto look = [&](int64_t bytes) {
+    int64_t before = worst;
+    while (bytes > before && !worst.compare_exchange_weak(before, bytes)) {
+    }
+  };
   std::thread watcher([&] {
-    while (!stop) worst = std::max({worst.load(), cache.used_bytes(), live.load()});
+    while (!stop) look(std::max(cache.used_bytes(), live.load()));
   });
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -152,7 +157,7 @@ TEST(ByteBudgetCacheTest, BudgetHoldsAtEveryMomentUnderThreads) {
               slot = cache.Insert(ref, Counted(&live, bytes), bytes);
             }
         }
-        EXPECT_LE(cache.used_bytes(), kBudget);
+        look(cache.used_bytes());  // a busy machine may never run the watcher
       }
     });
   }

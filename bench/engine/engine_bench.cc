@@ -16,7 +16,10 @@
 #include "engine/devices.h"
 #include "kernels/gemm.h"
 #include "nlohmann/json.hpp"
+#include "store/document_store.h"
+#ifdef RECOLLECT_WITH_ROCKSDB
 #include "store/rocks/rocks_store.h"
+#endif
 
 namespace recollect::bench {
 namespace {
@@ -93,9 +96,11 @@ class Bench {
     Open({});
     Ingest();
     TimePerToken();
+#ifdef RECOLLECT_WITH_ROCKSDB
     LandmarkSteps();
     Memory();
     Reopen();
+#endif
     if (!arguments_.json.empty()) std::ofstream(arguments_.json) << result_.dump(2) << "\n";
   }
 
@@ -106,13 +111,23 @@ class Bench {
     options.ingest_slice_tokens = arguments_.ingest_slice;
     options.backend = devices_.backend;
     options.landmark_device = devices_.landmarks;
+    auto engine = engine::Engine::Create(options, model_, OpenStore());
+    Require(engine.status(), "engine");
+    engine_ = *std::move(engine);
+  }
+
+  // Without RocksDB one in RAM, which an engine takes along when it goes: then all runs on one
+  // engine, and what needs another is left out.
+  std::unique_ptr<store::DocumentStore> OpenStore() const {
+#ifdef RECOLLECT_WITH_ROCKSDB
     store::RocksOptions rocks;
     rocks.directory = arguments_.data_dir;
     auto store = store::OpenRocksStore(rocks);
     Require(store.status(), "store");
-    auto engine = engine::Engine::Create(options, model_, *std::move(store));
-    Require(engine.status(), "engine");
-    engine_ = *std::move(engine);
+    return *std::move(store);
+#else
+    return store::CreateMemoryStore();
+#endif
   }
 
   void Ingest();

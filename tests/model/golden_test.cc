@@ -131,6 +131,8 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
       on_device = *std::move(loaded);
     }
     for (const int64_t rows : {64, 1, 17}) {  // a prompt in any split
+      // A device that is the host takes long over the shipped model.
+      if (device != nullptr && rows != 64 && input.contains("model")) continue;
       reference.rows_per_call = rows;
       std::optional<DeviceFunctions> functions;
       if (device != nullptr) reference.functions = &functions.emplace(*on_device, config.local);

@@ -18,12 +18,9 @@ constexpr int64_t kHeadRows = 256;
 // Rows [d] in a buffer that grows; what it held may be lost.
 absl::StatusOr<float*> Rows(kernels::Device& device, int64_t rows, int64_t d,
                             std::shared_ptr<kernels::DeviceBuffer>& buffer) {
-  const int64_t bytes = rows * d * int64_t{sizeof(float)};
-  if (buffer == nullptr || buffer->bytes() < bytes) {
-    buffer = nullptr;
-    ASSIGN_OR_RETURN(buffer, device.Allocate(bytes + bytes / 2));
-  }
-  return static_cast<float*>(buffer->data());
+  ASSIGN_OR_RETURN(void* const data,
+                   kernels::AtLeast(device, rows * d * int64_t{sizeof(float)}, buffer));
+  return static_cast<float*>(data);
 }
 
 class DeviceSequence final : public SequenceState {

@@ -114,12 +114,9 @@ absl::Status DeviceLandmarks::Run() {
   for (const Launch& launch : launches_) {
     workspace_bytes = std::max(workspace_bytes, launch.plan.workspace_bytes);
   }
-  const int64_t needed = in_bytes + out_bytes + workspace_bytes;
-  if (memory_ == nullptr || memory_->bytes() < needed) {
-    memory_ = nullptr;
-    ASSIGN_OR_RETURN(memory_, device_->Allocate(2 * needed));
-  }
-  std::byte* const in = static_cast<std::byte*>(memory_->data());
+  ASSIGN_OR_RETURN(void* const memory,
+                   kernels::AtLeast(*device_, in_bytes + out_bytes + workspace_bytes, memory_));
+  std::byte* const in = static_cast<std::byte*>(memory);
   std::byte* const out = in + in_bytes;
   RETURN_IF_ERROR(device_->Upload(in_.data(), in_bytes, in));
   for (const Launch& launch : launches_) {

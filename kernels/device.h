@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -109,6 +110,19 @@ class Device {
   virtual absl::Status Argmax(const float* logits, int64_t rows, int32_t vocab,
                               const NeverChosen& never, int32_t* choices) = 0;
 };
+
+// Memory that is kept from call to call: `buffer`, of at least `bytes`. When it has to grow, what
+// it held is lost, and half as much again is taken.
+inline absl::StatusOr<void*> AtLeast(Device& device, int64_t bytes,
+                                     std::shared_ptr<DeviceBuffer>& buffer) {
+  if (buffer == nullptr || buffer->bytes() < bytes) {
+    buffer = nullptr;
+    absl::StatusOr<std::shared_ptr<DeviceBuffer>> grown = device.Allocate(bytes + bytes / 2);
+    if (!grown.ok()) return grown.status();
+    buffer = *std::move(grown);
+  }
+  return buffer->data();
+}
 
 }  // namespace recollect::kernels
 

@@ -50,12 +50,7 @@ absl::StatusOr<std::unique_ptr<DeviceModel>> DeviceModel::Load(kernels::Device& 
 }
 
 absl::StatusOr<void*> DeviceModel::Bytes(Scratch slot, int64_t bytes) {
-  std::shared_ptr<kernels::DeviceBuffer>& memory = scratch_[slot];
-  if (memory == nullptr || memory->bytes() < bytes) {
-    memory = nullptr;
-    ASSIGN_OR_RETURN(memory, device_.Allocate(bytes + bytes / 2));
-  }
-  return memory->data();
+  return kernels::AtLeast(device_, bytes, scratch_[slot]);
 }
 
 absl::StatusOr<float*> DeviceModel::Floats(Scratch slot, int64_t count) {

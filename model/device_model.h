@@ -81,7 +81,6 @@ class DeviceModel {
 
   const ModelConfig& config() const { return config_; }
   kernels::Device& device() const { return device_; }
-  int64_t weight_bytes() const { return weights_.memory->bytes(); }
 
   // Copies on the device, of which none reads what another writes.
   absl::Status Copy(const std::vector<kernels::DeviceCopy>& copies);

@@ -25,8 +25,10 @@ using landmark_checks::WithDocuments;
 using ::testing::HasSubstr;
 
 TEST(LandmarkDeviceTest, FindsWhatTheCpuFinds) {
-  DeviceLandmarks landmarks(std::make_shared<HostDevice>());
+  const auto device = std::make_shared<HostDevice>();
+  DeviceLandmarks landmarks(device);
   landmark_checks::FindsWhatTheCpuFinds(landmarks);
+  EXPECT_EQ(device->downloads(), 1) << "one trip to the device for all";
 }
 
 TEST(LandmarkDeviceTest, AQueryHasTheSameBitsAloneAndAmongOthers) {
@@ -40,8 +42,9 @@ TEST(LandmarkDeviceTest, WhatADeviceCannotSearchFailsOnlyThatQuery) {
 }
 
 TEST(LandmarkDeviceTest, TheEngineGeneratesTheSameAsOnTheCpu) {
-  landmark_checks::TheEngineGeneratesTheSameAsOnTheCpu(
-      std::make_shared<DeviceLandmarks>(std::make_shared<HostDevice>()));
+  const auto device = std::make_shared<HostDevice>();
+  landmark_checks::TheEngineGeneratesTheSameAsOnTheCpu(std::make_shared<DeviceLandmarks>(device));
+  EXPECT_GT(device->downloads(), 0);
 }
 
 // Fails when told to.

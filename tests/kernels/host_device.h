@@ -29,6 +29,7 @@ class HostDevice final : public Device {
   // What lives now, buffers and their bytes.
   int64_t buffers() const { return live_->buffers; }
   int64_t bytes() const { return live_->bytes; }
+  int64_t downloads() const { return downloads_; }  // so far
   // All buffers together; what is there stays.
   void LimitBytes(int64_t bytes) { most_bytes_ = bytes; }
   // After `calls` more operations, of any kind.
@@ -55,6 +56,7 @@ class HostDevice final : public Device {
     return Move(host, bytes, to);
   }
   absl::Status Download(const void* from, int64_t bytes, void* host) override {
+    ++downloads_;
     return Move(from, bytes, host);
   }
   absl::Status Zero(void* to, int64_t bytes) override {
@@ -194,6 +196,7 @@ class HostDevice final : public Device {
   const std::shared_ptr<Live> live_ = std::make_shared<Live>();
   std::atomic<int64_t> most_bytes_ = int64_t{4} << 30;
   std::atomic<int64_t> calls_left_ = std::numeric_limits<int64_t>::max();
+  std::atomic<int64_t> downloads_ = 0;
   std::mutex mutex_;
   DeviceHealth health_;
 };

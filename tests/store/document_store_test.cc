@@ -1,56 +1,18 @@
-// One suite over every implementation of DocumentStore, among it random operations against a map.
+// One suite over every implementation of DocumentStore.
 #include "store/document_store.h"
 
-#include <functional>
 #include <limits>
-#include <map>
-#include <memory>
 #include <optional>
-#include <random>
 #include <thread>
 
-#include "store/rocks/rocks_store.h"
-#include "tests/store/store_testing.h"
+#include "tests/store/document_store_testing.h"
 
 namespace recollect::store {
 namespace {
 
 using ::absl::StatusCode;
 
-struct Implementation {
-  std::string name;
-  std::function<std::unique_ptr<DocumentStore>(const std::string& directory)> open;
-  bool reopens;
-};
-
-std::unique_ptr<DocumentStore> OpenRocks(const std::string& directory) {
-  RocksOptions options;
-  options.directory = directory;
-  options.sync_commits = false;  // power does not fail here, and the suite is to be quick
-  auto store = OpenRocksStore(options);
-  EXPECT_THAT(store, IsOk());
-  return store.ok() ? *std::move(store) : nullptr;
-}
-
-const Implementation kImplementations[] = {
-    {"Memory", [](const std::string&) { return CreateMemoryStore(); }, false},
-    {"Rocks", OpenRocks, true},
-};
-
-class DocumentStoreTest : public testing::TestWithParam<Implementation> {
- protected:
-  void SetUp() override { Open(); }
-  void Open() {
-    store_.reset();
-    store_ = GetParam().open(directory_.path());
-    ASSERT_NE(store_, nullptr);
-  }
-  TempDir directory_;
-  std::unique_ptr<DocumentStore> store_;
-};
-
-INSTANTIATE_TEST_SUITE_P(Stores, DocumentStoreTest, testing::ValuesIn(kImplementations),
-                         [](const auto& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(Stores, DocumentStoreTest, testing::ValuesIn(kImplementations), NameOf);
 
 TEST_P(DocumentStoreTest, PublishedDocumentIsWholeAndInTheCatalog) {
   Content content{.seed = 1};
@@ -326,128 +288,6 @@ TEST_P(DocumentStoreTest, SessionChunks) {
   EXPECT_TRUE(store_->ReadChunks(refs)[0].ok());
   EXPECT_THAT(store_->PutSessionChunk({*a, 0}, MakeChunk(1, 0)),
               StatusIs(StatusCode::kNotFound, ""));
-}
-
-TEST_P(DocumentStoreTest, RandomOperationsAgreeWithAMap) {
-  constexpr int kSteps = 600;
-  std::mt19937_64 random(20240607);
-  struct Known {
-    OwnerId owner;
-    Content content;
-  };
-  std::map<std::string, Known> ingests, published;
-  std::vector<Known> removed;
-  std::map<OwnerId, std::map<int64_t, uint64_t>> sessions;
-  const auto pick = [&](auto& map) { return std::next(map.begin(), random() % map.size()); };
-  for (int step = 0; step < kSteps; ++step) {
-    SCOPED_TRACE(absl::StrCat("step ", step));
-    const std::string id = absl::StrCat("doc", random() % 6);
-    switch (random() % 13) {
-      case 0:
-      case 1: {
-        const auto progress = store_->BeginIngest(id, "f", false, "");
-        if (published.contains(id)) {
-          EXPECT_THAT(progress, StatusIs(StatusCode::kAlreadyExists, id));
-          break;
-        }
-        ASSERT_THAT(progress, IsOk());
-        auto [it, fresh] =
-            ingests.try_emplace(id, Known{progress->owner, Content{.seed = random()}});
-        EXPECT_EQ(progress->owner, it->second.owner);
-        EXPECT_EQ(progress->resume_state, it->second.content.resume_state);
-        EXPECT_EQ(progress->input_offset, it->second.content.input_offset);
-        break;
-      }
-      case 2:
-      case 3:
-      case 4:
-      case 5: {
-        if (ingests.empty()) break;
-        Known& known = pick(ingests)->second;
-        const IngestBatch batch =
-            NextBatch(known.content, random() % 20, random() % 5000, random() % 30000);
-        ASSERT_THAT(store_->CommitIngest(known.owner, batch), IsOk());
-        Append(&known.content, batch);
-        break;
-      }
-      case 6: {
-        if (ingests.empty()) break;
-        const auto it = pick(ingests);
-        const IngestBatch batch = NextBatch(it->second.content, random() % 3, 5, 5);
-        ASSERT_THAT(store_->PublishIngest(it->second.owner, batch), IsOk());
-        Append(&it->second.content, batch);
-        published.insert(ingests.extract(it));
-        break;
-      }
-      case 7: {
-        const auto status = store_->AbandonIngest(id);
-        EXPECT_EQ(status.ok(), ingests.erase(id) == 1) << status;
-        break;
-      }
-      case 8: {
-        const auto info = store_->Remove(id);
-        EXPECT_EQ(info.ok(), published.contains(id));
-        if (info.ok()) removed.push_back(std::move(published.extract(id).mapped()));
-        break;
-      }
-      case 9: {
-        if (removed.empty()) break;
-        ASSERT_THAT(store_->Free(removed.back().owner), IsOk());
-        EXPECT_FALSE(store_->ReadText(removed.back().owner, 0, 0).ok());
-        removed.pop_back();
-        break;
-      }
-      case 10: {
-        if (sessions.empty() || random() % 4 == 0) {
-          const auto owner = store_->NewSessionOwner();
-          ASSERT_THAT(owner, IsOk());
-          EXPECT_TRUE(sessions.try_emplace(*owner).second);
-        }
-        auto& [owner, chunks] = *pick(sessions);
-        const auto index = static_cast<int64_t>(random() % 50);
-        const uint64_t seed = random();
-        ASSERT_THAT(store_->PutSessionChunk({owner, index}, MakeChunk(seed, index)), IsOk());
-        chunks[index] = seed;
-        break;
-      }
-      case 11: {
-        if (sessions.empty()) break;
-        const auto it = pick(sessions);
-        for (const auto& [index, seed] : it->second) {
-          const ChunkRef ref{it->first, index};
-          const auto chunk = store_->ReadChunks({&ref, 1})[0];
-          ASSERT_THAT(chunk, IsOk());
-          EXPECT_TRUE(*chunk == MakeChunk(seed, index));
-        }
-        if (random() % 3 != 0) break;
-        ASSERT_THAT(store_->FreeSession(it->first), IsOk());
-        sessions.erase(it);
-        break;
-      }
-      case 12: {
-        if (!GetParam().reopens || random() % 3 != 0) break;
-        Open();
-        if (HasFatalFailure()) return;
-        for (const Known& known : removed) {
-          EXPECT_FALSE(store_->ReadText(known.owner, 0, 0).ok());
-        }
-        removed.clear();
-        sessions.clear();
-        break;
-      }
-    }
-    if (step % 20 == 19) {
-      const auto list = store_->List("", 100);
-      ASSERT_THAT(list, IsOk());
-      EXPECT_EQ(list->size(), published.size());
-      EXPECT_EQ(store_->ListIngests()->size(), ingests.size());
-      for (const auto& [name, known] : published)
-        ExpectContent(*store_, known.owner, known.content);
-      for (const auto& [name, known] : ingests) ExpectContent(*store_, known.owner, known.content);
-      for (const Known& known : removed) ExpectContent(*store_, known.owner, known.content);
-    }
-    if (HasFailure()) return;
-  }
 }
 
 TEST_P(DocumentStoreTest, ThreadsWorkSideBySide) {

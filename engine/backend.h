@@ -73,6 +73,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string name() const = 0;  // "cpu", "cuda:0 NVIDIA H200"
+  // UNAVAILABLE once its device is lost, for good.
+  virtual absl::Status health() const { return absl::OkStatus(); }
 
   // A sequence before its first row, for Piece::sequence. `patterns` are valid for the model.
   virtual absl::StatusOr<std::unique_ptr<SequenceState>> NewSequence(
@@ -104,7 +106,8 @@ class Backend {
   // `memory->groups[group].retrieved`, or no memory where that is null or empty.
   virtual absl::Status RunGroup(std::span<Piece* const> pieces, int group) = 0;
 
-  // Logits of Piece::head, each given to Piece::consume, on any thread or several at once.
+  // Logits of Piece::head, each given to Piece::consume, or the greedy choice of each to
+  // Piece::choose (piece.h); on any thread or several at once.
   virtual absl::Status RunHead(std::span<Piece* const> pieces) = 0;
 };
 

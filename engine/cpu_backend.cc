@@ -5,6 +5,7 @@
 
 #include "engine/cpu_memory_encoder.h"
 #include "engine/cpu_rows.h"
+#include "engine/sampler.h"
 
 namespace recollect::engine {
 namespace {
@@ -132,10 +133,14 @@ absl::Status CpuBackend::RunHead(std::span<Piece* const> pieces) {
     }
     model_.Logits(contexts_[static_cast<size_t>(worker)], in.data(), rows, logits.data());
     for (int64_t r = 0; r < rows; ++r) {
-      const Item& item = items[static_cast<size_t>(begin + r)];
-      item.piece->consume(*item.head,
-                          std::span<const float>(logits).subspan(static_cast<size_t>(r * vocab),
-                                                                 static_cast<size_t>(vocab)));
+      const auto& [piece, head] = items[static_cast<size_t>(begin + r)];
+      const auto row = std::span<const float>(logits).subspan(static_cast<size_t>(r * vocab),
+                                                              static_cast<size_t>(vocab));
+      if (piece->choose) {
+        piece->choose(*head, Argmax(model_.config(), row));
+      } else {
+        piece->consume(*head, row);
+      }
     }
   });
   return absl::OkStatus();

@@ -6,14 +6,15 @@
 #include "base/status.h"
 #include "engine/device_memory_encoder.h"
 #include "engine/piece.h"
+#include "engine/sampler.h"
 
 namespace recollect::engine {
 namespace {
 
 using kernels::DeviceCopy;
 
-// Rows of logits that come down at a time.
-constexpr int64_t kHeadRows = 256;
+// Rows whose logits there is memory for at a time.
+constexpr size_t kHeadRows = 256;
 
 // Rows [d] in a buffer that grows; what it held may be lost.
 absl::StatusOr<float*> Rows(kernels::Device& device, int64_t rows, int64_t d,
@@ -187,24 +188,43 @@ absl::StatusOr<std::vector<ProjectedMemory>> DeviceBackend::Project(
 }
 
 absl::Status DeviceBackend::RunHead(std::span<Piece* const> pieces) {
-  const int64_t d = model_->config().d, vocab = model_->config().vocab_size;
-  std::vector<std::pair<Piece*, const HeadRow*>> asked;
-  std::vector<const float*> rows;
+  const int64_t d = model_->config().d;
+  HeadBatch choosing, consuming;
   for (Piece* piece : pieces) {
+    HeadBatch& batch = piece->choose ? choosing : consuming;
     for (const HeadRow& head : piece->head) {
-      asked.emplace_back(piece, &head);
-      rows.push_back(RowsOf(*piece) + head.row * d);
+      batch.asked.emplace_back(piece, &head);
+      batch.rows.push_back(RowsOf(*piece) + head.row * d);
     }
   }
+  RETURN_IF_ERROR(Choose(choosing));
+  return Consume(consuming);
+}
+
+absl::Status DeviceBackend::Choose(const HeadBatch& batch) {
+  std::vector<int32_t> choices(batch.rows.size());
+  for (size_t begin = 0; begin < batch.rows.size(); begin += kHeadRows) {
+    const size_t count = std::min(kHeadRows, batch.rows.size() - begin);
+    RETURN_IF_ERROR(model_->Choices(std::span(batch.rows).subspan(begin, count),
+                                    NeverChosenOf(model_->config()), choices.data() + begin));
+  }
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const auto& [piece, head] = batch.asked[i];
+    piece->choose(*head, choices[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceBackend::Consume(const HeadBatch& batch) {
+  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
   std::vector<float> logits;
-  for (size_t begin = 0; begin < rows.size(); begin += kHeadRows) {
-    const size_t count = std::min<size_t>(kHeadRows, rows.size() - begin);
-    logits.resize(count * static_cast<size_t>(vocab));
-    RETURN_IF_ERROR(model_->Logits(std::span(rows).subspan(begin, count), logits.data()));
+  for (size_t begin = 0; begin < batch.rows.size(); begin += kHeadRows) {
+    const size_t count = std::min(kHeadRows, batch.rows.size() - begin);
+    logits.resize(count * vocab);
+    RETURN_IF_ERROR(model_->Logits(std::span(batch.rows).subspan(begin, count), logits.data()));
     for (size_t i = 0; i < count; ++i) {
-      const auto& [piece, head] = asked[begin + i];
-      piece->consume(*head, std::span<const float>(logits).subspan(i * static_cast<size_t>(vocab),
-                                                                   static_cast<size_t>(vocab)));
+      const auto& [piece, head] = batch.asked[begin + i];
+      piece->consume(*head, std::span<const float>(logits).subspan(i * vocab, vocab));
     }
   }
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 // The layers on a device, for the flagship (model/device_model.h): the rows of all pieces of a
 // stage run together, and states, residuals and chunk memory stay in the device's memory. Up go
-// token ids, tables and chunk states; down come retrieval queries, encoded chunks and logits.
+// token ids, tables and chunk states; down come retrieval queries, encoded chunks, and logits or
+// the choice among them.
 #ifndef RECOLLECT_ENGINE_DEVICE_BACKEND_H_
 #define RECOLLECT_ENGINE_DEVICE_BACKEND_H_
 
@@ -8,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,6 +20,8 @@
 
 namespace recollect::engine {
 
+struct HeadRow;
+
 class DeviceBackend final : public Backend {
  public:
   // The weights of `directory`, which `model` was loaded from. INVALID_ARGUMENT, naming what it is:
@@ -27,6 +31,7 @@ class DeviceBackend final : public Backend {
                                                          const std::string& directory);
 
   std::string name() const override { return device_->name(); }
+  absl::Status health() const override { return device_->health(); }
   absl::StatusOr<std::unique_ptr<SequenceState>> NewSequence(
       const model::LocalPatterns& patterns) override;
   absl::StatusOr<std::unique_ptr<MemoryEncoder>> NewEncoder(
@@ -44,8 +49,16 @@ class DeviceBackend final : public Backend {
   DeviceBackend(std::shared_ptr<kernels::Device> device, std::shared_ptr<model::DeviceModel> model)
       : device_(std::move(device)), model_(std::move(model)) {}
 
+  // Head rows, side by side with their memory [d] on the device.
+  struct HeadBatch {
+    std::vector<std::pair<Piece*, const HeadRow*>> asked;
+    std::vector<const float*> rows;
+  };
+
   absl::StatusOr<float*> BatchRows(int64_t rows);
   absl::Status RunLayers(std::span<Piece* const> pieces, int first, int count, int group, float* h);
+  absl::Status Choose(const HeadBatch& batch);
+  absl::Status Consume(const HeadBatch& batch);
 
   const std::shared_ptr<kernels::Device> device_;
   const std::shared_ptr<model::DeviceModel> model_;  // encoders have it, too

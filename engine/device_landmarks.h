@@ -21,6 +21,7 @@ class DeviceLandmarks final : public LandmarkDevice {
   explicit DeviceLandmarks(std::shared_ptr<kernels::Device> device) : device_(std::move(device)) {}
 
   std::string name() const override { return device_->name(); }
+  absl::Status health() const override { return device_->health(); }
   absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(std::vector<Bf16> keys) override;
   void Search(std::span<LandmarkQuery> queries) override;
 

@@ -112,6 +112,11 @@ void EngineImpl::SweepSessions() {
   for (std::shared_ptr<Session>& session : sessions_.TakeExpired()) FreeSession(std::move(session));
 }
 
+absl::Status EngineImpl::health() const {
+  RETURN_IF_ERROR(backend_->health());
+  return landmarks_->health();
+}
+
 EngineStats EngineImpl::stats() const {
   EngineStats stats;
   stats.sessions = sessions_.size();

@@ -226,6 +226,9 @@ class Engine {
   virtual const model::Model& model() const = 0;
   virtual EngineStats stats() const = 0;
 
+  // UNAVAILABLE once a device that it computes on is lost, as every request is then that needs it.
+  virtual absl::Status health() const = 0;
+
   // Makes chunks, or in a family without landmarks a prefix, under the pattern of `session`, which
   // asks for nothing else. ABORTED: another stream writes this id now. ALREADY_EXISTS is returned
   // only by Append or Finish, when the content differs from the published document's; the same

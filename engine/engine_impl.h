@@ -38,6 +38,7 @@ class EngineImpl final : public Engine {
 
   const model::Model& model() const override { return *model_; }
   EngineStats stats() const override;
+  absl::Status health() const override;
   absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(const std::string& id, bool from_tokens,
                                                             const SessionOptions& session) override;
   absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) override;

@@ -27,9 +27,13 @@ class Generation final : public Request {
     usage_.prompt_tokens = static_cast<int64_t>(input_.tokens.size());
     deadline = request_.deadline;
     piece.want_retrievals = request_.want_hits;
-    piece.consume = [this](const HeadRow&, std::span<const float> logits) {
-      sampled_ = sampler_.Sample(logits, usage_.generated_tokens);
-    };
+    if (request_.sampling.temperature == 0) {
+      piece.choose = [this](const HeadRow&, int32_t choice) { sampled_ = choice; };
+    } else {
+      piece.consume = [this](const HeadRow&, std::span<const float> logits) {
+        sampled_ = sampler_.Sample(logits, usage_.generated_tokens);
+      };
+    }
   }
 
   absl::Status Plan(int64_t limit) override {

@@ -53,6 +53,8 @@ class LandmarkDevice {
  public:
   virtual ~LandmarkDevice() = default;
   virtual std::string name() const = 0;  // "cpu", "cuda:0 NVIDIA H200"
+  // UNAVAILABLE once it is lost, for good.
+  virtual absl::Status health() const { return absl::OkStatus(); }
   // Keys [count, d_r], none or more. The device outlives them. Thread-safe. RESOURCE_EXHAUSTED: its
   // memory; UNAVAILABLE: it is lost.
   virtual absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(std::vector<Bf16> keys) = 0;

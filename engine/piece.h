@@ -80,8 +80,10 @@ struct Piece {
   std::weak_ptr<void> owner;          // kept alive by a running fetch
   int64_t hits_per_group = 0;         // 0: n_ret
   bool want_retrievals = false;
-  // Called by the backend, on any thread, once for each head row.
+  // Called by the backend, on any thread, once for each head row: one of the two is set. `choice`
+  // is that of Argmax (sampler.h), so that logits of a device stay there.
   std::function<void(const HeadRow&, std::span<const float> logits)> consume;
+  std::function<void(const HeadRow&, int32_t choice)> choose;
 
   // The plan.
   int64_t first_position = 0;

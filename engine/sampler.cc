@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/argmax.h"
 
 namespace recollect::engine {
 namespace {
@@ -43,8 +42,12 @@ double CounterUniform(uint64_t seed, uint64_t index) {
   return static_cast<double>(Mix(Mix(seed) ^ index) >> 11) * 0x1.0p-53;
 }
 
+kernels::NeverChosen NeverChosenOf(const model::ModelConfig& config) {
+  return {config.lmk_id, config.unk_id};
+}
+
 int32_t Argmax(const model::ModelConfig& config, std::span<const float> logits) {
-  return kernels::Argmax(logits, {config.lmk_id, config.unk_id});
+  return kernels::Argmax(logits, NeverChosenOf(config));
 }
 
 int32_t Sampler::Sample(std::span<const float> logits, int64_t index) {

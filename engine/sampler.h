@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "engine/engine.h"
+#include "kernels/argmax.h"
 #include "model/config.h"
 
 namespace recollect::engine {
@@ -19,8 +20,11 @@ absl::Status ValidateSampling(const Sampling& sampling);
 // Uniform in [0, 1): the number `index` of the sequence that `seed` names.
 double CounterUniform(uint64_t seed, uint64_t index);
 
-// The largest of the logits, ties to the lower id. The ids that mean no text (lmk, unk) are never
-// chosen, nor is a logit that is not a number. -1: there is none left.
+// The ids that mean no text: lmk, unk.
+kernels::NeverChosen NeverChosenOf(const model::ModelConfig& config);
+
+// The largest of the logits, ties to the lower id. Those ids are never chosen, nor is a logit that
+// is not a number. -1: there is none left.
 int32_t Argmax(const model::ModelConfig& config, std::span<const float> logits);
 
 // One per request; reuses its memory from token to token. Not thread-safe.

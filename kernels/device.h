@@ -65,7 +65,8 @@ absl::Status WithNumbers(const DeviceRows& rows, Function function) {
 class Device {
  public:
   virtual ~Device() = default;
-  virtual std::string name() const = 0;  // "cuda:0 NVIDIA H200"
+  virtual std::string name() const = 0;     // "cuda:0 NVIDIA H200"
+  virtual absl::Status health() const = 0;  // UNAVAILABLE, as later calls, once it is lost
   // What plans are made for.
   virtual int multiprocessors() const = 0;
   virtual int64_t block_shared_bytes() const = 0;

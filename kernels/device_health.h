@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "absl/status/status.h"
+#include "base/status.h"
 
 namespace recollect::kernels {
 
@@ -16,8 +17,14 @@ class DeviceHealth {
   // What `call()` returns, unless the device is lost, before it or by it.
   template <typename Call>
   absl::Status Run(Call call) {
-    if (absl::Status lost = Note(absl::OkStatus()); !lost.ok()) return lost;
+    RETURN_IF_ERROR(status());
     return Note(call());
+  }
+
+  // What it was lost with; OK: it is not.
+  absl::Status status() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return lost_;
   }
 
  private:
@@ -27,7 +34,7 @@ class DeviceHealth {
     return lost_.ok() ? status : lost_;
   }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   absl::Status lost_;
 };
 

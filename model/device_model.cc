@@ -220,16 +220,34 @@ absl::StatusOr<std::vector<DeviceMemory>> DeviceModel::ProjectMemory(
   return memories;
 }
 
-absl::Status DeviceModel::Logits(std::span<const float* const> rows, float* logits) {
+absl::StatusOr<float*> DeviceModel::Scores(std::span<const float* const> rows) {
   const auto count = static_cast<int64_t>(rows.size());
-  if (count == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const float* const h, Gather(rows));
   ASSIGN_OR_RETURN(const DeviceRows normed, Operand(kNormed, count * config_.d));
   ASSIGN_OR_RETURN(float* const scores, Floats(kProjected, count * config_.vocab_size));
   RETURN_IF_ERROR(device_.RmsNorm({.rows = count, .width = config_.d}, h, weights_.final_norm,
                                   config_.norm_eps, normed));
   RETURN_IF_ERROR(Product(weights_.head, normed, count, scores));
-  return device_.Download(scores, count * config_.vocab_size * int64_t{sizeof(float)}, logits);
+  return scores;
+}
+
+absl::Status DeviceModel::Logits(std::span<const float* const> rows, float* logits) {
+  if (rows.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const float* const scores, Scores(rows));
+  const auto count = static_cast<int64_t>(rows.size()) * config_.vocab_size;
+  return device_.Download(scores, count * int64_t{sizeof(float)}, logits);
+}
+
+absl::Status DeviceModel::Choices(std::span<const float* const> rows,
+                                  const kernels::NeverChosen& never, int32_t* choices) {
+  if (rows.empty()) return absl::OkStatus();
+  const auto count = static_cast<int64_t>(rows.size());
+  const int64_t bytes = count * int64_t{sizeof(int32_t)};
+  ASSIGN_OR_RETURN(const float* const scores, Scores(rows));
+  ASSIGN_OR_RETURN(void* const chosen, Bytes(kWorkspace, bytes));
+  RETURN_IF_ERROR(device_.Argmax(scores, count, static_cast<int32_t>(config_.vocab_size), never,
+                                 static_cast<int32_t*>(chosen)));
+  return device_.Download(chosen, bytes, choices);
 }
 
 }  // namespace recollect::model

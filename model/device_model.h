@@ -102,6 +102,10 @@ class DeviceModel {
   // logits[rows, vocab_size] in RAM of rows [d] on the device after the last layer.
   absl::Status Logits(std::span<const float* const> rows, float* logits);
 
+  // choices[rows] in RAM = the greedy choice (kernels/argmax.h) among these logits.
+  absl::Status Choices(std::span<const float* const> rows, const kernels::NeverChosen& never,
+                       int32_t* choices);
+
  private:
   // Slots of memory that is kept from call to call.
   enum Scratch {
@@ -141,6 +145,8 @@ class DeviceModel {
                        float* y, bool add = false);
   // Rows [d] side by side in kRows.
   absl::StatusOr<float*> Gather(std::span<const float* const> rows);
+  // Logits [rows, vocab_size] of rows [d], in kProjected.
+  absl::StatusOr<float*> Scores(std::span<const float* const> rows);
   absl::Status Attend(const kernels::RangeAttentionSizes& sizes, kernels::RangeDeviceArrays arrays);
   // h += FFN(RMS(x)).
   absl::Status RunFfn(const DeviceFfn& weights, FfnKind kind, float eps, const float* x,

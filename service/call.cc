@@ -63,6 +63,7 @@ grpc::Status Call::End(absl::Status status) {
   Log(ours ? LogLevel::kError : LogLevel::kInfo, "call {} {} {} {:.1f} ms peer {}{}{}", number_,
       method_, absl::StatusCodeToString(status.code()), absl::ToDoubleMilliseconds(elapsed),
       context_->peer(), status.ok() ? "" : ": ", std::string(status.message()));
+  if (absl::IsUnavailable(status) && !runtime_.draining) runtime_.check_health();
   return ToGrpc(status);
 }
 

@@ -33,6 +33,7 @@ struct Runtime {
   RpcMetrics metrics;
   std::atomic<bool> draining{false};
   std::atomic<int64_t> next_call{1};
+  std::function<void()> check_health;  // after each call that ends UNAVAILABLE
   absl::Time start = absl::Now();
 };
 

@@ -1,5 +1,6 @@
 // What a request may ask for. Beyond these: INVALID_ARGUMENT naming field, value and limit, before
-// any work is done. The proto comments state the same numbers.
+// any work is done. The proto comments state the same numbers,
+// but for those that what a model was adapted to makes stricter.
 #ifndef RECOLLECT_SERVICE_LIMITS_H_
 #define RECOLLECT_SERVICE_LIMITS_H_
 

@@ -1,6 +1,7 @@
 #include "service/server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <utility>
 
@@ -52,7 +53,9 @@ class GrpcServer final : public Server {
       : engine_(engine),
         documents_(runtime_, engine),
         generation_(runtime_, engine),
-        admin_(runtime_, engine, options.model_name) {}
+        admin_(runtime_, engine, options.model_name) {
+    runtime_.check_health = [this] { CheckHealth(); };
+  }
   ~GrpcServer() override { Drain(absl::InfinitePast()); }
 
   absl::Status Listen(const std::string& listen);
@@ -62,6 +65,7 @@ class GrpcServer final : public Server {
 
  private:
   void SetServing(bool serving);
+  void CheckHealth();
 
   engine::Engine& engine_;
   Runtime runtime_;  // first of what calls use: destroyed after the server, which waits for them
@@ -70,6 +74,7 @@ class GrpcServer final : public Server {
   AdminService admin_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
+  std::atomic<bool> serving_{false};  // server_ may be used by calls
   std::mutex drain_mutex_;
   bool drained_ = false;
 };
@@ -100,7 +105,16 @@ absl::Status GrpcServer::Listen(const std::string& listen) {
   if (!listen.empty())
     address_ = absl::StrCat(absl::string_view(listen).substr(0, listen.rfind(':')), ":", port);
   SetServing(true);
+  serving_ = true;
+  CheckHealth();  // calls may have met a loss already
   return absl::OkStatus();
+}
+
+void GrpcServer::CheckHealth() {
+  const absl::Status health = engine_.health();
+  if (health.ok() || !serving_.exchange(false)) return;
+  LogError("{}; health is NOT_SERVING until a restart", health.ToString());
+  SetServing(false);
 }
 
 void GrpcServer::SetServing(bool serving) {

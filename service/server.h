@@ -25,7 +25,8 @@ struct ServerOptions {
   std::string model_name;  // for Admin/GetModel
 };
 
-// Thread-safe. The engine must outlive it.
+// Thread-safe. The engine must outlive it. When the engine loses a device, health turns NOT_SERVING
+// for good, and calls that do without the device go on.
 class Server {
  public:
   // FAILED_PRECONDITION when the address cannot be listened on, for example because another process

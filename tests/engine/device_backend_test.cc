@@ -36,6 +36,28 @@ TEST(DeviceBackendTest, AnIngestGoesOnInAnotherEngine) {
   backend_checks::AnIngestGoesOnInAnotherEngine(std::make_shared<HostDevice>());
 }
 
+TEST(DeviceBackendTest, OfAGreedyChoiceOneNumberComesDown) {
+  const auto device = std::make_shared<HostDevice>();
+  const auto engine = backend_checks::WithDocuments(backend_checks::On(device));
+  const auto downloaded = [&](const GenerateRequest& request, Generated& generated) {
+    const int64_t before = device->downloaded_bytes();
+    generated = Generate(*engine, request);
+    return device->downloaded_bytes() - before;
+  };
+  GenerateRequest of_logits = backend_checks::Ask();
+  of_logits.sampling.temperature = 1;
+  of_logits.sampling.top_k = 1;
+  Generated greedy, sampled;
+  const int64_t choices = downloaded(backend_checks::Ask(), greedy);
+  const int64_t logits = downloaded(of_logits, sampled);
+  ASSERT_EQ(greedy.status, absl::OkStatus());
+  ASSERT_FALSE(greedy.tokens.empty());
+  EXPECT_EQ(sampled.tokens, greedy.tokens);
+  EXPECT_EQ(logits - choices, std::ssize(greedy.tokens) *
+                                  (engine->model().config().vocab_size - 1) *
+                                  int64_t{sizeof(float)});
+}
+
 TEST(DeviceBackendTest, MemoryComesBack) {
   const auto device = std::make_shared<HostDevice>();
   {
@@ -70,11 +92,13 @@ TEST(DeviceBackendTest, OutOfMemoryEndsWhatNeededItAndTheEngineGoesOn) {
 TEST(DeviceBackendTest, ALostDeviceIsAStatusAndTheEngineStaysUp) {
   const auto device = std::make_shared<HostDevice>();
   const auto engine = backend_checks::WithDocuments(backend_checks::On(device));
+  EXPECT_EQ(engine->health(), absl::OkStatus());
   device->LoseAfter(200);
   EXPECT_EQ(Generate(*engine, backend_checks::Ask()).status.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(Generate(*engine, backend_checks::Ask()).status.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(IngestTokens(*engine, "c", SampleTokens(900, 5)).status().code(),
             absl::StatusCode::kUnavailable);
+  EXPECT_EQ(engine->health().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(engine->ListDocuments("", 10)->size(), size_t{2});
 }
 

@@ -68,6 +68,15 @@ class Faulty final : public LandmarkDevice {
   LandmarkDevice& to_;
 };
 
+TEST(LandmarkDeviceTest, TheEngineIsAsHealthyAsItsLandmarks) {
+  const auto device = std::make_shared<HostDevice>();
+  const auto engine = WithDocuments(On(std::make_shared<DeviceLandmarks>(device)));
+  EXPECT_EQ(engine->health(), absl::OkStatus());
+  device->LoseAfter(0);
+  EXPECT_EQ(Generate(*engine, Ask()).status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(engine->health().code(), absl::StatusCode::kUnavailable);
+}
+
 TEST(LandmarkDeviceTest, FullAndLostDevicesAreStatusesAndTheEngineGoesOn) {
   DeviceLandmarks landmarks(std::make_shared<HostDevice>());
   const auto faulty = std::make_shared<Faulty>(landmarks);

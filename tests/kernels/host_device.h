@@ -30,12 +30,14 @@ class HostDevice final : public Device {
   int64_t buffers() const { return live_->buffers; }
   int64_t bytes() const { return live_->bytes; }
   int64_t downloads() const { return downloads_; }  // so far
+  int64_t downloaded_bytes() const { return downloaded_bytes_; }
   // All buffers together; what is there stays.
   void LimitBytes(int64_t bytes) { most_bytes_ = bytes; }
   // After `calls` more operations, of any kind.
   void LoseAfter(int64_t calls) { calls_left_ = calls; }
 
   std::string name() const override { return "host"; }
+  absl::Status health() const override { return health_.status(); }
   int multiprocessors() const override { return 4; }
   int64_t block_shared_bytes() const override { return 227 * 1024; }  // compute capability 9.0
 
@@ -57,6 +59,7 @@ class HostDevice final : public Device {
   }
   absl::Status Download(const void* from, int64_t bytes, void* host) override {
     ++downloads_;
+    downloaded_bytes_ += bytes;
     return Move(from, bytes, host);
   }
   absl::Status Zero(void* to, int64_t bytes) override {
@@ -196,7 +199,7 @@ class HostDevice final : public Device {
   const std::shared_ptr<Live> live_ = std::make_shared<Live>();
   std::atomic<int64_t> most_bytes_ = int64_t{4} << 30;
   std::atomic<int64_t> calls_left_ = std::numeric_limits<int64_t>::max();
-  std::atomic<int64_t> downloads_ = 0;
+  std::atomic<int64_t> downloads_ = 0, downloaded_bytes_ = 0;
   std::mutex mutex_;
   DeviceHealth health_;
 };

@@ -34,6 +34,21 @@ TEST_F(ServiceTest, HealthServesTheServerAndEachService) {
   EXPECT_EQ(Health(server_->address(), "nobody").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(ServiceTest, ALostDeviceTurnsHealthAndNothingElseOff) {
+  engine_.AddDocument("d", "text");
+  engine_.SetError(absl::UnavailableError("busy"));
+  EXPECT_EQ(client_->GetDocument("d").status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Health(server_->address(), "").value(), std::string(kServing, 2));
+
+  engine_.SetHealth(absl::UnavailableError("the device is lost"));
+  EXPECT_EQ(client_->GetDocument("d").status().code(), absl::StatusCode::kUnavailable);
+  for (const char* name : {"", "recollect.v1.Generation"}) {
+    EXPECT_EQ(Health(server_->address(), name).value(), std::string(kNotServing, 2)) << name;
+  }
+  engine_.SetError(absl::OkStatus());
+  EXPECT_EQ(client_->GetDocument("d").value().bytes, 4);
+}
+
 TEST_F(ServiceTest, ReflectionListsTheServices) {
   const std::string list_services("\x3a\x01*", 3);
   const auto response =

@@ -116,6 +116,10 @@ void FakeEngine::SetGeneration(Generation generation) {
   std::lock_guard lock(mutex_);
   generation_ = std::move(generation);
 }
+void FakeEngine::SetHealth(absl::Status health) {
+  std::lock_guard lock(mutex_);
+  health_ = std::move(health);
+}
 absl::Status FakeEngine::error() const {
   std::lock_guard lock(mutex_);
   return error_;
@@ -146,6 +150,11 @@ void FakeEngine::AddDocument(const std::string& id, const std::string& text) {
 const model::Model& FakeEngine::model() const {
   RECOLLECT_CHECK(false && "the fake engine has no model");
   return *static_cast<const model::Model*>(nullptr);
+}
+
+absl::Status FakeEngine::health() const {
+  std::lock_guard lock(mutex_);
+  return health_;
 }
 
 engine::EngineStats FakeEngine::stats() const {

@@ -32,6 +32,7 @@ class FakeEngine final : public engine::Engine {
   // For calls that begin afterwards.
   void SetError(absl::Status error);  // not OK: every call fails with it
   void SetGeneration(Generation generation);
+  void SetHealth(absl::Status health);
 
   int64_t commit_bytes = 16;      // an ingest commits at multiples of this
   absl::Duration shutdown_delay;  // Shutdown takes this long
@@ -48,6 +49,7 @@ class FakeEngine final : public engine::Engine {
 
   const model::Model& model() const override;  // aborts: there is none
   engine::EngineStats stats() const override;
+  absl::Status health() const override;
   absl::StatusOr<std::unique_ptr<engine::IngestStream>> BeginIngest(
       const std::string& id, bool from_tokens, const engine::SessionOptions& session) override;
   absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) override;
@@ -86,7 +88,7 @@ class FakeEngine final : public engine::Engine {
   absl::Status error() const;
 
   mutable std::mutex mutex_;
-  absl::Status error_;
+  absl::Status error_, health_;
   Generation generation_;
   std::map<std::string, std::string> documents_;
   std::map<std::string, Unfinished> ingests_;

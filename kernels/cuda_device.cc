@@ -35,7 +35,7 @@ class CudaBuffer final : public DeviceBuffer {
       : DeviceBuffer(data, bytes), queue_(std::move(queue)) {}
   // On a lost device nothing can be given back, and nobody asks for it.
   ~CudaBuffer() override {
-    const CudaDeviceGuard guard(queue_->index);
+    (void)UseCudaDevice(queue_->index);
     if (cudaFreeAsync(data(), queue_->stream.get()) != cudaSuccess) (void)cudaGetLastError();
   }
 
@@ -56,12 +56,13 @@ class CudaDevice final : public Device {
         lt_(std::move(lt)) {}
   // Work that is queued reads pinned memory and the products' own.
   ~CudaDevice() override {
-    const CudaDeviceGuard guard(queue_->index);
+    (void)UseCudaDevice(queue_->index);
     (void)cudaStreamSynchronize(stream_);
     gemms_.clear();
   }
 
   std::string name() const override { return name_; }
+  absl::Status health() const override { return health_.status(); }
   int multiprocessors() const override { return multiprocessors_; }
   int64_t block_shared_bytes() const override { return block_shared_bytes_; }
 
@@ -169,13 +170,22 @@ class CudaDevice final : public Device {
   template <typename Call>
   absl::Status Do(Call call) {
     return health_.Run([&] {
-      const CudaDeviceGuard guard(queue_->index);
-      RETURN_IF_ERROR(guard.status());
+      RETURN_IF_ERROR(UseCudaDevice(queue_->index));
       absl::Status status = call();
-      // Else the next launch would report it again.
-      if (!status.ok()) (void)cudaGetLastError();
-      return status;
+      return status.ok() ? status : Judged(std::move(status));
     });
+  }
+  // An error, as UNAVAILABLE if and only if the context is lost by now: CUDA's errors do not always
+  // tell, and cuBLASLt's never.
+  absl::Status Judged(absl::Status status) {
+    (void)cudaGetLastError();  // else the next launch would report it again
+    const cudaError_t context = cudaStreamQuery(stream_);
+    (void)cudaGetLastError();
+    const bool lost = context != cudaSuccess && context != cudaErrorNotReady;
+    if (lost == absl::IsUnavailable(status)) return status;
+    return lost ? absl::UnavailableError(
+                      absl::StrCat(status.message(), "; ", cudaGetErrorString(context)))
+                : absl::InternalError(status.message());
   }
   template <typename Call>
   absl::Status Do(const DeviceRows& y, Call call) {
@@ -215,19 +225,37 @@ absl::Status KeepFreedMemory(int index) {
                     "memory pool");
 }
 
+// A device that this build has no code for says so at the first launch, and not before.
+absl::Status RunOneKernel(Device& device) {
+  const auto run = [&]() -> absl::Status {
+    float sum = -1;
+    ASSIGN_OR_RETURN(const std::shared_ptr<DeviceBuffer> memory, device.Allocate(sizeof(sum)));
+    auto* const numbers = static_cast<float*>(memory->data());
+    RETURN_IF_ERROR(device.Zero(numbers, sizeof(sum)));
+    RETURN_IF_ERROR(device.Add(numbers, 1, numbers));
+    RETURN_IF_ERROR(device.Download(numbers, sizeof(sum), &sum));
+    return sum == 0 ? absl::OkStatus() : absl::InternalError(absl::StrCat("0 + 0 = ", sum));
+  };
+  const absl::Status status = run();
+  if (status.ok()) return status;
+  return absl::UnavailableError(
+      absl::StrCat(device.name(), " does not run this build's kernels: ", status.message()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Device>> OpenCudaDevice(int index) {
   ASSIGN_OR_RETURN(const cudaDeviceProp properties, CudaProperties(index));
-  const CudaDeviceGuard guard(index);
-  RETURN_IF_ERROR(guard.status());
+  RETURN_IF_ERROR(UseCudaDevice(index));
   RETURN_IF_ERROR(KeepFreedMemory(index));
   ASSIGN_OR_RETURN(CudaStream stream, CreateStream());
   ASSIGN_OR_RETURN(CublasLt lt, CublasLt::Create());
   ASSIGN_OR_RETURN(std::unique_ptr<CudaUploads> uploads, CudaUploads::Create());
-  return std::make_shared<CudaDevice>(
+  auto device = std::make_shared<CudaDevice>(
       std::make_shared<Queue>(Queue{.index = index, .stream = std::move(stream)}), properties,
       std::move(lt), std::move(uploads));
+  RETURN_IF_ERROR(RunOneKernel(*device));
+  return device;
 }
 
 }  // namespace recollect::kernels

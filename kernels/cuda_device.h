@@ -11,8 +11,9 @@
 
 namespace recollect::kernels {
 
-// Device `index` of the machine. INVALID_ARGUMENT: there are fewer (names both numbers);
-// UNAVAILABLE: no device, or no driver for one. Else statuses of kernels/cuda_status.h and
+// Device `index` of the machine, which stays the current one in every thread that has called it.
+// INVALID_ARGUMENT: there are fewer (names both numbers); UNAVAILABLE: no device, no driver for
+// one, or one that this build has no code for. Else statuses of kernels/cuda_status.h and
 // cublaslt.h.
 //
 // Memory comes from the device's default pool, in the stream's order: what is allocated is there

@@ -1,5 +1,6 @@
 // What a user of the CUDA operations owns: memory on a device and pinned on the host, streams and
-// events, and which device is current. Move-only; a Create that fails leaves no error behind for a
+// events, and the choice of a
+// device. Move-only; a Create that fails leaves no error behind for a
 // later launch to report. Statuses of kernels/cuda_status.h.
 #ifndef RECOLLECT_KERNELS_CUDA_MEMORY_H_
 #define RECOLLECT_KERNELS_CUDA_MEMORY_H_
@@ -34,24 +35,15 @@ inline absl::StatusOr<cudaDeviceProp> CudaProperties(int index) {
   return properties;
 }
 
-// Device `index` is current in this thread while the object lives.
-class CudaDeviceGuard {
- public:
-  explicit CudaDeviceGuard(int index) {
-    status_ = CudaStatus(cudaGetDevice(&before_), "current device");
-    if (status_.ok()) status_ = CudaStatus(cudaSetDevice(index), absl::StrCat("device ", index));
-  }
-  ~CudaDeviceGuard() {
-    if (status_.ok()) (void)cudaSetDevice(before_);
-  }
-  CudaDeviceGuard(const CudaDeviceGuard&) = delete;
-  CudaDeviceGuard& operator=(const CudaDeviceGuard&) = delete;
-  const absl::Status& status() const { return status_; }
-
- private:
-  int before_ = 0;
-  absl::Status status_;
-};
+// Makes device `index` current in this thread, from now on: to go back to one that was current by
+// default would begin a context on it, with memory, or fail. An error that somebody left behind in
+// this thread goes, so that no launch reports it.
+inline absl::Status UseCudaDevice(int index) {
+  (void)cudaGetLastError();
+  const cudaError_t error = cudaSetDevice(index);
+  if (error != cudaSuccess) (void)cudaGetLastError();
+  return CudaStatus(error, absl::StrCat("device ", index));
+}
 
 struct CudaFree {
   void operator()(void* memory) const { (void)cudaFree(memory); }

@@ -19,7 +19,6 @@ inline absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
     case cudaSuccess:
       return absl::OkStatus();
     case cudaErrorMemoryAllocation:
-    case cudaErrorLaunchOutOfResources:
       return absl::ResourceExhaustedError(message());
     case cudaErrorNoDevice:
     case cudaErrorInsufficientDriver:
@@ -35,6 +34,12 @@ inline absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
     case cudaErrorHardwareStackError:
     case cudaErrorECCUncorrectable:
     case cudaErrorAssert:
+    case cudaErrorContained:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorExternalDevice:
       return absl::UnavailableError(message());
     default:
       return absl::InternalError(message());

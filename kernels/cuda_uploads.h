@@ -36,10 +36,10 @@ class CudaUploads {
   // host[bytes] may change when the call returns; `to` is device memory, borrowed until what is
   // queued on `stream` here has run. Waits when both halves are full of what is not copied yet.
   absl::Status Queue(cudaStream_t stream, const void* host, int64_t bytes, void* to) {
-    std::lock_guard<std::mutex> lock(mutex_);
     for (int64_t done = 0; done < bytes;) {
+      std::lock_guard<std::mutex> lock(mutex_);  // not for long: others have little to upload
       if (used_ == kHalfBytes) RETURN_IF_ERROR(FillOther(stream));
-      const int64_t piece = std::min(bytes - done, kHalfBytes - used_);
+      const int64_t piece = std::min({bytes - done, kHalfBytes - used_, kPieceBytes});
       std::byte* const pinned = static_cast<std::byte*>(halves_[filled_].memory.get()) + used_;
       std::memcpy(pinned, static_cast<const std::byte*>(host) + done, static_cast<size_t>(piece));
       RETURN_IF_ERROR(
@@ -56,6 +56,7 @@ class CudaUploads {
   // A decode step uploads some kilobytes, so that a half holds those of hundreds of steps; weights
   // go through in pieces of it.
   static constexpr int64_t kHalfBytes = int64_t{8} << 20;
+  static constexpr int64_t kPieceBytes = int64_t{1} << 20;
   static constexpr int64_t kAlignment = 256;
 
   struct Half {

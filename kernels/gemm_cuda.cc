@@ -76,6 +76,25 @@ absl::Status Multiply(cublasLtHandle_t handle, const GemmShape& shape,
                                         : CublasStatus(error, NameOf(shape, rows));
 }
 
+// Whether an algorithm that was found for some number of rows is one for this number, too.
+// UNIMPLEMENTED: it is not.
+absl::Status Check(cublasLtHandle_t handle, const GemmShape& shape,
+                   const cublasLtMatmulAlgo_t& algorithm, int64_t rows) {
+  Description description{};
+  cublasLtMatmulHeuristicResult_t result{};
+  cublasStatus_t error = Describe(shape, rows, &description);
+  if (error == CUBLAS_STATUS_SUCCESS) {
+    error = cublasLtMatmulAlgoCheck(handle, &description.operation, &description.weights,
+                                    &description.x, &description.y, &description.y, &algorithm,
+                                    &result);
+  }
+  if (error == CUBLAS_STATUS_SUCCESS && result.workspaceSize > 0) {
+    error = CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  return error == CUBLAS_STATUS_SUCCESS ? absl::OkStatus()
+                                        : CublasStatus(error, NameOf(shape, rows));
+}
+
 // Algorithms without workspace that cut no sum, for rows at any place.
 cublasStatus_t Prefer(const GemmShape& shape, cublasLtMatmulPreferenceOpaque_t* preference) {
   const uint64_t workspace_bytes = 0;
@@ -192,6 +211,7 @@ class TestMemory {
   absl::StatusOr<std::string> Try(cublasLtHandle_t handle, const GemmShape& shape,
                                   const cublasLtMatmulAlgo_t& algorithm, int64_t rows,
                                   int64_t place) const {
+    RETURN_IF_ERROR(Check(handle, shape, algorithm, rows));
     const int64_t x_row = XRowBytes(shape), y_row = YRowBytes(shape);
     const int64_t compared = std::clamp(kLeastResults / shape.n, int64_t{1}, kDistinctRows);
     std::string results(compared * y_row, '\0');

@@ -46,9 +46,9 @@ absl::Status DeviceCache::Reserve(Device& device, int64_t rows, CacheCopies& cop
     const int64_t living = part.entries - dead;
     const Part before = part;
     // What moves down within its own memory must not overlap where it goes. Memory of twice what
-    // there is makes moves as rare as positions that come in are many.
+    // lives makes moves as rare as positions that come in are many.
     if (living + coming > part.capacity || living > dead) {
-      RETURN_IF_ERROR(Resize(device, part, 2 * (living + coming)));
+      RETURN_IF_ERROR(Resize(device, part, 2 * living + coming));
       if (before.memory != nullptr) copies.left.push_back(before.memory);
     }
     if (living > 0) {

@@ -19,12 +19,16 @@ TEST(CudaStatusTest, CodesSayWhatTheCallerShouldDo) {
   EXPECT_EQ(CudaStatus(cudaErrorMemoryAllocation, "copy").code(),
             absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(CudaStatus(cudaErrorInvalidValue, "copy").code(), absl::StatusCode::kInternal);
+  // Too many threads or registers, and no lack of memory.
+  EXPECT_EQ(CudaStatus(cudaErrorLaunchOutOfResources, "copy").code(), absl::StatusCode::kInternal);
   // After each of these nothing runs in the context any more.
   for (const cudaError_t error :
        {cudaErrorIllegalAddress, cudaErrorMisalignedAddress, cudaErrorInvalidAddressSpace,
         cudaErrorIllegalInstruction, cudaErrorInvalidPc, cudaErrorLaunchFailure,
         cudaErrorLaunchTimeout, cudaErrorHardwareStackError, cudaErrorECCUncorrectable,
-        cudaErrorAssert}) {
+        cudaErrorAssert, cudaErrorContained, cudaErrorTensorMemoryLeak,
+        cudaErrorNvlinkUncorrectable, cudaErrorContextIsDestroyed, cudaErrorMpsClientTerminated,
+        cudaErrorExternalDevice}) {
     const absl::Status status = CudaStatus(error, "copy");
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     EXPECT_THAT(std::string(status.message()), StartsWith("copy: "));

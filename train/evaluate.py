@@ -73,7 +73,7 @@ class SessionMaker(BatchMaker):
 
 
 class IsoTasks(Tasks):
-    """Values of the sizes the bar names: 5-7 digits, 32 hex digits."""
+    """Values of the sizes of the model card: 5-7 digits, 32 hex digits."""
 
     def value(self, rng, kind):
         if kind == "digits":

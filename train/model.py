@@ -16,6 +16,7 @@ import ops
 
 ROWS = 64  # rows of a block: landmark + 63 tokens; rows of a chunk memory: the zero row + 63 tokens
 TILE = 128  # queries of one tile of local attention
+TURNS = 1024  # positions whose RoPE tables are kept
 
 
 class Norm(nn.Module):
@@ -137,6 +138,7 @@ class Model(nn.Module):
     def __init__(self, c, dtype=torch.float32, memory=True):
         super().__init__()
         self.c, self.dtype, self.with_memory = c, dtype, memory
+        self.memory_on = True  # off: the trunk alone, as while a run reads text first
         self.plan = [(g, gca and memory) for g, gca in layer_plan(c)]
         self.embed = nn.Embedding(c["vocab_size"], c["d"])
         nn.init.normal_(self.embed.weight, std=0.04)
@@ -147,6 +149,9 @@ class Model(nn.Module):
             self.landmark_proj = Linear(c["d"], c["d_r"], 1.0)
             self.memory = Memory(c)
         self.final_norm = Norm(c["d"], c["norm_eps"])
+        # Kept, since a compiled graph would compute them anew for every element that they turn.
+        for name, table in zip(("cosines", "sines"), self.turns(TURNS)):
+            self.register_buffer(name, table, persistent=False)
         self.align()
 
     @torch.no_grad()
@@ -190,13 +195,18 @@ class Model(nn.Module):
                     layer.gca.q_proj.weight.copy_(self.memory.k_proj.weight)
                     layer.gca.out_proj.weight.copy_(self.memory.v_proj.weight.T * 0.5)
 
-    def rope_tables(self, length):
-        """(cos, sin), each [length, dh/2] fp32; angles in double."""
+    def turns(self, length):
+        """(cos, sin), each [length, dh/2] fp32 on the CPU; angles in double."""
         half = self.c["head_dim"] // 2
         frequency = self.c["rope_base"] ** (-torch.arange(half, dtype=torch.float64) / half)
         angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
-        device = self.embed.weight.device
-        return angle.cos().float().to(device), angle.sin().float().to(device)
+        return angle.cos().float(), angle.sin().float()
+
+    def rope_tables(self, length):
+        """(cos, sin), each [length, dh/2] fp32."""
+        if length > TURNS:
+            return tuple(table.to(self.cosines.device) for table in self.turns(length))
+        return self.cosines[:length], self.sines[:length]
 
     @staticmethod
     def rotate(x, cos, sin):
@@ -333,9 +343,10 @@ class Model(nn.Module):
         k = v = lengths = selected = w = keys = None
         losses, golds = [], []
         seen_group = None
+        memory = self.with_memory and self.memory_on
         for i, (group, gca) in enumerate(self.plan):
             layer = self.layers[i]
-            if self.with_memory and i == self.c["n_low"]:
+            if memory and i == self.c["n_low"]:
                 flat = F.pad(h.reshape(B * T, -1), (0, 0, 0, 1))
                 own_keys, k, v = self.encode(
                     ops.gather(flat, batch["block_rows"]).reshape(-1, ROWS, self.c["d"]), batch["lengths"])
@@ -344,7 +355,7 @@ class Model(nn.Module):
                     keys = torch.cat([own_keys, batch["pool_keys"], batch["queue"]])
                     k, v = torch.cat([k, batch["pool_k"]]), torch.cat([v, batch["pool_v"]])
                     lengths = torch.cat([lengths, batch["pool_lengths"]])
-            if self.with_memory and group is not None and group != seen_group:
+            if memory and group is not None and group != seen_group:
                 seen_group = group
                 flat = F.pad(h.reshape(B * T, -1), (0, 0, 0, 1))
                 selected, w, loss, on_gold = self.retrieve(
@@ -352,14 +363,14 @@ class Model(nn.Module):
                 losses.append(loss)
                 golds.append(on_gold)
             a = self.mix(layer, h, rope, batch["dilated"], biases)
-            if not gca:
+            if not (gca and memory):
                 h = a + layer.ffn(layer.ffn_norm(a), self.dtype)
                 continue
             x = self.cross(layer, a, selected, w, (k, v, lengths), batch)
             base = a + x if self.c["gca_residual"] == "add" else a
             h = base + layer.ffn(layer.ffn_norm(a + x), self.dtype)
         facts = {}
-        if self.with_memory:
+        if memory:
             facts = {"retrieval_loss": torch.stack(losses), "on_gold": torch.stack(golds), "keys": own_keys.detach()}
         return h, facts
 

@@ -3,7 +3,8 @@
     torchrun --nproc-per-node 2 -- train/train.py --config train/config.json     # CPU: one thread a process
     python train/train.py --config train/config.json                          # one CUDA device or one CPU process
 
-The rate schedule follows the wall clock (`optimizer.minutes`), since the time is what is given.
+The rate schedule follows the wall clock (`optimizer.minutes`), since the time is what is given; with "clock": "process" it
+follows the process's own CPU time, by which runs beside other work can be compared.
 """
 
 import argparse
@@ -35,9 +36,9 @@ NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS = (3.4445, -4.7750, 2.0315), 5
 DISTANCES = (256, 512, 1 << 30)
 
 
-def orthogonalise(x):
-    """Nearly the nearest semi-orthogonal matrix of every x [n, rows, cols], rows <= cols, in bf16."""
-    x = (x / (x.norm(dim=(-2, -1), keepdim=True) * 1.02 + 1e-12)).bfloat16()
+def orthogonalise(x, dtype):
+    """Nearly the nearest semi-orthogonal matrix of every x [n, rows, cols], rows <= cols, computed in `dtype`; bf16 does."""
+    x = (x / (x.norm(dim=(-2, -1), keepdim=True) * 1.02 + 1e-12)).to(dtype)
     a, b, c = NEWTON_SCHULZ
     for _ in range(NEWTON_SCHULZ_STEPS):
         s = x @ x.mT
@@ -48,7 +49,7 @@ def orthogonalise(x):
 class Muon:
     """Muon over matrices, shared out over the ranks: each orthogonalises its part, a sum spreads the updates."""
 
-    def __init__(self, named, rank, world, momentum, weight_decay, split):
+    def __init__(self, named, rank, world, momentum, weight_decay, split, dtype):
         # A fused projection is several matrices: each is orthogonalised on its own.
         self.items = [(p, p.shape[0] // split(name, p)) for name, p in named]
         self.mine, load = set(), [0.0] * world
@@ -57,7 +58,7 @@ class Muon:
             load[target] += self.items[i][0].numel()
             if target == rank:
                 self.mine.add(i)
-        self.world, self.momentum, self.weight_decay = world, momentum, weight_decay
+        self.world, self.momentum, self.weight_decay, self.dtype = world, momentum, weight_decay, dtype
         self.buffers = {i: torch.zeros_like(self.items[i][0]) for i in self.mine}
 
     @torch.no_grad()
@@ -66,13 +67,15 @@ class Muon:
         shapes = defaultdict(list)
         for i in self.mine:
             p, parts = self.items[i]
+            if p.grad is None:
+                continue
             buffer = self.buffers[i].mul_(self.momentum).add_(p.grad)
             g = p.grad.add(buffer, alpha=self.momentum).reshape(parts, -1, p.shape[1])
             flip = g.shape[1] > g.shape[2]
             g = g.mT if flip else g
             shapes[g.shape[1:]].append((i, flip, g))
         for entries in shapes.values():
-            done = orthogonalise(torch.cat([g for _, _, g in entries])).split([g.shape[0] for _, _, g in entries])
+            done = orthogonalise(torch.cat([g for _, _, g in entries]), self.dtype).split([g.shape[0] for _, _, g in entries])
             for (i, flip, g), x in zip(entries, done):
                 x = x.mT if flip else x
                 updates[i].copy_(x.reshape(updates[i].shape) * 0.2 * math.sqrt(max(g.shape[1:])))
@@ -81,7 +84,8 @@ class Muon:
             dist.all_reduce(flat)
             updates = [u.view_as(p) for u, (p, _) in zip(flat.split([p.numel() for p, _ in self.items]), self.items)]
         for (p, _), u in zip(self.items, updates):
-            p.mul_(1 - rate * self.weight_decay).add_(u, alpha=-rate)
+            if p.grad is not None:
+                p.mul_(1 - rate * self.weight_decay).add_(u, alpha=-rate)
 
 
 def split_rows(name, p):
@@ -155,6 +159,8 @@ class Run:
         torch.manual_seed(config["seed"])
         self.dtype = torch.bfloat16 if config["dtype"] == "bf16" else torch.float32
         self.step_number, self.elapsed, self.tokens, self.meter, self.saved = 0, 0.0, 0, Meter(), time.time()
+        self.clock = {"wall": time.time, "process": time.process_time}[config.get("clock", "wall")]
+        self.warm = False  # whether the next step's graph is compiled; the clock leaves out a step that compiles
 
     def optimise(self, model, split):
         """The optimizer of `model`, whose fused projections are of matrices of split(name, parameter) rows."""
@@ -164,7 +170,7 @@ class Run:
         matrix = [(n, p) for n, p in named if is_matrix(n, p)]
         rest = [p for n, p in named if not is_matrix(n, p)]
         o = self.c["optimizer"]
-        self.muon = Muon(matrix, self.rank, self.world, o["momentum"], o["weight_decay"], split)
+        self.muon = Muon(matrix, self.rank, self.world, o["momentum"], o["weight_decay"], split, self.dtype)
         self.adam = torch.optim.AdamW([{"params": [p for p in rest if p.dim() > 1], "weight_decay": 0.01},
                                        {"params": [p for p in rest if p.dim() <= 1], "weight_decay": 0.0}],
                                       lr=o["adam_rate"], betas=tuple(o["betas"]))
@@ -242,7 +248,8 @@ class Run:
             return None
         flat *= min(1.0, self.c["optimizer"]["clip"] / (norm + 1e-6))
         for p, g in zip(self.params, flat.split([p.numel() for p in self.params])):
-            p.grad = g.view_as(p)
+            # What no rank has used stays as it is: weight decay alone would wear it away.
+            p.grad = g.view_as(p) if g.any() else None
         return factor
 
     def descend(self, loss):
@@ -278,7 +285,7 @@ class Run:
     SHOWN = None  # what of a report is printed; None: all
 
     def compile(self):
-        """Runs every graph once, drawing nothing; -> whether it did. If not, the first step does, and the clock leaves it out."""
+        """Runs every graph once, drawing nothing; -> whether it did."""
         return False
 
     def standing(self):
@@ -289,12 +296,12 @@ class Run:
         """Changes what the next steps train, after what the last ones reached."""
 
     def run(self):
-        compiled, mark = self.compile(), time.time()
+        self.warm, mark = self.compile(), time.time()
         while True:
-            begin = time.time()
+            begin = self.clock()
             factor = self.train_step()
-            self.elapsed += time.time() - begin if compiled else 0.0
-            compiled = True
+            self.elapsed += self.clock() - begin if self.warm else 0.0
+            self.warm = True
             if self.step_number % self.c["log_steps"]:
                 continue
             now = time.time()
@@ -349,7 +356,10 @@ class Trainer(Run):
 
     def train_step(self):
         cur = self.c["curriculum"]
-        batch, kinds = self.maker.batch(self.open, self.queue, cur["tasks_share"], cur["gumbel"])
+        text_only = self.progress() < cur.get("text_first", 0.0)
+        if self.model.memory_on == text_only:
+            self.model.memory_on, self.warm = not text_only, False
+        batch, kinds = self.maker.batch(self.open, self.queue, 0.0 if text_only else cur["tasks_share"], cur["gumbel"])
         inputs = {k: torch.from_numpy(v).to(self.device) for k, v in batch.items() if k not in ("answer", "is_text")}
         nats, right, facts = self.compiled(inputs)
         loss = (nats * inputs["weights"]).sum() / inputs["weights"].sum().clamp(min=1)

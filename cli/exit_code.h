@@ -16,7 +16,7 @@ inline constexpr char kExitCodeHelp[] =
     "  2  wrong use of the command line\n"
     "  3  no such document, session, model or file (NOT_FOUND)\n"
     "  4  bad input (INVALID_ARGUMENT, OUT_OF_RANGE)\n"
-    "  5  no server, or it is draining: retry (UNAVAILABLE)\n"
+    "  5  no server, it is draining, or its GPU is lost: retry elsewhere or later (UNAVAILABLE)\n"
     "  6  too late or broken off (DEADLINE_EXCEEDED, CANCELLED)\n"
     "  7  in conflict with what there is (ALREADY_EXISTS, FAILED_PRECONDITION, ABORTED)\n"
     "  8  a queue or budget is full (RESOURCE_EXHAUSTED)\n"

@@ -110,7 +110,7 @@ void AddCommonOptions(CLI::App& app, Options& options) {
       ->group("Output");
 }
 
-absl::Status ChooseBackend(int argc, const char* const* argv, Options& options) {
+absl::Status ChooseConnection(int argc, const char* const* argv, Options& options) {
   if (options.server.empty() || options.host.data_dir.empty()) return absl::OkStatus();
   const bool server = OnCommandLine(argc, argv, "--server");
   const bool data_dir = OnCommandLine(argc, argv, "--data-dir");

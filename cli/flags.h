@@ -23,7 +23,7 @@ CLI::Option* FromEnvironment(CLI::Option* option);
 
 // When both --server and --data-dir have a value, the one on the command line counts; both there is
 // INVALID_ARGUMENT.
-absl::Status ChooseBackend(int argc, const char* const* argv, Options& options);
+absl::Status ChooseConnection(int argc, const char* const* argv, Options& options);
 
 }  // namespace recollect::cli
 

@@ -62,7 +62,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {  // --help comes this way too
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
-  if (absl::Status status = ChooseBackend(argc, argv, command.options); !status.ok()) {
+  if (absl::Status status = ChooseConnection(argc, argv, command.options); !status.ok()) {
     Report(status, command.options.json);
     return kExitUsage;
   }

@@ -130,8 +130,8 @@ struct ModelConfig {
   std::optional<AdaptedRange> adapted_windows, adapted_initials;
   TopKConfig top_k;
 
-  // Whether sequences are cut into blocks by landmarks: only then are there chunks, retrieval,
-  // documents and mounts.
+  // Whether sequences are cut into blocks by landmarks: only then are there chunks and retrieval;
+  // else documents are prefixes.
   bool landmarks() const { return lmk_id != kNoLandmark; }
   // The RoPE base of sequences stretched to `context` positions (0: as trained) by the rule NTK:
   // base * s^(dh / (dh - 2)) with s = context / trained context, so that the slowest angle turns as

@@ -18,7 +18,7 @@ constexpr int64_t kProbeBytes = 4 << 10;
 constexpr uint64_t kMix = 0x9e3779b97f4a7c15u;  // spreads small seeds over all bits
 constexpr int64_t kMinWords = 20;               // for keys to differ
 constexpr int64_t kBlockTokens = 63;            // base/types.h: kChunkTokens
-constexpr int64_t kMapHits = 1024;              // the most Retrieve gives
+constexpr int64_t kMapHits = 256;               // the most Retrieve gives on any device
 
 // Position of the landmark after a prompt that was flushed, among those of `retrievals`. It follows
 // the tokens and the landmarks of all blocks before, and of a family whose blocks end with theirs
@@ -268,7 +268,7 @@ absl::Status Runner::Ask(const Needle& needle, const std::vector<std::string>& m
   return absl::OkStatus();
 }
 
-// Asks for as many chunks of the needle's shard as there are: among them are those that hold it.
+// Asks for what the needle itself finds in its shard: among that are the chunks that hold it.
 absl::StatusOr<Sample::Span> Runner::FindSpan(const Needle& needle, const std::string& document,
                                               const Place& place) {
   client::RetrieveRequest request;

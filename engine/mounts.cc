@@ -50,7 +50,10 @@ struct Mounts::State : std::enable_shared_from_this<State> {
 
   absl::StatusOr<std::shared_ptr<Entry>> Acquire(const std::string& id, bool with_keys);
   absl::Status MakeRoom(const store::DocumentInfo& info, int64_t needed);
+  bool DropOldest();  // of the unpinned; false: there is none. REQUIRES: mutex held
   absl::Status Load(Entry& entry);
+  // The device may have less room than the budget says.
+  absl::Status LoadMakingRoom(Entry& entry);
   void Unpin(const std::shared_ptr<Entry>& entry);
   void Drop(Entry& entry);
   void FreeLater(OwnerId owner);
@@ -119,25 +122,38 @@ absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string&
 
 absl::Status Mounts::State::MakeRoom(const store::DocumentInfo& info, int64_t needed) {
   while (used + needed > budget) {
-    std::shared_ptr<Entry> oldest;
-    for (const auto& [owner, entry] : entries) {
-      if (entry->pins == 0 && (oldest == nullptr || entry->last_used < oldest->last_used)) {
-        oldest = entry;
-      }
-    }
-    if (oldest == nullptr) {
+    if (!DropOldest()) {
       return absl::ResourceExhaustedError(
           absl::StrCat("document \"", info.id, "\": its landmark keys need ", needed,
                        " bytes, the budget of ", budget, " bytes has ", budget - used, " left"));
     }
-    Drop(*oldest);
   }
   return absl::OkStatus();
+}
+
+bool Mounts::State::DropOldest() {
+  std::shared_ptr<Entry> oldest;
+  for (const auto& [owner, entry] : entries) {
+    if (entry->pins == 0 && (oldest == nullptr || entry->last_used < oldest->last_used)) {
+      oldest = entry;
+    }
+  }
+  if (oldest != nullptr) Drop(*oldest);
+  return oldest != nullptr;
 }
 
 void Mounts::State::Drop(Entry& entry) {
   used -= entry.key_bytes;
   entries.erase(static_cast<uint64_t>(entry.info.owner));
+}
+
+absl::Status Mounts::State::LoadMakingRoom(Entry& entry) {
+  while (true) {
+    const absl::Status status = Load(entry);
+    if (!absl::IsResourceExhausted(status)) return status;
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!DropOldest()) return status;
+  }
 }
 
 absl::Status Mounts::State::Load(Entry& entry) {
@@ -204,7 +220,9 @@ absl::StatusOr<std::vector<Pin>> Mounts::Mount(const std::vector<std::string>& i
     pins.push_back(std::make_shared<State::PinImpl>(state_, entry, /*with_keys=*/true));
     entries.push_back(std::move(entry));
   }
-  for (const std::shared_ptr<Entry>& entry : entries) RETURN_IF_ERROR(state_->Load(*entry));
+  for (const std::shared_ptr<Entry>& entry : entries) {
+    RETURN_IF_ERROR(state_->LoadMakingRoom(*entry));
+  }
   return pins;
 }
 

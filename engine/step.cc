@@ -86,9 +86,14 @@ absl::Status StepRunner::ProjectWanted() {
     }
   }
   if (todo.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(std::vector<ProjectedMemory> memories, backend_.Project(records));
+  absl::StatusOr<std::vector<ProjectedMemory>> memories = backend_.Project(records);
+  if (absl::IsResourceExhausted(memories.status())) {
+    tiers_.DropMemory();
+    memories = backend_.Project(records);
+  }
+  RETURN_IF_ERROR(memories.status());
   for (size_t i = 0; i < todo.size(); ++i) {
-    tiers_.TakeMemory(*todo[i], std::move(memories[i]));
+    tiers_.TakeMemory(*todo[i], std::move((*memories)[i]));
   }
   return absl::OkStatus();
 }

@@ -68,6 +68,9 @@ class ChunkTiers {
 
   void EraseOwner(OwnerId owner);
 
+  // Drops memory K, V that nobody reads just now, for a device that has no room left.
+  void DropMemory() { memory_.Clear(); }
+
   int64_t memory_bytes() const { return memory_.used_bytes(); }
   int64_t memory_budget_bytes() const { return memory_.budget_bytes(); }
   int64_t host_bytes() const { return host_.used_bytes(); }

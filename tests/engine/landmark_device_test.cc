@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "engine/device_landmarks.h"
 #include "tests/engine/landmark_device_checks.h"
 #include "tests/kernels/host_device.h"
@@ -45,6 +46,26 @@ TEST(LandmarkDeviceTest, TheEngineGeneratesTheSameAsOnTheCpu) {
   const auto device = std::make_shared<HostDevice>();
   landmark_checks::TheEngineGeneratesTheSameAsOnTheCpu(std::make_shared<DeviceLandmarks>(device));
   EXPECT_GT(device->downloads(), 0);
+}
+
+// The device is smaller than the budget: keys that nobody has mounted go.
+TEST(LandmarkDeviceTest, UnpinnedDocumentsMakeRoom) {
+  const auto device = std::make_shared<HostDevice>();
+  const auto engine = WithDocuments(On(std::make_shared<DeviceLandmarks>(device)));
+  const SessionId first = *engine->OpenSession({.mounts = {"a"}});
+  const int64_t of_a = engine->stats().landmark_bytes;
+  device->LimitBytes(device->bytes());
+  EXPECT_EQ(engine->OpenSession({.mounts = {"b"}}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(engine->CloseSession(first).ok());
+  // The session goes in the background.
+  absl::Status status = absl::UnknownError("not tried");
+  for (int i = 0; i < 500 && !status.ok(); ++i) {
+    status = engine->OpenSession({.mounts = {"b"}}).status();
+    if (!status.ok()) absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_EQ(status, absl::OkStatus());
+  EXPECT_LT(engine->stats().landmark_bytes, of_a);
 }
 
 // Fails when told to.

@@ -1,4 +1,4 @@
-"""Measures a checkpoint: recall by task and pool of distractors, bits per byte by dilation.
+"""Measures a checkpoint: recall by task and pool of distractors, bits per byte by dilation; of a plain model the latter alone.
 
     python train/evaluate.py --checkpoint train/runs/main/checkpoint-0.pt --json train/runs/main/eval.json
 
@@ -221,15 +221,16 @@ def main():
         print(json.dumps(row), flush=True)
 
     default = config["model"]["local"]["dilation"]
-    for size in map(int, args.pools.split(",")):
-        pool = encode_pool(model, books, random.Random(5), size, data, default) if size else None
-        for kind in ("digits", "letters", "hex32", "words"):
-            cell(pool, default, "normal", kind, 1)
-        cell(pool, default, "normal", "digits", 6)
-    for dilation in config["model"]["adapted_dilations"]:
-        cell(None, dilation, "normal", "digits", 1)
-    for mode in ("none", "random"):
-        cell(None, default, mode, "digits", 1)
+    if config["memory"]:
+        for size in map(int, args.pools.split(",")):
+            pool = encode_pool(model, books, random.Random(5), size, data, default) if size else None
+            for kind in ("digits", "letters", "hex32", "words"):
+                cell(pool, default, "normal", kind, 1)
+            cell(pool, default, "normal", "digits", 6)
+        for dilation in config["model"]["adapted_dilations"]:
+            cell(None, dilation, "normal", "digits", 1)
+        for mode in ("none", "random"):
+            cell(None, default, mode, "digits", 1)
     texts = [r["text"][20_000:20_000 + args.text_bytes // 4] for r in rows[::max(1, len(rows) // 4)]][:4]
     for dilation in config["model"]["adapted_dilations"]:
         result["bits_per_byte"].append({"dilation": dilation, "recurrence": True, "bits": bits_per_byte(model, tokenizer, texts, dilation, 1024)})

@@ -1,0 +1,70 @@
+"""Trains this model and a plain one of its size from nothing, side by side, and compares their bits per byte.
+
+    python train/compare.py --minutes 105 --run train/runs/compare --dtype fp32
+
+Each has one core and the same books, needles, seed and CPU time; the plain one has neither encoder nor retrieval nor
+cross-attention, and the width and layers that make up for them. docs/decisions/0006, point 24, is such a run. Started
+again, it goes on.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+# What a run from nothing needs other than the shipped config, which goes on from weights.
+OPTIMIZER = {"muon_rate": 3e-3, "adam_rate": 2e-3, "decay_share": 0.4}
+CURRICULUM = {"retrieval_loss": 0.1, "gumbel": 0.4, "open_start": 0.3, "open_steps": 300, "queue_steps": 300, "queue_above": 0.5}
+PLAIN = {"n_low": 5, "ffn": 728}  # 7.72 million parameters beside 7.71
+
+
+def configs(args):
+    """{name: config} of the two runs."""
+    made = {}
+    for name, memory in (("ours", True), ("plain", False)):
+        with open(args.config) as f:
+            c = json.load(f)
+        c.update(clock="process", seed=args.seed, dtype=args.dtype, memory=memory, run=os.path.join(args.run, name))
+        c["optimizer"].update(OPTIMIZER, minutes=args.minutes)
+        c["curriculum"].update(CURRICULUM, text_first=args.text_first)
+        c["data"]["queue"] = 2048
+        c["model"].update({} if memory else PLAIN)
+        made[name] = c
+    return made
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--config", default="train/config.json")
+    parser.add_argument("--run", default="train/runs/compare", help="folder of both runs")
+    parser.add_argument("--minutes", type=float, default=105, help="CPU time of each")
+    parser.add_argument("--text-first", type=float, default=0.4, help="share of it without needles, the memory off")
+    parser.add_argument("--seed", type=int, default=21)
+    parser.add_argument("--dtype", default="bf16", choices=["bf16", "fp32"], help="fp32 where the CPU has no bf16")
+    args = parser.parse_args()
+    here, cores = os.path.dirname(os.path.abspath(__file__)), sorted(os.sched_getaffinity(0))
+    made = configs(args)
+    running = []
+    for core, (name, config) in zip(cores[:1] + cores[-1:], made.items()):
+        os.makedirs(config["run"], exist_ok=True)
+        path = os.path.join(config["run"], "config.json")
+        with open(path, "w") as f:
+            json.dump(config, f, indent=1)
+        running.append(subprocess.Popen([sys.executable, os.path.join(here, "train.py"), "--config", path],
+                                        preexec_fn=lambda core=core: os.sched_setaffinity(0, {core})))
+    if any([process.wait() for process in running]):
+        raise SystemExit("a training failed")
+    bits = {}
+    for name, config in made.items():
+        out = os.path.join(config["run"], "eval.json")
+        subprocess.run([sys.executable, os.path.join(here, "evaluate.py"), "--checkpoint", os.path.join(config["run"], "checkpoint-0.pt"),
+                        "--dtype", args.dtype, "--pools", "0", "--samples", "16", "--json", out], check=True)
+        with open(out) as f:
+            row = next(r for r in json.load(f)["bits_per_byte"] if r["recurrence"] and r["dilation"] == config["model"]["local"]["dilation"])
+        bits[name] = row["bits"]
+    print(f"bits per byte: ours {bits['ours']:.3f}, plain {bits['plain']:.3f}, {bits['ours'] / bits['plain'] - 1:+.1%}")
+
+
+if __name__ == "__main__":
+    main()

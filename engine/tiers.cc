@@ -103,7 +103,7 @@ void ChunkTiers::EraseOwner(OwnerId owner) {
 }
 
 void ChunkTiers::ClearForTest() {
-  memory_.Clear();
+  DropMemory();
   host_.Clear();
 }
 

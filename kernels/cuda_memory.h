@@ -1,6 +1,5 @@
 // What a user of the CUDA operations owns: memory on a device and pinned on the host, streams and
-// events, and the choice of a
-// device. Move-only; a Create that fails leaves no error behind for a
+// events; and the choice of a device. Move-only; a Create that fails leaves no error behind for a
 // later launch to report. Statuses of kernels/cuda_status.h.
 #ifndef RECOLLECT_KERNELS_CUDA_MEMORY_H_
 #define RECOLLECT_KERNELS_CUDA_MEMORY_H_

@@ -229,6 +229,29 @@ absl::StatusOr<store::DocumentInfo> IngestTokens(Engine& engine, const std::stri
   return info;
 }
 
+std::string TurnsBesideAStream(EngineImpl& engine, std::vector<int32_t> tokens) {
+  std::string log;  // written by the scheduler's thread alone
+  engine.scheduler_for_test().ObserveForTest(
+      [&](TurnKind kind, int64_t) { log.push_back(kind == TurnKind::kStep ? 's' : 'i'); });
+  std::promise<void> begun;
+  auto collector = std::make_shared<Collector>();
+  collector->on_tokens = [&](int64_t so_far) {
+    log.push_back('t');
+    if (so_far == 1) begun.set_value();
+  };
+  const auto handle = engine.Generate(TokensRequest(SampleTokens(5, 1), 1'000'000'000), collector);
+  begun.get_future().wait();
+  auto stream = *engine.BeginIngest("beside", /*from_tokens=*/true, {});
+  std::promise<absl::Status> appended;
+  stream->AppendTokens(0, std::move(tokens),
+                       [&](absl::StatusOr<IngestStatus> s) { appended.set_value(s.status()); });
+  EXPECT_EQ(appended.get_future().get(), absl::OkStatus());
+  handle->Cancel();
+  EXPECT_EQ(collector->Wait().status.code(), absl::StatusCode::kCancelled);
+  engine.Shutdown(absl::InfinitePast());
+  return log.substr(log.find('i'), log.rfind('i') + 1 - log.find('i'));
+}
+
 std::string DumpDocument(store::DocumentStore& store, const std::string& id, int64_t d_r) {
   const store::DocumentInfo info = *store.Get(id);
   std::string dump = absl::StrCat(info.id, "|", info.fingerprint, "|", info.bytes, "|", info.tokens,

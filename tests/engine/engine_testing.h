@@ -87,6 +87,12 @@ absl::StatusOr<store::DocumentInfo> IngestTokens(Engine& engine, const std::stri
                                                  const std::vector<int32_t>& tokens,
                                                  const SessionOptions& session = {});
 
+// The turns of an ingest of `tokens` and of a stream that began before it and ends after it, from
+// the ingest's first slice to its last: 'i' a slice, 's' a step, 't' a token of the stream. The
+// same at any speed of any thread where the engine's options make no commit come between. Ends the
+// engine.
+std::string TurnsBesideAStream(EngineImpl& engine, std::vector<int32_t> tokens);
+
 // All records of a document as one string, for byte-for-byte comparison.
 std::string DumpDocument(store::DocumentStore& store, const std::string& id, int64_t d_r);
 

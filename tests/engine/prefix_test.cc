@@ -1,5 +1,6 @@
 // Documents of a family without landmarks: a session that mounts one goes on as if it had read the
 // tokens itself, bit for bit.
+#include <algorithm>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -224,27 +225,14 @@ TEST_F(PrefixTest, ABrokenStreamResumesAtItsLastCommit) {
 }
 
 TEST_F(PrefixTest, AStreamWaitsForAtMostOneSliceOfAPrefix) {
-  auto engine = Make();
-  auto stream = *engine->BeginIngest("big", false, {});
-  std::string log;  // written by the scheduler's thread alone
-  std::promise<void> begun;
-  engine->scheduler_for_test().ObserveForTest([&](TurnKind kind, int64_t) {
-    log.push_back(kind == TurnKind::kStep ? 's' : 'i');
-    if (log.size() == 1) begun.set_value();
-  });
-  auto collector = std::make_shared<Collector>();
-  collector->on_tokens = [&](int64_t) { log.push_back('t'); };
-  std::promise<absl::Status> appended;
-  stream->Append(0, SampleText(200000, 1),
-                 [&](absl::StatusOr<IngestStatus> s) { appended.set_value(s.status()); });
-  begun.get_future().wait();  // a stream alone could be done before the text is tokenised
-  engine->Generate(TokensRequest(SampleTokens(5, 1), 300), collector);
-  ASSERT_TRUE(collector->Wait().status.ok());
-  ASSERT_TRUE(appended.get_future().get().ok());
-  engine->Shutdown(absl::InfinitePast());
-  const std::string during = log.substr(log.find('t'), log.rfind('t') - log.find('t'));
-  EXPECT_THAT(during, HasSubstr("i")) << "the ingest goes on beside the stream";
-  EXPECT_THAT(during, testing::Not(HasSubstr("ii")));
+  EngineOptions options = SmallOptions();
+  options.commit_tokens = 1 << 20;
+  auto engine = Make(options);
+  // The last token stays for the session that mounts it.
+  const std::string turns =
+      TurnsBesideAStream(*engine, SampleTokens(20 * options.ingest_slice_tokens + 1, 1));
+  EXPECT_THAT(turns, testing::MatchesRegex("i(sti)+"));
+  EXPECT_EQ(std::ranges::count(turns, 'i'), 20);
 }
 
 }  // namespace

@@ -153,8 +153,8 @@ void AddDocs(CLI::App& app, Command& command) {
     remove->add_option(absl::StrCat("ID", i + 2), options->more[i])->group("");
   }
   const auto plain = remove->get_formatter();
-  remove->formatter_fn([plain](const CLI::App* app, std::string name, CLI::AppFormatMode mode) {
-    return absl::StrReplaceAll(plain->make_help(app, std::move(name), mode),
+  remove->formatter_fn([plain](const CLI::App* verb, std::string name, CLI::AppFormatMode mode) {
+    return absl::StrReplaceAll(plain->make_help(verb, std::move(name), mode),
                                {{"] ID []", "] ID…"}, {" []", ""}});
   });
   CLI::App* text = add("text", "A document's text, or bytes [begin, end) of it",

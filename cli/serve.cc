@@ -42,6 +42,21 @@ absl::StatusOr<int64_t> CountDocuments(engine::Engine& engine) {
   }
 }
 
+// A device may run out of memory before the budgets that lie on it are full.
+void CompareBudgets(const engine::EngineOptions& options, const engine::EngineStats& stats) {
+  if (stats.device_total_bytes == 0) return;
+  const bool layers = stats.backend == stats.landmark_device;
+  const int64_t there = options.landmark_budget_bytes +
+                        (layers ? options.memory_budget_bytes + options.state_budget_bytes : 0);
+  LogInfo("{}: {} of {} bytes free, budgets of {} bytes lie there", stats.landmark_device,
+          stats.device_free_bytes, stats.device_total_bytes, there);
+  if (there > stats.device_free_bytes) {
+    LogWarning(
+        "budgets of {} bytes lie on {}, which has {} free: it may run out before they are full",
+        there, stats.landmark_device, stats.device_free_bytes);
+  }
+}
+
 absl::Status Serve(const Options& common, const ServeOptions& options) {
   if (common.log_level.empty()) SetLogLevel(LogLevel::kInfo);
   const sigset_t signals = BlockStopSignals();
@@ -50,13 +65,14 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
   ASSIGN_OR_RETURN(auto server,
                    service::Server::Start({options.grpc_listen, host.model_name}, *host.engine));
   const engine::EngineOptions& engine = common.host.engine;
+  const engine::EngineStats stats = host.engine->stats();
   LogInfo(
       "serving {} with {} on {}; threads {} (0: all), layers on {}, landmark keys on {}, budgets: "
       "landmark keys {}, memory {}, host {}, sessions' states {} bytes",
-      host.data_dir, host.model_name, server->address(), engine.threads,
-      host.engine->stats().backend, host.engine->stats().landmark_device,
-      engine.landmark_budget_bytes, engine.memory_budget_bytes, engine.host_budget_bytes,
-      engine.state_budget_bytes);
+      host.data_dir, host.model_name, server->address(), engine.threads, stats.backend,
+      stats.landmark_device, engine.landmark_budget_bytes, engine.memory_budget_bytes,
+      engine.host_budget_bytes, engine.state_budget_bytes);
+  CompareBudgets(engine, stats);
   std::printf("recollect ready grpc=%s pid=%d model=%s documents=%lld\n", server->address().c_str(),
               getpid(), host.model_name.c_str(), static_cast<long long>(documents));
   std::fflush(stdout);

@@ -22,7 +22,8 @@ function(recollect_test)
   target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${ARG_NAME} PRIVATE RECOLLECT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main recollect_options)
-  gtest_discover_tests(${ARG_NAME} DISCOVERY_MODE PRE_TEST
+  # Names as tests gave them: values that have no printer would come as their bytes, other ones each time.
+  gtest_discover_tests(${ARG_NAME} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${ARG_ENVIRONMENT}")
 endfunction()
 

@@ -1,6 +1,6 @@
 // Where the layers of the model run: on the compute threads (cpu_backend.h) or on a device. The
-// engine plans rows, retrieves, fetches chunks and samples; a backend does the arithmetic between
-// token ids and logits, and holds what sequences carry from row to row. One step of pieces, each
+// engine plans rows, retrieves and fetches chunks; a backend does the arithmetic from token ids to
+// the next token, and holds what sequences carry from row to row. One step of pieces, each
 // stage over those of them that got so far:
 //
 //   RunLower → EncodeClosed → for each group: Queries → (engine: top-n, fetch) → Project → RunGroup
@@ -106,8 +106,8 @@ class Backend {
   // `memory->groups[group].retrieved`, or no memory where that is null or empty.
   virtual absl::Status RunGroup(std::span<Piece* const> pieces, int group) = 0;
 
-  // Logits of Piece::head, each given to Piece::consume, or the greedy choice of each to
-  // Piece::choose (piece.h); on any thread or several at once.
+  // Logits of Piece::head, each given to Piece::consume, or the choice among each to Piece::choose
+  // (piece.h); on any thread or several at once.
   virtual absl::Status RunHead(std::span<Piece* const> pieces) = 0;
 };
 

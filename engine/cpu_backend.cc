@@ -29,7 +29,8 @@ CpuBackend::CpuBackend(const model::Model& model, ThreadPool& pool,
       contexts_(contexts),
       lanes_(model, pool, contexts),
       worker_rows_(contexts.size()),
-      worker_logits_(contexts.size()) {}
+      worker_logits_(contexts.size()),
+      worker_samples_(contexts.size()) {}
 
 absl::StatusOr<std::unique_ptr<SequenceState>> CpuBackend::NewSequence(
     const model::LocalPatterns& patterns) {
@@ -137,7 +138,8 @@ absl::Status CpuBackend::RunHead(std::span<Piece* const> pieces) {
       const auto row = std::span<const float>(logits).subspan(static_cast<size_t>(r * vocab),
                                                               static_cast<size_t>(vocab));
       if (piece->choose) {
-        piece->choose(*head, Argmax(model_.config(), row));
+        piece->choose(*head, kernels::Sample(row, piece->sampling, NeverChosenOf(model_.config()),
+                                             worker_samples_[static_cast<size_t>(worker)]));
       } else {
         piece->consume(*head, row);
       }

@@ -12,6 +12,7 @@
 #include "engine/backend.h"
 #include "engine/cpu_lanes.h"
 #include "kernels/op_context.h"
+#include "kernels/sample.h"
 #include "model/model.h"
 
 namespace recollect::engine {
@@ -41,7 +42,9 @@ class CpuBackend final : public Backend {
   ThreadPool& pool_;
   std::vector<kernels::OpContext>& contexts_;
   CpuLanes lanes_;
-  std::vector<std::vector<float>> worker_rows_, worker_logits_;  // of the head, by worker
+  // Of the head, by worker.
+  std::vector<std::vector<float>> worker_rows_, worker_logits_;
+  std::vector<kernels::SampleScratch> worker_samples_;
 };
 
 }  // namespace recollect::engine

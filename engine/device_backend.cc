@@ -203,9 +203,12 @@ absl::Status DeviceBackend::RunHead(std::span<Piece* const> pieces) {
 
 absl::Status DeviceBackend::Choose(const HeadBatch& batch) {
   std::vector<int32_t> choices(batch.rows.size());
+  std::vector<kernels::SampleSettings> settings;
+  for (const auto& [piece, head] : batch.asked) settings.push_back(piece->sampling);
   for (size_t begin = 0; begin < batch.rows.size(); begin += kHeadRows) {
     const size_t count = std::min(kHeadRows, batch.rows.size() - begin);
     RETURN_IF_ERROR(model_->Choices(std::span(batch.rows).subspan(begin, count),
+                                    std::span(settings).subspan(begin, count),
                                     NeverChosenOf(model_->config()), choices.data() + begin));
   }
   for (size_t i = 0; i < choices.size(); ++i) {

@@ -133,6 +133,9 @@ EngineStats EngineImpl::stats() const {
   stats.state_bytes = scheduler_.state_budget().used_bytes();
   stats.state_budget_bytes = scheduler_.state_budget().budget_bytes();
   stats.store_bytes = store_->ApproximateBytes();
+  const kernels::DeviceRoom room = landmarks_->room();
+  stats.device_free_bytes = room.free_bytes;
+  stats.device_total_bytes = room.total_bytes;
   stats.chunk_hits_device = counters_.hits_device;
   stats.chunk_hits_host = counters_.hits_host;
   stats.chunk_hits_store = counters_.hits_store;

@@ -20,20 +20,13 @@ class Generation final : public Request {
         request_(std::move(request)),
         events_(std::move(events)),
         counters_(counters),
-        sampler_(model.config(), request_.sampling),
         text_(request_.stop),
         arrived_(arrived) {
     input_.tokens = std::move(tokens);
     usage_.prompt_tokens = static_cast<int64_t>(input_.tokens.size());
     deadline = request_.deadline;
     piece.want_retrievals = request_.want_hits;
-    if (request_.sampling.temperature == 0) {
-      piece.choose = [this](const HeadRow&, int32_t choice) { sampled_ = choice; };
-    } else {
-      piece.consume = [this](const HeadRow&, std::span<const float> logits) {
-        sampled_ = sampler_.Sample(logits, usage_.generated_tokens);
-      };
-    }
+    piece.choose = [this](const HeadRow&, int32_t choice) { sampled_ = choice; };
   }
 
   absl::Status Plan(int64_t limit) override {
@@ -41,6 +34,7 @@ class Generation final : public Request {
     const HeadRows head = request_.max_tokens > 0 ? HeadRows::kLast : HeadRows::kNone;
     session->Plan(input_, limit, head, piece);
     piece.owner = weak_from_this();
+    piece.sampling = SettingsOf(request_.sampling, usage_.generated_tokens);
     if (piece.rows() == 0 && request_.max_tokens > 0) {
       return absl::InvalidArgumentError(
           "the prompt is empty and the session has nothing to go on from");
@@ -124,7 +118,6 @@ class Generation final : public Request {
   const GenerateRequest request_;
   const std::shared_ptr<GenerateEvents> events_;
   Counters& counters_;
-  Sampler sampler_;
   TextStream text_;
   Input input_;
   bool started_ = false, decoding_ = false;

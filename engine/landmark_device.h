@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/bf16.h"
+#include "kernels/device.h"
 #include "kernels/landmark_topk.h"
 
 namespace recollect::engine {
@@ -55,6 +56,8 @@ class LandmarkDevice {
   virtual std::string name() const = 0;  // "cpu", "cuda:0 NVIDIA H200"
   // UNAVAILABLE once it is lost, for good.
   virtual absl::Status health() const { return absl::OkStatus(); }
+  // Of its memory; zeros on the CPU.
+  virtual kernels::DeviceRoom room() const { return {}; }
   // Keys [count, d_r], none or more. The device outlives them. Thread-safe. RESOURCE_EXHAUSTED: its
   // memory; UNAVAILABLE: it is lost.
   virtual absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(std::vector<Bf16> keys) = 0;

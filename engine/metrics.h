@@ -19,6 +19,7 @@ struct EngineStats {
   int64_t host_bytes = 0, host_budget_bytes = 0;
   int64_t state_bytes = 0, state_budget_bytes = 0;
   int64_t store_bytes = 0;
+  int64_t device_free_bytes = 0, device_total_bytes = 0;  // of the landmark device; 0: the CPU
   int64_t chunk_hits_device = 0, chunk_hits_host = 0, chunk_hits_store = 0;
   int64_t data_loss_errors = 0;
   int64_t generated_tokens = 0, prompt_tokens = 0, ingested_tokens = 0;

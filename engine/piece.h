@@ -14,6 +14,7 @@
 #include "engine/backend.h"
 #include "engine/engine.h"
 #include "engine/tiers.h"
+#include "kernels/sample.h"
 #include "model/model.h"
 
 namespace recollect::engine {
@@ -81,9 +82,10 @@ struct Piece {
   int64_t hits_per_group = 0;         // 0: n_ret
   bool want_retrievals = false;
   // Called by the backend, on any thread, once for each head row: one of the two is set. `choice`
-  // is that of Argmax (sampler.h), so that logits of a device stay there.
+  // is that of kernels::Sample under `sampling`, so that logits of a device stay there.
   std::function<void(const HeadRow&, std::span<const float> logits)> consume;
   std::function<void(const HeadRow&, int32_t choice)> choose;
+  kernels::SampleSettings sampling;
 
   // The plan.
   int64_t first_position = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 
@@ -14,11 +15,6 @@ uint64_t Mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
-}
-
-bool Usable(const model::ModelConfig& config, int32_t id, float logit) {
-  return id != config.lmk_id && id != config.unk_id && !std::isnan(logit) &&
-         logit > -std::numeric_limits<float>::infinity();
 }
 
 }  // namespace
@@ -50,40 +46,12 @@ int32_t Argmax(const model::ModelConfig& config, std::span<const float> logits) 
   return kernels::Argmax(logits, NeverChosenOf(config));
 }
 
-int32_t Sampler::Sample(std::span<const float> logits, int64_t index) {
-  if (sampling_.temperature == 0) return Argmax(config_, logits);
-  entries_.clear();
-  for (int32_t id = 0; id < static_cast<int32_t>(logits.size()); ++id) {
-    const float logit = logits[static_cast<size_t>(id)];
-    if (Usable(config_, id, logit)) entries_.push_back({logit, id, 0});
-  }
-  if (entries_.empty()) return -1;
-  const auto better = [](const Entry& a, const Entry& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-  };
-  if (sampling_.top_k > 0 && sampling_.top_k < static_cast<int64_t>(entries_.size())) {
-    std::nth_element(entries_.begin(), entries_.begin() + sampling_.top_k, entries_.end(), better);
-    entries_.resize(static_cast<size_t>(sampling_.top_k));
-  }
-  std::sort(entries_.begin(), entries_.end(), better);
-  double total = 0;
-  for (Entry& entry : entries_) {
-    entry.weight = std::exp((static_cast<double>(entry.logit) - entries_.front().logit) /
-                            sampling_.temperature);
-    total += entry.weight;
-  }
-  // The shortest run of best tokens that holds top_p of the weight.
-  double kept = 0;
-  size_t count = 0;
-  while (count < entries_.size() && (count == 0 || kept < sampling_.top_p * total)) {
-    kept += entries_[count++].weight;
-  }
-  double left = CounterUniform(sampling_.seed, static_cast<uint64_t>(index)) * kept;
-  for (size_t i = 0; i < count; ++i) {
-    left -= entries_[i].weight;
-    if (left < 0) return entries_[i].id;
-  }
-  return entries_[count - 1].id;
+kernels::SampleSettings SettingsOf(const Sampling& sampling, int64_t index) {
+  constexpr int64_t kAll = std::numeric_limits<int32_t>::max();
+  return {.temperature = static_cast<float>(sampling.temperature),
+          .top_k = static_cast<int32_t>(std::min(sampling.top_k, kAll)),
+          .top_p = sampling.top_p,
+          .draw = CounterUniform(sampling.seed, static_cast<uint64_t>(index))};
 }
 
 }  // namespace recollect::engine

@@ -1,15 +1,15 @@
-// Picks the next token from a row of logits. A pure function of the row, the settings and the
-// token's number within its request: what else runs in the batch cannot change it.
+// What a request's sampling says of the choice of its next token (kernels/sample.h). The choice is
+// a pure function of the logits, the settings and the token's number within its request: what else
+// runs in the batch cannot change it.
 #ifndef RECOLLECT_ENGINE_SAMPLER_H_
 #define RECOLLECT_ENGINE_SAMPLER_H_
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "engine/engine.h"
-#include "kernels/argmax.h"
+#include "kernels/sample.h"
 #include "model/config.h"
 
 namespace recollect::engine {
@@ -27,25 +27,8 @@ kernels::NeverChosen NeverChosenOf(const model::ModelConfig& config);
 // is not a number. -1: there is none left.
 int32_t Argmax(const model::ModelConfig& config, std::span<const float> logits);
 
-// One per request; reuses its memory from token to token. Not thread-safe.
-class Sampler {
- public:
-  Sampler(const model::ModelConfig& config, const Sampling& sampling)
-      : config_(config), sampling_(sampling) {}
-
-  // Temperature, then top-k, then top-p over what top-k left; -1: no usable logit.
-  int32_t Sample(std::span<const float> logits, int64_t index);
-
- private:
-  struct Entry {
-    float logit;
-    int32_t id;
-    double weight;
-  };
-  const model::ModelConfig& config_;
-  const Sampling sampling_;
-  std::vector<Entry> entries_;
-};
+// Of the token number `index` of a request.
+kernels::SampleSettings SettingsOf(const Sampling& sampling, int64_t index);
 
 }  // namespace recollect::engine
 

@@ -9,7 +9,6 @@
 #ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_H_
 #define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_H_
 
-#include "kernels/argmax_block.h"
 #include "kernels/block_topk_plan.h"
 #include "kernels/landmark_topk_block.h"
 #include "kernels/range_attention_plan.h"

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/status.h"
-#include "kernels/argmax_cuda.h"
 #include "kernels/copy_cuda.h"
 #include "kernels/cuda_memory.h"
 #include "kernels/cuda_uploads.h"
@@ -19,6 +18,7 @@
 #include "kernels/landmark_topk_cuda.h"
 #include "kernels/range_attention_cuda.h"
 #include "kernels/rope_cuda.h"
+#include "kernels/sample_cuda.h"
 
 namespace recollect::kernels {
 namespace {
@@ -63,6 +63,24 @@ class CudaDevice final : public Device {
 
   std::string name() const override { return name_; }
   absl::Status health() const override { return health_.status(); }
+  // What the pool keeps for its next buffers is free as well.
+  DeviceRoom room() const override {
+    cudaMemPool_t pool = nullptr;
+    size_t free_bytes = 0, total_bytes = 0;
+    uint64_t reserved = 0, used = 0;
+    const bool known =
+        health_.status().ok() && UseCudaDevice(queue_->index).ok() &&
+        cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess &&
+        cudaDeviceGetDefaultMemPool(&pool, queue_->index) == cudaSuccess &&
+        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved) ==
+            cudaSuccess &&
+        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used) == cudaSuccess;
+    if (!known) {
+      (void)cudaGetLastError();
+      return {};
+    }
+    return {static_cast<int64_t>(free_bytes + reserved - used), static_cast<int64_t>(total_bytes)};
+  }
   int multiprocessors() const override { return multiprocessors_; }
   int64_t block_shared_bytes() const override { return block_shared_bytes_; }
 
@@ -161,9 +179,9 @@ class CudaDevice final : public Device {
                             const DeviceTopK& best) override {
     return Do([&] { return LandmarkTopKCuda(stream_, plan, queries, segments, workspace, best); });
   }
-  absl::Status Argmax(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
-                      int32_t* choices) override {
-    return Do([&] { return ArgmaxCuda(stream_, logits, rows, vocab, never, choices); });
+  absl::Status Sample(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
+                      const SampleSettings* settings, int32_t* choices) override {
+    return Do([&] { return SampleCuda(stream_, logits, rows, vocab, never, settings, choices); });
   }
 
  private:

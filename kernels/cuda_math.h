@@ -357,6 +357,25 @@ RECOLLECT_HD float ScoreOf(uint64_t packed) {
   return FromBits(order >> 31 ? order & 0x7fffffffu : ~order);
 }
 
+// A logit and its index as one number: greater for a greater logit, then for a lower index; 0 for
+// NaN and -infinity, which nobody chooses.
+RECOLLECT_HD uint64_t PackChoice(float logit, int32_t index) {
+  if (!(logit > -Infinity())) return 0;
+  const uint32_t bits = logit == 0 ? 0u : BitsOf(logit);  // zeros of both signs are equal
+  const uint32_t order = bits >> 31 ? ~bits : bits | 0x80000000u;
+  return static_cast<uint64_t>(order) << 32 | ~static_cast<uint32_t>(index);
+}
+
+// Of 0: -1.
+RECOLLECT_HD int32_t ChoiceOf(uint64_t packed) {
+  return packed == 0 ? -1 : static_cast<int32_t>(~static_cast<uint32_t>(packed));
+}
+
+RECOLLECT_HD float LogitOf(uint64_t packed) {
+  const auto order = static_cast<uint32_t>(packed >> 32);
+  return FromBits(order >> 31 ? order & 0x7fffffffu : ~order);
+}
+
 // Bitonic sort: for size = 2, 4, … n and stride = size / 2, … 1, the pairs (i, i + stride), one for
 // each pair index below n / 2; the greater goes first when (i & size) == 0.
 RECOLLECT_HD int BitonicFirst(int pair, int stride) { return 2 * pair - (pair & (stride - 1)); }

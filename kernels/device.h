@@ -21,7 +21,6 @@
 #include "absl/status/statusor.h"
 #include "base/bf16.h"
 #include "base/types.h"
-#include "kernels/argmax.h"
 #include "kernels/copy_plan.h"
 #include "kernels/gated_scan_plan.h"
 #include "kernels/gca_plan.h"
@@ -30,6 +29,7 @@
 #include "kernels/range_attention_plan.h"
 #include "kernels/rope.h"
 #include "kernels/row_sizes.h"
+#include "kernels/sample.h"
 
 namespace recollect::kernels {
 
@@ -62,11 +62,17 @@ absl::Status WithNumbers(const DeviceRows& rows, Function function) {
   return function(static_cast<float*>(rows.data));
 }
 
+struct DeviceRoom {
+  int64_t free_bytes = 0;
+  int64_t total_bytes = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
   virtual std::string name() const = 0;     // "cuda:0 NVIDIA H200"
   virtual absl::Status health() const = 0;  // UNAVAILABLE, as later calls, once it is lost
+  virtual DeviceRoom room() const = 0;      // as it is just now; zeros once it is lost
   // What plans are made for.
   virtual int multiprocessors() const = 0;
   virtual int64_t block_shared_bytes() const = 0;
@@ -97,7 +103,7 @@ class Device {
   virtual absl::Status ConvertToBf16(const float* x, int64_t count, Bf16* y) = 0;
 
   // rope_cuda.h, gated_scan_cuda.h, range_attention_cuda.h, gca_cuda.h, landmark_topk_cuda.h,
-  // argmax_cuda.h
+  // sample_cuda.h
   virtual absl::Status Rope(const RowSizes& sizes, RopePairs pairs, const float* cosines,
                             const float* sines, float* x) = 0;
   virtual absl::Status GatedScan(const GatedScanPlan& plan,
@@ -108,8 +114,9 @@ class Device {
   virtual absl::Status LandmarkTopK(const LandmarkTopKPlan& plan, const float* queries,
                                     const SegmentStart* segments, void* workspace,
                                     const DeviceTopK& best) = 0;
-  virtual absl::Status Argmax(const float* logits, int64_t rows, int32_t vocab,
-                              const NeverChosen& never, int32_t* choices) = 0;
+  virtual absl::Status Sample(const float* logits, int64_t rows, int32_t vocab,
+                              const NeverChosen& never, const SampleSettings* settings,
+                              int32_t* choices) = 0;
 };
 
 // Memory that is kept from call to call: `buffer`, of at least `bytes`. When it has to grow, what

@@ -1,9 +1,10 @@
 // Grouped Cross-Attention (gca.h) on a CUDA device, for a batch of groups of rows, each with its
 // own chunks: the rows of a decode step of many sessions, or the blocks of a prefill.
 //   s_j = q·K_j / sqrt(head_dim);  p_j = exp(s_j) / (1 + Σ_i exp(s_i));  out = Σ_e w_e Σ_j p_j V_j
-// (without the 1 where the shape is not off by one) in fp32 from bf16 memory, chunks in the order given; no chunks: out = 0. Chunk rows are read
-// where they lie, through the views. A row has the same bits beside any other rows, in any group of
-// the same chunks, and either way of the plan. No atomics.
+// (without the 1 where the shape is not off by one) in fp32 from bf16 memory, chunks in the order
+// given; no chunks: out = 0. Chunk rows are read where they lie, through the views. A row has the
+// same bits beside any other rows, in any group of the same chunks, and either way of the plan. No
+// atomics.
 //   plan = PlanGca(shape, sizes, BlockSharedBytes());   // gca_plan.h
 //   CheckGca(plan, groups, chunks);                     // host copies, before they go up
 //   GcaCuda(stream, plan, {q, groups, count, chunks, weights, workspace, out});

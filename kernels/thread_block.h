@@ -71,6 +71,14 @@ class CudaBlock {
     return (*counter)++;
 #endif
   }
+  // To a sum in shared memory.
+  RECOLLECT_HD void AddTo(uint64_t* sum, uint64_t number) {
+#if defined(__CUDA_ARCH__)
+    atomicAdd(reinterpret_cast<unsigned long long*>(sum), number);
+#else
+    *sum += number;
+#endif
+  }
 
  private:
   template <int kCount, typename Operation>

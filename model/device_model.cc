@@ -239,15 +239,19 @@ absl::Status DeviceModel::Logits(std::span<const float* const> rows, float* logi
 }
 
 absl::Status DeviceModel::Choices(std::span<const float* const> rows,
+                                  std::span<const kernels::SampleSettings> settings,
                                   const kernels::NeverChosen& never, int32_t* choices) {
   if (rows.empty()) return absl::OkStatus();
   const auto count = static_cast<int64_t>(rows.size());
-  const int64_t bytes = count * int64_t{sizeof(int32_t)};
+  const auto setting_bytes = static_cast<int64_t>(settings.size_bytes());
+  const int64_t choice_bytes = count * int64_t{sizeof(int32_t)};
   ASSIGN_OR_RETURN(const float* const scores, Scores(rows));
-  ASSIGN_OR_RETURN(void* const chosen, Bytes(kWorkspace, bytes));
-  RETURN_IF_ERROR(device_.Argmax(scores, count, static_cast<int32_t>(config_.vocab_size), never,
-                                 static_cast<int32_t*>(chosen)));
-  return device_.Download(chosen, bytes, choices);
+  ASSIGN_OR_RETURN(void* const memory, Bytes(kWorkspace, setting_bytes + choice_bytes));
+  RETURN_IF_ERROR(device_.Upload(settings.data(), setting_bytes, memory));
+  auto* const chosen = reinterpret_cast<int32_t*>(static_cast<std::byte*>(memory) + setting_bytes);
+  RETURN_IF_ERROR(device_.Sample(scores, count, static_cast<int32_t>(config_.vocab_size), never,
+                                 static_cast<const kernels::SampleSettings*>(memory), chosen));
+  return device_.Download(chosen, choice_bytes, choices);
 }
 
 }  // namespace recollect::model

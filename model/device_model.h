@@ -102,9 +102,10 @@ class DeviceModel {
   // logits[rows, vocab_size] in RAM of rows [d] on the device after the last layer.
   absl::Status Logits(std::span<const float* const> rows, float* logits);
 
-  // choices[rows] in RAM = the greedy choice (kernels/argmax.h) among these logits.
-  absl::Status Choices(std::span<const float* const> rows, const kernels::NeverChosen& never,
-                       int32_t* choices);
+  // choices[rows] in RAM = Sample (kernels/sample.h) of these logits under settings[rows].
+  absl::Status Choices(std::span<const float* const> rows,
+                       std::span<const kernels::SampleSettings> settings,
+                       const kernels::NeverChosen& never, int32_t* choices);
 
  private:
   // Slots of memory that is kept from call to call.

@@ -84,6 +84,8 @@ v1::Stats Encode(const engine::EngineStats& stats) {
   out.set_state_bytes(stats.state_bytes);
   out.set_state_budget_bytes(stats.state_budget_bytes);
   out.set_store_bytes(stats.store_bytes);
+  out.set_device_free_bytes(stats.device_free_bytes);
+  out.set_device_total_bytes(stats.device_total_bytes);
   out.set_chunk_hits_device(stats.chunk_hits_device);
   out.set_chunk_hits_host(stats.chunk_hits_host);
   out.set_chunk_hits_store(stats.chunk_hits_store);

@@ -37,9 +37,13 @@ inline std::unique_ptr<EngineImpl> WithDocuments(const EngineOptions& options) {
   return engine;
 }
 
-// A prompt in slices, blocks that close, own chunks and those of two documents.
+// A prompt in slices, blocks that close, own chunks and those of two documents. Odd seeds draw
+// their tokens.
 inline GenerateRequest Ask(uint64_t seed = 7) {
-  return TokensRequest(SampleTokens(200, seed), 100, {"a", "b"});
+  GenerateRequest request = TokensRequest(SampleTokens(200, seed), 100, {"a", "b"});
+  if (seed % 2 == 1)
+    request.sampling = {.temperature = 0.8, .top_p = 0.9, .top_k = 50, .seed = seed};
+  return request;
 }
 
 inline void ExpectSame(const Generated& generated, const Generated& expected) {

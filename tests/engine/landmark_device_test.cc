@@ -54,7 +54,10 @@ TEST(LandmarkDeviceTest, UnpinnedDocumentsMakeRoom) {
   const auto engine = WithDocuments(On(std::make_shared<DeviceLandmarks>(device)));
   const SessionId first = *engine->OpenSession({.mounts = {"a"}});
   const int64_t of_a = engine->stats().landmark_bytes;
-  device->LimitBytes(device->bytes());
+  EXPECT_EQ(MakeEngine()->stats().device_total_bytes, 0) << "no device";
+  device->LimitBytes(device->bytes() + 10);
+  EXPECT_EQ(engine->stats().device_free_bytes, 10);
+  EXPECT_EQ(engine->stats().device_total_bytes, device->bytes() + 10);
   EXPECT_EQ(engine->OpenSession({.mounts = {"b"}}).status().code(),
             absl::StatusCode::kResourceExhausted);
   ASSERT_TRUE(engine->CloseSession(first).ok());

@@ -115,7 +115,7 @@ inline constexpr Check kChecks[] = {
     {"RangeAttention", CheckRangeAttention},
     {"Gca", CheckGca},
     {"Gemm", CheckGemm},
-    {"Argmax", CheckArgmax},
+    {"Sample", CheckSample},
     {"Copies", CheckCopies},
     {"UploadsAndShortLives", CheckUploadsAndShortLives},
     {"GoesOnAfterErrors", CheckGoesOnAfterErrors},

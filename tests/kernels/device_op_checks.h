@@ -317,17 +317,23 @@ inline void CheckGemm(Device& device) {
   }
 }
 
-inline void CheckArgmax(Device& device) {
+inline void CheckSample(Device& device) {
   Arrays arrays(device);
   const NeverChosen never{2, 30};
   std::vector<float> logits = Normals(kCount, 1);
   logits[2] = logits[kWidth + 30] = 100;
   const float* const on_device = arrays.Place(logits);
+  std::vector<SampleSettings> settings(kRows);
+  settings[1] = {.temperature = 0.8f, .top_k = 9, .top_p = 0.9, .draw = 0.7};
   int32_t* const choices = static_cast<int32_t*>(arrays.Allocate(kRows * int64_t{sizeof(int32_t)}));
-  ASSERT_EQ(device.Argmax(on_device, kRows, kWidth, never, choices), absl::OkStatus());
+  ASSERT_EQ(device.Sample(on_device, kRows, kWidth, never, arrays.Place(settings), choices),
+            absl::OkStatus());
   const std::vector<int32_t> chosen = arrays.Read(choices, kRows);
+  SampleScratch scratch;
   for (int64_t row = 0; row < kRows; ++row) {
-    EXPECT_EQ(chosen[row], Argmax(std::span(logits).subspan(row * kWidth, kWidth), never)) << row;
+    EXPECT_EQ(chosen[row], Sample(std::span(logits).subspan(row * kWidth, kWidth), settings[row],
+                                  never, scratch))
+        << row;
   }
 }
 

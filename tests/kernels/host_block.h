@@ -114,6 +114,7 @@ class HostBlock {
     Exchange(values, lanes, [](float a, float b) { return cuda::Max(a, b); });
   }
   int Increment(int* counter) { return (*counter)++; }
+  void AddTo(uint64_t* sum, uint64_t number) { *sum += number; }
 
   static constexpr int kWarp = 32;
 

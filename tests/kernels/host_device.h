@@ -7,6 +7,7 @@
 #ifndef RECOLLECT_TESTS_KERNELS_HOST_DEVICE_H_
 #define RECOLLECT_TESTS_KERNELS_HOST_DEVICE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <limits>
@@ -38,6 +39,10 @@ class HostDevice final : public Device {
 
   std::string name() const override { return "host"; }
   absl::Status health() const override { return health_.status(); }
+  DeviceRoom room() const override {
+    if (!health().ok()) return {};
+    return {std::max<int64_t>(most_bytes_ - bytes(), 0), most_bytes_};
+  }
   int multiprocessors() const override { return 4; }
   int64_t block_shared_bytes() const override { return 227 * 1024; }  // compute capability 9.0
 
@@ -142,9 +147,9 @@ class HostDevice final : public Device {
                             const DeviceTopK& best) override {
     return Do([&] { return LandmarkTopKOnHost(order_, plan, queries, segments, workspace, best); });
   }
-  absl::Status Argmax(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
-                      int32_t* choices) override {
-    return Do([&] { return ArgmaxOnHost(order_, logits, rows, vocab, never, choices); });
+  absl::Status Sample(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
+                      const SampleSettings* settings, int32_t* choices) override {
+    return Do([&] { return SampleOnHost(order_, logits, rows, vocab, never, settings, choices); });
   }
 
  private:

@@ -12,7 +12,6 @@
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "kernels/argmax_block.h"
 #include "kernels/copy_block.h"
 #include "kernels/elementwise_block.h"
 #include "kernels/gated_scan_block.h"
@@ -20,6 +19,7 @@
 #include "kernels/landmark_topk_block.h"
 #include "kernels/range_attention_block.h"
 #include "kernels/rope_block.h"
+#include "kernels/sample_block.h"
 #include "tests/kernels/host_block.h"
 
 namespace recollect::kernels {
@@ -68,13 +68,14 @@ inline absl::Status RopeOnHost(HostOrder order, const RowSizes& sizes, RopePairs
   return absl::OkStatus();
 }
 
-inline absl::Status ArgmaxOnHost(HostOrder order, const float* logits, int64_t rows, int32_t vocab,
-                                 const NeverChosen& never, int32_t* choices) {
-  RETURN_IF_ERROR(CheckRows("argmax", {rows, vocab}));
-  const cuda::ArgmaxArgs args = {vocab, never, logits, choices};
-  RunBlocks<cuda::ArgmaxShared>(order, rows, cuda::kArgmaxThreads,
-                                [&](HostBlock& block, cuda::ArgmaxShared& shared, int64_t row) {
-                                  cuda::RunArgmax(block, shared, args, row);
+inline absl::Status SampleOnHost(HostOrder order, const float* logits, int64_t rows, int32_t vocab,
+                                 const NeverChosen& never, const SampleSettings* settings,
+                                 int32_t* choices) {
+  RETURN_IF_ERROR(CheckRows("sample", {rows, vocab}));
+  const cuda::SampleArgs args = {vocab, never, logits, settings, choices};
+  RunBlocks<cuda::SampleShared>(order, rows, cuda::kSampleThreads,
+                                [&](HostBlock& block, cuda::SampleShared& shared, int64_t row) {
+                                  cuda::RunSample(block, shared, args, row);
                                 });
   return absl::OkStatus();
 }

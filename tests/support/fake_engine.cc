@@ -167,6 +167,8 @@ engine::EngineStats FakeEngine::stats() const {
   stats.memory_bytes = 12;
   stats.host_bytes = 13;
   stats.store_bytes = 14;
+  stats.device_free_bytes = 15;
+  stats.device_total_bytes = 16;
   stats.landmark_step_p50_ms = 1.5;
   return stats;
 }

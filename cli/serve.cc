@@ -46,14 +46,14 @@ absl::StatusOr<int64_t> CountDocuments(engine::Engine& engine) {
 void CompareBudgets(const engine::EngineOptions& options, const engine::EngineStats& stats) {
   if (stats.device_total_bytes == 0) return;
   const bool layers = stats.backend == stats.landmark_device;
-  const int64_t there = options.landmark_budget_bytes +
-                        (layers ? options.memory_budget_bytes + options.state_budget_bytes : 0);
-  LogInfo("{}: {} of {} bytes free, budgets of {} bytes lie there", stats.landmark_device,
+  // As double: budgets that are to bound nothing may be as large as numbers go.
+  double there = static_cast<double>(options.landmark_budget_bytes);
+  if (layers) there += static_cast<double>(options.memory_budget_bytes);
+  if (layers) there += static_cast<double>(options.state_budget_bytes);
+  LogInfo("{}: {} of {} bytes free, budgets of {:.0f} bytes lie there", stats.landmark_device,
           stats.device_free_bytes, stats.device_total_bytes, there);
-  if (there > stats.device_free_bytes) {
-    LogWarning(
-        "budgets of {} bytes lie on {}, which has {} free: it may run out before they are full",
-        there, stats.landmark_device, stats.device_free_bytes);
+  if (there > static_cast<double>(stats.device_free_bytes)) {
+    LogWarning("{} may run out of memory before its budgets are full", stats.landmark_device);
   }
 }
 

@@ -1,7 +1,8 @@
 // The arithmetic of the CUDA operations: every rounding written out, the same on the device and on
 // the host. A kernel built from these functions gives on a GPU the bits that its host run gives
 // (kernels/thread_block.h), so tests without a GPU see the numbers a GPU would compute.
-// Not for the CPU operations, which have vector code of their own.
+// Not for the CPU operations, which have vector code of their own, but for sample.cc, which has to
+// agree with the device.
 #ifndef RECOLLECT_KERNELS_CUDA_MATH_H_
 #define RECOLLECT_KERNELS_CUDA_MATH_H_
 

@@ -12,14 +12,14 @@
 
 namespace recollect::kernels::cuda {
 
-// A row is read by one block: many threads, each with several loads in flight.
 constexpr int kSampleThreads = 1024;
 constexpr int kSampleWarp = 32;
-constexpr int kSampleAhead = 4;
 constexpr int kSamplePiece = 4;
+constexpr int kIndexBits = 32;
+// A row is read once for each digit of a number: more bits are fewer passes and more sums.
 constexpr int kDigitBits = 4;
 constexpr int kDigits = 1 << kDigitBits;
-constexpr int kIndexBits = 32;
+static_assert(kDigits * kSampleWarp <= kSampleThreads, "each thread clears one sum");
 
 struct SampleShared {
   uint64_t best[kSampleThreads];
@@ -35,40 +35,45 @@ struct SampleArgs {
   int32_t* choices = nullptr;                // [rows]
 };
 
+// What a thread block works on.
+template <typename Block>
+struct SampleRow {
+  Block& block;
+  SampleShared& shared;
+  const SampleArgs& args;
+  int64_t row;
+};
+
 // function(packed) of the row's logits that may be chosen, each in one thread.
 template <typename Function>
 RECOLLECT_HD void ForEachChoice(const SampleArgs& args, int64_t row, int t, Function function) {
-  constexpr int64_t kStep = kSampleThreads * kSamplePiece;
-  const int64_t vocab = args.vocab;
-  const float* const logits = args.logits + row * vocab;
-  for (int64_t first = t * kSamplePiece; first < vocab; first += kSampleAhead * kStep) {
-    float numbers[kSampleAhead][kSamplePiece];
+  const float* const logits = args.logits + row * args.vocab;
+  for (int64_t first = t * kSamplePiece; first < args.vocab;
+       first += kSampleThreads * kSamplePiece) {
+    float numbers[kSamplePiece];
+    ReadFour(logits + first, args.vocab - first, numbers);
     RECOLLECT_UNROLL
-    for (int u = 0; u < kSampleAhead; ++u) {
-      ReadFour(logits + first + u * kStep, vocab - first - u * kStep, numbers[u]);
-    }
-    RECOLLECT_UNROLL
-    for (int i = 0; i < kSampleAhead * kSamplePiece; ++i) {
-      const int64_t index = first + i / kSamplePiece * kStep + i % kSamplePiece;
-      if (index >= vocab || index == args.never.first || index == args.never.second) continue;
-      const uint64_t packed =
-          PackChoice(numbers[i / kSamplePiece][i % kSamplePiece], static_cast<int32_t>(index));
+    for (int i = 0; i < kSamplePiece; ++i) {
+      const int64_t index = first + i;
+      if (index >= args.vocab || index == args.never.first || index == args.never.second) continue;
+      const uint64_t packed = PackChoice(numbers[i], static_cast<int32_t>(index));
       if (packed != 0) function(packed);
     }
   }
 }
 
-// The best of the row, in shared.best[0]; 0: there is none.
+// The best of the row; 0: there is none.
 template <typename Block>
-RECOLLECT_HD void FindBest(Block& block, SampleShared& shared, const SampleArgs& args,
-                           int64_t row) {
-  block.Phase([&](int t) {
+RECOLLECT_HD uint64_t FindBest(const SampleRow<Block>& of) {
+  SampleShared& shared = of.shared;
+  of.block.Phase([&](int t) {
     uint64_t best = 0;
-    ForEachChoice(args, row, t, [&](uint64_t packed) { best = packed > best ? packed : best; });
+    ForEachChoice(of.args, of.row, t,
+                  [&](uint64_t packed) { best = packed > best ? packed : best; });
     shared.best[t] = best;
   });
   const auto join = [&](int count, int into) {
-    block.Phase([&](int t) {
+    of.block.Phase([&](int t) {
       if (t >= into) return;
       for (int i = t + into; i < count; i += into) {
         if (shared.best[i] > shared.best[t]) shared.best[t] = shared.best[i];
@@ -77,75 +82,95 @@ RECOLLECT_HD void FindBest(Block& block, SampleShared& shared, const SampleArgs&
   };
   join(kSampleThreads, kSampleWarp);
   join(kSampleWarp, 1);
+  return shared.best[0];
+}
+
+// The weights of the row's numbers from `lowest` on that begin with `found`, by the digit that
+// follows at `shift`, in shared.totals.
+template <typename Block, typename Weigh>
+RECOLLECT_HD void WeighDigits(const SampleRow<Block>& of, uint64_t lowest, uint64_t found,
+                              int shift, Weigh weigh) {
+  SampleShared& shared = of.shared;
+  of.block.Phase([&](int t) {
+    if (t < kDigits * kSampleWarp) shared.sums[t / kSampleWarp][t % kSampleWarp] = 0;
+  });
+  of.block.Phase([&](int t) {
+    // Neighbours often have the same digit, or no weight: adding takes longer than reading.
+    uint64_t sum = 0, digit = 0;
+    const auto add = [&] {
+      if (sum != 0) of.block.AddTo(&shared.sums[digit][t % kSampleWarp], sum);
+      sum = 0;
+    };
+    ForEachChoice(of.args, of.row, t, [&](uint64_t packed) {
+      const uint64_t begins = packed >> shift;
+      if (packed < lowest || begins / kDigits != found) return;
+      if (begins % kDigits != digit) add();
+      digit = begins % kDigits;
+      sum += weigh(packed);
+    });
+    add();
+  });
+  of.block.Phase([&](int t) {
+    if (t >= kDigits) return;
+    uint64_t total = 0;
+    for (int lane = 0; lane < kSampleWarp; ++lane) total += shared.sums[t][lane];
+    shared.totals[t] = total;
+  });
 }
 
 // The last of the shortest run of the row's best, none below `lowest`, that weighs
 // enough(weight of all) or more together.
 template <typename Block, typename Weigh, typename Enough>
-RECOLLECT_HD uint64_t FindEnd(Block& block, SampleShared& shared, const SampleArgs& args,
-                              int64_t row, uint64_t lowest, Weigh weigh, Enough enough) {
+RECOLLECT_HD uint64_t FindEnd(const SampleRow<Block>& of, uint64_t lowest, Weigh weigh,
+                              Enough enough) {
   constexpr int kTop = 64 - kDigitBits;
+  const uint64_t* const totals = of.shared.totals;
   uint64_t found = 0, before = 0, wanted = 0;
   for (int shift = kTop; shift >= 0; shift -= kDigitBits) {
-    if (shift < kIndexBits && static_cast<uint64_t>(args.vocab - 1) >> shift == 0) {
-      // Complements of indices, which all begin so.
-      found = found << kDigitBits | (kDigits - 1);
-      continue;
-    }
-    block.Phase([&](int t) {
-      if (t < kDigits * kSampleWarp) shared.sums[t / kSampleWarp][t % kSampleWarp] = 0;
-    });
-    block.Phase([&](int t) {
-      ForEachChoice(args, row, t, [&](uint64_t packed) {
-        if (packed < lowest || (shift < kTop && packed >> (shift + kDigitBits) != found)) return;
-        block.AddTo(&shared.sums[packed >> shift & (kDigits - 1)][t % kSampleWarp], weigh(packed));
-      });
-    });
-    block.Phase([&](int t) {
-      if (t >= kDigits) return;
-      uint64_t total = 0;
-      for (int lane = 0; lane < kSampleWarp; ++lane) total += shared.sums[t][lane];
-      shared.totals[t] = total;
-    });
-    if (shift == kTop) {
-      uint64_t all = 0;
-      for (int i = 0; i < kDigits; ++i) all += shared.totals[i];
-      wanted = enough(all);
-    }
     int digit = kDigits - 1;
-    while (digit > 0 && before + shared.totals[digit] < wanted) before += shared.totals[digit--];
-    found = found << kDigitBits | static_cast<uint64_t>(digit);
+    // Complements of indices all begin with that digit.
+    if (shift >= kIndexBits || static_cast<uint64_t>(of.args.vocab - 1) >> shift != 0) {
+      WeighDigits(of, lowest, found, shift, weigh);
+      if (shift == kTop) {
+        uint64_t all = 0;
+        for (int i = 0; i < kDigits; ++i) all += totals[i];
+        wanted = enough(all);
+      }
+      while (digit > 0 && before + totals[digit] < wanted) before += totals[digit--];
+    }
+    found = found * kDigits + static_cast<uint64_t>(digit);
   }
   return found;
 }
 
 template <typename Block>
-RECOLLECT_HD void RunSample(Block& block, SampleShared& shared, const SampleArgs& args,
-                            int64_t row) {
-  FindBest(block, shared, args, row);
-  const SampleSettings settings = args.settings[row];
-  uint64_t choice = shared.best[0];
-  if (choice != 0 && settings.temperature != 0) {
-    const float greatest = LogitOf(choice);
-    const auto weigh = [&](uint64_t packed) {
-      return WeightOf(LogitOf(packed), greatest, settings.temperature);
-    };
-    uint64_t lowest = 0;
-    if (settings.top_k > 0) {
-      const auto most = static_cast<uint64_t>(settings.top_k);
-      lowest = FindEnd(
-          block, shared, args, row, lowest, [](uint64_t) { return uint64_t{1}; },
-          [&](uint64_t all) { return most < all ? most : all; });
-    }
-    if (settings.top_p < 1) {
-      lowest = FindEnd(block, shared, args, row, lowest, weigh,
-                       [&](uint64_t all) { return ShareOf(settings.top_p, all); });
-    }
-    choice = FindEnd(block, shared, args, row, lowest, weigh,
-                     [&](uint64_t all) { return WeightBefore(settings.draw, all) + 1; });
+RECOLLECT_HD uint64_t Draw(const SampleRow<Block>& of, const SampleSettings& settings,
+                           uint64_t best) {
+  const float greatest = LogitOf(best);
+  const auto weigh = [&](uint64_t packed) {
+    return WeightOf(LogitOf(packed), greatest, settings.temperature);
+  };
+  uint64_t lowest = 0;
+  if (settings.top_k > 0) {
+    const auto most = static_cast<uint64_t>(settings.top_k);
+    lowest = FindEnd(
+        of, lowest, [](uint64_t) { return uint64_t{1}; },
+        [&](uint64_t all) { return most < all ? most : all; });
   }
-  block.Run([&](int t) {
-    if (t == 0) args.choices[row] = ChoiceOf(choice);
+  if (settings.top_p < 1) {
+    lowest = FindEnd(of, lowest, weigh, [&](uint64_t all) { return ShareOf(settings.top_p, all); });
+  }
+  return FindEnd(of, lowest, weigh,
+                 [&](uint64_t all) { return WeightBefore(settings.draw, all) + 1; });
+}
+
+template <typename Block>
+RECOLLECT_HD void RunSample(const SampleRow<Block>& of) {
+  const SampleSettings settings = of.args.settings[of.row];
+  uint64_t choice = FindBest(of);
+  if (choice != 0 && settings.temperature != 0) choice = Draw(of, settings, choice);
+  of.block.Run([&](int t) {
+    if (t == 0) of.args.choices[of.row] = ChoiceOf(choice);
   });
 }
 

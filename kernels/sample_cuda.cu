@@ -10,7 +10,7 @@ namespace {
 __global__ void __launch_bounds__(cuda::kSampleThreads) SampleKernel(const cuda::SampleArgs args) {
   __shared__ cuda::SampleShared shared;
   cuda::CudaBlock block;
-  cuda::RunSample(block, shared, args, blockIdx.x);
+  cuda::RunSample<cuda::CudaBlock>({block, shared, args, blockIdx.x});
 }
 
 }  // namespace

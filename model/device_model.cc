@@ -241,6 +241,7 @@ absl::Status DeviceModel::Logits(std::span<const float* const> rows, float* logi
 absl::Status DeviceModel::Choices(std::span<const float* const> rows,
                                   std::span<const kernels::SampleSettings> settings,
                                   const kernels::NeverChosen& never, int32_t* choices) {
+  RECOLLECT_CHECK(settings.size() == rows.size());
   if (rows.empty()) return absl::OkStatus();
   const auto count = static_cast<int64_t>(rows.size());
   const auto setting_bytes = static_cast<int64_t>(settings.size_bytes());

@@ -1,5 +1,5 @@
 // The engine end to end on a model and a text: ingest, time per token by what is mounted, landmark
-// steps warm and cold, memory, mounting after a restart.
+// steps by the tier that keeps their chunks, memory, mounting after a restart.
 //
 //   engine_bench --model DIR --text FILE [--tokens 1000000] [--threads 0] [--device cpu]
 //                [--ingest-slice 1024] [--data-dir DIR] [--json FILE]

@@ -75,7 +75,7 @@ inline absl::Status SampleOnHost(HostOrder order, const float* logits, int64_t r
   const cuda::SampleArgs args = {vocab, never, logits, settings, choices};
   RunBlocks<cuda::SampleShared>(order, rows, cuda::kSampleThreads,
                                 [&](HostBlock& block, cuda::SampleShared& shared, int64_t row) {
-                                  cuda::RunSample(block, shared, args, row);
+                                  cuda::RunSample<HostBlock>({block, shared, args, row});
                                 });
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "cli/host.h"
+#include "cli/json.h"
 #include "cli/verbs.h"
 #include "service/server.h"
 
@@ -73,8 +74,16 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
       stats.landmark_device, engine.landmark_budget_bytes, engine.memory_budget_bytes,
       engine.host_budget_bytes, engine.state_budget_bytes);
   CompareBudgets(engine, stats);
-  std::printf("recollect ready grpc=%s pid=%d model=%s documents=%lld\n", server->address().c_str(),
-              getpid(), host.model_name.c_str(), static_cast<long long>(documents));
+  if (common.json) {
+    PrintJson({{"grpc", server->address()},
+               {"pid", getpid()},
+               {"model", host.model_name},
+               {"documents", documents}});
+  } else {
+    std::printf("recollect ready grpc=%s pid=%d model=%s documents=%lld\n",
+                server->address().c_str(), getpid(), host.model_name.c_str(),
+                static_cast<long long>(documents));
+  }
   std::fflush(stdout);
 
   int signal = 0;
@@ -104,6 +113,7 @@ void AddServe(CLI::App& app, Command& command) {
   verb->footer(
       "\nOnce ready it prints one line on standard output:\n"
       "  recollect ready grpc=127.0.0.1:50051 pid=4711 model=recollect-7m documents=3\n"
+      "or, with --json, the same as an object.\n"
       "\n"
       "Examples:\n"
       "  recollect serve --data-dir /var/lib/recollect --host-budget 8GiB\n"

@@ -23,7 +23,7 @@ struct Sample {
   // Where the needle's value lies: in one chunk, across two, or unknown (its chunks were not
   // found).
   enum class Span { kOneChunk, kTwoChunks, kUnknown } span = Span::kUnknown;
-  bool crosses_block = false;  // the answer did not fit the block after the question
+  bool crosses_block = false;  // the value does not fit the block after the question
   std::vector<bool> gold_hit;  // per group, at the question's landmark: a chunk with (part of) the
                                // value was retrieved
   std::vector<double> gold_weight;  // per group, their weight together

@@ -249,7 +249,7 @@ absl::Status Runner::Ask(const Needle& needle, const std::vector<std::string>& m
   sample->right = IsRight(result.text, needle.value);
   sample->generated_tokens = result.usage.generated_tokens;
   sample->generation_ms = result.usage.generation_ms;
-  sample->crosses_block = result.usage.generated_tokens > kBlockTokens;
+  ASSIGN_OR_RETURN(sample->crosses_block, IsLongerThanABlock(needle.value));
   if (document.empty()) return absl::OkStatus();
   const int64_t begin = place.begin + needle.value_offset;
   const int64_t end = begin + static_cast<int64_t>(needle.value.size());
@@ -266,6 +266,16 @@ absl::Status Runner::Ask(const Needle& needle, const std::vector<std::string>& m
     }
   }
   return absl::OkStatus();
+}
+
+// Of the value and not of the answer, which may break off.
+absl::StatusOr<bool> Runner::IsLongerThanABlock(const std::string& value) {
+  if (static_cast<int64_t>(value.size()) < kBlockTokens)
+    return false;  // a token is a byte at least
+  client::ScoreRequest request;
+  request.prompt.text = " " + value;
+  ASSIGN_OR_RETURN(const client::ScoreResult scored, client_.Score(request));
+  return static_cast<int64_t>(scored.tokens.size()) > kBlockTokens;
 }
 
 // Asks for what the needle itself finds in its shard: among that are the chunks that hold it.

@@ -76,6 +76,7 @@ class Runner {
   absl::StatusOr<Sample> RunSample(const Cell& cell, Base& base, double depth, Random& random);
   absl::Status Ask(const Needle& needle, const std::vector<std::string>& mounts,
                    const std::string& document, const Place& place, Sample* sample);
+  absl::StatusOr<bool> IsLongerThanABlock(const std::string& value);
   absl::StatusOr<Sample::Span> FindSpan(const Needle& needle, const std::string& document,
                                         const Place& place);
   absl::StatusOr<client::Document> Ingest(const std::string& text);

@@ -63,6 +63,13 @@ TEST_F(CliTest, NiahRunsItsGridAndCleansUp) {
     EXPECT_EQ(controlled["control"], control);
     EXPECT_EQ(controlled["cells"][0]["right"], 0);
   }
+  // A value that no block holds, whatever the answer to it.
+  EXPECT_EQ(json["crossing"].size(), 0u);
+  const auto longer =
+      Json(Embedded({"niah", "--haystack", haystack, "--tokens", "512", "--samples", "1", "--task",
+                     "hex", "--hex-digits", "96", "--phrasing", "trained", "--json"}));
+  EXPECT_EQ(longer["samples"][0]["crosses_block"], true);
+  EXPECT_EQ(longer["crossing"].size(), 1u);
   // Found out before any work.
   const ProcessResult unwritable =
       Embedded({"niah", "--haystack", haystack, "--json", Path("none") + "/out.json"});

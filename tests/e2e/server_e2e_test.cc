@@ -23,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class ServerE2eTest : public ServerTest {
  protected:
@@ -36,6 +37,18 @@ class ServerE2eTest : public ServerTest {
     return client_->Generate(request);
   }
 };
+
+TEST_F(ServerE2eTest, TheReadyLineAsJson) {
+  BackgroundProcess server({RECOLLECT_BINARY, "serve", "--model", Path("model"), "--data-dir",
+                            Path("data"), "--grpc-listen", "127.0.0.1:0", "--json"});
+  const auto ready = nlohmann::json::parse(server.ReadLine());
+  EXPECT_THAT(ready["grpc"].get<std::string>(), StartsWith("127.0.0.1:"));
+  EXPECT_EQ(ready["pid"], server.pid());
+  EXPECT_EQ(ready["model"], "model");
+  EXPECT_EQ(ready["documents"], 0);
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(), 0);
+}
 
 TEST_F(ServerE2eTest, LifeOfADocument) {
   StartServer(Path("model"));

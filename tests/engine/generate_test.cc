@@ -203,6 +203,12 @@ TEST(GenerateTest, AnotherDilationIsAnotherPattern) {
   request.session_options.dilation = 8;
   const Generated generated = Generate(*engine, request);
   ASSERT_TRUE(generated.status.ok()) << generated.status;
+  // The likeliest tokens of a random model may be the same under both.
+  ScoreRequest scored;
+  scored.prompt.tokens = prompt;
+  const std::vector<float> by_default = Score(*engine, scored)->logprobs;
+  scored.session_options.dilation = 8;
+  EXPECT_NE(Score(*engine, scored)->logprobs, by_default);
   SequenceLayout layout(model->config());
   layout.Add(prompt);
   layout.Flush();

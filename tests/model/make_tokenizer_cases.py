@@ -1,4 +1,5 @@
-"""Writes tokenizer_cases.json: texts and their ids by train/tokenizer.py, which C++ must equal.
+"""Writes tokenizer_cases.json: texts and their ids by train/tokenizer.py, which C++ must equal; "shipped" are those of the shipped
+model's tokenizer, of texts that are not long.
 
     python tests/model/make_tokenizer_cases.py > tests/model/tokenizer_cases.json
 """
@@ -19,13 +20,17 @@ PROSE = (
 
 
 def main():
-    tokenizer = Tokenizer(str(ROOT / "tests/support/tiny_tokenizer.model"))
+    tiny = Tokenizer(str(ROOT / "tests/support/tiny_tokenizer.model"))
+    shipped = Tokenizer(str(ROOT / "models/recollect-7m/tokenizer.model"))
     rng = random.Random(3)
     texts = ["", " ", "\n", "\u2581", "a\u2581 \u2581b", PROSE, "<lmk> is <eos>", "x" * 255 + "\u00e9", "x" * 256 + " y",
              "\U0001f600" * 100, "\u2581" * 5, " " * 600, "a" * 1000, "e\u0301" * 90, "\x00\x01 \x7f", PROSE[:101] * 3]
     texts += rng.sample(hostile_texts(), 30)
-    json.dump([{"text": text, "ids": tokenizer.encode(text)} for text in texts], sys.stdout,
-              separators=(",", ":"))
+    cases = [{"text": text, "ids": tiny.encode(text)} for text in texts]
+    for case in cases:
+        if len(case["text"]) <= 300:
+            case["shipped"] = shipped.encode(case["text"])
+    json.dump(cases, sys.stdout, separators=(",", ":"))
     print()
 
 

@@ -1,9 +1,11 @@
 #include "model/tokenizer.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -37,6 +39,31 @@ TEST(TokenizerTest, AgreesWithTheOracle) {
     ASSERT_TRUE(ids.ok()) << ids.status();
     EXPECT_EQ(*ids, entry["ids"].get<std::vector<int32_t>>()) << text;
   }
+}
+
+TEST(TokenizerTest, TheShippedOneAgreesWithTheOracle) {
+  const auto loaded = Tokenizer::Load(RECOLLECT_SOURCE_DIR "/models/recollect-7m/tokenizer.model");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const Tokenizer& shipped = **loaded;
+  EXPECT_EQ(shipped.vocab_size(), 4096);
+  int compared = 0;
+  for (const auto& entry : Cases()) {
+    if (!entry.contains("shipped")) continue;
+    const std::string text = entry["text"];
+    const auto ids = shipped.Encode(text);
+    ASSERT_TRUE(ids.ok()) << ids.status();
+    EXPECT_EQ(*ids, entry["shipped"].get<std::vector<int32_t>>()) << text;
+    EXPECT_EQ(shipped.Decode(*ids), text);
+    ++compared;
+  }
+  EXPECT_GT(compared, 20);
+  // Each digit is a token of its own.
+  const std::vector<int32_t> number = shipped.Encode("7482130956").value();
+  const auto digits = std::ranges::count_if(number, [&](int32_t id) {
+    const std::string_view bytes = shipped.TokenBytes(id);
+    return bytes.size() == 1 && absl::ascii_isdigit(static_cast<unsigned char>(bytes[0]));
+  });
+  EXPECT_EQ(digits, 10);
 }
 
 TEST(TokenizerTest, TextComesBackByteForByteWithoutControlSymbols) {

@@ -1,0 +1,96 @@
+"""Checks of train.py and compare.py.
+
+    python train/test_train.py        (or: python -m pytest -q train/test_train.py)
+"""
+
+import json
+import pathlib
+import tempfile
+from unittest import mock
+
+import torch
+
+import compare
+from goldens import BASE, random_weights
+from model import Model
+from test_oracle import TinyBooks, TinyTasks
+from train import Trainer
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MODEL = {**BASE, "vocab_size": 64, "encoder_carry": True, "local": {"window": 128, "dilation": 16, "initial": 0, "span": 1024},
+         "adapted_dilations": [16]}
+
+
+def trainer(folder, **curriculum):
+    """The shipped run's config over a tiny model, books and needles; every step in plain PyTorch."""
+    with open(ROOT / "train" / "config.json") as f:
+        config = json.load(f)
+    config.update(run=folder, dtype="fp32", model=MODEL)
+    config["data"].update(batch=2, length=512, max_blocks=14, max_dilated=24, queue=8, dilation_shares=[1.0],
+                          tokenizer=str(ROOT / config["data"]["tokenizer"]), phrases=str(ROOT / config["data"]["phrases"]))
+    config["curriculum"].update(curriculum)
+    books, tasks = TinyBooks(MODEL["vocab_size"]), TinyTasks(MODEL["vocab_size"])
+    books.words = []
+    with mock.patch("train.Books", lambda path: books), mock.patch("train.Tasks", lambda *arguments: tasks), \
+            mock.patch("torch.compile", lambda function, **options: function):
+        return Trainer(config)
+
+
+def steps(run, count):
+    """The loss of each next step; the clock stands still."""
+    taken = []
+    for _ in range(count):
+        run.train_step()
+        taken.append(run.meter.report(1)["loss"])
+    return taken
+
+
+def test_resume_takes_the_same_next_step():
+    with tempfile.TemporaryDirectory() as folder:
+        run = trainer(folder)
+        steps(run, 2)
+        run.open, run.queue = 0.9, 0.4
+        run.save()
+        again = trainer(folder)
+        assert again.step_number == 2 and (again.open, again.queue) == (0.9, 0.4)
+        assert steps(run, 2) == steps(again, 2)
+        for a, b in zip(run.params, again.params):
+            assert torch.equal(a, b)
+        assert (run.maker.queue == again.maker.queue).all() and run.maker.queue_filled > 0
+
+
+def test_text_first_leaves_the_memory_as_it_is():
+    with tempfile.TemporaryDirectory() as folder:
+        run = trainer(folder, text_first=0.5)
+        before = {n: p.clone() for n, p in run.model.named_parameters()}
+        steps(run, 1)
+        changed = {n for n, p in run.model.named_parameters() if not torch.equal(p, before[n])}
+        of_memory = {n for n in before if "gca" in n or n.split(".")[0] in ("encoder", "groups", "landmark_proj", "memory")}
+        assert changed == before.keys() - of_memory
+        run.elapsed = 0.6 * 60 * run.c["optimizer"]["minutes"]
+        steps(run, 1)
+        assert any(not torch.equal(run.model.get_parameter(n), before[n]) for n in of_memory)
+
+
+def test_the_plain_model_begins_as_the_layers_alone():
+    weights = random_weights(MODEL, 3)
+    ours = Model(MODEL)
+    ours.load_state_dict(weights)
+    ours.memory_on = False
+    sizes = {"n_low": MODEL["n_low"] + 2, "ffn": MODEL["ffn"] + 8}
+    with mock.patch("compare.PLAIN", sizes):
+        begun = compare.without_memory(weights, MODEL["n_low"])
+    plain = Model({**MODEL, **sizes}, memory=False)
+    plain.load_state_dict(begun)
+    with tempfile.TemporaryDirectory() as folder:
+        batch, _ = trainer(folder).maker.batch(0.0, 0.0, 0.0, 0.0)
+    inputs = {k: torch.from_numpy(v) for k, v in batch.items()}
+    with torch.no_grad():
+        assert torch.equal(plain(inputs)[0], ours(inputs)[0])
+
+
+if __name__ == "__main__":
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            test()
+            print("ok", name)

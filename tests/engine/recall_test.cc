@@ -23,6 +23,7 @@ constexpr char kQuestion[] =
     "What is the secret number of the silver lantern? The secret number of the silver lantern is";
 constexpr char kAnswer[] = " 748213";
 
+// The beginning of F. H. Burnett's "Seth" (1877), of the books in examples/.
 std::string Haystack() { return ReadFile(RECOLLECT_SOURCE_DIR "/tests/engine/haystack.txt"); }
 
 // In the middle, after a sentence.

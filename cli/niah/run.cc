@@ -268,10 +268,9 @@ absl::Status Runner::Ask(const Needle& needle, const std::vector<std::string>& m
   return absl::OkStatus();
 }
 
-// Of the value and not of the answer, which may break off.
+// Of the value and not of the answer, which may break off. A token is a byte at least.
 absl::StatusOr<bool> Runner::IsLongerThanABlock(const std::string& value) {
-  if (static_cast<int64_t>(value.size()) < kBlockTokens)
-    return false;  // a token is a byte at least
+  if (static_cast<int64_t>(value.size()) < kBlockTokens) return false;
   client::ScoreRequest request;
   request.prompt.text = " " + value;
   ASSIGN_OR_RETURN(const client::ScoreResult scored, client_.Score(request));

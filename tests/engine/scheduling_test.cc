@@ -71,6 +71,9 @@ TEST(SchedulingTest, AStreamWaitsForAtMostOneIngestSlice) {
 TEST(SchedulingTest, ALongPromptSharesItsStepsWithStreams) {
   auto engine = MakeEngine();
   std::string log;
+  int64_t most_rows = 0;
+  engine->scheduler_for_test().ObserveForTest(
+      [&](TurnKind, int64_t rows) { most_rows = std::max(most_rows, rows); });
   auto streaming = std::make_shared<Collector>(), reading = std::make_shared<Collector>();
   Latch latch;
   std::shared_ptr<RequestHandle> second;
@@ -90,6 +93,7 @@ TEST(SchedulingTest, ALongPromptSharesItsStepsWithStreams) {
   ASSERT_TRUE(streaming->Wait().status.ok());
   ASSERT_TRUE(reading->Wait().status.ok());
   engine->Shutdown(absl::InfinitePast());
+  EXPECT_LE(most_rows, SmallOptions().prefill_slice_tokens + 2);
   EXPECT_GE(log.find('R'), 19u) << "one token of the stream for each of the prompt's slices: "
                                 << log;
 }

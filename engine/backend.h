@@ -55,6 +55,17 @@ struct ProjectedMemory {
   int64_t bytes = 0;                  // for the memory budget, which makes room only afterwards
 };
 
+// A chunk's states on their way to the backend's device.
+class StagedStates {
+ public:
+  virtual ~StagedStates() = default;
+};
+
+struct ChunkToProject {
+  const store::ChunkRecord* record = nullptr;
+  const StagedStates* staged = nullptr;  // of Stage(*record); null: none
+};
+
 // A landmark row that retrieves.
 struct QueryRow {
   const Piece* piece = nullptr;
@@ -98,9 +109,15 @@ class Backend {
   // not asked. REQUIRES: landmarks, as of the next two.
   virtual absl::Status Queries(int group, std::span<const QueryRow> rows) = 0;
 
+  // Begins to bring a record's states to where Project reads them. No stage: thread-safe. Null
+  // where that is RAM, and when it failed: Project then brings them itself.
+  virtual std::shared_ptr<const StagedStates> Stage(const store::ChunkRecord& /*record*/) {
+    return nullptr;
+  }
+
   // Memory of stored chunks, in their order, with the same bits whatever others are beside it.
   virtual absl::StatusOr<std::vector<ProjectedMemory>> Project(
-      std::span<const store::ChunkRecord* const> records) = 0;
+      std::span<const ChunkToProject> chunks) = 0;
 
   // Runs the layers of `group` over the pieces' residuals, in place. A segment reads
   // `memory->groups[group].retrieved`, or no memory where that is null or empty.

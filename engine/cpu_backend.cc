@@ -92,10 +92,10 @@ absl::Status CpuBackend::Queries(int group, std::span<const QueryRow> rows) {
 }
 
 absl::StatusOr<std::vector<ProjectedMemory>> CpuBackend::Project(
-    std::span<const store::ChunkRecord* const> records) {
-  std::vector<ProjectedMemory> projected(records.size());
-  pool_.ParallelFor(static_cast<int64_t>(records.size()), [&](int64_t i, int worker) {
-    const store::ChunkRecord& record = *records[static_cast<size_t>(i)];
+    std::span<const ChunkToProject> chunks) {
+  std::vector<ProjectedMemory> projected(chunks.size());
+  pool_.ParallelFor(static_cast<int64_t>(chunks.size()), [&](int64_t i, int worker) {
+    const store::ChunkRecord& record = *chunks[static_cast<size_t>(i)].record;
     const auto memory = std::make_shared<const model::Memory>(
         model_.ProjectMemory(contexts_[static_cast<size_t>(worker)], record.states, record.rows));
     projected[static_cast<size_t>(i)] = {memory->view(), memory, memory->bytes()};

@@ -33,7 +33,7 @@ class CpuBackend final : public Backend {
       std::span<Piece* const> pieces) override;
   absl::Status Queries(int group, std::span<const QueryRow> rows) override;
   absl::StatusOr<std::vector<ProjectedMemory>> Project(
-      std::span<const store::ChunkRecord* const> records) override;
+      std::span<const ChunkToProject> chunks) override;
   absl::Status RunGroup(std::span<Piece* const> pieces, int group) override;
   absl::Status RunHead(std::span<Piece* const> pieces) override;
 

@@ -40,6 +40,12 @@ class DeviceResiduals final : public Residuals {
   std::shared_ptr<kernels::DeviceBuffer> buffer;
 };
 
+struct DeviceStates final : StagedStates {
+  explicit DeviceStates(std::shared_ptr<const kernels::DeviceBuffer> states)
+      : buffer(std::move(states)) {}
+  const std::shared_ptr<const kernels::DeviceBuffer> buffer;
+};
+
 DeviceSequence& SequenceOf(const Piece& piece) {
   return static_cast<DeviceSequence&>(*piece.sequence);
 }
@@ -174,10 +180,21 @@ absl::Status DeviceBackend::Queries(int group, std::span<const QueryRow> rows) {
   return absl::OkStatus();
 }
 
+std::shared_ptr<const StagedStates> DeviceBackend::Stage(const store::ChunkRecord& record) {
+  absl::StatusOr<std::shared_ptr<kernels::DeviceBuffer>> buffer =
+      model_->StageStates(record.states);
+  if (!buffer.ok()) return nullptr;
+  return std::make_shared<const DeviceStates>(*std::move(buffer));
+}
+
 absl::StatusOr<std::vector<ProjectedMemory>> DeviceBackend::Project(
-    std::span<const store::ChunkRecord* const> records) {
+    std::span<const ChunkToProject> chunks) {
   std::vector<model::StoredStates> stored;
-  for (const store::ChunkRecord* record : records) stored.push_back({record->states, record->rows});
+  for (const auto& [record, staged] : chunks) {
+    stored.push_back(
+        {record->states, record->rows,
+         staged == nullptr ? nullptr : static_cast<const DeviceStates*>(staged)->buffer.get()});
+  }
   ASSIGN_OR_RETURN(std::vector<model::DeviceMemory> memories, model_->ProjectMemory(stored));
   std::vector<ProjectedMemory> projected;
   for (model::DeviceMemory& memory : memories) {

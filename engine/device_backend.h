@@ -40,8 +40,9 @@ class DeviceBackend final : public Backend {
   absl::StatusOr<std::vector<model::EncodedChunk>> EncodeClosed(
       std::span<Piece* const> pieces) override;
   absl::Status Queries(int group, std::span<const QueryRow> rows) override;
+  std::shared_ptr<const StagedStates> Stage(const store::ChunkRecord& record) override;
   absl::StatusOr<std::vector<ProjectedMemory>> Project(
-      std::span<const store::ChunkRecord* const> records) override;
+      std::span<const ChunkToProject> chunks) override;
   absl::Status RunGroup(std::span<Piece* const> pieces, int group) override;
   absl::Status RunHead(std::span<Piece* const> pieces) override;
 

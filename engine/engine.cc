@@ -68,8 +68,8 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<const model
       fetchers_(options.fetch_threads),
       background_(1),
       ingest_thread_(std::make_shared<Executor>(1)),
-      tiers_(model_->config(), *store_, options.memory_budget_bytes, options.host_budget_bytes,
-             fetchers_, counters_),
+      tiers_(model_->config(), *store_, *backend_, options.memory_budget_bytes,
+             options.host_budget_bytes, fetchers_, counters_),
       landmarks_(options.landmark_device != nullptr
                      ? options.landmark_device
                      : std::make_shared<CpuLandmarks>(pool_, contexts_)),

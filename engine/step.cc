@@ -77,19 +77,19 @@ absl::Status StepRunner::Retrieve(int group) {
 
 absl::Status StepRunner::ProjectWanted() {
   std::vector<WantedChunk*> todo;
-  std::vector<const store::ChunkRecord*> records;
+  std::vector<ChunkToProject> chunks;
   for (Piece* piece : batch_) {
     for (WantedChunk& wanted : piece->wanted) {
       if (wanted.memory != nullptr || !wanted.read_by_model) continue;
       todo.push_back(&wanted);
-      records.push_back(wanted.record.get());
+      chunks.push_back({wanted.record.get(), wanted.staged.get()});
     }
   }
   if (todo.empty()) return absl::OkStatus();
-  absl::StatusOr<std::vector<ProjectedMemory>> memories = backend_.Project(records);
+  absl::StatusOr<std::vector<ProjectedMemory>> memories = backend_.Project(chunks);
   if (absl::IsResourceExhausted(memories.status())) {
     tiers_.DropMemory();
-    memories = backend_.Project(records);
+    memories = backend_.Project(chunks);
   }
   RETURN_IF_ERROR(memories.status());
   for (size_t i = 0; i < todo.size(); ++i) {

@@ -8,10 +8,11 @@
 namespace recollect::engine {
 
 ChunkTiers::ChunkTiers(const model::ModelConfig& config, store::DocumentStore& store,
-                       int64_t memory_budget_bytes, int64_t host_budget_bytes, Executor& fetchers,
-                       Counters& counters)
+                       Backend& backend, int64_t memory_budget_bytes, int64_t host_budget_bytes,
+                       Executor& fetchers, Counters& counters)
     : config_(config),
       store_(store),
+      backend_(backend),
       fetchers_(fetchers),
       counters_(counters),
       memory_(memory_budget_bytes),
@@ -25,6 +26,7 @@ int64_t ChunkTiers::LookUp(std::span<WantedChunk> wanted) {
       ++device;
     } else if ((chunk.record = host_.Find(chunk.ref)) != nullptr) {
       chunk.tier = Tier::kHost;
+      if (chunk.read_by_model) chunk.staged = backend_.Stage(*chunk.record);
       ++host;
     } else {
       chunk.tier = Tier::kStore;
@@ -66,6 +68,7 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
     }
     if (chunks[i]->read_by_model) {
       chunks[i]->record = Keep(refs[i], *std::move(records[i]));
+      chunks[i]->staged = backend_.Stage(*chunks[i]->record);
     } else {
       // Reports are as many as a request likes: their states would take memory that no budget
       // knows, and push out what streams read.
@@ -89,6 +92,7 @@ void ChunkTiers::TakeMemory(WantedChunk& wanted, ProjectedMemory memory) {
   if (wanted.memory == nullptr)
     wanted.memory = std::make_shared<const ChunkMemory>(std::move(value));
   wanted.record = nullptr;
+  wanted.staged = nullptr;
 }
 
 absl::Status ChunkTiers::PutOwn(ChunkRef ref, store::ChunkRecord record) {

@@ -35,7 +35,8 @@ struct WantedChunk {
   bool read_by_model = false;  // or only reported: then `memory` stays null, unless it is at hand
   Tier tier = Tier::kDevice;   // where it was found
   RecordHandle record;  // found on the host or read; of a chunk only reported, without states
-  MemoryHandle memory;  // the goal
+  std::shared_ptr<const StagedStates> staged;  // of the record, where the model reads it
+  MemoryHandle memory;                         // the goal
 
   // What of the document's or session's text it covers. REQUIRES: found or read.
   std::pair<int64_t, int64_t> text() const {
@@ -47,17 +48,17 @@ struct WantedChunk {
 // Thread-safe.
 class ChunkTiers {
  public:
-  ChunkTiers(const model::ModelConfig& config, store::DocumentStore& store,
+  ChunkTiers(const model::ModelConfig& config, store::DocumentStore& store, Backend& backend,
              int64_t memory_budget_bytes, int64_t host_budget_bytes, Executor& fetchers,
              Counters& counters);
 
-  // Fills what the device and the host have, sets the tier of each and counts it. Returns how many
-  // are in neither.
+  // Fills what the device and the host have, sets the tier of each and counts it. What the host has
+  // begins its way to the device. Returns how many are in neither.
   int64_t LookUp(std::span<WantedChunk> wanted);
 
-  // Reads the records of those that have neither, all in one batched read on a fetch thread, then
-  // calls `done` from there with the first error. `wanted` is kept by `done`, and nobody else
-  // touches it until then.
+  // Reads the records of those that have neither, all in one batched read on a fetch thread, begins
+  // to bring them to the device, then calls `done` from there with the first error. `wanted` is
+  // kept by `done`, and nobody else touches it until then.
   void Fetch(std::span<WantedChunk> wanted, std::function<void(absl::Status)> done);
 
   // Gives it the memory made of its record; keeps that on the device when the budget allows.
@@ -85,6 +86,7 @@ class ChunkTiers {
 
   const model::ModelConfig& config_;
   store::DocumentStore& store_;
+  Backend& backend_;
   Executor& fetchers_;
   Counters& counters_;
   store::ByteBudgetCache<ChunkMemory> memory_;

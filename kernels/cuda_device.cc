@@ -26,7 +26,8 @@ namespace {
 // What a device and its buffers share: the last of them takes it along.
 struct Queue {
   int index = 0;
-  CudaStream stream;
+  CudaStream stream;   // operations
+  CudaStream uploads;  // copies beside them
 };
 
 class CudaBuffer final : public DeviceBuffer {
@@ -43,21 +44,43 @@ class CudaBuffer final : public DeviceBuffer {
   const std::shared_ptr<Queue> queue_;
 };
 
+// One that a copy beside the operations fills. It may go before that has run, or before operations
+// that read it have: it waits for both where its memory is given back, among the operations.
+class CudaComingBuffer final : public DeviceBuffer {
+ public:
+  CudaComingBuffer(std::shared_ptr<Queue> queue, void* data, int64_t bytes, CudaEvent copied)
+      : DeviceBuffer(data, bytes), queue_(std::move(queue)), copied_(std::move(copied)) {}
+  ~CudaComingBuffer() override {
+    (void)UseCudaDevice(queue_->index);
+    const cudaStream_t stream = queue_->stream.get();
+    const bool given = cudaStreamWaitEvent(stream, copied_.get(), 0) == cudaSuccess &&
+                       cudaFreeAsync(data(), stream) == cudaSuccess;
+    if (!given) (void)cudaGetLastError();
+  }
+  cudaEvent_t copied() const { return copied_.get(); }
+
+ private:
+  const std::shared_ptr<Queue> queue_;
+  const CudaEvent copied_;
+};
+
 class CudaDevice final : public Device {
  public:
   CudaDevice(std::shared_ptr<Queue> queue, const cudaDeviceProp& properties, CublasLt lt,
-             std::unique_ptr<CudaUploads> uploads)
+             std::unique_ptr<CudaUploads> uploads, std::unique_ptr<CudaUploads> uploads_beside)
       : queue_(std::move(queue)),
         stream_(queue_->stream.get()),
         name_(absl::StrCat("cuda:", queue_->index, " ", properties.name)),
         multiprocessors_(properties.multiProcessorCount),
         block_shared_bytes_(static_cast<int64_t>(properties.sharedMemPerBlockOptin)),
         uploads_(std::move(uploads)),
+        uploads_beside_(std::move(uploads_beside)),
         lt_(std::move(lt)) {}
   // Work that is queued reads pinned memory and the products' own.
   ~CudaDevice() override {
     (void)UseCudaDevice(queue_->index);
     (void)cudaStreamSynchronize(stream_);
+    (void)cudaStreamSynchronize(queue_->uploads.get());
     gemms_.clear();
   }
 
@@ -86,12 +109,7 @@ class CudaDevice final : public Device {
 
   absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) override {
     void* data = nullptr;
-    RETURN_IF_ERROR(Do([&] {
-      // Nothing has an address, too.
-      const auto allocated = static_cast<size_t>(std::max<int64_t>(bytes, 1));
-      return CudaStatus(cudaMallocAsync(&data, allocated, stream_),
-                        absl::StrCat(bytes, " bytes of device memory"));
-    }));
+    RETURN_IF_ERROR(Do([&] { return AllocateOn(stream_, bytes, &data); }));
     return std::make_shared<CudaBuffer>(queue_, data, bytes);
   }
   absl::Status Upload(const void* host, int64_t bytes, void* to) override {
@@ -104,6 +122,29 @@ class CudaDevice final : public Device {
           cudaMemcpyAsync(host, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream_),
           "download"));
       return CudaStatus(cudaStreamSynchronize(stream_), "download");
+    });
+  }
+  absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadBeside(const void* host,
+                                                             int64_t bytes) override {
+    std::shared_ptr<CudaComingBuffer> buffer;
+    const absl::Status status = Do([&]() -> absl::Status {
+      const cudaStream_t stream = queue_->uploads.get();
+      ASSIGN_OR_RETURN(CudaEvent copied, CreateEvent());
+      void* data = nullptr;
+      RETURN_IF_ERROR(AllocateOn(stream, bytes, &data));
+      // Before its first record an event counts as done: then it holds up nobody.
+      buffer = std::make_shared<CudaComingBuffer>(queue_, data, bytes, std::move(copied));
+      const absl::Status queued = uploads_beside_->Queue(stream, host, bytes, data);
+      RETURN_IF_ERROR(CudaStatus(cudaEventRecord(buffer->copied(), stream), "upload"));
+      return queued;
+    });
+    if (!status.ok()) return status;
+    return buffer;
+  }
+  absl::Status Await(const DeviceBuffer& coming) override {
+    return Do([&] {
+      const cudaEvent_t copied = static_cast<const CudaComingBuffer&>(coming).copied();
+      return CudaStatus(cudaStreamWaitEvent(stream_, copied, 0), "upload");
     });
   }
   absl::Status Zero(void* to, int64_t bytes) override {
@@ -193,6 +234,12 @@ class CudaDevice final : public Device {
       return status.ok() ? status : Judged(std::move(status));
     });
   }
+  static absl::Status AllocateOn(cudaStream_t stream, int64_t bytes, void** data) {
+    // Nothing has an address, too.
+    const auto allocated = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+    return CudaStatus(cudaMallocAsync(data, allocated, stream),
+                      absl::StrCat(bytes, " bytes of device memory"));
+  }
   // An error, as UNAVAILABLE if and only if the context is lost by now: CUDA's errors do not always
   // tell, and cuBLASLt's never.
   absl::Status Judged(absl::Status status) {
@@ -226,7 +273,7 @@ class CudaDevice final : public Device {
   const int multiprocessors_;
   const int64_t block_shared_bytes_;
   DeviceHealth health_;
-  const std::unique_ptr<CudaUploads> uploads_;
+  const std::unique_ptr<CudaUploads> uploads_, uploads_beside_;
   const CublasLt lt_;
   // Products of one shape may share memory of their own: also held while one is queued.
   std::mutex gemm_mutex_;
@@ -266,12 +313,15 @@ absl::StatusOr<std::shared_ptr<Device>> OpenCudaDevice(int index) {
   ASSIGN_OR_RETURN(const cudaDeviceProp properties, CudaProperties(index));
   RETURN_IF_ERROR(UseCudaDevice(index));
   RETURN_IF_ERROR(KeepFreedMemory(index));
-  ASSIGN_OR_RETURN(CudaStream stream, CreateStream());
+  auto queue = std::make_shared<Queue>();
+  queue->index = index;
+  ASSIGN_OR_RETURN(queue->stream, CreateStream());
+  ASSIGN_OR_RETURN(queue->uploads, CreateStream());
   ASSIGN_OR_RETURN(CublasLt lt, CublasLt::Create());
   ASSIGN_OR_RETURN(std::unique_ptr<CudaUploads> uploads, CudaUploads::Create());
-  auto device = std::make_shared<CudaDevice>(
-      std::make_shared<Queue>(Queue{.index = index, .stream = std::move(stream)}), properties,
-      std::move(lt), std::move(uploads));
+  ASSIGN_OR_RETURN(std::unique_ptr<CudaUploads> uploads_beside, CudaUploads::Create());
+  auto device = std::make_shared<CudaDevice>(std::move(queue), properties, std::move(lt),
+                                             std::move(uploads), std::move(uploads_beside));
   RETURN_IF_ERROR(RunOneKernel(*device));
   return device;
 }

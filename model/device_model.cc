@@ -1,6 +1,7 @@
 #include "model/device_model.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,24 @@ namespace recollect::model {
 
 using kernels::DeviceCopy;
 using kernels::DeviceRows;
+
+namespace {
+
+// function(numbers, bytes) of stored states in the number format of the products, in RAM.
+template <typename Function>
+absl::Status WithOperand(DType dtype, std::span<const Bf16> states, Function function) {
+  if (dtype == DType::kBf16) {
+    return function(static_cast<const void*>(states.data()),
+                    static_cast<int64_t>(states.size_bytes()));
+  }
+  std::vector<float> wide(states.size());
+  std::transform(states.begin(), states.end(), wide.begin(),
+                 [](Bf16 value) { return value.ToFloat(); });
+  return function(static_cast<const void*>(wide.data()),
+                  static_cast<int64_t>(wide.size() * sizeof(float)));
+}
+
+}  // namespace
 
 absl::Status CheckDeviceConfig(const ModelConfig& config) {
   const auto refuse = [&](const std::string& what) {
@@ -152,25 +171,44 @@ absl::Status DeviceModel::Queries(int group, std::span<const float* const> rows,
   return device_.Download(queries, count * config_.d_r * int64_t{sizeof(float)}, u);
 }
 
+absl::StatusOr<std::shared_ptr<kernels::DeviceBuffer>> DeviceModel::StageStates(
+    std::span<const Bf16> states) {
+  std::shared_ptr<kernels::DeviceBuffer> staged;
+  RETURN_IF_ERROR(
+      WithOperand(dtype_, states, [&](const void* numbers, int64_t bytes) -> absl::Status {
+        ASSIGN_OR_RETURN(staged, device_.UploadBeside(numbers, bytes));
+        return absl::OkStatus();
+      }));
+  return staged;
+}
+
+absl::Status DeviceModel::PlaceStates(std::span<const StoredStates> chunks, std::byte* to) {
+  std::vector<DeviceCopy> copies;
+  for (const StoredStates& chunk : chunks) {
+    RECOLLECT_CHECK(static_cast<int64_t>(chunk.states.size()) == chunk.rows * config_.d);
+    if (chunk.staged != nullptr) {
+      RETURN_IF_ERROR(device_.Await(*chunk.staged));
+      copies.push_back({chunk.staged->data(), to, chunk.staged->bytes()});
+      to += chunk.staged->bytes();
+    } else {
+      RETURN_IF_ERROR(WithOperand(dtype_, chunk.states, [&](const void* numbers, int64_t bytes) {
+        const absl::Status status = device_.Upload(numbers, bytes, to);
+        to += bytes;
+        return status;
+      }));
+    }
+  }
+  return Copy(copies);
+}
+
 absl::StatusOr<std::vector<DeviceMemory>> DeviceModel::ProjectMemory(
     std::span<const StoredStates> chunks) {
-  const int64_t d = config_.d, width = config_.memory_width();
-  std::vector<Bf16> states;
-  for (const StoredStates& chunk : chunks) {
-    RECOLLECT_CHECK(static_cast<int64_t>(chunk.states.size()) == chunk.rows * d);
-    states.insert(states.end(), chunk.states.begin(), chunk.states.end());
-  }
-  const int64_t rows = static_cast<int64_t>(states.size()) / d;
+  const int64_t width = config_.memory_width();
+  int64_t rows = 0;
+  for (const StoredStates& chunk : chunks) rows += chunk.rows;
   if (rows == 0) return std::vector<DeviceMemory>();
-  ASSIGN_OR_RETURN(const DeviceRows input, Operand(kNormed, rows * d));
-  if (dtype_ == DType::kBf16) {
-    RETURN_IF_ERROR(device_.Upload(states.data(), rows * d * int64_t{sizeof(Bf16)}, input.data));
-  } else {
-    std::vector<float> wide(states.size());
-    std::transform(states.begin(), states.end(), wide.begin(),
-                   [](Bf16 value) { return value.ToFloat(); });
-    RETURN_IF_ERROR(device_.Upload(wide.data(), rows * d * int64_t{sizeof(float)}, input.data));
-  }
+  ASSIGN_OR_RETURN(const DeviceRows input, Operand(kNormed, rows * config_.d));
+  RETURN_IF_ERROR(PlaceStates(chunks, static_cast<std::byte*>(input.data)));
   ASSIGN_OR_RETURN(float* const keys, Floats(kKeys, rows * width));
   ASSIGN_OR_RETURN(float* const values, Floats(kValues, rows * width));
   RETURN_IF_ERROR(Product(weights_.memory_k_proj, input, rows, keys));

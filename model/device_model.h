@@ -14,6 +14,7 @@
 #define RECOLLECT_MODEL_DEVICE_MODEL_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -57,6 +58,7 @@ struct DeviceBlock {
 struct StoredStates {
   std::span<const Bf16> states;
   int rows = 0;
+  const kernels::DeviceBuffer* staged = nullptr;  // of StageStates, in their place
 };
 
 // Memory K, V of one chunk on the device.
@@ -70,7 +72,7 @@ struct RowsAttention;  // of the tables (device_call.h)
 // INVALID_ARGUMENT, naming what it is, when a config has something that no device form exists for.
 absl::Status CheckDeviceConfig(const ModelConfig& config);
 
-// One thread at a time. Borrows the device.
+// One thread at a time, but for StageStates. Borrows the device.
 class DeviceModel {
  public:
   // The weights of `directory`, which `model` was loaded from, in its number format. As
@@ -97,6 +99,8 @@ class DeviceModel {
   // u[rows, d_r] in RAM = queries of `group` of landmark rows [d] on the device.
   absl::Status Queries(int group, std::span<const float* const> rows, float* u);
 
+  // Begins to copy chunk states up, beside whatever runs, for a later ProjectMemory. Thread-safe.
+  absl::StatusOr<std::shared_ptr<kernels::DeviceBuffer>> StageStates(std::span<const Bf16> states);
   absl::StatusOr<std::vector<DeviceMemory>> ProjectMemory(std::span<const StoredStates> chunks);
 
   // logits[rows, vocab_size] in RAM of rows [d] on the device after the last layer.
@@ -140,6 +144,9 @@ class DeviceModel {
   absl::StatusOr<kernels::DeviceRows> Operand(Scratch slot, int64_t count);
   // x itself, or in `slot` as bf16.
   absl::StatusOr<kernels::DeviceRows> AsOperand(Scratch slot, const float* x, int64_t count);
+
+  // Rows of stored states one after the other, on the device.
+  absl::Status PlaceStates(std::span<const StoredStates> chunks, std::byte* to);
 
   absl::Status UploadTables(DeviceTables& tables);
   absl::Status Product(const DeviceMatrix& weights, const kernels::DeviceRows& x, int64_t rows,

@@ -111,8 +111,8 @@ class JudgedBackend final : public Backend {
     return judge->Pass(Stage::kQueries, rows.size(), to_.Queries(group, rows));
   }
   absl::StatusOr<std::vector<ProjectedMemory>> Project(
-      std::span<const store::ChunkRecord* const> records) override {
-    return judge->Pass(Stage::kProject, records.size(), to_.Project(records));
+      std::span<const ChunkToProject> chunks) override {
+    return judge->Pass(Stage::kProject, chunks.size(), to_.Project(chunks));
   }
   absl::Status RunGroup(std::span<Piece* const> pieces, int group) override {
     return judge->Pass(Stage::kGroup, pieces.size(), to_.RunGroup(pieces, group));

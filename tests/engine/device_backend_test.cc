@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <memory>
 
 #include "tests/engine/device_backend_checks.h"
@@ -54,6 +55,31 @@ TEST(DeviceBackendTest, OfAChoiceOneNumberComesDown) {
   const int64_t greedy = downloaded({});
   EXPECT_LT(greedy, logits);
   EXPECT_EQ(downloaded({.temperature = 1, .top_p = 0.9, .top_k = 40, .seed = 5}), greedy);
+}
+
+// Of every chunk that was not on the device, whether the host had it or the store: none waits for
+// its turn among the operations.
+TEST(DeviceBackendTest, StatesOfFetchedChunksGoUpBesideTheOperations) {
+  const auto device = std::make_shared<HostDevice>();
+  const auto engine = backend_checks::WithDocuments(backend_checks::On(device));
+  const auto fetched_and_sent = [&] {
+    const EngineStats before = engine->stats();
+    const int64_t sent = device->uploads_beside();
+    EXPECT_EQ(Generate(*engine, backend_checks::Ask()).status, absl::OkStatus());
+    const EngineStats after = engine->stats();
+    return std::array{after.chunk_hits_store - before.chunk_hits_store,
+                      after.chunk_hits_host - before.chunk_hits_host,
+                      device->uploads_beside() - sent};
+  };
+  engine->tiers_for_test().ClearForTest();
+  const auto [store, host, sent] = fetched_and_sent();
+  EXPECT_GT(store, 0);
+  EXPECT_EQ(sent, store + host);
+  engine->tiers_for_test().DropMemory();
+  const auto [store_again, host_again, sent_again] = fetched_and_sent();
+  EXPECT_EQ(store_again, 0);
+  EXPECT_GT(host_again, 0);
+  EXPECT_EQ(sent_again, host_again);
 }
 
 TEST(DeviceBackendTest, MemoryComesBack) {

@@ -56,6 +56,38 @@ inline void CheckUploadsAndShortLives(Device& device) {
   }
 }
 
+// From threads that run nothing else, while the device is busy. The host's arrays change at once;
+// some buffers go before anybody waits for them, some before the work that reads them is done.
+inline void CheckUploadsBeside(Device& device) {
+  constexpr int64_t kNumbers = 100'000;
+  constexpr int kThreads = 4, kTimes = 20;
+  Arrays arrays(device);
+  float* const sum = arrays.Place(std::vector<float>(kNumbers, 0.0f));
+  for (int round = 0; round < kTimes; ++round) {
+    std::vector<std::shared_ptr<DeviceBuffer>> coming(kThreads);
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&, thread] {
+        std::vector<float> host(kNumbers, static_cast<float>(thread + 1));
+        auto buffer = device.UploadBeside(host.data(), kNumbers * int64_t{sizeof(float)});
+        std::fill(host.begin(), host.end(), -1.0f);
+        ASSERT_TRUE(buffer.ok()) << buffer.status();
+        coming[static_cast<size_t>(thread)] = *std::move(buffer);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    coming[0] = nullptr;
+    for (int thread = 1; thread < kThreads; ++thread) {
+      const DeviceBuffer& buffer = *coming[static_cast<size_t>(thread)];
+      ASSERT_EQ(device.Await(buffer), absl::OkStatus());
+      ASSERT_EQ(device.Add(static_cast<const float*>(buffer.data()), kNumbers, sum),
+                absl::OkStatus());
+    }
+  }
+  const std::vector<float> expected(kNumbers, static_cast<float>(kTimes * (2 + 3 + 4)));
+  EXPECT_TRUE(SameBits(arrays.Read(sum, kNumbers), expected));
+}
+
 // Also: what has no bytes, and what is refused, harms nobody.
 inline void CheckGoesOnAfterErrors(Device& device) {
   const auto code = [](const absl::Status& status) { return status.code(); };
@@ -69,7 +101,10 @@ inline void CheckGoesOnAfterErrors(Device& device) {
   EXPECT_EQ(code(device.Gemm({.n = 1, .k = 4}, x + 1, x, 1, x)),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code(device.Copy(nullptr, -1, 4)), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(device.UploadBeside(x, int64_t{1} << 50).status()),
+            absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(device.Allocate(0).ok());
+  EXPECT_TRUE(device.UploadBeside(nullptr, 0).ok());
   EXPECT_EQ(device.Upload(nullptr, 0, nullptr), absl::OkStatus());
   EXPECT_EQ(device.Download(nullptr, 0, nullptr), absl::OkStatus());
   EXPECT_EQ(device.Zero(nullptr, 0), absl::OkStatus());
@@ -118,6 +153,7 @@ inline constexpr Check kChecks[] = {
     {"Sample", CheckSample},
     {"Copies", CheckCopies},
     {"UploadsAndShortLives", CheckUploadsAndShortLives},
+    {"UploadsBeside", CheckUploadsBeside},
     {"GoesOnAfterErrors", CheckGoesOnAfterErrors},
     {"ThreadsDoNotDisturbEachOther", CheckThreadsDoNotDisturbEachOther},
 };

@@ -47,6 +47,18 @@ TEST(HostDeviceMemoryTest, IsNotANumberBeforeItIsWritten) {
   EXPECT_TRUE(std::isnan(numbers[0]) && std::isnan(numbers[1]));
 }
 
+TEST(HostDeviceMemoryTest, HoldsNothingThatComesBesideBeforeSomebodyWaits) {
+  HostDevice device;
+  const float sent = 5;
+  const auto coming = *device.UploadBeside(&sent, sizeof(sent));
+  float came;
+  ASSERT_EQ(device.Download(coming->data(), sizeof(came), &came), absl::OkStatus());
+  EXPECT_TRUE(std::isnan(came));
+  ASSERT_EQ(device.Await(*coming), absl::OkStatus());
+  ASSERT_EQ(device.Download(coming->data(), sizeof(came), &came), absl::OkStatus());
+  EXPECT_EQ(came, sent);
+}
+
 TEST(HostDeviceMemoryTest, OutlivesTheDevice) {
   std::shared_ptr<DeviceBuffer> buffer;
   {

@@ -9,12 +9,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "kernels/device.h"
 #include "kernels/device_health.h"
@@ -32,6 +34,7 @@ class HostDevice final : public Device {
   int64_t bytes() const { return live_->bytes; }
   int64_t downloads() const { return downloads_; }  // so far
   int64_t downloaded_bytes() const { return downloaded_bytes_; }
+  int64_t uploads_beside() const { return uploads_beside_; }
   // All buffers together; what is there stays.
   void LimitBytes(int64_t bytes) { most_bytes_ = bytes; }
   // After `calls` more operations, of any kind.
@@ -47,17 +50,7 @@ class HostDevice final : public Device {
   int64_t block_shared_bytes() const override { return 227 * 1024; }  // compute capability 9.0
 
   absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) override {
-    std::shared_ptr<DeviceBuffer> buffer;
-    RETURN_IF_ERROR(Do([&] {
-      if (live_->bytes + bytes > most_bytes_) {
-        return absl::ResourceExhaustedError(absl::StrCat(bytes, " bytes of device memory, ",
-                                                         this->bytes(), " are used of ",
-                                                         most_bytes_.load()));
-      }
-      buffer = std::make_shared<Buffer>(live_, bytes);
-      return absl::OkStatus();
-    }));
-    return buffer;
+    return Make<Buffer>(bytes);
   }
   absl::Status Upload(const void* host, int64_t bytes, void* to) override {
     return Move(host, bytes, to);
@@ -66,6 +59,18 @@ class HostDevice final : public Device {
     ++downloads_;
     downloaded_bytes_ += bytes;
     return Move(from, bytes, host);
+  }
+  absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadBeside(const void* host,
+                                                             int64_t bytes) override {
+    ASSIGN_OR_RETURN(const std::shared_ptr<ComingBuffer> buffer, Make<ComingBuffer>(bytes));
+    buffer->coming.resize(static_cast<size_t>(bytes));
+    ++uploads_beside_;
+    RETURN_IF_ERROR(Move(host, bytes, buffer->coming.data()));
+    return buffer;
+  }
+  absl::Status Await(const DeviceBuffer& coming) override {
+    const auto& bytes = static_cast<const ComingBuffer&>(coming).coming;
+    return Move(bytes.data(), coming.bytes(), coming.data());
   }
   absl::Status Zero(void* to, int64_t bytes) override {
     return Do([&] {
@@ -157,7 +162,7 @@ class HostDevice final : public Device {
   struct Live {
     std::atomic<int64_t> buffers = 0, bytes = 0;
   };
-  class Buffer final : public DeviceBuffer {
+  class Buffer : public DeviceBuffer {
    public:
     Buffer(std::shared_ptr<Live> live, int64_t bytes)
         : DeviceBuffer(::operator new(static_cast<size_t>(bytes), kAlignment), bytes),
@@ -177,6 +182,27 @@ class HostDevice final : public Device {
     const std::shared_ptr<Live> live_;
   };
 
+  // As late as a copy beside the operations may be: they find what it brings after Await only.
+  class ComingBuffer final : public Buffer {
+   public:
+    using Buffer::Buffer;
+    std::vector<std::byte> coming;
+  };
+
+  template <typename Kind>
+  absl::StatusOr<std::shared_ptr<Kind>> Make(int64_t bytes) {
+    std::shared_ptr<Kind> buffer;
+    RETURN_IF_ERROR(Do([&] {
+      if (live_->bytes + bytes > most_bytes_) {
+        return absl::ResourceExhaustedError(absl::StrCat(bytes, " bytes of device memory, ",
+                                                         this->bytes(), " are used of ",
+                                                         most_bytes_.load()));
+      }
+      buffer = std::make_shared<Kind>(live_, bytes);
+      return absl::OkStatus();
+    }));
+    return buffer;
+  }
   // Calls of all threads one after the other.
   template <typename Call>
   absl::Status Do(Call call) {
@@ -204,7 +230,7 @@ class HostDevice final : public Device {
   const std::shared_ptr<Live> live_ = std::make_shared<Live>();
   std::atomic<int64_t> most_bytes_ = int64_t{4} << 30;
   std::atomic<int64_t> calls_left_ = std::numeric_limits<int64_t>::max();
-  std::atomic<int64_t> downloads_ = 0, downloaded_bytes_ = 0;
+  std::atomic<int64_t> downloads_ = 0, downloaded_bytes_ = 0, uploads_beside_ = 0;
   std::mutex mutex_;
   DeviceHealth health_;
 };

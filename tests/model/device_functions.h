@@ -43,8 +43,11 @@ class DeviceFunctions final : public ReferenceFunctions {
     const float* const row = static_cast<const float*>(on_device->data());
     ASSERT_EQ(model_.Queries(group, {&row, 1}, u), absl::OkStatus());
   }
+  // Every other chunk's states come ahead.
   ChunkMemory ProjectMemory(const EncodedChunk& chunk) override {
-    const StoredStates stored{chunk.states, chunk.rows};
+    std::shared_ptr<kernels::DeviceBuffer> staged;
+    if (projected_++ % 2 == 1) staged = model_.StageStates(chunk.states).value();
+    const StoredStates stored{chunk.states, chunk.rows, staged.get()};
     const DeviceMemory memory = model_.ProjectMemory({&stored, 1}).value().front();
     return {memory.view, memory.owner};
   }
@@ -67,6 +70,7 @@ class DeviceFunctions final : public ReferenceFunctions {
 
   DeviceModel& model_;
   DeviceState state_;
+  int projected_ = 0;
 };
 
 }  // namespace recollect::model

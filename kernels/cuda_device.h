@@ -1,5 +1,5 @@
 // kernels/device.h on a GPU: its operations are those of the *_cuda.h headers, queued on one
-// stream.
+// stream; copies beside them have another.
 //   ASSIGN_OR_RETURN(std::shared_ptr<Device> device, OpenCudaDevice(0));
 #ifndef RECOLLECT_KERNELS_CUDA_DEVICE_H_
 #define RECOLLECT_KERNELS_CUDA_DEVICE_H_
@@ -20,9 +20,9 @@ namespace recollect::kernels {
 // for what is queued later, and what a buffer gives back is used again when what was queued before
 // is done. Until the process ends the pool keeps it, for its next buffers and for whoever else in
 // the process asks the device for memory. Upload returns when the host array is in pinned memory,
-// 16 MiB in all: it waits only for uploads that 8 MiB or more of later ones have followed. Download
-// waits for all that is queued; meanwhile other threads may queue more. The device's end waits,
-// too.
+// 16 MiB in all: it waits only for uploads that 8 MiB or more of later ones have followed.
+// UploadBeside likewise, with 16 MiB of its own. Download waits for all that is queued on the
+// operations' stream; meanwhile other threads may queue more. The device's end waits for both.
 absl::StatusOr<std::shared_ptr<Device>> OpenCudaDevice(int index);
 
 }  // namespace recollect::kernels

@@ -21,7 +21,9 @@ endif()
 add_library(recollect_options INTERFACE)
 target_compile_options(recollect_options INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow -ffp-contract=off $<$<BOOL:${RECOLLECT_WERROR}>:-Werror>>)
+# The presets of sanitizers optimise little and keep line tables alone: at -O2 -g most of a cold test run is their compiler. Without
+# NDEBUG, so that DCHECKs and the library's own checks of bounds run.
 if(RECOLLECT_SANITIZE)
-  add_compile_options(-fsanitize=${RECOLLECT_SANITIZE} -fno-omit-frame-pointer -g)
+  add_compile_options(-fsanitize=${RECOLLECT_SANITIZE} -fno-omit-frame-pointer -g1 -D_GLIBCXX_ASSERTIONS)
   add_link_options(-fsanitize=${RECOLLECT_SANITIZE})
 endif()

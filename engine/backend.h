@@ -87,7 +87,8 @@ class Backend {
   // UNAVAILABLE once its device is lost, for good.
   virtual absl::Status health() const { return absl::OkStatus(); }
 
-  // A sequence before its first row, for Piece::sequence. `patterns` are valid for the model.
+  // A sequence before its first row, for Piece::sequence. `patterns` are valid for the model;
+  // INVALID_ARGUMENT, here and below: not for this backend.
   virtual absl::StatusOr<std::unique_ptr<SequenceState>> NewSequence(
       const model::LocalPatterns& patterns) = 0;
   // For a document before its first token.

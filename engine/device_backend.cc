@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "engine/device_memory_encoder.h"
 #include "engine/piece.h"
@@ -46,6 +47,13 @@ struct DeviceStates final : StagedStates {
   const std::shared_ptr<const kernels::DeviceBuffer> buffer;
 };
 
+// A checkpoint may allow choices that no device makes.
+absl::Status CheckDevicePatterns(const model::LocalPatterns& patterns) {
+  if (patterns.blocks().count == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("top_k_blocks is ", patterns.blocks().count, ", layers on a device allow 0"));
+}
+
 DeviceSequence& SequenceOf(const Piece& piece) {
   return static_cast<DeviceSequence&>(*piece.sequence);
 }
@@ -78,12 +86,14 @@ absl::StatusOr<std::shared_ptr<Backend>> DeviceBackend::Create(
 
 absl::StatusOr<std::unique_ptr<SequenceState>> DeviceBackend::NewSequence(
     const model::LocalPatterns& patterns) {
+  RETURN_IF_ERROR(CheckDevicePatterns(patterns));
   return std::make_unique<DeviceSequence>(
       model::DeviceState(model_->config(), patterns, model_->config().layers()));
 }
 
 absl::StatusOr<std::unique_ptr<MemoryEncoder>> DeviceBackend::NewEncoder(
     const model::LocalPatterns& patterns) {
+  RETURN_IF_ERROR(CheckDevicePatterns(patterns));
   return std::make_unique<DeviceMemoryEncoder>(model_, device_, patterns);
 }
 

@@ -33,6 +33,7 @@ absl::StatusOr<Report> Report::Create(cudaStream_t stream, const std::string& co
 void Report::Try(const Case& c, const std::function<absl::Status()>& bench) {
   const absl::Status status = bench();
   if (status.ok()) return;
+  (void)cudaGetLastError();  // else the next case's launch would report it
   const bool no_room = absl::IsResourceExhausted(status);
   if (!no_room) ++failures_;
   const std::string result =

@@ -61,19 +61,22 @@ TEST_F(EngineCudaTest, GeneratesTheSameWithLandmarkKeysAlone) {
 }
 
 TEST_F(EngineCudaTest, MemoryThatRunsOutIsAStatusAndTheDeviceGoesOn) {
-  const auto device = Landmarks();
-  // 2 GiB at a time, until there is no more.
-  const std::vector<Bf16> keys(size_t{1} << 30);
-  std::vector<std::unique_ptr<LandmarkKeys>> kept;
-  absl::Status status;
-  while (status.ok() && kept.size() < 1000) {
-    auto more = device->Keep(keys);
-    status = more.status();
-    if (more.ok()) kept.push_back(*std::move(more));
+  const auto device = Device();
+  DeviceLandmarks landmarks(device);
+  std::vector<std::shared_ptr<kernels::DeviceBuffer>> taken;
+  for (int64_t bytes = int64_t{1} << 36; bytes >= int64_t{16} << 20;) {
+    auto more = device->Allocate(bytes);
+    if (more.ok()) {
+      taken.push_back(*std::move(more));
+    } else {
+      bytes /= 2;
+    }
   }
+  const absl::Status status =
+      landmarks.Keep(std::vector<Bf16>(size_t{64} << 20)).status();  // 128 MiB
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  kept.clear();
-  landmark_checks::FindsWhatTheCpuFinds(*device);
+  taken.clear();
+  landmark_checks::FindsWhatTheCpuFinds(landmarks);
 }
 
 }  // namespace

@@ -126,6 +126,16 @@ TEST(DeviceBackendTest, ALostDeviceIsAStatusAndTheEngineStaysUp) {
   EXPECT_EQ(engine->ListDocuments("", 10)->size(), size_t{2});
 }
 
+TEST(DeviceBackendTest, AChoiceOfBlocksIsRefused) {
+  const auto backend = backend_checks::Open(std::make_shared<HostDevice>());
+  const model::LocalPatterns blocks = TinyModelForTest()->config().local.WithBlocks({.count = 2});
+  for (const absl::Status& status :
+       {backend->NewSequence(blocks).status(), backend->NewEncoder(blocks).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("top_k_blocks is 2"));
+  }
+}
+
 TEST(DeviceBackendTest, AModelThatNoDeviceRunsIsRefused) {
   const std::string directory = ::testing::TempDir() + "/device_backend_paper";
   WriteTinyModel(directory, TinyDrtPaperConfig(), 1);

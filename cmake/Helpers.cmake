@@ -21,6 +21,8 @@ function(recollect_test)
   add_executable(${ARG_NAME} ${ARG_SOURCES})
   target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${ARG_NAME} PRIVATE RECOLLECT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  # A test runs once for each time it is compiled: -O3 would cost more than it saves.
+  target_compile_options(${ARG_NAME} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main recollect_options)
   # Names as tests gave them: values that have no printer would come as their bytes, other ones each time.
   gtest_discover_tests(${ARG_NAME} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES

@@ -69,10 +69,10 @@ rocksdb::ColumnFamilyOptions FamilyOptions(Family f, const std::shared_ptr<rocks
 // none pays for an error of background work that is long over.
 class RetryWithNextWrite final : public rocksdb::EventListener {
  public:
-  explicit RetryWithNextWrite(std::shared_ptr<std::atomic<bool>> failed)
-      : failed_(std::move(failed)) {}
+  explicit RetryWithNextWrite(std::shared_ptr<std::atomic<int64_t>> failures)
+      : failures_(std::move(failures)) {}
   void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status*) override {
-    failed_->store(true, std::memory_order_release);
+    ++*failures_;
   }
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
                             bool* auto_recovery) override {
@@ -80,7 +80,7 @@ class RetryWithNextWrite final : public rocksdb::EventListener {
   }
 
  private:
-  const std::shared_ptr<std::atomic<bool>> failed_;
+  const std::shared_ptr<std::atomic<int64_t>> failures_;
 };
 
 // The library's own messages, into our log. A file of its own in the data directory, the default,
@@ -97,7 +97,8 @@ class ForwardingLogger final : public rocksdb::Logger {
   }
 };
 
-rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env, std::shared_ptr<std::atomic<bool>> failed) {
+rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env,
+                                   std::shared_ptr<std::atomic<int64_t>> failures) {
   rocksdb::DBOptions options;
   options.create_if_missing = true;
   options.create_missing_column_families = true;
@@ -108,7 +109,7 @@ rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env, std::shared_ptr<std::atomi
   options.bytes_per_sync = kMiB;
   options.info_log = std::make_shared<ForwardingLogger>();
   options.max_bgerror_resume_count = 0;
-  options.listeners.push_back(std::make_shared<RetryWithNextWrite>(std::move(failed)));
+  options.listeners.push_back(std::make_shared<RetryWithNextWrite>(std::move(failures)));
   if (env != nullptr) options.env = env;
   return options;
 }
@@ -136,7 +137,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const RocksOptions& opt
     out->sync_ = options.sync_commits;
     std::vector<rocksdb::ColumnFamilyHandle*> handles;
     rocksdb::DB* db = nullptr;
-    RETURN_IF_ERROR(FromRocksOpen(rocksdb::DB::Open(DatabaseOptions(env, out->write_failed_),
+    RETURN_IF_ERROR(FromRocksOpen(rocksdb::DB::Open(DatabaseOptions(env, out->failures_),
                                                     options.directory, families, &handles, &db),
                                   options.directory));
     out->db_.reset(db);
@@ -188,18 +189,20 @@ absl::Status Database::Flush() {
 absl::Status Database::Write(rocksdb::WriteBatch& batch, Durability durability,
                              absl::string_view what) {
   return Guarded(what, [&]() -> absl::Status {
-    if (write_failed_->load(std::memory_order_acquire)) {
+    if (*failures_ != resumed_) {
       std::lock_guard lock(resume_mutex_);
-      if (write_failed_->load(std::memory_order_acquire)) {
+      // Read before: what fails from here on is left for the next write.
+      const int64_t failures = *failures_;
+      if (failures != resumed_) {
         RETURN_IF_ERROR(FromRocks(db_->Resume(), what));
-        write_failed_->store(false, std::memory_order_release);
+        resumed_ = failures;
       }
     }
     rocksdb::WriteOptions options;
     options.sync = durability == Durability::kSynced && sync_;
     options.disableWAL = durability == Durability::kNone;
     const rocksdb::Status status = db_->Write(options, &batch);
-    if (!status.ok()) write_failed_->store(true, std::memory_order_release);
+    if (!status.ok()) ++*failures_;
     return FromRocks(status, what);
   });
 }

@@ -101,9 +101,10 @@ class Database {
   bool sync_ = true;
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kFamilies> handles_{};
-  // Set by a failed write, and by the library's own work after it failed.
-  const std::shared_ptr<std::atomic<bool>> write_failed_ =
-      std::make_shared<std::atomic<bool>>(false);
+  // Counts failed writes, and failures of the library's own work.
+  const std::shared_ptr<std::atomic<int64_t>> failures_ = std::make_shared<std::atomic<int64_t>>(0);
+  // How many of them there were when the library was last told to go on, and did.
+  std::atomic<int64_t> resumed_{0};
   std::mutex resume_mutex_;
 };
 

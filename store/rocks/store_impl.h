@@ -1,7 +1,7 @@
 // The class behind OpenRocksStore, for its own .cc files and its tests.
 //
-// Three files: rocks_store.cc opens, keeps the catalog and frees; ingest.cc writes documents;
-// read.cc reads by owner.
+// Four files: rocks_store.cc opens; documents.cc keeps the catalog and sessions' chunks, and frees;
+// ingest.cc writes documents; read.cc reads by owner.
 #ifndef RECOLLECT_STORE_ROCKS_STORE_IMPL_H_
 #define RECOLLECT_STORE_ROCKS_STORE_IMPL_H_
 

@@ -21,9 +21,11 @@ namespace recollect::engine {
 
 class Session;
 
-// What one landmark retrieved, for each group. Rows of later pieces use it too.
+// What one landmark retrieved, for each group. Rows of later pieces use it too. Between requests
+// only refs and weights are kept (Session::DropMemory); the next piece finds the chunks again.
 struct LandmarkMemory {
   struct Group {
+    std::vector<ChunkRef> refs;
     model::Retrieved retrieved;
     std::vector<MemoryHandle> chunks;  // keep alive what `retrieved` points to
   };

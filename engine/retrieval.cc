@@ -33,6 +33,20 @@ void ReplaceByRandom(int64_t candidates, int64_t position, int group,
   }
 }
 
+// What the piece's first rows read and the session let go of when its last request ended; null when
+// there is no such thing.
+LandmarkMemory::Group* DroppedMemory(const Piece& piece, int group) {
+  LandmarkMemory* const memory = piece.segments.front().memory.get();
+  if (memory == nullptr) return nullptr;
+  LandmarkMemory::Group& found = memory->groups[static_cast<size_t>(group)];
+  return found.chunks.size() < found.refs.size() ? &found : nullptr;
+}
+
+void AddChunk(const MemoryHandle& chunk, LandmarkMemory::Group& memory) {
+  memory.retrieved.chunks.push_back(chunk->memory.view);
+  memory.chunks.push_back(chunk);
+}
+
 }  // namespace
 
 std::vector<float> SoftmaxWeights(std::span<const ScoredCandidate> best) {
@@ -52,6 +66,13 @@ absl::Status Retriever::Select(std::span<Piece* const> pieces, int group) {
   for (Piece* piece : pieces) {
     piece->selections.clear();
     piece->wanted.clear();
+    if (const LandmarkMemory::Group* dropped = DroppedMemory(*piece, group)) {
+      for (const ChunkRef& ref : dropped->refs) {
+        WantedChunk& wanted = piece->wanted.emplace_back();
+        wanted.ref = ref;
+        wanted.read_by_model = true;
+      }
+    }
     for (size_t i = 0; i < piece->landmarks.size(); ++i) {
       askers_.push_back({piece, i});
       if (queries_.size() < askers_.size()) queries_.emplace_back();
@@ -105,14 +126,18 @@ void Retriever::Choose(const Asker& asker, LandmarkQuery& query, int group) cons
 }
 
 void Retriever::Attach(Piece& piece, int group) const {
+  if (LandmarkMemory::Group* dropped = DroppedMemory(piece, group)) {
+    // They are the first of the wanted ones (Select).
+    for (size_t i = 0; i < dropped->refs.size(); ++i) AddChunk(piece.wanted[i].memory, *dropped);
+  }
   for (const Selection& selection : piece.selections) {
     const PieceLandmark& landmark = piece.landmarks[selection.landmark];
     LandmarkMemory::Group& memory = landmark.memory->groups[static_cast<size_t>(group)];
     for (size_t i = 0; i < selection.used; ++i) {
-      const MemoryHandle& chunk = piece.wanted[selection.chosen[i].wanted].memory;
-      memory.retrieved.chunks.push_back(chunk->memory.view);
+      const WantedChunk& wanted = piece.wanted[selection.chosen[i].wanted];
+      memory.refs.push_back(wanted.ref);
       memory.retrieved.weights.push_back(selection.chosen[i].weight);
-      memory.chunks.push_back(chunk);
+      AddChunk(wanted.memory, memory);
     }
     if (!piece.want_retrievals) continue;
     Retrieval retrieval;

@@ -256,6 +256,7 @@ void Scheduler::End(Running& running, const absl::Status& status) {
   request->LeaveSession();
   request->session = nullptr;
   request->released();
+  request->session->DropMemory();
   if (status.ok()) {
     request->Finish();
   } else {

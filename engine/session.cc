@@ -136,6 +136,14 @@ void Session::CloseBlock(Piece& piece) {
   block_text_begin_ = text_bytes_;
 }
 
+void Session::DropMemory() {
+  if (memory_ == nullptr) return;
+  for (LandmarkMemory::Group& group : memory_->groups) {
+    group.retrieved.chunks.clear();
+    group.chunks.clear();
+  }
+}
+
 void Session::Begin(model::LocalState state, int32_t last_token) {
   RECOLLECT_CHECK(!landmarks_ && positions_ == 0);
   positions_ = open_rows_ = open_tokens_ = state.length();

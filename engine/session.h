@@ -74,6 +74,10 @@ class Session {
   // when there is nothing to run, or to predict from.
   void Plan(Input& input, int64_t limit, HeadRows head, Piece& piece);
 
+  // Lets go of the chunks that the next row reads: a session that waits for its next request must
+  // not keep them from being evicted. The next piece looks them up again.
+  void DropMemory();
+
   // Candidates of a landmark, in order: mounted documents, then the first `own` chunks of its own.
   void Candidates(int64_t own, std::vector<KeyRun>& runs) const;
   struct Candidate {

@@ -2,7 +2,8 @@
 // the device tier's hot memory K, V are two of these.
 //
 // Bytes count from before the cache takes a value until its last reader lets go: an evicted value
-// that is still read counts, so `used_bytes() <= budget_bytes()` always holds.
+// that is still read counts, so `used_bytes() <= budget_bytes()` always holds. What Insert leaves
+// to its caller counts nowhere; that is rare while readers hold values only to compute with them.
 //
 //   ByteBudgetCache<ChunkRecord> cache(int64_t{1} << 30);
 //   auto handle = cache.Find(ref);
@@ -83,10 +84,6 @@ class ByteBudgetCache {
 
   int64_t budget_bytes() const { return budget_bytes_; }
   int64_t used_bytes() const { return account_->used.load(std::memory_order_acquire); }
-  int64_t entries() const {
-    std::lock_guard lock(mutex_);
-    return static_cast<int64_t>(index_.size());
-  }
 
  private:
   struct Account {
@@ -141,7 +138,7 @@ class ByteBudgetCache {
 
   const int64_t budget_bytes_;
   const std::shared_ptr<Account> account_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::list<Entry> lru_;  // most recent first
   std::unordered_map<ChunkRef, Iterator, ChunkRefHash> index_;
 };

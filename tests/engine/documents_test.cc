@@ -1,11 +1,15 @@
 // Mounts, budgets, deletion, damaged records.
+#include <unistd.h>
+
 #include <atomic>
 #include <set>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"
+#include "tests/support/tiny_model.h"
 
 namespace recollect::engine {
 namespace {
@@ -169,6 +173,27 @@ TEST(DocumentsTest, DamagedChunksEndTheRequestAndAreCounted) {
   EXPECT_EQ(Generate(*f.engine, request).status.code(), absl::StatusCode::kDataLoss)
       << "the session's layers stand at different positions";
   EXPECT_TRUE(Generate(*f.engine, Ask({"doc"})).status.ok());
+}
+
+// What the next rows read is evicted like anything else, and what follows is the same.
+TEST(DocumentsTest, ASessionThatWaitsHoldsNoMemory) {
+  const std::string directory = absl::StrCat(::testing::TempDir(), "/documents_", getpid());
+  WriteTinyModel(directory, TinyConfig(), 1, /*sublayers=*/8);
+  const auto engine = MakeEngine(SmallOptions(), nullptr, *model::Model::Load(directory, {}));
+  ASSERT_TRUE(Ingest(*engine, "doc", SampleText(5000, 1)).ok());
+  const std::vector<int32_t> expected = Generate(*engine, Ask({"doc"}, 160)).tokens;
+  GenerateRequest request = Ask({}, 40);
+  request.session = *engine->OpenSession({.mounts = {"doc"}});
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < 4; ++i) {
+    const std::vector<int32_t> more = Generate(*engine, request).tokens;
+    tokens.insert(tokens.end(), more.begin(), more.end());
+    engine->tiers_for_test().ClearForTest();
+    EXPECT_TRUE(Eventually([&] { return engine->stats().memory_bytes == 0; }));
+    request.prompt.text.clear();  // goes on
+    request.flush = false;
+  }
+  EXPECT_EQ(tokens, expected);
 }
 
 TEST(DocumentsTest, DamagedLandmarkKeysCannotBeMounted) {

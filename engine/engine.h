@@ -65,6 +65,7 @@ struct IngestStatus {
 // One writer of one document. Destroying it before Finish is answered keeps what was committed, for
 // a later stream to resume; so does an error of the content or of the store, which ends the stream.
 class IngestStream {
+// When nothing was, nothing is left of it.
  public:
   virtual ~IngestStream() = default;
   virtual IngestStatus status() const = 0;

@@ -18,10 +18,6 @@ constexpr int64_t kMostAhead = int64_t{8} << 20;
 absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(
     const IngestContext& context, const model::LocalPatterns& pattern,
     const store::IngestProgress& progress) {
-  if (!progress.from_tokens && context.model.tokenizer() == nullptr) {
-    return absl::FailedPreconditionError(
-        "the model has no tokenizer: only token input is possible");
-  }
   ResumeState state;
   if (!progress.resume_state.empty()) {
     ASSIGN_OR_RETURN(state, DecodeResumeState(progress.resume_state));
@@ -169,9 +165,10 @@ void IngestJob::Read(Message message) {
   } else {
     status = reader_.ReadText(message.text, message.final, push);
   }
-  bool empty = false, cut_short = false;
+  bool empty = false, cut_short = false, nothing_kept;
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    nothing_kept = failed_.ok() && committed_offset_ == 0;
     if (failed_.ok() && message.final) {
       empty = status.ok() && queue_.decided() == 0;
       cut_short = prefix_ && status.ok() && !empty && queue_.encoded() == queue_.decided();
@@ -191,9 +188,12 @@ void IngestJob::Read(Message message) {
   }
   if (empty) {
     status = absl::InvalidArgumentError(absl::StrCat("document \"", id_, "\" has no tokens"));
-    context_.store.AbandonIngest(id_).IgnoreError();  // nothing of it is worth keeping
   }
-  if (!status.ok()) return Fail(status);
+  if (!status.ok()) {
+    // Before its caller hears of the end. One that had failed before may be another's by now.
+    if (nothing_kept) context_.store.AbandonIngest(id_).IgnoreError();
+    return Fail(status);
+  }
   Settle();
   context_.wake();
 }

@@ -81,6 +81,7 @@ void TokenQueue::Push(DecidedTokens decided_tokens) {
   ids_.insert(ids_.end(), decided_tokens.ids.begin(), decided_tokens.ids.end());
   bytes_.insert(bytes_.end(), decided_tokens.bytes.begin(), decided_tokens.bytes.end());
   text_.append(decided_tokens.text);
+  if (from_tokens_) return;
   marks_.push_back({decided(), decided_tokens.input_offset,
                     committed_text_ + static_cast<int64_t>(text_.size())});
 }

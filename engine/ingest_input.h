@@ -88,7 +88,7 @@ class TokenQueue {
   std::vector<int32_t> ids_, bytes_;
   std::string text_;  // of the document from committed_text_ on
   int64_t committed_text_ = 0;
-  std::deque<Mark> marks_;
+  std::deque<Mark> marks_;  // of text: of token input every token is one
 };
 
 }  // namespace recollect::engine

@@ -7,6 +7,11 @@
 #include "base/status.h"
 
 namespace recollect::engine {
+namespace {
+
+absl::Status Deleted() { return absl::AbortedError("the document was deleted"); }
+
+}  // namespace
 
 // What callers hold. Letting go of it ends the job.
 class IngestRegistry::Stream final : public IngestStream {
@@ -89,6 +94,10 @@ void IngestRegistry::Forget(const std::string& id) {
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
     const std::string& id, bool from_tokens, const model::LocalPatterns& pattern) {
+  if (!from_tokens && context_.model.tokenizer() == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "document \"", id, "\": the model has no tokenizer: only token input is possible"));
+  }
   CloseFailed(id);
   RETURN_IF_ERROR(Reserve(id));
   const std::string kept = context_.model.config().landmarks() ? "" : pattern.Text();
@@ -102,6 +111,7 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
   }
   absl::StatusOr<std::shared_ptr<IngestJob>> job = IngestJob::Create(context_, pattern, *progress);
   if (!job.ok()) {
+    if (progress->input_offset == 0) DropRecord(id);
     Forget(id);
     context_.counters.CountError(job.status());
     return Annotate(job.status(), absl::StrCat("document \"", id, "\""));
@@ -118,7 +128,9 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(
     const std::string& id, bool from_tokens, const std::string& pattern) {
-  ASSIGN_OR_RETURN(Pin pin, mounts_.PinDocument(id));
+  absl::StatusOr<Pin> pinned = mounts_.PinDocument(id);
+  if (absl::IsNotFound(pinned.status())) return Deleted();
+  ASSIGN_OR_RETURN(Pin pin, std::move(pinned));
   if (pin->info().fingerprint != context_.model.fingerprint()) {
     return absl::FailedPreconditionError(
         absl::StrCat("document \"", id, "\" exists, read by a model with fingerprint ",
@@ -129,8 +141,8 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(
         absl::StrCat("document \"", id, "\" exists, made under the pattern ", pin->info().pattern,
                      "; asked for ", pattern));
   }
-  auto check =
-      std::make_shared<ReingestCheck>(context_.store, context_.thread, std::move(pin), from_tokens);
+  auto check = std::make_shared<ReingestCheck>(context_.store, context_.thread, context_.counters,
+                                               std::move(pin), from_tokens);
   std::lock_guard<std::mutex> lock(mutex_);
   if (closed_) return absl::UnavailableError("the engine is shutting down");
   std::erase_if(checks_, [](const auto& entry) { return entry.expired(); });
@@ -148,7 +160,19 @@ void IngestRegistry::Close(const std::string& id, const std::shared_ptr<IngestJo
     if (found == entries_.end() || found->second.job != job || found->second.closing) return;
     found->second.closing = true;
   }
-  context_.thread->Post([self = shared_from_this(), id] { self->Forget(id); });
+  context_.thread->Post(
+      [self = shared_from_this(), id, unfinished = job->published() ? nullptr : job] {
+        if (unfinished != nullptr && unfinished->status().committed_offset == 0) {
+          self->DropRecord(id);
+        }
+        self->Forget(id);
+      });
+}
+
+// What has nothing to resume is not worth keeping: it would be listed for ever, and refuse input of
+// another kind. Nobody waits for it, and one that stays can be deleted.
+void IngestRegistry::DropRecord(const std::string& id) {
+  context_.store.AbandonIngest(id).IgnoreError();
 }
 
 absl::Status IngestRegistry::Abandon(const std::string& id) {
@@ -167,7 +191,7 @@ absl::Status IngestRegistry::Abandon(const std::string& id) {
     job = entry.job;
     if (job != nullptr) scheduler_.RemoveIngest(job.get());
   }
-  if (job != nullptr) job->Fail(absl::AbortedError("the document was deleted"));
+  if (job != nullptr) job->Fail(Deleted());
   // After whatever the ingest thread still does for it.
   auto result = std::make_shared<std::promise<absl::Status>>();
   std::future<absl::Status> status = result->get_future();
@@ -180,13 +204,13 @@ absl::Status IngestRegistry::Abandon(const std::string& id) {
 }
 
 void IngestRegistry::Shutdown(const absl::Status& status) {
-  std::vector<std::shared_ptr<IngestJob>> jobs;
+  std::vector<std::pair<std::string, std::shared_ptr<IngestJob>>> jobs;
   std::vector<std::shared_ptr<ReingestCheck>> checks;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     closed_ = true;
     for (const auto& [id, entry] : entries_) {
-      if (entry.job != nullptr) jobs.push_back(entry.job);
+      if (entry.job != nullptr) jobs.emplace_back(id, entry.job);
     }
     for (const auto& entry : checks_) {
       if (auto check = entry.lock()) checks.push_back(std::move(check));
@@ -194,9 +218,12 @@ void IngestRegistry::Shutdown(const absl::Status& status) {
     entries_.clear();
   }
   changed_.notify_all();
-  for (const auto& job : jobs) job->CommitRest();
+  for (const auto& [id, job] : jobs) job->CommitRest();
   context_.thread->Stop();
-  for (const auto& job : jobs) job->Fail(status);
+  for (const auto& [id, job] : jobs) {
+    job->Fail(status);
+    if (job->status().committed_offset == 0) DropRecord(id);
+  }
   for (const auto& check : checks) check->Close(status);
 }
 

@@ -49,6 +49,7 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   void CloseFailed(const std::string& id);
   absl::Status Reserve(const std::string& id);
   void Forget(const std::string& id);
+  void DropRecord(const std::string& id);
   absl::StatusOr<std::unique_ptr<IngestStream>> BeginCheck(const std::string& id, bool from_tokens,
                                                            const std::string& pattern);
   void Close(const std::string& id, const std::shared_ptr<IngestJob>& job);

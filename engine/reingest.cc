@@ -10,10 +10,11 @@
 namespace recollect::engine {
 
 struct ReingestCheck::State {
-  State(store::DocumentStore& store_in, std::shared_ptr<Executor> thread_in, Pin pin_in,
-        bool from_tokens_in)
+  State(store::DocumentStore& store_in, std::shared_ptr<Executor> thread_in, Counters& counters_in,
+        Pin pin_in, bool from_tokens_in)
       : store(store_in),
         thread(std::move(thread_in)),
+        counters(counters_in),
         info(pin_in->info()),
         from_tokens(from_tokens_in),
         pin(std::move(pin_in)) {}
@@ -51,6 +52,7 @@ struct ReingestCheck::State {
           absl::StrCat("input begins at offset ", offset, ", expected ", accepted));
     }
     failed = CompareWithStored(content);
+    counters.CountError(failed);
     if (failed.ok()) accepted += static_cast<int64_t>(content.size());
     return failed;
   }
@@ -111,6 +113,7 @@ struct ReingestCheck::State {
 
   store::DocumentStore& store;
   const std::shared_ptr<Executor> thread;
+  Counters& counters;
   const store::DocumentInfo info;
   const bool from_tokens;
   std::mutex mutex;
@@ -119,9 +122,10 @@ struct ReingestCheck::State {
   absl::Status failed;
 };
 
-ReingestCheck::ReingestCheck(store::DocumentStore& store, std::shared_ptr<Executor> thread, Pin pin,
-                             bool from_tokens)
-    : state_(std::make_shared<State>(store, std::move(thread), std::move(pin), from_tokens)) {}
+ReingestCheck::ReingestCheck(store::DocumentStore& store, std::shared_ptr<Executor> thread,
+                             Counters& counters, Pin pin, bool from_tokens)
+    : state_(std::make_shared<State>(store, std::move(thread), counters, std::move(pin),
+                                     from_tokens)) {}
 
 ReingestCheck::~ReingestCheck() { Close(absl::CancelledError("the stream was closed")); }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/executor.h"
 #include "engine/mounts.h"
@@ -21,8 +22,8 @@ namespace recollect::engine {
 // Thread-safe.
 class ReingestCheck final : public IngestStream {
  public:
-  ReingestCheck(store::DocumentStore& store, std::shared_ptr<Executor> thread, Pin pin,
-                bool from_tokens);
+  ReingestCheck(store::DocumentStore& store, std::shared_ptr<Executor> thread, Counters& counters,
+                Pin pin, bool from_tokens);
   ~ReingestCheck() override;
 
   IngestStatus status() const override;

@@ -42,6 +42,10 @@ class FaultyStore final : public ForwardingStore {
     if (damaged_keys) return absl::DataLossError("landmark keys 0: checksum differs");
     return ForwardingStore::ReadLandmarkKeys(owner, chunks, d_r);
   }
+  absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) override {
+    if (damaged) return absl::DataLossError("text piece 0: checksum differs");
+    return ForwardingStore::ReadText(owner, begin, end);
+  }
   absl::Status CommitIngest(OwnerId owner, const store::IngestBatch& batch) override {
     if (full) return absl::ResourceExhaustedError("the disk is full");
     return ForwardingStore::CommitIngest(owner, batch);
@@ -173,6 +177,15 @@ TEST(DocumentsTest, DamagedChunksEndTheRequestAndAreCounted) {
   EXPECT_EQ(Generate(*f.engine, request).status.code(), absl::StatusCode::kDataLoss)
       << "the session's layers stand at different positions";
   EXPECT_TRUE(Generate(*f.engine, Ask({"doc"})).status.ok());
+}
+
+TEST(DocumentsTest, DamagedTextThatContentIsComparedWithIsCounted) {
+  Fixture f;
+  ASSERT_TRUE(Ingest(*f.engine, "doc", SampleText(5000, 1)).ok());
+  f.store->damaged = true;
+  EXPECT_EQ(Ingest(*f.engine, "doc", SampleText(5000, 1)).status().code(),
+            absl::StatusCode::kDataLoss);
+  EXPECT_EQ(f.engine->stats().data_loss_errors, 1);
 }
 
 // What the next rows read is evicted like anything else, and what follows is the same.

@@ -1,11 +1,16 @@
+#include <unistd.h>
+
+#include <filesystem>
 #include <future>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/support/reference_sequence.h"
+#include "tests/support/tiny_model.h"
 
 namespace recollect::engine {
 namespace {
@@ -223,6 +228,59 @@ TEST(IngestTest, BadInputIsNamed) {
                        [&](absl::StatusOr<IngestStatus> s) { mixed.set_value(s.status()); });
   expect(mixed.get_future().get(), absl::StatusCode::kInvalidArgument, "takes text");
   EXPECT_TRUE(SendText(*stream, "a gap is not the end", 4).ok());
+}
+
+TEST(IngestTest, AStreamThatCommittedNothingLeavesNothing) {
+  Fixture f;
+  EXPECT_EQ(Ingest(*f.engine, "doc", "caf\xc3(").status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(f.engine->ListIngests()->empty());
+  {
+    // The id takes input of another kind; this one is given up by its caller.
+    auto stream = *f.engine->BeginIngest("doc", /*from_tokens=*/true, {});
+    stream->AppendTokens(0, SampleTokens(10, 1), [](const auto&) {});
+  }
+  EXPECT_TRUE(Ingest(*f.engine, "doc", "the whale").ok());
+  auto open = *f.engine->BeginIngest("open", false, {});
+  EXPECT_EQ(f.engine->ListIngests()->size(), 1u);
+  f.engine->Shutdown(absl::InfinitePast());
+  EXPECT_TRUE(f.store->ListIngests()->empty());
+}
+
+TEST(IngestTest, TextWithoutATokenizerIsRefusedAndLeavesNothing) {
+  const std::string directory = absl::StrCat(::testing::TempDir(), "/ingest_ids_", getpid());
+  WriteTinyModel(directory, TinyConfig(), 1);
+  std::filesystem::remove(directory + "/tokenizer.model");
+  auto engine = MakeEngine(SmallOptions(), nullptr, *model::Model::Load(directory, {}));
+  const absl::Status refused = engine->BeginIngest("doc", /*from_tokens=*/false, {}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("\"doc\": the model has no tokenizer"));
+  EXPECT_TRUE(engine->ListIngests()->empty());
+  EXPECT_TRUE(IngestTokens(*engine, "doc", {5}).ok());
+}
+
+// Its documents are deleted right after an ingest has met them.
+class DeletingStore final : public ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  absl::StatusOr<store::IngestProgress> BeginIngest(const std::string& id,
+                                                    const std::string& fingerprint,
+                                                    bool from_tokens,
+                                                    const std::string& pattern) override {
+    auto progress = ForwardingStore::BeginIngest(id, fingerprint, from_tokens, pattern);
+    if (absl::IsAlreadyExists(progress.status())) {
+      EXPECT_TRUE(Remove(id).ok());
+    }
+    return progress;
+  }
+};
+
+TEST(IngestTest, ADocumentThatIsDeletedAsAnIngestMeetsItIsALostRace) {
+  auto engine =
+      MakeEngine(SmallOptions(), std::make_unique<DeletingStore>(store::CreateMemoryStore()));
+  ASSERT_TRUE(IngestTokens(*engine, "doc", {5}).ok());
+  EXPECT_EQ(IngestTokens(*engine, "doc", {5}).status().code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(IngestTokens(*engine, "doc", {5}).ok());
 }
 
 TEST(IngestTest, AnUnfinishedIngestBelongsToItsModel) {

@@ -150,7 +150,7 @@ std::shared_ptr<RequestHandle> EngineImpl::Score(
         text_bytes += static_cast<int64_t>(model_->tokenizer()->TokenBytes(id).size());
       }
     }
-    return MakeScore(*model_, std::move(*shared), std::move(tokens), text_bytes, done);
+    return MakeScore(*model_, std::move(*shared), std::move(tokens), text_bytes, done, counters_);
   };
   return Submit({std::nullopt, shared->session_options, shared->deadline, make, done});
 }
@@ -162,7 +162,7 @@ std::shared_ptr<RequestHandle> EngineImpl::Retrieve(
     RETURN_IF_ERROR(RequireLandmarks(*model_, "retrieve"));
     ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(*model_, shared->query));
     RETURN_IF_ERROR(ValidateRetrieve(*shared, static_cast<int64_t>(tokens.size())));
-    return MakeRetrieve(std::move(*shared), std::move(tokens), done);
+    return MakeRetrieve(std::move(*shared), std::move(tokens), done, counters_);
   };
   return Submit({std::nullopt, shared->session_options, shared->deadline, make, done});
 }

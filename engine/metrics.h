@@ -22,8 +22,10 @@ struct EngineStats {
   int64_t device_free_bytes = 0, device_total_bytes = 0;  // of the landmark device; 0: the CPU
   int64_t chunk_hits_device = 0, chunk_hits_host = 0, chunk_hits_store = 0;
   int64_t data_loss_errors = 0;
+  // Prompts are those of all requests, read to their end.
   int64_t generated_tokens = 0, prompt_tokens = 0, ingested_tokens = 0;
-  int64_t prefix_mounts = 0, prefix_tokens = 0;  // restored, and what they spared reading
+  // Restored, and the tokens in them; of each the last is read again.
+  int64_t prefix_mounts = 0, prefix_tokens = 0;
   int64_t steps = 0;
   double landmark_step_p50_ms = 0,
          landmark_step_p99_ms = 0;  // last 1024 landmark steps, retrieval included

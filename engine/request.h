@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/piece.h"
 #include "engine/session.h"
@@ -71,10 +72,11 @@ std::shared_ptr<Request> MakeGenerate(const model::Model& model, GenerateRequest
                                       std::chrono::steady_clock::time_point arrived);
 std::shared_ptr<Request> MakeScore(const model::Model& model, ScoreRequest request,
                                    std::vector<int32_t> tokens, int64_t text_bytes,
-                                   std::function<void(absl::StatusOr<ScoreResult>)> done);
+                                   std::function<void(absl::StatusOr<ScoreResult>)> done,
+                                   Counters& counters);
 std::shared_ptr<Request> MakeRetrieve(
     RetrieveRequest request, std::vector<int32_t> tokens,
-    std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done);
+    std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done, Counters& counters);
 
 }  // namespace recollect::engine
 

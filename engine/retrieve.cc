@@ -12,8 +12,8 @@ namespace {
 class Retrieving final : public Request {
  public:
   Retrieving(RetrieveRequest request, std::vector<int32_t> tokens,
-             std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done)
-      : k_(request.k), done_(std::move(done)) {
+             std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done, Counters& counters)
+      : k_(request.k), done_(std::move(done)), counters_(counters) {
     deadline = request.deadline;
     input_.flushes = {static_cast<int64_t>(tokens.size())};
     input_.tokens = std::move(tokens);
@@ -40,7 +40,10 @@ class Retrieving final : public Request {
     return true;
   }
 
-  void Finish() override { done_(std::move(result_)); }
+  void Finish() override {
+    counters_.prompt_tokens += std::ssize(input_.tokens);
+    done_(std::move(result_));
+  }
   void Fail(const absl::Status& status) override { done_(status); }
   bool prefilling() const override { return true; }
   int64_t most_rows() const override { return input_.most_rows(); }
@@ -48,6 +51,7 @@ class Retrieving final : public Request {
  private:
   const int64_t k_;
   const std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done_;
+  Counters& counters_;
   Input input_;
   std::vector<Retrieval> result_;
 };
@@ -56,8 +60,9 @@ class Retrieving final : public Request {
 
 std::shared_ptr<Request> MakeRetrieve(
     RetrieveRequest request, std::vector<int32_t> tokens,
-    std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done) {
-  return std::make_shared<Retrieving>(std::move(request), std::move(tokens), std::move(done));
+    std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done, Counters& counters) {
+  return std::make_shared<Retrieving>(std::move(request), std::move(tokens), std::move(done),
+                                      counters);
 }
 
 }  // namespace recollect::engine

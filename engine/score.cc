@@ -22,8 +22,9 @@ float LogProbability(std::span<const float> logits, int32_t target) {
 class Scoring final : public Request {
  public:
   Scoring(const model::Model& model, ScoreRequest request, std::vector<int32_t> tokens,
-          int64_t text_bytes, std::function<void(absl::StatusOr<ScoreResult>)> done)
-      : done_(std::move(done)) {
+          int64_t text_bytes, std::function<void(absl::StatusOr<ScoreResult>)> done,
+          Counters& counters)
+      : done_(std::move(done)), counters_(counters) {
     deadline = request.deadline;
     input_.tokens = tokens;
     input_.flushes = std::move(request.flush_after);
@@ -50,13 +51,17 @@ class Scoring final : public Request {
     return absl::OkStatus();
   }
   absl::StatusOr<bool> PieceDone() override { return input_.done(); }
-  void Finish() override { done_(std::move(result_)); }
+  void Finish() override {
+    counters_.prompt_tokens += std::ssize(result_.tokens);
+    done_(std::move(result_));
+  }
   void Fail(const absl::Status& status) override { done_(status); }
   bool prefilling() const override { return true; }
   int64_t most_rows() const override { return input_.most_rows() + 2; }  // of a carried token
 
  private:
   const std::function<void(absl::StatusOr<ScoreResult>)> done_;
+  Counters& counters_;
   Input input_;
   int64_t before_ = 0;  // tokens of the input before the first that is scored
   ScoreResult result_;
@@ -66,9 +71,10 @@ class Scoring final : public Request {
 
 std::shared_ptr<Request> MakeScore(const model::Model& model, ScoreRequest request,
                                    std::vector<int32_t> tokens, int64_t text_bytes,
-                                   std::function<void(absl::StatusOr<ScoreResult>)> done) {
+                                   std::function<void(absl::StatusOr<ScoreResult>)> done,
+                                   Counters& counters) {
   return std::make_shared<Scoring>(model, std::move(request), std::move(tokens), text_bytes,
-                                   std::move(done));
+                                   std::move(done), counters);
 }
 
 }  // namespace recollect::engine

@@ -156,6 +156,20 @@ TEST(ScoreTest, EmptyAndBadArguments) {
               testing::HasSubstr("65537 tokens, at most 65536"));
 }
 
+TEST(ScoreTest, PromptsOfAllRequestsAreCounted) {
+  auto engine = MakeEngine();
+  ScoreRequest score;
+  score.prompt.tokens = SampleTokens(70, 1);
+  ASSERT_TRUE(Score(*engine, score).ok());
+  EXPECT_EQ(engine->stats().prompt_tokens, 70);
+  RetrieveRequest retrieve;
+  retrieve.query.tokens = SampleTokens(7, 2);
+  ASSERT_TRUE(Retrieve(*engine, retrieve).ok());
+  EXPECT_EQ(engine->stats().prompt_tokens, 77);
+  ASSERT_TRUE(Generate(*engine, TokensRequest(SampleTokens(3, 3), 5)).status.ok());
+  EXPECT_EQ(engine->stats().prompt_tokens, 80);
+}
+
 TEST(RetrieveTest, GivesTheListsOfGeneratesFirstRetrieval) {
   auto engine = MakeEngine();
   const int n_ret = engine->model().config().n_ret;

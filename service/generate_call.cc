@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "grpc/grpc.h"
 #include "service/codec.h"
 #include "service/limits.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 // Events come from the engine faster or slower than the client reads. What waits is queued; waiting
 // token events merge into one message. The call ends when the engine has ended it and the queue is
-// empty.
+// empty; or, when more waits than may, without what waits.
 class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
  public:
   GenerateCall(Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context,
@@ -35,8 +36,10 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   // Starts the next write or ends the call, if it is time. Takes the lock, and lets go of it first:
   // gRPC may run the next reaction at once.
   void Advance(std::unique_lock<std::mutex> lock);
+  void Overflow(std::unique_lock<std::mutex> lock);
 
   Call call_;
+  grpc::CallbackServerContext* const context_;
   const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
   std::mutex mutex_;
   std::deque<v1::GenerateResponse> queue_;  // the first one is being written while writing_
@@ -45,6 +48,11 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   bool overflow_ = false;
   std::optional<absl::Status> end_;
 };
+
+std::string TooSlow() {
+  return absl::StrCat("the client reads too slowly: more than ", kMaxUnsentBytes,
+                      " bytes wait for it");
+}
 
 // What the engine holds; it may outlive the reactor, which is not touched after OnDone or OnError.
 class Events final : public engine::GenerateEvents {
@@ -70,7 +78,7 @@ class Events final : public engine::GenerateEvents {
 
 GenerateCall::GenerateCall(Runtime& runtime, engine::Engine& engine,
                            grpc::CallbackServerContext* context, const v1::GenerateRequest& request)
-    : call_(runtime, "Generation/Generate", context) {
+    : call_(runtime, "Generation/Generate", context), context_(context) {
   absl::StatusOr<engine::GenerateRequest> decoded = DecodeGenerate(request);
   const absl::Status admitted = call_.Admit();
   if (!admitted.ok() || !decoded.ok()) {
@@ -84,6 +92,7 @@ GenerateCall::GenerateCall(Runtime& runtime, engine::Engine& engine,
 
 void GenerateCall::Tokens(const std::vector<int32_t>& tokens, const std::string& text) {
   std::unique_lock lock(mutex_);
+  if (overflow_) return;
   // The message being written belongs to gRPC.
   const bool mergeable = queue_.size() > (writing_ ? 1 : 0) && queue_.back().has_tokens();
   if (!mergeable) queue_.emplace_back();
@@ -96,6 +105,7 @@ void GenerateCall::Tokens(const std::vector<int32_t>& tokens, const std::string&
 
 void GenerateCall::Push(v1::GenerateResponse message) {
   std::unique_lock lock(mutex_);
+  if (overflow_) return;
   unsent_bytes_ += static_cast<int64_t>(message.ByteSizeLong());
   queue_.push_back(std::move(message));
   Advance(std::move(lock));
@@ -123,10 +133,7 @@ void GenerateCall::OnWriteDone(bool ok) {
 }
 
 void GenerateCall::Advance(std::unique_lock<std::mutex> lock) {
-  if (unsent_bytes_ > kMaxUnsentBytes && !overflow_) {
-    overflow_ = true;
-    cancellation_->Cancel();
-  }
+  if (unsent_bytes_ > kMaxUnsentBytes && !overflow_) return Overflow(std::move(lock));
   if (writing_) return;
   if (!queue_.empty()) {
     writing_ = true;
@@ -135,13 +142,22 @@ void GenerateCall::Advance(std::unique_lock<std::mutex> lock) {
     StartWrite(next);
   } else if (end_.has_value()) {
     absl::Status status = *std::exchange(end_, std::nullopt);
-    if (overflow_ && !status.ok()) {
-      status = absl::ResourceExhaustedError(absl::StrCat("the client reads too slowly: more than ",
-                                                         kMaxUnsentBytes, " bytes wait for it"));
-    }
+    if (overflow_) status = absl::ResourceExhaustedError(TooSlow());
     lock.unlock();
     Finish(call_.End(std::move(status)));
   }
+}
+
+// Inside an event of the engine, which has not ended the call yet: this object stays.
+void GenerateCall::Overflow(std::unique_lock<std::mutex> lock) {
+  overflow_ = true;
+  queue_.resize(writing_ ? 1 : 0);
+  lock.unlock();
+  cancellation_->Cancel();
+  // A write to a client that never reads again ends only with the call. TryCancel would not tell
+  // the client why.
+  grpc_call_cancel_with_status(context_->c_call(), GRPC_STATUS_RESOURCE_EXHAUSTED,
+                               TooSlow().c_str(), nullptr);
 }
 
 }  // namespace

@@ -112,6 +112,16 @@ TEST_F(ServiceTest, AReaderThatStopsReadingEndsTheCall) {
   grpc::ClientContext context;
   auto stream = stub->Generate(&context, {});
   while (engine_.cancelled() == 0) absl::SleepFor(absl::Milliseconds(1));
+  // Before anything is read: else a server would keep what nobody ever reads.
+  int64_t running = 1;
+  for (int i = 0; i < 2000 && running > 0; ++i) {
+    const client::Stats stats = client_->GetStats().value();
+    for (const client::RpcStats& rpc : stats.rpcs) {
+      if (rpc.method == "Generation/Generate") running = rpc.running;
+    }
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  EXPECT_EQ(running, 0);
   v1::GenerateResponse response;
   while (stream->Read(&response)) {
   }

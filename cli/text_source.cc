@@ -35,7 +35,7 @@ absl::StatusOr<std::string> TextSource::Read(int64_t offset, int64_t limit) {
           path_, ": ", size_, " bytes, but an earlier ingest of this id had read ", offset));
     }
     if (fseeko(file_.get(), offset, SEEK_SET) != 0) {
-      return absl::UnavailableError(absl::StrCat(path_, ": ", std::strerror(errno)));
+      return absl::InvalidArgumentError(absl::StrCat(path_, ": ", std::strerror(errno)));
     }
     position_ = offset;
   }
@@ -57,7 +57,7 @@ absl::StatusOr<std::string> TextSource::Read(int64_t offset, int64_t limit) {
   text.resize(limit);
   const size_t n = std::fread(text.data(), 1, text.size(), file_.get());
   if (n == 0 && std::ferror(file_.get())) {
-    return absl::UnavailableError(absl::StrCat(path_, ": ", std::strerror(errno)));
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": ", std::strerror(errno)));
   }
   text.resize(n);
   position_ += static_cast<int64_t>(n);

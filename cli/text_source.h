@@ -18,7 +18,7 @@ class TextSource {
 
   // Up to `limit` bytes from `offset` on; empty at the end. Standard input is read and thrown away
   // up to `offset`: FAILED_PRECONDITION when it is already past it, OUT_OF_RANGE when the input
-  // ends before it.
+  // ends before it. INVALID_ARGUMENT when it cannot be read.
   absl::StatusOr<std::string> Read(int64_t offset, int64_t limit);
 
   bool seekable() const { return seekable_; }

@@ -37,5 +37,12 @@ TEST(TextSourceTest, MissingFilesAndDirectoriesAreNamed) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// Not UNAVAILABLE, which an ingest tries again.
+TEST(TextSourceTest, AReadErrorIsBadInput) {
+  const auto source = TextSource::Open("/proc/self/mem").value();  // nothing lies at address 0
+  const absl::Status status = source->Read(0, 10).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
 }  // namespace
 }  // namespace recollect::cli

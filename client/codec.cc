@@ -1,5 +1,7 @@
 #include "client/codec.h"
 
+#include <algorithm>
+#include <limits>
 #include <string>
 
 #include "google/protobuf/descriptor.h"
@@ -91,7 +93,10 @@ v1::GenerateRequest Encode(const GenerateRequest& request) {
   *message.mutable_prompt() = Encode(request.prompt);
   message.set_flush(request.flush);
   message.mutable_sampling()->set_temperature(static_cast<float>(request.sampling.temperature));
-  message.mutable_sampling()->set_top_p(static_cast<float>(request.sampling.top_p));
+  // On the wire 0 stands for 1: what rounds to it still means next to nothing.
+  const double least = request.sampling.top_p > 0 ? std::numeric_limits<float>::min() : 0;
+  message.mutable_sampling()->set_top_p(
+      static_cast<float>(std::max(request.sampling.top_p, least)));
   message.mutable_sampling()->set_top_k(request.sampling.top_k);
   message.mutable_sampling()->set_seed(request.sampling.seed);
   message.set_max_tokens(request.max_tokens);

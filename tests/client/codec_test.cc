@@ -54,6 +54,14 @@ TEST(ClientCodecTest, GenerateRequestsGoThrough) {
   EXPECT_FALSE(decoded.session.has_value());
 }
 
+TEST(ClientCodecTest, ATopPTooSmallForTheWireIsNotOne) {
+  GenerateRequest request;
+  request.sampling.top_p = 1e-46;
+  EXPECT_LT(service::DecodeGenerate(Encode(request)).value().sampling.top_p, 1e-30);
+  request.sampling.top_p = 0;
+  EXPECT_EQ(service::DecodeGenerate(Encode(request)).value().sampling.top_p, 1);
+}
+
 TEST(ClientCodecTest, RequestsInASessionLeaveItsOptionsOut) {
   GenerateRequest request;
   request.session_id = 5;

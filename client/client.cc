@@ -43,6 +43,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
   // So that a call without a deadline ends when the server's machine is gone.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  // Any number of them: by default a connection on which nothing else is sent gets two.
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // gRPC would ask the proxy of http_proxy to reach 127.0.0.1, too.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
@@ -92,9 +94,16 @@ absl::StatusOr<std::vector<Document>> Client::ListAllDocuments() {
 }
 
 absl::StatusOr<std::vector<UnfinishedIngest>> Client::ListIngests() {
-  ASSIGN_OR_RETURN(const v1::ListIngestsResponse response,
-                   state_->Call(*state_->documents, &v1::Documents::Stub::ListIngests, {}));
-  return DecodeAll(response.ingests());
+  std::vector<UnfinishedIngest> ingests;
+  v1::ListIngestsRequest request;
+  request.set_page_size(kListPageSize);
+  do {
+    ASSIGN_OR_RETURN(const v1::ListIngestsResponse page,
+                     state_->Call(*state_->documents, &v1::Documents::Stub::ListIngests, request));
+    for (const v1::UnfinishedIngest& ingest : page.ingests()) ingests.push_back(Decode(ingest));
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return ingests;
 }
 
 absl::Status Client::DeleteDocument(const std::string& id) {

@@ -68,7 +68,7 @@ class Client {
   absl::StatusOr<Document> GetDocument(const std::string& id);
   absl::StatusOr<DocumentPage> ListDocuments(int page_size, const std::string& page_token);
   absl::StatusOr<std::vector<Document>> ListAllDocuments();
-  absl::StatusOr<std::vector<UnfinishedIngest>> ListIngests();
+  absl::StatusOr<std::vector<UnfinishedIngest>> ListIngests();  // all
   absl::Status DeleteDocument(const std::string& id);
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end);
   absl::StatusOr<std::vector<Retrieval>> Retrieve(const RetrieveRequest& request);

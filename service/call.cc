@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "base/log.h"
 #include "service/status_map.h"
 
@@ -60,9 +61,10 @@ grpc::Status Call::End(absl::Status status) {
   const absl::Duration elapsed = now - start_;
   runtime_.metrics.End(method_, status.code(), elapsed);
   const bool ours = absl::IsInternal(status) || absl::IsDataLoss(status) || absl::IsUnknown(status);
+  // Messages quote what callers sent: escaped, so that nobody writes a line of their own.
   Log(ours ? LogLevel::kError : LogLevel::kInfo, "call {} {} {} {:.1f} ms peer {}{}{}", number_,
       method_, absl::StatusCodeToString(status.code()), absl::ToDoubleMilliseconds(elapsed),
-      context_->peer(), status.ok() ? "" : ": ", std::string(status.message()));
+      context_->peer(), status.ok() ? "" : ": ", absl::Utf8SafeCEscape(status.message()));
   if (absl::IsUnavailable(status) && !runtime_.draining) runtime_.check_health();
   return ToGrpc(status);
 }

@@ -31,6 +31,8 @@ absl::Status CheckRange(absl::string_view field, T value, T low, T high) {
 
 // --- documents
 absl::Status CheckDocumentId(const std::string& id);
+// Of a document to be: what commands and logs take for separators is refused, too.
+absl::Status CheckNewDocumentId(const std::string& id);
 absl::StatusOr<int64_t> DecodePageSize(int32_t page_size);
 absl::Status CheckReadText(const v1::ReadTextRequest& request);
 absl::Status CheckPiece(const v1::IngestPiece& piece, bool from_tokens);

@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "base/status.h"
 #include "model/tokenizer.h"
 #include "service/codec.h"
@@ -28,6 +31,15 @@ v1::DocumentKind KindOf(const std::string& pattern) {
 
 absl::Status CheckDocumentId(const std::string& id) {
   return CheckRange<int64_t>("id: bytes", id.size(), 1, kMaxIdBytes);
+}
+
+absl::Status CheckNewDocumentId(const std::string& id) {
+  RETURN_IF_ERROR(CheckDocumentId(id));
+  const auto separates = [](unsigned char c) { return c == ',' || absl::ascii_iscntrl(c); };
+  if (std::none_of(id.begin(), id.end(), separates)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("id: \"", absl::Utf8SafeCEscape(id),
+                                                 "\", commas and control characters are not "
+                                                 "allowed"));
 }
 
 absl::StatusOr<int64_t> DecodePageSize(int32_t page_size) {

@@ -1,5 +1,7 @@
 #include "service/documents_service.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -9,6 +11,24 @@
 #include "service/limits.h"
 
 namespace recollect::service {
+namespace {
+
+// Encodes up to `size` of `entries`; returns the token of the page behind them, which is the last
+// id of this one, or nothing when they are all. Patterns by head are long: a page ends early before
+// it fills a message.
+template <typename Entries, typename Messages>
+std::string FillPage(const Entries& entries, int64_t size, Messages& page) {
+  size_t bytes = 0;
+  for (const auto& entry : entries) {
+    if (page.size() == size || bytes > kMaxMessageBytes / 2) return page.rbegin()->id();
+    auto& message = *page.Add();
+    message = Encode(entry);
+    bytes += message.ByteSizeLong();
+  }
+  return "";
+}
+
+}  // namespace
 
 grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse>* DocumentsService::Ingest(
     grpc::CallbackServerContext* context) {
@@ -21,8 +41,10 @@ grpc::ServerUnaryReactor* DocumentsService::GetDocument(grpc::CallbackServerCont
   return RunOnPool(
       runtime_, "Documents/GetDocument", context, [this, request, response]() -> absl::Status {
         RETURN_IF_ERROR(CheckDocumentId(request->id()));
-        ASSIGN_OR_RETURN(const store::DocumentInfo info, engine_.GetDocument(request->id()));
-        *response = Encode(info);
+        const absl::StatusOr<store::DocumentInfo> info = engine_.GetDocument(request->id());
+        if (absl::IsNotFound(info.status())) return ExplainMissing(info.status(), request->id());
+        RETURN_IF_ERROR(info.status());
+        *response = Encode(*info);
         return absl::OkStatus();
       });
 }
@@ -33,31 +55,26 @@ grpc::ServerUnaryReactor* DocumentsService::ListDocuments(grpc::CallbackServerCo
   return RunOnPool(
       runtime_, "Documents/ListDocuments", context, [this, request, response]() -> absl::Status {
         ASSIGN_OR_RETURN(const int64_t size, DecodePageSize(request->page_size()));
-        // One more than asked tells whether another page follows. The token of a page is the last
-        // id before it. Patterns by head are long: a page ends early before it fills a message.
+        // One more than asked tells whether another page follows.
         ASSIGN_OR_RETURN(auto documents, engine_.ListDocuments(request->page_token(), size + 1));
-        size_t bytes = 0;
-        for (const store::DocumentInfo& info : documents) {
-          if (response->documents_size() == size || bytes > kMaxMessageBytes / 2) {
-            response->set_next_page_token(response->documents().rbegin()->id());
-            break;
-          }
-          v1::Document& document = *response->add_documents();
-          document = Encode(info);
-          bytes += document.ByteSizeLong();
-        }
+        response->set_next_page_token(FillPage(documents, size, *response->mutable_documents()));
         return absl::OkStatus();
       });
 }
 
 grpc::ServerUnaryReactor* DocumentsService::ListIngests(grpc::CallbackServerContext* context,
-                                                        const v1::ListIngestsRequest*,
+                                                        const v1::ListIngestsRequest* request,
                                                         v1::ListIngestsResponse* response) {
-  return RunOnPool(runtime_, "Documents/ListIngests", context, [this, response]() -> absl::Status {
-    ASSIGN_OR_RETURN(const auto ingests, engine_.ListIngests());
-    for (const store::IngestProgress& ingest : ingests) *response->add_ingests() = Encode(ingest);
-    return absl::OkStatus();
-  });
+  return RunOnPool(
+      runtime_, "Documents/ListIngests", context, [this, request, response]() -> absl::Status {
+        ASSIGN_OR_RETURN(const int64_t size, DecodePageSize(request->page_size()));
+        ASSIGN_OR_RETURN(auto ingests, engine_.ListIngests());
+        std::erase_if(ingests, [&](const auto& i) { return i.id <= request->page_token(); });
+        std::sort(ingests.begin(), ingests.end(),
+                  [](const auto& a, const auto& b) { return a.id < b.id; });
+        response->set_next_page_token(FillPage(ingests, size, *response->mutable_ingests()));
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* DocumentsService::DeleteDocument(grpc::CallbackServerContext* context,
@@ -94,6 +111,7 @@ grpc::ServerUnaryReactor* DocumentsService::Retrieve(grpc::CallbackServerContext
     }
     decoded->deadline = deadline;
     const bool with_text = request->with_text();
+    const absl::Time asked = absl::Now();
     return engine_.Retrieve(
         *std::move(decoded), [=, this](absl::StatusOr<std::vector<engine::Retrieval>> retrievals) {
           if (!retrievals.ok()) return done(retrievals.status());
@@ -101,25 +119,54 @@ grpc::ServerUnaryReactor* DocumentsService::Retrieve(grpc::CallbackServerContext
             *response->add_retrievals() = Encode(retrieval);
           if (!with_text) return done(absl::OkStatus());
           // Reading text waits for the disk, and this is a thread of the engine.
-          const absl::Status posted = runtime_.pool.Post([=, this] { done(AddTexts(response)); });
+          const absl::Status posted =
+              runtime_.pool.Post([=, this] { done(AddTexts(asked, response)); });
           if (!posted.ok()) done(posted);
         });
   };
   return RunAsync(runtime_, "Documents/Retrieve", context, start);
 }
 
-absl::Status DocumentsService::AddTexts(v1::RetrieveResponse* response) {
+absl::Status DocumentsService::AddTexts(absl::Time asked, v1::RetrieveResponse* response) {
   for (v1::Retrieval& retrieval : *response->mutable_retrievals()) {
     for (v1::Hit& hit : *retrieval.mutable_hits()) {
       if (hit.document().empty()) continue;  // the query's own past
       const absl::StatusOr<std::string> text =
           engine_.ReadText(hit.document(), hit.text_begin(), hit.text_end());
-      if (absl::IsNotFound(text.status())) continue;  // deleted since it was retrieved
+      // Deleted since it was retrieved, or another one by now.
+      if (absl::IsNotFound(text.status()) || absl::IsOutOfRange(text.status())) continue;
       RETURN_IF_ERROR(text.status());
       hit.set_text(ValidUtf8(*text));
     }
   }
+  // Text is read by name. A document that is there now and is older than the call was there all the
+  // time; what another one says was not retrieved.
+  std::map<std::string, bool> same;
+  for (v1::Retrieval& retrieval : *response->mutable_retrievals()) {
+    for (v1::Hit& hit : *retrieval.mutable_hits()) {
+      if (hit.text().empty()) continue;
+      const auto [known, first] = same.try_emplace(hit.document(), false);
+      if (first) {
+        const absl::StatusOr<store::DocumentInfo> now = engine_.GetDocument(hit.document());
+        if (!absl::IsNotFound(now.status())) RETURN_IF_ERROR(now.status());
+        known->second = now.ok() && now->created_unix_ms <= absl::ToUnixMillis(asked);
+      }
+      if (!known->second) hit.clear_text();
+    }
+  }
   return absl::OkStatus();
+}
+
+absl::Status DocumentsService::ExplainMissing(const absl::Status& missing, const std::string& id) {
+  const auto ingests = engine_.ListIngests();
+  if (!ingests.ok()) return missing;
+  for (const store::IngestProgress& ingest : *ingests) {
+    if (ingest.id != id) continue;
+    return absl::NotFoundError(absl::StrCat(missing.message(),
+                                            ": its ingest is unfinished, committed up to offset ",
+                                            ingest.input_offset));
+  }
+  return missing;
 }
 
 }  // namespace recollect::service

@@ -2,6 +2,8 @@
 #ifndef RECOLLECT_SERVICE_DOCUMENTS_SERVICE_H_
 #define RECOLLECT_SERVICE_DOCUMENTS_SERVICE_H_
 
+#include <string>
+
 #include "engine/engine.h"
 #include "recollect/v1/documents.grpc.pb.h"
 #include "service/call.h"
@@ -35,7 +37,10 @@ class DocumentsService final : public v1::Documents::CallbackService {
                                      v1::RetrieveResponse* response) override;
 
  private:
-  absl::Status AddTexts(v1::RetrieveResponse* response);
+  // To what was retrieved by a call that began at `asked`.
+  absl::Status AddTexts(absl::Time asked, v1::RetrieveResponse* response);
+  // `missing`, with how far an ingest of it has come where one has begun.
+  absl::Status ExplainMissing(const absl::Status& missing, const std::string& id);
 
   Runtime& runtime_;
   engine::Engine& engine_;

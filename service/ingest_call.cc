@@ -43,11 +43,11 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
     End(absl::InvalidArgumentError("request: empty, needs header, piece or finish"));
   }
 
+  // That the input ends may be heard before the cancellation or deadline that ended it. A client
+  // that is still there takes an answer.
   void OnInputEnd() {
-    if (cancellation_.cancelled()) return End(absl::CancelledError("cancelled by the client"));
-    const int64_t committed = stream_ == nullptr ? 0 : stream_->status().committed_offset;
-    End(absl::InvalidArgumentError(
-        absl::StrCat("the stream ended without finish; committed up to offset ", committed)));
+    input_ended_ = true;
+    Answer(stream_ == nullptr ? engine::IngestStatus() : stream_->status());
   }
 
   void OnHeader() {
@@ -61,7 +61,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
 
   absl::Status Begin() {
     const v1::IngestHeader& header = request_.header();
-    RETURN_IF_ERROR(CheckDocumentId(header.id()));
+    RETURN_IF_ERROR(CheckNewDocumentId(header.id()));
     if (!v1::InputKind_IsValid(header.kind())) {
       return absl::InvalidArgumentError(absl::StrCat("header.kind: unknown value ", header.kind()));
     }
@@ -86,7 +86,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
     const int64_t begin = part_begin_;
     part_begin_ = std::min(size, begin + (from_tokens_ ? kAppendTokens : kAppendBytes));
     auto done = [this, last = part_begin_ == size](absl::StatusOr<engine::IngestStatus> status) {
-      if (!status.ok()) return End(status.status());
+      if (!status.ok()) return End(Lasting(status.status()));
       if (cancellation_.cancelled()) return End(absl::CancelledError("cancelled by the client"));
       if (!last && absl::Now() - answered_ < kAnswerInterval) return AppendPart();
       more_parts_ = !last;
@@ -106,7 +106,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
     if (stream_ == nullptr)
       return End(absl::InvalidArgumentError("finish: sent before the header"));
     stream_->Finish([this](absl::StatusOr<store::DocumentInfo> document) {
-      if (!document.ok()) return End(document.status());
+      if (!document.ok()) return End(Lasting(document.status()));
       published_ = true;
       *response_.mutable_document() = Encode(*document);
       last_status_.committed_offset = last_status_.accepted_offset;
@@ -115,6 +115,12 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
       last_status_.chunks = document->chunks;
       Answer(last_status_);
     });
+  }
+
+  // Another writer is ABORTED, and worth another try, only when the stream begins. Later a delete
+  // is, and who tried again would undo it.
+  static absl::Status Lasting(const absl::Status& status) {
+    return absl::IsAborted(status) ? absl::FailedPreconditionError(status.message()) : status;
   }
 
   void Answer(engine::IngestStatus status) {
@@ -127,6 +133,11 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
   void OnWriteDone(bool ok) override {
     if (published_) return End(absl::OkStatus());  // also when the client has not stayed to hear it
     if (!ok) return End(absl::CancelledError("the client is gone"));
+    if (input_ended_) {
+      return End(absl::InvalidArgumentError(
+          absl::StrCat("the stream ended without finish; committed up to offset ",
+                       last_status_.committed_offset)));
+    }
     if (more_parts_) {
       more_parts_ = false;
       return AppendPart();
@@ -159,6 +170,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
   int64_t part_begin_ = 0;   // of the piece, what the engine has not been handed yet
   bool more_parts_ = false;  // an answer was sent inside a piece
   bool published_ = false;
+  bool input_ended_ = false;
   absl::Time answered_ = absl::InfinitePast();
   engine::IngestStatus last_status_;
 };

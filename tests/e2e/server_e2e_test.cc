@@ -172,6 +172,22 @@ TEST_F(ServerE2eTest, SigtermEndsAnIngestAtACommitAndItResumes) {
   EXPECT_EQ(StopServer(), 0);
 }
 
+TEST_F(ServerE2eTest, ADeleteDuringAnIngestStands) {
+  StartServer(Path("model"));
+  ProcessResult ingest;
+  std::thread running([&] {
+    ingest = Run({"ingest", "--server", address_, "--id", "d", File("text", Text(60000))});
+  });
+  while (client_->ListIngests().value().empty()) absl::SleepFor(absl::Milliseconds(2));
+  EXPECT_TRUE(client_->DeleteDocument("d").ok());
+  running.join();
+  EXPECT_EQ(ingest.exit_code, 7);
+  EXPECT_THAT(ingest.err, HasSubstr("the document was deleted"));
+  EXPECT_EQ(client_->GetDocument("d").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(client_->ListIngests().value().empty());
+  EXPECT_EQ(StopServer(), 0);
+}
+
 // Whatever byte is damaged: the right tokens (when the byte was not needed), or an error; never
 // other tokens.
 TEST_F(ServerE2eTest, AFlippedByteIsDataLossNeverTokens) {

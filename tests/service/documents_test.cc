@@ -1,12 +1,15 @@
 // The RPC group Documents over the fake engine, through the client library.
+#include <algorithm>
 #include <string>
 
+#include "absl/time/clock.h"
 #include "tests/service/service_testing.h"
 
 namespace recollect {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 TEST_F(ServiceTest, UnknownDocumentsAreNotFound) {
   EXPECT_THAT(client_->GetDocument("x").status(), Fails(absl::StatusCode::kNotFound, "'x'"));
@@ -70,6 +73,37 @@ TEST_F(ServiceTest, RetrieveGivesHitsWithText) {
   EXPECT_EQ(engine_.last_retrieve().k, 3);
   request.with_text = false;
   EXPECT_EQ(client_->Retrieve(request).value()[0].hits[0].text, "");
+}
+
+TEST_F(ServiceTest, TextOfADocumentThatWasReplacedMeanwhileStaysEmpty) {
+  client::RetrieveRequest request;
+  request.session.mounts = {"d", "e"};
+  request.query.text = "what";
+  request.k = 5;
+  request.with_text = true;
+  for (const char* other : {"short", "longer than what it stands for"}) {
+    engine_.AddDocument("d", "0123456789abcdefghij");
+    engine_.AddDocument("e", "0123456789");
+    engine_.created_unix_ms = absl::ToUnixMillis(absl::Now()) - 1;
+    engine_.on_retrieve = [&] {
+      engine_.AddDocument("d", other);
+      engine_.created_unix_ms += 60000;  // of "e" too: it does not tell them apart
+    };
+    const auto retrievals = client_->Retrieve(request);
+    ASSERT_TRUE(retrievals.ok()) << retrievals.status();
+    ASSERT_EQ((*retrievals)[0].hits.size(), 3u);
+    for (const client::Hit& hit : (*retrievals)[0].hits) EXPECT_EQ(hit.text, "");
+  }
+}
+
+TEST_F(ServiceTest, ACallLogsOneLineWhateverItQuotes) {
+  SetLogLevel(LogLevel::kInfo);
+  ::testing::internal::CaptureStderr();
+  EXPECT_FALSE(client_->GetDocument("x\ncall 9 forged").ok());
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  SetLogLevel(LogLevel::kOff);
+  EXPECT_THAT(log, HasSubstr("x\\ncall 9 forged"));
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
 }
 
 TEST_F(ServiceTest, RetrieveRefusesMissingMountsAndAbsurdK) {

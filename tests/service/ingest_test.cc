@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/codec.h"
 #include "grpcpp/create_channel.h"
@@ -12,6 +13,9 @@
 
 namespace recollect {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
 
 class IngestTest : public ServiceTest {
  protected:
@@ -205,6 +209,88 @@ TEST_F(IngestTest, ASecondWriterIsAborted) {
     absl::SleepFor(absl::Milliseconds(5));
   }
   EXPECT_TRUE(status.ok()) << status;
+}
+
+// ABORTED would ask for another try, which would bring back what was deleted.
+TEST_F(IngestTest, ADeleteEndsTheStreamForGood) {
+  grpc::ClientContext context;
+  auto stream = Open(&context);
+  stream->Write(Header("d"));
+  v1::IngestResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  ASSERT_TRUE(client_->DeleteDocument("d").ok());
+  stream->Write(Piece(0, "text"));
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_THAT(client::FromGrpc(stream->Finish()),
+              Fails(absl::StatusCode::kFailedPrecondition, "the document was deleted"));
+}
+
+TEST_F(IngestTest, StreamsTheClientCancelsCountAsCancelled) {
+  constexpr int kStreams = 20;
+  for (int i = 0; i < kStreams; ++i) {
+    grpc::ClientContext context;
+    auto stream = Open(&context);
+    stream->Write(Header(absl::StrCat("d", i)));
+    v1::IngestResponse response;
+    ASSERT_TRUE(stream->Read(&response));
+    context.TryCancel();
+    while (stream->Read(&response)) {
+    }
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  client::RpcStats ingests;
+  do {
+    const client::Stats stats = client_->GetStats().value();
+    for (const client::RpcStats& rpc : stats.rpcs) {
+      if (rpc.method == "Documents/Ingest") ingests = rpc;
+    }
+  } while (ingests.running > 0);
+  EXPECT_THAT(ingests.codes, ElementsAre(Pair("CANCELLED", kStreams)));
+}
+
+TEST_F(IngestTest, IdsWithSeparatorsAreRefusedButServedWhereTheyAre) {
+  for (const char* id : {"a,b", "a\nb", "\x01", "\x7f"}) {
+    EXPECT_THAT(client_->IngestText(id, client::ReadFrom("x")).status(),
+                Fails(absl::StatusCode::kInvalidArgument, "commas and control characters"));
+    engine_.AddDocument(id, "text");
+    EXPECT_EQ(client_->GetDocument(id).value().bytes, 4);
+    EXPECT_EQ(client_->ReadText(id, 0, 4).value(), "text");
+    client::SessionOptions options;
+    options.mounts = {id};
+    EXPECT_TRUE(client_->OpenSession(options).ok());
+    EXPECT_TRUE(client_->DeleteDocument(id).ok());
+  }
+  EXPECT_TRUE(client_->IngestText("caf\u00e9 [1]", client::ReadFrom("x")).ok());
+}
+
+TEST_F(IngestTest, UnfinishedOnesAreListedPageByPage) {
+  constexpr int kIngests = 1003;  // more than a page of the client's
+  for (int i = 0; i < kIngests; ++i) {
+    ASSERT_TRUE(engine_.BeginIngest(absl::StrCat(10000 + i), false, {}).ok());
+  }
+  const auto all = client_->ListIngests().value();
+  ASSERT_EQ(all.size(), kIngests);
+  for (int i = 0; i < kIngests; ++i) EXPECT_EQ(all[i].id, absl::StrCat(10000 + i));
+  auto stub = v1::Documents::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext last, wrong;
+  v1::ListIngestsRequest request;
+  v1::ListIngestsResponse response;
+  request.set_page_token("11000");
+  ASSERT_TRUE(stub->ListIngests(&last, request, &response).ok());
+  ASSERT_EQ(response.ingests_size(), 2);
+  EXPECT_EQ(response.ingests(0).id(), "11001");
+  EXPECT_EQ(response.next_page_token(), "");
+  request.set_page_size(1001);
+  EXPECT_THAT(client::FromGrpc(stub->ListIngests(&wrong, request, &response)),
+              Fails(absl::StatusCode::kInvalidArgument, "page_size: 1001"));
+}
+
+TEST_F(IngestTest, AnUnfinishedDocumentSaysHowFarItHasCome) {
+  EXPECT_FALSE(Send({Header("d"), Piece(0, "0123456789abcdefghij")}).ok());
+  EXPECT_THAT(client_->GetDocument("d").status(),
+              Fails(absl::StatusCode::kNotFound,
+                    "'d': its ingest is unfinished, committed up to offset 16"));
 }
 
 TEST_F(IngestTest, AFailingSourceEndsTheStreamWithItsError) {

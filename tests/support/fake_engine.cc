@@ -14,13 +14,14 @@ namespace {
 
 constexpr int64_t kChunkBytes = 10;
 
-store::DocumentInfo Describe(const std::string& id, const std::string& text) {
+store::DocumentInfo Describe(const std::string& id, const std::string& text,
+                             int64_t created_unix_ms) {
   store::DocumentInfo info;
   info.id = id;
   info.fingerprint = "fake";
   info.bytes = info.tokens = static_cast<int64_t>(text.size());
   info.chunks = (info.bytes + kChunkBytes - 1) / kChunkBytes;
-  info.created_unix_ms = 1700000000000;
+  info.created_unix_ms = created_unix_ms;
   info.stored_bytes = 2 * info.bytes;
   info.sha256 = "5ha";
   return info;
@@ -77,7 +78,7 @@ class FakeEngine::Stream final : public engine::IngestStream {
     engine_->documents_[id_] = text_;
     engine_->ingests_.erase(id_);
     lock.unlock();
-    done(Describe(id_, text_));
+    done(Describe(id_, text_, engine_->created_unix_ms));
   }
 
  private:
@@ -92,10 +93,14 @@ class FakeEngine::Stream final : public engine::IngestStream {
     if (bad >= 0) return done(absl::InvalidArgumentError(absl::StrCat("not UTF-8 at byte ", bad)));
     text_ += text;
     committed_ = static_cast<int64_t>(text_.size()) / engine_->commit_bytes * engine_->commit_bytes;
+    bool deleted = false;
     {
       std::lock_guard lock(engine_->mutex_);
-      engine_->ingests_[id_].text = text_.substr(0, committed_);
+      const auto found = engine_->ingests_.find(id_);
+      deleted = found == engine_->ingests_.end();
+      if (!deleted) found->second.text = text_.substr(0, committed_);
     }
+    if (deleted) return done(absl::AbortedError("the document was deleted"));
     done(status());
   }
 
@@ -190,7 +195,7 @@ absl::StatusOr<store::DocumentInfo> FakeEngine::GetDocument(const std::string& i
   std::lock_guard lock(mutex_);
   const auto found = documents_.find(id);
   if (found == documents_.end()) return absl::NotFoundError(absl::StrCat("no document '", id, "'"));
-  return Describe(id, found->second);
+  return Describe(id, found->second, created_unix_ms);
 }
 
 absl::StatusOr<std::vector<store::DocumentInfo>> FakeEngine::ListDocuments(const std::string& after,
@@ -200,7 +205,7 @@ absl::StatusOr<std::vector<store::DocumentInfo>> FakeEngine::ListDocuments(const
   std::vector<store::DocumentInfo> page;
   for (auto it = documents_.upper_bound(after);
        it != documents_.end() && static_cast<int64_t>(page.size()) < limit; ++it) {
-    page.push_back(Describe(it->first, it->second));
+    page.push_back(Describe(it->first, it->second, created_unix_ms));
   }
   return page;
 }
@@ -255,7 +260,7 @@ engine::Retrieval FakeEngine::Hits(const engine::SessionOptions& options, int64_
   engine::Retrieval retrieval;
   retrieval.position = 64;
   for (const std::string& id : options.mounts) {
-    const store::DocumentInfo info = Describe(id, documents_.at(id));
+    const store::DocumentInfo info = Describe(id, documents_.at(id), created_unix_ms);
     retrieval.candidates += info.chunks;
     for (int64_t c = 0; c < info.chunks && static_cast<int64_t>(retrieval.hits.size()) < k; ++c) {
       retrieval.hits.push_back({id, c, 2.5f, 0.5f, c * kChunkBytes,
@@ -362,6 +367,7 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Retrieve(
     if (status.ok())
       result.push_back(Hits(request.session_options, request.k == 0 ? 2 : request.k));
   }
+  if (on_retrieve) on_retrieve();
   if (status.ok()) {
     done(result);
   } else {

@@ -5,6 +5,7 @@
 #define RECOLLECT_TESTS_SUPPORT_FAKE_ENGINE_H_
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,9 +35,11 @@ class FakeEngine final : public engine::Engine {
   void SetGeneration(Generation generation);
   void SetHealth(absl::Status health);
 
-  int64_t commit_bytes = 16;      // an ingest commits at multiples of this
-  absl::Duration shutdown_delay;  // Shutdown takes this long
-  absl::Duration open_delay;      // OpenSession too
+  int64_t commit_bytes = 16;                // an ingest commits at multiples of this
+  absl::Duration shutdown_delay;            // Shutdown takes this long
+  absl::Duration open_delay;                // OpenSession too
+  int64_t created_unix_ms = 1700000000000;  // of all documents
+  std::function<void()> on_retrieve;        // after Retrieve has found its hits
 
   // What calls have left behind.
   engine::SessionOptions last_ingest() const;

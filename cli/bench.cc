@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/status.h"
@@ -166,9 +167,10 @@ absl::Status Bench(const Options& common, const BenchOptions& options) {
         row["first_token_ms"].get<double>(), row["token_ms"].get<double>(),
         row["ratio"].get<double>());
   }
-  std::printf("landmark steps: p50 %.2f ms, p99 %.2f ms; resident %.0f MiB\n",
-              result["landmark_step_p50_ms"].get<double>(),
-              result["landmark_step_p99_ms"].get<double>(),
+  const double p50 = result["landmark_step_p50_ms"], p99 = result["landmark_step_p99_ms"];
+  const std::string steps =
+      p50 > 0 ? absl::StrFormat("p50 %.2f ms, p99 %.2f ms", p50, p99) : "none";
+  std::printf("landmark steps: %s; resident %.0f MiB\n", steps.c_str(),
               result["resident_bytes"].get<double>() / (1 << 20));
   return absl::OkStatus();
 }

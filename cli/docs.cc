@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "base/status.h"
@@ -91,9 +92,18 @@ absl::Status Delete(const Options& common, const DocsOptions& options) {
   }
   RETURN_IF_ERROR(CheckIds(all));
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
-  for (const std::string& id : all.ids) RETURN_IF_ERROR(connection->client().DeleteDocument(id));
-  if (common.json) PrintJson({{"deleted", all.ids}});
-  return absl::OkStatus();
+  std::vector<std::string> deleted, missing;
+  for (const std::string& id : all.ids) {
+    const absl::Status status = connection->client().DeleteDocument(id);
+    if (absl::IsNotFound(status)) {
+      missing.emplace_back(status.message());
+      continue;
+    }
+    RETURN_IF_ERROR(status);
+    deleted.push_back(id);
+  }
+  if (common.json) PrintJson({{"deleted", deleted}});
+  return missing.empty() ? absl::OkStatus() : absl::NotFoundError(absl::StrJoin(missing, "; "));
 }
 
 absl::Status Text(const Options& common, const DocsOptions& options) {
@@ -128,20 +138,21 @@ void AddDocs(CLI::App& app, Command& command) {
   CLI::App* docs = app.add_subcommand("docs", "List, show, read and delete documents");
   docs->require_subcommand(1);
   auto options = std::make_shared<DocsOptions>();
-  const auto add = [&](const char* name, const char* what, auto run) {
+  const auto add = [&](const char* name, const char* what, const char* example, auto run) {
     CLI::App* verb = docs->add_subcommand(name, what);
+    verb->footer(absl::StrCat("\nExample:\n  recollect docs ", example, "\n", kCommonHelp));
     verb->callback([&command, run] { command.run = run; });
     return verb;
   };
-  add("list", "All documents, and ingests that are not finished",
+  add("list", "All documents, and ingests that are not finished", "list --json",
       [&command] { return List(command.options); });
-  add("get", "What is known about one document",
+  add("get", "What is known about one document", "get moby",
       [&command, options] { return Get(command.options, *options); })
       ->add_option("ID", options->ids, "Document")
       ->required()
       ->expected(1)
       ->allow_extra_args(false);  // or "[a]" would be read as a list
-  CLI::App* remove = add("delete", "Delete documents, and unfinished ingests",
+  CLI::App* remove = add("delete", "Delete documents, and unfinished ingests", "delete moby emma",
                          [&command, options] { return Delete(command.options, *options); });
   remove->add_option("ID", options->ids, "Document; others may follow")
       ->required()
@@ -158,6 +169,7 @@ void AddDocs(CLI::App& app, Command& command) {
                                {{"] ID []", "] ID…"}, {" []", ""}});
   });
   CLI::App* text = add("text", "A document's text, or bytes [begin, end) of it",
+                       "text moby --begin 1000 --end 2000",
                        [&command, options] { return Text(command.options, *options); });
   text->add_option("ID", options->ids, "Document")
       ->required()

@@ -11,6 +11,8 @@
 namespace recollect::cli {
 namespace {
 
+constexpr char kEngineGroup[] = "Engine (serve, or without a server)";
+
 std::string EnvironmentName(const std::string& option) {
   std::string name = "RECOLLECT_";
   for (const char c : option) {
@@ -63,30 +65,30 @@ void AddCommonOptions(CLI::App& app, Options& options) {
       ->type_name("DIR")
       ->group("Where");
   engine::EngineOptions& engine = options.host.engine;
-  constexpr char kGroup[] = "Engine (serve, or without a server)";
   FromEnvironment(app.add_option("--model", options.host.model_dir,
                                  "Model directory (default: models/recollect-7m)"))
       ->type_name("DIR")
-      ->group(kGroup);
+      ->group(kEngineGroup);
   FromEnvironment(app.add_option("--dtype", options.host.dtype, "Number format of matrix products"))
       ->check(CLI::IsMember({"auto", "bf16", "fp32"}))
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kEngineGroup);
   FromEnvironment(
       app.add_option("--threads", engine.threads, "Compute threads (default: all cores)"))
       ->check(CLI::Range(0, 4096))
-      ->group(kGroup);
+      ->group(kEngineGroup);
   FromEnvironment(app.add_option("--device", options.host.device,
                                  "Where the layers run and landmark keys are searched: cpu, "
                                  "cuda:N, or auto (a CUDA device "
                                  "where there is one)"))
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kEngineGroup);
   const auto budget = [&](const char* name, int64_t& value, const char* what) {
     FromEnvironment(app.add_option(name, value, what))
         ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+        ->check(Fits<int64_t>())
         ->type_name("BYTES")
-        ->group(kGroup);
+        ->group(kEngineGroup);
   };
   budget("--landmark-budget", engine.landmark_budget_bytes,
          "For landmark keys of mounted documents (default: 1GiB)");
@@ -100,7 +102,7 @@ void AddCommonOptions(CLI::App& app, Options& options) {
   app.add_flag("--json", options.json, "Print one JSON value instead of text")->group("Output");
   FromEnvironment(app.add_option("--timeout", options.timeout_s,
                                  "Give up a call after this long (ingest: never)"))
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(Seconds(86400))
       ->type_name("SECONDS")
       ->group("Output");
   FromEnvironment(
@@ -110,13 +112,28 @@ void AddCommonOptions(CLI::App& app, Options& options) {
       ->group("Output");
 }
 
-absl::Status ChooseConnection(int argc, const char* const* argv, Options& options) {
-  if (options.server.empty() || options.host.data_dir.empty()) return absl::OkStatus();
+CLI::Validator Seconds(double most) {
+  return CLI::Validator(
+      [most](const std::string& text) {
+        double value = 0;
+        if (absl::SimpleAtod(text, &value) && value >= 0 && value <= most) return std::string();
+        return absl::StrCat("'", text, "' is no number of seconds from 0 to ", most);
+      },
+      absl::StrCat("from 0 to ", most));
+}
+
+absl::Status ChooseConnection(const CLI::App& app, int argc, const char* const* argv,
+                              Options& options) {
+  if (options.server.empty()) return absl::OkStatus();
   const bool server = OnCommandLine(argc, argv, "--server");
-  const bool data_dir = OnCommandLine(argc, argv, "--data-dir");
-  if (server && data_dir)
-    return absl::InvalidArgumentError("--server and --data-dir exclude each other");
-  if (data_dir) options.server.clear();
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string flag = option->get_name();
+    const bool embedded = flag == "--data-dir" || option->get_group() == kEngineGroup;
+    if (!embedded || !OnCommandLine(argc, argv, flag)) continue;
+    if (server)
+      return absl::InvalidArgumentError(absl::StrCat("--server and ", flag, " exclude each other"));
+    if (flag == "--data-dir") options.server.clear();
+  }
   return absl::OkStatus();
 }
 

@@ -6,11 +6,15 @@
 #ifndef RECOLLECT_CLI_FLAGS_H_
 #define RECOLLECT_CLI_FLAGS_H_
 
+#include <string>
+
 #include "CLI/App.hpp"
 #include "CLI/Config.hpp"
 #include "CLI/Formatter.hpp"
 #include "CLI/Validators.hpp"
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "cli/options.h"
 
 namespace recollect::cli {
@@ -21,9 +25,25 @@ void AddCommonOptions(CLI::App& app, Options& options);
 // Gives an option its environment variable, by the rule above.
 CLI::Option* FromEnvironment(CLI::Option* option);
 
+// For check(): a number that fits in T. CLI11 would wrap it or cut it to fit.
+template <typename T>
+CLI::Validator Fits() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        T value = 0;
+        if (absl::SimpleAtoi(text, &value)) return std::string();
+        return absl::StrCat("'", text, "' is no whole number, or out of range");
+      },
+      "");
+}
+
+// For check(): 0 to `most`. CLI::Range takes nan, too.
+CLI::Validator Seconds(double most);
+
 // When both --server and --data-dir have a value, the one on the command line counts; both there is
-// INVALID_ARGUMENT.
-absl::Status ChooseConnection(int argc, const char* const* argv, Options& options);
+// INVALID_ARGUMENT, and so is --server there with an option of the engine.
+absl::Status ChooseConnection(const CLI::App& app, int argc, const char* const* argv,
+                              Options& options);
 
 }  // namespace recollect::cli
 

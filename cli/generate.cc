@@ -71,7 +71,9 @@ void AddSamplingFlags(CLI::App& verb, client::GenerateRequest& request) {
       ->capture_default_str();
   verb.add_option("--top-k", request.sampling.top_k, "Draw from this many likeliest tokens; 0: all")
       ->capture_default_str();
-  verb.add_option("--seed", request.sampling.seed, "Same seed, same tokens")->capture_default_str();
+  verb.add_option("--seed", request.sampling.seed, "Same seed, same tokens")
+      ->check(Fits<uint64_t>())
+      ->capture_default_str();
   verb.add_flag("--ignore-eos", request.ignore_eos, "Go on after the end-of-text token");
 }
 
@@ -96,7 +98,9 @@ void AddGenerate(CLI::App& app, Command& command) {
       "\n"
       "Standard output carries the generated text and nothing else.\n" +
       std::string(kCommonHelp));
-  verb->callback([&command, options] {
+  verb->callback([&command, options, verb] {
+    // A mounted prefix is something to go on from.
+    if (options->session.mounts.empty()) RequirePrompt(*verb, "--prompt");
     command.run = [&command, options] { return Generate(command.options, *options); };
   });
 }

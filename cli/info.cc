@@ -26,6 +26,9 @@ absl::Status Stats(const Options& common) {
     return absl::OkStatus();
   }
   json.erase("rpcs");
+  if (json["landmark_step_p50_ms"] == 0) {
+    for (const char* name : {"landmark_step_p50_ms", "landmark_step_p99_ms"}) json[name] = "none";
+  }
   PrintTable(json);
   for (const client::RpcStats& rpc : stats.rpcs) {
     std::printf("%-24s %lld calls, %lld running", rpc.method.c_str(),

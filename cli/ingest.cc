@@ -103,7 +103,9 @@ void AddIngest(CLI::App& app, Command& command) {
   CLI::App* verb =
       app.add_subcommand("ingest", "Read a document once and keep it; resumes what was broken off");
   auto options = std::make_shared<IngestOptions>();
-  verb->add_option("--id", options->id, "Name of the document")->required()->type_name("NAME");
+  verb->add_option("--id", options->id, "Name of the document, without commas")
+      ->required()
+      ->type_name("NAME");
   verb->add_option("FILE", options->path, "UTF-8 text, or - for standard input")->required();
   verb->add_flag("--tokens", options->tokens,
                  "FILE holds token ids as decimal numbers instead of text");

@@ -1,6 +1,7 @@
 // The program `recollect`.
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "cli/exit_code.h"
@@ -59,10 +60,21 @@ int Main(int argc, char** argv) {
   AddStats(app, command);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError& error) {
+    // Of a verb that it does not know CLI11 says only that one is required.
+    const CLI::App* last = &app;
+    while (!last->get_subcommands().empty()) last = last->get_subcommands().front();
+    const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+    if (last->get_require_subcommand_min() > 0 && !unknown.empty()) {
+      app.exit(CLI::ExtrasError(last->get_name(), unknown));
+    } else {
+      app.exit(error);
+    }
+    return kExitUsage;
   } catch (const CLI::ParseError& error) {  // --help comes this way too
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
-  if (absl::Status status = ChooseConnection(argc, argv, command.options); !status.ok()) {
+  if (absl::Status status = ChooseConnection(app, argc, argv, command.options); !status.ok()) {
     Report(status, command.options.json);
     return kExitUsage;
   }

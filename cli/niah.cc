@@ -150,7 +150,9 @@ void AddNiahFlags(CLI::App& verb, NiahFlags& flags) {
   verb.add_option("--depths", run.depths, "Depths the samples are spread over")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
-  verb.add_option("--seed", run.seed, "Same seed, same needles and places")->capture_default_str();
+  verb.add_option("--seed", run.seed, "Same seed, same needles and places")
+      ->check(Fits<uint64_t>())
+      ->capture_default_str();
   verb.add_option("--phrasing", flags.phrasing,
                   "Wordings known from training, never used in it, or both apart")
       ->check(CLI::IsMember({"trained", "held-out", "both"}))

@@ -25,6 +25,7 @@ absl::Status Score(const Options& common, const ScoreOptions& options) {
   client::ScoreRequest request;
   ASSIGN_OR_RETURN(request.session, ToSessionOptions(options.session));
   ASSIGN_OR_RETURN(request.prompt, ToPrompt(options.text));
+  if (request.prompt.text.empty()) return absl::InvalidArgumentError("--text: empty, needs text");
   request.flush_after = options.flush_after;
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
   ASSIGN_OR_RETURN(const client::ScoreResult result, connection->client().Score(request));
@@ -65,7 +66,8 @@ void AddScore(CLI::App& app, Command& command) {
       "  recollect score --text 'Call me Ishmael.'\n"
       "  recollect score --mount moby --text-file chapter.txt --json\n" +
       std::string(kCommonHelp));
-  verb->callback([&command, options] {
+  verb->callback([&command, options, verb] {
+    RequirePrompt(*verb, "--text");
     command.run = [&command, options] { return Score(command.options, *options); };
   });
 }

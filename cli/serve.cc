@@ -1,10 +1,16 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "cli/host.h"
@@ -29,6 +35,23 @@ sigset_t BlockStopSignals() {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
+}
+
+// gRPC takes more: a port modulo 2^16 or by name, no port for 443, sockets of other kinds.
+absl::Status CheckListen(const std::string& listen) {
+  const size_t colon = std::min(listen.rfind(':'), listen.size());
+  const absl::string_view host = absl::string_view(listen).substr(0, colon);
+  const absl::string_view port =
+      absl::string_view(listen).substr(std::min(colon + 1, listen.size()));
+  const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const bool host_ok = brackets || (!host.empty() && !absl::StrContains(host, ':') &&
+                                    host != "unix" && host != "unix-abstract");
+  const bool digits = std::all_of(port.begin(), port.end(), absl::ascii_isdigit);
+  int number = 0;
+  if (host_ok && digits && absl::SimpleAtoi(port, &number) && number <= 65535)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--grpc-listen: '", listen, "', expected HOST:PORT with a port of 0 to 65535"));
 }
 
 absl::StatusOr<int64_t> CountDocuments(engine::Engine& engine) {
@@ -60,6 +83,7 @@ void CompareBudgets(const engine::EngineOptions& options, const engine::EngineSt
 
 absl::Status Serve(const Options& common, const ServeOptions& options) {
   if (common.log_level.empty()) SetLogLevel(LogLevel::kInfo);
+  RETURN_IF_ERROR(CheckListen(options.grpc_listen));
   const sigset_t signals = BlockStopSignals();
   ASSIGN_OR_RETURN(Host host, CreateHost(common.host));
   ASSIGN_OR_RETURN(const int64_t documents, CountDocuments(*host.engine));
@@ -107,7 +131,7 @@ void AddServe(CLI::App& app, Command& command) {
       ->capture_default_str();
   FromEnvironment(verb->add_option("--drain-timeout", options->drain_timeout_s,
                                    "After SIGTERM, running calls may take this long to end"))
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(Seconds(3600))
       ->type_name("SECONDS")
       ->capture_default_str();
   verb->footer(

@@ -91,6 +91,11 @@ void AddPromptFlags(CLI::App& verb, const std::string& flag, PromptFlags& flags)
   file->type_name("FILE")->excludes(text);
 }
 
+void RequirePrompt(const CLI::App& verb, const std::string& flag) {
+  if (verb.count(flag) + verb.count(flag + "-file") > 0) return;
+  throw CLI::RequiredError(absl::StrCat(flag, " or ", flag, "-file"));  // as CLI11 itself
+}
+
 absl::StatusOr<client::Prompt> ToPrompt(const PromptFlags& flags) {
   client::Prompt prompt{flags.text, {}};
   if (!flags.file.empty()) {

@@ -35,6 +35,8 @@ struct PromptFlags {
 };
 
 void AddPromptFlags(CLI::App& verb, const std::string& flag, PromptFlags& flags);
+// For a verb's callback: wrong use unless one of them was given, be it empty.
+void RequirePrompt(const CLI::App& verb, const std::string& flag);
 absl::StatusOr<client::Prompt> ToPrompt(const PromptFlags& flags);
 
 }  // namespace recollect::cli

@@ -39,10 +39,60 @@ TEST_F(CliTest, WrongUseIsExitCodeTwo) {
   EXPECT_EQ(Run({"docs"}).exit_code, kUsage);
   EXPECT_EQ(Run({"stats", "--dtype", "fp8"}).exit_code, kUsage);
   EXPECT_EQ(Run({"stats", "--timeout", "1e9"}).exit_code, kUsage);
+  EXPECT_EQ(Run({"stats", "--timeout", "nan"}).exit_code, kUsage);
+  EXPECT_EQ(Run({"serve", "--drain-timeout", "nan"}).exit_code, kUsage);
   EXPECT_EQ(Run({"stats", "--threads", "-3"}).exit_code, kUsage);
-  const ProcessResult both = Run({"stats", "--server", "127.0.0.1:1", "--data-dir", "x"});
-  EXPECT_EQ(both.exit_code, kUsage);
-  EXPECT_THAT(both.err, HasSubstr("exclude each other"));
+  for (const char* flag : {"--data-dir", "--model", "--threads=1", "--host-budget=1MiB"}) {
+    std::vector<std::string> arguments = {"stats", "--server", "127.0.0.1:1", flag};
+    if (arguments.back().find('=') == std::string::npos) arguments.push_back("x");
+    const ProcessResult both = Run(arguments);
+    EXPECT_EQ(both.exit_code, kUsage) << flag;
+    EXPECT_THAT(both.err, HasSubstr("exclude each other"));
+  }
+  // In the environment they are for whoever has no server.
+  EXPECT_EQ(Run({"stats", "--server", "127.0.0.1:1"}, "", {"RECOLLECT_MODEL=x"}).exit_code,
+            kUnavailable);
+}
+
+TEST_F(CliTest, WhatIsNotKnownIsNamed) {
+  EXPECT_THAT(Run({"bogus"}).err, HasSubstr("not expected: bogus"));
+  EXPECT_THAT(Run({"--bogus"}).err, HasSubstr("not expected: --bogus"));
+  EXPECT_THAT(Run({"docs", "bogus"}).err, HasSubstr("not expected: bogus"));
+  EXPECT_THAT(Run({"docs"}).err, HasSubstr("A subcommand is required"));
+}
+
+TEST_F(CliTest, NumbersThatDoNotFitAreRefused) {
+  for (const char* seed : {"-1", "18446744073709551616", "1.5"}) {
+    EXPECT_EQ(Run({"generate", "--prompt", "x", "--seed", seed}).exit_code, kUsage) << seed;
+  }
+  for (const char* bytes : {"99999999999999999999", "9EiB", "32EiB"}) {
+    EXPECT_EQ(Run({"stats", "--host-budget", bytes}).exit_code, kUsage) << bytes;
+  }
+  EXPECT_EQ(Embedded({"generate", "--prompt", "x", "--seed", "18446744073709551615",
+                      "--temperature", "1", "--max-tokens", "1"})
+                .exit_code,
+            0);
+}
+
+TEST_F(CliTest, PromptsAndTextsMustBeGiven) {
+  for (const char* verb : {"generate", "score"}) {
+    EXPECT_EQ(Run({verb}).exit_code, kUsage) << verb;
+  }
+  EXPECT_THAT(Run({"generate"}).err, HasSubstr("--prompt or --prompt-file is required"));
+  const ProcessResult empty = Embedded({"score", "--text", ""});
+  EXPECT_EQ(empty.exit_code, kInvalid);
+  EXPECT_THAT(empty.err, HasSubstr("--text: empty"));
+}
+
+TEST_F(CliTest, ServersListenOnHostAndPortOnly) {
+  for (const char* listen :
+       {"127.0.0.1:99999", "127.0.0.1", "", ":50051", "127.0.0.1:", "127.0.0.1:abc", ":abc", ":-1",
+        "127.0.0.1:-1", "unix:1", "::1:0", "unix:/tmp/recollect"}) {
+    const ProcessResult result =
+        Run({"serve", "--model", Path("model"), "--data-dir", ":memory:", "--grpc-listen", listen});
+    EXPECT_EQ(result.exit_code, kInvalid) << listen;
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat("--grpc-listen: '", listen, "'")));
+  }
 }
 
 TEST_F(CliTest, IngestListGetTextDelete) {
@@ -242,6 +292,7 @@ TEST_F(CliTest, ModelAndStatsDescribeThemselves) {
   EXPECT_EQ(model["dtype"], "fp32");
   EXPECT_EQ(model["width"], 32);
   EXPECT_THAT(Embedded({"model"}).out, HasSubstr("fingerprint"));
+  EXPECT_THAT(Embedded({"stats"}).out, HasSubstr("landmark_step_p50_ms     none\n"));
   const auto stats = Json(Embedded({"stats", "--json", "--host-budget", "8MiB"}));
   for (const char* name :
        {"landmark_bytes", "memory_bytes", "host_bytes", "store_bytes", "uptime_s"}) {

@@ -7,6 +7,7 @@ namespace recollect {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kNotFound = 3, kInvalid = 4;
 
@@ -25,6 +26,25 @@ TEST_F(DocsCliTest, BracketsAreTextLikeAnyOther) {
                      "[]", "--stop", "[a", "--json"}));
   EXPECT_EQ(answer["usage"]["generated_tokens"], 1);
   EXPECT_EQ(Json(Embedded({"docs", "delete", "u", "[u]", "--json"}))["deleted"].size(), 2u);
+}
+
+TEST_F(DocsCliTest, DeleteTakesAllThereAreAndNamesTheOthers) {
+  for (const char* id : {"a", "b"}) {
+    EXPECT_EQ(Embedded({"ingest", "--id", id, "-"}, "some text").exit_code, 0);
+  }
+  const ProcessResult result = Embedded({"docs", "delete", "a", "no-such", "b", "nor-this"});
+  EXPECT_EQ(result.exit_code, kNotFound);
+  EXPECT_THAT(result.err, HasSubstr("no-such"));
+  EXPECT_THAT(result.err, HasSubstr("nor-this"));
+  EXPECT_TRUE(Json(Embedded({"docs", "list", "--json"}))["documents"].empty());
+}
+
+TEST_F(DocsCliTest, EachVerbHasAnExampleOfItsOwn) {
+  for (const char* verb : {"list", "get", "delete", "text"}) {
+    const std::string help = Run({"docs", verb, "--help"}).out;
+    EXPECT_THAT(help, HasSubstr(std::string("recollect docs ") + verb));
+    EXPECT_THAT(help, Not(HasSubstr("recollect serve")));
+  }
 }
 
 TEST_F(DocsCliTest, ATextRangeBeyondTheDocumentPrintsNothing) {

@@ -40,6 +40,7 @@ absl::Status ValidateOptions(const EngineOptions& options) {
   RETURN_IF_ERROR(check("host_budget_bytes", options.host_budget_bytes, 0));
   RETURN_IF_ERROR(check("state_budget_bytes", options.state_budget_bytes, 0));
   RETURN_IF_ERROR(check("ingest_slice_tokens", options.ingest_slice_tokens, 1));
+  RETURN_IF_ERROR(check("shared_slice_tokens", options.shared_slice_tokens, 1));
   RETURN_IF_ERROR(check("prefill_slice_tokens", options.prefill_slice_tokens, 1));
   RETURN_IF_ERROR(check("commit_tokens", options.commit_tokens, 1));
   RETURN_IF_ERROR(check("max_ingests", options.max_ingests, 1));
@@ -79,14 +80,14 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<const model
           [this](OwnerId owner) { tiers_.EraseOwner(owner); },
           [this](std::function<void()> work) { RunInBackground(std::move(work)); }),
       sessions_(options.max_sessions, options.session_ttl),
-      scheduler_({options.prefill_slice_tokens, options.max_batch, options.state_budget_bytes,
-                  SweepPeriod()},
-                 model_->config(), *backend_, tiers_, *landmarks_, counters_,
-                 [this] { SweepSessions(); }),
+      scheduler_(
+          {options.prefill_slice_tokens, options.ingest_slice_tokens, options.shared_slice_tokens,
+           options.max_batch, options.state_budget_bytes, SweepPeriod()},
+          model_->config(), *backend_, tiers_, *landmarks_, counters_, [this] { SweepSessions(); }),
       ingests_(std::make_shared<IngestRegistry>(
           IngestContext{*model_, *backend_, *store_, ingest_thread_, counters_,
-                        scheduler_.state_budget(), scheduler_.waker(), options.ingest_slice_tokens,
-                        options.commit_tokens, options.max_ingests},
+                        scheduler_.state_budget(), scheduler_.waker(), options.commit_tokens,
+                        options.max_ingests},
           scheduler_, mounts_)) {
   scheduler_.Start();
 }

@@ -43,7 +43,8 @@ struct EngineOptions {
   int64_t host_budget_bytes = int64_t{512} << 20;
   // Local states of all sessions, and of prefixes that are being ingested.
   int64_t state_budget_bytes = int64_t{4} << 30;
-  int64_t ingest_slice_tokens = 1024;  // most tokens of one ingest step: what a stream may wait for
+  int64_t ingest_slice_tokens = 1024;  // most tokens of one ingest step
+  int64_t shared_slice_tokens = 128;   // likewise while anybody decodes: what a stream may wait for
   int64_t prefill_slice_tokens = 512;  // likewise for another session's prompt
   int64_t commit_tokens = 16384;       // an ingest commits at least this often
   int64_t max_sessions = 256;
@@ -64,8 +65,8 @@ struct IngestStatus {
 
 // One writer of one document. Destroying it before Finish is answered keeps what was committed, for
 // a later stream to resume; so does an error of the content or of the store, which ends the stream.
-class IngestStream {
 // When nothing was, nothing is left of it.
+class IngestStream {
  public:
   virtual ~IngestStream() = default;
   virtual IngestStatus status() const = 0;

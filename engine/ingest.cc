@@ -198,13 +198,13 @@ void IngestJob::Read(Message message) {
   context_.wake();
 }
 
-int64_t IngestJob::SliceLocked() const {
+int64_t IngestJob::SliceLocked(int64_t most_tokens) const {
   if (!failed_.ok() || publishing_) return 0;
   // One commit may be on its way while the next one gathers, not more. One of a prefix reads the
   // state itself.
   if (committing_ && (prefix_ || queue_.uncommitted() >= context_.commit_tokens)) return 0;
   const int64_t left = queue_.decided() - queue_.encoded();
-  const int64_t most = std::max<int64_t>(context_.slice_tokens / block_tokens_, 1) * block_tokens_;
+  const int64_t most = std::max<int64_t>(most_tokens / block_tokens_, 1) * block_tokens_;
   if (all_read_) return std::min(left, most);
   return std::min((left - HeldBack()) / block_tokens_ * block_tokens_, most);
 }
@@ -215,16 +215,16 @@ bool IngestJob::AllEncodedLocked() const {
 
 bool IngestJob::HasSlice() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return SliceLocked() > 0 || AllEncodedLocked();
+  return SliceLocked(block_tokens_) > 0 || AllEncodedLocked();
 }
 
-void IngestJob::RunSlice() {
+void IngestJob::RunSlice(int64_t most_tokens) {
   std::vector<int32_t> ids, bytes;
   int64_t text_end;
   bool last;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    const int64_t count = SliceLocked();
+    const int64_t count = SliceLocked(most_tokens);
     if (count == 0) {
       if (AllEncodedLocked()) StartCommit(/*last=*/true);
       return;

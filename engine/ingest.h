@@ -37,7 +37,6 @@ struct IngestContext {
   Counters& counters;
   StateBudget& state_budget;   // for states of prefixes
   std::function<void()> wake;  // the scheduler
-  int64_t slice_tokens;
   int64_t commit_tokens;
   int64_t max_ingests;
 };
@@ -67,7 +66,7 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   void CommitRest();
 
   bool HasSlice() override;
-  void RunSlice() override;
+  void RunSlice(int64_t most_tokens) override;
 
  private:
   IngestJob(const IngestContext& context, std::unique_ptr<MemoryEncoder> encoder,
@@ -101,7 +100,7 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   void Commit(store::IngestBatch batch);
   void Publish(store::IngestBatch batch);
   IngestStatus StatusLocked() const;
-  int64_t SliceLocked() const;
+  int64_t SliceLocked(int64_t most_tokens) const;
   bool AllEncodedLocked() const;
 
   const IngestContext context_;

@@ -86,8 +86,10 @@ void Scheduler::Loop() {
     TakeInbox();
     EndDue();
     Admit();
+    const double begin = Now();
     bool worked = RunStep();
-    worked = RunIngest() || worked;
+    steps_due_s_ -= Now() - begin;
+    if (!worked || steps_due_s_ <= 0) worked = RunIngest() || worked;
     if (const absl::Time now = absl::Now(); now - last_idle_ >= options_.idle_period) {
       last_idle_ = now;
       idle_();
@@ -254,9 +256,9 @@ void Scheduler::End(Running& running, const absl::Status& status) {
   running.request = nullptr;
   // The session is given back first: who hears of the end may use it at once.
   request->LeaveSession();
+  request->session->DropMemory();
   request->session = nullptr;
   request->released();
-  request->session->DropMemory();
   if (status.ok()) {
     request->Finish();
   } else {
@@ -280,7 +282,12 @@ bool Scheduler::RunIngest() {
     observer = observer_;
   }
   if (work == nullptr) return false;
-  work->RunSlice();
+  const bool shared = std::ranges::any_of(
+      running_, [](const auto& running) { return !running->request->prefilling(); });
+  const double begin = Now();
+  work->RunSlice(shared ? std::min(options_.shared_slice_tokens, options_.ingest_slice_tokens)
+                        : options_.ingest_slice_tokens);
+  steps_due_s_ = Now() - begin;
   if (observer) observer(TurnKind::kIngestSlice, 0);
   return true;
 }

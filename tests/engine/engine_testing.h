@@ -88,8 +88,9 @@ absl::StatusOr<store::DocumentInfo> IngestTokens(Engine& engine, const std::stri
                                                  const SessionOptions& session = {});
 
 // The turns of an ingest of `tokens` and of a stream that began before it and ends after it, from
-// the ingest's first slice to its last: 'i' a slice, 's' a step, 't' a token of the stream. The
-// same at any speed of any thread where the engine's options make no commit come between. Ends the
+// the ingest's first slice to its last: 'i' a slice, 's' a step, 't' a token of the stream. How
+// many steps come between two slices depends on the time that these took; the slices are the same
+// at any speed of any thread where the engine's options make no commit come between. Ends the
 // engine.
 std::string TurnsBesideAStream(EngineImpl& engine, std::vector<int32_t> tokens);
 

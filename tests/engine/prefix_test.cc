@@ -230,8 +230,8 @@ TEST_F(PrefixTest, AStreamWaitsForAtMostOneSliceOfAPrefix) {
   auto engine = Make(options);
   // The last token stays for the session that mounts it.
   const std::string turns =
-      TurnsBesideAStream(*engine, SampleTokens(20 * options.ingest_slice_tokens + 1, 1));
-  EXPECT_THAT(turns, testing::MatchesRegex("i(sti)+"));
+      TurnsBesideAStream(*engine, SampleTokens(20 * options.shared_slice_tokens + 1, 1));
+  EXPECT_THAT(turns, testing::MatchesRegex("i((st)+i)+"));
   EXPECT_EQ(std::ranges::count(turns, 'i'), 20);
 }
 

@@ -5,9 +5,11 @@ import re
 import zlib
 
 HEX, DIGITS = "0123456789abcdef", "0123456789"
+# Fewest and most hexadecimal digits of values longer than a block, whose answers fetch anew in their midst.
+LONG = (64, 112)
 PART, PLACEHOLDER = re.compile(r"<(\w+)>"), re.compile(r"\{\w+\}")
 # What may be made of a wording; `Tasks` says how.
-SHARES = ("composed", "foreign", "loose", "reply", "tail")
+SHARES = ("short", "composed", "foreign", "loose", "reply", "tail")
 BRACES = str.maketrans("", "", "{}")
 
 
@@ -21,8 +23,9 @@ class Tasks:
 
     def __init__(self, tokenizer, words, phrases, split, books=None, wording_shares=None):
         """Wordings are drawn from the list of the split and, by `wording_shares`, made, so that no list of phrasings can be
-        learned: "composed" of the parts in `phrases`, a share "foreign" of them with some words of `books` put in, or "loose",
-        of fragments of books. To questions of any kind a stop and the first words of a "reply" are added, or a "tail" of a book's words."""
+        learned: needles that are "short", a key and its value and no other word; "composed" of the parts in `phrases`, a share
+        "foreign" of them with some words of `books` put in; or "loose", of fragments of books. To questions of any kind a stop and
+        the first words of a "reply" are added, or a "tail" of a book's words."""
         self.encode, self.p, self.split = tokenizer.encode, dict(phrases[split]), split
         if split == "train":
             self.p.update({what: self.p[what] + more for what, more in phrases["more"].items()})
@@ -41,7 +44,7 @@ class Tasks:
         if r < 0.12:
             return rng.choice(self.words).capitalize() + " " + str(rng.randrange(1000))
         words = [rng.choice(self.words) for _ in range(rng.choice((1, 1, 1, 1, 2, 2, 3)))]
-        if len(words) == 1 and self.books is not None and rng.random() < 0.7:
+        if len(words) == 1 and self.books is not None and rng.random() < 0.8:
             text = near if near and rng.random() < 0.5 else self.fragment(rng, 20, 20)
             common = [w for w in text.split() if w in self.known]
             words = [rng.choice(common)] if common else words
@@ -57,7 +60,7 @@ class Tasks:
             symbols = DIGITS if kind == "digits" else HEX
             if rng.random() < 0.25:
                 symbols = rng.sample(symbols, rng.randint(2, len(symbols) // 2))
-            lengths = (4, 5, 5, 6, 6, 7, 7, 8) if kind == "digits" else (8, 12, 16, 32, 32)
+            lengths = (4, 5, 5, 6, 6, 7, 7, 8) if kind == "digits" else (8, 12, 16, 32, 32, rng.randint(*LONG))
             return "".join(rng.choice(symbols) for _ in range(rng.choice(lengths)))
         if kind == "letters":
             letters = rng.choice(("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
@@ -103,7 +106,10 @@ class Tasks:
         noun = rng.choice(self.p["nouns"])
         if self.split == "train" and rng.random() < 0.35:
             noun = " ".join(rng.choice(self.words) for _ in range(rng.randint(1, 2))).lower()
-        template = self.wording(rng, "needles", self.p["needles"], ("{key}", "{value}"), kind == "words")
+        if rng.random() < self.shares["short"]:
+            template = rng.choice(self.parts["short"])
+        else:
+            template = self.wording(rng, "needles", self.p["needles"], ("{key}", "{value}"), kind == "words")
         return {"kind": kind, "noun": noun, "template": template}
 
     def needle(self, rng, form=None, bare_nouns=None, near=""):

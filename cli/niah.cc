@@ -150,7 +150,8 @@ void AddNiahFlags(CLI::App& verb, NiahFlags& flags) {
   verb.add_option("--depths", run.depths, "Depths the samples are spread over")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
-  verb.add_option("--seed", run.seed, "Same seed, same needles and places")
+  verb.add_option("--seed", run.seed,
+                  "Same seed, same needles and places; seeds nearer than --samples share some")
       ->check(Fits<uint64_t>())
       ->capture_default_str();
   verb.add_option("--phrasing", flags.phrasing,

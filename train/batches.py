@@ -218,8 +218,6 @@ class BatchMaker:
             seq.kinds.append((kind, needle["straddles"], distance))
             begin = len(seq.tokens)
             seq.push(value, self.c["weight_answer"], answer=len(seq.kinds) - 1)
-            # Where the answer is longer than a block, the next landmark fetches its rest.
-            seq.queries += [(later, source, needle["gold"], kind) for later in range(b + 1, len(seq.starts))]
             if needle["crossing"] is not None:
                 for p, weight in enumerate(self.c["weights_crossing"], begin + needle["crossing"]):
                     if p < len(seq.tokens) and seq.answer[p] >= 0:

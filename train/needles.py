@@ -5,8 +5,6 @@ import re
 import zlib
 
 HEX, DIGITS = "0123456789abcdef", "0123456789"
-# Fewest and most hexadecimal digits of values longer than a block, whose answers fetch anew in their midst.
-LONG = (64, 112)
 PART, PLACEHOLDER = re.compile(r"<(\w+)>"), re.compile(r"\{\w+\}")
 # What may be made of a wording; `Tasks` says how.
 SHARES = ("short", "composed", "foreign", "loose", "reply", "tail")
@@ -60,7 +58,7 @@ class Tasks:
             symbols = DIGITS if kind == "digits" else HEX
             if rng.random() < 0.25:
                 symbols = rng.sample(symbols, rng.randint(2, len(symbols) // 2))
-            lengths = (4, 5, 5, 6, 6, 7, 7, 8) if kind == "digits" else (8, 12, 16, 32, 32, rng.randint(*LONG))
+            lengths = (4, 5, 5, 6, 6, 7, 7, 8) if kind == "digits" else (8, 12, 16, 32, 32)
             return "".join(rng.choice(symbols) for _ in range(rng.choice(lengths)))
         if kind == "letters":
             letters = rng.choice(("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"))

@@ -27,8 +27,8 @@ class Retriever {
 
   // For every landmark with candidates in `pieces`: selects for `group` from the rows' residuals on
   // entry to it, and fills the pieces' `selections` and `wanted`, each chunk once per piece. What
-  // first rows read and their session let go of between requests is wanted, too. A
-  // piece whose search fails gets its status; an error of the backend is returned.
+  // first rows read and their session let go of between requests is wanted, too. A piece whose
+  // search fails gets its status; an error of the backend is returned.
   absl::Status Select(std::span<Piece* const> pieces, int group);
 
   // Hands the memory that has come in to the landmarks and to those first rows, and reports what

@@ -80,11 +80,11 @@ class Device {
   virtual absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) = 0;
   virtual absl::Status Upload(const void* host, int64_t bytes, void* to) = 0;
   virtual absl::Status Download(const void* from, int64_t bytes, void* host) = 0;
-  // Memory that host[bytes] is copied to, at once and beside the operations, for which it holds
-  // nothing before Await. From any thread, out of the order of calls.
+  // New memory, and the beginning of a copy of host[bytes] to it, which runs beside the operations.
+  // From any thread, out of the order of calls; operations may read it after Await.
   virtual absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadBeside(const void* host,
                                                                      int64_t bytes) = 0;
-  // Later operations find in `coming`, of UploadBeside, what was copied; does not wait itself.
+  // Later operations find in `coming`, of UploadBeside, what was copied. Does not wait itself.
   virtual absl::Status Await(const DeviceBuffer& coming) = 0;
   virtual absl::Status Zero(void* to, int64_t bytes) = 0;
   // copy_cuda.h: copies[count], of which none reads what another writes; `most_bytes`: of the

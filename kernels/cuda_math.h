@@ -229,6 +229,34 @@ RECOLLECT_HD void LoadFour(const float* from, int left, bool vector, float to[4]
   for (int i = 0; i < 4; ++i) to[i] = i < left ? from[i] : 0.0f;
 }
 
+// Pairs of Bf16, the first in the low half.
+template <int kCount>
+struct Words {
+  uint32_t v[kCount];
+};
+
+RECOLLECT_HD uint32_t PackPair(uint16_t low, uint16_t high) {
+  return static_cast<uint32_t>(high) << 16 | low;
+}
+
+// The first eight of `left` Bf16, 0 past the end. `vector`: at a multiple of 16 bytes.
+RECOLLECT_HD Words<4> LoadWords(const uint16_t* from, int left, bool vector) {
+#if defined(__CUDA_ARCH__)
+  if (vector && left >= 8) {
+    const uint4 four = __ldg(reinterpret_cast<const uint4*>(from));
+    return {{four.x, four.y, four.z, four.w}};
+  }
+#else
+  (void)vector;
+#endif
+  Words<4> words;
+  RECOLLECT_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    words.v[i] = PackPair(2 * i < left ? from[2 * i] : 0, 2 * i + 1 < left ? from[2 * i + 1] : 0);
+  }
+  return words;
+}
+
 // Adds lane `lane`'s share of a·b to `sum`. `a` has zeros up to RoundUpToPiece(count).
 template <typename Element>
 RECOLLECT_HD float DotLane(const float* a, const Element* b, int count, int lane, bool vector,

@@ -4,6 +4,7 @@
 //   block.Run([&](int t) { sums[t] = …; });                      // no barrier
 //   block.XorSum(sums, 8);                                       // over lanes of a warp
 //   block.Phase([&](int t) { shared.scores[t] = …; });           // ends with a barrier
+//   block.MultiplyAdd(a, 0, b, 0, c, 0);                         // tensor cores, warp by warp
 // so that a test without a GPU runs the very code of a kernel with a block of its own
 // (tests/kernels/host_block.h). What stands between phases runs in every thread: it must have the
 // same value in all of them.
@@ -22,6 +23,13 @@ template <int kCount>
 struct Floats {
   float v[kCount];
 };
+
+// How lane l of a warp holds the matrices of a product on tensor cores (PTX ISA, "Matrix Fragments
+// for mma.m16n8k16"), with g = l / 4 and p = 2 (l % 4), as (row, column):
+//   a [16, 16]: words (g, p) (g, p + 1) | (g + 8, p) … | (g, p + 8) … | (g + 8, p + 8) …
+//   b [16, 8]:  words (p, g) (p + 1, g) | (p + 8, g) (p + 9, g)
+//   c [16, 8]:  floats (g, p), (g, p + 1), (g + 8, p), (g + 8, p + 1)
+constexpr int kMatrixWarp = 32;
 
 #if defined(__CUDACC__)
 // The methods are marked for the host as well, where they do nothing: nvcc compiles a body for both
@@ -77,6 +85,44 @@ class CudaBlock {
     atomicAdd(reinterpret_cast<unsigned long long*>(sum), number);
 #else
     *sum += number;
+#endif
+  }
+  // In each warp four matrices of 8 x 8 Bf16 in shared memory, word to[at + m] of each lane from
+  // matrix m: (g, p) and (g, p + 1) of it, or of the transposed one. Lane l brings the address of
+  // row l % 8 of matrix l / 8, a multiple of 16 bytes.
+  template <bool kTransposed, int kCount>
+  RECOLLECT_HD void LoadMatrices(PerThread<const uint16_t*>& rows, PerThread<Words<kCount>>& to,
+                                 int at) {
+#if defined(__CUDA_ARCH__)
+    const auto row = static_cast<uint32_t>(__cvta_generic_to_shared(rows[0]));
+    uint32_t* const v = to[0].v + at;
+    if constexpr (kTransposed) {
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                   : "r"(row)
+                   : "memory");
+    } else {
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                   : "r"(row)
+                   : "memory");
+    }
+#endif
+  }
+  // c += a b on tensor cores, in each warp, of the words and floats from `…_at` on. What lies in
+  // one row of a and c and one column of b makes one number of c, in the hardware's own order.
+  template <int kA, int kB, int kC>
+  RECOLLECT_HD void MultiplyAdd(PerThread<Words<kA>>& a, int a_at, PerThread<Words<kB>>& b,
+                                int b_at, PerThread<Floats<kC>>& c, int c_at) {
+#if defined(__CUDA_ARCH__)
+    const uint32_t* const x = a[0].v + a_at;
+    const uint32_t* const y = b[0].v + b_at;
+    float* const sum = c[0].v + c_at;
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
 #endif
   }
 

@@ -115,8 +115,51 @@ class HostBlock {
   }
   int Increment(int* counter) { return (*counter)++; }
   void AddTo(uint64_t* sum, uint64_t number) { *sum += number; }
+  template <bool kTransposed, int kCount>
+  void LoadMatrices(PerThread<const uint16_t*>& rows, PerThread<cuda::Words<kCount>>& to, int at) {
+    for (int t = first_; t < first_ + threads_; ++t) {
+      const int warp = t / kWarp * kWarp, g = t % kWarp / 4, p = 2 * (t % 4);
+      for (int m = 0; m < 4; ++m) {
+        const int first = warp + 8 * m;  // of the lanes with this matrix's rows
+        RECOLLECT_CHECK(cuda::IsAligned(rows[first + g]));
+        const uint32_t low = kTransposed ? rows[first + p][g] : rows[first + g][p];
+        const uint32_t high = kTransposed ? rows[first + p + 1][g] : rows[first + g][p + 1];
+        to[t].v[at + m] = high << 16 | low;
+      }
+    }
+  }
+  // Not in the order of a device, which nobody knows: rounded once.
+  template <int kA, int kB, int kC>
+  void MultiplyAdd(PerThread<cuda::Words<kA>>& a, int a_at, PerThread<cuda::Words<kB>>& b, int b_at,
+                   PerThread<cuda::Floats<kC>>& c, int c_at) {
+    for (int warp = first_; warp < first_ + threads_; warp += kWarp) {
+      float x[16][16], y[16][8];
+      for (int lane = 0; lane < kWarp; ++lane) {
+        const int g = lane / 4, p = 2 * (lane % 4);
+        for (int half = 0; half < 2; ++half) {
+          for (int w = 0; w < 4; ++w) {
+            x[g + 8 * (w % 2)][p + 8 * (w / 2) + half] =
+                cuda::FromBf16(static_cast<uint16_t>(a[warp + lane].v[a_at + w] >> 16 * half));
+          }
+          for (int w = 0; w < 2; ++w) {
+            y[p + 8 * w + half][g] =
+                cuda::FromBf16(static_cast<uint16_t>(b[warp + lane].v[b_at + w] >> 16 * half));
+          }
+        }
+      }
+      for (int lane = 0; lane < kWarp; ++lane) {
+        for (int i = 0; i < 4; ++i) {
+          const int row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
+          float& number = c[warp + lane].v[c_at + i];
+          double sum = number;
+          for (int k = 0; k < 16; ++k) sum += double{x[row][k]} * y[k][column];
+          number = static_cast<float>(sum);
+        }
+      }
+    }
+  }
 
-  static constexpr int kWarp = 32;
+  static constexpr int kWarp = cuda::kMatrixWarp;
 
  private:
   template <int kCount, typename Operation>

@@ -1,0 +1,136 @@
+// One tile of attention on tensor cores: 16 rows of queries a warp against up to 64 keys and values
+// of one head in shared memory, Bf16 with fp32 sums (kernels/thread_block.h). What a kernel does
+// between the two products, scale, mask and softmax, it does on the scores that its threads hold:
+//   s = TileScores: rows of q · keys;  PackTile: their probabilities, rounded to Bf16;
+//   TileValues: o += probabilities · values
+// A row's numbers depend on that row and the tile alone.
+#ifndef RECOLLECT_KERNELS_ATTENTION_TILE_BLOCK_H_
+#define RECOLLECT_KERNELS_ATTENTION_TILE_BLOCK_H_
+
+#include <cstdint>
+
+#include "kernels/thread_block.h"
+
+namespace recollect::kernels::cuda {
+
+constexpr int kTileKeys = 64;
+constexpr int kTileRows = 16;  // of a warp
+constexpr int kTileScores = kTileRows * kTileKeys / kMatrixWarp;
+
+// kDimSteps * 16 >= head_dim; zeros beyond. Rows are 16 bytes longer than their numbers, so that
+// eight of them begin in different banks.
+template <int kDimSteps>
+struct AttentionTile {
+  static constexpr int kStride = 16 * kDimSteps + 8;
+  alignas(16) uint16_t keys[kTileKeys * kStride];
+  alignas(16) uint16_t values[kTileKeys * kStride];
+};
+
+template <typename Block>
+using TileSums = typename Block::template PerThread<Floats<kTileScores>>;
+// Of queries, or of outputs.
+template <typename Block, int kDimSteps>
+using TileQueries = typename Block::template PerThread<Words<4 * kDimSteps>>;
+template <typename Block, int kDimSteps>
+using TileOutputs = typename Block::template PerThread<Floats<8 * kDimSteps>>;
+
+// Where thread t's number i of scores, or of outputs, is: the row of the block, and the key, or the
+// number of the head.
+RECOLLECT_HD int TileRow(int t, int i) {
+  return t / kMatrixWarp * kTileRows + t % kMatrixWarp / 4 + 8 * (i / 2 % 2);
+}
+RECOLLECT_HD int TileColumn(int t, int i) { return i / 4 * 8 + 2 * (t % 4) + i % 2; }
+
+// The words that thread t holds of its warp's queries: row_of(row of the block) gives a row of
+// head_dim numbers, or null for zeros.
+template <int kDimSteps, typename RowOf>
+RECOLLECT_HD void LoadTileQueries(int t, int dim, RowOf row_of, Words<4 * kDimSteps>& words) {
+  RECOLLECT_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const uint16_t* const row = row_of(TileRow(t, 2 * half));
+    RECOLLECT_UNROLL
+    for (int i = 0; i < 2 * kDimSteps; ++i) {
+      const int d = 8 * i + 2 * (t % 4);
+      words.v[i / 2 * 4 + i % 2 * 2 + half] = PackPair(
+          row != nullptr && d < dim ? row[d] : 0, row != nullptr && d + 1 < dim ? row[d + 1] : 0);
+    }
+  }
+}
+
+// Copies 64 rows to shared memory, `stride` numbers apart, of which [begin, end) are read and the
+// others zeros. `aligned`: every row starts at a multiple of 16 bytes.
+template <int kDimSteps, typename Block>
+RECOLLECT_HD void StageTile(Block& block, int threads, const uint16_t* rows, int64_t stride,
+                            int begin, int end, int dim, bool aligned, uint16_t* to) {
+  constexpr int kPieces = 2 * kDimSteps;
+  block.Run([&](int t) {
+    RECOLLECT_UNROLL_BY_4
+    for (int i = t; i < kTileKeys * kPieces; i += threads) {
+      const int row = i / kPieces, d = i % kPieces * kDotPiece;
+      const int count = row >= begin && row < end ? dim - d : 0;
+      Words<4> four = {};
+      if (count > 0) four = LoadWords(rows + row * stride + d, count, aligned);
+      *reinterpret_cast<Four<uint32_t>*>(to + row * AttentionTile<kDimSteps>::kStride +
+                                         d) = {{four.v[0], four.v[1], four.v[2], four.v[3]}};
+    }
+  });
+}
+
+// scores = q · keys.
+template <int kDimSteps, typename Block>
+RECOLLECT_HD void TileScores(Block& block, TileQueries<Block, kDimSteps>& q,
+                             const AttentionTile<kDimSteps>& tile, TileSums<Block>& scores) {
+  typename Block::template PerThread<const uint16_t*> rows(block);
+  typename Block::template PerThread<Words<4>> keys(block);
+  block.Run([&](int t) { scores[t] = {}; });
+  RECOLLECT_UNROLL
+  for (int pair = 0; pair < kTileKeys / 16; ++pair) {
+    RECOLLECT_UNROLL
+    for (int step = 0; step < kDimSteps; ++step) {
+      block.Run([&](int t) {
+        const int lane = t % kMatrixWarp;
+        rows[t] = tile.keys + (16 * pair + lane / 16 * 8 + lane % 8) * tile.kStride + 16 * step +
+                  lane / 8 % 2 * 8;
+      });
+      block.template LoadMatrices<false>(rows, keys, 0);
+      block.MultiplyAdd(q, 4 * step, keys, 0, scores, 8 * pair);
+      block.MultiplyAdd(q, 4 * step, keys, 2, scores, 8 * pair + 4);
+    }
+  }
+}
+
+// Scores, or what became of them, as the first factor of a product, rounded to Bf16: thread t's.
+RECOLLECT_HD Words<kTileScores / 2> PackTile(const Floats<kTileScores>& numbers) {
+  Words<kTileScores / 2> words;
+  RECOLLECT_UNROLL
+  for (int i = 0; i < kTileScores / 2; ++i) {
+    words.v[i] = PackPair(ToBf16(numbers.v[2 * i]), ToBf16(numbers.v[2 * i + 1]));
+  }
+  return words;
+}
+
+// outputs += probabilities · values.
+template <int kDimSteps, typename Block>
+RECOLLECT_HD void TileValues(
+    Block& block, typename Block::template PerThread<Words<kTileScores / 2>>& probabilities,
+    const AttentionTile<kDimSteps>& tile, TileOutputs<Block, kDimSteps>& outputs) {
+  typename Block::template PerThread<const uint16_t*> rows(block);
+  typename Block::template PerThread<Words<4>> values(block);
+  RECOLLECT_UNROLL
+  for (int step = 0; step < kTileKeys / 16; ++step) {
+    RECOLLECT_UNROLL
+    for (int pair = 0; pair < kDimSteps; ++pair) {
+      block.Run([&](int t) {
+        const int lane = t % kMatrixWarp;
+        rows[t] = tile.values + (16 * step + lane % 16) * tile.kStride + 16 * pair + lane / 16 * 8;
+      });
+      block.template LoadMatrices<true>(rows, values, 0);
+      block.MultiplyAdd(probabilities, 4 * step, values, 0, outputs, 8 * pair);
+      block.MultiplyAdd(probabilities, 4 * step, values, 2, outputs, 8 * pair + 4);
+    }
+  }
+}
+
+}  // namespace recollect::kernels::cuda
+
+#endif  // RECOLLECT_KERNELS_ATTENTION_TILE_BLOCK_H_

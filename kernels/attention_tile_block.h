@@ -57,10 +57,11 @@ RECOLLECT_HD void LoadTileQueries(int t, int dim, RowOf row_of, Words<4 * kDimSt
   }
 }
 
-// Copies 64 rows to shared memory, `stride` numbers apart, of which [begin, end) are read and the
-// others zeros. `aligned`: every row starts at a multiple of 16 bytes.
+// Begins to copy 64 rows to shared memory, `stride` numbers apart, of which [begin, end) are read
+// and the others zeros. They are there after block.AwaitCopies() and a barrier. `aligned`: every
+// row starts at a multiple of 16 bytes.
 template <int kDimSteps, typename Block>
-RECOLLECT_HD void StageTile(Block& block, int threads, const uint16_t* rows, int64_t stride,
+RECOLLECT_HD void BeginTile(Block& block, int threads, const uint16_t* rows, int64_t stride,
                             int begin, int end, int dim, bool aligned, uint16_t* to) {
   constexpr int kPieces = 2 * kDimSteps;
   block.Run([&](int t) {
@@ -68,10 +69,14 @@ RECOLLECT_HD void StageTile(Block& block, int threads, const uint16_t* rows, int
     for (int i = t; i < kTileKeys * kPieces; i += threads) {
       const int row = i / kPieces, d = i % kPieces * kDotPiece;
       const int count = row >= begin && row < end ? dim - d : 0;
+      uint16_t* const place = to + row * AttentionTile<kDimSteps>::kStride + d;
+      if (aligned && count >= kDotPiece) {
+        block.CopyBeside(rows + row * stride + d, place);
+        continue;
+      }
       Words<4> four = {};
-      if (count > 0) four = LoadWords(rows + row * stride + d, count, aligned);
-      *reinterpret_cast<Four<uint32_t>*>(to + row * AttentionTile<kDimSteps>::kStride +
-                                         d) = {{four.v[0], four.v[1], four.v[2], four.v[3]}};
+      if (count > 0) four = LoadWords(rows + row * stride + d, count, false);
+      *reinterpret_cast<Four<uint32_t>*>(place) = {{four.v[0], four.v[1], four.v[2], four.v[3]}};
     }
   });
 }
@@ -104,9 +109,29 @@ RECOLLECT_HD Words<kTileScores / 2> PackTile(const Floats<kTileScores>& numbers)
   Words<kTileScores / 2> words;
   RECOLLECT_UNROLL
   for (int i = 0; i < kTileScores / 2; ++i) {
-    words.v[i] = PackPair(ToBf16(numbers.v[2 * i]), ToBf16(numbers.v[2 * i + 1]));
+    words.v[i] = PackRounded(numbers.v[2 * i], numbers.v[2 * i + 1]);
   }
   return words;
+}
+
+// Of the products probabilities · values, the sixteen numbers of each row from 16 * pair on, added
+// to eight floats of a thread's outputs from `at` on.
+template <int kDimSteps, typename Block, typename Outputs>
+RECOLLECT_HD void TileValuesOf(
+    Block& block, typename Block::template PerThread<Words<kTileScores / 2>>& probabilities,
+    const AttentionTile<kDimSteps>& tile, int pair, Outputs& outputs, int at) {
+  typename Block::template PerThread<const uint16_t*> rows(block);
+  typename Block::template PerThread<Words<4>> values(block);
+  RECOLLECT_UNROLL
+  for (int step = 0; step < kTileKeys / 16; ++step) {
+    block.Run([&](int t) {
+      const int lane = t % kMatrixWarp;
+      rows[t] = tile.values + (16 * step + lane % 16) * tile.kStride + 16 * pair + lane / 16 * 8;
+    });
+    block.template LoadMatrices<true>(rows, values, 0);
+    block.MultiplyAdd(probabilities, 4 * step, values, 0, outputs, at);
+    block.MultiplyAdd(probabilities, 4 * step, values, 2, outputs, at + 4);
+  }
 }
 
 // outputs += probabilities · values.
@@ -114,20 +139,9 @@ template <int kDimSteps, typename Block>
 RECOLLECT_HD void TileValues(
     Block& block, typename Block::template PerThread<Words<kTileScores / 2>>& probabilities,
     const AttentionTile<kDimSteps>& tile, TileOutputs<Block, kDimSteps>& outputs) {
-  typename Block::template PerThread<const uint16_t*> rows(block);
-  typename Block::template PerThread<Words<4>> values(block);
   RECOLLECT_UNROLL
-  for (int step = 0; step < kTileKeys / 16; ++step) {
-    RECOLLECT_UNROLL
-    for (int pair = 0; pair < kDimSteps; ++pair) {
-      block.Run([&](int t) {
-        const int lane = t % kMatrixWarp;
-        rows[t] = tile.values + (16 * step + lane % 16) * tile.kStride + 16 * pair + lane / 16 * 8;
-      });
-      block.template LoadMatrices<true>(rows, values, 0);
-      block.MultiplyAdd(probabilities, 4 * step, values, 0, outputs, 8 * pair);
-      block.MultiplyAdd(probabilities, 4 * step, values, 2, outputs, 8 * pair + 4);
-    }
+  for (int pair = 0; pair < kDimSteps; ++pair) {
+    TileValuesOf(block, probabilities, tile, pair, outputs, 8 * pair);
   }
 }
 

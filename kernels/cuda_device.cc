@@ -72,7 +72,6 @@ class CudaDevice final : public Device {
         stream_(queue_->stream.get()),
         name_(absl::StrCat("cuda:", queue_->index, " ", properties.name)),
         multiprocessors_(properties.multiProcessorCount),
-        block_shared_bytes_(static_cast<int64_t>(properties.sharedMemPerBlockOptin)),
         uploads_(std::move(uploads)),
         uploads_beside_(std::move(uploads_beside)),
         lt_(std::move(lt)) {}
@@ -105,7 +104,6 @@ class CudaDevice final : public Device {
     return {static_cast<int64_t>(free_bytes + reserved - used), static_cast<int64_t>(total_bytes)};
   }
   int multiprocessors() const override { return multiprocessors_; }
-  int64_t block_shared_bytes() const override { return block_shared_bytes_; }
 
   absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) override {
     void* data = nullptr;
@@ -271,7 +269,6 @@ class CudaDevice final : public Device {
   const cudaStream_t stream_;
   const std::string name_;
   const int multiprocessors_;
-  const int64_t block_shared_bytes_;
   DeviceHealth health_;
   const std::unique_ptr<CudaUploads> uploads_, uploads_beside_;
   const CublasLt lt_;

@@ -127,6 +127,18 @@ RECOLLECT_HD float Exp(float x) {
   return Mul(p, FromBits((whole - half + 127u) << 23));
 }
 
+// 2^x with a relative error of at most 2^-21, 0 for -infinity: one instruction of the device, and
+// other bits on the host. For who multiplies on tensor cores, whose bits are the device's own too.
+RECOLLECT_HD float Exp2(float x) {
+#if defined(__CUDA_ARCH__)
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+#else
+  return std::exp2(x);
+#endif
+}
+
 RECOLLECT_HD float Sigmoid(float x) { return Div(1.0f, Add(1.0f, Exp(-x))); }
 
 // x Φ(x) as kernels/elementwise_simd.cc computes it, where the reasons are:
@@ -237,6 +249,17 @@ struct Words {
 
 RECOLLECT_HD uint32_t PackPair(uint16_t low, uint16_t high) {
   return static_cast<uint32_t>(high) << 16 | low;
+}
+
+// Both rounded as by ToBf16; what is NaN stays NaN.
+RECOLLECT_HD uint32_t PackRounded(float low, float high) {
+#if defined(__CUDA_ARCH__)
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return PackPair(ToBf16(low), ToBf16(high));
+#endif
 }
 
 // The first eight of `left` Bf16, 0 past the end. `vector`: at a multiple of 16 bytes.

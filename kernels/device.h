@@ -73,9 +73,7 @@ class Device {
   virtual std::string name() const = 0;     // "cuda:0 NVIDIA H200"
   virtual absl::Status health() const = 0;  // UNAVAILABLE, as later calls, once it is lost
   virtual DeviceRoom room() const = 0;      // as it is just now; zeros once it is lost
-  // What plans are made for.
-  virtual int multiprocessors() const = 0;
-  virtual int64_t block_shared_bytes() const = 0;
+  virtual int multiprocessors() const = 0;  // what plans are made for
 
   virtual absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) = 0;
   virtual absl::Status Upload(const void* host, int64_t bytes, void* to) = 0;

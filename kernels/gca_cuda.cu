@@ -8,11 +8,21 @@ namespace {
 using cuda::CudaBlock;
 using cuda::GcaArgs;
 
-// blockIdx: x the group, y the head, z the chunk.
-__global__ void __launch_bounds__(cuda::kGcaChunkThreads) ChunkKernel(const GcaArgs args) {
-  __shared__ cuda::GcaChunkShared shared;
+// blockIdx: x the group, so that what runs together reads the same chunks' heads; y the head; z the
+// chunk, by chunk. With 4 as the least blocks of a multiprocessor the compiler spills no registers.
+__global__ void __launch_bounds__(cuda::kGcaThreads, 4) RowsKernel(const GcaArgs args) {
+  __shared__ cuda::GcaRowsShared shared;
   CudaBlock block;
-  cuda::GcaChunk(block, shared, args, blockIdx.x, static_cast<int>(blockIdx.y),
+  cuda::GcaRows(block, shared, args, blockIdx.x, static_cast<int>(blockIdx.y),
+                static_cast<int>(blockIdx.z));
+}
+
+template <int kDimSteps>
+__global__ void __launch_bounds__(cuda::kGcaThreads) TilesKernel(const GcaArgs args) {
+  __shared__ cuda::AttentionTile<kDimSteps> tile;
+  static_assert(sizeof(tile) <= cuda::kPlainSharedBytes);
+  CudaBlock block;
+  cuda::GcaTiles(block, tile, args, blockIdx.x, static_cast<int>(blockIdx.y),
                  static_cast<int>(blockIdx.z));
 }
 
@@ -22,38 +32,12 @@ __global__ void __launch_bounds__(cuda::kGcaAddThreads) AddKernel(const GcaArgs 
   cuda::GcaAddChunks(block, args, blockIdx.x);
 }
 
-// blockIdx: x the group, y the head.
-template <int kDimSteps>
-__global__ void __launch_bounds__(cuda::kGcaTileThreads) TileKernel(const GcaArgs args) {
-  extern __shared__ float shared[];
-  CudaBlock block;
-  cuda::GcaTile<kDimSteps>(block, shared, args, blockIdx.x, static_cast<int>(blockIdx.y));
-}
-
-template <int kDimSteps>
-absl::Status LaunchTiles(cudaStream_t stream, const GcaArgs& args, dim3 grid) {
-  const int64_t bytes = args.plan.shared_bytes;
-  if (bytes > cuda::kPlainSharedBytes) {
-    const cudaError_t error =
-        cudaFuncSetAttribute(TileKernel<kDimSteps>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(bytes));
-    if (error != cudaSuccess) return CudaStatus(error, "shared memory of GCA tiles");
-  }
-  TileKernel<kDimSteps><<<grid, cuda::kGcaTileThreads, static_cast<size_t>(bytes), stream>>>(args);
-  return LaunchStatus("GCA, tiles");
+auto* KernelOf(const GcaPlan& plan) {
+  if (plan.q_dtype == DType::kFloat32) return &RowsKernel;
+  return plan.shape.head_dim <= 64 ? &TilesKernel<4> : &TilesKernel<8>;
 }
 
 }  // namespace
-
-absl::StatusOr<int64_t> BlockSharedBytes() {
-  int device = 0, bytes = 0;
-  cudaError_t error = cudaGetDevice(&device);
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  }
-  if (error != cudaSuccess) return CudaStatus(error, "shared memory of a thread block");
-  return bytes;
-}
 
 absl::Status GcaCuda(cudaStream_t stream, const GcaPlan& plan, const GcaDeviceArrays& arrays) {
   if (arrays.group_count > plan.sizes.groups) {
@@ -69,17 +53,15 @@ absl::Status GcaCuda(cudaStream_t stream, const GcaPlan& plan, const GcaDeviceAr
   args.weights = arrays.weights;
   args.out = arrays.out;
   args.workspace = static_cast<float*>(arrays.workspace);
+  const bool by_chunk = plan.way == GcaPlan::Way::kByChunk;
   const auto groups = static_cast<unsigned>(arrays.group_count);
-  const auto heads = static_cast<unsigned>(plan.shape.heads);
-  if (plan.way == GcaPlan::Way::kByTile) {
-    return plan.shape.head_dim <= 64 ? LaunchTiles<4>(stream, args, dim3(groups, heads))
-                                     : LaunchTiles<8>(stream, args, dim3(groups, heads));
+  const dim3 grid(groups, static_cast<unsigned>(plan.shape.heads),
+                  by_chunk ? static_cast<unsigned>(plan.sizes.max_group_chunks) : 1);
+  if (grid.z > 0) {
+    KernelOf(plan)<<<grid, cuda::kGcaThreads, 0, stream>>>(args);
+    if (absl::Status status = LaunchStatus("GCA"); !status.ok()) return status;
   }
-  if (plan.sizes.max_group_chunks > 0) {
-    const dim3 grid(groups, heads, static_cast<unsigned>(plan.sizes.max_group_chunks));
-    ChunkKernel<<<grid, cuda::kGcaChunkThreads, 0, stream>>>(args);
-    if (absl::Status status = LaunchStatus("GCA, chunks"); !status.ok()) return status;
-  }
+  if (!by_chunk) return absl::OkStatus();
   AddKernel<<<groups, cuda::kGcaAddThreads, 0, stream>>>(args);
   return LaunchStatus("GCA, sum over chunks");
 }

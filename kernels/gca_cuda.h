@@ -1,11 +1,12 @@
 // Grouped Cross-Attention (gca.h) on a CUDA device, for a batch of groups of rows, each with its
 // own chunks: the rows of a decode step of many sessions, or the blocks of a prefill.
 //   s_j = q·K_j / sqrt(head_dim);  p_j = exp(s_j) / (1 + Σ_i exp(s_i));  out = Σ_e w_e Σ_j p_j V_j
-// (without the 1 where the shape is not off by one) in fp32 from bf16 memory, chunks in the order
-// given; no chunks: out = 0. Chunk rows are read where they lie, through the views. A row has the
-// same bits beside any other rows, in any group of the same chunks, and either way of the plan. No
-// atomics.
-//   plan = PlanGca(shape, sizes, BlockSharedBytes());   // gca_plan.h
+// (without the 1 where the shape is not off by one) from Bf16 memory, chunks in the order given; no
+// chunks: out = 0. q fp32: all in fp32. q Bf16: both products on tensor cores with fp32 sums, and
+// exp(s_j) rounded to Bf16 in the second, not in the denominator. Chunk rows are read where they
+// lie, through the views. A row has the same bits beside any other rows, in any group of the same
+// chunks, and either way of the plan; with q Bf16 they are those of one kind of device. No atomics.
+//   plan = PlanGca(shape, sizes, DType::kBf16);         // gca_plan.h
 //   CheckGca(plan, groups, chunks);                     // host copies, before they go up
 //   GcaCuda(stream, plan, {q, groups, count, chunks, weights, workspace, out});
 #ifndef RECOLLECT_KERNELS_GCA_CUDA_H_
@@ -14,16 +15,11 @@
 #include <cuda_runtime_api.h>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "kernels/gca_plan.h"
 
 namespace recollect::kernels {
 
-// Shared memory that a thread block may have on the current device: what PlanGca asks for. Statuses
-// of kernels/cuda_status.h.
-absl::StatusOr<int64_t> BlockSharedBytes();
-
-// Returns before the work is done. One launch by tile, two by chunk, none without groups. Launch
+// Returns before the work is done. One launch by group, two by chunk, none without groups. Launch
 // sizes depend on plan and group_count alone, so a captured graph serves other groups, too.
 // Statuses of kernels/cuda_status.h.
 absl::Status GcaCuda(cudaStream_t stream, const GcaPlan& plan, const GcaDeviceArrays& arrays);

@@ -1,6 +1,7 @@
 #include "kernels/gca_plan.h"
 
 #include <cmath>
+#include <numbers>
 #include <vector>
 
 #include "base/status.h"
@@ -10,8 +11,8 @@
 namespace recollect::kernels {
 namespace {
 
-// Up to this many rows a group, blocks by chunk keep more of the device busy than tiles whose rows
-// are mostly empty. An estimate: no device has measured it yet.
+// Up to this many rows a group, a block for each chunk keeps more of the device busy than one for
+// all of them. An estimate: no device has measured it yet.
 constexpr int kMostRowsByChunk = 4;
 
 static_assert(cuda::kGcaMemoryRows >= kMaxChunkTokens);
@@ -38,37 +39,23 @@ absl::Status Check(const GcaShape& shape, const GcaSizes& sizes) {
   return absl::OkStatus();
 }
 
-int64_t TileBytes(const GcaShape& shape) {
-  return cuda::GcaTileSharedFloats(shape.head_dim) * int64_t{sizeof(float)};
-}
-
 }  // namespace
 
-absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes,
-                                int64_t block_shared_bytes) {
-  RETURN_IF_ERROR(Check(shape, sizes));
-  const bool by_chunk =
-      sizes.max_group_rows <= kMostRowsByChunk || TileBytes(shape) > block_shared_bytes;
-  return PlanGca(shape, sizes, block_shared_bytes,
-                 by_chunk ? GcaPlan::Way::kByChunk : GcaPlan::Way::kByTile);
+absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, DType q_dtype) {
+  return PlanGca(
+      shape, sizes, q_dtype,
+      sizes.max_group_rows <= kMostRowsByChunk ? GcaPlan::Way::kByChunk : GcaPlan::Way::kByGroup);
 }
 
-absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes,
-                                int64_t block_shared_bytes, GcaPlan::Way way) {
+absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, DType q_dtype,
+                                GcaPlan::Way way) {
   RETURN_IF_ERROR(Check(shape, sizes));
-  const int64_t needed =
-      way == GcaPlan::Way::kByTile ? TileBytes(shape) : int64_t{sizeof(cuda::GcaChunkShared)};
-  if (needed > block_shared_bytes) {
-    return Invalid("a thread block of GCA needs ", needed,
-                   " bytes of shared memory, the device has ", block_shared_bytes);
-  }
-  GcaPlan plan{.shape = shape, .sizes = sizes, .way = way};
-  plan.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
+  GcaPlan plan{.shape = shape, .sizes = sizes, .q_dtype = q_dtype, .way = way};
+  const double factor = q_dtype == DType::kBf16 ? std::numbers::log2e : 1;
+  plan.scale = static_cast<float>(factor / std::sqrt(shape.head_dim));
   if (way == GcaPlan::Way::kByChunk) {
     plan.workspace_bytes = sizes.rows * sizes.max_group_chunks * shape.heads * shape.head_dim *
                            static_cast<int64_t>(sizeof(float));
-  } else {
-    plan.shared_bytes = needed;
   }
   return plan;
 }

@@ -7,12 +7,13 @@
 #include <span>
 
 #include "absl/status/statusor.h"
+#include "base/types.h"
 #include "kernels/gca.h"
 
 namespace recollect::kernels {
 
 inline constexpr int kMaxGcaHeadDim = 128;   // a thread's registers and a block's shared memory
-inline constexpr int kMaxGcaGroupRows = 64;  // one tile
+inline constexpr int kMaxGcaGroupRows = 64;  // 16 for each warp of a block
 
 // Consecutive rows of q that see the same chunks with the same weights: the row of one session in a
 // decode step, or the 64 rows of one block in a prefill.
@@ -33,27 +34,24 @@ struct GcaSizes {
 
 struct GcaPlan {
   // By chunk: a thread block for each (group, head, chunk), whose outputs a second launch adds; for
-  // few rows. By tile: a block for each (group, head) keeps its rows through all chunks.
-  enum class Way { kByChunk, kByTile };
+  // few rows. By group: a block for each (group, head) goes through all chunks.
+  enum class Way { kByChunk, kByGroup };
   GcaShape shape;
   GcaSizes sizes;
-  Way way = Way::kByTile;
-  float scale = 0;              // 1 / sqrt(head_dim)
-  int64_t shared_bytes = 0;     // dynamic, of one thread block
+  DType q_dtype = DType::kFloat32;
+  Way way = Way::kByGroup;
+  float scale = 0;              // 1 / sqrt(head_dim), with q_dtype kBf16 times log2(e)
   int64_t workspace_bytes = 0;  // by chunk: fp32 [rows, max_group_chunks, heads, head_dim]
 };
 
-// For a device whose thread blocks may have `block_shared_bytes` of shared memory each
-// (BlockSharedBytes of gca_cuda.h). Chooses the way by rows a group, and by chunk where a tile does
-// not fit; both give the same bits. INVALID_ARGUMENT for a shape that gca.h forbids, head_dim >
-// kMaxGcaHeadDim, max_group_rows > kMaxGcaGroupRows, negative sizes, or too little shared memory,
-// naming both sizes.
-absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes,
-                                int64_t block_shared_bytes);
+// `q_dtype`: of q, and what is multiplied with it: kFloat32 in fp32, kBf16 on tensor cores. Chooses
+// the way by rows a group; both give the same bits. INVALID_ARGUMENT for a shape that gca.h
+// forbids, head_dim > kMaxGcaHeadDim, max_group_rows > kMaxGcaGroupRows, or negative sizes.
+absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, DType q_dtype);
 
 // The same with the way given, for tests and benchmarks.
-absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes,
-                                int64_t block_shared_bytes, GcaPlan::Way way);
+absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, DType q_dtype,
+                                GcaPlan::Way way);
 
 // Checks on the host what is about to be copied to the device, where nothing is checked: groups
 // within the plan's sizes, rows and chunks within [0, sizes.rows) and [0, chunks.size()), rows of
@@ -65,13 +63,14 @@ absl::Status CheckGca(const GcaPlan& plan, std::span<const GcaGroup> groups,
 // MemoryView's pointers are device memory, too, at any address; multiples of 16 bytes with head_dim
 // a multiple of 8 are read fastest.
 struct GcaDeviceArrays {
-  const float* q = nullptr;            // [rows, heads, head_dim] fp32, dense
+  const void* q = nullptr;             // [rows, heads, head_dim] in plan.q_dtype, dense
   const GcaGroup* groups = nullptr;    // [group_count]
   int64_t group_count = 0;             // at most plan.sizes.groups
   const MemoryView* chunks = nullptr;  // of all groups
   const float* weights = nullptr;      // one a chunk
   void* workspace = nullptr;           // plan.workspace_bytes, aligned to 4
-  float* out = nullptr;  // like q, not overlapping it; rows of no group are not written
+  // fp32 [rows, heads, head_dim], dense, not overlapping q; rows of no group are not written.
+  float* out = nullptr;
 };
 
 }  // namespace recollect::kernels

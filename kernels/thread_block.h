@@ -4,6 +4,7 @@
 //   block.Run([&](int t) { sums[t] = …; });                      // no barrier
 //   block.XorSum(sums, 8);                                       // over lanes of a warp
 //   block.Phase([&](int t) { shared.scores[t] = …; });           // ends with a barrier
+//   block.CopyBeside(from, to); … block.AwaitCopies();           // to shared memory meanwhile
 //   block.MultiplyAdd(a, 0, b, 0, c, 0);                         // tensor cores, warp by warp
 // so that a test without a GPU runs the very code of a kernel with a block of its own
 // (tests/kernels/host_block.h). What stands between phases runs in every thread: it must have the
@@ -60,6 +61,28 @@ class CudaBlock {
   RECOLLECT_HD void Barrier() {
 #if defined(__CUDA_ARCH__)
     __syncthreads();
+#endif
+  }
+  // function(block) in the first `count` warps alone, which meet no barrier there.
+  template <typename Function>
+  RECOLLECT_HD void FirstWarps(int count, Function function) {
+#if defined(__CUDA_ARCH__)
+    if (static_cast<int>(threadIdx.x) / kMatrixWarp < count) function(*this);
+#endif
+  }
+  // Copies eight Bf16 to shared memory while the thread goes on, both at multiples of 16 bytes:
+  // there after its AwaitCopies, for other threads after a barrier behind that.
+  RECOLLECT_HD void CopyBeside(const uint16_t* from, uint16_t* to) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                     static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+                 "l"(__cvta_generic_to_global(from))
+                 : "memory");
+#endif
+  }
+  RECOLLECT_HD void AwaitCopies() {
+#if defined(__CUDA_ARCH__)
+    asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
   }
   // In each group of `lanes` neighbouring threads: their sum, or greatest, to each of them.

@@ -155,7 +155,7 @@ absl::Status DeviceModel::LayGca(std::span<const DeviceSegment> segments, CallTa
                                      .kv_heads = config_.memory_kv_heads,
                                      .head_dim = config_.head_dim,
                                      .off_by_one = config_.gca_softmax == GcaSoftmax::kOffByOne},
-                                    sizes, device_.block_shared_bytes()));
+                                    sizes, dtype_));
   RETURN_IF_ERROR(kernels::CheckGca(gca.plan, groups, chunks));
   gca.groups = call.tables.Add(groups);
   gca.chunks = call.tables.Add(chunks);
@@ -275,9 +275,9 @@ absl::Status DeviceModel::RunGca(const DeviceLayer& weights, const CallTables& c
   RETURN_IF_ERROR(device_.RmsNorm({.rows = rows, .width = config_.d}, a, weights.gca_norm,
                                   config_.norm_eps, normed));
   RETURN_IF_ERROR(Product(weights.gca_q_proj, normed, rows, queries));
-  if (dtype_ == DType::kBf16) RETURN_IF_ERROR(device_.RoundToBf16(queries, inner, rows, inner));
+  ASSIGN_OR_RETURN(const kernels::DeviceRows q, AsOperand(kRounded, queries, rows * inner));
   RETURN_IF_ERROR(device_.Zero(read, rows * inner * int64_t{sizeof(float)}));
-  RETURN_IF_ERROR(device_.Gca(gca.plan, {.q = queries,
+  RETURN_IF_ERROR(device_.Gca(gca.plan, {.q = q.data,
                                          .groups = call.tables.At<kernels::GcaGroup>(gca.groups),
                                          .group_count = gca.count,
                                          .chunks = call.tables.At<kernels::MemoryView>(gca.chunks),

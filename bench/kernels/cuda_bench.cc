@@ -51,10 +51,13 @@ void BenchAttention(Report& report) {
 }
 
 void BenchMemory(Report& report) {
-  Case c;
-  c.name = "gca, 512 blocks of 64 x 8 chunks x 64";
-  c.target = ">= 50 % of gemm";
-  report.Try(c, [&] { return GroupedCrossAttention(report, c, 512); });
+  Case blocks;
+  blocks.name = "gca bf16, 512 blocks of 64 x 8 chunks x 64";
+  blocks.target = ">= 50 % of gemm";
+  report.Try(blocks, [&] { return GroupedCrossAttention(report, blocks, 512, 64, 1024); });
+  Case decode;  // each row with chunks of its own
+  decode.name = "gca bf16, 512 rows x 8 chunks x 64";
+  report.Try(decode, [&] { return GroupedCrossAttention(report, decode, 512, 1, 4096); });
   // The first is what 16 million tokens have.
   for (int64_t keys : {int64_t{266305}, int64_t{1} << 20, int64_t{1} << 22}) {
     for (int64_t queries : {1, 64}) {

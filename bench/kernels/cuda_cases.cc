@@ -162,34 +162,31 @@ absl::Status Scan(Report& report, Case c, int64_t rows) {
       });
 }
 
-absl::Status GroupedCrossAttention(Report& report, Case c, int64_t blocks) {
-  constexpr int64_t kRows = 64, kChunks = 8, kMemoryRows = 64, kPool = 1024;
-  const int64_t chunk = kMemoryRows * kWidth, rows = blocks * kRows;
-  const Pattern<float> q(1);
-  const Pattern<Bf16> keys(2), values(3);
+absl::Status GroupedCrossAttention(Report& report, Case c, int64_t count, int32_t group_rows,
+                                   int64_t pool) {
+  constexpr int32_t kChunks = 8;
+  constexpr int64_t kMemoryRows = 64;
+  const int64_t chunk = kMemoryRows * kWidth, rows = count * group_rows;
+  const Pattern<Bf16> q(1), keys(2), values(3);
   ASSIGN_OR_RETURN(const auto device_q, q.Upload(rows * kWidth, "q"));
-  ASSIGN_OR_RETURN(const auto device_keys, keys.Upload(kPool * chunk, "keys"));
-  ASSIGN_OR_RETURN(const auto device_values, values.Upload(kPool * chunk, "values"));
+  ASSIGN_OR_RETURN(const auto device_keys, keys.Upload(pool * chunk, "keys"));
+  ASSIGN_OR_RETURN(const auto device_values, values.Upload(pool * chunk, "values"));
   ASSIGN_OR_RETURN(const auto out, DeviceArray<float>::Create(rows * kWidth, "out"));
   std::vector<GcaGroup> groups;
   std::vector<MemoryView> views;
   std::vector<int64_t> places;
-  for (int64_t b = 0; b < blocks; ++b) {
-    groups.push_back({b * kRows, b * kChunks, kRows, kChunks});
+  for (int64_t g = 0; g < count; ++g) {
+    groups.push_back({g * group_rows, g * kChunks, group_rows, kChunks});
     for (int64_t e = 0; e < kChunks; ++e) {
-      places.push_back((b * 37 + e * 101) % kPool * chunk);
+      places.push_back((g * kChunks + e) * 37 % pool * chunk);
       views.push_back({device_keys.get() + places.back(), device_values.get() + places.back(),
                        static_cast<int>(kMemoryRows)});
     }
   }
   const std::vector<float> weights(views.size(), 1.0f / kChunks);
-  ASSIGN_OR_RETURN(const int64_t shared_bytes, BlockSharedBytes());
-  ASSIGN_OR_RETURN(
-      const GcaPlan plan,
-      PlanGca(
-          {kHeads, kHeads, kHeadDim},
-          {.groups = blocks, .rows = rows, .max_group_rows = kRows, .max_group_chunks = kChunks},
-          shared_bytes));
+  const GcaSizes sizes = {
+      .groups = count, .rows = rows, .max_group_rows = group_rows, .max_group_chunks = kChunks};
+  ASSIGN_OR_RETURN(const GcaPlan plan, PlanGca({kHeads, kHeads, kHeadDim}, sizes, DType::kBf16));
   RETURN_IF_ERROR(CheckGca(plan, groups, views));
   ASSIGN_OR_RETURN(const auto device_groups, UploadAll(groups, "groups"));
   ASSIGN_OR_RETURN(const auto device_views, UploadAll(views, "chunks"));
@@ -199,26 +196,28 @@ absl::Status GroupedCrossAttention(Report& report, Case c, int64_t blocks) {
   GcaDeviceArrays arrays;
   arrays.q = device_q.get();
   arrays.groups = device_groups.get();
-  arrays.group_count = blocks;
+  arrays.group_count = count;
   arrays.chunks = device_views.get();
   arrays.weights = device_weights.get();
   arrays.workspace = workspace.get();
   arrays.out = out.get();
   c.flops = 4.0 * static_cast<double>(rows * kWidth * kChunks * kMemoryRows);
+  c.bytes = sizeof(Bf16) * static_cast<double>(2 * std::min(pool, count * kChunks) * chunk) +
+            (sizeof(Bf16) + sizeof(float)) * static_cast<double>(rows * kWidth);
   return report.Measure(
       c, [&] { return GcaCuda(report.stream(), plan, arrays); },
       [&]() -> absl::Status {
-        for (int64_t b : {int64_t{0}, blocks - 1}) {
-          const int64_t row = b * kRows + 17;
+        for (int64_t g : {int64_t{0}, count - 1}) {
+          const int64_t row = g * group_rows + 17 % group_rows;
           std::vector<float> one_q, expected(kWidth);
-          for (int64_t d = 0; d < kWidth; ++d) one_q.push_back(q[row * kWidth + d]);
+          for (int64_t d = 0; d < kWidth; ++d) one_q.push_back(q[row * kWidth + d].ToFloat());
           std::vector<std::vector<Bf16>> memory;
           std::vector<MemoryView> host_views;
           for (int64_t e = 0; e < kChunks; ++e) {
             for (const Pattern<Bf16>* from : {&keys, &values}) {
               std::vector<Bf16>& to = memory.emplace_back();
               for (int64_t i = 0; i < chunk; ++i)
-                to.push_back((*from)[places[b * kChunks + e] + i]);
+                to.push_back((*from)[places[g * kChunks + e] + i]);
             }
             host_views.push_back(
                 {memory[2 * e].data(), memory[2 * e + 1].data(), static_cast<int>(kMemoryRows)});
@@ -228,7 +227,8 @@ absl::Status GroupedCrossAttention(Report& report, Case c, int64_t blocks) {
                          std::span(weights).first(kChunks), expected.data());
           ASSIGN_OR_RETURN(const std::vector<float> actual,
                            Download(out.get() + row * kWidth, kWidth));
-          RETURN_IF_ERROR(ExpectClose(actual, expected, 10, absl::StrCat("row ", row)));
+          // Rounding probabilities to bf16 moves a number by up to 4e-4.
+          RETURN_IF_ERROR(ExpectClose(actual, expected, 100, absl::StrCat("row ", row)));
         }
         return absl::OkStatus();
       });

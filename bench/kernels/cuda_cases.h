@@ -23,8 +23,9 @@ absl::Status Prefill(Report& report, Case c, int64_t tokens, int64_t dilation);
 
 absl::Status Scan(Report& report, Case c, int64_t rows);
 
-// Blocks of 64 rows, each with 8 of a pool of 1024 chunks of 64 rows.
-absl::Status GroupedCrossAttention(Report& report, Case c, int64_t blocks);
+// Q in bf16: groups of so many rows, each with 8 of `pool` chunks of 64 rows.
+absl::Status GroupedCrossAttention(Report& report, Case c, int64_t groups, int32_t rows,
+                                   int64_t pool);
 
 // The 8 best of keys of width 256.
 absl::Status LandmarkSearch(Report& report, Case c, int64_t keys, int64_t queries);

@@ -1,6 +1,7 @@
 #include "kernels/attention_tile_block.h"
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -34,9 +35,11 @@ std::vector<float> RunTile(HostOrder order, const std::vector<uint16_t>& q, int 
     cuda::TileSums<HostBlock> scores(block);
     HostBlock::PerThread<cuda::Words<cuda::kTileScores / 2>> packed(block);
     cuda::TileOutputs<HostBlock, kDimSteps> outputs(block);
-    cuda::StageTile<kDimSteps>(block, threads, keys.data(), dim, begin, end, dim, false, tile.keys);
-    cuda::StageTile<kDimSteps>(block, threads, values.data(), dim, begin, end, dim, false,
-                               tile.values);
+    for (const auto& [from, to] : {std::pair(&keys, tile.keys), std::pair(&values, tile.values)}) {
+      const bool aligned = dim % cuda::kDotPiece == 0 && cuda::IsAligned(from->data());
+      cuda::BeginTile<kDimSteps>(block, threads, from->data(), dim, begin, end, dim, aligned, to);
+    }
+    block.AwaitCopies();
     block.Barrier();
     block.Run([&](int t) {
       const auto row_of = [&](int row) { return row < rows ? q.data() + row * dim : nullptr; };

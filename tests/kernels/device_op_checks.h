@@ -217,13 +217,29 @@ inline void CheckRangeAttention(Device& device) {
       testing::kAttentionFactor);
 }
 
-inline void CheckGca(Device& device) {
+// Numbers as floats that a format has.
+inline std::vector<float> Rounded(std::vector<float> numbers, DType dtype) {
+  if (dtype == DType::kBf16) {
+    for (float& number : numbers) number = recollect::RoundToBf16(number);
+  }
+  return numbers;
+}
+
+inline void* PlaceAs(Arrays& arrays, const std::vector<float>& numbers, DType dtype) {
+  if (dtype == DType::kFloat32) return arrays.Place(numbers);
+  std::vector<Bf16> narrow;
+  for (const float number : numbers) narrow.push_back(Bf16::FromFloat(number));
+  return arrays.Place(narrow);
+}
+
+inline void CheckGca(Device& device, DType q_dtype) {
   const GcaShape shape{4, 2, 12};
   const int64_t width = int64_t{shape.heads} * shape.head_dim, memory_width = width / 2;
   const std::vector<int> chunk_rows = {63, 2, 17};
   Arrays arrays(device);
   OpContext ctx;
-  const std::vector<float> q = Normals(kRows * width, 1), weights = {0.5f, 0.25f, 0.125f};
+  const std::vector<float> q = Rounded(Normals(kRows * width, 1), q_dtype);
+  const std::vector<float> weights = {0.5f, 0.25f, 0.125f};
   std::vector<std::vector<Bf16>> kept;
   std::vector<MemoryView> chunks, on_chunks;
   kept.reserve(2 * chunk_rows.size());
@@ -243,12 +259,11 @@ inline void CheckGca(Device& device) {
         std::span(weights).subspan(group.first_chunk, group.chunks),
         expected.data() + group.first_row * width);
   }
-  const auto plan =
-      PlanGca(shape, {.groups = 2, .rows = kRows, .max_group_rows = 4, .max_group_chunks = 3},
-              device.block_shared_bytes());
+  const auto plan = PlanGca(
+      shape, {.groups = 2, .rows = kRows, .max_group_rows = 4, .max_group_chunks = 3}, q_dtype);
   ASSERT_TRUE(plan.ok()) << plan.status();
   GcaDeviceArrays in;
-  in.q = arrays.Place(q);
+  in.q = PlaceAs(arrays, q, q_dtype);
   in.groups = arrays.Place(groups);
   in.group_count = 2;
   in.chunks = arrays.Place(on_chunks);
@@ -256,25 +271,16 @@ inline void CheckGca(Device& device) {
   in.workspace = arrays.Allocate(plan->workspace_bytes);
   in.out = static_cast<float*>(arrays.Allocate(kRows * width * int64_t{sizeof(float)}));
   ASSERT_EQ(device.Gca(*plan, in), absl::OkStatus());
-  const double magnitude = 5 * (1 + 25 * std::sqrt(shape.head_dim));
+  const double rounded = q_dtype == DType::kBf16 ? testing::kBf16Probabilities : 0;
+  const double magnitude = 5 * (1 + 25 * std::sqrt(shape.head_dim) + rounded);
   ExpectClose(
       arrays.Read(in.out, kRows * width), expected, [&](int64_t) { return magnitude; },
       testing::kGcaFactor);
 }
 
-// Numbers of a product, as floats that its format has.
-inline std::vector<float> Rounded(std::vector<float> numbers, DType dtype) {
-  if (dtype == DType::kBf16) {
-    for (float& number : numbers) number = recollect::RoundToBf16(number);
-  }
-  return numbers;
-}
-
-inline void* PlaceAs(Arrays& arrays, const std::vector<float>& numbers, DType dtype) {
-  if (dtype == DType::kFloat32) return arrays.Place(numbers);
-  std::vector<Bf16> narrow;
-  for (const float number : numbers) narrow.push_back(Bf16::FromFloat(number));
-  return arrays.Place(narrow);
+inline void CheckGca(Device& device) {
+  CheckGca(device, DType::kFloat32);
+  CheckGca(device, DType::kBf16);
 }
 
 inline void CheckGemm(Device& device) {

@@ -4,8 +4,10 @@
 #define RECOLLECT_TESTS_KERNELS_GCA_CASES_H_
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
+#include "base/types.h"
 #include "kernels/gca.h"
 #include "kernels/reference.h"
 #include "tests/kernels/kernel_test_util.h"
@@ -29,6 +31,8 @@ inline std::vector<Case> Cases() {
       {{2, 1, 16}, 33, {48, 49}},
       {{3, 3, 72}, 2, {2, 33}},
       {{2, 1, 16}, 3, {64, 48}},
+      {{2, 1, 128}, 6, {64, 3}},
+      {{1, 1, 80}, 40, {63, 64, 9}},
       // The ordinary softmax.
       {{4, 4, 64, false}, 64, {64, 64, 1}},
       {{6, 2, 10, false}, 17, {15, 64}},
@@ -36,22 +40,34 @@ inline std::vector<Case> Cases() {
 }
 
 struct Inputs {
-  Inputs(const Case& c, float deviation)
+  // Behind a chunk's rows, up to 64, its memory is NaN.
+  Inputs(const Case& c, float deviation, DType dtype_of_q = DType::kFloat32)
       : width(static_cast<int64_t>(c.shape.heads) * c.shape.head_dim),
+        q_dtype(dtype_of_q),
         q(Normals(c.rows * width, 1, deviation)) {
+    if (q_dtype == DType::kBf16) {
+      for (float& number : q) number = recollect::RoundToBf16(number);
+    }
     const int64_t memory_width = static_cast<int64_t>(c.shape.kv_heads) * c.shape.head_dim;
     for (size_t e = 0; e < c.chunk_rows.size(); ++e) {
       const auto seed = static_cast<uint32_t>(10 * e);
-      // One number before: memory is misaligned.
-      keys.push_back(NormalBf16(c.chunk_rows[e] * memory_width + 1, seed + 2, deviation));
-      values.push_back(NormalBf16(c.chunk_rows[e] * memory_width + 1, seed + 3));
+      const int64_t before = Before(e), count = before + c.chunk_rows[e] * memory_width;
+      keys.push_back(NormalBf16(count, seed + 2, deviation));
+      values.push_back(NormalBf16(count, seed + 3));
+      for (auto* memory : {&keys.back(), &values.back()}) {
+        memory->resize(before + kMaxChunkTokens * memory_width, Bf16::FromFloat(std::nanf("")));
+      }
       weights.push_back(1.0f / static_cast<float>(e + 2));
     }
     for (size_t e = 0; e < c.chunk_rows.size(); ++e) {
-      chunks.push_back({keys[e].data() + 1, values[e].data() + 1, c.chunk_rows[e]});
+      chunks.push_back({keys[e].data() + Before(e), values[e].data() + Before(e), c.chunk_rows[e]});
     }
   }
+  // Every other chunk's memory is misaligned by a number before it.
+  static int64_t Before(size_t chunk) { return chunk % 2 == 0 ? 1 : 0; }
+
   int64_t width;
+  DType q_dtype;  // that has the numbers of q
   std::vector<float> q;
   std::vector<std::vector<Bf16>> keys, values;
   std::vector<float> weights;
@@ -59,6 +75,7 @@ struct Inputs {
 };
 
 inline double Magnitude(const Case& c, const Inputs& in, int64_t row, int head) {
+  const double rounded = in.q_dtype == DType::kBf16 ? testing::kBf16Probabilities : 0;
   double magnitude = 0;
   for (size_t e = 0; e < in.chunks.size(); ++e) {
     double largest_value = 0, largest_score = 0;
@@ -74,7 +91,7 @@ inline double Magnitude(const Case& c, const Inputs& in, int64_t row, int head) 
       }
       largest_score = std::max(largest_score, score / std::sqrt(c.shape.head_dim));
     }
-    magnitude += in.weights[e] * largest_value * (1 + largest_score);
+    magnitude += in.weights[e] * largest_value * (1 + largest_score + rounded);
   }
   return magnitude;
 }

@@ -28,12 +28,14 @@ auto OnDevice(size_t shift) {
           views.push_back({keys, upload(chunk.values), chunk.rows});
         }
         const DeviceArray<float> device_q(q, shift), device_weights(weights);
+        const DeviceArray<Bf16> narrow_q(gca_cases::ToBf16(q), shift);
         const DeviceArray<GcaGroup> device_groups(groups);
         const DeviceArray<MemoryView> device_chunks(views);
         const DeviceArray<float> workspace(Nans(plan.workspace_bytes / int64_t{sizeof(float)}));
         const DeviceArray<float> out(Nans(static_cast<int64_t>(q.size())), shift);
         GcaDeviceArrays arrays;
-        arrays.q = device_q.data();
+        arrays.q = plan.q_dtype == DType::kBf16 ? static_cast<const void*>(narrow_q.data())
+                                                : device_q.data();
         arrays.groups = device_groups.data();
         arrays.group_count = static_cast<int64_t>(groups.size());
         arrays.chunks = device_chunks.data();
@@ -54,7 +56,8 @@ TEST_F(GcaCudaTest, ARowHasTheSameBitsInAnyCompany) {
   gca_cases::CheckARowHasTheSameBitsInAnyCompany(OnDevice(0));
 }
 
-TEST_F(GcaCudaTest, HasTheBitsOfTheHostRun) {
+// The bits of tensor cores are the device's own.
+TEST_F(GcaCudaTest, InFp32HasTheBitsOfTheHostRun) {
   const auto host = [](const GcaPlan& plan, const std::vector<float>& q,
                        const std::vector<GcaGroup>& groups, const std::vector<MemoryView>& chunks,
                        const std::vector<float>& weights) {
@@ -68,32 +71,15 @@ TEST_F(GcaCudaTest, HasTheBitsOfTheHostRun) {
       const std::vector<float> expected = gca_cases::Run(host, c.shape, batch, way);
       for (size_t shift : {0, 1}) {
         EXPECT_TRUE(SameBits(gca_cases::Run(OnDevice(shift), c.shape, batch, way), expected))
-            << gca_cases::NameOf(way) << ", " << c.rows << " rows, shift " << shift;
+            << gca_cases::NameOf(way, in.q_dtype) << ", " << c.rows << " rows, shift " << shift;
       }
     }
   }
 }
 
-// Tiles where the device has room for them, else by chunk.
-TEST_F(GcaCudaTest, PlansTheWidestHeadsForThisDevice) {
-  const absl::StatusOr<int64_t> shared_bytes = BlockSharedBytes();
-  ASSERT_TRUE(shared_bytes.ok()) << shared_bytes.status();
-  EXPECT_GE(*shared_bytes, gca_cases::kLeastSharedBytes);
-  const gca_cases::Case c{{2, 1, kMaxGcaHeadDim}, 6, {64, 3}};
-  const gca_cases::Inputs in(c, 1);
-  gca_cases::Batch batch;
-  gca_cases::AddGroup(in, 0, c.rows, &batch);
-  const auto plan = PlanGca(c.shape, gca_cases::SizesOf(batch), *shared_bytes);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  gca_cases::ExpectMatchesReference(
-      c, in, OnDevice(0)(*plan, batch.q, batch.groups, batch.chunks, batch.weights));
-}
-
 TEST_F(GcaCudaTest, RefusesMoreGroupsThanPlanned) {
-  const absl::StatusOr<int64_t> shared_bytes = BlockSharedBytes();
-  ASSERT_TRUE(shared_bytes.ok()) << shared_bytes.status();
   const GcaPlan plan =
-      *PlanGca({4, 4, 64}, {.groups = 1, .rows = 1, .max_group_rows = 1}, *shared_bytes);
+      *PlanGca({4, 4, 64}, {.groups = 1, .rows = 1, .max_group_rows = 1}, DType::kFloat32);
   EXPECT_EQ(GcaCuda(nullptr, plan, {.group_count = 2}).code(), absl::StatusCode::kInvalidArgument);
 }
 

@@ -4,10 +4,12 @@
 //   });
 // With whole phases at a time, an order shows threads of one phase that depend on each other. With
 // warps at a time, a warp runs alone until a barrier stops it, so that a missing barrier shows: who
-// should have waited reads what was there before.
+// should have waited reads what was there before. Copies beside the threads take effect at once, or
+// in reverse when they are awaited.
 #ifndef RECOLLECT_TESTS_KERNELS_HOST_BLOCK_H_
 #define RECOLLECT_TESTS_KERNELS_HOST_BLOCK_H_
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
@@ -16,6 +18,7 @@
 #include <mutex>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -105,6 +108,23 @@ class HostBlock {
   void Barrier() {
     if (turns_ != nullptr) turns_->Barrier(first_ / kWarp);
   }
+  template <typename Function>
+  void FirstWarps(int count, Function function) {
+    const int threads = std::min(count * kWarp - first_, threads_);
+    if (threads <= 0) return;
+    HostBlock some(first_, threads, reversed_, nullptr);
+    function(some);
+  }
+  // At once, and in reverse as late as may be.
+  void CopyBeside(const uint16_t* from, uint16_t* to) {
+    RECOLLECT_CHECK(cuda::IsAligned(from) && cuda::IsAligned(to));
+    copies_.push_back({from, to});
+    if (!reversed_) AwaitCopies();
+  }
+  void AwaitCopies() {
+    for (const auto& [from, to] : copies_) std::memcpy(to, from, 8 * sizeof(uint16_t));
+    copies_.clear();
+  }
   template <int kCount>
   void XorSum(PerThread<cuda::Floats<kCount>>& values, int lanes) {
     Exchange(values, lanes, [](float a, float b) { return cuda::Add(a, b); });
@@ -178,6 +198,7 @@ class HostBlock {
   const int threads_;
   const bool reversed_;
   WarpTurns* const turns_;
+  std::vector<std::pair<const uint16_t*, uint16_t*>> copies_;  // that nobody has awaited
 };
 
 struct NoShared {};

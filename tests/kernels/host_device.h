@@ -47,7 +47,6 @@ class HostDevice final : public Device {
     return {std::max<int64_t>(most_bytes_ - bytes(), 0), most_bytes_};
   }
   int multiprocessors() const override { return 4; }
-  int64_t block_shared_bytes() const override { return 227 * 1024; }  // compute capability 9.0
 
   absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) override {
     return Make<Buffer>(bytes);

@@ -161,11 +161,15 @@ inline absl::Status RangeAttentionOnHost(HostOrder order, const RangeAttentionPl
   return absl::OkStatus();
 }
 
-// Room for the widest heads.
-struct GcaTileShared {
-  float floats[(kMaxGcaGroupRows + 2 * cuda::kGcaMemoryRows) * (kMaxGcaHeadDim + 1) +
-               kMaxGcaGroupRows * cuda::kGcaScoreStride];
-};
+template <int kDimSteps>
+void GcaTilesOnHost(HostOrder order, int64_t blocks, const cuda::GcaArgs& args, int64_t chunks) {
+  using Tile = cuda::AttentionTile<kDimSteps>;
+  const int64_t heads = args.plan.shape.heads;
+  RunBlocks<Tile>(order, blocks, cuda::kGcaThreads, [&](HostBlock& block, Tile& tile, int64_t i) {
+    cuda::GcaTiles(block, tile, args, i / chunks / heads, static_cast<int>(i / chunks % heads),
+                   static_cast<int>(i % chunks));
+  });
+}
 
 inline absl::Status GcaOnHost(HostOrder order, const GcaPlan& plan, const GcaDeviceArrays& arrays) {
   const std::span groups(arrays.groups, static_cast<size_t>(arrays.group_count));
@@ -180,25 +184,23 @@ inline absl::Status GcaOnHost(HostOrder order, const GcaPlan& plan, const GcaDev
   args.weights = arrays.weights;
   args.out = arrays.out;
   args.workspace = static_cast<float*>(arrays.workspace);
+  const bool by_chunk = plan.way == GcaPlan::Way::kByChunk;
   const int64_t count = arrays.group_count, heads = plan.shape.heads;
-  if (plan.way == GcaPlan::Way::kByTile) {
-    RECOLLECT_CHECK(plan.shared_bytes <= int64_t{sizeof(GcaTileShared)});
-    const auto tile =
-        plan.shape.head_dim <= 64 ? &cuda::GcaTile<4, HostBlock> : &cuda::GcaTile<8, HostBlock>;
-    RunBlocks<GcaTileShared>(order, count * heads, cuda::kGcaTileThreads,
-                             [&](HostBlock& block, GcaTileShared& shared, int64_t i) {
-                               tile(block, shared.floats, args, i / heads,
-                                    static_cast<int>(i % heads));
-                             });
-    return absl::OkStatus();
+  const int64_t chunks_each = by_chunk ? plan.sizes.max_group_chunks : 1;
+  const int64_t blocks = count * heads * chunks_each;
+  if (plan.q_dtype == DType::kFloat32) {
+    RunBlocks<cuda::GcaRowsShared>(order, blocks, cuda::kGcaThreads,
+                                   [&](HostBlock& block, cuda::GcaRowsShared& shared, int64_t i) {
+                                     cuda::GcaRows(block, shared, args, i / chunks_each / heads,
+                                                   static_cast<int>(i / chunks_each % heads),
+                                                   static_cast<int>(i % chunks_each));
+                                   });
+  } else if (plan.shape.head_dim <= 64) {
+    GcaTilesOnHost<4>(order, blocks, args, chunks_each);
+  } else {
+    GcaTilesOnHost<8>(order, blocks, args, chunks_each);
   }
-  const int64_t most = plan.sizes.max_group_chunks;
-  RunBlocks<cuda::GcaChunkShared>(order, count * heads * most, cuda::kGcaChunkThreads,
-                                  [&](HostBlock& block, cuda::GcaChunkShared& shared, int64_t i) {
-                                    cuda::GcaChunk(block, shared, args, i / most / heads,
-                                                   static_cast<int>(i / most % heads),
-                                                   static_cast<int>(i % most));
-                                  });
+  if (!by_chunk) return absl::OkStatus();
   RunBlocks<NoShared>(
       order, count, cuda::kGcaAddThreads,
       [&](HostBlock& block, NoShared&, int64_t i) { cuda::GcaAddChunks(block, args, i); });

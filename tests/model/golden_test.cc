@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
@@ -37,8 +39,10 @@ constexpr double kScoreTolerance = 1e-5;
 // way, at most 3.4e-4 when this was set.
 constexpr double kRoundedOtherwise = 2e-3;
 // bf16 products: ‖error‖ / ‖logits‖ over a whole case, at most 0.009 when this was set; and the
-// share of equal hits, for which two near scores may swap places at the cut.
+// share of equal hits, for which two near scores may swap places at the cut: from there on rows
+// read another chunk, nearly as relevant, and a case may be off by more; 0.037 when this was set.
 constexpr double kBf16Tolerance = 0.02;
+constexpr double kBf16OtherHitsTolerance = 0.05;
 constexpr double kBf16HitShare = 0.9;
 // One step of bf16, relative; and what counts as zero beside numbers of unit size.
 constexpr double kBf16Step = 0x1p-7;
@@ -106,7 +110,7 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
     ASSERT_EQ(layout.ids(), Integers("ids"));
     const bool flagship = config.architecture == "drt";
     ASSERT_EQ(layout.landmarks(), Integers(flagship ? "block_starts" : "landmarks"));
-    landmarks_ = layout.landmarks().size();
+    landmarks_ = layout.landmarks();
     closed_blocks_ = layout.blocks().size() - 1;
     ReferenceInput reference{.pattern = config.local, .blocks = layout.blocks()};
     for (const auto& document : input["documents"]) {
@@ -143,6 +147,9 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
         ASSERT_EQ(result.logits, result_.logits) << rows;
       }
     }
+    const auto rows = result_.logits.size() / static_cast<size_t>(config.vocab_size);
+    logit_rows_.resize(rows);
+    std::iota(logit_rows_.begin(), logit_rows_.end(), size_t{0});
     if (input.contains("logit_rows")) KeepLogits(input["logit_rows"]);
   }
 
@@ -155,6 +162,7 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
       kept.insert(kept.end(), begin, begin + width);
     }
     result_.logits = std::move(kept);
+    logit_rows_ = rows;
   }
 
   std::vector<int32_t> Integers(const std::string& name) const {
@@ -276,10 +284,12 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<Model> model_;
   std::unique_ptr<SafetensorsFile> file_;
   std::vector<float> k_proj_, v_proj_, gate_proj_;  // of memory; the last may be empty
-  size_t landmarks_ = 0, closed_blocks_ = 0;
+  std::vector<int32_t> landmarks_;                  // positions
+  size_t closed_blocks_ = 0;
   int stored_ = 0, rounded_otherwise_ = 0;  // numbers seen by CompareBf16
   std::vector<std::vector<EncodedChunk>> mounted_;
   ReferenceResult result_;
+  std::vector<size_t> logit_rows_;  // positions of the logits in it
 };
 
 void GoldenTest::ExpectFp32EqualsTheOracle(kernels::Device* device) {
@@ -296,12 +306,12 @@ void GoldenTest::ExpectFp32EqualsTheOracle(kernels::Device* device) {
   const std::vector<int32_t> hits = Integers("hits");
   const std::vector<float> scores = Floats("hit_scores");
   const size_t n_ret = static_cast<size_t>(config.n_ret);
-  ASSERT_EQ(hits.size(), config.groups.size() * landmarks_ * n_ret);
+  ASSERT_EQ(hits.size(), config.groups.size() * landmarks_.size() * n_ret);
   for (size_t g = 0; g < config.groups.size(); ++g) {
-    for (size_t b = 0; b < landmarks_; ++b) {
+    for (size_t b = 0; b < landmarks_.size(); ++b) {
       const auto& found = result_.hits[g][b];
       for (size_t i = 0; i < n_ret; ++i) {
-        const size_t at = (g * landmarks_ + b) * n_ret + i;
+        const size_t at = (g * landmarks_.size() + b) * n_ret + i;
         ASSERT_EQ(i < found.size() ? found[i].candidate : -1, hits[at])
             << "group " << g << " landmark " << b;
         if (i >= found.size()) continue;
@@ -332,30 +342,40 @@ void GoldenTest::ExpectFp32EqualsTheOracle(kernels::Device* device) {
 void GoldenTest::ExpectBf16StaysNearTheOracle(kernels::Device* device) {
   if (!kernels::Bf16Supported()) GTEST_SKIP() << "this CPU has no bf16 products";
   ASSERT_NO_FATAL_FAILURE(Run(DType::kBf16, device));
+  size_t hits = 0, kept = 0;
+  size_t same_rows = std::numeric_limits<size_t>::max();  // before the first other hit
+  const std::vector<int32_t> expected = Integers("hits");
+  auto wanted = expected.begin();
+  for (const auto& group : result_.hits) {
+    for (size_t b = 0; b < group.size(); ++b, wanted += model_->config().n_ret) {
+      const auto is_wanted = [&](const auto& hit) {
+        const auto end = wanted + model_->config().n_ret;
+        return std::find(wanted, end, static_cast<int32_t>(hit.candidate)) != end;
+      };
+      const auto found = static_cast<size_t>(std::ranges::count_if(group[b], is_wanted));
+      hits += group[b].size();
+      kept += found;
+      if (found < group[b].size()) {
+        same_rows = std::min(same_rows, static_cast<size_t>(landmarks_[b]));
+      }
+    }
+  }
   const std::vector<float> logits = Floats("logits");
   ASSERT_EQ(result_.logits.size(), logits.size());
-  double error = 0;
-  double norm = 0;
+  const auto width = static_cast<size_t>(model_->config().vocab_size);
+  double error = 0, norm = 0, same_error = 0, same_norm = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
     error += std::pow(result_.logits[i] - logits[i], 2);
     norm += std::pow(logits[i], 2);
+    if (logit_rows_[i / width] >= same_rows) continue;
+    same_error = error;
+    same_norm = norm;
   }
-  size_t hits = 0, kept = 0;
-  const std::vector<int32_t> expected = Integers("hits");
-  size_t at = 0;
-  for (const auto& group : result_.hits) {
-    for (const auto& block : group) {
-      const std::set<int32_t> wanted(
-          expected.begin() + static_cast<std::ptrdiff_t>(at),
-          expected.begin() + static_cast<std::ptrdiff_t>(at) + model_->config().n_ret);
-      at += static_cast<size_t>(model_->config().n_ret);
-      hits += block.size();
-      for (const auto& hit : block) kept += wanted.contains(static_cast<int32_t>(hit.candidate));
-    }
-  }
-  std::printf("%s bf16: %.4f relative, hits %zu of %zu\n", GetParam().c_str(),
-              std::sqrt(error / norm), kept, hits);
-  EXPECT_LE(std::sqrt(error / norm), kBf16Tolerance);
+  std::printf("%s bf16: %.4f relative, %.4f before another hit, hits %zu of %zu\n",
+              GetParam().c_str(), std::sqrt(error / norm), std::sqrt(same_error / same_norm), kept,
+              hits);
+  EXPECT_LE(std::sqrt(same_error / same_norm), kBf16Tolerance);
+  EXPECT_LE(std::sqrt(error / norm), kBf16OtherHitsTolerance);
   EXPECT_GE(static_cast<double>(kept), kBf16HitShare * static_cast<double>(hits));
 }
 

@@ -34,6 +34,9 @@ inline constexpr double kGatedScanFactor = 16;
 inline constexpr double kAttentionFactor = 16;
 // Magnitude: as attention, summed over chunks with |weight|.
 inline constexpr double kGcaFactor = 16;
+// Part of that magnitude beside 1, where probabilities are rounded to bf16 before they multiply
+// values, each by 2^-8 of itself at most.
+inline constexpr double kBf16Probabilities = 0x1p-8 / (kGcaFactor * kFloatEpsilon);
 // Magnitude: 1 for softmax, times 1 + the largest |x scale| of the head; |y| for relu.
 inline constexpr double kFeatureFactor = 16;
 // Magnitude: Σ over features of |φ(q)| times the sum of |φ(k) v|, |S| at the start and |S_0|.

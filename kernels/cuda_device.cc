@@ -19,6 +19,7 @@
 #include "kernels/range_attention_cuda.h"
 #include "kernels/rope_cuda.h"
 #include "kernels/sample_cuda.h"
+#include "kernels/tile_attention_cuda.h"
 
 namespace recollect::kernels {
 namespace {
@@ -209,6 +210,10 @@ class CudaDevice final : public Device {
   absl::Status RangeAttention(const RangeAttentionPlan& plan,
                               const RangeDeviceArrays& arrays) override {
     return Do([&] { return RangeAttentionCuda(stream_, plan, arrays); });
+  }
+  absl::Status TileAttention(const TileAttentionPlan& plan,
+                             const TileDeviceArrays& arrays) override {
+    return Do([&] { return TileAttentionCuda(stream_, plan, arrays); });
   }
   absl::Status Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) override {
     return Do([&] { return GcaCuda(stream_, plan, arrays); });

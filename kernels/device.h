@@ -30,6 +30,7 @@
 #include "kernels/rope.h"
 #include "kernels/row_sizes.h"
 #include "kernels/sample.h"
+#include "kernels/tile_attention_plan.h"
 
 namespace recollect::kernels {
 
@@ -106,14 +107,16 @@ class Device {
   virtual absl::Status RoundToBf16(float* x, int64_t stride, int64_t rows, int64_t width) = 0;
   virtual absl::Status ConvertToBf16(const float* x, int64_t count, Bf16* y) = 0;
 
-  // rope_cuda.h, gated_scan_cuda.h, range_attention_cuda.h, gca_cuda.h, landmark_topk_cuda.h,
-  // sample_cuda.h
+  // rope_cuda.h, gated_scan_cuda.h, range_attention_cuda.h, tile_attention_cuda.h, gca_cuda.h,
+  // landmark_topk_cuda.h, sample_cuda.h
   virtual absl::Status Rope(const RowSizes& sizes, RopePairs pairs, const float* cosines,
                             const float* sines, float* x) = 0;
   virtual absl::Status GatedScan(const GatedScanPlan& plan,
                                  const GatedScanDeviceArrays& arrays) = 0;
   virtual absl::Status RangeAttention(const RangeAttentionPlan& plan,
                                       const RangeDeviceArrays& arrays) = 0;
+  virtual absl::Status TileAttention(const TileAttentionPlan& plan,
+                                     const TileDeviceArrays& arrays) = 0;
   virtual absl::Status Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) = 0;
   virtual absl::Status LandmarkTopK(const LandmarkTopKPlan& plan, const float* queries,
                                     const SegmentStart* segments, void* workspace,

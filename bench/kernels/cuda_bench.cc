@@ -9,13 +9,14 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "bench/kernels/cuda_cases.h"
 
 namespace recollect::bench {
 namespace {
+
+const char* NameOf(DType dtype) { return dtype == DType::kBf16 ? "" : ", fp32"; }
 
 void BenchAttention(Report& report) {
   constexpr int64_t kTokens = 262144;
@@ -24,30 +25,39 @@ void BenchAttention(Report& report) {
   scan.published_ms = 15.7;
   scan.target = "<= 2 ms";
   report.Try(scan, [&] { return Scan(report, scan, kTokens); });
-  const auto decode = [&](int64_t batch, int64_t tokens, double published_ms, const char* target) {
+  const auto decode = [&](DType dtype, int64_t batch, int64_t tokens, double published_ms,
+                          const char* target) {
     const int64_t entries = tokens / 16;
     Case c;
-    c.name = absl::StrCat("decode, ", batch, " x ", tokens, " tokens, D 16, fp32 cache");
-    c.peer = absl::StrCat("decode, ", batch, " x ", entries);
+    c.name = absl::StrCat("decode, ", batch, " x ", tokens, " tokens, D 16", NameOf(dtype));
+    if (dtype == DType::kBf16) c.peer = absl::StrCat("decode, ", batch, " x ", entries);
     c.published_ms = published_ms;
     c.target = target;
-    report.Try(c, [&] { return Decode(report, c, batch, entries, batch == 1 || tokens <= 16384); });
+    const bool graph = batch == 1 || tokens <= 16384;
+    report.Try(c, [&] { return Decode(report, c, dtype, batch, entries, graph); });
   };
-  decode(1, 4096, 0, "<= 0.05 ms by graph");
-  decode(512, 4096, 0.45, ">= 90 % of copy");
-  decode(512, 16384, 1.29, ">= 90 % of copy");
-  decode(512, 65536, 4.71, ">= 90 % of copy");
-  decode(512, 262144, 18.15, ">= 90 % of copy");
-  decode(128, 262144, 0, ">= 90 % of copy");  // where 512 such caches have no room
-  for (auto [dilation, published_ms, target] :
-       {std::tuple{64, 107.9, "<= 15 ms"}, {16, 143.6, "<= 36 ms"}, {1, 942.0, ""}}) {
+  const auto prefill = [&](DType dtype, int64_t dilation, double published_ms, const char* target) {
     Case c;
-    c.name = absl::StrCat("prefill, ", kTokens, " tokens, D ", dilation);
+    c.name = absl::StrCat("prefill, ", kTokens, " tokens, D ", dilation, NameOf(dtype));
     if (dilation == 1) c.peer = absl::StrCat("prefill, ", kTokens);
     c.published_ms = published_ms;
     c.target = target;
-    report.Try(c, [&, d = dilation] { return Prefill(report, c, kTokens, d); });
-  }
+    report.Try(c, [&] { return Prefill(report, c, dtype, kTokens, dilation); });
+  };
+  const DType bf16 = DType::kBf16, fp32 = DType::kFloat32;
+  decode(bf16, 1, 4096, 0, "<= 0.05 ms by graph");
+  decode(bf16, 512, 4096, 0.45, ">= 90 % of copy");
+  decode(bf16, 512, 16384, 1.29, ">= 90 % of copy");
+  decode(bf16, 512, 65536, 4.71, ">= 90 % of copy");
+  decode(bf16, 512, 262144, 18.15, ">= 90 % of copy");
+  decode(bf16, 128, 262144, 0, ">= 90 % of copy");  // where 512 such caches have no room
+  prefill(bf16, 64, 107.9, "<= 15 ms");
+  prefill(bf16, 16, 143.6, "<= 36 ms");
+  prefill(bf16, 1, 942.0, "");
+  // What models in fp32 run.
+  decode(fp32, 512, 4096, 0, "");
+  decode(fp32, 512, 16384, 0, "");
+  prefill(fp32, 64, 0, "");
 }
 
 void BenchMemory(Report& report) {

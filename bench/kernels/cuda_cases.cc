@@ -12,31 +12,40 @@
 #include "kernels/landmark_topk_cuda.h"
 #include "kernels/range_attention_cuda.h"
 #include "kernels/reference.h"
+#include "kernels/tile_attention_cuda.h"
 
 namespace recollect::bench {
 namespace {
 
 using namespace recollect::kernels;
 
-// Queries, keys and values of both attentions.
+// Queries, keys and values of all attentions.
+template <typename Number>
 struct AttentionNumbers {
-  Pattern<float> q{1}, keys{2}, values{3};
+  Pattern<Number> q{1}, keys{2}, values{3};
 };
 
-const AttentionNumbers& Numbers() {
-  static const auto* const numbers = new AttentionNumbers;
+template <typename Number>
+const AttentionNumbers<Number>& Numbers() {
+  static const auto* const numbers = new AttentionNumbers<Number>;
   return *numbers;
 }
 
+float FloatOf(float number) { return number; }
+float FloatOf(Bf16 number) { return number.ToFloat(); }
+
 // Row `row`, some heads, of attention over `entries` entries from entry `first` of the keys.
-absl::Status CheckAttention(const float* out, int64_t row, int64_t first, int64_t entries) {
-  const AttentionNumbers& numbers = Numbers();
+template <typename Number>
+absl::Status CheckAttention(const float* out, int64_t row, int64_t first, int64_t entries,
+                            double magnitude) {
+  const AttentionNumbers<Number>& numbers = Numbers<Number>();
   const RangeShape shape{1, 1, kHeadDim};
   for (int head : {0, kHeads - 1}) {
-    const auto take = [&](const Pattern<float>& from, int64_t begin, int64_t rows) {
+    const auto take = [&](const Pattern<Number>& from, int64_t begin, int64_t rows) {
       std::vector<float> to;
       for (int64_t i = 0; i < rows * kHeadDim; ++i) {
-        to.push_back(from[(begin + i / kHeadDim) * kWidth + head * kHeadDim + i % kHeadDim]);
+        to.push_back(
+            FloatOf(from[(begin + i / kHeadDim) * kWidth + head * kHeadDim + i % kHeadDim]));
       }
       return to;
     };
@@ -51,36 +60,71 @@ absl::Status CheckAttention(const float* out, int64_t row, int64_t first, int64_
                               expected.data());
     ASSIGN_OR_RETURN(const std::vector<float> actual,
                      Download(out + row * kWidth + head * kHeadDim, kHeadDim));
-    RETURN_IF_ERROR(ExpectClose(actual, expected, 10, absl::StrCat("row ", row, ", head ", head)));
+    RETURN_IF_ERROR(
+        ExpectClose(actual, expected, magnitude, absl::StrCat("row ", row, ", head ", head)));
   }
   return absl::OkStatus();
 }
 
 // Rows that read the first entries_of(row) entries of one cache, or each of a cache of its own.
-absl::Status Attention(Report& report, Case c, int64_t rows, int64_t caches, int64_t entries,
-                       const std::function<int64_t(int64_t)>& entries_of, bool graph) {
-  const AttentionNumbers& numbers = Numbers();
-  const int64_t cache = entries * kWidth;
-  ASSIGN_OR_RETURN(const auto q, numbers.q.Upload(rows * kWidth, "q"));
-  ASSIGN_OR_RETURN(const auto keys, numbers.keys.Upload(caches * cache, "keys"));
-  ASSIGN_OR_RETURN(const auto values, numbers.values.Upload(caches * cache, "values"));
-  ASSIGN_OR_RETURN(const auto out, DeviceArray<float>::Create(rows * kWidth, "out"));
+struct AttentionRows {
+  int64_t rows = 0;
+  int64_t caches = 0;
+  int64_t entries = 0;  // of a cache
+  std::function<int64_t(int64_t)> entries_of;
+
+  std::vector<RangeSet> Sets() const {
+    std::vector<RangeSet> sets(static_cast<size_t>(rows));
+    for (int64_t r = 0; r < rows; ++r) sets[r].ranges[1] = {0, entries_of(r)};
+    return sets;
+  }
+  // That move, and the work.
+  void CountInto(Case& c, int64_t number_bytes) const {
+    for (int64_t r = 0; r < rows; ++r) {
+      c.flops += 4.0 * kWidth * static_cast<double>(entries_of(r));
+    }
+    c.bytes = static_cast<double>(number_bytes) *
+                  static_cast<double>((2 * caches * entries + rows) * kWidth) +
+              sizeof(float) * static_cast<double>(rows * kWidth);
+  }
+  template <typename Number>
+  absl::Status Check(const float* out, double magnitude) const {
+    for (int64_t r : {int64_t{0}, rows / 3, rows - 1}) {
+      RETURN_IF_ERROR(
+          CheckAttention<Number>(out, r, caches == 1 ? 0 : r * entries, entries_of(r), magnitude));
+    }
+    return absl::OkStatus();
+  }
+};
+
+AttentionRows DecodeRows(int64_t batch, int64_t entries) {
+  return {batch, batch, entries, [=](int64_t) { return entries; }};
+}
+
+AttentionRows PrefillRows(int64_t tokens, int64_t dilation) {
+  return {tokens, 1, (tokens + dilation - 1) / dilation,
+          [=](int64_t t) { return t / dilation + 1; }};
+}
+
+absl::Status Attention(Report& report, Case c, const AttentionRows& rows, bool graph) {
+  const AttentionNumbers<float>& numbers = Numbers<float>();
+  const int64_t cache = rows.entries * kWidth;
+  ASSIGN_OR_RETURN(const auto q, numbers.q.Upload(rows.rows * kWidth, "q"));
+  ASSIGN_OR_RETURN(const auto keys, numbers.keys.Upload(rows.caches * cache, "keys"));
+  ASSIGN_OR_RETURN(const auto values, numbers.values.Upload(rows.caches * cache, "values"));
+  ASSIGN_OR_RETURN(const auto out, DeviceArray<float>::Create(rows.rows * kWidth, "out"));
   RangeAttentionSizes sizes;
-  sizes.rows = rows;
+  sizes.rows = rows.rows;
   sizes.heads = sizes.kv_heads = kHeads;
   sizes.head_dim = kHeadDim;
-  sizes.max_entries = entries;
+  sizes.max_entries = rows.entries;
   ASSIGN_OR_RETURN(const RangeAttentionPlan plan, PlanRangeAttention(sizes, Multiprocessors()));
-  std::vector<KvSpan> parts(caches * kMaxRanges);
-  for (int64_t i = 0; i < caches; ++i) {
+  std::vector<KvSpan> parts(rows.caches * kMaxRanges);
+  for (int64_t i = 0; i < rows.caches; ++i) {
     parts[i * kMaxRanges + 1] = {keys.get() + i * cache, values.get() + i * cache};
   }
-  std::vector<RangeSet> sets(rows);
-  for (int64_t r = 0; r < rows; ++r) {
-    sets[r].ranges[1] = {0, entries_of(r)};
-    c.flops += 4.0 * kWidth * static_cast<double>(entries_of(r));
-  }
-  c.bytes = sizeof(float) * 2.0 * static_cast<double>(caches * cache + rows * kWidth);
+  const std::vector<RangeSet> sets = rows.Sets();
+  rows.CountInto(c, sizeof(float));
   RETURN_IF_ERROR(CheckRanges(plan, sets));
   ASSIGN_OR_RETURN(const auto device_parts, UploadAll(parts, "parts"));
   ASSIGN_OR_RETURN(const auto device_sets, UploadAll(sets, "ranges"));
@@ -90,33 +134,66 @@ absl::Status Attention(Report& report, Case c, int64_t rows, int64_t caches, int
   arrays.q = q.get();
   arrays.q_stride = kWidth;
   arrays.parts = device_parts.get();
-  arrays.parts_per_row = caches == 1 ? 0 : kMaxRanges;
+  arrays.parts_per_row = rows.caches == 1 ? 0 : kMaxRanges;
   arrays.sets = device_sets.get();
   arrays.workspace = workspace.get();
   arrays.out = out.get();
   return report.Measure(
       c, [&] { return RangeAttentionCuda(report.stream(), plan, arrays); },
-      [&]() -> absl::Status {
-        for (int64_t r : {int64_t{0}, rows / 3, rows - 1}) {
-          RETURN_IF_ERROR(
-              CheckAttention(out.get(), r, caches == 1 ? 0 : r * entries, entries_of(r)));
-        }
-        return absl::OkStatus();
-      },
-      graph);
+      [&] { return rows.Check<float>(out.get(), 10); }, graph);
+}
+
+absl::Status AttentionOfTiles(Report& report, Case c, const AttentionRows& rows, bool graph) {
+  // Probabilities are rounded to Bf16, each by 2^-9 of itself at most: 200 times what is compared.
+  constexpr double kMagnitude = 2000;
+  const AttentionNumbers<Bf16>& numbers = Numbers<Bf16>();
+  const int64_t cache = rows.entries * kWidth;
+  ASSIGN_OR_RETURN(const auto q, numbers.q.Upload(rows.rows * kWidth, "q"));
+  ASSIGN_OR_RETURN(const auto keys, numbers.keys.Upload(rows.caches * cache, "keys"));
+  ASSIGN_OR_RETURN(const auto values, numbers.values.Upload(rows.caches * cache, "values"));
+  ASSIGN_OR_RETURN(const auto out, DeviceArray<float>::Create(rows.rows * kWidth, "out"));
+  std::vector<CacheRows> runs(rows.caches);
+  for (int64_t i = 0; i < rows.caches; ++i) {
+    runs[i].rows = rows.rows / rows.caches;
+    runs[i].parts[1] = {keys.get() + i * cache, values.get() + i * cache};
+  }
+  const std::vector<RangeSet> sets = rows.Sets();
+  const std::vector<RowTile> tiles = RowTilesOf(runs, sets, MostTileRows(kHeads, kHeads));
+  ASSIGN_OR_RETURN(
+      const TileAttentionPlan plan,
+      PlanTileAttention(
+          SizesOf({.rows = rows.rows, .heads = kHeads, .kv_heads = kHeads, .head_dim = kHeadDim},
+                  tiles),
+          Multiprocessors()));
+  RETURN_IF_ERROR(CheckTileAttention(plan, tiles, sets));
+  rows.CountInto(c, sizeof(Bf16));
+  ASSIGN_OR_RETURN(const auto device_tiles, UploadAll(tiles, "tiles"));
+  ASSIGN_OR_RETURN(const auto device_sets, UploadAll(sets, "ranges"));
+  ASSIGN_OR_RETURN(const auto workspace,
+                   DeviceArray<char>::Create(plan.workspace_bytes, "workspace"));
+  TileDeviceArrays arrays;
+  arrays.q = q.get();
+  arrays.q_stride = arrays.kv_stride = kWidth;
+  arrays.tiles = device_tiles.get();
+  arrays.sets = device_sets.get();
+  arrays.workspace = workspace.get();
+  arrays.out = out.get();
+  return report.Measure(
+      c, [&] { return TileAttentionCuda(report.stream(), plan, arrays); },
+      [&] { return rows.Check<Bf16>(out.get(), kMagnitude); }, graph);
 }
 
 }  // namespace
 
-absl::Status Decode(Report& report, Case c, int64_t batch, int64_t entries, bool graph) {
-  return Attention(
-      report, std::move(c), batch, batch, entries, [&](int64_t) { return entries; }, graph);
+absl::Status Decode(Report& report, Case c, DType dtype, int64_t batch, int64_t entries,
+                    bool graph) {
+  return (dtype == DType::kBf16 ? AttentionOfTiles : Attention)(report, std::move(c),
+                                                                DecodeRows(batch, entries), graph);
 }
 
-absl::Status Prefill(Report& report, Case c, int64_t tokens, int64_t dilation) {
-  return Attention(
-      report, std::move(c), tokens, 1, (tokens + dilation - 1) / dilation,
-      [&](int64_t t) { return t / dilation + 1; }, false);
+absl::Status Prefill(Report& report, Case c, DType dtype, int64_t tokens, int64_t dilation) {
+  return (dtype == DType::kBf16 ? AttentionOfTiles : Attention)(
+      report, std::move(c), PrefillRows(tokens, dilation), false);
 }
 
 absl::Status Scan(Report& report, Case c, int64_t rows) {

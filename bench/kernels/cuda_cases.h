@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "base/types.h"
 #include "bench/kernels/device_report.h"
 #include "kernels/gemm_cuda.h"
 
@@ -14,12 +15,13 @@ namespace recollect::bench {
 inline constexpr int kHeads = 32, kHeadDim = 64;
 inline constexpr int64_t kWidth = kHeads * kHeadDim;
 
-// One row of each of `batch` sequences, which reads all `entries` of a cache of its own, fp32.
-absl::Status Decode(Report& report, Case c, int64_t batch, int64_t entries, bool graph);
+// One row of each of `batch` sequences, which reads all `entries` of a cache of its own: Bf16 by
+// tile attention, fp32 by range attention.
+absl::Status Decode(Report& report, Case c, DType dtype, int64_t batch, int64_t entries,
+                    bool graph);
 
-// All rows of one sequence: row t reads the first t / dilation + 1 entries of a compact cache,
-// fp32.
-absl::Status Prefill(Report& report, Case c, int64_t tokens, int64_t dilation);
+// All rows of one sequence: row t reads the first t / dilation + 1 entries of a compact cache.
+absl::Status Prefill(Report& report, Case c, DType dtype, int64_t tokens, int64_t dilation);
 
 absl::Status Scan(Report& report, Case c, int64_t rows);
 

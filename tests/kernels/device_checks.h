@@ -147,6 +147,7 @@ inline constexpr Check kChecks[] = {
     {"Rope", CheckRope},
     {"GatedScan", CheckGatedScan},
     {"RangeAttention", CheckRangeAttention},
+    {"TileAttention", CheckTileAttention},
     {"Gca", CheckGca},
     {"Gemm", CheckGemm},
     {"Sample", CheckSample},

@@ -232,6 +232,58 @@ inline void* PlaceAs(Arrays& arrays, const std::vector<float>& numbers, DType dt
   return arrays.Place(narrow);
 }
 
+// Two sequences, one of them with grouped heads' rows enough for two tiles.
+inline void CheckTileAttention(Device& device) {
+  constexpr int kHeads = 4, kKvHeads = 1, kDim = 11, kParts = kMaxRanges;
+  constexpr int64_t kTileRows = 19, kEntries = 40, kOut = kTileRows * kHeads * kDim;
+  Arrays arrays(device);
+  OpContext ctx;
+  const std::vector<float> q = Rounded(Normals(kOut, 1), DType::kBf16);
+  const int64_t runs[] = {18, 1};
+  std::vector<RangeSet> sets(kTileRows);
+  for (int64_t row = 0; row < kTileRows; ++row) {
+    sets[row].ranges = {RangeSet::Range{0, row}, {row, 2 * row}, {row, 40}};
+  }
+  std::vector<float> expected(kOut);
+  std::vector<CacheRows> caches;
+  int64_t first = 0;
+  for (const int64_t rows : runs) {
+    std::vector<float> numbers[2 * kParts];
+    std::array<KvSpan, kParts> parts;
+    CacheRows& cache = caches.emplace_back(CacheRows{.rows = rows});
+    for (uint32_t p = 0; p < kParts; ++p) {
+      const auto place = [&](uint32_t i) {
+        numbers[i] = Rounded(Normals(kEntries * kKvHeads * kDim, 10 * i + rows), DType::kBf16);
+        return static_cast<const Bf16*>(PlaceAs(arrays, numbers[i], DType::kBf16));
+      };
+      const Bf16* const keys = place(2 * p);
+      cache.parts[p] = {keys, place(2 * p + 1)};
+      parts[p] = {numbers[2 * p].data(), numbers[2 * p + 1].data()};
+    }
+    RangeAttention(ctx, {kHeads, kKvHeads, kDim}, q.data() + first * kHeads * kDim, kHeads * kDim,
+                   rows, parts, sets.data() + first, expected.data() + first * kHeads * kDim);
+    first += rows;
+  }
+  const std::vector<RowTile> tiles = RowTilesOf(caches, sets, MostTileRows(kHeads, kKvHeads));
+  const TileAttentionSizes sizes =
+      SizesOf({.rows = kTileRows, .heads = kHeads, .kv_heads = kKvHeads, .head_dim = kDim}, tiles);
+  const auto plan = PlanTileAttention(sizes, device.multiprocessors());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  TileDeviceArrays in;
+  in.q = static_cast<const Bf16*>(PlaceAs(arrays, q, DType::kBf16));
+  in.q_stride = kHeads * kDim;
+  in.kv_stride = kKvHeads * kDim;
+  in.tiles = arrays.Place(tiles);
+  in.sets = arrays.Place(sets);
+  in.workspace = arrays.Allocate(plan->workspace_bytes);
+  in.out = static_cast<float*>(arrays.Allocate(kOut * int64_t{sizeof(float)}));
+  ASSERT_EQ(device.TileAttention(*plan, in), absl::OkStatus());
+  ExpectClose(
+      arrays.Read(in.out, kOut), expected,
+      [](int64_t) { return 5 * (1 + 25 * std::sqrt(kDim) + testing::kBf16Probabilities); },
+      testing::kAttentionFactor);
+}
+
 inline void CheckGca(Device& device, DType q_dtype) {
   const GcaShape shape{4, 2, 12};
   const int64_t width = int64_t{shape.heads} * shape.head_dim, memory_width = width / 2;

@@ -143,6 +143,10 @@ class HostDevice final : public Device {
                               const RangeDeviceArrays& arrays) override {
     return Do([&] { return RangeAttentionOnHost(order_, plan, arrays); });
   }
+  absl::Status TileAttention(const TileAttentionPlan& plan,
+                             const TileDeviceArrays& arrays) override {
+    return Do([&] { return TileAttentionOnHost(order_, plan, arrays); });
+  }
   absl::Status Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) override {
     return Do([&] { return GcaOnHost(order_, plan, arrays); });
   }

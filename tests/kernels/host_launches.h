@@ -20,6 +20,7 @@
 #include "kernels/range_attention_block.h"
 #include "kernels/rope_block.h"
 #include "kernels/sample_block.h"
+#include "kernels/tile_attention_block.h"
 #include "tests/kernels/host_block.h"
 
 namespace recollect::kernels {
@@ -158,6 +159,50 @@ inline absl::Status RangeAttentionOnHost(HostOrder order, const RangeAttentionPl
                       [&](HostBlock& block, NoShared&, int64_t i) {
                         cuda::RangeMerge(block, args, i / heads, static_cast<int>(i % heads));
                       });
+  return absl::OkStatus();
+}
+
+template <int kDimSteps>
+void TileAttentionOnHost(HostOrder order, const cuda::TileAttentionArgs& args) {
+  using Tile = cuda::AttentionTile<kDimSteps>;
+  const TileAttentionSizes& sizes = args.plan.sizes;
+  const int threads = args.plan.warps * HostBlock::kWarp;
+  const int64_t pairs = sizes.tiles * sizes.kv_heads;
+  const bool by_split = args.plan.way == TileAttentionPlan::Way::kBySplit;
+  RunBlocks<Tile>(order, by_split ? pairs * sizes.max_splits : pairs, threads,
+                  [&](HostBlock& block, Tile& tile, int64_t i) {
+                    const int64_t index = i % pairs / sizes.kv_heads;
+                    const auto kv_head = static_cast<int>(i % sizes.kv_heads);
+                    if (by_split) {
+                      cuda::TileBySplit(block, tile, args, index, kv_head, i / pairs);
+                    } else {
+                      cuda::TileByTile(block, tile, args, index, kv_head);
+                    }
+                  });
+  if (!by_split) return;
+  const int64_t heads = sizes.heads;
+  RunBlocks<NoShared>(order, sizes.tiles * heads, cuda::kMergeTileThreads,
+                      [&](HostBlock& block, NoShared&, int64_t i) {
+                        cuda::TileMerge(block, args, i / heads, static_cast<int>(i % heads));
+                      });
+}
+
+inline absl::Status TileAttentionOnHost(HostOrder order, const TileAttentionPlan& plan,
+                                        const TileDeviceArrays& arrays) {
+  RETURN_IF_ERROR(CheckTileAttention(plan,
+                                     std::span(arrays.tiles, static_cast<size_t>(plan.sizes.tiles)),
+                                     std::span(arrays.sets, static_cast<size_t>(plan.sizes.rows))));
+  cuda::TileAttentionArgs args;
+  args.plan = plan;
+  args.q = reinterpret_cast<const uint16_t*>(arrays.q);
+  args.q_stride = arrays.q_stride;
+  args.kv_stride = arrays.kv_stride;
+  args.tiles = arrays.tiles;
+  args.sets = arrays.sets;
+  args.out = arrays.out;
+  args.workspace = static_cast<float*>(arrays.workspace);
+  plan.sizes.head_dim <= 64 ? TileAttentionOnHost<4>(order, args)
+                            : TileAttentionOnHost<8>(order, args);
   return absl::OkStatus();
 }
 

@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<SequenceState>> DeviceBackend::NewSequence(
     const model::LocalPatterns& patterns) {
   RETURN_IF_ERROR(CheckDevicePatterns(patterns));
   return std::make_unique<DeviceSequence>(
-      model::DeviceState(model_->config(), patterns, model_->config().layers()));
+      model::DeviceState(model_->config(), patterns, model_->config().layers(), model_->dtype()));
 }
 
 absl::StatusOr<std::unique_ptr<MemoryEncoder>> DeviceBackend::NewEncoder(

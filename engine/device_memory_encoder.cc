@@ -13,7 +13,7 @@ DeviceMemoryEncoder::DeviceMemoryEncoder(std::shared_ptr<model::DeviceModel> mod
     : device_(std::move(device)),
       model_(std::move(model)),
       patterns_(patterns),
-      state_(model_->config(), patterns, model_->config().n_low) {}
+      state_(model_->config(), patterns, model_->config().n_low, model_->dtype()) {}
 
 absl::StatusOr<std::vector<model::EncodedChunk>> DeviceMemoryEncoder::Encode(
     std::span<const int32_t> tokens) {
@@ -54,7 +54,7 @@ absl::Status DeviceMemoryEncoder::Restore(std::string_view bytes) {
   const model::ModelConfig& config = model_->config();
   ASSIGN_OR_RETURN(const model::LocalState state,
                    model::LocalState::Deserialize(config, patterns_, config.n_low, bytes));
-  state_ = model::DeviceState(config, patterns_, config.n_low);
+  state_ = model::DeviceState(config, patterns_, config.n_low, model_->dtype());
   return state_.Upload(*device_, state);
 }
 

@@ -193,11 +193,9 @@ class CudaDevice final : public Device {
   absl::Status Add(const float* x, int64_t count, float* y) override {
     return Do([&] { return AddCuda(stream_, x, count, y); });
   }
-  absl::Status RoundToBf16(float* x, int64_t stride, int64_t rows, int64_t width) override {
-    return Do([&] { return RoundToBf16Cuda(stream_, x, stride, rows, width); });
-  }
-  absl::Status ConvertToBf16(const float* x, int64_t count, Bf16* y) override {
-    return Do([&] { return ConvertToBf16Cuda(stream_, x, count, y); });
+  absl::Status ConvertToBf16(const float* x, int64_t stride, int64_t rows, int64_t width,
+                             Bf16* y) override {
+    return Do([&] { return ConvertToBf16Cuda(stream_, x, stride, rows, width, y); });
   }
 
   absl::Status Rope(const RowSizes& sizes, RopePairs pairs, const float* cosines,

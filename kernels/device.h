@@ -104,8 +104,11 @@ class Device {
   virtual absl::Status SigmoidGate(const float* gate, int64_t gate_stride, const float* x,
                                    int64_t rows, int64_t width, const DeviceRows& y) = 0;
   virtual absl::Status Add(const float* x, int64_t count, float* y) = 0;
-  virtual absl::Status RoundToBf16(float* x, int64_t stride, int64_t rows, int64_t width) = 0;
-  virtual absl::Status ConvertToBf16(const float* x, int64_t count, Bf16* y) = 0;
+  virtual absl::Status ConvertToBf16(const float* x, int64_t stride, int64_t rows, int64_t width,
+                                     Bf16* y) = 0;
+  absl::Status ConvertToBf16(const float* x, int64_t count, Bf16* y) {
+    return ConvertToBf16(x, count, 1, count, y);
+  }
 
   // rope_cuda.h, gated_scan_cuda.h, range_attention_cuda.h, tile_attention_cuda.h, gca_cuda.h,
   // landmark_topk_cuda.h, sample_cuda.h

@@ -46,9 +46,6 @@ struct Sum {
 struct GeluAlone {
   static RECOLLECT_HD float Of(float a, float) { return Gelu(a); }
 };
-struct Rounded {
-  static RECOLLECT_HD float Of(float a, float) { return FromBf16(ToBf16(a)); }
-};
 struct Unchanged {
   static RECOLLECT_HD float Of(float a, float) { return a; }
 };
@@ -71,8 +68,10 @@ RowArgs<Out> FlatArgs(const float* a, const float* b, int64_t count, Out* y) {
   return {1, count, a, count, b, count, y, count};
 }
 
-inline RowArgs<float> InPlaceArgs(float* x, int64_t stride, int64_t rows, int64_t width) {
-  return {rows, width, x, stride, nullptr, 0, x, stride};
+// From rows `stride` apart to dense ones.
+template <typename Out>
+RowArgs<Out> StridedArgs(const float* x, int64_t stride, int64_t rows, int64_t width, Out* y) {
+  return {rows, width, x, stride, nullptr, 0, y, width};
 }
 
 template <typename Out>

@@ -73,15 +73,10 @@ absl::Status AddCuda(cudaStream_t stream, const float* x, int64_t count, float* 
   return Launch<cuda::Sum>(stream, "sum", count, cuda::FlatArgs(y, x, count, y));
 }
 
-absl::Status RoundToBf16Cuda(cudaStream_t stream, float* x, int64_t stride, int64_t rows,
-                             int64_t width) {
-  return Launch<cuda::Rounded>(stream, "rounding to bf16", stride,
-                               cuda::InPlaceArgs(x, stride, rows, width));
-}
-
-absl::Status ConvertToBf16Cuda(cudaStream_t stream, const float* x, int64_t count, Bf16* y) {
-  return Launch<cuda::Unchanged>(stream, "conversion to bf16", count,
-                                 cuda::FlatArgs(x, nullptr, count, y));
+absl::Status ConvertToBf16Cuda(cudaStream_t stream, const float* x, int64_t stride, int64_t rows,
+                               int64_t width, Bf16* y) {
+  return Launch<cuda::Unchanged>(stream, "conversion to bf16", stride,
+                                 cuda::StridedArgs(x, stride, rows, width, y));
 }
 
 #define RECOLLECT_INSTANTIATE(Out)                                                             \

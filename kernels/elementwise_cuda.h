@@ -51,12 +51,9 @@ absl::Status SigmoidGateCuda(cudaStream_t stream, const float* gate, int64_t gat
 // y += x over `count` floats.
 absl::Status AddCuda(cudaStream_t stream, const float* x, int64_t count, float* y);
 
-// Rounds x[rows, width], rows `stride` floats apart, to bf16 and back, in place.
-absl::Status RoundToBf16Cuda(cudaStream_t stream, float* x, int64_t stride, int64_t rows,
-                             int64_t width);
-
-// `count` numbers.
-absl::Status ConvertToBf16Cuda(cudaStream_t stream, const float* x, int64_t count, Bf16* y);
+// y[rows, width], dense, = x, rows `stride` floats apart.
+absl::Status ConvertToBf16Cuda(cudaStream_t stream, const float* x, int64_t stride, int64_t rows,
+                               int64_t width, Bf16* y);
 
 }  // namespace recollect::kernels
 

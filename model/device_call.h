@@ -2,6 +2,7 @@
 #ifndef RECOLLECT_MODEL_DEVICE_CALL_H_
 #define RECOLLECT_MODEL_DEVICE_CALL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -13,13 +14,34 @@
 
 namespace recollect::model {
 
-// Some heads of neighbouring rows over their caches. Offsets are those of the tables.
+// Keys and values that some neighbouring rows share, in the number format of the products.
+struct CachedRows {
+  int64_t rows = 0;
+  CacheParts parts = {};
+};
+
+// Some heads of neighbouring rows over their caches: range attention in fp32, tile attention in
+// Bf16. Offsets are those of the tables.
 struct RowsAttention {
   int64_t first_row = 0;
   int first_head = 0;
-  kernels::RangeAttentionSizes sizes = {};
-  int64_t sets = 0, parts = 0;
+  int heads = 0;
+  kernels::RangeAttentionSizes ranges = {};
+  kernels::TileAttentionSizes tiles = {};
+  int64_t sets_at = 0, parts_at = 0, tiles_at = 0;
+  int64_t kv_stride = 0;  // of tile attention; entries of range attention are dense
   CopyTable places = {};
+};
+
+// Queries, keys and values [rows, inner] side by side, in the number format of the products.
+struct QkvRows {
+  std::byte* data = nullptr;
+  int64_t stride = 0;  // numbers
+  DType dtype = DType::kFloat32;
+
+  void* At(int64_t row, int64_t column) const {
+    return data + (row * stride + column) * kernels::BytesOf(dtype);
+  }
 };
 
 struct DeviceModel::MixerTables {
@@ -38,6 +60,7 @@ struct GcaTables {
 struct DeviceModel::CallTables {
   int64_t rows = 0;
   float* projected = nullptr;  // where a mixer's first projection will lie
+  QkvRows qkv;                 // part of that, or converted from there
   float* attended = nullptr;
   float* head_rows = nullptr;
   int64_t cosines = 0, sines = 0;
@@ -54,13 +77,14 @@ struct DeviceModel::EncoderTables {
   float* landmarks = nullptr;  // [chunks, d]
   float* carried = nullptr;    // [chunks, d]: what stands for them
   float* projected = nullptr;
+  QkvRows qkv;  // that, or converted from there
   float* attended = nullptr;
   int64_t cosines = 0, sines = 0;
   CopyTable gather;  // the blocks' rows into x
   CopyTable lift;    // landmarks out of x
   CopyTable cls;     // the CLS row into each of `carried`
   CopyTable place;   // `carried` to the landmarks' rows of x
-  CopyTable split;   // keys and values out of `projected`, dense
+  CopyTable split;   // keys and values out of `projected`, dense, for range attention
   RowsAttention attention;
   DeviceTables tables;
 };

@@ -42,15 +42,21 @@ absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::LayEncoder(
   ASSIGN_OR_RETURN(tables.landmarks, Floats(kRows, tables.chunks * d));
   ASSIGN_OR_RETURN(tables.carried, Floats(kState, tables.chunks * d));
   ASSIGN_OR_RETURN(tables.projected, Floats(kProjected, tables.rows * widest));
+  ASSIGN_OR_RETURN(tables.qkv, LayQkv(tables.projected, 3 * inner, 0, tables.rows));
   ASSIGN_OR_RETURN(tables.attended, Floats(kAttended, tables.rows * inner));
-  ASSIGN_OR_RETURN(float* const keys, Floats(kKeys, tables.rows * inner));
-  ASSIGN_OR_RETURN(float* const values, Floats(kValues, tables.rows * inner));
+  // Range attention takes dense entries, tile attention those that lie side by side with queries.
+  const bool dense = dtype_ == DType::kFloat32;
+  float *keys = nullptr, *values = nullptr;
+  if (dense) {
+    ASSIGN_OR_RETURN(keys, Floats(kKeys, tables.rows * inner));
+    ASSIGN_OR_RETURN(values, Floats(kValues, tables.rows * inner));
+  }
 
   std::vector<DeviceCopy> gather, lift, cls, place, split;
   std::vector<int64_t> positions;
   std::vector<kernels::RangeSet> sets;
-  std::vector<kernels::KvSpan> parts;
-  int64_t row = 0, most = 0;
+  std::vector<CachedRows> cached;
+  int64_t row = 0;
   for (const DeviceBlock& block : blocks) {
     const int64_t rows = block.rows();
     RECOLLECT_CHECK(rows >= 2 && rows <= config_.chunk_tokens + 1);
@@ -69,16 +75,17 @@ absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::LayEncoder(
     kernels::RangeSet all;
     all.ranges[0] = {0, rows};
     for (int64_t r = 0; r < rows; ++r) {
-      const float* const k = tables.projected + (row + r) * 3 * inner + inner;
-      split.push_back({k, keys + (row + r) * inner, part_bytes});
-      split.push_back({k + inner, values + (row + r) * inner, part_bytes});
       positions.push_back(r);
       sets.push_back(all);
-      parts.push_back({keys + row * inner, values + row * inner});
-      parts.resize(parts.size() + kernels::kMaxRanges - 1);
+      if (!dense) continue;
+      const int64_t entry = (row + r) * inner;
+      split.push_back({tables.qkv.At(row + r, inner), keys + entry, part_bytes});
+      split.push_back({tables.qkv.At(row + r, 2 * inner), values + entry, part_bytes});
     }
+    CachedRows& cache = cached.emplace_back(CachedRows{.rows = rows});
+    cache.parts[0] = dense ? CachePart{keys + row * inner, values + row * inner}
+                           : CachePart{tables.qkv.At(row, inner), tables.qkv.At(row, 2 * inner)};
     row += rows;
-    most = std::max(most, rows);
   }
   std::vector<float> cosines, sines;
   AppendRopeFactors(ctx_, config_, config_.rope_base, positions, cosines, sines);
@@ -89,13 +96,8 @@ absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::LayEncoder(
   tables.cls = CopyTable::Add(tables.tables, cls);
   tables.place = CopyTable::Add(tables.tables, place);
   tables.split = CopyTable::Add(tables.tables, split);
-  tables.attention = {.sizes = {.rows = tables.rows,
-                                .heads = config_.heads,
-                                .kv_heads = config_.heads,
-                                .head_dim = config_.head_dim,
-                                .max_entries = most},
-                      .sets = tables.tables.Add(sets),
-                      .parts = tables.tables.Add(parts)};
+  tables.attention =
+      LayRows(cached, sets, config_.heads, dense ? inner : tables.qkv.stride, tables.tables);
   RETURN_IF_ERROR(UploadTables(tables.tables));
   return tables;
 }
@@ -122,7 +124,6 @@ absl::Status DeviceModel::EncodeLayer(const DeviceEncoderLayer& weights,
                                       const EncoderTables& tables) {
   const int64_t inner = config_.inner(), stride = 3 * inner, rows = tables.rows;
   const float eps = config_.encoder_norm_eps;
-  const RowsAttention& attention = tables.attention;
   ASSIGN_OR_RETURN(const DeviceRows normed, Operand(kNormed, rows * config_.d));
   RETURN_IF_ERROR(device_.RmsNorm({.rows = rows, .width = config_.d}, tables.x, weights.attn_norm,
                                   eps, normed));
@@ -131,17 +132,9 @@ absl::Status DeviceModel::EncodeLayer(const DeviceEncoderLayer& weights,
       {.rows = rows, .width = config_.head_dim, .heads = 2 * config_.heads, .stride = stride},
       config_.rope_pairs, tables.tables.At<float>(tables.cosines),
       tables.tables.At<float>(tables.sines), tables.projected));
-  if (dtype_ == DType::kBf16) {
-    RETURN_IF_ERROR(device_.RoundToBf16(tables.projected, stride, rows, stride));
-  }
+  RETURN_IF_ERROR(ConvertQkv(tables.projected, stride, rows, tables.qkv));
   RETURN_IF_ERROR(tables.split.Run(device_, tables.tables));
-  RETURN_IF_ERROR(
-      Attend(attention.sizes, {.q = tables.projected,
-                               .q_stride = stride,
-                               .parts = tables.tables.At<kernels::KvSpan>(attention.parts),
-                               .parts_per_row = kernels::kMaxRanges,
-                               .sets = tables.tables.At<kernels::RangeSet>(attention.sets),
-                               .out = tables.attended}));
+  RETURN_IF_ERROR(Attend(tables.attention, tables.tables, tables.qkv, tables.attended));
   ASSIGN_OR_RETURN(const DeviceRows operand, AsOperand(kRounded, tables.attended, rows * inner));
   RETURN_IF_ERROR(Product(weights.attn_out_proj, operand, rows, tables.x, /*add=*/true));
   return RunFfn(weights.ffn, config_.ffn_kind, eps, tables.x, rows, tables.x);

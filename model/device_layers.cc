@@ -2,7 +2,6 @@
 // recurrence and attention over the local pattern (design 2.2), GCA over retrieved chunks (2.5),
 // FFN.
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/check.h"
@@ -40,11 +39,10 @@ absl::Status DeviceModel::LayMixer(int layer, std::span<const DeviceSegment> run
   const int64_t inner = config_.inner(), stride = 5 * inner;
   MixerTables& mixer = call.mixers.emplace_back();
   std::vector<kernels::GatedScanSegment> scans;
-  float* q = call.projected + inner;
-  int64_t most_rows = 0;
+  float* k = call.projected + 2 * inner;
+  int64_t row = 0, most_rows = 0;
   for (const DeviceSegment& run : runs) {
     DeviceLayerState& state = run.state->layer(layer);
-    float* const k = q + inner;
     float* const v = k + inner;
     scans.push_back({.z = v + inner,
                      .x = {k, v},
@@ -53,9 +51,11 @@ absl::Status DeviceModel::LayMixer(int layer, std::span<const DeviceSegment> run
                      .rows = run.rows});
     for (DeviceCache& cache : state.caches) {
       RETURN_IF_ERROR(cache.Reserve(device_, run.rows, call.copies));
-      cache.Append(k, v, run.rows, stride, call.copies.appends);
+      cache.Append(call.qkv.At(row, inner), call.qkv.At(row, 2 * inner), run.rows, call.qkv.stride,
+                   call.copies.appends);
     }
-    q += run.rows * stride;
+    k += run.rows * stride;
+    row += run.rows;
     most_rows = std::max(most_rows, run.rows);
   }
   mixer.moves = CopyTable::Add(call.tables, std::exchange(call.copies.moves, {}));
@@ -71,7 +71,7 @@ absl::Status DeviceModel::LayMixer(int layer, std::span<const DeviceSegment> run
     mixer.scans = call.tables.Add(scans);
   }
   // Neighbouring sequences whose heads are split alike are attended together.
-  int64_t row = 0;
+  row = 0;
   for (size_t begin = 0, end = 0; begin < runs.size(); begin = end) {
     const DeviceLayerState& like = runs[begin].state->layer(layer);
     int64_t rows = 0;
@@ -93,31 +93,23 @@ RowsAttention DeviceModel::LayAttention(int layer, size_t cache,
                                         std::span<const DeviceSegment> runs, int64_t first_row,
                                         CallTables& call) {
   const DeviceCache& like = runs.front().state->layer(layer).caches[cache];
-  RowsAttention attention = {.first_row = first_row, .first_head = like.first_head()};
+  const int64_t width = int64_t{like.heads()} * config_.head_dim;
   std::vector<kernels::RangeSet> sets;
-  std::vector<kernels::KvSpan> parts;
-  int64_t most_entries = 0;
+  std::vector<CachedRows> cached;
   for (const DeviceSegment& run : runs) {
     const DeviceCache& of = run.state->layer(layer).caches[cache];
-    const std::array<kernels::KvSpan, kernels::kMaxRanges> spans = of.parts();
+    cached.push_back({.rows = run.rows, .parts = of.parts()});
     for (int64_t position = of.length() - run.rows; position < of.length(); ++position) {
       sets.push_back(of.Ranges(position));
-      parts.insert(parts.end(), spans.begin(), spans.end());
-      most_entries = std::max(most_entries, kernels::EntriesOf(sets.back()));
     }
   }
   const auto rows = static_cast<int64_t>(sets.size());
-  attention.sizes = {.rows = rows,
-                     .heads = like.heads(),
-                     .kv_heads = like.heads(),
-                     .head_dim = config_.head_dim,
-                     .max_entries = most_entries};
-  attention.sets = call.tables.Add(sets);
-  attention.parts = call.tables.Add(parts);
+  RowsAttention attention = LayRows(cached, sets, like.heads(), width, call.tables);
+  attention.first_row = first_row;
+  attention.first_head = like.first_head();
   if (like.heads() == config_.heads) return attention;
   // Some heads come out dense, and go to their places.
   std::vector<kernels::DeviceCopy> places;
-  const int64_t width = int64_t{like.heads()} * config_.head_dim;
   float* to =
       call.attended + first_row * config_.inner() + int64_t{like.first_head()} * config_.head_dim;
   for (int64_t i = 0; i < rows; ++i, to += config_.inner()) {
@@ -181,6 +173,7 @@ absl::Status DeviceModel::RunLayers(int first, int count, std::span<const Device
   if (call.rows == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(call.projected,
                    Floats(kProjected, call.rows * std::max(5 * inner, 2 * config_.ffn)));
+  ASSIGN_OR_RETURN(call.qkv, LayQkv(call.projected, 5 * inner, inner, call.rows));
   ASSIGN_OR_RETURN(call.attended, Floats(kAttended, call.rows * inner));
   ASSIGN_OR_RETURN(call.head_rows, Floats(kHeadRows, call.rows * inner));
   call.cosines = call.tables.Add(cosines);
@@ -234,32 +227,17 @@ absl::Status DeviceModel::RunMixer(const DeviceLayer& weights, const CallTables&
       {.rows = rows, .width = config_.head_dim, .heads = 2 * config_.heads, .stride = stride},
       config_.rope_pairs, call.tables.At<float>(call.cosines), call.tables.At<float>(call.sines),
       q));
-  if (dtype_ == DType::kBf16) RETURN_IF_ERROR(device_.RoundToBf16(q, stride, rows, 3 * inner));
+  RETURN_IF_ERROR(ConvertQkv(q, stride, rows, call.qkv));
   RETURN_IF_ERROR(tables.moves.Run(device_, call.tables));
   RETURN_IF_ERROR(tables.appends.Run(device_, call.tables));
   for (const RowsAttention& attention : tables.attentions) {
-    const int64_t at = int64_t{attention.first_head} * config_.head_dim;
-    const bool all = attention.sizes.heads == config_.heads;
-    RETURN_IF_ERROR(
-        Attend(attention.sizes,
-               {.q = q + attention.first_row * stride + at,
-                .q_stride = stride,
-                .parts = call.tables.At<kernels::KvSpan>(attention.parts),
-                .parts_per_row = kernels::kMaxRanges,
-                .sets = call.tables.At<kernels::RangeSet>(attention.sets),
-                .out = all ? call.attended + attention.first_row * inner : call.head_rows}));
+    const bool all = attention.heads == config_.heads;
+    RETURN_IF_ERROR(Attend(attention, call.tables, call.qkv,
+                           all ? call.attended + attention.first_row * inner : call.head_rows));
     RETURN_IF_ERROR(attention.places.Run(device_, call.tables));
   }
   RETURN_IF_ERROR(device_.SigmoidGate(call.projected, stride, call.attended, rows, inner, gated));
   return Product(weights.out_proj, gated, rows, h, /*add=*/true);
-}
-
-absl::Status DeviceModel::Attend(const kernels::RangeAttentionSizes& sizes,
-                                 kernels::RangeDeviceArrays arrays) {
-  ASSIGN_OR_RETURN(const kernels::RangeAttentionPlan plan,
-                   kernels::PlanRangeAttention(sizes, device_.multiprocessors()));
-  ASSIGN_OR_RETURN(arrays.workspace, Bytes(kWorkspace, std::max<int64_t>(plan.workspace_bytes, 1)));
-  return device_.RangeAttention(plan, arrays);
 }
 
 // Rows that read nothing have zeros there, which add nothing.

@@ -38,6 +38,7 @@ absl::Status CheckDeviceConfig(const ModelConfig& config) {
         absl::StrCat("family ", config.architecture, ": no device runs ", what));
   };
   if (!config.landmarks()) return refuse("models without landmarks");
+  static_assert(kernels::kMaxTileHeadDim == kernels::kMaxRangeHeadDim);
   if (config.head_dim > kernels::kMaxRangeHeadDim) {
     return refuse(absl::StrCat("heads of ", config.head_dim, " channels, at most ",
                                kernels::kMaxRangeHeadDim));

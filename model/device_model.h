@@ -7,9 +7,10 @@
 // into calls. They are not those of the CPU: another order of sums. Statuses are the device's;
 // after one that is not OK, the states of the call agree on no position and cannot go on.
 //
-//   device_model.cc    weights, embedding, queries, memory, logits
-//   device_layers.cc   decoder layers
-//   device_encoder.cc  chunk encoder
+//   device_model.cc      weights, embedding, queries, memory, logits
+//   device_layers.cc     decoder layers
+//   device_attention.cc  attention over cached keys and values
+//   device_encoder.cc    chunk encoder
 #ifndef RECOLLECT_MODEL_DEVICE_MODEL_H_
 #define RECOLLECT_MODEL_DEVICE_MODEL_H_
 
@@ -67,7 +68,10 @@ struct DeviceMemory {
   kernels::MemoryView view;
 };
 
-struct RowsAttention;  // of the tables (device_call.h)
+// Of the tables (device_call.h).
+struct CachedRows;
+struct RowsAttention;
+struct QkvRows;
 
 // INVALID_ARGUMENT, naming what it is, when a config has something that no device form exists for.
 absl::Status CheckDeviceConfig(const ModelConfig& config);
@@ -82,6 +86,7 @@ class DeviceModel {
                                                            const std::string& directory);
 
   const ModelConfig& config() const { return config_; }
+  DType dtype() const { return dtype_; }  // of the products, and of cached keys and values
   kernels::Device& device() const { return device_; }
 
   // Copies on the device, of which none reads what another writes.
@@ -116,6 +121,7 @@ class DeviceModel {
   enum Scratch {
     kNormed,     // rows after RMS, input of a projection
     kProjected,  // output of a first projection
+    kQkv,        // queries, keys and values in bf16
     kAttended,   // output of attention
     kHeadRows,   // attention of some heads, where heads have different patterns
     kInner,      // output of the gate or of the FFN's activation
@@ -155,7 +161,17 @@ class DeviceModel {
   absl::StatusOr<float*> Gather(std::span<const float* const> rows);
   // Logits [rows, vocab_size] of rows [d], in kProjected.
   absl::StatusOr<float*> Scores(std::span<const float* const> rows);
-  absl::Status Attend(const kernels::RangeAttentionSizes& sizes, kernels::RangeDeviceArrays arrays);
+  // Where queries, keys and values of `rows` rows lie: from column `first` of `projected`, or in
+  // bf16, to which ConvertQkv brings them.
+  absl::StatusOr<QkvRows> LayQkv(float* projected, int64_t stride, int64_t first, int64_t rows);
+  absl::Status ConvertQkv(const float* from, int64_t stride, int64_t rows, const QkvRows& to);
+  // Tables of some heads of rows, `kv_stride` numbers from one of their entries to the next.
+  RowsAttention LayRows(std::span<const CachedRows> runs,
+                        const std::vector<kernels::RangeSet>& sets, int heads, int64_t kv_stride,
+                        DeviceTables& tables);
+  // out[rows, heads, head_dim] = attention of queries of these rows and heads, dense.
+  absl::Status Attend(const RowsAttention& attention, const DeviceTables& tables,
+                      const QkvRows& qkv, float* out);
   // h += FFN(RMS(x)).
   absl::Status RunFfn(const DeviceFfn& weights, FfnKind kind, float eps, const float* x,
                       int64_t rows, float* h);

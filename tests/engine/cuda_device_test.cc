@@ -44,6 +44,15 @@ TEST_F(EngineCudaTest, AnIngestGoesOnInAnotherEngine) {
   backend_checks::AnIngestGoesOnInAnotherEngine(Device());
 }
 
+TEST_F(EngineCudaTest, ABf16ModelHasTheSameBitsInAnyCompanyToo) {
+  if (!kernels::Bf16Supported()) GTEST_SKIP() << "this CPU has no bf16 products";
+  const auto device = Device();
+  const auto model = backend_checks::Bf16Model();
+  backend_checks::TokensAreTheSameAloneTogetherAndCold(device, model);
+  backend_checks::ADocumentHasTheSameBytesInAnySlices(device, model);
+  backend_checks::AnIngestGoesOnInAnotherEngine(device, model);
+}
+
 TEST_F(EngineCudaTest, FindsWhatTheCpuFinds) {
   landmark_checks::FindsWhatTheCpuFinds(*Landmarks());
 }

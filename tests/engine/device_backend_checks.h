@@ -13,25 +13,38 @@
 
 #include "engine/device_backend.h"
 #include "kernels/device.h"
+#include "kernels/gemm.h"
 #include "tests/engine/engine_testing.h"
 
 namespace recollect::engine::backend_checks {
 
-inline std::shared_ptr<Backend> Open(const std::shared_ptr<kernels::Device>& device) {
-  const auto model = TinyModelForTest();
+using ModelPointer = std::shared_ptr<const model::Model>;
+
+// The tiny model in bf16, of the same weights.
+inline ModelPointer Bf16Model() {
+  (void)TinyModelForTest();  // writes it
+  auto model = model::Model::Load(TinyModelDirectory(), {.dtype = DType::kBf16});
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+inline std::shared_ptr<Backend> Open(const std::shared_ptr<kernels::Device>& device,
+                                     const ModelPointer& model = TinyModelForTest()) {
   auto backend = DeviceBackend::Create(device, *model, TinyModelDirectory());
   EXPECT_TRUE(backend.ok()) << backend.status();
   return *std::move(backend);
 }
 
-inline EngineOptions On(const std::shared_ptr<kernels::Device>& device) {
+inline EngineOptions On(const std::shared_ptr<kernels::Device>& device,
+                        const ModelPointer& model = TinyModelForTest()) {
   EngineOptions options = SmallOptions();
-  options.backend = Open(device);
+  options.backend = Open(device, model);
   return options;
 }
 
-inline std::unique_ptr<EngineImpl> WithDocuments(const EngineOptions& options) {
-  auto engine = MakeEngine(options);
+inline std::unique_ptr<EngineImpl> WithDocuments(const EngineOptions& options,
+                                                 const ModelPointer& model = TinyModelForTest()) {
+  auto engine = MakeEngine(options, nullptr, model);
   EXPECT_TRUE(IngestTokens(*engine, "a", SampleTokens(30 * 63, 1)).ok());
   EXPECT_TRUE(IngestTokens(*engine, "b", SampleTokens(500, 2)).ok());
   return engine;
@@ -79,18 +92,19 @@ inline void PatternsByHeadAreThoseOfTheCpu(const std::shared_ptr<kernels::Device
   ExpectSame(Generate(*engine, request), Generate(*cpu, request));
 }
 
-inline void TokensAreTheSameAloneTogetherAndCold(const std::shared_ptr<kernels::Device>& device) {
+inline void TokensAreTheSameAloneTogetherAndCold(const std::shared_ptr<kernels::Device>& device,
+                                                 const ModelPointer& model = TinyModelForTest()) {
   std::vector<Generated> alone;
   {
-    const auto engine = WithDocuments(On(device));
+    const auto engine = WithDocuments(On(device, model), model);
     for (uint64_t seed = 7; seed < 11; ++seed) alone.push_back(Generate(*engine, Ask(seed)));
     engine->tiers_for_test().ClearForTest();
     ExpectSame(Generate(*engine, Ask(7)), alone[0]);
   }
-  EngineOptions options = On(device);
+  EngineOptions options = On(device, model);
   options.memory_budget_bytes = 0;  // every chunk is projected anew
   options.prefill_slice_tokens = 37;
-  const auto engine = WithDocuments(options);
+  const auto engine = WithDocuments(options, model);
   std::vector<std::shared_ptr<Collector>> together;
   for (uint64_t seed = 7; seed < 11; ++seed) {
     together.push_back(std::make_shared<Collector>());
@@ -102,15 +116,16 @@ inline void TokensAreTheSameAloneTogetherAndCold(const std::shared_ptr<kernels::
   }
 }
 
-inline void ADocumentHasTheSameBytesInAnySlices(const std::shared_ptr<kernels::Device>& device) {
+inline void ADocumentHasTheSameBytesInAnySlices(const std::shared_ptr<kernels::Device>& device,
+                                                const ModelPointer& model = TinyModelForTest()) {
   const std::string text = SampleText(9000, 3);
   const int64_t d_r = TinyModelForTest()->config().d_r;
   std::string expected;
   for (const int64_t slice : {64, 300, 2048}) {
     std::shared_ptr<store::DocumentStore> kept = store::CreateMemoryStore();
-    EngineOptions options = On(device);
+    EngineOptions options = On(device, model);
     options.ingest_slice_tokens = slice;
-    const auto engine = MakeEngine(options, std::make_unique<ForwardingStore>(kept));
+    const auto engine = MakeEngine(options, std::make_unique<ForwardingStore>(kept), model);
     ASSERT_TRUE(Ingest(*engine, "a", text).ok());
     const std::string bytes = DumpDocument(*kept, "a", d_r);
     if (expected.empty()) expected = bytes;
@@ -119,23 +134,27 @@ inline void ADocumentHasTheSameBytesInAnySlices(const std::shared_ptr<kernels::D
 }
 
 // The state of what was committed comes back from the store.
-inline void AnIngestGoesOnInAnotherEngine(const std::shared_ptr<kernels::Device>& device) {
+inline void AnIngestGoesOnInAnotherEngine(const std::shared_ptr<kernels::Device>& device,
+                                          const ModelPointer& model = TinyModelForTest()) {
   const std::vector<int32_t> tokens = SampleTokens(40 * 63 + 20, 4);
   const int64_t d_r = TinyModelForTest()->config().d_r;
   std::shared_ptr<store::DocumentStore> whole = store::CreateMemoryStore();
   std::shared_ptr<store::DocumentStore> parts = store::CreateMemoryStore();
   {
-    const auto engine = MakeEngine(On(device), std::make_unique<ForwardingStore>(whole));
+    const auto engine =
+        MakeEngine(On(device, model), std::make_unique<ForwardingStore>(whole), model);
     ASSERT_TRUE(IngestTokens(*engine, "a", tokens).ok());
   }
   {
-    const auto engine = MakeEngine(On(device), std::make_unique<ForwardingStore>(parts));
+    const auto engine =
+        MakeEngine(On(device, model), std::make_unique<ForwardingStore>(parts), model);
     auto stream = engine->BeginIngest("a", /*from_tokens=*/true, {});
     ASSERT_TRUE(stream.ok()) << stream.status();
     (*stream)->AppendTokens(0, {tokens.begin(), tokens.begin() + 25 * 63}, [](auto) {});
     engine->Shutdown(absl::Now() + absl::Seconds(20));
   }
-  const auto engine = MakeEngine(On(device), std::make_unique<ForwardingStore>(parts));
+  const auto engine =
+      MakeEngine(On(device, model), std::make_unique<ForwardingStore>(parts), model);
   ASSERT_TRUE(IngestTokens(*engine, "a", tokens).ok());
   EXPECT_EQ(DumpDocument(*parts, "a", d_r), DumpDocument(*whole, "a", d_r));
 }

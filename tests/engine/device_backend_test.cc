@@ -37,6 +37,16 @@ TEST(DeviceBackendTest, AnIngestGoesOnInAnotherEngine) {
   backend_checks::AnIngestGoesOnInAnotherEngine(std::make_shared<HostDevice>());
 }
 
+// Caches in bf16, attention on tensor cores.
+TEST(DeviceBackendTest, ABf16ModelHasTheSameBitsInAnyCompanyToo) {
+  if (!kernels::Bf16Supported()) GTEST_SKIP() << "this CPU has no bf16 products";
+  const auto device = std::make_shared<HostDevice>();
+  const auto model = backend_checks::Bf16Model();
+  backend_checks::TokensAreTheSameAloneTogetherAndCold(device, model);
+  backend_checks::ADocumentHasTheSameBytesInAnySlices(device, model);
+  backend_checks::AnIngestGoesOnInAnotherEngine(device, model);
+}
+
 // Logits are [vocab_size] for each token: more than what comes down for landmarks and chunks
 // beside.
 TEST(DeviceBackendTest, OfAChoiceOneNumberComesDown) {

@@ -143,7 +143,7 @@ struct Check {
 inline constexpr Check kChecks[] = {
     {"SaysWhatItIs", CheckSaysWhatItIs},
     {"NormsAndGates", CheckNormsAndGates},
-    {"SumsAndRounding", CheckSumsAndRounding},
+    {"SumsAndConversion", CheckSumsAndConversion},
     {"Rope", CheckRope},
     {"GatedScan", CheckGatedScan},
     {"RangeAttention", CheckRangeAttention},

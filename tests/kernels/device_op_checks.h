@@ -88,7 +88,7 @@ inline void CheckNormsAndGates(Device& device) {
   CheckRowsOf(device, sigmoid, y, Largest(gate), testing::kGateFactor);
 }
 
-inline void CheckSumsAndRounding(Device& device) {
+inline void CheckSumsAndConversion(Device& device) {
   Arrays arrays(device);
   const std::vector<float> x = Normals(kCount, 1), other = Normals(kCount, 2);
   float* const y = arrays.Place(x);
@@ -96,13 +96,16 @@ inline void CheckSumsAndRounding(Device& device) {
   ASSERT_EQ(device.Add(arrays.Place(other), kCount, y), absl::OkStatus());
   ASSERT_EQ(device.ConvertToBf16(y, kCount, narrow), absl::OkStatus());
   // The first columns of every row.
-  ASSERT_EQ(device.RoundToBf16(y, kWidth, kRows, 3), absl::OkStatus());
+  Bf16* const columns = static_cast<Bf16*>(arrays.Allocate(kRows * 3 * int64_t{sizeof(Bf16)}));
+  ASSERT_EQ(device.ConvertToBf16(y, kWidth, kRows, 3, columns), absl::OkStatus());
   const std::vector<float> sums = arrays.Read(y, kCount);
   const std::vector<Bf16> rounded = arrays.Read(narrow, kCount);
+  const std::vector<Bf16> of_columns = arrays.Read(columns, kRows * 3);
   for (int64_t i = 0; i < kCount; ++i) {
-    const float sum = x[i] + other[i];
-    EXPECT_EQ(rounded[i], Bf16::FromFloat(sum)) << i;
-    EXPECT_EQ(sums[i], i % kWidth < 3 ? recollect::RoundToBf16(sum) : sum) << i;
+    EXPECT_EQ(sums[i], x[i] + other[i]) << i;
+    EXPECT_EQ(rounded[i], Bf16::FromFloat(sums[i])) << i;
+    if (i % kWidth >= 3) continue;
+    EXPECT_EQ(of_columns[i / kWidth * 3 + i % kWidth], rounded[i]) << i;
   }
 }
 

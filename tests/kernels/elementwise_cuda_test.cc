@@ -39,12 +39,11 @@ struct DeviceRunner {
       case Op::kAdd:
         if constexpr (std::is_same_v<Out, float>) return AddCuda(nullptr, other, rows * width, y);
         break;
-      case Op::kRound:
-        if constexpr (std::is_same_v<Out, float>) {
-          return RoundToBf16Cuda(nullptr, y, call.stride, rows, width);
-        } else {
-          return ConvertToBf16Cuda(nullptr, x, rows * width, y);
+      case Op::kConvert:
+        if constexpr (std::is_same_v<Out, Bf16>) {
+          return ConvertToBf16Cuda(nullptr, x, call.stride, rows, width, y);
         }
+        break;
     }
     return absl::InternalError("no such call");
   }

@@ -14,18 +14,18 @@
 
 namespace recollect::kernels::elementwise_cases {
 
-enum class Op { kRmsNorm, kSwiGlu, kGeGlu, kGelu, kSigmoidGate, kAdd, kRound };
-inline constexpr Op kOps[] = {Op::kRmsNorm,     Op::kSwiGlu, Op::kGeGlu, Op::kGelu,
-                              Op::kSigmoidGate, Op::kAdd,    Op::kRound};
+enum class Op { kRmsNorm, kSwiGlu, kGeGlu, kGelu, kSigmoidGate, kAdd, kConvert };
+inline constexpr Op kOps[] = {Op::kRmsNorm,     Op::kSwiGlu, Op::kGeGlu,  Op::kGelu,
+                              Op::kSigmoidGate, Op::kAdd,    Op::kConvert};
 
-// y[rows, width] from x; for the two of them that take rows or heads at a distance, within
+// y[rows, width] from x; for RMSNorm, which takes rows and heads at a distance, within
 // y[rows, stride].
 struct Call {
   Op op = Op::kRmsNorm;
   int64_t rows = 0;
   int64_t width = 0;
   int64_t heads = 1;              // RMSNorm
-  int64_t stride = 0;             // RMSNorm, rounding
+  int64_t stride = 0;             // RMSNorm, conversion
   std::vector<float> x = {};      // what y may lie on, where it may
   std::vector<float> other = {};  // gain, gate or what is added
   int64_t gate_stride = 0;
@@ -77,9 +77,6 @@ struct HostRunner {
     const int64_t rows = call.rows, width = call.width, count = rows * width;
     if constexpr (std::is_same_v<Out, float>) {
       if (call.op == Op::kAdd) return Rows<cuda::Sum>(cuda::FlatArgs(y, other, count, y));
-      if (call.op == Op::kRound) {
-        return Rows<cuda::Rounded>(cuda::InPlaceArgs(y, call.stride, rows, width));
-      }
     }
     switch (call.op) {
       case Op::kRmsNorm: {
@@ -101,19 +98,28 @@ struct HostRunner {
       case Op::kAdd:
         ADD_FAILURE() << "sums are floats";
         return;
-      case Op::kRound:
-        return Rows<cuda::Unchanged>(cuda::FlatArgs(x, nullptr, count, y));
+      case Op::kConvert:
+        if constexpr (std::is_same_v<Out, Bf16>) {
+          return Rows<cuda::Unchanged>(cuda::StridedArgs(x, call.stride, rows, width, y));
+        }
+        ADD_FAILURE() << "conversions are to Bf16";
+        return;
     }
   }
 };
 
-// y, NaN where nothing was written. Sums and rounding to floats are always in place.
+// y, NaN where nothing was written. Sums are always in place; conversions are widened to floats.
 template <typename Out = float, typename Runner>
 std::vector<Out> Run(const Runner& runner, const Call& call, size_t shift = 0,
                      bool in_place = false) {
   typename Runner::template Array<float> x(call.x, shift), other(call.other, shift);
   if constexpr (std::is_same_v<Out, float>) {
-    if (in_place || call.op == Op::kAdd || call.op == Op::kRound) {
+    if (call.op == Op::kConvert) {
+      std::vector<float> wide;
+      for (const Bf16 number : Run<Bf16>(runner, call, shift)) wide.push_back(number.ToFloat());
+      return wide;
+    }
+    if (in_place || call.op == Op::kAdd) {
       runner.Launch(call, x.data(), other.data(), x.data());
       return x.Download();
     }
@@ -136,7 +142,7 @@ inline double FactorOf(Op op) {
     case Op::kGelu:
       return testing::kGeluFactor;
     case Op::kAdd:
-    case Op::kRound:
+    case Op::kConvert:
       return 0;
   }
   return 0;
@@ -169,7 +175,7 @@ inline std::vector<float> Reference(const Call& call) {
       y = call.x;
       reference::Add(ctx, other, rows * width, y.data());
       break;
-    case Op::kRound:
+    case Op::kConvert:
       y = call.x;
       reference::RoundToBf16(ctx, y.data(), rows * width);
       break;
@@ -217,7 +223,7 @@ void ExpectMatchesReferenceEverywhere(const Runner& runner, const Call& call) {
       EXPECT_TRUE(SameBits(Run(runner, call, shift, true), y)) << "in place";
     }
     if (call.op != Op::kAdd) {
-      ExpectRounded(Run<Bf16>(runner, call, shift), call.op == Op::kRound ? call.x : y);
+      ExpectRounded(Run<Bf16>(runner, call, shift), call.op == Op::kConvert ? call.x : y);
     }
   }
 }
@@ -295,7 +301,7 @@ void CheckRoundingIsThatOfTheBase(const Runner& runner) {
     x.push_back(cuda::FromBits(bits));
   }
   const auto n = static_cast<int64_t>(x.size());
-  const Call call = {.op = Op::kRound, .rows = 1, .width = n, .stride = n, .x = x};
+  const Call call = {.op = Op::kConvert, .rows = 1, .width = n, .stride = n, .x = x};
   const std::vector<float> wide = Run(runner, call);
   const std::vector<Bf16> narrow = Run<Bf16>(runner, call);
   for (int64_t i = 0; i < n; ++i) {
@@ -331,11 +337,11 @@ template <typename Runner>
 void CheckRowsAtADistance(const Runner& runner) {
   for (int64_t heads : {1, 3}) {
     for (int64_t width : {6, 64, 1100}) {
-      for (Op op : {Op::kRmsNorm, Op::kRound}) {
+      for (Op op : {Op::kRmsNorm, Op::kConvert}) {
         SCOPED_TRACE(absl::StrCat("op ", static_cast<int>(op), ", ", heads, " heads of ", width));
         const int64_t rows = 5, inside = heads * width, stride = inside + 7;
         Call call = CallOf(op, rows, width);
-        if (op == Op::kRound) call.width = inside;
+        if (op == Op::kConvert) call.width = inside;
         call.heads = heads;
         call.stride = stride;
         call.x = Normals(rows * stride, 3);
@@ -345,6 +351,11 @@ void CheckRowsAtADistance(const Runner& runner) {
         }
         const std::vector<float> expected = Run(runner, dense);
         const std::vector<float> y = Run(runner, call, 1, true);
+        if (op == Op::kConvert) {  // to dense rows
+          EXPECT_TRUE(SameBits(std::span(y).first(expected.size()), expected));
+          for (size_t i = expected.size(); i < y.size(); ++i) EXPECT_TRUE(std::isnan(y[i])) << i;
+          continue;
+        }
         for (int64_t i = 0; i < rows * stride; ++i) {
           const int64_t row = i / stride, column = i % stride;
           EXPECT_EQ(y[i], column < inside ? expected[row * inside + column] : call.x[i]) << i;

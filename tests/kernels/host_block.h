@@ -153,7 +153,7 @@ class HostBlock {
   void MultiplyAdd(PerThread<cuda::Words<kA>>& a, int a_at, PerThread<cuda::Words<kB>>& b, int b_at,
                    PerThread<cuda::Floats<kC>>& c, int c_at) {
     for (int warp = first_; warp < first_ + threads_; warp += kWarp) {
-      float x[16][16], y[16][8];
+      double x[16][16], y[16][8], sums[16][8];
       for (int lane = 0; lane < kWarp; ++lane) {
         const int g = lane / 4, p = 2 * (lane % 4);
         for (int half = 0; half < 2; ++half) {
@@ -167,15 +167,21 @@ class HostBlock {
           }
         }
       }
-      for (int lane = 0; lane < kWarp; ++lane) {
-        for (int i = 0; i < 4; ++i) {
-          const int row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
-          float& number = c[warp + lane].v[c_at + i];
-          double sum = number;
-          for (int k = 0; k < 16; ++k) sum += double{x[row][k]} * y[k][column];
-          number = static_cast<float>(sum);
+      const auto for_all = [&](const auto& function) {
+        for (int lane = 0; lane < kWarp; ++lane) {
+          for (int i = 0; i < 4; ++i) {
+            function(c[warp + lane].v[c_at + i],
+                     sums[lane / 4 + 8 * (i / 2)][2 * (lane % 4) + i % 2]);
+          }
+        }
+      };
+      for_all([](float number, double& sum) { sum = number; });
+      for (int row = 0; row < 16; ++row) {
+        for (int k = 0; k < 16; ++k) {
+          for (int column = 0; column < 8; ++column) sums[row][column] += x[row][k] * y[k][column];
         }
       }
+      for_all([](float& number, double sum) { number = static_cast<float>(sum); });
     }
   }
 

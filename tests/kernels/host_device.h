@@ -119,16 +119,11 @@ class HostDevice final : public Device {
       return RowsOnHost<cuda::Sum>(order_, "sum", count, cuda::FlatArgs(y, x, count, y));
     });
   }
-  absl::Status RoundToBf16(float* x, int64_t stride, int64_t rows, int64_t width) override {
+  absl::Status ConvertToBf16(const float* x, int64_t stride, int64_t rows, int64_t width,
+                             Bf16* y) override {
     return Do([&] {
-      return RowsOnHost<cuda::Rounded>(order_, "rounding to bf16", stride,
-                                       cuda::InPlaceArgs(x, stride, rows, width));
-    });
-  }
-  absl::Status ConvertToBf16(const float* x, int64_t count, Bf16* y) override {
-    return Do([&] {
-      return RowsOnHost<cuda::Unchanged>(order_, "conversion to bf16", count,
-                                         cuda::FlatArgs(x, nullptr, count, y));
+      return RowsOnHost<cuda::Unchanged>(order_, "conversion to bf16", stride,
+                                         cuda::StridedArgs(x, stride, rows, width, y));
     });
   }
 

@@ -16,7 +16,7 @@ namespace recollect::model {
 class DeviceFunctions final : public ReferenceFunctions {
  public:
   DeviceFunctions(DeviceModel& model, const LocalPatterns& pattern)
-      : model_(model), state_(model.config(), pattern, model.config().layers()) {}
+      : model_(model), state_(model.config(), pattern, model.config().layers(), model.dtype()) {}
 
   DeviceState& state() { return state_; }
 

@@ -1,0 +1,99 @@
+// Attention of rows over keys and values on a device, for decoder layers and the chunk encoder:
+// range attention in fp32, tile attention in Bf16.
+#include <algorithm>
+
+#include "base/status.h"
+#include "model/device_call.h"
+#include "model/device_model.h"
+
+namespace recollect::model {
+
+absl::StatusOr<QkvRows> DeviceModel::LayQkv(float* projected, int64_t stride, int64_t first,
+                                            int64_t rows) {
+  if (dtype_ == DType::kFloat32) {
+    return QkvRows{reinterpret_cast<std::byte*>(projected + first), stride, dtype_};
+  }
+  const int64_t width = 3 * config_.inner();
+  ASSIGN_OR_RETURN(void* const memory, Bytes(kQkv, rows * width * int64_t{sizeof(Bf16)}));
+  return QkvRows{static_cast<std::byte*>(memory), width, dtype_};
+}
+
+absl::Status DeviceModel::ConvertQkv(const float* from, int64_t stride, int64_t rows,
+                                     const QkvRows& to) {
+  if (to.dtype == DType::kFloat32) return absl::OkStatus();
+  return device_.ConvertToBf16(from, stride, rows, to.stride, reinterpret_cast<Bf16*>(to.data));
+}
+
+RowsAttention DeviceModel::LayRows(std::span<const CachedRows> runs,
+                                   const std::vector<kernels::RangeSet>& sets, int heads,
+                                   int64_t kv_stride, DeviceTables& tables) {
+  const auto rows = static_cast<int64_t>(sets.size());
+  RowsAttention attention = {.heads = heads, .kv_stride = kv_stride};
+  attention.sets_at = tables.Add(sets);
+  if (dtype_ == DType::kFloat32) {
+    std::vector<kernels::KvSpan> parts;
+    for (const CachedRows& run : runs) {
+      for (int64_t row = 0; row < run.rows; ++row) {
+        for (const CachePart& part : run.parts) {
+          parts.push_back(
+              {static_cast<const float*>(part.keys), static_cast<const float*>(part.values)});
+        }
+      }
+    }
+    attention.parts_at = tables.Add(parts);
+    attention.ranges = {
+        .rows = rows, .heads = heads, .kv_heads = heads, .head_dim = config_.head_dim};
+    for (const kernels::RangeSet& set : sets) {
+      attention.ranges.max_entries =
+          std::max(attention.ranges.max_entries, kernels::EntriesOf(set));
+    }
+    return attention;
+  }
+  std::vector<kernels::CacheRows> caches;
+  for (const CachedRows& run : runs) {
+    kernels::CacheRows& cache = caches.emplace_back(kernels::CacheRows{.rows = run.rows});
+    for (size_t i = 0; i < run.parts.size(); ++i) {
+      cache.parts[i] = {static_cast<const Bf16*>(run.parts[i].keys),
+                        static_cast<const Bf16*>(run.parts[i].values)};
+    }
+  }
+  const std::vector<kernels::RowTile> tiles =
+      kernels::RowTilesOf(caches, sets, kernels::MostTileRows(heads, heads));
+  attention.tiles_at = tables.Add(tiles);
+  attention.tiles = kernels::SizesOf(
+      {.rows = rows, .heads = heads, .kv_heads = heads, .head_dim = config_.head_dim}, tiles);
+  return attention;
+}
+
+absl::Status DeviceModel::Attend(const RowsAttention& attention, const DeviceTables& tables,
+                                 const QkvRows& qkv, float* out) {
+  const void* const q =
+      qkv.At(attention.first_row, int64_t{attention.first_head} * config_.head_dim);
+  const auto workspace = [&](int64_t bytes) {
+    return Bytes(kWorkspace, std::max<int64_t>(bytes, 1));
+  };
+  if (qkv.dtype == DType::kFloat32) {
+    ASSIGN_OR_RETURN(const kernels::RangeAttentionPlan plan,
+                     kernels::PlanRangeAttention(attention.ranges, device_.multiprocessors()));
+    ASSIGN_OR_RETURN(void* const memory, workspace(plan.workspace_bytes));
+    return device_.RangeAttention(plan, {.q = static_cast<const float*>(q),
+                                         .q_stride = qkv.stride,
+                                         .parts = tables.At<kernels::KvSpan>(attention.parts_at),
+                                         .parts_per_row = kernels::kMaxRanges,
+                                         .sets = tables.At<kernels::RangeSet>(attention.sets_at),
+                                         .workspace = memory,
+                                         .out = out});
+  }
+  ASSIGN_OR_RETURN(const kernels::TileAttentionPlan plan,
+                   kernels::PlanTileAttention(attention.tiles, device_.multiprocessors()));
+  ASSIGN_OR_RETURN(void* const memory, workspace(plan.workspace_bytes));
+  return device_.TileAttention(plan, {.q = static_cast<const Bf16*>(q),
+                                      .q_stride = qkv.stride,
+                                      .kv_stride = attention.kv_stride,
+                                      .tiles = tables.At<kernels::RowTile>(attention.tiles_at),
+                                      .sets = tables.At<kernels::RangeSet>(attention.sets_at),
+                                      .workspace = memory,
+                                      .out = out});
+}
+
+}  // namespace recollect::model

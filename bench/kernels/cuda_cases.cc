@@ -144,8 +144,8 @@ absl::Status Attention(Report& report, Case c, const AttentionRows& rows, bool g
 }
 
 absl::Status AttentionOfTiles(Report& report, Case c, const AttentionRows& rows, bool graph) {
-  // Probabilities are rounded to Bf16, each by 2^-9 of itself at most: 200 times what is compared.
-  constexpr double kMagnitude = 2000;
+  // Rounding probabilities to Bf16, by 2^-8 of themselves at most, moves a number by up to 4e-3.
+  constexpr double kMagnitude = 400;
   const AttentionNumbers<Bf16>& numbers = Numbers<Bf16>();
   const int64_t cache = rows.entries * kWidth;
   ASSIGN_OR_RETURN(const auto q, numbers.q.Upload(rows.rows * kWidth, "q"));

@@ -38,6 +38,17 @@ struct TileAttentionArgs {
   float* workspace = nullptr;  // [rows, heads, max_splits]: max, sum, o[head_dim]
 };
 
+inline TileAttentionArgs ArgsOf(const TileAttentionPlan& plan, const TileDeviceArrays& arrays) {
+  return {.plan = plan,
+          .q = reinterpret_cast<const uint16_t*>(arrays.q),
+          .q_stride = arrays.q_stride,
+          .kv_stride = arrays.kv_stride,
+          .tiles = arrays.tiles,
+          .sets = arrays.sets,
+          .out = arrays.out,
+          .workspace = static_cast<float*>(arrays.workspace)};
+}
+
 // std::array's functions are the host's.
 RECOLLECT_HD RangeSet::Range RangeOf(const RangeSet& set, int part) {
   return reinterpret_cast<const RangeSet::Range*>(&set)[part];

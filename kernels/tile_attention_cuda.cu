@@ -8,7 +8,6 @@ namespace {
 using cuda::AttentionTile;
 using cuda::CudaBlock;
 using cuda::kMaxTileThreads;
-using cuda::TileAttentionArgs;
 
 // The kernels see these without their functions.
 static_assert(sizeof(RangeSet) == kMaxRanges * sizeof(RangeSet::Range));
@@ -16,7 +15,7 @@ static_assert(sizeof(Bf16KvParts) == kMaxRanges * sizeof(Bf16KvSpan));
 
 // blockIdx: x the tile, y the key-value head, z the split.
 template <int kDimSteps>
-__global__ void __launch_bounds__(kMaxTileThreads) SplitKernel(const TileAttentionArgs args) {
+__global__ void __launch_bounds__(kMaxTileThreads) SplitKernel(const cuda::TileAttentionArgs args) {
   __shared__ AttentionTile<kDimSteps> tile;
   static_assert(sizeof(tile) <= cuda::kPlainSharedBytes);
   CudaBlock block;
@@ -25,7 +24,7 @@ __global__ void __launch_bounds__(kMaxTileThreads) SplitKernel(const TileAttenti
 
 // blockIdx: x the tile, y the head.
 __global__ void __launch_bounds__(cuda::kMergeTileThreads)
-    MergeKernel(const TileAttentionArgs args) {
+    MergeKernel(const cuda::TileAttentionArgs args) {
   CudaBlock block;
   cuda::TileMerge(block, args, blockIdx.x, static_cast<int>(blockIdx.y));
 }
@@ -33,7 +32,7 @@ __global__ void __launch_bounds__(cuda::kMergeTileThreads)
 // blockIdx: x the tile, y the key-value head. The last tiles of a prefill have the most entries,
 // and go first.
 template <int kDimSteps>
-__global__ void __launch_bounds__(kMaxTileThreads) TileKernel(const TileAttentionArgs args) {
+__global__ void __launch_bounds__(kMaxTileThreads) TileKernel(const cuda::TileAttentionArgs args) {
   __shared__ AttentionTile<kDimSteps> tile;
   CudaBlock block;
   cuda::TileByTile(block, tile, args, static_cast<int64_t>(gridDim.x) - 1 - blockIdx.x,
@@ -46,15 +45,7 @@ absl::Status TileAttentionCuda(cudaStream_t stream, const TileAttentionPlan& pla
                                const TileDeviceArrays& arrays) {
   const TileAttentionSizes& sizes = plan.sizes;
   if (sizes.tiles == 0) return absl::OkStatus();
-  TileAttentionArgs args;
-  args.plan = plan;
-  args.q = reinterpret_cast<const uint16_t*>(arrays.q);
-  args.q_stride = arrays.q_stride;
-  args.kv_stride = arrays.kv_stride;
-  args.tiles = arrays.tiles;
-  args.sets = arrays.sets;
-  args.out = arrays.out;
-  args.workspace = static_cast<float*>(arrays.workspace);
+  const cuda::TileAttentionArgs args = cuda::ArgsOf(plan, arrays);
   const auto tiles = static_cast<unsigned>(sizes.tiles);
   const auto kv_heads = static_cast<unsigned>(sizes.kv_heads);
   const int threads = plan.warps * cuda::kMatrixWarp;

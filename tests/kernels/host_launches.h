@@ -192,15 +192,7 @@ inline absl::Status TileAttentionOnHost(HostOrder order, const TileAttentionPlan
   RETURN_IF_ERROR(CheckTileAttention(plan,
                                      std::span(arrays.tiles, static_cast<size_t>(plan.sizes.tiles)),
                                      std::span(arrays.sets, static_cast<size_t>(plan.sizes.rows))));
-  cuda::TileAttentionArgs args;
-  args.plan = plan;
-  args.q = reinterpret_cast<const uint16_t*>(arrays.q);
-  args.q_stride = arrays.q_stride;
-  args.kv_stride = arrays.kv_stride;
-  args.tiles = arrays.tiles;
-  args.sets = arrays.sets;
-  args.out = arrays.out;
-  args.workspace = static_cast<float*>(arrays.workspace);
+  const cuda::TileAttentionArgs args = cuda::ArgsOf(plan, arrays);
   plan.sizes.head_dim <= 64 ? TileAttentionOnHost<4>(order, args)
                             : TileAttentionOnHost<8>(order, args);
   return absl::OkStatus();

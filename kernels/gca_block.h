@@ -39,6 +39,16 @@ struct GcaArgs {
   float* workspace = nullptr;  // [rows, max_group_chunks, heads, head_dim]
 };
 
+inline GcaArgs ArgsOf(const GcaPlan& plan, const GcaDeviceArrays& arrays) {
+  return {.plan = plan,
+          .q = arrays.q,
+          .groups = arrays.groups,
+          .chunks = arrays.chunks,
+          .weights = arrays.weights,
+          .out = arrays.out,
+          .workspace = static_cast<float*>(arrays.workspace)};
+}
+
 // What a thread block has: rows of one head, chunks [begin, end) of the call, perhaps none, and
 // where the sums over these go.
 struct GcaShare {

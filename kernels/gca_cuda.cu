@@ -45,14 +45,7 @@ absl::Status GcaCuda(cudaStream_t stream, const GcaPlan& plan, const GcaDeviceAr
         absl::StrCat("GCA of ", arrays.group_count, " groups, planned for ", plan.sizes.groups));
   }
   if (arrays.group_count == 0) return absl::OkStatus();
-  GcaArgs args;
-  args.plan = plan;
-  args.q = arrays.q;
-  args.groups = arrays.groups;
-  args.chunks = arrays.chunks;
-  args.weights = arrays.weights;
-  args.out = arrays.out;
-  args.workspace = static_cast<float*>(arrays.workspace);
+  const cuda::GcaArgs args = cuda::ArgsOf(plan, arrays);
   const bool by_chunk = plan.way == GcaPlan::Way::kByChunk;
   const auto groups = static_cast<unsigned>(arrays.group_count);
   const dim3 grid(groups, static_cast<unsigned>(plan.shape.heads),

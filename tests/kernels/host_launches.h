@@ -213,14 +213,7 @@ inline absl::Status GcaOnHost(HostOrder order, const GcaPlan& plan, const GcaDev
   int64_t chunks = 0;
   for (const GcaGroup& group : groups) chunks = std::max(chunks, group.first_chunk + group.chunks);
   RETURN_IF_ERROR(CheckGca(plan, groups, std::span(arrays.chunks, static_cast<size_t>(chunks))));
-  cuda::GcaArgs args;
-  args.plan = plan;
-  args.q = arrays.q;
-  args.groups = arrays.groups;
-  args.chunks = arrays.chunks;
-  args.weights = arrays.weights;
-  args.out = arrays.out;
-  args.workspace = static_cast<float*>(arrays.workspace);
+  const cuda::GcaArgs args = cuda::ArgsOf(plan, arrays);
   const bool by_chunk = plan.way == GcaPlan::Way::kByChunk;
   const int64_t count = arrays.group_count, heads = plan.shape.heads;
   const int64_t chunks_each = by_chunk ? plan.sizes.max_group_chunks : 1;

@@ -75,7 +75,7 @@ RECOLLECT_HD void BeginTile(Block& block, int threads, const uint16_t* rows, int
         continue;
       }
       Words<4> four = {};
-      if (count > 0) four = LoadWords(rows + row * stride + d, count, false);
+      if (count > 0) four = LoadWords(rows + row * stride + d, count);
       *reinterpret_cast<Four<uint32_t>*>(place) = {{four.v[0], four.v[1], four.v[2], four.v[3]}};
     }
   });

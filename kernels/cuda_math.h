@@ -262,16 +262,8 @@ RECOLLECT_HD uint32_t PackRounded(float low, float high) {
 #endif
 }
 
-// The first eight of `left` Bf16, 0 past the end. `vector`: at a multiple of 16 bytes.
-RECOLLECT_HD Words<4> LoadWords(const uint16_t* from, int left, bool vector) {
-#if defined(__CUDA_ARCH__)
-  if (vector && left >= 8) {
-    const uint4 four = __ldg(reinterpret_cast<const uint4*>(from));
-    return {{four.x, four.y, four.z, four.w}};
-  }
-#else
-  (void)vector;
-#endif
+// The first eight of `left` Bf16, 0 past the end.
+RECOLLECT_HD Words<4> LoadWords(const uint16_t* from, int left) {
   Words<4> words;
   RECOLLECT_UNROLL
   for (int i = 0; i < 4; ++i) {

@@ -24,7 +24,7 @@ class CpuMemoryEncoder final : public MemoryEncoder {
   CpuMemoryEncoder(const model::Model& model, const model::LocalPatterns& pattern, ThreadPool& pool,
                    std::vector<kernels::OpContext>& contexts);
 
-  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const int32_t> tokens) override;
+  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const Block> blocks) override;
   absl::StatusOr<std::string> Serialize() const override { return state_.Serialize(); }
   absl::Status Restore(std::string_view bytes) override;
   model::LocalState* local_state() override { return &state_; }
@@ -35,7 +35,7 @@ class CpuMemoryEncoder final : public MemoryEncoder {
   ThreadPool& pool_;
   std::vector<kernels::OpContext>& contexts_;
   model::LocalState state_;
-  std::vector<float> h_;  // [blocks, rows of a full one, d]
+  std::vector<float> h_;  // [rows of all blocks, d]
 };
 
 }  // namespace recollect::engine

@@ -1,6 +1,5 @@
 #include "engine/device_memory_encoder.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
@@ -16,18 +15,16 @@ DeviceMemoryEncoder::DeviceMemoryEncoder(std::shared_ptr<model::DeviceModel> mod
       state_(model_->config(), patterns, model_->config().n_low, model_->dtype()) {}
 
 absl::StatusOr<std::vector<model::EncodedChunk>> DeviceMemoryEncoder::Encode(
-    std::span<const int32_t> tokens) {
+    std::span<const Block> blocks) {
   const model::ModelConfig& config = model_->config();
-  const auto block_tokens = static_cast<size_t>(BlockTokens(config));
   const bool at_end = config.landmark_at == model::LandmarkAt::kEnd;
   std::vector<int32_t> ids;
-  std::vector<model::DeviceBlock> blocks;
-  for (size_t begin = 0; begin < tokens.size(); begin += block_tokens) {
-    const auto block = tokens.subspan(begin, std::min(block_tokens, tokens.size() - begin));
+  std::vector<model::DeviceBlock> on_device;
+  for (const Block block : blocks) {
     if (!at_end) ids.push_back(config.lmk_id);
     ids.insert(ids.end(), block.begin(), block.end());
     if (at_end) ids.push_back(config.lmk_id);
-    blocks.push_back({.rows_here = static_cast<int64_t>(block.size()) + 1});
+    on_device.push_back({.rows_here = static_cast<int64_t>(block.size()) + 1});
   }
   if (blocks.empty()) return std::vector<model::EncodedChunk>();
   const auto rows = static_cast<int64_t>(ids.size());
@@ -35,14 +32,14 @@ absl::StatusOr<std::vector<model::EncodedChunk>> DeviceMemoryEncoder::Encode(
                    device_->Allocate(rows * config.d * int64_t{sizeof(float)}));
   float* const h = static_cast<float*>(memory->data());
   const float* here = h;
-  for (model::DeviceBlock& block : blocks) {
+  for (model::DeviceBlock& block : on_device) {
     block.here = here;
     here += block.rows_here * config.d;
   }
   const model::DeviceSegment all{.state = &state_, .rows = rows};
   RETURN_IF_ERROR(model_->Embed(ids, h));
   RETURN_IF_ERROR(model_->RunLayers(0, config.n_low, {&all, 1}, h));
-  return model_->EncodeChunks(blocks);
+  return model_->EncodeChunks(on_device);
 }
 
 absl::StatusOr<std::string> DeviceMemoryEncoder::Serialize() const {

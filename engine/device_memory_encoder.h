@@ -24,7 +24,7 @@ class DeviceMemoryEncoder final : public MemoryEncoder {
                       std::shared_ptr<kernels::Device> device,
                       const model::LocalPatterns& patterns);
 
-  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const int32_t> tokens) override;
+  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const Block> blocks) override;
   absl::StatusOr<std::string> Serialize() const override;
   absl::Status Restore(std::string_view bytes) override;
 

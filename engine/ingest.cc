@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "engine/resume_state.h"
+#include "model/block_ends.h"
 
 namespace recollect::engine {
 namespace {
@@ -44,7 +45,6 @@ IngestJob::IngestJob(const IngestContext& context, std::unique_ptr<MemoryEncoder
       owner_(progress.owner),
       from_tokens_(progress.from_tokens),
       prefix_(!context.model.config().landmarks()),
-      block_tokens_(BlockTokens(context.model.config())),
       reader_(context.model, progress.input_offset),
       encoder_(std::move(encoder)),
       accepted_offset_(progress.input_offset),
@@ -175,8 +175,7 @@ void IngestJob::Read(Message message) {
       all_read_ = status.ok() && !empty && !cut_short;
     }
     if (message.done) {
-      const int64_t blocks = std::max<int64_t>(queue_.decided() - HeldBack(), 0) / block_tokens_;
-      waiting_.push_back({blocks * block_tokens_, std::move(message.done)});
+      waiting_.push_back({queue_.decided() - HeldBack(), std::move(message.done)});
     }
     // Whoever failed the job meanwhile has answered the pieces before this one.
     if (status.ok()) status = failed_;
@@ -198,15 +197,22 @@ void IngestJob::Read(Message message) {
   context_.wake();
 }
 
-int64_t IngestJob::SliceLocked(int64_t most_tokens) const {
-  if (!failed_.ok() || publishing_) return 0;
+// At least one block, if the end of any is decided.
+IngestJob::Slice IngestJob::SliceLocked(int64_t most_tokens) const {
+  if (!failed_.ok() || publishing_ || queue_.encoded() == queue_.decided()) return {};
   // One commit may be on its way while the next one gathers, not more. One of a prefix reads the
   // state itself.
-  if (committing_ && (prefix_ || queue_.uncommitted() >= context_.commit_tokens)) return 0;
-  const int64_t left = queue_.decided() - queue_.encoded();
-  const int64_t most = std::max<int64_t>(most_tokens / block_tokens_, 1) * block_tokens_;
-  if (all_read_) return std::min(left, most);
-  return std::min((left - HeldBack()) / block_tokens_ * block_tokens_, most);
+  if (committing_ && (prefix_ || queue_.uncommitted() >= context_.commit_tokens)) return {};
+  std::span<const int32_t> left = queue_.waiting(queue_.decided() - queue_.encoded() - HeldBack());
+  Slice slice;
+  while (const int64_t block = model::NextBlock(context_.model, left, all_read_)) {
+    if (!slice.blocks.empty() && slice.tokens + block > most_tokens) return slice;
+    slice.blocks.push_back(block);
+    slice.tokens += block;
+    left = left.subspan(static_cast<size_t>(block));
+  }
+  if (all_read_) slice.tokens += HeldBack();
+  return slice;
 }
 
 bool IngestJob::AllEncodedLocked() const {
@@ -215,34 +221,38 @@ bool IngestJob::AllEncodedLocked() const {
 
 bool IngestJob::HasSlice() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return SliceLocked(block_tokens_) > 0 || AllEncodedLocked();
+  return SliceLocked(/*most_tokens=*/1).tokens > 0 || AllEncodedLocked();
 }
 
 void IngestJob::RunSlice(int64_t most_tokens) {
+  Slice slice;
   std::vector<int32_t> ids, bytes;
   int64_t text_end;
-  bool last;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    const int64_t count = SliceLocked(most_tokens);
-    if (count == 0) {
+    slice = SliceLocked(most_tokens);
+    if (slice.tokens == 0) {
       if (AllEncodedLocked()) StartCommit(/*last=*/true);
       return;
     }
-    const auto waiting = queue_.waiting(count), waiting_bytes = queue_.waiting_bytes(count);
+    const auto waiting = queue_.waiting(slice.tokens),
+               waiting_bytes = queue_.waiting_bytes(slice.tokens);
     ids.assign(waiting.begin(), waiting.end());
     bytes.assign(waiting_bytes.begin(), waiting_bytes.end());
     text_end = queue_.text_end();
-    last = all_read_ && queue_.encoded() + count == queue_.decided();
   }
-  const auto read = static_cast<int64_t>(ids.size()) - (last ? HeldBack() : 0);
+  std::vector<Block> blocks;
+  int64_t read = 0;
+  for (const int64_t tokens : slice.blocks) {
+    blocks.push_back(Block(ids).subspan(static_cast<size_t>(read), static_cast<size_t>(tokens)));
+    read += tokens;
+  }
   if (prefix_) {
     const absl::Status room =
         context_.state_budget.CheckRoom(StateGrowth(context_.model.config(), read));
     if (!room.ok()) return Fail(room);
   }
-  absl::StatusOr<std::vector<model::EncodedChunk>> chunks =
-      encoder_->Encode(std::span(ids).first(static_cast<size_t>(read)));
+  absl::StatusOr<std::vector<model::EncodedChunk>> chunks = encoder_->Encode(blocks);
   if (!chunks.ok()) return Fail(chunks.status());
   if (prefix_) context_.state_budget.Set(charge_, encoder_->local_state()->bytes());
   size_t token = 0;
@@ -274,13 +284,18 @@ void IngestJob::RunSlice(int64_t most_tokens) {
   Settle();
 }
 
+bool IngestJob::IsEncodedLocked(int64_t tokens) const {
+  const int64_t left = tokens - queue_.encoded();
+  return left <= 0 || model::NextBlock(context_.model, queue_.waiting(left), /*final=*/false) == 0;
+}
+
 void IngestJob::Settle() {
   while (true) {
     AppendDone done;
     IngestStatus status;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (waiting_.empty() || waiting_.front().tokens > queue_.encoded()) return;
+      if (waiting_.empty() || !IsEncodedLocked(waiting_.front().tokens)) return;
       done = std::move(waiting_.front().done);
       waiting_.pop_front();
       status = StatusLocked();

@@ -78,10 +78,15 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
     AppendDone done;
     bool final = false;
   };
-  // An Append that is answered once so many tokens are encoded.
+  // An Append that is answered once no block of the document's first `tokens` is left to encode.
   struct Waiting {
     int64_t tokens;
     AppendDone done;
+  };
+  // What runs next: tokens of each block, and of the document.
+  struct Slice {
+    std::vector<int64_t> blocks;
+    int64_t tokens = 0;
   };
 
   absl::Status Restore(const ResumeState& state, const store::IngestProgress& progress);
@@ -100,15 +105,15 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   void Commit(store::IngestBatch batch);
   void Publish(store::IngestBatch batch);
   IngestStatus StatusLocked() const;
-  int64_t SliceLocked(int64_t most_tokens) const;
+  Slice SliceLocked(int64_t most_tokens) const;
   bool AllEncodedLocked() const;
+  bool IsEncodedLocked(int64_t tokens) const;
 
   const IngestContext context_;
   const std::string id_;
   const OwnerId owner_;
   const bool from_tokens_;
   const bool prefix_;
-  const int64_t block_tokens_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 
   InputReader reader_;  // ingest thread

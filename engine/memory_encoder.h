@@ -16,11 +16,8 @@
 
 namespace recollect::engine {
 
-// Blocks are full but for the last, so a block is a tile of so many positions, 64 in the flagship,
-// that starts at a multiple of them, the landmark among them where there are any.
-inline int64_t BlockTokens(const model::ModelConfig& config) {
-  return config.landmarks() ? config.chunk_tokens : model::LayerState::kMaxAppend;
-}
+// Tokens of one block, 1 to as many as a full one has, without its landmark.
+using Block = std::span<const int32_t>;
 
 // One document's state. Whatever number of blocks one call gets, each runs with the same shapes,
 // and leaves the same bits. Used by one thread at a time. Encode and Serialize are called as stages
@@ -29,10 +26,9 @@ class MemoryEncoder {
  public:
   virtual ~MemoryEncoder() = default;
 
-  // Runs the next blocks: a multiple of BlockTokens, except for the end of the document. One chunk
-  // for each block, or none without landmarks.
+  // Runs the next blocks (model::NextBlock). One chunk for each, or none without landmarks.
   virtual absl::StatusOr<std::vector<model::EncodedChunk>> Encode(
-      std::span<const int32_t> tokens) = 0;
+      std::span<const Block> blocks) = 0;
 
   // The lower layers' state after the blocks so far, as LocalState::Serialize, and back into an
   // encoder that has run nothing. Restore fails as LocalState::Deserialize, or for lack of memory.

@@ -104,6 +104,8 @@ struct ModelConfig {
   std::vector<GroupConfig> groups;                    // none without landmarks: nothing retrieves
   // Blocks, chunk encoder and memory; without landmarks there is nothing of it.
   int chunk_tokens = kChunkTokens;  // of a full block, S; at most kMaxChunkTokens
+  // The fewest of a document's block that ends with a sentence or a line; 0: its blocks are full.
+  int min_chunk_tokens = 0;
   LandmarkAt landmark_at = LandmarkAt::kStart;
   LandmarkRow landmark_row = LandmarkRow::kCls;
   LandmarkReads landmark_reads = LandmarkReads::kOwn;

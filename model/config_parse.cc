@@ -115,6 +115,7 @@ void ReadLandmarks(Fields& fields, std::vector<std::string>& problems, ModelConf
 
 void ReadDrt(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
   ReadLandmarks(fields, problems, config);
+  fields.Integer("min_chunk_tokens", 1, kChunkTokens, false, config.min_chunk_tokens);
   fields.Bool("encoder_carry", config.encoder_carry);
   fields.Bool("memory_key_recurrence", config.memory_key_recurrence);
   fields.Bool("recurrence", config.recurrence);

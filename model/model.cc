@@ -91,6 +91,10 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& directory,
   if (std::filesystem::exists(tokenizer_path, ignored)) {
     ASSIGN_OR_RETURN(state.tokenizer, Tokenizer::Load(tokenizer_path));
     RETURN_IF_ERROR(Annotate(CheckTokenizer(*state.tokenizer, state.config), directory));
+  } else if (state.config.min_chunk_tokens > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(config_path, ": min_chunk_tokens is ", state.config.min_chunk_tokens,
+                     ", but there is no ", tokenizer_path, " to say where sentences end"));
   }
   ASSIGN_OR_RETURN(const FileDigests files, HashModelFiles(directory));
   ASSIGN_OR_RETURN(state.fingerprint, ComputeFingerprint(files, state.config.local, options.dtype));

@@ -4,9 +4,9 @@ import random
 
 import numpy as np
 
+from blocks import BLOCK_TOKENS
 from tokenizer import LMK_ID
 
-BLOCK_TOKENS = 63
 # Tokens on either side of a needle whose words may become its key.
 NEAR = 100
 

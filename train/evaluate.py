@@ -17,7 +17,8 @@ import numpy as np
 import torch
 
 import ops
-from batches import BLOCK_TOKENS, BatchMaker, Sequence
+from batches import BatchMaker, Sequence
+from blocks import BLOCK_TOKENS
 from data import Books, prepare
 from model import Model, check_trainable
 from needles import Tasks

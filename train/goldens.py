@@ -92,7 +92,8 @@ def build_shipped(seed):
     documents = [draw(n) for n in (450, 40)]
     events = [e if isinstance(e, str) else draw(e) for e in (70, "flush", 130, "flush", 25)]
     weights = load_file(os.path.join(SHIPPED, "model.safetensors"))
-    case, tensors, gap = compute(config, weights, documents, events, seed)
+    token_bytes = [tokenizer.decode_bytes([i]) for i in range(tokenizer.vocab_size)]
+    case, tensors, gap = compute(config, weights, documents, events, seed, token_bytes)
     rows = list(range(0, len(tensors["ids"]), LOGIT_ROWS_APART))
     tensors["logits"] = tensors["logits"][rows]
     return {**case, "model": SHIPPED, "logit_rows": rows}, tensors, gap
@@ -112,10 +113,10 @@ def build_case(name, seed):
     return config, weights, *compute(config, weights, documents, events, seed)
 
 
-def compute(config, weights, documents, events, seed):
+def compute(config, weights, documents, events, seed, token_bytes=None):
     """-> (case.json, case.safetensors, smallest gap of a retrieval)."""
     oracle = GapOracle(config, weights)
-    mounted = [oracle.ingest(d) for d in documents]
+    mounted = [oracle.ingest(d, token_bytes) for d in documents]
     layout = lay_out(events, config["lmk_id"])
     logits, own, hits = oracle.forward(layout, mounted)
     N, K, G = len(layout.starts), config["n_ret"], len(config["groups"])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 import torch.nn.functional as F
 
-BLOCK_TOKENS = 63
+from blocks import BLOCK_TOKENS, document_blocks
 
 
 def stored(x):
@@ -221,9 +221,10 @@ class Oracle:
         ends = layout.starts[1:] + [len(layout.ids)]
         return [self.encode(h[s:e]) for s, e in list(zip(layout.starts, ends))[:closed]]
 
-    def ingest(self, tokens):
-        """Memory ingest of a document: full blocks, then the tail as a short chunk. -> list of Chunk."""
-        layout = lay_out([list(tokens)], self.c["lmk_id"])
+    def ingest(self, tokens, token_bytes=None):
+        """Memory ingest of a document (token_bytes: as document_blocks takes them). -> list of Chunk."""
+        events = [event for block in document_blocks(tokens, self.c.get("min_chunk_tokens", 0), token_bytes) for event in (block, "flush")]
+        layout = lay_out(events[:-1], self.c["lmk_id"])
         if len(layout.ids) == 1:
             return []
         return self.chunks(layout, self.lower(layout), len(layout.starts))

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from batches import BatchMaker
+from blocks import document_blocks
 from goldens import BASE, CASES, random_weights
 from model import Model
 from oracle import Decoder, Oracle, lay_out
@@ -39,6 +40,19 @@ def test_decode_equals_forward():
         steps = torch.stack([decoder.step(i) for i in layout.ids])
         assert (steps - logits).abs().max() < TOLERANCE * logits.abs().max(), name
         assert len(decoder.own) == len(own), name
+
+
+def test_document_blocks():
+    token_bytes = [b"7", b"\n", b".", " ".encode(), "”".encode(), "。".encode()]
+    sizes = lambda tokens, least=24: [len(b) for b in document_blocks(tokens, least, token_bytes)]
+    assert sizes([0] * 130, 0) == [63, 63, 4] and sizes([0] * 130) == [63, 63, 4]
+    assert sizes([0] * 23 + [1] + [0] * 60) == [24, 60]
+    assert sizes([0] * 22 + [1] + [0] * 60) == [63, 20]
+    assert sizes(([0] * 22 + [1]) * 4 + [0]) == [46, 47]
+    assert sizes([0] * 30 + [2, 4, 3] + [0] * 60) == [32, 61]
+    assert sizes([0] * 30 + [2, 0] + [0] * 60) == [63, 29]
+    assert sizes([0] * 30 + [5, 0] + [0] * 60) == [31, 61]
+    assert sizes([0] * 62 + [1]) == [63] and sizes([]) == []
 
 
 def test_memory_changes_logits():

@@ -72,9 +72,8 @@ class JudgedEncoder final : public MemoryEncoder {
  public:
   JudgedEncoder(std::unique_ptr<MemoryEncoder> to, std::shared_ptr<Judge> judge)
       : to_(std::move(to)), judge_(std::move(judge)) {}
-  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(
-      std::span<const int32_t> tokens) override {
-    return judge_->Pass(Stage::kIngest, tokens.size(), to_->Encode(tokens));
+  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const Block> blocks) override {
+    return judge_->Pass(Stage::kIngest, blocks.size(), to_->Encode(blocks));
   }
   absl::StatusOr<std::string> Serialize() const override {
     return judge_->Pass(Stage::kSerialize, 1, to_->Serialize());

@@ -40,6 +40,10 @@ TEST_F(EngineCudaTest, ADocumentHasTheSameBytesInAnySlices) {
   backend_checks::ADocumentHasTheSameBytesInAnySlices(Device());
 }
 
+TEST_F(EngineCudaTest, BlocksThatEndWithSentencesAreThoseOfTheCpu) {
+  backend_checks::BlocksThatEndWithSentencesAreThoseOfTheCpu(Device());
+}
+
 TEST_F(EngineCudaTest, AnIngestGoesOnInAnotherEngine) {
   backend_checks::AnIngestGoesOnInAnotherEngine(Device());
 }

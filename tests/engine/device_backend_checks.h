@@ -30,6 +30,7 @@ inline ModelPointer Bf16Model() {
 
 inline std::shared_ptr<Backend> Open(const std::shared_ptr<kernels::Device>& device,
                                      const ModelPointer& model = TinyModelForTest()) {
+  (void)TinyModelForTest();  // writes the weights, which all of them share
   auto backend = DeviceBackend::Create(device, *model, TinyModelDirectory());
   EXPECT_TRUE(backend.ok()) << backend.status();
   return *std::move(backend);
@@ -131,6 +132,22 @@ inline void ADocumentHasTheSameBytesInAnySlices(const std::shared_ptr<kernels::D
     if (expected.empty()) expected = bytes;
     EXPECT_EQ(bytes, expected) << slice;
   }
+}
+
+// Blocks of any length, from whatever position.
+inline void BlocksThatEndWithSentencesAreThoseOfTheCpu(
+    const std::shared_ptr<kernels::Device>& device) {
+  const ModelPointer model = TinyModelForTest(1, /*min_chunk_tokens=*/24);
+  const std::string text = SampleText(9000, 3);
+  const auto on_cpu = MakeEngine(SmallOptions(), nullptr, model);
+  const auto engine = MakeEngine(On(device, model), nullptr, model);
+  const absl::StatusOr<store::DocumentInfo> expected = Ingest(*on_cpu, "a", text);
+  const absl::StatusOr<store::DocumentInfo> document = Ingest(*engine, "a", text);
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ(document->chunks, expected->chunks);
+  EXPECT_GT(document->chunks, document->tokens / 63 + 1);
+  const GenerateRequest request = TokensRequest(SampleTokens(200, 8), 40, {"a"});
+  EXPECT_EQ(Generate(*engine, request).tokens, Generate(*on_cpu, request).tokens);
 }
 
 // The state of what was committed comes back from the store.

@@ -33,6 +33,10 @@ TEST(DeviceBackendTest, ADocumentHasTheSameBytesInAnySlices) {
   backend_checks::ADocumentHasTheSameBytesInAnySlices(std::make_shared<HostDevice>());
 }
 
+TEST(DeviceBackendTest, BlocksThatEndWithSentencesAreThoseOfTheCpu) {
+  backend_checks::BlocksThatEndWithSentencesAreThoseOfTheCpu(std::make_shared<HostDevice>());
+}
+
 TEST(DeviceBackendTest, AnIngestGoesOnInAnotherEngine) {
   backend_checks::AnIngestGoesOnInAnotherEngine(std::make_shared<HostDevice>());
 }

@@ -19,14 +19,18 @@ std::string TinyModelDirectory(uint64_t seed) {
   return absl::StrCat(::testing::TempDir(), "/engine_tiny_", seed, "_", getpid());
 }
 
-std::shared_ptr<const model::Model> TinyModelForTest(uint64_t seed) {
+std::shared_ptr<const model::Model> TinyModelForTest(uint64_t seed, int min_chunk_tokens) {
   static std::mutex mutex;
-  static auto* const models = new std::map<uint64_t, std::shared_ptr<const model::Model>>();
+  static auto* const models =
+      new std::map<std::pair<uint64_t, int>, std::shared_ptr<const model::Model>>();
   std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<const model::Model>& slot = (*models)[seed];
+  std::shared_ptr<const model::Model>& slot = (*models)[{seed, min_chunk_tokens}];
   if (slot == nullptr) {
-    const std::string directory = TinyModelDirectory(seed);
-    WriteTinyModel(directory, TinyConfig(), seed);
+    model::ModelConfig config = TinyConfig();
+    config.min_chunk_tokens = min_chunk_tokens;
+    std::string directory = TinyModelDirectory(seed);
+    if (min_chunk_tokens > 0) absl::StrAppend(&directory, "_", min_chunk_tokens);
+    WriteTinyModel(directory, config, seed);
     absl::StatusOr<std::unique_ptr<model::Model>> loaded = model::Model::Load(directory, {});
     RECOLLECT_CHECK(loaded.ok());
     slot = *std::move(loaded);

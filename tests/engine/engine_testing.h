@@ -20,9 +20,9 @@
 namespace recollect::engine {
 
 // The tiny model, loaded once for the process. `seed` other than 1: another model of the same
-// shape.
-std::shared_ptr<const model::Model> TinyModelForTest(uint64_t seed = 1);
-// Where its files are, once it has been loaded.
+// shape. With `min_chunk_tokens` its documents' blocks end with sentences.
+std::shared_ptr<const model::Model> TinyModelForTest(uint64_t seed = 1, int min_chunk_tokens = 0);
+// Where the files of the one with full blocks are, once it has been loaded.
 std::string TinyModelDirectory(uint64_t seed = 1);
 
 // Words with punctuation, digits, line breaks and some characters outside ASCII; the same for equal

@@ -52,7 +52,8 @@ int RunIngest(const Kind& kind, const std::string& directory, const std::string&
   EngineOptions options = SmallOptions();
   options.commit_tokens = 400;
   auto engine = MakeEngine(options, std::move(store),
-                           kind.prefix ? LoadRatPlusForTest("kill", TinyRatPlusConfig()) : nullptr);
+                           kind.prefix ? LoadRatPlusForTest("kill", TinyRatPlusConfig())
+                                       : TinyModelForTest(1, /*min_chunk_tokens=*/24));
   auto stream = engine->BeginIngest("book", false, {});
   if (!stream.ok()) return 3;
   if (write(ready, "r", 1) != 1) return 4;

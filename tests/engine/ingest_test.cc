@@ -19,9 +19,10 @@ using ::testing::HasSubstr;
 
 // An engine on a store that outlives it.
 struct Fixture {
-  explicit Fixture(EngineOptions options = SmallOptions())
+  explicit Fixture(EngineOptions options = SmallOptions(),
+                   std::shared_ptr<const model::Model> model = nullptr)
       : store(store::CreateMemoryStore()),
-        engine(MakeEngine(options, std::make_unique<ForwardingStore>(store))) {}
+        engine(MakeEngine(options, std::make_unique<ForwardingStore>(store), std::move(model))) {}
   std::string Dump(const std::string& id) {
     return DumpDocument(*store, id, engine->model().config().d_r);
   }
@@ -29,8 +30,18 @@ struct Fixture {
   std::unique_ptr<EngineImpl> engine;
 };
 
-TEST(IngestTest, RecordsEqualTheModelRunInOneGo) {
-  Fixture f;
+// By min_chunk_tokens: full blocks, and such that end with sentences.
+class IngestBlocksTest : public ::testing::TestWithParam<int> {
+ protected:
+  const std::shared_ptr<const model::Model> model_ = TinyModelForTest(1, GetParam());
+};
+
+INSTANTIATE_TEST_SUITE_P(Blocks, IngestBlocksTest, ::testing::Values(0, 24), [](const auto& param) {
+  return std::string(param.param == 0 ? "Full" : "Sentences");
+});
+
+TEST_P(IngestBlocksTest, RecordsEqualTheModelRunInOneGo) {
+  Fixture f(SmallOptions(), model_);
   const auto& model = f.engine->model();
   for (const int64_t length : {1, 62, 63, 64, 126, 1000}) {
     SCOPED_TRACE(length);
@@ -39,8 +50,13 @@ TEST(IngestTest, RecordsEqualTheModelRunInOneGo) {
     const absl::StatusOr<store::DocumentInfo> info = IngestTokens(*f.engine, id, tokens);
     ASSERT_TRUE(info.ok()) << info.status();
     EXPECT_EQ(info->tokens, length);
-    EXPECT_EQ(info->chunks, (length + 62) / 63);
     const std::vector<model::EncodedChunk> expected = IngestReference(model, tokens);
+    ASSERT_EQ(info->chunks, std::ssize(expected));
+    if (GetParam() == 0) {
+      EXPECT_EQ(info->chunks, (length + 62) / 63);
+    } else if (length == 1000) {
+      EXPECT_GT(info->chunks, 16);
+    }
     const auto keys = *f.store->ReadLandmarkKeys(info->owner, info->chunks, model.config().d_r);
     int64_t text_end = 0;
     for (int64_t i = 0; i < info->chunks; ++i) {
@@ -57,7 +73,7 @@ TEST(IngestTest, RecordsEqualTheModelRunInOneGo) {
   }
 }
 
-TEST(IngestTest, SlicesMessagesAndCommitsDoNotChangeRecords) {
+TEST_P(IngestBlocksTest, SlicesMessagesAndCommitsDoNotChangeRecords) {
   const std::string text = SampleText(30000, 9);
   std::string expected;
   for (const int64_t slice : {64, 1000, 65536}) {
@@ -69,7 +85,7 @@ TEST(IngestTest, SlicesMessagesAndCommitsDoNotChangeRecords) {
         options.ingest_slice_tokens = slice;
         options.commit_tokens = slice == 64 ? 100 : 5000;
         options.threads = threads;
-        Fixture f(options);
+        Fixture f(options, model_);
         const auto info = Ingest(*f.engine, "doc", text, message);
         ASSERT_TRUE(info.ok()) << info.status();
         EXPECT_EQ(*f.engine->ReadText("doc", 0, info->bytes), text);
@@ -79,18 +95,20 @@ TEST(IngestTest, SlicesMessagesAndCommitsDoNotChangeRecords) {
       }
     }
   }
-  const auto tokens = *TinyModelForTest()->tokenizer()->Encode(text);
-  Fixture f;
+  const auto tokens = *model_->tokenizer()->Encode(text);
+  Fixture f(SmallOptions(), model_);
   EXPECT_EQ(Ingest(*f.engine, "doc", text)->tokens, static_cast<int64_t>(tokens.size()));
+  ASSERT_TRUE(IngestTokens(*f.engine, "tokens", tokens).ok());
+  EXPECT_EQ(f.engine->GetDocument("tokens")->chunks, f.engine->GetDocument("doc")->chunks);
 }
 
-TEST(IngestTest, ABrokenStreamResumesAtItsLastCommit) {
+TEST_P(IngestBlocksTest, ABrokenStreamResumesAtItsLastCommit) {
   const std::string text = SampleText(30000, 10);
-  Fixture whole;
+  Fixture whole(SmallOptions(), model_);
   ASSERT_TRUE(Ingest(*whole.engine, "doc", text).ok());
   const std::string expected = whole.Dump("doc");
 
-  Fixture f;
+  Fixture f(SmallOptions(), model_);
   int64_t before = 0;
   for (int part = 1; part <= 8; ++part) {
     auto stream = f.engine->BeginIngest("doc", false, {});

@@ -36,6 +36,7 @@ TEST(ConfigTest, ReadsEveryField) {
   expected.encoder_layers = 2;
   expected.local = expected.local.With(&LocalPattern::initial, 3);
   expected.lmk_id = 7;
+  expected.min_chunk_tokens = 24;
   const auto config = ParseConfig(ConfigJson(expected));
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(ConfigJson(*config), ConfigJson(expected));
@@ -73,6 +74,7 @@ TEST(ConfigTest, ReportsAllProblemsAtOnce) {
     c["recurrence"] = 1;
     c["gca_residual"] = "sum";
     c["adapted_dilations"] = {3};
+    c["min_chunk_tokens"] = 64;
   });
   EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
   const std::string message = Message(config.status());
@@ -83,7 +85,8 @@ TEST(ConfigTest, ReportsAllProblemsAtOnce) {
         "local.span is 5, expected at least window 127", "groups[1].gca_layers is [2]",
         "groups[0].depth is not a known key", "unk_id, lmk_id, eos_id are 0, 0, 320",
         "eos_id is 320, expected below vocab_size 320", "norm_eps is 0", "recurrence is 1",
-        "gca_residual is \"sum\"", "adapted_dilations is [3]"}) {
+        "gca_residual is \"sum\"", "adapted_dilations is [3]",
+        "min_chunk_tokens is 64, expected 1 to 63"}) {
     EXPECT_THAT(message, HasSubstr(part));
   }
 }

@@ -89,6 +89,17 @@ TEST(ModelLoadTest, RefusesATokenizerOfAnotherVocabulary) {
                     HasSubstr("expected a control symbol")));
 }
 
+TEST(ModelLoadTest, RefusesBlocksOfSentencesWithoutATokenizer) {
+  ModelConfig config = TinyConfig();
+  config.min_chunk_tokens = 24;
+  WriteTinyModel(Directory("sentences"), config, 1);
+  EXPECT_TRUE(Model::Load(Directory("sentences"), {}).ok());
+  std::filesystem::remove(Directory("sentences") + "/tokenizer.model");
+  EXPECT_THAT(std::string(Model::Load(Directory("sentences"), {}).status().message()),
+              AllOf(HasSubstr("config.json: min_chunk_tokens is 24, but there is no "),
+                    HasSubstr("/tokenizer.model to say where sentences end")));
+}
+
 TEST(ModelLoadTest, RefusesWeightsThatAreNotFinite) {
   WriteTinyModel(Directory("nan"), TinyConfig(), 1);
   std::string bytes = ReadFile(Directory("nan") + "/model.safetensors");

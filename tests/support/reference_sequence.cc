@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "kernels/op_context.h"
+#include "model/block_ends.h"
 
 namespace recollect {
 namespace {
@@ -272,7 +273,7 @@ std::vector<EncodedChunk> IngestReference(const model::Model& model,
   kernels::OpContext ctx;
   model::LocalState state = model::LocalState::Create(config, config.local, config.n_low);
   std::vector<EncodedChunk> chunks;
-  for (std::vector<int32_t> ids : FullBlocks(tokens, config.chunk_tokens)) {
+  for (std::vector<int32_t> ids : DocumentBlocks(model, tokens)) {
     const auto rows = static_cast<int>(ids.size());
     const bool at_start = config.landmark_at == model::LandmarkAt::kStart;
     ids.insert(at_start ? ids.begin() : ids.end(), config.lmk_id);
@@ -287,6 +288,17 @@ std::vector<EncodedChunk> IngestReference(const model::Model& model,
     chunks.push_back(model.EncodeChunk(ctx, h.data(), rows));
   }
   return chunks;
+}
+
+std::vector<std::vector<int32_t>> DocumentBlocks(const model::Model& model,
+                                                 std::span<const int32_t> tokens) {
+  std::vector<std::vector<int32_t>> blocks;
+  while (const int64_t size = model::NextBlock(model, tokens, /*final=*/true)) {
+    const auto block = tokens.first(static_cast<size_t>(size));
+    blocks.emplace_back(block.begin(), block.end());
+    tokens = tokens.subspan(block.size());
+  }
+  return blocks;
 }
 
 std::vector<std::vector<int32_t>> FullBlocks(const std::vector<int32_t>& tokens, int block_tokens) {

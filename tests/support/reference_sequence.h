@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/landmark_topk.h"
@@ -101,10 +102,13 @@ std::vector<float> RunTokens(const model::Model& model, const model::LocalPatter
                              const std::vector<int32_t>& ids, int64_t rows_per_call = kBlockRows,
                              model::LocalState* state = nullptr);
 
-// Memory ingest of a document: lower layers and encoder only, full chunks and a short one for the
-// tail.
+// Memory ingest of a document: lower layers and encoder only, a chunk for each of its blocks.
 std::vector<model::EncodedChunk> IngestReference(const model::Model& model,
                                                  const std::vector<int32_t>& tokens);
+
+// A document's tokens cut by model::NextBlock.
+std::vector<std::vector<int32_t>> DocumentBlocks(const model::Model& model,
+                                                 std::span<const int32_t> tokens);
 
 // Tokens cut into full blocks and a last shorter one.
 std::vector<std::vector<int32_t>> FullBlocks(const std::vector<int32_t>& tokens,

@@ -201,6 +201,7 @@ void AddLandmarkKeys(const model::ModelConfig& config, nlohmann::json& json) {
 
 void AddDrtKeys(const model::ModelConfig& config, nlohmann::json& json) {
   AddLandmarkKeys(config, json);
+  if (config.min_chunk_tokens > 0) json["min_chunk_tokens"] = config.min_chunk_tokens;
   json["encoder_carry"] = config.encoder_carry;
   json["memory_key_recurrence"] = config.memory_key_recurrence;
 }

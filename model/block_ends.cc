@@ -1,0 +1,57 @@
+#include "model/block_ends.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "model/local_state.h"
+
+namespace recollect::model {
+namespace {
+
+// Takes one of `endings` off the end of `text`, if it has one.
+bool StripOne(std::string_view* text, std::initializer_list<std::string_view> endings) {
+  for (const std::string_view ending : endings) {
+    if (!text->ends_with(ending)) continue;
+    text->remove_suffix(ending.size());
+    return true;
+  }
+  return false;
+}
+
+// Whether a line or a sentence ends between the two texts.
+bool EndsBetween(std::string_view before, std::string_view after) {
+  if (before.ends_with('\n')) return true;
+  while (StripOne(&before, {"\"", "'", ")", "]", "”", "’", "»", "」", "』"})) {
+  }
+  if (StripOne(&before, {"。", "！", "？"})) return true;
+  const bool space = after.starts_with(' ') || after.starts_with('\n');
+  return space && StripOne(&before, {".", "!", "?"});
+}
+
+}  // namespace
+
+int64_t NextBlock(const Model& model, std::span<const int32_t> tokens, bool final) {
+  const ModelConfig& config = model.config();
+  const int64_t most =
+      config.landmarks() ? int64_t{config.chunk_tokens} : int64_t{LayerState::kMaxAppend};
+  const auto count = std::ssize(tokens);
+  const int64_t least = config.min_chunk_tokens;
+  if (final && count <= most) return count;
+  if (least == 0) return count < most ? 0 : most;
+  if (count <= most) return 0;
+  const auto bytes = [&](int64_t token) {
+    return model.tokenizer()->TokenBytes(tokens[static_cast<size_t>(token)]);
+  };
+  std::string text;
+  for (int64_t token = 0; token < most; ++token) text += bytes(token);
+  std::string_view before = text;
+  for (int64_t end = most; end >= least; --end) {
+    if (EndsBetween(before, bytes(end))) return end;
+    before.remove_suffix(bytes(end - 1).size());
+  }
+  return most;
+}
+
+}  // namespace recollect::model

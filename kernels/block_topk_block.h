@@ -10,6 +10,7 @@
 #define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_H_
 
 #include "kernels/block_topk_plan.h"
+#include "kernels/cuda_order.h"
 #include "kernels/landmark_topk_block.h"
 #include "kernels/range_attention_plan.h"
 

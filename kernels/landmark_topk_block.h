@@ -7,6 +7,7 @@
 #ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_BLOCK_H_
 #define RECOLLECT_KERNELS_LANDMARK_TOPK_BLOCK_H_
 
+#include "kernels/cuda_order.h"
 #include "kernels/landmark_topk_plan.h"
 #include "kernels/thread_block.h"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda_order.h"
 #include "kernels/landmark_topk_block.h"
 
 namespace recollect::kernels {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "kernels/cuda_order.h"
 #include "kernels/sample_weights.h"
 
 namespace recollect::kernels {

@@ -6,6 +6,7 @@
 #ifndef RECOLLECT_KERNELS_SAMPLE_BLOCK_H_
 #define RECOLLECT_KERNELS_SAMPLE_BLOCK_H_
 
+#include "kernels/cuda_order.h"
 #include "kernels/sample.h"
 #include "kernels/sample_weights.h"
 #include "kernels/thread_block.h"

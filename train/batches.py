@@ -1,10 +1,11 @@
 """Batches of one fixed shape: book text with needles and questions, laid out in blocks."""
 
+import bisect
 import random
 
 import numpy as np
 
-from blocks import BLOCK_TOKENS
+from blocks import BLOCK_TOKENS, block_end
 from tokenizer import LMK_ID
 
 # Tokens on either side of a needle whose words may become its key.
@@ -28,30 +29,30 @@ def crossing(needle, fits):
     return inside if 0 < inside < len(needle["value"]) else 0
 
 
-def value_chunks(needle, fits):
-    """Chunks that hold tokens of a needle's value, counted from the one whose last `fits` tokens the needle begins in. Empty when the
-    value cannot be told from its surroundings."""
-    at = value_at(needle)
-    if at is None:
-        return []
-    return sorted({0 if i < fits else 1 + (i - fits) // BLOCK_TOKENS for i in range(at - 1, at - 1 + len(needle["value"]))})
-
-
 class Sequence:
     """One sequence being laid out: tokens, weights, block starts, needles and questions."""
 
-    def __init__(self, length, max_blocks):
-        self.length, self.max_blocks = length, max_blocks
+    def __init__(self, length, max_blocks, least=BLOCK_TOKENS, token_bytes=None):
+        """Blocks are full, or with `least` tokens at least such as a document's (block_end)."""
+        self.length, self.max_blocks, self.least, self.token_bytes = length, max_blocks, least, token_bytes
         self.tokens, self.weights, self.answer = [], [], []
         self.starts, self.needles, self.queries = [], [], []
         self.kinds, self.text = [], []
         self._open()
 
-    def _open(self):
-        self.starts.append(len(self.tokens))
-        self.tokens.append(LMK_ID)
-        self.weights.append(0.0)
-        self.answer.append(-1)
+    def _open(self, following=None):
+        """Opens a block behind the tokens so far, or, before `following` in a full block, where that should have ended."""
+        at = len(self.tokens)
+        if following is not None and self.least < BLOCK_TOKENS and self._leaves_room():
+            begin = self.starts[-1] + 1
+            at = begin + block_end(self.tokens[begin:] + [following], self.least, self.token_bytes)
+        self.starts.append(at)
+        self.tokens.insert(at, LMK_ID)
+        self.weights.insert(at, 0.0)
+        self.answer.insert(at, -1)
+        self.text = [p + (p >= at) for p in self.text]
+        for needle in self.needles:
+            needle["at"] += needle["at"] >= at
 
     @property
     def left(self):
@@ -64,16 +65,15 @@ class Sequence:
 
     def room(self, n):
         """Whether n more tokens (and their landmarks) surely fit."""
-        return self.left >= n + n // BLOCK_TOKENS + 2
+        return self.left >= n + n // self.least + 2
 
     def push(self, ids, weight, answer=-1, is_text=False):
-        """Appends tokens, opening blocks as they fill; -> chunk indices touched."""
-        touched = set()
+        """Appends tokens, opening blocks as they fill."""
         for i in ids:
             if self.left <= 0:
                 break
             if self.used == BLOCK_TOKENS:
-                self._open()
+                self._open(i)
                 if self.left <= 0:
                     break
             if is_text:
@@ -81,13 +81,29 @@ class Sequence:
             self.tokens.append(i)
             self.weights.append(weight)
             self.answer.append(answer)
-            touched.add(len(self.starts) - 1)
-        return touched
+
+    def push_needle(self, needle, weight):
+        needle["at"] = len(self.tokens)
+        self.needles.append(needle)
+        self.push(needle["ids"], weight)
+
+    def place(self, needle):
+        """Notes where a needle of the sequence lies by now: `chunks` of all its tokens, `gold` of those of its value (all, when that
+        cannot be told from its surroundings), `straddles`, `crossing`. What lies in closed blocks stays there."""
+        positions = (p for p in range(needle["at"], len(self.tokens)) if self.tokens[p] != LMK_ID)
+        chunks = [bisect.bisect_right(self.starts, p) - 1 for p, _ in zip(positions, needle["ids"])]
+        second = value_at(needle)
+        first = 0 if second is None else max(0, second - 1)
+        held = chunks if second is None else chunks[first:first + len(needle["value"])]
+        needle["chunks"], needle["gold"] = sorted(set(chunks)), sorted(set(held))
+        needle["straddles"], needle["crossing"] = len(needle["chunks"]) > 1, crossing(needle, chunks.count(chunks[0]))
+
+    def _leaves_room(self):
+        """Whether a block that is not full leaves enough blocks for the rest of the sequence."""
+        return (self.max_blocks - len(self.starts) - 1) * (BLOCK_TOKENS + 1) >= self.left
 
     def can_flush(self):
-        """A flush must leave enough blocks for the rest of the sequence."""
-        blocks_left = self.max_blocks - len(self.starts) - 1
-        return self.left > 4 and self.used > 0 and blocks_left * (BLOCK_TOKENS + 1) >= self.left
+        return self.left > 4 and self.used > 0 and self._leaves_room()
 
     def flush(self):
         self._open()
@@ -161,19 +177,15 @@ class BatchMaker:
             self._text(seq, fits + self.rng.randrange(BLOCK_TOKENS - len(needle["ids"])))
         if not seq.room(len(needle["ids"])):
             return
-        fits = BLOCK_TOKENS - seq.used
-        needle["at"], needle["crossing"] = len(seq.tokens), crossing(needle, fits)
-        first = len(seq.starts) - 1
-        needle["chunks"] = sorted(seq.push(needle["ids"], self.c["weight_task"]))
-        needle["gold"] = [first + chunk for chunk in value_chunks(needle, fits)] or needle["chunks"]
+        seq.push_needle(needle, self.c["weight_task"])
         needle["asked"], needle["for_others"] = 0, self.rng.random() < self.c["for_others"]
-        needle["straddles"] = len(needle["chunks"]) > 1
-        seq.needles.append(needle)
 
     def _askable(self, seq, index, sources):
         """(sequence, needle) pairs whose chunks the landmark after a question may retrieve."""
         # Who asks again sees the earlier question among the candidates, too: rarely so in use.
         most = 2 if self.rng.random() < self.c["ask_again"] else 1
+        for needle in seq.needles:
+            seq.place(needle)
         own = [(index, n) for n in seq.needles if n["asked"] < most and n["chunks"][-1] <= len(seq.starts) - 2
                and not (n["for_others"] and index + 1 < self.c["batch"])]
         other = [(j, n) for j in sources for n in self.done[j].needles if n["asked"] < most]
@@ -190,7 +202,7 @@ class BatchMaker:
         question, value = self.tasks.question(rng, needle, lead), needle["value"]
         if not seq.room(len(question) + len(value) + 2):
             return False
-        across = rng.random() < self.c["across"] and len(value) >= 4
+        across = rng.random() < self.c["across"] and len(value) >= 4 and seq.least == BLOCK_TOKENS
         if across:
             # The answer begins in the question's block; its rest, after the next landmark, can be known.
             gap = BLOCK_TOKENS - len(question) - rng.randint(1, len(value) - 2)
@@ -229,7 +241,8 @@ class BatchMaker:
 
     def _sequence(self, index, sources, tasks_share):
         rng, c = self.rng, self.c
-        seq = Sequence(c["length"], c["max_blocks"])
+        least = self.m["min_chunk_tokens"] if rng.random() < c["sentences"] else BLOCK_TOKENS
+        seq = Sequence(c["length"], c["max_blocks"], least, self.tasks.token_bytes)
         seq.source = self.books.passage(rng, c["length"])
         seq.filler_weight = 1.0
         if rng.random() < c["random_filler"]:
@@ -275,6 +288,8 @@ class BatchMaker:
         for i in range(B):
             sees = [j for j in range(B) if j != i and rng.random() < open_share]
             seq = self._sequence(i, [j for j in sees if j < i], tasks_share)
+            for needle in seq.needles:
+                seq.place(needle)
             self.done.append(seq)
             visible.append(sees)
         M, Q = B * N, len(self.queue)

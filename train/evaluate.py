@@ -54,9 +54,7 @@ class SessionMaker(BatchMaker):
             needle = self.tasks.needle(rng, form)
             if not seq.room(len(needle["ids"]) + 40):
                 break
-            needle["chunks"] = sorted(seq.push(needle["ids"], 0.1))
-            needle["straddles"] = len(needle["chunks"]) > 1
-            seq.needles.append(needle)
+            seq.push_needle(needle, 0.1)
         seq.push(seq.source[:seq.left + 5], 1.0)
         return seq
 

@@ -31,7 +31,8 @@ class Tasks:
         self.parts, self.shares = phrases["parts"], wording_shares or dict.fromkeys(SHARES, 0.0)
         self.words = [w for w in words if is_test_word(w) == (split == "test")]
         self.known = frozenset(self.words)
-        self.begins_word = [tokenizer.decode_bytes([i])[:1] in (b" ", b"\n") for i in range(tokenizer.vocab_size)]
+        self.token_bytes = [tokenizer.decode_bytes([i]) for i in range(tokenizer.vocab_size)]
+        self.begins_word = [text[:1] in (b" ", b"\n") for text in self.token_bytes]
 
     def key(self, rng, near=""):
         """A key. `near`: text around the needle, whose words become keys, too: they stand in the chunks beside it, and in those of

@@ -82,6 +82,7 @@ class TinyTasks:
 
     def __init__(self, vocab):
         self.vocab, self.begins_word = vocab, [True] * vocab
+        self.token_bytes = [b"\n" if i % 20 == 0 else b"a" for i in range(vocab)]
 
     def form(self, rng):
         return {"kind": "digits"}
@@ -103,12 +104,12 @@ class TinyTasks:
 
 
 def test_training_form_equals_oracle():
-    config = {**BASE, "d": 64, "heads": 4, "d_r": 48, "memory_kv_heads": 2, "encoder_carry": True,
+    config = {**BASE, "d": 64, "heads": 4, "d_r": 48, "memory_kv_heads": 2, "encoder_carry": True, "min_chunk_tokens": 24,
               "local": {"window": 128, "dilation": 16, "initial": 0, "span": 1024}, "adapted_dilations": [16]}
     data = {"batch": 2, "length": 512, "max_blocks": 14, "max_dilated": 24, "queue": 8, "dilation_shares": [1.0],
             "weight_task": 0.1, "weight_answer": 2.0, "weights_crossing": [3.0], "weight_end": 1.0,
             "straddle": 0.4, "force_straddle": 0.3, "across": 0.08, "random_filler": 0.0, "whole_words": 0.5, "mean_gap": 20,
-            "ask_again": 0.2, "for_others": 0.5, "same_form": 0.3, "forms": 2, "form_batches": 2, "split_value": 0.5}
+            "ask_again": 0.2, "for_others": 0.5, "sentences": 0.5, "same_form": 0.3, "forms": 2, "form_batches": 2, "split_value": 0.5}
     weights = random_weights(config, 3)
     model = Model(config)
     model.load_state_dict(weights)

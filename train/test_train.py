@@ -17,7 +17,7 @@ from test_oracle import TinyBooks, TinyTasks
 from train import Trainer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MODEL = {**BASE, "vocab_size": 64, "encoder_carry": True, "local": {"window": 128, "dilation": 16, "initial": 0, "span": 1024},
+MODEL = {**BASE, "vocab_size": 64, "encoder_carry": True, "min_chunk_tokens": 24, "local": {"window": 128, "dilation": 16, "initial": 0, "span": 1024},
          "adapted_dilations": [16]}
 
 

@@ -205,13 +205,14 @@ IngestJob::Slice IngestJob::SliceLocked(int64_t most_tokens) const {
   if (committing_ && (prefix_ || queue_.uncommitted() >= context_.commit_tokens)) return {};
   std::span<const int32_t> left = queue_.waiting(queue_.decided() - queue_.encoded() - HeldBack());
   Slice slice;
-  while (const int64_t block = model::NextBlock(context_.model, left, all_read_)) {
-    if (!slice.blocks.empty() && slice.tokens + block > most_tokens) return slice;
+  while (slice.tokens < most_tokens) {
+    const int64_t block = model::NextBlock(context_.model, left, all_read_);
+    if (block == 0 || (slice.tokens > 0 && slice.tokens + block > most_tokens)) break;
     slice.blocks.push_back(block);
     slice.tokens += block;
     left = left.subspan(static_cast<size_t>(block));
   }
-  if (all_read_) slice.tokens += HeldBack();
+  if (all_read_ && left.empty()) slice.tokens += HeldBack();
   return slice;
 }
 

@@ -26,8 +26,9 @@ absl::Status Stats(const Options& common) {
     return absl::OkStatus();
   }
   json.erase("rpcs");
-  if (json["landmark_step_p50_ms"] == 0) {
-    for (const char* name : {"landmark_step_p50_ms", "landmark_step_p99_ms"}) json[name] = "none";
+  for (const std::string timed : {"landmark_step", "store_read"}) {
+    if (json[timed + "_p50_ms"] != 0) continue;
+    for (const char* percentile : {"_p50_ms", "_p99_ms"}) json[timed + percentile] = "none";
   }
   PrintTable(json);
   for (const client::RpcStats& rpc : stats.rpcs) {

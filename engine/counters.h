@@ -44,12 +44,13 @@ class LatencyWindow {
 // Thread-safe; read one by one, so a snapshot is not of one instant.
 struct Counters {
   std::atomic<int64_t> hits_device{0}, hits_host{0}, hits_store{0};
+  std::atomic<int64_t> store_reads{0}, store_read_bytes{0}, staged_chunks{0};
   std::atomic<int64_t> data_loss{0};
   std::atomic<int64_t> generated_tokens{0}, prompt_tokens{0}, ingested_tokens{0};
   std::atomic<int64_t> prefix_mounts{0}, prefix_tokens{0};
   std::atomic<int64_t> steps{0};
   std::atomic<int64_t> running{0};
-  LatencyWindow landmark_steps;
+  LatencyWindow landmark_steps, store_read_ms;
 
   // Every error of the store passes here once.
   void CountError(const absl::Status& status) {

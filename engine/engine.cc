@@ -140,6 +140,11 @@ EngineStats EngineImpl::stats() const {
   stats.chunk_hits_device = counters_.hits_device;
   stats.chunk_hits_host = counters_.hits_host;
   stats.chunk_hits_store = counters_.hits_store;
+  stats.store_reads = counters_.store_reads;
+  stats.store_read_bytes = counters_.store_read_bytes;
+  stats.store_read_p50_ms = counters_.store_read_ms.Percentile(0.5);
+  stats.store_read_p99_ms = counters_.store_read_ms.Percentile(0.99);
+  stats.staged_chunks = counters_.staged_chunks;
   stats.data_loss_errors = counters_.data_loss;
   stats.generated_tokens = counters_.generated_tokens;
   stats.prompt_tokens = counters_.prompt_tokens;

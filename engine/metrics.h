@@ -21,6 +21,9 @@ struct EngineStats {
   int64_t store_bytes = 0;
   int64_t device_free_bytes = 0, device_total_bytes = 0;  // of the landmark device; 0: the CPU
   int64_t chunk_hits_device = 0, chunk_hits_host = 0, chunk_hits_store = 0;
+  // The way of those that were not on the device: batched reads, then uploads.
+  int64_t store_reads = 0, store_read_bytes = 0, staged_chunks = 0;
+  double store_read_p50_ms = 0, store_read_p99_ms = 0;  // of the last 1024 batched reads
   int64_t data_loss_errors = 0;
   // Prompts are those of all requests, read to their end.
   int64_t generated_tokens = 0, prompt_tokens = 0, ingested_tokens = 0;

@@ -1,5 +1,6 @@
 #include "engine/tiers.h"
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,7 +27,7 @@ int64_t ChunkTiers::LookUp(std::span<WantedChunk> wanted) {
       ++device;
     } else if ((chunk.record = host_.Find(chunk.ref)) != nullptr) {
       chunk.tier = Tier::kHost;
-      if (chunk.read_by_model) chunk.staged = backend_.Stage(*chunk.record);
+      if (chunk.read_by_model) Stage(chunk);
       ++host;
     } else {
       chunk.tier = Tier::kStore;
@@ -53,7 +54,11 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
     refs.push_back(chunk.ref);
     chunks.push_back(&chunk);
   }
+  const auto begin = std::chrono::steady_clock::now();
   std::vector<absl::StatusOr<store::ChunkRecord>> records = store_.ReadChunks(refs);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  counters_.store_read_ms.Add(took.count());
+  ++counters_.store_reads;
   for (size_t i = 0; i < chunks.size(); ++i) {
     absl::Status status = records[i].status();
     if (status.ok() &&
@@ -66,9 +71,10 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
       counters_.CountError(status);
       return status;
     }
+    counters_.store_read_bytes += std::ssize(records[i]->states) * int64_t{sizeof(Bf16)};
     if (chunks[i]->read_by_model) {
       chunks[i]->record = Keep(refs[i], *std::move(records[i]));
-      chunks[i]->staged = backend_.Stage(*chunks[i]->record);
+      Stage(*chunks[i]);
     } else {
       // Reports are as many as a request likes: their states would take memory that no budget
       // knows, and push out what streams read.
@@ -77,6 +83,11 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
     }
   }
   return absl::OkStatus();
+}
+
+void ChunkTiers::Stage(WantedChunk& chunk) {
+  chunk.staged = backend_.Stage(*chunk.record);
+  if (chunk.staged != nullptr) ++counters_.staged_chunks;
 }
 
 RecordHandle ChunkTiers::Keep(const ChunkRef& ref, store::ChunkRecord record) {

@@ -89,6 +89,11 @@ v1::Stats Encode(const engine::EngineStats& stats) {
   out.set_chunk_hits_device(stats.chunk_hits_device);
   out.set_chunk_hits_host(stats.chunk_hits_host);
   out.set_chunk_hits_store(stats.chunk_hits_store);
+  out.set_store_reads(stats.store_reads);
+  out.set_store_read_bytes(stats.store_read_bytes);
+  out.set_store_read_p50_ms(stats.store_read_p50_ms);
+  out.set_store_read_p99_ms(stats.store_read_p99_ms);
+  out.set_staged_chunks(stats.staged_chunks);
   out.set_data_loss_errors(stats.data_loss_errors);
   out.set_generated_tokens(stats.generated_tokens);
   out.set_prompt_tokens(stats.prompt_tokens);

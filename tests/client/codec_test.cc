@@ -219,6 +219,8 @@ TEST(ClientCodecTest, SessionsAndScoresComeBack) {
 TEST(ClientCodecTest, StatsComeBackUnderTheirProtoNames) {
   engine::EngineStats stats;
   stats.chunk_hits_store = 3;
+  stats.store_read_bytes = 7;
+  stats.store_read_p50_ms = 0.25;
   stats.steps = 4;
   stats.landmark_step_p99_ms = 5.5;
   v1::Stats message = service::Encode(stats);
@@ -231,6 +233,8 @@ TEST(ClientCodecTest, StatsComeBackUnderTheirProtoNames) {
   *message.add_rpcs() = service::Encode("Documents/GetDocument", metrics);
   const Stats decoded = Decode(message);
   EXPECT_EQ(decoded.counters.at("chunk_hits_store"), 3);
+  EXPECT_EQ(decoded.counters.at("store_read_bytes"), 7);
+  EXPECT_EQ(decoded.gauges.at("store_read_p50_ms"), 0.25);
   EXPECT_EQ(decoded.counters.at("steps"), 4);
   EXPECT_EQ(decoded.gauges.at("landmark_step_p99_ms"), 5.5);
   ASSERT_EQ(decoded.rpcs.size(), 1u);

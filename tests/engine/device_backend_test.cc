@@ -84,6 +84,7 @@ TEST(DeviceBackendTest, StatesOfFetchedChunksGoUpBesideTheOperations) {
     const int64_t sent = device->uploads_beside();
     EXPECT_EQ(Generate(*engine, backend_checks::Ask()).status, absl::OkStatus());
     const EngineStats after = engine->stats();
+    EXPECT_EQ(after.staged_chunks - before.staged_chunks, device->uploads_beside() - sent);
     return std::array{after.chunk_hits_store - before.chunk_hits_store,
                       after.chunk_hits_host - before.chunk_hits_host,
                       device->uploads_beside() - sent};

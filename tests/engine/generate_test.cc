@@ -133,8 +133,18 @@ TEST(GenerateTest, WarmEqualsColdEqualsTinyBudgets) {
   EXPECT_EQ(warm.tokens, cold.tokens);
   EXPECT_EQ(cold.retrievals[0].hits[0].tier, Tier::kStore);
   EXPECT_EQ(warm.retrievals[0].hits[0].tier, Tier::kDevice);
-  EXPECT_GT(engine->stats().chunk_hits_device, 0);
-  EXPECT_GT(engine->stats().chunk_hits_store, 0);
+  const EngineStats stats = engine->stats();
+  EXPECT_GT(stats.chunk_hits_device, 0);
+  EXPECT_GT(stats.chunk_hits_store, 0);
+  // A landmark step reads all its misses at once, each chunk of at most 63 rows.
+  EXPECT_GT(stats.store_reads, 0);
+  EXPECT_LE(stats.store_reads, stats.chunk_hits_store);
+  EXPECT_GT(stats.store_read_bytes, 0);
+  EXPECT_LE(stats.store_read_bytes,
+            stats.chunk_hits_store * 63 * engine->model().config().d * int64_t{sizeof(Bf16)});
+  EXPECT_GT(stats.store_read_p50_ms, 0);
+  EXPECT_GE(stats.store_read_p99_ms, stats.store_read_p50_ms);
+  EXPECT_EQ(stats.staged_chunks, 0);  // the layers run on the CPU
 
   EngineOptions tiny = SmallOptions();
   tiny.memory_budget_bytes = 0;

@@ -26,7 +26,7 @@ def main():
     from matplotlib import pyplot as plt
 
     with open(os.path.join(args.run, "log.jsonl")) as f:
-        rows = [json.loads(line) for line in f]
+        rows = {row["step"]: row for row in map(json.loads, f)}.values()  # a resumed run logs some steps again
     figure, axes = plt.subplots(2, 2, figsize=(12, 7), constrained_layout=True)
     for axis, (title, names) in zip(axes.flat, PANELS.items()):
         for name in names:

@@ -1,10 +1,8 @@
 #include "engine/cpu_memory_encoder.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/status.h"
-#include "base/types.h"
 
 namespace recollect::engine {
 
@@ -26,40 +24,42 @@ absl::StatusOr<std::vector<model::EncodedChunk>> CpuMemoryEncoder::Encode(
     std::span<const Block> blocks) {
   const int64_t d = model_.config().d;
   const int n_low = model_.config().n_low;
-  const int landmark = landmarks_ ? 1 : 0;
   const bool at_end = model_.config().landmark_at == model::LandmarkAt::kEnd;
-  std::vector<int64_t> first_rows;  // of each block
-  int64_t all_rows = 0;
+  std::vector<int32_t> ids;         // of all rows
+  std::vector<int64_t> first_rows;  // of each block, and their end
   for (const Block block : blocks) {
-    first_rows.push_back(all_rows);
-    all_rows += std::ssize(block) + landmark;
+    first_rows.push_back(std::ssize(ids));
+    if (landmarks_ && !at_end) ids.push_back(model_.config().lmk_id);
+    ids.insert(ids.end(), block.begin(), block.end());
+    if (landmarks_ && at_end) ids.push_back(model_.config().lmk_id);
   }
+  const int64_t rows = std::ssize(ids);
+  first_rows.push_back(rows);
   std::vector<model::EncodedChunk> chunks(landmarks_ ? blocks.size() : 0);
-  h_.resize(static_cast<size_t>(all_rows * d));
+  h_.resize(static_cast<size_t>(rows * d));
+  // Layers take rows in full tiles, wherever blocks end: products are fastest so.
+  constexpr int64_t kTile = model::LayerState::kMaxAppend;
   pool_.Wavefront(
-      std::ssize(blocks), n_low + landmark, [&](int64_t number, int64_t column, int worker) {
-        const Block block = blocks[static_cast<size_t>(number)];
-        const int rows = static_cast<int>(block.size());
-        float* h = h_.data() + first_rows[static_cast<size_t>(number)] * d;
+      (rows + kTile - 1) / kTile, n_low + (landmarks_ ? 1 : 0),
+      [&](int64_t tile, int64_t column, int worker) {
         kernels::OpContext& ctx = contexts_[static_cast<size_t>(worker)];
-        if (column == n_low) {
-          chunks[static_cast<size_t>(number)] = model_.EncodeChunk(ctx, h, rows);
+        const int64_t begin = tile * kTile, end = std::min(begin + kTile, rows);
+        if (column < n_low) {
+          float* const h = h_.data() + begin * d;
+          const size_t count = static_cast<size_t>(end - begin);
+          if (column == 0)
+            model_.Embed(std::span(ids).subspan(static_cast<size_t>(begin), count), h);
+          const model::Segment segment = {&state_.layers[static_cast<size_t>(column)], end - begin};
+          model_.RunLayer(ctx, static_cast<int>(column), {&segment, 1}, h);
           return;
         }
-        if (column == 0) {
-          std::array<int32_t, kMaxChunkTokens + 1> ids;
-          ids[static_cast<size_t>(at_end ? rows : 0)] = model_.config().lmk_id;
-          std::copy(block.begin(), block.end(), ids.begin() + (at_end ? 0 : landmark));
-          model_.Embed(std::span<const int32_t>(ids.data(), static_cast<size_t>(rows + landmark)),
-                       h);
+        // The blocks whose last row is in this tile.
+        const auto ends = first_rows.begin() + 1;
+        auto number = static_cast<size_t>(std::upper_bound(ends, first_rows.end(), begin) - ends);
+        for (; number < blocks.size() && first_rows[number + 1] <= end; ++number) {
+          chunks[number] = model_.EncodeChunk(ctx, h_.data() + first_rows[number] * d,
+                                              static_cast<int>(blocks[number].size()));
         }
-        // A block of 64 tokens has one row more than a segment.
-        constexpr int64_t kMost = model::LayerState::kMaxAppend;
-        model::LayerState* state = &state_.layers[static_cast<size_t>(column)];
-        const int64_t whole = std::min<int64_t>(rows + landmark, kMost);
-        const model::Segment segments[] = {{state, whole, nullptr},
-                                           {state, rows + landmark - whole, nullptr}};
-        model_.RunLayer(ctx, static_cast<int>(column), segments, h);
       });
   return chunks;
 }

@@ -1,4 +1,4 @@
-// The memory encoder on the compute threads: a wavefront over (block, layer), with the chunk
+// The memory encoder on the compute threads: a wavefront over (tile of rows, layer), with the chunk
 // encoder as the last column.
 #ifndef RECOLLECT_ENGINE_CPU_MEMORY_ENCODER_H_
 #define RECOLLECT_ENGINE_CPU_MEMORY_ENCODER_H_

@@ -19,9 +19,9 @@ namespace recollect::engine {
 // Tokens of one block, 1 to as many as a full one has, without its landmark.
 using Block = std::span<const int32_t>;
 
-// One document's state. Whatever number of blocks one call gets, each runs with the same shapes,
-// and leaves the same bits. Used by one thread at a time. Encode and Serialize are called as stages
-// of the backend and fail as those do; then the encoder can only be destroyed.
+// One document's state. Whatever number of blocks one call gets, each leaves the same bits. Used by
+// one thread at a time. Encode and Serialize are called as stages of the backend and fail as those
+// do; then the encoder can only be destroyed.
 class MemoryEncoder {
  public:
   virtual ~MemoryEncoder() = default;

@@ -41,24 +41,31 @@ class ForJob final : public Job {
   const std::function<void(int64_t, int)>& body_;
 };
 
-// A row runs one column at a time, and never gets ahead of the row before it. The earliest ready
-// row goes first, which keeps the front narrow and its state in cache.
+// A row runs one column at a time, and never gets ahead of the row before it, but for what is one
+// column more here and runs `then`. The earliest ready row goes first, which keeps the front narrow
+// and its state in cache.
 class WavefrontJob final : public Job {
  public:
   WavefrontJob(int64_t rows, int64_t columns,
-               const std::function<void(int64_t, int64_t, int)>& body)
-      : Job(rows * columns),
-        columns_(columns),
+               const std::function<void(int64_t, int64_t, int)>& body,
+               const std::function<void(int64_t, int)>& then)
+      : Job(rows * (columns + (then ? 1 : 0))),
+        ordered_(columns),
+        columns_(columns + (then ? 1 : 0)),
         done_(rows, 0),
         running_(rows, false),
-        body_(body) {}
+        body_(body),
+        then_(then) {}
   bool HasReady() const override { return FirstReady() >= 0; }
   int64_t Take() override {
     const int64_t row = FirstReady();
     running_[row] = true;
     return row * columns_ + done_[row];
   }
-  void Run(int64_t item, int worker) override { body_(item / columns_, item % columns_, worker); }
+  void Run(int64_t item, int worker) override {
+    const int64_t row = item / columns_, column = item % columns_;
+    column < ordered_ ? body_(row, column, worker) : then_(row, worker);
+  }
   bool Finish(int64_t item) override {
     const int64_t row = item / columns_;
     running_[row] = false;
@@ -70,7 +77,8 @@ class WavefrontJob final : public Job {
  private:
   int64_t rows() const { return static_cast<int64_t>(done_.size()); }
   bool Ready(int64_t row) const {
-    return !running_[row] && done_[row] < columns_ && (row == 0 || done_[row - 1] > done_[row]);
+    return !running_[row] && done_[row] < columns_ &&
+           (row == 0 || done_[row] == ordered_ || done_[row - 1] > done_[row]);
   }
   int64_t FirstReady() const {
     for (int64_t row = first_; row < rows(); ++row) {
@@ -80,11 +88,12 @@ class WavefrontJob final : public Job {
     return -1;
   }
 
-  const int64_t columns_;
+  const int64_t ordered_, columns_;
   int64_t first_ = 0;  // rows before it are complete
   std::vector<int64_t> done_;
   std::vector<bool> running_;
   const std::function<void(int64_t, int64_t, int)>& body_;
+  const std::function<void(int64_t, int)>& then_;
 };
 
 }  // namespace
@@ -190,11 +199,11 @@ void ThreadPool::ParallelFor(int64_t count,
   state_->RunJob(&job);
 }
 
-void ThreadPool::Wavefront(
-    int64_t rows, int64_t columns,
-    const std::function<void(int64_t row, int64_t column, int worker)>& body) {
+void ThreadPool::Wavefront(int64_t rows, int64_t columns,
+                           const std::function<void(int64_t row, int64_t column, int worker)>& body,
+                           const std::function<void(int64_t row, int worker)>& then) {
   if (rows <= 0 || columns <= 0) return;
-  WavefrontJob job(rows, columns, body);
+  WavefrontJob job(rows, columns, body, then);
   state_->RunJob(&job);
 }
 

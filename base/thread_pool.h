@@ -28,8 +28,10 @@ class ThreadPool {
 
   // Runs body(row, column, worker) over a grid so that (row, column) starts after (row - 1, column)
   // and (row, column - 1): the wavefront of slices (rows) and layers (columns) in design section 3.
+  // then(row, worker), if given, starts after the row's last column, and waits for no other `then`.
   void Wavefront(int64_t rows, int64_t columns,
-                 const std::function<void(int64_t row, int64_t column, int worker)>& body);
+                 const std::function<void(int64_t row, int64_t column, int worker)>& body,
+                 const std::function<void(int64_t row, int worker)>& then = nullptr);
 
  private:
   struct State;

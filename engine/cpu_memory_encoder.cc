@@ -23,7 +23,6 @@ absl::Status CpuMemoryEncoder::Restore(std::string_view bytes) {
 absl::StatusOr<std::vector<model::EncodedChunk>> CpuMemoryEncoder::Encode(
     std::span<const Block> blocks) {
   const int64_t d = model_.config().d;
-  const int n_low = model_.config().n_low;
   const bool at_end = model_.config().landmark_at == model::LandmarkAt::kEnd;
   std::vector<int32_t> ids;         // of all rows
   std::vector<int64_t> first_rows;  // of each block, and their end
@@ -39,28 +38,29 @@ absl::StatusOr<std::vector<model::EncodedChunk>> CpuMemoryEncoder::Encode(
   h_.resize(static_cast<size_t>(rows * d));
   // Layers take rows in full tiles, wherever blocks end: products are fastest so.
   constexpr int64_t kTile = model::LayerState::kMaxAppend;
-  pool_.Wavefront(
-      (rows + kTile - 1) / kTile, n_low + (landmarks_ ? 1 : 0),
-      [&](int64_t tile, int64_t column, int worker) {
-        kernels::OpContext& ctx = contexts_[static_cast<size_t>(worker)];
-        const int64_t begin = tile * kTile, end = std::min(begin + kTile, rows);
-        if (column < n_low) {
-          float* const h = h_.data() + begin * d;
-          const size_t count = static_cast<size_t>(end - begin);
-          if (column == 0)
-            model_.Embed(std::span(ids).subspan(static_cast<size_t>(begin), count), h);
-          const model::Segment segment = {&state_.layers[static_cast<size_t>(column)], end - begin};
-          model_.RunLayer(ctx, static_cast<int>(column), {&segment, 1}, h);
-          return;
-        }
-        // The blocks whose last row is in this tile.
-        const auto ends = first_rows.begin() + 1;
-        auto number = static_cast<size_t>(std::upper_bound(ends, first_rows.end(), begin) - ends);
-        for (; number < blocks.size() && first_rows[number + 1] <= end; ++number) {
-          chunks[number] = model_.EncodeChunk(ctx, h_.data() + first_rows[number] * d,
-                                              static_cast<int>(blocks[number].size()));
-        }
-      });
+  const auto run_layer = [&](int64_t tile, int64_t layer, int worker) {
+    const int64_t begin = tile * kTile, count = std::min(kTile, rows - begin);
+    float* const h = h_.data() + begin * d;
+    if (layer == 0) {
+      const auto first = static_cast<size_t>(begin);
+      model_.Embed(std::span(ids).subspan(first, static_cast<size_t>(count)), h);
+    }
+    const model::Segment segment{&state_.layers[static_cast<size_t>(layer)], count};
+    model_.RunLayer(contexts_[static_cast<size_t>(worker)], static_cast<int>(layer), {&segment, 1},
+                    h);
+  };
+  // The chunks whose last row is in the tile. No column of the wavefront: none waits for another.
+  const auto encode_chunks = [&](int64_t tile, int worker) {
+    const int64_t begin = tile * kTile;
+    const auto ends = first_rows.begin() + 1;
+    auto chunk = static_cast<size_t>(std::upper_bound(ends, first_rows.end(), begin) - ends);
+    for (; chunk < chunks.size() && first_rows[chunk + 1] <= begin + kTile; ++chunk) {
+      chunks[chunk] = model_.EncodeChunk(contexts_[static_cast<size_t>(worker)],
+                                         h_.data() + first_rows[chunk] * d,
+                                         static_cast<int>(blocks[chunk].size()));
+    }
+  };
+  pool_.Wavefront((rows + kTile - 1) / kTile, model_.config().n_low, run_layer, encode_chunks);
   return chunks;
 }
 

@@ -1,5 +1,5 @@
-// The memory encoder on the compute threads: a wavefront over (tile of rows, layer), with the chunk
-// encoder as the last column.
+// The memory encoder on the compute threads: a wavefront over (tile of rows, layer); the chunks that
+// end in a tile are encoded after its last layer, beside other tiles.
 #ifndef RECOLLECT_ENGINE_CPU_MEMORY_ENCODER_H_
 #define RECOLLECT_ENGINE_CPU_MEMORY_ENCODER_H_
 

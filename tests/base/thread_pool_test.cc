@@ -6,6 +6,9 @@
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+
 namespace recollect {
 namespace {
 
@@ -62,6 +65,28 @@ TEST(ThreadPoolTest, WavefrontRunsEachCellAfterTheOneBeforeAndTheOneAbove) {
       EXPECT_EQ(early, 0);
       for (const auto& row : done) EXPECT_EQ(row, std::vector<int>(columns, 1));
     }
+  }
+}
+
+TEST(ThreadPoolTest, WhatFollowsAWavefrontsRowWaitsForNoOtherRow) {
+  constexpr int64_t kRows = 7, kColumns = 3;
+  for (int threads : {1, 2, 4}) {
+    ThreadPool pool(threads);
+    std::vector<int> columns(kRows, 0), followed(kRows, 0);
+    std::atomic<int> early{0};
+    absl::Notification second;
+    pool.Wavefront(
+        kRows, kColumns, [&](int64_t row, int64_t, int) { ++columns[row]; },
+        [&](int64_t row, int) {
+          if (columns[row] != kColumns) ++early;
+          ++followed[row];
+          if (row == 1) second.Notify();
+          if (row == 0 && threads > 1)
+            EXPECT_TRUE(second.WaitForNotificationWithTimeout(absl::Minutes(1)));
+        });
+    EXPECT_EQ(early, 0);
+    EXPECT_EQ(columns, std::vector<int>(kRows, kColumns));
+    EXPECT_EQ(followed, std::vector<int>(kRows, 1));
   }
 }
 

@@ -41,9 +41,9 @@ class ForJob final : public Job {
   const std::function<void(int64_t, int)>& body_;
 };
 
-// A row runs one column at a time, and never gets ahead of the row before it, but for what is one
-// column more here and runs `then`. The earliest ready row goes first, which keeps the front narrow
-// and its state in cache.
+// A row runs one column at a time, and never gets ahead of the row before it; `then` is one column
+// more, in which rows do not wait for each other. The earliest ready row goes first, which keeps
+// the front narrow and its state in cache.
 class WavefrontJob final : public Job {
  public:
   WavefrontJob(int64_t rows, int64_t columns,

@@ -92,8 +92,7 @@ def build_shipped(seed):
     documents = [draw(n) for n in (450, 40)]
     events = [e if isinstance(e, str) else draw(e) for e in (70, "flush", 130, "flush", 25)]
     weights = load_file(os.path.join(SHIPPED, "model.safetensors"))
-    token_bytes = [tokenizer.decode_bytes([i]) for i in range(tokenizer.vocab_size)]
-    case, tensors, gap = compute(config, weights, documents, events, seed, token_bytes)
+    case, tensors, gap = compute(config, weights, documents, events, seed, tokenizer.token_bytes)
     rows = list(range(0, len(tensors["ids"]), LOGIT_ROWS_APART))
     tensors["logits"] = tensors["logits"][rows]
     return {**case, "model": SHIPPED, "logit_rows": rows}, tensors, gap

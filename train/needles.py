@@ -31,7 +31,7 @@ class Tasks:
         self.parts, self.shares = phrases["parts"], wording_shares or dict.fromkeys(SHARES, 0.0)
         self.words = [w for w in words if is_test_word(w) == (split == "test")]
         self.known = frozenset(self.words)
-        self.token_bytes = [tokenizer.decode_bytes([i]) for i in range(tokenizer.vocab_size)]
+        self.token_bytes = tokenizer.token_bytes
         self.begins_word = [text[:1] in (b" ", b"\n") for text in self.token_bytes]
 
     def key(self, rng, near=""):

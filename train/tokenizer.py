@@ -60,15 +60,15 @@ class Tokenizer:
         self.vocab_size = self.sp.get_piece_size()
         self._cache = {}
         self._mark_ids = [self.sp.piece_to_id("<0x%02X>" % b) for b in SPACE_MARK.encode()]
-        self._bytes = []
+        self.token_bytes = []  # of every id; control symbols have none
         for i in range(self.vocab_size):
             piece = self.sp.id_to_piece(i)
             if self.sp.is_byte(i):
-                self._bytes.append(bytes([int(piece[3:5], 16)]))
+                self.token_bytes.append(bytes([int(piece[3:5], 16)]))
             elif self.sp.is_control(i) or self.sp.is_unknown(i):
-                self._bytes.append(b"")
+                self.token_bytes.append(b"")
             else:
-                self._bytes.append(piece.replace(SPACE_MARK, " ").encode())
+                self.token_bytes.append(piece.replace(SPACE_MARK, " ").encode())
 
     def encode(self, text):
         """Token ids (list of int) of `text`; never unk, lmk or eos."""
@@ -84,7 +84,7 @@ class Tokenizer:
 
     def decode_bytes(self, ids):
         """Bytes of `ids`; control symbols become nothing."""
-        return b"".join(self._bytes[i] for i in ids)
+        return b"".join(self.token_bytes[i] for i in ids)
 
     def decode(self, ids):
         return self.decode_bytes(ids).decode("utf-8", errors="replace")

@@ -292,7 +292,8 @@ TEST_F(CliTest, ModelAndStatsDescribeThemselves) {
   EXPECT_EQ(model["dtype"], "fp32");
   EXPECT_EQ(model["width"], 32);
   EXPECT_THAT(Embedded({"model"}).out, HasSubstr("fingerprint"));
-  EXPECT_THAT(Embedded({"stats"}).out, HasSubstr("landmark_step_p50_ms     none\n"));
+  EXPECT_THAT(Embedded({"stats"}).out, AllOf(HasSubstr("landmark_step_p50_ms     none\n"),
+                                             HasSubstr("store_read_p99_ms        none\n")));
   const auto stats = Json(Embedded({"stats", "--json", "--host-budget", "8MiB"}));
   for (const char* name :
        {"landmark_bytes", "memory_bytes", "host_bytes", "store_bytes", "uptime_s"}) {

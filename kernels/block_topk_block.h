@@ -33,6 +33,18 @@ struct BlockTopKArgs {
   int32_t* counts = nullptr;               // [rows, heads]
 };
 
+inline BlockTopKArgs ArgsOf(const BlockTopKPlan& plan, const BlockTopKDeviceArrays& arrays) {
+  return {.plan = plan,
+          .q = arrays.q,
+          .q_stride = arrays.q_stride,
+          .rows = arrays.rows,
+          .patterns = arrays.patterns,
+          .patterns_per_head = arrays.patterns_per_head,
+          .workspace = static_cast<uint64_t*>(arrays.workspace),
+          .entries = arrays.entries,
+          .counts = arrays.counts};
+}
+
 // Greater for a greater score, then for a lower block; never 0. NaN is as bad as -infinity, as in
 // ChooseBlocks, and here both are blocks that may be chosen.
 RECOLLECT_HD uint64_t PackBlock(float score, int64_t index) {

@@ -30,16 +30,7 @@ __global__ void __launch_bounds__(kTopKThreads) MergeKernel(const BlockTopKArgs 
 absl::Status BlockTopKCuda(cudaStream_t stream, const BlockTopKPlan& plan,
                            const BlockTopKDeviceArrays& arrays) {
   if (plan.sizes.rows == 0) return absl::OkStatus();
-  BlockTopKArgs args;
-  args.plan = plan;
-  args.q = arrays.q;
-  args.q_stride = arrays.q_stride;
-  args.rows = arrays.rows;
-  args.patterns = arrays.patterns;
-  args.patterns_per_head = arrays.patterns_per_head;
-  args.workspace = static_cast<uint64_t*>(arrays.workspace);
-  args.entries = arrays.entries;
-  args.counts = arrays.counts;
+  const BlockTopKArgs args = cuda::ArgsOf(plan, arrays);
   const auto heads = static_cast<unsigned>(plan.sizes.heads);
   if (plan.parts > 0) {
     const dim3 grid(static_cast<unsigned>(plan.row_tiles), heads,

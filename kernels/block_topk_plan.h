@@ -65,6 +65,20 @@ int64_t MostBlockEntries(const BlockTopKSizes& sizes, const BlockPattern& patter
 absl::Status CheckBlockTopK(const BlockTopKPlan& plan, std::span<const BlockTopKRow> rows,
                             std::span<const BlockPattern> patterns);
 
+// What a run of the plan reads and writes. Device memory, borrowed until what was queued has run;
+// so are the rows' bounds, which are read fastest at multiples of 16 bytes with head_dim a multiple
+// of 8. Outputs overlap no input.
+struct BlockTopKDeviceArrays {
+  const float* q = nullptr;  // [rows, heads, head_dim] fp32, rows q_stride floats apart
+  int64_t q_stride = 0;
+  const BlockTopKRow* rows = nullptr;      // [rows]
+  const BlockPattern* patterns = nullptr;  // one for all heads, or [heads]
+  int64_t patterns_per_head = 0;           // 0 or 1, accordingly
+  void* workspace = nullptr;               // plan.workspace_bytes, aligned to 8
+  int32_t* entries = nullptr;  // [rows, heads, max_entries]; beyond a list's count left alone
+  int32_t* counts = nullptr;   // [rows, heads]
+};
+
 }  // namespace recollect::kernels
 
 #endif  // RECOLLECT_KERNELS_BLOCK_TOPK_PLAN_H_

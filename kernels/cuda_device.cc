@@ -7,15 +7,19 @@
 #include <utility>
 
 #include "base/status.h"
+#include "kernels/block_bounds_cuda.h"
+#include "kernels/block_topk_cuda.h"
 #include "kernels/copy_cuda.h"
 #include "kernels/cuda_memory.h"
 #include "kernels/cuda_uploads.h"
 #include "kernels/device_health.h"
 #include "kernels/elementwise_cuda.h"
+#include "kernels/features_cuda.h"
 #include "kernels/gated_scan_cuda.h"
 #include "kernels/gca_cuda.h"
 #include "kernels/gemm_cuda.h"
 #include "kernels/landmark_topk_cuda.h"
+#include "kernels/linear_attention_cuda.h"
 #include "kernels/range_attention_cuda.h"
 #include "kernels/rope_cuda.h"
 #include "kernels/sample_cuda.h"
@@ -175,6 +179,10 @@ class CudaDevice final : public Device {
                        const DeviceRows& y) override {
     return Do(y, [&](auto* to) { return RmsNormCuda(stream_, sizes, x, gain, eps, to); });
   }
+  absl::Status RmsNormByHead(const RowSizes& sizes, const float* x, const float* gain, float eps,
+                             float* y) override {
+    return Do([&] { return RmsNormByHeadCuda(stream_, sizes, x, gain, eps, y); });
+  }
   absl::Status SwiGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override {
     return Do(y, [&](auto* to) { return SwiGluCuda(stream_, x, rows, width, to); });
   }
@@ -220,6 +228,20 @@ class CudaDevice final : public Device {
                             const SegmentStart* segments, void* workspace,
                             const DeviceTopK& best) override {
     return Do([&] { return LandmarkTopKCuda(stream_, plan, queries, segments, workspace, best); });
+  }
+  absl::Status BlockBounds(const BlockBoundsSizes& sizes, const KeyBlock* blocks) override {
+    return Do([&] { return BlockBoundsCuda(stream_, sizes, blocks); });
+  }
+  absl::Status BlockTopK(const BlockTopKPlan& plan, const BlockTopKDeviceArrays& arrays) override {
+    return Do([&] { return BlockTopKCuda(stream_, plan, arrays); });
+  }
+  absl::Status Features(FeatureMap map, const RowSizes& sizes, const float* x, const float* scale,
+                        float* features) override {
+    return Do([&] { return FeaturesCuda(stream_, map, sizes, x, scale, features); });
+  }
+  absl::Status LinearAttention(const LinearAttentionPlan& plan,
+                               const LinearAttentionDeviceArrays& arrays) override {
+    return Do([&] { return LinearAttentionCuda(stream_, plan, arrays); });
   }
   absl::Status Sample(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
                       const SampleSettings* settings, int32_t* choices) override {

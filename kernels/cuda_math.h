@@ -67,7 +67,9 @@ RECOLLECT_HD float Sqrt(float x) {
 #endif
 }
 
+// As std::max and std::min: NaN as b leaves a.
 RECOLLECT_HD float Max(float a, float b) { return b > a ? b : a; }
+RECOLLECT_HD float Min(float a, float b) { return b < a ? b : a; }
 
 RECOLLECT_HD uint32_t BitsOf(float x) {
 #if defined(__CUDA_ARCH__)

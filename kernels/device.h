@@ -21,11 +21,14 @@
 #include "absl/status/statusor.h"
 #include "base/bf16.h"
 #include "base/types.h"
+#include "kernels/block_bounds_plan.h"
+#include "kernels/block_topk_plan.h"
 #include "kernels/copy_plan.h"
 #include "kernels/gated_scan_plan.h"
 #include "kernels/gca_plan.h"
 #include "kernels/gemm_cuda_plan.h"
 #include "kernels/landmark_topk_plan.h"
+#include "kernels/linear_attention_plan.h"
 #include "kernels/range_attention_plan.h"
 #include "kernels/rope.h"
 #include "kernels/row_sizes.h"
@@ -98,6 +101,8 @@ class Device {
   // elementwise_cuda.h
   virtual absl::Status RmsNorm(const RowSizes& sizes, const float* x, const float* gain, float eps,
                                const DeviceRows& y) = 0;
+  virtual absl::Status RmsNormByHead(const RowSizes& sizes, const float* x, const float* gain,
+                                     float eps, float* y) = 0;
   virtual absl::Status SwiGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) = 0;
   virtual absl::Status GeGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) = 0;
   virtual absl::Status Gelu(const float* x, int64_t count, const DeviceRows& y) = 0;
@@ -111,7 +116,8 @@ class Device {
   }
 
   // rope_cuda.h, gated_scan_cuda.h, range_attention_cuda.h, tile_attention_cuda.h, gca_cuda.h,
-  // landmark_topk_cuda.h, sample_cuda.h
+  // landmark_topk_cuda.h, block_bounds_cuda.h, block_topk_cuda.h, features_cuda.h,
+  // linear_attention_cuda.h, sample_cuda.h
   virtual absl::Status Rope(const RowSizes& sizes, RopePairs pairs, const float* cosines,
                             const float* sines, float* x) = 0;
   virtual absl::Status GatedScan(const GatedScanPlan& plan,
@@ -124,6 +130,13 @@ class Device {
   virtual absl::Status LandmarkTopK(const LandmarkTopKPlan& plan, const float* queries,
                                     const SegmentStart* segments, void* workspace,
                                     const DeviceTopK& best) = 0;
+  virtual absl::Status BlockBounds(const BlockBoundsSizes& sizes, const KeyBlock* blocks) = 0;
+  virtual absl::Status BlockTopK(const BlockTopKPlan& plan,
+                                 const BlockTopKDeviceArrays& arrays) = 0;
+  virtual absl::Status Features(FeatureMap map, const RowSizes& sizes, const float* x,
+                                const float* scale, float* features) = 0;
+  virtual absl::Status LinearAttention(const LinearAttentionPlan& plan,
+                                       const LinearAttentionDeviceArrays& arrays) = 0;
   virtual absl::Status Sample(const float* logits, int64_t rows, int32_t vocab,
                               const NeverChosen& never, const SampleSettings* settings,
                               int32_t* choices) = 0;

@@ -117,7 +117,8 @@ template <typename Out>
 struct NormArgs {
   RowSizes sizes;
   const float* x = nullptr;
-  const float* gain = nullptr;  // [width], null: ones
+  const float* gain = nullptr;  // [width], or [heads, width]; null: ones
+  int64_t gain_stride = 0;      // 0 or width, accordingly
   float eps = 0;
   Out* y = nullptr;  // laid out as x, which it may be
 };
@@ -176,15 +177,17 @@ RECOLLECT_HD void RunNorm(Block& block, NormShared& shared, const NormArgs<Out>&
     const float mean = Div(sum, static_cast<float>(sizes.width));
     const float scale = Div(1.0f, Sqrt(Add(mean, args.eps)));
     const float* x = args.x + place_of(t);
+    const float* gain = args.gain;
+    if (gain != nullptr) gain += (first + t / lanes) % sizes.heads * args.gain_stride;
     Out* y = args.y + place_of(t);
     for (int64_t i = t % lanes * kRowPiece; i < sizes.width; i += step) {
       float numbers[kRowPiece], gains[kRowPiece];
       ReadFour(x + i, sizes.width - i, numbers);
-      if (args.gain != nullptr) ReadFour(args.gain + i, sizes.width - i, gains);
+      if (gain != nullptr) ReadFour(gain + i, sizes.width - i, gains);
       RECOLLECT_UNROLL
       for (int u = 0; u < kRowPiece; ++u) {
         numbers[u] = Mul(numbers[u], scale);
-        if (args.gain != nullptr) numbers[u] = Mul(numbers[u], gains[u]);
+        if (gain != nullptr) numbers[u] = Mul(numbers[u], gains[u]);
       }
       WriteFour(y + i, sizes.width - i, numbers);
     }

@@ -34,17 +34,26 @@ absl::Status Launch(cudaStream_t stream, absl::string_view op, int64_t stride,
   return LaunchStatus(op);
 }
 
+template <typename Out>
+absl::Status LaunchNorm(cudaStream_t stream, const NormArgs<Out>& args) {
+  absl::Status status = CheckRows("RMSNorm", args.sizes);
+  if (!status.ok() || args.sizes.rows == 0 || args.sizes.width == 0) return status;
+  const auto blocks = static_cast<unsigned>(cuda::NormBlocks(args.sizes));
+  NormKernel<<<blocks, cuda::kNormThreads, 0, stream>>>(args);
+  return LaunchStatus("RMSNorm");
+}
+
 }  // namespace
 
 template <typename Out>
 absl::Status RmsNormCuda(cudaStream_t stream, const RowSizes& sizes, const float* x,
                          const float* gain, float eps, Out* y) {
-  absl::Status status = CheckRows("RMSNorm", sizes);
-  if (!status.ok() || sizes.rows == 0 || sizes.width == 0) return status;
-  const NormArgs<Out> args = {sizes, x, gain, eps, y};
-  const auto blocks = static_cast<unsigned>(cuda::NormBlocks(sizes));
-  NormKernel<<<blocks, cuda::kNormThreads, 0, stream>>>(args);
-  return LaunchStatus("RMSNorm");
+  return LaunchNorm(stream, NormArgs<Out>{sizes, x, gain, 0, eps, y});
+}
+
+absl::Status RmsNormByHeadCuda(cudaStream_t stream, const RowSizes& sizes, const float* x,
+                               const float* gain, float eps, float* y) {
+  return LaunchNorm(stream, NormArgs<float>{sizes, x, gain, sizes.width, eps, y});
 }
 
 template <typename Out>

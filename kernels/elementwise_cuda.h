@@ -28,6 +28,10 @@ template <typename Out>
 absl::Status RmsNormCuda(cudaStream_t stream, const RowSizes& sizes, const float* x,
                          const float* gain, float eps, Out* y);
 
+// The same with a gain of its own for each head: gain[heads, width] may be null, too.
+absl::Status RmsNormByHeadCuda(cudaStream_t stream, const RowSizes& sizes, const float* x,
+                               const float* gain, float eps, float* y);
+
 // y[r, j] = silu(x[r, j]) * x[r, width + j]: x[rows, 2 width] holds gate then up; y[rows, width],
 // not overlapping x.
 template <typename Out>

@@ -44,6 +44,11 @@ struct LinearArgs {
   const float* initial = nullptr;  // S_0 [heads, 2 head_dim, head_dim], or null
 };
 
+inline LinearArgs ArgsOf(const LinearAttentionPlan& plan,
+                         const LinearAttentionDeviceArrays& arrays) {
+  return {.plan = plan, .segments = arrays.segments, .initial = arrays.initial};
+}
+
 // One read: a row and a query head of the group.
 struct LinearRead {
   int row;

@@ -28,10 +28,7 @@ absl::Status LinearAttentionCuda(cudaStream_t stream, const LinearAttentionPlan&
                                                    " segments, planned for ", plan.sizes.segments));
   }
   if (arrays.segment_count == 0) return absl::OkStatus();
-  LinearArgs args;
-  args.plan = plan;
-  args.segments = arrays.segments;
-  args.initial = arrays.initial;
+  const LinearArgs args = cuda::ArgsOf(plan, arrays);
   const dim3 grid(static_cast<unsigned>(plan.tiles),
                   static_cast<unsigned>(plan.sizes.shape.kv_heads),
                   static_cast<unsigned>(arrays.segment_count));

@@ -1,11 +1,11 @@
 // Linear attention (linear_attention.h) on a CUDA device, for segments of many sequences: the rows
 // of a decode step, or the slices of prefills. For each position, in order,
 //   S = S + φ(k) vᵀ of the position that enters;   out = φ(q)ᵀ (S + S_0)
-// in fp32. φ(q) and φ(k) come in, as on the CPU; so does S, which a fresh sequence begins with
-// zeros and which is kept and restored as it is.
-//   plan = PlanLinearAttention({segments, {heads, kv_heads, head_dim}});  //
-//   linear_attention_plan.h CheckLinearAttention(plan, segments);            // host copies, before
-//   they go up LinearAttentionCuda(stream, plan, {segments, count, initial});
+// in fp32. φ(q) and φ(k) come in, as on the CPU (features_cuda.h); so does S, which a fresh
+// sequence begins with zeros and which is kept and restored as it is.
+//   plan = PlanLinearAttention({segments, {heads, kv_heads, head_dim}});  // …_plan.h
+//   CheckLinearAttention(plan, segments);  // host copies, before they go up
+//   LinearAttentionCuda(stream, plan, {segments, count, initial});
 //
 // Time is never cut: positions enter one after the other with one Fma each, and a read adds its
 // features in an order that depends on head_dim alone. So a row has the same bits in any cut of a
@@ -17,19 +17,10 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstdint>
-
 #include "absl/status/status.h"
 #include "kernels/linear_attention_plan.h"
 
 namespace recollect::kernels {
-
-// Device memory, borrowed until what was queued has run; so is what the segments point to.
-struct LinearAttentionDeviceArrays {
-  const LinearAttentionSegment* segments = nullptr;  // [segment_count]
-  int64_t segment_count = 0;                         // at most plan.sizes.segments
-  const float* initial = nullptr;  // S_0 [heads, 2 head_dim, head_dim] fp32, or null (zero)
-};
 
 // Returns before the work is done. One launch, none without segments. No workspace. Launch sizes
 // depend on plan and segment_count alone, so a captured graph serves other segments, too.

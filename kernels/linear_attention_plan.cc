@@ -72,4 +72,11 @@ absl::Status CheckLinearAttention(const LinearAttentionPlan& plan,
   return absl::OkStatus();
 }
 
+absl::Status CheckFeatures(const RowSizes& sizes) {
+  if (absl::Status status = CheckRows("features", sizes); !status.ok()) return status;
+  if (sizes.width <= kMaxLinearHeadDim) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("features of ", sizes.width, " channels, expected 0 to ", kMaxLinearHeadDim));
+}
+
 }  // namespace recollect::kernels

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/linear_attention.h"
+#include "kernels/row_sizes.h"
 
 namespace recollect::kernels {
 
@@ -49,6 +50,18 @@ absl::StatusOr<LinearAttentionPlan> PlanLinearAttention(const LinearAttentionSiz
 // INVALID_ARGUMENT names the segment.
 absl::Status CheckLinearAttention(const LinearAttentionPlan& plan,
                                   std::span<const LinearAttentionSegment> segments);
+
+// What a run of the plan reads and writes. Device memory, borrowed until what was queued has run;
+// so is what the segments point to.
+struct LinearAttentionDeviceArrays {
+  const LinearAttentionSegment* segments = nullptr;  // [segment_count]
+  int64_t segment_count = 0;                         // at most plan.sizes.segments
+  const float* initial = nullptr;  // S_0 [heads, 2 head_dim, head_dim] fp32, or null (zero)
+};
+
+// Of features (kernels/features_cuda.h). INVALID_ARGUMENT by row_sizes.h, or when width is more
+// than kMaxLinearHeadDim.
+absl::Status CheckFeatures(const RowSizes& sizes);
 
 }  // namespace recollect::kernels
 

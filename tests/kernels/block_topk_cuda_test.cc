@@ -10,18 +10,10 @@ class BlockTopKCudaTest : public CudaTest {};
 
 auto OnDevice(size_t shift) {
   return [shift](const BlockTopKPlan& plan, const block_cases::Call& call) {
-    return block_cases::RunIn<DeviceArray>(plan, call, shift, [&](const cuda::BlockTopKArgs& args) {
-      BlockTopKDeviceArrays arrays;
-      arrays.q = args.q;
-      arrays.q_stride = args.q_stride;
-      arrays.rows = args.rows;
-      arrays.patterns = args.patterns;
-      arrays.patterns_per_head = args.patterns_per_head;
-      arrays.workspace = args.workspace;
-      arrays.entries = args.entries;
-      arrays.counts = args.counts;
-      EXPECT_EQ(BlockTopKCuda(nullptr, plan, arrays), absl::OkStatus());
-    });
+    return block_cases::RunIn<DeviceArray>(
+        plan, call, shift, [&](const BlockTopKDeviceArrays& arrays) {
+          EXPECT_EQ(BlockTopKCuda(nullptr, plan, arrays), absl::OkStatus());
+        });
   };
 }
 

@@ -8,9 +8,8 @@
 #include <memory>
 
 #include "kernels/block_topk.h"
-#include "kernels/block_topk_block.h"
 #include "kernels/reference.h"
-#include "tests/kernels/host_block.h"
+#include "tests/kernels/host_launches.h"
 #include "tests/kernels/kernel_test_util.h"
 
 namespace recollect::kernels::block_cases {
@@ -47,7 +46,7 @@ inline constexpr int32_t kUnwritten = -7;
 using Lists = std::vector<std::vector<int32_t>>;
 
 // Places a call in arrays of a memory, Array<T>(content, shift), and runs it there with
-// launch(args).
+// launch(arrays).
 template <template <typename> typename Array, typename Launch>
 Lists RunIn(const BlockTopKPlan& plan, const Call& call, size_t shift, const Launch& launch) {
   const BlockTopKSizes& sizes = plan.sizes;
@@ -76,17 +75,14 @@ Lists RunIn(const BlockTopKPlan& plan, const Call& call, size_t shift, const Lau
       std::vector<uint64_t>(plan.workspace_bytes / sizeof(uint64_t), ~uint64_t{0}));
   Array<int32_t> entries(std::vector<int32_t>(pairs * sizes.max_entries, kUnwritten));
   Array<int32_t> counts(std::vector<int32_t>(pairs, kUnwritten));
-  cuda::BlockTopKArgs args;
-  args.plan = plan;
-  args.q = place(q);
-  args.q_stride = call.width() + kQueryGap;
-  args.rows = row_array.data();
-  args.patterns = patterns.data();
-  args.patterns_per_head = call.patterns.size() == 1 ? 0 : 1;
-  args.workspace = workspace.data();
-  args.entries = entries.data();
-  args.counts = counts.data();
-  launch(args);
+  launch(BlockTopKDeviceArrays{.q = place(q),
+                               .q_stride = call.width() + kQueryGap,
+                               .rows = row_array.data(),
+                               .patterns = patterns.data(),
+                               .patterns_per_head = call.patterns.size() == 1 ? 0 : 1,
+                               .workspace = workspace.data(),
+                               .entries = entries.data(),
+                               .counts = counts.data()});
   const std::vector<int32_t> all = entries.Download(), lengths = counts.Download();
   Lists lists;
   for (int64_t p = 0; p < pairs; ++p) {
@@ -101,19 +97,8 @@ Lists RunIn(const BlockTopKPlan& plan, const Call& call, size_t shift, const Lau
 
 // The plan's thread blocks, on the host.
 inline Lists RunOnHost(const BlockTopKPlan& plan, const Call& call, HostOrder order) {
-  return RunIn<HostArray>(plan, call, 1, [&](const cuda::BlockTopKArgs& args) {
-    const int64_t heads = plan.sizes.heads, tiles = plan.row_tiles;
-    RunBlocks<cuda::BlockPartShared>(
-        order, plan.parts * heads * tiles, cuda::kTopKThreads,
-        [&](HostBlock& block, cuda::BlockPartShared& shared, int64_t i) {
-          cuda::BlockPart(block, shared, args, i % tiles, static_cast<int>(i / tiles % heads),
-                          i / tiles / heads);
-        });
-    RunBlocks<cuda::BlockMergeShared>(
-        order, plan.sizes.rows * heads, cuda::kTopKThreads,
-        [&](HostBlock& block, cuda::BlockMergeShared& shared, int64_t i) {
-          cuda::BlockMerge(block, shared, args, i / heads, static_cast<int>(i % heads));
-        });
+  return RunIn<HostArray>(plan, call, 1, [&](const BlockTopKDeviceArrays& arrays) {
+    EXPECT_EQ(BlockTopKOnHost(order, plan, arrays), absl::OkStatus());
   });
 }
 

@@ -96,6 +96,10 @@ class HostDevice final : public Device {
                          [&](auto* to) { return RmsNormOnHost(order_, sizes, x, gain, eps, to); });
     });
   }
+  absl::Status RmsNormByHead(const RowSizes& sizes, const float* x, const float* gain, float eps,
+                             float* y) override {
+    return Do([&] { return RmsNormByHeadOnHost(order_, sizes, x, gain, eps, y); });
+  }
   absl::Status SwiGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override {
     return Rows<cuda::SiluProduct>("SwiGLU", width, y,
                                    [&](auto* to) { return cuda::GluArgs(x, rows, width, to); });
@@ -149,6 +153,20 @@ class HostDevice final : public Device {
                             const SegmentStart* segments, void* workspace,
                             const DeviceTopK& best) override {
     return Do([&] { return LandmarkTopKOnHost(order_, plan, queries, segments, workspace, best); });
+  }
+  absl::Status BlockBounds(const BlockBoundsSizes& sizes, const KeyBlock* blocks) override {
+    return Do([&] { return BlockBoundsOnHost(order_, sizes, blocks); });
+  }
+  absl::Status BlockTopK(const BlockTopKPlan& plan, const BlockTopKDeviceArrays& arrays) override {
+    return Do([&] { return BlockTopKOnHost(order_, plan, arrays); });
+  }
+  absl::Status Features(FeatureMap map, const RowSizes& sizes, const float* x, const float* scale,
+                        float* features) override {
+    return Do([&] { return FeaturesOnHost(order_, map, sizes, x, scale, features); });
+  }
+  absl::Status LinearAttention(const LinearAttentionPlan& plan,
+                               const LinearAttentionDeviceArrays& arrays) override {
+    return Do([&] { return LinearAttentionOnHost(order_, plan, arrays); });
   }
   absl::Status Sample(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
                       const SampleSettings* settings, int32_t* choices) override {

@@ -12,11 +12,15 @@
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "kernels/block_bounds_block.h"
+#include "kernels/block_topk_block.h"
 #include "kernels/copy_block.h"
 #include "kernels/elementwise_block.h"
+#include "kernels/features_block.h"
 #include "kernels/gated_scan_block.h"
 #include "kernels/gca_block.h"
 #include "kernels/landmark_topk_block.h"
+#include "kernels/linear_attention_block.h"
 #include "kernels/range_attention_block.h"
 #include "kernels/rope_block.h"
 #include "kernels/sample_block.h"
@@ -41,16 +45,25 @@ absl::Status RowsOnHost(HostOrder order, absl::string_view op, int64_t stride,
 }
 
 template <typename Out>
-absl::Status RmsNormOnHost(HostOrder order, const RowSizes& sizes, const float* x,
-                           const float* gain, float eps, Out* y) {
-  absl::Status status = CheckRows("RMSNorm", sizes);
-  if (!status.ok() || sizes.rows == 0 || sizes.width == 0) return status;
-  const cuda::NormArgs<Out> args = {sizes, x, gain, eps, y};
-  RunBlocks<cuda::NormShared>(order, cuda::NormBlocks(sizes), cuda::kNormThreads,
+absl::Status NormOnHost(HostOrder order, const cuda::NormArgs<Out>& args) {
+  absl::Status status = CheckRows("RMSNorm", args.sizes);
+  if (!status.ok() || args.sizes.rows == 0 || args.sizes.width == 0) return status;
+  RunBlocks<cuda::NormShared>(order, cuda::NormBlocks(args.sizes), cuda::kNormThreads,
                               [&](HostBlock& block, cuda::NormShared& shared, int64_t i) {
                                 cuda::RunNorm(block, shared, args, i);
                               });
   return absl::OkStatus();
+}
+
+template <typename Out>
+absl::Status RmsNormOnHost(HostOrder order, const RowSizes& sizes, const float* x,
+                           const float* gain, float eps, Out* y) {
+  return NormOnHost<Out>(order, {sizes, x, gain, 0, eps, y});
+}
+
+inline absl::Status RmsNormByHeadOnHost(HostOrder order, const RowSizes& sizes, const float* x,
+                                        const float* gain, float eps, float* y) {
+  return NormOnHost<float>(order, {sizes, x, gain, sizes.width, eps, y});
 }
 
 inline absl::Status RopeOnHost(HostOrder order, const RowSizes& sizes, RopePairs pairs,
@@ -259,6 +272,75 @@ inline absl::Status LandmarkTopKOnHost(HostOrder order, const LandmarkTopKPlan& 
                             [&](HostBlock& block, cuda::TopKList& list, int64_t query) {
                               cuda::LandmarkMerge(block, list, args, query);
                             });
+  return absl::OkStatus();
+}
+
+// ---- Blocks ------------------------------------------------------------------------------------
+
+inline absl::Status BlockBoundsOnHost(HostOrder order, const BlockBoundsSizes& sizes,
+                                      const KeyBlock* blocks) {
+  RETURN_IF_ERROR(CheckBlockBounds(sizes));
+  RETURN_IF_ERROR(CheckKeyBlocks(sizes, std::span(blocks, static_cast<size_t>(sizes.blocks))));
+  const cuda::BoundsArgs args = {sizes, blocks};
+  RunBlocks<NoShared>(
+      order, cuda::BoundsBlocks(sizes), cuda::kBoundsThreads,
+      [&](HostBlock& block, NoShared&, int64_t i) { cuda::RunBounds(block, args, i); });
+  return absl::OkStatus();
+}
+
+inline absl::Status BlockTopKOnHost(HostOrder order, const BlockTopKPlan& plan,
+                                    const BlockTopKDeviceArrays& arrays) {
+  const BlockTopKSizes& sizes = plan.sizes;
+  if (sizes.rows == 0) return absl::OkStatus();
+  const int64_t patterns = arrays.patterns_per_head == 0 ? 1 : sizes.heads;
+  RETURN_IF_ERROR(CheckBlockTopK(plan, std::span(arrays.rows, static_cast<size_t>(sizes.rows)),
+                                 std::span(arrays.patterns, static_cast<size_t>(patterns))));
+  const cuda::BlockTopKArgs args = cuda::ArgsOf(plan, arrays);
+  const int64_t heads = sizes.heads, tiles = plan.row_tiles;
+  RunBlocks<cuda::BlockPartShared>(order, plan.parts * heads * tiles, cuda::kTopKThreads,
+                                   [&](HostBlock& block, cuda::BlockPartShared& shared, int64_t i) {
+                                     cuda::BlockPart(block, shared, args, i % tiles,
+                                                     static_cast<int>(i / tiles % heads),
+                                                     i / tiles / heads);
+                                   });
+  RunBlocks<cuda::BlockMergeShared>(
+      order, sizes.rows * heads, cuda::kTopKThreads,
+      [&](HostBlock& block, cuda::BlockMergeShared& shared, int64_t i) {
+        cuda::BlockMerge(block, shared, args, i / heads, static_cast<int>(i % heads));
+      });
+  return absl::OkStatus();
+}
+
+// ---- Linear attention --------------------------------------------------------------------------
+
+inline absl::Status FeaturesOnHost(HostOrder order, FeatureMap map, const RowSizes& sizes,
+                                   const float* x, const float* scale, float* features) {
+  absl::Status status = CheckFeatures(sizes);
+  if (!status.ok() || sizes.rows == 0 || sizes.width == 0) return status;
+  const cuda::FeatureArgs args = {sizes, x, scale, features};
+  RunBlocks<NoShared>(order, cuda::FeatureBlocks(sizes), cuda::kFeatureThreads,
+                      [&](HostBlock& block, NoShared&, int64_t i) {
+                        if (map == FeatureMap::kSoftmax) {
+                          cuda::RunFeatures<FeatureMap::kSoftmax>(block, args, i);
+                        } else {
+                          cuda::RunFeatures<FeatureMap::kRelu>(block, args, i);
+                        }
+                      });
+  return absl::OkStatus();
+}
+
+inline absl::Status LinearAttentionOnHost(HostOrder order, const LinearAttentionPlan& plan,
+                                          const LinearAttentionDeviceArrays& arrays) {
+  RETURN_IF_ERROR(CheckLinearAttention(
+      plan, std::span(arrays.segments, static_cast<size_t>(arrays.segment_count))));
+  const cuda::LinearArgs args = cuda::ArgsOf(plan, arrays);
+  const int64_t tiles = plan.tiles, heads = plan.sizes.shape.kv_heads;
+  RunBlocks<cuda::LinearShared>(order, tiles * heads * arrays.segment_count, plan.threads,
+                                [&](HostBlock& block, cuda::LinearShared& shared, int64_t i) {
+                                  cuda::LinearTile(block, shared, args, i / tiles / heads,
+                                                   static_cast<int>(i / tiles % heads),
+                                                   static_cast<int>(i % tiles));
+                                });
   return absl::OkStatus();
 }
 

@@ -11,10 +11,8 @@ class LinearAttentionCudaTest : public CudaTest {};
 auto OnDevice(size_t shift) {
   return [shift](const LinearAttentionPlan& plan, const linear_cases::Call& call) {
     return linear_cases::RunIn<DeviceArray>(
-        plan, call, shift,
-        [&](const LinearAttentionSegment* segments, int64_t count, const float* initial) {
-          EXPECT_EQ(LinearAttentionCuda(nullptr, plan, {segments, count, initial}),
-                    absl::OkStatus());
+        plan, call, shift, [&](const LinearAttentionDeviceArrays& arrays) {
+          EXPECT_EQ(LinearAttentionCuda(nullptr, plan, arrays), absl::OkStatus());
         });
   };
 }

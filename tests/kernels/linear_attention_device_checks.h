@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "kernels/linear_attention_block.h"
 #include "kernels/reference.h"
-#include "tests/kernels/host_block.h"
+#include "tests/kernels/host_launches.h"
 #include "tests/kernels/kernel_test_util.h"
 
 namespace recollect::kernels::linear_cases {
@@ -36,7 +35,7 @@ struct Result {
 };
 
 // Places a call in arrays of a memory, Array<T>(content, shift), and runs it there with
-// launch(segments, count, initial).
+// launch(arrays).
 template <template <typename> typename Array, typename Launch>
 std::vector<Result> RunIn(const LinearAttentionPlan& plan, const Call& call, size_t shift,
                           const Launch& launch) {
@@ -60,8 +59,10 @@ std::vector<Result> RunIn(const LinearAttentionPlan& plan, const Call& call, siz
   }
   EXPECT_EQ(CheckLinearAttention(plan, segments), absl::OkStatus());
   Array<LinearAttentionSegment> on_device(segments);
-  launch(on_device.data(), static_cast<int64_t>(segments.size()),
-         call.initial.empty() ? nullptr : place(call.initial)->data());
+  launch(LinearAttentionDeviceArrays{
+      .segments = on_device.data(),
+      .segment_count = static_cast<int64_t>(segments.size()),
+      .initial = call.initial.empty() ? nullptr : place(call.initial)->data()});
   std::vector<Result> results;
   for (const auto& [out, state] : outputs) {
     results.push_back({out->Download(), state->Download()});
@@ -72,18 +73,9 @@ std::vector<Result> RunIn(const LinearAttentionPlan& plan, const Call& call, siz
 // The plan's thread blocks, on the host.
 inline std::vector<Result> RunOnHost(const LinearAttentionPlan& plan, const Call& call,
                                      HostOrder order) {
-  return RunIn<HostArray>(
-      plan, call, 1,
-      [&](const LinearAttentionSegment* segments, int64_t count, const float* initial) {
-        const cuda::LinearArgs args{plan, segments, initial};
-        const int64_t tiles = plan.tiles, heads = plan.sizes.shape.kv_heads;
-        RunBlocks<cuda::LinearShared>(order, tiles * heads * count, plan.threads,
-                                      [&](HostBlock& block, cuda::LinearShared& shared, int64_t i) {
-                                        cuda::LinearTile(block, shared, args, i / tiles / heads,
-                                                         static_cast<int>(i / tiles % heads),
-                                                         static_cast<int>(i % tiles));
-                                      });
-      });
+  return RunIn<HostArray>(plan, call, 1, [&](const LinearAttentionDeviceArrays& arrays) {
+    EXPECT_EQ(LinearAttentionOnHost(order, plan, arrays), absl::OkStatus());
+  });
 }
 
 // With room for `spare` segments more than the call has.

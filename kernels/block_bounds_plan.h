@@ -1,0 +1,38 @@
+// What bounds of blocks on a device are made from (kernels/block_bounds_cuda.h), and what it has to
+// be: host code without CUDA, so that every machine tests it.
+#ifndef RECOLLECT_KERNELS_BLOCK_BOUNDS_PLAN_H_
+#define RECOLLECT_KERNELS_BLOCK_BOUNDS_PLAN_H_
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+
+namespace recollect::kernels {
+
+struct BlockBoundsSizes {
+  int64_t blocks = 0;
+  int64_t block = 0;  // keys of each
+  int64_t width = 0;  // channels of a key, over all heads
+  bool mean = false;  // the mean key in both (MoBA), else smallest and largest by channel (Quest)
+};
+
+// A whole block. fp32 in device memory, at any multiple of 4 bytes. low and high may be one array
+// where both are the mean; else outputs overlap nothing.
+struct KeyBlock {
+  const float* keys = nullptr;  // [block, width], dense
+  float* low = nullptr;         // [width]
+  float* high = nullptr;        // [width]
+};
+
+// INVALID_ARGUMENT, naming all sizes, when there are fewer than 0 blocks or channels, blocks
+// without keys, or more than one launch takes: 2^33 numbers of bounds.
+absl::Status CheckBlockBounds(const BlockBoundsSizes& sizes);
+
+// Checks on the host what is about to be copied to the device, where nothing is checked: as many
+// blocks as the sizes say, no array missing. INVALID_ARGUMENT names the block.
+absl::Status CheckKeyBlocks(const BlockBoundsSizes& sizes, std::span<const KeyBlock> blocks);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_BLOCK_BOUNDS_PLAN_H_

@@ -49,9 +49,10 @@ struct DeviceStates final : StagedStates {
 
 // A checkpoint may allow choices that no device makes.
 absl::Status CheckDevicePatterns(const model::LocalPatterns& patterns) {
-  if (patterns.blocks().count == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("top_k_blocks is ", patterns.blocks().count, ", layers on a device allow 0"));
+  constexpr int64_t kMost = kernels::kMaxDeviceTopK + 1;  // the own block is not searched for
+  if (patterns.blocks().count <= kMost) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("top_k_blocks is ", patterns.blocks().count,
+                                                 ", layers on a device allow ", kMost));
 }
 
 DeviceSequence& SequenceOf(const Piece& piece) {

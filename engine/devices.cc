@@ -21,7 +21,7 @@ absl::StatusOr<Devices> OpenCuda([[maybe_unused]] int index,
   Devices devices;
   ASSIGN_OR_RETURN(const std::shared_ptr<kernels::Device> device, kernels::OpenCudaDevice(index));
   devices.landmarks = std::make_shared<DeviceLandmarks>(device);
-  const absl::Status runs = model::CheckDeviceConfig(model.config());
+  const absl::Status runs = model::CheckDeviceConfig(model.config(), model.dtype());
   if (runs.ok()) {
     ASSIGN_OR_RETURN(devices.backend, DeviceBackend::Create(device, model, directory));
     LogInfo("layers and landmark keys on {}", devices.backend->name());

@@ -1,5 +1,5 @@
-// Attention of rows over keys and values on a device, for decoder layers and the chunk encoder:
-// range attention in fp32, tile attention in Bf16.
+// Attention of rows over keys and values on a device, for mixers and the chunk encoder: range
+// attention over caches in fp32, tile attention over those in Bf16.
 #include <algorithm>
 
 #include "base/status.h"
@@ -8,31 +8,14 @@
 
 namespace recollect::model {
 
-absl::StatusOr<QkvRows> DeviceModel::LayQkv(float* projected, int64_t stride, int64_t first,
-                                            int64_t rows) {
-  if (dtype_ == DType::kFloat32) {
-    return QkvRows{reinterpret_cast<std::byte*>(projected + first), stride, dtype_};
-  }
-  const int64_t width = 3 * config_.inner();
-  ASSIGN_OR_RETURN(void* const memory, Bytes(kQkv, rows * width * int64_t{sizeof(Bf16)}));
-  return QkvRows{static_cast<std::byte*>(memory), width, dtype_};
-}
-
-absl::Status DeviceModel::ConvertQkv(const float* from, int64_t stride, int64_t rows,
-                                     const QkvRows& to) {
-  if (to.dtype == DType::kFloat32) return absl::OkStatus();
-  return device_.ConvertToBf16(from, stride, rows, to.stride, reinterpret_cast<Bf16*>(to.data));
-}
-
-RowsAttention DeviceModel::LayRows(std::span<const CachedRows> runs,
-                                   const std::vector<kernels::RangeSet>& sets, int heads,
+RowsAttention DeviceModel::LayRows(const AttendedRows& attended, const AttendedHeads& heads,
                                    int64_t kv_stride, DeviceTables& tables) {
-  const auto rows = static_cast<int64_t>(sets.size());
+  const auto rows = static_cast<int64_t>(attended.sets.size());
   RowsAttention attention = {.heads = heads, .kv_stride = kv_stride};
-  attention.sets_at = tables.Add(sets);
-  if (dtype_ == DType::kFloat32) {
+  attention.sets_at = tables.Add(attended.sets);
+  if (heads.dtype == DType::kFloat32) {
     std::vector<kernels::KvSpan> parts;
-    for (const CachedRows& run : runs) {
+    for (const CachedRows& run : attended.cached) {
       for (int64_t row = 0; row < run.rows; ++row) {
         for (const CachePart& part : run.parts) {
           parts.push_back(
@@ -41,38 +24,43 @@ RowsAttention DeviceModel::LayRows(std::span<const CachedRows> runs,
       }
     }
     attention.parts_at = tables.Add(parts);
-    attention.ranges = {
-        .rows = rows, .heads = heads, .kv_heads = heads, .head_dim = config_.head_dim};
-    for (const kernels::RangeSet& set : sets) {
+    attention.ranges = {.rows = rows,
+                        .heads = heads.heads,
+                        .kv_heads = heads.kv_heads,
+                        .head_dim = config_.head_dim};
+    for (const kernels::RangeSet& set : attended.sets) {
       attention.ranges.max_entries =
           std::max(attention.ranges.max_entries, kernels::EntriesOf(set));
     }
     return attention;
   }
   std::vector<kernels::CacheRows> caches;
-  for (const CachedRows& run : runs) {
+  for (const CachedRows& run : attended.cached) {
     kernels::CacheRows& cache = caches.emplace_back(kernels::CacheRows{.rows = run.rows});
     for (size_t i = 0; i < run.parts.size(); ++i) {
       cache.parts[i] = {static_cast<const Bf16*>(run.parts[i].keys),
                         static_cast<const Bf16*>(run.parts[i].values)};
     }
   }
-  const std::vector<kernels::RowTile> tiles =
-      kernels::RowTilesOf(caches, sets, kernels::MostTileRows(heads, heads));
+  const std::vector<kernels::RowTile> tiles = kernels::RowTilesOf(
+      caches, attended.sets, kernels::MostTileRows(heads.heads, heads.kv_heads));
   attention.tiles_at = tables.Add(tiles);
-  attention.tiles = kernels::SizesOf(
-      {.rows = rows, .heads = heads, .kv_heads = heads, .head_dim = config_.head_dim}, tiles);
+  attention.tiles = kernels::SizesOf({.rows = rows,
+                                      .heads = heads.heads,
+                                      .kv_heads = heads.kv_heads,
+                                      .head_dim = config_.head_dim},
+                                     tiles);
   return attention;
 }
 
 absl::Status DeviceModel::Attend(const RowsAttention& attention, const DeviceTables& tables,
-                                 const QkvRows& qkv, float* out) {
+                                 const QkvRows& qkv, const float* slopes, float* out) {
   const void* const q =
-      qkv.At(attention.first_row, int64_t{attention.first_head} * config_.head_dim);
+      qkv.At(attention.first_row, int64_t{attention.heads.first} * config_.head_dim);
   const auto workspace = [&](int64_t bytes) {
     return Bytes(kWorkspace, std::max<int64_t>(bytes, 1));
   };
-  if (qkv.dtype == DType::kFloat32) {
+  if (attention.heads.dtype == DType::kFloat32) {
     ASSIGN_OR_RETURN(const kernels::RangeAttentionPlan plan,
                      kernels::PlanRangeAttention(attention.ranges, device_.multiprocessors()));
     ASSIGN_OR_RETURN(void* const memory, workspace(plan.workspace_bytes));
@@ -81,6 +69,7 @@ absl::Status DeviceModel::Attend(const RowsAttention& attention, const DeviceTab
                                          .parts = tables.At<kernels::KvSpan>(attention.parts_at),
                                          .parts_per_row = kernels::kMaxRanges,
                                          .sets = tables.At<kernels::RangeSet>(attention.sets_at),
+                                         .slopes = slopes,
                                          .workspace = memory,
                                          .out = out});
   }

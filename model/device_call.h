@@ -2,8 +2,10 @@
 #ifndef RECOLLECT_MODEL_DEVICE_CALL_H_
 #define RECOLLECT_MODEL_DEVICE_CALL_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "kernels/device.h"
@@ -20,12 +22,34 @@ struct CachedRows {
   CacheParts parts = {};
 };
 
-// Some heads of neighbouring rows over their caches: range attention in fp32, tile attention in
-// Bf16. Offsets are those of the tables.
-struct RowsAttention {
-  int64_t first_row = 0;
-  int first_head = 0;
+// Neighbouring rows and the entries that each attends to.
+struct AttendedRows {
+  std::vector<CachedRows> cached = {};
+  std::vector<kernels::RangeSet> sets = {};  // of each row
+
+  // The `rows` latest positions of a cache.
+  template <typename Cache>
+  void Add(const Cache& cache, int64_t rows) {
+    cached.push_back({.rows = rows, .parts = cache.parts()});
+    for (int64_t position = cache.length() - rows; position < cache.length(); ++position) {
+      sets.push_back(cache.Ranges(position));
+    }
+  }
+};
+
+// Neighbouring query heads and the key-value heads that they read.
+struct AttendedHeads {
+  DType dtype = DType::kFloat32;  // of the caches
+  int first = 0;
   int heads = 0;
+  int kv_heads = 0;
+};
+
+// Both: range attention where caches are in fp32, tile attention in Bf16. Offsets are those of the
+// tables.
+struct RowsAttention {
+  AttendedHeads heads = {};
+  int64_t first_row = 0;
   kernels::RangeAttentionSizes ranges = {};
   kernels::TileAttentionSizes tiles = {};
   int64_t sets_at = 0, parts_at = 0, tiles_at = 0;
@@ -33,7 +57,15 @@ struct RowsAttention {
   CopyTable places = {};
 };
 
-// Queries, keys and values [rows, inner] side by side, in the number format of the products.
+// All heads of neighbouring rows, each with the blocks it chooses.
+struct BlocksAttention {
+  int64_t first_row = 0;
+  kernels::BlockTopKSizes sizes = {};
+  int64_t patterns_per_head = 0;
+  int64_t rows_at = 0, patterns_at = 0, parts_at = 0;
+};
+
+// Queries, keys and values side by side in each row, in the number format of a cache.
 struct QkvRows {
   std::byte* data = nullptr;
   int64_t stride = 0;  // numbers
@@ -42,13 +74,43 @@ struct QkvRows {
   void* At(int64_t row, int64_t column) const {
     return data + (row * stride + column) * kernels::BytesOf(dtype);
   }
+  float* Floats(int64_t row, int64_t column) const {
+    return reinterpret_cast<float*>(data) + row * stride + column;
+  }
+};
+
+// What RoPE turns the rows of a call by.
+struct RopeTables {
+  int64_t step = 0;  // positions that share an angle
+  int64_t cosines = 0, sines = 0;
+};
+
+// The linear branch of RAttention.
+struct ResidualTables {
+  kernels::LinearAttentionPlan plan = {};
+  int64_t segments_at = 0;
+  CopyTable leaving = {};  // raw keys of positions that enter S, to `raw`
+  int64_t left = 0;        // how many
+  float *query_features = nullptr, *key_features = nullptr, *raw = nullptr;
+  float* linear = nullptr;
 };
 
 struct DeviceModel::MixerTables {
-  CopyTable moves, appends;
-  kernels::GatedScanPlan scan;
-  int64_t scans = 0;
-  std::vector<RowsAttention> attentions;
+  int kv_heads = 0;
+  QkvRows fp32;          // in the rows that the first projection gives
+  QkvRows bf16;          // converted from there, where `rounds`
+  bool rounds = false;   // whether a cache is in Bf16
+  RopeTables rope = {};  // step 0: keys and queries stay as they are
+  CopyTable moves = {}, raw = {}, appends = {};
+  kernels::BlockBoundsSizes bounds = {};
+  int64_t bounds_at = 0;
+  kernels::GatedScanPlan scan = {};
+  int64_t scans_at = 0;
+  std::vector<RowsAttention> attentions = {};
+  std::vector<BlocksAttention> choosing = {};
+  ResidualTables residual = {};
+
+  const QkvRows& In(DType dtype) const { return dtype == DType::kBf16 ? bf16 : fp32; }
 };
 
 struct GcaTables {
@@ -59,12 +121,12 @@ struct GcaTables {
 
 struct DeviceModel::CallTables {
   int64_t rows = 0;
-  float* projected = nullptr;  // where a mixer's first projection will lie
-  QkvRows qkv;                 // part of that, or converted from there
+  float* projected = nullptr;      // where a mixer's first projection will lie
+  std::byte* converted = nullptr;  // and queries, keys and values from there in Bf16
   float* attended = nullptr;
   float* head_rows = nullptr;
-  int64_t cosines = 0, sines = 0;
-  std::vector<MixerTables> mixers;  // by layer
+  std::map<int64_t, RopeTables> ropes;  // by step
+  std::vector<MixerTables> mixers;      // by layer
   GcaTables gca;
   DeviceTables tables;
   CacheCopies copies;  // of the layer that is being laid out; keeps memory that caches have left
@@ -89,16 +151,19 @@ struct DeviceModel::EncoderTables {
   DeviceTables tables;
 };
 
+// Positions that share an angle of RoPE.
+inline int64_t StepOf(const MixerConfig& mixer) { return std::max<int64_t>(mixer.chunk, 1); }
+
 // Appends what RoPE turns rows at these positions by, [positions, head_dim / 2] each.
 inline void AppendRopeFactors(kernels::OpContext& ctx, const ModelConfig& config, double base,
-                              const std::vector<int64_t>& positions, std::vector<float>& cosines,
-                              std::vector<float>& sines) {
+                              int64_t step, const std::vector<int64_t>& positions,
+                              std::vector<float>& cosines, std::vector<float>& sines) {
   const size_t at = cosines.size();
   const size_t count = positions.size() * static_cast<size_t>(config.head_dim / 2);
   cosines.resize(at + count);
   sines.resize(at + count);
-  kernels::RopeFactors(ctx, {.base = base, .pairs = config.rope_pairs}, positions, config.head_dim,
-                       cosines.data() + at, sines.data() + at);
+  kernels::RopeFactors(ctx, {.base = base, .pairs = config.rope_pairs, .step = step}, positions,
+                       config.head_dim, cosines.data() + at, sines.data() + at);
 }
 
 }  // namespace recollect::model

@@ -42,7 +42,12 @@ absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::LayEncoder(
   ASSIGN_OR_RETURN(tables.landmarks, Floats(kRows, tables.chunks * d));
   ASSIGN_OR_RETURN(tables.carried, Floats(kState, tables.chunks * d));
   ASSIGN_OR_RETURN(tables.projected, Floats(kProjected, tables.rows * widest));
-  ASSIGN_OR_RETURN(tables.qkv, LayQkv(tables.projected, 3 * inner, 0, tables.rows));
+  tables.qkv = {reinterpret_cast<std::byte*>(tables.projected), 3 * inner};
+  if (dtype_ == DType::kBf16) {
+    ASSIGN_OR_RETURN(void* const rounded,
+                     Bytes(kQkv, tables.rows * 3 * inner * int64_t{sizeof(Bf16)}));
+    tables.qkv = {static_cast<std::byte*>(rounded), 3 * inner, dtype_};
+  }
   ASSIGN_OR_RETURN(tables.attended, Floats(kAttended, tables.rows * inner));
   // Range attention takes dense entries, tile attention those that lie side by side with queries.
   const bool dense = dtype_ == DType::kFloat32;
@@ -54,8 +59,7 @@ absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::LayEncoder(
 
   std::vector<DeviceCopy> gather, lift, cls, place, split;
   std::vector<int64_t> positions;
-  std::vector<kernels::RangeSet> sets;
-  std::vector<CachedRows> cached;
+  AttendedRows attended;
   int64_t row = 0;
   for (const DeviceBlock& block : blocks) {
     const int64_t rows = block.rows();
@@ -76,19 +80,19 @@ absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::LayEncoder(
     all.ranges[0] = {0, rows};
     for (int64_t r = 0; r < rows; ++r) {
       positions.push_back(r);
-      sets.push_back(all);
+      attended.sets.push_back(all);
       if (!dense) continue;
       const int64_t entry = (row + r) * inner;
       split.push_back({tables.qkv.At(row + r, inner), keys + entry, part_bytes});
       split.push_back({tables.qkv.At(row + r, 2 * inner), values + entry, part_bytes});
     }
-    CachedRows& cache = cached.emplace_back(CachedRows{.rows = rows});
+    CachedRows& cache = attended.cached.emplace_back(CachedRows{.rows = rows});
     cache.parts[0] = dense ? CachePart{keys + row * inner, values + row * inner}
                            : CachePart{tables.qkv.At(row, inner), tables.qkv.At(row, 2 * inner)};
     row += rows;
   }
   std::vector<float> cosines, sines;
-  AppendRopeFactors(ctx_, config_, config_.rope_base, positions, cosines, sines);
+  AppendRopeFactors(ctx_, config_, config_.rope_base, /*step=*/1, positions, cosines, sines);
   tables.cosines = tables.tables.Add(cosines);
   tables.sines = tables.tables.Add(sines);
   tables.gather = CopyTable::Add(tables.tables, gather);
@@ -97,7 +101,8 @@ absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::LayEncoder(
   tables.place = CopyTable::Add(tables.tables, place);
   tables.split = CopyTable::Add(tables.tables, split);
   tables.attention =
-      LayRows(cached, sets, config_.heads, dense ? inner : tables.qkv.stride, tables.tables);
+      LayRows(attended, {.dtype = dtype_, .heads = config_.heads, .kv_heads = config_.heads},
+              dense ? inner : tables.qkv.stride, tables.tables);
   RETURN_IF_ERROR(UploadTables(tables.tables));
   return tables;
 }
@@ -132,9 +137,12 @@ absl::Status DeviceModel::EncodeLayer(const DeviceEncoderLayer& weights,
       {.rows = rows, .width = config_.head_dim, .heads = 2 * config_.heads, .stride = stride},
       config_.rope_pairs, tables.tables.At<float>(tables.cosines),
       tables.tables.At<float>(tables.sines), tables.projected));
-  RETURN_IF_ERROR(ConvertQkv(tables.projected, stride, rows, tables.qkv));
+  if (dtype_ == DType::kBf16) {
+    RETURN_IF_ERROR(device_.ConvertToBf16(tables.projected, rows * stride,
+                                          reinterpret_cast<Bf16*>(tables.qkv.data)));
+  }
   RETURN_IF_ERROR(tables.split.Run(device_, tables.tables));
-  RETURN_IF_ERROR(Attend(tables.attention, tables.tables, tables.qkv, tables.attended));
+  RETURN_IF_ERROR(Attend(tables.attention, tables.tables, tables.qkv, nullptr, tables.attended));
   ASSIGN_OR_RETURN(const DeviceRows operand, AsOperand(kRounded, tables.attended, rows * inner));
   RETURN_IF_ERROR(Product(weights.attn_out_proj, operand, rows, tables.x, /*add=*/true));
   return RunFfn(weights.ffn, config_.ffn_kind, eps, tables.x, rows, tables.x);

@@ -32,22 +32,17 @@ absl::Status WithOperand(DType dtype, std::span<const Bf16> states, Function fun
 
 }  // namespace
 
-absl::Status CheckDeviceConfig(const ModelConfig& config) {
-  const auto refuse = [&](const std::string& what) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("family ", config.architecture, ": no device runs ", what));
-  };
-  if (!config.landmarks()) return refuse("models without landmarks");
-  static_assert(kernels::kMaxTileHeadDim == kernels::kMaxRangeHeadDim);
+absl::Status CheckDeviceConfig(const ModelConfig& config, DType dtype) {
+  const std::string who = absl::StrCat("family ", config.architecture, " on a device");
+  static_assert(kernels::kMaxTileHeadDim == kernels::kMaxRangeHeadDim &&
+                kernels::kMaxLinearHeadDim == kernels::kMaxRangeHeadDim);
   if (config.head_dim > kernels::kMaxRangeHeadDim) {
-    return refuse(absl::StrCat("heads of ", config.head_dim, " channels, at most ",
-                               kernels::kMaxRangeHeadDim));
+    return absl::InvalidArgumentError(absl::StrCat(
+        who, ": heads of ", config.head_dim, " channels, at most ", kernels::kMaxRangeHeadDim));
   }
-  for (int layer = 0; layer < config.layers(); ++layer) {
-    const MixerConfig& mixer = config.mixer(layer);
-    if (mixer.kind != MixerKind::kRatPlus || mixer.positions != Positions::kRope) {
-      return refuse("mixers other than RAT+");
-    }
+  for (const kernels::GemmShape& shape : DeviceProducts(config, dtype)) {
+    const absl::Status status = kernels::CheckGemmShape(shape);
+    if (!status.ok()) return Annotate(status, who);
   }
   return absl::OkStatus();
 }
@@ -55,7 +50,7 @@ absl::Status CheckDeviceConfig(const ModelConfig& config) {
 absl::StatusOr<std::unique_ptr<DeviceModel>> DeviceModel::Load(kernels::Device& device,
                                                                const Model& model,
                                                                const std::string& directory) {
-  RETURN_IF_ERROR(CheckDeviceConfig(model.config()));
+  RETURN_IF_ERROR(CheckDeviceConfig(model.config(), model.dtype()));
   const std::string path = directory + "/model.safetensors";
   ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
   std::unique_ptr<DeviceModel> loaded(new DeviceModel(device, model));
@@ -63,7 +58,7 @@ absl::StatusOr<std::unique_ptr<DeviceModel>> DeviceModel::Load(kernels::Device& 
   if (!weights.ok()) return Annotate(weights.status(), path);
   loaded->weights_ = *std::move(weights);
   // Now, and not in the first request.
-  for (const kernels::GemmShape& shape : loaded->weights_.products) {
+  for (const kernels::GemmShape& shape : DeviceProducts(model.config(), model.dtype())) {
     RETURN_IF_ERROR(device.PrepareGemm(shape));
   }
   return loaded;

@@ -1,4 +1,4 @@
-// The flagship on a device: the functions of Model (model.h) over rows of many sequences at once,
+// A model on a device: the functions of Model (model.h) over rows of many sequences at once,
 // in the memory of a kernels::Device. The same formulas in the same order, one launch or two for
 // each operation of a layer, whatever the number of sequences; what differs between sequences is in
 // tables, made on the host for all layers of a call and copied up once.
@@ -7,10 +7,13 @@
 // into calls. They are not those of the CPU: another order of sums. Statuses are the device's;
 // after one that is not OK, the states of the call agree on no position and cannot go on.
 //
-//   device_model.cc      weights, embedding, queries, memory, logits
-//   device_layers.cc     decoder layers
-//   device_attention.cc  attention over cached keys and values
-//   device_encoder.cc    chunk encoder
+//   device_model.cc       weights, embedding, queries, memory, logits
+//   device_layers.cc      decoder layers
+//   device_mixer.cc       what mixes positions in them
+//   device_attention.cc   attention over cached keys and values
+//   device_blocks.cc      the same where queries choose blocks
+//   device_rattention.cc  linear attention beside it
+//   device_encoder.cc     chunk encoder
 #ifndef RECOLLECT_MODEL_DEVICE_MODEL_H_
 #define RECOLLECT_MODEL_DEVICE_MODEL_H_
 
@@ -69,12 +72,16 @@ struct DeviceMemory {
 };
 
 // Of the tables (device_call.h).
-struct CachedRows;
-struct RowsAttention;
+struct AttendedHeads;
+struct AttendedRows;
+struct BlocksAttention;
 struct QkvRows;
+struct ResidualTables;
+struct RowsAttention;
 
-// INVALID_ARGUMENT, naming what it is, when a config has something that no device form exists for.
-absl::Status CheckDeviceConfig(const ModelConfig& config);
+// INVALID_ARGUMENT, naming what it is, when a model of this config and number format has sizes that
+// no device takes.
+absl::Status CheckDeviceConfig(const ModelConfig& config, DType dtype);
 
 // One thread at a time, but for StageStates. Borrows the device.
 class DeviceModel {
@@ -131,6 +138,11 @@ class DeviceModel {
     kRows,   // gathered rows
     kState,  // recurrence inside chunks; carried rows of the chunk encoder
     kRounded,
+    kQueryFeatures,
+    kKeyFeatures,
+    kRawKeys,
+    kLinear,  // output of linear attention
+    kLists,   // entries that queries have chosen
     kWorkspace,
     kTables,
     kScratchSlots
@@ -161,29 +173,47 @@ class DeviceModel {
   absl::StatusOr<float*> Gather(std::span<const float* const> rows);
   // Logits [rows, vocab_size] of rows [d], in kProjected.
   absl::StatusOr<float*> Scores(std::span<const float* const> rows);
-  // Where queries, keys and values of `rows` rows lie: from column `first` of `projected`, or in
-  // bf16, to which ConvertQkv brings them.
-  absl::StatusOr<QkvRows> LayQkv(float* projected, int64_t stride, int64_t first, int64_t rows);
-  absl::Status ConvertQkv(const float* from, int64_t stride, int64_t rows, const QkvRows& to);
-  // Tables of some heads of rows, `kv_stride` numbers from one of their entries to the next.
-  RowsAttention LayRows(std::span<const CachedRows> runs,
-                        const std::vector<kernels::RangeSet>& sets, int heads, int64_t kv_stride,
+  // Tables of attention, `kv_stride` numbers from one entry to the next.
+  RowsAttention LayRows(const AttendedRows& attended, const AttendedHeads& heads, int64_t kv_stride,
                         DeviceTables& tables);
-  // out[rows, heads, head_dim] = attention of queries of these rows and heads, dense.
+  // out[rows, heads, head_dim] = attention of queries of these rows and heads, dense. slopes: of
+  // ALiBi, or null.
   absl::Status Attend(const RowsAttention& attention, const DeviceTables& tables,
-                      const QkvRows& qkv, float* out);
+                      const QkvRows& qkv, const float* slopes, float* out);
   // h += FFN(RMS(x)).
   absl::Status RunFfn(const DeviceFfn& weights, FfnKind kind, float eps, const float* x,
                       int64_t rows, float* h);
 
-  absl::Status LayMixer(int layer, std::span<const DeviceSegment> runs, CallTables& call);
-  RowsAttention LayAttention(int layer, size_t cache, std::span<const DeviceSegment> runs,
-                             int64_t first_row, CallTables& call);
+  absl::Status LayCall(int first, int count, std::span<const DeviceSegment> runs, CallTables& call);
   absl::Status LayGca(std::span<const DeviceSegment> segments, CallTables& call);
-  absl::Status RunMixer(const DeviceLayer& weights, const CallTables& call,
-                        const MixerTables& tables, float* h);
   absl::Status RunGca(const DeviceLayer& weights, const CallTables& call, const float* a,
                       float* sum);
+
+  // Numbers in a row of a mixer's first projection.
+  int64_t ProjectedWidth(const MixerConfig& mixer) const;
+  absl::Status LayMixer(int layer, std::span<const DeviceSegment> runs, CallTables& call);
+  absl::Status LayScan(int layer, std::span<const DeviceSegment> runs, CallTables& call);
+  absl::Status LayAttention(int layer, std::span<const DeviceSegment> runs, CallTables& call);
+  RowsAttention LayHeads(const AttendedRows& attended, const AttendedHeads& heads,
+                         int64_t first_row, CallTables& call);
+  absl::Status RunMixer(const DeviceMixer& weights, const MixerConfig& mixer,
+                        const CallTables& call, const MixerTables& tables, float* h);
+  absl::Status PlaceHeads(const DeviceMixer& weights, const CallTables& call,
+                          const MixerTables& tables);
+  absl::Status AttendMixer(const DeviceMixer& weights, const CallTables& call,
+                           const MixerTables& tables);
+
+  absl::StatusOr<BlocksAttention> LayBlocks(int layer, std::span<const DeviceSegment> runs,
+                                            int64_t first_row, DeviceTables& tables);
+  absl::Status AttendBlocks(const BlocksAttention& blocks, const DeviceTables& tables,
+                            const QkvRows& qkv, float* out);
+
+  absl::Status LayResidual(int layer, std::span<const DeviceSegment> runs, CallTables& call);
+  absl::Status BeginResidual(const DeviceMixer& weights, const MixerConfig& mixer,
+                             const CallTables& call, const MixerTables& tables);
+  absl::Status AddResidual(const DeviceMixer& weights, const MixerConfig& mixer,
+                           const CallTables& call, const ResidualTables& tables);
+
   absl::StatusOr<EncoderTables> LayEncoder(std::span<const DeviceBlock> blocks);
   absl::Status PlaceLandmarks(const EncoderTables& tables);
   absl::Status EncodeLayer(const DeviceEncoderLayer& weights, const EncoderTables& tables);

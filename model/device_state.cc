@@ -11,7 +11,6 @@
 namespace recollect::model {
 
 using kernels::Device;
-using kernels::DeviceCopy;
 
 namespace {
 
@@ -44,162 +43,92 @@ absl::Status UploadFloats(Device& device, std::string_view& in, const StoredNumb
 
 }  // namespace
 
-DeviceCache::DeviceCache(const LocalPattern& pattern, int first_head, int heads, int head_dim,
-                         DType dtype)
-    : index_(pattern),
-      firsts_(index_.FirstsReachable(0)),
-      first_head_(first_head),
-      heads_(heads),
-      head_dim_(head_dim),
-      dtype_(dtype),
-      step_(dtype == DType::kBf16 ? kernels::kSplitTileEntries : 1),
-      entry_bytes_(int64_t{heads} * head_dim * kernels::BytesOf(dtype)) {}
-
-std::byte* DeviceCache::KeysOf(const Part& part, int64_t entry) const {
-  if (part.memory == nullptr) return nullptr;
-  return static_cast<std::byte*>(part.memory->data()) + entry * entry_bytes_;
+DeviceLayerState::DeviceLayerState(const ModelConfig& config, const LocalPatterns& pattern,
+                                   int layer, DType dtype) {
+  const MixerConfig& mixer = config.mixer(layer);
+  const bool gated = IsGated(mixer.kind);
+  const int heads = gated ? config.heads : config.kv_heads;
+  if (mixer.kind == MixerKind::kRattention) {
+    residual.emplace(mixer.window, heads, config.head_dim);
+    carried_numbers = int64_t{2} * heads * config.head_dim * config.head_dim;
+    return;
+  }
+  if (gated) carried_numbers = 2 * config.inner();
+  if (pattern.blocks().count > 0) {
+    blocks.emplace(pattern.layer(layer), heads, config.head_dim, pattern.blocks());
+    return;
+  }
+  // Tile attention knows neither ALiBi's bias nor entries that a query has chosen.
+  cached = mixer.positions == Positions::kAlibi ? DType::kFloat32 : dtype;
+  for (const HeadRun& run : RunsOfHeads(pattern.layer(layer), heads)) {
+    caches.emplace_back(run.pattern, run.first, run.heads, config.head_dim, cached);
+  }
 }
 
-std::byte* DeviceCache::ValuesOf(const Part& part, int64_t entry) const {
-  return part.memory == nullptr ? nullptr : KeysOf(part, part.capacity + entry);
-}
-
-absl::Status DeviceCache::Resize(Device& device, Part& part, int64_t capacity) const {
-  ASSIGN_OR_RETURN(part.memory, device.Allocate(2 * capacity * entry_bytes_));
-  part.capacity = capacity;
+absl::Status DeviceLayerState::Reserve(Device& device, int64_t rows, CacheCopies& copies) {
+  if (residual) return residual->Reserve(device, rows, copies);
+  if (blocks) return blocks->Reserve(device, rows, copies);
+  for (DeviceCache& cache : caches) RETURN_IF_ERROR(cache.Reserve(device, rows, copies));
   return absl::OkStatus();
 }
 
-int64_t DeviceCache::Droppable(CacheIndex::Part part, int64_t position) const {
-  return (index_.FirstReachable(part, position) - firsts_[part]) / step_ * step_;
+void DeviceLayerState::Append(const void* keys, const void* values, int64_t rows, int64_t stride,
+                              CacheCopies& copies) {
+  if (residual) return residual->Append(keys, values, rows, stride, copies);
+  if (blocks) return blocks->Append(keys, values, rows, stride, copies);
+  const ComingRows planes[] = {{keys, &copies.appends}, {values, &copies.appends}};
+  for (DeviceCache& cache : caches) cache.Append(planes, rows, stride);
 }
 
-absl::Status DeviceCache::Reserve(Device& device, int64_t rows, CacheCopies& copies) {
-  for (const CacheIndex::Part index : CacheIndex::kParts) {
-    Part& part = parts_[index];
-    int64_t coming = 0;
-    for (int64_t row = 0; row < rows; ++row) coming += index_.Holds(index, length_ + row) ? 1 : 0;
-    if (part.entries + coming <= part.capacity) continue;
-    const int64_t dropped = Droppable(index, length_);
-    const int64_t kept = part.entries - dropped;
-    const Part before = part;
-    // What moves down within its own memory must not overlap where it goes. Memory of twice what
-    // is kept, or lives, in whole steps, makes moves as rare as positions that come in are many.
-    if (kept + coming > part.capacity || kept > dropped) {
-      const int64_t living =
-          part.entries - (index_.FirstReachable(index, length_) - firsts_[index]);
-      const int64_t in_steps = (living + step_ - 1) / step_ * step_;
-      RETURN_IF_ERROR(Resize(device, part, std::max(2 * std::min(kept, in_steps), kept + coming)));
-      if (before.memory != nullptr) copies.left.push_back(before.memory);
-    }
-    if (kept > 0) {
-      const int64_t bytes = kept * entry_bytes_;
-      copies.moves.push_back({KeysOf(before, dropped), KeysOf(part, 0), bytes});
-      copies.moves.push_back({ValuesOf(before, dropped), ValuesOf(part, 0), bytes});
-    }
-    part.entries = kept;
-    firsts_[index] += dropped;
-  }
-  return absl::OkStatus();
+int64_t DeviceLayerState::length() const {
+  if (residual) return residual->length();
+  return blocks ? blocks->length() : caches.front().length();
 }
 
-void DeviceCache::Append(const void* keys, const void* values, int64_t rows, int64_t stride,
-                         std::vector<DeviceCopy>& appends) {
-  const int64_t number_bytes = kernels::BytesOf(dtype_);
-  const int64_t at = int64_t{first_head_} * head_dim_ * number_bytes;
-  const auto* key = static_cast<const std::byte*>(keys) + at;
-  const auto* value = static_cast<const std::byte*>(values) + at;
-  for (int64_t row = 0; row < rows; ++row, ++length_) {
-    for (const CacheIndex::Part index : CacheIndex::kParts) {
-      if (!index_.Holds(index, length_)) continue;
-      Part& part = parts_[index];
-      RECOLLECT_DCHECK(part.entries < part.capacity);
-      appends.push_back({key, KeysOf(part, part.entries), entry_bytes_});
-      appends.push_back({value, ValuesOf(part, part.entries), entry_bytes_});
-      ++part.entries;
-    }
-    key += stride * number_bytes;
-    value += stride * number_bytes;
-  }
-}
-
-CacheParts DeviceCache::parts() const {
-  CacheParts parts;
-  for (const CacheIndex::Part index : CacheIndex::kParts) {
-    parts[index] = {KeysOf(parts_[index], 0), ValuesOf(parts_[index], 0)};
-  }
-  return parts;
-}
-
-int64_t DeviceCache::bytes() const {
-  int64_t total = 0;
-  for (const Part& part : parts_) total += part.memory == nullptr ? 0 : part.memory->bytes();
+int64_t DeviceLayerState::bytes() const {
+  int64_t total = carried == nullptr ? 0 : carried->bytes();
+  for (const DeviceCache& cache : caches) total += cache.bytes();
+  if (blocks) total += blocks->bytes();
+  if (residual) total += residual->bytes();
   return total;
 }
 
-void DeviceCache::AddStored(std::vector<StoredNumbers>& stored) const {
-  for (const CacheIndex::Part index : CacheIndex::kParts) {
-    const Part& part = parts_[index];
-    const int64_t dead = index_.FirstReachable(index, length_) - firsts_[index];
-    const int64_t living = std::max<int64_t>(part.entries - dead, 0);
-    if (living == 0) continue;
-    const int64_t numbers = living * heads_ * head_dim_;
-    stored.push_back({KeysOf(part, dead), numbers, dtype_});
-    stored.push_back({ValuesOf(part, dead), numbers, dtype_});
-  }
+std::vector<StoredNumbers> DeviceLayerState::Stored() const {
+  std::vector<StoredNumbers> stored;
+  if (residual) residual->AddStored(stored);
+  if (carried_numbers > 0) stored.push_back({carried_data(), carried_numbers});
+  for (const DeviceCache& cache : caches) cache.AddStored(stored);
+  if (blocks) blocks->AddStored(stored);
+  return stored;
 }
 
-absl::Status DeviceCache::Restore(Device& device, int64_t length) {
-  RECOLLECT_CHECK(length_ == 0);
-  for (const CacheIndex::Part index : CacheIndex::kParts) {
-    Part& part = parts_[index];
-    firsts_[index] += Droppable(index, length);
-    part.entries = std::max<int64_t>(index_.EndIndex(index, length) - firsts_[index], 0);
-    if (part.entries > 0) RETURN_IF_ERROR(Resize(device, part, 2 * part.entries));
-  }
-  length_ = length;
+absl::Status DeviceLayerState::Restore(Device& device, int64_t length) {
+  if (residual) return residual->Restore(device, length);
+  if (blocks) return blocks->Restore(device, length);
+  for (DeviceCache& cache : caches) RETURN_IF_ERROR(cache.Restore(device, length));
   return absl::OkStatus();
-}
-
-DeviceLayerState::DeviceLayerState(const HeadPatterns& patterns, int heads, int head_dim,
-                                   DType dtype) {
-  for (const HeadRun& run : RunsOfHeads(patterns, heads)) {
-    caches.emplace_back(run.pattern, run.first, run.heads, head_dim, dtype);
-  }
 }
 
 DeviceState::DeviceState(const ModelConfig& config, const LocalPatterns& pattern, int layers,
                          DType dtype)
-    : pattern_(pattern), rope_base_(config.RopeBase(pattern.context())), width_(config.inner()) {
-  RECOLLECT_CHECK(pattern.blocks().count == 0);
-  for (int i = 0; i < layers; ++i) {
-    layers_.emplace_back(pattern.layer(i), config.heads, config.head_dim, dtype);
-  }
+    : pattern_(pattern), rope_base_(config.RopeBase(pattern.context())) {
+  for (int i = 0; i < layers; ++i) layers_.emplace_back(config, pattern, i, dtype);
 }
 
 absl::Status DeviceState::Begin(Device& device) {
-  const int64_t bytes = 2 * width_ * int64_t{sizeof(float)};
   for (DeviceLayerState& layer : layers_) {
-    if (layer.recurrence != nullptr) continue;
-    ASSIGN_OR_RETURN(layer.recurrence, device.Allocate(bytes));
-    RETURN_IF_ERROR(device.Zero(layer.recurrence->data(), bytes));
+    if (layer.carried_numbers == 0 || layer.carried != nullptr) continue;
+    const int64_t bytes = layer.carried_numbers * int64_t{sizeof(float)};
+    ASSIGN_OR_RETURN(layer.carried, device.Allocate(bytes));
+    RETURN_IF_ERROR(device.Zero(layer.carried->data(), bytes));
   }
   return absl::OkStatus();
 }
 
 int64_t DeviceState::bytes() const {
   int64_t total = 0;
-  for (const DeviceLayerState& layer : layers_) {
-    total += layer.recurrence == nullptr ? 0 : layer.recurrence->bytes();
-    for (const DeviceCache& cache : layer.caches) total += cache.bytes();
-  }
+  for (const DeviceLayerState& layer : layers_) total += layer.bytes();
   return total;
-}
-
-std::vector<StoredNumbers> DeviceState::Stored(size_t layer) const {
-  std::vector<StoredNumbers> stored = {{layers_[layer].key_recurrence(), 2 * width_}};
-  for (const DeviceCache& cache : layers_[layer].caches) cache.AddStored(stored);
-  return stored;
 }
 
 absl::StatusOr<LocalState> DeviceState::Download(Device& device, const ModelConfig& config) const {
@@ -208,7 +137,7 @@ absl::StatusOr<LocalState> DeviceState::Download(Device& device, const ModelConf
   for (size_t i = 0; i < layers_.size(); ++i) {
     std::string bytes;
     Put(bytes, length());
-    for (const StoredNumbers& part : Stored(i)) {
+    for (const StoredNumbers& part : layers_[i].Stored()) {
       RETURN_IF_ERROR(DownloadFloats(device, part, bytes));
     }
     std::string_view in = bytes;
@@ -223,15 +152,16 @@ absl::Status DeviceState::Upload(Device& device, const LocalState& state) {
                   state.layers.size() == layers_.size());
   RETURN_IF_ERROR(Begin(device));
   for (size_t i = 0; i < layers_.size(); ++i) {
-    for (DeviceCache& cache : layers_[i].caches) {
-      RETURN_IF_ERROR(cache.Restore(device, state.length()));
-    }
+    RETURN_IF_ERROR(layers_[i].Restore(device, state.length()));
     std::string bytes;
     state.layers[i].Serialize(bytes);
     std::string_view in = bytes;
     in.remove_prefix(sizeof(int64_t));  // the length
-    for (const StoredNumbers& part : Stored(i)) RETURN_IF_ERROR(UploadFloats(device, in, part));
+    for (const StoredNumbers& part : layers_[i].Stored()) {
+      RETURN_IF_ERROR(UploadFloats(device, in, part));
+    }
     RECOLLECT_CHECK(in.empty());
+    if (layers_[i].blocks) RETURN_IF_ERROR(layers_[i].blocks->SumUpRestored(device));
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 #include "model/device_weights.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -16,30 +17,63 @@ namespace {
 
 constexpr int64_t kAlignment = 256;
 
+// What goes up under a name: a tensor, or what is made of tensors.
+using ReadValues = std::function<absl::StatusOr<std::vector<float>>(const SafetensorsFile&)>;
+
+bool IsMatrix(const TensorSpec& spec) {
+  return spec.name == "embed.weight" || absl::EndsWith(spec.name, "_proj.weight");
+}
+
+// RAT's z, v, g of all heads and q, k of the shared ones as o, q, k, v, g of all heads.
+std::vector<float> WithEveryHead(const ModelConfig& config, const MixerConfig& mixer,
+                                 const std::vector<float>& weights) {
+  const int64_t inner = config.inner(), dim = config.head_dim, shared = mixer.shared_heads;
+  std::vector<float> all;
+  const auto add = [&](int64_t first_row, int64_t rows) {
+    const auto begin = weights.begin() + first_row * config.d;
+    all.insert(all.end(), begin, begin + rows * config.d);
+  };
+  add(0, inner);
+  for (const int64_t first : {3 * inner, 3 * inner + shared * dim}) {
+    for (int64_t head = 0; head < config.heads; ++head) add(first + head % shared * dim, dim);
+  }
+  add(inner, 2 * inner);
+  return all;
+}
+
 // One place for each tensor in one buffer; the embedding, which is read by row and multiplied, has
 // two where the products are in bf16.
-class Uploader {
+class Places {
  public:
-  Uploader(kernels::Device& device, const SafetensorsFile& file, DType dtype)
-      : device_(device), file_(file), dtype_(dtype) {}
-
-  absl::Status Run(const ModelConfig& config, DeviceWeights& weights) {
-    int64_t bytes = 0;
-    const auto reserve = [&](const std::string& name, const TensorSpec& spec, DType dtype) {
-      int64_t count = 1;
-      for (const int64_t size : spec.shape) count *= size;
-      places_[name] = {bytes, spec, dtype};
-      bytes += (count * kernels::BytesOf(dtype) + kAlignment - 1) / kAlignment * kAlignment;
-    };
-    for (const TensorSpec& spec : ExpectedTensors(config)) {
-      reserve(spec.name, spec, spec.shape.size() == 2 ? dtype_ : DType::kFloat32);
-      if (spec.name == kEmbed) reserve(kRows, spec, DType::kFloat32);
+  // Borrows the config.
+  Places(const ModelConfig& config, DType dtype) : dtype_(dtype) {
+    for (int layer = 0; layer < config.layers(); ++layer) {
+      ReserveMade(config, config.mixer(layer), absl::StrCat("layers.", layer, ".mixer."));
     }
-    ASSIGN_OR_RETURN(weights.memory, device_.Allocate(bytes));
-    base_ = static_cast<std::byte*>(weights.memory->data());
-    for (const auto& [name, place] : places_) RETURN_IF_ERROR(Upload(place));
+    for (const TensorSpec& spec : ExpectedTensors(config)) {
+      Reserve(spec, IsMatrix(spec) ? dtype_ : DType::kFloat32, ReadTensor(spec.name));
+      if (spec.name == kEmbed) {
+        Reserve({kRows, spec.shape}, DType::kFloat32, ReadTensor(spec.name));
+      }
+    }
+  }
+
+  // Each shape that a matrix has, once.
+  std::vector<kernels::GemmShape> Products() const {
+    std::vector<kernels::GemmShape> products;
     for (const auto& [name, place] : places_) {
-      if (place.spec.shape.size() == 2 && name != kRows) AddProduct(name, place, weights.products);
+      if (IsMatrix(place.spec)) AddProduct(place, products);
+    }
+    return products;
+  }
+
+  absl::Status Upload(kernels::Device& device, const SafetensorsFile& file,
+                      DeviceWeights& weights) {
+    ASSIGN_OR_RETURN(weights.memory, device.Allocate(bytes_));
+    base_ = static_cast<std::byte*>(weights.memory->data());
+    for (const auto& [name, place] : places_) {
+      ASSIGN_OR_RETURN(const std::vector<float> values, place.read(file));
+      RETURN_IF_ERROR(UploadValues(device, place, values));
     }
     return absl::OkStatus();
   }
@@ -56,6 +90,21 @@ class Uploader {
     const std::vector<int64_t>& shape = found->second.spec.shape;
     return {base_ + found->second.at, shape[0], shape[1]};
   }
+  DeviceMixer Mixer(const std::string& layer) const {
+    const std::string prefix = layer + "mixer.";
+    return {.norm = Vector(layer + "mixer_norm.weight"),
+            .gate_bias = Vector(prefix + "gate_bias"),
+            .q_norm = Vector(prefix + "q_norm.weight"),
+            .k_norm = Vector(prefix + "k_norm.weight"),
+            .alibi_slopes = Vector(prefix + kSlopes),
+            .swa_norm = Vector(prefix + "swa_norm.weight"),
+            .rla_norm = Vector(prefix + "rla_norm.weight"),
+            .q_scale = Vector(prefix + "rla.q_scale"),
+            .k_scale = Vector(prefix + "rla.k_scale"),
+            .initial = Vector(prefix + kInitial),
+            .in_proj = Matrix(prefix + "in_proj.weight"),
+            .out_proj = Matrix(prefix + "out_proj.weight")};
+  }
   DeviceFfn Ffn(const std::string& prefix) const {
     return {.norm = Vector(prefix + "ffn_norm.weight"),
             .in_proj = Matrix(prefix + "ffn.in_proj.weight"),
@@ -64,28 +113,71 @@ class Uploader {
 
   static constexpr char kEmbed[] = "embed.weight";
   static constexpr char kRows[] = "embed.weight, by row";
+  static constexpr char kSlopes[] = "alibi slopes";
+  static constexpr char kInitial[] = "learned sum";
 
  private:
   struct Place {
     int64_t at = 0;
     TensorSpec spec;
     DType dtype = DType::kFloat32;
+    ReadValues read;
   };
 
-  absl::Status Upload(const Place& place) {
-    ASSIGN_OR_RETURN(const std::vector<float> values, file_.ReadFloats(place.spec.name));
+  static ReadValues ReadTensor(const std::string& name) {
+    return [name](const SafetensorsFile& file) { return file.ReadFloats(name); };
+  }
+
+  // A name that has a place keeps it.
+  void Reserve(const TensorSpec& spec, DType dtype, ReadValues read) {
+    if (places_.contains(spec.name)) return;
+    int64_t count = 1;
+    for (const int64_t size : spec.shape) count *= size;
+    places_[spec.name] = {bytes_, spec, dtype, std::move(read)};
+    bytes_ += (count * kernels::BytesOf(dtype) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+  // What a mixer has that is no tensor as it stands.
+  void ReserveMade(const ModelConfig& config, const MixerConfig& mixer, const std::string& prefix) {
+    const int64_t dim = config.head_dim;
+    if (mixer.kind == MixerKind::kRat) {
+      const std::string name = prefix + "in_proj.weight";
+      const auto read =
+          [=, &config, &mixer](const SafetensorsFile& file) -> absl::StatusOr<std::vector<float>> {
+        ASSIGN_OR_RETURN(const std::vector<float> weights, file.ReadFloats(name));
+        return WithEveryHead(config, mixer, weights);
+      };
+      Reserve({name, {5 * config.inner(), config.d}}, dtype_, read);
+    }
+    if (mixer.positions == Positions::kAlibi) {
+      Reserve({prefix + kSlopes, {config.heads}}, DType::kFloat32,
+              [&config](const SafetensorsFile&) { return AlibiSlopes(config.heads); });
+    }
+    if (mixer.learned_tokens > 0) {
+      const auto read =
+          [=, &config, &mixer](const SafetensorsFile& file) -> absl::StatusOr<std::vector<float>> {
+        ASSIGN_OR_RETURN(const std::vector<float> keys, file.ReadFloats(prefix + "rla.init_k"));
+        ASSIGN_OR_RETURN(const std::vector<float> values, file.ReadFloats(prefix + "rla.init_v"));
+        return LearnedSum(config, mixer, keys, values);
+      };
+      Reserve({prefix + kInitial, {config.heads, 2 * dim, dim}}, DType::kFloat32, read);
+    }
+  }
+
+  absl::Status UploadValues(kernels::Device& device, const Place& place,
+                            const std::vector<float>& values) const {
     std::byte* const to = base_ + place.at;
     if (place.dtype == DType::kFloat32) {
-      return device_.Upload(values.data(), static_cast<int64_t>(values.size() * sizeof(float)), to);
+      return device.Upload(values.data(), static_cast<int64_t>(values.size() * sizeof(float)), to);
     }
     std::vector<Bf16> rounded(values.size());
     std::transform(values.begin(), values.end(), rounded.begin(), Bf16::FromFloat);
-    return device_.Upload(rounded.data(), static_cast<int64_t>(rounded.size() * sizeof(Bf16)), to);
+    return device.Upload(rounded.data(), static_cast<int64_t>(rounded.size() * sizeof(Bf16)), to);
   }
 
   // What a matrix gives is added to the residual stream, or to the CLS row, or stands alone.
-  static void AddProduct(const std::string& name, const Place& place,
-                         std::vector<kernels::GemmShape>& products) {
+  static void AddProduct(const Place& place, std::vector<kernels::GemmShape>& products) {
+    const std::string& name = place.spec.name;
     const kernels::GemmShape shape = {.n = place.spec.shape[0],
                                       .k = place.spec.shape[1],
                                       .in = place.dtype,
@@ -97,29 +189,29 @@ class Uploader {
     if (std::none_of(products.begin(), products.end(), same)) products.push_back(shape);
   }
 
-  kernels::Device& device_;
-  const SafetensorsFile& file_;
   const DType dtype_;
   std::map<std::string, Place> places_;
+  int64_t bytes_ = 0;
   std::byte* base_ = nullptr;
 };
 
 }  // namespace
 
+std::vector<kernels::GemmShape> DeviceProducts(const ModelConfig& config, DType dtype) {
+  return Places(config, dtype).Products();
+}
+
 absl::StatusOr<DeviceWeights> LoadDeviceWeights(kernels::Device& device,
                                                 const SafetensorsFile& file,
                                                 const ModelConfig& config, DType dtype) {
   DeviceWeights weights;
-  Uploader tensors(device, file, dtype);
-  RETURN_IF_ERROR(tensors.Run(config, weights));
-  weights.embed = tensors.Vector(Uploader::kRows);
-  weights.head = tensors.Matrix(Uploader::kEmbed);
+  Places tensors(config, dtype);
+  RETURN_IF_ERROR(tensors.Upload(device, file, weights));
+  weights.embed = tensors.Vector(Places::kRows);
+  weights.head = tensors.Matrix(Places::kEmbed);
   for (int layer = 0; layer < config.layers(); ++layer) {
     const std::string prefix = absl::StrCat("layers.", layer, ".");
-    weights.layers.push_back({.mixer_norm = tensors.Vector(prefix + "mixer_norm.weight"),
-                              .gate_bias = tensors.Vector(prefix + "mixer.gate_bias"),
-                              .in_proj = tensors.Matrix(prefix + "mixer.in_proj.weight"),
-                              .out_proj = tensors.Matrix(prefix + "mixer.out_proj.weight"),
+    weights.layers.push_back({.mixer = tensors.Mixer(prefix),
                               .gca_norm = tensors.Vector(prefix + "gca.norm.weight"),
                               .gca_q_proj = tensors.Matrix(prefix + "gca.q_proj.weight"),
                               .gca_out_proj = tensors.Matrix(prefix + "gca.out_proj.weight"),

@@ -1,5 +1,6 @@
 // The tensors of a checkpoint (weights.h) in the memory of a device: matrices [n, k] row-major in
-// the number format of the products, all else fp32. Private to model/.
+// the number format of the products, all else fp32. Where RAT's heads share queries and keys, each
+// head has its own copy of their rows, and the matrix is laid out as RAT+'s. Private to model/.
 #ifndef RECOLLECT_MODEL_DEVICE_WEIGHTS_H_
 #define RECOLLECT_MODEL_DEVICE_WEIGHTS_H_
 
@@ -26,10 +27,21 @@ struct DeviceFfn {
   DeviceMatrix in_proj, out_proj;
 };
 
+// As MixerWeights; null: the mixer has no such thing.
+struct DeviceMixer {
+  const float* norm = nullptr;
+  const float* gate_bias = nullptr;
+  const float *q_norm = nullptr, *k_norm = nullptr;
+  const float* alibi_slopes = nullptr;
+  const float *swa_norm = nullptr, *rla_norm = nullptr;
+  const float *q_scale = nullptr, *k_scale = nullptr;
+  const float* initial = nullptr;
+  DeviceMatrix in_proj;  // rows o, q, k, v, g of mixers with a recurrence, else q, k, v
+  DeviceMatrix out_proj;
+};
+
 struct DeviceLayer {
-  const float* mixer_norm = nullptr;
-  const float* gate_bias = nullptr;  // null: none
-  DeviceMatrix in_proj, out_proj;
+  DeviceMixer mixer;
   const float* gca_norm = nullptr;  // null: no GCA
   DeviceMatrix gca_q_proj, gca_out_proj;
   DeviceFfn ffn;
@@ -62,8 +74,10 @@ struct DeviceWeights {
   const float* final_norm = nullptr;
 
   std::shared_ptr<kernels::DeviceBuffer> memory;  // of all of it
-  std::vector<kernels::GemmShape> products;       // each shape that a matrix has, once
 };
+
+// Each shape of product that a model of this config has, once.
+std::vector<kernels::GemmShape> DeviceProducts(const ModelConfig& config, DType dtype);
 
 // REQUIRES: Model::Load has accepted the file; a tensor that is gone since is INVALID_ARGUMENT.
 // RESOURCE_EXHAUSTED, UNAVAILABLE: the device.

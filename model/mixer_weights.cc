@@ -8,30 +8,6 @@
 namespace recollect::model {
 namespace {
 
-// S_0 = Σ_m φ(k_m) v_mᵀ of a head's learned tokens: a constant, added whenever S is read.
-std::vector<float> LearnedSum(const ModelConfig& config, const MixerConfig& mixer,
-                              const std::vector<float>& keys, const std::vector<float>& values) {
-  const int dim = config.head_dim;
-  const int64_t tokens = int64_t{config.heads} * mixer.learned_tokens,
-                size = 2 * int64_t{dim} * dim;
-  if (keys.empty() || values.empty()) return {};  // could not be read, which is reported
-  kernels::OpContext ctx;
-  std::vector<float> features(static_cast<size_t>(2 * tokens * dim));
-  kernels::Features(ctx, mixer.feature_map, keys.data(), dim, tokens, 1, dim, nullptr,
-                    features.data());
-  std::vector<float> sum(static_cast<size_t>(config.heads * size));
-  for (int64_t token = 0; token < tokens; ++token) {
-    float* s = sum.data() + token / mixer.learned_tokens * size;
-    for (int f = 0; f < 2 * dim; ++f) {
-      for (int d = 0; d < dim; ++d, ++s) {
-        *s += features[static_cast<size_t>(token * 2 * dim + f)] *
-              values[static_cast<size_t>(token * dim + d)];
-      }
-    }
-  }
-  return sum;
-}
-
 ResidualWeights ReadResidual(WeightsReader& reader, const ModelConfig& config,
                              const MixerConfig& mixer, const std::string& prefix) {
   ResidualWeights weights;
@@ -64,6 +40,38 @@ void AddResidualSpecs(const ModelConfig& config, const MixerConfig& mixer,
 }
 
 }  // namespace
+
+std::vector<float> AlibiSlopes(int heads) {
+  std::vector<float> slopes;
+  for (int head = 1; head <= heads; ++head) {
+    // One series for any number of heads, also one that is no power of two.
+    slopes.push_back(static_cast<float>(std::exp2(-8.0 * head / heads)));
+  }
+  return slopes;
+}
+
+std::vector<float> LearnedSum(const ModelConfig& config, const MixerConfig& mixer,
+                              const std::vector<float>& keys, const std::vector<float>& values) {
+  const int dim = config.head_dim;
+  const int64_t tokens = int64_t{config.heads} * mixer.learned_tokens,
+                size = 2 * int64_t{dim} * dim;
+  if (keys.empty() || values.empty()) return {};  // could not be read, which is reported
+  kernels::OpContext ctx;
+  std::vector<float> features(static_cast<size_t>(2 * tokens * dim));
+  kernels::Features(ctx, mixer.feature_map, keys.data(), dim, tokens, 1, dim, nullptr,
+                    features.data());
+  std::vector<float> sum(static_cast<size_t>(config.heads * size));
+  for (int64_t token = 0; token < tokens; ++token) {
+    float* s = sum.data() + token / mixer.learned_tokens * size;
+    for (int f = 0; f < 2 * dim; ++f) {
+      for (int d = 0; d < dim; ++d, ++s) {
+        *s += features[static_cast<size_t>(token * 2 * dim + f)] *
+              values[static_cast<size_t>(token * dim + d)];
+      }
+    }
+  }
+  return sum;
+}
 
 int64_t MixerInputRows(const ModelConfig& config, const MixerConfig& mixer) {
   switch (mixer.kind) {
@@ -105,10 +113,7 @@ MixerWeights ReadMixer(WeightsReader& reader, const ModelConfig& config, const L
     weights.k_norm = reader.Vector(prefix + "mixer.k_norm.weight");
   }
   if (parts.mixer.positions == Positions::kAlibi) {
-    for (int head = 1; head <= config.heads; ++head) {
-      // One series for any number of heads, also one that is no power of two.
-      weights.alibi_slopes.push_back(static_cast<float>(std::exp2(-8.0 * head / config.heads)));
-    }
+    weights.alibi_slopes = AlibiSlopes(config.heads);
   }
   if (parts.mixer.kind == MixerKind::kRattention) {
     weights.residual = ReadResidual(reader, config, parts.mixer, prefix + "mixer.");

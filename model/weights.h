@@ -28,6 +28,14 @@ std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config);
 // shared ones (RAT); q of all heads, k, v of the key-value heads (attention, RAttention).
 int64_t MixerInputRows(const ModelConfig& config, const MixerConfig& mixer);
 
+// [heads]: 2^(-8 (h + 1) / heads).
+std::vector<float> AlibiSlopes(int heads);
+
+// S_0 [heads, 2 head_dim, head_dim] = Σ_m φ(k_m) v_mᵀ of a head's learned tokens: a constant, added
+// whenever S is read. keys, values [heads, learned_tokens, head_dim]; nothing when one is empty.
+std::vector<float> LearnedSum(const ModelConfig& config, const MixerConfig& mixer,
+                              const std::vector<float>& keys, const std::vector<float>& values);
+
 // What the linear branch of RAttention has besides.
 struct ResidualWeights {
   std::vector<float> swa_norm;          // [H, dh]; empty without a window
@@ -42,7 +50,7 @@ struct MixerWeights {
   kernels::PackedMatrix in_proj;      // [MixerInputRows, d]
   std::vector<float> gate_bias;       // [D]; empty where there is none
   std::vector<float> q_norm, k_norm;  // [dh] with qk_norm
-  std::vector<float> alibi_slopes;    // [H] with positions "alibi": 2^(-8 (h + 1) / H)
+  std::vector<float> alibi_slopes;    // [H] with positions "alibi"
   std::optional<ResidualWeights> residual;
   kernels::PackedMatrix out_proj;  // [d, D]
 };

@@ -10,9 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/gemm.h"
+#include "model/device_model.h"
 #include "model/model.h"
 #include "model/safetensors.h"
 #include "nlohmann/json.hpp"
+#include "tests/kernels/host_device.h"
+#include "tests/model/device_functions.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
 
@@ -49,8 +52,9 @@ std::vector<std::string> CaseNames() {
 
 class FamilyGoldenTest : public ::testing::TestWithParam<std::string> {
  protected:
-  // Actual and expected logits of the whole sequence, `rows_per_call` rows at a time.
-  void Run(DType dtype, int64_t rows_per_call = kBlockRows) {
+  // Actual and expected logits of the whole sequence, `rows_per_call` rows at a time, on a device
+  // where one is given.
+  void Run(DType dtype, kernels::Device* device, int64_t rows_per_call = kBlockRows) {
     const std::string folder = absl::StrCat(kFolder, "/", GetParam());
     ASSERT_TRUE(std::filesystem::exists(folder + "/case.json"))
         << folder << " is missing; run train/families/goldens.py";
@@ -60,19 +64,32 @@ class FamilyGoldenTest : public ::testing::TestWithParam<std::string> {
     const auto file = SafetensorsFile::Open(folder + "/case.safetensors");
     ASSERT_TRUE(file.ok()) << file.status();
     expected_ = *file->ReadFloats("logits");
-    actual_ = RunTokens(**model, (*model)->config().local,
-                        input["events"][0]["tokens"].get<std::vector<int32_t>>(), rows_per_call);
+    const LocalPatterns& pattern = (*model)->config().local;
+    const auto tokens = input["events"][0]["tokens"].get<std::vector<int32_t>>();
+    if (device == nullptr) {
+      actual_ = RunTokens(**model, pattern, tokens, rows_per_call);
+    } else {
+      const auto on_device = LoadGoldenOn(*device, **model, folder);
+      ASSERT_NE(on_device, nullptr);
+      actual_ = RunTokensOn(*on_device, **model, pattern, tokens, rows_per_call);
+    }
     ASSERT_EQ(actual_.size(), expected_.size());
     width_ = static_cast<size_t>((*model)->config().vocab_size);
   }
+
+  void ExpectFp32EqualsTheOracle(kernels::Device* device);
+  void ExpectBf16StaysNearTheOracle(kernels::Device* device);
 
   size_t width_ = 0;
   std::vector<float> actual_, expected_;
 };
 
-TEST_P(FamilyGoldenTest, Fp32EqualsTheOracle) {
-  for (const int64_t rows_per_call : {int64_t{kBlockRows}, int64_t{1}}) {
-    ASSERT_NO_FATAL_FAILURE(Run(DType::kFloat32, rows_per_call));
+void FamilyGoldenTest::ExpectFp32EqualsTheOracle(kernels::Device* device) {
+  std::vector<float> first;
+  for (const int64_t rows_per_call : {int64_t{kBlockRows}, int64_t{1}, int64_t{1000}}) {
+    ASSERT_NO_FATAL_FAILURE(Run(DType::kFloat32, device, rows_per_call));
+    if (first.empty()) first = actual_;
+    EXPECT_EQ(actual_, first) << rows_per_call;
     double worst = 0;
     for (size_t row = 0; row < expected_.size(); row += width_) {
       double scale = 0, error = 0;
@@ -88,9 +105,9 @@ TEST_P(FamilyGoldenTest, Fp32EqualsTheOracle) {
   }
 }
 
-TEST_P(FamilyGoldenTest, Bf16StaysNearTheOracle) {
+void FamilyGoldenTest::ExpectBf16StaysNearTheOracle(kernels::Device* device) {
   if (!kernels::Bf16Supported()) GTEST_SKIP() << "this CPU has no bf16 products";
-  ASSERT_NO_FATAL_FAILURE(Run(DType::kBf16));
+  ASSERT_NO_FATAL_FAILURE(Run(DType::kBf16, device));
   double error = 0, norm = 0;
   for (size_t i = 0; i < expected_.size(); ++i) {
     error += std::pow(actual_[i] - expected_[i], 2);
@@ -100,6 +117,25 @@ TEST_P(FamilyGoldenTest, Bf16StaysNearTheOracle) {
   EXPECT_LE(std::sqrt(error / norm), kBf16Tolerance);
 }
 
+TEST_P(FamilyGoldenTest, Fp32EqualsTheOracle) { ExpectFp32EqualsTheOracle(nullptr); }
+
+TEST_P(FamilyGoldenTest, Bf16StaysNearTheOracle) { ExpectBf16StaysNearTheOracle(nullptr); }
+
+// The device is the host, running the thread blocks of the CUDA operations.
+class DeviceFamilyGoldenTest : public FamilyGoldenTest {};
+
+TEST_P(DeviceFamilyGoldenTest, Fp32EqualsTheOracle) {
+  kernels::HostDevice device;
+  ExpectFp32EqualsTheOracle(&device);
+}
+
+TEST_P(DeviceFamilyGoldenTest, Bf16StaysNearTheOracle) {
+  kernels::HostDevice device;
+  ExpectBf16StaysNearTheOracle(&device);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, DeviceFamilyGoldenTest, ::testing::ValuesIn(CaseNames()),
+                         [](const auto& param) { return param.param; });
 INSTANTIATE_TEST_SUITE_P(Cases, FamilyGoldenTest, ::testing::ValuesIn(CaseNames()),
                          [](const auto& param) { return param.param; });
 

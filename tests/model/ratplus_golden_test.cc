@@ -10,9 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/gemm.h"
+#include "model/device_model.h"
 #include "model/model.h"
 #include "model/safetensors.h"
 #include "nlohmann/json.hpp"
+#include "tests/kernels/host_device.h"
+#include "tests/model/device_functions.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
 
@@ -26,6 +29,9 @@ constexpr double kBf16Tolerance = 0.02;
 // Where queries choose blocks, two near scores may swap places at the cut, and a row reads another
 // block: at most 0.021 when this was set.
 constexpr double kBf16ChoiceTolerance = 0.1;
+
+// Rows at a time on a device: neither blocks nor windows are a multiple of it.
+constexpr int64_t kSlice = 50;
 
 const char kFolder[] = RECOLLECT_SOURCE_DIR "/tests/golden/ratplus";
 
@@ -50,6 +56,9 @@ class RatPlusGoldenTest : public ::testing::TestWithParam<std::string> {
     auto model = Model::Load(folder, {.dtype = dtype});
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = *std::move(model);
+    if (device_ != nullptr) {
+      on_device_ = LoadGoldenOn(*device_, *model_, folder);
+    }
     auto file = SafetensorsFile::Open(folder + "/case.safetensors");
     ASSERT_TRUE(file.ok()) << file.status();
     file_ = std::make_unique<SafetensorsFile>(*std::move(file));
@@ -73,8 +82,10 @@ class RatPlusGoldenTest : public ::testing::TestWithParam<std::string> {
       pattern = pattern.WithBlocks(model_->config().top_k.With(count));
     }
     EXPECT_TRUE(ValidatePatterns(model_->config(), pattern).ok()) << asked;
-    const std::vector<float> all =
-        RunTokens(*model_, pattern, input_["tokens"].get<std::vector<int32_t>>());
+    const auto tokens = input_["tokens"].get<std::vector<int32_t>>();
+    const std::vector<float> all = on_device_ == nullptr
+                                       ? RunTokens(*model_, pattern, tokens)
+                                       : RunTokensOn(*on_device_, *model_, pattern, tokens, kSlice);
     const int64_t width = model_->config().vocab_size;
     std::vector<float> kept;
     for (const int64_t row : input_["logit_rows"]) {
@@ -107,18 +118,23 @@ class RatPlusGoldenTest : public ::testing::TestWithParam<std::string> {
     EXPECT_LE(worst, kLogitTolerance);
   }
 
+  void ExpectFp32EqualsTheOracle() {
+    ASSERT_NO_FATAL_FAILURE(Load(DType::kFloat32));
+    for (const auto& [name, asked] : input_["cases"].items()) {
+      SCOPED_TRACE(name);
+      ExpectNear(Run(asked), Expected(name), name);
+    }
+  }
+  void ExpectBf16StaysNearTheOracle();
+
+  std::unique_ptr<kernels::Device> device_;  // null: the CPU
   nlohmann::json input_;
   std::unique_ptr<Model> model_;
+  std::unique_ptr<DeviceModel> on_device_;
   std::unique_ptr<SafetensorsFile> file_;
 };
 
-TEST_P(RatPlusGoldenTest, Fp32EqualsTheOracle) {
-  ASSERT_NO_FATAL_FAILURE(Load(DType::kFloat32));
-  for (const auto& [name, asked] : input_["cases"].items()) {
-    SCOPED_TRACE(name);
-    ExpectNear(Run(asked), Expected(name), name);
-  }
-}
+TEST_P(RatPlusGoldenTest, Fp32EqualsTheOracle) { ExpectFp32EqualsTheOracle(); }
 
 // An oracle of its own: dense causal attention over the gated pairs, in double.
 // The models with a dense case.
@@ -130,9 +146,10 @@ TEST_P(RatPlusDenseTest, DilationOneEqualsTheDenseReference) {
   ExpectNear(Run(input_["cases"]["dense"]), Expected("dense_reference"), "dense_reference");
 }
 
-TEST_P(RatPlusGoldenTest, Bf16StaysNearTheOracle) {
+void RatPlusGoldenTest::ExpectBf16StaysNearTheOracle() {
   if (!kernels::Bf16Supported()) GTEST_SKIP() << "this CPU has no bf16 products";
   ASSERT_NO_FATAL_FAILURE(Load(DType::kBf16));
+  if (device_ != nullptr && on_device_ == nullptr) return;
   for (const auto& [name, asked] : input_["cases"].items()) {
     SCOPED_TRACE(name);
     const std::vector<float> actual = Run(asked), expected = Expected(name);
@@ -149,6 +166,20 @@ TEST_P(RatPlusGoldenTest, Bf16StaysNearTheOracle) {
   }
 }
 
+TEST_P(RatPlusGoldenTest, Bf16StaysNearTheOracle) { ExpectBf16StaysNearTheOracle(); }
+
+// The device is the host, running the thread blocks of the CUDA operations.
+class DeviceRatPlusGoldenTest : public RatPlusGoldenTest {
+ protected:
+  DeviceRatPlusGoldenTest() { device_ = std::make_unique<kernels::HostDevice>(); }
+};
+
+TEST_P(DeviceRatPlusGoldenTest, Fp32EqualsTheOracle) { ExpectFp32EqualsTheOracle(); }
+
+TEST_P(DeviceRatPlusGoldenTest, Bf16StaysNearTheOracle) { ExpectBf16StaysNearTheOracle(); }
+
+INSTANTIATE_TEST_SUITE_P(Models, DeviceRatPlusGoldenTest, ::testing::ValuesIn(ModelNames()),
+                         [](const auto& param) { return param.param; });
 INSTANTIATE_TEST_SUITE_P(Models, RatPlusGoldenTest, ::testing::ValuesIn(ModelNames()),
                          [](const auto& param) { return param.param; });
 INSTANTIATE_TEST_SUITE_P(Models, RatPlusDenseTest,

@@ -1,0 +1,169 @@
+// Properties of every mixer on a device, which is the host, running the thread blocks of the CUDA
+// operations: prompts in any cut, stored states and batches have the same bits, whatever the
+// weights.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/kernels/host_device.h"
+#include "tests/model/device_functions.h"
+#include "tests/model/model_testing.h"
+
+namespace recollect::model {
+namespace {
+
+constexpr int64_t kPositions = 150;
+
+// The patterns that sequences of a batch have in turn.
+struct Family {
+  const char* name;
+  ModelConfig (*config)();
+  std::vector<LocalPatterns> (*patterns)(const ModelConfig& config);
+};
+
+std::vector<LocalPatterns> ItsOwn(const ModelConfig& config) { return {config.local}; }
+
+// Blocks beside none, of one pattern or one for each head, and heads with patterns of their own.
+std::vector<LocalPatterns> ManyPatterns(const ModelConfig&) {
+  const LocalPattern dense{0, 1, 0, kUnboundedSpan}, bounded{5, 4, 2, 40};
+  const LocalPatterns heads({{dense}, {dense, {9, 16, 2, 60}}, {{30, kNoDilation, 0, 1024}}});
+  return {bounded,
+          LocalPatterns(bounded).WithBlocks({2, 16, BlockScore::kQuest}),
+          heads,
+          heads.WithBlocks({3, 16, BlockScore::kQuest}),
+          heads.WithBlocks({3, 16, BlockScore::kQuest}),
+          LocalPatterns(dense).WithContext(700)};
+}
+
+ModelConfig LinearAlone() {
+  ModelConfig config = TinyRattentionConfig();
+  config.mixers = {
+      {.kind = MixerKind::kRattention, .window = -1, .feature_map = kernels::FeatureMap::kRelu}};
+  config.local = LocalPattern{-1, kNoDilation, 0, kUnboundedSpan};
+  return config;
+}
+
+class DeviceMixersTest : public ::testing::TestWithParam<Family> {
+ protected:
+  void Load(DType dtype) {
+    model_ = Make("model", GetParam().config(), dtype);
+    ASSERT_NE(model_, nullptr);
+    auto loaded = DeviceModel::Load(device_, *model_, Directory("model"));
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    on_device_ = *std::move(loaded);
+    patterns_ = GetParam().patterns(model_->config());
+  }
+
+  const ModelConfig& config() const { return model_->config(); }
+  std::vector<float> Embedded(uint64_t seed) const {
+    std::vector<float> h(static_cast<size_t>(kPositions * config().d));
+    model_->Embed(RandomTokens(kPositions, seed), h.data());
+    return h;
+  }
+  // Rows [first, first + rows) of h through all layers, in place, `rows_per_call` at a time.
+  void Advance(DeviceFunctions& sequence, int64_t first, int64_t rows, int64_t rows_per_call,
+               std::vector<float>& h) {
+    sequence.RunLayers(0, config().layers(), rows, rows_per_call, nullptr,
+                       h.data() + first * config().d);
+  }
+  std::vector<float> Whole(const LocalPatterns& pattern, uint64_t seed) {
+    std::vector<float> h = Embedded(seed);
+    DeviceFunctions sequence(*on_device_, pattern);
+    Advance(sequence, 0, kPositions, kPositions, h);
+    return h;
+  }
+
+  kernels::HostDevice device_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<DeviceModel> on_device_;
+  std::vector<LocalPatterns> patterns_;
+};
+
+TEST_P(DeviceMixersTest, AnyCutOfAPromptHasTheSameBits) {
+  for (const DType dtype : DTypes()) {
+    ASSERT_NO_FATAL_FAILURE(Load(dtype));
+    for (const LocalPatterns& pattern : patterns_) {
+      SCOPED_TRACE(pattern.Text());
+      const std::vector<float> whole = Whole(pattern, 5);
+      for (const int64_t rows : {1, 33}) {
+        std::vector<float> h = Embedded(5);
+        DeviceFunctions sequence(*on_device_, pattern);
+        Advance(sequence, 0, kPositions, rows, h);
+        EXPECT_EQ(h, whole) << rows;
+      }
+    }
+  }
+}
+
+TEST_P(DeviceMixersTest, AStoredStateGoesOnWithTheSameBits) {
+  for (const DType dtype : DTypes()) {
+    ASSERT_NO_FATAL_FAILURE(Load(dtype));
+    for (const LocalPatterns& pattern : patterns_) {
+      SCOPED_TRACE(pattern.Text());
+      const std::vector<float> whole = Whole(pattern, 6);
+      for (const int64_t cut : {1, 16, 77}) {
+        std::vector<float> h = Embedded(6);
+        DeviceFunctions first(*on_device_, pattern), second(*on_device_, pattern);
+        Advance(first, 0, cut, 20, h);
+        const auto stored = first.state().Download(device_, config());
+        ASSERT_TRUE(stored.ok()) << stored.status();
+        ASSERT_EQ(second.state().Upload(device_, *stored), absl::OkStatus());
+        const auto again = second.state().Download(device_, config());
+        ASSERT_TRUE(again.ok()) << again.status();
+        EXPECT_EQ(again->Serialize(), stored->Serialize());
+        Advance(second, cut, kPositions - cut, 20, h);
+        EXPECT_EQ(h, whole) << cut;
+      }
+    }
+  }
+}
+
+// Decode steps and prompt slices side by side, each sequence with a pattern of its own.
+TEST_P(DeviceMixersTest, SequencesInOneCallHaveTheBitsOfEachAlone) {
+  const std::vector<std::vector<int64_t>> steps = {
+      {64, 1, 30, 17, 5, 9}, {1, 1, 1, 1, 1, 1}, {1, 64, 64, 1, 3, 20}};
+  for (const DType dtype : DTypes()) {
+    ASSERT_NO_FATAL_FAILURE(Load(dtype));
+    const int64_t d = config().d;
+    std::vector<std::vector<float>> rows, whole;
+    std::vector<std::unique_ptr<DeviceFunctions>> sequences;
+    std::vector<int64_t> done(steps[0].size());
+    for (size_t i = 0; i < done.size(); ++i) {
+      const LocalPatterns& pattern = patterns_[i % patterns_.size()];
+      rows.push_back(Embedded(10 + i));
+      whole.push_back(Whole(pattern, 10 + i));
+      sequences.push_back(std::make_unique<DeviceFunctions>(*on_device_, pattern));
+    }
+    for (const std::vector<int64_t>& step : steps) {
+      std::vector<float> h;
+      std::vector<DeviceSegment> segments;
+      for (size_t i = 0; i < step.size(); ++i) {
+        const auto from = rows[i].begin() + done[i] * d;
+        h.insert(h.end(), from, from + step[i] * d);
+        segments.push_back({.state = &sequences[i]->state(), .rows = step[i]});
+      }
+      const auto bytes = static_cast<int64_t>(h.size() * sizeof(float));
+      const auto memory = device_.Allocate(bytes).value();
+      float* const x = static_cast<float*>(memory->data());
+      ASSERT_EQ(device_.Upload(h.data(), bytes, x), absl::OkStatus());
+      ASSERT_EQ(on_device_->RunLayers(0, config().layers(), segments, x), absl::OkStatus());
+      ASSERT_EQ(device_.Download(x, bytes, h.data()), absl::OkStatus());
+      auto from = h.begin();
+      for (size_t i = 0; i < step.size(); from += step[i] * d, done[i] += step[i], ++i) {
+        const auto expected = whole[i].begin() + done[i] * d;
+        EXPECT_TRUE(std::equal(from, from + step[i] * d, expected)) << "sequence " << i;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, DeviceMixersTest,
+                         ::testing::Values(Family{"RatPlus", TinyRatPlusConfig, ManyPatterns},
+                                           Family{"RatSwa", TinyRatSwaConfig, ItsOwn},
+                                           Family{"Rattention", TinyRattentionConfig, ItsOwn},
+                                           Family{"LinearAlone", LinearAlone, ItsOwn},
+                                           Family{"Alibi", TinyDrtPaperConfig, ItsOwn}),
+                         [](const auto& param) { return param.param.name; });
+
+}  // namespace
+}  // namespace recollect::model

@@ -1,6 +1,6 @@
 // What any kernels::Device must do, checked on the host's (host_device.h) and on a GPU's alike: its
-// operations (device_op_checks.h), and memory that comes, goes and runs out as kernels/device.h
-// says.
+// operations (device_op_checks.h, device_family_op_checks.h), and memory that comes, goes and runs
+// out as kernels/device.h says.
 #ifndef RECOLLECT_TESTS_KERNELS_DEVICE_CHECKS_H_
 #define RECOLLECT_TESTS_KERNELS_DEVICE_CHECKS_H_
 
@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/kernels/device_family_op_checks.h"
 #include "tests/kernels/device_op_checks.h"
 
 namespace recollect::kernels::device_cases {
@@ -151,6 +152,11 @@ inline constexpr Check kChecks[] = {
     {"Gca", CheckGca},
     {"Gemm", CheckGemm},
     {"Sample", CheckSample},
+    {"RmsNormByHead", CheckRmsNormByHead},
+    {"BlockBounds", CheckBlockBounds},
+    {"BlockTopK", CheckBlockTopK},
+    {"Features", CheckFeatures},
+    {"LinearAttention", CheckLinearAttention},
     {"Copies", CheckCopies},
     {"UploadsAndShortLives", CheckUploadsAndShortLives},
     {"UploadsBeside", CheckUploadsBeside},

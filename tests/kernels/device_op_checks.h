@@ -1,4 +1,4 @@
-// What each operation of any kernels::Device must do, checked on the host's (host_device.h) and on
+// What operations of any kernels::Device must do, checked on the host's (host_device.h) and on
 // a GPU's alike: through the interface it is close to the CPU's operation of the same name. That
 // rows have the same bits in any company, and all sizes, are tested with the operation
 // (*_device_checks.h).

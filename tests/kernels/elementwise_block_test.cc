@@ -34,6 +34,10 @@ TEST(ElementwiseBlockTest, RowsAtADistance) {
   elementwise_cases::CheckRowsAtADistance(HostRunner());
 }
 
+TEST(ElementwiseBlockTest, EveryHeadHasItsGain) {
+  elementwise_cases::CheckEveryHeadHasItsGain(HostRunner());
+}
+
 // A missing barrier, and threads of a phase that depend on each other, would show.
 TEST(ElementwiseBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
   for (elementwise_cases::Op op : elementwise_cases::kOps) {

@@ -25,9 +25,15 @@ struct DeviceRunner {
   absl::Status Status(const Call& call, float* x, const float* other, Out* y) const {
     const int64_t rows = call.rows, width = call.width;
     switch (call.op) {
-      case Op::kRmsNorm:
-        return RmsNormCuda(nullptr, {rows, width, call.heads, call.stride}, x,
-                           call.other.empty() ? nullptr : other, call.eps, y);
+      case Op::kRmsNorm: {
+        const RowSizes sizes = {rows, width, call.heads, call.stride};
+        const float* gain = call.other.empty() ? nullptr : other;
+        if (!call.gain_by_head) return RmsNormCuda(nullptr, sizes, x, gain, call.eps, y);
+        if constexpr (std::is_same_v<Out, float>) {
+          return RmsNormByHeadCuda(nullptr, sizes, x, gain, call.eps, y);
+        }
+        break;
+      }
       case Op::kSwiGlu:
         return SwiGluCuda(nullptr, x, rows, width, y);
       case Op::kGeGlu:
@@ -71,6 +77,10 @@ TEST_F(ElementwiseCudaTest, ARowHasTheSameBitsInAnyCompany) {
 
 TEST_F(ElementwiseCudaTest, RowsAtADistance) {
   elementwise_cases::CheckRowsAtADistance(DeviceRunner());
+}
+
+TEST_F(ElementwiseCudaTest, EveryHeadHasItsGain) {
+  elementwise_cases::CheckEveryHeadHasItsGain(DeviceRunner());
 }
 
 TEST_F(ElementwiseCudaTest, HasTheBitsOfTheHostRun) {

@@ -29,6 +29,7 @@ struct Call {
   std::vector<float> x = {};      // what y may lie on, where it may
   std::vector<float> other = {};  // gain, gate or what is added
   int64_t gate_stride = 0;
+  bool gain_by_head = false;  // RMSNorm
   float eps = 1e-6f;
 
   bool is_glu() const { return op == Op::kSwiGlu || op == Op::kGeGlu; }
@@ -81,9 +82,14 @@ struct HostRunner {
     switch (call.op) {
       case Op::kRmsNorm: {
         const float* gain = call.other.empty() ? nullptr : other;
-        EXPECT_EQ(
-            RmsNormOnHost(order, {rows, width, call.heads, call.stride}, x, gain, call.eps, y),
-            absl::OkStatus());
+        const RowSizes sizes = {rows, width, call.heads, call.stride};
+        absl::Status status = absl::InternalError("no such call");
+        if (!call.gain_by_head) {
+          status = RmsNormOnHost(order, sizes, x, gain, call.eps, y);
+        } else if constexpr (std::is_same_v<Out, float>) {
+          status = RmsNormByHeadOnHost(order, sizes, x, gain, call.eps, y);
+        }
+        EXPECT_EQ(status, absl::OkStatus());
         return;
       }
       case Op::kSwiGlu:
@@ -360,6 +366,33 @@ void CheckRowsAtADistance(const Runner& runner) {
           const int64_t row = i / stride, column = i % stride;
           EXPECT_EQ(y[i], column < inside ? expected[row * inside + column] : call.x[i]) << i;
         }
+      }
+    }
+  }
+}
+
+// Every head has the bits of RMSNorm with its gain, in place, too.
+template <typename Runner>
+void CheckEveryHeadHasItsGain(const Runner& runner) {
+  for (int64_t width : {1, 6, 64, 1100}) {
+    const int64_t rows = 5, heads = 3;
+    Call call = CallOf(Op::kRmsNorm, rows, width);
+    call.heads = heads;
+    call.stride = heads * width + 7;
+    call.x = Normals(rows * call.stride, 3);
+    call.other = Normals(heads * width, 4);
+    call.gain_by_head = true;
+    const std::vector<float> y = Run(runner, call, 1), in_place = Run(runner, call, 2, true);
+    for (int64_t head = 0; head < heads; ++head) {
+      Call alone = call;
+      alone.gain_by_head = false;
+      const auto gain = call.other.begin() + head * width;
+      alone.other.assign(gain, gain + width);
+      const std::vector<float> expected = Run(runner, alone);
+      for (int64_t i = 0; i < rows * width; ++i) {
+        const int64_t at = i / width * call.stride + head * width + i % width;
+        EXPECT_EQ(cuda::BitsOf(y[at]), cuda::BitsOf(expected[at])) << width << ", at " << at;
+        EXPECT_EQ(cuda::BitsOf(in_place[at]), cuda::BitsOf(expected[at])) << width << ", at " << at;
       }
     }
   }

@@ -15,6 +15,7 @@ struct BlockBoundsSizes {
   int64_t block = 0;  // keys of each
   int64_t width = 0;  // channels of a key, over all heads
   bool mean = false;  // the mean key in both (MoBA), else smallest and largest by channel (Quest)
+  friend bool operator==(const BlockBoundsSizes&, const BlockBoundsSizes&) = default;
 };
 
 // A whole block. fp32 in device memory, at any multiple of 4 bytes. low and high may be one array

@@ -19,6 +19,7 @@ struct BlockTopKSizes {
   int64_t count = 0;  // K: blocks of a row and head, its own counts
   int64_t max_position = 0;
   int64_t max_entries = 0;  // of one row and head; what range attention is planned with
+  friend bool operator==(const BlockTopKSizes&, const BlockTopKSizes&) = default;
 };
 
 // What a head attends to at position t besides its blocks, as model/pattern.h has it:
@@ -47,6 +48,7 @@ struct BlockTopKPlan {
   int64_t parts = 0;        // of the blocks before max_position's; part p begins at p * part_blocks
   int64_t part_blocks = 0;  // a multiple of the blocks of one step
   int64_t workspace_bytes = 0;
+  friend bool operator==(const BlockTopKPlan&, const BlockTopKPlan&) = default;
 };
 
 // Cuts for a device of `multiprocessors`. Results do not depend on the cut. INVALID_ARGUMENT when a
@@ -77,6 +79,7 @@ struct BlockTopKDeviceArrays {
   void* workspace = nullptr;               // plan.workspace_bytes, aligned to 8
   int32_t* entries = nullptr;  // [rows, heads, max_entries]; beyond a list's count left alone
   int32_t* counts = nullptr;   // [rows, heads]
+  friend bool operator==(const BlockTopKDeviceArrays&, const BlockTopKDeviceArrays&) = default;
 };
 
 }  // namespace recollect::kernels

@@ -2,34 +2,21 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <utility>
 
 #include "base/status.h"
-#include "kernels/block_bounds_cuda.h"
-#include "kernels/block_topk_cuda.h"
-#include "kernels/copy_cuda.h"
+#include "kernels/cublaslt.h"
 #include "kernels/cuda_memory.h"
+#include "kernels/cuda_operations.h"
 #include "kernels/cuda_uploads.h"
 #include "kernels/device_health.h"
-#include "kernels/elementwise_cuda.h"
-#include "kernels/features_cuda.h"
-#include "kernels/gated_scan_cuda.h"
-#include "kernels/gca_cuda.h"
-#include "kernels/gemm_cuda.h"
-#include "kernels/landmark_topk_cuda.h"
-#include "kernels/linear_attention_cuda.h"
-#include "kernels/range_attention_cuda.h"
-#include "kernels/rope_cuda.h"
-#include "kernels/sample_cuda.h"
-#include "kernels/tile_attention_cuda.h"
 
 namespace recollect::kernels {
 namespace {
 
 // What a device and its buffers share: the last of them takes it along.
-struct Queue {
+struct Streams {
   int index = 0;
   CudaStream stream;   // operations
   CudaStream uploads;  // copies beside them
@@ -37,27 +24,27 @@ struct Queue {
 
 class CudaBuffer final : public DeviceBuffer {
  public:
-  CudaBuffer(std::shared_ptr<Queue> queue, void* data, int64_t bytes)
-      : DeviceBuffer(data, bytes), queue_(std::move(queue)) {}
+  CudaBuffer(std::shared_ptr<Streams> streams, void* data, int64_t bytes)
+      : DeviceBuffer(data, bytes), streams_(std::move(streams)) {}
   // On a lost device nothing can be given back, and nobody asks for it.
   ~CudaBuffer() override {
-    (void)UseCudaDevice(queue_->index);
-    if (cudaFreeAsync(data(), queue_->stream.get()) != cudaSuccess) (void)cudaGetLastError();
+    (void)UseCudaDevice(streams_->index);
+    if (cudaFreeAsync(data(), streams_->stream.get()) != cudaSuccess) (void)cudaGetLastError();
   }
 
  private:
-  const std::shared_ptr<Queue> queue_;
+  const std::shared_ptr<Streams> streams_;
 };
 
 // One that a copy beside the operations fills. It may go before that has run, or before operations
 // that read it have: it waits for both where its memory is given back, among the operations.
 class CudaComingBuffer final : public DeviceBuffer {
  public:
-  CudaComingBuffer(std::shared_ptr<Queue> queue, void* data, int64_t bytes, CudaEvent copied)
-      : DeviceBuffer(data, bytes), queue_(std::move(queue)), copied_(std::move(copied)) {}
+  CudaComingBuffer(std::shared_ptr<Streams> streams, void* data, int64_t bytes, CudaEvent copied)
+      : DeviceBuffer(data, bytes), streams_(std::move(streams)), copied_(std::move(copied)) {}
   ~CudaComingBuffer() override {
-    (void)UseCudaDevice(queue_->index);
-    const cudaStream_t stream = queue_->stream.get();
+    (void)UseCudaDevice(streams_->index);
+    const cudaStream_t stream = streams_->stream.get();
     const bool given = cudaStreamWaitEvent(stream, copied_.get(), 0) == cudaSuccess &&
                        cudaFreeAsync(data(), stream) == cudaSuccess;
     if (!given) (void)cudaGetLastError();
@@ -65,27 +52,54 @@ class CudaComingBuffer final : public DeviceBuffer {
   cudaEvent_t copied() const { return copied_.get(); }
 
  private:
-  const std::shared_ptr<Queue> queue_;
+  const std::shared_ptr<Streams> streams_;
   const CudaEvent copied_;
 };
 
-class CudaDevice final : public Device {
+// What operations are captured with.
+class CudaCapture final : public CudaOperations<DeviceOperations> {
  public:
-  CudaDevice(std::shared_ptr<Queue> queue, const cudaDeviceProp& properties, CublasLt lt,
+  CudaCapture(cudaStream_t stream, CudaGemms& gemms) : CudaOperations(gemms), stream_(stream) {}
+
+ private:
+  absl::Status Queue(absl::FunctionRef<absl::Status(cudaStream_t)> call) override {
+    return call(stream_);
+  }
+
+  const cudaStream_t stream_;
+};
+
+struct CudaGraph final : DeviceGraph {
+  explicit CudaGraph(std::shared_ptr<Streams> of) : streams(std::move(of)) {}
+  // One that runs goes when it is done.
+  ~CudaGraph() override {
+    (void)UseCudaDevice(streams->index);
+    if (executable != nullptr) (void)cudaGraphExecDestroy(executable);
+    if (graph != nullptr) (void)cudaGraphDestroy(graph);
+  }
+  const std::shared_ptr<Streams> streams;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+};
+
+class CudaDevice final : public CudaOperations<Device> {
+ public:
+  CudaDevice(std::shared_ptr<Streams> streams, const cudaDeviceProp& properties, CublasLt lt,
              std::unique_ptr<CudaUploads> uploads, std::unique_ptr<CudaUploads> uploads_beside)
-      : queue_(std::move(queue)),
-        stream_(queue_->stream.get()),
-        name_(absl::StrCat("cuda:", queue_->index, " ", properties.name)),
+      : CudaOperations(products_),
+        streams_(std::move(streams)),
+        stream_(streams_->stream.get()),
+        name_(absl::StrCat("cuda:", streams_->index, " ", properties.name)),
         multiprocessors_(properties.multiProcessorCount),
         uploads_(std::move(uploads)),
         uploads_beside_(std::move(uploads_beside)),
-        lt_(std::move(lt)) {}
+        products_(std::move(lt)) {}
   // Work that is queued reads pinned memory and the products' own.
   ~CudaDevice() override {
-    (void)UseCudaDevice(queue_->index);
+    (void)UseCudaDevice(streams_->index);
     (void)cudaStreamSynchronize(stream_);
-    (void)cudaStreamSynchronize(queue_->uploads.get());
-    gemms_.clear();
+    (void)cudaStreamSynchronize(streams_->uploads.get());
+    products_.Clear();
   }
 
   std::string name() const override { return name_; }
@@ -96,9 +110,9 @@ class CudaDevice final : public Device {
     size_t free_bytes = 0, total_bytes = 0;
     uint64_t reserved = 0, used = 0;
     const bool known =
-        health_.status().ok() && UseCudaDevice(queue_->index).ok() &&
+        health_.status().ok() && UseCudaDevice(streams_->index).ok() &&
         cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess &&
-        cudaDeviceGetDefaultMemPool(&pool, queue_->index) == cudaSuccess &&
+        cudaDeviceGetDefaultMemPool(&pool, streams_->index) == cudaSuccess &&
         cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved) ==
             cudaSuccess &&
         cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used) == cudaSuccess;
@@ -113,7 +127,7 @@ class CudaDevice final : public Device {
   absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) override {
     void* data = nullptr;
     RETURN_IF_ERROR(Do([&] { return AllocateOn(stream_, bytes, &data); }));
-    return std::make_shared<CudaBuffer>(queue_, data, bytes);
+    return std::make_shared<CudaBuffer>(streams_, data, bytes);
   }
   absl::Status Upload(const void* host, int64_t bytes, void* to) override {
     return Do([&] { return uploads_->Queue(stream_, host, bytes, to); });
@@ -131,12 +145,12 @@ class CudaDevice final : public Device {
                                                              int64_t bytes) override {
     std::shared_ptr<CudaComingBuffer> buffer;
     const absl::Status status = Do([&]() -> absl::Status {
-      const cudaStream_t stream = queue_->uploads.get();
+      const cudaStream_t stream = streams_->uploads.get();
       ASSIGN_OR_RETURN(CudaEvent copied, CreateEvent());
       void* data = nullptr;
       RETURN_IF_ERROR(AllocateOn(stream, bytes, &data));
       // Before its first record an event counts as done: then it holds up nobody.
-      buffer = std::make_shared<CudaComingBuffer>(queue_, data, bytes, std::move(copied));
+      buffer = std::make_shared<CudaComingBuffer>(streams_, data, bytes, std::move(copied));
       const absl::Status queued = uploads_beside_->Queue(stream, host, bytes, data);
       RETURN_IF_ERROR(CudaStatus(cudaEventRecord(buffer->copied(), stream), "upload"));
       return queued;
@@ -150,109 +164,40 @@ class CudaDevice final : public Device {
       return CudaStatus(cudaStreamWaitEvent(stream_, copied, 0), "upload");
     });
   }
-  absl::Status Zero(void* to, int64_t bytes) override {
-    return Do([&] {
-      if (bytes == 0) return absl::OkStatus();
-      return CudaStatus(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), stream_), "zeros");
-    });
-  }
-  absl::Status Copy(const DeviceCopy* copies, int64_t count, int64_t most_bytes) override {
-    return Do([&] { return CopyCuda(stream_, copies, count, most_bytes); });
-  }
-
   absl::Status PrepareGemm(const GemmShape& shape) override {
-    return Do([&] {
-      std::lock_guard<std::mutex> lock(gemm_mutex_);
-      return FindGemm(shape).status();
-    });
-  }
-  absl::Status Gemm(const GemmShape& shape, const void* weights, const void* x, int64_t rows,
-                    void* y) override {
-    return Do([&] {
-      std::lock_guard<std::mutex> lock(gemm_mutex_);
-      ASSIGN_OR_RETURN(const GemmCuda* const gemm, FindGemm(shape));
-      return gemm->Run(stream_, weights, x, rows, y);
-    });
+    return Do([&] { return products_.Prepare(shape); });
   }
 
-  absl::Status RmsNorm(const RowSizes& sizes, const float* x, const float* gain, float eps,
-                       const DeviceRows& y) override {
-    return Do(y, [&](auto* to) { return RmsNormCuda(stream_, sizes, x, gain, eps, to); });
+  // On a stream of its own, which never runs anything: other threads' operations do not end up in
+  // the graph.
+  absl::StatusOr<std::shared_ptr<DeviceGraph>> Capture(
+      const CapturedOperations& operations) override {
+    auto graph = std::make_shared<CudaGraph>(streams_);
+    RETURN_IF_ERROR(Do([&]() -> absl::Status {
+      ASSIGN_OR_RETURN(const CudaStream stream, CreateStream());
+      RETURN_IF_ERROR(CudaStatus(
+          cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), "capture"));
+      CudaCapture capture(stream.get(), products_);
+      const absl::Status status = operations(capture);
+      const cudaError_t error = cudaStreamEndCapture(stream.get(), &graph->graph);
+      RETURN_IF_ERROR(status);
+      RETURN_IF_ERROR(CudaStatus(error, "capture"));
+      return CudaStatus(cudaGraphInstantiate(&graph->executable, graph->graph, 0), "graph");
+    }));
+    return graph;
   }
-  absl::Status RmsNormByHead(const RowSizes& sizes, const float* x, const float* gain, float eps,
-                             float* y) override {
-    return Do([&] { return RmsNormByHeadCuda(stream_, sizes, x, gain, eps, y); });
-  }
-  absl::Status SwiGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override {
-    return Do(y, [&](auto* to) { return SwiGluCuda(stream_, x, rows, width, to); });
-  }
-  absl::Status GeGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override {
-    return Do(y, [&](auto* to) { return GeGluCuda(stream_, x, rows, width, to); });
-  }
-  absl::Status Gelu(const float* x, int64_t count, const DeviceRows& y) override {
-    return Do(y, [&](auto* to) { return GeluCuda(stream_, x, count, to); });
-  }
-  absl::Status SigmoidGate(const float* gate, int64_t gate_stride, const float* x, int64_t rows,
-                           int64_t width, const DeviceRows& y) override {
-    return Do(y, [&](auto* to) {
-      return SigmoidGateCuda(stream_, gate, gate_stride, x, rows, width, to);
+  absl::Status Launch(const DeviceGraph& graph) override {
+    return Do([&] {
+      return CudaStatus(cudaGraphLaunch(static_cast<const CudaGraph&>(graph).executable, stream_),
+                        "graph");
     });
-  }
-  absl::Status Add(const float* x, int64_t count, float* y) override {
-    return Do([&] { return AddCuda(stream_, x, count, y); });
-  }
-  absl::Status ConvertToBf16(const float* x, int64_t stride, int64_t rows, int64_t width,
-                             Bf16* y) override {
-    return Do([&] { return ConvertToBf16Cuda(stream_, x, stride, rows, width, y); });
-  }
-
-  absl::Status Rope(const RowSizes& sizes, RopePairs pairs, const float* cosines,
-                    const float* sines, float* x) override {
-    return Do([&] { return RopeCuda(stream_, sizes, pairs, cosines, sines, x); });
-  }
-  absl::Status GatedScan(const GatedScanPlan& plan, const GatedScanDeviceArrays& arrays) override {
-    return Do([&] { return GatedScanCuda(stream_, plan, arrays); });
-  }
-  absl::Status RangeAttention(const RangeAttentionPlan& plan,
-                              const RangeDeviceArrays& arrays) override {
-    return Do([&] { return RangeAttentionCuda(stream_, plan, arrays); });
-  }
-  absl::Status TileAttention(const TileAttentionPlan& plan,
-                             const TileDeviceArrays& arrays) override {
-    return Do([&] { return TileAttentionCuda(stream_, plan, arrays); });
-  }
-  absl::Status Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) override {
-    return Do([&] { return GcaCuda(stream_, plan, arrays); });
-  }
-  absl::Status LandmarkTopK(const LandmarkTopKPlan& plan, const float* queries,
-                            const SegmentStart* segments, void* workspace,
-                            const DeviceTopK& best) override {
-    return Do([&] { return LandmarkTopKCuda(stream_, plan, queries, segments, workspace, best); });
-  }
-  absl::Status BlockBounds(const BlockBoundsSizes& sizes, const KeyBlock* blocks) override {
-    return Do([&] { return BlockBoundsCuda(stream_, sizes, blocks); });
-  }
-  absl::Status BlockTopK(const BlockTopKPlan& plan, const BlockTopKDeviceArrays& arrays) override {
-    return Do([&] { return BlockTopKCuda(stream_, plan, arrays); });
-  }
-  absl::Status Features(FeatureMap map, const RowSizes& sizes, const float* x, const float* scale,
-                        float* features) override {
-    return Do([&] { return FeaturesCuda(stream_, map, sizes, x, scale, features); });
-  }
-  absl::Status LinearAttention(const LinearAttentionPlan& plan,
-                               const LinearAttentionDeviceArrays& arrays) override {
-    return Do([&] { return LinearAttentionCuda(stream_, plan, arrays); });
-  }
-  absl::Status Sample(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
-                      const SampleSettings* settings, int32_t* choices) override {
-    return Do([&] { return SampleCuda(stream_, logits, rows, vocab, never, settings, choices); });
   }
 
  private:
   template <typename Call>
   absl::Status Do(Call call) {
     return health_.Run([&] {
-      RETURN_IF_ERROR(UseCudaDevice(queue_->index));
+      RETURN_IF_ERROR(UseCudaDevice(streams_->index));
       absl::Status status = call();
       return status.ok() ? status : Judged(std::move(status));
     });
@@ -275,31 +220,17 @@ class CudaDevice final : public Device {
                       absl::StrCat(status.message(), "; ", cudaGetErrorString(context)))
                 : absl::InternalError(status.message());
   }
-  template <typename Call>
-  absl::Status Do(const DeviceRows& y, Call call) {
-    return Do([&] { return WithNumbers(y, call); });
+  absl::Status Queue(absl::FunctionRef<absl::Status(cudaStream_t)> call) override {
+    return Do([&] { return call(stream_); });
   }
 
-  // With gemm_mutex_ held.
-  absl::StatusOr<const GemmCuda*> FindGemm(const GemmShape& shape) {
-    auto found = gemms_.find(shape);
-    if (found == gemms_.end()) {
-      ASSIGN_OR_RETURN(GemmCuda gemm, GemmCuda::Create(lt_, shape));
-      found = gemms_.emplace(shape, std::move(gemm)).first;
-    }
-    return &found->second;
-  }
-
-  const std::shared_ptr<Queue> queue_;
+  const std::shared_ptr<Streams> streams_;
   const cudaStream_t stream_;
   const std::string name_;
   const int multiprocessors_;
   DeviceHealth health_;
   const std::unique_ptr<CudaUploads> uploads_, uploads_beside_;
-  const CublasLt lt_;
-  // Products of one shape may share memory of their own: also held while one is queued.
-  std::mutex gemm_mutex_;
-  std::map<GemmShape, GemmCuda> gemms_;
+  CudaGemms products_;
 };
 
 // By default the pool gives all that is free back to the driver whenever somebody waits, and every
@@ -335,14 +266,14 @@ absl::StatusOr<std::shared_ptr<Device>> OpenCudaDevice(int index) {
   ASSIGN_OR_RETURN(const cudaDeviceProp properties, CudaProperties(index));
   RETURN_IF_ERROR(UseCudaDevice(index));
   RETURN_IF_ERROR(KeepFreedMemory(index));
-  auto queue = std::make_shared<Queue>();
-  queue->index = index;
-  ASSIGN_OR_RETURN(queue->stream, CreateStream());
-  ASSIGN_OR_RETURN(queue->uploads, CreateStream());
+  auto streams = std::make_shared<Streams>();
+  streams->index = index;
+  ASSIGN_OR_RETURN(streams->stream, CreateStream());
+  ASSIGN_OR_RETURN(streams->uploads, CreateStream());
   ASSIGN_OR_RETURN(CublasLt lt, CublasLt::Create());
   ASSIGN_OR_RETURN(std::unique_ptr<CudaUploads> uploads, CudaUploads::Create());
   ASSIGN_OR_RETURN(std::unique_ptr<CudaUploads> uploads_beside, CudaUploads::Create());
-  auto device = std::make_shared<CudaDevice>(std::move(queue), properties, std::move(lt),
+  auto device = std::make_shared<CudaDevice>(std::move(streams), properties, std::move(lt),
                                              std::move(uploads), std::move(uploads_beside));
   RETURN_IF_ERROR(RunOneKernel(*device));
   return device;

@@ -12,28 +12,14 @@
 #define RECOLLECT_KERNELS_DEVICE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/bf16.h"
-#include "base/types.h"
-#include "kernels/block_bounds_plan.h"
-#include "kernels/block_topk_plan.h"
-#include "kernels/copy_plan.h"
-#include "kernels/gated_scan_plan.h"
-#include "kernels/gca_plan.h"
-#include "kernels/gemm_cuda_plan.h"
-#include "kernels/landmark_topk_plan.h"
-#include "kernels/linear_attention_plan.h"
-#include "kernels/range_attention_plan.h"
-#include "kernels/rope.h"
-#include "kernels/row_sizes.h"
-#include "kernels/sample.h"
-#include "kernels/tile_attention_plan.h"
+#include "kernels/device_operations.h"
 
 namespace recollect::kernels {
 
@@ -53,27 +39,20 @@ class DeviceBuffer {
   const int64_t bytes_;
 };
 
-// Dense rows in the number format of the product that reads them.
-struct DeviceRows {
-  void* data = nullptr;
-  DType dtype = DType::kFloat32;
-};
-
-// function(float*) or function(Bf16*), for those who implement a device.
-template <typename Function>
-absl::Status WithNumbers(const DeviceRows& rows, Function function) {
-  if (rows.dtype == DType::kBf16) return function(static_cast<Bf16*>(rows.data));
-  return function(static_cast<float*>(rows.data));
-}
-
 struct DeviceRoom {
   int64_t free_bytes = 0;
   int64_t total_bytes = 0;
 };
 
-class Device {
+// Operations to be run again and again as one. May go before the work of a launch is done.
+class DeviceGraph {
  public:
-  virtual ~Device() = default;
+  virtual ~DeviceGraph() = default;
+};
+using CapturedOperations = std::function<absl::Status(DeviceOperations& operations)>;
+
+class Device : public DeviceOperations {
+ public:
   virtual std::string name() const = 0;     // "cuda:0 NVIDIA H200"
   virtual absl::Status health() const = 0;  // UNAVAILABLE, as later calls, once it is lost
   virtual DeviceRoom room() const = 0;      // as it is just now; zeros once it is lost
@@ -88,58 +67,15 @@ class Device {
                                                                      int64_t bytes) = 0;
   // Later operations find in `coming`, of UploadBeside, what was copied. Does not wait itself.
   virtual absl::Status Await(const DeviceBuffer& coming) = 0;
-  virtual absl::Status Zero(void* to, int64_t bytes) = 0;
-  // copy_cuda.h: copies[count], of which none reads what another writes; `most_bytes`: of the
-  // longest.
-  virtual absl::Status Copy(const DeviceCopy* copies, int64_t count, int64_t most_bytes) = 0;
-
-  // gemm_cuda.h. The first call for a shape takes long, unless PrepareGemm came before.
+  // Now, and not in the first Gemm of the shape.
   virtual absl::Status PrepareGemm(const GemmShape& shape) = 0;
-  virtual absl::Status Gemm(const GemmShape& shape, const void* weights, const void* x,
-                            int64_t rows, void* y) = 0;
 
-  // elementwise_cuda.h
-  virtual absl::Status RmsNorm(const RowSizes& sizes, const float* x, const float* gain, float eps,
-                               const DeviceRows& y) = 0;
-  virtual absl::Status RmsNormByHead(const RowSizes& sizes, const float* x, const float* gain,
-                                     float eps, float* y) = 0;
-  virtual absl::Status SwiGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) = 0;
-  virtual absl::Status GeGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) = 0;
-  virtual absl::Status Gelu(const float* x, int64_t count, const DeviceRows& y) = 0;
-  virtual absl::Status SigmoidGate(const float* gate, int64_t gate_stride, const float* x,
-                                   int64_t rows, int64_t width, const DeviceRows& y) = 0;
-  virtual absl::Status Add(const float* x, int64_t count, float* y) = 0;
-  virtual absl::Status ConvertToBf16(const float* x, int64_t stride, int64_t rows, int64_t width,
-                                     Bf16* y) = 0;
-  absl::Status ConvertToBf16(const float* x, int64_t count, Bf16* y) {
-    return ConvertToBf16(x, count, 1, count, y);
-  }
-
-  // rope_cuda.h, gated_scan_cuda.h, range_attention_cuda.h, tile_attention_cuda.h, gca_cuda.h,
-  // landmark_topk_cuda.h, block_bounds_cuda.h, block_topk_cuda.h, features_cuda.h,
-  // linear_attention_cuda.h, sample_cuda.h
-  virtual absl::Status Rope(const RowSizes& sizes, RopePairs pairs, const float* cosines,
-                            const float* sines, float* x) = 0;
-  virtual absl::Status GatedScan(const GatedScanPlan& plan,
-                                 const GatedScanDeviceArrays& arrays) = 0;
-  virtual absl::Status RangeAttention(const RangeAttentionPlan& plan,
-                                      const RangeDeviceArrays& arrays) = 0;
-  virtual absl::Status TileAttention(const TileAttentionPlan& plan,
-                                     const TileDeviceArrays& arrays) = 0;
-  virtual absl::Status Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) = 0;
-  virtual absl::Status LandmarkTopK(const LandmarkTopKPlan& plan, const float* queries,
-                                    const SegmentStart* segments, void* workspace,
-                                    const DeviceTopK& best) = 0;
-  virtual absl::Status BlockBounds(const BlockBoundsSizes& sizes, const KeyBlock* blocks) = 0;
-  virtual absl::Status BlockTopK(const BlockTopKPlan& plan,
-                                 const BlockTopKDeviceArrays& arrays) = 0;
-  virtual absl::Status Features(FeatureMap map, const RowSizes& sizes, const float* x,
-                                const float* scale, float* features) = 0;
-  virtual absl::Status LinearAttention(const LinearAttentionPlan& plan,
-                                       const LinearAttentionDeviceArrays& arrays) = 0;
-  virtual absl::Status Sample(const float* logits, int64_t rows, int32_t vocab,
-                              const NeverChosen& never, const SampleSettings* settings,
-                              int32_t* choices) = 0;
+  // Keeps what `operations` calls of the operations it is given, with these arguments, and runs
+  // nothing. From any thread, beside the operations.
+  virtual absl::StatusOr<std::shared_ptr<DeviceGraph>> Capture(
+      const CapturedOperations& operations) = 0;
+  // Runs that in its place among the operations, with what memory holds by then.
+  virtual absl::Status Launch(const DeviceGraph& graph) = 0;
 };
 
 // Memory that is kept from call to call: `buffer`, of at least `bytes`. When it has to grow, what

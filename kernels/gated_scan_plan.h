@@ -31,6 +31,7 @@ struct GatedScanSizes {
   int64_t channels = 0;
   int inputs = 1;     // recurrences with the same gates: 1, or 2
   int64_t chunk = 0;  // the state is 0 before each multiple of it (ChunkedGatedScan); 0: never
+  friend bool operator==(const GatedScanSizes&, const GatedScanSizes&) = default;
 };
 
 struct GatedScanPlan {
@@ -42,6 +43,7 @@ struct GatedScanPlan {
   GatedScanSizes sizes;
   Way way = Way::kByChannel;
   int64_t blocks = 0;  // thread blocks of one segment
+  friend bool operator==(const GatedScanPlan&, const GatedScanPlan&) = default;
 };
 
 // Chooses the way for a device of `multiprocessors`; both give the same bits. INVALID_ARGUMENT when
@@ -65,6 +67,7 @@ struct GatedScanDeviceArrays {
   const float* bias = nullptr;                 // [channels] fp32, or null
   int64_t stride = 0;    // floats between rows of z, and of each x; at least channels
   int64_t y_stride = 0;  // of each y
+  friend bool operator==(const GatedScanDeviceArrays&, const GatedScanDeviceArrays&) = default;
 };
 
 }  // namespace recollect::kernels

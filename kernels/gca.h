@@ -30,6 +30,7 @@ struct GcaShape {
   int kv_heads = 0;  // divides heads; head h reads kv head h * kv_heads / heads
   int head_dim = 0;
   bool off_by_one = true;
+  friend bool operator==(const GcaShape&, const GcaShape&) = default;
 };
 
 // q[rows, heads, head_dim] fp32, dense; chunks and weights have equal length; out like q, not

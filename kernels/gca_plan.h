@@ -30,6 +30,7 @@ struct GcaSizes {
   int64_t rows = 0;  // over all groups
   int32_t max_group_rows = 0;
   int32_t max_group_chunks = 0;
+  friend bool operator==(const GcaSizes&, const GcaSizes&) = default;
 };
 
 struct GcaPlan {
@@ -42,6 +43,7 @@ struct GcaPlan {
   Way way = Way::kByGroup;
   float scale = 0;              // 1 / sqrt(head_dim), with q_dtype kBf16 times log2(e)
   int64_t workspace_bytes = 0;  // by chunk: fp32 [rows, max_group_chunks, heads, head_dim]
+  friend bool operator==(const GcaPlan&, const GcaPlan&) = default;
 };
 
 // `q_dtype`: of q, and what is multiplied with it: kFloat32 in fp32, kBf16 on tensor cores. Chooses
@@ -71,6 +73,7 @@ struct GcaDeviceArrays {
   void* workspace = nullptr;           // plan.workspace_bytes, aligned to 4
   // fp32 [rows, heads, head_dim], dense, not overlapping q; rows of no group are not written.
   float* out = nullptr;
+  friend bool operator==(const GcaDeviceArrays&, const GcaDeviceArrays&) = default;
 };
 
 }  // namespace recollect::kernels

@@ -28,6 +28,7 @@ struct LinearAttentionShape {
   int heads = 0;
   int kv_heads = 0;  // divides heads
   int head_dim = 0;  // even
+  friend bool operator==(const LinearAttentionShape&, const LinearAttentionShape&) = default;
 };
 
 // Positions that enter S: φ(k) [count, kv_heads, 2 head_dim] and v [count, kv_heads, head_dim].

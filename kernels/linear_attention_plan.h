@@ -31,6 +31,7 @@ struct LinearAttentionSegment {
 struct LinearAttentionSizes {
   int64_t segments = 0;
   LinearAttentionShape shape;
+  friend bool operator==(const LinearAttentionSizes&, const LinearAttentionSizes&) = default;
 };
 
 struct LinearAttentionPlan {
@@ -38,6 +39,7 @@ struct LinearAttentionPlan {
   int64_t tiles = 0;  // of columns of S, a thread block for each, segment and key-value head
   int lanes = 0;      // threads that share a column's features
   int threads = 0;    // of a block
+  friend bool operator==(const LinearAttentionPlan&, const LinearAttentionPlan&) = default;
 };
 
 // INVALID_ARGUMENT when there are fewer than 0 segments or more than 65 535, a head or head_dim is
@@ -57,6 +59,8 @@ struct LinearAttentionDeviceArrays {
   const LinearAttentionSegment* segments = nullptr;  // [segment_count]
   int64_t segment_count = 0;                         // at most plan.sizes.segments
   const float* initial = nullptr;  // S_0 [heads, 2 head_dim, head_dim] fp32, or null (zero)
+  friend bool operator==(const LinearAttentionDeviceArrays&,
+                         const LinearAttentionDeviceArrays&) = default;
 };
 
 // Of features (kernels/features_cuda.h). INVALID_ARGUMENT by row_sizes.h, or when width is more

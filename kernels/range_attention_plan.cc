@@ -29,10 +29,10 @@ absl::Status CheckSizes(const RangeAttentionSizes& sizes) {
     return absl::InvalidArgumentError(absl::StrCat("range attention with head_dim ", sizes.head_dim,
                                                    ", expected 1 to ", kMaxRangeHeadDim));
   }
-  if (sizes.max_entries > kMaxGridSide * cuda::kSplitEntries) {
+  static_assert(kMaxRangeEntries == kMaxGridSide * cuda::kSplitEntries);
+  if (sizes.max_entries > kMaxRangeEntries) {
     return absl::InvalidArgumentError(absl::StrCat("range attention over ", sizes.max_entries,
-                                                   " entries, at most ",
-                                                   kMaxGridSide * cuda::kSplitEntries));
+                                                   " entries, at most ", kMaxRangeEntries));
   }
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@
 namespace recollect::kernels {
 
 inline constexpr int kMaxRangeHeadDim = 128;  // one thread a number of the output
+inline constexpr int64_t kMaxRangeEntries = int64_t{65535} * 256;  // of one row
 
 // Sizes that a captured graph may be replayed with: ranges may change, within these.
 struct RangeAttentionSizes {
@@ -20,6 +21,7 @@ struct RangeAttentionSizes {
   int kv_heads = 0;  // divides heads
   int head_dim = 0;
   int64_t max_entries = 0;  // of one row, over its ranges
+  friend bool operator==(const RangeAttentionSizes&, const RangeAttentionSizes&) = default;
 };
 
 // Entries by number, for rows and heads that each choose their own (kernels/block_topk_cuda.h) in
@@ -28,6 +30,7 @@ struct RangeAttentionSizes {
 struct RangeLists {
   const int32_t* entries = nullptr;  // [rows, heads, max_entries], of which counts are read
   const int32_t* counts = nullptr;   // [rows, heads], at most max_entries; null: no lists
+  friend bool operator==(const RangeLists&, const RangeLists&) = default;
 };
 
 // A row's entries, in the order of its own ranges or list, are cut into splits of fixed length; a
@@ -44,6 +47,7 @@ struct RangeAttentionPlan {
   int64_t splits = 0;           // of max_entries
   int block_rows = 1;           // rows of a block by row
   int64_t workspace_bytes = 0;  // by split: fp32 [rows, heads, splits, 2 + head_dim]
+  friend bool operator==(const RangeAttentionPlan&, const RangeAttentionPlan&) = default;
 };
 
 // Chooses the way for a device of `multiprocessors`; both give the same bits. INVALID_ARGUMENT when
@@ -76,6 +80,7 @@ struct RangeDeviceArrays {
   const float* slopes = nullptr;   // [heads] of ALiBi; null: no bias
   void* workspace = nullptr;       // plan.workspace_bytes, aligned to 4
   float* out = nullptr;            // [rows, heads, head_dim] dense, not overlapping any input
+  friend bool operator==(const RangeDeviceArrays&, const RangeDeviceArrays&) = default;
 };
 
 }  // namespace recollect::kernels

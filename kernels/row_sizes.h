@@ -18,6 +18,7 @@ struct RowSizes {
   int64_t width = 0;
   int64_t heads = 1;
   int64_t stride = heads * width;
+  friend bool operator==(const RowSizes&, const RowSizes&) = default;
 };
 
 // INVALID_ARGUMENT, naming the operation and all sizes, when one is negative or there are no heads,

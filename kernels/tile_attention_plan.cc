@@ -40,8 +40,8 @@ absl::Status CheckSizes(const TileAttentionSizes& sizes) {
     return Invalid("tiles of ", sizes.max_tile_rows, " rows, at most ",
                    MostTileRows(sizes.heads, sizes.kv_heads));
   }
-  if (sizes.max_splits > kMaxGridSide || sizes.tiles > std::numeric_limits<int32_t>::max()) {
-    return Invalid(sizes.tiles, " tiles, ", sizes.max_splits, " splits, at most ", kMaxGridSide);
+  if (sizes.max_splits > kMaxTileSplits || sizes.tiles > std::numeric_limits<int32_t>::max()) {
+    return Invalid(sizes.tiles, " tiles, ", sizes.max_splits, " splits, at most ", kMaxTileSplits);
   }
   return absl::OkStatus();
 }

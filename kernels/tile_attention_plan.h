@@ -19,6 +19,7 @@ inline constexpr int kMaxTileHeadDim = 128;
 inline constexpr int kMaxTileQueries = 64;
 // A softmax of its own: entries of a part from one multiple of this number up to the next.
 inline constexpr int64_t kSplitTileEntries = 256;
+inline constexpr int64_t kMaxTileSplits = 65535;  // of one tile
 
 // Keys and values of one part of a cache: entries of [kv_heads, head_dim] Bf16, as far apart as the
 // call says.
@@ -47,6 +48,7 @@ struct TileAttentionSizes {
   int head_dim = 0;
   int64_t max_tile_rows = 0;
   int64_t max_splits = 0;  // SplitsOf a tile's reach
+  friend bool operator==(const TileAttentionSizes&, const TileAttentionSizes&) = default;
 };
 
 struct TileAttentionPlan {
@@ -60,6 +62,7 @@ struct TileAttentionPlan {
   float scale = 0;              // 1 / sqrt(head_dim)
   float power_scale = 0;        // log2(e) / sqrt(head_dim)
   int64_t workspace_bytes = 0;  // by split: fp32 [rows, heads, max_splits, 2 + head_dim]
+  friend bool operator==(const TileAttentionPlan&, const TileAttentionPlan&) = default;
 };
 
 // Chooses the way for a device of `multiprocessors`; both give the same bits. INVALID_ARGUMENT when
@@ -109,6 +112,7 @@ struct TileDeviceArrays {
   const RangeSet* sets = nullptr;  // [rows]
   void* workspace = nullptr;       // plan.workspace_bytes, aligned to 4
   float* out = nullptr;            // [rows, heads, head_dim] dense, not overlapping any input
+  friend bool operator==(const TileDeviceArrays&, const TileDeviceArrays&) = default;
 };
 
 }  // namespace recollect::kernels

@@ -28,10 +28,10 @@ RowsAttention DeviceModel::LayRows(const AttendedRows& attended, const AttendedH
                         .heads = heads.heads,
                         .kv_heads = heads.kv_heads,
                         .head_dim = config_.head_dim};
-    for (const kernels::RangeSet& set : attended.sets) {
-      attention.ranges.max_entries =
-          std::max(attention.ranges.max_entries, kernels::EntriesOf(set));
-    }
+    int64_t& most = attention.ranges.max_entries;
+    for (const kernels::RangeSet& set : attended.sets)
+      most = std::max(most, kernels::EntriesOf(set));
+    most = RoundedSize(most, kernels::kMaxRangeEntries);
     return attention;
   }
   std::vector<kernels::CacheRows> caches;
@@ -50,6 +50,7 @@ RowsAttention DeviceModel::LayRows(const AttendedRows& attended, const AttendedH
                                       .kv_heads = heads.kv_heads,
                                       .head_dim = config_.head_dim},
                                      tiles);
+  attention.tiles.max_splits = RoundedSize(attention.tiles.max_splits, kernels::kMaxTileSplits);
   return attention;
 }
 

@@ -39,6 +39,8 @@ absl::StatusOr<BlocksAttention> DeviceModel::LayBlocks(int layer,
     }
   }
   sizes.rows = static_cast<int64_t>(rows.size());
+  sizes.max_position = RoundedSize(sizes.max_position);
+  sizes.max_entries = RoundedSize(sizes.max_entries);
   ASSIGN_OR_RETURN(const kernels::BlockTopKPlan plan,
                    kernels::PlanBlockTopK(sizes, device_.multiprocessors()));
   RETURN_IF_ERROR(kernels::CheckBlockTopK(plan, rows, patterns));

@@ -103,7 +103,6 @@ absl::Status DeviceModel::LayCall(int first, int count, std::span<const DeviceSe
 
 absl::Status DeviceModel::RunLayers(int first, int count, std::span<const DeviceSegment> segments,
                                     float* h) {
-  const int64_t d = config_.d;
   const std::vector<DeviceSegment> runs = RunsOf(segments);
   CallTables call;
   for (const DeviceSegment& run : runs) {
@@ -114,27 +113,32 @@ absl::Status DeviceModel::RunLayers(int first, int count, std::span<const Device
   RETURN_IF_ERROR(LayCall(first, count, runs, call));
   RETURN_IF_ERROR(LayGca(segments, call));
   RETURN_IF_ERROR(UploadTables(call.tables));
-
-  for (int layer = first; layer < first + count; ++layer) {
-    const DeviceLayer& weights = weights_.layers[static_cast<size_t>(layer)];
-    RETURN_IF_ERROR(RunMixer(weights.mixer, config_.mixer(layer), call,
-                             call.mixers[static_cast<size_t>(layer - first)], h));
-    const float* ffn_input = h;
-    if (weights.gca_norm != nullptr && call.gca.count > 0) {
-      float* sum = h;
-      if (config_.gca_residual == GcaResidual::kBypass) {
-        // The memory reaches the residual stream through the FFN only.
-        ASSIGN_OR_RETURN(sum, Floats(kSum, call.rows * d));
-        RETURN_IF_ERROR(device_.Zero(sum, call.rows * d * int64_t{sizeof(float)}));
-        RETURN_IF_ERROR(device_.Add(h, call.rows * d, sum));
-        ffn_input = sum;
-      }
-      RETURN_IF_ERROR(RunGca(weights, call, h, sum));
+  return device_.Together([&]() -> absl::Status {
+    for (int layer = first; layer < first + count; ++layer) {
+      RETURN_IF_ERROR(RunLayer(layer, call, call.mixers[static_cast<size_t>(layer - first)], h));
     }
-    RETURN_IF_ERROR(
-        RunFfn(weights.ffn, config_.parts(layer).ffn, config_.norm_eps, ffn_input, call.rows, h));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status DeviceModel::RunLayer(int layer, const CallTables& call, const MixerTables& mixer,
+                                   float* h) {
+  const DeviceLayer& weights = weights_.layers[static_cast<size_t>(layer)];
+  const int64_t numbers = call.rows * config_.d;
+  RETURN_IF_ERROR(RunMixer(weights.mixer, config_.mixer(layer), call, mixer, h));
+  const float* ffn_input = h;
+  if (weights.gca_norm != nullptr && call.gca.count > 0) {
+    float* sum = h;
+    if (config_.gca_residual == GcaResidual::kBypass) {
+      // The memory reaches the residual stream through the FFN only.
+      ASSIGN_OR_RETURN(sum, Floats(kSum, numbers));
+      RETURN_IF_ERROR(device_.Zero(sum, numbers * int64_t{sizeof(float)}));
+      RETURN_IF_ERROR(device_.Add(h, numbers, sum));
+      ffn_input = sum;
+    }
+    RETURN_IF_ERROR(RunGca(weights, call, h, sum));
   }
-  return absl::OkStatus();
+  return RunFfn(weights.ffn, config_.parts(layer).ffn, config_.norm_eps, ffn_input, call.rows, h);
 }
 
 // Rows that read nothing have zeros there, which add nothing.

@@ -1,7 +1,8 @@
 // A model on a device: the functions of Model (model.h) over rows of many sequences at once,
 // in the memory of a kernels::Device. The same formulas in the same order, one launch or two for
 // each operation of a layer, whatever the number of sequences; what differs between sequences is in
-// tables, made on the host for all layers of a call and copied up once.
+// tables, made on the host for all layers of a call and copied up once. So the steps of a decode
+// are the same launches again and again, and run as graphs.
 //
 // Each row's result has the same bits whatever rows run beside it and however a sequence is cut
 // into calls. They are not those of the CPU: another order of sums. Statuses are the device's;
@@ -29,6 +30,7 @@
 #include "absl/status/statusor.h"
 #include "base/bf16.h"
 #include "kernels/device.h"
+#include "kernels/graph_device.h"
 #include "kernels/op_context.h"
 #include "model/device_state.h"
 #include "model/device_tables.h"
@@ -94,7 +96,8 @@ class DeviceModel {
 
   const ModelConfig& config() const { return config_; }
   DType dtype() const { return dtype_; }  // of the products, and of cached keys and values
-  kernels::Device& device() const { return device_; }
+  kernels::Device& device() const { return under_; }
+  const kernels::GraphDevice& graphs() const { return device_; }
 
   // Copies on the device, of which none reads what another writes.
   absl::Status Copy(const std::vector<kernels::DeviceCopy>& copies);
@@ -153,7 +156,7 @@ class DeviceModel {
   struct EncoderTables;
 
   DeviceModel(kernels::Device& device, const Model& model)
-      : device_(device), config_(model.config()), dtype_(model.dtype()) {}
+      : under_(device), device_(device), config_(model.config()), dtype_(model.dtype()) {}
 
   // Memory of `slot` for so many numbers; what it held may be lost.
   absl::StatusOr<void*> Bytes(Scratch slot, int64_t bytes);
@@ -185,6 +188,7 @@ class DeviceModel {
                       int64_t rows, float* h);
 
   absl::Status LayCall(int first, int count, std::span<const DeviceSegment> runs, CallTables& call);
+  absl::Status RunLayer(int layer, const CallTables& call, const MixerTables& mixer, float* h);
   absl::Status LayGca(std::span<const DeviceSegment> segments, CallTables& call);
   absl::Status RunGca(const DeviceLayer& weights, const CallTables& call, const float* a,
                       float* sum);
@@ -220,7 +224,8 @@ class DeviceModel {
   absl::StatusOr<std::vector<EncodedChunk>> TakeChunks(std::span<const DeviceBlock> blocks,
                                                        const EncoderTables& tables);
 
-  kernels::Device& device_;
+  kernels::Device& under_;
+  kernels::GraphDevice device_;  // in front of it
   const ModelConfig config_;
   const DType dtype_;
   DeviceWeights weights_;

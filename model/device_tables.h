@@ -5,6 +5,8 @@
 #ifndef RECOLLECT_MODEL_DEVICE_TABLES_H_
 #define RECOLLECT_MODEL_DEVICE_TABLES_H_
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -47,17 +49,28 @@ class DeviceTables {
   std::byte* base_ = nullptr;
 };
 
-// Copies among the tables.
+// A size that changes from step to step, rounded up to one that seldom does, so that a step is the
+// same launches as the one before it and runs as the same graph. At most `most`, and `size` where
+// that is more.
+inline int64_t RoundedSize(int64_t size, int64_t most = int64_t{1} << 40) {
+  const auto rounded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(size)));
+  return std::max(size, std::min(rounded, most));
+}
+
+// Copies among the tables, and as many empty ones as round their number.
 struct CopyTable {
   int64_t at = 0;
   int64_t count = 0;
   int64_t most_bytes = 0;
 
-  static CopyTable Add(DeviceTables& tables, const std::vector<kernels::DeviceCopy>& copies) {
-    CopyTable table{tables.Add(copies), static_cast<int64_t>(copies.size()), 0};
+  static CopyTable Add(DeviceTables& tables, std::vector<kernels::DeviceCopy> copies) {
+    CopyTable table;
     for (const kernels::DeviceCopy& copy : copies) {
-      if (copy.bytes > table.most_bytes) table.most_bytes = copy.bytes;
+      table.most_bytes = std::max(table.most_bytes, copy.bytes);
     }
+    if (!copies.empty()) copies.resize(static_cast<size_t>(RoundedSize(std::ssize(copies))));
+    table.count = std::ssize(copies);
+    table.at = tables.Add(copies);
     return table;
   }
   absl::Status Run(kernels::Device& device, const DeviceTables& tables) const {

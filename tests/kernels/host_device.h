@@ -37,6 +37,7 @@ class HostDevice final : public Device {
   int64_t uploads_beside() const { return uploads_beside_; }
   // All buffers together; what is there stays.
   void LimitBytes(int64_t bytes) { most_bytes_ = bytes; }
+  void RefuseGraphs() { captures_ = false; }
   // After `calls` more operations, of any kind.
   void LoseAfter(int64_t calls) { calls_left_ = calls; }
 
@@ -71,6 +72,17 @@ class HostDevice final : public Device {
     const auto& bytes = static_cast<const ComingBuffer&>(coming).coming;
     return Move(bytes.data(), coming.bytes(), coming.data());
   }
+  absl::StatusOr<std::shared_ptr<DeviceGraph>> Capture(
+      const CapturedOperations& operations) override {
+    if (!captures_) return absl::UnimplementedError("the test's device has no graphs");
+    auto graph = std::make_shared<Graph>();
+    graph->operations = operations;
+    return graph;
+  }
+  absl::Status Launch(const DeviceGraph& graph) override {
+    return static_cast<const Graph&>(graph).operations(*this);
+  }
+
   absl::Status Zero(void* to, int64_t bytes) override {
     return Do([&] {
       if (bytes > 0) std::memset(to, 0, static_cast<size_t>(bytes));
@@ -198,6 +210,10 @@ class HostDevice final : public Device {
     const std::shared_ptr<Live> live_;
   };
 
+  struct Graph final : DeviceGraph {
+    CapturedOperations operations;
+  };
+
   // As late as a copy beside the operations may be: they find what it brings after Await only.
   class ComingBuffer final : public Buffer {
    public:
@@ -245,6 +261,7 @@ class HostDevice final : public Device {
   const HostOrder order_;
   const std::shared_ptr<Live> live_ = std::make_shared<Live>();
   std::atomic<int64_t> most_bytes_ = int64_t{4} << 30;
+  std::atomic<bool> captures_ = true;
   std::atomic<int64_t> calls_left_ = std::numeric_limits<int64_t>::max();
   std::atomic<int64_t> downloads_ = 0, downloaded_bytes_ = 0, uploads_beside_ = 0;
   std::mutex mutex_;

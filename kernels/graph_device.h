@@ -1,0 +1,133 @@
+// A device in front of another that runs operations as graphs: a step of a model is many small
+// launches, the same ones with the same arguments step after step, and one launch for all of them
+// costs the host, and leaves the device idle, a fraction.
+//   GraphDevice graphs(device);
+//   graphs.Together([&] { …operations of `graphs`, some way down… });
+// A sequence of operations that comes for the second time is captured, from the third on it is
+// launched. Whether it is the same one is decided by comparing what was called, not by a key.
+#ifndef RECOLLECT_KERNELS_GRAPH_DEVICE_H_
+#define RECOLLECT_KERNELS_GRAPH_DEVICE_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/device.h"
+
+namespace recollect::kernels {
+
+// One thread at a time, but for UploadBeside. Borrows the device, which others may use as well.
+class GraphDevice final : public Device {
+ public:
+  // `most_graphs`: how many are kept; the one that was used longest ago goes.
+  explicit GraphDevice(Device& device, int most_graphs = 64);
+  ~GraphDevice() override;
+
+  // Runs `operations`, whose operations take effect by its end, in their order. Where one needs
+  // memory, waits or copies from or to the host, those before it run first, and the rest without a
+  // graph. Fails as `operations` or the device does. Not within itself.
+  absl::Status Together(absl::FunctionRef<absl::Status()> operations);
+
+  // Before memory goes that operations within Together may use: runs them, and the rest without a
+  // graph.
+  absl::Status Settle();
+
+  int64_t captured() const { return captured_; }  // graphs so far
+  int64_t launched() const { return launched_; }  // and their launches
+
+  std::string name() const override { return device_.name(); }
+  absl::Status health() const override { return device_.health(); }
+  DeviceRoom room() const override { return device_.room(); }
+  int multiprocessors() const override { return device_.multiprocessors(); }
+  absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) override;
+  absl::Status Upload(const void* host, int64_t bytes, void* to) override;
+  absl::Status Download(const void* from, int64_t bytes, void* host) override;
+  absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadBeside(const void* host,
+                                                             int64_t bytes) override;
+  absl::Status Await(const DeviceBuffer& coming) override;
+  absl::Status PrepareGemm(const GemmShape& shape) override;
+  absl::StatusOr<std::shared_ptr<DeviceGraph>> Capture(
+      const CapturedOperations& operations) override;
+  absl::Status Launch(const DeviceGraph& graph) override;
+
+  absl::Status Zero(void* to, int64_t bytes) override;
+  absl::Status Copy(const DeviceCopy* copies, int64_t count, int64_t most_bytes) override;
+  absl::Status Gemm(const GemmShape& shape, const void* weights, const void* x, int64_t rows,
+                    void* y) override;
+  absl::Status RmsNorm(const RowSizes& sizes, const float* x, const float* gain, float eps,
+                       const DeviceRows& y) override;
+  absl::Status RmsNormByHead(const RowSizes& sizes, const float* x, const float* gain, float eps,
+                             float* y) override;
+  absl::Status SwiGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override;
+  absl::Status GeGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override;
+  absl::Status Gelu(const float* x, int64_t count, const DeviceRows& y) override;
+  absl::Status SigmoidGate(const float* gate, int64_t gate_stride, const float* x, int64_t rows,
+                           int64_t width, const DeviceRows& y) override;
+  absl::Status Add(const float* x, int64_t count, float* y) override;
+  absl::Status ConvertToBf16(const float* x, int64_t stride, int64_t rows, int64_t width,
+                             Bf16* y) override;
+  using DeviceOperations::ConvertToBf16;
+  absl::Status Rope(const RowSizes& sizes, RopePairs pairs, const float* cosines,
+                    const float* sines, float* x) override;
+  absl::Status GatedScan(const GatedScanPlan& plan, const GatedScanDeviceArrays& arrays) override;
+  absl::Status RangeAttention(const RangeAttentionPlan& plan,
+                              const RangeDeviceArrays& arrays) override;
+  absl::Status TileAttention(const TileAttentionPlan& plan,
+                             const TileDeviceArrays& arrays) override;
+  absl::Status Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) override;
+  absl::Status LandmarkTopK(const LandmarkTopKPlan& plan, const float* queries,
+                            const SegmentStart* segments, void* workspace,
+                            const DeviceTopK& best) override;
+  absl::Status BlockBounds(const BlockBoundsSizes& sizes, const KeyBlock* blocks) override;
+  absl::Status BlockTopK(const BlockTopKPlan& plan, const BlockTopKDeviceArrays& arrays) override;
+  absl::Status Features(FeatureMap map, const RowSizes& sizes, const float* x, const float* scale,
+                        float* features) override;
+  absl::Status LinearAttention(const LinearAttentionPlan& plan,
+                               const LinearAttentionDeviceArrays& arrays) override;
+  absl::Status Sample(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
+                      const SampleSettings* settings, int32_t* choices) override;
+
+  // An operation and its arguments.
+  class Call;
+
+ private:
+  using Calls = std::vector<std::unique_ptr<const Call>>;
+  // A sequence that was run, and the graph of one that came again.
+  struct Known {
+    std::shared_ptr<const Calls> calls;
+    std::shared_ptr<DeviceGraph> graph;
+  };
+
+  // Takes it down, or runs it where that is not asked for.
+  template <auto kOperation, typename... Args>
+  absl::Status Take(const Args&... args);
+  absl::Status RunTaken();
+  // Whether it did: an error of the capture alone is no reason to fail.
+  bool CaptureKnown(Known& known);
+
+  Device& device_;
+  const size_t most_graphs_;
+  bool taking_ = false;
+  bool captures_ = true;  // false once the device has refused
+  Calls taken_;
+  std::list<Known> known_;  // the latest first
+  int64_t captured_ = 0, launched_ = 0;
+};
+
+// As that of any device; what it gives up may be in use.
+inline absl::StatusOr<void*> AtLeast(GraphDevice& device, int64_t bytes,
+                                     std::shared_ptr<DeviceBuffer>& buffer) {
+  if (buffer != nullptr && buffer->bytes() < bytes) {
+    if (absl::Status status = device.Settle(); !status.ok()) return status;
+  }
+  return AtLeast(static_cast<Device&>(device), bytes, buffer);
+}
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_GRAPH_DEVICE_H_

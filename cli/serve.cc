@@ -69,15 +69,17 @@ absl::StatusOr<int64_t> CountDocuments(engine::Engine& engine) {
 // A device may run out of memory before the budgets that lie on it are full.
 void CompareBudgets(const engine::EngineOptions& options, const engine::EngineStats& stats) {
   if (stats.device_total_bytes == 0) return;
-  const bool layers = stats.backend == stats.landmark_device;
+  const bool keys = stats.landmark_device != "cpu", layers = stats.backend != "cpu";
+  const std::string& device = layers ? stats.backend : stats.landmark_device;
   // As double: budgets that are to bound nothing may be as large as numbers go.
-  double there = static_cast<double>(options.landmark_budget_bytes);
-  if (layers) there += static_cast<double>(options.memory_budget_bytes);
+  double there = 0;
+  if (keys) there += static_cast<double>(options.landmark_budget_bytes);
+  if (keys && layers) there += static_cast<double>(options.memory_budget_bytes);
   if (layers) there += static_cast<double>(options.state_budget_bytes);
-  LogInfo("{}: {} of {} bytes free, budgets of {:.0f} bytes lie there", stats.landmark_device,
+  LogInfo("{}: {} of {} bytes free, budgets of {:.0f} bytes lie there", device,
           stats.device_free_bytes, stats.device_total_bytes, there);
   if (there > static_cast<double>(stats.device_free_bytes)) {
-    LogWarning("{} may run out of memory before its budgets are full", stats.landmark_device);
+    LogWarning("{} may run out of memory before its budgets are full", device);
   }
 }
 

@@ -20,6 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/memory_encoder.h"
+#include "kernels/device.h"
 #include "kernels/gca.h"
 #include "model/local_state.h"
 #include "model/model.h"
@@ -36,9 +37,9 @@ class SequenceState {
   virtual ~SequenceState() = default;
   // Of the local states, for the state budget.
   virtual int64_t bytes() const = 0;
-  // The state in RAM, which a session that begins with a prefix is given; null where it is
-  // elsewhere. REQUIRES of backends that run families without landmarks: not null.
-  virtual model::LocalState* local_state() { return nullptr; }
+  // Goes on from there, behind a prefix. Thread-safe beside stages. REQUIRES: has run nothing.
+  // Fails for lack of memory; then it can only be destroyed.
+  virtual absl::Status Begin(model::LocalState state) = 0;
 };
 
 // The residual stream of one piece's rows, [rows, d]: made by the first RunLower of a request, kept
@@ -86,6 +87,8 @@ class Backend {
   virtual std::string name() const = 0;  // "cpu", "cuda:0 NVIDIA H200"
   // UNAVAILABLE once its device is lost, for good.
   virtual absl::Status health() const { return absl::OkStatus(); }
+  // Of its device just now; zeros: RAM, or a device that is lost.
+  virtual kernels::DeviceRoom room() const { return {}; }
 
   // A sequence before its first row, for Piece::sequence. `patterns` are valid for the model;
   // INVALID_ARGUMENT, here and below: not for this backend.

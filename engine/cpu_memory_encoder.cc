@@ -1,22 +1,29 @@
 #include "engine/cpu_memory_encoder.h"
 
 #include <algorithm>
-
-#include "base/status.h"
+#include <utility>
 
 namespace recollect::engine {
 
 CpuMemoryEncoder::CpuMemoryEncoder(const model::Model& model, const model::LocalPatterns& pattern,
                                    ThreadPool& pool, std::vector<kernels::OpContext>& contexts)
-    : model_(model),
+    : MemoryEncoder(model.config(), pattern),
+      model_(model),
       landmarks_(model.config().landmarks()),
       pool_(pool),
       contexts_(contexts),
       state_(model::LocalState::Create(model.config(), pattern, model.config().n_low)) {}
 
-absl::Status CpuMemoryEncoder::Restore(std::string_view bytes) {
-  ASSIGN_OR_RETURN(state_, model::LocalState::Deserialize(model_.config(), state_.pattern,
-                                                          model_.config().n_low, bytes));
+absl::StatusOr<std::string> CpuMemoryEncoder::SerializeLayer(int layer) const {
+  const model::LayerState& state = state_.layers[static_cast<size_t>(layer)];
+  std::string bytes;
+  bytes.reserve(static_cast<size_t>(state.bytes()));
+  state.Serialize(bytes);
+  return bytes;
+}
+
+absl::Status CpuMemoryEncoder::Begin(model::LocalState state) {
+  state_ = std::move(state);
   return absl::OkStatus();
 }
 

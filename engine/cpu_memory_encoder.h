@@ -1,5 +1,5 @@
-// The memory encoder on the compute threads: a wavefront over (tile of rows, layer); the chunks that
-// end in a tile are encoded after its last layer, beside other tiles.
+// The memory encoder on the compute threads: a wavefront over (tile of rows, layer); the chunks
+// that end in a tile are encoded after its last layer, beside other tiles.
 #ifndef RECOLLECT_ENGINE_CPU_MEMORY_ENCODER_H_
 #define RECOLLECT_ENGINE_CPU_MEMORY_ENCODER_H_
 
@@ -25,9 +25,9 @@ class CpuMemoryEncoder final : public MemoryEncoder {
                    std::vector<kernels::OpContext>& contexts);
 
   absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const Block> blocks) override;
-  absl::StatusOr<std::string> Serialize() const override { return state_.Serialize(); }
-  absl::Status Restore(std::string_view bytes) override;
-  model::LocalState* local_state() override { return &state_; }
+  int64_t bytes() const override { return state_.bytes(); }
+  absl::StatusOr<std::string> SerializeLayer(int layer) const override;
+  absl::Status Begin(model::LocalState state) override;
 
  private:
   const model::Model& model_;

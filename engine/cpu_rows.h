@@ -15,7 +15,10 @@ namespace recollect::engine {
 struct CpuSequence final : SequenceState {
   explicit CpuSequence(model::LocalState state) : local(std::move(state)) {}
   int64_t bytes() const override { return local.bytes(); }
-  model::LocalState* local_state() override { return &local; }
+  absl::Status Begin(model::LocalState state) override {
+    local = std::move(state);
+    return absl::OkStatus();
+  }
 
   model::LocalState local;
   // [rows of the open block that ran, d] after the last lower layer.

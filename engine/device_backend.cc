@@ -27,9 +27,12 @@ absl::StatusOr<float*> Rows(kernels::Device& device, int64_t rows, int64_t d,
 
 class DeviceSequence final : public SequenceState {
  public:
-  explicit DeviceSequence(model::DeviceState fresh) : state(std::move(fresh)) {}
+  DeviceSequence(std::shared_ptr<kernels::Device> on, model::DeviceState fresh)
+      : device(std::move(on)), state(std::move(fresh)) {}
   int64_t bytes() const override { return state.bytes() + (open == nullptr ? 0 : open->bytes()); }
+  absl::Status Begin(model::LocalState from) override { return state.Begin(*device, from); }
 
+  const std::shared_ptr<kernels::Device> device;
   model::DeviceState state;
   std::shared_ptr<kernels::DeviceBuffer> open;  // [rows of a full block, d], of which open_rows are
   int64_t open_rows = 0;
@@ -89,6 +92,7 @@ absl::StatusOr<std::unique_ptr<SequenceState>> DeviceBackend::NewSequence(
     const model::LocalPatterns& patterns) {
   RETURN_IF_ERROR(CheckDevicePatterns(patterns));
   return std::make_unique<DeviceSequence>(
+      device_,
       model::DeviceState(model_->config(), patterns, model_->config().layers(), model_->dtype()));
 }
 

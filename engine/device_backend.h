@@ -32,6 +32,7 @@ class DeviceBackend final : public Backend {
 
   std::string name() const override { return device_->name(); }
   absl::Status health() const override { return device_->health(); }
+  kernels::DeviceRoom room() const override { return device_->room(); }
   absl::StatusOr<std::unique_ptr<SequenceState>> NewSequence(
       const model::LocalPatterns& patterns) override;
   absl::StatusOr<std::unique_ptr<MemoryEncoder>> NewEncoder(

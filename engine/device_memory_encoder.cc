@@ -9,21 +9,22 @@ namespace recollect::engine {
 DeviceMemoryEncoder::DeviceMemoryEncoder(std::shared_ptr<model::DeviceModel> model,
                                          std::shared_ptr<kernels::Device> device,
                                          const model::LocalPatterns& patterns)
-    : device_(std::move(device)),
+    : MemoryEncoder(model->config(), patterns),
+      device_(std::move(device)),
       model_(std::move(model)),
-      patterns_(patterns),
       state_(model_->config(), patterns, model_->config().n_low, model_->dtype()) {}
 
 absl::StatusOr<std::vector<model::EncodedChunk>> DeviceMemoryEncoder::Encode(
     std::span<const Block> blocks) {
   const model::ModelConfig& config = model_->config();
+  const bool landmarks = config.landmarks();
   const bool at_end = config.landmark_at == model::LandmarkAt::kEnd;
   std::vector<int32_t> ids;
   std::vector<model::DeviceBlock> on_device;
   for (const Block block : blocks) {
-    if (!at_end) ids.push_back(config.lmk_id);
+    if (landmarks && !at_end) ids.push_back(config.lmk_id);
     ids.insert(ids.end(), block.begin(), block.end());
-    if (at_end) ids.push_back(config.lmk_id);
+    if (landmarks && at_end) ids.push_back(config.lmk_id);
     on_device.push_back({.rows_here = static_cast<int64_t>(block.size()) + 1});
   }
   if (blocks.empty()) return std::vector<model::EncodedChunk>();
@@ -39,20 +40,8 @@ absl::StatusOr<std::vector<model::EncodedChunk>> DeviceMemoryEncoder::Encode(
   const model::DeviceSegment all{.state = &state_, .rows = rows};
   RETURN_IF_ERROR(model_->Embed(ids, h));
   RETURN_IF_ERROR(model_->RunLayers(0, config.n_low, {&all, 1}, h));
+  if (!landmarks) return std::vector<model::EncodedChunk>();
   return model_->EncodeChunks(on_device);
-}
-
-absl::StatusOr<std::string> DeviceMemoryEncoder::Serialize() const {
-  ASSIGN_OR_RETURN(const model::LocalState state, state_.Download(*device_, model_->config()));
-  return state.Serialize();
-}
-
-absl::Status DeviceMemoryEncoder::Restore(std::string_view bytes) {
-  const model::ModelConfig& config = model_->config();
-  ASSIGN_OR_RETURN(const model::LocalState state,
-                   model::LocalState::Deserialize(config, patterns_, config.n_low, bytes));
-  state_ = model::DeviceState(config, patterns_, config.n_low, model_->dtype());
-  return state_.Upload(*device_, state);
 }
 
 }  // namespace recollect::engine

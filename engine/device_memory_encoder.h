@@ -19,19 +19,20 @@ namespace recollect::engine {
 
 class DeviceMemoryEncoder final : public MemoryEncoder {
  public:
-  // For a model with landmarks.
   DeviceMemoryEncoder(std::shared_ptr<model::DeviceModel> model,
                       std::shared_ptr<kernels::Device> device,
                       const model::LocalPatterns& patterns);
 
   absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const Block> blocks) override;
-  absl::StatusOr<std::string> Serialize() const override;
-  absl::Status Restore(std::string_view bytes) override;
+  int64_t bytes() const override { return state_.bytes(); }
+  absl::StatusOr<std::string> SerializeLayer(int layer) const override {
+    return state_.SerializeLayer(*device_, layer);
+  }
+  absl::Status Begin(model::LocalState state) override { return state_.Begin(*device_, state); }
 
  private:
   const std::shared_ptr<kernels::Device> device_;
   const std::shared_ptr<model::DeviceModel> model_;
-  const model::LocalPatterns patterns_;
   model::DeviceState state_;
 };
 

@@ -20,13 +20,15 @@ absl::StatusOr<Devices> OpenCuda([[maybe_unused]] int index,
 #ifdef RECOLLECT_WITH_CUDA
   Devices devices;
   ASSIGN_OR_RETURN(const std::shared_ptr<kernels::Device> device, kernels::OpenCudaDevice(index));
-  devices.landmarks = std::make_shared<DeviceLandmarks>(device);
   const absl::Status runs = model::CheckDeviceConfig(model.config(), model.dtype());
+  const bool landmarks = model.config().landmarks();
+  if (!runs.ok() && !landmarks) return absl::FailedPreconditionError(runs.message());
+  if (landmarks) devices.landmarks = std::make_shared<DeviceLandmarks>(device);
   if (runs.ok()) {
     ASSIGN_OR_RETURN(devices.backend, DeviceBackend::Create(device, model, directory));
-    LogInfo("layers and landmark keys on {}", devices.backend->name());
+    LogInfo("layers{} on {}", landmarks ? " and landmark keys" : "", device->name());
   } else {
-    LogInfo("landmark keys on {}, layers on the CPU: {}", devices.landmarks->name(),
+    LogInfo("landmark keys on {}, layers on the CPU: {}", device->name(),
             std::string(runs.message()));
   }
   return devices;
@@ -42,7 +44,6 @@ absl::StatusOr<Devices> OpenDevices(const std::string& name, const model::Model&
                                     const std::string& directory) {
   if (name == "cpu") return Devices();
   if (name == "auto") {
-    if (!model.config().landmarks()) return Devices();
     absl::StatusOr<Devices> devices = OpenCuda(0, model, directory);
     if (devices.ok()) return devices;
     LogInfo("computing on the CPU: {}", std::string(devices.status().message()));
@@ -53,10 +54,6 @@ absl::StatusOr<Devices> OpenDevices(const std::string& name, const model::Model&
   if (!absl::ConsumePrefix(&number, "cuda:") || !absl::SimpleAtoi(number, &index) || index < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("device '", name, "', expected cpu, auto or cuda:N"));
-  }
-  if (!model.config().landmarks()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "device ", name, ": family ", model.config().architecture, " runs on the CPU only"));
   }
   return OpenCuda(index, model, directory);
 }

@@ -19,12 +19,12 @@ struct Devices {
   std::shared_ptr<LandmarkDevice> landmarks;  // the search of landmark keys
 };
 
-// For `model`, loaded from `directory`. "cpu": neither. "cuda:N": both on that device, or the
-// landmark keys alone for a family whose layers run on the CPU only, which is logged. "auto":
-// "cuda:0" where this build and machine have one, else "cpu"; logs which. INVALID_ARGUMENT: another
-// name, or a device number that the machine does not have; FAILED_PRECONDITION: a build without
-// CUDA, a family without landmarks; UNAVAILABLE: no device or driver; RESOURCE_EXHAUSTED: the
-// device has no room for the weights.
+// For `model`, loaded from `directory`. "cpu": neither. "cuda:N": what the family has of both on
+// that device, or the landmark keys alone of a model whose layers have sizes that no device takes,
+// which is logged. "auto": "cuda:0" where this build and machine have one, else "cpu"; logs which.
+// INVALID_ARGUMENT: another name, or a device number that the machine does not have;
+// FAILED_PRECONDITION: a build without CUDA, a model of which a device can take nothing;
+// UNAVAILABLE: no device or driver; RESOURCE_EXHAUSTED: the device has no room for the weights.
 absl::StatusOr<Devices> OpenDevices(const std::string& name, const model::Model& model,
                                     const std::string& directory);
 

@@ -134,7 +134,8 @@ EngineStats EngineImpl::stats() const {
   stats.state_bytes = scheduler_.state_budget().used_bytes();
   stats.state_budget_bytes = scheduler_.state_budget().budget_bytes();
   stats.store_bytes = store_->ApproximateBytes();
-  const kernels::DeviceRoom room = landmarks_->room();
+  kernels::DeviceRoom room = landmarks_->room();
+  if (room.total_bytes == 0) room = backend_->room();
   stats.device_free_bytes = room.free_bytes;
   stats.device_total_bytes = room.total_bytes;
   stats.chunk_hits_device = counters_.hits_device;
@@ -231,7 +232,7 @@ absl::Status EngineImpl::MountPrefix(const store::DocumentInfo& info,
       model::LocalState state,
       RestoreState(*model_, pattern, *store_, {info.owner, info.state_bytes, info.tokens - 1},
                    scheduler_.state_budget(), session.state_charge));
-  session.Begin(std::move(state), last.front());
+  RETURN_IF_ERROR(session.Begin(std::move(state), last.front()));
   ++counters_.prefix_mounts;
   counters_.prefix_tokens += info.tokens;
   return absl::OkStatus();

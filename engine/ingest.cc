@@ -255,7 +255,7 @@ void IngestJob::RunSlice(int64_t most_tokens) {
   }
   absl::StatusOr<std::vector<model::EncodedChunk>> chunks = encoder_->Encode(blocks);
   if (!chunks.ok()) return Fail(chunks.status());
-  if (prefix_) context_.state_budget.Set(charge_, encoder_->local_state()->bytes());
+  if (prefix_) context_.state_budget.Set(charge_, encoder_->bytes());
   size_t token = 0;
   std::vector<store::ChunkRecord> records;
   for (model::EncodedChunk& chunk : *chunks) {

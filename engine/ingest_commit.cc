@@ -12,11 +12,11 @@ namespace recollect::engine {
 absl::Status IngestJob::Restore(const ResumeState& state, const store::IngestProgress& progress) {
   if (!state.local_state.empty()) return encoder_->Restore(state.local_state);
   if (progress.state_bytes == 0) return absl::OkStatus();
-  model::LocalState& local = *encoder_->local_state();
-  ASSIGN_OR_RETURN(local, RestoreState(context_.model, local.pattern, context_.store,
-                                       {owner_, progress.state_bytes, state.tokens},
-                                       context_.state_budget, charge_));
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      model::LocalState local,
+      RestoreState(context_.model, encoder_->patterns(), context_.store,
+                   {owner_, progress.state_bytes, state.tokens}, context_.state_budget, charge_));
+  return encoder_->Begin(std::move(local));
 }
 
 // A commit of a prefix writes its whole state: the longer it is, the rarer, so that all of them
@@ -65,7 +65,7 @@ void IngestJob::StartCommit(bool last) {
 // The scheduler leaves the encoder alone meanwhile (SliceLocked).
 absl::Status IngestJob::WriteState(store::IngestBatch& batch) {
   if (!prefix_) return absl::OkStatus();
-  ASSIGN_OR_RETURN(batch.state_bytes, PutState(*encoder_->local_state(), context_.store, owner_));
+  ASSIGN_OR_RETURN(batch.state_bytes, PutState(*encoder_, context_.store, owner_));
   return absl::OkStatus();
 }
 

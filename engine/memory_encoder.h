@@ -30,14 +30,29 @@ class MemoryEncoder {
   virtual absl::StatusOr<std::vector<model::EncodedChunk>> Encode(
       std::span<const Block> blocks) = 0;
 
-  // The lower layers' state after the blocks so far, as LocalState::Serialize, and back into an
-  // encoder that has run nothing. Restore fails as LocalState::Deserialize, or for lack of memory.
-  virtual absl::StatusOr<std::string> Serialize() const = 0;
-  virtual absl::Status Restore(std::string_view bytes) = 0;
+  // Of the lower layers' state after the blocks so far.
+  virtual int64_t bytes() const = 0;
+  // LayerState::Serialize of one of its layers; beside stages of others, too.
+  virtual absl::StatusOr<std::string> SerializeLayer(int layer) const = 0;
+  // Goes on from there. REQUIRES: has run nothing. Fails for lack of memory.
+  virtual absl::Status Begin(model::LocalState state) = 0;
 
-  // The state in RAM, for prefixes, which are kept as such; null where it is elsewhere. REQUIRES of
-  // backends that run families without landmarks: not null.
-  virtual model::LocalState* local_state() { return nullptr; }
+  // All of it as LocalState::Serialize, and back into an encoder that has run nothing. Restore
+  // fails as LocalState::Deserialize and Begin.
+  absl::StatusOr<std::string> Serialize() const;
+  absl::Status Restore(std::string_view bytes);
+
+  const model::LocalPatterns& patterns() const { return patterns_; }
+  int layers() const { return config_.n_low; }
+
+ protected:
+  // Borrows the config.
+  MemoryEncoder(const model::ModelConfig& config, const model::LocalPatterns& patterns)
+      : config_(config), patterns_(patterns) {}
+
+ private:
+  const model::ModelConfig& config_;
+  const model::LocalPatterns patterns_;
 };
 
 }  // namespace recollect::engine

@@ -19,7 +19,7 @@ struct EngineStats {
   int64_t host_bytes = 0, host_budget_bytes = 0;
   int64_t state_bytes = 0, state_budget_bytes = 0;
   int64_t store_bytes = 0;
-  int64_t device_free_bytes = 0, device_total_bytes = 0;  // of the landmark device; 0: the CPU
+  int64_t device_free_bytes = 0, device_total_bytes = 0;  // of whichever is a device; 0: none is
   int64_t chunk_hits_device = 0, chunk_hits_host = 0, chunk_hits_store = 0;
   // The way of those that were not on the device: batched reads, then uploads.
   int64_t store_reads = 0, store_read_bytes = 0, staged_chunks = 0;

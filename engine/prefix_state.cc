@@ -103,14 +103,13 @@ class PartReader {
 
 }  // namespace
 
-absl::StatusOr<int64_t> PutState(const model::LocalState& state, store::DocumentStore& store,
+absl::StatusOr<int64_t> PutState(const MemoryEncoder& encoder, store::DocumentStore& store,
                                  OwnerId owner) {
   PartWriter writer(store, owner);
-  RETURN_IF_ERROR(writer.Section(state.SerializeHead()));
-  for (const model::LayerState& layer : state.layers) {
-    std::string section;
-    section.reserve(static_cast<size_t>(layer.bytes()));
-    layer.Serialize(section);
+  RETURN_IF_ERROR(
+      writer.Section(model::LocalState::SerializeHead(encoder.patterns(), encoder.layers())));
+  for (int layer = 0; layer < encoder.layers(); ++layer) {
+    ASSIGN_OR_RETURN(const std::string section, encoder.SerializeLayer(layer));
     RETURN_IF_ERROR(writer.Section(section));
   }
   return writer.Finish();

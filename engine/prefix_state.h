@@ -2,13 +2,14 @@
 // in a family without landmarks.
 //
 // The parts are one stream of sections, each after its length (u64, little-endian): the head of the
-// state, then each layer. Only one section is in memory beside the state itself.
+// state, then each layer. Only one section is in memory beside what the encoder carries.
 #ifndef RECOLLECT_ENGINE_PREFIX_STATE_H_
 #define RECOLLECT_ENGINE_PREFIX_STATE_H_
 
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "engine/memory_encoder.h"
 #include "engine/state_budget.h"
 #include "model/local_state.h"
 #include "model/model.h"
@@ -16,9 +17,9 @@
 
 namespace recollect::engine {
 
-// Puts `state` as the next state of the ingest and returns its size, for IngestBatch::state_bytes.
-// Errors of the store. Blocks on disk.
-absl::StatusOr<int64_t> PutState(const model::LocalState& state, store::DocumentStore& store,
+// Puts the encoder's state as the next one of the ingest and returns its size, for
+// IngestBatch::state_bytes. Errors of the encoder and of the store. Blocks on disk.
+absl::StatusOr<int64_t> PutState(const MemoryEncoder& encoder, store::DocumentStore& store,
                                  OwnerId owner);
 
 struct StoredState {

@@ -144,11 +144,11 @@ void Session::DropMemory() {
   }
 }
 
-void Session::Begin(model::LocalState state, int32_t last_token) {
+absl::Status Session::Begin(model::LocalState state, int32_t last_token) {
   RECOLLECT_CHECK(!landmarks_ && positions_ == 0);
   positions_ = open_rows_ = open_tokens_ = state.length();
-  *sequence_->local_state() = std::move(state);
   carry = last_token;
+  return sequence_->Begin(std::move(state));
 }
 
 void Session::Candidates(int64_t own, std::vector<KeyRun>& runs) const {

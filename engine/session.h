@@ -66,8 +66,8 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   // Puts the session behind a prefix: `state` has read all of it but the last token, which runs
-  // with what comes first. REQUIRES: no landmarks, nothing planned.
-  void Begin(model::LocalState state, int32_t last_token);
+  // with what comes first. Fails as SequenceState::Begin. REQUIRES: no landmarks, nothing planned.
+  absl::Status Begin(model::LocalState state, int32_t last_token);
 
   // Takes rows from `input`, about `limit` of them (a landmark more, where one belongs to the last
   // row or sampling needs it), into `piece`, and moves the layout past them. The piece is empty

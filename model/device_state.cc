@@ -17,6 +17,10 @@ namespace {
 // What a device keeps, as floats at the end of `out`.
 absl::Status DownloadFloats(Device& device, const StoredNumbers& from, std::string& out) {
   std::vector<float> floats(static_cast<size_t>(from.count));
+  if (from.data == nullptr) {  // nothing has run: zeros
+    PutFloats(out, floats.data(), floats.size());
+    return absl::OkStatus();
+  }
   const int64_t bytes = from.count * kernels::BytesOf(from.dtype);
   if (from.dtype == DType::kFloat32) {
     RETURN_IF_ERROR(device.Download(from.data, bytes, floats.data()));
@@ -96,7 +100,9 @@ int64_t DeviceLayerState::bytes() const {
 std::vector<StoredNumbers> DeviceLayerState::Stored() const {
   std::vector<StoredNumbers> stored;
   if (residual) residual->AddStored(stored);
-  if (carried_numbers > 0) stored.push_back({carried_data(), carried_numbers});
+  if (carried_numbers > 0) {
+    stored.push_back({carried == nullptr ? nullptr : carried->data(), carried_numbers});
+  }
   for (const DeviceCache& cache : caches) cache.AddStored(stored);
   if (blocks) blocks->AddStored(stored);
   return stored;
@@ -131,23 +137,17 @@ int64_t DeviceState::bytes() const {
   return total;
 }
 
-absl::StatusOr<LocalState> DeviceState::Download(Device& device, const ModelConfig& config) const {
-  LocalState state = LocalState::Create(config, pattern_, static_cast<int>(layers_.size()));
-  if (length() == 0) return state;
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    std::string bytes;
-    Put(bytes, length());
-    for (const StoredNumbers& part : layers_[i].Stored()) {
-      RETURN_IF_ERROR(DownloadFloats(device, part, bytes));
-    }
-    std::string_view in = bytes;
-    RETURN_IF_ERROR(state.layers[i].Deserialize(in));
-    RECOLLECT_CHECK(in.empty());
+absl::StatusOr<std::string> DeviceState::SerializeLayer(Device& device, int layer) const {
+  const DeviceLayerState& state = layers_[static_cast<size_t>(layer)];
+  std::string bytes;
+  Put(bytes, state.length());
+  for (const StoredNumbers& part : state.Stored()) {
+    RETURN_IF_ERROR(DownloadFloats(device, part, bytes));
   }
-  return state;
+  return bytes;
 }
 
-absl::Status DeviceState::Upload(Device& device, const LocalState& state) {
+absl::Status DeviceState::Begin(Device& device, const LocalState& state) {
   RECOLLECT_CHECK(length() == 0 && state.pattern == pattern_ &&
                   state.layers.size() == layers_.size());
   RETURN_IF_ERROR(Begin(device));

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -57,8 +58,11 @@ class DeviceState {
   // `dtype`: of the model's products. REQUIRES: CheckDeviceConfig, CheckDevicePatterns.
   DeviceState(const ModelConfig& config, const LocalPatterns& pattern, int layers, DType dtype);
 
-  // Before the first rows. RESOURCE_EXHAUSTED.
+  // Before the first rows: as if nothing had run, or behind a state of the same pattern. A bf16
+  // model's caches in Bf16 need values there that Bf16 has. RESOURCE_EXHAUSTED. REQUIRES: has run
+  // nothing.
   absl::Status Begin(kernels::Device& device);
+  absl::Status Begin(kernels::Device& device, const LocalState& state);
 
   DeviceLayerState& layer(int index) { return layers_[static_cast<size_t>(index)]; }
   double rope_base() const { return rope_base_; }
@@ -66,10 +70,8 @@ class DeviceState {
   int64_t length() const { return layers_.empty() ? 0 : layers_.front().length(); }
   int64_t bytes() const;
 
-  // The same state in RAM, and back: the bits of LocalState::Serialize. What a cache keeps in Bf16
-  // has exactly that value there. REQUIRES of `state`, of a bf16 model: values that Bf16 has.
-  absl::StatusOr<LocalState> Download(kernels::Device& device, const ModelConfig& config) const;
-  absl::Status Upload(kernels::Device& device, const LocalState& state);
+  // The bits of LayerState::Serialize; beside operations of other threads, too.
+  absl::StatusOr<std::string> SerializeLayer(kernels::Device& device, int layer) const;
 
  private:
   LocalPatterns pattern_;

@@ -167,15 +167,15 @@ int64_t LocalState::bytes() const {
   return total;
 }
 
-std::string LocalState::SerializeHead() const {
+std::string LocalState::SerializeHead(const LocalPatterns& pattern, int layers) {
   std::string out;
   PutPatterns(out, pattern);
-  Put(out, static_cast<uint32_t>(layers.size()));
+  Put(out, static_cast<uint32_t>(layers));
   return out;
 }
 
 std::string LocalState::Serialize() const {
-  std::string out = SerializeHead();
+  std::string out = SerializeHead(pattern, static_cast<int>(layers.size()));
   for (const LayerState& layer : layers) layer.Serialize(out);
   return out;
 }

@@ -91,7 +91,7 @@ struct LocalState {
   // The same in sections, for states that should not be in memory twice: the head, which is all but
   // the layers, then LayerState::Serialize of each. DeserializeHead makes a state whose layers are
   // to be deserialized in order; then CheckLengths, DATA_LOSS unless they are of equal length.
-  std::string SerializeHead() const;
+  static std::string SerializeHead(const LocalPatterns& pattern, int layers);
   static absl::StatusOr<LocalState> DeserializeHead(const ModelConfig& config,
                                                     const LocalPatterns& pattern, int layers,
                                                     std::string_view& bytes);

@@ -71,15 +71,17 @@ class Judge {
 class JudgedEncoder final : public MemoryEncoder {
  public:
   JudgedEncoder(std::unique_ptr<MemoryEncoder> to, std::shared_ptr<Judge> judge)
-      : to_(std::move(to)), judge_(std::move(judge)) {}
+      : MemoryEncoder(TinyModelForTest()->config(), to->patterns()),
+        to_(std::move(to)),
+        judge_(std::move(judge)) {}
   absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const Block> blocks) override {
     return judge_->Pass(Stage::kIngest, blocks.size(), to_->Encode(blocks));
   }
-  absl::StatusOr<std::string> Serialize() const override {
-    return judge_->Pass(Stage::kSerialize, 1, to_->Serialize());
+  int64_t bytes() const override { return to_->bytes(); }
+  absl::StatusOr<std::string> SerializeLayer(int layer) const override {
+    return judge_->Pass(Stage::kSerialize, 1, to_->SerializeLayer(layer));
   }
-  absl::Status Restore(std::string_view bytes) override { return to_->Restore(bytes); }
-  model::LocalState* local_state() override { return to_->local_state(); }
+  absl::Status Begin(model::LocalState state) override { return to_->Begin(std::move(state)); }
 
  private:
   const std::unique_ptr<MemoryEncoder> to_;

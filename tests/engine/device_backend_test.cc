@@ -144,24 +144,46 @@ TEST(DeviceBackendTest, ALostDeviceIsAStatusAndTheEngineStaysUp) {
   EXPECT_EQ(engine->ListDocuments("", 10)->size(), size_t{2});
 }
 
-TEST(DeviceBackendTest, AChoiceOfBlocksIsRefused) {
+TEST(DeviceBackendTest, AChoiceOfTooManyBlocksIsRefused) {
   const auto backend = backend_checks::Open(std::make_shared<HostDevice>());
-  const model::LocalPatterns blocks = TinyModelForTest()->config().local.WithBlocks({.count = 2});
+  const model::LocalPatterns blocks = TinyModelForTest()->config().local.WithBlocks({.count = 258});
   for (const absl::Status& status :
        {backend->NewSequence(blocks).status(), backend->NewEncoder(blocks).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("top_k_blocks is 2"));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("top_k_blocks is 258, layers on a device allow 257"));
   }
 }
 
 TEST(DeviceBackendTest, AModelThatNoDeviceRunsIsRefused) {
-  const std::string directory = ::testing::TempDir() + "/device_backend_paper";
-  WriteTinyModel(directory, TinyDrtPaperConfig(), 1);
+  const std::string directory = ::testing::TempDir() + "/device_backend_wide";
+  model::ModelConfig config = TinyConfig();
+  config.head_dim = 130;
+  WriteTinyModel(directory, config, 1);
   const auto model = model::Model::Load(directory, {});
   ASSERT_TRUE(model.ok()) << model.status();
   const auto backend = DeviceBackend::Create(std::make_shared<HostDevice>(), **model, directory);
   EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(backend.status().message()), HasSubstr("mixers other than RAT+"));
+  EXPECT_THAT(std::string(backend.status().message()),
+              HasSubstr("family drt on a device: heads of 130 channels, at most 128"));
+}
+
+// ALiBi, landmarks at the end of their blocks that read what the one before them retrieved.
+TEST(DeviceBackendTest, DrtAsPublishedIsThatOfTheCpu) {
+  const std::string directory = ::testing::TempDir() + "/device_backend_paper";
+  WriteTinyModel(directory, TinyDrtPaperConfig(), 1);
+  auto loaded = model::Model::Load(directory, {});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const backend_checks::ModelPointer model = *std::move(loaded);
+  const auto device = std::make_shared<HostDevice>();
+  EngineOptions on_device = SmallOptions();
+  on_device.backend = *DeviceBackend::Create(device, *model, directory);
+  const auto cpu = backend_checks::WithDocuments(SmallOptions(), model);
+  const auto engine = backend_checks::WithDocuments(on_device, model);
+  for (const uint64_t seed : {7, 8}) {
+    backend_checks::ExpectSame(Generate(*engine, backend_checks::Ask(seed)),
+                               Generate(*cpu, backend_checks::Ask(seed)));
+  }
 }
 
 }  // namespace

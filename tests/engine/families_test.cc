@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/engine/prefix_testing.h"
+#include "tests/kernels/host_device.h"
 
 namespace recollect::engine {
 namespace {
@@ -16,11 +17,16 @@ using ::testing::HasSubstr;
 struct Family {
   const char* name;
   model::ModelConfig (*config)();
+  bool on_device = false;  // which is the host, running the thread blocks of the CUDA operations
 };
 
 class FamiliesEngineTest : public PrefixTest, public ::testing::WithParamInterface<Family> {
  protected:
-  FamiliesEngineTest() { model_ = LoadRatPlusForTest(GetParam().name, GetParam().config()); }
+  FamiliesEngineTest() {
+    name_ = GetParam().name;
+    model_ = LoadRatPlusForTest(name_, GetParam().config());
+    if (GetParam().on_device) device_ = std::make_shared<kernels::HostDevice>();
+  }
 };
 
 TEST_P(FamiliesEngineTest, TurnsOfASessionAreOneSequence) {
@@ -103,7 +109,10 @@ TEST_P(FamiliesEngineTest, StatesStayInTheirBudget) {
 
 INSTANTIATE_TEST_SUITE_P(Families, FamiliesEngineTest,
                          ::testing::Values(Family{"RatSwa", TinyRatSwaConfig},
-                                           Family{"Rattention", TinyRattentionConfig}),
+                                           Family{"Rattention", TinyRattentionConfig},
+                                           Family{"RatSwaOnADevice", TinyRatSwaConfig, true},
+                                           Family{"RattentionOnADevice", TinyRattentionConfig,
+                                                  true}),
                          [](const auto& param) { return param.param.name; });
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/device_backend.h"
 #include "engine/sampler.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"
@@ -18,11 +19,14 @@
 
 namespace recollect::engine {
 
+inline std::string RatPlusDirectory(const std::string& name) {
+  return absl::StrCat(::testing::TempDir(), "/engine_ratplus_", name, "_", getpid());
+}
+
 // The tiny model of this config, with sublayers that count.
 inline std::shared_ptr<const model::Model> LoadRatPlusForTest(const std::string& name,
                                                               const model::ModelConfig& config) {
-  const std::string directory =
-      absl::StrCat(::testing::TempDir(), "/engine_ratplus_", name, "_", getpid());
+  const std::string directory = RatPlusDirectory(name);
   WriteTinyModel(directory, config, 1, /*sublayers=*/8);
   auto model = model::Model::Load(directory, {});
   EXPECT_TRUE(model.ok()) << model.status();
@@ -46,11 +50,19 @@ class RatPlusEngineTest : public ::testing::Test {
     }
   }
 
-  std::unique_ptr<EngineImpl> Make(EngineOptions options = SmallOptions()) {
-    return MakeEngine(options, nullptr, model_);
+  std::unique_ptr<EngineImpl> Make(EngineOptions options = SmallOptions(),
+                                   std::unique_ptr<store::DocumentStore> store = nullptr) {
+    if (device_ != nullptr) {
+      auto backend = DeviceBackend::Create(device_, *model_, RatPlusDirectory(name_));
+      EXPECT_TRUE(backend.ok()) << backend.status();
+      options.backend = *std::move(backend);
+    }
+    return MakeEngine(options, std::move(store), model_);
   }
 
-  std::shared_ptr<const model::Model> model_ = LoadRatPlusForTest("tiny", TinyRatPlusConfig());
+  std::shared_ptr<kernels::Device> device_;  // of engines that are made; null: the CPU
+  std::string name_ = "tiny";
+  std::shared_ptr<const model::Model> model_ = LoadRatPlusForTest(name_, TinyRatPlusConfig());
   const model::LocalPatterns default_ = model_->config().local;
 };
 

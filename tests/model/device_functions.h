@@ -16,9 +16,22 @@ namespace recollect::model {
 class DeviceFunctions final : public ReferenceFunctions {
  public:
   DeviceFunctions(DeviceModel& model, const LocalPatterns& pattern)
-      : model_(model), state_(model.config(), pattern, model.config().layers(), model.dtype()) {}
+      : model_(model),
+        pattern_(pattern),
+        state_(model.config(), pattern, model.config().layers(), model.dtype()) {}
 
   DeviceState& state() { return state_; }
+  // The same in RAM.
+  absl::StatusOr<LocalState> Stored() const {
+    LocalState stored = LocalState::Create(model_.config(), pattern_, model_.config().layers());
+    for (int layer = 0; layer < model_.config().layers(); ++layer) {
+      ASSIGN_OR_RETURN(const std::string bytes, state_.SerializeLayer(model_.device(), layer));
+      std::string_view in = bytes;
+      RETURN_IF_ERROR(stored.layers[static_cast<size_t>(layer)].Deserialize(in));
+      EXPECT_TRUE(in.empty());
+    }
+    return stored;
+  }
 
   void RunLayers(int first, int count, int64_t rows, int64_t rows_per_call,
                  const Retrieved* retrieved, float* h) override {
@@ -69,6 +82,7 @@ class DeviceFunctions final : public ReferenceFunctions {
   }
 
   DeviceModel& model_;
+  const LocalPatterns pattern_;
   DeviceState state_;
   int projected_ = 0;
 };

@@ -105,10 +105,10 @@ TEST_P(DeviceMixersTest, AStoredStateGoesOnWithTheSameBits) {
         std::vector<float> h = Embedded(6);
         DeviceFunctions first(*on_device_, pattern), second(*on_device_, pattern);
         Advance(first, 0, cut, 20, h);
-        const auto stored = first.state().Download(device_, config());
+        const auto stored = first.Stored();
         ASSERT_TRUE(stored.ok()) << stored.status();
-        ASSERT_EQ(second.state().Upload(device_, *stored), absl::OkStatus());
-        const auto again = second.state().Download(device_, config());
+        ASSERT_EQ(second.state().Begin(device_, *stored), absl::OkStatus());
+        const auto again = second.Stored();
         ASSERT_TRUE(again.ok()) << again.status();
         EXPECT_EQ(again->Serialize(), stored->Serialize());
         Advance(second, cut, kPositions - cut, 20, h);

@@ -84,11 +84,11 @@ TEST_F(Bf16DeviceModelTest, AStoredStateGoesOnWithTheSameBits) {
     std::vector<float> h = Embedded(kPositions, 5);
     const auto first = NewSequence(), second = NewSequence();
     Advance(*first, cut, 64, h.data());
-    const auto stored = first->state().Download(device_, config());
+    const auto stored = first->Stored();
     ASSERT_TRUE(stored.ok()) << stored.status();
     const std::string bytes = stored->Serialize();
-    ASSERT_EQ(second->state().Upload(device_, *stored), absl::OkStatus());
-    const auto again = second->state().Download(device_, config());
+    ASSERT_EQ(second->state().Begin(device_, *stored), absl::OkStatus());
+    const auto again = second->Stored();
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(again->Serialize(), bytes);
     Advance(*second, kPositions - cut, 64, h.data() + cut * d);

@@ -79,7 +79,9 @@ class JudgedEncoder final : public MemoryEncoder {
   }
   int64_t bytes() const override { return to_->bytes(); }
   absl::StatusOr<std::string> SerializeLayer(int layer) const override {
-    return judge_->Pass(Stage::kSerialize, 1, to_->SerializeLayer(layer));
+    absl::StatusOr<std::string> bytes = to_->SerializeLayer(layer);
+    return layer > 0 ? bytes
+                     : judge_->Pass(Stage::kSerialize, 1, std::move(bytes));  // once a state
   }
   absl::Status Begin(model::LocalState state) override { return to_->Begin(std::move(state)); }
 

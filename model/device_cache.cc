@@ -51,7 +51,8 @@ absl::Status DeviceCache::Reserve(Device& device, int64_t rows, CacheCopies& cop
     if (kept + coming > part.capacity || kept > dropped) {
       const int64_t living =
           part.entries - (index_.FirstReachable(index, length_) - firsts_[index]);
-      const int64_t in_steps = (living + step_ - 1) / step_ * step_;
+      // Entries that are dead may stay for up to a step, also where none live.
+      const int64_t in_steps = step_ == 1 ? living : (living / step_ + 1) * step_;
       RETURN_IF_ERROR(Resize(device, part, std::max(2 * std::min(kept, in_steps), kept + coming)));
       if (before.memory != nullptr) copies.left.push_back(before.memory);
     }

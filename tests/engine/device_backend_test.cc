@@ -100,6 +100,18 @@ TEST(DeviceBackendTest, StatesOfFetchedChunksGoUpBesideTheOperations) {
   EXPECT_EQ(sent_again, host_again);
 }
 
+// Of the stages of each step, lower layers and groups.
+TEST(DeviceBackendTest, ADecodeRunsAsGraphs) {
+  const auto device = std::make_shared<HostDevice>();
+  const auto engine = backend_checks::WithDocuments(backend_checks::On(device));
+  const int64_t before = device->launches();
+  EXPECT_EQ(Generate(*engine, backend_checks::Ask()).tokens.size(), 100u);
+  const auto stages = static_cast<int64_t>(100 * (1 + engine->model().config().groups.size()));
+  std::printf("%d of %d stages\n", static_cast<int>(device->launches() - before),
+              static_cast<int>(stages));
+  EXPECT_GE(device->launches() - before, stages * 8 / 10);
+}
+
 TEST(DeviceBackendTest, MemoryComesBack) {
   const auto device = std::make_shared<HostDevice>();
   {

@@ -35,6 +35,7 @@ class HostDevice final : public Device {
   int64_t downloads() const { return downloads_; }  // so far
   int64_t downloaded_bytes() const { return downloaded_bytes_; }
   int64_t uploads_beside() const { return uploads_beside_; }
+  int64_t launches() const { return launches_; }  // of graphs
   // All buffers together; what is there stays.
   void LimitBytes(int64_t bytes) { most_bytes_ = bytes; }
   void RefuseGraphs() { captures_ = false; }
@@ -80,6 +81,7 @@ class HostDevice final : public Device {
     return graph;
   }
   absl::Status Launch(const DeviceGraph& graph) override {
+    ++launches_;
     return static_cast<const Graph&>(graph).operations(*this);
   }
 
@@ -263,7 +265,7 @@ class HostDevice final : public Device {
   std::atomic<int64_t> most_bytes_ = int64_t{4} << 30;
   std::atomic<bool> captures_ = true;
   std::atomic<int64_t> calls_left_ = std::numeric_limits<int64_t>::max();
-  std::atomic<int64_t> downloads_ = 0, downloaded_bytes_ = 0, uploads_beside_ = 0;
+  std::atomic<int64_t> downloads_ = 0, downloaded_bytes_ = 0, uploads_beside_ = 0, launches_ = 0;
   std::mutex mutex_;
   DeviceHealth health_;
 };

@@ -157,6 +157,37 @@ TEST_P(DeviceMixersTest, SequencesInOneCallHaveTheBitsOfEachAlone) {
   }
 }
 
+// One token of each sequence after the other: only where memory grows or moves, a dilated position
+// comes in or a size doubles, something else than the last step's graph runs.
+TEST_P(DeviceMixersTest, TheStepsOfADecodeRunAsGraphs) {
+  constexpr int64_t kSteps = 100;
+  for (const DType dtype : DTypes()) {
+    ASSERT_NO_FATAL_FAILURE(Load(dtype));
+    for (const LocalPatterns& pattern : patterns_) {
+      SCOPED_TRACE(pattern.Text());
+      std::vector<float> h = Embedded(7);
+      DeviceFunctions sequence(*on_device_, pattern);
+      Advance(sequence, 0, kPositions - kSteps, kPositions, h);
+      const int64_t before = on_device_->graphs().launched();
+      const int64_t bytes = config().d * int64_t{sizeof(float)};
+      const auto memory = device_.Allocate(bytes).value();
+      float* const x = static_cast<float*>(memory->data());
+      for (int64_t position = kPositions - kSteps; position < kPositions; ++position) {
+        float* const row = h.data() + position * config().d;
+        const DeviceSegment one{.state = &sequence.state(), .rows = 1};
+        ASSERT_EQ(device_.Upload(row, bytes, x), absl::OkStatus());
+        ASSERT_EQ(on_device_->RunLayers(0, config().layers(), {&one, 1}, x), absl::OkStatus());
+        ASSERT_EQ(device_.Download(x, bytes, row), absl::OkStatus());
+      }
+      EXPECT_EQ(h, Whole(pattern, 7));
+      const int64_t launched = on_device_->graphs().launched() - before;
+      std::printf("%s %s: %d of %d steps\n", GetParam().name, pattern.Text().c_str(),
+                  static_cast<int>(launched), static_cast<int>(kSteps));
+      EXPECT_GE(launched, kSteps * 8 / 10);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, DeviceMixersTest,
                          ::testing::Values(Family{"RatPlus", TinyRatPlusConfig, ManyPatterns},
                                            Family{"RatSwa", TinyRatSwaConfig, ItsOwn},

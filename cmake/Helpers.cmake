@@ -8,10 +8,10 @@ function(recollect_library)
   target_link_libraries(recollect_${ARG_NAME} PUBLIC ${ARG_DEPS} PRIVATE recollect_options)
 endfunction()
 
-# recollect_test(NAME gemm_test SOURCES gemm_test.cc DEPS recollect::kernels [LABELS fast] [TIMEOUT seconds])
+# recollect_test(NAME gemm_test SOURCES gemm_test.cc DEPS recollect::kernels [LABELS fast] [TIMEOUT seconds] [PREFIX Cuda])
 # LABELS is one of fast (default), slow, gpu, e2e. Every TEST is a ctest test of its own.
 function(recollect_test)
-  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME;TIMEOUT;PREFIX" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_LABELS)
     set(ARG_LABELS fast)
   endif()
@@ -25,7 +25,7 @@ function(recollect_test)
   target_compile_options(${ARG_NAME} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main recollect_options)
   # Names as tests gave them: values that have no printer would come as their bytes, other ones each time.
-  gtest_discover_tests(${ARG_NAME} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
+  gtest_discover_tests(${ARG_NAME} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES TEST_PREFIX "${ARG_PREFIX}"
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${ARG_ENVIRONMENT}")
 endfunction()
 

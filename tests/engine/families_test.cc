@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/engine/prefix_testing.h"
-#include "tests/kernels/host_device.h"
+#include "tests/kernels/test_device.h"
 
 namespace recollect::engine {
 namespace {
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 struct Family {
   const char* name;
   model::ModelConfig (*config)();
-  bool on_device = false;  // which is the host, running the thread blocks of the CUDA operations
+  bool on_device = false;
 };
 
 class FamiliesEngineTest : public PrefixTest, public ::testing::WithParamInterface<Family> {
@@ -25,7 +25,10 @@ class FamiliesEngineTest : public PrefixTest, public ::testing::WithParamInterfa
   FamiliesEngineTest() {
     name_ = GetParam().name;
     model_ = LoadRatPlusForTest(name_, GetParam().config());
-    if (GetParam().on_device) device_ = std::make_shared<kernels::HostDevice>();
+    if (GetParam().on_device) device_ = kernels::OpenTestDevice();
+  }
+  void SetUp() override {
+    if (GetParam().on_device) RECOLLECT_SKIP_WITHOUT(device_);
   }
 };
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include "base/status.h"
 #include "gtest/gtest.h"
 #include "model/device_model.h"
 #include "tests/support/reference_sequence.h"

@@ -1,11 +1,10 @@
-// Properties of every mixer on a device, which is the host, running the thread blocks of the CUDA
-// operations: prompts in any cut, stored states and batches have the same bits, whatever the
-// weights.
+// Properties of every mixer on a device: prompts in any cut, stored states and batches have the
+// same bits, whatever the weights.
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "tests/kernels/host_device.h"
+#include "tests/kernels/test_device.h"
 #include "tests/model/device_functions.h"
 #include "tests/model/model_testing.h"
 
@@ -45,10 +44,12 @@ ModelConfig LinearAlone() {
 
 class DeviceMixersTest : public ::testing::TestWithParam<Family> {
  protected:
+  void SetUp() override { RECOLLECT_SKIP_WITHOUT(device_); }
+
   void Load(DType dtype) {
     model_ = Make("model", GetParam().config(), dtype);
     ASSERT_NE(model_, nullptr);
-    auto loaded = DeviceModel::Load(device_, *model_, Directory("model"));
+    auto loaded = DeviceModel::Load(*device_, *model_, Directory("model"));
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     on_device_ = *std::move(loaded);
     patterns_ = GetParam().patterns(model_->config());
@@ -73,7 +74,7 @@ class DeviceMixersTest : public ::testing::TestWithParam<Family> {
     return h;
   }
 
-  kernels::HostDevice device_;
+  const std::shared_ptr<kernels::Device> device_ = kernels::OpenTestDevice();
   std::unique_ptr<Model> model_;
   std::unique_ptr<DeviceModel> on_device_;
   std::vector<LocalPatterns> patterns_;
@@ -107,7 +108,7 @@ TEST_P(DeviceMixersTest, AStoredStateGoesOnWithTheSameBits) {
         Advance(first, 0, cut, 20, h);
         const auto stored = first.Stored();
         ASSERT_TRUE(stored.ok()) << stored.status();
-        ASSERT_EQ(second.state().Begin(device_, *stored), absl::OkStatus());
+        ASSERT_EQ(second.state().Begin(*device_, *stored), absl::OkStatus());
         const auto again = second.Stored();
         ASSERT_TRUE(again.ok()) << again.status();
         EXPECT_EQ(again->Serialize(), stored->Serialize());
@@ -143,11 +144,11 @@ TEST_P(DeviceMixersTest, SequencesInOneCallHaveTheBitsOfEachAlone) {
         segments.push_back({.state = &sequences[i]->state(), .rows = step[i]});
       }
       const auto bytes = static_cast<int64_t>(h.size() * sizeof(float));
-      const auto memory = device_.Allocate(bytes).value();
+      const auto memory = device_->Allocate(bytes).value();
       float* const x = static_cast<float*>(memory->data());
-      ASSERT_EQ(device_.Upload(h.data(), bytes, x), absl::OkStatus());
+      ASSERT_EQ(device_->Upload(h.data(), bytes, x), absl::OkStatus());
       ASSERT_EQ(on_device_->RunLayers(0, config().layers(), segments, x), absl::OkStatus());
-      ASSERT_EQ(device_.Download(x, bytes, h.data()), absl::OkStatus());
+      ASSERT_EQ(device_->Download(x, bytes, h.data()), absl::OkStatus());
       auto from = h.begin();
       for (size_t i = 0; i < step.size(); from += step[i] * d, done[i] += step[i], ++i) {
         const auto expected = whole[i].begin() + done[i] * d;
@@ -170,14 +171,14 @@ TEST_P(DeviceMixersTest, TheStepsOfADecodeRunAsGraphs) {
       Advance(sequence, 0, kPositions - kSteps, kPositions, h);
       const int64_t before = on_device_->graphs().launched();
       const int64_t bytes = config().d * int64_t{sizeof(float)};
-      const auto memory = device_.Allocate(bytes).value();
+      const auto memory = device_->Allocate(bytes).value();
       float* const x = static_cast<float*>(memory->data());
       for (int64_t position = kPositions - kSteps; position < kPositions; ++position) {
         float* const row = h.data() + position * config().d;
         const DeviceSegment one{.state = &sequence.state(), .rows = 1};
-        ASSERT_EQ(device_.Upload(row, bytes, x), absl::OkStatus());
+        ASSERT_EQ(device_->Upload(row, bytes, x), absl::OkStatus());
         ASSERT_EQ(on_device_->RunLayers(0, config().layers(), {&one, 1}, x), absl::OkStatus());
-        ASSERT_EQ(device_.Download(x, bytes, row), absl::OkStatus());
+        ASSERT_EQ(device_->Download(x, bytes, row), absl::OkStatus());
       }
       EXPECT_EQ(h, Whole(pattern, 7));
       const int64_t launched = on_device_->graphs().launched() - before;

@@ -1,12 +1,11 @@
-// The decoder layers of a bf16 model on a device, which is the host, running the thread blocks of
-// the CUDA operations: caches in Bf16 under patterns that differ by head, over so many positions
-// that every part of a cache has dropped entries.
+// The decoder layers of a bf16 model on a device: caches in Bf16 under patterns that differ by
+// head, over so many positions that every part of a cache has dropped entries.
 #include "model/device_model.h"
 
 #include <cmath>
 #include <optional>
 
-#include "tests/kernels/host_device.h"
+#include "tests/kernels/test_device.h"
 #include "tests/model/device_functions.h"
 #include "tests/model/model_testing.h"
 
@@ -27,12 +26,13 @@ LocalPatterns Patterns(const ModelConfig& config) {
 class Bf16DeviceModelTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    RECOLLECT_SKIP_WITHOUT(device_);
     if (!kernels::Bf16Supported()) GTEST_SKIP() << "this CPU has no bf16 products";
     ModelConfig config = TinyConfig();
     config.groups.resize(1);  // three layers
     model_ = Make("model", config, DType::kBf16);
     ASSERT_NE(model_, nullptr);
-    auto loaded = DeviceModel::Load(device_, *model_, Directory("model"));
+    auto loaded = DeviceModel::Load(*device_, *model_, Directory("model"));
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     on_device_ = *std::move(loaded);
   }
@@ -58,7 +58,7 @@ class Bf16DeviceModelTest : public ::testing::Test {
     return h;
   }
 
-  kernels::HostDevice device_;
+  const std::shared_ptr<kernels::Device> device_ = kernels::OpenTestDevice();
   std::unique_ptr<Model> model_;
   std::unique_ptr<DeviceModel> on_device_;
 };
@@ -87,7 +87,7 @@ TEST_F(Bf16DeviceModelTest, AStoredStateGoesOnWithTheSameBits) {
     const auto stored = first->Stored();
     ASSERT_TRUE(stored.ok()) << stored.status();
     const std::string bytes = stored->Serialize();
-    ASSERT_EQ(second->state().Begin(device_, *stored), absl::OkStatus());
+    ASSERT_EQ(second->state().Begin(*device_, *stored), absl::OkStatus());
     const auto again = second->Stored();
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(again->Serialize(), bytes);
@@ -118,11 +118,11 @@ TEST_F(Bf16DeviceModelTest, SequencesInOneCallHaveTheBitsOfEachAlone) {
       segments.push_back({.state = &sequences[i]->state(), .rows = step[i]});
     }
     const auto bytes = static_cast<int64_t>(h.size() * sizeof(float));
-    const auto memory = device_.Allocate(bytes).value();
+    const auto memory = device_->Allocate(bytes).value();
     float* const x = static_cast<float*>(memory->data());
-    ASSERT_EQ(device_.Upload(h.data(), bytes, x), absl::OkStatus());
+    ASSERT_EQ(device_->Upload(h.data(), bytes, x), absl::OkStatus());
     ASSERT_EQ(on_device_->RunLayers(0, layers(), segments, x), absl::OkStatus());
-    ASSERT_EQ(device_.Download(x, bytes, h.data()), absl::OkStatus());
+    ASSERT_EQ(device_->Download(x, bytes, h.data()), absl::OkStatus());
     const float* from = h.data();
     for (size_t i = 0; i < step.size(); ++i) {
       const std::vector<float> expected(whole[i].begin() + done[i] * d,

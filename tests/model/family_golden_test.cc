@@ -14,7 +14,7 @@
 #include "model/model.h"
 #include "model/safetensors.h"
 #include "nlohmann/json.hpp"
-#include "tests/kernels/host_device.h"
+#include "tests/kernels/test_device.h"
 #include "tests/model/device_functions.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
@@ -27,7 +27,7 @@ namespace {
 constexpr double kLogitTolerance = 1e-5;
 constexpr double kBf16Tolerance = 0.02;
 
-const char kFolder[] = RECOLLECT_SOURCE_DIR "/tests/golden/families";
+const std::string kFolder = SourceDir() + "/tests/golden/families";
 
 // A case that goes missing must fail, not shrink the test.
 std::vector<std::string> CaseNames() {
@@ -121,17 +121,16 @@ TEST_P(FamilyGoldenTest, Fp32EqualsTheOracle) { ExpectFp32EqualsTheOracle(nullpt
 
 TEST_P(FamilyGoldenTest, Bf16StaysNearTheOracle) { ExpectBf16StaysNearTheOracle(nullptr); }
 
-// The device is the host, running the thread blocks of the CUDA operations.
-class DeviceFamilyGoldenTest : public FamilyGoldenTest {};
+class DeviceFamilyGoldenTest : public FamilyGoldenTest {
+ protected:
+  void SetUp() override { RECOLLECT_SKIP_WITHOUT(device_); }
+  const std::shared_ptr<kernels::Device> device_ = kernels::OpenTestDevice();
+};
 
-TEST_P(DeviceFamilyGoldenTest, Fp32EqualsTheOracle) {
-  kernels::HostDevice device;
-  ExpectFp32EqualsTheOracle(&device);
-}
+TEST_P(DeviceFamilyGoldenTest, Fp32EqualsTheOracle) { ExpectFp32EqualsTheOracle(device_.get()); }
 
 TEST_P(DeviceFamilyGoldenTest, Bf16StaysNearTheOracle) {
-  kernels::HostDevice device;
-  ExpectBf16StaysNearTheOracle(&device);
+  ExpectBf16StaysNearTheOracle(device_.get());
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, DeviceFamilyGoldenTest, ::testing::ValuesIn(CaseNames()),

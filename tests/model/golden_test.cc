@@ -23,7 +23,7 @@
 #include "model/model.h"
 #include "model/safetensors.h"
 #include "nlohmann/json.hpp"
-#include "tests/kernels/host_device.h"
+#include "tests/kernels/test_device.h"
 #include "tests/model/device_functions.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
@@ -48,7 +48,7 @@ constexpr double kBf16HitShare = 0.9;
 constexpr double kBf16Step = 0x1p-7;
 constexpr double kBf16Floor = 1e-5;
 
-const char kFolder[] = RECOLLECT_SOURCE_DIR "/tests/golden/";
+const std::string kFolder = SourceDir() + "/tests/golden/";
 
 // Folders of cases. One that goes missing must fail, not shrink the test.
 std::vector<std::string> Cases() {
@@ -87,9 +87,8 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
         << folder << " is missing; tests/golden/README.md says what writes it";
     const nlohmann::json input = nlohmann::json::parse(ReadFile(folder + "/case.json"));
     const std::string model_folder =
-        input.contains("model")
-            ? absl::StrCat(RECOLLECT_SOURCE_DIR, "/", input["model"].get<std::string>())
-            : folder;
+        input.contains("model") ? absl::StrCat(SourceDir(), "/", input["model"].get<std::string>())
+                                : folder;
     auto model = Model::Load(model_folder, {.dtype = dtype});
     ASSERT_TRUE(model.ok()) << model.status();
     auto file = SafetensorsFile::Open(folder + "/case.safetensors");
@@ -379,18 +378,15 @@ TEST_P(GoldenTest, Fp32EqualsTheOracle) { ExpectFp32EqualsTheOracle(nullptr); }
 
 TEST_P(GoldenTest, Bf16StaysNearTheOracle) { ExpectBf16StaysNearTheOracle(nullptr); }
 
-// The device is the host, running the thread blocks of the CUDA operations.
-class DeviceGoldenTest : public GoldenTest {};
+class DeviceGoldenTest : public GoldenTest {
+ protected:
+  void SetUp() override { RECOLLECT_SKIP_WITHOUT(device_); }
+  const std::shared_ptr<kernels::Device> device_ = kernels::OpenTestDevice();
+};
 
-TEST_P(DeviceGoldenTest, Fp32EqualsTheOracle) {
-  kernels::HostDevice device;
-  ExpectFp32EqualsTheOracle(&device);
-}
+TEST_P(DeviceGoldenTest, Fp32EqualsTheOracle) { ExpectFp32EqualsTheOracle(device_.get()); }
 
-TEST_P(DeviceGoldenTest, Bf16StaysNearTheOracle) {
-  kernels::HostDevice device;
-  ExpectBf16StaysNearTheOracle(&device);
-}
+TEST_P(DeviceGoldenTest, Bf16StaysNearTheOracle) { ExpectBf16StaysNearTheOracle(device_.get()); }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest, ::testing::ValuesIn(Cases()), CaseName);
 INSTANTIATE_TEST_SUITE_P(Cases, DeviceGoldenTest, ::testing::ValuesIn(Cases()), CaseName);

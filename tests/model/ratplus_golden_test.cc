@@ -14,7 +14,7 @@
 #include "model/model.h"
 #include "model/safetensors.h"
 #include "nlohmann/json.hpp"
-#include "tests/kernels/host_device.h"
+#include "tests/kernels/test_device.h"
 #include "tests/model/device_functions.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
@@ -33,7 +33,7 @@ constexpr double kBf16ChoiceTolerance = 0.1;
 // Rows at a time on a device: neither blocks nor windows are a multiple of it.
 constexpr int64_t kSlice = 50;
 
-const char kFolder[] = RECOLLECT_SOURCE_DIR "/tests/golden/ratplus";
+const std::string kFolder = SourceDir() + "/tests/golden/ratplus";
 
 // A model that goes missing must fail, not shrink the test.
 std::vector<std::string> ModelNames() {
@@ -127,7 +127,7 @@ class RatPlusGoldenTest : public ::testing::TestWithParam<std::string> {
   }
   void ExpectBf16StaysNearTheOracle();
 
-  std::unique_ptr<kernels::Device> device_;  // null: the CPU
+  std::shared_ptr<kernels::Device> device_;  // null: the CPU
   nlohmann::json input_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<DeviceModel> on_device_;
@@ -168,10 +168,12 @@ void RatPlusGoldenTest::ExpectBf16StaysNearTheOracle() {
 
 TEST_P(RatPlusGoldenTest, Bf16StaysNearTheOracle) { ExpectBf16StaysNearTheOracle(); }
 
-// The device is the host, running the thread blocks of the CUDA operations.
 class DeviceRatPlusGoldenTest : public RatPlusGoldenTest {
  protected:
-  DeviceRatPlusGoldenTest() { device_ = std::make_unique<kernels::HostDevice>(); }
+  void SetUp() override {
+    device_ = kernels::OpenTestDevice();
+    RECOLLECT_SKIP_WITHOUT(device_);
+  }
 };
 
 TEST_P(DeviceRatPlusGoldenTest, Fp32EqualsTheOracle) { ExpectFp32EqualsTheOracle(); }

@@ -321,15 +321,10 @@ void WriteSafetensors(const std::string& path, const std::map<std::string, Float
   WriteFile(path, file + text + data);
 }
 
-namespace {
-
-// Tests that were carried to another machine (tools/gpu-check) have beside them what they read.
 std::string SourceDir() {
   const char* carried = std::getenv("RECOLLECT_SOURCE_DIR");
   return carried != nullptr ? carried : RECOLLECT_SOURCE_DIR;
 }
-
-}  // namespace
 
 void WriteTinyModel(const std::string& directory, const model::ModelConfig& config, uint64_t seed,
                     float sublayers) {

@@ -48,6 +48,10 @@ std::string ConfigJson(const model::ModelConfig& config);
 void WriteTinyModel(const std::string& directory, const model::ModelConfig& config, uint64_t seed,
                     float sublayers = 1);
 
+// The folder whose files tests read: the sources', or, of tests that were carried to another machine
+// (tools/gpu-check), the one they came with.
+std::string SourceDir();
+
 // An fp32 tensor for WriteSafetensors.
 struct FloatTensor {
   std::vector<int64_t> shape;

@@ -1,0 +1,45 @@
+// The device that a test runs on when any will do: the host, running the thread blocks of the CUDA
+// operations, or, in a program that is built with RECOLLECT_TEST_ON_CUDA, the GPU. Such a program
+// runs the tests with "Device" in their names, and no others.
+//   void SetUp() override { RECOLLECT_SKIP_WITHOUT(device_); }
+//   const std::shared_ptr<kernels::Device> device_ = kernels::OpenTestDevice();
+#ifndef RECOLLECT_TESTS_KERNELS_TEST_DEVICE_H_
+#define RECOLLECT_TESTS_KERNELS_TEST_DEVICE_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#ifdef RECOLLECT_TEST_ON_CUDA
+#include "kernels/cuda_device.h"
+#else
+#include "tests/kernels/host_device.h"
+#endif
+
+#define RECOLLECT_SKIP_WITHOUT(device)                                     \
+  do {                                                                     \
+    if ((device) == nullptr) GTEST_SKIP() << "NOT TESTED: no CUDA device"; \
+  } while (false)
+
+namespace recollect::kernels {
+
+// Null: there is none.
+inline std::shared_ptr<Device> OpenTestDevice() {
+#ifdef RECOLLECT_TEST_ON_CUDA
+  auto device = OpenCudaDevice(0);
+  return device.ok() ? *std::move(device) : nullptr;
+#else
+  return std::make_shared<HostDevice>();
+#endif
+}
+
+#ifdef RECOLLECT_TEST_ON_CUDA
+inline const bool kDeviceTestsAlone = [] {
+  GTEST_FLAG_SET(filter, "*Device*");
+  return true;
+}();
+#endif
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_TESTS_KERNELS_TEST_DEVICE_H_

@@ -25,7 +25,7 @@ namespace recollect::kernels {
 class GraphDevice final : public Device {
  public:
   // `most_graphs`: how many are kept; the one that was used longest ago goes.
-  explicit GraphDevice(Device& device, int most_graphs = 64);
+  explicit GraphDevice(Device& device, int most_graphs = 256);
   ~GraphDevice() override;
 
   // Runs `operations`, whose operations take effect by its end, in their order. Where one needs

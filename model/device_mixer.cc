@@ -114,24 +114,24 @@ absl::Status DeviceModel::LayAttention(int layer, std::span<const DeviceSegment>
     if (like.blocks) {
       ASSIGN_OR_RETURN(mixer.choosing.emplace_back(), LayBlocks(layer, together, row, call.tables));
     }
-    const int group = config_.heads / mixer.kv_heads;  // query heads of a key-value head
+    const auto attend = [&](const AttendedHeads& heads, const auto& cache_of) {
+      AttendedRows attended;
+      for (const DeviceSegment& run : together) {
+        attended.Add(cache_of(run.state->layer(layer)), run.rows);
+      }
+      mixer.attentions.push_back(LayHeads(attended, heads, row, call));
+    };
     if (like.residual && like.residual->windowed()) {
-      AttendedRows attended;
-      for (const DeviceSegment& run : together) {
-        attended.Add(*run.state->layer(layer).residual, run.rows);
-      }
-      mixer.attentions.push_back(
-          LayHeads(attended, {like.cached, 0, config_.heads, mixer.kv_heads}, row, call));
+      attend(
+          {like.cached, 0, config_.heads, mixer.kv_heads},
+          [](const DeviceLayerState& state) -> const auto& { return *state.residual; });
     }
+    const int group = config_.heads / mixer.kv_heads;  // query heads of a key-value head
     for (size_t i = 0; i < like.caches.size(); ++i) {
-      AttendedRows attended;
-      for (const DeviceSegment& run : together) {
-        attended.Add(run.state->layer(layer).caches[i], run.rows);
-      }
       const DeviceCache& cache = like.caches[i];
-      mixer.attentions.push_back(LayHeads(
-          attended, {like.cached, group * cache.first_head(), group * cache.heads(), cache.heads()},
-          row, call));
+      attend(
+          {like.cached, group * cache.first_head(), group * cache.heads(), cache.heads()},
+          [i](const DeviceLayerState& state) -> const auto& { return state.caches[i]; });
     }
     row += rows;
   }

@@ -34,14 +34,6 @@ std::vector<LocalPatterns> ManyPatterns(const ModelConfig&) {
           LocalPatterns(dense).WithContext(700)};
 }
 
-ModelConfig LinearAlone() {
-  ModelConfig config = TinyRattentionConfig();
-  config.mixers = {
-      {.kind = MixerKind::kRattention, .window = -1, .feature_map = kernels::FeatureMap::kRelu}};
-  config.local = LocalPattern{-1, kNoDilation, 0, kUnboundedSpan};
-  return config;
-}
-
 class DeviceMixersTest : public ::testing::TestWithParam<Family> {
  protected:
   void SetUp() override { RECOLLECT_SKIP_WITHOUT(device_); }

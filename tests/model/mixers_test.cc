@@ -22,15 +22,6 @@ struct Family {
   ModelConfig (*config)();
 };
 
-// Without a window: linear attention is all there is.
-ModelConfig LinearAlone() {
-  ModelConfig config = TinyRattentionConfig();
-  config.mixers = {
-      {.kind = MixerKind::kRattention, .window = -1, .feature_map = kernels::FeatureMap::kRelu}};
-  config.local = LocalPattern{-1, kNoDilation, 0, kUnboundedSpan};
-  return config;
-}
-
 // ALiBi without a window, with grouped heads.
 ModelConfig AlibiOverAll() {
   ModelConfig config = TinyDrtPaperConfig();

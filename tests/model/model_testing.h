@@ -30,6 +30,15 @@ inline std::string Directory(const std::string& name) {
                       name);
 }
 
+// RAttention without a window: linear attention is all there is.
+inline ModelConfig LinearAlone() {
+  ModelConfig config = TinyRattentionConfig();
+  config.mixers = {
+      {.kind = MixerKind::kRattention, .window = -1, .feature_map = kernels::FeatureMap::kRelu}};
+  config.local = LocalPattern{-1, kNoDilation, 0, kUnboundedSpan};
+  return config;
+}
+
 // Null, with a failure, when the model cannot be loaded.
 inline std::unique_ptr<Model> Make(const std::string& name, const ModelConfig& config,
                                    DType dtype = DType::kFloat32) {

@@ -1,7 +1,6 @@
-// The layers on a device, for the flagship (model/device_model.h): the rows of all pieces of a
-// stage run together, and states, residuals and chunk memory stay in the device's memory. Up go
-// token ids, tables and chunk states; down come retrieval queries, encoded chunks, and logits or
-// the choice among them.
+// The layers on a device (model/device_model.h): the rows of all pieces of a stage run together, and
+// states, residuals and chunk memory stay in the device's memory. Up go token ids, tables and chunk
+// states; down come retrieval queries, encoded chunks, and logits or the choice among them.
 #ifndef RECOLLECT_ENGINE_DEVICE_BACKEND_H_
 #define RECOLLECT_ENGINE_DEVICE_BACKEND_H_
 

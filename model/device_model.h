@@ -1,5 +1,5 @@
-// A model on a device: the functions of Model (model.h) over rows of many sequences at once,
-// in the memory of a kernels::Device. The same formulas in the same order, one launch or two for
+// A model on a device: the functions of Model (model.h) over rows of many sequences at once, in the
+// memory of a kernels::Device. The same formulas in the same order, one launch or two for
 // each operation of a layer, whatever the number of sequences; what differs between sequences is in
 // tables, made on the host for all layers of a call and copied up once. So the steps of a decode
 // are the same launches again and again, and run as graphs.

@@ -31,9 +31,6 @@ const AttentionNumbers<Number>& Numbers() {
   return *numbers;
 }
 
-float FloatOf(float number) { return number; }
-float FloatOf(Bf16 number) { return number.ToFloat(); }
-
 // Row `row`, some heads, of attention over `entries` entries from entry `first` of the keys.
 template <typename Number>
 absl::Status CheckAttention(const float* out, int64_t row, int64_t first, int64_t entries,
@@ -109,9 +106,9 @@ AttentionRows PrefillRows(int64_t tokens, int64_t dilation) {
 absl::Status Attention(Report& report, Case c, const AttentionRows& rows, bool graph) {
   const AttentionNumbers<float>& numbers = Numbers<float>();
   const int64_t cache = rows.entries * kWidth;
-  ASSIGN_OR_RETURN(const auto q, numbers.q.Upload(rows.rows * kWidth, "q"));
-  ASSIGN_OR_RETURN(const auto keys, numbers.keys.Upload(rows.caches * cache, "keys"));
-  ASSIGN_OR_RETURN(const auto values, numbers.values.Upload(rows.caches * cache, "values"));
+  ASSIGN_OR_RETURN(const auto q, Upload(numbers.q, rows.rows * kWidth, "q"));
+  ASSIGN_OR_RETURN(const auto keys, Upload(numbers.keys, rows.caches * cache, "keys"));
+  ASSIGN_OR_RETURN(const auto values, Upload(numbers.values, rows.caches * cache, "values"));
   ASSIGN_OR_RETURN(const auto out, DeviceArray<float>::Create(rows.rows * kWidth, "out"));
   RangeAttentionSizes sizes;
   sizes.rows = rows.rows;
@@ -148,9 +145,9 @@ absl::Status AttentionOfTiles(Report& report, Case c, const AttentionRows& rows,
   constexpr double kMagnitude = 400;
   const AttentionNumbers<Bf16>& numbers = Numbers<Bf16>();
   const int64_t cache = rows.entries * kWidth;
-  ASSIGN_OR_RETURN(const auto q, numbers.q.Upload(rows.rows * kWidth, "q"));
-  ASSIGN_OR_RETURN(const auto keys, numbers.keys.Upload(rows.caches * cache, "keys"));
-  ASSIGN_OR_RETURN(const auto values, numbers.values.Upload(rows.caches * cache, "values"));
+  ASSIGN_OR_RETURN(const auto q, Upload(numbers.q, rows.rows * kWidth, "q"));
+  ASSIGN_OR_RETURN(const auto keys, Upload(numbers.keys, rows.caches * cache, "keys"));
+  ASSIGN_OR_RETURN(const auto values, Upload(numbers.values, rows.caches * cache, "values"));
   ASSIGN_OR_RETURN(const auto out, DeviceArray<float>::Create(rows.rows * kWidth, "out"));
   std::vector<CacheRows> runs(rows.caches);
   for (int64_t i = 0; i < rows.caches; ++i) {
@@ -198,8 +195,8 @@ absl::Status Prefill(Report& report, Case c, DType dtype, int64_t tokens, int64_
 
 absl::Status Scan(Report& report, Case c, int64_t rows) {
   const Pattern<float> z(1), x(2);
-  ASSIGN_OR_RETURN(const auto device_z, z.Upload(rows * kWidth, "z"));
-  ASSIGN_OR_RETURN(const auto device_x, x.Upload(rows * kWidth, "x"));
+  ASSIGN_OR_RETURN(const auto device_z, Upload(z, rows * kWidth, "z"));
+  ASSIGN_OR_RETURN(const auto device_x, Upload(x, rows * kWidth, "x"));
   ASSIGN_OR_RETURN(const auto y, DeviceArray<float>::Create(rows * kWidth, "y"));
   ASSIGN_OR_RETURN(const auto state, UploadAll(std::vector<float>(kWidth), "state"));
   ASSIGN_OR_RETURN(
@@ -245,9 +242,9 @@ absl::Status GroupedCrossAttention(Report& report, Case c, int64_t count, int32_
   constexpr int64_t kMemoryRows = 64;
   const int64_t chunk = kMemoryRows * kWidth, rows = count * group_rows;
   const Pattern<Bf16> q(1), keys(2), values(3);
-  ASSIGN_OR_RETURN(const auto device_q, q.Upload(rows * kWidth, "q"));
-  ASSIGN_OR_RETURN(const auto device_keys, keys.Upload(pool * chunk, "keys"));
-  ASSIGN_OR_RETURN(const auto device_values, values.Upload(pool * chunk, "values"));
+  ASSIGN_OR_RETURN(const auto device_q, Upload(q, rows * kWidth, "q"));
+  ASSIGN_OR_RETURN(const auto device_keys, Upload(keys, pool * chunk, "keys"));
+  ASSIGN_OR_RETURN(const auto device_values, Upload(values, pool * chunk, "values"));
   ASSIGN_OR_RETURN(const auto out, DeviceArray<float>::Create(rows * kWidth, "out"));
   std::vector<GcaGroup> groups;
   std::vector<MemoryView> views;
@@ -316,8 +313,9 @@ absl::Status LandmarkSearch(Report& report, Case c, int64_t keys, int64_t querie
   constexpr int64_t kPart = 65536;
   const Pattern<Bf16> numbers(1);
   const Pattern<float> query_numbers(2);
-  ASSIGN_OR_RETURN(const auto device_keys, numbers.Upload(keys * kKeyWidth, "keys"));
-  ASSIGN_OR_RETURN(const auto device_queries, query_numbers.Upload(queries * kKeyWidth, "queries"));
+  ASSIGN_OR_RETURN(const auto device_keys, Upload(numbers, keys * kKeyWidth, "keys"));
+  ASSIGN_OR_RETURN(const auto device_queries,
+                   Upload(query_numbers, queries * kKeyWidth, "queries"));
   ASSIGN_OR_RETURN(const LandmarkTopKPlan plan,
                    PlanLandmarkTopK({queries, kKeyWidth, keys, kBest}, Multiprocessors()));
   const KeySegment segment{device_keys.get(), keys};
@@ -365,8 +363,8 @@ absl::Status LandmarkSearch(Report& report, Case c, int64_t keys, int64_t querie
 absl::Status Product(Report& report, const CublasLt& lt, Case c, const GemmShape& shape,
                      int64_t rows) {
   const Pattern<Bf16> weights(1), x(2);
-  ASSIGN_OR_RETURN(const auto device_weights, weights.Upload(shape.n * shape.k, "weights"));
-  ASSIGN_OR_RETURN(const auto device_x, x.Upload(rows * shape.k, "x"));
+  ASSIGN_OR_RETURN(const auto device_weights, Upload(weights, shape.n * shape.k, "weights"));
+  ASSIGN_OR_RETURN(const auto device_x, Upload(x, rows * shape.k, "x"));
   ASSIGN_OR_RETURN(const auto y, DeviceArray<float>::Create(rows * shape.n, "y"));
   ASSIGN_OR_RETURN(const GemmCuda gemm, GemmCuda::Create(lt, shape));
   if (gemm.plan().whole) absl::StrAppend(&c.name, ", in tiles of ", gemm.plan().piece_rows);

@@ -44,8 +44,8 @@ absl::StatusOr<double> ProductFlops(cudaStream_t stream) {
   constexpr int64_t n = kProductSide;
   ASSIGN_OR_RETURN(const kernels::CublasLt lt, kernels::CublasLt::Create());
   const Pattern<Bf16> numbers(1);
-  ASSIGN_OR_RETURN(const DeviceArray<Bf16> a, numbers.Upload(n * n, "product"));
-  ASSIGN_OR_RETURN(const DeviceArray<Bf16> b, numbers.Upload(n * n, "product"));
+  ASSIGN_OR_RETURN(const DeviceArray<Bf16> a, Upload(numbers, n * n, "product"));
+  ASSIGN_OR_RETURN(const DeviceArray<Bf16> b, Upload(numbers, n * n, "product"));
   ASSIGN_OR_RETURN(const DeviceArray<Bf16> d, DeviceArray<Bf16>::Create(n * n, "product"));
   ASSIGN_OR_RETURN(const DeviceArray<char> workspace,
                    DeviceArray<char>::Create(kWorkspaceBytes, "workspace"));

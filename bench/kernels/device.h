@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <random>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -17,8 +16,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/bf16.h"
 #include "base/status.h"
+#include "bench/kernels/numbers.h"
 #include "kernels/cuda_memory.h"
 
 namespace recollect::bench {
@@ -83,46 +82,24 @@ class DeviceArray {
   kernels::DeviceMemory memory_;
 };
 
-// An endless row of normal numbers that repeats after some million, so that the host knows every
-// number of a device array of any size without a copy of it.
+// The first `count` numbers of the pattern in device memory, perhaps not there yet.
 template <typename T>
-class Pattern {
- public:
-  explicit Pattern(uint32_t seed) {
-    std::mt19937 generator(seed);
-    std::normal_distribution<float> normal;
-    for (T& number : numbers_) {
-      if constexpr (std::is_same_v<T, Bf16>) {
-        number = Bf16::FromFloat(normal(generator));
-      } else {
-        number = normal(generator);
-      }
-    }
-  }
-  T operator[](int64_t i) const { return numbers_[i % kLength]; }
-
-  // The first `count` of them in device memory, perhaps not there yet.
-  absl::StatusOr<DeviceArray<T>> Upload(int64_t count, const char* what) const {
-    ASSIGN_OR_RETURN(DeviceArray<T> memory, DeviceArray<T>::Create(count, what));
-    int64_t filled = std::min(count, kLength);
+absl::StatusOr<DeviceArray<T>> Upload(const Pattern<T>& from, int64_t count, const char* what) {
+  ASSIGN_OR_RETURN(DeviceArray<T> memory, DeviceArray<T>::Create(count, what));
+  const auto length = static_cast<int64_t>(from.period().size());
+  int64_t filled = std::min(count, length);
+  RETURN_IF_ERROR(kernels::CudaStatus(
+      cudaMemcpy(memory.get(), from.period().data(), filled * sizeof(T), cudaMemcpyHostToDevice),
+      what));
+  while (filled < count) {
+    const int64_t more = std::min(filled, count - filled);  // begins at a multiple of the period
     RETURN_IF_ERROR(kernels::CudaStatus(
-        cudaMemcpy(memory.get(), numbers_.data(), filled * sizeof(T), cudaMemcpyHostToDevice),
+        cudaMemcpy(memory.get() + filled, memory.get(), more * sizeof(T), cudaMemcpyDeviceToDevice),
         what));
-    while (filled < count) {
-      const int64_t more = std::min(filled, count - filled);  // begins at a multiple of kLength
-      RETURN_IF_ERROR(kernels::CudaStatus(cudaMemcpy(memory.get() + filled, memory.get(),
-                                                     more * sizeof(T), cudaMemcpyDeviceToDevice),
-                                          what));
-      filled += more;
-    }
-    return memory;
+    filled += more;
   }
-
- private:
-  // Odd, so that rows of a usual width differ.
-  static constexpr int64_t kLength = (int64_t{1} << 22) - 3;
-  std::vector<T> numbers_ = std::vector<T>(kLength);
-};
+  return memory;
+}
 
 template <typename T>
 absl::StatusOr<DeviceArray<T>> UploadAll(const std::vector<T>& from, const char* what) {

@@ -1,6 +1,5 @@
 #include "bench/kernels/device_report.h"
 
-#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <utility>
@@ -83,16 +82,6 @@ void Report::Add(const Case& c, const char* launch, const DeviceTiming& timing) 
 void Report::Write() const {
   std::fflush(stdout);
   if (!json_path_.empty()) std::ofstream(json_path_) << json_.dump(1) << "\n";
-}
-
-absl::Status ExpectClose(const std::vector<float>& actual, const std::vector<float>& expected,
-                         double magnitude, absl::string_view what) {
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (std::abs(actual[i] - expected[i]) <= 1e-5 * magnitude) continue;
-    return absl::InternalError(absl::StrCat("WRONG ANSWER, ", what, ", number ", i, ": ", actual[i],
-                                            ", expected ", expected[i]));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace recollect::bench

@@ -50,10 +50,6 @@ class Report {
   nlohmann::json json_;
 };
 
-// INTERNAL where a number is not within 1e-5 of `magnitude` of what the reference gives.
-absl::Status ExpectClose(const std::vector<float>& actual, const std::vector<float>& expected,
-                         double magnitude, absl::string_view what);
-
 }  // namespace recollect::bench
 
 #endif  // RECOLLECT_BENCH_KERNELS_DEVICE_REPORT_H_

@@ -1,0 +1,58 @@
+// Numbers that operations on a device are measured with, known to the host at any size, and what
+// compares their answers. Host code without CUDA, so that every machine tests the cases.
+#ifndef RECOLLECT_BENCH_KERNELS_NUMBERS_H_
+#define RECOLLECT_BENCH_KERNELS_NUMBERS_H_
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "base/bf16.h"
+
+namespace recollect::bench {
+
+inline float FloatOf(float number) { return number; }
+inline float FloatOf(Bf16 number) { return number.ToFloat(); }
+
+// An endless row of normal numbers that repeats after some million, so that the host knows every
+// number of a device array of any size without a copy of it.
+template <typename T>
+class Pattern {
+ public:
+  explicit Pattern(uint32_t seed) {
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> normal;
+    for (T& number : numbers_) {
+      if constexpr (std::is_same_v<T, Bf16>) {
+        number = Bf16::FromFloat(normal(generator));
+      } else {
+        number = normal(generator);
+      }
+    }
+  }
+  T operator[](int64_t i) const { return numbers_[i % kLength]; }
+  // What repeats.
+  std::span<const T> period() const { return numbers_; }
+  std::vector<float> Floats(int64_t begin, int64_t count) const {
+    std::vector<float> floats;
+    for (int64_t i = begin; i < begin + count; ++i) floats.push_back(FloatOf((*this)[i]));
+    return floats;
+  }
+
+ private:
+  // Odd, so that rows of a usual width differ.
+  static constexpr int64_t kLength = (int64_t{1} << 22) - 3;
+  std::vector<T> numbers_ = std::vector<T>(kLength);
+};
+
+// INTERNAL where a number is not within 1e-5 of `magnitude` of what the reference gives.
+absl::Status ExpectClose(std::span<const float> actual, std::span<const float> expected,
+                         double magnitude, absl::string_view what);
+
+}  // namespace recollect::bench
+
+#endif  // RECOLLECT_BENCH_KERNELS_NUMBERS_H_

@@ -1,5 +1,6 @@
 // The operations of kernels/device_operations.h on a GPU: those of the *_cuda.h headers, queued on
-// whatever stream their user says. Private to cuda_device.cc.
+// whatever stream their user says. For cuda_device.cc, and for benchmarks, which time a stream of
+// their own.
 #ifndef RECOLLECT_KERNELS_CUDA_OPERATIONS_H_
 #define RECOLLECT_KERNELS_CUDA_OPERATIONS_H_
 

@@ -1,5 +1,6 @@
 // The CUDA operations at the sizes of the RAT+ operator's published numbers and of served models,
-// beside the published times, the targets and this device's own ceilings.
+// beside the published times, the targets and this device's own ceilings; and what uploads and
+// launches cost, by the wall clock.
 //
 //   cuda_bench [--json FILE] [--commit TEXT]
 //
@@ -8,10 +9,15 @@
 // case failed, with 2 when there is no device.
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "bench/kernels/cuda_cases.h"
+#include "bench/kernels/cuda_device_cases.h"
+#include "bench/kernels/family_cases.h"
+#include "kernels/cuda_device.h"
 
 namespace recollect::bench {
 namespace {
@@ -98,6 +104,96 @@ void BenchProducts(Report& report) {
   }
 }
 
+// What goes through kernels/device.h.
+class DeviceBench {
+ public:
+  explicit DeviceBench(Report& report) : report_(report), device_(kernels::OpenCudaDevice(0)) {}
+
+  // One decode step of a layer, between its products. What 8 sequences read stays in the caches of
+  // a large device: then more than all of copy.
+  void BenchDecode() const {
+    constexpr int64_t kTokens = 4096, kDilation = 16;
+    for (int64_t batch : {8, 64}) {
+      Case c;
+      c.name = absl::StrCat("decode step, ", batch, " x ", kTokens, " tokens, D ", kDilation);
+      if (batch == 8) c.target = "<= 0.05 ms by graph";
+      const DecodeSizes sizes = {.batch = batch,
+                                 .heads = kHeads,
+                                 .head_dim = kHeadDim,
+                                 .position = kTokens - 1,
+                                 .entries = kTokens / kDilation};
+      const bool graph = true;
+      Operation(
+          c, [&](kernels::Device& device) { return RatPlusDecodeCase(device, sizes); }, graph);
+    }
+  }
+
+  // Of a model of 1.5 billion parameters: 16 heads of 128.
+  void BenchFamilies() const {
+    for (bool mean : {false, true}) {
+      const kernels::BlockBoundsSizes sizes = {
+          .blocks = 1024, .block = 64, .width = 2048, .mean = mean};
+      Operation({.name = absl::StrCat("block bounds, 1024 x 64 x 2048", mean ? ", mean" : "")},
+                [&](kernels::Device& device) { return BlockBoundsCase(device, sizes); });
+    }
+    for (bool shared : {false, true}) {
+      const kernels::BlockTopKSizes sizes = {.rows = shared ? 512 : 64,
+                                             .heads = 16,
+                                             .head_dim = 128,
+                                             .block = 64,
+                                             .count = 16,
+                                             .max_position = 65535};
+      Operation({.name = absl::StrCat("block top-16 of 1024, ", sizes.rows,
+                                      shared ? " rows of one" : " sequences")},
+                [&](kernels::Device& device) { return BlockTopKCase(device, sizes, shared); });
+    }
+    for (auto [name, map] : {std::pair{"softmax", kernels::FeatureMap::kSoftmax},
+                             std::pair{"relu", kernels::FeatureMap::kRelu}}) {
+      Operation({.name = absl::StrCat("features, ", name, ", 16384 x 2048")},
+                [map = map](kernels::Device& device) {
+                  return FeaturesCase(device, map, 16384, 16, 128);
+                });
+    }
+    for (auto [sequences, rows] : {std::pair<int64_t, int64_t>{64, 1}, {8, 1024}}) {
+      const kernels::LinearAttentionSizes sizes = {
+          .segments = sequences, .shape = {.heads = 16, .kv_heads = 16, .head_dim = 128}};
+      Operation({.name = absl::StrCat("linear attention, ", sequences, " x ", rows,
+                                      rows == 1 ? " row" : " rows")},
+                [&, rows = rows](kernels::Device& device) {
+                  return LinearAttentionCase(device, sizes, rows);
+                });
+    }
+  }
+
+  // Chunks of the 7M model that is served: 63 states of 256 Bf16.
+  void BenchByClock() const {
+    double link_bytes = 0;
+    for (auto [name, chunks, numbers] :
+         {std::tuple<const char*, int64_t, int64_t>{"64 MiB", 1, int64_t{32} << 20},
+          {"1 chunk of 63 x 256", 1, 63 * 256},
+          {"64 chunks of 63 x 256", 64, 63 * 256}}) {
+      Try({.name = absl::StrCat("upload, ", name)},
+          [&, name = name, chunks = chunks, numbers = numbers](kernels::Device& device) {
+            return Uploads(report_, device, name, chunks, numbers, link_bytes);
+          });
+    }
+    Try({.name = "96 operations on 1024 floats"},
+        [&](kernels::Device& device) { return Launches(report_, device, 96, 1024); });
+  }
+
+ private:
+  template <typename Bench>
+  void Try(const Case& c, const Bench& bench) const {
+    report_.Try(c, [&] { return device_.ok() ? bench(**device_) : device_.status(); });
+  }
+  void Operation(const Case& c, const MakeCase& make, bool graph = false) const {
+    Try(c, [&](kernels::Device& device) { return OnDevice(report_, device, c, make, graph); });
+  }
+
+  Report& report_;
+  const absl::StatusOr<std::shared_ptr<kernels::Device>> device_;
+};
+
 int Main(int argc, char** argv) {
   std::string json_path, commit = "unknown";
   for (int i = 1; i < argc; i += 2) {
@@ -126,6 +222,10 @@ int Main(int argc, char** argv) {
   BenchProducts(*report);
   BenchMemory(*report);
   BenchAttention(*report);
+  const DeviceBench device(*report);
+  device.BenchDecode();
+  device.BenchFamilies();
+  device.BenchByClock();
   return report->failures() == 0 ? 0 : 1;
 }
 

@@ -1,5 +1,6 @@
 #include "bench/kernels/device.h"
 
+#include <chrono>
 #include <cmath>
 #include <fstream>
 
@@ -80,22 +81,9 @@ absl::StatusOr<double> ProductFlops(cudaStream_t stream) {
   return 2.0 * n * n * n / (timing.median_ms * 1e-3);
 }
 
-}  // namespace
-
-absl::StatusOr<DeviceTiming> TimeOnDevice(cudaStream_t stream, const Launch& launch) {
+// The median of what `once` returns, in ms.
+absl::StatusOr<DeviceTiming> Sampled(const std::function<absl::StatusOr<double>()>& once) {
   constexpr double kLongMs = 2000, kBudgetMs = 1000;
-  ASSIGN_OR_RETURN(const Event begin, MakeEvent());
-  ASSIGN_OR_RETURN(const Event end, MakeEvent());
-  const auto once = [&]() -> absl::StatusOr<double> {
-    RETURN_IF_ERROR(Synchronize());
-    RETURN_IF_ERROR(CudaStatus(cudaEventRecord(begin.get(), stream), "event"));
-    RETURN_IF_ERROR(launch());
-    RETURN_IF_ERROR(CudaStatus(cudaEventRecord(end.get(), stream), "event"));
-    RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(end.get()), "run"));
-    float ms = 0;
-    RETURN_IF_ERROR(CudaStatus(cudaEventElapsedTime(&ms, begin.get(), end.get()), "event"));
-    return ms;
-  };
   ASSIGN_OR_RETURN(const double first_ms, once());
   if (first_ms > kLongMs) return DeviceTiming{first_ms, 0, 1};
   std::vector<double> times;
@@ -108,6 +96,34 @@ absl::StatusOr<DeviceTiming> TimeOnDevice(cudaStream_t stream, const Launch& lau
   const double median = times[times.size() / 2];
   return DeviceTiming{median, (times[times.size() * 3 / 4] - times[times.size() / 4]) / median,
                       samples};
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceTiming> TimeOnDevice(cudaStream_t stream, const Launch& launch) {
+  ASSIGN_OR_RETURN(const Event begin, MakeEvent());
+  ASSIGN_OR_RETURN(const Event end, MakeEvent());
+  return Sampled([&]() -> absl::StatusOr<double> {
+    RETURN_IF_ERROR(Synchronize());
+    RETURN_IF_ERROR(CudaStatus(cudaEventRecord(begin.get(), stream), "event"));
+    RETURN_IF_ERROR(launch());
+    RETURN_IF_ERROR(CudaStatus(cudaEventRecord(end.get(), stream), "event"));
+    RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(end.get()), "run"));
+    float ms = 0;
+    RETURN_IF_ERROR(CudaStatus(cudaEventElapsedTime(&ms, begin.get(), end.get()), "event"));
+    return ms;
+  });
+}
+
+absl::StatusOr<DeviceTiming> TimeByClock(const Launch& before, const Launch& run) {
+  return Sampled([&]() -> absl::StatusOr<double> {
+    RETURN_IF_ERROR(before());
+    RETURN_IF_ERROR(Synchronize());
+    const auto begin = std::chrono::steady_clock::now();
+    RETURN_IF_ERROR(run());
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+        .count();
+  });
 }
 
 absl::StatusOr<CapturedGraph> CapturedGraph::Create(cudaStream_t stream, const Launch& launch) {

@@ -37,6 +37,10 @@ struct DeviceTiming {
 // takes seconds.
 absl::StatusOr<DeviceTiming> TimeOnDevice(cudaStream_t stream, const Launch& launch);
 
+// By the wall clock, for what the host has a part in: from the call of `run`, on a device with
+// nothing to do, until it returns. `before` comes first each time and does not count.
+absl::StatusOr<DeviceTiming> TimeByClock(const Launch& before, const Launch& run);
+
 // What `launch` queues on `stream`, to be launched as one. What it uses must outlive this.
 class CapturedGraph {
  public:

@@ -43,19 +43,52 @@ void Report::Try(const Case& c, const std::function<absl::Status()>& bench) {
 }
 
 absl::Status Report::Measure(const Case& c, const Launch& launch,
-                             const std::function<absl::Status()>& check, bool graph) {
-  RETURN_IF_ERROR(Synchronize());
-  RETURN_IF_ERROR(launch());
-  RETURN_IF_ERROR(Synchronize());
-  RETURN_IF_ERROR(check());
-  ASSIGN_OR_RETURN(const DeviceTiming timing, TimeOnDevice(stream_, launch));
-  Add(c, "stream", timing);
+                             const std::function<absl::Status()>& check, bool graph,
+                             const Launch& reset) {
+  const auto measure = [&](const char* how, const Launch& run) -> absl::Status {
+    if (reset) RETURN_IF_ERROR(reset());
+    RETURN_IF_ERROR(Synchronize());
+    RETURN_IF_ERROR(run());
+    RETURN_IF_ERROR(Synchronize());
+    RETURN_IF_ERROR(check());
+    ASSIGN_OR_RETURN(const DeviceTiming timing, TimeOnDevice(stream_, run));
+    Add(c, how, timing);
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(measure("stream", launch));
   if (!graph) return absl::OkStatus();
   ASSIGN_OR_RETURN(const CapturedGraph captured, CapturedGraph::Create(stream_, launch));
-  ASSIGN_OR_RETURN(const DeviceTiming replayed,
-                   TimeOnDevice(stream_, [&] { return captured.Run(stream_); }));
-  Add(c, "graph", replayed);
-  return absl::OkStatus();
+  return measure("graph", [&] { return captured.Run(stream_); });
+}
+
+void Report::AddByClock(const Case& c, int64_t parts, const DeviceTiming& timing,
+                        const Beside& beside) {
+  if (!std::exchange(by_clock_, true)) {
+    std::printf("\n%-52s %10s %7s %4s %9s %9s %7s  %s\n", "by the wall clock", "us", "spread", "n",
+                "us each", "GB/s", "speed", "of");
+  }
+  const double us = timing.median_ms * 1e3, each = us / static_cast<double>(parts);
+  nlohmann::json row = {{"case", c.name},           {"result", "ok"},  {"parts", parts},
+                        {"median_us", us},          {"us_each", each}, {"spread", timing.spread},
+                        {"samples", timing.samples}};
+  std::printf("%-52s %10.2f %6.1f%% %4d %9.2f", c.name.c_str(), us, timing.spread * 100,
+              timing.samples, each);
+  if (c.bytes > 0) {
+    const double bytes = c.bytes / (timing.median_ms * 1e-3);
+    std::printf(" %9.2f", bytes / 1e9);
+    row["byte_per_s"] = bytes;
+  } else {
+    std::printf(" %9s", "-");
+  }
+  if (beside.ms > 0) {
+    const double speed = beside.ms / timing.median_ms;
+    std::printf(" %7.3f  %s", speed, beside.name.c_str());
+    row["speed"] = speed;
+    row["beside"] = beside.name;
+  }
+  std::printf("\n");
+  json_["cases"].push_back(std::move(row));
+  Write();
 }
 
 void Report::Add(const Case& c, const char* launch, const DeviceTiming& timing) {

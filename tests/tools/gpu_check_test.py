@@ -20,6 +20,11 @@ if results:
     json.dump({{"testsuites": [{{"name": "{name}", "testsuite": [case]}}]}}, open(results[0], "w"))
     sys.exit({failed})
 """
+BENCH = """#!/usr/bin/env python3
+import json, sys
+json.dump({cases}, open(sys.argv[sys.argv.index("--json") + 1], "w"))
+sys.exit({status})
+"""
 NO_DEVICE = "#!/bin/sh\necho NOT RUN\nexit 2\n"
 
 
@@ -82,6 +87,21 @@ with tempfile.TemporaryDirectory() as folder:
     # Another commit's results are no results.
     (root / "manifest.json").write_text(json.dumps({"commit": "def", "tests": ["two"]}))
     expect(check(root, 0, "--only", "tests", "--resume")[0], {"two.Runs": "passed"})
+
+    # Two tables: by events, with what failed; by the wall clock.
+    timed = {"result": "ok", "spread": 0.01, "samples": 9}
+    cases = [{**timed, "case": "scan", "launch": "stream", "median_ms": 2.5, "byte_per_s": 5e9, "fraction_of_copy": 0.5, "flop_per_s": 0, "fraction_of_gemm": 0},
+             {"case": "upload", "result": "FAILED: no"},
+             {**timed, "case": "launches", "parts": 1, "median_us": 7.0, "us_each": 7.0},
+             {**timed, "case": "64 chunks", "parts": 64, "median_us": 128.0, "us_each": 2.0, "byte_per_s": 5e9, "speed": 0.75, "beside": "one pinned copy"}]
+    write(root / "bin" / "cuda_bench", BENCH.format(cases={"cases": cases}, status=1))
+    (root / "sdpa.py").write_text("raise SystemExit(1)")
+    text = check(root, 1, "--only", "bench")[1]
+    events, _, clock = text.partition("### Uploads and launches")
+    assert "| scan | stream | 2.5 | 1.0% | 9 | 5.0 | 50.0% |" in events and "| upload | FAILED: no |" in events, text
+    assert "64 chunks" not in events and "scan" not in clock and "upload" not in clock, text
+    assert "| 64 chunks | 128 | 1.0% | 9 | 2 | 5.00 | 0.75 | one pinned copy |" in clock, text
+    assert "| launches | 7 | 1.0% | 9 | 7 |  |  |  |" in clock and "3 ok, 1 FAILED" in text, text
 
     assert "expected tests, bench or engine" in check(root, 1, "--only", "all")[2]
 print("gpu-check reports, stops and goes on")

@@ -173,17 +173,18 @@ class CudaDevice final : public CudaOperations<Device> {
   absl::StatusOr<std::shared_ptr<DeviceGraph>> Capture(
       const CapturedOperations& operations) override {
     auto graph = std::make_shared<CudaGraph>(streams_);
-    RETURN_IF_ERROR(Do([&]() -> absl::Status {
+    const absl::Status status = Do([&]() -> absl::Status {
       ASSIGN_OR_RETURN(const CudaStream stream, CreateStream());
       RETURN_IF_ERROR(CudaStatus(
           cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), "capture"));
       CudaCapture capture(stream.get(), products_);
-      const absl::Status status = operations(capture);
+      const absl::Status called = operations(capture);
       const cudaError_t error = cudaStreamEndCapture(stream.get(), &graph->graph);
-      RETURN_IF_ERROR(status);
+      RETURN_IF_ERROR(called);
       RETURN_IF_ERROR(CudaStatus(error, "capture"));
       return CudaStatus(cudaGraphInstantiate(&graph->executable, graph->graph, 0), "graph");
-    }));
+    });
+    if (!status.ok()) return status;
     return graph;
   }
   absl::Status Launch(const DeviceGraph& graph) override {

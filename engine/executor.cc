@@ -5,14 +5,14 @@
 
 namespace recollect::engine {
 
-Executor::Executor(int threads) {
+Executor::Executor(int threads, size_t most_queued) : most_queued_(most_queued) {
   for (int i = 0; i < std::max(threads, 1); ++i) threads_.emplace_back([this] { Run(); });
 }
 
 bool Executor::Post(std::function<void()> work) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (stopping_) return false;
+    if (stopping_ || work_.size() >= most_queued_) return false;
     work_.push_back(std::move(work));
   }
   wake_.notify_one();

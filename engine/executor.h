@@ -1,11 +1,14 @@
 // Threads that run posted closures in the order they were posted: blocking reads, commits,
-// tokenisation. Computation of the model does not belong here; the scheduler's pool does that.
+// tokenisation, calls of the service. Computation of the model does not belong here; the
+// scheduler's pool does that.
 #ifndef RECOLLECT_ENGINE_EXECUTOR_H_
 #define RECOLLECT_ENGINE_EXECUTOR_H_
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -15,12 +18,12 @@ namespace recollect::engine {
 // Thread-safe. With one thread, closures run one after the other in order.
 class Executor {
  public:
-  explicit Executor(int threads);
+  explicit Executor(int threads, size_t most_queued = std::numeric_limits<size_t>::max());
   ~Executor() { Stop(); }
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // False, and `work` is dropped, after Stop.
+  // False, and `work` is dropped, where `most_queued` wait for a thread, and after Stop.
   bool Post(std::function<void()> work);
 
   // Runs what was posted, then joins the threads. Must not be called from one of them.
@@ -29,6 +32,7 @@ class Executor {
  private:
   void Run();
 
+  const size_t most_queued_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::function<void()>> work_;

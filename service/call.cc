@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "service/status_map.h"
 
@@ -37,6 +38,12 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 };
 
 }  // namespace
+
+absl::Status Runtime::Post(std::function<void()> work) {
+  if (executor.Post(std::move(work))) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("calls waiting for a thread: ", kMostQueued, ", limit ", kMostQueued));
+}
 
 Call::Call(Runtime& runtime, const char* method, grpc::CallbackServerContext* context)
     : runtime_(runtime),
@@ -103,7 +110,7 @@ grpc::ServerUnaryReactor* RunOnPool(Runtime& runtime, const char* method,
   auto* reactor = new UnaryCall(runtime, method, context);  // deletes itself in OnDone
   absl::Status admitted = reactor->call().Admit();
   if (admitted.ok()) {
-    admitted = runtime.pool.Post([reactor, body = std::move(body), undo = std::move(undo)] {
+    admitted = runtime.Post([reactor, body = std::move(body), undo = std::move(undo)] {
       const auto gone = [reactor] { return reactor->cancellation()->cancelled(); };
       absl::Status status = gone() ? absl::CancelledError("cancelled before it ran") : body();
       if (status.ok() && undo && gone()) {

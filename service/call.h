@@ -20,21 +20,27 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "engine/engine.h"
+#include "engine/executor.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 #include "service/rpc_metrics.h"
-#include "service/worker_pool.h"
 
 namespace recollect::service {
 
 // What all calls of one server share. Outlives them.
 struct Runtime {
-  WorkerPool pool{/*threads=*/4, /*max_queued=*/256};
+  static constexpr size_t kMostQueued = 256;
+
+  // Runs `work` soon, on a thread that may wait for the disk, as gRPC's own may not.
+  // RESOURCE_EXHAUSTED, and `work` is dropped, where kMostQueued wait for one.
+  absl::Status Post(std::function<void()> work);
+
   RpcMetrics metrics;
   std::atomic<bool> draining{false};
   std::atomic<int64_t> next_call{1};
   std::function<void()> check_health;  // after each call that ends UNAVAILABLE
   absl::Time start = absl::Now();
+  engine::Executor executor{/*threads=*/4, kMostQueued};  // last: it ends before what it uses
 };
 
 // One RPC from its arrival to its status. Thread-safe once constructed.

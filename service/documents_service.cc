@@ -119,8 +119,7 @@ grpc::ServerUnaryReactor* DocumentsService::Retrieve(grpc::CallbackServerContext
             *response->add_retrievals() = Encode(retrieval);
           if (!with_text) return done(absl::OkStatus());
           // Reading text waits for the disk, and this is a thread of the engine.
-          const absl::Status posted =
-              runtime_.pool.Post([=, this] { done(AddTexts(asked, response)); });
+          const absl::Status posted = runtime_.Post([=, this] { done(AddTexts(asked, response)); });
           if (!posted.ok()) done(posted);
         });
   };

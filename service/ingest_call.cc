@@ -52,7 +52,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
 
   void OnHeader() {
     if (stream_ != nullptr) return End(absl::InvalidArgumentError("header: sent twice"));
-    const absl::Status posted = call_.runtime().pool.Post([this] {
+    const absl::Status posted = call_.runtime().Post([this] {
       if (absl::Status status = Begin(); !status.ok()) return End(status);
       Answer(stream_->status());
     });
@@ -149,7 +149,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
   // once. Not here, because this may be a callback of that stream.
   void End(absl::Status status) {
     if (stream_ == nullptr) return Finish(call_.End(std::move(status)));
-    const absl::Status posted = call_.runtime().pool.Post([this, status] {
+    const absl::Status posted = call_.runtime().Post([this, status] {
       stream_.reset();
       Finish(call_.End(status));
     });

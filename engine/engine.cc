@@ -233,6 +233,7 @@ absl::Status EngineImpl::MountPrefix(const store::DocumentInfo& info,
       RestoreState(*model_, pattern, *store_, {info.owner, info.state_bytes, info.tokens - 1},
                    scheduler_.state_budget(), session.state_charge));
   RETURN_IF_ERROR(session.Begin(std::move(state), last.front()));
+  scheduler_.state_budget().Set(session.state_charge, session.state_bytes());
   ++counters_.prefix_mounts;
   counters_.prefix_tokens += info.tokens;
   return absl::OkStatus();

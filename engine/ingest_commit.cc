@@ -16,7 +16,9 @@ absl::Status IngestJob::Restore(const ResumeState& state, const store::IngestPro
       model::LocalState local,
       RestoreState(context_.model, encoder_->patterns(), context_.store,
                    {owner_, progress.state_bytes, state.tokens}, context_.state_budget, charge_));
-  return encoder_->Begin(std::move(local));
+  RETURN_IF_ERROR(encoder_->Begin(std::move(local)));
+  context_.state_budget.Set(charge_, encoder_->bytes());
+  return absl::OkStatus();
 }
 
 // A commit of a prefix writes its whole state: the longer it is, the rarer, so that all of them

@@ -37,8 +37,9 @@ class SequenceState {
   virtual ~SequenceState() = default;
   // Of the local states, for the state budget.
   virtual int64_t bytes() const = 0;
-  // Goes on from there, behind a prefix. Thread-safe beside stages. REQUIRES: has run nothing.
-  // Fails for lack of memory; then it can only be destroyed.
+  // Goes on from there, behind a prefix. Thread-safe beside stages. REQUIRES: has run nothing;
+  // the state has the same patterns and all layers. Fails for lack of memory; then it can only be
+  // destroyed.
   virtual absl::Status Begin(model::LocalState state) = 0;
 };
 

@@ -9,7 +9,6 @@ CpuMemoryEncoder::CpuMemoryEncoder(const model::Model& model, const model::Local
                                    ThreadPool& pool, std::vector<kernels::OpContext>& contexts)
     : MemoryEncoder(model.config(), pattern),
       model_(model),
-      landmarks_(model.config().landmarks()),
       pool_(pool),
       contexts_(contexts),
       state_(model::LocalState::Create(model.config(), pattern, model.config().n_low)) {}
@@ -30,18 +29,9 @@ absl::Status CpuMemoryEncoder::Begin(model::LocalState state) {
 absl::StatusOr<std::vector<model::EncodedChunk>> CpuMemoryEncoder::Encode(
     std::span<const Block> blocks) {
   const int64_t d = model_.config().d;
-  const bool at_end = model_.config().landmark_at == model::LandmarkAt::kEnd;
-  std::vector<int32_t> ids;         // of all rows
-  std::vector<int64_t> first_rows;  // of each block, and their end
-  for (const Block block : blocks) {
-    first_rows.push_back(std::ssize(ids));
-    if (landmarks_ && !at_end) ids.push_back(model_.config().lmk_id);
-    ids.insert(ids.end(), block.begin(), block.end());
-    if (landmarks_ && at_end) ids.push_back(model_.config().lmk_id);
-  }
-  const int64_t rows = std::ssize(ids);
-  first_rows.push_back(rows);
-  std::vector<model::EncodedChunk> chunks(landmarks_ ? blocks.size() : 0);
+  const auto [ids, begins] = RowsOf(blocks);
+  const int64_t rows = begins.back();
+  std::vector<model::EncodedChunk> chunks(model_.config().landmarks() ? blocks.size() : 0);
   h_.resize(static_cast<size_t>(rows * d));
   // Layers take rows in full tiles, wherever blocks end: products are fastest so.
   constexpr int64_t kTile = model::LayerState::kMaxAppend;
@@ -59,12 +49,12 @@ absl::StatusOr<std::vector<model::EncodedChunk>> CpuMemoryEncoder::Encode(
   // The chunks whose last row is in the tile. No column of the wavefront: none waits for another.
   const auto encode_chunks = [&](int64_t tile, int worker) {
     const int64_t begin = tile * kTile;
-    const auto ends = first_rows.begin() + 1;
-    auto chunk = static_cast<size_t>(std::upper_bound(ends, first_rows.end(), begin) - ends);
-    for (; chunk < chunks.size() && first_rows[chunk + 1] <= begin + kTile; ++chunk) {
-      chunks[chunk] = model_.EncodeChunk(contexts_[static_cast<size_t>(worker)],
-                                         h_.data() + first_rows[chunk] * d,
-                                         static_cast<int>(blocks[chunk].size()));
+    const auto ends = begins.begin() + 1;
+    auto chunk = static_cast<size_t>(std::upper_bound(ends, begins.end(), begin) - ends);
+    for (; chunk < chunks.size() && begins[chunk + 1] <= begin + kTile; ++chunk) {
+      chunks[chunk] =
+          model_.EncodeChunk(contexts_[static_cast<size_t>(worker)], h_.data() + begins[chunk] * d,
+                             static_cast<int>(blocks[chunk].size()));
     }
   };
   pool_.Wavefront((rows + kTile - 1) / kTile, model_.config().n_low, run_layer, encode_chunks);

@@ -31,7 +31,6 @@ class CpuMemoryEncoder final : public MemoryEncoder {
 
  private:
   const model::Model& model_;
-  const bool landmarks_;
   ThreadPool& pool_;
   std::vector<kernels::OpContext>& contexts_;
   model::LocalState state_;

@@ -17,30 +17,20 @@ DeviceMemoryEncoder::DeviceMemoryEncoder(std::shared_ptr<model::DeviceModel> mod
 absl::StatusOr<std::vector<model::EncodedChunk>> DeviceMemoryEncoder::Encode(
     std::span<const Block> blocks) {
   const model::ModelConfig& config = model_->config();
-  const bool landmarks = config.landmarks();
-  const bool at_end = config.landmark_at == model::LandmarkAt::kEnd;
-  std::vector<int32_t> ids;
-  std::vector<model::DeviceBlock> on_device;
-  for (const Block block : blocks) {
-    if (landmarks && !at_end) ids.push_back(config.lmk_id);
-    ids.insert(ids.end(), block.begin(), block.end());
-    if (landmarks && at_end) ids.push_back(config.lmk_id);
-    on_device.push_back({.rows_here = static_cast<int64_t>(block.size()) + 1});
-  }
   if (blocks.empty()) return std::vector<model::EncodedChunk>();
-  const auto rows = static_cast<int64_t>(ids.size());
+  const auto [ids, begins] = RowsOf(blocks);
+  const int64_t rows = begins.back();
   ASSIGN_OR_RETURN(const std::shared_ptr<kernels::DeviceBuffer> memory,
                    device_->Allocate(rows * config.d * int64_t{sizeof(float)}));
   float* const h = static_cast<float*>(memory->data());
-  const float* here = h;
-  for (model::DeviceBlock& block : on_device) {
-    block.here = here;
-    here += block.rows_here * config.d;
-  }
   const model::DeviceSegment all{.state = &state_, .rows = rows};
   RETURN_IF_ERROR(model_->Embed(ids, h));
   RETURN_IF_ERROR(model_->RunLayers(0, config.n_low, {&all, 1}, h));
-  if (!landmarks) return std::vector<model::EncodedChunk>();
+  if (!config.landmarks()) return std::vector<model::EncodedChunk>();
+  std::vector<model::DeviceBlock> on_device;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    on_device.push_back({.here = h + begins[i] * config.d, .rows_here = begins[i + 1] - begins[i]});
+  }
   return model_->EncodeChunks(on_device);
 }
 

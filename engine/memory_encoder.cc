@@ -21,4 +21,17 @@ absl::Status MemoryEncoder::Restore(std::string_view bytes) {
   return Begin(std::move(state));
 }
 
+MemoryEncoder::Rows MemoryEncoder::RowsOf(std::span<const Block> blocks) const {
+  const bool at_end = config_.landmark_at == model::LandmarkAt::kEnd;
+  Rows rows;
+  for (const Block block : blocks) {
+    rows.begins.push_back(std::ssize(rows.ids));
+    if (config_.landmarks() && !at_end) rows.ids.push_back(config_.lmk_id);
+    rows.ids.insert(rows.ids.end(), block.begin(), block.end());
+    if (config_.landmarks() && at_end) rows.ids.push_back(config_.lmk_id);
+  }
+  rows.begins.push_back(std::ssize(rows.ids));
+  return rows;
+}
+
 }  // namespace recollect::engine

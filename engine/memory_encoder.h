@@ -34,7 +34,8 @@ class MemoryEncoder {
   virtual int64_t bytes() const = 0;
   // LayerState::Serialize of one of its layers; beside stages of others, too.
   virtual absl::StatusOr<std::string> SerializeLayer(int layer) const = 0;
-  // Goes on from there. REQUIRES: has run nothing. Fails for lack of memory.
+  // Goes on from there. REQUIRES: has run nothing; the state has the same patterns and layers().
+  // Fails for lack of memory; then it can only be destroyed.
   virtual absl::Status Begin(model::LocalState state) = 0;
 
   // All of it as LocalState::Serialize, and back into an encoder that has run nothing. Restore
@@ -46,6 +47,13 @@ class MemoryEncoder {
   int layers() const { return config_.n_low; }
 
  protected:
+  // Blocks one after the other, each with its landmark where the model has some.
+  struct Rows {
+    std::vector<int32_t> ids;
+    std::vector<int64_t> begins;  // of each block, and the end
+  };
+  Rows RowsOf(std::span<const Block> blocks) const;
+
   // Borrows the config.
   MemoryEncoder(const model::ModelConfig& config, const model::LocalPatterns& patterns)
       : config_(config), patterns_(patterns) {}

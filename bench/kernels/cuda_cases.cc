@@ -39,12 +39,7 @@ absl::Status CheckAttention(const float* out, int64_t row, int64_t first, int64_
   const RangeShape shape{1, 1, kHeadDim};
   for (int head : {0, kHeads - 1}) {
     const auto take = [&](const Pattern<Number>& from, int64_t begin, int64_t rows) {
-      std::vector<float> to;
-      for (int64_t i = 0; i < rows * kHeadDim; ++i) {
-        to.push_back(
-            FloatOf(from[(begin + i / kHeadDim) * kWidth + head * kHeadDim + i % kHeadDim]));
-      }
-      return to;
+      return from.Rows(begin * kWidth + head * kHeadDim, rows, kWidth, kHeadDim);
     };
     const std::vector<float> q = take(numbers.q, row, 1), keys = take(numbers.keys, first, entries),
                              values = take(numbers.values, first, entries);

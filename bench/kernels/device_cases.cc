@@ -144,8 +144,8 @@ absl::Status DecodeStep::PlaceAttention() {
   attention_.kv_stride = width_;
   ASSIGN_OR_RETURN(attention_.tiles, memory_.Place(tiles));
   ASSIGN_OR_RETURN(attention_.sets, memory_.Place(sets));
-  ASSIGN_OR_RETURN(attention_.workspace, memory_.Allocate<std::byte>(std::max<int64_t>(
-                                             attention_plan_.workspace_bytes, 1)));
+  ASSIGN_OR_RETURN(attention_.workspace,
+                   memory_.Allocate<std::byte>(attention_plan_.workspace_bytes));
   attention_.out = out_;
   return absl::OkStatus();
 }
@@ -205,10 +205,7 @@ absl::Status DecodeStep::CheckHead(int64_t row, int64_t head) const {
   const std::string what = absl::StrCat("row ", row, ", head ", head);
   const auto appended = [&](const Pattern<Bf16>& before, const Bf16* cache,
                             std::vector<float>& last, std::vector<float>& all) -> absl::Status {
-    for (int64_t i = 0; i + 1 < sizes_.entries; ++i) {
-      const std::vector<float> one = before.Floats(row * cache_ + i * width_ + entry, dim);
-      all.insert(all.end(), one.begin(), one.end());
-    }
+    all = before.Rows(row * cache_ + entry, sizes_.entries - 1, width_, dim);
     ASSIGN_OR_RETURN(const std::vector<Bf16> found,
                      memory_.Read(cache + (row + 1) * cache_ - width_ + entry, dim));
     std::vector<float> actual;

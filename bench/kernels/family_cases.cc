@@ -131,8 +131,7 @@ absl::StatusOr<DeviceCase> BlockTopKCase(Device& device, BlockTopKSizes sizes, b
   arrays.q_stride = width;
   ASSIGN_OR_RETURN(arrays.rows, memory->Place(rows));
   ASSIGN_OR_RETURN(arrays.patterns, memory->Place(std::vector<BlockPattern>{pattern}));
-  ASSIGN_OR_RETURN(arrays.workspace,
-                   memory->Allocate<std::byte>(std::max<int64_t>(plan.workspace_bytes, 1)));
+  ASSIGN_OR_RETURN(arrays.workspace, memory->Allocate<std::byte>(plan.workspace_bytes));
   ASSIGN_OR_RETURN(arrays.entries, memory->Allocate<int32_t>(lists * sizes.max_entries));
   ASSIGN_OR_RETURN(arrays.counts, memory->Allocate<int32_t>(lists));
   DeviceCase made;
@@ -274,12 +273,7 @@ absl::Status LinearRows::Check() const {
 absl::Status LinearRows::CheckHead(int64_t segment, int64_t head) const {
   const int64_t size = 2 * dim_ * dim_, row = segment * rows_, kv_head = head * kv_heads_ / heads_;
   const auto take = [&](const Pattern<float>& from, int64_t heads, int64_t of, int64_t width) {
-    std::vector<float> to;
-    for (int64_t r = row; r < row + rows_; ++r) {
-      const std::vector<float> one = from.Floats((r * heads + of) * width, width);
-      to.insert(to.end(), one.begin(), one.end());
-    }
-    return to;
+    return from.Rows((row * heads + of) * width, rows_, heads * width, width);
   };
   const std::vector<float> q = take(q_numbers_, heads_, head, 2 * dim_),
                            keys = take(key_numbers_, kv_heads_, kv_head, 2 * dim_),

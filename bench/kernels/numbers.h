@@ -42,6 +42,15 @@ class Pattern {
     for (int64_t i = begin; i < begin + count; ++i) floats.push_back(FloatOf((*this)[i]));
     return floats;
   }
+  // `rows` times `width` numbers, `stride` apart.
+  std::vector<float> Rows(int64_t begin, int64_t rows, int64_t stride, int64_t width) const {
+    std::vector<float> floats;
+    for (int64_t row = 0; row < rows; ++row) {
+      const std::vector<float> one = Floats(begin + row * stride, width);
+      floats.insert(floats.end(), one.begin(), one.end());
+    }
+    return floats;
+  }
 
  private:
   // Odd, so that rows of a usual width differ.

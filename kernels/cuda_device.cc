@@ -56,30 +56,11 @@ class CudaComingBuffer final : public DeviceBuffer {
   const CudaEvent copied_;
 };
 
-// What operations are captured with.
-class CudaCapture final : public CudaOperations<DeviceOperations> {
- public:
-  CudaCapture(cudaStream_t stream, CudaGemms& gemms) : CudaOperations(gemms), stream_(stream) {}
-
- private:
-  absl::Status Queue(absl::FunctionRef<absl::Status(cudaStream_t)> call) override {
-    return call(stream_);
-  }
-
-  const cudaStream_t stream_;
-};
-
 struct CudaGraph final : DeviceGraph {
   explicit CudaGraph(std::shared_ptr<Streams> of) : streams(std::move(of)) {}
-  // One that runs goes when it is done.
-  ~CudaGraph() override {
-    (void)UseCudaDevice(streams->index);
-    if (executable != nullptr) (void)cudaGraphExecDestroy(executable);
-    if (graph != nullptr) (void)cudaGraphDestroy(graph);
-  }
+  ~CudaGraph() override { (void)UseCudaDevice(streams->index); }
   const std::shared_ptr<Streams> streams;
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
+  CudaGraphExec executable;
 };
 
 class CudaDevice final : public CudaOperations<Device> {
@@ -175,22 +156,18 @@ class CudaDevice final : public CudaOperations<Device> {
     auto graph = std::make_shared<CudaGraph>(streams_);
     const absl::Status status = Do([&]() -> absl::Status {
       ASSIGN_OR_RETURN(const CudaStream stream, CreateStream());
-      RETURN_IF_ERROR(CudaStatus(
-          cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), "capture"));
-      CudaCapture capture(stream.get(), products_);
-      const absl::Status called = operations(capture);
-      const cudaError_t error = cudaStreamEndCapture(stream.get(), &graph->graph);
-      RETURN_IF_ERROR(called);
-      RETURN_IF_ERROR(CudaStatus(error, "capture"));
-      return CudaStatus(cudaGraphInstantiate(&graph->executable, graph->graph, 0), "graph");
+      CudaStreamOperations captured(stream.get(), products_);
+      ASSIGN_OR_RETURN(graph->executable,
+                       CaptureGraph(stream.get(), [&] { return operations(captured); }));
+      return absl::OkStatus();
     });
     if (!status.ok()) return status;
     return graph;
   }
   absl::Status Launch(const DeviceGraph& graph) override {
     return Do([&] {
-      return CudaStatus(cudaGraphLaunch(static_cast<const CudaGraph&>(graph).executable, stream_),
-                        "graph");
+      const CudaGraphExec& executable = static_cast<const CudaGraph&>(graph).executable;
+      return CudaStatus(cudaGraphLaunch(executable.get(), stream_), "graph");
     });
   }
 
@@ -204,7 +181,6 @@ class CudaDevice final : public CudaOperations<Device> {
     });
   }
   static absl::Status AllocateOn(cudaStream_t stream, int64_t bytes, void** data) {
-    // Nothing has an address, too.
     const auto allocated = static_cast<size_t>(std::max<int64_t>(bytes, 1));
     return CudaStatus(cudaMallocAsync(data, allocated, stream),
                       absl::StrCat(bytes, " bytes of device memory"));

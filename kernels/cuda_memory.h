@@ -1,6 +1,6 @@
-// What a user of the CUDA operations owns: memory on a device and pinned on the host, streams and
-// events; and the choice of a device. Move-only; a Create that fails leaves no error behind for a
-// later launch to report. Statuses of kernels/cuda_status.h.
+// What a user of the CUDA operations owns: memory on a device and pinned on the host, streams,
+// events and graphs; and the choice of a device. Move-only; a Create that fails leaves no error
+// behind for a later launch to report. Statuses of kernels/cuda_status.h.
 #ifndef RECOLLECT_KERNELS_CUDA_MEMORY_H_
 #define RECOLLECT_KERNELS_CUDA_MEMORY_H_
 
@@ -105,6 +105,32 @@ inline absl::StatusOr<CudaEvent> CreateEvent() {
     return CudaStatus(error, "an event");
   }
   return CudaEvent(event);
+}
+
+struct CudaDestroyGraph {
+  void operator()(cudaGraphExec_t graph) const { (void)cudaGraphExecDestroy(graph); }
+};
+// One that runs goes when it is done.
+using CudaGraphExec = std::unique_ptr<CUgraphExec_st, CudaDestroyGraph>;
+
+// What `queue()`, which returns a status, queues on `stream`, to be launched as one; nothing of it
+// runs. What other threads do meanwhile is no part of it.
+template <typename Queue>
+absl::StatusOr<CudaGraphExec> CaptureGraph(cudaStream_t stream, Queue queue) {
+  cudaError_t error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+  if (error != cudaSuccess) return CudaStatus(error, "capture");
+  const absl::Status queued = queue();
+  cudaGraph_t graph = nullptr;
+  error = cudaStreamEndCapture(stream, &graph);  // also after an error
+  absl::Status status = queued.ok() ? CudaStatus(error, "capture") : queued;
+  cudaGraphExec_t executable = nullptr;
+  if (status.ok()) status = CudaStatus(cudaGraphInstantiate(&executable, graph, 0), "graph");
+  if (graph != nullptr) (void)cudaGraphDestroy(graph);
+  if (!status.ok()) {
+    (void)cudaGetLastError();
+    return status;
+  }
+  return CudaGraphExec(executable);
 }
 
 }  // namespace recollect::kernels

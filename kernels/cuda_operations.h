@@ -63,7 +63,7 @@ class CudaGemms {
   std::map<GemmShape, GemmCuda> gemms_;
 };
 
-// Interface: Device or DeviceOperations.
+// Interface: Device or DeviceOperations. Borrows the products.
 template <typename Interface>
 class CudaOperations : public Interface {
  public:
@@ -184,6 +184,20 @@ class CudaOperations : public Interface {
   }
 
   CudaGemms& gemms_;
+};
+
+// On one stream, which is borrowed, of the current device.
+class CudaStreamOperations final : public CudaOperations<DeviceOperations> {
+ public:
+  CudaStreamOperations(cudaStream_t stream, CudaGemms& gemms)
+      : CudaOperations(gemms), stream_(stream) {}
+
+ private:
+  absl::Status Queue(absl::FunctionRef<absl::Status(cudaStream_t)> call) override {
+    return call(stream_);
+  }
+
+  const cudaStream_t stream_;
 };
 
 }  // namespace recollect::kernels

@@ -3,11 +3,9 @@
 // thread blocks on the host (tests/kernels/host_device.h).
 //
 // Calls take effect in their order, one after the other; all but Download may return before their
-// work is done. Pointers are memory of this device unless said otherwise, borrowed until the work
-// is done, and so are host arrays only until the call returns. An operation means what the header
-// beside it says: a row has the same bits in any batch. Thread-safe; operations of one sequence of
-// calls come from one thread. RESOURCE_EXHAUSTED: out of memory, the device goes on. UNAVAILABLE:
-// it is lost, and every later call says so.
+// work is done. Thread-safe; operations of one sequence of calls come from one thread.
+// RESOURCE_EXHAUSTED: out of memory, the device goes on. UNAVAILABLE: it is lost, and every later
+// call says so.
 #ifndef RECOLLECT_KERNELS_DEVICE_H_
 #define RECOLLECT_KERNELS_DEVICE_H_
 
@@ -58,6 +56,7 @@ class Device : public DeviceOperations {
   virtual DeviceRoom room() const = 0;      // as it is just now; zeros once it is lost
   virtual int multiprocessors() const = 0;  // what plans are made for
 
+  // No bytes have an address, too.
   virtual absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) = 0;
   virtual absl::Status Upload(const void* host, int64_t bytes, void* to) = 0;
   virtual absl::Status Download(const void* from, int64_t bytes, void* host) = 0;
@@ -71,7 +70,9 @@ class Device : public DeviceOperations {
   virtual absl::Status PrepareGemm(const GemmShape& shape) = 0;
 
   // Keeps what `operations` calls of the operations it is given, with these arguments, and runs
-  // nothing. From any thread, beside the operations.
+  // nothing. From any thread, beside the operations. It may be called later, too, as long as the
+  // graph is there: it owns what it uses. Fails as it does; UNIMPLEMENTED where there are no
+  // graphs.
   virtual absl::StatusOr<std::shared_ptr<DeviceGraph>> Capture(
       const CapturedOperations& operations) = 0;
   // Runs that in its place among the operations, with what memory holds by then.

@@ -1,8 +1,7 @@
-// The operations of a model's step on a device, which take effect in the order of their calls and
-// may return before their work is done. Pointers are memory of the device unless said otherwise,
-// borrowed until the work is done, and so are host arrays only until the call returns. An operation
-// means what the header beside it says: a row has the same bits in any batch. Statuses are those of
-// the device (kernels/device.h).
+// The operations of a model's step on a device. Pointers are memory of the device unless said
+// otherwise, borrowed until the work is done; host arrays are borrowed until the call returns. An
+// operation means what the header beside it says: a row has the same bits in any batch. Order of
+// calls and statuses: kernels/device.h.
 #ifndef RECOLLECT_KERNELS_DEVICE_OPERATIONS_H_
 #define RECOLLECT_KERNELS_DEVICE_OPERATIONS_H_
 

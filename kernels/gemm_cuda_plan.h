@@ -25,7 +25,6 @@ struct GemmShape {
   bool add = false;
 
   friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
-  friend bool operator==(const GemmShape&, const GemmShape&) = default;
 };
 
 // INVALID_ARGUMENT unless n and k are 1 to 2^28, both multiples of 8 where `in` is bf16 (its

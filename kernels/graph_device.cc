@@ -62,7 +62,7 @@ GraphDevice::~GraphDevice() = default;
 
 absl::Status GraphDevice::Together(absl::FunctionRef<absl::Status()> operations) {
   RECOLLECT_CHECK(!taking_ && taken_.empty());
-  taking_ = captures_;
+  taking_ = most_graphs_ > 0;
   const absl::Status status = operations();
   taking_ = false;
   if (status.ok()) return RunTaken();
@@ -94,10 +94,10 @@ bool GraphDevice::CaptureKnown(Known& known) {
     ++captured_;
     return true;
   }
-  LogWarning("{} goes on without graphs: {}", device_.name(),
-             std::string(graph.status().message()));
-  captures_ = false;
   known_.clear();
+  most_graphs_ = absl::IsResourceExhausted(graph.status()) ? most_graphs_ / 2 : 0;
+  LogWarning("{} keeps {} graphs from now on: {}", device_.name(), most_graphs_,
+             std::string(graph.status().message()));
   return false;
 }
 
@@ -114,7 +114,8 @@ absl::Status GraphDevice::Take(const Args&... args) {
   return absl::OkStatus();
 }
 
-// ---- Not in graphs -----------------------------------------------------------------------------
+// ---- Not in graphs: layers do none of it
+// ---------------------------------------------------------
 
 absl::StatusOr<std::shared_ptr<DeviceBuffer>> GraphDevice::Allocate(int64_t bytes) {
   RETURN_IF_ERROR(Settle());

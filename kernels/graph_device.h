@@ -3,8 +3,8 @@
 // costs the host, and leaves the device idle, a fraction.
 //   GraphDevice graphs(device);
 //   graphs.Together([&] { …operations of `graphs`, some way down… });
-// A sequence of operations that comes for the second time is captured, from the third on it is
-// launched. Whether it is the same one is decided by comparing what was called, not by a key.
+// A sequence of operations that comes for the second time is captured, and launched from then on.
+// Whether it is the same one is decided by comparing what was called, not by a key.
 #ifndef RECOLLECT_KERNELS_GRAPH_DEVICE_H_
 #define RECOLLECT_KERNELS_GRAPH_DEVICE_H_
 
@@ -24,13 +24,15 @@ namespace recollect::kernels {
 // One thread at a time, but for UploadBeside. Borrows the device, which others may use as well.
 class GraphDevice final : public Device {
  public:
-  // `most_graphs`: how many are kept; the one that was used longest ago goes.
+  // `most_graphs`: how many are kept; the one that was used longest ago goes. Where the device
+  // lacks memory for one, all of them go, and from then on half as many are kept.
   explicit GraphDevice(Device& device, int most_graphs = 256);
   ~GraphDevice() override;
 
   // Runs `operations`, whose operations take effect by its end, in their order. Where one needs
-  // memory, waits or copies from or to the host, those before it run first, and the rest without a
-  // graph. Fails as `operations` or the device does. Not within itself.
+  // memory, waits, copies from or to the host, searches landmarks or samples, those before it run
+  // first, and the rest without a graph. Fails as `operations` or the device does. Not within
+  // itself.
   absl::Status Together(absl::FunctionRef<absl::Status()> operations);
 
   // Before memory goes that operations within Together may use: runs them, and the rest without a
@@ -111,9 +113,8 @@ class GraphDevice final : public Device {
   bool CaptureKnown(Known& known);
 
   Device& device_;
-  const size_t most_graphs_;
+  size_t most_graphs_;  // 0: the device has refused
   bool taking_ = false;
-  bool captures_ = true;  // false once the device has refused
   Calls taken_;
   std::list<Known> known_;  // the latest first
   int64_t captured_ = 0, launched_ = 0;

@@ -29,13 +29,8 @@ absl::Status LandmarkTopKCuda(cudaStream_t stream, const LandmarkTopKPlan& plan,
                               const float* queries, const SegmentStart* segments, void* workspace,
                               const DeviceTopK& best) {
   if (plan.sizes.queries == 0 || plan.sizes.n == 0) return absl::OkStatus();
-  LandmarkArgs args;
-  args.plan = plan;
-  args.queries = queries;
-  args.segments = segments;
-  args.workspace = static_cast<uint64_t*>(workspace);
-  args.candidates = best.candidates;
-  args.scores = best.scores;
+  const LandmarkArgs args = {
+      plan, queries, segments, static_cast<uint64_t*>(workspace), best.candidates, best.scores};
   if (plan.parts > 0) {
     const dim3 grid(static_cast<unsigned>(plan.query_tiles), static_cast<unsigned>(plan.parts));
     PartKernel<<<grid, kTopKThreads, 0, stream>>>(args);

@@ -39,6 +39,20 @@ struct RangeArgs {
   float* workspace = nullptr;  // [rows, heads, splits]: max, sum, o[head_dim]
 };
 
+inline RangeArgs ArgsOf(const RangeAttentionPlan& plan, const RangeDeviceArrays& arrays) {
+  static_assert(sizeof(RangeSet) == kMaxRanges * 2 * sizeof(int64_t));
+  return {.plan = plan,
+          .q = arrays.q,
+          .q_stride = arrays.q_stride,
+          .parts = arrays.parts,
+          .parts_per_row = arrays.parts_per_row,
+          .bounds = reinterpret_cast<const int64_t*>(arrays.sets),
+          .lists = arrays.lists,
+          .slopes = arrays.slopes,
+          .out = arrays.out,
+          .workspace = static_cast<float*>(arrays.workspace)};
+}
+
 struct RangeShared {
   alignas(16) float query[kMaxRangeHeadDim];
   float scores[kSplitEntries];

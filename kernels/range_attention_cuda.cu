@@ -9,9 +9,6 @@ using cuda::CudaBlock;
 using cuda::kRangeThreads;
 using cuda::RangeArgs;
 
-// The kernels see a RangeSet as [kMaxRanges][begin, end].
-static_assert(sizeof(RangeSet) == kMaxRanges * 2 * sizeof(int64_t));
-
 // blockIdx: x the row, y the head, z the split.
 __global__ void __launch_bounds__(kRangeThreads) SplitKernel(const RangeArgs args) {
   __shared__ cuda::RangeShared shared;
@@ -38,17 +35,7 @@ absl::Status RangeAttentionCuda(cudaStream_t stream, const RangeAttentionPlan& p
                                 const RangeDeviceArrays& arrays) {
   const RangeAttentionSizes& sizes = plan.sizes;
   if (sizes.rows == 0) return absl::OkStatus();
-  RangeArgs args;
-  args.plan = plan;
-  args.q = arrays.q;
-  args.q_stride = arrays.q_stride;
-  args.parts = arrays.parts;
-  args.parts_per_row = arrays.parts_per_row;
-  args.bounds = reinterpret_cast<const int64_t*>(arrays.sets);
-  args.lists = arrays.lists;
-  args.slopes = arrays.slopes;
-  args.out = arrays.out;
-  args.workspace = static_cast<float*>(arrays.workspace);
+  const RangeArgs args = cuda::ArgsOf(plan, arrays);
   const auto heads = static_cast<unsigned>(sizes.heads);
   if (plan.way == RangeAttentionPlan::Way::kByRow) {
     const int64_t tiles = (sizes.rows + plan.block_rows - 1) / plan.block_rows;

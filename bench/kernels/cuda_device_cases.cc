@@ -11,20 +11,6 @@ namespace {
 
 using namespace recollect::kernels;
 
-// Operations on the stream that the report's events are on: a device does not say its own.
-class StreamOperations final : public CudaOperations<DeviceOperations> {
- public:
-  StreamOperations(cudaStream_t stream, CudaGemms& gemms)
-      : CudaOperations(gemms), stream_(stream) {}
-
- private:
-  absl::Status Queue(absl::FunctionRef<absl::Status(cudaStream_t)> call) override {
-    return call(stream_);
-  }
-
-  const cudaStream_t stream_;
-};
-
 absl::Status Nothing() { return absl::OkStatus(); }
 
 // The chunks one behind the other in pinned memory, and what one copy makes of them.
@@ -76,7 +62,8 @@ class PlainCopy {
 absl::Status OnDevice(Report& report, Device& device, Case c, const MakeCase& make, bool graph) {
   ASSIGN_OR_RETURN(CublasLt lt, CublasLt::Create());
   CudaGemms gemms(std::move(lt));
-  StreamOperations operations(report.stream(), gemms);
+  // On the stream that the report's events are on: a device does not say its own.
+  CudaStreamOperations operations(report.stream(), gemms);
   ASSIGN_OR_RETURN(const DeviceCase made, make(device));
   c.bytes = made.bytes;
   c.flops = made.flops;

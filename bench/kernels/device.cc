@@ -126,26 +126,6 @@ absl::StatusOr<DeviceTiming> TimeByClock(const Launch& before, const Launch& run
   });
 }
 
-absl::StatusOr<CapturedGraph> CapturedGraph::Create(cudaStream_t stream, const Launch& launch) {
-  RETURN_IF_ERROR(
-      CudaStatus(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture"));
-  const absl::Status launched = launch();
-  cudaGraph_t graph = nullptr;
-  const cudaError_t captured = cudaStreamEndCapture(stream, &graph);  // also after an error
-  cudaGraphExec_t executable = nullptr;
-  absl::Status status = launched.ok() ? CudaStatus(captured, "capture") : launched;
-  if (status.ok()) status = CudaStatus(cudaGraphInstantiate(&executable, graph, 0), "graph");
-  if (graph != nullptr) cudaGraphDestroy(graph);
-  RETURN_IF_ERROR(status);
-  CapturedGraph result;
-  result.graph_.reset(executable);
-  return result;
-}
-
-absl::Status CapturedGraph::Run(cudaStream_t stream) const {
-  return CudaStatus(cudaGraphLaunch(graph_.get(), stream), "graph");
-}
-
 absl::StatusOr<DeviceCeilings> MeasureDeviceCeilings(cudaStream_t stream) {
   DeviceCeilings ceilings;
   ASSIGN_OR_RETURN(ceilings.copy_bytes, CopyBytes(stream));

@@ -1,5 +1,5 @@
-// What a benchmark needs on a CUDA device: numbers in its memory, times between events, calls
-// captured in a graph, and this device's own ceilings to read the times against. One thread.
+// What a benchmark needs on a CUDA device: numbers in its memory, times between events, and this
+// device's own ceilings to read the times against. One thread.
 #ifndef RECOLLECT_BENCH_KERNELS_DEVICE_H_
 #define RECOLLECT_BENCH_KERNELS_DEVICE_H_
 
@@ -40,19 +40,6 @@ absl::StatusOr<DeviceTiming> TimeOnDevice(cudaStream_t stream, const Launch& lau
 // By the wall clock, for what the host has a part in: from the call of `run`, on a device with
 // nothing to do, until it returns. `before` comes first each time and does not count.
 absl::StatusOr<DeviceTiming> TimeByClock(const Launch& before, const Launch& run);
-
-// What `launch` queues on `stream`, to be launched as one. What it uses must outlive this.
-class CapturedGraph {
- public:
-  static absl::StatusOr<CapturedGraph> Create(cudaStream_t stream, const Launch& launch);
-  absl::Status Run(cudaStream_t stream) const;
-
- private:
-  struct Destroy {
-    void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
-  };
-  std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Destroy> graph_;
-};
 
 struct DeviceCeilings {
   double copy_bytes = 0;  // byte/s read and written by a copy within device memory

@@ -57,8 +57,10 @@ absl::Status Report::Measure(const Case& c, const Launch& launch,
   };
   RETURN_IF_ERROR(measure("stream", launch));
   if (!graph) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const CapturedGraph captured, CapturedGraph::Create(stream_, launch));
-  return measure("graph", [&] { return captured.Run(stream_); });
+  ASSIGN_OR_RETURN(const kernels::CudaGraphExec captured, kernels::CaptureGraph(stream_, launch));
+  return measure("graph", [&] {
+    return kernels::CudaStatus(cudaGraphLaunch(captured.get(), stream_), "graph");
+  });
 }
 
 void Report::AddByClock(const Case& c, int64_t parts, const DeviceTiming& timing,

@@ -114,6 +114,43 @@ inline void CheckGoesOnAfterErrors(Device& device) {
   EXPECT_EQ(arrays.Read(x, 4), (std::vector<float>{4, 6, 3, 4}));
 }
 
+// Nothing runs before a launch, which reads what memory holds by then; other threads' operations
+// are no part of it; an error comes out.
+inline void CheckGraphs(Device& device) {
+  constexpr int64_t kNumbers = 1000;
+  Arrays arrays(device);
+  float* const x = arrays.Place(std::vector<float>(kNumbers, 1.0f));
+  float* const y = arrays.Place(std::vector<float>(kNumbers, 0.0f));
+  float* const beside = arrays.Place(std::vector<float>(kNumbers, 0.0f));
+  const CapturedOperations add = [=](DeviceOperations& operations) -> absl::Status {
+    for (int i = 0; i < 3; ++i) RETURN_IF_ERROR(operations.Add(x, kNumbers, y));
+    return operations.Zero(x, kNumbers * int64_t{sizeof(float)});
+  };
+  std::thread other([&] {
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(device.Add(x, kNumbers, beside), absl::OkStatus());
+  });
+  const auto graph = device.Capture(add);
+  other.join();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(arrays.Read(y, 1)[0], 0.0f);
+  EXPECT_EQ(arrays.Read(beside, 1)[0], 100.0f);
+  ASSERT_EQ(device.Launch(**graph), absl::OkStatus());
+  const std::vector<float> twos(kNumbers, 2.0f);
+  ASSERT_EQ(device.Upload(twos.data(), kNumbers * int64_t{sizeof(float)}, x), absl::OkStatus());
+  ASSERT_EQ(device.Launch(**graph), absl::OkStatus());
+  EXPECT_TRUE(SameBits(arrays.Read(y, kNumbers), std::vector<float>(kNumbers, 3.0f + 6.0f)));
+  EXPECT_EQ(arrays.Read(x, 1)[0], 0.0f);
+
+  const auto refused = [=](DeviceOperations& operations) {
+    return operations.Rope({1, 3}, RopePairs::kHalves, x, x, x);
+  };
+  auto status = device.Capture(refused).status();
+  if (status.ok()) status = device.Launch(**device.Capture(refused));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(device.Add(y, kNumbers, x), absl::OkStatus());  // and it goes on
+  EXPECT_EQ(arrays.Read(x, 1)[0], 9.0f);
+}
+
 inline void CheckThreadsDoNotDisturbEachOther(Device& device) {
   const auto work = [&](uint32_t seed) {
     for (uint32_t n = 0; n < 20; ++n) {
@@ -160,6 +197,7 @@ inline constexpr Check kChecks[] = {
     {"Copies", CheckCopies},
     {"UploadsAndShortLives", CheckUploadsAndShortLives},
     {"UploadsBeside", CheckUploadsBeside},
+    {"Graphs", CheckGraphs},
     {"GoesOnAfterErrors", CheckGoesOnAfterErrors},
     {"ThreadsDoNotDisturbEachOther", CheckThreadsDoNotDisturbEachOther},
 };

@@ -113,12 +113,29 @@ TEST_F(GraphDeviceTest, MemoryThatGrowsInBetweenIsNoGraph) {
 }
 
 TEST_F(GraphDeviceTest, ADeviceWithoutGraphsRunsOneByOne) {
-  device_.RefuseGraphs();
+  device_.RefuseGraphs(absl::UnimplementedError("the test's device has no graphs"));
   for (int step = 1; step <= 4; ++step) {
     EXPECT_EQ(AddTogether(2), absl::OkStatus());
     EXPECT_EQ(Sum(), static_cast<float>(2 * step));
   }
   EXPECT_EQ(graphs_.captured(), 0);
+}
+
+// Then there may be room for fewer, and when there is none for any, nobody asks again.
+TEST_F(GraphDeviceTest, LackOfMemoryLeavesFewer) {
+  device_.RefuseGraphs(absl::ResourceExhaustedError("no memory for graphs"));
+  for (int step = 0; step < 2; ++step) EXPECT_EQ(AddTogether(1), absl::OkStatus());
+  device_.RefuseGraphs(absl::OkStatus());
+  for (int step = 0; step < 3; ++step) EXPECT_EQ(AddTogether(1), absl::OkStatus());
+  EXPECT_EQ(graphs_.launched(), 2);
+  for (const int times : {2, 2, 1, 1}) EXPECT_EQ(AddTogether(times), absl::OkStatus());
+  EXPECT_EQ(graphs_.captured(), 3);  // only one is kept
+  device_.RefuseGraphs(absl::ResourceExhaustedError("no memory for graphs"));
+  for (int step = 0; step < 2; ++step) EXPECT_EQ(AddTogether(3), absl::OkStatus());
+  device_.RefuseGraphs(absl::OkStatus());
+  for (int step = 0; step < 3; ++step) EXPECT_EQ(AddTogether(4), absl::OkStatus());
+  EXPECT_EQ(graphs_.captured(), 3);
+  EXPECT_EQ(Sum(), 2 + 3 + 6 + 6 + 12);
 }
 
 TEST_F(GraphDeviceTest, ErrorsComeOut) {

@@ -38,7 +38,8 @@ class HostDevice final : public Device {
   int64_t launches() const { return launches_; }  // of graphs
   // All buffers together; what is there stays.
   void LimitBytes(int64_t bytes) { most_bytes_ = bytes; }
-  void RefuseGraphs() { captures_ = false; }
+  // Captures fail so, or do not.
+  void RefuseGraphs(absl::Status status) { captures_ = std::move(status); }
   // After `calls` more operations, of any kind.
   void LoseAfter(int64_t calls) { calls_left_ = calls; }
 
@@ -75,7 +76,7 @@ class HostDevice final : public Device {
   }
   absl::StatusOr<std::shared_ptr<DeviceGraph>> Capture(
       const CapturedOperations& operations) override {
-    if (!captures_) return absl::UnimplementedError("the test's device has no graphs");
+    RETURN_IF_ERROR(captures_);
     auto graph = std::make_shared<Graph>();
     graph->operations = operations;
     return graph;
@@ -263,7 +264,7 @@ class HostDevice final : public Device {
   const HostOrder order_;
   const std::shared_ptr<Live> live_ = std::make_shared<Live>();
   std::atomic<int64_t> most_bytes_ = int64_t{4} << 30;
-  std::atomic<bool> captures_ = true;
+  absl::Status captures_;  // what captures give
   std::atomic<int64_t> calls_left_ = std::numeric_limits<int64_t>::max();
   std::atomic<int64_t> downloads_ = 0, downloaded_bytes_ = 0, uploads_beside_ = 0, launches_ = 0;
   std::mutex mutex_;

@@ -142,17 +142,7 @@ inline absl::Status RangeAttentionOnHost(HostOrder order, const RangeAttentionPl
   if (arrays.lists.counts == nullptr) {
     RETURN_IF_ERROR(CheckRanges(plan, std::span(arrays.sets, static_cast<size_t>(sizes.rows))));
   }
-  cuda::RangeArgs args;
-  args.plan = plan;
-  args.q = arrays.q;
-  args.q_stride = arrays.q_stride;
-  args.parts = arrays.parts;
-  args.parts_per_row = arrays.parts_per_row;
-  args.bounds = reinterpret_cast<const int64_t*>(arrays.sets);
-  args.lists = arrays.lists;
-  args.slopes = arrays.slopes;
-  args.out = arrays.out;
-  args.workspace = static_cast<float*>(arrays.workspace);
+  const cuda::RangeArgs args = cuda::ArgsOf(plan, arrays);
   const int64_t heads = sizes.heads, pairs = sizes.rows * heads;
   if (plan.way == RangeAttentionPlan::Way::kByRow) {
     const int64_t tiles = (sizes.rows + plan.block_rows - 1) / plan.block_rows;
@@ -256,13 +246,8 @@ inline absl::Status LandmarkTopKOnHost(HostOrder order, const LandmarkTopKPlan& 
                                        const float* queries, const SegmentStart* segments,
                                        void* workspace, const DeviceTopK& best) {
   if (plan.sizes.queries == 0 || plan.sizes.n == 0) return absl::OkStatus();
-  cuda::LandmarkArgs args;
-  args.plan = plan;
-  args.queries = queries;
-  args.segments = segments;
-  args.workspace = static_cast<uint64_t*>(workspace);
-  args.candidates = best.candidates;
-  args.scores = best.scores;
+  const cuda::LandmarkArgs args = {
+      plan, queries, segments, static_cast<uint64_t*>(workspace), best.candidates, best.scores};
   RunBlocks<cuda::LandmarkShared>(order, plan.query_tiles * plan.parts, cuda::kTopKThreads,
                                   [&](HostBlock& block, cuda::LandmarkShared& shared, int64_t i) {
                                     cuda::LandmarkPart(block, shared, args, i / plan.query_tiles,

@@ -11,6 +11,8 @@
 #include <memory>
 
 #ifdef RECOLLECT_TEST_ON_CUDA
+#include <cuda_runtime_api.h>
+
 #include "kernels/cuda_device.h"
 #else
 #include "tests/kernels/host_device.h"
@@ -23,10 +25,13 @@
 
 namespace recollect::kernels {
 
-// Null: there is none.
+// Null: there is none. One that does not open fails the test.
 inline std::shared_ptr<Device> OpenTestDevice() {
 #ifdef RECOLLECT_TEST_ON_CUDA
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return nullptr;
   auto device = OpenCudaDevice(0);
+  EXPECT_TRUE(device.ok()) << device.status();
   return device.ok() ? *std::move(device) : nullptr;
 #else
   return std::make_shared<HostDevice>();

@@ -44,8 +44,8 @@ class DeviceResiduals final : public Residuals {
   std::shared_ptr<kernels::DeviceBuffer> buffer;
 };
 
-struct DeviceStates final : StagedStates {
-  explicit DeviceStates(std::shared_ptr<const kernels::DeviceBuffer> states)
+struct DeviceStagedStates final : StagedStates {
+  explicit DeviceStagedStates(std::shared_ptr<const kernels::DeviceBuffer> states)
       : buffer(std::move(states)) {}
   const std::shared_ptr<const kernels::DeviceBuffer> buffer;
 };
@@ -199,16 +199,17 @@ std::shared_ptr<const StagedStates> DeviceBackend::Stage(const store::ChunkRecor
   absl::StatusOr<std::shared_ptr<kernels::DeviceBuffer>> buffer =
       model_->StageStates(record.states);
   if (!buffer.ok()) return nullptr;
-  return std::make_shared<const DeviceStates>(*std::move(buffer));
+  return std::make_shared<const DeviceStagedStates>(*std::move(buffer));
 }
 
 absl::StatusOr<std::vector<ProjectedMemory>> DeviceBackend::Project(
     std::span<const ChunkToProject> chunks) {
   std::vector<model::StoredStates> stored;
   for (const auto& [record, staged] : chunks) {
-    stored.push_back(
-        {record->states, record->rows,
-         staged == nullptr ? nullptr : static_cast<const DeviceStates*>(staged)->buffer.get()});
+    stored.push_back({record->states, record->rows,
+                      staged == nullptr
+                          ? nullptr
+                          : static_cast<const DeviceStagedStates*>(staged)->buffer.get()});
   }
   ASSIGN_OR_RETURN(std::vector<model::DeviceMemory> memories, model_->ProjectMemory(stored));
   std::vector<ProjectedMemory> projected;

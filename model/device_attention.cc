@@ -58,13 +58,10 @@ absl::Status DeviceModel::Attend(const RowsAttention& attention, const DeviceTab
                                  const QkvRows& qkv, const float* slopes, float* out) {
   const void* const q =
       qkv.At(attention.first_row, int64_t{attention.heads.first} * config_.head_dim);
-  const auto workspace = [&](int64_t bytes) {
-    return Bytes(kWorkspace, std::max<int64_t>(bytes, 1));
-  };
   if (attention.heads.dtype == DType::kFloat32) {
     ASSIGN_OR_RETURN(const kernels::RangeAttentionPlan plan,
                      kernels::PlanRangeAttention(attention.ranges, device_.multiprocessors()));
-    ASSIGN_OR_RETURN(void* const memory, workspace(plan.workspace_bytes));
+    ASSIGN_OR_RETURN(void* const memory, Bytes(kWorkspace, plan.workspace_bytes));
     return device_.RangeAttention(plan, {.q = static_cast<const float*>(q),
                                          .q_stride = qkv.stride,
                                          .parts = tables.At<kernels::KvSpan>(attention.parts_at),
@@ -76,7 +73,7 @@ absl::Status DeviceModel::Attend(const RowsAttention& attention, const DeviceTab
   }
   ASSIGN_OR_RETURN(const kernels::TileAttentionPlan plan,
                    kernels::PlanTileAttention(attention.tiles, device_.multiprocessors()));
-  ASSIGN_OR_RETURN(void* const memory, workspace(plan.workspace_bytes));
+  ASSIGN_OR_RETURN(void* const memory, Bytes(kWorkspace, plan.workspace_bytes));
   return device_.TileAttention(plan, {.q = static_cast<const Bf16*>(q),
                                       .q_stride = qkv.stride,
                                       .kv_stride = attention.kv_stride,

@@ -50,7 +50,7 @@ absl::Status DeviceBlockCache::Reserve(Device& device, int64_t rows, CacheCopies
   const int64_t blocks = length() / choice_.block, coming = (length() + rows) / choice_.block;
   if (coming <= capacity_) return absl::OkStatus();
   const float *low = Low(0), *high = Low(capacity_);
-  if (bounds_ != nullptr) copies.left.push_back(bounds_);
+  if (bounds_ != nullptr) copies.replaced.push_back(bounds_);
   RETURN_IF_ERROR(Resize(device, 2 * coming));
   if (blocks > 0) {
     const int64_t bytes = blocks * width_ * int64_t{sizeof(float)};

@@ -20,11 +20,10 @@ absl::StatusOr<BlocksAttention> DeviceModel::LayBlocks(int layer,
   std::vector<kernels::BlockTopKRow> rows;
   std::vector<kernels::KvSpan> parts;
   BlocksAttention blocks = {.first_row = first_row};
-  kernels::BlockTopKSizes& sizes = blocks.sizes;
-  sizes = {.heads = config_.heads,
-           .head_dim = config_.head_dim,
-           .block = like.choice().block,
-           .count = like.choice().count};
+  kernels::BlockTopKSizes sizes = {.heads = config_.heads,
+                                   .head_dim = config_.head_dim,
+                                   .block = like.choice().block,
+                                   .count = like.choice().count};
   for (const DeviceSegment& run : runs) {
     const DeviceBlockCache& cache = *run.state->layer(layer).blocks;
     for (int64_t position = cache.length() - run.rows; position < cache.length(); ++position) {
@@ -40,10 +39,15 @@ absl::StatusOr<BlocksAttention> DeviceModel::LayBlocks(int layer,
   }
   sizes.rows = static_cast<int64_t>(rows.size());
   sizes.max_position = RoundedSize(sizes.max_position);
-  sizes.max_entries = RoundedSize(sizes.max_entries);
-  ASSIGN_OR_RETURN(const kernels::BlockTopKPlan plan,
-                   kernels::PlanBlockTopK(sizes, device_.multiprocessors()));
-  RETURN_IF_ERROR(kernels::CheckBlockTopK(plan, rows, patterns));
+  sizes.max_entries = RoundedSize(sizes.max_entries, kernels::kMaxRangeEntries);
+  ASSIGN_OR_RETURN(blocks.choose, kernels::PlanBlockTopK(sizes, device_.multiprocessors()));
+  ASSIGN_OR_RETURN(blocks.attend, kernels::PlanRangeAttention({.rows = sizes.rows,
+                                                               .heads = sizes.heads,
+                                                               .kv_heads = sizes.heads,
+                                                               .head_dim = sizes.head_dim,
+                                                               .max_entries = sizes.max_entries},
+                                                              device_.multiprocessors()));
+  RETURN_IF_ERROR(kernels::CheckBlockTopK(blocks.choose, rows, patterns));
   blocks.patterns_per_head = patterns.size() > 1 ? 1 : 0;
   blocks.rows_at = tables.Add(rows);
   blocks.patterns_at = tables.Add(patterns);
@@ -53,43 +57,32 @@ absl::StatusOr<BlocksAttention> DeviceModel::LayBlocks(int layer,
 
 absl::Status DeviceModel::AttendBlocks(const BlocksAttention& blocks, const DeviceTables& tables,
                                        const QkvRows& qkv, float* out) {
-  const kernels::BlockTopKSizes& sizes = blocks.sizes;
+  const kernels::BlockTopKSizes& sizes = blocks.choose.sizes;
   const auto* const q = static_cast<const float*>(qkv.At(blocks.first_row, 0));
   const int64_t lists = sizes.rows * sizes.heads;
-  const auto workspace = [&](int64_t bytes) {
-    return Bytes(kWorkspace, std::max<int64_t>(bytes, 1));
-  };
   ASSIGN_OR_RETURN(void* const memory,
                    Bytes(kLists, lists * (sizes.max_entries + 1) * int64_t{sizeof(int32_t)}));
   auto* const counts = static_cast<int32_t*>(memory);
   int32_t* const entries = counts + lists;
-  ASSIGN_OR_RETURN(const kernels::BlockTopKPlan choose,
-                   kernels::PlanBlockTopK(sizes, device_.multiprocessors()));
-  ASSIGN_OR_RETURN(void* const best, workspace(choose.workspace_bytes));
-  RETURN_IF_ERROR(
-      device_.BlockTopK(choose, {.q = q,
+  ASSIGN_OR_RETURN(void* const best, Bytes(kWorkspace, blocks.choose.workspace_bytes));
+  RETURN_IF_ERROR(device_.BlockTopK(
+      blocks.choose, {.q = q,
+                      .q_stride = qkv.stride,
+                      .rows = tables.At<kernels::BlockTopKRow>(blocks.rows_at),
+                      .patterns = tables.At<kernels::BlockPattern>(blocks.patterns_at),
+                      .patterns_per_head = blocks.patterns_per_head,
+                      .workspace = best,
+                      .entries = entries,
+                      .counts = counts}));
+  ASSIGN_OR_RETURN(void* const splits, Bytes(kWorkspace, blocks.attend.workspace_bytes));
+  return device_.RangeAttention(blocks.attend,
+                                {.q = q,
                                  .q_stride = qkv.stride,
-                                 .rows = tables.At<kernels::BlockTopKRow>(blocks.rows_at),
-                                 .patterns = tables.At<kernels::BlockPattern>(blocks.patterns_at),
-                                 .patterns_per_head = blocks.patterns_per_head,
-                                 .workspace = best,
-                                 .entries = entries,
-                                 .counts = counts}));
-  ASSIGN_OR_RETURN(const kernels::RangeAttentionPlan attend,
-                   kernels::PlanRangeAttention({.rows = sizes.rows,
-                                                .heads = sizes.heads,
-                                                .kv_heads = sizes.heads,
-                                                .head_dim = sizes.head_dim,
-                                                .max_entries = sizes.max_entries},
-                                               device_.multiprocessors()));
-  ASSIGN_OR_RETURN(void* const splits, workspace(attend.workspace_bytes));
-  return device_.RangeAttention(attend, {.q = q,
-                                         .q_stride = qkv.stride,
-                                         .parts = tables.At<kernels::KvSpan>(blocks.parts_at),
-                                         .parts_per_row = kernels::kMaxRanges,
-                                         .lists = {entries, counts},
-                                         .workspace = splits,
-                                         .out = out + blocks.first_row * config_.inner()});
+                                 .parts = tables.At<kernels::KvSpan>(blocks.parts_at),
+                                 .parts_per_row = kernels::kMaxRanges,
+                                 .lists = {entries, counts},
+                                 .workspace = splits,
+                                 .out = out + blocks.first_row * config_.inner()});
 }
 
 }  // namespace recollect::model

@@ -54,7 +54,7 @@ absl::Status DeviceCache::Reserve(Device& device, int64_t rows, CacheCopies& cop
       // Entries that are dead may stay for up to a step, also where none live.
       const int64_t in_steps = step_ == 1 ? living : (living / step_ + 1) * step_;
       RETURN_IF_ERROR(Resize(device, part, std::max(2 * std::min(kept, in_steps), kept + coming)));
-      if (before.memory != nullptr) copies.left.push_back(before.memory);
+      if (before.memory != nullptr) copies.replaced.push_back(before.memory);
     }
     if (kept > 0) {
       for (int plane = 0; plane < planes_; ++plane) {

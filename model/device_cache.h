@@ -26,7 +26,7 @@ namespace recollect::model {
 struct CacheCopies {
   std::vector<kernels::DeviceCopy> moves, raw, appends;
   std::vector<kernels::KeyBlock> blocks;
-  std::vector<std::shared_ptr<kernels::DeviceBuffer>> left;
+  std::vector<std::shared_ptr<kernels::DeviceBuffer>> replaced;
 };
 
 // Keys and values of one part of a cache, in the cache's number format: [entries, heads, head_dim].

@@ -16,7 +16,7 @@
 
 namespace recollect::model {
 
-// Keys and values that some neighbouring rows share, in the number format of the products.
+// Keys and values that some neighbouring rows share, in the format of AttendedHeads.
 struct CachedRows {
   int64_t rows = 0;
   CacheParts parts = {};
@@ -60,7 +60,8 @@ struct RowsAttention {
 // All heads of neighbouring rows, each with the blocks it chooses.
 struct BlocksAttention {
   int64_t first_row = 0;
-  kernels::BlockTopKSizes sizes = {};
+  kernels::BlockTopKPlan choose = {};
+  kernels::RangeAttentionPlan attend = {};
   int64_t patterns_per_head = 0;
   int64_t rows_at = 0, patterns_at = 0, parts_at = 0;
 };
@@ -86,7 +87,7 @@ struct RopeTables {
 };
 
 // The linear branch of RAttention.
-struct ResidualTables {
+struct LinearTables {
   kernels::LinearAttentionPlan plan = {};
   int64_t segments_at = 0;
   CopyTable leaving = {};  // raw keys of positions that enter S, to `raw`
@@ -108,7 +109,7 @@ struct DeviceModel::MixerTables {
   int64_t scans_at = 0;
   std::vector<RowsAttention> attentions = {};
   std::vector<BlocksAttention> choosing = {};
-  ResidualTables residual = {};
+  LinearTables linear = {};
 
   const QkvRows& In(DType dtype) const { return dtype == DType::kBf16 ? bf16 : fp32; }
 };
@@ -124,7 +125,7 @@ struct DeviceModel::CallTables {
   float* projected = nullptr;      // where a mixer's first projection will lie
   std::byte* converted = nullptr;  // and queries, keys and values from there in Bf16
   float* attended = nullptr;
-  float* head_rows = nullptr;
+  float* some_heads = nullptr;
   std::map<int64_t, RopeTables> ropes;  // by step
   std::vector<MixerTables> mixers;      // by layer
   GcaTables gca;

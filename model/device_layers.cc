@@ -94,7 +94,7 @@ absl::Status DeviceModel::LayCall(int first, int count, std::span<const DeviceSe
     call.converted = static_cast<std::byte*>(memory);
   }
   ASSIGN_OR_RETURN(call.attended, Floats(kAttended, call.rows * inner));
-  ASSIGN_OR_RETURN(call.head_rows, Floats(kHeadRows, call.rows * inner));
+  ASSIGN_OR_RETURN(call.some_heads, Floats(kSomeHeads, call.rows * inner));
   for (int layer = first; layer < first + count; ++layer) {
     RETURN_IF_ERROR(LayMixer(layer, runs, call));
   }
@@ -149,8 +149,7 @@ absl::Status DeviceModel::RunGca(const DeviceLayer& weights, const CallTables& c
   ASSIGN_OR_RETURN(const kernels::DeviceRows normed, Operand(kNormed, rows * config_.d));
   ASSIGN_OR_RETURN(float* const queries, Floats(kKeys, rows * inner));
   ASSIGN_OR_RETURN(float* const read, Floats(kValues, rows * inner));
-  ASSIGN_OR_RETURN(void* const workspace,
-                   Bytes(kWorkspace, std::max<int64_t>(gca.plan.workspace_bytes, 1)));
+  ASSIGN_OR_RETURN(void* const workspace, Bytes(kWorkspace, gca.plan.workspace_bytes));
   RETURN_IF_ERROR(device_.RmsNorm({.rows = rows, .width = config_.d}, a, weights.gca_norm,
                                   config_.norm_eps, normed));
   RETURN_IF_ERROR(Product(weights.gca_q_proj, normed, rows, queries));

@@ -61,7 +61,7 @@ absl::Status DeviceModel::LayMixer(int layer, std::span<const DeviceSegment> run
   mixer.moves = CopyTable::Add(call.tables, std::exchange(call.copies.moves, {}));
   mixer.raw = CopyTable::Add(call.tables, std::exchange(call.copies.raw, {}));
   mixer.appends = CopyTable::Add(call.tables, std::exchange(call.copies.appends, {}));
-  if (config.kind == MixerKind::kRattention) RETURN_IF_ERROR(LayResidual(layer, runs, call));
+  if (config.kind == MixerKind::kRattention) RETURN_IF_ERROR(LayLinear(layer, runs, call));
   return LayAttention(layer, runs, call);
 }
 
@@ -159,7 +159,7 @@ RowsAttention DeviceModel::LayHeads(const AttendedRows& attended, const Attended
   std::vector<kernels::DeviceCopy> places;
   float* to = call.attended + first_row * config_.inner() + int64_t{heads.first} * config_.head_dim;
   for (int64_t i = 0; i < std::ssize(attended.sets); ++i, to += config_.inner()) {
-    places.push_back({call.head_rows + i * width, to, width * int64_t{sizeof(float)}});
+    places.push_back({call.some_heads + i * width, to, width * int64_t{sizeof(float)}});
   }
   attention.places = CopyTable::Add(call.tables, places);
   return attention;
@@ -181,12 +181,12 @@ absl::Status DeviceModel::RunMixer(const DeviceMixer& weights, const MixerConfig
                       .stride = tables.fp32.stride,
                       .y_stride = tables.fp32.stride}));
   }
-  const bool residual = mixer.kind == MixerKind::kRattention;
-  if (residual) RETURN_IF_ERROR(BeginResidual(weights, mixer, call, tables));
+  const bool linear = mixer.kind == MixerKind::kRattention;
+  if (linear) RETURN_IF_ERROR(BeginLinear(weights, mixer, call, tables));
   RETURN_IF_ERROR(PlaceHeads(weights, call, tables));
   RETURN_IF_ERROR(tables.appends.Run(device_, call.tables));
   RETURN_IF_ERROR(AttendMixer(weights, call, tables));
-  if (residual) RETURN_IF_ERROR(AddResidual(weights, mixer, call, tables.residual));
+  if (linear) RETURN_IF_ERROR(AddLinear(weights, mixer, call, tables.linear));
   if (!IsGated(mixer.kind)) {
     ASSIGN_OR_RETURN(const DeviceRows operand, AsOperand(kInner, call.attended, rows * inner));
     return Product(weights.out_proj, operand, rows, h, /*add=*/true);
@@ -236,7 +236,7 @@ absl::Status DeviceModel::AttendMixer(const DeviceMixer& weights, const CallTabl
     const bool all = attention.heads.heads == config_.heads;
     RETURN_IF_ERROR(
         Attend(attention, call.tables, tables.In(attention.heads.dtype), weights.alibi_slopes,
-               all ? call.attended + attention.first_row * config_.inner() : call.head_rows));
+               all ? call.attended + attention.first_row * config_.inner() : call.some_heads));
     RETURN_IF_ERROR(attention.places.Run(device_, call.tables));
   }
   return absl::OkStatus();

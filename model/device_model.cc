@@ -86,7 +86,7 @@ absl::StatusOr<DeviceRows> DeviceModel::AsOperand(Scratch slot, const float* x, 
 }
 
 absl::Status DeviceModel::UploadTables(DeviceTables& tables) {
-  ASSIGN_OR_RETURN(void* const memory, Bytes(kTables, std::max<int64_t>(tables.bytes(), 1)));
+  ASSIGN_OR_RETURN(void* const memory, Bytes(kTables, tables.bytes()));
   return tables.Upload(device_, memory);
 }
 

@@ -78,7 +78,7 @@ struct AttendedHeads;
 struct AttendedRows;
 struct BlocksAttention;
 struct QkvRows;
-struct ResidualTables;
+struct LinearTables;
 struct RowsAttention;
 
 // INVALID_ARGUMENT, naming what it is, when a model of this config and number format has sizes that
@@ -95,7 +95,7 @@ class DeviceModel {
                                                            const std::string& directory);
 
   const ModelConfig& config() const { return config_; }
-  DType dtype() const { return dtype_; }  // of the products, and of cached keys and values
+  DType dtype() const { return dtype_; }  // of the products
   kernels::Device& device() const { return under_; }
   const kernels::GraphDevice& graphs() const { return device_; }
 
@@ -109,6 +109,7 @@ class DeviceModel {
   // states advance in those layers.
   absl::Status RunLayers(int first, int count, std::span<const DeviceSegment> segments, float* h);
 
+  // Landmark key and chunk states of each, in RAM. REQUIRES: 2 to chunk_tokens + 1 rows each.
   absl::StatusOr<std::vector<EncodedChunk>> EncodeChunks(std::span<const DeviceBlock> blocks);
 
   // u[rows, d_r] in RAM = queries of `group` of landmark rows [d] on the device.
@@ -116,6 +117,7 @@ class DeviceModel {
 
   // Begins to copy chunk states up, beside whatever runs, for a later ProjectMemory. Thread-safe.
   absl::StatusOr<std::shared_ptr<kernels::DeviceBuffer>> StageStates(std::span<const Bf16> states);
+  // K, V of each, in Bf16.
   absl::StatusOr<std::vector<DeviceMemory>> ProjectMemory(std::span<const StoredStates> chunks);
 
   // logits[rows, vocab_size] in RAM of rows [d] on the device after the last layer.
@@ -133,13 +135,13 @@ class DeviceModel {
     kProjected,  // output of a first projection
     kQkv,        // queries, keys and values in bf16
     kAttended,   // output of attention
-    kHeadRows,   // attention of some heads, where heads have different patterns
+    kSomeHeads,  // attention of some heads, where heads have different patterns
     kInner,      // output of the gate or of the FFN's activation
     kSum,        // a + gca of the "bypass" residual; rows of the chunk encoder
-    kKeys,
-    kValues,
-    kRows,   // gathered rows
-    kState,  // recurrence inside chunks; carried rows of the chunk encoder
+    kKeys,       // keys of the chunk encoder and of memory; queries of GCA
+    kValues,     // values likewise; what GCA reads
+    kRows,       // gathered rows
+    kState,      // recurrence inside chunks; carried rows of the chunk encoder
     kRounded,
     kQueryFeatures,
     kKeyFeatures,
@@ -212,11 +214,11 @@ class DeviceModel {
   absl::Status AttendBlocks(const BlocksAttention& blocks, const DeviceTables& tables,
                             const QkvRows& qkv, float* out);
 
-  absl::Status LayResidual(int layer, std::span<const DeviceSegment> runs, CallTables& call);
-  absl::Status BeginResidual(const DeviceMixer& weights, const MixerConfig& mixer,
-                             const CallTables& call, const MixerTables& tables);
-  absl::Status AddResidual(const DeviceMixer& weights, const MixerConfig& mixer,
-                           const CallTables& call, const ResidualTables& tables);
+  absl::Status LayLinear(int layer, std::span<const DeviceSegment> runs, CallTables& call);
+  absl::Status BeginLinear(const DeviceMixer& weights, const MixerConfig& mixer,
+                           const CallTables& call, const MixerTables& tables);
+  absl::Status AddLinear(const DeviceMixer& weights, const MixerConfig& mixer,
+                         const CallTables& call, const LinearTables& tables);
 
   absl::StatusOr<EncoderTables> LayEncoder(std::span<const DeviceBlock> blocks);
   absl::Status PlaceLandmarks(const EncoderTables& tables);

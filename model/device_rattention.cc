@@ -7,10 +7,10 @@
 namespace recollect::model {
 
 // The runs' rows are already appended.
-absl::Status DeviceModel::LayResidual(int layer, std::span<const DeviceSegment> runs,
-                                      CallTables& call) {
+absl::Status DeviceModel::LayLinear(int layer, std::span<const DeviceSegment> runs,
+                                    CallTables& call) {
   const int64_t inner = config_.inner(), dim = config_.head_dim, kv_width = config_.kv_width();
-  ResidualTables& tables = call.mixers.back().residual;
+  LinearTables& tables = call.mixers.back().linear;
   std::vector<DeviceResidualCache::Leaving> leaving;
   for (const DeviceSegment& run : runs) {
     leaving.push_back(run.state->layer(layer).residual->LeftBy(run.rows));
@@ -55,20 +55,20 @@ absl::Status DeviceModel::LayResidual(int layer, std::span<const DeviceSegment> 
 }
 
 // Of queries and keys that are not placed yet.
-absl::Status DeviceModel::BeginResidual(const DeviceMixer& weights, const MixerConfig& mixer,
-                                        const CallTables& call, const MixerTables& tables) {
+absl::Status DeviceModel::BeginLinear(const DeviceMixer& weights, const MixerConfig& mixer,
+                                      const CallTables& call, const MixerTables& tables) {
   const kernels::RowSizes queries = {.rows = call.rows,
                                      .width = config_.head_dim,
                                      .heads = config_.heads,
                                      .stride = tables.fp32.stride};
   RETURN_IF_ERROR(device_.Features(mixer.feature_map, queries, tables.fp32.Floats(0, 0),
-                                   weights.q_scale, tables.residual.query_features));
+                                   weights.q_scale, tables.linear.query_features));
   return tables.raw.Run(device_, call.tables);
 }
 
 // call.attended, which holds the window's part where there is one, becomes the sum of both.
-absl::Status DeviceModel::AddResidual(const DeviceMixer& weights, const MixerConfig& mixer,
-                                      const CallTables& call, const ResidualTables& tables) {
+absl::Status DeviceModel::AddLinear(const DeviceMixer& weights, const MixerConfig& mixer,
+                                    const CallTables& call, const LinearTables& tables) {
   const int64_t dim = config_.head_dim;
   const kernels::RowSizes heads = {.rows = call.rows, .width = dim, .heads = config_.heads};
   RETURN_IF_ERROR(tables.leaving.Run(device_, call.tables));

@@ -1,7 +1,6 @@
 // What a sequence carries in every layer (local_state.h), in the memory of a device: in fp32 what
 // the mixer's recurrence carries, and the cached keys and values that the local patterns can still
-// reach. Which entries there are, and where, is known on the host; so is what has to be copied when
-// positions come in, and the copies of a whole step run as a few launches.
+// reach (device_cache.h).
 #ifndef RECOLLECT_MODEL_DEVICE_STATE_H_
 #define RECOLLECT_MODEL_DEVICE_STATE_H_
 
@@ -55,12 +54,13 @@ struct DeviceLayerState {
 // The first `layers` layers of a sequence. Not thread-safe; belongs to one device.
 class DeviceState {
  public:
-  // `dtype`: of the model's products. REQUIRES: CheckDeviceConfig, CheckDevicePatterns.
+  // `dtype`: of the model's products. REQUIRES: CheckDeviceConfig; queries choose at most
+  // kMaxDeviceTopK + 1 blocks.
   DeviceState(const ModelConfig& config, const LocalPatterns& pattern, int layers, DType dtype);
 
-  // Before the first rows: as if nothing had run, or behind a state of the same pattern. A bf16
-  // model's caches in Bf16 need values there that Bf16 has. RESOURCE_EXHAUSTED. REQUIRES: has run
-  // nothing.
+  // Before the first rows: as if nothing had run, or behind a state of the same pattern and
+  // layers. A bf16 model's caches in Bf16 need values there that Bf16 has. RESOURCE_EXHAUSTED.
+  // REQUIRES: has run nothing.
   absl::Status Begin(kernels::Device& device);
   absl::Status Begin(kernels::Device& device, const LocalState& state);
 

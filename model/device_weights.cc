@@ -52,7 +52,7 @@ class Places {
     }
     for (const TensorSpec& spec : ExpectedTensors(config)) {
       Reserve(spec, IsMatrix(spec) ? dtype_ : DType::kFloat32, ReadTensor(spec.name));
-      if (spec.name == kEmbed) {
+      if (spec.name == kEmbed && dtype_ == DType::kBf16) {
         Reserve({kRows, spec.shape}, DType::kFloat32, ReadTensor(spec.name));
       }
     }
@@ -207,7 +207,7 @@ absl::StatusOr<DeviceWeights> LoadDeviceWeights(kernels::Device& device,
   DeviceWeights weights;
   Places tensors(config, dtype);
   RETURN_IF_ERROR(tensors.Upload(device, file, weights));
-  weights.embed = tensors.Vector(Places::kRows);
+  weights.embed = tensors.Vector(dtype == DType::kBf16 ? Places::kRows : Places::kEmbed);
   weights.head = tensors.Matrix(Places::kEmbed);
   for (int layer = 0; layer < config.layers(); ++layer) {
     const std::string prefix = absl::StrCat("layers.", layer, ".");

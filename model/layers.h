@@ -37,9 +37,9 @@ enum Scratch : int {
   kSum,        // a + gca of the "bypass" residual
   kKeys,       // dense copies of strided projections
   kValues,
-  kRowsIn,    // residual stream of the chunk encoder
-  kState,     // recurrence state inside one chunk
-  kHeadRows,  // attention of some heads, where heads have different patterns
+  kRowsIn,     // residual stream of the chunk encoder
+  kState,      // recurrence state inside one chunk
+  kSomeHeads,  // attention of some heads, where heads have different patterns
   kBlockScores,
   kExpanded,  // rows with shared heads written out
   kQueryFeatures,

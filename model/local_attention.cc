@@ -22,7 +22,7 @@ void AttendSomeHeads(kernels::OpContext& ctx, const ModelConfig& config, const L
                      AttentionRows rows, float* attended) {
   const int64_t at = static_cast<int64_t>(cache.first_head()) * config.head_dim;
   const int64_t width = static_cast<int64_t>(cache.heads()) * config.head_dim;
-  float* dense = ctx.Floats(kHeadRows, rows.count * width);
+  float* dense = ctx.Floats(kSomeHeads, rows.count * width);
   rows.q += at;
   Attend(ctx, {cache.heads(), cache.heads(), config.head_dim}, cache, rows, dense);
   for (int64_t row = 0; row < rows.count; ++row) {

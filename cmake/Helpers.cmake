@@ -29,6 +29,15 @@ function(recollect_test)
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${ARG_ENVIRONMENT}")
 endfunction()
 
+# recollect_test_on_cuda(NAME golden_cuda_test SOURCES golden_test.cc DEPS recollect::model)
+# The same sources again, for a GPU: those of their tests that take a device (tests/kernels/test_device.h).
+function(recollect_test_on_cuda)
+  cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS" ${ARGN})
+  recollect_test(NAME ${ARG_NAME} SOURCES ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/kernels/cuda_test_main.cc
+    DEPS ${ARG_DEPS} recollect::device_cuda PREFIX Cuda LABELS gpu TIMEOUT 300)
+  target_compile_definitions(${ARG_NAME} PRIVATE RECOLLECT_TEST_ON_CUDA)
+endfunction()
+
 # recollect_bench(NAME gemm_bench SOURCES gemm_bench.cc DEPS recollect::kernels)
 function(recollect_bench)
   cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS" ${ARGN})

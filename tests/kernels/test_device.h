@@ -1,6 +1,6 @@
 // The device that a test runs on when any will do: the host, running the thread blocks of the CUDA
 // operations, or, in a program that is built with RECOLLECT_TEST_ON_CUDA, the GPU. Such a program
-// runs the tests with "Device" in their names, and no others.
+// has the main of cuda_test_main.cc.
 //   void SetUp() override { RECOLLECT_SKIP_WITHOUT(device_); }
 //   const std::shared_ptr<kernels::Device> device_ = kernels::OpenTestDevice();
 #ifndef RECOLLECT_TESTS_KERNELS_TEST_DEVICE_H_
@@ -37,13 +37,6 @@ inline std::shared_ptr<Device> OpenTestDevice() {
   return std::make_shared<HostDevice>();
 #endif
 }
-
-#ifdef RECOLLECT_TEST_ON_CUDA
-inline const bool kDeviceTestsAlone = [] {
-  GTEST_FLAG_SET(filter, "*Device*");
-  return true;
-}();
-#endif
 
 }  // namespace recollect::kernels
 

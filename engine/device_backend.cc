@@ -231,7 +231,10 @@ absl::Status DeviceBackend::RunHead(std::span<Piece* const> pieces) {
     }
   }
   RETURN_IF_ERROR(Choose(choosing));
-  return Consume(consuming);
+  RETURN_IF_ERROR(Consume(consuming));
+  // A prefill that nobody has asked anything yet waits as the rest does, so that the steps of a
+  // long prompt are not all queued at once, before those of other sessions.
+  return choosing.rows.empty() && consuming.rows.empty() ? device_->Wait() : absl::OkStatus();
 }
 
 absl::Status DeviceBackend::Choose(const HeadBatch& batch) {

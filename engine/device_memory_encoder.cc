@@ -26,7 +26,11 @@ absl::StatusOr<std::vector<model::EncodedChunk>> DeviceMemoryEncoder::Encode(
   const model::DeviceSegment all{.state = &state_, .rows = rows};
   RETURN_IF_ERROR(model_->Embed(ids, h));
   RETURN_IF_ERROR(model_->RunLayers(0, config.n_low, {&all, 1}, h));
-  if (!config.landmarks()) return std::vector<model::EncodedChunk>();
+  if (!config.landmarks()) {
+    // Chunks would wait for the work: without, a slice would seem to take no time.
+    RETURN_IF_ERROR(device_->Wait());
+    return std::vector<model::EncodedChunk>();
+  }
   std::vector<model::DeviceBlock> on_device;
   for (size_t i = 0; i < blocks.size(); ++i) {
     on_device.push_back({.here = h + begins[i] * config.d, .rows_here = begins[i + 1] - begins[i]});

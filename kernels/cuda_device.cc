@@ -1,7 +1,7 @@
 #include "kernels/cuda_device.h"
 
 #include <algorithm>
-#include <limits>
+#include <cstddef>
 #include <mutex>
 #include <utility>
 
@@ -14,6 +14,9 @@
 
 namespace recollect::kernels {
 namespace {
+
+// Of a copy from or to the host that others would wait for.
+constexpr int64_t kLongBytes = int64_t{1} << 20;
 
 // What a device and its buffers share: the last of them takes it along.
 struct Streams {
@@ -66,13 +69,15 @@ struct CudaGraph final : DeviceGraph {
 class CudaDevice final : public CudaOperations<Device> {
  public:
   CudaDevice(std::shared_ptr<Streams> streams, const cudaDeviceProp& properties, CublasLt lt,
-             std::unique_ptr<CudaUploads> uploads, std::unique_ptr<CudaUploads> uploads_beside)
+             std::unique_ptr<CudaUploads> uploads, std::unique_ptr<CudaUploads> long_uploads,
+             std::unique_ptr<CudaUploads> uploads_beside)
       : CudaOperations(products_),
         streams_(std::move(streams)),
         stream_(streams_->stream.get()),
         name_(absl::StrCat("cuda:", streams_->index, " ", properties.name)),
         multiprocessors_(properties.multiProcessorCount),
         uploads_(std::move(uploads)),
+        long_uploads_(std::move(long_uploads)),
         uploads_beside_(std::move(uploads_beside)),
         products_(std::move(lt)) {}
   // Work that is queued reads pinned memory and the products' own.
@@ -110,17 +115,28 @@ class CudaDevice final : public CudaOperations<Device> {
     RETURN_IF_ERROR(Do([&] { return AllocateOn(stream_, bytes, &data); }));
     return std::make_shared<CudaBuffer>(streams_, data, bytes);
   }
+  // What is long has memory of its own: a table of the next step does not wait in its line.
   absl::Status Upload(const void* host, int64_t bytes, void* to) override {
-    return Do([&] { return uploads_->Queue(stream_, host, bytes, to); });
+    CudaUploads& by_way_of = bytes > kLongBytes ? *long_uploads_ : *uploads_;
+    return Do([&] { return by_way_of.Queue(stream_, host, bytes, to); });
   }
+  // In pieces, between which other threads' operations run: a whole cache takes seconds.
   absl::Status Download(const void* from, int64_t bytes, void* host) override {
     return Do([&] {
-      if (bytes == 0) return absl::OkStatus();
-      RETURN_IF_ERROR(CudaStatus(
-          cudaMemcpyAsync(host, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream_),
-          "download"));
-      return CudaStatus(cudaStreamSynchronize(stream_), "download");
+      for (int64_t done = 0; done < bytes; done += kLongBytes) {
+        const int64_t piece = std::min(bytes - done, kLongBytes);
+        RETURN_IF_ERROR(
+            CudaStatus(cudaMemcpyAsync(static_cast<std::byte*>(host) + done,
+                                       static_cast<const std::byte*>(from) + done,
+                                       static_cast<size_t>(piece), cudaMemcpyDeviceToHost, stream_),
+                       "download"));
+        RETURN_IF_ERROR(Synchronize());
+      }
+      return absl::OkStatus();
     });
+  }
+  absl::Status Wait() override {
+    return Do([&] { return Synchronize(); });
   }
   absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadBeside(const void* host,
                                                              int64_t bytes) override {
@@ -180,6 +196,7 @@ class CudaDevice final : public CudaOperations<Device> {
       return status.ok() ? status : Judged(std::move(status));
     });
   }
+  absl::Status Synchronize() { return CudaStatus(cudaStreamSynchronize(stream_), "operations"); }
   static absl::Status AllocateOn(cudaStream_t stream, int64_t bytes, void** data) {
     const auto allocated = static_cast<size_t>(std::max<int64_t>(bytes, 1));
     return CudaStatus(cudaMallocAsync(data, allocated, stream),
@@ -206,16 +223,17 @@ class CudaDevice final : public CudaOperations<Device> {
   const std::string name_;
   const int multiprocessors_;
   DeviceHealth health_;
-  const std::unique_ptr<CudaUploads> uploads_, uploads_beside_;
+  const std::unique_ptr<CudaUploads> uploads_, long_uploads_, uploads_beside_;
   CudaGemms products_;
 };
 
 // By default the pool gives all that is free back to the driver whenever somebody waits, and every
-// step would ask for it again.
-absl::Status KeepFreedMemory(int index) {
+// step would ask for it again. A sixteenth of the device it does give back: code that is loaded at
+// its first launch, graphs and products take their memory from the driver.
+absl::Status KeepFreedMemory(int index, uint64_t total_bytes) {
   cudaMemPool_t pool = nullptr;
   RETURN_IF_ERROR(CudaStatus(cudaDeviceGetDefaultMemPool(&pool, index), "memory pool"));
-  auto kept_bytes = std::numeric_limits<uint64_t>::max();
+  uint64_t kept_bytes = total_bytes / 16 * 15;
   return CudaStatus(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept_bytes),
                     "memory pool");
 }
@@ -242,16 +260,18 @@ absl::Status RunOneKernel(Device& device) {
 absl::StatusOr<std::shared_ptr<Device>> OpenCudaDevice(int index) {
   ASSIGN_OR_RETURN(const cudaDeviceProp properties, CudaProperties(index));
   RETURN_IF_ERROR(UseCudaDevice(index));
-  RETURN_IF_ERROR(KeepFreedMemory(index));
+  RETURN_IF_ERROR(KeepFreedMemory(index, properties.totalGlobalMem));
   auto streams = std::make_shared<Streams>();
   streams->index = index;
   ASSIGN_OR_RETURN(streams->stream, CreateStream());
   ASSIGN_OR_RETURN(streams->uploads, CreateStream());
   ASSIGN_OR_RETURN(CublasLt lt, CublasLt::Create());
   ASSIGN_OR_RETURN(std::unique_ptr<CudaUploads> uploads, CudaUploads::Create());
+  ASSIGN_OR_RETURN(std::unique_ptr<CudaUploads> long_uploads, CudaUploads::Create());
   ASSIGN_OR_RETURN(std::unique_ptr<CudaUploads> uploads_beside, CudaUploads::Create());
   auto device = std::make_shared<CudaDevice>(std::move(streams), properties, std::move(lt),
-                                             std::move(uploads), std::move(uploads_beside));
+                                             std::move(uploads), std::move(long_uploads),
+                                             std::move(uploads_beside));
   RETURN_IF_ERROR(RunOneKernel(*device));
   return device;
 }

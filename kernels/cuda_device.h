@@ -18,11 +18,12 @@ namespace recollect::kernels {
 //
 // Memory comes from the device's default pool, in the stream's order: what is allocated is there
 // for what is queued later, and what a buffer gives back is used again when what was queued before
-// is done. Until the process ends the pool keeps it, for its next buffers and for whoever else in
-// the process asks the device for memory. Upload returns when the host array is in pinned memory,
-// 16 MiB in all: it waits only for uploads that 8 MiB or more of later ones have followed.
-// UploadBeside likewise, with 16 MiB of its own. Download waits for all that is queued on the
-// operations' stream; meanwhile other threads may queue more. The device's end waits for both.
+// is done. Until the process ends the pool keeps up to 15/16 of the device for its next buffers.
+// Upload returns when the host array is in pinned memory: it waits only for uploads that 8 MiB or
+// more of later ones have followed. There are 16 MiB of it for uploads of up to 1 MiB, as much for
+// longer ones and for UploadBeside. Download waits for all that is queued on the operations'
+// stream, once for each MiB; meanwhile other threads may queue more. The device's end waits for
+// all.
 absl::StatusOr<std::shared_ptr<Device>> OpenCudaDevice(int index);
 
 }  // namespace recollect::kernels

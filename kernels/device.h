@@ -2,8 +2,8 @@
 // written in. cuda_device.h queues them on a stream of a GPU; a test without one runs the same
 // thread blocks on the host (tests/kernels/host_device.h).
 //
-// Calls take effect in their order, one after the other; all but Download may return before their
-// work is done. Thread-safe; operations of one sequence of calls come from one thread.
+// Calls take effect in their order, one after the other; all but Download and Wait may return
+// before their work is done. Thread-safe; operations of one sequence of calls come from one thread.
 // RESOURCE_EXHAUSTED: out of memory, the device goes on. UNAVAILABLE: it is lost, and every later
 // call says so.
 #ifndef RECOLLECT_KERNELS_DEVICE_H_
@@ -60,6 +60,8 @@ class Device : public DeviceOperations {
   virtual absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) = 0;
   virtual absl::Status Upload(const void* host, int64_t bytes, void* to) = 0;
   virtual absl::Status Download(const void* from, int64_t bytes, void* host) = 0;
+  // Returns when the work of the operations so far is done.
+  virtual absl::Status Wait() = 0;
   // New memory, and the beginning of a copy of host[bytes] to it, which runs beside the operations.
   // From any thread, out of the order of calls; operations may read it after Await.
   virtual absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadBeside(const void* host,

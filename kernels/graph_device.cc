@@ -129,6 +129,10 @@ absl::Status GraphDevice::Download(const void* from, int64_t bytes, void* host) 
   RETURN_IF_ERROR(Settle());
   return device_.Download(from, bytes, host);
 }
+absl::Status GraphDevice::Wait() {
+  RETURN_IF_ERROR(Settle());
+  return device_.Wait();
+}
 absl::StatusOr<std::shared_ptr<DeviceBuffer>> GraphDevice::UploadBeside(const void* host,
                                                                         int64_t bytes) {
   return device_.UploadBeside(host, bytes);

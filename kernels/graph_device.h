@@ -49,6 +49,7 @@ class GraphDevice final : public Device {
   absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) override;
   absl::Status Upload(const void* host, int64_t bytes, void* to) override;
   absl::Status Download(const void* from, int64_t bytes, void* host) override;
+  absl::Status Wait() override;
   absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadBeside(const void* host,
                                                              int64_t bytes) override;
   absl::Status Await(const DeviceBuffer& coming) override;

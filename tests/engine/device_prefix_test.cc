@@ -85,6 +85,19 @@ TEST_F(DevicePrefixTest, SlicesAndCommitsDoNotChangeWhatIsStored) {
   }
 }
 
+// What only queues work would seem to take no time, and put all of it before others' next step.
+TEST_F(DevicePrefixTest, SlicesAndPrefillsWaitForTheirWork) {
+  EngineOptions options = SmallOptions();
+  options.ingest_slice_tokens = 100;
+  const auto engine = Over(true, options);
+  const std::vector<int32_t> tokens = SampleTokens(400, 8);
+  ASSERT_TRUE(IngestTokens(*engine, "doc", Part(tokens, 0, 300)).ok());
+  const int64_t by_ingest = host_->waits();
+  EXPECT_GE(by_ingest, 3);
+  ASSERT_TRUE(Generate(*engine, TokensRequest(tokens, 1)).status.ok());
+  EXPECT_GT(host_->waits(), by_ingest);
+}
+
 // From the moment it is mounted, not only from the session's first step on.
 TEST_F(DevicePrefixTest, TheBudgetCountsWhatAPrefixTakesOnTheDevice) {
   const auto engine = Make();

@@ -35,6 +35,7 @@ class HostDevice final : public Device {
   int64_t downloads() const { return downloads_; }  // so far
   int64_t downloaded_bytes() const { return downloaded_bytes_; }
   int64_t uploads_beside() const { return uploads_beside_; }
+  int64_t waits() const { return waits_; }
   int64_t launches() const { return launches_; }  // of graphs
   // All buffers together; what is there stays.
   void LimitBytes(int64_t bytes) { most_bytes_ = bytes; }
@@ -61,6 +62,10 @@ class HostDevice final : public Device {
     ++downloads_;
     downloaded_bytes_ += bytes;
     return Move(from, bytes, host);
+  }
+  absl::Status Wait() override {
+    ++waits_;
+    return health_.status();
   }
   absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadBeside(const void* host,
                                                              int64_t bytes) override {
@@ -266,7 +271,8 @@ class HostDevice final : public Device {
   std::atomic<int64_t> most_bytes_ = int64_t{4} << 30;
   absl::Status captures_;  // what captures give
   std::atomic<int64_t> calls_left_ = std::numeric_limits<int64_t>::max();
-  std::atomic<int64_t> downloads_ = 0, downloaded_bytes_ = 0, uploads_beside_ = 0, launches_ = 0;
+  std::atomic<int64_t> downloads_ = 0, downloaded_bytes_ = 0, uploads_beside_ = 0, waits_ = 0;
+  std::atomic<int64_t> launches_ = 0;
   std::mutex mutex_;
   DeviceHealth health_;
 };

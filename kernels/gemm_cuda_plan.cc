@@ -13,7 +13,9 @@ constexpr int64_t kBf16Multiple = 8;
 constexpr int64_t kMaxSide = int64_t{1} << 28;  // bytes of a matrix stay within 64 bits
 
 // Around the sides of the tiles that algorithms have, and what decode steps and prefills bring.
-constexpr int64_t kTestedRows[] = {1, 2, 7, 8, 16, 17, 63, 64, 65, 127, 128, 256, 512, 1000};
+constexpr int64_t kTestedRows[] = {1,   2,   3,   4,   5,   7,   8,    12,   16,
+                                   17,  24,  32,  33,  48,  63,  64,   65,   96,
+                                   127, 128, 192, 256, 384, 512, 1000, 2048, 4096};
 constexpr int64_t kTileRows = 64;
 
 // A product is never of more rows than were tested, and what is tested takes device memory for y.

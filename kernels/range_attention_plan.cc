@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "base/status.h"
 #include "kernels/range_attention_block.h"
 
 namespace recollect::kernels {
@@ -14,6 +15,7 @@ constexpr int64_t kMaxGridSide = 65535;
 constexpr int kBlockRows = 8;
 // By split while blocks by row would not fill the device this often.
 constexpr int64_t kLeastWaves = 4;
+constexpr int64_t kMostWorkspaceBytes = int64_t{256} << 20;
 
 absl::Status CheckSizes(const RangeAttentionSizes& sizes) {
   if (sizes.rows < 0 || sizes.max_entries < 0 || sizes.heads < 1 || sizes.heads > kMaxGridSide) {
@@ -42,9 +44,11 @@ absl::Status CheckSizes(const RangeAttentionSizes& sizes) {
 absl::StatusOr<RangeAttentionPlan> PlanRangeAttention(const RangeAttentionSizes& sizes,
                                                       int multiprocessors) {
   using Way = RangeAttentionPlan::Way;
+  ASSIGN_OR_RETURN(const RangeAttentionPlan by_split, PlanRangeAttention(sizes, Way::kBySplit));
   const int64_t blocks = sizes.rows / kBlockRows * sizes.heads;
-  return PlanRangeAttention(sizes,
-                            blocks < kLeastWaves * multiprocessors ? Way::kBySplit : Way::kByRow);
+  const bool few = blocks < kLeastWaves * multiprocessors;
+  if (few && by_split.workspace_bytes <= kMostWorkspaceBytes) return by_split;
+  return PlanRangeAttention(sizes, Way::kByRow);
 }
 
 absl::StatusOr<RangeAttentionPlan> PlanRangeAttention(const RangeAttentionSizes& sizes,

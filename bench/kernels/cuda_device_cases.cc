@@ -114,6 +114,7 @@ absl::Status Uploads(Report& report, Device& device, const std::string& name, in
 
 absl::Status Launches(Report& report, Device& device, int64_t count, int64_t width) {
   ASSIGN_OR_RETURN(const DeviceCase made, SmallOperationsCase(device, count, width));
+  RETURN_IF_ERROR(made.operations(device));  // loads the code, which a capture may not
   ASSIGN_OR_RETURN(const std::shared_ptr<DeviceGraph> graph, device.Capture(made.operations));
   Beside beside;
   const auto measure = [&](const char* how, const Launch& queue) -> absl::Status {

@@ -69,7 +69,8 @@ TEST(ChooseGemmTest, TakesTheFirstWhoseBitsAgreeAndTriesNoMore) {
 }
 
 TEST(ChooseGemmTest, RefusesOneThatDiffersForAnyNumberOfRowsThatMatters) {
-  for (int64_t rows : {1, 2, 7, 8, 16, 17, 63, 64, 65, 127, 128, 256, 512, 1000, 8192}) {
+  for (int64_t rows :
+       {1, 2, 3, 5, 7, 8, 16, 17, 24, 63, 64, 65, 127, 128, 256, 512, 1000, 4096, 8192}) {
     for (int64_t place : {int64_t{0}, rows / 2, rows - 1}) {
       Library library{{OtherAt(rows, place), Good}};
       if (rows == 1) library.algorithms[0] = MissingFor(1);

@@ -45,13 +45,17 @@ TEST(RangeBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
 }
 
 TEST(RangeAttentionPlanTest, FewRowsGoBySplit) {
-  const auto way = [](int64_t rows) {
+  const auto way = [](int64_t rows, int64_t entries) {
     return PlanRangeAttention(
-               {.rows = rows, .heads = 12, .kv_heads = 12, .head_dim = 64, .max_entries = 187}, 132)
+               {.rows = rows, .heads = 12, .kv_heads = 12, .head_dim = 64, .max_entries = entries},
+               132)
         ->way;
   };
-  EXPECT_EQ(way(1), Way::kBySplit);
-  EXPECT_EQ(way(4096), Way::kByRow);
+  EXPECT_EQ(way(1, 187), Way::kBySplit);
+  EXPECT_EQ(way(4096, 187), Way::kByRow);
+  // Splits that would take more memory than they are worth.
+  EXPECT_EQ(way(128, 1 << 20), Way::kByRow);
+  EXPECT_EQ(way(1, 1 << 20), Way::kBySplit);
 }
 
 TEST(RangeAttentionPlanTest, SizesAreThoseOfTheLayouts) {

@@ -2,11 +2,11 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
 #include "base/status.h"
 #include "engine/devices.h"
 #include "store/document_store.h"
@@ -21,19 +21,10 @@ namespace fs = std::filesystem;
 
 constexpr char kMemoryDir[] = ":memory:";
 
-absl::StatusOr<std::unique_ptr<model::Model>> LoadModel(const std::string& directory,
-                                                        const std::string& dtype) {
-  model::LoadOptions options;
-  if (dtype != "fp32") {
-    options.dtype = DType::kBf16;
-    auto loaded = model::Model::Load(directory, options);
-    const bool fall_back = dtype == "auto" && absl::IsFailedPrecondition(loaded.status());
-    if (!fall_back) return loaded;
-    LogInfo("this CPU has no bf16 products, using fp32: {}",
-            std::string(loaded.status().message()));
-  }
-  options.dtype = DType::kFloat32;
-  return model::Model::Load(directory, options);
+// Of --dtype, which the flags check.
+std::optional<DType> DTypeOf(const std::string& name) {
+  if (name == "auto") return std::nullopt;
+  return name == "bf16" ? DType::kBf16 : DType::kFloat32;
 }
 
 absl::StatusOr<std::unique_ptr<store::DocumentStore>> OpenStore(const std::string& directory) {
@@ -94,16 +85,14 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
   if (host.model_name.empty())
     host.model_name = fs::path(model_dir).lexically_normal().parent_path().filename().string();
 
-  auto model = LoadModel(model_dir, options.dtype);
-  if (!model.ok()) return Annotate(model.status(), absl::StrCat("model ", model_dir));
+  ASSIGN_OR_RETURN(engine::LoadedModel loaded,
+                   engine::LoadModel(options.device, model_dir, DTypeOf(options.dtype)));
   engine::EngineOptions engine = options.engine;
-  ASSIGN_OR_RETURN(engine::Devices devices,
-                   engine::OpenDevices(options.device, **model, model_dir));
-  engine.backend = std::move(devices.backend);
-  engine.landmark_device = std::move(devices.landmarks);
+  engine.backend = std::move(loaded.backend);
+  engine.landmark_device = std::move(loaded.landmarks);
   ASSIGN_OR_RETURN(auto store, OpenStore(host.data_dir));
   ASSIGN_OR_RETURN(host.engine,
-                   engine::Engine::Create(engine, *std::move(model), std::move(store)));
+                   engine::Engine::Create(engine, std::move(loaded.model), std::move(store)));
   return host;
 }
 

@@ -15,7 +15,7 @@ struct HostOptions {
   std::string model_dir;  // empty: FindModel
   std::string data_dir;   // empty: DefaultDataDir; ":memory:": nothing is kept
   std::string dtype = "auto";
-  std::string device = "cpu";  // of OpenDevices
+  std::string device = "cpu";  // of LoadModel
   engine::EngineOptions engine;
 };
 
@@ -25,7 +25,7 @@ struct Host {
   std::string data_dir;
 };
 
-// Errors of Model::Load, OpenDevices, OpenRocksStore and Engine::Create, with the directory they
+// Errors of LoadModel, OpenRocksStore and Engine::Create, with the directory they
 // are about.
 absl::StatusOr<Host> CreateHost(const HostOptions& options);
 

@@ -53,6 +53,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
     const EngineOptions& options, std::shared_ptr<const model::Model> model,
     std::unique_ptr<store::DocumentStore> store) {
   RETURN_IF_ERROR(ValidateOptions(options));
+  if (options.backend == nullptr && !model->computes()) {
+    return absl::InvalidArgumentError("a model that was loaded for a device, and no backend");
+  }
   return std::make_unique<EngineImpl>(options, std::move(model), std::move(store));
 }
 

@@ -40,6 +40,13 @@ absl::Status CheckDeviceConfig(const ModelConfig& config, DType dtype) {
     return absl::InvalidArgumentError(absl::StrCat(
         who, ": heads of ", config.head_dim, " channels, at most ", kernels::kMaxRangeHeadDim));
   }
+  // Gated mixers have a key-value head for each head.
+  const int shared_by = config.heads / std::max(config.kv_heads, 1);
+  if (config.kv_heads > 0 && dtype == DType::kBf16 && shared_by > kernels::kMaxTileQueries) {
+    return absl::InvalidArgumentError(absl::StrCat(who, ": ", shared_by,
+                                                   " heads over each key-value head, at most ",
+                                                   kernels::kMaxTileQueries));
+  }
   for (const kernels::GemmShape& shape : DeviceProducts(config, dtype)) {
     const absl::Status status = kernels::CheckGemmShape(shape);
     if (!status.ok()) return Annotate(status, who);

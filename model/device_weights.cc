@@ -11,6 +11,7 @@
 #include "base/bf16.h"
 #include "base/status.h"
 #include "model/weights.h"
+#include "model/weights_reader.h"
 
 namespace recollect::model {
 namespace {
@@ -125,7 +126,7 @@ class Places {
   };
 
   static ReadValues ReadTensor(const std::string& name) {
-    return [name](const SafetensorsFile& file) { return file.ReadFloats(name); };
+    return [name](const SafetensorsFile& file) { return ReadFinite(file, name); };
   }
 
   // A name that has a place keeps it.
@@ -144,7 +145,7 @@ class Places {
       const std::string name = prefix + "in_proj.weight";
       const auto read =
           [=, &config, &mixer](const SafetensorsFile& file) -> absl::StatusOr<std::vector<float>> {
-        ASSIGN_OR_RETURN(const std::vector<float> weights, file.ReadFloats(name));
+        ASSIGN_OR_RETURN(const std::vector<float> weights, ReadFinite(file, name));
         return WithEveryHead(config, mixer, weights);
       };
       Reserve({name, {5 * config.inner(), config.d}}, dtype_, read);
@@ -156,8 +157,8 @@ class Places {
     if (mixer.learned_tokens > 0) {
       const auto read =
           [=, &config, &mixer](const SafetensorsFile& file) -> absl::StatusOr<std::vector<float>> {
-        ASSIGN_OR_RETURN(const std::vector<float> keys, file.ReadFloats(prefix + "rla.init_k"));
-        ASSIGN_OR_RETURN(const std::vector<float> values, file.ReadFloats(prefix + "rla.init_v"));
+        ASSIGN_OR_RETURN(const std::vector<float> keys, ReadFinite(file, prefix + "rla.init_k"));
+        ASSIGN_OR_RETURN(const std::vector<float> values, ReadFinite(file, prefix + "rla.init_v"));
         return LearnedSum(config, mixer, keys, values);
       };
       Reserve({prefix + kInitial, {config.heads, 2 * dim, dim}}, DType::kFloat32, read);

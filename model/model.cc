@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <numeric>
 #include <system_error>
 #include <utility>
 
@@ -22,6 +24,8 @@ struct Model::State {
   Weights weights;
   std::unique_ptr<Tokenizer> tokenizer;
   DType dtype = DType::kFloat32;
+  bool computes = true;
+  int64_t parameters = 0;
   std::string fingerprint;
 
   LayerContext context() const { return {config, dtype, config.norm_eps}; }
@@ -72,21 +76,30 @@ Model::~Model() = default;
 
 absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& directory,
                                                    const LoadOptions& options) {
-  if (options.dtype == DType::kBf16 && !kernels::Bf16Supported()) {
+  if (options.computes && options.dtype == DType::kBf16 && !kernels::Bf16Supported()) {
     return absl::FailedPreconditionError(
         "this CPU has no bf16 products (AVX512-BF16 or AMX); use fp32");
   }
   std::unique_ptr<Model> model(new Model);
   State& state = *model->state_;
   state.dtype = options.dtype;
+  state.computes = options.computes;
   const std::string config_path = directory + "/config.json";
   const std::string weights_path = directory + "/model.safetensors";
   const std::string tokenizer_path = directory + "/tokenizer.model";
   ASSIGN_OR_RETURN(state.config, ReadConfig(config_path));
   ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(weights_path));
-  auto weights = LoadWeights(file, state.config, options.dtype);
-  if (!weights.ok()) return Annotate(weights.status(), weights_path);
-  state.weights = *std::move(weights);
+  if (options.computes) {
+    auto weights = LoadWeights(file, state.config, options.dtype);
+    if (!weights.ok()) return Annotate(weights.status(), weights_path);
+    state.weights = *std::move(weights);
+  } else {
+    RETURN_IF_ERROR(Annotate(CheckTensors(file, state.config), weights_path));
+  }
+  for (const auto& [name, info] : file.tensors()) {
+    state.parameters +=
+        std::reduce(info.shape.begin(), info.shape.end(), int64_t{1}, std::multiplies<int64_t>());
+  }
   std::error_code ignored;
   if (std::filesystem::exists(tokenizer_path, ignored)) {
     ASSIGN_OR_RETURN(state.tokenizer, Tokenizer::Load(tokenizer_path));
@@ -104,7 +117,8 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& directory,
 const ModelConfig& Model::config() const { return state_->config; }
 const Tokenizer* Model::tokenizer() const { return state_->tokenizer.get(); }
 DType Model::dtype() const { return state_->dtype; }
-int64_t Model::parameters() const { return state_->weights.parameters; }
+bool Model::computes() const { return state_->computes; }
+int64_t Model::parameters() const { return state_->parameters; }
 int64_t Model::weight_bytes() const { return state_->weights.bytes; }
 const std::string& Model::fingerprint() const { return state_->fingerprint; }
 

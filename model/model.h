@@ -31,8 +31,10 @@
 namespace recollect::model {
 
 struct LoadOptions {
-  // Number format of the products; kBf16 where the CPU has it is the default of the service.
-  DType dtype = DType::kFloat32;
+  DType dtype = DType::kFloat32;  // number format of the products
+  // Whether this CPU runs it. Else its weights are not read, and nothing that computes may be
+  // called: the model says what a device runs.
+  bool computes = true;
 };
 
 // What GCA reads for the rows that follow one landmark: the selected chunks, best first, and their
@@ -78,7 +80,7 @@ class Model {
  public:
   // Reads config.json, model.safetensors and, where present, tokenizer.model. All problems of the
   // files are reported in one INVALID_ARGUMENT: each missing, unexpected or misshapen tensor with
-  // both shapes. FAILED_PRECONDITION: kBf16 on a CPU without it.
+  // both shapes. FAILED_PRECONDITION: kBf16 on a CPU without it, where the CPU runs it.
   static absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& directory,
                                                      const LoadOptions& options);
   ~Model();
@@ -86,8 +88,9 @@ class Model {
   const ModelConfig& config() const;
   const Tokenizer* tokenizer() const;  // null where the directory has none
   DType dtype() const;
-  int64_t parameters() const;
-  int64_t weight_bytes() const;  // packed, in memory
+  bool computes() const;
+  int64_t parameters() const;    // the tied embedding counted once
+  int64_t weight_bytes() const;  // packed, in memory; 0 where the CPU does not run it
 
   // Hex SHA-256 over weights, config, tokenizer, ingest pattern, record layout version and number
   // format: stored with every document; memory written under another one is refused.

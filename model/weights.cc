@@ -14,33 +14,6 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
-absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config) {
-  std::vector<std::string> problems;
-  std::map<std::string, const TensorSpec*> known;
-  const std::vector<TensorSpec> expected = ExpectedTensors(config);
-  for (const TensorSpec& spec : expected) {
-    known.emplace(spec.name, &spec);
-    const auto found = file.tensors().find(spec.name);
-    if (found == file.tensors().end()) {
-      problems.push_back(absl::StrCat(spec.name, " is missing, expected ", ShapeText(spec.shape)));
-    } else if (found->second.shape != spec.shape) {
-      problems.push_back(absl::StrCat(spec.name, " is ", ShapeText(found->second.shape),
-                                      ", the config expects ", ShapeText(spec.shape)));
-    } else if (found->second.dtype[0] == 'I') {
-      problems.push_back(
-          absl::StrCat(spec.name, " is ", found->second.dtype, ", expected F32, BF16 or F16"));
-    }
-  }
-  for (const auto& [name, info] : file.tensors()) {
-    if (!known.contains(name)) {
-      problems.push_back(
-          absl::StrCat(name, " ", ShapeText(info.shape), " is not a tensor of this config"));
-    }
-  }
-  if (problems.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
-}
-
 LayerWeights ReadLayer(WeightsReader& reader, const ModelConfig& config, int layer) {
   const LayerParts parts = config.parts(layer);
   const std::string prefix = absl::StrCat("layers.", layer, ".");
@@ -136,11 +109,38 @@ std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config) {
   return specs;
 }
 
+absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config) {
+  std::vector<std::string> problems;
+  std::map<std::string, const TensorSpec*> known;
+  const std::vector<TensorSpec> expected = ExpectedTensors(config);
+  for (const TensorSpec& spec : expected) {
+    known.emplace(spec.name, &spec);
+    const auto found = file.tensors().find(spec.name);
+    if (found == file.tensors().end()) {
+      problems.push_back(absl::StrCat(spec.name, " is missing, expected ", ShapeText(spec.shape)));
+    } else if (found->second.shape != spec.shape) {
+      problems.push_back(absl::StrCat(spec.name, " is ", ShapeText(found->second.shape),
+                                      ", the config expects ", ShapeText(spec.shape)));
+    } else if (found->second.dtype[0] == 'I') {
+      problems.push_back(
+          absl::StrCat(spec.name, " is ", found->second.dtype, ", expected F32, BF16 or F16"));
+    }
+  }
+  for (const auto& [name, info] : file.tensors()) {
+    if (!known.contains(name)) {
+      problems.push_back(
+          absl::StrCat(name, " ", ShapeText(info.shape), " is not a tensor of this config"));
+    }
+  }
+  if (problems.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
+}
+
 absl::StatusOr<Weights> LoadWeights(const SafetensorsFile& file, const ModelConfig& config,
                                     DType dtype) {
   RETURN_IF_ERROR(CheckTensors(file, config));
   Weights weights;
-  WeightsReader reader(file, dtype, weights);
+  WeightsReader reader(file, dtype);
   weights.embed = reader.Vector("embed.weight");
   weights.head = reader.Pack(weights.embed, {config.vocab_size, config.d}, "embed.weight");
   for (int layer = 0; layer < config.layers(); ++layer) {
@@ -158,6 +158,7 @@ absl::StatusOr<Weights> LoadWeights(const SafetensorsFile& file, const ModelConf
   }
   weights.final_norm = reader.Vector("final_norm.weight");
   RETURN_IF_ERROR(reader.status());
+  weights.bytes = reader.bytes();
   return weights;
 }
 

@@ -113,12 +113,13 @@ struct Weights {
   MemoryWeights memory;
   std::vector<float> final_norm;  // [d]
 
-  int64_t parameters = 0;  // the tied embedding counted once
-  int64_t bytes = 0;       // held in memory
+  int64_t bytes = 0;  // of all of them in memory
 };
 
-// INVALID_ARGUMENT with every missing, unexpected or misshapen tensor at once; FAILED_PRECONDITION:
-// kBf16 on a CPU without it.
+// INVALID_ARGUMENT with every missing, unexpected or misshapen tensor at once.
+absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config);
+
+// As CheckTensors. FAILED_PRECONDITION: kBf16 on a CPU without it.
 absl::StatusOr<Weights> LoadWeights(const SafetensorsFile& file, const ModelConfig& config,
                                     DType dtype);
 

@@ -15,15 +15,29 @@
 
 namespace recollect::model {
 
+// INVALID_ARGUMENT, naming the element: one such value would turn every answer into NaN long after
+// the cause is out of sight.
+inline absl::StatusOr<std::vector<float>> ReadFinite(const SafetensorsFile& file,
+                                                     const std::string& name) {
+  ASSIGN_OR_RETURN(std::vector<float> values, file.ReadFloats(name));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": element ", i, " is ", values[i], ", expected a finite number"));
+  }
+  return values;
+}
+
 // Reads tensors one after another, so that at most one exists unpacked; keeps the first error.
 class WeightsReader {
  public:
-  WeightsReader(const SafetensorsFile& file, DType dtype, Weights& weights)
-      : file_(file), dtype_(dtype), weights_(weights) {}
+  WeightsReader(const SafetensorsFile& file, DType dtype) : file_(file), dtype_(dtype) {}
+
+  int64_t bytes() const { return bytes_; }  // of what was read, as it is kept
 
   std::vector<float> Vector(const std::string& name) {
     std::vector<float> values = Floats(name);
-    weights_.bytes += static_cast<int64_t>(values.size() * sizeof(float));
+    bytes_ += static_cast<int64_t>(values.size() * sizeof(float));
     return values;
   }
 
@@ -41,7 +55,7 @@ class WeightsReader {
       status_ = Annotate(packed.status(), name);
       return {};
     }
-    weights_.bytes += packed->bytes();
+    bytes_ += packed->bytes();
     return *std::move(packed);
   }
 
@@ -57,26 +71,17 @@ class WeightsReader {
  private:
   std::vector<float> Floats(const std::string& name) {
     if (!status_.ok()) return {};
-    auto values = file_.ReadFloats(name);
+    auto values = ReadFinite(file_, name);
     if (!values.ok()) {
       status_ = values.status();
       return {};
     }
-    // One such value would turn every answer into NaN long after the cause is out of sight.
-    for (size_t i = 0; i < values->size(); ++i) {
-      if (!std::isfinite((*values)[i])) {
-        status_ = absl::InvalidArgumentError(absl::StrCat(
-            name, ": element ", i, " is ", (*values)[i], ", expected a finite number"));
-        return {};
-      }
-    }
-    weights_.parameters += static_cast<int64_t>(values->size());
     return *std::move(values);
   }
 
   const SafetensorsFile& file_;
   DType dtype_;
-  Weights& weights_;
+  int64_t bytes_ = 0;
   absl::Status status_;
 };
 

@@ -15,7 +15,6 @@
 #include "bench/kernels/ceilings.h"
 #include "bench/store/disk.h"
 #include "engine/devices.h"
-#include "kernels/gemm.h"
 #include "nlohmann/json.hpp"
 #include "store/document_store.h"
 #ifdef RECOLLECT_WITH_ROCKSDB
@@ -78,14 +77,11 @@ std::string TextOf(const std::string& path, double bytes) {
 class Bench {
  public:
   explicit Bench(const Arguments& arguments) : arguments_(arguments) {
-    model::LoadOptions options;
-    if (kernels::Bf16Supported()) options.dtype = DType::kBf16;
-    auto model = model::Model::Load(arguments.model, options);
-    Require(model.status(), "model");
-    model_ = *std::move(model);
-    auto devices = engine::OpenDevices(arguments.device, *model_, arguments.model);
-    Require(devices.status(), "device");
-    devices_ = *std::move(devices);
+    auto loaded = engine::LoadModel(arguments.device, arguments.model, std::nullopt);
+    Require(loaded.status(), "model");
+    model_ = std::move(loaded->model);
+    backend_ = std::move(loaded->backend);
+    landmarks_ = std::move(loaded->landmarks);
     std::filesystem::remove_all(arguments.data_dir);
   }
   ~Bench() {
@@ -110,8 +106,8 @@ class Bench {
     engine_ = nullptr;
     options.threads = arguments_.threads;
     options.ingest_slice_tokens = arguments_.ingest_slice;
-    options.backend = devices_.backend;
-    options.landmark_device = devices_.landmarks;
+    options.backend = backend_;
+    options.landmark_device = landmarks_;
     auto engine = engine::Engine::Create(options, model_, OpenStore());
     Require(engine.status(), "engine");
     engine_ = *std::move(engine);
@@ -139,7 +135,8 @@ class Bench {
 
   const Arguments arguments_;
   std::shared_ptr<const model::Model> model_;
-  engine::Devices devices_;
+  std::shared_ptr<engine::Backend> backend_;
+  std::shared_ptr<engine::LandmarkDevice> landmarks_;
   std::unique_ptr<engine::Engine> engine_;
   json result_;
 };

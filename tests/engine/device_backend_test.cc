@@ -43,13 +43,11 @@ TEST(DeviceBackendTest, AnIngestGoesOnInAnotherEngine) {
 
 // Caches in bf16, attention on tensor cores.
 TEST(Bf16DeviceBackendTest, TokensAreTheSameAloneTogetherAndCold) {
-  if (!kernels::Bf16Supported()) GTEST_SKIP() << "this CPU has no bf16 products";
   backend_checks::TokensAreTheSameAloneTogetherAndCold(std::make_shared<HostDevice>(),
                                                        backend_checks::Bf16Model());
 }
 
 TEST(Bf16DeviceBackendTest, ADocumentHasTheSameBytesInAnySlices) {
-  if (!kernels::Bf16Supported()) GTEST_SKIP() << "this CPU has no bf16 products";
   backend_checks::ADocumentHasTheSameBytesInAnySlices(std::make_shared<HostDevice>(),
                                                       backend_checks::Bf16Model());
 }
@@ -178,6 +176,19 @@ TEST(DeviceBackendTest, AModelThatNoDeviceRunsIsRefused) {
   EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(backend.status().message()),
               HasSubstr("family drt on a device: heads of 130 channels, at most 128"));
+}
+
+// Tile attention has all heads of a key-value head in one tile.
+TEST(DeviceBackendTest, TooManyHeadsOverOneAreRefusedInBf16) {
+  model::ModelConfig config = TinyRatSwaConfig();
+  config.heads = 72;
+  config.kv_heads = 1;
+  config.head_dim = 8;
+  EXPECT_EQ(model::CheckDeviceConfig(config, DType::kFloat32), absl::OkStatus());
+  const absl::Status refused = model::CheckDeviceConfig(config, DType::kBf16);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("72 heads over each key-value head, at most 64"));
 }
 
 // ALiBi, landmarks at the end of their blocks that read what the one before them retrieved.

@@ -1,0 +1,141 @@
+// Models loaded for a device, which is the host, running the thread blocks of the CUDA operations.
+// What a device runs does not depend on what this CPU could: also run as on one without bf16.
+#include "engine/devices.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "kernels/gemm.h"
+#include "tests/engine/engine_testing.h"
+#include "tests/kernels/host_device.h"
+#include "tests/support/tiny_model.h"
+
+namespace recollect::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DevicesTest : public ::testing::Test {
+ protected:
+  static std::string Write(const std::string& name, const model::ModelConfig& config) {
+    const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
+    const std::string directory =
+        absl::StrCat(::testing::TempDir(), "/devices_", test->name(), "_", name);
+    WriteTinyModel(directory, config, 1);
+    return directory;
+  }
+  // 20 tokens after a prompt and a document.
+  static std::vector<int32_t> Run(const LoadedModel& loaded) {
+    EngineOptions options = SmallOptions();
+    options.backend = loaded.backend;
+    options.landmark_device = loaded.landmarks;
+    // Not an owner: the caller's model goes last.
+    auto engine = MakeEngine(
+        options, nullptr,
+        std::shared_ptr<const model::Model>(std::shared_ptr<void>(), loaded.model.get()));
+    std::vector<std::string> mounts;
+    if (loaded.model->config().landmarks()) {
+      mounts = {"doc"};
+      EXPECT_TRUE(IngestTokens(*engine, "doc", SampleTokens(200, 1)).ok());
+    }
+    const Generated generated = Generate(*engine, TokensRequest(SampleTokens(70, 2), 20, mounts));
+    EXPECT_TRUE(generated.status.ok()) << generated.status;
+    return generated.tokens;
+  }
+
+  const std::shared_ptr<kernels::HostDevice> device_ = std::make_shared<kernels::HostDevice>();
+};
+
+TEST_F(DevicesTest, ADeviceRunsBf16WhateverThisCpuHas) {
+  const std::string directory = Write("tiny", TinyConfig());
+  const auto loaded = LoadModelOn(device_, directory, std::nullopt);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->model->dtype(), DType::kBf16);
+  EXPECT_FALSE(loaded->model->computes()) << "weights that only the device needs";
+  EXPECT_NE(loaded->backend, nullptr);
+  EXPECT_NE(loaded->landmarks, nullptr);
+  const std::vector<int32_t> tokens = Run(*loaded);
+  EXPECT_EQ(tokens.size(), 20u);
+  const auto asked = LoadModelOn(device_, directory, DType::kBf16);
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  EXPECT_EQ(Run(*asked), tokens);
+  EXPECT_EQ(asked->model->fingerprint(), loaded->model->fingerprint());
+}
+
+TEST_F(DevicesTest, ThisCpuRunsWhatItHas) {
+  const std::string directory = Write("tiny", TinyConfig());
+  const auto loaded = LoadModelOn(nullptr, directory, std::nullopt);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->model->dtype(), kernels::Bf16Supported() ? DType::kBf16 : DType::kFloat32);
+  EXPECT_TRUE(loaded->model->computes());
+  EXPECT_EQ(loaded->backend, nullptr);
+  EXPECT_EQ(loaded->landmarks, nullptr);
+  EXPECT_EQ(LoadModelOn(nullptr, directory, DType::kBf16).ok(), kernels::Bf16Supported());
+}
+
+TEST_F(DevicesTest, InFp32TokensAreThoseOfThisCpu) {
+  for (const auto& [name, config] :
+       {std::pair("tiny", TinyConfig()), std::pair("ratplus", TinyRatPlusConfig())}) {
+    const std::string directory = Write(name, config);
+    const auto here = LoadModelOn(nullptr, directory, DType::kFloat32);
+    const auto there = LoadModelOn(device_, directory, DType::kFloat32);
+    ASSERT_TRUE(here.ok() && there.ok()) << here.status() << there.status();
+    EXPECT_EQ(Run(*there), Run(*here)) << name;
+    EXPECT_EQ(there->model->fingerprint(), here->model->fingerprint());
+    EXPECT_EQ(there->model->parameters(), here->model->parameters());
+  }
+}
+
+// Products in bf16 are of multiples of 8.
+TEST_F(DevicesTest, SizesThatBf16LacksRunInFp32) {
+  model::ModelConfig config = TinyConfig();
+  config.ffn = 60;
+  const std::string directory = Write("odd", config);
+  const auto loaded = LoadModelOn(device_, directory, std::nullopt);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->model->dtype(), DType::kFloat32);
+  ASSERT_NE(loaded->backend, nullptr);
+  EXPECT_EQ(Run(*loaded).size(), 20u);
+}
+
+TEST_F(DevicesTest, LayersThatNoDeviceTakesRunHere) {
+  model::ModelConfig wide = TinyConfig();
+  wide.head_dim = 130;
+  const auto loaded = LoadModelOn(device_, Write("wide", wide), DType::kFloat32);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_TRUE(loaded->model->computes());
+  EXPECT_EQ(loaded->backend, nullptr);
+  EXPECT_NE(loaded->landmarks, nullptr);
+  EXPECT_EQ(Run(*loaded).size(), 20u);
+
+  model::ModelConfig prefixes = TinyRatPlusConfig();
+  prefixes.head_dim = 130;
+  const absl::Status refused =
+      LoadModelOn(device_, Write("wide_prefixes", prefixes), std::nullopt).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("heads of 130 channels, at most 128"));
+}
+
+TEST_F(DevicesTest, ErrorsNameTheModelOrTheDevice) {
+  const absl::Status missing = LoadModelOn(device_, "/none/such", std::nullopt).status();
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("model /none/such: "));
+  const std::string directory = Write("tiny", TinyConfig());
+  EXPECT_EQ(LoadModel("gpu", directory, std::nullopt).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  device_->LimitBytes(1000);
+  EXPECT_EQ(LoadModelOn(device_, directory, std::nullopt).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(DevicesTest, AModelWithoutWeightsNeedsABackend) {
+  auto loaded = LoadModelOn(device_, Write("tiny", TinyConfig()), std::nullopt);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto engine =
+      Engine::Create(SmallOptions(), std::move(loaded->model), store::CreateMemoryStore());
+  EXPECT_EQ(engine.status().code(), absl::StatusCode::kInvalidArgument) << engine.status();
+}
+
+}  // namespace
+}  // namespace recollect::engine

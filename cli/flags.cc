@@ -69,7 +69,7 @@ void AddCommonOptions(CLI::App& app, Options& options) {
                                  "Model directory (default: models/recollect-7m)"))
       ->type_name("DIR")
       ->group(kEngineGroup);
-  FromEnvironment(app.add_option("--dtype", options.host.dtype, "Number format of matrix products"))
+  FromEnvironment(app.add_option("--dtype", options.host.dtype, "Number format of matrix products (auto: bf16 where the layers run, if it is there)"))
       ->check(CLI::IsMember({"auto", "bf16", "fp32"}))
       ->capture_default_str()
       ->group(kEngineGroup);

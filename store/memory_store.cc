@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/sha256.h"
 #include "base/status.h"
 #include "store/document_store.h"
 #include "store/format.h"
 #include "store/ingest_state.h"
-#include "store/sha256.h"
 
 namespace recollect::store {
 namespace {

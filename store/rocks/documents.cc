@@ -45,6 +45,12 @@ absl::StatusOr<RocksStore::Owner> RocksStore::FindOwner(OwnerId owner) const {
   return found->second;
 }
 
+absl::Status RocksStore::OfDocument(OwnerId owner, const absl::Status& status) const {
+  if (!absl::IsDataLoss(status)) return status;
+  const absl::StatusOr<Owner> known = FindOwner(owner);
+  return known.ok() && !known->id.empty() ? Annotate(status, DocumentName(known->id)) : status;
+}
+
 absl::StatusOr<DocumentInfo> RocksStore::Get(const std::string& id) {
   const std::string key = DocumentKey(id);
   const auto record = database_->Get(Family::kCatalog, key, DocumentName(id));

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
+#include "base/sha256.h"
 #include "base/status.h"
 #include "store/rocks/store_impl.h"
-#include "store/sha256.h"
 
 namespace recollect::store {
 

@@ -50,10 +50,10 @@ absl::Status RocksStore::ReadPieces(Family family, absl::string_view kind, Owner
         result = piece.ok() ? take(*piece, index, what) : piece.status();
       }
     };
-    RETURN_IF_ERROR(Guarded(kind, [&]() -> absl::Status {
-      database_->MultiGet(family, keys, visit);
-      return result;
-    }));
+    RETURN_IF_ERROR(OfDocument(owner, Guarded(kind, [&]() -> absl::Status {
+                                 database_->MultiGet(family, keys, visit);
+                                 return result;
+                               })));
   }
   return absl::OkStatus();
 }
@@ -204,6 +204,9 @@ std::vector<absl::StatusOr<ChunkRecord>> RocksStore::ReadChunks(std::span<const 
       });
       for (size_t i = first; i < last && !read.ok(); ++i) out[list[i].place] = read;
     });
+  }
+  for (size_t i = 0; i < refs.size(); ++i) {
+    if (!out[i].ok()) out[i] = OfDocument(refs[i].owner, out[i].status());
   }
   return out;
 }

@@ -74,6 +74,7 @@ class RocksStore final : public DocumentStore {
   // What is known of an owner without reading the disk.
   struct Owner {
     Kind kind;
+    std::string id;  // of its document; empty: a session
     int64_t bytes = 0;
     int64_t tokens = 0;
     int64_t chunks = 0;
@@ -83,7 +84,8 @@ class RocksStore final : public DocumentStore {
   // Of a document or ingest.
   template <typename T>
   static Owner OwnerOf(Kind kind, const T& from) {
-    return {kind, from.bytes, from.tokens, from.chunks, from.state_bytes, from.first_state_part};
+    return {kind,        from.id,          from.bytes,           from.tokens,
+            from.chunks, from.state_bytes, from.first_state_part};
   }
 
   // An unfinished ingest. `mutex` is held through a commit, so that commits of one ingest follow
@@ -112,6 +114,8 @@ class RocksStore final : public DocumentStore {
   // A number never given out before.
   absl::StatusOr<OwnerId> NewOwner();
   absl::StatusOr<Owner> FindOwner(OwnerId owner) const;
+  // DATA_LOSS names the document as well; any other status stays as it is.
+  absl::Status OfDocument(OwnerId owner, const absl::Status& status) const;
   absl::Status FreeRecords(OwnerId owner);
   // AbandonIngest of one whose record could not be read when the store was opened.
   absl::Status AbandonDamaged(const std::string& id);

@@ -90,6 +90,8 @@ class Backend {
   virtual absl::Status health() const { return absl::OkStatus(); }
   // Of its device just now; zeros: RAM, or a device that is lost.
   virtual kernels::DeviceRoom room() const { return {}; }
+  // So far: the rest of the work was queued operation by operation.
+  virtual int64_t graph_launches() const { return 0; }
 
   // A sequence before its first row, for Piece::sequence. `patterns` are valid for the model;
   // INVALID_ARGUMENT, here and below: not for this backend.

@@ -1,6 +1,6 @@
-// The layers on a device (model/device_model.h): the rows of all pieces of a stage run together, and
-// states, residuals and chunk memory stay in the device's memory. Up go token ids, tables and chunk
-// states; down come retrieval queries, encoded chunks, and logits or the choice among them.
+// The layers on a device (model/device_model.h): the rows of all pieces of a stage run together,
+// and states, residuals and chunk memory stay in the device's memory. Up go token ids, tables and
+// chunk states; down come retrieval queries, encoded chunks, and logits or the choice among them.
 #ifndef RECOLLECT_ENGINE_DEVICE_BACKEND_H_
 #define RECOLLECT_ENGINE_DEVICE_BACKEND_H_
 
@@ -32,6 +32,7 @@ class DeviceBackend final : public Backend {
   std::string name() const override { return device_->name(); }
   absl::Status health() const override { return device_->health(); }
   kernels::DeviceRoom room() const override { return device_->room(); }
+  int64_t graph_launches() const override { return model_->graphs().launched(); }
   absl::StatusOr<std::unique_ptr<SequenceState>> NewSequence(
       const model::LocalPatterns& patterns) override;
   absl::StatusOr<std::unique_ptr<MemoryEncoder>> NewEncoder(

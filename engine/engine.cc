@@ -141,6 +141,7 @@ EngineStats EngineImpl::stats() const {
   if (room.total_bytes == 0) room = backend_->room();
   stats.device_free_bytes = room.free_bytes;
   stats.device_total_bytes = room.total_bytes;
+  stats.graph_launches = backend_->graph_launches();
   stats.chunk_hits_device = counters_.hits_device;
   stats.chunk_hits_host = counters_.hits_host;
   stats.chunk_hits_store = counters_.hits_store;

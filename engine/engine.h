@@ -61,6 +61,9 @@ struct IngestStatus {
   int64_t accepted_offset = 0;                // input taken so far
   int64_t bytes = 0, tokens = 0, chunks = 0;  // encoded so far, committed or not
   double tokens_per_s = 0;                    // of this stream
+  // Hex SHA-256 of the input that earlier streams committed: its bytes, or its token ids as
+  // little-endian int32. Empty: there is none.
+  std::string committed_sha256;
 };
 
 // One writer of one document. Destroying it before Finish is answered keeps what was committed, for

@@ -1,8 +1,10 @@
 #include "engine/ingest.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "base/sha256.h"
 #include "base/status.h"
 #include "engine/resume_state.h"
 #include "model/block_ends.h"
@@ -13,6 +15,29 @@ namespace {
 // Input accepted ahead of what is encoded: some seconds of work, so that neither side waits for the
 // other.
 constexpr int64_t kMostAhead = int64_t{8} << 20;
+constexpr int64_t kHashedAtOnce = int64_t{1} << 20;  // bytes or tokens
+
+absl::string_view BytesOf(const std::string& text) { return text; }
+absl::string_view BytesOf(const std::vector<int32_t>& tokens) {
+  return {reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(int32_t)};
+}
+
+// Of the input up to the last commit, which is what the store has of it.
+absl::StatusOr<std::string> HashInput(store::DocumentStore& store,
+                                      const store::IngestProgress& progress) {
+  if (progress.input_offset == 0) return "";
+  const auto hash = [&](const auto& read) -> absl::StatusOr<std::string> {
+    Sha256 sha256;
+    for (int64_t begin = 0; begin < progress.input_offset; begin += kHashedAtOnce) {
+      const int64_t end = std::min(progress.input_offset, begin + kHashedAtOnce);
+      ASSIGN_OR_RETURN(const auto part, read(progress.owner, begin, end));
+      sha256.Update(BytesOf(part));
+    }
+    return sha256.Hex();
+  };
+  if (progress.from_tokens) return hash(std::bind_front(&store::DocumentStore::ReadTokens, &store));
+  return hash(std::bind_front(&store::DocumentStore::ReadText, &store));
+}
 
 }  // namespace
 
@@ -35,6 +60,7 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(
   std::shared_ptr<IngestJob> job(
       new IngestJob(context, std::move(encoder), progress, std::move(queue)));
   RETURN_IF_ERROR(job->Restore(state, progress));
+  ASSIGN_OR_RETURN(job->committed_sha256_, HashInput(context.store, progress));
   return job;
 }
 
@@ -60,6 +86,7 @@ IngestStatus IngestJob::status() const {
 
 IngestStatus IngestJob::StatusLocked() const {
   IngestStatus status;
+  status.committed_sha256 = committed_sha256_;
   status.committed_offset = committed_offset_;
   status.accepted_offset = accepted_offset_;
   status.bytes = queue_.text_end();

@@ -119,8 +119,9 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   InputReader reader_;  // ingest thread
   // Scheduler's thread; of a prefix, a commit's while it is written.
   const std::unique_ptr<MemoryEncoder> encoder_;
-  StateCharge charge_;        // scheduler's thread
-  store::IngestBatch batch_;  // scheduler's thread: chunks and keys since the last commit
+  StateCharge charge_;            // scheduler's thread
+  std::string committed_sha256_;  // IngestStatus::committed_sha256
+  store::IngestBatch batch_;      // scheduler's thread: chunks and keys since the last commit
 
   mutable std::mutex mutex_;
   absl::Status failed_;

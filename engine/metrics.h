@@ -30,8 +30,9 @@ struct EngineStats {
   // Restored, and the tokens in them; of each the last is read again.
   int64_t prefix_mounts = 0, prefix_tokens = 0;
   int64_t steps = 0;
+  int64_t graph_launches = 0;  // Backend::graph_launches
   double landmark_step_p50_ms = 0,
-         landmark_step_p99_ms = 0;  // last 1024 landmark steps, retrieval included
+         landmark_step_p99_ms = 0;  // last 1024 landmark steps while decoding, with retrieval
 };
 
 }  // namespace recollect::engine

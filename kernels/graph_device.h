@@ -8,6 +8,7 @@
 #ifndef RECOLLECT_KERNELS_GRAPH_DEVICE_H_
 #define RECOLLECT_KERNELS_GRAPH_DEVICE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -21,7 +22,8 @@
 
 namespace recollect::kernels {
 
-// One thread at a time, but for UploadBeside. Borrows the device, which others may use as well.
+// One thread at a time, but for UploadBeside and the counts. Borrows the device, which others may
+// use as well.
 class GraphDevice final : public Device {
  public:
   // `most_graphs`: how many are kept; the one that was used longest ago goes. Where the device
@@ -39,8 +41,9 @@ class GraphDevice final : public Device {
   // graph.
   absl::Status Settle();
 
-  int64_t captured() const { return captured_; }  // graphs so far
-  int64_t launched() const { return launched_; }  // and their launches
+  // Graphs so far, and their launches. From any thread.
+  int64_t captured() const { return captured_; }
+  int64_t launched() const { return launched_; }
 
   std::string name() const override { return device_.name(); }
   absl::Status health() const override { return device_.health(); }
@@ -118,7 +121,7 @@ class GraphDevice final : public Device {
   bool taking_ = false;
   Calls taken_;
   std::list<Known> known_;  // the latest first
-  int64_t captured_ = 0, launched_ = 0;
+  std::atomic<int64_t> captured_ = 0, launched_ = 0;
 };
 
 // As that of any device; what it gives up may be in use.

@@ -94,6 +94,7 @@ v1::Stats Encode(const engine::EngineStats& stats) {
   out.set_store_read_p50_ms(stats.store_read_p50_ms);
   out.set_store_read_p99_ms(stats.store_read_p99_ms);
   out.set_staged_chunks(stats.staged_chunks);
+  out.set_graph_launches(stats.graph_launches);
   out.set_data_loss_errors(stats.data_loss_errors);
   out.set_generated_tokens(stats.generated_tokens);
   out.set_prompt_tokens(stats.prompt_tokens);

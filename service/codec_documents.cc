@@ -69,7 +69,7 @@ namespace {
 
 absl::Status CheckDilation(int64_t dilation) {
   if (dilation == -1) return absl::OkStatus();  // switched off
-  return CheckRange<int64_t>("dilation", dilation, 1, kMaxDilation);
+  return CheckRange<int64_t>("dilation (-1: none)", dilation, 1, kMaxDilation);
 }
 absl::Status CheckWindow(int64_t window) {
   return CheckRange<int64_t>("window", window, 0, kMaxWindow);
@@ -191,6 +191,7 @@ v1::IngestProgress Encode(const engine::IngestStatus& status) {
   progress.set_tokens(status.tokens);
   progress.set_chunks(status.chunks);
   progress.set_tokens_per_s(status.tokens_per_s);
+  progress.set_committed_sha256(status.committed_sha256);
   return progress;
 }
 

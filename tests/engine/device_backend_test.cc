@@ -108,6 +108,7 @@ TEST(DeviceBackendTest, ADecodeRunsAsGraphs) {
   std::printf("%d of %d stages\n", static_cast<int>(device->launches() - before),
               static_cast<int>(stages));
   EXPECT_GE(device->launches() - before, stages * 8 / 10);
+  EXPECT_EQ(engine->stats().graph_launches, device->launches());
 }
 
 TEST(DeviceBackendTest, MemoryComesBack) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"
@@ -116,6 +117,9 @@ TEST_P(IngestBlocksTest, ABrokenStreamResumesAtItsLastCommit) {
     const int64_t begin = (*stream)->status().committed_offset;
     EXPECT_GE(begin, before);
     before = begin;
+    Sha256 read;
+    read.Update(absl::string_view(text).substr(0, static_cast<size_t>(begin)));
+    EXPECT_EQ((*stream)->status().committed_sha256, begin > 0 ? read.Hex() : "");
     std::promise<absl::Status> done;
     (*stream)->Append(begin, text.substr(begin, 3700 * part - begin > 0 ? 3700 * part - begin : 1),
                       [&](absl::StatusOr<IngestStatus> s) { done.set_value(s.status()); });

@@ -108,7 +108,7 @@ TEST_F(IngestTest, PassesThePatternOn) {
   EXPECT_TRUE(engine_.last_ingest() == engine::SessionOptions());
   session.dilation = 0;
   EXPECT_THAT(client_->IngestText("f", client::ReadFrom("text"), nullptr, session).status(),
-              Fails(absl::StatusCode::kInvalidArgument, "dilation: 0, limit 1"));
+              Fails(absl::StatusCode::kInvalidArgument, "dilation (-1: none): 0, limit 1"));
 }
 
 TEST_F(IngestTest, ResumesAtTheCommittedOffset) {

@@ -175,6 +175,7 @@ TEST_F(ServiceTest, StatsCountCallsByStatusFailuresIncluded) {
   EXPECT_EQ(stats.counters.at("store_bytes"), 14);
   EXPECT_EQ(stats.counters.at("device_free_bytes"), 15);
   EXPECT_EQ(stats.counters.at("device_total_bytes"), 16);
+  EXPECT_EQ(stats.counters.at("graph_launches"), 17);
   EXPECT_EQ(stats.gauges.at("landmark_step_p50_ms"), 1.5);
   EXPECT_GT(stats.counters.at("resident_bytes"), 0);
   for (const client::RpcStats& rpc : stats.rpcs) {

@@ -174,6 +174,7 @@ engine::EngineStats FakeEngine::stats() const {
   stats.store_bytes = 14;
   stats.device_free_bytes = 15;
   stats.device_total_bytes = 16;
+  stats.graph_launches = 17;
   stats.landmark_step_p50_ms = 1.5;
   return stats;
 }

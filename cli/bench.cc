@@ -127,7 +127,7 @@ absl::Status Bench(const Options& common, const BenchOptions& options) {
   if (text.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(options.text, ": empty, expected some text"));
   }
-  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, /*needs_no_document=*/true));
   client::Client& client = connection->client();
   ASSIGN_OR_RETURN(const client::ModelInfo model, client.GetModel());
   Documents documents(client);

@@ -6,7 +6,8 @@
 
 namespace recollect::cli {
 
-absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Options& options) {
+absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Options& options,
+                                                             bool needs_no_document) {
   auto connection = std::make_unique<Connection>();
   client::ClientOptions client_options;
   if (options.timeout_s > 0) client_options.timeout = absl::Seconds(options.timeout_s);
@@ -14,7 +15,9 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Options& opti
     ASSIGN_OR_RETURN(connection->client_, client::Client::Connect(options.server, client_options));
     return connection;
   }
-  ASSIGN_OR_RETURN(connection->host_, CreateHost(options.host));
+  HostOptions host = options.host;
+  host.makes_data_dir = needs_no_document;
+  ASSIGN_OR_RETURN(connection->host_, CreateHost(host));
   service::ServerOptions server_options;
   server_options.model_name = connection->host_.model_name;
   ASSIGN_OR_RETURN(connection->server_,

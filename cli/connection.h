@@ -17,8 +17,10 @@ namespace recollect::cli {
 // Ends in the order client, server, engine.
 class Connection {
  public:
-  // UNAVAILABLE: no server; else errors of CreateHost.
-  static absl::StatusOr<std::unique_ptr<Connection>> Open(const Options& options);
+  // UNAVAILABLE: no server; else errors of CreateHost. Unless it `needs_no_document`, a data
+  // directory that is named has to be there.
+  static absl::StatusOr<std::unique_ptr<Connection>> Open(const Options& options,
+                                                          bool needs_no_document = false);
   ~Connection();
 
   client::Client& client() { return *client_; }

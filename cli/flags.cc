@@ -69,7 +69,10 @@ void AddCommonOptions(CLI::App& app, Options& options) {
                                  "Model directory (default: models/recollect-7m)"))
       ->type_name("DIR")
       ->group(kEngineGroup);
-  FromEnvironment(app.add_option("--dtype", options.host.dtype, "Number format of matrix products (auto: bf16 where the layers run, if it is there)"))
+  FromEnvironment(
+      app.add_option(
+          "--dtype", options.host.dtype,
+          "Number format of matrix products (auto: bf16 where the layers run, if it is there)"))
       ->check(CLI::IsMember({"auto", "bf16", "fp32"}))
       ->capture_default_str()
       ->group(kEngineGroup);
@@ -126,14 +129,21 @@ absl::Status ChooseConnection(const CLI::App& app, int argc, const char* const* 
                               Options& options) {
   if (options.server.empty()) return absl::OkStatus();
   const bool server = OnCommandLine(argc, argv, "--server");
+  const bool data_dir = OnCommandLine(argc, argv, "--data-dir");
   for (const CLI::Option* option : app.get_options()) {
     const std::string flag = option->get_name();
     const bool embedded = flag == "--data-dir" || option->get_group() == kEngineGroup;
     if (!embedded || !OnCommandLine(argc, argv, flag)) continue;
     if (server)
       return absl::InvalidArgumentError(absl::StrCat("--server and ", flag, " exclude each other"));
-    if (flag == "--data-dir") options.server.clear();
+    if (!data_dir && !app.got_subcommand("serve") && !app.got_subcommand("import")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(flag, " is for an engine of this process, but the environment or the file ",
+                       "of options names the server ", options.server, ": unset RECOLLECT_SERVER, ",
+                       "or give --data-dir"));
+    }
   }
+  if (data_dir) options.server.clear();
   return absl::OkStatus();
 }
 

@@ -33,7 +33,7 @@ absl::Status Generate(const Options& common, const GenerateOptions& options) {
   for (const std::string& stop : request.stop) RETURN_IF_ERROR(CheckUtf8("--stop", stop));
   request.flush = !options.no_flush;
   request.with_retrievals = options.hits;
-  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, request.session.mounts.empty()));
 
   client::GenerateCallbacks callbacks;
   if (!common.json) {

@@ -63,11 +63,13 @@ absl::StatusOr<std::string> FindModel() {
       "--model DIR");
 }
 
-std::string DefaultDataDir() {
+absl::StatusOr<std::string> DefaultDataDir() {
   const char* data_home = std::getenv("XDG_DATA_HOME");
   if (data_home != nullptr && data_home[0] != '\0') return absl::StrCat(data_home, "/recollect");
   const char* home = std::getenv("HOME");
-  return absl::StrCat(home != nullptr ? home : ".", "/.local/share/recollect");
+  if (home != nullptr && home[0] != '\0') return absl::StrCat(home, "/.local/share/recollect");
+  return absl::FailedPreconditionError(
+      "neither HOME nor XDG_DATA_HOME says where documents are kept; give --data-dir");
 }
 
 absl::StatusOr<Host> CreateHost(const HostOptions& options) {
@@ -77,10 +79,19 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
   }
   std::error_code error;
   if (!fs::is_directory(model_dir, error)) {
-    return absl::NotFoundError(absl::StrCat("model directory ", model_dir, " does not exist"));
+    return absl::NotFoundError(
+        absl::StrCat("model directory ", model_dir,
+                     fs::exists(model_dir, error) ? " is not a directory" : " does not exist"));
   }
   Host host;
-  host.data_dir = options.data_dir.empty() ? DefaultDataDir() : options.data_dir;
+  host.data_dir = options.data_dir;
+  if (host.data_dir.empty()) {
+    ASSIGN_OR_RETURN(host.data_dir, DefaultDataDir());
+  } else if (!options.makes_data_dir && host.data_dir != kMemoryDir &&
+             !fs::exists(host.data_dir, error)) {
+    return absl::NotFoundError(absl::StrCat("data directory ", host.data_dir,
+                                            " does not exist; serve and ingest make one"));
+  }
   host.model_name = fs::path(model_dir).lexically_normal().filename().string();
   if (host.model_name.empty())
     host.model_name = fs::path(model_dir).lexically_normal().parent_path().filename().string();

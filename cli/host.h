@@ -12,8 +12,9 @@
 namespace recollect::cli {
 
 struct HostOptions {
-  std::string model_dir;  // empty: FindModel
-  std::string data_dir;   // empty: DefaultDataDir; ":memory:": nothing is kept
+  std::string model_dir;       // empty: FindModel
+  std::string data_dir;        // empty: DefaultDataDir; ":memory:": nothing is kept
+  bool makes_data_dir = true;  // else one that is named has to be there
   std::string dtype = "auto";
   std::string device = "cpu";  // of LoadModel
   engine::EngineOptions engine;
@@ -33,8 +34,8 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options);
 // directory. NOT_FOUND says so.
 absl::StatusOr<std::string> FindModel();
 
-// $XDG_DATA_HOME/recollect, or ~/.local/share/recollect.
-std::string DefaultDataDir();
+// $XDG_DATA_HOME/recollect, or ~/.local/share/recollect. FAILED_PRECONDITION: neither is known.
+absl::StatusOr<std::string> DefaultDataDir();
 
 }  // namespace recollect::cli
 

@@ -11,14 +11,14 @@ namespace recollect::cli {
 namespace {
 
 absl::Status Model(const Options& common) {
-  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, /*needs_no_document=*/true));
   ASSIGN_OR_RETURN(const client::ModelInfo info, connection->client().GetModel());
   common.json ? PrintJson(ToJson(info)) : PrintTable(ToJson(info));
   return absl::OkStatus();
 }
 
 absl::Status Stats(const Options& common) {
-  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, /*needs_no_document=*/true));
   ASSIGN_OR_RETURN(const client::Stats stats, connection->client().GetStats());
   Json json = ToJson(stats);
   if (common.json) {

@@ -23,7 +23,7 @@ struct IngestOptions {
   std::string id;
   std::string path;
   bool tokens = false;
-  int retries = 5;
+  int retries = 10;
   SessionFlags session;  // its pattern
 };
 
@@ -64,7 +64,9 @@ absl::StatusOr<client::Document> IngestText(client::Client& client, const Ingest
   ASSIGN_OR_RETURN(const auto source, TextSource::Open(options.path));
   ProgressBar bar(options.id, source->size());
   const auto reader = [&](int64_t offset, int64_t limit) { return source->Read(offset, limit); };
+  int64_t committed = 0;
   const auto progress = [&](const client::IngestProgress& p) {
+    committed = p.committed_offset;
     bar.Update(p.accepted_offset, Note(p));
   };
   for (int retry = 0;; ++retry) {
@@ -72,7 +74,15 @@ absl::StatusOr<client::Document> IngestText(client::Client& client, const Ingest
     // ABORTED: the stream that broke off may still hold the id for a moment.
     const bool temporary =
         absl::IsUnavailable(document.status()) || absl::IsAborted(document.status());
-    if (!temporary || !source->seekable() || retry >= options.retries) return document;
+    if (temporary && (!source->seekable() || retry >= options.retries)) {
+      return Annotate(document.status(),
+                      absl::StrCat(options.id, ", committed up to byte ", committed,
+                                   ": run the same command again to go on from there"));
+    }
+    if (absl::IsInvalidArgument(document.status())) {
+      return Annotate(document.status(), options.path);
+    }
+    if (!temporary) return document;
     absl::SleepFor(absl::Milliseconds(200 << std::min(retry, 6)));
   }
 }
@@ -80,7 +90,7 @@ absl::StatusOr<client::Document> IngestText(client::Client& client, const Ingest
 absl::Status Ingest(const Options& common, const IngestOptions& options) {
   RETURN_IF_ERROR(CheckUtf8("--id", options.id));
   ASSIGN_OR_RETURN(const client::SessionOptions session, ToSessionOptions(options.session));
-  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, /*needs_no_document=*/true));
   const auto document = options.tokens ? IngestTokens(connection->client(), options, session)
                                        : IngestText(connection->client(), options, session);
   RETURN_IF_ERROR(document.status());
@@ -110,7 +120,8 @@ void AddIngest(CLI::App& app, Command& command) {
   verb->add_flag("--tokens", options->tokens,
                  "FILE holds token ids as decimal numbers instead of text");
   verb->add_option("--retries", options->retries,
-                   "Reconnections after a broken connection, not for standard input")
+                   "Reconnections after a broken connection, 10 of them over a minute; not for "
+                   "standard input")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
   AddPatternFlags(*verb, options->session);
@@ -126,7 +137,8 @@ void AddIngest(CLI::App& app, Command& command) {
       "none.\n"
       "Run the same command again after an interruption: it goes on where the last commit was. A "
       "document that\n"
-      "is already there with the same content is a success; with other content: exit code 7 "
+      "is already there, whole or in part, with the same content is a success; with other content: "
+      "exit code 7\n"
       "(ALREADY_EXISTS).\n" +
       std::string(kCommonHelp));
   verb->callback([&command, options] {

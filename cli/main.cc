@@ -3,6 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/log.h"
 #include "cli/exit_code.h"
 #include "cli/json.h"
@@ -70,6 +73,14 @@ int Main(int argc, char** argv) {
     } else {
       app.exit(error);
     }
+    return kExitUsage;
+  } catch (const CLI::ConfigError& error) {
+    absl::string_view what = error.what();
+    const bool unknown = absl::ConsumePrefix(&what, "INI was not able to parse ");
+    Report(absl::InvalidArgumentError(absl::StrCat(
+               app.get_config_ptr()->as<std::string>(), ": ",
+               unknown ? absl::StrCat("there is no option '", what, "'") : std::string(what))),
+           command.options.json);
     return kExitUsage;
   } catch (const CLI::ParseError& error) {  // --help comes this way too
     return app.exit(error) == 0 ? 0 : kExitUsage;

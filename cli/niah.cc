@@ -87,8 +87,13 @@ absl::Status Niah(const Options& common, const NiahFlags& flags) {
   ASSIGN_OR_RETURN(const niah::Phrases phrases, niah::ParsePhrases(phrases_text));
   ASSIGN_OR_RETURN(const std::string text, ReadHaystack(flags));
   if (!flags.json.empty()) RETURN_IF_ERROR(WriteFile(flags.json, "ab", ""));
-  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, /*needs_no_document=*/true));
   ASSIGN_OR_RETURN(const client::ModelInfo model, connection->client().GetModel());
+  if (model.groups == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("niah: the model ", model.name, " of family ", model.architecture,
+                     " has no landmarks: there is nothing to retrieve"));
+  }
 
   const auto total =
       static_cast<int64_t>(options.tasks.size() * options.tokens.size() * options.held_out.size()) *

@@ -27,7 +27,7 @@ absl::Status Score(const Options& common, const ScoreOptions& options) {
   ASSIGN_OR_RETURN(request.prompt, ToPrompt(options.text));
   if (request.prompt.text.empty()) return absl::InvalidArgumentError("--text: empty, needs text");
   request.flush_after = options.flush_after;
-  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, request.session.mounts.empty()));
   ASSIGN_OR_RETURN(const client::ScoreResult result, connection->client().Score(request));
   const double nats = -std::accumulate(result.logprobs.begin(), result.logprobs.end(), 0.0);
   // Where no landmark begins a sequence the first token follows nothing and has no probability.

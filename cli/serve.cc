@@ -116,7 +116,8 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
   sigwait(&signals, &signal);
   LogInfo("signal {}: draining for up to {} s; a second one ends at once", signal,
           options.drain_timeout_s);
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);  // its default action ends the process
+  for (const int second : {SIGINT, SIGTERM}) ::signal(second, SIG_DFL);  // a shell may ignore one
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   server->Drain(absl::Now() + absl::Seconds(options.drain_timeout_s));
   LogInfo("stopped");
   return absl::OkStatus();

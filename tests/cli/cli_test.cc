@@ -334,6 +334,7 @@ TEST_F(CliTest, NoServerIsUnavailableAndTimeoutsAreLate) {
 }
 
 TEST_F(CliTest, ErrorsAreJsonWhenAskedFor) {
+  EXPECT_EQ(Embedded({"ingest", "--id", "d", "-"}, "text").exit_code, 0);
   const ProcessResult result = Embedded({"docs", "get", "nobody", "--json"});
   EXPECT_EQ(result.exit_code, kNotFound);
   const auto json = nlohmann::json::parse(result.err, nullptr, false);

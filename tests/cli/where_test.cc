@@ -1,0 +1,73 @@
+// Which server, data directory and file of options a command takes, and what it says of others.
+#include <filesystem>
+#include <string>
+
+#include "tests/cli/cli_testing.h"
+
+namespace recollect {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kUsage = 2, kNotFound = 3, kRefused = 7;
+
+class WhereCliTest : public CliTest {};
+
+TEST_F(WhereCliTest, ADirectoryThatIsNotThereHasNoDocuments) {
+  const std::string directory = Path("no_such");
+  for (const std::vector<std::string>& asked :
+       {std::vector<std::string>{"docs", "list"},
+        {"docs", "get", "books"},
+        {"retrieve", "--mount", "books", "--query", "x"},
+        {"generate", "--mount", "books", "--prompt", "x"}}) {
+    std::vector<std::string> arguments = asked;
+    arguments.insert(arguments.end(), {"--model", Path("model"), "--data-dir", directory});
+    const ProcessResult result = Run(arguments);
+    EXPECT_EQ(result.exit_code, kNotFound) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("data directory " + directory + " does not exist"));
+    EXPECT_FALSE(std::filesystem::exists(directory));
+  }
+  EXPECT_EQ(Run({"generate", "--prompt", "x", "--max-tokens", "1", "--model", Path("model"),
+                 "--data-dir", directory})
+                .exit_code,
+            0);
+}
+
+TEST_F(WhereCliTest, WithoutAHomeSomebodyHasToSayWhere) {
+  const ProcessResult result =
+      Run({"docs", "list", "--model", Path("model")}, "", {"HOME=", "XDG_DATA_HOME="});
+  EXPECT_EQ(result.exit_code, kRefused);
+  EXPECT_THAT(result.err, HasSubstr("give --data-dir"));
+}
+
+TEST_F(WhereCliTest, FlagsOfAnEngineAreNotLostOnAServer) {
+  for (const char* flag : {"--model", "--dtype", "--device"}) {
+    const ProcessResult result =
+        Run({"model", flag, flag == std::string("--dtype") ? "fp32" : Path("model")}, "",
+            {"RECOLLECT_SERVER=127.0.0.1:1"});
+    EXPECT_EQ(result.exit_code, kUsage) << flag;
+    EXPECT_THAT(result.err, HasSubstr(std::string(flag) + " is for an engine of this process"));
+    EXPECT_THAT(result.err, HasSubstr("127.0.0.1:1"));
+  }
+  EXPECT_EQ(Run({"model", "--model", Path("model"), "--data-dir", ":memory:"}, "",
+                {"RECOLLECT_SERVER=127.0.0.1:1"})
+                .exit_code,
+            0);
+}
+
+TEST_F(WhereCliTest, AnUnknownOptionOfAFileIsNamedWithTheFile) {
+  const std::string file = File("bad.toml", "data-dirr = \"x\"\n");
+  const ProcessResult result = Run({"stats", "--config", file});
+  EXPECT_EQ(result.exit_code, kUsage);
+  EXPECT_THAT(result.err, HasSubstr(file + ": there is no option 'data-dirr'"));
+}
+
+TEST_F(WhereCliTest, AModelIsADirectory) {
+  const ProcessResult result =
+      Run({"model", "--model", Path("model") + "/config.json", "--data-dir", ":memory:"});
+  EXPECT_EQ(result.exit_code, kNotFound);
+  EXPECT_THAT(result.err, HasSubstr("config.json is not a directory"));
+}
+
+}  // namespace
+}  // namespace recollect

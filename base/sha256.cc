@@ -1,10 +1,10 @@
-#include "store/sha256.h"
+#include "base/sha256.h"
 
 #include "absl/strings/escaping.h"
 #include "base/check.h"
 #include "openssl/evp.h"
 
-namespace recollect::store {
+namespace recollect {
 
 // The EVP calls fail only for lack of memory or of the algorithm itself: nothing a caller can mend.
 struct Sha256::State {
@@ -30,4 +30,4 @@ std::string Sha256::Hex() {
   return absl::BytesToHexString(absl::string_view(reinterpret_cast<char*>(digest), size));
 }
 
-}  // namespace recollect::store
+}  // namespace recollect

@@ -1,13 +1,13 @@
 // SHA-256 in steps. The only place that knows the library.
-#ifndef RECOLLECT_STORE_SHA256_H_
-#define RECOLLECT_STORE_SHA256_H_
+#ifndef RECOLLECT_BASE_SHA256_H_
+#define RECOLLECT_BASE_SHA256_H_
 
 #include <memory>
 #include <string>
 
 #include "absl/strings/string_view.h"
 
-namespace recollect::store {
+namespace recollect {
 
 // Not thread-safe. Use once: Update any number of times, then Hex.
 class Sha256 {
@@ -25,6 +25,6 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace recollect::store
+}  // namespace recollect
 
-#endif  // RECOLLECT_STORE_SHA256_H_
+#endif  // RECOLLECT_BASE_SHA256_H_

@@ -56,8 +56,9 @@ class Client {
                                            const ClientOptions& options = {});
   ~Client();
 
-  // Reads the input from where an earlier stream of this id was committed. `progress` is called now
-  // and then. `session`: of a prefix, the pattern to make it under.
+  // Reads the input from where an earlier stream of this id was committed; ALREADY_EXISTS where
+  // that had read other input up to there. `progress` is called now and then. `session`: of a
+  // prefix, the pattern to make it under.
   absl::StatusOr<Document> IngestText(const std::string& id, const TextReader& reader,
                                       const ProgressFunction& progress = nullptr,
                                       const SessionOptions& session = {});

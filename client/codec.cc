@@ -148,7 +148,8 @@ UnfinishedIngest Decode(const v1::UnfinishedIngest& message) {
 
 IngestProgress Decode(const v1::IngestProgress& message) {
   return {message.committed_offset(), message.accepted_offset(), message.bytes(),
-          message.tokens(),           message.chunks(),          message.tokens_per_s()};
+          message.tokens(),           message.chunks(),          message.tokens_per_s(),
+          message.committed_sha256()};
 }
 
 Retrieval Decode(const v1::Retrieval& message) {

@@ -43,6 +43,7 @@ struct IngestProgress {
   int64_t committed_offset = 0, accepted_offset = 0;
   int64_t bytes = 0, tokens = 0, chunks = 0;
   double tokens_per_s = 0;
+  std::string committed_sha256;
 };
 
 struct SessionOptions {

@@ -1,43 +1,16 @@
 #include "model/fingerprint.h"
 
-#include <openssl/evp.h>
-
 #include <cstdio>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "base/file.h"
+#include "base/sha256.h"
 #include "base/status.h"
 
 namespace recollect::model {
 namespace {
-
-struct FreeContext {
-  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-};
-
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new()) {
-    good_ = context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1;
-  }
-  void Update(const void* data, size_t size) {
-    good_ = good_ && EVP_DigestUpdate(context_.get(), data, size) == 1;
-  }
-  absl::StatusOr<std::string> Hex() {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned int size = 0;
-    good_ = good_ && EVP_DigestFinal_ex(context_.get(), digest, &size) == 1;
-    if (!good_) return absl::InternalError("SHA-256 is not available");
-    return absl::BytesToHexString(absl::string_view(reinterpret_cast<char*>(digest), size));
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, FreeContext> context_;
-  bool good_ = false;
-};
 
 absl::StatusOr<std::string> HashFile(const std::string& path) {
   absl::StatusOr<OpenFile> opened = OpenToRead(path);
@@ -46,7 +19,7 @@ absl::StatusOr<std::string> HashFile(const std::string& path) {
   Sha256 hash;
   std::vector<char> buffer(1 << 20);
   while (const size_t size = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
-    hash.Update(buffer.data(), size);
+    hash.Update({buffer.data(), size});
   }
   if (std::ferror(file.get()) != 0)
     return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
@@ -75,7 +48,7 @@ absl::StatusOr<std::string> ComputeFingerprint(const FileDigests& files,
   }
   absl::StrAppend(&text, kRecordLayoutVersion, "\n", dtype == DType::kBf16 ? "bf16" : "fp32");
   Sha256 hash;
-  hash.Update(text.data(), text.size());
+  hash.Update(text);
   return hash.Hex();
 }
 

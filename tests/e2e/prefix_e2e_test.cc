@@ -116,6 +116,10 @@ TEST_F(PrefixE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
 
   StartServer(kModel);
   EXPECT_EQ(AskAfter("d", sparse).status().code(), absl::StatusCode::kNotFound);
+  std::vector<int32_t> other = tokens;
+  other[static_cast<size_t>(committed / 2)] ^= 1;
+  EXPECT_EQ(client_->IngestTokens("d", other, nullptr, sparse).status().code(),
+            absl::StatusCode::kAlreadyExists);
   const auto resumed = client_->IngestTokens("d", tokens, nullptr, sparse);
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   EXPECT_LE(client_->GetStats()->counters.at("ingested_tokens"),

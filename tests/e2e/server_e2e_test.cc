@@ -139,14 +139,18 @@ TEST_F(ServerE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
   ASSERT_LT(committed, static_cast<int64_t>(text.size()));
 
   StartServer(Path("model"));
-  int64_t first = -1;
-  const auto reader = [&](int64_t offset, int64_t limit) {
-    if (first < 0) first = offset;
-    return client::ReadFrom(text)(offset, limit);
-  };
-  const auto resumed = client_->IngestText("d", reader);
+  // Another input is not mixed with what is there, and leaves it as it is.
+  std::string other = text;
+  other[static_cast<size_t>(committed / 2)] = '#';
+  const absl::Status mixed = client_->IngestText("d", client::ReadFrom(other)).status();
+  EXPECT_EQ(mixed.code(), absl::StatusCode::kAlreadyExists) << mixed;
+  EXPECT_THAT(std::string(mixed.message()), HasSubstr("had read other input"));
+  const std::string start = text.substr(0, static_cast<size_t>(committed / 2));
+  EXPECT_EQ(client_->IngestText("d", client::ReadFrom(start)).status().code(),
+            absl::StatusCode::kOutOfRange);
+  const auto resumed = client_->IngestText("d", client::ReadFrom(text));
   ASSERT_TRUE(resumed.ok()) << resumed.status();
-  EXPECT_GE(first, committed);
+  EXPECT_LT(client_->GetStats()->counters.at("ingested_tokens"), resumed->tokens);
   const auto whole = client_->IngestText("e", client::ReadFrom(text)).value();
   EXPECT_EQ(resumed->sha256, whole.sha256);
   EXPECT_EQ(resumed->tokens, whole.tokens);

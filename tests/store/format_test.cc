@@ -10,7 +10,6 @@
 
 #include "absl/strings/escaping.h"
 #include "store/crc32c.h"
-#include "store/sha256.h"
 #include "tests/store/store_testing.h"
 
 namespace recollect::store {

@@ -147,7 +147,8 @@ TEST(ClientCodecTest, DocumentsAndIngestsComeBack) {
   EXPECT_EQ(Decode(service::Encode(unfinished)).kind, "prefix");
   EXPECT_EQ(Decode(service::Encode(unfinished)).pattern, "(window 8)");
 
-  const IngestProgress progress = Decode(service::Encode(engine::IngestStatus{1, 2, 3, 4, 5, 6.5, "ab"}));
+  const IngestProgress progress =
+      Decode(service::Encode(engine::IngestStatus{1, 2, 3, 4, 5, 6.5, "ab"}));
   EXPECT_EQ(progress.committed_offset, 1);
   EXPECT_EQ(progress.accepted_offset, 2);
   EXPECT_EQ(progress.bytes, 3);

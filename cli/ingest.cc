@@ -75,12 +75,14 @@ absl::StatusOr<client::Document> IngestText(client::Client& client, const Ingest
     const bool temporary =
         absl::IsUnavailable(document.status()) || absl::IsAborted(document.status());
     if (temporary && (!source->seekable() || retry >= options.retries)) {
-      return Annotate(document.status(),
-                      absl::StrCat(options.id, ", committed up to byte ", committed,
-                                   ": run the same command again to go on from there"));
+      const std::string kept =
+          committed > 0 ? absl::StrCat(", committed up to byte ", committed) : "";
+      return Annotate(document.status(), absl::StrCat("document '", options.id, "'", kept,
+                                                      ", run the same command again to go on"));
     }
     if (absl::IsInvalidArgument(document.status())) {
-      return Annotate(document.status(), options.path);
+      return Annotate(document.status(),
+                      absl::StrCat("document '", options.id, "' from ", options.path));
     }
     if (!temporary) return document;
     absl::SleepFor(absl::Milliseconds(200 << std::min(retry, 6)));

@@ -43,6 +43,25 @@ bool OnCommandLine(int argc, const char* const* argv, const std::string& flag) {
   return false;
 }
 
+// "8MiB" to "8388608".
+CLI::Validator SizeInBytes() {
+  return CLI::Validator(
+      [](std::string& text) {
+        std::string bytes = text;
+        try {
+          const std::string error = CLI::AsSizeValue(/*kb_is_1000=*/false)(bytes);
+          int64_t number = 0;
+          if (error.empty() && absl::SimpleAtoi(bytes, &number) && number >= 0) {
+            text = bytes;
+            return std::string();
+          }
+        } catch (const CLI::ValidationError&) {
+        }
+        return absl::StrCat("'", text, "' is no size from 0 bytes to 8EiB, like 1000 or 8MiB");
+      },
+      "");
+}
+
 }  // namespace
 
 CLI::Option* FromEnvironment(CLI::Option* option) {
@@ -88,8 +107,7 @@ void AddCommonOptions(CLI::App& app, Options& options) {
       ->group(kEngineGroup);
   const auto budget = [&](const char* name, int64_t& value, const char* what) {
     FromEnvironment(app.add_option(name, value, what))
-        ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
-        ->check(Fits<int64_t>())
+        ->transform(SizeInBytes())
         ->type_name("BYTES")
         ->group(kEngineGroup);
   };

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/log.h"
+#include "base/status.h"
 #include "cli/exit_code.h"
 #include "cli/json.h"
 #include "cli/options.h"
@@ -98,6 +99,10 @@ int Main(int argc, char** argv) {
   // What was printed may still be in the buffer; lost output is no success.
   if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && status.ok())
     status = absl::UnknownError("cannot write to standard output");
+  if (absl::IsDeadlineExceeded(status) && command.options.timeout_s > 0) {
+    status =
+        Annotate(status, absl::StrCat("gave up after --timeout ", command.options.timeout_s, " s"));
+  }
   if (!status.ok()) Report(status, command.options.json);
   return ExitCode(status);
 }

@@ -330,7 +330,7 @@ TEST_F(CliTest, NoServerIsUnavailableAndTimeoutsAreLate) {
   const ProcessResult late = Embedded(
       {"generate", "--prompt", "x", "--max-tokens", "60000", "--ignore-eos", "--timeout", "0.2"});
   EXPECT_EQ(late.exit_code, kLate);
-  EXPECT_THAT(late.err, HasSubstr("DEADLINE_EXCEEDED"));
+  EXPECT_THAT(late.err, HasSubstr("DEADLINE_EXCEEDED: gave up after --timeout 0.2 s"));
 }
 
 TEST_F(CliTest, ErrorsAreJsonWhenAskedFor) {

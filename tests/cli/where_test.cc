@@ -62,6 +62,15 @@ TEST_F(WhereCliTest, AnUnknownOptionOfAFileIsNamedWithTheFile) {
   EXPECT_THAT(result.err, HasSubstr(file + ": there is no option 'data-dirr'"));
 }
 
+TEST_F(WhereCliTest, ASizeThatIsNoneIsNamedAsItWasTyped) {
+  for (const char* size : {"-1", "5XB", "99999999999999999999GiB", "", "many"}) {
+    const ProcessResult result = Run({"stats", "--host-budget", size});
+    EXPECT_EQ(result.exit_code, kUsage) << size;
+    EXPECT_THAT(result.err, HasSubstr("'" + std::string(size) + "' is no size")) << size;
+    EXPECT_THAT(result.err, HasSubstr("--host-budget")) << size;
+  }
+}
+
 TEST_F(WhereCliTest, AModelIsADirectory) {
   const ProcessResult result =
       Run({"model", "--model", Path("model") + "/config.json", "--data-dir", ":memory:"});

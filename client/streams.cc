@@ -96,7 +96,9 @@ absl::StatusOr<Document> Ingest(v1::Documents::Stub& stub, const v1::IngestHeade
   v1::Document document;
   if (stream->Write(header)) {
     if (absl::Status input = SendInput(*stream, next_piece, progress, &document); !input.ok()) {
-      context.TryCancel();
+      // Not cancelled: the server answers once it has let go of the id, so that the next one may
+      // begin at once.
+      stream->WritesDone();
       v1::IngestResponse ignored;
       while (stream->Read(&ignored)) {
       }

@@ -343,45 +343,6 @@ TEST_F(CliTest, ErrorsAreJsonWhenAskedFor) {
   EXPECT_THAT(json["error"]["message"].get<std::string>(), HasSubstr("nobody"));
 }
 
-TEST_F(CliTest, FlagBeatsEnvironmentBeatsFileBeatsDefault) {
-  const std::string config =
-      File("c.toml",
-           "model = \"" + Path("model") + "\"\ndata-dir = \":memory:\"\nhost-budget = \"8MiB\"\n");
-  const auto budget = [&](const std::vector<std::string>& flags,
-                          const std::vector<std::string>& environment) {
-    std::vector<std::string> arguments = {"stats", "--json", "--config", config};
-    arguments.insert(arguments.end(), flags.begin(), flags.end());
-    return Json(Run(arguments, "", environment))["host_budget_bytes"].get<int64_t>() >> 20;
-  };
-  EXPECT_EQ(budget({}, {}), 8);
-  EXPECT_EQ(budget({}, {"RECOLLECT_HOST_BUDGET=9MiB"}), 9);
-  EXPECT_EQ(budget({"--host-budget", "10MiB"}, {"RECOLLECT_HOST_BUDGET=9MiB"}), 10);
-  EXPECT_EQ(budget({}, {"RECOLLECT_HOST_BUDGET="}), 8);  // empty counts as not set
-  const ProcessResult unknown =
-      Run({"stats", "--config", File("bad.toml", "no-such-option = 1\n")});
-  EXPECT_EQ(unknown.exit_code, kUsage);
-  EXPECT_EQ(Run({"stats", "--config", Path("missing.toml")}).exit_code, kUsage);
-  // A flag chooses the backend over the environment.
-  EXPECT_EQ(Run({"docs", "list", "--model", Path("model"), "--data-dir", ":memory:"}, "",
-                {"RECOLLECT_SERVER=127.0.0.1:1"})
-                .exit_code,
-            0);
-}
-
-// Every option with its default is in the sample, and the sample parses.
-TEST_F(CliTest, TheSampleConfigurationIsComplete) {
-  const std::string sample = std::string(RECOLLECT_SOURCE_DIR) + "/deploy/recollect.toml";
-  EXPECT_EQ(Run({"model", "--config", sample, "--model", Path("model"), "--data-dir", ":memory:"})
-                .exit_code,
-            0);
-  const std::string text = ReadFile(sample);
-  for (const char* option : {"server", "data-dir", "model", "dtype", "threads", "device",
-                             "landmark-budget", "memory-budget", "host-budget", "state-budget",
-                             "timeout", "log-level", "grpc-listen", "drain-timeout"}) {
-    EXPECT_THAT(text, HasSubstr(std::string("\n# ") + option + " = ")) << option;
-  }
-}
-
 TEST_F(CliTest, DevicesByName) {
   EXPECT_EQ(Json(Embedded({"stats", "--json"}))["landmark_device"], "cpu");
   EXPECT_EQ(Json(Embedded({"stats", "--json"}))["backend"], "cpu");

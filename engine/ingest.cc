@@ -1,13 +1,12 @@
 #include "engine/ingest.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "absl/strings/str_cat.h"
-#include "base/sha256.h"
 #include "base/status.h"
 #include "engine/resume_state.h"
 #include "model/block_ends.h"
+#include "store/hash_text.h"
 
 namespace recollect::engine {
 namespace {
@@ -15,28 +14,25 @@ namespace {
 // Input accepted ahead of what is encoded: some seconds of work, so that neither side waits for the
 // other.
 constexpr int64_t kMostAhead = int64_t{8} << 20;
-constexpr int64_t kHashedAtOnce = int64_t{1} << 20;  // bytes or tokens
-
-absl::string_view BytesOf(const std::string& text) { return text; }
-absl::string_view BytesOf(const std::vector<int32_t>& tokens) {
-  return {reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(int32_t)};
-}
+constexpr int64_t kHashedTokens = int64_t{1} << 20;  // at once
 
 // Of the input up to the last commit, which is what the store has of it.
 absl::StatusOr<std::string> HashInput(store::DocumentStore& store,
                                       const store::IngestProgress& progress) {
-  if (progress.input_offset == 0) return "";
-  const auto hash = [&](const auto& read) -> absl::StatusOr<std::string> {
-    Sha256 sha256;
-    for (int64_t begin = 0; begin < progress.input_offset; begin += kHashedAtOnce) {
-      const int64_t end = std::min(progress.input_offset, begin + kHashedAtOnce);
-      ASSIGN_OR_RETURN(const auto part, read(progress.owner, begin, end));
-      sha256.Update(BytesOf(part));
-    }
-    return sha256.Hex();
-  };
-  if (progress.from_tokens) return hash(std::bind_front(&store::DocumentStore::ReadTokens, &store));
-  return hash(std::bind_front(&store::DocumentStore::ReadText, &store));
+  const int64_t length = progress.input_offset;
+  if (length == 0) return "";
+  Sha256 hash;
+  if (!progress.from_tokens) {
+    RETURN_IF_ERROR(store::HashText(store, progress.owner, length, hash));
+    return hash.Hex();
+  }
+  for (int64_t begin = 0; begin < length; begin += kHashedTokens) {
+    ASSIGN_OR_RETURN(
+        const std::vector<int32_t> tokens,
+        store.ReadTokens(progress.owner, begin, std::min(length, begin + kHashedTokens)));
+    hash.Update({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(int32_t)});
+  }
+  return hash.Hex();
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
-#include "base/sha256.h"
 #include "base/status.h"
+#include "store/hash_text.h"
 #include "store/rocks/store_impl.h"
 
 namespace recollect::store {
@@ -229,27 +229,16 @@ absl::Status RocksStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> RocksStore::HashText(const IngestState& state, absl::string_view more) {
-  Sha256 hash;
-  const IngestProgress& progress = state.progress;
-  for (int64_t begin = 0; begin < progress.bytes;) {
-    const int64_t end = std::min(progress.bytes, begin + 16 * kTextPieceBytes);
-    ASSIGN_OR_RETURN(const std::string text, ReadText(progress.owner, begin, end));
-    hash.Update(text);
-    begin = end;
-  }
-  hash.Update(more);
-  return hash.Hex();
-}
-
 absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const IngestBatch& last) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
   std::lock_guard lock(ingest->mutex);
   if (ingest->done) return absl::NotFoundError("the ingest has ended");
-  ASSIGN_OR_RETURN(const std::string sha256, HashText(ingest->state, last.text));
+  Sha256 hash;
+  RETURN_IF_ERROR(HashText(*this, owner, ingest->state.progress.bytes, hash));
+  hash.Update(last.text);
   rocksdb::WriteBatch out;
   ASSIGN_OR_RETURN(const IngestState next, AddBatch(ingest->state, last, &out));
-  const DocumentInfo info = MakeDocument(next, sha256, UnixMillis());
+  const DocumentInfo info = MakeDocument(next, hash.Hex(), UnixMillis());
   const std::string key = DocumentKey(info.id);
   out.Delete(database_->family(Family::kIngests), IngestKey(info.id));
   out.Delete(database_->family(Family::kIngests), ResumeKey(owner));

@@ -74,7 +74,7 @@ class RocksStore final : public DocumentStore {
   // What is known of an owner without reading the disk.
   struct Owner {
     Kind kind;
-    std::string id;  // of its document; empty: a session
+    std::string id = {};  // of its document; empty: a session
     int64_t bytes = 0;
     int64_t tokens = 0;
     int64_t chunks = 0;
@@ -129,7 +129,6 @@ class RocksStore final : public DocumentStore {
                             std::span<const T> more, rocksdb::WriteBatch* out);
   // Drops parts of the owner that are not of its state. What is committed stays whatever happens.
   void DropOldState(const IngestProgress& progress);
-  absl::StatusOr<std::string> HashText(const IngestState& state, absl::string_view more);
 
   // read.cc
   // Calls take(piece, index, name) for pieces [first, last) of an owner, in order.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -19,16 +20,14 @@ namespace recollect::cli {
 namespace {
 
 constexpr char kShardNote[] =
-    "sizes above --shard-tokens are mounted as several documents, in order; per sample only the "
-    "one that holds the "
-    "needle is ingested anew";
+    "sizes above --shard-tokens are mounted as several documents, in order; per sample only those "
+    "that hold a needle are ingested anew";
 
 struct NiahFlags {
   niah::RunOptions run;
   std::vector<std::string> haystack;
   std::vector<std::string> tokens = {"4k", "64k"};
   std::string shard_tokens = "64k";
-  std::vector<std::string> tasks = {"passkey"};
   std::string phrasing = "both";
   std::string control = "none";
   std::string phrases;  // file
@@ -36,10 +35,6 @@ struct NiahFlags {
 };
 
 absl::StatusOr<niah::RunOptions> ToRunOptions(const NiahFlags& flags) {
-  static const std::map<std::string, niah::Task> kTasks = {
-      {"passkey", niah::Task::kPasskey},
-      {"distractors", niah::Task::kDistractors},
-      {"hex", niah::Task::kHex}};
   static const std::map<std::string, niah::Control> kControls = {
       {"none", niah::Control::kNone},
       {"unmounted", niah::Control::kUnmounted},
@@ -50,10 +45,14 @@ absl::StatusOr<niah::RunOptions> ToRunOptions(const NiahFlags& flags) {
     ASSIGN_OR_RETURN(options.tokens.emplace_back(), ParseTokenCount("--tokens", text));
   }
   ASSIGN_OR_RETURN(options.shard_tokens, ParseTokenCount("--shard-tokens", flags.shard_tokens));
-  options.tasks.clear();
-  for (const std::string& task : flags.tasks) options.tasks.push_back(kTasks.at(task));
   options.control = kControls.at(flags.control);
-  if (flags.phrasing != "both") options.held_out = {flags.phrasing == "held-out"};
+  const bool reread = std::count(options.tasks.begin(), options.tasks.end(), "reread") > 0;
+  if (reread && options.control != niah::Control::kNone) {
+    return absl::InvalidArgumentError(absl::StrCat("--control ", flags.control,
+                                                   ": not for --task reread, which reports its "
+                                                   "own controls"));
+  }
+  if (flags.phrasing != "both") options.task.held_out = {flags.phrasing == "held-out"};
   return options;
 }
 
@@ -95,26 +94,26 @@ absl::Status Niah(const Options& common, const NiahFlags& flags) {
                      " has no landmarks: there is nothing to retrieve"));
   }
 
-  const auto total =
-      static_cast<int64_t>(options.tasks.size() * options.tokens.size() * options.held_out.size()) *
-      options.samples;
   std::vector<niah::Sample> samples;
   {
-    ProgressBar bar("niah", total);
-    niah::Runner runner(connection->client(), options, text, phrases);
-    int64_t done = 0, right = 0;
+    niah::Runner runner(connection->client(), options, model.retrieved_chunks, text, phrases);
+    ProgressBar bar("niah", runner.total());
+    int64_t done = 0, judged = 0, right = 0;
     ASSIGN_OR_RETURN(samples, runner.Run([&](const niah::Sample& sample) {
       ++done;
-      right += sample.right ? 1 : 0;
-      bar.Update(done, absl::StrFormat("%d of %d right; %s at %d", right, done, sample.task,
-                                       sample.tokens_asked));
+      judged += sample.right.has_value() ? 1 : 0;
+      right += sample.right.value_or(false) ? 1 : 0;
+      bar.Update(done, absl::StrFormat("%d of %d right; %s %s at %d", right, judged, sample.task,
+                                       sample.variant, sample.tokens_asked));
     }));
   }
   Json json = {{"model", ToJson(model)},
                {"seed", options.seed},
                {"control", flags.control},
-               {"distractors", options.distractors},
-               {"hex_digits", options.hex_digits},
+               {"distractors", options.task.distractors},
+               {"hex_digits", options.task.hex_digits},
+               {"cue_words", options.task.cue_words},
+               {"passage_bytes", options.task.passage_bytes},
                {"dilation", options.dilation},
                {"shard_tokens", options.shard_tokens},
                {"haystack_bytes", text.size()},
@@ -143,13 +142,11 @@ void AddNiahFlags(CLI::App& verb, NiahFlags& flags) {
   verb.add_option("--tokens", flags.tokens, "Mounted sizes; k and m are 2^10 and 2^20")
       ->delimiter(',')
       ->capture_default_str();
-  verb.add_option(
-          "--task", flags.tasks,
-          "passkey: 5 to 7 digits; distractors: with others of the same form; hex: hex digits")
+  verb.add_option("--task", run.tasks, "What to ask, see below")
       ->delimiter(',')
-      ->check(CLI::IsMember({"passkey", "distractors", "hex"}))
+      ->check(CLI::IsMember(niah::TaskNames()))
       ->capture_default_str();
-  verb.add_option("--samples", run.samples, "Of each task, size and phrasing")
+  verb.add_option("--samples", run.samples, "Of each task, size and variant")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   verb.add_option("--depths", run.depths, "Depths the samples are spread over")
@@ -159,28 +156,42 @@ void AddNiahFlags(CLI::App& verb, NiahFlags& flags) {
                   "Same seed, same needles and places; seeds nearer than --samples share some")
       ->check(Fits<uint64_t>())
       ->capture_default_str();
-  verb.add_option("--phrasing", flags.phrasing,
-                  "Wordings known from training, never used in it, or both apart")
+  verb.add_option(
+          "--phrasing", flags.phrasing,
+          "For passkey, distractors, hex: wordings known from training, never used in it, both")
       ->check(CLI::IsMember({"trained", "held-out", "both"}))
       ->capture_default_str();
   verb.add_option("--control", flags.control,
                   "Should be near 0: nothing mounted, needle left out, random chunks")
       ->check(CLI::IsMember({"none", "unmounted", "removed", "random"}))
       ->capture_default_str();
-  verb.add_option("--distractors", run.distractors, "Other needles, for that task")
+  verb.add_option("--distractors", run.task.distractors,
+                  "Other needles or records of the same form")
       ->check(CLI::Range(0, 10000))
       ->capture_default_str();
-  verb.add_option("--hex-digits", run.hex_digits,
-                  "For that task; answers above 63 tokens cross a block boundary")
+  verb.add_option("--hex-digits", run.task.hex_digits,
+                  "For hex; answers above 63 tokens cross a block boundary")
       ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  verb.add_option("--cue-words", run.task.cue_words, "For quote: words of the haystack that ask")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb.add_option("--cue", run.task.cues,
+                  "For quote: the words as they stand; a third of them left out; in any order")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"whole", "thinned", "shuffled"}))
+      ->capture_default_str();
+  verb.add_option("--passage-bytes", run.task.passage_bytes, "For reread")
+      ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   verb.add_option("--dilation", run.dilation,
                   "Of the sessions' local attention, one the model knows (default: the model's)");
   verb.add_option("--shard-tokens", flags.shard_tokens,
                   "Larger sizes are mounted as several documents of this size")
       ->capture_default_str();
-  verb.add_option("--samples-per-haystack", run.samples_per_haystack,
-                  "Sharded distractors: samples that share a haystack")
+  verb.add_option(
+          "--samples-per-haystack", run.samples_per_haystack,
+          "Where a haystack of several documents is prepared for one task: samples it serves")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   verb.add_option("--phrases", flags.phrases,
@@ -205,15 +216,28 @@ void AddNiah(CLI::App& app, Command& command) {
       "  recollect niah --haystack books.txt --tokens 4k,64k,1m --samples 50 --json niah.json\n"
       "  recollect niah --haystack books.txt --task distractors,hex --tokens 64k,1m --server "
       "127.0.0.1:50051\n"
+      "  recollect niah --haystack books.txt --task quote,reread --tokens 64k\n"
       "  recollect niah --haystack books.txt --tokens 64k --control random\n"
       "\n"
-      "Each sample makes up a key and a value, puts a sentence with both in place of text at a "
-      "random depth,\n"
-      "ingests, asks in a fresh session with greedy decoding, and compares the answer whole. Sizes "
-      "above\n"
-      "--shard-tokens are mounted as several documents, in order, and per sample only the one that "
-      "holds the\n"
-      "needle is ingested anew. Documents (niah-…) are deleted at the end.\n" +
+      "Tasks (docs/niah.md):\n"
+      "  passkey      5 to 7 digits, a sentence gives them to a key\n"
+      "  distractors  the same, among --distractors others of the same form\n"
+      "  hex          --hex-digits hex digits in place of those\n"
+      "  quote        --cue-words consecutive words of the haystack are the prompt: is their "
+      "place\n"
+      "               retrieved, and does the answer go on as the text does there?\n"
+      "  reread       bits per byte of a passage, its document mounted or not\n"
+      "\n"
+      "Each sample hides what it asks for in place of text at a random depth, ingests that, and "
+      "asks "
+      "in a fresh\n"
+      "session with greedy decoding. What was retrieved is reported beside the answers, and what "
+      "BM25 finds by\n"
+      "the same words among the same chunks. Sizes above --shard-tokens are mounted as several "
+      "documents, in\n"
+      "order, and per sample only those that hold a needle are ingested anew. Documents (niah-…) "
+      "are deleted at\n"
+      "the end.\n" +
       std::string(kCommonHelp));
   verb->callback([&command, flags, json] {
     if (json->count() > 0 && flags->json.empty()) command.options.json = true;

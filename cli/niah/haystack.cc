@@ -38,14 +38,23 @@ int64_t Haystack::bytes() const {
   return total;
 }
 
+Place Haystack::At(double depth) const {
+  Place place;
+  place.begin = static_cast<int64_t>(std::floor(depth * static_cast<double>(bytes())));
+  while (place.shard + 1 < std::ssize(shards_) && place.begin >= std::ssize(shards_[place.shard])) {
+    place.begin -= std::ssize(shards_[place.shard++]);
+  }
+  return place;
+}
+
+void Haystack::Remove(const Place& place) {
+  shards_[place.shard].erase(place.begin, place.end - place.begin);
+}
+
 absl::StatusOr<Place> Haystack::Replace(double depth, const std::string& sentence) {
   const auto length = static_cast<int64_t>(sentence.size());
-  int64_t at = static_cast<int64_t>(std::floor(depth * static_cast<double>(bytes())));
-  int64_t shard = 0;
-  while (shard + 1 < static_cast<int64_t>(shards_.size()) &&
-         at >= static_cast<int64_t>(shards_[shard].size())) {
-    at -= static_cast<int64_t>(shards_[shard++].size());
-  }
+  const Place from = At(depth);
+  int64_t shard = from.shard, at = from.begin;
   for (int64_t tries = 0; tries <= static_cast<int64_t>(shards_.size()); ++tries) {
     std::string& text = shards_[shard];
     while (true) {

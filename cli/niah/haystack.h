@@ -35,6 +35,14 @@ class Haystack {
   // end of a word to another, so that the size stays. Where that would touch a sentence placed
   // before, the next free place after it (cyclic). INVALID_ARGUMENT when there is none.
   absl::StatusOr<Place> Replace(double depth, const std::string& sentence);
+  // Of all sentences, in the order they were placed: where they are now. Later ones move earlier
+  // ones by a few bytes.
+  const std::vector<Place>& places() const { return taken_; }
+
+  // Takes the bytes of `place` out. REQUIRES: nothing was placed in that shard.
+  void Remove(const Place& place);
+  // The shard and byte at `depth` (0 to 1) of the whole, in a place with only `begin` set.
+  Place At(double depth) const;
 
  private:
   std::vector<std::string> shards_;

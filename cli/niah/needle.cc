@@ -13,12 +13,6 @@ namespace {
 
 constexpr int kMinWordCount = 3;
 
-std::string Digits(Random& random, int count, const char* alphabet, int64_t letters) {
-  std::string value;
-  for (int i = 0; i < count; ++i) value += alphabet[random.Below(letters)];
-  return value;
-}
-
 std::string Capitalised(std::string text) {
   if (!text.empty()) text[0] = absl::ascii_toupper(static_cast<unsigned char>(text[0]));
   return text;
@@ -58,8 +52,8 @@ Needle MakeNeedle(Random& random, const Form& form, const std::vector<std::strin
            taken->end());
   taken->push_back(absl::AsciiStrToLower(needle.key));
   needle.value = form.kind == ValueKind::kHex
-                     ? Digits(random, form.hex_digits, "0123456789abcdef", 16)
-                     : Digits(random, 5 + static_cast<int>(random.Below(3)), "0123456789", 10);
+                     ? random.Characters(form.hex_digits, "0123456789abcdef")
+                     : random.Characters(5 + random.Below(3), "0123456789");
   needle.sentence = Fill(form.needle, form, needle);
   if (needle.sentence.front() != '\n')
     needle.sentence = absl::StrCat(" ", Capitalised(needle.sentence));

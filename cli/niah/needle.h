@@ -5,28 +5,13 @@
 #define RECOLLECT_CLI_NIAH_NEEDLE_H_
 
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "cli/niah/phrases.h"
+#include "cli/niah/random.h"
 
 namespace recollect::cli::niah {
-
-// Numbers that do not depend on the standard library's distributions.
-class Random {
- public:
-  explicit Random(uint64_t seed) : bits_(seed) {}
-  int64_t Below(int64_t n) { return static_cast<int64_t>(bits_() % static_cast<uint64_t>(n)); }
-  double Unit() { return static_cast<double>(bits_() >> 11) * 0x1p-53; }
-  template <typename T>
-  const T& Pick(const std::vector<T>& from) {
-    return from[static_cast<size_t>(Below(static_cast<int64_t>(from.size())))];
-  }
-
- private:
-  std::mt19937_64 bits_;
-};
 
 enum class ValueKind { kDigits, kHex };  // 5 to 7 digits; `hex_digits` hex digits
 

@@ -1,8 +1,9 @@
-// What samples add up to: cells by task, size and phrasing, as a table and as JSON.
+// What samples add up to: cells by task, size and variant, as a table and as JSON.
 #ifndef RECOLLECT_CLI_NIAH_REPORT_H_
 #define RECOLLECT_CLI_NIAH_REPORT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,23 +12,31 @@
 
 namespace recollect::cli::niah {
 
+// Whether a list of hits has what was asked for.
+struct Finding {
+  bool hit = false;    // a chunk with (part of) it; where several things are asked for, with each
+  bool first = false;  // at the head of the list
+  double weight = 0;   // in attention, of all such chunks together
+};
+
 struct Sample {
   std::string task;
-  std::string phrasing;  // "trained" or "held-out"
+  std::string variant;  // a wording, a shape of record …
   int64_t tokens_asked = 0;
   int64_t tokens_mounted = 0;
   int64_t documents = 0;
   double depth = 0;
   std::string question, value, answer;
-  bool right = false;
-  // Where the needle's value lies: in one chunk, across two, or unknown (its chunks were not
-  // found).
+  std::optional<bool> right;  // unset: no answer was asked for
+  // Further numbers of the task, by name. Cells have their means.
+  std::vector<std::pair<std::string, double>> numbers;
+  // Where what was asked for lies: in one chunk, across two, or nowhere (it was left out).
   enum class Span { kOneChunk, kTwoChunks, kUnknown } span = Span::kUnknown;
-  bool crosses_block = false;  // the value does not fit the block after the question
-  std::vector<bool> gold_hit;  // per group, at the question's landmark: a chunk with (part of) the
-                               // value was retrieved
-  std::vector<double> gold_weight;  // per group, their weight together
-  int64_t ingested_tokens = 0;      // for this sample
+  bool crosses_block = false;   // the value does not fit the block after the question
+  std::vector<Finding> found;   // by group of layers, at the question's landmark; empty: nothing
+                                // to find
+  std::optional<Finding> bm25;  // as many hits, by the question's words
+  int64_t ingested_tokens = 0;  // for this sample
   double ingest_s = 0, answer_ms = 0;
   int64_t generated_tokens = 0;
   double generation_ms = 0;
@@ -36,9 +45,10 @@ struct Sample {
 // 95 % Wilson interval of `right` of `count`, as shares.
 std::pair<double, double> Interval(int64_t right, int64_t count);
 
-// One line per task, size and phrasing; then straddling needles, crossing answers and depths apart.
+// One line per task, size and variant, and one over all variants where there are many; then
+// straddling needles, crossing answers and depths apart.
 std::string FormatTable(const std::vector<Sample>& samples, int depths);
-// {"cells": [...], "depths": [...], "samples": [...]}
+// {"cells": [...], "by_depth": [...], "samples": [...] …}
 Json ToJson(const std::vector<Sample>& samples, int depths);
 
 }  // namespace recollect::cli::niah

@@ -1,5 +1,5 @@
-// Runs needle-in-a-haystack samples through a client: hides, ingests, asks in a fresh session,
-// judges the greedy answer whole.
+// Runs needle-in-a-haystack samples through a client: cuts haystacks, ingests them, and has the
+// tasks ask in fresh sessions.
 #ifndef RECOLLECT_CLI_NIAH_RUN_H_
 #define RECOLLECT_CLI_NIAH_RUN_H_
 
@@ -8,93 +8,80 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cli/niah/ask.h"
 #include "cli/niah/haystack.h"
-#include "cli/niah/needle.h"
 #include "cli/niah/phrases.h"
 #include "cli/niah/report.h"
+#include "cli/niah/task.h"
+#include "cli/niah/volume.h"
 #include "client/client.h"
 
 namespace recollect::cli::niah {
 
-enum class Task { kPasskey, kDistractors, kHex };
 enum class Control { kNone, kUnmounted, kRemoved, kRandom };
 
 struct RunOptions {
-  std::vector<Task> tasks = {Task::kPasskey};
+  std::vector<std::string> tasks = {"passkey"};
+  TaskOptions task;
   std::vector<int64_t> tokens;
-  std::vector<bool> held_out = {false, true};  // phrasings
   Control control = Control::kNone;
   int depths = 5;
-  int samples = 50;  // of each task, size and phrasing, spread evenly over the depths
-  int distractors = 40;
-  int hex_digits = 32;
+  int samples = 50;  // of each task, size and variant, spread evenly over the depths
   int64_t dilation =
       0;  // of the sessions' local attention; 0: the model's. Ingest always uses the model's
   int64_t shard_tokens = 64 << 10;
-  int samples_per_haystack =
-      10;  // with distractors in several shards: how long one haystack serves
+  int samples_per_haystack = 10;  // where a haystack in several shards was prepared for one task
   uint64_t seed = 1;
 };
 
 // Not thread-safe. Deletes the documents it made when it ends, whatever happened.
 class Runner {
  public:
-  // Borrows the client. `text`: haystacks are cut from it.
-  Runner(client::Client& client, const RunOptions& options, std::string text, Phrases phrases);
-  ~Runner();
+  // Borrows the client. `text`: haystacks are cut from it. `hits`: that the model retrieves.
+  Runner(client::Client& client, const RunOptions& options, int64_t hits, std::string text,
+         Phrases phrases);
 
+  int64_t total() const;  // number of samples
   // All samples. INVALID_ARGUMENT: the text is too short for a size, or has too few words for keys.
   absl::StatusOr<std::vector<Sample>> Run(const std::function<void(const Sample&)>& on_sample);
 
  private:
-  // Shards as documents; those of one sample's needle are replaced.
+  // A haystack before a sample hides something in it. Shards are ingested when first mounted so.
   struct Base {
     Haystack haystack;
-    Form form;                       // of the distractors
-    std::vector<std::string> taken;  // their keys
-    std::vector<std::string> ids;    // empty until ingested
-    std::vector<int64_t> tokens;
+    Volumes volumes;
   };
   struct Cell {
-    Task task;
+    Task& task;
     int64_t tokens;
-    bool held_out;
+    Variant variant;
   };
 
   absl::Status Probe();
-  absl::StatusOr<Base> MakeBase(const Cell& cell, Random& random);
-  absl::Status IngestBase(Base* base);
+  absl::StatusOr<std::shared_ptr<Base>> MakeBase(const Cell& cell, Random& random);
   absl::StatusOr<std::shared_ptr<Base>> BaseFor(const Cell& cell, int i,
                                                 std::shared_ptr<Base> last);
-  absl::Status Drop(const Base& base);
   uint64_t CellSeed(const Cell& cell) const;
   absl::Status RunCell(const Cell& cell, const std::function<void(const Sample&)>& on_sample,
                        std::vector<Sample>* samples);
   absl::StatusOr<Sample> RunSample(const Cell& cell, Base& base, double depth, Random& random);
-  absl::Status Ask(const Needle& needle, const std::vector<std::string>& mounts,
-                   const std::string& document, const Place& place, Sample* sample);
-  absl::StatusOr<bool> IsLongerThanABlock(const std::string& value);
-  absl::StatusOr<Sample::Span> FindSpan(const Needle& needle, const std::string& document,
-                                        const Place& place);
-  absl::StatusOr<client::Document> Ingest(const std::string& text);
-  absl::Status Delete(const std::string& id);
-  int64_t Shards(int64_t tokens) const;
+  absl::StatusOr<Volumes> Mount(const Haystack& haystack, Base& base, Sample* sample);
+  int64_t Shards(const Cell& cell) const;
 
   client::Client& client_;
   const RunOptions options_;
   const std::string text_;
-  const Phrases phrases_;
-  std::vector<std::string> words_;
+  const Material material_;
+  const Asker asker_;
+  std::vector<std::unique_ptr<Task>> tasks_;
   double bytes_per_token_ = 0;
-  int64_t next_document_ = 0;
-  std::vector<std::string> documents_;               // that exist now
-  std::map<int64_t, std::shared_ptr<Base>> shared_;  // without distractors, by tokens
+  // Haystacks in which nothing was prepared, of the size at hand; by number of shards.
+  std::map<int64_t, std::shared_ptr<Base>> shared_;
 };
-
-const char* Name(Task task);
 
 }  // namespace recollect::cli::niah
 

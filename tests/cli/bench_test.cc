@@ -9,17 +9,22 @@ using ::testing::IsEmpty;
 
 constexpr int kInvalid = 4;
 
-TEST_F(CliTest, NiahRunsItsGridAndCleansUp) {
-  std::string text;  // of 400 words, a tenth of which may be keys
+// Of 400 words, a tenth of which may be keys.
+std::string Haystack() {
+  std::string text;
   for (int i = 0; i < 4000; ++i) {
-    const int word = i * 37 % 400;
-    for (const int syllable : {word % 20, word / 20}) {
+    const int word = i * 37 % 400 + i / 400;
+    for (const int syllable : {word % 20, word / 20 % 20}) {
       text += "bdfgklmnprstvzhjwxcq"[syllable];
       text += "aeiou"[(syllable + word) % 5];
     }
     text += i % 12 == 11 ? "\n" : " ";
   }
-  const std::string haystack = File("haystack.txt", text);
+  return text;
+}
+
+TEST_F(CliTest, NiahRunsItsGridAndCleansUp) {
+  const std::string haystack = File("haystack.txt", Haystack());
   const std::vector<std::string> arguments = {"niah",
                                               "--haystack",
                                               haystack,
@@ -46,6 +51,7 @@ TEST_F(CliTest, NiahRunsItsGridAndCleansUp) {
   for (const auto& cell : json["cells"]) {
     EXPECT_EQ(cell["samples"], 2);
     EXPECT_EQ(cell["gold_hit_rate"].size(), 2u);
+    EXPECT_TRUE(cell.contains("bm25_hit_rate"));
     EXPECT_EQ(cell["documents"], cell["tokens"] == 512 ? 1 : 2);
   }
   EXPECT_THAT(Json(Embedded({"docs", "list", "--json"}))["documents"], IsEmpty());
@@ -77,6 +83,32 @@ TEST_F(CliTest, NiahRunsItsGridAndCleansUp) {
   EXPECT_THAT(unwritable.err, HasSubstr("--json: cannot write"));
   EXPECT_EQ(Embedded({"niah", "--haystack", haystack, "--tokens", "1m"}).exit_code, kInvalid);
   EXPECT_EQ(Embedded({"niah", "--haystack", haystack, "--tokens", "lots"}).exit_code, kInvalid);
+}
+
+TEST_F(CliTest, NiahAsksForTheHaystackItself) {
+  const std::string haystack = File("haystack.txt", Haystack());
+  std::vector<std::string> arguments = {
+      "niah",          "--haystack",  haystack, "--tokens",        "1k",
+      "--samples",     "2",           "--task", "quote,reread",    "--cue",
+      "whole,thinned", "--cue-words", "6",      "--passage-bytes", "300",
+      "--json"};
+  const auto json = Json(Embedded(arguments));
+  ASSERT_EQ(json["cells"].size(), 3u);
+  const auto &thinned = json["cells"][0], &whole = json["cells"][1], &reread = json["cells"][2];
+  EXPECT_EQ(thinned["variant"], "thinned");
+  EXPECT_EQ(thinned["judged"], 0);
+  EXPECT_EQ(thinned["gold_hit_rate"].size(), 2u);
+  EXPECT_EQ(whole["judged"], 2);
+  EXPECT_EQ(whole["bm25_hit_rate"], 1.0);
+  EXPECT_EQ(whole["numbers"]["next 20 words"], 0.0);
+  EXPECT_EQ(reread["documents"], 2);
+  EXPECT_GT(reread["numbers"]["bits per byte: nothing mounted"], 0.0);
+  EXPECT_EQ(reread["numbers"].size(), 3u);
+  EXPECT_THAT(Json(Embedded({"docs", "list", "--json"}))["documents"], IsEmpty());
+  arguments.insert(arguments.end(), {"--control", "removed"});
+  const ProcessResult controlled = Embedded(arguments);
+  EXPECT_EQ(controlled.exit_code, kInvalid);
+  EXPECT_THAT(controlled.out + controlled.err, HasSubstr("--control removed"));
 }
 
 TEST_F(CliTest, BenchMeasuresAndCleansUp) {

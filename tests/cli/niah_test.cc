@@ -130,6 +130,22 @@ TEST(NiahHaystackTest, DepthChoosesThePlace) {
   EXPECT_EQ(haystack.Replace(0, " xx").value().shard, 0);
 }
 
+TEST(NiahHaystackTest, PlacesFollowWhatIsPlacedBeforeThem) {
+  std::string text;
+  for (int i = 0; i < 500; ++i) text += "word" + std::to_string(i) + " ";
+  Haystack haystack = Haystack::Cut(text, 0, std::ssize(text), 2);
+  std::vector<std::string> sentences;
+  for (int i = 0; i < 8; ++i) {
+    sentences.push_back(" Needle number " + std::to_string(i) + ".");
+    ASSERT_TRUE(haystack.Replace(0.9 - 0.1 * i, sentences.back()).ok());
+  }
+  for (size_t i = 0; i < sentences.size(); ++i) {
+    const Place place = haystack.places()[i];
+    EXPECT_EQ(haystack.shards()[place.shard].substr(place.begin, place.end - place.begin),
+              sentences[i]);
+  }
+}
+
 TEST(NiahHaystackTest, AFullHaystackSaysSo) {
   Haystack haystack = Haystack::Cut("one two three four", 0, 18, 1);
   EXPECT_TRUE(haystack.Replace(0, " 12345").ok());
@@ -149,14 +165,15 @@ TEST(NiahReportTest, CellsCountApartWhatIsReportedApart) {
   std::vector<Sample> samples(4);
   for (size_t i = 0; i < samples.size(); ++i) {
     samples[i].task = "passkey";
-    samples[i].phrasing = "trained";
+    samples[i].variant = "trained";
     samples[i].tokens_asked = 4096;
     samples[i].tokens_mounted = 4000;
     samples[i].depth = 0.25 * static_cast<double>(i);
     samples[i].right = i != 3;
     samples[i].span = i == 3 ? Sample::Span::kTwoChunks : Sample::Span::kOneChunk;
-    samples[i].gold_hit = {true, i < 2};
-    samples[i].gold_weight = {0.5, 0.25};
+    samples[i].found = {{true, i == 0, 0.5}, {i < 2, false, 0.25}};
+    samples[i].bm25 = Finding{i != 2, false, 0};
+    samples[i].numbers = {{"strings", 0.25 * static_cast<double>(i)}};
   }
   const Json json = ToJson(samples, 2);
   ASSERT_EQ(json["cells"].size(), 1u);
@@ -166,13 +183,43 @@ TEST(NiahReportTest, CellsCountApartWhatIsReportedApart) {
   EXPECT_EQ(cell["rate"], 0.75);
   EXPECT_EQ(cell["gold_hit_rate"][0], 1.0);
   EXPECT_EQ(cell["gold_hit_rate"][1], 0.5);
+  EXPECT_EQ(cell["gold_first_rate"][0], 0.25);
   EXPECT_EQ(cell["gold_weight"][1], 0.25);
+  EXPECT_EQ(cell["bm25_hit_rate"], 0.75);
+  EXPECT_EQ(cell["bm25_first_rate"], 0.0);
+  EXPECT_EQ(cell["numbers"]["strings"], 0.375);
   EXPECT_EQ(json["one_chunk"][0]["rate"], 1.0);
   EXPECT_EQ(json["straddling"][0]["right"], 0);
   EXPECT_EQ(json["by_depth"].size(), 2u);
   EXPECT_EQ(json["by_depth"][1]["right"], 1);
   EXPECT_EQ(json["samples"].size(), 4u);
   EXPECT_THAT(FormatTable(samples, 2), HasSubstr("needle straddles two chunks"));
+}
+
+TEST(NiahReportTest, SamplesWithoutAnAnswerAreNotWrongOnes) {
+  std::vector<Sample> samples(2);
+  for (Sample& s : samples) s.task = "quote";
+  samples[0].right = true;
+  const Json cell = ToJson(samples, 1)["cells"][0];
+  EXPECT_EQ(cell["samples"], 2);
+  EXPECT_EQ(cell["judged"], 1);
+  EXPECT_EQ(cell["rate"], 1.0);
+}
+
+TEST(NiahReportTest, ManyVariantsGetALineOverAllOfThem) {
+  std::vector<Sample> samples(5);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples[i].task = "records";
+    samples[i].variant = "shape" + std::to_string(i);
+    samples[i].right = i != 0;
+  }
+  const Json json = ToJson(samples, 1);
+  ASSERT_EQ(json["cells"].size(), 6u);
+  EXPECT_EQ(json["cells"][0]["variant"], "all");
+  EXPECT_EQ(json["cells"][0]["right"], 4);
+  EXPECT_EQ(json["by_depth"].size(), 1u);
+  samples.resize(3);
+  EXPECT_EQ(ToJson(samples, 1)["cells"].size(), 3u);
 }
 
 }  // namespace

@@ -1,0 +1,159 @@
+#include "cli/niah/ask.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "base/status.h"
+
+namespace recollect::cli::niah {
+namespace {
+
+constexpr int64_t kBlockTokens = 63;  // base/types.h: kChunkTokens
+
+// Position of the landmark after a prompt that was flushed, among those of `retrievals`. It follows
+// the tokens and the landmarks of all blocks before, and of a family whose blocks end with theirs
+// one less: the last that is not beyond.
+int64_t LandmarkAfter(int64_t prompt_tokens, const std::vector<client::Retrieval>& retrievals) {
+  const int64_t most = prompt_tokens + (prompt_tokens + kBlockTokens - 1) / kBlockTokens;
+  int64_t landmark = -1;
+  for (const client::Retrieval& retrieval : retrievals) {
+    if (retrieval.position <= most) landmark = std::max(landmark, retrieval.position);
+  }
+  return landmark;
+}
+
+// A chunk in a list of hits: the bytes [begin, end) of a volume.
+struct Found {
+  int64_t rank = 0, volume = 0;
+  int64_t begin = 0, end = 0;
+  double weight = 0;
+};
+
+// Hit when each of several places is found; first when the first hit is at any of them.
+Finding Judge(const std::vector<Found>& list, const std::vector<Gold>& gold) {
+  Finding finding{!gold.empty(), false, 0};
+  for (const Gold& g : gold) {
+    bool hit = false;
+    for (const Found& found : list) {
+      if (found.volume != g.place.shard || found.begin >= g.end || g.begin >= found.end) continue;
+      hit = true;
+      finding.first = finding.first || found.rank == 0;
+      finding.weight += found.weight;
+    }
+    finding.hit = finding.hit && hit;
+  }
+  return finding;
+}
+
+std::vector<Found> ListOf(const client::Retrieval& retrieval, const Volumes& volumes) {
+  std::vector<Found> list;
+  for (size_t rank = 0; rank < retrieval.hits.size(); ++rank) {
+    const client::Hit& hit = retrieval.hits[rank];
+    const auto volume = std::find_if(volumes.begin(), volumes.end(),
+                                     [&](const auto& v) { return v->id() == hit.document; });
+    if (volume == volumes.end()) continue;  // the prompt's own blocks
+    list.push_back({static_cast<int64_t>(rank), volume - volumes.begin(), hit.text_begin,
+                    hit.text_end, hit.weight});
+  }
+  return list;
+}
+
+// Of all places: one chunk only when each lies in one.
+Sample::Span SpanOf(const std::vector<Gold>& gold, const Volumes& volumes) {
+  for (const Gold& g : gold) {
+    const Volume& volume = *volumes[g.place.shard];
+    int64_t chunks = 0;
+    // White space before a sentence may lie in the chunk before.
+    for (int64_t c = 0; c < volume.chunks(); ++c) {
+      const bool holds =
+          volume.ChunkBegin(c) < g.place.end && g.place.begin + 1 < volume.ChunkBegin(c + 1);
+      chunks += holds ? 1 : 0;
+    }
+    if (chunks > 1) return Sample::Span::kTwoChunks;
+  }
+  return gold.empty() ? Sample::Span::kUnknown : Sample::Span::kOneChunk;
+}
+
+}  // namespace
+
+client::SessionOptions Asker::Session(const Volumes& volumes) const {
+  client::SessionOptions session;
+  for (const auto& volume : volumes) session.mounts.push_back(volume->id());
+  session.random_chunks = random_chunks_;
+  if (dilation_ != 0) session.dilation = dilation_;
+  return session;
+}
+
+absl::Status Asker::Ask(const Question& question, const Volumes& volumes, Sample* sample) const {
+  sample->question = question.prompt;
+  sample->value = absl::StrJoin(question.expected, ", ");
+  std::vector<client::Retrieval> retrievals;
+  const absl::Time start = absl::Now();
+  if (question.max_tokens > 0) {
+    client::GenerateRequest request;
+    request.session = Session(volumes);
+    request.prompt.text = question.prompt;
+    request.max_tokens = question.max_tokens;
+    request.stop = question.stop;
+    request.with_retrievals = true;
+    ASSIGN_OR_RETURN(const client::GenerateResult result, client_.Generate(request));
+    sample->answer_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+    sample->answer = result.text;
+    sample->generated_tokens = result.usage.generated_tokens;
+    sample->generation_ms = result.usage.generation_ms;
+    const int64_t landmark = LandmarkAfter(result.usage.prompt_tokens, result.retrievals);
+    std::copy_if(result.retrievals.begin(), result.retrievals.end(), std::back_inserter(retrievals),
+                 [&](const client::Retrieval& r) { return r.position == landmark; });
+    if (question.expected.size() == 1) {
+      ASSIGN_OR_RETURN(sample->crosses_block, IsLongerThanABlock(question.expected.front()));
+    }
+  } else if (!volumes.empty()) {
+    client::RetrieveRequest request;
+    request.session = Session(volumes);
+    request.query.text = question.prompt;
+    ASSIGN_OR_RETURN(retrievals, client_.Retrieve(request));
+    sample->answer_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+  }
+  if (volumes.empty() || question.gold.empty()) return absl::OkStatus();
+
+  for (const client::Retrieval& retrieval : retrievals) {
+    const auto group = static_cast<size_t>(retrieval.group);
+    if (sample->found.size() <= group) sample->found.resize(group + 1);
+    sample->found[group] = Judge(ListOf(retrieval, volumes), question.gold);
+  }
+  std::vector<const WordCounts*> parts;
+  for (const auto& volume : volumes) parts.push_back(&volume->words());
+  std::vector<Found> by_words;
+  for (const Bm25Hit& hit : Bm25(parts, question.prompt, hits_)) {
+    const Volume& volume = *volumes[hit.part];
+    by_words.push_back({std::ssize(by_words), hit.part, volume.ChunkBegin(hit.text),
+                        volume.ChunkBegin(hit.text + 1), 0});
+  }
+  sample->bm25 = Judge(by_words, question.gold);
+  sample->span = SpanOf(question.gold, volumes);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> Asker::BitsPerByte(const std::string& text, const Volumes& volumes) const {
+  client::ScoreRequest request;
+  request.session = Session(volumes);
+  request.prompt.text = text;
+  ASSIGN_OR_RETURN(const client::ScoreResult scored, client_.Score(request));
+  const double nats = -std::accumulate(scored.logprobs.begin(), scored.logprobs.end(), 0.0);
+  return nats / std::log(2.0) / static_cast<double>(std::max<int64_t>(1, scored.text_bytes));
+}
+
+// Of the value and not of the answer, which may break off. A token is a byte at least.
+absl::StatusOr<bool> Asker::IsLongerThanABlock(const std::string& value) const {
+  if (static_cast<int64_t>(value.size()) < kBlockTokens) return false;
+  client::ScoreRequest request;
+  request.prompt.text = " " + value;
+  ASSIGN_OR_RETURN(const client::ScoreResult scored, client_.Score(request));
+  return static_cast<int64_t>(scored.tokens.size()) > kBlockTokens;
+}
+
+}  // namespace recollect::cli::niah

@@ -1,0 +1,58 @@
+// Asks a model about mounted documents and notes what it retrieved and answered, beside what BM25
+// finds by the same words.
+#ifndef RECOLLECT_CLI_NIAH_ASK_H_
+#define RECOLLECT_CLI_NIAH_ASK_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/niah/haystack.h"
+#include "cli/niah/report.h"
+#include "cli/niah/volume.h"
+#include "client/client.h"
+
+namespace recollect::cli::niah {
+
+// Where something asked for stands. The place is that of its sentence, record or line; the bytes
+// [begin, end) of the place's shard are what a chunk has to hold (part of) to be a hit.
+struct Gold {
+  Place place;
+  int64_t begin = 0, end = 0;
+};
+
+struct Question {
+  std::string prompt;
+  std::vector<std::string> expected;
+  int64_t max_tokens = 0;         // of the answer; 0: only what is retrieved counts
+  std::vector<std::string> stop;  // that end an answer
+  std::vector<Gold> gold;         // empty: nothing in the haystack answers
+};
+
+class Asker {
+ public:
+  // Borrows the client. `hits`: how many BM25 gets, as many as the model retrieves.
+  // `dilation` 0: the model's.
+  Asker(client::Client& client, int64_t hits, int64_t dilation, bool random_chunks)
+      : client_(client), hits_(hits), dilation_(dilation), random_chunks_(random_chunks) {}
+
+  // Greedy, in a fresh session. Fills in question, value, answer, hits and times; the task judges.
+  absl::Status Ask(const Question& question, const Volumes& volumes, Sample* sample) const;
+  // Of the text in a fresh session.
+  absl::StatusOr<double> BitsPerByte(const std::string& text, const Volumes& volumes) const;
+
+ private:
+  client::SessionOptions Session(const Volumes& volumes) const;
+  absl::StatusOr<bool> IsLongerThanABlock(const std::string& value) const;
+
+  client::Client& client_;
+  const int64_t hits_;
+  const int64_t dilation_;
+  const bool random_chunks_;
+};
+
+}  // namespace recollect::cli::niah
+
+#endif  // RECOLLECT_CLI_NIAH_ASK_H_

@@ -1,0 +1,81 @@
+// A task: what is hidden in a haystack, what is asked, and what is right. Each is a file of its own
+// and a row of the table in task.cc.
+#ifndef RECOLLECT_CLI_NIAH_TASK_H_
+#define RECOLLECT_CLI_NIAH_TASK_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/niah/ask.h"
+#include "cli/niah/haystack.h"
+#include "cli/niah/phrases.h"
+#include "cli/niah/random.h"
+#include "cli/niah/report.h"
+
+namespace recollect::cli::niah {
+
+// What a task reports apart: a wording, a shape of record.
+struct Variant {
+  int number = 0;  // among all that the task has, asked for or not: seeds depend on it
+  std::string name;
+};
+
+struct TaskOptions {
+  std::vector<bool> held_out = {false, true};  // wordings of passkey, distractors and hex
+  int distractors = 40;
+  int hex_digits = 32;
+  int cue_words = 12;
+  std::vector<std::string> cues = {"whole"};
+  int passage_bytes = 1500;
+};
+
+// What tasks are made of. `words`: candidates for keys and names, never used in training.
+struct Material {
+  Phrases phrases;
+  std::vector<std::string> words;
+};
+
+// What one sample is drawn from.
+struct Draw {
+  const Variant& variant;
+  double depth = 0;      // 0 to 1, of what is asked for
+  bool removed = false;  // the haystack must not hold what is asked for
+  Random& random;
+  Haystack& haystack;
+};
+
+class Task {
+ public:
+  virtual ~Task() = default;
+  virtual std::string name() const = 0;
+  virtual std::vector<Variant> variants() const = 0;
+
+  // False: samples only read the haystack, so that one serves all of them.
+  virtual bool hides() const { return true; }
+  // True: Prepare fills a haystack for samples of this task and variant alone.
+  virtual bool prepares() const { return false; }
+  virtual int64_t least_documents() const { return 1; }
+
+  // Puts into a haystack what is there besides what one sample asks for. The samples that follow
+  // are drawn from this haystack, until the next call.
+  virtual absl::Status Prepare(const Variant&, Random&, Haystack*) { return absl::OkStatus(); }
+  // Makes a sample's question and hides what it asks for, unless it is to be missing.
+  virtual absl::StatusOr<Question> Make(const Draw& draw) = 0;
+  // Asks and judges.
+  virtual absl::Status Run(const Asker& asker, const Question& question, const Volumes& volumes,
+                           Sample* sample) const = 0;
+};
+
+// All names, in the order of help texts.
+std::vector<std::string> TaskNames();
+// REQUIRES: one of TaskNames.
+std::unique_ptr<Task> MakeTask(const std::string& name, const TaskOptions& options,
+                               const Material& material);
+
+}  // namespace recollect::cli::niah
+
+#endif  // RECOLLECT_CLI_NIAH_TASK_H_

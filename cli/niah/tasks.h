@@ -1,0 +1,26 @@
+// Makes the tasks, one file each. Outside of task.cc and tests only MakeTask of task.h is used.
+// Options and material are borrowed.
+#ifndef RECOLLECT_CLI_NIAH_TASKS_H_
+#define RECOLLECT_CLI_NIAH_TASKS_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/niah/task.h"
+
+namespace recollect::cli::niah {
+
+// One needle; `distractors` others of the same form as well; a value of hex digits.
+enum class NeedleKind { kPasskey, kDistractors, kHex };
+std::unique_ptr<Task> MakeNeedles(NeedleKind kind, const TaskOptions& options,
+                                  const Material& material);
+// A few words of the haystack itself: where do they stand, how do they go on.
+std::unique_ptr<Task> MakeQuote(const TaskOptions& options);
+// How well a passage is predicted with and without the document that holds it.
+std::unique_ptr<Task> MakeReread(const TaskOptions& options);
+
+}  // namespace recollect::cli::niah
+
+#endif  // RECOLLECT_CLI_NIAH_TASKS_H_

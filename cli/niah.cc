@@ -227,6 +227,8 @@ void AddNiah(CLI::App& app, Command& command) {
       "place\n"
       "               retrieved, and does the answer go on as the text does there?\n"
       "  reread       bits per byte of a passage, its document mounted or not\n"
+      "  records      a value in records of many shapes, among --distractors others of the shape\n"
+      "  ruler        in the wordings of RULER: needles, many keys or values, variables\n"
       "\n"
       "Each sample hides what it asks for in place of text at a random depth, ingests that, and "
       "asks "

@@ -47,7 +47,14 @@ Place Haystack::At(double depth) const {
   return place;
 }
 
+double Haystack::DepthOf(const Place& place) const {
+  int64_t before = place.begin;
+  for (int64_t s = 0; s < place.shard; ++s) before += std::ssize(shards_[s]);
+  return static_cast<double>(before) / static_cast<double>(std::max<int64_t>(1, bytes()));
+}
+
 void Haystack::Remove(const Place& place) {
+  taken_.clear();
   shards_[place.shard].erase(place.begin, place.end - place.begin);
 }
 

@@ -39,10 +39,12 @@ class Haystack {
   // ones by a few bytes.
   const std::vector<Place>& places() const { return taken_; }
 
-  // Takes the bytes of `place` out. REQUIRES: nothing was placed in that shard.
+  // Takes the bytes of `place` out. The places of sentences are void then.
   void Remove(const Place& place);
-  // The shard and byte at `depth` (0 to 1) of the whole, in a place with only `begin` set.
+  // The shard and byte at `depth` (0 to 1) of the whole, in a place with only `begin` set; and how
+  // deep a place is.
   Place At(double depth) const;
+  double DepthOf(const Place& place) const;
 
  private:
   std::vector<std::string> shards_;

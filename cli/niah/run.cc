@@ -90,14 +90,15 @@ absl::StatusOr<std::shared_ptr<Runner::Base>> Runner::MakeBase(const Cell& cell,
   return base;
 }
 
-// The haystack of a cell's sample `i`: shared by all cells of a size where no task prepares it and
-// it is worth keeping.
+// The haystack of a cell's sample `i`: shared by all cells of a size that can, where it is worth
+// keeping.
 absl::StatusOr<std::shared_ptr<Runner::Base>> Runner::BaseFor(const Cell& cell, int i,
                                                               std::shared_ptr<Base> last) {
   const int64_t shards = Shards(cell);
   const bool keep = shards > 1 || !cell.task.hides();
-  const bool shared = keep && !cell.task.prepares();
-  if (shared && shared_.contains(shards)) return shared_[shards];
+  const bool shared = keep && !(cell.task.prepares() && cell.task.hides());
+  const std::pair key(shards, cell.task.prepares() ? cell.task.name() : "");
+  if (shared && shared_.contains(key)) return shared_[key];
   if (keep && !shared && i % options_.samples_per_haystack != 0) return last;
   last.reset();  // its documents make room
   Random random(shared ? options_.seed * kMix + Crc32(absl::StrCat("haystack ", cell.tokens))
@@ -106,7 +107,7 @@ absl::StatusOr<std::shared_ptr<Runner::Base>> Runner::BaseFor(const Cell& cell, 
   if (cell.task.prepares()) {
     RETURN_IF_ERROR(cell.task.Prepare(cell.variant, random, &base->haystack));
   }
-  if (shared) shared_[shards] = base;
+  if (shared) shared_[key] = base;
   return base;
 }
 

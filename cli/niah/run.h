@@ -79,8 +79,9 @@ class Runner {
   const Asker asker_;
   std::vector<std::unique_ptr<Task>> tasks_;
   double bytes_per_token_ = 0;
-  // Haystacks in which nothing was prepared, of the size at hand; by number of shards.
-  std::map<int64_t, std::shared_ptr<Base>> shared_;
+  // Haystacks of the size at hand that serve several cells, by number of shards and, where one is
+  // prepared, by task.
+  std::map<std::pair<int64_t, std::string>, std::shared_ptr<Base>> shared_;
 };
 
 }  // namespace recollect::cli::niah

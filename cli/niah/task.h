@@ -54,9 +54,10 @@ class Task {
   virtual std::string name() const = 0;
   virtual std::vector<Variant> variants() const = 0;
 
-  // False: samples only read the haystack, so that one serves all of them.
+  // False: samples ask for what a haystack holds already, so that one serves all of them.
   virtual bool hides() const { return true; }
-  // True: Prepare fills a haystack for samples of this task and variant alone.
+  // True: haystacks are for this task alone, Prepare fills them. What a sample then hides is for
+  // one variant; where it hides nothing, for all of them.
   virtual bool prepares() const { return false; }
   virtual int64_t least_documents() const { return 1; }
 

@@ -20,6 +20,10 @@ std::unique_ptr<Task> MakeNeedles(NeedleKind kind, const TaskOptions& options,
 std::unique_ptr<Task> MakeQuote(const TaskOptions& options);
 // How well a passage is predicted with and without the document that holds it.
 std::unique_ptr<Task> MakeReread(const TaskOptions& options);
+// A record among others of its shape, in many shapes that are not trained.
+std::unique_ptr<Task> MakeRecords(const TaskOptions& options, const Material& material);
+// The tasks of RULER that its generator makes without further data.
+std::unique_ptr<Task> MakeRuler(const Material& material);
 
 }  // namespace recollect::cli::niah
 

@@ -1,4 +1,6 @@
 // The verbs that measure: niah and bench.
+#include <map>
+
 #include "tests/cli/cli_testing.h"
 
 namespace recollect {
@@ -104,11 +106,27 @@ TEST_F(CliTest, NiahAsksForTheHaystackItself) {
   EXPECT_EQ(reread["documents"], 2);
   EXPECT_GT(reread["numbers"]["bits per byte: nothing mounted"], 0.0);
   EXPECT_EQ(reread["numbers"].size(), 3u);
-  EXPECT_THAT(Json(Embedded({"docs", "list", "--json"}))["documents"], IsEmpty());
   arguments.insert(arguments.end(), {"--control", "removed"});
   const ProcessResult controlled = Embedded(arguments);
   EXPECT_EQ(controlled.exit_code, kInvalid);
   EXPECT_THAT(controlled.out + controlled.err, HasSubstr("--control removed"));
+}
+
+TEST_F(CliTest, NiahAsksForRecordsAndInRulersWords) {
+  const std::string haystack = File("haystack.txt", Haystack());
+  const auto json =
+      Json(Embedded({"niah", "--haystack", haystack, "--tokens", "4k", "--samples", "1", "--task",
+                     "records,ruler", "--distractors", "2", "--shard-tokens", "2k", "--json"}));
+  std::map<std::string, nlohmann::json> all;
+  for (const auto& cell : json["cells"]) {
+    EXPECT_EQ(cell["gold_hit_rate"].size(), 2u) << cell;
+    EXPECT_TRUE(cell.contains("bm25_hit_rate")) << cell;
+    if (cell["variant"] == "(all)") all[cell["task"]] = cell;
+  }
+  EXPECT_EQ(all["ruler"]["judged"], 9);
+  EXPECT_TRUE(all["ruler"]["numbers"].contains("strings found"));
+  EXPECT_GE(all["records"]["judged"], 20);
+  EXPECT_THAT(Json(Embedded({"docs", "list", "--json"}))["documents"], IsEmpty());
 }
 
 TEST_F(CliTest, BenchMeasuresAndCleansUp) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,14 +12,18 @@
 #include "cli/niah/bm25.h"
 #include "cli/niah/phrases.h"
 #include "cli/niah/quote.h"
+#include "cli/niah/records.h"
 #include "cli/niah/task.h"
 
 namespace recollect::cli::niah {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+using ::testing::Not;
 
 constexpr int kWords = 4000;
 
@@ -41,8 +46,11 @@ const Material& TestMaterial() {
   return *material;
 }
 
+std::string At(const Haystack& haystack, const Place& place) {
+  return haystack.shards()[place.shard].substr(place.begin, place.end - place.begin);
+}
 std::string At(const Haystack& haystack, const Gold& gold) {
-  return haystack.shards()[gold.place.shard].substr(gold.begin, gold.end - gold.begin);
+  return At(haystack, Place{gold.place.shard, gold.begin, gold.end});
 }
 
 bool Contains(const Haystack& haystack, const std::string& text) {
@@ -134,7 +142,9 @@ TEST(NiahTaskTest, QuestionsFollowTheirSeedAndGoldIsWhereItSays) {
         }
       }
       EXPECT_EQ(make(true, &without).prompt, question.prompt);
-      for (const Gold& gold : question.gold) EXPECT_FALSE(Contains(without, At(haystack, gold)));
+      for (const Gold& gold : question.gold) {
+        EXPECT_FALSE(Contains(without, At(haystack, gold.place)));
+      }
     }
   }
 }
@@ -184,6 +194,84 @@ TEST(NiahQuoteTest, WhatDoesNotFitTheHaystackIsInvalid) {
   const auto reread =
       MakeTask("reread", options, TestMaterial())->Make({variant, 0, false, random, haystack});
   EXPECT_THAT(std::string(reread.status().message()), HasSubstr("--passage-bytes"));
+}
+
+TEST(NiahRecordsTest, ShapesHoldTheirKeyBeforeTheValueOrAskForIt) {
+  std::set<std::string> names;
+  EXPECT_GE(RecordShapes().size(), 20u);
+  for (const Shape& shape : RecordShapes()) {
+    SCOPED_TRACE(shape.name);
+    EXPECT_TRUE(names.insert(shape.name).second);
+    const std::string record = shape.record, question = shape.question;
+    ASSERT_THAT(record, HasSubstr("{key}"));
+    ASSERT_THAT(record, HasSubstr("{value}"));
+    EXPECT_TRUE(record.front() == ' ' || record.front() == '\n');
+    EXPECT_EQ(record.find("{value}") < record.find("{key}"), !question.empty());
+    EXPECT_EQ(question.find("{key}") == std::string::npos, question.empty());
+  }
+}
+
+TEST(NiahRecordsTest, RecordsDifferInKeyAndValueAndAskUpToTheValue) {
+  for (const Shape& shape : RecordShapes()) {
+    Random random(11);
+    std::set<std::string> taken;
+    for (int i = 0; i < 41; ++i) {
+      const Record record = MakeRecord(random, shape, TestMaterial().words, &taken);
+      SCOPED_TRACE(record.text);
+      EXPECT_EQ(taken.size(), 2u * (i + 1));
+      EXPECT_EQ(record.text.substr(record.value_offset, record.value.size()), record.value);
+      EXPECT_THAT(record.text, Not(AnyOf(HasSubstr("{key}"), HasSubstr("{value}"),
+                                         HasSubstr("{word}"), HasSubstr("{n"))));
+      if (shape.question[0] == 0) {
+        EXPECT_EQ(record.text.find(record.prompt), 1u);
+        EXPECT_LE(record.prompt.size() + 1, static_cast<size_t>(record.value_offset));
+      }
+    }
+  }
+}
+
+TEST(NiahRecordsTest, AnswersBeginWithTheWholeValue) {
+  EXPECT_TRUE(StartsWithValue(" Amber Putney, who", "Amber Putney"));
+  EXPECT_TRUE(StartsWithValue("412.50\"", "412.50"));
+  EXPECT_FALSE(StartsWithValue("412.501", "412.50"));
+  EXPECT_FALSE(StartsWithValue("the 412.50", "412.50"));
+  EXPECT_FALSE(StartsWithValue("", "412.50"));
+}
+
+TEST(NiahRulerTest, QuestionsAreWordedAsPublished) {
+  const TaskOptions options;
+  const auto task = MakeTask("ruler", options, TestMaterial());
+  std::map<std::string, Question> questions;
+  std::map<std::string, Haystack> haystacks;
+  for (const Variant& variant : task->variants()) {
+    Haystack haystack = MakeHaystack(2);
+    Random random(9);
+    ASSERT_TRUE(task->Prepare(variant, random, &haystack).ok());
+    questions[variant.name] = task->Make({variant, 0.5, false, random, haystack}).value();
+    haystacks.emplace(variant.name, haystack);
+  }
+  EXPECT_THAT(questions["single-2"].prompt,
+              MatchesRegex("What is the special magic number for ([a-z-]+) mentioned in the "
+                           "provided text\\? The special magic number for [a-z-]+ mentioned in the "
+                           "provided text is"));
+  EXPECT_THAT(questions["multikey-3"].prompt,
+              MatchesRegex("What is the special magic uuid for [0-9a-f-]{36} mentioned .* is"));
+  EXPECT_THAT(questions["multiquery"].prompt,
+              MatchesRegex("What are all the special magic numbers for [a-z-]+, [a-z-]+, [a-z-]+, "
+                           "and [a-z-]+ mentioned .* text are"));
+  EXPECT_EQ(questions["multiquery"].expected.size(), 4u);
+  EXPECT_EQ(questions["multivalue"].expected.size(), 4u);
+  EXPECT_THAT(questions["variables"].prompt,
+              MatchesRegex("Question: Find all variables that are assigned the value ([0-9]{5}) in "
+                           ".*, 2 variables are assigned the value [0-9]{5}, they are:"));
+  const std::string& number = questions["single-1"].expected.front();
+  EXPECT_THAT(number, MatchesRegex("[1-9][0-9]{6}"));
+  EXPECT_TRUE(Contains(haystacks.at("single-1"), "is: " + number + "."));
+  EXPECT_TRUE(Contains(haystacks.at("single-1"), "The grass is green. The sky is blue."));
+  EXPECT_TRUE(Contains(haystacks.at("single-2"), "word100"));
+  EXPECT_FALSE(Contains(haystacks.at("multikey-2"), "word100"));
+  const auto& names = questions["variables"].expected;
+  EXPECT_TRUE(Contains(haystacks.at("variables"), "VAR " + names[1] + " = VAR " + names[0]));
 }
 
 }  // namespace

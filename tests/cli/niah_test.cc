@@ -215,7 +215,7 @@ TEST(NiahReportTest, ManyVariantsGetALineOverAllOfThem) {
   }
   const Json json = ToJson(samples, 1);
   ASSERT_EQ(json["cells"].size(), 6u);
-  EXPECT_EQ(json["cells"][0]["variant"], "all");
+  EXPECT_EQ(json["cells"][0]["variant"], "(all)");
   EXPECT_EQ(json["cells"][0]["right"], 4);
   EXPECT_EQ(json["by_depth"].size(), 1u);
   samples.resize(3);

@@ -1,6 +1,7 @@
 """Batches of one fixed shape: book text with needles and questions, laid out in blocks."""
 
 import bisect
+import itertools
 import random
 
 import numpy as np
@@ -29,13 +30,25 @@ def crossing(needle, fits):
     return inside if 0 < inside < len(needle["value"]) else 0
 
 
+def key_width(model_config):
+    """Numbers of a landmark key, d_k."""
+    return model_config["d_r"] + (model_config["lexicon"]["d"] if model_config.get("lexicon") else 0)
+
+
+def recent_tokens(before, reach, none):
+    """Positions of the last `reach` tokens of `before`, landmarks not counted, from the last one back; `none` in place of those that
+    are not there."""
+    at = np.flatnonzero(before != LMK_ID)[::-1][:reach]
+    return np.concatenate([at, np.full(reach - len(at), none, at.dtype)])
+
+
 class Sequence:
     """One sequence being laid out: tokens, weights, block starts, needles and questions."""
 
     def __init__(self, length, max_blocks, least=BLOCK_TOKENS, token_bytes=None):
         """Blocks are full, or with `least` tokens at least such as a document's (block_end)."""
         self.length, self.max_blocks, self.least, self.token_bytes = length, max_blocks, least, token_bytes
-        self.tokens, self.weights, self.answer = [], [], []
+        self.tokens, self.weights, self.answer, self.copies = [], [], [], []
         self.starts, self.needles, self.queries = [], [], []
         self.kinds, self.text = [], []
         self._open()
@@ -50,6 +63,7 @@ class Sequence:
         self.tokens.insert(at, LMK_ID)
         self.weights.insert(at, 0.0)
         self.answer.insert(at, -1)
+        self.copies.insert(at, None)
         self.text = [p + (p >= at) for p in self.text]
         for needle in self.needles:
             needle["at"] += needle["at"] >= at
@@ -67,9 +81,9 @@ class Sequence:
         """Whether n more tokens (and their landmarks) surely fit."""
         return self.left >= n + n // self.least + 2
 
-    def push(self, ids, weight, answer=-1, is_text=False):
-        """Appends tokens, opening blocks as they fill."""
-        for i in ids:
+    def push(self, ids, weight, answer=-1, is_text=False, copies=None):
+        """Appends tokens, opening blocks as they fill. copies: for each, None or (sequence, position) of the token that it repeats."""
+        for i, copy in zip(ids, copies or itertools.repeat(None)):
             if self.left <= 0:
                 break
             if self.used == BLOCK_TOKENS:
@@ -81,6 +95,7 @@ class Sequence:
             self.tokens.append(i)
             self.weights.append(weight)
             self.answer.append(answer)
+            self.copies.append(copy)
 
     def push_needle(self, needle, weight):
         needle["at"] = len(self.tokens)
@@ -91,12 +106,16 @@ class Sequence:
         """Notes where a needle of the sequence lies by now: `chunks` of all its tokens, `gold` of those of its value (all, when that
         cannot be told from its surroundings), `straddles`, `crossing`. What lies in closed blocks stays there."""
         positions = (p for p in range(needle["at"], len(self.tokens)) if self.tokens[p] != LMK_ID)
-        chunks = [bisect.bisect_right(self.starts, p) - 1 for p, _ in zip(positions, needle["ids"])]
+        needle["positions"] = [p for p, _ in zip(positions, needle["ids"])]
+        chunks = [self.block_of(p) for p in needle["positions"]]
         second = value_at(needle)
         first = 0 if second is None else max(0, second - 1)
         held = chunks if second is None else chunks[first:first + len(needle["value"])]
         needle["chunks"], needle["gold"] = sorted(set(chunks)), sorted(set(held))
         needle["straddles"], needle["crossing"] = len(needle["chunks"]) > 1, crossing(needle, chunks.count(chunks[0]))
+
+    def block_of(self, position):
+        return bisect.bisect_right(self.starts, position) - 1
 
     def _leaves_room(self):
         """Whether a block that is not full leaves enough blocks for the rest of the sequence."""
@@ -117,7 +136,7 @@ class BatchMaker:
         self.begins_word = tasks.begins_word
         self.rng = random.Random(seed)
         self.noise = np.random.default_rng(seed)
-        self.queue = np.zeros((config["queue"], model_config["d_r"]), np.float32)
+        self.queue = np.zeros((config["queue"], key_width(model_config)), np.float32)
         self.queue_filled = 0
         self.forms = []
 
@@ -228,15 +247,64 @@ class BatchMaker:
             seq.queries.append((b, source, needle["gold"], kind))
             distance = len(seq.tokens) - needle["at"] if source == index else None
             seq.kinds.append((kind, needle["straddles"], distance))
-            begin = len(seq.tokens)
-            seq.push(value, self.c["weight_answer"], answer=len(seq.kinds) - 1)
+            begin, at = len(seq.tokens), value_at(needle)
+            copies = [(source, p) for p in needle["positions"][at - 1:]] if at else []
+            seq.push(value, self.c["weight_answer"], answer=len(seq.kinds) - 1,
+                     copies=(copies + [None] * len(value))[:len(value)])
             if needle["crossing"] is not None:
                 for p, weight in enumerate(self.c["weights_crossing"], begin + needle["crossing"]):
                     if p < len(seq.tokens) and seq.answer[p] >= 0:
                         seq.weights[p] = weight
         needle["asked"] += 1
         end = rng.random()
-        seq.push(self.tasks.encode("." if end < 0.6 else "\n" if end < 0.9 else "\n\n"), self.c["weight_end"])
+        end = needle["after"] if "after" in needle else "." if end < 0.6 else "\n" if end < 0.9 else "\n\n"
+        seq.push(self.tasks.encode(end), self.c["weight_end"])
+        return True
+
+    def _fresh(self, source, tokens, at, end, n):
+        """Positions of n tokens from the next word after `at` on, none if some stand in the batch twice: the gold chunk would be a
+        matter of luck."""
+        while at < end and not self.begins_word[tokens[at]]:
+            at += 1
+        positions = [p for p in range(at, end) if tokens[p] != LMK_ID][:n]
+        copies = self.done[source].copies if source < len(self.done) else self.copies
+        return [] if any((source, p) in self.repeated or copies[p] for p in positions) else positions
+
+    def _repeat(self, seq, index, sources):
+        """Some words of another sequence, or of this one's earlier chunks, as a reader quotes them or reads them again: after the first
+        few of them, and mostly a flush, the rest can be known. -> False if there is nothing to repeat."""
+        rng = self.rng
+        others = [j for j in sources if self.done[j].filler_weight]
+        if others and rng.random() < 0.8:
+            source = rng.choice(others)
+            tokens, end = self.done[source].tokens, len(self.done[source].tokens)
+        else:
+            # What lies in chunks that the next landmark may retrieve.
+            source, tokens, end = index, seq.tokens, seq.starts[-3] if len(seq.starts) > 3 else 0
+        self.copies = seq.copies
+        lead = rng.randint(*self.c["repeat_lead"])
+        n = lead + (rng.randint(8, 60) if rng.random() < 0.6 else rng.randint(60, 400))
+        n = min(n, seq.left - n // seq.least - 4)
+        last = end - n - n // BLOCK_TOKENS - 2
+        if n < lead + 8 or last < 2:
+            return False
+        positions = self._fresh(source, tokens, rng.randrange(1, last), end, n) or self._fresh(source, tokens, rng.randrange(1, last), end, n)
+        if len(positions) < lead + 4:
+            return False
+        self.repeated.update((source, p) for p in positions)
+        ids, copies = [tokens[p] for p in positions], [(source, p) for p in positions]
+        weight = seq.filler_weight * self.c["weight_repeat"]
+        if rng.random() < 0.25:
+            # A question in the text's words, some of them left out.
+            words = itertools.accumulate(self.begins_word[i] for i in ids[:lead])
+            left_out = set(rng.sample(range(lead), lead // 3))
+            kept = [k for k, word in enumerate(words) if word not in left_out or k >= lead - 3]
+            seq.push([ids[k] for k in kept], 0.0, copies=[copies[k] for k in kept])
+        else:
+            seq.push(ids[:lead], weight, copies=copies[:lead])
+        if seq.can_flush() and rng.random() < 0.75:
+            seq.flush()
+        seq.push(ids[lead:], weight, copies=copies[lead:])
         return True
 
     def _sequence(self, index, sources, tasks_share):
@@ -254,36 +322,73 @@ class BatchMaker:
                 # Plain text with some early-closed blocks.
                 while seq.room(140):
                     self._text(seq, rng.randint(10, 130))
-                    if seq.can_flush() and rng.random() < 0.4:
+                    if seq.can_flush() and rng.random() < 0.6:
                         seq.flush()
             self._text(seq, seq.left + 5)
             return seq
         starts_with_question = bool(sources) and rng.random() < 0.6
         if starts_with_question:
             for _ in range(rng.randint(1, 5)):
-                self._ask(seq, index, sources, lead=rng.choice(("", "", " ", "\n")) if seq.used == 0 else None)
+                if rng.random() < self.c["repeat"]:
+                    self._repeat(seq, index, sources)
+                else:
+                    self._ask(seq, index, sources, lead=rng.choice(("", "", " ", "\n")) if seq.used == 0 else None)
                 if rng.random() < 0.2:
                     self._text(seq, rng.randint(5, 40))
         while seq.room(90):
             self._text(seq, 1 + min(80, int(rng.expovariate(1 / c["mean_gap"]))))
             r = rng.random()
             early = len(seq.tokens) < 0.4 * c["length"]
-            if r < (0.45 if early else 0.2):
+            if r < (0.4 if early else 0.15):
                 for _ in range(rng.choice((1, 1, 1, 2, 3))):
                     self._needle(seq)
-            elif r < 0.9:
-                self._ask(seq, index, sources)
+            elif r < 0.85:
+                if rng.random() < self.c["repeat"]:
+                    self._repeat(seq, index, sources)
+                else:
+                    self._ask(seq, index, sources)
+            elif seq.can_flush():
+                seq.flush()  # after most flushes the text goes on
         self._text(seq, seq.left + 5)
         return seq
 
     # -- a batch
+
+    def _note_copies(self, out, i, seq):
+        """What tokens of sequence i repeat: chunk and row for the attention of the row before each, and for landmarks within a
+        repetition the chunks that the next block's tokens come from, if no question has said which."""
+        N, T = self.c["max_blocks"], self.c["length"]
+        ends = seq.starts[1:] + [min(T, len(seq.tokens))]
+        last = None
+        for b, (start, end) in enumerate(zip(seq.starts, ends)):
+            row, chunks, led = i * N + b, {}, False
+            for p in range(start + 1, end):
+                copy, before, last = seq.copies[p], last, seq.copies[p]
+                if copy is None:
+                    continue
+                j, at = copy
+                block = self.done[j].block_of(at)
+                chunk = j * N + block
+                # The state of the token before the one repeated looks like the row that predicts it, and knows what came next.
+                alike = at - 1 - self.done[j].starts[block]
+                if alike > 0:
+                    out["copy_chunk"][row, p - 1 - start], out["copy_row"][row, p - 1 - start] = chunk, alike
+                if p == start + 1:  # whether what stands before the landmark leads here
+                    led = before is not None and before[0] == j and 0 < at - before[1] < 12
+                if led:
+                    chunks[chunk] = chunks.get(chunk, 0) + 1
+                    out["repeats"][i, p - 1] = b > 0 and out["allow"][row, chunk] and seq.answer[p] < 0
+            chunks = {c: n for c, n in chunks.items() if b > 0 and out["allow"][row, c]}
+            if chunks and not out["gold"][row].any():
+                for c, n in chunks.items():
+                    out["gold"][row, c] = n / sum(chunks.values())
 
     def batch(self, open_share, queue_share, tasks_share, noise_scale):
         """A batch as numpy arrays, plus facts for the log. `open_share`: chance that a sequence sees another one's
         chunks; `queue_share`: chance that it sees the queue of negatives."""
         c, rng = self.c, self.rng
         B, T, N, n_ret = c["batch"], c["length"], c["max_blocks"], self.m["n_ret"]
-        self.done, self.bare_nouns, self.keys, visible = [], set(), set(), []
+        self.done, self.bare_nouns, self.keys, self.repeated, visible = [], set(), set(), set(), []
         self.form = self._form() if rng.random() < c["same_form"] else None
         for i in range(B):
             sees = [j for j in range(B) if j != i and rng.random() < open_share]
@@ -301,8 +406,13 @@ class BatchMaker:
             "block_rows": np.full((M, BLOCK_TOKENS + 1), B * T, np.int64), "lengths": np.zeros(M, np.int64),
             "landmarks": np.full(M, B * T, np.int64), "token_rows": np.zeros(B * T, np.int64),
             "allow": np.zeros((M, M + Q), bool), "gold": np.zeros((M, M + Q), np.float32),
-            "queue": self.queue.copy(),
+            "queue": self.queue.copy(), "follows": np.zeros(M + Q, bool),
+            "copy_chunk": np.full((M, BLOCK_TOKENS + 1), -1, np.int64), "copy_row": np.zeros((M, BLOCK_TOKENS + 1), np.int64),
+            "repeats": np.zeros((B, T), bool),
         }
+        reach = self.m["lexicon"]["reach"] if self.m.get("lexicon") else 0
+        if reach:
+            out["recent"] = np.full((M, reach), B * T, np.int64)
         kinds = []
         for i, seq in enumerate(self.done):
             tokens, n = np.array(seq.tokens[:T]), len(seq.starts)
@@ -325,6 +435,10 @@ class BatchMaker:
                 out["token_rows"][i * T + s:i * T + e] = row * (BLOCK_TOKENS + 1) + np.arange(e - s)
                 out["lengths"][row] = e - s - 1
                 out["landmarks"][row] = i * T + s
+                out["follows"][row] = b > 0
+                if reach:
+                    recent = recent_tokens(tokens[:s], reach, -1)
+                    out["recent"][row] = np.where(recent < 0, B * T, i * T + recent)
         exists = out["lengths"] > 0
         for i, seq in enumerate(self.done):
             queue_on = rng.random() < queue_share
@@ -340,6 +454,7 @@ class BatchMaker:
                 cols = [j * N + ch for ch in chunks]
                 if b < len(seq.starts) and out["allow"][row, cols].all():
                     out["gold"][row, cols] = 1.0 / len(cols)
+            self._note_copies(out, i, seq)
         G = len(self.m["groups"])
         out["noise"] = self.noise.gumbel(size=(G, M, M + Q)).astype(np.float32) * noise_scale
         return out, kinds

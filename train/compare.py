@@ -104,7 +104,7 @@ def main():
     for name, config in made.items():
         out = os.path.join(config["run"], "eval.json")
         subprocess.run([sys.executable, os.path.join(here, "evaluate.py"), "--checkpoint", os.path.join(config["run"], "checkpoint-0.pt"),
-                        "--dtype", args.dtype, "--pools", "0", "--samples", "16", "--json", out], check=True)
+                        "--dtype", args.dtype, "--json", out], check=True)
         with open(out) as f:
             row = next(r for r in json.load(f)["bits_per_byte"] if r["recurrence"] and r["dilation"] == config["model"]["local"]["dilation"])
         bits[name] = row["bits"]

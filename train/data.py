@@ -51,6 +51,17 @@ class Books:
                  made_from=np.array(made_from))
         os.replace(temporary, path)
 
+    def rarity(self, vocab, chunk=57, power=0.75):
+        """idf^power of every id over chunks of so many tokens, 0 for ids that never occur; mean square 1 over the text's tokens."""
+        rows = self.tokens[:len(self.tokens) // chunk * chunk].reshape(-1, chunk)
+        seen, counts = np.zeros(vocab), np.bincount(self.tokens, minlength=vocab)
+        for part in np.array_split(rows, 64):
+            part = np.sort(part, 1)
+            new = np.diff(part, axis=1, prepend=-1) != 0
+            seen += np.bincount(part[new], minlength=vocab)
+        weight = np.log((len(rows) + 1) / np.maximum(seen, 1)) ** power * (seen > 0)
+        return (weight / np.sqrt((weight ** 2 * counts).sum() / counts.sum())).astype(np.float32)
+
     def passage(self, rng, length):
         """`length` consecutive tokens of one random book (longer books more often)."""
         while True:

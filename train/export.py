@@ -21,6 +21,8 @@ def export(checkpoint, out):
         json.dump(config["model"], f, indent=2)
         f.write("\n")
     weights = {k: v.bfloat16().contiguous() for k, v in state["model"].items()}
+    # The trainer uses them so, and the format says so.
+    weights.update({k: v.clamp(max=0) for k, v in weights.items() if k.endswith(".successor_bias")})
     path = os.path.join(out, "model.safetensors")
     save_file(weights, path + ".tmp", metadata={"step": str(state["step"]), "tokens": str(state["tokens"])})
     os.chmod(path + ".tmp", 0o644)

@@ -3,7 +3,8 @@
 Formulas: docs/model-format.md. The plain version without batching tricks is oracle.py; a test compares
 the two. Layout of a batch: `B` sequences of `T` contiguous positions, cut into at most `N` blocks each.
 Tensors over blocks have `B * N` rows; a block that does not exist has length 0.
-Letters: H heads, dh head width, D = H * dh, M = B * N chunks of the batch, Q keys of the queue.
+Letters: H heads, dh head width, D = H * dh, M = B * N chunks of the batch, Q keys of the queue, d_x width of the
+lexicon, d_k = d_r + d_x width of keys and queries.
 """
 
 import math
@@ -116,6 +117,10 @@ class Group(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.query_norm, self.query_proj = Norm(c["d"], c["norm_eps"]), Linear(c["d"], c["d_r"], 1.0)
+        if c.get("lexicon"):
+            self.recency = nn.Parameter(torch.exp(-torch.arange(c["lexicon"]["reach"]) / 25))
+        if c.get("successors"):
+            self.successor_bias = nn.Parameter(torch.tensor([-0.7]))
 
 
 def layer_plan(c):
@@ -147,6 +152,8 @@ class Model(nn.Module):
             self.groups = nn.ModuleList(Group(c) for _ in c["groups"])
             self.encoder = Encoder(c)
             self.landmark_proj = Linear(c["d"], c["d_r"], 1.0)
+            if c.get("lexicon"):
+                self.lexicon = nn.Embedding(c["vocab_size"], c["lexicon"]["d"])
             self.memory = Memory(c)
         self.final_norm = Norm(c["d"], c["norm_eps"])
         # Kept, since a compiled graph would compute them anew for every element that they turn.
@@ -294,12 +301,33 @@ class Model(nn.Module):
         k, v = (F.pad(y.to(self.dtype), (0, 0, 1, 0)).reshape(M, ROWS, heads, dh).transpose(1, 2) for y in (k, v))
         return key, k.contiguous(), v.contiguous()
 
-    def retrieve(self, group, h_landmark, keys, batch, noise):
-        """One group's retrieval. h_landmark [M, d], keys [M + Q, d_r] -> (selected [M, n_ret], weights [M, n_ret],
-        retrieval loss per query with a known gold chunk, (weight on gold, hit) per query)."""
+    @torch.no_grad()
+    def seed_lexicon(self, idf):
+        """Rows of random directions, longer for rarer tokens: a count sketch, by which words that a chunk and a query share make
+        it relevant before any training. idf [vocab_size], 0 for ids that no text has; of a text's tokens the mean square is 1."""
+        rows = torch.randn(self.lexicon.weight.shape, generator=torch.Generator().manual_seed(5))
+        # 4 a token: 16 tokens copied from a chunk then outweigh what other chunks share with them by chance by about 4 nats.
+        self.lexicon.weight.copy_(4 * rows / math.sqrt(rows.shape[1]) * idf[:, None])
+
+    def lexical(self, batch):
+        """The lexical parts: of the keys, RMS-normalised, [M, d_x], and of the tokens before each landmark [M, reach, d_x]."""
+        rows = self.lexicon(batch["tokens"]).reshape(-1, self.c["lexicon"]["d"])
+        rows = F.pad(rows, (0, 0, 0, 1)) * F.pad((batch["tokens"] != self.c["lmk_id"]).reshape(-1, 1).float(), (0, 0, 0, 1))
+        take = lambda index: ops.gather(rows, index).reshape(*index.shape, -1)
+        key = take(batch["block_rows"]).sum(1)
+        return key * torch.rsqrt(key.square().mean(-1, keepdim=True) + self.c["norm_eps"]), take(batch["recent"])
+
+    def retrieve(self, group, h_landmark, recent, keys, batch, noise):
+        """One group's retrieval. h_landmark [M, d], recent [M, reach, d_x] or None, keys [M + Q, d_k] -> (selected [M, n_ret],
+        weights [M, n_ret], retrieval loss per query with a known gold chunk, (weight on gold, hit) per query)."""
         u = group.query_proj(group.query_norm(h_landmark), torch.float32)
-        r = (u @ keys.T) / math.sqrt(self.c["d_r"])
+        if recent is not None:
+            u = torch.cat([u, (recent * group.recency[:, None]).sum(1)], -1)
+        r = (u @ keys.T) / math.sqrt(keys.shape[1])
         r = r.masked_fill(~batch["allow"], -1e9)
+        if self.c.get("successors"):
+            before = F.pad(r[:, :-1], (1, 0), value=-1e9) + group.successor_bias.clamp(max=0)
+            r = torch.where(batch["follows"] & batch["allow"], torch.maximum(r, before), r)
         selected = (r.detach() + noise).topk(self.c["n_ret"], -1).indices
         r_sel, valid = r.gather(1, selected), batch["allow"].gather(1, selected)
         w = r_sel.softmax(-1) * valid
@@ -312,7 +340,8 @@ class Model(nn.Module):
 
     def cross(self, layer, a, selected, w, memory, batch):
         """GCA of the tokens of every block on its selected chunks. a [B, T, d]; memory: K, V and the chunks' lengths.
-        -> [B, T, d] fp32."""
+        -> ([B, T, d] fp32, share of its attention [M, 64] that each row of a block gives, over heads, to the state that the
+        row's successor is to be copied from: batch["copy_chunk"], batch["copy_row"], where that chunk is selected)."""
         k, v, lengths = memory
         B, T, d = a.shape
         H, dh, n = self.c["heads"], self.c["head_dim"], self.c["n_ret"]
@@ -328,10 +357,13 @@ class Model(nn.Module):
         length = F.pad(lengths, (0, 1))[chunk]
         missing = torch.arange(ROWS, device=a.device) > length[..., None]
         s = (q @ ks.transpose(-1, -2)).reshape(-1, H, ROWS, n, ROWS).float()
-        p = s.masked_fill(missing[:, None, None], -1e9).softmax(-1) * w[:, None, None, :, None]
-        y = p.to(self.dtype).reshape(-1, H, ROWS, n * ROWS) @ vs
+        p = s.masked_fill(missing[:, None, None], -1e9).softmax(-1)
+        row = batch["copy_row"][:, None, :, None, None].expand(-1, H, ROWS, n, 1)
+        here = (selected[:, None, :] == batch["copy_chunk"][:, :, None]).float()
+        copied = (p.gather(-1, row)[..., 0].mean(1) * here).sum(-1)
+        y = (p * w[:, None, None, :, None]).to(self.dtype).reshape(-1, H, ROWS, n * ROWS) @ vs
         y = y.transpose(1, 2).reshape(-1, H * dh)
-        return layer.gca.out_proj(ops.gather(y, batch["token_rows"]).reshape(B, T, H * dh), self.dtype).float()
+        return layer.gca.out_proj(ops.gather(y, batch["token_rows"]).reshape(B, T, H * dh), self.dtype).float(), copied
 
     def forward(self, batch):
         """Hidden states and retrieval facts. batch: see batches.py. -> (h [B, T, d], facts dict)."""
@@ -340,8 +372,8 @@ class Model(nn.Module):
         cos, sin = self.rope_tables(T)
         rope = (cos[:, None], sin[:, None])
         biases = self.attention_biases(batch["dilated"], T)
-        k = v = lengths = selected = w = keys = None
-        losses, golds = [], []
+        k = v = lengths = selected = w = keys = recent = None
+        losses, golds, copied = [], [], []
         seen_group = None
         memory = self.with_memory and self.memory_on
         for i, (group, gca) in enumerate(self.plan):
@@ -350,6 +382,9 @@ class Model(nn.Module):
                 flat = F.pad(h.reshape(B * T, -1), (0, 0, 0, 1))
                 own_keys, k, v = self.encode(
                     ops.gather(flat, batch["block_rows"]).reshape(-1, ROWS, self.c["d"]), batch["lengths"])
+                if self.c.get("lexicon"):
+                    lexical_keys, recent = self.lexical(batch)
+                    own_keys = torch.cat([own_keys, lexical_keys], -1)
                 keys, lengths = torch.cat([own_keys, batch["queue"]]), batch["lengths"]
                 if "pool_keys" in batch:  # evaluation: chunks of other books as further candidates, before the queue
                     keys = torch.cat([own_keys, batch["pool_keys"], batch["queue"]])
@@ -359,19 +394,21 @@ class Model(nn.Module):
                 seen_group = group
                 flat = F.pad(h.reshape(B * T, -1), (0, 0, 0, 1))
                 selected, w, loss, on_gold = self.retrieve(
-                    self.groups[group], ops.gather(flat, batch["landmarks"]), keys, batch, batch["noise"][group])
+                    self.groups[group], ops.gather(flat, batch["landmarks"]), recent, keys, batch, batch["noise"][group])
                 losses.append(loss)
                 golds.append(on_gold)
             a = self.mix(layer, h, rope, batch["dilated"], biases)
             if not (gca and memory):
                 h = a + layer.ffn(layer.ffn_norm(a), self.dtype)
                 continue
-            x = self.cross(layer, a, selected, w, (k, v, lengths), batch)
+            x, share = self.cross(layer, a, selected, w, (k, v, lengths), batch)
+            copied.append(share)
             base = a + x if self.c["gca_residual"] == "add" else a
             h = base + layer.ffn(layer.ffn_norm(a + x), self.dtype)
         facts = {}
         if memory:
-            facts = {"retrieval_loss": torch.stack(losses), "on_gold": torch.stack(golds), "keys": own_keys.detach()}
+            facts = {"retrieval_loss": torch.stack(losses), "on_gold": torch.stack(golds), "keys": own_keys.detach(),
+                     "copied": torch.stack(copied)}
         return h, facts
 
     def loss(self, batch):

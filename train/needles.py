@@ -4,6 +4,8 @@ import random
 import re
 import zlib
 
+from records import Records
+
 HEX, DIGITS = "0123456789abcdef", "0123456789"
 PART, PLACEHOLDER = re.compile(r"<(\w+)>"), re.compile(r"\{\w+\}")
 # What may be made of a wording; `Tasks` says how.
@@ -33,6 +35,7 @@ class Tasks:
         self.known = frozenset(self.words)
         self.token_bytes = tokenizer.token_bytes
         self.begins_word = [text[:1] in (b" ", b"\n") for text in self.token_bytes]
+        self.records = Records(self.words, self.fragment)
 
     def key(self, rng, near=""):
         """A key. `near`: text around the needle, whose words become keys, too: they stand in the chunks beside it, and in those of
@@ -100,7 +103,9 @@ class Tasks:
         return rng.choice(listed)
 
     def form(self, rng):
-        """What needles of the same form share."""
+        """What needles of the same form share: a record's, or noun, kind of value and wording."""
+        if self.shares.get("record", 0) and rng.random() < self.shares["record"]:
+            return self.records.form(rng)
         kind = rng.choices(("digits", "letters", "hex", "words"), (0.42, 0.11, 0.31, 0.16))[0]
         noun = rng.choice(self.p["nouns"])
         if self.split == "train" and rng.random() < 0.35:
@@ -115,6 +120,8 @@ class Tasks:
         """A needle: ids of its sentence, ids of its answer, wording of a question. `bare_nouns` is the set of nouns
         already taken by needles without a key; when given, this needle has no key either. `near`: as for `key`."""
         form = form or self.form(rng)
+        if "parts" in form:
+            return self.record(rng, form)
         noun, kind, template = form["noun"], form["kind"], form["template"]
         key, value = self.key(rng, near), self.value(rng, kind)
         bare = bare_nouns is not None and noun not in bare_nouns
@@ -129,7 +136,24 @@ class Tasks:
         return {"ids": self.encode(sentence), "value": self.encode(" " + value), "kind": kind, "fill": fill,
                 "questions": questions, "sentence": sentence, "bare": bare}
 
+    def record(self, rng, form):
+        """A record as a needle; its question is its cue."""
+        r = self.records.record(rng, form)
+        lead = " " if form["kind"] == "words" and rng.random() < 0.5 else "\n"
+        return {"ids": self.encode(lead + r["text"]), "value": self.encode(r["value"]), "kind": "record", "fill": {"key": r["key"]},
+                "sentence": lead + r["text"], "bare": False, "cue": r["cue"], "after": (r["after"] or "\n")[:1]}
+
+    def cue(self, rng, needle, lead):
+        """The record up to its value, at times from its key or a little before it on."""
+        cue = needle["cue"]
+        at = cue.rfind(needle["fill"]["key"])
+        if at > 0 and rng.random() < 0.4:
+            cue = cue[rng.randrange(at + 1):].lstrip() if rng.random() < 0.5 else cue[at:]
+        return self.encode((rng.choice(("\n", "\n", " ", "\n\n")) if lead is None else lead) + cue)
+
     def question(self, rng, needle, lead=None):
+        if "cue" in needle:
+            return self.cue(rng, needle, lead)
         listed = needle["questions"]
         form = rng.choice(listed) if needle["bare"] else self.wording(rng, "questions", listed, ("{key}",))
         # Words after the question, as of an answer begun: what is asked for does not stand last.

@@ -5,19 +5,23 @@
 
 import json
 import pathlib
+import random
 import tempfile
 from unittest import mock
 
+import numpy as np
 import torch
 
 import compare
 from goldens import BASE, random_weights
 from model import Model
+from records import Records
 from test_oracle import TinyBooks, TinyTasks
 from train import Trainer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MODEL = {**BASE, "vocab_size": 64, "encoder_carry": True, "min_chunk_tokens": 24, "local": {"window": 128, "dilation": 16, "initial": 0, "span": 1024},
+MODEL = {**BASE, "vocab_size": 64, "encoder_carry": True, "min_chunk_tokens": 24, "lexicon": {"d": 16, "reach": 8}, "successors": True,
+         "local": {"window": 128, "dilation": 16, "initial": 0, "span": 1024},
          "adapted_dilations": [16]}
 
 
@@ -65,7 +69,7 @@ def test_text_first_leaves_the_memory_as_it_is():
         before = {n: p.clone() for n, p in run.model.named_parameters()}
         steps(run, 1)
         changed = {n for n, p in run.model.named_parameters() if not torch.equal(p, before[n])}
-        of_memory = {n for n in before if "gca" in n or n.split(".")[0] in ("encoder", "groups", "landmark_proj", "memory")}
+        of_memory = {n for n in before if "gca" in n or n.split(".")[0] in ("encoder", "groups", "landmark_proj", "lexicon", "memory")}
         assert changed == before.keys() - of_memory
         run.elapsed = 0.6 * 60 * run.c["optimizer"]["minutes"]
         steps(run, 1)
@@ -87,6 +91,29 @@ def test_the_plain_model_begins_as_the_layers_alone():
     inputs = {k: torch.from_numpy(v) for k, v in batch.items()}
     with torch.no_grad():
         assert torch.equal(plain(inputs)[0], ours(inputs)[0])
+
+
+def test_a_record_is_its_cue_and_its_value():
+    rng, records = random.Random(4), Records(["amber", "falcon", "ledger"], lambda rng, fewest, most: " some words of a book"[:rng.choice((5, 21))])
+    for _ in range(500):
+        form = records.form(rng)
+        record = records.record(rng, form)
+        assert record["text"] == record["cue"] + record["value"] + record["after"]
+        assert record["key"] in record["cue"] and "\0" not in record["text"]
+
+
+def test_a_repetition_names_the_chunk_and_the_row_that_lead_to_it():
+    with tempfile.TemporaryDirectory() as folder:
+        maker = trainer(folder).maker
+    batch, _ = maker.batch(1.0, 0.0, 1.0, 0.0)
+    flat, rows = batch["tokens"].reshape(-1), batch["block_rows"]
+    found = 0
+    for block, row in zip(*np.nonzero(batch["copy_chunk"] >= 0)):
+        chunk, alike = batch["copy_chunk"][block, row], batch["copy_row"][block, row]
+        if batch["repeats"].reshape(-1)[rows[block, row]]:
+            found += 1
+            assert flat[rows[block, row + 1]] == flat[rows[chunk, alike + 1]]
+    assert found > 20 and (batch["gold"].sum(-1) > 0).sum() > 2
 
 
 if __name__ == "__main__":

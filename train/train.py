@@ -79,6 +79,11 @@ def measure(meter, batch, kinds, nats, right, facts, groups):
             if distance is not None:
                 meter.add(f"whole_within/{next(d for d in DISTANCES if distance < d)}", right[where].all(), 1)
     if facts:
+        repeats = batch["repeats"]
+        meter.add("repeat_token", right[repeats].sum(), repeats.sum())
+        meter.add("repeat_nats", nats[repeats].sum(), repeats.sum())
+        for g, share in enumerate(facts["copied"]):
+            meter.add(f"copied/{g}", share.sum(), (share > 0).sum())
         asked = batch["gold"].sum(-1) > 0
         for g in range(groups):
             meter.add(f"retrieval_loss/{g}", facts["retrieval_loss"][g][asked].sum(), asked.sum())
@@ -110,7 +115,7 @@ class Run:
         """The optimizer of `model`, whose fused projections are of matrices of split(name, parameter) rows."""
         self.model = model.to(self.device)
         named = list(self.model.named_parameters())
-        is_matrix = lambda n, p: p.dim() == 2 and not n.startswith("embed") and "norm" not in n
+        is_matrix = lambda n, p: p.dim() == 2 and not n.startswith(("embed", "lexicon")) and "norm" not in n
         matrix = [(n, p) for n, p in named if is_matrix(n, p)]
         rest = [p for n, p in named if not is_matrix(n, p)]
         o = self.c["optimizer"]
@@ -264,7 +269,7 @@ class Run:
 
 class Trainer(Run):
     SHOWN = ("step", "minutes", "loss", "text_nats", "token", "whole", "whole_own", "whole_other", "whole_straddling", "gold_weight/0", "gold_weight/1",
-             "gold_hit/0", "whole/hex", "whole/digits", "open", "queue", "rate", "tokens_per_s")
+             "gold_hit/0", "repeat_token", "repeat_nats", "copied/0", "copied/1", "whole/hex", "whole/digits", "whole/record*", "open", "queue", "rate", "tokens_per_s")
 
     def __init__(self, config):
         super().__init__(config)
@@ -281,9 +286,14 @@ class Trainer(Run):
         self.open, self.queue = config["curriculum"]["open_start"], 0.0
         if config.get("init"):
             weights = deepen(load_file(os.path.join(config["init"], "model.safetensors")), self.model.state_dict())
+            lexical = lambda name: name.startswith("lexicon") or name.endswith((".recency", ".successor_bias"))
+            if config["model"].get("lexicon") and "lexicon.weight" not in weights:
+                self.model.seed_lexicon(torch.from_numpy(books.rarity(config["model"]["vocab_size"])))
+                # What the queries of needles say must not drown what the lexicon finds from the first step on.
+                weights = {k: v.float() * 0.4 if k.endswith(".query_proj.weight") else v for k, v in weights.items()}
             left = self.model.load_state_dict({k: v.float() for k, v in weights.items()}, strict=False)
             # What is missing may begin at zero: then it adds nothing yet.
-            wrong = left.unexpected_keys + [n for n in left.missing_keys if self.model.get_parameter(n).any()]
+            wrong = left.unexpected_keys + [n for n in left.missing_keys if self.model.get_parameter(n).any() and not lexical(n)]
             if wrong:
                 raise SystemExit(f"{config['init']} is no model of this config, these tensors differ: {', '.join(wrong)}")
         self.resume()
@@ -304,12 +314,14 @@ class Trainer(Run):
         if self.model.memory_on == text_only:
             self.model.memory_on, self.warm = not text_only, False
         batch, kinds = self.maker.batch(self.open, self.queue, 0.0 if text_only else cur["tasks_share"], cur["gumbel"])
-        inputs = {k: torch.from_numpy(v).to(self.device) for k, v in batch.items() if k not in ("answer", "is_text")}
+        inputs = {k: torch.from_numpy(v).to(self.device) for k, v in batch.items() if k not in ("answer", "is_text", "repeats")}
         nats, right, facts = self.compiled(inputs)
         loss = (nats * inputs["weights"]).sum() / inputs["weights"].sum().clamp(min=1)
         if facts:
             asked = (inputs["gold"].sum(-1) > 0).sum().clamp(min=1)
             loss = loss + cur["retrieval_loss"] * facts["retrieval_loss"].sum() / asked
+            seen = facts["copied"].detach() > 0
+            loss = loss - cur["copy_loss"] * ((facts["copied"] + 1e-4).log() * seen).sum() / seen.sum().clamp(min=1)
         factor = self.descend(loss)
         facts = {k: v.detach().float().cpu().numpy() for k, v in facts.items()}
         measure(self.meter, batch, kinds, nats.detach().cpu().numpy(), right.cpu().numpy(), facts, len(self.c["model"]["groups"]))

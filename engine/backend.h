@@ -72,7 +72,7 @@ struct ChunkToProject {
 struct QueryRow {
   const Piece* piece = nullptr;
   int64_t row = 0;     // of the piece
-  std::span<float> u;  // [d_r], in RAM: the answer
+  std::span<float> u;  // [d_r], in RAM: the answer, without its lexical part
 };
 
 // Stages are called one at a time, by the scheduler's thread or, once that has stopped, the one

@@ -8,9 +8,9 @@ namespace {
 
 using kernels::ScoredCandidate;
 
-// Candidates one thread scans at a time. At d_r = 256 that is 8 MB of keys, some hundreds of
-// microseconds: enough to pay for handing it to another thread, little enough to share a scan of a
-// million tokens (16 000 keys) between two.
+// Candidates one thread scans at a time. At 512 numbers a key that is 8 MB of keys, some hundreds
+// of microseconds: enough to pay for handing it to another thread, little enough to share a scan of
+// a million tokens (16 000 keys) between two.
 constexpr int64_t kScanTile = 8192;
 
 class KeysInRam final : public LandmarkKeys {
@@ -28,14 +28,14 @@ class KeysInRam final : public LandmarkKeys {
 
 // The candidates [begin, end) of a query.
 std::vector<kernels::KeySegment> Cut(const LandmarkQuery& query, int64_t begin, int64_t end) {
-  const auto d_r = static_cast<int64_t>(query.u.size());
+  const auto width = static_cast<int64_t>(query.u.size());
   std::vector<kernels::KeySegment> cut;
   int64_t first = 0;
   for (const KeyRun& run : query.runs) {
     const int64_t from = std::max(begin, first), to = std::min(end, first + run.count);
     if (from < to) {
       const Bf16* keys = static_cast<const KeysInRam*>(run.keys)->data();
-      cut.push_back({keys + (from - first) * d_r, to - from});
+      cut.push_back({keys + (from - first) * width, to - from});
     }
     first += run.count;
   }

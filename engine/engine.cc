@@ -78,7 +78,7 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<const model
                      ? options.landmark_device
                      : std::make_shared<CpuLandmarks>(pool_, contexts_)),
       mounts_(
-          *store_, *landmarks_, model_->fingerprint(), model_->config().d_r,
+          *store_, *landmarks_, model_->fingerprint(), model_->config().key_width(),
           options.landmark_budget_bytes, counters_,
           [this](OwnerId owner) { tiers_.EraseOwner(owner); },
           [this](std::function<void()> work) { RunInBackground(std::move(work)); }),
@@ -86,7 +86,7 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<const model
       scheduler_(
           {options.prefill_slice_tokens, options.ingest_slice_tokens, options.shared_slice_tokens,
            options.max_batch, options.state_budget_bytes, SweepPeriod()},
-          model_->config(), *backend_, tiers_, *landmarks_, counters_, [this] { SweepSessions(); }),
+          *model_, *backend_, tiers_, *landmarks_, counters_, [this] { SweepSessions(); }),
       ingests_(std::make_shared<IngestRegistry>(
           IngestContext{*model_, *backend_, *store_, ingest_thread_, counters_,
                         scheduler_.state_budget(), scheduler_.waker(), options.commit_tokens,

@@ -282,6 +282,7 @@ void IngestJob::RunSlice(int64_t most_tokens) {
   size_t token = 0;
   std::vector<store::ChunkRecord> records;
   for (model::EncodedChunk& chunk : *chunks) {
+    context_.model.AddLexicalKey(blocks[records.size()], chunk);
     store::ChunkRecord record;
     record.rows = chunk.rows;
     record.states = std::move(chunk.states);

@@ -19,11 +19,11 @@
 
 namespace recollect::engine {
 
-// Keys [count, d_r] of one document or session, in a device's memory; freed with the object.
+// Keys [count, d_k] of one document or session, in a device's memory; freed with the object.
 class LandmarkKeys {
  public:
   virtual ~LandmarkKeys() = default;
-  // Puts `keys`, [n, d_r], behind those that are there. Not during a search. RESOURCE_EXHAUSTED:
+  // Puts `keys`, [n, d_k], behind those that are there. Not during a search. RESOURCE_EXHAUSTED:
   // nothing was added.
   virtual absl::Status Append(std::span<const Bf16> keys) = 0;
 };
@@ -35,7 +35,7 @@ struct KeyRun {
 };
 
 struct LandmarkQuery {
-  std::vector<float> u;      // [d_r]
+  std::vector<float> u;      // [d_k]
   std::vector<KeyRun> runs;  // candidates are numbered through them, in order
   int n = 0;                 // to find; as many as there are candidates, if they are fewer
 
@@ -58,7 +58,7 @@ class LandmarkDevice {
   virtual absl::Status health() const { return absl::OkStatus(); }
   // Of its memory; zeros on the CPU.
   virtual kernels::DeviceRoom room() const { return {}; }
-  // Keys [count, d_r], none or more. The device outlives them. Thread-safe. RESOURCE_EXHAUSTED: its
+  // Keys [count, d_k], none or more. The device outlives them. Thread-safe. RESOURCE_EXHAUSTED: its
   // memory; UNAVAILABLE: it is lost.
   virtual absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(std::vector<Bf16> keys) = 0;
   // Answers every query, each with a status of its own; returns when all are. One call at a time.

@@ -43,14 +43,16 @@ struct PieceSegment {
 struct PieceLandmark {
   int64_t row = 0;
   int64_t own_candidates = 0;              // of the session's own chunks, the first so many
+  std::vector<int32_t> recent;             // tokens before it, as its lexical query needs them
   std::shared_ptr<LandmarkMemory> memory;  // where its hits go
 };
 
 // A block that a landmark of this piece closed: the next chunk.
 struct ClosedBlock {
-  int64_t rows_before = 0;  // its rows that earlier pieces left with the session
-  int64_t first_row = 0;    // then those of this piece
-  int64_t rows = 0;         // landmark and tokens
+  int64_t rows_before = 0;      // its rows that earlier pieces left with the session
+  int64_t first_row = 0;        // then those of this piece
+  int64_t rows = 0;             // landmark and tokens
+  std::vector<int32_t> tokens;  // all of them, for its lexical key
   int64_t text_begin = 0, text_end = 0;
 };
 

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
+#include "engine/successors.h"
 
 namespace recollect::engine {
 namespace {
@@ -85,10 +86,15 @@ absl::Status Retriever::Select(std::span<Piece* const> pieces, int group) {
   }
   for (size_t i = 0; i < askers_.size(); ++i) {
     LandmarkQuery& query = queries_[i];
-    query.u.resize(static_cast<size_t>(config_.d_r));
+    query.u.resize(static_cast<size_t>(config_.key_width()));
     if (query.n == 0) continue;
     const Piece& piece = *askers_[i].piece;
-    rows_.push_back({&piece, piece.landmarks[askers_[i].landmark].row, query.u});
+    const PieceLandmark& landmark = piece.landmarks[askers_[i].landmark];
+    const auto d_r = static_cast<size_t>(config_.d_r);
+    rows_.push_back({&piece, landmark.row, std::span(query.u).first(d_r)});
+    if (model_.lexicon() != nullptr) {
+      model_.lexicon()->Query(group, landmark.recent, std::span(query.u).subspan(d_r));
+    }
   }
   if (!rows_.empty()) RETURN_IF_ERROR(backend_.Queries(group, rows_));
   landmarks_.Search(std::span(queries_).first(askers_.size()));
@@ -103,6 +109,10 @@ absl::Status Retriever::Select(std::span<Piece* const> pieces, int group) {
 void Retriever::Choose(const Asker& asker, LandmarkQuery& query, int group) const {
   Piece& piece = *asker.piece;
   std::vector<ScoredCandidate>& best = query.best;
+  if (config_.successors) {
+    const float bias = model_.successor_biases()[static_cast<size_t>(group)];
+    AddSuccessors(query.runs, config_.n_ret, bias, best);
+  }
   const size_t used = std::min(best.size(), static_cast<size_t>(config_.n_ret));
   const std::vector<float> weights = SoftmaxWeights(std::span(best).first(used));
   if (piece.session->random_chunks()) {

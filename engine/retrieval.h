@@ -12,7 +12,7 @@
 #include "engine/landmark_device.h"
 #include "engine/piece.h"
 #include "kernels/landmark_topk.h"
-#include "model/config.h"
+#include "model/model.h"
 
 namespace recollect::engine {
 
@@ -22,8 +22,8 @@ std::vector<float> SoftmaxWeights(std::span<const kernels::ScoredCandidate> best
 // Used on the scheduler's thread.
 class Retriever {
  public:
-  Retriever(const model::ModelConfig& config, Backend& backend, LandmarkDevice& landmarks)
-      : config_(config), backend_(backend), landmarks_(landmarks) {}
+  Retriever(const model::Model& model, Backend& backend, LandmarkDevice& landmarks)
+      : model_(model), config_(model.config()), backend_(backend), landmarks_(landmarks) {}
 
   // For every landmark with candidates in `pieces`: selects for `group` from the rows' residuals on
   // entry to it, and fills the pieces' `selections` and `wanted`, each chunk once per piece. What
@@ -43,6 +43,7 @@ class Retriever {
   };
   void Choose(const Asker& asker, LandmarkQuery& query, int group) const;
 
+  const model::Model& model_;
   const model::ModelConfig& config_;
   Backend& backend_;
   LandmarkDevice& landmarks_;

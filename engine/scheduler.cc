@@ -17,11 +17,11 @@ double Now() {
 
 }  // namespace
 
-Scheduler::Scheduler(const SchedulerOptions& options, const model::ModelConfig& model,
-                     Backend& backend, ChunkTiers& tiers, LandmarkDevice& landmarks,
-                     Counters& counters, std::function<void()> idle)
+Scheduler::Scheduler(const SchedulerOptions& options, const model::Model& model, Backend& backend,
+                     ChunkTiers& tiers, LandmarkDevice& landmarks, Counters& counters,
+                     std::function<void()> idle)
     : options_(options),
-      model_(model),
+      model_(model.config()),
       state_budget_(options.state_budget_bytes),
       counters_(counters),
       idle_(std::move(idle)),

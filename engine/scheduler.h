@@ -56,7 +56,7 @@ using TurnObserver = std::function<void(TurnKind kind, int64_t rows)>;
 class Scheduler {
  public:
   // `idle` runs on the scheduler's thread now and then.
-  Scheduler(const SchedulerOptions& options, const model::ModelConfig& model, Backend& backend,
+  Scheduler(const SchedulerOptions& options, const model::Model& model, Backend& backend,
             ChunkTiers& tiers, LandmarkDevice& landmarks, Counters& counters,
             std::function<void()> idle);
   ~Scheduler() { Stop(); }

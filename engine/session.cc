@@ -1,5 +1,6 @@
 #include "engine/session.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -39,6 +40,7 @@ Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTi
       at_end_(landmarks_ && model.config().landmark_at == model::LandmarkAt::kEnd),
       reads_own_(model.config().landmark_reads == model::LandmarkReads::kOwn),
       chunk_tokens_(model.config().chunk_tokens),
+      reach_(model.lexicon() != nullptr ? model.lexicon()->reach() : 0),
       random_chunks_(options.random_chunks),
       mounts_(std::move(mounts)),
       mount_ids_(options.mounts),
@@ -97,7 +99,7 @@ void Session::PlaceLandmark(Piece& piece) {
   if (closes >= 0) {
     memory = std::make_shared<LandmarkMemory>();
     memory->groups.resize(model_.config().groups.size());
-    piece.landmarks.push_back({piece.rows(), closes, memory});
+    piece.landmarks.push_back({piece.rows(), closes, Recent(reach_), memory});
   }
   if (reads_own_) memory_ = memory;
   if (!at_end_) piece.predictor = piece.rows();
@@ -110,6 +112,14 @@ void Session::PlaceToken(Piece& piece, int32_t id) {
   piece.predictor = piece.rows();
   PlaceRow(piece, id);
   ++open_tokens_;
+  if (reach_ > 0) {
+    const auto kept = static_cast<size_t>(std::max(reach_, chunk_tokens_));
+    // Not with every token: what is in front moves each time.
+    if (recent_.size() >= 2 * kept) {
+      recent_.erase(recent_.begin(), recent_.end() - static_cast<int64_t>(kept));
+    }
+    recent_.push_back(id);
+  }
   if (model_.tokenizer() != nullptr) {
     text_bytes_ += static_cast<int64_t>(model_.tokenizer()->TokenBytes(id).size());
   }
@@ -128,12 +138,17 @@ void Session::PlaceRow(Piece& piece, int32_t id) {
 
 void Session::CloseBlock(Piece& piece) {
   const int64_t here = piece.rows() - piece.open_row;
-  piece.closed.push_back(
-      {open_rows_ - here, piece.open_row, open_rows_, block_text_begin_, text_bytes_});
+  piece.closed.push_back({open_rows_ - here, piece.open_row, open_rows_, Recent(open_tokens_),
+                          block_text_begin_, text_bytes_});
   piece.open_row = piece.rows();
   ++closed_blocks_;
   open_rows_ = open_tokens_ = 0;
   block_text_begin_ = text_bytes_;
+}
+
+std::vector<int32_t> Session::Recent(int64_t count) const {
+  const int64_t there = std::min(count, std::ssize(recent_));
+  return {recent_.end() - there, recent_.end()};
 }
 
 void Session::DropMemory() {
@@ -167,15 +182,16 @@ Session::Candidate Session::Resolve(int64_t candidate) const {
   return {-1, {*owner_, candidate}};
 }
 
-absl::Status Session::AddChunk(model::EncodedChunk chunk, int64_t text_begin, int64_t text_end) {
+absl::Status Session::AddChunk(const ClosedBlock& block, model::EncodedChunk chunk) {
+  model_.AddLexicalKey(block.tokens, chunk);
   if (!owner_.has_value()) {
     ASSIGN_OR_RETURN(owner_, store_.NewSessionOwner());
   }
   store::ChunkRecord record;
   record.states = std::move(chunk.states);
   record.rows = chunk.rows;
-  record.text_begin = text_begin;
-  record.text_end = text_end;
+  record.text_begin = block.text_begin;
+  record.text_end = block.text_end;
   RETURN_IF_ERROR(tiers_.PutOwn({*owner_, own_chunks_}, std::move(record)));
   if (own_keys_ == nullptr) {
     ASSIGN_OR_RETURN(own_keys_, landmark_device_.Keep(std::move(chunk.landmark_key)));

@@ -86,9 +86,8 @@ class Session {
   };
   Candidate Resolve(int64_t candidate) const;
 
-  // Takes in a chunk that was just encoded; they come in order. `text` ranges are bytes of the
-  // session's own text.
-  absl::Status AddChunk(model::EncodedChunk chunk, int64_t text_begin, int64_t text_end);
+  // Takes in the chunk of a block that this session closed, just encoded; they come in order.
+  absl::Status AddChunk(const ClosedBlock& block, model::EncodedChunk chunk);
   // Frees what the session holds in the store; the object can only be destroyed afterwards. Blocks
   // on the disk.
   void FreeChunks();
@@ -115,6 +114,8 @@ class Session {
   void PlaceToken(Piece& piece, int32_t id);
   void PlaceRow(Piece& piece, int32_t id);
   void CloseBlock(Piece& piece);
+  // The last of recent_, at most `count`.
+  std::vector<int32_t> Recent(int64_t count) const;
 
   const model::Model& model_;
   store::DocumentStore& store_;
@@ -124,6 +125,7 @@ class Session {
   const bool at_end_;     // where they stand in their block
   const bool reads_own_;  // whether they read what they retrieved, or what the one before did
   const int64_t chunk_tokens_;
+  const int64_t reach_;  // of lexical queries
   const bool random_chunks_;
   const std::vector<Pin> mounts_;
   std::vector<std::string> mount_ids_;
@@ -132,7 +134,8 @@ class Session {
   std::atomic<int64_t> positions_{0};
   int64_t closed_blocks_ = 0;
   int64_t open_rows_ = 0, open_tokens_ = 0;  // of the open block; without landmarks, all
-  std::shared_ptr<LandmarkMemory> memory_;   // what the next row reads
+  std::vector<int32_t> recent_;  // the last tokens, as many as a block or a lexical query needs
+  std::shared_ptr<LandmarkMemory> memory_;  // what the next row reads
   int64_t text_bytes_ = 0, block_text_begin_ = 0;
 
   std::optional<OwnerId> owner_;  // of the own chunks, from the first on

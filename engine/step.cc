@@ -7,13 +7,13 @@
 
 namespace recollect::engine {
 
-StepRunner::StepRunner(const model::ModelConfig& config, Backend& backend, ChunkTiers& tiers,
+StepRunner::StepRunner(const model::Model& model, Backend& backend, ChunkTiers& tiers,
                        LandmarkDevice& landmarks, std::function<void()> fetched)
-    : landmarks_(config.landmarks()),
-      groups_(static_cast<int>(config.groups.size())),
+    : landmarks_(model.config().landmarks()),
+      groups_(static_cast<int>(model.config().groups.size())),
       backend_(backend),
       tiers_(tiers),
-      retriever_(config, backend, landmarks),
+      retriever_(model, backend, landmarks),
       fetched_(std::move(fetched)) {}
 
 void StepRunner::Run(std::span<Piece* const> pieces) {
@@ -51,8 +51,7 @@ absl::Status StepRunner::AddClosedChunks() {
     for (const ClosedBlock& closed : piece->closed) {
       model::EncodedChunk& encoded = *chunk++;
       if (!piece->status.ok()) continue;
-      piece->status =
-          piece->session->AddChunk(std::move(encoded), closed.text_begin, closed.text_end);
+      piece->status = piece->session->AddChunk(closed, std::move(encoded));
     }
   }
   std::erase_if(batch_, [](const Piece* piece) { return !piece->status.ok(); });

@@ -14,7 +14,7 @@
 #include "engine/piece.h"
 #include "engine/retrieval.h"
 #include "engine/tiers.h"
-#include "model/config.h"
+#include "model/model.h"
 
 namespace recollect::engine {
 
@@ -22,7 +22,7 @@ namespace recollect::engine {
 class StepRunner {
  public:
   // `fetched` is called on a fetch thread whenever a cut piece can go on.
-  StepRunner(const model::ModelConfig& config, Backend& backend, ChunkTiers& tiers,
+  StepRunner(const model::Model& model, Backend& backend, ChunkTiers& tiers,
              LandmarkDevice& landmarks, std::function<void()> fetched);
 
   // Afterwards each piece has failed (status), is through (stage == last_stage()), or is cut

@@ -64,6 +64,12 @@ struct GroupConfig {
   std::vector<int> gca_layers;  // counted within the group, ascending
 };
 
+// What keys and queries say of words (model/lexicon.h).
+struct LexiconConfig {
+  int64_t d = 0;  // numbers of that part, d_x; 0: there is none
+  int reach = 0;  // tokens before a landmark that its query looks at
+};
+
 // What one decoder layer is made of.
 struct LayerParts {
   MixerConfig mixer;
@@ -114,6 +120,8 @@ struct ModelConfig {
   bool encoder_carry = false;  // the CLS row also takes the block's landmark row
   int n_ret = 8;
   int64_t d_r = 0;
+  LexiconConfig lexicon;          // the lexical part of keys and queries
+  bool successors = false;        // a retrieved chunk gives some of its relevance to the next one
   bool score_projections = true;  // W_h and W_l; without them d_r = d
   int memory_kv_heads = 0;
   bool memory_key_recurrence = true;
@@ -149,6 +157,7 @@ struct ModelConfig {
   // Floats that one more position adds at most to the local state of all layers, whatever the
   // pattern.
   int64_t position_floats() const;
+  int64_t key_width() const { return d_r + lexicon.d; }  // d_k, of landmark keys and queries
   int64_t memory_width() const { return static_cast<int64_t>(memory_kv_heads) * head_dim; }
   int first_layer_of_group(int group) const;  // index among all layers
   bool layer_has_gca(int layer) const;

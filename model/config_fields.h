@@ -24,6 +24,8 @@ namespace recollect::model {
 // Far above any model, far below where a product of two sizes could overflow.
 inline constexpr int64_t kMaxSize = int64_t{1} << 24;
 inline constexpr int64_t kMaxLayers = 4096;
+// A session keeps so many ids, and each landmark that waits for its query has a copy.
+inline constexpr int64_t kMaxLexiconReach = 256;
 
 // Remembers which keys it was asked for. The object and the list of problems outlive it; each
 // problem names the key, the value and what was expected.

@@ -113,10 +113,25 @@ void ReadLandmarks(Fields& fields, std::vector<std::string>& problems, ModelConf
   }
 }
 
+void ReadLexicon(const json& object, std::vector<std::string>& problems, LexiconConfig& lexicon) {
+  if (!object.is_object()) {
+    problems.push_back(absl::StrCat("lexicon is ", object.dump(), ", expected an object"));
+    return;
+  }
+  Fields fields(object, "lexicon.", problems);
+  fields.Integer("d", 1, kMaxSize, true, lexicon.d);
+  fields.Integer("reach", 1, kMaxLexiconReach, true, lexicon.reach);
+  fields.ReportUnknown();
+}
+
 void ReadDrt(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
   ReadLandmarks(fields, problems, config);
   fields.Integer("min_chunk_tokens", 1, kChunkTokens, false, config.min_chunk_tokens);
   fields.Bool("encoder_carry", config.encoder_carry);
+  if (const json* lexicon = fields.Find("lexicon", false)) {
+    ReadLexicon(*lexicon, problems, config.lexicon);
+  }
+  fields.Bool("successors", config.successors);
   fields.Bool("memory_key_recurrence", config.memory_key_recurrence);
   fields.Bool("recurrence", config.recurrence);
   ReadPatterns(fields, problems, config);

@@ -25,6 +25,12 @@ bool IsMatrix(const TensorSpec& spec) {
   return spec.name == "embed.weight" || absl::EndsWith(spec.name, "_proj.weight");
 }
 
+// Of retrieval's lexical part and successors (lexicon.h), which the host computes.
+bool StaysWithTheHost(const TensorSpec& spec) {
+  return spec.name == "lexicon.weight" || absl::EndsWith(spec.name, ".recency") ||
+         absl::EndsWith(spec.name, ".successor_bias");
+}
+
 // RAT's z, v, g of all heads and q, k of the shared ones as o, q, k, v, g of all heads.
 std::vector<float> WithEveryHead(const ModelConfig& config, const MixerConfig& mixer,
                                  const std::vector<float>& weights) {
@@ -52,6 +58,7 @@ class Places {
       ReserveMade(config, config.mixer(layer), absl::StrCat("layers.", layer, ".mixer."));
     }
     for (const TensorSpec& spec : ExpectedTensors(config)) {
+      if (StaysWithTheHost(spec)) continue;
       Reserve(spec, IsMatrix(spec) ? dtype_ : DType::kFloat32, ReadTensor(spec.name));
       if (spec.name == kEmbed && dtype_ == DType::kBf16) {
         Reserve({kRows, spec.shape}, DType::kFloat32, ReadTensor(spec.name));

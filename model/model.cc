@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -22,6 +23,8 @@ namespace recollect::model {
 struct Model::State {
   ModelConfig config;
   Weights weights;
+  std::optional<Lexicon> lexicon;
+  std::vector<float> successor_biases;
   std::unique_ptr<Tokenizer> tokenizer;
   DType dtype = DType::kFloat32;
   bool computes = true;
@@ -96,6 +99,16 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& directory,
   } else {
     RETURN_IF_ERROR(Annotate(CheckTensors(file, state.config), weights_path));
   }
+  if (state.config.lexicon.d > 0) {
+    auto lexicon = Lexicon::Load(file, state.config);
+    if (!lexicon.ok()) return Annotate(lexicon.status(), weights_path);
+    state.lexicon = *std::move(lexicon);
+  }
+  if (state.config.successors) {
+    auto biases = LoadSuccessorBiases(file, state.config);
+    if (!biases.ok()) return Annotate(biases.status(), weights_path);
+    state.successor_biases = *std::move(biases);
+  }
   for (const auto& [name, info] : file.tensors()) {
     state.parameters +=
         std::reduce(info.shape.begin(), info.shape.end(), int64_t{1}, std::multiplies<int64_t>());
@@ -119,8 +132,19 @@ const Tokenizer* Model::tokenizer() const { return state_->tokenizer.get(); }
 DType Model::dtype() const { return state_->dtype; }
 bool Model::computes() const { return state_->computes; }
 int64_t Model::parameters() const { return state_->parameters; }
-int64_t Model::weight_bytes() const { return state_->weights.bytes; }
+int64_t Model::weight_bytes() const {
+  return state_->weights.bytes + (state_->lexicon ? state_->lexicon->bytes() : 0);
+}
 const std::string& Model::fingerprint() const { return state_->fingerprint; }
+
+const Lexicon* Model::lexicon() const { return state_->lexicon ? &*state_->lexicon : nullptr; }
+std::span<const float> Model::successor_biases() const { return state_->successor_biases; }
+
+void Model::AddLexicalKey(std::span<const int32_t> tokens, EncodedChunk& chunk) const {
+  if (!state_->lexicon) return;
+  const std::vector<Bf16> part = state_->lexicon->Key(tokens);
+  chunk.landmark_key.insert(chunk.landmark_key.end(), part.begin(), part.end());
+}
 
 void Model::Embed(std::span<const int32_t> ids, float* h) const {
   const int64_t d = state_->config.d;

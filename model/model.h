@@ -25,6 +25,7 @@
 #include "kernels/gca.h"
 #include "kernels/op_context.h"
 #include "model/config.h"
+#include "model/lexicon.h"
 #include "model/local_state.h"
 #include "model/tokenizer.h"
 
@@ -66,7 +67,7 @@ struct Memory {
 
 // A chunk as it is stored.
 struct EncodedChunk {
-  std::vector<Bf16> landmark_key;  // κ [d_r]
+  std::vector<Bf16> landmark_key;  // κ [d_r]; with its lexical part [d_k] (AddLexicalKey)
   std::vector<Bf16> states;        // E [rows, d]
   int rows = 0;
 };
@@ -90,11 +91,16 @@ class Model {
   DType dtype() const;
   bool computes() const;
   int64_t parameters() const;    // the tied embedding counted once
-  int64_t weight_bytes() const;  // packed, in memory; 0 where the CPU does not run it
+  // Packed, in RAM: where the CPU does not run it, of the lexicon alone.
+  int64_t weight_bytes() const;
 
   // Hex SHA-256 over weights, config, tokenizer, ingest pattern, record layout version and number
   // format: stored with every document; memory written under another one is refused.
   const std::string& fingerprint() const;
+
+  // What retrieval has besides, also of a model that a device runs: null or empty without.
+  const Lexicon* lexicon() const;
+  std::span<const float> successor_biases() const;  // by group
 
   // h[rows, d] = embedding of ids. REQUIRES: 0 <= id < vocab_size.
   void Embed(std::span<const int32_t> ids, float* h) const;
@@ -113,6 +119,9 @@ class Model {
 
   // Retrieval query u[d_r] of group `group` for one landmark row h[d].
   void Query(kernels::OpContext& ctx, int group, const float* h, float* u) const;
+
+  // Puts the lexical part behind the key of a chunk of these tokens, in a model that has one.
+  void AddLexicalKey(std::span<const int32_t> tokens, EncodedChunk& chunk) const;
 
   // Memory K, V from stored chunk states E[rows, d]; one fixed shape, so the same bits from any
   // tier.

@@ -73,9 +73,14 @@ void AddMemorySpecs(const ModelConfig& config, const AddSpec& add) {
   const int64_t d = config.d, inner = config.inner(), kv = config.memory_width();
   for (size_t group = 0; group < config.groups.size(); ++group) {
     add(absl::StrCat("groups.", group, ".query_norm.weight"), {d});
-    if (!config.score_projections) continue;
-    add(absl::StrCat("groups.", group, ".query_proj.weight"), {config.d_r, d});
+    if (config.score_projections) {
+      add(absl::StrCat("groups.", group, ".query_proj.weight"), {config.d_r, d});
+    }
+    if (config.lexicon.d > 0)
+      add(absl::StrCat("groups.", group, ".recency"), {config.lexicon.reach});
+    if (config.successors) add(absl::StrCat("groups.", group, ".successor_bias"), {1});
   }
+  if (config.lexicon.d > 0) add("lexicon.weight", {config.vocab_size, config.lexicon.d});
   if (config.landmark_row == LandmarkRow::kCls) add("encoder.cls", {d});
   add("encoder.in_norm.weight", {d});
   add("encoder.out_norm.weight", {d});

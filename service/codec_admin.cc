@@ -58,7 +58,7 @@ v1::ModelInfo Encode(const model::Model& model, const std::string& name) {
   info.set_lower_layers(config.n_low);
   info.set_groups(static_cast<int>(config.groups.size()));
   info.set_retrieved_chunks(config.n_ret);
-  info.set_retrieval_width(config.d_r);
+  info.set_retrieval_width(config.key_width());
   EncodePatterns(config, info);
   info.set_context(config.context);
   info.set_max_context(config.max_context);

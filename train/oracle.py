@@ -5,7 +5,7 @@ position at a time and keeps only what a server would keep. Not for training (mo
 Letters: T positions, H heads, dh head width, D = H * dh, N blocks, K selected chunks.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 import torch.nn.functional as F
@@ -20,12 +20,14 @@ def stored(x):
 
 @dataclass
 class Chunk:
-    """One stored chunk: landmark key [d_r], states E [rows, d], memory K, V [rows, Dkv], all bf16 values in fp32."""
+    """One stored chunk: landmark key [d_k], states E [rows, d], memory K, V [rows, Dkv], all bf16 values in fp32; its number
+    in its document or session."""
 
     key: torch.Tensor
     states: torch.Tensor
     k: torch.Tensor
     v: torch.Tensor
+    index: int = 0
 
 
 @dataclass
@@ -141,8 +143,9 @@ class Oracle:
 
     # -- memory
 
-    def encode(self, h):
-        """The chunk of a block's rows h [1 + n, d], landmark first (residual stream after the last lower layer)."""
+    def encode(self, h, tokens, index):
+        """Chunk `index` of its document or session: of a block's rows h [1 + n, d], landmark first (residual stream after the
+        last lower layer), and its n tokens."""
         H, n = self.c["heads"], h.shape[0] - 1
         first = self.w["encoder.cls"][None]
         if self.c.get("encoder_carry"):
@@ -158,7 +161,18 @@ class Oracle:
             x = x + self.ffn(self.norm(x, name + ".ffn_norm.weight"), name + ".ffn")
         x = self.norm(x, "encoder.out_norm.weight")
         key = stored(self.norm(self.lin(x[0], "landmark_proj"), None))
-        return self.expand(key, stored(x[1:]))
+        if self.c.get("lexicon"):
+            lexical = self.add_up(self.w["lexicon.weight"][torch.tensor(tokens)])
+            key = torch.cat([key, stored(self.norm(lexical, None))])
+        return replace(self.expand(key, stored(x[1:])), index=index)
+
+    @staticmethod
+    def add_up(rows):
+        """Sum of rows [n, width], the first one first."""
+        total = torch.zeros(rows.shape[1])
+        for row in rows:
+            total = total + row
+        return total
 
     def expand(self, key, states):
         """Chunk with its memory K, V computed from the stored states: in double, so that which way they are rounded hangs on no
@@ -169,12 +183,26 @@ class Oracle:
             k = self.recur(torch.sigmoid(self.lin(x, "memory.gate_proj")), k, torch.zeros(k.shape[1]))
         return Chunk(key, states, stored(k), stored(v))
 
-    def retrieve(self, g, h, candidates):
-        """Group g's retrieval of one landmark row h [d]: (indices, weights, scores), best first, at most n_ret."""
+    def relevance(self, g, h, before, candidates):
+        """Of each candidate to group g's query at one landmark: its row h [d] and the ids before it in the sequence."""
+        u = self.lin(self.norm(h, f"groups.{g}.query_norm.weight"), f"groups.{g}.query_proj")
+        if self.c.get("lexicon"):
+            recent = [i for i in reversed(before) if i != self.c["lmk_id"]][:self.c["lexicon"]["reach"]]
+            recency = self.w[f"groups.{g}.recency"][:len(recent)]
+            u = torch.cat([u, self.add_up(recency[:, None] * self.w["lexicon.weight"][torch.tensor(recent, dtype=torch.long)])])
+        r = torch.stack([c.key for c in candidates]) @ u / len(u) ** 0.5
+        if self.c.get("successors"):
+            # Candidates are whole documents, then the first of the session's chunks: before a chunk that is not the first of
+            # its own stands its predecessor. The bias is at most 0, so that nothing but the n_ret best can give a score that counts.
+            given = r.roll(1) + self.w[f"groups.{g}.successor_bias"]
+            r = torch.where(torch.tensor([c.index > 0 for c in candidates]), torch.maximum(r, given), r)
+        return r
+
+    def retrieve(self, g, h, before, candidates):
+        """Group g's retrieval at one landmark, as `relevance`: (indices, weights, scores), best first, at most n_ret."""
         if not candidates:
             return [], torch.zeros(0), torch.zeros(0)
-        u = self.lin(self.norm(h, f"groups.{g}.query_norm.weight"), f"groups.{g}.query_proj")
-        r = torch.stack([c.key for c in candidates]) @ u / self.c["d_r"] ** 0.5
+        r = self.relevance(g, h, before, candidates)
         order = sorted(range(len(candidates)), key=lambda e: (-r[e].item(), e))[:self.c["n_ret"]]
         return order, r[order].softmax(0), r[order]
 
@@ -219,7 +247,7 @@ class Oracle:
     def chunks(self, layout, h, closed):
         """The first `closed` blocks as chunks."""
         ends = layout.starts[1:] + [len(layout.ids)]
-        return [self.encode(h[s:e]) for s, e in list(zip(layout.starts, ends))[:closed]]
+        return [self.encode(h[s:e], layout.ids[s + 1:e], i) for i, (s, e) in enumerate(list(zip(layout.starts, ends))[:closed])]
 
     def ingest(self, tokens, token_bytes=None):
         """Memory ingest of a document (token_bytes: as document_blocks takes them). -> list of Chunk."""
@@ -242,7 +270,8 @@ class Oracle:
             if group != seen:
                 seen = group
                 hits.append([([], torch.zeros(0), torch.zeros(0))] + [
-                    self.retrieve(group, h[layout.starts[b]], documents + own[:b - 1]) for b in range(1, len(layout.starts))])
+                    self.retrieve(group, h[s], layout.ids[:s], documents + own[:b])
+                    for b, s in enumerate(layout.starts[1:])])
             a, x = h + self.mixer(i, h), None
             if gca:
                 blocks = []
@@ -257,7 +286,7 @@ class Oracle:
 
 class Decoder:
     """One position at a time, with bounded state: per layer the visible keys and values and two recurrence vectors,
-    plus the rows of the open block. Same logits as `Oracle.forward`."""
+    the rows of the open block, and the last tokens. Same logits as `Oracle.forward`."""
 
     def __init__(self, oracle, mounted=()):
         self.o, self.documents, self.own = oracle, [c for d in mounted for c in d], []
@@ -265,6 +294,8 @@ class Decoder:
         self.state = [(torch.zeros(inner), torch.zeros(inner)) for _ in oracle.plan]
         self.cache = [[] for _ in oracle.plan]
         self.position, self.block, self.rows, self.hits = 0, -1, [], {}
+        self.kept = max(BLOCK_TOKENS, (oracle.c.get("lexicon") or {"reach": 0})["reach"])
+        self.tokens = []
 
     def mixer(self, i, h):
         o, q, k, v, g = self.o.project(i, h)
@@ -282,7 +313,8 @@ class Decoder:
 
     def close_block(self):
         if len(self.rows) > 1:
-            self.own.append(self.o.encode(torch.cat(self.rows)))
+            tokens = self.tokens[1 - len(self.rows):]
+            self.own.append(self.o.encode(torch.cat(self.rows), tokens, len(self.own)))
         self.rows = []
 
     def step(self, token):
@@ -293,6 +325,8 @@ class Decoder:
             self.close_block()
             self.block += 1
             self.hits = {}
+        else:
+            self.tokens = [*self.tokens, token][-self.kept:]
         h, seen = o.w["embed.weight"][token][None], None
         for i, (group, gca) in enumerate(o.plan):
             if i == o.c["n_low"]:
@@ -301,7 +335,7 @@ class Decoder:
             if group is not None and group != seen:
                 seen = group
                 if landmark and self.block > 0:
-                    self.hits[group] = o.retrieve(group, h[0], candidates)
+                    self.hits[group] = o.retrieve(group, h[0], self.tokens, candidates)
             a, x = h + self.mixer(i, h), None
             if gca:
                 indices, weights, _ = self.hits.get(group, ([], None, None))

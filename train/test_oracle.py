@@ -66,6 +66,46 @@ def test_memory_changes_logits():
     assert (with_memory[block:] - without[block:]).abs().max() > 1e-3
 
 
+def test_lexical_keys():
+    config, oracle = case_oracle("lexicon")
+    T, d_x = oracle.w["lexicon.weight"], config["lexicon"]["d"]
+    rng = random.Random(2)
+    tokens = draw(rng, config, 100)
+    chunks = oracle.ingest(tokens)
+    for chunk, block in zip(chunks, (tokens[:63], tokens[63:]), strict=True):
+        total = T[torch.tensor(block)].sum(0)
+        assert torch.allclose(chunk.key[-d_x:], total / total.square().mean().sqrt(), rtol=1e-2)
+    # Whatever is more than `reach` tokens before a landmark, and landmarks, are not asked for.
+    relevance = lambda before: oracle.relevance(0, torch.ones(config["d"]), before, chunks)
+    recent = tokens[:config["lexicon"]["reach"]]
+    assert torch.equal(relevance(recent), relevance([5, config["lmk_id"], *recent[:3], config["lmk_id"], *recent[3:]]))
+    assert not torch.equal(relevance(recent), relevance([*recent[:-1], 5])) and len(relevance([])) == 2
+
+
+def test_successors():
+    config, oracle = case_oracle("lexicon")
+    plain = Oracle({**config, "successors": False}, oracle.w)
+    bias = oracle.w["groups.0.successor_bias"].item()
+    assert bias < 0
+    rng = random.Random(3)
+    documents = [oracle.ingest(draw(rng, config, n)) for n in (250, 40, 126)]
+    candidates = [c for d in documents for c in d]
+    h, before, gained = torch.ones(config["d"]), draw(rng, config, 8), 0
+    r, with_successors = (o.relevance(0, h, before, candidates) for o in (plain, oracle))
+    for e in range(len(candidates)):
+        expected = r[e].item()
+        if e not in (0, 4, 5):  # the first of each document
+            expected = max(expected, r[e - 1].item() + bias)
+        assert abs(with_successors[e].item() - expected) < 1e-6
+        gained += expected > r[e].item()
+    assert gained > 0
+    # As docs/model-format.md says it: only the best by themselves give.
+    best = plain.retrieve(0, h, before, candidates)[0]
+    given = {e + 1: r[e] + oracle.w["groups.0.successor_bias"][0] for e in best if e + 1 < len(candidates) and candidates[e + 1].index}
+    of = {e: torch.maximum(r[e], given.get(e, r[e])) for e in {*best, *given}}
+    assert oracle.retrieve(0, h, before, candidates)[0] == sorted(of, key=lambda e: (-of[e], e))[:config["n_ret"]]
+
+
 class TinyBooks:
     """Random tokens in place of books."""
 
@@ -105,10 +145,11 @@ class TinyTasks:
 
 def test_training_form_equals_oracle():
     config = {**BASE, "d": 64, "heads": 4, "d_r": 48, "memory_kv_heads": 2, "encoder_carry": True, "min_chunk_tokens": 24,
-              "local": {"window": 128, "dilation": 16, "initial": 0, "span": 1024}, "adapted_dilations": [16]}
+              "lexicon": {"d": 16, "reach": 8}, "successors": True, "local": {"window": 128, "dilation": 16, "initial": 0, "span": 1024}, "adapted_dilations": [16]}
     data = {"batch": 2, "length": 512, "max_blocks": 14, "max_dilated": 24, "queue": 8, "dilation_shares": [1.0],
             "weight_task": 0.1, "weight_answer": 2.0, "weights_crossing": [3.0], "weight_end": 1.0,
             "straddle": 0.4, "force_straddle": 0.3, "across": 0.08, "random_filler": 0.0, "whole_words": 0.5, "mean_gap": 20,
+            "repeat": 0.4, "repeat_lead": [4, 12], "weight_repeat": 1.0, "weight_first": 2.0,
             "ask_again": 0.2, "for_others": 0.5, "sentences": 0.5, "same_form": 0.3, "forms": 2, "form_batches": 2, "split_value": 0.5}
     weights = random_weights(config, 3)
     model = Model(config)

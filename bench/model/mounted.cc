@@ -24,11 +24,11 @@ Mounted::Mounted(const model::Model& model, int64_t chunks, int rows)
     : model_(model),
       chunks_(chunks),
       rows_(rows),
-      query_(static_cast<size_t>(model.config().d_r)),
+      query_(static_cast<size_t>(model.config().key_width())),
       memory_(static_cast<size_t>(std::min(chunks, kMostMemory))) {
   RECOLLECT_CHECK(model.config().landmarks() && chunks > 0);
   std::minstd_rand generator(1);
-  MakeUp(chunks * model.config().d_r, generator, keys_);
+  MakeUp(chunks * model.config().key_width(), generator, keys_);
   for (model::Memory& memory : memory_) {
     memory.rows = rows;
     MakeUp(rows * model.config().memory_width(), generator, memory.keys);

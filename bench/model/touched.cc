@@ -118,7 +118,7 @@ double Touched::bytes(const model::ModelConfig& config) const {
 }
 
 double Touched::key_bytes(const model::ModelConfig& config) const {
-  return keys * static_cast<double>(config.d_r) * sizeof(Bf16);
+  return keys * static_cast<double>(config.key_width()) * sizeof(Bf16);
 }
 
 double Touched::flops(const model::ModelConfig& config) const {

@@ -140,7 +140,7 @@ struct Fixture {
     engine = MakeEngine(options, std::make_unique<ForwardingStore>(store));
   }
   std::string Dump(const std::string& id) {
-    return DumpDocument(*store, id, engine->model().config().d_r);
+    return DumpDocument(*store, id, engine->model().config().key_width());
   }
   // The call number `nth` of `stage`, from now on, fails, and so many in all.
   void Fail(Stage stage, const absl::Status& status, int nth = 1, int times = 1) {

@@ -120,7 +120,7 @@ inline void TokensAreTheSameAloneTogetherAndCold(const std::shared_ptr<kernels::
 inline void ADocumentHasTheSameBytesInAnySlices(const std::shared_ptr<kernels::Device>& device,
                                                 const ModelPointer& model = TinyModelForTest()) {
   const std::string text = SampleText(9000, 3);
-  const int64_t d_r = TinyModelForTest()->config().d_r;
+  const int64_t d_r = TinyModelForTest()->config().key_width();
   std::string expected;
   for (const int64_t slice : {64, 300, 2048}) {
     std::shared_ptr<store::DocumentStore> kept = store::CreateMemoryStore();
@@ -154,7 +154,7 @@ inline void BlocksThatEndWithSentencesAreThoseOfTheCpu(
 inline void AnIngestGoesOnInAnotherEngine(const std::shared_ptr<kernels::Device>& device,
                                           const ModelPointer& model = TinyModelForTest()) {
   const std::vector<int32_t> tokens = SampleTokens(40 * 63 + 20, 4);
-  const int64_t d_r = TinyModelForTest()->config().d_r;
+  const int64_t d_r = TinyModelForTest()->config().key_width();
   std::shared_ptr<store::DocumentStore> whole = store::CreateMemoryStore();
   std::shared_ptr<store::DocumentStore> parts = store::CreateMemoryStore();
   {

@@ -115,7 +115,7 @@ TEST(DocumentsTest, ADocumentOfOneTokenCanBeMounted) {
 
 TEST(DocumentsTest, LandmarkBudgetNamesBothSizesAndForgetsUnmountedKeys) {
   EngineOptions options = SmallOptions();
-  const int64_t key_bytes = TinyModelForTest()->config().d_r * 2;
+  const int64_t key_bytes = TinyModelForTest()->config().key_width() * 2;
   options.landmark_budget_bytes = 12 * key_bytes;
   Fixture f(options);
   ASSERT_TRUE(IngestTokens(*f.engine, "a", SampleTokens(10 * 63, 1)).ok());

@@ -187,7 +187,7 @@ TEST_P(DrtPaperTest, IngestLeavesTheSameRecordsInAnySlices) {
     const auto info = IngestTokens(*engine, "doc", tokens);
     ASSERT_TRUE(info.ok()) << info.status();
     ASSERT_EQ(info->chunks, std::ssize(expected));
-    const int64_t d_r = model_->config().d_r;
+    const int64_t d_r = model_->config().key_width();
     const auto keys = *store->ReadLandmarkKeys(info->owner, info->chunks, d_r);
     for (int64_t i = 0; i < info->chunks; ++i) {
       const ChunkRef ref{info->owner, i};

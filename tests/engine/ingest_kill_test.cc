@@ -93,7 +93,7 @@ std::string Dump(const Kind& kind, const std::string& directory) {
   if (pid == 0) {
     auto store = OpenStore(directory);
     if (store == nullptr) _exit(2);
-    WriteFile(path, DumpDocument(*store, "book", kind.prefix ? 0 : TinyConfig().d_r));
+    WriteFile(path, DumpDocument(*store, "book", kind.prefix ? 0 : TinyConfig().key_width()));
     _exit(0);
   }
   int status = 0;

@@ -25,7 +25,7 @@ struct Fixture {
       : store(store::CreateMemoryStore()),
         engine(MakeEngine(options, std::make_unique<ForwardingStore>(store), std::move(model))) {}
   std::string Dump(const std::string& id) {
-    return DumpDocument(*store, id, engine->model().config().d_r);
+    return DumpDocument(*store, id, engine->model().config().key_width());
   }
   std::shared_ptr<store::DocumentStore> store;
   std::unique_ptr<EngineImpl> engine;
@@ -58,7 +58,8 @@ TEST_P(IngestBlocksTest, RecordsEqualTheModelRunInOneGo) {
     } else if (length == 1000) {
       EXPECT_GT(info->chunks, 16);
     }
-    const auto keys = *f.store->ReadLandmarkKeys(info->owner, info->chunks, model.config().d_r);
+    const auto keys =
+        *f.store->ReadLandmarkKeys(info->owner, info->chunks, model.config().key_width());
     int64_t text_end = 0;
     for (int64_t i = 0; i < info->chunks; ++i) {
       const ChunkRef ref{info->owner, i};
@@ -66,7 +67,7 @@ TEST_P(IngestBlocksTest, RecordsEqualTheModelRunInOneGo) {
       ASSERT_TRUE(record.ok());
       EXPECT_EQ(record->states, expected[i].states);
       EXPECT_TRUE(std::equal(expected[i].landmark_key.begin(), expected[i].landmark_key.end(),
-                             keys.begin() + i * model.config().d_r));
+                             keys.begin() + i * model.config().key_width()));
       EXPECT_EQ(record->text_begin, text_end);
       text_end = record->text_end;
     }

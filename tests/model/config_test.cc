@@ -75,19 +75,52 @@ TEST(ConfigTest, ReportsAllProblemsAtOnce) {
     c["gca_residual"] = "sum";
     c["adapted_dilations"] = {3};
     c["min_chunk_tokens"] = 64;
+    c["lexicon"] = {{"d", 0}, {"reach", 257}, {"depth", 1}};
+    c["successors"] = 1;
   });
   EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
   const std::string message = Message(config.status());
-  for (const char* part :
-       {"format_version is 2, expected 1", "d missing", "heads is \"two\"",
-        "head_dim is 15, expected an even number", "ffn is -1", "colour is not a known key",
-        "local.dilation is 24, expected a divisor of 64",
-        "local.span is 5, expected at least window 127", "groups[1].gca_layers is [2]",
-        "groups[0].depth is not a known key", "unk_id, lmk_id, eos_id are 0, 0, 320",
-        "eos_id is 320, expected below vocab_size 320", "norm_eps is 0", "recurrence is 1",
-        "gca_residual is \"sum\"", "adapted_dilations is [3]",
-        "min_chunk_tokens is 64, expected 1 to 63"}) {
+  for (const char* part : {"format_version is 2, expected 1",
+                           "d missing",
+                           "heads is \"two\"",
+                           "head_dim is 15, expected an even number",
+                           "ffn is -1",
+                           "colour is not a known key",
+                           "local.dilation is 24, expected a divisor of 64",
+                           "local.span is 5, expected at least window 127",
+                           "groups[1].gca_layers is [2]",
+                           "groups[0].depth is not a known key",
+                           "unk_id, lmk_id, eos_id are 0, 0, 320",
+                           "eos_id is 320, expected below vocab_size 320",
+                           "norm_eps is 0",
+                           "recurrence is 1",
+                           "gca_residual is \"sum\"",
+                           "adapted_dilations is [3]",
+                           "min_chunk_tokens is 64, expected 1 to 63",
+                           "lexicon.d is 0, expected 1 to 16777216",
+                           "lexicon.reach is 257, expected 1 to 256",
+                           "lexicon.depth is not a known key",
+                           "successors is 1, expected true or false"}) {
     EXPECT_THAT(message, HasSubstr(part));
+  }
+}
+
+TEST(ConfigTest, ALexiconNeedsBothOfItsNumbers) {
+  EXPECT_THAT(Message(ParseChanged([](json& c) { c["lexicon"] = 64; }).status()),
+              HasSubstr("lexicon is 64, expected an object"));
+  EXPECT_EQ(Message(ParseChanged([](json& c) { c["lexicon"] = json::object(); }).status()),
+            "lexicon.d missing; lexicon.reach missing");
+}
+
+// Whose landmarks have other words for what they compare, or which have none.
+TEST(ConfigTest, OnlyTheFlagshipHasALexiconAndSuccessors) {
+  for (const ModelConfig& family : {TinyRatPlusConfig(), TinyDrtPaperConfig()}) {
+    json config = json::parse(ConfigJson(family));
+    config["lexicon"] = {{"d", 8}, {"reach", 8}};
+    config["successors"] = true;
+    const std::string message = Message(ParseConfig(config.dump()).status());
+    EXPECT_THAT(message, AllOf(HasSubstr("lexicon is not a known key"),
+                               HasSubstr("successors is not a known key")));
   }
 }
 

@@ -54,8 +54,8 @@ const std::string kFolder = SourceDir() + "/tests/golden/";
 std::vector<std::string> Cases() {
   std::set<std::string> cases;
   for (const char* name :
-       {"base", "bypass", "carry", "deep_group", "dense", "grouped_heads", "no_memory_yet",
-        "no_recurrence", "one_candidate", "shipped", "wide_heads"}) {
+       {"base", "bypass", "carry", "deep_group", "dense", "grouped_heads", "lexicon",
+        "no_memory_yet", "no_recurrence", "one_candidate", "shipped", "wide_heads"}) {
     cases.insert(absl::StrCat("models/", name));
   }
   for (const char* name :
@@ -181,16 +181,16 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
     const std::vector<float> keys = Floats(prefix + ".keys");
     const std::vector<float> states = Floats(prefix + ".states");
     const size_t d = static_cast<size_t>(model_->config().d);
-    const size_t d_r = static_cast<size_t>(model_->config().d_r);
+    const size_t width = static_cast<size_t>(model_->config().key_width());
     const size_t chunk = static_cast<size_t>(model_->config().chunk_tokens) * d;
-    if (keys.size() != rows.size() * d_r || states.size() != rows.size() * chunk) {
+    if (keys.size() != rows.size() * width || states.size() != rows.size() * chunk) {
       ADD_FAILURE() << prefix << ": tensors of different lengths";
       return {};
     }
     std::vector<EncodedChunk> chunks(rows.size());
     for (size_t i = 0; i < rows.size(); ++i) {
       chunks[i].rows = rows[i];
-      chunks[i].landmark_key = Bf16s(std::span(keys).subspan(i * d_r, d_r));
+      chunks[i].landmark_key = Bf16s(std::span(keys).subspan(i * width, width));
       const size_t size = static_cast<size_t>(rows[i]) * d;
       chunks[i].states = Bf16s(std::span(states).subspan(i * chunk, size));
     }

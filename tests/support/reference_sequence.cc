@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 
 #include "base/check.h"
 #include "kernels/op_context.h"
@@ -73,6 +74,7 @@ class Runner {
         cpu_(model, result_.state),
         functions_(input.functions != nullptr ? *input.functions : cpu_) {
     for (const auto& document : input.mounted) {
+      document_begins_.insert(candidates_.size());
       for (const EncodedChunk& chunk : document) candidates_.push_back(&chunk);
     }
     mounted_ = candidates_.size();
@@ -142,8 +144,38 @@ class Runner {
       result_.chunks.push_back(
           functions_.EncodeChunk(lower_.data() + block_begin_ * static_cast<size_t>(config_.d),
                                  static_cast<int>(end - block_begin_) - 1));
+      model_.AddLexicalKey(TokensBetween(block_begin_, end), result_.chunks.back());
       block_begin_ = end;
     }
+  }
+
+  // Without landmarks.
+  std::vector<int32_t> TokensBetween(size_t begin, size_t end) const {
+    std::vector<int32_t> tokens;
+    for (size_t i = begin; i < end; ++i) {
+      if (ids_[i] != config_.lmk_id) tokens.push_back(ids_[i]);
+    }
+    return tokens;
+  }
+
+  // What docs/model-format.md says of all candidates: r'_e is the larger of r_e and r_{e-1} + b,
+  // where e - 1 is of the same document or session.
+  std::vector<ScoredCandidate> BestWithSuccessors(size_t group, std::span<const float> query,
+                                                  std::span<const kernels::KeySegment> keys) {
+    auto all = kernels::LandmarkTopK(ctx_, query, keys, static_cast<int>(keys.size()));
+    std::vector<float> scores(all.size());
+    for (const ScoredCandidate& scored : all) scores[scored.candidate] = scored.score;
+    for (ScoredCandidate& scored : all) {
+      const auto e = static_cast<size_t>(scored.candidate);
+      const bool first = e == mounted_ || document_begins_.contains(e);
+      if (first) continue;
+      scored.score = std::max(scored.score, scores[e - 1] + model_.successor_biases()[group]);
+    }
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+      return a.score != b.score ? a.score > b.score : a.candidate < b.candidate;
+    });
+    all.resize(std::min(all.size(), static_cast<size_t>(config_.n_ret)));
+    return all;
   }
 
   void RunLayers(int first, int count, const model::Retrieved* retrieved, std::vector<float>& h) {
@@ -164,9 +196,14 @@ class Runner {
       for (size_t e = 0; e < own; ++e) candidates_.push_back(&own_[e]);
       std::vector<kernels::KeySegment> keys;
       for (const EncodedChunk* chunk : candidates_) keys.push_back({chunk->landmark_key.data(), 1});
-      std::vector<float> query(static_cast<size_t>(config_.d_r));
+      std::vector<float> query(static_cast<size_t>(config_.key_width()));
       functions_.Query(static_cast<int>(group), h, query.data());
-      best = kernels::LandmarkTopK(ctx_, query, keys, config_.n_ret);
+      if (model_.lexicon() != nullptr) {
+        model_.lexicon()->Query(static_cast<int>(group), TokensBetween(0, landmarks_[landmark]),
+                                std::span(query).subspan(static_cast<size_t>(config_.d_r)));
+      }
+      best = config_.successors ? BestWithSuccessors(group, query, keys)
+                                : kernels::LandmarkTopK(ctx_, query, keys, config_.n_ret);
     }
     float sum = 0;
     for (const ScoredCandidate& hit : best) {
@@ -193,6 +230,7 @@ class Runner {
   size_t block_begin_ = 0;
   std::vector<float> lower_;  // [rows so far, d] after the last lower layer
   size_t mounted_ = 0;
+  std::set<size_t> document_begins_;  // candidates that begin a mounted document
   std::vector<const EncodedChunk*> candidates_;
   std::vector<std::shared_ptr<Hits>> memory_;  // of the latest landmark, by group
   ReferenceResult result_;
@@ -286,6 +324,8 @@ std::vector<EncodedChunk> IngestReference(const model::Model& model,
       model.RunLayer(ctx, layer, segments, h.data());
     }
     chunks.push_back(model.EncodeChunk(ctx, h.data(), rows));
+    std::erase(ids, config.lmk_id);
+    model.AddLexicalKey(ids, chunks.back());
   }
   return chunks;
 }

@@ -72,6 +72,8 @@ model::ModelConfig TinyConfig() {
   config.encoder_carry = true;
   config.n_ret = 4;
   config.d_r = 32;
+  config.lexicon = {.d = 16, .reach = 80};  // more than a block
+  config.successors = true;
   config.memory_kv_heads = 2;
   config.local = model::LocalPattern{.window = 127, .dilation = 16, .initial = 0, .span = 256};
   config.adapted_dilations = {8, 16, 32};
@@ -156,6 +158,8 @@ model::ModelConfig TinyDrtPaperConfig() {
       {.kind = model::MixerKind::kAttention, .positions = model::Positions::kAlibi, .window = 80}};
   config.local = model::LocalPattern{80, model::kNoDilation, 0, model::kUnboundedSpan};
   config.adapted_dilations.clear();
+  config.lexicon = {};
+  config.successors = false;
   config.encoder_carry = config.memory_key_recurrence = config.score_projections = false;
   config.landmark_at = model::LandmarkAt::kEnd;
   config.landmark_row = model::LandmarkRow::kStream;
@@ -202,6 +206,10 @@ void AddLandmarkKeys(const model::ModelConfig& config, nlohmann::json& json) {
 void AddDrtKeys(const model::ModelConfig& config, nlohmann::json& json) {
   AddLandmarkKeys(config, json);
   if (config.min_chunk_tokens > 0) json["min_chunk_tokens"] = config.min_chunk_tokens;
+  if (config.lexicon.d > 0) {
+    json["lexicon"] = {{"d", config.lexicon.d}, {"reach", config.lexicon.reach}};
+  }
+  json["successors"] = config.successors;
   json["encoder_carry"] = config.encoder_carry;
   json["memory_key_recurrence"] = config.memory_key_recurrence;
 }
@@ -336,6 +344,7 @@ void WriteTinyModel(const std::string& directory, const model::ModelConfig& conf
     if (EndsWith(spec.name, "out_proj.weight")) {
       for (float& value : tensor.values) value *= sublayers;
     }
+    if (EndsWith(spec.name, "successor_bias")) tensor.values = {-0.25f};
     tensors.emplace(spec.name, std::move(tensor));
   }
   WriteSafetensors(directory + "/model.safetensors", tensors);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "store/hash_text.h"
+#include "store/rocks/catalog.h"
 #include "store/rocks/store_impl.h"
 
 namespace recollect::store {
@@ -242,9 +243,11 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
   const std::string key = DocumentKey(info.id);
   out.Delete(database_->family(Family::kIngests), IngestKey(info.id));
   out.Delete(database_->family(Family::kIngests), ResumeKey(owner));
-  out.Put(database_->family(Family::kCatalog), key, EncodeDocument(key, info));
+  PutCatalog(*database_, key, EncodeDocument(key, info), &out);
   std::lock_guard catalog_lock(catalog_mutex_);
-  RETURN_IF_ERROR(database_->Write(out, Database::Durability::kSynced, DocumentName(info.id)));
+  CatalogRecord catalog = catalog_;
+  catalog.Add(key);
+  RETURN_IF_ERROR(WriteCatalog(out, catalog, DocumentName(info.id)));
   std::unique_lock owners_lock(owners_mutex_);
   owners_.at(owner) = OwnerOf(Kind::kDocument, info);
   ingest->done = true;

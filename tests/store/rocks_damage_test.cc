@@ -1,10 +1,9 @@
 // A flipped byte anywhere in the data directory is DATA_LOSS or does no harm; it never becomes
 // other data.
-#include <fstream>
-
 #include "store/format.h"
 #include "store/rocks/database.h"
 #include "store/rocks/rocks_store.h"
+#include "tests/store/rocks_testing.h"
 #include "tests/store/store_testing.h"
 
 namespace recollect::store {
@@ -18,15 +17,6 @@ absl::StatusOr<std::unique_ptr<DocumentStore>> Open(const std::string& directory
   options.directory = directory;
   options.sync_commits = false;
   return OpenRocksStore(options);
-}
-
-void FlipByte(const std::string& path, int64_t offset) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(offset);
-  const int byte = file.get();
-  ASSERT_GE(byte, 0) << path << " at " << offset;
-  file.seekp(offset);
-  file.put(static_cast<char>(byte ^ 0x10));
 }
 
 class RocksDamageTest : public testing::Test {
@@ -53,10 +43,50 @@ class RocksDamageTest : public testing::Test {
     ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "damage"), IsOk());
   }
 
+  // In both of its places.
+  void DamageDocument(const std::string& id) {
+    Damage(Family::kCatalog, DocumentKey(id));
+    Damage(Family::kIngests, DocumentKey(id));
+  }
+
   TempDir dir_;
   Content content_{.seed = 1, .width = 64};
   OwnerId owner_{};
 };
+
+TEST_F(RocksDamageTest, CatalogSurvivesTheDamageOfOneOfItsRecords) {
+  Damage(Family::kCatalog, DocumentKey("book"));
+  auto store = Open(dir_.path());
+  ASSERT_THAT(store, IsOk());
+  EXPECT_THAT((*store)->Get("book"), IsOk());
+  EXPECT_EQ((*store)->List("", 10)->at(0).damage, "");
+}
+
+TEST_F(RocksDamageTest, DamagedBlockOfTheCatalogCostsNoDocument) {
+  {
+    auto store = Open(dir_.path());
+    ASSERT_THAT(store, IsOk());
+    Content other{.seed = 2, .width = 64};
+    ASSERT_THAT(Ingest(**store, "other", &other, 1, 2, 10, 100), IsOk());
+  }
+  const auto files = TablesOf(dir_.path(), "catalog");
+  ASSERT_FALSE(files.empty());
+  for (const std::string& file : files) FlipByte(file, 20);
+  {
+    auto store = Open(dir_.path());
+    ASSERT_THAT(store, IsOk());
+    const auto list = (*store)->List("", 10);
+    ASSERT_THAT(list, IsOk());
+    ASSERT_EQ(list->size(), 2u);
+    ExpectContent(**store, (*list)[0].owner, content_);
+    EXPECT_EQ((*store)->List("book", 10)->at(0).id, "other");
+    EXPECT_THAT((*store)->Get("none"), StatusIs(StatusCode::kNotFound, "none"));
+    ASSERT_THAT((*store)->Remove("other"), IsOk());
+  }
+  auto store = Open(dir_.path());
+  ASSERT_THAT(store, IsOk());
+  EXPECT_EQ((*store)->List("", 10)->size(), 1u);
+}
 
 TEST_F(RocksDamageTest, DamagedChunkRecordCostsThatChunkOnly) {
   Damage(Family::kChunks, PieceKey(owner_, 17));
@@ -93,7 +123,7 @@ TEST_F(RocksDamageTest, DamagedRecordsOfEveryKind) {
     Content third{.seed = 3};
     ASSERT_THAT(Ingest(**store, "other", &third, 1, 2, 10, 100), IsOk());
   }
-  Damage(Family::kCatalog, DocumentKey("book"));
+  DamageDocument("book");
   Damage(Family::kIngests, IngestKey("half"));
   auto store = Open(dir_.path());
   ASSERT_THAT(store, IsOk());
@@ -140,7 +170,7 @@ TEST_F(RocksDamageTest, WhatHasADamagedRecordCanBeDeletedAndItsSpaceReturns) {
     }
     return keys;
   };
-  Damage(Family::kCatalog, DocumentKey("book"));
+  DamageDocument("book");
   Damage(Family::kIngests, IngestKey("half"));
   {
     auto store = Open(dir_.path());

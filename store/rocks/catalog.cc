@@ -1,5 +1,7 @@
 #include "store/rocks/catalog.h"
 
+#include <span>
+
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -10,13 +12,14 @@ namespace {
 
 // The second has room for it because ingests are few; their tables are other files.
 constexpr Family kCatalogFamilies[] = {Family::kCatalog, Family::kIngests};
+constexpr Family kMetaFamilies[] = {Family::kMeta, Family::kCatalog, Family::kIngests};
 
-// What the first place that can be read says of a record; the two always say the same.
+// What the first place that can be read says of a record; all say the same.
 template <typename Decode>
-auto GetEither(Database& database, const std::string& key, const std::string& what,
-               const Decode& decode) -> decltype(decode("", "", "")) {
+auto GetFirst(Database& database, std::span<const Family> families, const std::string& key,
+              const std::string& what, const Decode& decode) -> decltype(decode("", "", "")) {
   absl::Status damage;
-  for (const Family f : kCatalogFamilies) {
+  for (const Family f : families) {
     const auto record = database.Get(f, key, what);
     auto decoded = record.ok() ? decode(key, *record, what) : record.status();
     if (!absl::IsDataLoss(decoded.status())) return decoded;
@@ -36,8 +39,20 @@ void DeleteCatalog(const Database& database, const std::string& key, rocksdb::Wr
   for (const Family f : kCatalogFamilies) batch->Delete(database.family(f), key);
 }
 
+void PutMeta(const Database& database, const MetaRecord& meta, rocksdb::WriteBatch* batch) {
+  const std::string record = EncodeMeta(MetaKey(), meta);
+  for (const Family f : kMetaFamilies) batch->Put(database.family(f), MetaKey(), record);
+}
+
+absl::StatusOr<MetaRecord> GetMeta(Database& database) {
+  const auto decode = [](absl::string_view key, absl::string_view record, absl::string_view) {
+    return DecodeMeta(key, record);
+  };
+  return GetFirst(database, kMetaFamilies, MetaKey(), "meta record", decode);
+}
+
 absl::StatusOr<DocumentInfo> GetDocument(Database& database, const std::string& id) {
-  return GetEither(database, DocumentKey(id), DocumentName(id), DecodeDocument);
+  return GetFirst(database, kCatalogFamilies, DocumentKey(id), DocumentName(id), DecodeDocument);
 }
 
 absl::Status ScanDocuments(
@@ -62,7 +77,7 @@ absl::Status ScanDocuments(
 }
 
 absl::StatusOr<CatalogRecord> GetCatalogRecord(Database& database) {
-  return GetEither(database, CatalogKey(), "record of the catalog", DecodeCatalog);
+  return GetFirst(database, kCatalogFamilies, CatalogKey(), "record of the catalog", DecodeCatalog);
 }
 
 absl::StatusOr<CatalogRecord> CountDocuments(Database& database, uint64_t changes) {
@@ -75,6 +90,8 @@ absl::StatusOr<CatalogRecord> CountDocuments(Database& database, uint64_t change
 }
 
 absl::Status CheckCatalog(Database& database) {
+  const auto meta = GetMeta(database);
+  if (!absl::IsNotFound(meta.status())) RETURN_IF_ERROR(meta.status());
   const CatalogRecord head = database.head().catalog();
   auto says = GetCatalogRecord(database);
   if (!absl::IsNotFound(says.status())) RETURN_IF_ERROR(says.status());

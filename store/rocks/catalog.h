@@ -1,5 +1,6 @@
-// The catalog in the database: published documents by id, and how many there were. Each record lies
-// in two families, so that one damaged block costs no document.
+// The catalog in the database: published documents by id, how many there were, and what the
+// database says of itself. Each record lies in two families or more, so that one damaged block
+// costs nothing.
 #ifndef RECOLLECT_STORE_ROCKS_CATALOG_H_
 #define RECOLLECT_STORE_ROCKS_CATALOG_H_
 
@@ -20,6 +21,10 @@ void PutCatalog(const Database& database, const std::string& key, const std::str
                 rocksdb::WriteBatch* batch);
 void DeleteCatalog(const Database& database, const std::string& key, rocksdb::WriteBatch* batch);
 
+void PutMeta(const Database& database, const MetaRecord& meta, rocksdb::WriteBatch* batch);
+// NOT_FOUND in a new database; codes of DecodeMeta.
+absl::StatusOr<MetaRecord> GetMeta(Database& database);
+
 // NOT_FOUND; DATA_LOSS when both records are damaged.
 absl::StatusOr<DocumentInfo> GetDocument(Database& database, const std::string& id);
 
@@ -36,7 +41,7 @@ absl::StatusOr<CatalogRecord> GetCatalogRecord(Database& database);
 absl::StatusOr<CatalogRecord> CountDocuments(Database& database, uint64_t changes);
 
 // DATA_LOSS when the catalog misses changes that the head knows to have been acknowledged, or has
-// other documents than it says.
+// other documents than it says. Codes of GetMeta.
 absl::Status CheckCatalog(Database& database);
 
 }  // namespace recollect::store

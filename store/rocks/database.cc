@@ -1,6 +1,7 @@
 #include "store/rocks/database.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstdarg>
 #include <cstdio>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "rocksdb/iterator.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/options.h"
+#include "rocksdb/sst_file_reader.h"
 #include "rocksdb/table.h"
 #include "store/rocks/status.h"
 
@@ -36,6 +38,9 @@ rocksdb::ColumnFamilyOptions FamilyOptions(Family f, const std::shared_ptr<rocks
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   table.format_version = 5;
   options.write_buffer_size = 4 * kMiB;
+  // Writes never wait for a compaction: one that meets a damaged block never ends.
+  options.level0_stop_writes_trigger = INT_MAX;
+  options.hard_pending_compaction_bytes_limit = 0;
   options.compression = rocksdb::kNoCompression;
   switch (f) {
     case Family::kChunks:
@@ -69,8 +74,14 @@ class Events final : public rocksdb::EventListener {
  public:
   Events(std::shared_ptr<std::atomic<int64_t>> failures, std::shared_ptr<Head> head)
       : failures_(std::move(failures)), head_(std::move(head)) {}
-  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status*) override {
-    ++*failures_;
+  void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override {
+    if (reason == rocksdb::BackgroundErrorReason::kCompaction && error->IsCorruption()) {
+      // A compaction that cannot read a table leaves all as it is, and writes nothing wrong. The
+      // library would refuse every write from here on; only who reads the block need know.
+      *error = rocksdb::Status::OK();
+    } else {
+      ++*failures_;
+    }
   }
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
                             bool* auto_recovery) override {
@@ -79,13 +90,37 @@ class Events final : public rocksdb::EventListener {
   void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo&) override {
     head_->SetManifest();
   }
-  void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override {
+  void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override {
+    if (info.status.IsCorruption()) StopCompactions(*db, info);
     head_->SetManifest();
   }
 
+  // The families that StopCompactions may be about, once they are open.
+  void Watch(std::vector<rocksdb::ColumnFamilyHandle*> families) {
+    std::lock_guard lock(mutex_);
+    families_ = std::move(families);
+  }
+
  private:
+  // Until the next start, since the library would try the same again every second. Deletions give
+  // less space back then, and reads look into more tables.
+  void StopCompactions(rocksdb::DB& db, const rocksdb::CompactionJobInfo& info) {
+    std::lock_guard lock(mutex_);
+    for (auto family = families_.begin(); family != families_.end(); ++family) {
+      if ((*family)->GetID() != info.cf_id) continue;
+      LogError("no more compactions of {} until the next start: {}", info.cf_name,
+               info.status.ToString());
+      const rocksdb::Status set = db.SetOptions(*family, {{"disable_auto_compactions", "true"}});
+      if (!set.ok()) LogWarning("{}", set.ToString());
+      families_.erase(family);  // once is enough: compactions asked for may fail again
+      return;
+    }
+  }
+
   const std::shared_ptr<std::atomic<int64_t>> failures_;
   const std::shared_ptr<Head> head_;
+  std::mutex mutex_;
+  std::vector<rocksdb::ColumnFamilyHandle*> families_;
 };
 
 // The library's own messages, into our log. A file of its own in the data directory, the default,
@@ -115,6 +150,7 @@ rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env, bool accept_data_loss) {
   options.bytes_per_sync = kMiB;
   options.info_log = std::make_shared<ForwardingLogger>();
   options.max_bgerror_resume_count = 0;
+  options.paranoid_checks = !accept_data_loss;  // else tables that cannot be opened are passed over
   // A log that ends within a record is what a crash leaves. Any other damage is an error, and so is
   // a log that is missing; the default would end there, and what follows would never have been.
   options.track_and_verify_wals_in_manifest = !accept_data_loss;
@@ -186,7 +222,8 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const RocksOptions& opt
     ASSIGN_OR_RETURN(out->head_, Head::Open(options, env));
     RETURN_IF_ERROR(out->head_->Create());
     rocksdb::DBOptions database = DatabaseOptions(env, options.accept_data_loss);
-    database.listeners.push_back(std::make_shared<Events>(out->failures_, out->head_));
+    const auto events = std::make_shared<Events>(out->failures_, out->head_);
+    database.listeners.push_back(events);
     std::vector<rocksdb::ColumnFamilyHandle*> handles;
     rocksdb::DB* db = nullptr;
     RETURN_IF_ERROR(
@@ -195,6 +232,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const RocksOptions& opt
                       options.directory));
     out->db_.reset(db);
     std::copy(handles.begin(), handles.end(), out->handles_.begin());
+    events->Watch({handles.begin(), handles.end() - 1});  // sessions' is made anew
     RETURN_IF_ERROR(Annotate(out->ResetSessions(), options.directory));
     out->head_->SetManifest();
     return out;
@@ -330,6 +368,20 @@ absl::Status Database::Compact(Family f, const std::string& begin, const std::st
     options.canceled = canceled;
     const rocksdb::Slice from(begin), to(end);
     return FromRocks(db_->CompactRange(options, family(f), &from, &to), "compaction");
+  });
+}
+
+absl::Status Database::CheckTables() const {
+  return Guarded("tables", [&]() -> absl::Status {
+    std::vector<rocksdb::LiveFileMetaData> tables;
+    db_->GetLiveFilesMetaData(&tables);
+    rocksdb::Options options;
+    options.env = db_->GetEnv();
+    for (const rocksdb::LiveFileMetaData& table : tables) {
+      const std::string path = absl::StrCat(table.directory, "/", table.relative_filename);
+      RETURN_IF_ERROR(FromRocks(rocksdb::SstFileReader(options).Open(path), path));
+    }
+    return absl::OkStatus();
   });
 }
 

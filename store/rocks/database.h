@@ -115,6 +115,10 @@ class Database {
 
   int64_t ApproximateBytes() const;
 
+  // That every table can be opened: DATA_LOSS names one of which the end, where its index lies, is
+  // damaged. The library looks at a few when it opens the database, and refuses it for one of them.
+  absl::Status CheckTables() const;
+
   Head& head() const { return *head_; }
 
  private:

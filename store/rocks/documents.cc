@@ -29,7 +29,7 @@ absl::StatusOr<OwnerId> RocksStore::NewOwner() {
     MetaRecord meta;
     meta.next_owner = owner_limit_ + kOwnerBlock;
     rocksdb::WriteBatch batch;
-    batch.Put(database_->family(Family::kMeta), MetaKey(), EncodeMeta(MetaKey(), meta));
+    PutMeta(*database_, meta, &batch);
     RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, "owner numbers"));
     owner_limit_ = meta.next_owner;
   }
@@ -134,9 +134,11 @@ absl::Status RocksStore::FreeRecords(OwnerId owner) {
   RETURN_IF_ERROR(
       database_->DropRange(kDocumentFamilies, begin, end, Database::Durability::kSynced));
   cleaner_.Add([this, owner, begin, end](std::atomic<bool>* canceled) -> absl::Status {
+    absl::Status compacted;
     for (const Family f : kDocumentFamilies) {
-      RETURN_IF_ERROR(database_->Compact(f, begin, end, canceled));
+      compacted.Update(database_->Compact(f, begin, end, canceled));
     }
+    RETURN_IF_ERROR(compacted);
     RETURN_IF_ERROR(database_->Flush());  // the log holds a copy of what was written lately
     rocksdb::WriteBatch batch;
     batch.Delete(database_->family(Family::kCatalog), RemovedKey(owner));

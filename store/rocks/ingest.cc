@@ -73,8 +73,8 @@ absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
   const std::string what = absl::StrCat("ingest '", id, "'");
   if (const auto record = database_->Get(Family::kIngests, key, what); record.ok()) {
     RETURN_IF_ERROR(DecodeIngest(key, *record, what).status());
-  } else if (!absl::IsNotFound(record.status())) {
-    return record.status();
+  } else if (!absl::IsNotFound(record.status()) && !absl::IsDataLoss(record.status())) {
+    return record.status();  // in a damaged block nothing can be told, and nothing is left to save
   }
 
   IngestProgress& progress = state.progress;

@@ -39,7 +39,9 @@ absl::StatusOr<std::unique_ptr<DocumentStore>> RocksStore::Open(const RocksOptio
 absl::Status RocksStore::CheckWhole(const RocksOptions& options, rocksdb::Env* env) {
   ASSIGN_OR_RETURN(const auto database, Database::OpenToRead(options, env));
   if (database == nullptr) return absl::OkStatus();
-  return Annotate(CheckCatalog(*database), absl::StrCat("data directory ", options.directory));
+  const std::string what = absl::StrCat("data directory ", options.directory);
+  RETURN_IF_ERROR(Annotate(CheckCatalog(*database), what));
+  return Annotate(database->CheckTables(), what);
 }
 
 namespace {
@@ -55,13 +57,12 @@ absl::Status Passable(const absl::Status& status, bool* damaged) {
 }  // namespace
 
 absl::Status RocksStore::Load() {
-  auto meta = database_->Get(Family::kMeta, MetaKey(), "meta record");
+  const absl::StatusOr<MetaRecord> meta = GetMeta(*database_);
   std::vector<OwnerId> unfreed;
   bool damaged = false;
   if (meta.ok()) {
-    ASSIGN_OR_RETURN(const MetaRecord record, DecodeMeta(MetaKey(), *meta));
-    next_owner_ = owner_limit_ = record.next_owner;
-    if (record.database_version < kDatabaseVersion) RETURN_IF_ERROR(Upgrade());
+    next_owner_ = owner_limit_ = meta->next_owner;
+    if (meta->database_version < kDatabaseVersion) RETURN_IF_ERROR(Upgrade());
   } else if (absl::IsNotFound(meta.status())) {
     // A new database has nothing at all; one with documents but no meta record is not ours.
     bool empty = true;
@@ -88,8 +89,7 @@ absl::Status RocksStore::Upgrade() {
   };
   RETURN_IF_ERROR(
       database_->Scan(Family::kCatalog, std::string(kDocumentPrefix), kDocumentPrefix, document));
-  const MetaRecord meta{kDatabaseVersion, next_owner_};
-  batch.Put(database_->family(Family::kMeta), MetaKey(), EncodeMeta(MetaKey(), meta));
+  PutMeta(*database_, {kDatabaseVersion, next_owner_}, &batch);
   return database_->Write(batch, Database::Durability::kSynced, "upgrade");
 }
 

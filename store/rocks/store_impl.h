@@ -68,6 +68,8 @@ class RocksStore final : public DocumentStore {
 
   int64_t ApproximateBytes() override;
 
+  absl::Status FlushForTest() { return database_->Flush(); }
+
  private:
   enum class Kind { kIngest, kDocument, kRemoved, kSession };
 

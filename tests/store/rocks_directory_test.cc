@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/log.h"
 #include "rocksdb/db.h"
 #include "store/rocks/head.h"
 #include "store/rocks/rocks_store.h"
@@ -95,8 +96,8 @@ class RocksCrashedTest : public testing::Test {
     ASSERT_THAT(store, IsOk());
     ASSERT_THAT(Ingest(**store, "second", &second_, 2, 20, 500, 5000), IsOk());
     ASSERT_THAT((*store)->Remove("gone"), IsOk());
-    fs::copy(live_.path(), path(), fs::copy_options::recursive);
-    for (const auto& [name, bytes] : Files(path())) {
+    for (const auto& [name, bytes] : FilesAtRest(live_.path())) {
+      WriteFile(path() + "/" + name, bytes);
       if (name.ends_with(".log") && bytes.size() > 5000) log_ = path() + "/" + name;
     }
     ASSERT_FALSE(log_.empty());
@@ -195,6 +196,28 @@ TEST_F(RocksCrashedTest, DamagedHeadIsRefused) {
     bytes.back() = static_cast<char>(bytes.back() ^ 1);
     return bytes;
   });
+}
+
+TEST_F(RocksCrashedTest, TableWithoutItsEndIsRefusedAndCostsWhatIsInItWhenAccepted) {
+  const std::string table = TablesOf(path(), "text").at(0);
+  ExpectRefused(table, table.substr(table.rfind('/')), [](std::string bytes) {
+    return bytes.replace(bytes.size() - 100, 100, 100, '\0');
+  });
+  const std::string now = TablesOf(path(), "text").at(0);
+  WriteFile(now, ReadFile(now).replace(fs::file_size(now) - 100, 100, 100, '\0'));
+  ASSERT_THAT(Open(path()), StatusIs(StatusCode::kDataLoss, "no file was changed"));
+  SetLogLevel(LogLevel::kOff);
+  auto store = Open(path(), /*accept_data_loss=*/true);
+  SetLogLevel(LogLevel::kInfo);
+  ASSERT_THAT(store, IsOk());
+  const auto first = (*store)->Get("first");
+  ASSERT_THAT(first, IsOk());
+  EXPECT_THAT((*store)->ReadText(first->owner, 0, 1), StatusIs(StatusCode::kDataLoss, "first"));
+  EXPECT_EQ(*(*store)->ReadTokens(first->owner, 0, 500),
+            std::vector<int32_t>(first_.tokens.begin(), first_.tokens.begin() + 500));
+  ASSERT_THAT((*store)->Remove("first"), IsOk());
+  Content third{.seed = 4};
+  EXPECT_THAT(Ingest(**store, "third", &third, 1, 2, 10, 100), IsOk());
 }
 
 TEST_F(RocksCrashedTest, AcceptedLossIsSaidAndTheRestGoesOn) {

@@ -2,15 +2,18 @@
 #ifndef RECOLLECT_TESTS_STORE_ROCKS_TESTING_H_
 #define RECOLLECT_TESTS_STORE_ROCKS_TESTING_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "rocksdb/options.h"
 #include "rocksdb/sst_file_reader.h"
 #include "rocksdb/table_properties.h"
 
@@ -44,17 +47,28 @@ inline std::map<std::string, std::string> Files(const std::string& directory) {
   return files;
 }
 
-// Paths of the tables of a column family.
+// The same of one that a store has open: as a crash would leave it, not half of a change.
+inline std::map<std::string, std::string> FilesAtRest(const std::string& directory) {
+  for (auto files = Files(directory);;) {
+    auto again = Files(directory);
+    if (again == files) return files;
+    files = std::move(again);
+  }
+}
+
+// Paths of the tables of a column family, the oldest first.
 inline std::vector<std::string> TablesOf(const std::string& directory, const std::string& family) {
   std::vector<std::string> paths;
   for (const auto& file : std::filesystem::directory_iterator(directory)) {
     if (file.path().extension() != ".sst") continue;
     rocksdb::SstFileReader reader{rocksdb::Options()};
-    EXPECT_TRUE(reader.Open(file.path().string()).ok());
+    // One that is being written is not a table yet.
+    if (!reader.Open(file.path().string()).ok()) continue;
     if (reader.GetTableProperties()->column_family_name == family) {
       paths.push_back(file.path().string());
     }
   }
+  std::sort(paths.begin(), paths.end());
   return paths;
 }
 

@@ -1,5 +1,7 @@
 #include "cli/host.h"
 
+#include <sys/stat.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -27,12 +29,21 @@ std::optional<DType> DTypeOf(const std::string& name) {
   return name == "bf16" ? DType::kBf16 : DType::kFloat32;
 }
 
-absl::StatusOr<std::unique_ptr<store::DocumentStore>> OpenStore(const std::string& directory) {
+absl::StatusOr<std::unique_ptr<store::DocumentStore>> OpenStore(const std::string& directory,
+                                                                bool accept_data_loss) {
   if (directory == kMemoryDir) return store::CreateMemoryStore();
 #ifdef RECOLLECT_WITH_ROCKSDB
   store::RocksOptions options;
   options.directory = directory;
-  return store::OpenRocksStore(options);
+  options.accept_data_loss = accept_data_loss;
+  // Files hold documents as they are: they are for their owner alone, like the directory.
+  umask(077);
+  auto opened = store::OpenRocksStore(options);
+  if (!absl::IsDataLoss(opened.status()) || accept_data_loss) return opened;
+  return absl::DataLossError(
+      absl::StrCat(opened.status().message(),
+                   ". Put back the damaged file, or the whole directory from a backup; or go on "
+                   "without what is lost: recollect serve --accept-data-loss"));
 #else
   return absl::UnimplementedError(
       absl::StrCat("this build has no RocksDB and cannot open ", directory, "; only ", kMemoryDir));
@@ -101,7 +112,7 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
   engine::EngineOptions engine = options.engine;
   engine.backend = std::move(loaded.backend);
   engine.landmark_device = std::move(loaded.landmarks);
-  ASSIGN_OR_RETURN(auto store, OpenStore(host.data_dir));
+  ASSIGN_OR_RETURN(auto store, OpenStore(host.data_dir, options.accept_data_loss));
   ASSIGN_OR_RETURN(host.engine,
                    engine::Engine::Create(engine, std::move(loaded.model), std::move(store)));
   return host;

@@ -12,9 +12,10 @@
 namespace recollect::cli {
 
 struct HostOptions {
-  std::string model_dir;       // empty: FindModel
-  std::string data_dir;        // empty: DefaultDataDir; ":memory:": nothing is kept
-  bool makes_data_dir = true;  // else one that is named has to be there
+  std::string model_dir;          // empty: FindModel
+  std::string data_dir;           // empty: DefaultDataDir; ":memory:": nothing is kept
+  bool makes_data_dir = true;     // else one that is named has to be there
+  bool accept_data_loss = false;  // RocksOptions says what that is
   std::string dtype = "auto";
   std::string device = "cpu";  // of LoadModel
   engine::EngineOptions engine;

@@ -24,6 +24,7 @@ namespace {
 struct ServeOptions {
   std::string grpc_listen = "127.0.0.1:50051";
   double drain_timeout_s = 30;
+  bool accept_data_loss = false;
 };
 
 // Blocks the signals that end a server, in this thread and all that it starts later, so that Wait
@@ -87,7 +88,9 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
   if (common.log_level.empty()) SetLogLevel(LogLevel::kInfo);
   RETURN_IF_ERROR(CheckListen(options.grpc_listen));
   const sigset_t signals = BlockStopSignals();
-  ASSIGN_OR_RETURN(Host host, CreateHost(common.host));
+  HostOptions host_options = common.host;
+  host_options.accept_data_loss = options.accept_data_loss;
+  ASSIGN_OR_RETURN(Host host, CreateHost(host_options));
   ASSIGN_OR_RETURN(const int64_t documents, CountDocuments(*host.engine));
   ASSIGN_OR_RETURN(auto server,
                    service::Server::Start({options.grpc_listen, host.model_name}, *host.engine));
@@ -137,6 +140,8 @@ void AddServe(CLI::App& app, Command& command) {
       ->check(Seconds(3600))
       ->type_name("SECONDS")
       ->capture_default_str();
+  verb->add_flag("--accept-data-loss", options->accept_data_loss,
+                 "Start with a damaged data directory, without what is lost; the log says what");
   verb->footer(
       "\nOnce ready it prints one line on standard output:\n"
       "  recollect ready grpc=127.0.0.1:50051 pid=4711 model=recollect-7m documents=3\n"

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "store/crc32c.h"
 #include "store/record.h"
 
 namespace recollect::store {
@@ -56,6 +57,20 @@ bool GetPrefix(RecordReader& in, absl::string_view record, T& document) {
   return !document.pattern.empty() && document.chunks == 0;
 }
 
+void PutCatalog(RecordWriter& out, const CatalogRecord& catalog) {
+  out.U64(catalog.changes);
+  out.U64(catalog.documents);
+  out.U64(catalog.names);
+}
+
+CatalogRecord GetCatalog(RecordReader& in) {
+  CatalogRecord catalog;
+  catalog.changes = in.Number<uint64_t>();
+  catalog.documents = in.Number<uint64_t>();
+  catalog.names = in.Number<uint64_t>();
+  return catalog;
+}
+
 std::string EncodeInfo(RecordType type, absl::string_view key, const DocumentInfo& info) {
   RecordWriter out = Writer(type, 256, VersionOf(info));
   out.U64(static_cast<uint64_t>(info.owner));
@@ -94,7 +109,19 @@ absl::StatusOr<DocumentInfo> DecodeInfo(RecordType type, absl::string_view key,
 
 }  // namespace
 
+void CatalogRecord::Add(absl::string_view key) {
+  ++documents;
+  names += Crc32c(key);
+}
+
+void CatalogRecord::Subtract(absl::string_view key) {
+  --documents;
+  names -= Crc32c(key);
+}
+
 std::string MetaKey() { return "meta"; }
+std::string CatalogKey() { return "c"; }
+std::string HeadKey() { return "head"; }
 std::string DocumentKey(absl::string_view id) { return absl::StrCat(kDocumentPrefix, id); }
 std::string IngestKey(absl::string_view id) { return absl::StrCat(kIngestPrefix, id); }
 std::string RemovedKey(OwnerId owner) { return absl::StrCat(kRemovedPrefix, OwnerKey(owner)); }
@@ -122,6 +149,21 @@ std::string EncodeMeta(absl::string_view key, const MetaRecord& meta) {
   RecordWriter out = Writer(RecordType::kMeta, 12);
   out.U32(meta.database_version);
   out.U64(meta.next_owner);
+  return std::move(out).Finish(key);
+}
+
+std::string EncodeCatalog(absl::string_view key, const CatalogRecord& catalog) {
+  RecordWriter out = Writer(RecordType::kCatalog, 24);
+  PutCatalog(out, catalog);
+  return std::move(out).Finish(key);
+}
+
+std::string EncodeHead(absl::string_view key, const HeadRecord& head) {
+  RecordWriter out = Writer(RecordType::kHead, 44);
+  PutCatalog(out, head.catalog);
+  out.U64(head.manifest);
+  out.U64(head.manifest_bytes);
+  out.U32(head.manifest_crc);
   return std::move(out).Finish(key);
 }
 
@@ -211,6 +253,28 @@ absl::StatusOr<MetaRecord> DecodeMeta(absl::string_view key, absl::string_view r
   meta.next_owner = in.Number<uint64_t>();
   if (!in.done() || meta.database_version == 0) return WrongSize(kWhat, payload);
   return meta;
+}
+
+absl::StatusOr<CatalogRecord> DecodeCatalog(absl::string_view key, absl::string_view record,
+                                            absl::string_view what) {
+  ASSIGN_OR_RETURN(const absl::string_view payload, Open(RecordType::kCatalog, key, record, what));
+  RecordReader in(payload);
+  const CatalogRecord catalog = GetCatalog(in);
+  if (!in.done()) return WrongSize(what, payload);
+  return catalog;
+}
+
+absl::StatusOr<HeadRecord> DecodeHead(absl::string_view key, absl::string_view record,
+                                      absl::string_view what) {
+  ASSIGN_OR_RETURN(const absl::string_view payload, Open(RecordType::kHead, key, record, what));
+  RecordReader in(payload);
+  HeadRecord head;
+  head.catalog = GetCatalog(in);
+  head.manifest = in.Number<uint64_t>();
+  head.manifest_bytes = in.Number<uint64_t>();
+  head.manifest_crc = in.Number<uint32_t>();
+  if (!in.done()) return WrongSize(what, payload);
+  return head;
 }
 
 absl::StatusOr<DocumentInfo> DecodeDocument(absl::string_view key, absl::string_view record,

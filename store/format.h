@@ -25,7 +25,8 @@ namespace recollect::store {
 inline constexpr uint8_t kRecordVersion = 1;
 // Of documents, removed documents and ingests that are prefixes: fields follow those of version 1.
 inline constexpr uint8_t kPrefixRecordVersion = 2;
-inline constexpr uint32_t kDatabaseVersion = 1;  // of the arrangement of records as a whole
+// Of the arrangement of records as a whole. 2: the catalog counts its changes.
+inline constexpr uint32_t kDatabaseVersion = 2;
 
 // Fixed pieces, so that a range is read without reading the rest.
 inline constexpr int64_t kTextPieceBytes = int64_t{64} << 10;
@@ -44,12 +45,33 @@ enum class RecordType : uint8_t {
   kLandmarks = 8,
   kRemoved = 9,
   kState = 10,
+  kCatalog = 11,
+  kHead = 12,
 };
 
 // What a database says about itself.
 struct MetaRecord {
   uint32_t database_version = kDatabaseVersion;
   uint64_t next_owner = 1;  // numbers from here on were never given out
+};
+
+// What the catalog says about itself, changed in the same batch as its documents.
+struct CatalogRecord {
+  uint64_t changes = 0;  // publications and deletions so far
+  uint64_t documents = 0;
+  uint64_t names = 0;  // the sum of the documents' keys' CRC-32C: other documents, another sum
+  // Counts a document in or out. `changes` is the writer's.
+  void Add(absl::string_view key);
+  void Subtract(absl::string_view key);
+  friend bool operator==(const CatalogRecord&, const CatalogRecord&) = default;
+};
+
+// What a data directory must hold at least; in a file beside the database (store/rocks/head.h).
+struct HeadRecord {
+  CatalogRecord catalog;        // as of the last change that was acknowledged
+  uint64_t manifest = 0;        // number of the MANIFEST; 0: none was seen yet
+  uint64_t manifest_bytes = 0;  // how much of it there was
+  uint32_t manifest_crc = 0;    // of those bytes
 };
 
 struct LandmarkSegment {
@@ -63,6 +85,8 @@ inline constexpr absl::string_view kDocumentPrefix = "d";
 inline constexpr absl::string_view kIngestPrefix = "i";
 inline constexpr absl::string_view kRemovedPrefix = "r";
 std::string MetaKey();
+std::string CatalogKey();
+std::string HeadKey();
 std::string DocumentKey(absl::string_view id);
 std::string IngestKey(absl::string_view id);
 std::string RemovedKey(OwnerId owner);
@@ -77,6 +101,8 @@ std::string DocumentName(absl::string_view id);
 std::string PieceName(absl::string_view kind, OwnerId owner, int64_t index);
 
 std::string EncodeMeta(absl::string_view key, const MetaRecord& meta);
+std::string EncodeCatalog(absl::string_view key, const CatalogRecord& catalog);
+std::string EncodeHead(absl::string_view key, const HeadRecord& head);
 std::string EncodeDocument(absl::string_view key, const DocumentInfo& info);
 std::string EncodeRemoved(absl::string_view key, const DocumentInfo& info);
 std::string EncodeIngest(absl::string_view key, const IngestState& state);  // less resume_state
@@ -91,6 +117,10 @@ std::string EncodeLandmarks(absl::string_view key, std::span<const Bf16> keys, i
 
 // FAILED_PRECONDITION when a newer version of this software wrote it, naming both versions.
 absl::StatusOr<MetaRecord> DecodeMeta(absl::string_view key, absl::string_view record);
+absl::StatusOr<CatalogRecord> DecodeCatalog(absl::string_view key, absl::string_view record,
+                                            absl::string_view what);
+absl::StatusOr<HeadRecord> DecodeHead(absl::string_view key, absl::string_view record,
+                                      absl::string_view what);
 absl::StatusOr<DocumentInfo> DecodeDocument(absl::string_view key, absl::string_view record,
                                             absl::string_view what);
 absl::StatusOr<DocumentInfo> DecodeRemoved(absl::string_view key, absl::string_view record,

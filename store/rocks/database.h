@@ -21,6 +21,7 @@
 #include "rocksdb/env.h"
 #include "rocksdb/slice.h"
 #include "rocksdb/write_batch.h"
+#include "store/rocks/head.h"
 #include "store/rocks/rocks_store.h"
 
 namespace recollect::store {
@@ -37,6 +38,21 @@ enum class Family : size_t {
   kSessions,
 };
 inline constexpr size_t kFamilies = 8;
+
+// The library's lock of a directory, which it does not take itself to open a database to read.
+class DirectoryLock {
+ public:
+  static absl::StatusOr<std::unique_ptr<DirectoryLock>> Create(const std::string& directory,
+                                                               rocksdb::Env* env);
+  ~DirectoryLock() { (void)env_->UnlockFile(lock_); }
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+ private:
+  DirectoryLock(rocksdb::Env* env, rocksdb::FileLock* lock) : env_(env), lock_(lock) {}
+  rocksdb::Env* const env_;
+  rocksdb::FileLock* const lock_;
+};
 
 inline rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
 inline absl::string_view ToView(const rocksdb::Slice& bytes) {
@@ -56,6 +72,11 @@ class Database {
   // system's; otherwise outlives the result.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const RocksOptions& options,
                                                         rocksdb::Env* env);
+  // To look before Open, which deletes files: holds the directory, changes none of its files, and
+  // has no sessions. Null when there is no database yet. DATA_LOSS when the MANIFEST or the log
+  // is damaged.
+  static absl::StatusOr<std::unique_ptr<Database>> OpenToRead(const RocksOptions& options,
+                                                              rocksdb::Env* env);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -94,11 +115,19 @@ class Database {
 
   int64_t ApproximateBytes() const;
 
+  // That every table can be opened: DATA_LOSS names one of which the end, where its index lies, is
+  // damaged. The library looks at a few when it opens the database, and refuses it for one of them.
+  absl::Status CheckTables() const;
+
+  Head& head() const { return *head_; }
+
  private:
   Database() = default;
   absl::Status ResetSessions();
 
   bool sync_ = true;
+  std::shared_ptr<Head> head_;
+  std::unique_ptr<DirectoryLock> lock_;  // of OpenToRead; Open leaves it to the library
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kFamilies> handles_{};
   // Counts failed writes, and failures of the library's own work.

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "store/rocks/status.h"
+#include "store/rocks/catalog.h"
 #include "store/rocks/store_impl.h"
 
 namespace recollect::store {
@@ -29,7 +29,7 @@ absl::StatusOr<OwnerId> RocksStore::NewOwner() {
     MetaRecord meta;
     meta.next_owner = owner_limit_ + kOwnerBlock;
     rocksdb::WriteBatch batch;
-    batch.Put(database_->family(Family::kMeta), MetaKey(), EncodeMeta(MetaKey(), meta));
+    PutMeta(*database_, meta, &batch);
     RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, "owner numbers"));
     owner_limit_ = meta.next_owner;
   }
@@ -52,27 +52,22 @@ absl::Status RocksStore::OfDocument(OwnerId owner, const absl::Status& status) c
 }
 
 absl::StatusOr<DocumentInfo> RocksStore::Get(const std::string& id) {
-  const std::string key = DocumentKey(id);
-  const auto record = database_->Get(Family::kCatalog, key, DocumentName(id));
-  if (absl::IsNotFound(record.status())) return NoDocument(id);
-  RETURN_IF_ERROR(record.status());
-  return DecodeDocument(key, *record, DocumentName(id));
+  auto info = GetDocument(*database_, id);
+  if (absl::IsNotFound(info.status())) return NoDocument(id);
+  return info;
 }
 
 absl::StatusOr<std::vector<DocumentInfo>> RocksStore::List(const std::string& after,
                                                            int64_t limit) {
   std::vector<DocumentInfo> out;
   if (limit <= 0) return out;
-  // Ids have no NUL, so this is the first key behind `after`.
-  const std::string from = DocumentKey(after) + (after.empty() ? "" : std::string(1, '\0'));
-  RETURN_IF_ERROR(database_->Scan(
-      Family::kCatalog, from, kDocumentPrefix, [&](absl::string_view key, absl::string_view value) {
-        auto info = DecodeDocument(key, value, DocumentName(key.substr(1)));
+  RETURN_IF_ERROR(ScanDocuments(
+      *database_, after, [&](absl::string_view id, const absl::StatusOr<DocumentInfo>& info) {
         if (info.ok()) {
-          out.push_back(*std::move(info));
+          out.push_back(*info);
         } else {
           DocumentInfo& damaged = out.emplace_back();
-          damaged.id = std::string(key.substr(1));
+          damaged.id = std::string(id);
           damaged.damage = std::string(info.status().message());
         }
         return static_cast<int64_t>(out.size()) < limit;
@@ -80,24 +75,39 @@ absl::StatusOr<std::vector<DocumentInfo>> RocksStore::List(const std::string& af
   return out;
 }
 
+absl::Status RocksStore::WriteCatalog(rocksdb::WriteBatch& batch, CatalogRecord next,
+                                      absl::string_view what) {
+  ++next.changes;
+  PutCatalog(*database_, CatalogKey(), EncodeCatalog(CatalogKey(), next), &batch);
+  RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, what));
+  catalog_ = next;
+  database_->head().SetCatalog(next);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<DocumentInfo> RocksStore::Remove(const std::string& id) {
   std::lock_guard lock(catalog_mutex_);
   const absl::StatusOr<DocumentInfo> found = Get(id);
+  if (!found.ok() && !absl::IsDataLoss(found.status())) return found.status();
   rocksdb::WriteBatch batch;
-  batch.Delete(database_->family(Family::kCatalog), DocumentKey(id));
-  if (absl::IsDataLoss(found.status())) {
-    RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, DocumentName(id)));
-    DocumentInfo damaged;
-    damaged.id = id;
-    damaged.damage = std::string(found.status().message());
-    return damaged;
+  const std::string key = DocumentKey(id);
+  DeleteCatalog(*database_, key, &batch);
+  CatalogRecord next = catalog_;
+  next.Subtract(key);
+  DocumentInfo info;
+  if (found.ok()) {
+    info = *found;
+    const std::string removed = RemovedKey(info.owner);
+    batch.Put(database_->family(Family::kCatalog), removed, EncodeRemoved(removed, info));
+  } else {
+    info.id = id;
+    info.damage = std::string(found.status().message());
   }
-  ASSIGN_OR_RETURN(const DocumentInfo info, found);
-  const std::string removed = RemovedKey(info.owner);
-  batch.Put(database_->family(Family::kCatalog), removed, EncodeRemoved(removed, info));
-  RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, DocumentName(id)));
-  std::unique_lock owners_lock(owners_mutex_);
-  owners_.at(info.owner).kind = Kind::kRemoved;
+  RETURN_IF_ERROR(WriteCatalog(batch, next, DocumentName(id)));
+  if (found.ok()) {
+    std::unique_lock owners_lock(owners_mutex_);
+    owners_.at(info.owner).kind = Kind::kRemoved;
+  }
   return info;
 }
 
@@ -124,9 +134,11 @@ absl::Status RocksStore::FreeRecords(OwnerId owner) {
   RETURN_IF_ERROR(
       database_->DropRange(kDocumentFamilies, begin, end, Database::Durability::kSynced));
   cleaner_.Add([this, owner, begin, end](std::atomic<bool>* canceled) -> absl::Status {
+    absl::Status compacted;
     for (const Family f : kDocumentFamilies) {
-      RETURN_IF_ERROR(database_->Compact(f, begin, end, canceled));
+      compacted.Update(database_->Compact(f, begin, end, canceled));
     }
+    RETURN_IF_ERROR(compacted);
     RETURN_IF_ERROR(database_->Flush());  // the log holds a copy of what was written lately
     rocksdb::WriteBatch batch;
     batch.Delete(database_->family(Family::kCatalog), RemovedKey(owner));
@@ -157,7 +169,7 @@ absl::Status RocksStore::AbandonIngest(const std::string& id) {
   batch.Delete(database_->family(Family::kIngests), IngestKey(id));
   batch.Delete(database_->family(Family::kIngests), ResumeKey(owner));
   batch.Put(database_->family(Family::kCatalog), removed, EncodeRemoved(removed, info));
-  RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, "abandoning an ingest"));
+  RETURN_IF_ERROR(WriteCatalog(batch, catalog_, "abandoning an ingest"));
   {
     std::unique_lock owners_lock(owners_mutex_);
     ingest->done = true;

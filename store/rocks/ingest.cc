@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "store/hash_text.h"
+#include "store/rocks/catalog.h"
 #include "store/rocks/store_impl.h"
 
 namespace recollect::store {
@@ -72,8 +73,8 @@ absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
   const std::string what = absl::StrCat("ingest '", id, "'");
   if (const auto record = database_->Get(Family::kIngests, key, what); record.ok()) {
     RETURN_IF_ERROR(DecodeIngest(key, *record, what).status());
-  } else if (!absl::IsNotFound(record.status())) {
-    return record.status();
+  } else if (!absl::IsNotFound(record.status()) && !absl::IsDataLoss(record.status())) {
+    return record.status();  // in a damaged block nothing can be told, and nothing is left to save
   }
 
   IngestProgress& progress = state.progress;
@@ -242,9 +243,11 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
   const std::string key = DocumentKey(info.id);
   out.Delete(database_->family(Family::kIngests), IngestKey(info.id));
   out.Delete(database_->family(Family::kIngests), ResumeKey(owner));
-  out.Put(database_->family(Family::kCatalog), key, EncodeDocument(key, info));
+  PutCatalog(*database_, key, EncodeDocument(key, info), &out);
   std::lock_guard catalog_lock(catalog_mutex_);
-  RETURN_IF_ERROR(database_->Write(out, Database::Durability::kSynced, DocumentName(info.id)));
+  CatalogRecord catalog = catalog_;
+  catalog.Add(key);
+  RETURN_IF_ERROR(WriteCatalog(out, catalog, DocumentName(info.id)));
   std::unique_lock owners_lock(owners_mutex_);
   owners_.at(owner) = OwnerOf(Kind::kDocument, info);
   ingest->done = true;

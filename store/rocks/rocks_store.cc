@@ -1,12 +1,14 @@
 #include "store/rocks/rocks_store.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "store/rocks/status.h"
+#include "store/rocks/catalog.h"
+#include "store/rocks/data_directory.h"
 #include "store/rocks/store_impl.h"
 
 namespace recollect::store {
@@ -19,28 +21,48 @@ RocksStore::RocksStore(std::unique_ptr<Database> database) : database_(std::move
 
 absl::StatusOr<std::unique_ptr<DocumentStore>> RocksStore::Open(const RocksOptions& options,
                                                                 rocksdb::Env* env) {
+  const std::string what = absl::StrCat("data directory ", options.directory);
+  RETURN_IF_ERROR(PrepareDataDirectory(options.directory));
+  // Before anything is written or deleted: what is refused stays as it is.
+  const absl::Status whole = CheckWhole(options, env);
+  if (options.accept_data_loss && absl::IsDataLoss(whole)) {
+    LogWarning("going on in spite of it: {}", std::string(whole.message()));
+  } else if (!whole.ok()) {
+    return absl::Status(whole.code(), absl::StrCat(whole.message(), "; no file was changed"));
+  }
   ASSIGN_OR_RETURN(auto database, Database::Open(options, env));
   std::unique_ptr<RocksStore> store(new RocksStore(std::move(database)));
-  RETURN_IF_ERROR(Annotate(store->Load(), absl::StrCat("data directory ", options.directory)));
+  RETURN_IF_ERROR(Annotate(store->Load(), what));
   return std::unique_ptr<DocumentStore>(std::move(store));
 }
 
+absl::Status RocksStore::CheckWhole(const RocksOptions& options, rocksdb::Env* env) {
+  ASSIGN_OR_RETURN(const auto database, Database::OpenToRead(options, env));
+  if (database == nullptr) return absl::OkStatus();
+  const std::string what = absl::StrCat("data directory ", options.directory);
+  RETURN_IF_ERROR(Annotate(CheckCatalog(*database), what));
+  return Annotate(database->CheckTables(), what);
+}
+
+namespace {
+
+// A damaged block costs the records in it, when they are read, and nothing else.
+absl::Status Passable(const absl::Status& status, bool* damaged) {
+  if (!absl::IsDataLoss(status)) return status;
+  LogError("{}", std::string(status.message()));
+  *damaged = true;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status RocksStore::Load() {
-  auto meta = database_->Get(Family::kMeta, MetaKey(), "meta record");
+  const absl::StatusOr<MetaRecord> meta = GetMeta(*database_);
   std::vector<OwnerId> unfreed;
+  bool damaged = false;
   if (meta.ok()) {
-    ASSIGN_OR_RETURN(const MetaRecord record, DecodeMeta(MetaKey(), *meta));
-    next_owner_ = owner_limit_ = record.next_owner;
-    bool damaged = false;
-    RETURN_IF_ERROR(LoadCatalog(&unfreed, &damaged));
-    RETURN_IF_ERROR(LoadIngests(&damaged));
-    // While a record is damaged, what seems to belong to nobody could be what it named.
-    if (!damaged) {
-      // A damaged block costs the record in it, when that is read, and nothing else.
-      const absl::Status found = FindUnnamed(&unfreed);
-      if (!absl::IsDataLoss(found)) RETURN_IF_ERROR(found);
-      if (!found.ok()) LogError("{}", std::string(found.message()));
-    }
+    next_owner_ = owner_limit_ = meta->next_owner;
+    if (meta->database_version < kDatabaseVersion) RETURN_IF_ERROR(Upgrade());
   } else if (absl::IsNotFound(meta.status())) {
     // A new database has nothing at all; one with documents but no meta record is not ours.
     bool empty = true;
@@ -51,50 +73,79 @@ absl::Status RocksStore::Load() {
   } else {
     return meta.status();
   }
+  RETURN_IF_ERROR(LoadCatalog(&unfreed, &damaged));
+  RETURN_IF_ERROR(LoadIngests(&damaged));
+  // While a record is damaged, what seems to belong to nobody could be what it named.
+  if (!damaged) RETURN_IF_ERROR(Passable(FindUnnamed(&unfreed), &damaged));
   for (const OwnerId owner : unfreed) RETURN_IF_ERROR(FreeRecords(owner));
   return absl::OkStatus();
 }
 
-absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed, bool* damaged) {
-  // A damaged record costs its own document only: Get answers DATA_LOSS for it, List says so.
+absl::Status RocksStore::Upgrade() {
+  rocksdb::WriteBatch batch;
   const auto document = [&](absl::string_view key, absl::string_view value) {
-    const auto info = DecodeDocument(key, value, DocumentName(key.substr(1)));
-    if (info.ok()) {
-      owners_.emplace(info->owner, OwnerOf(Kind::kDocument, *info));
-    } else {
-      LogError("{}", std::string(info.status().message()));
-      *damaged = true;
-    }
-    return true;
-  };
-  const auto removed = [&](absl::string_view key, absl::string_view) {
-    unfreed->push_back(ParseOwner(key.substr(kRemovedPrefix.size())));
+    PutCatalog(*database_, std::string(key), std::string(value), &batch);
     return true;
   };
   RETURN_IF_ERROR(
       database_->Scan(Family::kCatalog, std::string(kDocumentPrefix), kDocumentPrefix, document));
-  return database_->Scan(Family::kCatalog, std::string(kRemovedPrefix), kRemovedPrefix, removed);
+  PutMeta(*database_, {kDatabaseVersion, next_owner_}, &batch);
+  return database_->Write(batch, Database::Durability::kSynced, "upgrade");
+}
+
+absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed, bool* damaged) {
+  CatalogRecord found;
+  RETURN_IF_ERROR(ScanDocuments(
+      *database_, "", [&](absl::string_view id, const absl::StatusOr<DocumentInfo>& info) {
+        found.Add(DocumentKey(id));
+        // A damaged record costs its own document only: Get answers DATA_LOSS for it, List says so.
+        if (info.ok()) {
+          owners_.emplace(info->owner, OwnerOf(Kind::kDocument, *info));
+        } else {
+          LogError("{}", std::string(info.status().message()));
+          *damaged = true;
+        }
+        return true;
+      }));
+  const auto says = GetCatalogRecord(*database_);
+  if (!absl::IsNotFound(says.status())) RETURN_IF_ERROR(says.status());
+  // Not the same: a database that is new or of version 1, or losses were accepted.
+  found.changes = std::max(says.ok() ? says->changes : 0, database_->head().catalog().changes);
+  if (!says.ok() || *says != found) {
+    rocksdb::WriteBatch batch;
+    RETURN_IF_ERROR(WriteCatalog(batch, found, "catalog"));
+  } else {
+    catalog_ = found;
+    database_->head().SetCatalog(found);
+  }
+  const auto removed = [&](absl::string_view key, absl::string_view) {
+    unfreed->push_back(ParseOwner(key.substr(kRemovedPrefix.size())));
+    return true;
+  };
+  return Passable(
+      database_->Scan(Family::kCatalog, std::string(kRemovedPrefix), kRemovedPrefix, removed),
+      damaged);
 }
 
 absl::Status RocksStore::LoadIngests(bool* damaged) {
-  return database_->Scan(Family::kIngests, std::string(kIngestPrefix), kIngestPrefix,
-                         [&](absl::string_view key, absl::string_view value) {
-                           auto state = DecodeIngest(key, value,
-                                                     absl::StrCat("ingest '", key.substr(1), "'"));
-                           if (!state.ok()) {
-                             LogError("{}", std::string(state.status().message()));
-                             *damaged = true;
-                             return true;
-                           }
-                           const IngestProgress& progress = state->progress;
-                           const OwnerId owner = progress.owner;
-                           owners_.emplace(owner, OwnerOf(Kind::kIngest, progress));
-                           ingest_ids_.emplace(progress.id, owner);
-                           auto ingest = std::make_shared<Ingest>();
-                           ingest->state = *std::move(state);
-                           ingests_.emplace(owner, std::move(ingest));
-                           return true;
-                         });
+  const auto take = [&](absl::string_view key, absl::string_view value) {
+    auto state = DecodeIngest(key, value, absl::StrCat("ingest '", key.substr(1), "'"));
+    if (!state.ok()) {
+      LogError("{}", std::string(state.status().message()));
+      *damaged = true;
+      return true;
+    }
+    const IngestProgress& progress = state->progress;
+    const OwnerId owner = progress.owner;
+    owners_.emplace(owner, OwnerOf(Kind::kIngest, progress));
+    ingest_ids_.emplace(progress.id, owner);
+    auto ingest = std::make_shared<Ingest>();
+    ingest->state = *std::move(state);
+    ingests_.emplace(owner, std::move(ingest));
+    return true;
+  };
+  return Passable(
+      database_->Scan(Family::kIngests, std::string(kIngestPrefix), kIngestPrefix, take), damaged);
 }
 
 absl::Status RocksStore::FindUnnamed(std::vector<OwnerId>* unnamed) {

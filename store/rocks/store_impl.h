@@ -68,6 +68,8 @@ class RocksStore final : public DocumentStore {
 
   int64_t ApproximateBytes() override;
 
+  absl::Status FlushForTest() { return database_->Flush(); }
+
  private:
   enum class Kind { kIngest, kDocument, kRemoved, kSession };
 
@@ -103,7 +105,11 @@ class RocksStore final : public DocumentStore {
   explicit RocksStore(std::unique_ptr<Database> database);
 
   // rocks_store.cc
+  // DATA_LOSS when what was published or deleted is not so any more. Changes no file.
+  static absl::Status CheckWhole(const RocksOptions& options, rocksdb::Env* env);
   absl::Status Load();
+  // From version 1, which had each record of the catalog once.
+  absl::Status Upgrade();
   absl::Status LoadCatalog(std::vector<OwnerId>* unfreed, bool* damaged);
   absl::Status LoadIngests(bool* damaged);
   // Adds the owners of records that nothing names: what is left of a document or ingest whose own
@@ -117,6 +123,9 @@ class RocksStore final : public DocumentStore {
   // DATA_LOSS names the document as well; any other status stays as it is.
   absl::Status OfDocument(OwnerId owner, const absl::Status& status) const;
   absl::Status FreeRecords(OwnerId owner);
+  // Writes a batch that publishes or deletes, and as one more change what `next` counts after it.
+  // REQUIRES: catalog_mutex_ held.
+  absl::Status WriteCatalog(rocksdb::WriteBatch& batch, CatalogRecord next, absl::string_view what);
   // AbandonIngest of one whose record could not be read when the store was opened.
   absl::Status AbandonDamaged(const std::string& id);
 
@@ -140,6 +149,7 @@ class RocksStore final : public DocumentStore {
 
   // Held through every change of what exists (begin, publish, remove, free), also on disk.
   std::mutex catalog_mutex_;
+  CatalogRecord catalog_;
   int64_t freed_session_bytes_ = 0;
 
   // Apart from the catalog's: a session that stores its first chunk must not wait until a large

@@ -47,7 +47,8 @@ TEST_F(WhereCliTest, TheSampleConfigurationIsComplete) {
   const std::string text = ReadFile(sample);
   for (const char* option : {"server", "data-dir", "model", "dtype", "threads", "device",
                              "landmark-budget", "memory-budget", "host-budget", "state-budget",
-                             "timeout", "log-level", "grpc-listen", "drain-timeout"}) {
+                             "timeout", "log-level", "grpc-listen", "drain-timeout",
+                             "accept-data-loss"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n# ") + option + " = ")) << option;
   }
 }

@@ -170,8 +170,42 @@ TEST(RocksStoreTest, NewerFormatVersionNamesBoth) {
     ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "meta"), IsOk());
   }
   const auto store = Open(dir.path());
-  EXPECT_THAT(store, StatusIs(StatusCode::kFailedPrecondition, "format version 2"));
-  EXPECT_THAT(store, StatusIs(StatusCode::kFailedPrecondition, "up to 1"));
+  EXPECT_THAT(store, StatusIs(StatusCode::kFailedPrecondition, "format version 3"));
+  EXPECT_THAT(store, StatusIs(StatusCode::kFailedPrecondition, "up to 2"));
+}
+
+TEST(RocksStoreTest, VersionOneIsTakenOver) {
+  TempDir dir;
+  Content book{.seed = 1}, more{.seed = 2};
+  {
+    auto store = Open(dir.path());
+    ASSERT_THAT(store, IsOk());
+    ASSERT_THAT(Ingest(**store, "book", &book, 1, 2, 10, 100), IsOk());
+  }
+  {
+    RocksOptions options;
+    options.directory = dir.path();
+    auto database = Database::Open(options, nullptr);
+    ASSERT_THAT(database, IsOk());
+    rocksdb::WriteBatch batch;
+    batch.Delete((*database)->family(Family::kIngests), DocumentKey("book"));
+    batch.Delete((*database)->family(Family::kIngests), CatalogKey());
+    batch.Delete((*database)->family(Family::kCatalog), CatalogKey());
+    batch.Put((*database)->family(Family::kMeta), MetaKey(), EncodeMeta(MetaKey(), {1, 4097}));
+    ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "meta"), IsOk());
+  }
+  std::filesystem::remove(dir.path() + "/" + kHeadFile);
+  for (int i = 0; i < 2; ++i) {
+    auto store = Open(dir.path());
+    ASSERT_THAT(store, IsOk());
+    const auto info = (*store)->Get("book");
+    ASSERT_THAT(info, IsOk());
+    ExpectContent(**store, info->owner, book);
+    if (i == 0) {
+      ASSERT_THAT(Ingest(**store, "more", &more, 1, 2, 10, 100), IsOk());
+    }
+    EXPECT_EQ((*store)->List("", 10)->size(), 2u);
+  }
 }
 
 constexpr int64_t kWidth = 256;  // as in the shipped model: chunk records of up to 32 KiB

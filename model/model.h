@@ -90,7 +90,7 @@ class Model {
   const Tokenizer* tokenizer() const;  // null where the directory has none
   DType dtype() const;
   bool computes() const;
-  int64_t parameters() const;    // the tied embedding counted once
+  int64_t parameters() const;  // the tied embedding counted once
   // Packed, in RAM: where the CPU does not run it, of the lexicon alone.
   int64_t weight_bytes() const;
 

@@ -58,7 +58,7 @@ Outputs Run(const Runner& run, int width, const std::vector<float>& queries,
 // Every score, with keys at any alignment.
 template <typename Runner>
 void CheckScoresMatchReference(const Runner& run) {
-  for (int width : {1, 7, 16, 33, 64, 100, 256}) {
+  for (int width : {1, 7, 16, 33, 64, 100, 256, 512, 640}) {
     for (int64_t count : {0, 1, 7, 17, 100, 256}) {
       SCOPED_TRACE(absl::StrCat(count, " x ", width));
       const std::vector<float> query = Normals(width, 1);

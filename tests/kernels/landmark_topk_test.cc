@@ -36,7 +36,7 @@ std::vector<int64_t> TopOf(const std::vector<Bf16>& keys, int n) {
 
 TEST(LandmarkScoresTest, MatchReference) {
   for (const auto& implementation : Runnable(LandmarkScoresImplementations())) {
-    for (int64_t width : {1, 7, 16, 33, 64, 100, 256}) {
+    for (int64_t width : {1, 7, 16, 33, 64, 100, 256, 512, 640}) {
       for (int64_t count : {0, 1, 7, 16, 17, 100}) {
         SCOPED_TRACE(absl::StrCat(implementation.name, " ", count, " x ", width));
         const std::vector<float> query = Normals(width, 1);

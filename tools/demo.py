@@ -21,6 +21,21 @@ def make_secrets(count, rng):
         yield (f" The secret number of the {name} is {value}.", f"What is the secret number of the {name}? The secret number of the {name} is", value)
 
 
+def make_record(rng):
+    """A line as a program writes it, for the book: (line to hide, its part up to the value, value)."""
+    ship, value = f"{rng.choice(ADJECTIVES)}-{rng.choice(NOUNS)}", "".join(rng.choice("0123456789abcdef") for _ in range(8))
+    return f"\nharbour.log: vessel={ship}, berth={value}\n", f"harbour.log: vessel={ship}, berth=", value
+
+
+def make_quote(text, rng):
+    """Twelve words of a sentence of the book, and the five that follow them."""
+    while True:
+        at = rng.randrange(len(text) - 400)
+        words = text[text.find(" ", at):at + 400].split()[:17]
+        if len(words) == 17 and all(word.isascii() for word in words):
+            return " ".join(words[:12]), " ".join(words[12:])
+
+
 def hide(text, secrets, rng):
     """Replaces text at random depths by the secrets' sentences, each after a sentence's end."""
     slot = len(text) // len(secrets)
@@ -62,8 +77,7 @@ class Server:
 def generate(binary, server, question, *flags):
     """A greedy answer up to the full stop, by the command line."""
     return subprocess.Popen(
-        [binary, "generate", "--server", server.address, "--mount", "books", "--prompt", question, "--max-tokens", "24",
-         "--stop", ".", *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        [binary, "generate", "--server", server.address, "--mount", "books", "--prompt", question, "--max-tokens", "24", *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def finish(process):
@@ -76,7 +90,7 @@ def finish(process):
 
 def stream(binary, server, question):
     """Shows the answer as it comes; returns it, and the lines on the chunks retrieved for it."""
-    process = generate(binary, server, question, "--hits")
+    process = generate(binary, server, question, "--stop", ".", "--hits")
     print(f"  {question}", end="", flush=True)
     answer = ""
     while piece := process.stdout.read(1):
@@ -103,11 +117,19 @@ def ask_all(binary, server, secrets):
         right += ok
         print(f"\n    {'✓' if ok else '✗'} hidden: {value}; retrieved:")
         show_best(hits)
-        again = json.loads(finish(generate(binary, server, question, "--json"))[0])
+        again = json.loads(finish(generate(binary, server, question, "--stop", ".", "--json"))[0])
         if again["text"] != answer:
             sys.exit(f"asked again, the answer was {again['text']!r}")
         answers.append(again["tokens"])
     return answers, right
+
+
+def ask_for_text(binary, server, record, quote):
+    """Asks for what no question was made for: a line's value and a sentence's end. Shown, and counted by no exit status."""
+    for cue, expected in (record, quote):
+        text = finish(generate(binary, server, cue))[0]
+        ok = " ".join(text.split()).startswith(expected)
+        print(f"  {cue}{text.rstrip()}\n    {'✓' if ok else '✗'} written: {expected}", flush=True)
 
 
 def main():
@@ -122,8 +144,9 @@ def main():
     print(f"seed {seed}")
 
     secrets = list(make_secrets(args.secrets, rng))
-    book = args.work / "books.txt"
-    book.write_text(hide(book.read_text(), secrets, rng))
+    book, record = args.work / "books.txt", make_record(rng)
+    quote = make_quote(book.read_text(), rng)
+    book.write_text(hide(book.read_text(), secrets + [record], rng))
     data_dir = str(args.work / "data")
 
     with Server(args.binary, data_dir) as server:
@@ -136,6 +159,8 @@ def main():
               f"{document['tokens'] / seconds:.0f} tokens/s")
         print("asking")
         first, right = ask_all(args.binary, server, secrets)
+        print("a line of a log, and words of a book to go on with")
+        ask_for_text(args.binary, server, record[1:], quote)
         server.stop()
 
     with Server(args.binary, data_dir) as server:

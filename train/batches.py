@@ -375,6 +375,9 @@ class BatchMaker:
                     out["copy_chunk"][row, p - 1 - start], out["copy_row"][row, p - 1 - start] = chunk, alike
                 if p == start + 1:  # whether what stands before the landmark leads here
                     led = before is not None and before[0] == j and 0 < at - before[1] < 12
+                    if led and b > 0 and out["allow"][row, chunk] and p < T:
+                        # There is one such row a block, and everything behind it hangs on it.
+                        out["weights"][i, p - 1] *= self.c["weight_first"]
                 if led:
                     chunks[chunk] = chunks.get(chunk, 0) + 1
                     out["repeats"][i, p - 1] = b > 0 and out["allow"][row, chunk] and seq.answer[p] < 0

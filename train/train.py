@@ -84,6 +84,9 @@ def measure(meter, batch, kinds, nats, right, facts, groups):
         meter.add("repeat_nats", nats[repeats].sum(), repeats.sum())
         for g, share in enumerate(facts["copied"]):
             meter.add(f"copied/{g}", share.sum(), (share > 0).sum())
+        first = np.zeros_like(repeats)
+        first.reshape(-1)[batch["landmarks"][batch["landmarks"] < first.size]] = True
+        meter.add("repeat_first", right[repeats & first].sum(), (repeats & first).sum())
         asked = batch["gold"].sum(-1) > 0
         for g in range(groups):
             meter.add(f"retrieval_loss/{g}", facts["retrieval_loss"][g][asked].sum(), asked.sum())
@@ -269,7 +272,7 @@ class Run:
 
 class Trainer(Run):
     SHOWN = ("step", "minutes", "loss", "text_nats", "token", "whole", "whole_own", "whole_other", "whole_straddling", "gold_weight/0", "gold_weight/1",
-             "gold_hit/0", "repeat_token", "repeat_nats", "copied/0", "copied/1", "whole/hex", "whole/digits", "whole/record*", "open", "queue", "rate", "tokens_per_s")
+             "gold_hit/0", "repeat_token", "repeat_first", "repeat_nats", "copied/0", "copied/1", "whole/hex", "whole/digits", "whole/record*", "open", "queue", "rate", "tokens_per_s")
 
     def __init__(self, config):
         super().__init__(config)
@@ -320,7 +323,8 @@ class Trainer(Run):
         if facts:
             asked = (inputs["gold"].sum(-1) > 0).sum().clamp(min=1)
             loss = loss + cur["retrieval_loss"] * facts["retrieval_loss"].sum() / asked
-            seen = facts["copied"].detach() > 0
+            seen = (facts["copied"].detach() > 0).float()
+            seen[..., 0] *= self.c["data"]["weight_first"]  # the landmark's row
             loss = loss - cur["copy_loss"] * ((facts["copied"] + 1e-4).log() * seen).sum() / seen.sum().clamp(min=1)
         factor = self.descend(loss)
         facts = {k: v.detach().float().cpu().numpy() for k, v in facts.items()}

@@ -3,6 +3,7 @@
     python train/test_stack.py        (or: python -m pytest -q train/test_stack.py)
 """
 
+import itertools
 import json
 import os
 import pathlib
@@ -41,13 +42,11 @@ def test_ratplus_computes_what_the_oracle_does():
         config = {**BASE, "recurrence": recurrence}
         weights, ids = ratplus_weights(config, 1), draw(config, 96)
         model = loaded(config, weights)
-        for window in (0, 1, 5, 24, 95, 200):
-            for dilation in (1, 3, 4, 16, 64, -1):
-                for initial in (0, 4, 17):
-                    for span in (None, window, window + 30):
-                        numbers = {"window": window, "dilation": dilation, "initial": initial, "span": span}
-                        want = RatPlus(config, weights, patterns_of(config, numbers)).forward(ids)
-                        close(model(torch.tensor([ids]), tuple(numbers.values()))[0], want, numbers)
+        patterns = list(itertools.product((0, 1, 5, 24, 95, 200), (1, 3, 4, 16, 64, -1), (0, 4, 17), (None, 0, 30)))
+        for window, dilation, initial, beyond in random.Random(2).sample(patterns, 80):
+            numbers = {"window": window, "dilation": dilation, "initial": initial, "span": None if beyond is None else window + beyond}
+            want = RatPlus(config, weights, patterns_of(config, numbers)).forward(ids)
+            close(model(torch.tensor([ids]), tuple(numbers.values()))[0], want, numbers)
 
 
 def test_other_families_compute_what_the_oracles_do():

@@ -20,8 +20,7 @@
 
 #include "kernels/device.h"
 #include "kernels/device_health.h"
-#include "tests/kernels/host_gemm.h"
-#include "tests/kernels/host_launches.h"
+#include "tests/kernels/host_block.h"
 
 namespace recollect::kernels {
 
@@ -52,146 +51,52 @@ class HostDevice final : public Device {
   }
   int multiprocessors() const override { return 4; }
 
-  absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) override {
-    return Make<Buffer>(bytes);
-  }
-  absl::Status Upload(const void* host, int64_t bytes, void* to) override {
-    return Move(host, bytes, to);
-  }
-  absl::Status Download(const void* from, int64_t bytes, void* host) override {
-    ++downloads_;
-    downloaded_bytes_ += bytes;
-    return Move(from, bytes, host);
-  }
-  absl::Status Wait() override {
-    ++waits_;
-    return health_.status();
-  }
+  absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) override;
+  absl::Status Upload(const void* host, int64_t bytes, void* to) override;
+  absl::Status Download(const void* from, int64_t bytes, void* host) override;
+  absl::Status Wait() override;
   absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadBeside(const void* host,
-                                                             int64_t bytes) override {
-    ASSIGN_OR_RETURN(const std::shared_ptr<ComingBuffer> buffer, Make<ComingBuffer>(bytes));
-    buffer->coming.resize(static_cast<size_t>(bytes));
-    ++uploads_beside_;
-    RETURN_IF_ERROR(Move(host, bytes, buffer->coming.data()));
-    return buffer;
-  }
-  absl::Status Await(const DeviceBuffer& coming) override {
-    const auto& bytes = static_cast<const ComingBuffer&>(coming).coming;
-    return Move(bytes.data(), coming.bytes(), coming.data());
-  }
+                                                             int64_t bytes) override;
+  absl::Status Await(const DeviceBuffer& coming) override;
   absl::StatusOr<std::shared_ptr<DeviceGraph>> Capture(
-      const CapturedOperations& operations) override {
-    RETURN_IF_ERROR(captures_);
-    auto graph = std::make_shared<Graph>();
-    graph->operations = operations;
-    return graph;
-  }
-  absl::Status Launch(const DeviceGraph& graph) override {
-    ++launches_;
-    return static_cast<const Graph&>(graph).operations(*this);
-  }
-
-  absl::Status Zero(void* to, int64_t bytes) override {
-    return Do([&] {
-      if (bytes > 0) std::memset(to, 0, static_cast<size_t>(bytes));
-      return absl::OkStatus();
-    });
-  }
-  absl::Status Copy(const DeviceCopy* copies, int64_t count, int64_t most_bytes) override {
-    return Do([&] { return CopyOnHost(order_, copies, count, most_bytes); });
-  }
-
-  absl::Status PrepareGemm(const GemmShape& shape) override {
-    return Do([&] { return CheckGemmShape(shape); });
-  }
+      const CapturedOperations& operations) override;
+  absl::Status Launch(const DeviceGraph& graph) override;
+  absl::Status Zero(void* to, int64_t bytes) override;
+  absl::Status Copy(const DeviceCopy* copies, int64_t count, int64_t most_bytes) override;
+  absl::Status PrepareGemm(const GemmShape& shape) override;
   absl::Status Gemm(const GemmShape& shape, const void* weights, const void* x, int64_t rows,
-                    void* y) override {
-    return Do([&] { return GemmOnHost(shape, weights, x, rows, y); });
-  }
-
+                    void* y) override;
   absl::Status RmsNorm(const RowSizes& sizes, const float* x, const float* gain, float eps,
-                       const DeviceRows& y) override {
-    return Do([&] {
-      return WithNumbers(y,
-                         [&](auto* to) { return RmsNormOnHost(order_, sizes, x, gain, eps, to); });
-    });
-  }
+                       const DeviceRows& y) override;
   absl::Status RmsNormByHead(const RowSizes& sizes, const float* x, const float* gain, float eps,
-                             float* y) override {
-    return Do([&] { return RmsNormByHeadOnHost(order_, sizes, x, gain, eps, y); });
-  }
-  absl::Status SwiGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override {
-    return Rows<cuda::SiluProduct>("SwiGLU", width, y,
-                                   [&](auto* to) { return cuda::GluArgs(x, rows, width, to); });
-  }
-  absl::Status GeGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override {
-    return Rows<cuda::GeluProduct>("GEGLU", width, y,
-                                   [&](auto* to) { return cuda::GluArgs(x, rows, width, to); });
-  }
-  absl::Status Gelu(const float* x, int64_t count, const DeviceRows& y) override {
-    return Rows<cuda::GeluAlone>("GELU", count, y,
-                                 [&](auto* to) { return cuda::FlatArgs(x, nullptr, count, to); });
-  }
+                             float* y) override;
+  absl::Status SwiGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override;
+  absl::Status GeGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override;
+  absl::Status Gelu(const float* x, int64_t count, const DeviceRows& y) override;
   absl::Status SigmoidGate(const float* gate, int64_t gate_stride, const float* x, int64_t rows,
-                           int64_t width, const DeviceRows& y) override {
-    return Rows<cuda::SigmoidProduct>("sigmoid gate", gate_stride, y, [&](auto* to) {
-      return cuda::GateArgs(gate, gate_stride, x, rows, width, to);
-    });
-  }
-  absl::Status Add(const float* x, int64_t count, float* y) override {
-    return Do([&] {
-      return RowsOnHost<cuda::Sum>(order_, "sum", count, cuda::FlatArgs(y, x, count, y));
-    });
-  }
+                           int64_t width, const DeviceRows& y) override;
+  absl::Status Add(const float* x, int64_t count, float* y) override;
   absl::Status ConvertToBf16(const float* x, int64_t stride, int64_t rows, int64_t width,
-                             Bf16* y) override {
-    return Do([&] {
-      return RowsOnHost<cuda::Unchanged>(order_, "conversion to bf16", stride,
-                                         cuda::StridedArgs(x, stride, rows, width, y));
-    });
-  }
-
+                             Bf16* y) override;
   absl::Status Rope(const RowSizes& sizes, RopePairs pairs, const float* cosines,
-                    const float* sines, float* x) override {
-    return Do([&] { return RopeOnHost(order_, sizes, pairs, cosines, sines, x); });
-  }
-  absl::Status GatedScan(const GatedScanPlan& plan, const GatedScanDeviceArrays& arrays) override {
-    return Do([&] { return GatedScanOnHost(order_, plan, arrays); });
-  }
+                    const float* sines, float* x) override;
+  absl::Status GatedScan(const GatedScanPlan& plan, const GatedScanDeviceArrays& arrays) override;
   absl::Status RangeAttention(const RangeAttentionPlan& plan,
-                              const RangeDeviceArrays& arrays) override {
-    return Do([&] { return RangeAttentionOnHost(order_, plan, arrays); });
-  }
+                              const RangeDeviceArrays& arrays) override;
   absl::Status TileAttention(const TileAttentionPlan& plan,
-                             const TileDeviceArrays& arrays) override {
-    return Do([&] { return TileAttentionOnHost(order_, plan, arrays); });
-  }
-  absl::Status Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) override {
-    return Do([&] { return GcaOnHost(order_, plan, arrays); });
-  }
+                             const TileDeviceArrays& arrays) override;
+  absl::Status Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) override;
   absl::Status LandmarkTopK(const LandmarkTopKPlan& plan, const float* queries,
                             const SegmentStart* segments, void* workspace,
-                            const DeviceTopK& best) override {
-    return Do([&] { return LandmarkTopKOnHost(order_, plan, queries, segments, workspace, best); });
-  }
-  absl::Status BlockBounds(const BlockBoundsSizes& sizes, const KeyBlock* blocks) override {
-    return Do([&] { return BlockBoundsOnHost(order_, sizes, blocks); });
-  }
-  absl::Status BlockTopK(const BlockTopKPlan& plan, const BlockTopKDeviceArrays& arrays) override {
-    return Do([&] { return BlockTopKOnHost(order_, plan, arrays); });
-  }
+                            const DeviceTopK& best) override;
+  absl::Status BlockBounds(const BlockBoundsSizes& sizes, const KeyBlock* blocks) override;
+  absl::Status BlockTopK(const BlockTopKPlan& plan, const BlockTopKDeviceArrays& arrays) override;
   absl::Status Features(FeatureMap map, const RowSizes& sizes, const float* x, const float* scale,
-                        float* features) override {
-    return Do([&] { return FeaturesOnHost(order_, map, sizes, x, scale, features); });
-  }
+                        float* features) override;
   absl::Status LinearAttention(const LinearAttentionPlan& plan,
-                               const LinearAttentionDeviceArrays& arrays) override {
-    return Do([&] { return LinearAttentionOnHost(order_, plan, arrays); });
-  }
+                               const LinearAttentionDeviceArrays& arrays) override;
   absl::Status Sample(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
-                      const SampleSettings* settings, int32_t* choices) override {
-    return Do([&] { return SampleOnHost(order_, logits, rows, vocab, never, settings, choices); });
-  }
+                      const SampleSettings* settings, int32_t* choices) override;
 
  private:
   // Buffers may go after the device: what counts them does, too.
@@ -230,41 +135,12 @@ class HostDevice final : public Device {
   };
 
   template <typename Kind>
-  absl::StatusOr<std::shared_ptr<Kind>> Make(int64_t bytes) {
-    std::shared_ptr<Kind> buffer;
-    RETURN_IF_ERROR(Do([&] {
-      if (live_->bytes + bytes > most_bytes_) {
-        return absl::ResourceExhaustedError(absl::StrCat(bytes, " bytes of device memory, ",
-                                                         this->bytes(), " are used of ",
-                                                         most_bytes_.load()));
-      }
-      buffer = std::make_shared<Kind>(live_, bytes);
-      return absl::OkStatus();
-    }));
-    return buffer;
-  }
-  // Calls of all threads one after the other.
+  absl::StatusOr<std::shared_ptr<Kind>> Make(int64_t bytes);
   template <typename Call>
-  absl::Status Do(Call call) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return health_.Run([&] {
-      if (calls_left_-- <= 0) return absl::UnavailableError("the test has lost the device");
-      return call();
-    });
-  }
-  absl::Status Move(const void* from, int64_t bytes, void* to) {
-    return Do([&] {
-      if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
-      return absl::OkStatus();
-    });
-  }
+  absl::Status Do(Call call);
+  absl::Status Move(const void* from, int64_t bytes, void* to);
   template <typename Function, typename Args>
-  absl::Status Rows(const char* op, int64_t stride, const DeviceRows& y, Args args_of) {
-    return Do([&] {
-      return WithNumbers(
-          y, [&](auto* to) { return RowsOnHost<Function>(order_, op, stride, args_of(to)); });
-    });
-  }
+  absl::Status Rows(const char* op, int64_t stride, const DeviceRows& y, Args args_of);
 
   const HostOrder order_;
   const std::shared_ptr<Live> live_ = std::make_shared<Live>();

@@ -12,6 +12,7 @@ PANELS = {
     "whole answers right, by kind of value": ["whole/digits", "whole/letters", "whole/hex", "whole/words", "whole_straddling"],
     "whole answers right, by where the needle lies": ["whole_own", "whole_other", "whole_within/256", "whole_within/512",
                                                       f"whole_within/{1 << 30}"],
+    "passages read again: tokens right, and the attention on what is copied": ["repeat_token", "repeat_first", "copied/0", "copied/1"],
     "retrieval: hit and weight of the gold chunk": ["gold_hit/0", "gold_hit/1", "gold_weight/0", "gold_weight/1", "open", "queue"],
 }
 
@@ -27,7 +28,9 @@ def main():
 
     with open(os.path.join(args.run, "log.jsonl")) as f:
         rows = {row["step"]: row for row in map(json.loads, f)}.values()  # a resumed run logs some steps again
-    figure, axes = plt.subplots(2, 2, figsize=(12, 7), constrained_layout=True)
+    figure, axes = plt.subplots(2, 3, figsize=(17, 7), constrained_layout=True)
+    for axis in axes.flat[len(PANELS):]:
+        axis.set_visible(False)
     for axis, (title, names) in zip(axes.flat, PANELS.items()):
         for name in names:
             points = [(row["tokens"] / 1e6, row[name]) for row in rows if row.get(name) is not None]

@@ -33,8 +33,9 @@ absl::Status DirectoryError(const std::string& directory, const std::error_code&
 // Directories above keep the usual mode: they may be anybody's.
 absl::Status Make(const std::string& directory) {
   std::error_code error;
-  const fs::path path = fs::path(directory + "/").lexically_normal().parent_path();
-  fs::create_directories(path.parent_path(), error);
+  // Absolute, since a name alone has no parent to make.
+  const fs::path path = fs::absolute(directory + "/", error).lexically_normal().parent_path();
+  if (!error) fs::create_directories(path.parent_path(), error);
   if (!error && mkdir(path.c_str(), kOwnerOnly) != 0 && errno != EEXIST) {
     error = {errno, std::generic_category()};
   }

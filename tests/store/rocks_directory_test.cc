@@ -61,6 +61,17 @@ TEST(RocksDirectoryTest, AnotherProgramsDatabaseIsRefused) {
   EXPECT_EQ(Files(dir.path()), before);
 }
 
+TEST(RocksDirectoryTest, IsMadeBelowTheWorkingDirectoryToo) {
+  TempDir dir;
+  const fs::path before = fs::current_path();
+  fs::current_path(dir.path());
+  for (const char* name : {"data", "slash/", "./here", "above/below"}) {
+    EXPECT_TRUE(Open(name).ok()) << name;
+    EXPECT_TRUE(fs::is_directory(dir.path() + "/" + name)) << name;
+  }
+  fs::current_path(before);
+}
+
 TEST(RocksDirectoryTest, OnlyItsOwnerMayEnterOneThatIsMade) {
   TempDir dir;
   for (const std::string& name : {dir.path() + "/a/b", dir.path() + "/c/"}) {

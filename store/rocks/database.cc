@@ -311,6 +311,7 @@ absl::StatusOr<std::string> Database::Get(Family f, const std::string& key,
                                           absl::string_view what) {
   return Guarded(what, [&]() -> absl::StatusOr<std::string> {
     std::string value;
+    if (family(f) == nullptr) return absl::NotFoundError(absl::StrCat(what, ": no such family"));
     RETURN_IF_ERROR(FromRocks(db_->Get(rocksdb::ReadOptions(), family(f), key, &value), what));
     return value;
   });
@@ -333,6 +334,7 @@ absl::Status Database::Scan(
     Family f, const std::string& from, absl::string_view prefix,
     const std::function<bool(absl::string_view, absl::string_view)>& visit) {
   return Guarded("scan", [&]() -> absl::Status {
+    if (family(f) == nullptr) return absl::OkStatus();
     const std::unique_ptr<rocksdb::Iterator> it(
         db_->NewIterator(rocksdb::ReadOptions(), family(f)));
     for (it->Seek(from); it->Valid() && absl::StartsWith(ToView(it->key()), prefix); it->Next()) {

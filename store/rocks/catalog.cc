@@ -45,22 +45,10 @@ void PutMeta(const Database& database, const MetaRecord& meta, rocksdb::WriteBat
 }
 
 absl::StatusOr<MetaRecord> GetMeta(Database& database) {
-  // A crash can leave one family with an older record than another, where only the other has been
-  // flushed and the log lost its end. The newest counts: no number is given out twice.
-  absl::StatusOr<MetaRecord> newest = absl::NotFoundError("meta record: missing");
-  absl::Status damage;
-  for (const Family f : kMetaFamilies) {
-    const auto record = database.Get(f, MetaKey(), "meta record");
-    const auto meta = record.ok() ? DecodeMeta(MetaKey(), *record) : record.status();
-    if (meta.ok()) {
-      if (!newest.ok() || newest->next_owner < meta->next_owner) newest = *meta;
-    } else if (absl::IsDataLoss(meta.status())) {
-      damage.Update(meta.status());
-    } else if (!absl::IsNotFound(meta.status())) {
-      return meta.status();
-    }
-  }
-  return newest.ok() || damage.ok() ? newest : damage;
+  const auto decode = [](absl::string_view key, absl::string_view record, absl::string_view) {
+    return DecodeMeta(key, record);
+  };
+  return GetFirst(database, kMetaFamilies, MetaKey(), "meta record", decode);
 }
 
 absl::StatusOr<DocumentInfo> GetDocument(Database& database, const std::string& id) {

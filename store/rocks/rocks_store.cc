@@ -75,8 +75,18 @@ absl::Status RocksStore::Load() {
   }
   RETURN_IF_ERROR(LoadCatalog(&unfreed, &damaged));
   RETURN_IF_ERROR(LoadIngests(&damaged));
+  std::vector<OwnerId> unnamed;
+  RETURN_IF_ERROR(Passable(FindUnnamed(unfreed, &unnamed), &damaged));
+  // The record of reserved numbers may have been in a part of the log that is lost: RocksDB passes
+  // over zeros in it.
+  OwnerId last{0};
+  for (const auto& [owner, unused] : owners_) last = std::max(last, owner);
+  for (const OwnerId owner : unfreed) last = std::max(last, owner);
+  for (const OwnerId owner : unnamed) last = std::max(last, owner);
+  if (next_owner_ <= static_cast<uint64_t>(last))
+    next_owner_ = owner_limit_ = static_cast<uint64_t>(last) + 1;
   // While a record is damaged, what seems to belong to nobody could be what it named.
-  if (!damaged) RETURN_IF_ERROR(Passable(FindUnnamed(&unfreed), &damaged));
+  if (!damaged) unfreed.insert(unfreed.end(), unnamed.begin(), unnamed.end());
   for (const OwnerId owner : unfreed) RETURN_IF_ERROR(FreeRecords(owner));
   return absl::OkStatus();
 }
@@ -148,8 +158,9 @@ absl::Status RocksStore::LoadIngests(bool* damaged) {
       database_->Scan(Family::kIngests, std::string(kIngestPrefix), kIngestPrefix, take), damaged);
 }
 
-absl::Status RocksStore::FindUnnamed(std::vector<OwnerId>* unnamed) {
-  std::set<OwnerId> known(unnamed->begin(), unnamed->end());
+absl::Status RocksStore::FindUnnamed(const std::vector<OwnerId>& unfreed,
+                                     std::vector<OwnerId>* unnamed) {
+  std::set<OwnerId> known(unfreed.begin(), unfreed.end());
   for (const auto& [owner, unused] : owners_) known.insert(owner);
   for (const Family f : kDocumentFamilies) {
     for (OwnerId next{0};;) {

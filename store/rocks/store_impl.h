@@ -112,9 +112,9 @@ class RocksStore final : public DocumentStore {
   absl::Status Upgrade();
   absl::Status LoadCatalog(std::vector<OwnerId>* unfreed, bool* damaged);
   absl::Status LoadIngests(bool* damaged);
-  // Adds the owners of records that nothing names: what is left of a document or ingest whose own
-  // record was damaged, and that was deleted.
-  absl::Status FindUnnamed(std::vector<OwnerId>* unnamed);
+  // Adds the owners of records that nothing names, `unfreed` neither: what is left of a document or
+  // ingest whose own record was damaged, and that was deleted.
+  absl::Status FindUnnamed(const std::vector<OwnerId>& unfreed, std::vector<OwnerId>* unnamed);
 
   // documents.cc
   // A number never given out before.

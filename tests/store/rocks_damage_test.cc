@@ -56,15 +56,16 @@ class RocksDamageTest : public testing::Test {
   OwnerId owner_{};
 };
 
-// As after a crash whose log lost its end: some families were flushed after the last owner numbers
-// were reserved, and one was not.
-TEST_F(RocksDamageTest, NumbersThatOnlyOneFamilyForgotAreNotGivenOutAgain) {
+// As after a crash whose log lost the record of the last owner numbers that were reserved.
+TEST_F(RocksDamageTest, NumbersInUseAreNotGivenOutAgain) {
   {
     auto database = Database::Open({.directory = dir_.path()}, rocksdb::Env::Default());
     ASSERT_THAT(database, IsOk());
     rocksdb::WriteBatch batch;
-    batch.Put((*database)->family(Family::kMeta), MetaKey(),
-              EncodeMeta(MetaKey(), {kDatabaseVersion, static_cast<uint64_t>(owner_)}));
+    for (const Family f : {Family::kMeta, Family::kCatalog, Family::kIngests}) {
+      batch.Put((*database)->family(f), MetaKey(),
+                EncodeMeta(MetaKey(), {kDatabaseVersion, static_cast<uint64_t>(owner_)}));
+    }
     ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "older"), IsOk());
   }
   auto store = Open(dir_.path());

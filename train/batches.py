@@ -42,6 +42,14 @@ def recent_tokens(before, reach, none):
     return np.concatenate([at, np.full(reach - len(at), none, at.dtype)])
 
 
+def tokens_before(tokens, reach):
+    """The last `reach` tokens up to and including each position, landmarks not counted, from the last one back; -1 where there are
+    no more: [T, reach] int32."""
+    line = np.concatenate([np.full(reach, -1, np.int32), tokens[tokens != LMK_ID].astype(np.int32)])
+    last = np.cumsum(tokens != LMK_ID) + reach - 1
+    return line[last[:, None] - np.arange(reach)]
+
+
 class Sequence:
     """One sequence being laid out: tokens, weights, block starts, needles and questions."""
 
@@ -416,10 +424,14 @@ class BatchMaker:
         reach = self.m["lexicon"]["reach"] if self.m.get("lexicon") else 0
         if reach:
             out["recent"] = np.full((M, reach), B * T, np.int64)
+        if self.m.get("pointer"):
+            out["before"] = np.zeros((B * T, self.m["pointer"]["reach"]), np.int32)
         kinds = []
         for i, seq in enumerate(self.done):
             tokens, n = np.array(seq.tokens[:T]), len(seq.starts)
             weights = np.array(seq.weights[:T], np.float32)
+            if self.m.get("pointer"):
+                out["before"][i * T:(i + 1) * T] = tokens_before(tokens, self.m["pointer"]["reach"])
             out["tokens"][i], out["targets"][i, :-1] = tokens, tokens[1:]
             out["weights"][i, :-1] = weights[1:] * (tokens[1:] != LMK_ID)
             answer = np.array(seq.answer[:T])

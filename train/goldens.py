@@ -52,6 +52,8 @@ CASES = {
     "carry": ({"encoder_carry": True, "n_low": 1, "bf16_weights": True}, [100, 64], [20, "flush", 130, "flush", 33]),
     "lexicon": ({"lexicon": {"d": 16, "reach": 8}, "successors": True, "d_r": 24, "encoder_carry": True, "bf16_weights": True},
                 [250, 40, 126], [3, "flush", 70, "flush", 1, "flush", 190, "flush", 2, "flush", 30]),
+    "pointer": ({"vocab_size": 12, "pointer": {"reach": 5}, "lexicon": {"d": 16, "reach": 8}, "successors": True, "bf16_weights": True},
+                [200, 2, 90], [3, "flush", 70, "flush", 1, "flush", 150, "flush", 2, "flush", 30]),
     "dense": ({"local": {"window": 16, "dilation": 1, "initial": 0, "span": 80}, "bf16_weights": True}, [80, 3], [40, "flush", 90]),
 }
 

@@ -123,6 +123,19 @@ class Group(nn.Module):
             self.successor_bias = nn.Parameter(torch.tensor([-0.7]))
 
 
+class Pointer(nn.Module):
+    """The pointer head: what a place in a retrieved chunk counts by which of the tokens before it are those before the next token."""
+
+    def __init__(self, c):
+        super().__init__()
+        reach = c["pointer"]["reach"]
+        # A first guess: the longer the run of equal tokens that ends here, the surer. The first number of `run` stands against the
+        # sentinel, whose score begins at 0.
+        self.run = nn.Parameter(torch.tensor(([-5.0, 2.0, 1.5, 1.0] + [0.5] * reach)[:reach]))
+        self.overlap = nn.Parameter(torch.tensor(([0.0] + [0.2] * reach)[:reach]))
+        self.rarity = nn.Parameter(torch.ones(c["vocab_size"]))
+
+
 def layer_plan(c):
     """[(group or None, gca)] for every layer, in order."""
     plan = [(None, False)] * c["n_low"]
@@ -155,6 +168,8 @@ class Model(nn.Module):
             if c.get("lexicon"):
                 self.lexicon = nn.Embedding(c["vocab_size"], c["lexicon"]["d"])
             self.memory = Memory(c)
+            if c.get("pointer"):
+                self.pointer = Pointer(c)
         self.final_norm = Norm(c["d"], c["norm_eps"])
         # Kept, since a compiled graph would compute them anew for every element that they turn.
         for name, table in zip(("cosines", "sines"), self.turns(TURNS)):
@@ -309,6 +324,12 @@ class Model(nn.Module):
         # 4 a token: 16 tokens copied from a chunk then outweigh what other chunks share with them by chance by about 4 nats.
         self.lexicon.weight.copy_(4 * rows / math.sqrt(rows.shape[1]) * idf[:, None])
 
+    @torch.no_grad()
+    def seed_pointer(self, idf):
+        """What counts for a match at first, and a sentinel that knows nothing yet. idf as seed_lexicon takes it."""
+        self.pointer.rarity.copy_(idf.clamp(min=0.3))
+        self.embed.weight[self.c["unk_id"]] = 0
+
     def lexical(self, batch):
         """The lexical parts: of the keys, RMS-normalised, [M, d_x], and of the tokens before each landmark [M, reach, d_x]."""
         rows = self.lexicon(batch["tokens"]).reshape(-1, self.c["lexicon"]["d"])
@@ -408,15 +429,55 @@ class Model(nn.Module):
         facts = {}
         if memory:
             facts = {"retrieval_loss": torch.stack(losses), "on_gold": torch.stack(golds), "keys": own_keys.detach(),
-                     "copied": torch.stack(copied)}
+                     "copied": torch.stack(copied), "selected": selected, "selected_weights": w}
         return h, facts
+
+    def copies(self, selected, w, batch):
+        """Where the pointer points. selected, w [M, n_ret] of the last group -> for every position of the batch and every row of its
+        n_ret chunks: the score in nats, -1e9 where there is no such place, and the token that stands behind it, both [B T, n_ret 64]."""
+        n, unk = self.c["n_ret"], -1
+        before = F.pad(batch["before"], (0, 0, 0, 1), value=unk)
+        tokens = F.pad(batch["tokens"].reshape(-1).int(), (0, 1), value=unk)
+        # One more chunk, of no tokens: keys of the queue come without any.
+        context = F.pad(before[batch["block_rows"]], (0, 0, 0, 0, 0, 1), value=unk)
+        behind = F.pad(tokens[F.pad(batch["block_rows"][:, 1:], (0, 1), value=len(tokens) - 1)], (0, 0, 0, 1), value=unk)
+        if "pool_before" in batch:
+            context, behind = torch.cat([context[:-1], batch["pool_before"]]), torch.cat([behind[:-1], batch["pool_behind"]])
+        block = batch["token_rows"] // ROWS
+        chunk = selected.clamp(max=len(context) - 1)[block]
+        behind = behind[chunk].reshape(len(chunk), n * ROWS)
+        query = before[:len(chunk)]
+        rarity = self.pointer.rarity[query.clamp(min=0)] * (query >= 0)
+        score = w.clamp(min=1e-6).log()[block].repeat_interleave(ROWS, 1)
+        run = None
+        for j in range(query.shape[1]):
+            same = context[:, :, j][chunk].reshape(len(chunk), n * ROWS) == query[:, j, None]
+            run = same if run is None else run & same
+            score = score + rarity[:, j, None] * (same * self.pointer.overlap[j] + run * self.pointer.run[j])
+            first = same if j == 0 else first
+        there = first & (behind >= 0) & (w[block] > 0).repeat_interleave(ROWS, 1) & (query[:, :1] >= 0)
+        return score.masked_fill(~there, -1e9), behind
 
     def loss(self, batch):
         """(loss per position [B, T] unweighted, right [B, T] bool, facts)."""
         h, facts = self(batch)
         logits = F.linear(self.final_norm(h).to(self.dtype), self.embed.weight.to(self.dtype)).float()
-        flat = logits.reshape(-1, logits.shape[-1])
-        nats = F.cross_entropy(flat, batch["targets"].reshape(-1), reduction="none")
-        right = flat.argmax(-1) == batch["targets"].reshape(-1)
+        flat, targets = logits.reshape(-1, logits.shape[-1]), batch["targets"].reshape(-1)
         shape = batch["targets"].shape
+        if not (facts and self.c.get("pointer")):
+            nats = F.cross_entropy(flat, targets, reduction="none")
+            return nats.reshape(shape), (flat.argmax(-1) == targets).reshape(shape), facts
+        scores, behind = self.copies(facts["selected"], facts["selected_weights"], batch)
+        # The sentinel: the logit of the id that no text has. What it takes of the softmax over places is left to the words' own.
+        sentinel = flat[:, self.c["unk_id"]]
+        no_unk = F.one_hot(torch.tensor(self.c["unk_id"], device=flat.device), flat.shape[1]).bool()
+        own = flat.masked_fill(no_unk, -1e9).log_softmax(-1)
+        total = torch.logaddexp(sentinel, scores.logsumexp(-1))
+        to_target = scores.masked_fill(behind != targets[:, None], -1e9).logsumexp(-1)
+        nats = total - torch.logaddexp(sentinel + own.gather(1, targets[:, None])[:, 0], to_target)
+        with torch.no_grad():
+            share = (scores - total[:, None]).exp()
+            p = (own + (sentinel - total)[:, None]).exp().scatter_add(1, behind.clamp(min=0).long(), share)
+            right = p.argmax(-1) == targets
+            facts["pointed"] = share.sum(-1).reshape(shape)
         return nats.reshape(shape), right.reshape(shape), facts

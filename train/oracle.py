@@ -21,13 +21,15 @@ def stored(x):
 @dataclass
 class Chunk:
     """One stored chunk: landmark key [d_k], states E [rows, d], memory K, V [rows, Dkv], all bf16 values in fp32; its number
-    in its document or session."""
+    in its document or session; its tokens, and those before it that a pointer may look at."""
 
     key: torch.Tensor
     states: torch.Tensor
     k: torch.Tensor
     v: torch.Tensor
     index: int = 0
+    tokens: list = field(default_factory=list)
+    before: list = field(default_factory=list)
 
 
 @dataclass
@@ -67,6 +69,7 @@ class Oracle:
         self.plan = [(None, False)] * config["n_low"]
         for g, group in enumerate(config["groups"]):
             self.plan += [(g, j in group["gca_layers"]) for j in range(group["layers"])]
+        self.pointer_reach = (config.get("pointer") or {"reach": 0})["reach"]
 
     def lin(self, x, name):
         return x @ self.w[name + ".weight"].to(x.dtype).T
@@ -143,9 +146,9 @@ class Oracle:
 
     # -- memory
 
-    def encode(self, h, tokens, index):
+    def encode(self, h, tokens, index, before):
         """Chunk `index` of its document or session: of a block's rows h [1 + n, d], landmark first (residual stream after the
-        last lower layer), and its n tokens."""
+        last lower layer), its n tokens, and what stands before them in the sequence."""
         H, n = self.c["heads"], h.shape[0] - 1
         first = self.w["encoder.cls"][None]
         if self.c.get("encoder_carry"):
@@ -164,7 +167,11 @@ class Oracle:
         if self.c.get("lexicon"):
             lexical = self.add_up(self.w["lexicon.weight"][torch.tensor(tokens)])
             key = torch.cat([key, stored(self.norm(lexical, None))])
-        return replace(self.expand(key, stored(x[1:])), index=index)
+        return replace(self.expand(key, stored(x[1:])), index=index, tokens=list(tokens), before=self.recent(before, self.pointer_reach)[::-1])
+
+    def recent(self, before, reach):
+        """The last `reach` ids of `before`, landmarks not counted, from the last one back."""
+        return [i for i in reversed(before) if i != self.c["lmk_id"]][:reach]
 
     @staticmethod
     def add_up(rows):
@@ -187,7 +194,7 @@ class Oracle:
         """Of each candidate to group g's query at one landmark: its row h [d] and the ids before it in the sequence."""
         u = self.lin(self.norm(h, f"groups.{g}.query_norm.weight"), f"groups.{g}.query_proj")
         if self.c.get("lexicon"):
-            recent = [i for i in reversed(before) if i != self.c["lmk_id"]][:self.c["lexicon"]["reach"]]
+            recent = self.recent(before, self.c["lexicon"]["reach"])
             recency = self.w[f"groups.{g}.recency"][:len(recent)]
             u = torch.cat([u, self.add_up(recency[:, None] * self.w["lexicon.weight"][torch.tensor(recent, dtype=torch.long)])])
         r = torch.stack([c.key for c in candidates]) @ u / len(u) ** 0.5
@@ -235,6 +242,38 @@ class Oracle:
     def logits(self, h):
         return self.norm(h, "final_norm.weight") @ self.w["embed.weight"].T
 
+    # -- pointer head
+
+    def point(self, before, chunks, weights):
+        """{token: score} of what the places of `chunks` that are like the end of `before` go on with."""
+        recent, scores = self.recent(before, self.pointer_reach), {}
+        for chunk, weight in zip(chunks, weights):
+            line = [*chunk.before, *chunk.tokens]
+            for at in range(len(chunk.before), len(line)):
+                there = line[:at][::-1][:len(recent)]
+                if not recent or not there or there[0] != recent[0]:
+                    continue
+                score, run = weight.clamp(min=1e-6).log(), True
+                for j, token in enumerate(there):
+                    run = run and token == recent[j]
+                    if token == recent[j]:
+                        counts = self.w["pointer.overlap"][j] + (self.w["pointer.run"][j] if run else 0)
+                        score = score + self.w["pointer.rarity"][token] * counts
+                old = scores.get(line[at], torch.tensor(float("-inf")))
+                scores[line[at]] = torch.logaddexp(old, score)
+        return scores
+
+    def mix(self, logits, before, chunks, weights):
+        """Logits [vocab] of one row with what the pointer adds: `before` are the ids up to this row, landmarks too."""
+        if not self.pointer_reach:
+            return logits
+        sentinel, logits = logits[self.c["unk_id"]], logits.clone()
+        logits[self.c["unk_id"]] = float("-inf")
+        total = logits.logsumexp(-1)
+        for token, score in self.point(before, chunks, weights).items():
+            logits[token] = torch.logaddexp(logits[token], score + total - sentinel)
+        return logits
+
     # -- whole sequences
 
     def lower(self, layout):
@@ -247,7 +286,7 @@ class Oracle:
     def chunks(self, layout, h, closed):
         """The first `closed` blocks as chunks."""
         ends = layout.starts[1:] + [len(layout.ids)]
-        return [self.encode(h[s:e], layout.ids[s + 1:e], i) for i, (s, e) in enumerate(list(zip(layout.starts, ends))[:closed])]
+        return [self.encode(h[s:e], layout.ids[s + 1:e], i, layout.ids[:s]) for i, (s, e) in enumerate(list(zip(layout.starts, ends))[:closed])]
 
     def ingest(self, tokens, token_bytes=None):
         """Memory ingest of a document (token_bytes: as document_blocks takes them). -> list of Chunk."""
@@ -281,7 +320,12 @@ class Oracle:
                     blocks.append(self.gca(i, a[s:e], [candidates[j] for j in indices], weights))
                 x = torch.cat(blocks)
             h = self.finish_layer(i, a, x)
-        return self.logits(h), own, hits
+        rows = []
+        for b, ((indices, weights, _), s, e) in enumerate(zip(hits[-1], layout.starts, ends)):
+            candidates = documents + own[:max(0, b - 1)]
+            chunks = [candidates[j] for j in indices]
+            rows += [self.mix(z, layout.ids[:s + r + 1], chunks, weights) for r, z in enumerate(self.logits(h[s:e]))]
+        return torch.stack(rows), own, hits
 
 
 class Decoder:
@@ -294,7 +338,7 @@ class Decoder:
         self.state = [(torch.zeros(inner), torch.zeros(inner)) for _ in oracle.plan]
         self.cache = [[] for _ in oracle.plan]
         self.position, self.block, self.rows, self.hits = 0, -1, [], {}
-        self.kept = max(BLOCK_TOKENS, (oracle.c.get("lexicon") or {"reach": 0})["reach"])
+        self.kept = max(BLOCK_TOKENS + oracle.pointer_reach, (oracle.c.get("lexicon") or {"reach": 0})["reach"])
         self.tokens = []
 
     def mixer(self, i, h):
@@ -313,8 +357,8 @@ class Decoder:
 
     def close_block(self):
         if len(self.rows) > 1:
-            tokens = self.tokens[1 - len(self.rows):]
-            self.own.append(self.o.encode(torch.cat(self.rows), tokens, len(self.own)))
+            before, tokens = self.tokens[:1 - len(self.rows)], self.tokens[1 - len(self.rows):]
+            self.own.append(self.o.encode(torch.cat(self.rows), tokens, len(self.own), before))
         self.rows = []
 
     def step(self, token):
@@ -342,4 +386,6 @@ class Decoder:
                 x = o.gca(i, a, [candidates[j] for j in indices], weights)
             h = o.finish_layer(i, a, x)
         self.position += 1
-        return o.logits(h)[0]
+        indices, weights, _ = self.hits.get(o.plan[-1][0], ([], torch.zeros(0), None))
+        candidates = self.documents + self.own[:max(0, self.block - 1)]
+        return o.mix(o.logits(h)[0], self.tokens, [candidates[j] for j in indices], weights)

@@ -8,12 +8,13 @@ from unittest import mock
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from batches import BatchMaker
 from blocks import document_blocks
 from goldens import BASE, CASES, random_weights
 from model import Model
-from oracle import Decoder, Oracle, lay_out
+from oracle import Chunk, Decoder, Oracle, lay_out
 from tokenizer import split_segments
 
 TOLERANCE = 2e-4
@@ -29,6 +30,12 @@ def draw(rng, config, n):
     return [rng.randrange(3, config["vocab_size"]) for _ in range(n)]
 
 
+def apart(logits, others):
+    """The largest difference of numbers that are not -inf in both, as the pointer leaves its sentinel's."""
+    assert torch.equal(logits.isinf(), others.isinf())
+    return (logits - others).masked_fill(others.isinf(), 0).abs().max()
+
+
 def test_decode_equals_forward():
     for name, (_, documents, events) in CASES.items():
         config, oracle = case_oracle(name)
@@ -38,7 +45,7 @@ def test_decode_equals_forward():
         logits, own, _ = oracle.forward(layout, mounted)
         decoder = Decoder(oracle, mounted)
         steps = torch.stack([decoder.step(i) for i in layout.ids])
-        assert (steps - logits).abs().max() < TOLERANCE * logits.abs().max(), name
+        assert apart(steps, logits) < TOLERANCE * logits.masked_fill(logits.isinf(), 0).abs().max(), name
         assert len(decoder.own) == len(own), name
 
 
@@ -106,6 +113,30 @@ def test_successors():
     assert oracle.retrieve(0, h, before, candidates)[0] == sorted(of, key=lambda e: (-of[e], e))[:config["n_ret"]]
 
 
+def test_pointer():
+    config, oracle = case_oracle("pointer")
+    # Of one chunk: 5 stands behind 3 4, behind 4 alone, and behind 9 8 3 4 across a chunk's begin.
+    chunk = Chunk(*[torch.zeros(0)] * 4, tokens=[5, 3, 4, 5, 7, 4, 6], before=[9, 8, 3, 4])
+    run, overlap, rarity = (oracle.w[f"pointer.{n}"] for n in ("run", "overlap", "rarity"))
+    own = lambda j, token: rarity[token] * (run[j] + overlap[j])
+    weight = torch.tensor(0.25)
+    scores = oracle.point([8, config["lmk_id"], 3, 4], [chunk], [weight])
+    one, two = own(0, 4), own(0, 4) + own(1, 3)
+    assert set(scores) == {5, 6}
+    expected = torch.stack([two + own(2, 8), two]) + weight.log()
+    assert torch.allclose(scores[5], expected.logsumexp(0)) and torch.allclose(scores[6], one + weight.log())
+    # A token that differs ends the run and no more.
+    gap = oracle.point([8, 10, 4], [chunk], [weight])[5] - weight.log()
+    assert torch.allclose(gap, torch.stack([one + rarity[8] * overlap[2], one]).logsumexp(0))
+    assert oracle.point([2], [chunk], [weight]) == {} and oracle.point([], [chunk], [weight]) == {}
+    # What the pointer takes it takes from all others alike.
+    logits = torch.randn(config["vocab_size"], generator=torch.Generator().manual_seed(1))
+    mixed = oracle.mix(logits, [3, 4], [chunk], [weight]).softmax(0)
+    left = torch.cat([logits[:1], torch.tensor([s for s in oracle.point([3, 4], [chunk], [weight]).values()])]).softmax(0)
+    alone = torch.cat([torch.tensor([float("-inf")]), logits[1:]]).softmax(0)
+    assert torch.allclose(mixed, (left[0] * alone).index_add(0, torch.tensor([*oracle.point([3, 4], [chunk], [weight])]), left[1:]), atol=1e-6)
+
+
 class TinyBooks:
     """Random tokens in place of books."""
 
@@ -145,7 +176,7 @@ class TinyTasks:
 
 def test_training_form_equals_oracle():
     config = {**BASE, "d": 64, "heads": 4, "d_r": 48, "memory_kv_heads": 2, "encoder_carry": True, "min_chunk_tokens": 24,
-              "lexicon": {"d": 16, "reach": 8}, "successors": True, "local": {"window": 128, "dilation": 16, "initial": 0, "span": 1024}, "adapted_dilations": [16]}
+              "lexicon": {"d": 16, "reach": 8}, "successors": True, "pointer": {"reach": 6}, "vocab_size": 40, "local": {"window": 128, "dilation": 16, "initial": 0, "span": 1024}, "adapted_dilations": [16]}
     data = {"batch": 2, "length": 512, "max_blocks": 14, "max_dilated": 24, "queue": 8, "dilation_shares": [1.0],
             "weight_task": 0.1, "weight_answer": 2.0, "weights_crossing": [3.0], "weight_end": 1.0,
             "straddle": 0.4, "force_straddle": 0.3, "across": 0.08, "random_filler": 0.0, "whole_words": 0.5, "mean_gap": 20,
@@ -158,8 +189,7 @@ def test_training_form_equals_oracle():
     batch, _ = maker.batch(0.0, 0.0, 1.0, 0.0)
     inputs = {k: torch.from_numpy(v) for k, v in batch.items()}
     with torch.no_grad():
-        h, _ = model(inputs)
-        logits = model.final_norm(h) @ model.embed.weight.T
+        nats, right, _ = model.loss(inputs)
     oracle = Oracle(config, weights)
     for i, seq in enumerate(maker.done):
         layout = lay_out([], config["lmk_id"])
@@ -167,7 +197,9 @@ def test_training_form_equals_oracle():
         # The oracle rounds what is stored to bf16, the trainer does not; a rounding can pick another chunk.
         with mock.patch("oracle.stored", lambda x: x.float()):
             expected = oracle.forward(layout)[0]
-        assert (logits[i] - expected).abs().max() < 1e-5 * expected.abs().max()
+        targets = inputs["targets"][i, :-1]  # behind the last token stands none
+        assert torch.allclose(nats[i, :-1], F.cross_entropy(expected[:-1], targets, reduction="none"), rtol=1e-4, atol=1e-4)
+        assert (right[i, :-1] == (expected[:-1].argmax(-1) == targets)).float().mean() > 0.99
 
 
 def test_segments():

@@ -82,6 +82,9 @@ def measure(meter, batch, kinds, nats, right, facts, groups):
         repeats = batch["repeats"]
         meter.add("repeat_token", right[repeats].sum(), repeats.sum())
         meter.add("repeat_nats", nats[repeats].sum(), repeats.sum())
+        if "pointed" in facts:
+            meter.add("pointed/repeat", facts["pointed"][repeats].sum(), repeats.sum())
+            meter.add("pointed/text", facts["pointed"][text & ~repeats].sum(), (text & ~repeats).sum())
         for g, share in enumerate(facts["copied"]):
             meter.add(f"copied/{g}", share.sum(), (share > 0).sum())
         first = np.zeros_like(repeats)
@@ -120,11 +123,14 @@ class Run:
         named = list(self.model.named_parameters())
         is_matrix = lambda n, p: p.dim() == 2 and not n.startswith(("embed", "lexicon")) and "norm" not in n
         matrix = [(n, p) for n, p in named if is_matrix(n, p)]
-        rest = [p for n, p in named if not is_matrix(n, p)]
+        # The few numbers of a pointer are scores in nats, which have far to go.
+        pointer = [p for n, p in named if n.startswith("pointer.")]
+        rest = [p for n, p in named if not is_matrix(n, p) and not n.startswith("pointer.")]
         o = self.c["optimizer"]
         self.muon = Muon(matrix, self.rank, self.world, o["momentum"], o["weight_decay"], split, self.dtype)
         self.adam = torch.optim.AdamW([{"params": [p for p in rest if p.dim() > 1], "weight_decay": 0.01},
-                                       {"params": [p for p in rest if p.dim() <= 1], "weight_decay": 0.0}],
+                                       {"params": [p for p in rest if p.dim() <= 1], "weight_decay": 0.0},
+                                       *([{"params": pointer, "weight_decay": 0.0, "rate": o["pointer_rate"]}] if pointer else [])],
                                       lr=o["adam_rate"], betas=tuple(o["betas"]))
         self.params = [p for _, p in named]
 
@@ -216,7 +222,7 @@ class Run:
         if factor is not None:
             o = self.c["optimizer"]
             for group in self.adam.param_groups:
-                group["lr"] = o["adam_rate"] * factor
+                group["lr"] = group.get("rate", o["adam_rate"]) * factor
             self.adam.step()
             self.muon.step(o["muon_rate"] * factor)
         return factor
@@ -272,7 +278,7 @@ class Run:
 
 class Trainer(Run):
     SHOWN = ("step", "minutes", "loss", "text_nats", "token", "whole", "whole_own", "whole_other", "whole_straddling", "gold_weight/0", "gold_weight/1",
-             "gold_hit/0", "repeat_token", "repeat_first", "repeat_nats", "copied/0", "copied/1", "whole/hex", "whole/digits", "whole/record*", "open", "queue", "rate", "tokens_per_s")
+             "gold_hit/0", "repeat_token", "repeat_first", "repeat_nats", "pointed/repeat", "pointed/text", "copied/0", "copied/1", "whole/hex", "whole/digits", "whole/record*", "open", "queue", "rate", "tokens_per_s")
 
     def __init__(self, config):
         super().__init__(config)
@@ -290,15 +296,19 @@ class Trainer(Run):
         if config.get("init"):
             weights = deepen(load_file(os.path.join(config["init"], "model.safetensors")), self.model.state_dict())
             lexical = lambda name: name.startswith("lexicon") or name.endswith((".recency", ".successor_bias"))
+            rarity = torch.from_numpy(books.rarity(config["model"]["vocab_size"]))
             if config["model"].get("lexicon") and "lexicon.weight" not in weights:
-                self.model.seed_lexicon(torch.from_numpy(books.rarity(config["model"]["vocab_size"])))
+                self.model.seed_lexicon(rarity)
                 # What the queries of needles say must not drown what the lexicon finds from the first step on.
                 weights = {k: v.float() * 0.4 if k.endswith(".query_proj.weight") else v for k, v in weights.items()}
             left = self.model.load_state_dict({k: v.float() for k, v in weights.items()}, strict=False)
             # What is missing may begin at zero: then it adds nothing yet.
-            wrong = left.unexpected_keys + [n for n in left.missing_keys if self.model.get_parameter(n).any() and not lexical(n)]
+            begun = lambda name: lexical(name) or name.startswith("pointer.")
+            wrong = left.unexpected_keys + [n for n in left.missing_keys if self.model.get_parameter(n).any() and not begun(n)]
             if wrong:
                 raise SystemExit(f"{config['init']} is no model of this config, these tensors differ: {', '.join(wrong)}")
+            if "pointer.run" in left.missing_keys:
+                self.model.seed_pointer(rarity)
         self.resume()
         self.compiled = torch.compile(self.model.loss, dynamic=False)
 

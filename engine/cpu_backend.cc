@@ -132,7 +132,15 @@ absl::Status CpuBackend::RunHead(std::span<Piece* const> pieces) {
       const Item& item = items[static_cast<size_t>(begin + r)];
       std::copy_n(RowsOf(*item.piece).data() + item.head->row * d, d, in.data() + r * d);
     }
-    model_.Logits(contexts_[static_cast<size_t>(worker)], in.data(), rows, logits.data());
+    kernels::OpContext& ctx = contexts_[static_cast<size_t>(worker)];
+    model_.Logits(ctx, in.data(), rows, logits.data());
+    if (model_.pointer() != nullptr) {
+      for (int64_t r = 0; r < rows; ++r) {
+        kernels::MixPointed(ctx, vocab, model_.config().unk_id,
+                            items[static_cast<size_t>(begin + r)].head->pointed,
+                            logits.data() + r * vocab);
+      }
+    }
     for (int64_t r = 0; r < rows; ++r) {
       const auto& [piece, head] = items[static_cast<size_t>(begin + r)];
       const auto row = std::span<const float>(logits).subspan(static_cast<size_t>(r * vocab),

@@ -228,6 +228,7 @@ absl::Status DeviceBackend::RunHead(std::span<Piece* const> pieces) {
     for (const HeadRow& head : piece->head) {
       batch.asked.emplace_back(piece, &head);
       batch.rows.push_back(RowsOf(*piece) + head.row * d);
+      batch.pointed.emplace_back(head.pointed);
     }
   }
   RETURN_IF_ERROR(Choose(choosing));
@@ -244,6 +245,7 @@ absl::Status DeviceBackend::Choose(const HeadBatch& batch) {
   for (size_t begin = 0; begin < batch.rows.size(); begin += kHeadRows) {
     const size_t count = std::min(kHeadRows, batch.rows.size() - begin);
     RETURN_IF_ERROR(model_->Choices(std::span(batch.rows).subspan(begin, count),
+                                    std::span(batch.pointed).subspan(begin, count),
                                     std::span(settings).subspan(begin, count),
                                     NeverChosenOf(model_->config()), choices.data() + begin));
   }
@@ -260,7 +262,8 @@ absl::Status DeviceBackend::Consume(const HeadBatch& batch) {
   for (size_t begin = 0; begin < batch.rows.size(); begin += kHeadRows) {
     const size_t count = std::min(kHeadRows, batch.rows.size() - begin);
     logits.resize(count * vocab);
-    RETURN_IF_ERROR(model_->Logits(std::span(batch.rows).subspan(begin, count), logits.data()));
+    RETURN_IF_ERROR(model_->Logits(std::span(batch.rows).subspan(begin, count),
+                                   std::span(batch.pointed).subspan(begin, count), logits.data()));
     for (size_t i = 0; i < count; ++i) {
       const auto& [piece, head] = batch.asked[begin + i];
       piece->consume(*head, std::span<const float>(logits).subspan(i * vocab, vocab));

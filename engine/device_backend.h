@@ -55,6 +55,7 @@ class DeviceBackend final : public Backend {
   struct HeadBatch {
     std::vector<std::pair<Piece*, const HeadRow*>> asked;
     std::vector<const float*> rows;
+    std::vector<std::span<const kernels::PointedToken>> pointed;
   };
 
   absl::StatusOr<float*> BatchRows(int64_t rows);

@@ -56,6 +56,9 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(
   std::shared_ptr<IngestJob> job(
       new IngestJob(context, std::move(encoder), progress, std::move(queue)));
   RETURN_IF_ERROR(job->Restore(state, progress));
+  const int64_t before = std::min(progress.tokens, job->reach_);
+  ASSIGN_OR_RETURN(job->before_, context.store.ReadTokens(
+                                     progress.owner, progress.tokens - before, progress.tokens));
   ASSIGN_OR_RETURN(job->committed_sha256_, HashInput(context.store, progress));
   return job;
 }
@@ -67,6 +70,7 @@ IngestJob::IngestJob(const IngestContext& context, std::unique_ptr<MemoryEncoder
       owner_(progress.owner),
       from_tokens_(progress.from_tokens),
       prefix_(!context.model.config().landmarks()),
+      reach_(context.model.config().pointer.reach),
       reader_(context.model, progress.input_offset),
       encoder_(std::move(encoder)),
       accepted_offset_(progress.input_offset),
@@ -282,8 +286,12 @@ void IngestJob::RunSlice(int64_t most_tokens) {
   size_t token = 0;
   std::vector<store::ChunkRecord> records;
   for (model::EncodedChunk& chunk : *chunks) {
-    context_.model.AddLexicalKey(blocks[records.size()], chunk);
+    const Block block = blocks[records.size()];
+    before_.insert(before_.end(), block.begin(), block.end());
+    context_.model.AddTokens(before_, chunk);
+    before_.erase(before_.begin(), before_.end() - std::min(std::ssize(before_), reach_));
     store::ChunkRecord record;
+    record.tokens = std::move(chunk.tokens);
     record.rows = chunk.rows;
     record.states = std::move(chunk.states);
     record.text_begin = text_end;

@@ -114,6 +114,7 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   const OwnerId owner_;
   const bool from_tokens_;
   const bool prefix_;
+  const int64_t reach_;  // of the pointer
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 
   InputReader reader_;  // ingest thread
@@ -122,6 +123,7 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   StateCharge charge_;            // scheduler's thread
   std::string committed_sha256_;  // IngestStatus::committed_sha256
   store::IngestBatch batch_;      // scheduler's thread: chunks and keys since the last commit
+  std::vector<int32_t> before_;   // scheduler's thread: the last reach_ tokens that are encoded
 
   mutable std::mutex mutex_;
   absl::Status failed_;

@@ -14,6 +14,7 @@
 #include "engine/backend.h"
 #include "engine/engine.h"
 #include "engine/tiers.h"
+#include "kernels/pointer_mix.h"
 #include "kernels/sample.h"
 #include "model/model.h"
 
@@ -52,7 +53,8 @@ struct ClosedBlock {
   int64_t rows_before = 0;      // its rows that earlier pieces left with the session
   int64_t first_row = 0;        // then those of this piece
   int64_t rows = 0;             // landmark and tokens
-  std::vector<int32_t> tokens;  // all of them, for its lexical key
+  // For its lexical key and its record: its own, behind those before it that a pointer looks at.
+  std::vector<int32_t> tokens;
   int64_t text_begin = 0, text_end = 0;
 };
 
@@ -61,6 +63,10 @@ struct HeadRow {
   int64_t row = 0;
   int64_t index = 0;
   int32_t target = -1;
+  // Of a model with a pointer: the tokens up to this row that it looks at, and from the head's stage
+  // on where it points to.
+  std::vector<int32_t> recent = {};
+  std::vector<kernels::PointedToken> pointed = {};
 };
 
 // What one landmark of the piece selected for the group now being retrieved.

@@ -41,6 +41,7 @@ Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTi
       reads_own_(model.config().landmark_reads == model::LandmarkReads::kOwn),
       chunk_tokens_(model.config().chunk_tokens),
       reach_(model.lexicon() != nullptr ? model.lexicon()->reach() : 0),
+      pointer_reach_(model.config().pointer.reach),
       random_chunks_(options.random_chunks),
       mounts_(std::move(mounts)),
       mount_ids_(options.mounts),
@@ -50,9 +51,10 @@ void Session::Plan(Input& input, int64_t limit, HeadRows head, Piece& piece) {
   piece.Reset(positions_);
   piece.session = this;
   piece.sequence = sequence_.get();
-  const auto predict = [&piece](size_t index, int32_t target) {
+  const auto predict = [&](size_t index, int32_t target) {
     RECOLLECT_CHECK(piece.predictor >= 0);
-    piece.head.push_back({piece.predictor, static_cast<int64_t>(index), target});
+    piece.head.push_back(
+        {piece.predictor, static_cast<int64_t>(index), target, Recent(pointer_reach_)});
   };
   if (!landmarks_) input.next_flush = input.flushes.size();  // there is no block to close
   // The row that would predict has run in an earlier piece, or there is none.
@@ -112,8 +114,8 @@ void Session::PlaceToken(Piece& piece, int32_t id) {
   piece.predictor = piece.rows();
   PlaceRow(piece, id);
   ++open_tokens_;
-  if (reach_ > 0) {
-    const auto kept = static_cast<size_t>(std::max(reach_, chunk_tokens_));
+  if (reach_ > 0 || pointer_reach_ > 0) {
+    const auto kept = static_cast<size_t>(std::max(reach_, chunk_tokens_ + pointer_reach_));
     // Not with every token: what is in front moves each time.
     if (recent_.size() >= 2 * kept) {
       recent_.erase(recent_.begin(), recent_.end() - static_cast<int64_t>(kept));
@@ -138,8 +140,8 @@ void Session::PlaceRow(Piece& piece, int32_t id) {
 
 void Session::CloseBlock(Piece& piece) {
   const int64_t here = piece.rows() - piece.open_row;
-  piece.closed.push_back({open_rows_ - here, piece.open_row, open_rows_, Recent(open_tokens_),
-                          block_text_begin_, text_bytes_});
+  piece.closed.push_back({open_rows_ - here, piece.open_row, open_rows_,
+                          Recent(pointer_reach_ + open_tokens_), block_text_begin_, text_bytes_});
   piece.open_row = piece.rows();
   ++closed_blocks_;
   open_rows_ = open_tokens_ = 0;
@@ -183,13 +185,14 @@ Session::Candidate Session::Resolve(int64_t candidate) const {
 }
 
 absl::Status Session::AddChunk(const ClosedBlock& block, model::EncodedChunk chunk) {
-  model_.AddLexicalKey(block.tokens, chunk);
+  model_.AddTokens(block.tokens, chunk);
   if (!owner_.has_value()) {
     ASSIGN_OR_RETURN(owner_, store_.NewSessionOwner());
   }
   store::ChunkRecord record;
   record.states = std::move(chunk.states);
   record.rows = chunk.rows;
+  record.tokens = std::move(chunk.tokens);
   record.text_begin = block.text_begin;
   record.text_end = block.text_end;
   RETURN_IF_ERROR(tiers_.PutOwn({*owner_, own_chunks_}, std::move(record)));

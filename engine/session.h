@@ -125,7 +125,8 @@ class Session {
   const bool at_end_;     // where they stand in their block
   const bool reads_own_;  // whether they read what they retrieved, or what the one before did
   const int64_t chunk_tokens_;
-  const int64_t reach_;  // of lexical queries
+  const int64_t reach_;          // of lexical queries
+  const int64_t pointer_reach_;  // 0: there is none
   const bool random_chunks_;
   const std::vector<Pin> mounts_;
   std::vector<std::string> mount_ids_;
@@ -134,7 +135,8 @@ class Session {
   std::atomic<int64_t> positions_{0};
   int64_t closed_blocks_ = 0;
   int64_t open_rows_ = 0, open_tokens_ = 0;  // of the open block; without landmarks, all
-  std::vector<int32_t> recent_;  // the last tokens, as many as a block or a lexical query needs
+  // The last tokens, as many as a block and what the pointer sees before it, or a lexical query, need.
+  std::vector<int32_t> recent_;
   std::shared_ptr<LandmarkMemory> memory_;  // what the next row reads
   int64_t text_bytes_ = 0, block_text_begin_ = 0;
 

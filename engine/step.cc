@@ -1,6 +1,9 @@
 #include "engine/step.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "engine/session.h"
@@ -11,6 +14,7 @@ StepRunner::StepRunner(const model::Model& model, Backend& backend, ChunkTiers& 
                        LandmarkDevice& landmarks, std::function<void()> fetched)
     : landmarks_(model.config().landmarks()),
       groups_(static_cast<int>(model.config().groups.size())),
+      pointer_(model.pointer()),
       backend_(backend),
       tiers_(tiers),
       retriever_(model, backend, landmarks),
@@ -32,7 +36,10 @@ void StepRunner::Run(std::span<Piece* const> pieces) {
 }
 
 absl::Status StepRunner::RunStage(int stage) {
-  if (stage > groups_) return backend_.RunHead(batch_);
+  if (stage > groups_) {
+    for (Piece* piece : batch_) Point(*piece);
+    return backend_.RunHead(batch_);
+  }
   if (stage == 0) {
     RETURN_IF_ERROR(backend_.RunLower(batch_));
     if (landmarks_) RETURN_IF_ERROR(AddClosedChunks());
@@ -42,6 +49,24 @@ absl::Status StepRunner::RunStage(int stage) {
     RETURN_IF_ERROR(backend_.RunGroup(batch_, stage - 1));
   }
   return stage < groups_ ? Retrieve(stage) : absl::OkStatus();
+}
+
+void StepRunner::Point(Piece& piece) const {
+  if (pointer_ == nullptr) return;
+  std::vector<model::PointerChunk> chunks;
+  for (HeadRow& head : piece.head) {
+    const auto after = std::ranges::upper_bound(piece.segments, head.row, {},
+                                                &PieceSegment::first_row);
+    chunks.clear();
+    if (const LandmarkMemory* memory = std::prev(after)->memory.get()) {
+      const LandmarkMemory::Group& read = memory->groups.back();
+      for (size_t i = 0; i < read.chunks.size(); ++i) {
+        const ChunkMemory& chunk = *read.chunks[i];
+        chunks.push_back({chunk.tokens, chunk.memory.view.rows, read.retrieved.weights[i]});
+      }
+    }
+    head.pointed = pointer_->Point(head.recent, chunks);
+  }
 }
 
 absl::Status StepRunner::AddClosedChunks() {

@@ -37,9 +37,12 @@ class StepRunner {
   absl::Status AddClosedChunks();
   absl::Status Retrieve(int group);
   absl::Status ProjectWanted();
+  // Fills HeadRow::pointed of a model with a pointer.
+  void Point(Piece& piece) const;
 
   const bool landmarks_;
   const int groups_;
+  const model::Pointer* const pointer_;  // or null
   Backend& backend_;
   ChunkTiers& tiers_;
   Retriever retriever_;

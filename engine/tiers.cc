@@ -97,8 +97,10 @@ RecordHandle ChunkTiers::Keep(const ChunkRef& ref, store::ChunkRecord record) {
 }
 
 void ChunkTiers::TakeMemory(WantedChunk& wanted, ProjectedMemory memory) {
-  const int64_t bytes = memory.bytes + static_cast<int64_t>(sizeof(ChunkMemory));
-  ChunkMemory value{std::move(memory), wanted.record->text_begin, wanted.record->text_end};
+  const std::vector<int32_t>& tokens = wanted.record->tokens;
+  const int64_t bytes =
+      memory.bytes + static_cast<int64_t>(sizeof(ChunkMemory) + tokens.size() * sizeof(int32_t));
+  ChunkMemory value{std::move(memory), wanted.record->text_begin, wanted.record->text_end, tokens};
   wanted.memory = memory_.Insert(wanted.ref, std::move(value), bytes);
   if (wanted.memory == nullptr)
     wanted.memory = std::make_shared<const ChunkMemory>(std::move(value));

@@ -25,6 +25,7 @@ namespace recollect::engine {
 struct ChunkMemory {
   ProjectedMemory memory;
   int64_t text_begin = 0, text_end = 0;
+  std::vector<int32_t> tokens;  // of its record
 };
 using MemoryHandle = std::shared_ptr<const ChunkMemory>;
 using RecordHandle = std::shared_ptr<const store::ChunkRecord>;

@@ -141,6 +141,14 @@ RECOLLECT_HD float Exp2(float x) {
 #endif
 }
 
+RECOLLECT_HD float Log(float x) { return logf(x); }
+
+// ln(exp(a) + exp(b)) of a finite or -infinite a and a finite b.
+RECOLLECT_HD float LogAddExp(float a, float b) {
+  const float most = Max(a, b), least = Min(a, b);
+  return Add(most, log1pf(Exp(Add(least, -most))));
+}
+
 RECOLLECT_HD float Sigmoid(float x) { return Div(1.0f, Add(1.0f, Exp(-x))); }
 
 // x Φ(x) as kernels/elementwise_simd.cc computes it, where the reasons are:

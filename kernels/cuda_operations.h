@@ -23,6 +23,7 @@
 #include "kernels/gemm_cuda.h"
 #include "kernels/landmark_topk_cuda.h"
 #include "kernels/linear_attention_cuda.h"
+#include "kernels/pointer_mix_cuda.h"
 #include "kernels/range_attention_cuda.h"
 #include "kernels/rope_cuda.h"
 #include "kernels/sample_cuda.h"
@@ -161,6 +162,13 @@ class CudaOperations : public Interface {
   absl::Status LinearAttention(const LinearAttentionPlan& plan,
                                const LinearAttentionDeviceArrays& arrays) override {
     return Queue([&](cudaStream_t stream) { return LinearAttentionCuda(stream, plan, arrays); });
+  }
+  absl::Status MixPointed(int64_t rows, int64_t vocab, int32_t sentinel,
+                          const PointedToken* pointed, const int64_t* ends,
+                          float* logits) override {
+    return Queue([&](cudaStream_t stream) {
+      return MixPointedCuda(stream, rows, vocab, sentinel, pointed, ends, logits);
+    });
   }
   absl::Status Sample(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
                       const SampleSettings* settings, int32_t* choices) override {

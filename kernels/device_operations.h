@@ -18,6 +18,7 @@
 #include "kernels/gemm_cuda_plan.h"
 #include "kernels/landmark_topk_plan.h"
 #include "kernels/linear_attention_plan.h"
+#include "kernels/pointer_mix.h"
 #include "kernels/range_attention_plan.h"
 #include "kernels/rope.h"
 #include "kernels/row_sizes.h"
@@ -72,7 +73,7 @@ class DeviceOperations {
 
   // rope_cuda.h, gated_scan_cuda.h, range_attention_cuda.h, tile_attention_cuda.h, gca_cuda.h,
   // landmark_topk_cuda.h, block_bounds_cuda.h, block_topk_cuda.h, features_cuda.h,
-  // linear_attention_cuda.h, sample_cuda.h
+  // linear_attention_cuda.h, pointer_mix_cuda.h, sample_cuda.h
   virtual absl::Status Rope(const RowSizes& sizes, RopePairs pairs, const float* cosines,
                             const float* sines, float* x) = 0;
   virtual absl::Status GatedScan(const GatedScanPlan& plan,
@@ -92,6 +93,9 @@ class DeviceOperations {
                                 const float* scale, float* features) = 0;
   virtual absl::Status LinearAttention(const LinearAttentionPlan& plan,
                                        const LinearAttentionDeviceArrays& arrays) = 0;
+  virtual absl::Status MixPointed(int64_t rows, int64_t vocab, int32_t sentinel,
+                                  const PointedToken* pointed, const int64_t* ends,
+                                  float* logits) = 0;
   virtual absl::Status Sample(const float* logits, int64_t rows, int32_t vocab,
                               const NeverChosen& never, const SampleSettings* settings,
                               int32_t* choices) = 0;

@@ -34,6 +34,7 @@ std::span<const Implementation<decltype(SwiGlu)>> SwiGluImplementations();
 std::span<const Implementation<decltype(GeGlu)>> GeGluImplementations();
 std::span<const Implementation<decltype(Gelu)>> GeluImplementations();
 std::span<const Implementation<decltype(SigmoidGate)>> SigmoidGateImplementations();
+std::span<const Implementation<decltype(LogSumExp)>> LogSumExpImplementations();
 std::span<const Implementation<decltype(Add)>> AddImplementations();
 std::span<const Implementation<decltype(RoundToBf16)>> RoundToBf16Implementations();
 std::span<const Implementation<decltype(Rope)>> RopeImplementations();

@@ -22,6 +22,7 @@ RECOLLECT_TABLE(SwiGlu)
 RECOLLECT_TABLE(GeGlu)
 RECOLLECT_TABLE(Gelu)
 RECOLLECT_TABLE(SigmoidGate)
+RECOLLECT_TABLE(LogSumExp)
 RECOLLECT_TABLE(Add)
 RECOLLECT_TABLE(RoundToBf16)
 #undef RECOLLECT_TABLE
@@ -34,6 +35,9 @@ std::span<const Implementation<decltype(GeGlu)>> GeGluImplementations() { return
 std::span<const Implementation<decltype(Gelu)>> GeluImplementations() { return kGelu; }
 std::span<const Implementation<decltype(SigmoidGate)>> SigmoidGateImplementations() {
   return kSigmoidGate;
+}
+std::span<const Implementation<decltype(LogSumExp)>> LogSumExpImplementations() {
+  return kLogSumExp;
 }
 std::span<const Implementation<decltype(Add)>> AddImplementations() { return kAdd; }
 std::span<const Implementation<decltype(RoundToBf16)>> RoundToBf16Implementations() {
@@ -60,6 +64,10 @@ void Gelu(OpContext& ctx, const float* x, int64_t count, float* y) {
 void SigmoidGate(OpContext& ctx, const float* gate, int64_t gate_stride, const float* x,
                  int64_t rows, int64_t width, float* y) {
   Select(SigmoidGateImplementations(), ctx.isa())(ctx, gate, gate_stride, x, rows, width, y);
+}
+
+float LogSumExp(OpContext& ctx, const float* x, int64_t count) {
+  return Select(LogSumExpImplementations(), ctx.isa())(ctx, x, count);
 }
 
 void Add(OpContext& ctx, const float* x, int64_t count, float* y) {

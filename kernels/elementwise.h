@@ -1,5 +1,5 @@
-// Row-wise ops between the matrix products: RMSNorm, SwiGLU, GEGLU, GELU, sigmoid gate. fp32,
-// serial, dense rows.
+// Row-wise ops between the matrix products: RMSNorm, SwiGLU, GEGLU, GELU, sigmoid gate; log of
+// a sum of exponentials. fp32, serial, dense rows.
 #ifndef RECOLLECT_KERNELS_ELEMENTWISE_H_
 #define RECOLLECT_KERNELS_ELEMENTWISE_H_
 
@@ -28,6 +28,10 @@ void Gelu(OpContext& ctx, const float* x, int64_t count, float* y);
 // dense; y may be x.
 void SigmoidGate(OpContext& ctx, const float* gate, int64_t gate_stride, const float* x,
                  int64_t rows, int64_t width, float* y);
+
+// ln Σ exp(x_i) over `count` >= 1 floats, each finite or -infinity, not all of them that. Relative
+// error of the sum as of RmsNorm's.
+float LogSumExp(OpContext& ctx, const float* x, int64_t count);
 
 // y += x over `count` floats.
 void Add(OpContext& ctx, const float* x, int64_t count, float* y);

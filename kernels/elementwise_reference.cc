@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -51,6 +52,13 @@ void SigmoidGate(OpContext&, const float* gate, int64_t gate_stride, const float
   for (int64_t r = 0; r < rows; ++r, gate += gate_stride, x += width, y += width) {
     for (int64_t i = 0; i < width; ++i) y[i] = static_cast<float>(Sigmoid(gate[i]) * x[i]);
   }
+}
+
+float LogSumExp(OpContext&, const float* x, int64_t count) {
+  const double most = *std::max_element(x, x + count);
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += std::exp(x[i] - most);
+  return static_cast<float>(most + std::log(sum));
 }
 
 void Add(OpContext&, const float* x, int64_t count, float* y) {

@@ -107,6 +107,35 @@ void RmsNorm(OpContext&, const float* x, const float* gain, float eps, int64_t r
   }
 }
 
+float LogSumExp(OpContext&, const float* x, int64_t count) {
+  const int rest = static_cast<int>(count % kLanes);
+  const int64_t whole = count - rest;
+  float most = x[0];
+  Vec greatest[2] = {Set(most), Set(most)};
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= whole; i += 2 * kLanes) {
+    greatest[0] = Max(greatest[0], Load(x + i));
+    greatest[1] = Max(greatest[1], Load(x + i + kLanes));
+  }
+  for (; i < whole; i += kLanes) greatest[0] = Max(greatest[0], Load(x + i));
+  most = MaxOf(Max(greatest[0], greatest[1]));
+  for (; i < count; ++i) most = x[i] > most ? x[i] : most;
+  const Vec base = Set(most);
+  Vec sum[2] = {Zero(), Zero()};
+  for (i = 0; i + 2 * kLanes <= whole; i += 2 * kLanes) {
+    sum[0] = Add(sum[0], Exp(Sub(Load(x + i), base)));
+    sum[1] = Add(sum[1], Exp(Sub(Load(x + i + kLanes), base)));
+  }
+  for (; i < whole; i += kLanes) sum[0] = Add(sum[0], Exp(Sub(Load(x + i), base)));
+  float total = SumOf(Add(sum[0], sum[1]));
+  if (rest > 0) {
+    float last[kLanes];
+    Store(last, Exp(Sub(LoadFirst(x + whole, rest), base)));
+    for (int j = 0; j < rest; ++j) total += last[j];
+  }
+  return most + __builtin_logf(total);
+}
+
 void SwiGlu(OpContext&, const float* x, int64_t rows, int64_t width, float* y) {
   const int rest = static_cast<int>(width % kLanes);
   const int64_t whole = width - rest;

@@ -156,6 +156,12 @@ absl::Status GraphDevice::LandmarkTopK(const LandmarkTopKPlan& plan, const float
   RETURN_IF_ERROR(Settle());
   return device_.LandmarkTopK(plan, queries, segments, workspace, best);
 }
+absl::Status GraphDevice::MixPointed(int64_t rows, int64_t vocab, int32_t sentinel,
+                                     const PointedToken* pointed, const int64_t* ends,
+                                     float* logits) {
+  RETURN_IF_ERROR(Settle());
+  return device_.MixPointed(rows, vocab, sentinel, pointed, ends, logits);
+}
 absl::Status GraphDevice::Sample(const float* logits, int64_t rows, int32_t vocab,
                                  const NeverChosen& never, const SampleSettings* settings,
                                  int32_t* choices) {

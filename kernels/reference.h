@@ -22,6 +22,7 @@ void RmsNorm(OpContext& ctx, const float* x, const float* gain, float eps, int64
 void SwiGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y);
 void GeGlu(OpContext& ctx, const float* x, int64_t rows, int64_t width, float* y);
 void Gelu(OpContext& ctx, const float* x, int64_t count, float* y);
+float LogSumExp(OpContext& ctx, const float* x, int64_t count);
 void SigmoidGate(OpContext& ctx, const float* gate, int64_t gate_stride, const float* x,
                  int64_t rows, int64_t width, float* y);
 void Add(OpContext& ctx, const float* x, int64_t count, float* y);

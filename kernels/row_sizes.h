@@ -1,5 +1,5 @@
 // The sizes that the row-wise operations take on a device (kernels/elementwise_cuda.h, rope_cuda.h,
-// features_cuda.h, sample_cuda.h), and what they have to be: host code without CUDA, so that every
+// features_cuda.h, pointer_mix_cuda.h, sample_cuda.h), and what they have to be: host code without CUDA, so that every
 // machine tests it.
 #ifndef RECOLLECT_KERNELS_ROW_SIZES_H_
 #define RECOLLECT_KERNELS_ROW_SIZES_H_
@@ -25,6 +25,9 @@ struct RowSizes {
 // when width is not a multiple of `multiple`, rows overlap, or there is more than one launch takes:
 // 2^31 rows or 2^33 numbers.
 absl::Status CheckRows(absl::string_view op, const RowSizes& sizes, int multiple = 1);
+
+// Likewise, of a pointer's mix, whose sentinel is one of `width` logits, of two at least.
+absl::Status CheckPointerRows(const RowSizes& sizes, int32_t sentinel);
 
 }  // namespace recollect::kernels
 

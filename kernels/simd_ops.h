@@ -27,6 +27,7 @@ struct EnteringRows;
   void Gelu(OpContext& ctx, const float* x, int64_t count, float* y);                              \
   void SigmoidGate(OpContext& ctx, const float* gate, int64_t gate_stride, const float* x,         \
                    int64_t rows, int64_t width, float* y);                                         \
+  float LogSumExp(OpContext& ctx, const float* x, int64_t count);                                  \
   void Add(OpContext& ctx, const float* x, int64_t count, float* y);                               \
   void RoundToBf16(OpContext& ctx, float* x, int64_t count);                                       \
   void RotateHalves(const float* cosines, const float* sines, int heads, int head_dim,             \

@@ -105,6 +105,7 @@ EncodedChunk RunChunkEncoder(kernels::OpContext& ctx, const LayerContext& layer,
   kernels::RmsNorm(ctx, x, weights.out_norm.data(), inside.norm_eps, count, d, x);
   return {.landmark_key = LandmarkKey(ctx, config, weights, landmark),
           .states = ToBf16(tokens, rows * d),
+          .tokens = {},
           .rows = rows};
 }
 

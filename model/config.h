@@ -70,6 +70,11 @@ struct LexiconConfig {
   int reach = 0;  // tokens before a landmark that its query looks at
 };
 
+// The pointer head (model/pointer.h).
+struct PointerConfig {
+  int reach = 0;  // tokens before a place that it compares; 0: there is no such head
+};
+
 // What one decoder layer is made of.
 struct LayerParts {
   MixerConfig mixer;
@@ -121,6 +126,7 @@ struct ModelConfig {
   int n_ret = 8;
   int64_t d_r = 0;
   LexiconConfig lexicon;          // the lexical part of keys and queries
+  PointerConfig pointer;          // what copies tokens of retrieved chunks
   bool successors = false;        // a retrieved chunk gives some of its relevance to the next one
   bool score_projections = true;  // W_h and W_l; without them d_r = d
   int memory_kv_heads = 0;

@@ -124,12 +124,25 @@ void ReadLexicon(const json& object, std::vector<std::string>& problems, Lexicon
   fields.ReportUnknown();
 }
 
+void ReadPointer(const json& object, std::vector<std::string>& problems, PointerConfig& pointer) {
+  if (!object.is_object()) {
+    problems.push_back(absl::StrCat("pointer is ", object.dump(), ", expected an object"));
+    return;
+  }
+  Fields fields(object, "pointer.", problems);
+  fields.Integer("reach", 1, kMaxPointerReach, true, pointer.reach);
+  fields.ReportUnknown();
+}
+
 void ReadDrt(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
   ReadLandmarks(fields, problems, config);
   fields.Integer("min_chunk_tokens", 1, kChunkTokens, false, config.min_chunk_tokens);
   fields.Bool("encoder_carry", config.encoder_carry);
   if (const json* lexicon = fields.Find("lexicon", false)) {
     ReadLexicon(*lexicon, problems, config.lexicon);
+  }
+  if (const json* pointer = fields.Find("pointer", false)) {
+    ReadPointer(*pointer, problems, config.pointer);
   }
   fields.Bool("successors", config.successors);
   fields.Bool("memory_key_recurrence", config.memory_key_recurrence);

@@ -177,6 +177,7 @@ absl::StatusOr<std::vector<EncodedChunk>> DeviceModel::TakeChunks(
     const Bf16* const states = rows + first_token * d;
     chunks.push_back({.landmark_key = {key, key + d_r},
                       .states = {states, states + (block.rows() - 1) * d},
+                      .tokens = {},
                       .rows = static_cast<int>(block.rows() - 1)});
     rows += block.rows() * d;
     key += d_r;

@@ -261,7 +261,24 @@ absl::StatusOr<std::vector<DeviceMemory>> DeviceModel::ProjectMemory(
   return memories;
 }
 
-absl::StatusOr<float*> DeviceModel::Scores(std::span<const float* const> rows) {
+absl::Status DeviceModel::MixPointed(std::span<const Pointed> pointed, float* scores) {
+  std::vector<kernels::PointedToken> all;
+  std::vector<int64_t> ends;
+  for (const Pointed& of_row : pointed) {
+    all.insert(all.end(), of_row.begin(), of_row.end());
+    ends.push_back(std::ssize(all));
+  }
+  DeviceTables tables;
+  const int64_t all_at = tables.Add(all), ends_at = tables.Add(ends);
+  RETURN_IF_ERROR(UploadTables(tables));
+  return device_.MixPointed(std::ssize(pointed), config_.vocab_size, config_.unk_id,
+                            tables.At<kernels::PointedToken>(all_at), tables.At<int64_t>(ends_at),
+                            scores);
+}
+
+absl::StatusOr<float*> DeviceModel::Scores(std::span<const float* const> rows,
+                                           std::span<const Pointed> pointed) {
+  RECOLLECT_CHECK(pointed.size() == rows.size());
   const auto count = static_cast<int64_t>(rows.size());
   ASSIGN_OR_RETURN(const float* const h, Gather(rows));
   ASSIGN_OR_RETURN(const DeviceRows normed, Operand(kNormed, count * config_.d));
@@ -269,17 +286,20 @@ absl::StatusOr<float*> DeviceModel::Scores(std::span<const float* const> rows) {
   RETURN_IF_ERROR(device_.RmsNorm({.rows = count, .width = config_.d}, h, weights_.final_norm,
                                   config_.norm_eps, normed));
   RETURN_IF_ERROR(Product(weights_.head, normed, count, scores));
+  if (config_.pointer.reach > 0) RETURN_IF_ERROR(MixPointed(pointed, scores));
   return scores;
 }
 
-absl::Status DeviceModel::Logits(std::span<const float* const> rows, float* logits) {
+absl::Status DeviceModel::Logits(std::span<const float* const> rows,
+                                 std::span<const Pointed> pointed, float* logits) {
   if (rows.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const float* const scores, Scores(rows));
+  ASSIGN_OR_RETURN(const float* const scores, Scores(rows, pointed));
   const auto count = static_cast<int64_t>(rows.size()) * config_.vocab_size;
   return device_.Download(scores, count * int64_t{sizeof(float)}, logits);
 }
 
 absl::Status DeviceModel::Choices(std::span<const float* const> rows,
+                                  std::span<const Pointed> pointed,
                                   std::span<const kernels::SampleSettings> settings,
                                   const kernels::NeverChosen& never, int32_t* choices) {
   RECOLLECT_CHECK(settings.size() == rows.size());
@@ -287,7 +307,7 @@ absl::Status DeviceModel::Choices(std::span<const float* const> rows,
   const auto count = static_cast<int64_t>(rows.size());
   const auto setting_bytes = static_cast<int64_t>(settings.size_bytes());
   const int64_t choice_bytes = count * int64_t{sizeof(int32_t)};
-  ASSIGN_OR_RETURN(const float* const scores, Scores(rows));
+  ASSIGN_OR_RETURN(const float* const scores, Scores(rows, pointed));
   ASSIGN_OR_RETURN(void* const memory, Bytes(kWorkspace, setting_bytes + choice_bytes));
   RETURN_IF_ERROR(device_.Upload(settings.data(), setting_bytes, memory));
   auto* const chosen = reinterpret_cast<int32_t*>(static_cast<std::byte*>(memory) + setting_bytes);

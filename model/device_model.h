@@ -120,11 +120,16 @@ class DeviceModel {
   // K, V of each, in Bf16.
   absl::StatusOr<std::vector<DeviceMemory>> ProjectMemory(std::span<const StoredStates> chunks);
 
-  // logits[rows, vocab_size] in RAM of rows [d] on the device after the last layer.
-  absl::Status Logits(std::span<const float* const> rows, float* logits);
+  // Where the pointer points to from a row, in RAM; of no meaning for a model without.
+  using Pointed = std::span<const kernels::PointedToken>;
+
+  // logits[rows, vocab_size] in RAM of rows [d] on the device after the last layer, mixed with
+  // pointed[rows] in a model with a pointer (kernels/pointer_mix.h).
+  absl::Status Logits(std::span<const float* const> rows, std::span<const Pointed> pointed,
+                      float* logits);
 
   // choices[rows] in RAM = Sample (kernels/sample.h) of these logits under settings[rows].
-  absl::Status Choices(std::span<const float* const> rows,
+  absl::Status Choices(std::span<const float* const> rows, std::span<const Pointed> pointed,
                        std::span<const kernels::SampleSettings> settings,
                        const kernels::NeverChosen& never, int32_t* choices);
 
@@ -177,7 +182,9 @@ class DeviceModel {
   // Rows [d] side by side in kRows.
   absl::StatusOr<float*> Gather(std::span<const float* const> rows);
   // Logits [rows, vocab_size] of rows [d], in kProjected.
-  absl::StatusOr<float*> Scores(std::span<const float* const> rows);
+  absl::StatusOr<float*> Scores(std::span<const float* const> rows,
+                                std::span<const Pointed> pointed);
+  absl::Status MixPointed(std::span<const Pointed> pointed, float* scores);
   // Tables of attention, `kv_stride` numbers from one entry to the next.
   RowsAttention LayRows(const AttendedRows& attended, const AttendedHeads& heads, int64_t kv_stride,
                         DeviceTables& tables);

@@ -25,10 +25,11 @@ bool IsMatrix(const TensorSpec& spec) {
   return spec.name == "embed.weight" || absl::EndsWith(spec.name, "_proj.weight");
 }
 
-// Of retrieval's lexical part and successors (lexicon.h), which the host computes.
+// Of retrieval's lexical part and successors (lexicon.h) and of the pointer's scores (pointer.h),
+// which the host computes.
 bool StaysWithTheHost(const TensorSpec& spec) {
   return spec.name == "lexicon.weight" || absl::EndsWith(spec.name, ".recency") ||
-         absl::EndsWith(spec.name, ".successor_bias");
+         absl::EndsWith(spec.name, ".successor_bias") || absl::StartsWith(spec.name, "pointer.");
 }
 
 // RAT's z, v, g of all heads and q, k of the shared ones as o, q, k, v, g of all heads.

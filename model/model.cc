@@ -24,6 +24,7 @@ struct Model::State {
   ModelConfig config;
   Weights weights;
   std::optional<Lexicon> lexicon;
+  std::optional<Pointer> pointer;
   std::vector<float> successor_biases;
   std::unique_ptr<Tokenizer> tokenizer;
   DType dtype = DType::kFloat32;
@@ -104,6 +105,11 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& directory,
     if (!lexicon.ok()) return Annotate(lexicon.status(), weights_path);
     state.lexicon = *std::move(lexicon);
   }
+  if (state.config.pointer.reach > 0) {
+    auto pointer = Pointer::Load(file, state.config);
+    if (!pointer.ok()) return Annotate(pointer.status(), weights_path);
+    state.pointer = *std::move(pointer);
+  }
   if (state.config.successors) {
     auto biases = LoadSuccessorBiases(file, state.config);
     if (!biases.ok()) return Annotate(biases.status(), weights_path);
@@ -133,17 +139,26 @@ DType Model::dtype() const { return state_->dtype; }
 bool Model::computes() const { return state_->computes; }
 int64_t Model::parameters() const { return state_->parameters; }
 int64_t Model::weight_bytes() const {
-  return state_->weights.bytes + (state_->lexicon ? state_->lexicon->bytes() : 0);
+  return state_->weights.bytes + (state_->lexicon ? state_->lexicon->bytes() : 0) +
+         (state_->pointer ? state_->pointer->bytes() : 0);
 }
 const std::string& Model::fingerprint() const { return state_->fingerprint; }
 
 const Lexicon* Model::lexicon() const { return state_->lexicon ? &*state_->lexicon : nullptr; }
+const Pointer* Model::pointer() const { return state_->pointer ? &*state_->pointer : nullptr; }
 std::span<const float> Model::successor_biases() const { return state_->successor_biases; }
 
-void Model::AddLexicalKey(std::span<const int32_t> tokens, EncodedChunk& chunk) const {
-  if (!state_->lexicon) return;
-  const std::vector<Bf16> part = state_->lexicon->Key(tokens);
-  chunk.landmark_key.insert(chunk.landmark_key.end(), part.begin(), part.end());
+void Model::AddTokens(std::span<const int32_t> tokens, EncodedChunk& chunk) const {
+  if (state_->lexicon) {
+    const auto own = tokens.last(static_cast<size_t>(chunk.rows));
+    const std::vector<Bf16> part = state_->lexicon->Key(own);
+    chunk.landmark_key.insert(chunk.landmark_key.end(), part.begin(), part.end());
+  }
+  if (state_->pointer) {
+    const auto most = static_cast<size_t>(chunk.rows + state_->pointer->reach());
+    const auto kept = tokens.last(std::min(tokens.size(), most));
+    chunk.tokens.assign(kept.begin(), kept.end());
+  }
 }
 
 void Model::Embed(std::span<const int32_t> ids, float* h) const {

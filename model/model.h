@@ -27,6 +27,7 @@
 #include "model/config.h"
 #include "model/lexicon.h"
 #include "model/local_state.h"
+#include "model/pointer.h"
 #include "model/tokenizer.h"
 
 namespace recollect::model {
@@ -67,8 +68,9 @@ struct Memory {
 
 // A chunk as it is stored.
 struct EncodedChunk {
-  std::vector<Bf16> landmark_key;  // κ [d_r]; with its lexical part [d_k] (AddLexicalKey)
+  std::vector<Bf16> landmark_key;  // κ [d_r]; with its lexical part [d_k] (AddTokens)
   std::vector<Bf16> states;        // E [rows, d]
+  std::vector<int32_t> tokens;     // for the pointer: PointerChunk::tokens (AddTokens)
   int rows = 0;
 };
 
@@ -91,15 +93,17 @@ class Model {
   DType dtype() const;
   bool computes() const;
   int64_t parameters() const;  // the tied embedding counted once
-  // Packed, in RAM: where the CPU does not run it, of the lexicon alone.
+  // Packed, in RAM: where the CPU does not run it, of the lexicon and the pointer alone.
   int64_t weight_bytes() const;
 
   // Hex SHA-256 over weights, config, tokenizer, ingest pattern, record layout version and number
   // format: stored with every document; memory written under another one is refused.
   const std::string& fingerprint() const;
 
-  // What retrieval has besides, also of a model that a device runs: null or empty without.
+  // What retrieval and the head have besides, also of a model that a device runs: null or empty
+  // without.
   const Lexicon* lexicon() const;
+  const Pointer* pointer() const;
   std::span<const float> successor_biases() const;  // by group
 
   // h[rows, d] = embedding of ids. REQUIRES: 0 <= id < vocab_size.
@@ -120,14 +124,17 @@ class Model {
   // Retrieval query u[d_r] of group `group` for one landmark row h[d].
   void Query(kernels::OpContext& ctx, int group, const float* h, float* u) const;
 
-  // Puts the lexical part behind the key of a chunk of these tokens, in a model that has one.
-  void AddLexicalKey(std::span<const int32_t> tokens, EncodedChunk& chunk) const;
+  // Gives a chunk what its token ids say, in a model that has such: the lexical part of its key, and
+  // its tokens. `tokens` ends with its own; before them stand those of its document or session, as
+  // many as the pointer reaches where there are so many.
+  void AddTokens(std::span<const int32_t> tokens, EncodedChunk& chunk) const;
 
   // Memory K, V from stored chunk states E[rows, d]; one fixed shape, so the same bits from any
   // tier.
   Memory ProjectMemory(kernels::OpContext& ctx, std::span<const Bf16> states, int rows) const;
 
-  // logits[rows, vocab_size] of h[rows, d] after the last layer.
+  // logits[rows, vocab_size] of h[rows, d] after the last layer; of a model with a pointer, before
+  // kernels::MixPointed.
   void Logits(kernels::OpContext& ctx, const float* h, int64_t rows, float* logits) const;
 
  private:

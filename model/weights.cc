@@ -81,6 +81,11 @@ void AddMemorySpecs(const ModelConfig& config, const AddSpec& add) {
     if (config.successors) add(absl::StrCat("groups.", group, ".successor_bias"), {1});
   }
   if (config.lexicon.d > 0) add("lexicon.weight", {config.vocab_size, config.lexicon.d});
+  if (config.pointer.reach > 0) {
+    add("pointer.run", {config.pointer.reach});
+    add("pointer.overlap", {config.pointer.reach});
+    add("pointer.rarity", {config.vocab_size});
+  }
   if (config.landmark_row == LandmarkRow::kCls) add("encoder.cls", {d});
   add("encoder.in_norm.weight", {d});
   add("encoder.out_norm.weight", {d});

@@ -57,6 +57,11 @@ bool GetPrefix(RecordReader& in, absl::string_view record, T& document) {
   return !document.pattern.empty() && document.chunks == 0;
 }
 
+// Of a chunk's tokens and their number; one without has neither.
+size_t TokenBytes(const ChunkRecord& chunk) {
+  return chunk.tokens.empty() ? 0 : sizeof(uint32_t) + chunk.tokens.size() * sizeof(int32_t);
+}
+
 void PutCatalog(RecordWriter& out, const CatalogRecord& catalog) {
   out.U64(catalog.changes);
   out.U64(catalog.documents);
@@ -220,11 +225,16 @@ std::string EncodeState(absl::string_view key, absl::string_view part) {
 std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk) {
   RECOLLECT_CHECK(chunk.rows >= 1 && chunk.states.size() % static_cast<size_t>(chunk.rows) == 0);
   const size_t states_bytes = chunk.states.size() * sizeof(Bf16);
-  RecordWriter out = Writer(RecordType::kChunk, kChunkHeaderBytes + states_bytes);
+  RecordWriter out = Writer(RecordType::kChunk, kChunkHeaderBytes + TokenBytes(chunk) + states_bytes,
+                            chunk.tokens.empty() ? kRecordVersion : kTokensRecordVersion);
   out.U32(static_cast<uint64_t>(chunk.rows));
   out.U32(chunk.states.size() / static_cast<size_t>(chunk.rows));
   out.I64(chunk.text_begin);
   out.I64(chunk.text_end);
+  if (!chunk.tokens.empty()) {
+    out.U32(chunk.tokens.size());
+    out.Raw(chunk.tokens.data(), chunk.tokens.size() * sizeof(int32_t));
+  }
   out.Raw(chunk.states.data(), states_bytes);
   return std::move(out).Finish(key);
 }
@@ -340,17 +350,22 @@ absl::StatusOr<std::string> DecodeState(absl::string_view key, absl::string_view
 
 absl::StatusOr<ChunkRecord> DecodeChunk(absl::string_view key, absl::string_view record,
                                         absl::string_view what) {
-  ASSIGN_OR_RETURN(const absl::string_view payload, Open(RecordType::kChunk, key, record, what));
+  ASSIGN_OR_RETURN(const absl::string_view payload,
+                   Open(RecordType::kChunk, key, record, what, kTokensRecordVersion));
   RecordReader in(payload);
   ChunkRecord chunk;
   const auto rows = in.Number<uint32_t>();
   const auto width = in.Number<uint32_t>();
   chunk.text_begin = in.Count();
   chunk.text_end = in.Count();
+  const bool has_tokens = static_cast<uint8_t>(record[0]) == kTokensRecordVersion;
+  if (has_tokens) chunk.tokens = in.Numbers<int32_t>(in.Number<uint32_t>());
   chunk.states = in.Rest<Bf16>();
   const bool sound = in.done() && rows >= 1 && rows <= kMaxChunkTokens && width >= 1 &&
                      chunk.states.size() == uint64_t{rows} * width &&
-                     chunk.text_begin <= chunk.text_end;
+                     chunk.text_begin <= chunk.text_end &&
+                     (!has_tokens || (chunk.tokens.size() >= rows &&
+                                      chunk.tokens.size() <= rows + kMaxPointerReach));
   if (!sound) return WrongSize(what, payload);
   chunk.rows = static_cast<int32_t>(rows);
   return chunk;
@@ -372,9 +387,9 @@ absl::StatusOr<LandmarkSegment> DecodeLandmarks(absl::string_view key, absl::str
   return segment;
 }
 
-int64_t ChunkRecordBytes(int64_t rows, int64_t width) {
-  return static_cast<int64_t>(kRecordHeaderBytes + kChunkHeaderBytes) +
-         rows * width * static_cast<int64_t>(sizeof(Bf16));
+int64_t ChunkRecordBytes(const ChunkRecord& chunk) {
+  return static_cast<int64_t>(kRecordHeaderBytes + kChunkHeaderBytes + TokenBytes(chunk) +
+                              chunk.states.size() * sizeof(Bf16));
 }
 
 int64_t StoredBytes(const IngestState& state) {

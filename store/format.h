@@ -25,6 +25,8 @@ namespace recollect::store {
 inline constexpr uint8_t kRecordVersion = 1;
 // Of documents, removed documents and ingests that are prefixes: fields follow those of version 1.
 inline constexpr uint8_t kPrefixRecordVersion = 2;
+// Of chunks with tokens, which stand before the states.
+inline constexpr uint8_t kTokensRecordVersion = 2;
 // Of the arrangement of records as a whole. 2: the catalog counts its changes.
 inline constexpr uint32_t kDatabaseVersion = 2;
 
@@ -141,7 +143,7 @@ absl::StatusOr<LandmarkSegment> DecodeLandmarks(absl::string_view key, absl::str
                                                 absl::string_view what);
 
 // Bytes of all records of a document, as DocumentInfo::stored_bytes counts them.
-int64_t ChunkRecordBytes(int64_t rows, int64_t width);
+int64_t ChunkRecordBytes(const ChunkRecord& chunk);
 int64_t StoredBytes(const IngestState& state);
 
 }  // namespace recollect::store

@@ -62,6 +62,12 @@ absl::Status CheckChunk(const ChunkRecord& chunk, int64_t index, int64_t width) 
     return absl::InvalidArgumentError(absl::StrCat("chunk ", index, ": ", states, " numbers in ",
                                                    chunk.rows, " rows, expected width ", width));
   }
+  const auto tokens = static_cast<int64_t>(chunk.tokens.size());
+  if (tokens != 0 && (tokens < chunk.rows || tokens > chunk.rows + kMaxPointerReach)) {
+    return absl::InvalidArgumentError(absl::StrCat("chunk ", index, ": ", tokens, " tokens for ",
+                                                   chunk.rows, " rows, expected none or ",
+                                                   kMaxPointerReach, " more at most"));
+  }
   if (chunk.text_begin < 0 || chunk.text_end < chunk.text_begin) {
     return absl::InvalidArgumentError(absl::StrCat("chunk ", index, ": text range [",
                                                    chunk.text_begin, ", ", chunk.text_end, ")"));
@@ -92,7 +98,7 @@ absl::StatusOr<IngestState> Advance(const IngestState& state, const IngestBatch&
   for (const ChunkRecord& chunk : batch.chunks) {
     RETURN_IF_ERROR(CheckChunk(chunk, progress.chunks, next.width));
     next.width = static_cast<int64_t>(chunk.states.size()) / chunk.rows;
-    next.chunk_bytes += ChunkRecordBytes(chunk.rows, next.width);
+    next.chunk_bytes += ChunkRecordBytes(chunk);
     ++progress.chunks;
   }
   const bool divides = chunks == 0 ? keys == 0 : keys > 0 && keys % chunks == 0;

@@ -74,6 +74,14 @@ class RecordReader {
     return out;
   }
   template <typename T>
+  std::vector<T> Numbers(size_t count) {
+    if (!Has(count * sizeof(T))) return {};
+    std::vector<T> out(count);
+    if (count > 0) std::memcpy(out.data(), rest_.data(), count * sizeof(T));
+    rest_.remove_prefix(count * sizeof(T));
+    return out;
+  }
+  template <typename T>
   std::vector<T> Rest() {
     ok_ = ok_ && rest_.size() % sizeof(T) == 0;
     if (!ok_) return {};

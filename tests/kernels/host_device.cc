@@ -206,6 +206,14 @@ absl::Status HostDevice::LinearAttention(const LinearAttentionPlan& plan,
   return Do([&] { return LinearAttentionOnHost(order_, plan, arrays); });
 }
 
+absl::Status HostDevice::MixPointed(int64_t rows, int64_t vocab, int32_t sentinel,
+                                    const PointedToken* pointed, const int64_t* ends,
+                                    float* logits) {
+  return Do([&] {
+    return MixPointedOnHost(order_, rows, vocab, sentinel, pointed, ends, logits);
+  });
+}
+
 absl::Status HostDevice::Sample(const float* logits, int64_t rows, int32_t vocab,
                                 const NeverChosen& never, const SampleSettings* settings,
                                 int32_t* choices) {

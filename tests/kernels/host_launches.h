@@ -21,6 +21,7 @@
 #include "kernels/gca_block.h"
 #include "kernels/landmark_topk_block.h"
 #include "kernels/linear_attention_block.h"
+#include "kernels/pointer_mix_block.h"
 #include "kernels/range_attention_block.h"
 #include "kernels/rope_block.h"
 #include "kernels/sample_block.h"
@@ -79,6 +80,18 @@ inline absl::Status RopeOnHost(HostOrder order, const RowSizes& sizes, RopePairs
                           cuda::RunRope<RopePairs::kInterleaved>(block, args, i);
                         }
                       });
+  return absl::OkStatus();
+}
+
+inline absl::Status MixPointedOnHost(HostOrder order, int64_t rows, int64_t vocab, int32_t sentinel,
+                                     const PointedToken* pointed, const int64_t* ends,
+                                     float* logits) {
+  RETURN_IF_ERROR(CheckPointerRows({rows, vocab}, sentinel));
+  const cuda::PointerArgs args = {vocab, sentinel, pointed, ends, logits};
+  RunBlocks<cuda::PointerShared>(order, rows, cuda::kPointerThreads,
+                                 [&](HostBlock& block, cuda::PointerShared& shared, int64_t row) {
+                                   cuda::RunPointerMix(block, shared, args, row);
+                                 });
   return absl::OkStatus();
 }
 

@@ -65,13 +65,15 @@ class DeviceFunctions final : public ReferenceFunctions {
     const DeviceMemory memory = model_.ProjectMemory({&stored, 1}).value().front();
     return {memory.view, memory.owner};
   }
-  void Logits(const float* h, int64_t rows, float* logits) override {
+  void Logits(const float* h, std::span<const Pointed> pointed, float* logits) override {
+    const auto rows = std::ssize(pointed);
     const auto on_device = Upload(h, rows);
     std::vector<const float*> at;
     for (int64_t row = 0; row < rows; ++row) {
       at.push_back(static_cast<const float*>(on_device->data()) + row * model_.config().d);
     }
-    ASSERT_EQ(model_.Logits(at, logits), absl::OkStatus());
+    const std::vector<DeviceModel::Pointed> of_rows(pointed.begin(), pointed.end());
+    ASSERT_EQ(model_.Logits(at, of_rows, logits), absl::OkStatus());
   }
 
  private:
@@ -112,7 +114,7 @@ inline std::vector<float> RunTokensOn(DeviceModel& model, const Model& in_ram,
   DeviceFunctions sequence(model, pattern);
   in_ram.Embed(ids, h.data());
   sequence.RunLayers(0, model.config().layers(), rows, rows_per_call, nullptr, h.data());
-  sequence.Logits(h.data(), rows, logits.data());
+  sequence.Logits(h.data(), std::vector<DeviceFunctions::Pointed>(ids.size()), logits.data());
   return logits;
 }
 

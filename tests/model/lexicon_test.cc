@@ -74,8 +74,8 @@ TEST_F(LexiconTest, AKeyIsTheNormedSumOfItsTokens) {
 }
 
 TEST_F(LexiconTest, AKeyStandsBehindTheEncoders) {
-  EncodedChunk chunk{.landmark_key = {Bf16::FromFloat(2)}, .states = {}, .rows = 2};
-  model_->AddLexicalKey(std::vector<int32_t>{9, 8}, chunk);
+  EncodedChunk chunk{.landmark_key = {Bf16::FromFloat(2)}, .states = {}, .tokens = {}, .rows = 2};
+  model_->AddTokens(std::vector<int32_t>{9, 8}, chunk);
   std::vector<Bf16> expected = model_->lexicon()->Key(std::vector<int32_t>{9, 8});
   expected.insert(expected.begin(), Bf16::FromFloat(2));
   EXPECT_THAT(chunk.landmark_key, ElementsAreArray(expected));
@@ -117,8 +117,8 @@ TEST_F(LexiconTest, AModelWithoutHasNone) {
   EXPECT_EQ(without->lexicon(), nullptr);
   EXPECT_TRUE(without->successor_biases().empty());
   EXPECT_EQ(without->config().key_width(), config.d_r);
-  EncodedChunk chunk{.landmark_key = {Bf16::FromFloat(2)}, .states = {}, .rows = 1};
-  without->AddLexicalKey(std::vector<int32_t>{9}, chunk);
+  EncodedChunk chunk{.landmark_key = {Bf16::FromFloat(2)}, .states = {}, .tokens = {}, .rows = 1};
+  without->AddTokens(std::vector<int32_t>{9}, chunk);
   EXPECT_EQ(chunk.landmark_key.size(), 1u);
 }
 

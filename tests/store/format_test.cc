@@ -164,7 +164,7 @@ TEST(FormatTest, RoundTrip) {
   const auto chunk = DecodeChunk(samples.at("chunk").key, samples.at("chunk").record, "");
   ASSERT_THAT(chunk, IsOk());
   EXPECT_TRUE(*chunk == MakeChunk(1, 7, 4, 3));
-  EXPECT_EQ(static_cast<int64_t>(samples.at("chunk").record.size()), ChunkRecordBytes(3, 4));
+  EXPECT_EQ(static_cast<int64_t>(samples.at("chunk").record.size()), ChunkRecordBytes(*chunk));
   const auto meta = DecodeMeta(samples.at("meta").key, samples.at("meta").record);
   ASSERT_THAT(meta, IsOk());
   EXPECT_EQ(meta->next_owner, 4097u);

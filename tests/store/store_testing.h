@@ -77,6 +77,11 @@ inline ChunkRecord MakeChunk(uint64_t seed, int64_t index, int64_t width = 8, in
   chunk.rows = rows != 0 ? rows : static_cast<int32_t>(random() % 63 + 1);
   chunk.states.resize(static_cast<size_t>(chunk.rows * width));
   for (Bf16& x : chunk.states) x.bits = static_cast<uint16_t>(random());
+  // Chunks of models that copy tokens, and of others; those of a fixed size are of others.
+  if (rows == 0 && random() % 2 == 0) {
+    chunk.tokens.resize(static_cast<size_t>(chunk.rows) + random() % (kMaxPointerReach + 1));
+    for (int32_t& token : chunk.tokens) token = static_cast<int32_t>(random() % 4096);
+  }
   chunk.text_begin = index * 100;
   chunk.text_end = index * 100 + 50;
   return chunk;
@@ -84,7 +89,7 @@ inline ChunkRecord MakeChunk(uint64_t seed, int64_t index, int64_t width = 8, in
 
 inline bool operator==(const ChunkRecord& a, const ChunkRecord& b) {
   return a.states == b.states && a.rows == b.rows && a.text_begin == b.text_begin &&
-         a.text_end == b.text_end;
+         a.text_end == b.text_end && a.tokens == b.tokens;
 }
 
 // What a document should be. Batches made from it continue where the last one ended.

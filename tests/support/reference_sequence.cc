@@ -22,6 +22,7 @@ using ChunkMemory = ReferenceFunctions::ChunkMemory;
 struct Hits {
   std::vector<ChunkMemory> memories;
   model::Retrieved retrieved;
+  std::vector<model::PointerChunk> chunks;
 };
 
 ChunkMemory Own(model::Memory memory) {
@@ -51,8 +52,14 @@ class CpuFunctions final : public ReferenceFunctions {
   ChunkMemory ProjectMemory(const EncodedChunk& chunk) override {
     return Own(model_.ProjectMemory(ctx_, chunk.states, chunk.rows));
   }
-  void Logits(const float* h, int64_t rows, float* logits) override {
-    model_.Logits(ctx_, h, rows, logits);
+  void Logits(const float* h, std::span<const Pointed> pointed, float* logits) override {
+    const ModelConfig& config = model_.config();
+    model_.Logits(ctx_, h, std::ssize(pointed), logits);
+    if (model_.pointer() == nullptr) return;
+    for (const Pointed& of_row : pointed) {
+      kernels::MixPointed(ctx_, config.vocab_size, config.unk_id, of_row, logits);
+      logits += config.vocab_size;
+    }
   }
 
  private:
@@ -131,9 +138,18 @@ class Runner {
       RunLayers(config_.first_layer_of_group(static_cast<int>(group)), config_.groups[group].layers,
                 used == nullptr ? nullptr : &used->retrieved, h);
     }
+    std::vector<ReferenceFunctions::Pointed> pointed(end - begin);
+    if (model_.pointer() != nullptr) {
+      for (size_t row = begin; row < end; ++row) pointed[row - begin] = Point(row);
+    }
     const size_t before = result_.logits.size();
     result_.logits.resize(before + (end - begin) * static_cast<size_t>(config_.vocab_size));
-    functions_.Logits(h.data(), static_cast<int64_t>(end - begin), result_.logits.data() + before);
+    functions_.Logits(h.data(), pointed, result_.logits.data() + before);
+  }
+
+  ReferenceFunctions::Pointed Point(size_t row) const {
+    if (memory_.back() == nullptr) return {};
+    return model_.pointer()->Point(TokensBetween(0, row + 1), memory_.back()->chunks);
   }
 
   // Those whose last row is before `rows`.
@@ -144,7 +160,7 @@ class Runner {
       result_.chunks.push_back(
           functions_.EncodeChunk(lower_.data() + block_begin_ * static_cast<size_t>(config_.d),
                                  static_cast<int>(end - block_begin_) - 1));
-      model_.AddLexicalKey(TokensBetween(block_begin_, end), result_.chunks.back());
+      model_.AddTokens(TokensBetween(0, end), result_.chunks.back());
       block_begin_ = end;
     }
   }
@@ -213,6 +229,10 @@ class Runner {
       sum += hits->retrieved.weights.back();
     }
     for (float& weight : hits->retrieved.weights) weight /= sum;
+    for (size_t i = 0; i < best.size(); ++i) {
+      const EncodedChunk& chunk = *candidates_[best[i].candidate];
+      hits->chunks.push_back({chunk.tokens, chunk.rows, hits->retrieved.weights[i]});
+    }
     for (const ChunkMemory& memory : hits->memories) {
       hits->retrieved.chunks.push_back(memory.view);
     }
@@ -311,6 +331,7 @@ std::vector<EncodedChunk> IngestReference(const model::Model& model,
   kernels::OpContext ctx;
   model::LocalState state = model::LocalState::Create(config, config.local, config.n_low);
   std::vector<EncodedChunk> chunks;
+  int64_t read = 0;
   for (std::vector<int32_t> ids : DocumentBlocks(model, tokens)) {
     const auto rows = static_cast<int>(ids.size());
     const bool at_start = config.landmark_at == model::LandmarkAt::kStart;
@@ -324,8 +345,8 @@ std::vector<EncodedChunk> IngestReference(const model::Model& model,
       model.RunLayer(ctx, layer, segments, h.data());
     }
     chunks.push_back(model.EncodeChunk(ctx, h.data(), rows));
-    std::erase(ids, config.lmk_id);
-    model.AddLexicalKey(ids, chunks.back());
+    read += rows;
+    model.AddTokens(std::span(tokens).first(static_cast<size_t>(read)), chunks.back());
   }
   return chunks;
 }

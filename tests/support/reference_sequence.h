@@ -61,7 +61,9 @@ class ReferenceFunctions {
   virtual model::EncodedChunk EncodeChunk(const float* h, int rows) = 0;
   virtual void Query(int group, const float* h, float* u) = 0;
   virtual ChunkMemory ProjectMemory(const model::EncodedChunk& chunk) = 0;
-  virtual void Logits(const float* h, int64_t rows, float* logits) = 0;
+  // Of as many rows h[rows, d] as `pointed` says where the pointer of a model with one points to.
+  using Pointed = std::vector<kernels::PointedToken>;
+  virtual void Logits(const float* h, std::span<const Pointed> pointed, float* logits) = 0;
 };
 
 struct ReferenceInput {

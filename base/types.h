@@ -20,9 +20,9 @@ struct ChunkRef {
 // Number format of weights and matrix products (docs/numerics.md).
 enum class DType { kFloat32, kBf16 };
 
-inline constexpr int kChunkTokens = 63;     // tokens of a full chunk of the flagship
-inline constexpr int kBlockRows = 64;       // landmark position + tokens
-inline constexpr int kMaxChunkTokens = 64;  // of any family: DRT as published has 63 or 64
+inline constexpr int kChunkTokens = 63;      // tokens of a full chunk of the flagship
+inline constexpr int kBlockRows = 64;        // landmark position + tokens
+inline constexpr int kMaxChunkTokens = 64;   // of any family: DRT as published has 63 or 64
 inline constexpr int kMaxPointerReach = 64;  // tokens before a chunk that are kept with it
 
 }  // namespace recollect

@@ -57,8 +57,8 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(
       new IngestJob(context, std::move(encoder), progress, std::move(queue)));
   RETURN_IF_ERROR(job->Restore(state, progress));
   const int64_t before = std::min(progress.tokens, job->reach_);
-  ASSIGN_OR_RETURN(job->before_, context.store.ReadTokens(
-                                     progress.owner, progress.tokens - before, progress.tokens));
+  ASSIGN_OR_RETURN(job->before_, context.store.ReadTokens(progress.owner, progress.tokens - before,
+                                                          progress.tokens));
   ASSIGN_OR_RETURN(job->committed_sha256_, HashInput(context.store, progress));
   return job;
 }

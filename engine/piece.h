@@ -50,9 +50,9 @@ struct PieceLandmark {
 
 // A block that a landmark of this piece closed: the next chunk.
 struct ClosedBlock {
-  int64_t rows_before = 0;      // its rows that earlier pieces left with the session
-  int64_t first_row = 0;        // then those of this piece
-  int64_t rows = 0;             // landmark and tokens
+  int64_t rows_before = 0;  // its rows that earlier pieces left with the session
+  int64_t first_row = 0;    // then those of this piece
+  int64_t rows = 0;         // landmark and tokens
   // For its lexical key and its record: its own, behind those before it that a pointer looks at.
   std::vector<int32_t> tokens;
   int64_t text_begin = 0, text_end = 0;
@@ -63,8 +63,8 @@ struct HeadRow {
   int64_t row = 0;
   int64_t index = 0;
   int32_t target = -1;
-  // Of a model with a pointer: the tokens up to this row that it looks at, and from the head's stage
-  // on where it points to.
+  // Of a model with a pointer: the tokens up to this row that it looks at, and from the head's
+  // stage on where it points to.
   std::vector<int32_t> recent = {};
   std::vector<kernels::PointedToken> pointed = {};
 };

@@ -135,7 +135,8 @@ class Session {
   std::atomic<int64_t> positions_{0};
   int64_t closed_blocks_ = 0;
   int64_t open_rows_ = 0, open_tokens_ = 0;  // of the open block; without landmarks, all
-  // The last tokens, as many as a block and what the pointer sees before it, or a lexical query, need.
+  // The last tokens, as many as a block and what the pointer sees before it, or a lexical query,
+  // need.
   std::vector<int32_t> recent_;
   std::shared_ptr<LandmarkMemory> memory_;  // what the next row reads
   int64_t text_bytes_ = 0, block_text_begin_ = 0;

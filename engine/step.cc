@@ -55,8 +55,8 @@ void StepRunner::Point(Piece& piece) const {
   if (pointer_ == nullptr) return;
   std::vector<model::PointerChunk> chunks;
   for (HeadRow& head : piece.head) {
-    const auto after = std::ranges::upper_bound(piece.segments, head.row, {},
-                                                &PieceSegment::first_row);
+    const auto after =
+        std::ranges::upper_bound(piece.segments, head.row, {}, &PieceSegment::first_row);
     chunks.clear();
     if (const LandmarkMemory* memory = std::prev(after)->memory.get()) {
       const LandmarkMemory::Group& read = memory->groups.back();

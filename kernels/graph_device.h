@@ -96,8 +96,7 @@ class GraphDevice final : public Device {
   absl::Status LinearAttention(const LinearAttentionPlan& plan,
                                const LinearAttentionDeviceArrays& arrays) override;
   absl::Status MixPointed(int64_t rows, int64_t vocab, int32_t sentinel,
-                          const PointedToken* pointed, const int64_t* ends,
-                          float* logits) override;
+                          const PointedToken* pointed, const int64_t* ends, float* logits) override;
   absl::Status Sample(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
                       const SampleSettings* settings, int32_t* choices) override;
 

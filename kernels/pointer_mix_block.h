@@ -1,6 +1,6 @@
 // The thread blocks of a pointer's mix on a device (kernels/pointer_mix_cuda.h), run by the kernel
-// and, step by step, by host tests (kernels/thread_block.h). A thread adds its logits in order, then
-// threads add each other's sums, from half as far apart down to 1.
+// and, step by step, by host tests (kernels/thread_block.h). A thread adds its logits in order,
+// then threads add each other's sums, from half as far apart down to 1.
 #ifndef RECOLLECT_KERNELS_POINTER_MIX_BLOCK_H_
 #define RECOLLECT_KERNELS_POINTER_MIX_BLOCK_H_
 

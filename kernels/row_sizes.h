@@ -1,6 +1,6 @@
 // The sizes that the row-wise operations take on a device (kernels/elementwise_cuda.h, rope_cuda.h,
-// features_cuda.h, pointer_mix_cuda.h, sample_cuda.h), and what they have to be: host code without CUDA, so that every
-// machine tests it.
+// features_cuda.h, pointer_mix_cuda.h, sample_cuda.h), and what they have to be: host code without
+// CUDA, so that every machine tests it.
 #ifndef RECOLLECT_KERNELS_ROW_SIZES_H_
 #define RECOLLECT_KERNELS_ROW_SIZES_H_
 

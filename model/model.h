@@ -124,9 +124,9 @@ class Model {
   // Retrieval query u[d_r] of group `group` for one landmark row h[d].
   void Query(kernels::OpContext& ctx, int group, const float* h, float* u) const;
 
-  // Gives a chunk what its token ids say, in a model that has such: the lexical part of its key, and
-  // its tokens. `tokens` ends with its own; before them stand those of its document or session, as
-  // many as the pointer reaches where there are so many.
+  // Gives a chunk what its token ids say, in a model that has such: the lexical part of its key,
+  // and its tokens. `tokens` ends with its own; before them stand those of its document or session,
+  // as many as the pointer reaches where there are so many.
   void AddTokens(std::span<const int32_t> tokens, EncodedChunk& chunk) const;
 
   // Memory K, V from stored chunk states E[rows, d]; one fixed shape, so the same bits from any

@@ -28,8 +28,8 @@ struct PointerChunk {
 // Immutable; thread-safe. Scores are fp32, in the order of the page.
 class Pointer {
  public:
-  // Reads pointer.run, pointer.overlap and pointer.rarity. REQUIRES: CheckTensors(file, config), and
-  // that the config has a pointer. INVALID_ARGUMENT: a number that is not finite.
+  // Reads pointer.run, pointer.overlap and pointer.rarity. REQUIRES: CheckTensors(file, config),
+  // and that the config has a pointer. INVALID_ARGUMENT: a number that is not finite.
   static absl::StatusOr<Pointer> Load(const SafetensorsFile& file, const ModelConfig& config);
 
   // How many tokens before a place it compares.
@@ -46,7 +46,8 @@ class Pointer {
  private:
   Pointer() = default;
 
-  // Of an equal token j before the last one: where all behind it are equal as well, and in any case.
+  // Of an equal token j before the last one: where all behind it are equal as well, and in any
+  // case.
   std::vector<float> run_, overlap_;  // [reach]
   std::vector<float> rarity_;         // [vocab_size], a factor of both
 };

@@ -53,7 +53,7 @@ struct ChunkRecord {
   int32_t rows = 0;          // 1..64
   // Its own, behind at most kMaxPointerReach that stand before it; or none at all.
   std::vector<int32_t> tokens;
-  int64_t text_begin = 0;    // byte range in the document's text
+  int64_t text_begin = 0;  // byte range in the document's text
   int64_t text_end = 0;
   int64_t bytes() const {
     return static_cast<int64_t>(states.size() * sizeof(Bf16) + tokens.size() * sizeof(int32_t) +

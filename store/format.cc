@@ -225,8 +225,9 @@ std::string EncodeState(absl::string_view key, absl::string_view part) {
 std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk) {
   RECOLLECT_CHECK(chunk.rows >= 1 && chunk.states.size() % static_cast<size_t>(chunk.rows) == 0);
   const size_t states_bytes = chunk.states.size() * sizeof(Bf16);
-  RecordWriter out = Writer(RecordType::kChunk, kChunkHeaderBytes + TokenBytes(chunk) + states_bytes,
-                            chunk.tokens.empty() ? kRecordVersion : kTokensRecordVersion);
+  RecordWriter out =
+      Writer(RecordType::kChunk, kChunkHeaderBytes + TokenBytes(chunk) + states_bytes,
+             chunk.tokens.empty() ? kRecordVersion : kTokensRecordVersion);
   out.U32(static_cast<uint64_t>(chunk.rows));
   out.U32(chunk.states.size() / static_cast<size_t>(chunk.rows));
   out.I64(chunk.text_begin);
@@ -361,11 +362,11 @@ absl::StatusOr<ChunkRecord> DecodeChunk(absl::string_view key, absl::string_view
   const bool has_tokens = static_cast<uint8_t>(record[0]) == kTokensRecordVersion;
   if (has_tokens) chunk.tokens = in.Numbers<int32_t>(in.Number<uint32_t>());
   chunk.states = in.Rest<Bf16>();
-  const bool sound = in.done() && rows >= 1 && rows <= kMaxChunkTokens && width >= 1 &&
-                     chunk.states.size() == uint64_t{rows} * width &&
-                     chunk.text_begin <= chunk.text_end &&
-                     (!has_tokens || (chunk.tokens.size() >= rows &&
-                                      chunk.tokens.size() <= rows + kMaxPointerReach));
+  const bool sound =
+      in.done() && rows >= 1 && rows <= kMaxChunkTokens && width >= 1 &&
+      chunk.states.size() == uint64_t{rows} * width && chunk.text_begin <= chunk.text_end &&
+      (!has_tokens ||
+       (chunk.tokens.size() >= rows && chunk.tokens.size() <= rows + kMaxPointerReach));
   if (!sound) return WrongSize(what, payload);
   chunk.rows = static_cast<int32_t>(rows);
   return chunk;

@@ -188,6 +188,7 @@ inline constexpr Check kChecks[] = {
     {"TileAttention", CheckTileAttention},
     {"Gca", CheckGca},
     {"Gemm", CheckGemm},
+    {"MixPointed", CheckMixPointed},
     {"Sample", CheckSample},
     {"RmsNormByHead", CheckRmsNormByHead},
     {"BlockBounds", CheckBlockBounds},

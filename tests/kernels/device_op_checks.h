@@ -378,6 +378,58 @@ inline void CheckGemm(Device& device) {
   }
 }
 
+// Three rows: one pointed to nowhere, one to many tokens, one whose sentinel is the surest.
+inline void CheckMixPointed(Device& device) {
+  Arrays arrays(device);
+  constexpr int32_t kSentinel = 1;
+  std::vector<float> logits = Normals(kCount, 1, 3);
+  logits[2 * kWidth + kSentinel] = 30;
+  std::vector<std::vector<PointedToken>> rows(kRows);
+  for (int32_t token = 2; token < kWidth; token += 3) {
+    rows[1].push_back({token, static_cast<float>(token % 7) - 2});
+  }
+  rows[2] = {{0, 25.0f}, {static_cast<int32_t>(kWidth) - 1, -40.0f}};
+  std::vector<PointedToken> all;
+  std::vector<int64_t> ends;
+  for (const auto& row : rows) {
+    all.insert(all.end(), row.begin(), row.end());
+    ends.push_back(static_cast<int64_t>(all.size()));
+  }
+  float* const on_device = const_cast<float*>(arrays.Place(logits));
+  ASSERT_EQ(
+      device.MixPointed(kRows, kWidth, kSentinel, arrays.Place(all), arrays.Place(ends), on_device),
+      absl::OkStatus());
+  const std::vector<float> mixed = arrays.Read(on_device, kCount);
+  EXPECT_EQ(device.MixPointed(1, kWidth, kWidth, nullptr, nullptr, nullptr).code(),
+            absl::StatusCode::kInvalidArgument);
+  OpContext ctx;
+  for (int64_t row = 0; row < kRows; ++row) {
+    const float* const before = logits.data() + row * kWidth;
+    std::vector<float> on_host(before, before + kWidth);
+    MixPointed(ctx, kWidth, kSentinel, rows[row], on_host.data());
+    // By the definition: the shares of a softmax.
+    double own = 0, places = std::exp(before[kSentinel]);
+    for (int64_t i = 0; i < kWidth; ++i) own += i == kSentinel ? 0 : std::exp(double{before[i]});
+    for (const PointedToken& to : rows[row]) places += std::exp(double{to.score});
+    std::vector<double> share(kWidth);
+    for (int64_t i = 0; i < kWidth; ++i) {
+      if (i == kSentinel) continue;
+      share[i] = std::exp(before[kSentinel]) / places * std::exp(double{before[i]}) / own;
+    }
+    for (const PointedToken& to : rows[row]) share[to.token] += std::exp(double{to.score}) / places;
+    for (const std::vector<float>& actual :
+         {on_host, std::vector(mixed.begin() + row * kWidth, mixed.begin() + (row + 1) * kWidth)}) {
+      EXPECT_EQ(actual[kSentinel], -std::numeric_limits<float>::infinity());
+      double total = 0;
+      for (const float logit : actual) total += std::exp(double{logit});
+      for (int64_t i = 0; i < kWidth; ++i) {
+        EXPECT_NEAR(std::exp(double{actual[i]}) / total, share[i], 1e-5 * share[i] + 1e-12)
+            << row << " " << i;
+      }
+    }
+  }
+}
+
 inline void CheckSample(Device& device) {
   Arrays arrays(device);
   const NeverChosen never{2, 30};

@@ -1,6 +1,7 @@
 #include "kernels/elementwise.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "kernels/reference.h"
@@ -168,6 +169,24 @@ TEST(SigmoidGateTest, ExtremeGatesSaturateAndNanStaysNan) {
     const std::vector<float> nan(n, std::nanf(""));
     implementation.function(ctx, nan.data(), n, ones.data(), 1, n, y.data());
     for (int64_t i = 0; i < n; ++i) EXPECT_TRUE(std::isnan(y[i]));
+  }
+}
+
+TEST(LogSumExpTest, MatchesReference) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const auto& implementation : Runnable(LogSumExpImplementations())) {
+    OpContext ctx(implementation.isa);
+    for (int64_t count : kWidths) {
+      SCOPED_TRACE(absl::StrCat(implementation.name, " ", count));
+      Guarded x(Normals(count, 1, 6));
+      x.data()[count / 2] = 40;
+      if (count > 2) x.data()[0] = x.data()[count - 1] = -kInf;
+      const float expected = reference::LogSumExp(ctx, x.data(), count);
+      EXPECT_NEAR(implementation.function(ctx, x.data(), count), expected, 1e-5);
+      for (int64_t i = 0; i < count; ++i) x.data()[i] = 0;
+      EXPECT_NEAR(implementation.function(ctx, x.data(), count),
+                  std::log(static_cast<double>(count)), 1e-5);
+    }
   }
 }
 

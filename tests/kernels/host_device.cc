@@ -209,9 +209,7 @@ absl::Status HostDevice::LinearAttention(const LinearAttentionPlan& plan,
 absl::Status HostDevice::MixPointed(int64_t rows, int64_t vocab, int32_t sentinel,
                                     const PointedToken* pointed, const int64_t* ends,
                                     float* logits) {
-  return Do([&] {
-    return MixPointedOnHost(order_, rows, vocab, sentinel, pointed, ends, logits);
-  });
+  return Do([&] { return MixPointedOnHost(order_, rows, vocab, sentinel, pointed, ends, logits); });
 }
 
 absl::Status HostDevice::Sample(const float* logits, int64_t rows, int32_t vocab,

@@ -77,6 +77,7 @@ TEST(ConfigTest, ReportsAllProblemsAtOnce) {
     c["min_chunk_tokens"] = 64;
     c["lexicon"] = {{"d", 0}, {"reach", 257}, {"depth", 1}};
     c["successors"] = 1;
+    c["pointer"] = {{"reach", 65}, {"width", 1}};
   });
   EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
   const std::string message = Message(config.status());
@@ -100,7 +101,9 @@ TEST(ConfigTest, ReportsAllProblemsAtOnce) {
                            "lexicon.d is 0, expected 1 to 16777216",
                            "lexicon.reach is 257, expected 1 to 256",
                            "lexicon.depth is not a known key",
-                           "successors is 1, expected true or false"}) {
+                           "successors is 1, expected true or false",
+                           "pointer.reach is 65, expected 1 to 64",
+                           "pointer.width is not a known key"}) {
     EXPECT_THAT(message, HasSubstr(part));
   }
 }
@@ -110,6 +113,16 @@ TEST(ConfigTest, ALexiconNeedsBothOfItsNumbers) {
               HasSubstr("lexicon is 64, expected an object"));
   EXPECT_EQ(Message(ParseChanged([](json& c) { c["lexicon"] = json::object(); }).status()),
             "lexicon.d missing; lexicon.reach missing");
+}
+
+TEST(ConfigTest, APointerSaysHowFarItReaches) {
+  EXPECT_THAT(Message(ParseChanged([](json& c) { c["pointer"] = 16; }).status()),
+              HasSubstr("pointer is 16, expected an object"));
+  EXPECT_EQ(Message(ParseChanged([](json& c) { c["pointer"] = json::object(); }).status()),
+            "pointer.reach missing");
+  const auto config = ParseChanged([](json& c) { c["pointer"] = {{"reach", 16}}; });
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->pointer.reach, 16);
 }
 
 // Whose landmarks have other words for what they compare, or which have none.

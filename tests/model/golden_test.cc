@@ -124,8 +124,8 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
       std::vector<int32_t> read;
       for (size_t b = 0; b < closed_blocks_; ++b) {
         read.insert(read.end(), reference.blocks[b].begin(), reference.blocks[b].end());
-        EncodedChunk with_tokens{.landmark_key = {}, .states = {}, .tokens = {},
-                                 .rows = reference.own[b].rows};
+        EncodedChunk with_tokens{
+            .landmark_key = {}, .states = {}, .tokens = {}, .rows = reference.own[b].rows};
         model_->AddTokens(read, with_tokens);
         reference.own[b].tokens = with_tokens.tokens;
       }
@@ -169,7 +169,8 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
     logit_rows_ = rows;
   }
 
-  // A pointer leaves -infinity in its sentinel's place: so it must be in both, and is 0 from then on.
+  // A pointer leaves -infinity in its sentinel's place: so it must be in both, and is 0 from then
+  // on.
   void DropSentinels(std::vector<float>& expected) {
     ASSERT_EQ(result_.logits.size(), expected.size());
     if (model_->pointer() == nullptr) return;

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 import ops
-from batches import key_width, recent_tokens
+from batches import key_width, recent_tokens, tokens_before
 from blocks import BLOCK_TOKENS
 from model import Model, check_trainable
 from tokenizer import LMK_ID, Tokenizer, read_books
@@ -47,13 +47,15 @@ def bits_per_byte(model, tokenizer, texts, dilation, length, recurrence=True):
             tokens = torch.cat([torch.full((N, 1), LMK_ID), part], 1).reshape(1, -1)
             targets = torch.roll(tokens, -1, 1)
             keep = (targets != LMK_ID)
-            batch = {"tokens": tokens, "targets": targets, "dilated": kept, "block_rows": rows, "lengths": torch.full((N,), BLOCK_TOKENS),
+            batch = {"tokens": tokens, "targets": targets, "dilated": kept, "block_rows": rows.reshape(N, ROWS), "lengths": torch.full((N,), BLOCK_TOKENS),
                      "landmarks": rows[::ROWS], "token_rows": rows, "allow": allow, "gold": torch.zeros(N, N),
                      "noise": torch.zeros(len(model.c["groups"]), N, N), "queue": torch.zeros(0, key_width(model.c)), "follows": torch.arange(N) > 0,
                      "copy_chunk": torch.full((N, ROWS), -1), "copy_row": torch.zeros(N, ROWS, dtype=torch.long)}
             if model.c.get("lexicon"):
                 batch["recent"] = torch.from_numpy(np.stack([recent_tokens(tokens[0, :b].numpy(), model.c["lexicon"]["reach"], length)
                                                              for b in range(0, length, ROWS)]))
+            if model.c.get("pointer"):
+                batch["before"] = torch.from_numpy(tokens_before(tokens[0].numpy(), model.c["pointer"]["reach"]))
             # The trainer closes a full block before it predicts the next one's first token: row LMK_b does that.
             loss, _, _ = model.loss(batch)
             nats += loss[keep].sum().item()

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "cli/connection.h"
 #include "cli/json.h"
@@ -54,13 +54,13 @@ class Documents {
     const std::string id = absl::StrCat("bench-", getpid(), "-", all_.size());
     const int64_t size = static_cast<int64_t>(input.size());
     ProgressBar bar(absl::StrCat("ingest ", tokens), size);
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = SteadyNow();
     ASSIGN_OR_RETURN(client::Document document,
                      client_.IngestText(id, client::ReadFrom(std::move(input)),
                                         [&](const client::IngestProgress& progress) {
                                           bar.Update(progress.accepted_offset, "");
                                         }));
-    const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+    const double seconds = absl::ToDoubleSeconds(SteadyNow() - begin);
     all_.push_back(document);
     return Json{{"tokens", document.tokens},
                 {"seconds", seconds},

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/clock.h"
 #include "base/status.h"
 
 namespace recollect::cli {
@@ -30,7 +31,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Options& opti
 Connection::~Connection() {
   client_.reset();
   if (server_ != nullptr)
-    server_->Drain(absl::Now() + absl::Seconds(10));  // nothing runs: only commits what there is
+    server_->Drain(SteadyNow() + absl::Seconds(10));  // nothing runs: only commits what there is
 }
 
 }  // namespace recollect::cli

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/clock.h"
 
 namespace recollect::cli {
 namespace {
@@ -42,13 +43,13 @@ ProgressBar::~ProgressBar() {
 void ProgressBar::Update(int64_t done, const std::string& note) {
   done_ = done;
   note_ = note;
-  if (!enabled_ || absl::Now() - last_draw_ < absl::Milliseconds(100)) return;
+  if (!enabled_ || SteadyNow() - last_draw_ < absl::Milliseconds(100)) return;
   Draw();
 }
 
 void ProgressBar::Draw() {
   drawn_ = true;
-  last_draw_ = absl::Now();
+  last_draw_ = SteadyNow();
   // Clears what a longer line left behind.
   std::fprintf(stderr, "\r%s\033[K",
                FormatProgress(label_, done_, total_, note_, last_draw_ - start_).c_str());

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 
 namespace recollect::cli {
 
@@ -28,7 +28,7 @@ class ProgressBar {
   int64_t done_ = 0;
   std::string note_;
   bool drawn_ = false;
-  const absl::Time start_ = absl::Now();
+  const absl::Time start_ = SteadyNow();
   absl::Time last_draw_ = absl::InfinitePast();
 };
 

@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "cli/host.h"
@@ -84,9 +85,19 @@ void CompareBudgets(const engine::EngineOptions& options, const engine::EngineSt
   }
 }
 
+void WarnOfStrangers(absl::string_view listen) {
+  for (const char* own : {"127.", "[::1]:", "localhost:"})
+    if (absl::StartsWith(listen, own)) return;
+  LogWarning(
+      "{} may be reached from other machines: whoever reaches it reads and deletes every "
+      "document, since there is neither authentication nor encryption",
+      listen);
+}
+
 absl::Status Serve(const Options& common, const ServeOptions& options) {
   if (common.log_level.empty()) SetLogLevel(LogLevel::kInfo);
   RETURN_IF_ERROR(CheckListen(options.grpc_listen));
+  WarnOfStrangers(options.grpc_listen);
   const sigset_t signals = BlockStopSignals();
   HostOptions host_options = common.host;
   host_options.accept_data_loss = options.accept_data_loss;
@@ -121,7 +132,7 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
           options.drain_timeout_s);
   for (const int second : {SIGINT, SIGTERM}) ::signal(second, SIG_DFL);  // a shell may ignore one
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  server->Drain(absl::Now() + absl::Seconds(options.drain_timeout_s));
+  server->Drain(SteadyNow() + absl::Seconds(options.drain_timeout_s));
   LogInfo("stopped");
   return absl::OkStatus();
 }

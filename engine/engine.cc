@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "engine/cpu_backend.h"
@@ -265,7 +265,7 @@ void EngineImpl::Shutdown(absl::Time deadline) {
   {
     std::unique_lock<std::mutex> lock(idle_mutex_);
     const auto idle = [this] { return outstanding_ == 0; };
-    const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+    const absl::Duration left = std::max(deadline - SteadyNow(), absl::ZeroDuration());
     if (left == absl::InfiniteDuration()) {
       idle_.wait(lock, idle);
     } else {

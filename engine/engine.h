@@ -122,7 +122,7 @@ struct Prompt {
 // All tokens that were sampled become part of the session, those of a stop string too, but not the
 // end token. An error in the middle of a step (DATA_LOSS, a full disk, a lost device) leaves a
 // session that can only be closed, later requests are FAILED_PRECONDITION; cancelling and deadlines
-// leave it as far as it got.
+// leave it as far as it got. Deadlines, of Shutdown too, are by SteadyNow() (base/clock.h).
 struct GenerateRequest {
   std::optional<SessionId> session;  // an open session; else one of its own with `session_options`
   SessionOptions session_options;
@@ -149,6 +149,7 @@ struct Hit {
   float weight = 0;
   int64_t text_begin = 0, text_end = 0;  // byte range in the document's text
   Tier tier = Tier::kDevice;             // where it came from
+  OwnerId owner{};                       // of the chunk; a later document of that name has another
 };
 
 // What one group retrieved at one landmark position.

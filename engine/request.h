@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/piece.h"
@@ -22,7 +22,7 @@ namespace recollect::engine {
 // CANCELLED or DEADLINE_EXCEEDED when the caller waits no longer.
 inline absl::Status DueStatus(bool cancelled, absl::Time deadline) {
   if (cancelled) return absl::CancelledError("cancelled by the caller");
-  if (deadline < absl::Now()) return absl::DeadlineExceededError("deadline exceeded");
+  if (deadline < SteadyNow()) return absl::DeadlineExceededError("deadline exceeded");
   return absl::OkStatus();
 }
 

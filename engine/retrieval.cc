@@ -160,6 +160,7 @@ void Retriever::Attach(Piece& piece, int group) const {
       if (chosen.mount >= 0) {
         hit.document = piece.session->mounts()[static_cast<size_t>(chosen.mount)]->info().id;
       }
+      hit.owner = wanted.ref.owner;
       hit.chunk = wanted.ref.index;
       hit.score = chosen.score;
       hit.weight = chosen.weight;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/status.h"
 
 namespace recollect::engine {
@@ -90,7 +90,7 @@ void Scheduler::Loop() {
     bool worked = RunStep();
     steps_due_s_ -= Now() - begin;
     if (!worked || steps_due_s_ <= 0) worked = RunIngest() || worked;
-    if (const absl::Time now = absl::Now(); now - last_idle_ >= options_.idle_period) {
+    if (const absl::Time now = SteadyNow(); now - last_idle_ >= options_.idle_period) {
       last_idle_ = now;
       idle_();
     }
@@ -293,13 +293,13 @@ bool Scheduler::RunIngest() {
 }
 
 void Scheduler::Wait() {
-  absl::Time until = absl::Now() + options_.idle_period;
+  absl::Time until = SteadyNow() + options_.idle_period;
   for (const auto& request : queue_) until = std::min(until, request->deadline);
   for (const auto& running : running_) {
     if (!running->request->piece.active) until = std::min(until, running->request->deadline);
   }
   std::unique_lock<std::mutex> lock(signal_->mutex);
-  const absl::Duration left = std::max(until - absl::Now(), absl::Milliseconds(1));
+  const absl::Duration left = std::max(until - SteadyNow(), absl::Milliseconds(1));
   signal_->wake.wait_for(lock, absl::ToChronoMicroseconds(left), [this] { return signal_->set; });
   signal_->set = false;
 }

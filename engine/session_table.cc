@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/status.h"
 
 namespace recollect::engine {
@@ -17,7 +17,7 @@ absl::Status NoSuchSession(SessionId id) {
 
 // Expired ones are gone for callers at once, even before a sweep takes them out.
 bool SessionTable::Alive(const Entry& entry) const {
-  return !entry.closing && (entry.busy || absl::Now() - entry.last_used <= ttl_);
+  return !entry.closing && (entry.busy || SteadyNow() - entry.last_used <= ttl_);
 }
 
 absl::Status SessionTable::CheckRoom() const {
@@ -35,7 +35,7 @@ absl::StatusOr<SessionId> SessionTable::Add(std::shared_ptr<Session> session) {
   std::lock_guard<std::mutex> lock(mutex_);
   RETURN_IF_ERROR(CheckRoomLocked());
   const uint64_t id = next_++;
-  entries_[id] = {std::move(session), absl::Now(), false, false, nullptr};
+  entries_[id] = {std::move(session), SteadyNow(), false, false, nullptr};
   return SessionId{id};
 }
 
@@ -59,7 +59,7 @@ std::shared_ptr<Session> SessionTable::Release(SessionId id) {
   if (found == entries_.end()) return nullptr;
   found->second.busy = false;
   found->second.cancel = nullptr;
-  found->second.last_used = absl::Now();
+  found->second.last_used = SteadyNow();
   if (!found->second.closing) return nullptr;
   std::shared_ptr<Session> session = std::move(found->second.session);
   entries_.erase(found);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <fstream>
 
+#include "base/clock.h"
 #include "service/codec.h"
 
 namespace recollect::service {
@@ -33,7 +34,7 @@ grpc::ServerUnaryReactor* AdminService::GetStats(grpc::CallbackServerContext* co
   return RunOnPool(runtime_, "Admin/GetStats", context, [this, response] {
     *response = Encode(engine_.stats());
     response->set_resident_bytes(ResidentBytes());
-    response->set_uptime_s(absl::ToDoubleSeconds(absl::Now() - runtime_.start));
+    response->set_uptime_s(absl::ToDoubleSeconds(SteadyNow() - runtime_.start));
     for (const auto& [method, metrics] : runtime_.metrics.Snapshot())
       *response->add_rpcs() = Encode(method, metrics);
     return absl::OkStatus();

@@ -1,23 +1,22 @@
 #include "service/call.h"
 
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "service/status_map.h"
 
 namespace recollect::service {
 namespace {
 
+// By SteadyNow(). gRPC gives the wall clock's time at which what is left will have passed.
 absl::Time Deadline(const grpc::CallbackServerContext& context) {
-  const std::chrono::system_clock::time_point deadline = context.deadline();
-  // Without one gRPC reports the far future, which overflows absl's conversion only at the very end
-  // of the range.
-  if (deadline > std::chrono::system_clock::now() + std::chrono::hours(24 * 365))
-    return absl::InfiniteFuture();
-  return absl::FromChrono(deadline);
+  const absl::Duration left = absl::FromChrono(context.deadline()) - absl::Now();
+  // Without a deadline gRPC reports the far future.
+  return left > absl::Hours(24 * 365) ? absl::InfiniteFuture() : SteadyNow() + left;
 }
 
 class UnaryCall final : public grpc::ServerUnaryReactor {
@@ -50,7 +49,7 @@ Call::Call(Runtime& runtime, const char* method, grpc::CallbackServerContext* co
       method_(method),
       context_(context),
       number_(runtime.next_call.fetch_add(1)),
-      start_(absl::Now()),
+      start_(SteadyNow()),
       deadline_(Deadline(*context)) {
   runtime_.metrics.Start(method_);
 }
@@ -61,7 +60,7 @@ absl::Status Call::Admit() const {
 }
 
 grpc::Status Call::End(absl::Status status) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   // gRPC tells of a passed deadline as a cancellation; the caller sees it as what it is.
   if (absl::IsCancelled(status) && now >= deadline_)
     status = absl::DeadlineExceededError(status.message());

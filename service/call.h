@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/executor.h"
 #include "grpcpp/server_context.h"
@@ -39,7 +40,7 @@ struct Runtime {
   std::atomic<bool> draining{false};
   std::atomic<int64_t> next_call{1};
   std::function<void()> check_health;  // after each call that ends UNAVAILABLE
-  absl::Time start = absl::Now();
+  absl::Time start = SteadyNow();
   engine::Executor executor{/*threads=*/4, kMostQueued};  // last: it ends before what it uses
 };
 

@@ -111,22 +111,28 @@ grpc::ServerUnaryReactor* DocumentsService::Retrieve(grpc::CallbackServerContext
     }
     decoded->deadline = deadline;
     const bool with_text = request->with_text();
-    const absl::Time asked = absl::Now();
-    return engine_.Retrieve(
-        *std::move(decoded), [=, this](absl::StatusOr<std::vector<engine::Retrieval>> retrievals) {
-          if (!retrievals.ok()) return done(retrievals.status());
-          for (const engine::Retrieval& retrieval : *retrievals)
-            *response->add_retrievals() = Encode(retrieval);
-          if (!with_text) return done(absl::OkStatus());
-          // Reading text waits for the disk, and this is a thread of the engine.
-          const absl::Status posted = runtime_.Post([=, this] { done(AddTexts(asked, response)); });
-          if (!posted.ok()) done(posted);
-        });
+    return engine_.Retrieve(*std::move(decoded),
+                            [=, this](absl::StatusOr<std::vector<engine::Retrieval>> retrievals) {
+                              if (!retrievals.ok()) return done(retrievals.status());
+                              std::map<std::string, OwnerId> owners;
+                              for (const engine::Retrieval& retrieval : *retrievals) {
+                                *response->add_retrievals() = Encode(retrieval);
+                                for (const engine::Hit& hit : retrieval.hits)
+                                  owners[hit.document] = hit.owner;
+                              }
+                              if (!with_text) return done(absl::OkStatus());
+                              // Reading text waits for the disk, and this is a thread of the
+                              // engine.
+                              const absl::Status posted =
+                                  runtime_.Post([=, this] { done(AddTexts(owners, response)); });
+                              if (!posted.ok()) done(posted);
+                            });
   };
   return RunAsync(runtime_, "Documents/Retrieve", context, start);
 }
 
-absl::Status DocumentsService::AddTexts(absl::Time asked, v1::RetrieveResponse* response) {
+absl::Status DocumentsService::AddTexts(const std::map<std::string, OwnerId>& owners,
+                                        v1::RetrieveResponse* response) {
   for (v1::Retrieval& retrieval : *response->mutable_retrievals()) {
     for (v1::Hit& hit : *retrieval.mutable_hits()) {
       if (hit.document().empty()) continue;  // the query's own past
@@ -138,8 +144,8 @@ absl::Status DocumentsService::AddTexts(absl::Time asked, v1::RetrieveResponse* 
       hit.set_text(ValidUtf8(*text));
     }
   }
-  // Text is read by name. A document that is there now and is older than the call was there all the
-  // time; what another one says was not retrieved.
+  // Text is read by name. Where the document of that name is another one by now, what was read is
+  // not what was retrieved.
   std::map<std::string, bool> same;
   for (v1::Retrieval& retrieval : *response->mutable_retrievals()) {
     for (v1::Hit& hit : *retrieval.mutable_hits()) {
@@ -148,7 +154,7 @@ absl::Status DocumentsService::AddTexts(absl::Time asked, v1::RetrieveResponse* 
       if (first) {
         const absl::StatusOr<store::DocumentInfo> now = engine_.GetDocument(hit.document());
         if (!absl::IsNotFound(now.status())) RETURN_IF_ERROR(now.status());
-        known->second = now.ok() && now->created_unix_ms <= absl::ToUnixMillis(asked);
+        known->second = now.ok() && now->owner == owners.at(hit.document());
       }
       if (!known->second) hit.clear_text();
     }

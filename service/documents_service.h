@@ -2,6 +2,7 @@
 #ifndef RECOLLECT_SERVICE_DOCUMENTS_SERVICE_H_
 #define RECOLLECT_SERVICE_DOCUMENTS_SERVICE_H_
 
+#include <map>
 #include <string>
 
 #include "engine/engine.h"
@@ -37,8 +38,9 @@ class DocumentsService final : public v1::Documents::CallbackService {
                                      v1::RetrieveResponse* response) override;
 
  private:
-  // To what was retrieved by a call that began at `asked`.
-  absl::Status AddTexts(absl::Time asked, v1::RetrieveResponse* response);
+  // `owners`: of the documents that were retrieved from.
+  absl::Status AddTexts(const std::map<std::string, OwnerId>& owners,
+                        v1::RetrieveResponse* response);
   // `missing`, with how far an ingest of it has come where one has begun.
   absl::Status ExplainMissing(const absl::Status& missing, const std::string& id);
 

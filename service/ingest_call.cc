@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "service/codec.h"
 #include "service/limits.h"
@@ -88,7 +89,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
     auto done = [this, last = part_begin_ == size](absl::StatusOr<engine::IngestStatus> status) {
       if (!status.ok()) return End(Lasting(status.status()));
       if (cancellation_.cancelled()) return End(absl::CancelledError("cancelled by the client"));
-      if (!last && absl::Now() - answered_ < kAnswerInterval) return AppendPart();
+      if (!last && SteadyNow() - answered_ < kAnswerInterval) return AppendPart();
       more_parts_ = !last;
       Answer(*status);
     };
@@ -124,7 +125,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
   }
 
   void Answer(engine::IngestStatus status) {
-    answered_ = absl::Now();
+    answered_ = SteadyNow();
     last_status_ = status;
     *response_.mutable_progress() = Encode(status);
     StartWrite(&response_);

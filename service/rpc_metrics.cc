@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/time/clock.h"
+#include "base/clock.h"
 
 namespace recollect::service {
 
@@ -30,7 +30,7 @@ void RpcMetrics::AwaitAllBut(const std::string& method, absl::Time deadline) con
       return entry.first == method || entry.second.running == 0;
     });
   };
-  const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+  const absl::Duration left = std::max(deadline - SteadyNow(), absl::ZeroDuration());
   if (left == absl::InfiniteDuration()) {
     ended_.wait(lock, ended);
   } else {

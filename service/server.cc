@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "grpc/grpc.h"
 #include "grpc/support/log.h"
@@ -28,6 +29,10 @@ namespace {
 constexpr int kKeepaliveTimeMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 20'000;
 constexpr int kLeastPingIntervalMs = 10'000;  // a client that pings more often is cut off
+// A connection without calls is closed after this; its client connects again when it has one. Each
+// holds a descriptor, which the store may need.
+constexpr int kIdleConnectionMs = 300'000;
+constexpr int kMaxCallsOfAConnection = 256;
 
 // gRPC's own log goes where ours goes; it speaks of sockets and threads, hence a level lower.
 void LogFromGrpc(gpr_log_func_args* args) {
@@ -93,6 +98,13 @@ absl::Status GrpcServer::Listen(const std::string& listen) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // any number
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kLeastPingIntervalMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsOfAConnection);
+  // gRPC expands a message before it looks at its size: a few hundred kilobytes would become
+  // hundreds of megabytes. So none is expanded, and the call says so.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP})
+    builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
   builder.RegisterService(&documents_);
@@ -144,8 +156,9 @@ void GrpcServer::Drain(absl::Time deadline) {
   runtime_.metrics.AwaitAllBut(kIngestMethod, deadline);
   // What is still open are ingests that wait for their client, and health watches: they get a
   // moment to end by themselves.
-  const absl::Time now = absl::Now();
-  server_->Shutdown(absl::ToChronoTime(std::clamp(deadline, now, now + absl::Seconds(1))));
+  const absl::Duration left =
+      std::clamp(deadline - SteadyNow(), absl::ZeroDuration(), absl::Seconds(1));
+  server_->Shutdown(absl::ToChronoTime(absl::Now() + left));
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 //
 //   ASSIGN_OR_RETURN(auto server, Server::Start({.listen = "127.0.0.1:0"}, *engine));
 //   … server->address() …
-//   server->Drain(absl::Now() + absl::Seconds(30));   // also shuts the engine down
+//   server->Drain(SteadyNow() + absl::Seconds(30));   // also shuts the engine down
 #ifndef RECOLLECT_SERVICE_SERVER_H_
 #define RECOLLECT_SERVICE_SERVER_H_
 
@@ -41,8 +41,8 @@ class Server {
   // A channel inside this process, without sockets: what the embedded command line uses.
   virtual std::shared_ptr<grpc::Channel> InProcessChannel() = 0;
 
-  // NOT_SERVING, refuse new calls (UNAVAILABLE), let running ones finish until `deadline`, then
-  // cancel them; shut the engine down; close. Blocks. Harmless when repeated.
+  // NOT_SERVING, refuse new calls (UNAVAILABLE), let running ones finish until `deadline`, by
+  // SteadyNow(), then cancel them; shut the engine down; close. Blocks. Harmless when repeated.
   virtual void Drain(absl::Time deadline) = 0;
 };
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/status.h"
 
 namespace recollect::cli::niah {
@@ -92,7 +92,7 @@ absl::Status Asker::Ask(const Question& question, const Volumes& volumes, Sample
   sample->question = question.prompt;
   sample->value = absl::StrJoin(question.expected, ", ");
   std::vector<client::Retrieval> retrievals;
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   if (question.max_tokens > 0) {
     client::GenerateRequest request;
     request.session = Session(volumes);
@@ -101,7 +101,7 @@ absl::Status Asker::Ask(const Question& question, const Volumes& volumes, Sample
     request.stop = question.stop;
     request.with_retrievals = true;
     ASSIGN_OR_RETURN(const client::GenerateResult result, client_.Generate(request));
-    sample->answer_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+    sample->answer_ms = absl::ToDoubleMilliseconds(SteadyNow() - start);
     sample->answer = result.text;
     sample->generated_tokens = result.usage.generated_tokens;
     sample->generation_ms = result.usage.generation_ms;
@@ -116,7 +116,7 @@ absl::Status Asker::Ask(const Question& question, const Volumes& volumes, Sample
     request.session = Session(volumes);
     request.query.text = question.prompt;
     ASSIGN_OR_RETURN(retrievals, client_.Retrieve(request));
-    sample->answer_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+    sample->answer_ms = absl::ToDoubleMilliseconds(SteadyNow() - start);
   }
   if (volumes.empty() || question.gold.empty()) return absl::OkStatus();
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "cli/niah/needle.h"
 
@@ -153,7 +153,7 @@ absl::StatusOr<Sample> Runner::RunSample(const Cell& cell, Base& base, double de
 // Shards that the sample left as they are stay ingested for others.
 absl::StatusOr<Volumes> Runner::Mount(const Haystack& haystack, Base& base, Sample* sample) {
   Volumes volumes;
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   for (size_t s = 0; s < haystack.shards().size(); ++s) {
     const std::string& text = haystack.shards()[s];
     const bool unchanged = text == base.haystack.shards()[s];
@@ -166,7 +166,7 @@ absl::StatusOr<Volumes> Runner::Mount(const Haystack& haystack, Base& base, Samp
     sample->tokens_mounted += volume->tokens();
     volumes.push_back(std::move(volume));
   }
-  sample->ingest_s = absl::ToDoubleSeconds(absl::Now() - start);
+  sample->ingest_s = absl::ToDoubleSeconds(SteadyNow() - start);
   sample->documents = std::ssize(volumes);
   return volumes;
 }

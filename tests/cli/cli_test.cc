@@ -95,6 +95,18 @@ TEST_F(CliTest, ServersListenOnHostAndPortOnly) {
   }
 }
 
+TEST_F(CliTest, AServerThatStrangersMayReachSaysSo) {
+  const auto serve = [&](const char* listen) {
+    return Run({"serve", "--model", Path("no model"), "--data-dir", ":memory:", "--grpc-listen",
+                listen})
+        .err;
+  };
+  for (const char* listen : {"0.0.0.0:0", "[::]:0"})
+    EXPECT_THAT(serve(listen),
+                HasSubstr(absl::StrCat(listen, " may be reached from other machines")));
+  EXPECT_THAT(serve("127.0.0.1:0"), Not(HasSubstr("may be reached")));
+}
+
 TEST_F(CliTest, IngestListGetTextDelete) {
   const std::string text = Text(2000);
   const auto document =

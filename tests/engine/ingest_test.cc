@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -175,7 +176,7 @@ TEST(IngestTest, APieceThatArrivesWhileTheEngineStopsIsAnswered) {
   std::promise<void> read;
   stream->AppendTokens(0, SampleTokens(300, 1), [&](const auto&) { read.set_value(); });
   read.get_future().wait();
-  std::thread stopping([&] { engine->Shutdown(absl::Now()); });
+  std::thread stopping([&] { engine->Shutdown(SteadyNow()); });
   begun.wait();
   absl::SleepFor(absl::Milliseconds(100));
   std::promise<absl::Status> late;

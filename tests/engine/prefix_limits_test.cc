@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "gmock/gmock.h"
 #include "tests/engine/prefix_testing.h"
 
@@ -179,7 +180,7 @@ TEST_F(PrefixLimitsTest, AMountIsNotReadForACallerWhoHasGone) {
   auto engine = Make();
   ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(100, 1)).ok());
   GenerateRequest late = After("doc", {}, {5}, 8);
-  late.deadline = absl::Now() - absl::Seconds(1);
+  late.deadline = SteadyNow() - absl::Seconds(1);
   EXPECT_EQ(Generate(*engine, late).status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(engine->stats().prefix_mounts, 0);
 }

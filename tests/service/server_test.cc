@@ -7,7 +7,9 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "client/codec.h"
+#include "recollect/v1/documents.grpc.pb.h"
 #include "recollect/v1/generation.grpc.pb.h"
 #include "tests/service/raw_call.h"
 #include "tests/service/service_testing.h"
@@ -102,6 +104,18 @@ TEST_F(ServiceTest, MessagesBeyondFourMebibytesAreRefused) {
               Fails(absl::StatusCode::kInvalidArgument, "prompt.text: bytes"));
 }
 
+TEST_F(ServiceTest, CompressedMessagesAreRefused) {
+  const auto stub = v1::Documents::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  v1::GetDocumentRequest request;
+  request.set_id(std::string(1 << 20, 'x'));
+  v1::Document document;
+  EXPECT_THAT(client::FromGrpc(stub->GetDocument(&context, request, &document)),
+              Fails(absl::StatusCode::kUnimplemented, "gzip"));
+}
+
 TEST_F(ServiceTest, DrainLetsRunningCallsFinishAndRefusesNewOnes) {
   engine_.SetGeneration({.then_wait = true});  // until Shutdown
   absl::Status status;
@@ -122,13 +136,13 @@ TEST_F(ServiceTest, DrainLetsRunningCallsFinishAndRefusesNewOnes) {
     std::unique_lock lock(mutex);
     wake.wait(lock, [&] { return started; });
   }
-  server_->Drain(absl::Now() + absl::Seconds(5));
+  server_->Drain(SteadyNow() + absl::Seconds(5));
   running.join();
   EXPECT_TRUE(engine_.shut_down());
   EXPECT_THAT(status, Fails(absl::StatusCode::kCancelled,
                             "cancelled"));  // what the engine said, not a broken pipe
   EXPECT_EQ(client_->GetStats().status().code(), absl::StatusCode::kUnavailable);
-  server_->Drain(absl::Now());  // harmless
+  server_->Drain(SteadyNow());  // harmless
 }
 
 TEST_F(ServiceTest, DrainWaitsForSlowReadersOfFinishedAnswers) {
@@ -140,7 +154,7 @@ TEST_F(ServiceTest, DrainWaitsForSlowReadersOfFinishedAnswers) {
   auto stream = stub->Generate(&context, {});
   v1::GenerateResponse response;
   ASSERT_TRUE(stream->Read(&response));
-  std::thread drain([&] { server_->Drain(absl::Now() + absl::Seconds(60)); });
+  std::thread drain([&] { server_->Drain(SteadyNow() + absl::Seconds(60)); });
   absl::SleepFor(absl::Milliseconds(1500));
   size_t bytes = response.tokens().text().size();
   while (stream->Read(&response)) bytes += response.tokens().text().size();
@@ -152,7 +166,7 @@ TEST_F(ServiceTest, DrainWaitsForSlowReadersOfFinishedAnswers) {
 TEST_F(ServiceTest, WhileDrainingHealthSaysSoAndNewCallsGetUnavailable) {
   engine_.SetGeneration({.then_wait = true});
   engine_.shutdown_delay = absl::Milliseconds(400);
-  std::thread drain([&] { server_->Drain(absl::Now() + absl::Seconds(5)); });
+  std::thread drain([&] { server_->Drain(SteadyNow() + absl::Seconds(5)); });
   while (!engine_.shut_down()) absl::SleepFor(absl::Milliseconds(1));
   EXPECT_EQ(Health(server_->address(), "").value(), std::string(kNotServing, 2));
   EXPECT_EQ(Health(server_->address(), "recollect.v1.Generation").value(),

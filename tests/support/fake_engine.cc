@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "model/tokenizer.h"
 
@@ -14,20 +15,20 @@ namespace {
 
 constexpr int64_t kChunkBytes = 10;
 
-store::DocumentInfo Describe(const std::string& id, const std::string& text,
-                             int64_t created_unix_ms) {
+}  // namespace
+
+store::DocumentInfo FakeEngine::Describe(const std::string& id, const Published& document) {
   store::DocumentInfo info;
   info.id = id;
+  info.owner = document.owner;
   info.fingerprint = "fake";
-  info.bytes = info.tokens = static_cast<int64_t>(text.size());
+  info.bytes = info.tokens = static_cast<int64_t>(document.text.size());
   info.chunks = (info.bytes + kChunkBytes - 1) / kChunkBytes;
-  info.created_unix_ms = created_unix_ms;
+  info.created_unix_ms = 1700000000000;
   info.stored_bytes = 2 * info.bytes;
   info.sha256 = "5ha";
   return info;
 }
-
-}  // namespace
 
 class FakeEngine::Handle final : public engine::RequestHandle {
  public:
@@ -70,15 +71,16 @@ class FakeEngine::Stream final : public engine::IngestStream {
     if (text_.empty()) return done(absl::InvalidArgumentError("the document has no tokens"));
     std::unique_lock lock(engine_->mutex_);
     const auto published = engine_->documents_.find(id_);
-    if (published != engine_->documents_.end() && published->second != text_) {
+    if (published != engine_->documents_.end() && published->second.text != text_) {
       lock.unlock();
       return done(
           absl::AlreadyExistsError(absl::StrCat("document '", id_, "' exists with other content")));
     }
-    engine_->documents_[id_] = text_;
+    const Published document{text_, OwnerId{engine_->next_owner_++}};
+    engine_->documents_[id_] = document;
     engine_->ingests_.erase(id_);
     lock.unlock();
-    done(Describe(id_, text_, engine_->created_unix_ms));
+    done(Describe(id_, document));
   }
 
  private:
@@ -149,7 +151,7 @@ engine::RetrieveRequest FakeEngine::last_retrieve() const {
 
 void FakeEngine::AddDocument(const std::string& id, const std::string& text) {
   std::lock_guard lock(mutex_);
-  documents_[id] = text;
+  documents_[id] = {text, OwnerId{next_owner_++}};
 }
 
 const model::Model& FakeEngine::model() const {
@@ -196,7 +198,7 @@ absl::StatusOr<store::DocumentInfo> FakeEngine::GetDocument(const std::string& i
   std::lock_guard lock(mutex_);
   const auto found = documents_.find(id);
   if (found == documents_.end()) return absl::NotFoundError(absl::StrCat("no document '", id, "'"));
-  return Describe(id, found->second, created_unix_ms);
+  return Describe(id, found->second);
 }
 
 absl::StatusOr<std::vector<store::DocumentInfo>> FakeEngine::ListDocuments(const std::string& after,
@@ -206,7 +208,7 @@ absl::StatusOr<std::vector<store::DocumentInfo>> FakeEngine::ListDocuments(const
   std::vector<store::DocumentInfo> page;
   for (auto it = documents_.upper_bound(after);
        it != documents_.end() && static_cast<int64_t>(page.size()) < limit; ++it) {
-    page.push_back(Describe(it->first, it->second, created_unix_ms));
+    page.push_back(Describe(it->first, it->second));
   }
   return page;
 }
@@ -239,11 +241,11 @@ absl::StatusOr<std::string> FakeEngine::ReadText(const std::string& id, int64_t 
   std::lock_guard lock(mutex_);
   const auto found = documents_.find(id);
   if (found == documents_.end()) return absl::NotFoundError(absl::StrCat("no document '", id, "'"));
-  if (end > static_cast<int64_t>(found->second.size())) {
+  if (end > static_cast<int64_t>(found->second.text.size())) {
     return absl::OutOfRangeError(
-        absl::StrCat("end ", end, ", text has ", found->second.size(), " bytes"));
+        absl::StrCat("end ", end, ", text has ", found->second.text.size(), " bytes"));
   }
-  return found->second.substr(begin, end - begin);
+  return found->second.text.substr(begin, end - begin);
 }
 
 absl::Status FakeEngine::CheckMounts(const engine::SessionOptions& options) const {
@@ -261,11 +263,12 @@ engine::Retrieval FakeEngine::Hits(const engine::SessionOptions& options, int64_
   engine::Retrieval retrieval;
   retrieval.position = 64;
   for (const std::string& id : options.mounts) {
-    const store::DocumentInfo info = Describe(id, documents_.at(id), created_unix_ms);
+    const store::DocumentInfo info = Describe(id, documents_.at(id));
     retrieval.candidates += info.chunks;
     for (int64_t c = 0; c < info.chunks && static_cast<int64_t>(retrieval.hits.size()) < k; ++c) {
       retrieval.hits.push_back({id, c, 2.5f, 0.5f, c * kChunkBytes,
-                                std::min(info.bytes, (c + 1) * kChunkBytes), engine::Tier::kHost});
+                                std::min(info.bytes, (c + 1) * kChunkBytes), engine::Tier::kHost,
+                                info.owner});
     }
   }
   return retrieval;
@@ -328,7 +331,7 @@ void FakeEngine::RunGeneration(const Generation& generation, const engine::Gener
   }
   while (generation.then_wait) {
     if (handle.cancelled || shut_down_) return events.OnError(absl::CancelledError("cancelled"));
-    if (absl::Now() >= request.deadline)
+    if (SteadyNow() >= request.deadline)
       return events.OnError(absl::DeadlineExceededError("deadline"));
     absl::SleepFor(absl::Milliseconds(1));
   }

@@ -35,11 +35,10 @@ class FakeEngine final : public engine::Engine {
   void SetGeneration(Generation generation);
   void SetHealth(absl::Status health);
 
-  int64_t commit_bytes = 16;                // an ingest commits at multiples of this
-  absl::Duration shutdown_delay;            // Shutdown takes this long
-  absl::Duration open_delay;                // OpenSession too
-  int64_t created_unix_ms = 1700000000000;  // of all documents
-  std::function<void()> on_retrieve;        // after Retrieve has found its hits
+  int64_t commit_bytes = 16;          // an ingest commits at multiples of this
+  absl::Duration shutdown_delay;      // Shutdown takes this long
+  absl::Duration open_delay;          // OpenSession too
+  std::function<void()> on_retrieve;  // after Retrieve has found its hits
 
   // What calls have left behind.
   engine::SessionOptions last_ingest() const;
@@ -83,6 +82,12 @@ class FakeEngine final : public engine::Engine {
     bool open = false;
   };
 
+  struct Published {
+    std::string text;
+    OwnerId owner{};
+  };
+
+  static store::DocumentInfo Describe(const std::string& id, const Published& document);
   absl::Status CheckMounts(const engine::SessionOptions& options) const;  // REQUIRES: mutex_ held
   engine::Retrieval Hits(const engine::SessionOptions& options, int64_t k) const;  // likewise
   void RunGeneration(const Generation& generation, const engine::GenerateRequest& request,
@@ -93,7 +98,8 @@ class FakeEngine final : public engine::Engine {
   mutable std::mutex mutex_;
   absl::Status error_, health_;
   Generation generation_;
-  std::map<std::string, std::string> documents_;
+  std::map<std::string, Published> documents_;
+  uint64_t next_owner_ = 1;
   std::map<std::string, Unfinished> ingests_;
   std::map<uint64_t, engine::SessionOptions> sessions_;
   uint64_t next_session_ = 1;

@@ -85,7 +85,7 @@ void CompareBudgets(const engine::EngineOptions& options, const engine::EngineSt
   }
 }
 
-void WarnOfStrangers(absl::string_view listen) {
+void WarnOfStrangers(const std::string& listen) {
   for (const char* own : {"127.", "[::1]:", "localhost:"})
     if (absl::StartsWith(listen, own)) return;
   LogWarning(

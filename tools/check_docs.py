@@ -1,51 +1,109 @@
 #!/usr/bin/env python3
-"""Fails when README or docs/ link to a file that is missing or name a path of the tree that does not exist, and on a field
-or RPC of the public API without a comment."""
+"""Checks what the pages of this repository say of it. Fails on
+  - a link to a file, or to a heading of a page, that does not exist,
+  - a path of the tree in backticks that does not exist,
+  - a flag (--like-this) that no program of the repository has,
+  - a test in backticks (`SuiteTest.Name`) that no file under tests/ has,
+  - a field or RPC of the public API without a comment.
+
+    tools/check_docs.py [ROOT]
+"""
 import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-# `folder/file.ext` in backticks, where folder is one of ours
-PATH = re.compile(
-    r"`((?:base|kernels|model|models|store|engine|proto|service|client|cli|train|tests|bench|tools|docs|deploy|examples)"
-    r"/[\w./-]+)`")
+FOLDERS = "base|kernels|model|models|store|engine|convert|proto|service|client|cli|train|tests|bench|tools|docs|deploy|examples|cmake"
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+PATH = re.compile(r"`((?:" + FOLDERS + r")/[\w./-]+)`")
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+TEST = re.compile(r"`(\w+Test)\.([\w*]+)")
+# Flags of other people's programs that our pages show.
+FOREIGN_FLAGS = {"--preset", "--nproc-per-node", "--help", "--fail-with-body"}
+# Programs and scripts that define flags. A flag with "-file" behind it is made of the one without (cli/session_options.cc).
+PROGRAMS = ("cli", "bench", "tools", "train")
 
-
-# a field or an RPC, and what stands behind it on its line
+# A field or an RPC, and what stands behind it on its line.
 DECLARED = re.compile(r"^\s*(?:(?:repeated |optional )?[\w.]+ (\w+) = \d+;|rpc (\w+)\()(.*)$")
 
 
-def uncommented():
-    for path in sorted((ROOT / "proto").rglob("*.proto")):
+def pages(root):
+    skip = {"build", ".git", ".venv"}
+    return sorted(p for p in root.rglob("*.md") if not skip & set(p.relative_to(root).parts))
+
+
+def sources(root, folders, suffixes):
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*")):
+            if path.is_file() and path.suffix in suffixes and "__pycache__" not in path.parts:
+                yield path
+
+
+def headings(page):
+    """The anchors that GitHub gives the headings of a page."""
+    for line in page.read_text().splitlines():
+        if line.startswith("#"):
+            text = line.lstrip("#").strip().lower()
+            yield re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def uncommented(root):
+    for path in sorted((root / "proto").rglob("*.proto")):
         before = ""
         for number, line in enumerate(path.read_text().splitlines(), 1):
             match = DECLARED.match(line)
             if match and "//" not in match.group(3) and not before.lstrip().startswith("//"):
-                yield f"{path.relative_to(ROOT)}:{number}: {match.group(1) or match.group(2)} has no comment"
+                yield f"{path.relative_to(root)}:{number}: {match.group(1) or match.group(2)} has no comment"
             before = line
 
 
-def problems():
-    yield from uncommented()
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    pages += [p for d in ("train", "tests", "models", "examples", "deploy") for p in sorted((ROOT / d).rglob("*.md"))]
-    for page in pages:
-        name = page.relative_to(ROOT)
+def defined_flags(root):
+    quoted = re.compile(r"[\"'](--[a-z][a-z0-9-]*)")
+    plain = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+    flags = set(FOREIGN_FLAGS)
+    for path in sources(root, PROGRAMS, {".cc", ".h", ".py"}):
+        flags.update(quoted.findall(path.read_text()))
+    for path in sources(root, ("tools",), {""}):  # shell scripts
+        flags.update(plain.findall(path.read_text()))
+    return flags | {flag + "-file" for flag in ("--prompt", "--text", "--query")}
+
+
+def broken_links(root, page, line):
+    for target, anchor in LINK.findall(line):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        there = page.parent / target if target else page
+        if not there.exists():
+            yield f"link to {target}, which does not exist"
+        elif anchor and there.suffix == ".md" and anchor not in set(headings(there)):
+            yield f"link to {target}#{anchor}: no such heading"
+
+
+def problems(root):
+    yield from uncommented(root)
+    flags = defined_flags(root)
+    tests = "\n".join(path.read_text() for path in sources(root, ("tests",), {".cc", ".h", ".txt"}))
+    for page in pages(root):
         for number, line in enumerate(page.read_text().splitlines(), 1):
-            for target in LINK.findall(line):
-                if "://" not in target and not (page.parent / target).exists():
-                    yield f"{name}:{number}: link to {target}, which does not exist"
+            where = f"{page.relative_to(root)}:{number}"
+            for problem in broken_links(root, page, line):
+                yield f"{where}: {problem}"
             for target in PATH.findall(line):
                 plain = target.rstrip(".")
-                if not (ROOT / plain).exists() and not list(ROOT.glob(plain + ".*")):
-                    yield f"{name}:{number}: names {target}, which does not exist"
+                if not (root / plain).exists() and not list(root.glob(plain + ".*")):
+                    yield f"{where}: names {target}, which does not exist"
+            for flag in FLAG.findall(line):
+                if flag not in flags:
+                    yield f"{where}: no program has {flag}"
+            for suite, name in TEST.findall(line):
+                parts = [re.escape(part) for part in name.split("*")]
+                if not re.search(rf"\b{suite},\s*{r'[A-Za-z0-9_]*'.join(parts)}", tests):
+                    yield f"{where}: no test {suite}.{name}"
 
 
 def main():
-    found = list(problems())
-    print("\n".join(found) if found else "docs: every file named exists")
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
+    found = list(problems(root))
+    print("\n".join(found) if found else "docs: links, paths, flags and tests that pages name exist")
     return 1 if found else 0
 
 

@@ -1,5 +1,5 @@
-// Two operations that PyTorch is slow at on the CPU: the gated scan and row gathering with its sum-scatter
-// gradient. Single-threaded on purpose: the trainer runs one process per core.
+// Two operations that PyTorch is slow at on the CPU: the gated scan and row gathering with its
+// sum-scatter gradient. Single-threaded on purpose: the trainer runs one process per core.
 #include <torch/extension.h>
 
 #include <cstring>
@@ -27,7 +27,8 @@ at::Tensor scan_forward(const at::Tensor& g, const at::Tensor& x) {
   return y;
 }
 
-// Gradient of scan_forward: with a_t = dy_t + g_{t+1} a_{t+1}: dx_t = (1 - g_t) a_t, dg_t = (y_{t-1} - x_t) a_t.
+// Gradient of scan_forward: with a_t = dy_t + g_{t+1} a_{t+1}: dx_t = (1 - g_t) a_t, dg_t =
+// (y_{t-1} - x_t) a_t.
 std::tuple<at::Tensor, at::Tensor> scan_backward(const at::Tensor& g, const at::Tensor& x,
                                                  const at::Tensor& y, const at::Tensor& dy) {
   auto gc = g.contiguous(), xc = x.contiguous(), yc = y.contiguous(), dc = dy.contiguous();

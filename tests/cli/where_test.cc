@@ -45,10 +45,10 @@ TEST_F(WhereCliTest, TheSampleConfigurationIsComplete) {
                 .exit_code,
             0);
   const std::string text = ReadFile(sample);
-  for (const char* option : {"server", "data-dir", "model", "dtype", "threads", "device",
-                             "landmark-budget", "memory-budget", "host-budget", "state-budget",
-                             "timeout", "log-level", "grpc-listen", "drain-timeout",
-                             "accept-data-loss"}) {
+  for (const char* option :
+       {"server", "data-dir", "model", "dtype", "threads", "device", "landmark-budget",
+        "memory-budget", "host-budget", "state-budget", "timeout", "log-level", "grpc-listen",
+        "drain-timeout", "accept-data-loss"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n# ") + option + " = ")) << option;
   }
 }

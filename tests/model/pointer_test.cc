@@ -59,8 +59,8 @@ TEST_F(PointerTest, FollowsWhatStandsBefore) {
   const float one = std::log(0.25f) + Adds(0, 4, true);
   const float two = one + Adds(1, 3, true);
   EXPECT_NEAR(ScoreOf(pointed, 6), one, 1e-5);
-  EXPECT_NEAR(ScoreOf(pointed, 5),
-              std::log(std::exp(two + Adds(2, 8, true)) + std::exp(two)), 1e-5);
+  EXPECT_NEAR(ScoreOf(pointed, 5), std::log(std::exp(two + Adds(2, 8, true)) + std::exp(two)),
+              1e-5);
 }
 
 TEST_F(PointerTest, ATokenThatDiffersEndsTheRunAndNoMore) {

@@ -48,8 +48,8 @@ std::string ConfigJson(const model::ModelConfig& config);
 void WriteTinyModel(const std::string& directory, const model::ModelConfig& config, uint64_t seed,
                     float sublayers = 1);
 
-// The folder whose files tests read: the sources', or, of tests that were carried to another machine
-// (tools/gpu-check), the one they came with.
+// The folder whose files tests read: the sources', or, of tests that were carried to another
+// machine (tools/gpu-check), the one they came with.
 std::string SourceDir();
 
 // An fp32 tensor for WriteSafetensors.

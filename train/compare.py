@@ -5,7 +5,7 @@
 
 Each has one core and the same books, needles, seed and CPU time; the plain one has neither encoder nor retrieval nor
 cross-attention, and the width and layers that make up for them. They begin with nothing, or with --begin both from a
-trained model: the plain one from its layers, widened and deepened by what adds nothing yet. docs/decisions/0006, points
+trained model: the plain one from its layers, widened and deepened by what adds nothing yet. docs/training-log.md, points
 24 and 25, are such runs. Started again, it goes on.
 """
 

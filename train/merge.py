@@ -1,4 +1,4 @@
-"""The mean of models that one training began from the other, or left on its way, as a model directory (docs/decisions/0006, 13, 16 and 19).
+"""The mean of models that one training began from the other, or left on its way, as a model directory (docs/training-log.md, points 13, 16 and 19).
 
     python train/merge.py models/recollect-7m train/runs/main/model --share 0.5 --out train/runs/merged
     python train/merge.py train/runs/main/model-* --out train/runs/merged

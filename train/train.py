@@ -146,7 +146,7 @@ class Run:
         path = self.path(f"checkpoint-{self.rank}.pt")
         torch.save(state, path + ".tmp")
         os.replace(path + ".tmp", path)
-        # Weights along the way, whose mean is better than the last ones (docs/decisions/0006, 19).
+        # Weights along the way, whose mean is better than the last ones (docs/training-log.md, point 19).
         number = int(self.elapsed / 60 / self.c.get("snapshot_minutes", math.inf))
         snapshot = self.path(f"snapshot-{number}.pt")
         if number and self.rank == 0 and not os.path.exists(snapshot):

@@ -46,7 +46,7 @@ struct EngineOptions {
   int64_t state_budget_bytes = int64_t{4} << 30;
   int64_t ingest_slice_tokens = 1024;  // most tokens of one ingest slice
   int64_t shared_slice_tokens = 128;   // the same while any session decodes; streams wait for it
-  int64_t prefill_slice_tokens = 512;  // most tokens of a slice of a prompt
+  int64_t prefill_slice_tokens = 512;  // most prompt tokens of one step, over all sessions
   int64_t commit_tokens = 16384;       // an ingest commits at least this often
   int64_t max_sessions = 256;
   int64_t max_queued = 256;  // requests waiting; one more is RESOURCE_EXHAUSTED

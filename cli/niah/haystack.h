@@ -4,7 +4,7 @@
 // Why shards: with one document, a sample at 1 M tokens would have to ingest everything again for
 // one needle. With shards only the shard with the needle is ingested again; all are mounted
 // together, in order. Chunks, candidates and retrieval are the same; only local context (at most
-// some thousand tokens) starts anew at the beginning of a shard.
+// some thousand tokens) restarts at the beginning of a shard.
 #ifndef RECOLLECT_CLI_NIAH_HAYSTACK_H_
 #define RECOLLECT_CLI_NIAH_HAYSTACK_H_
 

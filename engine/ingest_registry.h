@@ -43,7 +43,7 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   class Check;
   struct Entry {
     std::shared_ptr<IngestJob> job;  // null while it is being made
-    bool closing = false;            // is erased by what is posted to the ingest thread
+    bool closing = false;            // a closure on the ingest thread will erase it
   };
 
   void CloseFailed(const std::string& id);

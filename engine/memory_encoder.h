@@ -1,6 +1,6 @@
 // The computation of ingest: lower layers and chunk encoder over a document, block after block. A
 // family without landmarks makes no chunks: all its layers are lower layers, and their state at the
-// end is what is kept. Made by Backend::NewEncoder.
+// end is kept. Made by Backend::NewEncoder.
 #ifndef RECOLLECT_ENGINE_MEMORY_ENCODER_H_
 #define RECOLLECT_ENGINE_MEMORY_ENCODER_H_
 

@@ -1,6 +1,6 @@
 // Continuous batching: one thread that decides what runs next. Each turn of its loop runs one step
-// over the sessions that can go on (one decode token each, and prompt slices up to a bound), then,
-// when it is due, one slice of one ingest. So a stream never waits for more than one slice of
+// over the sessions that can continue (one decode token each, and prompt slices up to a bound),
+// then, when it is due, one slice of one ingest. So a stream never waits for more than one slice of
 // prompts and one of ingest.
 //
 // Sessions and ingests get about half of the time each, and all of it when the other has nothing to
@@ -43,7 +43,7 @@ class IngestWork {
 struct SchedulerOptions {
   int64_t prefill_slice_tokens = 512;
   int64_t ingest_slice_tokens = 1024;
-  int64_t shared_slice_tokens = 128;  // of an ingest, while anybody decodes
+  int64_t shared_slice_tokens = 128;  // of an ingest, while any session decodes
   int64_t max_batch = 64;
   int64_t state_budget_bytes = int64_t{4} << 30;
   absl::Duration idle_period = absl::Seconds(1);  // `idle` is called at least this often

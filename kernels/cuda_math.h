@@ -188,8 +188,8 @@ RECOLLECT_HD int RoundUpToPiece(int count) {
   return (count + kDotPiece - 1) / kDotPiece * kDotPiece;
 }
 
-// Piece `piece` of `count` numbers as floats; what lies past the end is 0. `vector`: the numbers
-// start at a multiple of 16 bytes.
+// Loads piece `piece` of `count` numbers as floats, 0 past the end. `vector`: the numbers start at
+// a multiple of 16 bytes.
 RECOLLECT_HD void LoadPiece(const uint16_t* numbers, int piece, int count, bool vector,
                             float to[kDotPiece]) {
   const uint16_t* from = numbers + piece * kDotPiece;

@@ -33,8 +33,8 @@ class CudaUploads {
     return uploads;
   }
 
-  // host[bytes] may change when the call returns; `to` is device memory, borrowed until what is
-  // queued on `stream` here has run. Waits while both halves are full of data that is not copied
+  // host[bytes] may change when the call returns; `to` is device memory, borrowed until the work
+  // queued here on `stream` is done. Waits while both halves are full of data that is not copied
   // yet.
   absl::Status Queue(cudaStream_t stream, const void* host, int64_t bytes, void* to) {
     for (int64_t done = 0; done < bytes;) {

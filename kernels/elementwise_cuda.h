@@ -2,8 +2,8 @@
 // matrix product that follows: the same numbers, rounded to nearest even.
 //   RmsNormCuda(stream, {.rows = 7, .width = 768}, h, gain, eps, normed);
 //   SwiGluCuda(stream, projected, 7, 2048, inner);
-// All pointers are device memory at any address of their type, borrowed until what is queued on
-// `stream` here has run; the calls return before that. Operands at multiples of 16 bytes (Bf16: 8)
+// All pointers are device memory at any address of their type, borrowed until the work queued here
+// on `stream` is done; the calls return before that. Operands at multiples of 16 bytes (Bf16: 8)
 // whose rows are a multiple of four numbers apart are read and written fastest. Every call is one
 // launch, none without numbers. A row's bits do not depend on the other rows, its place or its
 // alignment; RMSNorm sums in an order that depends on the width alone. NaN and infinities appear

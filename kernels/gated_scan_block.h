@@ -56,7 +56,7 @@ struct ScanArgs {
 // The recurrence of one channel and input.
 struct ScanChain {
   float state;
-  int left;  // rows before it starts anew
+  int left;  // rows before it restarts
 };
 
 RECOLLECT_HD ScanChain BeginChain(const ScanArgs& args, int64_t first, float state) {
@@ -203,7 +203,7 @@ RECOLLECT_HD void ScanByChannel(Block& block, const ScanArgs& args, int64_t inde
   });
 }
 
-// One lane of the warp that goes through time: `count` rows of one step.
+// Runs `count` rows of one step in one lane of the recurrence's warp.
 RECOLLECT_HD void RunStep(ScanShared& shared, int lane, int turn, int count, int64_t chunk,
                           ScanChain& chain) {
   const ScanUnit* const gates = shared.gates[turn][lane % kTileChannels];

@@ -37,8 +37,8 @@ struct GatedScanSizes {
 struct GatedScanPlan {
   // By channel: a thread takes its channel through all rows; for the few rows of a decode step, and
   // for as many sequences as fill the device. By tile: a thread block takes a few channels,
-  // computes gates ahead in all threads but one warp's, and goes through time in that warp; for few
-  // long sequences.
+  // computes gates ahead in all warps but one, and runs the recurrence in that warp; for few long
+  // sequences.
   enum class Way { kByChannel, kByTile };
   GatedScanSizes sizes;
   Way way = Way::kByChannel;

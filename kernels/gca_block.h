@@ -10,7 +10,7 @@
 //   o_d = Σ_j (p_j weight / (exp(-m) + sum)) V_jd, one Fma after the other from 0
 // q Bf16, 16 rows a warp on tensor cores (attention_tile_block.h), c = log2(e) / sqrt(head_dim):
 //   s_j = q·K_j;  m = c max(0, s_j);  p_j = 2^(c s_j - m) by Fma and Exp2;  their sum: each of four
-//   threads adds those that it holds, in order, then what is 2 threads apart, and 1
+//   threads adds those that it holds, in order; then sums 2 threads apart, then 1 apart, are added
 //   o_d = (Σ_j p_j V_jd) (weight / (2^-m + sum)), p_j rounded to Bf16 in this product alone
 // With an ordinary softmax m is the maximum without the 0, and the denominator is the sum alone.
 #ifndef RECOLLECT_KERNELS_GCA_BLOCK_H_

@@ -2,7 +2,7 @@
 // of many sessions are. The angles come from the host, which reduces them in double:
 //   RopeFactors(ctx, angles, positions, head_dim, cosines, sines);   // rope.h; copy them up
 //   RopeCuda(stream, sizes, angles.pairs, cosines, sines, x);
-// A row has the bits that Rope's vector code gives it at its position, whatever rows are beside it.
+// A row has the bits that Rope's vector code gives it at its position, whatever the other rows are.
 #ifndef RECOLLECT_KERNELS_ROPE_CUDA_H_
 #define RECOLLECT_KERNELS_ROPE_CUDA_H_
 

@@ -1,5 +1,5 @@
-// The next token (sample.h) of every row of logits on a CUDA device, so that one number a row goes
-// to the host.
+// The next token (sample.h) of every row of logits on a CUDA device, so that only one number per
+// row is copied to the host.
 #ifndef RECOLLECT_KERNELS_SAMPLE_CUDA_H_
 #define RECOLLECT_KERNELS_SAMPLE_CUDA_H_
 

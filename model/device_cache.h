@@ -71,7 +71,8 @@ class DeviceCache {
   // As LocalCache's, for positions of the latest Append.
   kernels::RangeSet Ranges(int64_t position) const { return index_.Ranges(position, firsts_); }
   CacheParts parts() const;
-  // The address of `position`'s numbers in one plane of the window's part. REQUIRES: it is there.
+  // The address of `position`'s numbers in one plane of the window's part. REQUIRES: the entry is
+  // kept.
   const void* InWindow(int plane, int64_t position) const;
 
   int first_head() const { return first_head_; }

@@ -27,14 +27,15 @@ namespace recollect::kernels {
 class GraphDevice final : public Device {
  public:
   // At most `most_graphs` graphs are kept; the least recently used one is dropped first. If the
-  // device lacks memory for a graph, all are dropped, and from then on half as many are kept.
+  // device lacks memory for a graph, all are dropped, and from then on half as many are kept; if a
+  // capture fails otherwise, none are made any more.
   explicit GraphDevice(Device& device, int most_graphs = 256);
   ~GraphDevice() override;
 
   // Runs `operations`; what it calls takes effect in order, by the time Together returns. If a call
-  // allocates, waits, copies from or to the host, searches landmarks or samples, the calls before
-  // it run first, and the rest run without a graph. Returns the status of `operations` or of the
-  // device. Calls must not be nested.
+  // allocates, waits, copies from or to the host, searches landmarks, mixes a pointer's tokens or
+  // samples, the calls before it run first, and the rest run without a graph. Returns the status of
+  // `operations` or of the device. Calls must not be nested.
   absl::Status Together(absl::FunctionRef<absl::Status()> operations);
 
   // To be called before memory is freed that operations within Together may use: runs these

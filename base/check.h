@@ -1,5 +1,5 @@
-// CHECK for invariants we own: a failure is our bug, is logged with its place, and aborts. Input
-// from outside is never CHECKed; it returns a Status (base/status.h).
+// CHECK for invariants of our own: a failure is our bug; it is logged with its place and aborts.
+// Input from outside is never CHECKed; it leads to a Status (base/status.h).
 #ifndef RECOLLECT_BASE_CHECK_H_
 #define RECOLLECT_BASE_CHECK_H_
 

@@ -1,6 +1,6 @@
-// The time inside one process, for deadlines and for how long something took. Whoever sets the
-// machine's clock changes absl::Now(), and would end calls and expire sessions with it; that one is
-// for people and for what is written to files.
+// The time within one process, for deadlines and durations. Setting the machine's clock changes
+// absl::Now(), which would end calls and expire sessions; absl::Now() is for times shown to people
+// or written to files.
 #ifndef RECOLLECT_BASE_CLOCK_H_
 #define RECOLLECT_BASE_CLOCK_H_
 
@@ -10,8 +10,8 @@
 
 namespace recollect {
 
-// What the steady clock shows, which only ever goes forward. Its zero is arbitrary: such times are
-// compared with each other only.
+// The time of the steady clock, which never goes backward. Its zero is arbitrary: such times are
+// only comparable with each other.
 inline absl::Time SteadyNow() {
   return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }

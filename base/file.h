@@ -18,8 +18,8 @@ using OpenFile = std::unique_ptr<std::FILE, CloseFile>;
 // Opens a file to read. Statuses as below.
 absl::StatusOr<OpenFile> OpenToRead(const std::string& path);
 
-// The bytes of the file. NOT_FOUND when there is none, INVALID_ARGUMENT when it cannot be read (a
-// directory opens, too); both name it and say why.
+// The bytes of the file. NOT_FOUND if it does not exist, INVALID_ARGUMENT if it cannot be read (for
+// example, a directory); both name the file and the reason.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
 }  // namespace recollect

@@ -1,4 +1,4 @@
-// Log lines to standard error: time, level, message. A thin front, so that only base/log.cc knows
+// Log lines to standard error: time, level, message. A thin wrapper, so that only base/log.cc knows
 // the logging library.
 //
 //   LogInfo("opened {} documents in {}", count, path);    (fmt's format strings, checked when

@@ -22,13 +22,14 @@ class ThreadPool {
 
   // Runs body(index, worker) for index in [0, count) and returns when all are done; 0 <= worker <
   // threads() names the running thread, so that each can own scratch memory. The caller takes part.
-  // Which worker runs which index is not fixed; nothing may depend on it. Several callers may be
-  // inside at once; not reentrant from `body`.
+  // Which worker runs which index is not fixed; nothing may depend on it. Several threads may call
+  // it at once; `body` must not call it.
   void ParallelFor(int64_t count, const std::function<void(int64_t index, int worker)>& body);
 
   // Runs body(row, column, worker) over a grid so that (row, column) starts after (row - 1, column)
   // and (row, column - 1): the wavefront of slices (rows) and layers (columns) in design section 3.
-  // then(row, worker), if given, starts after the row's last column, and waits for no other `then`.
+  // then(row, worker), if given, starts after the row's last column and does not wait for another
+  // row's `then`.
   void Wavefront(int64_t rows, int64_t columns,
                  const std::function<void(int64_t row, int64_t column, int worker)>& body,
                  const std::function<void(int64_t row, int worker)>& then = nullptr);

@@ -1,4 +1,4 @@
-// Distinct id types and the words shared by all layers.
+// Distinct id types and other types shared by all layers.
 #ifndef RECOLLECT_BASE_TYPES_H_
 #define RECOLLECT_BASE_TYPES_H_
 

@@ -161,8 +161,8 @@ absl::Status Bench(const Options& common, const BenchOptions& options) {
   }
   for (const Json& row : generate) {
     std::printf(
-        "%9lld tokens mounted: first token %8.2f ms, then %7.3f ms a token, %.2f of nothing "
-        "mounted\n",
+        "%9lld tokens mounted: first token %8.2f ms, then %7.3f ms a token, %.2f times that of "
+        "nothing mounted\n",
         static_cast<long long>(row["mounted_tokens"].get<int64_t>()),
         row["first_token_ms"].get<double>(), row["token_ms"].get<double>(),
         row["ratio"].get<double>());
@@ -181,16 +181,17 @@ void AddBench(CLI::App& app, Command& command) {
   CLI::App* verb =
       app.add_subcommand("bench", "Measure ingest, and time per token by what is mounted");
   auto options = std::make_shared<BenchOptions>();
-  verb->add_option("--text", options->text, "UTF-8 text to read, again where it is too short")
+  verb->add_option("--text", options->text, "UTF-8 text to ingest, repeated if it is too short")
       ->required()
       ->type_name("FILE");
-  verb->add_option("--tokens", options->tokens, "Sizes, about; k and m are 2^10 and 2^20")
+  verb->add_option("--tokens", options->tokens, "Approximate sizes; k and m are 2^10 and 2^20")
       ->delimiter(',')
       ->capture_default_str();
-  verb->add_option("--max-tokens", options->max_tokens, "Of each generation")
+  verb->add_option("--max-tokens", options->max_tokens, "Tokens of each generation")
       ->check(CLI::Range(2, 100000))
       ->capture_default_str();
-  verb->add_option("--repeats", options->repeats, "Generations of each size; the median counts")
+  verb->add_option("--repeats", options->repeats,
+                   "Generations for each size; the median is reported")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   verb->footer(
@@ -199,8 +200,7 @@ void AddBench(CLI::App& app, Command& command) {
       "  recollect bench --text moby-dick.txt --server 127.0.0.1:50051 --json\n"
       "\n"
       "Its documents (bench-…) are deleted at the end. On a server that others use it measures "
-      "what "
-      "is left.\n" +
+      "the capacity that they leave.\n" +
       std::string(kCommonHelp));
   verb->callback([&command, options] {
     command.run = [&command, options] { return Bench(command.options, *options); };

@@ -1,6 +1,6 @@
-// What verbs talk to: a client, of a server somewhere or of one inside this process. Embedded use
-// runs the same service over an in-process channel, so limits, errors and results cannot differ
-// from the server's.
+// The connection that verbs use: a client of a remote server, or of one inside this process.
+// Embedded use runs the same service over an in-process channel, so limits, errors and results are
+// those of a server.
 #ifndef RECOLLECT_CLI_CONNECTION_H_
 #define RECOLLECT_CLI_CONNECTION_H_
 
@@ -14,11 +14,11 @@
 
 namespace recollect::cli {
 
-// Ends in the order client, server, engine.
+// Destroyed in the order client, server, engine.
 class Connection {
  public:
-  // UNAVAILABLE: no server; else errors of CreateHost. Unless it `needs_no_document`, a data
-  // directory that is named has to be there.
+  // UNAVAILABLE: no server; otherwise errors of CreateHost. Unless `needs_no_document`, a data
+  // directory that is named must exist.
   static absl::StatusOr<std::unique_ptr<Connection>> Open(const Options& options,
                                                           bool needs_no_document = false);
   ~Connection();

@@ -146,7 +146,7 @@ void AddDocs(CLI::App& app, Command& command) {
   };
   add("list", "All documents, and ingests that are not finished", "list --json",
       [&command] { return List(command.options); });
-  add("get", "What is known about one document", "get moby",
+  add("get", "Show what the catalog has about one document", "get moby",
       [&command, options] { return Get(command.options, *options); })
       ->add_option("ID", options->ids, "Document")
       ->required()

@@ -57,7 +57,8 @@ CLI::Validator SizeInBytes() {
           }
         } catch (const CLI::ValidationError&) {
         }
-        return absl::StrCat("'", text, "' is no size from 0 bytes to 8EiB, like 1000 or 8MiB");
+        return absl::StrCat("'", text,
+                            "' is not a size from 0 bytes to 8EiB, such as 1000 or 8MiB");
       },
       "");
 }
@@ -70,7 +71,7 @@ CLI::Option* FromEnvironment(CLI::Option* option) {
 
 void AddCommonOptions(CLI::App& app, Options& options) {
   app.config_formatter(std::make_shared<FileBelowEnvironment>());
-  app.set_config("--config", "", "File of options (TOML), see deploy/recollect.toml");
+  app.set_config("--config", "", "File with options (TOML), see deploy/recollect.toml");
   app.allow_config_extras(CLI::config_extras_mode::error);
 
   FromEnvironment(app.add_option("--server", options.server, "Use the server at HOST:PORT"))
@@ -91,7 +92,7 @@ void AddCommonOptions(CLI::App& app, Options& options) {
   FromEnvironment(
       app.add_option(
           "--dtype", options.host.dtype,
-          "Number format of matrix products (auto: bf16 where the layers run, if it is there)"))
+          "Number format of matrix products (auto: bf16 if what runs the layers supports it)"))
       ->check(CLI::IsMember({"auto", "bf16", "fp32"}))
       ->capture_default_str()
       ->group(kEngineGroup);
@@ -100,9 +101,8 @@ void AddCommonOptions(CLI::App& app, Options& options) {
       ->check(CLI::Range(0, 4096))
       ->group(kEngineGroup);
   FromEnvironment(app.add_option("--device", options.host.device,
-                                 "Where the layers run and landmark keys are searched: cpu, "
-                                 "cuda:N, or auto (a CUDA device "
-                                 "where there is one)"))
+                                 "Runs the layers and searches landmark keys: cpu, cuda:N, or auto "
+                                 "(a CUDA device if there is one)"))
       ->capture_default_str()
       ->group(kEngineGroup);
   const auto budget = [&](const char* name, int64_t& value, const char* what) {
@@ -138,7 +138,7 @@ CLI::Validator Seconds(double most) {
       [most](const std::string& text) {
         double value = 0;
         if (absl::SimpleAtod(text, &value) && value >= 0 && value <= most) return std::string();
-        return absl::StrCat("'", text, "' is no number of seconds from 0 to ", most);
+        return absl::StrCat("'", text, "' is not a number of seconds from 0 to ", most);
       },
       absl::StrCat("from 0 to ", most));
 }

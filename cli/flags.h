@@ -1,8 +1,9 @@
-// Options common to all verbs as flags, and where their values come from: flag > environment > file
-// > default.
+// Flags of the options common to all verbs. A value is taken from the flag, else the environment,
+// else the file, else the default.
 //
-// The environment variable of `--data-dir` is RECOLLECT_DATA_DIR, and so on; the file (--config,
-// deploy/recollect.toml) has the same names, those of a verb in a section of its name.
+// The environment variable of `--data-dir` is RECOLLECT_DATA_DIR, and so on. The file (--config,
+// deploy/recollect.toml) has the same names; options of a verb are in a section with the verb's
+// name.
 #ifndef RECOLLECT_CLI_FLAGS_H_
 #define RECOLLECT_CLI_FLAGS_H_
 
@@ -22,10 +23,10 @@ namespace recollect::cli {
 // Adds the common options to the program, and makes the environment win over the file.
 void AddCommonOptions(CLI::App& app, Options& options);
 
-// Gives an option its environment variable, by the rule above.
+// Gives an option its environment variable by the rule above.
 CLI::Option* FromEnvironment(CLI::Option* option);
 
-// For check(): a number that fits in T. CLI11 would wrap it or cut it to fit.
+// For check(): a number that fits in T. CLI11 would wrap or clamp it.
 template <typename T>
 CLI::Validator Fits() {
   return CLI::Validator(
@@ -37,11 +38,11 @@ CLI::Validator Fits() {
       "");
 }
 
-// For check(): 0 to `most`. CLI::Range takes nan, too.
+// For check(): 0 to `most`. Unlike CLI::Range, it refuses nan.
 CLI::Validator Seconds(double most);
 
-// When both --server and --data-dir have a value, the one on the command line counts; both there is
-// INVALID_ARGUMENT, and so is --server there with an option of the engine.
+// If both --server and --data-dir have a value, the one on the command line counts.
+// INVALID_ARGUMENT if both are on the command line, or --server and an option of the engine.
 absl::Status ChooseConnection(const CLI::App& app, int argc, const char* const* argv,
                               Options& options);
 

@@ -74,7 +74,7 @@ void AddSamplingFlags(CLI::App& verb, client::GenerateRequest& request) {
   verb.add_option("--seed", request.sampling.seed, "Same seed, same tokens")
       ->check(Fits<uint64_t>())
       ->capture_default_str();
-  verb.add_flag("--ignore-eos", request.ignore_eos, "Go on after the end-of-text token");
+  verb.add_flag("--ignore-eos", request.ignore_eos, "Continue after the end-of-text token");
 }
 
 }  // namespace
@@ -87,9 +87,9 @@ void AddGenerate(CLI::App& app, Command& command) {
   AddSessionFlags(*verb, options->session);
   AddSamplingFlags(*verb, options->request);
   verb->add_flag("--no-flush", options->no_flush,
-                 "Do not close the block after the prompt: no retrieval with all of it");
+                 "Keep the prompt's last block open: no retrieval with the whole prompt");
   verb->add_flag("--hits", options->hits,
-                 "Show the chunks retrieved, with weight and tier, on standard error");
+                 "Show the retrieved chunks, with weight and tier, on standard error");
   verb->footer(
       "\nExamples:\n"
       "  recollect generate --mount moby --prompt 'The captain of the Pequod is' --max-tokens 32\n"

@@ -42,8 +42,8 @@ absl::StatusOr<std::unique_ptr<store::DocumentStore>> OpenStore(const std::strin
   if (!absl::IsDataLoss(opened.status()) || accept_data_loss) return opened;
   return absl::DataLossError(
       absl::StrCat(opened.status().message(),
-                   ". Put back the damaged file, or the whole directory from a backup; or go on "
-                   "without what is lost: recollect serve --accept-data-loss"));
+                   ". Restore the damaged file, or the whole directory, from a backup; or continue "
+                   "without the lost data: recollect serve --accept-data-loss"));
 #else
   return absl::UnimplementedError(
       absl::StrCat("this build has no RocksDB and cannot open ", directory, "; only ", kMemoryDir));
@@ -80,7 +80,7 @@ absl::StatusOr<std::string> DefaultDataDir() {
   const char* home = std::getenv("HOME");
   if (home != nullptr && home[0] != '\0') return absl::StrCat(home, "/.local/share/recollect");
   return absl::FailedPreconditionError(
-      "neither HOME nor XDG_DATA_HOME says where documents are kept; give --data-dir");
+      "neither HOME nor XDG_DATA_HOME is set; name a directory with --data-dir");
 }
 
 absl::StatusOr<Host> CreateHost(const HostOptions& options) {

@@ -1,5 +1,4 @@
-// Model, store and engine of this process, put together: what `serve` serves and the embedded
-// command line runs on.
+// Model, store and engine of this process, which `serve` serves and the embedded command line uses.
 #ifndef RECOLLECT_CLI_HOST_H_
 #define RECOLLECT_CLI_HOST_H_
 
@@ -13,11 +12,11 @@ namespace recollect::cli {
 
 struct HostOptions {
   std::string model_dir;          // empty: FindModel
-  std::string data_dir;           // empty: DefaultDataDir; ":memory:": nothing is kept
-  bool makes_data_dir = true;     // else one that is named has to be there
-  bool accept_data_loss = false;  // RocksOptions says what that is
+  std::string data_dir;           // empty: DefaultDataDir; ":memory:": keeps nothing on disk
+  bool makes_data_dir = true;     // false: a directory that is named must exist
+  bool accept_data_loss = false;  // see RocksOptions
   std::string dtype = "auto";
-  std::string device = "cpu";  // of LoadModel
+  std::string device = "cpu";  // as in LoadModel
   engine::EngineOptions engine;
 };
 
@@ -27,15 +26,15 @@ struct Host {
   std::string data_dir;
 };
 
-// Errors of LoadModel, OpenRocksStore and Engine::Create, with the directory they
-// are about.
+// Errors of LoadModel, OpenRocksStore and Engine::Create, with the directory that they concern.
 absl::StatusOr<Host> CreateHost(const HostOptions& options);
 
-// models/recollect-7m, looked for upward from the executable, then upward from the working
-// directory. NOT_FOUND says so.
+// Finds models/recollect-7m in the executable's directory and its parents, then in the working
+// directory and its parents. NOT_FOUND.
 absl::StatusOr<std::string> FindModel();
 
-// $XDG_DATA_HOME/recollect, or ~/.local/share/recollect. FAILED_PRECONDITION: neither is known.
+// $XDG_DATA_HOME/recollect, or ~/.local/share/recollect. FAILED_PRECONDITION: neither XDG_DATA_HOME
+// nor HOME is set.
 absl::StatusOr<std::string> DefaultDataDir();
 
 }  // namespace recollect::cli

@@ -130,7 +130,7 @@ void AddImport(CLI::App& app, Command& command) {
   verb->add_option("DIR", flags->directory,
                    "Folder with one checkpoint (.pt, .pth, .ckpt, .bin) and tokenizer.model")
       ->required();
-  verb->add_option("--out", flags->out, "Model directory to make; must not hold anything")
+  verb->add_option("--out", flags->out, "Model directory to make; must be empty or absent")
       ->required()
       ->type_name("DIR");
   verb->add_option("--dtype", flags->dtype, "Number format of the weights written")
@@ -149,16 +149,13 @@ void AddImport(CLI::App& app, Command& command) {
       "  recollect import --from ratplus-hub ratplus-1b --out models/ratplus-1b\n"
       "  recollect import --from rat-hub rat-1b --out models/rat-1b --dtype fp32 --json\n"
       "\n"
-      "The checkpoint is read as data: nothing in it is executed, and one that asks for code to be "
-      "run is\n"
-      "refused (exit code 4). All that is missing, left over or misshapen is reported at once. "
-      "--out is there\n"
-      "whole or not at all. What neither the checkpoint's configuration nor its shapes say is "
-      "assumed and listed;\n"
-      "correct it in config.json. The sums of files are SHA-256. Documents are bound to the "
-      "fingerprint, made of\n"
-      "these files as they are and the number format that the model runs in (recollect serve "
-      "--dtype), hence two.\n"
+      "The checkpoint is read as data: nothing in it is executed, and one that asks to run\n"
+      "code is refused (exit code 4). All missing, surplus and misshapen tensors are reported\n"
+      "at once. --out is written completely or not at all. Values that neither the checkpoint's\n"
+      "configuration nor its shapes give are assumed and listed; correct them in config.json.\n"
+      "Checksums of files are SHA-256. Documents are bound to the fingerprint, which covers\n"
+      "these files and the number format in which the model runs (recollect serve --dtype), so\n"
+      "there are two.\n"
       "\n"
       "Also --json: recollect --help\n");
   verb->callback([&command, flags] {

@@ -47,7 +47,7 @@ absl::Status Stats(const Options& common) {
 
 void AddModel(CLI::App& app, Command& command) {
   CLI::App* verb = app.add_subcommand(
-      "model", "What model is loaded: sizes, pattern, number format, fingerprint");
+      "model", "Show the loaded model: sizes, pattern, number format, fingerprint");
   verb->footer("\nExample:\n  recollect model --model models/recollect-7m --json\n" +
                std::string(kCommonHelp));
   verb->callback([&command] { command.run = [&command] { return Model(command.options); }; });

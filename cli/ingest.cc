@@ -40,7 +40,7 @@ absl::StatusOr<std::vector<int32_t>> ParseTokens(const std::string& text) {
        absl::StrSplit(text, absl::ByAnyChar(" \t\r\n,"), absl::SkipEmpty())) {
     if (!absl::SimpleAtoi(word, &tokens.emplace_back())) {
       return absl::InvalidArgumentError(
-          absl::StrCat("token ", tokens.size() - 1, ": '", word, "' is no number"));
+          absl::StrCat("token ", tokens.size() - 1, ": '", word, "' is not a number"));
     }
   }
   return tokens;
@@ -78,7 +78,7 @@ absl::StatusOr<client::Document> IngestText(client::Client& client, const Ingest
       const std::string kept =
           committed > 0 ? absl::StrCat(", committed up to byte ", committed) : "";
       return Annotate(document.status(), absl::StrCat("document '", options.id, "'", kept,
-                                                      ", run the same command again to go on"));
+                                                      ", run the same command again to continue"));
     }
     if (absl::IsInvalidArgument(document.status())) {
       return Annotate(document.status(),
@@ -112,15 +112,15 @@ absl::Status Ingest(const Options& common, const IngestOptions& options) {
 }  // namespace
 
 void AddIngest(CLI::App& app, Command& command) {
-  CLI::App* verb =
-      app.add_subcommand("ingest", "Read a document once and keep it; resumes what was broken off");
+  CLI::App* verb = app.add_subcommand(
+      "ingest", "Read a document once and keep it; resumes an interrupted ingest");
   auto options = std::make_shared<IngestOptions>();
   verb->add_option("--id", options->id, "Name of the document, without commas")
       ->required()
       ->type_name("NAME");
   verb->add_option("FILE", options->path, "UTF-8 text, or - for standard input")->required();
   verb->add_flag("--tokens", options->tokens,
-                 "FILE holds token ids as decimal numbers instead of text");
+                 "FILE contains token ids as decimal numbers instead of text");
   verb->add_option("--retries", options->retries,
                    "Reconnections after a broken connection, 10 of them over a minute; not for "
                    "standard input")
@@ -133,15 +133,11 @@ void AddIngest(CLI::App& app, Command& command) {
       "  xz -dc books.txt.xz | recollect ingest --id books -\n"
       "  recollect ingest --model ratplus --id moby moby-dick.txt --dilation 16 --window 256\n"
       "\n"
-      "A model without landmarks keeps a document as the beginning of a session (a prefix), under "
-      "the\n"
-      "pattern these options ask for; --mount it with the same ones. A model with landmarks takes "
-      "none.\n"
-      "Run the same command again after an interruption: it goes on where the last commit was. A "
-      "document that\n"
-      "is already there, whole or in part, with the same content is a success; with other content: "
-      "exit code 7\n"
-      "(ALREADY_EXISTS).\n" +
+      "A model without landmarks keeps a document as the beginning of a session (a prefix),\n"
+      "under the pattern of these options; --mount it with the same options. A model with\n"
+      "landmarks takes none. After an interruption run the same command again: it continues from\n"
+      "the last commit. If the document already exists, whole or in part, the command succeeds\n"
+      "if the content is the same; otherwise the exit code is 7 (ALREADY_EXISTS).\n" +
       std::string(kCommonHelp));
   verb->callback([&command, options] {
     command.run = [&command, options] { return Ingest(command.options, *options); };

@@ -25,10 +25,8 @@ constexpr char kExamples[] =
     "  recollect serve --grpc-listen 127.0.0.1:50051 &\n"
     "  recollect docs list --server 127.0.0.1:50051 --json\n"
     "\n"
-    "Every option marked (Env:RECOLLECT_…) may be given in the environment, and all of them in the "
-    "file that\n"
-    "--config names. A flag beats the environment, the environment the file, the file the "
-    "default.\n"
+    "Every option marked (Env:RECOLLECT_…) may be set in the environment, and all of them in the\n"
+    "file that --config names. A flag overrides the environment, and the environment the file.\n"
     "\n";
 
 void Report(const absl::Status& status, bool json) {

@@ -146,23 +146,22 @@ void AddNiahFlags(CLI::App& verb, NiahFlags& flags) {
       ->delimiter(',')
       ->check(CLI::IsMember(niah::TaskNames()))
       ->capture_default_str();
-  verb.add_option("--samples", run.samples, "Of each task, size and variant")
+  verb.add_option("--samples", run.samples, "Samples of each task, size and variant")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  verb.add_option("--depths", run.depths, "Depths the samples are spread over")
+  verb.add_option("--depths", run.depths, "Number of depths over which samples are spread")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   verb.add_option("--seed", run.seed,
                   "Same seed, same needles and places; seeds nearer than --samples share some")
       ->check(Fits<uint64_t>())
       ->capture_default_str();
-  verb.add_option(
-          "--phrasing", flags.phrasing,
-          "For passkey, distractors, hex: wordings known from training, never used in it, both")
+  verb.add_option("--phrasing", flags.phrasing,
+                  "For passkey, distractors, hex: trained phrasings, held-out ones, or both")
       ->check(CLI::IsMember({"trained", "held-out", "both"}))
       ->capture_default_str();
   verb.add_option("--control", flags.control,
-                  "Should be near 0: nothing mounted, needle left out, random chunks")
+                  "Scores should be near 0: nothing mounted, needle left out, random chunks")
       ->check(CLI::IsMember({"none", "unmounted", "removed", "random"}))
       ->capture_default_str();
   verb.add_option("--distractors", run.task.distractors,
@@ -173,29 +172,28 @@ void AddNiahFlags(CLI::App& verb, NiahFlags& flags) {
                   "For hex; answers above 63 tokens cross a block boundary")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  verb.add_option("--cue-words", run.task.cue_words, "For quote: words of the haystack that ask")
+  verb.add_option("--cue-words", run.task.cue_words, "For quote: words of the prompt")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   verb.add_option("--cue", run.task.cues,
-                  "For quote: the words as they stand; a third of them left out; in any order")
+                  "For quote: the words unchanged; with a third left out; shuffled")
       ->delimiter(',')
       ->check(CLI::IsMember({"whole", "thinned", "shuffled"}))
       ->capture_default_str();
-  verb.add_option("--passage-bytes", run.task.passage_bytes, "For reread")
+  verb.add_option("--passage-bytes", run.task.passage_bytes, "For reread: size of the passage")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   verb.add_option("--dilation", run.dilation,
-                  "Of the sessions' local attention, one the model knows (default: the model's)");
+                  "Of local attention; a value the model is adapted to (default: the model's)");
   verb.add_option("--shard-tokens", flags.shard_tokens,
                   "Larger sizes are mounted as several documents of this size")
       ->capture_default_str();
-  verb.add_option(
-          "--samples-per-haystack", run.samples_per_haystack,
-          "Where a haystack of several documents is prepared for one task: samples it serves")
+  verb.add_option("--samples-per-haystack", run.samples_per_haystack,
+                  "Samples for each haystack of several documents that is prepared for one task")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   verb.add_option("--phrases", flags.phrases,
-                  "Wordings in place of those compiled in (train/phrases.json)")
+                  "Phrasings in place of those compiled in (train/phrases.json)")
       ->type_name("FILE");
 }
 
@@ -220,26 +218,21 @@ void AddNiah(CLI::App& app, Command& command) {
       "  recollect niah --haystack books.txt --tokens 64k --control random\n"
       "\n"
       "Tasks (docs/niah.md):\n"
-      "  passkey      5 to 7 digits, a sentence gives them to a key\n"
+      "  passkey      a sentence gives a key a value of 5 to 7 digits\n"
       "  distractors  the same, among --distractors others of the same form\n"
-      "  hex          --hex-digits hex digits in place of those\n"
+      "  hex          the same with a value of --hex-digits hex digits\n"
       "  quote        --cue-words consecutive words of the haystack are the prompt: is their "
       "place\n"
-      "               retrieved, and does the answer go on as the text does there?\n"
+      "               retrieved, and does the answer continue as the text does?\n"
       "  reread       bits per byte of a passage, its document mounted or not\n"
       "  records      a value in records of many shapes, among --distractors others of the shape\n"
-      "  ruler        in the wordings of RULER: needles, many keys or values, variables\n"
+      "  ruler        tasks of RULER: needles, many keys or values, variables\n"
       "\n"
-      "Each sample hides what it asks for in place of text at a random depth, ingests that, and "
-      "asks "
-      "in a fresh\n"
-      "session with greedy decoding. What was retrieved is reported beside the answers, and what "
-      "BM25 finds by\n"
-      "the same words among the same chunks. Sizes above --shard-tokens are mounted as several "
-      "documents, in\n"
-      "order, and per sample only those that hold a needle are ingested anew. Documents (niah-…) "
-      "are deleted at\n"
-      "the end.\n" +
+      "Each sample replaces text at a random depth by what it asks for, ingests the result, and\n"
+      "asks in a fresh session with greedy decoding. The report has the answers, the retrieved\n"
+      "chunks, and what BM25 finds by the same words among the same chunks. Sizes above\n"
+      "--shard-tokens are mounted as several documents, in order; for each sample only those that\n"
+      "contain a needle are ingested again. Documents (niah-…) are deleted at the end.\n" +
       std::string(kCommonHelp));
   verb->callback([&command, flags, json] {
     if (json->count() > 0 && flags->json.empty()) command.options.json = true;

@@ -1,4 +1,4 @@
-// What the common options come to, and input that several verbs read.
+// The values of the common options, and input that several verbs read.
 #ifndef RECOLLECT_CLI_OPTIONS_H_
 #define RECOLLECT_CLI_OPTIONS_H_
 
@@ -19,13 +19,13 @@ struct Options {
   std::string log_level;
 };
 
-// What the chosen verb is going to do.
+// The action of the chosen verb.
 struct Command {
   Options options;
   std::function<absl::Status()> run;
 };
 
-// INVALID_ARGUMENT naming `flag` and the byte unless `text` is UTF-8: arguments may be anything,
+// INVALID_ARGUMENT naming `flag` and the byte unless `text` is UTF-8: arguments may have any bytes,
 // protocol strings may not.
 absl::Status CheckUtf8(const std::string& flag, const std::string& text);
 

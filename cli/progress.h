@@ -1,4 +1,4 @@
-// A progress bar on standard error, when that is a terminal; silent otherwise.
+// A progress bar on standard error if that is a terminal; otherwise silent.
 #ifndef RECOLLECT_CLI_PROGRESS_H_
 #define RECOLLECT_CLI_PROGRESS_H_
 
@@ -12,7 +12,7 @@ namespace recollect::cli {
 
 class ProgressBar {
  public:
-  // `total` in the unit of Update; 0: unknown.
+  // `total` is in the unit of Update; 0: unknown.
   ProgressBar(std::string label, int64_t total);
   ~ProgressBar();  // leaves the last state on its line
 

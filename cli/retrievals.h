@@ -1,4 +1,4 @@
-// Retrieved chunks for people to read.
+// Prints retrieved chunks for people.
 #ifndef RECOLLECT_CLI_RETRIEVALS_H_
 #define RECOLLECT_CLI_RETRIEVALS_H_
 
@@ -11,7 +11,7 @@
 namespace recollect::cli {
 
 // One line per hit: group, position, document#chunk, score, weight, tier, byte range, the start of
-// its text (read where a hit has none).
+// its text (read from the server if a hit has none).
 void PrintRetrievals(client::Client& client, const std::vector<client::Retrieval>& retrievals,
                      std::FILE* out);
 

@@ -48,9 +48,8 @@ void AddRetrieve(CLI::App& app, Command& command) {
       "  recollect retrieve --mount moby --query 'the whiteness of the whale'\n"
       "  recollect retrieve --mount moby,emma --query 'a ball at the inn' --k 20 --json\n"
       "\n"
-      "Each group of layers retrieves for itself; weight is the chunk's share in attention. "
-      "generate, given the\n"
-      "same prompt, starts with these chunks.\n" +
+      "Each group of layers retrieves separately; weight is the chunk's share in attention.\n"
+      "generate with the same prompt starts with these chunks.\n" +
       std::string(kCommonHelp));
   verb->callback([&command, options] {
     command.run = [&command, options] { return Retrieve(command.options, *options); };

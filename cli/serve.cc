@@ -78,7 +78,7 @@ void CompareBudgets(const engine::EngineOptions& options, const engine::EngineSt
   if (keys) there += static_cast<double>(options.landmark_budget_bytes);
   if (keys && layers) there += static_cast<double>(options.memory_budget_bytes);
   if (layers) there += static_cast<double>(options.state_budget_bytes);
-  LogInfo("{}: {} of {} bytes free, budgets of {:.0f} bytes lie there", device,
+  LogInfo("{}: {} of {} bytes free; its budgets sum to {:.0f} bytes", device,
           stats.device_free_bytes, stats.device_total_bytes, there);
   if (there > static_cast<double>(stats.device_free_bytes)) {
     LogWarning("{} may run out of memory before its budgets are full", device);
@@ -89,7 +89,7 @@ void WarnOfStrangers(const std::string& listen) {
   for (const char* own : {"127.", "[::1]:", "localhost:"})
     if (absl::StartsWith(listen, own)) return;
   LogWarning(
-      "{} may be reached from other machines: whoever reaches it reads and deletes every "
+      "{} may be reached from other machines: whoever reaches it can read and delete every "
       "document, since there is neither authentication nor encryption",
       listen);
 }
@@ -128,7 +128,7 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
 
   int signal = 0;
   sigwait(&signals, &signal);
-  LogInfo("signal {}: draining for up to {} s; a second one ends at once", signal,
+  LogInfo("signal {}: draining for up to {} s; a second signal ends the process at once", signal,
           options.drain_timeout_s);
   for (const int second : {SIGINT, SIGTERM}) ::signal(second, SIG_DFL);  // a shell may ignore one
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
@@ -143,16 +143,16 @@ void AddServe(CLI::App& app, Command& command) {
   CLI::App* verb = app.add_subcommand("serve", "Serve gRPC until SIGTERM");
   auto options = std::make_shared<ServeOptions>();
   FromEnvironment(
-      verb->add_option("--grpc-listen", options->grpc_listen, "Address; port 0 takes a free one"))
+      verb->add_option("--grpc-listen", options->grpc_listen, "Address; port 0: any free port"))
       ->type_name("HOST:PORT")
       ->capture_default_str();
   FromEnvironment(verb->add_option("--drain-timeout", options->drain_timeout_s,
-                                   "After SIGTERM, running calls may take this long to end"))
+                                   "Time for running calls to end after SIGTERM"))
       ->check(Seconds(3600))
       ->type_name("SECONDS")
       ->capture_default_str();
   verb->add_flag("--accept-data-loss", options->accept_data_loss,
-                 "Start with a damaged data directory, without what is lost; the log says what");
+                 "Start with a damaged data directory, without the lost data, which the log names");
   verb->footer(
       "\nOnce ready it prints one line on standard output:\n"
       "  recollect ready grpc=127.0.0.1:50051 pid=4711 model=recollect-7m documents=3\n"
@@ -162,7 +162,7 @@ void AddServe(CLI::App& app, Command& command) {
       "  recollect serve --data-dir /var/lib/recollect --host-budget 8GiB\n"
       "  recollect serve --grpc-listen 127.0.0.1:0 --log-level warning\n"
       "  recollect serve --config deploy/recollect.toml\n"
-      "\nSIGTERM drains: health turns NOT_SERVING, new calls get UNAVAILABLE, running ones "
+      "\nSIGTERM drains: health becomes NOT_SERVING, new calls get UNAVAILABLE, running ones "
       "finish.\n"
       "Common options (--data-dir, --model, --threads, budgets …): recollect --help\n");
   verb->callback([&command, options] {

@@ -20,8 +20,8 @@ absl::Status ParseNumbers(const char* flag, const std::string& text,
       if (absl::SimpleAtoi(number, &heads.emplace_back())) continue;
       return absl::InvalidArgumentError(
           absl::StrCat(flag, ": '", text,
-                       "', expected a number, or one for each layer with commas, "
-                       "or in a layer one for each head with slashes"));
+                       "', expected a number, or one for each layer separated by commas, "
+                       "or within a layer one for each head separated by slashes"));
     }
   }
   if (layers.size() == 1 && layers[0].size() == 1) {
@@ -36,28 +36,28 @@ absl::Status ParseNumbers(const char* flag, const std::string& text,
 void AddPatternFlags(CLI::App& verb, SessionFlags& flags) {
   verb.add_option(
           "--dilation", flags.dilation,
-          "Of local attention: every D-th earlier position, -1 for none; one the model knows "
-          "(default: the model's). Hybrids, as the next two: by layer 16,-1,4 or by head "
-          "1/1/4/4,16")
+          "Local attention: every D-th earlier position, -1 for none; a value the model is adapted "
+          "to (default: the model's). Hybrids, here and in the next two: by layer 16,-1,4 or by "
+          "head 1/1/4/4,16")
       ->type_name("D");
   verb.add_option("--window", flags.window,
-                  "Of local attention: the last W positions; one the model knows")
+                  "Local attention: the last W positions; a value the model is adapted to")
       ->type_name("W");
   verb.add_option("--initial", flags.initial,
-                  "Of local attention: the first I positions; a number the model knows")
+                  "Local attention: the first I positions; a value the model is adapted to")
       ->type_name("I");
   verb.add_option("--context", flags.context,
-                  "Positions to stretch the position encoding to, beyond those of training")
+                  "Stretch the position encoding to N positions, beyond those of training")
       ->type_name("N");
   verb.add_option("--top-k-blocks", flags.top_k_blocks,
-                  "Of local attention: also the K blocks that suit each query best")
+                  "Local attention: also the K blocks that score best for each query")
       ->type_name("K");
 }
 
 void AddSessionFlags(CLI::App& verb, SessionFlags& flags) {
   verb.add_option("--mount", flags.mounts,
-                  "Documents to recall from, in order; repeated or with commas. Or one prefix that "
-                  "the session begins with, made under the same pattern")
+                  "Documents to retrieve from, in order; repeat the option or separate by commas. "
+                  "Or one prefix, ingested under the same pattern, with which the session begins")
       ->type_name("NAME[,NAME…]")
       ->delimiter(',')
       ->expected(1)
@@ -65,7 +65,7 @@ void AddSessionFlags(CLI::App& verb, SessionFlags& flags) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   AddPatternFlags(verb, flags);
   verb.add_flag("--random-chunks", flags.random_chunks,
-                "Control: chunks drawn at random in place of those retrieved");
+                "Control: replace the retrieved chunks by chunks drawn at random");
 }
 
 absl::StatusOr<client::SessionOptions> ToSessionOptions(const SessionFlags& flags) {

@@ -1,4 +1,4 @@
-// Options of the verbs that run a session, or make the prefix of one: pattern, mounts and prompt.
+// Options of the verbs that run a session or ingest a prefix: pattern, mounts and prompt.
 #ifndef RECOLLECT_CLI_SESSION_OPTIONS_H_
 #define RECOLLECT_CLI_SESSION_OPTIONS_H_
 
@@ -14,14 +14,15 @@ namespace recollect::cli {
 
 struct SessionFlags {
   std::vector<std::string> mounts;
-  // A number; or one for each layer, with commas; or in a layer one for each head, with slashes.
+  // One number; or one for each layer, separated by commas; within a layer, one for each head,
+  // separated by slashes.
   std::string dilation, window, initial;
   std::optional<int64_t> context;
   int64_t top_k_blocks = 0;
   bool random_chunks = false;
 };
 
-// Those of the pattern alone, and all of them.
+// Adds the flags of the pattern alone, or all of them.
 void AddPatternFlags(CLI::App& verb, SessionFlags& flags);
 void AddSessionFlags(CLI::App& verb, SessionFlags& flags);
 // INVALID_ARGUMENT: a mount that is not UTF-8, a pattern that is no number or list of them.
@@ -35,7 +36,7 @@ struct PromptFlags {
 };
 
 void AddPromptFlags(CLI::App& verb, const std::string& flag, PromptFlags& flags);
-// For a verb's callback: wrong use unless one of them was given, be it empty.
+// For a verb's callback: a usage error unless one of the two was given, possibly empty.
 void RequirePrompt(const CLI::App& verb, const std::string& flag);
 absl::StatusOr<client::Prompt> ToPrompt(const PromptFlags& flags);
 

@@ -16,9 +16,9 @@ class TextSource {
   // "-" is standard input. NOT_FOUND or INVALID_ARGUMENT (a directory) naming the path.
   static absl::StatusOr<std::unique_ptr<TextSource>> Open(const std::string& path);
 
-  // Up to `limit` bytes from `offset` on; empty at the end. Standard input is read and thrown away
-  // up to `offset`: FAILED_PRECONDITION when it is already past it, OUT_OF_RANGE when the input
-  // ends before it. INVALID_ARGUMENT when it cannot be read.
+  // Up to `limit` bytes from `offset` on; empty at the end. Standard input is read and discarded up
+  // to `offset`: FAILED_PRECONDITION if it is already past `offset`, OUT_OF_RANGE if it ends before
+  // it. INVALID_ARGUMENT if it cannot be read.
   absl::StatusOr<std::string> Read(int64_t offset, int64_t limit);
 
   bool seekable() const { return seekable_; }

@@ -1,5 +1,5 @@
-// The verbs of `recollect`, one function each: adds the verb's options, and sets `command.run` when
-// it is chosen.
+// The verbs of `recollect`. Each function adds a verb's options, and sets `command.run` if the verb
+// is chosen.
 #ifndef RECOLLECT_CLI_VERBS_H_
 #define RECOLLECT_CLI_VERBS_H_
 
@@ -20,7 +20,7 @@ void AddStats(CLI::App& app, Command& command);
 void AddNiah(CLI::App& app, Command& command);
 void AddBench(CLI::App& app, Command& command);
 
-// Ends the help of every verb.
+// The end of every verb's help.
 inline constexpr char kCommonHelp[] =
     "\nWith a server: --server HOST:PORT. Without: --data-dir DIR. Also --json, --timeout …: "
     "recollect --help\n";

@@ -30,35 +30,35 @@ namespace recollect::client {
 struct ClientOptions {
   absl::Duration connect_timeout = absl::Seconds(5);
   absl::Duration timeout =
-      absl::InfiniteDuration();  // of each call except ingest; then DEADLINE_EXCEEDED
+      absl::InfiniteDuration();  // for each call except ingest; then DEADLINE_EXCEEDED
 };
 
-// Up to `limit` bytes of the input from byte `offset` on; empty at its end. Offsets ascend within
-// one stream.
+// Returns up to `limit` bytes of the input from byte `offset` on; empty at its end. Offsets ascend
+// within one stream.
 using TextReader = std::function<absl::StatusOr<std::string>(int64_t offset, int64_t limit)>;
 TextReader ReadFrom(std::string text);
 
 using ProgressFunction = std::function<void(const IngestProgress&)>;
 
-// Each may be null. False from on_tokens cancels the call: it returns CANCELLED.
+// Each may be null. If on_tokens returns false, the call is cancelled and returns CANCELLED.
 struct GenerateCallbacks {
   std::function<bool(const std::vector<int32_t>& tokens, const std::string& text)> on_tokens;
   std::function<void(const Retrieval&)> on_retrieval;
 };
 
-// Thread-safe: calls run beside each other on one connection.
+// Thread-safe: calls run concurrently on one connection.
 class Client {
  public:
-  // `address` as "host:port". Waits for the connection: UNAVAILABLE naming the address.
+  // `address` is "host:port". Waits for the connection: UNAVAILABLE naming the address.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
                                                          const ClientOptions& options = {});
   static std::unique_ptr<Client> OnChannel(std::shared_ptr<grpc::Channel> channel,
                                            const ClientOptions& options = {});
   ~Client();
 
-  // Reads the input from where an earlier stream of this id was committed; ALREADY_EXISTS where
-  // that had read other input up to there. `progress` is called now and then. `session`: of a
-  // prefix, the pattern to make it under.
+  // Reads the input from the point up to which an earlier stream of this id was committed;
+  // ALREADY_EXISTS if that stream had read other input up to this point. `progress` is called from
+  // time to time. `session`: for a prefix, the pattern under which it is made.
   absl::StatusOr<Document> IngestText(const std::string& id, const TextReader& reader,
                                       const ProgressFunction& progress = nullptr,
                                       const SessionOptions& session = {});

@@ -1,5 +1,5 @@
-// Between the client's structs and recollect.v1 messages; the inverse of service/codec.h. Internal
-// to the library.
+// Converts between the client's structs and recollect.v1 messages; the inverse of service/codec.h.
+// Internal to the library.
 #ifndef RECOLLECT_CLIENT_CODEC_H_
 #define RECOLLECT_CLIENT_CODEC_H_
 

@@ -1,5 +1,5 @@
-// What the client library speaks: recollect.v1 (proto/recollect/v1) as plain structs. Limits and
-// meanings are stated there.
+// The messages of recollect.v1 (proto/recollect/v1) as plain structs. Limits and meanings are
+// stated there.
 #ifndef RECOLLECT_CLIENT_TYPES_H_
 #define RECOLLECT_CLIENT_TYPES_H_
 
@@ -19,7 +19,7 @@ struct Document {
   int64_t created_unix_ms = 0;
   int64_t stored_bytes = 0;
   std::string sha256;
-  std::string damage;       // not empty: the server has lost the rest; in lists only
+  std::string damage;       // not empty: the server cannot read the other fields; in lists only
   std::string kind;         // "chunks", "prefix"
   std::string pattern;      // of a prefix
   int64_t state_bytes = 0;  // likewise
@@ -36,7 +36,7 @@ struct UnfinishedIngest {
   bool from_tokens = false;
   int64_t committed_offset = 0;
   int64_t bytes = 0, tokens = 0, chunks = 0;
-  std::string kind, pattern;  // as Document
+  std::string kind, pattern;  // as in Document
 };
 
 struct IngestProgress {
@@ -49,8 +49,8 @@ struct IngestProgress {
 struct SessionOptions {
   std::vector<std::string> mounts;
   std::optional<int64_t> dilation, window, initial;  // unset: the model's
-  // Hybrids: instead of the number above, an entry for each layer, in it one number for all heads
-  // or one for each; empty: none.
+  // Hybrids: an entry for each layer, instead of the number above; an entry has one number for all
+  // heads, or one for each head. Empty: not used.
   std::vector<std::vector<int64_t>> layer_dilations, layer_windows, layer_initials;
   std::optional<int64_t> context;  // unset: as trained
   int64_t top_k_blocks = 0;        // 0: none
@@ -71,7 +71,7 @@ struct Sampling {
 };
 
 struct GenerateRequest {
-  uint64_t session_id = 0;  // 0: a session of its own with `session`
+  uint64_t session_id = 0;  // 0: a new session with `session`
   SessionOptions session;
   Prompt prompt;
   bool flush = true;
@@ -153,20 +153,20 @@ struct ModelInfo {
   int64_t width = 0;
   int layers = 0, lower_layers = 0, groups = 0, retrieved_chunks = 0;
   int64_t retrieval_width = 0;
-  // Of every layer and head, or, where these differ, one list of heads for each layer; a layer
-  // whose heads agree has one entry. Span -1: unbounded.
+  // `local` is the pattern of every layer and head. If layers or heads differ, there is a list of
+  // heads for each layer instead; a layer whose heads agree has one entry. Span -1: unbounded.
   std::optional<LocalPattern> local;
   std::vector<std::vector<LocalPattern>> layer_patterns;
-  // What a session may ask for.
+  // Values that a session may ask for.
   std::vector<int64_t> dilations;
   std::optional<Range> windows, initials;
-  int64_t context = 0;      // positions of a training sequence; 0: not known
-  int64_t max_context = 0;  // what a session's context may be; 0: it may have none
+  int64_t context = 0;      // positions of a training sequence; 0: unknown
+  int64_t max_context = 0;  // the largest context of a session; 0: it may not be set
   struct TopK {
     int64_t block = 0, max = 0;
     std::string score;
   };
-  std::optional<TopK> top_k;  // unset: a session may not choose blocks
+  std::optional<TopK> top_k;  // unset: a session may not use top-k blocks
 };
 
 struct RpcStats {

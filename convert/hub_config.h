@@ -1,5 +1,5 @@
-// What the configuration that the published trainers pickle beside the weights says, where it says
-// something. Keys of old and new trainers are both read. Private to convert/.
+// The values of the configuration that the published trainers pickle with the weights, as far as it
+// has them. Keys of old and new trainers are read. Private to convert/.
 #ifndef RECOLLECT_CONVERT_HUB_CONFIG_H_
 #define RECOLLECT_CONVERT_HUB_CONFIG_H_
 
@@ -12,27 +12,27 @@
 
 namespace recollect::convert {
 
-// One value for all layers, or one a layer.
+// One value for all layers, or one for each layer.
 struct PerLayer {
   std::vector<int64_t> values;
   bool list = false;
 };
 
 struct HubConfig {
-  bool present = false;  // a dict with model.backbone; without it all below is empty
+  bool present = false;  // a dict with model.backbone was given; otherwise all below is empty
   std::optional<int64_t> layers, d, head_dim, heads, ffn, vocab_size, context;
-  // RAT and its hybrids; the window is of their attention layers.
+  // For RAT and its hybrids; the window is that of their attention layers.
   std::optional<int64_t> chunk, shared_heads, attention_window;
-  // Of the position encoding, where it is a section, and of the FFN's activation.
+  // Names of the position encoding, if it is a section, and of the FFN's activation.
   std::optional<std::string> positions, activation;
   std::optional<double> rope_base;
   std::optional<bool> recurrence;
-  bool joint_train = false;  // pretraining with D and with 1 in turn
+  bool joint_train = false;  // pretraining alternates dilation D and 1
   std::optional<PerLayer> dilation, window, initial;
 };
 
-// Reads `config`, which may be nullptr. What has a wrong type, or says that the model is of another
-// kind than the engine's (biases, other norms, other activations), is added to `problems`.
+// Reads `config`, which may be nullptr. Values of a wrong type, or of a kind of model that the
+// engine does not support (biases, other norms, other activations), are added to `problems`.
 HubConfig ReadHubConfig(const PickleTree& tree, const Value* config,
                         std::vector<std::string>& problems);
 

@@ -1,6 +1,6 @@
-// From the names and shapes of a published checkpoint to the tensors and config.json of a model
-// directory. Decides only: reads no weights, writes nothing. docs/model-format.md is the contract
-// of what comes out: "Imported families" and, for RAT, "Other families".
+// Plans the tensors and config.json of a model directory from the names and shapes of a published
+// checkpoint. It reads no weights and writes nothing. docs/model-format.md specifies the result:
+// "Imported families" and, for RAT, "Other families".
 #ifndef RECOLLECT_CONVERT_HUB_PLAN_H_
 #define RECOLLECT_CONVERT_HUB_PLAN_H_
 
@@ -20,12 +20,12 @@ enum class HubFamily { kRatPlus, kRat };
 
 struct PlanOptions {
   HubFamily family = HubFamily::kRatPlus;
-  // Used where the checkpoint has no configuration; an error where it says otherwise.
+  // Used if the checkpoint has no configuration; an error if its configuration differs.
   std::optional<int64_t> head_dim;
   std::optional<int64_t> chunk;  // RAT only
 };
 
-// One tensor to write: the rows of its parts one after the other, then rows of zeros.
+// One tensor to write: the rows of its parts, one part after the other, then rows of zeros.
 struct OutputTensor {
   TensorHeader header;
   std::vector<TensorRef> parts;
@@ -35,17 +35,18 @@ struct OutputTensor {
 struct ImportPlan {
   nlohmann::ordered_json config;  // of config.json
   std::vector<OutputTensor> tensors;
-  // The output head as the checkpoint has it: must have the embedding's bytes, unless it is the
-  // very same view.
+  // The embedding and the output head in the checkpoint: they must be the same view or have the
+  // same bytes.
   TensorRef embedding, head;
-  std::vector<std::string> assumptions;  // what neither configuration nor shapes say
+  std::vector<std::string> assumptions;  // values that neither configuration nor shapes give
   std::optional<int64_t> step;           // of the trainer
 
   int64_t parameters() const;
 };
 
-// INVALID_ARGUMENT lists everything at once: tensors missing, left over, misshapen, of a type that
-// is no weight, not contiguous or without their data, and what of the configuration disagrees.
+// INVALID_ARGUMENT lists all problems at once: tensors that are missing, left over, misshapen, of a
+// type that is no weight, not contiguous or without their data, and contradictions of the
+// configuration.
 absl::StatusOr<ImportPlan> PlanImport(const TorchCheckpoint& checkpoint,
                                       const PlanOptions& options);
 

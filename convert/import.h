@@ -1,5 +1,5 @@
 // Converts a published checkpoint into a model directory (docs/model-format.md, "Imported
-// families"): what `recollect import` does.
+// families"): the work of `recollect import`.
 //
 //   ImportOptions options;
 //   options.from_dir = "downloads/ratplus-1b";   // one checkpoint and tokenizer.model
@@ -25,8 +25,8 @@ struct ImportOptions {
   std::string out_dir;
   PlanOptions plan;
   WeightType type = WeightType::kBf16;
-  // Called with values written and all values, several times a second while weights are written,
-  // and once more before `out_dir` appears. False ends the import.
+  // Called with the number of values written and of all values, several times a second while
+  // weights are written, and once more before `out_dir` appears. Returning false ends the import.
   std::function<bool(int64_t done, int64_t total)> progress;
 };
 
@@ -39,19 +39,19 @@ struct ImportReport {
   std::optional<int64_t> step;
   std::vector<std::string> assumptions;
   model::FileDigests sha256;
-  // What Model::fingerprint() of `out_dir` says, loaded in either number format: documents are
-  // bound to it. Which one a service runs its CPU and flags decide, not the weights' format.
+  // Model::fingerprint() of `out_dir` when loaded in either number format; documents are bound to
+  // it. The service's CPU and flags decide which format it runs, not the format of the weights.
   std::string bf16_fingerprint, fp32_fingerprint;
 };
 
-// Reads and checks everything before it writes anything; writes into a folder beside `out_dir` and
-// renames that at the end, so that `out_dir` is there whole or not at all (a process that is killed
-// leaves the folder beside it behind). Holds a few megabytes of weights at a time.
+// Reads and checks everything before it writes anything. Writes into a folder beside `out_dir` and
+// renames it at the end, so that `out_dir` is complete or absent (a killed process leaves the
+// temporary folder behind). Holds a few megabytes of weights at a time.
 //
 // Errors: NOT_FOUND no such folder, no checkpoint or no tokenizer.model in it; ALREADY_EXISTS
 // `out_dir` is a file or holds something; INVALID_ARGUMENT several checkpoints (they are listed), a
-// file that is no checkpoint, one that would run code, one of another layout (all that is wrong
-// with it), a tokenizer of another vocabulary, an output head that is not the embedding, weights
+// file that is no checkpoint, one that would run code, one of another layout (all problems are
+// listed), a tokenizer of another vocabulary, an output head that is not the embedding, weights
 // that are not finite; DATA_LOSS a file that is cut off or damaged; RESOURCE_EXHAUSTED the disk is
 // full; CANCELLED by `progress`.
 absl::StatusOr<ImportReport> Import(const ImportOptions& options);

@@ -1,10 +1,10 @@
-// Reads Python's pickle format as data: the values a PyTorch checkpoint consists of, and nothing
-// else. Nothing is ever imported, called or executed.
+// Reads Python's pickle format as data: the values of which a PyTorch checkpoint consists, and
+// nothing else. Nothing is imported, called or executed.
 //
 // A pickle is a program for a stack machine that may name any Python function and call it. This
 // interpreter knows the opcodes that a state dict and a plain configuration need, and a closed list
-// of globals, each with one meaning of its own (pickle_globals.h). Everything else ends the reading
-// with the opcode or global and its offset.
+// of globals, each with one fixed meaning (pickle_globals.h). Everything else is an error that
+// names the opcode or global and its offset.
 //
 //   ASSIGN_OR_RETURN(const PickleTree tree, PickleTree::Parse(bytes));
 //   const Value* step = tree.Find(tree.root(), "step");
@@ -27,14 +27,14 @@ enum class ItemType { kF32, kBf16, kF16, kF64, kI64, kI32, kI16, kI8, kU8, kBool
 int64_t ItemBytes(ItemType type);
 const char* ItemName(ItemType type);  // "float32"
 
-// Names a run of items in the container; `items` of them.
+// Names a run of `items` items in the container.
 struct StorageRef {
   std::string key;
   ItemType type = ItemType::kF32;
   int64_t items = 0;
 };
 
-// A strided view of a storage, in items. Lies inside it: that is checked when it is read.
+// A strided view of a storage, in items. It lies within the storage, which is checked on reading.
 struct TensorRef {
   StorageRef storage;
   int64_t offset = 0;
@@ -56,7 +56,7 @@ struct Tuple {
 struct List {
   std::vector<ValueId> items;
 };
-// dict, OrderedDict and EasyDict alike, in the order of insertion; a later entry of a key counts.
+// A dict, OrderedDict or EasyDict, in the order of insertion; the last entry of a key counts.
 struct Dict {
   std::vector<std::pair<ValueId, ValueId>> entries;
 };
@@ -68,8 +68,8 @@ using Value = std::variant<None, bool, int64_t, double, std::string, Tuple, List
 
 const char* KindName(const Value& value);  // "a dict", "an int" …
 
-// Text of a file as a message may carry it: at most 200 bytes, escaped where a terminal would act
-// on it. Ordinary names stay as they are.
+// Text of a file, made safe for a message: at most 200 bytes, with characters that a terminal would
+// act on escaped. Ordinary names are unchanged.
 std::string Printable(std::string_view text);
 
 // Immutable.
@@ -83,7 +83,7 @@ class PickleTree {
   ValueId root() const { return root_; }
   const Value& at(ValueId id) const { return values_[static_cast<size_t>(id)]; }
 
-  // The value under a text key, or nullptr when there is none or `dict` is no Dict.
+  // The value of a text key, or nullptr if there is none or `dict` is not a Dict.
   const Value* Find(const Value& dict, std::string_view key) const;
   const Value* Find(ValueId dict, std::string_view key) const { return Find(at(dict), key); }
 

@@ -1,4 +1,4 @@
-// The globals a pickle may name, and what each does here. Private to convert/.
+// The globals that a pickle may name, and their meanings here. Private to convert/.
 #ifndef RECOLLECT_CONVERT_PICKLE_GLOBALS_H_
 #define RECOLLECT_CONVERT_PICKLE_GLOBALS_H_
 
@@ -18,7 +18,7 @@ struct Global {
   ItemType type = ItemType::kF32;  // of a storage class
 };
 
-// Every global there is.
+// All allowed globals.
 std::span<const Global> AllowedGlobals();
 
 // Index into AllowedGlobals. INVALID_ARGUMENT quotes the name, which may be any bytes.

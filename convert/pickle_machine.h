@@ -1,5 +1,5 @@
-// The stack machine behind PickleTree::Parse: what an opcode does is what Python's pickletools says
-// of it, less everything that could run code. Private to convert/.
+// The stack machine behind PickleTree::Parse. Opcodes do what Python's pickletools documents,
+// without anything that could run code. Private to convert/.
 #ifndef RECOLLECT_CONVERT_PICKLE_MACHINE_H_
 #define RECOLLECT_CONVERT_PICKLE_MACHINE_H_
 
@@ -15,7 +15,7 @@
 
 namespace recollect::convert {
 
-// On the stack in place of a value.
+// Marks a place on the stack instead of a value.
 inline constexpr ValueId kMark = -1;
 
 inline absl::Status Wrong(absl::string_view what) { return absl::InvalidArgumentError(what); }
@@ -45,15 +45,16 @@ class PickleMachine {
 
   absl::Status Push(Value value);
 
-  // A reference to a value that is there already. Bounded too: a memo makes references cheap.
+  // Pushes a reference to an existing value. Their number is bounded, too, since a memo makes
+  // references cheap.
   absl::Status PushId(ValueId id);
 
   absl::Status Pop(ValueId& id);
 
-  // All above the topmost mark, which goes too.
+  // Pops all values above the topmost mark, and the mark.
   absl::Status PopToMark(std::vector<ValueId>& ids);
 
-  // The topmost value, of this kind, left where it is.
+  // Sets `value` to the topmost value, which must be of this kind and stays on the stack.
   template <typename T>
   absl::Status Top(T*& value) {
     if (stack_.empty() || stack_.back() == kMark) return Wrong("the stack has too few values");

@@ -24,19 +24,19 @@ struct TensorHeader {
   std::vector<int64_t> shape;
 };
 
-// Not thread-safe. What is at the path before Finish is no file to read.
+// Not thread-safe. The file is not readable before Finish.
 class SafetensorsWriter {
  public:
   // Creates the file and writes the header of `tensors`, whose data must follow in this order.
-  // Errors: RESOURCE_EXHAUSTED when the disk is full, INVALID_ARGUMENT for what else the system
-  // says, with the path.
+  // Errors: RESOURCE_EXHAUSTED when the disk is full, INVALID_ARGUMENT, with the path, for other
+  // errors of the system.
   static absl::StatusOr<SafetensorsWriter> Create(const std::string& path, WeightType type,
                                                   const std::vector<TensorHeader>& tensors);
 
   // The next values, rounded to nearest even when the file is bf16.
   absl::Status Write(std::span<const float> values);
 
-  // Everything on the disk. INTERNAL unless as many values as the header says were written.
+  // Writes everything to the disk. INTERNAL unless as many values were written as the header says.
   absl::Status Finish();
 
   int64_t data_bytes() const { return data_bytes_; }

@@ -1,5 +1,5 @@
-// The weights of a checkpoint by name, and a record of which were asked for and what was wrong with
-// them. Private to convert/.
+// The weights of a checkpoint by name, and a record of which were requested and of their problems.
+// Private to convert/.
 #ifndef RECOLLECT_CONVERT_STATE_DICT_H_
 #define RECOLLECT_CONVERT_STATE_DICT_H_
 
@@ -12,26 +12,26 @@
 
 namespace recollect::convert {
 
-// An extent that may be any.
+// Allows any extent.
 inline constexpr int64_t kAnyExtent = -1;
 
-// Borrows from the checkpoint and from `problems`, to which every finding is added.
+// Borrows the checkpoint and `problems`, to which every problem is added.
 class StateDict {
  public:
-  // The dict under "task", or the file's own dict when that is one of weights. Wrappers' marks
-  // ("_orig_mod.") are dropped from the names.
+  // Uses the dict under "task", or the file's own dict if that contains weights. Prefixes that
+  // wrappers add to names ("_orig_mod.") are removed.
   StateDict(const TorchCheckpoint& checkpoint, std::vector<std::string>& problems);
 
-  // nullptr when there is none; does not count as asked for.
+  // nullptr if there is none; does not count as a request.
   const TensorRef* Find(const std::string& name) const;
-  // Extent `axis` of a tensor that is there and has it, else `otherwise`.
+  // Extent `axis` of the tensor, or `otherwise` if there is no such tensor or axis.
   int64_t Extent(const std::string& name, size_t axis, int64_t otherwise) const;
 
-  // Asks for a tensor of this shape. A finding when it is missing, misshapen, of a type that is no
-  // weight, not contiguous, or without its data; then the result is an empty tensor.
+  // Requests a tensor of this shape. If it is missing, misshapen, of a type that is no weight, not
+  // contiguous, or without its data, adds a problem and returns an empty tensor.
   TensorRef Take(const std::string& name, const std::vector<int64_t>& shape);
 
-  // Every tensor that was not asked for is a finding.
+  // Adds a problem for every tensor that was not requested.
   void ReportLeftOver() const;
 
   // One more than the largest i in a name that begins with `prefix` and "i.".

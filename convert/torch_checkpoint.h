@@ -26,7 +26,8 @@ class TorchCheckpoint;
 class TensorReader {
  public:
   // Up to `size` bytes, less only at the end. When the tensor's last byte is read, the rest of its
-  // storage is read too, once per storage, so that its checksum counts. DATA_LOSS: see ZipEntry.
+  // storage is read, too, once per storage, so that its checksum is verified. DATA_LOSS: see
+  // ZipEntry.
   absl::StatusOr<int64_t> Read(std::byte* to, int64_t size);
 
  private:
@@ -66,7 +67,7 @@ class TorchCheckpoint {
   std::unique_ptr<ZipArchive> archive_;
   std::string prefix_;  // of every entry: "archive/"
   PickleTree tree_;
-  std::set<std::string> verified_;  // storages whose checksum was right
+  std::set<std::string> verified_;  // storages whose checksum was verified
 };
 
 }  // namespace recollect::convert

@@ -1,4 +1,4 @@
-// Weights out of a checkpoint, a piece at a time. Private to convert/.
+// Reads weights from a checkpoint, a piece at a time. Private to convert/.
 #ifndef RECOLLECT_CONVERT_WEIGHT_STREAM_H_
 #define RECOLLECT_CONVERT_WEIGHT_STREAM_H_
 
@@ -12,14 +12,14 @@
 
 namespace recollect::convert {
 
-// Hands all values of `tensor`, in order, to `sink`, in pieces of at most some megabytes.
-// INVALID_ARGUMENT: a value is not finite; the message has its index. Else TensorReader's errors
-// and the sink's.
+// Passes all values of `tensor`, in order, to `sink`, in pieces of at most some megabytes.
+// INVALID_ARGUMENT: a value is not finite; the message has its index. Otherwise errors of
+// TensorReader and of the sink.
 absl::Status StreamWeights(TorchCheckpoint& checkpoint, const TensorRef& tensor,
                            const std::function<absl::Status(std::span<const float>)>& sink);
 
-// OK when both have the same type and the same bytes; INVALID_ARGUMENT otherwise. The same view
-// twice is not read.
+// OK when both have the same type and the same bytes; INVALID_ARGUMENT otherwise. If both are the
+// same view, nothing is read.
 absl::Status CheckEqualBytes(TorchCheckpoint& checkpoint, const TensorRef& a, const TensorRef& b);
 
 }  // namespace recollect::convert

@@ -29,8 +29,9 @@ class ZipEntry {
  public:
   virtual ~ZipEntry() = default;
 
-  // Up to `size` bytes; less only at the end of the entry, 0 there. DATA_LOSS: the file ends early,
-  // or (found when the end is reached, never after Seek) the entry's checksum is wrong.
+  // Reads up to `size` bytes; fewer only at the end of the entry, where it returns 0. DATA_LOSS:
+  // the file ends early, or (found when the end is reached, never after Seek) the entry's checksum
+  // is wrong.
   virtual absl::StatusOr<int64_t> Read(std::byte* to, int64_t size) = 0;
 
   // The next Read begins `offset` bytes into the entry.

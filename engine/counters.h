@@ -1,4 +1,4 @@
-// What the engine counts (metrics.h) while it runs.
+// The engine's counters (metrics.h).
 #ifndef RECOLLECT_ENGINE_COUNTERS_H_
 #define RECOLLECT_ENGINE_COUNTERS_H_
 
@@ -21,7 +21,7 @@ class LatencyWindow {
     values_[static_cast<size_t>(next_++ % kSize)] = ms;
   }
 
-  // The value below which `fraction` of the window lies; 0 when nothing was added.
+  // The value below which `fraction` of the window lies; 0 if nothing was added.
   double Percentile(double fraction) const {
     std::vector<double> sorted;
     {
@@ -41,7 +41,7 @@ class LatencyWindow {
   int64_t next_ = 0;
 };
 
-// Thread-safe; read one by one, so a snapshot is not of one instant.
+// Thread-safe. Counters are read one by one, so a snapshot is not of one instant.
 struct Counters {
   std::atomic<int64_t> hits_device{0}, hits_host{0}, hits_store{0};
   std::atomic<int64_t> store_reads{0}, store_read_bytes{0}, staged_chunks{0};
@@ -52,7 +52,7 @@ struct Counters {
   std::atomic<int64_t> running{0};
   LatencyWindow landmark_steps, store_read_ms;
 
-  // Every error of the store passes here once.
+  // To be called once for every error of the store.
   void CountError(const absl::Status& status) {
     if (absl::IsDataLoss(status)) ++data_loss;
   }

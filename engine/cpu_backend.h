@@ -1,5 +1,5 @@
-// The layers on the compute threads, with states in RAM: every family, and what all other backends
-// are compared with. No stage fails.
+// Runs the layers on the compute threads, with states in RAM. It supports every family, and all
+// other backends are compared with it. No stage fails.
 #ifndef RECOLLECT_ENGINE_CPU_BACKEND_H_
 #define RECOLLECT_ENGINE_CPU_BACKEND_H_
 
@@ -19,7 +19,7 @@ namespace recollect::engine {
 
 class CpuBackend final : public Backend {
  public:
-  // One context for each thread of the pool; all three outlive the backend's use.
+  // `contexts` has one for each thread of the pool. All three arguments must outlive the backend.
   CpuBackend(const model::Model& model, ThreadPool& pool,
              std::vector<kernels::OpContext>& contexts);
 
@@ -42,7 +42,7 @@ class CpuBackend final : public Backend {
   ThreadPool& pool_;
   std::vector<kernels::OpContext>& contexts_;
   CpuLanes lanes_;
-  // Of the head, by worker.
+  // Buffers of the head, by worker.
   std::vector<std::vector<float>> worker_rows_, worker_logits_;
   std::vector<kernels::SampleScratch> worker_samples_;
 };

@@ -1,5 +1,5 @@
-// Cuts the rows of many pieces into lanes and runs layers over them, a wavefront over (lane, layer)
-// on the compute threads.
+// Divides the rows of many pieces into lanes and runs layers over them, as a wavefront over (lane,
+// layer) on the compute threads.
 #ifndef RECOLLECT_ENGINE_CPU_LANES_H_
 #define RECOLLECT_ENGINE_CPU_LANES_H_
 
@@ -20,8 +20,8 @@ class CpuLanes {
   CpuLanes(const model::Model& model, ThreadPool& pool, std::vector<kernels::OpContext>& contexts)
       : model_(model), pool_(pool), contexts_(contexts) {}
 
-  // Runs `count` layers from `first_layer` on over the pieces' rows, in place. `group`: whose
-  // memory their segments read; -1: none, lower layers.
+  // Runs `count` layers from `first_layer` on over the pieces' rows, in place. `group`: the group
+  // whose memory the segments read; -1 for lower layers, which read none.
   void Run(std::span<Piece* const> pieces, int first_layer, int count, int group);
 
  private:
@@ -50,7 +50,7 @@ class CpuLanes {
   const model::Model& model_;
   ThreadPool& pool_;
   std::vector<kernels::OpContext>& contexts_;
-  std::vector<Lane> lanes_;  // the first lane_count_ are in use; the others keep memory
+  std::vector<Lane> lanes_;  // the first lane_count_ are in use; the others keep their memory
   size_t lane_count_ = 0;
 };
 

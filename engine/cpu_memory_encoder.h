@@ -1,5 +1,5 @@
 // The memory encoder on the compute threads: a wavefront over (tile of rows, layer); the chunks
-// that end in a tile are encoded after its last layer, beside other tiles.
+// that end in a tile are encoded after its last layer, in parallel with other tiles.
 #ifndef RECOLLECT_ENGINE_CPU_MEMORY_ENCODER_H_
 #define RECOLLECT_ENGINE_CPU_MEMORY_ENCODER_H_
 
@@ -20,7 +20,7 @@ namespace recollect::engine {
 
 class CpuMemoryEncoder final : public MemoryEncoder {
  public:
-  // `pattern` must be valid for the model. Pool and contexts outlive its use.
+  // `pattern` must be valid for the model. Pool and contexts must outlive the encoder.
   CpuMemoryEncoder(const model::Model& model, const model::LocalPatterns& pattern, ThreadPool& pool,
                    std::vector<kernels::OpContext>& contexts);
 

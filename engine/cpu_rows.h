@@ -1,4 +1,4 @@
-// What the compute threads keep of sequences and pieces, in RAM.
+// The CPU backend's states of sequences and pieces, in RAM.
 #ifndef RECOLLECT_ENGINE_CPU_ROWS_H_
 #define RECOLLECT_ENGINE_CPU_ROWS_H_
 
@@ -29,7 +29,7 @@ struct CpuResiduals final : Residuals {
   std::vector<float> h;  // [rows, d]
 };
 
-// REQUIRES: made by the CPU's backend.
+// REQUIRES: the sequence was made by the CPU backend.
 inline CpuSequence& SequenceOf(const Piece& piece) {
   return static_cast<CpuSequence&>(*piece.sequence);
 }

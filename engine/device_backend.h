@@ -1,6 +1,7 @@
-// The layers on a device (model/device_model.h): the rows of all pieces of a stage run together,
-// and states, residuals and chunk memory stay in the device's memory. Up go token ids, tables and
-// chunk states; down come retrieval queries, encoded chunks, and logits or the choice among them.
+// Runs the layers on a device (model/device_model.h). The rows of all pieces of a stage run
+// together; states, residuals and memory K, V stay in the device's memory. Token ids, tables and
+// chunk states are uploaded; retrieval queries, encoded chunks, and logits or chosen tokens are
+// downloaded.
 #ifndef RECOLLECT_ENGINE_DEVICE_BACKEND_H_
 #define RECOLLECT_ENGINE_DEVICE_BACKEND_H_
 
@@ -23,8 +24,8 @@ struct HeadRow;
 
 class DeviceBackend final : public Backend {
  public:
-  // The weights of `directory`, which `model` was loaded from. INVALID_ARGUMENT, naming what it is:
-  // a model that no device runs. RESOURCE_EXHAUSTED, UNAVAILABLE: the device.
+  // Loads the weights of `directory`, from which `model` was loaded. INVALID_ARGUMENT: a model that
+  // no device runs (names why). RESOURCE_EXHAUSTED, UNAVAILABLE: the device.
   static absl::StatusOr<std::shared_ptr<Backend>> Create(std::shared_ptr<kernels::Device> device,
                                                          const model::Model& model,
                                                          const std::string& directory);
@@ -51,7 +52,7 @@ class DeviceBackend final : public Backend {
   DeviceBackend(std::shared_ptr<kernels::Device> device, std::shared_ptr<model::DeviceModel> model)
       : device_(std::move(device)), model_(std::move(model)) {}
 
-  // Head rows, side by side with their memory [d] on the device.
+  // Head rows and, for each, its residual [d] on the device.
   struct HeadBatch {
     std::vector<std::pair<Piece*, const HeadRow*>> asked;
     std::vector<const float*> rows;
@@ -64,7 +65,7 @@ class DeviceBackend final : public Backend {
   absl::Status Consume(const HeadBatch& batch);
 
   const std::shared_ptr<kernels::Device> device_;
-  const std::shared_ptr<model::DeviceModel> model_;  // encoders have it, too
+  const std::shared_ptr<model::DeviceModel> model_;  // shared with encoders
   std::shared_ptr<kernels::DeviceBuffer> batch_;     // [rows of a stage, d]
 };
 

@@ -1,6 +1,6 @@
-// Landmark keys in the memory of a device, searched there. What a whole step's search takes up,
-// runs and brings back is laid out on the host: queries and tables in one copy, two launches for
-// each set of mounts, all hits in one copy.
+// Landmark keys in the memory of a device, searched there. The host lays out the search of a whole
+// step: one upload of queries and tables, two launches for each set of mounts, one download of all
+// hits.
 #ifndef RECOLLECT_ENGINE_DEVICE_LANDMARKS_H_
 #define RECOLLECT_ENGINE_DEVICE_LANDMARKS_H_
 
@@ -31,8 +31,8 @@ class DeviceLandmarks final : public LandmarkDevice {
   // One search of queries over the same keys. Offsets are in bytes, multiples of kAlignment.
   struct Launch {
     kernels::LandmarkTopKPlan plan;
-    int64_t queries = 0, segments = 0;   // in what goes up: fp32 [queries, d_r]; SegmentTable
-    int64_t candidates = 0, scores = 0;  // in what comes back: [queries, n] int64; fp32
+    int64_t queries = 0, segments = 0;   // in the upload: fp32 [queries, d_k]; SegmentTable
+    int64_t candidates = 0, scores = 0;  // in the download: [queries, n] int64; fp32
   };
   // Queries [begin, end) of a call, over the same runs.
   struct Group {
@@ -41,14 +41,14 @@ class DeviceLandmarks final : public LandmarkDevice {
   static constexpr int64_t kAlignment = 16;
 
   absl::Status Lay(std::span<const LandmarkQuery> group);
-  // Takes in_ up, runs the launches, and fills out_.
+  // Uploads in_, runs the launches, and fills out_.
   absl::Status Run();
 
   const std::shared_ptr<kernels::Device> device_;
   std::vector<Group> groups_;  // one for each of launches_
   std::vector<Launch> launches_;
   std::vector<std::byte> in_, out_;
-  std::shared_ptr<kernels::DeviceBuffer> memory_;  // of in_, out_ and the workspace
+  std::shared_ptr<kernels::DeviceBuffer> memory_;  // for in_, out_ and the workspace
 };
 
 }  // namespace recollect::engine

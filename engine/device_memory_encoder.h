@@ -1,4 +1,4 @@
-// Ingest on a device: all blocks of a call run through a layer together.
+// The memory encoder on a device: all blocks of a call run through a layer together.
 #ifndef RECOLLECT_ENGINE_DEVICE_MEMORY_ENCODER_H_
 #define RECOLLECT_ENGINE_DEVICE_MEMORY_ENCODER_H_
 

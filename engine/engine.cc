@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
     std::unique_ptr<store::DocumentStore> store) {
   RETURN_IF_ERROR(ValidateOptions(options));
   if (options.backend == nullptr && !model->computes()) {
-    return absl::InvalidArgumentError("a model that was loaded for a device, and no backend");
+    return absl::InvalidArgumentError("the model was loaded for a device, but no backend is given");
   }
   return std::make_unique<EngineImpl>(options, std::move(model), std::move(store));
 }

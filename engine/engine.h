@@ -1,14 +1,15 @@
-// The engine: sessions, mounts, retrieval, tiers and the one scheduler that batches all of it. What
-// the service and the embedded command line call; knows no RPCs.
+// The engine: sessions, mounts, retrieval, tiers and the one scheduler that batches all work. The
+// service and the command line's embedded mode call it; it knows no RPCs.
 //
 //   auto engine = Engine::Create(options, model, store);
 //   auto ingest = engine->BeginIngest("moby-dick", /*from_tokens=*/false);
 //   ingest->Append(0, text, [](auto progress) { … });
 //   engine->Generate(request, events);
 //
-// Threads: every public function may be called from any thread and none blocks on computation or
-// disk, except where said. Callbacks come from engine threads, one at a time per call, and must not
-// block: from inside one, only Generate, Score, Retrieve, Append, Finish and Cancel may be called.
+// Threads: every public function may be called from any thread, and none blocks on computation or
+// disk unless its comment says so. Callbacks come from engine threads, one at a time per call, and
+// must not block: from inside one, only Generate, Score, Retrieve, Append, Finish and Cancel may be
+// called.
 #ifndef RECOLLECT_ENGINE_ENGINE_H_
 #define RECOLLECT_ENGINE_ENGINE_H_
 
@@ -32,9 +33,9 @@ namespace recollect::engine {
 struct EngineOptions {
   int threads = 0;        // compute threads; 0: all cores
   int fetch_threads = 2;  // blocking reads of the store
-  // Where the layers of this very model run; null: on the compute threads.
+  // Runs the layers of the same model that Create is given; null: the compute threads run them.
   std::shared_ptr<Backend> backend = {};
-  // Where landmark keys lie and are searched; null: in RAM, by the compute threads.
+  // Holds and searches landmark keys; null: they are in RAM, searched by the compute threads.
   std::shared_ptr<LandmarkDevice> landmark_device = {};
   // Device tier: landmark keys of mounted documents, and memory K, V of hot chunks. Host tier:
   // chunk states.
@@ -43,9 +44,9 @@ struct EngineOptions {
   int64_t host_budget_bytes = int64_t{512} << 20;
   // Local states of all sessions, and of prefixes that are being ingested.
   int64_t state_budget_bytes = int64_t{4} << 30;
-  int64_t ingest_slice_tokens = 1024;  // most tokens of one ingest step
-  int64_t shared_slice_tokens = 128;   // likewise while anybody decodes: what a stream may wait for
-  int64_t prefill_slice_tokens = 512;  // likewise for another session's prompt
+  int64_t ingest_slice_tokens = 1024;  // most tokens of one ingest slice
+  int64_t shared_slice_tokens = 128;   // the same while any session decodes; streams wait for it
+  int64_t prefill_slice_tokens = 512;  // most prompt tokens of one step, over all sessions
   int64_t commit_tokens = 16384;       // an ingest commits at least this often
   int64_t max_sessions = 256;
   int64_t max_queued = 256;  // requests waiting; one more is RESOURCE_EXHAUSTED
@@ -58,17 +59,17 @@ struct EngineOptions {
 
 struct IngestStatus {
   int64_t committed_offset = 0;               // input a resumed ingest need not send again
-  int64_t accepted_offset = 0;                // input taken so far
+  int64_t accepted_offset = 0;                // input accepted so far
   int64_t bytes = 0, tokens = 0, chunks = 0;  // encoded so far, committed or not
   double tokens_per_s = 0;                    // of this stream
   // Hex SHA-256 of the input that earlier streams committed: its bytes, or its token ids as
-  // little-endian int32. Empty: there is none.
+  // little-endian int32. Empty if nothing was committed.
   std::string committed_sha256;
 };
 
-// One writer of one document. Destroying it before Finish is answered keeps what was committed, for
-// a later stream to resume; so does an error of the content or of the store, which ends the stream.
-// When nothing was, nothing is left of it.
+// One writer of one document. If it is destroyed before Finish is answered, or ended by an error of
+// the content or of the store, what was committed is kept for a later stream to resume. If nothing
+// was committed, nothing is kept.
 class IngestStream {
  public:
   virtual ~IngestStream() = default;
@@ -76,9 +77,9 @@ class IngestStream {
   // Takes the next piece of input, which starts at `offset` (bytes of text; for token input,
   // tokens). INVALID_ARGUMENT: a gap or overlap (names both offsets), text that is not UTF-8 (names
   // the byte), a reserved or unknown token id. `done` is called once, after the piece has been
-  // encoded as far as it can be: whole blocks, and text once some kilobytes are there. The next
-  // piece may come before that, up to a bound (RESOURCE_EXHAUSTED). After a gap, an overlap or
-  // that, the stream goes on as if the piece had not been sent.
+  // encoded as far as possible: whole blocks, and text once some kilobytes have arrived. The next
+  // piece may be sent before that, up to a bound (RESOURCE_EXHAUSTED). After a gap, an overlap or
+  // RESOURCE_EXHAUSTED the stream continues as if the piece had not been sent.
   using AppendDone = std::function<void(absl::StatusOr<IngestStatus>)>;
   virtual void Append(int64_t offset, std::string text, AppendDone done) = 0;
   virtual void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) = 0;
@@ -92,16 +93,17 @@ class IngestStream {
 enum class SessionId : uint64_t {};
 
 struct SessionOptions {
-  // Document ids, in order. Without landmarks at most one, made under this very pattern: the
-  // session begins with it, as if its tokens had been read here.
+  // Document ids, in order. Without landmarks at most one, ingested under the same pattern: the
+  // session begins with it as if it had read the document's tokens itself.
   std::vector<std::string> mounts;
-  // In place of the checkpoint's, in every layer and head; among what it was adapted to.
+  // Replaces the checkpoint's value in every layer and head; must be one the checkpoint was adapted
+  // to.
   std::optional<int64_t> dilation = {}, window = {}, initial = {};
-  // A hybrid: instead of the number above, one by layer and head; empty: none.
+  // For hybrids: numbers by layer and head, in place of the single number above; empty: not used.
   model::LayerNumbers layer_dilations = {}, layer_windows = {}, layer_initials = {};
   std::optional<int64_t> context = {};  // positions to stretch the position encoding to
-  int64_t top_k_blocks = 0;             // blocks each query chooses besides; 0: none
-  bool random_chunks = false;  // control for tests of recall: replaces what retrieval chose by
+  int64_t top_k_blocks = 0;             // top-k blocks of each query; 0: none
+  bool random_chunks = false;  // control for recall tests: replaces the retrieved chunks by
                                // chunks drawn at random from the same candidates
   friend bool operator==(const SessionOptions&, const SessionOptions&) = default;
 };
@@ -119,23 +121,24 @@ struct Prompt {
   std::vector<int32_t> tokens;
 };
 
-// All tokens that were sampled become part of the session, those of a stop string too, but not the
-// end token. An error in the middle of a step (DATA_LOSS, a full disk, a lost device) leaves a
-// session that can only be closed, later requests are FAILED_PRECONDITION; cancelling and deadlines
-// leave it as far as it got. Deadlines, of Shutdown too, are by SteadyNow() (base/clock.h).
+// All sampled tokens become part of the session, including those of a stop string, but not the end
+// token. After an error in the middle of a step (DATA_LOSS, a full disk, a lost device) the session
+// can only be closed, and later requests are FAILED_PRECONDITION. After cancellation or a deadline
+// the session keeps what it has processed. Deadlines, including Shutdown's, are in SteadyNow() time
+// (base/clock.h).
 struct GenerateRequest {
-  std::optional<SessionId> session;  // an open session; else one of its own with `session_options`
+  std::optional<SessionId> session;  // an open session; if absent, a new one with `session_options`
   SessionOptions session_options;
   Prompt prompt;
-  // Close the block after the prompt, so that the answer retrieves with all of it. Without effect
-  // where there are no blocks, as ScoreRequest::flush_after.
+  // Close the block after the prompt, so that the answer retrieves with all of the prompt. No
+  // effect in a family without blocks; the same holds for ScoreRequest::flush_after.
   bool flush = true;
   Sampling sampling;
   int64_t max_tokens = 128;  // 0: only read the prompt
   // Generation ends before the first of these; the stop itself is not emitted. At most 16, each of
   // 1 to 256 bytes of UTF-8.
   std::vector<std::string> stop;
-  bool ignore_eos = false;  // the end token is a token like others
+  bool ignore_eos = false;  // treat the end token like any other token
   bool want_hits = false;   // OnRetrieval is called, for landmarks of the prompt too
   absl::Time deadline = absl::InfiniteFuture();
 };
@@ -148,8 +151,8 @@ struct Hit {
   float score = 0;  // raw r_e
   float weight = 0;
   int64_t text_begin = 0, text_end = 0;  // byte range in the document's text
-  Tier tier = Tier::kDevice;             // where it came from
-  OwnerId owner{};                       // of the chunk; a later document of that name has another
+  Tier tier = Tier::kDevice;             // the tier it came from
+  OwnerId owner{};                       // the chunk's; a later document of that name has another
 };
 
 // What one group retrieved at one landmark position.
@@ -173,8 +176,8 @@ struct Usage {
 class GenerateEvents {
  public:
   virtual ~GenerateEvents() = default;
-  // `text` is valid UTF-8: bytes of an unfinished character, or of what may become a stop string,
-  // are held back.
+  // `text` is valid UTF-8: bytes of an unfinished character, or of a possible stop string, are held
+  // back.
   virtual void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) = 0;
   virtual void OnRetrieval(const Retrieval& retrieval) = 0;
   virtual void OnDone(FinishReason reason, const Usage& usage) = 0;
@@ -198,9 +201,9 @@ struct ScoreRequest {
 
 struct ScoreResult {
   std::vector<int32_t> tokens;
-  // Natural log, of each token given all before it, and the most likely token there. Where no
-  // landmark begins a sequence (none at all, or they stand at the end of their blocks) nothing
-  // comes before the first token, unless a prefix is mounted: 0 and -1.
+  // For each token: its log probability (natural) given all tokens before it, and the most likely
+  // token in its place. If no landmark begins the sequence (the family has none, or landmarks end
+  // their blocks) and no prefix is mounted, nothing precedes the first token: 0 and -1.
   std::vector<float> logprobs;
   std::vector<int32_t> argmax;
   int64_t text_bytes = 0;
@@ -222,26 +225,28 @@ struct SessionInfo {
 
 class Engine {
  public:
-  // Takes the store over. Clears what an earlier process left behind (removed documents, sessions'
-  // chunks).
+  // Takes ownership of the store. Deletes what an earlier process left behind (removed documents,
+  // sessions' chunks).
   static absl::StatusOr<std::unique_ptr<Engine>> Create(
       const EngineOptions& options, std::shared_ptr<const model::Model> model,
       std::unique_ptr<store::DocumentStore> store);
-  virtual ~Engine() = default;  // as Shutdown with a deadline that has passed
+  virtual ~Engine() = default;  // like Shutdown with a deadline in the past
 
   virtual const model::Model& model() const = 0;
   virtual EngineStats stats() const = 0;
 
-  // UNAVAILABLE once a device that it computes on is lost, as every request is then that needs it.
+  // UNAVAILABLE once a device that the engine uses is lost; requests that need the device then fail
+  // with it, too.
   virtual absl::Status health() const = 0;
 
-  // Makes chunks, or in a family without landmarks a prefix, under the pattern of `session`, which
-  // asks for nothing else. ABORTED: another stream writes this id now. ALREADY_EXISTS is returned
-  // only by Append or Finish, when the content differs from the published document's; the same
-  // content again is a success. FAILED_PRECONDITION: begun under another fingerprint or pattern
-  // (names both). INVALID_ARGUMENT: an id that is empty, longer than 256 bytes or not printable
-  // UTF-8; a pattern that the checkpoint is not adapted to, or any with landmarks.
-  // RESOURCE_EXHAUSTED, also later from the stream: the state budget.
+  // Makes chunks, or in a family without landmarks a prefix, under the pattern of `session`, whose
+  // other fields must be unset. ABORTED: another stream is writing this id. ALREADY_EXISTS is
+  // returned only by Append or Finish, if the content differs from the published document's;
+  // sending the same content again succeeds. FAILED_PRECONDITION: the ingest was begun under
+  // another fingerprint or pattern (names both). INVALID_ARGUMENT: an id that is empty, longer than
+  // 256 bytes or not printable UTF-8; a pattern to which the checkpoint is not adapted, or any
+  // pattern in a family with landmarks. RESOURCE_EXHAUSTED, also later from the stream: the state
+  // budget.
   virtual absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(
       const std::string& id, bool from_tokens, const SessionOptions& session) = 0;
 
@@ -249,33 +254,34 @@ class Engine {
   virtual absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
                                                                          int64_t limit) = 0;
   virtual absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() = 0;
-  // Also abandons an unfinished ingest of that id. Sessions that mount it keep it until they end.
-  // NOT_FOUND.
+  // Also abandons an unfinished ingest of that id. Sessions that mount the document keep it until
+  // they end. NOT_FOUND.
   virtual absl::Status DeleteDocument(const std::string& id) = 0;
   virtual absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin,
                                                int64_t end) = 0;
 
-  // NOT_FOUND: a mount; INVALID_ARGUMENT: a document mounted twice, a pattern that the checkpoint
-  // is not adapted to; FAILED_PRECONDITION: another fingerprint, a prefix of another pattern or a
-  // document behind a prefix; RESOURCE_EXHAUSTED: landmark or state budget (names both sizes) or
-  // too many sessions. Reads landmark keys or a prefix's state: may block on disk.
+  // NOT_FOUND: a mounted document does not exist; INVALID_ARGUMENT: a document mounted twice, a
+  // pattern to which the checkpoint is not adapted; FAILED_PRECONDITION: another fingerprint, a
+  // prefix of another pattern or a document behind a prefix; RESOURCE_EXHAUSTED: landmark or state
+  // budget (names both sizes) or too many sessions. Reads landmark keys or a prefix's state: may
+  // block on disk.
   virtual absl::StatusOr<SessionId> OpenSession(const SessionOptions& options) = 0;
   virtual absl::StatusOr<SessionInfo> GetSession(SessionId id) = 0;
   virtual absl::Status CloseSession(SessionId id) = 0;
 
-  // `events` is kept until its OnDone or OnError returned.
+  // `events` is kept until its OnDone or OnError has returned.
   virtual std::shared_ptr<RequestHandle> Generate(GenerateRequest request,
                                                   std::shared_ptr<GenerateEvents> events) = 0;
   virtual std::shared_ptr<RequestHandle> Score(
       ScoreRequest request, std::function<void(absl::StatusOr<ScoreResult>)> done) = 0;
-  // The same lists, one per group, that generate's first retrieval after its prompt would use, when
-  // k is n_ret. FAILED_PRECONDITION: a family without landmarks.
+  // Returns one list per group; if k is n_ret, the lists that Generate's first retrieval after the
+  // prompt would use. FAILED_PRECONDITION: a family without landmarks.
   virtual std::shared_ptr<RequestHandle> Retrieve(
       RetrieveRequest request,
       std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done) = 0;
 
   // Refuses new work (UNAVAILABLE), lets running requests finish until `deadline`, then cancels
-  // them; commits what open ingests have; stops all threads. Blocks.
+  // them; commits what open ingests have encoded; stops all threads. Blocks.
   virtual void Shutdown(absl::Time deadline) = 0;
 };
 

@@ -1,5 +1,5 @@
-// The engine, put together. engine.cc holds documents, sessions, start and stop; engine_requests.cc
-// the way of a request from the caller to the scheduler.
+// The engine's implementation. engine.cc has documents, sessions, start and stop;
+// engine_requests.cc brings a request from the caller to the scheduler.
 #ifndef RECOLLECT_ENGINE_ENGINE_IMPL_H_
 #define RECOLLECT_ENGINE_ENGINE_IMPL_H_
 
@@ -31,7 +31,7 @@ absl::Status ValidateOptions(const EngineOptions& options);
 
 class EngineImpl final : public Engine {
  public:
-  // Options are valid.
+  // REQUIRES: options are valid.
   EngineImpl(const EngineOptions& options, std::shared_ptr<const model::Model> model,
              std::unique_ptr<store::DocumentStore> store);
   ~EngineImpl() override;
@@ -64,8 +64,8 @@ class EngineImpl final : public Engine {
 
  private:
   class Handle;
-  // Checks arguments and makes the request; runs in the background. `continues`: its text follows a
-  // prefix. The request's own callback reports what it returns.
+  // Checks arguments and makes the request; runs in the background. `continues`: the request's text
+  // follows a prefix. The request's own callback reports an error that this returns.
   using Maker = std::function<absl::StatusOr<std::shared_ptr<Request>>(bool continues)>;
   using Refuse = std::function<void(const absl::Status&)>;
   struct Submission {
@@ -108,8 +108,8 @@ class EngineImpl final : public Engine {
   Scheduler scheduler_;
   const std::shared_ptr<IngestRegistry> ingests_;
 
-  std::atomic<bool> draining_{false};  // nothing new is accepted
-  std::atomic<bool> failing_{false};   // what was accepted fails
+  std::atomic<bool> draining_{false};  // no new requests are accepted
+  std::atomic<bool> failing_{false};   // accepted requests fail
   std::mutex idle_mutex_;
   std::condition_variable idle_;
   std::atomic<int64_t> outstanding_{

@@ -1,6 +1,6 @@
 // Threads that run posted closures in the order they were posted: blocking reads, commits,
-// tokenisation, calls of the service. Computation of the model does not belong here; the
-// scheduler's pool does that.
+// tokenisation, calls of the service. The model's computation does not run here but on the
+// scheduler's pool.
 #ifndef RECOLLECT_ENGINE_EXECUTOR_H_
 #define RECOLLECT_ENGINE_EXECUTOR_H_
 
@@ -23,10 +23,12 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // False, and `work` is dropped, where `most_queued` wait for a thread, and after Stop.
+  // Returns false and drops `work` if `most_queued` closures are waiting for a thread, or after
+  // Stop.
   bool Post(std::function<void()> work);
 
-  // Runs what was posted, then joins the threads. Must not be called from one of them.
+  // Runs all closures that were posted, then joins the threads. Must not be called from one of
+  // them.
   void Stop();
 
  private:

@@ -37,7 +37,7 @@ class Generation final : public Request {
     piece.sampling = SettingsOf(request_.sampling, usage_.generated_tokens);
     if (piece.rows() == 0 && request_.max_tokens > 0) {
       return absl::InvalidArgumentError(
-          "the prompt is empty and the session has nothing to go on from");
+          "the prompt is empty and the session has no token to continue from");
     }
     return absl::OkStatus();
   }
@@ -46,7 +46,8 @@ class Generation final : public Request {
     for (const Retrieval& retrieval : piece.retrievals) events_->OnRetrieval(retrieval);
     if (!decoding_ && input_.done()) counters_.prompt_tokens += usage_.prompt_tokens;
     if (piece.head.empty()) return input_.done();
-    if (sampled_ < 0) return absl::InternalError("the logits hold no number to sample from");
+    if (sampled_ < 0)
+      return absl::InternalError("no token can be sampled: every logit is NaN or -infinity");
     decoding_ = true;
     Clock();
     if (sampled_ == model_.config().eos_id && !request_.ignore_eos) {

@@ -45,8 +45,8 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(
     ASSIGN_OR_RETURN(state, DecodeResumeState(progress.resume_state));
   }
   if (state.tokens != progress.tokens) {
-    return absl::DataLossError(absl::StrCat("resume state stands at token ", state.tokens,
-                                            ", the records at ", progress.tokens));
+    return absl::DataLossError(absl::StrCat("resume state is at token ", state.tokens,
+                                            ", the records are at ", progress.tokens));
   }
   DecidedTokens pending{std::move(state.pending_ids), std::move(state.pending_bytes), "",
                         progress.input_offset};
@@ -209,8 +209,8 @@ void IngestJob::Read(Message message) {
   }
   if (cut_short) {
     status = absl::InvalidArgumentError(
-        absl::StrCat("document \"", id_, "\" ends where its unfinished ingest stands, which read ",
-                     "more: delete that to begin anew"));
+        absl::StrCat("document \"", id_, "\" ends where its unfinished ingest was committed, but ",
+                     "that read more: delete the unfinished document to start again"));
   }
   if (empty) {
     status = absl::InvalidArgumentError(absl::StrCat("document \"", id_, "\" has no tokens"));

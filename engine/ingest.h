@@ -1,6 +1,6 @@
-// One document on its way in, as chunks, or in a family without landmarks as a prefix: input is
+// The ingest of one document, as chunks, or in a family without landmarks as a prefix. Input is
 // read and tokenised on the ingest thread, encoded in slices by the scheduler, and committed on the
-// ingest thread again. Each of the three goes on while the others work.
+// ingest thread again. The three overlap.
 #ifndef RECOLLECT_ENGINE_INGEST_H_
 #define RECOLLECT_ENGINE_INGEST_H_
 
@@ -28,12 +28,12 @@
 
 namespace recollect::engine {
 
-// What ingests share. All of it outlives them, but for calls after Fail.
+// Shared by all ingests. All of it must outlive them, except that calls after Fail do not use it.
 struct IngestContext {
   const model::Model& model;
   Backend& backend;
   store::DocumentStore& store;
-  std::shared_ptr<Executor> thread;  // of one thread: order is what keeps reads and commits right
+  std::shared_ptr<Executor> thread;  // of one thread: reads and commits depend on their order
   Counters& counters;
   StateBudget& state_budget;   // for states of prefixes
   std::function<void()> wake;  // the scheduler
@@ -47,8 +47,9 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   using AppendDone = IngestStream::AppendDone;
   using FinishDone = std::function<void(absl::StatusOr<store::DocumentInfo>)>;
 
-  // From what the store has of it. DATA_LOSS or FAILED_PRECONDITION when that cannot be continued,
-  // RESOURCE_EXHAUSTED when the state so far does not fit in the budget.
+  // Makes a job that continues from `progress`, the store's record of this ingest. DATA_LOSS or
+  // FAILED_PRECONDITION if it cannot be continued, RESOURCE_EXHAUSTED if the state so far does not
+  // fit in the budget.
   static absl::StatusOr<std::shared_ptr<IngestJob>> Create(const IngestContext& context,
                                                            const model::LocalPatterns& pattern,
                                                            const store::IngestProgress& progress);
@@ -58,11 +59,11 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done);
   void Finish(FinishDone done);
 
-  // Ends it; what is waiting is told, and so is whoever calls later. What was committed stays.
+  // Ends the job with `status`, which waiting and later calls receive. What was committed stays.
   void Fail(const absl::Status& status);
   bool published() const;
   bool failed() const;
-  // Commits what is encoded. Only once the scheduler has stopped.
+  // Commits what is encoded. REQUIRES: the scheduler has stopped.
   void CommitRest();
 
   bool HasSlice() override;
@@ -83,7 +84,7 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
     int64_t tokens;
     AppendDone done;
   };
-  // What runs next: tokens of each block, and of the document.
+  // What runs next: the tokens of each block, and of all blocks together.
   struct Slice {
     std::vector<int64_t> blocks;
     int64_t tokens = 0;
@@ -95,9 +96,9 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   void Refuse(Done done, absl::Status status);
   void Post(Message message);
   void Read(Message message);
-  void Settle();  // answers those whose tokens are encoded
+  void Settle();  // answers Appends whose tokens are encoded
   // Tokens at the document's end that are not encoded: a prefix's last one runs in the session that
-  // mounts it, so that there is something to predict the next from.
+  // mounts it, so that it can predict the next token.
   int64_t HeldBack() const { return prefix_ ? 1 : 0; }
   bool CommitIsDueLocked() const;
   void StartCommit(bool last);
@@ -118,7 +119,7 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 
   InputReader reader_;  // ingest thread
-  // Scheduler's thread; of a prefix, a commit's while it is written.
+  // Used by the scheduler's thread; while a prefix is committed, by the commit.
   const std::unique_ptr<MemoryEncoder> encoder_;
   StateCharge charge_;            // scheduler's thread
   std::string committed_sha256_;  // IngestStatus::committed_sha256
@@ -129,12 +130,12 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   absl::Status failed_;
   int64_t accepted_offset_, committed_offset_;
   int64_t chunks_ = 0;
-  const int64_t tokens_before_;  // of this stream
+  const int64_t tokens_before_;  // before this stream
   TokenQueue queue_;
   std::deque<Waiting> waiting_;
   FinishDone finish_done_;
   bool finishing_ = false;  // Finish was called
-  bool all_read_ = false;   // queue_ holds the whole rest
+  bool all_read_ = false;   // queue_ holds all remaining tokens
   bool publishing_ = false;
   bool published_ = false;
   bool committing_ = false;

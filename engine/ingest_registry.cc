@@ -73,7 +73,7 @@ absl::Status IngestRegistry::Reserve(const std::string& id) {
   const bool idle =
       found == entries_.end() || (found->second.job != nullptr && found->second.job->published());
   if (!idle) {
-    return absl::AbortedError(absl::StrCat("another stream writes document \"", id, "\" now"));
+    return absl::AbortedError(absl::StrCat("another stream is writing document \"", id, "\""));
   }
   // Each gathers chunk states up to its next commit.
   if (found == entries_.end() && std::ssize(entries_) >= context_.max_ingests) {

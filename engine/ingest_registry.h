@@ -1,5 +1,5 @@
-// Which ingests run, at most one for an id, from the stream's begin to the last thing its threads
-// do for it.
+// The running ingests, at most one for an id, from the beginning of the stream to its threads' last
+// work for it.
 #ifndef RECOLLECT_ENGINE_INGEST_REGISTRY_H_
 #define RECOLLECT_ENGINE_INGEST_REGISTRY_H_
 
@@ -25,8 +25,8 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   IngestRegistry(const IngestContext& context, Scheduler& scheduler, Mounts& mounts)
       : context_(context), scheduler_(scheduler), mounts_(mounts) {}
 
-  // As Engine::BeginIngest. Waits for an earlier stream of the id that is just ending; one that has
-  // failed is over, whether its caller has let go of it or not.
+  // As Engine::BeginIngest. Waits for an earlier stream of the id that is ending. A stream that has
+  // failed counts as ended even if its caller still holds it.
   absl::StatusOr<std::unique_ptr<IngestStream>> Begin(const std::string& id, bool from_tokens,
                                                       const model::LocalPatterns& pattern);
 
@@ -43,7 +43,7 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   class Check;
   struct Entry {
     std::shared_ptr<IngestJob> job;  // null while it is being made
-    bool closing = false;            // is erased by what is posted to the ingest thread
+    bool closing = false;            // a closure on the ingest thread will erase it
   };
 
   void CloseFailed(const std::string& id);

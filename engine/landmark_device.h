@@ -1,8 +1,8 @@
-// Where landmark keys lie and are searched (design 2.4): the one part of the engine whose work
-// grows with what is mounted. In RAM, by the CPU (cpu_landmarks.h), or in the memory of a
-// device and there (device_landmarks.h). Scores are fp32 on each, in an order of its own: one
-// device gives the same bits in any batch, and tokens may differ between devices as far as their
-// roundings do.
+// Holds landmark keys and searches them (design 2.4); the only part of the engine whose work grows
+// with the mounted documents. Keys are in RAM and searched by the CPU (cpu_landmarks.h), or in a
+// device's memory and searched there (device_landmarks.h). Scores are fp32 on each, with a
+// summation order of its own: one device gives the same bits in any batch, and tokens may differ
+// between devices as far as their roundings do.
 #ifndef RECOLLECT_ENGINE_LANDMARK_DEVICE_H_
 #define RECOLLECT_ENGINE_LANDMARK_DEVICE_H_
 
@@ -23,8 +23,8 @@ namespace recollect::engine {
 class LandmarkKeys {
  public:
   virtual ~LandmarkKeys() = default;
-  // Puts `keys`, [n, d_k], behind those that are there. Not during a search. RESOURCE_EXHAUSTED:
-  // nothing was added.
+  // Appends `keys`, [n, d_k]. Must not be called during a search. RESOURCE_EXHAUSTED: nothing was
+  // added.
   virtual absl::Status Append(std::span<const Bf16> keys) = 0;
 };
 
@@ -37,9 +37,9 @@ struct KeyRun {
 struct LandmarkQuery {
   std::vector<float> u;      // [d_k]
   std::vector<KeyRun> runs;  // candidates are numbered through them, in order
-  int n = 0;                 // to find; as many as there are candidates, if they are fewer
+  int n = 0;                 // best candidates to find; all if there are fewer
 
-  // The answer: the order of kernels/landmark_topk.h.
+  // The answer, in the order of kernels/landmark_topk.h.
   absl::Status status;
   std::vector<kernels::ScoredCandidate> best;
 
@@ -54,14 +54,15 @@ class LandmarkDevice {
  public:
   virtual ~LandmarkDevice() = default;
   virtual std::string name() const = 0;  // "cpu", "cuda:0 NVIDIA H200"
-  // UNAVAILABLE once it is lost, for good.
+  // UNAVAILABLE, permanently, once the device is lost.
   virtual absl::Status health() const { return absl::OkStatus(); }
-  // Of its memory; zeros on the CPU.
+  // Room in the device's memory; zeros on the CPU.
   virtual kernels::DeviceRoom room() const { return {}; }
-  // Keys [count, d_k], none or more. The device outlives them. Thread-safe. RESOURCE_EXHAUSTED: its
-  // memory; UNAVAILABLE: it is lost.
+  // Stores keys [count, d_k], possibly none. The device must outlive the result. Thread-safe.
+  // RESOURCE_EXHAUSTED: the device's memory; UNAVAILABLE: the device is lost.
   virtual absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(std::vector<Bf16> keys) = 0;
-  // Answers every query, each with a status of its own; returns when all are. One call at a time.
+  // Answers every query, each with its own status, and returns when all are answered. One call at a
+  // time.
   virtual void Search(std::span<LandmarkQuery> queries) = 0;
 };
 

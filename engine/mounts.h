@@ -1,9 +1,9 @@
-// The documents in use: landmark keys, loaded once and shared by all sessions that mount them, and
-// who still reads what.
+// The documents in use: their landmark keys, loaded once and shared by all sessions that mount
+// them, and the pins of their readers.
 //
-// Keys stay after the last unmount while the budget has room, so that mounting again costs nothing;
-// those of mounted documents are never dropped. A removed document vanishes from new mounts at
-// once; its space is freed with the last pin.
+// Keys stay loaded after the last unmount while the budget has room, so that mounting again costs
+// nothing; keys of mounted documents are never dropped. A removed document cannot be mounted any
+// more; its space is freed with the last pin.
 #ifndef RECOLLECT_ENGINE_MOUNTS_H_
 #define RECOLLECT_ENGINE_MOUNTS_H_
 
@@ -27,12 +27,12 @@ class DocumentPin {
  public:
   virtual ~DocumentPin() = default;
   virtual const store::DocumentInfo& info() const = 0;
-  // Its landmark keys, all of them; none for a pin that was made by PinDocument.
+  // All its landmark keys; none for a pin made by PinDocument.
   virtual KeyRun keys() const = 0;
 };
 using Pin = std::shared_ptr<const DocumentPin>;
 
-// Thread-safe. Pins may outlive it, but neither store nor device.
+// Thread-safe. Pins may outlive it, but not the store or the device.
 class Mounts {
  public:
   // `freed` is called with each owner whose records are about to be freed. `post` runs work that
@@ -42,9 +42,9 @@ class Mounts {
          std::function<void(std::function<void()>)> post);
   ~Mounts();
 
-  // Pins of `ids`, in order, with their keys; reads those that are not loaded. NOT_FOUND,
-  // INVALID_ARGUMENT (one twice), FAILED_PRECONDITION (another fingerprint), RESOURCE_EXHAUSTED
-  // (naming what is needed and the budget, or the device's memory), DATA_LOSS.
+  // Pins `ids`, in order, with their keys; reads keys that are not loaded. NOT_FOUND,
+  // INVALID_ARGUMENT (an id given twice), FAILED_PRECONDITION (another fingerprint),
+  // RESOURCE_EXHAUSTED (names the size needed and the budget, or the device's memory), DATA_LOSS.
   absl::StatusOr<std::vector<Pin>> Mount(const std::vector<std::string>& ids);
 
   // Keeps a document's records readable, without its keys. NOT_FOUND.

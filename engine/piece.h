@@ -1,5 +1,4 @@
-// A piece: consecutive rows of one session that run through the model together, and how far they
-// got.
+// A piece: consecutive rows of one session that run through the model together, and their progress.
 #ifndef RECOLLECT_ENGINE_PIECE_H_
 #define RECOLLECT_ENGINE_PIECE_H_
 
@@ -22,8 +21,8 @@ namespace recollect::engine {
 
 class Session;
 
-// What one landmark retrieved, for each group. Rows of later pieces use it too. Between requests
-// only refs and weights are kept (Session::DropMemory); the next piece finds the chunks again.
+// What one landmark retrieved, for each group. Rows of later pieces use it, too. Between requests
+// only refs and weights are kept (Session::DropMemory); the next piece looks the chunks up again.
 struct LandmarkMemory {
   struct Group {
     std::vector<ChunkRef> refs;
@@ -37,23 +36,23 @@ struct LandmarkMemory {
 struct PieceSegment {
   int64_t first_row = 0;
   int64_t rows = 0;
-  std::shared_ptr<LandmarkMemory> memory;  // null: no landmark before them has retrieved
+  std::shared_ptr<LandmarkMemory> memory;  // null: no earlier landmark has retrieved
 };
 
 // A landmark of a piece that retrieves.
 struct PieceLandmark {
   int64_t row = 0;
-  int64_t own_candidates = 0;              // of the session's own chunks, the first so many
-  std::vector<int32_t> recent;             // tokens before it, as its lexical query needs them
-  std::shared_ptr<LandmarkMemory> memory;  // where its hits go
+  int64_t own_candidates = 0;              // number of the session's own chunks searched
+  std::vector<int32_t> recent;             // the tokens before it that its lexical query reads
+  std::shared_ptr<LandmarkMemory> memory;  // receives its hits
 };
 
 // A block that a landmark of this piece closed: the next chunk.
 struct ClosedBlock {
-  int64_t rows_before = 0;  // its rows that earlier pieces left with the session
-  int64_t first_row = 0;    // then those of this piece
+  int64_t rows_before = 0;  // its rows from earlier pieces, kept with the session
+  int64_t first_row = 0;    // its first row in this piece
   int64_t rows = 0;         // landmark and tokens
-  // For its lexical key and its record: its own, behind those before it that a pointer looks at.
+  // For its lexical key and its record: its own tokens, preceded by those that a pointer compares.
   std::vector<int32_t> tokens;
   int64_t text_begin = 0, text_end = 0;
 };
@@ -63,8 +62,8 @@ struct HeadRow {
   int64_t row = 0;
   int64_t index = 0;
   int32_t target = -1;
-  // Of a model with a pointer: the tokens up to this row that it looks at, and from the head's
-  // stage on where it points to.
+  // In a model with a pointer: the tokens up to this row that it compares, and, from the head's
+  // stage on, the tokens that it points to.
   std::vector<int32_t> recent = {};
   std::vector<kernels::PointedToken> pointed = {};
 };
@@ -75,7 +74,7 @@ struct Selection {
   int64_t candidates = 0;
   struct Chosen {
     size_t wanted = 0;  // index into Piece::wanted
-    int mount = -1;     // -1: the session's own
+    int mount = -1;     // -1: a chunk of the session's own
     float score = 0, weight = 0;
   };
   std::vector<Chosen>
@@ -83,16 +82,17 @@ struct Selection {
   size_t used = 0;
 };
 
-// Owned by a request; moved forward by StepRunner on the scheduler's thread. While a fetch runs,
-// `wanted` belongs to it.
+// Owned by a request; advanced by StepRunner on the scheduler's thread. While a fetch runs,
+// `wanted` belongs to the fetch.
 struct Piece {
   Session* session = nullptr;
   SequenceState* sequence = nullptr;  // the session's
   std::weak_ptr<void> owner;          // kept alive by a running fetch
   int64_t hits_per_group = 0;         // 0: n_ret
   bool want_retrievals = false;
-  // Called by the backend, on any thread, once for each head row: one of the two is set. `choice`
-  // is that of kernels::Sample under `sampling`, so that logits of a device stay there.
+  // The backend calls one of the two, whichever is set, once for each head row, on any thread.
+  // `choice` is the result of kernels::Sample under `sampling`, so that a device's logits need not
+  // be downloaded.
   std::function<void(const HeadRow&, std::span<const float> logits)> consume;
   std::function<void(const HeadRow&, int32_t choice)> choose;
   kernels::SampleSettings sampling;
@@ -103,15 +103,15 @@ struct Piece {
   std::vector<PieceSegment> segments;
   std::vector<PieceLandmark> landmarks;
   std::vector<ClosedBlock> closed;
-  int64_t open_row = 0;    // from here on the rows are those of the block that is open at the end
+  int64_t open_row = 0;    // rows from here on belong to the block that is open at the end
   int64_t predictor = -1;  // the row that predicts the next token; -1: none of this piece
   std::vector<HeadRow> head;
 
   // Progress.
-  bool active = false;   // planned and not yet through
+  bool active = false;   // planned and not yet done
   int stage = 0;         // 0: lower layers; 1 + g: group g; then the head; then done
-  bool waiting = false;  // cut, until a fetch has ended
-  absl::Status status;   // an error ends it
+  bool waiting = false;  // cut from the step until a fetch has ended
+  absl::Status status;   // an error ends the piece
   std::unique_ptr<Residuals> residuals;  // of its rows; the backend's, kept for the next plan
   std::vector<Selection> selections;
   std::vector<WantedChunk> wanted;
@@ -120,7 +120,7 @@ struct Piece {
   std::vector<Retrieval> retrievals;  // when wanted
 
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
-  // An empty plan at `position`. Memory is kept for the next one.
+  // Makes the plan empty, beginning at `position`. Allocated memory is kept for the next plan.
   void Reset(int64_t position);
 };
 

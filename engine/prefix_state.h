@@ -1,8 +1,8 @@
-// The local state of a prefix, to and from the parts that the store keeps of it: what a document is
-// in a family without landmarks.
+// Writes the local state of a prefix to the parts that the store keeps, and reads it back. In a
+// family without landmarks this state is the document.
 //
 // The parts are one stream of sections, each after its length (u64, little-endian): the head of the
-// state, then each layer. Only one section is in memory beside what the encoder carries.
+// state, then each layer. Only one section at a time is in memory besides the encoder's state.
 #ifndef RECOLLECT_ENGINE_PREFIX_STATE_H_
 #define RECOLLECT_ENGINE_PREFIX_STATE_H_
 
@@ -17,7 +17,7 @@
 
 namespace recollect::engine {
 
-// Puts the encoder's state as the next one of the ingest and returns its size, for
+// Writes the encoder's state as the next state of the ingest and returns its size, for
 // IngestBatch::state_bytes. Errors of the encoder and of the store. Blocks on disk.
 absl::StatusOr<int64_t> PutState(const MemoryEncoder& encoder, store::DocumentStore& store,
                                  OwnerId owner);
@@ -28,9 +28,9 @@ struct StoredState {
   int64_t length = 0;  // positions it must have
 };
 
-// Reads it back into a session or ingest whose `charge` holds nothing. RESOURCE_EXHAUSTED, before
-// anything is read, when the budget has no room; FAILED_PRECONDITION naming both patterns;
-// DATA_LOSS naming the part, or what does not fit together. Blocks on disk.
+// Reads a state back for a session or ingest whose `charge` holds nothing. RESOURCE_EXHAUSTED,
+// before anything is read, if the budget has no room; FAILED_PRECONDITION naming both patterns;
+// DATA_LOSS naming the part, or the inconsistency. Blocks on disk.
 absl::StatusOr<model::LocalState> RestoreState(const model::Model& model,
                                                const model::LocalPatterns& pattern,
                                                store::DocumentStore& store,

@@ -115,7 +115,7 @@ absl::StatusOr<model::LocalPatterns> SessionPatterns(const model::Model& model,
 absl::StatusOr<model::LocalPatterns> IngestPatterns(const model::Model& model,
                                                     const SessionOptions& options) {
   if (!options.mounts.empty() || options.random_chunks) {
-    return absl::InvalidArgumentError("mounts, random_chunks: a session's, not of an ingest");
+    return absl::InvalidArgumentError("mounts, random_chunks: set, but an ingest has neither");
   }
   if (model.config().landmarks() && !(options == SessionOptions())) {
     return absl::InvalidArgumentError(
@@ -161,7 +161,8 @@ absl::Status ValidateGenerate(const GenerateRequest& request) {
     }
   }
   if (request.session.has_value() && !(request.session_options == SessionOptions())) {
-    return absl::InvalidArgumentError("session_options: an open session keeps its own");
+    return absl::InvalidArgumentError(
+        "session_options: set, but the options of an open session are fixed");
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
-// Checks of what callers ask for, before any of it reaches the scheduler. All return
-// INVALID_ARGUMENT naming the field.
+// Checks of callers' requests before they reach the scheduler. All return INVALID_ARGUMENT naming
+// the field.
 #ifndef RECOLLECT_ENGINE_PREPARE_H_
 #define RECOLLECT_ENGINE_PREPARE_H_
 
@@ -17,22 +17,22 @@ namespace recollect::engine {
 absl::Status ValidateDocumentId(const std::string& id);
 
 // The tokens of a prompt; FAILED_PRECONDITION for text when the model has no tokenizer.
-// `continues`: the session begins with a prefix, whose text the prompt's follows. A tokenizer with
-// a dummy prefix then puts no space before it.
+// `continues`: the session begins with a prefix, and the prompt's text follows the prefix's text. A
+// tokenizer with a dummy prefix then puts no space before it.
 absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, const Prompt& prompt,
                                                   bool continues = false);
 
 absl::StatusOr<model::LocalPatterns> SessionPatterns(const model::Model& model,
                                                      const SessionOptions& options);
-// Of an ingest: as SessionPatterns without landmarks; with them the model's own, and nothing else
-// may be asked for.
+// The patterns of an ingest: without landmarks as SessionPatterns; with landmarks the model's own,
+// and `options` may not ask for others.
 absl::StatusOr<model::LocalPatterns> IngestPatterns(const model::Model& model,
                                                     const SessionOptions& options);
-// FAILED_PRECONDITION naming `what` and the family of a model without landmarks: it retrieves
+// FAILED_PRECONDITION, naming `what` and the family, for a model without landmarks, which retrieves
 // nothing.
 absl::Status RequireLandmarks(const model::Model& model, const std::string& what);
-// `options` against the model, but for its patterns: as RequireLandmarks, and FAILED_PRECONDITION
-// when a second document is mounted behind a prefix.
+// Checks `options`, except for patterns, against the model: as RequireLandmarks, and
+// FAILED_PRECONDITION if a second document is mounted after a prefix.
 absl::Status ValidateSession(const model::Model& model, const SessionOptions& options);
 absl::Status ValidateGenerate(const GenerateRequest& request);
 absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens);

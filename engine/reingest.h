@@ -1,5 +1,5 @@
-// A stream for a document that is published already: nothing is written, the input is compared with
-// what is stored.
+// A stream for a document that is already published: the input is compared with the stored
+// document, and nothing is written.
 #ifndef RECOLLECT_ENGINE_REINGEST_H_
 #define RECOLLECT_ENGINE_REINGEST_H_
 
@@ -31,7 +31,7 @@ class ReingestCheck final : public IngestStream {
   void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override;
   void Finish(std::function<void(absl::StatusOr<store::DocumentInfo>)> done) override;
 
-  // Lets the document go; from now on every call fails with `status`.
+  // Releases the document; from now on every call fails with `status`.
   void Close(const absl::Status& status);
 
  private:

@@ -1,5 +1,4 @@
-// A request on one session, as the scheduler sees it: something that plans pieces until it has
-// ended.
+// A request on one session, as the scheduler sees it: it plans pieces until it ends.
 #ifndef RECOLLECT_ENGINE_REQUEST_H_
 #define RECOLLECT_ENGINE_REQUEST_H_
 
@@ -19,30 +18,30 @@
 
 namespace recollect::engine {
 
-// CANCELLED or DEADLINE_EXCEEDED when the caller waits no longer.
+// CANCELLED or DEADLINE_EXCEEDED if the caller no longer waits.
 inline absl::Status DueStatus(bool cancelled, absl::Time deadline) {
   if (cancelled) return absl::CancelledError("cancelled by the caller");
   if (deadline < SteadyNow()) return absl::DeadlineExceededError("deadline exceeded");
   return absl::OkStatus();
 }
 
-// Made by any thread, then used by the scheduler's alone (Cancel: any thread). Ends with exactly
-// one of Finish and Fail.
+// Made by any thread, then used by the scheduler's thread alone (Cancel: any thread). Ends with
+// exactly one of Finish and Fail.
 class Request : public std::enable_shared_from_this<Request> {
  public:
   virtual ~Request() = default;
 
-  // Plans the next piece, about `limit` rows at most. INVALID_ARGUMENT: there is nothing to run.
+  // Plans the next piece, of about `limit` rows at most. INVALID_ARGUMENT: there is nothing to run.
   virtual absl::Status Plan(int64_t limit) = 0;
-  // The piece went through. Returns whether the request is complete.
+  // To be called when the piece is done. Returns whether the request is complete.
   virtual absl::StatusOr<bool> PieceDone() = 0;
-  // Leaves the session as the next request should find it; then one of the others tells the caller.
+  // Leaves the session ready for the next request. Then Finish or Fail tells the caller.
   virtual void LeaveSession() {}
   virtual void Finish() = 0;
   virtual void Fail(const absl::Status& status) = 0;
-  // Whether the next piece comes from a prompt, so that it has many rows.
+  // Whether the next piece is from a prompt, so that it has many rows.
   virtual bool prefilling() const = 0;
-  // Rows that its input still needs, at most.
+  // The most rows that its input still needs.
   virtual int64_t most_rows() const = 0;
 
   void Cancel() {
@@ -56,7 +55,7 @@ class Request : public std::enable_shared_from_this<Request> {
   absl::Time deadline = absl::InfiniteFuture();
   std::function<void()> wake;  // of the scheduler
   std::function<void()>
-      released;  // called once, before the caller hears of the end: gives the session back
+      released;  // called once, before the caller is told of the end: returns the session
   std::function<void()> ended;  // called once, after
   std::shared_ptr<void> keep_alive;
 
@@ -64,8 +63,8 @@ class Request : public std::enable_shared_from_this<Request> {
   std::atomic<bool> cancelled_{false};
 };
 
-// The three kinds. Arguments are valid: checked, tokenised. `arrived`: what the time to the first
-// token counts from.
+// The three kinds of requests. REQUIRES: arguments are checked and tokenised. The time to the first
+// token counts from `arrived`.
 std::shared_ptr<Request> MakeGenerate(const model::Model& model, GenerateRequest request,
                                       std::vector<int32_t> tokens,
                                       std::shared_ptr<GenerateEvents> events, Counters& counters,

@@ -1,5 +1,5 @@
-// What a memory ingest needs to go on where a commit left it: the lower layers' state at a block's
-// end, and tokens that were decided but not yet encoded. Kept by the store as opaque bytes.
+// The state from which a memory ingest resumes after a commit: the lower layers' state at a block's
+// end, and tokens that were decided but not yet encoded. The store keeps it as opaque bytes.
 #ifndef RECOLLECT_ENGINE_RESUME_STATE_H_
 #define RECOLLECT_ENGINE_RESUME_STATE_H_
 
@@ -13,15 +13,15 @@
 namespace recollect::engine {
 
 struct ResumeState {
-  int64_t tokens = 0;                // encoded
-  int64_t text_end = 0;              // bytes of text they cover
-  std::vector<int32_t> pending_ids;  // decided by the input up to the commit's offset, not encoded
-  std::vector<int32_t> pending_bytes;  // of text, each
+  int64_t tokens = 0;                // encoded tokens
+  int64_t text_end = 0;              // bytes of text that they cover
+  std::vector<int32_t> pending_ids;  // decided by the input before the commit's offset, not encoded
+  std::vector<int32_t> pending_bytes;  // bytes of text of each
   std::string local_state;             // model::LocalState::Serialize; empty before the first token
 };
 
 std::string EncodeResumeState(const ResumeState& state);
-// DATA_LOSS when malformed or of another version.
+// DATA_LOSS if malformed or of another version.
 absl::StatusOr<ResumeState> DecodeResumeState(std::string_view bytes);
 
 }  // namespace recollect::engine

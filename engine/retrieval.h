@@ -1,5 +1,5 @@
 // Retrieval at landmark positions (design 2.4): queries, exact top-n over the candidates of each
-// session, weights, and the list of chunks that this needs.
+// session, weights, and the list of chunks to fetch.
 #ifndef RECOLLECT_ENGINE_RETRIEVAL_H_
 #define RECOLLECT_ENGINE_RETRIEVAL_H_
 
@@ -16,7 +16,7 @@
 
 namespace recollect::engine {
 
-// softmax over scores, in their order.
+// The softmax of the scores, in their order.
 std::vector<float> SoftmaxWeights(std::span<const kernels::ScoredCandidate> best);
 
 // Used on the scheduler's thread.
@@ -25,18 +25,18 @@ class Retriever {
   Retriever(const model::Model& model, Backend& backend, LandmarkDevice& landmarks)
       : model_(model), config_(model.config()), backend_(backend), landmarks_(landmarks) {}
 
-  // For every landmark with candidates in `pieces`: selects for `group` from the rows' residuals on
-  // entry to it, and fills the pieces' `selections` and `wanted`, each chunk once per piece. What
-  // first rows read and their session let go of between requests is wanted, too. A piece whose
-  // search fails gets its status; an error of the backend is returned.
+  // For every landmark with candidates in `pieces`: selects chunks for `group` by the rows'
+  // residuals on entry to it, and fills the pieces' `selections` and `wanted`, each chunk once per
+  // piece. Chunks that the first rows read and that their session dropped between requests are
+  // wanted, too. A piece whose search fails gets its status; an error of the backend is returned.
   absl::Status Select(std::span<Piece* const> pieces, int group);
 
-  // Hands the memory that has come in to the landmarks and to those first rows, and reports what
-  // landmarks retrieved when the piece wants that.
+  // Passes the fetched memory to the landmarks and to those first rows, and reports what landmarks
+  // retrieved if the piece wants that.
   void Attach(Piece& piece, int group) const;
 
  private:
-  // Who asks queries_[i].
+  // The origin of queries_[i].
   struct Asker {
     Piece* piece = nullptr;
     size_t landmark = 0;  // of the piece
@@ -48,8 +48,8 @@ class Retriever {
   Backend& backend_;
   LandmarkDevice& landmarks_;
   std::vector<Asker> askers_;
-  std::vector<QueryRow> rows_;          // of those that have candidates
-  std::vector<LandmarkQuery> queries_;  // as many as askers_ are in use; the others keep memory
+  std::vector<QueryRow> rows_;          // of landmarks that have candidates
+  std::vector<LandmarkQuery> queries_;  // the first askers_.size() are in use
 };
 
 }  // namespace recollect::engine

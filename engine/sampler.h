@@ -1,6 +1,6 @@
-// What a request's sampling says of the choice of its next token (kernels/sample.h). The choice is
-// a pure function of the logits, the settings and the token's number within its request: what else
-// runs in the batch cannot change it.
+// A request's sampling settings for the choice of its next token (kernels/sample.h). The choice is
+// a pure function of the logits, the settings and the token's number within its request: the rest
+// of the batch cannot change it.
 #ifndef RECOLLECT_ENGINE_SAMPLER_H_
 #define RECOLLECT_ENGINE_SAMPLER_H_
 

@@ -205,8 +205,8 @@ bool Scheduler::PlanOne(Running& running, int64_t limit) {
   absl::Status status = request.session->broken;
   // Whoever ran into the error has heard its code, which may be one to try again after.
   if (!status.ok() && !absl::IsDataLoss(status)) {
-    status = absl::FailedPreconditionError(
-        absl::StrCat("a request on the session failed, it can only be closed: ", status.message()));
+    status = absl::FailedPreconditionError(absl::StrCat(
+        "an earlier request failed and the session can only be closed: ", status.message()));
   }
   const int64_t rows = std::min(limit, request.most_rows());
   if (status.ok()) status = state_budget_.CheckRoom(StateGrowth(model_, rows));

@@ -1,12 +1,13 @@
 // Continuous batching: one thread that decides what runs next. Each turn of its loop runs one step
-// over the sessions that can go on (one decode token each, and prompt slices up to a bound), then,
-// when it is due, one slice of one ingest. So a stream never waits for more than one slice of
-// prompts and one of ingest, whatever else is going on.
+// over the sessions that can continue (one decode token each, and prompt slices up to a bound),
+// then, when it is due, one slice of one ingest. So a stream never waits for more than one slice of
+// prompts and one of ingest.
 //
-// Sessions and ingests have about half of the time each, and all of it when the other has nothing
-// to run: after a slice, steps run for as long as it took before the next. While anybody decodes,
-// slices are short (128 tokens: 15 ms of two cores), so that its tokens do not come in bursts; the
-// shorter, the more a token of an ingest costs (there 1.4 times what it does in a slice of 1024).
+// Sessions and ingests get about half of the time each, and all of it when the other has nothing to
+// run: after a slice, steps run for as long as the slice took before the next slice. While any
+// session decodes, slices are short (128 tokens: 15 ms of two cores), so that its tokens do not
+// arrive in bursts. Shorter slices cost more per token of an ingest (at 128, 1.4 times as much as
+// at 1024).
 #ifndef RECOLLECT_ENGINE_SCHEDULER_H_
 #define RECOLLECT_ENGINE_SCHEDULER_H_
 
@@ -30,32 +31,32 @@
 
 namespace recollect::engine {
 
-// Work of an ingest that the scheduler computes. Called on its thread.
+// The work of an ingest that the scheduler runs, on its thread.
 class IngestWork {
  public:
   virtual ~IngestWork() = default;
   virtual bool HasSlice() = 0;
-  // At most so many tokens, or one block.
+  // Runs at most `most_tokens` tokens, but at least one block.
   virtual void RunSlice(int64_t most_tokens) = 0;
 };
 
 struct SchedulerOptions {
   int64_t prefill_slice_tokens = 512;
   int64_t ingest_slice_tokens = 1024;
-  int64_t shared_slice_tokens = 128;  // of an ingest, while anybody decodes
+  int64_t shared_slice_tokens = 128;  // of an ingest, while any session decodes
   int64_t max_batch = 64;
   int64_t state_budget_bytes = int64_t{4} << 30;
-  absl::Duration idle_period = absl::Seconds(1);  // how often `idle` is called at least
+  absl::Duration idle_period = absl::Seconds(1);  // `idle` is called at least this often
 };
 
-// What the scheduler did, in order, for tests of its promises.
+// Reports the scheduler's turns in order, for tests.
 enum class TurnKind { kStep, kIngestSlice };
 using TurnObserver = std::function<void(TurnKind kind, int64_t rows)>;
 
 // Thread-safe.
 class Scheduler {
  public:
-  // `idle` runs on the scheduler's thread now and then.
+  // `idle` runs periodically on the scheduler's thread.
   Scheduler(const SchedulerOptions& options, const model::Model& model, Backend& backend,
             ChunkTiers& tiers, LandmarkDevice& landmarks, Counters& counters,
             std::function<void()> idle);
@@ -69,7 +70,7 @@ class Scheduler {
   // Wakes the loop. May be called on any thread, also after Stop.
   std::function<void()> waker();
 
-  // Ends every request, running or waiting, with `status`, now and from now on.
+  // Ends every request, running or waiting, with `status`; later requests end with it, too.
   void FailAll(const absl::Status& status);
 
   // Ends the thread after its current turn. Requests must have ended.
@@ -97,7 +98,7 @@ class Scheduler {
 
   void Loop();
   void TakeInbox();
-  // Cancelled, late and failed ones leave.
+  // Ends requests that are cancelled, late or failed.
   void EndDue();
   void Admit();
   bool RunStep();
@@ -133,7 +134,7 @@ class Scheduler {
   std::vector<Piece*> batch_;
   std::vector<Running*> batch_running_;
   size_t next_prefill_ = 0;
-  double steps_due_s_ = 0;  // time that steps may have before the next slice of ingest
+  double steps_due_s_ = 0;  // time for steps before the next slice of ingest
   absl::Time last_idle_ = absl::InfinitePast();
 };
 

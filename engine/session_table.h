@@ -1,4 +1,4 @@
-// Open sessions by id: who uses one now, which have been idle too long.
+// Open sessions by id: whether a request uses one, and which have been idle too long.
 #ifndef RECOLLECT_ENGINE_SESSION_TABLE_H_
 #define RECOLLECT_ENGINE_SESSION_TABLE_H_
 

@@ -1,6 +1,6 @@
-// Bytes that the local states of all sessions and of ingests of prefixes hold together, and the
-// most they may. Without a span a state grows as long as its sequence does: one request must not
-// take the machine's memory.
+// The budget, in bytes, of the local states of all sessions and of ingests of prefixes. With an
+// unbounded span a state grows with its sequence, and one request must not use up the machine's
+// memory.
 #ifndef RECOLLECT_ENGINE_STATE_BUDGET_H_
 #define RECOLLECT_ENGINE_STATE_BUDGET_H_
 
@@ -15,8 +15,8 @@
 
 namespace recollect::engine {
 
-// What one state holds of a budget; gives it back when it is destroyed, also after the budget.
-// Used by one thread at a time.
+// One state's share of a budget; returns it when destroyed, also after the budget. Used by one
+// thread at a time.
 class StateCharge {
  public:
   StateCharge() = default;
@@ -42,14 +42,16 @@ class StateBudget {
  public:
   explicit StateBudget(int64_t bytes) : budget_(bytes) {}
 
-  // RESOURCE_EXHAUSTED naming both sizes when `more` bytes do not fit. Asked before a step with
-  // what its rows may need; what vectors reserve beyond that counts from the step's end on.
+  // RESOURCE_EXHAUSTED, naming both sizes, if `more` bytes do not fit. Called before a step with
+  // the most that its rows may need; what vectors reserve beyond that is counted when the step has
+  // ended.
   absl::Status CheckRoom(int64_t more) const {
     const int64_t used = used_bytes();
     return used + more <= budget_ ? absl::OkStatus() : NoRoom(used, "a step may need ", more);
   }
 
-  // Charges `bytes` to one that holds nothing yet, or nothing and as CheckRoom.
+  // Charges `bytes` to a charge that holds nothing yet. If they do not fit, charges nothing and
+  // fails like CheckRoom.
   absl::Status Reserve(StateCharge& charge, int64_t bytes) {
     int64_t used = used_bytes();
     do {
@@ -60,7 +62,7 @@ class StateBudget {
     return absl::OkStatus();
   }
 
-  // The charge's state now holds `bytes`.
+  // Sets the charge to `bytes`, the present size of its state.
   void Set(StateCharge& charge, int64_t bytes) {
     charge.used_ = used_;
     *used_ += bytes - std::exchange(charge.bytes_, bytes);

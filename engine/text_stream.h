@@ -15,12 +15,12 @@ class TextStream {
   explicit TextStream(std::vector<std::string> stops);
 
   // Adds a token's bytes and returns the text that is now certain, possibly empty. Bytes that can
-  // never become UTF-8 turn into U+FFFD, one for each maximal ill-formed part. Once a stop was
-  // found nothing more comes.
+  // never become UTF-8 turn into U+FFFD, one for each maximal ill-formed part. After a stop string
+  // was found, nothing more is returned.
   std::string Push(std::string_view bytes);
 
-  // What was held back when generation ends for another reason than a stop; an unfinished character
-  // becomes U+FFFD.
+  // Returns what was held back, when generation ends for another reason than a stop string; an
+  // unfinished character becomes U+FFFD.
   std::string Flush();
 
   bool stopped() const { return stopped_; }

@@ -30,16 +30,16 @@ struct ChunkMemory {
 using MemoryHandle = std::shared_ptr<const ChunkMemory>;
 using RecordHandle = std::shared_ptr<const store::ChunkRecord>;
 
-// One chunk on its way: first looked up, then read where need be, then projected.
+// One chunk to be fetched: it is looked up, read if necessary, then projected.
 struct WantedChunk {
   ChunkRef ref;
-  bool read_by_model = false;  // or only reported: then `memory` stays null, unless it is at hand
+  bool read_by_model = false;  // if only reported, `memory` stays null unless it is on the device
   Tier tier = Tier::kDevice;   // where it was found
-  RecordHandle record;  // found on the host or read; of a chunk only reported, without states
-  std::shared_ptr<const StagedStates> staged;  // of the record, where the model reads it
-  MemoryHandle memory;                         // the goal
+  RecordHandle record;  // from the host or read; without states if the chunk is only reported
+  std::shared_ptr<const StagedStates> staged;  // of the record, if the model reads it
+  MemoryHandle memory;                         // the result
 
-  // What of the document's or session's text it covers. REQUIRES: found or read.
+  // The range of the document's or session's text that the chunk covers. REQUIRES: found or read.
   std::pair<int64_t, int64_t> text() const {
     return memory != nullptr ? std::pair(memory->text_begin, memory->text_end)
                              : std::pair(record->text_begin, record->text_end);
@@ -53,24 +53,26 @@ class ChunkTiers {
              int64_t memory_budget_bytes, int64_t host_budget_bytes, Executor& fetchers,
              Counters& counters);
 
-  // Fills what the device and the host have, sets the tier of each and counts it. What the host has
-  // begins its way to the device. Returns how many are in neither.
+  // Fills in what the device and the host have, sets each chunk's tier and counts it. Begins to
+  // copy chunks that the host has to the device. Returns the number of chunks that are in neither.
   int64_t LookUp(std::span<WantedChunk> wanted);
 
-  // Reads the records of those that have neither, all in one batched read on a fetch thread, begins
-  // to bring them to the device, then calls `done` from there with the first error. `wanted` is
-  // kept by `done`, and nobody else touches it until then.
+  // Reads the records of chunks that have neither memory nor record, in one batched read on a fetch
+  // thread, begins to copy them to the device, then calls `done` on that thread with the first
+  // error (UNAVAILABLE, on the calling thread, during shutdown). `wanted` is kept alive by `done`
+  // and must not be used until then.
   void Fetch(std::span<WantedChunk> wanted, std::function<void(absl::Status)> done);
 
-  // Gives it the memory made of its record; keeps that on the device when the budget allows.
+  // Gives the chunk the memory made from its record, and keeps that on the device if the budget
+  // allows.
   void TakeMemory(WantedChunk& wanted, ProjectedMemory memory);
 
-  // Stores a session's own chunk and keeps it on the host, where its first reader will look.
+  // Stores a session's own chunk and keeps it on the host for its first reader.
   absl::Status PutOwn(ChunkRef ref, store::ChunkRecord record);
 
   void EraseOwner(OwnerId owner);
 
-  // Drops memory K, V that nobody reads just now, for a device that has no room left.
+  // Drops memory K, V that is not in use, for a device that has no room left.
   void DropMemory() { memory_.Clear(); }
 
   int64_t memory_bytes() const { return memory_.used_bytes(); }
@@ -78,7 +80,7 @@ class ChunkTiers {
   int64_t host_bytes() const { return host_.used_bytes(); }
   int64_t host_budget_bytes() const { return host_.budget_bytes(); }
 
-  // Drops all that is cached. For measurements and tests of the cold path.
+  // Drops everything that is cached. For measurements and tests of the cold path.
   void ClearForTest();
 
  private:

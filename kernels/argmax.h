@@ -1,5 +1,5 @@
-// The greedy choice: the index of the largest of a row's logits, ties to the lower index, zeros of
-// both signs alike. Infinity may be chosen; NaN and -infinity never are. -1: there is nothing left.
+// The greedy choice: the index of a row's largest logit. Ties go to the lower index; +0 and -0 are
+// equal. Infinity may be chosen; NaN and -infinity never are. Returns -1 if no index can be chosen.
 #ifndef RECOLLECT_KERNELS_ARGMAX_H_
 #define RECOLLECT_KERNELS_ARGMAX_H_
 
@@ -8,7 +8,7 @@
 
 namespace recollect::kernels {
 
-// Indices that are not chosen, such as a vocabulary's that mean no text; -1 stands for none.
+// Indices that must not be chosen, such as token ids that stand for no text; -1 means none.
 struct NeverChosen {
   int32_t first = -1;
   int32_t second = -1;

@@ -1,6 +1,6 @@
-// What range attention and GCA share: scores of a group of keys, and sums of weighted values. kDim
-// is the head's width when it is known to the compiler, else 0 and `dim` counts. The order of
-// operations depends on the width alone.
+// Code that range attention and GCA share: scores of a group of keys, and sums of weighted values.
+// kDim is the head's width if the compiler knows it; otherwise kDim is 0 and `dim` is the width.
+// The order of operations depends on the width alone.
 #ifndef RECOLLECT_KERNELS_ATTENTION_SIMD_H_
 #define RECOLLECT_KERNELS_ATTENTION_SIMD_H_
 
@@ -18,8 +18,8 @@ RECOLLECT_INLINE Vec LoadWide(const uint16_t* p) { return LoadBf16(p); }
 RECOLLECT_INLINE Vec LoadWideFirst(const float* p, int n) { return LoadFirst(p, n); }
 RECOLLECT_INLINE Vec LoadWideFirst(const uint16_t* p, int n) { return LoadBf16First(p, n); }
 
-// Lane i is q·key_i for i < count, 1 <= count <= kLanes; other lanes are some finite score or
-// other. Keys are `stride` elements apart.
+// Lane i is q·key_i for i < count, 1 <= count <= kLanes; the other lanes repeat the last score.
+// Keys are `stride` elements apart.
 template <int kDim, typename Element>
 RECOLLECT_INLINE Vec DotGroup(const float* q, const Element* keys, int64_t stride, int count,
                               int dim) {

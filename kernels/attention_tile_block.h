@@ -1,6 +1,6 @@
 // One tile of attention on tensor cores: 16 rows of queries a warp against up to 64 keys and values
-// of one head in shared memory, Bf16 with fp32 sums (kernels/thread_block.h). What a kernel does
-// between the two products, scale, mask and softmax, it does on the scores that its threads hold:
+// of one head in shared memory, Bf16 with fp32 sums (kernels/thread_block.h). Between the two
+// products a kernel scales and masks the scores that its threads hold and takes their softmax:
 //   s = TileScores: rows of q · keys;  PackTile: their probabilities, rounded to Bf16;
 //   TileValues: o += probabilities · values
 // A row's numbers depend on that row and the tile alone.
@@ -14,11 +14,11 @@
 namespace recollect::kernels::cuda {
 
 constexpr int kTileKeys = 64;
-constexpr int kTileRows = 16;  // of a warp
+constexpr int kTileRows = 16;  // per warp
 constexpr int kTileScores = kTileRows * kTileKeys / kMatrixWarp;
 
-// kDimSteps * 16 >= head_dim; zeros beyond. Rows are 16 bytes longer than their numbers, so that
-// eight of them begin in different banks.
+// kDimSteps * 16 >= head_dim; channels beyond head_dim are zero. Rows are padded by 16 bytes, so
+// that eight of them begin in different banks.
 template <int kDimSteps>
 struct AttentionTile {
   static constexpr int kStride = 16 * kDimSteps + 8;
@@ -28,20 +28,20 @@ struct AttentionTile {
 
 template <typename Block>
 using TileSums = typename Block::template PerThread<Floats<kTileScores>>;
-// Of queries, or of outputs.
+// A thread's part of the queries, and of the outputs.
 template <typename Block, int kDimSteps>
 using TileQueries = typename Block::template PerThread<Words<4 * kDimSteps>>;
 template <typename Block, int kDimSteps>
 using TileOutputs = typename Block::template PerThread<Floats<8 * kDimSteps>>;
 
-// Where thread t's number i of scores, or of outputs, is: the row of the block, and the key, or the
-// number of the head.
+// The place of thread t's number i: its row of the thread block, and its column, which is a key for
+// scores and a channel of the head for outputs.
 RECOLLECT_HD int TileRow(int t, int i) {
   return t / kMatrixWarp * kTileRows + t % kMatrixWarp / 4 + 8 * (i / 2 % 2);
 }
 RECOLLECT_HD int TileColumn(int t, int i) { return i / 4 * 8 + 2 * (t % 4) + i % 2; }
 
-// The words that thread t holds of its warp's queries: row_of(row of the block) gives a row of
+// Loads thread t's part of its warp's queries. row_of(row of the thread block) returns a row of
 // head_dim numbers, or null for zeros.
 template <int kDimSteps, typename RowOf>
 RECOLLECT_HD void LoadTileQueries(int t, int dim, RowOf row_of, Words<4 * kDimSteps>& words) {
@@ -57,9 +57,9 @@ RECOLLECT_HD void LoadTileQueries(int t, int dim, RowOf row_of, Words<4 * kDimSt
   }
 }
 
-// Begins to copy 64 rows to shared memory, `stride` numbers apart, of which [begin, end) are read
-// and the others zeros. They are there after block.AwaitCopies() and a barrier. `aligned`: every
-// row starts at a multiple of 16 bytes.
+// Begins to copy 64 rows, `stride` numbers apart, to shared memory; rows [begin, end) are read, the
+// others become zeros. The copies are complete after block.AwaitCopies() and a barrier. `aligned`:
+// every row starts at a multiple of 16 bytes.
 template <int kDimSteps, typename Block>
 RECOLLECT_HD void BeginTile(Block& block, int threads, const uint16_t* rows, int64_t stride,
                             int begin, int end, int dim, bool aligned, uint16_t* to) {
@@ -104,7 +104,7 @@ RECOLLECT_HD void TileScores(Block& block, TileQueries<Block, kDimSteps>& q,
   }
 }
 
-// Scores, or what became of them, as the first factor of a product, rounded to Bf16: thread t's.
+// A thread's scores or probabilities, rounded to Bf16, as the first factor of a product.
 RECOLLECT_HD Words<kTileScores / 2> PackTile(const Floats<kTileScores>& numbers) {
   Words<kTileScores / 2> words;
   RECOLLECT_UNROLL
@@ -114,8 +114,8 @@ RECOLLECT_HD Words<kTileScores / 2> PackTile(const Floats<kTileScores>& numbers)
   return words;
 }
 
-// Of the products probabilities · values, the sixteen numbers of each row from 16 * pair on, added
-// to eight floats of a thread's outputs from `at` on.
+// Adds columns 16 * pair to 16 * pair + 15 of probabilities · values to each thread's outputs:
+// eight floats from `at` on.
 template <int kDimSteps, typename Block, typename Outputs>
 RECOLLECT_HD void TileValuesOf(
     Block& block, typename Block::template PerThread<Words<kTileScores / 2>>& probabilities,

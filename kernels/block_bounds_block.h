@@ -1,7 +1,7 @@
-// The thread blocks of bounds of blocks on a device (kernels/block_bounds_cuda.h), run by the
-// kernel and, step by step, by host tests (kernels/thread_block.h). "Block" of keys and "thread
-// block" are different things here. A thread takes one channel of one block through its keys in
-// order, as model/block_cache.cc does.
+// The thread blocks of bounds of blocks on a device (kernels/block_bounds_cuda.h). The kernel runs
+// this code on the device; host tests run it phase by phase (kernels/thread_block.h). "Block" of
+// keys and "thread block" are different things here. A thread reduces one channel of one block over
+// its keys in order, as model/block_cache.cc does.
 #ifndef RECOLLECT_KERNELS_BLOCK_BOUNDS_BLOCK_H_
 #define RECOLLECT_KERNELS_BLOCK_BOUNDS_BLOCK_H_
 

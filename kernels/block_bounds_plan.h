@@ -1,5 +1,5 @@
-// What bounds of blocks on a device are made from (kernels/block_bounds_cuda.h), and what it has to
-// be: host code without CUDA, so that every machine tests it.
+// Inputs of the bounds of blocks on a device (kernels/block_bounds_cuda.h), and their checks. Host
+// code without CUDA, so that every machine tests it.
 #ifndef RECOLLECT_KERNELS_BLOCK_BOUNDS_PLAN_H_
 #define RECOLLECT_KERNELS_BLOCK_BOUNDS_PLAN_H_
 
@@ -18,20 +18,20 @@ struct BlockBoundsSizes {
   friend bool operator==(const BlockBoundsSizes&, const BlockBoundsSizes&) = default;
 };
 
-// A whole block. fp32 in device memory, at any multiple of 4 bytes. low and high may be one array
-// where both are the mean; else outputs overlap nothing.
+// A whole block. Its arrays are fp32 in device memory, at any multiple of 4 bytes. low and high may
+// be one array if both are the mean; otherwise outputs overlap nothing.
 struct KeyBlock {
   const float* keys = nullptr;  // [block, width], dense
   float* low = nullptr;         // [width]
   float* high = nullptr;        // [width]
 };
 
-// INVALID_ARGUMENT, naming all sizes, when there are fewer than 0 blocks or channels, blocks
-// without keys, or more than one launch takes: 2^33 numbers of bounds.
+// INVALID_ARGUMENT, naming all sizes, when the number of blocks or channels is negative, blocks
+// have no keys, or there are more bounds than one launch can compute (2^33 numbers).
 absl::Status CheckBlockBounds(const BlockBoundsSizes& sizes);
 
-// Checks on the host what is about to be copied to the device, where nothing is checked: as many
-// blocks as the sizes say, no array missing. INVALID_ARGUMENT names the block.
+// Checks host copies before they are uploaded, since the device checks nothing: as many blocks as
+// the sizes say, no array missing. INVALID_ARGUMENT names the block.
 absl::Status CheckKeyBlocks(const BlockBoundsSizes& sizes, std::span<const KeyBlock> blocks);
 
 }  // namespace recollect::kernels

@@ -1,11 +1,12 @@
-// The thread blocks of the choice of blocks on a device (kernels/block_topk_cuda.h), run by the
-// kernels and, step by step, by host tests (kernels/thread_block.h). "Block" of positions and
-// "thread block" are different things here.
+// The thread blocks of the choice of blocks on a device (kernels/block_topk_cuda.h). The kernels
+// run this code on the device; host tests run it phase by phase (kernels/thread_block.h). "Block"
+// of positions and "thread block" are different things here.
 // Two launches. In the first, a thread block takes one part of the blocks, one head and kRowTile
-// rows: 8 threads a block, each adding its share of max(q_i low_i, q_i high_i) in the order of
-// cuda_math.h's dot products, one rounding a product and a sum. Neighbouring rows of one sequence
-// read the bounds once. The best of each part go to the workspace, in the lists of landmark top-k.
-// In the second, a thread block for each row and head joins the lists and writes down the entries.
+// rows: 8 threads for each block of positions add their shares of max(q_i low_i, q_i high_i) in the
+// order of cuda_math.h's dot products, with one rounding for each product and sum. Neighbouring
+// rows of one sequence read the bounds once. The best blocks of each part go to the workspace by
+// way of landmark top-k's lists. In the second launch, a thread block for each row and head merges
+// the lists and writes the entries.
 #ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_H_
 #define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_H_
 
@@ -45,14 +46,14 @@ inline BlockTopKArgs ArgsOf(const BlockTopKPlan& plan, const BlockTopKDeviceArra
           .counts = arrays.counts};
 }
 
-// Greater for a greater score, then for a lower block; never 0. NaN is as bad as -infinity, as in
-// ChooseBlocks, and here both are blocks that may be chosen.
+// A number that is greater for a greater score, then for a lower block; never 0. NaN ranks with
+// -infinity, as in ChooseBlocks, and blocks with these scores may be chosen.
 RECOLLECT_HD uint64_t PackBlock(float score, int64_t index) {
   const uint64_t packed = PackChoice(score, static_cast<int32_t>(index));
   return packed == 0 ? ~static_cast<uint32_t>(index) : packed;
 }
 
-// Whole blocks before the row's own.
+// The number of whole blocks before the row's own.
 RECOLLECT_HD int64_t BlocksBefore(const BlockTopKArgs& args, int64_t row) {
   return args.rows[row].position / args.plan.sizes.block;
 }
@@ -62,7 +63,7 @@ RECOLLECT_HD uint64_t* BestOf(const BlockTopKArgs& args, int64_t row, int head, 
   return args.workspace + ((row * sizes.heads + head) * args.plan.parts + part) * (sizes.count - 1);
 }
 
-// A row's blocks in one part, up to `end`.
+// The bounds of a row's blocks in one part, which it has up to block `end`.
 struct BlockBounds {
   const float* low;
   const float* high;
@@ -79,8 +80,8 @@ struct BlockPartShared {
   TopKList lists[kRowTile];
 };
 
-// One part of the blocks for one head of one tile of rows. Lists of parts that a row does not have
-// are left alone.
+// Ranks one part of the blocks for one head of one tile of rows. Writes nothing if no row of the
+// tile has blocks in this part.
 // REQUIRES: count > 1.
 template <typename Block>
 RECOLLECT_HD void BlockPart(Block& block, BlockPartShared& shared, const BlockTopKArgs& args,
@@ -126,7 +127,7 @@ RECOLLECT_HD void BlockPart(Block& block, BlockPartShared& shared, const BlockTo
           if (q == 0 || !SameBounds(bounds, shared.bounds[q - 1])) {
             RECOLLECT_UNROLL
             for (int u = 0; u < kBlocksPerLane; ++u) {
-              // Beyond the end the last block is scored once more, and not offered.
+              // Past the end, the last block is scored again and not offered.
               int64_t index = step + u * kKeyGroups + group;
               if (index >= bounds.end) index = bounds.end - 1;
               const int64_t at = (index * sizes.heads + head) * dim;
@@ -169,8 +170,8 @@ RECOLLECT_HD void BlockPart(Block& block, BlockPartShared& shared, const BlockTo
   });
 }
 
-// What a pattern has before `limit`, ascending: [0, initial), then `dilated` positions from `first`
-// on, `dilation` apart, then [window, limit).
+// The positions of a pattern before `limit`, ascending: [0, initial), then `dilated` positions from
+// `first` on, `dilation` apart, then [window, limit).
 struct PatternCut {
   int64_t initial;
   int64_t first;
@@ -195,13 +196,13 @@ RECOLLECT_HD PatternCut CutPattern(const BlockPattern& pattern, int64_t position
   return cut;
 }
 
-// How many positions of the pattern are less than x, at most the limit.
+// The number of the pattern's positions below x. REQUIRES: x <= cut.limit.
 RECOLLECT_HD int64_t PatternBefore(const PatternCut& cut, int64_t x) {
   const int64_t dilated = x > cut.first ? (x - cut.first + cut.dilation - 1) / cut.dilation : 0;
   return Least(x, cut.initial) + Least(dilated, cut.dilated) + Greatest(x - cut.window, 0);
 }
 
-// The one that has i before it.
+// The pattern's position with i positions before it.
 RECOLLECT_HD int64_t PatternAt(const PatternCut& cut, int64_t i) {
   if (i < cut.initial) return i;
   i -= cut.initial;
@@ -212,10 +213,10 @@ struct BlockMergeShared {
   TopKList list;
   int64_t begins[kMaxDeviceTopK];     // of the chosen blocks, ascending
   int64_t more[kMaxDeviceTopK];       // positions of a chosen block that the pattern lacks
-  int64_t added[kMaxDeviceTopK + 1];  // such of all chosen ones before it
+  int64_t added[kMaxDeviceTopK + 1];  // sum of `more` over the chosen blocks before it
 };
 
-// The parts' lists of one row and head, and its entries: ascending, each once.
+// Merges the parts' lists of one row and head and writes its entries: ascending, each once.
 template <typename Block>
 RECOLLECT_HD void BlockMerge(Block& block, BlockMergeShared& shared, const BlockTopKArgs& args,
                              int64_t row, int head) {
@@ -238,13 +239,13 @@ RECOLLECT_HD void BlockMerge(Block& block, BlockMergeShared& shared, const Block
       SortIfFull(block, list, kTopKStep);
     }
     SortList(block, list);
-    // Without the scores the numbers order by index, the lowest first.
+    // With the scores removed, the numbers sort by index, the lowest first.
     block.Phase(
         [&](int t) { list.slots[t] = t < chosen ? static_cast<uint32_t>(list.slots[t]) : 0; });
     SortList(block, list);
   }
 
-  // The own block has all positions from `own` on, so that only what is before is the pattern's.
+  // The row's own block has all positions from `own` on, so the pattern matters only before it.
   const PatternCut cut = CutPattern(args.patterns[head * args.patterns_per_head], position, own);
   block.Phase([&](int t) {
     if (t >= chosen) return;
@@ -276,7 +277,7 @@ RECOLLECT_HD void BlockMerge(Block& block, BlockMergeShared& shared, const Block
     }
     for (int64_t i = t; i < of_pattern; i += kTopKThreads) {
       const int64_t at = PatternAt(cut, i);
-      int c = 0;  // chosen blocks that begin at or before it
+      int c = 0;  // chosen blocks that begin at or before `at`
       for (int end = chosen; c < end;) {
         const int middle = (c + end) / 2;
         if (shared.begins[middle] <= at) {

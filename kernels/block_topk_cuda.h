@@ -4,13 +4,13 @@
 // of both; neighbouring rows of one sequence read its bounds together.
 //   s_b = Σ_i max(q_i low_bi, q_i high_bi)   in fp32, in an order of its own
 //   chosen: the own block, and the count - 1 others of the best scores; of equal scores the lower
-//   index first, NaN as bad as -infinity
+//   index first; NaN ranks with -infinity
 //   entries: ascending, each once, all positions of chosen blocks up to the row's own and those of
 //   the head's pattern
-// A row has the same lists beside any other rows, from a prefill and from a decode step, and on any
-// number of multiprocessors. No atomics decide an order.
+// A row's lists do not depend on the other rows, on the number of multiprocessors, or on whether it
+// is part of a prefill or of a decode step. No result depends on the order of atomic operations.
 //   plan = PlanBlockTopK(sizes, multiprocessors);  // block_topk_plan.h
-//   CheckBlockTopK(plan, rows, patterns);          // host copies, before they go up
+//   CheckBlockTopK(plan, rows, patterns);          // host copies, before the upload
 //   BlockTopKCuda(stream, plan, {q, q_stride, rows, patterns, …, entries, counts});
 //   RangeAttentionCuda(stream, range_plan, {.q = q, …, .parts = parts, .parts_per_row = …,
 //                                           .lists = {entries, counts}, …});
@@ -26,9 +26,9 @@
 
 namespace recollect::kernels {
 
-// Returns before the work is done. Two launches, one where no blocks are to be ranked, none without
-// rows. Launch sizes depend on the plan alone, so a captured graph serves other rows, too. Statuses
-// of kernels/cuda_status.h.
+// Returns before the work is done. Two launches; one if no blocks have to be ranked, none without
+// rows. Launch sizes depend on the plan alone, so a captured graph can be replayed with other rows.
+// Statuses of kernels/cuda_status.h.
 absl::Status BlockTopKCuda(cudaStream_t stream, const BlockTopKPlan& plan,
                            const BlockTopKDeviceArrays& arrays);
 

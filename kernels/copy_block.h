@@ -1,6 +1,6 @@
-// The thread blocks of copies on a device (kernels/copy_cuda.h), run by the kernel and, step by
-// step, by host tests (kernels/thread_block.h). A warp takes one slice of one copy: piece s of it,
-// piece s + slices and so on. Neighbouring warps have neighbouring pieces.
+// The thread blocks of copies on a device (kernels/copy_cuda.h). The kernel runs this code on the
+// device; host tests run it phase by phase (kernels/thread_block.h). A warp takes one slice of one
+// copy: piece s of it, piece s + slices and so on. Neighbouring warps have neighbouring pieces.
 #ifndef RECOLLECT_KERNELS_COPY_BLOCK_H_
 #define RECOLLECT_KERNELS_COPY_BLOCK_H_
 
@@ -13,7 +13,7 @@ constexpr int kCopyThreads = 256;
 constexpr int kCopyWarp = 32;
 constexpr int kCopyAhead = 4;  // words whose loads a lane has in flight
 
-// What a word holds does not matter: its bits go as they are.
+// The type of the data does not matter: bits are copied unchanged.
 using CopyWord = uint32_t;
 using CopyFour = Four<CopyWord>;
 constexpr int64_t kCopyWarpBytes = kCopyAhead * kCopyWarp * int64_t{sizeof(CopyFour)};
@@ -28,7 +28,8 @@ inline int64_t CopyBlocks(const CopyPlan& plan) {
   return (plan.count * plan.slices + kWarps - 1) / kWarps;
 }
 
-// The host's compiler may assume that memory of floats is not read as words; bytes may be.
+// The host's compiler may assume that floats are not read as words; reading them as bytes is
+// allowed.
 template <typename Word>
 RECOLLECT_HD Word ReadWord(const Word* from) {
 #if defined(__CUDA_ARCH__)
@@ -70,7 +71,7 @@ RECOLLECT_HD void CopySlice(const DeviceCopy& copy, int64_t slice, int64_t slice
   }
 }
 
-// Block `index` of CopyBlocks(args.plan).
+// Thread block `index` of CopyBlocks(args.plan).
 template <typename Block>
 RECOLLECT_HD void RunCopy(Block& block, const CopyArgs& args, int64_t index) {
   const int64_t slices = args.plan.slices;

@@ -41,8 +41,8 @@ inline absl::Status CublasStatus(cublasStatus_t error, absl::string_view what) {
   return absl::InternalError(message());
 }
 
-// Owns a handle for the device that was current when it was made. Movable. What is made with it
-// borrows it, and it goes last.
+// Owns a handle for the device that was current at its creation. Movable. Must outlive everything
+// that is created with it.
 class CublasLt {
  public:
   static absl::StatusOr<CublasLt> Create() {

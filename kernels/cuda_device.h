@@ -1,5 +1,5 @@
 // kernels/device.h on a GPU: its operations are those of the *_cuda.h headers, queued on one
-// stream; copies beside them have another.
+// stream; UploadBeside's copies are queued on another.
 //   ASSIGN_OR_RETURN(std::shared_ptr<Device> device, OpenCudaDevice(0));
 #ifndef RECOLLECT_KERNELS_CUDA_DEVICE_H_
 #define RECOLLECT_KERNELS_CUDA_DEVICE_H_
@@ -16,14 +16,14 @@ namespace recollect::kernels {
 // one, or one that this build has no code for. Else statuses of kernels/cuda_status.h and
 // cublaslt.h.
 //
-// Memory comes from the device's default pool, in the stream's order: what is allocated is there
-// for what is queued later, and what a buffer gives back is used again when what was queued before
-// is done. Until the process ends the pool keeps up to 15/16 of the device for its next buffers.
-// Upload returns when the host array is in pinned memory: it waits only for uploads that 8 MiB or
-// more of later ones have followed. There are 16 MiB of it for uploads of up to 1 MiB, as much for
-// longer ones and for UploadBeside. Download waits for all that is queued on the operations'
-// stream, once for each MiB; meanwhile other threads may queue more. The device's end waits for
-// all.
+// Memory comes from the device's default pool, in stream order: work queued after an allocation may
+// use it, and freed memory is reused once the work queued before is done. Until the process ends,
+// the pool keeps up to 15/16 of the device's memory for later buffers. Upload returns when the host
+// array is in pinned memory: it waits only for uploads that were followed by 8 MiB or more of later
+// ones. There are 16 MiB of pinned memory for uploads of up to 1 MiB, 16 MiB for longer ones, and
+// 16 MiB for UploadBeside. Download waits for all work queued on the operations' stream, once for
+// each MiB; meanwhile other threads may queue more. The device's destructor waits for all queued
+// work.
 absl::StatusOr<std::shared_ptr<Device>> OpenCudaDevice(int index);
 
 }  // namespace recollect::kernels

@@ -12,7 +12,8 @@
 
 #include "base/bf16.h"
 
-// For functions that both sides compile. Without nvcc it is a plain inline function.
+// Marks functions that are compiled for host and device. Without nvcc they are plain inline
+// functions.
 #if defined(__CUDACC__)
 #define RECOLLECT_HD __host__ __device__ __forceinline__
 #define RECOLLECT_UNROLL _Pragma("unroll")
@@ -25,7 +26,7 @@
 
 namespace recollect::kernels::cuda {
 
-// Never contracted: neither side's compiler may turn a product and a sum into one rounding, or two.
+// Never contracted: neither compiler may fuse a product and a sum into one rounding.
 RECOLLECT_HD float Add(float a, float b) {
 #if defined(__CUDA_ARCH__)
   return __fadd_rn(a, b);
@@ -67,7 +68,7 @@ RECOLLECT_HD float Sqrt(float x) {
 #endif
 }
 
-// As std::max and std::min: NaN as b leaves a.
+// As std::max and std::min: if b is NaN, the result is a.
 RECOLLECT_HD float Max(float a, float b) { return b > a ? b : a; }
 RECOLLECT_HD float Min(float a, float b) { return b < a ? b : a; }
 
@@ -104,9 +105,10 @@ RECOLLECT_HD uint16_t ToBf16(float x) {
 
 // exp(x) within 2 ulp where the result is normal: 2^n exp(r) with |r| <= ln(2) / 2 and a polynomial
 // of degree 6. 0 below -104, infinity above 88.73, NaN for NaN. Own code, because the device's expf
-// and the host's round differently. Without branches, so that a thread computes several at once.
+// and the host's round differently. It has no branches, so that a thread can compute several at
+// once.
 RECOLLECT_HD float Exp(float x) {
-  // The same results from the ends on, and NaN as it is.
+  // Beyond these limits the results are the same; NaN passes through.
   x = x < -104.0f ? -104.0f : x;
   x = x > 88.73f ? 88.73f : x;
   // Rounds to an integer n, which is then in the last bits of the sum.
@@ -122,15 +124,15 @@ RECOLLECT_HD float Exp(float x) {
   p = Fma(p, r, 1.6666665459e-1f);
   p = Fma(p, r, 5.0000001201e-1f);
   p = Add(Fma(p, Mul(r, r), r), 1.0f);
-  // In two factors: 2^n itself need not be a normal number.
+  // Multiplies by two factors, since 2^n itself may not be a normal number.
   const uint32_t whole = BitsOf(shifted) - BitsOf(kShift);
   const uint32_t half = static_cast<uint32_t>(static_cast<int32_t>(whole) >> 1);
   p = Mul(p, FromBits((half + 127u) << 23));
   return Mul(p, FromBits((whole - half + 127u) << 23));
 }
 
-// 2^x with a relative error of at most 2^-21, 0 for -infinity: one instruction of the device, and
-// other bits on the host. For who multiplies on tensor cores, whose bits are the device's own too.
+// 2^x with a relative error of at most 2^-21; 0 for -infinity. It is one instruction on the device;
+// the host's bits differ. For kernels on tensor cores, whose bits are the device's own anyway.
 RECOLLECT_HD float Exp2(float x) {
 #if defined(__CUDA_ARCH__)
   float power;
@@ -151,7 +153,7 @@ RECOLLECT_HD float LogAddExp(float a, float b) {
 
 RECOLLECT_HD float Sigmoid(float x) { return Div(1.0f, Add(1.0f, Exp(-x))); }
 
-// x Φ(x) as kernels/elementwise_simd.cc computes it, where the reasons are:
+// x Φ(x) as kernels/elementwise_simd.cc computes and explains it:
 //   max(x, 0) - u Φ(-u), u = min(|x|, 15), Φ(-u) = exp(-u²/2) t p(t), t = 1 / (1 + 0.35 u)
 RECOLLECT_HD float Gelu(float x) {
   const float size = x < 0 ? -x : x;
@@ -166,7 +168,7 @@ RECOLLECT_HD float Gelu(float x) {
   p = Fma(p, t, 1.1981557190e-1f);
   p = Fma(p, t, 1.3986432677e-1f);
   p = Fma(p, t, 1.3962125887e-1f);
-  // What the rounding of u²/2 lost comes back as a factor.
+  // A factor corrects the rounding error of u²/2.
   const float half = Mul(u, 0.5f);
   const float square = Mul(u, half);
   const float lost = Fma(-u, half, square);
@@ -177,8 +179,8 @@ RECOLLECT_HD float Gelu(float x) {
 // Order of a dot product. Its numbers are cut into pieces of kDotPiece, lane l of kDotLanes takes
 // the pieces l, l + kDotLanes, … through one chain of Fma, and the lanes' sums c are added as
 //   ((c0 + c4) + (c2 + c6)) + ((c1 + c5) + (c3 + c7)),
-// which is what exchanging with the lane 4, 2 and 1 away gives in every lane. Whoever computes a
-// dot product in this order gets the same bits, however the work lies on threads.
+// which is what exchanging with the lane 4, 2 and 1 away gives in every lane. Dot products in this
+// order have the same bits, however the work is spread over threads.
 constexpr int kDotLanes = 8;
 constexpr int kDotPiece = 8;
 
@@ -186,8 +188,8 @@ RECOLLECT_HD int RoundUpToPiece(int count) {
   return (count + kDotPiece - 1) / kDotPiece * kDotPiece;
 }
 
-// Piece `piece` of `count` numbers as floats; what lies past the end is 0. `vector`: the numbers
-// start at a multiple of 16 bytes.
+// Loads piece `piece` of `count` numbers as floats, 0 past the end. `vector`: the numbers start at
+// a multiple of 16 bytes.
 RECOLLECT_HD void LoadPiece(const uint16_t* numbers, int piece, int count, bool vector,
                             float to[kDotPiece]) {
   const uint16_t* from = numbers + piece * kDotPiece;
@@ -261,7 +263,7 @@ RECOLLECT_HD uint32_t PackPair(uint16_t low, uint16_t high) {
   return static_cast<uint32_t>(high) << 16 | low;
 }
 
-// Both rounded as by ToBf16; what is NaN stays NaN.
+// Both are rounded as by ToBf16; NaN stays NaN.
 RECOLLECT_HD uint32_t PackRounded(float low, float high) {
 #if defined(__CUDA_ARCH__)
   uint32_t pair;
@@ -309,8 +311,8 @@ RECOLLECT_HD bool IsFourAligned(const Element* pointer) {
   return (reinterpret_cast<uintptr_t>(pointer) & (sizeof(Four<Element>) - 1)) == 0;
 }
 
-// The first four of `left` numbers, which may be none, 0 past the end; in one access where they are
-// aligned. Unlike LoadFour for memory that the kernel may write as well.
+// The first four of `left` numbers (possibly none), 0 past the end, in one access if they are
+// aligned. Unlike LoadFour, it may read memory that the kernel also writes.
 RECOLLECT_HD void ReadFour(const float* from, int64_t left, float to[4]) {
   if (left >= 4 && IsFourAligned(from)) {
     const auto four = *reinterpret_cast<const Four<float>*>(from);
@@ -325,7 +327,7 @@ RECOLLECT_HD void ReadFour(const float* from, int64_t left, float to[4]) {
 RECOLLECT_HD void Put(float x, float* to) { *to = x; }
 RECOLLECT_HD void Put(float x, Bf16* to) { to->bits = ToBf16(x); }
 
-// Writes the first `left` of four numbers, to Bf16 rounded, in one access where it can.
+// Writes the first `left` of four numbers, rounded if Element is Bf16, in one access if possible.
 template <typename Element>
 RECOLLECT_HD void WriteFour(Element* to, int64_t left, const float from[4]) {
   Four<Element> four;
@@ -341,7 +343,8 @@ RECOLLECT_HD void WriteFour(Element* to, int64_t left, const float from[4]) {
   }
 }
 
-// Part of one softmax: p_j = exp(s_j - max), summed. A part without entries is {-inf, 0}.
+// One part of a softmax: max = max_j s_j, sum = Σ_j exp(s_j - max). Without entries it is {-inf,
+// 0}.
 struct SoftmaxPart {
   float max;
   float sum;
@@ -349,7 +352,8 @@ struct SoftmaxPart {
 
 RECOLLECT_HD SoftmaxPart EmptyPart() { return {-Infinity(), 0.0f}; }
 
-// What the sums and weighted values of both parts are multiplied by before they are added.
+// The maximum of both parts, and the factors by which each part's sum and weighted values are
+// multiplied before they are added.
 struct MergeScales {
   float max;
   float first;

@@ -1,6 +1,6 @@
-// What a user of the CUDA operations owns: memory on a device and pinned on the host, streams,
-// events and graphs; and the choice of a device. Move-only; a Create that fails leaves no error
-// behind for a later launch to report. Statuses of kernels/cuda_status.h.
+// Owners for users of the CUDA operations: device memory, pinned host memory, streams, events and
+// graphs; and the selection of a device. Move-only; a Create that fails leaves no error behind for
+// a later launch to report. Statuses of kernels/cuda_status.h.
 #ifndef RECOLLECT_KERNELS_CUDA_MEMORY_H_
 #define RECOLLECT_KERNELS_CUDA_MEMORY_H_
 
@@ -15,7 +15,8 @@
 
 namespace recollect::kernels {
 
-// Of device `index` of the machine. INVALID_ARGUMENT: there are fewer (names both numbers).
+// Properties of the machine's device `index`. INVALID_ARGUMENT: there are fewer devices (names both
+// numbers).
 inline absl::StatusOr<cudaDeviceProp> CudaProperties(int index) {
   int devices = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess) {
@@ -34,9 +35,9 @@ inline absl::StatusOr<cudaDeviceProp> CudaProperties(int index) {
   return properties;
 }
 
-// Makes device `index` current in this thread, from now on: to go back to one that was current by
-// default would begin a context on it, with memory, or fail. An error that somebody left behind in
-// this thread goes, so that no launch reports it.
+// Makes device `index` current in this thread. It stays so: restoring a device that was current
+// only by default would create a context on it, which takes memory, or fail. Clears any earlier
+// CUDA error of this thread, so that no launch reports it.
 inline absl::Status UseCudaDevice(int index) {
   (void)cudaGetLastError();
   const cudaError_t error = cudaSetDevice(index);
@@ -51,7 +52,7 @@ struct CudaFreeHost {
   void operator()(void* memory) const { (void)cudaFreeHost(memory); }
 };
 
-// At a multiple of 256 bytes; freed on whatever device is current.
+// Begins at a multiple of 256 bytes; may be freed whichever device is current.
 using DeviceMemory = std::unique_ptr<void, CudaFree>;
 using PinnedMemory = std::unique_ptr<void, CudaFreeHost>;
 
@@ -80,7 +81,7 @@ struct CudaDestroyStream {
 };
 using CudaStream = std::unique_ptr<CUstream_st, CudaDestroyStream>;
 
-// One that does not wait for the default stream.
+// A stream that does not synchronise with the default stream.
 inline absl::StatusOr<CudaStream> CreateStream() {
   cudaStream_t stream = nullptr;
   if (const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
@@ -96,7 +97,7 @@ struct CudaDestroyEvent {
 };
 using CudaEvent = std::unique_ptr<CUevent_st, CudaDestroyEvent>;
 
-// One to wait for, not to measure time with.
+// An event to wait for; it takes no time stamps.
 inline absl::StatusOr<CudaEvent> CreateEvent() {
   cudaEvent_t event = nullptr;
   if (const cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
@@ -110,11 +111,11 @@ inline absl::StatusOr<CudaEvent> CreateEvent() {
 struct CudaDestroyGraph {
   void operator()(cudaGraphExec_t graph) const { (void)cudaGraphExecDestroy(graph); }
 };
-// One that runs goes when it is done.
+// A graph destroyed while it runs is released when it is done.
 using CudaGraphExec = std::unique_ptr<CUgraphExec_st, CudaDestroyGraph>;
 
-// What `queue()`, which returns a status, queues on `stream`, to be launched as one; nothing of it
-// runs. What other threads do meanwhile is no part of it.
+// Captures the work that `queue()`, which returns a status, queues on `stream`, as one graph,
+// without running it. Work of other threads is not captured.
 template <typename Queue>
 absl::StatusOr<CudaGraphExec> CaptureGraph(cudaStream_t stream, Queue queue) {
   cudaError_t error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);

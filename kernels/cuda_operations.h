@@ -1,6 +1,6 @@
 // The operations of kernels/device_operations.h on a GPU: those of the *_cuda.h headers, queued on
-// whatever stream their user says. For cuda_device.cc, and for benchmarks, which time a stream of
-// their own.
+// a stream of the user's choice. For cuda_device.cc, and for benchmarks, which time their own
+// stream.
 #ifndef RECOLLECT_KERNELS_CUDA_OPERATIONS_H_
 #define RECOLLECT_KERNELS_CUDA_OPERATIONS_H_
 
@@ -59,7 +59,7 @@ class CudaGemms {
   }
 
   const CublasLt lt_;
-  // Products of one shape may share memory of their own: also held while one is queued.
+  // Calls for one shape may share memory, so the lock is also held while a product is queued.
   std::mutex mutex_;
   std::map<GemmShape, GemmCuda> gemms_;
 };
@@ -180,7 +180,7 @@ class CudaOperations : public Interface {
  protected:
   explicit CudaOperations(CudaGemms& gemms) : gemms_(gemms) {}
 
-  // call(stream), with the device current.
+  // Runs call(stream) with the device current.
   virtual absl::Status Queue(absl::FunctionRef<absl::Status(cudaStream_t)> call) = 0;
 
  private:
@@ -194,7 +194,7 @@ class CudaOperations : public Interface {
   CudaGemms& gemms_;
 };
 
-// On one stream, which is borrowed, of the current device.
+// Queues on one borrowed stream of the current device.
 class CudaStreamOperations final : public CudaOperations<DeviceOperations> {
  public:
   CudaStreamOperations(cudaStream_t stream, CudaGemms& gemms)

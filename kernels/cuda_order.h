@@ -1,5 +1,5 @@
-// Scores with what they belong to as single numbers that sort like them, and the sort. Functions of
-// both sides, as those of kernels/cuda_math.h.
+// Packs a score and its candidate into one number that sorts like the score, and sorts such
+// numbers. Functions for host and device, like those of kernels/cuda_math.h.
 #ifndef RECOLLECT_KERNELS_CUDA_ORDER_H_
 #define RECOLLECT_KERNELS_CUDA_ORDER_H_
 
@@ -10,9 +10,10 @@
 namespace recollect::kernels::cuda {
 
 // A scored candidate as one number: the greater, the better. From the top: the score's order (32
-// bits, 0 for scores that are not finite), the candidate reversed (30 bits), and what the order
-// lost (2 bits). 0 stands for no candidate. Numbers of different candidates differ, so a sort of
-// them has one result only.
+// bits, 0 for scores that are not finite), the candidate reversed (30 bits), and 2 bits that
+// restore the scores which the order does not tell apart (zeros, and scores that are not finite). 0
+// stands for no candidate. Numbers of different candidates differ, so a sort of them has one result
+// only.
 constexpr int64_t kMaxCandidates = int64_t{1} << 30;
 
 RECOLLECT_HD uint64_t PackCandidate(float score, int64_t candidate) {
@@ -54,7 +55,7 @@ RECOLLECT_HD float ScoreOf(uint64_t packed) {
 }
 
 // A logit and its index as one number: greater for a greater logit, then for a lower index; 0 for
-// NaN and -infinity, which nobody chooses.
+// NaN and -infinity, which are never chosen.
 RECOLLECT_HD uint64_t PackChoice(float logit, int32_t index) {
   if (!(logit > -Infinity())) return 0;
   const uint32_t bits = logit == 0 ? 0u : BitsOf(logit);  // zeros of both signs are equal
@@ -62,7 +63,7 @@ RECOLLECT_HD uint64_t PackChoice(float logit, int32_t index) {
   return static_cast<uint64_t>(order) << 32 | ~static_cast<uint32_t>(index);
 }
 
-// Of 0: -1.
+// The index; -1 for 0.
 RECOLLECT_HD int32_t ChoiceOf(uint64_t packed) {
   return packed == 0 ? -1 : static_cast<int32_t>(~static_cast<uint32_t>(packed));
 }

@@ -46,7 +46,7 @@ inline absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
   }
 }
 
-// After a launch. CUDA reports an earlier error here as well, unless it was collected before.
+// To be called after a launch. CUDA also reports an earlier error here, unless it was read before.
 inline absl::Status LaunchStatus(absl::string_view what) {
   return CudaStatus(cudaGetLastError(), what);
 }

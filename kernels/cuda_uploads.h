@@ -1,5 +1,5 @@
-// Copies of host memory to a CUDA device that the caller does not wait for: they go by way of
-// pinned memory, of which one half is filled while the other one is copied from.
+// Asynchronous copies of host memory to a CUDA device, through pinned memory: one half of it is
+// filled while the other half is copied to the device.
 //   ASSIGN_OR_RETURN(auto uploads, CudaUploads::Create());
 //   RETURN_IF_ERROR(uploads->Queue(stream, host, bytes, to));
 #ifndef RECOLLECT_KERNELS_CUDA_UPLOADS_H_
@@ -19,8 +19,8 @@
 
 namespace recollect::kernels {
 
-// Thread-safe. For one stream, whose copies must be done before the object goes. Statuses of
-// kernels/cuda_status.h.
+// Thread-safe. For one stream, whose copies must be done before the object is destroyed. Statuses
+// of kernels/cuda_status.h.
 class CudaUploads {
  public:
   // For the current device.
@@ -33,8 +33,9 @@ class CudaUploads {
     return uploads;
   }
 
-  // host[bytes] may change when the call returns; `to` is device memory, borrowed until what is
-  // queued on `stream` here has run. Waits when both halves are full of what is not copied yet.
+  // host[bytes] may change when the call returns; `to` is device memory, borrowed until the work
+  // queued here on `stream` is done. Waits while both halves are full of data that is not copied
+  // yet.
   absl::Status Queue(cudaStream_t stream, const void* host, int64_t bytes, void* to) {
     for (int64_t done = 0; done < bytes;) {
       std::lock_guard<std::mutex> lock(mutex_);  // not for long: others have little to upload
@@ -53,8 +54,8 @@ class CudaUploads {
   }
 
  private:
-  // A decode step uploads some kilobytes, so that a half holds those of hundreds of steps; weights
-  // go through in pieces of it.
+  // A decode step uploads some kilobytes, so a half holds the uploads of hundreds of steps; weights
+  // are uploaded in pieces of this size.
   static constexpr int64_t kHalfBytes = int64_t{8} << 20;
   static constexpr int64_t kPieceBytes = int64_t{1} << 20;
   static constexpr int64_t kAlignment = 256;
@@ -67,7 +68,7 @@ class CudaUploads {
   absl::Status FillOther(cudaStream_t stream) {
     RETURN_IF_ERROR(CudaStatus(cudaEventRecord(halves_[filled_].copied.get(), stream), "upload"));
     filled_ = 1 - filled_;
-    // One that was never recorded counts as done.
+    // An event that was never recorded counts as done.
     RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(halves_[filled_].copied.get()), "upload"));
     used_ = 0;
     return absl::OkStatus();

@@ -1,11 +1,11 @@
-// The operations of a model's step on a device, and its memory: what model/device_model.h is
-// written in. cuda_device.h queues them on a stream of a GPU; a test without one runs the same
-// thread blocks on the host (tests/kernels/host_device.h).
+// The interface of a device: its memory and the operations of a model's step (used by
+// model/device_model.h). cuda_device.h queues them on a stream of a GPU; tests without a GPU run
+// the same thread blocks on the host (tests/kernels/host_device.h).
 //
-// Calls take effect in their order, one after the other; all but Download and Wait may return
-// before their work is done. Thread-safe; operations of one sequence of calls come from one thread.
-// RESOURCE_EXHAUSTED: out of memory, the device goes on. UNAVAILABLE: it is lost, and every later
-// call says so.
+// Calls take effect in their order; all but Download and Wait may return before their work is done.
+// Thread-safe; calls that depend on each other's order come from one thread. RESOURCE_EXHAUSTED:
+// out of memory; the device remains usable. UNAVAILABLE: the device is lost, and every later call
+// returns this status.
 #ifndef RECOLLECT_KERNELS_DEVICE_H_
 #define RECOLLECT_KERNELS_DEVICE_H_
 
@@ -21,8 +21,8 @@
 
 namespace recollect::kernels {
 
-// Memory at a multiple of 256 bytes. May go before the work that reads or writes it is done, and
-// after the device.
+// Memory that begins at a multiple of 256 bytes. May be destroyed before the work that reads or
+// writes it is done, and after the device.
 class DeviceBuffer {
  public:
   virtual ~DeviceBuffer() = default;
@@ -42,7 +42,8 @@ struct DeviceRoom {
   int64_t total_bytes = 0;
 };
 
-// Operations to be run again and again as one. May go before the work of a launch is done.
+// Operations that can be launched repeatedly as one. May be destroyed before a launch's work is
+// done.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
@@ -52,37 +53,39 @@ using CapturedOperations = std::function<absl::Status(DeviceOperations& operatio
 class Device : public DeviceOperations {
  public:
   virtual std::string name() const = 0;     // "cuda:0 NVIDIA H200"
-  virtual absl::Status health() const = 0;  // UNAVAILABLE, as later calls, once it is lost
-  virtual DeviceRoom room() const = 0;      // as it is just now; zeros once it is lost
-  virtual int multiprocessors() const = 0;  // what plans are made for
+  virtual absl::Status health() const = 0;  // UNAVAILABLE, like later calls, once it is lost
+  virtual DeviceRoom room() const = 0;      // at this moment; zeros once it is lost
+  virtual int multiprocessors() const = 0;  // for which plans are made
 
-  // No bytes have an address, too.
+  // A zero-byte allocation returns a non-null address.
   virtual absl::StatusOr<std::shared_ptr<DeviceBuffer>> Allocate(int64_t bytes) = 0;
   virtual absl::Status Upload(const void* host, int64_t bytes, void* to) = 0;
   virtual absl::Status Download(const void* from, int64_t bytes, void* host) = 0;
-  // Returns when the work of the operations so far is done.
+  // Returns when the work of all earlier operations is done.
   virtual absl::Status Wait() = 0;
-  // New memory, and the beginning of a copy of host[bytes] to it, which runs beside the operations.
-  // From any thread, out of the order of calls; operations may read it after Await.
+  // Allocates memory and begins to copy host[bytes] to it, concurrently with the operations. May be
+  // called from any thread and is not part of the order of calls; operations may read the memory
+  // after Await.
   virtual absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadBeside(const void* host,
                                                                      int64_t bytes) = 0;
-  // Later operations find in `coming`, of UploadBeside, what was copied. Does not wait itself.
+  // Operations queued later wait for the copy to `coming`, which UploadBeside returned. The call
+  // itself does not wait.
   virtual absl::Status Await(const DeviceBuffer& coming) = 0;
-  // Now, and not in the first Gemm of the shape.
+  // Prepares products of this shape now instead of in its first Gemm.
   virtual absl::Status PrepareGemm(const GemmShape& shape) = 0;
 
-  // Keeps what `operations` calls of the operations it is given, with these arguments, and runs
-  // nothing. From any thread, beside the operations. It may be called later, too, as long as the
-  // graph is there: it owns what it uses. Fails as it does; UNIMPLEMENTED where there are no
-  // graphs.
+  // Records the calls that `operations` makes on its argument, and runs none of them. May be called
+  // from any thread, concurrently with operations. The device may call `operations` again as long
+  // as the graph exists, so it must own what it uses. Returns the status of `operations` if it
+  // fails; UNIMPLEMENTED if the device has no graphs.
   virtual absl::StatusOr<std::shared_ptr<DeviceGraph>> Capture(
       const CapturedOperations& operations) = 0;
-  // Runs that in its place among the operations, with what memory holds by then.
+  // Runs the graph in order with the other operations, on the contents that memory has by then.
   virtual absl::Status Launch(const DeviceGraph& graph) = 0;
 };
 
-// Memory that is kept from call to call: `buffer`, of at least `bytes`. When it has to grow, what
-// it held is lost, and half as much again is taken.
+// Returns the memory of `buffer`, which is kept between calls, with at least `bytes` bytes. A
+// buffer that is too small is replaced by one of 1.5 times `bytes`, and its contents are lost.
 inline absl::StatusOr<void*> AtLeast(Device& device, int64_t bytes,
                                      std::shared_ptr<DeviceBuffer>& buffer) {
   if (buffer == nullptr || buffer->bytes() < bytes) {

@@ -1,5 +1,5 @@
-// Whether a device is lost: one that failed with UNAVAILABLE once is not asked again, and says to
-// everybody what it said then. For those who implement kernels/device.h.
+// Whether a device is lost: after a device has failed with UNAVAILABLE once, it is not called
+// again, and every later call returns that status. For implementations of kernels/device.h.
 //   return health_.Run([&] { return Launch(…); });
 #ifndef RECOLLECT_KERNELS_DEVICE_HEALTH_H_
 #define RECOLLECT_KERNELS_DEVICE_HEALTH_H_
@@ -11,17 +11,18 @@
 
 namespace recollect::kernels {
 
-// Thread-safe; functions run side by side.
+// Thread-safe; calls run concurrently.
 class DeviceHealth {
  public:
-  // What `call()` returns, unless the device is lost, before it or by it.
+  // Returns call()'s status, or the status with which the device was lost if that happened before
+  // or during the call.
   template <typename Call>
   absl::Status Run(Call call) {
     RETURN_IF_ERROR(status());
     return Note(call());
   }
 
-  // What it was lost with; OK: it is not.
+  // The status with which the device was lost; OK if it is not lost.
   absl::Status status() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return lost_;

@@ -1,7 +1,7 @@
-// The operations of a model's step on a device. Pointers are memory of the device unless said
-// otherwise, borrowed until the work is done; host arrays are borrowed until the call returns. An
-// operation means what the header beside it says: a row has the same bits in any batch. Order of
-// calls and statuses: kernels/device.h.
+// The operations of a model's step on a device. Unless said otherwise, pointers are device memory,
+// borrowed until the work is done; host arrays are borrowed until the call returns. The header
+// named above an operation is its contract; a row has the same bits in any batch. Order of calls
+// and statuses: kernels/device.h.
 #ifndef RECOLLECT_KERNELS_DEVICE_OPERATIONS_H_
 #define RECOLLECT_KERNELS_DEVICE_OPERATIONS_H_
 
@@ -34,7 +34,7 @@ struct DeviceRows {
   friend bool operator==(const DeviceRows&, const DeviceRows&) = default;
 };
 
-// function(float*) or function(Bf16*), for those who implement a device.
+// Calls function(float*) or function(Bf16*). For implementations of a device.
 template <typename Function>
 absl::Status WithNumbers(const DeviceRows& rows, Function function) {
   if (rows.dtype == DType::kBf16) return function(static_cast<Bf16*>(rows.data));
@@ -46,11 +46,11 @@ class DeviceOperations {
   virtual ~DeviceOperations() = default;
 
   virtual absl::Status Zero(void* to, int64_t bytes) = 0;
-  // copy_cuda.h: copies[count], of which none reads what another writes; `most_bytes`: of the
-  // longest.
+  // copy_cuda.h: copies[count], none of which reads what another writes; the longest has
+  // `most_bytes`.
   virtual absl::Status Copy(const DeviceCopy* copies, int64_t count, int64_t most_bytes) = 0;
 
-  // gemm_cuda.h. The first call for a shape takes long, unless Device::PrepareGemm came before.
+  // gemm_cuda.h. The first call for a shape is slow, unless Device::PrepareGemm was called for it.
   virtual absl::Status Gemm(const GemmShape& shape, const void* weights, const void* x,
                             int64_t rows, void* y) = 0;
 

@@ -20,7 +20,7 @@ namespace recollect::kernels {
 template <typename Function>
 struct Implementation {
   const char* name;
-  Isa isa;  // the least this needs
+  Isa isa;  // the least that it needs
   Function* function;
 };
 

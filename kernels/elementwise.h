@@ -29,14 +29,14 @@ void Gelu(OpContext& ctx, const float* x, int64_t count, float* y);
 void SigmoidGate(OpContext& ctx, const float* gate, int64_t gate_stride, const float* x,
                  int64_t rows, int64_t width, float* y);
 
-// ln Σ exp(x_i) over `count` >= 1 floats, each finite or -infinity, not all of them that. Relative
-// error of the sum as of RmsNorm's.
+// ln Σ exp(x_i) over `count` >= 1 floats, each finite or -infinity, at least one of them finite.
+// The sum's relative error is that of RmsNorm's sum.
 float LogSumExp(OpContext& ctx, const float* x, int64_t count);
 
 // y += x over `count` floats.
 void Add(OpContext& ctx, const float* x, int64_t count, float* y);
 
-// In place, rounds to bf16 and back.
+// Rounds x to bf16 and back, in place.
 void RoundToBf16(OpContext& ctx, float* x, int64_t count);
 
 }  // namespace recollect::kernels

@@ -1,7 +1,8 @@
-// The thread blocks of the row-wise operations on a device (kernels/elementwise_cuda.h), run by the
-// kernels and, step by step, by host tests (kernels/thread_block.h).
-// All but RMSNorm are y[r, j] = f(a[r, j], b[r, j]): a thread computes four neighbours of a row
-// with a function from below. RMSNorm sums a row's squares in an order that its width decides:
+// The thread blocks of the row-wise operations on a device (kernels/elementwise_cuda.h). The
+// kernels run this code on the device; host tests run it phase by phase (kernels/thread_block.h).
+// All but RMSNorm are y[r, j] = f(a[r, j], b[r, j]): a thread computes four neighbouring numbers of
+// a row with one of the functions below. RMSNorm sums a row's squares in an order that depends on
+// its width:
 //   lane l of L takes the numbers 4 l to 4 l + 3, 4 (l + L) to …, one Fma after the other; each 32
 //   lanes are added by exchange, from 16 lanes apart down to 1, then these sums in order
 // with L = 32, a warp, for rows up to kWarpRowWidth, and a whole block for wider ones.
@@ -27,7 +28,7 @@ struct RowArgs {
   int64_t a_stride = 0;
   const float* b = nullptr;  // null: zeros
   int64_t b_stride = 0;
-  Out* y = nullptr;  // may be a or b, where strides are alike
+  Out* y = nullptr;  // may be a or b if the strides are equal
   int64_t y_stride = 0;
 };
 
@@ -68,7 +69,7 @@ RowArgs<Out> FlatArgs(const float* a, const float* b, int64_t count, Out* y) {
   return {1, count, a, count, b, count, y, count};
 }
 
-// From rows `stride` apart to dense ones.
+// From rows `stride` numbers apart to dense rows.
 template <typename Out>
 RowArgs<Out> StridedArgs(const float* x, int64_t stride, int64_t rows, int64_t width, Out* y) {
   return {rows, width, x, stride, nullptr, 0, y, width};
@@ -84,7 +85,7 @@ int64_t BlocksOf(const RowArgs<Out>& args) {
   return (args.rows * PiecesOfRow(args) + kRowThreads - 1) / kRowThreads;
 }
 
-// Block `index` of BlocksOf(args).
+// Thread block `index` of BlocksOf(args).
 template <typename Function, typename Out, typename Block>
 RECOLLECT_HD void RunRows(Block& block, const RowArgs<Out>& args, int64_t index) {
   const int64_t pieces = PiecesOfRow(args);
@@ -123,7 +124,7 @@ struct NormArgs {
   Out* y = nullptr;  // laid out as x, which it may be
 };
 
-// Threads that a row has.
+// Threads per row.
 RECOLLECT_HD int NormLanes(int64_t width) {
   return width <= kWarpRowWidth ? kNormWarp : kNormThreads;
 }
@@ -133,7 +134,7 @@ inline int64_t NormBlocks(const RowSizes& sizes) {
   return (sizes.rows * sizes.heads + rows_of_block - 1) / rows_of_block;
 }
 
-// Block `index` of NormBlocks(args.sizes). A head of a row counts as a row here.
+// Thread block `index` of NormBlocks(args.sizes). A head of a row counts as a row here.
 template <typename Out, typename Block>
 RECOLLECT_HD void RunNorm(Block& block, NormShared& shared, const NormArgs<Out>& args,
                           int64_t index) {

@@ -1,11 +1,11 @@
-// The row-wise operations (elementwise.h) on a CUDA device, in fp32. Where Out stands, y is float,
-// or Bf16 for the matrix product that follows: the same numbers, rounded to nearest even.
+// The row-wise operations (elementwise.h) on a CUDA device, in fp32. Out is float, or Bf16 for a
+// matrix product that follows: the same numbers, rounded to nearest even.
 //   RmsNormCuda(stream, {.rows = 7, .width = 768}, h, gain, eps, normed);
 //   SwiGluCuda(stream, projected, 7, 2048, inner);
-// All pointers are device memory at any address of their type, borrowed until what is queued on
-// `stream` here has run; the calls return before that. Operands at multiples of 16 bytes (Bf16: 8)
+// All pointers are device memory at any address of their type, borrowed until the work queued here
+// on `stream` is done; the calls return before that. Operands at multiples of 16 bytes (Bf16: 8)
 // whose rows are a multiple of four numbers apart are read and written fastest. Every call is one
-// launch, none without numbers. A row has the same bits beside any other rows, at any place and
+// launch, none without numbers. A row's bits do not depend on the other rows, its place or its
 // alignment; RMSNorm sums in an order that depends on the width alone. NaN and infinities appear
 // where elementwise.h's operations have them. INVALID_ARGUMENT by row_sizes.h; else
 // statuses of kernels/cuda_status.h.
@@ -28,7 +28,7 @@ template <typename Out>
 absl::Status RmsNormCuda(cudaStream_t stream, const RowSizes& sizes, const float* x,
                          const float* gain, float eps, Out* y);
 
-// The same with a gain of its own for each head: gain[heads, width] may be null, too.
+// The same with a gain for each head: gain[heads, width], or null.
 absl::Status RmsNormByHeadCuda(cudaStream_t stream, const RowSizes& sizes, const float* x,
                                const float* gain, float eps, float* y);
 
@@ -37,7 +37,7 @@ absl::Status RmsNormByHeadCuda(cudaStream_t stream, const RowSizes& sizes, const
 template <typename Out>
 absl::Status SwiGluCuda(cudaStream_t stream, const float* x, int64_t rows, int64_t width, Out* y);
 
-// The same with GELU for silu.
+// The same with GELU in place of silu.
 template <typename Out>
 absl::Status GeGluCuda(cudaStream_t stream, const float* x, int64_t rows, int64_t width, Out* y);
 
@@ -55,7 +55,7 @@ absl::Status SigmoidGateCuda(cudaStream_t stream, const float* gate, int64_t gat
 // y += x over `count` floats.
 absl::Status AddCuda(cudaStream_t stream, const float* x, int64_t count, float* y);
 
-// y[rows, width], dense, = x, rows `stride` floats apart.
+// Converts x, with rows `stride` floats apart, to dense y[rows, width].
 absl::Status ConvertToBf16Cuda(cudaStream_t stream, const float* x, int64_t stride, int64_t rows,
                                int64_t width, Bf16* y);
 

@@ -1,6 +1,7 @@
-// The thread blocks of linear attention's features on a device (kernels/features_cuda.h), run by
-// the kernels and, step by step, by host tests (kernels/thread_block.h). A warp takes one head of
-// one row, each lane four neighbours of its channels y = x * scale. For softmax, of y and of -y:
+// The thread blocks of linear attention's features on a device (kernels/features_cuda.h). The
+// kernels run this code on the device; host tests run it phase by phase (kernels/thread_block.h). A
+// warp takes one head of one row, and each lane four neighbouring channels of y = x * scale. For
+// softmax, of y and of -y:
 //   the largest by exchange; each lane adds its exp(y_i - largest) in order; these sums are added
 //   by exchange, from 16 lanes apart down to 1; each number is divided by the sum
 #ifndef RECOLLECT_KERNELS_FEATURES_BLOCK_H_
@@ -31,8 +32,8 @@ inline int64_t FeatureBlocks(const RowSizes& sizes) {
 // A lane's channels of y, then of -y.
 using FeatureLane = Floats<2 * kFeaturePiece>;
 
-// Makes softmax(y) and softmax(-y) of them: a half of the lane's channels each, of which `count_of`
-// says how many there are.
+// Replaces y by softmax(y) and -y by softmax(-y), each over the channels of a warp. count_of(t) is
+// the number of thread t's channels.
 template <typename Block, typename CountOf>
 RECOLLECT_HD void SoftmaxOfWarps(Block& block,
                                  typename Block::template PerThread<FeatureLane>& lanes,
@@ -69,7 +70,7 @@ RECOLLECT_HD void SoftmaxOfWarps(Block& block,
   });
 }
 
-// Block `index` of FeatureBlocks(args.sizes).
+// Thread block `index` of FeatureBlocks(args.sizes).
 template <FeatureMap kMap, typename Block>
 RECOLLECT_HD void RunFeatures(Block& block, const FeatureArgs& args, int64_t index) {
   const RowSizes& sizes = args.sizes;
@@ -77,7 +78,7 @@ RECOLLECT_HD void RunFeatures(Block& block, const FeatureArgs& args, int64_t ind
     return index * (kFeatureThreads / kFeatureWarp) + t / kFeatureWarp;
   };
   const auto column_of = [](int t) { return t % kFeatureWarp * kFeaturePiece; };
-  // How many channels a thread has: 0, or less, for those that have none, or no head.
+  // The number of a thread's channels: 0 or less if it has no channels or no head.
   const auto count_of = [&](int t) {
     return head_of(t) < sizes.rows * sizes.heads ? sizes.width - column_of(t) : 0;
   };

@@ -1,6 +1,6 @@
-// The thread blocks of a gated scan on a device (kernels/gated_scan_cuda.h), run by the kernels
-// and, step by step, by host tests (kernels/thread_block.h). Both ways compute, for each channel
-// and row,
+// The thread blocks of a gated scan on a device (kernels/gated_scan_cuda.h). The kernels run this
+// code on the device; host tests run it phase by phase (kernels/thread_block.h). Both ways compute,
+// for each channel and row,
 //   g = 1 / (1 + exp(-(z + bias)));  s = fma(g, s, (1 - g) x);  y = s
 // in this order of roundings, row after row: the same bits. 1 - g comes from the rounded g, so that
 // the two weights add up to 1 however g was rounded.
@@ -28,7 +28,7 @@ constexpr int kStepRows = kStepUnits * kUnitRows;
 // Steps whose loads are in flight. 120 rows of z and one x are 15 KiB, and a multiprocessor uses
 // its share of the bandwidth with about 30 on the way.
 constexpr int kStepsAhead = 3;
-// Units that the recurrence has asked shared memory for.
+// Units whose loads from shared memory the recurrence has in flight.
 constexpr int kSharedAhead = 2;
 
 // Numbers of neighbouring rows, in registers.
@@ -38,8 +38,8 @@ struct alignas(kRows % 4 == 0 ? 16 : 4) ScanRows {
 };
 using ScanUnit = ScanRows<kUnitRows>;
 
-// Two steps in turn. A channel has room for one unit more than it uses: eight neighbouring channels
-// then lie in different banks.
+// Two steps take turns. A channel has room for one unit more than it uses, so that eight
+// neighbouring channels lie in different banks.
 struct ScanShared {
   ScanUnit gates[2][kTileChannels][kStepUnits + 1];
   ScanUnit values[2][kChainThreads][kStepUnits + 1];  // (1 - g) x, then y
@@ -56,7 +56,7 @@ struct ScanArgs {
 // The recurrence of one channel and input.
 struct ScanChain {
   float state;
-  int left;  // rows before it starts anew
+  int left;  // rows before it restarts
 };
 
 RECOLLECT_HD ScanChain BeginChain(const ScanArgs& args, int64_t first, float state) {
@@ -64,7 +64,7 @@ RECOLLECT_HD ScanChain BeginChain(const ScanArgs& args, int64_t first, float sta
   return {state, chunk == 0 ? INT32_MAX : static_cast<int>((chunk - first % chunk) % chunk)};
 }
 
-// (1 - g) x of the first `count` rows into y; the others do not matter.
+// Turns (1 - g) x of the first `count` rows into y; the other rows do not matter.
 template <int kRows>
 RECOLLECT_HD void RunRows(ScanChain& chain, int64_t chunk, const ScanRows<kRows>& gates,
                           ScanRows<kRows>& values, int count) {
@@ -85,8 +85,8 @@ RECOLLECT_HD void RunRows(ScanChain& chain, int64_t chunk, const ScanRows<kRows>
   }
 }
 
-// 0 in rows from `count` on. All rows are a case of their own so that the compiler adds strides up
-// instead of multiplying for each row.
+// Rows from `count` on are 0. The case of all rows is separate, so that the compiler adds up
+// strides instead of multiplying for each row.
 template <int kRows>
 RECOLLECT_HD ScanRows<kRows> LoadRows(const float* from, int64_t stride, int count) {
   ScanRows<kRows> rows;
@@ -120,7 +120,7 @@ struct ScanLoads {
   ScanRows<kRows> x[kInputs];
 };
 
-// `at`: floats from the segment's beginning.
+// `at`: offset from the segment's beginning, in floats.
 template <int kInputs, int kRows>
 RECOLLECT_HD ScanLoads<kInputs, kRows> LoadInputs(const ScanArgs& args,
                                                   const GatedScanSegment& segment, int64_t at,
@@ -203,7 +203,7 @@ RECOLLECT_HD void ScanByChannel(Block& block, const ScanArgs& args, int64_t inde
   });
 }
 
-// One lane of the warp that goes through time: `count` rows of one step.
+// Runs `count` rows of one step in one lane of the recurrence's warp.
 RECOLLECT_HD void RunStep(ScanShared& shared, int lane, int turn, int count, int64_t chunk,
                           ScanChain& chain) {
   const ScanUnit* const gates = shared.gates[turn][lane % kTileChannels];
@@ -214,7 +214,7 @@ RECOLLECT_HD void RunStep(ScanShared& shared, int lane, int turn, int count, int
     }
     return;
   }
-  // Nothing but loads, stores and one Fma a row, which alone waits for the row before.
+  // Only loads, stores and one Fma a row; only the Fma waits for the row before.
   ScanUnit gates_ahead[kSharedAhead], values_ahead[kSharedAhead];
   RECOLLECT_UNROLL
   for (int u = 0; u < kSharedAhead; ++u) {
@@ -239,7 +239,7 @@ RECOLLECT_HD void RunStep(ScanShared& shared, int lane, int turn, int count, int
 // By tile: kTileChannels channels of one segment, in steps of kStepRows rows. In each phase the
 // first warp, a lane for each input and channel, takes one step through time; the other threads,
 // each with the same four rows of one channel in every step, write out y of the step before,
-// compute gates of the step after in its place, and ask for loads further ahead.
+// compute gates of the step after in its place, and issue loads further ahead.
 template <int kInputs, typename Block>
 RECOLLECT_HD void ScanByTile(Block& block, ScanShared& shared, const ScanArgs& args, int64_t index,
                              int64_t tile) {
@@ -283,7 +283,8 @@ RECOLLECT_HD void ScanByTile(Block& block, ScanShared& shared, const ScanArgs& a
       ahead.load_at += kStepRows * args.stride;
     }
   });
-  // Two phases beyond the last step, in which its rows go through time and are written out.
+  // Two phases beyond the last step: in them its rows go through the recurrence and are written
+  // out.
   for (int begin = 0; begin < steps + 2; begin += kStepsAhead) {
     RECOLLECT_UNROLL
     for (int s = 0; s < kStepsAhead; ++s) {

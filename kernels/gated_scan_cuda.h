@@ -3,7 +3,7 @@
 //   s_t = g_t s_{t-1} + (1 - g_t) x_t,   g_t = sigmoid(z_t + bias),   y_t = s_t
 // in fp32. One or two inputs x share the gates: keys and values.
 //   plan = PlanGatedScan(sizes, multiprocessors);  // gated_scan_plan.h
-//   CheckGatedScan(plan, segments);                // host copies, before they go up
+//   CheckGatedScan(plan, segments);                // host copies, before the upload
 //   GatedScanCuda(stream, plan, {segments, count, bias, stride, y_stride});
 //
 // The state is y_{t-1}, [channels] fp32, as on the CPU: a fresh one is zeros, and a document's is
@@ -13,13 +13,13 @@
 // those of the plain recurrence. What runs in parallel is all the rest: sequences, channels, and
 // within a thread block the loads, the gates and (1 - g) x of later rows.
 //
-// One long sequence needs no more. Bytes moved are the fewest there can be, 12 a row and channel
-// with one input, 20 with two. What waits is one Fma a row, 4 cycles: 262 144 rows take 0.6 ms
-// at 1.8 GHz, while moving them with 2048 channels takes 1.3 ms at 4.8 TB/s. Between the two is
-// what a block of 16 channels has to issue, 8 cycles a row by its compiled code: that is the bound
-// where there are fewer channels than 16 for each multiprocessor. Scans over pieces of time would
-// read z and x twice, or wait for neighbouring blocks, and would carry a product of gates beside
-// the state.
+// This suffices for one long sequence, too. It moves the fewest bytes possible, 12 a row and
+// channel with one input, 20 with two. The serial part is one Fma a row, 4 cycles: 262 144 rows
+// take 0.6 ms at 1.8 GHz, while moving them with 2048 channels takes 1.3 ms at 4.8 TB/s. Between
+// the two lie the instructions that a block of 16 channels issues, 8 cycles a row by its compiled
+// code: they are the bound when there are fewer than 16 channels for each multiprocessor. A scan
+// over pieces of time would read z and x twice, or wait for neighbouring blocks, and would carry a
+// product of gates besides the state.
 #ifndef RECOLLECT_KERNELS_GATED_SCAN_CUDA_H_
 #define RECOLLECT_KERNELS_GATED_SCAN_CUDA_H_
 
@@ -33,8 +33,8 @@
 namespace recollect::kernels {
 
 // Returns before the work is done. One launch, none without segments. No workspace. Launch sizes
-// depend on plan and segment_count alone, so a captured graph serves other segments, too. Statuses
-// of kernels/cuda_status.h.
+// depend on plan and segment_count alone, so a captured graph can be replayed with other segments.
+// Statuses of kernels/cuda_status.h.
 absl::Status GatedScanCuda(cudaStream_t stream, const GatedScanPlan& plan,
                            const GatedScanDeviceArrays& arrays);
 

@@ -1,4 +1,4 @@
-// What a gated scan on a device is cut into (kernels/gated_scan_cuda.h): host code without CUDA, so
+// How a gated scan is divided on a device (kernels/gated_scan_cuda.h). Host code without CUDA, so
 // that every machine tests it.
 #ifndef RECOLLECT_KERNELS_GATED_SCAN_PLAN_H_
 #define RECOLLECT_KERNELS_GATED_SCAN_PLAN_H_
@@ -13,18 +13,18 @@ namespace recollect::kernels {
 inline constexpr int kMaxScanInputs = 2;  // keys and values
 
 // Consecutive rows of one sequence. fp32 in device memory, at any multiple of 4 bytes; the
-// distances between rows are the call's. What belongs to the second input is not read where there
-// is one. Outputs overlap nothing else.
+// distances between rows are the call's. With one input, the second input's arrays are not read.
+// Outputs overlap nothing else.
 struct GatedScanSegment {
   const float* z = nullptr;             // [rows, channels]
   const float* x[kMaxScanInputs] = {};  // [rows, channels] each
-  float* y[kMaxScanInputs] = {};        // each like its x, and may be it at equal strides
-  float* state[kMaxScanInputs] = {};    // [channels] each, read and updated, no one else's
+  float* y[kMaxScanInputs] = {};        // each like its x; may be x if strides are equal
+  float* state[kMaxScanInputs] = {};    // [channels] each, read and updated, not shared
   int64_t rows = 0;                     // 0: nothing happens
-  int64_t first = 0;                    // position of row 0; asked for with a chunk alone
+  int64_t first = 0;                    // position of row 0; used only with a chunk
 };
 
-// Sizes that a captured graph may be replayed with: segments may change, within these.
+// Sizes for which a graph is captured; it may be replayed with other segments within them.
 struct GatedScanSizes {
   int64_t segments = 0;
   int64_t max_rows = 0;  // of one segment
@@ -37,8 +37,8 @@ struct GatedScanSizes {
 struct GatedScanPlan {
   // By channel: a thread takes its channel through all rows; for the few rows of a decode step, and
   // for as many sequences as fill the device. By tile: a thread block takes a few channels,
-  // computes gates ahead in all threads but one warp's, and goes through time in that warp; for few
-  // long sequences.
+  // computes gates ahead in all warps but one, and runs the recurrence in that warp; for few long
+  // sequences.
   enum class Way { kByChannel, kByTile };
   GatedScanSizes sizes;
   Way way = Way::kByChannel;
@@ -54,13 +54,13 @@ absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes, int mul
 // The same with the way given, for tests and benchmarks.
 absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes, GatedScanPlan::Way way);
 
-// Checks on the host what is about to be copied to the device, where nothing is checked: as many
-// segments and rows as planned, positions from 0 on, no array missing where there are rows.
-// INVALID_ARGUMENT names the segment.
+// Checks host copies before they are uploaded, since the device checks nothing: as many segments
+// and rows as planned, positions from 0 on, no array missing where there are rows. INVALID_ARGUMENT
+// names the segment.
 absl::Status CheckGatedScan(const GatedScanPlan& plan, std::span<const GatedScanSegment> segments);
 
-// What a run of the plan reads and writes. Device memory, borrowed until what was queued has run;
-// so is what the segments point to.
+// Arrays that a run of the plan reads and writes: device memory, borrowed until the queued work is
+// done; so is what the segments point to.
 struct GatedScanDeviceArrays {
   const GatedScanSegment* segments = nullptr;  // [segment_count]
   int64_t segment_count = 0;                   // at most plan.sizes.segments

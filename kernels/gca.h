@@ -4,8 +4,8 @@
 //   s_j = q·K_j / sqrt(head_dim);  p_j = exp(s_j) / (1 + Σ_i exp(s_i));  out = Σ_e w_e Σ_j p_j V_j
 // Computed stably: with m = max(0, max_j s_j) the denominator is exp(-m) + Σ exp(s_i - m). Chunks
 // are summed in the order given. This is not a merge of parts of one softmax. No chunks: out = 0.
-// The 1 is a row of zeros more in K and in V; a shape that is not off by one leaves it out (DRT as
-// published with chunks of 64): p is then the ordinary softmax over the chunk's rows.
+// The 1 stands for an additional row of zeros in K and in V; a shape that is not off by one omits
+// it (DRT as published with chunks of 64): p is then the ordinary softmax over the chunk's rows.
 #ifndef RECOLLECT_KERNELS_GCA_H_
 #define RECOLLECT_KERNELS_GCA_H_
 

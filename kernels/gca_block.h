@@ -1,7 +1,7 @@
-// The thread blocks of GCA on a device (kernels/gca_cuda.h), run by the kernels and, step by step,
-// by host tests (kernels/thread_block.h). A block has the rows of one group, one head, and one
-// chunk or, by group, all chunks in order. A row has the same o in a chunk either way, and its
-// chunks' o are added to 0 in order: the same bits.
+// The thread blocks of GCA on a device (kernels/gca_cuda.h). The kernels run this code on the
+// device; host tests run it phase by phase (kernels/thread_block.h). A thread block has the rows of
+// one group, one head, and one chunk or, by group, all chunks in order. Either way a row has the
+// same o in a chunk, and the o of its chunks are added to 0 in order: the same bits.
 //
 // q fp32, row after row:
 //   s_j in the order of cuda_math.h's dot products, times 1 / sqrt(head_dim)
@@ -10,9 +10,9 @@
 //   o_d = Σ_j (p_j weight / (exp(-m) + sum)) V_jd, one Fma after the other from 0
 // q Bf16, 16 rows a warp on tensor cores (attention_tile_block.h), c = log2(e) / sqrt(head_dim):
 //   s_j = q·K_j;  m = c max(0, s_j);  p_j = 2^(c s_j - m) by Fma and Exp2;  their sum: each of four
-//   threads adds those that it holds, in order, then what is 2 threads apart, and 1
+//   threads adds those that it holds, in order; then sums 2 threads apart, then 1 apart, are added
 //   o_d = (Σ_j p_j V_jd) (weight / (2^-m + sum)), p_j rounded to Bf16 in this product alone
-// With an ordinary softmax m is the greatest without the 0, and the denominator is the sum alone.
+// With an ordinary softmax m is the maximum without the 0, and the denominator is the sum alone.
 #ifndef RECOLLECT_KERNELS_GCA_BLOCK_H_
 #define RECOLLECT_KERNELS_GCA_BLOCK_H_
 
@@ -49,8 +49,8 @@ inline GcaArgs ArgsOf(const GcaPlan& plan, const GcaDeviceArrays& arrays) {
           .workspace = static_cast<float*>(arrays.workspace)};
 }
 
-// What a thread block has: rows of one head, chunks [begin, end) of the call, perhaps none, and
-// where the sums over these go.
+// A thread block's share: rows of one head, chunks [begin, end) of the call (possibly none), and
+// where the sums over these chunks go.
 struct GcaShare {
   int rows;
   int kv_head;
@@ -61,7 +61,7 @@ struct GcaShare {
   float* out;
 };
 
-// `chunk`: of the group, where the plan goes by chunk.
+// `chunk`: number within the group, used if the plan goes by chunk.
 RECOLLECT_HD GcaShare ShareOf(const GcaArgs& args, int64_t g, int head, int chunk) {
   const GcaShape& shape = args.plan.shape;
   const GcaGroup group = args.groups[g];
@@ -97,10 +97,11 @@ RECOLLECT_HD bool RowsAligned(const Bf16* memory, const GcaShape& shape) {
   return shape.head_dim % kDotPiece == 0 && IsAligned(memory);
 }
 
-// What the maximum of a chunk's scores begins with: the score of the row of zeros, or none.
+// The initial value of the maximum of a chunk's scores: the score of the row of zeros, or
+// -infinity.
 RECOLLECT_HD float LeastMax(const GcaShape& shape) { return shape.off_by_one ? 0.0f : -Infinity(); }
 
-// What the probabilities of a chunk are multiplied by, from their sum and that of the row of zeros.
+// The factor of a chunk's probabilities, from their sum and that of the row of zeros.
 RECOLLECT_HD float GcaFactor(const GcaShape& shape, float weight, float zeros, float sum) {
   return Div(weight, shape.off_by_one ? Add(zeros, sum) : sum);
 }
@@ -155,7 +156,7 @@ RECOLLECT_HD void GcaRows(Block& block, GcaRowsShared& shared, const GcaArgs& ar
           }
         }
       });
-      // Every warp alike; the first one writes.
+      // All warps compute the same; the first one writes.
       block.Run([&](int t) {
         float max = LeastMax(shape);
         for (int j = t % kGcaWarp; j < memory.rows; j += kGcaWarp) max = Max(max, shared.scores[j]);
@@ -196,13 +197,13 @@ RECOLLECT_HD void GcaRows(Block& block, GcaRowsShared& shared, const GcaArgs& ar
 
 // ---- q Bf16 ------------------------------------------------------------------------------------
 
-// The scores of `keys` keys to p_j, 0 for the others. factors: what the rows' Σ p_j V_j are
-// multiplied by, for each of the two rows that a thread has numbers of.
+// Turns the scores of `keys` keys into p_j, the others into 0. factors: the factors of Σ p_j V_j
+// for the two rows of which a thread holds numbers.
 template <typename Block>
 RECOLLECT_HD void GcaSoftmax(Block& block, const GcaPlan& plan, int keys, float weight,
                              TileSums<Block>& scores,
                              typename Block::template PerThread<Floats<2>>& factors) {
-  constexpr int kLanes = 4;  // that have one row's numbers
+  constexpr int kLanes = 4;  // that hold one row's numbers
   typename Block::template PerThread<Floats<2>> maxima(block), sums(block);
   block.Run([&](int t) {
     maxima[t] = {{LeastMax(plan.shape), LeastMax(plan.shape)}};
@@ -236,8 +237,8 @@ RECOLLECT_HD void GcaSoftmax(Block& block, const GcaPlan& plan, int keys, float 
   });
 }
 
-// kDimSteps * 16 >= head_dim. A chunk's values come while its scores are computed, and the next
-// one's keys while its values are added.
+// kDimSteps * 16 >= head_dim. A chunk's values are loaded while its scores are computed, and the
+// next chunk's keys while its values are added.
 template <int kDimSteps, typename Block>
 RECOLLECT_HD void GcaTiles(Block& block, AttentionTile<kDimSteps>& tile, const GcaArgs& args,
                            int64_t g, int head, int chunk) {
@@ -307,7 +308,7 @@ RECOLLECT_HD void GcaTiles(Block& block, AttentionTile<kDimSteps>& tile, const G
 
 constexpr int kGcaAddThreads = 256;
 
-// Adds a group's chunks.
+// Adds up the outputs of a group's chunks.
 template <typename Block>
 RECOLLECT_HD void GcaAddChunks(Block& block, const GcaArgs& args, int64_t g) {
   const GcaShape& shape = args.plan.shape;

@@ -3,11 +3,12 @@
 //   s_j = q·K_j / sqrt(head_dim);  p_j = exp(s_j) / (1 + Σ_i exp(s_i));  out = Σ_e w_e Σ_j p_j V_j
 // (without the 1 where the shape is not off by one) from Bf16 memory, chunks in the order given; no
 // chunks: out = 0. q fp32: all in fp32. q Bf16: both products on tensor cores with fp32 sums, and
-// exp(s_j) rounded to Bf16 in the second, not in the denominator. Chunk rows are read where they
-// lie, through the views. A row has the same bits beside any other rows, in any group of the same
-// chunks, and either way of the plan; with q Bf16 they are those of one kind of device. No atomics.
+// exp(s_j) rounded to Bf16 in the second, not in the denominator. Chunk rows are read in place,
+// through the views. A row's bits do not depend on the other rows, on its group as long as the
+// chunks are the same, or on the plan's way; with q Bf16 they are those of one kind of device. No
+// atomics.
 //   plan = PlanGca(shape, sizes, DType::kBf16);         // gca_plan.h
-//   CheckGca(plan, groups, chunks);                     // host copies, before they go up
+//   CheckGca(plan, groups, chunks);                     // host copies, before the upload
 //   GcaCuda(stream, plan, {q, groups, count, chunks, weights, workspace, out});
 #ifndef RECOLLECT_KERNELS_GCA_CUDA_H_
 #define RECOLLECT_KERNELS_GCA_CUDA_H_
@@ -20,8 +21,8 @@
 namespace recollect::kernels {
 
 // Returns before the work is done. One launch by group, two by chunk, none without groups. Launch
-// sizes depend on plan and group_count alone, so a captured graph serves other groups, too.
-// Statuses of kernels/cuda_status.h.
+// sizes depend on plan and group_count alone, so a captured graph can be replayed with other
+// groups. Statuses of kernels/cuda_status.h.
 absl::Status GcaCuda(cudaStream_t stream, const GcaPlan& plan, const GcaDeviceArrays& arrays);
 
 }  // namespace recollect::kernels

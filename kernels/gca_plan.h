@@ -1,5 +1,5 @@
-// What a device run of Grouped Cross-Attention is cut into (kernels/gca_cuda.h): host code without
-// CUDA, so that every machine tests it.
+// How Grouped Cross-Attention is divided on a device (kernels/gca_cuda.h). Host code without CUDA,
+// so that every machine tests it.
 #ifndef RECOLLECT_KERNELS_GCA_PLAN_H_
 #define RECOLLECT_KERNELS_GCA_PLAN_H_
 
@@ -21,10 +21,10 @@ struct GcaGroup {
   int64_t first_row = 0;
   int64_t first_chunk = 0;  // into the call's chunks and weights
   int32_t rows = 0;         // 1 to kMaxGcaGroupRows
-  int32_t chunks = 0;       // 0 and more
+  int32_t chunks = 0;       // 0 or more
 };
 
-// Sizes that a captured graph may be replayed with: the groups may change, within these.
+// Sizes for which a graph is captured; it may be replayed with other groups within them.
 struct GcaSizes {
   int64_t groups = 0;
   int64_t rows = 0;  // over all groups
@@ -46,24 +46,25 @@ struct GcaPlan {
   friend bool operator==(const GcaPlan&, const GcaPlan&) = default;
 };
 
-// `q_dtype`: of q, and what is multiplied with it: kFloat32 in fp32, kBf16 on tensor cores. Chooses
-// the way by rows a group; both give the same bits. INVALID_ARGUMENT for a shape that gca.h
-// forbids, head_dim > kMaxGcaHeadDim, max_group_rows > kMaxGcaGroupRows, or negative sizes.
+// `q_dtype` is q's number format and decides how products are computed: kFloat32 in fp32, kBf16 on
+// tensor cores. Chooses the way by the rows per group; both give the same bits. INVALID_ARGUMENT
+// for a shape that gca.h forbids, head_dim > kMaxGcaHeadDim, max_group_rows > kMaxGcaGroupRows, or
+// negative sizes.
 absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, DType q_dtype);
 
 // The same with the way given, for tests and benchmarks.
 absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, DType q_dtype,
                                 GcaPlan::Way way);
 
-// Checks on the host what is about to be copied to the device, where nothing is checked: groups
-// within the plan's sizes, rows and chunks within [0, sizes.rows) and [0, chunks.size()), rows of
-// no two groups alike, 1 to 64 rows a chunk. INVALID_ARGUMENT names the group or chunk.
+// Checks host copies before they are uploaded, since the device checks nothing: groups within the
+// plan's sizes, rows and chunks within [0, sizes.rows) and [0, chunks.size()), no row in two
+// groups, 1 to 64 rows a chunk. INVALID_ARGUMENT names the group or chunk.
 absl::Status CheckGca(const GcaPlan& plan, std::span<const GcaGroup> groups,
                       std::span<const MemoryView> chunks);
 
-// What a run of the plan reads and writes. Device memory, borrowed until what was queued has run.
-// MemoryView's pointers are device memory, too, at any address; multiples of 16 bytes with head_dim
-// a multiple of 8 are read fastest.
+// Arrays that a run of the plan reads and writes: device memory, borrowed until the queued work is
+// done. MemoryView's pointers are device memory, too, at any address; multiples of 16 bytes with
+// head_dim a multiple of 8 are read fastest.
 struct GcaDeviceArrays {
   const void* q = nullptr;             // [rows, heads, head_dim] in plan.q_dtype, dense
   const GcaGroup* groups = nullptr;    // [group_count]

@@ -35,7 +35,7 @@ class GemmCuda {
   static absl::StatusOr<GemmCuda> Create(const CublasLt& lt, const GemmShape& shape);
 
   // weights [n, k], x [rows, k] of shape.in, y [rows, n] of shape.out, row-major and dense in
-  // device memory, borrowed until what is queued on `stream` here has run; the call returns before
+  // device memory, borrowed until the work queued here on `stream` is done; the call returns before
   // that. y does not overlap the others. weights begin at a multiple of 16 bytes; so do x and y, or
   // at a whole number of rows past one; else INVALID_ARGUMENT. rows >= 0, any number of them. May
   // be captured into a graph. Where plan().whole, calls share memory: one stream at a time.
@@ -45,7 +45,7 @@ class GemmCuda {
   const GemmShape& shape() const { return shape_; }
   const GemmPlan& plan() const { return plan_; }
 
-  // As if no algorithm had agreed on all numbers of rows.
+  // Behaves as if no algorithm had agreed on all numbers of rows.
   absl::Status UseTilesForTest(int64_t rows) { return Use({plan_.algorithm, rows, true}); }
 
  private:

@@ -1,5 +1,5 @@
-// Which of cuBLASLt's algorithms a device product uses (kernels/gemm_cuda.h), and into which
-// products its rows are cut: host code without CUDA, so that every machine tests it.
+// Chooses which of cuBLASLt's algorithms a device product uses (kernels/gemm_cuda.h), and into
+// which products its rows are divided. Host code without CUDA, so that every machine tests it.
 //   plan = ChooseGemm(shape, algorithms, trial);
 //   for (first = 0; first < rows; first += piece.rows) piece = PieceAt(plan, first, rows);
 #ifndef RECOLLECT_KERNELS_GEMM_CUDA_PLAN_H_
@@ -28,7 +28,7 @@ struct GemmShape {
 };
 
 // INVALID_ARGUMENT unless n and k are 1 to 2^28, both multiples of 8 where `in` is bf16 (its
-// products load 16 bytes at once), and `out` is a format that `in` can have.
+// products load 16 bytes at once), and `out` is fp32 or `in`'s format.
 absl::Status CheckGemmShape(const GemmShape& shape);
 
 // "1280 x 256 bf16 to fp32", for messages.
@@ -36,8 +36,8 @@ std::string NameOf(const GemmShape& shape);
 
 int64_t BytesOf(DType dtype);
 
-// Where each row of `row_bytes` begins when the first begins at a multiple of 16 bytes: at
-// multiples of this, up to 16.
+// The alignment of every row of `row_bytes` bytes when the first is aligned to 16 bytes; at most
+// 16.
 int64_t RowAlignment(int64_t row_bytes);
 
 inline constexpr int kGemmWeightsAlignment = 16;
@@ -52,23 +52,24 @@ absl::Status CheckGemmAddresses(const GemmShape& shape, const void* weights, con
 int64_t MostTestedRows(const GemmShape& shape);
 
 struct GemmPlan {
-  int algorithm = 0;       // of those offered
-  int64_t piece_rows = 0;  // of one product, at most
-  bool whole = false;      // exactly piece_rows: what is missing is padded
+  int algorithm = 0;       // index into the algorithms offered
+  int64_t piece_rows = 0;  // the most rows of one product
+  bool whole = false;      // exactly piece_rows: missing rows are padding
 };
 
-// A row's results, as bytes, when algorithm `algorithm` computes that row at `place` among `rows`;
-// always the same row, or the same few, one after the other, beside rows that may be any.
-// UNIMPLEMENTED when the algorithm cannot.
+// Returns the bytes of a row's results when algorithm `algorithm` computes the row at `place` among
+// `rows` rows. Every call computes the same row (or the same few rows in turn, one after the other
+// at `place`, with their results in order); the other rows may be any. UNIMPLEMENTED when the
+// algorithm cannot.
 using GemmTrial =
     std::function<absl::StatusOr<std::string>(int algorithm, int64_t rows, int64_t place)>;
 
-// The first of `algorithms` by which the row has the same bits at the beginning, the middle and the
-// end of as many rows as matter, 1 to MostTestedRows of them. If there is none, the first by which
-// it has them at places of a tile of fixed size; and then one row at a time remains, which is
-// invariant by construction. Nothing is timed: another run would choose another algorithm, and give
-// other bits. UNIMPLEMENTED when no algorithm runs; any other status of a trial as it is, because
-// what a machine short of memory chooses must not differ.
+// Chooses the first of `algorithms` that gives the row the same bits at the beginning, middle and
+// end of every tested number of rows, from 1 to MostTestedRows. If there is none, chooses the first
+// that does so at places of a tile of fixed size; otherwise one row at a time, which is invariant
+// by construction. Nothing is timed, since another run could then choose another algorithm and give
+// other bits. UNIMPLEMENTED when no algorithm runs; any other status of a trial is returned
+// unchanged, because a machine short of memory must not choose differently.
 absl::StatusOr<GemmPlan> ChooseGemm(const GemmShape& shape, int algorithms, const GemmTrial& trial);
 
 // Rows of a call that one product computes. It has product_rows >= rows rows: those beyond are
@@ -78,7 +79,7 @@ struct GemmPiece {
   int64_t product_rows = 0;
 };
 
-// What to compute next of a call with `rows` rows, of which the `first` ones are done, not all.
+// The next product of a call with `rows` rows, of which the first `first` < rows are done.
 GemmPiece PieceAt(const GemmPlan& plan, int64_t first, int64_t rows);
 
 }  // namespace recollect::kernels

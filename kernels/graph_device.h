@@ -1,10 +1,10 @@
-// A device in front of another that runs operations as graphs: a step of a model is many small
-// launches, the same ones with the same arguments step after step, and one launch for all of them
-// costs the host, and leaves the device idle, a fraction.
+// A device in front of another that runs repeated operations as graphs. A model's step is many
+// small launches, with the same arguments step after step; launching them as one takes a fraction
+// of the host's time and of the device's idle time.
 //   GraphDevice graphs(device);
 //   graphs.Together([&] { …operations of `graphs`, some way down… });
-// A sequence of operations that comes for the second time is captured, and launched from then on.
-// Whether it is the same one is decided by comparing what was called, not by a key.
+// A sequence of operations that occurs a second time is captured, and launched as a graph from then
+// on. Sequences are compared call by call with their arguments, not by a key.
 #ifndef RECOLLECT_KERNELS_GRAPH_DEVICE_H_
 #define RECOLLECT_KERNELS_GRAPH_DEVICE_H_
 
@@ -22,26 +22,27 @@
 
 namespace recollect::kernels {
 
-// One thread at a time, but for UploadBeside and the counts. Borrows the device, which others may
-// use as well.
+// One thread at a time, except for UploadBeside and the counts. Borrows the device, which others
+// may use as well.
 class GraphDevice final : public Device {
  public:
-  // `most_graphs`: how many are kept; the one that was used longest ago goes. Where the device
-  // lacks memory for one, all of them go, and from then on half as many are kept.
+  // At most `most_graphs` graphs are kept; the least recently used one is dropped first. If the
+  // device lacks memory for a graph, all are dropped, and from then on half as many are kept; if a
+  // capture fails otherwise, none are made any more.
   explicit GraphDevice(Device& device, int most_graphs = 256);
   ~GraphDevice() override;
 
-  // Runs `operations`, whose operations take effect by its end, in their order. Where one needs
-  // memory, waits, copies from or to the host, searches landmarks or samples, those before it run
-  // first, and the rest without a graph. Fails as `operations` or the device does. Not within
-  // itself.
+  // Runs `operations`; what it calls takes effect in order, by the time Together returns. If a call
+  // allocates, waits, copies from or to the host, searches landmarks, mixes a pointer's tokens or
+  // samples, the calls before it run first, and the rest run without a graph. Returns the status of
+  // `operations` or of the device. Calls must not be nested.
   absl::Status Together(absl::FunctionRef<absl::Status()> operations);
 
-  // Before memory goes that operations within Together may use: runs them, and the rest without a
-  // graph.
+  // To be called before memory is freed that operations within Together may use: runs these
+  // operations, and the rest without a graph.
   absl::Status Settle();
 
-  // Graphs so far, and their launches. From any thread.
+  // Graphs captured, and graph launches, so far. From any thread.
   int64_t captured() const { return captured_; }
   int64_t launched() const { return launched_; }
 
@@ -105,28 +106,28 @@ class GraphDevice final : public Device {
 
  private:
   using Calls = std::vector<std::unique_ptr<const Call>>;
-  // A sequence that was run, and the graph of one that came again.
+  // A sequence that was run, and its graph once it has occurred again.
   struct Known {
     std::shared_ptr<const Calls> calls;
     std::shared_ptr<DeviceGraph> graph;
   };
 
-  // Takes it down, or runs it where that is not asked for.
+  // Records the operation, or runs it when not recording.
   template <auto kOperation, typename... Args>
   absl::Status Take(const Args&... args);
   absl::Status RunTaken();
-  // Whether it did: an error of the capture alone is no reason to fail.
+  // Returns whether a graph was captured; a failed capture is not an error.
   bool CaptureKnown(Known& known);
 
   Device& device_;
-  size_t most_graphs_;  // 0: the device has refused
+  size_t most_graphs_;  // 0 after the device failed to capture
   bool taking_ = false;
   Calls taken_;
-  std::list<Known> known_;  // the latest first
+  std::list<Known> known_;  // most recently used first
   std::atomic<int64_t> captured_ = 0, launched_ = 0;
 };
 
-// As that of any device; what it gives up may be in use.
+// As for any device, but recorded operations may use the memory that is given up.
 inline absl::StatusOr<void*> AtLeast(GraphDevice& device, int64_t bytes,
                                      std::shared_ptr<DeviceBuffer>& buffer) {
   if (buffer != nullptr && buffer->bytes() < bytes) {

@@ -1,9 +1,9 @@
-// The thread blocks of the device search over landmark keys (kernels/landmark_topk_cuda.h), run by
-// the kernels and, step by step, by host tests (kernels/thread_block.h).
+// The thread blocks of the device search over landmark keys (kernels/landmark_topk_cuda.h). The
+// kernels run this code on the device; host tests run it phase by phase (kernels/thread_block.h).
 // Two launches. In the first, a block takes one part of the candidates and kQueryTile queries: a
 // key is read once for all of them, 8 threads a key, and a score enters the query's list only when
 // it beats the list's n-th. The n best of each part go to the workspace; no other score is written.
-// In the second, a block a query joins the parts' lists.
+// In the second, one thread block for each query merges the parts' lists.
 #ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_BLOCK_H_
 #define RECOLLECT_KERNELS_LANDMARK_TOPK_BLOCK_H_
 
@@ -22,8 +22,8 @@ constexpr int kListSlots = 2 * kTopKThreads;  // one exchange of the sort for ea
 constexpr int kPendingSlots = kListSlots - kMaxDeviceTopK;
 static_assert(kTopKStep <= kPendingSlots, "what a step finds has to fit");
 
-// The first kMaxDeviceTopK slots are the best so far, best first, then 0; the others wait for the
-// next sort, `pending` of them in use.
+// The first kMaxDeviceTopK slots are the best so far, best first, then 0; the others hold numbers
+// for the next sort, `pending` of them in use.
 struct TopKList {
   uint64_t slots[kListSlots];
   int pending;
@@ -61,8 +61,7 @@ RECOLLECT_HD void Offer(Block& block, TopKList& list, uint64_t packed) {
   list.slots[kMaxDeviceTopK + block.Increment(&list.pending)] = packed;
 }
 
-// Sorts what is pending into the list. The order of what is pending does not matter: no two numbers
-// are equal.
+// Sorts the pending numbers into the list. Their order does not matter, since no two are equal.
 template <typename Block>
 RECOLLECT_HD void SortList(Block& block, TopKList& list) {
   block.Phase([&](int t) {
@@ -124,7 +123,7 @@ RECOLLECT_HD void LandmarkPart(Block& block, LandmarkShared& shared, const Landm
       int64_t& segment = segments[t];
       RECOLLECT_UNROLL
       for (int u = 0; u < kKeysPerLane; ++u) {
-        // Beyond the end the last candidate is scored once more, and not offered.
+        // Past the end, the last candidate is scored again and not offered.
         int64_t candidate = step + u * kKeyGroups + group;
         if (candidate >= end) candidate = end - 1;
         while (args.segments[segment + 1].first <= candidate) ++segment;
@@ -178,7 +177,7 @@ RECOLLECT_HD void LandmarkPart(Block& block, LandmarkShared& shared, const Landm
   });
 }
 
-// The parts' lists of one query. Places without a candidate get -1 and -infinity.
+// Merges the parts' lists of one query. Places without a candidate get -1 and -infinity.
 template <typename Block>
 RECOLLECT_HD void LandmarkMerge(Block& block, TopKList& list, const LandmarkArgs& args,
                                 int64_t query) {

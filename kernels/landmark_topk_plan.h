@@ -1,4 +1,4 @@
-// What a device search over landmark keys is cut into (kernels/landmark_topk_cuda.h): host code
+// How a search over landmark keys is divided on a device (kernels/landmark_topk_cuda.h). Host code
 // without CUDA, so that every machine tests it.
 //   PlanLandmarkTopK({.queries = 3, .width = 128, .candidates = 262144, .n = 8}, 132)
 #ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_PLAN_H_
@@ -12,13 +12,13 @@
 
 namespace recollect::kernels {
 
-// A thread block's lists are in shared memory, whose size these bound.
+// Limits: a thread block keeps its lists in shared memory.
 inline constexpr int kMaxDeviceTopK = 256;
 inline constexpr int kMaxDeviceKeyWidth = 1024;
 
 struct LandmarkTopKSizes {
   int64_t queries = 0;
-  int width = 0;           // d_r
+  int width = 0;           // d_k
   int64_t candidates = 0;  // over all segments
   int n = 0;
 };
@@ -32,13 +32,14 @@ struct LandmarkTopKPlan {
   int64_t workspace_bytes = 0;
 };
 
-// Cuts for a device of `multiprocessors`. Results do not depend on the cut. INVALID_ARGUMENT when
+// Chooses the parts for a device with `multiprocessors` multiprocessors. Results do not depend on
+// the parts. INVALID_ARGUMENT when
 // n > kMaxDeviceTopK, width > kMaxDeviceKeyWidth, there are 2^30 candidates or more, or a size is
 // negative.
 absl::StatusOr<LandmarkTopKPlan> PlanLandmarkTopK(const LandmarkTopKSizes& sizes,
                                                   int multiprocessors);
 
-// Where a segment lies and the number of its first candidate. The last entry of a table has the
+// A segment's keys and the number of its first candidate. The last entry of a table has the total
 // number of candidates and no keys.
 struct SegmentStart {
   const Bf16* keys = nullptr;

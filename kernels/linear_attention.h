@@ -2,8 +2,8 @@
 // paper, without denominator and decay). For each position, in order:
 //   S = S + φ(k) vᵀ of the position that enters;   out = φ(q)ᵀ (S + S_0)
 // S [2 head_dim, head_dim] a key-value head in fp32. Query head h reads key-value head
-// floor(h kv_heads / heads). Positions one after the other, each sum in an order of its own: any
-// cut of a sequence into calls gives the same bits.
+// floor(h kv_heads / heads). Positions are processed one after the other and each sum has a fixed
+// order, so any division of a sequence into calls gives the same bits.
 #ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_H_
 #define RECOLLECT_KERNELS_LINEAR_ATTENTION_H_
 
@@ -13,7 +13,7 @@
 
 namespace recollect::kernels {
 
-// φ of the channels y of one head, twice as many numbers.
+// The feature map φ of the channels y of one head; it gives twice as many numbers.
 enum class FeatureMap {
   kSoftmax,  // softmax(y), softmax(-y)
   kRelu,     // max(y, 0), max(-y, 0)
@@ -38,8 +38,8 @@ struct EnteringRows {
   int64_t count = 0;
 };
 
-// q: φ(q) [rows, heads, 2 head_dim]. The last entering.count <= rows rows each have one position
-// enter before they read, in order. state[kv_heads, 2 head_dim, head_dim] is read and updated.
+// q: φ(q) [rows, heads, 2 head_dim]. Before each of the last entering.count <= rows rows reads S,
+// one position enters, in order. state[kv_heads, 2 head_dim, head_dim] is read and updated.
 // initial: S_0 [heads, 2 head_dim, head_dim] or null (zero). out[rows, heads, head_dim].
 void LinearAttention(OpContext& ctx, const LinearAttentionShape& shape, const float* q,
                      int64_t rows, const EnteringRows& entering, const float* initial, float* state,

@@ -1,15 +1,15 @@
-// The thread blocks of linear attention on a device (kernels/linear_attention_cuda.h), run by the
-// kernel and, step by step, by host tests (kernels/thread_block.h).
+// The thread blocks of linear attention on a device (kernels/linear_attention_cuda.h). The kernel
+// runs this code on the device; host tests run it phase by phase (kernels/thread_block.h).
 // A column of S depends on no other, so a thread block takes kLinearColumns columns of one
 // key-value head of one segment through all rows, in order, with its part of S in registers: a
-// thread holds kLaneFeatures neighbouring features of one column. Work comes as reads, one of each
-// row and query head of the group, row after row: before the first read of a row, its position
-// enters. kLinearReads of them are one step, whose keys, queries and values were loaded a step
+// thread holds kLaneFeatures neighbouring features of one column. The work is a list of reads, one
+// for each row and query head of the group, row after row; a row's position enters before the row's
+// first read. kLinearReads reads are one step, whose keys, queries and values were loaded a step
 // ahead. For each read and column,
 //   S_f = fma(φ(k)_f, v, S_f), when a position enters
 //   lane l of plan.lanes: its features in order, sum = fma(φ(q)_f, S_f + S_0f, sum), from 0
 //   out = the lanes' sums, added in order
-// which is the same for any cut of the rows into steps or calls.
+// which is the same for any division of the rows into steps or calls.
 #ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_BLOCK_H_
 #define RECOLLECT_KERNELS_LINEAR_ATTENTION_BLOCK_H_
 
@@ -34,7 +34,7 @@ struct alignas(16) LanePiece {
 struct LinearShared {
   LanePiece queries[kLinearReads][kMaxLinearLanes];
   LanePiece keys[kLinearReads][kMaxLinearLanes];
-  // Of each thread; the columns more keep neighbouring reads in different banks.
+  // A sum for each thread; the additional columns keep neighbouring reads in different banks.
   float sums[kLinearReads][kMaxLinearThreads + kLinearColumns];
 };
 
@@ -60,7 +60,7 @@ RECOLLECT_HD LinearRead Following(LinearRead read, int count, int group) {
   return {read.row + head / group, head % group};
 }
 
-// One segment, key-value head and tile of columns.
+// Runs one segment, key-value head and tile of columns.
 template <typename Block>
 RECOLLECT_HD void LinearTile(Block& block, LinearShared& shared, const LinearArgs& args,
                              int64_t index, int kv_head, int tile) {
@@ -77,13 +77,13 @@ RECOLLECT_HD void LinearTile(Block& block, LinearShared& shared, const LinearArg
   const auto place_of = [&](int t) {
     return static_cast<int64_t>(t / kLinearColumns) * kLaneFeatures * dim + column_of(t);
   };
-  // How many of a thread's features there are: 0 for threads that have none, or no column.
+  // The number of a thread's features: 0 if it has no features or no column.
   const auto count_of = [&](int t) {
     const int left = features - t / kLinearColumns * kLaneFeatures;
     return column_of(t) >= dim || left < 0 ? 0 : left < kLaneFeatures ? left : kLaneFeatures;
   };
 
-  // What a thread loads of each read: feature t of q and, where a position enters, of its key, and
+  // A thread's loads for each read: feature t of q and, where a position enters, of its key, and
   // the value of its own column.
   struct Loads {
     float queries[kLinearReads];

@@ -1,5 +1,5 @@
-// What linear attention on a device is cut into (kernels/linear_attention_cuda.h): host code
-// without CUDA, so that every machine tests it.
+// How linear attention is divided on a device (kernels/linear_attention_cuda.h). Host code without
+// CUDA, so that every machine tests it.
 #ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_PLAN_H_
 #define RECOLLECT_KERNELS_LINEAR_ATTENTION_PLAN_H_
 
@@ -12,22 +12,21 @@
 
 namespace recollect::kernels {
 
-inline constexpr int kMaxLinearHeadDim = 128;  // one thread a feature
+inline constexpr int kMaxLinearHeadDim = 128;  // one thread per feature
 
-// Consecutive rows of one sequence. fp32 in device memory, at any multiple of 4 bytes. The last
-// `entering` rows each have one position enter before they read, in order. Outputs overlap nothing
-// else.
+// Consecutive rows of one sequence. fp32 in device memory, at any multiple of 4 bytes. Before each
+// of the last `entering` rows reads S, one position enters, in order. Outputs overlap nothing else.
 struct LinearAttentionSegment {
   const float* q = nullptr;       // φ(q) [rows, heads, 2 head_dim]
   const float* keys = nullptr;    // φ(k) [entering, kv_heads, 2 head_dim], or null for none
   const float* values = nullptr;  // [entering, kv_heads, head_dim], or null for none
-  float* state = nullptr;  // S [kv_heads, 2 head_dim, head_dim], read and updated, no one else's
+  float* state = nullptr;  // S [kv_heads, 2 head_dim, head_dim], read and updated, not shared
   float* out = nullptr;    // [rows, heads, head_dim]
   int64_t rows = 0;        // 0: nothing happens
   int64_t entering = 0;    // at most rows
 };
 
-// Sizes that a captured graph may be replayed with: segments may change, within these.
+// Sizes for which a graph is captured; it may be replayed with other segments within them.
 struct LinearAttentionSizes {
   int64_t segments = 0;
   LinearAttentionShape shape;
@@ -36,25 +35,25 @@ struct LinearAttentionSizes {
 
 struct LinearAttentionPlan {
   LinearAttentionSizes sizes;
-  int64_t tiles = 0;  // of columns of S, a thread block for each, segment and key-value head
+  int64_t tiles = 0;  // of columns of S; a thread block per (tile, segment, key-value head)
   int lanes = 0;      // threads that share a column's features
   int threads = 0;    // of a block
   friend bool operator==(const LinearAttentionPlan&, const LinearAttentionPlan&) = default;
 };
 
-// INVALID_ARGUMENT when there are fewer than 0 segments or more than 65 535, a head or head_dim is
-// missing, kv_heads does not divide heads, head_dim is odd or more than kMaxLinearHeadDim, or there
-// are more heads than a launch can count (65 535).
+// INVALID_ARGUMENT when there are fewer than 0 segments or more than 65 535, heads, kv_heads or
+// head_dim is less than 1, kv_heads does not divide heads, head_dim is odd or more than
+// kMaxLinearHeadDim, or there are more heads than a launch can count (65 535).
 absl::StatusOr<LinearAttentionPlan> PlanLinearAttention(const LinearAttentionSizes& sizes);
 
-// Checks on the host what is about to be copied to the device, where nothing is checked: at most as
-// many segments as planned and 2^30 rows and heads, no more entering than rows, no array missing.
+// Checks host copies before they are uploaded, since the device checks nothing: at most as many
+// segments as planned and 2^30 rows and heads, no more entering than rows, no array missing.
 // INVALID_ARGUMENT names the segment.
 absl::Status CheckLinearAttention(const LinearAttentionPlan& plan,
                                   std::span<const LinearAttentionSegment> segments);
 
-// What a run of the plan reads and writes. Device memory, borrowed until what was queued has run;
-// so is what the segments point to.
+// Arrays that a run of the plan reads and writes: device memory, borrowed until the queued work is
+// done; so is what the segments point to.
 struct LinearAttentionDeviceArrays {
   const LinearAttentionSegment* segments = nullptr;  // [segment_count]
   int64_t segment_count = 0;                         // at most plan.sizes.segments
@@ -63,8 +62,8 @@ struct LinearAttentionDeviceArrays {
                          const LinearAttentionDeviceArrays&) = default;
 };
 
-// Of features (kernels/features_cuda.h). INVALID_ARGUMENT by row_sizes.h, or when width is more
-// than kMaxLinearHeadDim.
+// Checks the sizes of features (kernels/features_cuda.h). INVALID_ARGUMENT by row_sizes.h, or when
+// width is more than kMaxLinearHeadDim.
 absl::Status CheckFeatures(const RowSizes& sizes);
 
 }  // namespace recollect::kernels

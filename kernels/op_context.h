@@ -13,7 +13,7 @@ namespace recollect::kernels {
 // time.
 enum class Isa { kScalar, kAvx2, kAvx512 };
 
-// The best of this machine.
+// The best instruction set of this machine.
 Isa DetectIsa();
 const char* IsaName(Isa isa);  // "scalar", "avx2", "avx512"
 
@@ -29,7 +29,7 @@ class OpContext {
   Isa isa() const { return isa_; }
   float* Floats(int slot, int64_t count);
 
-  // What an op keeps between calls (tables, library handles); the op makes it on first use.
+  // Objects that an op keeps between calls (tables, library handles) and creates on first use.
   enum class Keep { kGemm, kRope, kCount };
   std::shared_ptr<void>& Kept(Keep what) { return kept_[static_cast<int>(what)]; }
 

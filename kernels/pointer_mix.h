@@ -1,4 +1,4 @@
-// What a pointer head adds to the logits of one row (docs/model-format.md, "Pointer head"; Merity
+// The pointer head's effect on the logits of one row (docs/model-format.md, "Pointer head"; Merity
 // et al., "Pointer Sentinel Mixture Models", equation 1). The sentinel s is the logit of an id that
 // no text has; z are the other logits, and Z = ln Σ exp(z_v). A token v that is pointed to with a
 // score e_v gets

@@ -1,6 +1,7 @@
-// The thread blocks of a pointer's mix on a device (kernels/pointer_mix_cuda.h), run by the kernel
-// and, step by step, by host tests (kernels/thread_block.h). A thread adds its logits in order,
-// then threads add each other's sums, from half as far apart down to 1.
+// The thread blocks of a pointer's mix on a device (kernels/pointer_mix_cuda.h). The kernel runs
+// this code on the device; host tests run it phase by phase (kernels/thread_block.h). Each thread
+// adds up its logits in order; then the threads' sums are added in pairs, from half the thread
+// block apart down to 1 apart.
 #ifndef RECOLLECT_KERNELS_POINTER_MIX_BLOCK_H_
 #define RECOLLECT_KERNELS_POINTER_MIX_BLOCK_H_
 
@@ -18,12 +19,12 @@ struct PointerShared {
 struct PointerArgs {
   int64_t vocab = 0;
   int32_t sentinel = 0;
-  const PointedToken* pointed = nullptr;  // those of each row behind those of the row before it
+  const PointedToken* pointed = nullptr;  // the tokens of all rows, in row order
   const int64_t* ends = nullptr;          // [rows]: one past the row's last
   float* logits = nullptr;                // [rows, vocab]
 };
 
-// join(a, b) over the threads' numbers, in every thread.
+// Joins the threads' numbers by join(a, b); every thread gets the result.
 template <typename Block, typename Join>
 RECOLLECT_HD float JoinAll(Block& block, PointerShared& shared, Join join) {
   for (int apart = kPointerThreads / 2; apart > 0; apart /= 2) {

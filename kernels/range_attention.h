@@ -5,8 +5,8 @@
 //   p = softmax over all entries of all ranges of (q·k / sqrt(head_dim) + bias);  out = Σ p v
 // The bias is 0, or ALiBi's: entry i of a row's n is n - 1 - i positions back and gets
 // -slope_h (n - 1 - i), so a row's entries must then be consecutive positions up to its own.
-// Per query, entries are summed in the order of the ranges given, whatever else is computed beside
-// it: a row's bits do not depend on the other rows of the call. No entries: out = 0.
+// Per query, entries are summed in the order of the ranges given, so a row's bits do not depend on
+// the other rows of the call. No entries: out = 0.
 #ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_H_
 #define RECOLLECT_KERNELS_RANGE_ATTENTION_H_
 

@@ -1,12 +1,12 @@
-// The thread blocks of range attention on a device (kernels/range_attention_cuda.h), run by the
-// kernels and, step by step, by host tests (kernels/thread_block.h).
+// The thread blocks of range attention on a device (kernels/range_attention_cuda.h). The kernels
+// run this code on the device; host tests run it phase by phase (kernels/thread_block.h).
 // Both ways compute, for each (row, head) and split of the row's entries,
-//   s_j in the order of cuda_math.h's dot products, times 1 / sqrt(head_dim); with ALiBi one Fma of
-//   -slope and the distance more
+//   s_j in the order of cuda_math.h's dot products, times 1 / sqrt(head_dim); with ALiBi, one
+//   additional Fma of -slope and the distance
 //   m = max s_j;  p_j = exp(s_j - m);  their sum: lane l of 32 adds p_l, p_(l+32), …, then the
-//   lanes are added as in a dot product, from 16 lanes apart down to 1 o_d: group g of kValueGroups
-//   goes through the entries g, g + kValueGroups, … with one Fma each, then the groups are added in
-//   order
+//   lanes are added as in a dot product, from 16 lanes apart down to 1
+//   o_d: group g of kValueGroups goes through the entries g, g + kValueGroups, … with one Fma each,
+//   then the groups are added in order
 // and join the splits, (m, sum, o), in order with cuda_math.h's ScalesOf and Join, beginning with
 // the empty part: the same bits.
 #ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_BLOCK_H_
@@ -33,7 +33,7 @@ struct RangeArgs {
   const KvSpan* parts = nullptr;    // of row r: parts + r * parts_per_row
   int64_t parts_per_row = 0;        // 0 when all rows share one cache
   const int64_t* bounds = nullptr;  // RangeSet[rows] as [rows][kMaxRanges][begin, end]
-  RangeLists lists;                 // in place of bounds, where there are some
+  RangeLists lists;                 // used in place of bounds if present
   const float* slopes = nullptr;    // [heads] of ALiBi, or null
   float* out = nullptr;
   float* workspace = nullptr;  // [rows, heads, splits]: max, sum, o[head_dim]
@@ -69,7 +69,7 @@ RECOLLECT_HD int64_t LengthOf(const int64_t* bounds, int part) {
 // The entries of a row and head: those of its ranges, or its list.
 struct RowEntries {
   const int64_t* bounds;
-  const int32_t* list;  // null: by bounds
+  const int32_t* list;  // null: bounds are used
 };
 
 RECOLLECT_HD RowEntries RowEntriesOf(const RangeArgs& args, int64_t row, int head) {
@@ -85,7 +85,7 @@ RECOLLECT_HD int64_t CountOf(const RangeArgs& args, int64_t row, int head) {
   return entries;
 }
 
-// Where one of them lies: its keys, or its values, in entry `entry` of a part.
+// The place of an entry: its key and value are entry `entry` of part `part`.
 struct EntryPlace {
   int part;
   int64_t entry;
@@ -99,8 +99,8 @@ RECOLLECT_HD EntryPlace PlaceOf(const RowEntries& entries, int64_t index) {
   return {part, entries.bounds[2 * part] + index};
 }
 
-// One split of one row and head: leaves its part and output in `shared`. `query` is in place.
-// REQUIRES: the split has entries.
+// One split of one row and head: leaves its part and output in `shared`. shared.query is already
+// set. REQUIRES: the split has entries.
 template <typename Block>
 RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeArgs& args, int64_t row,
                              int head, int64_t split) {
@@ -115,7 +115,7 @@ RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeArgs&
   const int64_t first = split * kSplitEntries;
   const int64_t left = CountOf(args, row, head) - first;
   const int count = static_cast<int>(left < kSplitEntries ? left : kSplitEntries);
-  const bool aligned = dim % kDotPiece == 0;  // of an entry's heads; a part's start is asked below
+  const bool aligned = dim % kDotPiece == 0;  // an entry's heads; a part's start is checked below
 
   typename Block::template PerThread<Floats<kPerLane>> dots(block);
   for (int begin = 0; begin < count; begin += kGroups * kPerLane) {
@@ -149,7 +149,7 @@ RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeArgs&
   }
   block.Barrier();
 
-  // Every warp alike; the barrier keeps the scores until all have read them.
+  // All warps compute the same; the barrier keeps the scores until all have read them.
   typename Block::template PerThread<Floats<1>> maxima(block), sums(block);
   block.Phase([&](int t) {
     float max = -Infinity();
@@ -218,7 +218,7 @@ RECOLLECT_HD int64_t SplitsOfRow(const RangeArgs& args, int64_t row, int head) {
   return (CountOf(args, row, head) + kSplitEntries - 1) / kSplitEntries;
 }
 
-// By split: one (row, head, split). Splits that the row does not have are left alone.
+// By split: one (row, head, split). Splits that the row does not have are not written.
 template <typename Block>
 RECOLLECT_HD void RangeBySplit(Block& block, RangeShared& shared, const RangeArgs& args,
                                int64_t row, int head, int64_t split) {
@@ -235,7 +235,7 @@ RECOLLECT_HD void RangeBySplit(Block& block, RangeShared& shared, const RangeArg
   });
 }
 
-// A row's joined parts: what each thread keeps of it.
+// A thread's part of a row's joined splits.
 struct RangeJoined {
   SoftmaxPart part;
   float output;

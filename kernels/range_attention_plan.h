@@ -1,4 +1,4 @@
-// What range attention on a device is cut into (kernels/range_attention_cuda.h): host code without
+// How range attention is divided on a device (kernels/range_attention_cuda.h). Host code without
 // CUDA, so that every machine tests it.
 #ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_PLAN_H_
 #define RECOLLECT_KERNELS_RANGE_ATTENTION_PLAN_H_
@@ -11,10 +11,10 @@
 
 namespace recollect::kernels {
 
-inline constexpr int kMaxRangeHeadDim = 128;  // one thread a number of the output
+inline constexpr int kMaxRangeHeadDim = 128;  // one thread per number of the output
 inline constexpr int64_t kMaxRangeEntries = int64_t{65535} * 256;  // of one row
 
-// Sizes that a captured graph may be replayed with: ranges may change, within these.
+// Sizes for which a graph is captured; it may be replayed with other ranges within them.
 struct RangeAttentionSizes {
   int64_t rows = 0;
   int heads = 0;
@@ -24,11 +24,11 @@ struct RangeAttentionSizes {
   friend bool operator==(const RangeAttentionSizes&, const RangeAttentionSizes&) = default;
 };
 
-// Entries by number, for rows and heads that each choose their own (kernels/block_topk_cuda.h) in
-// place of ranges: entry i of (row, head)'s list is entry entries[row, head, i] of the row's part
-// 0.
+// Lists of entries in place of ranges, for rows and heads that each choose their own
+// (kernels/block_topk_cuda.h): entry i of (row, head)'s list is entry entries[row, head, i] of the
+// row's part 0.
 struct RangeLists {
-  const int32_t* entries = nullptr;  // [rows, heads, max_entries], of which counts are read
+  const int32_t* entries = nullptr;  // [rows, heads, max_entries], the first counts[…] are read
   const int32_t* counts = nullptr;   // [rows, heads], at most max_entries; null: no lists
   friend bool operator==(const RangeLists&, const RangeLists&) = default;
 };
@@ -44,7 +44,7 @@ struct RangeAttentionPlan {
   RangeAttentionSizes sizes;
   Way way = Way::kByRow;
   float scale = 0;              // 1 / sqrt(head_dim)
-  int64_t splits = 0;           // of max_entries
+  int64_t splits = 0;           // for max_entries
   int block_rows = 1;           // rows of a block by row
   int64_t workspace_bytes = 0;  // by split: fp32 [rows, heads, splits, 2 + head_dim]
   friend bool operator==(const RangeAttentionPlan&, const RangeAttentionPlan&) = default;
@@ -63,12 +63,12 @@ absl::StatusOr<RangeAttentionPlan> PlanRangeAttention(const RangeAttentionSizes&
 // Entries of a row over its ranges; a range that ends before it begins has none.
 int64_t EntriesOf(const RangeSet& set);
 
-// Checks on the host what is about to be copied to the device, where nothing is checked: sets
-// within the plan's sizes, ranges that begin at 0 or later. INVALID_ARGUMENT names the row.
+// Checks host copies before they are uploaded, since the device checks nothing: sets within the
+// plan's sizes, ranges that begin at 0 or later. INVALID_ARGUMENT names the row.
 absl::Status CheckRanges(const RangeAttentionPlan& plan, std::span<const RangeSet> sets);
 
-// What a run of the plan reads and writes. Device memory, borrowed until what was queued has run.
-// KvSpan's pointers are device memory, too, at any multiple of 4 bytes; multiples of 16 with
+// Arrays that a run of the plan reads and writes: device memory, borrowed until the queued work is
+// done. KvSpan's pointers are device memory, too, at any multiple of 4 bytes; multiples of 16 with
 // head_dim a multiple of 8 are read fastest.
 struct RangeDeviceArrays {
   const float* q = nullptr;  // [rows, heads, head_dim] fp32, rows q_stride floats apart
@@ -76,7 +76,7 @@ struct RangeDeviceArrays {
   const KvSpan* parts = nullptr;   // [kMaxRanges] shared by all rows, or [rows, kMaxRanges]
   int64_t parts_per_row = 0;       // 0 or kMaxRanges, accordingly
   const RangeSet* sets = nullptr;  // [rows]; not read with lists
-  RangeLists lists = {};           // written on the device, mostly: nothing checks them
+  RangeLists lists = {};           // usually written on the device; not checked
   const float* slopes = nullptr;   // [heads] of ALiBi; null: no bias
   void* workspace = nullptr;       // plan.workspace_bytes, aligned to 4
   float* out = nullptr;            // [rows, heads, head_dim] dense, not overlapping any input

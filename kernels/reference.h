@@ -1,5 +1,6 @@
-// Every op once more, scalar, summed in double, without blocking: the documentation of what the
-// fast ones compute, and what they are tested against. Contracts are those of the ops' own headers.
+// A reference implementation of every op: scalar, summed in double, without blocking. It documents
+// what the fast implementations compute, and they are tested against it. Contracts are those of the
+// ops' own headers.
 #ifndef RECOLLECT_KERNELS_REFERENCE_H_
 #define RECOLLECT_KERNELS_REFERENCE_H_
 

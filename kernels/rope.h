@@ -1,5 +1,5 @@
-// Rotary position embedding: the pair (a, b) number j of a head's channels, j < head_dim / 2, turns
-// by an angle that its position p gives:
+// Rotary position embedding: pair j, (a, b), of a head's channels, j < head_dim / 2, is rotated by
+// an angle that depends on its position p:
 //   a' = a cos θ - b sin θ,   b' = b cos θ + a sin θ,   θ = floor(p / step) base^(-2j / head_dim)
 // Angles are reduced in double: position 16 million has no usable fp32 angle (design 2.2). fp32,
 // serial; a row's result depends on its position alone.
@@ -13,7 +13,7 @@
 
 namespace recollect::kernels {
 
-// Which channels of a head turn together by angle j, j < head_dim/2.
+// Which channels of a head are pair j, j < head_dim/2.
 enum class RopePairs {
   kHalves,       // j and j + head_dim/2
   kInterleaved,  // 2j and 2j + 1
@@ -31,7 +31,7 @@ struct RopeAngles {
 void Rope(OpContext& ctx, const RopeAngles& angles, int64_t first_position, int64_t rows,
           int64_t row_stride, int heads, int head_dim, float* x);
 
-// What Rope's vector code turns rows at these positions by, for whoever turns them elsewhere
+// The factors by which Rope's vector code rotates rows at these positions, for rotations elsewhere
 // (kernels/rope_cuda.h): cosines[p, j] = cos θ and sines[p, j] = sin θ of positions[p] and pair j,
 // [positions, head_dim / 2] fp32, dense. The same bits on every instruction set.
 void RopeFactors(OpContext& ctx, const RopeAngles& angles, std::span<const int64_t> positions,

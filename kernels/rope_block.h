@@ -1,6 +1,6 @@
-// The thread blocks of RoPE on a device (kernels/rope_cuda.h), run by the kernels and, step by
-// step, by host tests (kernels/thread_block.h).
-// A thread turns four pairs of one head of one row, each as kernels/rope_simd.cc does:
+// The thread blocks of RoPE on a device (kernels/rope_cuda.h). The kernels run this code on the
+// device; host tests run it phase by phase (kernels/thread_block.h).
+// A thread rotates four pairs of one head of one row, each as kernels/rope_simd.cc does:
 //   a' = fma(-b, sin, a cos),   b' = fma(a, sin, b cos)
 #ifndef RECOLLECT_KERNELS_ROPE_BLOCK_H_
 #define RECOLLECT_KERNELS_ROPE_BLOCK_H_
@@ -29,7 +29,7 @@ inline int64_t RopeBlocks(const RowSizes& sizes) {
   return (sizes.rows * sizes.heads * RopePieces(sizes) + kRopeThreads - 1) / kRopeThreads;
 }
 
-// Block `index` of RopeBlocks(args.sizes).
+// Thread block `index` of RopeBlocks(args.sizes).
 template <RopePairs kPairs, typename Block>
 RECOLLECT_HD void RunRope(Block& block, const RopeArgs& args, int64_t index) {
   constexpr bool kHalves = kPairs == RopePairs::kHalves;

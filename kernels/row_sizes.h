@@ -1,6 +1,6 @@
-// The sizes that the row-wise operations take on a device (kernels/elementwise_cuda.h, rope_cuda.h,
-// features_cuda.h, pointer_mix_cuda.h, sample_cuda.h), and what they have to be: host code without
-// CUDA, so that every machine tests it.
+// Sizes of the row-wise operations on a device (kernels/elementwise_cuda.h, rope_cuda.h,
+// features_cuda.h, pointer_mix_cuda.h, sample_cuda.h), and their checks. Host code without CUDA, so
+// that every machine tests it.
 #ifndef RECOLLECT_KERNELS_ROW_SIZES_H_
 #define RECOLLECT_KERNELS_ROW_SIZES_H_
 
@@ -22,11 +22,11 @@ struct RowSizes {
 };
 
 // INVALID_ARGUMENT, naming the operation and all sizes, when one is negative or there are no heads,
-// when width is not a multiple of `multiple`, rows overlap, or there is more than one launch takes:
-// 2^31 rows or 2^33 numbers.
+// when width is not a multiple of `multiple`, rows overlap, or there are more rows (2^31) or
+// numbers (2^33) than one launch takes.
 absl::Status CheckRows(absl::string_view op, const RowSizes& sizes, int multiple = 1);
 
-// Likewise, of a pointer's mix, whose sentinel is one of `width` logits, of two at least.
+// The same for a pointer's mix; `sentinel` must be the index of one of `width` >= 2 logits.
 absl::Status CheckPointerRows(const RowSizes& sizes, int32_t sentinel);
 
 }  // namespace recollect::kernels

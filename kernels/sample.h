@@ -1,12 +1,12 @@
 // The next token from a row of logits: the best, or one drawn under temperature, top-k and top-p.
 //
-// The row's logits have an order: greater first, ties to the lower index, zeros of both signs
-// alike; NaN, -infinity and NeverChosen have no place in it. With temperature 0 the first is taken.
-// Else a logit weighs exp((logit - greatest) / temperature) in units of 2^-32, rounded down, and 1
-// where it equals the greatest; sums of whole numbers are the same in any order, so that the CPU
-// and a device (sample_cuda.h) take the same token of the same logits. Of the first top_k logits,
-// the shortest run that has top_p of their weight is left, and `draw` says where in this run's
-// weight the token lies.
+// The row's logits are ordered: greater first, ties by the lower index, with +0 and -0 equal; NaN,
+// -infinity and NeverChosen are left out. With temperature 0 the first is chosen. Otherwise a
+// logit's weight is exp((logit - greatest) / temperature) in units of 2^-32, rounded down, and 1 if
+// it equals the greatest; sums of integers are the same in any order, so the CPU and a device
+// (sample_cuda.h) choose the same token from the same logits. Of the first top_k logits, the
+// shortest run with at least top_p of their weight is kept, and `draw` says where in this run's
+// weight the chosen token lies.
 #ifndef RECOLLECT_KERNELS_SAMPLE_H_
 #define RECOLLECT_KERNELS_SAMPLE_H_
 
@@ -25,12 +25,12 @@ struct SampleSettings {
   double draw = 0;        // in [0, 1)
 };
 
-// What a call works in; kept from call to call, for one at a time.
+// Scratch memory, kept between calls; for one call at a time.
 struct SampleScratch {
   std::vector<uint64_t> keys;
 };
 
-// -1: there is nothing to choose.
+// -1 if there is no token to choose.
 int32_t Sample(std::span<const float> logits, const SampleSettings& settings,
                const NeverChosen& never, SampleScratch& scratch);
 

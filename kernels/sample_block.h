@@ -1,8 +1,8 @@
-// The thread blocks of a sample on a device (kernels/sample_cuda.h), run by the kernel and, step by
-// step, by host tests (kernels/thread_block.h). A logit and its index make one number (PackChoice),
-// and nothing is sorted: the number that ends a run of the best is found digit by digit, from the
-// weights of all that begin with each next digit. Weights are whole numbers, so that any order of
-// adding them finds the same one.
+// The thread blocks of a sample on a device (kernels/sample_cuda.h). The kernel runs this code on
+// the device; host tests run it phase by phase (kernels/thread_block.h). A logit and its index are
+// packed into one number (PackChoice), and nothing is sorted: the last number of a run of the best
+// is found digit by digit, from the total weights of the numbers that begin with each possible next
+// digit. Weights are integers, so that any order of adding gives the same result.
 #ifndef RECOLLECT_KERNELS_SAMPLE_BLOCK_H_
 #define RECOLLECT_KERNELS_SAMPLE_BLOCK_H_
 
@@ -17,7 +17,7 @@ constexpr int kSampleThreads = 1024;
 constexpr int kSampleWarp = 32;
 constexpr int kSamplePiece = 4;
 constexpr int kIndexBits = 32;
-// A row is read once for each digit of a number: more bits are fewer passes and more sums.
+// A row is read once for each digit: more bits mean fewer passes and more sums.
 constexpr int kDigitBits = 4;
 constexpr int kDigits = 1 << kDigitBits;
 static_assert(kDigits * kSampleWarp <= kSampleThreads, "each thread clears one sum");
@@ -36,7 +36,7 @@ struct SampleArgs {
   int32_t* choices = nullptr;                // [rows]
 };
 
-// What a thread block works on.
+// The row that a thread block works on.
 template <typename Block>
 struct SampleRow {
   Block& block;
@@ -45,7 +45,7 @@ struct SampleRow {
   int64_t row;
 };
 
-// function(packed) of the row's logits that may be chosen, each in one thread.
+// Calls function(packed) for the row's logits that may be chosen, each in one thread.
 template <typename Function>
 RECOLLECT_HD void ForEachChoice(const SampleArgs& args, int64_t row, int t, Function function) {
   const float* const logits = args.logits + row * args.vocab;
@@ -86,8 +86,8 @@ RECOLLECT_HD uint64_t FindBest(const SampleRow<Block>& of) {
   return shared.best[0];
 }
 
-// The weights of the row's numbers from `lowest` on that begin with `found`, by the digit that
-// follows at `shift`, in shared.totals.
+// Adds up the weights of the row's numbers >= lowest that begin with `found`, for each digit at
+// `shift`, in shared.totals.
 template <typename Block, typename Weigh>
 RECOLLECT_HD void WeighDigits(const SampleRow<Block>& of, uint64_t lowest, uint64_t found,
                               int shift, Weigh weigh) {
@@ -96,7 +96,8 @@ RECOLLECT_HD void WeighDigits(const SampleRow<Block>& of, uint64_t lowest, uint6
     if (t < kDigits * kSampleWarp) shared.sums[t / kSampleWarp][t % kSampleWarp] = 0;
   });
   of.block.Phase([&](int t) {
-    // Neighbours often have the same digit, or no weight: adding takes longer than reading.
+    // Neighbours often have the same digit or no weight: a run of them is added to shared memory
+    // once.
     uint64_t sum = 0, digit = 0;
     const auto add = [&] {
       if (sum != 0) of.block.AddTo(&shared.sums[digit][t % kSampleWarp], sum);
@@ -119,8 +120,8 @@ RECOLLECT_HD void WeighDigits(const SampleRow<Block>& of, uint64_t lowest, uint6
   });
 }
 
-// The last of the shortest run of the row's best, none below `lowest`, that weighs
-// enough(weight of all) or more together.
+// The last number of the shortest run of the row's best that together weigh at least enough(total
+// weight). Numbers below `lowest` do not count.
 template <typename Block, typename Weigh, typename Enough>
 RECOLLECT_HD uint64_t FindEnd(const SampleRow<Block>& of, uint64_t lowest, Weigh weigh,
                               Enough enough) {
@@ -129,7 +130,7 @@ RECOLLECT_HD uint64_t FindEnd(const SampleRow<Block>& of, uint64_t lowest, Weigh
   uint64_t found = 0, before = 0, wanted = 0;
   for (int shift = kTop; shift >= 0; shift -= kDigitBits) {
     int digit = kDigits - 1;
-    // Complements of indices all begin with that digit.
+    // The complements of all indices begin with this digit, the highest.
     if (shift >= kIndexBits || static_cast<uint64_t>(of.args.vocab - 1) >> shift != 0) {
       WeighDigits(of, lowest, found, shift, weigh);
       if (shift == kTop) {

@@ -1,4 +1,4 @@
-// The numbers of a sample (sample.h), the same on the CPU and on a device.
+// The weights of a sample (sample.h), the same on the CPU and on a device.
 #ifndef RECOLLECT_KERNELS_SAMPLE_WEIGHTS_H_
 #define RECOLLECT_KERNELS_SAMPLE_WEIGHTS_H_
 
@@ -6,13 +6,13 @@
 
 namespace recollect::kernels::cuda {
 
-// Of the greatest logit. A row of 2^31 logits sums to less than 2^63.
+// The weight of the greatest logit. A row of 2^31 logits sums to less than 2^63.
 constexpr uint64_t kGreatestWeight = uint64_t{1} << 32;
 
 RECOLLECT_HD uint64_t WeightOf(float logit, float greatest, float temperature) {
   if (logit == greatest) return kGreatestWeight;  // infinity, too
   const float exponent = Div(Add(logit, -greatest), temperature);
-  if (!(exponent > -23.0f)) return 0;  // less than one, or infinity by infinity
+  if (!(exponent > -23.0f)) return 0;  // below one unit, or NaN from infinities
   return static_cast<uint64_t>(Mul(Exp(exponent), static_cast<float>(kGreatestWeight)));
 }
 
@@ -21,10 +21,10 @@ RECOLLECT_HD uint64_t ShareOf(double share, uint64_t total) {
   const double product = share * static_cast<double>(total);
   auto weight = static_cast<uint64_t>(product);
   if (static_cast<double>(weight) < product) ++weight;
-  return weight < total ? weight : total;  // `total` as a double may be greater than it is
+  return weight < total ? weight : total;  // `total` may be rounded up as a double
 }
 
-// How much weight comes before the token that is drawn, below `total`.
+// The weight before the token that is drawn; less than `total`.
 RECOLLECT_HD uint64_t WeightBefore(double draw, uint64_t total) {
   const auto weight = static_cast<uint64_t>(draw * static_cast<double>(total));
   return weight < total ? weight : total - 1;

@@ -1,4 +1,4 @@
-// A vector of floats, as thin as possible: what the *_simd.cc files are written in. Each of those
+// A thin wrapper of a vector of floats, in which the *_simd.cc files are written. Each of those
 // files is compiled once per instruction set into the namespace RECOLLECT_SIMD_NS, with that set's
 // compiler flags. Everything here has internal linkage, and those files use no inline function or
 // template of other headers: the linker keeps one copy of an inline function, and it could be one
@@ -54,7 +54,7 @@ RECOLLECT_INLINE Vec Min(Vec a, Vec b) { return _mm512_min_ps(a, b); }
 RECOLLECT_INLINE Vec Round(Vec a) {
   return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-// Lanes 2j and 2j + 1 in each other's place.
+// Swaps lanes 2j and 2j + 1.
 RECOLLECT_INLINE Vec SwapPairs(Vec v) { return _mm512_permute_ps(v, 0xb1); }
 // v 2^n for whole n in [-150, 128].
 RECOLLECT_INLINE Vec ScaleByPowerOfTwo(Vec v, Vec n) { return _mm512_scalef_ps(v, n); }

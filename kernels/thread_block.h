@@ -6,9 +6,9 @@
 //   block.Phase([&](int t) { shared.scores[t] = …; });           // ends with a barrier
 //   block.CopyBeside(from, to); … block.AwaitCopies();           // to shared memory meanwhile
 //   block.MultiplyAdd(a, 0, b, 0, c, 0);                         // tensor cores, warp by warp
-// so that a test without a GPU runs the very code of a kernel with a block of its own
-// (tests/kernels/host_block.h). What stands between phases runs in every thread: it must have the
-// same value in all of them.
+// so that a test without a GPU can run a kernel's own code with a host block
+// (tests/kernels/host_block.h). Code between phases runs in every thread and must compute the same
+// values in all of them.
 #ifndef RECOLLECT_KERNELS_THREAD_BLOCK_H_
 #define RECOLLECT_KERNELS_THREAD_BLOCK_H_
 
@@ -63,15 +63,15 @@ class CudaBlock {
     __syncthreads();
 #endif
   }
-  // function(block) in the first `count` warps alone, which meet no barrier there.
+  // Runs function(block) in the first `count` warps only; it must not contain a barrier.
   template <typename Function>
   RECOLLECT_HD void FirstWarps(int count, Function function) {
 #if defined(__CUDA_ARCH__)
     if (static_cast<int>(threadIdx.x) / kMatrixWarp < count) function(*this);
 #endif
   }
-  // Copies eight Bf16 to shared memory while the thread goes on, both at multiples of 16 bytes:
-  // there after its AwaitCopies, for other threads after a barrier behind that.
+  // Copies eight Bf16 to shared memory asynchronously; both addresses are multiples of 16 bytes.
+  // The thread sees the copy after its AwaitCopies, other threads after a barrier that follows it.
   RECOLLECT_HD void CopyBeside(const uint16_t* from, uint16_t* to) {
 #if defined(__CUDA_ARCH__)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
@@ -85,7 +85,7 @@ class CudaBlock {
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
   }
-  // In each group of `lanes` neighbouring threads: their sum, or greatest, to each of them.
+  // Gives each thread the sum, or the maximum, over its group of `lanes` neighbouring threads.
   template <int kCount>
   RECOLLECT_HD void XorSum(PerThread<Floats<kCount>>& values, int lanes) {
     Exchange(values, lanes, [](float a, float b) { return Add(a, b); });
@@ -94,7 +94,7 @@ class CudaBlock {
   RECOLLECT_HD void XorMax(PerThread<Floats<kCount>>& values, int lanes) {
     Exchange(values, lanes, [](float a, float b) { return Max(a, b); });
   }
-  // The value before, of a counter in shared memory.
+  // Increments a counter in shared memory and returns its previous value.
   RECOLLECT_HD int Increment(int* counter) {
 #if defined(__CUDA_ARCH__)
     return atomicAdd(counter, 1);
@@ -102,7 +102,7 @@ class CudaBlock {
     return (*counter)++;
 #endif
   }
-  // To a sum in shared memory.
+  // Adds to a sum in shared memory.
   RECOLLECT_HD void AddTo(uint64_t* sum, uint64_t number) {
 #if defined(__CUDA_ARCH__)
     atomicAdd(reinterpret_cast<unsigned long long*>(sum), number);
@@ -110,8 +110,8 @@ class CudaBlock {
     *sum += number;
 #endif
   }
-  // In each warp four matrices of 8 x 8 Bf16 in shared memory, word to[at + m] of each lane from
-  // matrix m: (g, p) and (g, p + 1) of it, or of the transposed one. Lane l brings the address of
+  // Loads, in each warp, four matrices of 8 x 8 Bf16 from shared memory: word to[at + m] of each
+  // lane gets (g, p) and (g, p + 1) of matrix m, or of its transpose. Lane l passes the address of
   // row l % 8 of matrix l / 8, a multiple of 16 bytes.
   template <bool kTransposed, int kCount>
   RECOLLECT_HD void LoadMatrices(PerThread<const uint16_t*>& rows, PerThread<Words<kCount>>& to,
@@ -132,8 +132,8 @@ class CudaBlock {
     }
 #endif
   }
-  // c += a b on tensor cores, in each warp, of the words and floats from `…_at` on. What lies in
-  // one row of a and c and one column of b makes one number of c, in the hardware's own order.
+  // c += a b on tensor cores, in each warp, using the words and floats from `…_at` on. A number of
+  // c depends on its row of a and column of b alone; the hardware determines the order of the sum.
   template <int kA, int kB, int kC>
   RECOLLECT_HD void MultiplyAdd(PerThread<Words<kA>>& a, int a_at, PerThread<Words<kB>>& b,
                                 int b_at, PerThread<Floats<kC>>& c, int c_at) {

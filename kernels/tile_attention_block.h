@@ -1,18 +1,18 @@
-// The thread blocks of attention on tensor cores (kernels/tile_attention_cuda.h), run by the
-// kernels and, step by step, by host tests (kernels/thread_block.h). A block has the rows of a tile
-// and the query heads of one key-value head: query i is row i / per, head i % per of the per =
-// heads / kv_heads, and warp w has queries 16 w to 16 w + 15. It goes through key tiles: 64 entries
-// of a part from a multiple of 64 on. In each split, 256 entries from a multiple of 256 on,
-// beginning with m = -inf, l = 0, o = 0, for a query and each key tile, with c = log2(e) /
-// sqrt(head_dim),
+// The thread blocks of attention on tensor cores (kernels/tile_attention_cuda.h). The kernels run
+// this code on the device; host tests run it phase by phase (kernels/thread_block.h). A thread
+// block has the rows of a tile and the query heads of one key-value head: query i is row i / per
+// and head i % per, with per = heads / kv_heads, and warp w has queries 16 w to 16 w + 15. It goes
+// through key tiles: 64 entries of a part from a multiple of 64 on. In each split, 256 entries from
+// a multiple of 256 on, beginning with m = -inf, l = 0, o = 0, for a query and each key tile, with
+// c = log2(e) / sqrt(head_dim),
 //   s_j = q·K_j, -inf where j is not the row's
 //   m' = max(m, s_j);  f = 2^(c (m - m')), 1 where they are equal;  p_j = 2^(c s_j - c m')
 //   l = f l + Σ p_j in each of four threads over those that it holds, in order
 //   o = f o + Σ p_j V_j, p_j rounded to Bf16 in this product alone
-// then l is added over the threads, what is 2 threads apart first, and the split, (m /
-// sqrt(head_dim), l, o), joined to those before with cuda_math.h's ScalesOf and Join, beginning
-// with the empty part. A key tile, or a split, without entries of the row leaves its numbers as
-// they are. So both ways give a row the same bits, and they depend on its entries and their indices
+// then l is added over the four threads, first between threads 2 apart, and the split (m /
+// sqrt(head_dim), l, o) is joined to those before with cuda_math.h's ScalesOf and Join, beginning
+// with the empty part. A key tile or split without entries of the row leaves the row's numbers
+// unchanged. So both ways give a row the same bits, which depend on its entries and their indices
 // modulo 256 alone.
 #ifndef RECOLLECT_KERNELS_TILE_ATTENTION_BLOCK_H_
 #define RECOLLECT_KERNELS_TILE_ATTENTION_BLOCK_H_
@@ -49,7 +49,7 @@ inline TileAttentionArgs ArgsOf(const TileAttentionPlan& plan, const TileDeviceA
           .workspace = static_cast<float*>(arrays.workspace)};
 }
 
-// std::array's functions are the host's.
+// std::array's functions are host-only.
 RECOLLECT_HD RangeSet::Range RangeOf(const RangeSet& set, int part) {
   return reinterpret_cast<const RangeSet::Range*>(&set)[part];
 }
@@ -63,13 +63,13 @@ RECOLLECT_HD int64_t SplitsOfPart(const RangeSet& reach, int part) {
   return (range.end - 1) / kSplitTileEntries - range.begin / kSplitTileEntries + 1;
 }
 
-// A key tile on the way through a tile's reach; `part` kMaxRanges: none is left.
+// A position in the key tiles of a tile's reach; part == kMaxRanges: none is left.
 struct KeyTile {
   int part;
   int64_t number;  // entries 64 number to 64 number + 63
 };
 
-// The first of `part` or a later one.
+// The first key tile of `part` or of a later part.
 RECOLLECT_HD KeyTile FirstKeyTile(const RangeSet& reach, int part) {
   for (; part < kMaxRanges; ++part) {
     const RangeSet::Range range = RangeOf(reach, part);
@@ -101,7 +101,7 @@ RECOLLECT_HD KeyTile FirstOfSplit(const RangeSet& reach, int64_t split) {
   return {kMaxRanges, 0};
 }
 
-// Entries of a range that a key tile has: from `begin` up to `end` of its 64.
+// The entries of a key tile that belong to a range: [begin, end) of its 64.
 struct KeyRange {
   int begin;
   int end;
@@ -116,8 +116,7 @@ RECOLLECT_HD KeyRange KeysOf(RangeSet::Range range, KeyTile at) {
 
 RECOLLECT_HD bool HasAll(const KeyRange& keys) { return keys.begin <= 0 && keys.end >= kTileKeys; }
 
-// What a thread has of its two queries, which are rows 0 and 1 here: those of its numbers
-// i / 2 % 2.
+// A thread's part of its two queries, 0 and 1: its number i belongs to query i / 2 % 2.
 template <int kCount>
 struct QueryParts {
   float max[2];
@@ -131,7 +130,7 @@ RECOLLECT_HD float* PartialOf(const TileAttentionArgs& args, int64_t row, int he
          ((row * sizes.heads + head) * sizes.max_splits + split) * (2 + sizes.head_dim);
 }
 
-// What a thread block has.
+// A thread block's share.
 struct TileShare {
   const RowTile* tile;
   int kv_head;
@@ -153,7 +152,8 @@ RECOLLECT_HD int HeadOf(const TileShare& share, int query) {
   return share.kv_head * share.per + query % share.per;
 }
 
-// Which entries of key tile `at` the thread's two queries have; all where there is no such query.
+// The entries of key tile `at` that each of the thread's two queries attends to; all entries if
+// there is no such query.
 RECOLLECT_HD void LoadKeyRanges(const TileAttentionArgs& args, const TileShare& share, KeyTile at,
                                 int t, KeyRange ranges[2]) {
   RECOLLECT_UNROLL
@@ -166,15 +166,15 @@ RECOLLECT_HD void LoadKeyRanges(const TileAttentionArgs& args, const TileShare& 
   }
 }
 
-// Key tiles of a block, from `at` on, up to the end or to that of its split. A key tile's values
-// come while its scores are computed, and the next one's keys while its values are added.
-// take(some, o): what is to become of a split.
+// Goes through key tiles from `at` on, to the end of the reach or, with `one_split`, of the split.
+// A key tile's values are loaded while its scores are computed, and the next one's keys while its
+// values are added. take(t, parts) receives thread t's results of each split.
 template <int kDimSteps, typename Block, typename Take>
 RECOLLECT_HD void GoThroughKeys(Block& block, AttentionTile<kDimSteps>& tile,
                                 const TileAttentionArgs& args, const TileShare& share, KeyTile at,
                                 bool one_split, Take take) {
   constexpr int kOutputs = 8 * kDimSteps;
-  constexpr int kQueryThreads = 4;  // that have one query's numbers
+  constexpr int kQueryThreads = 4;  // that hold one query's numbers
   struct KeyRanges {
     KeyRange v[2];
   };
@@ -296,7 +296,7 @@ RECOLLECT_HD void JoinSplit(SoftmaxPart& part, float& output, float max, float s
 // No entries: 0.
 RECOLLECT_HD float OutputOf(float sum, float output) { return sum == 0 ? 0.0f : Div(output, sum); }
 
-// By split: one (tile, key-value head, split). Splits that the tile does not have are left alone.
+// By split: one (tile, key-value head, split). Splits that the tile does not have are not written.
 template <int kDimSteps, typename Block>
 RECOLLECT_HD void TileBySplit(Block& block, AttentionTile<kDimSteps>& tile,
                               const TileAttentionArgs& args, int64_t index, int kv_head,

@@ -6,16 +6,16 @@
 // with v, not in the denominator. Query head h reads key-value head floor(h kv_heads / heads). No
 // entries: out = 0.
 //
-// A row has the same bits beside any other rows, in any tile, and either way of the plan: what a
-// prefill computes for a row, a decode step computes, too. Its bits depend on its entries, their
-// parts, and their indices modulo kSplitTileEntries (256) in these: a cache may drop entries at its
-// beginning by multiples of that. They are those of one kind of device. No atomics. Keys and values
-// within a tile's reach are to be finite; nothing beyond it is read.
+// A row's bits do not depend on the other rows, on its tile, or on the plan's way: a prefill and a
+// decode step compute the same. Its bits depend on its entries, their parts, and their indices
+// modulo kSplitTileEntries (256) in these: a cache may drop entries at its beginning by multiples
+// of that. The bits are those of one kind of device. No atomics. Keys and values within a tile's
+// reach are to be finite; nothing beyond it is read.
 //   tiles = RowTilesOf(runs, sets, MostTileRows(heads, kv_heads));  // tile_attention_plan.h
 //   plan = PlanTileAttention(SizesOf({.rows = …}, tiles), multiprocessors);
-//   CheckTileAttention(plan, tiles, sets);                // host copies, before they go up
+//   CheckTileAttention(plan, tiles, sets);                // host copies, before the upload
 //   TileAttentionCuda(stream, plan, {q, q_stride, kv_stride, tiles, sets, …});
-// Not for lists of entries, ALiBi and caches in fp32: range_attention_cuda.h.
+// For lists of entries, ALiBi and caches in fp32 use range_attention_cuda.h.
 #ifndef RECOLLECT_KERNELS_TILE_ATTENTION_CUDA_H_
 #define RECOLLECT_KERNELS_TILE_ATTENTION_CUDA_H_
 
@@ -27,8 +27,8 @@
 namespace recollect::kernels {
 
 // Returns before the work is done. One launch by tile, two by split, none without tiles. Launch
-// sizes depend on the plan alone, so a captured graph serves other tiles and ranges, too. Statuses
-// of kernels/cuda_status.h.
+// sizes depend on the plan alone, so a captured graph can be replayed with other tiles and ranges.
+// Statuses of kernels/cuda_status.h.
 absl::Status TileAttentionCuda(cudaStream_t stream, const TileAttentionPlan& plan,
                                const TileDeviceArrays& arrays);
 

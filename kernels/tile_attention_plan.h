@@ -1,5 +1,5 @@
-// What attention on tensor cores is cut into (kernels/tile_attention_cuda.h): host code without
-// CUDA, so that every machine tests it.
+// How attention on tensor cores is divided (kernels/tile_attention_cuda.h). Host code without CUDA,
+// so that every machine tests it.
 #ifndef RECOLLECT_KERNELS_TILE_ATTENTION_PLAN_H_
 #define RECOLLECT_KERNELS_TILE_ATTENTION_PLAN_H_
 
@@ -15,9 +15,10 @@
 namespace recollect::kernels {
 
 inline constexpr int kMaxTileHeadDim = 128;
-// Of one thread block: rows times query heads of a key-value head.
+// The most queries of one thread block: rows times query heads per key-value head.
 inline constexpr int kMaxTileQueries = 64;
-// A softmax of its own: entries of a part from one multiple of this number up to the next.
+// Entries of a split, which has a softmax of its own: those of a part from one multiple of this
+// number up to the next.
 inline constexpr int64_t kSplitTileEntries = 256;
 inline constexpr int64_t kMaxTileSplits = 65535;  // of one tile
 
@@ -39,7 +40,7 @@ struct RowTile {
   Bf16KvParts parts = {};
 };
 
-// Sizes that a captured graph may be replayed with: tiles and ranges may change, within these.
+// Sizes for which a graph is captured; it may be replayed with other tiles and ranges within them.
 struct TileAttentionSizes {
   int64_t rows = 0;
   int64_t tiles = 0;
@@ -82,27 +83,27 @@ struct CacheRows {
   Bf16KvParts parts = {};
 };
 
-// Rows that a tile may have.
+// The most rows that a tile may have.
 int64_t MostTileRows(int heads, int kv_heads);
 
 // Tiles of at most `most_rows` rows for all runs, one after the other; sets: of all their rows.
 std::vector<RowTile> RowTilesOf(std::span<const CacheRows> runs, std::span<const RangeSet> sets,
                                 int64_t most_rows);
 
-// Splits that a tile reaches into.
+// The number of splits in a tile's reach.
 int64_t SplitsOf(const RangeSet& reach);
 
-// With tiles, max_tile_rows and max_splits as these have them.
+// Returns `sizes` with tiles, max_tile_rows and max_splits set from `tiles`.
 TileAttentionSizes SizesOf(TileAttentionSizes sizes, std::span<const RowTile> tiles);
 
-// Checks on the host what is about to be copied to the device, where nothing is checked: as many
-// tiles and sets as planned, within the plan's sizes, every row in one tile, every range within its
-// tile's reach and from 0 on. INVALID_ARGUMENT names the tile or row.
+// Checks host copies before they are uploaded, since the device checks nothing: as many tiles and
+// sets as planned, within the plan's sizes, every row in one tile, every range within its tile's
+// reach and from 0 on. INVALID_ARGUMENT names the tile or row.
 absl::Status CheckTileAttention(const TileAttentionPlan& plan, std::span<const RowTile> tiles,
                                 std::span<const RangeSet> sets);
 
-// What a run of the plan reads and writes. Device memory, borrowed until what was queued has run,
-// as is what the tiles point to. Spans at multiples of 16 bytes with kv_stride and head_dim
+// Arrays that a run of the plan reads and writes: device memory, borrowed until the queued work is
+// done, as is what the tiles point to. Spans at multiples of 16 bytes with kv_stride and head_dim
 // multiples of 8 are read fastest.
 struct TileDeviceArrays {
   const Bf16* q = nullptr;  // [rows, heads, head_dim], rows q_stride numbers apart

@@ -1,5 +1,5 @@
 // Keys and values of every position of a layer, for sequences whose queries choose blocks
-// (BlockChoice), and what a query needs to know of a block to choose it.
+// (BlockChoice), and the bounds by which a query scores a block.
 #ifndef RECOLLECT_MODEL_BLOCK_CACHE_H_
 #define RECOLLECT_MODEL_BLOCK_CACHE_H_
 
@@ -13,7 +13,8 @@
 
 namespace recollect::model {
 
-// fp32, as LocalCache's entries, [length, heads, head_dim]: entry t is position t. Not thread-safe.
+// Entries are fp32 like LocalCache's, [length, heads, head_dim]: entry t is position t. Not
+// thread-safe.
 class BlockCache {
  public:
   // `patterns`: one for all heads, or one for each.
@@ -27,8 +28,8 @@ class BlockCache {
   int64_t bytes() const;
   const float* keys() const { return keys_.data(); }
   const float* values() const { return values_.data(); }
-  // [whole blocks, heads, head_dim]: the two inputs of kernels::BlockScores. A block has its row
-  // once all its positions are there, and keeps it.
+  // [whole blocks, heads, head_dim]: the two inputs of kernels::BlockScores. A block gets its row
+  // once all its positions are appended; the row does not change afterwards.
   const float* low() const { return low_.data(); }
   const float* high() const { return high_.data(); }
 
@@ -37,8 +38,8 @@ class BlockCache {
   void Positions(int head, int64_t position, std::span<const int64_t> chosen,
                  std::vector<int64_t>& positions) const;
 
-  // Appends the entries to `out` / reads those of a cache of `length` positions from the front of
-  // `in`, false when they are cut short.
+  // Serialize appends the entries to `out`; Deserialize reads those of a cache of `length`
+  // positions from the front of `in`, and returns false when they are cut short.
   void Serialize(std::string& out) const;
   bool Deserialize(int64_t length, std::string_view& in);
 

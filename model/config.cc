@@ -133,7 +133,7 @@ absl::Status ValidatePatterns(const ModelConfig& config, const LocalPatterns& pa
   if (context != 0 && (context < config.context || context > config.max_context)) {
     problems.Add(
         config.max_context == 0
-            ? absl::StrCat("context is ", context, ", the checkpoint names none to stretch")
+            ? absl::StrCat("context is ", context, ", the checkpoint has no context to stretch")
             : absl::StrCat("context is ", context, ", the checkpoint stretches to ", config.context,
                            " to ", config.max_context));
   }

@@ -1,6 +1,6 @@
-// config.json of a model directory as a validated struct (docs/model-format.md). A family
-// (design 2.6) is a choice of parts: which of them a layer has is parts(layer), and everything that
-// builds or walks a network asks that.
+// config.json of a model directory as a validated struct (docs/model-format.md). A family (design
+// 2.6) is a choice of parts: parts(layer) says which parts a layer has, and all code that builds or
+// runs a network asks it.
 #ifndef RECOLLECT_MODEL_CONFIG_H_
 #define RECOLLECT_MODEL_CONFIG_H_
 
@@ -20,13 +20,13 @@ namespace recollect::model {
 
 enum class GcaResidual { kAdd, kBypass };
 enum class GcaSoftmax { kOffByOne, kOrdinary };
-// Where a block's landmark stands, what goes through the chunk encoder in its row, and whose hits
-// it reads: what it has just retrieved, or what the landmark before it did. All three are words of
-// DRT as published and of the flagship (docs/model-format.md).
+// Where a block's landmark stands, what the chunk encoder reads in its row, and whose hits it
+// reads: those that it has just retrieved, or those of the landmark before it. In all three, DRT as
+// published and the flagship differ (docs/model-format.md).
 enum class LandmarkAt { kStart, kEnd };
 enum class LandmarkRow { kCls, kStream };
 enum class LandmarkReads { kOwn, kPredecessor };
-// What tells a mixer where a token stands; ALiBi is a bias on the scores of attention.
+// How a mixer gets positions; ALiBi is a bias on the scores of attention.
 enum class Positions { kRope, kNone, kAlibi };
 enum class FfnKind { kSwiGlu, kGelu, kGeGlu };
 
@@ -35,27 +35,27 @@ enum class MixerKind {
   kRatPlus,     // recurrence over the whole sequence, attention over a local pattern (design 2.2)
   kRat,         // recurrence inside chunks, attention over the ends of earlier ones
   kAttention,   // softmax attention over a window or everything before
-  kRattention,  // the same over a window, and linear attention over everything before it
+  kRattention,  // kAttention over a window, and linear attention over everything before it
 };
 
-// Whether it has the recurrence of keys and values, with an output gate.
+// Whether the mixer has the recurrence of keys and values, with an output gate.
 constexpr bool IsGated(MixerKind kind) {
   return kind == MixerKind::kRatPlus || kind == MixerKind::kRat;
 }
 
-// One entry of "mixers"; what its kind does not have is not read.
+// One entry of "mixers". Fields that its kind does not have are not read.
 struct MixerConfig {
   MixerKind kind = MixerKind::kRatPlus;
   Positions positions = Positions::kRope;  // kAlibi: attention of drt-paper alone
   // rat
-  int64_t chunk = 0;     // positions of one, L
+  int64_t chunk = 0;     // L, positions of a chunk
   int shared_heads = 0;  // r; head h has shared q and k number h mod r
   // attention, rattention
-  int64_t window = kUnboundedSpan;  // W earlier positions; unbounded: all; -1: not even the own
+  int64_t window = kUnboundedSpan;  // W earlier positions; unbounded: all; -1: not even its own
   bool qk_norm = false;             // per-head norm of placed q and k
   // rattention
   kernels::FeatureMap feature_map = kernels::FeatureMap::kSoftmax;
-  int learned_tokens = 0;  // that the linear branch starts from
+  int learned_tokens = 0;  // from which the linear branch starts
   bool qk_scale = false;   // learned scales of the linear branch's q and k
 };
 
@@ -64,18 +64,18 @@ struct GroupConfig {
   std::vector<int> gca_layers;  // counted within the group, ascending
 };
 
-// What keys and queries say of words (model/lexicon.h).
+// The lexical part of landmark keys and queries (model/lexicon.h).
 struct LexiconConfig {
-  int64_t d = 0;  // numbers of that part, d_x; 0: there is none
-  int reach = 0;  // tokens before a landmark that its query looks at
+  int64_t d = 0;  // d_x, numbers of that part; 0: there is none
+  int reach = 0;  // tokens before a landmark that its query reads
 };
 
 // The pointer head (model/pointer.h).
 struct PointerConfig {
-  int reach = 0;  // tokens before a place that it compares; 0: there is no such head
+  int reach = 0;  // tokens before a place that it compares; 0: there is no pointer head
 };
 
-// What one decoder layer is made of.
+// The parts of one decoder layer.
 struct LayerParts {
   MixerConfig mixer;
   bool gate_bias = true;  // added to the recurrence gate before its sigmoid
@@ -83,13 +83,13 @@ struct LayerParts {
   bool gca = false;
 };
 
-// Values that a request may ask for besides the default's: low to high, both included.
+// Values that a request may ask for besides the default: low to high, both included.
 struct AdaptedRange {
   int64_t low = 0, high = 0;
   friend bool operator==(const AdaptedRange&, const AdaptedRange&) = default;
 };
 
-// Blocks of positions that requests may choose from.
+// Top-k blocks that a request may ask for.
 struct TopKConfig {
   int64_t block = 0;
   BlockScore score = BlockScore::kQuest;
@@ -113,9 +113,10 @@ struct ModelConfig {
   std::vector<MixerConfig> mixers = {MixerConfig()};  // layer i has mixers[i mod size]
   int n_low = 0;                                      // all layers in a family without groups
   std::vector<GroupConfig> groups;                    // none without landmarks: nothing retrieves
-  // Blocks, chunk encoder and memory; without landmarks there is nothing of it.
-  int chunk_tokens = kChunkTokens;  // of a full block, S; at most kMaxChunkTokens
-  // The fewest of a document's block that ends with a sentence or a line; 0: its blocks are full.
+  // Blocks, chunk encoder and memory; not used without landmarks.
+  int chunk_tokens = kChunkTokens;  // S, tokens of a full block; at most kMaxChunkTokens
+  // The fewest tokens of a document's block that ends with a sentence or a line; 0: all blocks of a
+  // document but the last are full.
   int min_chunk_tokens = 0;
   LandmarkAt landmark_at = LandmarkAt::kStart;
   LandmarkRow landmark_row = LandmarkRow::kCls;
@@ -126,8 +127,8 @@ struct ModelConfig {
   int n_ret = 8;
   int64_t d_r = 0;
   LexiconConfig lexicon;          // the lexical part of keys and queries
-  PointerConfig pointer;          // what copies tokens of retrieved chunks
-  bool successors = false;        // a retrieved chunk gives some of its relevance to the next one
+  PointerConfig pointer;          // copies tokens of retrieved chunks
+  bool successors = false;        // a retrieved chunk gives some of its relevance to its successor
   bool score_projections = true;  // W_h and W_l; without them d_r = d
   int memory_kv_heads = 0;
   bool memory_key_recurrence = true;
@@ -137,21 +138,21 @@ struct ModelConfig {
   double rope_base = 10000.0;
   kernels::RopePairs rope_pairs = kernels::RopePairs::kHalves;
   float norm_eps = 1e-6f;
-  float head_norm_eps = 0;  // of norms of one head; 0: there are none
-  int64_t context = 0;      // positions of a training sequence; 0: not said
-  int64_t max_context = 0;  // the longest that a request may stretch it to; 0: none
+  float head_norm_eps = 0;  // of the norms by head; 0: there are none
+  int64_t context = 0;      // positions of a training sequence; 0: unknown
+  int64_t max_context = 0;  // up to which a request may stretch it; 0: no stretching
   LocalPatterns local;
-  // What a request may ask for besides `local`, in every layer and head.
+  // Values that a request may ask for besides `local`, in every layer and head.
   std::vector<int64_t> adapted_dilations;
   std::optional<AdaptedRange> adapted_windows, adapted_initials;
   TopKConfig top_k;
 
-  // Whether sequences are cut into blocks by landmarks: only then are there chunks and retrieval;
-  // else documents are prefixes.
+  // Whether landmarks divide sequences into blocks. Only then are there chunks and retrieval;
+  // otherwise documents are prefixes.
   bool landmarks() const { return lmk_id != kNoLandmark; }
   // The RoPE base of sequences stretched to `context` positions (0: as trained) by the rule NTK:
-  // base * s^(dh / (dh - 2)) with s = context / trained context, so that the slowest angle turns as
-  // far as it did in training while the fastest stays as it was.
+  // base * s^(dh / (dh - 2)) with s = context / trained context, so that the slowest angle covers
+  // the range it covered in training and the fastest is unchanged.
   double RopeBase(int64_t stretched) const;
   LayerParts parts(int layer) const;
   const MixerConfig& mixer(int layer) const {
@@ -160,7 +161,7 @@ struct ModelConfig {
   int layers() const;  // n_low + all group layers
   int64_t inner() const { return static_cast<int64_t>(heads) * head_dim; }
   int64_t kv_width() const { return static_cast<int64_t>(kv_heads) * head_dim; }
-  // Floats that one more position adds at most to the local state of all layers, whatever the
+  // The most floats that one more position adds to the local state of all layers, under any
   // pattern.
   int64_t position_floats() const;
   int64_t key_width() const { return d_r + lexicon.d; }  // d_k, of landmark keys and queries
@@ -170,7 +171,7 @@ struct ModelConfig {
 };
 
 // Parses and validates; INVALID_ARGUMENT lists every problem of the text at once, each with the key
-// and both values. Unknown keys are problems too.
+// and both values. An unknown key is a problem, too.
 absl::StatusOr<ModelConfig> ParseConfig(const std::string& json);
 
 // INVALID_ARGUMENT naming the field when one of `patterns` is impossible (negative, span < window,

@@ -1,5 +1,4 @@
-// Reads the keys of one JSON object of a config and collects what is wrong with them. Private to
-// model/.
+// Reads the keys of one JSON object of a config and collects their problems. Private to model/.
 //
 //   Fields fields(object, "local.", problems);
 //   fields.Integer("window", 0, 100, /*required=*/true, window);
@@ -21,14 +20,14 @@
 
 namespace recollect::model {
 
-// Far above any model, far below where a product of two sizes could overflow.
+// Far above the sizes of any model, and far below values whose product could overflow.
 inline constexpr int64_t kMaxSize = int64_t{1} << 24;
 inline constexpr int64_t kMaxLayers = 4096;
-// A session keeps so many ids, and each landmark that waits for its query has a copy.
+// A session keeps this many ids, and each landmark that waits for its query has a copy of them.
 inline constexpr int64_t kMaxLexiconReach = 256;
 
-// Remembers which keys it was asked for. The object and the list of problems outlive it; each
-// problem names the key, the value and what was expected.
+// Remembers which keys were read. Borrows the object and the list of problems; each problem names
+// the key, the value and what was expected.
 class Fields {
  public:
   Fields(const nlohmann::json& object, std::string prefix, std::vector<std::string>& problems)
@@ -81,7 +80,7 @@ class Fields {
     out = value->get<bool>();
   }
 
-  // One of `choices`; index into it, or -1 when absent or wrong.
+  // Reads one of `choices`; returns its index, or -1 when the key is absent or its value wrong.
   int Choice(const std::string& key, bool required, const std::vector<std::string>& choices) {
     const nlohmann::json* value = Find(key, required);
     if (value == nullptr) return -1;
@@ -114,7 +113,7 @@ class Fields {
 // "adapted_initials" and "top_k". REQUIRES: layers and heads of `config` are read.
 void ReadPatterns(Fields& fields, std::vector<std::string>& problems, ModelConfig& config);
 
-// What a family allows of its mixers, by the names in config.json.
+// What a family allows for its mixers, by the names in config.json.
 struct MixerChoices {
   std::vector<std::string> kinds;
   std::vector<std::string> positions = {"rope", "none"};

@@ -1,5 +1,5 @@
-// What a layer keeps of a sequence whose queries choose blocks (block_cache.h), in the memory of a
-// device.
+// The cache of a layer for a sequence whose queries choose blocks (block_cache.h), in device
+// memory.
 #ifndef RECOLLECT_MODEL_DEVICE_BLOCK_CACHE_H_
 #define RECOLLECT_MODEL_DEVICE_BLOCK_CACHE_H_
 
@@ -14,13 +14,13 @@
 
 namespace recollect::model {
 
-// Every position, in fp32, and the bounds of whole blocks.
+// Keeps every position, in fp32, and the bounds of whole blocks.
 class DeviceBlockCache {
  public:
   DeviceBlockCache(const HeadPatterns& patterns, int heads, int head_dim,
                    const BlockChoice& choice);
 
-  // As DeviceCache's. What has to be summed up goes to copies.blocks.
+  // As DeviceCache's. Blocks whose bounds have to be computed are added to copies.blocks.
   absl::Status Reserve(kernels::Device& device, int64_t rows, CacheCopies& copies);
   void Append(const void* keys, const void* values, int64_t rows, int64_t stride,
               CacheCopies& copies);
@@ -38,7 +38,7 @@ class DeviceBlockCache {
 
   void AddStored(std::vector<StoredNumbers>& stored) const { entries_.AddStored(stored); }
   absl::Status Restore(kernels::Device& device, int64_t length);
-  // After the entries are there.
+  // Computes the bounds of restored blocks; to be called once the entries are written.
   absl::Status SumUpRestored(kernels::Device& device) const;
 
  private:

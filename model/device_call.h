@@ -1,4 +1,4 @@
-// What the tables of one call of a DeviceModel hold. Private to model/device_*.cc.
+// Tables of one call of a DeviceModel. Private to model/device_*.cc.
 #ifndef RECOLLECT_MODEL_DEVICE_CALL_H_
 #define RECOLLECT_MODEL_DEVICE_CALL_H_
 
@@ -27,7 +27,7 @@ struct AttendedRows {
   std::vector<CachedRows> cached = {};
   std::vector<kernels::RangeSet> sets = {};  // of each row
 
-  // The `rows` latest positions of a cache.
+  // Adds the `rows` latest positions of a cache.
   template <typename Cache>
   void Add(const Cache& cache, int64_t rows) {
     cached.push_back({.rows = rows, .parts = cache.parts()});
@@ -45,8 +45,8 @@ struct AttendedHeads {
   int kv_heads = 0;
 };
 
-// Both: range attention where caches are in fp32, tile attention in Bf16. Offsets are those of the
-// tables.
+// For either kernel: range attention if caches are in fp32, tile attention if they are in Bf16.
+// Offsets are into the tables.
 struct RowsAttention {
   AttendedHeads heads = {};
   int64_t first_row = 0;
@@ -80,7 +80,7 @@ struct QkvRows {
   }
 };
 
-// What RoPE turns the rows of a call by.
+// The factors of RoPE for the rows of a call.
 struct RopeTables {
   int64_t step = 0;  // positions that share an angle
   int64_t cosines = 0, sines = 0;
@@ -99,7 +99,7 @@ struct LinearTables {
 struct DeviceModel::MixerTables {
   int kv_heads = 0;
   QkvRows fp32;          // in the rows that the first projection gives
-  QkvRows bf16;          // converted from there, where `rounds`
+  QkvRows bf16;          // converted from fp32, if `rounds`
   bool rounds = false;   // whether a cache is in Bf16
   RopeTables rope = {};  // step 0: keys and queries stay as they are
   CopyTable moves = {}, raw = {}, appends = {};
@@ -116,21 +116,21 @@ struct DeviceModel::MixerTables {
 
 struct GcaTables {
   kernels::GcaPlan plan;
-  int64_t count = 0;  // of groups; 0: nobody reads
+  int64_t count = 0;  // of groups; 0: no row reads memory
   int64_t groups = 0, chunks = 0, weights = 0;
 };
 
 struct DeviceModel::CallTables {
   int64_t rows = 0;
-  float* projected = nullptr;      // where a mixer's first projection will lie
-  std::byte* converted = nullptr;  // and queries, keys and values from there in Bf16
+  float* projected = nullptr;      // output of a mixer's first projection
+  std::byte* converted = nullptr;  // its queries, keys and values in Bf16
   float* attended = nullptr;
   float* some_heads = nullptr;
   std::map<int64_t, RopeTables> ropes;  // by step
   std::vector<MixerTables> mixers;      // by layer
   GcaTables gca;
   DeviceTables tables;
-  CacheCopies copies;  // of the layer that is being laid out; keeps memory that caches have left
+  CacheCopies copies;  // of the layer that is being laid out; keeps memory that caches replaced
 };
 
 struct DeviceModel::EncoderTables {
@@ -138,9 +138,9 @@ struct DeviceModel::EncoderTables {
   int64_t chunks = 0;
   float* x = nullptr;          // [rows, d]
   float* landmarks = nullptr;  // [chunks, d]
-  float* carried = nullptr;    // [chunks, d]: what stands for them
+  float* carried = nullptr;    // [chunks, d]: what replaces the landmarks' rows
   float* projected = nullptr;
-  QkvRows qkv;  // that, or converted from there
+  QkvRows qkv;  // `projected`, or converted from it
   float* attended = nullptr;
   int64_t cosines = 0, sines = 0;
   CopyTable gather;  // the blocks' rows into x
@@ -152,10 +152,10 @@ struct DeviceModel::EncoderTables {
   DeviceTables tables;
 };
 
-// Positions that share an angle of RoPE.
+// The number of positions that share an angle of RoPE.
 inline int64_t StepOf(const MixerConfig& mixer) { return std::max<int64_t>(mixer.chunk, 1); }
 
-// Appends what RoPE turns rows at these positions by, [positions, head_dim / 2] each.
+// Appends RoPE's factors for rows at these positions, [positions, head_dim / 2] each.
 inline void AppendRopeFactors(kernels::OpContext& ctx, const ModelConfig& config, double base,
                               int64_t step, const std::vector<int64_t>& positions,
                               std::vector<float>& cosines, std::vector<float>& sines) {

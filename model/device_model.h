@@ -1,19 +1,20 @@
-// A model on a device: the functions of Model (model.h) over rows of many sequences at once, in the
-// memory of a kernels::Device. The same formulas in the same order, one launch or two for
-// each operation of a layer, whatever the number of sequences; what differs between sequences is in
-// tables, made on the host for all layers of a call and copied up once. So the steps of a decode
-// are the same launches again and again, and run as graphs.
+// A model on a device: the functions of Model (model.h) for rows of many sequences at once, in the
+// memory of a kernels::Device. It computes the same formulas in the same order, with one launch or
+// two for each operation of a layer, whatever the number of sequences. What differs between
+// sequences is in tables, which the host makes for all layers of a call and uploads once. The steps
+// of a decode are therefore repetitions of the same launches and run as graphs.
 //
-// Each row's result has the same bits whatever rows run beside it and however a sequence is cut
-// into calls. They are not those of the CPU: another order of sums. Statuses are the device's;
-// after one that is not OK, the states of the call agree on no position and cannot go on.
+// Each row's result has the same bits whatever other rows are in the call and however a sequence is
+// divided into calls. The bits are not those of the CPU, since sums have another order. Statuses
+// are the device's; after one that is not OK, the states of the call are inconsistent and must not
+// be used further.
 //
 //   device_model.cc       weights, embedding, queries, memory, logits
 //   device_layers.cc      decoder layers
-//   device_mixer.cc       what mixes positions in them
+//   device_mixer.cc       the layers' mixers
 //   device_attention.cc   attention over cached keys and values
-//   device_blocks.cc      the same where queries choose blocks
-//   device_rattention.cc  linear attention beside it
+//   device_blocks.cc      attention where queries choose blocks
+//   device_rattention.cc  RAttention's linear branch
 //   device_encoder.cc     chunk encoder
 #ifndef RECOLLECT_MODEL_DEVICE_MODEL_H_
 #define RECOLLECT_MODEL_DEVICE_MODEL_H_
@@ -39,18 +40,18 @@
 
 namespace recollect::model {
 
-// Consecutive rows of one sequence inside a batch, as Segment. Segments that share a state follow
-// each other.
+// Consecutive rows of one sequence inside a batch, like Segment. Segments that share a state are
+// adjacent.
 struct DeviceSegment {
   DeviceState* state = nullptr;
-  int64_t rows = 0;                      // at most 64 where they read memory
+  int64_t rows = 0;                      // at most 64 if they read memory
   const Retrieved* retrieved = nullptr;  // chunks in the device's memory; null or empty: none
 
   bool reads_memory() const { return retrieved != nullptr && !retrieved->chunks.empty(); }
 };
 
 // Rows [d] of a closed block after the last lower layer, landmark and tokens in the sequence's
-// order: first those of `before`, then those of `here`, each dense, in the device's memory.
+// order: first those at `before`, then those at `here`, both dense, in device memory.
 struct DeviceBlock {
   const float* before = nullptr;
   int64_t rows_before = 0;
@@ -64,7 +65,7 @@ struct DeviceBlock {
 struct StoredStates {
   std::span<const Bf16> states;
   int rows = 0;
-  const kernels::DeviceBuffer* staged = nullptr;  // of StageStates, in their place
+  const kernels::DeviceBuffer* staged = nullptr;  // of StageStates; replaces `states`
 };
 
 // Memory K, V of one chunk on the device.
@@ -73,7 +74,7 @@ struct DeviceMemory {
   kernels::MemoryView view;
 };
 
-// Of the tables (device_call.h).
+// Parts of the tables (device_call.h).
 struct AttendedHeads;
 struct AttendedRows;
 struct BlocksAttention;
@@ -81,15 +82,15 @@ struct QkvRows;
 struct LinearTables;
 struct RowsAttention;
 
-// INVALID_ARGUMENT, naming what it is, when a model of this config and number format has sizes that
-// no device takes.
+// INVALID_ARGUMENT, naming the size, when a model of this config and number format has sizes that
+// the device code does not support.
 absl::Status CheckDeviceConfig(const ModelConfig& config, DType dtype);
 
-// One thread at a time, but for StageStates. Borrows the device.
+// One thread at a time, except for StageStates. Borrows the device.
 class DeviceModel {
  public:
-  // The weights of `directory`, which `model` was loaded from, in its number format. As
-  // CheckDeviceConfig; RESOURCE_EXHAUSTED, UNAVAILABLE: the device.
+  // Loads the weights of `directory`, from which `model` was loaded, in the model's number format.
+  // Statuses of CheckDeviceConfig; RESOURCE_EXHAUSTED and UNAVAILABLE from the device.
   static absl::StatusOr<std::unique_ptr<DeviceModel>> Load(kernels::Device& device,
                                                            const Model& model,
                                                            const std::string& directory);
@@ -99,7 +100,7 @@ class DeviceModel {
   kernels::Device& device() const { return under_; }
   const kernels::GraphDevice& graphs() const { return device_; }
 
-  // Copies on the device, of which none reads what another writes.
+  // Runs copies on the device, none of which reads what another writes.
   absl::Status Copy(const std::vector<kernels::DeviceCopy>& copies);
 
   // h[rows, d] on the device = embedding of ids.
@@ -109,18 +110,21 @@ class DeviceModel {
   // states advance in those layers.
   absl::Status RunLayers(int first, int count, std::span<const DeviceSegment> segments, float* h);
 
-  // Landmark key and chunk states of each, in RAM. REQUIRES: 2 to chunk_tokens + 1 rows each.
+  // Returns each block's landmark key and chunk states, in RAM. REQUIRES: 2 to chunk_tokens + 1
+  // rows each.
   absl::StatusOr<std::vector<EncodedChunk>> EncodeChunks(std::span<const DeviceBlock> blocks);
 
-  // u[rows, d_r] in RAM = queries of `group` of landmark rows [d] on the device.
+  // u[rows, d_r] in RAM = `group`'s queries for landmark rows [d] on the device.
   absl::Status Queries(int group, std::span<const float* const> rows, float* u);
 
-  // Begins to copy chunk states up, beside whatever runs, for a later ProjectMemory. Thread-safe.
+  // Begins to upload chunk states, concurrently with other work, for a later ProjectMemory.
+  // Thread-safe.
   absl::StatusOr<std::shared_ptr<kernels::DeviceBuffer>> StageStates(std::span<const Bf16> states);
-  // K, V of each, in Bf16.
+  // Returns each chunk's memory K, V, in Bf16.
   absl::StatusOr<std::vector<DeviceMemory>> ProjectMemory(std::span<const StoredStates> chunks);
 
-  // Where the pointer points to from a row, in RAM; of no meaning for a model without.
+  // The tokens that the pointer points to from a row, in RAM; not used by a model without a
+  // pointer.
   using Pointed = std::span<const kernels::PointedToken>;
 
   // logits[rows, vocab_size] in RAM of rows [d] on the device after the last layer, mixed with
@@ -134,7 +138,7 @@ class DeviceModel {
                        const kernels::NeverChosen& never, int32_t* choices);
 
  private:
-  // Slots of memory that is kept from call to call.
+  // Slots of memory that is kept between calls.
   enum Scratch {
     kNormed,     // rows after RMS, input of a projection
     kProjected,  // output of a first projection
@@ -157,7 +161,7 @@ class DeviceModel {
     kTables,
     kScratchSlots
   };
-  // What the tables of a call hold (device_call.h).
+  // Tables of a call (device_call.h).
   struct CallTables;
   struct MixerTables;
   struct EncoderTables;
@@ -165,27 +169,27 @@ class DeviceModel {
   DeviceModel(kernels::Device& device, const Model& model)
       : under_(device), device_(device), config_(model.config()), dtype_(model.dtype()) {}
 
-  // Memory of `slot` for so many numbers; what it held may be lost.
+  // The memory of `slot`, large enough for the size given; its earlier contents may be lost.
   absl::StatusOr<void*> Bytes(Scratch slot, int64_t bytes);
   absl::StatusOr<float*> Floats(Scratch slot, int64_t count);
-  // Likewise, for rows that a product reads.
+  // The same for rows that a product reads.
   absl::StatusOr<kernels::DeviceRows> Operand(Scratch slot, int64_t count);
-  // x itself, or in `slot` as bf16.
+  // x itself, or its conversion to bf16 in `slot`.
   absl::StatusOr<kernels::DeviceRows> AsOperand(Scratch slot, const float* x, int64_t count);
 
-  // Rows of stored states one after the other, on the device.
+  // Copies the rows of stored states one after the other to `to`, on the device.
   absl::Status PlaceStates(std::span<const StoredStates> chunks, std::byte* to);
 
   absl::Status UploadTables(DeviceTables& tables);
   absl::Status Product(const DeviceMatrix& weights, const kernels::DeviceRows& x, int64_t rows,
                        float* y, bool add = false);
-  // Rows [d] side by side in kRows.
+  // Copies rows [d] to kRows, one after the other.
   absl::StatusOr<float*> Gather(std::span<const float* const> rows);
   // Logits [rows, vocab_size] of rows [d], in kProjected.
   absl::StatusOr<float*> Scores(std::span<const float* const> rows,
                                 std::span<const Pointed> pointed);
   absl::Status MixPointed(std::span<const Pointed> pointed, float* scores);
-  // Tables of attention, `kv_stride` numbers from one entry to the next.
+  // Adds tables of attention; cache entries are `kv_stride` numbers apart.
   RowsAttention LayRows(const AttendedRows& attended, const AttendedHeads& heads, int64_t kv_stride,
                         DeviceTables& tables);
   // out[rows, heads, head_dim] = attention of queries of these rows and heads, dense. slopes: of
@@ -202,7 +206,7 @@ class DeviceModel {
   absl::Status RunGca(const DeviceLayer& weights, const CallTables& call, const float* a,
                       float* sum);
 
-  // Numbers in a row of a mixer's first projection.
+  // The width of a row of a mixer's first projection.
   int64_t ProjectedWidth(const MixerConfig& mixer) const;
   absl::Status LayMixer(int layer, std::span<const DeviceSegment> runs, CallTables& call);
   absl::Status LayScan(int layer, std::span<const DeviceSegment> runs, CallTables& call);
@@ -234,11 +238,11 @@ class DeviceModel {
                                                        const EncoderTables& tables);
 
   kernels::Device& under_;
-  kernels::GraphDevice device_;  // in front of it
+  kernels::GraphDevice device_;  // in front of the device
   const ModelConfig config_;
   const DType dtype_;
   DeviceWeights weights_;
-  kernels::OpContext ctx_;  // of what the host computes
+  kernels::OpContext ctx_;  // for what the host computes
   std::array<std::shared_ptr<kernels::DeviceBuffer>, kScratchSlots> scratch_;
 };
 

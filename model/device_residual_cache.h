@@ -1,4 +1,4 @@
-// What a layer of RAttention keeps of its sequence (residual_cache.h), in the memory of a device.
+// The cache of a layer of RAttention (residual_cache.h), in device memory.
 #ifndef RECOLLECT_MODEL_DEVICE_RESIDUAL_CACHE_H_
 #define RECOLLECT_MODEL_DEVICE_RESIDUAL_CACHE_H_
 
@@ -11,7 +11,7 @@
 
 namespace recollect::model {
 
-// The last W + 1 positions, in fp32; S is the layer state's.
+// Keeps the last W + 1 positions, in fp32; S is kept by the layer state.
 class DeviceResidualCache {
  public:
   DeviceResidualCache(int64_t window, int heads, int head_dim);
@@ -19,7 +19,7 @@ class DeviceResidualCache {
   absl::Status Reserve(kernels::Device& device, int64_t rows, CacheCopies& copies) {
     return entries_.Reserve(device, rows, copies);
   }
-  // Keys are copied twice: raw, and once they are placed.
+  // Keys are copied twice: raw, and after they are placed.
   void Append(const void* keys, const void* values, int64_t rows, int64_t stride,
               CacheCopies& copies);
 

@@ -1,6 +1,6 @@
-// What a sequence carries in every layer (local_state.h), in the memory of a device: in fp32 what
-// the mixer's recurrence carries, and the cached keys and values that the local patterns can still
-// reach (device_cache.h).
+// The local state of a sequence in every layer (local_state.h), in device memory: the mixer's
+// recurrence in fp32, and the cached keys and values that the local patterns can still reach
+// (device_cache.h).
 #ifndef RECOLLECT_MODEL_DEVICE_STATE_H_
 #define RECOLLECT_MODEL_DEVICE_STATE_H_
 
@@ -34,17 +34,17 @@ struct DeviceLayerState {
               CacheCopies& copies);
   int64_t length() const;  // positions appended so far
   int64_t bytes() const;
-  // What LayerState::Serialize writes after the length.
+  // The numbers that LayerState::Serialize writes after the length.
   std::vector<StoredNumbers> Stored() const;
   absl::Status Restore(kernels::Device& device, int64_t length);
 
-  // One of three: caches in the order of the heads, which together are all heads; where queries
-  // choose blocks, one of everything; or the cache of a residual branch.
+  // One of three: `caches` in the order of their heads, which together are all heads; `blocks`, a
+  // cache of all positions, if queries choose blocks; or `residual`, the cache of RAttention.
   std::vector<DeviceCache> caches;
   std::optional<DeviceBlockCache> blocks;
   std::optional<DeviceResidualCache> residual;
   DType cached = DType::kFloat32;  // number format of entries
-  // fp32: the recurrence of keys, then values [heads, head_dim]; S of a residual branch; or
+  // fp32: the recurrence of keys, then of values, [heads, head_dim] each; S of RAttention; or
   // nothing.
   std::shared_ptr<kernels::DeviceBuffer> carried;
   int64_t carried_numbers = 0;
@@ -58,19 +58,20 @@ class DeviceState {
   // kMaxDeviceTopK + 1 blocks.
   DeviceState(const ModelConfig& config, const LocalPatterns& pattern, int layers, DType dtype);
 
-  // Before the first rows: as if nothing had run, or behind a state of the same pattern and
-  // layers. A bf16 model's caches in Bf16 need values there that Bf16 has. RESOURCE_EXHAUSTED.
-  // REQUIRES: has run nothing.
+  // To be called before the first rows: starts with an empty sequence, or from a state of the same
+  // pattern and layers. For a bf16 model's caches in Bf16, the state's cached values must be
+  // representable in Bf16. RESOURCE_EXHAUSTED. REQUIRES: has run nothing.
   absl::Status Begin(kernels::Device& device);
   absl::Status Begin(kernels::Device& device, const LocalState& state);
 
   DeviceLayerState& layer(int index) { return layers_[static_cast<size_t>(index)]; }
   double rope_base() const { return rope_base_; }
-  // Positions that have gone through the first layer.
+  // The number of positions that have passed the first layer.
   int64_t length() const { return layers_.empty() ? 0 : layers_.front().length(); }
   int64_t bytes() const;
 
-  // The bits of LayerState::Serialize; beside operations of other threads, too.
+  // Returns the bits of LayerState::Serialize. May run concurrently with operations of other
+  // threads.
   absl::StatusOr<std::string> SerializeLayer(kernels::Device& device, int layer) const;
 
  private:

@@ -1,4 +1,4 @@
-// Arrays of the host that one call copies to a device together. Private to model/.
+// Host arrays that one call copies to a device together. Private to model/.
 //   const int64_t at = tables.Add(std::span<const float>(cosines));
 //   RETURN_IF_ERROR(tables.Upload(device, memory));
 //   device.Rope(…, tables.At<float>(at), …);
@@ -21,7 +21,7 @@ namespace recollect::model {
 
 class DeviceTables {
  public:
-  // Where the array will lie.
+  // Adds an array; returns its offset.
   template <typename T>
   int64_t Add(const std::vector<T>& values) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -32,7 +32,8 @@ class DeviceTables {
   }
 
   int64_t bytes() const { return static_cast<int64_t>(bytes_.size()); }
-  // To device memory of bytes(); what is added later is not there.
+  // Copies the tables to `memory`, which has bytes() bytes on the device. Arrays added later are
+  // not copied.
   absl::Status Upload(kernels::Device& device, void* memory) {
     base_ = static_cast<std::byte*>(memory);
     return bytes_.empty() ? absl::OkStatus() : device.Upload(bytes_.data(), bytes(), memory);
@@ -49,15 +50,15 @@ class DeviceTables {
   std::byte* base_ = nullptr;
 };
 
-// A size that changes from step to step, rounded up to one that seldom does, so that a step is the
-// same launches as the one before it and runs as the same graph. At most `most`, and `size` where
-// that is more.
+// Rounds up a size that changes from step to step to one that seldom changes, so that a step
+// consists of the same launches as the one before and runs as the same graph. The result is at most
+// `most`, or `size` if that is more.
 inline int64_t RoundedSize(int64_t size, int64_t most = int64_t{1} << 40) {
   const auto rounded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(size)));
   return std::max(size, std::min(rounded, most));
 }
 
-// Copies among the tables, and as many empty ones as round their number.
+// Copies in the tables, padded with empty copies to a rounded number.
 struct CopyTable {
   int64_t at = 0;
   int64_t count = 0;

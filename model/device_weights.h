@@ -27,7 +27,7 @@ struct DeviceFfn {
   DeviceMatrix in_proj, out_proj;
 };
 
-// As MixerWeights; null: the mixer has no such thing.
+// As MixerWeights; null: the mixer has no such weights.
 struct DeviceMixer {
   const float* norm = nullptr;
   const float* gate_bias = nullptr;
@@ -73,14 +73,14 @@ struct DeviceWeights {
   DeviceMatrix memory_k_proj, memory_v_proj, memory_gate_proj;
   const float* final_norm = nullptr;
 
-  std::shared_ptr<kernels::DeviceBuffer> memory;  // of all of it
+  std::shared_ptr<kernels::DeviceBuffer> memory;  // of all tensors
 };
 
-// Each shape of product that a model of this config has, once.
+// Every shape of product that a model of this config has, each once.
 std::vector<kernels::GemmShape> DeviceProducts(const ModelConfig& config, DType dtype);
 
-// REQUIRES: Model::Load has accepted the file; a tensor that is gone since is INVALID_ARGUMENT.
-// RESOURCE_EXHAUSTED, UNAVAILABLE: the device.
+// REQUIRES: Model::Load has accepted the file; a tensor that has since disappeared is
+// INVALID_ARGUMENT. RESOURCE_EXHAUSTED, UNAVAILABLE: the device.
 absl::StatusOr<DeviceWeights> LoadDeviceWeights(kernels::Device& device,
                                                 const SafetensorsFile& file,
                                                 const ModelConfig& config, DType dtype);

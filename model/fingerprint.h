@@ -1,4 +1,4 @@
-// What binds stored memory to the model that wrote it.
+// The fingerprint, which binds stored memory to the model that wrote it.
 #ifndef RECOLLECT_MODEL_FINGERPRINT_H_
 #define RECOLLECT_MODEL_FINGERPRINT_H_
 
@@ -10,11 +10,12 @@
 
 namespace recollect::model {
 
-// Layout of what the model hands out to be stored: landmark keys, chunk states,
+// The version of the layout of what the model gives out to be stored: landmark keys, chunk states,
 // LocalState::Serialize.
 inline constexpr int kRecordLayoutVersion = 1;
 
-// Hex SHA-256 of the contents of a model directory's files; "absent" for one that is not there.
+// Hex SHA-256 of the contents of a model directory's files; "absent" for a file that does not
+// exist.
 struct FileDigests {
   std::string config, weights, tokenizer;
 };
@@ -23,7 +24,7 @@ struct FileDigests {
 absl::StatusOr<FileDigests> HashModelFiles(const std::string& directory);
 
 // Hex SHA-256 over the files' digests, the ingest pattern, the record layout version and the number
-// format of the products. INTERNAL: there is no SHA-256.
+// format of the products. INTERNAL: SHA-256 is not available.
 absl::StatusOr<std::string> ComputeFingerprint(const FileDigests& files,
                                                const LocalPatterns& patterns, DType dtype);
 

@@ -1,11 +1,11 @@
 // The pieces of the network, one file each, as functions of (weights, input rows). Private to
 // model/.
 //
-//   mixer.cc              norm, projections and output gate around a mixer, of which there are
+//   mixer.cc              norm, projections and output gate around a mixer; the mixers are
 //   gated_mixer.cc          RAT+ (design 2.2) and RAT: gated recurrence, attention over a pattern
 //   attention_mixer.cc      softmax attention over a window or everything
-//   rattention_mixer.cc     the same and linear attention over what is before the window
-//   local_attention.cc    attention of rows over what a layer keeps
+//   rattention_mixer.cc     the same, and linear attention over everything before the window
+//   local_attention.cc    attention of rows over a layer's caches
 //   block_attention.cc    the same where queries choose blocks
 //   gca_layer.cc          Grouped Cross-Attention over retrieved chunks (design 2.5)
 //   ffn.cc                SwiGLU, GEGLU or GELU
@@ -27,13 +27,13 @@
 
 namespace recollect::model {
 
-// Which scratch slot holds what. A function's results leave in kDelta; everything else is dead when
-// it returns.
+// Contents of the scratch slots. A function returns its results in kDelta; the other slots are
+// undefined when it returns.
 enum Scratch : int {
   kNormed,     // rows after RMS, input of a projection
   kProjected,  // output of the first projection
   kInner,      // output of attention, of the FFN's activation
-  kDelta,      // what a sublayer adds to the residual stream
+  kDelta,      // a sublayer's addition to the residual stream
   kSum,        // a + gca of the "bypass" residual
   kKeys,       // dense copies of strided projections
   kValues,
@@ -49,28 +49,27 @@ enum Scratch : int {
 };
 static_assert(kScratchSlots <= kernels::kFirstKernelSlot);
 
-// What the functions need besides weights.
+// Inputs of the functions besides weights.
 struct LayerContext {
   const ModelConfig& config;
   DType dtype;
-  float norm_eps;  // the config's, but for the chunk encoder, which may have its own
+  float norm_eps;  // the config's; the chunk encoder may have its own
 };
 
 inline const float* OrNull(const std::vector<float>& values) {
   return values.empty() ? nullptr : values.data();
 }
 
-// One segment's rows of in_proj's output, [rows, MixerInputRows], changed in place, through the
-// mixer of that kind: appends them to the segment's state and writes attended[rows, heads,
-// head_dim].
+// Runs a mixer on one segment's rows of in_proj's output, [rows, MixerInputRows], which it changes
+// in place: appends them to the segment's state and writes attended[rows, heads, head_dim].
 using AdvanceMixer = void(kernels::OpContext& ctx, const LayerContext& layer,
                           const MixerWeights& weights, const Segment& segment, float* projected,
                           float* attended);
 AdvanceMixer AdvanceRatPlus, AdvanceRat, AdvanceAttention, AdvanceRattention;
 
-// Rows x[rows, heads, head_dim] of q or k, `stride` floats apart, to where the softmax reads them:
-// RoPE from the segment's next position on, then the norm by head with `gain`, as the layer has
-// them.
+// Places rows x[rows, heads, head_dim] of q or k, `stride` floats apart, for the softmax: applies
+// RoPE from the segment's next position on, then the norm by head with `gain`, as far as the layer
+// has them.
 void PlaceHeads(kernels::OpContext& ctx, const LayerContext& layer, const MixerConfig& mixer,
                 const Segment& segment, int64_t stride, int heads, const std::vector<float>& gain,
                 float* x);
@@ -89,8 +88,8 @@ struct AttentionRows {
   const float* slopes = nullptr;  // [heads] of ALiBi; null: no bias
 };
 
-// attended[rows, heads, head_dim] over what `state` keeps, which holds the rows' own. With slopes
-// that is all positions of a window, or all there are.
+// attended[rows, heads, head_dim] = attention over the entries of `state`, which include the rows'
+// own. With slopes, these must be all positions of a window or of the sequence.
 void AttendState(kernels::OpContext& ctx, const ModelConfig& config, const LayerState& state,
                  const AttentionRows& rows, float* attended);
 

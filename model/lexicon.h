@@ -15,7 +15,7 @@
 
 namespace recollect::model {
 
-// Immutable; thread-safe. Sums are fp32, in the order of the page.
+// Immutable; thread-safe. Sums are fp32, in the order given in docs/model-format.md.
 class Lexicon {
  public:
   // Reads lexicon.weight and the groups' recency. REQUIRES: CheckTensors(file, config), and that
@@ -23,16 +23,16 @@ class Lexicon {
   static absl::StatusOr<Lexicon> Load(const SafetensorsFile& file, const ModelConfig& config);
 
   int64_t width() const { return width_; }  // d_x
-  // How many tokens before a landmark a query looks at.
+  // The number of tokens before a landmark that a query reads.
   int64_t reach() const { return static_cast<int64_t>(recency_.front().size()); }
 
   int64_t bytes() const;  // in memory
 
-  // κ_x [d_x] of the chunk of these tokens.
+  // κ_x [d_x] of the chunk with these tokens.
   std::vector<Bf16> Key(std::span<const int32_t> tokens) const;
 
-  // u_x [d_x] of `group` at a landmark; `recent` ends with the last token before it, and of more
-  // than reach() tokens the last ones count.
+  // u_x [d_x] of `group` at a landmark; `recent` ends with the last token before the landmark; only
+  // its last reach() tokens are used.
   void Query(int group, std::span<const int32_t> recent, std::span<float> u) const;
 
  private:
@@ -41,7 +41,7 @@ class Lexicon {
   int64_t width_ = 0;
   float norm_eps_ = 0;
   std::vector<float> rows_;                  // [vocab_size, d_x]
-  std::vector<std::vector<float>> recency_;  // [group][reach], of the last token first
+  std::vector<std::vector<float>> recency_;  // [group][reach], the last token's first
 };
 
 // b_g of each group, at most 0. REQUIRES: CheckTensors, and that the config has successors.

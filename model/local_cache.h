@@ -1,5 +1,5 @@
-// Keys and values of some heads of a layer that share one local pattern, as far as the pattern can
-// still reach them (design 2.2).
+// Keys and values of some heads of a layer that share one local pattern, for the positions that the
+// pattern can still reach (design 2.2).
 #ifndef RECOLLECT_MODEL_LOCAL_CACHE_H_
 #define RECOLLECT_MODEL_LOCAL_CACHE_H_
 
@@ -15,21 +15,23 @@
 
 namespace recollect::model {
 
-// Positions are appended in order; the parts of CacheIndex each keep their entries, fp32 [entries,
-// heads, head_dim]; keys after recurrence and RoPE (rounded to bf16 in the bf16 format). What no
-// later position can reach is dropped, some appends at a time: the window is a ring in all but
-// layout, and the dilated part only ever grows when the span has no end. Not thread-safe.
+// Positions are appended in order. Each part of CacheIndex keeps its entries, fp32 [entries, heads,
+// head_dim], with keys after recurrence and RoPE (rounded to bf16 in the bf16 format). Entries that
+// no later position can reach are dropped, several appends at a time: the window is a ring in all
+// but layout, and the dilated part grows without end only if the span is unbounded. Not
+// thread-safe.
 class LocalCache {
  public:
-  // Of heads first_head .. first_head + heads - 1 of its layer.
+  // For heads first_head .. first_head + heads - 1 of its layer.
   LocalCache(const LocalPattern& pattern, int first_head, int heads, int head_dim);
 
   // Appends `rows` positions following those already there. keys, values: [rows, heads, head_dim],
   // rows `stride` floats apart. Invalidates parts().
   void Append(const float* keys, const float* values, int64_t rows, int64_t stride);
 
-  // Entries that position `position` attends to, as ranges into parts(). REQUIRES: appended by the
-  // latest Append; what only earlier positions can reach may be gone.
+  // The entries that `position` attends to, as ranges into parts(). REQUIRES: `position` was
+  // appended by the latest Append; entries that only earlier positions can reach may have been
+  // dropped.
   kernels::RangeSet Ranges(int64_t position) const;
   std::array<kernels::KvSpan, kernels::kMaxRanges> parts() const;
 
@@ -38,10 +40,10 @@ class LocalCache {
   int64_t length() const { return length_; }  // positions appended so far
   int64_t bytes() const;
 
-  // Appends the entries to `out` / reads those of a cache of `length` positions from the front of
-  // `in`, false when they are cut short. How many there are follows from the pattern and the
-  // length, and only those the next position can reach are written, so the bytes depend on the
-  // sequence alone.
+  // Serialize appends the entries to `out`; Deserialize reads those of a cache of `length`
+  // positions from the front of `in`, and returns false when they are cut short. The number of
+  // entries follows from the pattern and the length, and only those that the next position can
+  // reach are written, so the bytes depend on the sequence alone.
   void Serialize(std::string& out) const;
   bool Deserialize(int64_t length, std::string_view& in);
 

@@ -51,7 +51,7 @@ absl::StatusOr<LocalPatterns> GetPatterns(std::string_view& in) {
   const absl::Status malformed = absl::DataLossError("stored local state is malformed");
   uint32_t magic = 0, layers = 0, heads = 0;
   if (!Get(in, magic) || (magic != kMagicUniform && magic != kMagicLists)) {
-    return absl::DataLossError("stored local state has no or another version's header");
+    return absl::DataLossError("stored local state has no header, or that of another version");
   }
   if (magic == kMagicUniform) {
     LocalPattern pattern;

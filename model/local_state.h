@@ -1,7 +1,7 @@
-// What a sequence carries from position to position in every layer: the recurrence vectors and the
-// cached keys and values that the local patterns can still reach (design 2.2). With a finite span
-// its size does not depend on the sequence's length; without, it grows by one entry every D
-// positions.
+// The local state that a sequence carries from position to position in every layer: the recurrence
+// vectors and the cached keys and values that the local patterns can still reach (design 2.2). With
+// a finite span its size does not depend on the sequence's length; with an unbounded span it grows
+// by one entry every D positions.
 #ifndef RECOLLECT_MODEL_LOCAL_STATE_H_
 #define RECOLLECT_MODEL_LOCAL_STATE_H_
 
@@ -20,13 +20,13 @@
 
 namespace recollect::model {
 
-// One layer: the recurrence, which no pattern changes, and a cache for each run of neighbouring
-// key-value heads that share a pattern, or, where queries choose blocks, one of everything; or the
-// cache of a residual branch alone. Not thread-safe.
+// One layer: the recurrence, which does not depend on the pattern, and a cache for each run of
+// neighbouring key-value heads that share a pattern, or one cache of all positions if queries
+// choose blocks; or RAttention's cache alone. Not thread-safe.
 class LayerState {
  public:
-  // `patterns`: one for all heads, or one for each. `rope_base`: what keys are rotated by.
-  // `recurrence`: whether the layer's mixer has one.
+  // `patterns`: one for all heads, or one for each. `rope_base`: the base of the angles by which
+  // keys are rotated. `recurrence`: whether the layer's mixer has one.
   LayerState(const HeadPatterns& patterns, int heads, int head_dim, double rope_base = 10000,
              const BlockChoice& choice = {}, bool recurrence = true);
   LayerState(ResidualCache residual, int head_dim, double rope_base);
@@ -35,14 +35,14 @@ class LayerState {
   // rows `stride` floats apart, dense when 0. Invalidates the caches' parts.
   void Append(const float* keys, const float* values, int64_t rows, int64_t stride = 0);
 
-  static constexpr int64_t kMaxAppend = 64;  // rows of one segment of the model
-  // In the order of the heads; together they are all heads. None with a block cache.
+  static constexpr int64_t kMaxAppend = 64;  // the most rows of one segment
+  // In the order of their heads; together they have all heads. Empty with a block cache.
   std::span<const LocalCache> caches() const { return caches_; }
 
-  // Null where queries choose no blocks.
+  // Null unless queries choose blocks.
   const BlockCache* block_cache() const { return block_cache_ ? &*block_cache_ : nullptr; }
 
-  // Null but in layers of RAttention, whose mixer appends to it and not to the state.
+  // Null except in layers of RAttention, whose mixer appends to this cache and not to the state.
   ResidualCache* residual_cache() { return residual_cache_ ? &*residual_cache_ : nullptr; }
   const ResidualCache* residual_cache() const {
     return residual_cache_ ? &*residual_cache_ : nullptr;
@@ -52,13 +52,13 @@ class LayerState {
   int64_t length() const {  // positions appended so far
     return residual_cache_ ? residual_cache_->length() : length_;
   }
-  // [heads, head_dim] each; nothing where the mixer has no recurrence.
+  // [heads, head_dim] each; empty if the mixer has no recurrence.
   float* key_recurrence() { return key_recurrence_.data(); }
   float* value_recurrence() { return value_recurrence_.data(); }
   int64_t bytes() const;
 
-  // Appends the state to `out` / reads it back from the front of `in`; the same bits go on.
-  // DATA_LOSS when malformed.
+  // Serialize appends the state to `out`; Deserialize reads it back from the front of `in`, and the
+  // sequence continues with the same bits. DATA_LOSS when malformed.
   void Serialize(std::string& out) const;
   absl::Status Deserialize(std::string_view& in);
 
@@ -73,7 +73,8 @@ class LayerState {
   std::vector<float> key_recurrence_, value_recurrence_;
 };
 
-// All layers that run for a sequence: every layer for a session, the lower ones for memory ingest.
+// All layers that run for a sequence: every layer for a session, the lower layers for memory
+// ingest.
 struct LocalState {
   LocalPatterns pattern;
   std::vector<LayerState> layers;
@@ -82,15 +83,16 @@ struct LocalState {
   int64_t length() const { return layers.empty() ? 0 : layers.front().length(); }
   int64_t bytes() const;
   std::string Serialize() const;
-  // FAILED_PRECONDITION naming both patterns when the bytes were made under another pattern;
+  // FAILED_PRECONDITION, naming both patterns, when the bytes were written under another pattern;
   // DATA_LOSS when malformed.
   static absl::StatusOr<LocalState> Deserialize(const ModelConfig& config,
                                                 const LocalPatterns& pattern, int layers,
                                                 std::string_view bytes);
 
-  // The same in sections, for states that should not be in memory twice: the head, which is all but
-  // the layers, then LayerState::Serialize of each. DeserializeHead makes a state whose layers are
-  // to be deserialized in order; then CheckLengths, DATA_LOSS unless they are of equal length.
+  // The same in sections, for states that should not be in memory twice: the head, which is
+  // everything but the layers, then LayerState::Serialize of each layer. DeserializeHead makes a
+  // state whose layers the caller deserializes in order; CheckLengths then returns DATA_LOSS unless
+  // all have the same length.
   static std::string SerializeHead(const LocalPatterns& pattern, int layers);
   static absl::StatusOr<LocalState> DeserializeHead(const ModelConfig& config,
                                                     const LocalPatterns& pattern, int layers,

@@ -7,9 +7,9 @@
 // EncodeChunk] → for each group: Query at the landmark → (engine: top-n, fetch, ProjectMemory) →
 // RunLayer over the group → Logits.
 //
-// Every function is serial on the calling thread and const: any number of threads may be inside,
-// each with an OpContext of its own. Each row's result has the same bits whatever rows run beside
-// it.
+// Every function is const and runs serially on the calling thread; any number of threads may call
+// them, each with its own OpContext. Each row's result has the same bits whatever other rows are in
+// the call.
 #ifndef RECOLLECT_MODEL_MODEL_H_
 #define RECOLLECT_MODEL_MODEL_H_
 
@@ -34,8 +34,8 @@ namespace recollect::model {
 
 struct LoadOptions {
   DType dtype = DType::kFloat32;  // number format of the products
-  // Whether this CPU runs it. Else its weights are not read, and nothing that computes may be
-  // called: the model says what a device runs.
+  // Whether this CPU runs the layers. If not, their weights are not read and no function that
+  // computes may be called; the model then describes what a device runs.
   bool computes = true;
 };
 
@@ -46,8 +46,8 @@ struct Retrieved {
   std::vector<float> weights;  // softmax over the selected scores
 };
 
-// Consecutive rows of one sequence inside a batch. All rows of a segment read the same memory where
-// the layer has GCA. Segments that follow each other may share a state: they advance it in order.
+// Consecutive rows of one sequence inside a batch. In a layer with GCA, all rows of a segment read
+// the same memory. Adjacent segments may share a state, which they advance in order.
 struct Segment {
   LayerState* state = nullptr;           // of this layer; read and advanced by `rows`
   int64_t rows = 0;                      // <= LayerState::kMaxAppend
@@ -66,7 +66,7 @@ struct Memory {
   }
 };
 
-// A chunk as it is stored.
+// A chunk in its stored form.
 struct EncodedChunk {
   std::vector<Bf16> landmark_key;  // κ [d_r]; with its lexical part [d_k] (AddTokens)
   std::vector<Bf16> states;        // E [rows, d]
@@ -93,15 +93,16 @@ class Model {
   DType dtype() const;
   bool computes() const;
   int64_t parameters() const;  // the tied embedding counted once
-  // Packed, in RAM: where the CPU does not run it, of the lexicon and the pointer alone.
+  // Bytes of packed weights in RAM; if the CPU does not run the layers, those of the lexicon and
+  // the pointer alone.
   int64_t weight_bytes() const;
 
   // Hex SHA-256 over weights, config, tokenizer, ingest pattern, record layout version and number
   // format: stored with every document; memory written under another one is refused.
   const std::string& fingerprint() const;
 
-  // What retrieval and the head have besides, also of a model that a device runs: null or empty
-  // without.
+  // Optional parts of retrieval and of the head, also for a model that a device runs; null or empty
+  // if the model has none.
   const Lexicon* lexicon() const;
   const Pointer* pointer() const;
   std::span<const float> successor_biases() const;  // by group
@@ -124,17 +125,18 @@ class Model {
   // Retrieval query u[d_r] of group `group` for one landmark row h[d].
   void Query(kernels::OpContext& ctx, int group, const float* h, float* u) const;
 
-  // Gives a chunk what its token ids say, in a model that has such: the lexical part of its key,
-  // and its tokens. `tokens` ends with its own; before them stand those of its document or session,
-  // as many as the pointer reaches where there are so many.
+  // Adds to a chunk what depends on its token ids, in a model that uses them: the lexical part of
+  // its landmark key, and its tokens. `tokens` ends with the chunk's own tokens; before them are
+  // those that precede it in its document or session, as many as the pointer reaches or as there
+  // are.
   void AddTokens(std::span<const int32_t> tokens, EncodedChunk& chunk) const;
 
-  // Memory K, V from stored chunk states E[rows, d]; one fixed shape, so the same bits from any
-  // tier.
+  // Memory K, V from stored chunk states E[rows, d]; one fixed shape, so that the bits are the same
+  // from any tier.
   Memory ProjectMemory(kernels::OpContext& ctx, std::span<const Bf16> states, int rows) const;
 
-  // logits[rows, vocab_size] of h[rows, d] after the last layer; of a model with a pointer, before
-  // kernels::MixPointed.
+  // logits[rows, vocab_size] of h[rows, d] after the last layer; in a model with a pointer,
+  // kernels::MixPointed follows.
   void Logits(kernels::OpContext& ctx, const float* h, int64_t rows, float* logits) const;
 
  private:

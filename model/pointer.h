@@ -1,7 +1,7 @@
-// The scores of the pointer head (docs/model-format.md, "Pointer head"): which token of a retrieved
-// chunk comes next, by how far the tokens before it are those that the sequence ends with. It
-// depends on token ids alone, so the host computes it wherever the layers run; what it adds to the
-// logits is kernels/pointer_mix.h.
+// The pointer head (docs/model-format.md, "Pointer head"): it predicts a token of a retrieved
+// chunk, scored by how far the tokens before it equal the end of the sequence. The scores depend on
+// token ids alone, so the host computes them wherever the layers run; kernels/pointer_mix.h mixes
+// them into the logits.
 #ifndef RECOLLECT_MODEL_POINTER_H_
 #define RECOLLECT_MODEL_POINTER_H_
 
@@ -16,38 +16,38 @@
 
 namespace recollect::model {
 
-// Where it may point to: the tokens of one chunk, and the weight of its retrieval.
+// Tokens to which the pointer may point: those of one chunk, with the chunk's retrieval weight.
 struct PointerChunk {
-  // Those of the chunk, behind the tokens before it in its document or session: Pointer::reach() of
-  // them, or all. Borrowed.
+  // The chunk's tokens, preceded by Pointer::reach() tokens (or all there are) before it in its
+  // document or session. Borrowed.
   std::span<const int32_t> tokens;
-  int rows = 0;  // of them, the chunk's own
+  int rows = 0;  // how many of them are the chunk's own
   float weight = 0;
 };
 
-// Immutable; thread-safe. Scores are fp32, in the order of the page.
+// Immutable; thread-safe. Scores are fp32, in the order given in docs/model-format.md.
 class Pointer {
  public:
   // Reads pointer.run, pointer.overlap and pointer.rarity. REQUIRES: CheckTensors(file, config),
   // and that the config has a pointer. INVALID_ARGUMENT: a number that is not finite.
   static absl::StatusOr<Pointer> Load(const SafetensorsFile& file, const ModelConfig& config);
 
-  // How many tokens before a place it compares.
+  // The number of tokens before a place that are compared.
   int64_t reach() const { return static_cast<int64_t>(run_.size()); }
   int64_t bytes() const;  // in memory
 
-  // The tokens that the chunks, which the last group retrieved, go on with where they are like the
-  // sequence: each once, in the order in which they are found. `recent` ends with the sequence's
-  // last token, landmarks left out; of more than reach() tokens the last ones count. Ids are in
-  // [0, vocab_size).
+  // The tokens with which the chunks, retrieved by the last group, continue where they match the
+  // end of the sequence: each once, in the order in which they are found. `recent` ends with the
+  // sequence's last token, landmarks omitted; only its last reach() tokens are used. Ids are in [0,
+  // vocab_size).
   std::vector<kernels::PointedToken> Point(std::span<const int32_t> recent,
                                            std::span<const PointerChunk> chunks) const;
 
  private:
   Pointer() = default;
 
-  // Of an equal token j before the last one: where all behind it are equal as well, and in any
-  // case.
+  // Scores of an equal token, the j + 1st before the place: run_[j] if all tokens between are equal
+  // as well, overlap_[j] in any case.
   std::vector<float> run_, overlap_;  // [reach]
   std::vector<float> rarity_;         // [vocab_size], a factor of both
 };

@@ -7,12 +7,12 @@
 
 namespace recollect::model {
 
-// One field of a protobuf message at a time.
+// Reads one field of a protobuf message at a time.
 class FieldReader {
  public:
   explicit FieldReader(std::string_view message) : rest_(message) {}
 
-  // False at the end or on an error, which ok() tells apart.
+  // False at the end or on an error; ok() tells which.
   bool Next() {
     if (rest_.empty() || !ok_) return false;
     const uint64_t tag = Varint();

@@ -1,5 +1,5 @@
-// What a layer of RAttention keeps of its sequence: the last W + 1 positions for the window, and
-// the sum S of everything before them.
+// The cache of a layer of RAttention: the last W + 1 positions for the window, and the sum S of
+// everything before them.
 #ifndef RECOLLECT_MODEL_RESIDUAL_CACHE_H_
 #define RECOLLECT_MODEL_RESIDUAL_CACHE_H_
 
@@ -13,12 +13,13 @@
 
 namespace recollect::model {
 
-// fp32, [entries, heads, head_dim] in position order: keys as the softmax reads them, keys as they
-// were projected, since that is what S takes, and values. A position that leaves the window is to
-// be added to S by whoever appends. Dropped some appends at a time, as LocalCache. Not thread-safe.
+// Entries are fp32, [entries, heads, head_dim] in position order: placed keys, which the softmax
+// reads; raw keys as projected, which enter S; and values. The caller of Append adds positions that
+// leave the window to S. Entries are dropped several appends at a time, as in LocalCache. Not
+// thread-safe.
 class ResidualCache {
  public:
-  // window >= -1; with -1 there is no softmax and nothing is kept between appends but S.
+  // window >= -1; with -1 there is no softmax, and only S is kept between appends.
   ResidualCache(int64_t window, int heads, int head_dim);
 
   // Appends `rows` positions: placed and raw keys, values, rows `stride` floats apart (raw: dense).
@@ -26,8 +27,8 @@ class ResidualCache {
   void Append(const float* placed, const float* raw, const float* values, int64_t rows,
               int64_t stride);
 
-  // Entries that position `position` attends to, as ranges into parts(). REQUIRES: appended by the
-  // latest Append.
+  // The entries that `position` attends to, as ranges into parts(). REQUIRES: `position` was
+  // appended by the latest Append.
   kernels::RangeSet Ranges(int64_t position) const;
   std::array<kernels::KvSpan, kernels::kMaxRanges> parts() const;
 
@@ -47,8 +48,8 @@ class ResidualCache {
   int64_t length() const { return length_; }  // positions appended so far
   int64_t bytes() const;
 
-  // Appends length, entries and S to `out` / reads them from the front of `in`, false when they are
-  // cut short. The bytes depend on the sequence alone.
+  // Serialize appends length, entries and S to `out`; Deserialize reads them from the front of
+  // `in`, and returns false when they are cut short. The bytes depend on the sequence alone.
   void Serialize(std::string& out) const;
   bool Deserialize(std::string_view& in);
 

@@ -1,5 +1,5 @@
-// Reads safetensors files (8-byte little-endian header length, JSON header, raw data). Reading only
-// what we write and what the published tools write: F32, BF16, F16 and I32/I64 tensors, dense,
+// Reads safetensors files (8-byte little-endian header length, JSON header, raw data). Supports
+// what this project and the published tools write: F32, BF16, F16 and I32/I64 tensors, dense,
 // row-major.
 #ifndef RECOLLECT_MODEL_SAFETENSORS_H_
 #define RECOLLECT_MODEL_SAFETENSORS_H_

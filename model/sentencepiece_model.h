@@ -17,22 +17,23 @@ class SentencePieceModel {
   SentencePieceModel();
   ~SentencePieceModel();
 
-  // Of a file's bytes. Empty when it is one, else what is wrong with it.
+  // Parses a file's bytes. Returns an empty string, or the problem of the file.
   std::string Parse(const std::string& file);
 
-  // Whether a space is put before every text, as LLaMA's model asks for. The caller does that.
+  // Whether a space belongs before every text, as in LLaMA's model. The caller adds it.
   bool dummy_prefix() const;
-  // With dummy_prefix only: whether some piece has these two characters beside each other. Where
-  // none has, no merge crosses, and a text may be cut there without changing its ids.
+  // With dummy_prefix only: whether some piece contains these two characters next to each other. If
+  // none does, no merge crosses this boundary, and a text may be cut there without changing its
+  // ids.
   bool Joins(std::string_view a, std::string_view b) const;
 
   int Size() const;
-  // What text piece `id` stands for: one byte for byte pieces, nothing for control symbols and
-  // unknown.
+  // The text of piece `id`: one byte for byte pieces, nothing for control symbols and the unknown
+  // piece.
   std::string Bytes(int id) const;
   // Id of the piece of one raw byte, or -1 when the model has none.
   int ByteId(uint8_t byte) const;
-  // Appends the ids of `text` (valid UTF-8) to `ids`. Empty, or what went wrong.
+  // Appends the ids of `text` (valid UTF-8) to `ids`. Returns an empty string, or the error.
   std::string Encode(std::string_view text, std::vector<int>& ids) const;
 
  private:

@@ -21,7 +21,7 @@ inline void PutFloats(std::string& out, const float* values, size_t count) {
   out.append(reinterpret_cast<const char*>(values), count * sizeof(float));
 }
 
-// Both take from the front of `in`; false, and `in` as it was, when it is too short.
+// Both read from the front of `in`; if it is too short, they return false and leave `in` unchanged.
 template <typename T>
 bool Get(std::string_view& in, T& value) {
   if (in.size() < sizeof(T)) return false;
@@ -30,7 +30,7 @@ bool Get(std::string_view& in, T& value) {
   return true;
 }
 
-// With room for an eighth more, so that the positions that follow first do not move a long state.
+// Reserves an eighth more, so that the first positions that follow do not reallocate a long state.
 inline bool GetFloats(std::string_view& in, std::vector<float>& values, size_t count) {
   if (in.size() / sizeof(float) < count) return false;
   values.reserve(count + count / 8);

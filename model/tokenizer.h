@@ -1,11 +1,12 @@
-// Text to token ids and back (SentencePiece), the same ids however the text is cut into messages.
+// Text to token ids and back (SentencePiece), with the same ids however the text is divided into
+// messages.
 //
 // Text is first cut into segments by fixed rules on the text alone (docs/model-format.md,
 // "Tokenizer"); each segment is encoded on its own. A stream of text can therefore be tokenised as
-// it arrives: everything before the last cut that later text cannot move is decided.
+// it arrives: everything before the last cut that later text cannot change is decided.
 //
 // A model that puts a space before every text ("dummy prefix", LLaMA's) encodes texts as wholes
-// instead, with the library's ids; cuts then fall only where they cannot change any.
+// instead, with the library's ids; cuts are then made only where they cannot change an id.
 #ifndef RECOLLECT_MODEL_TOKENIZER_H_
 #define RECOLLECT_MODEL_TOKENIZER_H_
 
@@ -30,11 +31,11 @@ class Tokenizer {
   absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const;
 
   // Encodes the decided prefix of `text`: tokens and, per token, the number of text bytes it
-  // covers. `final` says no text follows, so that all is decided. Sets `consumed` to the bytes
-  // decided (a multiple of whole segments); the caller keeps the rest and passes it again with more
-  // text. Byte pieces cover 1 byte each. `base_offset` says where `text` begins in the whole: it
-  // shifts the offset in the error message, and at 0 a model with a dummy prefix puts its space.
-  // An incomplete UTF-8 sequence at the end is undecided unless `final`.
+  // covers. `final` says that no text follows, so that all of it is decided. Sets `consumed` to the
+  // number of bytes decided (whole segments); the caller keeps the rest and passes it again with
+  // more text. Byte pieces cover 1 byte each. `base_offset` is the offset of `text` in the whole
+  // text: it is added to the offset in error messages, and at 0 a model with a dummy prefix adds
+  // its space. An incomplete UTF-8 sequence at the end is undecided unless `final`.
   struct Encoded {
     std::vector<int32_t> ids;
     std::vector<int32_t> token_bytes;

@@ -21,7 +21,7 @@ struct TensorSpec {
   std::vector<int64_t> shape;
 };
 
-// Every tensor a checkpoint of this config has, in the order of the page.
+// Every tensor that a checkpoint of this config has, in the order of docs/model-format.md.
 std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config);
 
 // Rows of a mixer's first projection: o, q, k, v, g (RAT+); z, v, g of all heads, q, k of the
@@ -36,7 +36,7 @@ std::vector<float> AlibiSlopes(int heads);
 std::vector<float> LearnedSum(const ModelConfig& config, const MixerConfig& mixer,
                               const std::vector<float>& keys, const std::vector<float>& values);
 
-// What the linear branch of RAttention has besides.
+// Additional weights of RAttention's linear branch.
 struct ResidualWeights {
   std::vector<float> swa_norm;          // [H, dh]; empty without a window
   std::vector<float> rla_norm;          // [H, dh]
@@ -48,7 +48,7 @@ struct MixerWeights {
   MixerConfig config;
   std::vector<float> norm;            // [d]
   kernels::PackedMatrix in_proj;      // [MixerInputRows, d]
-  std::vector<float> gate_bias;       // [D]; empty where there is none
+  std::vector<float> gate_bias;       // [D]; empty if there is none
   std::vector<float> q_norm, k_norm;  // [dh] with qk_norm
   std::vector<float> alibi_slopes;    // [H] with positions "alibi"
   std::optional<ResidualWeights> residual;
@@ -113,7 +113,7 @@ struct Weights {
   MemoryWeights memory;
   std::vector<float> final_norm;  // [d]
 
-  int64_t bytes = 0;  // of all of them in memory
+  int64_t bytes = 0;  // of all tensors in memory
 };
 
 // INVALID_ARGUMENT with every missing, unexpected or misshapen tensor at once.

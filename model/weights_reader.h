@@ -1,4 +1,5 @@
-// Reads the tensors of a checkpoint into weights, and knows which a mixer has. Private to model/.
+// Reads the tensors of a checkpoint into weights, and knows which tensors a mixer has. Private to
+// model/.
 #ifndef RECOLLECT_MODEL_WEIGHTS_READER_H_
 #define RECOLLECT_MODEL_WEIGHTS_READER_H_
 
@@ -15,8 +16,8 @@
 
 namespace recollect::model {
 
-// INVALID_ARGUMENT, naming the element: one such value would turn every answer into NaN long after
-// the cause is out of sight.
+// Reads a tensor whose values must be finite. INVALID_ARGUMENT names the element that is not: one
+// such value would turn every answer into NaN, far from the cause.
 inline absl::StatusOr<std::vector<float>> ReadFinite(const SafetensorsFile& file,
                                                      const std::string& name) {
   ASSIGN_OR_RETURN(std::vector<float> values, file.ReadFloats(name));
@@ -33,7 +34,7 @@ class WeightsReader {
  public:
   WeightsReader(const SafetensorsFile& file, DType dtype) : file_(file), dtype_(dtype) {}
 
-  int64_t bytes() const { return bytes_; }  // of what was read, as it is kept
+  int64_t bytes() const { return bytes_; }  // of the tensors read, as they are kept
 
   std::vector<float> Vector(const std::string& name) {
     std::vector<float> values = Floats(name);

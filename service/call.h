@@ -1,4 +1,4 @@
-// What every RPC has in common: refusal while draining, deadline, cancellation, metrics, one log
+// The common part of every RPC: refusal while draining, deadline, cancellation, metrics, one log
 // line, the status map. Handlers only decode, call the engine and encode:
 //
 //   return RunOnPool(runtime_, "Documents/GetDocument", context, [this, request, response]() ->
@@ -28,12 +28,12 @@
 
 namespace recollect::service {
 
-// What all calls of one server share. Outlives them.
+// State that all calls of one server share. Must outlive them.
 struct Runtime {
   static constexpr size_t kMostQueued = 256;
 
-  // Runs `work` soon, on a thread that may wait for the disk, as gRPC's own may not.
-  // RESOURCE_EXHAUSTED, and `work` is dropped, where kMostQueued wait for one.
+  // Runs `work` on a thread that may wait for the disk, which gRPC's own threads may not.
+  // RESOURCE_EXHAUSTED, and `work` is dropped, if kMostQueued closures are waiting for a thread.
   absl::Status Post(std::function<void()> work);
 
   RpcMetrics metrics;
@@ -50,12 +50,12 @@ class Call {
   // `method` is a constant: "Documents/Ingest".
   Call(Runtime& runtime, const char* method, grpc::CallbackServerContext* context);
 
-  // UNAVAILABLE while the server drains. To be asked first.
+  // UNAVAILABLE while the server drains. To be called first.
   absl::Status Admit() const;
   absl::Time deadline() const { return deadline_; }
   Runtime& runtime() { return runtime_; }
 
-  // Counts, logs and maps the status. Once.
+  // Counts, logs and maps the status. To be called once.
   grpc::Status End(absl::Status status);
 
  private:
@@ -67,9 +67,9 @@ class Call {
   const absl::Time deadline_;
 };
 
-// Joins a request handle, which exists only after the engine call returned, with a cancellation
-// that may come earlier. Shared by the reactor and the frame that starts the engine call: the call
-// may end before that frame does.
+// Passes a cancellation to a request handle. The handle exists only after the engine call has
+// returned; the cancellation may come earlier. Shared by the reactor and the frame that starts the
+// engine call: the call may end before that frame does.
 class Cancellation {
  public:
   void Set(std::shared_ptr<engine::RequestHandle> handle);
@@ -82,8 +82,8 @@ class Cancellation {
   std::shared_ptr<engine::RequestHandle> handle_;
 };
 
-// `body` runs on a pool thread; it may block. Request and response live until it returned. `undo`
-// takes back what it did for a caller who went away meanwhile.
+// `body` runs on a pool thread and may block. Request and response live until it has returned.
+// `undo` reverts its effects if the caller has gone meanwhile.
 grpc::ServerUnaryReactor* RunOnPool(Runtime& runtime, const char* method,
                                     grpc::CallbackServerContext* context,
                                     std::function<absl::Status()> body,

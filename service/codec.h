@@ -1,5 +1,5 @@
-// Between recollect.v1 messages and the engine's types. Decoding validates: each problem of a
-// request is INVALID_ARGUMENT naming the field, its value and the limit (service/limits.h).
+// Converts between recollect.v1 messages and the engine's types. Decoding validates: each problem
+// of a request is INVALID_ARGUMENT naming the field, its value and the limit (service/limits.h).
 // Encoding cannot fail.
 #ifndef RECOLLECT_SERVICE_CODEC_H_
 #define RECOLLECT_SERVICE_CODEC_H_
@@ -24,14 +24,14 @@ namespace recollect::service {
 // INVALID_ARGUMENT "field: value, limit low to high" unless low <= value <= high.
 template <typename T>
 absl::Status CheckRange(absl::string_view field, T value, T low, T high) {
-  if (value >= low && value <= high) return absl::OkStatus();  // not a number is neither
+  if (value >= low && value <= high) return absl::OkStatus();  // NaN fails both
   return absl::InvalidArgumentError(
       absl::StrCat(field, ": ", value, ", limit ", low, " to ", high));
 }
 
 // --- documents
 absl::Status CheckDocumentId(const std::string& id);
-// Of a document to be: what commands and logs take for separators is refused, too.
+// For a document to be ingested: also refuses characters that are separators in commands and logs.
 absl::Status CheckNewDocumentId(const std::string& id);
 absl::StatusOr<int64_t> DecodePageSize(int32_t page_size);
 absl::Status CheckReadText(const v1::ReadTextRequest& request);

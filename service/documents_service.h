@@ -38,10 +38,10 @@ class DocumentsService final : public v1::Documents::CallbackService {
                                      v1::RetrieveResponse* response) override;
 
  private:
-  // `owners`: of the documents that were retrieved from.
+  // `owners`: the owner of each document that was searched, by id.
   absl::Status AddTexts(const std::map<std::string, OwnerId>& owners,
                         v1::RetrieveResponse* response);
-  // `missing`, with how far an ingest of it has come where one has begun.
+  // Returns `missing`, with the progress of the document's ingest if one has begun.
   absl::Status ExplainMissing(const absl::Status& missing, const std::string& id);
 
   Runtime& runtime_;

@@ -1,6 +1,6 @@
-// What a request may ask for. Beyond these: INVALID_ARGUMENT naming field, value and limit, before
-// any work is done. The proto comments state the same numbers,
-// but for those that what a model was adapted to makes stricter.
+// Limits of requests. Beyond them: INVALID_ARGUMENT naming field, value and limit, before any work
+// is done. The proto comments state the same numbers, except those for which the model's adapted
+// values are stricter.
 #ifndef RECOLLECT_SERVICE_LIMITS_H_
 #define RECOLLECT_SERVICE_LIMITS_H_
 
@@ -12,7 +12,7 @@ inline constexpr int kMaxMessageBytes = 4 << 20;  // of gRPC, both directions
 
 inline constexpr int64_t kMaxIdBytes = 256;
 inline constexpr int64_t kMaxMounts = 256;
-// Of SessionOptions; what the model was adapted to is stricter.
+// For SessionOptions; the values to which the model was adapted are stricter.
 inline constexpr int64_t kMaxDilation = 4096;
 inline constexpr int64_t kMaxWindow = 1 << 20;
 inline constexpr int64_t kMaxInitial = 1 << 20;
@@ -38,15 +38,15 @@ inline constexpr int64_t kMaxStops = 16;
 inline constexpr int64_t kMaxStopBytes = 256;
 inline constexpr int64_t kMaxHits = 1024;  // `k` of Retrieve
 
-// An ingest piece is handed to the engine in parts of this size: what cancellation and progress
-// wait for.
+// An ingest piece is passed to the engine in parts of this size; cancellation and progress wait for
+// one part.
 inline constexpr int64_t kAppendBytes = 32 << 10;
 inline constexpr int64_t kAppendTokens = 8 << 10;
 
 // Answer bytes that may wait for a slow reader before its call is ended.
 inline constexpr int64_t kMaxUnsentBytes = 1 << 20;
 
-inline constexpr int64_t kMaxErrorBytes = 1024;  // of a status message; headers carry it
+inline constexpr int64_t kMaxErrorBytes = 1024;  // of a status message, which is sent in headers
 
 }  // namespace recollect::service
 

@@ -26,7 +26,7 @@ class RpcMetrics {
   void Start(const std::string& method);
   void End(const std::string& method, absl::StatusCode code, absl::Duration elapsed);
   std::map<std::string, MethodMetrics> Snapshot() const;
-  // Waits until no call runs but those of `method`, or `deadline` has passed.
+  // Waits until no call runs except those of `method`, or `deadline` has passed.
   void AwaitAllBut(const std::string& method, absl::Time deadline) const;
 
  private:

@@ -25,24 +25,25 @@ struct ServerOptions {
   std::string model_name;  // for Admin/GetModel
 };
 
-// Thread-safe. The engine must outlive it. When the engine loses a device, health turns NOT_SERVING
-// for good, and calls that do without the device go on.
+// Thread-safe. The engine must outlive it. When the engine loses a device, health becomes
+// NOT_SERVING permanently; calls that do not need the device continue.
 class Server {
  public:
   // FAILED_PRECONDITION when the address cannot be listened on, for example because another process
   // does.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        engine::Engine& engine);
-  virtual ~Server() = default;  // as Drain with a deadline that has passed
+  virtual ~Server() = default;  // like Drain with a deadline in the past
 
-  // As listened on, with the real port; empty when in process only.
+  // The address listened on, with the real port; empty if in process only.
   virtual const std::string& address() const = 0;
 
-  // A channel inside this process, without sockets: what the embedded command line uses.
+  // A channel inside this process, without sockets, used by the embedded command line.
   virtual std::shared_ptr<grpc::Channel> InProcessChannel() = 0;
 
-  // NOT_SERVING, refuse new calls (UNAVAILABLE), let running ones finish until `deadline`, by
-  // SteadyNow(), then cancel them; shut the engine down; close. Blocks. Harmless when repeated.
+  // Sets health to NOT_SERVING, refuses new calls (UNAVAILABLE), lets running calls finish until
+  // `deadline` (SteadyNow() time), then cancels them, shuts the engine down and closes. Blocks. May
+  // be repeated.
   virtual void Drain(absl::Time deadline) = 0;
 };
 

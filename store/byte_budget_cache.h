@@ -1,9 +1,10 @@
-// A cache with a hard byte budget, least recently used first out: the host tier (chunk states) and
-// the device tier's hot memory K, V are two of these.
+// A cache with a hard byte budget that evicts the least recently used entry first. The host tier
+// (chunk states) and the device tier's hot memory K, V are two of these.
 //
-// Bytes count from before the cache takes a value until its last reader lets go: an evicted value
-// that is still read counts, so `used_bytes() <= budget_bytes()` always holds. What Insert leaves
-// to its caller counts nowhere; that is rare while readers hold values only to compute with them.
+// Bytes count from before the cache takes a value until its last reader releases it: an evicted
+// value that is still read counts, so `used_bytes() <= budget_bytes()` always holds. A value that
+// Insert leaves to its caller is not counted; this is rare while readers hold values only to
+// compute with them.
 //
 //   ByteBudgetCache<ChunkRecord> cache(int64_t{1} << 30);
 //   auto handle = cache.Find(ref);
@@ -45,22 +46,23 @@ class ByteBudgetCache {
   ByteBudgetCache(const ByteBudgetCache&) = delete;
   ByteBudgetCache& operator=(const ByteBudgetCache&) = delete;
 
-  // Null when absent; a found entry becomes the most recently used.
+  // Null if absent. A found entry becomes the most recently used.
   Handle Find(const ChunkRef& ref) {
     std::lock_guard lock(mutex_);
     return FindLocked(ref);
   }
 
-  // Puts a value of `bytes` in, evicting others until it fits; returns the handle to use. When the
-  // budget cannot hold it (too large, or all else is being read) returns null and leaves `value` to
-  // the caller, who may use it uncached. An entry already there is kept and returned.
+  // Inserts a value of `bytes` bytes, evicting others until it fits, and returns its handle. If the
+  // budget cannot hold it (it is too large, or all other entries are being read), returns null and
+  // leaves `value` to the caller, who may use it uncached. An entry that exists already is kept and
+  // returned.
   // REQUIRES: bytes >= 0.
   Handle Insert(const ChunkRef& ref, Value&& value, int64_t bytes) {
     RECOLLECT_CHECK(bytes >= 0);
     std::lock_guard lock(mutex_);
     if (Handle present = FindLocked(ref)) return present;
     if (bytes > budget_bytes_ || !MakeRoomLocked(bytes)) return nullptr;
-    // Only this function raises the account, under the lock: room that was seen cannot vanish.
+    // Only this function raises the account, and it holds the lock: room that was found stays.
     auto owned = std::make_shared<Accounted>(account_, bytes, std::move(value));
     Handle handle(owned, &owned->value);
     lru_.push_front(Entry{ref, handle});
@@ -68,7 +70,8 @@ class ByteBudgetCache {
     return handle;
   }
 
-  // Drops all entries of an owner. Looks at every entry: it runs when a document or a session goes.
+  // Drops all entries of an owner. Visits every entry, since it runs only when a document or
+  // session is deleted.
   void EraseOwner(OwnerId owner) {
     std::lock_guard lock(mutex_);
     for (auto it = lru_.begin(); it != lru_.end();) {
@@ -124,8 +127,9 @@ class ByteBudgetCache {
     return lru_.erase(it);
   }
 
-  // Evicts from the old end. Entries being read are passed over: dropping them frees nothing now.
-  // Nobody can start to read one meanwhile, since new handles come only from under the lock.
+  // Evicts the least recently used entries. Entries that are being read are skipped, since dropping
+  // them frees nothing yet. No reader can appear meanwhile, since new handles are made only under
+  // the lock.
   bool MakeRoomLocked(int64_t bytes) {
     auto it = lru_.end();
     while (used_bytes() > budget_bytes_ - bytes) {

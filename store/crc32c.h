@@ -9,7 +9,7 @@
 
 namespace recollect::store {
 
-// Checksum of a byte sequence that may come in pieces: Crc32c(b, Crc32c(a)) == Crc32c(a + b).
+// Checksum of a byte sequence, possibly given in pieces: Crc32c(b, Crc32c(a)) == Crc32c(a + b).
 uint32_t Crc32c(absl::string_view bytes, uint32_t before = 0);
 
 }  // namespace recollect::store

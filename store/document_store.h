@@ -1,9 +1,9 @@
-// Where documents live: catalog, text, tokens, chunk states, landmark keys, states of prefixes and
-// unfinished ingests, plus sessions' own chunks. Moves bytes and ids; knows no models, no sessions,
-// no retrieval.
+// The storage of documents: catalog, text, tokens, chunk states, landmark keys, states of prefixes
+// and unfinished ingests, and sessions' own chunks. It moves bytes and ids; it knows no models,
+// sessions or retrieval.
 //
-// Two implementations: RocksDB (store/rocks/, the truth on one machine) and memory (tests, bare
-// machines). Record layouts, versions and checksums: docs/formats.md.
+// Two implementations: RocksDB (store/rocks/, durable on one machine) and memory (tests, machines
+// without RocksDB). Record layouts, versions and checksums: docs/formats.md.
 #ifndef RECOLLECT_STORE_DOCUMENT_STORE_H_
 #define RECOLLECT_STORE_DOCUMENT_STORE_H_
 
@@ -22,7 +22,8 @@
 
 namespace recollect::store {
 
-// A prefix's state is a string of any length, kept in parts of this size; the last may be shorter.
+// A prefix's state is a string of any length, kept in parts of this size; the last part may be
+// shorter.
 inline constexpr int64_t kStatePartBytes = int64_t{1} << 20;
 
 // A published document. Immutable.
@@ -30,28 +31,28 @@ struct DocumentInfo {
   std::string id;            // the user's name for it
   OwnerId owner{};           // internal number, never reused
   std::string fingerprint;   // of the model that read it
-  bool from_tokens = false;  // ingested as token ids: `text` is what they decode to
+  bool from_tokens = false;  // ingested as token ids: the text is their decoding
   int64_t bytes = 0;         // of text
   int64_t tokens = 0;
   int64_t chunks = 0;
   int64_t created_unix_ms = 0;
   int64_t stored_bytes = 0;  // all records before compression
   std::string sha256;        // hex, of the text
-  // Not empty: a prefix. It has no chunks; what is kept is the state of a sequence that has read it
-  // under this pattern, which is text that the store only compares.
+  // If not empty, the document is a prefix: it has no chunks, and the state of a sequence that has
+  // read it under this pattern is kept. The store only compares this text.
   std::string pattern;
   int64_t state_bytes = 0;
-  int64_t first_state_part = 0;  // the store's own: under what number part 0 lies
-  // Not empty: the catalog record is damaged, in the way this says, and only `id` is known of it.
-  // From List and Remove only; Get is DATA_LOSS then.
+  int64_t first_state_part = 0;  // private to the store: the number of part 0's record
+  // If not empty, the catalog record is damaged in the way described, and only `id` is known. Set
+  // by List and Remove only; Get returns DATA_LOSS in this case.
   std::string damage;
 };
 
-// One chunk as stored: its states, where its text lies and, of a model that copies tokens, those.
+// One chunk as stored: its states, its text range and, for a model with a pointer, its tokens.
 struct ChunkRecord {
   std::vector<Bf16> states;  // [rows, width]
   int32_t rows = 0;          // 1..64
-  // Its own, behind at most kMaxPointerReach that stand before it; or none at all.
+  // The chunk's tokens, preceded by at most kMaxPointerReach tokens before it; or empty.
   std::vector<int32_t> tokens;
   int64_t text_begin = 0;  // byte range in the document's text
   int64_t text_end = 0;
@@ -61,16 +62,16 @@ struct ChunkRecord {
   }
 };
 
-// What one commit of an ingest adds. Everything in it becomes durable together or not at all.
+// The additions of one commit of an ingest. All of it becomes durable together or not at all.
 struct IngestBatch {
   std::vector<ChunkRecord> chunks;  // following those already committed
-  std::vector<Bf16> landmark_keys;  // [chunks.size(), d_r]
+  std::vector<Bf16> landmark_keys;  // [chunks.size(), d_k]
   std::vector<int32_t> tokens;      // following those already committed
-  std::string text;                 // likewise
+  std::string text;                 // following the text committed
   std::string resume_state;         // opaque to the store; replaces the previous one
   int64_t input_offset = 0;         // bytes (or tokens, for token input) of input accepted so far
-  // Of a prefix: the bytes put by PutStatePart since the last commit, which take the place of the
-  // state so far; 0: it stays.
+  // For a prefix: the number of bytes put by PutStatePart since the last commit, which replace the
+  // earlier state; 0 keeps it.
   int64_t state_bytes = 0;
 };
 
@@ -84,7 +85,7 @@ struct IngestProgress {
   int64_t bytes = 0;
   int64_t tokens = 0;
   int64_t chunks = 0;
-  std::string pattern;  // as DocumentInfo, with the next two
+  std::string pattern;  // as in DocumentInfo, like the next two
   int64_t state_bytes = 0;
   int64_t first_state_part = 0;
   std::string resume_state;  // empty when nothing was committed
@@ -99,31 +100,33 @@ class DocumentStore {
 
   // Published documents.
   virtual absl::StatusOr<DocumentInfo> Get(const std::string& id) = 0;  // NOT_FOUND
-  // Up to `limit` documents with id > `after`, in byte order of id; damaged ones among them.
+  // Up to `limit` documents with id > `after`, in byte order of id, including damaged ones.
   virtual absl::StatusOr<std::vector<DocumentInfo>> List(const std::string& after,
                                                          int64_t limit) = 0;
-  // Takes the document out of the catalog at once and returns what it was. Its records stay
-  // readable by owner until Free(owner); a store that is reopened frees owners that were removed
-  // and not freed. NOT_FOUND. Of one whose catalog record is damaged only `id` and `damage` are
-  // known; its space returns when the store is next opened with no damaged record left.
+  // Removes the document from the catalog at once and returns its info. Its records stay readable
+  // by owner until Free(owner); a store that is reopened frees owners that were removed and not
+  // freed. NOT_FOUND. If its catalog record is damaged, only `id` and `damage` are known; its space
+  // is freed when the store is next opened with no damaged record left.
   virtual absl::StatusOr<DocumentInfo> Remove(const std::string& id) = 0;
   // Frees the space of a removed document or abandoned ingest.
   virtual absl::Status Free(OwnerId owner) = 0;
 
   // Ingest. BeginIngest resumes the unfinished ingest of that id, or creates one;
   // FAILED_PRECONDITION when the unfinished one has another fingerprint, kind of input or pattern
-  // (names both), ALREADY_EXISTS when the id is published. `pattern` not empty: of a prefix. One
-  // caller at a time per id: the engine sees to that.
+  // (names both), ALREADY_EXISTS when the id is published. A `pattern` that is not empty makes it a
+  // prefix. REQUIRES: one caller at a time per id, which the engine ensures.
   virtual absl::StatusOr<IngestProgress> BeginIngest(const std::string& id,
                                                      const std::string& fingerprint,
                                                      bool from_tokens,
                                                      const std::string& pattern) = 0;
   virtual absl::StatusOr<std::vector<IngestProgress>> ListIngests() = 0;  // without resume_state
-  // One part of a prefix's next state, ahead of the commit that makes it the state: part 0, which
-  // forgets parts put before it, then the others in order, all but the last full. INVALID_ARGUMENT.
+  // Puts one part of a prefix's next state, before the commit that makes it the state. Part 0 comes
+  // first and discards parts put earlier; the others follow in order, all but the last full.
+  // INVALID_ARGUMENT otherwise.
   virtual absl::Status PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) = 0;
   virtual absl::Status CommitIngest(OwnerId owner, const IngestBatch& batch) = 0;
-  // Last commit and the step into the catalog, atomically. Afterwards no ingest of that id is left.
+  // Writes the last commit and publishes the document in the catalog, atomically. Afterwards there
+  // is no ingest of that id.
   virtual absl::StatusOr<DocumentInfo> PublishIngest(OwnerId owner, const IngestBatch& last) = 0;
   // Forgets an unfinished ingest and frees its records. NOT_FOUND.
   virtual absl::Status AbandonIngest(const std::string& id) = 0;
@@ -131,15 +134,15 @@ class DocumentStore {
   // Reading by owner.
   virtual absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
                                                              int64_t d_r) = 0;
-  // All at once (one batched read); results in the order asked, each its own status. Blocks on the
-  // disk: engine calls it from its fetch threads.
+  // One batched read; results are in the order of `refs`, each with its own status. Blocks on the
+  // disk: the engine calls it from its fetch threads.
   virtual std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) = 0;
   // Bytes [begin, end) of the text; OUT_OF_RANGE names both sizes.
   virtual absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) = 0;
   virtual absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
                                                           int64_t end) = 0;
 
-  // Of the state that was committed last; OUT_OF_RANGE names both numbers.
+  // A part of the state that was committed last; OUT_OF_RANGE names both numbers.
   virtual absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) = 0;
 
   // Sessions' own chunks: not durable across a reopen, freed by FreeSession.
@@ -147,11 +150,11 @@ class DocumentStore {
   virtual absl::Status PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) = 0;
   virtual absl::Status FreeSession(OwnerId owner) = 0;
 
-  // Bytes on disk (memory store: held), for stats.
+  // Bytes on disk (in the memory store: in RAM), for statistics.
   virtual int64_t ApproximateBytes() = 0;
 };
 
-// In memory only: for tests and machines without RocksDB.
+// A store in memory only, for tests and machines without RocksDB.
 std::unique_ptr<DocumentStore> CreateMemoryStore();
 
 }  // namespace recollect::store

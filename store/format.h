@@ -1,9 +1,9 @@
-// Keys and records as they lie on disk: pure functions between structs and bytes. Byte tables, the
+// Keys and records as they are on disk: pure functions between structs and bytes. Byte tables, the
 // rules for versions and a worked example: docs/formats.md.
 //
-// Records are framed as store/record.h says. The checksum covers the record's key too, so a record
-// found under another key is as damaged as one with a flipped bit. Every Decode answers DATA_LOSS
-// naming the record (`what`) for anything that Encode does not produce.
+// Records are framed as store/record.h says. The checksum covers the record's key, too, so a record
+// found under another key counts as damaged. Every Decode returns DATA_LOSS, naming the record
+// (`what`), for anything that Encode does not produce.
 #ifndef RECOLLECT_STORE_FORMAT_H_
 #define RECOLLECT_STORE_FORMAT_H_
 
@@ -23,14 +23,15 @@
 namespace recollect::store {
 
 inline constexpr uint8_t kRecordVersion = 1;
-// Of documents, removed documents and ingests that are prefixes: fields follow those of version 1.
+// For documents, removed documents and ingests that are prefixes: additional fields follow those of
+// version 1.
 inline constexpr uint8_t kPrefixRecordVersion = 2;
-// Of chunks with tokens, which stand before the states.
+// For chunks with tokens, which precede the states.
 inline constexpr uint8_t kTokensRecordVersion = 2;
-// Of the arrangement of records as a whole. 2: the catalog counts its changes.
+// The version of the database's layout as a whole. 2: the catalog counts its changes.
 inline constexpr uint32_t kDatabaseVersion = 2;
 
-// Fixed pieces, so that a range is read without reading the rest.
+// Text and tokens are kept in pieces of fixed size, so that a range is read without the rest.
 inline constexpr int64_t kTextPieceBytes = int64_t{64} << 10;
 inline constexpr int64_t kTokenPieceCount = int64_t{16} << 10;  // 64 KiB
 inline constexpr int64_t kSegmentKeys = 1024;
@@ -51,34 +52,34 @@ enum class RecordType : uint8_t {
   kHead = 12,
 };
 
-// What a database says about itself.
+// The database's own record.
 struct MetaRecord {
   uint32_t database_version = kDatabaseVersion;
-  uint64_t next_owner = 1;  // numbers from here on were never given out
+  uint64_t next_owner = 1;  // this number and greater ones were never given out
 };
 
-// What the catalog says about itself, changed in the same batch as its documents.
+// The catalog's own record, changed in the same batch as its documents.
 struct CatalogRecord {
   uint64_t changes = 0;  // publications and deletions so far
   uint64_t documents = 0;
-  uint64_t names = 0;  // the sum of the documents' keys' CRC-32C: other documents, another sum
-  // Counts a document in or out. `changes` is the writer's.
+  uint64_t names = 0;  // sum of the CRC-32C of the documents' keys: differs for other documents
+  // Counts a document in or out. The writer sets `changes`.
   void Add(absl::string_view key);
   void Subtract(absl::string_view key);
   friend bool operator==(const CatalogRecord&, const CatalogRecord&) = default;
 };
 
-// What a data directory must hold at least; in a file beside the database (store/rocks/head.h).
+// The least that a data directory must contain, in a file beside the database (store/rocks/head.h).
 struct HeadRecord {
   CatalogRecord catalog;        // as of the last change that was acknowledged
-  uint64_t manifest = 0;        // number of the MANIFEST; 0: none was seen yet
-  uint64_t manifest_bytes = 0;  // how much of it there was
+  uint64_t manifest = 0;        // number of the MANIFEST; 0: none was recorded yet
+  uint64_t manifest_bytes = 0;  // its size in bytes when recorded
   uint32_t manifest_crc = 0;    // of those bytes
 };
 
 struct LandmarkSegment {
   int64_t d_r = 0;
-  std::vector<Bf16> keys;  // [1..1024, d_r]
+  std::vector<Bf16> keys;  // [1..1024, d_r], where d_r is the model's d_k
 };
 
 // Keys. Owner and index are big-endian, so that byte order is number order and an owner's records
@@ -107,7 +108,7 @@ std::string EncodeCatalog(absl::string_view key, const CatalogRecord& catalog);
 std::string EncodeHead(absl::string_view key, const HeadRecord& head);
 std::string EncodeDocument(absl::string_view key, const DocumentInfo& info);
 std::string EncodeRemoved(absl::string_view key, const DocumentInfo& info);
-std::string EncodeIngest(absl::string_view key, const IngestState& state);  // less resume_state
+std::string EncodeIngest(absl::string_view key, const IngestState& state);  // without resume_state
 std::string EncodeResume(absl::string_view key, absl::string_view resume_state);
 std::string EncodeText(absl::string_view key, absl::string_view text);
 std::string EncodeTokens(absl::string_view key, std::span<const int32_t> tokens);
@@ -117,7 +118,7 @@ std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk);
 // REQUIRES: d_r >= 1, keys.size() % d_r == 0.
 std::string EncodeLandmarks(absl::string_view key, std::span<const Bf16> keys, int64_t d_r);
 
-// FAILED_PRECONDITION when a newer version of this software wrote it, naming both versions.
+// FAILED_PRECONDITION, naming both versions, if a newer version of this software wrote it.
 absl::StatusOr<MetaRecord> DecodeMeta(absl::string_view key, absl::string_view record);
 absl::StatusOr<CatalogRecord> DecodeCatalog(absl::string_view key, absl::string_view record,
                                             absl::string_view what);
@@ -142,7 +143,7 @@ absl::StatusOr<ChunkRecord> DecodeChunk(absl::string_view key, absl::string_view
 absl::StatusOr<LandmarkSegment> DecodeLandmarks(absl::string_view key, absl::string_view record,
                                                 absl::string_view what);
 
-// Bytes of all records of a document, as DocumentInfo::stored_bytes counts them.
+// Bytes of a document's records, as counted by DocumentInfo::stored_bytes.
 int64_t ChunkRecordBytes(const ChunkRecord& chunk);
 int64_t StoredBytes(const IngestState& state);
 

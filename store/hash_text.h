@@ -1,4 +1,4 @@
-// SHA-256 of what a store keeps of a document's text.
+// The SHA-256 of a document's text in a store.
 #ifndef RECOLLECT_STORE_HASH_TEXT_H_
 #define RECOLLECT_STORE_HASH_TEXT_H_
 
@@ -11,7 +11,7 @@
 
 namespace recollect::store {
 
-// Adds its first `bytes` bytes, some at a time, to `hash`. Errors of ReadText.
+// Adds the first `bytes` bytes of the text to `hash`, a piece at a time. Errors of ReadText.
 inline absl::Status HashText(DocumentStore& store, OwnerId owner, int64_t bytes, Sha256& hash) {
   constexpr int64_t kAtOnce = int64_t{1} << 20;
   for (int64_t begin = 0; begin < bytes; begin += kAtOnce) {

@@ -1,5 +1,5 @@
-// How an ingest moves on: the rules that every implementation of DocumentStore shares. Pure
-// functions; what is written where is the implementation's matter.
+// The progress of an ingest: rules that all implementations of DocumentStore share. Pure functions;
+// each implementation decides what it writes where.
 #ifndef RECOLLECT_STORE_INGEST_STATE_H_
 #define RECOLLECT_STORE_INGEST_STATE_H_
 
@@ -16,34 +16,34 @@ struct IngestState {
   IngestProgress progress;
   int64_t width = 0;        // of chunk states; 0 until the first chunk
   int64_t d_r = 0;          // of landmark keys; 0 until the first chunk
-  int64_t chunk_bytes = 0;  // of the chunk records so far
+  int64_t chunk_bytes = 0;  // of chunk records so far
   int64_t put_bytes = 0;    // of state parts since the last commit; not durable
 };
 
 // INVALID_ARGUMENT unless 1 to 1024 bytes without NUL.
 absl::Status CheckDocumentId(const std::string& id);
 
-// Whether `ingest` may go on as an ingest of this fingerprint, kind and pattern:
-// FAILED_PRECONDITION naming both values otherwise.
+// OK if `ingest` may continue as an ingest with this fingerprint, kind of input and pattern;
+// otherwise FAILED_PRECONDITION naming both values.
 absl::Status CheckResumable(const IngestProgress& ingest, const std::string& fingerprint,
                             bool from_tokens, const std::string& pattern);
 
 // INVALID_ARGUMENT naming chunk and values unless rows are 1..64, states fill [rows, width] and the
-// text range is in order. `width` 0: any.
+// text range is in order. `width` 0 allows any width.
 absl::Status CheckChunk(const ChunkRecord& chunk, int64_t index, int64_t width);
 
-// How many parts a prefix's state of so many bytes has.
+// The number of parts of a prefix's state of `bytes` bytes.
 int64_t StateParts(int64_t bytes);
 
 // The state with part `index` put; INVALID_ARGUMENT unless it is part 0 or follows a full one.
 absl::StatusOr<IngestState> PutPart(const IngestState& state, int64_t index, int64_t bytes);
 
-// The state after `batch`; INVALID_ARGUMENT when the batch contradicts itself or what is committed
+// The state after `batch`; INVALID_ARGUMENT if the batch contradicts itself or what was committed
 // (row counts, widths, number of landmark keys, an offset that goes back, a state that was not put,
 // chunks of a prefix).
 absl::StatusOr<IngestState> Advance(const IngestState& state, const IngestBatch& batch);
 
-// What the finished ingest becomes in the catalog.
+// The catalog entry of the finished ingest.
 DocumentInfo MakeDocument(const IngestState& state, const std::string& sha256,
                           int64_t created_unix_ms);
 

@@ -1,6 +1,6 @@
-// How every record is framed, and its fields are written and read: version u8, type u8, zero u16,
-// CRC-32C u32 over key, first half of the header and payload, then the payload; integers
-// little-endian. What records of each type hold: store/format.h.
+// The framing of every record, and the writing and reading of its fields: version u8, type u8, zero
+// u16, CRC-32C u32 over key, first half of the header and payload, then the payload; integers
+// little-endian. The contents of each type of record: store/format.h.
 #ifndef RECOLLECT_STORE_RECORD_H_
 #define RECOLLECT_STORE_RECORD_H_
 
@@ -19,7 +19,7 @@ namespace recollect::store {
 
 inline constexpr size_t kRecordHeaderBytes = 8;
 
-// Builds one record; the checksum is filled in last.
+// Builds one record; Finish fills in the checksum.
 class RecordWriter {
  public:
   RecordWriter(uint8_t type, size_t payload_bytes, uint8_t version);
@@ -40,8 +40,8 @@ class RecordWriter {
   std::string out_;
 };
 
-// Takes a payload apart. Reading past the end or leaving bytes over shows in done(), so that
-// callers read all fields and ask once.
+// Reads the fields of a payload. done() tells whether a read went past the end or bytes are left
+// over, so callers read all fields and check once.
 class RecordReader {
  public:
   explicit RecordReader(absl::string_view payload) : rest_(payload) {}
@@ -55,7 +55,7 @@ class RecordReader {
     }
     return value;
   }
-  // A count: never negative in a sound record.
+  // A count: never negative in a valid record.
   int64_t Count() {
     const auto value = Number<int64_t>();
     ok_ = ok_ && value >= 0;
@@ -101,13 +101,13 @@ class RecordReader {
   bool ok_ = true;
 };
 
-// The payload of a sound record of this type, of a version in [oldest, newest]. DATA_LOSS naming
-// `what` for anything else. Points into `record`.
+// Returns the payload of a valid record of this type with a version in [oldest, newest]; it points
+// into `record`. DATA_LOSS, naming `what`, for anything else.
 absl::StatusOr<absl::string_view> OpenRecord(uint8_t type, absl::string_view key,
                                              absl::string_view record, absl::string_view what,
                                              uint8_t oldest, uint8_t newest);
 
-// DATA_LOSS: `what` is damaged, and how.
+// The error DATA_LOSS: `what` is damaged, because `why`.
 absl::Status Damaged(absl::string_view what, absl::string_view why);
 
 }  // namespace recollect::store

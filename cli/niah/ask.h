@@ -1,5 +1,5 @@
-// Asks a model about mounted documents and notes what it retrieved and answered, beside what BM25
-// finds by the same words.
+// Asks a model about mounted documents and records what it retrieved and answered, and what BM25
+// finds for the same words.
 #ifndef RECOLLECT_CLI_NIAH_ASK_H_
 #define RECOLLECT_CLI_NIAH_ASK_H_
 
@@ -16,8 +16,8 @@
 
 namespace recollect::cli::niah {
 
-// Where something asked for stands. The place is that of its sentence, record or line; the bytes
-// [begin, end) of the place's shard are what a chunk has to hold (part of) to be a hit.
+// The location of something asked for. `place` is that of its sentence, record or line; a chunk is
+// a hit if it has a part of the bytes [begin, end) of the place's shard.
 struct Gold {
   Place place;
   int64_t begin = 0, end = 0;
@@ -26,21 +26,22 @@ struct Gold {
 struct Question {
   std::string prompt;
   std::vector<std::string> expected;
-  int64_t max_tokens = 0;         // of the answer; 0: only what is retrieved counts
-  std::vector<std::string> stop;  // that end an answer
-  std::vector<Gold> gold;         // empty: nothing in the haystack answers
+  int64_t max_tokens = 0;         // of the answer; 0: only retrieval is judged
+  std::vector<std::string> stop;  // strings that end an answer
+  std::vector<Gold> gold;         // empty: the haystack has no answer
 };
 
 class Asker {
  public:
-  // Borrows the client. `hits`: how many BM25 gets, as many as the model retrieves.
-  // `dilation` 0: the model's.
+  // Borrows the client. `hits`: the number of BM25's hits, as many as the model retrieves.
+  // `dilation` 0: the model's default.
   Asker(client::Client& client, int64_t hits, int64_t dilation, bool random_chunks)
       : client_(client), hits_(hits), dilation_(dilation), random_chunks_(random_chunks) {}
 
-  // Greedy, in a fresh session. Fills in question, value, answer, hits and times; the task judges.
+  // Asks greedily, in a fresh session. Fills in question, value, answer, hits and times; the task
+  // judges.
   absl::Status Ask(const Question& question, const Volumes& volumes, Sample* sample) const;
-  // Of the text in a fresh session.
+  // Bits per byte of the text in a fresh session.
   absl::StatusOr<double> BitsPerByte(const std::string& text, const Volumes& volumes) const;
 
  private:

@@ -1,10 +1,10 @@
-// BM25, the classic search by words, as the baseline that retrieval is compared with:
+// BM25, the classic search by words, as the baseline for retrieval:
 //
 //   score(text) = Σ over words w of the query: idf(w) · tf · (k1 + 1) / (tf + k1 · (1 - b + b · l))
 //   idf(w) = ln(1 + (N - df + 1/2) / (df + 1/2))
 //
-// tf: how often w stands in the text; df: in how many of the N texts it stands; l: the text's
-// number of words over the mean of all; k1 = 1.2, b = 0.75.
+// tf: occurrences of w in the text; df: the number of the N texts that contain w; l: the text's
+// number of words divided by the mean of all texts; k1 = 1.2, b = 0.75.
 #ifndef RECOLLECT_CLI_NIAH_BM25_H_
 #define RECOLLECT_CLI_NIAH_BM25_H_
 
@@ -19,8 +19,8 @@ namespace recollect::cli::niah {
 // Runs of ASCII letters and digits, in lower case.
 std::vector<std::string> LowerWords(std::string_view text);
 
-// The words of some texts, counted once. Texts of several such parts are searched as one collection
-// so that one changed document does not mean counting all others again.
+// The words of some texts, counted once. Several such parts are searched as one collection, so that
+// a changed document does not require counting the others again.
 class WordCounts {
  public:
   void Add(std::string_view text);

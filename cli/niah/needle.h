@@ -1,5 +1,5 @@
 // Needles: a sentence that gives a key a value, a question for it, and the answer. Keys and values
-// are made up from a seed; words of keys are among the tenth that training never uses for keys
+// are generated from a seed; words of keys are among the tenth that training never uses for keys
 // (CRC-32 divisible by 10).
 #ifndef RECOLLECT_CLI_NIAH_NEEDLE_H_
 #define RECOLLECT_CLI_NIAH_NEEDLE_H_
@@ -15,7 +15,8 @@ namespace recollect::cli::niah {
 
 enum class ValueKind { kDigits, kHex };  // 5 to 7 digits; `hex_digits` hex digits
 
-// What needles of one form share: distractors differ from the needle in key and value only.
+// The common parts of needles of one form; distractors differ from the needle in key and value
+// only.
 struct Form {
   std::string noun;
   std::string needle;    // template
@@ -33,17 +34,18 @@ struct Needle {
 };
 
 Form MakeForm(Random& random, const PhraseList& phrases, ValueKind kind, int hex_digits);
-// `words` are candidates for keys (TestWords). A key differs from all in `taken`, and is added.
+// `words` are candidates for keys (TestWords). The key differs from all in `taken` and is added to
+// it.
 Needle MakeNeedle(Random& random, const Form& form, const std::vector<std::string>& words,
                   std::vector<std::string>* taken);
 
-// Words of the text that training never drew: letters only, 3 to 10 of them, often enough to be
-// words. Sorted.
+// Words of the text that training never drew: 3 to 10 letters only, frequent enough to be words.
+// Sorted.
 std::vector<std::string> TestWords(const std::string& text);
 uint32_t Crc32(const std::string& text);
 
-// Right when the first run of letters and digits of the answer is the value, whole: what comes
-// after it (a stop, a bracket) belongs to the wording.
+// Whether the first run of letters and digits in the answer is exactly the value; what follows it
+// (a full stop, a bracket) belongs to the wording.
 bool IsRight(const std::string& answer, const std::string& value);
 
 }  // namespace recollect::cli::niah

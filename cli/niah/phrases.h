@@ -1,5 +1,5 @@
-// Wordings of needles and questions: those that training draws from, and those it never does
-// (train/phrases.json, compiled in).
+// Phrasings of needles and questions: trained ones and held-out ones (train/phrases.json, compiled
+// in).
 #ifndef RECOLLECT_CLI_NIAH_PHRASES_H_
 #define RECOLLECT_CLI_NIAH_PHRASES_H_
 
@@ -23,7 +23,7 @@ struct Phrases {
   PhraseList held_out;
 };
 
-// INVALID_ARGUMENT when `json` lacks a list or a list is empty.
+// INVALID_ARGUMENT if `json` lacks a list or a list is empty.
 absl::StatusOr<Phrases> ParsePhrases(const std::string& json);
 
 // The text of train/phrases.json.

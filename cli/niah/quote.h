@@ -1,5 +1,5 @@
-// quote: a few consecutive words of the haystack are the whole prompt. Is the chunk in which they
-// stand retrieved, and does the text go on as it does there?
+// The task quote: a few consecutive words of the haystack are the whole prompt. It measures whether
+// the chunk that contains them is retrieved and whether the answer continues as the text does.
 #ifndef RECOLLECT_CLI_NIAH_QUOTE_H_
 #define RECOLLECT_CLI_NIAH_QUOTE_H_
 
@@ -12,19 +12,19 @@
 
 namespace recollect::cli::niah {
 
-// Where the words of a text stand: runs of characters that are no white space.
+// The place of a word in a text. Words are runs of characters that are no white space.
 struct WordPlace {
   int64_t begin = 0, end = 0;
 };
-// Up to `count` of those that begin at or after byte `from`, where the text before that byte has no
-// part of the first one.
+// Up to `count` words that begin at or after byte `from`; a word that begins before `from` is
+// skipped.
 std::vector<WordPlace> WordsFrom(std::string_view text, int64_t from, int64_t count);
 
-// A third of the words left out, drawn at random, the others in their order.
+// The words without a third of them, drawn at random, in their order.
 std::vector<std::string> Thinned(std::vector<std::string> words, Random& random);
 std::vector<std::string> Shuffled(std::vector<std::string> words, Random& random);
 
-// Whether the first `count` words of both are the same; `expected` has as many.
+// Whether the first `count` words of both are the same. REQUIRES: `expected` has as many.
 bool StartsWithWords(std::string_view answer, std::string_view expected, int64_t count);
 
 }  // namespace recollect::cli::niah

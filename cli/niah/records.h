@@ -1,5 +1,5 @@
-// records: facts in the shapes in which people and programs write them. One record among others of
-// its shape; the prompt is the record up to its value.
+// The task records: facts in the shapes in which people and programs write them. One record is
+// hidden among others of its shape; the prompt is the record up to its value.
 //
 // The shapes are for reporting only: training must not read them (record_shapes.cc).
 #ifndef RECOLLECT_CLI_NIAH_RECORDS_H_
@@ -38,7 +38,7 @@ struct Shape {
   // With {key}, {value} and fillers: {number}, {word}, {name}, {date}, {time}. Starts with white
   // space.
   const char* record;
-  // Where the value stands before the key; empty: the record up to the value.
+  // The prompt if the value precedes the key; empty: the record up to the value.
   const char* question;
 };
 const std::vector<Shape>& RecordShapes();
@@ -50,19 +50,20 @@ struct Record {
   std::string prompt;
 };
 
-// Differs from all in `taken` in key and value, which are added.
+// Its key and value differ from all in `taken`, to which they are added.
 Record MakeRecord(Random& random, const Shape& shape, const std::vector<std::string>& words,
                   std::set<std::string>* taken);
 
-// Of `count` words where the kind is made of words. Kinds without words ignore that.
+// A field of `count` words if the kind consists of words; other kinds ignore `count`.
 std::string MakeField(Random& random, FieldKind kind, const std::vector<std::string>& words,
                       int64_t count);
-// Something that is not in `taken` yet, where the kind has enough to choose from; it is added. With
-// more words when too many are taken.
+// A field that is not in `taken`, if the kind has enough to choose from; it is added to `taken`. It
+// has more words when too many are taken.
 std::string MakeNewField(Random& random, FieldKind kind, const std::vector<std::string>& words,
                          std::set<std::string>* taken);
 
-// Whether the answer, white space before it aside, begins with the value and does not go on in it.
+// Whether the answer, without leading white space, begins with the value and no letter or digit
+// follows it.
 bool StartsWithValue(std::string_view answer, std::string_view value);
 
 }  // namespace recollect::cli::niah

@@ -1,4 +1,4 @@
-// What samples add up to: cells by task, size and variant, as a table and as JSON.
+// Sums up samples in cells by task, size and variant, as a table and as JSON.
 #ifndef RECOLLECT_CLI_NIAH_REPORT_H_
 #define RECOLLECT_CLI_NIAH_REPORT_H_
 
@@ -12,11 +12,11 @@
 
 namespace recollect::cli::niah {
 
-// Whether a list of hits has what was asked for.
+// Whether a list of hits contains what was asked for.
 struct Finding {
-  bool hit = false;    // a chunk with (part of) it; where several things are asked for, with each
-  bool first = false;  // at the head of the list
-  double weight = 0;   // in attention, of all such chunks together
+  bool hit = false;    // has a chunk with a part of it; of several things, with each
+  bool first = false;  // such a chunk is first in the list
+  double weight = 0;   // attention weight of all such chunks together
 };
 
 struct Sample {
@@ -28,25 +28,25 @@ struct Sample {
   double depth = 0;
   std::string question, value, answer;
   std::optional<bool> right;  // unset: no answer was asked for
-  // Further numbers of the task, by name. Cells have their means.
+  // Further numbers of the task, by name. Cells contain their means.
   std::vector<std::pair<std::string, double>> numbers;
-  // Where what was asked for lies: in one chunk, across two, or nowhere (it was left out).
+  // Where the thing asked for is: in one chunk, across two, or nowhere (it was left out).
   enum class Span { kOneChunk, kTwoChunks, kUnknown } span = Span::kUnknown;
   bool crosses_block = false;   // the value does not fit the block after the question
   std::vector<Finding> found;   // by group of layers, at the question's landmark; empty: nothing
                                 // to find
-  std::optional<Finding> bm25;  // as many hits, by the question's words
+  std::optional<Finding> bm25;  // BM25's finding, with as many hits, by the question's words
   int64_t ingested_tokens = 0;  // for this sample
   double ingest_s = 0, answer_ms = 0;
   int64_t generated_tokens = 0;
   double generation_ms = 0;
 };
 
-// 95 % Wilson interval of `right` of `count`, as shares.
+// 95 % Wilson interval of the share `right` / `count`.
 std::pair<double, double> Interval(int64_t right, int64_t count);
 
-// One line per task, size and variant, and one over all variants where there are many; then
-// straddling needles, crossing answers and depths apart.
+// One line per task, size and variant, and one over all variants if there are many; then separate
+// lines for straddling needles, crossing answers and depths.
 std::string FormatTable(const std::vector<Sample>& samples, int depths);
 // {"cells": [...], "by_depth": [...], "samples": [...] …}
 Json ToJson(const std::vector<Sample>& samples, int depths);

@@ -38,19 +38,21 @@ struct RunOptions {
   uint64_t seed = 1;
 };
 
-// Not thread-safe. Deletes the documents it made when it ends, whatever happened.
+// Not thread-safe. The destructor deletes the documents that it ingested.
 class Runner {
  public:
-  // Borrows the client. `text`: haystacks are cut from it. `hits`: that the model retrieves.
+  // Borrows the client. Haystacks are cut from `text`. `hits`: the number that the model retrieves.
   Runner(client::Client& client, const RunOptions& options, int64_t hits, std::string text,
          Phrases phrases);
 
   int64_t total() const;  // number of samples
-  // All samples. INVALID_ARGUMENT: the text is too short for a size, or has too few words for keys.
+  // Runs all samples. INVALID_ARGUMENT: the text is too short for a size, or has too few words for
+  // keys.
   absl::StatusOr<std::vector<Sample>> Run(const std::function<void(const Sample&)>& on_sample);
 
  private:
-  // A haystack before a sample hides something in it. Shards are ingested when first mounted so.
+  // A haystack in which no sample has hidden anything yet. Its shards are ingested when first
+  // mounted.
   struct Base {
     Haystack haystack;
     Volumes volumes;
@@ -79,8 +81,8 @@ class Runner {
   const Asker asker_;
   std::vector<std::unique_ptr<Task>> tasks_;
   double bytes_per_token_ = 0;
-  // Haystacks of the size at hand that serve several cells, by number of shards and, where one is
-  // prepared, by task.
+  // Haystacks of the present size that several cells share, by number of shards and, if prepared,
+  // by task.
   std::map<std::pair<int64_t, std::string>, std::shared_ptr<Base>> shared_;
 };
 

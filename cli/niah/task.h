@@ -1,5 +1,5 @@
-// A task: what is hidden in a haystack, what is asked, and what is right. Each is a file of its own
-// and a row of the table in task.cc.
+// A task determines what is hidden in a haystack, what is asked, and which answers are right. Each
+// task is a file and a row of the table in task.cc.
 #ifndef RECOLLECT_CLI_NIAH_TASK_H_
 #define RECOLLECT_CLI_NIAH_TASK_H_
 
@@ -18,9 +18,9 @@
 
 namespace recollect::cli::niah {
 
-// What a task reports apart: a wording, a shape of record.
+// A variant that a task reports separately: a phrasing, or a shape of record.
 struct Variant {
-  int number = 0;  // among all that the task has, asked for or not: seeds depend on it
+  int number = 0;  // among all variants of the task, requested or not: seeds depend on it
   std::string name;
 };
 
@@ -33,17 +33,17 @@ struct TaskOptions {
   int passage_bytes = 1500;
 };
 
-// What tasks are made of. `words`: candidates for keys and names, never used in training.
+// The material of tasks. `words`: candidates for keys and names, never used in training.
 struct Material {
   Phrases phrases;
   std::vector<std::string> words;
 };
 
-// What one sample is drawn from.
+// The parameters of one sample.
 struct Draw {
   const Variant& variant;
-  double depth = 0;      // 0 to 1, of what is asked for
-  bool removed = false;  // the haystack must not hold what is asked for
+  double depth = 0;      // of what is asked for, 0 to 1
+  bool removed = false;  // the haystack must not contain what is asked for
   Random& random;
   Haystack& haystack;
 };
@@ -54,17 +54,18 @@ class Task {
   virtual std::string name() const = 0;
   virtual std::vector<Variant> variants() const = 0;
 
-  // False: samples ask for what a haystack holds already, so that one serves all of them.
+  // False: samples ask for what a haystack already contains, so that one haystack serves all of
+  // them.
   virtual bool hides() const { return true; }
-  // True: haystacks are for this task alone, Prepare fills them. What a sample then hides is for
-  // one variant; where it hides nothing, for all of them.
+  // True: haystacks are for this task alone, and Prepare fills them. If samples hide something, a
+  // haystack serves one variant; otherwise it serves all variants.
   virtual bool prepares() const { return false; }
   virtual int64_t least_documents() const { return 1; }
 
-  // Puts into a haystack what is there besides what one sample asks for. The samples that follow
-  // are drawn from this haystack, until the next call.
+  // Adds to a haystack everything except what single samples ask for. The samples until the next
+  // call are drawn from this haystack.
   virtual absl::Status Prepare(const Variant&, Random&, Haystack*) { return absl::OkStatus(); }
-  // Makes a sample's question and hides what it asks for, unless it is to be missing.
+  // Makes a sample's question and hides what it asks for, unless draw.removed.
   virtual absl::StatusOr<Question> Make(const Draw& draw) = 0;
   // Asks and judges.
   virtual absl::Status Run(const Asker& asker, const Question& question, const Volumes& volumes,

@@ -1,5 +1,5 @@
-// Makes the tasks, one file each. Outside of task.cc and tests only MakeTask of task.h is used.
-// Options and material are borrowed.
+// Functions that make the tasks, one file each. Only task.cc and tests use them; other code uses
+// MakeTask of task.h. Options and material are borrowed.
 #ifndef RECOLLECT_CLI_NIAH_TASKS_H_
 #define RECOLLECT_CLI_NIAH_TASKS_H_
 
@@ -16,9 +16,9 @@ namespace recollect::cli::niah {
 enum class NeedleKind { kPasskey, kDistractors, kHex };
 std::unique_ptr<Task> MakeNeedles(NeedleKind kind, const TaskOptions& options,
                                   const Material& material);
-// A few words of the haystack itself: where do they stand, how do they go on.
+// A few words of the haystack itself: where they are, and how the text continues.
 std::unique_ptr<Task> MakeQuote(const TaskOptions& options);
-// How well a passage is predicted with and without the document that holds it.
+// How well a passage is predicted with and without the document that contains it.
 std::unique_ptr<Task> MakeReread(const TaskOptions& options);
 // A record among others of its shape, in many shapes that are not trained.
 std::unique_ptr<Task> MakeRecords(const TaskOptions& options, const Material& material);

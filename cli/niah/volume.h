@@ -1,5 +1,5 @@
-// A document that niah ingested: its text, where its chunks lie in it, and their words for BM25.
-// Deletes the document with itself, as well as it can.
+// A document that niah ingested: its text, the ranges of its chunks, and their words for BM25. The
+// destructor tries to delete the document.
 #ifndef RECOLLECT_CLI_NIAH_VOLUME_H_
 #define RECOLLECT_CLI_NIAH_VOLUME_H_
 
@@ -17,7 +17,7 @@ namespace recollect::cli::niah {
 
 class Volume {
  public:
-  // Borrows the client. `seed` becomes part of the document's name, which no other volume has.
+  // Borrows the client. `seed` becomes part of the document's id, which no other volume has.
   static absl::StatusOr<std::shared_ptr<const Volume>> Ingest(client::Client& client, uint64_t seed,
                                                               const std::string& text);
   ~Volume();
@@ -29,8 +29,8 @@ class Volume {
   int64_t tokens() const { return tokens_; }
   int64_t chunks() const { return words_.texts(); }
   // Chunk c has the bytes from ChunkBegin(c) to ChunkBegin(c + 1). Exact for documents of up to
-  // 1024 chunks, or 256 where the server's landmark keys are on a GPU; of more, some may be off by
-  // a part of a chunk.
+  // 1024 chunks, or 256 if the server's landmark keys are on a GPU; in longer documents some may be
+  // off by a part of a chunk.
   int64_t ChunkBegin(int64_t chunk) const { return begins_[chunk]; }
   const WordCounts& words() const { return words_; }
 
@@ -42,11 +42,11 @@ class Volume {
   const std::string id_;
   const std::string text_;
   int64_t tokens_ = 0;
-  std::vector<int64_t> begins_;  // of the chunks, and behind the last one
+  std::vector<int64_t> begins_;  // of the chunks, and the end of the last one
   WordCounts words_;
 };
 
-// Those mounted together, in order: one for each shard of a haystack.
+// The volumes mounted together, in order: one for each shard of a haystack.
 using Volumes = std::vector<std::shared_ptr<const Volume>>;
 
 }  // namespace recollect::cli::niah

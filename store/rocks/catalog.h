@@ -1,6 +1,6 @@
-// The catalog in the database: published documents by id, how many there were, and what the
-// database says of itself. Each record lies in two families or more, so that one damaged block
-// costs nothing.
+// The catalog in the database: published documents by id, their count, and the database's own
+// record. Each record is kept in two column families or more, so that one damaged block loses
+// nothing.
 #ifndef RECOLLECT_STORE_ROCKS_CATALOG_H_
 #define RECOLLECT_STORE_ROCKS_CATALOG_H_
 
@@ -25,23 +25,23 @@ void PutMeta(const Database& database, const MetaRecord& meta, rocksdb::WriteBat
 // NOT_FOUND in a new database; codes of DecodeMeta.
 absl::StatusOr<MetaRecord> GetMeta(Database& database);
 
-// NOT_FOUND; DATA_LOSS when both records are damaged.
+// NOT_FOUND; DATA_LOSS if both copies of the record are damaged.
 absl::StatusOr<DocumentInfo> GetDocument(Database& database, const std::string& id);
 
 // Calls visit(id, document) for ids > `after` (all, if empty) in order, until it returns false. A
-// document of which both records are damaged comes as DATA_LOSS. DATA_LOSS itself when documents
-// may be missing.
+// document of which both records are damaged is visited as DATA_LOSS. Returns DATA_LOSS if
+// documents may be missing.
 absl::Status ScanDocuments(
     Database& database, const std::string& after,
     const std::function<bool(absl::string_view, const absl::StatusOr<DocumentInfo>&)>& visit);
 
-// What the catalog says of itself. NOT_FOUND in a database of version 1.
+// The catalog's own record. NOT_FOUND in a database of version 1.
 absl::StatusOr<CatalogRecord> GetCatalogRecord(Database& database);
-// What is found in it, with `changes` as many.
+// A record that counts the documents found, with `changes` as given.
 absl::StatusOr<CatalogRecord> CountDocuments(Database& database, uint64_t changes);
 
-// DATA_LOSS when the catalog misses changes that the head knows to have been acknowledged, or has
-// other documents than it says. Codes of GetMeta.
+// DATA_LOSS if the catalog lacks changes that the head records as acknowledged, or if its documents
+// differ from those that its own record counts. Codes of GetMeta.
 absl::Status CheckCatalog(Database& database);
 
 }  // namespace recollect::store

@@ -1,4 +1,4 @@
-// Gives the space of freed owners back, on a thread of its own.
+// Reclaims the space of freed owners, on a thread of its own.
 #ifndef RECOLLECT_STORE_ROCKS_CLEANER_H_
 #define RECOLLECT_STORE_ROCKS_CLEANER_H_
 
@@ -13,11 +13,12 @@
 
 namespace recollect::store {
 
-// Runs jobs one after another, in the order given. Thread-safe. Destruction tells the running job
-// to stop, forgets the others (they are found again when the store is next opened) and joins.
+// Runs jobs one after another, in the order given. Thread-safe. The destructor tells the running
+// job to stop, drops the others (they are found again when the store is next opened) and joins the
+// thread.
 class Cleaner {
  public:
-  // A job looks at *canceled now and then. Its failure is logged, never fatal.
+  // A job checks *canceled regularly. Its failure is logged, never fatal.
   using Job = std::function<absl::Status(std::atomic<bool>* canceled)>;
 
   Cleaner();

@@ -1,5 +1,5 @@
-// Whose a directory is, told before anything in it is touched: the library deletes the tables and
-// logs that it does not know.
+// Checks to whom a directory belongs before anything in it is changed: the library deletes tables
+// and logs that it does not know.
 #ifndef RECOLLECT_STORE_ROCKS_DATA_DIRECTORY_H_
 #define RECOLLECT_STORE_ROCKS_DATA_DIRECTORY_H_
 
@@ -9,9 +9,9 @@
 
 namespace recollect::store {
 
-// Makes the directory when it is missing, for its owner alone; warns of one that others can enter,
-// since documents lie in it as they are. FAILED_PRECONDITION when it cannot be made, or is neither
-// empty nor a data directory of ours (names what is in it).
+// Creates the directory if it is missing, accessible to its owner alone; warns if others can enter
+// it, since documents are stored unencrypted. FAILED_PRECONDITION if it cannot be created, or if it
+// is neither empty nor a data directory of ours (names its contents).
 absl::Status PrepareDataDirectory(const std::string& directory);
 
 }  // namespace recollect::store

@@ -39,7 +39,8 @@ enum class Family : size_t {
 };
 inline constexpr size_t kFamilies = 8;
 
-// The library's lock of a directory, which it does not take itself to open a database to read.
+// The library's lock on a directory, which the library does not take when it opens a database for
+// reading.
 class DirectoryLock {
  public:
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Create(const std::string& directory,
@@ -72,9 +73,9 @@ class Database {
   // system's; otherwise outlives the result.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const RocksOptions& options,
                                                         rocksdb::Env* env);
-  // To look before Open, which deletes files: holds the directory, changes none of its files, and
-  // has no sessions. Null when there is no database yet. DATA_LOSS when the MANIFEST or the log
-  // is damaged.
+  // Opens the database for reading, to inspect it before Open, which deletes files. Locks the
+  // directory, changes none of its files, and has no sessions' chunks. Null if there is no database
+  // yet. DATA_LOSS if the MANIFEST or the log is damaged.
   static absl::StatusOr<std::unique_ptr<Database>> OpenToRead(const RocksOptions& options,
                                                               rocksdb::Env* env);
   ~Database();
@@ -84,14 +85,14 @@ class Database {
   rocksdb::ColumnFamilyHandle* family(Family f) const { return handles_[static_cast<size_t>(f)]; }
 
   // All of the batch or nothing. After a failure (say, a full disk) the library refuses writes
-  // until it is told to go on; the next Write does that first, so the store comes back by itself.
+  // until it is told to resume; the next Write does that first, so the store recovers by itself.
   absl::Status Write(rocksdb::WriteBatch& batch, Durability durability, absl::string_view what);
 
   // NOT_FOUND when there is none.
   absl::StatusOr<std::string> Get(Family f, const std::string& key, absl::string_view what);
 
   // One batched read of `keys` in ascending order. visit(i, status, bytes) is called for each, in
-  // order; bytes live only during the call. Chunk data passes the block cache by.
+  // order; bytes are valid only during the call. Chunk data bypasses the block cache.
   void MultiGet(
       Family f, std::span<const std::string> keys,
       const std::function<void(size_t, const rocksdb::Status&, absl::string_view)>& visit);
@@ -101,22 +102,25 @@ class Database {
   absl::Status Scan(Family f, const std::string& from, absl::string_view prefix,
                     const std::function<bool(absl::string_view, absl::string_view)>& visit);
 
-  // Deletes all keys of [begin, end) in families `families`: whole files at once, the rest marked.
+  // Deletes all keys of [begin, end) in families `families`: whole files are deleted at once, other
+  // keys are marked.
   absl::Status DropRange(std::span<const Family> families, const std::string& begin,
                          const std::string& end, Durability durability);
 
-  // Rewrites what still holds dropped keys of the range, so that their space returns. Slow. Ends
-  // early once *canceled.
+  // Rewrites files that still contain dropped keys of the range, which frees their space. Slow.
+  // Ends early once *canceled.
   absl::Status Compact(Family f, const std::string& begin, const std::string& end,
                        std::atomic<bool>* canceled);
 
-  // Moves what is in the log into tables, so that the log's files go. Leaves sessions' chunks.
+  // Moves the log's contents into tables, so that the log's files are deleted. Does not flush
+  // sessions' chunks.
   absl::Status Flush();
 
   int64_t ApproximateBytes() const;
 
-  // That every table can be opened: DATA_LOSS names one of which the end, where its index lies, is
-  // damaged. The library looks at a few when it opens the database, and refuses it for one of them.
+  // Checks that every table can be opened: DATA_LOSS names a table whose end, which has its index,
+  // is damaged. The library itself checks only some tables when it opens the database, and refuses
+  // the database if one of them is damaged.
   absl::Status CheckTables() const;
 
   Head& head() const { return *head_; }
@@ -132,7 +136,7 @@ class Database {
   std::array<rocksdb::ColumnFamilyHandle*, kFamilies> handles_{};
   // Counts failed writes, and failures of the library's own work.
   const std::shared_ptr<std::atomic<int64_t>> failures_ = std::make_shared<std::atomic<int64_t>>(0);
-  // How many of them there were when the library was last told to go on, and did.
+  // The value of *failures_ when the library last resumed successfully.
   std::atomic<int64_t> resumed_{0};
   std::mutex resume_mutex_;
 };

@@ -1,7 +1,8 @@
-// What a data directory must hold at least, in a file beside the database: how far the catalog has
-// come, and what of the MANIFEST was written. The database alone cannot tell that its end is
-// missing: a log or MANIFEST that was cut looks like one that was shorter from the start. Read
-// before the database is opened, since opening deletes the tables that the MANIFEST does not name.
+// The least that a data directory must contain, in a file beside the database: the catalog's latest
+// change, and the part of the MANIFEST that was written. The database alone cannot tell that its
+// end is missing: a log or MANIFEST that was cut looks like one that was shorter from the start.
+// Read before the database is opened, since opening deletes the tables that the MANIFEST does not
+// name.
 #ifndef RECOLLECT_STORE_ROCKS_HEAD_H_
 #define RECOLLECT_STORE_ROCKS_HEAD_H_
 
@@ -21,22 +22,23 @@ namespace recollect::store {
 // In the data directory. Marks it as ours.
 inline constexpr char kHeadFile[] = "RECOLLECT";
 
-// Thread-safe. Changes replace the file as a whole; one that cannot be written is logged and part
-// of the next, since what it would have protected is durable already.
+// Thread-safe. A change replaces the whole file. A change that cannot be written is logged and
+// included in the next one, since the data that it would protect is already durable.
 class Head {
  public:
-  // Of a directory without the file, one that asks for nothing. DATA_LOSS when it is damaged,
-  // unless that is accepted: then the same with a warning. `env` outlives the result; with
-  // sync_commits changes survive power loss.
+  // Reads the file. Without one, returns a head that requires nothing. DATA_LOSS if the file is
+  // damaged, unless options.accept_data_loss: then the same head, with a warning. `env` must
+  // outlive the result; with sync_commits changes survive power loss.
   static absl::StatusOr<std::shared_ptr<Head>> Open(const RocksOptions& options, rocksdb::Env* env);
 
   CatalogRecord catalog() const;
 
-  // That CURRENT and the MANIFEST begin with what is recorded of them. DATA_LOSS names the file
+  // Checks that CURRENT names the recorded MANIFEST, which must begin with the recorded bytes, or a
+  // later one. DATA_LOSS names the file
   // and both values.
   absl::Status CheckManifest() const;
 
-  // The first replacement makes the file, and says what may fail at that.
+  // Writes the file for the first time. Unlike later changes, a failure is returned.
   absl::Status Create();
   void SetCatalog(const CatalogRecord& catalog);
   // Records the MANIFEST as it is now.

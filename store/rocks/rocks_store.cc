@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<DocumentStore>> RocksStore::Open(const RocksOptio
   // Before anything is written or deleted: what is refused stays as it is.
   const absl::Status whole = CheckWhole(options, env);
   if (options.accept_data_loss && absl::IsDataLoss(whole)) {
-    LogWarning("going on in spite of it: {}", std::string(whole.message()));
+    LogWarning("continuing without the lost data: {}", std::string(whole.message()));
   } else if (!whole.ok()) {
     return absl::Status(whole.code(), absl::StrCat(whole.message(), "; no file was changed"));
   }

@@ -17,15 +17,14 @@ struct RocksOptions {
   int64_t block_cache_bytes = int64_t{32}
                               << 20;  // chunk records bypass it: the host tier caches them decoded
   bool sync_commits = true;  // a commit survives power loss, not only a crash of the process
-  // Goes on without what is lost where OpenRocksStore would be DATA_LOSS, as far as that can be
-  // done, and logs what that costs.
+  // Where OpenRocksStore would return DATA_LOSS, continue without the lost data as far as possible,
+  // and log what is lost.
   bool accept_data_loss = false;
 };
 
-// FAILED_PRECONDITION naming the path when another process owns the directory, or it has other
-// things than ours; DATA_LOSS when the database is damaged such that what was published or deleted
-// would not be so any more: no file is changed then; FAILED_PRECONDITION when it was written by a
-// newer format version (names both).
+// FAILED_PRECONDITION, naming the path, if another process uses the directory or it contains other
+// files than ours; DATA_LOSS if damage would lose or undo publications or deletions, in which case
+// no file is changed; FAILED_PRECONDITION if it was written by a newer format version (names both).
 absl::StatusOr<std::unique_ptr<DocumentStore>> OpenRocksStore(const RocksOptions& options);
 
 }  // namespace recollect::store

@@ -1,4 +1,4 @@
-// From the library's errors to ours: the one mapping, and the one place its exceptions stop.
+// The mapping of the library's errors to ours, and the only place where its exceptions are caught.
 #ifndef RECOLLECT_STORE_ROCKS_STATUS_H_
 #define RECOLLECT_STORE_ROCKS_STATUS_H_
 
@@ -16,8 +16,8 @@ namespace recollect::store {
 // files DATA_LOSS, other I/O errors UNAVAILABLE.
 absl::Status FromRocks(const rocksdb::Status& status, absl::string_view what);
 
-// The same for opening `directory`: a held lock is FAILED_PRECONDITION naming it; files that do not
-// make a database are DATA_LOSS, since the options are ours and constant.
+// The same for opening `directory`: a held lock is FAILED_PRECONDITION naming it; files that are no
+// valid database are DATA_LOSS, since the options are ours and constant.
 absl::Status FromRocksOpen(const rocksdb::Status& status, absl::string_view directory);
 
 // Runs a body that returns Status or StatusOr and calls the library.

@@ -73,7 +73,7 @@ class RocksStore final : public DocumentStore {
  private:
   enum class Kind { kIngest, kDocument, kRemoved, kSession };
 
-  // What is known of an owner without reading the disk.
+  // What is known about an owner without reading the disk.
   struct Owner {
     Kind kind;
     std::string id = {};  // of its document; empty: a session
@@ -90,8 +90,8 @@ class RocksStore final : public DocumentStore {
             from.chunks, from.state_bytes, from.first_state_part};
   }
 
-  // An unfinished ingest. `mutex` is held through a commit, so that commits of one ingest follow
-  // each other while those of others go on. `state` is what is durable, less resume_state.
+  // An unfinished ingest. `mutex` is held during a commit, so that commits of one ingest are serial
+  // while other ingests commit in parallel. `state` is the durable state, without resume_state.
   struct Ingest {
     std::mutex mutex;
     IngestState state;
@@ -105,28 +105,28 @@ class RocksStore final : public DocumentStore {
   explicit RocksStore(std::unique_ptr<Database> database);
 
   // rocks_store.cc
-  // DATA_LOSS when what was published or deleted is not so any more. Changes no file.
+  // DATA_LOSS if publications or deletions were lost. Changes no file.
   static absl::Status CheckWhole(const RocksOptions& options, rocksdb::Env* env);
   absl::Status Load();
-  // From version 1, which had each record of the catalog once.
+  // Upgrades a database of version 1, which had each record of the catalog once.
   absl::Status Upgrade();
   absl::Status LoadCatalog(std::vector<OwnerId>* unfreed, bool* damaged);
   absl::Status LoadIngests(bool* damaged);
-  // Adds the owners of records that nothing names, `unfreed` neither: what is left of a document or
-  // ingest whose own record was damaged, and that was deleted.
+  // Adds to `unnamed` the owners of records that neither another record nor `unfreed` names: the
+  // remains of documents and ingests that were deleted while their own record was damaged.
   absl::Status FindUnnamed(const std::vector<OwnerId>& unfreed, std::vector<OwnerId>* unnamed);
 
   // documents.cc
   // A number never given out before.
   absl::StatusOr<OwnerId> NewOwner();
   absl::StatusOr<Owner> FindOwner(OwnerId owner) const;
-  // DATA_LOSS names the document as well; any other status stays as it is.
+  // Adds the document's name to DATA_LOSS; any other status is returned unchanged.
   absl::Status OfDocument(OwnerId owner, const absl::Status& status) const;
   absl::Status FreeRecords(OwnerId owner);
-  // Writes a batch that publishes or deletes, and as one more change what `next` counts after it.
-  // REQUIRES: catalog_mutex_ held.
+  // Writes a batch that publishes or deletes, together with `next`, the catalog's counts after it,
+  // as one more change. REQUIRES: catalog_mutex_ held.
   absl::Status WriteCatalog(rocksdb::WriteBatch& batch, CatalogRecord next, absl::string_view what);
-  // AbandonIngest of one whose record could not be read when the store was opened.
+  // AbandonIngest for an ingest whose record could not be read when the store was opened.
   absl::Status AbandonDamaged(const std::string& id);
 
   // ingest.cc
@@ -136,7 +136,8 @@ class RocksStore final : public DocumentStore {
   template <typename T>
   absl::Status AppendPieces(const Pieces<T>& kind, OwnerId owner, int64_t committed,
                             std::span<const T> more, rocksdb::WriteBatch* out);
-  // Drops parts of the owner that are not of its state. What is committed stays whatever happens.
+  // Drops parts of the owner that do not belong to its state. The committed state stays even on
+  // failure.
   void DropOldState(const IngestProgress& progress);
 
   // read.cc
@@ -147,13 +148,14 @@ class RocksStore final : public DocumentStore {
 
   const std::unique_ptr<Database> database_;
 
-  // Held through every change of what exists (begin, publish, remove, free), also on disk.
+  // Held during every change to the set of documents and ingests (begin, publish, remove, free),
+  // including the disk write.
   std::mutex catalog_mutex_;
   CatalogRecord catalog_;
   int64_t freed_session_bytes_ = 0;
 
-  // Apart from the catalog's: a session that stores its first chunk must not wait until a large
-  // document is deleted.
+  // Separate from catalog_mutex_: a session that stores its first chunk must not wait for the
+  // deletion of a large document.
   std::mutex numbers_mutex_;
   uint64_t next_owner_ = 1;
   uint64_t owner_limit_ = 1;  // numbers below are reserved on disk

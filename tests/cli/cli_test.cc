@@ -174,7 +174,7 @@ TEST_F(CliTest, BadInputHasCodeAndMessage) {
   expect(Embedded({"score", "--text-file", Path("missing.txt")}), kNotFound, "missing.txt");
   expect(Embedded({"retrieve", "--query", "x", "--k", "100000"}), kInvalid,
          "k: 100000, limit 0 to 1024");
-  expect(Embedded({"docs", "list", "--memory-budget=-5"}), kUsage, "'-5' is no size");
+  expect(Embedded({"docs", "list", "--memory-budget=-5"}), kUsage, "'-5' is not a size");
   expect(Run({"docs", "list", "--model", Path("model"), "--data-dir", Path("empty.txt")}),
          kConflict, "Not a directory");
 }

@@ -106,7 +106,7 @@ TEST_F(WhereCliTest, ASizeThatIsNoneIsNamedAsItWasTyped) {
   for (const char* size : {"-1", "5XB", "99999999999999999999GiB", "", "many"}) {
     const ProcessResult result = Run({"stats", "--host-budget", size});
     EXPECT_EQ(result.exit_code, kUsage) << size;
-    EXPECT_THAT(result.err, HasSubstr("'" + std::string(size) + "' is no size")) << size;
+    EXPECT_THAT(result.err, HasSubstr("'" + std::string(size) + "' is not a size")) << size;
     EXPECT_THAT(result.err, HasSubstr("--host-budget")) << size;
   }
 }

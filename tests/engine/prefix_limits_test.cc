@@ -89,7 +89,7 @@ TEST_F(PrefixLimitsTest, OnePrefixBeginsASession) {
   ASSERT_TRUE(Generate(*engine, request).status.ok());
   request.session_options.mounts = {"a"};  // behind what the session has
   Expect(Generate(*engine, request).status, absl::StatusCode::kInvalidArgument,
-         HasSubstr("an open session keeps its own"));
+         HasSubstr("the options of an open session are fixed"));
   Expect(engine->OpenSession({.mounts = {"c"}}).status(), absl::StatusCode::kNotFound,
          HasSubstr("c"));
 }
@@ -126,7 +126,7 @@ TEST_F(PrefixLimitsTest, ADocumentThatEndsWhereALongerOneWasCommittedIsRefused) 
   std::promise<absl::Status> finished;
   stream->Finish([&](absl::StatusOr<store::DocumentInfo> s) { finished.set_value(s.status()); });
   Expect(finished.get_future().get(), absl::StatusCode::kInvalidArgument,
-         HasSubstr("ends where its unfinished ingest stands"));
+         HasSubstr("ends where its unfinished ingest was committed"));
 }
 
 TEST_F(PrefixLimitsTest, AMountBeyondTheStateBudgetIsRefusedAndHoldsNothing) {

@@ -95,7 +95,7 @@ TEST_F(PrefixRestartTest, AStateThatDoesNotFitTogetherIsDataLoss) {
   in_part(0, [](std::string& part) { part[0] = static_cast<char>(part[0] - 1); });
   expect("malformed");
   in_part(0, [](std::string& part) { part[8] ^= 1; });
-  expect("another version's header");
+  expect("header, or that of another version");
   const size_t head = 8 + 4 + 4 * 8 + 4;                        // magic, pattern, layers
   in_part(0, [=](std::string& part) { part[head + 8] ^= 1; });  // the first layer is shorter
   expect("a layer is too long");

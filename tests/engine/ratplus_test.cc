@@ -119,7 +119,7 @@ TEST_F(RatPlusEngineTest, ContextAndBlocksOfTheRequestAreThoseThatRun) {
   flagship.context = 5000;
   flagship.top_k_blocks = 1;
   EXPECT_THAT(std::string(MakeEngine()->OpenSession(flagship).status().message()),
-              AllOf(HasSubstr("context is 5000, the checkpoint names none to stretch"),
+              AllOf(HasSubstr("context is 5000, the checkpoint has no context to stretch"),
                     HasSubstr("top_k_blocks is 1, the checkpoint allows 0")));
 }
 

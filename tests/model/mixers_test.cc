@@ -216,7 +216,7 @@ TEST(MixersConfigTest, PatternsAreNotTheRequestsChoice) {
                     HasSubstr("window is 3, the checkpoint is adapted to 0"),
                     HasSubstr("window is 3, the checkpoint is adapted to 9"),
                     HasSubstr("initial is 2, the checkpoint is adapted to 0"),
-                    HasSubstr("context is 512, the checkpoint names none to stretch"),
+                    HasSubstr("context is 512, the checkpoint has no context to stretch"),
                     HasSubstr("top_k_blocks is 2, the checkpoint allows 0")));
 }
 

@@ -17,7 +17,8 @@ namespace recollect::store {
 // to stop, forgets the others (they are found again when the store is next opened) and joins.
 class Cleaner {
  public:
-  // A job looks at *canceled now and then. Its failure is logged, never fatal.
+  // A job looks at *canceled now and then, and may be canceled by others than the cleaner. Its
+  // failure is logged, never fatal; one for want of a disk, or of room on it, is tried again.
   using Job = std::function<absl::Status(std::atomic<bool>* canceled)>;
 
   Cleaner();
@@ -30,8 +31,9 @@ class Cleaner {
  private:
   void Loop();
 
-  std::atomic<bool> canceled_{false};
+  std::atomic<bool> canceled_{false};  // of the running job
   std::mutex mutex_;
+  bool stopping_ = false;
   std::condition_variable changed_;
   std::deque<Job> jobs_;
   std::thread thread_;

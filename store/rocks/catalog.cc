@@ -30,18 +30,17 @@ auto GetFirst(Database& database, std::span<const Family> families, const std::s
 
 }  // namespace
 
-void PutCatalog(const Database& database, const std::string& key, const std::string& record,
-                rocksdb::WriteBatch* batch) {
-  for (const Family f : kCatalogFamilies) batch->Put(database.family(f), key, record);
+void PutCatalog(const std::string& key, const std::string& record, Batch* batch) {
+  for (const Family f : kCatalogFamilies) batch->Put(f, key, record);
 }
 
-void DeleteCatalog(const Database& database, const std::string& key, rocksdb::WriteBatch* batch) {
-  for (const Family f : kCatalogFamilies) batch->Delete(database.family(f), key);
+void DeleteCatalog(const std::string& key, Batch* batch) {
+  for (const Family f : kCatalogFamilies) batch->Delete(f, key);
 }
 
-void PutMeta(const Database& database, const MetaRecord& meta, rocksdb::WriteBatch* batch) {
+void PutMeta(const MetaRecord& meta, Batch* batch) {
   const std::string record = EncodeMeta(MetaKey(), meta);
-  for (const Family f : kMetaFamilies) batch->Put(database.family(f), MetaKey(), record);
+  for (const Family f : kMetaFamilies) batch->Put(f, MetaKey(), record);
 }
 
 absl::StatusOr<MetaRecord> GetMeta(Database& database) {

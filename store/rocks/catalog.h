@@ -10,18 +10,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "rocksdb/write_batch.h"
 #include "store/document_store.h"
 #include "store/format.h"
 #include "store/rocks/database.h"
 
 namespace recollect::store {
 
-void PutCatalog(const Database& database, const std::string& key, const std::string& record,
-                rocksdb::WriteBatch* batch);
-void DeleteCatalog(const Database& database, const std::string& key, rocksdb::WriteBatch* batch);
+void PutCatalog(const std::string& key, const std::string& record, Batch* batch);
+void DeleteCatalog(const std::string& key, Batch* batch);
 
-void PutMeta(const Database& database, const MetaRecord& meta, rocksdb::WriteBatch* batch);
+void PutMeta(const MetaRecord& meta, Batch* batch);
 // NOT_FOUND in a new database; codes of DecodeMeta.
 absl::StatusOr<MetaRecord> GetMeta(Database& database);
 

@@ -1,18 +1,25 @@
 #include "store/rocks/cleaner.h"
 
+#include <chrono>
 #include <string>
 #include <utility>
 
 #include "base/log.h"
 
 namespace recollect::store {
+namespace {
+
+// A compaction that lacks space writes until there is none, so it is not tried often.
+constexpr std::chrono::seconds kRetryAfter{30};
+
+}  // namespace
 
 Cleaner::Cleaner() : thread_([this] { Loop(); }) {}
 
 Cleaner::~Cleaner() {
   {
     std::lock_guard lock(mutex_);
-    canceled_ = true;
+    stopping_ = canceled_ = true;
   }
   changed_.notify_all();
   thread_.join();
@@ -29,16 +36,20 @@ void Cleaner::Add(Job job) {
 void Cleaner::Loop() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return canceled_ || !jobs_.empty(); });
-    if (canceled_) return;
-    const Job job = std::move(jobs_.front());
+    changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
+    if (stopping_) return;
+    Job job = std::move(jobs_.front());
     jobs_.pop_front();
+    canceled_ = false;
     lock.unlock();
     const absl::Status status = job(&canceled_);
-    if (!status.ok() && !canceled_) {
-      LogWarning("space of a deleted document is not free yet: {}", std::string(status.message()));
-    }
     lock.lock();
+    if (status.ok() || stopping_) continue;
+    LogWarning("space of a deleted document is not free yet: {}", std::string(status.message()));
+    if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) {
+      jobs_.push_back(std::move(job));
+      changed_.wait_for(lock, kRetryAfter, [&] { return stopping_; });
+    }
   }
 }
 

@@ -18,7 +18,8 @@ namespace recollect::store {
 // thread.
 class Cleaner {
  public:
-  // A job checks *canceled regularly. Its failure is logged, never fatal.
+  // A job checks *canceled regularly; others than the cleaner may set it, too. A failed job is
+  // logged, never fatal. UNAVAILABLE and RESOURCE_EXHAUSTED, errors of the disk, are tried again.
   using Job = std::function<absl::Status(std::atomic<bool>* canceled)>;
 
   Cleaner();
@@ -31,8 +32,9 @@ class Cleaner {
  private:
   void Loop();
 
-  std::atomic<bool> canceled_{false};
+  std::atomic<bool> canceled_{false};  // of the running job
   std::mutex mutex_;
+  bool stopping_ = false;
   std::condition_variable changed_;
   std::deque<Job> jobs_;
   std::thread thread_;

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,24 +21,13 @@
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/slice.h"
-#include "rocksdb/write_batch.h"
+#include "store/rocks/batch.h"
+#include "store/rocks/database_options.h"
+#include "store/rocks/gate.h"
 #include "store/rocks/head.h"
 #include "store/rocks/rocks_store.h"
 
 namespace recollect::store {
-
-// In the order of kFamilyNames in database.cc.
-enum class Family : size_t {
-  kMeta,
-  kCatalog,
-  kText,
-  kTokens,
-  kChunks,
-  kLandmarks,
-  kIngests,
-  kSessions,
-};
-inline constexpr size_t kFamilies = 8;
 
 // The library's lock on a directory, which the library does not take when it opens a database for
 // reading.
@@ -82,11 +72,11 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  rocksdb::ColumnFamilyHandle* family(Family f) const { return handles_[static_cast<size_t>(f)]; }
-
-  // All of the batch or nothing. After a failure (say, a full disk) the library refuses writes
-  // until it is told to resume; the next Write does that first, so the store recovers by itself.
-  absl::Status Write(rocksdb::WriteBatch& batch, Durability durability, absl::string_view what);
+  // Writes all of the batch or nothing. RESOURCE_EXHAUSTED, naming the bytes needed and the bytes
+  // free, if the disk might fill up; nothing is written then. After an error of the disk everything
+  // can be read and nothing written until a Write has opened the database again, which each Write
+  // tries first once there is room for it. So the store recovers by itself.
+  absl::Status Write(const Batch& batch, Durability durability, absl::string_view what);
 
   // NOT_FOUND when there is none.
   absl::StatusOr<std::string> Get(Family f, const std::string& key, absl::string_view what);
@@ -126,19 +116,45 @@ class Database {
   Head& head() const { return *head_; }
 
  private:
-  Database() = default;
+  Database(const RocksOptions& options, rocksdb::Env* env)
+      : options_(options), env_(env != nullptr ? env : rocksdb::Env::Default()) {}
+  rocksdb::ColumnFamilyHandle* family(Family f) const { return handles_[static_cast<size_t>(f)]; }
   absl::Status ResetSessions();
+  // REQUIRES, for the next three: the caller is inside the gate.
+  absl::Status CheckOpen() const;
+  absl::Status CheckWritable() const;
+  // RESOURCE_EXHAUSTED unless the disk has room for `bytes` in the log and, unless the batch may use
+  // the reserve, for tables of these and of everything that is in memory only.
+  absl::Status CheckRoom(int64_t bytes, bool uses_reserve) const;
 
-  bool sync_ = true;
+  // reopen.cc
+  // Opens the database again after an error. RESOURCE_EXHAUSTED while there is no room for that.
+  absl::Status Reopen();
+  // REQUIRES, for the next three: no other thread uses the library.
+  absl::Status OpenLibrary();
+  absl::Status OpenLibraryToRead();
+  absl::Status CloseLibrary();
+  // Take those sessions' chunks that are in memory only out of the library, and put them back.
+  void KeepSessions();
+  absl::Status RestoreSessions();
+
+  const RocksOptions options_;
+  rocksdb::Env* const env_;
   std::shared_ptr<Head> head_;
-  std::unique_ptr<DirectoryLock> lock_;  // of OpenToRead; Open leaves it to the library
+  // Of a database that is open for reading; otherwise the library holds the lock.
+  std::unique_ptr<DirectoryLock> lock_;
+
+  // Every user of the library is inside it.
+  mutable Gate gate_;
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kFamilies> handles_{};
-  // Counts failed writes, and failures of the library's own work.
-  const std::shared_ptr<std::atomic<int64_t>> failures_ = std::make_shared<std::atomic<int64_t>>(0);
-  // The value of *failures_ when the library last resumed successfully.
-  std::atomic<int64_t> resumed_{0};
-  std::mutex resume_mutex_;
+
+  // Set when the library refuses writes or is about to.
+  const std::shared_ptr<std::atomic<bool>> failed_ = std::make_shared<std::atomic<bool>>(false);
+  std::mutex reopen_mutex_;
+  absl::Status unmendable_;    // why only the next start helps
+  uint64_t last_written_ = 0;  // the library's number of the last change before the error
+  std::vector<std::pair<std::string, std::string>> sessions_;
 };
 
 }  // namespace recollect::store

@@ -28,8 +28,8 @@ absl::StatusOr<OwnerId> RocksStore::NewOwner() {
   if (next_owner_ == owner_limit_) {
     MetaRecord meta;
     meta.next_owner = owner_limit_ + kOwnerBlock;
-    rocksdb::WriteBatch batch;
-    PutMeta(*database_, meta, &batch);
+    Batch batch;
+    PutMeta(meta, &batch);
     RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, "owner numbers"));
     owner_limit_ = meta.next_owner;
   }
@@ -75,10 +75,9 @@ absl::StatusOr<std::vector<DocumentInfo>> RocksStore::List(const std::string& af
   return out;
 }
 
-absl::Status RocksStore::WriteCatalog(rocksdb::WriteBatch& batch, CatalogRecord next,
-                                      absl::string_view what) {
+absl::Status RocksStore::WriteCatalog(Batch& batch, CatalogRecord next, absl::string_view what) {
   ++next.changes;
-  PutCatalog(*database_, CatalogKey(), EncodeCatalog(CatalogKey(), next), &batch);
+  PutCatalog(CatalogKey(), EncodeCatalog(CatalogKey(), next), &batch);
   RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, what));
   catalog_ = next;
   database_->head().SetCatalog(next);
@@ -89,16 +88,17 @@ absl::StatusOr<DocumentInfo> RocksStore::Remove(const std::string& id) {
   std::lock_guard lock(catalog_mutex_);
   const absl::StatusOr<DocumentInfo> found = Get(id);
   if (!found.ok() && !absl::IsDataLoss(found.status())) return found.status();
-  rocksdb::WriteBatch batch;
+  Batch batch;
+  batch.UseReserve();
   const std::string key = DocumentKey(id);
-  DeleteCatalog(*database_, key, &batch);
+  DeleteCatalog(key, &batch);
   CatalogRecord next = catalog_;
   next.Subtract(key);
   DocumentInfo info;
   if (found.ok()) {
     info = *found;
     const std::string removed = RemovedKey(info.owner);
-    batch.Put(database_->family(Family::kCatalog), removed, EncodeRemoved(removed, info));
+    batch.Put(Family::kCatalog, removed, EncodeRemoved(removed, info));
   } else {
     info.id = id;
     info.damage = std::string(found.status().message());
@@ -140,9 +140,10 @@ absl::Status RocksStore::FreeRecords(OwnerId owner) {
     }
     RETURN_IF_ERROR(compacted);
     RETURN_IF_ERROR(database_->Flush());  // the log holds a copy of what was written lately
-    rocksdb::WriteBatch batch;
-    batch.Delete(database_->family(Family::kCatalog), RemovedKey(owner));
-    batch.Delete(database_->family(Family::kIngests), ResumeKey(owner));
+    Batch batch;
+    batch.UseReserve();
+    batch.Delete(Family::kCatalog, RemovedKey(owner));
+    batch.Delete(Family::kIngests, ResumeKey(owner));
     return database_->Write(batch, Database::Durability::kSynced, "delete");
   });
   return absl::OkStatus();
@@ -165,10 +166,11 @@ absl::Status RocksStore::AbandonIngest(const std::string& id) {
   if (ingest->done) return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
   const std::string removed = RemovedKey(owner);
   DocumentInfo info = MakeDocument(ingest->state, "", 0);
-  rocksdb::WriteBatch batch;
-  batch.Delete(database_->family(Family::kIngests), IngestKey(id));
-  batch.Delete(database_->family(Family::kIngests), ResumeKey(owner));
-  batch.Put(database_->family(Family::kCatalog), removed, EncodeRemoved(removed, info));
+  Batch batch;
+  batch.UseReserve();
+  batch.Delete(Family::kIngests, IngestKey(id));
+  batch.Delete(Family::kIngests, ResumeKey(owner));
+  batch.Put(Family::kCatalog, removed, EncodeRemoved(removed, info));
   RETURN_IF_ERROR(WriteCatalog(batch, catalog_, "abandoning an ingest"));
   {
     std::unique_lock owners_lock(owners_mutex_);
@@ -191,8 +193,9 @@ absl::Status RocksStore::AbandonDamaged(const std::string& id) {
   if (begun || absl::IsNotFound(record.status())) {
     return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
   }
-  rocksdb::WriteBatch batch;
-  batch.Delete(database_->family(Family::kIngests), IngestKey(id));
+  Batch batch;
+  batch.UseReserve();
+  batch.Delete(Family::kIngests, IngestKey(id));
   return database_->Write(batch, Database::Durability::kSynced, what);
 }
 
@@ -211,8 +214,8 @@ absl::Status RocksStore::PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk)
   }
   const std::string key = PieceKey(ref.owner, ref.index);
   const std::string record = EncodeChunk(key, chunk);
-  rocksdb::WriteBatch batch;
-  batch.Put(database_->family(Family::kSessions), key, record);
+  Batch batch;
+  batch.Put(Family::kSessions, key, record);
   RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kNone,
                                    PieceName("chunk", ref.owner, ref.index)));
   std::unique_lock lock(owners_mutex_);

@@ -83,8 +83,8 @@ absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
   progress.fingerprint = fingerprint;
   progress.from_tokens = from_tokens;
   progress.pattern = pattern;
-  rocksdb::WriteBatch batch;
-  batch.Put(database_->family(Family::kIngests), key, EncodeIngest(key, state));
+  Batch batch;
+  batch.Put(Family::kIngests, key, EncodeIngest(key, state));
   RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, what));
   auto ingest = std::make_shared<Ingest>();
   ingest->state = state;
@@ -114,7 +114,7 @@ absl::StatusOr<std::shared_ptr<RocksStore::Ingest>> RocksStore::FindIngest(Owner
 
 template <typename T>
 absl::Status RocksStore::AppendPieces(const Pieces<T>& kind, OwnerId owner, int64_t committed,
-                                      std::span<const T> more, rocksdb::WriteBatch* out) {
+                                      std::span<const T> more, Batch* out) {
   if (more.empty()) return absl::OkStatus();
   std::vector<T> piece;
   int64_t index = committed / kind.per_piece;
@@ -135,21 +135,21 @@ absl::Status RocksStore::AppendPieces(const Pieces<T>& kind, OwnerId owner, int6
     piece.insert(piece.end(), taken.begin(), taken.end());
     more = more.subspan(taken.size());
     const std::string key = PieceKey(owner, index++);
-    out->Put(database_->family(kind.family), key, kind.encode(key, piece));
+    out->Put(kind.family, key, kind.encode(key, piece));
     piece.clear();
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<IngestState> RocksStore::AddBatch(const IngestState& state, const IngestBatch& batch,
-                                                 rocksdb::WriteBatch* out) {
+                                                 Batch* out) {
   ASSIGN_OR_RETURN(IngestState next, Advance(state, batch));
   const IngestProgress& before = state.progress;
   const OwnerId owner = before.owner;
   int64_t index = before.chunks;
   for (const ChunkRecord& chunk : batch.chunks) {
     const std::string key = PieceKey(owner, index++);
-    out->Put(database_->family(Family::kChunks), key, EncodeChunk(key, chunk));
+    out->Put(Family::kChunks, key, EncodeChunk(key, chunk));
   }
   const Pieces<char> text{Family::kText, "text piece", kTextPieceBytes, DecodeTextPiece,
                           EncodeTextPiece};
@@ -184,8 +184,8 @@ absl::Status RocksStore::PutStatePart(OwnerId owner, int64_t index, absl::string
   const IngestProgress& progress = next.progress;
   const std::string key =
       PieceKey(owner, progress.first_state_part + StateParts(progress.state_bytes) + index);
-  rocksdb::WriteBatch out;
-  out.Put(database_->family(Family::kChunks), key, EncodeState(key, bytes));
+  Batch out;
+  out.Put(Family::kChunks, key, EncodeState(key, bytes));
   RETURN_IF_ERROR(database_->Write(out, Database::Durability::kLogged,
                                    absl::StrCat("ingest '", progress.id, "'")));
   // All else is as it was, and ListIngests may be reading it.
@@ -211,14 +211,13 @@ absl::Status RocksStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
   std::lock_guard lock(ingest->mutex);
   if (ingest->done) return absl::NotFoundError("the ingest has ended");
-  rocksdb::WriteBatch out;
+  Batch out;
   ASSIGN_OR_RETURN(IngestState next, AddBatch(ingest->state, batch, &out));
   const IngestProgress& progress = next.progress;
   const std::string key = IngestKey(progress.id);
   const std::string resume_key = ResumeKey(owner);
-  rocksdb::ColumnFamilyHandle* const ingests = database_->family(Family::kIngests);
-  out.Put(ingests, key, EncodeIngest(key, next));
-  out.Put(ingests, resume_key, EncodeResume(resume_key, progress.resume_state));
+  out.Put(Family::kIngests, key, EncodeIngest(key, next));
+  out.Put(Family::kIngests, resume_key, EncodeResume(resume_key, progress.resume_state));
   RETURN_IF_ERROR(database_->Write(out, Database::Durability::kSynced,
                                    absl::StrCat("ingest '", progress.id, "'")));
   next.progress.resume_state.clear();
@@ -237,13 +236,13 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
   Sha256 hash;
   RETURN_IF_ERROR(HashText(*this, owner, ingest->state.progress.bytes, hash));
   hash.Update(last.text);
-  rocksdb::WriteBatch out;
+  Batch out;
   ASSIGN_OR_RETURN(const IngestState next, AddBatch(ingest->state, last, &out));
   const DocumentInfo info = MakeDocument(next, hash.Hex(), UnixMillis());
   const std::string key = DocumentKey(info.id);
-  out.Delete(database_->family(Family::kIngests), IngestKey(info.id));
-  out.Delete(database_->family(Family::kIngests), ResumeKey(owner));
-  PutCatalog(*database_, key, EncodeDocument(key, info), &out);
+  out.Delete(Family::kIngests, IngestKey(info.id));
+  out.Delete(Family::kIngests, ResumeKey(owner));
+  PutCatalog(key, EncodeDocument(key, info), &out);
   std::lock_guard catalog_lock(catalog_mutex_);
   CatalogRecord catalog = catalog_;
   catalog.Add(key);

@@ -92,14 +92,14 @@ absl::Status RocksStore::Load() {
 }
 
 absl::Status RocksStore::Upgrade() {
-  rocksdb::WriteBatch batch;
+  Batch batch;
   const auto document = [&](absl::string_view key, absl::string_view value) {
-    PutCatalog(*database_, std::string(key), std::string(value), &batch);
+    PutCatalog(std::string(key), std::string(value), &batch);
     return true;
   };
   RETURN_IF_ERROR(
       database_->Scan(Family::kCatalog, std::string(kDocumentPrefix), kDocumentPrefix, document));
-  PutMeta(*database_, {kDatabaseVersion, next_owner_}, &batch);
+  PutMeta({kDatabaseVersion, next_owner_}, &batch);
   return database_->Write(batch, Database::Durability::kSynced, "upgrade");
 }
 
@@ -122,7 +122,7 @@ absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed, bool* damage
   // Not the same: a database that is new or of version 1, or losses were accepted.
   found.changes = std::max(says.ok() ? says->changes : 0, database_->head().catalog().changes);
   if (!says.ok() || *says != found) {
-    rocksdb::WriteBatch batch;
+    Batch batch;
     RETURN_IF_ERROR(WriteCatalog(batch, found, "catalog"));
   } else {
     catalog_ = found;

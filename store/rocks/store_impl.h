@@ -125,17 +125,17 @@ class RocksStore final : public DocumentStore {
   absl::Status FreeRecords(OwnerId owner);
   // Writes a batch that publishes or deletes, together with `next`, the catalog's counts after it,
   // as one more change. REQUIRES: catalog_mutex_ held.
-  absl::Status WriteCatalog(rocksdb::WriteBatch& batch, CatalogRecord next, absl::string_view what);
+  absl::Status WriteCatalog(Batch& batch, CatalogRecord next, absl::string_view what);
   // AbandonIngest for an ingest whose record could not be read when the store was opened.
   absl::Status AbandonDamaged(const std::string& id);
 
   // ingest.cc
   absl::StatusOr<std::shared_ptr<Ingest>> FindIngest(OwnerId owner) const;
   absl::StatusOr<IngestState> AddBatch(const IngestState& state, const IngestBatch& batch,
-                                       rocksdb::WriteBatch* out);
+                                       Batch* out);
   template <typename T>
   absl::Status AppendPieces(const Pieces<T>& kind, OwnerId owner, int64_t committed,
-                            std::span<const T> more, rocksdb::WriteBatch* out);
+                            std::span<const T> more, Batch* out);
   // Drops parts of the owner that do not belong to its state. The committed state stays even on
   // failure.
   void DropOldState(const IngestProgress& progress);

@@ -208,11 +208,11 @@ TEST_P(RocksPrefixTest, ADamagedPartCostsThatPrefixOnly) {
     const std::string key = PieceKey(owner, 1);
     std::string record = *(*database)->Get(Family::kChunks, key, "record");
     change(record);
-    rocksdb::WriteBatch batch;
+    Batch batch;
     if (record.empty()) {
-      batch.Delete((*database)->family(Family::kChunks), key);
+      batch.Delete(Family::kChunks, key);
     } else {
-      batch.Put((*database)->family(Family::kChunks), key, record);
+      batch.Put(Family::kChunks, key, record);
     }
     ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "damage"), IsOk());
     database->reset();

@@ -40,8 +40,8 @@ class RocksDamageTest : public testing::Test {
     auto record = (*database)->Get(family, key, "record");
     ASSERT_THAT(record, IsOk());
     record->back() = static_cast<char>(record->back() ^ 1);
-    rocksdb::WriteBatch batch;
-    batch.Put((*database)->family(family), key, *record);
+    Batch batch;
+    batch.Put(family, key, *record);
     ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "damage"), IsOk());
   }
 
@@ -61,9 +61,9 @@ TEST_F(RocksDamageTest, NumbersInUseAreNotGivenOutAgain) {
   {
     auto database = Database::Open({.directory = dir_.path()}, rocksdb::Env::Default());
     ASSERT_THAT(database, IsOk());
-    rocksdb::WriteBatch batch;
+    Batch batch;
     for (const Family f : {Family::kMeta, Family::kCatalog, Family::kIngests}) {
-      batch.Put((*database)->family(f), MetaKey(),
+      batch.Put(f, MetaKey(),
                 EncodeMeta(MetaKey(), {kDatabaseVersion, static_cast<uint64_t>(owner_)}));
     }
     ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "older"), IsOk());
@@ -269,9 +269,9 @@ TEST_F(RocksDamageTest, MissingRecordIsDataLoss) {
     options.directory = dir_.path();
     auto database = Database::Open(options, nullptr);
     ASSERT_THAT(database, IsOk());
-    rocksdb::WriteBatch batch;
-    batch.Delete((*database)->family(Family::kChunks), PieceKey(owner_, 5));
-    batch.Delete((*database)->family(Family::kText), PieceKey(owner_, 0));
+    Batch batch;
+    batch.Delete(Family::kChunks, PieceKey(owner_, 5));
+    batch.Delete(Family::kText, PieceKey(owner_, 0));
     ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "damage"), IsOk());
   }
   auto store = Open(dir_.path());

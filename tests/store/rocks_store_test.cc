@@ -164,9 +164,8 @@ TEST(RocksStoreTest, NewerFormatVersionNamesBoth) {
     options.directory = dir.path();
     auto database = Database::Open(options, nullptr);
     ASSERT_THAT(database, IsOk());
-    rocksdb::WriteBatch batch;
-    batch.Put((*database)->family(Family::kMeta), MetaKey(),
-              EncodeMeta(MetaKey(), {kDatabaseVersion + 1, 1}));
+    Batch batch;
+    batch.Put(Family::kMeta, MetaKey(), EncodeMeta(MetaKey(), {kDatabaseVersion + 1, 1}));
     ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "meta"), IsOk());
   }
   const auto store = Open(dir.path());
@@ -187,11 +186,11 @@ TEST(RocksStoreTest, VersionOneIsTakenOver) {
     options.directory = dir.path();
     auto database = Database::Open(options, nullptr);
     ASSERT_THAT(database, IsOk());
-    rocksdb::WriteBatch batch;
-    batch.Delete((*database)->family(Family::kIngests), DocumentKey("book"));
-    batch.Delete((*database)->family(Family::kIngests), CatalogKey());
-    batch.Delete((*database)->family(Family::kCatalog), CatalogKey());
-    batch.Put((*database)->family(Family::kMeta), MetaKey(), EncodeMeta(MetaKey(), {1, 4097}));
+    Batch batch;
+    batch.Delete(Family::kIngests, DocumentKey("book"));
+    batch.Delete(Family::kIngests, CatalogKey());
+    batch.Delete(Family::kCatalog, CatalogKey());
+    batch.Put(Family::kMeta, MetaKey(), EncodeMeta(MetaKey(), {1, 4097}));
     ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "meta"), IsOk());
   }
   std::filesystem::remove(dir.path() + "/" + kHeadFile);

@@ -1,0 +1,54 @@
+// What one write changes: all of it becomes so, or nothing.
+#ifndef RECOLLECT_STORE_ROCKS_BATCH_H_
+#define RECOLLECT_STORE_ROCKS_BATCH_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "store/rocks/database_options.h"
+
+namespace recollect::store {
+
+// Names families, not the library's handles of them, which go when the database is opened again.
+class Batch {
+ public:
+  enum class Kind { kPut, kDelete, kDeleteRange };
+  struct Change {
+    Kind kind;
+    Family family;
+    std::string key;
+    std::string value;  // of a range, its end
+  };
+
+  void Put(Family family, std::string key, std::string value) {
+    Add({Kind::kPut, family, std::move(key), std::move(value)});
+  }
+  void Delete(Family family, std::string key) { Add({Kind::kDelete, family, std::move(key), ""}); }
+  // Keys of [begin, end).
+  void DeleteRange(Family family, std::string begin, std::string end) {
+    Add({Kind::kDeleteRange, family, std::move(begin), std::move(end)});
+  }
+
+  // For what gives space back: may be written when nothing else may.
+  void UseReserve() { uses_reserve_ = true; }
+
+  const std::vector<Change>& changes() const { return changes_; }
+  int64_t bytes() const { return bytes_; }
+  bool uses_reserve() const { return uses_reserve_; }
+
+ private:
+  void Add(Change change) {
+    bytes_ += static_cast<int64_t>(change.key.size() + change.value.size());
+    changes_.push_back(std::move(change));
+  }
+
+  std::vector<Change> changes_;
+  int64_t bytes_ = 0;
+  bool uses_reserve_ = false;
+};
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_ROCKS_BATCH_H_

@@ -1,0 +1,38 @@
+// What the library is told: the settings of the database and of each column family.
+#ifndef RECOLLECT_STORE_ROCKS_DATABASE_OPTIONS_H_
+#define RECOLLECT_STORE_ROCKS_DATABASE_OPTIONS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/options.h"
+
+namespace recollect::store {
+
+// In the order of kFamilyNames.
+enum class Family : size_t {
+  kMeta,
+  kCatalog,
+  kText,
+  kTokens,
+  kChunks,
+  kLandmarks,
+  kIngests,
+  kSessions,
+};
+inline constexpr size_t kFamilies = 8;
+inline constexpr std::array<const char*, kFamilies> kFamilyNames = {
+    "default", "catalog", "text", "tokens", "chunks", "landmarks", "ingests", "sessions"};
+
+rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env, bool accept_data_loss);
+
+// One for each family, with a block cache that all share.
+std::vector<rocksdb::ColumnFamilyDescriptor> Families(int64_t cache_bytes);
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_ROCKS_DATABASE_OPTIONS_H_

@@ -1,0 +1,55 @@
+// Many use a thing while somebody, now and then, must have it alone.
+#ifndef RECOLLECT_STORE_ROCKS_GATE_H_
+#define RECOLLECT_STORE_ROCKS_GATE_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+namespace recollect::store {
+
+// Not std::shared_mutex: a thread may enter again while somebody waits to be alone, since visitors
+// of a scan read. Thread-safe.
+class Gate {
+ public:
+  class Inside {
+   public:
+    explicit Inside(Gate& gate) : gate_(gate) {
+      std::unique_lock lock(gate_.mutex_);
+      gate_.changed_.wait(lock, [&] { return !gate_.closed_; });
+      ++gate_.inside_;
+    }
+    ~Inside() {
+      std::lock_guard lock(gate_.mutex_);
+      if (--gate_.inside_ == 0) gate_.changed_.notify_all();
+    }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+   private:
+    Gate& gate_;
+  };
+
+  // False when there was always somebody inside.
+  bool CloseWhenEmpty(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, patience, [&] { return inside_ == 0; })) return false;
+    closed_ = true;
+    return true;
+  }
+  void Open() {
+    std::lock_guard lock(mutex_);
+    closed_ = false;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int inside_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_ROCKS_GATE_H_

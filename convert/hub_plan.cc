@@ -87,7 +87,7 @@ class Planner {
   void WriteSizes(const char* architecture);
   void WriteRatPlusConfig();
   void WriteRatConfig();
-  void CheckPositions(bool hybrid);
+  void CheckPositions(absl::string_view expected);
   nlohmann::ordered_json PatternValue(const char* what, const std::optional<PerLayer>& said,
                                       int64_t otherwise);
 
@@ -237,6 +237,7 @@ nlohmann::ordered_json Planner::PatternValue(const char* what, const std::option
 
 void Planner::WriteRatPlusConfig() {
   WriteSizes("ratplus");
+  CheckPositions("rope");
   if (!config_.recurrence.has_value()) {
     Assume(recurrence_ ? "recurrence true: there are gates"
                        : "recurrence false: there are no gates");
@@ -255,14 +256,14 @@ void Planner::WriteRatPlusConfig() {
   config["adapted_dilations"] = adapted;
 }
 
-// The published mixers know one encoding each: RAT RoPE at the chunk's index, attention RoPE at the
-// token's.
-void Planner::CheckPositions(bool hybrid) {
-  if (!config_.positions.has_value()) return Assume("positions rope");
+// The mixers know one encoding each: RAT RoPE at the chunk's index, RAT+ and attention RoPE at the
+// token's. Others were trained with, "empty" among them, which is none.
+void Planner::CheckPositions(absl::string_view expected) {
+  if (!config_.positions.has_value()) return;
   const std::string& name = *config_.positions;
-  if (name == "rope_interrope" || (name == "interrope" && !hybrid)) return;
+  if (name == expected || (name == "rope_interrope" && expected == "interrope")) return;
   Problem(absl::StrCat("config.model.embedding.pe._name_ is \"", Printable(name), "\", expected \"",
-                       hybrid ? "rope_interrope" : "interrope", "\""));
+                       expected, "\""));
 }
 
 void Planner::WriteRatConfig() {
@@ -275,7 +276,8 @@ void Planner::WriteRatConfig() {
   Assume("rope_pairs half");
   plan_.config["ffn_kind"] = "gelu";
   plan_.config["rope_pairs"] = "half";
-  CheckPositions(hybrid);
+  if (!config_.positions.has_value()) Assume("positions rope");
+  CheckPositions(hybrid ? "rope_interrope" : "interrope");
   const int64_t shared_heads = query_rows_ / head_dim_;
   if (shared_heads > 0) Compare("ngroups", config_.shared_heads, shared_heads);
   nlohmann::ordered_json rat = {

@@ -61,6 +61,10 @@ absl::Status CheckTokenizerFile(const std::string& path, const model::ModelConfi
   return Annotate(model::CheckTokenizer(*tokenizer, config), fs::path(path).parent_path().string());
 }
 
+absl::Status CannotMake(const fs::path& out, const std::string& reason) {
+  return absl::FailedPreconditionError(absl::StrCat(out.string(), " cannot be made: ", reason));
+}
+
 absl::Status CheckOut(const fs::path& out) {
   if (out.empty()) return absl::InvalidArgumentError("the model directory to make has no name");
   std::error_code error;
@@ -70,11 +74,11 @@ absl::Status CheckOut(const fs::path& out) {
     // It will be replaced: not possible where another file system is mounted, say. Tried now,
     // before an hour of work.
     if (rmdir(out.c_str()) == 0 && mkdir(out.c_str(), 0777) == 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(out.string(),
-                                                   " cannot be replaced: ", std::strerror(errno),
-                                                   "; name a folder that is not there yet"));
+    return absl::FailedPreconditionError(absl::StrCat(out.string(),
+                                                      " cannot be replaced: ", std::strerror(errno),
+                                                      "; name a folder that is not there yet"));
   }
-  if (error) return absl::InvalidArgumentError(absl::StrCat(out.string(), ": ", error.message()));
+  if (error) return CannotMake(out, error.message());
   return absl::AlreadyExistsError(
       absl::StrCat(out.string(), " is there and not an empty folder; choose another --out"));
 }
@@ -89,10 +93,8 @@ class WorkFolder {
     if (out.has_parent_path()) fs::create_directories(out.parent_path(), error);
     RemoveAbandoned(prefix);
     std::string name = absl::StrCat(prefix, "XXXXXX");
-    if (error || mkdtemp(name.data()) == nullptr) {
-      const std::string what = error ? error.message() : std::strerror(errno);
-      return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
-    }
+    if (error) return CannotMake(out.parent_path(), error.message());
+    if (mkdtemp(name.data()) == nullptr) return CannotMake(name, std::strerror(errno));
     return std::unique_ptr<WorkFolder>(new WorkFolder(name, Lock(name)));
   }
   ~WorkFolder() {
@@ -107,7 +109,7 @@ class WorkFolder {
     const mode_t mask = umask(0);
     umask(mask);
     if (chmod(path_.c_str(), 0777 & ~mask) != 0 || std::rename(path_.c_str(), out.c_str()) != 0)
-      return absl::InvalidArgumentError(absl::StrCat(out.string(), ": ", std::strerror(errno)));
+      return CannotMake(out, std::strerror(errno));
     path_.clear();
     return absl::OkStatus();
   }

@@ -49,11 +49,11 @@ struct ImportReport {
 // temporary folder behind). Holds a few megabytes of weights at a time.
 //
 // Errors: NOT_FOUND no such folder, no checkpoint or no tokenizer.model in it; ALREADY_EXISTS
-// `out_dir` is a file or holds something; INVALID_ARGUMENT several checkpoints (they are listed), a
-// file that is no checkpoint, one that would run code, one of another layout (all problems are
-// listed), a tokenizer of another vocabulary, an output head that is not the embedding, weights
-// that are not finite; DATA_LOSS a file that is cut off or damaged; RESOURCE_EXHAUSTED the disk is
-// full; CANCELLED by `progress`.
+// `out_dir` is a file or holds something; FAILED_PRECONDITION it cannot be made; INVALID_ARGUMENT
+// several checkpoints (they are listed), a file that is no checkpoint, one that would run code, one
+// of another layout (all problems are listed), a tokenizer of another vocabulary, an output head
+// that is not the embedding, weights that are not finite; DATA_LOSS a file that is cut off or
+// damaged; RESOURCE_EXHAUSTED the disk is full; CANCELLED by `progress`.
 absl::StatusOr<ImportReport> Import(const ImportOptions& options);
 
 }  // namespace recollect::convert

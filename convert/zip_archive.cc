@@ -3,9 +3,7 @@
 
 #include <zip.h>
 
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <unordered_map>
 #include <utility>
@@ -114,11 +112,26 @@ class LibzipArchive final : public ZipArchive {
   std::unordered_map<std::string, size_t> by_name_;
 };
 
-// libzip finds a zip file by its end; one that lost its end is told by its beginning.
-bool BeginsLikeZip(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::array<char, 4> begin{};
-  return file.read(begin.data(), begin.size()) && std::memcmp(begin.data(), "PK\3\4", 4) == 0;
+// What a file is that libzip does not take for a zip file. libzip finds one by its end; one that
+// lost its end is told by its beginning.
+absl::Status NoZip(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const int64_t size = file.tellg();
+  char begin[4] = {};
+  file.seekg(0).read(begin, sizeof(begin));
+  const absl::string_view magic(begin, sizeof(begin));
+  if (size == 0) return absl::DataLossError(absl::StrCat(path, ": the file is empty: 0 bytes"));
+  if (magic == absl::string_view("PK\3\4", 4)) {
+    return absl::DataLossError(absl::StrCat(path, ": the zip directory at the end of ", size,
+                                            " bytes is missing; the file is cut off"));
+  }
+  // A pickle begins with the byte of its protocol, of which torch.save took the second.
+  const bool pickle = magic[0] == '\x80' && magic[1] >= 2 && magic[1] <= 5;
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": ",
+      pickle ? "a pickle, as torch.save wrote before PyTorch 1.6" : "neither zip nor pickle", ", ",
+      size, " bytes; expected the zip file that torch.save writes",
+      pickle ? ": load it with PyTorch and save it again" : ""));
 }
 
 }  // namespace
@@ -127,10 +140,7 @@ absl::StatusOr<std::unique_ptr<ZipArchive>> ZipArchive::Open(const std::string& 
   int code = 0;
   zip_t* const opened = zip_open(path.c_str(), ZIP_RDONLY, &code);
   if (opened == nullptr) {
-    if (code == ZIP_ER_NOZIP && BeginsLikeZip(path)) {
-      return absl::DataLossError(
-          absl::StrCat(path, ": the zip directory at the end is missing; the file is cut off"));
-    }
+    if (code == ZIP_ER_NOZIP) return NoZip(path);
     zip_error_t error;
     zip_error_init_with_code(&error, code);
     absl::Status status = ZipStatus(&error, path);

@@ -76,10 +76,11 @@ class IngestStream {
   virtual IngestStatus status() const = 0;
   // Takes the next piece of input, which starts at `offset` (bytes of text; for token input,
   // tokens). INVALID_ARGUMENT: a gap or overlap (names both offsets), text that is not UTF-8 (names
-  // the byte), a reserved or unknown token id. `done` is called once, after the piece has been
-  // encoded as far as possible: whole blocks, and text once some kilobytes have arrived. The next
-  // piece may be sent before that, up to a bound (RESOURCE_EXHAUSTED). After a gap, an overlap or
-  // RESOURCE_EXHAUSTED the stream continues as if the piece had not been sent.
+  // the byte), a token id that is reserved (landmark, unknown) or outside the vocabulary. `done` is
+  // called once, after the piece has been encoded as far as possible: whole blocks, and text once
+  // some kilobytes have arrived. The next piece may be sent before that, up to a bound
+  // (RESOURCE_EXHAUSTED). After a gap, an overlap or RESOURCE_EXHAUSTED the stream continues as if
+  // the piece had not been sent.
   using AppendDone = std::function<void(absl::StatusOr<IngestStatus>)>;
   virtual void Append(int64_t offset, std::string text, AppendDone done) = 0;
   virtual void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) = 0;
@@ -139,7 +140,8 @@ struct GenerateRequest {
   // 1 to 256 bytes of UTF-8.
   std::vector<std::string> stop;
   bool ignore_eos = false;  // treat the end token like any other token
-  bool want_hits = false;   // OnRetrieval is called, for landmarks of the prompt too
+  // OnRetrieval is called, for landmarks of the prompt too, in order of position, then group.
+  bool want_hits = false;
   absl::Time deadline = absl::InfiniteFuture();
 };
 

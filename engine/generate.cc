@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "engine/request.h"
@@ -43,6 +45,10 @@ class Generation final : public Request {
   }
 
   absl::StatusOr<bool> PieceDone() override {
+    // Made group by group: the order must not depend on where a batch cut the prompt.
+    std::ranges::sort(piece.retrievals, {}, [](const Retrieval& retrieval) {
+      return std::tuple(retrieval.position, retrieval.group);
+    });
     for (const Retrieval& retrieval : piece.retrievals) events_->OnRetrieval(retrieval);
     if (!decoding_ && input_.done()) counters_.prompt_tokens += usage_.prompt_tokens;
     if (piece.head.empty()) return input_.done();

@@ -49,7 +49,8 @@ absl::StatusOr<DecidedTokens> InputReader::ReadTokens(std::vector<int32_t> token
   for (size_t i = 0; i < tokens.size(); ++i) {
     const int32_t id = tokens[i];
     const bool known = id >= 0 && id < config.vocab_size;
-    if (!known || id == config.lmk_id || id == config.unk_id || id == config.eos_id) {
+    // All that a generation may emit is taken, the end of text too: its output can be input again.
+    if (!known || id == config.lmk_id || id == config.unk_id) {
       return absl::InvalidArgumentError(absl::StrCat("token ", offset_ + static_cast<int64_t>(i),
                                                      ": id ", id, " is ",
                                                      known ? "reserved" : "unknown"));

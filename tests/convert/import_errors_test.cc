@@ -87,6 +87,33 @@ TEST_F(ImportErrorsTest, RatNeedsARatLayerAndItsPositions) {
                "pe._name_ is \"interrope\", expected \"rope_interrope\""});
 }
 
+TEST_F(ImportErrorsTest, RatPlusWithoutPositionsIsRefused) {
+  options_.plan.head_dim = 2;
+  const auto use = [&](const std::string& positions) {
+    Use(TinyRatPlus(), "}" + PickleText("model") + "}(" + PickleText("backbone") + "}" +
+                           PickleText("embedding") + "}" + PickleText("pe") + "}" +
+                           PickleText("_name_") + PickleText(positions) + "ssus");
+  };
+  use("empty");
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              {"embedding.pe._name_ is \"empty\", expected \"rope\""});
+  use("rope");
+  EXPECT_TRUE(Import(options_).ok());
+}
+
+TEST_F(ImportErrorsTest, FilesOfOtherKindsAreNamed) {
+  const std::string path = (root_ / "in/a.pt").string();
+  // What torch.save of PyTorch 1.5 begins with: its magic number as a pickle.
+  WriteFile(path, std::string("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15));
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              {"a.pt: a pickle, as torch.save wrote before PyTorch 1.6, 15 bytes", "expected"});
+  WriteFile(path, "GGUF, say");
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              {"a.pt: neither zip nor pickle, 9 bytes; expected the zip file"});
+  WriteFile(path, "");
+  ExpectError(absl::StatusCode::kDataLoss, {"a.pt: the file is empty: 0 bytes"});
+}
+
 TEST_F(ImportErrorsTest, RatPlusWithoutItsGatesIsRefused) {
   options_.plan.head_dim = 2;
   std::vector<TestTensor> tensors = TinyRatPlus();
@@ -167,8 +194,12 @@ TEST_F(ImportErrorsTest, NeverWritesOverAnything) {
   EXPECT_EQ(again.status().code(), absl::StatusCode::kAlreadyExists);
   options_.out_dir = (root_ / "in/ratplus.pt").string();
   EXPECT_EQ(Import(options_).status().code(), absl::StatusCode::kAlreadyExists);
-  options_.out_dir = (root_ / "in/ratplus.pt/below").string();
-  EXPECT_EQ(Import(options_).status().code(), absl::StatusCode::kInvalidArgument);
+  for (const char* below_a_file : {"in/ratplus.pt/below", "in/ratplus.pt/below/that"}) {
+    options_.out_dir = (root_ / below_a_file).string();
+    const absl::Status status = Import(options_).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("cannot be made"));
+  }
 }
 
 TEST_F(ImportErrorsTest, AFolderThatCannotBeReplacedIsRefusedBeforeAnyWork) {
@@ -176,7 +207,7 @@ TEST_F(ImportErrorsTest, AFolderThatCannotBeReplacedIsRefusedBeforeAnyWork) {
   fs::create_directories(root_ / "elsewhere");
   fs::create_directory_symlink(root_ / "elsewhere", root_ / "out");
   const auto link = Import(options_);
-  EXPECT_EQ(link.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(link.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(link.status().message()), ::testing::HasSubstr("out cannot be replaced"));
   options_.out_dir = "";
   EXPECT_EQ(Import(options_).status().code(), absl::StatusCode::kInvalidArgument);
@@ -264,7 +295,7 @@ TEST_F(ImportErrorsTest, WhatAKilledImportLeftIsClearedAndARunningOneIsNot) {
   };
   const auto outer = Import(options_);
   EXPECT_TRUE(begun);
-  EXPECT_EQ(outer.status().code(), absl::StatusCode::kInvalidArgument) << outer.status();
+  EXPECT_EQ(outer.status().code(), absl::StatusCode::kFailedPrecondition) << outer.status();
   EXPECT_EQ(work_folders(), 0);
 }
 

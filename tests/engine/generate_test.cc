@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "engine/sampler.h"
 #include "gmock/gmock.h"
@@ -59,7 +63,7 @@ TEST(GenerateTest, MountedDocumentsAndOwnChunksAreRetrievedInOrder) {
                .mounted = {IngestReference(*model, second), IngestReference(*model, first)}});
   EXPECT_EQ(generated.tokens, GreedyTokens(*model, reference, layout, 80));
 
-  // Retrievals come per piece; in each, group by group. Look each up in the reference.
+  // Look each up in the reference.
   const int64_t second_chunks = 2, first_chunks = 12;
   std::set<std::string> documents;
   const std::vector<int32_t>& landmarks = layout.landmarks();
@@ -119,6 +123,67 @@ TEST(GenerateTest, PrefillSlicesThreadsAndBatchesDoNotChangeTokens) {
       }
       EXPECT_EQ(tokens, expected);
     }
+  }
+}
+
+// Past the end of text, too: all that a session emits can be input of the next, and of a document.
+TEST(GenerateTest, OutputIsTakenAsInputAgain) {
+  const auto model = TinyModelForTest();
+  auto engine = MakeEngine();
+  GenerateRequest request = TokensRequest(SampleTokens(10, 3), 2000);
+  request.sampling.temperature = 100;  // any token
+  request.flush = false;
+  std::vector<int32_t> tokens = Generate(*engine, request).tokens;
+  ASSERT_THAT(tokens, testing::Contains(model->config().eos_id));
+  EXPECT_THAT(tokens, testing::Not(testing::Contains(model->config().lmk_id)));
+  EXPECT_EQ(IngestTokens(*engine, "output", tokens)->tokens, 2000);
+
+  tokens.insert(tokens.begin(), request.prompt.tokens.begin(), request.prompt.tokens.end());
+  request = TokensRequest(tokens, 20);
+  const Generated generated = Generate(*engine, request);
+  ASSERT_TRUE(generated.status.ok()) << generated.status;
+  SequenceLayout layout(model->config());
+  layout.Add(tokens);
+  layout.Flush();
+  layout.Add(generated.tokens);
+  const ReferenceResult reference =
+      RunReference(*model, {.pattern = model->config().local, .blocks = layout.blocks()});
+  EXPECT_EQ(generated.tokens, GreedyTokens(*model, reference, layout, 20));
+}
+
+// Where a prompt is cut depends on who else has one, what is reported of it must not.
+TEST(GenerateTest, RetrievalsComeInTheSameOrderAloneAndInABatch) {
+  using Key = std::tuple<int64_t, int, std::vector<std::pair<std::string, int64_t>>>;
+  const auto keys = [](const Generated& generated) {
+    std::vector<Key> keys;
+    for (const Retrieval& retrieval : generated.retrievals) {
+      auto& [position, group, hits] = keys.emplace_back();
+      position = retrieval.position;
+      group = retrieval.group;
+      for (const Hit& hit : retrieval.hits) hits.emplace_back(hit.document, hit.chunk);
+    }
+    return keys;
+  };
+  auto engine = MakeEngine();
+  ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(1500, 21)).ok());
+  const auto request = [](int i) {
+    return TokensRequest(SampleTokens(300 + 37 * i, 30 + i), 70, {"doc"});
+  };
+  constexpr int kSessions = 6;
+  std::vector<std::vector<Key>> alone;
+  for (int i = 0; i < kSessions; ++i) {
+    alone.push_back(keys(Generate(*engine, request(i))));
+    EXPECT_THAT(alone.back(), testing::SizeIs(testing::Gt(8)));
+    EXPECT_TRUE(std::ranges::is_sorted(alone.back()));  // position and group are never the same
+  }
+  std::vector<std::shared_ptr<Collector>> together;
+  for (int i = 0; i < kSessions; ++i) {
+    together.push_back(std::make_shared<Collector>());
+    engine->Generate(request(i), together.back());
+  }
+  for (int i = 0; i < kSessions; ++i) {
+    ASSERT_TRUE(together[i]->Wait().status.ok()) << together[i]->Wait().status;
+    EXPECT_EQ(keys(together[i]->Wait()), alone[i]) << i;
   }
 }
 

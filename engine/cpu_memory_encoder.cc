@@ -29,7 +29,9 @@ absl::Status CpuMemoryEncoder::Begin(model::LocalState state) {
 absl::StatusOr<std::vector<model::EncodedChunk>> CpuMemoryEncoder::Encode(
     std::span<const Block> blocks) {
   const int64_t d = model_.config().d;
-  const auto [ids, begins] = RowsOf(blocks);
+  const Rows of_blocks = RowsOf(blocks);
+  const std::vector<int32_t>& ids = of_blocks.ids;
+  const std::vector<int64_t>& begins = of_blocks.begins;
   const int64_t rows = begins.back();
   std::vector<model::EncodedChunk> chunks(model_.config().landmarks() ? blocks.size() : 0);
   h_.resize(static_cast<size_t>(rows * d));

@@ -1,0 +1,27 @@
+// The input is a tokenizer.model.
+#include "model/sentencepiece_model.h"
+#include "tests/fuzz/tokenizer_checks.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace recollect;
+  const fuzz::InputFile input(fuzz::AsText(data, size));
+  const auto tokenizer = model::Tokenizer::Load(input.path());
+  if (!tokenizer.ok()) {
+    fuzz::CheckRefusal(tokenizer.status(), {absl::StatusCode::kInvalidArgument});
+    return 0;
+  }
+  model::SentencePieceModel pieces;
+  RECOLLECT_CHECK(pieces.Parse(std::string(fuzz::AsText(data, size))).empty());
+  RECOLLECT_CHECK((*tokenizer)->vocab_size() == pieces.Size());
+  // All its pieces one after the other: where they are text, its own merges.
+  std::string own;
+  for (int id = 0; id < pieces.Size(); ++id) {
+    const std::string_view bytes = (*tokenizer)->TokenBytes(id);
+    if (model::FindInvalidUtf8(bytes, /*allow_partial_end=*/false) < 0) own += bytes;
+  }
+  for (const std::string& text :
+       {std::string("the  ship\n was\t caf\u00e9 \u2581 \U0001f40b"), own}) {
+    fuzz::CheckTokenizer(**tokenizer, text, text.size() / 2, pieces.dummy_prefix());
+  }
+  return 0;
+}

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/cli/cli_testing.h"
 
 namespace recollect {
@@ -45,10 +46,10 @@ TEST_F(WhereCliTest, TheSampleConfigurationIsComplete) {
                 .exit_code,
             0);
   const std::string text = ReadFile(sample);
-  for (const char* option : {"server", "data-dir", "model", "dtype", "threads", "device",
-                             "landmark-budget", "memory-budget", "host-budget", "state-budget",
-                             "timeout", "log-level", "grpc-listen", "drain-timeout",
-                             "accept-data-loss"}) {
+  for (const char* option :
+       {"server", "data-dir", "model", "dtype", "threads", "device", "landmark-budget",
+        "memory-budget", "host-budget", "state-budget", "timeout", "log-level", "grpc-listen",
+        "drain-timeout", "accept-data-loss"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n# ") + option + " = ")) << option;
   }
 }
@@ -100,6 +101,18 @@ TEST_F(WhereCliTest, AnUnknownOptionOfAFileIsNamedWithTheFile) {
   const ProcessResult result = Run({"stats", "--config", file});
   EXPECT_EQ(result.exit_code, kUsage);
   EXPECT_THAT(result.err, HasSubstr(file + ": there is no option 'data-dirr'"));
+}
+
+TEST_F(WhereCliTest, AStringOfAFileThatIsNotClosedIsNamedWithItsLine) {
+  for (const char* line :
+       {"data-dir = \"x", "data-dir = 'x", "data-dir = x\"", "data-dir = \"x#y\""}) {
+    const std::string file =
+        File("bad.toml", absl::StrCat("# its \"\nlog-level = \"off\"\n", line));
+    const ProcessResult result = Run({"stats", "--config", file});
+    EXPECT_EQ(result.exit_code, kUsage) << line;
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat(file, ": line 3: a string is not closed")));
+    EXPECT_THAT(result.err, HasSubstr(line));
+  }
 }
 
 TEST_F(WhereCliTest, ASizeThatIsNoneIsNamedAsItWasTyped) {

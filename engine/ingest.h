@@ -95,6 +95,7 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   void Refuse(Done done, absl::Status status);
   void Post(Message message);
   void Read(Message message);
+  absl::Status Encode(int64_t most_tokens);
   void Settle();  // answers those whose tokens are encoded
   // Tokens at the document's end that are not encoded: a prefix's last one runs in the session that
   // mounts it, so that there is something to predict the next from.

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/memory.h"
 
 namespace recollect {
 namespace {
@@ -24,6 +27,7 @@ class Job {
   virtual bool Finish(int64_t item) = 0;           // true when items became ready by this
 
   int64_t unfinished;
+  std::exception_ptr error;  // the first; nothing runs after it
 };
 
 class ForJob final : public Job {
@@ -139,7 +143,7 @@ struct ThreadPool::State {
 
   void RunJob(Job* job) {
     std::unique_lock<std::mutex> lock(mutex);
-    jobs.push_back(job);
+    jobs.push_back(job);  // from here on until it is out of the list nothing may throw
     if (!started.empty()) changed.notify_all();
     while (job->unfinished > 0) {
       const bool ready = job->HasReady();
@@ -149,15 +153,19 @@ struct ThreadPool::State {
         Wait(lock, ready);
       }
     }
+    if (job->error) std::rethrow_exception(job->error);
   }
 
   void RunOne(Job* job, std::unique_lock<std::mutex>& lock) {
     const int worker = free_workers.back();
     free_workers.pop_back();
     const int64_t item = job->Take();
+    const bool runs = !job->error;
     lock.unlock();
-    job->Run(item, worker);
+    std::exception_ptr error;
+    if (runs) error = RunItem(job, item, worker);
     lock.lock();
+    if (error && !job->error) job->error = std::move(error);
     free_workers.push_back(worker);
     bool notify = job->Finish(item) || waiting_for_worker > 0;
     if (--job->unfinished == 0) {
@@ -166,6 +174,16 @@ struct ThreadPool::State {
       notify = true;
     }
     if (notify) changed.notify_all();
+  }
+
+  static std::exception_ptr RunItem(Job* job, int64_t item, int worker) {
+    try {
+      const MemoryScope scope(MemoryScope::kLeave);
+      job->Run(item, worker);
+      return nullptr;
+    } catch (...) {
+      return std::current_exception();
+    }
   }
 
   void Wait(std::unique_lock<std::mutex>& lock, bool for_worker) {

@@ -9,7 +9,8 @@
 
 namespace recollect {
 
-// Thread-safe. Destruction waits for running work. Work must not throw.
+// Thread-safe. Destruction waits for running work. Of what work throws (std::bad_alloc, that
+// is) the caller gets the first; the rest of that work is left out then.
 class ThreadPool {
  public:
   // `threads` >= 1 counts the caller of ParallelFor, so a pool of 1 starts no thread.

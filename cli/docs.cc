@@ -13,6 +13,7 @@
 #include "cli/connection.h"
 #include "cli/json.h"
 #include "cli/verbs.h"
+#include "model/printable.h"
 
 namespace recollect::cli {
 namespace {
@@ -43,11 +44,12 @@ std::string Short(const std::string& pattern) {
 }
 
 void PrintRow(const client::Document& d) {
+  const std::string id = model::EscapeInvisible(d.id);
   if (!d.damage.empty()) {
-    std::printf("%-24s DAMAGED  %s\n", d.id.c_str(), d.damage.c_str());
+    std::printf("%-24s DAMAGED  %s\n", id.c_str(), d.damage.c_str());
     return;
   }
-  std::printf("%-24s %12lld %11lld %9s %10.1f  %s  %s\n", d.id.c_str(),
+  std::printf("%-24s %12lld %11lld %9s %10.1f  %s  %s\n", id.c_str(),
               static_cast<long long>(d.bytes), static_cast<long long>(d.tokens),
               Chunks(d.kind, d.chunks).c_str(), static_cast<double>(d.stored_bytes) / (1 << 20),
               absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixMillis(d.created_unix_ms),
@@ -69,7 +71,7 @@ absl::Status List(const Options& common) {
   for (const client::Document& document : documents) PrintRow(document);
   for (const client::UnfinishedIngest& ingest : ingests) {
     std::printf("%-24s %12lld %11lld %9s %10s  unfinished, committed up to %lld  %s\n",
-                ingest.id.c_str(), static_cast<long long>(ingest.bytes),
+                model::EscapeInvisible(ingest.id).c_str(), static_cast<long long>(ingest.bytes),
                 static_cast<long long>(ingest.tokens), Chunks(ingest.kind, ingest.chunks).c_str(),
                 "", static_cast<long long>(ingest.committed_offset), Short(ingest.pattern).c_str());
   }

@@ -3,10 +3,15 @@
 #include <cctype>
 #include <cstdlib>
 #include <memory>
+#include <sstream>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "model/printable.h"
 
 namespace recollect::cli {
 namespace {
@@ -26,22 +31,39 @@ bool InEnvironment(const std::string& option) {
   return value != nullptr && value[0] != '\0';
 }
 
+// CLI11 takes a string that is not closed as it stands, and one with a '#' as far as that.
+void CheckStringsAreClosed(const std::string& text) {
+  constexpr size_t kMostShown = 80;
+  int number = 0;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    char open = 0;
+    for (const char c : line.substr(0, line.find('#'))) {
+      if (open == 0 && (c == '"' || c == '\'')) {
+        open = c;
+      } else if (c == open) {
+        open = 0;
+      }
+    }
+    if (open == 0) continue;
+    throw CLI::ConfigError(
+        absl::StrCat("line ", number, ": a string is not closed, or has a # in it: ",
+                     model::Shortened(absl::StripAsciiWhitespace(line), kMostShown)));
+  }
+}
+
 // CLI11 reads the file before the environment and lets the first value stand.
 class FileBelowEnvironment final : public CLI::ConfigTOML {
  public:
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    std::vector<CLI::ConfigItem> read = CLI::ConfigTOML::from_config(input);
+    std::stringstream text;
+    text << input.rdbuf();
+    CheckStringsAreClosed(text.str());
+    std::vector<CLI::ConfigItem> read = CLI::ConfigTOML::from_config(text);
     std::erase_if(read, [](const CLI::ConfigItem& item) { return InEnvironment(item.name); });
     return read;
   }
 };
-
-bool OnCommandLine(int argc, const char* const* argv, const std::string& flag) {
-  for (int i = 1; i < argc; ++i) {
-    if (argv[i] == flag || absl::StartsWith(argv[i], absl::StrCat(flag, "="))) return true;
-  }
-  return false;
-}
 
 // "8MiB" to "8388608".
 CLI::Validator SizeInBytes() {
@@ -64,6 +86,13 @@ CLI::Validator SizeInBytes() {
 }
 
 }  // namespace
+
+bool OnCommandLine(int argc, const char* const* argv, const std::string& flag) {
+  for (int i = 1; i < argc; ++i) {
+    if (argv[i] == flag || absl::StartsWith(argv[i], absl::StrCat(flag, "="))) return true;
+  }
+  return false;
+}
 
 CLI::Option* FromEnvironment(CLI::Option* option) {
   return option->envname(EnvironmentName(option->get_lnames().front()));

@@ -23,6 +23,9 @@ namespace recollect::cli {
 // Adds the common options to the program, and makes the environment win over the file.
 void AddCommonOptions(CLI::App& app, Options& options);
 
+// Whether "--flag" or "--flag=…" was typed.
+bool OnCommandLine(int argc, const char* const* argv, const std::string& flag);
+
 // Gives an option its environment variable by the rule above.
 CLI::Option* FromEnvironment(CLI::Option* option);
 

@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <optional>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "engine/devices.h"
 #include "store/document_store.h"
@@ -61,6 +63,17 @@ std::string FindUpward(fs::path from) {
   return "";
 }
 
+// What a process maps beside the reserve: to be ready (heaps, stacks of threads: 270 MiB with two
+// cores) and for what the database takes later (its cache, what it has not written yet: 180 MiB),
+// and the weights, as they are in their file and packed, in fp32 if need be.
+int64_t NeededBytes(const fs::path& model_dir) {
+  constexpr int64_t kProcessBytes = int64_t{480} << 20, kCoreBytes = int64_t{16} << 20;
+  const int64_t cores = std::thread::hardware_concurrency();
+  std::error_code error;
+  const auto weights = fs::file_size(model_dir / "model.safetensors", error);
+  return kProcessBytes + cores * kCoreBytes + (error ? 0 : static_cast<int64_t>(weights) * 3);
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> FindModel() {
@@ -107,6 +120,7 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
   if (host.model_name.empty())
     host.model_name = fs::path(model_dir).lexically_normal().parent_path().filename().string();
 
+  RETURN_IF_ERROR(KeepMemoryReserve(NeededBytes(model_dir)));
   ASSIGN_OR_RETURN(engine::LoadedModel loaded,
                    engine::LoadModel(options.device, model_dir, DTypeOf(options.dtype)));
   engine::EngineOptions engine = options.engine;

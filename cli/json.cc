@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <string>
 
+#include "model/printable.h"
+
 namespace recollect::cli {
 namespace {
 
@@ -147,7 +149,8 @@ void PrintJson(const Json& json) {
 void PrintTable(const Json& json) {
   for (const auto& [name, value] : json.items()) {
     std::printf("%-24s %s\n", name.c_str(),
-                value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
+                value.is_string() ? model::EscapeInvisible(value.get<std::string>()).c_str()
+                                  : value.dump().c_str());
   }
 }
 

@@ -7,11 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "cli/exit_code.h"
+#include "cli/flags.h"
 #include "cli/json.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
+#include "model/printable.h"
 
 namespace recollect::cli {
 namespace {
@@ -29,13 +32,27 @@ constexpr char kExamples[] =
     "file that --config names. A flag overrides the environment, and the environment the file.\n"
     "\n";
 
+// Values that messages quote may be of any size, and may do anything to a terminal.
+constexpr size_t kMostShown = 16 << 10;
+
 void Report(const absl::Status& status, bool json) {
+  const absl::Status shown(status.code(), model::Shortened(status.message(), kMostShown));
   if (json) {
-    const std::string line = ToJson(status).dump(-1, ' ', false, Json::error_handler_t::replace);
+    const std::string line = ToJson(shown).dump(-1, ' ', false, Json::error_handler_t::replace);
     std::fprintf(stderr, "%s\n", line.c_str());
   } else {
-    std::fprintf(stderr, "recollect: %s\n", status.ToString().c_str());
+    std::fprintf(stderr, "recollect: %s\n", model::EscapeInvisible(shown.ToString()).c_str());
   }
+}
+
+int ReportUsage(const std::string& what, bool json) {
+  if (json) {
+    Report(absl::InvalidArgumentError(what), json);
+  } else {
+    const std::string shown = model::EscapeInvisible(model::Shortened(what, kMostShown));
+    std::fprintf(stderr, "%s\nRun with --help for more information.\n", shown.c_str());
+  }
+  return kExitUsage;
 }
 
 int Main(int argc, char** argv) {
@@ -60,6 +77,8 @@ int Main(int argc, char** argv) {
   AddImport(app, command);
   AddModel(app, command);
   AddStats(app, command);
+  // Before anything is parsed, or not at all.
+  const bool json = OnCommandLine(argc, argv, "--json");
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {
@@ -67,22 +86,19 @@ int Main(int argc, char** argv) {
     const CLI::App* last = &app;
     while (!last->get_subcommands().empty()) last = last->get_subcommands().front();
     const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
-    if (last->get_require_subcommand_min() > 0 && !unknown.empty()) {
-      app.exit(CLI::ExtrasError(last->get_name(), unknown));
-    } else {
-      app.exit(error);
-    }
-    return kExitUsage;
+    const bool verb_missing = last->get_require_subcommand_min() > 0 && !unknown.empty();
+    return ReportUsage(
+        verb_missing ? CLI::ExtrasError(last->get_name(), unknown).what() : error.what(), json);
   } catch (const CLI::ConfigError& error) {
     absl::string_view what = error.what();
     const bool unknown = absl::ConsumePrefix(&what, "INI was not able to parse ");
     Report(absl::InvalidArgumentError(absl::StrCat(
                app.get_config_ptr()->as<std::string>(), ": ",
                unknown ? absl::StrCat("there is no option '", what, "'") : std::string(what))),
-           command.options.json);
+           json);
     return kExitUsage;
   } catch (const CLI::ParseError& error) {  // --help comes this way too
-    return app.exit(error) == 0 ? 0 : kExitUsage;
+    return error.get_exit_code() == 0 ? app.exit(error) : ReportUsage(error.what(), json);
   }
   if (absl::Status status = ChooseConnection(app, argc, argv, command.options); !status.ok()) {
     Report(status, command.options.json);
@@ -93,7 +109,10 @@ int Main(int argc, char** argv) {
     Report(status, command.options.json);
     return kExitUsage;
   }
-  absl::Status status = command.run();
+  absl::Status status = OrExhausted("recollect", [&] {
+    const MemoryScope scope(MemoryScope::kTake);  // nobody else is to be spared
+    return command.run();
+  });
   // What was printed may still be in the buffer; lost output is no success.
   if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && status.ok())
     status = absl::UnknownError("cannot write to standard output");

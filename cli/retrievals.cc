@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "model/printable.h"
 #include "service/codec.h"
 
 namespace recollect::cli {
@@ -23,7 +24,8 @@ std::string Excerpt(const std::string& text) {
       line += ' ';
     }
   }
-  return service::ValidUtf8(std::string_view(line).substr(0, kExcerptBytes));
+  return model::EscapeInvisible(
+      service::ValidUtf8(std::string_view(line).substr(0, kExcerptBytes)));
 }
 
 }  // namespace
@@ -41,7 +43,8 @@ void PrintRetrievals(client::Client& client, const std::vector<client::Retrieval
         const int64_t end = std::min(hit.text_end, hit.text_begin + kExcerptBytes);
         text = client.ReadText(hit.document, hit.text_begin, end).value_or("");
       }
-      const std::string name = hit.document.empty() ? "(own past)" : hit.document;
+      const std::string name =
+          hit.document.empty() ? "(own past)" : model::EscapeInvisible(hit.document);
       const std::string line = absl::StrFormat(
           "  weight %.3f  score %7.3f  %-6s  %s#%d  bytes %d-%d  %s\n", hit.weight, hit.score,
           hit.tier, name, hit.chunk, hit.text_begin, hit.text_end, Excerpt(text));

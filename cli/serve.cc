@@ -1,3 +1,4 @@
+#include <netdb.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -39,6 +40,18 @@ sigset_t BlockStopSignals() {
   return signals;
 }
 
+// gRPC says of a name that is none only that it cannot listen there.
+absl::Status CheckResolves(const std::string& listen, const std::string& host) {
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), nullptr, nullptr, &found);
+  if (error == 0) freeaddrinfo(found);
+  if (error == 0) return absl::OkStatus();
+  return absl::Status(
+      error == EAI_AGAIN ? absl::StatusCode::kUnavailable : absl::StatusCode::kInvalidArgument,
+      absl::StrCat("--grpc-listen: '", listen, "': no address of the host '", host,
+                   "': ", gai_strerror(error)));
+}
+
 // gRPC takes more: a port modulo 2^16 or by name, no port for 443, sockets of other kinds.
 absl::Status CheckListen(const std::string& listen) {
   const size_t colon = std::min(listen.rfind(':'), listen.size());
@@ -51,7 +64,7 @@ absl::Status CheckListen(const std::string& listen) {
   const bool digits = std::all_of(port.begin(), port.end(), absl::ascii_isdigit);
   int number = 0;
   if (host_ok && digits && absl::SimpleAtoi(port, &number) && number <= 65535)
-    return absl::OkStatus();
+    return CheckResolves(listen, std::string(brackets ? host.substr(1, host.size() - 2) : host));
   return absl::InvalidArgumentError(
       absl::StrCat("--grpc-listen: '", listen, "', expected HOST:PORT with a port of 0 to 65535"));
 }

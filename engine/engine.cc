@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "engine/cpu_backend.h"
@@ -103,8 +104,12 @@ absl::Duration EngineImpl::SweepPeriod() const {
 
 // Work that may block on the disk; once the threads are gone, the caller does it.
 void EngineImpl::RunInBackground(std::function<void()> work) {
+  const MemoryScope scope(MemoryScope::kTake);  // it is done in any case
   auto shared = std::make_shared<std::function<void()>>(std::move(work));
-  if (!background_.Post([shared] { (*shared)(); })) (*shared)();
+  const absl::StatusOr<bool> posted = OrExhausted("posting", [&]() -> absl::StatusOr<bool> {
+    return background_.Post([shared] { (*shared)(); });
+  });
+  if (!posted.value_or(false)) (*shared)();
 }
 
 void EngineImpl::FreeSession(std::shared_ptr<Session> session) {
@@ -166,6 +171,7 @@ absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(
     const std::string& id, bool from_tokens, const SessionOptions& session) {
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(ValidateDocumentId(id));
+  RETURN_IF_ERROR(scheduler_.CheckRoom());
   ASSIGN_OR_RETURN(const model::LocalPatterns pattern, IngestPatterns(*model_, session));
   return ingests_->Begin(id, from_tokens, pattern);
 }
@@ -209,6 +215,7 @@ absl::StatusOr<std::string> EngineImpl::ReadText(const std::string& id, int64_t 
 }
 
 absl::StatusOr<std::shared_ptr<Session>> EngineImpl::MakeSession(const SessionOptions& options) {
+  RETURN_IF_ERROR(scheduler_.CheckRoom());
   ASSIGN_OR_RETURN(const model::LocalPatterns pattern, SessionPatterns(*model_, options));
   RETURN_IF_ERROR(ValidateSession(*model_, options));
   ASSIGN_OR_RETURN(std::vector<Pin> pins, mounts_.Mount(options.mounts));

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "engine/engine_impl.h"
 #include "engine/prepare.h"
@@ -62,8 +63,10 @@ void EngineImpl::Release(const std::optional<SessionId>& id, std::shared_ptr<Ses
 }
 
 std::shared_ptr<RequestHandle> EngineImpl::Submit(Submission submission) {
+  const MemoryScope scope(MemoryScope::kTake);  // a slot that is taken is given back
   auto handle = std::make_shared<Handle>();
-  absl::Status status = TakeSlot();
+  absl::Status status = scheduler_.CheckRoom();
+  if (status.ok()) status = TakeSlot();
   if (!status.ok()) {
     // Never from inside the caller's call, where it may hold locks; after Shutdown there is no
     // other thread left. Not behind the requests that there were too many of, and without its own.
@@ -96,24 +99,22 @@ void EngineImpl::Prepare(const Submission& submission, std::shared_ptr<Session> 
   const std::vector<std::string> mounts =
       session != nullptr ? session->info().mounts : submission.session_options.mounts;
   const bool continues = !model_->config().landmarks() && !mounts.empty();
-  // Mounting a prefix reads all of it: not for a caller who has gone.
-  absl::StatusOr<std::shared_ptr<Request>> made = nullptr;
-  absl::Status status = DueStatus(handle->cancelled(), submission.deadline);
-  if (status.ok() && failing_) status = absl::UnavailableError("the engine is shutting down");
-  if (status.ok()) made = submission.make(continues);
-  if (status.ok()) status = made.status();
-  if (status.ok() && session == nullptr) {
-    absl::StatusOr<std::shared_ptr<Session>> own = MakeSession(submission.session_options);
-    status = own.status();
-    if (status.ok()) session = *std::move(own);
-  }
+  std::shared_ptr<Request> request;
+  const absl::Status status = OrExhausted("a request", [&]() -> absl::Status {
+    // Mounting a prefix reads all of it: not for a caller who has gone.
+    RETURN_IF_ERROR(DueStatus(handle->cancelled(), submission.deadline));
+    if (failing_) return absl::UnavailableError("the engine is shutting down");
+    ASSIGN_OR_RETURN(request, submission.make(continues));
+    if (session != nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(session, MakeSession(submission.session_options));
+    return absl::OkStatus();
+  });
   if (!status.ok()) {
     if (session != nullptr) Release(submission.session_id, std::move(session));
     submission.refuse(status);
     GiveSlotBack();
     return;
   }
-  const std::shared_ptr<Request> request = *std::move(made);
   request->session = session;
   request->wake = scheduler_.waker();
   request->released = [this, id = submission.session_id, session] { Release(id, session); };

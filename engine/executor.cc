@@ -1,7 +1,10 @@
 #include "engine/executor.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
+
+#include "base/log.h"
 
 namespace recollect::engine {
 
@@ -38,7 +41,12 @@ void Executor::Run() {
     std::function<void()> work = std::move(work_.front());
     work_.pop_front();
     lock.unlock();
-    work();
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      // Whoever waits for it was to be told inside: OrExhausted in base/memory.h.
+      LogError("work that was posted ran out of memory");
+    }
     work = nullptr;  // what it captured goes before the lock is taken again
     lock.lock();
   }

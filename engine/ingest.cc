@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "engine/resume_state.h"
 #include "model/block_ends.h"
@@ -178,20 +179,20 @@ void IngestJob::Post(Message message) {
 void IngestJob::Read(Message message) {
   const auto push = [this](DecidedTokens part) {
     {
+      const MemoryScope scope(MemoryScope::kTake);  // the queue is whole, or it is of no use
       std::lock_guard<std::mutex> lock(mutex_);
       if (!failed_.ok()) return;
       queue_.Push(std::move(part));
     }
     context_.wake();
   };
-  absl::Status status;
-  if (from_tokens_) {
-    absl::StatusOr<DecidedTokens> tokens = reader_.ReadTokens(std::move(message.tokens));
-    status = tokens.status();
-    if (status.ok()) push(*std::move(tokens));
-  } else {
-    status = reader_.ReadText(message.text, message.final, push);
-  }
+  absl::Status status = OrExhausted("reading the input", [&]() -> absl::Status {
+    RETURN_IF_ERROR(CheckMemory());
+    if (!from_tokens_) return reader_.ReadText(message.text, message.final, push);
+    ASSIGN_OR_RETURN(DecidedTokens tokens, reader_.ReadTokens(std::move(message.tokens)));
+    push(std::move(tokens));
+    return absl::OkStatus();
+  });
   bool empty = false, cut_short = false, nothing_kept;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -253,6 +254,12 @@ bool IngestJob::HasSlice() {
 }
 
 void IngestJob::RunSlice(int64_t most_tokens) {
+  const absl::Status encoded = OrExhausted("an ingest", [&] { return Encode(most_tokens); });
+  encoded.ok() ? Settle() : Fail(encoded);
+}
+
+absl::Status IngestJob::Encode(int64_t most_tokens) {
+  RETURN_IF_ERROR(CheckMemory());
   Slice slice;
   std::vector<int32_t> ids, bytes;
   int64_t text_end;
@@ -261,7 +268,7 @@ void IngestJob::RunSlice(int64_t most_tokens) {
     slice = SliceLocked(most_tokens);
     if (slice.tokens == 0) {
       if (AllEncodedLocked()) StartCommit(/*last=*/true);
-      return;
+      return absl::OkStatus();
     }
     const auto waiting = queue_.waiting(slice.tokens),
                waiting_bytes = queue_.waiting_bytes(slice.tokens);
@@ -276,16 +283,13 @@ void IngestJob::RunSlice(int64_t most_tokens) {
     read += tokens;
   }
   if (prefix_) {
-    const absl::Status room =
-        context_.state_budget.CheckRoom(StateGrowth(context_.model.config(), read));
-    if (!room.ok()) return Fail(room);
+    RETURN_IF_ERROR(context_.state_budget.CheckRoom(StateGrowth(context_.model.config(), read)));
   }
-  absl::StatusOr<std::vector<model::EncodedChunk>> chunks = encoder_->Encode(blocks);
-  if (!chunks.ok()) return Fail(chunks.status());
+  ASSIGN_OR_RETURN(std::vector<model::EncodedChunk> chunks, encoder_->Encode(blocks));
   if (prefix_) context_.state_budget.Set(charge_, encoder_->bytes());
   size_t token = 0;
   std::vector<store::ChunkRecord> records;
-  for (model::EncodedChunk& chunk : *chunks) {
+  for (model::EncodedChunk& chunk : chunks) {
     const Block block = blocks[records.size()];
     before_.insert(before_.end(), block.begin(), block.end());
     context_.model.AddTokens(before_, chunk);
@@ -304,7 +308,7 @@ void IngestJob::RunSlice(int64_t most_tokens) {
   context_.counters.ingested_tokens += static_cast<int64_t>(ids.size());
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!failed_.ok()) return;
+    RETURN_IF_ERROR(failed_);
     std::move(records.begin(), records.end(), std::back_inserter(batch_.chunks));
     queue_.MarkEncoded(static_cast<int64_t>(ids.size()));
     chunks_ += static_cast<int64_t>(records.size());
@@ -314,7 +318,7 @@ void IngestJob::RunSlice(int64_t most_tokens) {
       StartCommit(/*last=*/false);
     }
   }
-  Settle();
+  return absl::OkStatus();
 }
 
 bool IngestJob::IsEncodedLocked(int64_t tokens) const {

@@ -96,6 +96,7 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
   void Refuse(Done done, absl::Status status);
   void Post(Message message);
   void Read(Message message);
+  absl::Status Encode(int64_t most_tokens);
   void Settle();  // answers Appends whose tokens are encoded
   // Tokens at the document's end that are not encoded: a prefix's last one runs in the session that
   // mounts it, so that it can predict the next token.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/memory.h"
 #include "base/status.h"
 #include "engine/ingest.h"
 #include "engine/prefix_state.h"
@@ -56,11 +57,12 @@ void IngestJob::StartCommit(bool last) {
     batch->resume_state = EncodeResumeState(state);
   }
   context_.thread->Post([self = shared_from_this(), batch, last] {
-    if (last) {
-      self->Publish(std::move(*batch));
-    } else {
-      self->Commit(std::move(*batch));
-    }
+    const absl::Status written = OrExhausted("writing a document", [&] {
+      const MemoryScope scope(MemoryScope::kTake);  // nothing is half-written
+      last ? self->Publish(std::move(*batch)) : self->Commit(std::move(*batch));
+      return absl::OkStatus();
+    });
+    if (!written.ok()) self->Fail(written);
   });
 }
 

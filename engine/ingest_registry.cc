@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/memory.h"
 #include "base/status.h"
 
 namespace recollect::engine {
@@ -98,18 +99,21 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
     return absl::FailedPreconditionError(absl::StrCat(
         "document \"", id, "\": the model has no tokenizer: only token input is possible"));
   }
+  const MemoryScope scope(MemoryScope::kTake);  // an id that is reserved is forgotten again
   CloseFailed(id);
   RETURN_IF_ERROR(Reserve(id));
   const std::string kept = context_.model.config().landmarks() ? "" : pattern.Text();
-  const absl::StatusOr<store::IngestProgress> progress =
-      context_.store.BeginIngest(id, context_.model.fingerprint(), from_tokens, kept);
+  const absl::StatusOr<store::IngestProgress> progress = OrExhausted("an ingest", [&] {
+    return context_.store.BeginIngest(id, context_.model.fingerprint(), from_tokens, kept);
+  });
   if (!progress.ok()) {
     Forget(id);
     if (absl::IsAlreadyExists(progress.status())) return BeginCheck(id, from_tokens, kept);
     context_.counters.CountError(progress.status());
     return progress.status();
   }
-  absl::StatusOr<std::shared_ptr<IngestJob>> job = IngestJob::Create(context_, pattern, *progress);
+  absl::StatusOr<std::shared_ptr<IngestJob>> job =
+      OrExhausted("an ingest", [&] { return IngestJob::Create(context_, pattern, *progress); });
   if (!job.ok()) {
     if (progress->input_offset == 0) DropRecord(id);
     Forget(id);
@@ -176,6 +180,7 @@ void IngestRegistry::DropRecord(const std::string& id) {
 }
 
 absl::Status IngestRegistry::Abandon(const std::string& id) {
+  const MemoryScope scope(MemoryScope::kTake);
   std::shared_ptr<IngestJob> job;
   {
     std::unique_lock<std::mutex> lock(mutex_);

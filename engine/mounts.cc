@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/status.h"
 
 namespace recollect::engine {
@@ -216,6 +217,7 @@ absl::StatusOr<std::vector<Pin>> Mounts::Mount(const std::vector<std::string>& i
   std::vector<Pin> pins;
   std::vector<std::shared_ptr<Entry>> entries;
   for (const std::string& id : ids) {
+    const MemoryScope scope(MemoryScope::kTake);  // no pin is counted that nobody holds
     ASSIGN_OR_RETURN(std::shared_ptr<Entry> entry, state_->Acquire(id, /*with_keys=*/true));
     pins.push_back(std::make_shared<State::PinImpl>(state_, entry, /*with_keys=*/true));
     entries.push_back(std::move(entry));
@@ -227,11 +229,13 @@ absl::StatusOr<std::vector<Pin>> Mounts::Mount(const std::vector<std::string>& i
 }
 
 absl::StatusOr<Pin> Mounts::PinDocument(const std::string& id) {
+  const MemoryScope scope(MemoryScope::kTake);
   ASSIGN_OR_RETURN(std::shared_ptr<Entry> entry, state_->Acquire(id, /*with_keys=*/false));
   return std::make_shared<State::PinImpl>(state_, std::move(entry), /*with_keys=*/false);
 }
 
 absl::Status Mounts::Remove(const std::string& id) {
+  const MemoryScope scope(MemoryScope::kTake);
   OwnerId owner;
   {
     std::lock_guard<std::mutex> lock(state_->mutex);

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "engine/ingest_input.h"
 #include "engine/sampler.h"
+#include "model/printable.h"
 #include "model/tokenizer.h"
 
 namespace recollect::engine {
@@ -16,16 +17,6 @@ constexpr int64_t kMostScoreTokens = 1 << 16;  // the answer has three numbers f
 constexpr size_t kMostStops = 16;
 constexpr size_t kLongestStop = 256;
 constexpr size_t kLongestId = 256;
-
-bool HasControlCharacter(const std::string& utf8) {
-  for (size_t i = 0; i < utf8.size(); ++i) {
-    const auto byte = static_cast<uint8_t>(utf8[i]);
-    if (byte < 0x20 || byte == 0x7f) return true;
-    // U+0080 to U+009F are C2 80 to C2 9F.
-    if (byte == 0xc2 && static_cast<uint8_t>(utf8[i + 1]) < 0xa0) return true;
-  }
-  return false;
-}
 
 absl::Status CheckLayerNumbers(const model::ModelConfig& config, const char* name,
                                const model::LayerNumbers& numbers) {
@@ -51,8 +42,10 @@ absl::Status ValidateDocumentId(const std::string& id) {
     return absl::InvalidArgumentError(
         absl::StrCat("document id: ", id.size(), " bytes, expected 1 to ", kLongestId));
   }
-  if (model::FindInvalidUtf8(id, /*allow_partial_end=*/false) >= 0 || HasControlCharacter(id)) {
-    return absl::InvalidArgumentError("document id: expected printable UTF-8");
+  if (!model::IsPrintable(id)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "document id: \"", model::EscapeInvisible(id),
+        "\", expected UTF-8 without control, bidirectional and zero-width characters"));
   }
   return absl::OkStatus();
 }

@@ -13,7 +13,7 @@
 
 namespace recollect::engine {
 
-// 1 to 256 bytes of UTF-8 without control characters.
+// 1 to 256 bytes of UTF-8 in which every character shows (model/printable.h).
 absl::Status ValidateDocumentId(const std::string& id);
 
 // The tokens of a prompt; FAILED_PRECONDITION for text when the model has no tokenizer.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/memory.h"
 #include "base/status.h"
 
 namespace recollect::engine {
@@ -32,7 +33,8 @@ struct ReingestCheck::State {
               IngestStream::AppendDone done) {
     auto shared = std::make_shared<Content>(std::move(content));
     const auto work = [self, offset, shared, done] {
-      const absl::Status status = self->Compare(offset, *shared);
+      const absl::Status status =
+          OrExhausted("comparing", [&] { return self->Compare(offset, *shared); });
       if (status.ok()) {
         done(self->Status());
       } else {

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
 #include "base/status.h"
 
 namespace recollect::engine {
@@ -23,6 +26,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const model::Model& model,
     : options_(options),
       model_(model.config()),
       state_budget_(options.state_budget_bytes),
+      tiers_(tiers),
       counters_(counters),
       idle_(std::move(idle)),
       step_(model, backend, tiers, landmarks, waker()) {}
@@ -83,16 +87,12 @@ void Scheduler::ObserveForTest(TurnObserver observer) {
 
 void Scheduler::Loop() {
   while (true) {
-    TakeInbox();
-    EndDue();
-    Admit();
-    const double begin = Now();
-    bool worked = RunStep();
-    steps_due_s_ -= Now() - begin;
-    if (!worked || steps_due_s_ <= 0) worked = RunIngest() || worked;
-    if (const absl::Time now = SteadyNow(); now - last_idle_ >= options_.idle_period) {
-      last_idle_ = now;
-      idle_();
+    bool worked = false;
+    try {
+      worked = RunTurn();
+    } catch (const std::bad_alloc&) {
+      // Outside of what belongs to a request or an ingest: each turn begins anew.
+      LogError("the scheduler ran out of memory");
     }
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -102,10 +102,33 @@ void Scheduler::Loop() {
   }
 }
 
+bool Scheduler::RunTurn() {
+  TakeInbox();
+  EndDue();
+  Admit();
+  const double begin = Now();
+  bool worked = RunStep();
+  steps_due_s_ -= Now() - begin;
+  if (!worked || steps_due_s_ <= 0) worked = RunIngest() || worked;
+  if (const absl::Time now = SteadyNow(); now - last_idle_ >= options_.idle_period) {
+    last_idle_ = now;
+    idle_();
+  }
+  return worked;
+}
+
 void Scheduler::TakeInbox() {
   std::lock_guard<std::mutex> lock(mutex_);
-  for (std::shared_ptr<Request>& request : inbox_) queue_.push_back(std::move(request));
-  inbox_.clear();
+  while (!inbox_.empty()) {
+    queue_.push_back(inbox_.front());
+    inbox_.pop_front();
+  }
+}
+
+absl::Status Scheduler::CheckRoom() {
+  if (CheckMemory().ok()) return absl::OkStatus();
+  tiers_.Drop();
+  return CheckMemory();
 }
 
 void Scheduler::EndDue() {
@@ -151,6 +174,10 @@ void Scheduler::Admit() {
 bool Scheduler::RunStep() {
   batch_.clear();
   batch_running_.clear();
+  // Now: a piece that was planned and is not in the batch would wait for ever.
+  batch_.reserve(running_.size());
+  batch_running_.reserve(running_.size());
+  memory_ = running_.empty() ? absl::OkStatus() : CheckRoom();
   const size_t before = running_.size();
   CollectResumed();
   CollectPlanned();
@@ -158,7 +185,11 @@ bool Scheduler::RunStep() {
   if (batch_.empty()) return running_.size() < before;  // who waits may have a place now
   int64_t rows = 0;
   for (const Piece* piece : batch_) rows += piece->rows();
-  step_.Run(batch_);
+  const absl::Status ran = OrExhausted("a step", [&] {
+    step_.Run(batch_);
+    return absl::OkStatus();
+  });
+  for (Piece* piece : batch_) piece->status.Update(ran);
   ++counters_.steps;
   TurnObserver observer;
   {
@@ -209,8 +240,12 @@ bool Scheduler::PlanOne(Running& running, int64_t limit) {
         "an earlier request failed and the session can only be closed: ", status.message()));
   }
   const int64_t rows = std::min(limit, request.most_rows());
+  if (status.ok()) status = memory_;
   if (status.ok()) status = state_budget_.CheckRoom(StateGrowth(model_, rows));
-  if (status.ok()) status = request.Plan(limit);
+  if (status.ok()) {
+    status = OrExhausted("a prompt", [&] { return request.Plan(limit); });
+    if (absl::IsResourceExhausted(status)) request.session->broken = status;  // planned in part
+  }
   if (!status.ok()) {
     End(running, status);
     return false;
@@ -243,7 +278,8 @@ void Scheduler::Settle(Running& running) {
     counters_.landmark_steps.Add((Now() - running.timer.started_s) * 1e3);
     running.timer.counts = false;
   }
-  const absl::StatusOr<bool> complete = request.PieceDone();
+  const absl::StatusOr<bool> complete =
+      OrExhausted("an answer", [&] { return request.PieceDone(); });
   if (!complete.ok()) {
     End(running, complete.status());
   } else if (*complete) {
@@ -259,11 +295,12 @@ void Scheduler::End(Running& running, const absl::Status& status) {
   request->session->DropMemory();
   request->session = nullptr;
   request->released();
-  if (status.ok()) {
-    request->Finish();
-  } else {
-    request->Fail(status);
-  }
+  const absl::Status told = OrExhausted("the end of a request", [&] {
+    const MemoryScope scope(MemoryScope::kTake);
+    status.ok() ? request->Finish() : request->Fail(status);
+    return absl::OkStatus();
+  });
+  if (!told.ok()) LogError("{}", told.ToString());
   request->ended();
 }
 
@@ -285,6 +322,7 @@ bool Scheduler::RunIngest() {
   const bool shared = std::ranges::any_of(
       running_, [](const auto& running) { return !running->request->prefilling(); });
   const double begin = Now();
+  CheckRoom().IgnoreError();  // the ingest looks itself
   work->RunSlice(shared ? std::min(options_.shared_slice_tokens, options_.ingest_slice_tokens)
                         : options_.ingest_slice_tokens);
   steps_due_s_ = Now() - begin;

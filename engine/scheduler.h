@@ -76,6 +76,9 @@ class Scheduler {
   // Ends the thread after its current turn. Requests must have ended.
   void Stop();
 
+  // RESOURCE_EXHAUSTED when the process is short of memory even without what is cached.
+  absl::Status CheckRoom();
+
   const StateBudget& state_budget() const { return state_budget_; }
   StateBudget& state_budget() { return state_budget_; }
 
@@ -97,6 +100,7 @@ class Scheduler {
   };
 
   void Loop();
+  bool RunTurn();  // whether there was anything to do
   void TakeInbox();
   // Ends requests that are cancelled, late or failed.
   void EndDue();
@@ -114,6 +118,7 @@ class Scheduler {
   const SchedulerOptions options_;
   const model::ModelConfig& model_;
   StateBudget state_budget_;
+  ChunkTiers& tiers_;
   Counters& counters_;
   const std::function<void()> idle_;
   const std::shared_ptr<Signal> signal_ = std::make_shared<Signal>();
@@ -121,7 +126,7 @@ class Scheduler {
   std::thread thread_;
 
   std::mutex mutex_;
-  std::vector<std::shared_ptr<Request>> inbox_;
+  std::deque<std::shared_ptr<Request>> inbox_;
   std::vector<std::shared_ptr<IngestWork>> ingests_;
   size_t next_ingest_ = 0;
   absl::Status fail_all_;
@@ -133,6 +138,7 @@ class Scheduler {
   std::vector<std::unique_ptr<Running>> running_;
   std::vector<Piece*> batch_;
   std::vector<Running*> batch_running_;
+  absl::Status memory_;  // CheckRoom of this step
   size_t next_prefill_ = 0;
   double steps_due_s_ = 0;  // time for steps before the next slice of ingest
   absl::Time last_idle_ = absl::InfinitePast();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/memory.h"
 #include "base/status.h"
 
 namespace recollect::engine {
@@ -42,7 +43,9 @@ int64_t ChunkTiers::LookUp(std::span<WantedChunk> wanted) {
 
 void ChunkTiers::Fetch(std::span<WantedChunk> wanted, std::function<void(absl::Status)> done) {
   auto shared_done = std::make_shared<std::function<void(absl::Status)>>(std::move(done));
-  const bool posted = fetchers_.Post([this, wanted, shared_done] { (*shared_done)(Read(wanted)); });
+  const bool posted = fetchers_.Post([this, wanted, shared_done] {
+    (*shared_done)(OrExhausted("reading chunks", [&] { return Read(wanted); }));
+  });
   if (!posted) (*shared_done)(absl::UnavailableError("the engine is shutting down"));
 }
 
@@ -117,11 +120,6 @@ absl::Status ChunkTiers::PutOwn(ChunkRef ref, store::ChunkRecord record) {
 void ChunkTiers::EraseOwner(OwnerId owner) {
   memory_.EraseOwner(owner);
   host_.EraseOwner(owner);
-}
-
-void ChunkTiers::ClearForTest() {
-  DropMemory();
-  host_.Clear();
 }
 
 }  // namespace recollect::engine

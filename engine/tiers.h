@@ -74,14 +74,17 @@ class ChunkTiers {
 
   // Drops memory K, V that is not in use, for a device that has no room left.
   void DropMemory() { memory_.Clear(); }
+  // The same, and the chunk states on the host.
+  void Drop() {
+    DropMemory();
+    host_.Clear();
+  }
+  void ClearForTest() { Drop(); }  // so that the cold path runs
 
   int64_t memory_bytes() const { return memory_.used_bytes(); }
   int64_t memory_budget_bytes() const { return memory_.budget_bytes(); }
   int64_t host_bytes() const { return host_.used_bytes(); }
   int64_t host_budget_bytes() const { return host_.budget_bytes(); }
-
-  // Drops everything that is cached. For measurements and tests of the cold path.
-  void ClearForTest();
 
  private:
   absl::Status Read(std::span<WantedChunk> wanted);

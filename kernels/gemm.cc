@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <new>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <tuple>
@@ -101,7 +102,7 @@ GemmState& StateOf(OpContext& ctx) {
 }
 
 // Runs one tile; x and y have exactly its rows.
-void RunTile(OpContext& ctx, const Tile& tile, const memory& weights, const void* x, float* y) {
+void RunTile(OpContext& ctx, const Tile& tile, const memory& weights, const void* x, float* y) try {
   dnnl::stream& stream = StateOf(ctx).stream;
   const memory x_memory(tile.x, Engine(), const_cast<void*>(x));
   const memory y_memory(tile.y, Engine(), y);
@@ -114,7 +115,12 @@ void RunTile(OpContext& ctx, const Tile& tile, const memory& weights, const void
                                        {DNNL_ARG_SCRATCHPAD, scratch.get()}};
   const dnnl_status_t status =
       dnnl_primitive_execute(tile.product.get(), stream.get(), 4, arguments);
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
   RECOLLECT_CHECK(status == dnnl_success);
+} catch (const dnnl::error& error) {
+  // What the library calls so is what everything else here calls so.
+  if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
+  throw;
 }
 
 memory PackWeights(OpContext& ctx, const float* weights, int64_t n, int64_t k,
@@ -256,7 +262,9 @@ absl::StatusOr<PackedMatrix> PackedMatrix::Create(const float* weights, int64_t 
     matrix.impl_->plan = PlanFor(n, k, dtype);
     matrix.impl_->weights = PackWeights(ctx, weights, n, k, matrix.impl_->plan->weights);
   } catch (const dnnl::error& error) {
-    return absl::InternalError(absl::StrCat("oneDNN, matrix of ", n, " x ", k, ": ", error.what()));
+    return absl::Status(error.status == dnnl_out_of_memory ? absl::StatusCode::kResourceExhausted
+                                                           : absl::StatusCode::kInternal,
+                        absl::StrCat("oneDNN, matrix of ", n, " x ", k, ": ", error.what()));
   }
   return matrix;
 }

@@ -254,7 +254,7 @@ absl::StatusOr<ModelConfig> ParseConfig(const std::string& text) {
   // Which other keys belong there depends on the family.
   if (choice >= 0) fields.ReportUnknown();
   CheckRelations(config, problems);
-  if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
+  if (!problems.empty()) return ProblemsError(problems);
   return config;
 }
 

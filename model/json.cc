@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "base/status.h"
+#include "model/printable.h"
 
 namespace recollect::model {
 
@@ -16,6 +18,9 @@ namespace {
 // Far above what files of ours nest. Error messages show values, and the library writes them with a
 // stack frame a level.
 constexpr int kMaxDepth = 32;
+
+constexpr size_t kMostProblems = 100;
+constexpr size_t kMostProblemBytes = 500;
 
 }  // namespace
 
@@ -55,12 +60,26 @@ absl::StatusOr<json> ParseJson(std::string_view text) {
           absl::StrCat("nested ", deepest, " deep, expected at most ", kMaxDepth));
     }
     if (!duplicate.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("key \"", duplicate, "\" appears twice"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("key \"", Shortened(duplicate, kMostProblemBytes), "\" appears twice"));
     }
     return value;
   } catch (const json::exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat("not JSON: ", error.what()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("not JSON: ", Shortened(error.what(), kMostProblemBytes)));
   }
+}
+
+absl::Status ProblemsError(const std::vector<std::string>& problems) {
+  std::vector<std::string> shown;
+  for (const std::string& problem : problems) {
+    if (shown.size() == kMostProblems) {
+      shown.push_back(absl::StrCat("and ", problems.size() - kMostProblems, " more"));
+      break;
+    }
+    shown.push_back(Shortened(problem, kMostProblemBytes));
+  }
+  return absl::InvalidArgumentError(absl::StrJoin(shown, "; "));
 }
 
 }  // namespace recollect::model

@@ -3,7 +3,9 @@
 #ifndef RECOLLECT_MODEL_JSON_H_
 #define RECOLLECT_MODEL_JSON_H_
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
@@ -13,6 +15,10 @@ namespace recollect::model {
 // INVALID_ARGUMENT: not JSON (with the parser's position), an object that has a key twice, or
 // objects and lists inside each other more than 32 deep.
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text);
+
+// INVALID_ARGUMENT with all that is wrong with a file, at a length that can be read: a problem may
+// quote a value of any size, and there may be any number. REQUIRES: not empty.
+absl::Status ProblemsError(const std::vector<std::string>& problems);
 
 }  // namespace recollect::model
 

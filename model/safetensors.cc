@@ -132,7 +132,7 @@ absl::Status SafetensorsFile::State::ReadHeader() {
     }
     tensors.emplace(name, std::move(info));
   }
-  if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
+  if (!problems.empty()) return ProblemsError(problems);
   return CheckCoverage(data, data_bytes);
 }
 

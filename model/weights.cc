@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "base/status.h"
+#include "model/json.h"
 #include "model/weights_reader.h"
 
 namespace recollect::model {
@@ -143,7 +144,7 @@ absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config
     }
   }
   if (problems.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrJoin(problems, "; "));
+  return ProblemsError(problems);
 }
 
 absl::StatusOr<Weights> LoadWeights(const SafetensorsFile& file, const ModelConfig& config,

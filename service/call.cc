@@ -2,11 +2,13 @@
 
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "model/printable.h"
 #include "service/status_map.h"
 
 namespace recollect::service {
@@ -39,7 +41,10 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 }  // namespace
 
 absl::Status Runtime::Post(std::function<void()> work) {
-  if (executor.Post(std::move(work))) return absl::OkStatus();
+  const absl::StatusOr<bool> posted = OrExhausted(
+      "a call", [&]() -> absl::StatusOr<bool> { return executor.Post(std::move(work)); });
+  RETURN_IF_ERROR(posted.status());
+  if (*posted) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("calls waiting for a thread: ", kMostQueued, ", limit ", kMostQueued));
 }
@@ -70,9 +75,10 @@ grpc::Status Call::End(absl::Status status) {
   // Messages quote what callers sent: escaped, so that nobody writes a line of their own.
   Log(ours ? LogLevel::kError : LogLevel::kInfo, "call {} {} {} {:.1f} ms peer {}{}{}", number_,
       method_, absl::StatusCodeToString(status.code()), absl::ToDoubleMilliseconds(elapsed),
-      context_->peer(), status.ok() ? "" : ": ", absl::Utf8SafeCEscape(status.message()));
+      context_->peer(), status.ok() ? "" : ": ", model::EscapeInvisible(status.message()));
   if (absl::IsUnavailable(status) && !runtime_.draining) runtime_.check_health();
-  return ToGrpc(status);
+  if (runtime_.shows_paths) return ToGrpc(status);
+  return ToGrpc(absl::Status(status.code(), WithoutPaths(status.message())));
 }
 
 void Cancellation::Set(std::shared_ptr<engine::RequestHandle> handle) {
@@ -111,7 +117,8 @@ grpc::ServerUnaryReactor* RunOnPool(Runtime& runtime, const char* method,
   if (admitted.ok()) {
     admitted = runtime.Post([reactor, body = std::move(body), undo = std::move(undo)] {
       const auto gone = [reactor] { return reactor->cancellation()->cancelled(); };
-      absl::Status status = gone() ? absl::CancelledError("cancelled before it ran") : body();
+      absl::Status status =
+          gone() ? absl::CancelledError("cancelled before it ran") : OrExhausted("a call", body);
       if (status.ok() && undo && gone()) {
         undo();
         status = absl::CancelledError("cancelled while it ran");
@@ -131,8 +138,12 @@ grpc::ServerUnaryReactor* RunAsync(Runtime& runtime, const char* method,
     return reactor;
   }
   const std::shared_ptr<Cancellation> cancellation = reactor->cancellation();
-  cancellation->Set(start(reactor->call().deadline(),
-                          [reactor](absl::Status status) { reactor->End(std::move(status)); }));
+  const absl::Status started = OrExhausted("a call", [&] {
+    cancellation->Set(start(reactor->call().deadline(),
+                            [reactor](absl::Status status) { reactor->End(std::move(status)); }));
+    return absl::OkStatus();
+  });
+  if (!started.ok()) reactor->End(started);
   return reactor;
 }
 

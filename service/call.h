@@ -40,6 +40,7 @@ struct Runtime {
   std::atomic<bool> draining{false};
   std::atomic<int64_t> next_call{1};
   std::function<void()> check_health;  // after each call that ends UNAVAILABLE
+  bool shows_paths = false;            // in messages: callers are of this process
   absl::Time start = SteadyNow();
   engine::Executor executor{/*threads=*/4, kMostQueued};  // last: it ends before what it uses
 };

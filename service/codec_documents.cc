@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "base/status.h"
+#include "model/printable.h"
 #include "model/tokenizer.h"
 #include "service/codec.h"
 #include "service/limits.h"
+#include "service/status_map.h"
 
 namespace recollect::service {
 namespace {
@@ -35,11 +36,10 @@ absl::Status CheckDocumentId(const std::string& id) {
 
 absl::Status CheckNewDocumentId(const std::string& id) {
   RETURN_IF_ERROR(CheckDocumentId(id));
-  const auto separates = [](unsigned char c) { return c == ',' || absl::ascii_iscntrl(c); };
-  if (std::none_of(id.begin(), id.end(), separates)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("id: \"", absl::Utf8SafeCEscape(id),
-                                                 "\", commas and control characters are not "
-                                                 "allowed"));
+  if (model::IsPrintable(id) && !absl::StrContains(id, ',')) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "id: \"", model::EscapeInvisible(id),
+      "\", commas and control, bidirectional and zero-width characters are not allowed"));
 }
 
 absl::StatusOr<int64_t> DecodePageSize(int32_t page_size) {
@@ -161,7 +161,7 @@ v1::Document Encode(const store::DocumentInfo& info) {
   document.set_created_unix_ms(info.created_unix_ms);
   document.set_stored_bytes(info.stored_bytes);
   document.set_sha256(info.sha256);
-  document.set_damage(ValidUtf8(info.damage));
+  document.set_damage(WithoutPaths(ValidUtf8(info.damage)));
   if (!info.damage.empty()) return document;  // the rest is not known
   document.set_kind(KindOf(info.pattern));
   document.set_pattern(info.pattern);

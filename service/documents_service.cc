@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory.h"
 #include "base/status.h"
 #include "service/codec.h"
 #include "service/ingest_call.h"
@@ -111,22 +112,25 @@ grpc::ServerUnaryReactor* DocumentsService::Retrieve(grpc::CallbackServerContext
     }
     decoded->deadline = deadline;
     const bool with_text = request->with_text();
-    return engine_.Retrieve(*std::move(decoded),
-                            [=, this](absl::StatusOr<std::vector<engine::Retrieval>> retrievals) {
-                              if (!retrievals.ok()) return done(retrievals.status());
-                              std::map<std::string, OwnerId> owners;
-                              for (const engine::Retrieval& retrieval : *retrievals) {
-                                *response->add_retrievals() = Encode(retrieval);
-                                for (const engine::Hit& hit : retrieval.hits)
-                                  owners[hit.document] = hit.owner;
-                              }
-                              if (!with_text) return done(absl::OkStatus());
-                              // Reading text waits for the disk, and this is a thread of the
-                              // engine.
-                              const absl::Status posted =
-                                  runtime_.Post([=, this] { done(AddTexts(owners, response)); });
-                              if (!posted.ok()) done(posted);
-                            });
+    return engine_.Retrieve(
+        *std::move(decoded), [=, this](absl::StatusOr<std::vector<engine::Retrieval>> retrievals) {
+          std::map<std::string, OwnerId> owners;
+          const absl::Status answered = OrExhausted("an answer", [&] {
+            if (!retrievals.ok()) return retrievals.status();
+            for (const engine::Retrieval& retrieval : *retrievals) {
+              *response->add_retrievals() = Encode(retrieval);
+              for (const engine::Hit& hit : retrieval.hits) owners[hit.document] = hit.owner;
+            }
+            return absl::OkStatus();
+          });
+          if (!answered.ok() || !with_text) return done(answered);
+          // Reading text waits for the disk, and this is a thread of the
+          // engine.
+          const absl::Status posted = runtime_.Post([=, this] {
+            done(OrExhausted("texts", [&] { return AddTexts(owners, response); }));
+          });
+          if (!posted.ok()) done(posted);
+        });
   };
   return RunAsync(runtime_, "Documents/Retrieve", context, start);
 }

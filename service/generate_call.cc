@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory.h"
 #include "grpc/grpc.h"
 #include "service/codec.h"
 #include "service/limits.h"
@@ -79,7 +80,8 @@ class Events final : public engine::GenerateEvents {
 GenerateCall::GenerateCall(Runtime& runtime, engine::Engine& engine,
                            grpc::CallbackServerContext* context, const v1::GenerateRequest& request)
     : call_(runtime, "Generation/Generate", context), context_(context) {
-  absl::StatusOr<engine::GenerateRequest> decoded = DecodeGenerate(request);
+  absl::StatusOr<engine::GenerateRequest> decoded =
+      OrExhausted("a call", [&] { return DecodeGenerate(request); });
   const absl::Status admitted = call_.Admit();
   if (!admitted.ok() || !decoded.ok()) {
     End(admitted.ok() ? decoded.status() : admitted);

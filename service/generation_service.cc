@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/memory.h"
 #include "base/status.h"
 #include "service/codec.h"
 #include "service/generate_call.h"
@@ -64,8 +65,10 @@ grpc::ServerUnaryReactor* GenerationService::Score(grpc::CallbackServerContext* 
     decoded->deadline = deadline;
     return engine_.Score(*std::move(decoded),
                          [response, done](absl::StatusOr<engine::ScoreResult> result) {
-                           if (result.ok()) *response = Encode(*result);
-                           done(result.status());
+                           done(OrExhausted("an answer", [&] {
+                             if (result.ok()) *response = Encode(*result);
+                             return result.status();
+                           }));
                          });
   };
   return RunAsync(runtime_, "Generation/Score", context, start);

@@ -22,6 +22,7 @@
 #include "service/generation_service.h"
 #include "service/ingest_call.h"
 #include "service/limits.h"
+#include "service/parse_errors.h"
 
 namespace recollect::service {
 namespace {
@@ -60,6 +61,7 @@ class GrpcServer final : public Server {
         generation_(runtime_, engine),
         admin_(runtime_, engine, options.model_name) {
     runtime_.check_health = [this] { CheckHealth(); };
+    runtime_.shows_paths = options.listen.empty();
   }
   ~GrpcServer() override { Drain(absl::InfinitePast()); }
 
@@ -105,6 +107,7 @@ absl::Status GrpcServer::Listen(const std::string& listen) {
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP})
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+  builder.experimental().SetInterceptorCreators(ParseErrorInterceptors());
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
   builder.RegisterService(&documents_);

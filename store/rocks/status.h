@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/memory.h"
 #include "rocksdb/status.h"
 
 namespace recollect::store {
@@ -24,6 +25,8 @@ absl::Status FromRocksOpen(const rocksdb::Status& status, absl::string_view dire
 template <typename Body>
 auto Guarded(absl::string_view what, const Body& body) -> decltype(body()) {
   try {
+    // A write that ends half-way would leave all later ones waiting.
+    const MemoryScope scope(MemoryScope::kTake);
     return body();
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(absl::StrCat(what, ": out of memory"));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -104,6 +105,34 @@ TEST(ThreadPoolTest, CallersOfDifferentKindsShareThePool) {
   other.join();
   EXPECT_EQ(cells, 30 * 24);
   EXPECT_EQ(items, 500);
+}
+
+TEST(ThreadPoolTest, WhatWorkThrowsReachesItsCallerAndNobodyElse) {
+  for (const int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    std::atomic<bool> stop{false};
+    std::thread other([&] {
+      while (!stop) {
+        std::atomic<int> sum{0};
+        pool.ParallelFor(20, [&](int64_t i, int) { sum += static_cast<int>(i); });
+        EXPECT_EQ(sum, 190);
+      }
+    });
+    for (int round = 0; round < 100; ++round) {
+      std::atomic<int> ran{0};
+      const auto fails = [&](int64_t i) {
+        ++ran;
+        if (i == 5) throw std::bad_alloc();
+      };
+      EXPECT_THROW(pool.ParallelFor(1000, [&](int64_t i, int) { fails(i); }), std::bad_alloc);
+      EXPECT_LT(ran, 1000) << "what is left is not run";
+      EXPECT_THROW(pool.Wavefront(
+                       10, 10, [&](int64_t row, int64_t, int) { fails(row); }, [](int64_t, int) {}),
+                   std::bad_alloc);
+    }
+    stop = true;
+    other.join();
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/cli/cli_testing.h"
 
 namespace recollect {
@@ -100,6 +101,18 @@ TEST_F(WhereCliTest, AnUnknownOptionOfAFileIsNamedWithTheFile) {
   const ProcessResult result = Run({"stats", "--config", file});
   EXPECT_EQ(result.exit_code, kUsage);
   EXPECT_THAT(result.err, HasSubstr(file + ": there is no option 'data-dirr'"));
+}
+
+TEST_F(WhereCliTest, AStringOfAFileThatIsNotClosedIsNamedWithItsLine) {
+  for (const char* line :
+       {"data-dir = \"x", "data-dir = 'x", "data-dir = x\"", "data-dir = \"x#y\""}) {
+    const std::string file =
+        File("bad.toml", absl::StrCat("# its \"\nlog-level = \"off\"\n", line));
+    const ProcessResult result = Run({"stats", "--config", file});
+    EXPECT_EQ(result.exit_code, kUsage) << line;
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat(file, ": line 3: a string is not closed")));
+    EXPECT_THAT(result.err, HasSubstr(line));
+  }
 }
 
 TEST_F(WhereCliTest, ASizeThatIsNoneIsNamedAsItWasTyped) {

@@ -17,10 +17,16 @@ namespace recollect {
 
 class ServerTest : public CliTest {
  protected:
+  std::vector<std::string> Serve(const std::string& model, const std::string& dtype) const {
+    return {RECOLLECT_BINARY, "serve",         "--model",     model,       "--data-dir",
+            Path("data"),     "--grpc-listen", "127.0.0.1:0", "--threads", "2",
+            "--log-level",    "error",         "--dtype",     dtype};
+  }
   void StartServer(const std::string& model, const std::string& dtype = "auto") {
-    server_ = std::make_unique<BackgroundProcess>(std::vector<std::string>{
-        RECOLLECT_BINARY, "serve", "--model", model, "--data-dir", Path("data"), "--grpc-listen",
-        "127.0.0.1:0", "--threads", "2", "--log-level", "error", "--dtype", dtype});
+    Start(Serve(model, dtype));
+  }
+  void Start(const std::vector<std::string>& arguments) {
+    server_ = std::make_unique<BackgroundProcess>(arguments);
     ready_ = server_->ReadLine();
     ASSERT_TRUE(absl::StartsWith(ready_, "recollect ready grpc=127.0.0.1:")) << ready_;
     address_ = ready_.substr(21, ready_.find(' ', 21) - 21);

@@ -241,7 +241,7 @@ TEST(IngestTest, BadInputIsNamed) {
   expect(f.engine->BeginIngest(std::string(300, 'a'), false, {}).status(),
          absl::StatusCode::kInvalidArgument, "300");
   expect(f.engine->BeginIngest("a\nb", false, {}).status(), absl::StatusCode::kInvalidArgument,
-         "printable");
+         "\"a\\u{a}b\", expected UTF-8 without control");
 
   auto stream = *f.engine->BeginIngest("gap", false, {});
   expect(f.engine->BeginIngest("gap", false, {}).status(), absl::StatusCode::kAborted, "gap");

@@ -158,6 +158,25 @@ TEST(ConfigTest, RefusesTextThatIsNotAConfig) {
               HasSubstr("\"d\" appears twice"));
 }
 
+TEST(ConfigTest, MessagesAreShortWhateverTheValues) {
+  const std::string most(5 << 20, 'x');
+  const auto config = ParseChanged([&](json& c) {
+    c["architecture"] = most;
+    c["d"] = most;
+    c[most] = 1;
+  });
+  EXPECT_LT(config.status().message().size(), 1600u);
+  EXPECT_THAT(Message(config.status()), HasSubstr("xx… (5242"));
+  for (const std::string& text : {"{\"" + most + "\": 1, \"" + most + "\": 2}", "[" + most, most}) {
+    EXPECT_EQ(ParseConfig(text).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_LT(ParseConfig(text).status().message().size(), 600u);
+  }
+  json many;
+  for (int i = 0; i < 100'000; ++i) many[absl::StrCat("key", i)] = i;
+  many["architecture"] = "drt";
+  EXPECT_THAT(Message(ParseConfig(many.dump()).status()), HasSubstr(" more"));
+}
+
 // Values are written out into messages, by recursion: depth must be bounded before.
 TEST(ConfigTest, RefusesDeepNesting) {
   const auto message = [](size_t depth) {

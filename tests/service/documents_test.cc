@@ -99,7 +99,7 @@ TEST_F(ServiceTest, ACallLogsOneLineWhateverItQuotes) {
   EXPECT_FALSE(client_->GetDocument("x\ncall 9 forged").ok());
   const std::string log = ::testing::internal::GetCapturedStderr();
   SetLogLevel(LogLevel::kOff);
-  EXPECT_THAT(log, HasSubstr("x\\ncall 9 forged"));
+  EXPECT_THAT(log, HasSubstr("x\\u{a}call 9 forged"));
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
 }
 

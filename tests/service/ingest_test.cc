@@ -249,9 +249,10 @@ TEST_F(IngestTest, StreamsTheClientCancelsCountAsCancelled) {
 }
 
 TEST_F(IngestTest, IdsWithSeparatorsAreRefusedButServedWhereTheyAre) {
-  for (const char* id : {"a,b", "a\nb", "\x01", "\x7f"}) {
+  for (const char* id : {"a,b", "a\nb", "\x01", "\x7f", "left\u202etfel", "a\u200b"}) {
     EXPECT_THAT(client_->IngestText(id, client::ReadFrom("x")).status(),
-                Fails(absl::StatusCode::kInvalidArgument, "commas and control characters"));
+                Fails(absl::StatusCode::kInvalidArgument,
+                      "commas and control, bidirectional and zero-width characters"));
     engine_.AddDocument(id, "text");
     EXPECT_EQ(client_->GetDocument(id).value().bytes, 4);
     EXPECT_EQ(client_->ReadText(id, 0, 4).value(), "text");

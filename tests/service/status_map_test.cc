@@ -23,6 +23,18 @@ TEST(StatusMapTest, CodesOfTheFutureBecomeUnknown) {
             grpc::StatusCode::UNKNOWN);
 }
 
+TEST(StatusMapTest, PathsAreOfTheServersMachineIdsAreNot) {
+  EXPECT_EQ(WithoutPaths("chunk 3 of document '/a/b c/d': IO error: No space left on device: While "
+                         "appending to file: /data/000012.log: No space left on device"),
+            "chunk 3 of document '/a/b c/d': IO error: No space left on device: While appending "
+            "to file: a file: No space left on device");
+  EXPECT_EQ(WithoutPaths("document \"x/y\": the client's data/x, ./y and path='/z'"),
+            "document \"x/y\": the client's a file, a file and a file");
+  EXPECT_EQ(WithoutPaths("in /data/000009.sst offset 0"), "in a file offset 0");
+  for (const char* text : {"", " ", "nothing of it", "document '/': 'a b/c' \"/d\""})
+    EXPECT_EQ(WithoutPaths(text), text);
+}
+
 TEST(StatusMapTest, LongMessagesAreCutAtACharacter) {
   std::string text = "x";
   while (text.size() < 2 * kMaxErrorBytes) text += "é";

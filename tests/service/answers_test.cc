@@ -1,0 +1,50 @@
+// What callers hear, whatever they call: of requests that are none, and of the server's machine.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/service/raw_call.h"
+#include "tests/service/service_testing.h"
+
+namespace recollect {
+namespace {
+
+// As gRPC's own code tells a method that is not there from a request that is none.
+TEST_F(ServiceTest, RequestsThatCannotBeParsedAreInvalidArguments) {
+  const std::string cut("\x0a\x7f", 2);  // field 1, of 127 bytes
+  for (const char* method : {"Documents/GetDocument", "Documents/DeleteDocument",
+                             "Documents/ReadText", "Documents/Retrieve", "Generation/OpenSession",
+                             "Generation/Generate", "Generation/Score"}) {
+    EXPECT_THAT(RawCall(server_->address(), absl::StrCat("/recollect.v1.", method), cut).status(),
+                Fails(absl::StatusCode::kInvalidArgument, absl::StrCat("the request of ", method)));
+  }
+  const std::string no_utf8("\x0a\x02\xc3(", 4);  // the id
+  for (const char* method : {"GetDocument", "DeleteDocument", "ReadText"}) {
+    EXPECT_THAT(
+        RawCall(server_->address(), absl::StrCat("/recollect.v1.Documents/", method), no_utf8)
+            .status(),
+        Fails(absl::StatusCode::kInvalidArgument, "UTF-8"));
+  }
+  EXPECT_THAT(RawCall(server_->address(), "/recollect.v1.Documents/Ingest", cut).status(),
+              Fails(absl::StatusCode::kInvalidArgument, ""));
+  for (const char* method : {"/recollect.v1.Documents/NoSuch", "/no.such/Method"}) {
+    EXPECT_EQ(RawCall(server_->address(), method, cut).status().code(),
+              absl::StatusCode::kUnimplemented);
+  }
+  EXPECT_TRUE(client_->GetStats().ok());
+}
+
+TEST_F(ServiceTest, RemoteCallersSeeNoPathsOfTheServer) {
+  engine_.SetError(absl::DataLossError("document 'a/b': block checksum in /data/000009.sst"));
+  const char* hidden = "document 'a/b': block checksum in a file";
+  EXPECT_EQ(client_->GetDocument("a/b").status().message(), hidden);
+  const auto local = client::Client::OnChannel(server_->InProcessChannel());
+  EXPECT_EQ(local->GetDocument("a/b").status().message(), hidden);  // of a server that listens
+  auto embedded = service::Server::Start({"", "fake"}, engine_);
+  ASSERT_TRUE(embedded.ok());
+  EXPECT_THAT(
+      client::Client::OnChannel((*embedded)->InProcessChannel())->GetDocument("a/b").status(),
+      Fails(absl::StatusCode::kDataLoss, "/data/000009.sst"));
+}
+
+}  // namespace
+}  // namespace recollect

@@ -39,9 +39,10 @@ class MemoryEncoder {
   virtual absl::Status Begin(model::LocalState state) = 0;
 
   // All of it as LocalState::Serialize, and back into an encoder that has run nothing. Restore
-  // fails as LocalState::Deserialize and Begin.
+  // fails as LocalState::Deserialize and Begin; DATA_LOSS also unless the state has `length`
+  // positions, landmarks among them.
   absl::StatusOr<std::string> Serialize() const;
-  absl::Status Restore(std::string_view bytes);
+  absl::Status Restore(std::string_view bytes, int64_t length);
 
   const model::LocalPatterns& patterns() const { return patterns_; }
   int layers() const { return config_.n_low; }

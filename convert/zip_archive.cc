@@ -4,12 +4,14 @@
 #include <zip.h>
 
 #include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <unordered_map>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "base/status.h"
+#include "convert/pickle.h"
 
 namespace recollect::convert {
 namespace {
@@ -65,22 +67,30 @@ class LibzipArchive final : public ZipArchive {
   LibzipArchive(zip_t* archive, std::string path) : archive_(archive), path_(std::move(path)) {}
 
   absl::Status ReadDirectory() {
+    std::error_code error;
+    const uintmax_t file_bytes = std::filesystem::file_size(path_, error);
+    if (error) return absl::DataLossError(absl::StrCat(path_, ": ", error.message()));
     const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
     for (zip_int64_t i = 0; i < count; ++i) {
       zip_stat_t stat;
       if (zip_stat_index(archive_.get(), static_cast<zip_uint64_t>(i), 0, &stat) != 0) {
         return ZipStatus(zip_get_error(archive_.get()), absl::StrCat(path_, ": entry ", i));
       }
-      constexpr zip_uint64_t kNeeded =
-          ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
+      constexpr zip_uint64_t kNeeded = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
+                                       ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
       if ((stat.valid & kNeeded) != kNeeded || stat.size > INT64_MAX) {
         return absl::DataLossError(absl::StrCat(path_, ": entry ", i, ": damaged directory"));
       }
       if (stat.comp_method != ZIP_CM_STORE || stat.encryption_method != ZIP_EM_NONE) {
         return absl::InvalidArgumentError(
-            absl::StrCat(path_, ": entry ", absl::CHexEscape(stat.name),
+            absl::StrCat(path_, ": entry ", Printable(stat.name),
                          " is compressed or encrypted; expected "
                          "stored entries, as torch.save writes them"));
+      }
+      if (stat.size != stat.comp_size || stat.size > file_bytes) {
+        return absl::DataLossError(absl::StrCat(path_, ": entry ", Printable(stat.name), ": ",
+                                                stat.size, " bytes, of which ", stat.comp_size,
+                                                " are stored in a file of ", file_bytes, " bytes"));
       }
       by_name_.emplace(stat.name, entries_.size());
       entries_.push_back({stat.name, static_cast<int64_t>(stat.size)});

@@ -45,10 +45,7 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(
   if (!progress.resume_state.empty()) {
     ASSIGN_OR_RETURN(state, DecodeResumeState(progress.resume_state));
   }
-  if (state.tokens != progress.tokens) {
-    return absl::DataLossError(absl::StrCat("resume state is at token ", state.tokens,
-                                            ", the records are at ", progress.tokens));
-  }
+  RETURN_IF_ERROR(CheckResumeState(state, progress, context.model.config().vocab_size));
   DecidedTokens pending{std::move(state.pending_ids), std::move(state.pending_bytes), "",
                         progress.input_offset};
   TokenQueue queue(progress.from_tokens, state.tokens, state.text_end, progress.bytes,

@@ -11,7 +11,9 @@
 namespace recollect::engine {
 
 absl::Status IngestJob::Restore(const ResumeState& state, const store::IngestProgress& progress) {
-  if (!state.local_state.empty()) return encoder_->Restore(state.local_state);
+  if (!state.local_state.empty()) {
+    return encoder_->Restore(state.local_state, progress.tokens + progress.chunks);
+  }
   if (progress.state_bytes == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(
       model::LocalState local,

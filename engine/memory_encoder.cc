@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 
 namespace recollect::engine {
@@ -15,9 +16,13 @@ absl::StatusOr<std::string> MemoryEncoder::Serialize() const {
   return bytes;
 }
 
-absl::Status MemoryEncoder::Restore(std::string_view bytes) {
+absl::Status MemoryEncoder::Restore(std::string_view bytes, int64_t length) {
   ASSIGN_OR_RETURN(model::LocalState state,
                    model::LocalState::Deserialize(config_, patterns_, layers(), bytes));
+  if (state.length() != length) {
+    return absl::DataLossError(absl::StrCat("stored local state has ", state.length(),
+                                            " positions, expected ", length));
+  }
   return Begin(std::move(state));
 }
 

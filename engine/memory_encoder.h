@@ -39,9 +39,10 @@ class MemoryEncoder {
   virtual absl::Status Begin(model::LocalState state) = 0;
 
   // The whole state as LocalState::Serialize writes it, and back into an encoder that has run
-  // nothing. Restore fails like LocalState::Deserialize and Begin.
+  // nothing. Restore fails like LocalState::Deserialize and Begin; it is also DATA_LOSS unless the
+  // state has `length` positions, landmarks included.
   absl::StatusOr<std::string> Serialize() const;
-  absl::Status Restore(std::string_view bytes);
+  absl::Status Restore(std::string_view bytes, int64_t length);
 
   const model::LocalPatterns& patterns() const { return patterns_; }
   int layers() const { return config_.n_low; }

@@ -77,4 +77,27 @@ absl::StatusOr<ResumeState> DecodeResumeState(std::string_view bytes) {
   return state;
 }
 
+absl::Status CheckResumeState(const ResumeState& state, const store::IngestProgress& progress,
+                              int64_t vocab_size) {
+  if (state.tokens != progress.tokens) {
+    return absl::DataLossError(absl::StrCat("resume state stands at token ", state.tokens,
+                                            ", the records at ", progress.tokens));
+  }
+  int64_t bytes = state.text_end;
+  for (size_t i = 0; i < state.pending_ids.size(); ++i) {
+    const int32_t id = state.pending_ids[i], covered = state.pending_bytes[i];
+    if (id < 0 || id >= vocab_size || covered < 0) {
+      return absl::DataLossError(absl::StrCat("resume state: waiting token ", i, " has id ", id,
+                                              " and ", covered, " bytes, expected ids below ",
+                                              vocab_size));
+    }
+    if (bytes <= progress.bytes) bytes += covered;  // no further: the sum might overflow
+  }
+  if (bytes != progress.bytes) {
+    return absl::DataLossError(absl::StrCat("resume state covers ", bytes,
+                                            " bytes of text, the records ", progress.bytes));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace recollect::engine

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "store/document_store.h"
 
 namespace recollect::engine {
 
@@ -23,6 +24,9 @@ struct ResumeState {
 std::string EncodeResumeState(const ResumeState& state);
 // DATA_LOSS if malformed or of another version.
 absl::StatusOr<ResumeState> DecodeResumeState(std::string_view bytes);
+// DATA_LOSS unless it stands where the ingest's records do, and its tokens are of the vocabulary.
+absl::Status CheckResumeState(const ResumeState& state, const store::IngestProgress& progress,
+                              int64_t vocab_size);
 
 }  // namespace recollect::engine
 

@@ -106,6 +106,22 @@ TEST_F(TorchCheckpointTest, StoragesMustBeThereAndWhole) {
   EXPECT_THAT(std::string(ReadAll().message()), HasSubstr("storage 0 has 11 bytes, expected 12"));
 }
 
+// Or little would ask for much memory.
+TEST_F(TorchCheckpointTest, EntriesAreNotLongerThanTheFile) {
+  WriteCheckpoint(path(), small_);
+  const std::string whole = ReadFile(path());
+  // Compressed size, then size, 20 bytes after the begin of an entry of the directory.
+  const size_t sizes = whole.find("PK\1\2") + 20;
+  for (const char* const damage : {"size", "both"}) {
+    SCOPED_TRACE(damage);
+    std::string bytes = whole;
+    bytes[sizes + 4 + 3] = 0x40;  // a gigabyte more
+    if (std::string(damage) == "both") bytes[sizes + 3] = 0x40;
+    WriteFile(path(), bytes);
+    ExpectRefused(absl::StatusCode::kDataLoss, "are stored in a file of");
+  }
+}
+
 TEST_F(TorchCheckpointTest, EveryTruncationIsAnError) {
   WriteCheckpoint(path(), small_);
   ASSERT_TRUE(ReadAll().ok()) << ReadAll();

@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/sha256.h"
+#include "engine/resume_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"
@@ -328,6 +329,50 @@ TEST(IngestTest, AnUnfinishedIngestBelongsToItsModel) {
   }
   EXPECT_TRUE(other->DeleteDocument("half").ok());
   EXPECT_TRUE(Ingest(*other, "half", SampleText(500, 1)).ok());
+}
+
+// A right checksum says who wrote it, not that its numbers fit.
+TEST(IngestTest, AResumeStateThatDoesNotFitIsDataLoss) {
+  Fixture f;
+  const std::string text = SampleText(6000, 9);
+  {
+    const auto stream = *f.engine->BeginIngest("d", /*from_tokens=*/false, {});
+    std::promise<absl::Status> appended;
+    stream->Append(0, text,
+                   [&](absl::StatusOr<IngestStatus> s) { appended.set_value(s.status()); });
+    ASSERT_EQ(appended.get_future().get(), absl::OkStatus());
+  }
+  const auto progress =
+      f.store->BeginIngest("d", f.engine->model().fingerprint(), /*from_tokens=*/false, "");
+  ASSERT_TRUE(progress.ok()) << progress.status();
+  const ResumeState kept = *DecodeResumeState(progress->resume_state);
+  ASSERT_FALSE(kept.pending_ids.empty());
+  ASSERT_FALSE(kept.local_state.empty());
+  const auto resume = [&](const ResumeState& state) {
+    store::IngestBatch batch;
+    batch.input_offset = progress->input_offset;
+    batch.resume_state = EncodeResumeState(state);
+    EXPECT_EQ(f.store->CommitIngest(progress->owner, batch), absl::OkStatus());
+    return f.engine->BeginIngest("d", /*from_tokens=*/false, {}).status();
+  };
+  const auto expect_refused = [&](const char* fragment, const auto& damage) {
+    ResumeState state = kept;
+    damage(state);
+    const absl::Status status = resume(state);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(fragment));
+  };
+  expect_refused("stands at token", [](ResumeState& s) { ++s.tokens; });
+  expect_refused("waiting token 0 has id 320", [](ResumeState& s) { s.pending_ids[0] = 320; });
+  expect_refused("waiting token 0 has id -1", [](ResumeState& s) { s.pending_ids[0] = -1; });
+  expect_refused("and -1 bytes", [](ResumeState& s) { s.pending_bytes[0] = -1; });
+  expect_refused("bytes of text, the records", [](ResumeState& s) { ++s.pending_bytes[0]; });
+  expect_refused("bytes of text, the records", [](ResumeState& s) { s.text_end = INT64_MAX; });
+  expect_refused("positions, expected", [&](ResumeState& s) {
+    const model::ModelConfig& config = f.engine->model().config();
+    s.local_state = model::LocalState::Create(config, config.local, config.n_low).Serialize();
+  });
+  EXPECT_EQ(resume(kept), absl::OkStatus());
 }
 
 TEST(IngestTest, DeletingEndsTheStream) {

@@ -39,6 +39,9 @@ void Resume(const fuzz::TinyEngine& tiny, const engine::ResumeState& state, std:
   batch.text.assign(static_cast<size_t>(text_bytes), 'a');
   batch.input_offset = text_bytes;
   batch.resume_state = std::move(bytes);
+  const int64_t blocks = state.tokens / kChunkTokens;
+  batch.chunks.resize(static_cast<size_t>(blocks), {.states = std::vector<Bf16>(8), .rows = 1});
+  batch.landmark_keys.resize(static_cast<size_t>(blocks * tiny.model->config().key_width()));
   RECOLLECT_CHECK(tiny.store->CommitIngest(progress->owner, batch).ok());
   {
     const auto stream = tiny.engine->BeginIngest(kId, /*from_tokens=*/false, {});

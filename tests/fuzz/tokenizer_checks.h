@@ -25,7 +25,8 @@ inline void CheckTokenizer(const model::Tokenizer& tokenizer, std::string_view t
     RECOLLECT_CHECK(tokenizer.Decode(*ids) == text);
   }
   cut = std::min(cut, text.size());
-  const auto first = tokenizer.EncodePrefix(text.substr(0, cut), /*final=*/false, /*base_offset=*/0);
+  const auto first =
+      tokenizer.EncodePrefix(text.substr(0, cut), /*final=*/false, /*base_offset=*/0);
   RECOLLECT_CHECK(first.ok() && first->consumed <= static_cast<int64_t>(cut));
   const std::string_view rest = text.substr(static_cast<size_t>(first->consumed));
   const auto second = tokenizer.EncodePrefix(rest, /*final=*/true, first->consumed);

@@ -74,6 +74,14 @@ void AddSamplingFlags(CLI::App& verb, client::GenerateRequest& request) {
   verb.add_option("--seed", request.sampling.seed, "Same seed, same tokens")
       ->check(Fits<uint64_t>())
       ->capture_default_str();
+  verb.add_option("--dry-multiplier", request.sampling.dry_multiplier,
+                  "DRY: how much a token loses that would repeat what this call has generated; "
+                  "0: nothing, 0.8 is usual")
+      ->capture_default_str();
+  verb.add_option("--dry-allowed-length", request.sampling.dry_allowed_length,
+                  "Tokens that may be repeated before DRY counts")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16))
+      ->capture_default_str();
   verb.add_flag("--ignore-eos", request.ignore_eos, "Go on after the end-of-text token");
 }
 

@@ -34,12 +34,21 @@ struct Question {
 class Asker {
  public:
   // Borrows the client. `hits`: how many BM25 gets, as many as the model retrieves.
-  // `dilation` 0: the model's.
-  Asker(client::Client& client, int64_t hits, int64_t dilation, bool random_chunks)
-      : client_(client), hits_(hits), dilation_(dilation), random_chunks_(random_chunks) {}
+  // `dilation` 0: the model's. `dry_multiplier`: of all sampling.
+  Asker(client::Client& client, int64_t hits, int64_t dilation, bool random_chunks,
+        double dry_multiplier)
+      : client_(client),
+        hits_(hits),
+        dilation_(dilation),
+        random_chunks_(random_chunks),
+        dry_multiplier_(dry_multiplier) {}
 
   // Greedy, in a fresh session. Fills in question, value, answer, hits and times; the task judges.
   absl::Status Ask(const Question& question, const Volumes& volumes, Sample* sample) const;
+  // At most `max_tokens` after the prompt, in a fresh session, the block closed before them.
+  absl::StatusOr<client::GenerateResult> Continue(const std::string& prompt, const Volumes& volumes,
+                                                  client::Sampling sampling,
+                                                  int64_t max_tokens) const;
   // Of the text in a fresh session.
   absl::StatusOr<double> BitsPerByte(const std::string& text, const Volumes& volumes) const;
 
@@ -51,6 +60,7 @@ class Asker {
   const int64_t hits_;
   const int64_t dilation_;
   const bool random_chunks_;
+  const double dry_multiplier_;
 };
 
 }  // namespace recollect::cli::niah

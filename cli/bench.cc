@@ -196,7 +196,7 @@ void AddBench(CLI::App& app, Command& command) {
       ->capture_default_str();
   verb->footer(
       "\nExamples:\n"
-      "  recollect bench --text moby-dick.txt --tokens 16k,1m --data-dir /tmp/bench\n"
+      "  recollect bench --text moby-dick.txt --tokens 4k,16k --data-dir /tmp/bench\n"
       "  recollect bench --text moby-dick.txt --server 127.0.0.1:50051 --json\n"
       "\n"
       "Its documents (bench-…) are deleted at the end. On a server that others use it measures "

@@ -74,6 +74,14 @@ void AddSamplingFlags(CLI::App& verb, client::GenerateRequest& request) {
   verb.add_option("--seed", request.sampling.seed, "Same seed, same tokens")
       ->check(Fits<uint64_t>())
       ->capture_default_str();
+  verb.add_option("--dry-multiplier", request.sampling.dry_multiplier,
+                  "DRY: strength of the penalty on tokens that would repeat what this call has "
+                  "generated; 0: none, 0.8 is usual")
+      ->capture_default_str();
+  verb.add_option("--dry-allowed-length", request.sampling.dry_allowed_length,
+                  "Length of a repetition that DRY does not penalise")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16))
+      ->capture_default_str();
   verb.add_flag("--ignore-eos", request.ignore_eos, "Continue after the end-of-text token");
 }
 

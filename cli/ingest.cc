@@ -131,7 +131,7 @@ void AddIngest(CLI::App& app, Command& command) {
       "\nExamples:\n"
       "  recollect ingest --id moby moby-dick.txt\n"
       "  xz -dc books.txt.xz | recollect ingest --id books -\n"
-      "  recollect ingest --model ratplus --id moby moby-dick.txt --dilation 16 --window 256\n"
+      "  recollect ingest --model models/ratplus-5m --id moby moby-dick.txt --dilation 16\n"
       "\n"
       "A model without landmarks keeps a document as the beginning of a session (a prefix),\n"
       "under the pattern of these options; --mount it with the same options. A model with\n"

@@ -46,11 +46,13 @@ absl::StatusOr<niah::RunOptions> ToRunOptions(const NiahFlags& flags) {
   }
   ASSIGN_OR_RETURN(options.shard_tokens, ParseTokenCount("--shard-tokens", flags.shard_tokens));
   options.control = kControls.at(flags.control);
-  const bool reread = std::count(options.tasks.begin(), options.tasks.end(), "reread") > 0;
-  if (reread && options.control != niah::Control::kNone) {
-    return absl::InvalidArgumentError(absl::StrCat("--control ", flags.control,
-                                                   ": not for --task reread, which reports its "
-                                                   "own controls"));
+  for (const char* task : {"reread", "prose"}) {
+    if (options.control == niah::Control::kNone ||
+        std::count(options.tasks.begin(), options.tasks.end(), task) == 0) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat("--control ", flags.control, ": not for --task ",
+                                                   task, ", which reports its own controls"));
   }
   if (flags.phrasing != "both") options.task.held_out = {flags.phrasing == "held-out"};
   return options;
@@ -115,6 +117,7 @@ absl::Status Niah(const Options& common, const NiahFlags& flags) {
                {"cue_words", options.task.cue_words},
                {"passage_bytes", options.task.passage_bytes},
                {"dilation", options.dilation},
+               {"dry_multiplier", options.dry_multiplier},
                {"shard_tokens", options.shard_tokens},
                {"haystack_bytes", text.size()},
                {"mounting", kShardNote}};
@@ -172,7 +175,8 @@ void AddNiahFlags(CLI::App& verb, NiahFlags& flags) {
                   "For hex; answers above 63 tokens cross a block boundary")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  verb.add_option("--cue-words", run.task.cue_words, "For quote: words of the prompt")
+  verb.add_option("--cue-words", run.task.cue_words,
+                  "For quote and prose: words of the haystack that are the prompt")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   verb.add_option("--cue", run.task.cues,
@@ -185,6 +189,8 @@ void AddNiahFlags(CLI::App& verb, NiahFlags& flags) {
       ->capture_default_str();
   verb.add_option("--dilation", run.dilation,
                   "Of local attention; a value the model is adapted to (default: the model's)");
+  verb.add_option("--dry-multiplier", run.dry_multiplier, "Of the answers, as for generate")
+      ->capture_default_str();
   verb.add_option("--shard-tokens", flags.shard_tokens,
                   "Larger sizes are mounted as several documents of this size")
       ->capture_default_str();
@@ -211,11 +217,12 @@ void AddNiah(CLI::App& app, Command& command) {
           ->type_name("[FILE]");
   verb->footer(
       "\nExamples:\n"
-      "  recollect niah --haystack books.txt --tokens 4k,64k,1m --samples 50 --json niah.json\n"
-      "  recollect niah --haystack books.txt --task distractors,hex --tokens 64k,1m --server "
+      "  recollect niah --haystack books.txt --tokens 4k --samples 10 --json niah.json\n"
+      "  recollect niah --haystack books.txt --task distractors,hex --tokens 4k --samples 5 "
+      "--server "
       "127.0.0.1:50051\n"
-      "  recollect niah --haystack books.txt --task quote,reread --tokens 64k\n"
-      "  recollect niah --haystack books.txt --tokens 64k --control random\n"
+      "  recollect niah --haystack books.txt --task quote,reread,prose --tokens 4k --samples 10\n"
+      "  recollect niah --haystack books.txt --tokens 4k --samples 10 --control random\n"
       "\n"
       "Tasks (docs/niah.md):\n"
       "  passkey      a sentence gives a key a value of 5 to 7 digits\n"
@@ -225,6 +232,9 @@ void AddNiah(CLI::App& app, Command& command) {
       "place\n"
       "               retrieved, and does the answer continue as the text does?\n"
       "  reread       bits per byte of a passage, its document mounted or not\n"
+      "  prose        words of the haystack are the prompt: does the model go on in prose, "
+      "without what\n"
+      "               training asked and answered, and not in circles?\n"
       "  records      a value in records of many shapes, among --distractors others of the shape\n"
       "  ruler        tasks of RULER: needles, many keys or values, variables\n"
       "\n"

@@ -99,6 +99,9 @@ v1::GenerateRequest Encode(const GenerateRequest& request) {
       static_cast<float>(std::max(request.sampling.top_p, least)));
   message.mutable_sampling()->set_top_k(request.sampling.top_k);
   message.mutable_sampling()->set_seed(request.sampling.seed);
+  message.mutable_sampling()->set_dry_multiplier(
+      static_cast<float>(request.sampling.dry_multiplier));
+  message.mutable_sampling()->set_dry_allowed_length(request.sampling.dry_allowed_length);
   message.set_max_tokens(request.max_tokens);
   for (const std::string& stop : request.stop) message.add_stop(stop);
   message.set_ignore_eos(request.ignore_eos);

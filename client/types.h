@@ -68,6 +68,8 @@ struct Sampling {
   double top_p = 1;
   int64_t top_k = 0;
   uint64_t seed = 0;
+  double dry_multiplier = 0;
+  int64_t dry_allowed_length = 2;
 };
 
 struct GenerateRequest {

@@ -114,6 +114,9 @@ struct Sampling {
   double top_p = 1;
   int64_t top_k = 0;  // 0: all
   uint64_t seed = 0;
+  // DRY (sampler.h) of the tokens that the request has generated; 0: off.
+  double dry_multiplier = 0;
+  int64_t dry_allowed_length = 2;
 };
 
 // A prompt is text or token ids, never both.

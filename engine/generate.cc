@@ -2,8 +2,10 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "engine/request.h"
 #include "engine/sampler.h"
@@ -28,7 +30,17 @@ class Generation final : public Request {
     usage_.prompt_tokens = static_cast<int64_t>(input_.tokens.size());
     deadline = request_.deadline;
     piece.want_retrievals = request_.want_hits;
-    piece.choose = [this](const HeadRow&, int32_t choice) { sampled_ = choice; };
+    if (request_.sampling.dry_multiplier > 0) {
+      // Depends on all that was generated: the logits are needed here, wherever they were computed.
+      piece.consume = [this](const HeadRow&, std::span<const float> logits) {
+        logits_.assign(logits.begin(), logits.end());
+        PenalizeRepetition(request_.sampling, generated_, logits_);
+        sampled_ =
+            kernels::Sample(logits_, piece.sampling, NeverChosenOf(model_.config()), scratch_);
+      };
+    } else {
+      piece.choose = [this](const HeadRow&, int32_t choice) { sampled_ = choice; };
+    }
   }
 
   absl::Status Plan(int64_t limit) override {
@@ -100,6 +112,7 @@ class Generation final : public Request {
   bool TakeToken() {
     ++usage_.generated_tokens;
     ++counters_.generated_tokens;
+    if (piece.consume) generated_.push_back(sampled_);
     std::string text;
     if (model_.tokenizer() != nullptr) text = text_.Push(model_.tokenizer()->TokenBytes(sampled_));
     const bool full = usage_.generated_tokens == request_.max_tokens;
@@ -129,6 +142,10 @@ class Generation final : public Request {
   Input input_;
   bool started_ = false, decoding_ = false;
   int32_t sampled_ = -1;
+  // With DRY: what was generated, and what its choice works in.
+  std::vector<int32_t> generated_;
+  std::vector<float> logits_;
+  kernels::SampleScratch scratch_;
   FinishReason reason_ = FinishReason::kMaxTokens;
   Usage usage_;
   const SteadyTime arrived_;

@@ -30,6 +30,13 @@ int32_t Argmax(const model::ModelConfig& config, std::span<const float> logits);
 // Of the token number `index` of a request.
 kernels::SampleSettings SettingsOf(const Sampling& sampling, int64_t index);
 
+// DRY (github.com/oobabooga/text-generation-webui/pull/5677), without sequence breakers: the last n
+// of the `generated` tokens, n >= dry_allowed_length, stood there before, and then came token t:
+// logit t loses dry_multiplier * 1.75^(n - dry_allowed_length), n the greatest for t. Beyond
+// n = 64, where no logit is left, it is not counted.
+void PenalizeRepetition(const Sampling& sampling, std::span<const int32_t> generated,
+                        std::span<float> logits);
+
 }  // namespace recollect::engine
 
 #endif  // RECOLLECT_ENGINE_SAMPLER_H_

@@ -13,11 +13,18 @@ absl::StatusOr<engine::Sampling> DecodeSampling(const v1::Sampling& sampling) {
       CheckRange<double>("sampling.temperature", sampling.temperature(), 0, kMaxTemperature));
   RETURN_IF_ERROR(CheckRange<double>("sampling.top_p", sampling.top_p(), 0, 1));
   RETURN_IF_ERROR(CheckRange<int64_t>("sampling.top_k", sampling.top_k(), 0, kMaxTopK));
+  RETURN_IF_ERROR(CheckRange<double>("sampling.dry_multiplier", sampling.dry_multiplier(), 0,
+                                     kMaxDryMultiplier));
+  RETURN_IF_ERROR(CheckRange<int64_t>("sampling.dry_allowed_length", sampling.dry_allowed_length(),
+                                      0, kMaxDryAllowedLength));
   engine::Sampling result;
   result.temperature = sampling.temperature();
   result.top_p = sampling.top_p() == 0 ? 1 : sampling.top_p();
   result.top_k = sampling.top_k();
   result.seed = sampling.seed();
+  result.dry_multiplier = sampling.dry_multiplier();
+  result.dry_allowed_length =
+      sampling.dry_allowed_length() == 0 ? kDefaultDryAllowedLength : sampling.dry_allowed_length();
   return result;
 }
 

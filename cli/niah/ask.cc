@@ -98,6 +98,7 @@ absl::Status Asker::Ask(const Question& question, const Volumes& volumes, Sample
     request.session = Session(volumes);
     request.prompt.text = question.prompt;
     request.max_tokens = question.max_tokens;
+    request.sampling.dry_multiplier = dry_multiplier_;
     request.stop = question.stop;
     request.with_retrievals = true;
     ASSIGN_OR_RETURN(const client::GenerateResult result, client_.Generate(request));
@@ -136,6 +137,19 @@ absl::Status Asker::Ask(const Question& question, const Volumes& volumes, Sample
   sample->bm25 = Judge(by_words, question.gold);
   sample->span = SpanOf(question.gold, volumes);
   return absl::OkStatus();
+}
+
+absl::StatusOr<client::GenerateResult> Asker::Continue(const std::string& prompt,
+                                                       const Volumes& volumes,
+                                                       client::Sampling sampling,
+                                                       int64_t max_tokens) const {
+  client::GenerateRequest request;
+  request.session = Session(volumes);
+  request.prompt.text = prompt;
+  request.sampling = sampling;
+  request.sampling.dry_multiplier = dry_multiplier_;
+  request.max_tokens = max_tokens;
+  return client_.Generate(request);
 }
 
 absl::StatusOr<double> Asker::BitsPerByte(const std::string& text, const Volumes& volumes) const {

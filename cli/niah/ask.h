@@ -34,13 +34,22 @@ struct Question {
 class Asker {
  public:
   // Borrows the client. `hits`: the number of BM25's hits, as many as the model retrieves.
-  // `dilation` 0: the model's default.
-  Asker(client::Client& client, int64_t hits, int64_t dilation, bool random_chunks)
-      : client_(client), hits_(hits), dilation_(dilation), random_chunks_(random_chunks) {}
+  // `dilation` 0: the model's default. `dry_multiplier`: of the sampling of every answer.
+  Asker(client::Client& client, int64_t hits, int64_t dilation, bool random_chunks,
+        double dry_multiplier)
+      : client_(client),
+        hits_(hits),
+        dilation_(dilation),
+        random_chunks_(random_chunks),
+        dry_multiplier_(dry_multiplier) {}
 
   // Asks greedily, in a fresh session. Fills in question, value, answer, hits and times; the task
   // judges.
   absl::Status Ask(const Question& question, const Volumes& volumes, Sample* sample) const;
+  // Generates at most `max_tokens` after the prompt, in a fresh session, with the prompt flushed.
+  absl::StatusOr<client::GenerateResult> Continue(const std::string& prompt, const Volumes& volumes,
+                                                  client::Sampling sampling,
+                                                  int64_t max_tokens) const;
   // Bits per byte of the text in a fresh session.
   absl::StatusOr<double> BitsPerByte(const std::string& text, const Volumes& volumes) const;
 
@@ -52,6 +61,7 @@ class Asker {
   const int64_t hits_;
   const int64_t dilation_;
   const bool random_chunks_;
+  const double dry_multiplier_;
 };
 
 }  // namespace recollect::cli::niah

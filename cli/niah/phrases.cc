@@ -39,6 +39,11 @@ absl::StatusOr<Phrases> ParsePhrases(const std::string& text) {
   Phrases phrases;
   ASSIGN_OR_RETURN(phrases.trained, List(json, "train"));
   ASSIGN_OR_RETURN(phrases.held_out, List(json, "test"));
+  for (const char* name : {"needles", "questions"}) {
+    if (!json.contains("more")) break;  // not every list has them
+    ASSIGN_OR_RETURN(const std::vector<std::string> more, Strings(json, "more", name));
+    phrases.more.insert(phrases.more.end(), more.begin(), more.end());
+  }
   return phrases;
 }
 

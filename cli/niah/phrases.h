@@ -21,6 +21,7 @@ struct PhraseList {
 struct Phrases {
   PhraseList trained;
   PhraseList held_out;
+  std::vector<std::string> more;  // wordings that training draws as well; niah asks in none of them
 };
 
 // INVALID_ARGUMENT if `json` lacks a list or a list is empty.

@@ -24,7 +24,8 @@ Runner::Runner(client::Client& client, const RunOptions& options, int64_t hits, 
       options_(options),
       text_(std::move(text)),
       material_{std::move(phrases), TestWords(text_)},
-      asker_(client, hits, options.dilation, options.control == Control::kRandom) {
+      asker_(client, hits, options.dilation, options.control == Control::kRandom,
+             options.dry_multiplier) {
   for (const std::string& name : options_.tasks) {
     tasks_.push_back(MakeTask(name, options_.task, material_));
   }

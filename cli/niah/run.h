@@ -33,6 +33,7 @@ struct RunOptions {
   int samples = 50;  // of each task, size and variant, spread evenly over the depths
   int64_t dilation =
       0;  // of the sessions' local attention; 0: the model's. Ingest always uses the model's
+  double dry_multiplier = 0;
   int64_t shard_tokens = 64 << 10;
   int samples_per_haystack = 10;  // where a haystack in several shards was prepared for one task
   uint64_t seed = 1;

@@ -21,6 +21,7 @@ const std::vector<Row>& Table() {
       {"hex", [](const auto& o, const auto& m) { return MakeNeedles(NeedleKind::kHex, o, m); }},
       {"quote", [](const auto& o, const auto&) { return MakeQuote(o); }},
       {"reread", [](const auto& o, const auto&) { return MakeReread(o); }},
+      {"prose", [](const auto& o, const auto& m) { return MakeProse(o, m); }},
       {"records", [](const auto& o, const auto& m) { return MakeRecords(o, m); }},
       {"ruler", [](const auto&, const auto& m) { return MakeRuler(m); }},
   };

@@ -20,6 +20,8 @@ std::unique_ptr<Task> MakeNeedles(NeedleKind kind, const TaskOptions& options,
 std::unique_ptr<Task> MakeQuote(const TaskOptions& options);
 // How well a passage is predicted with and without the document that contains it.
 std::unique_ptr<Task> MakeReread(const TaskOptions& options);
+// How texts go on: is it prose, or what training asked, or the same again and again.
+std::unique_ptr<Task> MakeProse(const TaskOptions& options, const Material& material);
 // A record among others of its shape, in many shapes that are not trained.
 std::unique_ptr<Task> MakeRecords(const TaskOptions& options, const Material& material);
 // The tasks of RULER that its generator makes without further data.

@@ -11,6 +11,7 @@
 
 #include "cli/niah/bm25.h"
 #include "cli/niah/phrases.h"
+#include "cli/niah/prose.h"
 #include "cli/niah/quote.h"
 #include "cli/niah/records.h"
 #include "cli/niah/task.h"
@@ -131,6 +132,11 @@ TEST(NiahTaskTest, QuestionsFollowTheirSeedAndGoldIsWhereItSays) {
         EXPECT_NEAR(static_cast<double>(question.prompt.size()), 200, 12);
         continue;
       }
+      if (name == "prose") {
+        EXPECT_EQ(At(haystack, question.gold[0]), question.prompt);
+        EXPECT_TRUE(Contains(haystack, question.prompt + question.expected[0]));
+        continue;
+      }
       if (name == "quote") {
         EXPECT_EQ(At(haystack, question.gold[0]) == question.prompt, variant.name == "whole");
       } else {
@@ -194,6 +200,40 @@ TEST(NiahQuoteTest, WhatDoesNotFitTheHaystackIsInvalid) {
   const auto reread =
       MakeTask("reread", options, TestMaterial())->Make({variant, 0, false, random, haystack});
   EXPECT_THAT(std::string(reread.status().message()), HasSubstr("--passage-bytes"));
+}
+
+TEST(NiahProseTest, TrainedFormsAreFoundAndProseIsNot) {
+  const TrainedForms forms(TestMaterial().phrases);
+  EXPECT_TRUE(forms.In("and then. What is the secret code for amber? Answer:"));
+  EXPECT_TRUE(forms.In("He told me the pass key of the grey ship, namely 1. He went"));
+  EXPECT_TRUE(forms.In("On the door of Amber hung the number seven."));  // of `more`
+  EXPECT_TRUE(forms.In(" f39941c9409a and"));
+  EXPECT_FALSE(forms.In("He told me the name of the ship, and in 1815 he went to sea."));
+  EXPECT_FALSE(
+      forms.In("What is the secret code for the door on which the whole of the ship's "
+               "company and all of their wives had knocked? Answer:"));
+  EXPECT_FALSE(forms.In(""));
+}
+
+TEST(NiahProseTest, CyclesAreOfUpToThreeTokens) {
+  std::vector<int32_t> tokens = {1, 2, 3, 4, 9, 8, 9, 8, 9, 8, 9, 8};
+  EXPECT_TRUE(Cycles(tokens, 5));  // the six behind 9 8
+  EXPECT_FALSE(Cycles(tokens, 6));
+  EXPECT_TRUE(Cycles(std::vector<int32_t>{7, 7, 7, 7}, 2));
+  EXPECT_TRUE(Cycles(std::vector<int32_t>{1, 2, 3, 1, 2, 3, 1}, 3));
+  EXPECT_FALSE(Cycles(std::vector<int32_t>{1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4}, 3));
+  EXPECT_FALSE(Cycles({}, 0));
+}
+
+TEST(NiahProseTest, RepeatsAreRunsOfFourWordsThatStoodBefore) {
+  EXPECT_NEAR(ShareOfRepeats("the next  morning and\nthe next morning and the"), 2 / 6.0, 1e-12);
+  EXPECT_EQ(ShareOfRepeats("a b c d e f g"), 0);
+  EXPECT_EQ(ShareOfRepeats("a a a"), 0);
+}
+
+TEST(NiahProseTest, DigitsAreCountedByBytes) {
+  EXPECT_EQ(ShareOfDigits("a1b2"), 0.5);
+  EXPECT_EQ(ShareOfDigits(""), 0);
 }
 
 TEST(NiahRecordsTest, ShapesHoldTheirKeyBeforeTheValueOrAskForIt) {

@@ -26,7 +26,7 @@ TEST(ClientCodecTest, GenerateRequestsGoThrough) {
   request.session.random_chunks = true;
   request.prompt.text = "Wie geht's? Żółw";
   request.flush = false;
-  request.sampling = {0.5, 0.25, 40, 99};
+  request.sampling = {0.5, 0.25, 40, 99, 0.75, 3};
   request.max_tokens = 17;
   request.stop = {".", "\n\n"};
   request.ignore_eos = true;
@@ -47,6 +47,8 @@ TEST(ClientCodecTest, GenerateRequestsGoThrough) {
   EXPECT_EQ(decoded.sampling.top_p, 0.25);
   EXPECT_EQ(decoded.sampling.top_k, 40);
   EXPECT_EQ(decoded.sampling.seed, 99u);
+  EXPECT_EQ(decoded.sampling.dry_multiplier, 0.75);
+  EXPECT_EQ(decoded.sampling.dry_allowed_length, 3);
   EXPECT_EQ(decoded.max_tokens, 17);
   EXPECT_EQ(decoded.stop, request.stop);
   EXPECT_TRUE(decoded.ignore_eos);

@@ -52,12 +52,13 @@ inline std::unique_ptr<EngineImpl> WithDocuments(const EngineOptions& options,
 }
 
 // A prompt in slices, blocks that close, own chunks and those of two documents. Odd seeds draw
-// their tokens.
+// their tokens, every fourth repeats little.
 inline GenerateRequest Ask(uint64_t seed = 7) {
   GenerateRequest request = TokensRequest(SampleTokens(200, seed), 100, {"a", "b"});
   if (seed % 2 == 1) {
     request.sampling = {.temperature = 0.8, .top_p = 0.9, .top_k = 50, .seed = seed};
   }
+  if (seed % 4 == 0) request.sampling.dry_multiplier = 0.8;
   return request;
 }
 

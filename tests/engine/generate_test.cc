@@ -307,6 +307,27 @@ TEST(GenerateTest, SeedsRepeatAndDiffer) {
   EXPECT_NE(Generate(*engine, request).tokens, once.tokens);
 }
 
+// The tiny model goes round in circles soon.
+TEST(GenerateTest, DryChangesWhatRepeatsAndNothingBefore) {
+  auto engine = MakeEngine();
+  GenerateRequest request = TokensRequest(SampleTokens(30, 70), 200);
+  const std::vector<int32_t> plain = Generate(*engine, request).tokens;
+  request.sampling.dry_multiplier = 1e3;
+  const std::vector<int32_t> dry = Generate(*engine, request).tokens;
+  const auto same = std::mismatch(plain.begin(), plain.end(), dry.begin()).first - plain.begin();
+  ASSERT_LT(same, 200) << "the model repeats nothing";
+  const auto repeats = [](const std::vector<int32_t>& tokens, int64_t count) {
+    std::set<std::vector<int32_t>> seen;
+    for (int64_t i = 0; i + 3 <= count; ++i) {
+      if (!seen.emplace(tokens.begin() + i, tokens.begin() + i + 3).second) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(repeats(plain, same + 1));
+  EXPECT_FALSE(repeats(dry, 200)) << "three tokens that stood there before";
+  EXPECT_EQ(Generate(*engine, request).tokens, dry);
+}
+
 TEST(GenerateTest, StopsBeforeAStopString) {
   auto engine = MakeEngine();
   GenerateRequest request = TokensRequest(SampleTokens(30, 71), 60);
@@ -356,6 +377,12 @@ TEST(GenerateTest, BadArgumentsNameTheField) {
   bad = good;
   bad.sampling.top_k = -1;
   expect(bad, absl::StatusCode::kInvalidArgument, "top_k");
+  bad = good;
+  bad.sampling.dry_multiplier = -1;
+  expect(bad, absl::StatusCode::kInvalidArgument, "dry_multiplier");
+  bad = good;
+  bad.sampling.dry_allowed_length = 0;
+  expect(bad, absl::StatusCode::kInvalidArgument, "dry_allowed_length");
   bad = good;
   bad.max_tokens = -1;
   expect(bad, absl::StatusCode::kInvalidArgument, "max_tokens");

@@ -1,12 +1,17 @@
 #include "engine/sampler.h"
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace recollect::engine {
 namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
 
 TEST(SamplerTest, IdsThatMeanNoTextAreNeverChosen) {
   model::ModelConfig config;
@@ -27,6 +32,31 @@ TEST(SamplerTest, ATokenDependsOnSeedAndNumberOnly) {
   EXPECT_EQ(forward, backward);
   EXPECT_NE(forward[0], forward[1]);
   EXPECT_NE(forward[0], SettingsOf({.temperature = 0.7, .seed = 10}, 0).draw);
+}
+
+TEST(SamplerTest, DryTakesFromWhatWouldRepeatMore) {
+  const std::vector<int32_t> generated = {5, 6, 7, 1, 6, 7, 2, 9, 5, 6, 7};
+  const auto loses = [&](double multiplier, int64_t allowed) {
+    std::vector<float> logits(10, 0.0f);
+    PenalizeRepetition({.dry_multiplier = multiplier, .dry_allowed_length = allowed}, generated,
+                       logits);
+    for (float& logit : logits) logit = -logit;
+    return logits;
+  };
+  // 1 stood behind 5 6 7, and 2 behind 6 7; 6 and 7 behind other tokens than 7.
+  EXPECT_THAT(loses(0.5, 2), ElementsAre(0, 0.5f * 1.75f, 0.5f, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(loses(0.5, 3), ElementsAre(0, 0.5f, 0, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(loses(0.5, 4), Each(0));
+}
+
+TEST(SamplerTest, DryEndsEveryCircleAndCountsNoFurtherThanItNeeds) {
+  const std::vector<int32_t> circle(5000, 3);
+  std::vector<float> logits(10, 0.0f);
+  logits[3] = 1e6f;
+  PenalizeRepetition({.dry_multiplier = 0.8}, circle, logits);
+  EXPECT_LT(logits[3], 0);
+  EXPECT_TRUE(std::isfinite(logits[3]));
+  PenalizeRepetition({.dry_multiplier = 0.8}, {}, logits);
 }
 
 TEST(SamplerTest, SettingsAreThoseOfTheRequest) {

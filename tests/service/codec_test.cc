@@ -26,6 +26,8 @@ TEST(CodecTest, AnEmptyGenerateRequestMeansTheDocumentedDefaults) {
   EXPECT_TRUE(request->flush);
   EXPECT_EQ(request->sampling.temperature, 0);
   EXPECT_EQ(request->sampling.top_p, 1);
+  EXPECT_EQ(request->sampling.dry_multiplier, 0);
+  EXPECT_EQ(request->sampling.dry_allowed_length, 2);
   EXPECT_FALSE(request->session_options.dilation.has_value());
 }
 
@@ -49,6 +51,8 @@ TEST(CodecTest, GenerateTakesEveryField) {
   message.mutable_sampling()->set_top_p(0.25f);
   message.mutable_sampling()->set_top_k(3);
   message.mutable_sampling()->set_seed(9);
+  message.mutable_sampling()->set_dry_multiplier(0.5f);
+  message.mutable_sampling()->set_dry_allowed_length(4);
   message.set_max_tokens(7);
   message.add_stop("x");
   message.set_ignore_eos(true);
@@ -66,6 +70,8 @@ TEST(CodecTest, GenerateTakesEveryField) {
   EXPECT_EQ(request->sampling.top_p, 0.25);
   EXPECT_EQ(request->sampling.top_k, 3);
   EXPECT_EQ(request->sampling.seed, 9u);
+  EXPECT_EQ(request->sampling.dry_multiplier, 0.5);
+  EXPECT_EQ(request->sampling.dry_allowed_length, 4);
   EXPECT_EQ(request->max_tokens, 7);
   EXPECT_THAT(request->stop, ElementsAre("x"));
   EXPECT_TRUE(request->ignore_eos);
@@ -107,6 +113,12 @@ const BadGenerate kBadGenerates[] = {
     {"TopK",
      [](auto& m) { m.mutable_sampling()->set_top_k(int64_t{1} << 40); },
      {"sampling.top_k", "1048576"}},
+    {"DryMultiplier",
+     [](auto& m) { m.mutable_sampling()->set_dry_multiplier(-1); },
+     {"sampling.dry_multiplier", "-1", "100"}},
+    {"DryAllowedLength",
+     [](auto& m) { m.mutable_sampling()->set_dry_allowed_length(65537); },
+     {"sampling.dry_allowed_length", "65537", "65536"}},
     {"StopCount",
      [](auto& m) {
        for (int i = 0; i < 17; ++i) m.add_stop("x");

@@ -20,8 +20,8 @@ absl::Status MemoryEncoder::Restore(std::string_view bytes, int64_t length) {
   ASSIGN_OR_RETURN(model::LocalState state,
                    model::LocalState::Deserialize(config_, patterns_, layers(), bytes));
   if (state.length() != length) {
-    return absl::DataLossError(absl::StrCat("stored local state has ", state.length(),
-                                            " positions, expected ", length));
+    return absl::DataLossError(
+        absl::StrCat("stored local state has ", state.length(), " positions, expected ", length));
   }
   return Begin(std::move(state));
 }

@@ -123,8 +123,8 @@ class Database {
   // REQUIRES, for the next three: the caller is inside the gate.
   absl::Status CheckOpen() const;
   absl::Status CheckWritable() const;
-  // RESOURCE_EXHAUSTED unless the disk has room for `bytes` in the log and, unless the batch may use
-  // the reserve, for tables of these and of everything that is in memory only.
+  // RESOURCE_EXHAUSTED unless the disk has room for `bytes` in the log and, unless the batch may
+  // use the reserve, for tables of these and of everything that is in memory only.
   absl::Status CheckRoom(int64_t bytes, bool uses_reserve) const;
 
   // reopen.cc

@@ -42,7 +42,9 @@ struct IngestContext {
 };
 
 // Thread-safe.
-class IngestJob final : public IngestWork, public std::enable_shared_from_this<IngestJob> {
+class IngestJob final : public IngestWork,
+                        public RequestHandle,
+                        public std::enable_shared_from_this<IngestJob> {
  public:
   using AppendDone = IngestStream::AppendDone;
   using FinishDone = std::function<void(absl::StatusOr<store::DocumentInfo>)>;
@@ -60,6 +62,7 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
 
   // Ends it; what is waiting is told, and so is whoever calls later. What was committed stays.
   void Fail(const absl::Status& status);
+  void Cancel() override { Fail(absl::CancelledError("cancelled by the client")); }
   bool published() const;
   bool failed() const;
   // Commits what is encoded. Only once the scheduler has stopped.

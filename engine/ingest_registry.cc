@@ -1,10 +1,12 @@
 #include "engine/ingest_registry.h"
 
+#include <algorithm>
 #include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "engine/places.h"
 
 namespace recollect::engine {
 namespace {
@@ -30,6 +32,7 @@ class IngestRegistry::Stream final : public IngestStream {
     job_->AppendTokens(offset, std::move(tokens), std::move(done));
   }
   void Finish(IngestJob::FinishDone done) override { job_->Finish(std::move(done)); }
+  std::shared_ptr<RequestHandle> handle() const override { return job_; }
 
  private:
   const std::shared_ptr<IngestRegistry> registry_;
@@ -62,7 +65,7 @@ void IngestRegistry::CloseFailed(const std::string& id) {
   if (job != nullptr && job->failed()) Close(id, job);
 }
 
-absl::Status IngestRegistry::Reserve(const std::string& id) {
+absl::Status IngestRegistry::Reserve(const std::string& id, const std::string& peer) {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [&] {
     const auto found = entries_.find(id);
@@ -76,11 +79,12 @@ absl::Status IngestRegistry::Reserve(const std::string& id) {
     return absl::AbortedError(absl::StrCat("another stream writes document \"", id, "\" now"));
   }
   // Each gathers chunk states up to its next commit.
-  if (found == entries_.end() && std::ssize(entries_) >= context_.max_ingests) {
-    return absl::ResourceExhaustedError(absl::StrCat(entries_.size(), " ingests are open, at most ",
-                                                     context_.max_ingests, " are allowed"));
+  if (found == entries_.end()) {
+    const int64_t own = std::count_if(entries_.begin(), entries_.end(),
+                                      [&](const auto& entry) { return entry.second.peer == peer; });
+    RETURN_IF_ERROR(CheckPlace("ingests", std::ssize(entries_), context_.max_ingests, peer, own));
   }
-  entries_[id] = {};
+  entries_[id] = {.peer = peer};
   return absl::OkStatus();
 }
 
@@ -93,13 +97,14 @@ void IngestRegistry::Forget(const std::string& id) {
 }
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
-    const std::string& id, bool from_tokens, const model::LocalPatterns& pattern) {
+    const std::string& id, bool from_tokens, const model::LocalPatterns& pattern,
+    const std::string& peer) {
   if (!from_tokens && context_.model.tokenizer() == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "document \"", id, "\": the model has no tokenizer: only token input is possible"));
   }
   CloseFailed(id);
-  RETURN_IF_ERROR(Reserve(id));
+  RETURN_IF_ERROR(Reserve(id, peer));
   const std::string kept = context_.model.config().landmarks() ? "" : pattern.Text();
   const absl::StatusOr<store::IngestProgress> progress =
       context_.store.BeginIngest(id, context_.model.fingerprint(), from_tokens, kept);

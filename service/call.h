@@ -39,7 +39,8 @@ struct Runtime {
   RpcMetrics metrics;
   std::atomic<bool> draining{false};
   std::atomic<int64_t> next_call{1};
-  std::function<void()> check_health;  // after each call that ends UNAVAILABLE
+  std::function<void()> check_health;                // after each call that ends UNAVAILABLE
+  absl::Duration ingest_silence = absl::Minutes(5);  // ServerOptions says what it is
   absl::Time start = SteadyNow();
   engine::Executor executor{/*threads=*/4, kMostQueued};  // last: it ends before what it uses
 };
@@ -53,7 +54,9 @@ class Call {
   // UNAVAILABLE while the server drains. To be asked first.
   absl::Status Admit() const;
   absl::Time deadline() const { return deadline_; }
-  Runtime& runtime() { return runtime_; }
+  // Whom places are counted for (engine/places.h).
+  std::string peer_address() const;
+  Runtime& runtime() const { return runtime_; }
 
   // Counts, logs and maps the status. Once.
   grpc::Status End(absl::Status status);
@@ -83,7 +86,7 @@ class Cancellation {
 };
 
 // `body` runs on a pool thread; it may block. Request and response live until it returned. `undo`
-// takes back what it did for a caller who went away meanwhile.
+// takes back what it did where the caller went away before he had the answer.
 grpc::ServerUnaryReactor* RunOnPool(Runtime& runtime, const char* method,
                                     grpc::CallbackServerContext* context,
                                     std::function<absl::Status()> body,

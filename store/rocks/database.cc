@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "rocksdb/cache.h"
@@ -27,8 +28,6 @@ namespace {
 constexpr std::array<const char*, kFamilies> kFamilyNames = {
     "default", "catalog", "text", "tokens", "chunks", "landmarks", "ingests", "sessions"};
 
-// Open files cost a descriptor each, and the usual limit of a process is 1024.
-constexpr int kMaxOpenFiles = 512;
 constexpr size_t kMiB = size_t{1} << 20;
 
 rocksdb::ColumnFamilyOptions FamilyOptions(Family f, const std::shared_ptr<rocksdb::Cache>& cache) {
@@ -141,7 +140,7 @@ rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env, bool accept_data_loss) {
   rocksdb::DBOptions options;
   options.create_if_missing = true;
   options.create_missing_column_families = true;
-  options.max_open_files = kMaxOpenFiles;
+  options.max_open_files = static_cast<int>(TableDescriptors(DescriptorLimit()));
   options.max_background_jobs = 2;
   // A family that is rarely written would otherwise keep every old log alive.
   options.max_total_wal_size = 96 * kMiB;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "cli/host.h"
@@ -69,6 +70,25 @@ absl::Status CheckListen(const std::string& listen) {
       absl::StrCat("--grpc-listen: '", listen, "', expected HOST:PORT with a port of 0 to 65535"));
 }
 
+// How many connections there are descriptors for, besides those of the store.
+absl::StatusOr<int> DivideDescriptors() {
+  constexpr int64_t kLeast = 112;  // 8 connections, 24 tables
+  constexpr int64_t kEnough = kOtherDescriptors + kMostTableDescriptors +
+                              service::kMostConnections * service::kConnectionDescriptors;
+  const int64_t limit = RaiseDescriptorLimit();
+  if (limit < kLeast) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "file descriptors: ", limit, " are allowed (ulimit -n), at least ", kLeast, " are needed"));
+  }
+  const int64_t connections = std::min<int64_t>(
+      ConnectionDescriptors(limit) / service::kConnectionDescriptors, service::kMostConnections);
+  if (limit < kEnough) {
+    LogWarning("file descriptors: {} are allowed (ulimit -n), for {} connections; {} do for {}",
+               limit, connections, kEnough, service::kMostConnections);
+  }
+  return static_cast<int>(connections);
+}
+
 absl::StatusOr<int64_t> CountDocuments(engine::Engine& engine) {
   constexpr int64_t kPage = 1000;
   int64_t count = 0;
@@ -111,13 +131,15 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
   if (common.log_level.empty()) SetLogLevel(LogLevel::kInfo);
   RETURN_IF_ERROR(CheckListen(options.grpc_listen));
   WarnOfStrangers(options.grpc_listen);
+  ASSIGN_OR_RETURN(const int connections, DivideDescriptors());
   const sigset_t signals = BlockStopSignals();
   HostOptions host_options = common.host;
   host_options.accept_data_loss = options.accept_data_loss;
   ASSIGN_OR_RETURN(Host host, CreateHost(host_options));
   ASSIGN_OR_RETURN(const int64_t documents, CountDocuments(*host.engine));
-  ASSIGN_OR_RETURN(auto server,
-                   service::Server::Start({options.grpc_listen, host.model_name}, *host.engine));
+  ASSIGN_OR_RETURN(
+      auto server,
+      service::Server::Start({options.grpc_listen, host.model_name, connections}, *host.engine));
   const engine::EngineOptions& engine = common.host.engine;
   const engine::EngineStats stats = host.engine->stats();
   LogInfo(

@@ -167,13 +167,15 @@ EngineStats EngineImpl::stats() const {
   return stats;
 }
 
-absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(
-    const std::string& id, bool from_tokens, const SessionOptions& session) {
+absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(const std::string& id,
+                                                                      bool from_tokens,
+                                                                      const SessionOptions& session,
+                                                                      const std::string& peer) {
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(ValidateDocumentId(id));
   RETURN_IF_ERROR(scheduler_.CheckRoom());
   ASSIGN_OR_RETURN(const model::LocalPatterns pattern, IngestPatterns(*model_, session));
-  return ingests_->Begin(id, from_tokens, pattern);
+  return ingests_->Begin(id, from_tokens, pattern, peer);
 }
 
 absl::StatusOr<store::DocumentInfo> EngineImpl::GetDocument(const std::string& id) {
@@ -250,11 +252,12 @@ absl::Status EngineImpl::MountPrefix(const store::DocumentInfo& info,
   return absl::OkStatus();
 }
 
-absl::StatusOr<SessionId> EngineImpl::OpenSession(const SessionOptions& options) {
+absl::StatusOr<SessionId> EngineImpl::OpenSession(const SessionOptions& options,
+                                                  const std::string& peer) {
   if (draining_) return ShuttingDown();
-  RETURN_IF_ERROR(sessions_.CheckRoom());
+  RETURN_IF_ERROR(sessions_.CheckRoom(peer));
   ASSIGN_OR_RETURN(std::shared_ptr<Session> session, MakeSession(options));
-  return sessions_.Add(std::move(session));
+  return sessions_.Add(std::move(session), peer);
 }
 
 absl::StatusOr<SessionInfo> EngineImpl::GetSession(SessionId id) { return sessions_.Info(id); }

@@ -67,6 +67,13 @@ struct IngestStatus {
   std::string committed_sha256;
 };
 
+// Cancels between steps; harmless after the end.
+class RequestHandle {
+ public:
+  virtual ~RequestHandle() = default;
+  virtual void Cancel() = 0;
+};
+
 // One writer of one document. If it is destroyed before Finish is answered, or ended by an error of
 // the content or of the store, what was committed is kept for a later stream to resume. If nothing
 // was committed, nothing is kept.
@@ -87,6 +94,9 @@ class IngestStream {
   // Encodes the tail as a short chunk and publishes. INVALID_ARGUMENT for a document without
   // tokens.
   virtual void Finish(std::function<void(absl::StatusOr<store::DocumentInfo>)> done) = 0;
+  // Ends it from any thread: what is not done with is CANCELLED at once, later calls are too. May
+  // outlive the stream. Null: nothing of it takes long.
+  virtual std::shared_ptr<RequestHandle> handle() const { return nullptr; }
 };
 
 // --- generation ---
@@ -189,13 +199,6 @@ class GenerateEvents {
   virtual void OnError(const absl::Status& status) = 0;
 };
 
-// Cancels between steps; harmless after the end.
-class RequestHandle {
- public:
-  virtual ~RequestHandle() = default;
-  virtual void Cancel() = 0;
-};
-
 struct ScoreRequest {
   SessionOptions session_options;
   Prompt prompt;  // scored from its first token on
@@ -250,10 +253,11 @@ class Engine {
   // sending the same content again succeeds. FAILED_PRECONDITION: the ingest was begun under
   // another fingerprint or pattern (names both). INVALID_ARGUMENT: an id that is empty, longer than
   // 256 bytes or not printable UTF-8; a pattern to which the checkpoint is not adapted, or any
-  // pattern in a family with landmarks. RESOURCE_EXHAUSTED, also later from the stream: the state
-  // budget.
+  // pattern in a family with landmarks. RESOURCE_EXHAUSTED: too many ingests, in all or of `peer`
+  // (engine/places.h); also later from the stream: the state budget.
   virtual absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(
-      const std::string& id, bool from_tokens, const SessionOptions& session) = 0;
+      const std::string& id, bool from_tokens, const SessionOptions& session,
+      const std::string& peer = "") = 0;
 
   virtual absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) = 0;
   virtual absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
@@ -268,9 +272,10 @@ class Engine {
   // NOT_FOUND: a mounted document does not exist; INVALID_ARGUMENT: a document mounted twice, a
   // pattern to which the checkpoint is not adapted; FAILED_PRECONDITION: another fingerprint, a
   // prefix of another pattern or a document behind a prefix; RESOURCE_EXHAUSTED: landmark or state
-  // budget (names both sizes) or too many sessions. Reads landmark keys or a prefix's state: may
-  // block on disk.
-  virtual absl::StatusOr<SessionId> OpenSession(const SessionOptions& options) = 0;
+  // budget (names both sizes) or too many sessions, in all or of `peer` (engine/places.h). Reads
+  // landmark keys or a prefix's state: may block on disk.
+  virtual absl::StatusOr<SessionId> OpenSession(const SessionOptions& options,
+                                                const std::string& peer = "") = 0;
   virtual absl::StatusOr<SessionInfo> GetSession(SessionId id) = 0;
   virtual absl::Status CloseSession(SessionId id) = 0;
 

@@ -40,14 +40,16 @@ class EngineImpl final : public Engine {
   EngineStats stats() const override;
   absl::Status health() const override;
   absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(const std::string& id, bool from_tokens,
-                                                            const SessionOptions& session) override;
+                                                            const SessionOptions& session,
+                                                            const std::string& peer = "") override;
   absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) override;
   absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
                                                                  int64_t limit) override;
   absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() override;
   absl::Status DeleteDocument(const std::string& id) override;
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end) override;
-  absl::StatusOr<SessionId> OpenSession(const SessionOptions& options) override;
+  absl::StatusOr<SessionId> OpenSession(const SessionOptions& options,
+                                        const std::string& peer = "") override;
   absl::StatusOr<SessionInfo> GetSession(SessionId id) override;
   absl::Status CloseSession(SessionId id) override;
   std::shared_ptr<RequestHandle> Generate(GenerateRequest request,

@@ -42,7 +42,9 @@ struct IngestContext {
 };
 
 // Thread-safe.
-class IngestJob final : public IngestWork, public std::enable_shared_from_this<IngestJob> {
+class IngestJob final : public IngestWork,
+                        public RequestHandle,
+                        public std::enable_shared_from_this<IngestJob> {
  public:
   using AppendDone = IngestStream::AppendDone;
   using FinishDone = std::function<void(absl::StatusOr<store::DocumentInfo>)>;
@@ -61,6 +63,7 @@ class IngestJob final : public IngestWork, public std::enable_shared_from_this<I
 
   // Ends the job with `status`, which waiting and later calls receive. What was committed stays.
   void Fail(const absl::Status& status);
+  void Cancel() override { Fail(absl::CancelledError("cancelled by the client")); }
   bool published() const;
   bool failed() const;
   // Commits what is encoded. REQUIRES: the scheduler has stopped.

@@ -1,11 +1,13 @@
 #include "engine/ingest_registry.h"
 
+#include <algorithm>
 #include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "engine/places.h"
 
 namespace recollect::engine {
 namespace {
@@ -31,6 +33,7 @@ class IngestRegistry::Stream final : public IngestStream {
     job_->AppendTokens(offset, std::move(tokens), std::move(done));
   }
   void Finish(IngestJob::FinishDone done) override { job_->Finish(std::move(done)); }
+  std::shared_ptr<RequestHandle> handle() const override { return job_; }
 
  private:
   const std::shared_ptr<IngestRegistry> registry_;
@@ -63,7 +66,7 @@ void IngestRegistry::CloseFailed(const std::string& id) {
   if (job != nullptr && job->failed()) Close(id, job);
 }
 
-absl::Status IngestRegistry::Reserve(const std::string& id) {
+absl::Status IngestRegistry::Reserve(const std::string& id, const std::string& peer) {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [&] {
     const auto found = entries_.find(id);
@@ -77,11 +80,12 @@ absl::Status IngestRegistry::Reserve(const std::string& id) {
     return absl::AbortedError(absl::StrCat("another stream is writing document \"", id, "\""));
   }
   // Each gathers chunk states up to its next commit.
-  if (found == entries_.end() && std::ssize(entries_) >= context_.max_ingests) {
-    return absl::ResourceExhaustedError(absl::StrCat(entries_.size(), " ingests are open, at most ",
-                                                     context_.max_ingests, " are allowed"));
+  if (found == entries_.end()) {
+    const int64_t own = std::count_if(entries_.begin(), entries_.end(),
+                                      [&](const auto& entry) { return entry.second.peer == peer; });
+    RETURN_IF_ERROR(CheckPlace("ingests", std::ssize(entries_), context_.max_ingests, peer, own));
   }
-  entries_[id] = {};
+  entries_[id] = {.peer = peer};
   return absl::OkStatus();
 }
 
@@ -94,14 +98,15 @@ void IngestRegistry::Forget(const std::string& id) {
 }
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
-    const std::string& id, bool from_tokens, const model::LocalPatterns& pattern) {
+    const std::string& id, bool from_tokens, const model::LocalPatterns& pattern,
+    const std::string& peer) {
   if (!from_tokens && context_.model.tokenizer() == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "document \"", id, "\": the model has no tokenizer: only token input is possible"));
   }
   const MemoryScope scope(MemoryScope::kTake);  // an id that is reserved is forgotten again
   CloseFailed(id);
-  RETURN_IF_ERROR(Reserve(id));
+  RETURN_IF_ERROR(Reserve(id, peer));
   const std::string kept = context_.model.config().landmarks() ? "" : pattern.Text();
   const absl::StatusOr<store::IngestProgress> progress = OrExhausted("an ingest", [&] {
     return context_.store.BeginIngest(id, context_.model.fingerprint(), from_tokens, kept);

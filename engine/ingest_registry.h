@@ -28,7 +28,8 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   // As Engine::BeginIngest. Waits for an earlier stream of the id that is ending. A stream that has
   // failed counts as ended even if its caller still holds it.
   absl::StatusOr<std::unique_ptr<IngestStream>> Begin(const std::string& id, bool from_tokens,
-                                                      const model::LocalPatterns& pattern);
+                                                      const model::LocalPatterns& pattern,
+                                                      const std::string& peer);
 
   // Ends the stream that writes `id`, if there is one, and forgets the unfinished ingest.
   // NOT_FOUND. Blocks.
@@ -42,12 +43,13 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   class Stream;
   class Check;
   struct Entry {
+    std::string peer;
     std::shared_ptr<IngestJob> job;  // null while it is being made
     bool closing = false;            // a closure on the ingest thread will erase it
   };
 
   void CloseFailed(const std::string& id);
-  absl::Status Reserve(const std::string& id);
+  absl::Status Reserve(const std::string& id, const std::string& peer);
   void Forget(const std::string& id);
   void DropRecord(const std::string& id);
   absl::StatusOr<std::unique_ptr<IngestStream>> BeginCheck(const std::string& id, bool from_tokens,

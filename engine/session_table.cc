@@ -1,10 +1,12 @@
 #include "engine/session_table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/places.h"
 
 namespace recollect::engine {
 namespace {
@@ -20,22 +22,23 @@ bool SessionTable::Alive(const Entry& entry) const {
   return !entry.closing && (entry.busy || SteadyNow() - entry.last_used <= ttl_);
 }
 
-absl::Status SessionTable::CheckRoom() const {
+absl::Status SessionTable::CheckRoom(const std::string& peer) const {
   std::lock_guard<std::mutex> lock(mutex_);
-  return CheckRoomLocked();
+  return CheckRoomLocked(peer);
 }
 
-absl::Status SessionTable::CheckRoomLocked() const {
-  if (static_cast<int64_t>(entries_.size()) < max_sessions_) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat(entries_.size(), " sessions are open, at most ", max_sessions_, " are allowed"));
+absl::Status SessionTable::CheckRoomLocked(const std::string& peer) const {
+  const int64_t own = std::count_if(entries_.begin(), entries_.end(),
+                                    [&](const auto& entry) { return entry.second.peer == peer; });
+  return CheckPlace("sessions", std::ssize(entries_), max_sessions_, peer, own);
 }
 
-absl::StatusOr<SessionId> SessionTable::Add(std::shared_ptr<Session> session) {
+absl::StatusOr<SessionId> SessionTable::Add(std::shared_ptr<Session> session,
+                                            const std::string& peer) {
   std::lock_guard<std::mutex> lock(mutex_);
-  RETURN_IF_ERROR(CheckRoomLocked());
+  RETURN_IF_ERROR(CheckRoomLocked(peer));
   const uint64_t id = next_++;
-  entries_[id] = {std::move(session), SteadyNow(), false, false, nullptr};
+  entries_[id] = {std::move(session), peer, SteadyNow(), false, false, nullptr};
   return SessionId{id};
 }
 

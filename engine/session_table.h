@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -21,9 +22,9 @@ class SessionTable {
  public:
   SessionTable(int64_t max_sessions, absl::Duration ttl) : max_sessions_(max_sessions), ttl_(ttl) {}
 
-  // RESOURCE_EXHAUSTED naming the limit.
-  absl::Status CheckRoom() const;
-  absl::StatusOr<SessionId> Add(std::shared_ptr<Session> session);
+  // For one more of `peer`. RESOURCE_EXHAUSTED naming the limit (engine/places.h).
+  absl::Status CheckRoom(const std::string& peer) const;
+  absl::StatusOr<SessionId> Add(std::shared_ptr<Session> session, const std::string& peer);
 
   // For the one request that may use it now, which `cancel` ends. NOT_FOUND; ABORTED: another
   // request uses it.
@@ -43,13 +44,14 @@ class SessionTable {
  private:
   struct Entry {
     std::shared_ptr<Session> session;
+    std::string peer;
     absl::Time last_used;
     bool busy = false;
     bool closing = false;
     std::function<void()> cancel;
   };
   bool Alive(const Entry& entry) const;
-  absl::Status CheckRoomLocked() const;
+  absl::Status CheckRoomLocked(const std::string& peer) const;
 
   const int64_t max_sessions_;
   const absl::Duration ttl_;

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "model/printable.h"
+#include "service/sockets.h"
 #include "service/status_map.h"
 
 namespace recollect::service {
@@ -23,8 +24,9 @@ absl::Time Deadline(const grpc::CallbackServerContext& context) {
 
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
-  UnaryCall(Runtime& runtime, const char* method, grpc::CallbackServerContext* context)
-      : call_(runtime, method, context) {}
+  UnaryCall(Runtime& runtime, const char* method, grpc::CallbackServerContext* context,
+            std::function<void()> undo = nullptr)
+      : call_(runtime, method, context), undo_(std::move(undo)) {}
 
   Call& call() { return call_; }
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
@@ -32,9 +34,15 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
  private:
   void OnCancel() override { cancellation_->Cancel(); }
-  void OnDone() override { delete this; }
+  // Last of all: only now is it known whether the answer has got out.
+  void OnDone() override {
+    if (undo_ != nullptr && cancellation_->cancelled() && !call_.runtime().Post(undo_).ok())
+      undo_();  // no thread may wait for the disk now, so this one does
+    delete this;
+  }
 
   Call call_;
+  const std::function<void()> undo_;
   const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
 };
 
@@ -64,6 +72,8 @@ absl::Status Call::Admit() const {
   return absl::OkStatus();
 }
 
+std::string Call::peer_address() const { return PeerAddress(PeerName(context_->peer())); }
+
 grpc::Status Call::End(absl::Status status) {
   const absl::Time now = SteadyNow();
   // gRPC tells of a passed deadline as a cancellation; the caller sees it as what it is.
@@ -75,7 +85,8 @@ grpc::Status Call::End(absl::Status status) {
   // Messages quote what callers sent: escaped, so that nobody writes a line of their own.
   Log(ours ? LogLevel::kError : LogLevel::kInfo, "call {} {} {} {:.1f} ms peer {}{}{}", number_,
       method_, absl::StatusCodeToString(status.code()), absl::ToDoubleMilliseconds(elapsed),
-      context_->peer(), status.ok() ? "" : ": ", model::EscapeInvisible(status.message()));
+      PeerName(context_->peer()), status.ok() ? "" : ": ",
+      model::EscapeInvisible(status.message()));
   if (absl::IsUnavailable(status) && !runtime_.draining) runtime_.check_health();
   if (runtime_.shows_paths) return ToGrpc(status);
   return ToGrpc(absl::Status(status.code(), WithoutPaths(status.message())));
@@ -112,18 +123,14 @@ grpc::ServerUnaryReactor* RunOnPool(Runtime& runtime, const char* method,
                                     grpc::CallbackServerContext* context,
                                     std::function<absl::Status()> body,
                                     std::function<void()> undo) {
-  auto* reactor = new UnaryCall(runtime, method, context);  // deletes itself in OnDone
+  // Deletes itself in OnDone.
+  auto* reactor = new UnaryCall(runtime, method, context, std::move(undo));
   absl::Status admitted = reactor->call().Admit();
   if (admitted.ok()) {
-    admitted = runtime.Post([reactor, body = std::move(body), undo = std::move(undo)] {
-      const auto gone = [reactor] { return reactor->cancellation()->cancelled(); };
-      absl::Status status =
-          gone() ? absl::CancelledError("cancelled before it ran") : OrExhausted("a call", body);
-      if (status.ok() && undo && gone()) {
-        undo();
-        status = absl::CancelledError("cancelled while it ran");
-      }
-      reactor->End(std::move(status));
+    admitted = runtime.Post([reactor, body = std::move(body)] {
+      const bool gone = reactor->cancellation()->cancelled();
+      reactor->End(gone ? absl::CancelledError("cancelled before it ran")
+                        : OrExhausted("a call", body));
     });
   }
   if (!admitted.ok()) reactor->End(admitted);

@@ -39,8 +39,9 @@ struct Runtime {
   RpcMetrics metrics;
   std::atomic<bool> draining{false};
   std::atomic<int64_t> next_call{1};
-  std::function<void()> check_health;  // after each call that ends UNAVAILABLE
-  bool shows_paths = false;            // in messages: callers are of this process
+  std::function<void()> check_health;                // after each call that ends UNAVAILABLE
+  bool shows_paths = false;                          // in messages: callers are of this process
+  absl::Duration ingest_silence = absl::Minutes(5);  // ServerOptions says what it is
   absl::Time start = SteadyNow();
   engine::Executor executor{/*threads=*/4, kMostQueued};  // last: it ends before what it uses
 };
@@ -54,7 +55,9 @@ class Call {
   // UNAVAILABLE while the server drains. To be called first.
   absl::Status Admit() const;
   absl::Time deadline() const { return deadline_; }
-  Runtime& runtime() { return runtime_; }
+  // Whom places are counted for (engine/places.h).
+  std::string peer_address() const;
+  Runtime& runtime() const { return runtime_; }
 
   // Counts, logs and maps the status. To be called once.
   grpc::Status End(absl::Status status);
@@ -84,7 +87,7 @@ class Cancellation {
 };
 
 // `body` runs on a pool thread and may block. Request and response live until it has returned.
-// `undo` reverts its effects if the caller has gone meanwhile.
+// `undo` reverts its effects if the caller has gone before it received the answer.
 grpc::ServerUnaryReactor* RunOnPool(Runtime& runtime, const char* method,
                                     grpc::CallbackServerContext* context,
                                     std::function<absl::Status()> body,

@@ -1,11 +1,15 @@
 #include "service/generation_service.h"
 
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "base/memory.h"
 #include "base/status.h"
 #include "service/codec.h"
 #include "service/generate_call.h"
+#include "service/sockets.h"
 
 namespace recollect::service {
 
@@ -17,17 +21,19 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
 grpc::ServerUnaryReactor* GenerationService::OpenSession(grpc::CallbackServerContext* context,
                                                          const v1::OpenSessionRequest* request,
                                                          v1::Session* response) {
-  const auto open = [this, request, response]() -> absl::Status {
+  const auto opened = std::make_shared<std::optional<engine::SessionId>>();
+  const std::string peer = PeerAddress(PeerName(context->peer()));
+  const auto open = [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const engine::SessionOptions options,
                      DecodeSessionOptions(request->session()));
-    ASSIGN_OR_RETURN(const engine::SessionId id, engine_.OpenSession(options));
-    ASSIGN_OR_RETURN(const engine::SessionInfo info, engine_.GetSession(id));
+    ASSIGN_OR_RETURN(*opened, engine_.OpenSession(options, peer));
+    ASSIGN_OR_RETURN(const engine::SessionInfo info, engine_.GetSession(**opened));
     *response = Encode(info);
     return absl::OkStatus();
   };
   // Nobody else knows the session's id: it would hold its mounts until it expires.
-  const auto close = [this, response] {
-    engine_.CloseSession(engine::SessionId{response->id()}).IgnoreError();
+  const auto close = [this, opened] {
+    if (opened->has_value()) engine_.CloseSession(**opened).IgnoreError();
   };
   return RunOnPool(runtime_, "Generation/OpenSession", context, open, close);
 }

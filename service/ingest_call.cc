@@ -1,13 +1,17 @@
 #include "service/ingest_call.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "grpcpp/alarm.h"
 #include "service/codec.h"
 #include "service/limits.h"
 
@@ -24,12 +28,35 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
     if (absl::Status admitted = call_.Admit(); !admitted.ok()) {
       End(admitted);
     } else {
-      StartRead(&request_);
+      Read();
     }
   }
 
  private:
+  // Over with the message, or with the alarm where that comes first. An alarm may go off later
+  // still, when there is no call any more: it finds its `waits_` false.
+  void Read() {
+    waits_ = std::make_shared<std::atomic<bool>>(true);
+    alarm_ = std::make_unique<grpc::Alarm>();
+    const gpr_timespec silence = gpr_time_from_millis(
+        absl::ToInt64Milliseconds(call_.runtime().ingest_silence), GPR_TIMESPAN);
+    alarm_->Set(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), silence),
+                [this, waits = waits_](bool rings) {
+                  if (rings && waits->exchange(false)) End(Silent());
+                });
+    StartRead(&request_);
+  }
+
+  absl::Status Silent() const {
+    // Worth another try, as after a broken connection.
+    return absl::AbortedError(
+        absl::StrCat("nothing came for ", absl::FormatDuration(call_.runtime().ingest_silence),
+                     "; committed up to offset ", last_status_.committed_offset));
+  }
+
   void OnReadDone(bool ok) override {
+    if (!waits_->exchange(false)) return;  // the alarm has ended the call
+    alarm_.reset();
     if (!ok) return OnInputEnd();
     switch (request_.request_case()) {
       case v1::IngestRequest::kHeader:
@@ -68,7 +95,9 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
     }
     from_tokens_ = header.kind() == v1::INPUT_KIND_TOKENS;
     ASSIGN_OR_RETURN(const engine::SessionOptions session, DecodeSessionOptions(header.session()));
-    ASSIGN_OR_RETURN(stream_, engine_.BeginIngest(header.id(), from_tokens_, session));
+    ASSIGN_OR_RETURN(stream_,
+                     engine_.BeginIngest(header.id(), from_tokens_, session, call_.peer_address()));
+    cancellation_.Set(stream_->handle());
     return absl::OkStatus();
   }
 
@@ -143,7 +172,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
       more_parts_ = false;
       return AppendPart();
     }
-    StartRead(&request_);
+    Read();
   }
 
   // The stream goes first: a client that has heard how its call ended may write the same id at
@@ -164,6 +193,8 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
   Call call_;
   engine::Engine& engine_;
   Cancellation cancellation_;
+  std::shared_ptr<std::atomic<bool>> waits_;  // for a message
+  std::unique_ptr<grpc::Alarm> alarm_;
   bool from_tokens_ = false;
   std::unique_ptr<engine::IngestStream> stream_;
   v1::IngestRequest request_;

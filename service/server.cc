@@ -5,10 +5,10 @@
 #include <mutex>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/status.h"
 #include "grpc/grpc.h"
 #include "grpc/support/log.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
@@ -19,6 +19,7 @@
 #include "service/admin_service.h"
 #include "service/call.h"
 #include "service/documents_service.h"
+#include "service/gate.h"
 #include "service/generation_service.h"
 #include "service/ingest_call.h"
 #include "service/limits.h"
@@ -33,7 +34,7 @@ constexpr int kLeastPingIntervalMs = 10'000;  // a client that pings more often 
 // A connection without calls is closed after this; its client connects again when it has one. Each
 // holds a descriptor, which the store may need.
 constexpr int kIdleConnectionMs = 300'000;
-constexpr int kMaxCallsOfAConnection = 256;
+constexpr int kHandshakeTimeoutMs = 20'000;
 
 // gRPC's own log goes where ours goes; it speaks of sockets and threads, hence a level lower.
 void LogFromGrpc(gpr_log_func_args* args) {
@@ -62,10 +63,13 @@ class GrpcServer final : public Server {
         admin_(runtime_, engine, options.model_name) {
     runtime_.check_health = [this] { CheckHealth(); };
     runtime_.shows_paths = options.listen.empty();
+    // Within a process it is the input that is slow.
+    runtime_.ingest_silence =
+        options.listen.empty() ? absl::InfiniteDuration() : options.ingest_silence;
   }
   ~GrpcServer() override { Drain(absl::InfinitePast()); }
 
-  absl::Status Listen(const std::string& listen);
+  absl::Status Listen(const ServerOptions& options);
   const std::string& address() const override { return address_; }
   std::shared_ptr<grpc::Channel> InProcessChannel() override;
   void Drain(absl::Time deadline) override;
@@ -81,18 +85,23 @@ class GrpcServer final : public Server {
   AdminService admin_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Gate> gate_;
   std::atomic<bool> serving_{false};  // server_ may be used by calls
   std::mutex drain_mutex_;
   bool drained_ = false;
 };
 
-absl::Status GrpcServer::Listen(const std::string& listen) {
+absl::Status GrpcServer::Listen(const ServerOptions& options) {
   SetUpGrpcOnce();
-  int port = -1;
   grpc::ServerBuilder builder;
-  if (!listen.empty()) builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
-  // Otherwise a second server on the same port would start, and share its connections.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
+  if (!options.listen.empty()) {
+    ASSIGN_OR_RETURN(gate_, Gate::Open(options.listen, options.max_connections));
+    address_ = gate_->address();
+    acceptor = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        grpc::InsecureServerCredentials());
+  }
   // A client whose host went away says nothing: without pings its ingest would hold the id until
   // TCP gives up, which takes minutes.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
@@ -101,7 +110,8 @@ absl::Status GrpcServer::Listen(const std::string& listen) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kLeastPingIntervalMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsOfAConnection);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, Gate::kMostCalls);
   // gRPC expands a message before it looks at its size: a few hundred kilobytes would become
   // hundreds of megabytes. So none is expanded, and the call says so.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
@@ -114,15 +124,17 @@ absl::Status GrpcServer::Listen(const std::string& listen) {
   builder.RegisterService(&generation_);
   builder.RegisterService(&admin_);
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || (!listen.empty() && port <= 0)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "cannot listen on ", listen, ": the port is in use or the address is not of this machine"));
-  }
-  if (!listen.empty())
-    address_ = absl::StrCat(absl::string_view(listen).substr(0, listen.rfind(':')), ":", port);
+  if (server_ == nullptr) return absl::InternalError("gRPC does not start");
   SetServing(true);
   serving_ = true;
   CheckHealth();  // calls may have met a loss already
+  if (gate_ != nullptr) {
+    gate_->Start([acceptor](int connection) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+      parameters.fd = connection;
+      acceptor->HandleNewConnection(&parameters);
+    });
+  }
   return absl::OkStatus();
 }
 
@@ -161,7 +173,9 @@ void GrpcServer::Drain(absl::Time deadline) {
   // moment to end by themselves.
   const absl::Duration left =
       std::clamp(deadline - SteadyNow(), absl::ZeroDuration(), absl::Seconds(1));
+  if (gate_ != nullptr) gate_->StopAccepting();
   server_->Shutdown(absl::ToChronoTime(absl::Now() + left));
+  gate_.reset();
 }
 
 }  // namespace
@@ -169,7 +183,7 @@ void GrpcServer::Drain(absl::Time deadline) {
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       engine::Engine& engine) {
   auto server = std::make_unique<GrpcServer>(options, engine);
-  if (absl::Status status = server->Listen(options.listen); !status.ok()) return status;
+  if (absl::Status status = server->Listen(options); !status.ok()) return status;
   return server;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/filter_policy.h"
@@ -14,8 +15,6 @@
 namespace recollect::store {
 namespace {
 
-// Open files cost a descriptor each, and the usual limit of a process is 1024.
-constexpr int kMaxOpenFiles = 512;
 constexpr size_t kMiB = size_t{1} << 20;
 
 rocksdb::ColumnFamilyOptions FamilyOptions(Family f, const std::shared_ptr<rocksdb::Cache>& cache) {
@@ -74,7 +73,7 @@ rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env, bool accept_data_loss) {
   rocksdb::DBOptions options;
   options.create_if_missing = true;
   options.create_missing_column_families = true;
-  options.max_open_files = kMaxOpenFiles;
+  options.max_open_files = static_cast<int>(TableDescriptors(DescriptorLimit()));
   options.max_background_jobs = 2;
   // A family that is rarely written would otherwise keep every old log alive.
   options.max_total_wal_size = 96 * kMiB;

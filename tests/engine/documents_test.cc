@@ -282,5 +282,15 @@ TEST(DocumentsTest, TooManySessionsAreRefused) {
   EXPECT_EQ(f.engine->OpenSession({}).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST(DocumentsTest, OnePeerLeavesTheLastQuarterOfSessionsToOthers) {
+  EngineOptions options = SmallOptions();
+  options.max_sessions = 4;
+  Fixture f(options);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(f.engine->OpenSession({}, "10.0.0.1").ok());
+  EXPECT_EQ(f.engine->OpenSession({}, "10.0.0.1").status().message(),
+            "3 sessions of 10.0.0.1 are open and 3 in all: the last 1 of 4 are for others");
+  EXPECT_TRUE(f.engine->OpenSession({}, "10.0.0.2").ok());
+}
+
 }  // namespace
 }  // namespace recollect::engine

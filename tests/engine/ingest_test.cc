@@ -204,6 +204,47 @@ TEST(IngestTest, OpenIngestsHaveALimit) {
   EXPECT_TRUE(again.ok()) << again;
 }
 
+TEST(IngestTest, OnePeerLeavesTheLastQuarterToOthers) {
+  EngineOptions options = SmallOptions();
+  options.max_ingests = 8;
+  auto engine = MakeEngine(options);
+  std::vector<std::unique_ptr<IngestStream>> open;
+  const auto begin = [&](const std::string& peer) {
+    auto stream =
+        engine->BeginIngest(absl::StrCat("doc", open.size()), /*from_tokens=*/true, {}, peer);
+    if (stream.ok()) open.push_back(*std::move(stream));
+    return stream.status();
+  };
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(begin("10.0.0.1").ok());
+  const absl::Status seventh = begin("10.0.0.1");
+  EXPECT_EQ(seventh.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(seventh.message(),
+            "6 ingests of 10.0.0.1 are open and 6 in all: the last 2 of 8 are for others");
+  EXPECT_TRUE(begin("10.0.0.2").ok());
+  EXPECT_TRUE(begin("").ok());
+  EXPECT_THAT(std::string(begin("10.0.0.2").message()), HasSubstr("8 ingests are open, at most 8"));
+}
+
+TEST(IngestTest, CancelledIsAnsweredAtOnceAndComputesNoFurther) {
+  auto engine = MakeEngine();
+  auto stream = *engine->BeginIngest("doc", /*from_tokens=*/true, {});
+  constexpr int64_t kTokens = 200000;
+  std::promise<absl::Status> answered;
+  stream->AppendTokens(0, SampleTokens(kTokens, 1),
+                       [&](const auto& status) { answered.set_value(status.status()); });
+  while (engine->stats().ingested_tokens == 0) absl::SleepFor(absl::Milliseconds(1));
+  stream->handle()->Cancel();
+  EXPECT_EQ(answered.get_future().get().code(), absl::StatusCode::kCancelled);
+  const std::shared_ptr<RequestHandle> handle = stream->handle();
+  stream = nullptr;
+  handle->Cancel();  // harmless
+  // Another one has the engine to itself.
+  const int64_t before = engine->stats().ingested_tokens;
+  ASSERT_TRUE(IngestTokens(*engine, "other", SampleTokens(1000, 2)).ok());
+  EXPECT_LE(engine->stats().ingested_tokens - before, 1000 + SmallOptions().ingest_slice_tokens);
+  EXPECT_LT(before, kTokens);
+}
+
 TEST(IngestTest, TheSameContentAgainIsASuccess) {
   Fixture f;
   const std::string text = SampleText(5000, 11);

@@ -111,6 +111,26 @@ TEST_F(IngestTest, PassesThePatternOn) {
               Fails(absl::StatusCode::kInvalidArgument, "dilation (-1: none): 0, limit 1"));
 }
 
+TEST_F(IngestTest, ASilentStreamIsEndedAndMayBeResumed) {
+  server_ = *service::Server::Start(
+      {.listen = "127.0.0.1:0", .ingest_silence = absl::Milliseconds(50)}, engine_);
+  for (const auto& requests : std::vector<std::vector<v1::IngestRequest>>{
+           {}, {Header("d")}, {Header("d"), Piece(0, "0123456789abcdefghij")}}) {
+    grpc::ClientContext context;
+    auto stream = Open(&context);
+    for (const auto& request : requests) EXPECT_TRUE(stream->Write(request));
+    v1::IngestResponse response;
+    while (stream->Read(&response)) {
+    }
+    EXPECT_THAT(client::FromGrpc(stream->Finish()),
+                Fails(absl::StatusCode::kAborted,
+                      absl::StrCat("nothing came for 50ms; committed up to offset ",
+                                   requests.size() == 3 ? 16 : 0)));
+  }
+  client_ = *client::Client::Connect(server_->address());
+  EXPECT_EQ(client_->IngestText("d", client::ReadFrom("0123456789abcdefghij")).value().bytes, 20);
+}
+
 TEST_F(IngestTest, ResumesAtTheCommittedOffset) {
   EXPECT_THAT(
       Send({Header("d"), Piece(0, "0123456789abcdefghij")}),

@@ -95,6 +95,22 @@ TEST_F(ServiceTest, TheInProcessChannelIsTheSameService) {
   EXPECT_THAT(client->GetDocument("e").status(), Fails(absl::StatusCode::kNotFound, "'e'"));
 }
 
+TEST_F(ServiceTest, PlacesAreCountedForTheAddressOfThePeer) {
+  ASSERT_TRUE(client_->OpenSession({}).ok());
+  EXPECT_EQ(engine_.last_peer(), "127.0.0.1");
+  const auto inside = client::Client::OnChannel(server_->InProcessChannel());
+  ASSERT_TRUE(inside->OpenSession({}).ok());
+  EXPECT_EQ(engine_.last_peer(), "");
+  ASSERT_TRUE(client_->IngestText("d", client::ReadFrom("text")).ok());
+  EXPECT_EQ(engine_.last_peer(), "127.0.0.1");
+
+  FakeEngine other;
+  const auto server = service::Server::Start({.listen = "[::1]:0", .model_name = "fake"}, other);
+  if (!server.ok()) GTEST_SKIP() << "no IPv6 here: " << server.status();
+  ASSERT_TRUE((*client::Client::Connect((*server)->address()))->OpenSession({}).ok());
+  EXPECT_EQ(other.last_peer(), "[::1]");
+}
+
 TEST_F(ServiceTest, MessagesBeyondFourMebibytesAreRefused) {
   client::GenerateRequest request;
   request.prompt.text = std::string(5 << 20, 'x');

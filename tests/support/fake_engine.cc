@@ -136,6 +136,10 @@ engine::SessionOptions FakeEngine::last_ingest() const {
   std::lock_guard lock(mutex_);
   return last_ingest_;
 }
+std::string FakeEngine::last_peer() const {
+  std::lock_guard lock(mutex_);
+  return last_peer_;
+}
 engine::GenerateRequest FakeEngine::last_generate() const {
   std::lock_guard lock(mutex_);
   return last_generate_;
@@ -182,10 +186,12 @@ engine::EngineStats FakeEngine::stats() const {
 }
 
 absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
-    const std::string& id, bool from_tokens, const engine::SessionOptions& session) {
+    const std::string& id, bool from_tokens, const engine::SessionOptions& session,
+    const std::string& peer) {
   RETURN_IF_ERROR(error());
   std::lock_guard lock(mutex_);
   last_ingest_ = session;
+  last_peer_ = peer;
   Unfinished& ingest = ingests_[id];
   if (ingest.open) return absl::AbortedError(absl::StrCat("another stream writes '", id, "'"));
   ingest.open = true;
@@ -274,10 +280,12 @@ engine::Retrieval FakeEngine::Hits(const engine::SessionOptions& options, int64_
   return retrieval;
 }
 
-absl::StatusOr<engine::SessionId> FakeEngine::OpenSession(const engine::SessionOptions& options) {
+absl::StatusOr<engine::SessionId> FakeEngine::OpenSession(const engine::SessionOptions& options,
+                                                          const std::string& peer) {
   RETURN_IF_ERROR(error());
   absl::SleepFor(open_delay);
   std::lock_guard lock(mutex_);
+  last_peer_ = peer;
   RETURN_IF_ERROR(CheckMounts(options));
   sessions_[next_session_] = options;
   return engine::SessionId{next_session_++};

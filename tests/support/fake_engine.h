@@ -42,6 +42,7 @@ class FakeEngine final : public engine::Engine {
 
   // What calls have left behind.
   engine::SessionOptions last_ingest() const;
+  std::string last_peer() const;  // of an ingest or session
   engine::GenerateRequest last_generate() const;
   engine::ScoreRequest last_score() const;
   engine::RetrieveRequest last_retrieve() const;
@@ -53,14 +54,16 @@ class FakeEngine final : public engine::Engine {
   engine::EngineStats stats() const override;
   absl::Status health() const override;
   absl::StatusOr<std::unique_ptr<engine::IngestStream>> BeginIngest(
-      const std::string& id, bool from_tokens, const engine::SessionOptions& session) override;
+      const std::string& id, bool from_tokens, const engine::SessionOptions& session,
+      const std::string& peer = "") override;
   absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) override;
   absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
                                                                  int64_t limit) override;
   absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() override;
   absl::Status DeleteDocument(const std::string& id) override;
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end) override;
-  absl::StatusOr<engine::SessionId> OpenSession(const engine::SessionOptions& options) override;
+  absl::StatusOr<engine::SessionId> OpenSession(const engine::SessionOptions& options,
+                                                const std::string& peer = "") override;
   absl::StatusOr<engine::SessionInfo> GetSession(engine::SessionId id) override;
   absl::Status CloseSession(engine::SessionId id) override;
   std::shared_ptr<engine::RequestHandle> Generate(
@@ -104,6 +107,7 @@ class FakeEngine final : public engine::Engine {
   std::map<uint64_t, engine::SessionOptions> sessions_;
   uint64_t next_session_ = 1;
   engine::SessionOptions last_ingest_;
+  std::string last_peer_;
   engine::GenerateRequest last_generate_;
   engine::ScoreRequest last_score_;
   engine::RetrieveRequest last_retrieve_;

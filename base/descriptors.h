@@ -1,0 +1,45 @@
+// How the file descriptors that a process may have are divided. The store's tables come first, so
+// that strangers who connect never take what a write needs.
+#ifndef RECOLLECT_BASE_DESCRIPTORS_H_
+#define RECOLLECT_BASE_DESCRIPTORS_H_
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace recollect {
+
+// For logs, files in the making, polling and the like; an idle server has about 20.
+inline constexpr int64_t kOtherDescriptors = 64;
+inline constexpr int64_t kMostTableDescriptors = 512;
+
+// `ulimit -n`.
+inline int64_t DescriptorLimit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<int64_t>(std::min(limit.rlim_cur, rlim_t{1} << 30));
+}
+
+// As far as `ulimit -Hn` allows. Returns what the limit is then.
+inline int64_t RaiseDescriptorLimit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  return DescriptorLimit();
+}
+
+// Tables that the store keeps open: half of what is left, if it needs so many.
+inline int64_t TableDescriptors(int64_t limit) {
+  return std::clamp<int64_t>((limit - kOtherDescriptors) / 2, 16, kMostTableDescriptors);
+}
+
+// What is left for connections.
+inline int64_t ConnectionDescriptors(int64_t limit) {
+  return limit - kOtherDescriptors - TableDescriptors(limit);
+}
+
+}  // namespace recollect
+
+#endif  // RECOLLECT_BASE_DESCRIPTORS_H_

@@ -1,0 +1,33 @@
+// Who may take one of a bounded number of places that peers share. One peer cannot take them all:
+// the last quarter is for those that hold less than a quarter.
+#ifndef RECOLLECT_ENGINE_PLACES_H_
+#define RECOLLECT_ENGINE_PLACES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace recollect::engine {
+
+// For one more of `what` ("sessions"), where `taken` of `limit` are, `own` of them by `peer`, a
+// network address. Empty: one that none of this is about, as the embedded command line.
+// RESOURCE_EXHAUSTED naming the numbers.
+inline absl::Status CheckPlace(absl::string_view what, int64_t taken, int64_t limit,
+                               const std::string& peer, int64_t own) {
+  if (taken >= limit) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(taken, " ", what, " are open, at most ", limit, " are allowed"));
+  }
+  const int64_t quarter = limit / 4;
+  if (peer.empty() || own < quarter || taken < limit - quarter) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(own, " ", what, " of ", peer, " are open and ",
+                                                   taken, " in all: the last ", quarter, " of ",
+                                                   limit, " are for others"));
+}
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_PLACES_H_

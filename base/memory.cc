@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kReserveBytes = int64_t{64} << 20;
 // Work begins while so much is left besides: what one step, one slice of an ingest and a prompt's
 // tokens take together.
-constexpr int64_t kWorkBytes = int64_t{64} << 20;
+constexpr int64_t kWorkBytes = int64_t{32} << 20;
 
 std::atomic<bool> bounded{false};
 int statm = -1;  // opened once: descriptors run out, too

@@ -4,15 +4,24 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "base/log.h"
+#include "google/protobuf/descriptor.h"
 
 namespace recollect::service {
 namespace {
 
 using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::ServerRpcInfo;
+
+// Of a method that is not there, "recollect.v1.Documents/NoSuch", gRPC says the same, and rightly
+// so.
+bool IsThere(const std::string& method) {
+  return google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
+             absl::StrReplaceAll(method, {{"/", "."}})) != nullptr;
+}
 
 class Interceptor final : public grpc::experimental::Interceptor {
  public:
@@ -23,7 +32,7 @@ class Interceptor final : public grpc::experimental::Interceptor {
       const grpc::Status status = methods->GetSendStatus();
       // Only gRPC itself says nothing.
       if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED &&
-          status.error_message().empty()) {
+          status.error_message().empty() && IsThere(method_)) {
         LogInfo("call {} INVALID_ARGUMENT: the request cannot be parsed", method_);
         methods->ModifySendStatus(
             {grpc::StatusCode::INVALID_ARGUMENT,
@@ -42,9 +51,8 @@ class Interceptor final : public grpc::experimental::Interceptor {
 class Factory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
   grpc::experimental::Interceptor* CreateServerInterceptor(ServerRpcInfo* info) override {
-    // Of a method that is not there gRPC says the same, and rightly so.
     absl::string_view method = info->method() == nullptr ? "" : info->method();
-    if (!absl::ConsumePrefix(&method, "/recollect.v1.")) return nullptr;
+    absl::ConsumePrefix(&method, "/");
     return new Interceptor(std::string(method));
   }
 };

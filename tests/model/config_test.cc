@@ -159,20 +159,20 @@ TEST(ConfigTest, RefusesTextThatIsNotAConfig) {
 }
 
 TEST(ConfigTest, MessagesAreShortWhateverTheValues) {
-  const std::string most(5 << 20, 'x');
+  const std::string most(1 << 20, 'x');
   const auto config = ParseChanged([&](json& c) {
     c["architecture"] = most;
     c["d"] = most;
     c[most] = 1;
   });
   EXPECT_LT(config.status().message().size(), 1600u);
-  EXPECT_THAT(Message(config.status()), HasSubstr("xx… (5242"));
+  EXPECT_THAT(Message(config.status()), HasSubstr("xx… (1048"));
   for (const std::string& text : {"{\"" + most + "\": 1, \"" + most + "\": 2}", "[" + most, most}) {
     EXPECT_EQ(ParseConfig(text).status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_LT(ParseConfig(text).status().message().size(), 600u);
   }
   json many;
-  for (int i = 0; i < 100'000; ++i) many[absl::StrCat("key", i)] = i;
+  for (int i = 0; i < 1000; ++i) many[absl::StrCat("key", i)] = i;
   many["architecture"] = "drt";
   EXPECT_THAT(Message(ParseConfig(many.dump()).status()), HasSubstr(" more"));
 }

@@ -15,7 +15,8 @@ TEST_F(ServiceTest, RequestsThatCannotBeParsedAreInvalidArguments) {
                              "Documents/ReadText", "Documents/Retrieve", "Generation/OpenSession",
                              "Generation/Generate", "Generation/Score"}) {
     EXPECT_THAT(RawCall(server_->address(), absl::StrCat("/recollect.v1.", method), cut).status(),
-                Fails(absl::StatusCode::kInvalidArgument, absl::StrCat("the request of ", method)));
+                Fails(absl::StatusCode::kInvalidArgument,
+                      absl::StrCat("the request of recollect.v1.", method)));
   }
   const std::string no_utf8("\x0a\x02\xc3(", 4);  // the id
   for (const char* method : {"GetDocument", "DeleteDocument", "ReadText"}) {

@@ -21,10 +21,10 @@
 
 namespace recollect {
 
-// Bounds the process so that the reserve stays, if its address space is bounded. `needed`: bytes
-// that this process will map at least, beside the reserve and what it has mapped.
-// RESOURCE_EXHAUSTED naming both sizes where they are not there. To be called before threads are
-// started; the first call counts.
+// Lowers the soft limit by the reserve, if the address space is bounded: the bound is then the hard
+// limit, also one that is changed later. `needed`: bytes that this process will map, beside the
+// reserve and what it has mapped. RESOURCE_EXHAUSTED naming both sizes where they are not there.
+// Before threads are started; the first call counts.
 absl::Status KeepMemoryReserve(int64_t needed);
 
 // RESOURCE_EXHAUSTED naming the sizes while too little is left to begin any work. Takes a few

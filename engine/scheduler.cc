@@ -165,7 +165,7 @@ void Scheduler::DropEnded() {
 
 void Scheduler::Admit() {
   while (!queue_.empty() && static_cast<int64_t>(running_.size()) < options_.max_batch) {
-    running_.push_back(std::make_unique<Running>(Running{std::move(queue_.front()), {}}));
+    running_.push_back(std::make_unique<Running>(Running{queue_.front(), {}}));
     queue_.pop_front();
   }
   counters_.running = static_cast<int64_t>(running_.size());

@@ -61,44 +61,6 @@ TEST_F(CliTest, WhatIsNotKnownIsNamed) {
   EXPECT_THAT(Run({"docs"}).err, HasSubstr("A subcommand is required"));
 }
 
-TEST_F(CliTest, WrongUseIsJsonWhereJsonIsAsked) {
-  for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"bogus", "--json"},
-        {"--json", "docs"},
-        {"stats", "--json", "--bogus"},
-        {"ingest", "file", "--json"},
-        {"stats", "--threads", "-3", "--json"},
-        {"stats", "--json", "--config", Path("missing.toml")}}) {
-    const ProcessResult result = Run(arguments);
-    EXPECT_EQ(result.exit_code, kUsage);
-    const auto json = nlohmann::json::parse(result.err, nullptr, false);
-    ASSERT_FALSE(json.is_discarded()) << result.err;
-    EXPECT_EQ(json["error"]["code"], "INVALID_ARGUMENT");
-    EXPECT_FALSE(json["error"]["message"].get<std::string>().empty());
-  }
-}
-
-TEST_F(CliTest, QuotedValuesAreShortenedAndShowWhatTheyAre) {
-  const std::string turned = "left\u202etfel";
-  EXPECT_THAT(Embedded({"ingest", "--id", turned, File("a.txt", "x")}).err,
-              AllOf(HasSubstr("left\\u{202e}tfel"), Not(HasSubstr(turned))));
-  EXPECT_THAT(Run({"stats", "--threads", "x" + turned}).err, Not(HasSubstr(turned)));
-  const std::string text = ReadFile(Path("model") + "/config.json");
-  const size_t at = text.find("\"rope_base\"");
-  ASSERT_NE(at, std::string::npos);
-  const std::string most(5 << 20, 'x');
-  WriteFile(Path("model") + "/config.json",
-            text.substr(0, at) + "\"" + most + "\": 1, " + text.substr(at));
-  const ProcessResult model = Embedded({"model"});
-  EXPECT_EQ(model.exit_code, kInvalid);
-  EXPECT_LT(model.err.size(), 4096u) << model.err.substr(0, 4096);
-  EXPECT_THAT(model.err, HasSubstr("bytes)"));
-  const ProcessResult option =
-      Run({"stats", "--config", File("c.toml", "model = \"" + most + "\"")});
-  EXPECT_EQ(option.exit_code, kNotFound);
-  EXPECT_LT(option.err.size(), 20000u);
-}
-
 TEST_F(CliTest, NumbersThatDoNotFitAreRefused) {
   for (const char* seed : {"-1", "18446744073709551616", "1.5"}) {
     EXPECT_EQ(Run({"generate", "--prompt", "x", "--seed", seed}).exit_code, kUsage) << seed;
@@ -131,13 +93,6 @@ TEST_F(CliTest, ServersListenOnHostAndPortOnly) {
     EXPECT_EQ(result.exit_code, kInvalid) << listen;
     EXPECT_THAT(result.err, HasSubstr(absl::StrCat("--grpc-listen: '", listen, "'")));
   }
-}
-
-TEST_F(CliTest, AHostWithoutAnAddressIsNamed) {
-  const ProcessResult result = Run({"serve", "--model", Path("model"), "--data-dir",
-                                    ":memory:", "--grpc-listen", "no-such-host.invalid:0"});
-  EXPECT_THAT(result.exit_code, testing::AnyOf(kInvalid, kUnavailable));  // without a name server
-  EXPECT_THAT(result.err, HasSubstr("no address of the host 'no-such-host.invalid'"));
 }
 
 TEST_F(CliTest, AServerThatStrangersMayReachSaysSo) {

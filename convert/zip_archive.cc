@@ -140,6 +140,10 @@ absl::StatusOr<std::unique_ptr<ZipArchive>> ZipArchive::Open(const std::string& 
       return absl::DataLossError(
           absl::StrCat(path, ": the zip directory at the end is missing; the file is cut off"));
     }
+    // libzip says "no such file" of an entry that lacks its large offset, too.
+    if (code == ZIP_ER_NOENT && std::filesystem::exists(path)) {
+      return absl::DataLossError(absl::StrCat(path, ": the zip directory is damaged"));
+    }
     zip_error_t error;
     zip_error_init_with_code(&error, code);
     absl::Status status = ZipStatus(&error, path);

@@ -151,6 +151,10 @@ absl::StatusOr<std::unique_ptr<ZipArchive>> ZipArchive::Open(const std::string& 
   zip_t* const opened = zip_open(path.c_str(), ZIP_RDONLY, &code);
   if (opened == nullptr) {
     if (code == ZIP_ER_NOZIP) return NoZip(path);
+    // libzip says "no such file" of an entry that lacks its large offset, too.
+    if (code == ZIP_ER_NOENT && std::filesystem::exists(path)) {
+      return absl::DataLossError(absl::StrCat(path, ": the zip directory is damaged"));
+    }
     zip_error_t error;
     zip_error_init_with_code(&error, code);
     absl::Status status = ZipStatus(&error, path);

@@ -12,6 +12,8 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kAny = int64_t{1} << 62;
+// By layer and head: a hundred layers of a hundred heads are 10 000.
+constexpr size_t kMostPatterns = size_t{1} << 16;
 
 // Numbers of one key of "local" by layer and head: as in LocalPatterns, one entry stands for all.
 using Table = std::vector<std::vector<int64_t>>;
@@ -78,13 +80,20 @@ int64_t At(const Table& table, size_t layer, size_t head) {
   return heads[heads.size() == 1 ? 0 : head];
 }
 
-LocalPatterns Join(const Table& window, const Table& dilation, const Table& initial,
-                   const Table& span) {
+// Nothing, and a problem, when they are more than any model's: few entries of one number by layer
+// and of another by head would stand for millions.
+std::optional<LocalPatterns> Join(Fields& fields, const Table& window, const Table& dilation,
+                                  const Table& initial, const Table& span) {
   const auto tables = {&window, &dilation, &initial, &span};
   size_t layers = 1, heads = 1;
   for (const Table* table : tables) {
     layers = std::max(layers, table->size());
     for (const std::vector<int64_t>& entry : *table) heads = std::max(heads, entry.size());
+  }
+  if (layers * heads > kMostPatterns) {
+    fields.Problem("local", absl::StrCat("is for ", layers, " layers of ", heads,
+                                         " heads, expected at most ", kMostPatterns, " of them"));
+    return std::nullopt;
   }
   std::vector<HeadPatterns> patterns(layers, HeadPatterns(heads));
   for (size_t i = 0; i < layers; ++i) {
@@ -115,7 +124,9 @@ void ReadLocal(Fields& fields, std::vector<std::string>& problems, ModelConfig& 
   inner.ReportUnknown();
   // With a key missing, its default would only add a second, confusing complaint.
   if (window.empty() || dilation.empty() || initial.empty() || span.empty()) return;
-  config.local = Join(window, dilation, initial, span);
+  std::optional<LocalPatterns> joined = Join(fields, window, dilation, initial, span);
+  if (!joined) return;
+  config.local = *std::move(joined);
   const std::vector<HeadPatterns>& layers = config.local.layers();
   for (size_t i = 0; i < layers.size(); ++i) {
     for (size_t h = 0; h < layers[i].size(); ++h) {

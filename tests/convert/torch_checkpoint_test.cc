@@ -122,6 +122,15 @@ TEST_F(TorchCheckpointTest, EntriesAreNotLongerThanTheFile) {
   }
 }
 
+// libzip's own word for it is that there is no such file.
+TEST_F(TorchCheckpointTest, AnEntryWithoutItsOffsetIsDataLoss) {
+  WriteCheckpoint(path(), small_);
+  std::string bytes = ReadFile(path());
+  bytes.replace(bytes.find("PK\1\2") + 42, 4, "\xff\xff\xff\xff");
+  WriteFile(path(), bytes);
+  ExpectRefused(absl::StatusCode::kDataLoss, "the zip directory is damaged");
+}
+
 TEST_F(TorchCheckpointTest, EveryTruncationIsAnError) {
   WriteCheckpoint(path(), small_);
   ASSERT_TRUE(ReadAll().ok()) << ReadAll();

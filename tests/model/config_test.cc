@@ -324,6 +324,17 @@ TEST(RatPlusConfigTest, NamesTheLayerAndHeadOfAnImpossiblePattern) {
                     HasSubstr("local.initial[2] is 1.5, expected an integer")));
 }
 
+// Lists of some kilobytes, and together a gigabyte of patterns.
+TEST(RatPlusConfigTest, RefusesMorePatternsThanAnyModelHas) {
+  json config = json::parse(ConfigJson(TinyRatPlusConfig()));
+  config["layers"] = config["heads"] = 4096;
+  config["head_dim"] = 2;
+  config["local"]["window"] = std::vector<json>(4096, 1);
+  config["local"]["window"][0] = std::vector<int>(4096, 2);
+  EXPECT_THAT(Message(ParseConfig(config.dump()).status()),
+              HasSubstr("local is for 4096 layers of 4096 heads, expected at most 65536 of them"));
+}
+
 TEST(RatPlusConfigTest, ASpanIsUnboundedWhereItSaysNothing) {
   const auto everywhere = ParseRatPlus([](json& c) { c["local"]["span"] = 100; });
   ASSERT_TRUE(everywhere.ok()) << everywhere.status();

@@ -140,8 +140,10 @@ bool Cycles(std::span<const int32_t> tokens, int64_t length) {
 }
 
 double ShareOfRepeats(std::string_view text) {
-  const std::vector<std::string_view> words =
-      absl::StrSplit(text, absl::ByAnyChar(" \n\t\r"), absl::SkipEmpty());
+  std::vector<std::string_view> words;
+  for (const WordPlace& word : WordsFrom(text, 0, std::ssize(text))) {
+    words.push_back(text.substr(word.begin, word.end - word.begin));
+  }
   std::set<std::vector<std::string_view>> runs;
   int64_t count = 0;
   for (auto word = words.begin(); words.end() - word >= kRunWords; ++word, ++count) {

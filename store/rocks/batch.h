@@ -31,7 +31,7 @@ class Batch {
     Add({Kind::kDeleteRange, family, std::move(begin), std::move(end)});
   }
 
-  // For what gives space back: may be written when nothing else may.
+  // For what gives space back, or is needed to read: may be written when nothing else may.
   void UseReserve() { uses_reserve_ = true; }
 
   const std::vector<Change>& changes() const { return changes_; }

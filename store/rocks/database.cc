@@ -114,12 +114,12 @@ absl::Status Database::CheckWritable() const {
 absl::Status Database::CheckRoom(int64_t bytes, bool uses_reserve) const {
   uint64_t free = 0, in_memory = 0;
   if (!env_->GetFreeSpace(options_.directory, &free).ok()) return absl::OkStatus();
-  int64_t needed = bytes + kLeastRoom;
+  uint64_t needed = static_cast<uint64_t>(bytes + kLeastRoom);
   if (!uses_reserve) {
     db_->GetAggregatedIntProperty(rocksdb::DB::Properties::kCurSizeAllMemTables, &in_memory);
-    needed += bytes + static_cast<int64_t>(in_memory) + kReserveBytes;
+    needed += static_cast<uint64_t>(bytes + kReserveBytes) + in_memory;
   }
-  if (free >= static_cast<uint64_t>(needed)) return absl::OkStatus();
+  if (free >= needed) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("the disk is full: ", needed, " bytes needed, ", free, " free"));
 }
@@ -127,33 +127,58 @@ absl::Status Database::CheckRoom(int64_t bytes, bool uses_reserve) const {
 absl::Status Database::Write(const Batch& batch, Durability durability, absl::string_view what) {
   return Guarded(what, [&]() -> absl::Status {
     if (*failed_) RETURN_IF_ERROR(Annotate(Reopen(), what));
-    const Gate::Inside inside(gate_);
-    RETURN_IF_ERROR(Annotate(CheckOpen(), what));
-    RETURN_IF_ERROR(Annotate(CheckRoom(batch.bytes(), batch.uses_reserve()), what));
-    rocksdb::WriteBatch changes(static_cast<size_t>(batch.bytes()));
-    for (const Batch::Change& change : batch.changes()) {
-      rocksdb::ColumnFamilyHandle* const handle = family(change.family);
-      rocksdb::Status added;
-      switch (change.kind) {
-        case Batch::Kind::kPut:
-          added = changes.Put(handle, change.key, change.value);
-          break;
-        case Batch::Kind::kDelete:
-          added = changes.Delete(handle, change.key);
-          break;
-        case Batch::Kind::kDeleteRange:
-          added = changes.DeleteRange(handle, change.key, change.value);
-          break;
-      }
-      RETURN_IF_ERROR(FromRocks(added, what));
+    rocksdb::Status status;
+    {
+      const Gate::Inside inside(gate_);
+      RETURN_IF_ERROR(Annotate(CheckOpen(), what));
+      RETURN_IF_ERROR(Annotate(CheckRoom(batch.bytes(), batch.uses_reserve()), what));
+      rocksdb::WriteBatch changes(static_cast<size_t>(batch.bytes()));
+      RETURN_IF_ERROR(FromRocks(Translate(batch, &changes), what));
+      rocksdb::WriteOptions options;
+      options.sync = durability == Durability::kSynced && options_.sync_commits;
+      options.disableWAL = durability == Durability::kNone;
+      status = db_->Write(options, &changes);
+      if (!status.ok()) *failed_ = true;
     }
-    rocksdb::WriteOptions options;
-    options.sync = durability == Durability::kSynced && options_.sync_commits;
-    options.disableWAL = durability == Durability::kNone;
-    const rocksdb::Status status = db_->Write(options, &changes);
-    if (!status.ok()) *failed_ = true;
+    if (status.ok()) return absl::OkStatus();
+    // What was logged but not synced is found when the database is opened again: then it is done.
+    if (durability == Durability::kNone) return FromRocks(status, what);
+    if (!Reopen().ok()) {
+      ++given_up_;
+    } else if (Has(batch)) {
+      return absl::OkStatus();
+    }
     return FromRocks(status, what);
   });
+}
+
+rocksdb::Status Database::Translate(const Batch& batch, rocksdb::WriteBatch* out) const {
+  rocksdb::Status status;
+  for (const Batch::Change& change : batch.changes()) {
+    rocksdb::ColumnFamilyHandle* const handle = family(change.family);
+    switch (change.kind) {
+      case Batch::Kind::kPut:
+        status = out->Put(handle, change.key, change.value);
+        break;
+      case Batch::Kind::kDelete:
+        status = out->Delete(handle, change.key);
+        break;
+      case Batch::Kind::kDeleteRange:
+        status = out->DeleteRange(handle, change.key, change.value);
+        break;
+    }
+    if (!status.ok()) break;
+  }
+  return status;
+}
+
+bool Database::Has(const Batch& batch) {
+  for (const Batch::Change& change : batch.changes()) {
+    if (change.kind != Batch::Kind::kPut) continue;
+    const auto value = Get(change.family, change.key, "");
+    return value.ok() && *value == change.value;
+  }
+  return false;
 }
 
 absl::StatusOr<std::string> Database::Get(Family f, const std::string& key,

@@ -21,6 +21,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/slice.h"
+#include "rocksdb/write_batch.h"
 #include "store/rocks/batch.h"
 #include "store/rocks/database_options.h"
 #include "store/rocks/gate.h"
@@ -127,6 +128,11 @@ class Database {
   // use the reserve, for tables of these and of everything that is in memory only.
   absl::Status CheckRoom(int64_t bytes, bool uses_reserve) const;
 
+  rocksdb::Status Translate(const Batch& batch, rocksdb::WriteBatch* out) const;
+  // Whether a batch of which nothing was there before is there: as a whole then, and known by its
+  // first record, since no two batches have the same. One of deletions alone may be done twice.
+  bool Has(const Batch& batch);
+
   // reopen.cc
   // Opens the database again after an error. RESOURCE_EXHAUSTED while there is no room for that.
   absl::Status Reopen();
@@ -152,8 +158,9 @@ class Database {
   // Set when the library refuses writes or is about to.
   const std::shared_ptr<std::atomic<bool>> failed_ = std::make_shared<std::atomic<bool>>(false);
   std::mutex reopen_mutex_;
-  absl::Status unmendable_;    // why only the next start helps
-  uint64_t last_written_ = 0;  // the library's number of the last change before the error
+  std::atomic<int> given_up_{0};  // writes that have failed since, as callers know by now
+  absl::Status unmendable_;       // why only the next start helps
+  uint64_t last_written_ = 0;     // the library's number of the last change before the error
   std::vector<std::pair<std::string, std::string>> sessions_;
 };
 

@@ -29,6 +29,7 @@ absl::StatusOr<OwnerId> RocksStore::NewOwner() {
     MetaRecord meta;
     meta.next_owner = owner_limit_ + kOwnerBlock;
     Batch batch;
+    batch.UseReserve();  // few bytes, seldom: whoever only reads opens sessions too
     PutMeta(meta, &batch);
     RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, "owner numbers"));
     owner_limit_ = meta.next_owner;
@@ -51,9 +52,14 @@ absl::Status RocksStore::OfDocument(OwnerId owner, const absl::Status& status) c
   return known.ok() && !known->id.empty() ? Annotate(status, DocumentName(known->id)) : status;
 }
 
+bool RocksStore::IsPublished(const DocumentInfo& info) const {
+  const absl::StatusOr<Owner> known = FindOwner(info.owner);
+  return known.ok() && known->kind == Kind::kDocument;
+}
+
 absl::StatusOr<DocumentInfo> RocksStore::Get(const std::string& id) {
   auto info = GetDocument(*database_, id);
-  if (absl::IsNotFound(info.status())) return NoDocument(id);
+  if (absl::IsNotFound(info.status()) || (info.ok() && !IsPublished(*info))) return NoDocument(id);
   return info;
 }
 
@@ -63,6 +69,7 @@ absl::StatusOr<std::vector<DocumentInfo>> RocksStore::List(const std::string& af
   if (limit <= 0) return out;
   RETURN_IF_ERROR(ScanDocuments(
       *database_, after, [&](absl::string_view id, const absl::StatusOr<DocumentInfo>& info) {
+        if (info.ok() && !IsPublished(*info)) return true;
         if (info.ok()) {
           out.push_back(*info);
         } else {

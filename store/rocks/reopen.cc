@@ -119,12 +119,14 @@ absl::Status Database::Reopen() {
   if (!closed.ok()) LogWarning("{}", std::string(closed.message()));
   *failed_ = false;
   absl::Status opened = OpenLibrary();
-  if (opened.ok() && db_->GetLatestSequenceNumber() > last_written_) {
-    // It was in the log as a whole, and only could not be synced. Who made it takes it for undone.
+  const bool found_more = opened.ok() && db_->GetLatestSequenceNumber() > last_written_;
+  if (found_more && given_up_ > 0) {
+    // It was in the log as a whole, and could only not be synced. Who made it takes it for undone.
     opened = unmendable_ = absl::UnavailableError(
         "a write that failed was done all the same: nothing is written until the next start");
   }
   if (opened.ok()) opened = RestoreSessions();
+  if (opened.ok()) given_up_ = 0;
   if (!opened.ok()) {
     *failed_ = true;
     if (db_ == nullptr) {

@@ -69,6 +69,10 @@ class RocksStore final : public DocumentStore {
   int64_t ApproximateBytes() override;
 
   absl::Status FlushForTest() { return database_->Flush(); }
+  absl::Status CompactForTest(Family family) {
+    std::atomic<bool> canceled{false};
+    return database_->Compact(family, "", std::string(8, '\xff'), &canceled);
+  }
 
  private:
   enum class Kind { kIngest, kDocument, kRemoved, kSession };
@@ -120,6 +124,9 @@ class RocksStore final : public DocumentStore {
   // A number never given out before.
   absl::StatusOr<OwnerId> NewOwner();
   absl::StatusOr<Owner> FindOwner(OwnerId owner) const;
+  // False for a document whose publication failed, but was found in the log when the database was
+  // opened again.
+  bool IsPublished(const DocumentInfo& info) const;
   // Adds the document's name to DATA_LOSS; any other status is returned unchanged.
   absl::Status OfDocument(OwnerId owner, const absl::Status& status) const;
   absl::Status FreeRecords(OwnerId owner);

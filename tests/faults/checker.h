@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <thread>
@@ -20,16 +19,25 @@
 
 namespace recollect::store {
 
-inline int64_t FromEnvironment(const char* name, int64_t otherwise) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? otherwise : std::atoll(value);
-}
-
 // What must be in a directory.
 struct Expected {
   std::map<std::string, Content> documents;
   std::vector<std::string> deleted;
+  // To publish or to delete them failed: they may be there, but wholly.
+  std::map<std::string, Content> unsure = {};
 };
+
+// Makes sure of them.
+inline void Settle(DocumentStore& store, Expected* expected) {
+  for (const auto& [id, content] : expected->unsure) {
+    if (store.Get(id).ok()) {
+      expected->documents[id] = content;
+    } else {
+      expected->documents.erase(id);
+    }
+  }
+  expected->unsure.clear();
+}
 
 // All that is found wrong; empty: nothing.
 using Problems = std::vector<std::string>;

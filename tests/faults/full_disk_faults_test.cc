@@ -55,23 +55,18 @@ class Workload {
     }
   }
 
-  // After the store was opened again: what became of operations that failed.
-  Expected Settle(DocumentStore& store, Problems* problems) {
-    for (const auto& [id, content] : unsure_) {
-      if (store.Get(id).ok()) {
-        expected_.documents[id] = content;
-      } else {
-        expected_.documents.erase(id);
-      }
-    }
+  // After the store was opened again.
+  Expected Settled(DocumentStore& store, Problems* problems) {
     const auto ingests = store.ListIngests();
     if (!ingests.ok()) problems->push_back(ingests.status().ToString());
     const auto listed = [&](const IngestProgress& ingest) { return ingest.id == id_; };
-    if (offset_ > 0 && !unsure_.contains(id_) &&
+    if (offset_ > 0 && !expected_.unsure.contains(id_) &&
         std::none_of(ingests->begin(), ingests->end(), listed)) {
       problems->push_back(absl::StrCat(id_, ": the ingest is lost"));
     }
-    return expected_;
+    Expected settled = expected_;
+    Settle(store, &settled);
+    return settled;
   }
   int published() const { return published_; }
 
@@ -102,10 +97,10 @@ class Workload {
     Content whole = content_;
     Append(&whole, batch);
     if (!info.ok()) {
-      unsure_[id_] = whole;
+      expected_.unsure[id_] = whole;
       return info.status();
     }
-    unsure_.erase(id_);
+    expected_.unsure.erase(id_);
     expected_.documents[id_] = whole;
     begun_ = false;
     offset_ = 0;
@@ -116,7 +111,7 @@ class Workload {
     if (!begun_) return absl::OkStatus();
     begun_ = false;
     offset_ = 0;
-    unsure_.erase(id_);  // it was not published, the store says so itself by doing this
+    expected_.unsure.erase(id_);  // it was not published, the store says so itself by doing this
     const absl::Status status = store.AbandonIngest(id_);
     return absl::IsNotFound(status) ? absl::OkStatus() : status;
   }
@@ -127,10 +122,10 @@ class Workload {
     const auto [id, content] = *document;
     const auto removed = store.Remove(id);
     if (!removed.ok()) {
-      unsure_[id] = content;
+      expected_.unsure[id] = content;
       return removed.status();
     }
-    unsure_.erase(id);
+    expected_.unsure.erase(id);
     expected_.documents.erase(id);
     expected_.deleted.push_back(id);
     return store.Free(removed->owner);
@@ -151,7 +146,6 @@ class Workload {
 
   std::mt19937_64 random_;
   Expected expected_;
-  std::map<std::string, Content> unsure_;
   // The ingest that is open.
   uint64_t documents_ = 0;
   bool begun_ = false;
@@ -197,7 +191,7 @@ void Check(const std::string& directory, Workload* workload, Problems* problems)
     auto store = Open(directory);
     Require(store.status(), "opened again", problems);
     if (!store.ok()) return;
-    Expected expected = workload->Settle(**store, problems);
+    Expected expected = workload->Settled(**store, problems);
     for (const std::string& id : CheckStore(**store, expected, problems)) {
       problems->push_back(absl::StrCat(id, ": damaged"));
     }

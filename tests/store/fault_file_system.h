@@ -20,10 +20,10 @@
 namespace recollect::store {
 
 // Kinds of calls that may fail.
-enum class Call { kCreate, kWrite, kSync, kRename, kDelete, kRead };
-inline constexpr int kCalls = 6;
-inline constexpr const char* kCallNames[kCalls] = {"create", "write",  "sync",
-                                                   "rename", "delete", "read"};
+enum class Call { kCreate, kWrite, kSync, kRename, kDelete, kRead, kAnyChange };
+inline constexpr size_t kCalls = 7;  // the last stands for all but kRead
+inline constexpr const char* kCallNames[kCalls] = {"create", "write", "sync",      "rename",
+                                                   "delete", "read",  "any change"};
 
 struct Fault {
   Call call{};
@@ -67,8 +67,17 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
     return failed_;
   }
 
-  // What a loss of power leaves of the files made here, by path: of each what was synced, under the
-  // names that the last sync of the directory found.
+  // Takes the files of a directory for written and synced.
+  void Adopt(const std::map<std::string, std::string>& files) {
+    std::lock_guard lock(mutex_);
+    for (const auto& [path, bytes] : files) {
+      names_[path] = std::make_shared<Contents>(Contents{bytes, bytes.size()});
+    }
+    synced_names_ = names_;
+  }
+
+  // What a loss of power leaves of the files made here and adopted, by path: of each what was
+  // synced, under the names that the last sync of the directory found.
   std::map<std::string, std::string> AfterPowerLoss() const {
     std::lock_guard lock(mutex_);
     std::map<std::string, std::string> files;
@@ -257,7 +266,11 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
   // Of a write that fails, `bytes` becomes what is written all the same.
   IOStatus Count(Call call, size_t* bytes = nullptr) {
     std::lock_guard lock(mutex_);
-    const int64_t number = calls_[static_cast<size_t>(call)]++;
+    int64_t number = calls_[static_cast<size_t>(call)]++;
+    if (call != Call::kRead) {
+      const int64_t change = calls_[static_cast<size_t>(Call::kAnyChange)]++;
+      if (fault_.call == Call::kAnyChange) number = change, call = Call::kAnyChange;
+    }
     const bool fails = fault_.call == call && fault_.at >= 0 &&
                        (number == fault_.at || (fault_.from_then_on && number > fault_.at));
     if (!fails) return IOStatus::OK();

@@ -3,79 +3,19 @@
 #include <sys/mount.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
+#include <thread>
 
-#include "rocksdb/env.h"
-#include "rocksdb/file_system.h"
 #include "store/rocks/store_impl.h"
+#include "tests/store/fault_file_system.h"
 #include "tests/store/store_testing.h"
 
 namespace recollect::store {
 namespace {
 
 using ::absl::StatusCode;
-using rocksdb::FileOptions;
-using rocksdb::FSWritableFile;
-using rocksdb::IODebugContext;
-using rocksdb::IOOptions;
-using rocksdb::IOStatus;
-
-// Room left, in bytes; shared by all files.
-struct Room {
-  std::atomic<int64_t> bytes{INT64_MAX};
-  // What of `wanted` still fits; takes it.
-  int64_t Take(int64_t wanted) {
-    int64_t left = bytes.load();
-    while (!bytes.compare_exchange_weak(left, left - std::min(left, wanted))) {
-    }
-    return std::min(left, wanted);
-  }
-};
-
-class LimitedFile : public rocksdb::FSWritableFileOwnerWrapper {
- public:
-  LimitedFile(std::unique_ptr<FSWritableFile> file, Room* room)
-      : FSWritableFileOwnerWrapper(std::move(file)), room_(room) {}
-  IOStatus Append(const rocksdb::Slice& data, const IOOptions& options,
-                  IODebugContext* debug) override {
-    // As a real disk does: what fits is written, the rest is not.
-    const auto fits = static_cast<size_t>(room_->Take(static_cast<int64_t>(data.size())));
-    const IOStatus status = FSWritableFileOwnerWrapper::Append({data.data(), fits}, options, debug);
-    if (!status.ok() || fits == data.size()) return status;
-    return IOStatus::NoSpace("no room left");
-  }
-  IOStatus Append(const rocksdb::Slice& data, const IOOptions& options,
-                  const rocksdb::DataVerificationInfo&, IODebugContext* debug) override {
-    return Append(data, options, debug);
-  }
-
- private:
-  Room* const room_;
-};
-
-class LimitedFileSystem : public rocksdb::FileSystemWrapper {
- public:
-  explicit LimitedFileSystem(Room* room)
-      : FileSystemWrapper(rocksdb::FileSystem::Default()), room_(room) {}
-  const char* Name() const override { return "LimitedFileSystem"; }
-  IOStatus NewWritableFile(const std::string& name, const FileOptions& options,
-                           std::unique_ptr<FSWritableFile>* result,
-                           IODebugContext* debug) override {
-    std::unique_ptr<FSWritableFile> file;
-    const IOStatus status = FileSystemWrapper::NewWritableFile(name, options, &file, debug);
-    if (status.ok()) *result = std::make_unique<LimitedFile>(std::move(file), room_);
-    return status;
-  }
-  IOStatus GetFreeSpace(const std::string&, const IOOptions&, uint64_t* bytes,
-                        IODebugContext*) override {
-    *bytes = static_cast<uint64_t>(room_->bytes.load());
-    return IOStatus::OK();
-  }
-
- private:
-  Room* const room_;
-};
 
 // Commits until the disk is full, then checks that exactly what was acknowledged is there.
 void FillUp(DocumentStore& store, OwnerId owner, Content* content) {
@@ -110,10 +50,9 @@ void GoOn(DocumentStore& store, OwnerId owner, Content* content) {
 
 TEST(RocksFullDiskTest, NothingHalfWrittenAndGoesOnWhenThereIsRoom) {
   TempDir dir;
-  Room room;
-  LimitedFileSystem* const limited = new LimitedFileSystem(&room);
+  auto* const files = new FaultFileSystem;
   const std::unique_ptr<rocksdb::Env> env =
-      rocksdb::NewCompositeEnv(std::shared_ptr<rocksdb::FileSystem>(limited));
+      rocksdb::NewCompositeEnv(std::shared_ptr<rocksdb::FileSystem>(files));
   RocksOptions options;
   options.directory = dir.path();
   Content content{.seed = 1, .width = 256};
@@ -124,18 +63,18 @@ TEST(RocksFullDiskTest, NothingHalfWrittenAndGoesOnWhenThereIsRoom) {
     owner = (*store)->BeginIngest("big", "f", false, "")->owner;
     for (const int64_t bytes : {3000000, 1000, 70000, 0, 50000000}) {
       SCOPED_TRACE(absl::StrCat("room for ", bytes, " bytes"));
-      room.bytes = bytes;
+      files->SetRoom(bytes, /*told=*/false);
       FillUp(**store, owner, &content);
-      room.bytes = INT64_MAX;
+      files->SetRoom(INT64_MAX);
       GoOn(**store, owner, &content);
       if (HasFailure()) return;
     }
-    room.bytes = 100000;
+    files->SetRoom(100000, /*told=*/false);
     FillUp(**store, owner, &content);
   }
   // Closed while full. What was acknowledged is there afterwards; the one commit that failed last
   // may be there too, but whole.
-  room.bytes = INT64_MAX;
+  files->SetRoom(INT64_MAX);
   auto store = RocksStore::Open(options, env.get());
   ASSERT_THAT(store, IsOk());
   const auto progress = (*store)->BeginIngest("big", "f", false, "");
@@ -149,21 +88,78 @@ TEST(RocksFullDiskTest, NothingHalfWrittenAndGoesOnWhenThereIsRoom) {
 
 TEST(RocksFullDiskTest, OpeningOnAFullDisk) {
   TempDir dir;
-  Room room;
+  auto* const files = new FaultFileSystem;
   const std::unique_ptr<rocksdb::Env> env =
-      rocksdb::NewCompositeEnv(std::make_shared<LimitedFileSystem>(&room));
+      rocksdb::NewCompositeEnv(std::shared_ptr<rocksdb::FileSystem>(files));
   RocksOptions options;
   options.directory = dir.path();
-  room.bytes = 10;
+  files->SetRoom(10);
   EXPECT_THAT(RocksStore::Open(options, env.get()),
               StatusIs(StatusCode::kResourceExhausted, dir.path()));
-  room.bytes = INT64_MAX;
+  files->SetRoom(INT64_MAX);
   EXPECT_THAT(RocksStore::Open(options, env.get()), IsOk());
+}
+
+TEST(RocksFullDiskTest, WhatDoesNotFitIsRefusedBeforeItIsWritten) {
+  TempDir dir;
+  auto* const files = new FaultFileSystem;
+  const std::unique_ptr<rocksdb::Env> env =
+      rocksdb::NewCompositeEnv(std::shared_ptr<rocksdb::FileSystem>(files));
+  RocksOptions options;
+  options.directory = dir.path();
+  auto store = RocksStore::Open(options, env.get());
+  ASSERT_THAT(store, IsOk());
+  Content book{.seed = 1, .width = 256}, other{.seed = 2, .width = 256};
+  ASSERT_THAT(Ingest(**store, "book", &book, 1, 4, 100, 1000), IsOk());
+  const OwnerId owner = (*store)->BeginIngest("other", "f", false, "")->owner;
+  const OwnerId session = *(*store)->NewSessionOwner();
+  files->SetRoom(5000000);
+  files->Plan({});
+  const IngestBatch batch = NextBatch(other, 4, 100, 1000);
+  const absl::Status refused = (*store)->CommitIngest(owner, batch);
+  EXPECT_THAT(refused, StatusIs(StatusCode::kResourceExhausted, "ingest 'other'"));
+  EXPECT_THAT(refused, StatusIs(StatusCode::kResourceExhausted, "bytes needed, 5000000 free"));
+  EXPECT_THAT((*store)->PutSessionChunk({session, 0}, MakeChunk(1, 0)),
+              StatusIs(StatusCode::kResourceExhausted, "5000000 free"));
+  EXPECT_EQ(files->calls(Call::kWrite), 0);
+  // What gives space back, or only reads, goes on.
+  EXPECT_THAT((*store)->NewSessionOwner(), IsOk());
+  EXPECT_THAT((*store)->AbandonIngest("other"), IsOk());
+  EXPECT_THAT((*store)->Remove("book"), IsOk());
+}
+
+// The library loses what is in its memory only when it is opened again.
+TEST(RocksFullDiskTest, SessionsAreKeptOverAnErrorOfTheDisk) {
+  TempDir dir;
+  auto* const files = new FaultFileSystem;
+  const std::unique_ptr<rocksdb::Env> env =
+      rocksdb::NewCompositeEnv(std::shared_ptr<rocksdb::FileSystem>(files));
+  RocksOptions options;
+  options.directory = dir.path();
+  auto store = RocksStore::Open(options, env.get());
+  ASSERT_THAT(store, IsOk());
+  const OwnerId session = *(*store)->NewSessionOwner();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_THAT((*store)->PutSessionChunk({session, i}, MakeChunk(1, i)), IsOk());
+  }
+  const OwnerId owner = (*store)->BeginIngest("big", "f", false, "")->owner;
+  Content content{.seed = 1, .width = 256};
+  for (int i = 0; i < 3; ++i) {
+    files->SetRoom(1000, /*told=*/false);
+    FillUp(**store, owner, &content);
+    files->SetRoom(INT64_MAX);
+    GoOn(**store, owner, &content);
+  }
+  const auto chunks = (*store)->ReadChunks(AllChunks(session, 5));
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_THAT(chunks[static_cast<size_t>(i)], IsOk());
+    EXPECT_TRUE(*chunks[static_cast<size_t>(i)] == MakeChunk(1, i));
+  }
 }
 
 TEST(RocksFullDiskTest, RealSmallFileSystem) {
   TempDir dir;
-  if (mount("tmpfs", dir.path().c_str(), "tmpfs", 0, "size=24m") != 0) {
+  if (mount("tmpfs", dir.path().c_str(), "tmpfs", 0, "size=40m") != 0) {
     GTEST_SKIP() << "cannot mount a small file system here (" << std::strerror(errno)
                  << "): a really full disk is NOT tested";
   }
@@ -174,13 +170,25 @@ TEST(RocksFullDiskTest, RealSmallFileSystem) {
     ASSERT_THAT(store, IsOk());
     const std::string ballast = dir.path() + "/ballast";
     std::ofstream(ballast) << std::string(8 << 20, 'x');
-    Content content{.seed = 1, .width = 256};
+    Content book{.seed = 2, .width = 256}, content{.seed = 1, .width = 256};
+    ASSERT_THAT(Ingest(**store, "book", &book, 2, 100, 100, 1000), IsOk());
     const OwnerId owner = (*store)->BeginIngest("big", "f", false, "")->owner;
     FillUp(**store, owner, &content);
     std::filesystem::remove(ballast);
     GoOn(**store, owner, &content);
     // A full disk is also mended by deleting.
     FillUp(**store, owner, &content);
+    const auto removed = (*store)->Remove("book");
+    ASSERT_THAT(removed, IsOk());
+    ASSERT_THAT((*store)->Free(removed->owner), IsOk());
+    const IngestBatch batch = NextBatch(content, 4, 100, 1000);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!(*store)->CommitIngest(owner, batch).ok()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    Append(&content, batch);
+    ExpectContent(**store, owner, content);
   }
   EXPECT_EQ(umount2(dir.path().c_str(), MNT_DETACH), 0);
 }

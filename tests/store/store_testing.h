@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -35,6 +36,12 @@ MATCHER_P2(StatusIs, code, fragment, "") {
   *result_listener << StatusOf(arg);
   return StatusOf(arg).code() == code &&
          std::string(StatusOf(arg).message()).find(fragment) != std::string::npos;
+}
+
+// How long, or with what, a test runs.
+inline int64_t FromEnvironment(const char* name, int64_t otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? otherwise : std::atoll(value);
 }
 
 // A directory that goes with the object.

@@ -93,6 +93,7 @@ absl::Status RocksStore::Load() {
 
 absl::Status RocksStore::Upgrade() {
   Batch batch;
+  batch.UseReserve();
   const auto document = [&](absl::string_view key, absl::string_view value) {
     PutCatalog(std::string(key), std::string(value), &batch);
     return true;
@@ -123,6 +124,7 @@ absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed, bool* damage
   found.changes = std::max(says.ok() ? says->changes : 0, database_->head().catalog().changes);
   if (!says.ok() || *says != found) {
     Batch batch;
+    batch.UseReserve();
     RETURN_IF_ERROR(WriteCatalog(batch, found, "catalog"));
   } else {
     catalog_ = found;

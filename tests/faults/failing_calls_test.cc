@@ -127,27 +127,25 @@ class FailingCallsTest : public testing::Test {
       WriteFile(dir.path() + "/" + name, bytes);
       copies[dir.path() + "/" + name] = bytes;
     }
-    auto* const file_system = new FaultFileSystem;
-    const std::unique_ptr<rocksdb::Env> env =
-        rocksdb::NewCompositeEnv(std::shared_ptr<rocksdb::FileSystem>(file_system));
-    file_system->Adopt(copies);
+    const FaultEnv disk;
+    disk.files->Adopt(copies);
     Expected expected = expected_;
     {
-      auto store = RocksStore::Open(OptionsOf(dir.path(), sync), env.get());
+      auto store = RocksStore::Open(OptionsOf(dir.path(), sync), disk.env.get());
       Require(store.status(), "opening", problems);
       if (!store.ok()) return;
-      file_system->Plan(fault);
+      disk.files->Plan(fault);
       const absl::Status status = Script(static_cast<RocksStore&>(**store), &expected);
-      for (size_t i = 0; i < kCalls; ++i) calls_[i] = file_system->calls(static_cast<Call>(i));
+      for (size_t i = 0; i < kCalls; ++i) calls_[i] = disk.files->calls(static_cast<Call>(i));
       if (!status.ok() && !absl::IsUnavailable(status) && !absl::IsResourceExhausted(status)) {
         problems->push_back(absl::StrCat("script: ", status.ToString()));
       }
-      if (!status.ok() && file_system->failed() == 0) {
+      if (!status.ok() && disk.files->failed() == 0) {
         problems->push_back(absl::StrCat("nothing failed, but: ", status.ToString()));
       }
-      if (!fault.from_then_on) file_system->Plan({});
+      if (!fault.from_then_on) disk.files->Plan({});
       if (power_loss) {
-        for (const auto& [path, bytes] : file_system->AfterPowerLoss()) {
+        for (const auto& [path, bytes] : disk.files->AfterPowerLoss()) {
           WriteFile(left.path() + path.substr(dir.path().size()), bytes);
         }
       } else if (!fault.from_then_on && fault.call == Call::kSync) {

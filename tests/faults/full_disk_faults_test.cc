@@ -1,7 +1,7 @@
 // Disks of random sizes that fill up under ingests, deletions and sessions; then the store is
 // closed, or killed, and there is room again. What was acknowledged is there, and work goes on.
 //
-//   full_disk_faults_test                                                a few of each
+//   full_disk_faults_test                                                three of each
 //   RECOLLECT_FAULT_ROUNDS=100 RECOLLECT_FAULT_SEED=7 full_disk_faults_test     more, and others
 #include <sys/mount.h>
 
@@ -213,7 +213,7 @@ class FullDiskFaultsTest : public testing::TestWithParam<bool> {
         "%d disks, %d filled up: %d documents published, %d operations done after that; %d WRONG\n",
         totals.rounds, totals.full, totals.published, totals.after, totals.wrong);
   }
-  const int64_t rounds_ = FromEnvironment("RECOLLECT_FAULT_ROUNDS", 6);
+  const int64_t rounds_ = FromEnvironment("RECOLLECT_FAULT_ROUNDS", 3);
   const auto static inline first_seed_ =
       static_cast<uint64_t>(FromEnvironment("RECOLLECT_FAULT_SEED", 1));
 };
@@ -225,24 +225,22 @@ TEST_P(FullDiskFaultsTest, Limited) {
     const uint64_t seed = first_seed_ + static_cast<uint64_t>(round);
     std::mt19937_64 random(seed);
     TempDir dir, left;
-    auto* const files = new FaultFileSystem;
-    const std::unique_ptr<rocksdb::Env> env =
-        rocksdb::NewCompositeEnv(std::shared_ptr<rocksdb::FileSystem>(files));
+    const FaultEnv disk;
     Workload workload(seed);
     Problems problems;
     {
-      auto store = Open(dir.path(), env.get());
+      auto store = Open(dir.path(), disk.env.get());
       Require(store.status(), "opening", &problems);
       for (int i = 0; i < 20; ++i) Require(workload.Step(**store), "with room", &problems);
       const uint64_t most = random() % 4 == 0 ? 60000000 : 1000000;
-      files->SetRoom(static_cast<int64_t>(random() % most), random() % 4 == 0);
+      disk.files->SetRoom(static_cast<int64_t>(random() % most), random() % 4 == 0);
       FillUp(
-          **store, &workload, &random, [&] { files->SetRoom(INT64_MAX); }, &totals, &problems);
+          **store, &workload, &random, [&] { disk.files->SetRoom(INT64_MAX); }, &totals, &problems);
       if (killed) {
         for (const auto& [name, bytes] : FilesAtRest(dir.path())) {
           WriteFile(left.path() + "/" + name, bytes);
         }
-        files->SetRoom(INT64_MAX);
+        disk.files->SetRoom(INT64_MAX);
       }
     }
     Check(killed ? left.path() : dir.path(), &workload, &problems);

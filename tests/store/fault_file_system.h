@@ -297,6 +297,12 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
   std::map<std::string, std::shared_ptr<Contents>> names_, synced_names_;
 };
 
+struct FaultEnv {
+  FaultFileSystem* const files = new FaultFileSystem;  // of `env`
+  const std::unique_ptr<rocksdb::Env> env =
+      rocksdb::NewCompositeEnv(std::shared_ptr<rocksdb::FileSystem>(files));
+};
+
 }  // namespace recollect::store
 
 #endif  // RECOLLECT_TESTS_STORE_FAULT_FILE_SYSTEM_H_

@@ -50,32 +50,30 @@ void GoOn(DocumentStore& store, OwnerId owner, Content* content) {
 
 TEST(RocksFullDiskTest, NothingHalfWrittenAndGoesOnWhenThereIsRoom) {
   TempDir dir;
-  auto* const files = new FaultFileSystem;
-  const std::unique_ptr<rocksdb::Env> env =
-      rocksdb::NewCompositeEnv(std::shared_ptr<rocksdb::FileSystem>(files));
+  const FaultEnv disk;
   RocksOptions options;
   options.directory = dir.path();
   Content content{.seed = 1, .width = 256};
   OwnerId owner;
   {
-    auto store = RocksStore::Open(options, env.get());
+    auto store = RocksStore::Open(options, disk.env.get());
     ASSERT_THAT(store, IsOk());
     owner = (*store)->BeginIngest("big", "f", false, "")->owner;
     for (const int64_t bytes : {3000000, 1000, 70000, 0, 50000000}) {
       SCOPED_TRACE(absl::StrCat("room for ", bytes, " bytes"));
-      files->SetRoom(bytes, /*told=*/false);
+      disk.files->SetRoom(bytes, /*told=*/false);
       FillUp(**store, owner, &content);
-      files->SetRoom(INT64_MAX);
+      disk.files->SetRoom(INT64_MAX);
       GoOn(**store, owner, &content);
       if (HasFailure()) return;
     }
-    files->SetRoom(100000, /*told=*/false);
+    disk.files->SetRoom(100000, /*told=*/false);
     FillUp(**store, owner, &content);
   }
   // Closed while full. What was acknowledged is there afterwards; the one commit that failed last
   // may be there too, but whole.
-  files->SetRoom(INT64_MAX);
-  auto store = RocksStore::Open(options, env.get());
+  disk.files->SetRoom(INT64_MAX);
+  auto store = RocksStore::Open(options, disk.env.get());
   ASSERT_THAT(store, IsOk());
   const auto progress = (*store)->BeginIngest("big", "f", false, "");
   ASSERT_THAT(progress, IsOk());
@@ -88,40 +86,36 @@ TEST(RocksFullDiskTest, NothingHalfWrittenAndGoesOnWhenThereIsRoom) {
 
 TEST(RocksFullDiskTest, OpeningOnAFullDisk) {
   TempDir dir;
-  auto* const files = new FaultFileSystem;
-  const std::unique_ptr<rocksdb::Env> env =
-      rocksdb::NewCompositeEnv(std::shared_ptr<rocksdb::FileSystem>(files));
+  const FaultEnv disk;
   RocksOptions options;
   options.directory = dir.path();
-  files->SetRoom(10);
-  EXPECT_THAT(RocksStore::Open(options, env.get()),
+  disk.files->SetRoom(10);
+  EXPECT_THAT(RocksStore::Open(options, disk.env.get()),
               StatusIs(StatusCode::kResourceExhausted, dir.path()));
-  files->SetRoom(INT64_MAX);
-  EXPECT_THAT(RocksStore::Open(options, env.get()), IsOk());
+  disk.files->SetRoom(INT64_MAX);
+  EXPECT_THAT(RocksStore::Open(options, disk.env.get()), IsOk());
 }
 
 TEST(RocksFullDiskTest, WhatDoesNotFitIsRefusedBeforeItIsWritten) {
   TempDir dir;
-  auto* const files = new FaultFileSystem;
-  const std::unique_ptr<rocksdb::Env> env =
-      rocksdb::NewCompositeEnv(std::shared_ptr<rocksdb::FileSystem>(files));
+  const FaultEnv disk;
   RocksOptions options;
   options.directory = dir.path();
-  auto store = RocksStore::Open(options, env.get());
+  auto store = RocksStore::Open(options, disk.env.get());
   ASSERT_THAT(store, IsOk());
   Content book{.seed = 1, .width = 256}, other{.seed = 2, .width = 256};
   ASSERT_THAT(Ingest(**store, "book", &book, 1, 4, 100, 1000), IsOk());
   const OwnerId owner = (*store)->BeginIngest("other", "f", false, "")->owner;
   const OwnerId session = *(*store)->NewSessionOwner();
-  files->SetRoom(5000000);
-  files->Plan({});
+  disk.files->SetRoom(5000000);
+  disk.files->Plan({});
   const IngestBatch batch = NextBatch(other, 4, 100, 1000);
   const absl::Status refused = (*store)->CommitIngest(owner, batch);
   EXPECT_THAT(refused, StatusIs(StatusCode::kResourceExhausted, "ingest 'other'"));
   EXPECT_THAT(refused, StatusIs(StatusCode::kResourceExhausted, "bytes needed, 5000000 free"));
   EXPECT_THAT((*store)->PutSessionChunk({session, 0}, MakeChunk(1, 0)),
               StatusIs(StatusCode::kResourceExhausted, "5000000 free"));
-  EXPECT_EQ(files->calls(Call::kWrite), 0);
+  EXPECT_EQ(disk.files->calls(Call::kWrite), 0);
   // What gives space back, or only reads, goes on.
   EXPECT_THAT((*store)->NewSessionOwner(), IsOk());
   EXPECT_THAT((*store)->AbandonIngest("other"), IsOk());
@@ -131,12 +125,10 @@ TEST(RocksFullDiskTest, WhatDoesNotFitIsRefusedBeforeItIsWritten) {
 // The library loses what is in its memory only when it is opened again.
 TEST(RocksFullDiskTest, SessionsAreKeptOverAnErrorOfTheDisk) {
   TempDir dir;
-  auto* const files = new FaultFileSystem;
-  const std::unique_ptr<rocksdb::Env> env =
-      rocksdb::NewCompositeEnv(std::shared_ptr<rocksdb::FileSystem>(files));
+  const FaultEnv disk;
   RocksOptions options;
   options.directory = dir.path();
-  auto store = RocksStore::Open(options, env.get());
+  auto store = RocksStore::Open(options, disk.env.get());
   ASSERT_THAT(store, IsOk());
   const OwnerId session = *(*store)->NewSessionOwner();
   for (int i = 0; i < 5; ++i) {
@@ -145,9 +137,9 @@ TEST(RocksFullDiskTest, SessionsAreKeptOverAnErrorOfTheDisk) {
   const OwnerId owner = (*store)->BeginIngest("big", "f", false, "")->owner;
   Content content{.seed = 1, .width = 256};
   for (int i = 0; i < 3; ++i) {
-    files->SetRoom(1000, /*told=*/false);
+    disk.files->SetRoom(1000, /*told=*/false);
     FillUp(**store, owner, &content);
-    files->SetRoom(INT64_MAX);
+    disk.files->SetRoom(INT64_MAX);
     GoOn(**store, owner, &content);
   }
   const auto chunks = (*store)->ReadChunks(AllChunks(session, 5));

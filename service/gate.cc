@@ -73,6 +73,12 @@ struct Connection {
   bool waits = false;
 };
 
+void End(Direction& d) {
+  d.ended = true;
+  d.begin = d.scanned = d.end = 0;
+  shutdown(d.to, SHUT_WR);
+}
+
 enum class Passed { kAll, kPart, kBroken };
 
 // Passes on what there is, or the part of it that leaves others their turn.
@@ -94,9 +100,7 @@ Passed Pass(Direction& d, absl::FunctionRef<bool(const FrameHeader&)> admit) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno == EAGAIN ? Passed::kAll : Passed::kBroken;
     d.end += static_cast<size_t>(got);
-    if (got > 0) continue;
-    d.ended = true;
-    shutdown(d.to, SHUT_WR);
+    if (got == 0) End(d);
   }
   return Passed::kPart;
 }
@@ -206,7 +210,6 @@ void SocketGate::Loop() {
     }
     if (!accepting_) listeners_.sockets.clear();
     if (accept_again_) Accept();
-    // In turn: each goes behind the others once it has had what there was.
     for (size_t i = waiting_.size(); i > 0; --i) {
       const uint64_t id = waiting_.front();
       waiting_.pop_front();
@@ -215,6 +218,8 @@ void SocketGate::Loop() {
         Serve(id);
       }
     }
+    // Whoever comes first takes all resets there are: another one each time.
+    if (!waiting_.empty()) std::rotate(waiting_.begin(), waiting_.begin() + 1, waiting_.end());
   }
 }
 
@@ -304,10 +309,10 @@ bool SocketGate::Pump(Connection& connection) {
     return true;
   };
   // Down first: what ends calls lets others pass.
-  for (const Passed passed : {Pass(connection.down, down), Pass(connection.up, up)}) {
-    if (passed == Passed::kBroken) return false;
-    if (passed == Passed::kPart) Wait(connection);
-  }
+  const Passed went_down = Pass(connection.down, down), went_up = Pass(connection.up, up);
+  if (went_down == Passed::kBroken) return false;
+  if (went_up == Passed::kBroken) End(connection.up);  // gRPC's last words may be on their way down
+  if (went_down == Passed::kPart || went_up == Passed::kPart) Wait(connection);
   return !connection.down.ended;
 }
 

@@ -12,6 +12,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "base/log.h"
 
@@ -99,7 +100,8 @@ void SetName(int fd, const std::string& peer, uint64_t number) {
 
 std::string PeerName(absl::string_view grpc_peer) {
   if (!absl::ConsumePrefix(&grpc_peer, kGrpcScheme)) return std::string(grpc_peer);
-  return std::string(grpc_peer.substr(0, grpc_peer.find('/')));
+  return absl::StrReplaceAll(grpc_peer.substr(0, grpc_peer.find('/')),
+                             {{"%5B", "["}, {"%5D", "]"}});
 }
 
 std::string PeerAddress(absl::string_view peer_name) {

@@ -107,7 +107,10 @@ def connect(attack, **options):
     """None where the server takes no more."""
     try:
         connection = http2.Connection(attack.server.port, STRANGER, timeout=2, **options)
-        return connection if connection.read() else None
+        if not connection.read():
+            return None
+        connection.socket.settimeout(600)  # it may be the server that waits
+        return connection
     except OSError:
         return None
 
@@ -173,20 +176,21 @@ def resets(options):
         with Attack(options, "calls " + call.__name__.replace("_", " ")) as attack:
             end = time.monotonic() + options.seconds
             connections = [connect(attack) for _ in range(options.connections)]
-            left = {connection: options.streams // len(connections) for connection in connections}
-            while left and time.monotonic() < end:
-                for connection in list(left):
-                    count = min(left[connection], options.random.randint(50, 150))
-                    left[connection] -= count
-                    data = b"".join(call(connection.new_stream()) for _ in range(count))
-                    if not connection.offer(data) or left[connection] == 0:
-                        del left[connection]
+            sending = set(connections)
+            while sending and time.monotonic() < end:
+                for connection in sorted(sending, key=connections.index):
+                    count = options.random.randint(50, 150)
+                    if not connection.offer(b"".join(call(connection.new_stream()) for _ in range(count))):
+                        attack.check(False, "the connection lives")
+                        sending.remove(connection)
+                    elif connection.next_stream // 2 >= options.streams // len(connections):
+                        sending.remove(connection)
                     connection.drain()
                 attack.look()
                 if options.random.random() < 0.01:
                     attack.client_works("meanwhile")
             attack.client_works("meanwhile")
-            attack.name += " (%d)" % (options.streams - sum(left.values()))
+            attack.name += " (%d)" % sum(connection.next_stream // 2 for connection in connections)
             for connection in connections:
                 attack.check(connection.finish(max(end - time.monotonic(), 30)), "all is read in time")
             # A reset that waits for its turn comes when the answer is out: the session is the caller's.
@@ -204,7 +208,7 @@ def open_calls(options):
             if not connection:
                 break
             connections.append(connection)
-            connection.offer(b"".join(http2.headers(connection.new_stream(), "Documents/GetDocument")
+            connection.send(b"".join(http2.headers(connection.new_stream(), "Documents/GetDocument")
                                       for _ in range(256)))
         attack.look()
         attack.client_works("meanwhile")

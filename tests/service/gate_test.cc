@@ -68,6 +68,7 @@ TEST(FrameScannerTest, WhatIsHeldBackIsShownAgain) {
 
 TEST(PeerTest, NamesAndAddresses) {
   EXPECT_EQ(PeerName("unix-abstract:127.0.0.1:4711/99.3"), "127.0.0.1:4711");
+  EXPECT_EQ(PeerName("unix-abstract:%5B::1%5D:4711/99.3"), "[::1]:4711");
   EXPECT_EQ(PeerName("inproc"), "inproc");
   EXPECT_EQ(PeerAddress("127.0.0.1:4711"), "127.0.0.1");
   EXPECT_EQ(PeerAddress("[::1]:4711"), "[::1]");

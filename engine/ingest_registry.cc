@@ -85,7 +85,7 @@ absl::Status IngestRegistry::Reserve(const std::string& id, const std::string& p
                                       [&](const auto& entry) { return entry.second.peer == peer; });
     RETURN_IF_ERROR(CheckPlace("ingests", std::ssize(entries_), context_.max_ingests, peer, own));
   }
-  entries_[id] = {.peer = peer};
+  entries_[id] = {.peer = peer, .job = nullptr};
   return absl::OkStatus();
 }
 

@@ -114,7 +114,8 @@ TEST_F(IngestTest, PassesThePatternOn) {
 TEST_F(IngestTest, ASilentStreamIsEndedAndMayBeResumed) {
   FakeEngine engine;
   server_ = *service::Server::Start(
-      {.listen = "127.0.0.1:0", .ingest_silence = absl::Milliseconds(500)}, engine);
+      {.listen = "127.0.0.1:0", .model_name = "fake", .ingest_silence = absl::Milliseconds(500)},
+      engine);
   for (const auto& requests : std::vector<std::vector<v1::IngestRequest>>{
            {}, {Header("d")}, {Header("d"), Piece(0, "0123456789abcdefghij")}}) {
     grpc::ClientContext context;

@@ -20,7 +20,7 @@ TEST = re.compile(r"`(\w+Test)\.([\w*]+)")
 # Flags of other people's programs that our pages show.
 FOREIGN_FLAGS = {"--preset", "--nproc-per-node", "--help", "--fail-with-body"}
 # Programs and scripts that define flags. A flag with "-file" behind it is made of the one without (cli/session_options.cc).
-PROGRAMS = ("cli", "bench", "tools", "train")
+PROGRAMS = ("cli", "bench", "tools", "train", "tests/attacks")
 
 # A field or an RPC, and what stands behind it on its line.
 DECLARED = re.compile(r"^\s*(?:(?:repeated |optional )?[\w.]+ (\w+) = \d+;|rpc (\w+)\()(.*)$")

@@ -4,7 +4,7 @@ promises holds. Each attack has a server of its own; a second client, the comman
 served meanwhile and afterwards, and SIGTERM ends the server cleanly. Prints a table; exit code 1 when a promise is
 broken.
 
-    tests/attacks/attacks.py --binary build/release/bin/recollect --streams 420000 --silence 400
+    tests/attacks/attacks.py --binary build/release/bin/recollect --streams 420000 --silence 400 --seconds 900
 """
 import argparse
 import os

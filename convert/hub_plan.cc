@@ -24,6 +24,9 @@ constexpr int64_t kHybridWindow = 1024;
 constexpr int64_t kMaxSize = int64_t{1} << 24;
 constexpr int64_t kMaxLayers = 4096;
 
+// In a message: of one tensor's name with a large number, each layer before it is missing.
+constexpr std::ptrdiff_t kMostShown = 50;
+
 constexpr char kEmbedding[] = "embedding.wte.weight";
 constexpr char kHead[] = "head.lm_head.weight";
 
@@ -50,9 +53,11 @@ class Planner {
       options_.family == HubFamily::kRatPlus ? WriteRatPlusConfig() : WriteRatConfig();
     }
     if (problems_.empty()) return std::move(plan_);
-    return absl::InvalidArgumentError(absl::StrCat(
-        problems_.size(),
-        problems_.size() == 1 ? " problem: " : " problems: ", absl::StrJoin(problems_, "; ")));
+    const auto shown = problems_.begin() + std::min(std::ssize(problems_), kMostShown);
+    return absl::InvalidArgumentError(
+        absl::StrCat(problems_.size(), problems_.size() == 1 ? " problem: " : " problems: ",
+                     absl::StrJoin(problems_.begin(), shown, "; "),
+                     shown == problems_.end() ? "" : "; and so on"));
   }
 
  private:

@@ -52,6 +52,15 @@ TEST_F(ImportErrorsTest, ReportsAllThatIsWrongAtOnce) {
        "2 values of dilation, expected one or 3"});
 }
 
+// One name stands for thousands of layers that are missing.
+TEST_F(ImportErrorsTest, ThousandsOfProblemsMakeAShortMessage) {
+  std::vector<TestTensor> tensors = TinyRatPlus();
+  tensors.push_back({"backbone.layers.4000.rope", {1}, {1}, "", "FloatStorage", {}});
+  Use(tensors);
+  ExpectError(absl::StatusCode::kInvalidArgument, {" problems: ", "; and so on"});
+  EXPECT_LT(Import(options_).status().message().size(), 10000u);
+}
+
 TEST_F(ImportErrorsTest, RefusesImpossibleSizes) {
   Use(TinyRatPlus());
   ExpectError(absl::StatusCode::kInvalidArgument,

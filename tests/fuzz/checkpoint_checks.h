@@ -33,7 +33,9 @@ inline void ReadTensor(convert::TorchCheckpoint& checkpoint, const convert::Tens
 // can be asked for.
 inline void CheckPlans(convert::TorchCheckpoint& checkpoint) {
   for (const convert::HubFamily family : {convert::HubFamily::kRatPlus, convert::HubFamily::kRat}) {
-    const auto plan = convert::PlanImport(checkpoint, {.family = family});
+    convert::PlanOptions options;
+    options.family = family;
+    const auto plan = convert::PlanImport(checkpoint, options);
     if (!plan.ok()) {
       CheckRefusal(plan.status(), {absl::StatusCode::kInvalidArgument});
       continue;

@@ -40,7 +40,10 @@ void Resume(const fuzz::TinyEngine& tiny, const engine::ResumeState& state, std:
   batch.input_offset = text_bytes;
   batch.resume_state = std::move(bytes);
   const int64_t blocks = state.tokens / kChunkTokens;
-  batch.chunks.resize(static_cast<size_t>(blocks), {.states = std::vector<Bf16>(8), .rows = 1});
+  store::ChunkRecord chunk;
+  chunk.rows = 1;
+  chunk.states.resize(8);
+  batch.chunks.resize(static_cast<size_t>(blocks), chunk);
   batch.landmark_keys.resize(static_cast<size_t>(blocks * tiny.model->config().key_width()));
   RECOLLECT_CHECK(tiny.store->CommitIngest(progress->owner, batch).ok());
   {

@@ -44,9 +44,9 @@ struct ImportPlan {
   int64_t parameters() const;
 };
 
-// INVALID_ARGUMENT lists all problems at once, up to 50: tensors that are missing, left over, misshapen, of a
-// type that is no weight, not contiguous or without their data, and contradictions of the
-// configuration.
+// INVALID_ARGUMENT lists all problems at once, up to 50: tensors that are missing, left over,
+// misshapen, of a type that is no weight, not contiguous or without their data, and contradictions
+// of the configuration.
 absl::StatusOr<ImportPlan> PlanImport(const TorchCheckpoint& checkpoint,
                                       const PlanOptions& options);
 

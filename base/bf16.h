@@ -1,5 +1,5 @@
 // bfloat16 as a storage type: the upper 16 bits of an IEEE float, converted with round to nearest
-// even. Arithmetic happens in float; vector code converts in bulk (kernels/convert.h).
+// even. Arithmetic happens in float; vector code converts in bulk (kernels/cpu/convert.h).
 #ifndef RECOLLECT_BASE_BF16_H_
 #define RECOLLECT_BASE_BF16_H_
 

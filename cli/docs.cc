@@ -13,7 +13,7 @@
 #include "cli/connection.h"
 #include "cli/json.h"
 #include "cli/verbs.h"
-#include "model/printable.h"
+#include "model/text/printable.h"
 
 namespace recollect::cli {
 namespace {

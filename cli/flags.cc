@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "model/printable.h"
+#include "model/text/printable.h"
 
 namespace recollect::cli {
 namespace {

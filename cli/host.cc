@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "engine/devices.h"
+#include "engine/backend/devices.h"
 #include "store/document_store.h"
 #ifdef RECOLLECT_WITH_ROCKSDB
 #include "store/rocks/rocks_store.h"

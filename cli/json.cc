@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <string>
 
-#include "model/printable.h"
+#include "model/text/printable.h"
 
 namespace recollect::cli {
 namespace {

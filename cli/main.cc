@@ -14,7 +14,7 @@
 #include "cli/json.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
-#include "model/printable.h"
+#include "model/text/printable.h"
 
 namespace recollect::cli {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "model/tokenizer.h"
+#include "model/text/tokenizer.h"
 
 namespace recollect::cli {
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "model/printable.h"
+#include "model/text/printable.h"
 #include "service/codec.h"
 
 namespace recollect::cli {

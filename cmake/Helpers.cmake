@@ -1,5 +1,5 @@
 # recollect_library(NAME kernels SOURCES a.cc … DEPS recollect::base absl::status …)
-# One static library per folder, alias recollect::NAME, headers included from the project's root as "kernels/gemm.h".
+# One static library per folder, alias recollect::NAME, headers included from the project's root as "kernels/gemm/gemm.h".
 function(recollect_library)
   cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS" ${ARGN})
   add_library(recollect_${ARG_NAME} STATIC ${ARG_SOURCES})
@@ -35,10 +35,10 @@ function(recollect_test)
 endfunction()
 
 # recollect_test_on_cuda(NAME golden_cuda_test SOURCES golden_test.cc DEPS recollect::model)
-# The same sources again, for a GPU: those of their tests that take a device (tests/kernels/test_device.h).
+# The same sources again, for a GPU: those of their tests that take a device (tests/kernels/device/test_device.h).
 function(recollect_test_on_cuda)
   cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS" ${ARGN})
-  recollect_test(NAME ${ARG_NAME} SOURCES ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/kernels/cuda_test_main.cc
+  recollect_test(NAME ${ARG_NAME} SOURCES ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/kernels/cuda/cuda_test_main.cc
     DEPS ${ARG_DEPS} recollect::device_cuda PREFIX Cuda LABELS gpu TIMEOUT 300)
   target_compile_definitions(${ARG_NAME} PRIVATE RECOLLECT_TEST_ON_CUDA)
 endfunction()

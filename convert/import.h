@@ -16,7 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "convert/hub_plan.h"
-#include "model/fingerprint.h"
+#include "model/weights/fingerprint.h"
 
 namespace recollect::convert {
 

@@ -4,7 +4,7 @@
 
 #include "convert/pickle_globals.h"
 #include "convert/pickle_machine.h"
-#include "model/tokenizer.h"
+#include "model/text/tokenizer.h"
 
 namespace recollect::convert {
 

@@ -1,5 +1,5 @@
-// Writes a safetensors file from front to back, a piece of a tensor at a time. model/safetensors.h
-// reads it.
+// Writes a safetensors file from front to back, a piece of a tensor at a time.
+// model/weights/safetensors.h reads it.
 #ifndef RECOLLECT_CONVERT_SAFETENSORS_WRITER_H_
 #define RECOLLECT_CONVERT_SAFETENSORS_WRITER_H_
 

@@ -11,11 +11,11 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
-#include "engine/cpu_backend.h"
-#include "engine/cpu_landmarks.h"
+#include "engine/backend/cpu/cpu_backend.h"
+#include "engine/backend/cpu/cpu_landmarks.h"
 #include "engine/engine_impl.h"
-#include "engine/prefix_state.h"
-#include "engine/prepare.h"
+#include "engine/session/prefix_state.h"
+#include "engine/step/prepare.h"
 
 namespace recollect::engine {
 namespace {

@@ -22,8 +22,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "engine/backend.h"
-#include "engine/landmark_device.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/landmark_device.h"
 #include "engine/metrics.h"
 #include "model/model.h"
 #include "store/document_store.h"

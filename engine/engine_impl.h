@@ -11,19 +11,19 @@
 #include <string>
 #include <vector>
 
+#include "base/executor.h"
 #include "base/thread_pool.h"
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/landmark_device.h"
 #include "engine/counters.h"
 #include "engine/engine.h"
-#include "engine/executor.h"
-#include "engine/ingest_registry.h"
-#include "engine/landmark_device.h"
-#include "engine/mounts.h"
-#include "engine/request.h"
-#include "engine/scheduler.h"
-#include "engine/session_table.h"
-#include "engine/tiers.h"
-#include "kernels/op_context.h"
+#include "engine/ingest/ingest_registry.h"
+#include "engine/session/mounts.h"
+#include "engine/session/session_table.h"
+#include "engine/session/tiers.h"
+#include "engine/step/request.h"
+#include "engine/step/scheduler.h"
+#include "kernels/cpu/op_context.h"
 
 namespace recollect::engine {
 

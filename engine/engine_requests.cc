@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "engine/engine_impl.h"
-#include "engine/prepare.h"
+#include "engine/step/prepare.h"
 
 namespace recollect::engine {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/local_state.h"
+#include "model/state/local_state.h"
 
 namespace recollect::model {
 namespace {

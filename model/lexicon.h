@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "base/bf16.h"
-#include "model/config.h"
-#include "model/safetensors.h"
+#include "model/config/config.h"
+#include "model/weights/safetensors.h"
 
 namespace recollect::model {
 

@@ -11,12 +11,12 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/status.h"
-#include "kernels/elementwise.h"
-#include "kernels/gemm.h"
-#include "model/fingerprint.h"
-#include "model/layers.h"
-#include "model/safetensors.h"
-#include "model/weights.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/gemm/gemm.h"
+#include "model/cpu/layers.h"
+#include "model/weights/fingerprint.h"
+#include "model/weights/safetensors.h"
+#include "model/weights/weights.h"
 
 namespace recollect::model {
 

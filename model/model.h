@@ -22,13 +22,13 @@
 #include "absl/status/statusor.h"
 #include "base/bf16.h"
 #include "base/types.h"
-#include "kernels/gca.h"
-#include "kernels/op_context.h"
-#include "model/config.h"
+#include "kernels/cpu/op_context.h"
+#include "kernels/gca/gca.h"
+#include "model/config/config.h"
 #include "model/lexicon.h"
-#include "model/local_state.h"
 #include "model/pointer.h"
-#include "model/tokenizer.h"
+#include "model/state/local_state.h"
+#include "model/text/tokenizer.h"
 
 namespace recollect::model {
 

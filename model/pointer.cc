@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/status.h"
-#include "kernels/cuda_math.h"
-#include "model/weights_reader.h"
+#include "kernels/cuda/cuda_math.h"
+#include "model/weights/weights_reader.h"
 
 namespace recollect::model {
 namespace {

@@ -1,7 +1,7 @@
 // The pointer head (docs/model-format.md, "Pointer head"): it predicts a token of a retrieved
 // chunk, scored by how far the tokens before it equal the end of the sequence. The scores depend on
-// token ids alone, so the host computes them wherever the layers run; kernels/pointer_mix.h mixes
-// them into the logits.
+// token ids alone, so the host computes them wherever the layers run;
+// kernels/pointer_mix/pointer_mix.h mixes them into the logits.
 #ifndef RECOLLECT_MODEL_POINTER_H_
 #define RECOLLECT_MODEL_POINTER_H_
 
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kernels/pointer_mix.h"
-#include "model/config.h"
-#include "model/safetensors.h"
+#include "kernels/pointer_mix/pointer_mix.h"
+#include "model/config/config.h"
+#include "model/weights/safetensors.h"
 
 namespace recollect::model {
 

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "model/printable.h"
+#include "model/text/printable.h"
 #include "service/sockets.h"
 #include "service/status_map.h"
 

@@ -20,8 +20,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "base/executor.h"
 #include "engine/engine.h"
-#include "engine/executor.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 #include "service/rpc_metrics.h"
@@ -43,7 +43,7 @@ struct Runtime {
   bool shows_paths = false;                          // in messages: callers are of this process
   absl::Duration ingest_silence = absl::Minutes(5);  // ServerOptions says what it is
   absl::Time start = SteadyNow();
-  engine::Executor executor{/*threads=*/4, kMostQueued};  // last: it ends before what it uses
+  Executor executor{/*threads=*/4, kMostQueued};  // last: it ends before what it uses
 };
 
 // One RPC from its arrival to its status. Thread-safe once constructed.

@@ -3,8 +3,8 @@
 
 #include "absl/strings/match.h"
 #include "base/status.h"
-#include "model/printable.h"
-#include "model/tokenizer.h"
+#include "model/text/printable.h"
+#include "model/text/tokenizer.h"
 #include "service/codec.h"
 #include "service/limits.h"
 #include "service/status_map.h"

@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "model/tokenizer.h"
+#include "model/text/tokenizer.h"
 #include "service/limits.h"
 
 namespace recollect::service {

@@ -20,6 +20,17 @@ ALLOWED = {
     "cli": {"base", "model", "convert", "store", "engine", "proto", "service", "client"},
     "bench": {"base", "kernels", "model", "store", "engine", "client"},
 }
+# Inside a layer: what the first room may not include of the second.
+FORBIDDEN = {
+    "model/cpu": ("model/device",),
+    "model/device": ("model/cpu",),
+    "model/config": ("model/cpu", "model/device", "model/state", "model/weights"),
+    "model/weights": ("model/cpu", "model/device", "model/state"),
+    "model/state": ("model/cpu", "model/device"),
+    "engine/backend": ("engine/step", "engine/session", "engine/ingest"),
+    "engine/session": ("engine/step", "engine/ingest"),
+    "kernels/cpu": ("kernels/device", "kernels/cuda"),
+}
 # Headers of a library that only one folder may include.
 OWNED = {"rocksdb/": "store/rocks", "dnnl": "kernels", "grpc": ("service", "client", "proto"),
          "openssl/": ("model", "store", "base"), "zip.h": "convert"}
@@ -40,6 +51,9 @@ def problems():
                 top = "proto" if target.startswith("recollect/v1/") else target.split("/")[0]
                 if top in ALLOWED and top != layer and top not in allowed:
                     yield f"{name}:{number}: {layer} must not include {target}"
+                for room, forbidden in FORBIDDEN.items():
+                    if name.startswith(room + "/") and target.startswith(tuple(f + "/" for f in forbidden)):
+                        yield f"{name}:{number}: {room} must not include {target}"
                 for prefix, owners in OWNED.items():
                     owners = (owners,) if isinstance(owners, str) else owners
                     if match.group(1) == "<" or "/" in target or target.endswith(".hpp"):

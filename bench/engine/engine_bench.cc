@@ -14,7 +14,7 @@
 #include "bench/engine/workload.h"
 #include "bench/kernels/ceilings.h"
 #include "bench/store/disk.h"
-#include "engine/devices.h"
+#include "engine/backend/devices.h"
 #include "nlohmann/json.hpp"
 #include "store/document_store.h"
 #ifdef RECOLLECT_WITH_ROCKSDB

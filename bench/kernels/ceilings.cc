@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/kernels/timing.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 namespace recollect::bench {
 namespace {

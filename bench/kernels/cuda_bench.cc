@@ -17,7 +17,7 @@
 #include "bench/kernels/cuda_cases.h"
 #include "bench/kernels/cuda_device_cases.h"
 #include "bench/kernels/family_cases.h"
-#include "kernels/cuda_device.h"
+#include "kernels/cuda/cuda_device.h"
 
 namespace recollect::bench {
 namespace {
@@ -104,7 +104,7 @@ void BenchProducts(Report& report) {
   }
 }
 
-// What goes through kernels/device.h.
+// What goes through kernels/device/device.h.
 class DeviceBench {
  public:
   explicit DeviceBench(Report& report) : report_(report), device_(kernels::OpenCudaDevice(0)) {}

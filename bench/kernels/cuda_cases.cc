@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/gated_scan_cuda.h"
-#include "kernels/gca_cuda.h"
-#include "kernels/gemm.h"
-#include "kernels/landmark_topk_cuda.h"
-#include "kernels/range_attention_cuda.h"
-#include "kernels/reference.h"
-#include "kernels/tile_attention_cuda.h"
+#include "kernels/cpu/reference.h"
+#include "kernels/gated_scan/gated_scan_cuda.h"
+#include "kernels/gca/gca_cuda.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/landmark_topk/landmark_topk_cuda.h"
+#include "kernels/range_attention/range_attention_cuda.h"
+#include "kernels/tile_attention/tile_attention_cuda.h"
 
 namespace recollect::bench {
 namespace {

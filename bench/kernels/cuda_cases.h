@@ -8,7 +8,7 @@
 
 #include "base/types.h"
 #include "bench/kernels/device_report.h"
-#include "kernels/gemm_cuda.h"
+#include "kernels/gemm/gemm_cuda.h"
 
 namespace recollect::bench {
 

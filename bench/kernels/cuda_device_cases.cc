@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda_operations.h"
+#include "kernels/cuda/cuda_operations.h"
 
 namespace recollect::bench {
 namespace {

@@ -1,4 +1,4 @@
-// The cases of cuda_bench that go through kernels/device.h: operations of device_cases.h and
+// The cases of cuda_bench that go through kernels/device/device.h: operations of device_cases.h and
 // family_cases.h; how chunk states come up; what a launch costs, and a graph saves.
 #ifndef RECOLLECT_BENCH_KERNELS_CUDA_DEVICE_CASES_H_
 #define RECOLLECT_BENCH_KERNELS_CUDA_DEVICE_CASES_H_

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <fstream>
 
-#include "kernels/cublaslt.h"
-#include "kernels/cuda_status.h"
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/gemm/cublaslt.h"
 
 namespace recollect::bench {
 namespace {

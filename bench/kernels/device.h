@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "bench/kernels/numbers.h"
-#include "kernels/cuda_memory.h"
+#include "kernels/cuda/cuda_memory.h"
 
 namespace recollect::bench {
 

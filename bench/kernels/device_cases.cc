@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string>
 
-#include "kernels/reference.h"
+#include "kernels/cpu/reference.h"
 
 namespace recollect::bench {
 namespace {

@@ -1,6 +1,6 @@
-// What cuda_bench runs through kernels/device.h, made ready on any device: a test runs each case,
-// small, on the host's (tests/bench/device_cases_test.cc), so that on a GPU a wrong answer is the
-// device's. Other operations of that kind: family_cases.h. RESOURCE_EXHAUSTED where the device
+// What cuda_bench runs through kernels/device/device.h, made ready on any device: a test runs each
+// case, small, on the host's (tests/bench/device_cases_test.cc), so that on a GPU a wrong answer is
+// the device's. Other operations of that kind: family_cases.h. RESOURCE_EXHAUSTED where the device
 // lacks memory.
 #ifndef RECOLLECT_BENCH_KERNELS_DEVICE_CASES_H_
 #define RECOLLECT_BENCH_KERNELS_DEVICE_CASES_H_
@@ -15,7 +15,7 @@
 #include "base/bf16.h"
 #include "base/status.h"
 #include "bench/kernels/numbers.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
 
 namespace recollect::bench {
 
@@ -42,8 +42,8 @@ struct DecodeSizes {
 };
 
 // What mixes positions in one layer of RAT+ in a decode step, between the matrix products, as
-// model/device_mixer.cc has it: the gated scan of k and v, RoPE of q and k, rounding to Bf16, the
-// copies that append them to the caches, attention.
+// model/device/device_mixer.cc has it: the gated scan of k and v, RoPE of q and k, rounding to
+// Bf16, the copies that append them to the caches, attention.
 absl::StatusOr<DeviceCase> RatPlusDecodeCase(kernels::Device& device, const DecodeSizes& sizes);
 
 // Chunk states on their way: pageable memory of the host, to the device beside its operations.

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "kernels/reference.h"
+#include "kernels/cpu/reference.h"
 
 namespace recollect::bench {
 namespace {

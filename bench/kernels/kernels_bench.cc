@@ -14,9 +14,9 @@
 #include "base/check.h"
 #include "bench/kernels/ceilings.h"
 #include "bench/kernels/timing.h"
-#include "kernels/dispatch.h"
-#include "kernels/gemm.h"
-#include "kernels/reference.h"
+#include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/reference.h"
+#include "kernels/gemm/gemm.h"
 
 namespace recollect::bench {
 namespace {

@@ -38,7 +38,7 @@
 #include "bench/model/mounted.h"
 #include "bench/model/sequences.h"
 #include "bench/model/touched.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::bench {

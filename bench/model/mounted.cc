@@ -4,7 +4,7 @@
 #include <random>
 
 #include "base/check.h"
-#include "kernels/landmark_topk.h"
+#include "kernels/landmark_topk/landmark_topk.h"
 
 namespace recollect::bench {
 namespace {

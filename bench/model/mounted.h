@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/bf16.h"
-#include "kernels/op_context.h"
+#include "kernels/cpu/op_context.h"
 #include "model/model.h"
 
 namespace recollect::bench {

@@ -8,7 +8,7 @@
 
 #include "bench/model/mounted.h"
 #include "bench/model/touched.h"
-#include "kernels/op_context.h"
+#include "kernels/cpu/op_context.h"
 #include "model/model.h"
 
 namespace recollect::bench {

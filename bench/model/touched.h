@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "model/local_state.h"
 #include "model/model.h"
+#include "model/state/local_state.h"
 
 namespace recollect::bench {
 

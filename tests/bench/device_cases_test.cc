@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "bench/kernels/family_cases.h"
-#include "tests/kernels/host_device.h"
+#include "tests/kernels/device/host_device.h"
 
 namespace recollect::bench {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "model/safetensors.h"
+#include "model/weights/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/e2e/server_testing.h"
 #include "tests/support/tiny_model.h"

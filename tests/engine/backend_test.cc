@@ -1,6 +1,6 @@
 // The engine over a backend that fails: who hears of it, who goes on, and what is left behind. The
 // backend is that of the CPU, which itself never fails.
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "engine/cpu_backend.h"
+#include "engine/backend/cpu/cpu_backend.h"
 #include "tests/engine/engine_testing.h"
 
 namespace recollect::engine {

@@ -1,13 +1,13 @@
 // The engine with its layers and landmark keys on a GPU: the checks of device_backend_test.cc and
 // landmark_device_test.cc.
-#include "kernels/cuda_device.h"
+#include "kernels/cuda/cuda_device.h"
 
 #include <memory>
 
-#include "engine/device_landmarks.h"
+#include "engine/backend/device/device_landmarks.h"
 #include "tests/engine/device_backend_checks.h"
 #include "tests/engine/landmark_device_checks.h"
-#include "tests/kernels/cuda_test_util.h"
+#include "tests/kernels/cuda/cuda_test_util.h"
 
 namespace recollect::engine {
 namespace {

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/device_backend.h"
-#include "kernels/device.h"
-#include "kernels/gemm.h"
+#include "engine/backend/device/device_backend.h"
+#include "kernels/device/device.h"
+#include "kernels/gemm/gemm.h"
 #include "tests/engine/engine_testing.h"
 
 namespace recollect::engine::backend_checks {

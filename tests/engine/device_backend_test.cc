@@ -1,6 +1,6 @@
 // The engine with its layers on a device, which is the host, running the thread blocks of the CUDA
 // operations: what it generates and stores, and what it does when the device fails.
-#include "engine/device_backend.h"
+#include "engine/backend/device/device_backend.h"
 
 #include <gmock/gmock.h>
 
@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "tests/engine/device_backend_checks.h"
-#include "tests/kernels/host_device.h"
+#include "tests/kernels/device/host_device.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::engine {

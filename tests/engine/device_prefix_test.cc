@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/engine/prefix_testing.h"
-#include "tests/kernels/host_device.h"
+#include "tests/kernels/device/host_device.h"
 
 namespace recollect::engine {
 namespace {

@@ -1,15 +1,15 @@
 // Models loaded for a device, which is the host, running the thread blocks of the CUDA operations.
 // What a device runs does not depend on what this CPU could: also run as on one without bf16.
-#include "engine/devices.h"
+#include "engine/backend/devices.h"
 
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "gmock/gmock.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "tests/engine/engine_testing.h"
-#include "tests/kernels/host_device.h"
+#include "tests/kernels/device/host_device.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::engine {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "model/safetensors.h"
+#include "model/weights/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/engine_testing.h"
 #include "tests/support/tiny_model.h"

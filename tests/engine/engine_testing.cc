@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "engine/sampler.h"
+#include "engine/backend/sampler.h"
 #include "gtest/gtest.h"
 #include "tests/support/tiny_model.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/sampler.h"
+#include "engine/backend/sampler.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"

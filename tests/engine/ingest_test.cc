@@ -8,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/sha256.h"
-#include "engine/resume_state.h"
+#include "engine/ingest/resume_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"

@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/cpu_landmarks.h"
-#include "engine/landmark_device.h"
-#include "kernels/landmark_topk_plan.h"
+#include "engine/backend/cpu/cpu_landmarks.h"
+#include "engine/backend/landmark_device.h"
+#include "kernels/landmark_topk/landmark_topk_plan.h"
 #include "tests/engine/engine_testing.h"
-#include "tests/kernels/kernel_test_util.h"
+#include "tests/kernels/cpu/kernel_test_util.h"
 
 namespace recollect::engine::landmark_checks {
 

@@ -1,6 +1,6 @@
 // Landmark keys on another device than the CPU: its layout of a search, and the engine over it. The
 // device is the host, running the thread blocks of the CUDA kernels.
-#include "engine/landmark_device.h"
+#include "engine/backend/landmark_device.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "engine/device_landmarks.h"
+#include "engine/backend/device/device_landmarks.h"
 #include "tests/engine/landmark_device_checks.h"
-#include "tests/kernels/host_device.h"
+#include "tests/kernels/device/host_device.h"
 
 namespace recollect::engine {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/prefix_state.h"
-#include "engine/prepare.h"
+#include "engine/session/prefix_state.h"
+#include "engine/step/prepare.h"
 #include "tests/engine/ratplus_testing.h"
 
 namespace recollect::engine {

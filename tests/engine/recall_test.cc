@@ -7,7 +7,7 @@
 #include <map>
 
 #include "gmock/gmock.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "store/rocks/rocks_store.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/support/tiny_model.h"

@@ -1,4 +1,4 @@
-#include "engine/sampler.h"
+#include "engine/backend/sampler.h"
 
 #include <cmath>
 #include <limits>

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <future>
 
-#include "engine/sampler.h"
+#include "engine/backend/sampler.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"

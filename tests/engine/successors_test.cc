@@ -1,4 +1,4 @@
-#include "engine/successors.h"
+#include "engine/step/successors.h"
 
 #include <algorithm>
 #include <cstdint>

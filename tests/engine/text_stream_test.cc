@@ -1,4 +1,4 @@
-#include "engine/text_stream.h"
+#include "engine/session/text_stream.h"
 
 #include "gtest/gtest.h"
 

@@ -1,6 +1,6 @@
 // The input is the text of a config.json.
-#include "model/config.h"
-#include "model/weights.h"
+#include "model/config/config.h"
+#include "model/weights/weights.h"
 #include "tests/fuzz/fuzzing.h"
 #include "tests/support/tiny_model.h"
 

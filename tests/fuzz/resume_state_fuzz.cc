@@ -1,8 +1,8 @@
 // The input is the state that an unfinished ingest left in the store, which an engine resumes from.
 #include <numeric>
 
-#include "engine/resume_state.h"
-#include "model/local_state.h"
+#include "engine/ingest/resume_state.h"
+#include "model/state/local_state.h"
 #include "tests/fuzz/tiny_engine.h"
 
 namespace {

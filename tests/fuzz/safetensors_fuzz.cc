@@ -2,7 +2,7 @@
 #include <cstring>
 #include <map>
 
-#include "model/safetensors.h"
+#include "model/weights/safetensors.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/tokenizer.h"
+#include "model/text/tokenizer.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace recollect::fuzz {

@@ -1,5 +1,5 @@
 // The input is a tokenizer.model.
-#include "model/sentencepiece_model.h"
+#include "model/text/sentencepiece_model.h"
 #include "tests/fuzz/tokenizer_checks.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

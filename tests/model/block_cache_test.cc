@@ -1,4 +1,4 @@
-#include "model/block_cache.h"
+#include "model/state/block_cache.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,5 @@
-// The model's functions on a device (model/device_model.h) with rows in RAM, for one sequence.
+// The model's functions on a device (model/device/device_model.h) with rows in RAM, for one
+// sequence.
 #ifndef RECOLLECT_TESTS_MODEL_DEVICE_FUNCTIONS_H_
 #define RECOLLECT_TESTS_MODEL_DEVICE_FUNCTIONS_H_
 
@@ -9,7 +10,7 @@
 
 #include "base/status.h"
 #include "gtest/gtest.h"
-#include "model/device_model.h"
+#include "model/device/device_model.h"
 #include "tests/support/reference_sequence.h"
 
 namespace recollect::model {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/kernels/test_device.h"
+#include "tests/kernels/device/test_device.h"
 #include "tests/model/device_functions.h"
 #include "tests/model/model_testing.h"
 

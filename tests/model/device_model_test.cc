@@ -1,11 +1,11 @@
 // The decoder layers of a bf16 model on a device: caches in Bf16 under patterns that differ by
 // head, over so many positions that every part of a cache has dropped entries.
-#include "model/device_model.h"
+#include "model/device/device_model.h"
 
 #include <cmath>
 #include <optional>
 
-#include "tests/kernels/test_device.h"
+#include "tests/kernels/device/test_device.h"
 #include "tests/model/device_functions.h"
 #include "tests/model/model_testing.h"
 

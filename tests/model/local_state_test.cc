@@ -1,4 +1,4 @@
-#include "model/local_state.h"
+#include "model/state/local_state.h"
 
 #include <algorithm>
 #include <cmath>

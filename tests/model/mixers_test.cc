@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/weights.h"
+#include "model/weights/weights.h"
 #include "nlohmann/json.hpp"
 #include "tests/model/model_testing.h"
 

@@ -9,7 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "tests/model/model_testing.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"

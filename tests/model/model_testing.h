@@ -14,10 +14,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "model/model.h"
-#include "model/safetensors.h"
-#include "model/weights.h"
+#include "model/weights/safetensors.h"
+#include "model/weights/weights.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
 

@@ -8,9 +8,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "model/model.h"
-#include "model/weights.h"
+#include "model/weights/weights.h"
 #include "tests/model/model_testing.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"

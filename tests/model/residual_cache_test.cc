@@ -1,4 +1,4 @@
-#include "model/residual_cache.h"
+#include "model/state/residual_cache.h"
 
 #include <algorithm>
 #include <numeric>

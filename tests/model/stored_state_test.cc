@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/local_state.h"
+#include "model/state/local_state.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::model {

@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/tokenizer.h"
+#include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/tiny_model.h"
 

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "model/tokenizer.h"
+#include "model/text/tokenizer.h"
 
 namespace recollect {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/check.h"
-#include "kernels/op_context.h"
+#include "kernels/cpu/op_context.h"
 #include "model/block_ends.h"
 
 namespace recollect {

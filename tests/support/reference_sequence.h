@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/landmark_topk.h"
+#include "kernels/landmark_topk/landmark_topk.h"
 #include "model/model.h"
 
 namespace recollect {

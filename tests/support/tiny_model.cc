@@ -10,7 +10,7 @@
 #include <random>
 
 #include "base/check.h"
-#include "model/weights.h"
+#include "model/weights/weights.h"
 #include "nlohmann/json.hpp"
 
 namespace recollect {

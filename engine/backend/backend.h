@@ -1,0 +1,143 @@
+// Where the layers of the model run: on the compute threads (cpu_backend.h) or on a device. The
+// engine plans rows, retrieves and fetches chunks; a backend computes everything from token ids to
+// the next token, and holds the states that sequences carry from row to row. A step runs pieces
+// through these stages, each stage over the pieces that have reached it:
+//
+//   RunLower → EncodeClosed → for each group: Queries → (engine: top-n, fetch) → Project → RunGroup
+//   → RunHead
+//
+// A backend gives each row the same bits whatever other rows are in the step. Tokens may differ
+// between backends as far as their roundings do. All backends store one format: documents and
+// states written with one backend can be used with another.
+#ifndef RECOLLECT_ENGINE_BACKEND_BACKEND_H_
+#define RECOLLECT_ENGINE_BACKEND_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backend/memory_encoder.h"
+#include "kernels/device/device.h"
+#include "kernels/gca/gca.h"
+#include "model/model.h"
+#include "model/state/local_state.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+struct Piece;
+
+// The state that one session carries from row to row: the local state of every layer, and the rows
+// of its open block after the last lower layer, until the block's chunk is made.
+class SequenceState {
+ public:
+  virtual ~SequenceState() = default;
+  // Bytes of the local states, for the state budget.
+  virtual int64_t bytes() const = 0;
+  // Starts from `state`, that of a prefix. May run concurrently with stages. REQUIRES: has run
+  // nothing; the state has the same patterns and all layers. Fails for lack of memory; afterwards
+  // the sequence can only be destroyed.
+  virtual absl::Status Begin(model::LocalState state) = 0;
+};
+
+// The residual stream of one piece's rows, [rows, d]: made by the first RunLower of a request, kept
+// while the piece waits between stages, and used again for the request's next pieces.
+class Residuals {
+ public:
+  virtual ~Residuals() = default;
+};
+
+// Memory K, V of one chunk, in the memory from which RunGroup reads.
+struct ProjectedMemory {
+  kernels::MemoryView view;           // in the memory of the backend's device
+  std::shared_ptr<const void> owner;  // owns what `view` points to
+  int64_t bytes = 0;                  // for the memory budget, which evicts only afterwards
+};
+
+// A chunk's states on their way to the backend's device.
+class StagedStates {
+ public:
+  virtual ~StagedStates() = default;
+};
+
+struct ChunkToProject {
+  const store::ChunkRecord* record = nullptr;
+  const StagedStates* staged = nullptr;  // of Stage(*record); null: none
+};
+
+// A landmark row that retrieves.
+struct QueryRow {
+  const Piece* piece = nullptr;
+  int64_t row = 0;     // within the piece
+  std::span<float> u;  // [d_r], in RAM: receives the query without its lexical part
+};
+
+// Stages are called one at a time, by the scheduler's thread or, once that has stopped, by the
+// thread that shuts the engine down. All other functions are thread-safe, also while a stage runs.
+// When a stage returns, its arguments may be changed or freed at once. Objects made by a backend
+// may be destroyed by any thread, also while a stage runs and after the backend.
+//
+// An error of a stage ends every piece it was given: RESOURCE_EXHAUSTED for memory, UNAVAILABLE for
+// a device that is lost. The sequences of these pieces can then only be destroyed; other sequences
+// are not affected.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string name() const = 0;  // "cpu", "cuda:0 NVIDIA H200"
+  // UNAVAILABLE, permanently, once its device is lost.
+  virtual absl::Status health() const { return absl::OkStatus(); }
+  // The present room of its device; zeros if it uses RAM or its device is lost.
+  virtual kernels::DeviceRoom room() const { return {}; }
+  // Graph launches since start.
+  virtual int64_t graph_launches() const { return 0; }
+
+  // A new sequence, for Piece::sequence. REQUIRES: `patterns` are valid for the model.
+  // INVALID_ARGUMENT, here and below: this backend does not support them.
+  virtual absl::StatusOr<std::unique_ptr<SequenceState>> NewSequence(
+      const model::LocalPatterns& patterns) = 0;
+  // A new encoder for a document.
+  virtual absl::StatusOr<std::unique_ptr<MemoryEncoder>> NewEncoder(
+      const model::LocalPatterns& patterns) = 0;
+
+  // Embeds the ids of each piece and runs its segments through the lower layers: advances the
+  // states of the piece's sequence and leaves the rows in Piece::residuals.
+  virtual absl::Status RunLower(std::span<Piece* const> pieces) = 0;
+
+  // Encodes the chunks of Piece::closed, piece by piece, in order. The first rows_before rows of a
+  // block are those that earlier calls kept in the sequence. Then keeps the piece's rows from
+  // open_row on in the sequence for later pieces: appended to the kept rows if the piece closed no
+  // block, otherwise replacing them. REQUIRES: landmarks; called once after each RunLower, for all
+  // of its pieces.
+  virtual absl::StatusOr<std::vector<model::EncodedChunk>> EncodeClosed(
+      std::span<Piece* const> pieces) = 0;
+
+  // Computes retrieval queries of `group` from the residuals on entry to it. `rows` has no landmark
+  // without candidates. REQUIRES: landmarks, here and for the next two.
+  virtual absl::Status Queries(int group, std::span<const QueryRow> rows) = 0;
+
+  // Begins to copy a record's states to the device from which Project reads them. Thread-safe (not
+  // a stage). Null if Project reads RAM, or on failure: Project then copies them itself.
+  virtual std::shared_ptr<const StagedStates> Stage(const store::ChunkRecord& /*record*/) {
+    return nullptr;
+  }
+
+  // Memory K, V of stored chunks, in their order; a chunk's bits do not depend on the others.
+  virtual absl::StatusOr<std::vector<ProjectedMemory>> Project(
+      std::span<const ChunkToProject> chunks) = 0;
+
+  // Runs the layers of `group` over the pieces' residuals, in place. A segment reads
+  // `memory->groups[group].retrieved`; if that is null or empty, it reads no memory.
+  virtual absl::Status RunGroup(std::span<Piece* const> pieces, int group) = 0;
+
+  // Computes the logits of each row of Piece::head and passes them to Piece::consume, or the token
+  // chosen from them to Piece::choose (piece.h). These are called on any thread, or on several at
+  // once.
+  virtual absl::Status RunHead(std::span<Piece* const> pieces) = 0;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_BACKEND_BACKEND_H_

@@ -1,0 +1,52 @@
+// Runs the layers on the compute threads, with states in RAM. It supports every family, and all
+// other backends are compared with it. No stage fails.
+#ifndef RECOLLECT_ENGINE_BACKEND_CPU_CPU_BACKEND_H_
+#define RECOLLECT_ENGINE_BACKEND_CPU_CPU_BACKEND_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/cpu/cpu_lanes.h"
+#include "kernels/cpu/op_context.h"
+#include "kernels/sample/sample.h"
+#include "model/model.h"
+
+namespace recollect::engine {
+
+class CpuBackend final : public Backend {
+ public:
+  // `contexts` has one for each thread of the pool. All three arguments must outlive the backend.
+  CpuBackend(const model::Model& model, ThreadPool& pool,
+             std::vector<kernels::OpContext>& contexts);
+
+  std::string name() const override { return "cpu"; }
+  absl::StatusOr<std::unique_ptr<SequenceState>> NewSequence(
+      const model::LocalPatterns& patterns) override;
+  absl::StatusOr<std::unique_ptr<MemoryEncoder>> NewEncoder(
+      const model::LocalPatterns& patterns) override;
+  absl::Status RunLower(std::span<Piece* const> pieces) override;
+  absl::StatusOr<std::vector<model::EncodedChunk>> EncodeClosed(
+      std::span<Piece* const> pieces) override;
+  absl::Status Queries(int group, std::span<const QueryRow> rows) override;
+  absl::StatusOr<std::vector<ProjectedMemory>> Project(
+      std::span<const ChunkToProject> chunks) override;
+  absl::Status RunGroup(std::span<Piece* const> pieces, int group) override;
+  absl::Status RunHead(std::span<Piece* const> pieces) override;
+
+ private:
+  const model::Model& model_;
+  ThreadPool& pool_;
+  std::vector<kernels::OpContext>& contexts_;
+  CpuLanes lanes_;
+  // Buffers of the head, by worker.
+  std::vector<std::vector<float>> worker_rows_, worker_logits_;
+  std::vector<kernels::SampleScratch> worker_samples_;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_BACKEND_CPU_CPU_BACKEND_H_

@@ -1,0 +1,59 @@
+// Divides the rows of many pieces into lanes and runs layers over them, as a wavefront over (lane,
+// layer) on the compute threads.
+#ifndef RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANES_H_
+#define RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANES_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "engine/session/piece.h"
+#include "kernels/cpu/op_context.h"
+#include "model/model.h"
+
+namespace recollect::engine {
+
+// Used by one thread at a time; computes on the pool.
+class CpuLanes {
+ public:
+  CpuLanes(const model::Model& model, ThreadPool& pool, std::vector<kernels::OpContext>& contexts)
+      : model_(model), pool_(pool), contexts_(contexts) {}
+
+  // Runs `count` layers from `first_layer` on over the pieces' rows, in place. `group`: the group
+  // whose memory the segments read; -1 for lower layers, which read none.
+  void Run(std::span<Piece* const> pieces, int first_layer, int count, int group);
+
+ private:
+  // Rows that run together: short pieces of several sessions, or one segment of a long piece.
+  struct Lane {
+    struct Member {
+      Piece* piece;
+      const PieceSegment* segment;
+      int64_t first_row;  // in the lane
+    };
+    std::vector<Member> members;
+    int64_t rows = 0;
+    bool in_place = false;
+    float* h = nullptr;  // [rows, d]: the piece's own rows, or gathered
+    std::vector<float> gathered;
+    std::vector<model::Segment> segments;
+  };
+
+  void Build(std::span<Piece* const> pieces);
+  Lane& NewLane();
+  void Add(Lane& lane, Piece& piece, const PieceSegment& segment);
+  void GatherRows(Lane& lane);
+  void ScatterRows(const Lane& lane);
+  void RunLayer(Lane& lane, int layer, int group, int worker);
+
+  const model::Model& model_;
+  ThreadPool& pool_;
+  std::vector<kernels::OpContext>& contexts_;
+  std::vector<Lane> lanes_;  // the first lane_count_ are in use; the others keep their memory
+  size_t lane_count_ = 0;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANES_H_

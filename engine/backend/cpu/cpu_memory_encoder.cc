@@ -1,0 +1,66 @@
+#include "engine/backend/cpu/cpu_memory_encoder.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace recollect::engine {
+
+CpuMemoryEncoder::CpuMemoryEncoder(const model::Model& model, const model::LocalPatterns& pattern,
+                                   ThreadPool& pool, std::vector<kernels::OpContext>& contexts)
+    : MemoryEncoder(model.config(), pattern),
+      model_(model),
+      pool_(pool),
+      contexts_(contexts),
+      state_(model::LocalState::Create(model.config(), pattern, model.config().n_low)) {}
+
+absl::StatusOr<std::string> CpuMemoryEncoder::SerializeLayer(int layer) const {
+  const model::LayerState& state = state_.layers[static_cast<size_t>(layer)];
+  std::string bytes;
+  bytes.reserve(static_cast<size_t>(state.bytes()));
+  state.Serialize(bytes);
+  return bytes;
+}
+
+absl::Status CpuMemoryEncoder::Begin(model::LocalState state) {
+  state_ = std::move(state);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<model::EncodedChunk>> CpuMemoryEncoder::Encode(
+    std::span<const Block> blocks) {
+  const int64_t d = model_.config().d;
+  const Rows of_blocks = RowsOf(blocks);
+  const std::vector<int32_t>& ids = of_blocks.ids;
+  const std::vector<int64_t>& begins = of_blocks.begins;
+  const int64_t rows = begins.back();
+  std::vector<model::EncodedChunk> chunks(model_.config().landmarks() ? blocks.size() : 0);
+  h_.resize(static_cast<size_t>(rows * d));
+  // Layers take rows in full tiles, wherever blocks end: products are fastest so.
+  constexpr int64_t kTile = model::LayerState::kMaxAppend;
+  const auto run_layer = [&](int64_t tile, int64_t layer, int worker) {
+    const int64_t begin = tile * kTile, count = std::min(kTile, rows - begin);
+    float* const h = h_.data() + begin * d;
+    if (layer == 0) {
+      const auto first = static_cast<size_t>(begin);
+      model_.Embed(std::span(ids).subspan(first, static_cast<size_t>(count)), h);
+    }
+    const model::Segment segment{&state_.layers[static_cast<size_t>(layer)], count};
+    model_.RunLayer(contexts_[static_cast<size_t>(worker)], static_cast<int>(layer), {&segment, 1},
+                    h);
+  };
+  // The chunks whose last row is in the tile. No column of the wavefront: none waits for another.
+  const auto encode_chunks = [&](int64_t tile, int worker) {
+    const int64_t begin = tile * kTile;
+    const auto ends = begins.begin() + 1;
+    auto chunk = static_cast<size_t>(std::upper_bound(ends, begins.end(), begin) - ends);
+    for (; chunk < chunks.size() && begins[chunk + 1] <= begin + kTile; ++chunk) {
+      chunks[chunk] =
+          model_.EncodeChunk(contexts_[static_cast<size_t>(worker)], h_.data() + begins[chunk] * d,
+                             static_cast<int>(blocks[chunk].size()));
+    }
+  };
+  pool_.Wavefront((rows + kTile - 1) / kTile, model_.config().n_low, run_layer, encode_chunks);
+  return chunks;
+}
+
+}  // namespace recollect::engine

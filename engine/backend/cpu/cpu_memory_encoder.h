@@ -1,0 +1,42 @@
+// The memory encoder on the compute threads: a wavefront over (tile of rows, layer); the chunks
+// that end in a tile are encoded after its last layer, in parallel with other tiles.
+#ifndef RECOLLECT_ENGINE_BACKEND_CPU_CPU_MEMORY_ENCODER_H_
+#define RECOLLECT_ENGINE_BACKEND_CPU_CPU_MEMORY_ENCODER_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/thread_pool.h"
+#include "engine/backend/memory_encoder.h"
+#include "kernels/cpu/op_context.h"
+#include "model/model.h"
+#include "model/state/local_state.h"
+
+namespace recollect::engine {
+
+class CpuMemoryEncoder final : public MemoryEncoder {
+ public:
+  // `pattern` must be valid for the model. Pool and contexts must outlive the encoder.
+  CpuMemoryEncoder(const model::Model& model, const model::LocalPatterns& pattern, ThreadPool& pool,
+                   std::vector<kernels::OpContext>& contexts);
+
+  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const Block> blocks) override;
+  int64_t bytes() const override { return state_.bytes(); }
+  absl::StatusOr<std::string> SerializeLayer(int layer) const override;
+  absl::Status Begin(model::LocalState state) override;
+
+ private:
+  const model::Model& model_;
+  ThreadPool& pool_;
+  std::vector<kernels::OpContext>& contexts_;
+  model::LocalState state_;
+  std::vector<float> h_;  // [rows of all blocks, d]
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_BACKEND_CPU_CPU_MEMORY_ENCODER_H_

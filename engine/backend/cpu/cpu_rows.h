@@ -1,0 +1,42 @@
+// The CPU backend's states of sequences and pieces, in RAM.
+#ifndef RECOLLECT_ENGINE_BACKEND_CPU_CPU_ROWS_H_
+#define RECOLLECT_ENGINE_BACKEND_CPU_CPU_ROWS_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "engine/session/piece.h"
+#include "model/state/local_state.h"
+
+namespace recollect::engine {
+
+struct CpuSequence final : SequenceState {
+  explicit CpuSequence(model::LocalState state) : local(std::move(state)) {}
+  int64_t bytes() const override { return local.bytes(); }
+  absl::Status Begin(model::LocalState state) override {
+    local = std::move(state);
+    return absl::OkStatus();
+  }
+
+  model::LocalState local;
+  // [rows of the open block that ran, d] after the last lower layer.
+  std::vector<float> open_residuals;
+};
+
+struct CpuResiduals final : Residuals {
+  std::vector<float> h;  // [rows, d]
+};
+
+// REQUIRES: the sequence was made by the CPU backend.
+inline CpuSequence& SequenceOf(const Piece& piece) {
+  return static_cast<CpuSequence&>(*piece.sequence);
+}
+inline std::vector<float>& RowsOf(const Piece& piece) {
+  return static_cast<CpuResiduals&>(*piece.residuals).h;
+}
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_BACKEND_CPU_CPU_ROWS_H_

@@ -1,0 +1,275 @@
+#include "engine/backend/device/device_backend.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "engine/backend/device/device_memory_encoder.h"
+#include "engine/backend/sampler.h"
+#include "engine/session/piece.h"
+
+namespace recollect::engine {
+namespace {
+
+using kernels::DeviceCopy;
+
+// Rows whose logits there is memory for at a time.
+constexpr size_t kHeadRows = 256;
+
+// Rows [d] in a buffer that grows; what it held may be lost.
+absl::StatusOr<float*> Rows(kernels::Device& device, int64_t rows, int64_t d,
+                            std::shared_ptr<kernels::DeviceBuffer>& buffer) {
+  ASSIGN_OR_RETURN(void* const data,
+                   kernels::AtLeast(device, rows * d * int64_t{sizeof(float)}, buffer));
+  return static_cast<float*>(data);
+}
+
+class DeviceSequence final : public SequenceState {
+ public:
+  DeviceSequence(std::shared_ptr<kernels::Device> on, model::DeviceState fresh)
+      : device(std::move(on)), state(std::move(fresh)) {}
+  int64_t bytes() const override { return state.bytes() + (open == nullptr ? 0 : open->bytes()); }
+  absl::Status Begin(model::LocalState from) override { return state.Begin(*device, from); }
+
+  const std::shared_ptr<kernels::Device> device;
+  model::DeviceState state;
+  std::shared_ptr<kernels::DeviceBuffer> open;  // [rows of a full block, d], of which open_rows are
+  int64_t open_rows = 0;
+};
+
+class DeviceResiduals final : public Residuals {
+ public:
+  float* data() const { return static_cast<float*>(buffer->data()); }
+  std::shared_ptr<kernels::DeviceBuffer> buffer;
+};
+
+struct DeviceStagedStates final : StagedStates {
+  explicit DeviceStagedStates(std::shared_ptr<const kernels::DeviceBuffer> states)
+      : buffer(std::move(states)) {}
+  const std::shared_ptr<const kernels::DeviceBuffer> buffer;
+};
+
+// A checkpoint may allow choices that no device makes.
+absl::Status CheckDevicePatterns(const model::LocalPatterns& patterns) {
+  constexpr int64_t kMost = kernels::kMaxDeviceTopK + 1;  // the own block is not searched for
+  if (patterns.blocks().count <= kMost) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("top_k_blocks is ", patterns.blocks().count,
+                                                 ", layers on a device allow ", kMost));
+}
+
+DeviceSequence& SequenceOf(const Piece& piece) {
+  return static_cast<DeviceSequence&>(*piece.sequence);
+}
+
+float* RowsOf(const Piece& piece) {
+  return static_cast<const DeviceResiduals&>(*piece.residuals).data();
+}
+
+// Between the pieces' rows and those of the batch, side by side.
+std::vector<DeviceCopy> CopiesOf(std::span<Piece* const> pieces, int64_t d, float* batch, bool in) {
+  std::vector<DeviceCopy> copies;
+  for (const Piece* piece : pieces) {
+    const int64_t count = piece->rows() * d;
+    float* const own = RowsOf(*piece);
+    copies.push_back({in ? own : batch, in ? batch : own, count * int64_t{sizeof(float)}});
+    batch += count;
+  }
+  return copies;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Backend>> DeviceBackend::Create(
+    std::shared_ptr<kernels::Device> device, const model::Model& model,
+    const std::string& directory) {
+  ASSIGN_OR_RETURN(std::unique_ptr<model::DeviceModel> loaded,
+                   model::DeviceModel::Load(*device, model, directory));
+  return std::shared_ptr<Backend>(new DeviceBackend(std::move(device), std::move(loaded)));
+}
+
+absl::StatusOr<std::unique_ptr<SequenceState>> DeviceBackend::NewSequence(
+    const model::LocalPatterns& patterns) {
+  RETURN_IF_ERROR(CheckDevicePatterns(patterns));
+  return std::make_unique<DeviceSequence>(
+      device_,
+      model::DeviceState(model_->config(), patterns, model_->config().layers(), model_->dtype()));
+}
+
+absl::StatusOr<std::unique_ptr<MemoryEncoder>> DeviceBackend::NewEncoder(
+    const model::LocalPatterns& patterns) {
+  RETURN_IF_ERROR(CheckDevicePatterns(patterns));
+  return std::make_unique<DeviceMemoryEncoder>(model_, device_, patterns);
+}
+
+absl::StatusOr<float*> DeviceBackend::BatchRows(int64_t rows) {
+  return Rows(*device_, rows, model_->config().d, batch_);
+}
+
+absl::Status DeviceBackend::RunLayers(std::span<Piece* const> pieces, int first, int count,
+                                      int group, float* h) {
+  std::vector<model::DeviceSegment> segments;
+  for (Piece* piece : pieces) {
+    for (const PieceSegment& segment : piece->segments) {
+      const bool reads = group >= 0 && segment.memory != nullptr;
+      segments.push_back(
+          {.state = &SequenceOf(*piece).state,
+           .rows = segment.rows,
+           .retrieved =
+               reads ? &segment.memory->groups[static_cast<size_t>(group)].retrieved : nullptr});
+    }
+  }
+  return model_->RunLayers(first, count, segments, h);
+}
+
+absl::Status DeviceBackend::RunLower(std::span<Piece* const> pieces) {
+  const int64_t d = model_->config().d;
+  std::vector<int32_t> ids;
+  for (Piece* piece : pieces) {
+    if (piece->residuals == nullptr) piece->residuals = std::make_unique<DeviceResiduals>();
+    RETURN_IF_ERROR(
+        Rows(*device_, piece->rows(), d, static_cast<DeviceResiduals&>(*piece->residuals).buffer)
+            .status());
+    ids.insert(ids.end(), piece->ids.begin(), piece->ids.end());
+  }
+  ASSIGN_OR_RETURN(float* const h, BatchRows(static_cast<int64_t>(ids.size())));
+  RETURN_IF_ERROR(model_->Embed(ids, h));
+  RETURN_IF_ERROR(RunLayers(pieces, 0, model_->config().n_low, -1, h));
+  return model_->Copy(CopiesOf(pieces, d, h, /*in=*/false));
+}
+
+absl::Status DeviceBackend::RunGroup(std::span<Piece* const> pieces, int group) {
+  const model::ModelConfig& config = model_->config();
+  int64_t rows = 0;
+  for (const Piece* piece : pieces) rows += piece->rows();
+  ASSIGN_OR_RETURN(float* const h, BatchRows(rows));
+  RETURN_IF_ERROR(model_->Copy(CopiesOf(pieces, config.d, h, /*in=*/true)));
+  RETURN_IF_ERROR(RunLayers(pieces, config.first_layer_of_group(group),
+                            config.groups[static_cast<size_t>(group)].layers, group, h));
+  return model_->Copy(CopiesOf(pieces, config.d, h, /*in=*/false));
+}
+
+absl::StatusOr<std::vector<model::EncodedChunk>> DeviceBackend::EncodeClosed(
+    std::span<Piece* const> pieces) {
+  const int64_t d = model_->config().d;
+  std::vector<model::DeviceBlock> blocks;
+  for (const Piece* piece : pieces) {
+    const DeviceSequence& sequence = SequenceOf(*piece);
+    for (const ClosedBlock& closed : piece->closed) {
+      const bool begun = closed.rows_before > 0;
+      blocks.push_back(
+          {.before = begun ? static_cast<const float*>(sequence.open->data()) : nullptr,
+           .rows_before = closed.rows_before,
+           .here = RowsOf(*piece) + closed.first_row * d,
+           .rows_here = closed.rows - closed.rows_before});
+    }
+  }
+  ASSIGN_OR_RETURN(std::vector<model::EncodedChunk> chunks, model_->EncodeChunks(blocks));
+  std::vector<DeviceCopy> kept;
+  for (const Piece* piece : pieces) {
+    DeviceSequence& sequence = SequenceOf(*piece);
+    if (!piece->closed.empty()) sequence.open_rows = 0;
+    const int64_t rows = piece->rows() - piece->open_row;
+    ASSIGN_OR_RETURN(float* const open,
+                     Rows(*device_, model_->config().chunk_tokens + 1, d, sequence.open));
+    if (rows == 0) continue;
+    kept.push_back({RowsOf(*piece) + piece->open_row * d, open + sequence.open_rows * d,
+                    rows * d * int64_t{sizeof(float)}});
+    sequence.open_rows += rows;
+  }
+  RETURN_IF_ERROR(model_->Copy(kept));
+  return chunks;
+}
+
+absl::Status DeviceBackend::Queries(int group, std::span<const QueryRow> rows) {
+  const model::ModelConfig& config = model_->config();
+  std::vector<const float*> asking;
+  for (const QueryRow& row : rows) asking.push_back(RowsOf(*row.piece) + row.row * config.d);
+  std::vector<float> queries(rows.size() * static_cast<size_t>(config.d_r));
+  RETURN_IF_ERROR(model_->Queries(group, asking, queries.data()));
+  const float* u = queries.data();
+  for (const QueryRow& row : rows) {
+    std::copy_n(u, config.d_r, row.u.begin());
+    u += config.d_r;
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const StagedStates> DeviceBackend::Stage(const store::ChunkRecord& record) {
+  absl::StatusOr<std::shared_ptr<kernels::DeviceBuffer>> buffer =
+      model_->StageStates(record.states);
+  if (!buffer.ok()) return nullptr;
+  return std::make_shared<const DeviceStagedStates>(*std::move(buffer));
+}
+
+absl::StatusOr<std::vector<ProjectedMemory>> DeviceBackend::Project(
+    std::span<const ChunkToProject> chunks) {
+  std::vector<model::StoredStates> stored;
+  for (const auto& [record, staged] : chunks) {
+    stored.push_back({record->states, record->rows,
+                      staged == nullptr
+                          ? nullptr
+                          : static_cast<const DeviceStagedStates*>(staged)->buffer.get()});
+  }
+  ASSIGN_OR_RETURN(std::vector<model::DeviceMemory> memories, model_->ProjectMemory(stored));
+  std::vector<ProjectedMemory> projected;
+  for (model::DeviceMemory& memory : memories) {
+    const int64_t bytes = memory.owner->bytes();
+    projected.push_back({memory.view, std::move(memory.owner), bytes});
+  }
+  return projected;
+}
+
+absl::Status DeviceBackend::RunHead(std::span<Piece* const> pieces) {
+  const int64_t d = model_->config().d;
+  HeadBatch choosing, consuming;
+  for (Piece* piece : pieces) {
+    HeadBatch& batch = piece->choose ? choosing : consuming;
+    for (const HeadRow& head : piece->head) {
+      batch.asked.emplace_back(piece, &head);
+      batch.rows.push_back(RowsOf(*piece) + head.row * d);
+      batch.pointed.emplace_back(head.pointed);
+    }
+  }
+  RETURN_IF_ERROR(Choose(choosing));
+  RETURN_IF_ERROR(Consume(consuming));
+  // A prefill that nobody has asked anything yet waits as the rest does, so that the steps of a
+  // long prompt are not all queued at once, before those of other sessions.
+  return choosing.rows.empty() && consuming.rows.empty() ? device_->Wait() : absl::OkStatus();
+}
+
+absl::Status DeviceBackend::Choose(const HeadBatch& batch) {
+  std::vector<int32_t> choices(batch.rows.size());
+  std::vector<kernels::SampleSettings> settings;
+  for (const auto& [piece, head] : batch.asked) settings.push_back(piece->sampling);
+  for (size_t begin = 0; begin < batch.rows.size(); begin += kHeadRows) {
+    const size_t count = std::min(kHeadRows, batch.rows.size() - begin);
+    RETURN_IF_ERROR(model_->Choices(std::span(batch.rows).subspan(begin, count),
+                                    std::span(batch.pointed).subspan(begin, count),
+                                    std::span(settings).subspan(begin, count),
+                                    NeverChosenOf(model_->config()), choices.data() + begin));
+  }
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const auto& [piece, head] = batch.asked[i];
+    piece->choose(*head, choices[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceBackend::Consume(const HeadBatch& batch) {
+  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
+  std::vector<float> logits;
+  for (size_t begin = 0; begin < batch.rows.size(); begin += kHeadRows) {
+    const size_t count = std::min(kHeadRows, batch.rows.size() - begin);
+    logits.resize(count * vocab);
+    RETURN_IF_ERROR(model_->Logits(std::span(batch.rows).subspan(begin, count),
+                                   std::span(batch.pointed).subspan(begin, count), logits.data()));
+    for (size_t i = 0; i < count; ++i) {
+      const auto& [piece, head] = batch.asked[begin + i];
+      piece->consume(*head, std::span<const float>(logits).subspan(i * vocab, vocab));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace recollect::engine

@@ -1,0 +1,74 @@
+// Runs the layers on a device (model/device/device_model.h). The rows of all pieces of a stage run
+// together; states, residuals and memory K, V stay in the device's memory. Token ids, tables and
+// chunk states are uploaded; retrieval queries, encoded chunks, and logits or chosen tokens are
+// downloaded.
+#ifndef RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_BACKEND_H_
+#define RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backend/backend.h"
+#include "kernels/device/device.h"
+#include "model/device/device_model.h"
+#include "model/model.h"
+
+namespace recollect::engine {
+
+struct HeadRow;
+
+class DeviceBackend final : public Backend {
+ public:
+  // Loads the weights of `directory`, from which `model` was loaded. INVALID_ARGUMENT: a model that
+  // no device runs (names why). RESOURCE_EXHAUSTED, UNAVAILABLE: the device.
+  static absl::StatusOr<std::shared_ptr<Backend>> Create(std::shared_ptr<kernels::Device> device,
+                                                         const model::Model& model,
+                                                         const std::string& directory);
+
+  std::string name() const override { return device_->name(); }
+  absl::Status health() const override { return device_->health(); }
+  kernels::DeviceRoom room() const override { return device_->room(); }
+  int64_t graph_launches() const override { return model_->graphs().launched(); }
+  absl::StatusOr<std::unique_ptr<SequenceState>> NewSequence(
+      const model::LocalPatterns& patterns) override;
+  absl::StatusOr<std::unique_ptr<MemoryEncoder>> NewEncoder(
+      const model::LocalPatterns& patterns) override;
+  absl::Status RunLower(std::span<Piece* const> pieces) override;
+  absl::StatusOr<std::vector<model::EncodedChunk>> EncodeClosed(
+      std::span<Piece* const> pieces) override;
+  absl::Status Queries(int group, std::span<const QueryRow> rows) override;
+  std::shared_ptr<const StagedStates> Stage(const store::ChunkRecord& record) override;
+  absl::StatusOr<std::vector<ProjectedMemory>> Project(
+      std::span<const ChunkToProject> chunks) override;
+  absl::Status RunGroup(std::span<Piece* const> pieces, int group) override;
+  absl::Status RunHead(std::span<Piece* const> pieces) override;
+
+ private:
+  DeviceBackend(std::shared_ptr<kernels::Device> device, std::shared_ptr<model::DeviceModel> model)
+      : device_(std::move(device)), model_(std::move(model)) {}
+
+  // Head rows and, for each, its residual [d] on the device.
+  struct HeadBatch {
+    std::vector<std::pair<Piece*, const HeadRow*>> asked;
+    std::vector<const float*> rows;
+    std::vector<std::span<const kernels::PointedToken>> pointed;
+  };
+
+  absl::StatusOr<float*> BatchRows(int64_t rows);
+  absl::Status RunLayers(std::span<Piece* const> pieces, int first, int count, int group, float* h);
+  absl::Status Choose(const HeadBatch& batch);
+  absl::Status Consume(const HeadBatch& batch);
+
+  const std::shared_ptr<kernels::Device> device_;
+  const std::shared_ptr<model::DeviceModel> model_;  // shared with encoders
+  std::shared_ptr<kernels::DeviceBuffer> batch_;     // [rows of a stage, d]
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_BACKEND_H_

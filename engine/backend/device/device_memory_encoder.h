@@ -1,0 +1,41 @@
+// The memory encoder on a device: all blocks of a call run through a layer together.
+#ifndef RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_MEMORY_ENCODER_H_
+#define RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_MEMORY_ENCODER_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backend/memory_encoder.h"
+#include "kernels/device/device.h"
+#include "model/device/device_model.h"
+#include "model/device/device_state.h"
+
+namespace recollect::engine {
+
+class DeviceMemoryEncoder final : public MemoryEncoder {
+ public:
+  DeviceMemoryEncoder(std::shared_ptr<model::DeviceModel> model,
+                      std::shared_ptr<kernels::Device> device,
+                      const model::LocalPatterns& patterns);
+
+  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const Block> blocks) override;
+  int64_t bytes() const override { return state_.bytes(); }
+  absl::StatusOr<std::string> SerializeLayer(int layer) const override {
+    return state_.SerializeLayer(*device_, layer);
+  }
+  absl::Status Begin(model::LocalState state) override { return state_.Begin(*device_, state); }
+
+ private:
+  const std::shared_ptr<kernels::Device> device_;
+  const std::shared_ptr<model::DeviceModel> model_;
+  model::DeviceState state_;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_MEMORY_ENCODER_H_

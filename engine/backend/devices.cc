@@ -1,0 +1,100 @@
+#include "engine/backend/devices.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "engine/backend/device/device_backend.h"
+#include "engine/backend/device/device_landmarks.h"
+#include "kernels/gemm/gemm.h"
+#ifdef RECOLLECT_WITH_CUDA
+#include "kernels/cuda/cuda_device.h"
+#endif
+
+namespace recollect::engine {
+namespace {
+
+absl::StatusOr<std::unique_ptr<model::Model>> Load(const std::string& directory,
+                                                   const model::LoadOptions& options) {
+  auto model = model::Model::Load(directory, options);
+  if (!model.ok()) return Annotate(model.status(), absl::StrCat("model ", directory));
+  return model;
+}
+
+absl::StatusOr<std::unique_ptr<model::Model>> LoadHere(const std::string& directory,
+                                                       std::optional<DType> dtype) {
+  if (!dtype) {
+    dtype = kernels::Bf16Supported() ? DType::kBf16 : DType::kFloat32;
+    if (*dtype == DType::kFloat32) LogInfo("this CPU has no bf16 products, using fp32");
+  }
+  return Load(directory, {.dtype = *dtype});
+}
+
+absl::StatusOr<std::shared_ptr<kernels::Device>> OpenCuda([[maybe_unused]] int index) {
+#ifdef RECOLLECT_WITH_CUDA
+  return kernels::OpenCudaDevice(index);
+#else
+  return absl::FailedPreconditionError(
+      "this build has no CUDA; build it with the preset \"cuda\", or use the device cpu");
+#endif
+}
+
+absl::StatusOr<LoadedModel> LoadOnCuda(int index, const std::string& directory,
+                                       std::optional<DType> dtype) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<kernels::Device> device, OpenCuda(index));
+  return LoadModelOn(device, directory, dtype);
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedModel> LoadModel(const std::string& device, const std::string& directory,
+                                      std::optional<DType> dtype) {
+  if (device == "cpu") return LoadModelOn(nullptr, directory, dtype);
+  if (device == "auto") {
+    absl::StatusOr<LoadedModel> loaded = LoadOnCuda(0, directory, dtype);
+    if (loaded.ok()) return loaded;
+    LogInfo("computing on the CPU: {}", std::string(loaded.status().message()));
+    return LoadModelOn(nullptr, directory, dtype);
+  }
+  int index = 0;
+  absl::string_view number = device;
+  if (!absl::ConsumePrefix(&number, "cuda:") || !absl::SimpleAtoi(number, &index) || index < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device '", device, "', expected cpu, auto or cuda:N"));
+  }
+  return LoadOnCuda(index, directory, dtype);
+}
+
+absl::StatusOr<LoadedModel> LoadModelOn(const std::shared_ptr<kernels::Device>& device,
+                                        const std::string& directory, std::optional<DType> dtype) {
+  LoadedModel loaded;
+  if (device == nullptr) {
+    ASSIGN_OR_RETURN(loaded.model, LoadHere(directory, dtype));
+    return loaded;
+  }
+  absl::Status runs;
+  for (const DType format :
+       dtype ? std::vector{*dtype} : std::vector{DType::kBf16, DType::kFloat32}) {
+    ASSIGN_OR_RETURN(loaded.model, Load(directory, {.dtype = format, .computes = false}));
+    runs = model::CheckDeviceConfig(loaded.model->config(), format);
+    if (runs.ok()) break;
+  }
+  const bool landmarks = loaded.model->config().landmarks();
+  if (!runs.ok() && !landmarks) return absl::FailedPreconditionError(runs.message());
+  if (landmarks) loaded.landmarks = std::make_shared<DeviceLandmarks>(device);
+  if (runs.ok()) {
+    ASSIGN_OR_RETURN(loaded.backend, DeviceBackend::Create(device, *loaded.model, directory));
+    LogInfo("layers{} on {}", landmarks ? " and landmark keys" : "", device->name());
+  } else {
+    ASSIGN_OR_RETURN(loaded.model, LoadHere(directory, dtype));
+    LogInfo("landmark keys on {}, layers on the CPU: {}", device->name(),
+            std::string(runs.message()));
+  }
+  return loaded;
+}
+
+}  // namespace recollect::engine

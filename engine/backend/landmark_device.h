@@ -1,0 +1,71 @@
+// Holds landmark keys and searches them (design 2.4); the only part of the engine whose work grows
+// with the mounted documents. Keys are in RAM and searched by the CPU (cpu_landmarks.h), or in a
+// device's memory and searched there (device_landmarks.h). Scores are fp32 on each, with a
+// summation order of its own: one device gives the same bits in any batch, and tokens may differ
+// between devices as far as their roundings do.
+#ifndef RECOLLECT_ENGINE_BACKEND_LANDMARK_DEVICE_H_
+#define RECOLLECT_ENGINE_BACKEND_LANDMARK_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/bf16.h"
+#include "kernels/device/device.h"
+#include "kernels/landmark_topk/landmark_topk.h"
+
+namespace recollect::engine {
+
+// Keys [count, d_k] of one document or session, in a device's memory; freed with the object.
+class LandmarkKeys {
+ public:
+  virtual ~LandmarkKeys() = default;
+  // Appends `keys`, [n, d_k]. Must not be called during a search. RESOURCE_EXHAUSTED: nothing was
+  // added.
+  virtual absl::Status Append(std::span<const Bf16> keys) = 0;
+};
+
+// The first `count` of some keys.
+struct KeyRun {
+  const LandmarkKeys* keys = nullptr;
+  int64_t count = 0;
+};
+
+struct LandmarkQuery {
+  std::vector<float> u;      // [d_k]
+  std::vector<KeyRun> runs;  // candidates are numbered through them, in order
+  int n = 0;                 // best candidates to find; all if there are fewer
+
+  // The answer, in the order of kernels/landmark_topk/landmark_topk.h.
+  absl::Status status;
+  std::vector<kernels::ScoredCandidate> best;
+
+  int64_t candidates() const {
+    int64_t count = 0;
+    for (const KeyRun& run : runs) count += run.count;
+    return count;
+  }
+};
+
+class LandmarkDevice {
+ public:
+  virtual ~LandmarkDevice() = default;
+  virtual std::string name() const = 0;  // "cpu", "cuda:0 NVIDIA H200"
+  // UNAVAILABLE, permanently, once the device is lost.
+  virtual absl::Status health() const { return absl::OkStatus(); }
+  // Room in the device's memory; zeros on the CPU.
+  virtual kernels::DeviceRoom room() const { return {}; }
+  // Stores keys [count, d_k], possibly none. The device must outlive the result. Thread-safe.
+  // RESOURCE_EXHAUSTED: the device's memory; UNAVAILABLE: the device is lost.
+  virtual absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(std::vector<Bf16> keys) = 0;
+  // Answers every query, each with its own status, and returns when all are answered. One call at a
+  // time.
+  virtual void Search(std::span<LandmarkQuery> queries) = 0;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_BACKEND_LANDMARK_DEVICE_H_

@@ -1,0 +1,150 @@
+// The ingest of one document, as chunks, or in a family without landmarks as a prefix. Input is
+// read and tokenised on the ingest thread, encoded in slices by the scheduler, and committed on the
+// ingest thread again. The three overlap.
+#ifndef RECOLLECT_ENGINE_INGEST_INGEST_H_
+#define RECOLLECT_ENGINE_INGEST_INGEST_H_
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/executor.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/memory_encoder.h"
+#include "engine/counters.h"
+#include "engine/engine.h"
+#include "engine/ingest/ingest_input.h"
+#include "engine/ingest/resume_state.h"
+#include "engine/session/state_budget.h"
+#include "engine/step/scheduler.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+// Shared by all ingests. All of it must outlive them, except that calls after Fail do not use it.
+struct IngestContext {
+  const model::Model& model;
+  Backend& backend;
+  store::DocumentStore& store;
+  std::shared_ptr<Executor> thread;  // of one thread: reads and commits depend on their order
+  Counters& counters;
+  StateBudget& state_budget;   // for states of prefixes
+  std::function<void()> wake;  // the scheduler
+  int64_t commit_tokens;
+  int64_t max_ingests;
+};
+
+// Thread-safe.
+class IngestJob final : public IngestWork,
+                        public RequestHandle,
+                        public std::enable_shared_from_this<IngestJob> {
+ public:
+  using AppendDone = IngestStream::AppendDone;
+  using FinishDone = std::function<void(absl::StatusOr<store::DocumentInfo>)>;
+
+  // Makes a job that continues from `progress`, the store's record of this ingest. DATA_LOSS or
+  // FAILED_PRECONDITION if it cannot be continued, RESOURCE_EXHAUSTED if the state so far does not
+  // fit in the budget.
+  static absl::StatusOr<std::shared_ptr<IngestJob>> Create(const IngestContext& context,
+                                                           const model::LocalPatterns& pattern,
+                                                           const store::IngestProgress& progress);
+
+  IngestStatus status() const;
+  void Append(int64_t offset, std::string text, AppendDone done);
+  void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done);
+  void Finish(FinishDone done);
+
+  // Ends the job with `status`, which waiting and later calls receive. What was committed stays.
+  void Fail(const absl::Status& status);
+  void Cancel() override { Fail(absl::CancelledError("cancelled by the client")); }
+  bool published() const;
+  bool failed() const;
+  // Commits what is encoded. REQUIRES: the scheduler has stopped.
+  void CommitRest();
+
+  bool HasSlice() override;
+  void RunSlice(int64_t most_tokens) override;
+
+ private:
+  IngestJob(const IngestContext& context, std::unique_ptr<MemoryEncoder> encoder,
+            const store::IngestProgress& progress, TokenQueue queue);
+
+  struct Message {
+    std::string text;
+    std::vector<int32_t> tokens;
+    AppendDone done;
+    bool final = false;
+  };
+  // An Append that is answered once no block of the document's first `tokens` is left to encode.
+  struct Waiting {
+    int64_t tokens;
+    AppendDone done;
+  };
+  // What runs next: the tokens of each block, and of all blocks together.
+  struct Slice {
+    std::vector<int64_t> blocks;
+    int64_t tokens = 0;
+  };
+
+  absl::Status Restore(const ResumeState& state, const store::IngestProgress& progress);
+  absl::Status Accept(int64_t offset, int64_t size, bool tokens);
+  template <typename Done>
+  void Refuse(Done done, absl::Status status);
+  void Post(Message message);
+  void Read(Message message);
+  absl::Status Encode(int64_t most_tokens);
+  void Settle();  // answers Appends whose tokens are encoded
+  // Tokens at the document's end that are not encoded: a prefix's last one runs in the session that
+  // mounts it, so that it can predict the next token.
+  int64_t HeldBack() const { return prefix_ ? 1 : 0; }
+  bool CommitIsDueLocked() const;
+  void StartCommit(bool last);
+  absl::Status WriteState(store::IngestBatch& batch);
+  void Commit(store::IngestBatch batch);
+  void Publish(store::IngestBatch batch);
+  IngestStatus StatusLocked() const;
+  Slice SliceLocked(int64_t most_tokens) const;
+  bool AllEncodedLocked() const;
+  bool IsEncodedLocked(int64_t tokens) const;
+
+  const IngestContext context_;
+  const std::string id_;
+  const OwnerId owner_;
+  const bool from_tokens_;
+  const bool prefix_;
+  const int64_t reach_;  // of the pointer
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+
+  InputReader reader_;  // ingest thread
+  // Used by the scheduler's thread; while a prefix is committed, by the commit.
+  const std::unique_ptr<MemoryEncoder> encoder_;
+  StateCharge charge_;            // scheduler's thread
+  std::string committed_sha256_;  // IngestStatus::committed_sha256
+  store::IngestBatch batch_;      // scheduler's thread: chunks and keys since the last commit
+  std::vector<int32_t> before_;   // scheduler's thread: the last reach_ tokens that are encoded
+
+  mutable std::mutex mutex_;
+  absl::Status failed_;
+  int64_t accepted_offset_, committed_offset_;
+  int64_t chunks_ = 0;
+  const int64_t tokens_before_;  // before this stream
+  TokenQueue queue_;
+  std::deque<Waiting> waiting_;
+  FinishDone finish_done_;
+  bool finishing_ = false;  // Finish was called
+  bool all_read_ = false;   // queue_ holds all remaining tokens
+  bool publishing_ = false;
+  bool published_ = false;
+  bool committing_ = false;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_INGEST_INGEST_H_

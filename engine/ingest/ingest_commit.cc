@@ -1,0 +1,120 @@
+// The durable side of an ingest job: what a commit holds and leaves for later, and publishing.
+#include <algorithm>
+#include <utility>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "engine/ingest/ingest.h"
+#include "engine/ingest/resume_state.h"
+#include "engine/session/prefix_state.h"
+
+namespace recollect::engine {
+
+absl::Status IngestJob::Restore(const ResumeState& state, const store::IngestProgress& progress) {
+  if (!state.local_state.empty()) {
+    return encoder_->Restore(state.local_state, progress.tokens + progress.chunks);
+  }
+  if (progress.state_bytes == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      model::LocalState local,
+      RestoreState(context_.model, encoder_->patterns(), context_.store,
+                   {owner_, progress.state_bytes, state.tokens}, context_.state_budget, charge_));
+  RETURN_IF_ERROR(encoder_->Begin(std::move(local)));
+  context_.state_budget.Set(charge_, encoder_->bytes());
+  return absl::OkStatus();
+}
+
+// A commit of a prefix writes its whole state: the longer it is, the rarer, so that all of them
+// together write a few times what the last one does.
+bool IngestJob::CommitIsDueLocked() const {
+  const int64_t after =
+      prefix_ ? std::max(context_.commit_tokens, queue_.committed() / 4) : context_.commit_tokens;
+  return !committing_ && queue_.uncommitted() >= after;
+}
+
+// Called with the mutex held, by the thread that owns the encoder.
+void IngestJob::StartCommit(bool last) {
+  absl::StatusOr<std::string> local_state = "";
+  if (!last && !prefix_) local_state = encoder_->Serialize();
+  if (!local_state.ok()) {
+    failed_ = local_state.status();  // at once; who waits is told without the mutex
+    context_.thread->Post([self = shared_from_this(), status = failed_] { self->Fail(status); });
+    return;
+  }
+  TokenQueue::Committed committed = queue_.Commit();
+  auto batch = std::make_shared<store::IngestBatch>(std::exchange(batch_, {}));
+  batch->tokens = std::move(committed.tokens);
+  batch->text = std::move(committed.text);
+  batch->input_offset = committed.input_offset;
+  if (last) {
+    publishing_ = true;
+  } else {
+    committing_ = true;
+    ResumeState state;
+    state.tokens = queue_.encoded();
+    state.text_end = queue_.text_end();
+    state.pending_ids = std::move(committed.pending_ids);
+    state.pending_bytes = std::move(committed.pending_bytes);
+    state.local_state = *std::move(local_state);
+    batch->resume_state = EncodeResumeState(state);
+  }
+  context_.thread->Post([self = shared_from_this(), batch, last] {
+    const absl::Status written = OrExhausted("writing a document", [&] {
+      const MemoryScope scope(MemoryScope::kTake);  // nothing is half-written
+      last ? self->Publish(std::move(*batch)) : self->Commit(std::move(*batch));
+      return absl::OkStatus();
+    });
+    if (!written.ok()) self->Fail(written);
+  });
+}
+
+// The scheduler leaves the encoder alone meanwhile (SliceLocked).
+absl::Status IngestJob::WriteState(store::IngestBatch& batch) {
+  if (!prefix_) return absl::OkStatus();
+  ASSIGN_OR_RETURN(batch.state_bytes, PutState(*encoder_, context_.store, owner_));
+  return absl::OkStatus();
+}
+
+void IngestJob::Commit(store::IngestBatch batch) {
+  absl::Status status = WriteState(batch);
+  if (status.ok()) status = context_.store.CommitIngest(owner_, batch);
+  if (!status.ok()) {
+    context_.counters.CountError(status);
+    return Fail(Annotate(status, "commit"));
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    committing_ = false;
+    committed_offset_ = batch.input_offset;
+  }
+  context_.wake();
+}
+
+void IngestJob::Publish(store::IngestBatch batch) {
+  const absl::Status written = WriteState(batch);
+  FinishDone done;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    // A stream that was given up meanwhile is not published behind its owner's back.
+    if (!failed_.ok()) return;
+    std::swap(done, finish_done_);
+  }
+  const absl::StatusOr<store::DocumentInfo> info =
+      written.ok() ? context_.store.PublishIngest(owner_, batch) : written;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    failed_ = info.ok() ? absl::FailedPreconditionError("the document is published")
+                        : Annotate(info.status(), "publish");
+    if (info.ok()) committed_offset_ = batch.input_offset;
+    published_ = info.ok();
+  }
+  if (!info.ok()) context_.counters.CountError(info.status());
+  if (done) done(info);
+}
+
+void IngestJob::CommitRest() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (failed_.ok() && !publishing_ && queue_.uncommitted() > 0) StartCommit(/*last=*/false);
+}
+
+}  // namespace recollect::engine

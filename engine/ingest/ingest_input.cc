@@ -1,0 +1,133 @@
+#include "engine/ingest/ingest_input.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+
+namespace recollect::engine {
+namespace {
+
+// Text that is tokenised at once. Short, because the tokens of one part may have to be stored with
+// a commit that falls into it; long enough that the call costs nothing.
+constexpr size_t kPartBytes = 4096;
+
+}  // namespace
+
+absl::Status InputReader::ReadText(std::string_view text, bool final, const Sink& out) {
+  while (!text.empty()) {
+    // A part that decided nothing is tried again only at twice its length: text without a place to
+    // cut it stays linear.
+    const size_t target = std::max(kPartBytes, 2 * tried_);
+    const size_t take = std::min(text.size(), target - std::min(target, undecided_.size()));
+    undecided_.append(text.substr(0, take));
+    text.remove_prefix(take);
+    if (undecided_.size() >= target) RETURN_IF_ERROR(Decide(/*final=*/false, out));
+  }
+  return final ? Decide(/*final=*/true, out) : absl::OkStatus();
+}
+
+absl::Status InputReader::Decide(bool final, const Sink& out) {
+  if (undecided_.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(model::Tokenizer::Encoded encoded,
+                   model_.tokenizer()->EncodePrefix(undecided_, final, offset_));
+  if (encoded.consumed > 0) {
+    offset_ += encoded.consumed;
+    out({std::move(encoded.ids), std::move(encoded.token_bytes),
+         undecided_.substr(0, static_cast<size_t>(encoded.consumed)), offset_});
+    undecided_.erase(0, static_cast<size_t>(encoded.consumed));
+  }
+  tried_ = undecided_.size();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DecidedTokens> InputReader::ReadTokens(std::vector<int32_t> tokens) {
+  const model::ModelConfig& config = model_.config();
+  DecidedTokens decided;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const int32_t id = tokens[i];
+    const bool known = id >= 0 && id < config.vocab_size;
+    // All that a generation may emit is taken, the end of text too: its output can be input again.
+    if (!known || id == config.lmk_id || id == config.unk_id) {
+      return absl::InvalidArgumentError(absl::StrCat("token ", offset_ + static_cast<int64_t>(i),
+                                                     ": id ", id, " is ",
+                                                     known ? "reserved" : "unknown"));
+    }
+    std::string_view text;
+    if (model_.tokenizer() != nullptr) text = model_.tokenizer()->TokenBytes(id);
+    decided.bytes.push_back(static_cast<int32_t>(text.size()));
+    decided.text.append(text);
+  }
+  offset_ += static_cast<int64_t>(tokens.size());
+  decided.input_offset = offset_;
+  decided.ids = std::move(tokens);
+  return decided;
+}
+
+TokenQueue::TokenQueue(bool from_tokens, int64_t tokens, int64_t text_end, int64_t committed_text,
+                       DecidedTokens pending)
+    : from_tokens_(from_tokens),
+      first_(tokens),
+      encoded_(tokens),
+      text_end_(text_end),
+      ids_(std::move(pending.ids)),
+      bytes_(std::move(pending.bytes)),
+      committed_text_(committed_text) {
+  marks_.push_back({decided(), pending.input_offset, committed_text});
+}
+
+void TokenQueue::Push(DecidedTokens decided_tokens) {
+  ids_.insert(ids_.end(), decided_tokens.ids.begin(), decided_tokens.ids.end());
+  bytes_.insert(bytes_.end(), decided_tokens.bytes.begin(), decided_tokens.bytes.end());
+  text_.append(decided_tokens.text);
+  if (from_tokens_) return;
+  marks_.push_back({decided(), decided_tokens.input_offset,
+                    committed_text_ + static_cast<int64_t>(text_.size())});
+}
+
+std::span<const int32_t> TokenQueue::waiting(int64_t count) const {
+  return std::span(ids_).subspan(static_cast<size_t>(encoded_ - first_),
+                                 static_cast<size_t>(count));
+}
+
+std::span<const int32_t> TokenQueue::waiting_bytes(int64_t count) const {
+  return std::span(bytes_).subspan(static_cast<size_t>(encoded_ - first_),
+                                   static_cast<size_t>(count));
+}
+
+void TokenQueue::MarkEncoded(int64_t count) {
+  for (const int32_t bytes : waiting_bytes(count)) text_end_ += bytes;
+  encoded_ += count;
+}
+
+TokenQueue::Committed TokenQueue::Commit() {
+  Committed committed;
+  const int64_t count = encoded_ - first_;
+  committed.tokens.assign(ids_.begin(), ids_.begin() + count);
+  ids_.erase(ids_.begin(), ids_.begin() + count);
+  bytes_.erase(bytes_.begin(), bytes_.begin() + count);
+  first_ = encoded_;
+  int64_t text_to;
+  if (from_tokens_) {
+    committed.input_offset = encoded_;  // every token is a place to resume at
+    text_to = text_end_;
+  } else {
+    while (marks_.front().tokens < encoded_) marks_.pop_front();
+    const Mark& mark = marks_.front();
+    committed.input_offset = mark.input_offset;
+    text_to = mark.text_end;
+    const int64_t pending = mark.tokens - encoded_;
+    committed.pending_ids.assign(ids_.begin(), ids_.begin() + pending);
+    committed.pending_bytes.assign(bytes_.begin(), bytes_.begin() + pending);
+  }
+  const size_t text_bytes = static_cast<size_t>(text_to - committed_text_);
+  RECOLLECT_CHECK(text_bytes <= text_.size());
+  committed.text = text_.substr(0, text_bytes);
+  text_.erase(0, text_bytes);
+  committed_text_ = text_to;
+  return committed;
+}
+
+}  // namespace recollect::engine

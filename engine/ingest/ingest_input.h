@@ -1,0 +1,97 @@
+// Turns a document's input into decided tokens, and holds the tokens that wait to be encoded.
+#ifndef RECOLLECT_ENGINE_INGEST_INGEST_INPUT_H_
+#define RECOLLECT_ENGINE_INGEST_INGEST_INPUT_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model/model.h"
+
+namespace recollect::engine {
+
+// Tokens that later input cannot change, and the text they stand for.
+struct DecidedTokens {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> bytes;  // bytes of text of each token
+  std::string text;
+  int64_t input_offset = 0;  // of the input after them, where an ingest may be resumed
+};
+
+// Tokenises a stream of text, or checks a stream of tokens. Used by one thread at a time.
+class InputReader {
+ public:
+  // `offset` is that of the next input.
+  InputReader(const model::Model& model, int64_t offset) : model_(model), offset_(offset) {}
+
+  // Accepts `text` and passes the tokens that it decides to `out`, in parts of a few kilobytes of
+  // text, so that an ingest can resume at every part's end and encoding can begin with the first
+  // part. Small texts are gathered first. INVALID_ARGUMENT names the byte that is not UTF-8.
+  using Sink = std::function<void(DecidedTokens)>;
+  absl::Status ReadText(std::string_view text, bool final, const Sink& out);
+
+  // INVALID_ARGUMENT names an id that is reserved or unknown, and its index.
+  absl::StatusOr<DecidedTokens> ReadTokens(std::vector<int32_t> tokens);
+
+ private:
+  absl::Status Decide(bool final, const Sink& out);
+
+  const model::Model& model_;
+  int64_t offset_;  // of the first byte of undecided_, or of the next token
+  std::string undecided_;
+  size_t tried_ = 0;  // bytes of undecided_ that have decided no token so far
+};
+
+// A first-in, first-out queue that counts tokens from the start of the document. Guarded by its
+// owner's mutex.
+class TokenQueue {
+ public:
+  // `tokens` tokens, which cover `text_end` bytes of text, are already encoded; `pending` follows
+  // them and is decided up to its input_offset.
+  TokenQueue(bool from_tokens, int64_t tokens, int64_t text_end, int64_t committed_text,
+             DecidedTokens pending);
+
+  void Push(DecidedTokens decided);
+
+  int64_t decided() const { return first_ + static_cast<int64_t>(ids_.size()); }
+  int64_t encoded() const { return encoded_; }
+  int64_t committed() const { return first_; }
+  int64_t uncommitted() const { return encoded_ - first_; }  // of the encoded ones
+  int64_t text_end() const { return text_end_; }             // of the encoded ones
+  std::span<const int32_t> waiting(int64_t count) const;     // the next `count` ids
+  std::span<const int32_t> waiting_bytes(int64_t count) const;
+  void MarkEncoded(int64_t count);
+
+  // Removes from the queue and returns what a commit at this point writes besides the chunks.
+  struct Committed {
+    std::vector<int32_t> tokens;  // encoded since the last commit
+    std::string text;             // up to input_offset, since the last commit
+    int64_t input_offset = 0;
+    std::vector<int32_t> pending_ids, pending_bytes;  // decided up to input_offset, not encoded
+  };
+  Committed Commit();
+
+ private:
+  // Input up to `input_offset` decides exactly `tokens` tokens and `text_end` bytes of text.
+  struct Mark {
+    int64_t tokens, input_offset, text_end;
+  };
+
+  const bool from_tokens_;
+  int64_t first_ = 0;  // number of token ids_[0], the first that is not committed
+  int64_t encoded_ = 0;
+  int64_t text_end_ = 0;
+  std::vector<int32_t> ids_, bytes_;
+  std::string text_;  // of the document from committed_text_ on
+  int64_t committed_text_ = 0;
+  std::deque<Mark> marks_;  // for text; in token input every token is a mark
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_INGEST_INGEST_INPUT_H_

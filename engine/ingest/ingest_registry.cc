@@ -1,0 +1,240 @@
+#include "engine/ingest/ingest_registry.h"
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "engine/places.h"
+
+namespace recollect::engine {
+namespace {
+
+absl::Status Deleted() { return absl::AbortedError("the document was deleted"); }
+
+}  // namespace
+
+// What callers hold. Letting go of it ends the job.
+class IngestRegistry::Stream final : public IngestStream {
+ public:
+  Stream(std::shared_ptr<IngestRegistry> registry, std::string id, std::shared_ptr<IngestJob> job)
+      : registry_(std::move(registry)), id_(std::move(id)), job_(std::move(job)) {}
+  ~Stream() override {
+    job_->Fail(absl::CancelledError("the stream was closed"));
+    registry_->Close(id_, job_);
+  }
+  IngestStatus status() const override { return job_->status(); }
+  void Append(int64_t offset, std::string text, AppendDone done) override {
+    job_->Append(offset, std::move(text), std::move(done));
+  }
+  void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override {
+    job_->AppendTokens(offset, std::move(tokens), std::move(done));
+  }
+  void Finish(IngestJob::FinishDone done) override { job_->Finish(std::move(done)); }
+  std::shared_ptr<RequestHandle> handle() const override { return job_; }
+
+ private:
+  const std::shared_ptr<IngestRegistry> registry_;
+  const std::string id_;
+  const std::shared_ptr<IngestJob> job_;
+};
+
+class IngestRegistry::Check final : public IngestStream {
+ public:
+  explicit Check(std::shared_ptr<ReingestCheck> check) : check_(std::move(check)) {}
+  IngestStatus status() const override { return check_->status(); }
+  void Append(int64_t offset, std::string text, AppendDone done) override {
+    check_->Append(offset, std::move(text), std::move(done));
+  }
+  void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override {
+    check_->AppendTokens(offset, std::move(tokens), std::move(done));
+  }
+  void Finish(IngestJob::FinishDone done) override { check_->Finish(std::move(done)); }
+
+ private:
+  const std::shared_ptr<ReingestCheck> check_;
+};
+
+void IngestRegistry::CloseFailed(const std::string& id) {
+  std::shared_ptr<IngestJob> job;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (const auto found = entries_.find(id); found != entries_.end()) job = found->second.job;
+  }
+  if (job != nullptr && job->failed()) Close(id, job);
+}
+
+absl::Status IngestRegistry::Reserve(const std::string& id, const std::string& peer) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&] {
+    const auto found = entries_.find(id);
+    return closed_ || found == entries_.end() || !found->second.closing;
+  });
+  if (closed_) return absl::UnavailableError("the engine is shutting down");
+  const auto found = entries_.find(id);
+  const bool idle =
+      found == entries_.end() || (found->second.job != nullptr && found->second.job->published());
+  if (!idle) {
+    return absl::AbortedError(absl::StrCat("another stream is writing document \"", id, "\""));
+  }
+  // Each gathers chunk states up to its next commit.
+  if (found == entries_.end()) {
+    const int64_t own = std::count_if(entries_.begin(), entries_.end(),
+                                      [&](const auto& entry) { return entry.second.peer == peer; });
+    RETURN_IF_ERROR(CheckPlace("ingests", std::ssize(entries_), context_.max_ingests, peer, own));
+  }
+  entries_[id] = {.peer = peer, .job = nullptr};
+  return absl::OkStatus();
+}
+
+void IngestRegistry::Forget(const std::string& id) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    entries_.erase(id);
+  }
+  changed_.notify_all();
+}
+
+absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
+    const std::string& id, bool from_tokens, const model::LocalPatterns& pattern,
+    const std::string& peer) {
+  if (!from_tokens && context_.model.tokenizer() == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "document \"", id, "\": the model has no tokenizer: only token input is possible"));
+  }
+  const MemoryScope scope(MemoryScope::kTake);  // an id that is reserved is forgotten again
+  CloseFailed(id);
+  RETURN_IF_ERROR(Reserve(id, peer));
+  const std::string kept = context_.model.config().landmarks() ? "" : pattern.Text();
+  const absl::StatusOr<store::IngestProgress> progress = OrExhausted("an ingest", [&] {
+    return context_.store.BeginIngest(id, context_.model.fingerprint(), from_tokens, kept);
+  });
+  if (!progress.ok()) {
+    Forget(id);
+    if (absl::IsAlreadyExists(progress.status())) return BeginCheck(id, from_tokens, kept);
+    context_.counters.CountError(progress.status());
+    return progress.status();
+  }
+  absl::StatusOr<std::shared_ptr<IngestJob>> job =
+      OrExhausted("an ingest", [&] { return IngestJob::Create(context_, pattern, *progress); });
+  if (!job.ok()) {
+    if (progress->input_offset == 0) DropRecord(id);
+    Forget(id);
+    context_.counters.CountError(job.status());
+    return Annotate(job.status(), absl::StrCat("document \"", id, "\""));
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_) return absl::UnavailableError("the engine is shutting down");
+    entries_[id].job = *job;
+  }
+  changed_.notify_all();
+  scheduler_.AddIngest(*job);
+  return std::make_unique<Stream>(shared_from_this(), id, *std::move(job));
+}
+
+absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(
+    const std::string& id, bool from_tokens, const std::string& pattern) {
+  absl::StatusOr<Pin> pinned = mounts_.PinDocument(id);
+  if (absl::IsNotFound(pinned.status())) return Deleted();
+  ASSIGN_OR_RETURN(Pin pin, std::move(pinned));
+  if (pin->info().fingerprint != context_.model.fingerprint()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("document \"", id, "\" exists, read by a model with fingerprint ",
+                     pin->info().fingerprint, "; this model has ", context_.model.fingerprint()));
+  }
+  if (pin->info().pattern != pattern) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("document \"", id, "\" exists, made under the pattern ", pin->info().pattern,
+                     "; asked for ", pattern));
+  }
+  auto check = std::make_shared<ReingestCheck>(context_.store, context_.thread, context_.counters,
+                                               std::move(pin), from_tokens);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (closed_) return absl::UnavailableError("the engine is shutting down");
+  std::erase_if(checks_, [](const auto& entry) { return entry.expired(); });
+  checks_.push_back(check);
+  return std::make_unique<Check>(std::move(check));
+}
+
+// The id is free again once the ingest thread has done all that was posted for the job before.
+void IngestRegistry::Close(const std::string& id, const std::shared_ptr<IngestJob>& job) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_) return;
+    scheduler_.RemoveIngest(job.get());
+    const auto found = entries_.find(id);
+    if (found == entries_.end() || found->second.job != job || found->second.closing) return;
+    found->second.closing = true;
+  }
+  context_.thread->Post(
+      [self = shared_from_this(), id, unfinished = job->published() ? nullptr : job] {
+        if (unfinished != nullptr && unfinished->status().committed_offset == 0) {
+          self->DropRecord(id);
+        }
+        self->Forget(id);
+      });
+}
+
+// What has nothing to resume is not worth keeping: it would be listed for ever, and refuse input of
+// another kind. Nobody waits for it, and one that stays can be deleted.
+void IngestRegistry::DropRecord(const std::string& id) {
+  context_.store.AbandonIngest(id).IgnoreError();
+}
+
+absl::Status IngestRegistry::Abandon(const std::string& id) {
+  const MemoryScope scope(MemoryScope::kTake);
+  std::shared_ptr<IngestJob> job;
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    // One that is being made can not be told yet, one that is ending ends first.
+    changed_.wait(lock, [&] {
+      const auto found = entries_.find(id);
+      return closed_ || found == entries_.end() ||
+             (found->second.job != nullptr && !found->second.closing);
+    });
+    if (closed_) return absl::UnavailableError("the engine is shutting down");
+    Entry& entry = entries_[id];
+    entry.closing = true;  // nobody begins it before it is gone
+    job = entry.job;
+    if (job != nullptr) scheduler_.RemoveIngest(job.get());
+  }
+  if (job != nullptr) job->Fail(Deleted());
+  // After whatever the ingest thread still does for it.
+  auto result = std::make_shared<std::promise<absl::Status>>();
+  std::future<absl::Status> status = result->get_future();
+  const bool posted = context_.thread->Post([this, id, result] {
+    const absl::Status abandoned = context_.store.AbandonIngest(id);
+    Forget(id);
+    result->set_value(abandoned);
+  });
+  return posted ? status.get() : absl::UnavailableError("the engine is shutting down");
+}
+
+void IngestRegistry::Shutdown(const absl::Status& status) {
+  std::vector<std::pair<std::string, std::shared_ptr<IngestJob>>> jobs;
+  std::vector<std::shared_ptr<ReingestCheck>> checks;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+    for (const auto& [id, entry] : entries_) {
+      if (entry.job != nullptr) jobs.emplace_back(id, entry.job);
+    }
+    for (const auto& entry : checks_) {
+      if (auto check = entry.lock()) checks.push_back(std::move(check));
+    }
+    entries_.clear();
+  }
+  changed_.notify_all();
+  for (const auto& [id, job] : jobs) job->CommitRest();
+  context_.thread->Stop();
+  for (const auto& [id, job] : jobs) {
+    job->Fail(status);
+    if (job->status().committed_offset == 0) DropRecord(id);
+  }
+  for (const auto& check : checks) check->Close(status);
+}
+
+}  // namespace recollect::engine

@@ -1,0 +1,71 @@
+// The running ingests, at most one for an id, from the beginning of the stream to its threads' last
+// work for it.
+#ifndef RECOLLECT_ENGINE_INGEST_INGEST_REGISTRY_H_
+#define RECOLLECT_ENGINE_INGEST_INGEST_REGISTRY_H_
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+#include "engine/ingest/ingest.h"
+#include "engine/ingest/reingest.h"
+#include "engine/session/mounts.h"
+#include "engine/step/scheduler.h"
+
+namespace recollect::engine {
+
+// Thread-safe. Streams may outlive it.
+class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
+ public:
+  IngestRegistry(const IngestContext& context, Scheduler& scheduler, Mounts& mounts)
+      : context_(context), scheduler_(scheduler), mounts_(mounts) {}
+
+  // As Engine::BeginIngest. Waits for an earlier stream of the id that is ending. A stream that has
+  // failed counts as ended even if its caller still holds it.
+  absl::StatusOr<std::unique_ptr<IngestStream>> Begin(const std::string& id, bool from_tokens,
+                                                      const model::LocalPatterns& pattern,
+                                                      const std::string& peer);
+
+  // Ends the stream that writes `id`, if there is one, and forgets the unfinished ingest.
+  // NOT_FOUND. Blocks.
+  absl::Status Abandon(const std::string& id);
+
+  // Commits what is encoded and fails all streams, now and later. The scheduler must have stopped.
+  // Blocks.
+  void Shutdown(const absl::Status& status);
+
+ private:
+  class Stream;
+  class Check;
+  struct Entry {
+    std::string peer;
+    std::shared_ptr<IngestJob> job;  // null while it is being made
+    bool closing = false;            // a closure on the ingest thread will erase it
+  };
+
+  void CloseFailed(const std::string& id);
+  absl::Status Reserve(const std::string& id, const std::string& peer);
+  void Forget(const std::string& id);
+  void DropRecord(const std::string& id);
+  absl::StatusOr<std::unique_ptr<IngestStream>> BeginCheck(const std::string& id, bool from_tokens,
+                                                           const std::string& pattern);
+  void Close(const std::string& id, const std::shared_ptr<IngestJob>& job);
+
+  const IngestContext context_;
+  Scheduler& scheduler_;
+  Mounts& mounts_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closed_ = false;
+  std::map<std::string, Entry> entries_;
+  std::vector<std::weak_ptr<ReingestCheck>> checks_;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_INGEST_INGEST_REGISTRY_H_

@@ -1,0 +1,103 @@
+#include "engine/ingest/resume_state.h"
+
+#include <bit>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace recollect::engine {
+namespace {
+
+// Little-endian: version u32 | tokens i64 | text_end i64 | n i64 | ids i32[n] | bytes i32[n] |
+// local state, to the end.
+constexpr uint32_t kVersion = 1;
+static_assert(std::endian::native == std::endian::little);
+
+template <typename T>
+void Put(std::string& out, const T& value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+void PutAll(std::string& out, const std::vector<int32_t>& values) {
+  out.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int32_t));
+}
+
+template <typename T>
+bool Take(std::string_view& in, T& value) {
+  if (in.size() < sizeof(T)) return false;
+  std::memcpy(&value, in.data(), sizeof(T));
+  in.remove_prefix(sizeof(T));
+  return true;
+}
+
+bool TakeAll(std::string_view& in, std::vector<int32_t>& values) {
+  const size_t bytes = values.size() * sizeof(int32_t);
+  if (in.size() < bytes) return false;
+  if (bytes > 0) std::memcpy(values.data(), in.data(), bytes);
+  in.remove_prefix(bytes);
+  return true;
+}
+
+}  // namespace
+
+std::string EncodeResumeState(const ResumeState& state) {
+  std::string out;
+  out.reserve(state.local_state.size() + state.pending_ids.size() * 8 + 64);
+  Put(out, kVersion);
+  Put(out, state.tokens);
+  Put(out, state.text_end);
+  Put(out, static_cast<int64_t>(state.pending_ids.size()));
+  PutAll(out, state.pending_ids);
+  PutAll(out, state.pending_bytes);
+  out.append(state.local_state);
+  return out;
+}
+
+absl::StatusOr<ResumeState> DecodeResumeState(std::string_view bytes) {
+  uint32_t version = 0;
+  int64_t pending = 0;
+  ResumeState state;
+  if (!Take(bytes, version) || version != kVersion) {
+    return absl::DataLossError(
+        absl::StrCat("resume state has version ", version, ", expected ", kVersion));
+  }
+  const bool head =
+      Take(bytes, state.tokens) && Take(bytes, state.text_end) && Take(bytes, pending);
+  if (!head || state.tokens < 0 || state.text_end < 0 || pending < 0 ||
+      pending > static_cast<int64_t>(bytes.size() / 8)) {
+    return absl::DataLossError("resume state is cut short");
+  }
+  state.pending_ids.resize(static_cast<size_t>(pending));
+  state.pending_bytes.resize(static_cast<size_t>(pending));
+  if (!TakeAll(bytes, state.pending_ids) || !TakeAll(bytes, state.pending_bytes)) {
+    return absl::DataLossError("resume state is cut short");
+  }
+  state.local_state = std::string(bytes);
+  return state;
+}
+
+absl::Status CheckResumeState(const ResumeState& state, const store::IngestProgress& progress,
+                              int64_t vocab_size) {
+  if (state.tokens != progress.tokens) {
+    return absl::DataLossError(absl::StrCat("resume state stands at token ", state.tokens,
+                                            ", the records at ", progress.tokens));
+  }
+  int64_t bytes = state.text_end;
+  for (size_t i = 0; i < state.pending_ids.size(); ++i) {
+    const int32_t id = state.pending_ids[i], covered = state.pending_bytes[i];
+    if (id < 0 || id >= vocab_size || covered < 0) {
+      return absl::DataLossError(absl::StrCat("resume state: waiting token ", i, " has id ", id,
+                                              " and ", covered, " bytes, expected ids below ",
+                                              vocab_size));
+    }
+    if (bytes <= progress.bytes) bytes += covered;  // no further: the sum might overflow
+  }
+  if (bytes != progress.bytes) {
+    return absl::DataLossError(absl::StrCat("resume state covers ", bytes,
+                                            " bytes of text, the records ", progress.bytes));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace recollect::engine

@@ -1,0 +1,266 @@
+#include "engine/session/mounts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/status.h"
+
+namespace recollect::engine {
+namespace {
+
+// A document someone pins, or whose keys are kept. Fields other than keys are guarded by the
+// registry's mutex.
+struct Entry {
+  store::DocumentInfo info;
+  int pins = 0;
+  bool removed = false;
+  int64_t key_bytes = 0;  // accounted, from before the keys are read
+  int64_t last_used = 0;
+
+  std::mutex load_mutex;  // held while the keys are read, so that one reader reads them for all
+  std::unique_ptr<LandmarkKeys> keys;  // null: not read
+};
+
+absl::Status CheckFingerprint(const store::DocumentInfo& info, const std::string& fingerprint) {
+  if (info.fingerprint == fingerprint) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("document \"", info.id, "\" was read by a model with fingerprint ",
+                   info.fingerprint, ", this model has ", fingerprint));
+}
+
+}  // namespace
+
+struct Mounts::State : std::enable_shared_from_this<State> {
+  State(store::DocumentStore& store_in, LandmarkDevice& device_in, std::string fingerprint_in,
+        int64_t d_r_in, int64_t budget_in, Counters& counters_in,
+        std::function<void(OwnerId)> freed_in, std::function<void(std::function<void()>)> post_in)
+      : store(store_in),
+        device(device_in),
+        fingerprint(std::move(fingerprint_in)),
+        d_r(d_r_in),
+        budget(budget_in),
+        counters(counters_in),
+        freed(std::move(freed_in)),
+        post(std::move(post_in)) {}
+
+  class PinImpl;
+
+  absl::StatusOr<std::shared_ptr<Entry>> Acquire(const std::string& id, bool with_keys);
+  absl::Status MakeRoom(const store::DocumentInfo& info, int64_t needed);
+  bool DropOldest();  // of the unpinned; false: there is none. REQUIRES: mutex held
+  absl::Status Load(Entry& entry);
+  // The device may have less room than the budget says.
+  absl::Status LoadMakingRoom(Entry& entry);
+  void Unpin(const std::shared_ptr<Entry>& entry);
+  void Drop(Entry& entry);
+  void FreeLater(OwnerId owner);
+
+  store::DocumentStore& store;
+  LandmarkDevice& device;
+  const std::string fingerprint;
+  const int64_t d_r, budget;
+  Counters& counters;
+  const std::function<void(OwnerId)> freed;
+  const std::function<void(std::function<void()>)> post;
+
+  mutable std::mutex mutex;
+  std::unordered_map<uint64_t, std::shared_ptr<Entry>> entries;  // by owner
+  int64_t used = 0;
+  int64_t clock = 0;
+};
+
+class Mounts::State::PinImpl final : public DocumentPin {
+ public:
+  PinImpl(std::shared_ptr<State> state, std::shared_ptr<Entry> entry, bool with_keys)
+      : state_(std::move(state)), entry_(std::move(entry)), with_keys_(with_keys) {}
+  ~PinImpl() override { state_->Unpin(entry_); }
+  const store::DocumentInfo& info() const override { return entry_->info; }
+  KeyRun keys() const override {
+    if (!with_keys_) return {};
+    return {entry_->keys.get(), entry_->info.chunks};
+  }
+
+ private:
+  const std::shared_ptr<State> state_;
+  const std::shared_ptr<Entry> entry_;
+  const bool with_keys_;
+};
+
+// The mutex is held over the catalog's read, so that a removal comes either before it or after the
+// pin.
+absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string& id,
+                                                              bool with_keys) {
+  std::lock_guard<std::mutex> lock(mutex);
+  absl::StatusOr<store::DocumentInfo> info = store.Get(id);
+  if (!info.ok()) {
+    counters.CountError(info.status());
+    return info.status();
+  }
+  if (with_keys) RETURN_IF_ERROR(CheckFingerprint(*info, fingerprint));
+  std::shared_ptr<Entry>& slot = entries[static_cast<uint64_t>(info->owner)];
+  if (slot == nullptr) {
+    slot = std::make_shared<Entry>();
+    slot->info = *std::move(info);
+  }
+  const std::shared_ptr<Entry> entry = slot;
+  ++entry->pins;  // before making room, which drops keys of unpinned documents only
+  if (with_keys && entry->key_bytes == 0) {
+    const int64_t needed = entry->info.chunks * d_r * static_cast<int64_t>(sizeof(Bf16));
+    if (const absl::Status status = MakeRoom(entry->info, needed); !status.ok()) {
+      if (--entry->pins == 0) entries.erase(static_cast<uint64_t>(entry->info.owner));
+      return status;
+    }
+    entry->key_bytes = needed;
+    used += needed;
+  }
+  entry->last_used = ++clock;
+  return entry;
+}
+
+absl::Status Mounts::State::MakeRoom(const store::DocumentInfo& info, int64_t needed) {
+  while (used + needed > budget) {
+    if (!DropOldest()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("document \"", info.id, "\": its landmark keys need ", needed,
+                       " bytes, the budget of ", budget, " bytes has ", budget - used, " left"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool Mounts::State::DropOldest() {
+  std::shared_ptr<Entry> oldest;
+  for (const auto& [owner, entry] : entries) {
+    if (entry->pins == 0 && (oldest == nullptr || entry->last_used < oldest->last_used)) {
+      oldest = entry;
+    }
+  }
+  if (oldest != nullptr) Drop(*oldest);
+  return oldest != nullptr;
+}
+
+void Mounts::State::Drop(Entry& entry) {
+  used -= entry.key_bytes;
+  entries.erase(static_cast<uint64_t>(entry.info.owner));
+}
+
+absl::Status Mounts::State::LoadMakingRoom(Entry& entry) {
+  while (true) {
+    const absl::Status status = Load(entry);
+    if (!absl::IsResourceExhausted(status)) return status;
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!DropOldest()) return status;
+  }
+}
+
+absl::Status Mounts::State::Load(Entry& entry) {
+  std::lock_guard<std::mutex> lock(entry.load_mutex);
+  if (entry.keys != nullptr) return absl::OkStatus();
+  const auto load = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(std::vector<Bf16> keys,
+                     store.ReadLandmarkKeys(entry.info.owner, entry.info.chunks, d_r));
+    ASSIGN_OR_RETURN(entry.keys, device.Keep(std::move(keys)));
+    return absl::OkStatus();
+  };
+  const absl::Status status = load();
+  counters.CountError(status);
+  return Annotate(status, absl::StrCat("document \"", entry.info.id, "\""));
+}
+
+void Mounts::State::Unpin(const std::shared_ptr<Entry>& entry) {
+  bool free = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (--entry->pins > 0) return;
+    bool loaded;
+    {
+      std::lock_guard<std::mutex> load_lock(entry->load_mutex);
+      loaded = entry->keys != nullptr;
+    }
+    if (entry->removed || !loaded) {
+      free = entry->removed;
+      Drop(*entry);
+    }
+  }
+  if (free) FreeLater(entry->info.owner);
+}
+
+void Mounts::State::FreeLater(OwnerId owner) {
+  freed(owner);
+  post([state = shared_from_this(), owner] {
+    if (const absl::Status status = state->store.Free(owner); !status.ok()) {
+      // Nothing is lost: a store that is opened again frees what was removed.
+      LogWarning("freeing owner {}: {}", static_cast<uint64_t>(owner), status.ToString());
+    }
+  });
+}
+
+Mounts::Mounts(store::DocumentStore& store, LandmarkDevice& device, std::string fingerprint,
+               int64_t d_r, int64_t budget_bytes, Counters& counters,
+               std::function<void(OwnerId)> freed, std::function<void(std::function<void()>)> post)
+    : state_(std::make_shared<State>(store, device, std::move(fingerprint), d_r, budget_bytes,
+                                     counters, std::move(freed), std::move(post))) {}
+
+Mounts::~Mounts() = default;
+
+absl::StatusOr<std::vector<Pin>> Mounts::Mount(const std::vector<std::string>& ids) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (std::find(ids.begin(), ids.begin() + static_cast<int64_t>(i), ids[i]) !=
+        ids.begin() + static_cast<int64_t>(i)) {
+      return absl::InvalidArgumentError(absl::StrCat("document \"", ids[i], "\" is mounted twice"));
+    }
+  }
+  std::vector<Pin> pins;
+  std::vector<std::shared_ptr<Entry>> entries;
+  for (const std::string& id : ids) {
+    const MemoryScope scope(MemoryScope::kTake);  // no pin is counted that nobody holds
+    ASSIGN_OR_RETURN(std::shared_ptr<Entry> entry, state_->Acquire(id, /*with_keys=*/true));
+    pins.push_back(std::make_shared<State::PinImpl>(state_, entry, /*with_keys=*/true));
+    entries.push_back(std::move(entry));
+  }
+  for (const std::shared_ptr<Entry>& entry : entries) {
+    RETURN_IF_ERROR(state_->LoadMakingRoom(*entry));
+  }
+  return pins;
+}
+
+absl::StatusOr<Pin> Mounts::PinDocument(const std::string& id) {
+  const MemoryScope scope(MemoryScope::kTake);
+  ASSIGN_OR_RETURN(std::shared_ptr<Entry> entry, state_->Acquire(id, /*with_keys=*/false));
+  return std::make_shared<State::PinImpl>(state_, std::move(entry), /*with_keys=*/false);
+}
+
+absl::Status Mounts::Remove(const std::string& id) {
+  const MemoryScope scope(MemoryScope::kTake);
+  OwnerId owner;
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    absl::StatusOr<store::DocumentInfo> info = state_->store.Remove(id);
+    if (!info.ok()) {
+      state_->counters.CountError(info.status());
+      return info.status();
+    }
+    owner = info->owner;
+    const auto found = state_->entries.find(static_cast<uint64_t>(owner));
+    if (found != state_->entries.end()) {
+      found->second->removed = true;
+      if (found->second->pins > 0) return absl::OkStatus();  // the last pin frees it
+      state_->Drop(*found->second);
+    }
+  }
+  state_->FreeLater(owner);
+  return absl::OkStatus();
+}
+
+int64_t Mounts::used_bytes() const {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->used;
+}
+
+int64_t Mounts::budget_bytes() const { return state_->budget; }
+
+}  // namespace recollect::engine

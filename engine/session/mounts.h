@@ -1,0 +1,66 @@
+// The documents in use: their landmark keys, loaded once and shared by all sessions that mount
+// them, and the pins of their readers.
+//
+// Keys stay loaded after the last unmount while the budget has room, so that mounting again costs
+// nothing; keys of mounted documents are never dropped. A removed document cannot be mounted any
+// more; its space is freed with the last pin.
+#ifndef RECOLLECT_ENGINE_SESSION_MOUNTS_H_
+#define RECOLLECT_ENGINE_SESSION_MOUNTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backend/landmark_device.h"
+#include "engine/counters.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+// A document that cannot be freed while this exists.
+class DocumentPin {
+ public:
+  virtual ~DocumentPin() = default;
+  virtual const store::DocumentInfo& info() const = 0;
+  // All its landmark keys; none for a pin made by PinDocument.
+  virtual KeyRun keys() const = 0;
+};
+using Pin = std::shared_ptr<const DocumentPin>;
+
+// Thread-safe. Pins may outlive it, but not the store or the device.
+class Mounts {
+ public:
+  // `freed` is called with each owner whose records are about to be freed. `post` runs work that
+  // may block on disk.
+  Mounts(store::DocumentStore& store, LandmarkDevice& device, std::string fingerprint, int64_t d_r,
+         int64_t budget_bytes, Counters& counters, std::function<void(OwnerId)> freed,
+         std::function<void(std::function<void()>)> post);
+  ~Mounts();
+
+  // Pins `ids`, in order, with their keys; reads keys that are not loaded. NOT_FOUND,
+  // INVALID_ARGUMENT (an id given twice), FAILED_PRECONDITION (another fingerprint),
+  // RESOURCE_EXHAUSTED (names the size needed and the budget, or the device's memory), DATA_LOSS.
+  absl::StatusOr<std::vector<Pin>> Mount(const std::vector<std::string>& ids);
+
+  // Keeps a document's records readable, without its keys. NOT_FOUND.
+  absl::StatusOr<Pin> PinDocument(const std::string& id);
+
+  // Takes the document out of the catalog. NOT_FOUND.
+  absl::Status Remove(const std::string& id);
+
+  int64_t used_bytes() const;
+  int64_t budget_bytes() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_SESSION_MOUNTS_H_

@@ -1,0 +1,226 @@
+#include "engine/session/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/status.h"
+
+namespace recollect::engine {
+
+void Piece::Reset(int64_t position) {
+  first_position = position;
+  ids.clear();
+  segments.clear();
+  landmarks.clear();
+  closed.clear();
+  open_row = 0;
+  predictor = -1;
+  head.clear();
+  active = false;
+  stage = 0;
+  waiting = false;
+  status = absl::OkStatus();
+  selections.clear();
+  wanted.clear();
+  fetch_status = absl::OkStatus();
+  fetch_done = false;
+  retrievals.clear();
+}
+
+Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
+                 LandmarkDevice& landmark_device, const SessionOptions& options,
+                 std::unique_ptr<SequenceState> sequence, std::vector<Pin> mounts)
+    : model_(model),
+      store_(store),
+      tiers_(tiers),
+      landmark_device_(landmark_device),
+      landmarks_(model.config().landmarks()),
+      at_end_(landmarks_ && model.config().landmark_at == model::LandmarkAt::kEnd),
+      reads_own_(model.config().landmark_reads == model::LandmarkReads::kOwn),
+      chunk_tokens_(model.config().chunk_tokens),
+      reach_(model.lexicon() != nullptr ? model.lexicon()->reach() : 0),
+      pointer_reach_(model.config().pointer.reach),
+      random_chunks_(options.random_chunks),
+      mounts_(std::move(mounts)),
+      mount_ids_(options.mounts),
+      sequence_(std::move(sequence)) {}
+
+void Session::Plan(Input& input, int64_t limit, HeadRows head, Piece& piece) {
+  piece.Reset(positions_);
+  piece.session = this;
+  piece.sequence = sequence_.get();
+  const auto predict = [&](size_t index, int32_t target) {
+    RECOLLECT_CHECK(piece.predictor >= 0);
+    piece.head.push_back(
+        {piece.predictor, static_cast<int64_t>(index), target, Recent(pointer_reach_)});
+  };
+  if (!landmarks_) input.next_flush = input.flushes.size();  // there is no block to close
+  // The row that would predict has run in an earlier piece, or there is none.
+  if (at_end_ && head == HeadRows::kLast && input.next_token == input.tokens.size()) return;
+  if (landmarks_ && !at_end_ && positions_ == 0) PlaceLandmark(piece);
+  // A landmark at a block's end runs in the piece of its last token, whose logits are still needed.
+  while (piece.rows() < limit || (at_end_ && input.FlushIsNext())) {
+    if (input.FlushIsNext()) {
+      ++input.next_flush;
+      if (open_tokens_ > 0) PlaceLandmark(piece);
+      continue;
+    }
+    if (input.next_token == input.tokens.size()) break;
+    if (BlockIsFull()) {
+      PlaceLandmark(piece);
+      continue;
+    }
+    const int32_t id = input.tokens[input.next_token];
+    if (head == HeadRows::kAll && piece.predictor >= 0) predict(input.next_token, id);
+    PlaceToken(piece, id);
+    ++input.next_token;
+    if (at_end_ && BlockIsFull()) PlaceLandmark(piece);
+  }
+  if (piece.rows() == 0) return;
+  if (head == HeadRows::kLast && input.done()) {
+    // The last row of a full block predicts nothing; the next landmark does.
+    if (BlockIsFull()) PlaceLandmark(piece);
+    predict(0, -1);
+  }
+  const bool token_follows =
+      input.next_token < input.tokens.size() && !input.FlushIsNext() && !BlockIsFull();
+  if (head == HeadRows::kAll && token_follows) {
+    predict(input.next_token, input.tokens[input.next_token]);
+  }
+  piece.active = true;
+}
+
+void Session::PlaceLandmark(Piece& piece) {
+  if (!at_end_ && positions_ > 0) CloseBlock(piece);
+  // The chunk that it closes is no candidate yet: the window still covers it. The landmark that a
+  // sequence begins with closes none, and retrieves nothing.
+  std::shared_ptr<LandmarkMemory> memory;
+  const int64_t closes = at_end_ ? closed_blocks_ : closed_blocks_ - 1;
+  if (closes >= 0) {
+    memory = std::make_shared<LandmarkMemory>();
+    memory->groups.resize(model_.config().groups.size());
+    piece.landmarks.push_back({piece.rows(), closes, Recent(reach_), memory});
+  }
+  if (reads_own_) memory_ = memory;
+  if (!at_end_) piece.predictor = piece.rows();
+  PlaceRow(piece, model_.config().lmk_id);
+  memory_ = std::move(memory);
+  if (at_end_) CloseBlock(piece);
+}
+
+void Session::PlaceToken(Piece& piece, int32_t id) {
+  piece.predictor = piece.rows();
+  PlaceRow(piece, id);
+  ++open_tokens_;
+  if (reach_ > 0 || pointer_reach_ > 0) {
+    const auto kept = static_cast<size_t>(std::max(reach_, chunk_tokens_ + pointer_reach_));
+    // Not with every token: what is in front moves each time.
+    if (recent_.size() >= 2 * kept) {
+      recent_.erase(recent_.begin(), recent_.end() - static_cast<int64_t>(kept));
+    }
+    recent_.push_back(id);
+  }
+  if (model_.tokenizer() != nullptr) {
+    text_bytes_ += static_cast<int64_t>(model_.tokenizer()->TokenBytes(id).size());
+  }
+}
+
+void Session::PlaceRow(Piece& piece, int32_t id) {
+  if (piece.segments.empty() || piece.segments.back().memory != memory_ ||
+      piece.segments.back().rows == model::LayerState::kMaxAppend) {
+    piece.segments.push_back({piece.rows(), 0, memory_});
+  }
+  ++piece.segments.back().rows;
+  piece.ids.push_back(id);
+  ++open_rows_;
+  ++positions_;
+}
+
+void Session::CloseBlock(Piece& piece) {
+  const int64_t here = piece.rows() - piece.open_row;
+  piece.closed.push_back({open_rows_ - here, piece.open_row, open_rows_,
+                          Recent(pointer_reach_ + open_tokens_), block_text_begin_, text_bytes_});
+  piece.open_row = piece.rows();
+  ++closed_blocks_;
+  open_rows_ = open_tokens_ = 0;
+  block_text_begin_ = text_bytes_;
+}
+
+std::vector<int32_t> Session::Recent(int64_t count) const {
+  const int64_t there = std::min(count, std::ssize(recent_));
+  return {recent_.end() - there, recent_.end()};
+}
+
+void Session::DropMemory() {
+  if (memory_ == nullptr) return;
+  for (LandmarkMemory::Group& group : memory_->groups) {
+    group.retrieved.chunks.clear();
+    group.chunks.clear();
+  }
+}
+
+absl::Status Session::Begin(model::LocalState state, int32_t last_token) {
+  RECOLLECT_CHECK(!landmarks_ && positions_ == 0);
+  positions_ = open_rows_ = open_tokens_ = state.length();
+  carry = last_token;
+  return sequence_->Begin(std::move(state));
+}
+
+void Session::Candidates(int64_t own, std::vector<KeyRun>& runs) const {
+  runs.clear();
+  for (const Pin& pin : mounts_) runs.push_back(pin->keys());
+  if (own > 0) runs.push_back({own_keys_.get(), own});
+}
+
+Session::Candidate Session::Resolve(int64_t candidate) const {
+  for (size_t i = 0; i < mounts_.size(); ++i) {
+    const store::DocumentInfo& info = mounts_[i]->info();
+    if (candidate < info.chunks) return {static_cast<int>(i), {info.owner, candidate}};
+    candidate -= info.chunks;
+  }
+  RECOLLECT_CHECK(owner_.has_value() && candidate < own_chunks_);
+  return {-1, {*owner_, candidate}};
+}
+
+absl::Status Session::AddChunk(const ClosedBlock& block, model::EncodedChunk chunk) {
+  model_.AddTokens(block.tokens, chunk);
+  if (!owner_.has_value()) {
+    ASSIGN_OR_RETURN(owner_, store_.NewSessionOwner());
+  }
+  store::ChunkRecord record;
+  record.states = std::move(chunk.states);
+  record.rows = chunk.rows;
+  record.tokens = std::move(chunk.tokens);
+  record.text_begin = block.text_begin;
+  record.text_end = block.text_end;
+  RETURN_IF_ERROR(tiers_.PutOwn({*owner_, own_chunks_}, std::move(record)));
+  if (own_keys_ == nullptr) {
+    ASSIGN_OR_RETURN(own_keys_, landmark_device_.Keep(std::move(chunk.landmark_key)));
+  } else {
+    RETURN_IF_ERROR(own_keys_->Append(chunk.landmark_key));
+  }
+  ++own_chunks_;
+  return absl::OkStatus();
+}
+
+void Session::FreeChunks() {
+  if (!owner_.has_value()) return;
+  tiers_.EraseOwner(*owner_);
+  if (const absl::Status status = store_.FreeSession(*owner_); !status.ok()) {
+    // A store that is opened again clears all sessions.
+    LogWarning("freeing a session's chunks: {}", status.ToString());
+  }
+  owner_.reset();
+}
+
+SessionInfo Session::info() const {
+  SessionInfo info;
+  info.mounts = mount_ids_;
+  info.positions = positions_;
+  info.own_chunks = own_chunks_;
+  return info;
+}
+
+}  // namespace recollect::engine

@@ -1,0 +1,152 @@
+// One generation context: the local state of every layer, the block layout, the session's own
+// chunks and its mounts. It plans which rows run next; it knows no threads and runs nothing itself.
+//
+// Layout of the flagship (design 2.1): [LMK] x_1..x_63 [LMK] x_64.. A landmark is placed at the
+// start, before the token after a full block, when a block is flushed, and when a token is to be
+// sampled after a full block; it predicts its block's first token. If landmarks end their block
+// (DRT as published: x_1..x_63 [LMK] x_64..), a landmark immediately follows the token that fills a
+// block, or a flush, and the last token predicts the token after the landmark; nothing predicts the
+// first token. A family without landmarks has tokens only: no blocks, and flushes do nothing.
+#ifndef RECOLLECT_ENGINE_SESSION_SESSION_H_
+#define RECOLLECT_ENGINE_SESSION_SESSION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/landmark_device.h"
+#include "engine/engine.h"
+#include "engine/session/mounts.h"
+#include "engine/session/piece.h"
+#include "engine/session/state_budget.h"
+#include "engine/session/tiers.h"
+#include "model/model.h"
+#include "model/state/local_state.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+// Tokens waiting to be run, and the numbers of tokens after which a block is flushed (ascending).
+struct Input {
+  std::vector<int32_t> tokens;
+  std::vector<int64_t> flushes;
+  size_t next_token = 0;
+  size_t next_flush = 0;
+
+  bool FlushIsNext() const {
+    return next_flush < flushes.size() && flushes[next_flush] == static_cast<int64_t>(next_token);
+  }
+  bool done() const { return next_token == tokens.size() && next_flush == flushes.size(); }
+  // The most rows still to run: each token and flush may add a landmark.
+  int64_t most_rows() const {
+    return static_cast<int64_t>(2 * (tokens.size() - next_token) + (flushes.size() - next_flush)) +
+           1;
+  }
+};
+
+// Which rows need logits: none, the last one (to sample from), or every row that predicts a token
+// of the input.
+enum class HeadRows { kNone, kLast, kAll };
+
+// Used by one thread at a time; info() by any.
+class Session {
+ public:
+  // `sequence` must be new. Model, store, tiers and device must outlive the session.
+  Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
+          LandmarkDevice& landmark_device, const SessionOptions& options,
+          std::unique_ptr<SequenceState> sequence, std::vector<Pin> mounts);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Starts the session after a prefix. `state` has read all of the prefix but its last token, which
+  // runs with the session's first piece. Fails like SequenceState::Begin. REQUIRES: no landmarks,
+  // nothing planned.
+  absl::Status Begin(model::LocalState state, int32_t last_token);
+
+  // Moves about `limit` rows from `input` to `piece` (and one more landmark if it belongs to the
+  // last row or sampling needs it), and advances the layout past them. The piece is empty if there
+  // is nothing to run or no row to predict from.
+  void Plan(Input& input, int64_t limit, HeadRows head, Piece& piece);
+
+  // Releases the chunks that the next row reads: a session that waits for its next request must not
+  // prevent their eviction. The next piece looks them up again.
+  void DropMemory();
+
+  // The candidates of a landmark, in order: mounted documents, then the session's first `own`
+  // chunks.
+  void Candidates(int64_t own, std::vector<KeyRun>& runs) const;
+  struct Candidate {
+    int mount = -1;  // -1: the session's own
+    ChunkRef ref;
+  };
+  Candidate Resolve(int64_t candidate) const;
+
+  // Adds the encoded chunk of a block that this session closed. Chunks are added in order.
+  absl::Status AddChunk(const ClosedBlock& block, model::EncodedChunk chunk);
+  // Deletes the session's chunks from the store; afterwards the object can only be destroyed.
+  // Blocks on the disk.
+  void FreeChunks();
+
+  const std::vector<Pin>& mounts() const { return mounts_; }
+  bool random_chunks() const { return random_chunks_; }
+  int64_t positions() const { return positions_; }
+  int64_t state_bytes() const { return sequence_->bytes(); }
+
+  // The last sampled token, or the prefix's last token, if it has not been run: the next piece
+  // begins with it.
+  std::optional<int32_t> carry;
+  // The local state's share of the state budget.
+  StateCharge state_charge;
+  // Not OK after a step has failed halfway: the layers' states are at different positions, so the
+  // session cannot continue.
+  absl::Status broken;
+
+  SessionInfo info() const;
+
+ private:
+  bool BlockIsFull() const { return landmarks_ && open_tokens_ == chunk_tokens_; }
+  void PlaceLandmark(Piece& piece);
+  void PlaceToken(Piece& piece, int32_t id);
+  void PlaceRow(Piece& piece, int32_t id);
+  void CloseBlock(Piece& piece);
+  // The last tokens of recent_, at most `count`.
+  std::vector<int32_t> Recent(int64_t count) const;
+
+  const model::Model& model_;
+  store::DocumentStore& store_;
+  ChunkTiers& tiers_;
+  LandmarkDevice& landmark_device_;
+  const bool landmarks_;
+  const bool at_end_;     // whether landmarks end their block
+  const bool reads_own_;  // whether landmarks read their own hits, or their predecessor's
+  const int64_t chunk_tokens_;
+  const int64_t reach_;          // of lexical queries
+  const int64_t pointer_reach_;  // 0: there is none
+  const bool random_chunks_;
+  const std::vector<Pin> mounts_;
+  std::vector<std::string> mount_ids_;
+  const std::unique_ptr<SequenceState> sequence_;
+
+  std::atomic<int64_t> positions_{0};
+  int64_t closed_blocks_ = 0;
+  int64_t open_rows_ = 0, open_tokens_ = 0;  // of the open block; all rows without landmarks
+  // The last tokens: enough for a block and the tokens before it that the pointer compares, and for
+  // a lexical query.
+  std::vector<int32_t> recent_;
+  std::shared_ptr<LandmarkMemory> memory_;  // read by the next row
+  int64_t text_bytes_ = 0, block_text_begin_ = 0;
+
+  std::optional<OwnerId> owner_;  // of the own chunks; set by the first
+  std::atomic<int64_t> own_chunks_{0};
+  std::unique_ptr<LandmarkKeys> own_keys_;  // of the own chunks; set by the first
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_SESSION_SESSION_H_

@@ -1,0 +1,86 @@
+// The budget, in bytes, of the local states of all sessions and of ingests of prefixes. With an
+// unbounded span a state grows with its sequence, and one request must not use up the machine's
+// memory.
+#ifndef RECOLLECT_ENGINE_SESSION_STATE_BUDGET_H_
+#define RECOLLECT_ENGINE_SESSION_STATE_BUDGET_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "model/config/config.h"
+
+namespace recollect::engine {
+
+// One state's share of a budget; returns it when destroyed, also after the budget. Used by one
+// thread at a time.
+class StateCharge {
+ public:
+  StateCharge() = default;
+  ~StateCharge() {
+    if (used_ != nullptr) *used_ -= bytes_;
+  }
+  StateCharge(const StateCharge&) = delete;
+  StateCharge& operator=(const StateCharge&) = delete;
+
+ private:
+  friend class StateBudget;
+  std::shared_ptr<std::atomic<int64_t>> used_;
+  int64_t bytes_ = 0;
+};
+
+// The most that `rows` more positions can add to a state of all layers.
+inline int64_t StateGrowth(const model::ModelConfig& config, int64_t rows) {
+  return rows * config.position_floats() * static_cast<int64_t>(sizeof(float));
+}
+
+// Thread-safe.
+class StateBudget {
+ public:
+  explicit StateBudget(int64_t bytes) : budget_(bytes) {}
+
+  // RESOURCE_EXHAUSTED, naming both sizes, if `more` bytes do not fit. Called before a step with
+  // the most that its rows may need; what vectors reserve beyond that is counted when the step has
+  // ended.
+  absl::Status CheckRoom(int64_t more) const {
+    const int64_t used = used_bytes();
+    return used + more <= budget_ ? absl::OkStatus() : NoRoom(used, "a step may need ", more);
+  }
+
+  // Charges `bytes` to a charge that holds nothing yet. If they do not fit, charges nothing and
+  // fails like CheckRoom.
+  absl::Status Reserve(StateCharge& charge, int64_t bytes) {
+    int64_t used = used_bytes();
+    do {
+      if (used + bytes > budget_) return NoRoom(used, "a stored state needs ", bytes);
+    } while (!used_->compare_exchange_weak(used, used + bytes));
+    charge.used_ = used_;
+    charge.bytes_ = bytes;
+    return absl::OkStatus();
+  }
+
+  // Sets the charge to `bytes`, the present size of its state.
+  void Set(StateCharge& charge, int64_t bytes) {
+    charge.used_ = used_;
+    *used_ += bytes - std::exchange(charge.bytes_, bytes);
+  }
+
+  int64_t used_bytes() const { return *used_; }
+  int64_t budget_bytes() const { return budget_; }
+
+ private:
+  absl::Status NoRoom(int64_t used, const char* what, int64_t more) const {
+    return absl::ResourceExhaustedError(absl::StrCat("local states: ", used, " bytes are held and ",
+                                                     what, more, " more, the budget is ", budget_));
+  }
+
+  const int64_t budget_;
+  const std::shared_ptr<std::atomic<int64_t>> used_ = std::make_shared<std::atomic<int64_t>>(0);
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_SESSION_STATE_BUDGET_H_

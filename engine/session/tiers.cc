@@ -1,0 +1,125 @@
+#include "engine/session/tiers.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/memory.h"
+#include "base/status.h"
+
+namespace recollect::engine {
+
+ChunkTiers::ChunkTiers(const model::ModelConfig& config, store::DocumentStore& store,
+                       Backend& backend, int64_t memory_budget_bytes, int64_t host_budget_bytes,
+                       Executor& fetchers, Counters& counters)
+    : config_(config),
+      store_(store),
+      backend_(backend),
+      fetchers_(fetchers),
+      counters_(counters),
+      memory_(memory_budget_bytes),
+      host_(host_budget_bytes) {}
+
+int64_t ChunkTiers::LookUp(std::span<WantedChunk> wanted) {
+  int64_t device = 0, host = 0, missing = 0;
+  for (WantedChunk& chunk : wanted) {
+    if ((chunk.memory = memory_.Find(chunk.ref)) != nullptr) {
+      chunk.tier = Tier::kDevice;
+      ++device;
+    } else if ((chunk.record = host_.Find(chunk.ref)) != nullptr) {
+      chunk.tier = Tier::kHost;
+      if (chunk.read_by_model) Stage(chunk);
+      ++host;
+    } else {
+      chunk.tier = Tier::kStore;
+      ++missing;
+    }
+  }
+  counters_.hits_device += device;
+  counters_.hits_host += host;
+  counters_.hits_store += missing;
+  return missing;
+}
+
+void ChunkTiers::Fetch(std::span<WantedChunk> wanted, std::function<void(absl::Status)> done) {
+  auto shared_done = std::make_shared<std::function<void(absl::Status)>>(std::move(done));
+  const bool posted = fetchers_.Post([this, wanted, shared_done] {
+    (*shared_done)(OrExhausted("reading chunks", [&] { return Read(wanted); }));
+  });
+  if (!posted) (*shared_done)(absl::UnavailableError("the engine is shutting down"));
+}
+
+absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
+  std::vector<ChunkRef> refs;
+  std::vector<WantedChunk*> chunks;
+  for (WantedChunk& chunk : wanted) {
+    if (chunk.memory != nullptr || chunk.record != nullptr) continue;
+    refs.push_back(chunk.ref);
+    chunks.push_back(&chunk);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<absl::StatusOr<store::ChunkRecord>> records = store_.ReadChunks(refs);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  counters_.store_read_ms.Add(took.count());
+  ++counters_.store_reads;
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    absl::Status status = records[i].status();
+    if (status.ok() &&
+        static_cast<int64_t>(records[i]->states.size()) != records[i]->rows * config_.d) {
+      status = absl::DataLossError(
+          absl::StrCat("chunk ", refs[i].index, ": ", records[i]->states.size(), " numbers in ",
+                       records[i]->rows, " rows, expected ", config_.d, " in each"));
+    }
+    if (!status.ok()) {
+      counters_.CountError(status);
+      return status;
+    }
+    counters_.store_read_bytes += std::ssize(records[i]->states) * int64_t{sizeof(Bf16)};
+    if (chunks[i]->read_by_model) {
+      chunks[i]->record = Keep(refs[i], *std::move(records[i]));
+      Stage(*chunks[i]);
+    } else {
+      // Reports are as many as a request likes: their states would take memory that no budget
+      // knows, and push out what streams read.
+      records[i]->states = {};
+      chunks[i]->record = std::make_shared<const store::ChunkRecord>(*std::move(records[i]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void ChunkTiers::Stage(WantedChunk& chunk) {
+  chunk.staged = backend_.Stage(*chunk.record);
+  if (chunk.staged != nullptr) ++counters_.staged_chunks;
+}
+
+RecordHandle ChunkTiers::Keep(const ChunkRef& ref, store::ChunkRecord record) {
+  const int64_t bytes = record.bytes();
+  RecordHandle kept = host_.Insert(ref, std::move(record), bytes);
+  return kept != nullptr ? kept : std::make_shared<const store::ChunkRecord>(std::move(record));
+}
+
+void ChunkTiers::TakeMemory(WantedChunk& wanted, ProjectedMemory memory) {
+  const std::vector<int32_t>& tokens = wanted.record->tokens;
+  const int64_t bytes =
+      memory.bytes + static_cast<int64_t>(sizeof(ChunkMemory) + tokens.size() * sizeof(int32_t));
+  ChunkMemory value{std::move(memory), wanted.record->text_begin, wanted.record->text_end, tokens};
+  wanted.memory = memory_.Insert(wanted.ref, std::move(value), bytes);
+  if (wanted.memory == nullptr)
+    wanted.memory = std::make_shared<const ChunkMemory>(std::move(value));
+  wanted.record = nullptr;
+  wanted.staged = nullptr;
+}
+
+absl::Status ChunkTiers::PutOwn(ChunkRef ref, store::ChunkRecord record) {
+  RETURN_IF_ERROR(store_.PutSessionChunk(ref, record));
+  Keep(ref, std::move(record));
+  return absl::OkStatus();
+}
+
+void ChunkTiers::EraseOwner(OwnerId owner) {
+  memory_.EraseOwner(owner);
+  host_.EraseOwner(owner);
+}
+
+}  // namespace recollect::engine

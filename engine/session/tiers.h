@@ -1,0 +1,105 @@
+// Where retrieved chunks come from: memory K, V on the device, else chunk states on the host, else
+// the store. A chunk has the same bits whichever tier it comes from, because K, V are always the
+// projection of the same stored states.
+#ifndef RECOLLECT_ENGINE_SESSION_TIERS_H_
+#define RECOLLECT_ENGINE_SESSION_TIERS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/executor.h"
+#include "engine/backend/backend.h"
+#include "engine/counters.h"
+#include "engine/engine.h"
+#include "model/config/config.h"
+#include "store/byte_budget_cache.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+struct ChunkMemory {
+  ProjectedMemory memory;
+  int64_t text_begin = 0, text_end = 0;
+  std::vector<int32_t> tokens;  // of its record
+};
+using MemoryHandle = std::shared_ptr<const ChunkMemory>;
+using RecordHandle = std::shared_ptr<const store::ChunkRecord>;
+
+// One chunk to be fetched: it is looked up, read if necessary, then projected.
+struct WantedChunk {
+  ChunkRef ref;
+  bool read_by_model = false;  // if only reported, `memory` stays null unless it is on the device
+  Tier tier = Tier::kDevice;   // where it was found
+  RecordHandle record;  // from the host or read; without states if the chunk is only reported
+  std::shared_ptr<const StagedStates> staged;  // of the record, if the model reads it
+  MemoryHandle memory;                         // the result
+
+  // The range of the document's or session's text that the chunk covers. REQUIRES: found or read.
+  std::pair<int64_t, int64_t> text() const {
+    return memory != nullptr ? std::pair(memory->text_begin, memory->text_end)
+                             : std::pair(record->text_begin, record->text_end);
+  }
+};
+
+// Thread-safe.
+class ChunkTiers {
+ public:
+  ChunkTiers(const model::ModelConfig& config, store::DocumentStore& store, Backend& backend,
+             int64_t memory_budget_bytes, int64_t host_budget_bytes, Executor& fetchers,
+             Counters& counters);
+
+  // Fills in what the device and the host have, sets each chunk's tier and counts it. Begins to
+  // copy chunks that the host has to the device. Returns the number of chunks that are in neither.
+  int64_t LookUp(std::span<WantedChunk> wanted);
+
+  // Reads the records of chunks that have neither memory nor record, in one batched read on a fetch
+  // thread, begins to copy them to the device, then calls `done` on that thread with the first
+  // error (UNAVAILABLE, on the calling thread, during shutdown). `wanted` is kept alive by `done`
+  // and must not be used until then.
+  void Fetch(std::span<WantedChunk> wanted, std::function<void(absl::Status)> done);
+
+  // Gives the chunk the memory made from its record, and keeps that on the device if the budget
+  // allows.
+  void TakeMemory(WantedChunk& wanted, ProjectedMemory memory);
+
+  // Stores a session's own chunk and keeps it on the host for its first reader.
+  absl::Status PutOwn(ChunkRef ref, store::ChunkRecord record);
+
+  void EraseOwner(OwnerId owner);
+
+  // Drops memory K, V that is not in use, for a device that has no room left.
+  void DropMemory() { memory_.Clear(); }
+  // The same, and the chunk states on the host.
+  void Drop() {
+    DropMemory();
+    host_.Clear();
+  }
+  void ClearForTest() { Drop(); }  // so that the cold path runs
+
+  int64_t memory_bytes() const { return memory_.used_bytes(); }
+  int64_t memory_budget_bytes() const { return memory_.budget_bytes(); }
+  int64_t host_bytes() const { return host_.used_bytes(); }
+  int64_t host_budget_bytes() const { return host_.budget_bytes(); }
+
+ private:
+  absl::Status Read(std::span<WantedChunk> wanted);
+  void Stage(WantedChunk& chunk);
+  RecordHandle Keep(const ChunkRef& ref, store::ChunkRecord record);
+
+  const model::ModelConfig& config_;
+  store::DocumentStore& store_;
+  Backend& backend_;
+  Executor& fetchers_;
+  Counters& counters_;
+  store::ByteBudgetCache<ChunkMemory> memory_;
+  store::ByteBudgetCache<store::ChunkRecord> host_;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_SESSION_TIERS_H_

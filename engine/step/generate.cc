@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "engine/backend/sampler.h"
+#include "engine/session/text_stream.h"
+#include "engine/step/request.h"
+
+namespace recollect::engine {
+namespace {
+
+class Generation final : public Request {
+ public:
+  using SteadyTime = std::chrono::steady_clock::time_point;
+
+  Generation(const model::Model& model, GenerateRequest request, std::vector<int32_t> tokens,
+             std::shared_ptr<GenerateEvents> events, Counters& counters, SteadyTime arrived)
+      : model_(model),
+        request_(std::move(request)),
+        events_(std::move(events)),
+        counters_(counters),
+        text_(request_.stop),
+        arrived_(arrived) {
+    input_.tokens = std::move(tokens);
+    usage_.prompt_tokens = static_cast<int64_t>(input_.tokens.size());
+    deadline = request_.deadline;
+    piece.want_retrievals = request_.want_hits;
+    if (request_.sampling.dry_multiplier > 0) {
+      // Depends on all that was generated: the logits are needed here, wherever they were computed.
+      piece.consume = [this](const HeadRow&, std::span<const float> logits) {
+        logits_.assign(logits.begin(), logits.end());
+        PenalizeRepetition(request_.sampling, generated_, logits_);
+        sampled_ =
+            kernels::Sample(logits_, piece.sampling, NeverChosenOf(model_.config()), scratch_);
+      };
+    } else {
+      piece.choose = [this](const HeadRow&, int32_t choice) { sampled_ = choice; };
+    }
+  }
+
+  absl::Status Plan(int64_t limit) override {
+    if (!started_) Start();
+    const HeadRows head = request_.max_tokens > 0 ? HeadRows::kLast : HeadRows::kNone;
+    session->Plan(input_, limit, head, piece);
+    piece.owner = weak_from_this();
+    piece.sampling = SettingsOf(request_.sampling, usage_.generated_tokens);
+    if (piece.rows() == 0 && request_.max_tokens > 0) {
+      return absl::InvalidArgumentError(
+          "the prompt is empty and the session has no token to continue from");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<bool> PieceDone() override {
+    // Made group by group: the order must not depend on where a batch cut the prompt.
+    std::ranges::sort(piece.retrievals, {}, [](const Retrieval& retrieval) {
+      return std::tuple(retrieval.position, retrieval.group);
+    });
+    for (const Retrieval& retrieval : piece.retrievals) events_->OnRetrieval(retrieval);
+    if (!decoding_ && input_.done()) counters_.prompt_tokens += usage_.prompt_tokens;
+    if (piece.head.empty()) return input_.done();
+    if (sampled_ < 0)
+      return absl::InternalError("no token can be sampled: every logit is NaN or -infinity");
+    decoding_ = true;
+    Clock();
+    if (sampled_ == model_.config().eos_id && !request_.ignore_eos) {
+      reason_ = FinishReason::kEos;
+      Emit({}, text_.Flush());
+      return true;
+    }
+    return TakeToken();
+  }
+
+  // The token that was shown last belongs to the session even when it has not been run.
+  void LeaveSession() override {
+    if (decoding_ && !input_.done()) session->carry = input_.tokens.back();
+  }
+  void Finish() override { events_->OnDone(reason_, usage_); }
+  void Fail(const absl::Status& status) override { events_->OnError(status); }
+
+  bool prefilling() const override {
+    return !decoding_ && input_.tokens.size() - input_.next_token > 1;
+  }
+  int64_t most_rows() const override {
+    return input_.most_rows() + 3;
+  }  // of a carried token, flush
+
+ private:
+  void Start() {
+    started_ = true;
+    if (session->carry.has_value()) {
+      input_.tokens.insert(input_.tokens.begin(), *session->carry);
+      session->carry.reset();
+    }
+    if (request_.flush) input_.flushes = {static_cast<int64_t>(input_.tokens.size())};
+  }
+
+  void Clock() {
+    const SteadyTime now = std::chrono::steady_clock::now();
+    if (usage_.generated_tokens == 0) {
+      first_token_ = now;
+      usage_.time_to_first_token = absl::FromChrono(now - arrived_);
+    }
+    usage_.generation_time = absl::FromChrono(now - first_token_);
+  }
+
+  bool TakeToken() {
+    ++usage_.generated_tokens;
+    ++counters_.generated_tokens;
+    if (piece.consume) generated_.push_back(sampled_);
+    std::string text;
+    if (model_.tokenizer() != nullptr) text = text_.Push(model_.tokenizer()->TokenBytes(sampled_));
+    const bool full = usage_.generated_tokens == request_.max_tokens;
+    reason_ = text_.stopped() ? FinishReason::kStop : FinishReason::kMaxTokens;
+    if (text_.stopped() || full) {
+      session->carry = sampled_;
+      text += text_.Flush();
+      Emit({sampled_}, text);
+      return true;
+    }
+    Emit({sampled_}, text);
+    input_.tokens.assign(1, sampled_);
+    input_.flushes.clear();
+    input_.next_token = input_.next_flush = 0;
+    return false;
+  }
+
+  void Emit(const std::vector<int32_t>& tokens, const std::string& text) {
+    if (!tokens.empty() || !text.empty()) events_->OnTokens(tokens, text);
+  }
+
+  const model::Model& model_;
+  const GenerateRequest request_;
+  const std::shared_ptr<GenerateEvents> events_;
+  Counters& counters_;
+  TextStream text_;
+  Input input_;
+  bool started_ = false, decoding_ = false;
+  int32_t sampled_ = -1;
+  // With DRY: what was generated, and what its choice works in.
+  std::vector<int32_t> generated_;
+  std::vector<float> logits_;
+  kernels::SampleScratch scratch_;
+  FinishReason reason_ = FinishReason::kMaxTokens;
+  Usage usage_;
+  const SteadyTime arrived_;
+  SteadyTime first_token_;
+};
+
+}  // namespace
+
+std::shared_ptr<Request> MakeGenerate(const model::Model& model, GenerateRequest request,
+                                      std::vector<int32_t> tokens,
+                                      std::shared_ptr<GenerateEvents> events, Counters& counters,
+                                      std::chrono::steady_clock::time_point arrived) {
+  return std::make_shared<Generation>(model, std::move(request), std::move(tokens),
+                                      std::move(events), counters, arrived);
+}
+
+}  // namespace recollect::engine

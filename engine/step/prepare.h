@@ -1,0 +1,43 @@
+// Checks of callers' requests before they reach the scheduler. All return INVALID_ARGUMENT naming
+// the field.
+#ifndef RECOLLECT_ENGINE_STEP_PREPARE_H_
+#define RECOLLECT_ENGINE_STEP_PREPARE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+#include "model/model.h"
+
+namespace recollect::engine {
+
+// 1 to 256 bytes of UTF-8 in which every character shows (model/text/printable.h).
+absl::Status ValidateDocumentId(const std::string& id);
+
+// The tokens of a prompt; FAILED_PRECONDITION for text when the model has no tokenizer.
+// `continues`: the session begins with a prefix, and the prompt's text follows the prefix's text. A
+// tokenizer with a dummy prefix then puts no space before it.
+absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, const Prompt& prompt,
+                                                  bool continues = false);
+
+absl::StatusOr<model::LocalPatterns> SessionPatterns(const model::Model& model,
+                                                     const SessionOptions& options);
+// The patterns of an ingest: without landmarks as SessionPatterns; with landmarks the model's own,
+// and `options` may not ask for others.
+absl::StatusOr<model::LocalPatterns> IngestPatterns(const model::Model& model,
+                                                    const SessionOptions& options);
+// FAILED_PRECONDITION, naming `what` and the family, for a model without landmarks, which retrieves
+// nothing.
+absl::Status RequireLandmarks(const model::Model& model, const std::string& what);
+// Checks `options`, except for patterns, against the model: as RequireLandmarks, and
+// FAILED_PRECONDITION if a second document is mounted after a prefix.
+absl::Status ValidateSession(const model::Model& model, const SessionOptions& options);
+absl::Status ValidateGenerate(const GenerateRequest& request);
+absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens);
+absl::Status ValidateRetrieve(const RetrieveRequest& request, int64_t tokens);
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_STEP_PREPARE_H_

@@ -1,0 +1,175 @@
+#include "engine/step/retrieval.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#include "base/status.h"
+#include "engine/backend/sampler.h"
+#include "engine/session/session.h"
+#include "engine/step/successors.h"
+
+namespace recollect::engine {
+namespace {
+
+using kernels::ScoredCandidate;
+
+// Replaces the chosen candidates by others drawn without repetition; scores and weights stay. The
+// draw depends on the position and the group only, so that it repeats.
+void ReplaceByRandom(int64_t candidates, int64_t position, int group,
+                     std::vector<ScoredCandidate>& best) {
+  std::vector<int64_t> drawn;
+  uint64_t index = 0;
+  for (ScoredCandidate& chosen : best) {
+    int64_t candidate;
+    do {
+      const double u = CounterUniform(
+          static_cast<uint64_t>(position) * 64 + static_cast<uint64_t>(group), index++);
+      candidate =
+          std::min(static_cast<int64_t>(u * static_cast<double>(candidates)), candidates - 1);
+    } while (std::find(drawn.begin(), drawn.end(), candidate) != drawn.end());
+    drawn.push_back(candidate);
+    chosen.candidate = candidate;
+  }
+}
+
+// What the piece's first rows read and the session let go of when its last request ended; null when
+// there is no such thing.
+LandmarkMemory::Group* DroppedMemory(const Piece& piece, int group) {
+  LandmarkMemory* const memory = piece.segments.front().memory.get();
+  if (memory == nullptr) return nullptr;
+  LandmarkMemory::Group& found = memory->groups[static_cast<size_t>(group)];
+  return found.chunks.size() < found.refs.size() ? &found : nullptr;
+}
+
+void AddChunk(const MemoryHandle& chunk, LandmarkMemory::Group& memory) {
+  memory.retrieved.chunks.push_back(chunk->memory.view);
+  memory.chunks.push_back(chunk);
+}
+
+}  // namespace
+
+std::vector<float> SoftmaxWeights(std::span<const ScoredCandidate> best) {
+  std::vector<float> weights(best.size());
+  float sum = 0;
+  for (size_t i = 0; i < best.size(); ++i) {
+    weights[i] = std::exp(best[i].score - best[0].score);
+    sum += weights[i];
+  }
+  for (float& weight : weights) weight /= sum;
+  return weights;
+}
+
+absl::Status Retriever::Select(std::span<Piece* const> pieces, int group) {
+  askers_.clear();
+  rows_.clear();
+  for (Piece* piece : pieces) {
+    piece->selections.clear();
+    piece->wanted.clear();
+    if (const LandmarkMemory::Group* dropped = DroppedMemory(*piece, group)) {
+      for (const ChunkRef& ref : dropped->refs) {
+        WantedChunk& wanted = piece->wanted.emplace_back();
+        wanted.ref = ref;
+        wanted.read_by_model = true;
+      }
+    }
+    for (size_t i = 0; i < piece->landmarks.size(); ++i) {
+      askers_.push_back({piece, i});
+      if (queries_.size() < askers_.size()) queries_.emplace_back();
+      LandmarkQuery& query = queries_[askers_.size() - 1];
+      piece->session->Candidates(piece->landmarks[i].own_candidates, query.runs);
+      const bool last = i + 1 == piece->landmarks.size();
+      query.n = static_cast<int>(std::min<int64_t>(
+          std::max<int64_t>(config_.n_ret, last ? piece->hits_per_group : 0), query.candidates()));
+    }
+  }
+  for (size_t i = 0; i < askers_.size(); ++i) {
+    LandmarkQuery& query = queries_[i];
+    query.u.resize(static_cast<size_t>(config_.key_width()));
+    if (query.n == 0) continue;
+    const Piece& piece = *askers_[i].piece;
+    const PieceLandmark& landmark = piece.landmarks[askers_[i].landmark];
+    const auto d_r = static_cast<size_t>(config_.d_r);
+    rows_.push_back({&piece, landmark.row, std::span(query.u).first(d_r)});
+    if (model_.lexicon() != nullptr) {
+      model_.lexicon()->Query(group, landmark.recent, std::span(query.u).subspan(d_r));
+    }
+  }
+  if (!rows_.empty()) RETURN_IF_ERROR(backend_.Queries(group, rows_));
+  landmarks_.Search(std::span(queries_).first(askers_.size()));
+  for (size_t i = 0; i < askers_.size(); ++i) {
+    Piece& piece = *askers_[i].piece;
+    if (piece.status.ok()) piece.status = queries_[i].status;
+    if (piece.status.ok()) Choose(askers_[i], queries_[i], group);
+  }
+  return absl::OkStatus();
+}
+
+void Retriever::Choose(const Asker& asker, LandmarkQuery& query, int group) const {
+  Piece& piece = *asker.piece;
+  std::vector<ScoredCandidate>& best = query.best;
+  if (config_.successors) {
+    const float bias = model_.successor_biases()[static_cast<size_t>(group)];
+    AddSuccessors(query.runs, config_.n_ret, bias, best);
+  }
+  const size_t used = std::min(best.size(), static_cast<size_t>(config_.n_ret));
+  const std::vector<float> weights = SoftmaxWeights(std::span(best).first(used));
+  if (piece.session->random_chunks()) {
+    const int64_t row = piece.landmarks[asker.landmark].row;
+    ReplaceByRandom(query.candidates(), piece.first_position + row, group, best);
+  }
+  Selection selection;
+  selection.landmark = asker.landmark;
+  selection.candidates = query.candidates();
+  selection.used = used;
+  for (size_t i = 0; i < best.size(); ++i) {
+    const Session::Candidate candidate = piece.session->Resolve(best[i].candidate);
+    size_t wanted = 0;
+    while (wanted < piece.wanted.size() && !(piece.wanted[wanted].ref == candidate.ref)) ++wanted;
+    if (wanted == piece.wanted.size()) piece.wanted.emplace_back().ref = candidate.ref;
+    if (i < used) piece.wanted[wanted].read_by_model = true;
+    selection.chosen.push_back(
+        {wanted, candidate.mount, best[i].score, i < used ? weights[i] : 0.0f});
+  }
+  piece.selections.push_back(std::move(selection));
+}
+
+void Retriever::Attach(Piece& piece, int group) const {
+  if (LandmarkMemory::Group* dropped = DroppedMemory(piece, group)) {
+    // They are the first of the wanted ones (Select).
+    for (size_t i = 0; i < dropped->refs.size(); ++i) AddChunk(piece.wanted[i].memory, *dropped);
+  }
+  for (const Selection& selection : piece.selections) {
+    const PieceLandmark& landmark = piece.landmarks[selection.landmark];
+    LandmarkMemory::Group& memory = landmark.memory->groups[static_cast<size_t>(group)];
+    for (size_t i = 0; i < selection.used; ++i) {
+      const WantedChunk& wanted = piece.wanted[selection.chosen[i].wanted];
+      memory.refs.push_back(wanted.ref);
+      memory.retrieved.weights.push_back(selection.chosen[i].weight);
+      AddChunk(wanted.memory, memory);
+    }
+    if (!piece.want_retrievals) continue;
+    Retrieval retrieval;
+    retrieval.position = piece.first_position + landmark.row;
+    retrieval.group = group;
+    retrieval.candidates = selection.candidates;
+    for (const Selection::Chosen& chosen : selection.chosen) {
+      const WantedChunk& wanted = piece.wanted[chosen.wanted];
+      Hit hit;
+      if (chosen.mount >= 0) {
+        hit.document = piece.session->mounts()[static_cast<size_t>(chosen.mount)]->info().id;
+      }
+      hit.owner = wanted.ref.owner;
+      hit.chunk = wanted.ref.index;
+      hit.score = chosen.score;
+      hit.weight = chosen.weight;
+      std::tie(hit.text_begin, hit.text_end) = wanted.text();
+      hit.tier = wanted.tier;
+      retrieval.hits.push_back(std::move(hit));
+    }
+    piece.retrievals.push_back(std::move(retrieval));
+  }
+}
+
+}  // namespace recollect::engine

@@ -1,0 +1,57 @@
+// Retrieval at landmark positions (design 2.4): queries, exact top-n over the candidates of each
+// session, weights, and the list of chunks to fetch.
+#ifndef RECOLLECT_ENGINE_STEP_RETRIEVAL_H_
+#define RECOLLECT_ENGINE_STEP_RETRIEVAL_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/landmark_device.h"
+#include "engine/session/piece.h"
+#include "kernels/landmark_topk/landmark_topk.h"
+#include "model/model.h"
+
+namespace recollect::engine {
+
+// The softmax of the scores, in their order.
+std::vector<float> SoftmaxWeights(std::span<const kernels::ScoredCandidate> best);
+
+// Used on the scheduler's thread.
+class Retriever {
+ public:
+  Retriever(const model::Model& model, Backend& backend, LandmarkDevice& landmarks)
+      : model_(model), config_(model.config()), backend_(backend), landmarks_(landmarks) {}
+
+  // For every landmark with candidates in `pieces`: selects chunks for `group` by the rows'
+  // residuals on entry to it, and fills the pieces' `selections` and `wanted`, each chunk once per
+  // piece. Chunks that the first rows read and that their session dropped between requests are
+  // wanted, too. A piece whose search fails gets its status; an error of the backend is returned.
+  absl::Status Select(std::span<Piece* const> pieces, int group);
+
+  // Passes the fetched memory to the landmarks and to those first rows, and reports what landmarks
+  // retrieved if the piece wants that.
+  void Attach(Piece& piece, int group) const;
+
+ private:
+  // The origin of queries_[i].
+  struct Asker {
+    Piece* piece = nullptr;
+    size_t landmark = 0;  // of the piece
+  };
+  void Choose(const Asker& asker, LandmarkQuery& query, int group) const;
+
+  const model::Model& model_;
+  const model::ModelConfig& config_;
+  Backend& backend_;
+  LandmarkDevice& landmarks_;
+  std::vector<Asker> askers_;
+  std::vector<QueryRow> rows_;          // of landmarks that have candidates
+  std::vector<LandmarkQuery> queries_;  // the first askers_.size() are in use
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_STEP_RETRIEVAL_H_

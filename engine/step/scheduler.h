@@ -1,0 +1,149 @@
+// Continuous batching: one thread that decides what runs next. Each turn of its loop runs one step
+// over the sessions that can continue (one decode token each, and prompt slices up to a bound),
+// then, when it is due, one slice of one ingest. So a stream never waits for more than one slice of
+// prompts and one of ingest.
+//
+// Sessions and ingests get about half of the time each, and all of it when the other has nothing to
+// run: after a slice, steps run for as long as the slice took before the next slice. While any
+// session decodes, slices are short (128 tokens: 15 ms of two cores), so that its tokens do not
+// arrive in bursts. Shorter slices cost more per token of an ingest (at 128, 1.4 times as much as
+// at 1024).
+#ifndef RECOLLECT_ENGINE_STEP_SCHEDULER_H_
+#define RECOLLECT_ENGINE_STEP_SCHEDULER_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "engine/backend/backend.h"
+#include "engine/counters.h"
+#include "engine/engine.h"
+#include "engine/session/state_budget.h"
+#include "engine/step/request.h"
+#include "engine/step/step.h"
+
+namespace recollect::engine {
+
+// The work of an ingest that the scheduler runs, on its thread.
+class IngestWork {
+ public:
+  virtual ~IngestWork() = default;
+  virtual bool HasSlice() = 0;
+  // Runs at most `most_tokens` tokens, but at least one block.
+  virtual void RunSlice(int64_t most_tokens) = 0;
+};
+
+struct SchedulerOptions {
+  int64_t prefill_slice_tokens = 512;
+  int64_t ingest_slice_tokens = 1024;
+  int64_t shared_slice_tokens = 128;  // of an ingest, while any session decodes
+  int64_t max_batch = 64;
+  int64_t state_budget_bytes = int64_t{4} << 30;
+  absl::Duration idle_period = absl::Seconds(1);  // `idle` is called at least this often
+};
+
+// Reports the scheduler's turns in order, for tests.
+enum class TurnKind { kStep, kIngestSlice };
+using TurnObserver = std::function<void(TurnKind kind, int64_t rows)>;
+
+// Thread-safe.
+class Scheduler {
+ public:
+  // `idle` runs periodically on the scheduler's thread.
+  Scheduler(const SchedulerOptions& options, const model::Model& model, Backend& backend,
+            ChunkTiers& tiers, LandmarkDevice& landmarks, Counters& counters,
+            std::function<void()> idle);
+  ~Scheduler() { Stop(); }
+
+  void Start();
+  void Submit(std::shared_ptr<Request> request);
+  void AddIngest(std::shared_ptr<IngestWork> work);
+  void RemoveIngest(const IngestWork* work);
+
+  // Wakes the loop. May be called on any thread, also after Stop.
+  std::function<void()> waker();
+
+  // Ends every request, running or waiting, with `status`; later requests end with it, too.
+  void FailAll(const absl::Status& status);
+
+  // Ends the thread after its current turn. Requests must have ended.
+  void Stop();
+
+  // RESOURCE_EXHAUSTED when the process is short of memory even without what is cached.
+  absl::Status CheckRoom();
+
+  const StateBudget& state_budget() const { return state_budget_; }
+  StateBudget& state_budget() { return state_budget_; }
+
+  void ObserveForTest(TurnObserver observer);
+
+ private:
+  struct Signal {
+    std::mutex mutex;
+    std::condition_variable wake;
+    bool set = false;
+  };
+  struct LandmarkTimer {
+    double started_s = 0;
+    bool counts = false;  // the piece is a decode step that places a landmark
+  };
+  struct Running {
+    std::shared_ptr<Request> request;
+    LandmarkTimer timer;
+  };
+
+  void Loop();
+  bool RunTurn();  // whether there was anything to do
+  void TakeInbox();
+  // Ends requests that are cancelled, late or failed.
+  void EndDue();
+  void Admit();
+  bool RunStep();
+  void CollectResumed();
+  void CollectPlanned();
+  bool PlanOne(Running& running, int64_t limit);
+  void Settle(Running& running);
+  bool RunIngest();
+  void End(Running& running, const absl::Status& status);
+  void DropEnded();
+  void Wait();
+
+  const SchedulerOptions options_;
+  const model::ModelConfig& model_;
+  StateBudget state_budget_;
+  ChunkTiers& tiers_;
+  Counters& counters_;
+  const std::function<void()> idle_;
+  const std::shared_ptr<Signal> signal_ = std::make_shared<Signal>();
+  StepRunner step_;
+  std::thread thread_;
+
+  std::mutex mutex_;
+  std::deque<std::shared_ptr<Request>> inbox_;
+  std::vector<std::shared_ptr<IngestWork>> ingests_;
+  size_t next_ingest_ = 0;
+  absl::Status fail_all_;
+  bool stopping_ = false;
+  TurnObserver observer_;
+
+  // The scheduler's thread only.
+  std::deque<std::shared_ptr<Request>> queue_;
+  std::vector<std::unique_ptr<Running>> running_;
+  std::vector<Piece*> batch_;
+  std::vector<Running*> batch_running_;
+  absl::Status memory_;  // CheckRoom of this step
+  size_t next_prefill_ = 0;
+  double steps_due_s_ = 0;  // time for steps before the next slice of ingest
+  absl::Time last_idle_ = absl::InfinitePast();
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_STEP_SCHEDULER_H_

@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "engine/backend/sampler.h"
+#include "engine/step/request.h"
+
+namespace recollect::engine {
+namespace {
+
+// log softmax(logits)[target]; sums in double, in the order of ids.
+float LogProbability(std::span<const float> logits, int32_t target) {
+  const float largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += static_cast<double>(std::exp(logit - largest));
+  return static_cast<float>(static_cast<double>(logits[static_cast<size_t>(target)]) - largest -
+                            std::log(sum));
+}
+
+class Scoring final : public Request {
+ public:
+  Scoring(const model::Model& model, ScoreRequest request, std::vector<int32_t> tokens,
+          int64_t text_bytes, std::function<void(absl::StatusOr<ScoreResult>)> done,
+          Counters& counters)
+      : done_(std::move(done)), counters_(counters) {
+    deadline = request.deadline;
+    input_.tokens = tokens;
+    input_.flushes = std::move(request.flush_after);
+    result_.logprobs.resize(tokens.size());
+    result_.argmax.resize(tokens.size(), -1);
+    result_.tokens = std::move(tokens);
+    result_.text_bytes = text_bytes;
+    piece.consume = [this, &config = model.config()](const HeadRow& head,
+                                                     std::span<const float> logits) {
+      const auto at = static_cast<size_t>(head.index - before_);
+      result_.logprobs[at] = LogProbability(logits, head.target);
+      result_.argmax[at] = Argmax(config, logits);
+    };
+  }
+
+  absl::Status Plan(int64_t limit) override {
+    // The last token of a prefix is what the first one here is predicted from.
+    if (session->carry.has_value()) {
+      input_.tokens.insert(input_.tokens.begin(), *std::exchange(session->carry, std::nullopt));
+      before_ = 1;
+    }
+    session->Plan(input_, limit, HeadRows::kAll, piece);
+    piece.owner = weak_from_this();
+    return absl::OkStatus();
+  }
+  absl::StatusOr<bool> PieceDone() override { return input_.done(); }
+  void Finish() override {
+    counters_.prompt_tokens += std::ssize(result_.tokens);
+    done_(std::move(result_));
+  }
+  void Fail(const absl::Status& status) override { done_(status); }
+  bool prefilling() const override { return true; }
+  int64_t most_rows() const override { return input_.most_rows() + 2; }  // of a carried token
+
+ private:
+  const std::function<void(absl::StatusOr<ScoreResult>)> done_;
+  Counters& counters_;
+  Input input_;
+  int64_t before_ = 0;  // tokens of the input before the first that is scored
+  ScoreResult result_;
+};
+
+}  // namespace
+
+std::shared_ptr<Request> MakeScore(const model::Model& model, ScoreRequest request,
+                                   std::vector<int32_t> tokens, int64_t text_bytes,
+                                   std::function<void(absl::StatusOr<ScoreResult>)> done,
+                                   Counters& counters) {
+  return std::make_shared<Scoring>(model, std::move(request), std::move(tokens), text_bytes,
+                                   std::move(done), counters);
+}
+
+}  // namespace recollect::engine

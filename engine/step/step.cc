@@ -1,0 +1,125 @@
+#include "engine/step/step.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/session/session.h"
+
+namespace recollect::engine {
+
+StepRunner::StepRunner(const model::Model& model, Backend& backend, ChunkTiers& tiers,
+                       LandmarkDevice& landmarks, std::function<void()> fetched)
+    : landmarks_(model.config().landmarks()),
+      groups_(static_cast<int>(model.config().groups.size())),
+      pointer_(model.pointer()),
+      backend_(backend),
+      tiers_(tiers),
+      retriever_(model, backend, landmarks),
+      fetched_(std::move(fetched)) {}
+
+void StepRunner::Run(std::span<Piece* const> pieces) {
+  for (int stage = 0; stage < last_stage(); ++stage) {
+    batch_.clear();
+    for (Piece* piece : pieces) {
+      if (piece->stage == stage && !piece->waiting && piece->status.ok()) batch_.push_back(piece);
+    }
+    if (batch_.empty()) continue;
+    const absl::Status status = RunStage(stage);
+    for (Piece* piece : batch_) {
+      ++piece->stage;
+      piece->status.Update(status);
+    }
+  }
+}
+
+absl::Status StepRunner::RunStage(int stage) {
+  if (stage > groups_) {
+    for (Piece* piece : batch_) Point(*piece);
+    return backend_.RunHead(batch_);
+  }
+  if (stage == 0) {
+    RETURN_IF_ERROR(backend_.RunLower(batch_));
+    if (landmarks_) RETURN_IF_ERROR(AddClosedChunks());
+  } else {
+    RETURN_IF_ERROR(ProjectWanted());
+    for (Piece* piece : batch_) retriever_.Attach(*piece, stage - 1);
+    RETURN_IF_ERROR(backend_.RunGroup(batch_, stage - 1));
+  }
+  return stage < groups_ ? Retrieve(stage) : absl::OkStatus();
+}
+
+void StepRunner::Point(Piece& piece) const {
+  if (pointer_ == nullptr) return;
+  std::vector<model::PointerChunk> chunks;
+  for (HeadRow& head : piece.head) {
+    const auto after =
+        std::ranges::upper_bound(piece.segments, head.row, {}, &PieceSegment::first_row);
+    chunks.clear();
+    if (const LandmarkMemory* memory = std::prev(after)->memory.get()) {
+      const LandmarkMemory::Group& read = memory->groups.back();
+      for (size_t i = 0; i < read.chunks.size(); ++i) {
+        const ChunkMemory& chunk = *read.chunks[i];
+        chunks.push_back({chunk.tokens, chunk.memory.view.rows, read.retrieved.weights[i]});
+      }
+    }
+    head.pointed = pointer_->Point(head.recent, chunks);
+  }
+}
+
+absl::Status StepRunner::AddClosedChunks() {
+  ASSIGN_OR_RETURN(std::vector<model::EncodedChunk> chunks, backend_.EncodeClosed(batch_));
+  auto chunk = chunks.begin();
+  for (Piece* piece : batch_) {
+    for (const ClosedBlock& closed : piece->closed) {
+      model::EncodedChunk& encoded = *chunk++;
+      if (!piece->status.ok()) continue;
+      piece->status = piece->session->AddChunk(closed, std::move(encoded));
+    }
+  }
+  std::erase_if(batch_, [](const Piece* piece) { return !piece->status.ok(); });
+  return absl::OkStatus();
+}
+
+absl::Status StepRunner::Retrieve(int group) {
+  RETURN_IF_ERROR(retriever_.Select(batch_, group));
+  for (Piece* piece : batch_) {
+    if (!piece->status.ok() || tiers_.LookUp(piece->wanted) == 0) continue;
+    piece->waiting = true;
+    piece->fetch_done = false;
+    std::shared_ptr<void> owner = piece->owner.lock();
+    tiers_.Fetch(piece->wanted, [piece, owner, fetched = fetched_](absl::Status status) {
+      piece->fetch_status = std::move(status);
+      piece->fetch_done = true;
+      fetched();
+    });
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepRunner::ProjectWanted() {
+  std::vector<WantedChunk*> todo;
+  std::vector<ChunkToProject> chunks;
+  for (Piece* piece : batch_) {
+    for (WantedChunk& wanted : piece->wanted) {
+      if (wanted.memory != nullptr || !wanted.read_by_model) continue;
+      todo.push_back(&wanted);
+      chunks.push_back({wanted.record.get(), wanted.staged.get()});
+    }
+  }
+  if (todo.empty()) return absl::OkStatus();
+  absl::StatusOr<std::vector<ProjectedMemory>> memories = backend_.Project(chunks);
+  if (absl::IsResourceExhausted(memories.status())) {
+    tiers_.DropMemory();
+    memories = backend_.Project(chunks);
+  }
+  RETURN_IF_ERROR(memories.status());
+  for (size_t i = 0; i < todo.size(); ++i) {
+    tiers_.TakeMemory(*todo[i], std::move((*memories)[i]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace recollect::engine

@@ -1,0 +1,56 @@
+// One step: runs the pieces of many sessions through the stages of the backend together. A piece
+// whose chunks are not resident is cut out at that group and continues in a later step, once they
+// have been read; the other pieces do not wait for it.
+#ifndef RECOLLECT_ENGINE_STEP_STEP_H_
+#define RECOLLECT_ENGINE_STEP_STEP_H_
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/backend/backend.h"
+#include "engine/session/piece.h"
+#include "engine/session/tiers.h"
+#include "engine/step/retrieval.h"
+#include "model/model.h"
+
+namespace recollect::engine {
+
+// Used on the scheduler's thread.
+class StepRunner {
+ public:
+  // `fetched` is called on a fetch thread whenever a cut piece can continue.
+  StepRunner(const model::Model& model, Backend& backend, ChunkTiers& tiers,
+             LandmarkDevice& landmarks, std::function<void()> fetched);
+
+  // Afterwards each piece has failed (status), is done (stage == last_stage()), or is cut
+  // (waiting).
+  void Run(std::span<Piece* const> pieces);
+
+  int last_stage() const { return groups_ + 2; }
+
+ private:
+  // These run batch_; an error is one of all its pieces.
+  absl::Status RunStage(int stage);
+  absl::Status AddClosedChunks();
+  absl::Status Retrieve(int group);
+  absl::Status ProjectWanted();
+  // Fills HeadRow::pointed in a model with a pointer.
+  void Point(Piece& piece) const;
+
+  const bool landmarks_;
+  const int groups_;
+  const model::Pointer* const pointer_;  // null without a pointer
+  Backend& backend_;
+  ChunkTiers& tiers_;
+  Retriever retriever_;
+  const std::function<void()> fetched_;
+
+  std::vector<Piece*> batch_;  // the pieces of the stage that runs
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_STEP_STEP_H_

@@ -1,0 +1,39 @@
+// Inputs of the bounds of blocks on a device (kernels/block_topk/block_bounds_cuda.h), and their
+// checks. Host code without CUDA, so that every machine tests it.
+#ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_PLAN_H_
+#define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_PLAN_H_
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+
+namespace recollect::kernels {
+
+struct BlockBoundsSizes {
+  int64_t blocks = 0;
+  int64_t block = 0;  // keys of each
+  int64_t width = 0;  // channels of a key, over all heads
+  bool mean = false;  // the mean key in both (MoBA), else smallest and largest by channel (Quest)
+  friend bool operator==(const BlockBoundsSizes&, const BlockBoundsSizes&) = default;
+};
+
+// A whole block. Its arrays are fp32 in device memory, at any multiple of 4 bytes. low and high may
+// be one array if both are the mean; otherwise outputs overlap nothing.
+struct KeyBlock {
+  const float* keys = nullptr;  // [block, width], dense
+  float* low = nullptr;         // [width]
+  float* high = nullptr;        // [width]
+};
+
+// INVALID_ARGUMENT, naming all sizes, when the number of blocks or channels is negative, blocks
+// have no keys, or there are more bounds than one launch can compute (2^33 numbers).
+absl::Status CheckBlockBounds(const BlockBoundsSizes& sizes);
+
+// Checks host copies before they are uploaded, since the device checks nothing: as many blocks as
+// the sizes say, no array missing. INVALID_ARGUMENT names the block.
+absl::Status CheckKeyBlocks(const BlockBoundsSizes& sizes, std::span<const KeyBlock> blocks);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_PLAN_H_

@@ -1,0 +1,60 @@
+#include "kernels/block_topk/block_topk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/reference.h"
+#include "kernels/cpu/simd_ops.h"
+
+namespace recollect::kernels {
+namespace {
+
+#if defined(RECOLLECT_SIMD)
+template <auto kScores>
+void By(OpContext&, const float* q, int64_t width, const float* low, const float* high,
+        int64_t stride, int64_t blocks, float* scores) {
+  kScores(q, width, low, high, stride, blocks, scores);
+}
+#endif
+
+constexpr Implementation<decltype(BlockScores)> kImplementations[] = {
+    {"scalar", Isa::kScalar, reference::BlockScores},
+#if defined(RECOLLECT_SIMD)
+    {"avx2", Isa::kAvx2, By<avx2::BlockScores>},
+    {"avx512", Isa::kAvx512, By<avx512::BlockScores>},
+#endif
+};
+
+}  // namespace
+
+std::span<const Implementation<decltype(BlockScores)>> BlockScoresImplementations() {
+  return kImplementations;
+}
+
+void BlockScores(OpContext& ctx, const float* q, int64_t width, const float* low, const float* high,
+                 int64_t stride, int64_t blocks, float* scores) {
+  Select(BlockScoresImplementations(), ctx.isa())(ctx, q, width, low, high, stride, blocks, scores);
+}
+
+void ChooseBlocks(std::span<const float> scores, int64_t count, std::vector<int64_t>& chosen) {
+  const auto blocks = static_cast<int64_t>(scores.size());
+  chosen.resize(scores.size());
+  for (int64_t b = 0; b < blocks; ++b) chosen[static_cast<size_t>(b)] = b;
+  if (count < blocks) {
+    const auto score = [&](int64_t b) {
+      const float s = scores[static_cast<size_t>(b)];
+      return std::isnan(s) ? -std::numeric_limits<float>::infinity() : s;
+    };
+    const auto better = [&](int64_t a, int64_t b) {
+      return score(a) != score(b) ? score(a) > score(b) : a < b;
+    };
+    const int64_t kept = std::max<int64_t>(count, 0);
+    std::nth_element(chosen.begin(), chosen.begin() + kept, chosen.end(), better);
+    chosen.resize(static_cast<size_t>(kept));
+    std::sort(chosen.begin(), chosen.end());
+  }
+}
+
+}  // namespace recollect::kernels

@@ -1,0 +1,111 @@
+#include "kernels/block_topk/block_topk_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/block_topk/block_topk_kernel.h"
+
+namespace recollect::kernels {
+namespace {
+
+constexpr int64_t kMaxGridSide = 65535;
+// Positions are int32_t in the lists, and their sums stay within it.
+constexpr int64_t kMaxCount = int64_t{1} << 30;
+// As for landmark keys (landmark_topk_plan.cc).
+constexpr int64_t kBlocksPerMultiprocessor = 4;
+constexpr int64_t kLeastPartBlocks = 8 * cuda::kScoreStep;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+absl::Status CheckSizes(const BlockTopKSizes& sizes) {
+  const auto refuse = [](const auto&... what) {
+    return absl::InvalidArgumentError(absl::StrCat("block top-k ", what...));
+  };
+  if (sizes.rows < 0 || sizes.rows > kMaxCount) {
+    return refuse("of ", sizes.rows, " rows, expected 0 to ", kMaxCount);
+  }
+  if (sizes.heads < 1 || sizes.heads > kMaxGridSide) {
+    return refuse("of ", sizes.heads, " heads, expected 1 to ", kMaxGridSide);
+  }
+  if (sizes.head_dim < 1 || sizes.head_dim > kMaxRangeHeadDim) {
+    return refuse("with head_dim ", sizes.head_dim, ", expected 1 to ", kMaxRangeHeadDim);
+  }
+  if (sizes.block < 1 || sizes.block > kMaxCount) {
+    return refuse("of blocks of ", sizes.block, " positions, expected 1 to ", kMaxCount);
+  }
+  if (sizes.count < 1 || sizes.count > kMaxDeviceTopK + 1) {
+    return refuse("with count ", sizes.count, ", expected 1 to ", kMaxDeviceTopK + 1);
+  }
+  if (sizes.max_position < 0 || sizes.max_position > kMaxCount) {
+    return refuse("at position ", sizes.max_position, ", expected 0 to ", kMaxCount);
+  }
+  if (sizes.max_entries < 0 || sizes.max_entries > kMaxCount) {
+    return refuse("with ", sizes.max_entries, " entries, expected 0 to ", kMaxCount);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<BlockTopKPlan> PlanBlockTopK(const BlockTopKSizes& sizes, int multiprocessors) {
+  if (absl::Status status = CheckSizes(sizes); !status.ok()) return status;
+  BlockTopKPlan plan{.sizes = sizes};
+  plan.row_tiles = CeilDiv(sizes.rows, cuda::kRowTile);
+  const int64_t blocks = sizes.count == 1 ? 0 : sizes.max_position / sizes.block;
+  const int64_t most = std::max<int64_t>(1, multiprocessors * kBlocksPerMultiprocessor /
+                                                std::max<int64_t>(1, plan.row_tiles * sizes.heads));
+  plan.part_blocks = std::max(kLeastPartBlocks,
+                              CeilDiv(CeilDiv(blocks, most), cuda::kScoreStep) * cuda::kScoreStep);
+  plan.parts = CeilDiv(blocks, plan.part_blocks);
+  plan.workspace_bytes = sizes.rows * sizes.heads * plan.parts * (sizes.count - 1) *
+                         static_cast<int64_t>(sizeof(uint64_t));
+  return plan;
+}
+
+int64_t MostBlockEntries(const BlockTopKSizes& sizes, const BlockPattern& pattern,
+                         int64_t position) {
+  const cuda::PatternCut cut = cuda::CutPattern(pattern, position, position + 1);
+  const int64_t entries = cuda::PatternBefore(cut, position + 1) + sizes.count * sizes.block;
+  return std::min(position + 1, entries);
+}
+
+absl::Status CheckBlockTopK(const BlockTopKPlan& plan, std::span<const BlockTopKRow> rows,
+                            std::span<const BlockPattern> patterns) {
+  const BlockTopKSizes& sizes = plan.sizes;
+  if (static_cast<int64_t>(rows.size()) != sizes.rows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("block top-k of ", rows.size(), " rows, planned for ", sizes.rows));
+  }
+  if (patterns.size() != 1 && static_cast<int64_t>(patterns.size()) != sizes.heads) {
+    return absl::InvalidArgumentError(absl::StrCat("block top-k with ", patterns.size(),
+                                                   " patterns, expected 1 or ", sizes.heads));
+  }
+  for (size_t h = 0; h < patterns.size(); ++h) {
+    const BlockPattern& pattern = patterns[h];
+    if (pattern.window < 0 || pattern.initial < 0 || pattern.span < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("block top-k pattern ", h, ": window ",
+                                                     pattern.window, ", initial ", pattern.initial,
+                                                     ", span ", pattern.span));
+    }
+  }
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const BlockTopKRow& row = rows[r];
+    const auto refuse = [r](const auto&... what) {
+      return absl::InvalidArgumentError(absl::StrCat("block top-k row ", r, ": ", what...));
+    };
+    if (row.position < 0 || row.position > sizes.max_position) {
+      return refuse("position ", row.position, ", planned up to ", sizes.max_position);
+    }
+    const bool chooses = sizes.count > 1 && row.position >= sizes.block;
+    if (chooses && (row.low == nullptr || row.high == nullptr)) return refuse("no bounds");
+    for (const BlockPattern& pattern : patterns) {
+      const int64_t entries = MostBlockEntries(sizes, pattern, row.position);
+      if (entries > sizes.max_entries) {
+        return refuse("up to ", entries, " entries, planned for ", sizes.max_entries);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace recollect::kernels

@@ -1,0 +1,87 @@
+// How the choice of blocks is divided on a device (kernels/block_topk/block_topk_cuda.h). Host code
+// without CUDA, so that every machine tests it.
+#ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_PLAN_H_
+#define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_PLAN_H_
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/statusor.h"
+
+namespace recollect::kernels {
+
+// Sizes for which a graph is captured; it may be replayed with other rows within them.
+struct BlockTopKSizes {
+  int64_t rows = 0;
+  int heads = 0;
+  int head_dim = 0;
+  int64_t block = 0;  // positions of a block
+  int64_t count = 0;  // K: blocks per row and head, its own included
+  int64_t max_position = 0;
+  int64_t max_entries = 0;  // of one row and head; range attention is planned with it
+  friend bool operator==(const BlockTopKSizes&, const BlockTopKSizes&) = default;
+};
+
+// The positions that a head attends to at position t besides its blocks, as in
+// model/config/pattern.h: p < initial, t - window <= p <= t, and every dilation-th, (p + 1) mod
+// dilation = 0, in [t - span, t - window).
+struct BlockPattern {
+  int64_t window = 0;
+  int64_t dilation = -1;  // less than 1: no dilated positions
+  int64_t initial = 0;
+  int64_t span = 0;
+};
+
+// A query. low and high: bounds of the whole blocks before its own, [blocks, heads, head_dim] fp32
+// each in device memory, at any multiple of 4 bytes; block b has the positions from b * block on.
+// They are the smallest and largest key by channel (Quest), or both the mean key, possibly in one
+// array (MoBA). They are not read if there are no such blocks or none is chosen.
+struct BlockTopKRow {
+  const float* low = nullptr;
+  const float* high = nullptr;
+  int64_t position = 0;
+};
+
+struct BlockTopKPlan {
+  BlockTopKSizes sizes;
+  int64_t row_tiles = 0;
+  int64_t parts = 0;        // of the blocks before max_position's; part p begins at p * part_blocks
+  int64_t part_blocks = 0;  // a multiple of the blocks of one step
+  int64_t workspace_bytes = 0;
+  friend bool operator==(const BlockTopKPlan&, const BlockTopKPlan&) = default;
+};
+
+// Chooses the parts for a device with `multiprocessors` multiprocessors. Results do not depend on
+// the parts. INVALID_ARGUMENT when a size is negative, heads, head_dim, block or count is 0,
+// head_dim > kMaxRangeHeadDim, count - 1 > kMaxDeviceTopK, or a size is beyond what a launch can
+// count (65 535 heads; 2^30 rows, positions or entries).
+absl::StatusOr<BlockTopKPlan> PlanBlockTopK(const BlockTopKSizes& sizes, int multiprocessors);
+
+// The most entries that a head with this pattern can have at `position`: for max_entries.
+int64_t MostBlockEntries(const BlockTopKSizes& sizes, const BlockPattern& pattern,
+                         int64_t position);
+
+// Checks host copies before they are uploaded, since the device checks nothing: as many rows as
+// planned, one pattern or one for each head, positions and entries within the plan's sizes, bounds
+// where blocks are chosen. INVALID_ARGUMENT names the row or head.
+absl::Status CheckBlockTopK(const BlockTopKPlan& plan, std::span<const BlockTopKRow> rows,
+                            std::span<const BlockPattern> patterns);
+
+// Arrays that a run of the plan reads and writes: device memory, borrowed until the queued work is
+// done; so are the rows' bounds, which are read fastest at multiples of 16 bytes with head_dim a
+// multiple of 8. Outputs overlap no input.
+struct BlockTopKDeviceArrays {
+  const float* q = nullptr;  // [rows, heads, head_dim] fp32, rows q_stride floats apart
+  int64_t q_stride = 0;
+  const BlockTopKRow* rows = nullptr;      // [rows]
+  const BlockPattern* patterns = nullptr;  // one for all heads, or [heads]
+  int64_t patterns_per_head = 0;           // 0 or 1, accordingly
+  void* workspace = nullptr;               // plan.workspace_bytes, aligned to 8
+  int32_t* entries = nullptr;  // [rows, heads, max_entries]; not written past a list's count
+  int32_t* counts = nullptr;   // [rows, heads]
+  friend bool operator==(const BlockTopKDeviceArrays&, const BlockTopKDeviceArrays&) = default;
+};
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_PLAN_H_

@@ -1,0 +1,39 @@
+// How copies are divided on a device (kernels/copy/copy_cuda.h). Host code without CUDA, so that
+// every machine tests it.
+#ifndef RECOLLECT_KERNELS_COPY_COPY_PLAN_H_
+#define RECOLLECT_KERNELS_COPY_COPY_PLAN_H_
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace recollect::kernels {
+
+// Copies `bytes` bytes from `from` to `to`, which do not overlap. All three are multiples of 4.
+struct DeviceCopy {
+  const void* from = nullptr;
+  void* to = nullptr;
+  int64_t bytes = 0;
+};
+
+// Every copy has the same number of slices, one warp each; slices that a short copy does not need
+// end at once.
+struct CopyPlan {
+  int64_t count = 0;
+  int64_t slices = 0;
+};
+
+// Plans `count` copies, the longest of `most_bytes` bytes. INVALID_ARGUMENT when a number is
+// negative or there are more slices than one launch can take (2^34).
+absl::StatusOr<CopyPlan> PlanCopy(int64_t count, int64_t most_bytes);
+
+// Checks host copies before they are uploaded, since the device checks nothing: addresses and
+// lengths, and that no copy is longer than `most_bytes`: a longer one would be complete, but slow.
+// INVALID_ARGUMENT names the copy.
+absl::Status CheckCopies(std::span<const DeviceCopy> copies, int64_t most_bytes);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_COPY_COPY_PLAN_H_

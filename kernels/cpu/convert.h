@@ -1,0 +1,18 @@
+// Bulk conversion between fp32 and bf16, round to nearest even; the same bits on every instruction
+// set.
+#ifndef RECOLLECT_KERNELS_CPU_CONVERT_H_
+#define RECOLLECT_KERNELS_CPU_CONVERT_H_
+
+#include <cstdint>
+
+#include "base/bf16.h"
+#include "kernels/cpu/op_context.h"
+
+namespace recollect::kernels {
+
+void ConvertToBf16(OpContext& ctx, const float* x, int64_t count, Bf16* y);
+void ConvertToFloat(OpContext& ctx, const Bf16* x, int64_t count, float* y);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_CPU_CONVERT_H_

@@ -1,0 +1,67 @@
+#include "kernels/cpu/op_context.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace recollect::kernels {
+namespace {
+
+Isa OfThisMachine() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
+    return Isa::kAvx512;
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::kAvx2;
+#endif
+  return Isa::kScalar;
+}
+
+// Lets tests run as on a lesser machine, as DNNL_MAX_CPU_ISA does for oneDNN.
+Isa Allowed() {
+  const char* name = std::getenv("RECOLLECT_MAX_ISA");
+  for (const Isa isa : {Isa::kScalar, Isa::kAvx2}) {
+    if (name != nullptr && std::strcmp(name, IsaName(isa)) == 0) return isa;
+  }
+  return Isa::kAvx512;
+}
+
+}  // namespace
+
+Isa DetectIsa() {
+  static const Isa isa = std::min(OfThisMachine(), Allowed());
+  return isa;
+}
+
+const char* IsaName(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar:
+      return "scalar";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
+  }
+  return "unknown";
+}
+
+void OpContext::FreeDeleter::operator()(float* p) const { std::free(p); }
+
+float* OpContext::Floats(int slot, int64_t count) {
+  if (slot >= static_cast<int>(slots_.size())) slots_.resize(slot + 1);
+  Slot& entry = slots_[slot];
+  if (count > entry.count || entry.data == nullptr) {
+    constexpr int64_t kAlignment = 64;
+    const int64_t bytes =
+        (count * static_cast<int64_t>(sizeof(float)) + kAlignment) / kAlignment * kAlignment;
+    entry.data.reset(static_cast<float*>(std::aligned_alloc(kAlignment, bytes)));
+    if (entry.data == nullptr) throw std::bad_alloc();
+    entry.count = count;
+  }
+  return entry.data.get();
+}
+
+}  // namespace recollect::kernels

@@ -1,0 +1,51 @@
+// What every op receives: the instruction set to use and scratch memory. One per thread.
+#ifndef RECOLLECT_KERNELS_CPU_OP_CONTEXT_H_
+#define RECOLLECT_KERNELS_CPU_OP_CONTEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace recollect::kernels {
+
+// kScalar is the double-precision reference; the others are vector code chosen by cpuid at run
+// time.
+enum class Isa { kScalar, kAvx2, kAvx512 };
+
+// The best instruction set of this machine.
+Isa DetectIsa();
+const char* IsaName(Isa isa);  // "scalar", "avx2", "avx512"
+
+// Scratch slots 0 to kFirstKernelSlot - 1 are the caller's (a model's layers); the kernels use the
+// slots from there on.
+inline constexpr int kFirstKernelSlot = 64;
+
+// Not thread-safe: one per thread. Scratch returned by Floats(slot, n) stays valid until the same
+// slot is asked for again with a larger n. 64-byte aligned, uninitialised.
+class OpContext {
+ public:
+  explicit OpContext(Isa isa = DetectIsa()) : isa_(isa) {}
+  Isa isa() const { return isa_; }
+  float* Floats(int slot, int64_t count);
+
+  // Objects that an op keeps between calls (tables, library handles) and creates on first use.
+  enum class Keep { kGemm, kRope, kCount };
+  std::shared_ptr<void>& Kept(Keep what) { return kept_[static_cast<int>(what)]; }
+
+ private:
+  Isa isa_;
+  struct FreeDeleter {
+    void operator()(float* p) const;
+  };
+  struct Slot {
+    std::unique_ptr<float[], FreeDeleter> data;
+    int64_t count = 0;
+  };
+  std::vector<Slot> slots_;
+  std::shared_ptr<void> kept_[static_cast<int>(Keep::kCount)];
+};
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_CPU_OP_CONTEXT_H_

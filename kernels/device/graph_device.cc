@@ -1,0 +1,249 @@
+#include "kernels/device/graph_device.h"
+
+#include <algorithm>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/status.h"
+
+namespace recollect::kernels {
+
+class GraphDevice::Call {
+ public:
+  virtual ~Call() = default;
+  virtual bool SameAs(const Call& other) const = 0;
+  virtual absl::Status Run(DeviceOperations& operations) const = 0;
+};
+
+namespace {
+
+// Each operation has a type of its own: calls of one type differ in their arguments alone.
+template <auto kOperation>
+class CallOf;
+
+template <typename... Params, absl::Status (DeviceOperations::*kOperation)(Params...)>
+class CallOf<kOperation> final : public GraphDevice::Call {
+ public:
+  explicit CallOf(const std::decay_t<Params>&... args) : args_(args...) {}
+  bool SameAs(const Call& other) const override {
+    const auto* const same_type = dynamic_cast<const CallOf*>(&other);
+    return same_type != nullptr && same_type->args_ == args_;
+  }
+  absl::Status Run(DeviceOperations& operations) const override {
+    return std::apply([&](const auto&... args) { return (operations.*kOperation)(args...); },
+                      args_);
+  }
+
+ private:
+  const std::tuple<std::decay_t<Params>...> args_;
+};
+
+template <typename Calls>
+bool SameCalls(const Calls& a, const Calls& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return x->SameAs(*y); });
+}
+
+template <typename Calls>
+absl::Status RunAll(const Calls& calls, DeviceOperations& operations) {
+  for (const auto& call : calls) RETURN_IF_ERROR(call->Run(operations));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+GraphDevice::GraphDevice(Device& device, int most_graphs)
+    : device_(device), most_graphs_(static_cast<size_t>(most_graphs)) {}
+
+GraphDevice::~GraphDevice() = default;
+
+absl::Status GraphDevice::Together(absl::FunctionRef<absl::Status()> operations) {
+  RECOLLECT_CHECK(!taking_ && taken_.empty());
+  taking_ = most_graphs_ > 0;
+  const absl::Status status = operations();
+  taking_ = false;
+  if (status.ok()) return RunTaken();
+  taken_.clear();
+  return status;
+}
+
+absl::Status GraphDevice::RunTaken() {
+  Calls taken = std::exchange(taken_, {});
+  if (taken.empty()) return absl::OkStatus();
+  const auto same = [&](const Known& known) { return SameCalls(*known.calls, taken); };
+  const auto found = std::find_if(known_.begin(), known_.end(), same);
+  if (found == known_.end()) {
+    known_.push_front({std::make_shared<const Calls>(std::move(taken)), nullptr});
+    if (known_.size() > most_graphs_) known_.pop_back();
+    return RunAll(*known_.front().calls, device_);
+  }
+  known_.splice(known_.begin(), known_, found);
+  if (found->graph == nullptr && !CaptureKnown(*found)) return RunAll(taken, device_);
+  ++launched_;
+  return device_.Launch(*found->graph);
+}
+
+bool GraphDevice::CaptureKnown(Known& known) {
+  auto graph = device_.Capture(
+      [calls = known.calls](DeviceOperations& operations) { return RunAll(*calls, operations); });
+  if (graph.ok()) {
+    known.graph = *std::move(graph);
+    ++captured_;
+    return true;
+  }
+  known_.clear();
+  most_graphs_ = absl::IsResourceExhausted(graph.status()) ? most_graphs_ / 2 : 0;
+  LogWarning("{} keeps {} graphs from now on: {}", device_.name(), most_graphs_,
+             std::string(graph.status().message()));
+  return false;
+}
+
+absl::Status GraphDevice::Settle() {
+  if (!taking_) return absl::OkStatus();
+  taking_ = false;
+  return RunAll(std::exchange(taken_, {}), device_);
+}
+
+template <auto kOperation, typename... Args>
+absl::Status GraphDevice::Take(const Args&... args) {
+  if (!taking_) return (device_.*kOperation)(args...);
+  taken_.push_back(std::make_unique<const CallOf<kOperation>>(args...));
+  return absl::OkStatus();
+}
+
+// ---- Not in graphs: layers do none of it
+// ---------------------------------------------------------
+
+absl::StatusOr<std::shared_ptr<DeviceBuffer>> GraphDevice::Allocate(int64_t bytes) {
+  RETURN_IF_ERROR(Settle());
+  return device_.Allocate(bytes);
+}
+absl::Status GraphDevice::Upload(const void* host, int64_t bytes, void* to) {
+  RETURN_IF_ERROR(Settle());
+  return device_.Upload(host, bytes, to);
+}
+absl::Status GraphDevice::Download(const void* from, int64_t bytes, void* host) {
+  RETURN_IF_ERROR(Settle());
+  return device_.Download(from, bytes, host);
+}
+absl::Status GraphDevice::Wait() {
+  RETURN_IF_ERROR(Settle());
+  return device_.Wait();
+}
+absl::StatusOr<std::shared_ptr<DeviceBuffer>> GraphDevice::UploadBeside(const void* host,
+                                                                        int64_t bytes) {
+  return device_.UploadBeside(host, bytes);
+}
+absl::Status GraphDevice::Await(const DeviceBuffer& coming) {
+  RETURN_IF_ERROR(Settle());
+  return device_.Await(coming);
+}
+absl::Status GraphDevice::PrepareGemm(const GemmShape& shape) { return device_.PrepareGemm(shape); }
+absl::StatusOr<std::shared_ptr<DeviceGraph>> GraphDevice::Capture(
+    const CapturedOperations& operations) {
+  return device_.Capture(operations);
+}
+absl::Status GraphDevice::Launch(const DeviceGraph& graph) {
+  RETURN_IF_ERROR(Settle());
+  return device_.Launch(graph);
+}
+absl::Status GraphDevice::LandmarkTopK(const LandmarkTopKPlan& plan, const float* queries,
+                                       const SegmentStart* segments, void* workspace,
+                                       const DeviceTopK& best) {
+  RETURN_IF_ERROR(Settle());
+  return device_.LandmarkTopK(plan, queries, segments, workspace, best);
+}
+absl::Status GraphDevice::MixPointed(int64_t rows, int64_t vocab, int32_t sentinel,
+                                     const PointedToken* pointed, const int64_t* ends,
+                                     float* logits) {
+  RETURN_IF_ERROR(Settle());
+  return device_.MixPointed(rows, vocab, sentinel, pointed, ends, logits);
+}
+absl::Status GraphDevice::Sample(const float* logits, int64_t rows, int32_t vocab,
+                                 const NeverChosen& never, const SampleSettings* settings,
+                                 int32_t* choices) {
+  RETURN_IF_ERROR(Settle());
+  return device_.Sample(logits, rows, vocab, never, settings, choices);
+}
+
+// ---- In graphs ---------------------------------------------------------------------------------
+
+absl::Status GraphDevice::Zero(void* to, int64_t bytes) {
+  return Take<&DeviceOperations::Zero>(to, bytes);
+}
+absl::Status GraphDevice::Copy(const DeviceCopy* copies, int64_t count, int64_t most_bytes) {
+  return Take<&DeviceOperations::Copy>(copies, count, most_bytes);
+}
+absl::Status GraphDevice::Gemm(const GemmShape& shape, const void* weights, const void* x,
+                               int64_t rows, void* y) {
+  return Take<&DeviceOperations::Gemm>(shape, weights, x, rows, y);
+}
+absl::Status GraphDevice::RmsNorm(const RowSizes& sizes, const float* x, const float* gain,
+                                  float eps, const DeviceRows& y) {
+  return Take<&DeviceOperations::RmsNorm>(sizes, x, gain, eps, y);
+}
+absl::Status GraphDevice::RmsNormByHead(const RowSizes& sizes, const float* x, const float* gain,
+                                        float eps, float* y) {
+  return Take<&DeviceOperations::RmsNormByHead>(sizes, x, gain, eps, y);
+}
+absl::Status GraphDevice::SwiGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) {
+  return Take<&DeviceOperations::SwiGlu>(x, rows, width, y);
+}
+absl::Status GraphDevice::GeGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) {
+  return Take<&DeviceOperations::GeGlu>(x, rows, width, y);
+}
+absl::Status GraphDevice::Gelu(const float* x, int64_t count, const DeviceRows& y) {
+  return Take<&DeviceOperations::Gelu>(x, count, y);
+}
+absl::Status GraphDevice::SigmoidGate(const float* gate, int64_t gate_stride, const float* x,
+                                      int64_t rows, int64_t width, const DeviceRows& y) {
+  return Take<&DeviceOperations::SigmoidGate>(gate, gate_stride, x, rows, width, y);
+}
+absl::Status GraphDevice::Add(const float* x, int64_t count, float* y) {
+  return Take<&DeviceOperations::Add>(x, count, y);
+}
+absl::Status GraphDevice::ConvertToBf16(const float* x, int64_t stride, int64_t rows, int64_t width,
+                                        Bf16* y) {
+  constexpr absl::Status (DeviceOperations::*kOfRows)(const float*, int64_t, int64_t, int64_t,
+                                                      Bf16*) = &DeviceOperations::ConvertToBf16;
+  return Take<kOfRows>(x, stride, rows, width, y);
+}
+absl::Status GraphDevice::Rope(const RowSizes& sizes, RopePairs pairs, const float* cosines,
+                               const float* sines, float* x) {
+  return Take<&DeviceOperations::Rope>(sizes, pairs, cosines, sines, x);
+}
+absl::Status GraphDevice::GatedScan(const GatedScanPlan& plan,
+                                    const GatedScanDeviceArrays& arrays) {
+  return Take<&DeviceOperations::GatedScan>(plan, arrays);
+}
+absl::Status GraphDevice::RangeAttention(const RangeAttentionPlan& plan,
+                                         const RangeDeviceArrays& arrays) {
+  return Take<&DeviceOperations::RangeAttention>(plan, arrays);
+}
+absl::Status GraphDevice::TileAttention(const TileAttentionPlan& plan,
+                                        const TileDeviceArrays& arrays) {
+  return Take<&DeviceOperations::TileAttention>(plan, arrays);
+}
+absl::Status GraphDevice::Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) {
+  return Take<&DeviceOperations::Gca>(plan, arrays);
+}
+absl::Status GraphDevice::BlockBounds(const BlockBoundsSizes& sizes, const KeyBlock* blocks) {
+  return Take<&DeviceOperations::BlockBounds>(sizes, blocks);
+}
+absl::Status GraphDevice::BlockTopK(const BlockTopKPlan& plan,
+                                    const BlockTopKDeviceArrays& arrays) {
+  return Take<&DeviceOperations::BlockTopK>(plan, arrays);
+}
+absl::Status GraphDevice::Features(FeatureMap map, const RowSizes& sizes, const float* x,
+                                   const float* scale, float* features) {
+  return Take<&DeviceOperations::Features>(map, sizes, x, scale, features);
+}
+absl::Status GraphDevice::LinearAttention(const LinearAttentionPlan& plan,
+                                          const LinearAttentionDeviceArrays& arrays) {
+  return Take<&DeviceOperations::LinearAttention>(plan, arrays);
+}
+
+}  // namespace recollect::kernels

@@ -1,0 +1,43 @@
+#include "kernels/device/row_sizes.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace recollect::kernels {
+namespace {
+
+// A launch may have 2^31 - 1 thread blocks. Some operations need one for a row, RMSNorm one for
+// eight heads, which may be of one number.
+constexpr int64_t kMostRows = int64_t{1} << 31;
+constexpr int64_t kMostNumbers = int64_t{1} << 33;
+
+}  // namespace
+
+absl::Status CheckRows(absl::string_view op, const RowSizes& sizes, int multiple) {
+  const auto [rows, width, heads, stride] = sizes;
+  absl::string_view wrong;
+  if (rows < 0 || width < 0 || heads < 1) {
+    wrong = "a size is too small";
+  } else if (width % multiple != 0) {
+    wrong = "a width that the operation does not take";
+  } else if (rows >= kMostRows || width > kMostNumbers / heads ||
+             rows * std::max<int64_t>(heads * width, 1) > kMostNumbers) {
+    wrong = "too many for one launch";
+  } else if (stride < heads * width) {
+    wrong = "rows overlap";
+  } else {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(op, " of ", rows, " rows of ", heads, " x ", width,
+                                                 " numbers, ", stride, " apart: ", wrong));
+}
+
+absl::Status CheckPointerRows(const RowSizes& sizes, int32_t sentinel) {
+  if (absl::Status status = CheckRows("pointer mix", sizes); !status.ok()) return status;
+  if (sentinel >= 0 && sentinel < sizes.width && sizes.width >= 2) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("pointer mix of ", sizes.width, " logits: the sentinel is ", sentinel));
+}
+
+}  // namespace recollect::kernels

@@ -1,0 +1,34 @@
+// Sizes of the row-wise operations on a device (kernels/elementwise/elementwise_cuda.h,
+// rope_cuda.h, features_cuda.h, pointer_mix_cuda.h, sample_cuda.h), and their checks. Host code
+// without CUDA, so that every machine tests it.
+#ifndef RECOLLECT_KERNELS_DEVICE_ROW_SIZES_H_
+#define RECOLLECT_KERNELS_DEVICE_ROW_SIZES_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace recollect::kernels {
+
+// [rows, heads, width]: `heads` times `width` numbers side by side in each of `rows` rows, which
+// begin `stride` numbers apart; dense rows where heads and stride are left out.
+struct RowSizes {
+  int64_t rows = 0;
+  int64_t width = 0;
+  int64_t heads = 1;
+  int64_t stride = heads * width;
+  friend bool operator==(const RowSizes&, const RowSizes&) = default;
+};
+
+// INVALID_ARGUMENT, naming the operation and all sizes, when one is negative or there are no heads,
+// when width is not a multiple of `multiple`, rows overlap, or there are more rows (2^31) or
+// numbers (2^33) than one launch takes.
+absl::Status CheckRows(absl::string_view op, const RowSizes& sizes, int multiple = 1);
+
+// The same for a pointer's mix; `sentinel` must be the index of one of `width` >= 2 logits.
+absl::Status CheckPointerRows(const RowSizes& sizes, int32_t sentinel);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_DEVICE_ROW_SIZES_H_

@@ -1,0 +1,200 @@
+// The thread blocks of the row-wise operations on a device
+// (kernels/elementwise/elementwise_cuda.h). The kernels run this code on the device; host tests run
+// it phase by phase (kernels/device/thread_block.h). All but RMSNorm are y[r, j] = f(a[r, j], b[r,
+// j]): a thread computes four neighbouring numbers of a row with one of the functions below.
+// RMSNorm sums a row's squares in an order that depends on its width:
+//   lane l of L takes the numbers 4 l to 4 l + 3, 4 (l + L) to …, one Fma after the other; each 32
+//   lanes are added by exchange, from 16 lanes apart down to 1, then these sums in order
+// with L = 32, a warp, for rows up to kWarpRowWidth, and a whole block for wider ones.
+#ifndef RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_KERNEL_H_
+#define RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_KERNEL_H_
+
+#include "kernels/device/row_sizes.h"
+#include "kernels/device/thread_block.h"
+
+namespace recollect::kernels::cuda {
+
+// ---- y = f(a, b) -------------------------------------------------------------------------------
+
+constexpr int kRowThreads = 256;
+constexpr int kRowPiece = 4;
+
+// Out is float, or Bf16, to which results are rounded.
+template <typename Out>
+struct RowArgs {
+  int64_t rows = 0;
+  int64_t width = 0;
+  const float* a = nullptr;
+  int64_t a_stride = 0;
+  const float* b = nullptr;  // null: zeros
+  int64_t b_stride = 0;
+  Out* y = nullptr;  // may be a or b if the strides are equal
+  int64_t y_stride = 0;
+};
+
+struct SiluProduct {
+  static RECOLLECT_HD float Of(float a, float b) { return Mul(Mul(a, Sigmoid(a)), b); }
+};
+struct GeluProduct {
+  static RECOLLECT_HD float Of(float a, float b) { return Mul(Gelu(a), b); }
+};
+struct SigmoidProduct {
+  static RECOLLECT_HD float Of(float a, float b) { return Mul(Sigmoid(a), b); }
+};
+struct Sum {
+  static RECOLLECT_HD float Of(float a, float b) { return Add(a, b); }
+};
+struct GeluAlone {
+  static RECOLLECT_HD float Of(float a, float) { return Gelu(a); }
+};
+struct Unchanged {
+  static RECOLLECT_HD float Of(float a, float) { return a; }
+};
+
+// x[rows, 2 width]: gate, then up.
+template <typename Out>
+RowArgs<Out> GluArgs(const float* x, int64_t rows, int64_t width, Out* y) {
+  return {rows, width, x, 2 * width, x + width, 2 * width, y, width};
+}
+
+template <typename Out>
+RowArgs<Out> GateArgs(const float* gate, int64_t gate_stride, const float* x, int64_t rows,
+                      int64_t width, Out* y) {
+  return {rows, width, gate, gate_stride, x, width, y, width};
+}
+
+// One row of `count` numbers; b may be null.
+template <typename Out>
+RowArgs<Out> FlatArgs(const float* a, const float* b, int64_t count, Out* y) {
+  return {1, count, a, count, b, count, y, count};
+}
+
+// From rows `stride` numbers apart to dense rows.
+template <typename Out>
+RowArgs<Out> StridedArgs(const float* x, int64_t stride, int64_t rows, int64_t width, Out* y) {
+  return {rows, width, x, stride, nullptr, 0, y, width};
+}
+
+template <typename Out>
+RECOLLECT_HD int64_t PiecesOfRow(const RowArgs<Out>& args) {
+  return (args.width + kRowPiece - 1) / kRowPiece;
+}
+
+template <typename Out>
+int64_t BlocksOf(const RowArgs<Out>& args) {
+  return (args.rows * PiecesOfRow(args) + kRowThreads - 1) / kRowThreads;
+}
+
+// Thread block `index` of BlocksOf(args).
+template <typename Function, typename Out, typename Block>
+RECOLLECT_HD void RunRows(Block& block, const RowArgs<Out>& args, int64_t index) {
+  const int64_t pieces = PiecesOfRow(args);
+  block.Run([&](int t) {
+    const int64_t piece = index * kRowThreads + t;
+    const int64_t row = piece / pieces, column = piece % pieces * kRowPiece;
+    if (row >= args.rows) return;
+    const int64_t left = args.width - column;
+    float a[kRowPiece], b[kRowPiece] = {};
+    ReadFour(args.a + row * args.a_stride + column, left, a);
+    if (args.b != nullptr) ReadFour(args.b + row * args.b_stride + column, left, b);
+    RECOLLECT_UNROLL
+    for (int i = 0; i < kRowPiece; ++i) a[i] = Function::Of(a[i], b[i]);
+    WriteFour(args.y + row * args.y_stride + column, left, a);
+  });
+}
+
+// ---- RMSNorm -----------------------------------------------------------------------------------
+
+constexpr int kNormThreads = 256;
+constexpr int kNormWarp = 32;
+constexpr int kNormAhead = 4;            // pieces whose loads a thread has in flight
+constexpr int64_t kWarpRowWidth = 1024;  // eight pieces a lane
+
+struct NormShared {
+  float sums[kNormThreads / kNormWarp];  // of each warp
+};
+
+template <typename Out>
+struct NormArgs {
+  RowSizes sizes;
+  const float* x = nullptr;
+  const float* gain = nullptr;  // [width], or [heads, width]; null: ones
+  int64_t gain_stride = 0;      // 0 or width, accordingly
+  float eps = 0;
+  Out* y = nullptr;  // laid out as x, which it may be
+};
+
+// Threads per row.
+RECOLLECT_HD int NormLanes(int64_t width) {
+  return width <= kWarpRowWidth ? kNormWarp : kNormThreads;
+}
+
+inline int64_t NormBlocks(const RowSizes& sizes) {
+  const int64_t rows_of_block = kNormThreads / NormLanes(sizes.width);
+  return (sizes.rows * sizes.heads + rows_of_block - 1) / rows_of_block;
+}
+
+// Thread block `index` of NormBlocks(args.sizes). A head of a row counts as a row here.
+template <typename Out, typename Block>
+RECOLLECT_HD void RunNorm(Block& block, NormShared& shared, const NormArgs<Out>& args,
+                          int64_t index) {
+  const RowSizes& sizes = args.sizes;
+  const int lanes = NormLanes(sizes.width);
+  const int64_t step = lanes * kRowPiece;
+  const int64_t first = index * (kNormThreads / lanes), rows = sizes.rows * sizes.heads;
+  const auto place_of = [&](int t) {
+    const int64_t row = first + t / lanes;
+    return row / sizes.heads * sizes.stride + row % sizes.heads * sizes.width;
+  };
+  typename Block::template PerThread<Floats<1>> sums(block);
+  block.Run([&](int t) {
+    float sum = 0;
+    if (first + t / lanes < rows) {
+      const float* x = args.x + place_of(t);
+      for (int64_t i = t % lanes * kRowPiece; i < sizes.width; i += kNormAhead * step) {
+        float pieces[kNormAhead][kRowPiece];
+        RECOLLECT_UNROLL
+        for (int u = 0; u < kNormAhead; ++u) {
+          ReadFour(x + i + u * step, sizes.width - i - u * step, pieces[u]);
+        }
+        RECOLLECT_UNROLL
+        for (int u = 0; u < kNormAhead * kRowPiece; ++u) {
+          const float number = pieces[u / kRowPiece][u % kRowPiece];
+          sum = Fma(number, number, sum);
+        }
+      }
+    }
+    sums[t].v[0] = sum;
+  });
+  block.XorSum(sums, kNormWarp);
+  block.Phase([&](int t) {
+    if (t % kNormWarp == 0) shared.sums[t / kNormWarp] = sums[t].v[0];
+  });
+  block.Run([&](int t) {
+    if (first + t / lanes >= rows) return;
+    const float* of_row = shared.sums + t / lanes * (lanes / kNormWarp);
+    float sum = of_row[0];
+    for (int warp = 1; warp < lanes / kNormWarp; ++warp) sum = Add(sum, of_row[warp]);
+    const float mean = Div(sum, static_cast<float>(sizes.width));
+    const float scale = Div(1.0f, Sqrt(Add(mean, args.eps)));
+    const float* x = args.x + place_of(t);
+    const float* gain = args.gain;
+    if (gain != nullptr) gain += (first + t / lanes) % sizes.heads * args.gain_stride;
+    Out* y = args.y + place_of(t);
+    for (int64_t i = t % lanes * kRowPiece; i < sizes.width; i += step) {
+      float numbers[kRowPiece], gains[kRowPiece];
+      ReadFour(x + i, sizes.width - i, numbers);
+      if (gain != nullptr) ReadFour(gain + i, sizes.width - i, gains);
+      RECOLLECT_UNROLL
+      for (int u = 0; u < kRowPiece; ++u) {
+        numbers[u] = Mul(numbers[u], scale);
+        if (gain != nullptr) numbers[u] = Mul(numbers[u], gains[u]);
+      }
+      WriteFour(y + i, sizes.width - i, numbers);
+    }
+  });
+}
+
+}  // namespace recollect::kernels::cuda
+
+#endif  // RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_KERNEL_H_

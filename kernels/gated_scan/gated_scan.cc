@@ -1,0 +1,45 @@
+#include "kernels/gated_scan/gated_scan.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/reference.h"
+#include "kernels/cpu/simd_ops.h"
+
+namespace recollect::kernels {
+namespace {
+
+constexpr Implementation<decltype(GatedScan)> kImplementations[] = {
+    {"scalar", Isa::kScalar, reference::GatedScan},
+#if defined(RECOLLECT_SIMD)
+    {"avx2", Isa::kAvx2, avx2::GatedScan},
+    {"avx512", Isa::kAvx512, avx512::GatedScan},
+#endif
+};
+
+}  // namespace
+
+std::span<const Implementation<decltype(GatedScan)>> GatedScanImplementations() {
+  return kImplementations;
+}
+
+void GatedScan(OpContext& ctx, const float* z, const float* bias, const float* x, int64_t stride,
+               int64_t rows, int64_t channels, float* state, float* y, int64_t y_stride) {
+  Select(GatedScanImplementations(), ctx.isa())(ctx, z, bias, x, stride, rows, channels, state, y,
+                                                y_stride);
+}
+
+void ChunkedGatedScan(OpContext& ctx, int64_t first, int64_t chunk, const float* z,
+                      const float* bias, const float* x, int64_t stride, int64_t rows,
+                      int64_t channels, float* state, float* y, int64_t y_stride) {
+  for (int64_t row = 0; row < rows;) {
+    const int64_t place = (first + row) % chunk;
+    const int64_t count = std::min(chunk - place, rows - row);
+    if (place == 0) std::fill_n(state, channels, 0.0f);
+    GatedScan(ctx, z + row * stride, bias, x + row * stride, stride, count, channels, state,
+              y + row * y_stride, y_stride);
+    row += count;
+  }
+}
+
+}  // namespace recollect::kernels

@@ -1,0 +1,64 @@
+// The one function all matrix products go through: y = x Wᵀ with W prepacked.
+//
+// Same rows, same bits: a row's result does not depend on how many rows came with it, on its place
+// among them, or on threads. Products are computed by oneDNN in tiles of 64, 16, 8, 4 or 1 rows, K
+// never split; when a shape of weights is first met, the tile sizes are compared bit by bit on test
+// numbers, and a size that differs from the 16-row tile is never used for that shape. Below
+// AVX-512 our own fp32 kernel takes over (gemm_panel.h says why). This is the mechanism behind
+// "same tokens" (design section 4).
+#ifndef RECOLLECT_KERNELS_GEMM_GEMM_H_
+#define RECOLLECT_KERNELS_GEMM_GEMM_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/bf16.h"
+#include "base/types.h"
+#include "kernels/cpu/op_context.h"
+
+namespace recollect::kernels {
+
+// A weight matrix [n, k] packed for one number format. Immutable, thread-safe, owns its memory.
+class PackedMatrix {
+ public:
+  // `weights` is row-major [n, k] fp32, borrowed for the call only. kBf16 rounds it to bf16 and
+  // needs a CPU for which Bf16Supported(); else FAILED_PRECONDITION. n, k >= 1.
+  static absl::StatusOr<PackedMatrix> Create(const float* weights, int64_t n, int64_t k,
+                                             DType dtype);
+  PackedMatrix();  // empty; only to be assigned to
+  ~PackedMatrix();
+  PackedMatrix(PackedMatrix&&) noexcept;
+  PackedMatrix& operator=(PackedMatrix&&) noexcept;
+
+  int64_t n() const;
+  int64_t k() const;
+  DType dtype() const;
+  int64_t bytes() const;
+
+  struct Impl;
+  const Impl& impl() const { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// True where oneDNN has a native bf16 product (AVX512-BF16 or AMX).
+bool Bf16Supported();
+
+// y[rows, n] = x[rows, k] Wᵀ, fp32 in and out, row-major and dense; with kBf16, x is rounded to
+// bf16 first and sums are fp32. Serial: runs on the calling thread. rows >= 0. x and y do not
+// overlap.
+void Gemm(OpContext& ctx, const PackedMatrix& weights, const float* x, int64_t rows, float* y);
+
+// The same from plain weights [n, k], summed in double: what Gemm is tested against.
+void GemmReference(const float* weights, int64_t n, int64_t k, DType dtype, const float* x,
+                   int64_t rows, float* y);
+
+// The tile sizes in use for this matrix, largest first.
+std::vector<int> GemmTileRows(const PackedMatrix& weights);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_GEMM_GEMM_H_

@@ -1,0 +1,25 @@
+// fp32 products for CPUs without AVX-512. oneDNN's kernels there (gemm:jit) add up a row
+// differently in a call of one row, of four and of eight, so they cannot keep "same rows, same
+// bits"; here every sum goes through k in order, whatever the call.
+#ifndef RECOLLECT_KERNELS_GEMM_GEMM_PANEL_H_
+#define RECOLLECT_KERNELS_GEMM_GEMM_PANEL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/op_context.h"
+
+namespace recollect::kernels {
+
+inline constexpr int kPanelColumns = 16;
+
+// weights[n, k] as panels of 16 outputs, each [k][16], zeros in the last panel's missing columns.
+std::vector<float> PackPanels(const float* weights, int64_t n, int64_t k);
+
+// y[rows, n] = x[rows, k] Wᵀ.
+void GemmPanels(OpContext& ctx, const float* panels, int64_t n, int64_t k, const float* x,
+                int64_t rows, float* y);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_GEMM_GEMM_PANEL_H_

@@ -1,0 +1,38 @@
+// Exact landmark search: scores of a query against bf16 landmark keys and the n best (design 2.4).
+//   r_e = <u, κ_e> / sqrt(d_k), products and sums in fp32, in an order that depends on d_k alone
+// Ties go to the earlier candidate; the result is sorted by score, best first, then by candidate.
+#ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_H_
+#define RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/bf16.h"
+#include "kernels/cpu/op_context.h"
+
+namespace recollect::kernels {
+
+struct ScoredCandidate {
+  int64_t candidate = 0;  // index over all segments, in order
+  float score = 0;
+  friend bool operator==(const ScoredCandidate&, const ScoredCandidate&) = default;
+};
+
+// A dense run of keys [count, d_k]; candidates are numbered through the segments in order.
+struct KeySegment {
+  const Bf16* keys = nullptr;
+  int64_t count = 0;
+};
+
+// The n best candidates of all segments, fewer when there are fewer. n >= 0. Non-finite scores rank
+// last.
+std::vector<ScoredCandidate> LandmarkTopK(OpContext& ctx, std::span<const float> query,
+                                          std::span<const KeySegment> segments, int n);
+
+// Merges results over disjoint ranges of candidates into the n best of all, by the same order.
+std::vector<ScoredCandidate> MergeTopK(std::span<const std::vector<ScoredCandidate>> parts, int n);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_H_

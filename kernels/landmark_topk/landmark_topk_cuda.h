@@ -1,0 +1,32 @@
+// Exact landmark search (landmark_topk.h) on a CUDA device, for a batch of queries over one list of
+// segments.
+//   r_e = <u, κ_e> / sqrt(d_k), products and sums in fp32, in the order of kernels/cuda/cuda_math.h
+// Ties go to the earlier candidate, scores that are not finite rank last: the order of
+// landmark_topk.h. A query's result has the same bits with any other queries, any division of the
+// candidates into segments, and any number of multiprocessors. No result depends on the order of
+// atomic operations.
+//   plan = PlanLandmarkTopK(sizes, multiprocessors);   // landmark_topk_plan.h
+//   LandmarkTopKCuda(stream, plan, queries, segments, workspace, {candidates, scores});
+#ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_CUDA_H_
+#define RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_CUDA_H_
+
+#include <cuda_runtime_api.h>
+
+#include "absl/status/status.h"
+#include "kernels/landmark_topk/landmark_topk_plan.h"
+
+namespace recollect::kernels {
+
+// queries [queries, d_k] fp32, dense. segments: SegmentTable's entries, copied to the device; keys
+// may have any alignment, and are read fastest at multiples of 16 bytes with d_k a multiple of 8.
+// workspace: plan.workspace_bytes, aligned to 8, contents irrelevant. All pointers are device
+// memory, borrowed until the work queued here on `stream` is done; the call returns before that.
+// Outputs may not overlap inputs. Two launches, none when there is nothing to find. Statuses of
+// kernels/cuda/cuda_status.h.
+absl::Status LandmarkTopKCuda(cudaStream_t stream, const LandmarkTopKPlan& plan,
+                              const float* queries, const SegmentStart* segments, void* workspace,
+                              const DeviceTopK& best);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_CUDA_H_

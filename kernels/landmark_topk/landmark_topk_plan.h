@@ -1,0 +1,62 @@
+// How a search over landmark keys is divided on a device
+// (kernels/landmark_topk/landmark_topk_cuda.h). Host code without CUDA, so that every machine tests
+// it.
+//   PlanLandmarkTopK({.queries = 3, .width = 128, .candidates = 262144, .n = 8}, 132)
+#ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_PLAN_H_
+#define RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/landmark_topk/landmark_topk.h"
+
+namespace recollect::kernels {
+
+// Limits: a thread block keeps its lists in shared memory.
+inline constexpr int kMaxDeviceTopK = 256;
+inline constexpr int kMaxDeviceKeyWidth = 1024;
+
+struct LandmarkTopKSizes {
+  int64_t queries = 0;
+  int width = 0;           // d_k
+  int64_t candidates = 0;  // over all segments
+  int n = 0;
+};
+
+struct LandmarkTopKPlan {
+  LandmarkTopKSizes sizes;
+  int64_t query_tiles = 0;
+  int64_t parts = 0;      // ranges of candidates; part p begins at p * part_keys
+  int64_t part_keys = 0;  // a multiple of the keys of one step
+  float scale = 0;        // 1 / sqrt(width)
+  int64_t workspace_bytes = 0;
+};
+
+// Chooses the parts for a device with `multiprocessors` multiprocessors. Results do not depend on
+// the parts. INVALID_ARGUMENT when
+// n > kMaxDeviceTopK, width > kMaxDeviceKeyWidth, there are 2^30 candidates or more, or a size is
+// negative.
+absl::StatusOr<LandmarkTopKPlan> PlanLandmarkTopK(const LandmarkTopKSizes& sizes,
+                                                  int multiprocessors);
+
+// A segment's keys and the number of its first candidate. The last entry of a table has the total
+// number of candidates and no keys.
+struct SegmentStart {
+  const Bf16* keys = nullptr;
+  int64_t first = 0;
+};
+
+// The table for segments in order, to be copied to the device. The keys are borrowed device memory.
+std::vector<SegmentStart> SegmentTable(std::span<const KeySegment> segments);
+
+// [queries, n] each, in device memory: best first; where there are fewer than n candidates, -1 and
+// -infinity follow.
+struct DeviceTopK {
+  int64_t* candidates = nullptr;
+  float* scores = nullptr;
+};
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_PLAN_H_

@@ -1,0 +1,18 @@
+#include <cmath>
+
+#include "kernels/cpu/reference.h"
+
+namespace recollect::kernels::reference {
+
+void LandmarkScores(const float* query, int64_t width, const Bf16* keys, int64_t count,
+                    float* scores) {
+  for (int64_t e = 0; e < count; ++e) {
+    double dot = 0;
+    for (int64_t i = 0; i < width; ++i) {
+      dot += static_cast<double>(query[i]) * keys[e * width + i].ToFloat();
+    }
+    scores[e] = static_cast<float>(dot / std::sqrt(static_cast<double>(width)));
+  }
+}
+
+}  // namespace recollect::kernels::reference

@@ -1,0 +1,71 @@
+// How linear attention is divided on a device (kernels/linear_attention/linear_attention_cuda.h).
+// Host code without CUDA, so that every machine tests it.
+#ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_PLAN_H_
+#define RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_PLAN_H_
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "kernels/device/row_sizes.h"
+#include "kernels/linear_attention/linear_attention.h"
+
+namespace recollect::kernels {
+
+inline constexpr int kMaxLinearHeadDim = 128;  // one thread per feature
+
+// Consecutive rows of one sequence. fp32 in device memory, at any multiple of 4 bytes. Before each
+// of the last `entering` rows reads S, one position enters, in order. Outputs overlap nothing else.
+struct LinearAttentionSegment {
+  const float* q = nullptr;       // φ(q) [rows, heads, 2 head_dim]
+  const float* keys = nullptr;    // φ(k) [entering, kv_heads, 2 head_dim], or null for none
+  const float* values = nullptr;  // [entering, kv_heads, head_dim], or null for none
+  float* state = nullptr;  // S [kv_heads, 2 head_dim, head_dim], read and updated, not shared
+  float* out = nullptr;    // [rows, heads, head_dim]
+  int64_t rows = 0;        // 0: nothing happens
+  int64_t entering = 0;    // at most rows
+};
+
+// Sizes for which a graph is captured; it may be replayed with other segments within them.
+struct LinearAttentionSizes {
+  int64_t segments = 0;
+  LinearAttentionShape shape;
+  friend bool operator==(const LinearAttentionSizes&, const LinearAttentionSizes&) = default;
+};
+
+struct LinearAttentionPlan {
+  LinearAttentionSizes sizes;
+  int64_t tiles = 0;  // of columns of S; a thread block per (tile, segment, key-value head)
+  int lanes = 0;      // threads that share a column's features
+  int threads = 0;    // of a block
+  friend bool operator==(const LinearAttentionPlan&, const LinearAttentionPlan&) = default;
+};
+
+// INVALID_ARGUMENT when there are fewer than 0 segments or more than 65 535, heads, kv_heads or
+// head_dim is less than 1, kv_heads does not divide heads, head_dim is odd or more than
+// kMaxLinearHeadDim, or there are more heads than a launch can count (65 535).
+absl::StatusOr<LinearAttentionPlan> PlanLinearAttention(const LinearAttentionSizes& sizes);
+
+// Checks host copies before they are uploaded, since the device checks nothing: at most as many
+// segments as planned and 2^30 rows and heads, no more entering than rows, no array missing.
+// INVALID_ARGUMENT names the segment.
+absl::Status CheckLinearAttention(const LinearAttentionPlan& plan,
+                                  std::span<const LinearAttentionSegment> segments);
+
+// Arrays that a run of the plan reads and writes: device memory, borrowed until the queued work is
+// done; so is what the segments point to.
+struct LinearAttentionDeviceArrays {
+  const LinearAttentionSegment* segments = nullptr;  // [segment_count]
+  int64_t segment_count = 0;                         // at most plan.sizes.segments
+  const float* initial = nullptr;  // S_0 [heads, 2 head_dim, head_dim] fp32, or null (zero)
+  friend bool operator==(const LinearAttentionDeviceArrays&,
+                         const LinearAttentionDeviceArrays&) = default;
+};
+
+// Checks the sizes of features (kernels/linear_attention/features_cuda.h). INVALID_ARGUMENT by
+// row_sizes.h, or when width is more than kMaxLinearHeadDim.
+absl::Status CheckFeatures(const RowSizes& sizes);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_PLAN_H_

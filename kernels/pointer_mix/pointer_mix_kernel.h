@@ -1,0 +1,77 @@
+// The thread blocks of a pointer's mix on a device (kernels/pointer_mix/pointer_mix_cuda.h). The
+// kernel runs this code on the device; host tests run it phase by phase
+// (kernels/device/thread_block.h). Each thread adds up its logits in order; then the threads' sums
+// are added in pairs, from half the thread block apart down to 1 apart.
+#ifndef RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_KERNEL_H_
+#define RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_KERNEL_H_
+
+#include "kernels/device/thread_block.h"
+#include "kernels/pointer_mix/pointer_mix.h"
+
+namespace recollect::kernels::cuda {
+
+constexpr int kPointerThreads = 256;
+
+struct PointerShared {
+  float numbers[kPointerThreads];
+};
+
+struct PointerArgs {
+  int64_t vocab = 0;
+  int32_t sentinel = 0;
+  const PointedToken* pointed = nullptr;  // the tokens of all rows, in row order
+  const int64_t* ends = nullptr;          // [rows]: one past the row's last
+  float* logits = nullptr;                // [rows, vocab]
+};
+
+// Joins the threads' numbers by join(a, b); every thread gets the result.
+template <typename Block, typename Join>
+RECOLLECT_HD float JoinAll(Block& block, PointerShared& shared, Join join) {
+  for (int apart = kPointerThreads / 2; apart > 0; apart /= 2) {
+    block.Phase([&](int t) {
+      if (t < apart) shared.numbers[t] = join(shared.numbers[t], shared.numbers[t + apart]);
+    });
+  }
+  return shared.numbers[0];
+}
+
+template <typename Block>
+RECOLLECT_HD void RunPointerMix(Block& block, PointerShared& shared, const PointerArgs& args,
+                                int64_t row) {
+  float* const logits = args.logits + row * args.vocab;
+  const int64_t begin = row == 0 ? 0 : args.ends[row - 1], end = args.ends[row];
+  if (begin < end) {
+    const auto each = [&](int t, auto function) {
+      for (int64_t i = t; i < args.vocab; i += kPointerThreads) {
+        if (i != args.sentinel) function(logits[i]);
+      }
+    };
+    block.Phase([&](int t) {
+      float most = -Infinity();
+      each(t, [&](float logit) { most = Max(most, logit); });
+      shared.numbers[t] = most;
+    });
+    const float most = JoinAll(block, shared, [](float a, float b) { return Max(a, b); });
+    block.Barrier();  // all have read it
+    block.Phase([&](int t) {
+      float sum = 0;
+      each(t, [&](float logit) { sum = Add(sum, Exp(Add(logit, -most))); });
+      shared.numbers[t] = sum;
+    });
+    const float sum = JoinAll(block, shared, [](float a, float b) { return Add(a, b); });
+    const float base = Add(Add(most, Log(sum)), -logits[args.sentinel]);
+    block.Phase([&](int t) {
+      for (int64_t i = begin + t; i < end; i += kPointerThreads) {
+        const PointedToken& to = args.pointed[i];
+        logits[to.token] = LogAddExp(logits[to.token], Add(to.score, base));
+      }
+    });
+  }
+  block.Run([&](int t) {
+    if (t == 0) logits[args.sentinel] = -Infinity();
+  });
+}
+
+}  // namespace recollect::kernels::cuda
+
+#endif  // RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_KERNEL_H_

@@ -1,0 +1,52 @@
+// Softmax attention of each query row over a few contiguous ranges of cached keys: the bounded
+// dilated attention of RAT+ (design 2.2, A(t) = window ∪ dilated ∪ initial) once the cache keeps
+// each part in position order, and the bidirectional attention of the chunk encoder as the
+// one-range case. Query head h reads key-value head floor(h kv_heads / heads): contiguous groups.
+//   p = softmax over all entries of all ranges of (q·k / sqrt(head_dim) + bias);  out = Σ p v
+// The bias is 0, or ALiBi's: entry i of a row's n is n - 1 - i positions back and gets
+// -slope_h (n - 1 - i), so a row's entries must then be consecutive positions up to its own.
+// Per query, entries are summed in the order of the ranges given, so a row's bits do not depend on
+// the other rows of the call. No entries: out = 0.
+#ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_H_
+#define RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_H_
+
+#include <array>
+#include <cstdint>
+
+#include "kernels/cpu/op_context.h"
+
+namespace recollect::kernels {
+
+inline constexpr int kMaxRanges = 3;  // initial, dilated, window
+
+// Keys and values of one part of the cache: [entries, kv_heads, head_dim] fp32, dense.
+struct KvSpan {
+  const float* keys = nullptr;
+  const float* values = nullptr;
+};
+
+// Half-open entry ranges into each part for one query.
+struct RangeSet {
+  struct Range {
+    int64_t begin = 0;
+    int64_t end = 0;
+  };
+  std::array<Range, kMaxRanges> ranges;
+};
+
+struct RangeShape {
+  int heads = 0;
+  int kv_heads = 0;  // divides heads
+  int head_dim = 0;
+  const float* slopes = nullptr;  // [heads] of ALiBi, borrowed; null: no bias
+};
+
+// q[rows, heads, head_dim], rows `q_stride` floats apart; sets[rows]; out[rows, heads, head_dim]
+// dense.
+void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
+                    int64_t rows, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
+                    float* out);
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_H_

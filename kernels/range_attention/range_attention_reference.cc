@@ -1,0 +1,54 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/cpu/reference.h"
+
+namespace recollect::kernels::reference {
+
+void RangeAttention(OpContext&, const RangeShape& shape, const float* q, int64_t q_stride,
+                    int64_t rows, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
+                    float* out) {
+  const int heads = shape.heads, kv_heads = shape.kv_heads, head_dim = shape.head_dim;
+  const int64_t width = static_cast<int64_t>(heads) * head_dim;
+  const int64_t kv_width = static_cast<int64_t>(kv_heads) * head_dim;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int h = 0; h < heads; ++h) {
+      const int64_t head = static_cast<int64_t>(h) * head_dim;
+      const int64_t kv_head = static_cast<int64_t>(h * kv_heads / heads) * head_dim;
+      std::vector<double> scores;
+      for (int p = 0; p < kMaxRanges; ++p) {
+        for (int64_t e = sets[r].ranges[p].begin; e < sets[r].ranges[p].end; ++e) {
+          double dot = 0;
+          for (int d = 0; d < head_dim; ++d) {
+            dot += static_cast<double>(q[r * q_stride + head + d]) *
+                   parts[p].keys[e * kv_width + kv_head + d];
+          }
+          scores.push_back(dot / std::sqrt(static_cast<double>(head_dim)));
+        }
+      }
+      if (shape.slopes != nullptr) {
+        double distance = static_cast<double>(scores.size());
+        for (double& s : scores) s -= shape.slopes[h] * --distance;
+      }
+      double largest = -std::numeric_limits<double>::infinity();
+      for (double s : scores) largest = std::max(largest, s);
+      double sum = 0;
+      for (double s : scores) sum += std::exp(s - largest);
+      for (int d = 0; d < head_dim; ++d) {
+        double total = 0;
+        size_t i = 0;
+        for (int p = 0; p < kMaxRanges; ++p) {
+          for (int64_t e = sets[r].ranges[p].begin; e < sets[r].ranges[p].end; ++e) {
+            total +=
+                std::exp(scores[i++] - largest) / sum * parts[p].values[e * kv_width + kv_head + d];
+          }
+        }
+        out[r * width + head + d] = static_cast<float>(total);
+      }
+    }
+  }
+}
+
+}  // namespace recollect::kernels::reference

@@ -1,0 +1,70 @@
+// The thread blocks of RoPE on a device (kernels/rope/rope_cuda.h). The kernels run this code on
+// the device; host tests run it phase by phase (kernels/device/thread_block.h). A thread rotates
+// four pairs of one head of one row, each as kernels/rope/rope_simd.cc does:
+//   a' = fma(-b, sin, a cos),   b' = fma(a, sin, b cos)
+#ifndef RECOLLECT_KERNELS_ROPE_ROPE_KERNEL_H_
+#define RECOLLECT_KERNELS_ROPE_ROPE_KERNEL_H_
+
+#include "kernels/device/row_sizes.h"
+#include "kernels/device/thread_block.h"
+#include "kernels/rope/rope.h"
+
+namespace recollect::kernels::cuda {
+
+constexpr int kRopeThreads = 256;
+constexpr int kRopePairs = 4;
+
+struct RopeArgs {
+  RowSizes sizes;
+  const float* cosines = nullptr;  // [rows, width / 2]
+  const float* sines = nullptr;
+  float* x = nullptr;
+};
+
+RECOLLECT_HD int64_t RopePieces(const RowSizes& sizes) {
+  return (sizes.width / 2 + kRopePairs - 1) / kRopePairs;
+}
+
+inline int64_t RopeBlocks(const RowSizes& sizes) {
+  return (sizes.rows * sizes.heads * RopePieces(sizes) + kRopeThreads - 1) / kRopeThreads;
+}
+
+// Thread block `index` of RopeBlocks(args.sizes).
+template <RopePairs kPairs, typename Block>
+RECOLLECT_HD void RunRope(Block& block, const RopeArgs& args, int64_t index) {
+  constexpr bool kHalves = kPairs == RopePairs::kHalves;
+  const RowSizes& sizes = args.sizes;
+  const int64_t half = sizes.width / 2, pieces = RopePieces(sizes);
+  block.Run([&](int t) {
+    const int64_t piece = index * kRopeThreads + t;
+    const int64_t head = piece / pieces, j = piece % pieces * kRopePairs;
+    const int64_t row = head / sizes.heads, left = half - j;
+    if (row >= sizes.rows) return;
+    float cosines[kRopePairs], sines[kRopePairs];
+    ReadFour(args.cosines + row * half + j, left, cosines);
+    ReadFour(args.sines + row * half + j, left, sines);
+    // The first numbers of the pairs and the second ones, or the first two pairs and the others.
+    float* const x =
+        args.x + row * sizes.stride + head % sizes.heads * sizes.width + (kHalves ? j : 2 * j);
+    float* const y = x + (kHalves ? half : kRopePairs);
+    const int64_t left_x = kHalves ? left : 2 * left;
+    const int64_t left_y = kHalves ? left : 2 * left - kRopePairs;
+    float numbers[2 * kRopePairs];
+    ReadFour(x, left_x, numbers);
+    ReadFour(y, left_y, numbers + kRopePairs);
+    RECOLLECT_UNROLL
+    for (int i = 0; i < kRopePairs; ++i) {
+      float& first = numbers[kHalves ? i : 2 * i];
+      float& second = numbers[kHalves ? kRopePairs + i : 2 * i + 1];
+      const float a = first, b = second;
+      first = Fma(-b, sines[i], Mul(a, cosines[i]));
+      second = Fma(a, sines[i], Mul(b, cosines[i]));
+    }
+    WriteFour(x, left_x, numbers);
+    WriteFour(y, left_y, numbers + kRopePairs);
+  });
+}
+
+}  // namespace recollect::kernels::cuda
+
+#endif  // RECOLLECT_KERNELS_ROPE_ROPE_KERNEL_H_

@@ -1,0 +1,121 @@
+// How attention on tensor cores is divided (kernels/tile_attention/tile_attention_cuda.h). Host
+// code without CUDA, so that every machine tests it.
+#ifndef RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_H_
+#define RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_H_
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/bf16.h"
+#include "kernels/range_attention/range_attention.h"
+
+namespace recollect::kernels {
+
+inline constexpr int kMaxTileHeadDim = 128;
+// The most queries of one thread block: rows times query heads per key-value head.
+inline constexpr int kMaxTileQueries = 64;
+// Entries of a split, which has a softmax of its own: those of a part from one multiple of this
+// number up to the next.
+inline constexpr int64_t kSplitTileEntries = 256;
+inline constexpr int64_t kMaxTileSplits = 65535;  // of one tile
+
+// Keys and values of one part of a cache: entries of [kv_heads, head_dim] Bf16, as far apart as the
+// call says.
+struct Bf16KvSpan {
+  const Bf16* keys = nullptr;
+  const Bf16* values = nullptr;
+};
+
+using Bf16KvParts = std::array<Bf16KvSpan, kMaxRanges>;
+
+// Neighbouring rows of one cache. `reach`: in each part from the first entry of any of the rows up
+// to the last; entries beyond it are not read.
+struct RowTile {
+  int64_t first_row = 0;
+  int64_t rows = 0;  // 0: nothing to do
+  RangeSet reach = {};
+  Bf16KvParts parts = {};
+};
+
+// Sizes for which a graph is captured; it may be replayed with other tiles and ranges within them.
+struct TileAttentionSizes {
+  int64_t rows = 0;
+  int64_t tiles = 0;
+  int heads = 0;
+  int kv_heads = 0;  // divides heads
+  int head_dim = 0;
+  int64_t max_tile_rows = 0;
+  int64_t max_splits = 0;  // SplitsOf a tile's reach
+  friend bool operator==(const TileAttentionSizes&, const TileAttentionSizes&) = default;
+};
+
+struct TileAttentionPlan {
+  // By split: a thread block for each (tile, key-value head, split), joined by a second launch; for
+  // the few tiles of a decode step. By tile: a block goes through all splits; for a prefill, or
+  // many sequences.
+  enum class Way { kBySplit, kByTile };
+  TileAttentionSizes sizes;
+  Way way = Way::kByTile;
+  int warps = 1;                // of a block, 16 queries each
+  float scale = 0;              // 1 / sqrt(head_dim)
+  float power_scale = 0;        // log2(e) / sqrt(head_dim)
+  int64_t workspace_bytes = 0;  // by split: fp32 [rows, heads, max_splits, 2 + head_dim]
+  friend bool operator==(const TileAttentionPlan&, const TileAttentionPlan&) = default;
+};
+
+// Chooses the way for a device of `multiprocessors`; both give the same bits. INVALID_ARGUMENT when
+// a size is negative, heads or head_dim is 0, kv_heads does not divide heads, head_dim >
+// kMaxTileHeadDim, a tile has more than kMaxTileQueries queries, or a size is beyond what a launch
+// can count (65 535 heads or splits, 2 147 483 647 tiles).
+absl::StatusOr<TileAttentionPlan> PlanTileAttention(const TileAttentionSizes& sizes,
+                                                    int multiprocessors);
+
+// The same with the way given, for tests and benchmarks.
+absl::StatusOr<TileAttentionPlan> PlanTileAttention(const TileAttentionSizes& sizes,
+                                                    TileAttentionPlan::Way way);
+
+// Neighbouring rows of a call that share a cache: those of one sequence.
+struct CacheRows {
+  int64_t rows = 0;
+  Bf16KvParts parts = {};
+};
+
+// The most rows that a tile may have.
+int64_t MostTileRows(int heads, int kv_heads);
+
+// Tiles of at most `most_rows` rows for all runs, one after the other; sets: of all their rows.
+std::vector<RowTile> RowTilesOf(std::span<const CacheRows> runs, std::span<const RangeSet> sets,
+                                int64_t most_rows);
+
+// The number of splits in a tile's reach.
+int64_t SplitsOf(const RangeSet& reach);
+
+// Returns `sizes` with tiles, max_tile_rows and max_splits set from `tiles`.
+TileAttentionSizes SizesOf(TileAttentionSizes sizes, std::span<const RowTile> tiles);
+
+// Checks host copies before they are uploaded, since the device checks nothing: as many tiles and
+// sets as planned, within the plan's sizes, every row in one tile, every range within its tile's
+// reach and from 0 on. INVALID_ARGUMENT names the tile or row.
+absl::Status CheckTileAttention(const TileAttentionPlan& plan, std::span<const RowTile> tiles,
+                                std::span<const RangeSet> sets);
+
+// Arrays that a run of the plan reads and writes: device memory, borrowed until the queued work is
+// done, as is what the tiles point to. Spans at multiples of 16 bytes with kv_stride and head_dim
+// multiples of 8 are read fastest.
+struct TileDeviceArrays {
+  const Bf16* q = nullptr;  // [rows, heads, head_dim], rows q_stride numbers apart
+  int64_t q_stride = 0;
+  int64_t kv_stride = 0;  // numbers from one entry to the next; at least kv_heads * head_dim
+  const RowTile* tiles = nullptr;  // [sizes.tiles]
+  const RangeSet* sets = nullptr;  // [rows]
+  void* workspace = nullptr;       // plan.workspace_bytes, aligned to 4
+  float* out = nullptr;            // [rows, heads, head_dim] dense, not overlapping any input
+  friend bool operator==(const TileDeviceArrays&, const TileDeviceArrays&) = default;
+};
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_H_

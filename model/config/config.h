@@ -1,0 +1,184 @@
+// config.json of a model directory as a validated struct (docs/model-format.md). A family (design
+// 2.6) is a choice of parts: parts(layer) says which parts a layer has, and all code that builds or
+// runs a network asks it.
+#ifndef RECOLLECT_MODEL_CONFIG_CONFIG_H_
+#define RECOLLECT_MODEL_CONFIG_CONFIG_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/types.h"
+#include "kernels/linear_attention/linear_attention.h"
+#include "kernels/rope/rope.h"
+#include "model/config/pattern.h"
+
+namespace recollect::model {
+
+enum class GcaResidual { kAdd, kBypass };
+enum class GcaSoftmax { kOffByOne, kOrdinary };
+// Where a block's landmark stands, what the chunk encoder reads in its row, and whose hits it
+// reads: those that it has just retrieved, or those of the landmark before it. In all three, DRT as
+// published and the flagship differ (docs/model-format.md).
+enum class LandmarkAt { kStart, kEnd };
+enum class LandmarkRow { kCls, kStream };
+enum class LandmarkReads { kOwn, kPredecessor };
+// How a mixer gets positions; ALiBi is a bias on the scores of attention.
+enum class Positions { kRope, kNone, kAlibi };
+enum class FfnKind { kSwiGlu, kGelu, kGeGlu };
+
+// How a layer mixes positions.
+enum class MixerKind {
+  kRatPlus,     // recurrence over the whole sequence, attention over a local pattern (design 2.2)
+  kRat,         // recurrence inside chunks, attention over the ends of earlier ones
+  kAttention,   // softmax attention over a window or everything before
+  kRattention,  // kAttention over a window, and linear attention over everything before it
+};
+
+// Whether the mixer has the recurrence of keys and values, with an output gate.
+constexpr bool IsGated(MixerKind kind) {
+  return kind == MixerKind::kRatPlus || kind == MixerKind::kRat;
+}
+
+// One entry of "mixers". Fields that its kind does not have are not read.
+struct MixerConfig {
+  MixerKind kind = MixerKind::kRatPlus;
+  Positions positions = Positions::kRope;  // kAlibi: attention of drt-paper alone
+  // rat
+  int64_t chunk = 0;     // L, positions of a chunk
+  int shared_heads = 0;  // r; head h has shared q and k number h mod r
+  // attention, rattention
+  int64_t window = kUnboundedSpan;  // W earlier positions; unbounded: all; -1: not even its own
+  bool qk_norm = false;             // per-head norm of placed q and k
+  // rattention
+  kernels::FeatureMap feature_map = kernels::FeatureMap::kSoftmax;
+  int learned_tokens = 0;  // from which the linear branch starts
+  bool qk_scale = false;   // learned scales of the linear branch's q and k
+};
+
+struct GroupConfig {
+  int layers = 1;
+  std::vector<int> gca_layers;  // counted within the group, ascending
+};
+
+// The lexical part of landmark keys and queries (model/lexicon.h).
+struct LexiconConfig {
+  int64_t d = 0;  // d_x, numbers of that part; 0: there is none
+  int reach = 0;  // tokens before a landmark that its query reads
+};
+
+// The pointer head (model/pointer.h).
+struct PointerConfig {
+  int reach = 0;  // tokens before a place that it compares; 0: there is no pointer head
+};
+
+// The parts of one decoder layer.
+struct LayerParts {
+  MixerConfig mixer;
+  bool gate_bias = true;  // added to the recurrence gate before its sigmoid
+  FfnKind ffn = FfnKind::kSwiGlu;
+  bool gca = false;
+};
+
+// Values that a request may ask for besides the default: low to high, both included.
+struct AdaptedRange {
+  int64_t low = 0, high = 0;
+  friend bool operator==(const AdaptedRange&, const AdaptedRange&) = default;
+};
+
+// Top-k blocks that a request may ask for.
+struct TopKConfig {
+  int64_t block = 0;
+  BlockScore score = BlockScore::kQuest;
+  int64_t max = 0;  // the most a request may choose; 0: none
+  BlockChoice With(int64_t count) const { return {count, block, score}; }
+};
+
+struct ModelConfig {
+  static constexpr int32_t kNoLandmark = -1;
+
+  std::string architecture;  // "drt", "ratplus", "rat", "rat-swa", "rattention", "drt-paper"
+  int64_t vocab_size = 0;
+  int32_t unk_id = 0, lmk_id = 1, eos_id = 2;  // lmk_id: kNoLandmark in a family without
+  int64_t d = 0;
+  int heads = 0;
+  int head_dim = 0;
+  int kv_heads = 0;  // of attention without recurrence; divides heads
+  int64_t ffn = 0;
+  FfnKind ffn_kind = FfnKind::kSwiGlu;
+  bool gate_bias = true;
+  std::vector<MixerConfig> mixers = {MixerConfig()};  // layer i has mixers[i mod size]
+  int n_low = 0;                                      // all layers in a family without groups
+  std::vector<GroupConfig> groups;                    // none without landmarks: nothing retrieves
+  // Blocks, chunk encoder and memory; not used without landmarks.
+  int chunk_tokens = kChunkTokens;  // S, tokens of a full block; at most kMaxChunkTokens
+  // The fewest tokens of a document's block that ends with a sentence or a line; 0: all blocks of a
+  // document but the last are full.
+  int min_chunk_tokens = 0;
+  LandmarkAt landmark_at = LandmarkAt::kStart;
+  LandmarkRow landmark_row = LandmarkRow::kCls;
+  LandmarkReads landmark_reads = LandmarkReads::kOwn;
+  int encoder_layers = 1;
+  float encoder_norm_eps = 0;  // of the encoder's norms but the first; 0: norm_eps
+  bool encoder_carry = false;  // the CLS row also takes the block's landmark row
+  int n_ret = 8;
+  int64_t d_r = 0;
+  LexiconConfig lexicon;          // the lexical part of keys and queries
+  PointerConfig pointer;          // copies tokens of retrieved chunks
+  bool successors = false;        // a retrieved chunk gives some of its relevance to its successor
+  bool score_projections = true;  // W_h and W_l; without them d_r = d
+  int memory_kv_heads = 0;
+  bool memory_key_recurrence = true;
+  GcaResidual gca_residual = GcaResidual::kAdd;
+  GcaSoftmax gca_softmax = GcaSoftmax::kOffByOne;
+  bool recurrence = true;
+  double rope_base = 10000.0;
+  kernels::RopePairs rope_pairs = kernels::RopePairs::kHalves;
+  float norm_eps = 1e-6f;
+  float head_norm_eps = 0;  // of the norms by head; 0: there are none
+  int64_t context = 0;      // positions of a training sequence; 0: unknown
+  int64_t max_context = 0;  // up to which a request may stretch it; 0: no stretching
+  LocalPatterns local;
+  // Values that a request may ask for besides `local`, in every layer and head.
+  std::vector<int64_t> adapted_dilations;
+  std::optional<AdaptedRange> adapted_windows, adapted_initials;
+  TopKConfig top_k;
+
+  // Whether landmarks divide sequences into blocks. Only then are there chunks and retrieval;
+  // otherwise documents are prefixes.
+  bool landmarks() const { return lmk_id != kNoLandmark; }
+  // The RoPE base of sequences stretched to `context` positions (0: as trained) by the rule NTK:
+  // base * s^(dh / (dh - 2)) with s = context / trained context, so that the slowest angle covers
+  // the range it covered in training and the fastest is unchanged.
+  double RopeBase(int64_t stretched) const;
+  LayerParts parts(int layer) const;
+  const MixerConfig& mixer(int layer) const {
+    return mixers[static_cast<size_t>(layer) % mixers.size()];
+  }
+  int layers() const;  // n_low + all group layers
+  int64_t inner() const { return static_cast<int64_t>(heads) * head_dim; }
+  int64_t kv_width() const { return static_cast<int64_t>(kv_heads) * head_dim; }
+  // The most floats that one more position adds to the local state of all layers, under any
+  // pattern.
+  int64_t position_floats() const;
+  int64_t key_width() const { return d_r + lexicon.d; }  // d_k, of landmark keys and queries
+  int64_t memory_width() const { return static_cast<int64_t>(memory_kv_heads) * head_dim; }
+  int first_layer_of_group(int group) const;  // index among all layers
+  bool layer_has_gca(int layer) const;
+};
+
+// Parses and validates; INVALID_ARGUMENT lists every problem of the text at once, each with the key
+// and both values. An unknown key is a problem, too.
+absl::StatusOr<ModelConfig> ParseConfig(const std::string& json);
+
+// INVALID_ARGUMENT naming the field when one of `patterns` is impossible (negative, span < window,
+// a dilation that does not divide 64 where blocks matter …) or, for a request, not among what the
+// checkpoint was adapted to.
+absl::Status ValidatePatterns(const ModelConfig& config, const LocalPatterns& patterns);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_CONFIG_CONFIG_H_

@@ -1,0 +1,130 @@
+// Reads the keys of one JSON object of a config and collects their problems. Private to model/.
+//
+//   Fields fields(object, "local.", problems);
+//   fields.Integer("window", 0, 100, /*required=*/true, window);
+//   fields.ReportUnknown();
+#ifndef RECOLLECT_MODEL_CONFIG_CONFIG_FIELDS_H_
+#define RECOLLECT_MODEL_CONFIG_CONFIG_FIELDS_H_
+
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "model/config/config.h"
+#include "model/config/json.h"
+
+namespace recollect::model {
+
+// Far above the sizes of any model, and far below values whose product could overflow.
+inline constexpr int64_t kMaxSize = int64_t{1} << 24;
+inline constexpr int64_t kMaxLayers = 4096;
+// A session keeps this many ids, and each landmark that waits for its query has a copy of them.
+inline constexpr int64_t kMaxLexiconReach = 256;
+
+// Remembers which keys were read. Borrows the object and the list of problems; each problem names
+// the key, the value and what was expected.
+class Fields {
+ public:
+  Fields(const nlohmann::json& object, std::string prefix, std::vector<std::string>& problems)
+      : object_(object), prefix_(std::move(prefix)), problems_(problems) {}
+
+  const nlohmann::json* Find(const std::string& key, bool required) {
+    known_.insert(key);
+    const auto found = object_.find(key);
+    if (found != object_.end()) return &*found;
+    if (required) Problem(key, "missing");
+    return nullptr;
+  }
+
+  template <typename T>
+  void Integer(const std::string& key, int64_t low, int64_t high, bool required, T& out) {
+    const nlohmann::json* value = Find(key, required);
+    if (value == nullptr) return;
+    if (!value->is_number_integer()) {
+      Problem(key, absl::StrCat("is ", value->dump(), ", expected an integer"));
+      return;
+    }
+    const bool too_large =
+        value->is_number_unsigned() && value->get<uint64_t>() > std::numeric_limits<int64_t>::max();
+    if (too_large || value->get<int64_t>() < low || value->get<int64_t>() > high) {
+      Problem(key, absl::StrCat("is ", value->dump(), ", expected ", low, " to ", high));
+      return;
+    }
+    out = static_cast<T>(value->get<int64_t>());
+  }
+
+  template <typename T>
+  void Number(const std::string& key, double low, double high, T& out) {
+    const nlohmann::json* value = Find(key, false);
+    if (value == nullptr) return;
+    if (!value->is_number() || !(value->get<double>() >= low && value->get<double>() <= high)) {
+      Problem(key,
+              absl::StrCat("is ", value->dump(), ", expected a number from ", low, " to ", high));
+      return;
+    }
+    out = static_cast<T>(value->get<double>());
+  }
+
+  void Bool(const std::string& key, bool& out, bool required = false) {
+    const nlohmann::json* value = Find(key, required);
+    if (value == nullptr) return;
+    if (!value->is_boolean()) {
+      Problem(key, absl::StrCat("is ", value->dump(), ", expected true or false"));
+      return;
+    }
+    out = value->get<bool>();
+  }
+
+  // Reads one of `choices`; returns its index, or -1 when the key is absent or its value wrong.
+  int Choice(const std::string& key, bool required, const std::vector<std::string>& choices) {
+    const nlohmann::json* value = Find(key, required);
+    if (value == nullptr) return -1;
+    for (size_t i = 0; i < choices.size(); ++i) {
+      if (*value == choices[i]) return static_cast<int>(i);
+    }
+    Problem(key, absl::StrCat("is ", value->dump(), ", expected \"",
+                              absl::StrJoin(choices, "\" or \""), "\""));
+    return -1;
+  }
+
+  void Problem(const std::string& key, const std::string& text) {
+    problems_.push_back(absl::StrCat(prefix_, key, " ", text));
+  }
+
+  void ReportUnknown() {
+    for (const auto& [key, value] : object_.items()) {
+      if (!known_.contains(key)) Problem(key, "is not a known key");
+    }
+  }
+
+ private:
+  const nlohmann::json& object_;
+  std::string prefix_;
+  std::vector<std::string>& problems_;
+  std::set<std::string> known_;
+};
+
+// Keys "local", "adapted_dilations" and, in a family without landmarks, "adapted_windows",
+// "adapted_initials" and "top_k". REQUIRES: layers and heads of `config` are read.
+void ReadPatterns(Fields& fields, std::vector<std::string>& problems, ModelConfig& config);
+
+// What a family allows for its mixers, by the names in config.json.
+struct MixerChoices {
+  std::vector<std::string> kinds;
+  std::vector<std::string> positions = {"rope", "none"};
+  size_t most = kMaxLayers;  // entries of "mixers"
+};
+
+// Keys "ffn_kind", "kv_heads", "rope_pairs", "head_norm_eps" and "mixers"; sets `local` from them.
+// REQUIRES: layers and heads are read.
+void ReadMixers(Fields& fields, std::vector<std::string>& problems, const MixerChoices& choices,
+                ModelConfig& config);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_CONFIG_CONFIG_FIELDS_H_

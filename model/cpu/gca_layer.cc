@@ -1,0 +1,51 @@
+// Grouped Cross-Attention (design 2.5): the rows of a block attend inside each retrieved chunk on
+// its own, and the chunks' outputs are summed by the retrieval weights. Only rows that have
+// something to read take part, so that a row's result does not depend on whether its neighbours do.
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/gca/gca.h"
+#include "kernels/gemm/gemm.h"
+#include "model/cpu/layers.h"
+
+namespace recollect::model {
+
+const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const GcaWeights& weights,
+                    std::span<const Segment> segments, const float* a) {
+  const ModelConfig& config = layer.config;
+  const int64_t inner = config.inner();
+  int64_t reading = 0;
+  for (const Segment& segment : segments) reading += segment.reads_memory() ? segment.rows : 0;
+  if (reading == 0) return nullptr;
+  float* normed = ctx.Floats(kNormed, reading * config.d);
+  float* queries = ctx.Floats(kProjected, reading * inner);
+  float* read = ctx.Floats(kInner, reading * inner);
+  float* delta = ctx.Floats(kDelta, reading * config.d);
+
+  int64_t row = 0;
+  int64_t packed = 0;
+  for (const Segment& segment : segments) {
+    if (segment.reads_memory()) {
+      kernels::RmsNorm(ctx, a + row * config.d, weights.norm.data(), layer.norm_eps, segment.rows,
+                       config.d, normed + packed * config.d);
+      packed += segment.rows;
+    }
+    row += segment.rows;
+  }
+  kernels::Gemm(ctx, weights.q_proj, normed, reading, queries);
+  if (layer.dtype == DType::kBf16) kernels::RoundToBf16(ctx, queries, reading * inner);
+
+  const kernels::GcaShape shape{.heads = config.heads,
+                                .kv_heads = config.memory_kv_heads,
+                                .head_dim = config.head_dim,
+                                .off_by_one = config.gca_softmax == GcaSoftmax::kOffByOne};
+  packed = 0;
+  for (const Segment& segment : segments) {
+    if (!segment.reads_memory()) continue;
+    kernels::Gca(ctx, shape, queries + packed * inner, segment.rows, segment.retrieved->chunks,
+                 segment.retrieved->weights, read + packed * inner);
+    packed += segment.rows;
+  }
+  kernels::Gemm(ctx, weights.out_proj, read, reading, delta);
+  return delta;
+}
+
+}  // namespace recollect::model

@@ -1,0 +1,121 @@
+// The pieces of the network, one file each, as functions of (weights, input rows). Private to
+// model/.
+//
+//   mixer.cc              norm, projections and output gate around a mixer; the mixers are
+//   gated_mixer.cc          RAT+ (design 2.2) and RAT: gated recurrence, attention over a pattern
+//   attention_mixer.cc      softmax attention over a window or everything
+//   rattention_mixer.cc     the same, and linear attention over everything before the window
+//   local_attention.cc    attention of rows over a layer's caches
+//   block_attention.cc    the same where queries choose blocks
+//   gca_layer.cc          Grouped Cross-Attention over retrieved chunks (design 2.5)
+//   ffn.cc                SwiGLU, GEGLU or GELU
+//   chunk_encoder.cc      closed chunk → chunk states E and landmark key κ (design 2.3)
+//   retrieval_query.cc    residual at a landmark → query u (design 2.4)
+//   memory_projection.cc  chunk states E → memory K, V (design 2.3)
+//
+// All are serial and keep their intermediate rows in the OpContext's scratch slots below.
+#ifndef RECOLLECT_MODEL_CPU_LAYERS_H_
+#define RECOLLECT_MODEL_CPU_LAYERS_H_
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/cpu/op_context.h"
+#include "model/config/config.h"
+#include "model/model.h"
+#include "model/weights/weights.h"
+
+namespace recollect::model {
+
+// Contents of the scratch slots. A function returns its results in kDelta; the other slots are
+// undefined when it returns.
+enum Scratch : int {
+  kNormed,     // rows after RMS, input of a projection
+  kProjected,  // output of the first projection
+  kInner,      // output of attention, of the FFN's activation
+  kDelta,      // a sublayer's addition to the residual stream
+  kSum,        // a + gca of the "bypass" residual
+  kKeys,       // dense copies of strided projections
+  kValues,
+  kRowsIn,     // residual stream of the chunk encoder
+  kState,      // recurrence state inside one chunk
+  kSomeHeads,  // attention of some heads, where heads have different patterns
+  kBlockScores,
+  kExpanded,  // rows with shared heads written out
+  kQueryFeatures,
+  kKeyFeatures,
+  kLinear,  // output of linear attention
+  kScratchSlots
+};
+static_assert(kScratchSlots <= kernels::kFirstKernelSlot);
+
+// Inputs of the functions besides weights.
+struct LayerContext {
+  const ModelConfig& config;
+  DType dtype;
+  float norm_eps;  // the config's; the chunk encoder may have its own
+};
+
+inline const float* OrNull(const std::vector<float>& values) {
+  return values.empty() ? nullptr : values.data();
+}
+
+// Runs a mixer on one segment's rows of in_proj's output, [rows, MixerInputRows], which it changes
+// in place: appends them to the segment's state and writes attended[rows, heads, head_dim].
+using AdvanceMixer = void(kernels::OpContext& ctx, const LayerContext& layer,
+                          const MixerWeights& weights, const Segment& segment, float* projected,
+                          float* attended);
+AdvanceMixer AdvanceRatPlus, AdvanceRat, AdvanceAttention, AdvanceRattention;
+
+// Places rows x[rows, heads, head_dim] of q or k, `stride` floats apart, for the softmax: applies
+// RoPE from the segment's next position on, then the norm by head with `gain`, as far as the layer
+// has them.
+void PlaceHeads(kernels::OpContext& ctx, const LayerContext& layer, const MixerConfig& mixer,
+                const Segment& segment, int64_t stride, int heads, const std::vector<float>& gain,
+                float* x);
+
+// kDelta[rows, d] = mixer(RMS(h)); appends the rows to the segments' states.
+const float* RunMixer(kernels::OpContext& ctx, const LayerContext& layer,
+                      const MixerWeights& weights, std::span<const Segment> segments,
+                      const float* h);
+
+// Rotated queries of consecutive positions: count rows of [heads, head_dim], `stride` floats apart.
+struct AttentionRows {
+  const float* q = nullptr;
+  int64_t stride = 0;
+  int64_t first = 0;  // position of row 0
+  int64_t count = 0;
+  const float* slopes = nullptr;  // [heads] of ALiBi; null: no bias
+};
+
+// attended[rows, heads, head_dim] = attention over the entries of `state`, which include the rows'
+// own. With slopes, these must be all positions of a window or of the sequence.
+void AttendState(kernels::OpContext& ctx, const ModelConfig& config, const LayerState& state,
+                 const AttentionRows& rows, float* attended);
+
+// The same over the entries of `cache`.
+void AttendBlocks(kernels::OpContext& ctx, const ModelConfig& config, const BlockCache& cache,
+                  const AttentionRows& rows, float* attended);
+
+// kDelta[n, d] = gca of the n rows of segments that have retrieved chunks, packed in order; a[rows,
+// d]. Returns null when n is 0.
+const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const GcaWeights& weights,
+                    std::span<const Segment> segments, const float* a);
+
+// kDelta[rows, d] = FFN(RMS(x)).
+const float* RunFfn(kernels::OpContext& ctx, const LayerContext& layer, const FfnWeights& weights,
+                    const float* x, int64_t rows);
+
+// h[1 + rows, d]: landmark and tokens of one block, in the sequence's order.
+EncodedChunk RunChunkEncoder(kernels::OpContext& ctx, const LayerContext& layer,
+                             const EncoderWeights& weights, const float* h, int rows);
+
+void RunQuery(kernels::OpContext& ctx, const LayerContext& layer, const QueryWeights& weights,
+              const float* h, float* u);
+
+Memory RunMemoryProjection(kernels::OpContext& ctx, const LayerContext& layer,
+                           const MemoryWeights& weights, std::span<const Bf16> states, int rows);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_CPU_LAYERS_H_

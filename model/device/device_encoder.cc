@@ -1,0 +1,188 @@
+// The chunk encoder on a device (chunk_encoder.cc, design 2.3), over the rows of many chunks.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "model/device/device_call.h"
+#include "model/device/device_model.h"
+
+namespace recollect::model {
+
+using kernels::DeviceCopy;
+using kernels::DeviceRows;
+
+absl::StatusOr<std::vector<EncodedChunk>> DeviceModel::EncodeChunks(
+    std::span<const DeviceBlock> blocks) {
+  if (blocks.empty()) return std::vector<EncodedChunk>();
+  ASSIGN_OR_RETURN(const EncoderTables tables, LayEncoder(blocks));
+  const kernels::RowSizes sizes = {.rows = tables.rows, .width = config_.d};
+  float* const x = tables.x;
+  RETURN_IF_ERROR(tables.gather.Run(device_, tables.tables));
+  RETURN_IF_ERROR(PlaceLandmarks(tables));
+  RETURN_IF_ERROR(device_.RmsNorm(sizes, x, weights_.encoder.in_norm, config_.norm_eps, {x}));
+  for (const DeviceEncoderLayer& layer : weights_.encoder.layers) {
+    RETURN_IF_ERROR(EncodeLayer(layer, tables));
+  }
+  RETURN_IF_ERROR(
+      device_.RmsNorm(sizes, x, weights_.encoder.out_norm, config_.encoder_norm_eps, {x}));
+  return TakeChunks(blocks, tables);
+}
+
+absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::LayEncoder(
+    std::span<const DeviceBlock> blocks) {
+  const int64_t d = config_.d, inner = config_.inner();
+  const int64_t row_bytes = d * int64_t{sizeof(float)}, part_bytes = inner * int64_t{sizeof(float)};
+  const bool at_end = config_.landmark_at == LandmarkAt::kEnd;
+  EncoderTables tables;
+  tables.chunks = static_cast<int64_t>(blocks.size());
+  for (const DeviceBlock& block : blocks) tables.rows += block.rows();
+  const int64_t widest = std::max({3 * inner, 2 * config_.ffn, config_.d_r});
+  ASSIGN_OR_RETURN(tables.x, Floats(kSum, tables.rows * d));
+  ASSIGN_OR_RETURN(tables.landmarks, Floats(kRows, tables.chunks * d));
+  ASSIGN_OR_RETURN(tables.carried, Floats(kState, tables.chunks * d));
+  ASSIGN_OR_RETURN(tables.projected, Floats(kProjected, tables.rows * widest));
+  tables.qkv = {reinterpret_cast<std::byte*>(tables.projected), 3 * inner};
+  if (dtype_ == DType::kBf16) {
+    ASSIGN_OR_RETURN(void* const rounded,
+                     Bytes(kQkv, tables.rows * 3 * inner * int64_t{sizeof(Bf16)}));
+    tables.qkv = {static_cast<std::byte*>(rounded), 3 * inner, dtype_};
+  }
+  ASSIGN_OR_RETURN(tables.attended, Floats(kAttended, tables.rows * inner));
+  // Range attention takes dense entries, tile attention those that lie side by side with queries.
+  const bool dense = dtype_ == DType::kFloat32;
+  float *keys = nullptr, *values = nullptr;
+  if (dense) {
+    ASSIGN_OR_RETURN(keys, Floats(kKeys, tables.rows * inner));
+    ASSIGN_OR_RETURN(values, Floats(kValues, tables.rows * inner));
+  }
+
+  std::vector<DeviceCopy> gather, lift, cls, place, split;
+  std::vector<int64_t> positions;
+  AttendedRows attended;
+  int64_t row = 0;
+  for (const DeviceBlock& block : blocks) {
+    const int64_t rows = block.rows();
+    RECOLLECT_CHECK(rows >= 2 && rows <= config_.chunk_tokens + 1);
+    float* const first = tables.x + row * d;
+    float* const landmark = at_end ? first + (rows - 1) * d : first;
+    const auto at = static_cast<int64_t>(lift.size()) * d;
+    if (block.rows_before > 0) {
+      gather.push_back({block.before, first, block.rows_before * row_bytes});
+    }
+    if (block.rows_here > 0) {
+      gather.push_back({block.here, first + block.rows_before * d, block.rows_here * row_bytes});
+    }
+    lift.push_back({landmark, tables.landmarks + at, row_bytes});
+    cls.push_back({weights_.encoder.cls, tables.carried + at, row_bytes});
+    place.push_back({tables.carried + at, landmark, row_bytes});
+    kernels::RangeSet all;
+    all.ranges[0] = {0, rows};
+    for (int64_t r = 0; r < rows; ++r) {
+      positions.push_back(r);
+      attended.sets.push_back(all);
+      if (!dense) continue;
+      const int64_t entry = (row + r) * inner;
+      split.push_back({tables.qkv.At(row + r, inner), keys + entry, part_bytes});
+      split.push_back({tables.qkv.At(row + r, 2 * inner), values + entry, part_bytes});
+    }
+    CachedRows& cache = attended.cached.emplace_back(CachedRows{.rows = rows});
+    cache.parts[0] = dense ? CachePart{keys + row * inner, values + row * inner}
+                           : CachePart{tables.qkv.At(row, inner), tables.qkv.At(row, 2 * inner)};
+    row += rows;
+  }
+  std::vector<float> cosines, sines;
+  AppendRopeFactors(ctx_, config_, config_.rope_base, /*step=*/1, positions, cosines, sines);
+  tables.cosines = tables.tables.Add(cosines);
+  tables.sines = tables.tables.Add(sines);
+  tables.gather = CopyTable::Add(tables.tables, gather);
+  tables.lift = CopyTable::Add(tables.tables, lift);
+  tables.cls = CopyTable::Add(tables.tables, cls);
+  tables.place = CopyTable::Add(tables.tables, place);
+  tables.split = CopyTable::Add(tables.tables, split);
+  tables.attention =
+      LayRows(attended, {.dtype = dtype_, .heads = config_.heads, .kv_heads = config_.heads},
+              dense ? inner : tables.qkv.stride, tables.tables);
+  RETURN_IF_ERROR(UploadTables(tables.tables));
+  return tables;
+}
+
+// What stands for the landmark into its row: CLS, and with encoder_carry what the landmark had
+// read; or what is there.
+absl::Status DeviceModel::PlaceLandmarks(const EncoderTables& tables) {
+  if (config_.landmark_row == LandmarkRow::kStream) return absl::OkStatus();
+  RETURN_IF_ERROR(tables.cls.Run(device_, tables.tables));
+  if (weights_.encoder.carry_proj) {
+    const int64_t count = tables.chunks;
+    ASSIGN_OR_RETURN(const DeviceRows normed, Operand(kNormed, count * config_.d));
+    RETURN_IF_ERROR(tables.lift.Run(device_, tables.tables));
+    RETURN_IF_ERROR(device_.RmsNorm({.rows = count, .width = config_.d}, tables.landmarks, nullptr,
+                                    config_.norm_eps, normed));
+    RETURN_IF_ERROR(
+        Product(weights_.encoder.carry_proj, normed, count, tables.carried, /*add=*/true));
+  }
+  return tables.place.Run(device_, tables.tables);
+}
+
+// x += attention of RMS(x) over all rows of a chunk, RoPE at the row's index; x += FFN(RMS(x)).
+absl::Status DeviceModel::EncodeLayer(const DeviceEncoderLayer& weights,
+                                      const EncoderTables& tables) {
+  const int64_t inner = config_.inner(), stride = 3 * inner, rows = tables.rows;
+  const float eps = config_.encoder_norm_eps;
+  ASSIGN_OR_RETURN(const DeviceRows normed, Operand(kNormed, rows * config_.d));
+  RETURN_IF_ERROR(device_.RmsNorm({.rows = rows, .width = config_.d}, tables.x, weights.attn_norm,
+                                  eps, normed));
+  RETURN_IF_ERROR(Product(weights.attn_in_proj, normed, rows, tables.projected));
+  RETURN_IF_ERROR(device_.Rope(
+      {.rows = rows, .width = config_.head_dim, .heads = 2 * config_.heads, .stride = stride},
+      config_.rope_pairs, tables.tables.At<float>(tables.cosines),
+      tables.tables.At<float>(tables.sines), tables.projected));
+  if (dtype_ == DType::kBf16) {
+    RETURN_IF_ERROR(device_.ConvertToBf16(tables.projected, rows * stride,
+                                          reinterpret_cast<Bf16*>(tables.qkv.data)));
+  }
+  RETURN_IF_ERROR(tables.split.Run(device_, tables.tables));
+  RETURN_IF_ERROR(Attend(tables.attention, tables.tables, tables.qkv, nullptr, tables.attended));
+  ASSIGN_OR_RETURN(const DeviceRows operand, AsOperand(kRounded, tables.attended, rows * inner));
+  RETURN_IF_ERROR(Product(weights.attn_out_proj, operand, rows, tables.x, /*add=*/true));
+  return RunFfn(weights.ffn, config_.ffn_kind, eps, tables.x, rows, tables.x);
+}
+
+// Landmark keys κ and chunk states E, as they are stored.
+absl::StatusOr<std::vector<EncodedChunk>> DeviceModel::TakeChunks(
+    std::span<const DeviceBlock> blocks, const EncoderTables& tables) {
+  const int64_t d = config_.d, d_r = config_.d_r, count = tables.chunks;
+  RETURN_IF_ERROR(tables.lift.Run(device_, tables.tables));
+  float* keys = tables.landmarks;
+  if (weights_.encoder.landmark_proj) {
+    keys = tables.projected;
+    ASSIGN_OR_RETURN(const DeviceRows operand, AsOperand(kRounded, tables.landmarks, count * d));
+    RETURN_IF_ERROR(Product(weights_.encoder.landmark_proj, operand, count, keys));
+    RETURN_IF_ERROR(
+        device_.RmsNorm({.rows = count, .width = d_r}, keys, nullptr, config_.norm_eps, {keys}));
+  }
+  std::vector<Bf16> stored(static_cast<size_t>(tables.rows * d + count * d_r));
+  const auto bytes = static_cast<int64_t>(stored.size() * sizeof(Bf16));
+  ASSIGN_OR_RETURN(void* const memory, Bytes(kRounded, bytes));
+  Bf16* const rounded = static_cast<Bf16*>(memory);
+  RETURN_IF_ERROR(device_.ConvertToBf16(tables.x, tables.rows * d, rounded));
+  RETURN_IF_ERROR(device_.ConvertToBf16(keys, count * d_r, rounded + tables.rows * d));
+  RETURN_IF_ERROR(device_.Download(rounded, bytes, stored.data()));
+
+  std::vector<EncodedChunk> chunks;
+  const int64_t first_token = config_.landmark_at == LandmarkAt::kEnd ? 0 : 1;
+  const Bf16* rows = stored.data();
+  const Bf16* key = rows + tables.rows * d;
+  for (const DeviceBlock& block : blocks) {
+    const Bf16* const states = rows + first_token * d;
+    chunks.push_back({.landmark_key = {key, key + d_r},
+                      .states = {states, states + (block.rows() - 1) * d},
+                      .tokens = {},
+                      .rows = static_cast<int>(block.rows() - 1)});
+    rows += block.rows() * d;
+    key += d_r;
+  }
+  return chunks;
+}
+
+}  // namespace recollect::model

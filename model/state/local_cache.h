@@ -1,0 +1,67 @@
+// Keys and values of some heads of a layer that share one local pattern, for the positions that the
+// pattern can still reach (design 2.2).
+#ifndef RECOLLECT_MODEL_STATE_LOCAL_CACHE_H_
+#define RECOLLECT_MODEL_STATE_LOCAL_CACHE_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/range_attention/range_attention.h"
+#include "model/config/pattern.h"
+#include "model/state/cache_index.h"
+
+namespace recollect::model {
+
+// Positions are appended in order. Each part of CacheIndex keeps its entries, fp32 [entries, heads,
+// head_dim], with keys after recurrence and RoPE (rounded to bf16 in the bf16 format). Entries that
+// no later position can reach are dropped, several appends at a time: the window is a ring in all
+// but layout, and the dilated part grows without end only if the span is unbounded. Not
+// thread-safe.
+class LocalCache {
+ public:
+  // For heads first_head .. first_head + heads - 1 of its layer.
+  LocalCache(const LocalPattern& pattern, int first_head, int heads, int head_dim);
+
+  // Appends `rows` positions following those already there. keys, values: [rows, heads, head_dim],
+  // rows `stride` floats apart. Invalidates parts().
+  void Append(const float* keys, const float* values, int64_t rows, int64_t stride);
+
+  // The entries that `position` attends to, as ranges into parts(). REQUIRES: `position` was
+  // appended by the latest Append; entries that only earlier positions can reach may have been
+  // dropped.
+  kernels::RangeSet Ranges(int64_t position) const;
+  std::array<kernels::KvSpan, kernels::kMaxRanges> parts() const;
+
+  int first_head() const { return first_head_; }
+  int heads() const { return heads_; }
+  int64_t length() const { return length_; }  // positions appended so far
+  int64_t bytes() const;
+
+  // Serialize appends the entries to `out`; Deserialize reads those of a cache of `length`
+  // positions from the front of `in`, and returns false when they are cut short. The number of
+  // entries follows from the pattern and the length, and only those that the next position can
+  // reach are written, so the bytes depend on the sequence alone.
+  void Serialize(std::string& out) const;
+  bool Deserialize(int64_t length, std::string_view& in);
+
+ private:
+  struct Part {
+    std::vector<float> keys, values;
+  };
+  void Evict();
+
+  CacheIndex index_;
+  CacheIndex::Firsts firsts_;
+  int first_head_ = 0;
+  int heads_ = 0;
+  int64_t width_ = 0;  // heads * head_dim
+  int64_t length_ = 0;
+  std::array<Part, kernels::kMaxRanges> parts_;
+};
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_STATE_LOCAL_CACHE_H_

@@ -1,0 +1,55 @@
+#include "model/weights/fingerprint.h"
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/sha256.h"
+#include "base/status.h"
+
+namespace recollect::model {
+namespace {
+
+absl::StatusOr<std::string> HashFile(const std::string& path) {
+  absl::StatusOr<OpenFile> opened = OpenToRead(path);
+  if (absl::IsNotFound(opened.status())) return std::string("absent");
+  ASSIGN_OR_RETURN(const OpenFile file, std::move(opened));
+  Sha256 hash;
+  std::vector<char> buffer(1 << 20);
+  while (const size_t size = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
+    hash.Update({buffer.data(), size});
+  }
+  if (std::ferror(file.get()) != 0)
+    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
+  return hash.Hex();
+}
+
+}  // namespace
+
+absl::StatusOr<FileDigests> HashModelFiles(const std::string& directory) {
+  FileDigests files;
+  ASSIGN_OR_RETURN(files.config, HashFile(directory + "/config.json"));
+  ASSIGN_OR_RETURN(files.weights, HashFile(directory + "/model.safetensors"));
+  ASSIGN_OR_RETURN(files.tokenizer, HashFile(directory + "/tokenizer.model"));
+  return files;
+}
+
+absl::StatusOr<std::string> ComputeFingerprint(const FileDigests& files,
+                                               const LocalPatterns& patterns, DType dtype) {
+  // The digest of each file enters the whole, so that no two lists of files read as the same bytes.
+  std::string text = absl::StrCat(files.config, "\n", files.weights, "\n", files.tokenizer, "\n");
+  for (const HeadPatterns& heads : patterns.layers()) {
+    for (const LocalPattern& pattern : heads) {
+      absl::StrAppend(&text, pattern.window, " ", pattern.dilation, " ", pattern.initial, " ",
+                      pattern.span, "\n");
+    }
+  }
+  absl::StrAppend(&text, kRecordLayoutVersion, "\n", dtype == DType::kBf16 ? "bf16" : "fp32");
+  Sha256 hash;
+  hash.Update(text);
+  return hash.Hex();
+}
+
+}  // namespace recollect::model

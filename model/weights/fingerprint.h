@@ -1,0 +1,33 @@
+// The fingerprint, which binds stored memory to the model that wrote it.
+#ifndef RECOLLECT_MODEL_WEIGHTS_FINGERPRINT_H_
+#define RECOLLECT_MODEL_WEIGHTS_FINGERPRINT_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/types.h"
+#include "model/config/config.h"
+
+namespace recollect::model {
+
+// The version of the layout of what the model gives out to be stored: landmark keys, chunk states,
+// LocalState::Serialize.
+inline constexpr int kRecordLayoutVersion = 1;
+
+// Hex SHA-256 of the contents of a model directory's files; "absent" for a file that does not
+// exist.
+struct FileDigests {
+  std::string config, weights, tokenizer;
+};
+
+// INVALID_ARGUMENT: a file cannot be read.
+absl::StatusOr<FileDigests> HashModelFiles(const std::string& directory);
+
+// Hex SHA-256 over the files' digests, the ingest pattern, the record layout version and the number
+// format of the products. INTERNAL: SHA-256 is not available.
+absl::StatusOr<std::string> ComputeFingerprint(const FileDigests& files,
+                                               const LocalPatterns& patterns, DType dtype);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_WEIGHTS_FINGERPRINT_H_

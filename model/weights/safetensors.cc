@@ -1,0 +1,228 @@
+#include "model/weights/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "base/bf16.h"
+#include "base/half.h"
+#include "base/status.h"
+#include "model/config/json.h"
+
+namespace recollect::model {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+using nlohmann::json;
+
+// The published readers refuse longer headers, too.
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr size_t kLengthBytes = 8;
+
+int64_t ItemBytes(const std::string& dtype) {
+  if (dtype == "F32" || dtype == "I32") return 4;
+  if (dtype == "BF16" || dtype == "F16") return 2;
+  if (dtype == "I64") return 8;
+  return 0;
+}
+
+absl::Status ReadEntry(const json& entry, const std::byte* data, uint64_t data_bytes,
+                       TensorInfo& info) {
+  if (!entry.is_object() || entry.size() != 3 || !entry.contains("dtype") ||
+      !entry.contains("shape") || !entry.contains("data_offsets")) {
+    return absl::InvalidArgumentError("expected dtype, shape and data_offsets");
+  }
+  const json& dtype = entry["dtype"];
+  const json& shape = entry["shape"];
+  const json& offsets = entry["data_offsets"];
+  if (!dtype.is_string() || ItemBytes(dtype.get<std::string>()) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dtype ", dtype.dump(), ", expected F32, BF16, F16, I32 or I64"));
+  }
+  info.dtype = dtype.get<std::string>();
+  int64_t bytes = ItemBytes(info.dtype);
+  bool good = shape.is_array();
+  for (size_t i = 0; good && i < shape.size(); ++i) {
+    good = shape[i].is_number_unsigned() &&
+           shape[i].get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX) &&
+           !__builtin_mul_overflow(bytes, shape[i].get<int64_t>(), &bytes);
+    if (good) info.shape.push_back(shape[i].get<int64_t>());
+  }
+  if (!good) return absl::InvalidArgumentError(absl::StrCat("shape ", shape.dump()));
+  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+      !offsets[1].is_number_unsigned()) {
+    return absl::InvalidArgumentError(absl::StrCat("data_offsets ", offsets.dump()));
+  }
+  const uint64_t begin = offsets[0].get<uint64_t>();
+  const uint64_t end = offsets[1].get<uint64_t>();
+  if (begin > end || end > data_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("data_offsets ", offsets.dump(),
+                                                   " in a file with ", data_bytes,
+                                                   " bytes of data; it may be truncated"));
+  }
+  if (end - begin != static_cast<uint64_t>(bytes)) {
+    return absl::InvalidArgumentError(absl::StrCat("shape ", shape.dump(), " of ", info.dtype,
+                                                   " is ", bytes, " bytes, data_offsets span ",
+                                                   end - begin));
+  }
+  info.data = data + begin;
+  info.bytes = bytes;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+struct SafetensorsFile::State {
+  ~State() {
+    if (mapping != nullptr) munmap(mapping, static_cast<size_t>(size));
+  }
+  void* mapping = nullptr;
+  int64_t size = 0;
+  std::map<std::string, TensorInfo> tensors;
+
+  absl::Status ReadHeader();
+  absl::Status CheckCoverage(const std::byte* data, uint64_t data_bytes) const;
+};
+
+absl::Status SafetensorsFile::State::ReadHeader() {
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, mapping, kLengthBytes);
+  const uint64_t rest = static_cast<uint64_t>(size) - kLengthBytes;
+  if (header_bytes > rest || header_bytes > kMaxHeaderBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a header of ", header_bytes, " bytes in a file of ", size, " bytes; it may be truncated"));
+  }
+  const char* text = static_cast<const char*>(mapping) + kLengthBytes;
+  ASSIGN_OR_RETURN(const json header, ParseJson(std::string_view(text, header_bytes)));
+  if (!header.is_object()) return absl::InvalidArgumentError("the header is not a JSON object");
+  const std::byte* data = reinterpret_cast<const std::byte*>(text + header_bytes);
+  const uint64_t data_bytes = rest - header_bytes;
+  // What the header promises, before any single tensor complains: a cut file is the common case.
+  uint64_t promised = 0;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__" || !entry.is_object()) continue;
+    const auto offsets = entry.find("data_offsets");
+    if (offsets != entry.end() && offsets->is_array() && offsets->size() == 2 &&
+        (*offsets)[1].is_number_unsigned()) {
+      promised = std::max(promised, (*offsets)[1].get<uint64_t>());
+    }
+  }
+  if (promised > data_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("truncated: the header describes ", promised,
+                                                   " bytes of data, the file has ", data_bytes));
+  }
+  std::vector<std::string> problems;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    TensorInfo info;
+    const absl::Status status = ReadEntry(entry, data, data_bytes, info);
+    if (!status.ok()) {
+      problems.push_back(absl::StrCat(name, ": ", status.message()));
+      continue;
+    }
+    tensors.emplace(name, std::move(info));
+  }
+  if (!problems.empty()) return ProblemsError(problems);
+  return CheckCoverage(data, data_bytes);
+}
+
+// The tensors fill the data exactly: overlaps and gaps both mean a broken writer.
+absl::Status SafetensorsFile::State::CheckCoverage(const std::byte* data,
+                                                   uint64_t data_bytes) const {
+  std::vector<std::pair<const TensorInfo*, const std::string*>> order;
+  for (const auto& [name, info] : tensors) order.emplace_back(&info, &name);
+  // Among equal starts the empty ones come first; they overlap nothing.
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first->data, a.first->bytes) < std::pair(b.first->data, b.first->bytes);
+  });
+  const std::byte* end = data;
+  const std::string* previous = nullptr;
+  for (const auto& [info, name] : order) {
+    if (info->data < end) {
+      return absl::InvalidArgumentError(absl::StrCat("tensors ", *previous, " and ", *name,
+                                                     " overlap by ", end - info->data, " bytes"));
+    }
+    if (info->data > end) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(info->data - end, " bytes before tensor ", *name, " belong to no tensor"));
+    }
+    end = info->data + info->bytes;
+    previous = name;
+  }
+  if (end != data + data_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the header describes ", end - data,
+                                                   " bytes of data, the file has ", data_bytes));
+  }
+  return absl::OkStatus();
+}
+
+SafetensorsFile::SafetensorsFile() : state_(std::make_unique<State>()) {}
+SafetensorsFile::~SafetensorsFile() = default;
+SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = default;
+SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&&) noexcept = default;
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    const int error = errno;
+    const std::string text = absl::StrCat(path, ": ", std::strerror(error));
+    return error == ENOENT ? absl::NotFoundError(text) : absl::InvalidArgumentError(text);
+  }
+  struct stat information {};
+  SafetensorsFile file;
+  State& state = *file.state_;
+  if (fstat(descriptor, &information) == 0) state.size = information.st_size;
+  if (state.size >= static_cast<int64_t>(kLengthBytes)) {
+    void* mapping =
+        mmap(nullptr, static_cast<size_t>(state.size), PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (mapping != MAP_FAILED) state.mapping = mapping;
+  }
+  const std::string error = std::strerror(errno);
+  close(descriptor);
+  if (state.size < static_cast<int64_t>(kLengthBytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": ", state.size, " bytes, expected at least ", kLengthBytes));
+  }
+  if (state.mapping == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be mapped: ", error));
+  }
+  RETURN_IF_ERROR(Annotate(state.ReadHeader(), path));
+  return file;
+}
+
+const std::map<std::string, TensorInfo>& SafetensorsFile::tensors() const {
+  return state_->tensors;
+}
+
+absl::StatusOr<std::vector<float>> SafetensorsFile::ReadFloats(const std::string& name) const {
+  const auto found = state_->tensors.find(name);
+  if (found == state_->tensors.end()) return absl::NotFoundError(absl::StrCat("no tensor ", name));
+  const TensorInfo& info = found->second;
+  // Data may start at any byte, so items are copied out before they are read.
+  const auto read = [&](auto item, auto convert) {
+    std::vector<float> values(static_cast<size_t>(info.bytes) / sizeof(item));
+    for (size_t i = 0; i < values.size(); ++i) {
+      std::memcpy(&item, info.data + i * sizeof(item), sizeof(item));
+      values[i] = convert(item);
+    }
+    return values;
+  };
+  if (info.dtype == "F32") return read(float{}, [](float value) { return value; });
+  if (info.dtype == "BF16")
+    return read(uint16_t{}, [](uint16_t bits) { return Bf16{bits}.ToFloat(); });
+  if (info.dtype == "F16") return read(uint16_t{}, HalfToFloat);
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " is ", info.dtype, ", expected F32, BF16 or F16"));
+}
+
+}  // namespace recollect::model

@@ -1,0 +1,128 @@
+// The tensors of a checkpoint, checked against the config and packed for the matrix products.
+// Private to model/ and its tests; names and shapes are those of docs/model-format.md.
+#ifndef RECOLLECT_MODEL_WEIGHTS_WEIGHTS_H_
+#define RECOLLECT_MODEL_WEIGHTS_WEIGHTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/types.h"
+#include "kernels/gemm/gemm.h"
+#include "model/config/config.h"
+#include "model/weights/safetensors.h"
+
+namespace recollect::model {
+
+struct TensorSpec {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+
+// Every tensor that a checkpoint of this config has, in the order of docs/model-format.md.
+std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config);
+
+// Rows of a mixer's first projection: o, q, k, v, g (RAT+); z, v, g of all heads, q, k of the
+// shared ones (RAT); q of all heads, k, v of the key-value heads (attention, RAttention).
+int64_t MixerInputRows(const ModelConfig& config, const MixerConfig& mixer);
+
+// [heads]: 2^(-8 (h + 1) / heads).
+std::vector<float> AlibiSlopes(int heads);
+
+// S_0 [heads, 2 head_dim, head_dim] = Σ_m φ(k_m) v_mᵀ of a head's learned tokens: a constant, added
+// whenever S is read. keys, values [heads, learned_tokens, head_dim]; nothing when one is empty.
+std::vector<float> LearnedSum(const ModelConfig& config, const MixerConfig& mixer,
+                              const std::vector<float>& keys, const std::vector<float>& values);
+
+// Additional weights of RAttention's linear branch.
+struct ResidualWeights {
+  std::vector<float> swa_norm;          // [H, dh]; empty without a window
+  std::vector<float> rla_norm;          // [H, dh]
+  std::vector<float> q_scale, k_scale;  // [dh] with qk_scale
+  std::vector<float> initial;           // S_0 [H, 2 dh, dh] with learned tokens
+};
+
+struct MixerWeights {
+  MixerConfig config;
+  std::vector<float> norm;            // [d]
+  kernels::PackedMatrix in_proj;      // [MixerInputRows, d]
+  std::vector<float> gate_bias;       // [D]; empty if there is none
+  std::vector<float> q_norm, k_norm;  // [dh] with qk_norm
+  std::vector<float> alibi_slopes;    // [H] with positions "alibi"
+  std::optional<ResidualWeights> residual;
+  kernels::PackedMatrix out_proj;  // [d, D]
+};
+
+// Rows of an FFN's first projection for an inner width of `ffn`.
+constexpr int64_t FfnInputRows(FfnKind kind, int64_t ffn) {
+  return kind == FfnKind::kGelu ? ffn : 2 * ffn;
+}
+
+struct FfnWeights {
+  FfnKind kind = FfnKind::kSwiGlu;
+  std::vector<float> norm;         // [d]
+  kernels::PackedMatrix in_proj;   // [2 F, d]: gate, up; [F, d] with GELU
+  kernels::PackedMatrix out_proj;  // [d, F]
+};
+
+struct GcaWeights {
+  std::vector<float> norm;         // [d]
+  kernels::PackedMatrix q_proj;    // [D, d]
+  kernels::PackedMatrix out_proj;  // [d, D]
+};
+
+struct LayerWeights {
+  MixerWeights mixer;
+  std::optional<GcaWeights> gca;
+  FfnWeights ffn;
+};
+
+struct QueryWeights {
+  std::vector<float> norm;                    // [d]
+  std::optional<kernels::PackedMatrix> proj;  // [d_r, d]: W_h; absent without score projections
+};
+
+struct EncoderLayerWeights {
+  std::vector<float> attn_norm;         // [d]
+  kernels::PackedMatrix attn_in_proj;   // [3 D, d]: q, k, v
+  kernels::PackedMatrix attn_out_proj;  // [d, D]
+  FfnWeights ffn;
+};
+
+struct EncoderWeights {
+  std::vector<float> cls, in_norm, out_norm;        // [d] each; cls empty with "stream"
+  std::optional<kernels::PackedMatrix> carry_proj;  // [d, d]; absent without encoder_carry
+  std::vector<EncoderLayerWeights> layers;
+  std::optional<kernels::PackedMatrix> landmark_proj;  // [d_r, d]: W_l; absent as W_h
+};
+
+struct MemoryWeights {
+  kernels::PackedMatrix k_proj, v_proj;            // [Dkv, d]
+  std::optional<kernels::PackedMatrix> gate_proj;  // [Dkv, d]; absent without key recurrence
+};
+
+struct Weights {
+  std::vector<float> embed;    // [vocab_size, d], read row by row
+  kernels::PackedMatrix head;  // the same tensor, packed
+  std::vector<LayerWeights> layers;
+  std::vector<QueryWeights> queries;  // one per group
+  // Both empty in a family without landmarks.
+  EncoderWeights encoder;
+  MemoryWeights memory;
+  std::vector<float> final_norm;  // [d]
+
+  int64_t bytes = 0;  // of all tensors in memory
+};
+
+// INVALID_ARGUMENT with every missing, unexpected or misshapen tensor at once.
+absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config);
+
+// As CheckTensors. FAILED_PRECONDITION: kBf16 on a CPU without it.
+absl::StatusOr<Weights> LoadWeights(const SafetensorsFile& file, const ModelConfig& config,
+                                    DType dtype);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_WEIGHTS_WEIGHTS_H_

@@ -1,0 +1,113 @@
+// What any device run of copies must do, checked on the host run of the kernel's blocks and on a
+// GPU alike: a runner is called as run(call) and returns what lies at the copies' destination
+// afterwards.
+#ifndef RECOLLECT_TESTS_KERNELS_COPY_COPY_DEVICE_CHECKS_H_
+#define RECOLLECT_TESTS_KERNELS_COPY_COPY_DEVICE_CHECKS_H_
+
+#include <algorithm>
+
+#include "tests/kernels/cpu/kernel_test_util.h"
+#include "tests/kernels/device/host_launches.h"
+
+namespace recollect::kernels::copy_cases {
+
+inline constexpr uint32_t kUnwritten = 0xdeadbeef;
+
+// In words of 4 bytes, from one array to another.
+struct Copy {
+  int64_t from = 0, to = 0, words = 0;
+};
+
+struct Call {
+  std::vector<uint32_t> source;
+  std::vector<Copy> copies = {};
+  int64_t room = 0;  // words at the destination
+
+  // `words` from any place that is `shift` words past 16 bytes, to the next one that is.
+  void Add(int64_t words, int64_t shift, int64_t to_shift) {
+    const auto places = static_cast<int64_t>(source.size()) - words - shift;
+    const int64_t from = room * 7 % (places + 1) / 4 * 4 + shift;
+    const int64_t to = room / 4 * 4 + 4 + to_shift;
+    copies.push_back({from, to, words});
+    room = to + words;
+  }
+};
+
+inline Call CallOf(int64_t source_words) {
+  Call call;
+  for (int64_t i = 0; i < source_words; ++i) {
+    call.source.push_back(static_cast<uint32_t>(i) * 2654435761u);
+  }
+  return call;
+}
+
+// Places a call in arrays Array<T>, and runs it there with launch(copies, count, most_bytes).
+template <template <typename> typename Array, typename Launch>
+std::vector<uint32_t> RunIn(const Call& call, const Launch& launch) {
+  Array<uint32_t> from(call.source);
+  Array<uint32_t> to(std::vector<uint32_t>(call.room, kUnwritten));
+  std::vector<DeviceCopy> copies;
+  int64_t most_bytes = 0;
+  for (const Copy& copy : call.copies) {
+    const int64_t bytes = copy.words * int64_t{sizeof(uint32_t)};
+    copies.push_back({from.data() + copy.from, to.data() + copy.to, bytes});
+    most_bytes = std::max(most_bytes, bytes);
+  }
+  EXPECT_EQ(CheckCopies(copies, most_bytes), absl::OkStatus());
+  Array<DeviceCopy> on_device(copies);
+  launch(on_device.data(), static_cast<int64_t>(copies.size()), most_bytes);
+  return to.Download();
+}
+
+// The kernel's thread blocks, on the host.
+inline std::vector<uint32_t> RunOnHost(const Call& call, HostOrder order) {
+  return RunIn<HostArray>(call, [&](const DeviceCopy* copies, int64_t count, int64_t most_bytes) {
+    EXPECT_EQ(CopyOnHost(order, copies, count, most_bytes), absl::OkStatus());
+  });
+}
+
+template <typename Runner>
+void ExpectCopied(const Runner& run, const Call& call) {
+  std::vector<uint32_t> expected(call.room, kUnwritten);
+  for (const Copy& copy : call.copies) {
+    std::copy_n(call.source.begin() + copy.from, copy.words, expected.begin() + copy.to);
+  }
+  EXPECT_TRUE(run(call) == expected) << call.copies.size() << " copies";
+}
+
+// On either side of a word of 16 bytes, of what a warp has in flight, and of several of these, each
+// at all addresses; one after the other, and in one call.
+inline std::vector<Call> CallsOfAllLengths() {
+  const int64_t piece = cuda::kCopyWarpBytes / int64_t{sizeof(uint32_t)};
+  std::vector<Call> calls;
+  Call all = CallOf(5 * piece);
+  for (const int64_t words :
+       {int64_t{0}, int64_t{1}, int64_t{4}, int64_t{7}, int64_t{8}, int64_t{128}, int64_t{131},
+        piece - 4, piece - 1, piece, piece + 1, piece + 4, 4 * piece + 4}) {
+    for (const auto& [shift, to_shift] : {std::pair{0, 0}, {1, 0}, {0, 2}, {3, 3}}) {
+      Call& one = calls.emplace_back(CallOf(5 * piece));
+      one.Add(words, shift, to_shift);
+      all.Add(words, shift, to_shift);
+    }
+  }
+  calls.push_back(all);
+  calls.push_back(CallOf(1));  // none
+  return calls;
+}
+
+// Rows of a cache for many sequences, and a long copy among them: a warp goes on to later pieces.
+inline Call CallOfManyShortAndOneLong() {
+  Call call = CallOf(200'000);
+  for (int64_t i = 0; i < 700; ++i) call.Add(i == 300 ? 150'001 : 256, i % 4 == 3 ? 1 : 0, 0);
+  return call;
+}
+
+template <typename Runner>
+void CheckCopiesAllThatIsAskedAndNoMore(const Runner& run) {
+  for (const Call& call : CallsOfAllLengths()) ExpectCopied(run, call);
+  ExpectCopied(run, CallOfManyShortAndOneLong());
+}
+
+}  // namespace recollect::kernels::copy_cases
+
+#endif  // RECOLLECT_TESTS_KERNELS_COPY_COPY_DEVICE_CHECKS_H_

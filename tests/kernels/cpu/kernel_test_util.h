@@ -1,0 +1,127 @@
+// What the kernel tests share: random numbers from fixed seeds, outputs between guard zones, bit
+// comparison.
+#ifndef RECOLLECT_TESTS_KERNELS_CPU_KERNEL_TEST_UTIL_H_
+#define RECOLLECT_TESTS_KERNELS_CPU_KERNEL_TEST_UTIL_H_
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "base/bf16.h"
+#include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/op_context.h"
+#include "tests/support/tolerance.h"
+
+namespace recollect::kernels {
+
+inline std::vector<float> Normals(int64_t count, uint32_t seed, float deviation = 1) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal(0, deviation);
+  std::vector<float> numbers(count);
+  for (float& number : numbers) number = normal(generator);
+  return numbers;
+}
+
+inline std::vector<Bf16> NormalBf16(int64_t count, uint32_t seed, float deviation = 1) {
+  std::vector<Bf16> numbers;
+  for (float number : Normals(count, seed, deviation)) numbers.push_back(Bf16::FromFloat(number));
+  return numbers;
+}
+
+// `count` floats at an address that is 4 bytes past a 64-byte boundary, between zones that must
+// survive. The content starts as NaN: what an op leaves out shows.
+class Guarded {
+ public:
+  explicit Guarded(int64_t count) : Guarded(std::vector<float>(count, std::nanf(""))) {}
+  explicit Guarded(std::vector<float> content) : count_(static_cast<int64_t>(content.size())) {
+    storage_.resize(content.size() + 2 * kZone + 32, kGuard);
+    const auto address = reinterpret_cast<uintptr_t>(storage_.data());
+    begin_ = kZone + static_cast<int64_t>((64 - address % 64) % 64 / sizeof(float)) + 1;
+    if (!content.empty()) {
+      std::memcpy(storage_.data() + begin_, content.data(), content.size() * sizeof(float));
+    }
+  }
+  ~Guarded() {
+    for (int64_t i = 0; i < static_cast<int64_t>(storage_.size()); ++i) {
+      if (i >= begin_ && i < begin_ + count_) continue;
+      EXPECT_EQ(storage_[i], kGuard) << "written outside, at " << i - begin_ << " of " << count_;
+    }
+  }
+  float* data() { return storage_.data() + begin_; }
+  float operator[](int64_t i) const { return storage_[begin_ + i]; }
+  std::vector<float> values() const {
+    return {storage_.begin() + begin_, storage_.begin() + begin_ + count_};
+  }
+
+ private:
+  static constexpr int64_t kZone = 64;
+  static constexpr float kGuard = 12345.678f;
+  int64_t count_;
+  int64_t begin_ = 0;
+  std::vector<float> storage_;
+};
+
+// What DeviceArray (tests/kernels/cuda/cuda_test_util.h) is on a device: a copy of `content`,
+// `shift` elements past a multiple of 64 bytes, between zones that must survive.
+template <typename T>
+class HostArray {
+ public:
+  explicit HostArray(const std::vector<T>& content, size_t shift = 0)
+      : bytes_(content.size() * sizeof(T)),
+        storage_(2 * kZone + shift * sizeof(T) + bytes_, kGuard),
+        before_(kZone - reinterpret_cast<uintptr_t>(storage_.data()) % 64 + shift * sizeof(T)) {
+    if (bytes_ > 0) std::memcpy(data(), content.data(), bytes_);
+  }
+  ~HostArray() {
+    for (size_t i = 0; i < storage_.size(); ++i) {
+      if ((i >= before_ && i < before_ + bytes_) || storage_[i] == kGuard) continue;
+      ADD_FAILURE() << "written outside, at byte " << static_cast<int64_t>(i - before_) << " of "
+                    << bytes_;
+      break;
+    }
+  }
+  HostArray(const HostArray&) = delete;
+  HostArray& operator=(const HostArray&) = delete;
+
+  T* data() { return reinterpret_cast<T*>(storage_.data() + before_); }
+  std::vector<T> Download() { return std::vector<T>(data(), data() + bytes_ / sizeof(T)); }
+
+ private:
+  static constexpr size_t kZone = 256;
+  static constexpr unsigned char kGuard = 0x5a;
+  size_t bytes_;
+  std::vector<unsigned char> storage_;
+  size_t before_;
+};
+
+inline ::testing::AssertionResult SameBits(std::span<const float> a, std::span<const float> b) {
+  if (a.size() != b.size()) {
+    return ::testing::AssertionFailure() << a.size() << " and " << b.size() << " numbers";
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) {
+      return ::testing::AssertionFailure() << "at " << i << ": " << a[i] << " and " << b[i];
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// The entries of a table that this machine can run.
+template <typename Table>
+auto Runnable(const Table& table) {
+  std::vector<typename Table::value_type> runnable;
+  for (const auto& entry : table) {
+    if (entry.isa <= DetectIsa()) runnable.push_back(entry);
+  }
+  return runnable;
+}
+
+#define EXPECT_CLOSE(actual, expected, magnitude, factor) \
+  EXPECT_EQ(::recollect::testing::Difference(actual, expected, magnitude, factor), "")
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_TESTS_KERNELS_CPU_KERNEL_TEST_UTIL_H_

@@ -1,0 +1,211 @@
+// What any kernels::Device must do, checked on the host's (host_device.h) and on a GPU's alike: its
+// operations (device_op_checks.h, device_family_op_checks.h), and memory that comes, goes and runs
+// out as kernels/device/device.h says.
+#ifndef RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_CHECKS_H_
+#define RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_CHECKS_H_
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/kernels/device/device_family_op_checks.h"
+#include "tests/kernels/device/device_op_checks.h"
+
+namespace recollect::kernels::device_cases {
+
+// Of every alignment, short ones and a long one.
+inline void CheckCopies(Device& device) {
+  Arrays arrays(device);
+  const std::vector<float> from = Normals(100'000, 1);
+  std::vector<float> expected(from.size(), 0.0f);
+  const float* const on_from = arrays.Place(from);
+  float* const to = arrays.Place(expected);
+  std::vector<DeviceCopy> copies;
+  int64_t next = 0, most_bytes = 0;
+  for (const int64_t count : {1, 256, 0, 3, 60'000, 100, 4, 257}) {
+    const int64_t source = 7 * next % 30'000;
+    const auto bytes = count * int64_t{sizeof(float)};
+    copies.push_back({on_from + source, to + next, bytes});
+    most_bytes = std::max(most_bytes, bytes);
+    std::copy_n(from.begin() + source, count, expected.begin() + next);
+    next += count + 5;
+  }
+  ASSERT_EQ(device.Copy(arrays.Place(copies), static_cast<int64_t>(copies.size()), most_bytes),
+            absl::OkStatus());
+  EXPECT_TRUE(SameBits(arrays.Read(to, static_cast<int64_t>(from.size())), expected));
+}
+
+// The host's array changes at once, and is longer than any staging area; buffers go before the work
+// that uses them is done.
+inline void CheckUploadsAndShortLives(Device& device) {
+  constexpr int64_t kLong = 6 << 20, kTimes = 4;
+  Arrays arrays(device);
+  float* const sum = static_cast<float*>(arrays.Allocate(kLong * int64_t{sizeof(float)}));
+  ASSERT_EQ(device.Zero(sum, kLong * int64_t{sizeof(float)}), absl::OkStatus());
+  std::vector<float> host(kLong);
+  for (int64_t n = 0; n < kTimes; ++n) {
+    for (int64_t i = 0; i < kLong; ++i) host[i] = static_cast<float>(i % 1000 + n);
+    Arrays of_one_round(device);
+    const float* const x = of_one_round.Place(host);
+    std::fill(host.begin(), host.end(), -1.0f);
+    ASSERT_EQ(device.Add(x, kLong, sum), absl::OkStatus());
+  }
+  const std::vector<float> total = arrays.Read(sum, kLong);
+  for (int64_t i = 0; i < kLong; ++i) {
+    ASSERT_EQ(total[i], static_cast<float>(kTimes * (i % 1000) + kTimes * (kTimes - 1) / 2)) << i;
+  }
+}
+
+// From threads that run nothing else, while the device is busy. The host's arrays change at once;
+// some buffers go before anybody waits for them, some before the work that reads them is done.
+inline void CheckUploadsBeside(Device& device) {
+  constexpr int64_t kNumbers = 100'000;
+  constexpr int kThreads = 4, kTimes = 20;
+  Arrays arrays(device);
+  float* const sum = arrays.Place(std::vector<float>(kNumbers, 0.0f));
+  for (int round = 0; round < kTimes; ++round) {
+    std::vector<std::shared_ptr<DeviceBuffer>> coming(kThreads);
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&, thread] {
+        std::vector<float> host(kNumbers, static_cast<float>(thread + 1));
+        auto buffer = device.UploadBeside(host.data(), kNumbers * int64_t{sizeof(float)});
+        std::fill(host.begin(), host.end(), -1.0f);
+        ASSERT_TRUE(buffer.ok()) << buffer.status();
+        coming[static_cast<size_t>(thread)] = *std::move(buffer);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    coming[0] = nullptr;
+    for (int thread = 1; thread < kThreads; ++thread) {
+      const DeviceBuffer& buffer = *coming[static_cast<size_t>(thread)];
+      ASSERT_EQ(device.Await(buffer), absl::OkStatus());
+      ASSERT_EQ(device.Add(static_cast<const float*>(buffer.data()), kNumbers, sum),
+                absl::OkStatus());
+    }
+  }
+  const std::vector<float> expected(kNumbers, static_cast<float>(kTimes * (2 + 3 + 4)));
+  EXPECT_TRUE(SameBits(arrays.Read(sum, kNumbers), expected));
+}
+
+// Also: what has no bytes, and what is refused, harms nobody.
+inline void CheckGoesOnAfterErrors(Device& device) {
+  const auto code = [](const absl::Status& status) { return status.code(); };
+  EXPECT_EQ(code(device.Allocate(int64_t{1} << 44).status()), absl::StatusCode::kResourceExhausted);
+  Arrays arrays(device);
+  float* const x = arrays.Place(std::vector<float>{1, 2, 3, 4});
+  EXPECT_EQ(code(device.Rope({1, 3}, RopePairs::kHalves, x, x, x)),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(device.PrepareGemm({.n = 7, .k = 8, .in = DType::kBf16})),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(device.Gemm({.n = 1, .k = 4}, x + 1, x, 1, x)),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(device.Copy(nullptr, -1, 4)), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(device.UploadBeside(x, int64_t{1} << 44).status()),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(device.Allocate(0).ok());
+  EXPECT_TRUE(device.UploadBeside(nullptr, 0).ok());
+  EXPECT_EQ(device.Upload(nullptr, 0, nullptr), absl::OkStatus());
+  EXPECT_EQ(device.Download(nullptr, 0, nullptr), absl::OkStatus());
+  EXPECT_EQ(device.Zero(nullptr, 0), absl::OkStatus());
+  EXPECT_EQ(device.Copy(nullptr, 0, 0), absl::OkStatus());
+  EXPECT_EQ(device.Add(x + 2, 2, x), absl::OkStatus());
+  EXPECT_EQ(arrays.Read(x, 4), (std::vector<float>{4, 6, 3, 4}));
+}
+
+// Nothing runs before a launch, which reads what memory holds by then; other threads' operations
+// are no part of it; an error comes out.
+inline void CheckGraphs(Device& device) {
+  constexpr int64_t kNumbers = 1000;
+  Arrays arrays(device);
+  float* const x = arrays.Place(std::vector<float>(kNumbers, 1.0f));
+  float* const y = arrays.Place(std::vector<float>(kNumbers, 0.0f));
+  float* const beside = arrays.Place(std::vector<float>(kNumbers, 0.0f));
+  const CapturedOperations add = [=](DeviceOperations& operations) -> absl::Status {
+    for (int i = 0; i < 3; ++i) RETURN_IF_ERROR(operations.Add(x, kNumbers, y));
+    return operations.Zero(x, kNumbers * int64_t{sizeof(float)});
+  };
+  std::thread other([&] {
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(device.Add(x, kNumbers, beside), absl::OkStatus());
+  });
+  const auto graph = device.Capture(add);
+  other.join();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(arrays.Read(y, 1)[0], 0.0f);
+  EXPECT_EQ(arrays.Read(beside, 1)[0], 100.0f);
+  ASSERT_EQ(device.Launch(**graph), absl::OkStatus());
+  const std::vector<float> twos(kNumbers, 2.0f);
+  ASSERT_EQ(device.Upload(twos.data(), kNumbers * int64_t{sizeof(float)}, x), absl::OkStatus());
+  ASSERT_EQ(device.Launch(**graph), absl::OkStatus());
+  EXPECT_TRUE(SameBits(arrays.Read(y, kNumbers), std::vector<float>(kNumbers, 3.0f + 6.0f)));
+  EXPECT_EQ(arrays.Read(x, 1)[0], 0.0f);
+
+  const auto refused = [=](DeviceOperations& operations) {
+    return operations.Rope({1, 3}, RopePairs::kHalves, x, x, x);
+  };
+  auto status = device.Capture(refused).status();
+  if (status.ok()) status = device.Launch(**device.Capture(refused));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(device.Add(y, kNumbers, x), absl::OkStatus());  // and it goes on
+  EXPECT_EQ(arrays.Read(x, 1)[0], 9.0f);
+}
+
+inline void CheckThreadsDoNotDisturbEachOther(Device& device) {
+  const auto work = [&](uint32_t seed) {
+    for (uint32_t n = 0; n < 20; ++n) {
+      Arrays arrays(device);
+      std::vector<float> x = Normals(1000, 100 * seed + n);
+      const float* const on_device = arrays.Place(x);
+      float* const sum = arrays.Place(x);
+      ASSERT_EQ(device.Add(on_device, 1000, sum), absl::OkStatus());
+      for (float& number : x) number *= 2;
+      EXPECT_TRUE(SameBits(arrays.Read(sum, 1000), x));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (uint32_t seed = 0; seed < 4; ++seed) threads.emplace_back(work, seed);
+  for (std::thread& thread : threads) thread.join();
+}
+
+inline void CheckSaysWhatItIs(Device& device) {
+  EXPECT_NE(device.name(), "");
+  EXPECT_GE(device.multiprocessors(), 1);
+}
+
+struct Check {
+  const char* name;
+  void (*run)(Device&);
+};
+
+inline constexpr Check kChecks[] = {
+    {"SaysWhatItIs", CheckSaysWhatItIs},
+    {"NormsAndGates", CheckNormsAndGates},
+    {"SumsAndConversion", CheckSumsAndConversion},
+    {"Rope", CheckRope},
+    {"GatedScan", CheckGatedScan},
+    {"RangeAttention", CheckRangeAttention},
+    {"TileAttention", CheckTileAttention},
+    {"Gca", CheckGca},
+    {"Gemm", CheckGemm},
+    {"MixPointed", CheckMixPointed},
+    {"Sample", CheckSample},
+    {"RmsNormByHead", CheckRmsNormByHead},
+    {"BlockBounds", CheckBlockBounds},
+    {"BlockTopK", CheckBlockTopK},
+    {"Features", CheckFeatures},
+    {"LinearAttention", CheckLinearAttention},
+    {"Copies", CheckCopies},
+    {"UploadsAndShortLives", CheckUploadsAndShortLives},
+    {"UploadsBeside", CheckUploadsBeside},
+    {"Graphs", CheckGraphs},
+    {"GoesOnAfterErrors", CheckGoesOnAfterErrors},
+    {"ThreadsDoNotDisturbEachOther", CheckThreadsDoNotDisturbEachOther},
+};
+
+// Of a parameterised test, its suffix.
+inline std::string NameOf(const ::testing::TestParamInfo<Check>& info) { return info.param.name; }
+
+}  // namespace recollect::kernels::device_cases
+
+#endif  // RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_CHECKS_H_

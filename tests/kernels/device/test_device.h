@@ -1,0 +1,43 @@
+// The device that a test runs on when any will do: the host, running the thread blocks of the CUDA
+// operations, or, in a program that is built with RECOLLECT_TEST_ON_CUDA, the GPU. Such a program
+// has the main of cuda_test_main.cc.
+//   void SetUp() override { RECOLLECT_SKIP_WITHOUT(device_); }
+//   const std::shared_ptr<kernels::Device> device_ = kernels::OpenTestDevice();
+#ifndef RECOLLECT_TESTS_KERNELS_DEVICE_TEST_DEVICE_H_
+#define RECOLLECT_TESTS_KERNELS_DEVICE_TEST_DEVICE_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#ifdef RECOLLECT_TEST_ON_CUDA
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/cuda_device.h"
+#else
+#include "tests/kernels/device/host_device.h"
+#endif
+
+#define RECOLLECT_SKIP_WITHOUT(device)                                     \
+  do {                                                                     \
+    if ((device) == nullptr) GTEST_SKIP() << "NOT TESTED: no CUDA device"; \
+  } while (false)
+
+namespace recollect::kernels {
+
+// Null: there is none. One that does not open fails the test.
+inline std::shared_ptr<Device> OpenTestDevice() {
+#ifdef RECOLLECT_TEST_ON_CUDA
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return nullptr;
+  auto device = OpenCudaDevice(0);
+  EXPECT_TRUE(device.ok()) << device.status();
+  return device.ok() ? *std::move(device) : nullptr;
+#else
+  return std::make_shared<HostDevice>();
+#endif
+}
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_TESTS_KERNELS_DEVICE_TEST_DEVICE_H_

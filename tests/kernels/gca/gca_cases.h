@@ -1,0 +1,118 @@
+// The shapes that every implementation of Grouped Cross-Attention is tested on, with their inputs
+// and tolerances.
+#ifndef RECOLLECT_TESTS_KERNELS_GCA_GCA_CASES_H_
+#define RECOLLECT_TESTS_KERNELS_GCA_GCA_CASES_H_
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/types.h"
+#include "kernels/cpu/reference.h"
+#include "kernels/gca/gca.h"
+#include "tests/kernels/cpu/kernel_test_util.h"
+
+namespace recollect::kernels::gca_cases {
+
+struct Case {
+  GcaShape shape;
+  int64_t rows;
+  std::vector<int> chunk_rows;
+};
+
+inline std::vector<Case> Cases() {
+  return {
+      {{4, 4, 64}, 0, {63}},
+      {{4, 4, 64}, 3, {}},
+      {{4, 4, 64}, 1, {1}},
+      {{4, 4, 64}, 64, {63, 63, 63, 63, 63, 63, 63, 63}},
+      {{4, 2, 64}, 5, {63, 1, 16, 17}},
+      {{6, 2, 10}, 17, {15, 63}},
+      {{2, 1, 16}, 33, {48, 49}},
+      {{3, 3, 72}, 2, {2, 33}},
+      {{2, 1, 16}, 3, {64, 48}},
+      {{2, 1, 128}, 6, {64, 3}},
+      {{1, 1, 80}, 40, {63, 64, 9}},
+      // The ordinary softmax.
+      {{4, 4, 64, false}, 64, {64, 64, 1}},
+      {{6, 2, 10, false}, 17, {15, 64}},
+  };
+}
+
+struct Inputs {
+  // Behind a chunk's rows, up to 64, its memory is NaN.
+  Inputs(const Case& c, float deviation, DType dtype_of_q = DType::kFloat32)
+      : width(static_cast<int64_t>(c.shape.heads) * c.shape.head_dim),
+        q_dtype(dtype_of_q),
+        q(Normals(c.rows * width, 1, deviation)) {
+    if (q_dtype == DType::kBf16) {
+      for (float& number : q) number = recollect::RoundToBf16(number);
+    }
+    const int64_t memory_width = static_cast<int64_t>(c.shape.kv_heads) * c.shape.head_dim;
+    for (size_t e = 0; e < c.chunk_rows.size(); ++e) {
+      const auto seed = static_cast<uint32_t>(10 * e);
+      const int64_t before = Before(e), count = before + c.chunk_rows[e] * memory_width;
+      keys.push_back(NormalBf16(count, seed + 2, deviation));
+      values.push_back(NormalBf16(count, seed + 3));
+      for (auto* memory : {&keys.back(), &values.back()}) {
+        memory->resize(before + kMaxChunkTokens * memory_width, Bf16::FromFloat(std::nanf("")));
+      }
+      weights.push_back(1.0f / static_cast<float>(e + 2));
+    }
+    for (size_t e = 0; e < c.chunk_rows.size(); ++e) {
+      chunks.push_back({keys[e].data() + Before(e), values[e].data() + Before(e), c.chunk_rows[e]});
+    }
+  }
+  // Every other chunk's memory is misaligned by a number before it.
+  static int64_t Before(size_t chunk) { return chunk % 2 == 0 ? 1 : 0; }
+
+  int64_t width;
+  DType q_dtype;  // that has the numbers of q
+  std::vector<float> q;
+  std::vector<std::vector<Bf16>> keys, values;
+  std::vector<float> weights;
+  std::vector<MemoryView> chunks;
+};
+
+inline double Magnitude(const Case& c, const Inputs& in, int64_t row, int head) {
+  const double rounded = in.q_dtype == DType::kBf16 ? testing::kBf16Probabilities : 0;
+  double magnitude = 0;
+  for (size_t e = 0; e < in.chunks.size(); ++e) {
+    double largest_value = 0, largest_score = 0;
+    for (int j = 0; j < in.chunks[e].rows; ++j) {
+      double score = 0;
+      for (int d = 0; d < c.shape.head_dim; ++d) {
+        const int kv_head = head * c.shape.kv_heads / c.shape.heads;
+        const int64_t at = (j * c.shape.kv_heads + kv_head) * c.shape.head_dim + d;
+        score += std::abs(in.q[row * in.width + head * c.shape.head_dim + d] *
+                          in.chunks[e].keys[at].ToFloat());
+        largest_value =
+            std::max<double>(largest_value, std::abs(in.chunks[e].values[at].ToFloat()));
+      }
+      largest_score = std::max(largest_score, score / std::sqrt(c.shape.head_dim));
+    }
+    magnitude += in.weights[e] * largest_value * (1 + largest_score + rounded);
+  }
+  return magnitude;
+}
+
+// `out` [rows, heads, head_dim] against the scalar double reference.
+inline void ExpectMatchesReference(const Case& c, const Inputs& in, std::span<const float> out) {
+  OpContext ctx;
+  std::vector<float> expected(c.rows * in.width);
+  ASSERT_EQ(out.size(), expected.size());
+  reference::Gca(ctx, c.shape, in.q.data(), c.rows, in.chunks, in.weights, expected.data());
+  for (int64_t r = 0; r < c.rows; ++r) {
+    for (int h = 0; h < c.shape.heads; ++h) {
+      const double magnitude = Magnitude(c, in, r, h);
+      for (int d = 0; d < c.shape.head_dim; ++d) {
+        const int64_t at = r * in.width + h * c.shape.head_dim + d;
+        EXPECT_CLOSE(out[at], expected[at], magnitude, testing::kGcaFactor);
+      }
+    }
+  }
+}
+
+}  // namespace recollect::kernels::gca_cases
+
+#endif  // RECOLLECT_TESTS_KERNELS_GCA_GCA_CASES_H_

@@ -1,0 +1,110 @@
+#include "kernels/range_attention/range_attention_plan.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/kernels/range_attention/range_attention_device_checks.h"
+
+namespace recollect::kernels {
+namespace {
+
+using range_cases::Set;
+using ::testing::HasSubstr;
+using Way = RangeAttentionPlan::Way;
+
+auto OnHost(HostOrder order) {
+  return [order](const RangeAttentionPlan& plan, const range_cases::Call& call) {
+    return range_cases::RunOnHost(plan, call, order);
+  };
+}
+
+TEST(RangeBlockTest, MatchesReferenceBothWays) {
+  range_cases::CheckMatchesReference(OnHost(HostOrder::kPhases));
+}
+
+TEST(RangeBlockTest, ARowHasTheSameBitsInAnyCompany) {
+  range_cases::CheckARowHasTheSameBitsInAnyCompany(OnHost(HostOrder::kPhases));
+}
+
+TEST(RangeBlockTest, ListsHaveTheBitsOfRanges) {
+  for (HostOrder order : kHostOrders) range_cases::CheckListsHaveTheBitsOfRanges(OnHost(order));
+}
+
+// A missing barrier, and threads of a phase that depend on each other, would show.
+TEST(RangeBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
+  for (const range_cases::Case& c : range_cases::Cases()) {
+    const range_cases::Inputs in(c);
+    const range_cases::Call call = CallOf(c, in, 0, std::min<int64_t>(in.rows, 10));
+    for (Way way : range_cases::kWays) {
+      const auto expected = range_cases::Run(OnHost(HostOrder::kPhases), c, call, way);
+      for (HostOrder order : kHostOrders) {
+        EXPECT_TRUE(SameBits(range_cases::Run(OnHost(order), c, call, way), expected))
+            << range_cases::NameOf(way) << ", " << c.name << ", " << static_cast<int>(order);
+      }
+    }
+  }
+}
+
+TEST(RangeAttentionPlanTest, FewRowsGoBySplit) {
+  const auto way = [](int64_t rows, int64_t entries) {
+    return PlanRangeAttention(
+               {.rows = rows, .heads = 12, .kv_heads = 12, .head_dim = 64, .max_entries = entries},
+               132)
+        ->way;
+  };
+  EXPECT_EQ(way(1, 187), Way::kBySplit);
+  EXPECT_EQ(way(4096, 187), Way::kByRow);
+  // Splits that would take more memory than they are worth.
+  EXPECT_EQ(way(128, 1 << 20), Way::kByRow);
+  EXPECT_EQ(way(1, 1 << 20), Way::kBySplit);
+}
+
+TEST(RangeAttentionPlanTest, SizesAreThoseOfTheLayouts) {
+  const auto splits = [](int64_t entries) {
+    return PlanRangeAttention({3, 2, 2, 10, entries}, Way::kBySplit)->splits;
+  };
+  EXPECT_EQ(splits(0), 0);
+  EXPECT_EQ(splits(1), 1);
+  EXPECT_EQ(splits(256), 1);
+  EXPECT_EQ(splits(257), 2);
+  EXPECT_EQ(PlanRangeAttention({3, 2, 2, 10, 257}, Way::kBySplit)->workspace_bytes,
+            3 * 2 * 2 * (2 + 10) * 4);
+  EXPECT_EQ(PlanRangeAttention({3, 2, 2, 10, 257}, Way::kByRow)->workspace_bytes, 0);
+}
+
+TEST(RangeAttentionPlanTest, PlacesGoThroughTheRangesInOrder) {
+  const RangeSet set = Set(7, 9, 5, 3, 100, 101);  // the second ends before it begins
+  cuda::RangeArgs args;
+  args.bounds = &set.ranges[0].begin;
+  EXPECT_EQ(EntriesOf(set), 3);
+  EXPECT_EQ(cuda::CountOf(args, 0, 0), 3);
+  const auto place = [&](int64_t i) {
+    const cuda::EntryPlace at = cuda::PlaceOf(cuda::RowEntriesOf(args, 0, 0), i);
+    return std::pair<int, int64_t>(at.part, at.entry);
+  };
+  EXPECT_EQ(place(0), std::pair(0, int64_t{7}));
+  EXPECT_EQ(place(1), std::pair(0, int64_t{8}));
+  EXPECT_EQ(place(2), std::pair(2, int64_t{100}));
+}
+
+TEST(RangeAttentionPlanTest, RefusesWhatItCannotRun) {
+  const auto message = [](const RangeAttentionSizes& sizes) {
+    const absl::Status status = PlanRangeAttention(sizes, 132).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message({1, 1, 1, 129, 1}), HasSubstr("head_dim 129, expected 1 to 128"));
+  EXPECT_THAT(message({1, 0, 1, 64, 1}), HasSubstr("0 heads"));
+  EXPECT_THAT(message({1, 4, 3, 64, 1}), HasSubstr("4 heads over key-value heads: 3"));
+  EXPECT_THAT(message({1, 4, 0, 64, 1}), HasSubstr("key-value heads: 0"));
+  EXPECT_THAT(message({-1, 1, 1, 64, 1}), HasSubstr("-1 rows"));
+  EXPECT_THAT(message({1, 1, 1, 64, int64_t{1} << 24}), HasSubstr("16777216 entries, at most"));
+
+  const RangeAttentionPlan plan = *PlanRangeAttention({1, 1, 1, 64, 10}, Way::kByRow);
+  const std::vector<RangeSet> many = {Set(0, 5, 0, 5, 0, 1)}, before = {Set(-1, 5, 0, 0, 0, 0)};
+  EXPECT_THAT(CheckRanges(plan, many).message(), HasSubstr("row 0: 11 entries, planned for 10"));
+  EXPECT_THAT(CheckRanges(plan, before).message(), HasSubstr("row 0: a range begins at -1"));
+  EXPECT_THAT(CheckRanges(plan, std::vector<RangeSet>(2)).message(), HasSubstr("2 rows"));
+}
+
+}  // namespace
+}  // namespace recollect::kernels

@@ -1,0 +1,55 @@
+#include "kernels/rope/rope_kernel.h"
+
+#include <cmath>
+
+#include "tests/kernels/rope/rope_device_checks.h"
+
+namespace recollect::kernels {
+namespace {
+
+auto OnHost(HostOrder order) {
+  return [order](const rope_cases::Call& call, size_t shift) {
+    return rope_cases::RunOnHost(call, shift, order);
+  };
+}
+
+TEST(RopeBlockTest, MatchesReferenceAndTheBitsOfTheCpu) {
+  rope_cases::CheckMatchesReferenceAndTheBitsOfTheCpu(OnHost(HostOrder::kPhases));
+}
+
+TEST(RopeBlockTest, ARowHasTheSameBitsInAnyCompany) {
+  rope_cases::CheckARowHasTheSameBitsInAnyCompany(OnHost(HostOrder::kPhases));
+}
+
+TEST(RopeBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
+  for (const RopeAngles& angles : rope_cases::Angles()) {
+    const auto call = rope_cases::CallOf(angles, 12, 34, rope_cases::Positions());
+    const std::vector<float> expected = rope_cases::RunOnHost(call, 0, HostOrder::kPhases);
+    for (HostOrder order : kHostOrders) {
+      EXPECT_TRUE(SameBits(rope_cases::RunOnHost(call, 0, order), expected))
+          << static_cast<int>(order);
+    }
+  }
+}
+
+TEST(RopeFactorsTest, AreThoseOfThePositionsAngles) {
+  const std::vector<int64_t> positions = rope_cases::Positions();
+  for (const RopeAngles& angles : rope_cases::Angles()) {
+    const int half = 17;
+    OpContext ctx;
+    Guarded cosines(static_cast<int64_t>(positions.size()) * half);
+    Guarded sines(static_cast<int64_t>(positions.size()) * half);
+    RopeFactors(ctx, angles, positions, 2 * half, cosines.data(), sines.data());
+    for (size_t row = 0; row < positions.size(); ++row) {
+      for (int j = 0; j < half; ++j) {
+        const double angle = static_cast<double>(positions[row] / angles.step) *
+                             std::pow(angles.base, -2.0 * j / (2 * half));
+        EXPECT_CLOSE(cosines[row * half + j], std::cos(angle), 1, 1);
+        EXPECT_CLOSE(sines[row * half + j], std::sin(angle), 1, 1);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace recollect::kernels

@@ -1,0 +1,293 @@
+// What any device run of attention on tensor cores must do, checked on the host run of the kernels'
+// blocks and on a GPU alike: a runner is called as run(plan, call, most_rows) and returns out
+// [rows, heads, head_dim], NaN where nothing was written.
+#ifndef RECOLLECT_TESTS_KERNELS_TILE_ATTENTION_TILE_ATTENTION_DEVICE_CHECKS_H_
+#define RECOLLECT_TESTS_KERNELS_TILE_ATTENTION_TILE_ATTENTION_DEVICE_CHECKS_H_
+
+#include <cmath>
+
+#include "tests/kernels/device/host_launches.h"
+#include "tests/kernels/range_attention/range_attention_cases.h"
+
+namespace recollect::kernels::tile_cases {
+
+using range_cases::Case;
+using range_cases::Inputs;
+using range_cases::Set;
+
+inline constexpr TileAttentionPlan::Way kWays[] = {TileAttentionPlan::Way::kBySplit,
+                                                   TileAttentionPlan::Way::kByTile};
+
+inline const char* NameOf(TileAttentionPlan::Way way) {
+  return way == TileAttentionPlan::Way::kBySplit ? "by split" : "by tile";
+}
+
+// Those of range attention without ALiBi, and heads, tiles and splits at their edges.
+inline std::vector<Case> Cases() {
+  std::vector<Case> cases = range_cases::PlainCases();
+  for (const Case& c : range_cases::GroupedCases()) cases.push_back(c);
+  std::vector<RangeSet> prefill, causal;
+  for (int64_t r = 0; r < 130; ++r) prefill.push_back(Set(0, 2, 250, 250 + r / 4, r, r + 17));
+  for (int64_t r = 0; r < 70; ++r) causal.push_back(Set(0, 0, 0, 0, 0, r + 1));
+  cases.push_back({"prefill, odd heads", 1, 37, 300, prefill});
+  cases.push_back({"causal, heads of 128", 2, 128, 70, causal});
+  cases.push_back({"causal, heads of 65", 1, 65, 70, causal});
+  cases.push_back({"grouped, tiles of five rows", 12, 8, 70, causal, 12});
+  cases.push_back({"grouped, a row a tile", 64, 8, 70, {causal[3], causal[69]}, 64});
+  cases.push_back({"edges",
+                   1,
+                   16,
+                   800,
+                   {Set(63, 65, 255, 257, 0, 800), Set(64, 128, 0, 0, 512, 513),
+                    Set(0, 0, 256, 512, 0, 256), Set(0, 0, 0, 0, 767, 768)}});
+  return cases;
+}
+
+// Rounded to what Bf16 has.
+inline Inputs InputsOf(const Case& c) {
+  Inputs in(c);
+  const auto round = [](std::vector<float>& numbers) {
+    for (float& number : numbers) number = recollect::RoundToBf16(number);
+  };
+  round(in.q);
+  for (int p = 0; p < kMaxRanges; ++p) {
+    round(in.keys[p]);
+    round(in.values[p]);
+    in.parts[p] = {in.keys[p].data(), in.values[p].data()};
+  }
+  return in;
+}
+
+inline std::vector<Bf16> Narrow(std::span<const float> numbers) {
+  std::vector<Bf16> narrow;
+  for (const float number : numbers) narrow.push_back(Bf16::FromFloat(number));
+  return narrow;
+}
+
+// A call of the operation.
+struct Call {
+  // Rows of a cache: the numbers of their keys and values in `memory`.
+  struct Run {
+    int64_t rows = 0;
+    std::array<size_t, kMaxRanges> keys = {}, values = {};
+  };
+  std::vector<Bf16> q;
+  int64_t q_stride = 0;
+  int64_t kv_stride = 0;
+  std::vector<std::vector<Bf16>> memory = {};
+  std::vector<Run> runs = {};
+  std::vector<RangeSet> sets;
+};
+
+// How the caches of a call lie.
+struct Layout {
+  std::array<int64_t, kMaxRanges> before = {};  // entries in front of a part's, NaN
+  int64_t between = 0;                          // numbers between entries, NaN
+  bool only_reached = false;                    // NaN where no row of the call has entries
+};
+
+inline int64_t ToReach(const std::vector<RangeSet>& sets, int part, int64_t entry) {
+  return std::count_if(sets.begin(), sets.end(), [&](const RangeSet& set) {
+    return set.ranges[part].begin <= entry && entry < set.ranges[part].end;
+  });
+}
+
+// Rows [begin, end) of a case, over one cache.
+inline Call CallOf(const Case& c, const Inputs& in, int64_t begin, int64_t end,
+                   const Layout& layout = {}) {
+  Call call;
+  call.q = Narrow(std::span(in.q).subspan(begin * in.q_stride, (end - begin) * in.q_stride));
+  call.q_stride = in.q_stride;
+  call.kv_stride = in.kv_width + layout.between;
+  call.sets.assign(c.sets.begin() + begin, c.sets.begin() + end);
+  Call::Run run{.rows = end - begin};
+  for (int p = 0; p < kMaxRanges; ++p) {
+    for (const std::vector<float>* from : {&in.keys[p], &in.values[p]}) {
+      std::vector<Bf16> to((layout.before[p] + c.entries + 1) * call.kv_stride,
+                           Bf16::FromFloat(std::nanf("")));
+      for (int64_t e = 0; e < c.entries; ++e) {
+        if (layout.only_reached && ToReach(call.sets, p, e) == 0) continue;
+        const std::vector<Bf16> entry =
+            Narrow(std::span(*from).subspan(e * in.kv_width, in.kv_width));
+        std::copy(entry.begin(), entry.end(), to.begin() + (layout.before[p] + e) * call.kv_stride);
+      }
+      (from == &in.keys[p] ? run.keys : run.values)[p] = call.memory.size();
+      call.memory.push_back(std::move(to));
+    }
+    for (RangeSet& set : call.sets) {
+      set.ranges[p].begin += layout.before[p];
+      set.ranges[p].end += layout.before[p];
+    }
+  }
+  call.runs = {run};
+  return call;
+}
+
+// Tiles of at most `most_rows` rows, with memory i at place(i).
+template <typename Place>
+std::vector<RowTile> TilesOf(const Call& call, int64_t most_rows, const Place& place) {
+  std::vector<CacheRows> runs;
+  for (const Call::Run& run : call.runs) {
+    CacheRows& rows = runs.emplace_back(CacheRows{.rows = run.rows});
+    for (int p = 0; p < kMaxRanges; ++p) {
+      rows.parts[p] = {place(run.keys[p]), place(run.values[p])};
+    }
+  }
+  return RowTilesOf(runs, call.sets, most_rows);
+}
+
+inline std::vector<RowTile> TilesOf(const Call& call, int64_t most_rows) {
+  return TilesOf(call, most_rows, [&](size_t i) { return call.memory[i].data(); });
+}
+
+// The plan's thread blocks, on the host.
+inline std::vector<float> RunOnHost(const TileAttentionPlan& plan, const Call& call,
+                                    int64_t most_rows, HostOrder order) {
+  const TileAttentionSizes& sizes = plan.sizes;
+  std::vector<float> out(sizes.rows * sizes.heads * sizes.head_dim, std::nanf(""));
+  std::vector<float> workspace(plan.workspace_bytes / sizeof(float), std::nanf(""));
+  const std::vector<RowTile> tiles = TilesOf(call, most_rows);
+  TileDeviceArrays arrays;
+  arrays.q = call.q.data();
+  arrays.q_stride = call.q_stride;
+  arrays.kv_stride = call.kv_stride;
+  arrays.tiles = tiles.data();
+  arrays.sets = call.sets.data();
+  arrays.workspace = workspace.data();
+  arrays.out = out.data();
+  EXPECT_EQ(TileAttentionOnHost(order, plan, arrays), absl::OkStatus());
+  return out;
+}
+
+// With room for `spare` splits more than any tile has, in tiles of `most_rows` rows, or of as many
+// as there can be.
+template <typename Runner>
+std::vector<float> Run(const Runner& run, const Case& c, const Call& call,
+                       TileAttentionPlan::Way way, int64_t spare = 0, int64_t most_rows = 0) {
+  if (most_rows == 0) most_rows = MostTileRows(c.heads, c.kv_heads());
+  const std::vector<RowTile> tiles = TilesOf(call, most_rows);
+  TileAttentionSizes sizes = SizesOf({.rows = static_cast<int64_t>(call.sets.size()),
+                                      .heads = c.heads,
+                                      .kv_heads = c.kv_heads(),
+                                      .head_dim = c.head_dim},
+                                     tiles);
+  sizes.max_splits += spare;
+  const absl::StatusOr<TileAttentionPlan> plan = PlanTileAttention(sizes, way);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(CheckTileAttention(*plan, tiles, call.sets), absl::OkStatus());
+  return run(*plan, call, most_rows);
+}
+
+// Against the scalar double reference. exp(s_j) is rounded to Bf16 before it multiplies: what that
+// moves is a share of what the reference gives for |v|.
+inline void ExpectMatchesReference(const Case& c, const Inputs& in, std::span<const float> out) {
+  OpContext ctx;
+  std::vector<float> expected(in.rows * in.width), weighed(expected.size());
+  ASSERT_EQ(out.size(), expected.size());
+  reference::RangeAttention(ctx, c.shape(), in.q.data(), in.q_stride, in.rows, in.parts,
+                            c.sets.data(), expected.data());
+  std::vector<float> sizes[kMaxRanges];
+  std::array<KvSpan, kMaxRanges> parts = in.parts;
+  for (int p = 0; p < kMaxRanges; ++p) {
+    for (const float value : in.values[p]) sizes[p].push_back(std::abs(value));
+    parts[p].values = sizes[p].data();
+  }
+  reference::RangeAttention(ctx, c.shape(), in.q.data(), in.q_stride, in.rows, parts, c.sets.data(),
+                            weighed.data());
+  for (int64_t r = 0; r < in.rows; ++r) {
+    for (int h = 0; h < c.heads; ++h) {
+      const double magnitude = Magnitude(c, in, r, h);
+      for (int d = 0; d < c.head_dim; ++d) {
+        const int64_t at = r * in.width + h * c.head_dim + d;
+        EXPECT_CLOSE(out[at], expected[at], magnitude + testing::kBf16Probabilities * weighed[at],
+                     testing::kAttentionFactor)
+            << "row " << r << ", head " << h;
+      }
+    }
+  }
+}
+
+template <typename Runner>
+void CheckMatchesReference(const Runner& run) {
+  for (const Case& c : Cases()) {
+    const Inputs in = InputsOf(c);
+    const Call call = CallOf(c, in, 0, in.rows);
+    std::vector<float> other;
+    for (TileAttentionPlan::Way way : kWays) {
+      SCOPED_TRACE(absl::StrCat(NameOf(way), ", ", c.name));
+      const std::vector<float> out = Run(run, c, call, way);
+      tile_cases::ExpectMatchesReference(c, in, out);
+      if (!other.empty()) {
+        EXPECT_TRUE(SameBits(out, other)) << "than the other way";
+      }
+      other = out;
+    }
+  }
+}
+
+// Rows cut into calls and tiles, with room for longer rows beside them, and each row with a cache
+// of its own.
+template <typename Runner>
+void CheckARowHasTheSameBitsInAnyCompany(const Runner& run) {
+  using Way = TileAttentionPlan::Way;
+  for (const Case& c : Cases()) {
+    const Inputs in = InputsOf(c);
+    const Call call = CallOf(c, in, 0, in.rows);
+    const std::vector<float> whole = Run(run, c, call, Way::kByTile);
+    for (int64_t step : {1, 33}) {
+      SCOPED_TRACE(absl::StrCat(c.name, ", step ", step));
+      std::vector<float> out;
+      for (int64_t r = 0; r < in.rows; r += step) {
+        const std::vector<float> some = Run(run, c, CallOf(c, in, r, std::min(r + step, in.rows)),
+                                            r / step % 2 == 0 ? Way::kBySplit : Way::kByTile, 3);
+        out.insert(out.end(), some.begin(), some.end());
+      }
+      EXPECT_TRUE(SameBits(out, whole));
+    }
+    if (MostTileRows(c.heads, c.kv_heads()) > 5) {
+      EXPECT_TRUE(SameBits(Run(run, c, call, Way::kBySplit, 0, 5), whole)) << c.name;
+    }
+    SCOPED_TRACE(absl::StrCat(c.name, ", a cache for each row"));
+    Call own = call;
+    own.memory.clear();
+    own.runs.clear();
+    for (int64_t r = 0; r < std::min<int64_t>(in.rows, 9); ++r) {
+      Call::Run& of = own.runs.emplace_back(call.runs[0]);
+      of.rows = r < 8 ? 1 : in.rows - r;
+      for (int p = 0; p < kMaxRanges; ++p) {
+        of.keys[p] += own.memory.size();
+        of.values[p] += own.memory.size();
+      }
+      own.memory.insert(own.memory.end(), call.memory.begin(), call.memory.end());
+    }
+    EXPECT_TRUE(SameBits(Run(run, c, own, Way::kBySplit), whole));
+  }
+}
+
+// Entries moved by multiples of a split, apart from each other and at any address, and NaN wherever
+// no row of the call has an entry.
+template <typename Runner>
+void CheckOnlyIndicesWithinASplitMatter(const Runner& run) {
+  for (const Case& c : Cases()) {
+    const Inputs in = InputsOf(c);
+    const std::vector<float> whole =
+        Run(run, c, CallOf(c, in, 0, in.rows), TileAttentionPlan::Way::kByTile);
+    for (TileAttentionPlan::Way way : kWays) {
+      SCOPED_TRACE(absl::StrCat(NameOf(way), ", ", c.name));
+      const Layout moved{.before = {512, 0, 256}, .between = 8};
+      EXPECT_TRUE(SameBits(Run(run, c, CallOf(c, in, 0, in.rows, moved), way), whole));
+      const Layout odd{.before = {0, 256, 768}, .between = 5};
+      EXPECT_TRUE(SameBits(Run(run, c, CallOf(c, in, 0, in.rows, odd), way), whole));
+      for (int64_t r = 0; r < in.rows; r += 11) {
+        const Layout reached{.before = {256, 256, 0}, .only_reached = true};
+        EXPECT_TRUE(SameBits(Run(run, c, CallOf(c, in, r, r + 1, reached), way),
+                             std::span(whole).subspan(r * in.width, in.width)))
+            << "row " << r;
+      }
+    }
+  }
+}
+
+}  // namespace recollect::kernels::tile_cases
+
+#endif  // RECOLLECT_TESTS_KERNELS_TILE_ATTENTION_TILE_ATTENTION_DEVICE_CHECKS_H_

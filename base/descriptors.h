@@ -12,7 +12,7 @@ namespace recollect {
 
 // For logs, files in the making, polling and the like; an idle server has about 20.
 inline constexpr int64_t kOtherDescriptors = 64;
-inline constexpr int64_t kMostTableDescriptors = 512;
+inline constexpr int64_t kMaxTableDescriptors = 512;
 
 // `ulimit -n`.
 inline int64_t DescriptorLimit() {
@@ -32,7 +32,7 @@ inline int64_t RaiseDescriptorLimit() {
 
 // Tables that the store keeps open: half of what is left, if it needs so many.
 inline int64_t TableDescriptors(int64_t limit) {
-  return std::clamp<int64_t>((limit - kOtherDescriptors) / 2, 16, kMostTableDescriptors);
+  return std::clamp<int64_t>((limit - kOtherDescriptors) / 2, 16, kMaxTableDescriptors);
 }
 
 // What is left for connections.

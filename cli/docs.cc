@@ -18,7 +18,7 @@
 namespace recollect::cli {
 namespace {
 
-constexpr size_t kMostDeleted = 64;      // documents named in one call
+constexpr size_t kMaxDeleted = 64;       // documents named in one call
 constexpr int64_t kReadBytes = 1 << 20;  // the server's limit for one call
 
 struct DocsOptions {
@@ -161,7 +161,7 @@ void AddDocs(CLI::App& app, Command& command) {
       ->expected(1)
       ->allow_extra_args(false);
   // An option for each of the others: one that takes several values takes lists, too.
-  options->more.resize(kMostDeleted - 1);
+  options->more.resize(kMaxDeleted - 1);
   for (size_t i = 0; i < options->more.size(); ++i) {
     remove->add_option(absl::StrCat("ID", i + 2), options->more[i])->group("");
   }

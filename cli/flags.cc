@@ -33,7 +33,7 @@ bool InEnvironment(const std::string& option) {
 
 // CLI11 takes a string that is not closed as it stands, and one with a '#' as far as that.
 void CheckStringsAreClosed(const std::string& text) {
-  constexpr size_t kMostShown = 80;
+  constexpr size_t kMaxShown = 80;
   int number = 0;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
@@ -48,7 +48,7 @@ void CheckStringsAreClosed(const std::string& text) {
     if (open == 0) continue;
     throw CLI::ConfigError(
         absl::StrCat("line ", number, ": a string is not closed, or has a # in it: ",
-                     model::Shortened(absl::StripAsciiWhitespace(line), kMostShown)));
+                     model::Shortened(absl::StripAsciiWhitespace(line), kMaxShown)));
   }
 }
 

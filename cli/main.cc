@@ -33,10 +33,10 @@ constexpr char kExamples[] =
     "\n";
 
 // Values that messages quote may be of any size, and may do anything to a terminal.
-constexpr size_t kMostShown = 16 << 10;
+constexpr size_t kMaxShown = 16 << 10;
 
 void Report(const absl::Status& status, bool json) {
-  const absl::Status shown(status.code(), model::Shortened(status.message(), kMostShown));
+  const absl::Status shown(status.code(), model::Shortened(status.message(), kMaxShown));
   if (json) {
     const std::string line = ToJson(shown).dump(-1, ' ', false, Json::error_handler_t::replace);
     std::fprintf(stderr, "%s\n", line.c_str());
@@ -49,7 +49,7 @@ int ReportUsage(const std::string& what, bool json) {
   if (json) {
     Report(absl::InvalidArgumentError(what), json);
   } else {
-    const std::string shown = model::EscapeInvisible(model::Shortened(what, kMostShown));
+    const std::string shown = model::EscapeInvisible(model::Shortened(what, kMaxShown));
     std::fprintf(stderr, "%s\nRun with --help for more information.\n", shown.c_str());
   }
   return kExitUsage;

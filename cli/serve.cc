@@ -73,18 +73,18 @@ absl::Status CheckListen(const std::string& listen) {
 // How many connections there are descriptors for, besides those of the store.
 absl::StatusOr<int> DivideDescriptors() {
   constexpr int64_t kLeast = 112;  // 8 connections, 24 tables
-  constexpr int64_t kEnough = kOtherDescriptors + kMostTableDescriptors +
-                              service::kMostConnections * service::kConnectionDescriptors;
+  constexpr int64_t kEnough = kOtherDescriptors + kMaxTableDescriptors +
+                              service::kMaxConnections * service::kConnectionDescriptors;
   const int64_t limit = RaiseDescriptorLimit();
   if (limit < kLeast) {
     return absl::FailedPreconditionError(absl::StrCat(
         "file descriptors: ", limit, " are allowed (ulimit -n), at least ", kLeast, " are needed"));
   }
   const int64_t connections = std::min<int64_t>(
-      ConnectionDescriptors(limit) / service::kConnectionDescriptors, service::kMostConnections);
+      ConnectionDescriptors(limit) / service::kConnectionDescriptors, service::kMaxConnections);
   if (limit < kEnough) {
     LogWarning("file descriptors: {} are allowed (ulimit -n), for {} connections; {} do for {}",
-               limit, connections, kEnough, service::kMostConnections);
+               limit, connections, kEnough, service::kMaxConnections);
   }
   return static_cast<int>(connections);
 }

@@ -25,7 +25,7 @@ constexpr int64_t kMaxSize = int64_t{1} << 24;
 constexpr int64_t kMaxLayers = 4096;
 
 // In a message: of one tensor's name with a large number, each layer before it is missing.
-constexpr std::ptrdiff_t kMostShown = 50;
+constexpr std::ptrdiff_t kMaxShown = 50;
 
 constexpr char kEmbedding[] = "embedding.wte.weight";
 constexpr char kHead[] = "head.lm_head.weight";
@@ -53,7 +53,7 @@ class Planner {
       options_.family == HubFamily::kRatPlus ? WriteRatPlusConfig() : WriteRatConfig();
     }
     if (problems_.empty()) return std::move(plan_);
-    const auto shown = problems_.begin() + std::min(std::ssize(problems_), kMostShown);
+    const auto shown = problems_.begin() + std::min(std::ssize(problems_), kMaxShown);
     return absl::InvalidArgumentError(
         absl::StrCat(problems_.size(), problems_.size() == 1 ? " problem: " : " problems: ",
                      absl::StrJoin(problems_.begin(), shown, "; "),

@@ -11,7 +11,7 @@ namespace recollect::model {
 namespace {
 
 // Of a chunk, so that one without weight has a logarithm.
-constexpr float kLeastWeight = 1e-6f;
+constexpr float kMinWeight = 1e-6f;
 
 void AddTo(std::vector<kernels::PointedToken>& pointed, const kernels::PointedToken& found) {
   for (kernels::PointedToken& known : pointed) {
@@ -41,7 +41,7 @@ std::vector<kernels::PointedToken> Pointer::Point(std::span<const int32_t> recen
   std::vector<kernels::PointedToken> pointed;
   if (recent.empty()) return pointed;
   for (const PointerChunk& chunk : chunks) {
-    const float base = std::log(std::max(chunk.weight, kLeastWeight));
+    const float base = std::log(std::max(chunk.weight, kMinWeight));
     const std::span<const int32_t> line = chunk.tokens;
     const size_t first = std::max<size_t>(line.size() - static_cast<size_t>(chunk.rows), 1);
     for (size_t at = first; at < line.size(); ++at) {

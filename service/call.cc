@@ -54,7 +54,7 @@ absl::Status Runtime::Post(std::function<void()> work) {
   RETURN_IF_ERROR(posted.status());
   if (*posted) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("calls waiting for a thread: ", kMostQueued, ", limit ", kMostQueued));
+      absl::StrCat("calls waiting for a thread: ", kMaxQueued, ", limit ", kMaxQueued));
 }
 
 Call::Call(Runtime& runtime, const char* method, grpc::CallbackServerContext* context)

@@ -30,10 +30,10 @@ namespace recollect::service {
 
 // State that all calls of one server share. Must outlive them.
 struct Runtime {
-  static constexpr size_t kMostQueued = 256;
+  static constexpr size_t kMaxQueued = 256;
 
   // Runs `work` on a thread that may wait for the disk, which gRPC's own threads may not.
-  // RESOURCE_EXHAUSTED, and `work` is dropped, if kMostQueued closures are waiting for a thread.
+  // RESOURCE_EXHAUSTED, and `work` is dropped, if kMaxQueued closures are waiting for a thread.
   absl::Status Post(std::function<void()> work);
 
   RpcMetrics metrics;
@@ -43,7 +43,7 @@ struct Runtime {
   bool shows_paths = false;                          // in messages: callers are of this process
   absl::Duration ingest_silence = absl::Minutes(5);  // ServerOptions says what it is
   absl::Time start = SteadyNow();
-  Executor executor{/*threads=*/4, kMostQueued};  // last: it ends before what it uses
+  Executor executor{/*threads=*/4, kMaxQueued};  // last: it ends before what it uses
 };
 
 // One RPC from its arrival to its status. Thread-safe once constructed.

@@ -34,7 +34,7 @@ namespace {
 
 constexpr absl::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr size_t kBufferBytes = 32 << 10;
-constexpr int kMostTurns = 64;
+constexpr int kMaxTurns = 64;
 constexpr int kRetryMs = 5;
 constexpr absl::Duration kWarnEvery = absl::Seconds(10);
 constexpr absl::Duration kLastWords = absl::Seconds(1);
@@ -83,7 +83,7 @@ enum class Passed { kAll, kPart, kBroken };
 
 // Passes on what there is, or the part of it that leaves others their turn.
 Passed Pass(Direction& d, absl::FunctionRef<bool(const FrameHeader&)> admit) {
-  for (int turn = 0; turn < kMostTurns; ++turn) {
+  for (int turn = 0; turn < kMaxTurns; ++turn) {
     d.scanned += d.frames.Scan({d.buffer.data() + d.scanned, d.end - d.scanned}, admit);
     if (d.begin < d.scanned) {
       const ssize_t sent = send(d.to, d.buffer.data() + d.begin, d.scanned - d.begin, MSG_NOSIGNAL);
@@ -144,7 +144,7 @@ class SocketGate final : public Gate {
   int64_t calls_ = 0;
   std::deque<uint64_t> waiting_;
   bool accept_again_ = false;
-  double resets_ = kMostResets;  // that may pass now
+  double resets_ = kMaxResets;  // that may pass now
   absl::Time counted_ = SteadyNow();
   absl::Time warned_ = absl::InfinitePast();
 };
@@ -317,9 +317,9 @@ bool SocketGate::Pump(Connection& connection) {
 }
 
 bool SocketGate::BeginCall(Connection& connection, uint32_t stream) {
-  if (connection.calls.size() >= kMostCalls) return false;  // until what comes down ends one
+  if (connection.calls.size() >= kMaxCalls) return false;  // until what comes down ends one
   auto& [address, taken] = *connection.peer;
-  if (!engine::CheckPlace("calls", calls_, kMostCallsInAll, address, taken.calls).ok()) {
+  if (!engine::CheckPlace("calls", calls_, kMaxCallsInAll, address, taken.calls).ok()) {
     Wait(connection);
     return false;
   }
@@ -341,7 +341,7 @@ void SocketGate::Wait(Connection& connection) {
 
 bool SocketGate::AdmitReset(Connection& connection) {
   const absl::Time now = SteadyNow();
-  resets_ = std::min<double>(kMostResets,
+  resets_ = std::min<double>(kMaxResets,
                              resets_ + kResetsPerSecond * absl::ToDoubleSeconds(now - counted_));
   counted_ = now;
   if (resets_ >= 1) {

@@ -21,10 +21,10 @@ class Gate {
  public:
   // A connection may have as many calls at once, and all together; the next one waits. Each takes
   // gRPC about 13 KiB.
-  static constexpr int kMostCalls = 256, kMostCallsInAll = 2048;
+  static constexpr int kMaxCalls = 256, kMaxCallsInAll = 2048;
   // Resets of streams that pass, of all connections together; the next one waits. gRPC keeps
   // the call for a while, and has 0.1 ms of work with it.
-  static constexpr int kMostResets = 256;
+  static constexpr int kMaxResets = 256;
   static constexpr int kResetsPerSecond = 1000;
 
   // Listens on HOST:PORT, on all addresses of a name. FAILED_PRECONDITION: the address cannot be

@@ -30,7 +30,7 @@ namespace {
 
 constexpr int kKeepaliveTimeMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 20'000;
-constexpr int kLeastPingIntervalMs = 10'000;  // a client that pings more often is cut off
+constexpr int kMinPingIntervalMs = 10'000;  // a client that pings more often is cut off
 // A connection without calls is closed after this; its client connects again when it has one. Each
 // holds a descriptor, which the store may need.
 constexpr int kIdleConnectionMs = 300'000;
@@ -108,10 +108,10 @@ absl::Status GrpcServer::Listen(const ServerOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // any number
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             kLeastPingIntervalMs);
+                             kMinPingIntervalMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, Gate::kMostCalls);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, Gate::kMaxCalls);
   // gRPC expands a message before it looks at its size: a few hundred kilobytes would become
   // hundreds of megabytes. So none is expanded, and the call says so.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);

@@ -20,13 +20,13 @@ class Channel;
 
 namespace recollect::service {
 
-inline constexpr int kMostConnections = 256;
+inline constexpr int kMaxConnections = 256;
 inline constexpr int kConnectionDescriptors = 3;  // that each takes
 
 struct ServerOptions {
   std::string listen;  // "127.0.0.1:50051", "[::1]:0"; port 0: a free one; empty: in process only
   std::string model_name;  // for Admin/GetModel
-  int max_connections = kMostConnections;
+  int max_connections = kMaxConnections;
   // An ingest of which nothing comes for so long is ended: ABORTED, and what was committed stays.
   absl::Duration ingest_silence = absl::Minutes(5);
 };

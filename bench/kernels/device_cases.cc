@@ -304,7 +304,7 @@ int64_t ChunkUploads::bytes() const {
 absl::Status ChunkUploads::Upload() {
   for (const std::vector<Bf16>& chunk : chunks_) {
     ASSIGN_OR_RETURN(buffers_.emplace_back(),
-                     device_.UploadBeside(chunk.data(), std::ssize(chunk) * int64_t{sizeof(Bf16)}));
+                     device_.UploadAsync(chunk.data(), std::ssize(chunk) * int64_t{sizeof(Bf16)}));
   }
   return absl::OkStatus();
 }

@@ -10,7 +10,7 @@ namespace recollect::bench {
 namespace {
 
 // More than a batch reads at once, so that no two sequences or groups share one.
-constexpr int64_t kMostMemory = 256;
+constexpr int64_t kMaxMemory = 256;
 
 void MakeUp(int64_t count, std::minstd_rand& generator, std::vector<Bf16>& values) {
   std::uniform_real_distribution<float> uniform(-1, 1);
@@ -25,7 +25,7 @@ Mounted::Mounted(const model::Model& model, int64_t chunks, int rows)
       chunks_(chunks),
       rows_(rows),
       query_(static_cast<size_t>(model.config().key_width())),
-      memory_(static_cast<size_t>(std::min(chunks, kMostMemory))) {
+      memory_(static_cast<size_t>(std::min(chunks, kMaxMemory))) {
   RECOLLECT_CHECK(model.config().landmarks() && chunks > 0);
   std::minstd_rand generator(1);
   MakeUp(chunks * model.config().key_width(), generator, keys_);

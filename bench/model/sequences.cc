@@ -94,7 +94,7 @@ PositionCost Sequences::Measure(int64_t rows, int samples, double seconds) {
   PositionCost cost;
   std::vector<double> times;
   double total = 0;
-  while (std::ssize(times) < samples || (total < seconds && std::ssize(times) < kMostSamples)) {
+  while (std::ssize(times) < samples || (total < seconds && std::ssize(times) < kMaxSamples)) {
     double& time = times.emplace_back(0);
     for (int64_t done = 0; done < positions; done += step) {
       const double begin = ThreadSeconds();

@@ -39,8 +39,8 @@ class Sequences {
   // Runs `rows` new tokens of each sequence a call: at 1 with logits, as generation does, else
   // without, as prompts do. With mounts a sample is a block, row by row or at once: a landmark,
   // which retrieves, and its tokens, among which all costs are divided. At least `samples`, then up
-  // to kMostSamples until `seconds` have passed, after one call outside the clock.
-  static constexpr int64_t kMostSamples = 40;  // so that the length stays about the same
+  // to kMaxSamples until `seconds` have passed, after one call outside the clock.
+  static constexpr int64_t kMaxSamples = 40;  // so that the length stays about the same
   PositionCost Measure(int64_t rows, int samples, double seconds);
 
   int64_t length() const { return states_[0].length(); }

@@ -17,7 +17,7 @@ namespace recollect::cli::niah {
 namespace {
 
 constexpr int kTriesPerLength = 16;  // before a key or value gets one more word
-constexpr int kMostTries = 1000;     // there are but 1440 times of day: then one comes twice
+constexpr int kMaxTries = 1000;      // there are but 1440 times of day: then one comes twice
 constexpr std::string_view kDigitCharacters = "0123456789";
 constexpr std::array<const char*, 12> kMonths = {"January",   "February", "March",    "April",
                                                  "May",       "June",     "July",     "August",
@@ -189,7 +189,7 @@ std::string MakeField(Random& random, FieldKind kind, const std::vector<std::str
 std::string MakeNewField(Random& random, FieldKind kind, const std::vector<std::string>& words,
                          std::set<std::string>* taken) {
   std::string field;
-  for (int64_t tries = 0; tries < kMostTries; ++tries) {
+  for (int64_t tries = 0; tries < kMaxTries; ++tries) {
     const int64_t count = (kind == FieldKind::kPlace ? 1 : 2) + tries / kTriesPerLength;
     field = MakeField(random, kind, words, count);
     if (taken->insert(absl::AsciiStrToLower(field)).second) break;

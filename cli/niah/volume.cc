@@ -14,10 +14,10 @@
 namespace recollect::cli::niah {
 namespace {
 
-constexpr int64_t kMostHits = 1024;       // that Retrieve gives
-constexpr int64_t kMostDeviceHits = 256;  // where landmark keys are on a GPU
-constexpr int64_t kQueryBytes = 160;      // about a chunk
-constexpr int kMostQueries = 16;          // later ones show little that is new
+constexpr int64_t kMaxHits = 1024;       // that Retrieve gives
+constexpr int64_t kMaxDeviceHits = 256;  // where landmark keys are on a GPU
+constexpr int64_t kQueryBytes = 160;     // about a chunk
+constexpr int kMaxQueries = 16;          // later ones show little that is new
 constexpr int64_t kUnseen = -1;
 
 // Two chunks whose begins are known, and no begin between them.
@@ -70,15 +70,15 @@ absl::Status Volume::FindChunks(int64_t chunks) {
   begins_.back() = bytes();
   client::RetrieveRequest request;
   request.session.mounts = {id_};
-  request.k = kMostHits;
+  request.k = kMaxHits;
   Stretch stretch = LongestUnseen(begins_);
-  for (int query = 0; query < kMostQueries && stretch.end > stretch.begin + 1; ++query) {
+  for (int query = 0; query < kMaxQueries && stretch.end > stretch.begin + 1; ++query) {
     const int64_t at = begins_[stretch.begin];
     request.query.text =
         Haystack::Cut(text_, at, std::min(kQueryBytes, bytes() - at), 1).shards().front();
     auto retrievals = client_.Retrieve(request);
-    if (absl::IsInvalidArgument(retrievals.status()) && request.k == kMostHits) {
-      request.k = kMostDeviceHits;
+    if (absl::IsInvalidArgument(retrievals.status()) && request.k == kMaxHits) {
+      request.k = kMaxDeviceHits;
       retrievals = client_.Retrieve(request);
     }
     RETURN_IF_ERROR(retrievals.status());

@@ -65,7 +65,7 @@ class StagedStates {
 
 struct ChunkToProject {
   const store::ChunkRecord* record = nullptr;
-  const StagedStates* staged = nullptr;  // of Stage(*record); null: none
+  const StagedStates* staged = nullptr;  // of BeginUpload(*record); null: none
 };
 
 // A landmark row that retrieves.
@@ -120,7 +120,7 @@ class Backend {
 
   // Begins to copy a record's states to the device from which Project reads them. Thread-safe (not
   // a stage). Null if Project reads RAM, or on failure: Project then copies them itself.
-  virtual std::shared_ptr<const StagedStates> Stage(const store::ChunkRecord& /*record*/) {
+  virtual std::shared_ptr<const StagedStates> BeginUpload(const store::ChunkRecord& /*record*/) {
     return nullptr;
   }
 

@@ -14,7 +14,7 @@ namespace {
 
 // Input accepted ahead of what is encoded: some seconds of work, so that neither side waits for the
 // other.
-constexpr int64_t kMostAhead = int64_t{8} << 20;
+constexpr int64_t kMaxAhead = int64_t{8} << 20;
 constexpr int64_t kHashedTokens = int64_t{1} << 20;  // at once
 
 // Of the input up to the last commit, which is what the store has of it.
@@ -121,10 +121,9 @@ absl::Status IngestJob::Accept(int64_t offset, int64_t size, bool tokens) {
         absl::StrCat("input begins at offset ", offset, ", expected ", accepted_offset_));
   }
   const int64_t ahead = accepted_offset_ - (from_tokens_ ? queue_.encoded() : queue_.text_end());
-  if (ahead > kMostAhead) {
-    return absl::ResourceExhaustedError(absl::StrCat("the stream is ", ahead,
-                                                     " ahead of what is encoded, at most ",
-                                                     kMostAhead, " are allowed"));
+  if (ahead > kMaxAhead) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the stream is ", ahead, " ahead of what is encoded, at most ", kMaxAhead, " are allowed"));
   }
   accepted_offset_ += size;
   return absl::OkStatus();

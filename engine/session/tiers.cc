@@ -28,7 +28,7 @@ int64_t ChunkTiers::LookUp(std::span<WantedChunk> wanted) {
       ++device;
     } else if ((chunk.record = host_.Find(chunk.ref)) != nullptr) {
       chunk.tier = Tier::kHost;
-      if (chunk.read_by_model) Stage(chunk);
+      if (chunk.read_by_model) BeginUpload(chunk);
       ++host;
     } else {
       chunk.tier = Tier::kStore;
@@ -77,7 +77,7 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
     counters_.store_read_bytes += std::ssize(records[i]->states) * int64_t{sizeof(Bf16)};
     if (chunks[i]->read_by_model) {
       chunks[i]->record = Keep(refs[i], *std::move(records[i]));
-      Stage(*chunks[i]);
+      BeginUpload(*chunks[i]);
     } else {
       // Reports are as many as a request likes: their states would take memory that no budget
       // knows, and push out what streams read.
@@ -88,8 +88,8 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
   return absl::OkStatus();
 }
 
-void ChunkTiers::Stage(WantedChunk& chunk) {
-  chunk.staged = backend_.Stage(*chunk.record);
+void ChunkTiers::BeginUpload(WantedChunk& chunk) {
+  chunk.staged = backend_.BeginUpload(*chunk.record);
   if (chunk.staged != nullptr) ++counters_.staged_chunks;
 }
 

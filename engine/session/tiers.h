@@ -88,7 +88,7 @@ class ChunkTiers {
 
  private:
   absl::Status Read(std::span<WantedChunk> wanted);
-  void Stage(WantedChunk& chunk);
+  void BeginUpload(WantedChunk& chunk);
   RecordHandle Keep(const ChunkRef& ref, store::ChunkRecord record);
 
   const model::ModelConfig& config_;

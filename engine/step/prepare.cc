@@ -12,9 +12,9 @@
 namespace recollect::engine {
 namespace {
 
-constexpr int64_t kMostHits = 1024;
-constexpr int64_t kMostScoreTokens = 1 << 16;  // the answer has three numbers for each
-constexpr size_t kMostStops = 16;
+constexpr int64_t kMaxHits = 1024;
+constexpr int64_t kMaxScoreTokens = 1 << 16;  // the answer has three numbers for each
+constexpr size_t kMaxStops = 16;
 constexpr size_t kLongestStop = 256;
 constexpr size_t kLongestId = 256;
 
@@ -142,9 +142,9 @@ absl::Status ValidateGenerate(const GenerateRequest& request) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_tokens: ", request.max_tokens, ", expected >= 0"));
   }
-  if (request.stop.size() > kMostStops) {
+  if (request.stop.size() > kMaxStops) {
     return absl::InvalidArgumentError(
-        absl::StrCat("stop: ", request.stop.size(), " strings, at most ", kMostStops));
+        absl::StrCat("stop: ", request.stop.size(), " strings, at most ", kMaxStops));
   }
   for (const std::string& stop : request.stop) {
     if (stop.empty() || stop.size() > kLongestStop ||
@@ -161,9 +161,9 @@ absl::Status ValidateGenerate(const GenerateRequest& request) {
 }
 
 absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens) {
-  if (tokens > kMostScoreTokens) {
+  if (tokens > kMaxScoreTokens) {
     return absl::InvalidArgumentError(
-        absl::StrCat("prompt: ", tokens, " tokens, at most ", kMostScoreTokens, " can be scored"));
+        absl::StrCat("prompt: ", tokens, " tokens, at most ", kMaxScoreTokens, " can be scored"));
   }
   int64_t before = 0;
   for (const int64_t after : request.flush_after) {
@@ -177,9 +177,8 @@ absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens) {
 }
 
 absl::Status ValidateRetrieve(const RetrieveRequest& request, int64_t tokens) {
-  if (request.k < 0 || request.k > kMostHits) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("k: ", request.k, ", expected 0 to ", kMostHits));
+  if (request.k < 0 || request.k > kMaxHits) {
+    return absl::InvalidArgumentError(absl::StrCat("k: ", request.k, ", expected 0 to ", kMaxHits));
   }
   if (tokens == 0) return absl::InvalidArgumentError("query: no tokens");
   return absl::OkStatus();

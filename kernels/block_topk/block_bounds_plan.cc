@@ -8,7 +8,7 @@ namespace recollect::kernels {
 namespace {
 
 // One thread each; a launch may have 2^31 - 1 thread blocks.
-constexpr int64_t kMostNumbers = int64_t{1} << 33;
+constexpr int64_t kMaxNumbers = int64_t{1} << 33;
 
 }  // namespace
 
@@ -19,7 +19,7 @@ absl::Status CheckBlockBounds(const BlockBoundsSizes& sizes) {
                                                    " numbers: ", wrong));
   };
   if (sizes.blocks < 0 || sizes.block < 1 || sizes.width < 0) return refuse("a size is too small");
-  if (sizes.blocks > kMostNumbers / std::max<int64_t>(sizes.width, 1)) {
+  if (sizes.blocks > kMaxNumbers / std::max<int64_t>(sizes.width, 1)) {
     return refuse("too many for one launch");
   }
   return absl::OkStatus();

@@ -13,7 +13,7 @@ constexpr int64_t kMaxGridSide = 65535;
 constexpr int64_t kMaxCount = int64_t{1} << 30;
 // As for landmark keys (landmark_topk_plan.cc).
 constexpr int64_t kBlocksPerMultiprocessor = 4;
-constexpr int64_t kLeastPartBlocks = 8 * cuda::kScoreStep;
+constexpr int64_t kMinPartBlocks = 8 * cuda::kScoreStep;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -54,8 +54,8 @@ absl::StatusOr<BlockTopKPlan> PlanBlockTopK(const BlockTopKSizes& sizes, int mul
   const int64_t blocks = sizes.count == 1 ? 0 : sizes.max_position / sizes.block;
   const int64_t most = std::max<int64_t>(1, multiprocessors * kBlocksPerMultiprocessor /
                                                 std::max<int64_t>(1, plan.row_tiles * sizes.heads));
-  plan.part_blocks = std::max(kLeastPartBlocks,
-                              CeilDiv(CeilDiv(blocks, most), cuda::kScoreStep) * cuda::kScoreStep);
+  plan.part_blocks =
+      std::max(kMinPartBlocks, CeilDiv(CeilDiv(blocks, most), cuda::kScoreStep) * cuda::kScoreStep);
   plan.parts = CeilDiv(blocks, plan.part_blocks);
   plan.workspace_bytes = sizes.rows * sizes.heads * plan.parts * (sizes.count - 1) *
                          static_cast<int64_t>(sizeof(uint64_t));

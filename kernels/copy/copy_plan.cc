@@ -12,8 +12,8 @@ namespace {
 constexpr int64_t kWarpsToFill = 16384;
 // Beside many short copies a long one is cut as well, so that no warp goes on for long after the
 // others: 32 times what it has in flight.
-constexpr int64_t kMostWarpBytes = 32 * cuda::kCopyWarpBytes;
-constexpr int64_t kMostSlices = int64_t{1} << 34;  // 2^31 thread blocks
+constexpr int64_t kMaxWarpBytes = 32 * cuda::kCopyWarpBytes;
+constexpr int64_t kMaxSlices = int64_t{1} << 34;  // 2^31 thread blocks
 
 }  // namespace
 
@@ -25,8 +25,8 @@ absl::StatusOr<CopyPlan> PlanCopy(int64_t count, int64_t most_bytes) {
   if (count == 0 || most_bytes == 0) return CopyPlan{count, 0};
   const auto pieces_of = [&](int64_t bytes) { return (most_bytes - 1) / bytes + 1; };
   const int64_t slices = std::min(pieces_of(cuda::kCopyWarpBytes),
-                                  std::max(kWarpsToFill / count, pieces_of(kMostWarpBytes)));
-  if (slices >= kMostSlices / count) {
+                                  std::max(kWarpsToFill / count, pieces_of(kMaxWarpBytes)));
+  if (slices >= kMaxSlices / count) {
     return absl::InvalidArgumentError(
         absl::StrCat(count, " copies of up to ", most_bytes, " bytes: too many for one launch"));
   }

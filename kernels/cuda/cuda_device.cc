@@ -70,7 +70,7 @@ class CudaDevice final : public CudaOperations<Device> {
  public:
   CudaDevice(std::shared_ptr<Streams> streams, const cudaDeviceProp& properties, CublasLt lt,
              std::unique_ptr<CudaUploads> uploads, std::unique_ptr<CudaUploads> long_uploads,
-             std::unique_ptr<CudaUploads> uploads_beside)
+             std::unique_ptr<CudaUploads> async_uploads)
       : CudaOperations(products_),
         streams_(std::move(streams)),
         stream_(streams_->stream.get()),
@@ -78,7 +78,7 @@ class CudaDevice final : public CudaOperations<Device> {
         multiprocessors_(properties.multiProcessorCount),
         uploads_(std::move(uploads)),
         long_uploads_(std::move(long_uploads)),
-        uploads_beside_(std::move(uploads_beside)),
+        async_uploads_(std::move(async_uploads)),
         products_(std::move(lt)) {}
   // Work that is queued reads pinned memory and the products' own.
   ~CudaDevice() override {
@@ -138,8 +138,8 @@ class CudaDevice final : public CudaOperations<Device> {
   absl::Status Wait() override {
     return Do([&] { return Synchronize(); });
   }
-  absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadBeside(const void* host,
-                                                             int64_t bytes) override {
+  absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadAsync(const void* host,
+                                                            int64_t bytes) override {
     std::shared_ptr<CudaComingBuffer> buffer;
     const absl::Status status = Do([&]() -> absl::Status {
       const cudaStream_t stream = streams_->uploads.get();
@@ -148,7 +148,7 @@ class CudaDevice final : public CudaOperations<Device> {
       RETURN_IF_ERROR(AllocateOn(stream, bytes, &data));
       // Before its first record an event counts as done: then it holds up nobody.
       buffer = std::make_shared<CudaComingBuffer>(streams_, data, bytes, std::move(copied));
-      const absl::Status queued = uploads_beside_->Queue(stream, host, bytes, data);
+      const absl::Status queued = async_uploads_->Queue(stream, host, bytes, data);
       RETURN_IF_ERROR(CudaStatus(cudaEventRecord(buffer->copied(), stream), "upload"));
       return queued;
     });
@@ -223,7 +223,7 @@ class CudaDevice final : public CudaOperations<Device> {
   const std::string name_;
   const int multiprocessors_;
   DeviceHealth health_;
-  const std::unique_ptr<CudaUploads> uploads_, long_uploads_, uploads_beside_;
+  const std::unique_ptr<CudaUploads> uploads_, long_uploads_, async_uploads_;
   CudaGemms products_;
 };
 
@@ -268,10 +268,10 @@ absl::StatusOr<std::shared_ptr<Device>> OpenCudaDevice(int index) {
   ASSIGN_OR_RETURN(CublasLt lt, CublasLt::Create());
   ASSIGN_OR_RETURN(std::unique_ptr<CudaUploads> uploads, CudaUploads::Create());
   ASSIGN_OR_RETURN(std::unique_ptr<CudaUploads> long_uploads, CudaUploads::Create());
-  ASSIGN_OR_RETURN(std::unique_ptr<CudaUploads> uploads_beside, CudaUploads::Create());
+  ASSIGN_OR_RETURN(std::unique_ptr<CudaUploads> async_uploads, CudaUploads::Create());
   auto device = std::make_shared<CudaDevice>(std::move(streams), properties, std::move(lt),
                                              std::move(uploads), std::move(long_uploads),
-                                             std::move(uploads_beside));
+                                             std::move(async_uploads));
   RETURN_IF_ERROR(RunOneKernel(*device));
   return device;
 }

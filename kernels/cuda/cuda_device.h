@@ -1,5 +1,5 @@
 // kernels/device/device.h on a GPU: its operations are those of the *_cuda.h headers, queued on one
-// stream; UploadBeside's copies are queued on another.
+// stream; UploadAsync's copies are queued on another.
 //   ASSIGN_OR_RETURN(std::shared_ptr<Device> device, OpenCudaDevice(0));
 #ifndef RECOLLECT_KERNELS_CUDA_CUDA_DEVICE_H_
 #define RECOLLECT_KERNELS_CUDA_CUDA_DEVICE_H_
@@ -21,7 +21,7 @@ namespace recollect::kernels {
 // the pool keeps up to 15/16 of the device's memory for later buffers. Upload returns when the host
 // array is in pinned memory: it waits only for uploads that were followed by 8 MiB or more of later
 // ones. There are 16 MiB of pinned memory for uploads of up to 1 MiB, 16 MiB for longer ones, and
-// 16 MiB for UploadBeside. Download waits for all work queued on the operations' stream, once for
+// 16 MiB for UploadAsync. Download waits for all work queued on the operations' stream, once for
 // each MiB; meanwhile other threads may queue more. The device's destructor waits for all queued
 // work.
 absl::StatusOr<std::shared_ptr<Device>> OpenCudaDevice(int index);

@@ -66,9 +66,9 @@ class Device : public DeviceOperations {
   // Allocates memory and begins to copy host[bytes] to it, concurrently with the operations. May be
   // called from any thread and is not part of the order of calls; operations may read the memory
   // after Await.
-  virtual absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadBeside(const void* host,
-                                                                     int64_t bytes) = 0;
-  // Operations queued later wait for the copy to `coming`, which UploadBeside returned. The call
+  virtual absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadAsync(const void* host,
+                                                                    int64_t bytes) = 0;
+  // Operations queued later wait for the copy to `coming`, which UploadAsync returned. The call
   // itself does not wait.
   virtual absl::Status Await(const DeviceBuffer& coming) = 0;
   // Prepares products of this shape now instead of in its first Gemm.

@@ -2,7 +2,7 @@
 // small launches, with the same arguments step after step; launching them as one takes a fraction
 // of the host's time and of the device's idle time.
 //   GraphDevice graphs(device);
-//   graphs.Together([&] { …operations of `graphs`, some way down… });
+//   graphs.Record([&] { …operations of `graphs`, some way down… });
 // A sequence of operations that occurs a second time is captured, and launched as a graph from then
 // on. Sequences are compared call by call with their arguments, not by a key.
 #ifndef RECOLLECT_KERNELS_DEVICE_GRAPH_DEVICE_H_
@@ -22,25 +22,25 @@
 
 namespace recollect::kernels {
 
-// One thread at a time, except for UploadBeside and the counts. Borrows the device, which others
+// One thread at a time, except for UploadAsync and the counts. Borrows the device, which others
 // may use as well.
 class GraphDevice final : public Device {
  public:
-  // At most `most_graphs` graphs are kept; the least recently used one is dropped first. If the
+  // At most `max_graphs` graphs are kept; the least recently used one is dropped first. If the
   // device lacks memory for a graph, all are dropped, and from then on half as many are kept; if a
   // capture fails otherwise, none are made any more.
-  explicit GraphDevice(Device& device, int most_graphs = 256);
+  explicit GraphDevice(Device& device, int max_graphs = 256);
   ~GraphDevice() override;
 
-  // Runs `operations`; what it calls takes effect in order, by the time Together returns. If a call
+  // Runs `operations`; what it calls takes effect in order, by the time Record returns. If a call
   // allocates, waits, copies from or to the host, searches landmarks, mixes a pointer's tokens or
   // samples, the calls before it run first, and the rest run without a graph. Returns the status of
   // `operations` or of the device. Calls must not be nested.
-  absl::Status Together(absl::FunctionRef<absl::Status()> operations);
+  absl::Status Record(absl::FunctionRef<absl::Status()> operations);
 
-  // To be called before memory is freed that operations within Together may use: runs these
+  // To be called before memory is freed that operations within Record may use: runs these
   // operations, and the rest without a graph.
-  absl::Status Settle();
+  absl::Status Flush();
 
   // Graphs captured, and graph launches, so far. From any thread.
   int64_t captured() const { return captured_; }
@@ -54,8 +54,8 @@ class GraphDevice final : public Device {
   absl::Status Upload(const void* host, int64_t bytes, void* to) override;
   absl::Status Download(const void* from, int64_t bytes, void* host) override;
   absl::Status Wait() override;
-  absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadBeside(const void* host,
-                                                             int64_t bytes) override;
+  absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadAsync(const void* host,
+                                                            int64_t bytes) override;
   absl::Status Await(const DeviceBuffer& coming) override;
   absl::Status PrepareGemm(const GemmShape& shape) override;
   absl::StatusOr<std::shared_ptr<DeviceGraph>> Capture(
@@ -114,15 +114,15 @@ class GraphDevice final : public Device {
 
   // Records the operation, or runs it when not recording.
   template <auto kOperation, typename... Args>
-  absl::Status Take(const Args&... args);
-  absl::Status RunTaken();
+  absl::Status Append(const Args&... args);
+  absl::Status RunRecorded();
   // Returns whether a graph was captured; a failed capture is not an error.
   bool CaptureKnown(Known& known);
 
   Device& device_;
-  size_t most_graphs_;  // 0 after the device failed to capture
-  bool taking_ = false;
-  Calls taken_;
+  size_t max_graphs_;  // 0 after the device failed to capture
+  bool recording_ = false;
+  Calls recorded_;
   std::list<Known> known_;  // most recently used first
   std::atomic<int64_t> captured_ = 0, launched_ = 0;
 };
@@ -131,7 +131,7 @@ class GraphDevice final : public Device {
 inline absl::StatusOr<void*> AtLeast(GraphDevice& device, int64_t bytes,
                                      std::shared_ptr<DeviceBuffer>& buffer) {
   if (buffer != nullptr && buffer->bytes() < bytes) {
-    if (absl::Status status = device.Settle(); !status.ok()) return status;
+    if (absl::Status status = device.Flush(); !status.ok()) return status;
   }
   return AtLeast(static_cast<Device&>(device), bytes, buffer);
 }

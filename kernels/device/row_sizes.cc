@@ -9,8 +9,8 @@ namespace {
 
 // A launch may have 2^31 - 1 thread blocks. Some operations need one for a row, RMSNorm one for
 // eight heads, which may be of one number.
-constexpr int64_t kMostRows = int64_t{1} << 31;
-constexpr int64_t kMostNumbers = int64_t{1} << 33;
+constexpr int64_t kMaxRows = int64_t{1} << 31;
+constexpr int64_t kMaxNumbers = int64_t{1} << 33;
 
 }  // namespace
 
@@ -21,8 +21,8 @@ absl::Status CheckRows(absl::string_view op, const RowSizes& sizes, int multiple
     wrong = "a size is too small";
   } else if (width % multiple != 0) {
     wrong = "a width that the operation does not take";
-  } else if (rows >= kMostRows || width > kMostNumbers / heads ||
-             rows * std::max<int64_t>(heads * width, 1) > kMostNumbers) {
+  } else if (rows >= kMaxRows || width > kMaxNumbers / heads ||
+             rows * std::max<int64_t>(heads * width, 1) > kMaxNumbers) {
     wrong = "too many for one launch";
   } else if (stride < heads * width) {
     wrong = "rows overlap";

@@ -41,7 +41,8 @@ absl::Status GatedScanCuda(cudaStream_t stream, const GatedScanPlan& plan,
   args.stride = arrays.stride;
   args.y_stride = arrays.y_stride;
   const dim3 grid(static_cast<unsigned>(plan.blocks), static_cast<unsigned>(arrays.segment_count));
-  const bool by_tile = plan.way == GatedScanPlan::Way::kByTile, one = plan.sizes.inputs == 1;
+  const bool by_tile = plan.strategy == GatedScanPlan::Strategy::kByTile,
+             one = plan.sizes.inputs == 1;
   const int threads = by_tile ? cuda::kTileThreads : cuda::kChannelThreads;
   const auto kernel =
       by_tile ? (one ? TileKernel<1> : TileKernel<2>) : (one ? ChannelKernel<1> : ChannelKernel<2>);

@@ -38,19 +38,20 @@ absl::Status CheckSizes(const GatedScanSizes& sizes) {
 }  // namespace
 
 absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes, int multiprocessors) {
-  using Way = GatedScanPlan::Way;
+  using Strategy = GatedScanPlan::Strategy;
   if (absl::Status status = CheckSizes(sizes); !status.ok()) return status;
   const bool by_channel = sizes.max_rows <= cuda::kRowsAhead ||
                           sizes.segments * sizes.channels >= kThreadsToFill * multiprocessors;
-  return PlanGatedScan(sizes, by_channel ? Way::kByChannel : Way::kByTile);
+  return PlanGatedScan(sizes, by_channel ? Strategy::kByChannel : Strategy::kByTile);
 }
 
-absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes, GatedScanPlan::Way way) {
+absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes,
+                                            GatedScanPlan::Strategy strategy) {
   if (absl::Status status = CheckSizes(sizes); !status.ok()) return status;
   const int64_t channels =
-      way == GatedScanPlan::Way::kByTile ? cuda::kTileChannels : cuda::kChannelThreads;
+      strategy == GatedScanPlan::Strategy::kByTile ? cuda::kTileChannels : cuda::kChannelThreads;
   return GatedScanPlan{
-      .sizes = sizes, .way = way, .blocks = (sizes.channels + channels - 1) / channels};
+      .sizes = sizes, .strategy = strategy, .blocks = (sizes.channels + channels - 1) / channels};
 }
 
 absl::Status CheckGatedScan(const GatedScanPlan& plan, std::span<const GatedScanSegment> segments) {

@@ -39,9 +39,9 @@ struct GatedScanPlan {
   // for as many sequences as fill the device. By tile: a thread block takes a few channels,
   // computes gates ahead in all warps but one, and runs the recurrence in that warp; for few long
   // sequences.
-  enum class Way { kByChannel, kByTile };
+  enum class Strategy { kByChannel, kByTile };
   GatedScanSizes sizes;
-  Way way = Way::kByChannel;
+  Strategy strategy = Strategy::kByChannel;
   int64_t blocks = 0;  // thread blocks of one segment
   friend bool operator==(const GatedScanPlan&, const GatedScanPlan&) = default;
 };
@@ -52,7 +52,8 @@ struct GatedScanPlan {
 absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes, int multiprocessors);
 
 // The same with the way given, for tests and benchmarks.
-absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes, GatedScanPlan::Way way);
+absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes,
+                                            GatedScanPlan::Strategy strategy);
 
 // Checks host copies before they are uploaded, since the device checks nothing: as many segments
 // and rows as planned, positions from 0 on, no array missing where there are rows. INVALID_ARGUMENT

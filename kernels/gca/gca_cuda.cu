@@ -46,7 +46,7 @@ absl::Status GcaCuda(cudaStream_t stream, const GcaPlan& plan, const GcaDeviceAr
   }
   if (arrays.group_count == 0) return absl::OkStatus();
   const cuda::GcaArgs args = cuda::ArgsOf(plan, arrays);
-  const bool by_chunk = plan.way == GcaPlan::Way::kByChunk;
+  const bool by_chunk = plan.strategy == GcaPlan::Strategy::kByChunk;
   const auto groups = static_cast<unsigned>(arrays.group_count);
   const dim3 grid(groups, static_cast<unsigned>(plan.shape.heads),
                   by_chunk ? static_cast<unsigned>(plan.sizes.max_group_chunks) : 1);

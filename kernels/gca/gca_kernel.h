@@ -74,7 +74,7 @@ RECOLLECT_HD GcaShare ShareOf(const GcaArgs& args, int64_t g, int head, int chun
   share.end = share.begin + group.chunks;
   share.stride = share.width;
   share.out = args.out + share.first;
-  if (args.plan.way == GcaPlan::Way::kByChunk) {
+  if (args.plan.strategy == GcaPlan::Strategy::kByChunk) {
     const int64_t chunks = args.plan.sizes.max_group_chunks;
     share.begin += chunk;
     share.end = share.begin + (chunk < group.chunks ? 1 : 0);

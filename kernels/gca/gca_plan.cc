@@ -13,7 +13,7 @@ namespace {
 
 // Up to this many rows a group, a block for each chunk keeps more of the device busy than one for
 // all of them. An estimate: no device has measured it yet.
-constexpr int kMostRowsByChunk = 4;
+constexpr int kMaxRowsByChunk = 4;
 
 static_assert(cuda::kGcaMemoryRows >= kMaxChunkTokens);
 
@@ -42,18 +42,18 @@ absl::Status Check(const GcaShape& shape, const GcaSizes& sizes) {
 }  // namespace
 
 absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, DType q_dtype) {
-  return PlanGca(
-      shape, sizes, q_dtype,
-      sizes.max_group_rows <= kMostRowsByChunk ? GcaPlan::Way::kByChunk : GcaPlan::Way::kByGroup);
+  return PlanGca(shape, sizes, q_dtype,
+                 sizes.max_group_rows <= kMaxRowsByChunk ? GcaPlan::Strategy::kByChunk
+                                                         : GcaPlan::Strategy::kByGroup);
 }
 
 absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, DType q_dtype,
-                                GcaPlan::Way way) {
+                                GcaPlan::Strategy strategy) {
   RETURN_IF_ERROR(Check(shape, sizes));
-  GcaPlan plan{.shape = shape, .sizes = sizes, .q_dtype = q_dtype, .way = way};
+  GcaPlan plan{.shape = shape, .sizes = sizes, .q_dtype = q_dtype, .strategy = strategy};
   const double factor = q_dtype == DType::kBf16 ? std::numbers::log2e : 1;
   plan.scale = static_cast<float>(factor / std::sqrt(shape.head_dim));
-  if (way == GcaPlan::Way::kByChunk) {
+  if (strategy == GcaPlan::Strategy::kByChunk) {
     plan.workspace_bytes = sizes.rows * sizes.max_group_chunks * shape.heads * shape.head_dim *
                            static_cast<int64_t>(sizeof(float));
   }

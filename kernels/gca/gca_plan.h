@@ -36,11 +36,11 @@ struct GcaSizes {
 struct GcaPlan {
   // By chunk: a thread block for each (group, head, chunk), whose outputs a second launch adds; for
   // few rows. By group: a block for each (group, head) goes through all chunks.
-  enum class Way { kByChunk, kByGroup };
+  enum class Strategy { kByChunk, kByGroup };
   GcaShape shape;
   GcaSizes sizes;
   DType q_dtype = DType::kFloat32;
-  Way way = Way::kByGroup;
+  Strategy strategy = Strategy::kByGroup;
   float scale = 0;              // 1 / sqrt(head_dim), with q_dtype kBf16 times log2(e)
   int64_t workspace_bytes = 0;  // by chunk: fp32 [rows, max_group_chunks, heads, head_dim]
   friend bool operator==(const GcaPlan&, const GcaPlan&) = default;
@@ -54,7 +54,7 @@ absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, DT
 
 // The same with the way given, for tests and benchmarks.
 absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, DType q_dtype,
-                                GcaPlan::Way way);
+                                GcaPlan::Strategy strategy);
 
 // Checks host copies before they are uploaded, since the device checks nothing: groups within the
 // plan's sizes, rows and chunks within [0, sizes.rows) and [0, chunks.size()), no row in two

@@ -23,7 +23,7 @@ constexpr int kAlgorithmsEach = 8;
 // Test row r is row r % kDistinctRows: a prime, so that a row is at any place of any tile.
 constexpr int64_t kDistinctRows = 61;
 // Results that are compared for each number of rows and place: one row's, or those of as many.
-constexpr int64_t kLeastResults = 1024;
+constexpr int64_t kMinResults = 1024;
 
 int64_t XRowBytes(const GemmShape& shape) { return shape.k * BytesOf(shape.in); }
 int64_t YRowBytes(const GemmShape& shape) { return shape.n * BytesOf(shape.out); }
@@ -213,7 +213,7 @@ class TestMemory {
                                   int64_t place) const {
     RETURN_IF_ERROR(Check(handle, shape, algorithm, rows));
     const int64_t x_row = XRowBytes(shape), y_row = YRowBytes(shape);
-    const int64_t compared = std::clamp(kLeastResults / shape.n, int64_t{1}, kDistinctRows);
+    const int64_t compared = std::clamp(kMinResults / shape.n, int64_t{1}, kDistinctRows);
     std::string results(compared * y_row, '\0');
     for (int64_t i = 0; i < compared; ++i) {
       const int64_t first = (i + kDistinctRows - place % kDistinctRows) % kDistinctRows;

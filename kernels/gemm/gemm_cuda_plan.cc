@@ -19,7 +19,7 @@ constexpr int64_t kTestedRows[] = {1,   2,   3,   4,   5,   7,   8,    12,   16,
 constexpr int64_t kTileRows = 64;
 
 // A product is never of more rows than were tested, and what is tested takes device memory for y.
-constexpr int64_t kMostRows = 8192, kLeastRows = 512;
+constexpr int64_t kMaxRows = 8192, kMinRows = 512;
 constexpr int64_t kTestBytes = int64_t{256} << 20;
 
 const char* NameOf(DType dtype) { return dtype == DType::kBf16 ? "bf16" : "fp32"; }
@@ -87,7 +87,7 @@ absl::Status CheckGemmAddresses(const GemmShape& shape, const void* weights, con
 }
 
 int64_t MostTestedRows(const GemmShape& shape) {
-  return std::clamp(kTestBytes / (shape.n * BytesOf(shape.out)), kLeastRows, kMostRows);
+  return std::clamp(kTestBytes / (shape.n * BytesOf(shape.out)), kMinRows, kMaxRows);
 }
 
 absl::StatusOr<GemmPlan> ChooseGemm(const GemmShape& shape, int algorithms,

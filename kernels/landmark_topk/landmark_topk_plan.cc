@@ -14,7 +14,7 @@ namespace {
 // is not a gap in loading.
 constexpr int64_t kBlocksPerMultiprocessor = 4;
 // A part shorter than this spends more on its list than on its keys.
-constexpr int64_t kLeastPartKeys = 8 * cuda::kTopKStep;
+constexpr int64_t kMinPartKeys = 8 * cuda::kTopKStep;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -45,7 +45,7 @@ absl::StatusOr<LandmarkTopKPlan> PlanLandmarkTopK(const LandmarkTopKSizes& sizes
   const int64_t most = std::max<int64_t>(
       1, multiprocessors * kBlocksPerMultiprocessor / std::max<int64_t>(1, plan.query_tiles));
   plan.part_keys = std::max(
-      kLeastPartKeys, CeilDiv(CeilDiv(sizes.candidates, most), cuda::kTopKStep) * cuda::kTopKStep);
+      kMinPartKeys, CeilDiv(CeilDiv(sizes.candidates, most), cuda::kTopKStep) * cuda::kTopKStep);
   plan.parts = CeilDiv(sizes.candidates, plan.part_keys);
   plan.workspace_bytes =
       sizes.queries * plan.parts * sizes.n * static_cast<int64_t>(sizeof(uint64_t));

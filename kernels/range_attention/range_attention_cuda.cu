@@ -37,7 +37,7 @@ absl::Status RangeAttentionCuda(cudaStream_t stream, const RangeAttentionPlan& p
   if (sizes.rows == 0) return absl::OkStatus();
   const RangeArgs args = cuda::ArgsOf(plan, arrays);
   const auto heads = static_cast<unsigned>(sizes.heads);
-  if (plan.way == RangeAttentionPlan::Way::kByRow) {
+  if (plan.strategy == RangeAttentionPlan::Strategy::kByRow) {
     const int64_t tiles = (sizes.rows + plan.block_rows - 1) / plan.block_rows;
     RowKernel<<<dim3(static_cast<unsigned>(tiles), heads), kRangeThreads, 0, stream>>>(args);
     return LaunchStatus("range attention, rows");

@@ -14,8 +14,8 @@ constexpr int64_t kMaxGridSide = 65535;
 // Rows of one block by row: they find each other's entries in the first-level cache.
 constexpr int kBlockRows = 8;
 // By split while blocks by row would not fill the device this often.
-constexpr int64_t kLeastWaves = 4;
-constexpr int64_t kMostWorkspaceBytes = int64_t{256} << 20;
+constexpr int64_t kMinWaves = 4;
+constexpr int64_t kMaxWorkspaceBytes = int64_t{256} << 20;
 
 absl::Status CheckSizes(const RangeAttentionSizes& sizes) {
   if (sizes.rows < 0 || sizes.max_entries < 0 || sizes.heads < 1 || sizes.heads > kMaxGridSide) {
@@ -43,21 +43,22 @@ absl::Status CheckSizes(const RangeAttentionSizes& sizes) {
 
 absl::StatusOr<RangeAttentionPlan> PlanRangeAttention(const RangeAttentionSizes& sizes,
                                                       int multiprocessors) {
-  using Way = RangeAttentionPlan::Way;
-  ASSIGN_OR_RETURN(const RangeAttentionPlan by_split, PlanRangeAttention(sizes, Way::kBySplit));
+  using Strategy = RangeAttentionPlan::Strategy;
+  ASSIGN_OR_RETURN(const RangeAttentionPlan by_split,
+                   PlanRangeAttention(sizes, Strategy::kBySplit));
   const int64_t blocks = sizes.rows / kBlockRows * sizes.heads;
-  const bool few = blocks < kLeastWaves * multiprocessors;
-  if (few && by_split.workspace_bytes <= kMostWorkspaceBytes) return by_split;
-  return PlanRangeAttention(sizes, Way::kByRow);
+  const bool few = blocks < kMinWaves * multiprocessors;
+  if (few && by_split.workspace_bytes <= kMaxWorkspaceBytes) return by_split;
+  return PlanRangeAttention(sizes, Strategy::kByRow);
 }
 
 absl::StatusOr<RangeAttentionPlan> PlanRangeAttention(const RangeAttentionSizes& sizes,
-                                                      RangeAttentionPlan::Way way) {
+                                                      RangeAttentionPlan::Strategy strategy) {
   if (absl::Status status = CheckSizes(sizes); !status.ok()) return status;
-  RangeAttentionPlan plan{.sizes = sizes, .way = way};
+  RangeAttentionPlan plan{.sizes = sizes, .strategy = strategy};
   plan.scale = 1.0f / std::sqrt(static_cast<float>(sizes.head_dim));
   plan.splits = (sizes.max_entries + cuda::kSplitEntries - 1) / cuda::kSplitEntries;
-  if (way == RangeAttentionPlan::Way::kByRow) {
+  if (strategy == RangeAttentionPlan::Strategy::kByRow) {
     plan.block_rows = kBlockRows;
   } else {
     plan.workspace_bytes = sizes.rows * sizes.heads * plan.splits * (2 + sizes.head_dim) *

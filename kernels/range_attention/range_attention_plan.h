@@ -40,9 +40,9 @@ struct RangeAttentionPlan {
   // By split: a thread block for each (row, head, split), joined by a second launch; for the few
   // rows of a decode step. By row: a block takes neighbouring rows of one head, whose entries
   // mostly are the same, through all their splits; for a prefill.
-  enum class Way { kBySplit, kByRow };
+  enum class Strategy { kBySplit, kByRow };
   RangeAttentionSizes sizes;
-  Way way = Way::kByRow;
+  Strategy strategy = Strategy::kByRow;
   float scale = 0;              // 1 / sqrt(head_dim)
   int64_t splits = 0;           // for max_entries
   int block_rows = 1;           // rows of a block by row
@@ -58,7 +58,7 @@ absl::StatusOr<RangeAttentionPlan> PlanRangeAttention(const RangeAttentionSizes&
 
 // The same with the way given, for tests and benchmarks.
 absl::StatusOr<RangeAttentionPlan> PlanRangeAttention(const RangeAttentionSizes& sizes,
-                                                      RangeAttentionPlan::Way way);
+                                                      RangeAttentionPlan::Strategy strategy);
 
 // Entries of a row over its ranges; a range that ends before it begins has none.
 int64_t EntriesOf(const RangeSet& set);

@@ -93,7 +93,7 @@ class RopeTable {
 
 // Sessions of one batch may have different bases; making a table costs thousands of cosines, and as
 // many bases as this seldom meet.
-constexpr size_t kMostTables = 8;
+constexpr size_t kMaxTables = 8;
 
 RopeTable& TableOf(OpContext& ctx, double base, RopePairs pairs, int head_dim) {
   using Tables = std::deque<RopeTable>;
@@ -103,7 +103,7 @@ RopeTable& TableOf(OpContext& ctx, double base, RopePairs pairs, int head_dim) {
   for (RopeTable& table : tables) {
     if (table.Is(base, pairs, head_dim)) return table;
   }
-  if (tables.size() == kMostTables) tables.pop_front();
+  if (tables.size() == kMaxTables) tables.pop_front();
   return tables.emplace_back(base, pairs, head_dim);
 }
 

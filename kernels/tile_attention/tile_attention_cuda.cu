@@ -50,7 +50,7 @@ absl::Status TileAttentionCuda(cudaStream_t stream, const TileAttentionPlan& pla
   const auto kv_heads = static_cast<unsigned>(sizes.kv_heads);
   const int threads = plan.warps * cuda::kMatrixWarp;
   const bool narrow = sizes.head_dim <= 64;
-  if (plan.way == TileAttentionPlan::Way::kByTile) {
+  if (plan.strategy == TileAttentionPlan::Strategy::kByTile) {
     (narrow ? TileKernel<4> : TileKernel<8>)<<<dim3(tiles, kv_heads), threads, 0, stream>>>(args);
     return LaunchStatus("tile attention, tiles");
   }

@@ -13,9 +13,9 @@ namespace {
 constexpr int64_t kMaxGridSide = 65535;
 // By split while blocks by tile would not give a multiprocessor this many warps. An estimate: no
 // device has measured it yet.
-constexpr int64_t kLeastWarps = 16;
+constexpr int64_t kMinWarps = 16;
 // A prefill of few heads over a long cache would write much of this.
-constexpr int64_t kMostWorkspaceBytes = int64_t{256} << 20;
+constexpr int64_t kMaxWorkspaceBytes = int64_t{256} << 20;
 
 template <typename... Parts>
 absl::Status Invalid(const Parts&... parts) {
@@ -52,26 +52,26 @@ int64_t MostTileRows(int heads, int kv_heads) { return kMaxTileQueries / (heads 
 
 absl::StatusOr<TileAttentionPlan> PlanTileAttention(const TileAttentionSizes& sizes,
                                                     int multiprocessors) {
-  using Way = TileAttentionPlan::Way;
-  absl::StatusOr<TileAttentionPlan> by_split = PlanTileAttention(sizes, Way::kBySplit);
+  using Strategy = TileAttentionPlan::Strategy;
+  absl::StatusOr<TileAttentionPlan> by_split = PlanTileAttention(sizes, Strategy::kBySplit);
   if (!by_split.ok()) return by_split;
   const int64_t warps = sizes.tiles * sizes.kv_heads * by_split->warps;
-  const bool few = warps < kLeastWarps * multiprocessors && sizes.max_splits > 1;
-  if (few && by_split->workspace_bytes <= kMostWorkspaceBytes) return by_split;
-  return PlanTileAttention(sizes, Way::kByTile);
+  const bool few = warps < kMinWarps * multiprocessors && sizes.max_splits > 1;
+  if (few && by_split->workspace_bytes <= kMaxWorkspaceBytes) return by_split;
+  return PlanTileAttention(sizes, Strategy::kByTile);
 }
 
 absl::StatusOr<TileAttentionPlan> PlanTileAttention(const TileAttentionSizes& sizes,
-                                                    TileAttentionPlan::Way way) {
+                                                    TileAttentionPlan::Strategy strategy) {
   if (absl::Status status = CheckSizes(sizes); !status.ok()) return status;
-  TileAttentionPlan plan{.sizes = sizes, .way = way};
+  TileAttentionPlan plan{.sizes = sizes, .strategy = strategy};
   const int64_t queries = sizes.max_tile_rows * (sizes.heads / sizes.kv_heads);
   plan.warps =
       static_cast<int>(std::max<int64_t>(1, (queries + cuda::kTileRows - 1) / cuda::kTileRows));
   const double root = std::sqrt(static_cast<double>(sizes.head_dim));
   plan.scale = static_cast<float>(1 / root);
   plan.power_scale = static_cast<float>(1.4426950408889634 / root);
-  if (way == TileAttentionPlan::Way::kBySplit) {
+  if (strategy == TileAttentionPlan::Strategy::kBySplit) {
     plan.workspace_bytes = sizes.rows * sizes.heads * sizes.max_splits * (2 + sizes.head_dim) *
                            static_cast<int64_t>(sizeof(float));
   }

@@ -56,9 +56,9 @@ struct TileAttentionPlan {
   // By split: a thread block for each (tile, key-value head, split), joined by a second launch; for
   // the few tiles of a decode step. By tile: a block goes through all splits; for a prefill, or
   // many sequences.
-  enum class Way { kBySplit, kByTile };
+  enum class Strategy { kBySplit, kByTile };
   TileAttentionSizes sizes;
-  Way way = Way::kByTile;
+  Strategy strategy = Strategy::kByTile;
   int warps = 1;                // of a block, 16 queries each
   float scale = 0;              // 1 / sqrt(head_dim)
   float power_scale = 0;        // log2(e) / sqrt(head_dim)
@@ -75,7 +75,7 @@ absl::StatusOr<TileAttentionPlan> PlanTileAttention(const TileAttentionSizes& si
 
 // The same with the way given, for tests and benchmarks.
 absl::StatusOr<TileAttentionPlan> PlanTileAttention(const TileAttentionSizes& sizes,
-                                                    TileAttentionPlan::Way way);
+                                                    TileAttentionPlan::Strategy strategy);
 
 // Neighbouring rows of a call that share a cache: those of one sequence.
 struct CacheRows {

@@ -13,7 +13,7 @@ using nlohmann::json;
 
 constexpr int64_t kAny = int64_t{1} << 62;
 // By layer and head: a hundred layers of a hundred heads are 10 000.
-constexpr size_t kMostPatterns = size_t{1} << 16;
+constexpr size_t kMaxPatterns = size_t{1} << 16;
 
 // Numbers of one key of "local" by layer and head: as in LocalPatterns, one entry stands for all.
 using Table = std::vector<std::vector<int64_t>>;
@@ -90,9 +90,9 @@ std::optional<LocalPatterns> Join(Fields& fields, const Table& window, const Tab
     layers = std::max(layers, table->size());
     for (const std::vector<int64_t>& entry : *table) heads = std::max(heads, entry.size());
   }
-  if (layers * heads > kMostPatterns) {
+  if (layers * heads > kMaxPatterns) {
     fields.Problem("local", absl::StrCat("is for ", layers, " layers of ", heads,
-                                         " heads, expected at most ", kMostPatterns, " of them"));
+                                         " heads, expected at most ", kMaxPatterns, " of them"));
     return std::nullopt;
   }
   std::vector<HeadPatterns> patterns(layers, HeadPatterns(heads));

@@ -19,8 +19,8 @@ namespace {
 // stack frame a level.
 constexpr int kMaxDepth = 32;
 
-constexpr size_t kMostProblems = 100;
-constexpr size_t kMostProblemBytes = 500;
+constexpr size_t kMaxProblems = 100;
+constexpr size_t kMaxProblemBytes = 500;
 
 }  // namespace
 
@@ -61,23 +61,23 @@ absl::StatusOr<json> ParseJson(std::string_view text) {
     }
     if (!duplicate.empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("key \"", Shortened(duplicate, kMostProblemBytes), "\" appears twice"));
+          absl::StrCat("key \"", Shortened(duplicate, kMaxProblemBytes), "\" appears twice"));
     }
     return value;
   } catch (const json::exception& error) {
     return absl::InvalidArgumentError(
-        absl::StrCat("not JSON: ", Shortened(error.what(), kMostProblemBytes)));
+        absl::StrCat("not JSON: ", Shortened(error.what(), kMaxProblemBytes)));
   }
 }
 
 absl::Status ProblemsError(const std::vector<std::string>& problems) {
   std::vector<std::string> shown;
   for (const std::string& problem : problems) {
-    if (shown.size() == kMostProblems) {
-      shown.push_back(absl::StrCat("and ", problems.size() - kMostProblems, " more"));
+    if (shown.size() == kMaxProblems) {
+      shown.push_back(absl::StrCat("and ", problems.size() - kMaxProblems, " more"));
       break;
     }
-    shown.push_back(Shortened(problem, kMostProblemBytes));
+    shown.push_back(Shortened(problem, kMaxProblemBytes));
   }
   return absl::InvalidArgumentError(absl::StrJoin(shown, "; "));
 }

@@ -8,8 +8,8 @@
 
 namespace recollect::model {
 
-RowsAttention DeviceModel::LayRows(const AttendedRows& attended, const AttendedHeads& heads,
-                                   int64_t kv_stride, DeviceTables& tables) {
+RowsAttention DeviceModel::BuildRows(const AttendedRows& attended, const AttendedHeads& heads,
+                                     int64_t kv_stride, DeviceTables& tables) {
   const auto rows = static_cast<int64_t>(attended.sets.size());
   RowsAttention attention = {.heads = heads, .kv_stride = kv_stride};
   attention.sets_at = tables.Add(attended.sets);

@@ -9,9 +9,9 @@
 
 namespace recollect::model {
 
-absl::StatusOr<BlocksAttention> DeviceModel::LayBlocks(int layer,
-                                                       std::span<const DeviceSegment> runs,
-                                                       int64_t first_row, DeviceTables& tables) {
+absl::StatusOr<BlocksAttention> DeviceModel::BuildBlocks(int layer,
+                                                         std::span<const DeviceSegment> runs,
+                                                         int64_t first_row, DeviceTables& tables) {
   const DeviceBlockCache& like = *runs.front().state->layer(layer).blocks;
   std::vector<kernels::BlockPattern> patterns;
   for (const LocalPattern& pattern : like.patterns()) {

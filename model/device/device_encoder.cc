@@ -15,7 +15,7 @@ using kernels::DeviceRows;
 absl::StatusOr<std::vector<EncodedChunk>> DeviceModel::EncodeChunks(
     std::span<const DeviceBlock> blocks) {
   if (blocks.empty()) return std::vector<EncodedChunk>();
-  ASSIGN_OR_RETURN(const EncoderTables tables, LayEncoder(blocks));
+  ASSIGN_OR_RETURN(const EncoderTables tables, BuildEncoder(blocks));
   const kernels::RowSizes sizes = {.rows = tables.rows, .width = config_.d};
   float* const x = tables.x;
   RETURN_IF_ERROR(tables.gather.Run(device_, tables.tables));
@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<EncodedChunk>> DeviceModel::EncodeChunks(
   return TakeChunks(blocks, tables);
 }
 
-absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::LayEncoder(
+absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::BuildEncoder(
     std::span<const DeviceBlock> blocks) {
   const int64_t d = config_.d, inner = config_.inner();
   const int64_t row_bytes = d * int64_t{sizeof(float)}, part_bytes = inner * int64_t{sizeof(float)};
@@ -101,8 +101,8 @@ absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::LayEncoder(
   tables.place = CopyTable::Add(tables.tables, place);
   tables.split = CopyTable::Add(tables.tables, split);
   tables.attention =
-      LayRows(attended, {.dtype = dtype_, .heads = config_.heads, .kv_heads = config_.heads},
-              dense ? inner : tables.qkv.stride, tables.tables);
+      BuildRows(attended, {.dtype = dtype_, .heads = config_.heads, .kv_heads = config_.heads},
+                dense ? inner : tables.qkv.stride, tables.tables);
   RETURN_IF_ERROR(UploadTables(tables.tables));
   return tables;
 }

@@ -26,7 +26,7 @@ std::vector<DeviceSegment> RunsOf(std::span<const DeviceSegment> segments) {
 
 }  // namespace
 
-absl::Status DeviceModel::LayGca(std::span<const DeviceSegment> segments, CallTables& call) {
+absl::Status DeviceModel::BuildGca(std::span<const DeviceSegment> segments, CallTables& call) {
   std::vector<kernels::GcaGroup> groups;
   std::vector<kernels::MemoryView> chunks;
   std::vector<float> weights;
@@ -64,8 +64,8 @@ absl::Status DeviceModel::LayGca(std::span<const DeviceSegment> segments, CallTa
 
 // Memory that every layer of the call uses has the size of the one that needs most: where it lies
 // is known before the first one runs.
-absl::Status DeviceModel::LayCall(int first, int count, std::span<const DeviceSegment> runs,
-                                  CallTables& call) {
+absl::Status DeviceModel::BuildCall(int first, int count, std::span<const DeviceSegment> runs,
+                                    CallTables& call) {
   const int64_t inner = config_.inner();
   std::map<int64_t, std::pair<std::vector<float>, std::vector<float>>> factors;  // by step
   int64_t widest = 2 * config_.ffn, widest_qkv = 0;
@@ -96,7 +96,7 @@ absl::Status DeviceModel::LayCall(int first, int count, std::span<const DeviceSe
   ASSIGN_OR_RETURN(call.attended, Floats(kAttended, call.rows * inner));
   ASSIGN_OR_RETURN(call.some_heads, Floats(kSomeHeads, call.rows * inner));
   for (int layer = first; layer < first + count; ++layer) {
-    RETURN_IF_ERROR(LayMixer(layer, runs, call));
+    RETURN_IF_ERROR(BuildMixer(layer, runs, call));
   }
   return absl::OkStatus();
 }
@@ -110,10 +110,10 @@ absl::Status DeviceModel::RunLayers(int first, int count, std::span<const Device
     call.rows += run.rows;
   }
   if (call.rows == 0) return absl::OkStatus();
-  RETURN_IF_ERROR(LayCall(first, count, runs, call));
-  RETURN_IF_ERROR(LayGca(segments, call));
+  RETURN_IF_ERROR(BuildCall(first, count, runs, call));
+  RETURN_IF_ERROR(BuildGca(segments, call));
   RETURN_IF_ERROR(UploadTables(call.tables));
-  return device_.Together([&]() -> absl::Status {
+  return device_.Record([&]() -> absl::Status {
     for (int layer = first; layer < first + count; ++layer) {
       RETURN_IF_ERROR(RunLayer(layer, call, call.mixers[static_cast<size_t>(layer - first)], h));
     }

@@ -36,8 +36,8 @@ int64_t DeviceModel::ProjectedWidth(const MixerConfig& mixer) const {
 }
 
 // The copies of one layer, its recurrence, then what its rows attend to.
-absl::Status DeviceModel::LayMixer(int layer, std::span<const DeviceSegment> runs,
-                                   CallTables& call) {
+absl::Status DeviceModel::BuildMixer(int layer, std::span<const DeviceSegment> runs,
+                                     CallTables& call) {
   const MixerConfig& config = config_.mixer(layer);
   const bool gated = IsGated(config.kind);
   const int64_t inner = config_.inner(), stride = ProjectedWidth(config);
@@ -47,7 +47,7 @@ absl::Status DeviceModel::LayMixer(int layer, std::span<const DeviceSegment> run
   mixer.fp32 = {reinterpret_cast<std::byte*>(call.projected + (gated ? inner : 0)), stride};
   mixer.bf16 = {call.converted, inner + 2 * kv_width, DType::kBf16};
   if (config.positions == Positions::kRope) mixer.rope = call.ropes.at(StepOf(config));
-  if (gated && config_.recurrence) RETURN_IF_ERROR(LayScan(layer, runs, call));
+  if (gated && config_.recurrence) RETURN_IF_ERROR(BuildScan(layer, runs, call));
   int64_t row = 0;
   for (const DeviceSegment& run : runs) {
     DeviceLayerState& state = run.state->layer(layer);
@@ -61,13 +61,13 @@ absl::Status DeviceModel::LayMixer(int layer, std::span<const DeviceSegment> run
   mixer.moves = CopyTable::Add(call.tables, std::exchange(call.copies.moves, {}));
   mixer.raw = CopyTable::Add(call.tables, std::exchange(call.copies.raw, {}));
   mixer.appends = CopyTable::Add(call.tables, std::exchange(call.copies.appends, {}));
-  if (config.kind == MixerKind::kRattention) RETURN_IF_ERROR(LayLinear(layer, runs, call));
-  return LayAttention(layer, runs, call);
+  if (config.kind == MixerKind::kRattention) RETURN_IF_ERROR(BuildLinear(layer, runs, call));
+  return BuildAttention(layer, runs, call);
 }
 
 // REQUIRES: the runs' rows are not appended yet.
-absl::Status DeviceModel::LayScan(int layer, std::span<const DeviceSegment> runs,
-                                  CallTables& call) {
+absl::Status DeviceModel::BuildScan(int layer, std::span<const DeviceSegment> runs,
+                                    CallTables& call) {
   MixerTables& mixer = call.mixers.back();
   const MixerConfig& config = config_.mixer(layer);
   const int64_t inner = config_.inner();
@@ -99,8 +99,8 @@ absl::Status DeviceModel::LayScan(int layer, std::span<const DeviceSegment> runs
 }
 
 // REQUIRES: the runs' rows are appended.
-absl::Status DeviceModel::LayAttention(int layer, std::span<const DeviceSegment> runs,
-                                       CallTables& call) {
+absl::Status DeviceModel::BuildAttention(int layer, std::span<const DeviceSegment> runs,
+                                         CallTables& call) {
   MixerTables& mixer = call.mixers.back();
   // Neighbouring sequences are attended together.
   int64_t row = 0;
@@ -112,14 +112,15 @@ absl::Status DeviceModel::LayAttention(int layer, std::span<const DeviceSegment>
     }
     const auto together = runs.subspan(begin, end - begin);
     if (like.blocks) {
-      ASSIGN_OR_RETURN(mixer.choosing.emplace_back(), LayBlocks(layer, together, row, call.tables));
+      ASSIGN_OR_RETURN(mixer.choosing.emplace_back(),
+                       BuildBlocks(layer, together, row, call.tables));
     }
     const auto attend = [&](const AttendedHeads& heads, const auto& cache_of) {
       AttendedRows attended;
       for (const DeviceSegment& run : together) {
         attended.Add(cache_of(run.state->layer(layer)), run.rows);
       }
-      mixer.attentions.push_back(LayHeads(attended, heads, row, call));
+      mixer.attentions.push_back(BuildHeads(attended, heads, row, call));
     };
     if (like.residual && like.residual->windowed()) {
       attend(
@@ -148,10 +149,10 @@ absl::Status DeviceModel::LayAttention(int layer, std::span<const DeviceSegment>
 }
 
 // Some heads of neighbouring rows that begin at `first_row` of the call.
-RowsAttention DeviceModel::LayHeads(const AttendedRows& attended, const AttendedHeads& heads,
-                                    int64_t first_row, CallTables& call) {
+RowsAttention DeviceModel::BuildHeads(const AttendedRows& attended, const AttendedHeads& heads,
+                                      int64_t first_row, CallTables& call) {
   RowsAttention attention =
-      LayRows(attended, heads, int64_t{heads.kv_heads} * config_.head_dim, call.tables);
+      BuildRows(attended, heads, int64_t{heads.kv_heads} * config_.head_dim, call.tables);
   attention.first_row = first_row;
   if (heads.heads == config_.heads) return attention;
   // They come out dense, and go to their places.

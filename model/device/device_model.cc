@@ -179,7 +179,7 @@ absl::StatusOr<std::shared_ptr<kernels::DeviceBuffer>> DeviceModel::StageStates(
   std::shared_ptr<kernels::DeviceBuffer> staged;
   RETURN_IF_ERROR(
       WithOperand(dtype_, states, [&](const void* numbers, int64_t bytes) -> absl::Status {
-        ASSIGN_OR_RETURN(staged, device_.UploadBeside(numbers, bytes));
+        ASSIGN_OR_RETURN(staged, device_.UploadAsync(numbers, bytes));
         return absl::OkStatus();
       }));
   return staged;

@@ -190,8 +190,8 @@ class DeviceModel {
                                 std::span<const Pointed> pointed);
   absl::Status MixPointed(std::span<const Pointed> pointed, float* scores);
   // Adds tables of attention; cache entries are `kv_stride` numbers apart.
-  RowsAttention LayRows(const AttendedRows& attended, const AttendedHeads& heads, int64_t kv_stride,
-                        DeviceTables& tables);
+  RowsAttention BuildRows(const AttendedRows& attended, const AttendedHeads& heads,
+                          int64_t kv_stride, DeviceTables& tables);
   // out[rows, heads, head_dim] = attention of queries of these rows and heads, dense. slopes: of
   // ALiBi, or null.
   absl::Status Attend(const RowsAttention& attention, const DeviceTables& tables,
@@ -200,19 +200,20 @@ class DeviceModel {
   absl::Status RunFfn(const DeviceFfn& weights, FfnKind kind, float eps, const float* x,
                       int64_t rows, float* h);
 
-  absl::Status LayCall(int first, int count, std::span<const DeviceSegment> runs, CallTables& call);
+  absl::Status BuildCall(int first, int count, std::span<const DeviceSegment> runs,
+                         CallTables& call);
   absl::Status RunLayer(int layer, const CallTables& call, const MixerTables& mixer, float* h);
-  absl::Status LayGca(std::span<const DeviceSegment> segments, CallTables& call);
+  absl::Status BuildGca(std::span<const DeviceSegment> segments, CallTables& call);
   absl::Status RunGca(const DeviceLayer& weights, const CallTables& call, const float* a,
                       float* sum);
 
   // The width of a row of a mixer's first projection.
   int64_t ProjectedWidth(const MixerConfig& mixer) const;
-  absl::Status LayMixer(int layer, std::span<const DeviceSegment> runs, CallTables& call);
-  absl::Status LayScan(int layer, std::span<const DeviceSegment> runs, CallTables& call);
-  absl::Status LayAttention(int layer, std::span<const DeviceSegment> runs, CallTables& call);
-  RowsAttention LayHeads(const AttendedRows& attended, const AttendedHeads& heads,
-                         int64_t first_row, CallTables& call);
+  absl::Status BuildMixer(int layer, std::span<const DeviceSegment> runs, CallTables& call);
+  absl::Status BuildScan(int layer, std::span<const DeviceSegment> runs, CallTables& call);
+  absl::Status BuildAttention(int layer, std::span<const DeviceSegment> runs, CallTables& call);
+  RowsAttention BuildHeads(const AttendedRows& attended, const AttendedHeads& heads,
+                           int64_t first_row, CallTables& call);
   absl::Status RunMixer(const DeviceMixer& weights, const MixerConfig& mixer,
                         const CallTables& call, const MixerTables& tables, float* h);
   absl::Status PlaceHeads(const DeviceMixer& weights, const CallTables& call,
@@ -220,18 +221,18 @@ class DeviceModel {
   absl::Status AttendMixer(const DeviceMixer& weights, const CallTables& call,
                            const MixerTables& tables);
 
-  absl::StatusOr<BlocksAttention> LayBlocks(int layer, std::span<const DeviceSegment> runs,
-                                            int64_t first_row, DeviceTables& tables);
+  absl::StatusOr<BlocksAttention> BuildBlocks(int layer, std::span<const DeviceSegment> runs,
+                                              int64_t first_row, DeviceTables& tables);
   absl::Status AttendBlocks(const BlocksAttention& blocks, const DeviceTables& tables,
                             const QkvRows& qkv, float* out);
 
-  absl::Status LayLinear(int layer, std::span<const DeviceSegment> runs, CallTables& call);
+  absl::Status BuildLinear(int layer, std::span<const DeviceSegment> runs, CallTables& call);
   absl::Status BeginLinear(const DeviceMixer& weights, const MixerConfig& mixer,
                            const CallTables& call, const MixerTables& tables);
   absl::Status AddLinear(const DeviceMixer& weights, const MixerConfig& mixer,
                          const CallTables& call, const LinearTables& tables);
 
-  absl::StatusOr<EncoderTables> LayEncoder(std::span<const DeviceBlock> blocks);
+  absl::StatusOr<EncoderTables> BuildEncoder(std::span<const DeviceBlock> blocks);
   absl::Status PlaceLandmarks(const EncoderTables& tables);
   absl::Status EncodeLayer(const DeviceEncoderLayer& weights, const EncoderTables& tables);
   absl::StatusOr<std::vector<EncodedChunk>> TakeChunks(std::span<const DeviceBlock> blocks,

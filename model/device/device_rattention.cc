@@ -7,8 +7,8 @@
 namespace recollect::model {
 
 // The runs' rows are already appended.
-absl::Status DeviceModel::LayLinear(int layer, std::span<const DeviceSegment> runs,
-                                    CallTables& call) {
+absl::Status DeviceModel::BuildLinear(int layer, std::span<const DeviceSegment> runs,
+                                      CallTables& call) {
   const int64_t inner = config_.inner(), dim = config_.head_dim, kv_width = config_.kv_width();
   LinearTables& tables = call.mixers.back().linear;
   std::vector<DeviceResidualCache::Leaving> leaving;

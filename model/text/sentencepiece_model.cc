@@ -77,10 +77,9 @@ int NamedByte(std::string_view text) {
 }
 
 std::string PieceProblem(size_t id, const Piece& piece, const char* what, const char* expected) {
-  constexpr size_t kMostShown = 32;  // bytes
+  constexpr size_t kMaxShown = 32;  // bytes
   return absl::StrCat("piece ", id, " is ", what, " \"",
-                      absl::CHexEscape(piece.text.substr(0, kMostShown)), "\", expected ",
-                      expected);
+                      absl::CHexEscape(piece.text.substr(0, kMaxShown)), "\", expected ", expected);
 }
 
 // A run of characters that may become a piece; a linked list by index.

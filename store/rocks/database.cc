@@ -20,7 +20,7 @@ namespace {
 // Of the disk, kept free for deletions and for compactions that give space back.
 constexpr int64_t kReserveBytes = int64_t{8} << 20;
 // The log grows by blocks; and a record has a header.
-constexpr int64_t kLeastRoom = int64_t{64} << 10;
+constexpr int64_t kMinRoom = int64_t{64} << 10;
 
 }  // namespace
 
@@ -114,7 +114,7 @@ absl::Status Database::CheckWritable() const {
 absl::Status Database::CheckRoom(int64_t bytes, bool uses_reserve) const {
   uint64_t free = 0, in_memory = 0;
   if (!env_->GetFreeSpace(options_.directory, &free).ok()) return absl::OkStatus();
-  uint64_t needed = static_cast<uint64_t>(bytes + kLeastRoom);
+  uint64_t needed = static_cast<uint64_t>(bytes + kMinRoom);
   if (!uses_reserve) {
     db_->GetAggregatedIntProperty(rocksdb::DB::Properties::kCurSizeAllMemTables, &in_memory);
     needed += static_cast<uint64_t>(bytes + kReserveBytes) + in_memory;

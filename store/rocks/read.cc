@@ -189,7 +189,7 @@ std::vector<absl::StatusOr<ChunkRecord>> RocksStore::ReadChunks(std::span<const 
     };
     const Family family = session ? Family::kSessions : Family::kChunks;
     const auto count = static_cast<int64_t>(list.size());
-    const int64_t parts = std::clamp<int64_t>(count / kLeastReads, 1, kReadThreads);
+    const int64_t parts = std::clamp<int64_t>(count / kMinReads, 1, kReadThreads);
     // Parts touch results of their own.
     read_pool_.ParallelFor(parts, [&](int64_t part, int) {
       const auto first = static_cast<size_t>(count * part / parts);

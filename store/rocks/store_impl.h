@@ -33,7 +33,7 @@ inline constexpr Family kDocumentFamilies[] = {Family::kText, Family::kTokens, F
 // another (its asynchronous reads need io_uring, which Debian's build lacks), a disk serves several
 // at once. Measured by bench/store/store_bench.cc, see docs/decisions/0010-chunk-records-inline.md.
 inline constexpr int kReadThreads = 4;
-inline constexpr int64_t kLeastReads = 4;  // of one thread
+inline constexpr int64_t kMinReads = 4;  // of one thread
 
 class RocksStore final : public DocumentStore {
  public:

@@ -48,7 +48,7 @@ TEST_F(EngineCudaTest, AnIngestGoesOnInAnotherEngine) {
   backend_checks::AnIngestGoesOnInAnotherEngine(Device());
 }
 
-TEST_F(EngineCudaTest, ABf16ModelHasTheSameBitsInAnyCompanyToo) {
+TEST_F(EngineCudaTest, ABf16ModelHasTheSameBitsInAnyBatchToo) {
   const auto device = Device();
   const auto model = backend_checks::Bf16Model();
   backend_checks::TokensAreTheSameAloneTogetherAndCold(device, model);

@@ -79,13 +79,13 @@ TEST(DeviceBackendTest, StatesOfFetchedChunksGoUpBesideTheOperations) {
   const auto engine = backend_checks::WithDocuments(backend_checks::On(device));
   const auto fetched_and_sent = [&] {
     const EngineStats before = engine->stats();
-    const int64_t sent = device->uploads_beside();
+    const int64_t sent = device->async_uploads();
     EXPECT_EQ(Generate(*engine, backend_checks::Ask()).status, absl::OkStatus());
     const EngineStats after = engine->stats();
-    EXPECT_EQ(after.staged_chunks - before.staged_chunks, device->uploads_beside() - sent);
+    EXPECT_EQ(after.staged_chunks - before.staged_chunks, device->async_uploads() - sent);
     return std::array{after.chunk_hits_store - before.chunk_hits_store,
                       after.chunk_hits_host - before.chunk_hits_host,
-                      device->uploads_beside() - sent};
+                      device->async_uploads() - sent};
   };
   engine->tiers_for_test().ClearForTest();
   const auto [store, host, sent] = fetched_and_sent();

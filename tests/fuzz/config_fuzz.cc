@@ -17,8 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   RECOLLECT_CHECK(config->RopeBase(config->max_context) >= config->rope_base);
   RECOLLECT_CHECK(config->position_floats() >= 0);
   for (int layer = 0; layer < config->layers(); ++layer) config->parts(layer);
-  constexpr int kMostLayers = 64;  // the names of thousands of tensors take their time
-  if (config->layers() + config->encoder_layers <= kMostLayers) {
+  constexpr int kMaxLayers = 64;  // the names of thousands of tensors take their time
+  if (config->layers() + config->encoder_layers <= kMaxLayers) {
     RECOLLECT_CHECK(!model::ExpectedTensors(*config).empty());
   }
   // Written and read again it is the same. The smallest norms' constants are not: as a float they

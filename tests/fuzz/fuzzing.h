@@ -54,9 +54,9 @@ class InputFile {
 // not grow with the input.
 inline void CheckRefusal(const absl::Status& status,
                          std::initializer_list<absl::StatusCode> codes) {
-  constexpr size_t kMostBytes = size_t{64} << 10;
+  constexpr size_t kMaxBytes = size_t{64} << 10;
   const bool known = std::find(codes.begin(), codes.end(), status.code()) != codes.end();
-  const bool bounded = !status.message().empty() && status.message().size() <= kMostBytes;
+  const bool bounded = !status.message().empty() && status.message().size() <= kMaxBytes;
   if (known && bounded) return;
   const std::string text = status.ToString();
   std::fprintf(stderr, "refused with %zu bytes: %.1000s\n", text.size(), text.c_str());

@@ -25,7 +25,7 @@ TEST(RuntimeTest, AFullQueueRefusesNamingBothNumbers) {
                       .ok());
     }
     for (int seen = 0; seen < kThreads; seen = begun) begun.wait(seen);  // out of the queue
-    for (size_t i = 0; i < Runtime::kMostQueued; ++i) {
+    for (size_t i = 0; i < Runtime::kMaxQueued; ++i) {
       ASSERT_TRUE(runtime.Post([&] { ++done; }).ok());
     }
     const absl::Status full = runtime.Post([&] { done += 1000; });

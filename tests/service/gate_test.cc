@@ -196,10 +196,10 @@ TEST_F(GateTest, CallsBeyondTheMostWaitForTheEndOfOthers) {
   const int client = Connect(), inner = Inner(0);
   const std::string begin(kPreface);
   std::string calls;
-  for (uint32_t i = 0; i < Gate::kMostCalls + 2; ++i)
+  for (uint32_t i = 0; i < Gate::kMaxCalls + 2; ++i)
     calls += Frame(FrameHeader::kHeaders, 4, 2 * i + 1);
   Write(client, begin + calls);
-  const size_t most = begin.size() + Gate::kMostCalls * FrameHeader::kBytes;
+  const size_t most = begin.size() + Gate::kMaxCalls * FrameHeader::kBytes;
   EXPECT_EQ(Read(inner, most), (begin + calls).substr(0, most));
   // Only now may the next one come, and then the one after it.
   for (const auto& end : {Frame(FrameHeader::kHeaders, FrameHeader::kEndStream, 3),
@@ -216,7 +216,7 @@ TEST_F(GateTest, ResetsPassAtABoundedRate) {
   const int client = Connect(), inner = Inner(0);
   constexpr int kMore = 300;
   std::string resets;
-  for (uint32_t i = 0; i < Gate::kMostResets + kMore; ++i)
+  for (uint32_t i = 0; i < Gate::kMaxResets + kMore; ++i)
     resets += Frame(FrameHeader::kResetStream, 0, 2 * i + 1, "1234");
   const absl::Time begin = SteadyNow();
   Write(client, kPreface + resets);

@@ -195,7 +195,7 @@ absl::Status DeviceBackend::Queries(int group, std::span<const QueryRow> rows) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<const StagedStates> DeviceBackend::Stage(const store::ChunkRecord& record) {
+std::shared_ptr<const StagedStates> DeviceBackend::BeginUpload(const store::ChunkRecord& record) {
   absl::StatusOr<std::shared_ptr<kernels::DeviceBuffer>> buffer =
       model_->StageStates(record.states);
   if (!buffer.ok()) return nullptr;

@@ -42,7 +42,7 @@ class DeviceBackend final : public Backend {
   absl::StatusOr<std::vector<model::EncodedChunk>> EncodeClosed(
       std::span<Piece* const> pieces) override;
   absl::Status Queries(int group, std::span<const QueryRow> rows) override;
-  std::shared_ptr<const StagedStates> Stage(const store::ChunkRecord& record) override;
+  std::shared_ptr<const StagedStates> BeginUpload(const store::ChunkRecord& record) override;
   absl::StatusOr<std::vector<ProjectedMemory>> Project(
       std::span<const ChunkToProject> chunks) override;
   absl::Status RunGroup(std::span<Piece* const> pieces, int group) override;

@@ -18,8 +18,8 @@ TEST_F(BlockBoundsCudaTest, HasTheBitsOfThePlainLoop) {
   bounds_cases::CheckHasTheBitsOfThePlainLoop(OnDevice);
 }
 
-TEST_F(BlockBoundsCudaTest, ABlockHasTheSameBitsInAnyCompany) {
-  bounds_cases::CheckABlockHasTheSameBitsInAnyCompany(OnDevice);
+TEST_F(BlockBoundsCudaTest, ABlockHasTheSameBitsInAnyBatch) {
+  bounds_cases::CheckABlockHasTheSameBitsInAnyBatch(OnDevice);
 }
 
 TEST_F(BlockBoundsCudaTest, NumbersAtTheEdge) { bounds_cases::CheckNumbersAtTheEdge(OnDevice); }

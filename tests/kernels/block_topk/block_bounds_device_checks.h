@@ -123,7 +123,7 @@ void CheckHasTheBitsOfThePlainLoop(const Runner& run) {
 }
 
 template <typename Runner>
-void CheckABlockHasTheSameBitsInAnyCompany(const Runner& run) {
+void CheckABlockHasTheSameBitsInAnyBatch(const Runner& run) {
   for (const bool mean : {false, true}) {
     const Call call = CallOf(9, 16, 50, mean);
     const Bounds whole = run(call, 0);

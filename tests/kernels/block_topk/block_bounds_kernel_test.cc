@@ -19,8 +19,8 @@ TEST(BlockBoundsBlockTest, HasTheBitsOfThePlainLoop) {
   bounds_cases::CheckHasTheBitsOfThePlainLoop(OnHost(HostOrder::kPhases));
 }
 
-TEST(BlockBoundsBlockTest, ABlockHasTheSameBitsInAnyCompany) {
-  bounds_cases::CheckABlockHasTheSameBitsInAnyCompany(OnHost(HostOrder::kPhases));
+TEST(BlockBoundsBlockTest, ABlockHasTheSameBitsInAnyBatch) {
+  bounds_cases::CheckABlockHasTheSameBitsInAnyBatch(OnHost(HostOrder::kPhases));
 }
 
 TEST(BlockBoundsBlockTest, NumbersAtTheEdge) {

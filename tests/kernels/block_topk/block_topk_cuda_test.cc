@@ -22,8 +22,8 @@ TEST_F(BlockTopKCudaTest, ListsMatchReference) {
   block_cases::CheckListsMatchReference(OnDevice(1));
 }
 
-TEST_F(BlockTopKCudaTest, SameListsInAnyCompanyAndCut) {
-  block_cases::CheckSameListsInAnyCompanyAndCut(OnDevice(0));
+TEST_F(BlockTopKCudaTest, SameListsInAnyBatchAndCut) {
+  block_cases::CheckSameListsInAnyBatchAndCut(OnDevice(0));
 }
 
 TEST_F(BlockTopKCudaTest, TiesAndScoresThatAreNoNumbers) { block_cases::CheckOrder(OnDevice(0)); }

@@ -238,7 +238,7 @@ void CheckListsMatchReference(const Runner& run) {
 // Rows alone, in other batches, with room for more, and cut into more parts or fewer. Scores that
 // rise with the block, so that lists are sorted often.
 template <typename Runner>
-void CheckSameListsInAnyCompanyAndCut(const Runner& run) {
+void CheckSameListsInAnyBatchAndCut(const Runner& run) {
   Call call = RandomCall(2, 24, 2, 40, 1600, false);
   call.patterns = {kPatterns[3], kPatterns[1]};
   Bounds& bounds = call.sequences[0];

@@ -20,8 +20,8 @@ TEST(BlockTopKBlockTest, ListsMatchReference) {
   block_cases::CheckListsMatchReference(OnHost(HostOrder::kPhases));
 }
 
-TEST(BlockTopKBlockTest, SameListsInAnyCompanyAndCut) {
-  block_cases::CheckSameListsInAnyCompanyAndCut(OnHost(HostOrder::kPhases));
+TEST(BlockTopKBlockTest, SameListsInAnyBatchAndCut) {
+  block_cases::CheckSameListsInAnyBatchAndCut(OnHost(HostOrder::kPhases));
 }
 
 TEST(BlockTopKBlockTest, TiesAndScoresThatAreNoNumbers) {

@@ -70,7 +70,7 @@ inline void CheckUploadsBeside(Device& device) {
     for (int thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&, thread] {
         std::vector<float> host(kNumbers, static_cast<float>(thread + 1));
-        auto buffer = device.UploadBeside(host.data(), kNumbers * int64_t{sizeof(float)});
+        auto buffer = device.UploadAsync(host.data(), kNumbers * int64_t{sizeof(float)});
         std::fill(host.begin(), host.end(), -1.0f);
         ASSERT_TRUE(buffer.ok()) << buffer.status();
         coming[static_cast<size_t>(thread)] = *std::move(buffer);
@@ -102,10 +102,10 @@ inline void CheckGoesOnAfterErrors(Device& device) {
   EXPECT_EQ(code(device.Gemm({.n = 1, .k = 4}, x + 1, x, 1, x)),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code(device.Copy(nullptr, -1, 4)), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(code(device.UploadBeside(x, int64_t{1} << 44).status()),
+  EXPECT_EQ(code(device.UploadAsync(x, int64_t{1} << 44).status()),
             absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(device.Allocate(0).ok());
-  EXPECT_TRUE(device.UploadBeside(nullptr, 0).ok());
+  EXPECT_TRUE(device.UploadAsync(nullptr, 0).ok());
   EXPECT_EQ(device.Upload(nullptr, 0, nullptr), absl::OkStatus());
   EXPECT_EQ(device.Download(nullptr, 0, nullptr), absl::OkStatus());
   EXPECT_EQ(device.Zero(nullptr, 0), absl::OkStatus());

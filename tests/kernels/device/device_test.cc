@@ -50,7 +50,7 @@ TEST(HostDeviceMemoryTest, IsNotANumberBeforeItIsWritten) {
 TEST(HostDeviceMemoryTest, HoldsNothingThatComesBesideBeforeSomebodyWaits) {
   HostDevice device;
   const float sent = 5;
-  const auto coming = *device.UploadBeside(&sent, sizeof(sent));
+  const auto coming = *device.UploadAsync(&sent, sizeof(sent));
   float came;
   ASSERT_EQ(device.Download(coming->data(), sizeof(came), &came), absl::OkStatus());
   EXPECT_TRUE(std::isnan(came));

@@ -18,7 +18,7 @@ class GraphDeviceTest : public ::testing::Test {
  protected:
   // y += x, times over, by way of the graphs.
   absl::Status AddTogether(int times) {
-    return graphs_.Together([&] {
+    return graphs_.Record([&] {
       for (int i = 0; i < times; ++i) RETURN_IF_ERROR(graphs_.Add(x_, kCount, y_));
       return absl::OkStatus();
     });
@@ -44,7 +44,7 @@ TEST_F(GraphDeviceTest, WhatComesAgainIsLaunched) {
 
 TEST_F(GraphDeviceTest, OtherArgumentsAreAnotherGraph) {
   const auto add = [&](const float* x, int64_t count) {
-    EXPECT_EQ(graphs_.Together([&] { return graphs_.Add(x, count, y_); }), absl::OkStatus());
+    EXPECT_EQ(graphs_.Record([&] { return graphs_.Add(x, count, y_); }), absl::OkStatus());
   };
   const float* const other = arrays_.Place(std::vector<float>(kCount, 10.0f));
   for (int step = 0; step < 2; ++step) {
@@ -84,7 +84,7 @@ TEST_F(GraphDeviceTest, TheOneUsedLongestAgoGoes) {
 TEST_F(GraphDeviceTest, OperationsBeforeADownloadRunFirst) {
   for (int step = 1; step <= 3; ++step) {
     float between = 0;
-    const absl::Status status = graphs_.Together([&]() -> absl::Status {
+    const absl::Status status = graphs_.Record([&]() -> absl::Status {
       RETURN_IF_ERROR(graphs_.Add(x_, kCount, y_));
       RETURN_IF_ERROR(graphs_.Download(y_, sizeof(between), &between));
       return graphs_.Add(x_, kCount, y_);
@@ -99,7 +99,7 @@ TEST_F(GraphDeviceTest, OperationsBeforeADownloadRunFirst) {
 TEST_F(GraphDeviceTest, MemoryThatGrowsInBetweenIsNoGraph) {
   std::shared_ptr<DeviceBuffer> scratch;
   const auto step = [&](int64_t bytes) {
-    EXPECT_EQ(graphs_.Together([&]() -> absl::Status {
+    EXPECT_EQ(graphs_.Record([&]() -> absl::Status {
       RETURN_IF_ERROR(graphs_.Add(x_, kCount, y_));
       ASSIGN_OR_RETURN(void* const memory, AtLeast(graphs_, bytes, scratch));
       RETURN_IF_ERROR(graphs_.Zero(memory, bytes));
@@ -140,7 +140,7 @@ TEST_F(GraphDeviceTest, LackOfMemoryLeavesFewer) {
 
 TEST_F(GraphDeviceTest, ErrorsComeOut) {
   const absl::Status mine = absl::InvalidArgumentError("mine");
-  EXPECT_EQ(graphs_.Together([&]() -> absl::Status {
+  EXPECT_EQ(graphs_.Record([&]() -> absl::Status {
     RETURN_IF_ERROR(graphs_.Add(x_, kCount, y_));
     return mine;
   }),

@@ -65,11 +65,11 @@ absl::Status HostDevice::Wait() {
   return health_.status();
 }
 
-absl::StatusOr<std::shared_ptr<DeviceBuffer>> HostDevice::UploadBeside(const void* host,
-                                                                       int64_t bytes) {
+absl::StatusOr<std::shared_ptr<DeviceBuffer>> HostDevice::UploadAsync(const void* host,
+                                                                      int64_t bytes) {
   ASSIGN_OR_RETURN(const std::shared_ptr<ComingBuffer> buffer, Make<ComingBuffer>(bytes));
   buffer->coming.resize(static_cast<size_t>(bytes));
-  ++uploads_beside_;
+  ++async_uploads_;
   RETURN_IF_ERROR(Move(host, bytes, buffer->coming.data()));
   return buffer;
 }

@@ -33,7 +33,7 @@ class HostDevice final : public Device {
   int64_t bytes() const { return live_->bytes; }
   int64_t downloads() const { return downloads_; }  // so far
   int64_t downloaded_bytes() const { return downloaded_bytes_; }
-  int64_t uploads_beside() const { return uploads_beside_; }
+  int64_t async_uploads() const { return async_uploads_; }
   int64_t waits() const { return waits_; }
   int64_t launches() const { return launches_; }  // of graphs
   // All buffers together; what is there stays.
@@ -55,8 +55,8 @@ class HostDevice final : public Device {
   absl::Status Upload(const void* host, int64_t bytes, void* to) override;
   absl::Status Download(const void* from, int64_t bytes, void* host) override;
   absl::Status Wait() override;
-  absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadBeside(const void* host,
-                                                             int64_t bytes) override;
+  absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadAsync(const void* host,
+                                                            int64_t bytes) override;
   absl::Status Await(const DeviceBuffer& coming) override;
   absl::StatusOr<std::shared_ptr<DeviceGraph>> Capture(
       const CapturedOperations& operations) override;
@@ -149,7 +149,7 @@ class HostDevice final : public Device {
   std::atomic<int64_t> most_bytes_ = int64_t{4} << 30;
   absl::Status captures_;  // what captures give
   std::atomic<int64_t> calls_left_ = std::numeric_limits<int64_t>::max();
-  std::atomic<int64_t> downloads_ = 0, downloaded_bytes_ = 0, uploads_beside_ = 0, waits_ = 0;
+  std::atomic<int64_t> downloads_ = 0, downloaded_bytes_ = 0, async_uploads_ = 0, waits_ = 0;
   std::atomic<int64_t> launches_ = 0;
   std::mutex mutex_;
   DeviceHealth health_;

@@ -123,7 +123,7 @@ inline absl::Status CopyOnHost(HostOrder order, const DeviceCopy* copies, int64_
 template <int kInputs>
 void RunScanOnHost(HostOrder order, const cuda::ScanArgs& args, int64_t segments) {
   const int64_t blocks = args.plan.blocks;
-  if (args.plan.way == GatedScanPlan::Way::kByTile) {
+  if (args.plan.strategy == GatedScanPlan::Strategy::kByTile) {
     RunBlocks<cuda::ScanShared>(order, segments * blocks, cuda::kTileThreads,
                                 [&](HostBlock& block, cuda::ScanShared& shared, int64_t i) {
                                   cuda::ScanByTile<kInputs>(block, shared, args, i / blocks,
@@ -157,7 +157,7 @@ inline absl::Status RangeAttentionOnHost(HostOrder order, const RangeAttentionPl
   }
   const cuda::RangeArgs args = cuda::ArgsOf(plan, arrays);
   const int64_t heads = sizes.heads, pairs = sizes.rows * heads;
-  if (plan.way == RangeAttentionPlan::Way::kByRow) {
+  if (plan.strategy == RangeAttentionPlan::Strategy::kByRow) {
     const int64_t tiles = (sizes.rows + plan.block_rows - 1) / plan.block_rows;
     RunBlocks<cuda::RangeShared>(order, tiles * heads, cuda::kRangeThreads,
                                  [&](HostBlock& block, cuda::RangeShared& shared, int64_t i) {
@@ -184,7 +184,7 @@ void TileAttentionOnHost(HostOrder order, const cuda::TileAttentionArgs& args) {
   const TileAttentionSizes& sizes = args.plan.sizes;
   const int threads = args.plan.warps * HostBlock::kWarp;
   const int64_t pairs = sizes.tiles * sizes.kv_heads;
-  const bool by_split = args.plan.way == TileAttentionPlan::Way::kBySplit;
+  const bool by_split = args.plan.strategy == TileAttentionPlan::Strategy::kBySplit;
   RunBlocks<Tile>(order, by_split ? pairs * sizes.max_splits : pairs, threads,
                   [&](HostBlock& block, Tile& tile, int64_t i) {
                     const int64_t index = i % pairs / sizes.kv_heads;
@@ -230,7 +230,7 @@ inline absl::Status GcaOnHost(HostOrder order, const GcaPlan& plan, const GcaDev
   for (const GcaGroup& group : groups) chunks = std::max(chunks, group.first_chunk + group.chunks);
   RETURN_IF_ERROR(CheckGca(plan, groups, std::span(arrays.chunks, static_cast<size_t>(chunks))));
   const cuda::GcaArgs args = cuda::ArgsOf(plan, arrays);
-  const bool by_chunk = plan.way == GcaPlan::Way::kByChunk;
+  const bool by_chunk = plan.strategy == GcaPlan::Strategy::kByChunk;
   const int64_t count = arrays.group_count, heads = plan.shape.heads;
   const int64_t chunks_each = by_chunk ? plan.sizes.max_group_chunks : 1;
   const int64_t blocks = count * heads * chunks_each;

@@ -71,8 +71,8 @@ TEST_F(ElementwiseCudaTest, RoundingIsThatOfTheBase) {
   elementwise_cases::CheckRoundingIsThatOfTheBase(DeviceRunner());
 }
 
-TEST_F(ElementwiseCudaTest, ARowHasTheSameBitsInAnyCompany) {
-  elementwise_cases::CheckARowHasTheSameBitsInAnyCompany(DeviceRunner());
+TEST_F(ElementwiseCudaTest, ARowHasTheSameBitsInAnyBatch) {
+  elementwise_cases::CheckARowHasTheSameBitsInAnyBatch(DeviceRunner());
 }
 
 TEST_F(ElementwiseCudaTest, RowsAtADistance) {

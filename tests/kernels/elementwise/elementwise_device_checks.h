@@ -319,7 +319,7 @@ void CheckRoundingIsThatOfTheBase(const Runner& runner) {
 
 // Each row alone, and two rows of many: at other places of a block, and aligned otherwise.
 template <typename Runner>
-void CheckARowHasTheSameBitsInAnyCompany(const Runner& runner) {
+void CheckARowHasTheSameBitsInAnyBatch(const Runner& runner) {
   for (Op op : kOps) {
     for (int64_t width : {1, 30, 640, 1100}) {
       const int64_t rows = 21;

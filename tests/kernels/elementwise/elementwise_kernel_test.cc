@@ -26,8 +26,8 @@ TEST(ElementwiseBlockTest, RoundingIsThatOfTheBase) {
   elementwise_cases::CheckRoundingIsThatOfTheBase(HostRunner());
 }
 
-TEST(ElementwiseBlockTest, ARowHasTheSameBitsInAnyCompany) {
-  elementwise_cases::CheckARowHasTheSameBitsInAnyCompany(HostRunner());
+TEST(ElementwiseBlockTest, ARowHasTheSameBitsInAnyBatch) {
+  elementwise_cases::CheckARowHasTheSameBitsInAnyBatch(HostRunner());
 }
 
 TEST(ElementwiseBlockTest, RowsAtADistance) {

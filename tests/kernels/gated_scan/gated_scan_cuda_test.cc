@@ -63,15 +63,15 @@ TEST_F(GatedScanCudaTest, HasTheBitsOfTheHostRun) {
     for (int64_t rows : {5003, 1, 240}) {
       call.sequences.push_back(scan_cases::RandomSequence(rows, call.channels, inputs, 1));
     }
-    for (scan_cases::Way way : scan_cases::kWays) {
+    for (scan_cases::Strategy strategy : scan_cases::kStrategies) {
       const auto expected = scan_cases::Run(
           [](const GatedScanPlan& plan, const scan_cases::Call& of) {
             return scan_cases::RunOnHost(plan, of, HostOrder::kPhases);
           },
-          call, way);
+          call, strategy);
       for (size_t shift : {0, 1}) {
-        SCOPED_TRACE(absl::StrCat(scan_cases::NameOf(way), ", shift ", shift));
-        const auto results = scan_cases::Run(OnDevice(shift), call, way);
+        SCOPED_TRACE(absl::StrCat(scan_cases::NameOf(strategy), ", shift ", shift));
+        const auto results = scan_cases::Run(OnDevice(shift), call, strategy);
         for (size_t s = 0; s < expected.size(); ++s) {
           scan_cases::ExpectSameBits(results[s], expected[s]);
         }

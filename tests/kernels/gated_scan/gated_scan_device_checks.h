@@ -14,10 +14,12 @@
 
 namespace recollect::kernels::scan_cases {
 
-using Way = GatedScanPlan::Way;
-inline constexpr Way kWays[] = {Way::kByChannel, Way::kByTile};
+using Strategy = GatedScanPlan::Strategy;
+inline constexpr Strategy kStrategies[] = {Strategy::kByChannel, Strategy::kByTile};
 
-inline const char* NameOf(Way way) { return way == Way::kByTile ? "by tile" : "by channel"; }
+inline const char* NameOf(Strategy strategy) {
+  return strategy == Strategy::kByTile ? "by tile" : "by channel";
+}
 
 // Rows of a sequence, and the state before them. x and state have an entry for each input.
 struct Sequence {
@@ -134,7 +136,7 @@ inline std::vector<Result> RunOnHost(const GatedScanPlan& plan, const Call& call
 
 // With room for `spare` rows and segments more than the call has.
 template <typename Runner>
-std::vector<Result> Run(const Runner& run, const Call& call, Way way, int64_t spare = 0) {
+std::vector<Result> Run(const Runner& run, const Call& call, Strategy strategy, int64_t spare = 0) {
   GatedScanSizes sizes{.segments = static_cast<int64_t>(call.sequences.size()) + spare,
                        .max_rows = spare,
                        .channels = call.channels,
@@ -143,7 +145,7 @@ std::vector<Result> Run(const Runner& run, const Call& call, Way way, int64_t sp
   for (const Sequence& sequence : call.sequences) {
     sizes.max_rows = std::max(sizes.max_rows, sequence.rows + spare);
   }
-  const absl::StatusOr<GatedScanPlan> plan = PlanGatedScan(sizes, way);
+  const absl::StatusOr<GatedScanPlan> plan = PlanGatedScan(sizes, strategy);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return run(*plan, call);
 }
@@ -238,10 +240,10 @@ void CheckMatchesReference(const Runner& run) {
         if (with_bias) call.bias = Normals(c.channels, 9);
         call.gap = with_bias ? 3 : 0;
         call.in_place = with_bias;
-        for (Way way : kWays) {
-          SCOPED_TRACE(absl::StrCat(NameOf(way), ", ", c.rows, " x ", c.channels, ", ", inputs,
+        for (Strategy strategy : kStrategies) {
+          SCOPED_TRACE(absl::StrCat(NameOf(strategy), ", ", c.rows, " x ", c.channels, ", ", inputs,
                                     " inputs", with_bias ? " with bias" : ""));
-          ExpectMatchesReference(call, call.sequences[0], Run(run, call, way)[0]);
+          ExpectMatchesReference(call, call.sequences[0], Run(run, call, strategy)[0]);
         }
       }
     }
@@ -256,8 +258,8 @@ void CheckSameBitsInAnyCutAndCompany(const Runner& run) {
   Call alone{.channels = channels, .bias = Normals(channels, 9)};
   alone.sequences = {RandomSequence(rows, channels, 2, 1)};
   const Sequence& whole = alone.sequences[0];
-  const Result expected = Run(run, alone, Way::kByTile)[0];
-  ExpectSameBits(Run(run, alone, Way::kByChannel)[0], expected);
+  const Result expected = Run(run, alone, Strategy::kByTile)[0];
+  ExpectSameBits(Run(run, alone, Strategy::kByChannel)[0], expected);
 
   std::vector<Sequence> others;
   for (int64_t length : {1, 0, 130, 13}) {
@@ -265,22 +267,22 @@ void CheckSameBitsInAnyCutAndCompany(const Runner& run) {
   }
   Call company = alone;
   company.sequences = others;
-  const std::vector<Result> expected_others = Run(run, company, Way::kByChannel);
+  const std::vector<Result> expected_others = Run(run, company, Strategy::kByChannel);
 
   struct Cut {
     int64_t rows;
-    Way way;
+    Strategy strategy;
   };
-  for (const Cut& cut : {Cut{1, Way::kByChannel},
-                         {3, Way::kByChannel},
-                         {8, Way::kByTile},
-                         {64, Way::kByChannel},
-                         {119, Way::kByTile},
-                         {120, Way::kByTile},
-                         {121, Way::kByTile},
-                         {250, Way::kByChannel},
-                         {499, Way::kByTile}}) {
-    SCOPED_TRACE(absl::StrCat(NameOf(cut.way), ", cuts of ", cut.rows));
+  for (const Cut& cut : {Cut{1, Strategy::kByChannel},
+                         {3, Strategy::kByChannel},
+                         {8, Strategy::kByTile},
+                         {64, Strategy::kByChannel},
+                         {119, Strategy::kByTile},
+                         {120, Strategy::kByTile},
+                         {121, Strategy::kByTile},
+                         {250, Strategy::kByChannel},
+                         {499, Strategy::kByTile}}) {
+    SCOPED_TRACE(absl::StrCat(NameOf(cut.strategy), ", cuts of ", cut.rows));
     Result joined{.y = std::vector<std::vector<float>>(2), .state = whole.state};
     for (int64_t begin = 0; begin < rows; begin += cut.rows) {
       // Now and then a decode step among prefills, which is the other way's work.
@@ -293,7 +295,8 @@ void CheckSameBitsInAnyCutAndCompany(const Runner& run) {
       call.sequences.insert(
           call.sequences.begin() + place,
           Slice(whole, channels, begin, std::min(begin + cut.rows, rows), &joined));
-      const std::vector<Result> results = Run(run, call, step ? Way::kByChannel : cut.way, 7);
+      const std::vector<Result> results =
+          Run(run, call, step ? Strategy::kByChannel : cut.strategy, 7);
       for (int i = 0; i < 2; ++i) {
         const std::vector<float>& y = results[place].y[i];
         joined.y[i].insert(joined.y[i].end(), y.begin(), y.end());
@@ -312,8 +315,9 @@ void CheckSameBitsInAnyCutAndCompany(const Runner& run) {
     Call one = alone;
     one.sequences[0].x = {whole.x[i]};
     one.sequences[0].state = {whole.state[i]};
-    for (Way way : kWays) {
-      ExpectSameBits(Run(run, one, way)[0], {.y = {expected.y[i]}, .state = {expected.state[i]}});
+    for (Strategy strategy : kStrategies) {
+      ExpectSameBits(Run(run, one, strategy)[0],
+                     {.y = {expected.y[i]}, .state = {expected.state[i]}});
     }
   }
 }
@@ -329,7 +333,7 @@ void CheckChunksBeginAnew(const Runner& run) {
       Sequence& whole = call.sequences[0];
       whole.first = first;
       if (first % chunk == 0) whole.state[0].assign(channels, std::nanf(""));
-      const Result expected = Run(run, call, Way::kByTile)[0];
+      const Result expected = Run(run, call, Strategy::kByTile)[0];
       {
         SCOPED_TRACE(absl::StrCat("chunk ", chunk, " from ", first));
         ExpectMatchesReference(call, whole, expected);
@@ -340,7 +344,8 @@ void CheckChunksBeginAnew(const Runner& run) {
         for (int64_t begin = 0; begin < rows; begin += cut) {
           Call part = call;
           part.sequences = {Slice(whole, channels, begin, std::min(begin + cut, rows), &joined)};
-          const Result result = Run(run, part, cut == 125 ? Way::kByTile : Way::kByChannel)[0];
+          const Result result =
+              Run(run, part, cut == 125 ? Strategy::kByTile : Strategy::kByChannel)[0];
           for (int i = 0; i < 2; ++i) {
             joined.y[i].insert(joined.y[i].end(), result.y[i].begin(), result.y[i].end());
           }
@@ -357,11 +362,11 @@ template <typename Runner>
 void CheckNumbersAtTheEdge(const Runner& run) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const int64_t rows = 260, channels = 18;
-  for (Way way : kWays) {
-    SCOPED_TRACE(NameOf(way));
+  for (Strategy strategy : kStrategies) {
+    SCOPED_TRACE(NameOf(strategy));
     Call call{.channels = channels, .chunk = 64};
     call.sequences = {RandomSequence(rows, channels, 1, 1)};
-    const Result plain = Run(run, call, way)[0];
+    const Result plain = Run(run, call, strategy)[0];
     Sequence& sequence = call.sequences[0];
     const auto at = [&](int64_t row, int64_t channel) { return row * channels + channel; };
     sequence.z[at(10, 2)] = kInf;
@@ -370,7 +375,7 @@ void CheckNumbersAtTheEdge(const Runner& run) {
     sequence.z[at(200, 17)] = -200;
     sequence.x[0][at(70, 5)] = std::nanf("");
     sequence.z[at(129, 16)] = std::nanf("");
-    const std::vector<float> y = Run(run, call, way)[0].y[0];
+    const std::vector<float> y = Run(run, call, strategy)[0].y[0];
     EXPECT_EQ(y[at(10, 2)], y[at(9, 2)]);
     EXPECT_EQ(y[at(130, 2)], sequence.x[0][at(130, 2)]);
     EXPECT_EQ(y[at(131, 2)], y[at(130, 2)]);

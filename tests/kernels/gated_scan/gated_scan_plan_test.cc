@@ -7,7 +7,7 @@
 namespace recollect::kernels {
 namespace {
 
-using scan_cases::Way;
+using scan_cases::Strategy;
 using ::testing::HasSubstr;
 
 auto OnHost(HostOrder order) {
@@ -40,11 +40,12 @@ TEST(GatedScanBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
     for (int64_t rows : {1, 120, 601}) {
       call.sequences.push_back(scan_cases::RandomSequence(rows, call.channels, inputs, 3));
     }
-    for (Way way : scan_cases::kWays) {
-      const auto expected = scan_cases::Run(OnHost(HostOrder::kPhases), call, way);
+    for (Strategy strategy : scan_cases::kStrategies) {
+      const auto expected = scan_cases::Run(OnHost(HostOrder::kPhases), call, strategy);
       for (HostOrder order : kHostOrders) {
-        SCOPED_TRACE(absl::StrCat(scan_cases::NameOf(way), ", order ", static_cast<int>(order)));
-        const auto results = scan_cases::Run(OnHost(order), call, way);
+        SCOPED_TRACE(
+            absl::StrCat(scan_cases::NameOf(strategy), ", order ", static_cast<int>(order)));
+        const auto results = scan_cases::Run(OnHost(order), call, strategy);
         for (size_t s = 0; s < expected.size(); ++s) {
           scan_cases::ExpectSameBits(results[s], expected[s]);
         }
@@ -54,27 +55,27 @@ TEST(GatedScanBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
 }
 
 TEST(GatedScanPlanTest, LongSequencesThatDoNotFillTheDeviceGoByTile) {
-  const auto way = [](int64_t segments, int64_t rows, int64_t channels) {
+  const auto strategy = [](int64_t segments, int64_t rows, int64_t channels) {
     const GatedScanSizes sizes{.segments = segments, .max_rows = rows, .channels = channels};
-    return PlanGatedScan(sizes, 132)->way;
+    return PlanGatedScan(sizes, 132)->strategy;
   };
-  EXPECT_EQ(way(1, 262144, 2048), Way::kByTile);
-  EXPECT_EQ(way(8, 262144, 2048), Way::kByTile);
-  EXPECT_EQ(way(64, 262144, 2048), Way::kByChannel);
-  EXPECT_EQ(way(1, 1, 2048), Way::kByChannel);
-  EXPECT_EQ(way(512, 1, 2048), Way::kByChannel);
-  EXPECT_EQ(way(0, 0, 1), Way::kByChannel);
+  EXPECT_EQ(strategy(1, 262144, 2048), Strategy::kByTile);
+  EXPECT_EQ(strategy(8, 262144, 2048), Strategy::kByTile);
+  EXPECT_EQ(strategy(64, 262144, 2048), Strategy::kByChannel);
+  EXPECT_EQ(strategy(1, 1, 2048), Strategy::kByChannel);
+  EXPECT_EQ(strategy(512, 1, 2048), Strategy::kByChannel);
+  EXPECT_EQ(strategy(0, 0, 1), Strategy::kByChannel);
 }
 
 TEST(GatedScanPlanTest, BlocksCoverTheChannels) {
-  const auto blocks = [](int64_t channels, Way way) {
-    return PlanGatedScan({.segments = 1, .max_rows = 1, .channels = channels}, way)->blocks;
+  const auto blocks = [](int64_t channels, Strategy strategy) {
+    return PlanGatedScan({.segments = 1, .max_rows = 1, .channels = channels}, strategy)->blocks;
   };
-  EXPECT_EQ(blocks(1, Way::kByTile), 1);
-  EXPECT_EQ(blocks(2048, Way::kByTile), 128);
-  EXPECT_EQ(blocks(2049, Way::kByTile), 129);
-  EXPECT_EQ(blocks(128, Way::kByChannel), 1);
-  EXPECT_EQ(blocks(129, Way::kByChannel), 2);
+  EXPECT_EQ(blocks(1, Strategy::kByTile), 1);
+  EXPECT_EQ(blocks(2048, Strategy::kByTile), 128);
+  EXPECT_EQ(blocks(2049, Strategy::kByTile), 129);
+  EXPECT_EQ(blocks(128, Strategy::kByChannel), 1);
+  EXPECT_EQ(blocks(129, Strategy::kByChannel), 2);
 }
 
 TEST(GatedScanPlanTest, RefusesWhatItCannotRun) {

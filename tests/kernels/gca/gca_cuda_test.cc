@@ -52,8 +52,8 @@ TEST_F(GcaCudaTest, MatchesReferenceBothWays) {
   gca_cases::CheckMatchesReference(OnDevice(1));
 }
 
-TEST_F(GcaCudaTest, ARowHasTheSameBitsInAnyCompany) {
-  gca_cases::CheckARowHasTheSameBitsInAnyCompany(OnDevice(0));
+TEST_F(GcaCudaTest, ARowHasTheSameBitsInAnyBatch) {
+  gca_cases::CheckARowHasTheSameBitsInAnyBatch(OnDevice(0));
 }
 
 // The bits of tensor cores are the device's own.
@@ -67,11 +67,12 @@ TEST_F(GcaCudaTest, InFp32HasTheBitsOfTheHostRun) {
     const gca_cases::Inputs in(c, 1);
     gca_cases::Batch batch;
     gca_cases::AddGroup(in, 0, c.rows, &batch);
-    for (GcaPlan::Way way : gca_cases::kWays) {
-      const std::vector<float> expected = gca_cases::Run(host, c.shape, batch, way);
+    for (GcaPlan::Strategy strategy : gca_cases::kStrategies) {
+      const std::vector<float> expected = gca_cases::Run(host, c.shape, batch, strategy);
       for (size_t shift : {0, 1}) {
-        EXPECT_TRUE(SameBits(gca_cases::Run(OnDevice(shift), c.shape, batch, way), expected))
-            << gca_cases::NameOf(way, in.q_dtype) << ", " << c.rows << " rows, shift " << shift;
+        EXPECT_TRUE(SameBits(gca_cases::Run(OnDevice(shift), c.shape, batch, strategy), expected))
+            << gca_cases::NameOf(strategy, in.q_dtype) << ", " << c.rows << " rows, shift "
+            << shift;
       }
     }
   }

@@ -73,18 +73,19 @@ inline std::vector<float> RunOnHost(const GcaPlan& plan, const std::vector<float
 
 template <typename Runner>
 std::vector<float> Run(const Runner& run, const GcaShape& shape, const Batch& batch,
-                       GcaPlan::Way way) {
-  const absl::StatusOr<GcaPlan> plan = PlanGca(shape, SizesOf(batch), batch.q_dtype, way);
+                       GcaPlan::Strategy strategy) {
+  const absl::StatusOr<GcaPlan> plan = PlanGca(shape, SizesOf(batch), batch.q_dtype, strategy);
   EXPECT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(CheckGca(*plan, batch.groups, batch.chunks), absl::OkStatus());
   return run(*plan, batch.q, batch.groups, batch.chunks, batch.weights);
 }
 
-inline constexpr GcaPlan::Way kWays[] = {GcaPlan::Way::kByChunk, GcaPlan::Way::kByGroup};
+inline constexpr GcaPlan::Strategy kStrategies[] = {GcaPlan::Strategy::kByChunk,
+                                                    GcaPlan::Strategy::kByGroup};
 inline constexpr DType kDTypes[] = {DType::kFloat32, DType::kBf16};
 
-inline std::string NameOf(GcaPlan::Way way, DType q_dtype) {
-  return absl::StrCat(way == GcaPlan::Way::kByChunk ? "by chunk" : "by group",
+inline std::string NameOf(GcaPlan::Strategy strategy, DType q_dtype) {
+  return absl::StrCat(strategy == GcaPlan::Strategy::kByChunk ? "by chunk" : "by group",
                       q_dtype == DType::kBf16 ? ", bf16" : ", fp32");
 }
 
@@ -97,10 +98,10 @@ void CheckMatchesReference(const Runner& run) {
         Batch batch;
         AddGroup(in, 0, c.rows, &batch);
         std::vector<float> other;
-        for (GcaPlan::Way way : kWays) {
-          SCOPED_TRACE(absl::StrCat(NameOf(way, q_dtype), ", ", c.rows, " rows, ",
+        for (GcaPlan::Strategy strategy : kStrategies) {
+          SCOPED_TRACE(absl::StrCat(NameOf(strategy, q_dtype), ", ", c.rows, " rows, ",
                                     c.chunk_rows.size(), " chunks, deviation ", deviation));
-          const std::vector<float> out = Run(run, c.shape, batch, way);
+          const std::vector<float> out = Run(run, c.shape, batch, strategy);
           ExpectMatchesReference(c, in, out);
           if (!other.empty()) {
             EXPECT_TRUE(SameBits(out, other)) << "than the other way";
@@ -115,7 +116,7 @@ void CheckMatchesReference(const Runner& run) {
 // Sessions of different rows and chunks in one call, and rows of one case cut into groups: as
 // alone, and that either way.
 template <typename Runner>
-void CheckARowHasTheSameBitsInAnyCompany(const Runner& run) {
+void CheckARowHasTheSameBitsInAnyBatch(const Runner& run) {
   const GcaShape shape{4, 2, 64};
   const std::vector<Case> sessions = {
       {shape, 5, {63, 1, 16, 17}}, {shape, 1, {}}, {shape, 1, {63}}, {shape, 64, {40, 63}}};
@@ -129,13 +130,13 @@ void CheckARowHasTheSameBitsInAnyCompany(const Runner& run) {
       AddGroup(in, 0, c.rows, &together);
       for (int64_t r = 0; r < c.rows; ++r) AddGroup(in, r, r + 1, &alone.emplace_back());
     }
-    const std::vector<float> expected = Run(run, shape, together, GcaPlan::Way::kByGroup);
-    for (GcaPlan::Way way : kWays) {
-      SCOPED_TRACE(NameOf(way, q_dtype));
-      EXPECT_TRUE(SameBits(Run(run, shape, together, way), expected));
+    const std::vector<float> expected = Run(run, shape, together, GcaPlan::Strategy::kByGroup);
+    for (GcaPlan::Strategy strategy : kStrategies) {
+      SCOPED_TRACE(NameOf(strategy, q_dtype));
+      EXPECT_TRUE(SameBits(Run(run, shape, together, strategy), expected));
       std::vector<float> rows;
       for (const Batch& single : alone) {
-        const std::vector<float> out = Run(run, shape, single, way);
+        const std::vector<float> out = Run(run, shape, single, strategy);
         rows.insert(rows.end(), out.begin(), out.end());
       }
       EXPECT_TRUE(SameBits(rows, expected)) << "alone";

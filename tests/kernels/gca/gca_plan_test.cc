@@ -24,8 +24,8 @@ TEST(GcaBlockTest, MatchesReferenceBothWays) {
   gca_cases::CheckMatchesReference(OnHost(HostOrder::kPhases));
 }
 
-TEST(GcaBlockTest, ARowHasTheSameBitsInAnyCompany) {
-  gca_cases::CheckARowHasTheSameBitsInAnyCompany(OnHost(HostOrder::kPhases));
+TEST(GcaBlockTest, ARowHasTheSameBitsInAnyBatch) {
+  gca_cases::CheckARowHasTheSameBitsInAnyBatch(OnHost(HostOrder::kPhases));
 }
 
 // A missing barrier, a copy that nobody awaits, and threads of a phase that depend on each other
@@ -38,11 +38,11 @@ TEST(GcaBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
       // In fp32 a block goes through its rows one after the other: few show what many would.
       gca_cases::AddGroup(in, 0, q_dtype == kFloat32 ? std::min<int64_t>(c.rows, 3) : c.rows,
                           &batch);
-      for (GcaPlan::Way way : gca_cases::kWays) {
-        const auto expected = gca_cases::Run(OnHost(HostOrder::kPhases), c.shape, batch, way);
+      for (GcaPlan::Strategy strategy : gca_cases::kStrategies) {
+        const auto expected = gca_cases::Run(OnHost(HostOrder::kPhases), c.shape, batch, strategy);
         for (HostOrder order : kHostOrders) {
-          EXPECT_TRUE(SameBits(gca_cases::Run(OnHost(order), c.shape, batch, way), expected))
-              << gca_cases::NameOf(way, q_dtype) << ", " << c.rows << " rows, "
+          EXPECT_TRUE(SameBits(gca_cases::Run(OnHost(order), c.shape, batch, strategy), expected))
+              << gca_cases::NameOf(strategy, q_dtype) << ", " << c.rows << " rows, "
               << static_cast<int>(order);
         }
       }
@@ -51,18 +51,18 @@ TEST(GcaBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
 }
 
 TEST(GcaPlanTest, FewRowsGoByChunk) {
-  const auto way = [](int rows) {
-    return PlanGca(kShape, {.groups = 1, .rows = rows, .max_group_rows = rows}, kBf16)->way;
+  const auto strategy = [](int rows) {
+    return PlanGca(kShape, {.groups = 1, .rows = rows, .max_group_rows = rows}, kBf16)->strategy;
   };
-  EXPECT_EQ(way(1), GcaPlan::Way::kByChunk);
-  EXPECT_EQ(way(64), GcaPlan::Way::kByGroup);
+  EXPECT_EQ(strategy(1), GcaPlan::Strategy::kByChunk);
+  EXPECT_EQ(strategy(64), GcaPlan::Strategy::kByGroup);
 }
 
 TEST(GcaPlanTest, ByChunkHasAWorkspace) {
   const GcaSizes sizes{.groups = 3, .rows = 70, .max_group_rows = 64, .max_group_chunks = 8};
-  EXPECT_EQ(PlanGca(kShape, sizes, kBf16, GcaPlan::Way::kByChunk)->workspace_bytes,
+  EXPECT_EQ(PlanGca(kShape, sizes, kBf16, GcaPlan::Strategy::kByChunk)->workspace_bytes,
             70 * 8 * 4 * 64 * 4);
-  EXPECT_EQ(PlanGca(kShape, sizes, kBf16, GcaPlan::Way::kByGroup)->workspace_bytes, 0);
+  EXPECT_EQ(PlanGca(kShape, sizes, kBf16, GcaPlan::Strategy::kByGroup)->workspace_bytes, 0);
 }
 
 TEST(GcaPlanTest, RefusesWhatItCannotRun) {

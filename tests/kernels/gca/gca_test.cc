@@ -29,7 +29,7 @@ TEST(GcaTest, MatchesReference) {
   }
 }
 
-TEST(GcaTest, ARowHasTheSameBitsInAnyCompany) {
+TEST(GcaTest, ARowHasTheSameBitsInAnyBatch) {
   for (const auto& implementation : Runnable(GcaImplementations())) {
     OpContext ctx(implementation.isa);
     for (const Case& c : Cases()) {

@@ -134,7 +134,7 @@ TEST_F(GemmCudaTest, MatchesReference) {
   }
 }
 
-TEST_F(GemmCudaTest, ARowHasTheSameBitsInAnyCompanyAndAtAnyPlace) {
+TEST_F(GemmCudaTest, ARowHasTheSameBitsInAnyBatchAndAtAnyPlace) {
   for (const GemmShape& shape : Shapes()) {
     SCOPED_TRACE(absl::StrCat(NameOf(shape), shape.add ? ", added" : ""));
     const GemmCuda gemm = Make(shape);

@@ -63,7 +63,7 @@ TEST(GemmTest, MatchesReference) {
   }
 }
 
-TEST(GemmTest, ARowHasTheSameBitsInAnyCompanyAndAtAnyPlace) {
+TEST(GemmTest, ARowHasTheSameBitsInAnyBatchAndAtAnyPlace) {
   const int64_t total = 150;
   for (DType dtype : DTypes()) {
     for (Shape shape : {Shape{1280, 256}, Shape{256, 640}, Shape{4096, 256}, Shape{33, 47}}) {

@@ -18,8 +18,8 @@ std::vector<float> OnDevice(const feature_cases::Call& call, size_t shift) {
 
 TEST_F(FeaturesCudaTest, MatchesReference) { feature_cases::CheckMatchesReference(OnDevice); }
 
-TEST_F(FeaturesCudaTest, ARowHasTheSameBitsInAnyCompany) {
-  feature_cases::CheckARowHasTheSameBitsInAnyCompany(OnDevice);
+TEST_F(FeaturesCudaTest, ARowHasTheSameBitsInAnyBatch) {
+  feature_cases::CheckARowHasTheSameBitsInAnyBatch(OnDevice);
 }
 
 TEST_F(FeaturesCudaTest, NumbersAtTheEdge) { feature_cases::CheckNumbersAtTheEdge(OnDevice); }

@@ -98,7 +98,7 @@ void CheckMatchesReference(const Runner& run) {
 
 // Each row alone, and each head of it: at other places of a block, and aligned otherwise.
 template <typename Runner>
-void CheckARowHasTheSameBitsInAnyCompany(const Runner& run) {
+void CheckARowHasTheSameBitsInAnyBatch(const Runner& run) {
   for (const FeatureMap map : kMaps) {
     for (int64_t width : {6, 33, 128}) {
       const int64_t rows = 7, heads = 3;

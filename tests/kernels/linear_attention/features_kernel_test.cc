@@ -19,8 +19,8 @@ TEST(FeaturesBlockTest, MatchesReference) {
   feature_cases::CheckMatchesReference(OnHost(HostOrder::kPhases));
 }
 
-TEST(FeaturesBlockTest, ARowHasTheSameBitsInAnyCompany) {
-  feature_cases::CheckARowHasTheSameBitsInAnyCompany(OnHost(HostOrder::kPhases));
+TEST(FeaturesBlockTest, ARowHasTheSameBitsInAnyBatch) {
+  feature_cases::CheckARowHasTheSameBitsInAnyBatch(OnHost(HostOrder::kPhases));
 }
 
 TEST(FeaturesBlockTest, NumbersAtTheEdge) {

@@ -52,8 +52,8 @@ TEST_F(RangeAttentionCudaTest, MatchesReferenceBothWays) {
   range_cases::CheckMatchesReference(OnDevice(1));
 }
 
-TEST_F(RangeAttentionCudaTest, ARowHasTheSameBitsInAnyCompany) {
-  range_cases::CheckARowHasTheSameBitsInAnyCompany(OnDevice(0));
+TEST_F(RangeAttentionCudaTest, ARowHasTheSameBitsInAnyBatch) {
+  range_cases::CheckARowHasTheSameBitsInAnyBatch(OnDevice(0));
 }
 
 TEST_F(RangeAttentionCudaTest, ListsHaveTheBitsOfRanges) {
@@ -67,11 +67,11 @@ TEST_F(RangeAttentionCudaTest, HasTheBitsOfTheHostRun) {
   for (const range_cases::Case& c : range_cases::Cases()) {
     const range_cases::Inputs in(c);
     const range_cases::Call call = CallOf(c, in, 0, in.rows);
-    for (RangeAttentionPlan::Way way : range_cases::kWays) {
-      const std::vector<float> expected = range_cases::Run(host, c, call, way);
+    for (RangeAttentionPlan::Strategy strategy : range_cases::kStrategies) {
+      const std::vector<float> expected = range_cases::Run(host, c, call, strategy);
       for (size_t shift : {0, 1}) {
-        EXPECT_TRUE(SameBits(range_cases::Run(OnDevice(shift), c, call, way), expected))
-            << range_cases::NameOf(way) << ", " << c.name << ", shift " << shift;
+        EXPECT_TRUE(SameBits(range_cases::Run(OnDevice(shift), c, call, strategy), expected))
+            << range_cases::NameOf(strategy) << ", " << c.name << ", shift " << shift;
       }
     }
   }

@@ -57,7 +57,7 @@ inline std::vector<float> RunOnHost(const RangeAttentionPlan& plan, const Call& 
 // With room for `spare` entries more than any row has.
 template <typename Runner>
 std::vector<float> Run(const Runner& run, const Case& c, const Call& call,
-                       RangeAttentionPlan::Way way, int64_t spare = 0) {
+                       RangeAttentionPlan::Strategy strategy, int64_t spare = 0) {
   RangeAttentionSizes sizes{.rows = static_cast<int64_t>(call.sets.size()),
                             .heads = c.heads,
                             .kv_heads = c.kv_heads(),
@@ -65,17 +65,17 @@ std::vector<float> Run(const Runner& run, const Case& c, const Call& call,
   for (const RangeSet& set : call.sets) {
     sizes.max_entries = std::max(sizes.max_entries, EntriesOf(set) + spare);
   }
-  const absl::StatusOr<RangeAttentionPlan> plan = PlanRangeAttention(sizes, way);
+  const absl::StatusOr<RangeAttentionPlan> plan = PlanRangeAttention(sizes, strategy);
   EXPECT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(CheckRanges(*plan, call.sets), absl::OkStatus());
   return run(*plan, call);
 }
 
-inline constexpr RangeAttentionPlan::Way kWays[] = {RangeAttentionPlan::Way::kBySplit,
-                                                    RangeAttentionPlan::Way::kByRow};
+inline constexpr RangeAttentionPlan::Strategy kStrategies[] = {
+    RangeAttentionPlan::Strategy::kBySplit, RangeAttentionPlan::Strategy::kByRow};
 
-inline const char* NameOf(RangeAttentionPlan::Way way) {
-  return way == RangeAttentionPlan::Way::kBySplit ? "by split" : "by row";
+inline const char* NameOf(RangeAttentionPlan::Strategy strategy) {
+  return strategy == RangeAttentionPlan::Strategy::kBySplit ? "by split" : "by row";
 }
 
 template <typename Runner>
@@ -84,9 +84,9 @@ void CheckMatchesReference(const Runner& run) {
     const Inputs in(c);
     const Call call = CallOf(c, in, 0, in.rows);
     std::vector<float> other;
-    for (RangeAttentionPlan::Way way : kWays) {
-      SCOPED_TRACE(absl::StrCat(NameOf(way), ", ", c.name));
-      const std::vector<float> out = Run(run, c, call, way);
+    for (RangeAttentionPlan::Strategy strategy : kStrategies) {
+      SCOPED_TRACE(absl::StrCat(NameOf(strategy), ", ", c.name));
+      const std::vector<float> out = Run(run, c, call, strategy);
       ExpectMatchesReference(c, in, out);
       if (!other.empty()) {
         EXPECT_TRUE(SameBits(out, other)) << "than the other way";
@@ -98,18 +98,19 @@ void CheckMatchesReference(const Runner& run) {
 
 // Rows cut into calls, with room for longer rows beside them, and each row with a cache of its own.
 template <typename Runner>
-void CheckARowHasTheSameBitsInAnyCompany(const Runner& run) {
+void CheckARowHasTheSameBitsInAnyBatch(const Runner& run) {
   for (const Case& c : Cases()) {
     const Inputs in(c);
     const std::vector<float> whole =
-        Run(run, c, CallOf(c, in, 0, in.rows), RangeAttentionPlan::Way::kByRow);
+        Run(run, c, CallOf(c, in, 0, in.rows), RangeAttentionPlan::Strategy::kByRow);
     for (int64_t step : {1, 33}) {
       SCOPED_TRACE(absl::StrCat(c.name, ", step ", step));
       std::vector<float> out;
       for (int64_t r = 0; r < in.rows; r += step) {
-        const std::vector<float> some = Run(
-            run, c, CallOf(c, in, r, std::min(r + step, in.rows)),
-            step == 1 ? RangeAttentionPlan::Way::kBySplit : RangeAttentionPlan::Way::kByRow, 700);
+        const std::vector<float> some = Run(run, c, CallOf(c, in, r, std::min(r + step, in.rows)),
+                                            step == 1 ? RangeAttentionPlan::Strategy::kBySplit
+                                                      : RangeAttentionPlan::Strategy::kByRow,
+                                            700);
         out.insert(out.end(), some.begin(), some.end());
       }
       EXPECT_TRUE(SameBits(out, whole));
@@ -121,7 +122,7 @@ void CheckARowHasTheSameBitsInAnyCompany(const Runner& run) {
     for (int64_t r = 0; r < in.rows; ++r) {
       own.parts.insert(own.parts.end(), in.parts.begin(), in.parts.end());
     }
-    EXPECT_TRUE(SameBits(Run(run, c, own, RangeAttentionPlan::Way::kBySplit), whole));
+    EXPECT_TRUE(SameBits(Run(run, c, own, RangeAttentionPlan::Strategy::kBySplit), whole));
   }
 }
 
@@ -167,15 +168,15 @@ void CheckListsHaveTheBitsOfRanges(const Runner& run) {
       std::copy_n(values.begin() + from, dim, in.values[0].begin() + i * dim);
     }
     const std::vector<float> out =
-        Run(run, c, CallOf(c, in, 0, 1), RangeAttentionPlan::Way::kBySplit);
+        Run(run, c, CallOf(c, in, 0, 1), RangeAttentionPlan::Strategy::kBySplit);
     ExpectMatchesReference(c, in, out);
     expected.insert(expected.end(), out.begin(), out.end());
   }
-  for (RangeAttentionPlan::Way way : kWays) {
+  for (RangeAttentionPlan::Strategy strategy : kStrategies) {
     const auto plan = PlanRangeAttention(
         {.rows = rows, .heads = heads, .kv_heads = heads, .head_dim = dim, .max_entries = room},
-        way);
-    EXPECT_TRUE(SameBits(run(*plan, call), expected)) << NameOf(way);
+        strategy);
+    EXPECT_TRUE(SameBits(run(*plan, call), expected)) << NameOf(strategy);
   }
 }
 

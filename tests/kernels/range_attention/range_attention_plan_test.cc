@@ -9,7 +9,7 @@ namespace {
 
 using range_cases::Set;
 using ::testing::HasSubstr;
-using Way = RangeAttentionPlan::Way;
+using Strategy = RangeAttentionPlan::Strategy;
 
 auto OnHost(HostOrder order) {
   return [order](const RangeAttentionPlan& plan, const range_cases::Call& call) {
@@ -21,8 +21,8 @@ TEST(RangeBlockTest, MatchesReferenceBothWays) {
   range_cases::CheckMatchesReference(OnHost(HostOrder::kPhases));
 }
 
-TEST(RangeBlockTest, ARowHasTheSameBitsInAnyCompany) {
-  range_cases::CheckARowHasTheSameBitsInAnyCompany(OnHost(HostOrder::kPhases));
+TEST(RangeBlockTest, ARowHasTheSameBitsInAnyBatch) {
+  range_cases::CheckARowHasTheSameBitsInAnyBatch(OnHost(HostOrder::kPhases));
 }
 
 TEST(RangeBlockTest, ListsHaveTheBitsOfRanges) {
@@ -34,41 +34,41 @@ TEST(RangeBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
   for (const range_cases::Case& c : range_cases::Cases()) {
     const range_cases::Inputs in(c);
     const range_cases::Call call = CallOf(c, in, 0, std::min<int64_t>(in.rows, 10));
-    for (Way way : range_cases::kWays) {
-      const auto expected = range_cases::Run(OnHost(HostOrder::kPhases), c, call, way);
+    for (Strategy strategy : range_cases::kStrategies) {
+      const auto expected = range_cases::Run(OnHost(HostOrder::kPhases), c, call, strategy);
       for (HostOrder order : kHostOrders) {
-        EXPECT_TRUE(SameBits(range_cases::Run(OnHost(order), c, call, way), expected))
-            << range_cases::NameOf(way) << ", " << c.name << ", " << static_cast<int>(order);
+        EXPECT_TRUE(SameBits(range_cases::Run(OnHost(order), c, call, strategy), expected))
+            << range_cases::NameOf(strategy) << ", " << c.name << ", " << static_cast<int>(order);
       }
     }
   }
 }
 
 TEST(RangeAttentionPlanTest, FewRowsGoBySplit) {
-  const auto way = [](int64_t rows, int64_t entries) {
+  const auto strategy = [](int64_t rows, int64_t entries) {
     return PlanRangeAttention(
                {.rows = rows, .heads = 12, .kv_heads = 12, .head_dim = 64, .max_entries = entries},
                132)
-        ->way;
+        ->strategy;
   };
-  EXPECT_EQ(way(1, 187), Way::kBySplit);
-  EXPECT_EQ(way(4096, 187), Way::kByRow);
+  EXPECT_EQ(strategy(1, 187), Strategy::kBySplit);
+  EXPECT_EQ(strategy(4096, 187), Strategy::kByRow);
   // Splits that would take more memory than they are worth.
-  EXPECT_EQ(way(128, 1 << 20), Way::kByRow);
-  EXPECT_EQ(way(1, 1 << 20), Way::kBySplit);
+  EXPECT_EQ(strategy(128, 1 << 20), Strategy::kByRow);
+  EXPECT_EQ(strategy(1, 1 << 20), Strategy::kBySplit);
 }
 
 TEST(RangeAttentionPlanTest, SizesAreThoseOfTheLayouts) {
   const auto splits = [](int64_t entries) {
-    return PlanRangeAttention({3, 2, 2, 10, entries}, Way::kBySplit)->splits;
+    return PlanRangeAttention({3, 2, 2, 10, entries}, Strategy::kBySplit)->splits;
   };
   EXPECT_EQ(splits(0), 0);
   EXPECT_EQ(splits(1), 1);
   EXPECT_EQ(splits(256), 1);
   EXPECT_EQ(splits(257), 2);
-  EXPECT_EQ(PlanRangeAttention({3, 2, 2, 10, 257}, Way::kBySplit)->workspace_bytes,
+  EXPECT_EQ(PlanRangeAttention({3, 2, 2, 10, 257}, Strategy::kBySplit)->workspace_bytes,
             3 * 2 * 2 * (2 + 10) * 4);
-  EXPECT_EQ(PlanRangeAttention({3, 2, 2, 10, 257}, Way::kByRow)->workspace_bytes, 0);
+  EXPECT_EQ(PlanRangeAttention({3, 2, 2, 10, 257}, Strategy::kByRow)->workspace_bytes, 0);
 }
 
 TEST(RangeAttentionPlanTest, PlacesGoThroughTheRangesInOrder) {
@@ -99,7 +99,7 @@ TEST(RangeAttentionPlanTest, RefusesWhatItCannotRun) {
   EXPECT_THAT(message({-1, 1, 1, 64, 1}), HasSubstr("-1 rows"));
   EXPECT_THAT(message({1, 1, 1, 64, int64_t{1} << 24}), HasSubstr("16777216 entries, at most"));
 
-  const RangeAttentionPlan plan = *PlanRangeAttention({1, 1, 1, 64, 10}, Way::kByRow);
+  const RangeAttentionPlan plan = *PlanRangeAttention({1, 1, 1, 64, 10}, Strategy::kByRow);
   const std::vector<RangeSet> many = {Set(0, 5, 0, 5, 0, 1)}, before = {Set(-1, 5, 0, 0, 0, 0)};
   EXPECT_THAT(CheckRanges(plan, many).message(), HasSubstr("row 0: 11 entries, planned for 10"));
   EXPECT_THAT(CheckRanges(plan, before).message(), HasSubstr("row 0: a range begins at -1"));

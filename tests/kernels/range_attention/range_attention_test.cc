@@ -26,7 +26,7 @@ TEST(RangeAttentionTest, MatchesReference) {
   }
 }
 
-TEST(RangeAttentionTest, ARowHasTheSameBitsInAnyCompany) {
+TEST(RangeAttentionTest, ARowHasTheSameBitsInAnyBatch) {
   for (const auto& implementation : Runnable(RangeAttentionImplementations())) {
     OpContext ctx(implementation.isa);
     for (const Case& c : Cases()) {

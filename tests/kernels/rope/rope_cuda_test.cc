@@ -21,8 +21,8 @@ TEST_F(RopeCudaTest, MatchesReferenceAndTheBitsOfTheCpu) {
   rope_cases::CheckMatchesReferenceAndTheBitsOfTheCpu(OnDevice);
 }
 
-TEST_F(RopeCudaTest, ARowHasTheSameBitsInAnyCompany) {
-  rope_cases::CheckARowHasTheSameBitsInAnyCompany(OnDevice);
+TEST_F(RopeCudaTest, ARowHasTheSameBitsInAnyBatch) {
+  rope_cases::CheckARowHasTheSameBitsInAnyBatch(OnDevice);
 }
 
 // Many blocks.

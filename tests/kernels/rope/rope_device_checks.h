@@ -107,7 +107,7 @@ void CheckMatchesReferenceAndTheBitsOfTheCpu(const Runner& run) {
 }
 
 template <typename Runner>
-void CheckARowHasTheSameBitsInAnyCompany(const Runner& run) {
+void CheckARowHasTheSameBitsInAnyBatch(const Runner& run) {
   for (const RopeAngles& angles : Angles()) {
     const Call call = CallOf(angles, 5, 34, Positions());
     const std::vector<float> whole = run(call, 0);

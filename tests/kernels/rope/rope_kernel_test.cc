@@ -17,8 +17,8 @@ TEST(RopeBlockTest, MatchesReferenceAndTheBitsOfTheCpu) {
   rope_cases::CheckMatchesReferenceAndTheBitsOfTheCpu(OnHost(HostOrder::kPhases));
 }
 
-TEST(RopeBlockTest, ARowHasTheSameBitsInAnyCompany) {
-  rope_cases::CheckARowHasTheSameBitsInAnyCompany(OnHost(HostOrder::kPhases));
+TEST(RopeBlockTest, ARowHasTheSameBitsInAnyBatch) {
+  rope_cases::CheckARowHasTheSameBitsInAnyBatch(OnHost(HostOrder::kPhases));
 }
 
 TEST(RopeBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {

@@ -43,8 +43,8 @@ TEST_F(TileAttentionCudaTest, MatchesReferenceBothWays) {
   tile_cases::CheckMatchesReference(OnDevice(1));
 }
 
-TEST_F(TileAttentionCudaTest, ARowHasTheSameBitsInAnyCompany) {
-  tile_cases::CheckARowHasTheSameBitsInAnyCompany(OnDevice(0));
+TEST_F(TileAttentionCudaTest, ARowHasTheSameBitsInAnyBatch) {
+  tile_cases::CheckARowHasTheSameBitsInAnyBatch(OnDevice(0));
 }
 
 TEST_F(TileAttentionCudaTest, OnlyIndicesWithinASplitMatter) {
@@ -57,10 +57,10 @@ TEST_F(TileAttentionCudaTest, AddressesDoNotMatter) {
   for (const tile_cases::Case& c : tile_cases::Cases()) {
     const tile_cases::Inputs in = tile_cases::InputsOf(c);
     const tile_cases::Call call = tile_cases::CallOf(c, in, 0, in.rows);
-    for (TileAttentionPlan::Way way : tile_cases::kWays) {
-      EXPECT_TRUE(SameBits(tile_cases::Run(OnDevice(1), c, call, way),
-                           tile_cases::Run(OnDevice(0), c, call, way)))
-          << tile_cases::NameOf(way) << ", " << c.name;
+    for (TileAttentionPlan::Strategy strategy : tile_cases::kStrategies) {
+      EXPECT_TRUE(SameBits(tile_cases::Run(OnDevice(1), c, call, strategy),
+                           tile_cases::Run(OnDevice(0), c, call, strategy)))
+          << tile_cases::NameOf(strategy) << ", " << c.name;
     }
   }
 }

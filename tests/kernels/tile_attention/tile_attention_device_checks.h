@@ -15,11 +15,11 @@ using range_cases::Case;
 using range_cases::Inputs;
 using range_cases::Set;
 
-inline constexpr TileAttentionPlan::Way kWays[] = {TileAttentionPlan::Way::kBySplit,
-                                                   TileAttentionPlan::Way::kByTile};
+inline constexpr TileAttentionPlan::Strategy kStrategies[] = {TileAttentionPlan::Strategy::kBySplit,
+                                                              TileAttentionPlan::Strategy::kByTile};
 
-inline const char* NameOf(TileAttentionPlan::Way way) {
-  return way == TileAttentionPlan::Way::kBySplit ? "by split" : "by tile";
+inline const char* NameOf(TileAttentionPlan::Strategy strategy) {
+  return strategy == TileAttentionPlan::Strategy::kBySplit ? "by split" : "by tile";
 }
 
 // Those of range attention without ALiBi, and heads, tiles and splits at their edges.
@@ -163,7 +163,8 @@ inline std::vector<float> RunOnHost(const TileAttentionPlan& plan, const Call& c
 // as there can be.
 template <typename Runner>
 std::vector<float> Run(const Runner& run, const Case& c, const Call& call,
-                       TileAttentionPlan::Way way, int64_t spare = 0, int64_t most_rows = 0) {
+                       TileAttentionPlan::Strategy strategy, int64_t spare = 0,
+                       int64_t most_rows = 0) {
   if (most_rows == 0) most_rows = MostTileRows(c.heads, c.kv_heads());
   const std::vector<RowTile> tiles = TilesOf(call, most_rows);
   TileAttentionSizes sizes = SizesOf({.rows = static_cast<int64_t>(call.sets.size()),
@@ -172,7 +173,7 @@ std::vector<float> Run(const Runner& run, const Case& c, const Call& call,
                                       .head_dim = c.head_dim},
                                      tiles);
   sizes.max_splits += spare;
-  const absl::StatusOr<TileAttentionPlan> plan = PlanTileAttention(sizes, way);
+  const absl::StatusOr<TileAttentionPlan> plan = PlanTileAttention(sizes, strategy);
   EXPECT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(CheckTileAttention(*plan, tiles, call.sets), absl::OkStatus());
   return run(*plan, call, most_rows);
@@ -213,9 +214,9 @@ void CheckMatchesReference(const Runner& run) {
     const Inputs in = InputsOf(c);
     const Call call = CallOf(c, in, 0, in.rows);
     std::vector<float> other;
-    for (TileAttentionPlan::Way way : kWays) {
-      SCOPED_TRACE(absl::StrCat(NameOf(way), ", ", c.name));
-      const std::vector<float> out = Run(run, c, call, way);
+    for (TileAttentionPlan::Strategy strategy : kStrategies) {
+      SCOPED_TRACE(absl::StrCat(NameOf(strategy), ", ", c.name));
+      const std::vector<float> out = Run(run, c, call, strategy);
       tile_cases::ExpectMatchesReference(c, in, out);
       if (!other.empty()) {
         EXPECT_TRUE(SameBits(out, other)) << "than the other way";
@@ -228,24 +229,25 @@ void CheckMatchesReference(const Runner& run) {
 // Rows cut into calls and tiles, with room for longer rows beside them, and each row with a cache
 // of its own.
 template <typename Runner>
-void CheckARowHasTheSameBitsInAnyCompany(const Runner& run) {
-  using Way = TileAttentionPlan::Way;
+void CheckARowHasTheSameBitsInAnyBatch(const Runner& run) {
+  using Strategy = TileAttentionPlan::Strategy;
   for (const Case& c : Cases()) {
     const Inputs in = InputsOf(c);
     const Call call = CallOf(c, in, 0, in.rows);
-    const std::vector<float> whole = Run(run, c, call, Way::kByTile);
+    const std::vector<float> whole = Run(run, c, call, Strategy::kByTile);
     for (int64_t step : {1, 33}) {
       SCOPED_TRACE(absl::StrCat(c.name, ", step ", step));
       std::vector<float> out;
       for (int64_t r = 0; r < in.rows; r += step) {
-        const std::vector<float> some = Run(run, c, CallOf(c, in, r, std::min(r + step, in.rows)),
-                                            r / step % 2 == 0 ? Way::kBySplit : Way::kByTile, 3);
+        const std::vector<float> some =
+            Run(run, c, CallOf(c, in, r, std::min(r + step, in.rows)),
+                r / step % 2 == 0 ? Strategy::kBySplit : Strategy::kByTile, 3);
         out.insert(out.end(), some.begin(), some.end());
       }
       EXPECT_TRUE(SameBits(out, whole));
     }
     if (MostTileRows(c.heads, c.kv_heads()) > 5) {
-      EXPECT_TRUE(SameBits(Run(run, c, call, Way::kBySplit, 0, 5), whole)) << c.name;
+      EXPECT_TRUE(SameBits(Run(run, c, call, Strategy::kBySplit, 0, 5), whole)) << c.name;
     }
     SCOPED_TRACE(absl::StrCat(c.name, ", a cache for each row"));
     Call own = call;
@@ -260,7 +262,7 @@ void CheckARowHasTheSameBitsInAnyCompany(const Runner& run) {
       }
       own.memory.insert(own.memory.end(), call.memory.begin(), call.memory.end());
     }
-    EXPECT_TRUE(SameBits(Run(run, c, own, Way::kBySplit), whole));
+    EXPECT_TRUE(SameBits(Run(run, c, own, Strategy::kBySplit), whole));
   }
 }
 
@@ -271,16 +273,16 @@ void CheckOnlyIndicesWithinASplitMatter(const Runner& run) {
   for (const Case& c : Cases()) {
     const Inputs in = InputsOf(c);
     const std::vector<float> whole =
-        Run(run, c, CallOf(c, in, 0, in.rows), TileAttentionPlan::Way::kByTile);
-    for (TileAttentionPlan::Way way : kWays) {
-      SCOPED_TRACE(absl::StrCat(NameOf(way), ", ", c.name));
+        Run(run, c, CallOf(c, in, 0, in.rows), TileAttentionPlan::Strategy::kByTile);
+    for (TileAttentionPlan::Strategy strategy : kStrategies) {
+      SCOPED_TRACE(absl::StrCat(NameOf(strategy), ", ", c.name));
       const Layout moved{.before = {512, 0, 256}, .between = 8};
-      EXPECT_TRUE(SameBits(Run(run, c, CallOf(c, in, 0, in.rows, moved), way), whole));
+      EXPECT_TRUE(SameBits(Run(run, c, CallOf(c, in, 0, in.rows, moved), strategy), whole));
       const Layout odd{.before = {0, 256, 768}, .between = 5};
-      EXPECT_TRUE(SameBits(Run(run, c, CallOf(c, in, 0, in.rows, odd), way), whole));
+      EXPECT_TRUE(SameBits(Run(run, c, CallOf(c, in, 0, in.rows, odd), strategy), whole));
       for (int64_t r = 0; r < in.rows; r += 11) {
         const Layout reached{.before = {256, 256, 0}, .only_reached = true};
-        EXPECT_TRUE(SameBits(Run(run, c, CallOf(c, in, r, r + 1, reached), way),
+        EXPECT_TRUE(SameBits(Run(run, c, CallOf(c, in, r, r + 1, reached), strategy),
                              std::span(whole).subspan(r * in.width, in.width)))
             << "row " << r;
       }

@@ -10,7 +10,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using tile_cases::Set;
-using Way = TileAttentionPlan::Way;
+using Strategy = TileAttentionPlan::Strategy;
 
 auto OnHost(HostOrder order) {
   return [order](const TileAttentionPlan& plan, const tile_cases::Call& call, int64_t most_rows) {
@@ -22,8 +22,8 @@ TEST(TileAttentionBlockTest, MatchesReferenceBothWays) {
   tile_cases::CheckMatchesReference(OnHost(HostOrder::kPhases));
 }
 
-TEST(TileAttentionBlockTest, ARowHasTheSameBitsInAnyCompany) {
-  tile_cases::CheckARowHasTheSameBitsInAnyCompany(OnHost(HostOrder::kPhases));
+TEST(TileAttentionBlockTest, ARowHasTheSameBitsInAnyBatch) {
+  tile_cases::CheckARowHasTheSameBitsInAnyBatch(OnHost(HostOrder::kPhases));
 }
 
 TEST(TileAttentionBlockTest, OnlyIndicesWithinASplitMatter) {
@@ -35,11 +35,11 @@ TEST(TileAttentionBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
   for (const tile_cases::Case& c : tile_cases::Cases()) {
     const tile_cases::Inputs in = tile_cases::InputsOf(c);
     const tile_cases::Call call = tile_cases::CallOf(c, in, 0, std::min<int64_t>(in.rows, 40));
-    for (Way way : tile_cases::kWays) {
-      const auto expected = tile_cases::Run(OnHost(HostOrder::kPhases), c, call, way);
+    for (Strategy strategy : tile_cases::kStrategies) {
+      const auto expected = tile_cases::Run(OnHost(HostOrder::kPhases), c, call, strategy);
       for (HostOrder order : kHostOrders) {
-        EXPECT_TRUE(SameBits(tile_cases::Run(OnHost(order), c, call, way), expected))
-            << tile_cases::NameOf(way) << ", " << c.name << ", " << static_cast<int>(order);
+        EXPECT_TRUE(SameBits(tile_cases::Run(OnHost(order), c, call, strategy), expected))
+            << tile_cases::NameOf(strategy) << ", " << c.name << ", " << static_cast<int>(order);
       }
     }
   }
@@ -52,16 +52,16 @@ TEST(TileAttentionBlockTest, LargeScoresDoNotOverflow) {
   std::fill(in.keys[2].begin(), in.keys[2].end(), 100.0f);
   std::fill(in.keys[2].begin(), in.keys[2].begin() + 64, -100.0f);
   std::fill(in.values[2].begin(), in.values[2].end(), 1.0f);
-  for (Way way : tile_cases::kWays) {
-    for (const float number :
-         tile_cases::Run(OnHost(HostOrder::kPhases), c, tile_cases::CallOf(c, in, 0, 1), way)) {
+  for (Strategy strategy : tile_cases::kStrategies) {
+    for (const float number : tile_cases::Run(OnHost(HostOrder::kPhases), c,
+                                              tile_cases::CallOf(c, in, 0, 1), strategy)) {
       EXPECT_NEAR(number, 1.0f, 0x1p-8);
     }
   }
 }
 
 TEST(TileAttentionPlanTest, FewTilesGoBySplit) {
-  const auto way = [](int64_t tiles, int64_t rows, int64_t splits) {
+  const auto strategy = [](int64_t tiles, int64_t rows, int64_t splits) {
     return PlanTileAttention({.rows = tiles * rows,
                               .tiles = tiles,
                               .heads = 32,
@@ -70,15 +70,15 @@ TEST(TileAttentionPlanTest, FewTilesGoBySplit) {
                               .max_tile_rows = rows,
                               .max_splits = splits},
                              132)
-        ->way;
+        ->strategy;
   };
-  EXPECT_EQ(way(1, 1, 64), Way::kBySplit);
-  EXPECT_EQ(way(1, 1, 1), Way::kByTile);  // nothing to join
-  EXPECT_EQ(way(512, 1, 64), Way::kByTile);
-  EXPECT_EQ(way(4, 64, 64), Way::kBySplit);
-  EXPECT_EQ(way(16, 64, 4), Way::kBySplit);
-  EXPECT_EQ(way(16, 64, 64), Way::kByTile);  // half a gigabyte of workspace
-  EXPECT_EQ(way(4096, 64, 64), Way::kByTile);
+  EXPECT_EQ(strategy(1, 1, 64), Strategy::kBySplit);
+  EXPECT_EQ(strategy(1, 1, 1), Strategy::kByTile);  // nothing to join
+  EXPECT_EQ(strategy(512, 1, 64), Strategy::kByTile);
+  EXPECT_EQ(strategy(4, 64, 64), Strategy::kBySplit);
+  EXPECT_EQ(strategy(16, 64, 4), Strategy::kBySplit);
+  EXPECT_EQ(strategy(16, 64, 64), Strategy::kByTile);  // half a gigabyte of workspace
+  EXPECT_EQ(strategy(4096, 64, 64), Strategy::kByTile);
 }
 
 TEST(TileAttentionPlanTest, SizesAreThoseOfTheLayouts) {
@@ -89,12 +89,12 @@ TEST(TileAttentionPlanTest, SizesAreThoseOfTheLayouts) {
                                     .head_dim = 16,
                                     .max_tile_rows = 2,
                                     .max_splits = 5};
-  const TileAttentionPlan plan = *PlanTileAttention(sizes, Way::kBySplit);
+  const TileAttentionPlan plan = *PlanTileAttention(sizes, Strategy::kBySplit);
   EXPECT_EQ(plan.workspace_bytes, 3 * 6 * 5 * (2 + 16) * 4);
   EXPECT_EQ(plan.warps, 1);  // six queries
   EXPECT_FLOAT_EQ(plan.scale, 0.25f);
   EXPECT_FLOAT_EQ(plan.power_scale, 0.36067376f);
-  EXPECT_EQ(PlanTileAttention(sizes, Way::kByTile)->workspace_bytes, 0);
+  EXPECT_EQ(PlanTileAttention(sizes, Strategy::kByTile)->workspace_bytes, 0);
   EXPECT_EQ(MostTileRows(6, 2), 21);
   EXPECT_EQ(MostTileRows(64, 1), 1);
 }
@@ -176,7 +176,7 @@ TEST(TileAttentionPlanTest, ChecksTablesAndRanges) {
   const std::vector<RangeSet> sets = {Set(0, 5, 0, 0, 0, 1), Set(0, 6, 0, 0, 0, 2)};
   const std::vector<RowTile> tiles = RowTilesOf(std::vector<CacheRows>{{.rows = 2}}, sets, 64);
   const TileAttentionPlan plan = *PlanTileAttention(
-      SizesOf({.rows = 2, .heads = 1, .kv_heads = 1, .head_dim = 64}, tiles), Way::kByTile);
+      SizesOf({.rows = 2, .heads = 1, .kv_heads = 1, .head_dim = 64}, tiles), Strategy::kByTile);
   EXPECT_EQ(CheckTileAttention(plan, tiles, sets), absl::OkStatus());
   const auto message = [&](const auto& change) {
     std::vector<RowTile> changed = tiles;

@@ -28,7 +28,7 @@
 
 namespace recollect::engine {
 
-struct Piece;
+struct PieceRows;
 
 // The state that one session carries from row to row: the local state of every layer, and the rows
 // of its open block after the last lower layer, until the block's chunk is made.
@@ -70,7 +70,7 @@ struct ChunkToProject {
 
 // A landmark row that retrieves.
 struct QueryRow {
-  const Piece* piece = nullptr;
+  const PieceRows* piece = nullptr;
   int64_t row = 0;     // within the piece
   std::span<float> u;  // [d_r], in RAM: receives the query without its lexical part
 };
@@ -94,7 +94,7 @@ class Backend {
   // Graph launches since start.
   virtual int64_t graph_launches() const { return 0; }
 
-  // A new sequence, for Piece::sequence. REQUIRES: `patterns` are valid for the model.
+  // A new sequence, for PieceRows::sequence. REQUIRES: `patterns` are valid for the model.
   // INVALID_ARGUMENT, here and below: this backend does not support them.
   virtual absl::StatusOr<std::unique_ptr<SequenceState>> NewSequence(
       const model::LocalPatterns& patterns) = 0;
@@ -103,16 +103,16 @@ class Backend {
       const model::LocalPatterns& patterns) = 0;
 
   // Embeds the ids of each piece and runs its segments through the lower layers: advances the
-  // states of the piece's sequence and leaves the rows in Piece::residuals.
-  virtual absl::Status RunLower(std::span<Piece* const> pieces) = 0;
+  // states of the piece's sequence and leaves the rows in PieceRows::residuals.
+  virtual absl::Status RunLower(std::span<PieceRows* const> pieces) = 0;
 
-  // Encodes the chunks of Piece::closed, piece by piece, in order. The first rows_before rows of a
-  // block are those that earlier calls kept in the sequence. Then keeps the piece's rows from
+  // Encodes the chunks of PieceRows::closed, piece by piece, in order. The first rows_before rows
+  // of a block are those that earlier calls kept in the sequence. Then keeps the piece's rows from
   // open_row on in the sequence for later pieces: appended to the kept rows if the piece closed no
   // block, otherwise replacing them. REQUIRES: landmarks; called once after each RunLower, for all
   // of its pieces.
   virtual absl::StatusOr<std::vector<model::EncodedChunk>> EncodeClosed(
-      std::span<Piece* const> pieces) = 0;
+      std::span<PieceRows* const> pieces) = 0;
 
   // Computes retrieval queries of `group` from the residuals on entry to it. `rows` has no landmark
   // without candidates. REQUIRES: landmarks, here and for the next two.
@@ -130,12 +130,12 @@ class Backend {
 
   // Runs the layers of `group` over the pieces' residuals, in place. A segment reads
   // `memory->groups[group].retrieved`; if that is null or empty, it reads no memory.
-  virtual absl::Status RunGroup(std::span<Piece* const> pieces, int group) = 0;
+  virtual absl::Status RunGroup(std::span<PieceRows* const> pieces, int group) = 0;
 
-  // Computes the logits of each row of Piece::head and passes them to Piece::consume, or the token
-  // chosen from them to Piece::choose (piece.h). These are called on any thread, or on several at
-  // once.
-  virtual absl::Status RunHead(std::span<Piece* const> pieces) = 0;
+  // Computes the logits of each row of PieceRows::head and passes them to PieceRows::consume, or
+  // the token chosen from them to PieceRows::choose (rows.h). These are called on any thread, or on
+  // several at once.
+  virtual absl::Status RunHead(std::span<PieceRows* const> pieces) = 0;
 };
 
 }  // namespace recollect::engine

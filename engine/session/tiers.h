@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "base/executor.h"
 #include "engine/backend/backend.h"
+#include "engine/backend/rows.h"
 #include "engine/counters.h"
 #include "engine/engine.h"
 #include "model/config/config.h"
@@ -27,7 +28,6 @@ struct ChunkMemory {
   int64_t text_begin = 0, text_end = 0;
   std::vector<int32_t> tokens;  // of its record
 };
-using MemoryHandle = std::shared_ptr<const ChunkMemory>;
 using RecordHandle = std::shared_ptr<const store::ChunkRecord>;
 
 // One chunk to be fetched: it is looked up, read if necessary, then projected.

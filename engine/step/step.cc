@@ -35,18 +35,23 @@ void StepRunner::Run(std::span<Piece* const> pieces) {
   }
 }
 
+std::span<PieceRows* const> StepRunner::rows() {
+  rows_.assign(batch_.begin(), batch_.end());
+  return rows_;
+}
+
 absl::Status StepRunner::RunStage(int stage) {
   if (stage > groups_) {
     for (Piece* piece : batch_) Point(*piece);
-    return backend_.RunHead(batch_);
+    return backend_.RunHead(rows());
   }
   if (stage == 0) {
-    RETURN_IF_ERROR(backend_.RunLower(batch_));
+    RETURN_IF_ERROR(backend_.RunLower(rows()));
     if (landmarks_) RETURN_IF_ERROR(AddClosedChunks());
   } else {
     RETURN_IF_ERROR(ProjectWanted());
     for (Piece* piece : batch_) retriever_.Attach(*piece, stage - 1);
-    RETURN_IF_ERROR(backend_.RunGroup(batch_, stage - 1));
+    RETURN_IF_ERROR(backend_.RunGroup(rows(), stage - 1));
   }
   return stage < groups_ ? Retrieve(stage) : absl::OkStatus();
 }
@@ -55,8 +60,7 @@ void StepRunner::Point(Piece& piece) const {
   if (pointer_ == nullptr) return;
   std::vector<model::PointerChunk> chunks;
   for (HeadRow& head : piece.head) {
-    const auto after =
-        std::ranges::upper_bound(piece.segments, head.row, {}, &PieceSegment::first_row);
+    const auto after = std::ranges::upper_bound(piece.segments, head.row, {}, &Segment::first_row);
     chunks.clear();
     if (const LandmarkMemory* memory = std::prev(after)->memory.get()) {
       const LandmarkMemory::Group& read = memory->groups.back();
@@ -70,7 +74,7 @@ void StepRunner::Point(Piece& piece) const {
 }
 
 absl::Status StepRunner::AddClosedChunks() {
-  ASSIGN_OR_RETURN(std::vector<model::EncodedChunk> chunks, backend_.EncodeClosed(batch_));
+  ASSIGN_OR_RETURN(std::vector<model::EncodedChunk> chunks, backend_.EncodeClosed(rows()));
   auto chunk = chunks.begin();
   for (Piece* piece : batch_) {
     for (const ClosedBlock& closed : piece->closed) {

@@ -32,6 +32,8 @@ class StepRunner {
   int last_stage() const { return groups_ + 2; }
 
  private:
+  // What the backend sees of batch_, until the next call.
+  std::span<PieceRows* const> rows();
   // These run batch_; an error is one of all its pieces.
   absl::Status RunStage(int stage);
   absl::Status AddClosedChunks();
@@ -48,7 +50,8 @@ class StepRunner {
   Retriever retriever_;
   const std::function<void()> fetched_;
 
-  std::vector<Piece*> batch_;  // the pieces of the stage that runs
+  std::vector<Piece*> batch_;     // the pieces of the running stage
+  std::vector<PieceRows*> rows_;  // the same, as the backend sees them
 };
 
 }  // namespace recollect::engine

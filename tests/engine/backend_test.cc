@@ -103,11 +103,11 @@ class JudgedBackend final : public Backend {
         std::make_unique<JudgedEncoder>(*to_.NewEncoder(patterns), judge);
     return judge->Pass(Stage::kNewEncoder, 1, std::move(encoder));
   }
-  absl::Status RunLower(std::span<Piece* const> pieces) override {
+  absl::Status RunLower(std::span<PieceRows* const> pieces) override {
     return judge->Pass(Stage::kLower, pieces.size(), to_.RunLower(pieces));
   }
   absl::StatusOr<std::vector<model::EncodedChunk>> EncodeClosed(
-      std::span<Piece* const> pieces) override {
+      std::span<PieceRows* const> pieces) override {
     return judge->Pass(Stage::kEncodeClosed, pieces.size(), to_.EncodeClosed(pieces));
   }
   absl::Status Queries(int group, std::span<const QueryRow> rows) override {
@@ -117,10 +117,10 @@ class JudgedBackend final : public Backend {
       std::span<const ChunkToProject> chunks) override {
     return judge->Pass(Stage::kProject, chunks.size(), to_.Project(chunks));
   }
-  absl::Status RunGroup(std::span<Piece* const> pieces, int group) override {
+  absl::Status RunGroup(std::span<PieceRows* const> pieces, int group) override {
     return judge->Pass(Stage::kGroup, pieces.size(), to_.RunGroup(pieces, group));
   }
-  absl::Status RunHead(std::span<Piece* const> pieces) override {
+  absl::Status RunHead(std::span<PieceRows* const> pieces) override {
     return judge->Pass(Stage::kHead, pieces.size(), to_.RunHead(pieces));
   }
 

@@ -13,7 +13,7 @@ namespace {
 // Rows of logits a thread makes at a time.
 constexpr int64_t kHeadRows = 16;
 
-void KeepOpenResiduals(const Piece& piece, int64_t d) {
+void KeepOpenResiduals(const PieceRows& piece, int64_t d) {
   const std::vector<float>& rows = RowsOf(piece);
   std::vector<float>& open = SequenceOf(piece).open_residuals;
   if (!piece.closed.empty()) open.clear();
@@ -43,8 +43,8 @@ absl::StatusOr<std::unique_ptr<MemoryEncoder>> CpuBackend::NewEncoder(
   return std::make_unique<CpuMemoryEncoder>(model_, patterns, pool_, contexts_);
 }
 
-absl::Status CpuBackend::RunLower(std::span<Piece* const> pieces) {
-  for (Piece* piece : pieces) {
+absl::Status CpuBackend::RunLower(std::span<PieceRows* const> pieces) {
+  for (PieceRows* piece : pieces) {
     if (piece->residuals == nullptr) piece->residuals = std::make_unique<CpuResiduals>();
     RowsOf(*piece).resize(static_cast<size_t>(piece->rows() * model_.config().d));
     model_.Embed(piece->ids, RowsOf(*piece).data());
@@ -54,13 +54,13 @@ absl::Status CpuBackend::RunLower(std::span<Piece* const> pieces) {
 }
 
 absl::StatusOr<std::vector<model::EncodedChunk>> CpuBackend::EncodeClosed(
-    std::span<Piece* const> pieces) {
+    std::span<PieceRows* const> pieces) {
   struct Job {
-    const Piece* piece;
+    const PieceRows* piece;
     const ClosedBlock* closed;
   };
   std::vector<Job> jobs;
-  for (const Piece* piece : pieces) {
+  for (const PieceRows* piece : pieces) {
     for (const ClosedBlock& closed : piece->closed) jobs.push_back({piece, &closed});
   }
   const int64_t d = model_.config().d;
@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<model::EncodedChunk>> CpuBackend::EncodeClosed(
     chunks[static_cast<size_t>(i)] = model_.EncodeChunk(contexts_[static_cast<size_t>(worker)],
                                                         rows, static_cast<int>(closed->rows - 1));
   });
-  for (const Piece* piece : pieces) KeepOpenResiduals(*piece, d);
+  for (const PieceRows* piece : pieces) KeepOpenResiduals(*piece, d);
   return chunks;
 }
 
@@ -103,19 +103,19 @@ absl::StatusOr<std::vector<ProjectedMemory>> CpuBackend::Project(
   return projected;
 }
 
-absl::Status CpuBackend::RunGroup(std::span<Piece* const> pieces, int group) {
+absl::Status CpuBackend::RunGroup(std::span<PieceRows* const> pieces, int group) {
   lanes_.Run(pieces, model_.config().first_layer_of_group(group),
              model_.config().groups[static_cast<size_t>(group)].layers, group);
   return absl::OkStatus();
 }
 
-absl::Status CpuBackend::RunHead(std::span<Piece* const> pieces) {
+absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {
   struct Item {
-    Piece* piece;
+    PieceRows* piece;
     const HeadRow* head;
   };
   std::vector<Item> items;
-  for (Piece* piece : pieces) {
+  for (PieceRows* piece : pieces) {
     for (const HeadRow& head : piece->head) items.push_back({piece, &head});
   }
   const int64_t d = model_.config().d, vocab = model_.config().vocab_size;

@@ -28,14 +28,14 @@ class CpuBackend final : public Backend {
       const model::LocalPatterns& patterns) override;
   absl::StatusOr<std::unique_ptr<MemoryEncoder>> NewEncoder(
       const model::LocalPatterns& patterns) override;
-  absl::Status RunLower(std::span<Piece* const> pieces) override;
+  absl::Status RunLower(std::span<PieceRows* const> pieces) override;
   absl::StatusOr<std::vector<model::EncodedChunk>> EncodeClosed(
-      std::span<Piece* const> pieces) override;
+      std::span<PieceRows* const> pieces) override;
   absl::Status Queries(int group, std::span<const QueryRow> rows) override;
   absl::StatusOr<std::vector<ProjectedMemory>> Project(
       std::span<const ChunkToProject> chunks) override;
-  absl::Status RunGroup(std::span<Piece* const> pieces, int group) override;
-  absl::Status RunHead(std::span<Piece* const> pieces) override;
+  absl::Status RunGroup(std::span<PieceRows* const> pieces, int group) override;
+  absl::Status RunHead(std::span<PieceRows* const> pieces) override;
 
  private:
   const model::Model& model_;

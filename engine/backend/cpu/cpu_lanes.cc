@@ -15,7 +15,7 @@ constexpr int64_t kSmallestLane = 4;
 
 }  // namespace
 
-void CpuLanes::Run(std::span<Piece* const> pieces, int first_layer, int count, int group) {
+void CpuLanes::Run(std::span<PieceRows* const> pieces, int first_layer, int count, int group) {
   Build(pieces);
   if (lane_count_ == 1) {
     for (int i = 0; i < count; ++i) RunLayer(lanes_[0], first_layer + i, group, 0);
@@ -32,23 +32,23 @@ void CpuLanes::Run(std::span<Piece* const> pieces, int first_layer, int count, i
 // Segments of one piece stand in their order, in one lane or in one lane each, and the wavefront
 // runs a layer of a lane after the same layer of the lanes before it: each layer's state advances
 // in order.
-void CpuLanes::Build(std::span<Piece* const> pieces) {
+void CpuLanes::Build(std::span<PieceRows* const> pieces) {
   lane_count_ = 0;
-  const auto is_short = [](const Piece* piece) { return piece->rows() <= kLaneRows; };
+  const auto is_short = [](const PieceRows* piece) { return piece->rows() <= kLaneRows; };
   int64_t short_rows = 0;
-  for (const Piece* piece : pieces) short_rows += is_short(piece) ? piece->rows() : 0;
+  for (const PieceRows* piece : pieces) short_rows += is_short(piece) ? piece->rows() : 0;
   const int64_t share = (short_rows + pool_.threads() - 1) / pool_.threads();
   const int64_t capacity = std::clamp((share + kSmallestLane - 1) / kSmallestLane * kSmallestLane,
                                       kSmallestLane, kLaneRows);
   Lane* lane = nullptr;
-  for (Piece* piece : pieces) {
+  for (PieceRows* piece : pieces) {
     if (!is_short(piece)) continue;
     if (lane == nullptr || lane->rows + piece->rows() > capacity) lane = &NewLane();
-    for (const PieceSegment& segment : piece->segments) Add(*lane, *piece, segment);
+    for (const Segment& segment : piece->segments) Add(*lane, *piece, segment);
   }
-  for (Piece* piece : pieces) {
+  for (PieceRows* piece : pieces) {
     if (is_short(piece)) continue;
-    for (const PieceSegment& segment : piece->segments) Add(NewLane(), *piece, segment);
+    for (const Segment& segment : piece->segments) Add(NewLane(), *piece, segment);
   }
   for (size_t i = 0; i < lane_count_; ++i) GatherRows(lanes_[i]);
 }
@@ -61,7 +61,7 @@ CpuLanes::Lane& CpuLanes::NewLane() {
   return lane;
 }
 
-void CpuLanes::Add(Lane& lane, Piece& piece, const PieceSegment& segment) {
+void CpuLanes::Add(Lane& lane, PieceRows& piece, const Segment& segment) {
   lane.members.push_back({&piece, &segment, lane.rows});
   lane.rows += segment.rows;
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "engine/session/piece.h"
+#include "engine/backend/rows.h"
 #include "kernels/cpu/op_context.h"
 #include "model/model.h"
 
@@ -22,14 +22,14 @@ class CpuLanes {
 
   // Runs `count` layers from `first_layer` on over the pieces' rows, in place. `group`: the group
   // whose memory the segments read; -1 for lower layers, which read none.
-  void Run(std::span<Piece* const> pieces, int first_layer, int count, int group);
+  void Run(std::span<PieceRows* const> pieces, int first_layer, int count, int group);
 
  private:
   // Rows that run together: short pieces of several sessions, or one segment of a long piece.
   struct Lane {
     struct Member {
-      Piece* piece;
-      const PieceSegment* segment;
+      PieceRows* piece;
+      const Segment* segment;
       int64_t first_row;  // in the lane
     };
     std::vector<Member> members;
@@ -40,9 +40,9 @@ class CpuLanes {
     std::vector<model::Segment> segments;
   };
 
-  void Build(std::span<Piece* const> pieces);
+  void Build(std::span<PieceRows* const> pieces);
   Lane& NewLane();
-  void Add(Lane& lane, Piece& piece, const PieceSegment& segment);
+  void Add(Lane& lane, PieceRows& piece, const Segment& segment);
   void GatherRows(Lane& lane);
   void ScatterRows(const Lane& lane);
   void RunLayer(Lane& lane, int layer, int group, int worker);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
-#include "engine/session/piece.h"
+#include "engine/backend/rows.h"
 #include "model/state/local_state.h"
 
 namespace recollect::engine {
@@ -30,10 +30,10 @@ struct CpuResiduals final : Residuals {
 };
 
 // REQUIRES: the sequence was made by the CPU backend.
-inline CpuSequence& SequenceOf(const Piece& piece) {
+inline CpuSequence& SequenceOf(const PieceRows& piece) {
   return static_cast<CpuSequence&>(*piece.sequence);
 }
-inline std::vector<float>& RowsOf(const Piece& piece) {
+inline std::vector<float>& RowsOf(const PieceRows& piece) {
   return static_cast<CpuResiduals&>(*piece.residuals).h;
 }
 

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "engine/backend/device/device_memory_encoder.h"
+#include "engine/backend/rows.h"
 #include "engine/backend/sampler.h"
-#include "engine/session/piece.h"
 
 namespace recollect::engine {
 namespace {
@@ -58,18 +58,19 @@ absl::Status CheckDevicePatterns(const model::LocalPatterns& patterns) {
                                                  ", layers on a device allow ", kMost));
 }
 
-DeviceSequence& SequenceOf(const Piece& piece) {
+DeviceSequence& SequenceOf(const PieceRows& piece) {
   return static_cast<DeviceSequence&>(*piece.sequence);
 }
 
-float* RowsOf(const Piece& piece) {
+float* RowsOf(const PieceRows& piece) {
   return static_cast<const DeviceResiduals&>(*piece.residuals).data();
 }
 
 // Between the pieces' rows and those of the batch, side by side.
-std::vector<DeviceCopy> CopiesOf(std::span<Piece* const> pieces, int64_t d, float* batch, bool in) {
+std::vector<DeviceCopy> CopiesOf(std::span<PieceRows* const> pieces, int64_t d, float* batch,
+                                 bool in) {
   std::vector<DeviceCopy> copies;
-  for (const Piece* piece : pieces) {
+  for (const PieceRows* piece : pieces) {
     const int64_t count = piece->rows() * d;
     float* const own = RowsOf(*piece);
     copies.push_back({in ? own : batch, in ? batch : own, count * int64_t{sizeof(float)}});
@@ -106,11 +107,11 @@ absl::StatusOr<float*> DeviceBackend::BatchRows(int64_t rows) {
   return Rows(*device_, rows, model_->config().d, batch_);
 }
 
-absl::Status DeviceBackend::RunLayers(std::span<Piece* const> pieces, int first, int count,
+absl::Status DeviceBackend::RunLayers(std::span<PieceRows* const> pieces, int first, int count,
                                       int group, float* h) {
   std::vector<model::DeviceSegment> segments;
-  for (Piece* piece : pieces) {
-    for (const PieceSegment& segment : piece->segments) {
+  for (PieceRows* piece : pieces) {
+    for (const Segment& segment : piece->segments) {
       const bool reads = group >= 0 && segment.memory != nullptr;
       segments.push_back(
           {.state = &SequenceOf(*piece).state,
@@ -122,10 +123,10 @@ absl::Status DeviceBackend::RunLayers(std::span<Piece* const> pieces, int first,
   return model_->RunLayers(first, count, segments, h);
 }
 
-absl::Status DeviceBackend::RunLower(std::span<Piece* const> pieces) {
+absl::Status DeviceBackend::RunLower(std::span<PieceRows* const> pieces) {
   const int64_t d = model_->config().d;
   std::vector<int32_t> ids;
-  for (Piece* piece : pieces) {
+  for (PieceRows* piece : pieces) {
     if (piece->residuals == nullptr) piece->residuals = std::make_unique<DeviceResiduals>();
     RETURN_IF_ERROR(
         Rows(*device_, piece->rows(), d, static_cast<DeviceResiduals&>(*piece->residuals).buffer)
@@ -138,10 +139,10 @@ absl::Status DeviceBackend::RunLower(std::span<Piece* const> pieces) {
   return model_->Copy(CopiesOf(pieces, d, h, /*in=*/false));
 }
 
-absl::Status DeviceBackend::RunGroup(std::span<Piece* const> pieces, int group) {
+absl::Status DeviceBackend::RunGroup(std::span<PieceRows* const> pieces, int group) {
   const model::ModelConfig& config = model_->config();
   int64_t rows = 0;
-  for (const Piece* piece : pieces) rows += piece->rows();
+  for (const PieceRows* piece : pieces) rows += piece->rows();
   ASSIGN_OR_RETURN(float* const h, BatchRows(rows));
   RETURN_IF_ERROR(model_->Copy(CopiesOf(pieces, config.d, h, /*in=*/true)));
   RETURN_IF_ERROR(RunLayers(pieces, config.first_layer_of_group(group),
@@ -150,10 +151,10 @@ absl::Status DeviceBackend::RunGroup(std::span<Piece* const> pieces, int group) 
 }
 
 absl::StatusOr<std::vector<model::EncodedChunk>> DeviceBackend::EncodeClosed(
-    std::span<Piece* const> pieces) {
+    std::span<PieceRows* const> pieces) {
   const int64_t d = model_->config().d;
   std::vector<model::DeviceBlock> blocks;
-  for (const Piece* piece : pieces) {
+  for (const PieceRows* piece : pieces) {
     const DeviceSequence& sequence = SequenceOf(*piece);
     for (const ClosedBlock& closed : piece->closed) {
       const bool begun = closed.rows_before > 0;
@@ -166,7 +167,7 @@ absl::StatusOr<std::vector<model::EncodedChunk>> DeviceBackend::EncodeClosed(
   }
   ASSIGN_OR_RETURN(std::vector<model::EncodedChunk> chunks, model_->EncodeChunks(blocks));
   std::vector<DeviceCopy> kept;
-  for (const Piece* piece : pieces) {
+  for (const PieceRows* piece : pieces) {
     DeviceSequence& sequence = SequenceOf(*piece);
     if (!piece->closed.empty()) sequence.open_rows = 0;
     const int64_t rows = piece->rows() - piece->open_row;
@@ -220,10 +221,10 @@ absl::StatusOr<std::vector<ProjectedMemory>> DeviceBackend::Project(
   return projected;
 }
 
-absl::Status DeviceBackend::RunHead(std::span<Piece* const> pieces) {
+absl::Status DeviceBackend::RunHead(std::span<PieceRows* const> pieces) {
   const int64_t d = model_->config().d;
   HeadBatch choosing, consuming;
-  for (Piece* piece : pieces) {
+  for (PieceRows* piece : pieces) {
     HeadBatch& batch = piece->choose ? choosing : consuming;
     for (const HeadRow& head : piece->head) {
       batch.asked.emplace_back(piece, &head);

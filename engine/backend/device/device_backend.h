@@ -38,15 +38,15 @@ class DeviceBackend final : public Backend {
       const model::LocalPatterns& patterns) override;
   absl::StatusOr<std::unique_ptr<MemoryEncoder>> NewEncoder(
       const model::LocalPatterns& patterns) override;
-  absl::Status RunLower(std::span<Piece* const> pieces) override;
+  absl::Status RunLower(std::span<PieceRows* const> pieces) override;
   absl::StatusOr<std::vector<model::EncodedChunk>> EncodeClosed(
-      std::span<Piece* const> pieces) override;
+      std::span<PieceRows* const> pieces) override;
   absl::Status Queries(int group, std::span<const QueryRow> rows) override;
   std::shared_ptr<const StagedStates> BeginUpload(const store::ChunkRecord& record) override;
   absl::StatusOr<std::vector<ProjectedMemory>> Project(
       std::span<const ChunkToProject> chunks) override;
-  absl::Status RunGroup(std::span<Piece* const> pieces, int group) override;
-  absl::Status RunHead(std::span<Piece* const> pieces) override;
+  absl::Status RunGroup(std::span<PieceRows* const> pieces, int group) override;
+  absl::Status RunHead(std::span<PieceRows* const> pieces) override;
 
  private:
   DeviceBackend(std::shared_ptr<kernels::Device> device, std::shared_ptr<model::DeviceModel> model)
@@ -54,13 +54,14 @@ class DeviceBackend final : public Backend {
 
   // Head rows and, for each, its residual [d] on the device.
   struct HeadBatch {
-    std::vector<std::pair<Piece*, const HeadRow*>> asked;
+    std::vector<std::pair<PieceRows*, const HeadRow*>> asked;
     std::vector<const float*> rows;
     std::vector<std::span<const kernels::PointedToken>> pointed;
   };
 
   absl::StatusOr<float*> BatchRows(int64_t rows);
-  absl::Status RunLayers(std::span<Piece* const> pieces, int first, int count, int group, float* h);
+  absl::Status RunLayers(std::span<PieceRows* const> pieces, int first, int count, int group,
+                         float* h);
   absl::Status Choose(const HeadBatch& batch);
   absl::Status Consume(const HeadBatch& batch);
 

@@ -82,8 +82,9 @@ TEST(ThreadPoolTest, WhatFollowsAWavefrontsRowWaitsForNoOtherRow) {
           if (columns[row] != kColumns) ++early;
           ++followed[row];
           if (row == 1) second.Notify();
-          if (row == 0 && threads > 1)
+          if (row == 0 && threads > 1) {
             EXPECT_TRUE(second.WaitForNotificationWithTimeout(absl::Minutes(1)));
+          }
         });
     EXPECT_EQ(early, 0);
     EXPECT_EQ(columns, std::vector<int>(kRows, kColumns));

@@ -58,7 +58,13 @@ class FakeEngine::Stream final : public engine::IngestStream {
   }
   engine::IngestStatus status() const override {
     const auto size = static_cast<int64_t>(text_.size());
-    return {committed_, size, size, size, size / kChunkBytes, 1000};
+    return {.committed_offset = committed_,
+            .accepted_offset = size,
+            .bytes = size,
+            .tokens = size,
+            .chunks = size / kChunkBytes,
+            .tokens_per_s = 1000,
+            .committed_sha256 = ""};
   }
   void Append(int64_t offset, std::string text, AppendDone done) override {
     Add(offset, text, done);

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "model/text/printable.h"
+#include "service/paths.h"
 #include "service/sockets.h"
 #include "service/status_map.h"
 

@@ -7,7 +7,7 @@
 #include "model/text/tokenizer.h"
 #include "service/codec.h"
 #include "service/limits.h"
-#include "service/status_map.h"
+#include "service/paths.h"
 
 namespace recollect::service {
 namespace {

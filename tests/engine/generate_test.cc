@@ -155,14 +155,14 @@ TEST(GenerateTest, OutputIsTakenAsInputAgain) {
 TEST(GenerateTest, RetrievalsComeInTheSameOrderAloneAndInABatch) {
   using Key = std::tuple<int64_t, int, std::vector<std::pair<std::string, int64_t>>>;
   const auto keys = [](const Generated& generated) {
-    std::vector<Key> keys;
+    std::vector<Key> found;
     for (const Retrieval& retrieval : generated.retrievals) {
-      auto& [position, group, hits] = keys.emplace_back();
+      auto& [position, group, hits] = found.emplace_back();
       position = retrieval.position;
       group = retrieval.group;
       for (const Hit& hit : retrieval.hits) hits.emplace_back(hit.document, hit.chunk);
     }
-    return keys;
+    return found;
   };
   auto engine = MakeEngine();
   ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(1500, 21)).ok());

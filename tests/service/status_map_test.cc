@@ -6,6 +6,7 @@
 
 #include "client/codec.h"
 #include "service/limits.h"
+#include "service/paths.h"
 
 namespace recollect::service {
 namespace {

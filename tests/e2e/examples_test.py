@@ -41,7 +41,7 @@ README = [
     ("unset RECOLLECT_SERVER", r"^$"),
     ("recollect model", r"\ndilations +\[1,4,16,64\]\n"),
     ("recollect generate --prompt ", PROSE),
-    ("xz -dc examples/books.txt.xz | head ", r"^novel: 300000 bytes, "),
+    ("xz -dc examples/books.txt.xz | head ", r"^novel: 100000 bytes, "),
     ("recollect generate --mount novel ", PROSE),
 ]
 

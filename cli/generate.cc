@@ -80,7 +80,7 @@ void AddSamplingFlags(CLI::App& verb, client::GenerateRequest& request) {
       ->capture_default_str();
   verb.add_option("--dry-allowed-length", request.sampling.dry_allowed_length,
                   "Length of a repetition that DRY does not penalise")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16))
+      ->check(CLI::Range(1, 64))
       ->capture_default_str();
   verb.add_flag("--ignore-eos", request.ignore_eos, "Continue after the end-of-text token");
 }

@@ -10,8 +10,8 @@
 namespace recollect::engine {
 namespace {
 
-constexpr double kDryBase = 1.75;     // as published
-constexpr int64_t kMaxRepeated = 64;  // 1.75^62 is 1e15
+constexpr double kDryBase = 1.75;   // as published
+constexpr int64_t kMaxBeyond = 64;  // 1.75^64 is 4e15
 
 // SplitMix64's finaliser: every bit of the input reaches every bit of the output.
 uint64_t Mix(uint64_t x) {
@@ -71,7 +71,7 @@ void PenalizeRepetition(const Sampling& sampling, std::span<const int32_t> gener
   const int64_t size = std::ssize(generated);
   std::map<int32_t, int64_t> repeated;  // by the token that would go on with it
   for (int64_t next = 1; next < size; ++next) {
-    const int64_t most = std::min(next, kMaxRepeated);
+    const int64_t most = std::min(next, sampling.dry_allowed_length + kMaxBeyond);
     int64_t n = 0;
     while (n < most && generated[next - 1 - n] == generated[size - 1 - n]) ++n;
     if (n < sampling.dry_allowed_length) continue;

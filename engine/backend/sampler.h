@@ -33,7 +33,7 @@ kernels::SampleSettings SettingsOf(const Sampling& sampling, int64_t index);
 // DRY (github.com/oobabooga/text-generation-webui/pull/5677), without sequence breakers: the last n
 // of the `generated` tokens, n >= dry_allowed_length, stood there before, and then came token t:
 // logit t loses dry_multiplier * 1.75^(n - dry_allowed_length), n the greatest for t. Beyond
-// n = 64, where no logit is left, it is not counted.
+// dry_allowed_length + 64, where no logit is left, n is not counted.
 void PenalizeRepetition(const Sampling& sampling, std::span<const int32_t> generated,
                         std::span<float> logits);
 

@@ -57,6 +57,9 @@ TEST(SamplerTest, DryEndsEveryCircleAndCountsNoFurtherThanItNeeds) {
   EXPECT_LT(logits[3], 0);
   EXPECT_TRUE(std::isfinite(logits[3]));
   PenalizeRepetition({.dry_multiplier = 0.8}, {}, logits);
+  logits[3] = 0;
+  PenalizeRepetition({.dry_multiplier = 0.8, .dry_allowed_length = 64}, circle, logits);
+  EXPECT_LT(logits[3], -1e6f);
 }
 
 TEST(SamplerTest, SettingsAreThoseOfTheRequest) {

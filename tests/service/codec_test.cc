@@ -117,8 +117,8 @@ const BadGenerate kBadGenerates[] = {
      [](auto& m) { m.mutable_sampling()->set_dry_multiplier(-1); },
      {"sampling.dry_multiplier", "-1", "100"}},
     {"DryAllowedLength",
-     [](auto& m) { m.mutable_sampling()->set_dry_allowed_length(65537); },
-     {"sampling.dry_allowed_length", "65537", "65536"}},
+     [](auto& m) { m.mutable_sampling()->set_dry_allowed_length(65); },
+     {"sampling.dry_allowed_length", "65", "64"}},
     {"StopCount",
      [](auto& m) {
        for (int i = 0; i < 17; ++i) m.add_stop("x");

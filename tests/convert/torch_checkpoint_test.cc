@@ -76,7 +76,7 @@ TEST_F(TorchCheckpointTest, RefusesOtherFiles) {
   const auto missing = TorchCheckpoint::Open(path() + ".none");
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
   WriteFile(path(), "");
-  ExpectRefused(absl::StatusCode::kInvalidArgument, path());
+  ExpectRefused(absl::StatusCode::kDataLoss, path() + ": the file is empty: 0 bytes");
   WriteFile(path(),
             "\x80\x02"
             "a pickle without a container, as old versions wrote it");

@@ -90,10 +90,11 @@ TEST_F(ImportCliTest, RequestsMayAskForWhatIsAddedToTheConfig) {
   };
   const ProcessResult refused = generate();
   EXPECT_EQ(refused.exit_code, 4);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("dilation is 16, the checkpoint is adapted to 1, 64"),
-                                 HasSubstr("window is 64"), HasSubstr("initial is 2"),
-                                 HasSubstr("context is 8192, the checkpoint names none"),
-                                 HasSubstr("top_k_blocks is 3")));
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr("dilation is 16, the checkpoint is adapted to 1, 64"),
+                    HasSubstr("window is 64"), HasSubstr("initial is 2"),
+                    HasSubstr("context is 8192, the checkpoint has no context to stretch"),
+                    HasSubstr("top_k_blocks is 3")));
   const std::string page = ReadFile(RECOLLECT_SOURCE_DIR "/docs/importing.md");
   const std::string fence = "```";
   const size_t begin = page.find(fence + "json\n") + fence.size() + 4;

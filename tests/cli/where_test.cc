@@ -78,7 +78,7 @@ TEST_F(WhereCliTest, WithoutAHomeSomebodyHasToSayWhere) {
   const ProcessResult result =
       Run({"docs", "list", "--model", Path("model")}, "", {"HOME=", "XDG_DATA_HOME="});
   EXPECT_EQ(result.exit_code, kRefused);
-  EXPECT_THAT(result.err, HasSubstr("give --data-dir"));
+  EXPECT_THAT(result.err, HasSubstr("name a directory with --data-dir"));
 }
 
 TEST_F(WhereCliTest, FlagsOfAnEngineAreNotLostOnAServer) {

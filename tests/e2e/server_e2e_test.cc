@@ -235,7 +235,7 @@ struct Unmount {
 
 TEST_F(ServerE2eTest, AFullDiskIsSaidAndTheIngestGoesOnWhenThereIsRoom) {
   fs::create_directories(Path("data"));
-  if (mount("tmpfs", Path("data").c_str(), "tmpfs", 0, "size=24m") != 0) {
+  if (mount("tmpfs", Path("data").c_str(), "tmpfs", 0, "size=64m") != 0) {
     GTEST_SKIP() << "cannot mount a small file system here (" << std::strerror(errno)
                  << "): a really full disk is NOT tested";
   }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "tests/engine/prefix_testing.h"
+#include "tests/engine/session/prefix_testing.h"
 #include "tests/kernels/device/test_device.h"
 
 namespace recollect::engine {

@@ -24,7 +24,7 @@
 #include "model/weights/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/kernels/device/test_device.h"
-#include "tests/model/device_functions.h"
+#include "tests/model/device/device_functions.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "tests/kernels/device/test_device.h"
-#include "tests/model/device_functions.h"
+#include "tests/model/device/device_functions.h"
 #include "tests/model/model_testing.h"
 
 namespace recollect::model {

@@ -27,7 +27,8 @@ const Tokenizer& TinyTokenizer() {
 
 // Texts and their ids as train/tokenizer.py gives them (make_tokenizer_cases.py).
 nlohmann::json Cases() {
-  return nlohmann::json::parse(ReadFile(RECOLLECT_SOURCE_DIR "/tests/model/tokenizer_cases.json"));
+  return nlohmann::json::parse(
+      ReadFile(RECOLLECT_SOURCE_DIR "/tests/model/text/tokenizer_cases.json"));
 }
 
 TEST(TokenizerTest, AgreesWithTheOracle) {

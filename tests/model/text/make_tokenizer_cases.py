@@ -1,7 +1,7 @@
 """Writes tokenizer_cases.json: texts and their ids by train/tokenizer.py, which C++ must equal; "shipped" are those of the shipped
 model's tokenizer, of texts that are not long.
 
-    python tests/model/make_tokenizer_cases.py > tests/model/tokenizer_cases.json
+    python tests/model/text/make_tokenizer_cases.py > tests/model/text/tokenizer_cases.json
 """
 
 import json

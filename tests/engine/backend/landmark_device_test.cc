@@ -13,7 +13,7 @@
 
 #include "absl/time/clock.h"
 #include "engine/backend/device/device_landmarks.h"
-#include "tests/engine/landmark_device_checks.h"
+#include "tests/engine/backend/landmark_device_checks.h"
 #include "tests/kernels/device/host_device.h"
 
 namespace recollect::engine {

@@ -7,7 +7,7 @@
 #include <array>
 #include <memory>
 
-#include "tests/engine/device_backend_checks.h"
+#include "tests/engine/backend/device_backend_checks.h"
 #include "tests/kernels/device/host_device.h"
 #include "tests/support/tiny_model.h"
 

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "engine/backend/device/device_landmarks.h"
-#include "tests/engine/device_backend_checks.h"
-#include "tests/engine/landmark_device_checks.h"
+#include "tests/engine/backend/device_backend_checks.h"
+#include "tests/engine/backend/landmark_device_checks.h"
 #include "tests/kernels/cuda/cuda_test_util.h"
 
 namespace recollect::engine {

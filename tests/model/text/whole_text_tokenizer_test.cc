@@ -24,7 +24,8 @@ const Tokenizer& LlamaTokenizer() {
 
 // Texts, their ids and the ids' text as the library gives them (make_whole_text_cases.py).
 nlohmann::json Cases() {
-  return nlohmann::json::parse(ReadFile(RECOLLECT_SOURCE_DIR "/tests/model/whole_text_cases.json"));
+  return nlohmann::json::parse(
+      ReadFile(RECOLLECT_SOURCE_DIR "/tests/model/text/whole_text_cases.json"));
 }
 
 TEST(WholeTextTokenizerTest, AgreesWithTheLibrary) {

@@ -8,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "gmock/gmock.h"
-#include "tests/engine/prefix_testing.h"
+#include "tests/engine/session/prefix_testing.h"
 
 namespace recollect::engine {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "store/rocks/rocks_store.h"
-#include "tests/engine/prefix_testing.h"
+#include "tests/engine/session/prefix_testing.h"
 
 namespace recollect::engine {
 namespace {

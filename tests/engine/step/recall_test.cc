@@ -24,7 +24,7 @@ constexpr char kQuestion[] =
 constexpr char kAnswer[] = " 748213";
 
 // The beginning of F. H. Burnett's "Seth" (1877), of the books in examples/.
-std::string Haystack() { return ReadFile(RECOLLECT_SOURCE_DIR "/tests/engine/haystack.txt"); }
+std::string Haystack() { return ReadFile(RECOLLECT_SOURCE_DIR "/tests/engine/step/haystack.txt"); }
 
 // In the middle, after a sentence.
 std::string WithSecret() {

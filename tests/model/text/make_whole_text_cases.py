@@ -1,6 +1,6 @@
 """Writes whole_text_cases.json: texts, their ids and the ids' text by the SentencePiece library, which C++ must equal.
 
-    python tests/model/make_whole_text_cases.py > tests/model/whole_text_cases.json
+    python tests/model/text/make_whole_text_cases.py > tests/model/text/whole_text_cases.json
 """
 
 import json

@@ -1,0 +1,44 @@
+"""Client of Recollect, a long-context memory service: see README.md."""
+
+from recollect.aio import AsyncClient, AsyncGeneration, AsyncSession
+from recollect.client import Client, Generation, Session
+from recollect.errors import (
+    Aborted,
+    AlreadyExists,
+    Cancelled,
+    DataLoss,
+    DeadlineExceeded,
+    FailedPrecondition,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    OutOfRange,
+    RecollectError,
+    ResourceExhausted,
+    Unavailable,
+    Unimplemented,
+)
+from recollect.types import (
+    Document,
+    Done,
+    Event,
+    GenerateArguments,
+    Hit,
+    Options,
+    Progress,
+    Result,
+    Retrieval,
+    Scores,
+    SessionInfo,
+    Tokens,
+    UnfinishedIngest,
+    Usage,
+)
+
+__all__ = [
+    "Aborted", "AlreadyExists", "AsyncClient", "AsyncGeneration", "AsyncSession", "Cancelled",
+    "Client", "DataLoss", "DeadlineExceeded", "Document", "Done", "Event", "FailedPrecondition",
+    "GenerateArguments", "Generation", "Hit", "Internal", "InvalidArgument", "NotFound", "Options", "OutOfRange",
+    "Progress", "RecollectError", "ResourceExhausted", "Result", "Retrieval", "Scores",
+    "Session", "SessionInfo", "Tokens", "Unavailable", "Unimplemented", "UnfinishedIngest", "Usage",
+]

@@ -1,0 +1,159 @@
+"""Between the values of types.py and the messages of recollect.v1."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from recollect import types
+from recollect.v1 import documents_pb2 as documents
+from recollect.v1 import generation_pb2 as generation
+
+T = TypeVar("T")
+Prompt = str | Sequence[int]
+
+_NESTED: dict[str, type[Any]] = {"Hit": types.Hit, "Retrieval": types.Retrieval, "Usage": types.Usage}
+
+
+def decode(cls: type[T], message: Message) -> T:
+    """A value of `cls`, each of whose fields is the message's field of that name."""
+    by_name = message.DESCRIPTOR.fields_by_name
+    assert dataclasses.is_dataclass(cls)
+    values = {f.name: _value(by_name[f.name], getattr(message, f.name))
+              for f in dataclasses.fields(cls)}
+    return cls(**values)
+
+
+def _value(descriptor: Any, value: Any) -> Any:
+    if isinstance(value, Message):
+        return decode(_NESTED[value.DESCRIPTOR.name], value)
+    if descriptor.enum_type is not None:
+        # TIER_STORE of the enum Tier is "store".
+        names = descriptor.enum_type.values_by_number
+        prefix = names[0].name.removesuffix("UNSPECIFIED")
+        return names[value].name.removeprefix(prefix).lower() if value in names else "unknown"
+    if isinstance(value, (str, bytes, bool, int, float)):
+        return value
+    return tuple(_value(descriptor, item) for item in value)
+
+
+def prompt(value: Prompt) -> documents.Prompt:
+    """Text, or token ids."""
+    if isinstance(value, str):
+        return documents.Prompt(text=value)
+    return documents.Prompt(tokens=value)
+
+
+def session(mounts: Sequence[str], options: types.Options | None) -> documents.SessionOptions:
+    """The options of a new session."""
+    if isinstance(mounts, str):
+        raise TypeError(f"mounts: {mounts!r} is one string, expected a list of document ids")
+    message = documents.SessionOptions(mounts=mounts)
+    for f in dataclasses.fields(options) if options is not None else ():
+        value = getattr(options, f.name)
+        if f.name.startswith("layer_"):
+            getattr(message, f.name).extend(documents.HeadNumbers(heads=heads) for heads in value)
+        elif value is not None:
+            setattr(message, f.name, value)
+    return message
+
+
+_SAMPLING = {f.name for f in generation.Sampling.DESCRIPTOR.fields}
+
+
+def generate_request(
+    text: Prompt,
+    session_id: int,
+    options: documents.SessionOptions | None,
+    arguments: types.GenerateArguments,
+) -> generation.GenerateRequest:
+    stop = arguments.get("stop", ())
+    if isinstance(stop, str):
+        raise TypeError(f"stop: {stop!r} is one string, expected a list of them")
+    fields: dict[str, Any] = dict(arguments)
+    fields["with_retrievals"] = fields.pop("retrievals", False)
+    sampling = {name: fields.pop(name) for name in _SAMPLING & fields.keys()}
+    return generation.GenerateRequest(
+        session_id=session_id,
+        session=options,
+        prompt=prompt(text),
+        sampling=generation.Sampling(**sampling),
+        **fields,
+    )
+
+
+def read_text(id: str, begin: int, end: int) -> list[documents.ReadTextRequest]:
+    """Requests for bytes [begin, end), each for what one may ask for."""
+    most = 1 << 20
+    return [documents.ReadTextRequest(id=id, begin=b, end=min(b + most, end))
+            for b in range(begin, max(end, begin + 1), most)]
+
+
+def event(response: generation.GenerateResponse) -> types.Event | None:
+    """None for an event of a newer server."""
+    kind = response.WhichOneof("event")
+    if kind == "tokens":
+        return decode(types.Tokens, response.tokens)
+    if kind == "retrieval":
+        return decode(types.Retrieval, response.retrieval)
+    return decode(types.Done, response.done) if kind == "done" else None
+
+
+class Collector:
+    """Makes a result of events."""
+
+    def __init__(self) -> None:
+        self._events: list[types.Event] = []
+
+    def add(self, event: types.Event) -> None:
+        self._events.append(event)
+
+    def result(self) -> types.Result:
+        tokens = [e for e in self._events if isinstance(e, types.Tokens)]
+        done = self._events[-1] if self._events else None
+        if not isinstance(done, types.Done):
+            raise RuntimeError("the generation was not read to its end")
+        return types.Result(
+            text="".join(e.text for e in tokens),
+            tokens=tuple(token for e in tokens for token in e.ids),
+            retrievals=tuple(e for e in self._events if isinstance(e, types.Retrieval)),
+            finish_reason=done.reason,
+            usage=done.usage,
+        )
+
+
+# Calls that may be made twice are made again by gRPC itself while no server answers.
+_IDEMPOTENT = {
+    "Documents": ["GetDocument", "ListDocuments", "ListIngests", "ReadText", "Retrieve"],
+    "Generation": ["GetSession", "Score"],
+    "Admin": ["GetModel", "GetStats"],
+}
+CHANNEL_OPTIONS = [
+    (
+        "grpc.service_config",
+        json.dumps(
+            {
+                "methodConfig": [
+                    {
+                        "name": [
+                            {"service": f"recollect.v1.{service}", "method": method}
+                            for service, methods in _IDEMPOTENT.items()
+                            for method in methods
+                        ],
+                        "retryPolicy": {
+                            "maxAttempts": 5,
+                            "initialBackoff": "0.2s",
+                            "maxBackoff": "2s",
+                            "backoffMultiplier": 2,
+                            "retryableStatusCodes": ["UNAVAILABLE"],
+                        },
+                    }
+                ]
+            }
+        ),
+    )
+]

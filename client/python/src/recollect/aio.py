@@ -1,0 +1,230 @@
+"""The client for asyncio: the calls of recollect.client as coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from types import TracebackType
+from typing import Any, Unpack
+
+import grpc
+import grpc.aio
+
+from recollect import _messages, _upload, errors, types
+from recollect._messages import Prompt, decode
+from recollect.v1 import admin_pb2, admin_pb2_grpc, documents_pb2, documents_pb2_grpc
+from recollect.v1 import generation_pb2, generation_pb2_grpc
+
+
+class AsyncGeneration(AsyncIterator[types.Event]):
+    """As Generation, with async for and await."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+        self._responses = aiter(call)
+        self._collector = _messages.Collector()
+
+    async def __anext__(self) -> types.Event:
+        while True:
+            try:
+                event = _messages.event(await anext(self._responses))
+            except grpc.RpcError as error:
+                raise errors.from_grpc(error) from None
+            if event is not None:
+                self._collector.add(event)
+                return event
+
+    async def result(self) -> types.Result:
+        async for _ in self:
+            pass
+        return self._collector.result()
+
+    def cancel(self) -> None:
+        self._call.cancel()
+
+
+class AsyncClient:
+    """As Client. To be used within one event loop."""
+
+    def __init__(self, address: str = "localhost:50051", *, timeout: float | None = None) -> None:
+        self._timeout = timeout
+        self._channel = grpc.aio.insecure_channel(address, options=_messages.CHANNEL_OPTIONS)
+        self._documents = documents_pb2_grpc.DocumentsStub(self._channel)
+        self._generation = generation_pb2_grpc.GenerationStub(self._channel)
+        self._admin = admin_pb2_grpc.AdminStub(self._channel)
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                        traceback: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def _call(self, method: Any, request: Any) -> Any:
+        try:
+            return await method(request, timeout=self._timeout)
+        except grpc.RpcError as error:
+            raise errors.from_grpc(error) from None
+
+    async def ingest(
+        self,
+        source: _upload.Input,
+        *,
+        id: str | None = None,
+        options: types.Options | None = None,
+        progress: Callable[[types.Progress], None] | None = None,
+        retries: int = _upload.RETRIES,
+    ) -> types.Document:
+        upload_source = _upload.Source(source, id)
+        try:
+            for retry in range(retries + 1):
+                upload = _upload.Upload(upload_source, options)
+                try:
+                    return await self._ingest_once(upload, progress)
+                except (errors.Unavailable, errors.Aborted):
+                    if retry == retries:
+                        raise
+                await asyncio.sleep(_upload.backoff(retry))
+            raise AssertionError("retries: negative")
+        finally:
+            upload_source.close()
+
+    async def _ingest_once(self, upload: _upload.Upload,
+                           progress: Callable[[types.Progress], None] | None) -> types.Document:
+        call = self._documents.Ingest()
+        try:
+            await call.write(upload.header())
+            async for response in call:
+                request = upload.answer(response)
+                if request is not None:
+                    await call.write(request)
+                if progress is not None:
+                    progress(decode(types.Progress, response.progress))
+                if upload.document is not None:
+                    await call.done_writing()
+        except asyncio.InvalidStateError:
+            pass  # the server ended the stream: its status says why
+        except grpc.RpcError as error:
+            raise errors.from_grpc(error) from None
+        finally:
+            call.cancel()
+        if upload.document is None:
+            code, details = await call.code(), await call.details()
+            raise errors.from_status(code, details)
+        return upload.document
+
+    async def documents(self) -> list[types.Document]:
+        return [decode(types.Document, d)
+                async for page in self._pages(self._documents.ListDocuments,
+                                              documents_pb2.ListDocumentsRequest)
+                for d in page.documents]
+
+    async def ingests(self) -> list[types.UnfinishedIngest]:
+        return [decode(types.UnfinishedIngest, i)
+                async for page in self._pages(self._documents.ListIngests,
+                                              documents_pb2.ListIngestsRequest)
+                for i in page.ingests]
+
+    async def _pages(self, method: Any, request: Any) -> AsyncIterator[Any]:
+        token = ""
+        while True:
+            page = await self._call(method, request(page_size=1000, page_token=token))
+            yield page
+            token = page.next_page_token
+            if not token:
+                return
+
+    async def document(self, id: str) -> types.Document:
+        return decode(types.Document, await self._call(
+            self._documents.GetDocument, documents_pb2.GetDocumentRequest(id=id)))
+
+    async def delete(self, id: str) -> None:
+        await self._call(self._documents.DeleteDocument,
+                         documents_pb2.DeleteDocumentRequest(id=id))
+
+    async def text(self, id: str, begin: int = 0, end: int | None = None) -> bytes:
+        if end is None:
+            end = (await self.document(id)).bytes
+        parts = []
+        for request in _messages.read_text(id, begin, end):
+            parts.append((await self._call(self._documents.ReadText, request)).text)
+        return b"".join(parts)
+
+    async def retrieve(
+        self,
+        query: Prompt,
+        *,
+        mounts: Sequence[str],
+        k: int = 0,
+        with_text: bool = True,
+        options: types.Options | None = None,
+    ) -> list[types.Retrieval]:
+        response = await self._call(self._documents.Retrieve, documents_pb2.RetrieveRequest(
+            session=_messages.session(mounts, options), query=_messages.prompt(query), k=k,
+            with_text=with_text))
+        return [decode(types.Retrieval, r) for r in response.retrievals]
+
+    def generate(self, prompt: Prompt, *, mounts: Sequence[str] = (),
+                 options: types.Options | None = None,
+                 **arguments: Unpack[types.GenerateArguments]) -> AsyncGeneration:
+        return self._generate(_messages.generate_request(
+            prompt, 0, _messages.session(mounts, options), arguments))
+
+    def _generate(self, request: generation_pb2.GenerateRequest) -> AsyncGeneration:
+        return AsyncGeneration(self._generation.Generate(request, timeout=self._timeout))
+
+    async def session(self, *, mounts: Sequence[str] = (),
+                      options: types.Options | None = None) -> AsyncSession:
+        message = await self._call(self._generation.OpenSession, generation_pb2.OpenSessionRequest(
+            session=_messages.session(mounts, options)))
+        return AsyncSession(self, message.id)
+
+    async def score(self, prompt: Prompt, *, mounts: Sequence[str] = (),
+                    flush_after: Sequence[int] = (),
+                    options: types.Options | None = None) -> types.Scores:
+        return decode(types.Scores, await self._call(
+            self._generation.Score, generation_pb2.ScoreRequest(
+                session=_messages.session(mounts, options), prompt=_messages.prompt(prompt),
+                flush_after=flush_after)))
+
+    async def model(self) -> admin_pb2.ModelInfo:
+        info: admin_pb2.ModelInfo = await self._call(
+            self._admin.GetModel, admin_pb2.GetModelRequest())
+        return info
+
+    async def stats(self) -> admin_pb2.Stats:
+        stats: admin_pb2.Stats = await self._call(self._admin.GetStats, admin_pb2.GetStatsRequest())
+        return stats
+
+
+class AsyncSession:
+    """As Session, with async with."""
+
+    def __init__(self, client: AsyncClient, id: int) -> None:
+        self._client = client
+        self.id = id
+
+    async def __aenter__(self) -> AsyncSession:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                        traceback: TracebackType | None) -> None:
+        await self.close()
+
+    def generate(self, prompt: Prompt = "",
+                 **arguments: Unpack[types.GenerateArguments]) -> AsyncGeneration:
+        return self._client._generate(_messages.generate_request(prompt, self.id, None, arguments))
+
+    async def info(self) -> types.SessionInfo:
+        return decode(types.SessionInfo, await self._client._call(
+            self._client._generation.GetSession, generation_pb2.GetSessionRequest(id=self.id)))
+
+    async def close(self) -> None:
+        try:
+            await self._client._call(self._client._generation.CloseSession,
+                                     generation_pb2.CloseSessionRequest(id=self.id))
+        except errors.NotFound:
+            pass

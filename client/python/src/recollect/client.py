@@ -1,0 +1,250 @@
+"""The blocking client."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Unpack
+
+import grpc
+
+from recollect import _messages, _upload, errors, types
+from recollect._messages import Prompt, decode
+from recollect.v1 import admin_pb2, admin_pb2_grpc, documents_pb2, documents_pb2_grpc
+from recollect.v1 import generation_pb2, generation_pb2_grpc
+
+
+class Generation(Iterator[types.Event]):
+    """The events of a generation, as they come. Ends with Done."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+        self._collector = _messages.Collector()
+
+    def __next__(self) -> types.Event:
+        while True:
+            try:
+                event = _messages.event(next(self._call))
+            except grpc.RpcError as error:
+                raise errors.from_grpc(error) from None
+            if event is not None:
+                self._collector.add(event)
+                return event
+
+    def result(self) -> types.Result:
+        """Reads to the end, and returns all events together."""
+        for _ in self:
+            pass
+        return self._collector.result()
+
+    def cancel(self) -> None:
+        """Ends the work on the server within a step."""
+        self._call.cancel()
+
+
+class Client:
+    """Calls of a server at `address`, "host:port". Thread-safe: calls run concurrently on one
+    connection. `timeout`, in seconds, is for each call but ingest.
+
+    Errors are exceptions of recollect.errors. Calls that only read are repeated for some seconds
+    while no server answers.
+    """
+
+    def __init__(self, address: str = "localhost:50051", *, timeout: float | None = None) -> None:
+        self._timeout = timeout
+        self._channel = grpc.insecure_channel(address, options=_messages.CHANNEL_OPTIONS)
+        self._documents = documents_pb2_grpc.DocumentsStub(self._channel)
+        self._generation = generation_pb2_grpc.GenerationStub(self._channel)
+        self._admin = admin_pb2_grpc.AdminStub(self._channel)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def _call(self, method: Any, request: Any) -> Any:
+        try:
+            return method(request, timeout=self._timeout)
+        except grpc.RpcError as error:
+            raise errors.from_grpc(error) from None
+
+    def ingest(
+        self,
+        source: _upload.Input,
+        *,
+        id: str | None = None,
+        options: types.Options | None = None,
+        progress: Callable[[types.Progress], None] | None = None,
+        retries: int = _upload.RETRIES,
+    ) -> types.Document:
+        """Has the model read a document once; it is then kept.
+
+        `source` is the path of a UTF-8 text (pathlib.Path, whose name is the id unless another is
+        given), a text, bytes of UTF-8, an open binary file, or token ids. An ingest that was broken
+        off is resumed, here and by a later call with the same input: AlreadyExists if the input is
+        another. `options`: for a model without landmarks, those of the sessions to come.
+        """
+        upload_source = _upload.Source(source, id)
+        try:
+            for retry in range(retries + 1):
+                upload = _upload.Upload(upload_source, options)
+                try:
+                    return self._ingest_once(upload, progress)
+                except (errors.Unavailable, errors.Aborted):
+                    if retry == retries:
+                        raise
+                time.sleep(_upload.backoff(retry))
+            raise AssertionError("retries: negative")
+        finally:
+            upload_source.close()
+
+    def _ingest_once(self, upload: _upload.Upload,
+                     progress: Callable[[types.Progress], None] | None) -> types.Document:
+        requests: queue.SimpleQueue[documents_pb2.IngestRequest | None] = queue.SimpleQueue()
+        requests.put(upload.header())
+        call = self._documents.Ingest(iter(requests.get, None))
+        try:
+            for response in call:
+                request = upload.answer(response)
+                if request is not None:
+                    requests.put(request)
+                if progress is not None:
+                    progress(decode(types.Progress, response.progress))
+                if upload.document is not None:
+                    requests.put(None)
+        except grpc.RpcError as error:
+            raise errors.from_grpc(error) from None
+        finally:
+            requests.put(None)
+            call.cancel()  # harmless at the end
+        if upload.document is None:
+            raise errors.Internal("the stream ended without a document")
+        return upload.document
+
+    def documents(self) -> list[types.Document]:
+        """All documents, in byte order of their ids."""
+        return [decode(types.Document, d)
+                for page in self._pages(self._documents.ListDocuments,
+                                        documents_pb2.ListDocumentsRequest)
+                for d in page.documents]
+
+    def ingests(self) -> list[types.UnfinishedIngest]:
+        """All ingests that were begun and not finished."""
+        return [decode(types.UnfinishedIngest, i)
+                for page in self._pages(self._documents.ListIngests,
+                                        documents_pb2.ListIngestsRequest)
+                for i in page.ingests]
+
+    def _pages(self, method: Any, request: Any) -> Iterator[Any]:
+        token = ""
+        while True:
+            page = self._call(method, request(page_size=1000, page_token=token))
+            yield page
+            token = page.next_page_token
+            if not token:
+                return
+
+    def document(self, id: str) -> types.Document:
+        return decode(types.Document, self._call(
+            self._documents.GetDocument, documents_pb2.GetDocumentRequest(id=id)))
+
+    def delete(self, id: str) -> None:
+        """Removes a document, or an unfinished ingest. Sessions that mount it keep it."""
+        self._call(self._documents.DeleteDocument, documents_pb2.DeleteDocumentRequest(id=id))
+
+    def text(self, id: str, begin: int = 0, end: int | None = None) -> bytes:
+        """Bytes [begin, end) of a document's text; unless told, all of it."""
+        if end is None:
+            end = self.document(id).bytes
+        return b"".join(self._call(self._documents.ReadText, request).text
+                        for request in _messages.read_text(id, begin, end))
+
+    def retrieve(
+        self,
+        query: Prompt,
+        *,
+        mounts: Sequence[str],
+        k: int = 0,
+        with_text: bool = True,
+        options: types.Options | None = None,
+    ) -> list[types.Retrieval]:
+        """The chunks that the model retrieves for a query: one list for each group of layers.
+        `k`: hits in each; 0: as many as the model uses."""
+        response = self._call(self._documents.Retrieve, documents_pb2.RetrieveRequest(
+            session=_messages.session(mounts, options), query=_messages.prompt(query), k=k,
+            with_text=with_text))
+        return [decode(types.Retrieval, r) for r in response.retrievals]
+
+    def generate(self, prompt: Prompt, *, mounts: Sequence[str] = (),
+                 options: types.Options | None = None,
+                 **arguments: Unpack[types.GenerateArguments]) -> Generation:
+        """Continues a prompt (text or token ids) with documents mounted. Iterate for events as they
+        come, or call result()."""
+        return self._generate(_messages.generate_request(
+            prompt, 0, _messages.session(mounts, options), arguments))
+
+    def _generate(self, request: generation_pb2.GenerateRequest) -> Generation:
+        return Generation(self._generation.Generate(request, timeout=self._timeout))
+
+    def session(self, *, mounts: Sequence[str] = (),
+                options: types.Options | None = None) -> Session:
+        """Opens a session for several generations, which keeps what it has read."""
+        message = self._call(self._generation.OpenSession, generation_pb2.OpenSessionRequest(
+            session=_messages.session(mounts, options)))
+        return Session(self, message.id)
+
+    def score(self, prompt: Prompt, *, mounts: Sequence[str] = (), flush_after: Sequence[int] = (),
+              options: types.Options | None = None) -> types.Scores:
+        """Log probabilities of a given text, each token given all before it."""
+        return decode(types.Scores, self._call(self._generation.Score, generation_pb2.ScoreRequest(
+            session=_messages.session(mounts, options), prompt=_messages.prompt(prompt),
+            flush_after=flush_after)))
+
+    def model(self) -> admin_pb2.ModelInfo:
+        """The model that the server has loaded."""
+        info: admin_pb2.ModelInfo = self._call(self._admin.GetModel, admin_pb2.GetModelRequest())
+        return info
+
+    def stats(self) -> admin_pb2.Stats:
+        """Counters and sizes of the server."""
+        stats: admin_pb2.Stats = self._call(self._admin.GetStats, admin_pb2.GetStatsRequest())
+        return stats
+
+
+class Session:
+    """An open session; closed at the end of a with block."""
+
+    def __init__(self, client: Client, id: int) -> None:
+        self._client = client
+        self.id = id
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        self.close()
+
+    def generate(self, prompt: Prompt = "",
+                 **arguments: Unpack[types.GenerateArguments]) -> Generation:
+        """Continues the session: prompt and answer become part of its past."""
+        return self._client._generate(_messages.generate_request(prompt, self.id, None, arguments))
+
+    def info(self) -> types.SessionInfo:
+        return decode(types.SessionInfo, self._client._call(
+            self._client._generation.GetSession, generation_pb2.GetSessionRequest(id=self.id)))
+
+    def close(self) -> None:
+        """Ends the session; harmless if it has ended."""
+        try:
+            self._client._call(self._client._generation.CloseSession,
+                               generation_pb2.CloseSessionRequest(id=self.id))
+        except errors.NotFound:
+            pass

@@ -1,0 +1,199 @@
+"""What the service answers, as immutable values. Meanings, units and limits: proto/recollect/v1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document that the model has read."""
+
+    id: str
+    fingerprint: str
+    """Of the model that read it; sessions of other models cannot mount it."""
+    from_tokens: bool
+    bytes: int
+    """Of text."""
+    tokens: int
+    chunks: int
+    """Candidates of retrieval that mounting it adds."""
+    created_unix_ms: int
+    stored_bytes: int
+    sha256: str
+    """Hex, of the text."""
+    damage: str
+    """Not empty if its record is damaged: then only `id` is set beside it."""
+    kind: str
+    """"chunks", or "prefix" for a model without landmarks."""
+    pattern: str
+    state_bytes: int
+
+
+@dataclass(frozen=True)
+class UnfinishedIngest:
+    """An ingest that was broken off and can be resumed."""
+
+    id: str
+    fingerprint: str
+    from_tokens: bool
+    committed_offset: int
+    """Bytes of text, or tokens, that need not be sent again."""
+    bytes: int
+    tokens: int
+    chunks: int
+    kind: str
+    pattern: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an ingest is."""
+
+    committed_offset: int
+    accepted_offset: int
+    bytes: int
+    tokens: int
+    chunks: int
+    tokens_per_s: float
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A retrieved chunk."""
+
+    document: str
+    """Empty: a chunk of the session's own past."""
+    chunk: int
+    """Counted from 0 within the document."""
+    score: float
+    """Raw relevance."""
+    weight: float
+    """Its share in attention; 0 for hits beyond those that the model reads."""
+    text_begin: int
+    text_end: int
+    """Byte range [text_begin, text_end) in the document's text."""
+    tier: str
+    """Where the chunk was found."""
+    text: str
+    """If asked for."""
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """What one group of layers retrieved at one landmark."""
+
+    position: int
+    group: int
+    candidates: int
+    hits: tuple[Hit, ...]
+    """Best first."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens generated since the last such event. `text` may lag behind `ids`: it has whole
+    characters only, and nothing that may still become a stop string."""
+
+    ids: tuple[int, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Usage:
+    prompt_tokens: int
+    generated_tokens: int
+    time_to_first_token_ms: float
+    generation_ms: float
+
+
+@dataclass(frozen=True)
+class Done:
+    """The last event of a generation."""
+
+    reason: str
+    """"max_tokens", "stop" or "eos"."""
+    usage: Usage
+
+
+Event = Tokens | Retrieval | Done
+
+
+@dataclass(frozen=True)
+class Result:
+    """A whole generation."""
+
+    text: str
+    tokens: tuple[int, ...]
+    retrievals: tuple[Retrieval, ...]
+    finish_reason: str
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class SessionInfo:
+    id: int
+    mounts: tuple[str, ...]
+    positions: int
+    own_chunks: int
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Log probabilities of a given text; one entry of each list for each token."""
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    """Natural logarithms."""
+    argmax: tuple[int, ...]
+    """The most likely token in its place."""
+    text_bytes: int
+
+    @property
+    def bits_per_byte(self) -> float:
+        """Of the text that the tokens stand for."""
+        return -sum(self.logprobs) / 0.6931471805599453 / self.text_bytes
+
+
+class GenerateArguments(TypedDict, total=False):
+    """How a generation goes; greedy unless told otherwise."""
+
+    temperature: float
+    """0: greedy."""
+    top_p: float
+    top_k: int
+    """0: all."""
+    seed: int
+    """The same seed and request give the same tokens."""
+    dry_multiplier: float
+    """DRY: what it costs to repeat what the answer has said; 0: off."""
+    dry_allowed_length: int
+    """0: the server's default."""
+    max_tokens: int
+    """0: only read the prompt; 128 unless told otherwise."""
+    stop: Sequence[str]
+    """Generation ends before the first of these."""
+    flush: bool
+    """Whether the answer retrieves with all of the prompt; yes, unless told otherwise."""
+    ignore_eos: bool
+    retrievals: bool
+    """Whether there are Retrieval events."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Of the session in which a call runs. Only values to which the model was adapted are allowed
+    (Client.model)."""
+
+    dilation: int | None = None
+    window: int | None = None
+    initial: int | None = None
+    context: int | None = None
+    top_k_blocks: int = 0
+    random_chunks: bool = False
+    """Control for recall tests: chunks drawn at random instead of the retrieved ones."""
+    layer_dilations: tuple[tuple[int, ...], ...] = field(default=())
+    layer_windows: tuple[tuple[int, ...], ...] = field(default=())
+    layer_initials: tuple[tuple[int, ...], ...] = field(default=())

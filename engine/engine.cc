@@ -82,12 +82,12 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<const model
           *store_, *landmarks_, model_->fingerprint(), model_->config().key_width(),
           options.landmark_budget_bytes, counters_,
           [this](OwnerId owner) { tiers_.EraseOwner(owner); },
-          [this](std::function<void()> work) { RunInBackground(std::move(work)); }),
+          [this](const std::function<void()>& work) { RunInBackground(work); }),
       sessions_(options.max_sessions, options.session_ttl),
       scheduler_(
           {options.prefill_slice_tokens, options.ingest_slice_tokens, options.shared_slice_tokens,
            options.max_batch, options.state_budget_bytes, SweepPeriod()},
-          *model_, *backend_, tiers_, *landmarks_, counters_, [this] { SweepSessions(); }),
+          *model_, *backend_, tiers_, *landmarks_, counters_, [this] { sessions_.CloseExpired(); }),
       ingests_(std::make_shared<IngestRegistry>(
           IngestContext{*model_, *backend_, *store_, ingest_thread_, counters_,
                         scheduler_.state_budget(), scheduler_.waker(), options.commit_tokens,
@@ -103,22 +103,11 @@ absl::Duration EngineImpl::SweepPeriod() const {
 }
 
 // Work that may block on the disk; once the threads are gone, the caller does it.
-void EngineImpl::RunInBackground(std::function<void()> work) {
+void EngineImpl::RunInBackground(const std::function<void()>& work) {
   const MemoryScope scope(MemoryScope::kTake);  // it is done in any case
-  auto shared = std::make_shared<std::function<void()>>(std::move(work));
-  const absl::StatusOr<bool> posted = OrExhausted("posting", [&]() -> absl::StatusOr<bool> {
-    return background_.Post([shared] { (*shared)(); });
-  });
-  if (!posted.value_or(false)) (*shared)();
-}
-
-void EngineImpl::FreeSession(std::shared_ptr<Session> session) {
-  if (session == nullptr) return;
-  RunInBackground([session = std::move(session)] { session->FreeChunks(); });
-}
-
-void EngineImpl::SweepSessions() {
-  for (std::shared_ptr<Session>& session : sessions_.TakeExpired()) FreeSession(std::move(session));
+  const absl::StatusOr<bool> posted =
+      OrExhausted("posting", [&]() -> absl::StatusOr<bool> { return background_.Post(work); });
+  if (!posted.value_or(false)) work();
 }
 
 absl::Status EngineImpl::health() const {
@@ -216,13 +205,13 @@ absl::StatusOr<std::string> EngineImpl::ReadText(const std::string& id, int64_t 
   return text;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> EngineImpl::MakeSession(const SessionOptions& options) {
+absl::StatusOr<SessionLease> EngineImpl::MakeSession(const SessionOptions& options) {
   RETURN_IF_ERROR(scheduler_.CheckRoom());
   ASSIGN_OR_RETURN(const model::LocalPatterns pattern, SessionPatterns(*model_, options));
   RETURN_IF_ERROR(ValidateSession(*model_, options));
   ASSIGN_OR_RETURN(std::vector<Pin> pins, mounts_.Mount(options.mounts));
   ASSIGN_OR_RETURN(std::unique_ptr<SequenceState> sequence, backend_->NewSequence(pattern));
-  auto session = std::make_shared<Session>(*model_, *store_, tiers_, *landmarks_, options,
+  auto session = std::make_unique<Session>(*model_, *store_, tiers_, *landmarks_, options,
                                            std::move(sequence), std::move(pins));
   if (!model_->config().landmarks() && !session->mounts().empty()) {
     const store::DocumentInfo& info = session->mounts().front()->info();
@@ -230,7 +219,8 @@ absl::StatusOr<std::shared_ptr<Session>> EngineImpl::MakeSession(const SessionOp
     counters_.CountError(status);
     RETURN_IF_ERROR(Annotate(status, absl::StrCat("document \"", info.id, "\"")));
   }
-  return session;
+  return SessionLease(session.release(),
+                      [this](Session* used) { RunInBackground([used] { delete used; }); });
 }
 
 absl::Status EngineImpl::MountPrefix(const store::DocumentInfo& info,
@@ -256,17 +246,13 @@ absl::StatusOr<SessionId> EngineImpl::OpenSession(const SessionOptions& options,
                                                   const std::string& peer) {
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(sessions_.CheckRoom(peer));
-  ASSIGN_OR_RETURN(std::shared_ptr<Session> session, MakeSession(options));
+  ASSIGN_OR_RETURN(SessionLease session, MakeSession(options));
   return sessions_.Add(std::move(session), peer);
 }
 
 absl::StatusOr<SessionInfo> EngineImpl::GetSession(SessionId id) { return sessions_.Info(id); }
 
-absl::Status EngineImpl::CloseSession(SessionId id) {
-  ASSIGN_OR_RETURN(std::shared_ptr<Session> session, sessions_.Close(id));
-  FreeSession(std::move(session));
-  return absl::OkStatus();
-}
+absl::Status EngineImpl::CloseSession(SessionId id) { return sessions_.Close(id); }
 
 void EngineImpl::Shutdown(absl::Time deadline) {
   std::lock_guard<std::mutex> once(shutdown_mutex_);
@@ -288,7 +274,7 @@ void EngineImpl::Shutdown(absl::Time deadline) {
   scheduler_.Stop();
   ingests_->Shutdown(ShuttingDown());
   background_.Stop();
-  for (std::shared_ptr<Session>& session : sessions_.TakeAll()) session->FreeChunks();
+  sessions_.CloseAll();
   fetchers_.Stop();
   stopped_ = true;
 }

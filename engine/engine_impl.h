@@ -65,32 +65,16 @@ class EngineImpl final : public Engine {
   ChunkTiers& tiers_for_test() { return tiers_; }
 
  private:
-  class Handle;
-  // Checks arguments and makes the request; runs in the background. `continues`: the request's text
-  // follows a prefix. The request's own callback reports an error that this returns.
-  using Maker = std::function<absl::StatusOr<std::shared_ptr<Request>>(bool continues)>;
-  using Refuse = std::function<void(const absl::Status&)>;
-  struct Submission {
-    std::optional<SessionId> session_id;
-    SessionOptions session_options;
-    absl::Time deadline;
-    Maker make;
-    Refuse refuse;
-  };
+  // `session`: the open one to use; none: the request gets one of its own.
+  std::shared_ptr<RequestHandle> Submit(std::optional<SessionId> session,
+                                        const std::shared_ptr<Request>& request);
+  absl::StatusOr<Request::Place> TakePlace();
+  absl::Status Prepare(Request& request);
 
-  std::shared_ptr<RequestHandle> Submit(Submission submission);
-  absl::Status TakeSlot();
-  void GiveSlotBack();
-  void Prepare(const Submission& submission, std::shared_ptr<Session> session,
-               const std::shared_ptr<Handle>& handle);
-  void Release(const std::optional<SessionId>& id, std::shared_ptr<Session> session);
-
-  absl::StatusOr<std::shared_ptr<Session>> MakeSession(const SessionOptions& options);
+  absl::StatusOr<SessionLease> MakeSession(const SessionOptions& options);
   absl::Status MountPrefix(const store::DocumentInfo& info, const model::LocalPatterns& pattern,
                            Session& session);
-  void FreeSession(std::shared_ptr<Session> session);
-  void RunInBackground(std::function<void()> work);
-  void SweepSessions();
+  void RunInBackground(const std::function<void()>& work);
   absl::Duration SweepPeriod() const;
 
   const EngineOptions options_;

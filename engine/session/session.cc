@@ -205,14 +205,13 @@ absl::Status Session::AddChunk(const ClosedBlock& block, model::EncodedChunk chu
   return absl::OkStatus();
 }
 
-void Session::FreeChunks() {
+Session::~Session() {
   if (!owner_.has_value()) return;
   tiers_.EraseOwner(*owner_);
   if (const absl::Status status = store_.FreeSession(*owner_); !status.ok()) {
     // A store that is opened again clears all sessions.
     LogWarning("freeing a session's chunks: {}", status.ToString());
   }
-  owner_.reset();
 }
 
 SessionInfo Session::info() const {

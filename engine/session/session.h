@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -61,6 +62,8 @@ class Session {
   Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
           LandmarkDevice& landmark_device, const SessionOptions& options,
           std::unique_ptr<SequenceState> sequence, std::vector<Pin> mounts);
+  // Deletes the session's chunks from the store: blocks on the disk.
+  ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -89,9 +92,6 @@ class Session {
 
   // Adds the encoded chunk of a block that this session closed. Chunks are added in order.
   absl::Status AddChunk(const ClosedBlock& block, model::EncodedChunk chunk);
-  // Deletes the session's chunks from the store; afterwards the object can only be destroyed.
-  // Blocks on the disk.
-  void FreeChunks();
 
   const std::vector<Pin>& mounts() const { return mounts_; }
   bool random_chunks() const { return random_chunks_; }
@@ -146,6 +146,10 @@ class Session {
   std::atomic<int64_t> own_chunks_{0};
   std::unique_ptr<LandmarkKeys> own_keys_;  // of the own chunks; set by the first
 };
+
+// A session for the use of its holder alone, who gives it back by letting go of it: one that stays
+// open to its table (SessionTable), one made for a single request to be freed.
+using SessionLease = std::unique_ptr<Session, std::function<void(Session*)>>;
 
 }  // namespace recollect::engine
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
@@ -19,7 +20,7 @@ absl::Status NoSuchSession(SessionId id) {
 
 // Expired ones are gone for callers at once, even before a sweep takes them out.
 bool SessionTable::Alive(const Entry& entry) const {
-  return !entry.closing && (entry.busy || SteadyNow() - entry.last_used <= ttl_);
+  return !entry.closing && (entry.cancel || SteadyNow() - entry.last_used <= ttl_);
 }
 
 absl::Status SessionTable::CheckRoom(const std::string& peer) const {
@@ -33,40 +34,34 @@ absl::Status SessionTable::CheckRoomLocked(const std::string& peer) const {
   return CheckPlace("sessions", std::ssize(entries_), max_sessions_, peer, own);
 }
 
-absl::StatusOr<SessionId> SessionTable::Add(std::shared_ptr<Session> session,
-                                            const std::string& peer) {
+absl::StatusOr<SessionId> SessionTable::Add(SessionLease session, const std::string& peer) {
   std::lock_guard<std::mutex> lock(mutex_);
   RETURN_IF_ERROR(CheckRoomLocked(peer));
   const uint64_t id = next_++;
-  entries_[id] = {std::move(session), peer, SteadyNow(), false, false, nullptr};
+  entries_.emplace(id, Entry{std::move(session), peer, SteadyNow()});
   return SessionId{id};
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionTable::Acquire(SessionId id,
-                                                               std::function<void()> cancel) {
+absl::StatusOr<SessionLease> SessionTable::Acquire(SessionId id, std::function<void()> cancel) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(static_cast<uint64_t>(id));
   if (found == entries_.end() || !Alive(found->second)) return NoSuchSession(id);
-  if (found->second.busy) {
+  Entry& entry = found->second;
+  if (entry.cancel) {
     return absl::AbortedError(
         absl::StrCat("another request runs on session ", static_cast<uint64_t>(id)));
   }
-  found->second.busy = true;
-  found->second.cancel = std::move(cancel);
-  return found->second.session;
+  entry.cancel = std::move(cancel);
+  return SessionLease(entry.session.get(), [this, id](Session*) { Release(id); });
 }
 
-std::shared_ptr<Session> SessionTable::Release(SessionId id) {
+void SessionTable::Release(SessionId id) {
+  Entries::node_type closed;  // freed without the lock, as everywhere here
   std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = entries_.find(static_cast<uint64_t>(id));
-  if (found == entries_.end()) return nullptr;
-  found->second.busy = false;
-  found->second.cancel = nullptr;
-  found->second.last_used = SteadyNow();
-  if (!found->second.closing) return nullptr;
-  std::shared_ptr<Session> session = std::move(found->second.session);
-  entries_.erase(found);
-  return session;
+  Entry& entry = entries_.at(static_cast<uint64_t>(id));
+  entry.cancel = nullptr;
+  entry.last_used = SteadyNow();
+  if (entry.closing) closed = entries_.extract(static_cast<uint64_t>(id));
 }
 
 absl::StatusOr<SessionInfo> SessionTable::Info(SessionId id) const {
@@ -78,44 +73,38 @@ absl::StatusOr<SessionInfo> SessionTable::Info(SessionId id) const {
   return info;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionTable::Close(SessionId id) {
+absl::Status SessionTable::Close(SessionId id) {
+  Entries::node_type closed;
   std::function<void()> cancel;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = entries_.find(static_cast<uint64_t>(id));
     if (found == entries_.end() || !Alive(found->second)) return NoSuchSession(id);
-    if (!found->second.busy) {
-      std::shared_ptr<Session> session = std::move(found->second.session);
-      entries_.erase(found);
-      return session;
-    }
-    found->second.closing = true;
     cancel = found->second.cancel;
+    if (cancel) {
+      found->second.closing = true;
+    } else {
+      closed = entries_.extract(found);
+    }
   }
   if (cancel) cancel();
-  return nullptr;
+  return absl::OkStatus();
 }
 
-std::vector<std::shared_ptr<Session>> SessionTable::TakeExpired() {
-  std::vector<std::shared_ptr<Session>> expired;
+void SessionTable::CloseExpired() {
+  std::vector<Entries::node_type> expired;
   std::lock_guard<std::mutex> lock(mutex_);
   for (auto it = entries_.begin(); it != entries_.end();) {
-    if (it->second.closing || Alive(it->second)) {
-      ++it;
-      continue;
-    }
-    expired.push_back(std::move(it->second.session));
-    it = entries_.erase(it);
+    const auto entry = it++;
+    if (entry->second.closing || Alive(entry->second)) continue;
+    expired.push_back(entries_.extract(entry));
   }
-  return expired;
 }
 
-std::vector<std::shared_ptr<Session>> SessionTable::TakeAll() {
-  std::vector<std::shared_ptr<Session>> all;
+void SessionTable::CloseAll() {
+  Entries all;
   std::lock_guard<std::mutex> lock(mutex_);
-  for (auto& [id, entry] : entries_) all.push_back(std::move(entry.session));
-  entries_.clear();
-  return all;
+  all.swap(entries_);
 }
 
 int64_t SessionTable::size() const {

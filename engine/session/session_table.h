@@ -8,7 +8,6 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -24,40 +23,39 @@ class SessionTable {
 
   // For one more of `peer`. RESOURCE_EXHAUSTED naming the limit (engine/places.h).
   absl::Status CheckRoom(const std::string& peer) const;
-  absl::StatusOr<SessionId> Add(std::shared_ptr<Session> session, const std::string& peer);
+  absl::StatusOr<SessionId> Add(SessionLease session, const std::string& peer);
 
-  // For the one request that may use it now, which `cancel` ends. NOT_FOUND; ABORTED: another
-  // request uses it.
-  absl::StatusOr<std::shared_ptr<Session>> Acquire(SessionId id, std::function<void()> cancel);
-  // Gives it back. Returns the session when it was closed meanwhile: it is the caller's to free.
-  std::shared_ptr<Session> Release(SessionId id);
+  // For the one request that may use it now, which `cancel` ends. The table must outlive the lease.
+  // NOT_FOUND; ABORTED: another request uses it.
+  absl::StatusOr<SessionLease> Acquire(SessionId id, std::function<void()> cancel);
 
   absl::StatusOr<SessionInfo> Info(SessionId id) const;
-  // Takes it out; null when a request uses it: that one is cancelled, and its Release returns the
-  // session. NOT_FOUND.
-  absl::StatusOr<std::shared_ptr<Session>> Close(SessionId id);
-  std::vector<std::shared_ptr<Session>> TakeExpired();
-  std::vector<std::shared_ptr<Session>> TakeAll();
+  // Lets go of it. A request that uses it is cancelled, and its end lets go of it. NOT_FOUND.
+  absl::Status Close(SessionId id);
+  void CloseExpired();
+  // REQUIRES: no request uses any.
+  void CloseAll();
 
   int64_t size() const;
 
  private:
   struct Entry {
-    std::shared_ptr<Session> session;
+    SessionLease session;
     std::string peer;
     absl::Time last_used;
-    bool busy = false;
+    std::function<void()> cancel = nullptr;  // of the request that uses it; null: none does
     bool closing = false;
-    std::function<void()> cancel;
   };
+  using Entries = std::unordered_map<uint64_t, Entry>;
   bool Alive(const Entry& entry) const;
+  void Release(SessionId id);
   absl::Status CheckRoomLocked(const std::string& peer) const;
 
   const int64_t max_sessions_;
   const absl::Duration ttl_;
   mutable std::mutex mutex_;
   uint64_t next_ = 1;
-  std::unordered_map<uint64_t, Entry> entries_;
+  Entries entries_;
 };
 
 }  // namespace recollect::engine

@@ -79,7 +79,6 @@ class ChunkTiers {
     DropMemory();
     host_.Clear();
   }
-  void ClearForTest() { Drop(); }  // so that the cold path runs
 
   int64_t memory_bytes() const { return memory_.used_bytes(); }
   int64_t memory_budget_bytes() const { return memory_.budget_bytes(); }

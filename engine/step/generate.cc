@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
 #include "engine/backend/sampler.h"
 #include "engine/session/text_stream.h"
+#include "engine/step/prepare.h"
 #include "engine/step/request.h"
 
 namespace recollect::engine {
@@ -18,17 +20,14 @@ class Generation final : public Request {
  public:
   using SteadyTime = std::chrono::steady_clock::time_point;
 
-  Generation(const model::Model& model, GenerateRequest request, std::vector<int32_t> tokens,
-             std::shared_ptr<GenerateEvents> events, Counters& counters, SteadyTime arrived)
-      : model_(model),
+  Generation(const model::Model& model, GenerateRequest request,
+             std::shared_ptr<GenerateEvents> events, Counters& counters)
+      : Request(request.session_options, request.deadline),
+        model_(model),
         request_(std::move(request)),
         events_(std::move(events)),
         counters_(counters),
-        text_(request_.stop),
-        arrived_(arrived) {
-    input_.tokens = std::move(tokens);
-    usage_.prompt_tokens = static_cast<int64_t>(input_.tokens.size());
-    deadline = request_.deadline;
+        text_(request_.stop) {
     piece.want_retrievals = request_.want_hits;
     if (request_.sampling.dry_multiplier > 0) {
       // Depends on all that was generated: the logits are needed here, wherever they were computed.
@@ -41,6 +40,14 @@ class Generation final : public Request {
     } else {
       piece.choose = [this](const HeadRow&, int32_t choice) { sampled_ = choice; };
     }
+  }
+
+  absl::Status Prepare(bool continues) override {
+    RETURN_IF_ERROR(ValidateGenerate(request_));
+    ASSIGN_OR_RETURN(input_.tokens,
+                     PromptTokens(model_, std::exchange(request_.prompt, {}), continues));
+    usage_.prompt_tokens = std::ssize(input_.tokens);
+    return absl::OkStatus();
   }
 
   absl::Status Plan(int64_t limit) override {
@@ -63,6 +70,7 @@ class Generation final : public Request {
     });
     for (const Retrieval& retrieval : piece.retrievals) events_->OnRetrieval(retrieval);
     if (!decoding_ && input_.done()) counters_.prompt_tokens += usage_.prompt_tokens;
+    if (input_.next_token > 0) session->carry.reset();  // it was the first
     if (piece.head.empty()) return input_.done();
     if (sampled_ < 0)
       return absl::InternalError("no token can be sampled: every logit is NaN or -infinity");
@@ -76,13 +84,6 @@ class Generation final : public Request {
     return TakeToken();
   }
 
-  // The token that was shown last belongs to the session even when it has not been run.
-  void LeaveSession() override {
-    if (decoding_ && !input_.done()) session->carry = input_.tokens.back();
-  }
-  void Finish() override { events_->OnDone(reason_, usage_); }
-  void Fail(const absl::Status& status) override { events_->OnError(status); }
-
   bool prefilling() const override {
     return !decoding_ && input_.tokens.size() - input_.next_token > 1;
   }
@@ -90,12 +91,15 @@ class Generation final : public Request {
     return input_.most_rows() + 3;
   }  // of a carried token, flush
 
+ protected:
+  void Finish() override { events_->OnDone(reason_, usage_); }
+  void Fail(const absl::Status& status) override { events_->OnError(status); }
+
  private:
   void Start() {
     started_ = true;
     if (session->carry.has_value()) {
       input_.tokens.insert(input_.tokens.begin(), *session->carry);
-      session->carry.reset();
     }
     if (request_.flush) input_.flushes = {static_cast<int64_t>(input_.tokens.size())};
   }
@@ -112,13 +116,13 @@ class Generation final : public Request {
   bool TakeToken() {
     ++usage_.generated_tokens;
     ++counters_.generated_tokens;
+    session->carry = sampled_;
     if (piece.consume) generated_.push_back(sampled_);
     std::string text;
     if (model_.tokenizer() != nullptr) text = text_.Push(model_.tokenizer()->TokenBytes(sampled_));
     const bool full = usage_.generated_tokens == request_.max_tokens;
     reason_ = text_.stopped() ? FinishReason::kStop : FinishReason::kMaxTokens;
     if (text_.stopped() || full) {
-      session->carry = sampled_;
       text += text_.Flush();
       Emit({sampled_}, text);
       return true;
@@ -135,7 +139,7 @@ class Generation final : public Request {
   }
 
   const model::Model& model_;
-  const GenerateRequest request_;
+  GenerateRequest request_;
   const std::shared_ptr<GenerateEvents> events_;
   Counters& counters_;
   TextStream text_;
@@ -148,18 +152,15 @@ class Generation final : public Request {
   kernels::SampleScratch scratch_;
   FinishReason reason_ = FinishReason::kMaxTokens;
   Usage usage_;
-  const SteadyTime arrived_;
+  const SteadyTime arrived_ = std::chrono::steady_clock::now();
   SteadyTime first_token_;
 };
 
 }  // namespace
 
 std::shared_ptr<Request> MakeGenerate(const model::Model& model, GenerateRequest request,
-                                      std::vector<int32_t> tokens,
-                                      std::shared_ptr<GenerateEvents> events, Counters& counters,
-                                      std::chrono::steady_clock::time_point arrived) {
-  return std::make_shared<Generation>(model, std::move(request), std::move(tokens),
-                                      std::move(events), counters, arrived);
+                                      std::shared_ptr<GenerateEvents> events, Counters& counters) {
+  return std::make_shared<Generation>(model, std::move(request), std::move(events), counters);
 }
 
 }  // namespace recollect::engine

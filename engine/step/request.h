@@ -3,12 +3,13 @@
 #define RECOLLECT_ENGINE_STEP_REQUEST_H_
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "engine/counters.h"
@@ -25,56 +26,57 @@ inline absl::Status DueStatus(bool cancelled, absl::Time deadline) {
   return absl::OkStatus();
 }
 
-// Made by any thread, then used by the scheduler's thread alone (Cancel: any thread). Ends with
-// exactly one of Finish and Fail.
+// Used by one thread at a time: by its caller's, the one that prepares it, then the scheduler's
+// (Cancel: any thread). Whoever has it last calls End. What it holds of the engine, its place and
+// its session, are members: both are given back however it ends.
 class Request : public std::enable_shared_from_this<Request> {
  public:
+  using Place = std::unique_ptr<void, std::function<void(void*)>>;
+
+  Request(SessionOptions options, absl::Time due)
+      : session_options(std::move(options)), deadline(due) {}
   virtual ~Request() = default;
 
+  // Checks the arguments and tokenises them. `continues`: the text follows a prefix.
+  virtual absl::Status Prepare(bool continues) = 0;
   // Plans the next piece, of about `limit` rows at most. INVALID_ARGUMENT: there is nothing to run.
   virtual absl::Status Plan(int64_t limit) = 0;
   // To be called when the piece is done. Returns whether the request is complete.
   virtual absl::StatusOr<bool> PieceDone() = 0;
-  // Leaves the session ready for the next request. Then Finish or Fail tells the caller.
-  virtual void LeaveSession() {}
-  virtual void Finish() = 0;
-  virtual void Fail(const absl::Status& status) = 0;
   // Whether the next piece is from a prompt, so that it has many rows.
   virtual bool prefilling() const = 0;
   // The most rows that its input still needs.
   virtual int64_t most_rows() const = 0;
 
-  void Cancel() {
-    cancelled_ = true;
-    if (wake) wake();
-  }
+  // Gives the session back, then tells the caller of the end: of an error if `status` is one. The
+  // place is held for as long as the request exists.
+  void End(const absl::Status& status);
+
+  void Cancel() { cancelled_ = true; }
   bool cancelled() const { return cancelled_; }
 
+  Place place;           // among those that run or wait; the last thing to be given back
+  SessionLease session;  // null until the request has one, and after its end
+  const SessionOptions session_options;
+  const absl::Time deadline;
   Piece piece;
-  std::shared_ptr<Session> session;
-  absl::Time deadline = absl::InfiniteFuture();
-  std::function<void()> wake;  // of the scheduler
-  std::function<void()>
-      released;  // called once, before the caller is told of the end: returns the session
-  std::function<void()> ended;  // called once, after
-  std::shared_ptr<void> keep_alive;
+
+ protected:
+  virtual void Finish() = 0;
+  virtual void Fail(const absl::Status& status) = 0;
 
  private:
   std::atomic<bool> cancelled_{false};
 };
 
-// The three kinds of requests. REQUIRES: arguments are checked and tokenised. The time to the first
-// token counts from `arrived`.
+// The three kinds of requests. The time to the first token counts from here.
 std::shared_ptr<Request> MakeGenerate(const model::Model& model, GenerateRequest request,
-                                      std::vector<int32_t> tokens,
-                                      std::shared_ptr<GenerateEvents> events, Counters& counters,
-                                      std::chrono::steady_clock::time_point arrived);
+                                      std::shared_ptr<GenerateEvents> events, Counters& counters);
 std::shared_ptr<Request> MakeScore(const model::Model& model, ScoreRequest request,
-                                   std::vector<int32_t> tokens, int64_t text_bytes,
                                    std::function<void(absl::StatusOr<ScoreResult>)> done,
                                    Counters& counters);
 std::shared_ptr<Request> MakeRetrieve(
-    RetrieveRequest request, std::vector<int32_t> tokens,
+    const model::Model& model, RetrieveRequest request,
     std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done, Counters& counters);
 
 }  // namespace recollect::engine

@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/status.h"
+#include "engine/step/prepare.h"
 #include "engine/step/request.h"
 
 namespace recollect::engine {
@@ -11,18 +13,25 @@ namespace {
 // Runs the query as a prompt, flushes, and keeps what the landmark that closes it retrieved.
 class Retrieving final : public Request {
  public:
-  Retrieving(RetrieveRequest request, std::vector<int32_t> tokens,
+  Retrieving(const model::Model& model, RetrieveRequest request,
              std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done, Counters& counters)
-      : k_(request.k), done_(std::move(done)), counters_(counters) {
-    deadline = request.deadline;
-    input_.flushes = {static_cast<int64_t>(tokens.size())};
-    input_.tokens = std::move(tokens);
+      : Request(std::move(request.session_options), request.deadline),
+        model_(model),
+        request_(std::move(request)),
+        done_(std::move(done)),
+        counters_(counters) {}
+
+  absl::Status Prepare(bool) override {
+    RETURN_IF_ERROR(RequireLandmarks(model_, "retrieve"));
+    ASSIGN_OR_RETURN(input_.tokens, PromptTokens(model_, std::exchange(request_.query, {})));
+    input_.flushes = {std::ssize(input_.tokens)};
+    return ValidateRetrieve(request_, std::ssize(input_.tokens));
   }
 
   absl::Status Plan(int64_t limit) override {
     session->Plan(input_, limit, HeadRows::kNone, piece);
     piece.want_retrievals = input_.done();
-    piece.hits_per_group = piece.want_retrievals ? k_ : 0;
+    piece.hits_per_group = piece.want_retrievals ? request_.k : 0;
     piece.owner = weak_from_this();
     return absl::OkStatus();
   }
@@ -32,24 +41,27 @@ class Retrieving final : public Request {
     const int64_t last = session->positions() - 1;
     for (Retrieval& retrieval : piece.retrievals) {
       if (retrieval.position != last) continue;
-      if (k_ > 0 && k_ < static_cast<int64_t>(retrieval.hits.size())) {
-        retrieval.hits.resize(static_cast<size_t>(k_));
+      if (request_.k > 0 && request_.k < std::ssize(retrieval.hits)) {
+        retrieval.hits.resize(static_cast<size_t>(request_.k));
       }
       result_.push_back(std::move(retrieval));
     }
     return true;
   }
 
+  bool prefilling() const override { return true; }
+  int64_t most_rows() const override { return input_.most_rows(); }
+
+ protected:
   void Finish() override {
     counters_.prompt_tokens += std::ssize(input_.tokens);
     done_(std::move(result_));
   }
   void Fail(const absl::Status& status) override { done_(status); }
-  bool prefilling() const override { return true; }
-  int64_t most_rows() const override { return input_.most_rows(); }
 
  private:
-  const int64_t k_;
+  const model::Model& model_;
+  RetrieveRequest request_;
   const std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done_;
   Counters& counters_;
   Input input_;
@@ -59,10 +71,9 @@ class Retrieving final : public Request {
 }  // namespace
 
 std::shared_ptr<Request> MakeRetrieve(
-    RetrieveRequest request, std::vector<int32_t> tokens,
+    const model::Model& model, RetrieveRequest request,
     std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done, Counters& counters) {
-  return std::make_shared<Retrieving>(std::move(request), std::move(tokens), std::move(done),
-                                      counters);
+  return std::make_shared<Retrieving>(model, std::move(request), std::move(done), counters);
 }
 
 }  // namespace recollect::engine

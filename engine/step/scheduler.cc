@@ -288,20 +288,7 @@ void Scheduler::Settle(Running& running) {
 }
 
 void Scheduler::End(Running& running, const absl::Status& status) {
-  const std::shared_ptr<Request> request = std::move(running.request);
-  running.request = nullptr;
-  // The session is given back first: who hears of the end may use it at once.
-  request->LeaveSession();
-  request->session->DropMemory();
-  request->session = nullptr;
-  request->released();
-  const absl::Status told = OrExhausted("the end of a request", [&] {
-    const MemoryScope scope(MemoryScope::kTake);
-    status.ok() ? request->Finish() : request->Fail(status);
-    return absl::OkStatus();
-  });
-  if (!told.ok()) LogError("{}", told.ToString());
-  request->ended();
+  std::exchange(running.request, nullptr)->End(status);
 }
 
 bool Scheduler::RunIngest() {

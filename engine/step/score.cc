@@ -4,7 +4,9 @@
 #include <memory>
 #include <utility>
 
+#include "base/status.h"
 #include "engine/backend/sampler.h"
+#include "engine/step/prepare.h"
 #include "engine/step/request.h"
 
 namespace recollect::engine {
@@ -21,23 +23,34 @@ float LogProbability(std::span<const float> logits, int32_t target) {
 
 class Scoring final : public Request {
  public:
-  Scoring(const model::Model& model, ScoreRequest request, std::vector<int32_t> tokens,
-          int64_t text_bytes, std::function<void(absl::StatusOr<ScoreResult>)> done,
-          Counters& counters)
-      : done_(std::move(done)), counters_(counters) {
-    deadline = request.deadline;
-    input_.tokens = tokens;
-    input_.flushes = std::move(request.flush_after);
-    result_.logprobs.resize(tokens.size());
-    result_.argmax.resize(tokens.size(), -1);
-    result_.tokens = std::move(tokens);
-    result_.text_bytes = text_bytes;
-    piece.consume = [this, &config = model.config()](const HeadRow& head,
-                                                     std::span<const float> logits) {
+  Scoring(const model::Model& model, ScoreRequest request,
+          std::function<void(absl::StatusOr<ScoreResult>)> done, Counters& counters)
+      : Request(std::move(request.session_options), request.deadline),
+        model_(model),
+        request_(std::move(request)),
+        done_(std::move(done)),
+        counters_(counters) {
+    piece.consume = [this](const HeadRow& head, std::span<const float> logits) {
       const auto at = static_cast<size_t>(head.index - before_);
       result_.logprobs[at] = LogProbability(logits, head.target);
-      result_.argmax[at] = Argmax(config, logits);
+      result_.argmax[at] = Argmax(model_.config(), logits);
     };
+  }
+
+  absl::Status Prepare(bool continues) override {
+    ASSIGN_OR_RETURN(result_.tokens,
+                     PromptTokens(model_, std::exchange(request_.prompt, {}), continues));
+    RETURN_IF_ERROR(ValidateScore(request_, std::ssize(result_.tokens)));
+    if (model_.tokenizer() != nullptr) {
+      for (const int32_t id : result_.tokens) {
+        result_.text_bytes += std::ssize(model_.tokenizer()->TokenBytes(id));
+      }
+    }
+    result_.logprobs.resize(result_.tokens.size());
+    result_.argmax.resize(result_.tokens.size(), -1);
+    input_.tokens = result_.tokens;
+    input_.flushes = std::move(request_.flush_after);
+    return absl::OkStatus();
   }
 
   absl::Status Plan(int64_t limit) override {
@@ -51,15 +64,19 @@ class Scoring final : public Request {
     return absl::OkStatus();
   }
   absl::StatusOr<bool> PieceDone() override { return input_.done(); }
+  bool prefilling() const override { return true; }
+  int64_t most_rows() const override { return input_.most_rows() + 2; }  // of a carried token
+
+ protected:
   void Finish() override {
     counters_.prompt_tokens += std::ssize(result_.tokens);
     done_(std::move(result_));
   }
   void Fail(const absl::Status& status) override { done_(status); }
-  bool prefilling() const override { return true; }
-  int64_t most_rows() const override { return input_.most_rows() + 2; }  // of a carried token
 
  private:
+  const model::Model& model_;
+  ScoreRequest request_;
   const std::function<void(absl::StatusOr<ScoreResult>)> done_;
   Counters& counters_;
   Input input_;
@@ -70,11 +87,9 @@ class Scoring final : public Request {
 }  // namespace
 
 std::shared_ptr<Request> MakeScore(const model::Model& model, ScoreRequest request,
-                                   std::vector<int32_t> tokens, int64_t text_bytes,
                                    std::function<void(absl::StatusOr<ScoreResult>)> done,
                                    Counters& counters) {
-  return std::make_shared<Scoring>(model, std::move(request), std::move(tokens), text_bytes,
-                                   std::move(done), counters);
+  return std::make_shared<Scoring>(model, std::move(request), std::move(done), counters);
 }
 
 }  // namespace recollect::engine

@@ -218,7 +218,7 @@ TEST(BackendTest, MemoryThatNobodyReadsMakesRoom) {
   ASSERT_TRUE(Ingest(*f.engine, "doc", SampleText(9000, 1)).ok());
   ASSERT_TRUE(Ingest(*f.engine, "other", SampleText(9000, 2)).ok());
   const std::vector<int32_t> expected = Generate(*f.engine, Ask(20, {"doc"})).tokens;
-  f.engine->tiers_for_test().ClearForTest();
+  f.engine->tiers_for_test().Drop();
   ASSERT_EQ(Generate(*f.engine, Ask(200, {"other"})).status, absl::OkStatus());
   const int64_t cached = f.engine->stats().memory_bytes;
   f.Fail(Stage::kProject, absl::ResourceExhaustedError("the device is full"));
@@ -233,7 +233,7 @@ TEST(BackendTest, APieceThatWaitsForItsChunksGoesOnAfterAnErrorOfTheOthers) {
   Fixture f;
   ASSERT_TRUE(Ingest(*f.engine, "doc", SampleText(9000, 1)).ok());
   const std::vector<int32_t> expected = Generate(*f.engine, Ask(20, {"doc"})).tokens;
-  f.engine->tiers_for_test().ClearForTest();
+  f.engine->tiers_for_test().Drop();
   const absl::Status lost = absl::UnavailableError("the device is lost");
   f.backend->judge->Set([lost, began = size_t{0}, over = false](Stage stage, size_t count) mutable {
     if (stage == Stage::kLower) began = count;
@@ -269,7 +269,7 @@ TEST_P(StepFailureTest, BreaksItsSessionAndNoOther) {
   const SessionOptions options{.mounts = {"doc"}};
   const SessionId broken = *f.engine->OpenSession(options);
   const SessionId spared = *f.engine->OpenSession(options);
-  f.engine->tiers_for_test().ClearForTest();  // else nothing is projected
+  f.engine->tiers_for_test().Drop();  // else nothing is projected
 
   // Of room for memory K, V a second try decides.
   const bool tried_again = stage == Stage::kProject && absl::IsResourceExhausted(error);

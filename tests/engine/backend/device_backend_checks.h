@@ -100,7 +100,7 @@ inline void TokensAreTheSameAloneTogetherAndCold(const std::shared_ptr<kernels::
   {
     const auto engine = WithDocuments(On(device, model), model);
     for (uint64_t seed = 7; seed < 11; ++seed) alone.push_back(Generate(*engine, Ask(seed)));
-    engine->tiers_for_test().ClearForTest();
+    engine->tiers_for_test().Drop();
     ExpectSame(Generate(*engine, Ask(7)), alone[0]);
   }
   EngineOptions options = On(device, model);

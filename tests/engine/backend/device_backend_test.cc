@@ -87,7 +87,7 @@ TEST(DeviceBackendTest, StatesOfFetchedChunksGoUpBesideTheOperations) {
                       after.chunk_hits_host - before.chunk_hits_host,
                       device->async_uploads() - sent};
   };
-  engine->tiers_for_test().ClearForTest();
+  engine->tiers_for_test().Drop();
   const auto [store, host, sent] = fetched_and_sent();
   EXPECT_GT(store, 0);
   EXPECT_EQ(sent, store + host);
@@ -128,7 +128,7 @@ TEST(DeviceBackendTest, OutOfMemoryEndsWhatNeededItAndTheEngineGoesOn) {
   const auto engine = backend_checks::WithDocuments(backend_checks::On(device));
   const Generated before = Generate(*engine, backend_checks::Ask());
   ASSERT_EQ(before.status, absl::OkStatus());
-  engine->tiers_for_test().ClearForTest();
+  engine->tiers_for_test().Drop();
   device->LimitBytes(0);  // what is there stays, and what goes makes no room
   const Generated full = Generate(*engine, backend_checks::Ask());
   EXPECT_EQ(full.status.code(), absl::StatusCode::kResourceExhausted) << full.status;

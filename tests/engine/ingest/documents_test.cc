@@ -143,7 +143,7 @@ TEST(DocumentsTest, ADeletedDocumentStaysWithItsSessions) {
   ASSERT_TRUE(Ingest(*f.engine, "doc", SampleText(5000, 1)).ok());
   const std::vector<int32_t> expected = Generate(*f.engine, Ask({"doc"}, 100)).tokens;
   const SessionId session = *f.engine->OpenSession({.mounts = {"doc"}});
-  f.engine->tiers_for_test().ClearForTest();
+  f.engine->tiers_for_test().Drop();
   ASSERT_TRUE(f.engine->DeleteDocument("doc").ok());
   EXPECT_EQ(f.engine->OpenSession({.mounts = {"doc"}}).status().code(),
             absl::StatusCode::kNotFound);
@@ -201,7 +201,7 @@ TEST(DocumentsTest, ASessionThatWaitsHoldsNoMemory) {
   for (int i = 0; i < 4; ++i) {
     const std::vector<int32_t> more = Generate(*engine, request).tokens;
     tokens.insert(tokens.end(), more.begin(), more.end());
-    engine->tiers_for_test().ClearForTest();
+    engine->tiers_for_test().Drop();
     EXPECT_TRUE(Eventually([&] { return engine->stats().memory_bytes == 0; }));
     request.prompt.text.clear();  // goes on
     request.flush = false;

@@ -47,7 +47,7 @@ TEST_F(RestartTest, SameTokensWarmColdAndRestarted) {
     expected = Generate(*engine, Ask()).tokens;
     ASSERT_EQ(expected.size(), 150u);
     EXPECT_EQ(Generate(*engine, Ask()).tokens, expected);
-    engine->tiers_for_test().ClearForTest();
+    engine->tiers_for_test().Drop();
     EXPECT_EQ(Generate(*engine, Ask()).tokens, expected);
   }
   auto engine = Open();

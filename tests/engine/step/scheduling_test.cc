@@ -163,7 +163,7 @@ TEST(SchedulingTest, OthersGoOnWhileASessionWaitsForTheDisk) {
   auto engine = MakeEngine(SmallOptions(), std::move(owned));
   ASSERT_TRUE(Ingest(*engine, "doc", SampleText(9000, 1)).ok());
   const std::vector<int32_t> expected = Generate(*engine, Ask(100, {"doc"})).tokens;
-  engine->tiers_for_test().ClearForTest();
+  engine->tiers_for_test().Drop();
   gate->SetOpen(false);
   gate->waiting = 0;
   auto waiting = std::make_shared<Collector>();
@@ -220,6 +220,100 @@ TEST(SchedulingTest, CancelEndsARequestBetweenSteps) {
   EXPECT_EQ(Generate(*engine, whole).tokens, collector->Wait().tokens);
   request.session = other;
   EXPECT_EQ(Generate(*engine, request).tokens, next.tokens);
+}
+
+// Among the steps is one of a landmark alone, after which the token that was shown last still
+// waits.
+TEST(SchedulingTest, CancelledAfterAnyStepASessionHasWhatWasShown) {
+  auto engine = MakeEngine();
+  const auto turns = [&](int64_t first_tokens) {
+    GenerateRequest request = Ask(first_tokens);
+    request.session = *engine->OpenSession({});
+    return std::pair(Generate(*engine, request).tokens, *request.session);
+  };
+  for (int cancelled_step = 60; cancelled_step <= 70; ++cancelled_step) {
+    SCOPED_TRACE(cancelled_step);
+    std::promise<std::shared_ptr<RequestHandle>> handle;
+    int steps = 0;
+    engine->scheduler_for_test().ObserveForTest([&](TurnKind, int64_t) {
+      if (++steps == cancelled_step) handle.get_future().get()->Cancel();
+    });
+    GenerateRequest request = Ask(100000);
+    request.session = *engine->OpenSession({});
+    auto collector = std::make_shared<Collector>();
+    handle.set_value(engine->Generate(request, collector));
+    const std::vector<int32_t> shown = collector->Wait().tokens;
+    engine->scheduler_for_test().ObserveForTest(nullptr);
+    GenerateRequest next = Ask(10);
+    next.session = request.session;
+    const std::vector<int32_t> after = Generate(*engine, next).tokens;
+    const auto [tokens, uninterrupted] = turns(std::ssize(shown));
+    EXPECT_EQ(tokens, shown);
+    next.session = uninterrupted;
+    EXPECT_EQ(Generate(*engine, next).tokens, after);
+  }
+}
+
+// Asks again from the callback that ends a request.
+class AsksAgain final : public GenerateEvents {
+ public:
+  explicit AsksAgain(std::function<void()> ask) : ask_(std::move(ask)) {}
+  void OnTokens(const std::vector<int32_t>&, const std::string&) override {}
+  void OnRetrieval(const Retrieval&) override {}
+  void OnDone(FinishReason, const Usage&) override { ask_(); }
+  void OnError(const absl::Status&) override { ask_(); }
+
+ private:
+  const std::function<void()> ask_;
+};
+
+TEST(SchedulingTest, HoweverARequestEndsItsPlaceAndItsSessionAreFree) {
+  EngineOptions options = SmallOptions();
+  options.max_batch = options.max_queued = 1;
+  auto engine = MakeEngine(options);
+  const auto idle = [&] {
+    while (engine->stats().queued_requests + engine->stats().running_requests > 0)
+      std::this_thread::yield();
+  };
+  GenerateRequest good = Ask(0);
+  good.session = *engine->OpenSession({});
+  GenerateRequest nothing = good, bad = good, late = good, unknown = good;
+  nothing.prompt.text = "";
+  nothing.max_tokens = 1;
+  bad.max_tokens = -1;
+  late.deadline = SteadyNow() - absl::Seconds(1);
+  unknown.session = SessionId{12345};
+  const std::vector<std::pair<GenerateRequest, absl::StatusCode>> cases = {
+      {good, absl::StatusCode::kOk},
+      {nothing, absl::StatusCode::kInvalidArgument},  // by Plan
+      {bad, absl::StatusCode::kInvalidArgument},
+      {late, absl::StatusCode::kDeadlineExceeded},
+      {unknown, absl::StatusCode::kNotFound},
+      {Ask(1, {"no such document"}), absl::StatusCode::kNotFound}};
+  for (const auto& [request, code] : cases) {
+    SCOPED_TRACE(absl::StatusCodeToString(code));
+    EXPECT_EQ(Generate(*engine, request).status.code(), code);
+    idle();
+    auto again = std::make_shared<Collector>();
+    engine->Generate(request, std::make_shared<AsksAgain>([&] { engine->Generate(good, again); }));
+    EXPECT_TRUE(again->Wait().status.ok()) << again->Wait().status;
+    idle();
+  }
+
+  // Cancelled while it waits for the only one that may run.
+  Latch latch;
+  auto running = std::make_shared<Collector>(), waiting = std::make_shared<Collector>();
+  running->on_tokens = [&](int64_t) { latch.Wait(); };
+  engine->Generate(Ask(1), running);
+  engine->Generate(good, waiting)->Cancel();
+  latch.Open();
+  EXPECT_EQ(waiting->Wait().status.code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(running->Wait().status.ok());
+  idle();
+  EXPECT_TRUE(Generate(*engine, good).status.ok());
+  EXPECT_TRUE(engine->CloseSession(*good.session).ok());
+  while (engine->stats().state_bytes > 0) std::this_thread::yield();
+  EXPECT_EQ(engine->stats().sessions, 0);
 }
 
 TEST(SchedulingTest, DeadlinesAreHonoured) {

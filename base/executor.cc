@@ -14,7 +14,7 @@ Executor::Executor(int threads, size_t most_queued) : most_queued_(most_queued) 
 
 bool Executor::Post(std::function<void()> work) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (stopping_ || work_.size() >= most_queued_) return false;
     work_.push_back(std::move(work));
   }
@@ -24,7 +24,7 @@ bool Executor::Post(std::function<void()> work) {
 
 void Executor::Stop() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -34,9 +34,9 @@ void Executor::Stop() {
 }
 
 void Executor::Run() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [this] { return stopping_ || !work_.empty(); });
+    while (!stopping_ && work_.empty()) wake_.wait(lock);
     if (work_.empty()) return;
     std::function<void()> work = std::move(work_.front());
     work_.pop_front();

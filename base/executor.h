@@ -9,9 +9,10 @@
 #include <deque>
 #include <functional>
 #include <limits>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace recollect {
 
@@ -35,10 +36,10 @@ class Executor {
   void Run();
 
   const size_t most_queued_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> work_;
-  bool stopping_ = false;
+  std::deque<std::function<void()>> work_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

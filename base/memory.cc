@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 
 namespace recollect {
 namespace {
@@ -27,12 +27,11 @@ int statm = -1;  // opened once: descriptors run out, too
 
 // The hard limit is the bound, also one that somebody changes meanwhile; the soft one stands below
 // it by the reserve, or at it while that is taken.
-std::mutex mutex;
-bool is_taken = false;
-int64_t times_taken = 0;
+Mutex mutex;
+bool is_taken ABSL_GUARDED_BY(mutex) = false;
+int64_t times_taken ABSL_GUARDED_BY(mutex) = 0;
 
-// REQUIRES: mutex held.
-void SetSoftLimit(rlimit limit) {
+void SetSoftLimit(rlimit limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
   const auto reserve = static_cast<rlim_t>(kReserveBytes);
   limit.rlim_cur = is_taken || limit.rlim_max < reserve ? limit.rlim_max : limit.rlim_max - reserve;
   setrlimit(RLIMIT_AS, &limit);
@@ -54,7 +53,7 @@ int64_t MappedBytes() {
 void OnNoMemory() {
   static thread_local int64_t tried = 0;
   if (MemoryScope::reserve() == MemoryScope::kLeave) throw std::bad_alloc();
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   if (!is_taken) {
     is_taken = true;
     ++times_taken;
@@ -81,7 +80,7 @@ absl::Status KeepMemoryReserve(int64_t needed) {
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
   bounded = true;
   limit.rlim_max = limit.rlim_cur;
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   SetSoftLimit(limit);
   std::set_new_handler(OnNoMemory);
   return absl::OkStatus();
@@ -99,7 +98,7 @@ absl::Status CheckMemory() {
         absl::StrCat("memory: ", std::max<int64_t>(left, 0), " bytes are left of ", most,
                      " (ulimit -v), work begins with ", kWorkBytes));
   }
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   if (std::exchange(is_taken, false) || limit.rlim_cur == limit.rlim_max) SetSoftLimit(limit);
   return absl::OkStatus();
 }

@@ -4,13 +4,13 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/mutex.h"
 
 namespace recollect {
 namespace {
@@ -112,7 +112,7 @@ struct ThreadPool::State {
 
   ~State() {
     {
-      std::lock_guard<std::mutex> lock(mutex);
+      MutexLock lock(mutex);
       stopping = true;
     }
     changed.notify_all();
@@ -120,7 +120,7 @@ struct ThreadPool::State {
   }
 
   void ThreadMain() {
-    std::unique_lock<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     while (true) {
       Job* job = nullptr;
       for (Job* candidate : jobs) {
@@ -132,7 +132,7 @@ struct ThreadPool::State {
       if (job != nullptr && !free_workers.empty()) {
         // Jobs take turns, so that a long one does not starve the others.
         std::rotate(jobs.begin(), jobs.begin() + 1, jobs.end());
-        RunOne(job, lock);
+        RunOne(job);
       } else if (stopping && jobs.empty()) {
         return;
       } else {
@@ -142,13 +142,13 @@ struct ThreadPool::State {
   }
 
   void RunJob(Job* job) {
-    std::unique_lock<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     jobs.push_back(job);  // from here on until it is out of the list nothing may throw
     if (!started.empty()) changed.notify_all();
     while (job->unfinished > 0) {
       const bool ready = job->HasReady();
       if (ready && !free_workers.empty()) {
-        RunOne(job, lock);
+        RunOne(job);
       } else {
         Wait(lock, ready);
       }
@@ -156,15 +156,15 @@ struct ThreadPool::State {
     if (job->error) std::rethrow_exception(job->error);
   }
 
-  void RunOne(Job* job, std::unique_lock<std::mutex>& lock) {
+  void RunOne(Job* job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const int worker = free_workers.back();
     free_workers.pop_back();
     const int64_t item = job->Take();
     const bool runs = !job->error;
-    lock.unlock();
+    mutex.unlock();
     std::exception_ptr error;
     if (runs) error = RunItem(job, item, worker);
-    lock.lock();
+    mutex.lock();
     if (error && !job->error) job->error = std::move(error);
     free_workers.push_back(worker);
     bool notify = job->Finish(item) || waiting_for_worker > 0;
@@ -186,19 +186,20 @@ struct ThreadPool::State {
     }
   }
 
-  void Wait(std::unique_lock<std::mutex>& lock, bool for_worker) {
+  void Wait(MutexLock& lock, bool for_worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     waiting_for_worker += for_worker ? 1 : 0;
     changed.wait(lock);
     waiting_for_worker -= for_worker ? 1 : 0;
   }
 
   const int threads;
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable changed;
-  bool stopping = false;
-  int waiting_for_worker = 0;
-  std::deque<Job*> jobs;
-  std::vector<int> free_workers;  // last in, first out: a thread tends to keep its number
+  bool stopping ABSL_GUARDED_BY(mutex) = false;
+  int waiting_for_worker ABSL_GUARDED_BY(mutex) = 0;
+  std::deque<Job*> jobs ABSL_GUARDED_BY(mutex);
+  // Last in, first out: a thread tends to keep its number.
+  std::vector<int> free_workers ABSL_GUARDED_BY(mutex);
   std::vector<std::thread> started;
 };
 

@@ -7,10 +7,10 @@
 #include <cuda_runtime_api.h>
 
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "kernels/block_topk/block_bounds_cuda.h"
 #include "kernels/block_topk/block_topk_cuda.h"
@@ -35,21 +35,25 @@ namespace recollect::kernels {
 class CudaGemms {
  public:
   absl::Status Prepare(const GemmShape& shape) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     return Find(shape).status();
   }
   absl::Status Run(cudaStream_t stream, const GemmShape& shape, const void* weights, const void* x,
                    int64_t rows, void* y) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(const GemmCuda* const gemm, Find(shape));
     return gemm->Run(stream, weights, x, rows, y);
   }
-  void Clear() { gemms_.clear(); }
+  void Clear() {
+    MutexLock lock(mutex_);
+    gemms_.clear();
+  }
 
   explicit CudaGemms(CublasLt lt) : lt_(std::move(lt)) {}
 
  private:
-  absl::StatusOr<const GemmCuda*> Find(const GemmShape& shape) {
+  absl::StatusOr<const GemmCuda*> Find(const GemmShape& shape)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     auto found = gemms_.find(shape);
     if (found == gemms_.end()) {
       ASSIGN_OR_RETURN(GemmCuda gemm, GemmCuda::Create(lt_, shape));
@@ -60,8 +64,8 @@ class CudaGemms {
 
   const CublasLt lt_;
   // Calls for one shape may share memory, so the lock is also held while a product is queued.
-  std::mutex mutex_;
-  std::map<GemmShape, GemmCuda> gemms_;
+  Mutex mutex_;
+  std::map<GemmShape, GemmCuda> gemms_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Interface: Device or DeviceOperations. Borrows the products.

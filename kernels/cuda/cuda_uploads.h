@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "kernels/cuda/cuda_memory.h"
 
@@ -38,7 +38,7 @@ class CudaUploads {
   // yet.
   absl::Status Queue(cudaStream_t stream, const void* host, int64_t bytes, void* to) {
     for (int64_t done = 0; done < bytes;) {
-      std::lock_guard<std::mutex> lock(mutex_);  // not for long: others have little to upload
+      MutexLock lock(mutex_);  // not for long: others have little to upload
       if (used_ == kHalfBytes) RETURN_IF_ERROR(FillOther(stream));
       const int64_t piece = std::min({bytes - done, kHalfBytes - used_, kPieceBytes});
       std::byte* const pinned = static_cast<std::byte*>(halves_[filled_].memory.get()) + used_;
@@ -65,7 +65,7 @@ class CudaUploads {
     CudaEvent copied;  // recorded when the half was full
   };
 
-  absl::Status FillOther(cudaStream_t stream) {
+  absl::Status FillOther(cudaStream_t stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     RETURN_IF_ERROR(CudaStatus(cudaEventRecord(halves_[filled_].copied.get(), stream), "upload"));
     filled_ = 1 - filled_;
     // An event that was never recorded counts as done.
@@ -74,10 +74,10 @@ class CudaUploads {
     return absl::OkStatus();
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::array<Half, 2> halves_;
-  size_t filled_ = 0;
-  int64_t used_ = 0;  // bytes of that half, a multiple of kAlignment
+  size_t filled_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t used_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of that half, a multiple of kAlignment
 };
 
 }  // namespace recollect::kernels

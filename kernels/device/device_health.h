@@ -4,9 +4,8 @@
 #ifndef RECOLLECT_KERNELS_DEVICE_DEVICE_HEALTH_H_
 #define RECOLLECT_KERNELS_DEVICE_DEVICE_HEALTH_H_
 
-#include <mutex>
-
 #include "absl/status/status.h"
+#include "base/mutex.h"
 #include "base/status.h"
 
 namespace recollect::kernels {
@@ -24,19 +23,19 @@ class DeviceHealth {
 
   // The status with which the device was lost; OK if it is not lost.
   absl::Status status() const {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     return lost_;
   }
 
  private:
   absl::Status Note(absl::Status status) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (lost_.ok() && absl::IsUnavailable(status)) lost_ = status;
     return lost_.ok() ? status : lost_;
   }
 
-  mutable std::mutex mutex_;
-  absl::Status lost_;
+  mutable Mutex mutex_;
+  absl::Status lost_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace recollect::kernels

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <new>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/gemm/gemm_panel.h"
@@ -216,9 +216,9 @@ std::shared_ptr<const Plan> MakePlan(int64_t n, int64_t k, DType dtype) {
 // Plans are kept for the life of the process: a model has a handful of shapes.
 std::shared_ptr<const Plan> PlanFor(int64_t n, int64_t k, DType dtype) {
   using Key = std::tuple<int64_t, int64_t, DType>;
-  static auto* const mutex = new std::mutex;
+  static auto* const mutex = new Mutex;
   static auto* const plans = new std::map<Key, std::shared_ptr<const Plan>>;
-  std::lock_guard<std::mutex> lock(*mutex);
+  MutexLock lock(*mutex);
   std::shared_ptr<const Plan>& plan = (*plans)[{n, k, dtype}];
   if (plan == nullptr) plan = MakePlan(n, k, dtype);
   return plan;

@@ -18,11 +18,11 @@
 #include <iterator>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
+#include "base/mutex.h"
 #include "base/types.h"
 
 namespace recollect::store {
@@ -48,7 +48,7 @@ class ByteBudgetCache {
 
   // Null if absent. A found entry becomes the most recently used.
   Handle Find(const ChunkRef& ref) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return FindLocked(ref);
   }
 
@@ -59,7 +59,7 @@ class ByteBudgetCache {
   // REQUIRES: bytes >= 0.
   Handle Insert(const ChunkRef& ref, Value&& value, int64_t bytes) {
     RECOLLECT_CHECK(bytes >= 0);
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (Handle present = FindLocked(ref)) return present;
     if (bytes > budget_bytes_ || !MakeRoomLocked(bytes)) return nullptr;
     // Only this function raises the account, and it holds the lock: room that was found stays.
@@ -73,14 +73,14 @@ class ByteBudgetCache {
   // Drops all entries of an owner. Visits every entry, since it runs only when a document or
   // session is deleted.
   void EraseOwner(OwnerId owner) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (auto it = lru_.begin(); it != lru_.end();) {
       it = it->ref.owner == owner ? EraseLocked(it) : std::next(it);
     }
   }
 
   void Clear() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     index_.clear();
     lru_.clear();
   }
@@ -115,14 +115,14 @@ class ByteBudgetCache {
   };
   using Iterator = typename std::list<Entry>::iterator;
 
-  Handle FindLocked(const ChunkRef& ref) {
+  Handle FindLocked(const ChunkRef& ref) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = index_.find(ref);
     if (found == index_.end()) return nullptr;
     lru_.splice(lru_.begin(), lru_, found->second);
     return found->second->value;
   }
 
-  Iterator EraseLocked(Iterator it) {
+  Iterator EraseLocked(Iterator it) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     index_.erase(it->ref);
     return lru_.erase(it);
   }
@@ -130,7 +130,7 @@ class ByteBudgetCache {
   // Evicts the least recently used entries. Entries that are being read are skipped, since dropping
   // them frees nothing yet. No reader can appear meanwhile, since new handles are made only under
   // the lock.
-  bool MakeRoomLocked(int64_t bytes) {
+  bool MakeRoomLocked(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     auto it = lru_.end();
     while (used_bytes() > budget_bytes_ - bytes) {
       if (it == lru_.begin()) return false;
@@ -142,9 +142,9 @@ class ByteBudgetCache {
 
   const int64_t budget_bytes_;
   const std::shared_ptr<Account> account_;
-  std::mutex mutex_;
-  std::list<Entry> lru_;  // most recent first
-  std::unordered_map<ChunkRef, Iterator, ChunkRefHash> index_;
+  Mutex mutex_;
+  std::list<Entry> lru_ ABSL_GUARDED_BY(mutex_);  // most recent first
+  std::unordered_map<ChunkRef, Iterator, ChunkRefHash> index_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace recollect::store

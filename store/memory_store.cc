@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "base/sha256.h"
 #include "base/status.h"
 #include "store/document_store.h"
@@ -17,14 +17,14 @@ namespace {
 class MemoryStore final : public DocumentStore {
  public:
   absl::StatusOr<DocumentInfo> Get(const std::string& id) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto found = catalog_.find(id);
     if (found == catalog_.end()) return NoDocument(id);
     return found->second;
   }
 
   absl::StatusOr<std::vector<DocumentInfo>> List(const std::string& after, int64_t limit) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     std::vector<DocumentInfo> out;
     for (auto it = catalog_.upper_bound(after);
          it != catalog_.end() && static_cast<int64_t>(out.size()) < limit; ++it) {
@@ -34,7 +34,7 @@ class MemoryStore final : public DocumentStore {
   }
 
   absl::StatusOr<DocumentInfo> Remove(const std::string& id) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     auto node = catalog_.extract(id);
     if (node.empty()) return NoDocument(id);
     owners_.at(node.mapped().owner).removed = true;
@@ -42,7 +42,7 @@ class MemoryStore final : public DocumentStore {
   }
 
   absl::Status Free(OwnerId owner) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto found = owners_.find(owner);
     if (found == owners_.end()) return absl::OkStatus();
     if (!found->second.removed) return NotRemoved(owner);
@@ -54,7 +54,7 @@ class MemoryStore final : public DocumentStore {
                                              bool from_tokens,
                                              const std::string& pattern) override {
     RETURN_IF_ERROR(CheckDocumentId(id));
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (catalog_.contains(id)) {
       return absl::AlreadyExistsError(absl::StrCat(DocumentName(id), " exists"));
     }
@@ -75,7 +75,7 @@ class MemoryStore final : public DocumentStore {
   }
 
   absl::StatusOr<std::vector<IngestProgress>> ListIngests() override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     std::vector<IngestProgress> out;
     for (const auto& [id, owner] : ingests_) {
       out.push_back(owners_.at(owner).ingest.progress);
@@ -85,7 +85,7 @@ class MemoryStore final : public DocumentStore {
   }
 
   absl::Status PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(Owner* const data, FindIngest(owner));
     ASSIGN_OR_RETURN(data->ingest,
                      PutPart(data->ingest, index, static_cast<int64_t>(bytes.size())));
@@ -95,12 +95,12 @@ class MemoryStore final : public DocumentStore {
   }
 
   absl::Status CommitIngest(OwnerId owner, const IngestBatch& batch) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return Apply(owner, batch);
   }
 
   absl::StatusOr<DocumentInfo> PublishIngest(OwnerId owner, const IngestBatch& last) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     RETURN_IF_ERROR(Apply(owner, last));
     Owner& data = owners_.at(owner);
     Sha256 hash;
@@ -114,7 +114,7 @@ class MemoryStore final : public DocumentStore {
   }
 
   absl::Status AbandonIngest(const std::string& id) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto found = ingests_.find(id);
     if (found == ingests_.end()) {
       return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
@@ -126,7 +126,7 @@ class MemoryStore final : public DocumentStore {
 
   absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
                                                      int64_t d_r) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(const Owner* data, Find(owner));
     RETURN_IF_ERROR(CheckRange("chunk", 0, chunks, data->ingest.progress.chunks));
     if (chunks == 0) return std::vector<Bf16>();
@@ -138,7 +138,7 @@ class MemoryStore final : public DocumentStore {
   }
 
   std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     std::vector<absl::StatusOr<ChunkRecord>> out;
     out.reserve(refs.size());
     for (const ChunkRef& ref : refs) out.push_back(ReadChunk(ref));
@@ -146,7 +146,7 @@ class MemoryStore final : public DocumentStore {
   }
 
   absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(const Owner* data, Find(owner));
     RETURN_IF_ERROR(CheckRange("text", begin, end, static_cast<int64_t>(data->text.size())));
     return data->text.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
@@ -154,14 +154,14 @@ class MemoryStore final : public DocumentStore {
 
   absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
                                                   int64_t end) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(const Owner* data, Find(owner));
     RETURN_IF_ERROR(CheckRange("token", begin, end, static_cast<int64_t>(data->tokens.size())));
     return std::vector<int32_t>(data->tokens.begin() + begin, data->tokens.begin() + end);
   }
 
   absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(const Owner* data, Find(owner));
     const auto bytes = static_cast<int64_t>(data->state.size());
     RETURN_IF_ERROR(CheckRange("state part", index, index + 1, StateParts(bytes)));
@@ -169,7 +169,7 @@ class MemoryStore final : public DocumentStore {
   }
 
   absl::StatusOr<OwnerId> NewSessionOwner() override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const OwnerId owner{next_owner_++};
     owners_[owner].kind = Kind::kSession;
     return owner;
@@ -177,7 +177,7 @@ class MemoryStore final : public DocumentStore {
 
   absl::Status PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) override {
     RETURN_IF_ERROR(CheckChunk(chunk, ref.index, 0));
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto found = owners_.find(ref.owner);
     if (found == owners_.end() || found->second.kind != Kind::kSession || ref.index < 0) {
       return absl::NotFoundError(PieceName("no session for chunk", ref.owner, ref.index));
@@ -187,7 +187,7 @@ class MemoryStore final : public DocumentStore {
   }
 
   absl::Status FreeSession(OwnerId owner) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto found = owners_.find(owner);
     if (found == owners_.end()) return absl::OkStatus();
     if (found->second.kind != Kind::kSession) return NotRemoved(owner);
@@ -196,7 +196,7 @@ class MemoryStore final : public DocumentStore {
   }
 
   int64_t ApproximateBytes() override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     int64_t bytes = 0;
     for (const auto& [owner, data] : owners_) {
       bytes += static_cast<int64_t>(data.text.size() + data.tokens.size() * sizeof(int32_t) +
@@ -226,7 +226,7 @@ class MemoryStore final : public DocumentStore {
         absl::StrCat("owner ", static_cast<uint64_t>(owner), " is still in use"));
   }
 
-  absl::StatusOr<const Owner*> Find(OwnerId owner) const {
+  absl::StatusOr<const Owner*> Find(OwnerId owner) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = owners_.find(owner);
     if (found == owners_.end()) {
       return absl::NotFoundError(absl::StrCat("no owner ", static_cast<uint64_t>(owner)));
@@ -234,7 +234,8 @@ class MemoryStore final : public DocumentStore {
     return &found->second;
   }
 
-  absl::StatusOr<ChunkRecord> ReadChunk(const ChunkRef& ref) const {
+  absl::StatusOr<ChunkRecord> ReadChunk(const ChunkRef& ref) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     ASSIGN_OR_RETURN(const Owner* data, Find(ref.owner));
     const auto found = data->chunks.find(ref.index);
     if (found == data->chunks.end()) {
@@ -243,7 +244,7 @@ class MemoryStore final : public DocumentStore {
     return found->second;
   }
 
-  absl::StatusOr<Owner*> FindIngest(OwnerId owner) {
+  absl::StatusOr<Owner*> FindIngest(OwnerId owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = owners_.find(owner);
     if (found == owners_.end() || found->second.kind != Kind::kIngest) {
       return absl::NotFoundError(
@@ -252,7 +253,8 @@ class MemoryStore final : public DocumentStore {
     return &found->second;
   }
 
-  absl::Status Apply(OwnerId owner, const IngestBatch& batch) {
+  absl::Status Apply(OwnerId owner, const IngestBatch& batch)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     ASSIGN_OR_RETURN(Owner* const found, FindIngest(owner));
     Owner& data = *found;
     ASSIGN_OR_RETURN(IngestState next, Advance(data.ingest, batch));
@@ -267,11 +269,11 @@ class MemoryStore final : public DocumentStore {
     return absl::OkStatus();
   }
 
-  std::mutex mutex_;
-  std::map<std::string, DocumentInfo> catalog_;
-  std::map<std::string, OwnerId> ingests_;
-  std::map<OwnerId, Owner> owners_;
-  uint64_t next_owner_ = 1;
+  Mutex mutex_;
+  std::map<std::string, DocumentInfo> catalog_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, OwnerId> ingests_ ABSL_GUARDED_BY(mutex_);
+  std::map<OwnerId, Owner> owners_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_owner_ ABSL_GUARDED_BY(mutex_) = 1;
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ Cleaner::Cleaner() : thread_([this] { Loop(); }) {}
 
 Cleaner::~Cleaner() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = canceled_ = true;
   }
   changed_.notify_all();
@@ -27,16 +27,16 @@ Cleaner::~Cleaner() {
 
 void Cleaner::Add(Job job) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     jobs_.push_back(std::move(job));
   }
   changed_.notify_all();
 }
 
 void Cleaner::Loop() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
+    while (!stopping_ && jobs_.empty()) changed_.wait(lock);
     if (stopping_) return;
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
@@ -48,7 +48,8 @@ void Cleaner::Loop() {
     LogWarning("space of a deleted document is not free yet: {}", std::string(status.message()));
     if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) {
       jobs_.push_back(std::move(job));
-      changed_.wait_for(lock, kRetryAfter, [&] { return stopping_; });
+      changed_.wait_for(lock, kRetryAfter,
+                        [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
     }
   }
 }

@@ -6,10 +6,10 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 #include "absl/status/status.h"
+#include "base/mutex.h"
 
 namespace recollect::store {
 
@@ -33,10 +33,10 @@ class Cleaner {
   void Loop();
 
   std::atomic<bool> canceled_{false};  // of the running job
-  std::mutex mutex_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::condition_variable changed_;
-  std::deque<Job> jobs_;
+  std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/mutex.h"
 #include "base/types.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
@@ -141,8 +141,8 @@ class Database {
   absl::Status OpenLibraryToRead();
   absl::Status CloseLibrary();
   // Take those sessions' chunks that are in memory only out of the library, and put them back.
-  void KeepSessions();
-  absl::Status RestoreSessions();
+  void KeepSessions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reopen_mutex_);
+  absl::Status RestoreSessions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reopen_mutex_);
 
   const RocksOptions options_;
   rocksdb::Env* const env_;
@@ -157,11 +157,12 @@ class Database {
 
   // Set when the library refuses writes or is about to.
   const std::shared_ptr<std::atomic<bool>> failed_ = std::make_shared<std::atomic<bool>>(false);
-  std::mutex reopen_mutex_;
+  Mutex reopen_mutex_;
   std::atomic<int> given_up_{0};  // writes that have failed since, as callers know by now
-  absl::Status unmendable_;       // why only the next start helps
-  uint64_t last_written_ = 0;     // the library's number of the last change before the error
-  std::vector<std::pair<std::string, std::string>> sessions_;
+  absl::Status unmendable_ ABSL_GUARDED_BY(reopen_mutex_);  // why only the next start helps
+  // The library's number of the last change before the error.
+  uint64_t last_written_ ABSL_GUARDED_BY(reopen_mutex_) = 0;
+  std::vector<std::pair<std::string, std::string>> sessions_ ABSL_GUARDED_BY(reopen_mutex_);
 };
 
 }  // namespace recollect::store

@@ -24,7 +24,7 @@ absl::Status NoDocument(absl::string_view id) {
 }  // namespace
 
 absl::StatusOr<OwnerId> RocksStore::NewOwner() {
-  std::lock_guard lock(numbers_mutex_);
+  MutexLock lock(numbers_mutex_);
   if (next_owner_ == owner_limit_) {
     MetaRecord meta;
     meta.next_owner = owner_limit_ + kOwnerBlock;
@@ -38,7 +38,7 @@ absl::StatusOr<OwnerId> RocksStore::NewOwner() {
 }
 
 absl::StatusOr<RocksStore::Owner> RocksStore::FindOwner(OwnerId owner) const {
-  std::shared_lock lock(owners_mutex_);
+  ReaderLock lock(owners_mutex_);
   const auto found = owners_.find(owner);
   if (found == owners_.end()) {
     return absl::NotFoundError(absl::StrCat("no owner ", static_cast<uint64_t>(owner)));
@@ -92,7 +92,7 @@ absl::Status RocksStore::WriteCatalog(Batch& batch, CatalogRecord next, absl::st
 }
 
 absl::StatusOr<DocumentInfo> RocksStore::Remove(const std::string& id) {
-  std::lock_guard lock(catalog_mutex_);
+  MutexLock lock(catalog_mutex_);
   const absl::StatusOr<DocumentInfo> found = Get(id);
   if (!found.ok() && !absl::IsDataLoss(found.status())) return found.status();
   Batch batch;
@@ -112,14 +112,14 @@ absl::StatusOr<DocumentInfo> RocksStore::Remove(const std::string& id) {
   }
   RETURN_IF_ERROR(WriteCatalog(batch, next, DocumentName(id)));
   if (found.ok()) {
-    std::unique_lock owners_lock(owners_mutex_);
+    WriterLock owners_lock(owners_mutex_);
     owners_.at(info.owner).kind = Kind::kRemoved;
   }
   return info;
 }
 
 absl::Status RocksStore::Free(OwnerId owner) {
-  std::lock_guard lock(catalog_mutex_);
+  MutexLock lock(catalog_mutex_);
   const auto known = FindOwner(owner);
   if (!known.ok()) return absl::OkStatus();  // freed before
   if (known->kind != Kind::kRemoved) {
@@ -133,7 +133,7 @@ absl::Status RocksStore::Free(OwnerId owner) {
 // that the next open starts over.
 absl::Status RocksStore::FreeRecords(OwnerId owner) {
   {
-    std::unique_lock lock(owners_mutex_);
+    WriterLock lock(owners_mutex_);
     owners_.erase(owner);
   }
   const std::string begin = OwnerKey(owner);
@@ -160,7 +160,7 @@ absl::Status RocksStore::AbandonIngest(const std::string& id) {
   std::shared_ptr<Ingest> ingest;
   OwnerId owner{};
   {
-    std::shared_lock lock(owners_mutex_);
+    ReaderLock lock(owners_mutex_);
     const auto found = ingest_ids_.find(id);
     if (found != ingest_ids_.end()) {
       owner = found->second;
@@ -168,8 +168,8 @@ absl::Status RocksStore::AbandonIngest(const std::string& id) {
     }
   }
   if (ingest == nullptr) return AbandonDamaged(id);
-  std::lock_guard ingest_lock(ingest->mutex);
-  std::lock_guard lock(catalog_mutex_);
+  MutexLock ingest_lock(ingest->mutex);
+  MutexLock lock(catalog_mutex_);
   if (ingest->done) return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
   const std::string removed = RemovedKey(owner);
   DocumentInfo info = MakeDocument(ingest->state, "", 0);
@@ -180,7 +180,7 @@ absl::Status RocksStore::AbandonIngest(const std::string& id) {
   batch.Put(Family::kCatalog, removed, EncodeRemoved(removed, info));
   RETURN_IF_ERROR(WriteCatalog(batch, catalog_, "abandoning an ingest"));
   {
-    std::unique_lock owners_lock(owners_mutex_);
+    WriterLock owners_lock(owners_mutex_);
     ingest->done = true;
     ingests_.erase(owner);
     ingest_ids_.erase(id);
@@ -189,11 +189,11 @@ absl::Status RocksStore::AbandonIngest(const std::string& id) {
 }
 
 absl::Status RocksStore::AbandonDamaged(const std::string& id) {
-  std::lock_guard lock(catalog_mutex_);
+  MutexLock lock(catalog_mutex_);
   const std::string what = absl::StrCat("ingest '", id, "'");
   // One that was begun since the caller looked is not damaged: it is none of this call's.
   const bool begun = [&] {
-    std::shared_lock owners_lock(owners_mutex_);
+    ReaderLock owners_lock(owners_mutex_);
     return ingest_ids_.contains(id);
   }();
   const auto record = database_->Get(Family::kIngests, IngestKey(id), what);
@@ -208,7 +208,7 @@ absl::Status RocksStore::AbandonDamaged(const std::string& id) {
 
 absl::StatusOr<OwnerId> RocksStore::NewSessionOwner() {
   ASSIGN_OR_RETURN(const OwnerId owner, NewOwner());
-  std::unique_lock owners_lock(owners_mutex_);
+  WriterLock owners_lock(owners_mutex_);
   owners_.emplace(owner, Owner{Kind::kSession});
   return owner;
 }
@@ -225,14 +225,14 @@ absl::Status RocksStore::PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk)
   batch.Put(Family::kSessions, key, record);
   RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kNone,
                                    PieceName("chunk", ref.owner, ref.index)));
-  std::unique_lock lock(owners_mutex_);
+  WriterLock lock(owners_mutex_);
   const auto found = owners_.find(ref.owner);
   if (found != owners_.end()) found->second.bytes += static_cast<int64_t>(record.size());
   return absl::OkStatus();
 }
 
 absl::Status RocksStore::FreeSession(OwnerId owner) {
-  std::lock_guard lock(catalog_mutex_);
+  MutexLock lock(catalog_mutex_);
   const auto known = FindOwner(owner);
   if (!known.ok()) return absl::OkStatus();
   if (known->kind != Kind::kSession) {
@@ -240,7 +240,7 @@ absl::Status RocksStore::FreeSession(OwnerId owner) {
         absl::StrCat("owner ", static_cast<uint64_t>(owner), " is not a session"));
   }
   {
-    std::unique_lock owners_lock(owners_mutex_);
+    WriterLock owners_lock(owners_mutex_);
     owners_.erase(owner);
   }
   constexpr Family kFamily[] = {Family::kSessions};

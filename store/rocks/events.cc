@@ -20,12 +20,12 @@ void Events::OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJob
 }
 
 void Events::Watch(std::vector<rocksdb::ColumnFamilyHandle*> families) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   families_ = std::move(families);
 }
 
 void Events::StopCompactions(rocksdb::DB& db, const rocksdb::CompactionJobInfo& info) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (auto family = families_.begin(); family != families_.end(); ++family) {
     if ((*family)->GetID() != info.cf_id) continue;
     LogError("no more compactions of {} until the next start: {}", info.cf_name,

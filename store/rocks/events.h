@@ -4,10 +4,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
 #include "store/rocks/head.h"
@@ -42,8 +42,8 @@ class Events final : public rocksdb::EventListener {
 
   const std::shared_ptr<std::atomic<bool>> failed_;
   const std::shared_ptr<Head> head_;
-  std::mutex mutex_;
-  std::vector<rocksdb::ColumnFamilyHandle*> families_;
+  Mutex mutex_;
+  std::vector<rocksdb::ColumnFamilyHandle*> families_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace recollect::store

@@ -4,7 +4,8 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
+
+#include "base/mutex.h"
 
 namespace recollect::store {
 
@@ -15,12 +16,12 @@ class Gate {
   class Inside {
    public:
     explicit Inside(Gate& gate) : gate_(gate) {
-      std::unique_lock lock(gate_.mutex_);
-      gate_.changed_.wait(lock, [&] { return !gate_.closed_; });
+      MutexLock lock(gate_.mutex_);
+      while (gate_.closed_) gate_.changed_.wait(lock);
       ++gate_.inside_;
     }
     ~Inside() {
-      std::lock_guard lock(gate_.mutex_);
+      MutexLock lock(gate_.mutex_);
       if (--gate_.inside_ == 0) gate_.changed_.notify_all();
     }
     Inside(const Inside&) = delete;
@@ -32,22 +33,23 @@ class Gate {
 
   // False when there was always somebody inside.
   bool CloseWhenEmpty(std::chrono::milliseconds patience) {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, patience, [&] { return inside_ == 0; })) return false;
+    MutexLock lock(mutex_);
+    const auto empty = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return inside_ == 0; };
+    if (!changed_.wait_for(lock, patience, empty)) return false;
     closed_ = true;
     return true;
   }
   void Open() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     closed_ = false;
     changed_.notify_all();
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  int inside_ = 0;
-  bool closed_ = false;
+  int inside_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace recollect::store

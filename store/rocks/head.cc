@@ -48,6 +48,7 @@ absl::StatusOr<std::shared_ptr<Head>> Head::Open(const RocksOptions& options, ro
   RETURN_IF_ERROR(FromRocks(read, path));
   const auto record = DecodeHead(HeadKey(), bytes, path);
   if (record.ok()) {
+    MutexLock lock(head->mutex_);
     head->record_ = *record;
   } else if (options.accept_data_loss && absl::IsDataLoss(record.status())) {
     LogWarning("{}", std::string(record.status().message()));
@@ -58,12 +59,12 @@ absl::StatusOr<std::shared_ptr<Head>> Head::Open(const RocksOptions& options, ro
 }
 
 CatalogRecord Head::catalog() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return record_.catalog;
 }
 
 absl::Status Head::CheckManifest() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (record_.manifest == 0) return absl::OkStatus();
   const std::string expected = ManifestName(record_.manifest);
   std::string current;
@@ -94,19 +95,19 @@ absl::Status Head::CheckManifest() const {
 }
 
 absl::Status Head::Create() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return Write();
 }
 
 void Head::SetCatalog(const CatalogRecord& catalog) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   record_.catalog = catalog;
   const absl::Status written = Write();
   if (!written.ok()) LogWarning("{}", std::string(written.message()));
 }
 
 void Head::SetManifest() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::string current, manifest;
   rocksdb::Status read = rocksdb::ReadFileToString(env_, PathOf("CURRENT"), &current);
   const uint64_t number = ManifestNumber(current);

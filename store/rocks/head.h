@@ -7,12 +7,12 @@
 #define RECOLLECT_STORE_ROCKS_HEAD_H_
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "rocksdb/env.h"
 #include "store/format.h"
 #include "store/rocks/rocks_store.h"
@@ -48,13 +48,13 @@ class Head {
   Head(std::string directory, rocksdb::Env* env, bool sync)
       : directory_(std::move(directory)), env_(env), sync_(sync) {}
   std::string PathOf(const std::string& name) const { return directory_ + "/" + name; }
-  absl::Status Write() const;  // REQUIRES: mutex_ held
+  absl::Status Write() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string directory_;
   rocksdb::Env* const env_;
   const bool sync_;
-  mutable std::mutex mutex_;
-  HeadRecord record_;
+  mutable Mutex mutex_;
+  HeadRecord record_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace recollect::store

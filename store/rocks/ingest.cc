@@ -43,7 +43,7 @@ absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
                                                        bool from_tokens,
                                                        const std::string& pattern) {
   RETURN_IF_ERROR(CheckDocumentId(id));
-  std::lock_guard lock(catalog_mutex_);
+  MutexLock lock(catalog_mutex_);
   const auto published = Get(id);
   if (published.ok()) return absl::AlreadyExistsError(absl::StrCat(DocumentName(id), " exists"));
   if (!absl::IsNotFound(published.status())) return published.status();
@@ -52,9 +52,9 @@ absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
   IngestState state;
   bool found = false;
   {
-    std::shared_lock owners_lock(owners_mutex_);
+    ReaderLock owners_lock(owners_mutex_);
     if (const auto known = ingest_ids_.find(id); known != ingest_ids_.end()) {
-      state = ingests_.at(known->second)->state;
+      state.progress = ingests_.at(known->second)->state.progress;
       found = true;
     }
   }
@@ -88,7 +88,7 @@ absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
   RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, what));
   auto ingest = std::make_shared<Ingest>();
   ingest->state = state;
-  std::unique_lock owners_lock(owners_mutex_);
+  WriterLock owners_lock(owners_mutex_);
   owners_.emplace(progress.owner, Owner{Kind::kIngest});
   ingests_.emplace(progress.owner, std::move(ingest));
   ingest_ids_.emplace(id, progress.owner);
@@ -96,14 +96,14 @@ absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
 }
 
 absl::StatusOr<std::vector<IngestProgress>> RocksStore::ListIngests() {
-  std::shared_lock lock(owners_mutex_);
+  ReaderLock lock(owners_mutex_);
   std::vector<IngestProgress> out;
   for (const auto& [id, owner] : ingest_ids_) out.push_back(ingests_.at(owner)->state.progress);
   return out;
 }
 
 absl::StatusOr<std::shared_ptr<RocksStore::Ingest>> RocksStore::FindIngest(OwnerId owner) const {
-  std::shared_lock lock(owners_mutex_);
+  ReaderLock lock(owners_mutex_);
   const auto found = ingests_.find(owner);
   if (found == ingests_.end()) {
     return absl::NotFoundError(
@@ -177,7 +177,7 @@ absl::StatusOr<IngestState> RocksStore::AddBatch(const IngestState& state, const
 // Numbered on from the committed state, which stays until the commit.
 absl::Status RocksStore::PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
-  std::lock_guard lock(ingest->mutex);
+  MutexLock lock(ingest->mutex);
   if (ingest->done) return absl::NotFoundError("the ingest has ended");
   ASSIGN_OR_RETURN(IngestState next,
                    PutPart(ingest->state, index, static_cast<int64_t>(bytes.size())));
@@ -209,7 +209,7 @@ void RocksStore::DropOldState(const IngestProgress& progress) {
 
 absl::Status RocksStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
-  std::lock_guard lock(ingest->mutex);
+  MutexLock lock(ingest->mutex);
   if (ingest->done) return absl::NotFoundError("the ingest has ended");
   Batch out;
   ASSIGN_OR_RETURN(IngestState next, AddBatch(ingest->state, batch, &out));
@@ -221,7 +221,7 @@ absl::Status RocksStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   RETURN_IF_ERROR(database_->Write(out, Database::Durability::kSynced,
                                    absl::StrCat("ingest '", progress.id, "'")));
   next.progress.resume_state.clear();
-  std::unique_lock owners_lock(owners_mutex_);
+  WriterLock owners_lock(owners_mutex_);
   owners_.at(owner) = OwnerOf(Kind::kIngest, progress);
   ingest->state = std::move(next);
   owners_lock.unlock();
@@ -231,7 +231,7 @@ absl::Status RocksStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
 
 absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const IngestBatch& last) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
-  std::lock_guard lock(ingest->mutex);
+  MutexLock lock(ingest->mutex);
   if (ingest->done) return absl::NotFoundError("the ingest has ended");
   Sha256 hash;
   RETURN_IF_ERROR(HashText(*this, owner, ingest->state.progress.bytes, hash));
@@ -243,11 +243,11 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
   out.Delete(Family::kIngests, IngestKey(info.id));
   out.Delete(Family::kIngests, ResumeKey(owner));
   PutCatalog(key, EncodeDocument(key, info), &out);
-  std::lock_guard catalog_lock(catalog_mutex_);
+  MutexLock catalog_lock(catalog_mutex_);
   CatalogRecord catalog = catalog_;
   catalog.Add(key);
   RETURN_IF_ERROR(WriteCatalog(out, catalog, DocumentName(info.id)));
-  std::unique_lock owners_lock(owners_mutex_);
+  WriterLock owners_lock(owners_mutex_);
   owners_.at(owner) = OwnerOf(Kind::kDocument, info);
   ingest->done = true;
   ingests_.erase(owner);

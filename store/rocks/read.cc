@@ -155,7 +155,7 @@ std::vector<absl::StatusOr<ChunkRecord>> RocksStore::ReadChunks(std::span<const 
   };
   std::vector<Read> reads[2];  // documents' chunks, sessions' chunks
   {
-    std::shared_lock lock(owners_mutex_);
+    ReaderLock lock(owners_mutex_);
     for (size_t i = 0; i < refs.size(); ++i) {
       const ChunkRef& ref = refs[i];
       const auto found = owners_.find(ref.owner);

@@ -100,7 +100,7 @@ absl::Status Database::RestoreSessions() {
 }
 
 absl::Status Database::Reopen() {
-  std::lock_guard lock(reopen_mutex_);
+  MutexLock lock(reopen_mutex_);
   if (!*failed_) return absl::OkStatus();
   RETURN_IF_ERROR(unmendable_);
   if (db_ != nullptr) {

@@ -111,6 +111,7 @@ absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed, bool* damage
         found.Add(DocumentKey(id));
         // A damaged record costs its own document only: Get answers DATA_LOSS for it, List says so.
         if (info.ok()) {
+          WriterLock lock(owners_mutex_);
           owners_.emplace(info->owner, OwnerOf(Kind::kDocument, *info));
         } else {
           LogError("{}", std::string(info.status().message()));
@@ -149,6 +150,7 @@ absl::Status RocksStore::LoadIngests(bool* damaged) {
     }
     const IngestProgress& progress = state->progress;
     const OwnerId owner = progress.owner;
+    WriterLock lock(owners_mutex_);
     owners_.emplace(owner, OwnerOf(Kind::kIngest, progress));
     ingest_ids_.emplace(progress.id, owner);
     auto ingest = std::make_shared<Ingest>();

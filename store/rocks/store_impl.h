@@ -8,13 +8,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/mutex.h"
 #include "base/thread_pool.h"
 #include "store/document_store.h"
 #include "store/format.h"
@@ -97,9 +96,9 @@ class RocksStore final : public DocumentStore {
   // An unfinished ingest. `mutex` is held during a commit, so that commits of one ingest are serial
   // while other ingests commit in parallel. `state` is the durable state, without resume_state.
   struct Ingest {
-    std::mutex mutex;
+    Mutex mutex;
     IngestState state;
-    bool done = false;  // published or abandoned
+    bool done ABSL_GUARDED_BY(mutex) = false;  // published or abandoned
   };
 
   // Pieces of one kind that a commit appends to.
@@ -108,17 +107,19 @@ class RocksStore final : public DocumentStore {
 
   explicit RocksStore(std::unique_ptr<Database> database);
 
-  // rocks_store.cc
+  // rocks_store.cc: nobody else has the store yet.
   // DATA_LOSS if publications or deletions were lost. Changes no file.
   static absl::Status CheckWhole(const RocksOptions& options, rocksdb::Env* env);
-  absl::Status Load();
+  absl::Status Load() ABSL_NO_THREAD_SAFETY_ANALYSIS;
   // Upgrades a database of version 1, which had each record of the catalog once.
-  absl::Status Upgrade();
-  absl::Status LoadCatalog(std::vector<OwnerId>* unfreed, bool* damaged);
+  absl::Status Upgrade() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  absl::Status LoadCatalog(std::vector<OwnerId>* unfreed,
+                           bool* damaged) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   absl::Status LoadIngests(bool* damaged);
   // Adds to `unnamed` the owners of records that neither another record nor `unfreed` names: the
   // remains of documents and ingests that were deleted while their own record was damaged.
-  absl::Status FindUnnamed(const std::vector<OwnerId>& unfreed, std::vector<OwnerId>* unnamed);
+  absl::Status FindUnnamed(const std::vector<OwnerId>& unfreed,
+                           std::vector<OwnerId>* unnamed) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   // documents.cc
   // A number never given out before.
@@ -131,8 +132,9 @@ class RocksStore final : public DocumentStore {
   absl::Status OfDocument(OwnerId owner, const absl::Status& status) const;
   absl::Status FreeRecords(OwnerId owner);
   // Writes a batch that publishes or deletes, together with `next`, the catalog's counts after it,
-  // as one more change. REQUIRES: catalog_mutex_ held.
-  absl::Status WriteCatalog(Batch& batch, CatalogRecord next, absl::string_view what);
+  // as one more change.
+  absl::Status WriteCatalog(Batch& batch, CatalogRecord next, absl::string_view what)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
   // AbandonIngest for an ingest whose record could not be read when the store was opened.
   absl::Status AbandonDamaged(const std::string& id);
 
@@ -157,21 +159,22 @@ class RocksStore final : public DocumentStore {
 
   // Held during every change to the set of documents and ingests (begin, publish, remove, free),
   // including the disk write.
-  std::mutex catalog_mutex_;
-  CatalogRecord catalog_;
-  int64_t freed_session_bytes_ = 0;
+  Mutex catalog_mutex_;
+  CatalogRecord catalog_ ABSL_GUARDED_BY(catalog_mutex_);
+  int64_t freed_session_bytes_ ABSL_GUARDED_BY(catalog_mutex_) = 0;
 
   // Separate from catalog_mutex_: a session that stores its first chunk must not wait for the
   // deletion of a large document.
-  std::mutex numbers_mutex_;
-  uint64_t next_owner_ = 1;
-  uint64_t owner_limit_ = 1;  // numbers below are reserved on disk
+  Mutex numbers_mutex_;
+  uint64_t next_owner_ ABSL_GUARDED_BY(numbers_mutex_) = 1;
+  // Numbers below are reserved on disk.
+  uint64_t owner_limit_ ABSL_GUARDED_BY(numbers_mutex_) = 1;
 
-  // Guards the maps below; never held while the disk is written.
-  mutable std::shared_mutex owners_mutex_;
-  std::unordered_map<OwnerId, Owner> owners_;
-  std::unordered_map<OwnerId, std::shared_ptr<Ingest>> ingests_;
-  std::map<std::string, OwnerId> ingest_ids_;
+  // Never held while the disk is written.
+  mutable SharedMutex owners_mutex_;
+  std::unordered_map<OwnerId, Owner> owners_ ABSL_GUARDED_BY(owners_mutex_);
+  std::unordered_map<OwnerId, std::shared_ptr<Ingest>> ingests_ ABSL_GUARDED_BY(owners_mutex_);
+  std::map<std::string, OwnerId> ingest_ids_ ABSL_GUARDED_BY(owners_mutex_);
 
   ThreadPool read_pool_{kReadThreads};
   Cleaner cleaner_;  // last: its jobs use all of the above

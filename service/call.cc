@@ -96,7 +96,7 @@ grpc::Status Call::End(absl::Status status) {
 void Cancellation::Set(std::shared_ptr<engine::RequestHandle> handle) {
   if (handle == nullptr) return;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!cancelled_) {
       handle_ = std::move(handle);
       return;
@@ -108,7 +108,7 @@ void Cancellation::Set(std::shared_ptr<engine::RequestHandle> handle) {
 void Cancellation::Cancel() {
   std::shared_ptr<engine::RequestHandle> handle;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     cancelled_ = true;
     handle = std::move(handle_);
   }
@@ -116,7 +116,7 @@ void Cancellation::Cancel() {
 }
 
 bool Cancellation::cancelled() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return cancelled_;
 }
 

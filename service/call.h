@@ -14,13 +14,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/executor.h"
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
@@ -81,9 +81,9 @@ class Cancellation {
   bool cancelled() const;
 
  private:
-  mutable std::mutex mutex_;
-  bool cancelled_ = false;
-  std::shared_ptr<engine::RequestHandle> handle_;
+  mutable Mutex mutex_;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<engine::RequestHandle> handle_ ABSL_GUARDED_BY(mutex_);
 };
 
 // `body` runs on a pool thread and may block. Request and response live until it has returned.

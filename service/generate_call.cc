@@ -2,13 +2,13 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/memory.h"
+#include "base/mutex.h"
 #include "grpc/grpc.h"
 #include "service/codec.h"
 #include "service/limits.h"
@@ -34,20 +34,23 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   void OnCancel() override { cancellation_->Cancel(); }
   void OnDone() override { delete this; }
 
-  // Starts the next write or ends the call, if it is time. Takes the lock, and lets go of it first:
-  // gRPC may run the next reaction at once.
-  void Advance(std::unique_lock<std::mutex> lock);
-  void Overflow(std::unique_lock<std::mutex> lock);
+  // Starts the next write or ends the call, if it is time. Unlocks the caller's lock first: gRPC
+  // may run the next reaction at once. The analysis cannot follow that.
+  void Advance(MutexLock& lock)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void Overflow(MutexLock& lock)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   Call call_;
   grpc::CallbackServerContext* const context_;
   const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
-  std::mutex mutex_;
-  std::deque<v1::GenerateResponse> queue_;  // the first one is being written while writing_
-  int64_t unsent_bytes_ = 0;                // of the queue, roughly
-  bool writing_ = false;
-  bool overflow_ = false;
-  std::optional<absl::Status> end_;
+  Mutex mutex_;
+  // The first one is being written while writing_.
+  std::deque<v1::GenerateResponse> queue_ ABSL_GUARDED_BY(mutex_);
+  int64_t unsent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of the queue, roughly
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool overflow_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
 };
 
 std::string TooSlow() {
@@ -93,7 +96,7 @@ GenerateCall::GenerateCall(Runtime& runtime, engine::Engine& engine,
 }
 
 void GenerateCall::Tokens(const std::vector<int32_t>& tokens, const std::string& text) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (overflow_) return;
   // The message being written belongs to gRPC.
   const bool mergeable = queue_.size() > (writing_ ? 1 : 0) && queue_.back().has_tokens();
@@ -102,25 +105,25 @@ void GenerateCall::Tokens(const std::vector<int32_t>& tokens, const std::string&
   message.mutable_ids()->Add(tokens.begin(), tokens.end());
   message.mutable_text()->append(text);
   unsent_bytes_ += static_cast<int64_t>(text.size() + tokens.size() * sizeof(int32_t));
-  Advance(std::move(lock));
+  Advance(lock);
 }
 
 void GenerateCall::Push(v1::GenerateResponse message) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (overflow_) return;
   unsent_bytes_ += static_cast<int64_t>(message.ByteSizeLong());
   queue_.push_back(std::move(message));
-  Advance(std::move(lock));
+  Advance(lock);
 }
 
 void GenerateCall::End(absl::Status status) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   end_ = std::move(status);
-  Advance(std::move(lock));
+  Advance(lock);
 }
 
 void GenerateCall::OnWriteDone(bool ok) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   writing_ = false;
   if (ok) {
     unsent_bytes_ -= static_cast<int64_t>(queue_.front().ByteSizeLong());
@@ -131,11 +134,11 @@ void GenerateCall::OnWriteDone(bool ok) {
     cancellation_->Cancel();
   }
   if (queue_.empty()) unsent_bytes_ = 0;
-  Advance(std::move(lock));
+  Advance(lock);
 }
 
-void GenerateCall::Advance(std::unique_lock<std::mutex> lock) {
-  if (unsent_bytes_ > kMaxUnsentBytes && !overflow_) return Overflow(std::move(lock));
+void GenerateCall::Advance(MutexLock& lock) {
+  if (unsent_bytes_ > kMaxUnsentBytes && !overflow_) return Overflow(lock);
   if (writing_) return;
   if (!queue_.empty()) {
     writing_ = true;
@@ -151,7 +154,7 @@ void GenerateCall::Advance(std::unique_lock<std::mutex> lock) {
 }
 
 // Inside an event of the engine, which has not ended the call yet: this object stays.
-void GenerateCall::Overflow(std::unique_lock<std::mutex> lock) {
+void GenerateCall::Overflow(MutexLock& lock) {
   overflow_ = true;
   queue_.resize(writing_ ? 1 : 0);
   lock.unlock();

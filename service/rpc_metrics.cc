@@ -7,14 +7,14 @@
 namespace recollect::service {
 
 void RpcMetrics::Start(const std::string& method) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   MethodMetrics& m = methods_[method];
   ++m.started;
   ++m.running;
 }
 
 void RpcMetrics::End(const std::string& method, absl::StatusCode code, absl::Duration elapsed) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   MethodMetrics& m = methods_[method];
   --m.running;
   ++m.codes[code];
@@ -24,8 +24,8 @@ void RpcMetrics::End(const std::string& method, absl::StatusCode code, absl::Dur
 }
 
 void RpcMetrics::AwaitAllBut(const std::string& method, absl::Time deadline) const {
-  std::unique_lock lock(mutex_);
-  const auto ended = [&] {
+  MutexLock lock(mutex_);
+  const auto ended = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return std::all_of(methods_.begin(), methods_.end(), [&](const auto& entry) {
       return entry.first == method || entry.second.running == 0;
     });
@@ -39,7 +39,7 @@ void RpcMetrics::AwaitAllBut(const std::string& method, absl::Time deadline) con
 }
 
 std::map<std::string, MethodMetrics> RpcMetrics::Snapshot() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return methods_;
 }
 

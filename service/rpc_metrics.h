@@ -5,11 +5,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 
 namespace recollect::service {
 
@@ -30,9 +30,10 @@ class RpcMetrics {
   void AwaitAllBut(const std::string& method, absl::Time deadline) const;
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   mutable std::condition_variable ended_;
-  std::map<std::string, MethodMetrics> methods_;  // bounded: methods are constants of this code
+  // Bounded: methods are constants of this code.
+  std::map<std::string, MethodMetrics> methods_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace recollect::service

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/string_view.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "grpc/grpc.h"
 #include "grpc/support/log.h"
@@ -87,8 +87,8 @@ class GrpcServer final : public Server {
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Gate> gate_;
   std::atomic<bool> serving_{false};  // server_ may be used by calls
-  std::mutex drain_mutex_;
-  bool drained_ = false;
+  Mutex drain_mutex_;
+  bool drained_ ABSL_GUARDED_BY(drain_mutex_) = false;
 };
 
 absl::Status GrpcServer::Listen(const ServerOptions& options) {
@@ -162,7 +162,7 @@ std::shared_ptr<grpc::Channel> GrpcServer::InProcessChannel() {
 }
 
 void GrpcServer::Drain(absl::Time deadline) {
-  std::lock_guard lock(drain_mutex_);
+  MutexLock lock(drain_mutex_);
   if (std::exchange(drained_, true) || server_ == nullptr) return;
   SetServing(false);
   runtime_.draining = true;

@@ -133,7 +133,7 @@ class DocumentStore {
 
   // Reading by owner.
   virtual absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
-                                                             int64_t d_r) = 0;
+                                                             int64_t d_k) = 0;
   // One batched read; results are in the order of `refs`, each with its own status. Blocks on the
   // disk: the engine calls it from its fetch threads.
   virtual std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) = 0;

@@ -190,7 +190,7 @@ std::string EncodeIngest(absl::string_view key, const IngestState& state) {
   out.I64(progress.tokens);
   out.I64(progress.chunks);
   out.I64(state.width);
-  out.I64(state.d_r);
+  out.I64(state.d_k);
   out.I64(state.chunk_bytes);
   out.String(progress.id);
   out.String(progress.fingerprint);
@@ -240,11 +240,11 @@ std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk) {
   return std::move(out).Finish(key);
 }
 
-std::string EncodeLandmarks(absl::string_view key, std::span<const Bf16> keys, int64_t d_r) {
-  RECOLLECT_CHECK(d_r >= 1 && keys.size() % static_cast<size_t>(d_r) == 0);
+std::string EncodeLandmarks(absl::string_view key, std::span<const Bf16> keys, int64_t d_k) {
+  RECOLLECT_CHECK(d_k >= 1 && keys.size() % static_cast<size_t>(d_k) == 0);
   RecordWriter out = Writer(RecordType::kLandmarks, kLandmarkHeaderBytes + keys.size_bytes());
-  out.U32(static_cast<uint64_t>(d_r));
-  out.U32(keys.size() / static_cast<size_t>(d_r));
+  out.U32(static_cast<uint64_t>(d_k));
+  out.U32(keys.size() / static_cast<size_t>(d_k));
   out.Raw(keys.data(), keys.size_bytes());
   return std::move(out).Finish(key);
 }
@@ -312,7 +312,7 @@ absl::StatusOr<IngestState> DecodeIngest(absl::string_view key, absl::string_vie
   progress.tokens = in.Count();
   progress.chunks = in.Count();
   state.width = in.Count();
-  state.d_r = in.Count();
+  state.d_k = in.Count();
   state.chunk_bytes = in.Count();
   progress.id = in.String();
   progress.fingerprint = in.String();
@@ -378,12 +378,12 @@ absl::StatusOr<LandmarkSegment> DecodeLandmarks(absl::string_view key, absl::str
                    Open(RecordType::kLandmarks, key, record, what));
   RecordReader in(payload);
   LandmarkSegment segment;
-  const auto d_r = in.Number<uint32_t>();
+  const auto d_k = in.Number<uint32_t>();
   const auto count = in.Number<uint32_t>();
-  segment.d_r = d_r;
+  segment.d_k = d_k;
   segment.keys = in.Rest<Bf16>();
-  const bool sound = in.done() && d_r >= 1 && count >= 1 && count <= kSegmentKeys &&
-                     segment.keys.size() == uint64_t{d_r} * count;
+  const bool sound = in.done() && d_k >= 1 && count >= 1 && count <= kSegmentKeys &&
+                     segment.keys.size() == uint64_t{d_k} * count;
   if (!sound) return WrongSize(what, payload);
   return segment;
 }
@@ -401,7 +401,7 @@ int64_t StoredBytes(const IngestState& state) {
          progress.bytes + kHeader * pieces(progress.bytes, kTextPieceBytes) +
          progress.tokens * static_cast<int64_t>(sizeof(int32_t)) +
          kHeader * pieces(progress.tokens, kTokenPieceCount) +
-         progress.chunks * state.d_r * static_cast<int64_t>(sizeof(Bf16)) +
+         progress.chunks * state.d_k * static_cast<int64_t>(sizeof(Bf16)) +
          static_cast<int64_t>(kRecordHeaderBytes + kLandmarkHeaderBytes) *
              pieces(progress.chunks, kSegmentKeys);
 }

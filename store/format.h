@@ -78,8 +78,8 @@ struct HeadRecord {
 };
 
 struct LandmarkSegment {
-  int64_t d_r = 0;
-  std::vector<Bf16> keys;  // [1..1024, d_r], where d_r is the model's d_k
+  int64_t d_k = 0;
+  std::vector<Bf16> keys;  // [1..1024, d_k]
 };
 
 // Keys. Owner and index are big-endian, so that byte order is number order and an owner's records
@@ -115,8 +115,8 @@ std::string EncodeTokens(absl::string_view key, std::span<const int32_t> tokens)
 std::string EncodeState(absl::string_view key, absl::string_view part);
 // REQUIRES: rows >= 1, states.size() % rows == 0.
 std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk);
-// REQUIRES: d_r >= 1, keys.size() % d_r == 0.
-std::string EncodeLandmarks(absl::string_view key, std::span<const Bf16> keys, int64_t d_r);
+// REQUIRES: d_k >= 1, keys.size() % d_k == 0.
+std::string EncodeLandmarks(absl::string_view key, std::span<const Bf16> keys, int64_t d_k);
 
 // FAILED_PRECONDITION, naming both versions, if a newer version of this software wrote it.
 absl::StatusOr<MetaRecord> DecodeMeta(absl::string_view key, absl::string_view record);

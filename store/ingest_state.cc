@@ -102,11 +102,11 @@ absl::StatusOr<IngestState> Advance(const IngestState& state, const IngestBatch&
     ++progress.chunks;
   }
   const bool divides = chunks == 0 ? keys == 0 : keys > 0 && keys % chunks == 0;
-  if (!divides || (chunks > 0 && next.d_r != 0 && keys != chunks * next.d_r)) {
+  if (!divides || (chunks > 0 && next.d_k != 0 && keys != chunks * next.d_k)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(keys, " landmark numbers for ", chunks, " chunks, expected width ", next.d_r));
+        absl::StrCat(keys, " landmark numbers for ", chunks, " chunks, expected width ", next.d_k));
   }
-  if (chunks > 0) next.d_r = keys / chunks;
+  if (chunks > 0) next.d_k = keys / chunks;
   if (batch.input_offset < progress.input_offset) {
     return absl::InvalidArgumentError(absl::StrCat("input offset ", batch.input_offset,
                                                    " is before the committed offset ",

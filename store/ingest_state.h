@@ -15,7 +15,7 @@ namespace recollect::store {
 struct IngestState {
   IngestProgress progress;
   int64_t width = 0;        // of chunk states; 0 until the first chunk
-  int64_t d_r = 0;          // of landmark keys; 0 until the first chunk
+  int64_t d_k = 0;          // of landmark keys; 0 until the first chunk
   int64_t chunk_bytes = 0;  // of chunk records so far
   int64_t put_bytes = 0;    // of state parts since the last commit; not durable
 };

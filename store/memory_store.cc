@@ -125,16 +125,16 @@ class MemoryStore final : public DocumentStore {
   }
 
   absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
-                                                     int64_t d_r) override {
+                                                     int64_t d_k) override {
     MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(const Owner* data, Find(owner));
     RETURN_IF_ERROR(CheckRange("chunk", 0, chunks, data->ingest.progress.chunks));
     if (chunks == 0) return std::vector<Bf16>();
-    if (d_r != data->ingest.d_r) {
+    if (d_k != data->ingest.d_k) {
       return absl::DataLossError(absl::StrCat(PieceName("landmark segment", owner, 0), ": width ",
-                                              data->ingest.d_r, ", expected ", d_r));
+                                              data->ingest.d_k, ", expected ", d_k));
     }
-    return std::vector<Bf16>(data->landmarks.begin(), data->landmarks.begin() + chunks * d_r);
+    return std::vector<Bf16>(data->landmarks.begin(), data->landmarks.begin() + chunks * d_k);
   }
 
   std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) override {

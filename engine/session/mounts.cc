@@ -36,12 +36,12 @@ absl::Status CheckFingerprint(const store::DocumentInfo& info, const std::string
 
 struct Mounts::State : std::enable_shared_from_this<State> {
   State(store::DocumentStore& store_in, LandmarkDevice& device_in, std::string fingerprint_in,
-        int64_t d_r_in, int64_t budget_in, Counters& counters_in,
+        int64_t d_k_in, int64_t budget_in, Counters& counters_in,
         std::function<void(OwnerId)> freed_in, std::function<void(std::function<void()>)> post_in)
       : store(store_in),
         device(device_in),
         fingerprint(std::move(fingerprint_in)),
-        d_r(d_r_in),
+        d_k(d_k_in),
         budget(budget_in),
         counters(counters_in),
         freed(std::move(freed_in)),
@@ -62,7 +62,7 @@ struct Mounts::State : std::enable_shared_from_this<State> {
   store::DocumentStore& store;
   LandmarkDevice& device;
   const std::string fingerprint;
-  const int64_t d_r, budget;
+  const int64_t d_k, budget;
   Counters& counters;
   const std::function<void(OwnerId)> freed;
   const std::function<void(std::function<void()>)> post;
@@ -109,7 +109,7 @@ absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string&
   const std::shared_ptr<Entry> entry = slot;
   ++entry->pins;  // before making room, which drops keys of unpinned documents only
   if (with_keys && entry->key_bytes == 0) {
-    const int64_t needed = entry->info.chunks * d_r * static_cast<int64_t>(sizeof(Bf16));
+    const int64_t needed = entry->info.chunks * d_k * static_cast<int64_t>(sizeof(Bf16));
     if (const absl::Status status = MakeRoom(entry->info, needed); !status.ok()) {
       if (--entry->pins == 0) entries.erase(static_cast<uint64_t>(entry->info.owner));
       return status;
@@ -162,7 +162,7 @@ absl::Status Mounts::State::Load(Entry& entry) {
   if (entry.keys != nullptr) return absl::OkStatus();
   const auto load = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(std::vector<Bf16> keys,
-                     store.ReadLandmarkKeys(entry.info.owner, entry.info.chunks, d_r));
+                     store.ReadLandmarkKeys(entry.info.owner, entry.info.chunks, d_k));
     ASSIGN_OR_RETURN(entry.keys, device.Keep(std::move(keys)));
     return absl::OkStatus();
   };
@@ -200,9 +200,9 @@ void Mounts::State::FreeLater(OwnerId owner) {
 }
 
 Mounts::Mounts(store::DocumentStore& store, LandmarkDevice& device, std::string fingerprint,
-               int64_t d_r, int64_t budget_bytes, Counters& counters,
+               int64_t d_k, int64_t budget_bytes, Counters& counters,
                std::function<void(OwnerId)> freed, std::function<void(std::function<void()>)> post)
-    : state_(std::make_shared<State>(store, device, std::move(fingerprint), d_r, budget_bytes,
+    : state_(std::make_shared<State>(store, device, std::move(fingerprint), d_k, budget_bytes,
                                      counters, std::move(freed), std::move(post))) {}
 
 Mounts::~Mounts() = default;

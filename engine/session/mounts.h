@@ -37,7 +37,7 @@ class Mounts {
  public:
   // `freed` is called with each owner whose records are about to be freed. `post` runs work that
   // may block on disk.
-  Mounts(store::DocumentStore& store, LandmarkDevice& device, std::string fingerprint, int64_t d_r,
+  Mounts(store::DocumentStore& store, LandmarkDevice& device, std::string fingerprint, int64_t d_k,
          int64_t budget_bytes, Counters& counters, std::function<void(OwnerId)> freed,
          std::function<void(std::function<void()>)> post);
   ~Mounts();

@@ -157,20 +157,20 @@ absl::StatusOr<IngestState> RocksStore::AddBatch(const IngestState& state, const
   const Pieces<int32_t> tokens{Family::kTokens, "token piece", kTokenPieceCount, DecodeTokens,
                                EncodeTokens};
   RETURN_IF_ERROR(AppendPieces<int32_t>(tokens, owner, before.tokens, batch.tokens, out));
-  const int64_t d_r = next.d_r;
-  const auto decode = [d_r](absl::string_view key, absl::string_view record,
+  const int64_t d_k = next.d_k;
+  const auto decode = [d_k](absl::string_view key, absl::string_view record,
                             absl::string_view what) -> absl::StatusOr<std::vector<Bf16>> {
     ASSIGN_OR_RETURN(LandmarkSegment segment, DecodeLandmarks(key, record, what));
-    if (segment.d_r == d_r) return std::move(segment.keys);
+    if (segment.d_k == d_k) return std::move(segment.keys);
     return absl::DataLossError(
-        absl::StrCat(what, ": keys of ", segment.d_r, " numbers, expected ", d_r));
+        absl::StrCat(what, ": keys of ", segment.d_k, " numbers, expected ", d_k));
   };
-  const auto encode = [d_r](absl::string_view key, std::span<const Bf16> keys) {
-    return EncodeLandmarks(key, keys, d_r);
+  const auto encode = [d_k](absl::string_view key, std::span<const Bf16> keys) {
+    return EncodeLandmarks(key, keys, d_k);
   };
-  const Pieces<Bf16> keys{Family::kLandmarks, "landmark segment", kSegmentKeys * d_r, decode,
+  const Pieces<Bf16> keys{Family::kLandmarks, "landmark segment", kSegmentKeys * d_k, decode,
                           encode};
-  RETURN_IF_ERROR(AppendPieces<Bf16>(keys, owner, before.chunks * d_r, batch.landmark_keys, out));
+  RETURN_IF_ERROR(AppendPieces<Bf16>(keys, owner, before.chunks * d_k, batch.landmark_keys, out));
   return next;
 }
 

@@ -104,25 +104,25 @@ absl::StatusOr<std::vector<int32_t>> RocksStore::ReadTokens(OwnerId owner, int64
 }
 
 absl::StatusOr<std::vector<Bf16>> RocksStore::ReadLandmarkKeys(OwnerId owner, int64_t chunks,
-                                                               int64_t d_r) {
+                                                               int64_t d_k) {
   ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
   RETURN_IF_ERROR(CheckRange("chunk", 0, chunks, known.chunks));
   std::vector<Bf16> out;
   if (chunks == 0) return out;
-  out.reserve(static_cast<size_t>(chunks * std::max<int64_t>(d_r, 0)));
+  out.reserve(static_cast<size_t>(chunks * std::max<int64_t>(d_k, 0)));
   RETURN_IF_ERROR(ReadPieces(
       Family::kLandmarks, "landmark segment", owner, 0, (chunks - 1) / kSegmentKeys + 1,
       DecodeLandmarks,
       [&](const LandmarkSegment& segment, int64_t index, absl::string_view what) -> absl::Status {
-        if (segment.d_r != d_r) {
+        if (segment.d_k != d_k) {
           return absl::DataLossError(
-              absl::StrCat(what, ": width ", segment.d_r, ", expected ", d_r));
+              absl::StrCat(what, ": width ", segment.d_k, ", expected ", d_k));
         }
-        const int64_t count = static_cast<int64_t>(segment.keys.size()) / d_r;
+        const int64_t count = static_cast<int64_t>(segment.keys.size()) / d_k;
         const int64_t expected = PieceSize(known.chunks, index, kSegmentKeys);
         if (count < expected) return WrongCount(what, count, expected);
         const int64_t wanted = PieceSize(chunks, index, kSegmentKeys);
-        out.insert(out.end(), segment.keys.begin(), segment.keys.begin() + wanted * d_r);
+        out.insert(out.end(), segment.keys.begin(), segment.keys.begin() + wanted * d_k);
         return absl::OkStatus();
       }));
   return out;

@@ -54,7 +54,7 @@ class RocksStore final : public DocumentStore {
   absl::Status AbandonIngest(const std::string& id) override;
 
   absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
-                                                     int64_t d_r) override;
+                                                     int64_t d_k) override;
   std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) override;
   absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) override;
   absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,

@@ -70,7 +70,7 @@ inline bool CheckDocument(DocumentStore& store, const std::string& id, const Con
   }
   check("text", store.ReadText(info->owner, 0, bytes), content.text);
   check("tokens", store.ReadTokens(info->owner, 0, tokens), content.tokens);
-  check("keys", store.ReadLandmarkKeys(info->owner, chunks, content.d_r), content.landmark_keys);
+  check("keys", store.ReadLandmarkKeys(info->owner, chunks, content.d_k), content.landmark_keys);
   const auto records = store.ReadChunks(AllChunks(info->owner, chunks));
   for (size_t i = 0; i < records.size(); ++i) check("chunk", records[i], content.chunks[i]);
   return whole;

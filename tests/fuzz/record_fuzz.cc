@@ -23,7 +23,7 @@ void CheckIngest(const IngestState& state) {
         progress.state_bytes, progress.first_state_part, state.chunk_bytes}) {
     if (count > kMost) return;
   }
-  if (state.width > kWidest || state.d_r > kWidest) return;
+  if (state.width > kWidest || state.d_k > kWidest) return;
   IngestBatch batch;
   batch.input_offset = progress.input_offset;
   batch.tokens = {1, 2};
@@ -32,7 +32,7 @@ void CheckIngest(const IngestState& state) {
     ChunkRecord& chunk = batch.chunks.emplace_back();
     chunk.rows = 2;
     chunk.states.resize(static_cast<size_t>(2 * std::max<int64_t>(state.width, 1)));
-    batch.landmark_keys.resize(static_cast<size_t>(std::max<int64_t>(state.d_r, 1)));
+    batch.landmark_keys.resize(static_cast<size_t>(std::max<int64_t>(state.d_k, 1)));
   }
   const auto next = Advance(state, batch);
   RECOLLECT_CHECK(next.ok());
@@ -74,7 +74,7 @@ Again Decode(uint8_t type, absl::string_view record) {
     case RecordType::kLandmarks:
       return EncodeAgain(DecodeLandmarks(kKey, record, kWhat),
                          [](absl::string_view key, const LandmarkSegment& segment) {
-                           return EncodeLandmarks(key, segment.keys, segment.d_r);
+                           return EncodeLandmarks(key, segment.keys, segment.d_k);
                          });
     case RecordType::kRemoved:
       return EncodeAgain(DecodeRemoved(kKey, record, kWhat), EncodeRemoved);

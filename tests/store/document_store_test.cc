@@ -62,7 +62,7 @@ TEST_P(DocumentStoreTest, EmptyDocument) {
 TEST_P(DocumentStoreTest, PiecesMeetAtTheirBorders) {
   // One piece of text is 65536 bytes, of tokens 16384, of landmarks 1024: below, at and above.
   for (const int64_t extra : {-1, 0, 1}) {
-    Content content{.seed = 2, .width = 1, .d_r = 2};
+    Content content{.seed = 2, .width = 1, .d_k = 2};
     const std::string id = absl::StrCat("d", extra);
     const auto info = Ingest(*store_, id, &content, 2, 1024 + extra, 16384 + extra, 65536 + extra);
     ASSERT_THAT(info, IsOk());

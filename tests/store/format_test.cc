@@ -58,7 +58,7 @@ IngestState SampleIngest() {
   state.progress.tokens = 7;
   state.progress.chunks = 6;
   state.width = 256;
-  state.d_r = 128;
+  state.d_k = 128;
   state.chunk_bytes = 5000;
   return state;
 }
@@ -160,7 +160,7 @@ TEST(FormatTest, RoundTrip) {
   EXPECT_EQ(ingest->progress.input_offset, 9);
   EXPECT_EQ(ingest->progress.fingerprint, "0123abcd");
   EXPECT_EQ(ingest->chunk_bytes, 5000);
-  EXPECT_EQ(ingest->d_r, 128);
+  EXPECT_EQ(ingest->d_k, 128);
   const auto chunk = DecodeChunk(samples.at("chunk").key, samples.at("chunk").record, "");
   ASSERT_THAT(chunk, IsOk());
   EXPECT_TRUE(*chunk == MakeChunk(1, 7, 4, 3));
@@ -172,7 +172,7 @@ TEST(FormatTest, RoundTrip) {
   EXPECT_THAT(*tokens, testing::ElementsAreArray(kTokens));
   const auto keys =
       DecodeLandmarks(samples.at("landmarks").key, samples.at("landmarks").record, "");
-  EXPECT_EQ(keys->d_r, 3);
+  EXPECT_EQ(keys->d_k, 3);
   EXPECT_THAT(keys->keys, testing::ElementsAreArray(kKeys));
   EXPECT_EQ(document->pattern, "");
   const auto prefixes = PrefixSamples();

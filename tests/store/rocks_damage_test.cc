@@ -316,7 +316,7 @@ void ExpectTrueOrLost(const std::string& directory, const Content& content, int*
   const OwnerId owner = info->owner;
   check((*store)->ReadText(owner, 0, info->bytes), content.text);
   check((*store)->ReadTokens(owner, 0, info->tokens), content.tokens);
-  check((*store)->ReadLandmarkKeys(owner, info->chunks, content.d_r), content.landmark_keys);
+  check((*store)->ReadLandmarkKeys(owner, info->chunks, content.d_k), content.landmark_keys);
   const auto chunks = (*store)->ReadChunks(AllChunks(owner, info->chunks));
   for (size_t i = 0; i < chunks.size(); ++i) check(chunks[i], content.chunks[i]);
 }

@@ -103,7 +103,7 @@ inline bool operator==(const ChunkRecord& a, const ChunkRecord& b) {
 struct Content {
   uint64_t seed = 0;
   int64_t width = 8;
-  int64_t d_r = 4;
+  int64_t d_k = 4;
   int64_t input_offset = 0;
   std::vector<ChunkRecord> chunks = {};
   std::vector<Bf16> landmark_keys = {};
@@ -121,7 +121,7 @@ inline IngestBatch NextBatch(const Content& content, int64_t chunks, int64_t tok
   IngestBatch batch;
   for (int64_t i = 0; i < chunks; ++i) {
     batch.chunks.push_back(MakeChunk(content.seed, done + i, content.width));
-    for (int64_t k = 0; k < content.d_r; ++k) {
+    for (int64_t k = 0; k < content.d_k; ++k) {
       batch.landmark_keys.push_back({static_cast<uint16_t>(random())});
     }
   }
@@ -161,7 +161,7 @@ inline void ExpectContent(DocumentStore& store, OwnerId owner, const Content& co
   ASSERT_THAT(tokens, IsOk());
   EXPECT_EQ(*tokens, content.tokens);
   const auto chunks = static_cast<int64_t>(content.chunks.size());
-  const auto keys = store.ReadLandmarkKeys(owner, chunks, content.d_r);
+  const auto keys = store.ReadLandmarkKeys(owner, chunks, content.d_k);
   ASSERT_THAT(keys, IsOk());
   EXPECT_EQ(*keys, content.landmark_keys);
   const auto records = store.ReadChunks(AllChunks(owner, chunks));

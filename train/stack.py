@@ -12,7 +12,7 @@ from torch import nn
 import ops
 from families.parts import FFN_KINDS, rope
 from families.rattention import phi
-from model import Linear, Norm
+from modules import Linear, Norm
 from families.ratplus import NO_DILATION
 
 CHUNK = 64  # positions of linear attention that are computed at a time

@@ -122,16 +122,17 @@ absl::Status Attention(Report& report, Case c, const AttentionRows& rows, bool g
   ASSIGN_OR_RETURN(const auto device_sets, UploadAll(sets, "ranges"));
   ASSIGN_OR_RETURN(const auto workspace,
                    DeviceArray<char>::Create(plan.workspace_bytes, "workspace"));
-  RangeDeviceArrays arrays;
-  arrays.q = q.get();
-  arrays.q_stride = kWidth;
-  arrays.parts = device_parts.get();
-  arrays.parts_per_row = rows.caches == 1 ? 0 : kMaxRanges;
-  arrays.sets = device_sets.get();
-  arrays.workspace = workspace.get();
-  arrays.out = out.get();
+  RangeAttentionOp op;
+  op.plan = plan;
+  op.q = q.get();
+  op.q_stride = kWidth;
+  op.parts = device_parts.get();
+  op.parts_per_row = rows.caches == 1 ? 0 : kMaxRanges;
+  op.sets = device_sets.get();
+  op.workspace = workspace.get();
+  op.out = out.get();
   return report.Measure(
-      c, [&] { return RangeAttentionCuda(report.stream(), plan, arrays); },
+      c, [&] { return kernels::Launch(report.stream(), op); },
       [&] { return rows.Check<float>(out.get(), 10); }, graph);
 }
 
@@ -163,15 +164,16 @@ absl::Status AttentionOfTiles(Report& report, Case c, const AttentionRows& rows,
   ASSIGN_OR_RETURN(const auto device_sets, UploadAll(sets, "ranges"));
   ASSIGN_OR_RETURN(const auto workspace,
                    DeviceArray<char>::Create(plan.workspace_bytes, "workspace"));
-  TileDeviceArrays arrays;
-  arrays.q = q.get();
-  arrays.q_stride = arrays.kv_stride = kWidth;
-  arrays.tiles = device_tiles.get();
-  arrays.sets = device_sets.get();
-  arrays.workspace = workspace.get();
-  arrays.out = out.get();
+  TileAttentionOp op;
+  op.plan = plan;
+  op.q = q.get();
+  op.q_stride = op.kv_stride = kWidth;
+  op.tiles = device_tiles.get();
+  op.sets = device_sets.get();
+  op.workspace = workspace.get();
+  op.out = out.get();
   return report.Measure(
-      c, [&] { return TileAttentionCuda(report.stream(), plan, arrays); },
+      c, [&] { return kernels::Launch(report.stream(), op); },
       [&] { return rows.Check<Bf16>(out.get(), kMagnitude); }, graph);
 }
 
@@ -205,13 +207,14 @@ absl::Status Scan(Report& report, Case c, int64_t rows) {
   segments[0].rows = rows;
   RETURN_IF_ERROR(CheckGatedScan(plan, segments));
   ASSIGN_OR_RETURN(const auto device_segments, UploadAll(segments, "segments"));
-  GatedScanDeviceArrays arrays;
-  arrays.segments = device_segments.get();
-  arrays.segment_count = 1;
-  arrays.stride = arrays.y_stride = kWidth;
+  GatedScanOp op;
+  op.plan = plan;
+  op.segments = device_segments.get();
+  op.segment_count = 1;
+  op.stride = op.y_stride = kWidth;
   c.bytes = sizeof(float) * 3.0 * static_cast<double>(rows * kWidth);
   return report.Measure(
-      c, [&] { return GatedScanCuda(report.stream(), plan, arrays); },
+      c, [&] { return kernels::Launch(report.stream(), op); },
       [&]() -> absl::Status {
         for (int64_t channel : {int64_t{0}, kWidth / 3, kWidth - 1}) {
           std::vector<float> gates, inputs, expected(rows);
@@ -262,19 +265,20 @@ absl::Status GroupedCrossAttention(Report& report, Case c, int64_t count, int32_
   ASSIGN_OR_RETURN(const auto device_weights, UploadAll(weights, "weights"));
   ASSIGN_OR_RETURN(const auto workspace,
                    DeviceArray<char>::Create(plan.workspace_bytes, "workspace"));
-  GcaDeviceArrays arrays;
-  arrays.q = device_q.get();
-  arrays.groups = device_groups.get();
-  arrays.group_count = count;
-  arrays.chunks = device_views.get();
-  arrays.weights = device_weights.get();
-  arrays.workspace = workspace.get();
-  arrays.out = out.get();
+  GcaOp op;
+  op.plan = plan;
+  op.q = device_q.get();
+  op.groups = device_groups.get();
+  op.group_count = count;
+  op.chunks = device_views.get();
+  op.weights = device_weights.get();
+  op.workspace = workspace.get();
+  op.out = out.get();
   c.flops = 4.0 * static_cast<double>(rows * kWidth * kChunks * kMemoryRows);
   c.bytes = sizeof(Bf16) * static_cast<double>(2 * std::min(pool, count * kChunks) * chunk) +
             (sizeof(Bf16) + sizeof(float)) * static_cast<double>(rows * kWidth);
   return report.Measure(
-      c, [&] { return GcaCuda(report.stream(), plan, arrays); },
+      c, [&] { return kernels::Launch(report.stream(), op); },
       [&]() -> absl::Status {
         for (int64_t g : {int64_t{0}, count - 1}) {
           const int64_t row = g * group_rows + 17 % group_rows;
@@ -325,8 +329,9 @@ absl::Status LandmarkSearch(Report& report, Case c, int64_t keys, int64_t querie
   return report.Measure(
       c,
       [&] {
-        return LandmarkTopKCuda(report.stream(), plan, device_queries.get(), segments.get(),
-                                workspace.get(), {candidates.get(), scores.get()});
+        return kernels::Launch(report.stream(),
+                               LandmarkTopKOp{plan, device_queries.get(), segments.get(),
+                                              workspace.get(), candidates.get(), scores.get()});
       },
       [&]() -> absl::Status {
         const int64_t last = queries - 1;

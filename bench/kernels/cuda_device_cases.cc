@@ -62,13 +62,17 @@ class PlainCopy {
 absl::Status OnDevice(Report& report, Device& device, Case c, const MakeCase& make, bool graph) {
   ASSIGN_OR_RETURN(CublasLt lt, CublasLt::Create());
   CudaGemms gemms(std::move(lt));
-  // On the stream that the report's events are on: a device does not say its own.
-  CudaStreamOperations operations(report.stream(), gemms);
   ASSIGN_OR_RETURN(const DeviceCase made, make(device));
   c.bytes = made.bytes;
   c.flops = made.flops;
-  return report.Measure(
-      c, [&] { return made.operations(operations); }, made.check, graph, made.reset);
+  // On the stream that the report's events are on: a device does not say its own.
+  const auto queue = [&]() -> absl::Status {
+    for (const Operation& operation : made.operations) {
+      RETURN_IF_ERROR(Queue(report.stream(), gemms, operation));
+    }
+    return absl::OkStatus();
+  };
+  return report.Measure(c, queue, made.check, graph, made.reset);
 }
 
 absl::Status Uploads(Report& report, Device& device, const std::string& name, int64_t chunks,
@@ -114,7 +118,7 @@ absl::Status Uploads(Report& report, Device& device, const std::string& name, in
 
 absl::Status Launches(Report& report, Device& device, int64_t count, int64_t width) {
   ASSIGN_OR_RETURN(const DeviceCase made, SmallOperationsCase(device, count, width));
-  RETURN_IF_ERROR(made.operations(device));  // loads the code, which a capture may not
+  RETURN_IF_ERROR(RunAll(device, made.operations));  // loads the code, which a capture may not
   ASSIGN_OR_RETURN(const std::shared_ptr<DeviceGraph> graph, device.Capture(made.operations));
   Beside beside;
   const auto measure = [&](const char* how, const Launch& queue) -> absl::Status {
@@ -132,7 +136,7 @@ absl::Status Launches(Report& report, Device& device, int64_t count, int64_t wid
     beside = {how, timing.median_ms};
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(measure("one by one", [&] { return made.operations(device); }));
+  RETURN_IF_ERROR(measure("one by one", [&] { return RunAll(device, made.operations); }));
   return measure("as a graph", [&] { return device.Launch(*graph); });
 }
 

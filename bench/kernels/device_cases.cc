@@ -22,7 +22,7 @@ class DecodeStep {
         memory_(device) {}
 
   absl::Status Place();
-  absl::Status Run(DeviceOperations& operations) const;
+  std::vector<Operation> Operations() const;
   absl::Status Reset();
   absl::Status Check() const;
   double Bytes() const;
@@ -51,10 +51,8 @@ class DecodeStep {
   const float* cosines_ = nullptr;
   const float* sines_ = nullptr;
   const DeviceCopy* appends_ = nullptr;
-  GatedScanPlan scan_plan_;
-  GatedScanDeviceArrays scan_;
-  TileAttentionPlan attention_plan_;
-  TileDeviceArrays attention_;
+  GatedScanOp scan_;
+  TileAttentionOp attention_;
 };
 
 absl::Status DecodeStep::Place() {
@@ -74,7 +72,7 @@ absl::Status DecodeStep::Place() {
 
 absl::Status DecodeStep::PlaceScan() {
   ASSIGN_OR_RETURN(
-      scan_plan_,
+      scan_.plan,
       PlanGatedScan({.segments = sizes_.batch, .max_rows = 1, .channels = width_, .inputs = 2},
                     device_.multiprocessors()));
   std::vector<GatedScanSegment> segments;
@@ -88,7 +86,7 @@ absl::Status DecodeStep::PlaceScan() {
                         .rows = 1,
                         .first = sizes_.position});
   }
-  RETURN_IF_ERROR(CheckGatedScan(scan_plan_, segments));
+  RETURN_IF_ERROR(CheckGatedScan(scan_.plan, segments));
   ASSIGN_OR_RETURN(scan_.segments, memory_.Place(segments));
   scan_.segment_count = sizes_.batch;
   scan_.stride = scan_.y_stride = stride_;
@@ -132,36 +130,35 @@ absl::Status DecodeStep::PlaceAttention() {
   }
   const std::vector<RowTile> tiles =
       RowTilesOf(caches, sets, MostTileRows(sizes_.heads, sizes_.heads));
-  ASSIGN_OR_RETURN(attention_plan_, PlanTileAttention(SizesOf({.rows = batch,
+  ASSIGN_OR_RETURN(attention_.plan, PlanTileAttention(SizesOf({.rows = batch,
                                                                .heads = sizes_.heads,
                                                                .kv_heads = sizes_.heads,
                                                                .head_dim = sizes_.head_dim},
                                                               tiles),
                                                       device_.multiprocessors()));
-  RETURN_IF_ERROR(CheckTileAttention(attention_plan_, tiles, sets));
+  RETURN_IF_ERROR(CheckTileAttention(attention_.plan, tiles, sets));
   attention_.q = rounded_;
   attention_.q_stride = 3 * width_;
   attention_.kv_stride = width_;
   ASSIGN_OR_RETURN(attention_.tiles, memory_.Place(tiles));
   ASSIGN_OR_RETURN(attention_.sets, memory_.Place(sets));
   ASSIGN_OR_RETURN(attention_.workspace,
-                   memory_.Allocate<std::byte>(attention_plan_.workspace_bytes));
+                   memory_.Allocate<std::byte>(attention_.plan.workspace_bytes));
   attention_.out = out_;
   return absl::OkStatus();
 }
 
-absl::Status DecodeStep::Run(DeviceOperations& operations) const {
-  RETURN_IF_ERROR(operations.GatedScan(scan_plan_, scan_));
-  // q and k lie side by side.
-  RETURN_IF_ERROR(operations.Rope({.rows = sizes_.batch,
-                                   .width = sizes_.head_dim,
-                                   .heads = int64_t{2} * sizes_.heads,
-                                   .stride = stride_},
-                                  RopeAngles().pairs, cosines_, sines_, projected_));
-  RETURN_IF_ERROR(
-      operations.ConvertToBf16(projected_, stride_, sizes_.batch, 3 * width_, rounded_));
-  RETURN_IF_ERROR(operations.Copy(appends_, 2 * sizes_.batch, width_ * int64_t{sizeof(Bf16)}));
-  return operations.TileAttention(attention_plan_, attention_);
+std::vector<Operation> DecodeStep::Operations() const {
+  const RopeOp rope = {.sizes = {.rows = sizes_.batch,
+                                 .width = sizes_.head_dim,
+                                 .heads = int64_t{2} * sizes_.heads,  // q and k lie side by side
+                                 .stride = stride_},
+                       .pairs = RopeAngles().pairs,
+                       .cosines = cosines_,
+                       .sines = sines_,
+                       .x = projected_};
+  return {scan_, rope, ConvertToBf16Op{projected_, 3 * width_, rounded_, sizes_.batch, stride_},
+          CopyOp{appends_, 2 * sizes_.batch, width_ * int64_t{sizeof(Bf16)}}, attention_};
 }
 
 absl::Status DecodeStep::Reset() {
@@ -170,10 +167,11 @@ absl::Status DecodeStep::Reset() {
   // What a run leaves must not pass for the next one's.
   for (int64_t r = 1; r <= sizes_.batch; ++r) {
     for (Bf16* const cache : {keys_, values_}) {
-      RETURN_IF_ERROR(device_.Zero(cache + r * cache_ - width_, width_ * int64_t{sizeof(Bf16)}));
+      RETURN_IF_ERROR(
+          device_.Run(ZeroOp{cache + r * cache_ - width_, width_ * int64_t{sizeof(Bf16)}}));
     }
   }
-  return device_.Zero(out_, sizes_.batch * width_ * int64_t{sizeof(float)});
+  return device_.Run(ZeroOp{out_, sizes_.batch * width_ * int64_t{sizeof(float)}});
 }
 
 absl::Status DecodeStep::Check() const {
@@ -246,14 +244,13 @@ absl::StatusOr<DeviceCase> SmallOperationsCase(Device& device, int64_t count, in
   ASSIGN_OR_RETURN(float* const h, memory->Place(*h_numbers, width));
   ASSIGN_OR_RETURN(float* const x, memory->Place(*x_numbers, width));
   DeviceCase made;
-  made.operations = [=](DeviceOperations& operations) -> absl::Status {
-    for (int64_t i = 0; i < count; ++i) {
-      RETURN_IF_ERROR(
-          i % 2 == 0 ? operations.Add(x, width, h)
-                     : operations.RmsNorm({.rows = 1, .width = width}, h, nullptr, kEpsilon, {x}));
+  for (int64_t i = 0; i < count; ++i) {
+    if (i % 2 == 0) {
+      made.operations.push_back(AddOp{x, width, h});
+    } else {
+      made.operations.push_back(RmsNormOp{.sizes = {1, width}, .x = h, .eps = kEpsilon, .y = {x}});
     }
-    return absl::OkStatus();
-  };
+  }
   made.reset = [=]() -> absl::Status {
     RETURN_IF_ERROR(memory->Fill(*h_numbers, width, h));
     return memory->Fill(*x_numbers, width, x);
@@ -278,7 +275,7 @@ absl::StatusOr<DeviceCase> RatPlusDecodeCase(Device& device, const DecodeSizes& 
   const auto step = std::make_shared<DecodeStep>(device, sizes);
   RETURN_IF_ERROR(step->Place());
   DeviceCase made;
-  made.operations = [step](DeviceOperations& operations) { return step->Run(operations); };
+  made.operations = step->Operations();
   made.reset = [step] { return step->Reset(); };
   made.check = [step] { return step->Check(); };
   made.bytes = step->Bytes();

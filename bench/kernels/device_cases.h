@@ -21,7 +21,7 @@ namespace recollect::bench {
 
 // Holds what it needs on the device, which must outlive it.
 struct DeviceCase {
-  kernels::CapturedOperations operations;
+  std::vector<kernels::Operation> operations;
   std::function<absl::Status()> reset;  // to what `check` counts on; done once already
   std::function<absl::Status()> check;  // after one run, which is done
   double bytes = 0;                     // that have to move, once each

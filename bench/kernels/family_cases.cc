@@ -88,9 +88,7 @@ absl::StatusOr<DeviceCase> BlockBoundsCase(Device& device, const BlockBoundsSize
   RETURN_IF_ERROR(CheckKeyBlocks(sizes, blocks));
   ASSIGN_OR_RETURN(const KeyBlock* const device_blocks, memory->Place(blocks));
   DeviceCase made;
-  made.operations = [=](DeviceOperations& operations) {
-    return operations.BlockBounds(sizes, device_blocks);
-  };
+  made.operations = {BlockBoundsOp{sizes, device_blocks}};
   made.check = [=]() -> absl::Status {
     for (const int64_t block : {int64_t{0}, sizes.blocks - 1}) {
       for (const bool of_high : {false, true}) {
@@ -126,18 +124,17 @@ absl::StatusOr<DeviceCase> BlockTopKCase(Device& device, BlockTopKSizes sizes, b
   ASSIGN_OR_RETURN(const BlockTopKPlan plan, PlanBlockTopK(sizes, device.multiprocessors()));
   RETURN_IF_ERROR(CheckBlockTopK(plan, rows, {&pattern, 1}));
   const int64_t lists = sizes.rows * sizes.heads;
-  BlockTopKDeviceArrays arrays;
-  ASSIGN_OR_RETURN(arrays.q, memory->Place(*q_numbers, sizes.rows * width));
-  arrays.q_stride = width;
-  ASSIGN_OR_RETURN(arrays.rows, memory->Place(rows));
-  ASSIGN_OR_RETURN(arrays.patterns, memory->Place(std::vector<BlockPattern>{pattern}));
-  ASSIGN_OR_RETURN(arrays.workspace, memory->Allocate<std::byte>(plan.workspace_bytes));
-  ASSIGN_OR_RETURN(arrays.entries, memory->Allocate<int32_t>(lists * sizes.max_entries));
-  ASSIGN_OR_RETURN(arrays.counts, memory->Allocate<int32_t>(lists));
+  BlockTopKOp op;
+  op.plan = plan;
+  ASSIGN_OR_RETURN(op.q, memory->Place(*q_numbers, sizes.rows * width));
+  op.q_stride = width;
+  ASSIGN_OR_RETURN(op.rows, memory->Place(rows));
+  ASSIGN_OR_RETURN(op.patterns, memory->Place(std::vector<BlockPattern>{pattern}));
+  ASSIGN_OR_RETURN(op.workspace, memory->Allocate<std::byte>(plan.workspace_bytes));
+  ASSIGN_OR_RETURN(op.entries, memory->Allocate<int32_t>(lists * sizes.max_entries));
+  ASSIGN_OR_RETURN(op.counts, memory->Allocate<int32_t>(lists));
   DeviceCase made;
-  made.operations = [=](DeviceOperations& operations) {
-    return operations.BlockTopK(plan, arrays);
-  };
+  made.operations = {op};
   made.check = [=]() -> absl::Status {
     for (const int64_t list : {int64_t{0}, lists - 1}) {
       const int64_t row = list / sizes.heads, channel = list % sizes.heads * dim;
@@ -150,9 +147,9 @@ absl::StatusOr<DeviceCase> BlockTopKCase(Device& device, BlockTopKSizes sizes, b
                                high_numbers->Floats(at + b * width, dim).data(), dim, 1,
                                &scores[b]);
       }
-      ASSIGN_OR_RETURN(const std::vector<int32_t> count, memory->Read(arrays.counts + list, 1));
+      ASSIGN_OR_RETURN(const std::vector<int32_t> count, memory->Read(op.counts + list, 1));
       ASSIGN_OR_RETURN(const std::vector<int32_t> entries,
-                       memory->Read(arrays.entries + list * sizes.max_entries,
+                       memory->Read(op.entries + list * sizes.max_entries,
                                     std::clamp<int64_t>(count[0], 1, sizes.max_entries)));
       RETURN_IF_ERROR(CheckChoice(sizes, entries, scores,
                                   absl::StrCat("row ", row, ", head ", list % sizes.heads)));
@@ -177,9 +174,7 @@ absl::StatusOr<DeviceCase> FeaturesCase(Device& device, FeatureMap map, int64_t 
   ASSIGN_OR_RETURN(const float* const scale, memory->Place(*scale_numbers, head_dim));
   ASSIGN_OR_RETURN(float* const features, memory->Allocate<float>(rows * 2 * width));
   DeviceCase made;
-  made.operations = [=](DeviceOperations& operations) {
-    return operations.Features(map, sizes, x, scale, features);
-  };
+  made.operations = {FeaturesOp{map, sizes, x, scale, features}};
   made.check = [=]() -> absl::Status {
     const std::vector<float> scales = scale_numbers->Floats(0, head_dim);
     for (const int64_t row : {int64_t{0}, rows - 1}) {
@@ -211,9 +206,7 @@ class LinearRows {
         memory_(device) {}
 
   absl::Status Place();
-  absl::Status Run(DeviceOperations& operations) const {
-    return operations.LinearAttention(plan_, arrays_);
-  }
+  const LinearAttentionOp& operation() const { return op_; }
   absl::Status Reset() { return memory_.Fill(state_numbers_, StateNumbers(), state_); }
   absl::Status Check() const;
   double Bytes() const {
@@ -233,8 +226,7 @@ class LinearRows {
   CaseMemory memory_;
   float* state_ = nullptr;
   float* out_ = nullptr;
-  LinearAttentionPlan plan_;
-  LinearAttentionDeviceArrays arrays_;
+  LinearAttentionOp op_;
 };
 
 absl::Status LinearRows::Place() {
@@ -257,11 +249,11 @@ absl::Status LinearRows::Place() {
                         .rows = rows_,
                         .entering = rows_});
   }
-  ASSIGN_OR_RETURN(plan_, PlanLinearAttention(sizes_));
-  RETURN_IF_ERROR(CheckLinearAttention(plan_, segments));
-  ASSIGN_OR_RETURN(arrays_.segments, memory_.Place(segments));
-  arrays_.segment_count = sizes_.segments;
-  ASSIGN_OR_RETURN(arrays_.initial, memory_.Place(initial_numbers_, heads_ * size));
+  ASSIGN_OR_RETURN(op_.plan, PlanLinearAttention(sizes_));
+  RETURN_IF_ERROR(CheckLinearAttention(op_.plan, segments));
+  ASSIGN_OR_RETURN(op_.segments, memory_.Place(segments));
+  op_.segment_count = sizes_.segments;
+  ASSIGN_OR_RETURN(op_.initial, memory_.Place(initial_numbers_, heads_ * size));
   return absl::OkStatus();
 }
 
@@ -305,7 +297,7 @@ absl::StatusOr<DeviceCase> LinearAttentionCase(Device& device, const LinearAtten
   const auto linear = std::make_shared<LinearRows>(device, sizes, rows);
   RETURN_IF_ERROR(linear->Place());
   DeviceCase made;
-  made.operations = [linear](DeviceOperations& operations) { return linear->Run(operations); };
+  made.operations = {linear->operation()};
   made.reset = [linear] { return linear->Reset(); };
   made.check = [linear] { return linear->Check(); };
   made.bytes = linear->Bytes();

@@ -6,20 +6,19 @@ namespace recollect::kernels {
 namespace {
 
 // blockIdx.x: 128 channels, of one block or of neighbours.
-__global__ void __launch_bounds__(cuda::kBoundsThreads) BoundsKernel(const cuda::BoundsArgs args) {
+__global__ void __launch_bounds__(cuda::kBoundsThreads) BoundsKernel(const BlockBoundsOp op) {
   cuda::CudaBlock block;
-  cuda::RunBounds(block, args, blockIdx.x);
+  cuda::RunBounds(block, op, blockIdx.x);
 }
 
 }  // namespace
 
-absl::Status BlockBoundsCuda(cudaStream_t stream, const BlockBoundsSizes& sizes,
-                             const KeyBlock* blocks) {
+absl::Status Launch(cudaStream_t stream, const BlockBoundsOp& op) {
+  const BlockBoundsSizes& sizes = op.sizes;
   absl::Status status = CheckBlockBounds(sizes);
   if (!status.ok() || sizes.blocks == 0 || sizes.width == 0) return status;
-  const cuda::BoundsArgs args = {sizes, blocks};
   const auto count = static_cast<unsigned>(cuda::BoundsBlocks(sizes));
-  BoundsKernel<<<count, cuda::kBoundsThreads, 0, stream>>>(args);
+  BoundsKernel<<<count, cuda::kBoundsThreads, 0, stream>>>(op);
   return LaunchStatus("bounds of blocks");
 }
 

@@ -5,7 +5,7 @@
 // in fp32, one key after the other: the CPU's bits (model/state/block_cache.cc), whatever other
 // blocks the call has.
 //   CheckKeyBlocks(sizes, blocks);                      // host copies, before the upload
-//   BlockBoundsCuda(stream, sizes, blocks_on_device);
+//   Launch(stream, BlockBoundsOp{sizes, blocks_on_device});
 #ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_CUDA_H_
 #define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_CUDA_H_
 
@@ -16,13 +16,10 @@
 
 namespace recollect::kernels {
 
-// blocks[sizes.blocks] and what they point to are device memory, borrowed until the work queued
-// here on `stream` is done; the call returns before that. One launch, none without blocks or
-// channels. A NaN in a block's first key stays in the bounds of its channel; a NaN in a later key
-// shows in the mean alone. INVALID_ARGUMENT by CheckBlockBounds; else statuses of
-// kernels/cuda/cuda_status.h.
-absl::Status BlockBoundsCuda(cudaStream_t stream, const BlockBoundsSizes& sizes,
-                             const KeyBlock* blocks);
+// Returns before the work is done. One launch, none without blocks or channels. A NaN in a block's
+// first key stays in the bounds of its channel; a NaN in a later key shows in the mean alone.
+// INVALID_ARGUMENT by CheckBlockBounds; else statuses of kernels/cuda/cuda_status.h.
+absl::Status Launch(cudaStream_t stream, const BlockBoundsOp& op);
 
 }  // namespace recollect::kernels
 

@@ -13,23 +13,18 @@ namespace recollect::kernels::cuda {
 
 constexpr int kBoundsThreads = 128;
 
-struct BoundsArgs {
-  BlockBoundsSizes sizes;
-  const KeyBlock* blocks = nullptr;
-};
-
 inline int64_t BoundsBlocks(const BlockBoundsSizes& sizes) {
   return (sizes.blocks * sizes.width + kBoundsThreads - 1) / kBoundsThreads;
 }
 
-// Thread block `index` of BoundsBlocks(args.sizes).
+// Thread block `index` of BoundsBlocks(op.sizes).
 template <typename Block>
-RECOLLECT_HD void RunBounds(Block& block, const BoundsArgs& args, int64_t index) {
-  const BlockBoundsSizes& sizes = args.sizes;
+RECOLLECT_HD void RunBounds(Block& block, const BlockBoundsOp& op, int64_t index) {
+  const BlockBoundsSizes& sizes = op.sizes;
   block.Run([&](int t) {
     const int64_t place = index * kBoundsThreads + t;
     if (place >= sizes.blocks * sizes.width) return;
-    const KeyBlock keys = args.blocks[place / sizes.width];
+    const KeyBlock keys = op.blocks[place / sizes.width];
     const int64_t channel = place % sizes.width;
     const float* const from = keys.keys + channel;
     float low = *from, high = low, sum = low;

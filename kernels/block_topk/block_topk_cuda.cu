@@ -5,41 +5,39 @@
 namespace recollect::kernels {
 namespace {
 
-using cuda::BlockTopKArgs;
 using cuda::CudaBlock;
 using cuda::kTopKThreads;
 
 static_assert(sizeof(cuda::BlockPartShared) <= cuda::kPlainSharedBytes);
 
 // blockIdx: x the tile of rows, y the head, z the part.
-__global__ void __launch_bounds__(kTopKThreads) PartKernel(const BlockTopKArgs args) {
+__global__ void __launch_bounds__(kTopKThreads) PartKernel(const BlockTopKOp op) {
   __shared__ cuda::BlockPartShared shared;
   CudaBlock block;
-  cuda::BlockPart(block, shared, args, blockIdx.x, static_cast<int>(blockIdx.y), blockIdx.z);
+  cuda::BlockPart(block, shared, op, blockIdx.x, static_cast<int>(blockIdx.y), blockIdx.z);
 }
 
 // blockIdx: x the row, y the head.
-__global__ void __launch_bounds__(kTopKThreads) MergeKernel(const BlockTopKArgs args) {
+__global__ void __launch_bounds__(kTopKThreads) MergeKernel(const BlockTopKOp op) {
   __shared__ cuda::BlockMergeShared shared;
   CudaBlock block;
-  cuda::BlockMerge(block, shared, args, blockIdx.x, static_cast<int>(blockIdx.y));
+  cuda::BlockMerge(block, shared, op, blockIdx.x, static_cast<int>(blockIdx.y));
 }
 
 }  // namespace
 
-absl::Status BlockTopKCuda(cudaStream_t stream, const BlockTopKPlan& plan,
-                           const BlockTopKDeviceArrays& arrays) {
+absl::Status Launch(cudaStream_t stream, const BlockTopKOp& op) {
+  const BlockTopKPlan& plan = op.plan;
   if (plan.sizes.rows == 0) return absl::OkStatus();
-  const BlockTopKArgs args = cuda::ArgsOf(plan, arrays);
   const auto heads = static_cast<unsigned>(plan.sizes.heads);
   if (plan.parts > 0) {
     const dim3 grid(static_cast<unsigned>(plan.row_tiles), heads,
                     static_cast<unsigned>(plan.parts));
-    PartKernel<<<grid, kTopKThreads, 0, stream>>>(args);
+    PartKernel<<<grid, kTopKThreads, 0, stream>>>(op);
     if (absl::Status status = LaunchStatus("block top-k, parts"); !status.ok()) return status;
   }
   const dim3 grid(static_cast<unsigned>(plan.sizes.rows), heads);
-  MergeKernel<<<grid, kTopKThreads, 0, stream>>>(args);
+  MergeKernel<<<grid, kTopKThreads, 0, stream>>>(op);
   return LaunchStatus("block top-k, lists");
 }
 

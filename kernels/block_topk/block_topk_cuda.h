@@ -11,9 +11,10 @@
 // is part of a prefill or of a decode step. No result depends on the order of atomic operations.
 //   plan = PlanBlockTopK(sizes, multiprocessors);  // block_topk_plan.h
 //   CheckBlockTopK(plan, rows, patterns);          // host copies, before the upload
-//   BlockTopKCuda(stream, plan, {q, q_stride, rows, patterns, …, entries, counts});
-//   RangeAttentionCuda(stream, range_plan, {.q = q, …, .parts = parts, .parts_per_row = …,
-//                                           .lists = {entries, counts}, …});
+//   Launch(stream, BlockTopKOp{plan, q, q_stride, rows, patterns, …, entries, counts});
+//   Launch(stream, RangeAttentionOp{.plan = range_plan, .q = q, …, .parts = parts, .parts_per_row =
+//   …,
+//                                   .lists = {entries, counts}, …});
 // range_plan has this plan's rows, heads (kv_heads, too), head_dim and max_entries; part 0 of a row
 // is its sequence's whole cache, [length, heads, head_dim], entry t being position t.
 #ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_CUDA_H_
@@ -29,8 +30,7 @@ namespace recollect::kernels {
 // Returns before the work is done. Two launches; one if no blocks have to be ranked, none without
 // rows. Launch sizes depend on the plan alone, so a captured graph can be replayed with other rows.
 // Statuses of kernels/cuda/cuda_status.h.
-absl::Status BlockTopKCuda(cudaStream_t stream, const BlockTopKPlan& plan,
-                           const BlockTopKDeviceArrays& arrays);
+absl::Status Launch(cudaStream_t stream, const BlockTopKOp& op);
 
 }  // namespace recollect::kernels
 

@@ -22,30 +22,6 @@ constexpr int kBlocksPerLane = 2;  // blocks whose loads a thread has in flight
 constexpr int kScoreStep = kKeyGroups * kBlocksPerLane;
 static_assert(kScoreStep <= kPendingSlots, "what a step finds has to fit");
 
-struct BlockTopKArgs {
-  BlockTopKPlan plan;
-  const float* q = nullptr;  // [rows, heads, head_dim], rows q_stride floats apart
-  int64_t q_stride = 0;
-  const BlockTopKRow* rows = nullptr;      // [rows]
-  const BlockPattern* patterns = nullptr;  // of head h: patterns + h * patterns_per_head
-  int64_t patterns_per_head = 0;           // 0 when all heads have one
-  uint64_t* workspace = nullptr;           // [rows, heads, parts, count - 1]
-  int32_t* entries = nullptr;              // [rows, heads, max_entries]
-  int32_t* counts = nullptr;               // [rows, heads]
-};
-
-inline BlockTopKArgs ArgsOf(const BlockTopKPlan& plan, const BlockTopKDeviceArrays& arrays) {
-  return {.plan = plan,
-          .q = arrays.q,
-          .q_stride = arrays.q_stride,
-          .rows = arrays.rows,
-          .patterns = arrays.patterns,
-          .patterns_per_head = arrays.patterns_per_head,
-          .workspace = static_cast<uint64_t*>(arrays.workspace),
-          .entries = arrays.entries,
-          .counts = arrays.counts};
-}
-
 // A number that is greater for a greater score, then for a lower block; never 0. NaN ranks with
 // -infinity, as in ChooseBlocks, and blocks with these scores may be chosen.
 RECOLLECT_HD uint64_t PackBlock(float score, int64_t index) {
@@ -54,13 +30,14 @@ RECOLLECT_HD uint64_t PackBlock(float score, int64_t index) {
 }
 
 // The number of whole blocks before the row's own.
-RECOLLECT_HD int64_t BlocksBefore(const BlockTopKArgs& args, int64_t row) {
-  return args.rows[row].position / args.plan.sizes.block;
+RECOLLECT_HD int64_t BlocksBefore(const BlockTopKOp& op, int64_t row) {
+  return op.rows[row].position / op.plan.sizes.block;
 }
 
-RECOLLECT_HD uint64_t* BestOf(const BlockTopKArgs& args, int64_t row, int head, int64_t part) {
-  const BlockTopKSizes& sizes = args.plan.sizes;
-  return args.workspace + ((row * sizes.heads + head) * args.plan.parts + part) * (sizes.count - 1);
+RECOLLECT_HD uint64_t* BestOf(const BlockTopKOp& op, int64_t row, int head, int64_t part) {
+  const BlockTopKSizes& sizes = op.plan.sizes;
+  return static_cast<uint64_t*>(op.workspace) +
+         ((row * sizes.heads + head) * op.plan.parts + part) * (sizes.count - 1);
 }
 
 // The bounds of a row's blocks in one part, which it has up to block `end`.
@@ -84,17 +61,17 @@ struct BlockPartShared {
 // tile has blocks in this part.
 // REQUIRES: count > 1.
 template <typename Block>
-RECOLLECT_HD void BlockPart(Block& block, BlockPartShared& shared, const BlockTopKArgs& args,
+RECOLLECT_HD void BlockPart(Block& block, BlockPartShared& shared, const BlockTopKOp& op,
                             int64_t tile, int head, int64_t part) {
-  const BlockTopKSizes& sizes = args.plan.sizes;
+  const BlockTopKSizes& sizes = op.plan.sizes;
   const int dim = sizes.head_dim, n = static_cast<int>(sizes.count) - 1;
   const int64_t first_row = tile * kRowTile;
   const int rows =
       static_cast<int>(sizes.rows - first_row < kRowTile ? sizes.rows - first_row : kRowTile);
-  const int64_t begin = part * args.plan.part_blocks;
+  const int64_t begin = part * op.plan.part_blocks;
   const auto end_of = [&](int q) {
-    const int64_t before = q < rows ? BlocksBefore(args, first_row + q) : 0;
-    return before < begin + args.plan.part_blocks ? before : begin + args.plan.part_blocks;
+    const int64_t before = q < rows ? BlocksBefore(op, first_row + q) : 0;
+    return before < begin + op.plan.part_blocks ? before : begin + op.plan.part_blocks;
   };
   int64_t end = begin;
   for (int q = 0; q < rows; ++q) end = end_of(q) > end ? end_of(q) : end;
@@ -103,13 +80,13 @@ RECOLLECT_HD void BlockPart(Block& block, BlockPartShared& shared, const BlockTo
   for (int q = 0; q < kRowTile; ++q) ClearList(block, shared.lists[q]);
   block.Phase([&](int t) {
     if (t < kRowTile) {
-      const BlockTopKRow& row = args.rows[first_row + (t < rows ? t : 0)];
+      const BlockTopKRow& row = op.rows[first_row + (t < rows ? t : 0)];
       shared.bounds[t] = {row.low, row.high, end_of(t)};
     }
     for (int i = t; i < kRowTile * RoundUpToPiece(dim); i += kTopKThreads) {
       const int q = i / RoundUpToPiece(dim), d = i % RoundUpToPiece(dim);
       shared.queries[q][d] =
-          q < rows && d < dim ? args.q[(first_row + q) * args.q_stride + head * dim + d] : 0.0f;
+          q < rows && d < dim ? op.q[(first_row + q) * op.q_stride + head * dim + d] : 0.0f;
     }
   });
 
@@ -165,7 +142,7 @@ RECOLLECT_HD void BlockPart(Block& block, BlockPartShared& shared, const BlockTo
   for (int q = 0; q < rows; ++q) SortList(block, shared.lists[q]);
   block.Run([&](int t) {
     for (int q = 0; q < rows; ++q) {
-      if (t < n) BestOf(args, first_row + q, head, part)[t] = shared.lists[q].slots[t];
+      if (t < n) BestOf(op, first_row + q, head, part)[t] = shared.lists[q].slots[t];
     }
   });
 }
@@ -218,17 +195,17 @@ struct BlockMergeShared {
 
 // Merges the parts' lists of one row and head and writes its entries: ascending, each once.
 template <typename Block>
-RECOLLECT_HD void BlockMerge(Block& block, BlockMergeShared& shared, const BlockTopKArgs& args,
+RECOLLECT_HD void BlockMerge(Block& block, BlockMergeShared& shared, const BlockTopKOp& op,
                              int64_t row, int head) {
-  const BlockTopKSizes& sizes = args.plan.sizes;
+  const BlockTopKSizes& sizes = op.plan.sizes;
   const int n = static_cast<int>(sizes.count) - 1;
-  const int64_t size = sizes.block, position = args.rows[row].position;
-  const int64_t before = BlocksBefore(args, row), own = before * size;
+  const int64_t size = sizes.block, position = op.rows[row].position;
+  const int64_t before = BlocksBefore(op, row), own = before * size;
   const int chosen = static_cast<int>(Least(before, n));
   TopKList& list = shared.list;
   if (chosen > 0) {
-    const uint64_t* const best = BestOf(args, row, head, 0);
-    const int64_t count = (before + args.plan.part_blocks - 1) / args.plan.part_blocks * n;
+    const uint64_t* const best = BestOf(op, row, head, 0);
+    const int64_t count = (before + op.plan.part_blocks - 1) / op.plan.part_blocks * n;
     ClearList(block, list);
     for (int64_t step = 0; step < count; step += kTopKStep) {
       block.Phase([&](int t) {
@@ -246,7 +223,7 @@ RECOLLECT_HD void BlockMerge(Block& block, BlockMergeShared& shared, const Block
   }
 
   // The row's own block has all positions from `own` on, so the pattern matters only before it.
-  const PatternCut cut = CutPattern(args.patterns[head * args.patterns_per_head], position, own);
+  const PatternCut cut = CutPattern(op.patterns[head * op.patterns_per_head], position, own);
   block.Phase([&](int t) {
     if (t >= chosen) return;
     const int64_t begin = ChoiceOf(list.slots[t]) * size;
@@ -264,8 +241,8 @@ RECOLLECT_HD void BlockMerge(Block& block, BlockMergeShared& shared, const Block
     const int64_t of_pattern = PatternBefore(cut, own);
     const int64_t of_own = position + 1 - own, first_own = of_pattern + shared.added[chosen];
     const int64_t place = row * sizes.heads + head;
-    int32_t* const entries = args.entries + place * sizes.max_entries;
-    if (t == 0) args.counts[place] = static_cast<int32_t>(first_own + of_own);
+    int32_t* const entries = op.entries + place * sizes.max_entries;
+    if (t == 0) op.counts[place] = static_cast<int32_t>(first_own + of_own);
     for (int64_t i = t; i < of_own; i += kTopKThreads) {
       entries[first_own + i] = static_cast<int32_t>(own + i);
     }

@@ -67,10 +67,11 @@ int64_t MostBlockEntries(const BlockTopKSizes& sizes, const BlockPattern& patter
 absl::Status CheckBlockTopK(const BlockTopKPlan& plan, std::span<const BlockTopKRow> rows,
                             std::span<const BlockPattern> patterns);
 
-// Arrays that a run of the plan reads and writes: device memory, borrowed until the queued work is
-// done; so are the rows' bounds, which are read fastest at multiples of 16 bytes with head_dim a
-// multiple of 8. Outputs overlap no input.
-struct BlockTopKDeviceArrays {
+// One operation. Pointers are device memory, borrowed until the work is done; so are the rows'
+// bounds, which are read fastest at multiples of 16 bytes with head_dim a multiple of 8. Outputs
+// overlap no input.
+struct BlockTopKOp {
+  BlockTopKPlan plan;
   const float* q = nullptr;  // [rows, heads, head_dim] fp32, rows q_stride floats apart
   int64_t q_stride = 0;
   const BlockTopKRow* rows = nullptr;      // [rows]
@@ -79,7 +80,7 @@ struct BlockTopKDeviceArrays {
   void* workspace = nullptr;               // plan.workspace_bytes, aligned to 8
   int32_t* entries = nullptr;  // [rows, heads, max_entries]; not written past a list's count
   int32_t* counts = nullptr;   // [rows, heads]
-  friend bool operator==(const BlockTopKDeviceArrays&, const BlockTopKDeviceArrays&) = default;
+  friend bool operator==(const BlockTopKOp&, const BlockTopKOp&) = default;
 };
 
 }  // namespace recollect::kernels

@@ -34,6 +34,22 @@ absl::StatusOr<CopyPlan> PlanCopy(int64_t count, int64_t most_bytes);
 // INVALID_ARGUMENT names the copy.
 absl::Status CheckCopies(std::span<const DeviceCopy> copies, int64_t most_bytes);
 
+// The operation of copy_cuda.h. copies[count] and what they point to are device memory, borrowed
+// until the work is done; no copy writes what another reads or writes.
+struct CopyOp {
+  const DeviceCopy* copies = nullptr;
+  int64_t count = 0;
+  int64_t most_bytes = 0;  // the length of the longest copy
+  friend bool operator==(const CopyOp&, const CopyOp&) = default;
+};
+
+// Zeros in to[bytes], device memory, borrowed until the work is done.
+struct ZeroOp {
+  void* to = nullptr;
+  int64_t bytes = 0;
+  friend bool operator==(const ZeroOp&, const ZeroOp&) = default;
+};
+
 }  // namespace recollect::kernels
 
 #endif  // RECOLLECT_KERNELS_COPY_COPY_PLAN_H_

@@ -65,13 +65,12 @@ struct CudaGraph final : DeviceGraph {
   CudaGraphExec executable;
 };
 
-class CudaDevice final : public CudaOperations<Device> {
+class CudaDevice final : public Device {
  public:
   CudaDevice(std::shared_ptr<Streams> streams, const cudaDeviceProp& properties, CublasLt lt,
              std::unique_ptr<CudaUploads> uploads, std::unique_ptr<CudaUploads> long_uploads,
              std::unique_ptr<CudaUploads> async_uploads)
-      : CudaOperations(products_),
-        streams_(std::move(streams)),
+      : streams_(std::move(streams)),
         stream_(streams_->stream.get()),
         name_(absl::StrCat("cuda:", streams_->index, " ", properties.name)),
         multiprocessors_(properties.multiProcessorCount),
@@ -160,6 +159,9 @@ class CudaDevice final : public CudaOperations<Device> {
       return CudaStatus(cudaStreamWaitEvent(stream_, copied, 0), "upload");
     });
   }
+  absl::Status Run(const Operation& operation) override {
+    return Do([&] { return Queue(stream_, products_, operation); });
+  }
   absl::Status PrepareGemm(const GemmShape& shape) override {
     return Do([&] { return products_.Prepare(shape); });
   }
@@ -167,13 +169,17 @@ class CudaDevice final : public CudaOperations<Device> {
   // On a stream of its own, which never runs anything: other threads' operations do not end up in
   // the graph.
   absl::StatusOr<std::shared_ptr<DeviceGraph>> Capture(
-      const CapturedOperations& operations) override {
+      std::span<const Operation> operations) override {
     auto graph = std::make_shared<CudaGraph>(streams_);
     const absl::Status status = Do([&]() -> absl::Status {
       ASSIGN_OR_RETURN(const CudaStream stream, CreateStream());
-      CudaStreamOperations captured(stream.get(), products_);
-      ASSIGN_OR_RETURN(graph->executable,
-                       CaptureGraph(stream.get(), [&] { return operations(captured); }));
+      const auto queue = [&]() -> absl::Status {
+        for (const Operation& operation : operations) {
+          RETURN_IF_ERROR(Queue(stream.get(), products_, operation));
+        }
+        return absl::OkStatus();
+      };
+      ASSIGN_OR_RETURN(graph->executable, CaptureGraph(stream.get(), queue));
       return absl::OkStatus();
     });
     if (!status.ok()) return status;
@@ -213,9 +219,6 @@ class CudaDevice final : public CudaOperations<Device> {
                       absl::StrCat(status.message(), "; ", cudaGetErrorString(context)))
                 : absl::InternalError(status.message());
   }
-  absl::Status Queue(absl::FunctionRef<absl::Status(cudaStream_t)> call) override {
-    return Do([&] { return call(stream_); });
-  }
 
   const std::shared_ptr<Streams> streams_;
   const cudaStream_t stream_;
@@ -243,8 +246,8 @@ absl::Status RunOneKernel(Device& device) {
     float sum = -1;
     ASSIGN_OR_RETURN(const std::shared_ptr<DeviceBuffer> memory, device.Allocate(sizeof(sum)));
     auto* const numbers = static_cast<float*>(memory->data());
-    RETURN_IF_ERROR(device.Zero(numbers, sizeof(sum)));
-    RETURN_IF_ERROR(device.Add(numbers, 1, numbers));
+    RETURN_IF_ERROR(device.Run(ZeroOp{numbers, sizeof(sum)}));
+    RETURN_IF_ERROR(device.Run(AddOp{numbers, 1, numbers}));
     RETURN_IF_ERROR(device.Download(numbers, sizeof(sum), &sum));
     return sum == 0 ? absl::OkStatus() : absl::InternalError(absl::StrCat("0 + 0 = ", sum));
   };

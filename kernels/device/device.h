@@ -1,6 +1,6 @@
-// The interface of a device: its memory and the operations of a model's step (used by
-// model/device/device_model.h). cuda_device.h queues them on a stream of a GPU; tests without a GPU
-// run the same thread blocks on the host (tests/kernels/device/host_device.h).
+// The interface of a device: its memory, and the operations of a model's step (operation.h).
+// cuda_device.h queues them on a stream of a GPU; tests without a GPU run the same thread blocks on
+// the host (tests/kernels/device/host_device.h).
 //
 // Calls take effect in their order; all but Download and Wait may return before their work is done.
 // Thread-safe; calls that depend on each other's order come from one thread. RESOURCE_EXHAUSTED:
@@ -10,14 +10,15 @@
 #define RECOLLECT_KERNELS_DEVICE_DEVICE_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/device/device_operations.h"
+#include "base/status.h"
+#include "kernels/device/operation.h"
 
 namespace recollect::kernels {
 
@@ -48,10 +49,11 @@ class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
 };
-using CapturedOperations = std::function<absl::Status(DeviceOperations& operations)>;
 
-class Device : public DeviceOperations {
+class Device {
  public:
+  virtual ~Device() = default;
+
   virtual std::string name() const = 0;     // "cuda:0 NVIDIA H200"
   virtual absl::Status health() const = 0;  // UNAVAILABLE, like later calls, once it is lost
   virtual DeviceRoom room() const = 0;      // at this moment; zeros once it is lost
@@ -71,18 +73,24 @@ class Device : public DeviceOperations {
   // Operations queued later wait for the copy to `coming`, which UploadAsync returned. The call
   // itself does not wait.
   virtual absl::Status Await(const DeviceBuffer& coming) = 0;
-  // Prepares products of this shape now instead of in its first Gemm.
+  virtual absl::Status Run(const Operation& operation) = 0;
+  // Prepares products of this shape, which takes long; else the shape's first GemmOp does.
   virtual absl::Status PrepareGemm(const GemmShape& shape) = 0;
 
-  // Records the calls that `operations` makes on its argument, and runs none of them. May be called
-  // from any thread, concurrently with operations. The device may call `operations` again as long
-  // as the graph exists, so it must own what it uses. Returns the status of `operations` if it
-  // fails; UNIMPLEMENTED if the device has no graphs.
+  // Makes a graph of these operations, and runs none of them. May be called from any thread,
+  // concurrently with operations. Statuses of the operations, unless the first launch returns them;
+  // UNIMPLEMENTED if the device has no graphs.
   virtual absl::StatusOr<std::shared_ptr<DeviceGraph>> Capture(
-      const CapturedOperations& operations) = 0;
+      std::span<const Operation> operations) = 0;
   // Runs the graph in order with the other operations, on the contents that memory has by then.
   virtual absl::Status Launch(const DeviceGraph& graph) = 0;
 };
+
+// Runs them one by one, up to the first error.
+inline absl::Status RunAll(Device& device, std::span<const Operation> operations) {
+  for (const Operation& operation : operations) RETURN_IF_ERROR(device.Run(operation));
+  return absl::OkStatus();
+}
 
 // Returns the memory of `buffer`, which is kept between calls, with at least `bytes` bytes. A
 // buffer that is too small is replaced by one of 1.5 times `bytes`, and its contents are lost.
@@ -90,9 +98,7 @@ inline absl::StatusOr<void*> AtLeast(Device& device, int64_t bytes,
                                      std::shared_ptr<DeviceBuffer>& buffer) {
   if (buffer == nullptr || buffer->bytes() < bytes) {
     buffer = nullptr;
-    absl::StatusOr<std::shared_ptr<DeviceBuffer>> grown = device.Allocate(bytes + bytes / 2);
-    if (!grown.ok()) return grown.status();
-    buffer = *std::move(grown);
+    ASSIGN_OR_RETURN(buffer, device.Allocate(bytes + bytes / 2));
   }
   return buffer->data();
 }

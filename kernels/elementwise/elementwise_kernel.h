@@ -9,8 +9,9 @@
 #ifndef RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_KERNEL_H_
 #define RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_KERNEL_H_
 
-#include "kernels/device/row_sizes.h"
+#include "absl/strings/string_view.h"
 #include "kernels/device/thread_block.h"
+#include "kernels/elementwise/elementwise_operations.h"
 
 namespace recollect::kernels::cuda {
 
@@ -51,28 +52,42 @@ struct Unchanged {
   static RECOLLECT_HD float Of(float a, float) { return a; }
 };
 
-// x[rows, 2 width]: gate, then up.
-template <typename Out>
-RowArgs<Out> GluArgs(const float* x, int64_t rows, int64_t width, Out* y) {
-  return {rows, width, x, 2 * width, x + width, 2 * width, y, width};
-}
+// A row-wise operation: its name, the stride that is checked, its arguments.
+template <typename Function, typename Out>
+struct RowCall {
+  absl::string_view name;
+  int64_t stride = 0;
+  RowArgs<Out> args;
+};
 
 template <typename Out>
-RowArgs<Out> GateArgs(const float* gate, int64_t gate_stride, const float* x, int64_t rows,
-                      int64_t width, Out* y) {
-  return {rows, width, gate, gate_stride, x, width, y, width};
+RowCall<SiluProduct, Out> RowCallOf(const SwiGluOp& op, Out* y) {
+  const int64_t width = op.width;
+  return {"SwiGLU", width, {op.rows, width, op.x, 2 * width, op.x + width, 2 * width, y, width}};
 }
-
-// One row of `count` numbers; b may be null.
 template <typename Out>
-RowArgs<Out> FlatArgs(const float* a, const float* b, int64_t count, Out* y) {
-  return {1, count, a, count, b, count, y, count};
+RowCall<GeluProduct, Out> RowCallOf(const GeGluOp& op, Out* y) {
+  const int64_t width = op.width;
+  return {"GEGLU", width, {op.rows, width, op.x, 2 * width, op.x + width, 2 * width, y, width}};
 }
-
-// From rows `stride` numbers apart to dense rows.
 template <typename Out>
-RowArgs<Out> StridedArgs(const float* x, int64_t stride, int64_t rows, int64_t width, Out* y) {
-  return {rows, width, x, stride, nullptr, 0, y, width};
+RowCall<GeluAlone, Out> RowCallOf(const GeluOp& op, Out* y) {
+  return {"GELU", op.count, {1, op.count, op.x, op.count, nullptr, op.count, y, op.count}};
+}
+template <typename Out>
+RowCall<SigmoidProduct, Out> RowCallOf(const SigmoidGateOp& op, Out* y) {
+  const int64_t width = op.width;
+  return {"sigmoid gate",
+          op.gate_stride,
+          {op.rows, width, op.gate, op.gate_stride, op.x, width, y, width}};
+}
+inline RowCall<Sum, float> RowCallOf(const AddOp& op, float* y) {
+  return {"sum", op.count, {1, op.count, y, op.count, op.x, op.count, y, op.count}};
+}
+inline RowCall<Unchanged, Bf16> RowCallOf(const ConvertToBf16Op& op, Bf16* y) {
+  return {"conversion to bf16",
+          op.stride,
+          {op.rows, op.width, op.x, op.stride, nullptr, 0, y, op.width}};
 }
 
 template <typename Out>
@@ -123,6 +138,11 @@ struct NormArgs {
   float eps = 0;
   Out* y = nullptr;  // laid out as x, which it may be
 };
+
+template <typename Out>
+NormArgs<Out> NormArgsOf(const RmsNormOp& op, Out* y) {
+  return {op.sizes, op.x, op.gain, op.gain_by_head ? op.sizes.width : 0, op.eps, y};
+}
 
 // Threads per row.
 RECOLLECT_HD int NormLanes(int64_t width) {

@@ -6,47 +6,40 @@ namespace recollect::kernels {
 namespace {
 
 using cuda::CudaBlock;
-using cuda::ScanArgs;
 
 static_assert(sizeof(cuda::ScanShared) <= cuda::kPlainSharedBytes);
 
 // blockIdx: x the tile of channels, so that blocks that read the same rows run together; y the
 // segment.
 template <int kInputs>
-__global__ void __launch_bounds__(cuda::kChannelThreads) ChannelKernel(const ScanArgs args) {
+__global__ void __launch_bounds__(cuda::kChannelThreads) ChannelKernel(const GatedScanOp op) {
   CudaBlock block;
-  cuda::ScanByChannel<kInputs>(block, args, blockIdx.y, blockIdx.x);
+  cuda::ScanByChannel<kInputs>(block, op, blockIdx.y, blockIdx.x);
 }
 
 template <int kInputs>
-__global__ void __launch_bounds__(cuda::kTileThreads) TileKernel(const ScanArgs args) {
+__global__ void __launch_bounds__(cuda::kTileThreads) TileKernel(const GatedScanOp op) {
   __shared__ cuda::ScanShared shared;
   CudaBlock block;
-  cuda::ScanByTile<kInputs>(block, shared, args, blockIdx.y, blockIdx.x);
+  cuda::ScanByTile<kInputs>(block, shared, op, blockIdx.y, blockIdx.x);
 }
 
 }  // namespace
 
-absl::Status GatedScanCuda(cudaStream_t stream, const GatedScanPlan& plan,
-                           const GatedScanDeviceArrays& arrays) {
-  if (arrays.segment_count > plan.sizes.segments) {
-    return absl::InvalidArgumentError(absl::StrCat("gated scan of ", arrays.segment_count,
+absl::Status Launch(cudaStream_t stream, const GatedScanOp& op) {
+  const GatedScanPlan& plan = op.plan;
+  if (op.segment_count > plan.sizes.segments) {
+    return absl::InvalidArgumentError(absl::StrCat("gated scan of ", op.segment_count,
                                                    " segments, planned for ", plan.sizes.segments));
   }
-  if (arrays.segment_count == 0) return absl::OkStatus();
-  ScanArgs args;
-  args.plan = plan;
-  args.segments = arrays.segments;
-  args.bias = arrays.bias;
-  args.stride = arrays.stride;
-  args.y_stride = arrays.y_stride;
-  const dim3 grid(static_cast<unsigned>(plan.blocks), static_cast<unsigned>(arrays.segment_count));
+  if (op.segment_count == 0) return absl::OkStatus();
+  const dim3 grid(static_cast<unsigned>(plan.blocks), static_cast<unsigned>(op.segment_count));
   const bool by_tile = plan.strategy == GatedScanPlan::Strategy::kByTile,
              one = plan.sizes.inputs == 1;
   const int threads = by_tile ? cuda::kTileThreads : cuda::kChannelThreads;
   const auto kernel =
       by_tile ? (one ? TileKernel<1> : TileKernel<2>) : (one ? ChannelKernel<1> : ChannelKernel<2>);
-  kernel<<<grid, threads, 0, stream>>>(args);
+  kernel<<<grid, threads, 0, stream>>>(op);
   return LaunchStatus(by_tile ? "gated scan, tiles" : "gated scan, channels");
 }
 

@@ -4,7 +4,7 @@
 // in fp32. One or two inputs x share the gates: keys and values.
 //   plan = PlanGatedScan(sizes, multiprocessors);  // gated_scan_plan.h
 //   CheckGatedScan(plan, segments);                // host copies, before the upload
-//   GatedScanCuda(stream, plan, {segments, count, bias, stride, y_stride});
+//   Launch(stream, GatedScanOp{plan, segments, count, bias, stride, y_stride});
 //
 // The state is y_{t-1}, [channels] fp32, as on the CPU: a fresh one is zeros, and a document's is
 // kept and restored as it is. Time is never cut: both ways of the plan go through the rows in
@@ -35,8 +35,7 @@ namespace recollect::kernels {
 // Returns before the work is done. One launch, none without segments. No workspace. Launch sizes
 // depend on plan and segment_count alone, so a captured graph can be replayed with other segments.
 // Statuses of kernels/cuda/cuda_status.h.
-absl::Status GatedScanCuda(cudaStream_t stream, const GatedScanPlan& plan,
-                           const GatedScanDeviceArrays& arrays);
+absl::Status Launch(cudaStream_t stream, const GatedScanOp& op);
 
 }  // namespace recollect::kernels
 

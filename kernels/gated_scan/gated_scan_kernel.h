@@ -45,22 +45,14 @@ struct ScanShared {
   ScanUnit values[2][kChainThreads][kStepUnits + 1];  // (1 - g) x, then y
 };
 
-struct ScanArgs {
-  GatedScanPlan plan;
-  const GatedScanSegment* segments = nullptr;
-  const float* bias = nullptr;
-  int64_t stride = 0;
-  int64_t y_stride = 0;
-};
-
 // The recurrence of one channel and input.
 struct ScanChain {
   float state;
   int left;  // rows before it restarts
 };
 
-RECOLLECT_HD ScanChain BeginChain(const ScanArgs& args, int64_t first, float state) {
-  const int64_t chunk = args.plan.sizes.chunk;
+RECOLLECT_HD ScanChain BeginChain(const GatedScanOp& op, int64_t first, float state) {
+  const int64_t chunk = op.plan.sizes.chunk;
   return {state, chunk == 0 ? INT32_MAX : static_cast<int>((chunk - first % chunk) % chunk)};
 }
 
@@ -122,20 +114,20 @@ struct ScanLoads {
 
 // `at`: offset from the segment's beginning, in floats.
 template <int kInputs, int kRows>
-RECOLLECT_HD ScanLoads<kInputs, kRows> LoadInputs(const ScanArgs& args,
+RECOLLECT_HD ScanLoads<kInputs, kRows> LoadInputs(const GatedScanOp& op,
                                                   const GatedScanSegment& segment, int64_t at,
                                                   int count) {
   ScanLoads<kInputs, kRows> loads;
-  loads.z = LoadRows<kRows>(segment.z + at, args.stride, count);
+  loads.z = LoadRows<kRows>(segment.z + at, op.stride, count);
   RECOLLECT_UNROLL
   for (int i = 0; i < kInputs; ++i) {
-    loads.x[i] = LoadRows<kRows>(segment.x[i] + at, args.stride, count);
+    loads.x[i] = LoadRows<kRows>(segment.x[i] + at, op.stride, count);
   }
   return loads;
 }
 
-RECOLLECT_HD float BiasOf(const ScanArgs& args, int64_t channel) {
-  return args.bias == nullptr ? 0.0f : args.bias[channel];
+RECOLLECT_HD float BiasOf(const GatedScanOp& op, int64_t channel) {
+  return op.bias == nullptr ? 0.0f : op.bias[channel];
 }
 
 template <int kRows>
@@ -159,44 +151,44 @@ RECOLLECT_HD ScanRows<kRows> WeighRows(const ScanRows<kRows>& gates, const ScanR
 
 // kRows rows of one channel from `row` on.
 template <int kInputs, int kRows>
-RECOLLECT_HD void ScanChannelRows(const ScanArgs& args, const GatedScanSegment& segment,
+RECOLLECT_HD void ScanChannelRows(const GatedScanOp& op, const GatedScanSegment& segment,
                                   int64_t channel, int row, float bias,
                                   ScanChain (&chains)[kInputs]) {
   const ScanLoads<kInputs, kRows> loads =
-      LoadInputs<kInputs, kRows>(args, segment, row * args.stride + channel, kRows);
+      LoadInputs<kInputs, kRows>(op, segment, row * op.stride + channel, kRows);
   const ScanRows<kRows> gates = GatesOf(loads.z, bias);
   RECOLLECT_UNROLL
   for (int i = 0; i < kInputs; ++i) {
     ScanRows<kRows> values = WeighRows(gates, loads.x[i]);
-    RunRows(chains[i], args.plan.sizes.chunk, gates, values, kRows);
-    StoreRows(segment.y[i] + row * args.y_stride + channel, args.y_stride, kRows, values);
+    RunRows(chains[i], op.plan.sizes.chunk, gates, values, kRows);
+    StoreRows(segment.y[i] + row * op.y_stride + channel, op.y_stride, kRows, values);
   }
 }
 
 // By channel: kChannelThreads channels of one segment.
 template <int kInputs, typename Block>
-RECOLLECT_HD void ScanByChannel(Block& block, const ScanArgs& args, int64_t index, int64_t tile) {
+RECOLLECT_HD void ScanByChannel(Block& block, const GatedScanOp& op, int64_t index, int64_t tile) {
   block.Run([&](int t) {
-    const GatedScanSegment segment = args.segments[index];
+    const GatedScanSegment segment = op.segments[index];
     const int rows = static_cast<int>(segment.rows);
     const int64_t channel = tile * kChannelThreads + t;
-    if (rows <= 0 || channel >= args.plan.sizes.channels) return;
-    const float bias = BiasOf(args, channel);
+    if (rows <= 0 || channel >= op.plan.sizes.channels) return;
+    const float bias = BiasOf(op, channel);
     ScanChain chains[kInputs];
     RECOLLECT_UNROLL
     for (int i = 0; i < kInputs; ++i) {
-      chains[i] = BeginChain(args, segment.first, segment.state[i][channel]);
+      chains[i] = BeginChain(op, segment.first, segment.state[i][channel]);
     }
     int row = 0;
     for (; rows - row >= kRowsAhead; row += kRowsAhead) {
-      ScanChannelRows<kInputs, kRowsAhead>(args, segment, channel, row, bias, chains);
+      ScanChannelRows<kInputs, kRowsAhead>(op, segment, channel, row, bias, chains);
     }
     if (rows - row >= 4) {
-      ScanChannelRows<kInputs, 4>(args, segment, channel, row, bias, chains);
+      ScanChannelRows<kInputs, 4>(op, segment, channel, row, bias, chains);
       row += 4;
     }
     for (; row < rows; ++row) {
-      ScanChannelRows<kInputs, 1>(args, segment, channel, row, bias, chains);
+      ScanChannelRows<kInputs, 1>(op, segment, channel, row, bias, chains);
     }
     RECOLLECT_UNROLL
     for (int i = 0; i < kInputs; ++i) segment.state[i][channel] = chains[i].state;
@@ -241,10 +233,10 @@ RECOLLECT_HD void RunStep(ScanShared& shared, int lane, int turn, int count, int
 // each with the same four rows of one channel in every step, write out y of the step before,
 // compute gates of the step after in its place, and issue loads further ahead.
 template <int kInputs, typename Block>
-RECOLLECT_HD void ScanByTile(Block& block, ScanShared& shared, const ScanArgs& args, int64_t index,
+RECOLLECT_HD void ScanByTile(Block& block, ScanShared& shared, const GatedScanOp& op, int64_t index,
                              int64_t tile) {
-  const GatedScanSizes& sizes = args.plan.sizes;
-  const GatedScanSegment segment = args.segments[index];
+  const GatedScanSizes& sizes = op.plan.sizes;
+  const GatedScanSegment segment = op.segments[index];
   const int rows = static_cast<int>(segment.rows);
   if (rows <= 0) return;
   const int steps = (rows + kStepRows - 1) / kStepRows, whole_steps = rows / kStepRows;
@@ -268,19 +260,19 @@ RECOLLECT_HD void ScanByTile(Block& block, ScanShared& shared, const ScanArgs& a
   block.Run([&](int t) {
     if (t < kChainThreads) {
       if (!has_chain(t)) return;
-      const float* const state = args.segments[index].state[t / kTileChannels];
-      chains[t] = BeginChain(args, segment.first, state[channel_of(t)]);
+      const float* const state = op.segments[index].state[t / kTileChannels];
+      chains[t] = BeginChain(op, segment.first, state[channel_of(t)]);
       return;
     }
     if (channel_of(t) >= sizes.channels) return;
     Ahead& ahead = aheads[t];
-    ahead.bias = BiasOf(args, channel_of(t));
-    ahead.load_at = unit_of(t) * kUnitRows * args.stride + channel_of(t);
-    ahead.store_at = unit_of(t) * kUnitRows * args.y_stride + channel_of(t);
+    ahead.bias = BiasOf(op, channel_of(t));
+    ahead.load_at = unit_of(t) * kUnitRows * op.stride + channel_of(t);
+    ahead.store_at = unit_of(t) * kUnitRows * op.y_stride + channel_of(t);
     RECOLLECT_UNROLL
     for (int s = 0; s < kStepsAhead; ++s) {
-      ahead.steps[s] = LoadInputs<kInputs, kUnitRows>(args, segment, ahead.load_at, count_of(t, s));
-      ahead.load_at += kStepRows * args.stride;
+      ahead.steps[s] = LoadInputs<kInputs, kUnitRows>(op, segment, ahead.load_at, count_of(t, s));
+      ahead.load_at += kStepRows * op.stride;
     }
   });
   // Two phases beyond the last step: in them its rows go through the recurrence and are written
@@ -304,10 +296,10 @@ RECOLLECT_HD void ScanByTile(Block& block, ScanShared& shared, const ScanArgs& a
         if (step >= 2) {
           RECOLLECT_UNROLL
           for (int i = 0; i < kInputs; ++i) {
-            StoreRows(segment.y[i] + ahead.store_at, args.y_stride, count_of(t, step - 2),
+            StoreRows(segment.y[i] + ahead.store_at, op.y_stride, count_of(t, step - 2),
                       values_place[i * kNextInput]);
           }
-          ahead.store_at += kStepRows * args.y_stride;
+          ahead.store_at += kStepRows * op.y_stride;
         }
         if (step >= steps) return;
         const ScanUnit gates = GatesOf(ahead.steps[s].z, ahead.bias);
@@ -316,15 +308,15 @@ RECOLLECT_HD void ScanByTile(Block& block, ScanShared& shared, const ScanArgs& a
         for (int i = 0; i < kInputs; ++i) {
           values_place[i * kNextInput] = WeighRows(gates, ahead.steps[s].x[i]);
         }
-        ahead.steps[s] = LoadInputs<kInputs, kUnitRows>(args, segment, ahead.load_at,
+        ahead.steps[s] = LoadInputs<kInputs, kUnitRows>(op, segment, ahead.load_at,
                                                         count_of(t, step + kStepsAhead));
-        ahead.load_at += kStepRows * args.stride;
+        ahead.load_at += kStepRows * op.stride;
       });
     }
   }
   block.Run([&](int t) {
     if (!has_chain(t)) return;
-    args.segments[index].state[t / kTileChannels][channel_of(t)] = chains[t].state;
+    op.segments[index].state[t / kTileChannels][channel_of(t)] = chains[t].state;
   });
 }
 

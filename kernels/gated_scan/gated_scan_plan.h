@@ -60,15 +60,16 @@ absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes,
 // names the segment.
 absl::Status CheckGatedScan(const GatedScanPlan& plan, std::span<const GatedScanSegment> segments);
 
-// Arrays that a run of the plan reads and writes: device memory, borrowed until the queued work is
-// done; so is what the segments point to.
-struct GatedScanDeviceArrays {
+// One operation. Pointers are device memory, borrowed until the work is done; so is what the
+// segments point to.
+struct GatedScanOp {
+  GatedScanPlan plan;
   const GatedScanSegment* segments = nullptr;  // [segment_count]
   int64_t segment_count = 0;                   // at most plan.sizes.segments
   const float* bias = nullptr;                 // [channels] fp32, or null
   int64_t stride = 0;    // floats between rows of z, and of each x; at least channels
   int64_t y_stride = 0;  // of each y
-  friend bool operator==(const GatedScanDeviceArrays&, const GatedScanDeviceArrays&) = default;
+  friend bool operator==(const GatedScanOp&, const GatedScanOp&) = default;
 };
 
 }  // namespace recollect::kernels

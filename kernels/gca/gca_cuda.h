@@ -9,7 +9,7 @@
 // atomics.
 //   plan = PlanGca(shape, sizes, DType::kBf16);         // gca_plan.h
 //   CheckGca(plan, groups, chunks);                     // host copies, before the upload
-//   GcaCuda(stream, plan, {q, groups, count, chunks, weights, workspace, out});
+//   Launch(stream, GcaOp{plan, q, groups, count, chunks, weights, workspace, out});
 #ifndef RECOLLECT_KERNELS_GCA_GCA_CUDA_H_
 #define RECOLLECT_KERNELS_GCA_GCA_CUDA_H_
 
@@ -23,7 +23,7 @@ namespace recollect::kernels {
 // Returns before the work is done. One launch by group, two by chunk, none without groups. Launch
 // sizes depend on plan and group_count alone, so a captured graph can be replayed with other
 // groups. Statuses of kernels/cuda/cuda_status.h.
-absl::Status GcaCuda(cudaStream_t stream, const GcaPlan& plan, const GcaDeviceArrays& arrays);
+absl::Status Launch(cudaStream_t stream, const GcaOp& op);
 
 }  // namespace recollect::kernels
 

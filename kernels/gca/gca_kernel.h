@@ -29,26 +29,6 @@ constexpr int kGcaMemoryRows = kTileKeys;  // room for the rows of a chunk
 static_assert(kGcaThreads >= kMaxGcaHeadDim);
 static_assert(kGcaThreads / kGcaWarp * kTileRows >= kMaxGcaGroupRows);
 
-struct GcaArgs {
-  GcaPlan plan;
-  const void* q = nullptr;
-  const GcaGroup* groups = nullptr;
-  const MemoryView* chunks = nullptr;
-  const float* weights = nullptr;
-  float* out = nullptr;
-  float* workspace = nullptr;  // [rows, max_group_chunks, heads, head_dim]
-};
-
-inline GcaArgs ArgsOf(const GcaPlan& plan, const GcaDeviceArrays& arrays) {
-  return {.plan = plan,
-          .q = arrays.q,
-          .groups = arrays.groups,
-          .chunks = arrays.chunks,
-          .weights = arrays.weights,
-          .out = arrays.out,
-          .workspace = static_cast<float*>(arrays.workspace)};
-}
-
 // A thread block's share: rows of one head, chunks [begin, end) of the call (possibly none), and
 // where the sums over these chunks go.
 struct GcaShare {
@@ -62,9 +42,9 @@ struct GcaShare {
 };
 
 // `chunk`: number within the group, used if the plan goes by chunk.
-RECOLLECT_HD GcaShare ShareOf(const GcaArgs& args, int64_t g, int head, int chunk) {
-  const GcaShape& shape = args.plan.shape;
-  const GcaGroup group = args.groups[g];
+RECOLLECT_HD GcaShare ShareOf(const GcaOp& op, int64_t g, int head, int chunk) {
+  const GcaShape& shape = op.plan.shape;
+  const GcaGroup group = op.groups[g];
   GcaShare share;
   share.rows = group.rows;
   share.kv_head = head * shape.kv_heads / shape.heads;
@@ -73,14 +53,14 @@ RECOLLECT_HD GcaShare ShareOf(const GcaArgs& args, int64_t g, int head, int chun
   share.begin = group.first_chunk;
   share.end = share.begin + group.chunks;
   share.stride = share.width;
-  share.out = args.out + share.first;
-  if (args.plan.strategy == GcaPlan::Strategy::kByChunk) {
-    const int64_t chunks = args.plan.sizes.max_group_chunks;
+  share.out = op.out + share.first;
+  if (op.plan.strategy == GcaPlan::Strategy::kByChunk) {
+    const int64_t chunks = op.plan.sizes.max_group_chunks;
     share.begin += chunk;
     share.end = share.begin + (chunk < group.chunks ? 1 : 0);
     share.stride *= chunks;
-    share.out = args.workspace + group.first_row * share.stride + chunk * share.width +
-                static_cast<int64_t>(head) * shape.head_dim;
+    share.out = static_cast<float*>(op.workspace) + group.first_row * share.stride +
+                chunk * share.width + static_cast<int64_t>(head) * shape.head_dim;
   }
   return share;
 }
@@ -115,13 +95,13 @@ struct GcaRowsShared {
 };
 
 template <typename Block>
-RECOLLECT_HD void GcaRows(Block& block, GcaRowsShared& shared, const GcaArgs& args, int64_t g,
-                          int head, int chunk) {
+RECOLLECT_HD void GcaRows(Block& block, GcaRowsShared& shared, const GcaOp& op, int64_t g, int head,
+                          int chunk) {
   constexpr int kGroups = kGcaThreads / kDotLanes;
   constexpr int kPerLane = kGcaMemoryRows / kGroups;
-  const GcaShape& shape = args.plan.shape;
-  const GcaShare share = ShareOf(args, g, head, chunk);
-  const float* const q = static_cast<const float*>(args.q) + share.first;
+  const GcaShape& shape = op.plan.shape;
+  const GcaShare share = ShareOf(op, g, head, chunk);
+  const float* const q = static_cast<const float*>(op.q) + share.first;
   const int dim = shape.head_dim, kv_head = share.kv_head;
   typename Block::template PerThread<Floats<kPerLane>> dots(block);
   typename Block::template PerThread<Floats<1>> maxima(block), sums(block);
@@ -129,8 +109,8 @@ RECOLLECT_HD void GcaRows(Block& block, GcaRowsShared& shared, const GcaArgs& ar
     for (int row = 0; row < share.rows && t < dim; ++row) share.out[row * share.stride + t] = 0;
   });
   for (int64_t e = share.begin; e < share.end; ++e) {
-    const MemoryView memory = args.chunks[e];
-    const float weight = args.weights[e];
+    const MemoryView memory = op.chunks[e];
+    const float weight = op.weights[e];
     const bool aligned = RowsAligned(memory.keys, shape);
     for (int row = 0; row < share.rows; ++row) {
       block.Phase([&](int t) {
@@ -152,7 +132,7 @@ RECOLLECT_HD void GcaRows(Block& block, GcaRowsShared& shared, const GcaArgs& ar
         RECOLLECT_UNROLL
         for (int u = 0; u < kPerLane; ++u) {
           if (t % kDotLanes == u) {
-            shared.scores[u * kGroups + t / kDotLanes] = Mul(dots[t].v[u], args.plan.scale);
+            shared.scores[u * kGroups + t / kDotLanes] = Mul(dots[t].v[u], op.plan.scale);
           }
         }
       });
@@ -240,11 +220,11 @@ RECOLLECT_HD void GcaSoftmax(Block& block, const GcaPlan& plan, int keys, float 
 // kDimSteps * 16 >= head_dim. A chunk's values are loaded while its scores are computed, and the
 // next chunk's keys while its values are added.
 template <int kDimSteps, typename Block>
-RECOLLECT_HD void GcaTiles(Block& block, AttentionTile<kDimSteps>& tile, const GcaArgs& args,
-                           int64_t g, int head, int chunk) {
-  const GcaShape& shape = args.plan.shape;
-  const GcaShare share = ShareOf(args, g, head, chunk);
-  const uint16_t* const q = static_cast<const uint16_t*>(args.q) + share.first;
+RECOLLECT_HD void GcaTiles(Block& block, AttentionTile<kDimSteps>& tile, const GcaOp& op, int64_t g,
+                           int head, int chunk) {
+  const GcaShape& shape = op.plan.shape;
+  const GcaShare share = ShareOf(op, g, head, chunk);
+  const uint16_t* const q = static_cast<const uint16_t*>(op.q) + share.first;
   const int dim = shape.head_dim, warps = (share.rows + kTileRows - 1) / kTileRows;
   const auto stage = [&](const Bf16* memory, int rows, uint16_t* to) {
     BeginTile<kDimSteps>(block, kGcaThreads, MemoryRow(memory, shape, share.kv_head, 0),
@@ -252,7 +232,7 @@ RECOLLECT_HD void GcaTiles(Block& block, AttentionTile<kDimSteps>& tile, const G
                          RowsAligned(memory, shape), to);
   };
   const auto stage_keys = [&](int64_t e) {
-    if (e < share.end) stage(args.chunks[e].keys, args.chunks[e].rows, tile.keys);
+    if (e < share.end) stage(op.chunks[e].keys, op.chunks[e].rows, tile.keys);
   };
   TileQueries<Block, kDimSteps> queries(block);
   TileSums<Block> scores(block);
@@ -267,14 +247,14 @@ RECOLLECT_HD void GcaTiles(Block& block, AttentionTile<kDimSteps>& tile, const G
     totals[t] = {};
   });
   for (int64_t e = share.begin; e < share.end; ++e) {
-    const MemoryView memory = args.chunks[e];
-    const float weight = args.weights[e];
+    const MemoryView memory = op.chunks[e];
+    const float weight = op.weights[e];
     block.AwaitCopies();
     block.Barrier();
     stage(memory.values, memory.rows, tile.values);
     block.FirstWarps(warps, [&](Block& some) {
       TileScores(some, queries, tile, scores);
-      GcaSoftmax(some, args.plan, memory.rows, weight, scores, factors);
+      GcaSoftmax(some, op.plan, memory.rows, weight, scores, factors);
       some.Run([&](int t) { probabilities[t] = PackTile(scores[t]); });
     });
     block.AwaitCopies();
@@ -310,17 +290,18 @@ constexpr int kGcaAddThreads = 256;
 
 // Adds up the outputs of a group's chunks.
 template <typename Block>
-RECOLLECT_HD void GcaAddChunks(Block& block, const GcaArgs& args, int64_t g) {
-  const GcaShape& shape = args.plan.shape;
-  const GcaGroup group = args.groups[g];
+RECOLLECT_HD void GcaAddChunks(Block& block, const GcaOp& op, int64_t g) {
+  const GcaShape& shape = op.plan.shape;
+  const GcaGroup group = op.groups[g];
   const int64_t width = static_cast<int64_t>(shape.heads) * shape.head_dim;
   block.Run([&](int t) {
     for (int64_t row = group.first_row; row < group.first_row + group.rows; ++row) {
-      const float* chunks = args.workspace + row * args.plan.sizes.max_group_chunks * width;
+      const float* chunks =
+          static_cast<const float*>(op.workspace) + row * op.plan.sizes.max_group_chunks * width;
       for (int64_t i = t; i < width; i += kGcaAddThreads) {
         float total = 0;
         for (int e = 0; e < group.chunks; ++e) total = Add(total, chunks[e * width + i]);
-        args.out[row * width + i] = total;
+        op.out[row * width + i] = total;
       }
     }
   });

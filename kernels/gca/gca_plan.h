@@ -62,10 +62,11 @@ absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, DT
 absl::Status CheckGca(const GcaPlan& plan, std::span<const GcaGroup> groups,
                       std::span<const MemoryView> chunks);
 
-// Arrays that a run of the plan reads and writes: device memory, borrowed until the queued work is
-// done. MemoryView's pointers are device memory, too, at any address; multiples of 16 bytes with
-// head_dim a multiple of 8 are read fastest.
-struct GcaDeviceArrays {
+// One operation. Pointers are device memory, borrowed until the work is done. MemoryView's pointers
+// are device memory, too, at any address; multiples of 16 bytes with head_dim a multiple of 8 are
+// read fastest.
+struct GcaOp {
+  GcaPlan plan;
   const void* q = nullptr;             // [rows, heads, head_dim] in plan.q_dtype, dense
   const GcaGroup* groups = nullptr;    // [group_count]
   int64_t group_count = 0;             // at most plan.sizes.groups
@@ -74,7 +75,7 @@ struct GcaDeviceArrays {
   void* workspace = nullptr;           // plan.workspace_bytes, aligned to 4
   // fp32 [rows, heads, head_dim], dense, not overlapping q; rows of no group are not written.
   float* out = nullptr;
-  friend bool operator==(const GcaDeviceArrays&, const GcaDeviceArrays&) = default;
+  friend bool operator==(const GcaOp&, const GcaOp&) = default;
 };
 
 }  // namespace recollect::kernels

@@ -16,9 +16,13 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <map>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "base/status.h"
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/gemm/cublaslt.h"
 #include "kernels/gemm/gemm_cuda_plan.h"
@@ -57,6 +61,42 @@ class GemmCuda {
   GemmPlan plan_;
   cublasLtMatmulAlgo_t algorithm_{};
   DeviceMemory padded_x_, padded_y_;  // [piece_rows, k] and [piece_rows, n] where whole
+};
+
+// The products of a device, by shape. Thread-safe.
+class CudaGemms {
+ public:
+  explicit CudaGemms(CublasLt lt) : lt_(std::move(lt)) {}
+
+  absl::Status Prepare(const GemmShape& shape) {
+    MutexLock lock(mutex_);
+    return Find(shape).status();
+  }
+  absl::Status Run(cudaStream_t stream, const GemmOp& op) {
+    MutexLock lock(mutex_);
+    ASSIGN_OR_RETURN(const GemmCuda* const gemm, Find(op.shape));
+    return gemm->Run(stream, op.weights, op.x, op.rows, op.y);
+  }
+  void Clear() {
+    MutexLock lock(mutex_);
+    gemms_.clear();
+  }
+
+ private:
+  absl::StatusOr<const GemmCuda*> Find(const GemmShape& shape)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    auto found = gemms_.find(shape);
+    if (found == gemms_.end()) {
+      ASSIGN_OR_RETURN(GemmCuda gemm, GemmCuda::Create(lt_, shape));
+      found = gemms_.emplace(shape, std::move(gemm)).first;
+    }
+    return &found->second;
+  }
+
+  const CublasLt lt_;
+  // Calls for one shape may share memory, so the lock is also held while a product is queued.
+  Mutex mutex_;
+  std::map<GemmShape, GemmCuda> gemms_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace recollect::kernels

@@ -82,6 +82,17 @@ struct GemmPiece {
 // The next product of a call with `rows` rows, of which the first `first` < rows are done.
 GemmPiece PieceAt(const GemmPlan& plan, int64_t first, int64_t rows);
 
+// The product of GemmCuda::Run (gemm_cuda.h). Pointers are device memory, borrowed until the work
+// is done.
+struct GemmOp {
+  GemmShape shape;
+  const void* weights = nullptr;  // [n, k]
+  const void* x = nullptr;        // [rows, k]
+  int64_t rows = 0;
+  void* y = nullptr;  // [rows, n]
+  friend bool operator==(const GemmOp&, const GemmOp&) = default;
+};
+
 }  // namespace recollect::kernels
 
 #endif  // RECOLLECT_KERNELS_GEMM_GEMM_CUDA_PLAN_H_

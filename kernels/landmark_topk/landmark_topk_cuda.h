@@ -6,7 +6,7 @@
 // candidates into segments, and any number of multiprocessors. No result depends on the order of
 // atomic operations.
 //   plan = PlanLandmarkTopK(sizes, multiprocessors);   // landmark_topk_plan.h
-//   LandmarkTopKCuda(stream, plan, queries, segments, workspace, {candidates, scores});
+//   Launch(stream, LandmarkTopKOp{plan, queries, segments, workspace, candidates, scores});
 #ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_CUDA_H_
 #define RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_CUDA_H_
 
@@ -17,15 +17,10 @@
 
 namespace recollect::kernels {
 
-// queries [queries, d_k] fp32, dense. segments: SegmentTable's entries, copied to the device; keys
-// may have any alignment, and are read fastest at multiples of 16 bytes with d_k a multiple of 8.
-// workspace: plan.workspace_bytes, aligned to 8, contents irrelevant. All pointers are device
-// memory, borrowed until the work queued here on `stream` is done; the call returns before that.
-// Outputs may not overlap inputs. Two launches, none when there is nothing to find. Statuses of
-// kernels/cuda/cuda_status.h.
-absl::Status LandmarkTopKCuda(cudaStream_t stream, const LandmarkTopKPlan& plan,
-                              const float* queries, const SegmentStart* segments, void* workspace,
-                              const DeviceTopK& best);
+// Returns before the work is done. Keys may have any alignment, and are read fastest at multiples
+// of 16 bytes with d_k a multiple of 8. Two launches, none when there is nothing to find. Statuses
+// of kernels/cuda/cuda_status.h.
+absl::Status Launch(cudaStream_t stream, const LandmarkTopKOp& op);
 
 }  // namespace recollect::kernels
 

@@ -30,18 +30,14 @@ struct TopKList {
   int pending;
 };
 
+// The n best of a part of the candidates.
+RECOLLECT_HD uint64_t* PartialOf(const LandmarkTopKOp& op, int64_t query, int64_t part) {
+  return static_cast<uint64_t*>(op.workspace) + (query * op.plan.parts + part) * op.plan.sizes.n;
+}
+
 struct LandmarkShared {
   alignas(16) float queries[kQueryTile][kMaxDeviceKeyWidth];
   TopKList lists[kQueryTile];
-};
-
-struct LandmarkArgs {
-  LandmarkTopKPlan plan;
-  const float* queries = nullptr;  // [queries, width]
-  const SegmentStart* segments = nullptr;
-  uint64_t* workspace = nullptr;  // [queries, parts, n]
-  int64_t* candidates = nullptr;  // [queries, n]
-  float* scores = nullptr;        // [queries, n]
 };
 
 template <typename Block>
@@ -88,9 +84,9 @@ RECOLLECT_HD void SortIfFull(Block& block, TopKList& list, int step) {
 
 // One part of the candidates for one tile of queries.
 template <typename Block>
-RECOLLECT_HD void LandmarkPart(Block& block, LandmarkShared& shared, const LandmarkArgs& args,
+RECOLLECT_HD void LandmarkPart(Block& block, LandmarkShared& shared, const LandmarkTopKOp& op,
                                int64_t part, int64_t tile) {
-  const LandmarkTopKPlan& plan = args.plan;
+  const LandmarkTopKPlan& plan = op.plan;
   const int width = plan.sizes.width, n = plan.sizes.n;
   const int64_t first_query = tile * kQueryTile;
   const int queries = static_cast<int>(plan.sizes.queries - first_query < kQueryTile
@@ -104,7 +100,7 @@ RECOLLECT_HD void LandmarkPart(Block& block, LandmarkShared& shared, const Landm
     for (int q = 0; q < kQueryTile; ++q) {
       for (int d = t; d < RoundUpToPiece(width); d += kTopKThreads) {
         shared.queries[q][d] =
-            q < queries && d < width ? args.queries[(first_query + q) * width + d] : 0.0f;
+            q < queries && d < width ? op.queries[(first_query + q) * width + d] : 0.0f;
       }
     }
   });
@@ -112,7 +108,7 @@ RECOLLECT_HD void LandmarkPart(Block& block, LandmarkShared& shared, const Landm
   typename Block::template PerThread<int64_t> segments(block);
   block.Run([&](int t) {
     int64_t segment = 0;
-    while (args.segments[segment + 1].first <= begin) ++segment;
+    while (op.segments[segment + 1].first <= begin) ++segment;
     segments[t] = segment;
   });
   typename Block::template PerThread<Floats<kKeysPerLane * kQueryTile>> dots(block);
@@ -127,8 +123,8 @@ RECOLLECT_HD void LandmarkPart(Block& block, LandmarkShared& shared, const Landm
         // Past the end, the last candidate is scored again and not offered.
         int64_t candidate = step + u * kKeyGroups + group;
         if (candidate >= end) candidate = end - 1;
-        while (args.segments[segment + 1].first <= candidate) ++segment;
-        const SegmentStart& start = args.segments[segment];
+        while (op.segments[segment + 1].first <= candidate) ++segment;
+        const SegmentStart& start = op.segments[segment];
         keys[u] = reinterpret_cast<const uint16_t*>(start.keys) + (candidate - start.first) * width;
         aligned[u] = IsAligned(keys[u]);
       }
@@ -172,7 +168,7 @@ RECOLLECT_HD void LandmarkPart(Block& block, LandmarkShared& shared, const Landm
   block.Run([&](int t) {
     for (int q = 0; q < queries; ++q) {
       if (t < n) {
-        args.workspace[((first_query + q) * plan.parts + part) * n + t] = shared.lists[q].slots[t];
+        PartialOf(op, first_query + q, part)[t] = shared.lists[q].slots[t];
       }
     }
   });
@@ -180,16 +176,16 @@ RECOLLECT_HD void LandmarkPart(Block& block, LandmarkShared& shared, const Landm
 
 // Merges the parts' lists of one query. Places without a candidate get -1 and -infinity.
 template <typename Block>
-RECOLLECT_HD void LandmarkMerge(Block& block, TopKList& list, const LandmarkArgs& args,
+RECOLLECT_HD void LandmarkMerge(Block& block, TopKList& list, const LandmarkTopKOp& op,
                                 int64_t query) {
-  const LandmarkTopKPlan& plan = args.plan;
+  const LandmarkTopKPlan& plan = op.plan;
   const int n = plan.sizes.n;
   const int64_t count = plan.parts * n;
   ClearList(block, list);
   for (int64_t step = 0; step < count; step += kTopKStep) {
     block.Phase([&](int t) {
       if (t >= kTopKStep || step + t >= count) return;
-      const uint64_t packed = args.workspace[query * count + step + t];
+      const uint64_t packed = PartialOf(op, query, 0)[step + t];
       if (IsBetterThanLast(list, n, packed)) Offer(block, list, packed);
     });
     SortIfFull(block, list, kTopKStep);
@@ -198,8 +194,8 @@ RECOLLECT_HD void LandmarkMerge(Block& block, TopKList& list, const LandmarkArgs
   block.Run([&](int t) {
     if (t >= n) return;
     const uint64_t packed = list.slots[t];
-    args.candidates[query * n + t] = packed == 0 ? -1 : CandidateOf(packed);
-    args.scores[query * n + t] = packed == 0 ? -Infinity() : ScoreOf(packed);
+    op.candidates[query * n + t] = packed == 0 ? -1 : CandidateOf(packed);
+    op.scores[query * n + t] = packed == 0 ? -Infinity() : ScoreOf(packed);
   });
 }
 

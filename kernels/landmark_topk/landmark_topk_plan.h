@@ -22,6 +22,7 @@ struct LandmarkTopKSizes {
   int width = 0;           // d_k
   int64_t candidates = 0;  // over all segments
   int n = 0;
+  friend bool operator==(const LandmarkTopKSizes&, const LandmarkTopKSizes&) = default;
 };
 
 struct LandmarkTopKPlan {
@@ -31,6 +32,7 @@ struct LandmarkTopKPlan {
   int64_t part_keys = 0;  // a multiple of the keys of one step
   float scale = 0;        // 1 / sqrt(width)
   int64_t workspace_bytes = 0;
+  friend bool operator==(const LandmarkTopKPlan&, const LandmarkTopKPlan&) = default;
 };
 
 // Chooses the parts for a device with `multiprocessors` multiprocessors. Results do not depend on
@@ -50,11 +52,16 @@ struct SegmentStart {
 // The table for segments in order, to be copied to the device. The keys are borrowed device memory.
 std::vector<SegmentStart> SegmentTable(std::span<const KeySegment> segments);
 
-// [queries, n] each, in device memory: best first; where there are fewer than n candidates, -1 and
-// -infinity follow.
-struct DeviceTopK {
-  int64_t* candidates = nullptr;
-  float* scores = nullptr;
+// One operation. Pointers are device memory, borrowed until the work is done; outputs may not
+// overlap inputs. Best first; where there are fewer than n candidates, -1 and -infinity follow.
+struct LandmarkTopKOp {
+  LandmarkTopKPlan plan;
+  const float* queries = nullptr;          // [queries, width] fp32, dense
+  const SegmentStart* segments = nullptr;  // SegmentTable's entries
+  void* workspace = nullptr;               // plan.workspace_bytes, aligned to 8
+  int64_t* candidates = nullptr;           // [queries, n]
+  float* scores = nullptr;                 // [queries, n]
+  friend bool operator==(const LandmarkTopKOp&, const LandmarkTopKOp&) = default;
 };
 
 }  // namespace recollect::kernels

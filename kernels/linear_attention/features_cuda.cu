@@ -7,23 +7,21 @@ namespace {
 
 // blockIdx.x: eight heads.
 template <FeatureMap kMap>
-__global__ void __launch_bounds__(cuda::kFeatureThreads)
-    FeatureKernel(const cuda::FeatureArgs args) {
+__global__ void __launch_bounds__(cuda::kFeatureThreads) FeatureKernel(const FeaturesOp op) {
   cuda::CudaBlock block;
-  cuda::RunFeatures<kMap>(block, args, blockIdx.x);
+  cuda::RunFeatures<kMap>(block, op, blockIdx.x);
 }
 
 }  // namespace
 
-absl::Status FeaturesCuda(cudaStream_t stream, FeatureMap map, const RowSizes& sizes,
-                          const float* x, const float* scale, float* features) {
+absl::Status Launch(cudaStream_t stream, const FeaturesOp& op) {
+  const RowSizes& sizes = op.sizes;
   absl::Status status = CheckFeatures(sizes);
   if (!status.ok() || sizes.rows == 0 || sizes.width == 0) return status;
-  const cuda::FeatureArgs args = {sizes, x, scale, features};
   const auto blocks = static_cast<unsigned>(cuda::FeatureBlocks(sizes));
-  const auto kernel = map == FeatureMap::kSoftmax ? FeatureKernel<FeatureMap::kSoftmax>
-                                                  : FeatureKernel<FeatureMap::kRelu>;
-  kernel<<<blocks, cuda::kFeatureThreads, 0, stream>>>(args);
+  const auto kernel = op.map == FeatureMap::kSoftmax ? FeatureKernel<FeatureMap::kSoftmax>
+                                                     : FeatureKernel<FeatureMap::kRelu>;
+  kernel<<<blocks, cuda::kFeatureThreads, 0, stream>>>(op);
   return LaunchStatus("features");
 }
 

@@ -17,13 +17,6 @@ constexpr int kFeatureWarp = 32;
 constexpr int kFeaturePiece = 4;
 static_assert(kFeatureWarp * kFeaturePiece >= kMaxLinearHeadDim, "one piece a lane");
 
-struct FeatureArgs {
-  RowSizes sizes;
-  const float* x = nullptr;      // [rows, heads, width], rows sizes.stride floats apart
-  const float* scale = nullptr;  // [width], or null: ones
-  float* features = nullptr;     // [rows, heads, 2 width], dense
-};
-
 inline int64_t FeatureBlocks(const RowSizes& sizes) {
   constexpr int64_t kWarps = kFeatureThreads / kFeatureWarp;
   return (sizes.rows * sizes.heads + kWarps - 1) / kWarps;
@@ -70,10 +63,10 @@ RECOLLECT_HD void SoftmaxOfWarps(Block& block,
   });
 }
 
-// Thread block `index` of FeatureBlocks(args.sizes).
+// Thread block `index` of FeatureBlocks(op.sizes).
 template <FeatureMap kMap, typename Block>
-RECOLLECT_HD void RunFeatures(Block& block, const FeatureArgs& args, int64_t index) {
-  const RowSizes& sizes = args.sizes;
+RECOLLECT_HD void RunFeatures(Block& block, const FeaturesOp& op, int64_t index) {
+  const RowSizes& sizes = op.sizes;
   const auto head_of = [&](int t) {
     return index * (kFeatureThreads / kFeatureWarp) + t / kFeatureWarp;
   };
@@ -87,10 +80,10 @@ RECOLLECT_HD void RunFeatures(Block& block, const FeatureArgs& args, int64_t ind
     float y[kFeaturePiece] = {}, scale[kFeaturePiece];
     if (count_of(t) > 0) {
       const int64_t row = head_of(t) / sizes.heads, head = head_of(t) % sizes.heads;
-      ReadFour(args.x + row * sizes.stride + head * sizes.width + column_of(t), count_of(t), y);
+      ReadFour(op.x + row * sizes.stride + head * sizes.width + column_of(t), count_of(t), y);
     }
-    if (args.scale != nullptr) {
-      ReadFour(args.scale + column_of(t), count_of(t), scale);
+    if (op.scale != nullptr) {
+      ReadFour(op.scale + column_of(t), count_of(t), scale);
       RECOLLECT_UNROLL
       for (int i = 0; i < kFeaturePiece; ++i) y[i] = Mul(y[i], scale[i]);
     }
@@ -103,7 +96,7 @@ RECOLLECT_HD void RunFeatures(Block& block, const FeatureArgs& args, int64_t ind
   if constexpr (kMap == FeatureMap::kSoftmax) SoftmaxOfWarps(block, lanes, count_of);
   block.Run([&](int t) {
     if (count_of(t) <= 0) return;
-    float* const to = args.features + head_of(t) * 2 * sizes.width + column_of(t);
+    float* const to = op.features + head_of(t) * 2 * sizes.width + column_of(t);
     WriteFour(to, count_of(t), lanes[t].v);
     WriteFour(to + sizes.width, count_of(t), lanes[t].v + kFeaturePiece);
   });

@@ -5,7 +5,7 @@
 // for a fresh sequence and is kept and restored as it is.
 //   plan = PlanLinearAttention({segments, {heads, kv_heads, head_dim}});  // …_plan.h
 //   CheckLinearAttention(plan, segments);  // host copies, before the upload
-//   LinearAttentionCuda(stream, plan, {segments, count, initial});
+//   Launch(stream, LinearAttentionOp{plan, segments, count, initial});
 //
 // Time is never cut: positions enter one after the other with one Fma each, and a read adds its
 // features in an order that depends on head_dim alone. So a row has the same bits in any division
@@ -27,8 +27,7 @@ namespace recollect::kernels {
 // depend on plan and segment_count alone, so a captured graph can be replayed with other segments.
 // INVALID_ARGUMENT when there are more segments than planned; else statuses of
 // kernels/cuda/cuda_status.h.
-absl::Status LinearAttentionCuda(cudaStream_t stream, const LinearAttentionPlan& plan,
-                                 const LinearAttentionDeviceArrays& arrays);
+absl::Status Launch(cudaStream_t stream, const LinearAttentionOp& op);
 
 }  // namespace recollect::kernels
 

@@ -38,17 +38,6 @@ struct LinearShared {
   float sums[kLinearReads][kMaxLinearThreads + kLinearColumns];
 };
 
-struct LinearArgs {
-  LinearAttentionPlan plan;
-  const LinearAttentionSegment* segments = nullptr;
-  const float* initial = nullptr;  // S_0 [heads, 2 head_dim, head_dim], or null
-};
-
-inline LinearArgs ArgsOf(const LinearAttentionPlan& plan,
-                         const LinearAttentionDeviceArrays& arrays) {
-  return {.plan = plan, .segments = arrays.segments, .initial = arrays.initial};
-}
-
 // One read: a row and a query head of the group.
 struct LinearRead {
   int row;
@@ -62,15 +51,15 @@ RECOLLECT_HD LinearRead Following(LinearRead read, int count, int group) {
 
 // Runs one segment, key-value head and tile of columns.
 template <typename Block>
-RECOLLECT_HD void LinearTile(Block& block, LinearShared& shared, const LinearArgs& args,
+RECOLLECT_HD void LinearTile(Block& block, LinearShared& shared, const LinearAttentionOp& op,
                              int64_t index, int kv_head, int tile) {
-  const LinearAttentionShape& shape = args.plan.sizes.shape;
-  const LinearAttentionSegment segment = args.segments[index];
+  const LinearAttentionShape& shape = op.plan.sizes.shape;
+  const LinearAttentionSegment segment = op.segments[index];
   const int rows = static_cast<int>(segment.rows), dim = shape.head_dim, features = 2 * dim;
   const int group = shape.heads / shape.kv_heads;
   const int before =
       rows - static_cast<int>(segment.entering);  // rows without an entering position
-  const int threads = args.plan.threads, lanes = args.plan.lanes;
+  const int threads = op.plan.threads, lanes = op.plan.lanes;
   if (rows <= 0) return;
   const auto column_of = [&](int t) { return tile * kLinearColumns + t % kLinearColumns; };
   // The first of thread t's numbers in a [features, dim] array.
@@ -142,9 +131,9 @@ RECOLLECT_HD void LinearTile(Block& block, LinearShared& shared, const LinearArg
           }
         }
         LanePiece sum_of = own;
-        if (args.initial != nullptr) {
+        if (op.initial != nullptr) {
           const float* const initial =
-              args.initial + static_cast<int64_t>(kv_head * group + read.head) * features * dim +
+              op.initial + static_cast<int64_t>(kv_head * group + read.head) * features * dim +
               place_of(t);
           RECOLLECT_UNROLL
           for (int f = 0; f < kLaneFeatures; ++f) {

@@ -52,19 +52,30 @@ absl::StatusOr<LinearAttentionPlan> PlanLinearAttention(const LinearAttentionSiz
 absl::Status CheckLinearAttention(const LinearAttentionPlan& plan,
                                   std::span<const LinearAttentionSegment> segments);
 
-// Arrays that a run of the plan reads and writes: device memory, borrowed until the queued work is
-// done; so is what the segments point to.
-struct LinearAttentionDeviceArrays {
+// One operation. Pointers are device memory, borrowed until the work is done; so is what the
+// segments point to.
+struct LinearAttentionOp {
+  LinearAttentionPlan plan;
   const LinearAttentionSegment* segments = nullptr;  // [segment_count]
   int64_t segment_count = 0;                         // at most plan.sizes.segments
   const float* initial = nullptr;  // S_0 [heads, 2 head_dim, head_dim] fp32, or null (zero)
-  friend bool operator==(const LinearAttentionDeviceArrays&,
-                         const LinearAttentionDeviceArrays&) = default;
+  friend bool operator==(const LinearAttentionOp&, const LinearAttentionOp&) = default;
 };
 
 // Checks the sizes of features (kernels/linear_attention/features_cuda.h). INVALID_ARGUMENT by
 // row_sizes.h, or when width is more than kMaxLinearHeadDim.
 absl::Status CheckFeatures(const RowSizes& sizes);
+
+// The operation of features_cuda.h: features = φ(x * scale), not overlapping the inputs. Pointers
+// are device memory, borrowed until the work is done.
+struct FeaturesOp {
+  FeatureMap map = FeatureMap::kSoftmax;
+  RowSizes sizes;
+  const float* x = nullptr;      // [rows, heads, width], rows sizes.stride floats apart
+  const float* scale = nullptr;  // [width], one for all heads; null: all ones
+  float* features = nullptr;     // [rows, heads, 2 width], dense
+  friend bool operator==(const FeaturesOp&, const FeaturesOp&) = default;
+};
 
 }  // namespace recollect::kernels
 

@@ -7,21 +7,18 @@ namespace recollect::kernels {
 namespace {
 
 // blockIdx.x: the row.
-__global__ void __launch_bounds__(cuda::kPointerThreads)
-    PointerMixKernel(const cuda::PointerArgs args) {
+__global__ void __launch_bounds__(cuda::kPointerThreads) PointerMixKernel(const MixPointedOp op) {
   __shared__ cuda::PointerShared shared;
   cuda::CudaBlock block;
-  cuda::RunPointerMix(block, shared, args, blockIdx.x);
+  cuda::RunPointerMix(block, shared, op, blockIdx.x);
 }
 
 }  // namespace
 
-absl::Status MixPointedCuda(cudaStream_t stream, int64_t rows, int64_t vocab, int32_t sentinel,
-                            const PointedToken* pointed, const int64_t* ends, float* logits) {
-  absl::Status status = CheckPointerRows({rows, vocab}, sentinel);
-  if (!status.ok() || rows == 0) return status;
-  const cuda::PointerArgs args = {vocab, sentinel, pointed, ends, logits};
-  PointerMixKernel<<<static_cast<unsigned>(rows), cuda::kPointerThreads, 0, stream>>>(args);
+absl::Status Launch(cudaStream_t stream, const MixPointedOp& op) {
+  absl::Status status = CheckPointerRows({op.rows, op.vocab}, op.sentinel);
+  if (!status.ok() || op.rows == 0) return status;
+  PointerMixKernel<<<static_cast<unsigned>(op.rows), cuda::kPointerThreads, 0, stream>>>(op);
   return LaunchStatus("pointer mix");
 }
 

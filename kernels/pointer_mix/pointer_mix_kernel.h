@@ -6,7 +6,7 @@
 #define RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_KERNEL_H_
 
 #include "kernels/device/thread_block.h"
-#include "kernels/pointer_mix/pointer_mix.h"
+#include "kernels/pointer_mix/pointer_mix_operation.h"
 
 namespace recollect::kernels::cuda {
 
@@ -14,14 +14,6 @@ constexpr int kPointerThreads = 256;
 
 struct PointerShared {
   float numbers[kPointerThreads];
-};
-
-struct PointerArgs {
-  int64_t vocab = 0;
-  int32_t sentinel = 0;
-  const PointedToken* pointed = nullptr;  // the tokens of all rows, in row order
-  const int64_t* ends = nullptr;          // [rows]: one past the row's last
-  float* logits = nullptr;                // [rows, vocab]
 };
 
 // Joins the threads' numbers by join(a, b); every thread gets the result.
@@ -36,14 +28,14 @@ RECOLLECT_HD float JoinAll(Block& block, PointerShared& shared, Join join) {
 }
 
 template <typename Block>
-RECOLLECT_HD void RunPointerMix(Block& block, PointerShared& shared, const PointerArgs& args,
+RECOLLECT_HD void RunPointerMix(Block& block, PointerShared& shared, const MixPointedOp& op,
                                 int64_t row) {
-  float* const logits = args.logits + row * args.vocab;
-  const int64_t begin = row == 0 ? 0 : args.ends[row - 1], end = args.ends[row];
+  float* const logits = op.logits + row * op.vocab;
+  const int64_t begin = row == 0 ? 0 : op.ends[row - 1], end = op.ends[row];
   if (begin < end) {
     const auto each = [&](int t, auto function) {
-      for (int64_t i = t; i < args.vocab; i += kPointerThreads) {
-        if (i != args.sentinel) function(logits[i]);
+      for (int64_t i = t; i < op.vocab; i += kPointerThreads) {
+        if (i != op.sentinel) function(logits[i]);
       }
     };
     block.Phase([&](int t) {
@@ -59,16 +51,16 @@ RECOLLECT_HD void RunPointerMix(Block& block, PointerShared& shared, const Point
       shared.numbers[t] = sum;
     });
     const float sum = JoinAll(block, shared, [](float a, float b) { return Add(a, b); });
-    const float base = Add(Add(most, Log(sum)), -logits[args.sentinel]);
+    const float base = Add(Add(most, Log(sum)), -logits[op.sentinel]);
     block.Phase([&](int t) {
       for (int64_t i = begin + t; i < end; i += kPointerThreads) {
-        const PointedToken& to = args.pointed[i];
+        const PointedToken& to = op.pointed[i];
         logits[to.token] = LogAddExp(logits[to.token], Add(to.score, base));
       }
     });
   }
   block.Run([&](int t) {
-    if (t == 0) logits[args.sentinel] = -Infinity();
+    if (t == 0) logits[op.sentinel] = -Infinity();
   });
 }
 

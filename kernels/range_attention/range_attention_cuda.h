@@ -7,7 +7,7 @@
 // same entries.
 //   plan = PlanRangeAttention(sizes, multiprocessors);  // range_attention_plan.h
 //   CheckRanges(plan, sets);                            // host copies, before the upload
-//   RangeAttentionCuda(stream, plan, {q, q_stride, parts, parts_per_row, sets, slopes, …});
+//   Launch(stream, RangeAttentionOp{plan, q, q_stride, parts, parts_per_row, sets, …});
 #ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_CUDA_H_
 #define RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_CUDA_H_
 
@@ -21,8 +21,7 @@ namespace recollect::kernels {
 // Returns before the work is done. One launch by row, two by split, none without rows. Launch sizes
 // depend on the plan alone, so a captured graph can be replayed with other ranges. Statuses of
 // kernels/cuda/cuda_status.h.
-absl::Status RangeAttentionCuda(cudaStream_t stream, const RangeAttentionPlan& plan,
-                                const RangeDeviceArrays& arrays);
+absl::Status Launch(cudaStream_t stream, const RangeAttentionOp& op);
 
 }  // namespace recollect::kernels
 

@@ -27,33 +27,6 @@ constexpr int kValueLanes = kRangeThreads / kValueGroups;
 constexpr int kValuePiece = 4;
 static_assert(kRangeThreads >= kMaxRangeHeadDim, "a thread for each number of the output");
 
-struct RangeArgs {
-  RangeAttentionPlan plan;
-  const float* q = nullptr;
-  int64_t q_stride = 0;
-  const KvSpan* parts = nullptr;    // of row r: parts + r * parts_per_row
-  int64_t parts_per_row = 0;        // 0 when all rows share one cache
-  const int64_t* bounds = nullptr;  // RangeSet[rows] as [rows][kMaxRanges][begin, end]
-  RangeLists lists;                 // used in place of bounds if present
-  const float* slopes = nullptr;    // [heads] of ALiBi, or null
-  float* out = nullptr;
-  float* workspace = nullptr;  // [rows, heads, splits]: max, sum, o[head_dim]
-};
-
-inline RangeArgs ArgsOf(const RangeAttentionPlan& plan, const RangeDeviceArrays& arrays) {
-  static_assert(sizeof(RangeSet) == kMaxRanges * 2 * sizeof(int64_t));
-  return {.plan = plan,
-          .q = arrays.q,
-          .q_stride = arrays.q_stride,
-          .parts = arrays.parts,
-          .parts_per_row = arrays.parts_per_row,
-          .bounds = reinterpret_cast<const int64_t*>(arrays.sets),
-          .lists = arrays.lists,
-          .slopes = arrays.slopes,
-          .out = arrays.out,
-          .workspace = static_cast<float*>(arrays.workspace)};
-}
-
 struct RangeShared {
   alignas(16) float query[kMaxRangeHeadDim];
   float scores[kSplitEntries];
@@ -61,6 +34,12 @@ struct RangeShared {
   float output[kMaxRangeHeadDim];  // o of the split
   SoftmaxPart part;                // the split's
 };
+
+// A row's ranges as [kMaxRanges][begin, end].
+RECOLLECT_HD const int64_t* BoundsOf(const RangeAttentionOp& op, int64_t row) {
+  static_assert(sizeof(RangeSet) == kMaxRanges * 2 * sizeof(int64_t));
+  return reinterpret_cast<const int64_t*>(op.sets + row);
+}
 
 RECOLLECT_HD int64_t LengthOf(const int64_t* bounds, int part) {
   const int64_t length = bounds[2 * part + 1] - bounds[2 * part];
@@ -73,16 +52,16 @@ struct RowEntries {
   const int32_t* list;  // null: bounds are used
 };
 
-RECOLLECT_HD RowEntries RowEntriesOf(const RangeArgs& args, int64_t row, int head) {
-  const RangeAttentionSizes& sizes = args.plan.sizes;
-  if (args.lists.counts == nullptr) return {args.bounds + row * kMaxRanges * 2, nullptr};
-  return {nullptr, args.lists.entries + (row * sizes.heads + head) * sizes.max_entries};
+RECOLLECT_HD RowEntries RowEntriesOf(const RangeAttentionOp& op, int64_t row, int head) {
+  const RangeAttentionSizes& sizes = op.plan.sizes;
+  if (op.lists.counts == nullptr) return {BoundsOf(op, row), nullptr};
+  return {nullptr, op.lists.entries + (row * sizes.heads + head) * sizes.max_entries};
 }
 
-RECOLLECT_HD int64_t CountOf(const RangeArgs& args, int64_t row, int head) {
-  if (args.lists.counts != nullptr) return args.lists.counts[row * args.plan.sizes.heads + head];
+RECOLLECT_HD int64_t CountOf(const RangeAttentionOp& op, int64_t row, int head) {
+  if (op.lists.counts != nullptr) return op.lists.counts[row * op.plan.sizes.heads + head];
   int64_t entries = 0;
-  for (int p = 0; p < kMaxRanges; ++p) entries += LengthOf(args.bounds + row * kMaxRanges * 2, p);
+  for (int p = 0; p < kMaxRanges; ++p) entries += LengthOf(BoundsOf(op, row), p);
   return entries;
 }
 
@@ -103,18 +82,18 @@ RECOLLECT_HD EntryPlace PlaceOf(const RowEntries& entries, int64_t index) {
 // One split of one row and head: leaves its part and output in `shared`. shared.query is already
 // set. REQUIRES: the split has entries.
 template <typename Block>
-RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeArgs& args, int64_t row,
-                             int head, int64_t split) {
+RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeAttentionOp& op,
+                             int64_t row, int head, int64_t split) {
   constexpr int kGroups = kRangeThreads / kDotLanes;
   constexpr int kPerLane = 4;  // keys whose loads a thread has in flight
-  const RangeAttentionSizes& sizes = args.plan.sizes;
+  const RangeAttentionSizes& sizes = op.plan.sizes;
   const int dim = sizes.head_dim;
   const int64_t stride = static_cast<int64_t>(sizes.kv_heads) * dim;
   const int64_t at = static_cast<int64_t>(head * sizes.kv_heads / sizes.heads) * dim;
-  const KvSpan* const parts = args.parts + row * args.parts_per_row;
-  const RowEntries entries = RowEntriesOf(args, row, head);
+  const KvSpan* const parts = op.parts + row * op.parts_per_row;
+  const RowEntries entries = RowEntriesOf(op, row, head);
   const int64_t first = split * kSplitEntries;
-  const int64_t left = CountOf(args, row, head) - first;
+  const int64_t left = CountOf(op, row, head) - first;
   const int count = static_cast<int>(left < kSplitEntries ? left : kSplitEntries);
   const bool aligned = dim % kDotPiece == 0;  // an entry's heads; a part's start is checked below
 
@@ -141,10 +120,10 @@ RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeArgs&
       for (int u = 0; u < kPerLane; ++u) {
         if (t % kDotLanes != u) continue;
         const int i = begin + u * kGroups + t / kDotLanes;
-        const float score = Mul(dots[t].v[u], args.plan.scale);
-        shared.scores[i] = args.slopes == nullptr
+        const float score = Mul(dots[t].v[u], op.plan.scale);
+        shared.scores[i] = op.slopes == nullptr
                                ? score
-                               : Fma(-args.slopes[head], static_cast<float>(left - 1 - i), score);
+                               : Fma(-op.slopes[head], static_cast<float>(left - 1 - i), score);
       }
     });
   }
@@ -200,39 +179,40 @@ RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeArgs&
 }
 
 template <typename Block>
-RECOLLECT_HD void LoadQuery(Block& block, RangeShared& shared, const RangeArgs& args, int64_t row,
-                            int head) {
-  const int dim = args.plan.sizes.head_dim;
+RECOLLECT_HD void LoadQuery(Block& block, RangeShared& shared, const RangeAttentionOp& op,
+                            int64_t row, int head) {
+  const int dim = op.plan.sizes.head_dim;
   block.Phase([&](int t) {
     if (t >= RoundUpToPiece(dim)) return;
-    shared.query[t] = t < dim ? args.q[row * args.q_stride + head * dim + t] : 0.0f;
+    shared.query[t] = t < dim ? op.q[row * op.q_stride + head * dim + t] : 0.0f;
   });
 }
 
-RECOLLECT_HD float* PartialOf(const RangeArgs& args, int64_t row, int head, int64_t split) {
-  const RangeAttentionSizes& sizes = args.plan.sizes;
-  return args.workspace +
-         ((row * sizes.heads + head) * args.plan.splits + split) * (2 + sizes.head_dim);
+// The maximum, the sum and o[head_dim] of a split.
+RECOLLECT_HD float* PartialOf(const RangeAttentionOp& op, int64_t row, int head, int64_t split) {
+  const RangeAttentionSizes& sizes = op.plan.sizes;
+  return static_cast<float*>(op.workspace) +
+         ((row * sizes.heads + head) * op.plan.splits + split) * (2 + sizes.head_dim);
 }
 
-RECOLLECT_HD int64_t SplitsOfRow(const RangeArgs& args, int64_t row, int head) {
-  return (CountOf(args, row, head) + kSplitEntries - 1) / kSplitEntries;
+RECOLLECT_HD int64_t SplitsOfRow(const RangeAttentionOp& op, int64_t row, int head) {
+  return (CountOf(op, row, head) + kSplitEntries - 1) / kSplitEntries;
 }
 
 // By split: one (row, head, split). Splits that the row does not have are not written.
 template <typename Block>
-RECOLLECT_HD void RangeBySplit(Block& block, RangeShared& shared, const RangeArgs& args,
+RECOLLECT_HD void RangeBySplit(Block& block, RangeShared& shared, const RangeAttentionOp& op,
                                int64_t row, int head, int64_t split) {
-  if (split >= SplitsOfRow(args, row, head)) return;
-  LoadQuery(block, shared, args, row, head);
-  RangeSplit(block, shared, args, row, head, split);
-  float* const partial = PartialOf(args, row, head, split);
+  if (split >= SplitsOfRow(op, row, head)) return;
+  LoadQuery(block, shared, op, row, head);
+  RangeSplit(block, shared, op, row, head, split);
+  float* const partial = PartialOf(op, row, head, split);
   block.Run([&](int t) {
     if (t == 0) {
       partial[0] = shared.part.max;
       partial[1] = shared.part.sum;
     }
-    if (t < args.plan.sizes.head_dim) partial[2 + t] = shared.output[t];
+    if (t < op.plan.sizes.head_dim) partial[2 + t] = shared.output[t];
   });
 }
 
@@ -255,35 +235,35 @@ RECOLLECT_HD float OutputOf(const RangeJoined& joined) {
 
 // By split, second launch: one (row, head).
 template <typename Block>
-RECOLLECT_HD void RangeMerge(Block& block, const RangeArgs& args, int64_t row, int head) {
-  const RangeAttentionSizes& sizes = args.plan.sizes;
-  const int64_t splits = SplitsOfRow(args, row, head);
+RECOLLECT_HD void RangeMerge(Block& block, const RangeAttentionOp& op, int64_t row, int head) {
+  const RangeAttentionSizes& sizes = op.plan.sizes;
+  const int64_t splits = SplitsOfRow(op, row, head);
   block.Run([&](int t) {
     if (t >= sizes.head_dim) return;
     RangeJoined joined = {EmptyPart(), 0.0f};
     for (int64_t split = 0; split < splits; ++split) {
-      const float* partial = PartialOf(args, row, head, split);
+      const float* partial = PartialOf(op, row, head, split);
       JoinSplit(joined, partial[0], partial[1], partial[2 + t]);
     }
-    args.out[(row * sizes.heads + head) * sizes.head_dim + t] = OutputOf(joined);
+    op.out[(row * sizes.heads + head) * sizes.head_dim + t] = OutputOf(joined);
   });
 }
 
 // By row: plan.block_rows rows of one head, one after the other.
 template <typename Block>
-RECOLLECT_HD void RangeByRow(Block& block, RangeShared& shared, const RangeArgs& args, int64_t tile,
-                             int head) {
-  const RangeAttentionSizes& sizes = args.plan.sizes;
-  const int64_t begin = tile * args.plan.block_rows;
+RECOLLECT_HD void RangeByRow(Block& block, RangeShared& shared, const RangeAttentionOp& op,
+                             int64_t tile, int head) {
+  const RangeAttentionSizes& sizes = op.plan.sizes;
+  const int64_t begin = tile * op.plan.block_rows;
   const int64_t end =
-      begin + args.plan.block_rows < sizes.rows ? begin + args.plan.block_rows : sizes.rows;
+      begin + op.plan.block_rows < sizes.rows ? begin + op.plan.block_rows : sizes.rows;
   typename Block::template PerThread<RangeJoined> joined(block);
   for (int64_t row = begin; row < end; ++row) {
-    const int64_t splits = SplitsOfRow(args, row, head);
-    LoadQuery(block, shared, args, row, head);
+    const int64_t splits = SplitsOfRow(op, row, head);
+    LoadQuery(block, shared, op, row, head);
     block.Run([&](int t) { joined[t] = {EmptyPart(), 0.0f}; });
     for (int64_t split = 0; split < splits; ++split) {
-      RangeSplit(block, shared, args, row, head, split);
+      RangeSplit(block, shared, op, row, head, split);
       block.Phase([&](int t) {
         const float output = t < sizes.head_dim ? shared.output[t] : 0.0f;
         JoinSplit(joined[t], shared.part.max, shared.part.sum, output);
@@ -291,7 +271,7 @@ RECOLLECT_HD void RangeByRow(Block& block, RangeShared& shared, const RangeArgs&
     }
     block.Run([&](int t) {
       if (t >= sizes.head_dim) return;
-      args.out[(row * sizes.heads + head) * sizes.head_dim + t] = OutputOf(joined[t]);
+      op.out[(row * sizes.heads + head) * sizes.head_dim + t] = OutputOf(joined[t]);
     });
   }
 }

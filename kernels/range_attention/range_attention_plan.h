@@ -67,10 +67,11 @@ int64_t EntriesOf(const RangeSet& set);
 // plan's sizes, ranges that begin at 0 or later. INVALID_ARGUMENT names the row.
 absl::Status CheckRanges(const RangeAttentionPlan& plan, std::span<const RangeSet> sets);
 
-// Arrays that a run of the plan reads and writes: device memory, borrowed until the queued work is
-// done. KvSpan's pointers are device memory, too, at any multiple of 4 bytes; multiples of 16 with
-// head_dim a multiple of 8 are read fastest.
-struct RangeDeviceArrays {
+// One operation. Pointers are device memory, borrowed until the work is done. KvSpan's pointers are
+// device memory, too, at any multiple of 4 bytes; multiples of 16 with head_dim a multiple of 8 are
+// read fastest.
+struct RangeAttentionOp {
+  RangeAttentionPlan plan;
   const float* q = nullptr;  // [rows, heads, head_dim] fp32, rows q_stride floats apart
   int64_t q_stride = 0;
   const KvSpan* parts = nullptr;   // [kMaxRanges] shared by all rows, or [rows, kMaxRanges]
@@ -80,7 +81,7 @@ struct RangeDeviceArrays {
   const float* slopes = nullptr;   // [heads] of ALiBi; null: no bias
   void* workspace = nullptr;       // plan.workspace_bytes, aligned to 4
   float* out = nullptr;            // [rows, heads, head_dim] dense, not overlapping any input
-  friend bool operator==(const RangeDeviceArrays&, const RangeDeviceArrays&) = default;
+  friend bool operator==(const RangeAttentionOp&, const RangeAttentionOp&) = default;
 };
 
 }  // namespace recollect::kernels

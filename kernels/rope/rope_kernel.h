@@ -5,21 +5,13 @@
 #ifndef RECOLLECT_KERNELS_ROPE_ROPE_KERNEL_H_
 #define RECOLLECT_KERNELS_ROPE_ROPE_KERNEL_H_
 
-#include "kernels/device/row_sizes.h"
 #include "kernels/device/thread_block.h"
-#include "kernels/rope/rope.h"
+#include "kernels/rope/rope_operation.h"
 
 namespace recollect::kernels::cuda {
 
 constexpr int kRopeThreads = 256;
 constexpr int kRopePairs = 4;
-
-struct RopeArgs {
-  RowSizes sizes;
-  const float* cosines = nullptr;  // [rows, width / 2]
-  const float* sines = nullptr;
-  float* x = nullptr;
-};
 
 RECOLLECT_HD int64_t RopePieces(const RowSizes& sizes) {
   return (sizes.width / 2 + kRopePairs - 1) / kRopePairs;
@@ -29,11 +21,11 @@ inline int64_t RopeBlocks(const RowSizes& sizes) {
   return (sizes.rows * sizes.heads * RopePieces(sizes) + kRopeThreads - 1) / kRopeThreads;
 }
 
-// Thread block `index` of RopeBlocks(args.sizes).
+// Thread block `index` of RopeBlocks(op.sizes).
 template <RopePairs kPairs, typename Block>
-RECOLLECT_HD void RunRope(Block& block, const RopeArgs& args, int64_t index) {
+RECOLLECT_HD void RunRope(Block& block, const RopeOp& op, int64_t index) {
   constexpr bool kHalves = kPairs == RopePairs::kHalves;
-  const RowSizes& sizes = args.sizes;
+  const RowSizes& sizes = op.sizes;
   const int64_t half = sizes.width / 2, pieces = RopePieces(sizes);
   block.Run([&](int t) {
     const int64_t piece = index * kRopeThreads + t;
@@ -41,11 +33,11 @@ RECOLLECT_HD void RunRope(Block& block, const RopeArgs& args, int64_t index) {
     const int64_t row = head / sizes.heads, left = half - j;
     if (row >= sizes.rows) return;
     float cosines[kRopePairs], sines[kRopePairs];
-    ReadFour(args.cosines + row * half + j, left, cosines);
-    ReadFour(args.sines + row * half + j, left, sines);
+    ReadFour(op.cosines + row * half + j, left, cosines);
+    ReadFour(op.sines + row * half + j, left, sines);
     // The first numbers of the pairs and the second ones, or the first two pairs and the others.
     float* const x =
-        args.x + row * sizes.stride + head % sizes.heads * sizes.width + (kHalves ? j : 2 * j);
+        op.x + row * sizes.stride + head % sizes.heads * sizes.width + (kHalves ? j : 2 * j);
     float* const y = x + (kHalves ? half : kRopePairs);
     const int64_t left_x = kHalves ? left : 2 * left;
     const int64_t left_y = kHalves ? left : 2 * left - kRopePairs;

@@ -12,6 +12,7 @@ namespace recollect::kernels {
 struct NeverChosen {
   int32_t first = -1;
   int32_t second = -1;
+  friend bool operator==(const NeverChosen&, const NeverChosen&) = default;
 };
 
 int32_t Argmax(std::span<const float> logits, const NeverChosen& never = {});

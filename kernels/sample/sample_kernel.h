@@ -9,7 +9,7 @@
 
 #include "kernels/cuda/cuda_order.h"
 #include "kernels/device/thread_block.h"
-#include "kernels/sample/sample.h"
+#include "kernels/sample/sample_operation.h"
 #include "kernels/sample/sample_weights.h"
 
 namespace recollect::kernels::cuda {
@@ -29,35 +29,26 @@ struct SampleShared {
   uint64_t totals[kDigits];
 };
 
-struct SampleArgs {
-  int32_t vocab = 0;
-  NeverChosen never;
-  const float* logits = nullptr;             // [rows, vocab]
-  const SampleSettings* settings = nullptr;  // [rows]
-  int32_t* choices = nullptr;                // [rows]
-};
-
 // The row that a thread block works on.
 template <typename Block>
 struct SampleRow {
   Block& block;
   SampleShared& shared;
-  const SampleArgs& args;
+  const SampleOp& op;
   int64_t row;
 };
 
 // Calls function(packed) for the row's logits that may be chosen, each in one thread.
 template <typename Function>
-RECOLLECT_HD void ForEachChoice(const SampleArgs& args, int64_t row, int t, Function function) {
-  const float* const logits = args.logits + row * args.vocab;
-  for (int64_t first = t * kSamplePiece; first < args.vocab;
-       first += kSampleThreads * kSamplePiece) {
+RECOLLECT_HD void ForEachChoice(const SampleOp& op, int64_t row, int t, Function function) {
+  const float* const logits = op.logits + row * op.vocab;
+  for (int64_t first = t * kSamplePiece; first < op.vocab; first += kSampleThreads * kSamplePiece) {
     float numbers[kSamplePiece];
-    ReadFour(logits + first, args.vocab - first, numbers);
+    ReadFour(logits + first, op.vocab - first, numbers);
     RECOLLECT_UNROLL
     for (int i = 0; i < kSamplePiece; ++i) {
       const int64_t index = first + i;
-      if (index >= args.vocab || index == args.never.first || index == args.never.second) continue;
+      if (index >= op.vocab || index == op.never.first || index == op.never.second) continue;
       const uint64_t packed = PackChoice(numbers[i], static_cast<int32_t>(index));
       if (packed != 0) function(packed);
     }
@@ -70,8 +61,7 @@ RECOLLECT_HD uint64_t FindBest(const SampleRow<Block>& of) {
   SampleShared& shared = of.shared;
   of.block.Phase([&](int t) {
     uint64_t best = 0;
-    ForEachChoice(of.args, of.row, t,
-                  [&](uint64_t packed) { best = packed > best ? packed : best; });
+    ForEachChoice(of.op, of.row, t, [&](uint64_t packed) { best = packed > best ? packed : best; });
     shared.best[t] = best;
   });
   const auto join = [&](int count, int into) {
@@ -104,7 +94,7 @@ RECOLLECT_HD void WeighDigits(const SampleRow<Block>& of, uint64_t lowest, uint6
       if (sum != 0) of.block.AddTo(&shared.sums[digit][t % kSampleWarp], sum);
       sum = 0;
     };
-    ForEachChoice(of.args, of.row, t, [&](uint64_t packed) {
+    ForEachChoice(of.op, of.row, t, [&](uint64_t packed) {
       const uint64_t begins = packed >> shift;
       if (packed < lowest || begins / kDigits != found) return;
       if (begins % kDigits != digit) add();
@@ -132,7 +122,7 @@ RECOLLECT_HD uint64_t FindEnd(const SampleRow<Block>& of, uint64_t lowest, Weigh
   for (int shift = kTop; shift >= 0; shift -= kDigitBits) {
     int digit = kDigits - 1;
     // The complements of all indices begin with this digit, the highest.
-    if (shift >= kIndexBits || static_cast<uint64_t>(of.args.vocab - 1) >> shift != 0) {
+    if (shift >= kIndexBits || static_cast<uint64_t>(of.op.vocab - 1) >> shift != 0) {
       WeighDigits(of, lowest, found, shift, weigh);
       if (shift == kTop) {
         uint64_t all = 0;
@@ -169,11 +159,11 @@ RECOLLECT_HD uint64_t Draw(const SampleRow<Block>& of, const SampleSettings& set
 
 template <typename Block>
 RECOLLECT_HD void RunSample(const SampleRow<Block>& of) {
-  const SampleSettings settings = of.args.settings[of.row];
+  const SampleSettings settings = of.op.settings[of.row];
   uint64_t choice = FindBest(of);
   if (choice != 0 && settings.temperature != 0) choice = Draw(of, settings, choice);
   of.block.Run([&](int t) {
-    if (t == 0) of.args.choices[of.row] = ChoiceOf(choice);
+    if (t == 0) of.op.choices[of.row] = ChoiceOf(choice);
   });
 }
 

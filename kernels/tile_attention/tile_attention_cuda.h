@@ -14,7 +14,7 @@
 //   tiles = RowTilesOf(runs, sets, MostTileRows(heads, kv_heads));  // tile_attention_plan.h
 //   plan = PlanTileAttention(SizesOf({.rows = …}, tiles), multiprocessors);
 //   CheckTileAttention(plan, tiles, sets);                // host copies, before the upload
-//   TileAttentionCuda(stream, plan, {q, q_stride, kv_stride, tiles, sets, …});
+//   Launch(stream, TileAttentionOp{plan, q, q_stride, kv_stride, tiles, sets, …});
 // For lists of entries, ALiBi and caches in fp32 use range_attention_cuda.h.
 #ifndef RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_CUDA_H_
 #define RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_CUDA_H_
@@ -29,8 +29,7 @@ namespace recollect::kernels {
 // Returns before the work is done. One launch by tile, two by split, none without tiles. Launch
 // sizes depend on the plan alone, so a captured graph can be replayed with other tiles and ranges.
 // Statuses of kernels/cuda/cuda_status.h.
-absl::Status TileAttentionCuda(cudaStream_t stream, const TileAttentionPlan& plan,
-                               const TileDeviceArrays& arrays);
+absl::Status Launch(cudaStream_t stream, const TileAttentionOp& op);
 
 }  // namespace recollect::kernels
 

@@ -27,28 +27,6 @@ constexpr int kMaxTileThreads = kMaxTileQueries / kTileRows * kMatrixWarp;
 constexpr int kMergeTileThreads = 128;
 constexpr int64_t kSplitTiles = kSplitTileEntries / kTileKeys;
 
-struct TileAttentionArgs {
-  TileAttentionPlan plan;
-  const uint16_t* q = nullptr;
-  int64_t q_stride = 0;
-  int64_t kv_stride = 0;
-  const RowTile* tiles = nullptr;
-  const RangeSet* sets = nullptr;
-  float* out = nullptr;
-  float* workspace = nullptr;  // [rows, heads, max_splits]: max, sum, o[head_dim]
-};
-
-inline TileAttentionArgs ArgsOf(const TileAttentionPlan& plan, const TileDeviceArrays& arrays) {
-  return {.plan = plan,
-          .q = reinterpret_cast<const uint16_t*>(arrays.q),
-          .q_stride = arrays.q_stride,
-          .kv_stride = arrays.kv_stride,
-          .tiles = arrays.tiles,
-          .sets = arrays.sets,
-          .out = arrays.out,
-          .workspace = static_cast<float*>(arrays.workspace)};
-}
-
 // std::array's functions are host-only.
 RECOLLECT_HD RangeSet::Range RangeOf(const RangeSet& set, int part) {
   return reinterpret_cast<const RangeSet::Range*>(&set)[part];
@@ -124,9 +102,10 @@ struct QueryParts {
   float outputs[kCount];
 };
 
-RECOLLECT_HD float* PartialOf(const TileAttentionArgs& args, int64_t row, int head, int64_t split) {
-  const TileAttentionSizes& sizes = args.plan.sizes;
-  return args.workspace +
+// The maximum, the sum and o[head_dim] of a split.
+RECOLLECT_HD float* PartialOf(const TileAttentionOp& op, int64_t row, int head, int64_t split) {
+  const TileAttentionSizes& sizes = op.plan.sizes;
+  return static_cast<float*>(op.workspace) +
          ((row * sizes.heads + head) * sizes.max_splits + split) * (2 + sizes.head_dim);
 }
 
@@ -138,10 +117,10 @@ struct TileShare {
   int queries;  // of the tile
 };
 
-RECOLLECT_HD TileShare ShareOf(const TileAttentionArgs& args, int64_t tile, int kv_head) {
-  const TileAttentionSizes& sizes = args.plan.sizes;
+RECOLLECT_HD TileShare ShareOf(const TileAttentionOp& op, int64_t tile, int kv_head) {
+  const TileAttentionSizes& sizes = op.plan.sizes;
   const int per = sizes.heads / sizes.kv_heads;
-  const RowTile* const of = args.tiles + tile;
+  const RowTile* const of = op.tiles + tile;
   return {of, kv_head, per, static_cast<int>(of->rows) * per};
 }
 
@@ -154,14 +133,14 @@ RECOLLECT_HD int HeadOf(const TileShare& share, int query) {
 
 // The entries of key tile `at` that each of the thread's two queries attends to; all entries if
 // there is no such query.
-RECOLLECT_HD void LoadKeyRanges(const TileAttentionArgs& args, const TileShare& share, KeyTile at,
+RECOLLECT_HD void LoadKeyRanges(const TileAttentionOp& op, const TileShare& share, KeyTile at,
                                 int t, KeyRange ranges[2]) {
   RECOLLECT_UNROLL
   for (int half = 0; half < 2; ++half) {
     const int query = TileRow(t, 2 * half);
     ranges[half] = {0, kTileKeys};
     if (query < share.queries) {
-      ranges[half] = KeysOf(RangeOf(args.sets[RowOf(share, query)], at.part), at);
+      ranges[half] = KeysOf(RangeOf(op.sets[RowOf(share, query)], at.part), at);
     }
   }
 }
@@ -171,25 +150,25 @@ RECOLLECT_HD void LoadKeyRanges(const TileAttentionArgs& args, const TileShare& 
 // values are added. take(t, parts) receives thread t's results of each split.
 template <int kDimSteps, typename Block, typename Take>
 RECOLLECT_HD void GoThroughKeys(Block& block, AttentionTile<kDimSteps>& tile,
-                                const TileAttentionArgs& args, const TileShare& share, KeyTile at,
+                                const TileAttentionOp& op, const TileShare& share, KeyTile at,
                                 bool one_split, Take take) {
   constexpr int kOutputs = 8 * kDimSteps;
   constexpr int kQueryThreads = 4;  // that hold one query's numbers
   struct KeyRanges {
     KeyRange v[2];
   };
-  const TileAttentionSizes& sizes = args.plan.sizes;
+  const TileAttentionSizes& sizes = op.plan.sizes;
   const RangeSet& reach = share.tile->reach;
-  const int dim = sizes.head_dim, threads = args.plan.warps * kMatrixWarp;
+  const int dim = sizes.head_dim, threads = op.plan.warps * kMatrixWarp;
   const int warps = (share.queries + kTileRows - 1) / kTileRows;
-  const float scale = args.plan.power_scale;
+  const float scale = op.plan.power_scale;
   const int64_t head = static_cast<int64_t>(share.kv_head) * dim;
   const auto begin = [&](KeyTile from, const Bf16* entries, uint16_t* to) {
     const KeyRange keys = KeysOf(RangeOf(reach, from.part), from);
-    const auto* const rows = reinterpret_cast<const uint16_t*>(entries) +
-                             from.number * kTileKeys * args.kv_stride + head;
-    BeginTile<kDimSteps>(block, threads, rows, args.kv_stride, keys.begin, keys.end, dim,
-                         IsAligned(rows) && args.kv_stride % kDotPiece == 0, to);
+    const auto* const rows =
+        reinterpret_cast<const uint16_t*>(entries) + from.number * kTileKeys * op.kv_stride + head;
+    BeginTile<kDimSteps>(block, threads, rows, op.kv_stride, keys.begin, keys.end, dim,
+                         IsAligned(rows) && op.kv_stride % kDotPiece == 0, to);
   };
   TileQueries<Block, kDimSteps> queries(block);
   TileSums<Block> scores(block);
@@ -201,7 +180,8 @@ RECOLLECT_HD void GoThroughKeys(Block& block, AttentionTile<kDimSteps>& tile,
   block.Run([&](int t) {
     const auto row_of = [&](int query) -> const uint16_t* {
       if (query >= share.queries) return nullptr;
-      return args.q + RowOf(share, query) * args.q_stride + HeadOf(share, query) * dim;
+      return reinterpret_cast<const uint16_t*>(op.q) + RowOf(share, query) * op.q_stride +
+             HeadOf(share, query) * dim;
     };
     LoadTileQueries<kDimSteps>(t, dim, row_of, queries[t]);
     greatest[t] = {{-Infinity(), -Infinity()}};
@@ -216,7 +196,7 @@ RECOLLECT_HD void GoThroughKeys(Block& block, AttentionTile<kDimSteps>& tile,
     block.Barrier();
     begin(at, SpanOf(*share.tile, at.part).values, tile.values);
     block.FirstWarps(warps, [&](Block& some) {
-      some.Run([&](int t) { LoadKeyRanges(args, share, at, t, ranges[t].v); });
+      some.Run([&](int t) { LoadKeyRanges(op, share, at, t, ranges[t].v); });
       TileScores(some, queries, tile, scores);
       some.Run([&](int t) {
         const KeyRange first = ranges[t].v[0], second = ranges[t].v[1];
@@ -271,7 +251,7 @@ RECOLLECT_HD void GoThroughKeys(Block& block, AttentionTile<kDimSteps>& tile,
         QueryParts<kOutputs> part;
         RECOLLECT_UNROLL
         for (int half = 0; half < 2; ++half) {
-          part.max[half] = Mul(args.plan.scale, greatest[t].v[half]);
+          part.max[half] = Mul(op.plan.scale, greatest[t].v[half]);
           part.sum[half] = sums[t].v[half];
         }
         RECOLLECT_UNROLL
@@ -299,19 +279,19 @@ RECOLLECT_HD float OutputOf(float sum, float output) { return sum == 0 ? 0.0f : 
 // By split: one (tile, key-value head, split). Splits that the tile does not have are not written.
 template <int kDimSteps, typename Block>
 RECOLLECT_HD void TileBySplit(Block& block, AttentionTile<kDimSteps>& tile,
-                              const TileAttentionArgs& args, int64_t index, int kv_head,
+                              const TileAttentionOp& op, int64_t index, int kv_head,
                               int64_t split) {
-  const TileShare share = ShareOf(args, index, kv_head);
+  const TileShare share = ShareOf(op, index, kv_head);
   if (share.queries == 0) return;
   const KeyTile at = FirstOfSplit(share.tile->reach, split);
   if (at.part == kMaxRanges) return;
-  const int dim = args.plan.sizes.head_dim;
-  GoThroughKeys(block, tile, args, share, at, /*one_split=*/true, [&](int t, const auto& part) {
+  const int dim = op.plan.sizes.head_dim;
+  GoThroughKeys(block, tile, op, share, at, /*one_split=*/true, [&](int t, const auto& part) {
     RECOLLECT_UNROLL
     for (int half = 0; half < 2; ++half) {
       const int query = TileRow(t, 2 * half);
       if (query >= share.queries) continue;
-      float* const to = PartialOf(args, RowOf(share, query), HeadOf(share, query), split);
+      float* const to = PartialOf(op, RowOf(share, query), HeadOf(share, query), split);
       if (t % 4 == 0) {
         to[0] = part.max[half];
         to[1] = part.sum[half];
@@ -327,9 +307,9 @@ RECOLLECT_HD void TileBySplit(Block& block, AttentionTile<kDimSteps>& tile,
 
 // By split, second launch: the rows of one (tile, head).
 template <typename Block>
-RECOLLECT_HD void TileMerge(Block& block, const TileAttentionArgs& args, int64_t index, int head) {
-  const TileAttentionSizes& sizes = args.plan.sizes;
-  const RowTile& tile = args.tiles[index];
+RECOLLECT_HD void TileMerge(Block& block, const TileAttentionOp& op, int64_t index, int head) {
+  const TileAttentionSizes& sizes = op.plan.sizes;
+  const RowTile& tile = op.tiles[index];
   int64_t splits = 0;
   for (int part = 0; part < kMaxRanges; ++part) splits += SplitsOfPart(tile.reach, part);
   block.Run([&](int t) {
@@ -338,10 +318,10 @@ RECOLLECT_HD void TileMerge(Block& block, const TileAttentionArgs& args, int64_t
       SoftmaxPart joined = EmptyPart();
       float output = 0;
       for (int64_t split = 0; split < splits; ++split) {
-        const float* const partial = PartialOf(args, row, head, split);
+        const float* const partial = PartialOf(op, row, head, split);
         JoinSplit(joined, output, partial[0], partial[1], partial[2 + d]);
       }
-      args.out[(row * sizes.heads + head) * sizes.head_dim + d] = OutputOf(joined.sum, output);
+      op.out[(row * sizes.heads + head) * sizes.head_dim + d] = OutputOf(joined.sum, output);
     }
   });
 }
@@ -349,17 +329,17 @@ RECOLLECT_HD void TileMerge(Block& block, const TileAttentionArgs& args, int64_t
 // By tile: one (tile, key-value head).
 template <int kDimSteps, typename Block>
 RECOLLECT_HD void TileByTile(Block& block, AttentionTile<kDimSteps>& tile,
-                             const TileAttentionArgs& args, int64_t index, int kv_head) {
+                             const TileAttentionOp& op, int64_t index, int kv_head) {
   constexpr int kOutputs = 8 * kDimSteps;
-  const TileAttentionSizes& sizes = args.plan.sizes;
-  const TileShare share = ShareOf(args, index, kv_head);
+  const TileAttentionSizes& sizes = op.plan.sizes;
+  const TileShare share = ShareOf(op, index, kv_head);
   if (share.queries == 0) return;
   typename Block::template PerThread<QueryParts<kOutputs>> joined(block);
   block.Run([&](int t) {
     joined[t] = {};
     joined[t].max[0] = joined[t].max[1] = -Infinity();
   });
-  GoThroughKeys(block, tile, args, share, FirstKeyTile(share.tile->reach, 0), /*one_split=*/false,
+  GoThroughKeys(block, tile, op, share, FirstKeyTile(share.tile->reach, 0), /*one_split=*/false,
                 [&](int t, const auto& part) {
                   QueryParts<kOutputs>& to = joined[t];
                   RECOLLECT_UNROLL
@@ -379,7 +359,7 @@ RECOLLECT_HD void TileByTile(Block& block, AttentionTile<kDimSteps>& tile,
     for (int i = 0; i < kOutputs; ++i) {
       const int query = TileRow(t, i), d = TileColumn(t, i);
       if (query >= share.queries || d >= sizes.head_dim) continue;
-      args.out[(RowOf(share, query) * sizes.heads + HeadOf(share, query)) * sizes.head_dim + d] =
+      op.out[(RowOf(share, query) * sizes.heads + HeadOf(share, query)) * sizes.head_dim + d] =
           OutputOf(joined[t].sum[i / 2 % 2], joined[t].outputs[i]);
     }
   });

@@ -102,10 +102,11 @@ TileAttentionSizes SizesOf(TileAttentionSizes sizes, std::span<const RowTile> ti
 absl::Status CheckTileAttention(const TileAttentionPlan& plan, std::span<const RowTile> tiles,
                                 std::span<const RangeSet> sets);
 
-// Arrays that a run of the plan reads and writes: device memory, borrowed until the queued work is
-// done, as is what the tiles point to. Spans at multiples of 16 bytes with kv_stride and head_dim
-// multiples of 8 are read fastest.
-struct TileDeviceArrays {
+// One operation. Pointers are device memory, borrowed until the work is done, as is what the tiles
+// point to. Spans at multiples of 16 bytes with kv_stride and head_dim multiples of 8 are read
+// fastest.
+struct TileAttentionOp {
+  TileAttentionPlan plan;
   const Bf16* q = nullptr;  // [rows, heads, head_dim], rows q_stride numbers apart
   int64_t q_stride = 0;
   int64_t kv_stride = 0;  // numbers from one entry to the next; at least kv_heads * head_dim
@@ -113,7 +114,7 @@ struct TileDeviceArrays {
   const RangeSet* sets = nullptr;  // [rows]
   void* workspace = nullptr;       // plan.workspace_bytes, aligned to 4
   float* out = nullptr;            // [rows, heads, head_dim] dense, not overlapping any input
-  friend bool operator==(const TileDeviceArrays&, const TileDeviceArrays&) = default;
+  friend bool operator==(const TileAttentionOp&, const TileAttentionOp&) = default;
 };
 
 }  // namespace recollect::kernels

@@ -62,25 +62,29 @@ absl::Status DeviceModel::Attend(const RowsAttention& attention, const DeviceTab
     ASSIGN_OR_RETURN(const kernels::RangeAttentionPlan plan,
                      kernels::PlanRangeAttention(attention.ranges, device_.multiprocessors()));
     ASSIGN_OR_RETURN(void* const memory, Bytes(kWorkspace, plan.workspace_bytes));
-    return device_.RangeAttention(plan, {.q = static_cast<const float*>(q),
-                                         .q_stride = qkv.stride,
-                                         .parts = tables.At<kernels::KvSpan>(attention.parts_at),
-                                         .parts_per_row = kernels::kMaxRanges,
-                                         .sets = tables.At<kernels::RangeSet>(attention.sets_at),
-                                         .slopes = slopes,
-                                         .workspace = memory,
-                                         .out = out});
+    return device_.Run(
+        kernels::RangeAttentionOp{.plan = plan,
+                                  .q = static_cast<const float*>(q),
+                                  .q_stride = qkv.stride,
+                                  .parts = tables.At<kernels::KvSpan>(attention.parts_at),
+                                  .parts_per_row = kernels::kMaxRanges,
+                                  .sets = tables.At<kernels::RangeSet>(attention.sets_at),
+                                  .slopes = slopes,
+                                  .workspace = memory,
+                                  .out = out});
   }
   ASSIGN_OR_RETURN(const kernels::TileAttentionPlan plan,
                    kernels::PlanTileAttention(attention.tiles, device_.multiprocessors()));
   ASSIGN_OR_RETURN(void* const memory, Bytes(kWorkspace, plan.workspace_bytes));
-  return device_.TileAttention(plan, {.q = static_cast<const Bf16*>(q),
-                                      .q_stride = qkv.stride,
-                                      .kv_stride = attention.kv_stride,
-                                      .tiles = tables.At<kernels::RowTile>(attention.tiles_at),
-                                      .sets = tables.At<kernels::RangeSet>(attention.sets_at),
-                                      .workspace = memory,
-                                      .out = out});
+  return device_.Run(
+      kernels::TileAttentionOp{.plan = plan,
+                               .q = static_cast<const Bf16*>(q),
+                               .q_stride = qkv.stride,
+                               .kv_stride = attention.kv_stride,
+                               .tiles = tables.At<kernels::RowTile>(attention.tiles_at),
+                               .sets = tables.At<kernels::RangeSet>(attention.sets_at),
+                               .workspace = memory,
+                               .out = out});
 }
 
 }  // namespace recollect::model

@@ -91,7 +91,8 @@ absl::Status DeviceBlockCache::SumUpRestored(Device& device) const {
   ASSIGN_OR_RETURN(const std::shared_ptr<kernels::DeviceBuffer> memory,
                    device.Allocate(tables.bytes()));
   RETURN_IF_ERROR(tables.Upload(device, memory->data()));
-  return device.BlockBounds(SizesOf(std::ssize(blocks)), tables.At<kernels::KeyBlock>(at));
+  return device.Run(
+      kernels::BlockBoundsOp{SizesOf(std::ssize(blocks)), tables.At<kernels::KeyBlock>(at)});
 }
 
 }  // namespace recollect::model

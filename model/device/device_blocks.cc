@@ -65,24 +65,25 @@ absl::Status DeviceModel::AttendBlocks(const BlocksAttention& blocks, const Devi
   auto* const counts = static_cast<int32_t*>(memory);
   int32_t* const entries = counts + lists;
   ASSIGN_OR_RETURN(void* const best, Bytes(kWorkspace, blocks.choose.workspace_bytes));
-  RETURN_IF_ERROR(device_.BlockTopK(
-      blocks.choose, {.q = q,
-                      .q_stride = qkv.stride,
-                      .rows = tables.At<kernels::BlockTopKRow>(blocks.rows_at),
-                      .patterns = tables.At<kernels::BlockPattern>(blocks.patterns_at),
-                      .patterns_per_head = blocks.patterns_per_head,
-                      .workspace = best,
-                      .entries = entries,
-                      .counts = counts}));
+  RETURN_IF_ERROR(device_.Run(
+      kernels::BlockTopKOp{.plan = blocks.choose,
+                           .q = q,
+                           .q_stride = qkv.stride,
+                           .rows = tables.At<kernels::BlockTopKRow>(blocks.rows_at),
+                           .patterns = tables.At<kernels::BlockPattern>(blocks.patterns_at),
+                           .patterns_per_head = blocks.patterns_per_head,
+                           .workspace = best,
+                           .entries = entries,
+                           .counts = counts}));
   ASSIGN_OR_RETURN(void* const splits, Bytes(kWorkspace, blocks.attend.workspace_bytes));
-  return device_.RangeAttention(blocks.attend,
-                                {.q = q,
-                                 .q_stride = qkv.stride,
-                                 .parts = tables.At<kernels::KvSpan>(blocks.parts_at),
-                                 .parts_per_row = kernels::kMaxRanges,
-                                 .lists = {entries, counts},
-                                 .workspace = splits,
-                                 .out = out + blocks.first_row * config_.inner()});
+  return device_.Run(kernels::RangeAttentionOp{.plan = blocks.attend,
+                                               .q = q,
+                                               .q_stride = qkv.stride,
+                                               .parts = tables.At<kernels::KvSpan>(blocks.parts_at),
+                                               .parts_per_row = kernels::kMaxRanges,
+                                               .lists = {entries, counts},
+                                               .workspace = splits,
+                                               .out = out + blocks.first_row * config_.inner()});
 }
 
 }  // namespace recollect::model

@@ -20,12 +20,19 @@ absl::StatusOr<std::vector<EncodedChunk>> DeviceModel::EncodeChunks(
   float* const x = tables.x;
   RETURN_IF_ERROR(tables.gather.Run(device_, tables.tables));
   RETURN_IF_ERROR(PlaceLandmarks(tables));
-  RETURN_IF_ERROR(device_.RmsNorm(sizes, x, weights_.encoder.in_norm, config_.norm_eps, {x}));
+  RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{.sizes = sizes,
+                                                 .x = x,
+                                                 .gain = weights_.encoder.in_norm,
+                                                 .eps = config_.norm_eps,
+                                                 .y = {x}}));
   for (const DeviceEncoderLayer& layer : weights_.encoder.layers) {
     RETURN_IF_ERROR(EncodeLayer(layer, tables));
   }
-  RETURN_IF_ERROR(
-      device_.RmsNorm(sizes, x, weights_.encoder.out_norm, config_.encoder_norm_eps, {x}));
+  RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{.sizes = sizes,
+                                                 .x = x,
+                                                 .gain = weights_.encoder.out_norm,
+                                                 .eps = config_.encoder_norm_eps,
+                                                 .y = {x}}));
   return TakeChunks(blocks, tables);
 }
 
@@ -116,8 +123,10 @@ absl::Status DeviceModel::PlaceLandmarks(const EncoderTables& tables) {
     const int64_t count = tables.chunks;
     ASSIGN_OR_RETURN(const DeviceRows normed, Operand(kNormed, count * config_.d));
     RETURN_IF_ERROR(tables.lift.Run(device_, tables.tables));
-    RETURN_IF_ERROR(device_.RmsNorm({.rows = count, .width = config_.d}, tables.landmarks, nullptr,
-                                    config_.norm_eps, normed));
+    RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{.sizes = {.rows = count, .width = config_.d},
+                                                   .x = tables.landmarks,
+                                                   .eps = config_.norm_eps,
+                                                   .y = normed}));
     RETURN_IF_ERROR(
         Product(weights_.encoder.carry_proj, normed, count, tables.carried, /*add=*/true));
   }
@@ -130,16 +139,23 @@ absl::Status DeviceModel::EncodeLayer(const DeviceEncoderLayer& weights,
   const int64_t inner = config_.inner(), stride = 3 * inner, rows = tables.rows;
   const float eps = config_.encoder_norm_eps;
   ASSIGN_OR_RETURN(const DeviceRows normed, Operand(kNormed, rows * config_.d));
-  RETURN_IF_ERROR(device_.RmsNorm({.rows = rows, .width = config_.d}, tables.x, weights.attn_norm,
-                                  eps, normed));
+  RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{.sizes = {.rows = rows, .width = config_.d},
+                                                 .x = tables.x,
+                                                 .gain = weights.attn_norm,
+                                                 .eps = eps,
+                                                 .y = normed}));
   RETURN_IF_ERROR(Product(weights.attn_in_proj, normed, rows, tables.projected));
-  RETURN_IF_ERROR(device_.Rope(
-      {.rows = rows, .width = config_.head_dim, .heads = 2 * config_.heads, .stride = stride},
-      config_.rope_pairs, tables.tables.At<float>(tables.cosines),
-      tables.tables.At<float>(tables.sines), tables.projected));
+  RETURN_IF_ERROR(device_.Run(kernels::RopeOp{.sizes = {.rows = rows,
+                                                        .width = config_.head_dim,
+                                                        .heads = 2 * config_.heads,
+                                                        .stride = stride},
+                                              .pairs = config_.rope_pairs,
+                                              .cosines = tables.tables.At<float>(tables.cosines),
+                                              .sines = tables.tables.At<float>(tables.sines),
+                                              .x = tables.projected}));
   if (dtype_ == DType::kBf16) {
-    RETURN_IF_ERROR(device_.ConvertToBf16(tables.projected, rows * stride,
-                                          reinterpret_cast<Bf16*>(tables.qkv.data)));
+    RETURN_IF_ERROR(device_.Run(kernels::ConvertToBf16Op{
+        tables.projected, rows * stride, reinterpret_cast<Bf16*>(tables.qkv.data)}));
   }
   RETURN_IF_ERROR(tables.split.Run(device_, tables.tables));
   RETURN_IF_ERROR(Attend(tables.attention, tables.tables, tables.qkv, nullptr, tables.attended));
@@ -158,15 +174,16 @@ absl::StatusOr<std::vector<EncodedChunk>> DeviceModel::TakeChunks(
     keys = tables.projected;
     ASSIGN_OR_RETURN(const DeviceRows operand, AsOperand(kRounded, tables.landmarks, count * d));
     RETURN_IF_ERROR(Product(weights_.encoder.landmark_proj, operand, count, keys));
-    RETURN_IF_ERROR(
-        device_.RmsNorm({.rows = count, .width = d_r}, keys, nullptr, config_.norm_eps, {keys}));
+    RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{
+        .sizes = {.rows = count, .width = d_r}, .x = keys, .eps = config_.norm_eps, .y = {keys}}));
   }
   std::vector<Bf16> stored(static_cast<size_t>(tables.rows * d + count * d_r));
   const auto bytes = static_cast<int64_t>(stored.size() * sizeof(Bf16));
   ASSIGN_OR_RETURN(void* const memory, Bytes(kRounded, bytes));
   Bf16* const rounded = static_cast<Bf16*>(memory);
-  RETURN_IF_ERROR(device_.ConvertToBf16(tables.x, tables.rows * d, rounded));
-  RETURN_IF_ERROR(device_.ConvertToBf16(keys, count * d_r, rounded + tables.rows * d));
+  RETURN_IF_ERROR(device_.Run(kernels::ConvertToBf16Op{tables.x, tables.rows * d, rounded}));
+  RETURN_IF_ERROR(
+      device_.Run(kernels::ConvertToBf16Op{keys, count * d_r, rounded + tables.rows * d}));
   RETURN_IF_ERROR(device_.Download(rounded, bytes, stored.data()));
 
   std::vector<EncodedChunk> chunks;

@@ -132,8 +132,8 @@ absl::Status DeviceModel::RunLayer(int layer, const CallTables& call, const Mixe
     if (config_.gca_residual == GcaResidual::kBypass) {
       // The memory reaches the residual stream through the FFN only.
       ASSIGN_OR_RETURN(sum, Floats(kSum, numbers));
-      RETURN_IF_ERROR(device_.Zero(sum, numbers * int64_t{sizeof(float)}));
-      RETURN_IF_ERROR(device_.Add(h, numbers, sum));
+      RETURN_IF_ERROR(device_.Run(kernels::ZeroOp{sum, numbers * int64_t{sizeof(float)}}));
+      RETURN_IF_ERROR(device_.Run(kernels::AddOp{h, numbers, sum}));
       ffn_input = sum;
     }
     RETURN_IF_ERROR(RunGca(weights, call, h, sum));
@@ -150,18 +150,23 @@ absl::Status DeviceModel::RunGca(const DeviceLayer& weights, const CallTables& c
   ASSIGN_OR_RETURN(float* const queries, Floats(kKeys, rows * inner));
   ASSIGN_OR_RETURN(float* const read, Floats(kValues, rows * inner));
   ASSIGN_OR_RETURN(void* const workspace, Bytes(kWorkspace, gca.plan.workspace_bytes));
-  RETURN_IF_ERROR(device_.RmsNorm({.rows = rows, .width = config_.d}, a, weights.gca_norm,
-                                  config_.norm_eps, normed));
+  RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{.sizes = {.rows = rows, .width = config_.d},
+                                                 .x = a,
+                                                 .gain = weights.gca_norm,
+                                                 .eps = config_.norm_eps,
+                                                 .y = normed}));
   RETURN_IF_ERROR(Product(weights.gca_q_proj, normed, rows, queries));
   ASSIGN_OR_RETURN(const kernels::DeviceRows q, AsOperand(kRounded, queries, rows * inner));
-  RETURN_IF_ERROR(device_.Zero(read, rows * inner * int64_t{sizeof(float)}));
-  RETURN_IF_ERROR(device_.Gca(gca.plan, {.q = q.data,
-                                         .groups = call.tables.At<kernels::GcaGroup>(gca.groups),
-                                         .group_count = gca.count,
-                                         .chunks = call.tables.At<kernels::MemoryView>(gca.chunks),
-                                         .weights = call.tables.At<float>(gca.weights),
-                                         .workspace = workspace,
-                                         .out = read}));
+  RETURN_IF_ERROR(device_.Run(kernels::ZeroOp{read, rows * inner * int64_t{sizeof(float)}}));
+  RETURN_IF_ERROR(
+      device_.Run(kernels::GcaOp{.plan = gca.plan,
+                                 .q = q.data,
+                                 .groups = call.tables.At<kernels::GcaGroup>(gca.groups),
+                                 .group_count = gca.count,
+                                 .chunks = call.tables.At<kernels::MemoryView>(gca.chunks),
+                                 .weights = call.tables.At<float>(gca.weights),
+                                 .workspace = workspace,
+                                 .out = read}));
   ASSIGN_OR_RETURN(const kernels::DeviceRows operand, AsOperand(kRounded, read, rows * inner));
   return Product(weights.gca_out_proj, operand, rows, sum, /*add=*/true);
 }

@@ -170,17 +170,21 @@ absl::Status DeviceModel::RunMixer(const DeviceMixer& weights, const MixerConfig
                                    const CallTables& call, const MixerTables& tables, float* h) {
   const int64_t inner = config_.inner(), rows = call.rows;
   ASSIGN_OR_RETURN(const DeviceRows normed, Operand(kNormed, rows * config_.d));
-  RETURN_IF_ERROR(device_.RmsNorm({.rows = rows, .width = config_.d}, h, weights.norm,
-                                  config_.norm_eps, normed));
+  RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{.sizes = {.rows = rows, .width = config_.d},
+                                                 .x = h,
+                                                 .gain = weights.norm,
+                                                 .eps = config_.norm_eps,
+                                                 .y = normed}));
   RETURN_IF_ERROR(Product(weights.in_proj, normed, rows, call.projected));
   RETURN_IF_ERROR(tables.moves.Run(device_, call.tables));
   if (tables.scan.sizes.segments > 0) {
-    RETURN_IF_ERROR(device_.GatedScan(
-        tables.scan, {.segments = call.tables.At<kernels::GatedScanSegment>(tables.scans_at),
-                      .segment_count = tables.scan.sizes.segments,
-                      .bias = weights.gate_bias,
-                      .stride = tables.fp32.stride,
-                      .y_stride = tables.fp32.stride}));
+    RETURN_IF_ERROR(device_.Run(
+        kernels::GatedScanOp{.plan = tables.scan,
+                             .segments = call.tables.At<kernels::GatedScanSegment>(tables.scans_at),
+                             .segment_count = tables.scan.sizes.segments,
+                             .bias = weights.gate_bias,
+                             .stride = tables.fp32.stride,
+                             .y_stride = tables.fp32.stride}));
   }
   const bool linear = mixer.kind == MixerKind::kRattention;
   if (linear) RETURN_IF_ERROR(BeginLinear(weights, mixer, call, tables));
@@ -193,8 +197,8 @@ absl::Status DeviceModel::RunMixer(const DeviceMixer& weights, const MixerConfig
     return Product(weights.out_proj, operand, rows, h, /*add=*/true);
   }
   ASSIGN_OR_RETURN(const DeviceRows gated, Operand(kInner, rows * inner));
-  RETURN_IF_ERROR(
-      device_.SigmoidGate(call.projected, tables.fp32.stride, call.attended, rows, inner, gated));
+  RETURN_IF_ERROR(device_.Run(kernels::SigmoidGateOp{call.projected, tables.fp32.stride,
+                                                     call.attended, rows, inner, gated}));
   return Product(weights.out_proj, gated, rows, h, /*add=*/true);
 }
 
@@ -205,30 +209,44 @@ absl::Status DeviceModel::PlaceHeads(const DeviceMixer& weights, const CallTable
   const int64_t rows = call.rows, dim = config_.head_dim, stride = tables.fp32.stride;
   float *const q = tables.fp32.Floats(0, 0), *const k = tables.fp32.Floats(0, config_.inner());
   if (tables.rope.step > 0) {  // q and k lie side by side
-    RETURN_IF_ERROR(device_.Rope(
-        {.rows = rows, .width = dim, .heads = config_.heads + tables.kv_heads, .stride = stride},
-        config_.rope_pairs, call.tables.At<float>(tables.rope.cosines),
-        call.tables.At<float>(tables.rope.sines), q));
+    RETURN_IF_ERROR(
+        device_.Run(kernels::RopeOp{.sizes = {.rows = rows,
+                                              .width = dim,
+                                              .heads = config_.heads + tables.kv_heads,
+                                              .stride = stride},
+                                    .pairs = config_.rope_pairs,
+                                    .cosines = call.tables.At<float>(tables.rope.cosines),
+                                    .sines = call.tables.At<float>(tables.rope.sines),
+                                    .x = q}));
   }
   if (weights.q_norm != nullptr) {
-    RETURN_IF_ERROR(
-        device_.RmsNorm({.rows = rows, .width = dim, .heads = config_.heads, .stride = stride}, q,
-                        weights.q_norm, config_.head_norm_eps, {q}));
-    RETURN_IF_ERROR(
-        device_.RmsNorm({.rows = rows, .width = dim, .heads = tables.kv_heads, .stride = stride}, k,
-                        weights.k_norm, config_.head_norm_eps, {k}));
+    RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{
+        .sizes = {.rows = rows, .width = dim, .heads = config_.heads, .stride = stride},
+        .x = q,
+        .gain = weights.q_norm,
+        .eps = config_.head_norm_eps,
+        .y = {q}}));
+    RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{
+        .sizes = {.rows = rows, .width = dim, .heads = tables.kv_heads, .stride = stride},
+        .x = k,
+        .gain = weights.k_norm,
+        .eps = config_.head_norm_eps,
+        .y = {k}}));
   }
   if (!tables.rounds) return absl::OkStatus();
-  return device_.ConvertToBf16(q, stride, rows, tables.bf16.stride,
-                               reinterpret_cast<Bf16*>(tables.bf16.data));
+  return device_.Run(kernels::ConvertToBf16Op{.x = q,
+                                              .width = tables.bf16.stride,
+                                              .y = reinterpret_cast<Bf16*>(tables.bf16.data),
+                                              .rows = rows,
+                                              .stride = stride});
 }
 
 // call.attended of what is appended.
 absl::Status DeviceModel::AttendMixer(const DeviceMixer& weights, const CallTables& call,
                                       const MixerTables& tables) {
   if (tables.bounds.blocks > 0) {
-    RETURN_IF_ERROR(
-        device_.BlockBounds(tables.bounds, call.tables.At<kernels::KeyBlock>(tables.bounds_at)));
+    RETURN_IF_ERROR(device_.Run(kernels::BlockBoundsOp{
+        tables.bounds, call.tables.At<kernels::KeyBlock>(tables.bounds_at)}));
   }
   for (const BlocksAttention& blocks : tables.choosing) {
     RETURN_IF_ERROR(AttendBlocks(blocks, call.tables, tables.fp32, call.attended));

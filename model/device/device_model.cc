@@ -88,7 +88,8 @@ absl::StatusOr<DeviceRows> DeviceModel::Operand(Scratch slot, int64_t count) {
 absl::StatusOr<DeviceRows> DeviceModel::AsOperand(Scratch slot, const float* x, int64_t count) {
   if (dtype_ == DType::kFloat32) return DeviceRows{const_cast<float*>(x), dtype_};
   ASSIGN_OR_RETURN(const DeviceRows rounded, Operand(slot, count));
-  RETURN_IF_ERROR(device_.ConvertToBf16(x, count, static_cast<Bf16*>(rounded.data)));
+  RETURN_IF_ERROR(
+      device_.Run(kernels::ConvertToBf16Op{x, count, static_cast<Bf16*>(rounded.data)}));
   return rounded;
 }
 
@@ -99,8 +100,12 @@ absl::Status DeviceModel::UploadTables(DeviceTables& tables) {
 
 absl::Status DeviceModel::Product(const DeviceMatrix& weights, const DeviceRows& x, int64_t rows,
                                   float* y, bool add) {
-  return device_.Gemm({.n = weights.n, .k = weights.k, .in = dtype_, .add = add}, weights.data,
-                      x.data, rows, y);
+  return device_.Run(
+      kernels::GemmOp{.shape = {.n = weights.n, .k = weights.k, .in = dtype_, .add = add},
+                      .weights = weights.data,
+                      .x = x.data,
+                      .rows = rows,
+                      .y = y});
 }
 
 absl::Status DeviceModel::Copy(const std::vector<DeviceCopy>& copies) {
@@ -140,18 +145,21 @@ absl::Status DeviceModel::RunFfn(const DeviceFfn& weights, FfnKind kind, float e
   ASSIGN_OR_RETURN(const DeviceRows normed, Operand(kNormed, rows * config_.d));
   ASSIGN_OR_RETURN(float* const projected, Floats(kProjected, rows * weights.in_proj.n));
   ASSIGN_OR_RETURN(const DeviceRows inner, Operand(kInner, rows * width));
-  RETURN_IF_ERROR(
-      device_.RmsNorm({.rows = rows, .width = config_.d}, x, weights.norm, eps, normed));
+  RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{.sizes = {.rows = rows, .width = config_.d},
+                                                 .x = x,
+                                                 .gain = weights.norm,
+                                                 .eps = eps,
+                                                 .y = normed}));
   RETURN_IF_ERROR(Product(weights.in_proj, normed, rows, projected));
   switch (kind) {
     case FfnKind::kSwiGlu:
-      RETURN_IF_ERROR(device_.SwiGlu(projected, rows, width, inner));
+      RETURN_IF_ERROR(device_.Run(kernels::SwiGluOp{projected, rows, width, inner}));
       break;
     case FfnKind::kGeGlu:
-      RETURN_IF_ERROR(device_.GeGlu(projected, rows, width, inner));
+      RETURN_IF_ERROR(device_.Run(kernels::GeGluOp{projected, rows, width, inner}));
       break;
     case FfnKind::kGelu:
-      RETURN_IF_ERROR(device_.Gelu(projected, rows * width, inner));
+      RETURN_IF_ERROR(device_.Run(kernels::GeluOp{projected, rows * width, inner}));
       break;
   }
   return Product(weights.out_proj, inner, rows, h, /*add=*/true);
@@ -166,10 +174,12 @@ absl::Status DeviceModel::Queries(int group, std::span<const float* const> rows,
   ASSIGN_OR_RETURN(float* const queries, Floats(kProjected, count * config_.d_r));
   if (weights.proj) {
     ASSIGN_OR_RETURN(const DeviceRows normed, Operand(kNormed, count * config_.d));
-    RETURN_IF_ERROR(device_.RmsNorm(sizes, h, weights.norm, config_.norm_eps, normed));
+    RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{
+        .sizes = sizes, .x = h, .gain = weights.norm, .eps = config_.norm_eps, .y = normed}));
     RETURN_IF_ERROR(Product(weights.proj, normed, count, queries));
   } else {
-    RETURN_IF_ERROR(device_.RmsNorm(sizes, h, weights.norm, config_.norm_eps, {queries}));
+    RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{
+        .sizes = sizes, .x = h, .gain = weights.norm, .eps = config_.norm_eps, .y = {queries}}));
   }
   return device_.Download(queries, count * config_.d_r * int64_t{sizeof(float)}, u);
 }
@@ -221,7 +231,7 @@ absl::StatusOr<std::vector<DeviceMemory>> DeviceModel::ProjectMemory(
     ASSIGN_OR_RETURN(float* const gates, Floats(kProjected, rows * width));
     ASSIGN_OR_RETURN(float* const state, Floats(kState, count * width));
     RETURN_IF_ERROR(Product(weights_.memory_gate_proj, input, rows, gates));
-    RETURN_IF_ERROR(device_.Zero(state, count * width * int64_t{sizeof(float)}));
+    RETURN_IF_ERROR(device_.Run(kernels::ZeroOp{state, count * width * int64_t{sizeof(float)}}));
     std::vector<kernels::GatedScanSegment> segments;
     int64_t row = 0;
     for (const StoredStates& chunk : chunks) {
@@ -241,10 +251,12 @@ absl::StatusOr<std::vector<DeviceMemory>> DeviceModel::ProjectMemory(
     DeviceTables tables;
     const int64_t at = tables.Add(segments);
     RETURN_IF_ERROR(UploadTables(tables));
-    RETURN_IF_ERROR(device_.GatedScan(plan, {.segments = tables.At<kernels::GatedScanSegment>(at),
-                                             .segment_count = count,
-                                             .stride = width,
-                                             .y_stride = width}));
+    RETURN_IF_ERROR(
+        device_.Run(kernels::GatedScanOp{.plan = plan,
+                                         .segments = tables.At<kernels::GatedScanSegment>(at),
+                                         .segment_count = count,
+                                         .stride = width,
+                                         .y_stride = width}));
   }
   std::vector<DeviceMemory> memories;
   int64_t row = 0;
@@ -253,8 +265,8 @@ absl::StatusOr<std::vector<DeviceMemory>> DeviceModel::ProjectMemory(
     DeviceMemory& memory = memories.emplace_back();
     ASSIGN_OR_RETURN(memory.owner, device_.Allocate(2 * count * int64_t{sizeof(Bf16)}));
     Bf16* const k = static_cast<Bf16*>(memory.owner->data());
-    RETURN_IF_ERROR(device_.ConvertToBf16(keys + row * width, count, k));
-    RETURN_IF_ERROR(device_.ConvertToBf16(values + row * width, count, k + count));
+    RETURN_IF_ERROR(device_.Run(kernels::ConvertToBf16Op{keys + row * width, count, k}));
+    RETURN_IF_ERROR(device_.Run(kernels::ConvertToBf16Op{values + row * width, count, k + count}));
     memory.view = {k, k + count, chunk.rows};
     row += chunk.rows;
   }
@@ -271,9 +283,9 @@ absl::Status DeviceModel::MixPointed(std::span<const Pointed> pointed, float* sc
   DeviceTables tables;
   const int64_t all_at = tables.Add(all), ends_at = tables.Add(ends);
   RETURN_IF_ERROR(UploadTables(tables));
-  return device_.MixPointed(std::ssize(pointed), config_.vocab_size, config_.unk_id,
-                            tables.At<kernels::PointedToken>(all_at), tables.At<int64_t>(ends_at),
-                            scores);
+  return device_.Run(kernels::MixPointedOp{std::ssize(pointed), config_.vocab_size, config_.unk_id,
+                                           tables.At<kernels::PointedToken>(all_at),
+                                           tables.At<int64_t>(ends_at), scores});
 }
 
 absl::StatusOr<float*> DeviceModel::Scores(std::span<const float* const> rows,
@@ -283,8 +295,11 @@ absl::StatusOr<float*> DeviceModel::Scores(std::span<const float* const> rows,
   ASSIGN_OR_RETURN(const float* const h, Gather(rows));
   ASSIGN_OR_RETURN(const DeviceRows normed, Operand(kNormed, count * config_.d));
   ASSIGN_OR_RETURN(float* const scores, Floats(kProjected, count * config_.vocab_size));
-  RETURN_IF_ERROR(device_.RmsNorm({.rows = count, .width = config_.d}, h, weights_.final_norm,
-                                  config_.norm_eps, normed));
+  RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{.sizes = {.rows = count, .width = config_.d},
+                                                 .x = h,
+                                                 .gain = weights_.final_norm,
+                                                 .eps = config_.norm_eps,
+                                                 .y = normed}));
   RETURN_IF_ERROR(Product(weights_.head, normed, count, scores));
   if (config_.pointer.reach > 0) RETURN_IF_ERROR(MixPointed(pointed, scores));
   return scores;
@@ -311,8 +326,9 @@ absl::Status DeviceModel::Choices(std::span<const float* const> rows,
   ASSIGN_OR_RETURN(void* const memory, Bytes(kWorkspace, setting_bytes + choice_bytes));
   RETURN_IF_ERROR(device_.Upload(settings.data(), setting_bytes, memory));
   auto* const chosen = reinterpret_cast<int32_t*>(static_cast<std::byte*>(memory) + setting_bytes);
-  RETURN_IF_ERROR(device_.Sample(scores, count, static_cast<int32_t>(config_.vocab_size), never,
-                                 static_cast<const kernels::SampleSettings*>(memory), chosen));
+  RETURN_IF_ERROR(
+      device_.Run(kernels::SampleOp{scores, count, static_cast<int32_t>(config_.vocab_size), never,
+                                    static_cast<const kernels::SampleSettings*>(memory), chosen}));
   return device_.Download(chosen, choice_bytes, choices);
 }
 

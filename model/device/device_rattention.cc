@@ -61,8 +61,11 @@ absl::Status DeviceModel::BeginLinear(const DeviceMixer& weights, const MixerCon
                                      .width = config_.head_dim,
                                      .heads = config_.heads,
                                      .stride = tables.fp32.stride};
-  RETURN_IF_ERROR(device_.Features(mixer.feature_map, queries, tables.fp32.Floats(0, 0),
-                                   weights.q_scale, tables.linear.query_features));
+  RETURN_IF_ERROR(device_.Run(kernels::FeaturesOp{.map = mixer.feature_map,
+                                                  .sizes = queries,
+                                                  .x = tables.fp32.Floats(0, 0),
+                                                  .scale = weights.q_scale,
+                                                  .features = tables.linear.query_features}));
   return tables.raw.Run(device_, call.tables);
 }
 
@@ -72,19 +75,31 @@ absl::Status DeviceModel::AddLinear(const DeviceMixer& weights, const MixerConfi
   const int64_t dim = config_.head_dim;
   const kernels::RowSizes heads = {.rows = call.rows, .width = dim, .heads = config_.heads};
   RETURN_IF_ERROR(tables.leaving.Run(device_, call.tables));
-  RETURN_IF_ERROR(device_.Features(mixer.feature_map,
-                                   {.rows = tables.left, .width = dim, .heads = config_.kv_heads},
-                                   tables.raw, weights.k_scale, tables.key_features));
-  RETURN_IF_ERROR(device_.LinearAttention(
-      tables.plan, {.segments = call.tables.At<kernels::LinearAttentionSegment>(tables.segments_at),
-                    .segment_count = tables.plan.sizes.segments,
-                    .initial = weights.initial}));
-  RETURN_IF_ERROR(device_.RmsNormByHead(heads, tables.linear, weights.rla_norm,
-                                        config_.head_norm_eps, tables.linear));
+  RETURN_IF_ERROR(device_.Run(
+      kernels::FeaturesOp{.map = mixer.feature_map,
+                          .sizes = {.rows = tables.left, .width = dim, .heads = config_.kv_heads},
+                          .x = tables.raw,
+                          .scale = weights.k_scale,
+                          .features = tables.key_features}));
+  RETURN_IF_ERROR(device_.Run(kernels::LinearAttentionOp{
+      .plan = tables.plan,
+      .segments = call.tables.At<kernels::LinearAttentionSegment>(tables.segments_at),
+      .segment_count = tables.plan.sizes.segments,
+      .initial = weights.initial}));
+  RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{.sizes = heads,
+                                                 .x = tables.linear,
+                                                 .gain = weights.rla_norm,
+                                                 .gain_by_head = true,
+                                                 .eps = config_.head_norm_eps,
+                                                 .y = {tables.linear}}));
   if (tables.linear == call.attended) return absl::OkStatus();
-  RETURN_IF_ERROR(device_.RmsNormByHead(heads, call.attended, weights.swa_norm,
-                                        config_.head_norm_eps, call.attended));
-  return device_.Add(tables.linear, call.rows * config_.inner(), call.attended);
+  RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{.sizes = heads,
+                                                 .x = call.attended,
+                                                 .gain = weights.swa_norm,
+                                                 .gain_by_head = true,
+                                                 .eps = config_.head_norm_eps,
+                                                 .y = {call.attended}}));
+  return device_.Run(kernels::AddOp{tables.linear, call.rows * config_.inner(), call.attended});
 }
 
 }  // namespace recollect::model

@@ -126,7 +126,7 @@ absl::Status DeviceState::Begin(Device& device) {
     if (layer.carried_numbers == 0 || layer.carried != nullptr) continue;
     const int64_t bytes = layer.carried_numbers * int64_t{sizeof(float)};
     ASSIGN_OR_RETURN(layer.carried, device.Allocate(bytes));
-    RETURN_IF_ERROR(device.Zero(layer.carried->data(), bytes));
+    RETURN_IF_ERROR(device.Run(kernels::ZeroOp{layer.carried->data(), bytes}));
   }
   return absl::OkStatus();
 }

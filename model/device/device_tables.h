@@ -1,7 +1,7 @@
 // Host arrays that one call copies to a device together. Private to model/.
 //   const int64_t at = tables.Add(std::span<const float>(cosines));
 //   RETURN_IF_ERROR(tables.Upload(device, memory));
-//   device.Rope(…, tables.At<float>(at), …);
+//   device.Run(kernels::RopeOp{.cosines = tables.At<float>(at), …});
 #ifndef RECOLLECT_MODEL_DEVICE_DEVICE_TABLES_H_
 #define RECOLLECT_MODEL_DEVICE_DEVICE_TABLES_H_
 
@@ -76,7 +76,7 @@ struct CopyTable {
   }
   absl::Status Run(kernels::Device& device, const DeviceTables& tables) const {
     if (count == 0) return absl::OkStatus();
-    return device.Copy(tables.At<kernels::DeviceCopy>(at), count, most_bytes);
+    return device.Run(kernels::CopyOp{tables.At<kernels::DeviceCopy>(at), count, most_bytes});
   }
 };
 

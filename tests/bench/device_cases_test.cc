@@ -82,7 +82,7 @@ TEST_P(DeviceCasesTest, ItsAnswerPassesItsCheckEachTime) {
     if (made->reset) {
       ASSERT_EQ(made->reset(), absl::OkStatus());
     }
-    ASSERT_EQ(made->operations(device), absl::OkStatus());
+    ASSERT_EQ(RunAll(device, made->operations), absl::OkStatus());
     EXPECT_EQ(made->check(), absl::OkStatus());
   }
 }
@@ -92,7 +92,7 @@ TEST_P(DeviceCasesTest, NoAnswerDoesNotPass) {
   const absl::StatusOr<DeviceCase> made = GetParam().make(device);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_THAT(std::string(made->check().message()), HasSubstr("WRONG ANSWER"));
-  ASSERT_EQ(made->operations(device), absl::OkStatus());
+  ASSERT_EQ(RunAll(device, made->operations), absl::OkStatus());
   if (!made->reset) return;
   ASSERT_EQ(made->reset(), absl::OkStatus());  // as before a run by graph
   EXPECT_THAT(std::string(made->check().message()), HasSubstr("WRONG ANSWER"));

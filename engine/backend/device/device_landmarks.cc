@@ -59,8 +59,8 @@ class DeviceLandmarks::Keys final : public LandmarkKeys {
       ASSIGN_OR_RETURN(const std::shared_ptr<kernels::DeviceBuffer> table,
                        device_.Allocate(sizeof(copy)));
       RETURN_IF_ERROR(device_.Upload(&copy, sizeof(copy), table->data()));
-      RETURN_IF_ERROR(
-          device_.Copy(static_cast<const kernels::DeviceCopy*>(table->data()), 1, copy.bytes));
+      RETURN_IF_ERROR(device_.Run(
+          kernels::CopyOp{static_cast<const kernels::DeviceCopy*>(table->data()), 1, copy.bytes}));
     }
     memory_ = std::move(grown);
     return absl::OkStatus();
@@ -120,11 +120,11 @@ absl::Status DeviceLandmarks::Run() {
   std::byte* const out = in + in_bytes;
   RETURN_IF_ERROR(device_->Upload(in_.data(), in_bytes, in));
   for (const Launch& launch : launches_) {
-    RETURN_IF_ERROR(device_->LandmarkTopK(
+    RETURN_IF_ERROR(device_->Run(kernels::LandmarkTopKOp{
         launch.plan, reinterpret_cast<const float*>(in + launch.queries),
         reinterpret_cast<const kernels::SegmentStart*>(in + launch.segments), out + out_bytes,
-        {reinterpret_cast<int64_t*>(out + launch.candidates),
-         reinterpret_cast<float*>(out + launch.scores)}));
+        reinterpret_cast<int64_t*>(out + launch.candidates),
+        reinterpret_cast<float*>(out + launch.scores)}));
   }
   return device_->Download(out, out_bytes, out_.data());
 }

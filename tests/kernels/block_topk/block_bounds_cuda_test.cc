@@ -10,7 +10,7 @@ class BlockBoundsCudaTest : public CudaTest {};
 
 bounds_cases::Bounds OnDevice(const bounds_cases::Call& call, size_t shift) {
   return bounds_cases::RunIn<DeviceArray>(call, shift, [&](const KeyBlock* blocks) {
-    EXPECT_EQ(BlockBoundsCuda(nullptr, call.sizes, blocks), absl::OkStatus());
+    EXPECT_EQ(Launch(nullptr, BlockBoundsOp{call.sizes, blocks}), absl::OkStatus());
   });
 }
 
@@ -33,7 +33,7 @@ TEST_F(BlockBoundsCudaTest, HasTheBitsOfThePlainLoopOverManyBlocks) {
 }
 
 TEST_F(BlockBoundsCudaTest, RefusesWhatNoLaunchTakes) {
-  EXPECT_EQ(BlockBoundsCuda(nullptr, {.blocks = -1, .block = 1, .width = 1}, nullptr).code(),
+  EXPECT_EQ(Launch(nullptr, BlockBoundsOp{{.blocks = -1, .block = 1, .width = 1}}).code(),
             absl::StatusCode::kInvalidArgument);
 }
 

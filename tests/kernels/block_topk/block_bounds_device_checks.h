@@ -68,7 +68,7 @@ Bounds RunIn(const Call& call, size_t shift, const Launch& launch) {
 // The kernel's thread blocks, on the host.
 inline Bounds RunOnHost(const Call& call, size_t shift, HostOrder order) {
   return RunIn<HostArray>(call, shift, [&](const KeyBlock* blocks) {
-    EXPECT_EQ(BlockBoundsOnHost(order, call.sizes, blocks), absl::OkStatus());
+    EXPECT_EQ(OnHost(order, BlockBoundsOp{call.sizes, blocks}), absl::OkStatus());
   });
 }
 

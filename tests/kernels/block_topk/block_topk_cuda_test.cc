@@ -10,10 +10,9 @@ class BlockTopKCudaTest : public CudaTest {};
 
 auto OnDevice(size_t shift) {
   return [shift](const BlockTopKPlan& plan, const block_cases::Call& call) {
-    return block_cases::RunIn<DeviceArray>(
-        plan, call, shift, [&](const BlockTopKDeviceArrays& arrays) {
-          EXPECT_EQ(BlockTopKCuda(nullptr, plan, arrays), absl::OkStatus());
-        });
+    return block_cases::RunIn<DeviceArray>(plan, call, shift, [&](const BlockTopKOp& op) {
+      EXPECT_EQ(Launch(nullptr, op), absl::OkStatus());
+    });
   };
 }
 

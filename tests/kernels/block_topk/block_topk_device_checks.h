@@ -46,7 +46,7 @@ inline constexpr int32_t kUnwritten = -7;
 using Lists = std::vector<std::vector<int32_t>>;
 
 // Places a call in arrays of a memory, Array<T>(content, shift), and runs it there with
-// launch(arrays).
+// launch(operation).
 template <template <typename> typename Array, typename Launch>
 Lists RunIn(const BlockTopKPlan& plan, const Call& call, size_t shift, const Launch& launch) {
   const BlockTopKSizes& sizes = plan.sizes;
@@ -75,14 +75,15 @@ Lists RunIn(const BlockTopKPlan& plan, const Call& call, size_t shift, const Lau
       std::vector<uint64_t>(plan.workspace_bytes / sizeof(uint64_t), ~uint64_t{0}));
   Array<int32_t> entries(std::vector<int32_t>(pairs * sizes.max_entries, kUnwritten));
   Array<int32_t> counts(std::vector<int32_t>(pairs, kUnwritten));
-  launch(BlockTopKDeviceArrays{.q = place(q),
-                               .q_stride = call.width() + kQueryGap,
-                               .rows = row_array.data(),
-                               .patterns = patterns.data(),
-                               .patterns_per_head = call.patterns.size() == 1 ? 0 : 1,
-                               .workspace = workspace.data(),
-                               .entries = entries.data(),
-                               .counts = counts.data()});
+  launch(BlockTopKOp{.plan = plan,
+                     .q = place(q),
+                     .q_stride = call.width() + kQueryGap,
+                     .rows = row_array.data(),
+                     .patterns = patterns.data(),
+                     .patterns_per_head = call.patterns.size() == 1 ? 0 : 1,
+                     .workspace = workspace.data(),
+                     .entries = entries.data(),
+                     .counts = counts.data()});
   const std::vector<int32_t> all = entries.Download(), lengths = counts.Download();
   Lists lists;
   for (int64_t p = 0; p < pairs; ++p) {
@@ -97,8 +98,8 @@ Lists RunIn(const BlockTopKPlan& plan, const Call& call, size_t shift, const Lau
 
 // The plan's thread blocks, on the host.
 inline Lists RunOnHost(const BlockTopKPlan& plan, const Call& call, HostOrder order) {
-  return RunIn<HostArray>(plan, call, 1, [&](const BlockTopKDeviceArrays& arrays) {
-    EXPECT_EQ(BlockTopKOnHost(order, plan, arrays), absl::OkStatus());
+  return RunIn<HostArray>(plan, call, 1, [&](const BlockTopKOp& op) {
+    EXPECT_EQ(OnHost(order, op), absl::OkStatus());
   });
 }
 

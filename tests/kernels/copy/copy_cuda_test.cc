@@ -10,9 +10,7 @@ class CopyCudaTest : public CudaTest {};
 
 std::vector<uint32_t> OnDevice(const copy_cases::Call& call) {
   return copy_cases::RunIn<DeviceArray>(
-      call, [](const DeviceCopy* copies, int64_t count, int64_t most_bytes) {
-        EXPECT_EQ(CopyCuda(nullptr, copies, count, most_bytes), absl::OkStatus());
-      });
+      call, [](const CopyOp& op) { EXPECT_EQ(Launch(nullptr, op), absl::OkStatus()); });
 }
 
 TEST_F(CopyCudaTest, CopiesAllThatIsAskedAndNoMore) {
@@ -30,7 +28,7 @@ TEST_F(CopyCudaTest, CopiesOfManySequences) {
 }
 
 TEST_F(CopyCudaTest, RefusesWhatNoLaunchTakes) {
-  EXPECT_EQ(CopyCuda(nullptr, nullptr, -1, 4).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Launch(nullptr, CopyOp{nullptr, -1, 4}).code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

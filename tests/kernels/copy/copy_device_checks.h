@@ -41,7 +41,7 @@ inline Call CallOf(int64_t source_words) {
   return call;
 }
 
-// Places a call in arrays Array<T>, and runs it there with launch(copies, count, most_bytes).
+// Places a call in arrays Array<T>, and runs it there with launch(operation).
 template <template <typename> typename Array, typename Launch>
 std::vector<uint32_t> RunIn(const Call& call, const Launch& launch) {
   Array<uint32_t> from(call.source);
@@ -55,15 +55,14 @@ std::vector<uint32_t> RunIn(const Call& call, const Launch& launch) {
   }
   EXPECT_EQ(CheckCopies(copies, most_bytes), absl::OkStatus());
   Array<DeviceCopy> on_device(copies);
-  launch(on_device.data(), static_cast<int64_t>(copies.size()), most_bytes);
+  launch(CopyOp{on_device.data(), static_cast<int64_t>(copies.size()), most_bytes});
   return to.Download();
 }
 
 // The kernel's thread blocks, on the host.
 inline std::vector<uint32_t> RunOnHost(const Call& call, HostOrder order) {
-  return RunIn<HostArray>(call, [&](const DeviceCopy* copies, int64_t count, int64_t most_bytes) {
-    EXPECT_EQ(CopyOnHost(order, copies, count, most_bytes), absl::OkStatus());
-  });
+  return RunIn<HostArray>(
+      call, [&](const CopyOp& op) { EXPECT_EQ(OnHost(order, op), absl::OkStatus()); });
 }
 
 template <typename Runner>

@@ -48,7 +48,7 @@ TEST_F(CudaDeviceTest, UploadsInAnyNumberTakeEffectInTheirOrder) {
     const std::vector<float> first(n % 7 == 0 ? kNumbers : 100, static_cast<float>(n));
     ASSERT_EQ(device->Upload(first.data(), static_cast<int64_t>(first.size() * sizeof(float)), x),
               absl::OkStatus());
-    ASSERT_EQ(device->Add(x, kNumbers, sum), absl::OkStatus());
+    ASSERT_EQ(device->Run(AddOp{x, kNumbers, sum}), absl::OkStatus());
   }
   const std::vector<float> total = arrays.Read(sum, kNumbers);
   float expected_first = 0, expected_last = 0;
@@ -68,9 +68,9 @@ TEST_F(CudaDeviceTest, HasTheBitsOfTheHostDevice) {
     const float* const x = arrays.Place(Normals(2 * rows * width, 1));
     float* const gated = arrays.Place(Nans(rows * width));
     float* const y = arrays.Place(Normals(rows * width, 2));
-    EXPECT_EQ(device.SwiGlu(x, rows, width, {gated, DType::kFloat32}), absl::OkStatus());
-    EXPECT_EQ(device.Add(gated, rows * width, y), absl::OkStatus());
-    EXPECT_EQ(device.RmsNorm({rows, width}, y, nullptr, 1e-6f, {y, DType::kFloat32}),
+    EXPECT_EQ(device.Run(SwiGluOp{x, rows, width, {gated}}), absl::OkStatus());
+    EXPECT_EQ(device.Run(AddOp{gated, rows * width, y}), absl::OkStatus());
+    EXPECT_EQ(device.Run(RmsNormOp{.sizes = {rows, width}, .x = y, .eps = 1e-6f, .y = {y}}),
               absl::OkStatus());
     return arrays.Read(y, rows * width);
   };

@@ -31,8 +31,9 @@ inline void CheckCopies(Device& device) {
     std::copy_n(from.begin() + source, count, expected.begin() + next);
     next += count + 5;
   }
-  ASSERT_EQ(device.Copy(arrays.Place(copies), static_cast<int64_t>(copies.size()), most_bytes),
-            absl::OkStatus());
+  ASSERT_EQ(
+      device.Run(CopyOp{arrays.Place(copies), static_cast<int64_t>(copies.size()), most_bytes}),
+      absl::OkStatus());
   EXPECT_TRUE(SameBits(arrays.Read(to, static_cast<int64_t>(from.size())), expected));
 }
 
@@ -42,14 +43,14 @@ inline void CheckUploadsAndShortLives(Device& device) {
   constexpr int64_t kLong = 6 << 20, kTimes = 4;
   Arrays arrays(device);
   float* const sum = static_cast<float*>(arrays.Allocate(kLong * int64_t{sizeof(float)}));
-  ASSERT_EQ(device.Zero(sum, kLong * int64_t{sizeof(float)}), absl::OkStatus());
+  ASSERT_EQ(device.Run(ZeroOp{sum, kLong * int64_t{sizeof(float)}}), absl::OkStatus());
   std::vector<float> host(kLong);
   for (int64_t n = 0; n < kTimes; ++n) {
     for (int64_t i = 0; i < kLong; ++i) host[i] = static_cast<float>(i % 1000 + n);
     Arrays of_one_round(device);
     const float* const x = of_one_round.Place(host);
     std::fill(host.begin(), host.end(), -1.0f);
-    ASSERT_EQ(device.Add(x, kLong, sum), absl::OkStatus());
+    ASSERT_EQ(device.Run(AddOp{x, kLong, sum}), absl::OkStatus());
   }
   const std::vector<float> total = arrays.Read(sum, kLong);
   for (int64_t i = 0; i < kLong; ++i) {
@@ -81,7 +82,7 @@ inline void CheckUploadsBeside(Device& device) {
     for (int thread = 1; thread < kThreads; ++thread) {
       const DeviceBuffer& buffer = *coming[static_cast<size_t>(thread)];
       ASSERT_EQ(device.Await(buffer), absl::OkStatus());
-      ASSERT_EQ(device.Add(static_cast<const float*>(buffer.data()), kNumbers, sum),
+      ASSERT_EQ(device.Run(AddOp{static_cast<const float*>(buffer.data()), kNumbers, sum}),
                 absl::OkStatus());
     }
   }
@@ -95,22 +96,22 @@ inline void CheckGoesOnAfterErrors(Device& device) {
   EXPECT_EQ(code(device.Allocate(int64_t{1} << 44).status()), absl::StatusCode::kResourceExhausted);
   Arrays arrays(device);
   float* const x = arrays.Place(std::vector<float>{1, 2, 3, 4});
-  EXPECT_EQ(code(device.Rope({1, 3}, RopePairs::kHalves, x, x, x)),
+  EXPECT_EQ(code(device.Run(RopeOp{{1, 3}, RopePairs::kHalves, x, x, x})),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code(device.PrepareGemm({.n = 7, .k = 8, .in = DType::kBf16})),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(code(device.Gemm({.n = 1, .k = 4}, x + 1, x, 1, x)),
+  EXPECT_EQ(code(device.Run(GemmOp{{.n = 1, .k = 4}, x + 1, x, 1, x})),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(code(device.Copy(nullptr, -1, 4)), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(device.Run(CopyOp{nullptr, -1, 4})), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code(device.UploadAsync(x, int64_t{1} << 44).status()),
             absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(device.Allocate(0).ok());
   EXPECT_TRUE(device.UploadAsync(nullptr, 0).ok());
   EXPECT_EQ(device.Upload(nullptr, 0, nullptr), absl::OkStatus());
   EXPECT_EQ(device.Download(nullptr, 0, nullptr), absl::OkStatus());
-  EXPECT_EQ(device.Zero(nullptr, 0), absl::OkStatus());
-  EXPECT_EQ(device.Copy(nullptr, 0, 0), absl::OkStatus());
-  EXPECT_EQ(device.Add(x + 2, 2, x), absl::OkStatus());
+  EXPECT_EQ(device.Run(ZeroOp{nullptr, 0}), absl::OkStatus());
+  EXPECT_EQ(device.Run(CopyOp{nullptr, 0, 0}), absl::OkStatus());
+  EXPECT_EQ(device.Run(AddOp{x + 2, 2, x}), absl::OkStatus());
   EXPECT_EQ(arrays.Read(x, 4), (std::vector<float>{4, 6, 3, 4}));
 }
 
@@ -122,14 +123,13 @@ inline void CheckGraphs(Device& device) {
   float* const x = arrays.Place(std::vector<float>(kNumbers, 1.0f));
   float* const y = arrays.Place(std::vector<float>(kNumbers, 0.0f));
   float* const beside = arrays.Place(std::vector<float>(kNumbers, 0.0f));
-  const CapturedOperations add = [=](DeviceOperations& operations) -> absl::Status {
-    for (int i = 0; i < 3; ++i) RETURN_IF_ERROR(operations.Add(x, kNumbers, y));
-    return operations.Zero(x, kNumbers * int64_t{sizeof(float)});
-  };
+  std::vector<Operation> operations(3, AddOp{x, kNumbers, y});
+  operations.push_back(ZeroOp{x, kNumbers * int64_t{sizeof(float)}});
   std::thread other([&] {
-    for (int i = 0; i < 100; ++i) EXPECT_EQ(device.Add(x, kNumbers, beside), absl::OkStatus());
+    for (int i = 0; i < 100; ++i)
+      EXPECT_EQ(device.Run(AddOp{x, kNumbers, beside}), absl::OkStatus());
   });
-  const auto graph = device.Capture(add);
+  const auto graph = device.Capture(operations);
   other.join();
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(arrays.Read(y, 1)[0], 0.0f);
@@ -141,13 +141,11 @@ inline void CheckGraphs(Device& device) {
   EXPECT_TRUE(SameBits(arrays.Read(y, kNumbers), std::vector<float>(kNumbers, 3.0f + 6.0f)));
   EXPECT_EQ(arrays.Read(x, 1)[0], 0.0f);
 
-  const auto refused = [=](DeviceOperations& operations) {
-    return operations.Rope({1, 3}, RopePairs::kHalves, x, x, x);
-  };
-  auto status = device.Capture(refused).status();
-  if (status.ok()) status = device.Launch(**device.Capture(refused));
+  operations.front() = RopeOp{{1, 3}, RopePairs::kHalves, x, x, x};
+  auto status = device.Capture(operations).status();
+  if (status.ok()) status = device.Launch(**device.Capture(operations));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-  EXPECT_EQ(device.Add(y, kNumbers, x), absl::OkStatus());  // and it goes on
+  EXPECT_EQ(device.Run(AddOp{y, kNumbers, x}), absl::OkStatus());  // and it goes on
   EXPECT_EQ(arrays.Read(x, 1)[0], 9.0f);
 }
 
@@ -158,7 +156,7 @@ inline void CheckThreadsDoNotDisturbEachOther(Device& device) {
       std::vector<float> x = Normals(1000, 100 * seed + n);
       const float* const on_device = arrays.Place(x);
       float* const sum = arrays.Place(x);
-      ASSERT_EQ(device.Add(on_device, 1000, sum), absl::OkStatus());
+      ASSERT_EQ(device.Run(AddOp{on_device, 1000, sum}), absl::OkStatus());
       for (float& number : x) number *= 2;
       EXPECT_TRUE(SameBits(arrays.Read(sum, 1000), x));
     }

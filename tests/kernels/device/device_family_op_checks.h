@@ -26,7 +26,12 @@ inline void CheckRmsNormByHead(Device& device) {
     RmsNorm(ctx, head, gain.data() + i % kHeads * kDim, 1e-6f, 1, kDim, head);
   }
   float* const y = arrays.Place(x);
-  ASSERT_EQ(device.RmsNormByHead({kRows, kDim, kHeads, kStride}, y, arrays.Place(gain), 1e-6f, y),
+  ASSERT_EQ(device.Run(RmsNormOp{.sizes = {kRows, kDim, kHeads, kStride},
+                                 .x = y,
+                                 .gain = arrays.Place(gain),
+                                 .gain_by_head = true,
+                                 .eps = 1e-6f,
+                                 .y = {y}}),
             absl::OkStatus());
   const auto magnitude = [&](int64_t i) {
     return i % kStride < kWidth ? std::abs(expected[i]) : 0;  // nothing between rows
@@ -45,13 +50,13 @@ inline void CheckBlockBounds(Device& device) {
     for (int64_t b = 0; b < 3; ++b) {
       blocks.push_back({keys + b * 6 * kWidth, low + b * kWidth, high + b * kWidth});
     }
-    ASSERT_EQ(device.BlockBounds(call.sizes, arrays.Place(blocks)), absl::OkStatus());
+    ASSERT_EQ(device.Run(BlockBoundsOp{call.sizes, arrays.Place(blocks)}), absl::OkStatus());
     bounds_cases::ExpectSame({arrays.Read(low, 3 * kWidth), arrays.Read(high, 3 * kWidth)},
                              bounds_cases::Expected(call));
   }
-  EXPECT_EQ(device.BlockBounds({.blocks = -1, .block = 1}, nullptr).code(),
+  EXPECT_EQ(device.Run(BlockBoundsOp{{.blocks = -1, .block = 1}}).code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(device.BlockBounds({.blocks = 0, .block = 1, .width = 1}, nullptr), absl::OkStatus());
+  EXPECT_EQ(device.Run(BlockBoundsOp{{.blocks = 0, .block = 1, .width = 1}}), absl::OkStatus());
 }
 
 // Rows of two sequences, every head with a pattern of its own.
@@ -78,7 +83,8 @@ inline void CheckBlockTopK(Device& device) {
   const auto plan = PlanBlockTopK(sizes, device.multiprocessors());
   ASSERT_TRUE(plan.ok()) << plan.status();
   const int64_t lists = rows * call.heads;
-  BlockTopKDeviceArrays in;
+  BlockTopKOp in;
+  in.plan = *plan;
   in.q = arrays.Place(call.q);
   in.q_stride = call.width();
   in.rows = arrays.Place(on_rows);
@@ -87,7 +93,7 @@ inline void CheckBlockTopK(Device& device) {
   in.workspace = arrays.Allocate(plan->workspace_bytes);
   in.entries = arrays.Place(std::vector<int32_t>(lists * sizes.max_entries));
   in.counts = arrays.Place(std::vector<int32_t>(lists));
-  ASSERT_EQ(device.BlockTopK(*plan, in), absl::OkStatus());
+  ASSERT_EQ(device.Run(in), absl::OkStatus());
   const std::vector<int32_t> counts = arrays.Read(in.counts, lists);
   const std::vector<int32_t> entries = arrays.Read(in.entries, lists * sizes.max_entries);
   for (int64_t i = 0; i < lists; ++i) {
@@ -113,15 +119,16 @@ inline void CheckFeatures(Device& device) {
     for (const bool scaled : {false, true}) {
       Features(ctx, map, x.data(), kStride, kRows, kHeads, kDim, scaled ? scale.data() : nullptr,
                expected.data());
-      ASSERT_EQ(device.Features(map, {kRows, kDim, kHeads, kStride}, on_x,
-                                scaled ? on_scale : nullptr, features),
-                absl::OkStatus());
+      ASSERT_EQ(
+          device.Run(FeaturesOp{
+              map, {kRows, kDim, kHeads, kStride}, on_x, scaled ? on_scale : nullptr, features}),
+          absl::OkStatus());
       ExpectClose(
           arrays.Read(features, 2 * kCount), expected, [&](int64_t) { return magnitude; },
           testing::kFeatureFactor);
     }
   }
-  EXPECT_EQ(device.Features(FeatureMap::kRelu, {1, 129}, on_x, nullptr, features).code(),
+  EXPECT_EQ(device.Run(FeaturesOp{FeatureMap::kRelu, {1, 129}, on_x, nullptr, features}).code(),
             absl::StatusCode::kInvalidArgument);
 }
 
@@ -145,8 +152,9 @@ inline void CheckLinearAttention(Device& device) {
   }
   const auto plan = PlanLinearAttention({.segments = 2, .shape = call.shape});
   ASSERT_TRUE(plan.ok()) << plan.status();
-  ASSERT_EQ(device.LinearAttention(*plan, {arrays.Place(segments), 2, arrays.Place(call.initial)}),
-            absl::OkStatus());
+  ASSERT_EQ(
+      device.Run(LinearAttentionOp{*plan, arrays.Place(segments), 2, arrays.Place(call.initial)}),
+      absl::OkStatus());
   for (size_t s = 0; s < segments.size(); ++s) {
     const linear_cases::Sequence& sequence = call.sequences[s];
     linear_cases::ExpectMatchesReference(

@@ -65,25 +65,26 @@ inline void CheckNormsAndGates(Device& device) {
 
   RmsNorm(ctx, x.data(), gain.data(), 1e-6f, kRows, kWidth, y.data());
   const auto norm = [&](const DeviceRows& to) {
-    return device.RmsNorm({kRows, kWidth}, on_x, on_gain, 1e-6f, to);
+    return device.Run(
+        RmsNormOp{.sizes = {kRows, kWidth}, .x = on_x, .gain = on_gain, .eps = 1e-6f, .y = to});
   };
   CheckRowsOf(device, norm, y, 0, testing::kRmsNormFactor);
   SwiGlu(ctx, pairs.data(), kRows, kWidth, y.data());
   const auto swiglu = [&](const DeviceRows& to) {
-    return device.SwiGlu(on_pairs, kRows, kWidth, to);
+    return device.Run(SwiGluOp{on_pairs, kRows, kWidth, to});
   };
   CheckRowsOf(device, swiglu, y, Largest(pairs), testing::kGateFactor);
   GeGlu(ctx, pairs.data(), kRows, kWidth, y.data());
   const auto geglu = [&](const DeviceRows& to) {
-    return device.GeGlu(on_pairs, kRows, kWidth, to);
+    return device.Run(GeGluOp{on_pairs, kRows, kWidth, to});
   };
   CheckRowsOf(device, geglu, y, 0, testing::kGeluFactor);
   Gelu(ctx, x.data(), kCount, y.data());
-  const auto gelu = [&](const DeviceRows& to) { return device.Gelu(on_x, kCount, to); };
+  const auto gelu = [&](const DeviceRows& to) { return device.Run(GeluOp{on_x, kCount, to}); };
   CheckRowsOf(device, gelu, y, 0, testing::kGeluFactor);
   SigmoidGate(ctx, gate.data(), gate_stride, x.data(), kRows, kWidth, y.data());
   const auto sigmoid = [&](const DeviceRows& to) {
-    return device.SigmoidGate(on_gate, gate_stride, on_x, kRows, kWidth, to);
+    return device.Run(SigmoidGateOp{on_gate, gate_stride, on_x, kRows, kWidth, to});
   };
   CheckRowsOf(device, sigmoid, y, Largest(gate), testing::kGateFactor);
 }
@@ -93,11 +94,11 @@ inline void CheckSumsAndConversion(Device& device) {
   const std::vector<float> x = Normals(kCount, 1), other = Normals(kCount, 2);
   float* const y = arrays.Place(x);
   Bf16* const narrow = static_cast<Bf16*>(arrays.Allocate(kCount * int64_t{sizeof(Bf16)}));
-  ASSERT_EQ(device.Add(arrays.Place(other), kCount, y), absl::OkStatus());
-  ASSERT_EQ(device.ConvertToBf16(y, kCount, narrow), absl::OkStatus());
+  ASSERT_EQ(device.Run(AddOp{arrays.Place(other), kCount, y}), absl::OkStatus());
+  ASSERT_EQ(device.Run(ConvertToBf16Op{y, kCount, narrow}), absl::OkStatus());
   // The first columns of every row.
   Bf16* const columns = static_cast<Bf16*>(arrays.Allocate(kRows * 3 * int64_t{sizeof(Bf16)}));
-  ASSERT_EQ(device.ConvertToBf16(y, kWidth, kRows, 3, columns), absl::OkStatus());
+  ASSERT_EQ(device.Run(ConvertToBf16Op{y, 3, columns, kRows, kWidth}), absl::OkStatus());
   const std::vector<float> sums = arrays.Read(y, kCount);
   const std::vector<Bf16> rounded = arrays.Read(narrow, kCount);
   const std::vector<Bf16> of_columns = arrays.Read(columns, kRows * 3);
@@ -124,9 +125,10 @@ inline void CheckRope(Device& device) {
            expected.data() + row * kHeads * kDim);
     }
     float* const turned = arrays.Place(x);
-    ASSERT_EQ(device.Rope({kRows, kDim, kHeads}, pairs, arrays.Place(cosines), arrays.Place(sines),
-                          turned),
-              absl::OkStatus());
+    ASSERT_EQ(
+        device.Run(RopeOp{
+            {kRows, kDim, kHeads}, pairs, arrays.Place(cosines), arrays.Place(sines), turned}),
+        absl::OkStatus());
     ExpectClose(
         arrays.Read(turned, kRows * kHeads * kDim), expected,
         [&](int64_t) { return 2 * Largest(x); }, testing::kRopeFactor);
@@ -166,7 +168,7 @@ inline void CheckGatedScan(Device& device) {
                     device.multiprocessors());
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(
-      device.GatedScan(*plan, {arrays.Place(segments), 2, arrays.Place(bias), kWidth, kWidth}),
+      device.Run(GatedScanOp{*plan, arrays.Place(segments), 2, arrays.Place(bias), kWidth, kWidth}),
       absl::OkStatus());
   const double magnitude = 5 * (1 + Largest(z) + Largest(bias));  // of numbers that are normal
   const auto same = [&](int64_t) { return magnitude; };
@@ -205,7 +207,8 @@ inline void CheckRangeAttention(Device& device) {
                                         .max_entries = 3 * kEntries},
                                        device.multiprocessors());
   ASSERT_TRUE(plan.ok()) << plan.status();
-  RangeDeviceArrays in;
+  RangeAttentionOp in;
+  in.plan = *plan;
   in.q = arrays.Place(q);
   in.q_stride = kHeads * kDim;
   in.parts = arrays.Place(on_parts);
@@ -213,7 +216,7 @@ inline void CheckRangeAttention(Device& device) {
   in.slopes = arrays.Place(slopes);
   in.workspace = arrays.Allocate(plan->workspace_bytes);
   in.out = static_cast<float*>(arrays.Allocate(kOut * int64_t{sizeof(float)}));
-  ASSERT_EQ(device.RangeAttention(*plan, in), absl::OkStatus());
+  ASSERT_EQ(device.Run(in), absl::OkStatus());
   // Normal numbers are below 5: so is a score below 25 sqrt(kDim), without its bias.
   ExpectClose(
       arrays.Read(in.out, kOut), expected, [](int64_t) { return 5 * (1 + 25 * std::sqrt(kDim)); },
@@ -272,7 +275,8 @@ inline void CheckTileAttention(Device& device) {
       SizesOf({.rows = kTileRows, .heads = kHeads, .kv_heads = kKvHeads, .head_dim = kDim}, tiles);
   const auto plan = PlanTileAttention(sizes, device.multiprocessors());
   ASSERT_TRUE(plan.ok()) << plan.status();
-  TileDeviceArrays in;
+  TileAttentionOp in;
+  in.plan = *plan;
   in.q = static_cast<const Bf16*>(PlaceAs(arrays, q, DType::kBf16));
   in.q_stride = kHeads * kDim;
   in.kv_stride = kKvHeads * kDim;
@@ -280,7 +284,7 @@ inline void CheckTileAttention(Device& device) {
   in.sets = arrays.Place(sets);
   in.workspace = arrays.Allocate(plan->workspace_bytes);
   in.out = static_cast<float*>(arrays.Allocate(kOut * int64_t{sizeof(float)}));
-  ASSERT_EQ(device.TileAttention(*plan, in), absl::OkStatus());
+  ASSERT_EQ(device.Run(in), absl::OkStatus());
   ExpectClose(
       arrays.Read(in.out, kOut), expected,
       [](int64_t) { return 5 * (1 + 25 * std::sqrt(kDim) + testing::kBf16Probabilities); },
@@ -317,7 +321,8 @@ inline void CheckGca(Device& device, DType q_dtype) {
   const auto plan = PlanGca(
       shape, {.groups = 2, .rows = kRows, .max_group_rows = 4, .max_group_chunks = 3}, q_dtype);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  GcaDeviceArrays in;
+  GcaOp in;
+  in.plan = *plan;
   in.q = PlaceAs(arrays, q, q_dtype);
   in.groups = arrays.Place(groups);
   in.group_count = 2;
@@ -325,7 +330,7 @@ inline void CheckGca(Device& device, DType q_dtype) {
   in.weights = arrays.Place(weights);
   in.workspace = arrays.Allocate(plan->workspace_bytes);
   in.out = static_cast<float*>(arrays.Allocate(kRows * width * int64_t{sizeof(float)}));
-  ASSERT_EQ(device.Gca(*plan, in), absl::OkStatus());
+  ASSERT_EQ(device.Run(in), absl::OkStatus());
   const double rounded = q_dtype == DType::kBf16 ? testing::kBf16Probabilities : 0;
   const double magnitude = 5 * (1 + 25 * std::sqrt(shape.head_dim) + rounded);
   ExpectClose(
@@ -353,8 +358,8 @@ inline void CheckGemm(Device& device) {
     GemmReference(weights.data(), kN, kK, kFloat32, x.data(), kRows, expected.data());
     void* const y = PlaceAs(arrays, before, shape.out);
     ASSERT_EQ(device.PrepareGemm(shape), absl::OkStatus());
-    ASSERT_EQ(device.Gemm(shape, PlaceAs(arrays, weights, shape.in), PlaceAs(arrays, x, shape.in),
-                          kRows, y),
+    ASSERT_EQ(device.Run(GemmOp{shape, PlaceAs(arrays, weights, shape.in),
+                                PlaceAs(arrays, x, shape.in), kRows, y}),
               absl::OkStatus());
     std::vector<float> actual;
     if (shape.out == kFloat32) {
@@ -396,12 +401,11 @@ inline void CheckMixPointed(Device& device) {
     ends.push_back(static_cast<int64_t>(all.size()));
   }
   float* const on_device = const_cast<float*>(arrays.Place(logits));
-  ASSERT_EQ(
-      device.MixPointed(kRows, kWidth, kSentinel, arrays.Place(all), arrays.Place(ends), on_device),
-      absl::OkStatus());
+  ASSERT_EQ(device.Run(MixPointedOp{kRows, kWidth, kSentinel, arrays.Place(all), arrays.Place(ends),
+                                    on_device}),
+            absl::OkStatus());
   const std::vector<float> mixed = arrays.Read(on_device, kCount);
-  EXPECT_EQ(device.MixPointed(1, kWidth, kWidth, nullptr, nullptr, nullptr).code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(device.Run(MixPointedOp{1, kWidth, kWidth}).code(), absl::StatusCode::kInvalidArgument);
   OpContext ctx;
   for (int64_t row = 0; row < kRows; ++row) {
     const float* const before = logits.data() + row * kWidth;
@@ -439,7 +443,7 @@ inline void CheckSample(Device& device) {
   std::vector<SampleSettings> settings(kRows);
   settings[1] = {.temperature = 0.8f, .top_k = 9, .top_p = 0.9, .draw = 0.7};
   int32_t* const choices = static_cast<int32_t*>(arrays.Allocate(kRows * int64_t{sizeof(int32_t)}));
-  ASSERT_EQ(device.Sample(on_device, kRows, kWidth, never, arrays.Place(settings), choices),
+  ASSERT_EQ(device.Run(SampleOp{on_device, kRows, kWidth, never, arrays.Place(settings), choices}),
             absl::OkStatus());
   const std::vector<int32_t> chosen = arrays.Read(choices, kRows);
   SampleScratch scratch;

@@ -72,8 +72,8 @@ TEST(HostDeviceLossTest, SaysUnavailableFromTheCallOnThatLostIt) {
   HostDevice device;
   const auto buffer = *device.Allocate(4);
   device.LoseAfter(1);
-  EXPECT_EQ(device.Zero(buffer->data(), 4), absl::OkStatus());
-  const absl::Status lost = device.Zero(buffer->data(), 4);
+  EXPECT_EQ(device.Run(ZeroOp{buffer->data(), 4}), absl::OkStatus());
+  const absl::Status lost = device.Run(ZeroOp{buffer->data(), 4});
   EXPECT_EQ(lost.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(device.Allocate(4).status(), lost);
   EXPECT_EQ(device.PrepareGemm({.n = 1, .k = 1}), lost);

@@ -19,7 +19,7 @@ class GraphDeviceTest : public ::testing::Test {
   // y += x, times over, by way of the graphs.
   absl::Status AddTogether(int times) {
     return graphs_.Record([&] {
-      for (int i = 0; i < times; ++i) RETURN_IF_ERROR(graphs_.Add(x_, kCount, y_));
+      for (int i = 0; i < times; ++i) RETURN_IF_ERROR(graphs_.Run(AddOp{x_, kCount, y_}));
       return absl::OkStatus();
     });
   }
@@ -44,7 +44,7 @@ TEST_F(GraphDeviceTest, WhatComesAgainIsLaunched) {
 
 TEST_F(GraphDeviceTest, OtherArgumentsAreAnotherGraph) {
   const auto add = [&](const float* x, int64_t count) {
-    EXPECT_EQ(graphs_.Record([&] { return graphs_.Add(x, count, y_); }), absl::OkStatus());
+    EXPECT_EQ(graphs_.Record([&] { return graphs_.Run(AddOp{x, count, y_}); }), absl::OkStatus());
   };
   const float* const other = arrays_.Place(std::vector<float>(kCount, 10.0f));
   for (int step = 0; step < 2; ++step) {
@@ -85,9 +85,9 @@ TEST_F(GraphDeviceTest, OperationsBeforeADownloadRunFirst) {
   for (int step = 1; step <= 3; ++step) {
     float between = 0;
     const absl::Status status = graphs_.Record([&]() -> absl::Status {
-      RETURN_IF_ERROR(graphs_.Add(x_, kCount, y_));
+      RETURN_IF_ERROR(graphs_.Run(AddOp{x_, kCount, y_}));
       RETURN_IF_ERROR(graphs_.Download(y_, sizeof(between), &between));
-      return graphs_.Add(x_, kCount, y_);
+      return graphs_.Run(AddOp{x_, kCount, y_});
     });
     EXPECT_EQ(status, absl::OkStatus());
     EXPECT_EQ(between, static_cast<float>(2 * step - 1));
@@ -100,10 +100,10 @@ TEST_F(GraphDeviceTest, MemoryThatGrowsInBetweenIsNoGraph) {
   std::shared_ptr<DeviceBuffer> scratch;
   const auto step = [&](int64_t bytes) {
     EXPECT_EQ(graphs_.Record([&]() -> absl::Status {
-      RETURN_IF_ERROR(graphs_.Add(x_, kCount, y_));
+      RETURN_IF_ERROR(graphs_.Run(AddOp{x_, kCount, y_}));
       ASSIGN_OR_RETURN(void* const memory, AtLeast(graphs_, bytes, scratch));
-      RETURN_IF_ERROR(graphs_.Zero(memory, bytes));
-      return graphs_.Add(static_cast<const float*>(memory), kCount, y_);
+      RETURN_IF_ERROR(graphs_.Run(ZeroOp{memory, bytes}));
+      return graphs_.Run(AddOp{static_cast<const float*>(memory), kCount, y_});
     }),
               absl::OkStatus());
   };
@@ -141,7 +141,7 @@ TEST_F(GraphDeviceTest, LackOfMemoryLeavesFewer) {
 TEST_F(GraphDeviceTest, ErrorsComeOut) {
   const absl::Status mine = absl::InvalidArgumentError("mine");
   EXPECT_EQ(graphs_.Record([&]() -> absl::Status {
-    RETURN_IF_ERROR(graphs_.Add(x_, kCount, y_));
+    RETURN_IF_ERROR(graphs_.Run(AddOp{x_, kCount, y_}));
     return mine;
   }),
             mine);

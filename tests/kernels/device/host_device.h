@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,46 +60,10 @@ class HostDevice final : public Device {
                                                             int64_t bytes) override;
   absl::Status Await(const DeviceBuffer& coming) override;
   absl::StatusOr<std::shared_ptr<DeviceGraph>> Capture(
-      const CapturedOperations& operations) override;
+      std::span<const Operation> operations) override;
   absl::Status Launch(const DeviceGraph& graph) override;
-  absl::Status Zero(void* to, int64_t bytes) override;
-  absl::Status Copy(const DeviceCopy* copies, int64_t count, int64_t most_bytes) override;
+  absl::Status Run(const Operation& operation) override;
   absl::Status PrepareGemm(const GemmShape& shape) override;
-  absl::Status Gemm(const GemmShape& shape, const void* weights, const void* x, int64_t rows,
-                    void* y) override;
-  absl::Status RmsNorm(const RowSizes& sizes, const float* x, const float* gain, float eps,
-                       const DeviceRows& y) override;
-  absl::Status RmsNormByHead(const RowSizes& sizes, const float* x, const float* gain, float eps,
-                             float* y) override;
-  absl::Status SwiGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override;
-  absl::Status GeGlu(const float* x, int64_t rows, int64_t width, const DeviceRows& y) override;
-  absl::Status Gelu(const float* x, int64_t count, const DeviceRows& y) override;
-  absl::Status SigmoidGate(const float* gate, int64_t gate_stride, const float* x, int64_t rows,
-                           int64_t width, const DeviceRows& y) override;
-  absl::Status Add(const float* x, int64_t count, float* y) override;
-  absl::Status ConvertToBf16(const float* x, int64_t stride, int64_t rows, int64_t width,
-                             Bf16* y) override;
-  absl::Status Rope(const RowSizes& sizes, RopePairs pairs, const float* cosines,
-                    const float* sines, float* x) override;
-  absl::Status GatedScan(const GatedScanPlan& plan, const GatedScanDeviceArrays& arrays) override;
-  absl::Status RangeAttention(const RangeAttentionPlan& plan,
-                              const RangeDeviceArrays& arrays) override;
-  absl::Status TileAttention(const TileAttentionPlan& plan,
-                             const TileDeviceArrays& arrays) override;
-  absl::Status Gca(const GcaPlan& plan, const GcaDeviceArrays& arrays) override;
-  absl::Status LandmarkTopK(const LandmarkTopKPlan& plan, const float* queries,
-                            const SegmentStart* segments, void* workspace,
-                            const DeviceTopK& best) override;
-  absl::Status BlockBounds(const BlockBoundsSizes& sizes, const KeyBlock* blocks) override;
-  absl::Status BlockTopK(const BlockTopKPlan& plan, const BlockTopKDeviceArrays& arrays) override;
-  absl::Status Features(FeatureMap map, const RowSizes& sizes, const float* x, const float* scale,
-                        float* features) override;
-  absl::Status LinearAttention(const LinearAttentionPlan& plan,
-                               const LinearAttentionDeviceArrays& arrays) override;
-  absl::Status MixPointed(int64_t rows, int64_t vocab, int32_t sentinel,
-                          const PointedToken* pointed, const int64_t* ends, float* logits) override;
-  absl::Status Sample(const float* logits, int64_t rows, int32_t vocab, const NeverChosen& never,
-                      const SampleSettings* settings, int32_t* choices) override;
 
  private:
   // Buffers may go after the device: what counts them does, too.
@@ -126,7 +91,7 @@ class HostDevice final : public Device {
   };
 
   struct Graph final : DeviceGraph {
-    CapturedOperations operations;
+    std::vector<Operation> operations;
   };
 
   // As late as a copy beside the operations may be: they find what it brings after Await only.
@@ -141,8 +106,6 @@ class HostDevice final : public Device {
   template <typename Call>
   absl::Status Do(Call call);
   absl::Status Move(const void* from, int64_t bytes, void* to);
-  template <typename Function, typename Args>
-  absl::Status Rows(const char* op, int64_t stride, const DeviceRows& y, Args args_of);
 
   const HostOrder order_;
   const std::shared_ptr<Live> live_ = std::make_shared<Live>();

@@ -11,6 +11,7 @@
 #include "base/bf16.h"
 #include "base/status.h"
 #include "kernels/gemm/gemm_cuda_plan.h"
+#include "tests/kernels/device/host_block.h"
 
 namespace recollect::kernels {
 
@@ -39,8 +40,8 @@ inline float HostDot(const float* a, const float* b, int64_t count) {
 }
 
 // As GemmCuda::Run, with the statuses of CheckGemmShape and CheckGemmAddresses.
-inline absl::Status GemmOnHost(const GemmShape& shape, const void* weights, const void* x,
-                               int64_t rows, void* y) {
+inline absl::Status OnHost(HostOrder, const GemmOp& op) {
+  const auto& [shape, weights, x, rows, y] = op;
   RETURN_IF_ERROR(CheckGemmShape(shape));
   RETURN_IF_ERROR(CheckGemmAddresses(shape, weights, x, y));
   if (rows == 0) return absl::OkStatus();

@@ -17,41 +17,8 @@ struct DeviceRunner {
 
   template <typename Out>
   void Launch(const Call& call, float* x, const float* other, Out* y) const {
-    EXPECT_EQ(Status(call, x, other, y), absl::OkStatus());
-  }
-
- private:
-  template <typename Out>
-  absl::Status Status(const Call& call, float* x, const float* other, Out* y) const {
-    const int64_t rows = call.rows, width = call.width;
-    switch (call.op) {
-      case Op::kRmsNorm: {
-        const RowSizes sizes = {rows, width, call.heads, call.stride};
-        const float* gain = call.other.empty() ? nullptr : other;
-        if (!call.gain_by_head) return RmsNormCuda(nullptr, sizes, x, gain, call.eps, y);
-        if constexpr (std::is_same_v<Out, float>) {
-          return RmsNormByHeadCuda(nullptr, sizes, x, gain, call.eps, y);
-        }
-        break;
-      }
-      case Op::kSwiGlu:
-        return SwiGluCuda(nullptr, x, rows, width, y);
-      case Op::kGeGlu:
-        return GeGluCuda(nullptr, x, rows, width, y);
-      case Op::kGelu:
-        return GeluCuda(nullptr, x, rows * width, y);
-      case Op::kSigmoidGate:
-        return SigmoidGateCuda(nullptr, other, call.gate_stride, x, rows, width, y);
-      case Op::kAdd:
-        if constexpr (std::is_same_v<Out, float>) return AddCuda(nullptr, other, rows * width, y);
-        break;
-      case Op::kConvert:
-        if constexpr (std::is_same_v<Out, Bf16>) {
-          return ConvertToBf16Cuda(nullptr, x, call.stride, rows, width, y);
-        }
-        break;
-    }
-    return absl::InternalError("no such call");
+    const auto run = [](const auto& op) { return kernels::Launch(nullptr, op); };
+    EXPECT_EQ(elementwise_cases::WithOperation(call, x, other, y, run), absl::OkStatus());
   }
 };
 

@@ -61,56 +61,49 @@ inline Call RowsOf(const Call& call, int64_t begin, int64_t end) {
   return rows;
 }
 
+// Returns run(operation) of a call on pointers, y being float* or Bf16*.
+template <typename Out, typename Run>
+absl::Status WithOperation(const Call& call, const float* x, const float* other, Out* y,
+                           const Run& run) {
+  constexpr bool kNarrow = std::is_same_v<Out, Bf16>;
+  const int64_t rows = call.rows, width = call.width, count = rows * width;
+  const DeviceRows to = {y, kNarrow ? DType::kBf16 : DType::kFloat32};
+  switch (call.op) {
+    case Op::kRmsNorm:
+      return run(RmsNormOp{.sizes = {rows, width, call.heads, call.stride},
+                           .x = x,
+                           .gain = call.other.empty() ? nullptr : other,
+                           .gain_by_head = call.gain_by_head,
+                           .eps = call.eps,
+                           .y = to});
+    case Op::kSwiGlu:
+      return run(SwiGluOp{x, rows, width, to});
+    case Op::kGeGlu:
+      return run(GeGluOp{x, rows, width, to});
+    case Op::kGelu:
+      return run(GeluOp{x, count, to});
+    case Op::kSigmoidGate:
+      return run(SigmoidGateOp{other, call.gate_stride, x, rows, width, to});
+    case Op::kAdd:
+      if constexpr (!kNarrow) return run(AddOp{other, count, y});
+      break;
+    case Op::kConvert:
+      if constexpr (kNarrow) return run(ConvertToBf16Op{x, width, y, rows, call.stride});
+      break;
+  }
+  return absl::InternalError("no such call");
+}
+
 // The kernels' thread blocks, on the host.
 struct HostRunner {
   template <typename T>
   using Array = HostArray<T>;
   HostOrder order = HostOrder::kPhases;
 
-  template <typename Function, typename Out>
-  void Rows(const cuda::RowArgs<Out>& args) const {
-    const int64_t stride = std::max({args.a_stride, args.b_stride, args.y_stride});
-    EXPECT_EQ(RowsOnHost<Function>(order, "rows", stride, args), absl::OkStatus());
-  }
-
   template <typename Out>
   void Launch(const Call& call, float* x, const float* other, Out* y) const {
-    const int64_t rows = call.rows, width = call.width, count = rows * width;
-    if constexpr (std::is_same_v<Out, float>) {
-      if (call.op == Op::kAdd) return Rows<cuda::Sum>(cuda::FlatArgs(y, other, count, y));
-    }
-    switch (call.op) {
-      case Op::kRmsNorm: {
-        const float* gain = call.other.empty() ? nullptr : other;
-        const RowSizes sizes = {rows, width, call.heads, call.stride};
-        absl::Status status = absl::InternalError("no such call");
-        if (!call.gain_by_head) {
-          status = RmsNormOnHost(order, sizes, x, gain, call.eps, y);
-        } else if constexpr (std::is_same_v<Out, float>) {
-          status = RmsNormByHeadOnHost(order, sizes, x, gain, call.eps, y);
-        }
-        EXPECT_EQ(status, absl::OkStatus());
-        return;
-      }
-      case Op::kSwiGlu:
-        return Rows<cuda::SiluProduct>(cuda::GluArgs(x, rows, width, y));
-      case Op::kGeGlu:
-        return Rows<cuda::GeluProduct>(cuda::GluArgs(x, rows, width, y));
-      case Op::kGelu:
-        return Rows<cuda::GeluAlone>(cuda::FlatArgs(x, nullptr, count, y));
-      case Op::kSigmoidGate:
-        return Rows<cuda::SigmoidProduct>(
-            cuda::GateArgs(other, call.gate_stride, x, rows, width, y));
-      case Op::kAdd:
-        ADD_FAILURE() << "sums are floats";
-        return;
-      case Op::kConvert:
-        if constexpr (std::is_same_v<Out, Bf16>) {
-          return Rows<cuda::Unchanged>(cuda::StridedArgs(x, call.stride, rows, width, y));
-        }
-        ADD_FAILURE() << "conversions are to Bf16";
-        return;
-    }
+    const auto run = [&](const auto& op) { return OnHost(order, op); };
+    EXPECT_EQ(WithOperation(call, x, other, y, run), absl::OkStatus());
   }
 };
 

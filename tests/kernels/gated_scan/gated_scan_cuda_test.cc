@@ -32,13 +32,14 @@ auto OnDevice(size_t shift) {
                              [&](const std::vector<GatedScanSegment>& segments, const float* bias,
                                  int64_t stride, int64_t y_stride) {
                                const DeviceArray<GatedScanSegment> on_device(segments);
-                               GatedScanDeviceArrays arrays;
-                               arrays.segments = on_device.data();
-                               arrays.segment_count = static_cast<int64_t>(segments.size());
-                               arrays.bias = bias;
-                               arrays.stride = stride;
-                               arrays.y_stride = y_stride;
-                               EXPECT_EQ(GatedScanCuda(nullptr, plan, arrays), absl::OkStatus());
+                               GatedScanOp op;
+                               op.plan = plan;
+                               op.segments = on_device.data();
+                               op.segment_count = static_cast<int64_t>(segments.size());
+                               op.bias = bias;
+                               op.stride = stride;
+                               op.y_stride = y_stride;
+                               EXPECT_EQ(Launch(nullptr, op), absl::OkStatus());
                                EXPECT_CUDA(cudaDeviceSynchronize());
                              });
   };
@@ -83,9 +84,9 @@ TEST_F(GatedScanCudaTest, HasTheBitsOfTheHostRun) {
 TEST_F(GatedScanCudaTest, RefusesMoreSegmentsThanPlanned) {
   const auto plan = PlanGatedScan({.segments = 2, .max_rows = 1, .channels = 8}, Multiprocessors());
   ASSERT_TRUE(plan.ok());
-  EXPECT_EQ(GatedScanCuda(nullptr, *plan, {.segment_count = 3}).code(),
+  EXPECT_EQ(Launch(nullptr, GatedScanOp{.plan = *plan, .segment_count = 3}).code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(GatedScanCuda(nullptr, *plan, {}), absl::OkStatus());
+  EXPECT_EQ(Launch(nullptr, GatedScanOp{.plan = *plan}), absl::OkStatus());
 }
 
 }  // namespace

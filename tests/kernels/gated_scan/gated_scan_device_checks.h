@@ -124,14 +124,14 @@ class HostMemory {
 // The plan's thread blocks, on the host.
 inline std::vector<Result> RunOnHost(const GatedScanPlan& plan, const Call& call, HostOrder order) {
   HostMemory memory;
-  return RunIn(memory, plan, call,
-               [&](const std::vector<GatedScanSegment>& segments, const float* bias, int64_t stride,
-                   int64_t y_stride) {
-                 const auto count = static_cast<int64_t>(segments.size());
-                 EXPECT_EQ(
-                     GatedScanOnHost(order, plan, {segments.data(), count, bias, stride, y_stride}),
-                     absl::OkStatus());
-               });
+  return RunIn(
+      memory, plan, call,
+      [&](const std::vector<GatedScanSegment>& segments, const float* bias, int64_t stride,
+          int64_t y_stride) {
+        const auto count = static_cast<int64_t>(segments.size());
+        EXPECT_EQ(OnHost(order, GatedScanOp{plan, segments.data(), count, bias, stride, y_stride}),
+                  absl::OkStatus());
+      });
 }
 
 // With room for `spare` rows and segments more than the call has.

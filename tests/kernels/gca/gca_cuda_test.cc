@@ -33,16 +33,17 @@ auto OnDevice(size_t shift) {
         const DeviceArray<MemoryView> device_chunks(views);
         const DeviceArray<float> workspace(Nans(plan.workspace_bytes / int64_t{sizeof(float)}));
         const DeviceArray<float> out(Nans(static_cast<int64_t>(q.size())), shift);
-        GcaDeviceArrays arrays;
-        arrays.q = plan.q_dtype == DType::kBf16 ? static_cast<const void*>(narrow_q.data())
-                                                : device_q.data();
-        arrays.groups = device_groups.data();
-        arrays.group_count = static_cast<int64_t>(groups.size());
-        arrays.chunks = device_chunks.data();
-        arrays.weights = device_weights.data();
-        arrays.workspace = workspace.data();
-        arrays.out = out.data();
-        EXPECT_EQ(GcaCuda(nullptr, plan, arrays), absl::OkStatus());
+        GcaOp op;
+        op.plan = plan;
+        op.q = plan.q_dtype == DType::kBf16 ? static_cast<const void*>(narrow_q.data())
+                                            : device_q.data();
+        op.groups = device_groups.data();
+        op.group_count = static_cast<int64_t>(groups.size());
+        op.chunks = device_chunks.data();
+        op.weights = device_weights.data();
+        op.workspace = workspace.data();
+        op.out = out.data();
+        EXPECT_EQ(Launch(nullptr, op), absl::OkStatus());
         return out.Download();
       };
 }
@@ -81,7 +82,8 @@ TEST_F(GcaCudaTest, InFp32HasTheBitsOfTheHostRun) {
 TEST_F(GcaCudaTest, RefusesMoreGroupsThanPlanned) {
   const GcaPlan plan =
       *PlanGca({4, 4, 64}, {.groups = 1, .rows = 1, .max_group_rows = 1}, DType::kFloat32);
-  EXPECT_EQ(GcaCuda(nullptr, plan, {.group_count = 2}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Launch(nullptr, GcaOp{.plan = plan, .group_count = 2}).code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -59,15 +59,16 @@ inline std::vector<float> RunOnHost(const GcaPlan& plan, const std::vector<float
   std::vector<float> out(plan.sizes.rows * shape.heads * shape.head_dim, std::nanf(""));
   std::vector<float> workspace(plan.workspace_bytes / sizeof(float), std::nanf(""));
   const std::vector<Bf16> narrow_q = ToBf16(q);
-  GcaDeviceArrays arrays;
-  arrays.q = plan.q_dtype == DType::kBf16 ? static_cast<const void*>(narrow_q.data()) : q.data();
-  arrays.groups = groups.data();
-  arrays.group_count = static_cast<int64_t>(groups.size());
-  arrays.chunks = chunks.data();
-  arrays.weights = weights.data();
-  arrays.workspace = workspace.data();
-  arrays.out = out.data();
-  EXPECT_EQ(GcaOnHost(order, plan, arrays), absl::OkStatus());
+  GcaOp op;
+  op.plan = plan;
+  op.q = plan.q_dtype == DType::kBf16 ? static_cast<const void*>(narrow_q.data()) : q.data();
+  op.groups = groups.data();
+  op.group_count = static_cast<int64_t>(groups.size());
+  op.chunks = chunks.data();
+  op.weights = weights.data();
+  op.workspace = workspace.data();
+  op.out = out.data();
+  EXPECT_EQ(OnHost(order, op), absl::OkStatus());
   return out;
 }
 

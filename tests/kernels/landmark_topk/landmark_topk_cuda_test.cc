@@ -29,8 +29,8 @@ auto OnDevice(size_t shift) {
         std::vector<uint64_t>(plan.workspace_bytes / sizeof(uint64_t), ~uint64_t{0}));
     const DeviceArray<int64_t> candidates(std::vector<int64_t>(places, -2));
     const DeviceArray<float> scores(Nans(places));
-    EXPECT_EQ(LandmarkTopKCuda(nullptr, plan, device_queries.data(), table.data(), workspace.data(),
-                               {candidates.data(), scores.data()}),
+    EXPECT_EQ(Launch(nullptr, LandmarkTopKOp{plan, device_queries.data(), table.data(),
+                                             workspace.data(), candidates.data(), scores.data()}),
               absl::OkStatus());
     return landmark_cases::Outputs{candidates.Download(), scores.Download()};
   };

@@ -34,8 +34,8 @@ inline Outputs RunOnHost(const LandmarkTopKPlan& plan, const std::vector<float>&
   Outputs outputs{std::vector<int64_t>(places, -2), std::vector<float>(places, std::nanf(""))};
   if (places == 0) return outputs;
   std::vector<uint64_t> workspace(plan.workspace_bytes / sizeof(uint64_t), ~uint64_t{0});
-  EXPECT_EQ(LandmarkTopKOnHost(order, plan, queries.data(), table.data(), workspace.data(),
-                               {outputs.candidates.data(), outputs.scores.data()}),
+  EXPECT_EQ(OnHost(order, LandmarkTopKOp{plan, queries.data(), table.data(), workspace.data(),
+                                         outputs.candidates.data(), outputs.scores.data()}),
             absl::OkStatus());
   return outputs;
 }

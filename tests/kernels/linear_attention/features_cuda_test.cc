@@ -11,7 +11,7 @@ class FeaturesCudaTest : public CudaTest {};
 std::vector<float> OnDevice(const feature_cases::Call& call, size_t shift) {
   return feature_cases::RunIn<DeviceArray>(
       call, shift, [&](const float* x, const float* scale, float* features) {
-        EXPECT_EQ(FeaturesCuda(nullptr, call.map, call.sizes, x, scale, features),
+        EXPECT_EQ(Launch(nullptr, FeaturesOp{call.map, call.sizes, x, scale, features}),
                   absl::OkStatus());
       });
 }
@@ -39,7 +39,7 @@ TEST_F(FeaturesCudaTest, HasTheBitsOfTheHostRun) {
 }
 
 TEST_F(FeaturesCudaTest, RefusesWhatNoLaunchTakes) {
-  EXPECT_EQ(FeaturesCuda(nullptr, FeatureMap::kRelu, {1, 129}, nullptr, nullptr, nullptr).code(),
+  EXPECT_EQ(Launch(nullptr, FeaturesOp{FeatureMap::kRelu, {1, 129}}).code(),
             absl::StatusCode::kInvalidArgument);
 }
 

@@ -43,7 +43,8 @@ std::vector<float> RunIn(const Call& call, size_t shift, const Launch& launch) {
 // The kernels' thread blocks, on the host.
 inline std::vector<float> RunOnHost(const Call& call, size_t shift, HostOrder order) {
   return RunIn<HostArray>(call, shift, [&](const float* x, const float* scale, float* features) {
-    EXPECT_EQ(FeaturesOnHost(order, call.map, call.sizes, x, scale, features), absl::OkStatus());
+    EXPECT_EQ(OnHost(order, FeaturesOp{call.map, call.sizes, x, scale, features}),
+              absl::OkStatus());
   });
 }
 

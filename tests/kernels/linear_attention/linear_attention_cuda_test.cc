@@ -10,10 +10,9 @@ class LinearAttentionCudaTest : public CudaTest {};
 
 auto OnDevice(size_t shift) {
   return [shift](const LinearAttentionPlan& plan, const linear_cases::Call& call) {
-    return linear_cases::RunIn<DeviceArray>(
-        plan, call, shift, [&](const LinearAttentionDeviceArrays& arrays) {
-          EXPECT_EQ(LinearAttentionCuda(nullptr, plan, arrays), absl::OkStatus());
-        });
+    return linear_cases::RunIn<DeviceArray>(plan, call, shift, [&](const LinearAttentionOp& op) {
+      EXPECT_EQ(Launch(nullptr, op), absl::OkStatus());
+    });
   };
 }
 
@@ -57,9 +56,9 @@ TEST_F(LinearAttentionCudaTest, HasTheBitsOfTheHostRun) {
 TEST_F(LinearAttentionCudaTest, RefusesMoreSegmentsThanPlanned) {
   const auto plan = PlanLinearAttention({.segments = 2, .shape = {4, 2, 8}});
   ASSERT_TRUE(plan.ok());
-  EXPECT_EQ(LinearAttentionCuda(nullptr, *plan, {.segment_count = 3}).code(),
+  EXPECT_EQ(Launch(nullptr, LinearAttentionOp{.plan = *plan, .segment_count = 3}).code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(LinearAttentionCuda(nullptr, *plan, {}), absl::OkStatus());
+  EXPECT_EQ(Launch(nullptr, LinearAttentionOp{.plan = *plan}), absl::OkStatus());
 }
 
 }  // namespace

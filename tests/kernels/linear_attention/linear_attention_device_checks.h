@@ -35,7 +35,7 @@ struct Result {
 };
 
 // Places a call in arrays of a memory, Array<T>(content, shift), and runs it there with
-// launch(arrays).
+// launch(operation).
 template <template <typename> typename Array, typename Launch>
 std::vector<Result> RunIn(const LinearAttentionPlan& plan, const Call& call, size_t shift,
                           const Launch& launch) {
@@ -59,10 +59,11 @@ std::vector<Result> RunIn(const LinearAttentionPlan& plan, const Call& call, siz
   }
   EXPECT_EQ(CheckLinearAttention(plan, segments), absl::OkStatus());
   Array<LinearAttentionSegment> on_device(segments);
-  launch(LinearAttentionDeviceArrays{
-      .segments = on_device.data(),
-      .segment_count = static_cast<int64_t>(segments.size()),
-      .initial = call.initial.empty() ? nullptr : place(call.initial)->data()});
+  launch(
+      LinearAttentionOp{.plan = plan,
+                        .segments = on_device.data(),
+                        .segment_count = static_cast<int64_t>(segments.size()),
+                        .initial = call.initial.empty() ? nullptr : place(call.initial)->data()});
   std::vector<Result> results;
   for (const auto& [out, state] : outputs) {
     results.push_back({out->Download(), state->Download()});
@@ -73,8 +74,8 @@ std::vector<Result> RunIn(const LinearAttentionPlan& plan, const Call& call, siz
 // The plan's thread blocks, on the host.
 inline std::vector<Result> RunOnHost(const LinearAttentionPlan& plan, const Call& call,
                                      HostOrder order) {
-  return RunIn<HostArray>(plan, call, 1, [&](const LinearAttentionDeviceArrays& arrays) {
-    EXPECT_EQ(LinearAttentionOnHost(order, plan, arrays), absl::OkStatus());
+  return RunIn<HostArray>(plan, call, 1, [&](const LinearAttentionOp& op) {
+    EXPECT_EQ(OnHost(order, op), absl::OkStatus());
   });
 }
 

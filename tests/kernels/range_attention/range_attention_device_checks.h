@@ -40,17 +40,18 @@ inline std::vector<float> RunOnHost(const RangeAttentionPlan& plan, const Call& 
   const RangeAttentionSizes& sizes = plan.sizes;
   std::vector<float> out(sizes.rows * sizes.heads * sizes.head_dim, std::nanf(""));
   std::vector<float> workspace(plan.workspace_bytes / sizeof(float), std::nanf(""));
-  RangeDeviceArrays arrays;
-  arrays.q = call.q.data();
-  arrays.q_stride = call.q_stride;
-  arrays.parts = call.parts.data();
-  arrays.parts_per_row = call.parts_per_row;
-  arrays.sets = call.sets.data();
-  if (!call.counts.empty()) arrays.lists = {call.entries.data(), call.counts.data()};
-  arrays.slopes = call.slopes.empty() ? nullptr : call.slopes.data();
-  arrays.workspace = workspace.data();
-  arrays.out = out.data();
-  EXPECT_EQ(RangeAttentionOnHost(order, plan, arrays), absl::OkStatus());
+  RangeAttentionOp op;
+  op.plan = plan;
+  op.q = call.q.data();
+  op.q_stride = call.q_stride;
+  op.parts = call.parts.data();
+  op.parts_per_row = call.parts_per_row;
+  op.sets = call.sets.data();
+  if (!call.counts.empty()) op.lists = {call.entries.data(), call.counts.data()};
+  op.slopes = call.slopes.empty() ? nullptr : call.slopes.data();
+  op.workspace = workspace.data();
+  op.out = out.data();
+  EXPECT_EQ(OnHost(order, op), absl::OkStatus());
   return out;
 }
 

@@ -73,12 +73,11 @@ TEST(RangeAttentionPlanTest, SizesAreThoseOfTheLayouts) {
 
 TEST(RangeAttentionPlanTest, PlacesGoThroughTheRangesInOrder) {
   const RangeSet set = Set(7, 9, 5, 3, 100, 101);  // the second ends before it begins
-  cuda::RangeArgs args;
-  args.bounds = &set.ranges[0].begin;
+  const RangeAttentionOp op = {.sets = &set};
   EXPECT_EQ(EntriesOf(set), 3);
-  EXPECT_EQ(cuda::CountOf(args, 0, 0), 3);
+  EXPECT_EQ(cuda::CountOf(op, 0, 0), 3);
   const auto place = [&](int64_t i) {
-    const cuda::EntryPlace at = cuda::PlaceOf(cuda::RowEntriesOf(args, 0, 0), i);
+    const cuda::EntryPlace at = cuda::PlaceOf(cuda::RowEntriesOf(op, 0, 0), i);
     return std::pair<int, int64_t>(at.part, at.entry);
   };
   EXPECT_EQ(place(0), std::pair(0, int64_t{7}));

@@ -11,9 +11,9 @@ class RopeCudaTest : public CudaTest {};
 std::vector<float> OnDevice(const rope_cases::Call& call, size_t shift) {
   const DeviceArray<float> cosines(call.cosines, shift), sines(call.sines, shift);
   const DeviceArray<float> x(call.x, shift);
-  EXPECT_EQ(
-      RopeCuda(nullptr, call.sizes, call.angles.pairs, cosines.data(), sines.data(), x.data()),
-      absl::OkStatus());
+  EXPECT_EQ(Launch(nullptr,
+                   RopeOp{call.sizes, call.angles.pairs, cosines.data(), sines.data(), x.data()}),
+            absl::OkStatus());
   return x.Download();
 }
 

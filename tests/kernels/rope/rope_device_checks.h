@@ -38,7 +38,7 @@ inline Call CallOf(const RopeAngles& angles, int64_t heads, int64_t head_dim,
 inline std::vector<float> RunOnHost(const Call& call, size_t shift, HostOrder order) {
   HostArray<float> cosines(call.cosines, shift), sines(call.sines, shift), x(call.x, shift);
   EXPECT_EQ(
-      RopeOnHost(order, call.sizes, call.angles.pairs, cosines.data(), sines.data(), x.data()),
+      OnHost(order, RopeOp{call.sizes, call.angles.pairs, cosines.data(), sines.data(), x.data()}),
       absl::OkStatus());
   return x.Download();
 }

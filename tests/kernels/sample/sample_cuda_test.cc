@@ -14,10 +14,10 @@ sample_cases::Choices OnDevice(const std::vector<float>& logits,
   const DeviceArray<float> memory(logits, shift);
   const DeviceArray<SampleSettings> set(settings);
   const DeviceArray<int32_t> choices(sample_cases::Choices(settings.size(), -2));
-  EXPECT_EQ(
-      SampleCuda(nullptr, memory.data(), static_cast<int64_t>(settings.size()),
-                 sample_cases::VocabOf(logits, settings.size()), never, set.data(), choices.data()),
-      absl::OkStatus());
+  EXPECT_EQ(Launch(nullptr, SampleOp{memory.data(), static_cast<int64_t>(settings.size()),
+                                     sample_cases::VocabOf(logits, settings.size()), never,
+                                     set.data(), choices.data()}),
+            absl::OkStatus());
   return choices.Download();
 }
 

@@ -26,9 +26,10 @@ inline Choices RunOnHost(const std::vector<float>& logits, const Settings& setti
   HostArray<float> memory(logits, shift);
   HostArray<SampleSettings> set(settings);
   HostArray<int32_t> choices(Choices(settings.size(), -2));
-  EXPECT_EQ(SampleOnHost(order, memory.data(), static_cast<int64_t>(settings.size()),
-                         VocabOf(logits, settings.size()), never, set.data(), choices.data()),
-            absl::OkStatus());
+  EXPECT_EQ(
+      OnHost(order, SampleOp{memory.data(), static_cast<int64_t>(settings.size()),
+                             VocabOf(logits, settings.size()), never, set.data(), choices.data()}),
+      absl::OkStatus());
   return choices.Download();
 }
 

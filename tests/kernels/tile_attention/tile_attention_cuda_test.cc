@@ -25,15 +25,16 @@ auto OnDevice(size_t shift) {
     const DeviceArray<RangeSet> sets(call.sets);
     const DeviceArray<float> workspace(Nans(plan.workspace_bytes / int64_t{sizeof(float)}));
     const DeviceArray<float> out(Nans(sizes.rows * sizes.heads * sizes.head_dim), shift);
-    TileDeviceArrays arrays;
-    arrays.q = q.data();
-    arrays.q_stride = call.q_stride;
-    arrays.kv_stride = call.kv_stride;
-    arrays.tiles = tiles.data();
-    arrays.sets = sets.data();
-    arrays.workspace = workspace.data();
-    arrays.out = out.data();
-    EXPECT_EQ(TileAttentionCuda(nullptr, plan, arrays), absl::OkStatus());
+    TileAttentionOp op;
+    op.plan = plan;
+    op.q = q.data();
+    op.q_stride = call.q_stride;
+    op.kv_stride = call.kv_stride;
+    op.tiles = tiles.data();
+    op.sets = sets.data();
+    op.workspace = workspace.data();
+    op.out = out.data();
+    EXPECT_EQ(Launch(nullptr, op), absl::OkStatus());
     return out.Download();
   };
 }

@@ -147,15 +147,16 @@ inline std::vector<float> RunOnHost(const TileAttentionPlan& plan, const Call& c
   std::vector<float> out(sizes.rows * sizes.heads * sizes.head_dim, std::nanf(""));
   std::vector<float> workspace(plan.workspace_bytes / sizeof(float), std::nanf(""));
   const std::vector<RowTile> tiles = TilesOf(call, most_rows);
-  TileDeviceArrays arrays;
-  arrays.q = call.q.data();
-  arrays.q_stride = call.q_stride;
-  arrays.kv_stride = call.kv_stride;
-  arrays.tiles = tiles.data();
-  arrays.sets = call.sets.data();
-  arrays.workspace = workspace.data();
-  arrays.out = out.data();
-  EXPECT_EQ(TileAttentionOnHost(order, plan, arrays), absl::OkStatus());
+  TileAttentionOp op;
+  op.plan = plan;
+  op.q = call.q.data();
+  op.q_stride = call.q_stride;
+  op.kv_stride = call.kv_stride;
+  op.tiles = tiles.data();
+  op.sets = call.sets.data();
+  op.workspace = workspace.data();
+  op.out = out.data();
+  EXPECT_EQ(OnHost(order, op), absl::OkStatus());
   return out;
 }
 

@@ -1,0 +1,25 @@
+// A pointer's mix (pointer_mix.h) as an operation of a device.
+#ifndef RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_OPERATION_H_
+#define RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_OPERATION_H_
+
+#include <cstdint>
+
+#include "kernels/pointer_mix/pointer_mix.h"
+
+namespace recollect::kernels {
+
+// MixPointed of each row of logits, in place. Pointers are device memory, borrowed until the work
+// is done.
+struct MixPointedOp {
+  int64_t rows = 0;
+  int64_t vocab = 0;
+  int32_t sentinel = 0;
+  const PointedToken* pointed = nullptr;  // the tokens of all rows, in row order
+  const int64_t* ends = nullptr;          // [rows]: one past the row's last
+  float* logits = nullptr;                // [rows, vocab] fp32, dense
+  friend bool operator==(const MixPointedOp&, const MixPointedOp&) = default;
+};
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_OPERATION_H_

@@ -42,7 +42,7 @@ struct DecodeSizes {
 };
 
 // What mixes positions in one layer of RAT+ in a decode step, between the matrix products, as
-// model/device/device_mixer.cc has it: the gated scan of k and v, RoPE of q and k, rounding to
+// model/device/device_gated_mixer.cc has it: the gated scan of k and v, RoPE of q and k, rounding to
 // Bf16, the copies that append them to the caches, attention.
 absl::StatusOr<DeviceCase> RatPlusDecodeCase(kernels::Device& device, const DecodeSizes& sizes);
 

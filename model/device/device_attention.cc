@@ -3,13 +3,14 @@
 #include <algorithm>
 
 #include "base/status.h"
-#include "model/device/device_call.h"
-#include "model/device/device_model.h"
+#include "model/device/device_layers.h"
 
 namespace recollect::model {
 
-RowsAttention DeviceModel::BuildRows(const AttendedRows& attended, const AttendedHeads& heads,
-                                     int64_t kv_stride, DeviceTables& tables) {
+using enum DeviceScratch;
+
+RowsAttention BuildRows(const ModelConfig& config, const AttendedRows& attended,
+                        const AttendedHeads& heads, int64_t kv_stride, DeviceTables& tables) {
   const auto rows = static_cast<int64_t>(attended.sets.size());
   RowsAttention attention = {.heads = heads, .kv_stride = kv_stride};
   attention.sets_at = tables.Add(attended.sets);
@@ -27,7 +28,7 @@ RowsAttention DeviceModel::BuildRows(const AttendedRows& attended, const Attende
     attention.ranges = {.rows = rows,
                         .heads = heads.heads,
                         .kv_heads = heads.kv_heads,
-                        .head_dim = config_.head_dim};
+                        .head_dim = config.head_dim};
     int64_t& most = attention.ranges.max_entries;
     for (const kernels::RangeSet& set : attended.sets)
       most = std::max(most, kernels::EntriesOf(set));
@@ -45,24 +46,22 @@ RowsAttention DeviceModel::BuildRows(const AttendedRows& attended, const Attende
   const std::vector<kernels::RowTile> tiles = kernels::RowTilesOf(
       caches, attended.sets, kernels::MostTileRows(heads.heads, heads.kv_heads));
   attention.tiles_at = tables.Add(tiles);
-  attention.tiles = kernels::SizesOf({.rows = rows,
-                                      .heads = heads.heads,
-                                      .kv_heads = heads.kv_heads,
-                                      .head_dim = config_.head_dim},
-                                     tiles);
+  attention.tiles = kernels::SizesOf(
+      {.rows = rows, .heads = heads.heads, .kv_heads = heads.kv_heads, .head_dim = config.head_dim},
+      tiles);
   attention.tiles.max_splits = RoundedSize(attention.tiles.max_splits, kernels::kMaxTileSplits);
   return attention;
 }
 
-absl::Status DeviceModel::Attend(const RowsAttention& attention, const DeviceTables& tables,
-                                 const QkvRows& qkv, const float* slopes, float* out) {
+absl::Status Attend(DeviceContext& ctx, const RowsAttention& attention, const DeviceTables& tables,
+                    const QkvRows& qkv, const float* slopes, float* out) {
   const void* const q =
-      qkv.At(attention.first_row, int64_t{attention.heads.first} * config_.head_dim);
+      qkv.At(attention.first_row, int64_t{attention.heads.first} * ctx.config.head_dim);
   if (attention.heads.dtype == DType::kFloat32) {
     ASSIGN_OR_RETURN(const kernels::RangeAttentionPlan plan,
-                     kernels::PlanRangeAttention(attention.ranges, device_.multiprocessors()));
-    ASSIGN_OR_RETURN(void* const memory, Bytes(kWorkspace, plan.workspace_bytes));
-    return device_.Run(
+                     kernels::PlanRangeAttention(attention.ranges, ctx.device.multiprocessors()));
+    ASSIGN_OR_RETURN(void* const memory, ctx.Bytes(kWorkspace, plan.workspace_bytes));
+    return ctx.device.Run(
         kernels::RangeAttentionOp{.plan = plan,
                                   .q = static_cast<const float*>(q),
                                   .q_stride = qkv.stride,
@@ -74,9 +73,9 @@ absl::Status DeviceModel::Attend(const RowsAttention& attention, const DeviceTab
                                   .out = out});
   }
   ASSIGN_OR_RETURN(const kernels::TileAttentionPlan plan,
-                   kernels::PlanTileAttention(attention.tiles, device_.multiprocessors()));
-  ASSIGN_OR_RETURN(void* const memory, Bytes(kWorkspace, plan.workspace_bytes));
-  return device_.Run(
+                   kernels::PlanTileAttention(attention.tiles, ctx.device.multiprocessors()));
+  ASSIGN_OR_RETURN(void* const memory, ctx.Bytes(kWorkspace, plan.workspace_bytes));
+  return ctx.device.Run(
       kernels::TileAttentionOp{.plan = plan,
                                .q = static_cast<const Bf16*>(q),
                                .q_stride = qkv.stride,

@@ -4,14 +4,15 @@
 
 #include "base/check.h"
 #include "base/status.h"
-#include "model/device/device_call.h"
-#include "model/device/device_model.h"
+#include "model/device/device_layers.h"
 
 namespace recollect::model {
 
-absl::StatusOr<BlocksAttention> DeviceModel::BuildBlocks(int layer,
-                                                         std::span<const DeviceSegment> runs,
-                                                         int64_t first_row, DeviceTables& tables) {
+using enum DeviceScratch;
+
+absl::StatusOr<BlocksAttention> BuildBlocks(const DeviceContext& ctx, int layer,
+                                            std::span<const DeviceSegment> runs, int64_t first_row,
+                                            DeviceTables& tables) {
   const DeviceBlockCache& like = *runs.front().state->layer(layer).blocks;
   std::vector<kernels::BlockPattern> patterns;
   for (const LocalPattern& pattern : like.patterns()) {
@@ -20,8 +21,8 @@ absl::StatusOr<BlocksAttention> DeviceModel::BuildBlocks(int layer,
   std::vector<kernels::BlockTopKRow> rows;
   std::vector<kernels::KvSpan> parts;
   BlocksAttention blocks = {.first_row = first_row};
-  kernels::BlockTopKSizes sizes = {.heads = config_.heads,
-                                   .head_dim = config_.head_dim,
+  kernels::BlockTopKSizes sizes = {.heads = ctx.config.heads,
+                                   .head_dim = ctx.config.head_dim,
                                    .block = like.choice().block,
                                    .count = like.choice().count};
   for (const DeviceSegment& run : runs) {
@@ -40,13 +41,13 @@ absl::StatusOr<BlocksAttention> DeviceModel::BuildBlocks(int layer,
   sizes.rows = static_cast<int64_t>(rows.size());
   sizes.max_position = RoundedSize(sizes.max_position);
   sizes.max_entries = RoundedSize(sizes.max_entries, kernels::kMaxRangeEntries);
-  ASSIGN_OR_RETURN(blocks.choose, kernels::PlanBlockTopK(sizes, device_.multiprocessors()));
+  ASSIGN_OR_RETURN(blocks.choose, kernels::PlanBlockTopK(sizes, ctx.device.multiprocessors()));
   ASSIGN_OR_RETURN(blocks.attend, kernels::PlanRangeAttention({.rows = sizes.rows,
                                                                .heads = sizes.heads,
                                                                .kv_heads = sizes.heads,
                                                                .head_dim = sizes.head_dim,
                                                                .max_entries = sizes.max_entries},
-                                                              device_.multiprocessors()));
+                                                              ctx.device.multiprocessors()));
   RETURN_IF_ERROR(kernels::CheckBlockTopK(blocks.choose, rows, patterns));
   blocks.patterns_per_head = patterns.size() > 1 ? 1 : 0;
   blocks.rows_at = tables.Add(rows);
@@ -55,17 +56,17 @@ absl::StatusOr<BlocksAttention> DeviceModel::BuildBlocks(int layer,
   return blocks;
 }
 
-absl::Status DeviceModel::AttendBlocks(const BlocksAttention& blocks, const DeviceTables& tables,
-                                       const QkvRows& qkv, float* out) {
+absl::Status AttendBlocks(DeviceContext& ctx, const BlocksAttention& blocks,
+                          const DeviceTables& tables, const QkvRows& qkv, float* out) {
   const kernels::BlockTopKSizes& sizes = blocks.choose.sizes;
   const auto* const q = static_cast<const float*>(qkv.At(blocks.first_row, 0));
   const int64_t lists = sizes.rows * sizes.heads;
   ASSIGN_OR_RETURN(void* const memory,
-                   Bytes(kLists, lists * (sizes.max_entries + 1) * int64_t{sizeof(int32_t)}));
+                   ctx.Bytes(kLists, lists * (sizes.max_entries + 1) * int64_t{sizeof(int32_t)}));
   auto* const counts = static_cast<int32_t*>(memory);
   int32_t* const entries = counts + lists;
-  ASSIGN_OR_RETURN(void* const best, Bytes(kWorkspace, blocks.choose.workspace_bytes));
-  RETURN_IF_ERROR(device_.Run(
+  ASSIGN_OR_RETURN(void* const best, ctx.Bytes(kWorkspace, blocks.choose.workspace_bytes));
+  RETURN_IF_ERROR(ctx.device.Run(
       kernels::BlockTopKOp{.plan = blocks.choose,
                            .q = q,
                            .q_stride = qkv.stride,
@@ -75,15 +76,16 @@ absl::Status DeviceModel::AttendBlocks(const BlocksAttention& blocks, const Devi
                            .workspace = best,
                            .entries = entries,
                            .counts = counts}));
-  ASSIGN_OR_RETURN(void* const splits, Bytes(kWorkspace, blocks.attend.workspace_bytes));
-  return device_.Run(kernels::RangeAttentionOp{.plan = blocks.attend,
-                                               .q = q,
-                                               .q_stride = qkv.stride,
-                                               .parts = tables.At<kernels::KvSpan>(blocks.parts_at),
-                                               .parts_per_row = kernels::kMaxRanges,
-                                               .lists = {entries, counts},
-                                               .workspace = splits,
-                                               .out = out + blocks.first_row * config_.inner()});
+  ASSIGN_OR_RETURN(void* const splits, ctx.Bytes(kWorkspace, blocks.attend.workspace_bytes));
+  return ctx.device.Run(
+      kernels::RangeAttentionOp{.plan = blocks.attend,
+                                .q = q,
+                                .q_stride = qkv.stride,
+                                .parts = tables.At<kernels::KvSpan>(blocks.parts_at),
+                                .parts_per_row = kernels::kMaxRanges,
+                                .lists = {entries, counts},
+                                .workspace = splits,
+                                .out = out + blocks.first_row * ctx.config.inner()});
 }
 
 }  // namespace recollect::model

@@ -4,64 +4,61 @@
 
 #include "base/check.h"
 #include "base/status.h"
-#include "model/device/device_call.h"
-#include "model/device/device_model.h"
+#include "model/device/device_layers.h"
 
 namespace recollect::model {
 
+using enum DeviceScratch;
 using kernels::DeviceCopy;
 using kernels::DeviceRows;
 
-absl::StatusOr<std::vector<EncodedChunk>> DeviceModel::EncodeChunks(
-    std::span<const DeviceBlock> blocks) {
-  if (blocks.empty()) return std::vector<EncodedChunk>();
-  ASSIGN_OR_RETURN(const EncoderTables tables, BuildEncoder(blocks));
-  const kernels::RowSizes sizes = {.rows = tables.rows, .width = config_.d};
-  float* const x = tables.x;
-  RETURN_IF_ERROR(tables.gather.Run(device_, tables.tables));
-  RETURN_IF_ERROR(PlaceLandmarks(tables));
-  RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{.sizes = sizes,
-                                                 .x = x,
-                                                 .gain = weights_.encoder.in_norm,
-                                                 .eps = config_.norm_eps,
-                                                 .y = {x}}));
-  for (const DeviceEncoderLayer& layer : weights_.encoder.layers) {
-    RETURN_IF_ERROR(EncodeLayer(layer, tables));
-  }
-  RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{.sizes = sizes,
-                                                 .x = x,
-                                                 .gain = weights_.encoder.out_norm,
-                                                 .eps = config_.encoder_norm_eps,
-                                                 .y = {x}}));
-  return TakeChunks(blocks, tables);
-}
+namespace {
 
-absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::BuildEncoder(
-    std::span<const DeviceBlock> blocks) {
-  const int64_t d = config_.d, inner = config_.inner();
+struct EncoderTables {
+  int64_t rows = 0;  // of all chunks, landmarks among them
+  int64_t chunks = 0;
+  float* x = nullptr;          // [rows, d]
+  float* landmarks = nullptr;  // [chunks, d]
+  float* carried = nullptr;    // [chunks, d]: what replaces the landmarks' rows
+  float* projected = nullptr;
+  QkvRows qkv;  // `projected`, or converted from it
+  float* attended = nullptr;
+  int64_t cosines = 0, sines = 0;
+  CopyTable gather;  // the blocks' rows into x
+  CopyTable lift;    // landmarks out of x
+  CopyTable cls;     // the CLS row into each of `carried`
+  CopyTable place;   // `carried` to the landmarks' rows of x
+  CopyTable split;   // keys and values out of `projected`, dense, for range attention
+  RowsAttention attention;
+  DeviceTables tables;
+};
+
+absl::StatusOr<EncoderTables> BuildEncoder(DeviceContext& ctx,
+                                           std::span<const DeviceBlock> blocks) {
+  const int64_t d = ctx.config.d, inner = ctx.config.inner();
   const int64_t row_bytes = d * int64_t{sizeof(float)}, part_bytes = inner * int64_t{sizeof(float)};
-  const bool at_end = config_.landmark_at == LandmarkAt::kEnd;
+  const bool at_end = ctx.config.landmark_at == LandmarkAt::kEnd;
   EncoderTables tables;
   tables.chunks = static_cast<int64_t>(blocks.size());
   for (const DeviceBlock& block : blocks) tables.rows += block.rows();
-  const int64_t widest = std::max({3 * inner, 2 * config_.ffn, config_.d_r});
-  ASSIGN_OR_RETURN(tables.x, Floats(kSum, tables.rows * d));
-  ASSIGN_OR_RETURN(tables.landmarks, Floats(kRows, tables.chunks * d));
-  ASSIGN_OR_RETURN(tables.carried, Floats(kState, tables.chunks * d));
-  ASSIGN_OR_RETURN(tables.projected, Floats(kProjected, tables.rows * widest));
+  const int64_t widest = std::max({3 * inner, 2 * ctx.config.ffn, ctx.config.d_r});
+  ASSIGN_OR_RETURN(tables.x, ctx.Floats(kSum, tables.rows * d));
+  ASSIGN_OR_RETURN(tables.landmarks, ctx.Floats(kRows, tables.chunks * d));
+  ASSIGN_OR_RETURN(tables.carried, ctx.Floats(kState, tables.chunks * d));
+  ASSIGN_OR_RETURN(tables.projected, ctx.Floats(kProjected, tables.rows * widest));
   tables.qkv = {reinterpret_cast<std::byte*>(tables.projected), 3 * inner};
-  if (dtype_ == DType::kBf16) {
+  if (ctx.dtype == DType::kBf16) {
     ASSIGN_OR_RETURN(void* const rounded,
-                     Bytes(kQkv, tables.rows * 3 * inner * int64_t{sizeof(Bf16)}));
-    tables.qkv = {static_cast<std::byte*>(rounded), 3 * inner, dtype_};
+                     ctx.Bytes(kQkv, tables.rows * 3 * inner * int64_t{sizeof(Bf16)}));
+    tables.qkv = {static_cast<std::byte*>(rounded), 3 * inner, ctx.dtype};
   }
-  ASSIGN_OR_RETURN(tables.attended, Floats(kAttended, tables.rows * inner));
+  ASSIGN_OR_RETURN(tables.attended, ctx.Floats(kAttended, tables.rows * inner));
   // Range attention takes dense entries, tile attention those that lie side by side with queries.
-  const bool dense = dtype_ == DType::kFloat32;
+  const bool dense = ctx.dtype == DType::kFloat32;
   float *keys = nullptr, *values = nullptr;
   if (dense) {
-    ASSIGN_OR_RETURN(keys, Floats(kKeys, tables.rows * inner));
-    ASSIGN_OR_RETURN(values, Floats(kValues, tables.rows * inner));
+    ASSIGN_OR_RETURN(keys, ctx.Floats(kKeys, tables.rows * inner));
+    ASSIGN_OR_RETURN(values, ctx.Floats(kValues, tables.rows * inner));
   }
 
   std::vector<DeviceCopy> gather, lift, cls, place, split;
@@ -70,7 +67,7 @@ absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::BuildEncoder(
   int64_t row = 0;
   for (const DeviceBlock& block : blocks) {
     const int64_t rows = block.rows();
-    RECOLLECT_CHECK(rows >= 2 && rows <= config_.chunk_tokens + 1);
+    RECOLLECT_CHECK(rows >= 2 && rows <= ctx.config.chunk_tokens + 1);
     float* const first = tables.x + row * d;
     float* const landmark = at_end ? first + (rows - 1) * d : first;
     const auto at = static_cast<int64_t>(lift.size()) * d;
@@ -81,7 +78,7 @@ absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::BuildEncoder(
       gather.push_back({block.here, first + block.rows_before * d, block.rows_here * row_bytes});
     }
     lift.push_back({landmark, tables.landmarks + at, row_bytes});
-    cls.push_back({weights_.encoder.cls, tables.carried + at, row_bytes});
+    cls.push_back({ctx.weights.encoder.cls, tables.carried + at, row_bytes});
     place.push_back({tables.carried + at, landmark, row_bytes});
     kernels::RangeSet all;
     all.ranges[0] = {0, rows};
@@ -99,7 +96,7 @@ absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::BuildEncoder(
     row += rows;
   }
   std::vector<float> cosines, sines;
-  AppendRopeFactors(ctx_, config_, config_.rope_base, /*step=*/1, positions, cosines, sines);
+  AppendRopeFactors(ctx, ctx.config.rope_base, /*step=*/1, positions, cosines, sines);
   tables.cosines = tables.tables.Add(cosines);
   tables.sines = tables.tables.Add(sines);
   tables.gather = CopyTable::Add(tables.tables, gather);
@@ -108,86 +105,86 @@ absl::StatusOr<DeviceModel::EncoderTables> DeviceModel::BuildEncoder(
   tables.place = CopyTable::Add(tables.tables, place);
   tables.split = CopyTable::Add(tables.tables, split);
   tables.attention =
-      BuildRows(attended, {.dtype = dtype_, .heads = config_.heads, .kv_heads = config_.heads},
+      BuildRows(ctx.config, attended,
+                {.dtype = ctx.dtype, .heads = ctx.config.heads, .kv_heads = ctx.config.heads},
                 dense ? inner : tables.qkv.stride, tables.tables);
-  RETURN_IF_ERROR(UploadTables(tables.tables));
+  RETURN_IF_ERROR(ctx.Upload(tables.tables));
   return tables;
 }
 
 // What stands for the landmark into its row: CLS, and with encoder_carry what the landmark had
 // read; or what is there.
-absl::Status DeviceModel::PlaceLandmarks(const EncoderTables& tables) {
-  if (config_.landmark_row == LandmarkRow::kStream) return absl::OkStatus();
-  RETURN_IF_ERROR(tables.cls.Run(device_, tables.tables));
-  if (weights_.encoder.carry_proj) {
+absl::Status PlaceLandmarks(DeviceContext& ctx, const EncoderTables& tables) {
+  if (ctx.config.landmark_row == LandmarkRow::kStream) return absl::OkStatus();
+  RETURN_IF_ERROR(tables.cls.Run(ctx.device, tables.tables));
+  if (ctx.weights.encoder.carry_proj) {
     const int64_t count = tables.chunks;
-    ASSIGN_OR_RETURN(const DeviceRows normed, Operand(kNormed, count * config_.d));
-    RETURN_IF_ERROR(tables.lift.Run(device_, tables.tables));
-    RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{.sizes = {.rows = count, .width = config_.d},
-                                                   .x = tables.landmarks,
-                                                   .eps = config_.norm_eps,
-                                                   .y = normed}));
+    ASSIGN_OR_RETURN(const DeviceRows normed, ctx.Operand(kNormed, count * ctx.config.d));
+    RETURN_IF_ERROR(tables.lift.Run(ctx.device, tables.tables));
+    RETURN_IF_ERROR(ctx.RmsNorm(tables.landmarks, count, nullptr, ctx.config.norm_eps, normed));
     RETURN_IF_ERROR(
-        Product(weights_.encoder.carry_proj, normed, count, tables.carried, /*add=*/true));
+        ctx.Product(ctx.weights.encoder.carry_proj, normed, count, tables.carried, /*add=*/true));
   }
-  return tables.place.Run(device_, tables.tables);
+  return tables.place.Run(ctx.device, tables.tables);
 }
 
 // x += attention of RMS(x) over all rows of a chunk, RoPE at the row's index; x += FFN(RMS(x)).
-absl::Status DeviceModel::EncodeLayer(const DeviceEncoderLayer& weights,
-                                      const EncoderTables& tables) {
-  const int64_t inner = config_.inner(), stride = 3 * inner, rows = tables.rows;
-  const float eps = config_.encoder_norm_eps;
-  ASSIGN_OR_RETURN(const DeviceRows normed, Operand(kNormed, rows * config_.d));
-  RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{.sizes = {.rows = rows, .width = config_.d},
-                                                 .x = tables.x,
-                                                 .gain = weights.attn_norm,
-                                                 .eps = eps,
-                                                 .y = normed}));
-  RETURN_IF_ERROR(Product(weights.attn_in_proj, normed, rows, tables.projected));
-  RETURN_IF_ERROR(device_.Run(kernels::RopeOp{.sizes = {.rows = rows,
-                                                        .width = config_.head_dim,
-                                                        .heads = 2 * config_.heads,
-                                                        .stride = stride},
-                                              .pairs = config_.rope_pairs,
-                                              .cosines = tables.tables.At<float>(tables.cosines),
-                                              .sines = tables.tables.At<float>(tables.sines),
-                                              .x = tables.projected}));
-  if (dtype_ == DType::kBf16) {
-    RETURN_IF_ERROR(device_.Run(kernels::ConvertToBf16Op{
+absl::Status EncodeLayer(DeviceContext& ctx, const DeviceEncoderLayer& weights,
+                         const EncoderTables& tables) {
+  const int64_t inner = ctx.config.inner(), stride = 3 * inner, rows = tables.rows;
+  const float eps = ctx.config.encoder_norm_eps;
+  ASSIGN_OR_RETURN(const DeviceRows normed, ctx.Operand(kNormed, rows * ctx.config.d));
+  RETURN_IF_ERROR(ctx.RmsNorm(tables.x, rows, weights.attn_norm, eps, normed));
+  RETURN_IF_ERROR(ctx.Product(weights.attn_in_proj, normed, rows, tables.projected));
+  RETURN_IF_ERROR(ctx.device.Run(kernels::RopeOp{.sizes = {.rows = rows,
+                                                           .width = ctx.config.head_dim,
+                                                           .heads = 2 * ctx.config.heads,
+                                                           .stride = stride},
+                                                 .pairs = ctx.config.rope_pairs,
+                                                 .cosines = tables.tables.At<float>(tables.cosines),
+                                                 .sines = tables.tables.At<float>(tables.sines),
+                                                 .x = tables.projected}));
+  if (ctx.dtype == DType::kBf16) {
+    RETURN_IF_ERROR(ctx.device.Run(kernels::ConvertToBf16Op{
         tables.projected, rows * stride, reinterpret_cast<Bf16*>(tables.qkv.data)}));
   }
-  RETURN_IF_ERROR(tables.split.Run(device_, tables.tables));
-  RETURN_IF_ERROR(Attend(tables.attention, tables.tables, tables.qkv, nullptr, tables.attended));
-  ASSIGN_OR_RETURN(const DeviceRows operand, AsOperand(kRounded, tables.attended, rows * inner));
-  RETURN_IF_ERROR(Product(weights.attn_out_proj, operand, rows, tables.x, /*add=*/true));
-  return RunFfn(weights.ffn, config_.ffn_kind, eps, tables.x, rows, tables.x);
+  RETURN_IF_ERROR(tables.split.Run(ctx.device, tables.tables));
+  RETURN_IF_ERROR(
+      Attend(ctx, tables.attention, tables.tables, tables.qkv, nullptr, tables.attended));
+  ASSIGN_OR_RETURN(const DeviceRows operand,
+                   ctx.AsOperand(kRounded, tables.attended, rows * inner));
+  RETURN_IF_ERROR(ctx.Product(weights.attn_out_proj, operand, rows, tables.x, /*add=*/true));
+  return RunFfn(ctx, weights.ffn, ctx.config.ffn_kind, eps, tables.x, rows, tables.x);
 }
 
 // Landmark keys κ and chunk states E, as they are stored.
-absl::StatusOr<std::vector<EncodedChunk>> DeviceModel::TakeChunks(
-    std::span<const DeviceBlock> blocks, const EncoderTables& tables) {
-  const int64_t d = config_.d, d_r = config_.d_r, count = tables.chunks;
-  RETURN_IF_ERROR(tables.lift.Run(device_, tables.tables));
+absl::StatusOr<std::vector<EncodedChunk>> TakeChunks(DeviceContext& ctx,
+                                                     std::span<const DeviceBlock> blocks,
+                                                     const EncoderTables& tables) {
+  const int64_t d = ctx.config.d, d_r = ctx.config.d_r, count = tables.chunks;
+  RETURN_IF_ERROR(tables.lift.Run(ctx.device, tables.tables));
   float* keys = tables.landmarks;
-  if (weights_.encoder.landmark_proj) {
+  if (ctx.weights.encoder.landmark_proj) {
     keys = tables.projected;
-    ASSIGN_OR_RETURN(const DeviceRows operand, AsOperand(kRounded, tables.landmarks, count * d));
-    RETURN_IF_ERROR(Product(weights_.encoder.landmark_proj, operand, count, keys));
-    RETURN_IF_ERROR(device_.Run(kernels::RmsNormOp{
-        .sizes = {.rows = count, .width = d_r}, .x = keys, .eps = config_.norm_eps, .y = {keys}}));
+    ASSIGN_OR_RETURN(const DeviceRows operand,
+                     ctx.AsOperand(kRounded, tables.landmarks, count * d));
+    RETURN_IF_ERROR(ctx.Product(ctx.weights.encoder.landmark_proj, operand, count, keys));
+    RETURN_IF_ERROR(ctx.device.Run(kernels::RmsNormOp{.sizes = {.rows = count, .width = d_r},
+                                                      .x = keys,
+                                                      .eps = ctx.config.norm_eps,
+                                                      .y = {keys}}));
   }
   std::vector<Bf16> stored(static_cast<size_t>(tables.rows * d + count * d_r));
   const auto bytes = static_cast<int64_t>(stored.size() * sizeof(Bf16));
-  ASSIGN_OR_RETURN(void* const memory, Bytes(kRounded, bytes));
+  ASSIGN_OR_RETURN(void* const memory, ctx.Bytes(kRounded, bytes));
   Bf16* const rounded = static_cast<Bf16*>(memory);
-  RETURN_IF_ERROR(device_.Run(kernels::ConvertToBf16Op{tables.x, tables.rows * d, rounded}));
+  RETURN_IF_ERROR(ctx.device.Run(kernels::ConvertToBf16Op{tables.x, tables.rows * d, rounded}));
   RETURN_IF_ERROR(
-      device_.Run(kernels::ConvertToBf16Op{keys, count * d_r, rounded + tables.rows * d}));
-  RETURN_IF_ERROR(device_.Download(rounded, bytes, stored.data()));
+      ctx.device.Run(kernels::ConvertToBf16Op{keys, count * d_r, rounded + tables.rows * d}));
+  RETURN_IF_ERROR(ctx.device.Download(rounded, bytes, stored.data()));
 
   std::vector<EncodedChunk> chunks;
-  const int64_t first_token = config_.landmark_at == LandmarkAt::kEnd ? 0 : 1;
+  const int64_t first_token = ctx.config.landmark_at == LandmarkAt::kEnd ? 0 : 1;
   const Bf16* rows = stored.data();
   const Bf16* key = rows + tables.rows * d;
   for (const DeviceBlock& block : blocks) {
@@ -200,6 +197,26 @@ absl::StatusOr<std::vector<EncodedChunk>> DeviceModel::TakeChunks(
     key += d_r;
   }
   return chunks;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<EncodedChunk>> DeviceModel::EncodeChunks(
+    std::span<const DeviceBlock> blocks) {
+  if (blocks.empty()) return std::vector<EncodedChunk>();
+  DeviceContext& ctx = *ctx_;
+  ASSIGN_OR_RETURN(const EncoderTables tables, BuildEncoder(ctx, blocks));
+  float* const x = tables.x;
+  RETURN_IF_ERROR(tables.gather.Run(ctx.device, tables.tables));
+  RETURN_IF_ERROR(PlaceLandmarks(ctx, tables));
+  RETURN_IF_ERROR(
+      ctx.RmsNorm(x, tables.rows, ctx.weights.encoder.in_norm, ctx.config.norm_eps, {x}));
+  for (const DeviceEncoderLayer& layer : ctx.weights.encoder.layers) {
+    RETURN_IF_ERROR(EncodeLayer(ctx, layer, tables));
+  }
+  RETURN_IF_ERROR(
+      ctx.RmsNorm(x, tables.rows, ctx.weights.encoder.out_norm, ctx.config.encoder_norm_eps, {x}));
+  return TakeChunks(ctx, blocks, tables);
 }
 
 }  // namespace recollect::model

@@ -85,9 +85,9 @@ class IngestStream {
   // tokens). INVALID_ARGUMENT: a gap or overlap (names both offsets), text that is not UTF-8 (names
   // the byte), a token id that is reserved (landmark, unknown) or outside the vocabulary. `done` is
   // called once, after the piece has been encoded as far as possible: whole blocks, and text once
-  // some kilobytes have arrived. The next piece may be sent before that, up to a bound
-  // (RESOURCE_EXHAUSTED). After a gap, an overlap or RESOURCE_EXHAUSTED the stream continues as if
-  // the piece had not been sent.
+  // some kilobytes have arrived. A stream takes one piece at a time: one that is sent before that
+  // is FAILED_PRECONDITION. After this, a gap or an overlap the stream continues as if the piece
+  // had not been sent.
   using AppendDone = std::function<void(absl::StatusOr<IngestStatus>)>;
   virtual void Append(int64_t offset, std::string text, AppendDone done) = 0;
   virtual void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) = 0;
@@ -254,17 +254,20 @@ class Engine {
   // another fingerprint or pattern (names both). INVALID_ARGUMENT: an id that is empty, longer than
   // 256 bytes or not printable UTF-8; a pattern to which the checkpoint is not adapted, or any
   // pattern in a family with landmarks. RESOURCE_EXHAUSTED: too many ingests, in all or of `peer`
-  // (engine/places.h); also later from the stream: the state budget.
+  // (engine/places.h); also later from the stream: the state budget. Blocks on the disk, while what
+  // earlier streams committed is hashed, and until one of this id has ended.
   virtual absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(
       const std::string& id, bool from_tokens, const SessionOptions& session,
       const std::string& peer = "") = 0;
 
+  // From here to ReadText: may block on the disk.
   virtual absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) = 0;
   virtual absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
                                                                          int64_t limit) = 0;
   virtual absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() = 0;
   // Also abandons an unfinished ingest of that id. Sessions that mount the document keep it until
-  // they end. NOT_FOUND.
+  // they end. Blocks, for an ingest until the engine has read and committed what was sent before,
+  // also by other streams. NOT_FOUND.
   virtual absl::Status DeleteDocument(const std::string& id) = 0;
   virtual absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin,
                                                int64_t end) = 0;

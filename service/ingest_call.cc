@@ -18,9 +18,10 @@
 namespace recollect::service {
 namespace {
 
-// One thing at a time: read a message, let the engine work on it part by part, answer, read the
-// next. Each step starts the one after it, so nothing here needs a lock except what OnCancel
-// touches. gRPC itself buffers the messages that a client sends ahead.
+// One thing at a time, as the engine's stream takes its input: read a message, let the engine work
+// on it part by part, answer, read the next. Each step starts the one after it, so nothing here
+// needs a lock except what OnCancel touches. gRPC itself buffers the messages that a client sends
+// ahead.
 class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse> {
  public:
   IngestCall(Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context)

@@ -41,8 +41,7 @@ inline constexpr int64_t kMaxStops = 16;
 inline constexpr int64_t kMaxStopBytes = 256;
 inline constexpr int64_t kMaxHits = 1024;  // `k` of Retrieve
 
-// An ingest piece is passed to the engine in parts of this size; cancellation and progress wait for
-// one part.
+// An ingest piece is passed to the engine in parts of this size: progress waits for one part.
 inline constexpr int64_t kAppendBytes = 32 << 10;
 inline constexpr int64_t kAppendTokens = 8 << 10;
 

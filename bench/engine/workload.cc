@@ -2,13 +2,11 @@
 
 #include <unistd.h>
 
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <future>
-#include <mutex>
 
 #include "base/types.h"
 
@@ -52,33 +50,20 @@ store::DocumentInfo IngestText(engine::Engine& engine, const std::string& id,
                                const std::string& text) {
   auto stream = engine.BeginIngest(id, /*from_tokens=*/false, {});
   Require(stream.status(), "begin ingest");
-  constexpr int64_t kMessage = 1 << 18;
-  std::mutex mutex;
-  std::condition_variable wake;
-  int waiting = 0;
-  for (int64_t at = 0; at < static_cast<int64_t>(text.size()); at += kMessage) {
-    {
-      std::unique_lock<std::mutex> lock(mutex);
-      wake.wait(lock, [&] { return waiting < 4; });
-      ++waiting;
-    }
-    (*stream)->Append(at, text.substr(static_cast<size_t>(at), kMessage),
-                      [&](absl::StatusOr<engine::IngestStatus> status) {
-                        Require(status.status(), "append");
-                        std::lock_guard<std::mutex> lock(mutex);
-                        --waiting;
-                        wake.notify_all();
-                      });
+  constexpr size_t kMessage = 1 << 18;
+  for (size_t at = 0; at < text.size(); at += kMessage) {
+    std::promise<absl::Status> appended;
+    (*stream)->Append(
+        static_cast<int64_t>(at), text.substr(at, kMessage),
+        [&](absl::StatusOr<engine::IngestStatus> status) { appended.set_value(status.status()); });
+    Require(appended.get_future().get(), "append");
   }
   std::promise<store::DocumentInfo> published;
   (*stream)->Finish([&](absl::StatusOr<store::DocumentInfo> info) {
     Require(info.status(), "finish");
     published.set_value(*info);
   });
-  const store::DocumentInfo info = published.get_future().get();
-  std::unique_lock<std::mutex> lock(mutex);
-  wake.wait(lock, [&] { return waiting == 0; });
-  return info;
+  return published.get_future().get();
 }
 
 Generation Generate(engine::Engine& engine, const std::vector<std::string>& mounts,

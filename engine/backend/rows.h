@@ -58,7 +58,7 @@ struct HeadRow {
   std::vector<kernels::PointedToken> pointed = {};
 };
 
-// The rows of one piece (engine/session/piece.h): what the engine plans and what a backend keeps
+// The rows of one piece (engine/step/piece.h): what the engine plans and what a backend keeps
 // for them between its stages.
 struct PieceRows {
   SequenceState* sequence = nullptr;  // of the session

@@ -12,9 +12,6 @@
 namespace recollect::engine {
 namespace {
 
-// Input accepted ahead of what is encoded: some seconds of work, so that neither side waits for the
-// other.
-constexpr int64_t kMaxAhead = int64_t{8} << 20;
 constexpr int64_t kHashedTokens = int64_t{1} << 20;  // at once
 
 // Of the input up to the last commit, which is what the store has of it.
@@ -107,7 +104,7 @@ bool IngestJob::failed() const {
   return !failed_.ok();
 }
 
-absl::Status IngestJob::Accept(int64_t offset, int64_t size, bool tokens) {
+absl::Status IngestJob::Accept(int64_t offset, int64_t size, bool tokens, AppendDone& done) {
   std::lock_guard<std::mutex> lock(mutex_);
   RETURN_IF_ERROR(failed_);
   if (finishing_) return absl::FailedPreconditionError("the stream was finished");
@@ -116,16 +113,17 @@ absl::Status IngestJob::Accept(int64_t offset, int64_t size, bool tokens) {
                                                    from_tokens_ ? "token ids" : "text", ", not ",
                                                    tokens ? "token ids" : "text"));
   }
+  if (append_done_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the piece that ends at offset ", accepted_offset_, " is not answered yet"));
+  }
   if (offset != accepted_offset_) {
     return absl::InvalidArgumentError(
         absl::StrCat("input begins at offset ", offset, ", expected ", accepted_offset_));
   }
-  const int64_t ahead = accepted_offset_ - (from_tokens_ ? queue_.encoded() : queue_.text_end());
-  if (ahead > kMaxAhead) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the stream is ", ahead, " ahead of what is encoded, at most ", kMaxAhead, " are allowed"));
-  }
   accepted_offset_ += size;
+  append_done_ = std::move(done);
+  append_tokens_.reset();
   return absl::OkStatus();
 }
 
@@ -137,15 +135,15 @@ void IngestJob::Refuse(Done done, absl::Status status) {
 }
 
 void IngestJob::Append(int64_t offset, std::string text, AppendDone done) {
-  const absl::Status status = Accept(offset, static_cast<int64_t>(text.size()), false);
+  const absl::Status status = Accept(offset, std::ssize(text), false, done);
   if (!status.ok()) return Refuse(std::move(done), status);
-  Post({std::move(text), {}, std::move(done), false});
+  Post({std::move(text), {}, false});
 }
 
 void IngestJob::AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) {
-  const absl::Status status = Accept(offset, static_cast<int64_t>(tokens.size()), true);
+  const absl::Status status = Accept(offset, std::ssize(tokens), true, done);
   if (!status.ok()) return Refuse(std::move(done), status);
-  Post({"", std::move(tokens), std::move(done), false});
+  Post({"", std::move(tokens), false});
 }
 
 void IngestJob::Finish(FinishDone done) {
@@ -162,14 +160,14 @@ void IngestJob::Finish(FinishDone done) {
     }
   }
   if (!status.ok()) return Refuse(std::move(done), status);
-  Post({"", {}, nullptr, true});
+  Post({"", {}, true});
 }
 
 void IngestJob::Post(Message message) {
   auto shared = std::make_shared<Message>(std::move(message));
   const bool posted = context_.thread->Post(
       [self = shared_from_this(), shared] { self->Read(std::move(*shared)); });
-  if (!posted && shared->done) shared->done(absl::UnavailableError("the engine is shutting down"));
+  if (!posted) Fail(absl::UnavailableError("the engine is shutting down"));
 }
 
 void IngestJob::Read(Message message) {
@@ -198,10 +196,7 @@ void IngestJob::Read(Message message) {
       cut_short = prefix_ && status.ok() && !empty && queue_.encoded() == queue_.decided();
       all_read_ = status.ok() && !empty && !cut_short;
     }
-    if (message.done) {
-      waiting_.push_back({queue_.decided() - HeldBack(), std::move(message.done)});
-    }
-    // Whoever failed the job meanwhile has answered the pieces before this one.
+    if (!message.final) append_tokens_ = queue_.decided() - HeldBack();
     if (status.ok()) status = failed_;
   }
   if (cut_short) {
@@ -323,30 +318,27 @@ bool IngestJob::IsEncodedLocked(int64_t tokens) const {
 }
 
 void IngestJob::Settle() {
-  while (true) {
-    AppendDone done;
-    IngestStatus status;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (waiting_.empty() || !IsEncodedLocked(waiting_.front().tokens)) return;
-      done = std::move(waiting_.front().done);
-      waiting_.pop_front();
-      status = StatusLocked();
-    }
-    done(status);
+  AppendDone done;
+  IngestStatus status;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!append_done_ || !append_tokens_ || !IsEncodedLocked(*append_tokens_)) return;
+    std::swap(done, append_done_);
+    status = StatusLocked();
   }
+  done(status);
 }
 
 void IngestJob::Fail(const absl::Status& status) {
-  std::deque<Waiting> waiting;
+  AppendDone append_done;
   FinishDone finish_done;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (failed_.ok()) failed_ = status;
-    waiting.swap(waiting_);
+    std::swap(append_done, append_done_);
     std::swap(finish_done, finish_done_);
   }
-  for (Waiting& entry : waiting) entry.done(status);
+  if (append_done) append_done(status);
   if (finish_done) finish_done(status);
 }
 

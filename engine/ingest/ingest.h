@@ -6,10 +6,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,13 +79,7 @@ class IngestJob final : public IngestWork,
   struct Message {
     std::string text;
     std::vector<int32_t> tokens;
-    AppendDone done;
     bool final = false;
-  };
-  // An Append that is answered once no block of the document's first `tokens` is left to encode.
-  struct Waiting {
-    int64_t tokens;
-    AppendDone done;
   };
   // What runs next: the tokens of each block, and of all blocks together.
   struct Slice {
@@ -94,13 +88,14 @@ class IngestJob final : public IngestWork,
   };
 
   absl::Status Restore(const ResumeState& state, const store::IngestProgress& progress);
-  absl::Status Accept(int64_t offset, int64_t size, bool tokens);
+  // Takes `done` if it accepts the piece.
+  absl::Status Accept(int64_t offset, int64_t size, bool tokens, AppendDone& done);
   template <typename Done>
   void Refuse(Done done, absl::Status status);
   void Post(Message message);
   void Read(Message message);
   absl::Status Encode(int64_t most_tokens);
-  void Settle();  // answers Appends whose tokens are encoded
+  void Settle();  // answers the piece if its tokens are encoded
   // Tokens at the document's end that are not encoded: a prefix's last one runs in the session that
   // mounts it, so that it can predict the next token.
   int64_t HeldBack() const { return prefix_ ? 1 : 0; }
@@ -136,7 +131,10 @@ class IngestJob final : public IngestWork,
   int64_t chunks_ = 0;
   const int64_t tokens_before_;  // before this stream
   TokenQueue queue_;
-  std::deque<Waiting> waiting_;
+  AppendDone append_done_;  // of the piece that is not answered yet; null: none
+  // Once that is read: it is answered when no block of the document's first so many tokens is left
+  // to encode.
+  std::optional<int64_t> append_tokens_;
   FinishDone finish_done_;
   bool finishing_ = false;  // Finish was called
   bool all_read_ = false;   // queue_ holds all remaining tokens

@@ -9,26 +9,6 @@
 
 namespace recollect::engine {
 
-void Piece::Reset(int64_t position) {
-  first_position = position;
-  ids.clear();
-  segments.clear();
-  landmarks.clear();
-  closed.clear();
-  open_row = 0;
-  predictor = -1;
-  head.clear();
-  active = false;
-  stage = 0;
-  waiting = false;
-  status = absl::OkStatus();
-  selections.clear();
-  wanted.clear();
-  fetch_status = absl::OkStatus();
-  fetch_done = false;
-  retrievals.clear();
-}
-
 Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
                  LandmarkDevice& landmark_device, const SessionOptions& options,
                  std::unique_ptr<SequenceState> sequence, std::vector<Pin> mounts)
@@ -47,14 +27,19 @@ Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTi
       mount_ids_(options.mounts),
       sequence_(std::move(sequence)) {}
 
-void Session::Plan(Input& input, int64_t limit, HeadRows head, Piece& piece) {
-  piece.Reset(positions_);
-  piece.session = this;
+void Session::Plan(Input& input, int64_t limit, HeadRows head, PlannedRows& piece) {
   piece.sequence = sequence_.get();
+  piece.first_position = positions_;
+  piece.ids.clear();
+  piece.segments.clear();
+  piece.landmarks.clear();
+  piece.closed.clear();
+  piece.open_row = 0;
+  piece.head.clear();
+  predictor_ = -1;
   const auto predict = [&](size_t index, int32_t target) {
-    RECOLLECT_CHECK(piece.predictor >= 0);
-    piece.head.push_back(
-        {piece.predictor, static_cast<int64_t>(index), target, Recent(pointer_reach_)});
+    RECOLLECT_CHECK(predictor_ >= 0);
+    piece.head.push_back({predictor_, static_cast<int64_t>(index), target, Recent(pointer_reach_)});
   };
   if (!landmarks_) input.next_flush = input.flushes.size();  // there is no block to close
   // The row that would predict has run in an earlier piece, or there is none.
@@ -73,7 +58,7 @@ void Session::Plan(Input& input, int64_t limit, HeadRows head, Piece& piece) {
       continue;
     }
     const int32_t id = input.tokens[input.next_token];
-    if (head == HeadRows::kAll && piece.predictor >= 0) predict(input.next_token, id);
+    if (head == HeadRows::kAll && predictor_ >= 0) predict(input.next_token, id);
     PlaceToken(piece, id);
     ++input.next_token;
     if (at_end_ && BlockIsFull()) PlaceLandmark(piece);
@@ -89,10 +74,9 @@ void Session::Plan(Input& input, int64_t limit, HeadRows head, Piece& piece) {
   if (head == HeadRows::kAll && token_follows) {
     predict(input.next_token, input.tokens[input.next_token]);
   }
-  piece.active = true;
 }
 
-void Session::PlaceLandmark(Piece& piece) {
+void Session::PlaceLandmark(PlannedRows& piece) {
   if (!at_end_ && positions_ > 0) CloseBlock(piece);
   // The chunk that it closes is no candidate yet: the window still covers it. The landmark that a
   // sequence begins with closes none, and retrieves nothing.
@@ -104,14 +88,14 @@ void Session::PlaceLandmark(Piece& piece) {
     piece.landmarks.push_back({piece.rows(), closes, Recent(reach_), memory});
   }
   if (reads_own_) memory_ = memory;
-  if (!at_end_) piece.predictor = piece.rows();
+  if (!at_end_) predictor_ = piece.rows();
   PlaceRow(piece, model_.config().lmk_id);
   memory_ = std::move(memory);
   if (at_end_) CloseBlock(piece);
 }
 
-void Session::PlaceToken(Piece& piece, int32_t id) {
-  piece.predictor = piece.rows();
+void Session::PlaceToken(PlannedRows& piece, int32_t id) {
+  predictor_ = piece.rows();
   PlaceRow(piece, id);
   ++open_tokens_;
   if (reach_ > 0 || pointer_reach_ > 0) {
@@ -127,7 +111,7 @@ void Session::PlaceToken(Piece& piece, int32_t id) {
   }
 }
 
-void Session::PlaceRow(Piece& piece, int32_t id) {
+void Session::PlaceRow(PlannedRows& piece, int32_t id) {
   if (piece.segments.empty() || piece.segments.back().memory != memory_ ||
       piece.segments.back().rows == model::LayerState::kMaxAppend) {
     piece.segments.push_back({piece.rows(), 0, memory_});
@@ -138,7 +122,7 @@ void Session::PlaceRow(Piece& piece, int32_t id) {
   ++positions_;
 }
 
-void Session::CloseBlock(Piece& piece) {
+void Session::CloseBlock(PlannedRows& piece) {
   const int64_t here = piece.rows() - piece.open_row;
   piece.closed.push_back({open_rows_ - here, piece.open_row, open_rows_,
                           Recent(pointer_reach_ + open_tokens_), block_text_begin_, text_bytes_});

@@ -22,9 +22,9 @@
 #include "absl/status/statusor.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/landmark_device.h"
+#include "engine/backend/rows.h"
 #include "engine/engine.h"
 #include "engine/session/mounts.h"
-#include "engine/session/piece.h"
 #include "engine/session/state_budget.h"
 #include "engine/session/tiers.h"
 #include "model/model.h"
@@ -51,6 +51,18 @@ struct Input {
   }
 };
 
+// A landmark of a piece that retrieves.
+struct PieceLandmark {
+  int64_t row = 0;
+  int64_t own_candidates = 0;              // number of the session's own chunks searched
+  std::vector<int32_t> recent;             // the tokens before it that its lexical query reads
+  std::shared_ptr<LandmarkMemory> memory;  // receives its hits
+};
+
+struct PlannedRows : PieceRows {
+  std::vector<PieceLandmark> landmarks;
+};
+
 // Which rows need logits: none, the last one (to sample from), or every row that predicts a token
 // of the input.
 enum class HeadRows { kNone, kLast, kAll };
@@ -74,8 +86,8 @@ class Session {
 
   // Moves about `limit` rows from `input` to `piece` (and one more landmark if it belongs to the
   // last row or sampling needs it), and advances the layout past them. The piece is empty if there
-  // is nothing to run or no row to predict from.
-  void Plan(Input& input, int64_t limit, HeadRows head, Piece& piece);
+  // is nothing to run or no row to predict from. What an earlier plan allocated is used again.
+  void Plan(Input& input, int64_t limit, HeadRows head, PlannedRows& piece);
 
   // Releases the chunks that the next row reads: a session that waits for its next request must not
   // prevent their eviction. The next piece looks them up again.
@@ -111,10 +123,10 @@ class Session {
 
  private:
   bool BlockIsFull() const { return landmarks_ && open_tokens_ == chunk_tokens_; }
-  void PlaceLandmark(Piece& piece);
-  void PlaceToken(Piece& piece, int32_t id);
-  void PlaceRow(Piece& piece, int32_t id);
-  void CloseBlock(Piece& piece);
+  void PlaceLandmark(PlannedRows& piece);
+  void PlaceToken(PlannedRows& piece, int32_t id);
+  void PlaceRow(PlannedRows& piece, int32_t id);
+  void CloseBlock(PlannedRows& piece);
   // The last tokens of recent_, at most `count`.
   std::vector<int32_t> Recent(int64_t count) const;
 
@@ -134,6 +146,7 @@ class Session {
   const std::unique_ptr<SequenceState> sequence_;
 
   std::atomic<int64_t> positions_{0};
+  int64_t predictor_ = -1;  // the planned row that predicts the next token; -1: none of this piece
   int64_t closed_blocks_ = 0;
   int64_t open_rows_ = 0, open_tokens_ = 0;  // of the open block; all rows without landmarks
   // The last tokens: enough for a block and the tokens before it that the pointer compares, and for

@@ -54,7 +54,6 @@ class Generation final : public Request {
     if (!started_) Start();
     const HeadRows head = request_.max_tokens > 0 ? HeadRows::kLast : HeadRows::kNone;
     session->Plan(input_, limit, head, piece);
-    piece.owner = weak_from_this();
     piece.sampling = SettingsOf(request_.sampling, usage_.generated_tokens);
     if (piece.rows() == 0 && request_.max_tokens > 0) {
       return absl::InvalidArgumentError(

@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "engine/counters.h"
 #include "engine/engine.h"
-#include "engine/session/piece.h"
 #include "engine/session/session.h"
+#include "engine/step/piece.h"
 
 namespace recollect::engine {
 
@@ -29,7 +29,7 @@ inline absl::Status DueStatus(bool cancelled, absl::Time deadline) {
 // Used by one thread at a time: by its caller's, the one that prepares it, then the scheduler's
 // (Cancel: any thread). Whoever has it last calls End. What it holds of the engine, its place and
 // its session, are members: both are given back however it ends.
-class Request : public std::enable_shared_from_this<Request> {
+class Request {
  public:
   using Place = std::unique_ptr<void, std::function<void(void*)>>;
 

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/landmark_device.h"
-#include "engine/session/piece.h"
+#include "engine/step/piece.h"
 #include "kernels/landmark_topk/landmark_topk.h"
 #include "model/model.h"
 

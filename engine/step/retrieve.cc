@@ -32,7 +32,6 @@ class Retrieving final : public Request {
     session->Plan(input_, limit, HeadRows::kNone, piece);
     piece.want_retrievals = input_.done();
     piece.hits_per_group = piece.want_retrievals ? request_.k : 0;
-    piece.owner = weak_from_this();
     return absl::OkStatus();
   }
 

@@ -144,14 +144,14 @@ void Scheduler::EndDue() {
       ++i;
       continue;
     }
-    Running waiting{std::move(queue_[i]), {}};
+    Running waiting{std::move(queue_[i])};
     queue_.erase(queue_.begin() + static_cast<int64_t>(i));
     End(waiting, status);
   }
   for (const std::unique_ptr<Running>& running : running_) {
     // A piece that was cut half-way goes on first: its session could not be used any more
     // otherwise.
-    if (running->request->piece.active) continue;
+    if (running->active) continue;
     const absl::Status status =
         all.ok() ? DueStatus(running->request->cancelled(), running->request->deadline) : all;
     if (!status.ok()) End(*running, status);
@@ -165,7 +165,7 @@ void Scheduler::DropEnded() {
 
 void Scheduler::Admit() {
   while (!queue_.empty() && static_cast<int64_t>(running_.size()) < options_.max_batch) {
-    running_.push_back(std::make_unique<Running>(Running{queue_.front(), {}}));
+    running_.push_back(std::make_unique<Running>(Running{queue_.front()}));
     queue_.pop_front();
   }
   counters_.running = static_cast<int64_t>(running_.size());
@@ -185,11 +185,7 @@ bool Scheduler::RunStep() {
   if (batch_.empty()) return running_.size() < before;  // who waits may have a place now
   int64_t rows = 0;
   for (const Piece* piece : batch_) rows += piece->rows();
-  const absl::Status ran = OrExhausted("a step", [&] {
-    step_.Run(batch_);
-    return absl::OkStatus();
-  });
-  for (Piece* piece : batch_) piece->status.Update(ran);
+  step_.Run(batch_);
   ++counters_.steps;
   TurnObserver observer;
   {
@@ -205,10 +201,7 @@ bool Scheduler::RunStep() {
 void Scheduler::CollectResumed() {
   for (const std::unique_ptr<Running>& running : running_) {
     Piece& piece = running->request->piece;
-    if (!piece.active || !piece.fetch_done) continue;
-    piece.waiting = false;
-    piece.fetch_done = false;
-    piece.status = piece.fetch_status;
+    if (!StepRunner::Resume(piece)) continue;
     batch_.push_back(&piece);
     batch_running_.push_back(running.get());
   }
@@ -221,7 +214,7 @@ void Scheduler::CollectPlanned() {
   for (size_t i = 0; i < count; ++i) {
     const size_t at = (first + i) % count;
     Running& running = *running_[at];
-    if (running.request->piece.active) continue;
+    if (running.active) continue;
     if (!running.request->prefilling()) {
       PlanOne(running, 1);
     } else if (left > 0) {
@@ -243,6 +236,7 @@ bool Scheduler::PlanOne(Running& running, int64_t limit) {
   if (status.ok()) status = memory_;
   if (status.ok()) status = state_budget_.CheckRoom(StateGrowth(model_, rows));
   if (status.ok()) {
+    request.piece.Begin(request.session.get(), running.request);
     status = OrExhausted("a prompt", [&] { return request.Plan(limit); });
     if (absl::IsResourceExhausted(status)) request.session->broken = status;  // planned in part
   }
@@ -254,6 +248,7 @@ bool Scheduler::PlanOne(Running& running, int64_t limit) {
     Settle(running);
     return false;
   }
+  running.active = true;
   running.timer.counts =
       !request.prefilling() && request.piece.rows() <= 2 && !request.piece.landmarks.empty();
   if (running.timer.counts) running.timer.started_s = Now();
@@ -267,13 +262,12 @@ void Scheduler::Settle(Running& running) {
   Piece& piece = request.piece;
   state_budget_.Set(request.session->state_charge, request.session->state_bytes());
   if (!piece.status.ok()) {
-    piece.active = false;
     request.session->broken = piece.status;
     End(running, piece.status);
     return;
   }
   if (piece.waiting) return;
-  piece.active = false;
+  running.active = false;
   if (running.timer.counts) {
     counters_.landmark_steps.Add((Now() - running.timer.started_s) * 1e3);
     running.timer.counts = false;
@@ -321,7 +315,7 @@ void Scheduler::Wait() {
   absl::Time until = SteadyNow() + options_.idle_period;
   for (const auto& request : queue_) until = std::min(until, request->deadline);
   for (const auto& running : running_) {
-    if (!running->request->piece.active) until = std::min(until, running->request->deadline);
+    if (!running->active) until = std::min(until, running->request->deadline);
   }
   std::unique_lock<std::mutex> lock(signal_->mutex);
   const absl::Duration left = std::max(until - SteadyNow(), absl::Milliseconds(1));

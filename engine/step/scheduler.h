@@ -96,7 +96,8 @@ class Scheduler {
   };
   struct Running {
     std::shared_ptr<Request> request;
-    LandmarkTimer timer;
+    LandmarkTimer timer = {};
+    bool active = false;  // its piece is planned and not yet done
   };
 
   void Loop();

@@ -60,7 +60,6 @@ class Scoring final : public Request {
       before_ = 1;
     }
     session->Plan(input_, limit, HeadRows::kAll, piece);
-    piece.owner = weak_from_this();
     return absl::OkStatus();
   }
   absl::StatusOr<bool> PieceDone() override { return input_.done(); }

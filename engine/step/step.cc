@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory.h"
 #include "base/status.h"
-#include "engine/session/session.h"
 
 namespace recollect::engine {
 
@@ -21,6 +21,14 @@ StepRunner::StepRunner(const model::Model& model, Backend& backend, ChunkTiers& 
       fetched_(std::move(fetched)) {}
 
 void StepRunner::Run(std::span<Piece* const> pieces) {
+  const absl::Status ran = OrExhausted("a step", [&] {
+    RunStages(pieces);
+    return absl::OkStatus();
+  });
+  for (Piece* piece : pieces) piece->status.Update(ran);
+}
+
+void StepRunner::RunStages(std::span<Piece* const> pieces) {
   for (int stage = 0; stage < last_stage(); ++stage) {
     batch_.clear();
     for (Piece* piece : pieces) {
@@ -92,7 +100,6 @@ absl::Status StepRunner::Retrieve(int group) {
   for (Piece* piece : batch_) {
     if (!piece->status.ok() || tiers_.LookUp(piece->wanted) == 0) continue;
     piece->waiting = true;
-    piece->fetch_done = false;
     std::shared_ptr<void> owner = piece->owner.lock();
     tiers_.Fetch(piece->wanted, [piece, owner, fetched = fetched_](absl::Status status) {
       piece->fetch_status = std::move(status);
@@ -101,6 +108,13 @@ absl::Status StepRunner::Retrieve(int group) {
     });
   }
   return absl::OkStatus();
+}
+
+bool StepRunner::Resume(Piece& piece) {
+  if (!piece.fetch_done.exchange(false)) return false;
+  piece.waiting = false;
+  piece.status = piece.fetch_status;
+  return true;
 }
 
 absl::Status StepRunner::ProjectWanted() {

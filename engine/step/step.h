@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "engine/backend/backend.h"
-#include "engine/session/piece.h"
 #include "engine/session/tiers.h"
+#include "engine/step/piece.h"
 #include "engine/step/retrieval.h"
 #include "model/model.h"
 
@@ -29,9 +29,12 @@ class StepRunner {
   // (waiting).
   void Run(std::span<Piece* const> pieces);
 
-  int last_stage() const { return groups_ + 2; }
+  // Whether a cut piece can run again, because its fetch has ended: it fails if that failed.
+  static bool Resume(Piece& piece);
 
  private:
+  int last_stage() const { return groups_ + 2; }
+  void RunStages(std::span<Piece* const> pieces);
   // What the backend sees of batch_, until the next call.
   std::span<PieceRows* const> rows();
   // These run batch_; an error is one of all its pieces.

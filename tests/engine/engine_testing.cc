@@ -181,33 +181,17 @@ absl::StatusOr<store::DocumentInfo> FinishAndWait(IngestStream& stream) {
 
 absl::StatusOr<store::DocumentInfo> SendText(IngestStream& stream, const std::string& text,
                                              int64_t message_bytes) {
-  std::mutex mutex;
-  std::condition_variable wake;
-  int64_t waiting = 0;
-  absl::Status failed;
   int64_t offset = stream.status().committed_offset;
-  while (offset < static_cast<int64_t>(text.size())) {
-    std::string message =
+  while (offset < std::ssize(text)) {
+    const std::string message =
         text.substr(static_cast<size_t>(offset), static_cast<size_t>(message_bytes));
-    const int64_t size = static_cast<int64_t>(message.size());
-    {
-      std::unique_lock<std::mutex> lock(mutex);
-      wake.wait(lock, [&] { return waiting < 64; });
-      ++waiting;
-    }
-    stream.Append(offset, std::move(message), [&](absl::StatusOr<IngestStatus> status) {
-      std::lock_guard<std::mutex> lock(mutex);
-      if (!status.ok() && failed.ok()) failed = status.status();
-      --waiting;
-      wake.notify_all();
-    });
-    offset += size;
+    std::promise<absl::Status> appended;
+    stream.Append(offset, message,
+                  [&](absl::StatusOr<IngestStatus> s) { appended.set_value(s.status()); });
+    if (const absl::Status status = appended.get_future().get(); !status.ok()) return status;
+    offset += std::ssize(message);
   }
-  absl::StatusOr<store::DocumentInfo> info = FinishAndWait(stream);
-  std::unique_lock<std::mutex> lock(mutex);
-  wake.wait(lock, [&] { return waiting == 0; });
-  if (!failed.ok()) return failed;
-  return info;
+  return FinishAndWait(stream);
 }
 
 absl::StatusOr<store::DocumentInfo> Ingest(Engine& engine, const std::string& id,

@@ -245,6 +245,22 @@ TEST(IngestTest, CancelledIsAnsweredAtOnceAndComputesNoFurther) {
   EXPECT_LT(before, kTokens);
 }
 
+TEST(IngestTest, APieceBeforeTheAnswerToTheOneBeforeIsRefusedAndChangesNothing) {
+  auto engine = MakeEngine();
+  auto stream = *engine->BeginIngest("doc", /*from_tokens=*/true, {});
+  const std::vector<int32_t> tokens = SampleTokens(20000, 1);
+  std::promise<absl::Status> first, early, next;
+  stream->AppendTokens(0, tokens, [&](const auto& s) { first.set_value(s.status()); });
+  stream->AppendTokens(20000, {5}, [&](const auto& s) { early.set_value(s.status()); });
+  const absl::Status refused = early.get_future().get();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("offset 20000 is not answered"));
+  EXPECT_EQ(first.get_future().get(), absl::OkStatus());
+  stream->AppendTokens(20000, {5}, [&](const auto& s) { next.set_value(s.status()); });
+  EXPECT_EQ(next.get_future().get(), absl::OkStatus());
+  EXPECT_EQ(stream->status().accepted_offset, 20001);
+}
+
 TEST(IngestTest, TheSameContentAgainIsASuccess) {
   Fixture f;
   const std::string text = SampleText(5000, 11);

@@ -1,0 +1,65 @@
+// A piece: consecutive rows of one session that run through the model together, and their progress.
+#ifndef RECOLLECT_ENGINE_STEP_PIECE_H_
+#define RECOLLECT_ENGINE_STEP_PIECE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/engine.h"
+#include "engine/session/session.h"
+#include "engine/session/tiers.h"
+
+namespace recollect::engine {
+
+// What one landmark of the piece selected for the group now being retrieved.
+struct Selection {
+  size_t landmark = 0;  // index into Piece::landmarks
+  int64_t candidates = 0;
+  struct Chosen {
+    size_t wanted = 0;  // index into Piece::wanted
+    int mount = -1;     // -1: a chunk of the session's own
+    float score = 0, weight = 0;
+  };
+  std::vector<Chosen>
+      chosen;  // best first; the first `used` feed the model, the rest are only reported
+  size_t used = 0;
+};
+
+// Owned by a request, whose session plans the rows; advanced by StepRunner on the scheduler's
+// thread. A backend sees the PieceRows alone.
+struct Piece : PlannedRows {
+  int64_t hits_per_group = 0;  // 0: n_ret
+  bool want_retrievals = false;
+
+  // Set by Begin.
+  Session* session = nullptr;
+  std::weak_ptr<void> owner;  // kept alive by a running fetch
+  int stage = 0;              // 0: lower layers; 1 + g: group g; then the head; then done
+  absl::Status status;        // an error ends the piece
+  std::vector<Selection> selections;
+  std::vector<WantedChunk> wanted;    // while a fetch runs, it belongs to that
+  std::vector<Retrieval> retrievals;  // when wanted
+
+  // Cut from the step until a fetch has ended.
+  bool waiting = false;
+  absl::Status fetch_status;  // written before fetch_done
+  std::atomic<bool> fetch_done{false};
+
+  // Before each plan: there is no progress yet. Allocated memory is kept.
+  void Begin(Session* of, std::weak_ptr<void> owned_by) {
+    session = of;
+    owner = std::move(owned_by);
+    stage = 0;
+    status = absl::OkStatus();
+    selections.clear();
+    wanted.clear();
+    retrievals.clear();
+  }
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_STEP_PIECE_H_

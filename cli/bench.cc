@@ -40,7 +40,7 @@ class Documents {
  public:
   explicit Documents(client::Client& client) : client_(client) {}
   ~Documents() {
-    for (const client::Document& document : all_) (void)client_.DeleteDocument(document.id);
+    for (const v1::Document& document : all_) (void)client_.DeleteDocument(document.id());
   }
 
   // Reads about `tokens` tokens of `text`, again from its beginning where it is shorter.
@@ -55,53 +55,54 @@ class Documents {
     const int64_t size = static_cast<int64_t>(input.size());
     ProgressBar bar(absl::StrCat("ingest ", tokens), size);
     const absl::Time begin = SteadyNow();
-    ASSIGN_OR_RETURN(client::Document document,
+    ASSIGN_OR_RETURN(v1::Document document,
                      client_.IngestText(id, client::ReadFrom(std::move(input)),
-                                        [&](const client::IngestProgress& progress) {
-                                          bar.Update(progress.accepted_offset, "");
+                                        [&](const v1::IngestProgress& progress) {
+                                          bar.Update(progress.accepted_offset(), "");
                                         }));
     const double seconds = absl::ToDoubleSeconds(SteadyNow() - begin);
     all_.push_back(document);
-    return Json{{"tokens", document.tokens},
+    return Json{{"tokens", document.tokens()},
                 {"seconds", seconds},
-                {"tokens_per_s", static_cast<double>(document.tokens) / seconds}};
+                {"tokens_per_s", static_cast<double>(document.tokens()) / seconds}};
   }
 
-  const std::vector<client::Document>& all() const { return all_; }
+  const std::vector<v1::Document>& all() const { return all_; }
 
  private:
   client::Client& client_;
-  std::vector<client::Document> all_;
+  std::vector<v1::Document> all_;
 };
 
 // Of nothing mounted, then of each document. They take turns, so that whatever else the machine
 // does falls on all of them; the first turn only warms up.
 absl::StatusOr<Json> Generate(client::Client& client, const BenchOptions& options,
-                              const std::vector<client::Document>& documents) {
+                              const std::vector<v1::Document>& documents) {
   struct Case {
     int64_t tokens = 0;
-    client::GenerateRequest request;
+    v1::GenerateRequest request;
     std::vector<double> first_token_ms = {}, token_ms = {};
   };
   std::vector<Case> cases(1 + documents.size());
   for (size_t i = 0; i < cases.size(); ++i) {
-    client::GenerateRequest& request = cases[i].request;
+    v1::GenerateRequest& request = cases[i].request;
     if (i > 0) {
-      cases[i].tokens = documents[i - 1].tokens;
-      request.session.mounts = {documents[i - 1].id};
+      cases[i].tokens = documents[i - 1].tokens();
+      request.mutable_session()->add_mounts(documents[i - 1].id());
     }
-    request.prompt.text = kPrompt;
-    request.max_tokens = options.max_tokens;
-    request.ignore_eos = true;
+    request.mutable_prompt()->set_text(kPrompt);
+    request.set_max_tokens(options.max_tokens);
+    request.set_ignore_eos(true);
   }
   ProgressBar bar("generate", options.repeats + 1);
   for (int repeat = 0; repeat <= options.repeats; ++repeat) {
     for (Case& of : cases) {
       ASSIGN_OR_RETURN(const client::GenerateResult result, client.Generate(of.request));
       if (repeat == 0) continue;
-      const client::Usage& usage = result.usage;
-      of.first_token_ms.push_back(usage.time_to_first_token_ms);
-      of.token_ms.push_back(usage.generation_ms / static_cast<double>(usage.generated_tokens - 1));
+      const v1::Usage& usage = result.done.usage();
+      of.first_token_ms.push_back(usage.time_to_first_token_ms());
+      of.token_ms.push_back(usage.generation_ms() /
+                            static_cast<double>(usage.generated_tokens() - 1));
     }
     bar.Update(repeat + 1, "");
   }
@@ -129,31 +130,29 @@ absl::Status Bench(const Options& common, const BenchOptions& options) {
   }
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, /*needs_no_document=*/true));
   client::Client& client = connection->client();
-  ASSIGN_OR_RETURN(const client::ModelInfo model, client.GetModel());
+  ASSIGN_OR_RETURN(const v1::ModelInfo model, client.GetModel());
   Documents documents(client);
   Json ingest = Json::array();
   for (const int64_t size : sizes) {
     ASSIGN_OR_RETURN(ingest.emplace_back(), documents.Ingest(text, size));
   }
   ASSIGN_OR_RETURN(const Json generate, Generate(client, options, documents.all()));
-  ASSIGN_OR_RETURN(const client::Stats stats, client.GetStats());
-  const Json all = ToJson(stats);
-  const Json result = {{"model", model.name},
-                       {"dtype", model.dtype},
-                       {"backend", all["backend"]},
-                       {"landmark_device", all["landmark_device"]},
+  ASSIGN_OR_RETURN(const v1::Stats stats, client.GetStats());
+  const Json result = {{"model", model.name()},
+                       {"dtype", model.dtype()},
+                       {"backend", stats.backend()},
+                       {"landmark_device", stats.landmark_device()},
                        {"ingest", ingest},
                        {"generate", generate},
-                       {"landmark_step_p50_ms", all["landmark_step_p50_ms"]},
-                       {"landmark_step_p99_ms", all["landmark_step_p99_ms"]},
-                       {"resident_bytes", all["resident_bytes"]}};
+                       {"landmark_step_p50_ms", stats.landmark_step_p50_ms()},
+                       {"landmark_step_p99_ms", stats.landmark_step_p99_ms()},
+                       {"resident_bytes", stats.resident_bytes()}};
   if (common.json) {
     PrintJson(result);
     return absl::OkStatus();
   }
-  std::printf("%s %s, layers on %s, landmark keys on %s\n", model.name.c_str(), model.dtype.c_str(),
-              all["backend"].get<std::string>().c_str(),
-              all["landmark_device"].get<std::string>().c_str());
+  std::printf("%s %s, layers on %s, landmark keys on %s\n", model.name().c_str(),
+              model.dtype().c_str(), stats.backend().c_str(), stats.landmark_device().c_str());
   for (const Json& row : ingest) {
     std::printf("ingest of %9lld tokens: %8.0f tokens/s\n",
                 static_cast<long long>(row["tokens"].get<int64_t>()),
@@ -167,11 +166,11 @@ absl::Status Bench(const Options& common, const BenchOptions& options) {
         row["first_token_ms"].get<double>(), row["token_ms"].get<double>(),
         row["ratio"].get<double>());
   }
-  const double p50 = result["landmark_step_p50_ms"], p99 = result["landmark_step_p99_ms"];
+  const double p50 = stats.landmark_step_p50_ms(), p99 = stats.landmark_step_p99_ms();
   const std::string steps =
       p50 > 0 ? absl::StrFormat("p50 %.2f ms, p99 %.2f ms", p50, p99) : "none";
   std::printf("landmark steps: %s; resident %.0f MiB\n", steps.c_str(),
-              result["resident_bytes"].get<double>() / (1 << 20));
+              static_cast<double>(stats.resident_bytes()) / (1 << 20));
   return absl::OkStatus();
 }
 

@@ -33,8 +33,10 @@ absl::Status CheckIds(const DocsOptions& options) {
   return absl::OkStatus();
 }
 
-std::string Chunks(const std::string& kind, int64_t chunks) {
-  return kind == "prefix" ? kind : absl::StrCat(chunks);
+// Of a document or an unfinished ingest.
+template <typename T>
+std::string Chunks(const T& of) {
+  return of.kind() == v1::DOCUMENT_KIND_PREFIX ? "prefix" : absl::StrCat(of.chunks());
 }
 
 // A hybrid's pattern is pages long: `docs get` has all of it.
@@ -43,19 +45,19 @@ std::string Short(const std::string& pattern) {
   return pattern.size() <= kMost ? pattern : pattern.substr(0, kMost) + "…";
 }
 
-void PrintRow(const client::Document& d) {
-  const std::string id = model::EscapeInvisible(d.id);
-  if (!d.damage.empty()) {
-    std::printf("%-24s DAMAGED  %s\n", id.c_str(), d.damage.c_str());
+void PrintRow(const v1::Document& d) {
+  const std::string id = model::EscapeInvisible(d.id());
+  if (d.has_damage()) {
+    std::printf("%-24s DAMAGED  %s\n", id.c_str(), d.damage().c_str());
     return;
   }
   std::printf("%-24s %12lld %11lld %9s %10.1f  %s  %s\n", id.c_str(),
-              static_cast<long long>(d.bytes), static_cast<long long>(d.tokens),
-              Chunks(d.kind, d.chunks).c_str(), static_cast<double>(d.stored_bytes) / (1 << 20),
-              absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixMillis(d.created_unix_ms),
+              static_cast<long long>(d.bytes()), static_cast<long long>(d.tokens()),
+              Chunks(d).c_str(), static_cast<double>(d.stored_bytes()) / (1 << 20),
+              absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixMillis(d.created_unix_ms()),
                                absl::LocalTimeZone())
                   .c_str(),
-              Short(d.pattern).c_str());
+              Short(d.pattern()).c_str());
 }
 
 absl::Status List(const Options& common) {
@@ -63,17 +65,17 @@ absl::Status List(const Options& common) {
   ASSIGN_OR_RETURN(const auto documents, connection->client().ListAllDocuments());
   ASSIGN_OR_RETURN(const auto ingests, connection->client().ListIngests());
   if (common.json) {
-    PrintJson({{"documents", ToJson(documents)}, {"ingests", ToJson(ingests)}});
+    PrintJson({{"documents", ToJsonArray(documents)}, {"ingests", ToJsonArray(ingests)}});
     return absl::OkStatus();
   }
   std::printf("%-24s %12s %11s %9s %10s  %s\n", "ID", "BYTES", "TOKENS", "CHUNKS", "STORED MiB",
               "CREATED");
-  for (const client::Document& document : documents) PrintRow(document);
-  for (const client::UnfinishedIngest& ingest : ingests) {
+  for (const v1::Document& document : documents) PrintRow(document);
+  for (const v1::UnfinishedIngest& ingest : ingests) {
     std::printf("%-24s %12lld %11lld %9s %10s  unfinished, committed up to %lld  %s\n",
-                model::EscapeInvisible(ingest.id).c_str(), static_cast<long long>(ingest.bytes),
-                static_cast<long long>(ingest.tokens), Chunks(ingest.kind, ingest.chunks).c_str(),
-                "", static_cast<long long>(ingest.committed_offset), Short(ingest.pattern).c_str());
+                model::EscapeInvisible(ingest.id()).c_str(), static_cast<long long>(ingest.bytes()),
+                static_cast<long long>(ingest.tokens()), Chunks(ingest).c_str(), "",
+                static_cast<long long>(ingest.committed_offset()), Short(ingest.pattern()).c_str());
   }
   return absl::OkStatus();
 }
@@ -81,7 +83,7 @@ absl::Status List(const Options& common) {
 absl::Status Get(const Options& common, const DocsOptions& options) {
   RETURN_IF_ERROR(CheckIds(options));
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
-  ASSIGN_OR_RETURN(const client::Document document,
+  ASSIGN_OR_RETURN(const v1::Document document,
                    connection->client().GetDocument(options.ids.front()));
   common.json ? PrintJson(ToJson(document)) : PrintTable(ToJson(document));
   return absl::OkStatus();
@@ -113,11 +115,11 @@ absl::Status Text(const Options& common, const DocsOptions& options) {
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
   const std::string& id = options.ids.front();
   // Before anything is printed: the server only sees a part at a time.
-  ASSIGN_OR_RETURN(const client::Document document, connection->client().GetDocument(id));
-  const int64_t end = options.end < 0 ? document.bytes : options.end;
-  if (options.begin < 0 || options.begin > end || end > document.bytes) {
+  ASSIGN_OR_RETURN(const v1::Document document, connection->client().GetDocument(id));
+  const int64_t end = options.end < 0 ? document.bytes() : options.end;
+  if (options.begin < 0 || options.begin > end || end > document.bytes()) {
     return absl::OutOfRangeError(absl::StrCat("text range [", options.begin, ", ", end,
-                                              ") of a document that has ", document.bytes,
+                                              ") of a document that has ", document.bytes(),
                                               " bytes"));
   }
   std::string all;  // for JSON only; otherwise printed as it comes

@@ -29,6 +29,14 @@ bool OnCommandLine(int argc, const char* const* argv, const std::string& flag);
 // Gives an option its environment variable by the rule above.
 CLI::Option* FromEnvironment(CLI::Option* option);
 
+// An option whose value goes to a setter of a message; where it is not given nothing is set.
+template <typename Message, typename T>
+CLI::Option* AddOption(CLI::App& verb, const std::string& name, Message& message,
+                       void (Message::*set)(T), const std::string& help) {
+  return verb.add_option_function<T>(
+      name, [&message, set](const T& value) { (message.*set)(value); }, help);
+}
+
 // For check(): a number that fits in T. CLI11 would wrap or clamp it.
 template <typename T>
 CLI::Validator Fits() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,19 +22,16 @@ namespace {
 struct GenerateOptions {
   SessionFlags session;
   PromptFlags prompt;
-  client::GenerateRequest request;
-  bool no_flush = false;
-  bool hits = false;
+  v1::GenerateRequest request;  // the rest
 };
 
 absl::Status Generate(const Options& common, const GenerateOptions& options) {
-  client::GenerateRequest request = options.request;
-  ASSIGN_OR_RETURN(request.session, ToSessionOptions(options.session));
-  ASSIGN_OR_RETURN(request.prompt, ToPrompt(options.prompt));
-  for (const std::string& stop : request.stop) RETURN_IF_ERROR(CheckUtf8("--stop", stop));
-  request.flush = !options.no_flush;
-  request.with_retrievals = options.hits;
-  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, request.session.mounts.empty()));
+  v1::GenerateRequest request = options.request;
+  ASSIGN_OR_RETURN(*request.mutable_session(), ToSessionOptions(options.session));
+  ASSIGN_OR_RETURN(*request.mutable_prompt(), ToPrompt(options.prompt));
+  for (const std::string& stop : request.stop()) RETURN_IF_ERROR(CheckUtf8("--stop", stop));
+  ASSIGN_OR_RETURN(const auto connection,
+                   Connection::Open(common, request.session().mounts().empty()));
 
   client::GenerateCallbacks callbacks;
   if (!common.json) {
@@ -48,41 +46,65 @@ absl::Status Generate(const Options& common, const GenerateOptions& options) {
   RETURN_IF_ERROR(result.status());
   if (common.json) {
     PrintJson(ToJson(*result));
-  } else if (options.hits) {
+  } else if (request.with_retrievals()) {
     std::fflush(stdout);
     PrintRetrievals(connection->client(), result->retrievals, stderr);
   }
   return absl::OkStatus();
 }
 
-void AddSamplingFlags(CLI::App& verb, client::GenerateRequest& request) {
-  verb.add_option("--max-tokens", request.max_tokens, "Stop after this many")
-      ->capture_default_str();
-  verb.add_option("--stop", request.stop, "Stop before this text; may be repeated")
+// On the wire 0 stands for 1: what rounds to it still means next to nothing.
+float TopP(double top_p) {
+  const double least = top_p > 0 ? std::numeric_limits<float>::min() : 0;
+  return static_cast<float>(std::max(top_p, least));
+}
+
+// The defaults shown are the service's.
+void AddRequestFlags(CLI::App& verb, v1::GenerateRequest& request) {
+  v1::Sampling& sampling = *request.mutable_sampling();
+  AddOption(verb, "--max-tokens", request, &v1::GenerateRequest::set_max_tokens,
+            "Stop after this many")
+      ->default_str("128");
+  verb.add_option_function<std::vector<std::string>>(
+          "--stop",
+          [&request](const std::vector<std::string>& stops) {
+            request.mutable_stop()->Assign(stops.begin(), stops.end());
+          },
+          "Stop before this text; may be repeated")
       ->type_name("TEXT")
       ->expected(1)
       ->allow_extra_args(false)  // or "[a]" would be read as a list
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  verb.add_option("--temperature", request.sampling.temperature,
-                  "0: the most likely token each time")
-      ->capture_default_str();
-  verb.add_option("--top-p", request.sampling.top_p,
-                  "Draw from the likeliest tokens of this total probability")
-      ->capture_default_str();
-  verb.add_option("--top-k", request.sampling.top_k, "Draw from this many likeliest tokens; 0: all")
-      ->capture_default_str();
-  verb.add_option("--seed", request.sampling.seed, "Same seed, same tokens")
+  AddOption(verb, "--temperature", sampling, &v1::Sampling::set_temperature,
+            "0: the most likely token each time")
+      ->default_str("0");
+  verb.add_option_function<double>(
+          "--top-p", [&sampling](double top_p) { sampling.set_top_p(TopP(top_p)); },
+          "Draw from the likeliest tokens of this total probability")
+      ->default_str("1");
+  AddOption(verb, "--top-k", sampling, &v1::Sampling::set_top_k,
+            "Draw from this many likeliest tokens; 0: all")
+      ->default_str("0");
+  AddOption(verb, "--seed", sampling, &v1::Sampling::set_seed, "Same seed, same tokens")
       ->check(Fits<uint64_t>())
-      ->capture_default_str();
-  verb.add_option("--dry-multiplier", request.sampling.dry_multiplier,
-                  "DRY: strength of the penalty on tokens that would repeat what this call has "
-                  "generated; 0: none, 0.8 is usual")
-      ->capture_default_str();
-  verb.add_option("--dry-allowed-length", request.sampling.dry_allowed_length,
-                  "Length of a repetition that DRY does not penalise")
+      ->default_str("0");
+  AddOption(verb, "--dry-multiplier", sampling, &v1::Sampling::set_dry_multiplier,
+            "DRY: strength of the penalty on tokens that would repeat what this call has "
+            "generated; 0: none, 0.8 is usual")
+      ->default_str("0");
+  AddOption(verb, "--dry-allowed-length", sampling, &v1::Sampling::set_dry_allowed_length,
+            "Length of a repetition that DRY does not penalise")
       ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  verb.add_flag("--ignore-eos", request.ignore_eos, "Continue after the end-of-text token");
+      ->default_str("2");
+  verb.add_flag_callback(
+      "--ignore-eos", [&request] { request.set_ignore_eos(true); },
+      "Continue after the end-of-text token");
+  verb.add_flag_callback(
+      "--no-flush", [&request] { request.set_flush(false); },
+      "Keep the prompt's last block open: no retrieval with the whole prompt");
+  verb.add_flag_callback(
+      "--hits", [&request] { request.set_with_retrievals(true); },
+      "Show the retrieved chunks, with weight and tier, on standard error");
 }
 
 }  // namespace
@@ -93,11 +115,7 @@ void AddGenerate(CLI::App& app, Command& command) {
   auto options = std::make_shared<GenerateOptions>();
   AddPromptFlags(*verb, "--prompt", options->prompt);
   AddSessionFlags(*verb, options->session);
-  AddSamplingFlags(*verb, options->request);
-  verb->add_flag("--no-flush", options->no_flush,
-                 "Keep the prompt's last block open: no retrieval with the whole prompt");
-  verb->add_flag("--hits", options->hits,
-                 "Show the retrieved chunks, with weight and tier, on standard error");
+  AddRequestFlags(*verb, options->request);
   verb->footer(
       "\nExamples:\n"
       "  recollect generate --mount moby --prompt 'The captain of the Pequod is' --max-tokens 32\n"
@@ -108,7 +126,7 @@ void AddGenerate(CLI::App& app, Command& command) {
       std::string(kCommonHelp));
   verb->callback([&command, options, verb] {
     // A mounted prefix is something to go on from.
-    if (options->session.mounts.empty()) RequirePrompt(*verb, "--prompt");
+    if (options->session.options.mounts().empty()) RequirePrompt(*verb, "--prompt");
     command.run = [&command, options] { return Generate(command.options, *options); };
   });
 }

@@ -27,11 +27,11 @@ struct IngestOptions {
   SessionFlags session;  // its pattern
 };
 
-std::string Note(const client::IngestProgress& progress) {
+std::string Note(const v1::IngestProgress& progress) {
   const std::string chunks =
-      progress.chunks > 0 ? absl::StrFormat(", %d chunks", progress.chunks) : "";
-  return absl::StrFormat("%d tokens%s, %.0f tokens/s", progress.tokens, chunks,
-                         progress.tokens_per_s);
+      progress.chunks() > 0 ? absl::StrFormat(", %d chunks", progress.chunks()) : "";
+  return absl::StrFormat("%d tokens%s, %.0f tokens/s", progress.tokens(), chunks,
+                         progress.tokens_per_s());
 }
 
 absl::StatusOr<std::vector<int32_t>> ParseTokens(const std::string& text) {
@@ -46,28 +46,28 @@ absl::StatusOr<std::vector<int32_t>> ParseTokens(const std::string& text) {
   return tokens;
 }
 
-absl::StatusOr<client::Document> IngestTokens(client::Client& client, const IngestOptions& options,
-                                              const client::SessionOptions& session) {
+absl::StatusOr<v1::Document> IngestTokens(client::Client& client, const IngestOptions& options,
+                                          const v1::SessionOptions& session) {
   ASSIGN_OR_RETURN(const std::string text, ReadInput(options.path));
   ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, ParseTokens(text));
   ProgressBar bar(options.id, static_cast<int64_t>(tokens.size()));
-  const auto progress = [&](const client::IngestProgress& p) {
-    bar.Update(p.accepted_offset, Note(p));
+  const auto progress = [&](const v1::IngestProgress& p) {
+    bar.Update(p.accepted_offset(), Note(p));
   };
   return client.IngestTokens(options.id, tokens, progress, session);
 }
 
 // Resumes where the server has committed; tries again when the connection breaks and the input can
 // be read again.
-absl::StatusOr<client::Document> IngestText(client::Client& client, const IngestOptions& options,
-                                            const client::SessionOptions& session) {
+absl::StatusOr<v1::Document> IngestText(client::Client& client, const IngestOptions& options,
+                                        const v1::SessionOptions& session) {
   ASSIGN_OR_RETURN(const auto source, TextSource::Open(options.path));
   ProgressBar bar(options.id, source->size());
   const auto reader = [&](int64_t offset, int64_t limit) { return source->Read(offset, limit); };
   int64_t committed = 0;
-  const auto progress = [&](const client::IngestProgress& p) {
-    committed = p.committed_offset;
-    bar.Update(p.accepted_offset, Note(p));
+  const auto progress = [&](const v1::IngestProgress& p) {
+    committed = p.committed_offset();
+    bar.Update(p.accepted_offset(), Note(p));
   };
   for (int retry = 0;; ++retry) {
     auto document = client.IngestText(options.id, reader, progress, session);
@@ -91,7 +91,7 @@ absl::StatusOr<client::Document> IngestText(client::Client& client, const Ingest
 
 absl::Status Ingest(const Options& common, const IngestOptions& options) {
   RETURN_IF_ERROR(CheckUtf8("--id", options.id));
-  ASSIGN_OR_RETURN(const client::SessionOptions session, ToSessionOptions(options.session));
+  ASSIGN_OR_RETURN(const v1::SessionOptions session, ToSessionOptions(options.session));
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, /*needs_no_document=*/true));
   const auto document = options.tokens ? IngestTokens(connection->client(), options, session)
                                        : IngestText(connection->client(), options, session);
@@ -99,12 +99,13 @@ absl::Status Ingest(const Options& common, const IngestOptions& options) {
   if (common.json) {
     PrintJson(ToJson(*document));
   } else {
-    const std::string kept = document->kind == "prefix"
-                                 ? absl::StrCat("a prefix under ", document->pattern)
-                                 : absl::StrCat(document->chunks, " chunks");
-    std::printf("%s: %lld bytes, %lld tokens, %s, %.1f MiB stored\n", document->id.c_str(),
-                static_cast<long long>(document->bytes), static_cast<long long>(document->tokens),
-                kept.c_str(), static_cast<double>(document->stored_bytes) / (1 << 20));
+    const std::string kept = document->kind() == v1::DOCUMENT_KIND_PREFIX
+                                 ? absl::StrCat("a prefix under ", document->pattern())
+                                 : absl::StrCat(document->chunks(), " chunks");
+    std::printf("%s: %lld bytes, %lld tokens, %s, %.1f MiB stored\n", document->id().c_str(),
+                static_cast<long long>(document->bytes()),
+                static_cast<long long>(document->tokens()), kept.c_str(),
+                static_cast<double>(document->stored_bytes()) / (1 << 20));
   }
   return absl::OkStatus();
 }

@@ -1,137 +1,128 @@
 #include "cli/json.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <map>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
+#include "google/protobuf/descriptor.h"
 #include "model/text/printable.h"
 
 namespace recollect::cli {
 namespace {
 
-Json ToJson(const client::LocalPattern& p) {
-  return {{"window", p.window}, {"dilation", p.dilation}, {"initial", p.initial}, {"span", p.span}};
+using google::protobuf::EnumDescriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+std::string ShortName(const EnumDescriptor& type, int number) {
+  const auto* value = type.FindValueByNumber(number);
+  if (value == nullptr || number == 0) return "unknown";  // of a newer server
+  // All names begin as that of 0 does: FINISH_REASON_UNSPECIFIED.
+  constexpr std::string_view kZero = "UNSPECIFIED";
+  const size_t prefix = type.FindValueByNumber(0)->name().size() - kZero.size();
+  return absl::AsciiStrToLower(value->name().substr(prefix));
+}
+
+// The field's value, or its value number `i` where it is repeated.
+Json ValueOf(const Message& message, const FieldDescriptor* field, int i) {
+  const Reflection& reflection = *message.GetReflection();
+  const auto get = [&](auto single, auto repeated) {
+    return field->is_repeated() ? (reflection.*repeated)(message, field, i)
+                                : (reflection.*single)(message, field);
+  };
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return get(&Reflection::GetInt32, &Reflection::GetRepeatedInt32);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return get(&Reflection::GetInt64, &Reflection::GetRepeatedInt64);
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return get(&Reflection::GetUInt32, &Reflection::GetRepeatedUInt32);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return get(&Reflection::GetUInt64, &Reflection::GetRepeatedUInt64);
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return get(&Reflection::GetFloat, &Reflection::GetRepeatedFloat);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return get(&Reflection::GetDouble, &Reflection::GetRepeatedDouble);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return get(&Reflection::GetBool, &Reflection::GetRepeatedBool);
+    case FieldDescriptor::CPPTYPE_STRING:
+      return get(&Reflection::GetString, &Reflection::GetRepeatedString);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return ShortName(*field->enum_type(),
+                       get(&Reflection::GetEnumValue, &Reflection::GetRepeatedEnumValue));
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return ToJson(field->is_repeated() ? reflection.GetRepeatedMessage(message, field, i)
+                                         : reflection.GetMessage(message, field));
+  }
+  return {};
+}
+
+Json ToJson(const Message& message, const std::vector<const FieldDescriptor*>& fields) {
+  const Reflection& reflection = *message.GetReflection();
+  Json json = Json::object();
+  for (const FieldDescriptor* field : fields) {
+    if (field->is_repeated()) {
+      Json& values = json[field->name()] = Json::array();
+      for (int i = 0; i < reflection.FieldSize(message, field); ++i)
+        values.push_back(ValueOf(message, field, i));
+    } else if (!field->has_presence() || reflection.HasField(message, field)) {
+      json[field->name()] = ValueOf(message, field, 0);
+    }
+  }
+  return json;
+}
+
+std::vector<const FieldDescriptor*> FieldsOf(const Message& message) {
+  std::vector<const FieldDescriptor*> fields(message.GetDescriptor()->field_count());
+  for (size_t i = 0; i < fields.size(); ++i)
+    fields[i] = message.GetDescriptor()->field(static_cast<int>(i));
+  return fields;
 }
 
 }  // namespace
 
-Json ToJson(const client::Document& d) {
-  if (!d.damage.empty()) return {{"id", d.id}, {"damage", d.damage}};
-  Json json = {{"id", d.id},
-               {"kind", d.kind},
-               {"bytes", d.bytes},
-               {"tokens", d.tokens},
-               {"chunks", d.chunks},
-               {"stored_bytes", d.stored_bytes},
-               {"created_unix_ms", d.created_unix_ms},
-               {"from_tokens", d.from_tokens},
-               {"sha256", d.sha256},
-               {"fingerprint", d.fingerprint}};
-  if (d.kind == "prefix") {
-    json["pattern"] = d.pattern;
-    json["state_bytes"] = d.state_bytes;
+Json ToJson(const Message& message) { return ToJson(message, FieldsOf(message)); }
+
+Json ToJson(const v1::Document& document) {
+  if (document.has_damage()) return {{"id", document.id()}, {"damage", document.damage()}};
+  return ToJson(static_cast<const Message&>(document));
+}
+
+Json ToJson(const v1::ModelInfo& info) {
+  Json json = ToJson(static_cast<const Message&>(info));
+  if (info.layer_patterns().empty()) json.erase("layer_patterns");
+  for (int i = 0; i < info.layer_patterns_size(); ++i)
+    json["layer_patterns"][i] = ToJsonArray(info.layer_patterns(i).heads());
+  return json;
+}
+
+Json ToJson(const v1::Stats& stats) {
+  std::vector<const FieldDescriptor*> fields = FieldsOf(stats);
+  std::sort(fields.begin(), fields.end(), [](const auto* a, const auto* b) {
+    return std::pair(a->cpp_type(), a->name()) < std::pair(b->cpp_type(), b->name());
+  });
+  Json json = ToJson(stats, fields);
+  for (int i = 0; i < stats.rpcs_size(); ++i) {
+    std::map<std::string, int64_t> codes;
+    for (const v1::CodeCount& entry : stats.rpcs(i).codes()) codes[entry.code()] = entry.count();
+    json["rpcs"][i]["codes"] = codes;
   }
   return json;
 }
 
-Json ToJson(const client::UnfinishedIngest& i) {
-  Json json = {{"id", i.id},
-               {"kind", i.kind},
-               {"committed_offset", i.committed_offset},
-               {"bytes", i.bytes},
-               {"tokens", i.tokens},
-               {"chunks", i.chunks},
-               {"from_tokens", i.from_tokens},
-               {"fingerprint", i.fingerprint}};
-  if (i.kind == "prefix") json["pattern"] = i.pattern;
-  return json;
-}
-
-Json ToJson(const client::Retrieval& r) {
-  Json hits = Json::array();
-  for (const client::Hit& hit : r.hits) {
-    Json out = {{"document", hit.document}, {"chunk", hit.chunk}, {"score", hit.score},
-                {"weight", hit.weight},     {"tier", hit.tier},   {"text_begin", hit.text_begin},
-                {"text_end", hit.text_end}};
-    if (!hit.text.empty()) out["text"] = hit.text;
-    hits.push_back(out);
-  }
-  return {
-      {"position", r.position}, {"group", r.group}, {"candidates", r.candidates}, {"hits", hits}};
-}
-
-Json ToJson(const client::Usage& u) {
-  return {{"prompt_tokens", u.prompt_tokens},
-          {"generated_tokens", u.generated_tokens},
-          {"time_to_first_token_ms", u.time_to_first_token_ms},
-          {"generation_ms", u.generation_ms}};
-}
-
-Json ToJson(const client::GenerateResult& r) {
-  Json json = {{"text", r.text},
-               {"tokens", r.tokens},
-               {"finish_reason", r.finish_reason},
-               {"usage", ToJson(r.usage)}};
-  if (!r.retrievals.empty()) json["retrievals"] = ToJson(r.retrievals);
-  return json;
-}
-
-Json ToJson(const client::ScoreResult& r) {
-  return {{"tokens", r.tokens},
-          {"logprobs", r.logprobs},
-          {"argmax", r.argmax},
-          {"text_bytes", r.text_bytes}};
-}
-
-Json ToJson(const client::ModelInfo& m) {
-  Json json = {{"name", m.name},
-               {"architecture", m.architecture},
-               {"fingerprint", m.fingerprint},
-               {"dtype", m.dtype},
-               {"parameters", m.parameters},
-               {"weight_bytes", m.weight_bytes},
-               {"vocab_size", m.vocab_size},
-               {"has_tokenizer", m.has_tokenizer},
-               {"width", m.width},
-               {"layers", m.layers},
-               {"lower_layers", m.lower_layers},
-               {"groups", m.groups},
-               {"retrieved_chunks", m.retrieved_chunks},
-               {"retrieval_width", m.retrieval_width}};
-  if (m.local) json["local"] = ToJson(*m.local);
-  for (const std::vector<client::LocalPattern>& layer : m.layer_patterns) {
-    Json heads = Json::array();
-    for (const client::LocalPattern& pattern : layer) heads.push_back(ToJson(pattern));
-    json["layer_patterns"].push_back(std::move(heads));
-  }
-  json["dilations"] = m.dilations;
-  const auto add_range = [&](const char* name, const std::optional<client::Range>& range) {
-    if (range) json[name] = {{"min", range->min}, {"max", range->max}};
-  };
-  add_range("windows", m.windows);
-  add_range("initials", m.initials);
-  if (m.context > 0) json["context"] = m.context;
-  if (m.max_context > 0) json["max_context"] = m.max_context;
-  if (m.top_k) {
-    json["top_k"] = {{"block", m.top_k->block}, {"score", m.top_k->score}, {"max", m.top_k->max}};
-  }
-  return json;
-}
-
-Json ToJson(const client::Stats& s) {
-  Json json;
-  for (const auto& [name, value] : s.counters) json[name] = value;
-  for (const auto& [name, value] : s.gauges) json[name] = value;
-  for (const auto& [name, value] : s.names) json[name] = value;
-  Json rpcs = Json::array();
-  for (const client::RpcStats& rpc : s.rpcs) {
-    rpcs.push_back({{"method", rpc.method},
-                    {"started", rpc.started},
-                    {"running", rpc.running},
-                    {"codes", rpc.codes},
-                    {"total_ms", rpc.total_ms},
-                    {"max_ms", rpc.max_ms}});
-  }
-  json["rpcs"] = rpcs;
+Json ToJson(const client::GenerateResult& result) {
+  Json done = ToJson(result.done);
+  Json json = {{"text", result.text},
+               {"tokens", result.tokens},
+               {"finish_reason", done["reason"]},
+               {"usage", done["usage"]}};
+  if (!result.retrievals.empty()) json["retrievals"] = ToJsonArray(result.retrievals);
   return json;
 }
 

@@ -1,31 +1,31 @@
-// The JSON that --json prints. Names are those of recollect.v1.
+// The JSON that --json prints: messages of recollect.v1 with their fields' names, in the order in
+// which the proto declares them. A field that is not set is left out; one that cannot be unset is
+// there whatever its value. Enums are short: TIER_HOST is "host", what the proto does not know
+// "unknown".
 #ifndef RECOLLECT_CLI_JSON_H_
 #define RECOLLECT_CLI_JSON_H_
 
-#include <vector>
-
 #include "absl/status/status.h"
-#include "client/types.h"
+#include "client/client.h"
+#include "google/protobuf/message.h"
 #include "nlohmann/json.hpp"
 
 namespace recollect::cli {
 
 using Json = nlohmann::ordered_json;
 
-Json ToJson(const client::Document& document);
-Json ToJson(const client::UnfinishedIngest& ingest);
-Json ToJson(const client::Retrieval& retrieval);
-Json ToJson(const client::Usage& usage);
+Json ToJson(const google::protobuf::Message& message);
+Json ToJson(const v1::Document& document);  // a damaged one: id and damage
+Json ToJson(const v1::ModelInfo& info);     // patterns of a layer: their list
+Json ToJson(const v1::Stats& stats);        // sorted by type, then name; codes: their counts
 Json ToJson(const client::GenerateResult& result);
-Json ToJson(const client::ScoreResult& result);
-Json ToJson(const client::ModelInfo& info);
-Json ToJson(const client::Stats& stats);
 Json ToJson(const absl::Status& status);  // {"error": {"code", "message"}}
 
-template <typename T>
-Json ToJson(const std::vector<T>& values) {
+// Of a vector or a repeated field.
+template <typename Values>
+Json ToJsonArray(const Values& values) {
   Json array = Json::array();
-  for (const T& value : values) array.push_back(ToJson(value));
+  for (const auto& value : values) array.push_back(ToJson(value));
   return array;
 }
 

@@ -89,16 +89,16 @@ absl::Status Niah(const Options& common, const NiahFlags& flags) {
   ASSIGN_OR_RETURN(const std::string text, ReadHaystack(flags));
   if (!flags.json.empty()) RETURN_IF_ERROR(WriteFile(flags.json, "ab", ""));
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, /*needs_no_document=*/true));
-  ASSIGN_OR_RETURN(const client::ModelInfo model, connection->client().GetModel());
-  if (model.groups == 0) {
+  ASSIGN_OR_RETURN(const v1::ModelInfo model, connection->client().GetModel());
+  if (model.groups() == 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("niah: the model ", model.name, " of family ", model.architecture,
+        absl::StrCat("niah: the model ", model.name(), " of family ", model.architecture(),
                      " has no landmarks: there is nothing to retrieve"));
   }
 
   std::vector<niah::Sample> samples;
   {
-    niah::Runner runner(connection->client(), options, model.retrieved_chunks, text, phrases);
+    niah::Runner runner(connection->client(), options, model.retrieved_chunks(), text, phrases);
     ProgressBar bar("niah", runner.total());
     int64_t done = 0, judged = 0, right = 0;
     ASSIGN_OR_RETURN(samples, runner.Run([&](const niah::Sample& sample) {
@@ -130,7 +130,7 @@ absl::Status Niah(const Options& common, const NiahFlags& flags) {
     PrintJson(json);
   } else {
     std::printf("control: %s; model %s %s, seed %llu\n%s: %s\n\n%s", flags.control.c_str(),
-                model.name.c_str(), model.dtype.c_str(),
+                model.name().c_str(), model.dtype().c_str(),
                 static_cast<unsigned long long>(options.seed), "mounting", kShardNote,
                 niah::FormatTable(samples, options.depths).c_str());
   }

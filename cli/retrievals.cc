@@ -1,10 +1,12 @@
 #include "cli/retrievals.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/json.h"
 #include "model/text/printable.h"
 #include "service/codec.h"
 
@@ -30,24 +32,26 @@ std::string Excerpt(const std::string& text) {
 
 }  // namespace
 
-void PrintRetrievals(client::Client& client, const std::vector<client::Retrieval>& retrievals,
+void PrintRetrievals(client::Client& client,
+                     const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
                      std::FILE* out) {
-  for (const client::Retrieval& retrieval : retrievals) {
-    std::fprintf(out, "position %lld, group %d: %zu of %lld candidates\n",
-                 static_cast<long long>(retrieval.position), retrieval.group, retrieval.hits.size(),
-                 static_cast<long long>(retrieval.candidates));
-    for (const client::Hit& hit : retrieval.hits) {
-      std::string text = hit.text;
-      if (text.empty() && !hit.document.empty()) {
+  for (const v1::Retrieval& retrieval : retrievals) {
+    std::fprintf(out, "position %lld, group %d: %d of %lld candidates\n",
+                 static_cast<long long>(retrieval.position()), retrieval.group(),
+                 retrieval.hits_size(), static_cast<long long>(retrieval.candidates()));
+    for (const v1::Hit& hit : retrieval.hits()) {
+      std::string text = hit.text();
+      if (text.empty() && !hit.document().empty()) {
         // A courtesy: a document deleted meanwhile only has no excerpt.
-        const int64_t end = std::min(hit.text_end, hit.text_begin + kExcerptBytes);
-        text = client.ReadText(hit.document, hit.text_begin, end).value_or("");
+        const int64_t end = std::min(hit.text_end(), hit.text_begin() + kExcerptBytes);
+        text = client.ReadText(hit.document(), hit.text_begin(), end).value_or("");
       }
       const std::string name =
-          hit.document.empty() ? "(own past)" : model::EscapeInvisible(hit.document);
-      const std::string line = absl::StrFormat(
-          "  weight %.3f  score %7.3f  %-6s  %s#%d  bytes %d-%d  %s\n", hit.weight, hit.score,
-          hit.tier, name, hit.chunk, hit.text_begin, hit.text_end, Excerpt(text));
+          hit.document().empty() ? "(own past)" : model::EscapeInvisible(hit.document());
+      const std::string line =
+          absl::StrFormat("  weight %.3f  score %7.3f  %-6s  %s#%d  bytes %d-%d  %s\n",
+                          hit.weight(), hit.score(), ToJson(hit)["tier"].get<std::string>(), name,
+                          hit.chunk(), hit.text_begin(), hit.text_end(), Excerpt(text));
       std::fputs(line.c_str(), out);
     }
   }

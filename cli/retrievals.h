@@ -3,8 +3,6 @@
 #define RECOLLECT_CLI_RETRIEVALS_H_
 
 #include <cstdio>
-#include <string>
-#include <vector>
 
 #include "client/client.h"
 
@@ -12,7 +10,8 @@ namespace recollect::cli {
 
 // One line per hit: group, position, document#chunk, score, weight, tier, byte range, the start of
 // its text (read from the server if a hit has none).
-void PrintRetrievals(client::Client& client, const std::vector<client::Retrieval>& retrievals,
+void PrintRetrievals(client::Client& client,
+                     const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
                      std::FILE* out);
 
 }  // namespace recollect::cli

@@ -15,21 +15,20 @@ namespace {
 struct RetrieveOptions {
   SessionFlags session;
   PromptFlags query;
-  int64_t k = 0;
+  v1::RetrieveRequest request;  // the rest
 };
 
 absl::Status Retrieve(const Options& common, const RetrieveOptions& options) {
-  client::RetrieveRequest request;
-  ASSIGN_OR_RETURN(request.session, ToSessionOptions(options.session));
-  ASSIGN_OR_RETURN(request.query, ToPrompt(options.query));
-  request.k = options.k;
-  request.with_text = true;
+  v1::RetrieveRequest request = options.request;
+  ASSIGN_OR_RETURN(*request.mutable_session(), ToSessionOptions(options.session));
+  ASSIGN_OR_RETURN(*request.mutable_query(), ToPrompt(options.query));
+  request.set_with_text(true);
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
-  ASSIGN_OR_RETURN(const auto retrievals, connection->client().Retrieve(request));
+  ASSIGN_OR_RETURN(const auto response, connection->client().Retrieve(request));
   if (common.json) {
-    PrintJson({{"retrievals", ToJson(retrievals)}});
+    PrintJson(ToJson(response));
   } else {
-    PrintRetrievals(connection->client(), retrievals, stdout);
+    PrintRetrievals(connection->client(), response.retrievals(), stdout);
   }
   return absl::OkStatus();
 }
@@ -42,7 +41,8 @@ void AddRetrieve(CLI::App& app, Command& command) {
   auto options = std::make_shared<RetrieveOptions>();
   AddPromptFlags(*verb, "--query", options->query);
   AddSessionFlags(*verb, options->session);
-  verb->add_option("--k", options->k, "Hits per group (default: as many as the model uses)");
+  AddOption(*verb, "--k", options->request, &v1::RetrieveRequest::set_k,
+            "Hits per group (default: as many as the model uses)");
   verb->footer(
       "\nExamples:\n"
       "  recollect retrieve --mount moby --query 'the whiteness of the whale'\n"

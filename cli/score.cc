@@ -22,29 +22,30 @@ struct ScoreOptions {
 };
 
 absl::Status Score(const Options& common, const ScoreOptions& options) {
-  client::ScoreRequest request;
-  ASSIGN_OR_RETURN(request.session, ToSessionOptions(options.session));
-  ASSIGN_OR_RETURN(request.prompt, ToPrompt(options.text));
-  if (request.prompt.text.empty()) return absl::InvalidArgumentError("--text: empty, needs text");
-  request.flush_after = options.flush_after;
-  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, request.session.mounts.empty()));
-  ASSIGN_OR_RETURN(const client::ScoreResult result, connection->client().Score(request));
-  const double nats = -std::accumulate(result.logprobs.begin(), result.logprobs.end(), 0.0);
+  v1::ScoreRequest request;
+  ASSIGN_OR_RETURN(*request.mutable_session(), ToSessionOptions(options.session));
+  ASSIGN_OR_RETURN(*request.mutable_prompt(), ToPrompt(options.text));
+  if (request.prompt().text().empty())
+    return absl::InvalidArgumentError("--text: empty, needs text");
+  request.mutable_flush_after()->Add(options.flush_after.begin(), options.flush_after.end());
+  ASSIGN_OR_RETURN(const auto connection,
+                   Connection::Open(common, request.session().mounts().empty()));
+  ASSIGN_OR_RETURN(const v1::ScoreResponse result, connection->client().Score(request));
+  const double nats = -std::accumulate(result.logprobs().begin(), result.logprobs().end(), 0.0);
   // Where no landmark begins a sequence the first token follows nothing and has no probability.
-  const auto scored =
-      std::count_if(result.argmax.begin(), result.argmax.end(), [](int32_t id) { return id >= 0; });
+  const auto scored = std::count_if(result.argmax().begin(), result.argmax().end(),
+                                    [](int32_t id) { return id >= 0; });
   const double per_token = nats / static_cast<double>(std::max<std::ptrdiff_t>(1, scored));
-  const double bits_per_byte = nats / std::log(2.0) / std::max<double>(1, result.text_bytes);
+  const double bits_per_byte = nats / std::log(2.0) / std::max<double>(1, result.text_bytes());
   if (common.json) {
     Json json = {
         {"bits_per_byte", bits_per_byte}, {"nats_per_token", per_token}, {"total_logprob", -nats}};
     json.update(ToJson(result));
     PrintJson(json);
   } else {
-    std::printf(
-        "%zu tokens, %lld bytes: %.4f bits per byte, %.4f nats per token, perplexity %.2f\n",
-        result.tokens.size(), static_cast<long long>(result.text_bytes), bits_per_byte, per_token,
-        std::exp(per_token));
+    std::printf("%d tokens, %lld bytes: %.4f bits per byte, %.4f nats per token, perplexity %.2f\n",
+                result.tokens_size(), static_cast<long long>(result.text_bytes()), bits_per_byte,
+                per_token, std::exp(per_token));
   }
   return absl::OkStatus();
 }

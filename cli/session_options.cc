@@ -1,5 +1,8 @@
 #include "cli/session_options.h"
 
+#include <cstdint>
+#include <vector>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -9,24 +12,27 @@
 namespace recollect::cli {
 namespace {
 
-// "16" into `everywhere`; "16,-1,1/4" into `layers`.
-absl::Status ParseNumbers(const char* flag, const std::string& text,
-                          std::optional<int64_t>& everywhere,
-                          std::vector<std::vector<int64_t>>& layers) {
+// "16" by the setter `everywhere`; "16,-1,1/4" into `layers`.
+absl::Status ParseNumbers(const char* flag, const std::string& text, v1::SessionOptions& options,
+                          void (v1::SessionOptions::*everywhere)(int64_t),
+                          google::protobuf::RepeatedPtrField<v1::HeadNumbers>& layers) {
   if (text.empty()) return absl::OkStatus();
   for (const absl::string_view layer : absl::StrSplit(text, ',')) {
-    std::vector<int64_t>& heads = layers.emplace_back();
-    for (const absl::string_view number : absl::StrSplit(layer, '/')) {
-      if (absl::SimpleAtoi(number, &heads.emplace_back())) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(flag, ": '", text,
-                       "', expected a number, or one for each layer separated by commas, "
-                       "or within a layer one for each head separated by slashes"));
+    v1::HeadNumbers& heads = *layers.Add();
+    for (const absl::string_view word : absl::StrSplit(layer, '/')) {
+      int64_t number = 0;
+      if (!absl::SimpleAtoi(word, &number)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(flag, ": '", text,
+                         "', expected a number, or one for each layer separated by commas, "
+                         "or within a layer one for each head separated by slashes"));
+      }
+      heads.add_heads(number);
     }
   }
-  if (layers.size() == 1 && layers[0].size() == 1) {
-    everywhere = layers[0][0];
-    layers.clear();
+  if (layers.size() == 1 && layers[0].heads_size() == 1) {
+    (options.*everywhere)(layers[0].heads(0));
+    layers.Clear();
   }
   return absl::OkStatus();
 }
@@ -46,40 +52,45 @@ void AddPatternFlags(CLI::App& verb, SessionFlags& flags) {
   verb.add_option("--initial", flags.initial,
                   "Local attention: the first I positions; a value the model is adapted to")
       ->type_name("I");
-  verb.add_option("--context", flags.context,
-                  "Stretch the position encoding to N positions, beyond those of training")
+  AddOption(verb, "--context", flags.options, &v1::SessionOptions::set_context,
+            "Stretch the position encoding to N positions, beyond those of training")
       ->type_name("N");
-  verb.add_option("--top-k-blocks", flags.top_k_blocks,
-                  "Local attention: also the K blocks that score best for each query")
+  AddOption(verb, "--top-k-blocks", flags.options, &v1::SessionOptions::set_top_k_blocks,
+            "Local attention: also the K blocks that score best for each query")
       ->type_name("K");
 }
 
 void AddSessionFlags(CLI::App& verb, SessionFlags& flags) {
-  verb.add_option("--mount", flags.mounts,
-                  "Documents to retrieve from, in order; repeat the option or separate by commas. "
-                  "Or one prefix, ingested under the same pattern, with which the session begins")
+  v1::SessionOptions& options = flags.options;
+  verb.add_option_function<std::vector<std::string>>(
+          "--mount",
+          [&options](const std::vector<std::string>& mounts) {
+            options.mutable_mounts()->Assign(mounts.begin(), mounts.end());
+          },
+          "Documents to retrieve from, in order; repeat the option or separate by commas. "
+          "Or one prefix, ingested under the same pattern, with which the session begins")
       ->type_name("NAME[,NAME…]")
       ->delimiter(',')
       ->expected(1)
       ->allow_extra_args(false)  // or "[a]" would be read as a list
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   AddPatternFlags(verb, flags);
-  verb.add_flag("--random-chunks", flags.random_chunks,
-                "Control: replace the retrieved chunks by chunks drawn at random");
+  verb.add_flag_callback(
+      "--random-chunks", [&options] { options.set_random_chunks(true); },
+      "Control: replace the retrieved chunks by chunks drawn at random");
 }
 
-absl::StatusOr<client::SessionOptions> ToSessionOptions(const SessionFlags& flags) {
-  client::SessionOptions options;
-  for (const std::string& mount : flags.mounts) RETURN_IF_ERROR(CheckUtf8("--mount", mount));
-  options.mounts = flags.mounts;
-  RETURN_IF_ERROR(
-      ParseNumbers("--dilation", flags.dilation, options.dilation, options.layer_dilations));
-  RETURN_IF_ERROR(ParseNumbers("--window", flags.window, options.window, options.layer_windows));
-  RETURN_IF_ERROR(
-      ParseNumbers("--initial", flags.initial, options.initial, options.layer_initials));
-  options.context = flags.context;
-  options.top_k_blocks = flags.top_k_blocks;
-  options.random_chunks = flags.random_chunks;
+absl::StatusOr<v1::SessionOptions> ToSessionOptions(const SessionFlags& flags) {
+  v1::SessionOptions options = flags.options;
+  for (const std::string& mount : options.mounts()) RETURN_IF_ERROR(CheckUtf8("--mount", mount));
+  RETURN_IF_ERROR(ParseNumbers("--dilation", flags.dilation, options,
+                               &v1::SessionOptions::set_dilation,
+                               *options.mutable_layer_dilations()));
+  RETURN_IF_ERROR(ParseNumbers("--window", flags.window, options, &v1::SessionOptions::set_window,
+                               *options.mutable_layer_windows()));
+  RETURN_IF_ERROR(ParseNumbers("--initial", flags.initial, options,
+                               &v1::SessionOptions::set_initial,
+                               *options.mutable_layer_initials()));
   return options;
 }
 
@@ -96,12 +107,13 @@ void RequirePrompt(const CLI::App& verb, const std::string& flag) {
   throw CLI::RequiredError(absl::StrCat(flag, " or ", flag, "-file"));  // as CLI11 itself
 }
 
-absl::StatusOr<client::Prompt> ToPrompt(const PromptFlags& flags) {
-  client::Prompt prompt{flags.text, {}};
+absl::StatusOr<v1::Prompt> ToPrompt(const PromptFlags& flags) {
+  v1::Prompt prompt;
+  prompt.set_text(flags.text);
   if (!flags.file.empty()) {
-    ASSIGN_OR_RETURN(prompt.text, ReadInput(flags.file));
+    ASSIGN_OR_RETURN(*prompt.mutable_text(), ReadInput(flags.file));
   }
-  RETURN_IF_ERROR(CheckUtf8(flags.file.empty() ? flags.flag : flags.file, prompt.text));
+  RETURN_IF_ERROR(CheckUtf8(flags.file.empty() ? flags.flag : flags.file, prompt.text()));
   return prompt;
 }
 

@@ -2,31 +2,26 @@
 #ifndef RECOLLECT_CLI_SESSION_OPTIONS_H_
 #define RECOLLECT_CLI_SESSION_OPTIONS_H_
 
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cli/flags.h"
-#include "client/types.h"
+#include "recollect/v1/documents.pb.h"
 
 namespace recollect::cli {
 
 struct SessionFlags {
-  std::vector<std::string> mounts;
+  v1::SessionOptions options;  // all but the three of the pattern
   // One number; or one for each layer, separated by commas; within a layer, one for each head,
   // separated by slashes.
   std::string dilation, window, initial;
-  std::optional<int64_t> context;
-  int64_t top_k_blocks = 0;
-  bool random_chunks = false;
 };
 
 // Adds the flags of the pattern alone, or all of them.
 void AddPatternFlags(CLI::App& verb, SessionFlags& flags);
 void AddSessionFlags(CLI::App& verb, SessionFlags& flags);
 // INVALID_ARGUMENT: a mount that is not UTF-8, a pattern that is no number or list of them.
-absl::StatusOr<client::SessionOptions> ToSessionOptions(const SessionFlags& flags);
+absl::StatusOr<v1::SessionOptions> ToSessionOptions(const SessionFlags& flags);
 
 // `flag` TEXT or `flag`-file FILE, one of them.
 struct PromptFlags {
@@ -38,7 +33,7 @@ struct PromptFlags {
 void AddPromptFlags(CLI::App& verb, const std::string& flag, PromptFlags& flags);
 // For a verb's callback: a usage error unless one of the two was given, possibly empty.
 void RequirePrompt(const CLI::App& verb, const std::string& flag);
-absl::StatusOr<client::Prompt> ToPrompt(const PromptFlags& flags);
+absl::StatusOr<v1::Prompt> ToPrompt(const PromptFlags& flags);
 
 }  // namespace recollect::cli
 

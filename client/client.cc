@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "client/codec.h"
 #include "client/state.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
@@ -16,14 +15,6 @@ constexpr int kMaxMessageBytes = 4 << 20;  // as the server's
 constexpr int kListPageSize = 1000;
 constexpr int kKeepaliveTimeMs = 30'000;  // the server allows one in 10 s
 constexpr int kKeepaliveTimeoutMs = 20'000;
-
-// Of a repeated field.
-template <typename Messages>
-auto DecodeAll(const Messages& messages) {
-  std::vector<decltype(Decode(*messages.begin()))> decoded;
-  for (const auto& message : messages) decoded.push_back(Decode(message));
-  return decoded;
-}
 
 }  // namespace
 
@@ -65,42 +56,39 @@ std::unique_ptr<Client> Client::OnChannel(std::shared_ptr<grpc::Channel> channel
   return std::unique_ptr<Client>(new Client(std::move(state)));
 }
 
-absl::StatusOr<Document> Client::GetDocument(const std::string& id) {
+absl::StatusOr<v1::Document> Client::GetDocument(const std::string& id) {
   v1::GetDocumentRequest request;
   request.set_id(id);
-  ASSIGN_OR_RETURN(const v1::Document document,
-                   state_->Call(*state_->documents, &v1::Documents::Stub::GetDocument, request));
-  return Decode(document);
+  return state_->Call(*state_->documents, &v1::Documents::Stub::GetDocument, request);
 }
 
-absl::StatusOr<DocumentPage> Client::ListDocuments(int page_size, const std::string& page_token) {
+absl::StatusOr<v1::ListDocumentsResponse> Client::ListDocuments(int page_size,
+                                                                const std::string& page_token) {
   v1::ListDocumentsRequest request;
   request.set_page_size(page_size);
   request.set_page_token(page_token);
-  ASSIGN_OR_RETURN(const v1::ListDocumentsResponse response,
-                   state_->Call(*state_->documents, &v1::Documents::Stub::ListDocuments, request));
-  return DocumentPage{DecodeAll(response.documents()), response.next_page_token()};
+  return state_->Call(*state_->documents, &v1::Documents::Stub::ListDocuments, request);
 }
 
-absl::StatusOr<std::vector<Document>> Client::ListAllDocuments() {
-  std::vector<Document> documents;
+absl::StatusOr<std::vector<v1::Document>> Client::ListAllDocuments() {
+  std::vector<v1::Document> documents;
   std::string token;
   do {
-    ASSIGN_OR_RETURN(DocumentPage page, ListDocuments(kListPageSize, token));
-    documents.insert(documents.end(), page.documents.begin(), page.documents.end());
-    token = page.next_page_token;
+    ASSIGN_OR_RETURN(const v1::ListDocumentsResponse page, ListDocuments(kListPageSize, token));
+    documents.insert(documents.end(), page.documents().begin(), page.documents().end());
+    token = page.next_page_token();
   } while (!token.empty());
   return documents;
 }
 
-absl::StatusOr<std::vector<UnfinishedIngest>> Client::ListIngests() {
-  std::vector<UnfinishedIngest> ingests;
+absl::StatusOr<std::vector<v1::UnfinishedIngest>> Client::ListIngests() {
+  std::vector<v1::UnfinishedIngest> ingests;
   v1::ListIngestsRequest request;
   request.set_page_size(kListPageSize);
   do {
     ASSIGN_OR_RETURN(const v1::ListIngestsResponse page,
                      state_->Call(*state_->documents, &v1::Documents::Stub::ListIngests, request));
-    for (const v1::UnfinishedIngest& ingest : page.ingests()) ingests.push_back(Decode(ingest));
+    ingests.insert(ingests.end(), page.ingests().begin(), page.ingests().end());
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   return ingests;
@@ -122,27 +110,20 @@ absl::StatusOr<std::string> Client::ReadText(const std::string& id, int64_t begi
   return std::move(*response.mutable_text());
 }
 
-absl::StatusOr<std::vector<Retrieval>> Client::Retrieve(const RetrieveRequest& request) {
-  ASSIGN_OR_RETURN(
-      const v1::RetrieveResponse response,
-      state_->Call(*state_->documents, &v1::Documents::Stub::Retrieve, Encode(request)));
-  return DecodeAll(response.retrievals());
+absl::StatusOr<v1::RetrieveResponse> Client::Retrieve(const v1::RetrieveRequest& request) {
+  return state_->Call(*state_->documents, &v1::Documents::Stub::Retrieve, request);
 }
 
-absl::StatusOr<Session> Client::OpenSession(const SessionOptions& options) {
+absl::StatusOr<v1::Session> Client::OpenSession(const v1::SessionOptions& options) {
   v1::OpenSessionRequest request;
-  *request.mutable_session() = Encode(options);
-  ASSIGN_OR_RETURN(const v1::Session session,
-                   state_->Call(*state_->generation, &v1::Generation::Stub::OpenSession, request));
-  return Decode(session);
+  *request.mutable_session() = options;
+  return state_->Call(*state_->generation, &v1::Generation::Stub::OpenSession, request);
 }
 
-absl::StatusOr<Session> Client::GetSession(uint64_t id) {
+absl::StatusOr<v1::Session> Client::GetSession(uint64_t id) {
   v1::GetSessionRequest request;
   request.set_id(id);
-  ASSIGN_OR_RETURN(const v1::Session session,
-                   state_->Call(*state_->generation, &v1::Generation::Stub::GetSession, request));
-  return Decode(session);
+  return state_->Call(*state_->generation, &v1::Generation::Stub::GetSession, request);
 }
 
 absl::Status Client::CloseSession(uint64_t id) {
@@ -151,23 +132,16 @@ absl::Status Client::CloseSession(uint64_t id) {
   return state_->Call(*state_->generation, &v1::Generation::Stub::CloseSession, request).status();
 }
 
-absl::StatusOr<ScoreResult> Client::Score(const ScoreRequest& request) {
-  ASSIGN_OR_RETURN(
-      const v1::ScoreResponse response,
-      state_->Call(*state_->generation, &v1::Generation::Stub::Score, Encode(request)));
-  return Decode(response);
+absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request) {
+  return state_->Call(*state_->generation, &v1::Generation::Stub::Score, request);
 }
 
-absl::StatusOr<ModelInfo> Client::GetModel() {
-  ASSIGN_OR_RETURN(const v1::ModelInfo info,
-                   state_->Call(*state_->admin, &v1::Admin::Stub::GetModel, {}));
-  return Decode(info);
+absl::StatusOr<v1::ModelInfo> Client::GetModel() {
+  return state_->Call(*state_->admin, &v1::Admin::Stub::GetModel, {});
 }
 
-absl::StatusOr<Stats> Client::GetStats() {
-  ASSIGN_OR_RETURN(const v1::Stats stats,
-                   state_->Call(*state_->admin, &v1::Admin::Stub::GetStats, {}));
-  return Decode(stats);
+absl::StatusOr<v1::Stats> Client::GetStats() {
+  return state_->Call(*state_->admin, &v1::Admin::Stub::GetStats, {});
 }
 
 }  // namespace recollect::client

@@ -1,10 +1,12 @@
-// The C++ client: recollect.v1 as blocking calls on plain structs. No gRPC type appears here except
-// a channel's name.
+// The C++ client: recollect.v1 (proto/recollect/v1, where limits, defaults and meanings are stated)
+// as blocking calls on its messages. No gRPC type appears here except a channel's name.
 //
 //   ASSIGN_OR_RETURN(auto client, Client::Connect("127.0.0.1:50051"));
 //   ASSIGN_OR_RETURN(auto document, client->IngestText("moby-dick", ReadFrom(text)));
-//   ASSIGN_OR_RETURN(auto result, client->Generate({.session = {.mounts = {"moby-dick"}}, .prompt =
-//   {.text = "Call me"}}));
+//   v1::GenerateRequest request;
+//   request.mutable_session()->add_mounts("moby-dick");
+//   request.mutable_prompt()->set_text("Call me");
+//   ASSIGN_OR_RETURN(auto result, client->Generate(request));
 //
 // Errors are the server's, code and message; UNAVAILABLE also when no server answers.
 #ifndef RECOLLECT_CLIENT_CLIENT_H_
@@ -19,7 +21,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/types.h"
+#include "recollect/v1/admin.pb.h"
+#include "recollect/v1/documents.pb.h"
+#include "recollect/v1/generation.pb.h"
 
 namespace grpc {
 class Channel;
@@ -38,12 +42,20 @@ struct ClientOptions {
 using TextReader = std::function<absl::StatusOr<std::string>(int64_t offset, int64_t limit)>;
 TextReader ReadFrom(std::string text);
 
-using ProgressFunction = std::function<void(const IngestProgress&)>;
+using ProgressFunction = std::function<void(const v1::IngestProgress&)>;
 
 // Each may be null. If on_tokens returns false, the call is cancelled and returns CANCELLED.
 struct GenerateCallbacks {
   std::function<bool(const std::vector<int32_t>& tokens, const std::string& text)> on_tokens;
-  std::function<void(const Retrieval&)> on_retrieval;
+  std::function<void(const v1::Retrieval&)> on_retrieval;
+};
+
+// The events of a generation, put together.
+struct GenerateResult {
+  std::string text;
+  std::vector<int32_t> tokens;
+  google::protobuf::RepeatedPtrField<v1::Retrieval> retrievals;
+  v1::GenerateDone done;
 };
 
 // Thread-safe: calls run concurrently on one connection.
@@ -59,30 +71,32 @@ class Client {
   // Reads the input from the point up to which an earlier stream of this id was committed;
   // ALREADY_EXISTS if that stream had read other input up to this point. `progress` is called from
   // time to time. `session`: for a prefix, the pattern under which it is made.
-  absl::StatusOr<Document> IngestText(const std::string& id, const TextReader& reader,
-                                      const ProgressFunction& progress = nullptr,
-                                      const SessionOptions& session = {});
-  absl::StatusOr<Document> IngestTokens(const std::string& id, const std::vector<int32_t>& tokens,
-                                        const ProgressFunction& progress = nullptr,
-                                        const SessionOptions& session = {});
+  absl::StatusOr<v1::Document> IngestText(const std::string& id, const TextReader& reader,
+                                          const ProgressFunction& progress = nullptr,
+                                          const v1::SessionOptions& session = {});
+  absl::StatusOr<v1::Document> IngestTokens(const std::string& id,
+                                            const std::vector<int32_t>& tokens,
+                                            const ProgressFunction& progress = nullptr,
+                                            const v1::SessionOptions& session = {});
 
-  absl::StatusOr<Document> GetDocument(const std::string& id);
-  absl::StatusOr<DocumentPage> ListDocuments(int page_size, const std::string& page_token);
-  absl::StatusOr<std::vector<Document>> ListAllDocuments();
-  absl::StatusOr<std::vector<UnfinishedIngest>> ListIngests();  // all
+  absl::StatusOr<v1::Document> GetDocument(const std::string& id);
+  absl::StatusOr<v1::ListDocumentsResponse> ListDocuments(int page_size,
+                                                          const std::string& page_token);
+  absl::StatusOr<std::vector<v1::Document>> ListAllDocuments();
+  absl::StatusOr<std::vector<v1::UnfinishedIngest>> ListIngests();  // all
   absl::Status DeleteDocument(const std::string& id);
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end);
-  absl::StatusOr<std::vector<Retrieval>> Retrieve(const RetrieveRequest& request);
+  absl::StatusOr<v1::RetrieveResponse> Retrieve(const v1::RetrieveRequest& request);
 
-  absl::StatusOr<GenerateResult> Generate(const GenerateRequest& request,
+  absl::StatusOr<GenerateResult> Generate(const v1::GenerateRequest& request,
                                           const GenerateCallbacks& callbacks = {});
-  absl::StatusOr<Session> OpenSession(const SessionOptions& options);
-  absl::StatusOr<Session> GetSession(uint64_t id);
+  absl::StatusOr<v1::Session> OpenSession(const v1::SessionOptions& options);
+  absl::StatusOr<v1::Session> GetSession(uint64_t id);
   absl::Status CloseSession(uint64_t id);
-  absl::StatusOr<ScoreResult> Score(const ScoreRequest& request);
+  absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request);
 
-  absl::StatusOr<ModelInfo> GetModel();
-  absl::StatusOr<Stats> GetStats();
+  absl::StatusOr<v1::ModelInfo> GetModel();
+  absl::StatusOr<v1::Stats> GetStats();
 
  private:
   struct State;

@@ -1,20 +1,26 @@
-// Stubs and deadlines of a Client. Internal to the library.
+// Stubs, deadlines and statuses of a Client. Internal to the library.
 #ifndef RECOLLECT_CLIENT_STATE_H_
 #define RECOLLECT_CLIENT_STATE_H_
 
 #include <memory>
 #include <type_traits>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "client/client.h"
-#include "client/codec.h"
 #include "grpcpp/client_context.h"
+#include "grpcpp/support/status.h"
 #include "recollect/v1/admin.grpc.pb.h"
 #include "recollect/v1/documents.grpc.pb.h"
 #include "recollect/v1/generation.grpc.pb.h"
 
 namespace recollect::client {
+
+inline absl::Status FromGrpc(const grpc::Status& status) {
+  // The two enums have the same numbers by definition of both.
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
 
 struct Client::State {
   ClientOptions options;

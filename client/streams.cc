@@ -6,7 +6,6 @@
 #include "base/sha256.h"
 #include "base/status.h"
 #include "client/client.h"
-#include "client/codec.h"
 #include "client/state.h"
 
 namespace recollect::client {
@@ -74,21 +73,22 @@ absl::Status SendInput(IngestStream& stream, const PieceFunction& next_piece,
     for (sent = end; accepted < sent;) {
       if (!stream.Read(&response)) return absl::OkStatus();
       accepted = response.progress().accepted_offset();
-      if (progress != nullptr) progress(Decode(response.progress()));
+      if (progress != nullptr) progress(response.progress());
     }
   }
   v1::IngestRequest finish;
   finish.mutable_finish();
   if (!stream.Write(finish)) return absl::OkStatus();
   while (stream.Read(&response)) {
-    if (progress != nullptr) progress(Decode(response.progress()));
+    if (progress != nullptr) progress(response.progress());
     if (response.has_document()) *document = response.document();
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Document> Ingest(v1::Documents::Stub& stub, const v1::IngestHeader& begin,
-                                const PieceFunction& next_piece, const ProgressFunction& progress) {
+absl::StatusOr<v1::Document> Ingest(v1::Documents::Stub& stub, const v1::IngestHeader& begin,
+                                    const PieceFunction& next_piece,
+                                    const ProgressFunction& progress) {
   grpc::ClientContext context;
   std::unique_ptr<IngestStream> stream = stub.Ingest(&context);
   v1::IngestRequest header;
@@ -110,7 +110,7 @@ absl::StatusOr<Document> Ingest(v1::Documents::Stub& stub, const v1::IngestHeade
   while (stream->Read(&ignored)) {
   }
   RETURN_IF_ERROR(FromGrpc(stream->Finish()));
-  return Decode(document);
+  return document;
 }
 
 // Whether an input of `size` goes as far as an earlier stream of the same id was read.
@@ -120,11 +120,12 @@ absl::Status CheckInputReaches(int64_t offset, int64_t size, const char* unit) {
       "the input has ", size, " ", unit, ", but an earlier ingest of this id had read ", offset));
 }
 
-v1::IngestHeader Header(const std::string& id, v1::InputKind kind, const SessionOptions& session) {
+v1::IngestHeader Header(const std::string& id, v1::InputKind kind,
+                        const v1::SessionOptions& session) {
   v1::IngestHeader header;
   header.set_id(id);
   header.set_kind(kind);
-  *header.mutable_session() = Encode(session);
+  *header.mutable_session() = session;
   return header;
 }
 
@@ -137,9 +138,9 @@ TextReader ReadFrom(std::string text) {
   };
 }
 
-absl::StatusOr<Document> Client::IngestText(const std::string& id, const TextReader& reader,
-                                            const ProgressFunction& progress,
-                                            const SessionOptions& session) {
+absl::StatusOr<v1::Document> Client::IngestText(const std::string& id, const TextReader& reader,
+                                                const ProgressFunction& progress,
+                                                const v1::SessionOptions& session) {
   const auto next_piece = [&](v1::IngestPiece* piece, int64_t limit) -> absl::StatusOr<int64_t> {
     const int64_t most = std::min(kPieceBytes, limit - piece->offset());
     ASSIGN_OR_RETURN(*piece->mutable_text(), reader(piece->offset(), most));
@@ -148,10 +149,10 @@ absl::StatusOr<Document> Client::IngestText(const std::string& id, const TextRea
   return Ingest(*state_->documents, Header(id, v1::INPUT_KIND_TEXT, session), next_piece, progress);
 }
 
-absl::StatusOr<Document> Client::IngestTokens(const std::string& id,
-                                              const std::vector<int32_t>& tokens,
-                                              const ProgressFunction& progress,
-                                              const SessionOptions& session) {
+absl::StatusOr<v1::Document> Client::IngestTokens(const std::string& id,
+                                                  const std::vector<int32_t>& tokens,
+                                                  const ProgressFunction& progress,
+                                                  const v1::SessionOptions& session) {
   const auto next_piece = [&](v1::IngestPiece* piece, int64_t limit) -> absl::StatusOr<int64_t> {
     const int64_t size = static_cast<int64_t>(tokens.size());
     const int64_t begin = piece->offset();
@@ -164,11 +165,11 @@ absl::StatusOr<Document> Client::IngestTokens(const std::string& id,
                 progress);
 }
 
-absl::StatusOr<GenerateResult> Client::Generate(const GenerateRequest& request,
+absl::StatusOr<GenerateResult> Client::Generate(const v1::GenerateRequest& request,
                                                 const GenerateCallbacks& callbacks) {
   grpc::ClientContext context;
   state_->SetDeadline(&context);
-  auto stream = state_->generation->Generate(&context, Encode(request));
+  auto stream = state_->generation->Generate(&context, request);
   GenerateResult result;
   v1::GenerateResponse response;
   while (stream->Read(&response)) {
@@ -180,10 +181,10 @@ absl::StatusOr<GenerateResult> Client::Generate(const GenerateRequest& request,
       if (callbacks.on_tokens != nullptr && !callbacks.on_tokens(ids, tokens.text()))
         context.TryCancel();
     } else if (response.has_retrieval()) {
-      result.retrievals.push_back(Decode(response.retrieval()));
-      if (callbacks.on_retrieval != nullptr) callbacks.on_retrieval(result.retrievals.back());
+      if (callbacks.on_retrieval != nullptr) callbacks.on_retrieval(response.retrieval());
+      *result.retrievals.Add() = std::move(*response.mutable_retrieval());
     } else if (response.has_done()) {
-      DecodeDone(response.done(), &result);
+      result.done = response.done();
     }
   }
   RETURN_IF_ERROR(FromGrpc(stream->Finish()));

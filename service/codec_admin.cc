@@ -60,8 +60,8 @@ v1::ModelInfo Encode(const model::Model& model, const std::string& name) {
   info.set_retrieved_chunks(config.n_ret);
   info.set_retrieval_width(config.key_width());
   EncodePatterns(config, info);
-  info.set_context(config.context);
-  info.set_max_context(config.max_context);
+  if (config.context > 0) info.set_context(config.context);
+  if (config.max_context > 0) info.set_max_context(config.max_context);
   if (config.top_k.max > 0) {
     info.mutable_top_k()->set_block(config.top_k.block);
     info.mutable_top_k()->set_score(model::BlockScoreName(config.top_k.score));

@@ -161,9 +161,12 @@ v1::Document Encode(const store::DocumentInfo& info) {
   document.set_created_unix_ms(info.created_unix_ms);
   document.set_stored_bytes(info.stored_bytes);
   document.set_sha256(info.sha256);
-  document.set_damage(WithoutPaths(ValidUtf8(info.damage)));
-  if (!info.damage.empty()) return document;  // the rest is not known
+  if (!info.damage.empty()) {
+    document.set_damage(WithoutPaths(ValidUtf8(info.damage)));
+    return document;  // the rest is not known
+  }
   document.set_kind(KindOf(info.pattern));
+  if (info.pattern.empty()) return document;
   document.set_pattern(info.pattern);
   document.set_state_bytes(info.state_bytes);
   return document;
@@ -179,7 +182,7 @@ v1::UnfinishedIngest Encode(const store::IngestProgress& progress) {
   ingest.set_tokens(progress.tokens);
   ingest.set_chunks(progress.chunks);
   ingest.set_kind(KindOf(progress.pattern));
-  ingest.set_pattern(progress.pattern);
+  if (!progress.pattern.empty()) ingest.set_pattern(progress.pattern);
   return ingest;
 }
 

@@ -145,7 +145,7 @@ absl::Status DocumentsService::AddTexts(const std::map<std::string, OwnerId>& ow
       // Deleted since it was retrieved, or another one by now.
       if (absl::IsNotFound(text.status()) || absl::IsOutOfRange(text.status())) continue;
       RETURN_IF_ERROR(text.status());
-      hit.set_text(ValidUtf8(*text));
+      if (const std::string whole = ValidUtf8(*text); !whole.empty()) hit.set_text(whole);
     }
   }
   // Text is read by name. Where the document of that name is another one by now, what was read is

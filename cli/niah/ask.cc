@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <numeric>
 
 #include "absl/strings/str_join.h"
@@ -12,16 +11,18 @@
 namespace recollect::cli::niah {
 namespace {
 
+using Retrievals = google::protobuf::RepeatedPtrField<v1::Retrieval>;
+
 constexpr int64_t kBlockTokens = 63;  // base/types.h: kChunkTokens
 
 // Position of the landmark after a prompt that was flushed, among those of `retrievals`. It follows
 // the tokens and the landmarks of all blocks before, and of a family whose blocks end with theirs
 // one less: the last that is not beyond.
-int64_t LandmarkAfter(int64_t prompt_tokens, const std::vector<client::Retrieval>& retrievals) {
+int64_t LandmarkAfter(int64_t prompt_tokens, const Retrievals& retrievals) {
   const int64_t most = prompt_tokens + (prompt_tokens + kBlockTokens - 1) / kBlockTokens;
   int64_t landmark = -1;
-  for (const client::Retrieval& retrieval : retrievals) {
-    if (retrieval.position <= most) landmark = std::max(landmark, retrieval.position);
+  for (const v1::Retrieval& retrieval : retrievals) {
+    if (retrieval.position() <= most) landmark = std::max(landmark, retrieval.position());
   }
   return landmark;
 }
@@ -49,15 +50,15 @@ Finding Judge(const std::vector<Found>& list, const std::vector<Gold>& gold) {
   return finding;
 }
 
-std::vector<Found> ListOf(const client::Retrieval& retrieval, const Volumes& volumes) {
+std::vector<Found> ListOf(const v1::Retrieval& retrieval, const Volumes& volumes) {
   std::vector<Found> list;
-  for (size_t rank = 0; rank < retrieval.hits.size(); ++rank) {
-    const client::Hit& hit = retrieval.hits[rank];
+  for (int rank = 0; rank < retrieval.hits_size(); ++rank) {
+    const v1::Hit& hit = retrieval.hits(rank);
     const auto volume = std::find_if(volumes.begin(), volumes.end(),
-                                     [&](const auto& v) { return v->id() == hit.document; });
+                                     [&](const auto& v) { return v->id() == hit.document(); });
     if (volume == volumes.end()) continue;  // the prompt's own blocks
-    list.push_back({static_cast<int64_t>(rank), volume - volumes.begin(), hit.text_begin,
-                    hit.text_end, hit.weight});
+    list.push_back(
+        {rank, volume - volumes.begin(), hit.text_begin(), hit.text_end(), hit.weight()});
   }
   return list;
 }
@@ -80,49 +81,52 @@ Sample::Span SpanOf(const std::vector<Gold>& gold, const Volumes& volumes) {
 
 }  // namespace
 
-client::SessionOptions Asker::Session(const Volumes& volumes) const {
-  client::SessionOptions session;
-  for (const auto& volume : volumes) session.mounts.push_back(volume->id());
-  session.random_chunks = random_chunks_;
-  if (dilation_ != 0) session.dilation = dilation_;
+v1::SessionOptions Asker::Session(const Volumes& volumes) const {
+  v1::SessionOptions session;
+  for (const auto& volume : volumes) session.add_mounts(volume->id());
+  session.set_random_chunks(random_chunks_);
+  if (dilation_ != 0) session.set_dilation(dilation_);
   return session;
 }
 
 absl::Status Asker::Ask(const Question& question, const Volumes& volumes, Sample* sample) const {
   sample->question = question.prompt;
   sample->value = absl::StrJoin(question.expected, ", ");
-  std::vector<client::Retrieval> retrievals;
+  Retrievals retrievals;
   const absl::Time start = SteadyNow();
   if (question.max_tokens > 0) {
-    client::GenerateRequest request;
-    request.session = Session(volumes);
-    request.prompt.text = question.prompt;
-    request.max_tokens = question.max_tokens;
-    request.sampling.dry_multiplier = dry_multiplier_;
-    request.stop = question.stop;
-    request.with_retrievals = true;
+    v1::GenerateRequest request;
+    *request.mutable_session() = Session(volumes);
+    request.mutable_prompt()->set_text(question.prompt);
+    request.set_max_tokens(question.max_tokens);
+    request.mutable_sampling()->set_dry_multiplier(static_cast<float>(dry_multiplier_));
+    request.mutable_stop()->Assign(question.stop.begin(), question.stop.end());
+    request.set_with_retrievals(true);
     ASSIGN_OR_RETURN(const client::GenerateResult result, client_.Generate(request));
     sample->answer_ms = absl::ToDoubleMilliseconds(SteadyNow() - start);
     sample->answer = result.text;
-    sample->generated_tokens = result.usage.generated_tokens;
-    sample->generation_ms = result.usage.generation_ms;
-    const int64_t landmark = LandmarkAfter(result.usage.prompt_tokens, result.retrievals);
-    std::copy_if(result.retrievals.begin(), result.retrievals.end(), std::back_inserter(retrievals),
-                 [&](const client::Retrieval& r) { return r.position == landmark; });
+    const v1::Usage& usage = result.done.usage();
+    sample->generated_tokens = usage.generated_tokens();
+    sample->generation_ms = usage.generation_ms();
+    const int64_t landmark = LandmarkAfter(usage.prompt_tokens(), result.retrievals);
+    for (const v1::Retrieval& retrieval : result.retrievals) {
+      if (retrieval.position() == landmark) *retrievals.Add() = retrieval;
+    }
     if (question.expected.size() == 1) {
       ASSIGN_OR_RETURN(sample->crosses_block, IsLongerThanABlock(question.expected.front()));
     }
   } else if (!volumes.empty()) {
-    client::RetrieveRequest request;
-    request.session = Session(volumes);
-    request.query.text = question.prompt;
-    ASSIGN_OR_RETURN(retrievals, client_.Retrieve(request));
+    v1::RetrieveRequest request;
+    *request.mutable_session() = Session(volumes);
+    request.mutable_query()->set_text(question.prompt);
+    ASSIGN_OR_RETURN(v1::RetrieveResponse response, client_.Retrieve(request));
+    retrievals.Swap(response.mutable_retrievals());
     sample->answer_ms = absl::ToDoubleMilliseconds(SteadyNow() - start);
   }
   if (volumes.empty() || question.gold.empty()) return absl::OkStatus();
 
-  for (const client::Retrieval& retrieval : retrievals) {
-    const auto group = static_cast<size_t>(retrieval.group);
+  for (const v1::Retrieval& retrieval : retrievals) {
+    const auto group = static_cast<size_t>(retrieval.group());
     if (sample->found.size() <= group) sample->found.resize(group + 1);
     sample->found[group] = Judge(ListOf(retrieval, volumes), question.gold);
   }
@@ -141,33 +145,33 @@ absl::Status Asker::Ask(const Question& question, const Volumes& volumes, Sample
 
 absl::StatusOr<client::GenerateResult> Asker::Continue(const std::string& prompt,
                                                        const Volumes& volumes,
-                                                       client::Sampling sampling,
+                                                       const v1::Sampling& sampling,
                                                        int64_t max_tokens) const {
-  client::GenerateRequest request;
-  request.session = Session(volumes);
-  request.prompt.text = prompt;
-  request.sampling = sampling;
-  request.sampling.dry_multiplier = dry_multiplier_;
-  request.max_tokens = max_tokens;
+  v1::GenerateRequest request;
+  *request.mutable_session() = Session(volumes);
+  request.mutable_prompt()->set_text(prompt);
+  *request.mutable_sampling() = sampling;
+  request.mutable_sampling()->set_dry_multiplier(static_cast<float>(dry_multiplier_));
+  request.set_max_tokens(max_tokens);
   return client_.Generate(request);
 }
 
 absl::StatusOr<double> Asker::BitsPerByte(const std::string& text, const Volumes& volumes) const {
-  client::ScoreRequest request;
-  request.session = Session(volumes);
-  request.prompt.text = text;
-  ASSIGN_OR_RETURN(const client::ScoreResult scored, client_.Score(request));
-  const double nats = -std::accumulate(scored.logprobs.begin(), scored.logprobs.end(), 0.0);
-  return nats / std::log(2.0) / static_cast<double>(std::max<int64_t>(1, scored.text_bytes));
+  v1::ScoreRequest request;
+  *request.mutable_session() = Session(volumes);
+  request.mutable_prompt()->set_text(text);
+  ASSIGN_OR_RETURN(const v1::ScoreResponse scored, client_.Score(request));
+  const double nats = -std::accumulate(scored.logprobs().begin(), scored.logprobs().end(), 0.0);
+  return nats / std::log(2.0) / static_cast<double>(std::max<int64_t>(1, scored.text_bytes()));
 }
 
 // Of the value and not of the answer, which may break off. A token is a byte at least.
 absl::StatusOr<bool> Asker::IsLongerThanABlock(const std::string& value) const {
   if (static_cast<int64_t>(value.size()) < kBlockTokens) return false;
-  client::ScoreRequest request;
-  request.prompt.text = " " + value;
-  ASSIGN_OR_RETURN(const client::ScoreResult scored, client_.Score(request));
-  return static_cast<int64_t>(scored.tokens.size()) > kBlockTokens;
+  v1::ScoreRequest request;
+  request.mutable_prompt()->set_text(" " + value);
+  ASSIGN_OR_RETURN(const v1::ScoreResponse scored, client_.Score(request));
+  return scored.tokens_size() > kBlockTokens;
 }
 
 }  // namespace recollect::cli::niah

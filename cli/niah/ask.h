@@ -48,13 +48,13 @@ class Asker {
   absl::Status Ask(const Question& question, const Volumes& volumes, Sample* sample) const;
   // Generates at most `max_tokens` after the prompt, in a fresh session, with the prompt flushed.
   absl::StatusOr<client::GenerateResult> Continue(const std::string& prompt, const Volumes& volumes,
-                                                  client::Sampling sampling,
+                                                  const v1::Sampling& sampling,
                                                   int64_t max_tokens) const;
   // Bits per byte of the text in a fresh session.
   absl::StatusOr<double> BitsPerByte(const std::string& text, const Volumes& volumes) const;
 
  private:
-  client::SessionOptions Session(const Volumes& volumes) const;
+  v1::SessionOptions Session(const Volumes& volumes) const;
   absl::StatusOr<bool> IsLongerThanABlock(const std::string& value) const;
 
   client::Client& client_;

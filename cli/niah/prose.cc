@@ -63,9 +63,12 @@ class Prose : public Task {
     Volumes mounted;
     if (absl::EndsWith(sample->variant, "docs")) mounted = volumes;
     if (!mounted.empty()) mounted.erase(mounted.begin() + question.gold.front().place.shard);
-    client::Sampling sampling;
-    if (absl::StartsWith(sample->variant, "sampled"))
-      sampling = {.temperature = 0.8, .top_p = 0.9, .seed = Crc32(question.prompt)};
+    v1::Sampling sampling;
+    if (absl::StartsWith(sample->variant, "sampled")) {
+      sampling.set_temperature(0.8f);
+      sampling.set_top_p(0.9f);
+      sampling.set_seed(Crc32(question.prompt));
+    }
     ASSIGN_OR_RETURN(const client::GenerateResult result,
                      asker.Continue(question.prompt, mounted, sampling, kTokens));
     const std::string text = question.expected.front().substr(0, result.text.size());

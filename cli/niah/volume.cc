@@ -49,11 +49,11 @@ absl::StatusOr<std::shared_ptr<const Volume>> Volume::Ingest(client::Client& cli
   // Made before the ingest so that a document is deleted also when that fails half way.
   std::shared_ptr<Volume> volume(
       new Volume(client, absl::StrCat("niah-", seed, "-", getpid(), "-", next++), text));
-  ASSIGN_OR_RETURN(const client::Document document,
+  ASSIGN_OR_RETURN(const v1::Document document,
                    client.IngestText(volume->id_, client::ReadFrom(text)));
-  volume->tokens_ = document.tokens;
-  RETURN_IF_ERROR(volume->FindChunks(document.chunks));
-  for (int64_t c = 0; c < document.chunks; ++c) {
+  volume->tokens_ = document.tokens();
+  RETURN_IF_ERROR(volume->FindChunks(document.chunks()));
+  for (int64_t c = 0; c < document.chunks(); ++c) {
     volume->words_.Add(
         std::string_view(volume->text_)
             .substr(volume->begins_[c], volume->begins_[c + 1] - volume->begins_[c]));
@@ -68,25 +68,25 @@ absl::Status Volume::FindChunks(int64_t chunks) {
   begins_.assign(chunks + 1, kUnseen);
   begins_.front() = 0;
   begins_.back() = bytes();
-  client::RetrieveRequest request;
-  request.session.mounts = {id_};
-  request.k = kMaxHits;
+  v1::RetrieveRequest request;
+  request.mutable_session()->add_mounts(id_);
+  request.set_k(kMaxHits);
   Stretch stretch = LongestUnseen(begins_);
   for (int query = 0; query < kMaxQueries && stretch.end > stretch.begin + 1; ++query) {
     const int64_t at = begins_[stretch.begin];
-    request.query.text =
-        Haystack::Cut(text_, at, std::min(kQueryBytes, bytes() - at), 1).shards().front();
-    auto retrievals = client_.Retrieve(request);
-    if (absl::IsInvalidArgument(retrievals.status()) && request.k == kMaxHits) {
-      request.k = kMaxDeviceHits;
-      retrievals = client_.Retrieve(request);
+    request.mutable_query()->set_text(
+        Haystack::Cut(text_, at, std::min(kQueryBytes, bytes() - at), 1).shards().front());
+    auto response = client_.Retrieve(request);
+    if (absl::IsInvalidArgument(response.status()) && request.k() == kMaxHits) {
+      request.set_k(kMaxDeviceHits);
+      response = client_.Retrieve(request);
     }
-    RETURN_IF_ERROR(retrievals.status());
-    for (const client::Retrieval& retrieval : *retrievals) {
-      for (const client::Hit& hit : retrieval.hits) {
-        if (hit.document != id_) continue;  // the query's own blocks
-        begins_[hit.chunk] = hit.text_begin;
-        begins_[hit.chunk + 1] = hit.text_end;
+    RETURN_IF_ERROR(response.status());
+    for (const v1::Retrieval& retrieval : response->retrievals()) {
+      for (const v1::Hit& hit : retrieval.hits()) {
+        if (hit.document() != id_) continue;  // the query's own blocks
+        begins_[hit.chunk()] = hit.text_begin();
+        begins_[hit.chunk() + 1] = hit.text_end();
       }
     }
     const Stretch left = LongestUnseen(begins_);

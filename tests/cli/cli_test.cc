@@ -179,6 +179,18 @@ TEST_F(CliTest, BadInputHasCodeAndMessage) {
          kConflict, "Not a directory");
 }
 
+// On the wire 0 is no value.
+TEST_F(CliTest, ATopPTooSmallForTheWireIsNotOne) {
+  const auto tokens = [&](const std::string& top_p) {
+    return Json(
+        Embedded({"generate", "--prompt", Text(20), "--max-tokens", "30", "--ignore-eos",
+                  "--temperature", "5", "--seed", "7", "--top-p", top_p, "--json"}))["tokens"];
+  };
+  EXPECT_EQ(tokens("0"), tokens("1"));
+  EXPECT_NE(tokens("1e-46"), tokens("1"));
+  EXPECT_EQ(tokens("1e-46"), tokens("1e-30"));
+}
+
 // RAT+ through the whole program: the pattern is the request's, and there are no documents.
 TEST_F(CliTest, AModelWithoutLandmarksGeneratesUnderThePatternAskedFor) {
   WriteTinyModel(Path("model"), TinyRatPlusConfig(), 1, /*sublayers=*/8);

@@ -32,20 +32,20 @@ std::string Name(const GoldenCase& golden) {
 void PrintTo(const GoldenCase& golden, std::ostream* out) { *out << Name(golden); }
 
 // What a case of RAT+ asks for: one number, or by layer and head.
-client::SessionOptions Asked(const json& asked) {
-  client::SessionOptions options;
-  const auto read = [&](const char* name, auto& number, auto& layers) {
+v1::SessionOptions Asked(const json& asked) {
+  v1::SessionOptions options;
+  const auto read = [&](const char* name, auto set, auto& layers) {
     if (!asked.contains(name)) return;
-    if (asked[name].is_array()) {
-      asked[name].get_to(layers);
-    } else {
-      asked[name].get_to(number.emplace());
+    if (!asked[name].is_array()) return (options.*set)(asked[name].get<int64_t>());
+    for (const json& layer : asked[name]) {
+      const auto heads = layer.get<std::vector<int64_t>>();
+      layers.Add()->mutable_heads()->Assign(heads.begin(), heads.end());
     }
   };
-  read("dilation", options.dilation, options.layer_dilations);
-  read("window", options.window, options.layer_windows);
-  read("initial", options.initial, options.layer_initials);
-  options.top_k_blocks = asked.value("top_k_blocks", 0);
+  read("dilation", &v1::SessionOptions::set_dilation, *options.mutable_layer_dilations());
+  read("window", &v1::SessionOptions::set_window, *options.mutable_layer_windows());
+  read("initial", &v1::SessionOptions::set_initial, *options.mutable_layer_initials());
+  options.set_top_k_blocks(asked.value("top_k_blocks", 0));
   return options;
 }
 
@@ -74,22 +74,24 @@ class FamiliesE2eTest : public ServerTest, public ::testing::WithParamInterface<
 
   // The case's session, turn by turn, with what was ingested mounted.
   absl::StatusOr<Tokens> RunSession() {
-    client::SessionOptions options = pattern_;
-    options.mounts = mounts_;
-    ASSIGN_OR_RETURN(const client::Session session, client_->OpenSession(options));
-    std::vector<client::GenerateRequest> turns;
+    v1::SessionOptions options = pattern_;
+    options.mutable_mounts()->Assign(mounts_.begin(), mounts_.end());
+    ASSIGN_OR_RETURN(const v1::Session session, client_->OpenSession(options));
+    std::vector<v1::GenerateRequest> turns;
     for (const auto& event : events_) {
-      client::GenerateRequest& turn = turns.emplace_back();
-      turn.session_id = session.id;
-      turn.flush = event.contains("flush");
-      turn.ignore_eos = true;
-      turn.max_tokens = 0;
-      if (!turn.flush) turn.prompt.tokens = event["tokens"].get<Tokens>();
+      v1::GenerateRequest& turn = turns.emplace_back();
+      turn.set_session_id(session.id());
+      turn.set_flush(event.contains("flush"));
+      turn.set_ignore_eos(true);
+      turn.set_max_tokens(0);
+      if (turn.flush()) continue;
+      const auto tokens = event["tokens"].get<Tokens>();
+      turn.mutable_prompt()->mutable_tokens()->Assign(tokens.begin(), tokens.end());
     }
-    turns.back().flush = true;
-    turns.back().max_tokens = std::ssize(expected_);
+    turns.back().set_flush(true);
+    turns.back().set_max_tokens(std::ssize(expected_));
     client::GenerateResult result;
-    for (const client::GenerateRequest& turn : turns) {
+    for (const v1::GenerateRequest& turn : turns) {
       ASSIGN_OR_RETURN(result, client_->Generate(turn));
     }
     return result.tokens;
@@ -112,9 +114,9 @@ class FamiliesE2eTest : public ServerTest, public ::testing::WithParamInterface<
     mounts_.push_back(absl::StrCat("doc", mounts_.size()));
     const auto document = client_->IngestTokens(mounts_.back(), tokens, nullptr, pattern_);
     ASSERT_TRUE(document.ok()) << document.status();
-    EXPECT_EQ(document->kind, landmarks() ? "chunks" : "prefix");
+    EXPECT_EQ(document->kind(), landmarks() ? v1::DOCUMENT_KIND_CHUNKS : v1::DOCUMENT_KIND_PREFIX);
     const auto size = config_.value("chunk_tokens", std::ssize(tokens));
-    EXPECT_EQ(document->chunks, landmarks() ? (std::ssize(tokens) + size - 1) / size : 0);
+    EXPECT_EQ(document->chunks(), landmarks() ? (std::ssize(tokens) + size - 1) / size : 0);
   }
 
   bool landmarks() const { return config_.contains("lmk_id"); }
@@ -123,7 +125,7 @@ class FamiliesE2eTest : public ServerTest, public ::testing::WithParamInterface<
       absl::StrCat(RECOLLECT_SOURCE_DIR, "/tests/golden/", GetParam().folder);
   json config_, events_;
   std::vector<Tokens> documents_;
-  client::SessionOptions pattern_;
+  v1::SessionOptions pattern_;
   Tokens expected_;
   std::vector<std::string> mounts_;
 };

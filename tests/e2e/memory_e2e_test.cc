@@ -89,24 +89,24 @@ class MemoryE2eTest : public ServerTest {
   absl::Status TryAll(const std::string& text) {
     const auto document = client_->IngestText("after", client::ReadFrom(text));
     if (!document.ok()) return document.status();
-    client::SessionOptions session;
-    session.mounts = {"after"};
+    v1::SessionOptions session;
+    session.add_mounts("after");
     const auto opened = client_->OpenSession(session);
     if (!opened.ok()) return opened.status();
-    client::GenerateRequest generate;
-    generate.session_id = opened->id;
-    generate.prompt.text = "a grey ship";
-    generate.max_tokens = 20;
-    generate.ignore_eos = true;
+    v1::GenerateRequest generate;
+    generate.set_session_id(opened->id());
+    generate.mutable_prompt()->set_text("a grey ship");
+    generate.set_max_tokens(20);
+    generate.set_ignore_eos(true);
     if (const auto result = client_->Generate(generate); !result.ok()) return result.status();
-    if (absl::Status status = client_->CloseSession(opened->id); !status.ok()) return status;
-    client::ScoreRequest score;
-    score.prompt.text = "a grey ship";
+    if (absl::Status status = client_->CloseSession(opened->id()); !status.ok()) return status;
+    v1::ScoreRequest score;
+    score.mutable_prompt()->set_text("a grey ship");
     if (const auto result = client_->Score(score); !result.ok()) return result.status();
-    client::RetrieveRequest retrieve;
-    retrieve.session = session;
-    retrieve.query.text = "a grey ship";
-    retrieve.with_text = true;
+    v1::RetrieveRequest retrieve;
+    *retrieve.mutable_session() = session;
+    retrieve.mutable_query()->set_text("a grey ship");
+    retrieve.set_with_text(true);
     if (const auto result = client_->Retrieve(retrieve); !result.ok()) return result.status();
     if (const auto stats = client_->GetStats(); !stats.ok()) return stats.status();
     return client_->DeleteDocument("after");
@@ -130,10 +130,10 @@ TEST_F(MemoryE2eTest, APromptOfAMegabyteLeavesTheServerAsItWas) {
   StartBounded(NeededKib() + (8 << 10));
   const std::string text = Text(3000);
   ASSERT_TRUE(client_->IngestText("before", client::ReadFrom(text)).ok());
-  client::GenerateRequest request;
-  request.prompt.text = Text(250'000);
-  ASSERT_GT(request.prompt.text.size(), 1u << 20);
-  request.max_tokens = 1;
+  v1::GenerateRequest request;
+  request.mutable_prompt()->set_text(Text(250'000));
+  ASSERT_GT(request.prompt().text().size(), 1u << 20);
+  request.set_max_tokens(1);
   const auto hasty = client::Client::Connect(address_, {.timeout = absl::Seconds(5)}).value();
   for (int i = 0; i < 3; ++i) {
     const absl::Status status = hasty->Generate(request).status();
@@ -169,17 +169,17 @@ class Traffic {
           GenerateOnASession();
           break;
         case 4: {
-          client::ScoreRequest score;
-          score.prompt.text = Some(1 << Between(4, 16));
+          v1::ScoreRequest score;
+          score.mutable_prompt()->set_text(Some(1 << Between(4, 16)));
           Count("score", client_.Score(score).status());
           break;
         }
         default: {
-          client::RetrieveRequest retrieve;
-          retrieve.session.mounts = {"before"};
-          retrieve.query.text = Some(1 << Between(4, 18));
-          retrieve.k = static_cast<int64_t>(Below(500));
-          retrieve.with_text = true;
+          v1::RetrieveRequest retrieve;
+          retrieve.mutable_session()->add_mounts("before");
+          retrieve.mutable_query()->set_text(Some(1 << Between(4, 18)));
+          retrieve.set_k(static_cast<int64_t>(Below(500)));
+          retrieve.set_with_text(true);
           Count("retrieve", client_.Retrieve(retrieve).status());
         }
       }
@@ -194,23 +194,23 @@ class Traffic {
     return text_.substr(Below(text_.size() - std::min(text_.size() - 1, bytes)), bytes);
   }
   absl::Status Generate(uint64_t session) {
-    client::GenerateRequest request;
-    request.session_id = session;
-    if (session == 0) request.session.mounts = {"before"};
-    request.prompt.text = Some(Below(2) == 0 ? (2 << 20) - 1 : 1 << Between(2, 20));
-    request.max_tokens = static_cast<int64_t>(Below(100));
-    request.ignore_eos = true;
-    request.with_retrievals = Below(2) == 0;
+    v1::GenerateRequest request;
+    request.set_session_id(session);
+    if (session == 0) request.mutable_session()->add_mounts("before");
+    request.mutable_prompt()->set_text(Some(Below(2) == 0 ? (2 << 20) - 1 : 1 << Between(2, 20)));
+    request.set_max_tokens(static_cast<int64_t>(Below(100)));
+    request.set_ignore_eos(true);
+    request.set_with_retrievals(Below(2) == 0);
     return client_.Generate(request).status();
   }
   void GenerateOnASession() {
-    client::SessionOptions options;
-    options.mounts = {"before"};
+    v1::SessionOptions options;
+    options.add_mounts("before");
     const auto session = client_.OpenSession(options);
     Count("open", session.status());
     if (!session.ok()) return;
-    for (uint64_t i = Below(4); i > 0; --i) Count("go on", Generate(session->id));
-    Count("close", client_.CloseSession(session->id));
+    for (uint64_t i = Below(4); i > 0; --i) Count("go on", Generate(session->id()));
+    Count("close", client_.CloseSession(session->id()));
   }
   void Count(const char* what, const absl::Status& status) {
     ++outcomes_[what][absl::StatusCodeToString(status.code())];

@@ -29,24 +29,24 @@ class PrefixE2eTest : public ServerTest {
     }
     return tokens;
   }
-  static client::SessionOptions Pattern(int64_t dilation = 4) {
-    client::SessionOptions session;
-    session.dilation = dilation;
-    session.window = 64;
+  static v1::SessionOptions Pattern(int64_t dilation = 4) {
+    v1::SessionOptions session;
+    session.set_dilation(dilation);
+    session.set_window(64);
     return session;
   }
-  absl::StatusOr<client::GenerateResult> Ask(client::SessionOptions session,
-                                             std::vector<int32_t> prompt) {
-    client::GenerateRequest request;
-    request.session = std::move(session);
-    request.prompt.tokens = std::move(prompt);
-    request.max_tokens = 40;
-    request.ignore_eos = true;
+  absl::StatusOr<client::GenerateResult> Ask(const v1::SessionOptions& session,
+                                             const std::vector<int32_t>& prompt) {
+    v1::GenerateRequest request;
+    *request.mutable_session() = session;
+    request.mutable_prompt()->mutable_tokens()->Assign(prompt.begin(), prompt.end());
+    request.set_max_tokens(40);
+    request.set_ignore_eos(true);
     return client_->Generate(request);
   }
   absl::StatusOr<client::GenerateResult> AskAfter(const std::string& mount,
-                                                  client::SessionOptions session = Pattern()) {
-    session.mounts = {mount};
+                                                  v1::SessionOptions session = Pattern()) {
+    session.add_mounts(mount);
     return Ask(session, {7, 8, 9});
   }
   std::vector<int32_t> Expected(std::vector<int32_t> document) {
@@ -59,35 +59,35 @@ TEST_F(PrefixE2eTest, LifeOfAPrefix) {
   const std::vector<int32_t> tokens = Tokens(5000);
   StartServer(kModel);
   const auto document = client_->IngestTokens("doc", tokens, nullptr, Pattern()).value();
-  EXPECT_EQ(document.kind, "prefix");
-  EXPECT_EQ(document.tokens, 5000);
-  EXPECT_THAT(document.pattern, HasSubstr("window 64, dilation 4"));
+  EXPECT_EQ(document.kind(), v1::DOCUMENT_KIND_PREFIX);
+  EXPECT_EQ(document.tokens(), 5000);
+  EXPECT_THAT(document.pattern(), HasSubstr("window 64, dilation 4"));
   // Of every fourth position, keys and values of 32 numbers in three layers.
-  EXPECT_GT(document.state_bytes, 5000 / 4 * 2 * 32 * 4 * 3);
-  EXPECT_LT(document.state_bytes, (5000 / 4 + 100) * 2 * 32 * 4 * 3);
+  EXPECT_GT(document.state_bytes(), 5000 / 4 * 2 * 32 * 4 * 3);
+  EXPECT_LT(document.state_bytes(), (5000 / 4 + 100) * 2 * 32 * 4 * 3);
   const std::vector<int32_t> expected = Expected(tokens);
   ASSERT_EQ(expected.size(), 40u);
   const auto before = AskAfter("doc").value();
   EXPECT_EQ(before.tokens, expected);
-  EXPECT_EQ(before.usage.prompt_tokens, 3);
+  EXPECT_EQ(before.done.usage().prompt_tokens(), 3);
   EXPECT_EQ(StopServer(), 0);
 
   StartServer(kModel);
   EXPECT_THAT(ready_, HasSubstr(" documents=1"));
   EXPECT_EQ(AskAfter("doc").value().tokens, expected);
-  const auto counters = client_->GetStats().value().counters;
-  EXPECT_EQ(counters.at("prefix_mounts"), 1);
-  EXPECT_EQ(counters.at("prefix_tokens"), 5000);
-  EXPECT_EQ(counters.at("ingested_tokens"), 0);
-  client::SessionOptions other = Pattern();
-  other.mounts = {"doc"};
-  other.window = 65;
+  const v1::Stats stats = client_->GetStats().value();
+  EXPECT_EQ(stats.prefix_mounts(), 1);
+  EXPECT_EQ(stats.prefix_tokens(), 5000);
+  EXPECT_EQ(stats.ingested_tokens(), 0);
+  v1::SessionOptions other = Pattern();
+  other.add_mounts("doc");
+  other.set_window(65);
   const absl::Status refused = client_->OpenSession(other).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()),
               AllOf(HasSubstr("window 64"), HasSubstr("window 65")));
-  EXPECT_EQ(client_->IngestTokens("doc", tokens, nullptr, Pattern())->created_unix_ms,
-            document.created_unix_ms);
+  EXPECT_EQ(client_->IngestTokens("doc", tokens, nullptr, Pattern())->created_unix_ms(),
+            document.created_unix_ms());
   ASSERT_TRUE(client_->DeleteDocument("doc").ok());
   EXPECT_EQ(AskAfter("doc").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(StopServer(), 0);
@@ -95,7 +95,7 @@ TEST_F(PrefixE2eTest, LifeOfAPrefix) {
 
 TEST_F(PrefixE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
   const std::vector<int32_t> tokens = Tokens(60000);
-  const client::SessionOptions sparse = Pattern(64);
+  const v1::SessionOptions sparse = Pattern(64);
   StartServer(kModel);
   std::thread victim([&] { (void)client_->IngestTokens("d", tokens, nullptr, sparse); });
   const auto observer = client::Client::Connect(address_).value();
@@ -103,8 +103,8 @@ TEST_F(PrefixE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
   for (int i = 0; i < 12000 && committed == 0; ++i) {
     const auto ingests = observer->ListIngests().value();
     if (!ingests.empty()) {
-      committed = ingests.front().committed_offset;
-      EXPECT_EQ(ingests.front().kind, "prefix");
+      committed = ingests.front().committed_offset();
+      EXPECT_EQ(ingests.front().kind(), v1::DOCUMENT_KIND_PREFIX);
     }
     absl::SleepFor(absl::Milliseconds(5));
   }
@@ -125,8 +125,8 @@ TEST_F(PrefixE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
   EXPECT_LE(client_->GetStats()->counters.at("ingested_tokens"),
             static_cast<int64_t>(tokens.size()) - committed);
   const auto whole = client_->IngestTokens("e", tokens, nullptr, sparse).value();
-  EXPECT_EQ(resumed->tokens, whole.tokens);
-  EXPECT_EQ(resumed->state_bytes, whole.state_bytes);
+  EXPECT_EQ(resumed->tokens(), whole.tokens());
+  EXPECT_EQ(resumed->state_bytes(), whole.state_bytes());
   EXPECT_EQ(AskAfter("d", sparse).value().tokens, AskAfter("e", sparse).value().tokens);
   EXPECT_EQ(StopServer(), 0);
 }

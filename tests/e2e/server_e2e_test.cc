@@ -28,12 +28,12 @@ using ::testing::StartsWith;
 class ServerE2eTest : public ServerTest {
  protected:
   absl::StatusOr<client::GenerateResult> Ask(const std::string& mount) {
-    client::GenerateRequest request;
-    request.session.mounts = {mount};
-    request.prompt.text = "under a grey ship";
-    request.max_tokens = 40;
-    request.ignore_eos = true;
-    request.with_retrievals = true;
+    v1::GenerateRequest request;
+    request.mutable_session()->add_mounts(mount);
+    request.mutable_prompt()->set_text("under a grey ship");
+    request.set_max_tokens(40);
+    request.set_ignore_eos(true);
+    request.set_with_retrievals(true);
     return client_->Generate(request);
   }
 };
@@ -58,14 +58,15 @@ TEST_F(ServerE2eTest, LifeOfADocument) {
   const auto ingested =
       Json(Run({"ingest", "--server", address_, "--id", "d", "-", "--json"}, text));
   EXPECT_EQ(Json(Run({"docs", "list", "--server", address_, "--json"}))["documents"][0], ingested);
-  client::RetrieveRequest retrieve;
-  retrieve.session.mounts = {"d"};
-  retrieve.query.text = "a grey ship";
-  retrieve.with_text = true;
-  const auto retrievals = client_->Retrieve(retrieve).value();
-  ASSERT_EQ(retrievals.size(), 2u);
-  for (const client::Hit& hit : retrievals[0].hits) {
-    EXPECT_EQ(hit.text, text.substr(hit.text_begin, hit.text_end - hit.text_begin));
+  v1::RetrieveRequest retrieve;
+  retrieve.mutable_session()->add_mounts("d");
+  retrieve.mutable_query()->set_text("a grey ship");
+  retrieve.set_with_text(true);
+  const auto response = client_->Retrieve(retrieve).value();
+  const auto& retrievals = response.retrievals();
+  ASSERT_EQ(retrievals.size(), 2);
+  for (const v1::Hit& hit : retrievals[0].hits()) {
+    EXPECT_EQ(hit.text(), text.substr(hit.text_begin(), hit.text_end() - hit.text_begin()));
   }
   const auto before = Ask("d").value();
   EXPECT_EQ(before.tokens.size(), 40u);
@@ -77,7 +78,7 @@ TEST_F(ServerE2eTest, LifeOfADocument) {
   const auto after = Ask("d").value();
   EXPECT_EQ(after.tokens, before.tokens);
   EXPECT_EQ(after.text, before.text);
-  EXPECT_EQ(after.retrievals[0].hits[0].tier, "store");
+  EXPECT_EQ(after.retrievals[0].hits(0).tier(), v1::TIER_STORE);
   EXPECT_EQ(Ask("d").value().tokens, before.tokens);
   EXPECT_EQ(StopServer(), 0);
 
@@ -110,8 +111,8 @@ TEST_F(ServerE2eTest, AnotherModelRefusesTheDocumentButListsIt) {
   ASSERT_TRUE(client_->IngestText("d", client::ReadFrom(Text(500))).ok());
   EXPECT_EQ(StopServer(), 0);
   StartServer(Path("other"));
-  const std::string read_by = client_->GetDocument("d").value().fingerprint;
-  const std::string serving = client_->GetModel().value().fingerprint;
+  const std::string read_by = client_->GetDocument("d").value().fingerprint();
+  const std::string serving = client_->GetModel().value().fingerprint();
   EXPECT_NE(read_by, serving);
   const absl::Status status = Ask("d").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
@@ -129,7 +130,7 @@ TEST_F(ServerE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
   int64_t committed = 0;
   for (int i = 0; i < 6000 && committed == 0; ++i) {
     const auto ingests = observer->ListIngests().value();
-    if (!ingests.empty()) committed = ingests.front().committed_offset;
+    if (!ingests.empty()) committed = ingests.front().committed_offset();
     absl::SleepFor(absl::Milliseconds(5));
   }
   server_->Signal(SIGKILL);
@@ -150,11 +151,11 @@ TEST_F(ServerE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
             absl::StatusCode::kOutOfRange);
   const auto resumed = client_->IngestText("d", client::ReadFrom(text));
   ASSERT_TRUE(resumed.ok()) << resumed.status();
-  EXPECT_LT(client_->GetStats()->counters.at("ingested_tokens"), resumed->tokens);
+  EXPECT_LT(client_->GetStats()->ingested_tokens(), resumed->tokens());
   const auto whole = client_->IngestText("e", client::ReadFrom(text)).value();
-  EXPECT_EQ(resumed->sha256, whole.sha256);
-  EXPECT_EQ(resumed->tokens, whole.tokens);
-  EXPECT_EQ(resumed->chunks, whole.chunks);
+  EXPECT_EQ(resumed->sha256(), whole.sha256());
+  EXPECT_EQ(resumed->tokens(), whole.tokens());
+  EXPECT_EQ(resumed->chunks(), whole.chunks());
   EXPECT_EQ(Ask("d").value().tokens, Ask("e").value().tokens);
   EXPECT_EQ(StopServer(), 0);
 }
@@ -171,7 +172,7 @@ TEST_F(ServerE2eTest, SigtermEndsAnIngestAtACommitAndItResumes) {
   EXPECT_EQ(server_->Wait(), 0);
   EXPECT_TRUE(absl::IsUnavailable(status) || absl::IsCancelled(status)) << status;
   StartServer(Path("model"));
-  EXPECT_EQ(client_->IngestText("d", client::ReadFrom(text)).value().bytes,
+  EXPECT_EQ(client_->IngestText("d", client::ReadFrom(text)).value().bytes(),
             static_cast<int64_t>(text.size()));
   EXPECT_EQ(StopServer(), 0);
 }
@@ -253,7 +254,7 @@ TEST_F(ServerE2eTest, AFullDiskIsSaidAndTheIngestGoesOnWhenThereIsRoom) {
   EXPECT_THAT(full.err, HasSubstr("big"));
   EXPECT_TRUE(client_->ReadText("small", 0, 100).ok());
   fs::remove(Path("data") + "/ballast");
-  EXPECT_EQ(client_->IngestText("big", client::ReadFrom(text)).value().bytes,
+  EXPECT_EQ(client_->IngestText("big", client::ReadFrom(text)).value().bytes(),
             static_cast<int64_t>(text.size()));
   EXPECT_EQ(Ask("small").value().tokens, expected);
   EXPECT_EQ(StopServer(), 0);
@@ -261,16 +262,16 @@ TEST_F(ServerE2eTest, AFullDiskIsSaidAndTheIngestGoesOnWhenThereIsRoom) {
 
 TEST_F(ServerE2eTest, ClientsThatLeaveStopTheWork) {
   StartServer(Path("model"));
-  client::GenerateRequest request;
-  request.prompt.text = "the";
-  request.max_tokens = 60000;
-  request.ignore_eos = true;
+  v1::GenerateRequest request;
+  request.mutable_prompt()->set_text("the");
+  request.set_max_tokens(60000);
+  request.set_ignore_eos(true);
   client::GenerateCallbacks callbacks;
   callbacks.on_tokens = [](const auto&, const auto&) { return false; };
   EXPECT_EQ(client_->Generate(request, callbacks).status().code(), absl::StatusCode::kCancelled);
   int64_t running = 1;
   for (int i = 0; i < 2000 && running > 0; ++i) {
-    running = client_->GetStats().value().counters.at("running_requests");
+    running = client_->GetStats()->running_requests();
     absl::SleepFor(absl::Milliseconds(5));
   }
   EXPECT_EQ(running, 0);

@@ -1,5 +1,5 @@
-// What requests decode to, what is refused and with which words; encoding is tested by
-// tests/client/codec_test.cc, which takes it back.
+// What requests decode to, what is refused and with which words; answers are tested by
+// encode_test.cc.
 #include "service/codec.h"
 
 #include <gmock/gmock.h>
@@ -44,6 +44,12 @@ TEST(CodecTest, GenerateTakesEveryField) {
   message.mutable_session()->set_dilation(8);
   message.mutable_session()->set_window(0);
   message.mutable_session()->set_initial(4);
+  message.mutable_session()->set_context(5000);
+  message.mutable_session()->set_top_k_blocks(7);
+  message.mutable_session()->add_layer_windows()->add_heads(0);
+  v1::HeadNumbers& heads = *message.mutable_session()->add_layer_windows();
+  heads.add_heads(5);
+  heads.add_heads(9);
   message.mutable_session()->set_random_chunks(true);
   message.mutable_prompt()->add_tokens(5);
   message.set_flush(false);
@@ -63,6 +69,10 @@ TEST(CodecTest, GenerateTakesEveryField) {
   EXPECT_EQ(request->session_options.dilation, 8);
   EXPECT_EQ(request->session_options.window, 0);
   EXPECT_EQ(request->session_options.initial, 4);
+  EXPECT_EQ(request->session_options.context, 5000);
+  EXPECT_EQ(request->session_options.top_k_blocks, 7);
+  EXPECT_EQ(request->session_options.layer_windows, (model::LayerNumbers{{0}, {5, 9}}));
+  EXPECT_TRUE(request->session_options.layer_dilations.empty());
   EXPECT_TRUE(request->session_options.random_chunks);
   EXPECT_THAT(request->prompt.tokens, ElementsAre(5));
   EXPECT_FALSE(request->flush);
@@ -170,6 +180,33 @@ const BadGenerate kBadGenerates[] = {
 };
 INSTANTIATE_TEST_SUITE_P(CodecTest, BadGenerateTest, ::testing::ValuesIn(kBadGenerates),
                          [](const auto& test) { return test.param.name; });
+
+TEST(CodecTest, RetrieveAndScoreTakeEveryField) {
+  v1::RetrieveRequest retrieve;
+  retrieve.mutable_session()->add_mounts("a");
+  retrieve.mutable_query()->add_tokens(5);
+  retrieve.mutable_query()->add_tokens(6);
+  retrieve.set_k(12);
+  const engine::RetrieveRequest decoded = DecodeRetrieve(retrieve).value();
+  EXPECT_THAT(decoded.session_options.mounts, ElementsAre("a"));
+  EXPECT_THAT(decoded.query.tokens, ElementsAre(5, 6));
+  EXPECT_EQ(decoded.k, 12);
+  v1::ScoreRequest score;
+  score.mutable_session()->add_mounts("a");
+  score.mutable_prompt()->set_text("abc");
+  score.add_flush_after(1);
+  score.add_flush_after(3);
+  const engine::ScoreRequest scored = DecodeScore(score).value();
+  EXPECT_THAT(scored.session_options.mounts, ElementsAre("a"));
+  EXPECT_EQ(scored.prompt.text, "abc");
+  EXPECT_THAT(scored.flush_after, ElementsAre(1, 3));
+}
+
+TEST(CodecTest, ARequestInASessionNamesIt) {
+  v1::GenerateRequest message;
+  message.set_session_id(5);
+  EXPECT_EQ(DecodeGenerate(message).value().session, engine::SessionId{5});
+}
 
 TEST(CodecTest, RetrieveAndScoreNeedSomethingToRead) {
   EXPECT_THAT(std::string(DecodeRetrieve({}).status().message()), HasSubstr("query: empty"));

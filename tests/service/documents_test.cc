@@ -28,13 +28,13 @@ TEST_F(ServiceTest, BadIdsAreInvalid) {
 
 TEST_F(ServiceTest, ListsPageByPage) {
   for (const char* id : {"a", "b", "c", "d", "e"}) engine_.AddDocument(id, "text");
-  const client::DocumentPage first = client_->ListDocuments(2, "").value();
-  ASSERT_EQ(first.documents.size(), 2u);
-  EXPECT_EQ(first.documents[1].id, "b");
-  EXPECT_EQ(first.next_page_token, "b");
-  const client::DocumentPage last = client_->ListDocuments(3, first.next_page_token).value();
-  ASSERT_EQ(last.documents.size(), 3u);
-  EXPECT_EQ(last.next_page_token, "");
+  const v1::ListDocumentsResponse first = client_->ListDocuments(2, "").value();
+  ASSERT_EQ(first.documents_size(), 2);
+  EXPECT_EQ(first.documents(1).id(), "b");
+  EXPECT_EQ(first.next_page_token(), "b");
+  const v1::ListDocumentsResponse last = client_->ListDocuments(3, first.next_page_token()).value();
+  ASSERT_EQ(last.documents_size(), 3);
+  EXPECT_EQ(last.next_page_token(), "");
   EXPECT_EQ(client_->ListAllDocuments().value().size(), 5u);
   EXPECT_THAT(client_->ListDocuments(1001, "").status(),
               Fails(absl::StatusCode::kInvalidArgument, "page_size: 1001, limit 0 to 1000"));
@@ -52,35 +52,36 @@ TEST_F(ServiceTest, ReadTextGivesRangesAndRefusesThoseOutside) {
 
 TEST_F(ServiceTest, RetrieveGivesHitsWithText) {
   engine_.AddDocument("d", "0123456789abcdefghijklmnop");
-  client::RetrieveRequest request;
-  request.session.mounts = {"d"};
-  request.query.text = "what";
-  request.k = 3;
-  request.with_text = true;
-  const auto retrievals = client_->Retrieve(request).value();
-  ASSERT_EQ(retrievals.size(), 1u);
-  EXPECT_EQ(retrievals[0].candidates, 3);
-  ASSERT_EQ(retrievals[0].hits.size(), 3u);
-  const client::Hit& hit = retrievals[0].hits[2];
-  EXPECT_EQ(hit.document, "d");
-  EXPECT_EQ(hit.chunk, 2);
-  EXPECT_EQ(hit.text, "klmnop");
-  EXPECT_EQ(hit.text_begin, 20);
-  EXPECT_EQ(hit.text_end, 26);
-  EXPECT_EQ(hit.tier, "host");
-  EXPECT_EQ(hit.score, 2.5f);
-  EXPECT_EQ(hit.weight, 0.5f);
+  v1::RetrieveRequest request;
+  request.mutable_session()->add_mounts("d");
+  request.mutable_query()->set_text("what");
+  request.set_k(3);
+  request.set_with_text(true);
+  const v1::RetrieveResponse response = client_->Retrieve(request).value();
+  ASSERT_EQ(response.retrievals_size(), 1);
+  EXPECT_EQ(response.retrievals(0).candidates(), 3);
+  ASSERT_EQ(response.retrievals(0).hits_size(), 3);
+  const v1::Hit& hit = response.retrievals(0).hits(2);
+  EXPECT_EQ(hit.document(), "d");
+  EXPECT_EQ(hit.chunk(), 2);
+  EXPECT_EQ(hit.text(), "klmnop");
+  EXPECT_EQ(hit.text_begin(), 20);
+  EXPECT_EQ(hit.text_end(), 26);
+  EXPECT_EQ(hit.tier(), v1::TIER_HOST);
+  EXPECT_EQ(hit.score(), 2.5f);
+  EXPECT_EQ(hit.weight(), 0.5f);
   EXPECT_EQ(engine_.last_retrieve().k, 3);
-  request.with_text = false;
-  EXPECT_EQ(client_->Retrieve(request).value()[0].hits[0].text, "");
+  request.set_with_text(false);
+  EXPECT_FALSE(client_->Retrieve(request)->retrievals(0).hits(0).has_text());
 }
 
 TEST_F(ServiceTest, TextOfADocumentThatWasReplacedMeanwhileStaysEmpty) {
-  client::RetrieveRequest request;
-  request.session.mounts = {"d", "e"};
-  request.query.text = "what";
-  request.k = 5;
-  request.with_text = true;
+  v1::RetrieveRequest request;
+  request.mutable_session()->add_mounts("d");
+  request.mutable_session()->add_mounts("e");
+  request.mutable_query()->set_text("what");
+  request.set_k(5);
+  request.set_with_text(true);
   for (const char* other : {"short", "longer than what it stands for"}) {
     engine_.AddDocument("d", "0123456789abcdefghij");
     engine_.AddDocument("e", "0123456789");
@@ -88,8 +89,8 @@ TEST_F(ServiceTest, TextOfADocumentThatWasReplacedMeanwhileStaysEmpty) {
     const auto retrievals = client_->Retrieve(request);
     ASSERT_TRUE(retrievals.ok()) << retrievals.status();
     ASSERT_EQ((*retrievals)[0].hits.size(), 3u);
-    for (const client::Hit& hit : (*retrievals)[0].hits)
-      EXPECT_EQ(hit.text, hit.document == "e" ? "0123456789" : "");
+    for (const v1::Hit& hit : (*retrievals)[0].hits)
+      EXPECT_EQ(hit.text(), hit.document() == "e" ? "0123456789" : "");
   }
 }
 
@@ -104,11 +105,11 @@ TEST_F(ServiceTest, ACallLogsOneLineWhateverItQuotes) {
 }
 
 TEST_F(ServiceTest, RetrieveRefusesMissingMountsAndAbsurdK) {
-  client::RetrieveRequest request;
-  request.query.text = "what";
-  request.session.mounts = {"missing"};
+  v1::RetrieveRequest request;
+  request.mutable_query()->set_text("what");
+  request.mutable_session()->add_mounts("missing");
   EXPECT_THAT(client_->Retrieve(request).status(), Fails(absl::StatusCode::kNotFound, "missing"));
-  request.k = 1 << 30;
+  request.set_k(1 << 30);
   EXPECT_THAT(client_->Retrieve(request).status(),
               Fails(absl::StatusCode::kInvalidArgument, "k: 1073741824"));
 }
@@ -119,11 +120,11 @@ TEST_F(ServiceTest, ErrorsOfTheEngineArriveWithCodeAndMessage) {
   EXPECT_THAT(client_->Generate({}).status(), Fails(absl::StatusCode::kDataLoss, "chunk 17"));
   EXPECT_THAT(client_->IngestText("d", client::ReadFrom("x")).status(),
               Fails(absl::StatusCode::kDataLoss, "chunk 17"));
-  client::RetrieveRequest retrieve;
-  retrieve.query.text = "x";
+  v1::RetrieveRequest retrieve;
+  retrieve.mutable_query()->set_text("x");
   EXPECT_THAT(client_->Retrieve(retrieve).status(), Fails(absl::StatusCode::kDataLoss, "chunk 17"));
-  client::ScoreRequest score;
-  score.prompt.text = "x";
+  v1::ScoreRequest score;
+  score.mutable_prompt()->set_text("x");
   EXPECT_THAT(client_->Score(score).status(), Fails(absl::StatusCode::kDataLoss, "chunk 17"));
 }
 

@@ -4,7 +4,7 @@
 
 #include "absl/time/clock.h"
 #include "base/clock.h"
-#include "client/codec.h"
+#include "client/state.h"
 #include "grpcpp/create_channel.h"
 #include "recollect/v1/generation.grpc.pb.h"
 #include "tests/service/service_testing.h"
@@ -16,10 +16,10 @@ using ::testing::ElementsAre;
 
 TEST_F(ServiceTest, GenerateStreamsTextRetrievalsAndUsage) {
   engine_.AddDocument("d", "0123456789abcdef");
-  client::GenerateRequest request;
-  request.session.mounts = {"d"};
-  request.prompt.text = "say";
-  request.with_retrievals = true;
+  v1::GenerateRequest request;
+  request.mutable_session()->add_mounts("d");
+  request.mutable_prompt()->set_text("say");
+  request.set_with_retrievals(true);
   std::string streamed;
   client::GenerateCallbacks callbacks;
   callbacks.on_tokens = [&](const auto&, const std::string& text) {
@@ -31,28 +31,29 @@ TEST_F(ServiceTest, GenerateStreamsTextRetrievalsAndUsage) {
   EXPECT_EQ(result->text, "Hello");
   EXPECT_EQ(streamed, "Hello");
   EXPECT_THAT(result->tokens, ElementsAre(0, 1));
-  EXPECT_EQ(result->finish_reason, "stop");
-  EXPECT_EQ(result->usage.prompt_tokens, 3);
-  EXPECT_EQ(result->usage.generated_tokens, 2);
-  EXPECT_EQ(result->usage.time_to_first_token_ms, 2);
-  ASSERT_EQ(result->retrievals.size(), 1u);
-  EXPECT_EQ(result->retrievals[0].position, 64);
-  EXPECT_EQ(result->retrievals[0].hits[1].chunk, 1);
+  EXPECT_EQ(result->done.reason(), v1::FINISH_REASON_STOP);
+  EXPECT_EQ(result->done.usage().prompt_tokens(), 3);
+  EXPECT_EQ(result->done.usage().generated_tokens(), 2);
+  EXPECT_EQ(result->done.usage().time_to_first_token_ms(), 2);
+  ASSERT_EQ(result->retrievals.size(), 1);
+  EXPECT_EQ(result->retrievals[0].position(), 64);
+  EXPECT_EQ(result->retrievals[0].hits(1).chunk(), 1);
 }
 
 TEST_F(ServiceTest, GenerateRefusesMissingMountsAndMountsNamedTwice) {
-  client::GenerateRequest request;
-  request.session.mounts = {"missing"};
+  v1::GenerateRequest request;
+  request.mutable_session()->add_mounts("missing");
   EXPECT_THAT(client_->Generate(request).status(), Fails(absl::StatusCode::kNotFound, "missing"));
   engine_.AddDocument("d", "text");
-  request.session.mounts = {"d", "d"};
+  request.mutable_session()->set_mounts(0, "d");
+  request.mutable_session()->add_mounts("d");
   EXPECT_THAT(client_->Generate(request).status(),
               Fails(absl::StatusCode::kInvalidArgument, "twice"));
 }
 
 TEST_F(ServiceTest, AbsurdRequestsNeverReachTheEngine) {
-  client::GenerateRequest request;
-  request.max_tokens = int64_t{1} << 60;
+  v1::GenerateRequest request;
+  request.set_max_tokens(int64_t{1} << 60);
   EXPECT_THAT(client_->Generate(request).status(),
               Fails(absl::StatusCode::kInvalidArgument,
                     "max_tokens: 1152921504606846976, limit 0 to 65536"));
@@ -116,9 +117,9 @@ TEST_F(ServiceTest, AReaderThatStopsReadingEndsTheCall) {
   // Before anything is read: else a server would keep what nobody ever reads.
   int64_t running = 1;
   for (int i = 0; i < 2000 && running > 0; ++i) {
-    const client::Stats stats = client_->GetStats().value();
-    for (const client::RpcStats& rpc : stats.rpcs) {
-      if (rpc.method == "Generation/Generate") running = rpc.running;
+    const v1::Stats stats = client_->GetStats().value();
+    for (const v1::RpcStats& rpc : stats.rpcs()) {
+      if (rpc.method() == "Generation/Generate") running = rpc.running();
     }
     absl::SleepFor(absl::Milliseconds(5));
   }
@@ -132,20 +133,20 @@ TEST_F(ServiceTest, AReaderThatStopsReadingEndsTheCall) {
 
 TEST_F(ServiceTest, SessionsOpenAreFoundAndClose) {
   engine_.AddDocument("d", "text");
-  client::SessionOptions options;
-  options.mounts = {"d"};
-  const client::Session session = client_->OpenSession(options).value();
-  EXPECT_NE(session.id, 0u);
-  EXPECT_THAT(session.mounts, ElementsAre("d"));
-  EXPECT_EQ(client_->GetSession(session.id).value().positions, 65);
-  client::GenerateRequest request;
-  request.session_id = session.id;
+  v1::SessionOptions options;
+  options.add_mounts("d");
+  const v1::Session session = client_->OpenSession(options).value();
+  EXPECT_NE(session.id(), 0u);
+  EXPECT_THAT(session.mounts(), ElementsAre("d"));
+  EXPECT_EQ(client_->GetSession(session.id()).value().positions(), 65);
+  v1::GenerateRequest request;
+  request.set_session_id(session.id());
   ASSERT_TRUE(client_->Generate(request).ok());
   EXPECT_EQ(engine_.last_generate().session, engine::SessionId{session.id});
-  EXPECT_TRUE(client_->CloseSession(session.id).ok());
-  EXPECT_EQ(client_->GetSession(session.id).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(client_->CloseSession(session.id).code(), absl::StatusCode::kNotFound);
-  options.mounts = {"missing"};
+  EXPECT_TRUE(client_->CloseSession(session.id()).ok());
+  EXPECT_EQ(client_->GetSession(session.id()).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(client_->CloseSession(session.id()).code(), absl::StatusCode::kNotFound);
+  options.set_mounts(0, "missing");
   EXPECT_THAT(client_->OpenSession(options).status(),
               Fails(absl::StatusCode::kNotFound, "missing"));
 }
@@ -164,7 +165,7 @@ TEST_F(ServiceTest, ASessionOpenedForACallerWhoHasGoneIsClosed) {
   const absl::Time end = absl::Now() + absl::Seconds(20);
   uint64_t id = 0;
   while (id < 2 && absl::Now() < end) {
-    id = client_->OpenSession({}).value().id;
+    id = client_->OpenSession({}).value().id();
     EXPECT_TRUE(client_->CloseSession(id).ok());
     absl::SleepFor(absl::Milliseconds(10));
   }
@@ -173,17 +174,18 @@ TEST_F(ServiceTest, ASessionOpenedForACallerWhoHasGoneIsClosed) {
 }
 
 TEST_F(ServiceTest, ScoreReturnsThreeNumbersAToken) {
-  client::ScoreRequest request;
-  request.prompt.text = "ab";
-  request.flush_after = {1, 2};
+  v1::ScoreRequest request;
+  request.mutable_prompt()->set_text("ab");
+  request.add_flush_after(1);
+  request.add_flush_after(2);
   const auto result = client_->Score(request);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_THAT(result->tokens, ElementsAre(7, 8));
-  EXPECT_THAT(result->logprobs, ElementsAre(-0.5f, -1.5f));
-  EXPECT_THAT(result->argmax, ElementsAre(7, 9));
-  EXPECT_EQ(result->text_bytes, 2);
+  EXPECT_THAT(result->tokens(), ElementsAre(7, 8));
+  EXPECT_THAT(result->logprobs(), ElementsAre(-0.5f, -1.5f));
+  EXPECT_THAT(result->argmax(), ElementsAre(7, 9));
+  EXPECT_EQ(result->text_bytes(), 2);
   EXPECT_THAT(engine_.last_score().flush_after, ElementsAre(1, 2));
-  request.session.mounts = {"missing"};
+  request.mutable_session()->add_mounts("missing");
   EXPECT_THAT(client_->Score(request).status(), Fails(absl::StatusCode::kNotFound, "missing"));
 }
 

@@ -6,16 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/codec.h"
+#include "client/state.h"
 #include "grpcpp/create_channel.h"
 #include "recollect/v1/documents.grpc.pb.h"
 #include "tests/service/service_testing.h"
 
 namespace recollect {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::Pair;
 
 class IngestTest : public ServiceTest {
  protected:
@@ -59,17 +56,17 @@ class IngestTest : public ServiceTest {
 TEST_F(IngestTest, PublishesWithProgress) {
   std::string text;
   while (text.size() < 700000) text += "All work and no play. ";
-  std::vector<client::IngestProgress> seen;
+  std::vector<v1::IngestProgress> seen;
   const auto document =
       client_->IngestText("d", client::ReadFrom(text), [&](const auto& p) { seen.push_back(p); });
   ASSERT_TRUE(document.ok()) << document.status();
-  EXPECT_EQ(document->bytes, static_cast<int64_t>(text.size()));
-  EXPECT_EQ(document->created_unix_ms, 1700000000000);
+  EXPECT_EQ(document->bytes(), static_cast<int64_t>(text.size()));
+  EXPECT_EQ(document->created_unix_ms(), 1700000000000);
   ASSERT_GE(seen.size(), 3u);  // one for each message of 256 KiB
   for (size_t i = 1; i < seen.size(); ++i)
-    EXPECT_GE(seen[i].accepted_offset, seen[i - 1].accepted_offset);
-  EXPECT_EQ(seen.back().accepted_offset, static_cast<int64_t>(text.size()));
-  EXPECT_EQ(seen.back().tokens_per_s, 1000);
+    EXPECT_GE(seen[i].accepted_offset(), seen[i - 1].accepted_offset());
+  EXPECT_EQ(seen.back().accepted_offset(), static_cast<int64_t>(text.size()));
+  EXPECT_EQ(seen.back().tokens_per_s(), 1000);
   EXPECT_EQ(client_->ReadText("d", 0, 22).value(), "All work and no play. ");
 }
 
@@ -78,7 +75,7 @@ TEST_F(IngestTest, WorksWithinAProcess) {
   const auto client = client::Client::OnChannel(server_->InProcessChannel());
   const auto document = client->IngestText("d", client::ReadFrom(text));
   ASSERT_TRUE(document.ok()) << document.status();
-  EXPECT_EQ(document->bytes, 1000000);
+  EXPECT_EQ(document->bytes(), 1000000);
   EXPECT_THAT(client->IngestText("e", client::ReadFrom("a\xff")).status(),
               Fails(absl::StatusCode::kInvalidArgument, "byte 1"));
 }
@@ -86,15 +83,18 @@ TEST_F(IngestTest, WorksWithinAProcess) {
 TEST_F(IngestTest, TakesTokens) {
   const auto document = client_->IngestTokens("t", {'a', 'b', 'c'});
   ASSERT_TRUE(document.ok()) << document.status();
-  EXPECT_EQ(document->tokens, 3);
+  EXPECT_EQ(document->tokens(), 3);
 }
 
 TEST_F(IngestTest, PassesThePatternOn) {
-  client::SessionOptions session;
-  session.dilation = 16;
-  session.layer_windows = {{8}, {1, 2}};
-  session.context = 1000;
-  session.top_k_blocks = 3;
+  v1::SessionOptions session;
+  session.set_dilation(16);
+  session.add_layer_windows()->add_heads(8);
+  v1::HeadNumbers& heads = *session.add_layer_windows();
+  heads.add_heads(1);
+  heads.add_heads(2);
+  session.set_context(1000);
+  session.set_top_k_blocks(3);
   ASSERT_TRUE(client_->IngestText("d", client::ReadFrom("text"), nullptr, session).ok());
   engine::SessionOptions expected;
   expected.dilation = 16;
@@ -106,7 +106,7 @@ TEST_F(IngestTest, PassesThePatternOn) {
   EXPECT_TRUE(engine_.last_ingest() == expected);
   ASSERT_TRUE(client_->IngestText("e", client::ReadFrom("text")).ok());
   EXPECT_TRUE(engine_.last_ingest() == engine::SessionOptions());
-  session.dilation = 0;
+  session.set_dilation(0);
   EXPECT_THAT(client_->IngestText("f", client::ReadFrom("text"), nullptr, session).status(),
               Fails(absl::StatusCode::kInvalidArgument, "dilation (-1: none): 0, limit 1"));
 }
@@ -141,13 +141,13 @@ TEST_F(IngestTest, ResumesAtTheCommittedOffset) {
       Fails(absl::StatusCode::kInvalidArgument, "without finish; committed up to offset 16"));
   const auto unfinished = client_->ListIngests().value();
   ASSERT_EQ(unfinished.size(), 1u);
-  EXPECT_EQ(unfinished[0].committed_offset, 16);
+  EXPECT_EQ(unfinished[0].committed_offset(), 16);
   int64_t first = -1;
   const auto reader = [&](int64_t offset, int64_t limit) {
     if (first < 0) first = offset;
     return client::ReadFrom("0123456789abcdefghij")(offset, limit);
   };
-  EXPECT_EQ(client_->IngestText("d", reader).value().bytes, 20);
+  EXPECT_EQ(client_->IngestText("d", reader).value().bytes(), 20);
   EXPECT_EQ(first, 16);
   EXPECT_EQ(client_->ReadText("d", 0, 20).value(), "0123456789abcdefghij");
 }
@@ -262,14 +262,16 @@ TEST_F(IngestTest, StreamsTheClientCancelsCountAsCancelled) {
     }
     EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
   }
-  client::RpcStats ingests;
+  v1::RpcStats ingests;
   do {
-    const client::Stats stats = client_->GetStats().value();
-    for (const client::RpcStats& rpc : stats.rpcs) {
-      if (rpc.method == "Documents/Ingest") ingests = rpc;
+    const v1::Stats stats = client_->GetStats().value();
+    for (const v1::RpcStats& rpc : stats.rpcs()) {
+      if (rpc.method() == "Documents/Ingest") ingests = rpc;
     }
-  } while (ingests.running > 0);
-  EXPECT_THAT(ingests.codes, ElementsAre(Pair("CANCELLED", kStreams)));
+  } while (ingests.running() > 0);
+  ASSERT_EQ(ingests.codes_size(), 1);
+  EXPECT_EQ(ingests.codes(0).code(), "CANCELLED");
+  EXPECT_EQ(ingests.codes(0).count(), kStreams);
 }
 
 TEST_F(IngestTest, IdsWithSeparatorsAreRefusedButServedWhereTheyAre) {
@@ -278,10 +280,10 @@ TEST_F(IngestTest, IdsWithSeparatorsAreRefusedButServedWhereTheyAre) {
                 Fails(absl::StatusCode::kInvalidArgument,
                       "commas and control, bidirectional and zero-width characters"));
     engine_.AddDocument(id, "text");
-    EXPECT_EQ(client_->GetDocument(id).value().bytes, 4);
+    EXPECT_EQ(client_->GetDocument(id).value().bytes(), 4);
     EXPECT_EQ(client_->ReadText(id, 0, 4).value(), "text");
-    client::SessionOptions options;
-    options.mounts = {id};
+    v1::SessionOptions options;
+    options.add_mounts(id);
     EXPECT_TRUE(client_->OpenSession(options).ok());
     EXPECT_TRUE(client_->DeleteDocument(id).ok());
   }
@@ -295,7 +297,7 @@ TEST_F(IngestTest, UnfinishedOnesAreListedPageByPage) {
   }
   const auto all = client_->ListIngests().value();
   ASSERT_EQ(all.size(), kIngests);
-  for (int i = 0; i < kIngests; ++i) EXPECT_EQ(all[i].id, absl::StrCat(10000 + i));
+  for (int i = 0; i < kIngests; ++i) EXPECT_EQ(all[i].id(), absl::StrCat(10000 + i));
   auto stub = v1::Documents::NewStub(
       grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
   grpc::ClientContext last, wrong;

@@ -2,13 +2,14 @@
 #include "service/server.h"
 
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
 
 #include "absl/time/clock.h"
 #include "base/clock.h"
-#include "client/codec.h"
+#include "client/state.h"
 #include "recollect/v1/documents.grpc.pb.h"
 #include "recollect/v1/generation.grpc.pb.h"
 #include "tests/service/raw_call.h"
@@ -17,7 +18,9 @@
 namespace recollect {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 constexpr char kServing[] = {0x08, 0x01};     // HealthCheckResponse{status: SERVING}
 constexpr char kNotServing[] = {0x08, 0x02};  // NOT_SERVING
@@ -48,7 +51,7 @@ TEST_F(ServiceTest, ALostDeviceTurnsHealthAndNothingElseOff) {
     EXPECT_EQ(Health(server_->address(), name).value(), std::string(kNotServing, 2)) << name;
   }
   engine_.SetError(absl::OkStatus());
-  EXPECT_EQ(client_->GetDocument("d").value().bytes, 4);
+  EXPECT_EQ(client_->GetDocument("d").value().bytes(), 4);
 }
 
 TEST_F(ServiceTest, ReflectionListsTheServices) {
@@ -91,7 +94,7 @@ TEST_F(ServiceTest, NobodyListeningIsUnavailable) {
 TEST_F(ServiceTest, TheInProcessChannelIsTheSameService) {
   engine_.AddDocument("d", "text");
   const auto client = client::Client::OnChannel(server_->InProcessChannel());
-  EXPECT_EQ(client->GetDocument("d").value().bytes, 4);
+  EXPECT_EQ(client->GetDocument("d").value().bytes(), 4);
   EXPECT_THAT(client->GetDocument("e").status(), Fails(absl::StatusCode::kNotFound, "'e'"));
 }
 
@@ -112,10 +115,10 @@ TEST_F(ServiceTest, PlacesAreCountedForTheAddressOfThePeer) {
 }
 
 TEST_F(ServiceTest, MessagesBeyondFourMebibytesAreRefused) {
-  client::GenerateRequest request;
-  request.prompt.text = std::string(5 << 20, 'x');
+  v1::GenerateRequest request;
+  request.mutable_prompt()->set_text(std::string(5 << 20, 'x'));
   EXPECT_EQ(client_->Generate(request).status().code(), absl::StatusCode::kResourceExhausted);
-  request.prompt.text = std::string(3 << 20, 'x');
+  request.mutable_prompt()->set_text(std::string(3 << 20, 'x'));
   EXPECT_THAT(client_->Generate(request).status(),
               Fails(absl::StatusCode::kInvalidArgument, "prompt.text: bytes"));
 }
@@ -200,21 +203,22 @@ TEST_F(ServiceTest, StatsCountCallsByStatusFailuresIncluded) {
   ASSERT_TRUE(client_->GetDocument("d").ok());
   EXPECT_FALSE(client_->GetDocument("e").ok());
   EXPECT_FALSE(client_->GetDocument("").ok());
-  const client::Stats stats = client_->GetStats().value();
-  EXPECT_EQ(stats.counters.at("landmark_bytes"), 11);
-  EXPECT_EQ(stats.counters.at("store_bytes"), 14);
-  EXPECT_EQ(stats.counters.at("device_free_bytes"), 15);
-  EXPECT_EQ(stats.counters.at("device_total_bytes"), 16);
-  EXPECT_EQ(stats.counters.at("graph_launches"), 17);
-  EXPECT_EQ(stats.gauges.at("landmark_step_p50_ms"), 1.5);
-  EXPECT_GT(stats.counters.at("resident_bytes"), 0);
-  for (const client::RpcStats& rpc : stats.rpcs) {
-    if (rpc.method != "Documents/GetDocument") continue;
-    EXPECT_EQ(rpc.started, 3);
-    EXPECT_EQ(rpc.running, 0);
-    EXPECT_EQ(rpc.codes.at("OK"), 1);
-    EXPECT_EQ(rpc.codes.at("NOT_FOUND"), 1);
-    EXPECT_EQ(rpc.codes.at("INVALID_ARGUMENT"), 1);
+  const v1::Stats stats = client_->GetStats().value();
+  EXPECT_EQ(stats.landmark_bytes(), 11);
+  EXPECT_EQ(stats.store_bytes(), 14);
+  EXPECT_EQ(stats.device_free_bytes(), 15);
+  EXPECT_EQ(stats.device_total_bytes(), 16);
+  EXPECT_EQ(stats.graph_launches(), 17);
+  EXPECT_EQ(stats.landmark_step_p50_ms(), 1.5);
+  EXPECT_GT(stats.resident_bytes(), 0);
+  for (const v1::RpcStats& rpc : stats.rpcs()) {
+    if (rpc.method() != "Documents/GetDocument") continue;
+    EXPECT_EQ(rpc.started(), 3);
+    EXPECT_EQ(rpc.running(), 0);
+    std::map<std::string, int64_t> codes;
+    for (const v1::CodeCount& entry : rpc.codes()) codes[entry.code()] = entry.count();
+    EXPECT_THAT(codes,
+                ElementsAre(Pair("INVALID_ARGUMENT", 1), Pair("NOT_FOUND", 1), Pair("OK", 1)));
     return;
   }
   FAIL() << "no metrics of GetDocument";

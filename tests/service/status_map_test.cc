@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "client/codec.h"
+#include "client/state.h"
 #include "service/limits.h"
 #include "service/paths.h"
 

@@ -54,9 +54,11 @@ absl::StatusOr<std::unique_ptr<store::DocumentStore>> OpenStore(const std::strin
 
 std::string FindUpward(fs::path from) {
   while (!from.empty()) {
-    const fs::path candidate = from / "models" / "recollect-7m";
-    std::error_code ignored;
-    if (fs::exists(candidate / "config.json", ignored)) return candidate.string();
+    for (const char* models : {"models", "share/recollect/models"}) {  // a checkout, a package
+      const fs::path candidate = from / models / "recollect-7m";
+      std::error_code ignored;
+      if (fs::exists(candidate / "config.json", ignored)) return candidate.string();
+    }
     if (from == from.parent_path()) break;
     from = from.parent_path();
   }

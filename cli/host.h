@@ -29,8 +29,8 @@ struct Host {
 // Errors of LoadModel, OpenRocksStore and Engine::Create, with the directory that they concern.
 absl::StatusOr<Host> CreateHost(const HostOptions& options);
 
-// Finds models/recollect-7m in the executable's directory and its parents, then in the working
-// directory and its parents. NOT_FOUND.
+// Finds models/recollect-7m, or share/recollect/models/recollect-7m of a package, in the
+// executable's directory and its parents, then in the working directory and its parents. NOT_FOUND.
 absl::StatusOr<std::string> FindModel();
 
 // $XDG_DATA_HOME/recollect, or ~/.local/share/recollect. FAILED_PRECONDITION: neither XDG_DATA_HOME

@@ -27,3 +27,5 @@ if(RECOLLECT_SANITIZE)
   add_compile_options(-fsanitize=${RECOLLECT_SANITIZE} -fno-omit-frame-pointer -g1 -D_GLIBCXX_ASSERTIONS)
   add_link_options(-fsanitize=${RECOLLECT_SANITIZE})
 endif()
+# `cpack` packs what is built instead of building every test first.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)

@@ -1,7 +1,8 @@
 // The engine: sessions, mounts, retrieval, tiers and the one scheduler that batches all work. The
 // service and the command line's embedded mode call it; it knows no RPCs.
 //
-//   auto engine = Engine::Create(options, model, store);
+//   auto model = LoadModel("cpu", directory, dtype);  // engine/backend/devices.h
+//   auto engine = Engine::Create(options, *std::move(model), std::move(store));
 //   auto ingest = engine->BeginIngest("moby-dick", /*from_tokens=*/false);
 //   ingest->Append(0, text, [](auto progress) { … });
 //   engine->Generate(request, events);
@@ -22,8 +23,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "engine/backend/backend.h"
-#include "engine/backend/landmark_device.h"
+#include "engine/backend/loaded_model.h"
 #include "engine/metrics.h"
 #include "model/model.h"
 #include "store/document_store.h"
@@ -31,12 +31,7 @@
 namespace recollect::engine {
 
 struct EngineOptions {
-  int threads = 0;        // compute threads; 0: all cores
   int fetch_threads = 2;  // blocking reads of the store
-  // Runs the layers of the same model that Create is given; null: the compute threads run them.
-  std::shared_ptr<Backend> backend = {};
-  // Holds and searches landmark keys; null: they are in RAM, searched by the compute threads.
-  std::shared_ptr<LandmarkDevice> landmark_device = {};
   // Device tier: landmark keys of mounted documents, and memory K, V of hot chunks. Host tier:
   // chunk states.
   int64_t landmark_budget_bytes = int64_t{1} << 30;
@@ -236,8 +231,7 @@ class Engine {
   // Takes ownership of the store. Deletes what an earlier process left behind (removed documents,
   // sessions' chunks).
   static absl::StatusOr<std::unique_ptr<Engine>> Create(
-      const EngineOptions& options, std::shared_ptr<const model::Model> model,
-      std::unique_ptr<store::DocumentStore> store);
+      const EngineOptions& options, LoadedModel model, std::unique_ptr<store::DocumentStore> store);
   virtual ~Engine() = default;  // like Shutdown with a deadline in the past
 
   virtual const model::Model& model() const = 0;

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "engine/session/session.h"
+#include "model/pointer.h"
 
 namespace recollect::engine {
 

@@ -33,6 +33,7 @@
 #include "kernels/cpu/op_context.h"
 #include "kernels/device/device.h"
 #include "kernels/device/graph_device.h"
+#include "model/chunk.h"
 #include "model/device/device_state.h"
 #include "model/device/device_tables.h"
 #include "model/device/device_weights.h"

@@ -253,7 +253,7 @@ TEST(ClientCodecTest, StatsComeBackUnderTheirProtoNames) {
 TEST(ClientCodecTest, ModelsComeBack) {
   const std::string directory = ::testing::TempDir() + "/client_codec_model";
   WriteTinyModel(directory, TinyConfig(), 1);
-  const auto model = model::Model::Load(directory, {});
+  const auto model = model::Model::Load(directory);
   ASSERT_TRUE(model.ok()) << model.status();
   const ModelInfo info = Decode(service::Encode(**model, "tiny"));
   EXPECT_EQ(info.name, "tiny");
@@ -284,7 +284,7 @@ TEST(ClientCodecTest, ModelsWithPatternsByLayerComeBack) {
   config.local =
       model::LocalPatterns({{pattern(0, 4)}, {pattern(0, 1), pattern(5, -1)}, {pattern(0, 4)}});
   WriteTinyModel(directory, config, 1);
-  const auto model = model::Model::Load(directory, {});
+  const auto model = model::Model::Load(directory);
   ASSERT_TRUE(model.ok()) << model.status();
   const ModelInfo info = Decode(service::Encode(**model, "tiny"));
   EXPECT_EQ(info.architecture, "ratplus");

@@ -268,7 +268,7 @@ class AsksAgain final : public GenerateEvents {
 };
 
 TEST(SchedulingTest, HoweverARequestEndsItsPlaceAndItsSessionAreFree) {
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.max_batch = options.max_queued = 1;
   auto engine = MakeEngine(options);
   const auto idle = [&] {

@@ -126,7 +126,7 @@ void AddCommonOptions(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->group(kEngineGroup);
   FromEnvironment(
-      app.add_option("--threads", engine.threads, "Compute threads (default: all cores)"))
+      app.add_option("--threads", options.host.threads, "Compute threads (default: all cores)"))
       ->check(CLI::Range(0, 4096))
       ->group(kEngineGroup);
   FromEnvironment(app.add_option("--device", options.host.device,

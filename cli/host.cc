@@ -123,14 +123,12 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
     host.model_name = fs::path(model_dir).lexically_normal().parent_path().filename().string();
 
   RETURN_IF_ERROR(KeepMemoryReserve(NeededBytes(model_dir)));
-  ASSIGN_OR_RETURN(engine::LoadedModel loaded,
-                   engine::LoadModel(options.device, model_dir, DTypeOf(options.dtype)));
-  engine::EngineOptions engine = options.engine;
-  engine.backend = std::move(loaded.backend);
-  engine.landmark_device = std::move(loaded.landmarks);
+  ASSIGN_OR_RETURN(
+      engine::LoadedModel model,
+      engine::LoadModel(options.device, model_dir, DTypeOf(options.dtype), options.threads));
   ASSIGN_OR_RETURN(auto store, OpenStore(host.data_dir, options.accept_data_loss));
   ASSIGN_OR_RETURN(host.engine,
-                   engine::Engine::Create(engine, std::move(loaded.model), std::move(store)));
+                   engine::Engine::Create(options.engine, std::move(model), std::move(store)));
   return host;
 }
 

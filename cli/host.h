@@ -16,7 +16,8 @@ struct HostOptions {
   bool makes_data_dir = true;     // false: a directory that is named must exist
   bool accept_data_loss = false;  // see RocksOptions
   std::string dtype = "auto";
-  std::string device = "cpu";  // as in LoadModel
+  std::string device = "cpu";  // as in LoadModel, like the next
+  int threads = 0;
   engine::EngineOptions engine;
 };
 

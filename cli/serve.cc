@@ -145,7 +145,7 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
   LogInfo(
       "serving {} with {} on {}; threads {} (0: all), layers on {}, landmark keys on {}, budgets: "
       "landmark keys {}, memory {}, host {}, sessions' states {} bytes",
-      host.data_dir, host.model_name, server->address(), engine.threads, stats.backend,
+      host.data_dir, host.model_name, server->address(), common.host.threads, stats.backend,
       stats.landmark_device, engine.landmark_budget_bytes, engine.memory_budget_bytes,
       engine.host_budget_bytes, engine.state_budget_bytes);
   CompareBudgets(engine, stats);

@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "convert/weight_stream.h"
 #include "model/model.h"
+#include "model/text/tokenizer.h"
 
 namespace recollect::convert {
 namespace {

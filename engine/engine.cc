@@ -3,16 +3,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "base/thread_pool.h"
-#include "engine/backend/cpu/cpu_backend.h"
-#include "engine/backend/cpu/cpu_landmarks.h"
 #include "engine/engine_impl.h"
 #include "engine/session/prefix_state.h"
 #include "engine/step/prepare.h"
@@ -22,10 +19,6 @@ namespace {
 
 absl::Status ShuttingDown() { return absl::UnavailableError("the engine is shutting down"); }
 
-int ThreadCount(int asked) {
-  return asked > 0 ? asked : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
 }  // namespace
 
 absl::Status ValidateOptions(const EngineOptions& options) {
@@ -34,7 +27,6 @@ absl::Status ValidateOptions(const EngineOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": ", value, ", expected at least ", least));
   };
-  RETURN_IF_ERROR(check("threads", options.threads, 0));
   RETURN_IF_ERROR(check("fetch_threads", options.fetch_threads, 1));
   RETURN_IF_ERROR(check("landmark_budget_bytes", options.landmark_budget_bytes, 0));
   RETURN_IF_ERROR(check("memory_budget_bytes", options.memory_budget_bytes, 0));
@@ -51,33 +43,24 @@ absl::Status ValidateOptions(const EngineOptions& options) {
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
-    const EngineOptions& options, std::shared_ptr<const model::Model> model,
-    std::unique_ptr<store::DocumentStore> store) {
+    const EngineOptions& options, LoadedModel model, std::unique_ptr<store::DocumentStore> store) {
   RETURN_IF_ERROR(ValidateOptions(options));
-  if (options.backend == nullptr && !model->computes()) {
-    return absl::InvalidArgumentError("the model was loaded for a device, but no backend is given");
-  }
+  RECOLLECT_CHECK(model.model != nullptr && model.backend != nullptr && model.landmarks != nullptr);
   return std::make_unique<EngineImpl>(options, std::move(model), std::move(store));
 }
 
-EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<const model::Model> model,
+EngineImpl::EngineImpl(const EngineOptions& options, LoadedModel model,
                        std::unique_ptr<store::DocumentStore> store)
     : options_(options),
-      model_(std::move(model)),
+      model_(std::move(model.model)),
       store_(std::move(store)),
-      pool_(ThreadCount(options.threads)),
-      contexts_(static_cast<size_t>(pool_.threads())),
-      backend_(options.backend != nullptr
-                   ? options.backend
-                   : std::make_shared<CpuBackend>(*model_, pool_, contexts_)),
+      backend_(std::move(model.backend)),
       fetchers_(options.fetch_threads),
       background_(1),
       ingest_thread_(std::make_shared<Executor>(1)),
       tiers_(model_->config(), *store_, *backend_, options.memory_budget_bytes,
              options.host_budget_bytes, fetchers_, counters_),
-      landmarks_(options.landmark_device != nullptr
-                     ? options.landmark_device
-                     : std::make_shared<CpuLandmarks>(pool_, contexts_)),
+      landmarks_(std::move(model.landmarks)),
       mounts_(
           *store_, *landmarks_, model_->fingerprint(), model_->config().key_width(),
           options.landmark_budget_bytes, counters_,

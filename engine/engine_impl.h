@@ -12,9 +12,7 @@
 #include <vector>
 
 #include "base/executor.h"
-#include "base/thread_pool.h"
-#include "engine/backend/backend.h"
-#include "engine/backend/landmark_device.h"
+#include "engine/backend/loaded_model.h"
 #include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/ingest/ingest_registry.h"
@@ -23,7 +21,6 @@
 #include "engine/session/tiers.h"
 #include "engine/step/request.h"
 #include "engine/step/scheduler.h"
-#include "kernels/cpu/op_context.h"
 
 namespace recollect::engine {
 
@@ -32,7 +29,7 @@ absl::Status ValidateOptions(const EngineOptions& options);
 class EngineImpl final : public Engine {
  public:
   // REQUIRES: options are valid.
-  EngineImpl(const EngineOptions& options, std::shared_ptr<const model::Model> model,
+  EngineImpl(const EngineOptions& options, LoadedModel model,
              std::unique_ptr<store::DocumentStore> store);
   ~EngineImpl() override;
 
@@ -81,8 +78,6 @@ class EngineImpl final : public Engine {
   const std::shared_ptr<const model::Model> model_;
   const std::unique_ptr<store::DocumentStore> store_;
   Counters counters_;
-  ThreadPool pool_;
-  std::vector<kernels::OpContext> contexts_;  // by worker of the pool
   const std::shared_ptr<Backend> backend_;
   Executor fetchers_;    // reads of chunks, which streams wait for
   Executor background_;  // preparing requests, mounting, freeing

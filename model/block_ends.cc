@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "model/state/local_state.h"
+#include "model/text/tokenizer.h"
 
 namespace recollect::model {
 namespace {

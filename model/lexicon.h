@@ -11,9 +11,10 @@
 #include "absl/status/statusor.h"
 #include "base/bf16.h"
 #include "model/config/config.h"
-#include "model/weights/safetensors.h"
 
 namespace recollect::model {
+
+class SafetensorsFile;
 
 // Immutable; thread-safe. Sums are fp32, in the order given in docs/model-format.md.
 class Lexicon {

@@ -12,9 +12,10 @@
 #include "absl/status/statusor.h"
 #include "kernels/pointer_mix/pointer_mix.h"
 #include "model/config/config.h"
-#include "model/weights/safetensors.h"
 
 namespace recollect::model {
+
+class SafetensorsFile;
 
 // Tokens to which the pointer may point: those of one chunk, with the chunk's retrieval weight.
 struct PointerChunk {

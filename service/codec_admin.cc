@@ -1,5 +1,6 @@
 #include <set>
 
+#include "model/model.h"
 #include "service/codec.h"
 
 namespace recollect::service {

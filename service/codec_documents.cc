@@ -80,7 +80,7 @@ absl::Status CheckInitial(int64_t initial) {
 
 // Each number passes `check`; how many there must be is the model's to say.
 absl::Status DecodeLayers(const google::protobuf::RepeatedPtrField<v1::HeadNumbers>& layers,
-                          absl::Status (*check)(int64_t), model::LayerNumbers& out) {
+                          absl::Status (*check)(int64_t), engine::LayerNumbers& out) {
   for (const v1::HeadNumbers& layer : layers) {
     for (const int64_t number : layer.heads()) RETURN_IF_ERROR(check(number));
     out.emplace_back(layer.heads().begin(), layer.heads().end());

@@ -77,11 +77,10 @@ std::string TextOf(const std::string& path, double bytes) {
 class Bench {
  public:
   explicit Bench(const Arguments& arguments) : arguments_(arguments) {
-    auto loaded = engine::LoadModel(arguments.device, arguments.model, std::nullopt);
+    auto loaded =
+        engine::LoadModel(arguments.device, arguments.model, std::nullopt, arguments.threads);
     Require(loaded.status(), "model");
-    model_ = std::move(loaded->model);
-    backend_ = std::move(loaded->backend);
-    landmarks_ = std::move(loaded->landmarks);
+    loaded_ = *std::move(loaded);
     std::filesystem::remove_all(arguments.data_dir);
   }
   ~Bench() {
@@ -104,11 +103,8 @@ class Bench {
  private:
   void Open(engine::EngineOptions options) {
     engine_ = nullptr;
-    options.threads = arguments_.threads;
     options.ingest_slice_tokens = arguments_.ingest_slice;
-    options.backend = backend_;
-    options.landmark_device = landmarks_;
-    auto engine = engine::Engine::Create(options, model_, OpenStore());
+    auto engine = engine::Engine::Create(options, loaded_, OpenStore());
     Require(engine.status(), "engine");
     engine_ = *std::move(engine);
   }
@@ -134,16 +130,14 @@ class Bench {
   void Reopen();
 
   const Arguments arguments_;
-  std::shared_ptr<const model::Model> model_;
-  std::shared_ptr<engine::Backend> backend_;
-  std::shared_ptr<engine::LandmarkDevice> landmarks_;
+  engine::LoadedModel loaded_;
   std::unique_ptr<engine::Engine> engine_;
   json result_;
 };
 
 void Bench::Ingest() {
   const Ceilings ceilings = MeasureCeilings();
-  const bool bf16 = model_->dtype() == DType::kBf16;
+  const bool bf16 = loaded_.model->dtype() == DType::kBf16;
   const double ceiling = bf16 ? ceilings.bf16_flops : ceilings.fp32_flops;
   // 16 K tokens first: warms up, and tells how many bytes a token has.
   const std::string small = TextOf(arguments_.text, 16384 * 3.0);
@@ -153,11 +147,12 @@ void Bench::Ingest() {
   const Stopwatch watch;
   const store::DocumentInfo info = IngestText(*engine_, "big", text);
   const Cost cost = watch.cost();
-  const double flops = IngestFlopsPerToken(model_->config()) * static_cast<double>(info.tokens);
+  const double flops =
+      IngestFlopsPerToken(loaded_.model->config()) * static_cast<double>(info.tokens);
   const std::string device = engine_->stats().backend;
   std::printf("%s, layers on %s, %s, %lld parameters, one thread's product ceiling %.1f GFLOP/s\n",
               CpuName().c_str(), device.c_str(), bf16 ? "bf16" : "fp32",
-              static_cast<long long>(model_->parameters()), ceiling * 1e-9);
+              static_cast<long long>(loaded_.model->parameters()), ceiling * 1e-9);
   std::printf(
       "ingest            %lld tokens in %.1f s: %.0f tokens/s; %.0f tokens per CPU second, "
       "%.1f %% of the ceiling\n",
@@ -250,7 +245,7 @@ void Bench::Memory() {
       "%.0f, host %.1f of %.0f, store %.0f on disk; weights %.0f\n",
       mib(ResidentBytes()), mib(stats.landmark_bytes), mib(stats.landmark_budget_bytes),
       mib(stats.memory_bytes), mib(stats.memory_budget_bytes), mib(stats.host_bytes),
-      mib(stats.host_budget_bytes), mib(stats.store_bytes), mib(model_->weight_bytes()));
+      mib(stats.host_budget_bytes), mib(stats.store_bytes), mib(loaded_.model->weight_bytes()));
   result_["memory"] = {{"resident_bytes", ResidentBytes()},
                        {"landmark_bytes", stats.landmark_bytes},
                        {"memory_bytes", stats.memory_bytes},

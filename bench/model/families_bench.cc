@@ -49,7 +49,7 @@ using nlohmann::json;
 constexpr int64_t kPromptRows = model::LayerState::kMaxAppend;
 
 // The config's model with random weights, in the number format a service would choose.
-std::unique_ptr<model::Model> LoadRandom(const std::string& path) {
+std::unique_ptr<model::CpuModel> LoadRandom(const std::string& path) {
   const std::string text = ReadFile(path);
   auto config = model::ParseConfig(text);
   if (!config.ok()) {
@@ -60,8 +60,8 @@ std::unique_ptr<model::Model> LoadRandom(const std::string& path) {
       absl::StrCat(std::filesystem::temp_directory_path().string(), "/families_bench_", getpid());
   WriteTinyModel(directory, *config, /*seed=*/1);
   WriteFile(directory + "/config.json", text);
-  auto model = model::Model::Load(
-      directory, {.dtype = kernels::Bf16Supported() ? DType::kBf16 : DType::kFloat32});
+  auto model =
+      model::CpuModel::Load(directory, kernels::Bf16Supported() ? DType::kBf16 : DType::kFloat32);
   std::filesystem::remove_all(directory);
   RECOLLECT_CHECK(model.ok());
   return *std::move(model);
@@ -90,7 +90,7 @@ void Print(const json& point) {
 // What is measured at all lengths.
 struct Case {
   std::string family;
-  const model::Model& model;
+  const model::CpuModel& model;
   model::LocalPatterns patterns;
   int64_t dilation = 0;  // of them, to tell them apart; below 1 where there is none
   bool mounted = false;
@@ -148,7 +148,7 @@ class Bench {
 
 void Bench::RunFamily(const std::string& path) {
   const std::string family = std::filesystem::path(path).stem();
-  const std::unique_ptr<model::Model> model = LoadRandom(path);
+  const std::unique_ptr<model::CpuModel> model = LoadRandom(path);
   const model::ModelConfig& config = model->config();
   std::printf("\n%s: %lld parameters, %.1f MiB of weights\n", family.c_str(),
               static_cast<long long>(model->parameters()),

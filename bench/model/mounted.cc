@@ -20,7 +20,7 @@ void MakeUp(int64_t count, std::minstd_rand& generator, std::vector<Bf16>& value
 
 }  // namespace
 
-Mounted::Mounted(const model::Model& model, int64_t chunks, int rows)
+Mounted::Mounted(const model::CpuModel& model, int64_t chunks, int rows)
     : model_(model),
       chunks_(chunks),
       rows_(rows),

@@ -9,7 +9,7 @@
 
 #include "base/bf16.h"
 #include "kernels/cpu/op_context.h"
-#include "model/model.h"
+#include "model/cpu/cpu_model.h"
 
 namespace recollect::bench {
 
@@ -17,7 +17,7 @@ namespace recollect::bench {
 class Mounted {
  public:
   // `chunks` of `rows` tokens each.
-  Mounted(const model::Model& model, int64_t chunks, int rows);
+  Mounted(const model::CpuModel& model, int64_t chunks, int rows);
 
   // What follows a landmark with the residual h[d] on entry to `group`: its query, the scores of
   // all chunks, and the n_ret best, with equal weights. Borrows from this object. Which chunks are
@@ -28,7 +28,7 @@ class Mounted {
   int rows() const { return rows_; }
 
  private:
-  const model::Model& model_;
+  const model::CpuModel& model_;
   const int64_t chunks_;
   const int rows_;
   std::vector<Bf16> keys_;  // [chunks, d_r]

@@ -8,7 +8,7 @@
 
 namespace recollect::bench {
 
-Sequences::Sequences(const model::Model& model, const model::LocalPatterns& patterns)
+Sequences::Sequences(const model::CpuModel& model, const model::LocalPatterns& patterns)
     : model_(model),
       states_{model::LocalState::Create(model.config(), patterns, model.config().layers())} {}
 

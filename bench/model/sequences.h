@@ -9,7 +9,7 @@
 #include "bench/model/mounted.h"
 #include "bench/model/touched.h"
 #include "kernels/cpu/op_context.h"
-#include "model/model.h"
+#include "model/cpu/cpu_model.h"
 
 namespace recollect::bench {
 
@@ -24,7 +24,7 @@ struct PositionCost {
 class Sequences {
  public:
   // One empty sequence.
-  Sequences(const model::Model& model, const model::LocalPatterns& patterns);
+  Sequences(const model::CpuModel& model, const model::LocalPatterns& patterns);
 
   // Appends made-up keys and values, straight to every layer's state, until the first sequence has
   // `length` positions: the same entries are kept, evicted and attended to as after a prompt of
@@ -52,7 +52,7 @@ class Sequences {
   // Of the latest position.
   void AddTouched(PositionCost& cost) const;
 
-  const model::Model& model_;
+  const model::CpuModel& model_;
   kernels::OpContext ctx_;
   Mounted* mounted_ = nullptr;
   std::vector<model::LocalState> states_;

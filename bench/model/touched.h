@@ -5,7 +5,8 @@
 
 #include <cstdint>
 
-#include "model/model.h"
+#include "model/chunk.h"
+#include "model/config/config.h"
 #include "model/state/local_state.h"
 
 namespace recollect::bench {

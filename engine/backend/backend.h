@@ -22,7 +22,7 @@
 #include "engine/backend/memory_encoder.h"
 #include "kernels/device/device.h"
 #include "kernels/gca/gca.h"
-#include "model/model.h"
+#include "model/chunk.h"
 #include "model/state/local_state.h"
 #include "store/document_store.h"
 

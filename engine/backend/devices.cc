@@ -8,6 +8,8 @@
 #include "absl/strings/strip.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "engine/backend/cpu/cpu_backend.h"
+#include "engine/backend/cpu/cpu_landmarks.h"
 #include "engine/backend/device/device_backend.h"
 #include "engine/backend/device/device_landmarks.h"
 #include "kernels/gemm/gemm.h"
@@ -18,20 +20,15 @@
 namespace recollect::engine {
 namespace {
 
-absl::StatusOr<std::unique_ptr<model::Model>> Load(const std::string& directory,
-                                                   const model::LoadOptions& options) {
-  auto model = model::Model::Load(directory, options);
-  if (!model.ok()) return Annotate(model.status(), absl::StrCat("model ", directory));
-  return model;
-}
-
-absl::StatusOr<std::unique_ptr<model::Model>> LoadHere(const std::string& directory,
-                                                       std::optional<DType> dtype) {
+absl::StatusOr<LoadedModel> LoadHere(const std::string& directory, std::optional<DType> dtype,
+                                     int threads) {
   if (!dtype) {
     dtype = kernels::Bf16Supported() ? DType::kBf16 : DType::kFloat32;
     if (*dtype == DType::kFloat32) LogInfo("this CPU has no bf16 products, using fp32");
   }
-  return Load(directory, {.dtype = *dtype});
+  auto model = model::CpuModel::Load(directory, *dtype);
+  if (!model.ok()) return Annotate(model.status(), absl::StrCat("model ", directory));
+  return OnCpu(*std::move(model), threads);
 }
 
 absl::StatusOr<std::shared_ptr<kernels::Device>> OpenCuda([[maybe_unused]] int index) {
@@ -44,21 +41,21 @@ absl::StatusOr<std::shared_ptr<kernels::Device>> OpenCuda([[maybe_unused]] int i
 }
 
 absl::StatusOr<LoadedModel> LoadOnCuda(int index, const std::string& directory,
-                                       std::optional<DType> dtype) {
+                                       std::optional<DType> dtype, int threads) {
   ASSIGN_OR_RETURN(const std::shared_ptr<kernels::Device> device, OpenCuda(index));
-  return LoadModelOn(device, directory, dtype);
+  return LoadModelOn(device, directory, dtype, threads);
 }
 
 }  // namespace
 
 absl::StatusOr<LoadedModel> LoadModel(const std::string& device, const std::string& directory,
-                                      std::optional<DType> dtype) {
-  if (device == "cpu") return LoadModelOn(nullptr, directory, dtype);
+                                      std::optional<DType> dtype, int threads) {
+  if (device == "cpu") return LoadModelOn(nullptr, directory, dtype, threads);
   if (device == "auto") {
-    absl::StatusOr<LoadedModel> loaded = LoadOnCuda(0, directory, dtype);
+    absl::StatusOr<LoadedModel> loaded = LoadOnCuda(0, directory, dtype, threads);
     if (loaded.ok()) return loaded;
     LogInfo("computing on the CPU: {}", std::string(loaded.status().message()));
-    return LoadModelOn(nullptr, directory, dtype);
+    return LoadModelOn(nullptr, directory, dtype, threads);
   }
   int index = 0;
   absl::string_view number = device;
@@ -66,33 +63,40 @@ absl::StatusOr<LoadedModel> LoadModel(const std::string& device, const std::stri
     return absl::InvalidArgumentError(
         absl::StrCat("device '", device, "', expected cpu, auto or cuda:N"));
   }
-  return LoadOnCuda(index, directory, dtype);
+  return LoadOnCuda(index, directory, dtype, threads);
 }
 
 absl::StatusOr<LoadedModel> LoadModelOn(const std::shared_ptr<kernels::Device>& device,
-                                        const std::string& directory, std::optional<DType> dtype) {
-  LoadedModel loaded;
-  if (device == nullptr) {
-    ASSIGN_OR_RETURN(loaded.model, LoadHere(directory, dtype));
-    return loaded;
+                                        const std::string& directory, std::optional<DType> dtype,
+                                        int threads) {
+  if (threads < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("threads: ", threads, ", expected at least 0"));
   }
+  if (device == nullptr) return LoadHere(directory, dtype, threads);
+  LoadedModel loaded;
   absl::Status runs;
   for (const DType format :
        dtype ? std::vector{*dtype} : std::vector{DType::kBf16, DType::kFloat32}) {
-    ASSIGN_OR_RETURN(loaded.model, Load(directory, {.dtype = format, .computes = false}));
+    auto model = model::Model::Load(directory, format);
+    if (!model.ok()) return Annotate(model.status(), absl::StrCat("model ", directory));
+    loaded.model = *std::move(model);
     runs = model::CheckDeviceConfig(loaded.model->config(), format);
     if (runs.ok()) break;
   }
   const bool landmarks = loaded.model->config().landmarks();
   if (!runs.ok() && !landmarks) return absl::FailedPreconditionError(runs.message());
-  if (landmarks) loaded.landmarks = std::make_shared<DeviceLandmarks>(device);
   if (runs.ok()) {
     ASSIGN_OR_RETURN(loaded.backend, DeviceBackend::Create(device, *loaded.model, directory));
     LogInfo("layers{} on {}", landmarks ? " and landmark keys" : "", device->name());
   } else {
-    ASSIGN_OR_RETURN(loaded.model, LoadHere(directory, dtype));
+    ASSIGN_OR_RETURN(loaded, LoadHere(directory, dtype, threads));
     LogInfo("landmark keys on {}, layers on the CPU: {}", device->name(),
             std::string(runs.message()));
+  }
+  if (landmarks) {
+    loaded.landmarks = std::make_shared<DeviceLandmarks>(device);
+  } else {
+    loaded.landmarks = std::make_shared<CpuLandmarks>(std::make_shared<ComputeThreads>(1));
   }
   return loaded;
 }

@@ -9,35 +9,27 @@
 
 #include "absl/status/statusor.h"
 #include "base/types.h"
-#include "engine/backend/backend.h"
-#include "engine/backend/landmark_device.h"
+#include "engine/backend/loaded_model.h"
 #include "kernels/device/device.h"
-#include "model/model.h"
 
 namespace recollect::engine {
-
-// A model and where the engine's two kinds of work run; null: on the engine's own threads.
-struct LoadedModel {
-  std::unique_ptr<model::Model> model;
-  std::shared_ptr<Backend> backend;           // the layers; borrows the model
-  std::shared_ptr<LandmarkDevice> landmarks;  // the search of landmark keys
-};
 
 // Loads the model of `directory`. device: "cpu"; "cuda:N"; or "auto", which is "cuda:0" if this
 // build and machine have one with room for the model, otherwise "cpu", and is logged. dtype:
 // nullopt means bf16 if the processor that runs the layers supports it for this model, otherwise
-// fp32. INVALID_ARGUMENT: another name, or a device number that the machine does not have;
-// FAILED_PRECONDITION: a build without CUDA; UNAVAILABLE: no device or driver; otherwise as
-// LoadModelOn.
+// fp32. threads: of the CPU, for what runs there; 0: one for each core. INVALID_ARGUMENT: another
+// name, a device number that the machine does not have, or threads < 0; FAILED_PRECONDITION: a
+// build without CUDA; UNAVAILABLE: no device or driver; otherwise as LoadModelOn.
 absl::StatusOr<LoadedModel> LoadModel(const std::string& device, const std::string& directory,
-                                      std::optional<DType> dtype);
+                                      std::optional<DType> dtype, int threads = 0);
 
 // Puts both kinds of work on the device, as far as the family has them. If the layers have sizes
 // that no device supports, puts only the landmark keys there and logs it. Null device: both kinds
 // run on the CPU. Errors of Model::Load, after "model DIR: "; FAILED_PRECONDITION: a device can run
 // no part of the model; RESOURCE_EXHAUSTED: the device has no room for the weights.
 absl::StatusOr<LoadedModel> LoadModelOn(const std::shared_ptr<kernels::Device>& device,
-                                        const std::string& directory, std::optional<DType> dtype);
+                                        const std::string& directory, std::optional<DType> dtype,
+                                        int threads = 0);
 
 }  // namespace recollect::engine
 

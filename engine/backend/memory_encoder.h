@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "model/model.h"
+#include "model/chunk.h"
+#include "model/config/config.h"
 #include "model/state/local_state.h"
 
 namespace recollect::engine {

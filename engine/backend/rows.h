@@ -12,7 +12,7 @@
 #include "engine/backend/backend.h"
 #include "kernels/pointer_mix/pointer_mix.h"
 #include "kernels/sample/sample.h"
-#include "model/model.h"
+#include "model/chunk.h"
 
 namespace recollect::engine {
 

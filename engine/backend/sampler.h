@@ -8,7 +8,7 @@
 #include <span>
 
 #include "absl/status/status.h"
-#include "engine/engine.h"
+#include "engine/types.h"
 #include "kernels/sample/sample.h"
 #include "model/config/config.h"
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "model/text/tokenizer.h"
 
 namespace recollect::engine {
 namespace {

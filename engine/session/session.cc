@@ -6,6 +6,8 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "model/lexicon.h"
+#include "model/text/tokenizer.h"
 
 namespace recollect::engine {
 

@@ -12,6 +12,7 @@
 #include "engine/session/text_stream.h"
 #include "engine/step/prepare.h"
 #include "engine/step/request.h"
+#include "model/text/tokenizer.h"
 
 namespace recollect::engine {
 namespace {

@@ -9,6 +9,7 @@
 #include "engine/backend/sampler.h"
 #include "engine/session/session.h"
 #include "engine/step/successors.h"
+#include "model/lexicon.h"
 
 namespace recollect::engine {
 namespace {

@@ -8,6 +8,7 @@
 #include "engine/backend/sampler.h"
 #include "engine/step/prepare.h"
 #include "engine/step/request.h"
+#include "model/text/tokenizer.h"
 
 namespace recollect::engine {
 namespace {

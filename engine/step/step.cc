@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "model/pointer.h"
 
 namespace recollect::engine {
 

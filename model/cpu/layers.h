@@ -22,7 +22,7 @@
 
 #include "kernels/cpu/op_context.h"
 #include "model/config/config.h"
-#include "model/model.h"
+#include "model/cpu/cpu_model.h"
 #include "model/weights/weights.h"
 
 namespace recollect::model {

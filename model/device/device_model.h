@@ -22,6 +22,7 @@
 #include "base/bf16.h"
 #include "kernels/device/device.h"
 #include "kernels/device/graph_device.h"
+#include "model/chunk.h"
 #include "model/device/device_state.h"
 #include "model/model.h"
 

@@ -119,7 +119,8 @@ struct Weights {
 // INVALID_ARGUMENT with every missing, unexpected or misshapen tensor at once.
 absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config);
 
-// As CheckTensors. FAILED_PRECONDITION: kBf16 on a CPU without it.
+// REQUIRES: CheckTensors(file, config), and for kBf16 a CPU that has it. INVALID_ARGUMENT: a number
+// that is not finite.
 absl::StatusOr<Weights> LoadWeights(const SafetensorsFile& file, const ModelConfig& config,
                                     DType dtype);
 

@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/gemm/gemm.h"
-#include "model/model.h"
+#include "model/cpu/cpu_model.h"
 #include "model/weights/safetensors.h"
 #include "tests/convert/convert_testing.h"
 #include "tests/convert/hub_weights.h"
@@ -57,7 +57,7 @@ class ImportTest : public ImportFixture {
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_NE(report->bf16_fingerprint, report->fp32_fingerprint);
     const auto expect = [&](DType dtype, const std::string& fingerprint) {
-      const auto model = model::Model::Load(options_.out_dir, {.dtype = dtype});
+      const auto model = model::CpuModel::Load(options_.out_dir, dtype);
       ASSERT_TRUE(model.ok()) << model.status();
       EXPECT_EQ((*model)->fingerprint(), fingerprint);
     };
@@ -183,7 +183,7 @@ TEST_F(ImportTest, HybridComputesWhatTheOracleDoes) {
   UseFixture("rat_swa.pt");
   options_.plan.family = HubFamily::kRat;
   ASSERT_TRUE(Import(options_).ok());
-  const auto model = model::Model::Load((root_ / "out").string(), {});
+  const auto model = model::CpuModel::Load((root_ / "out").string());
   ASSERT_TRUE(model.ok()) << model.status();
   const std::string oracle = RECOLLECT_SOURCE_DIR "/tests/convert/hub/rat_swa";
   const auto sequence = ordered_json::parse(ReadFile(oracle + ".json"));

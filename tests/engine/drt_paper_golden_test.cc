@@ -19,7 +19,7 @@ class DrtPaperGoldenTest : public ::testing::TestWithParam<std::string> {};
 TEST_P(DrtPaperGoldenTest, SessionsGenerateTheOraclesTokens) {
   const std::string folder =
       absl::StrCat(RECOLLECT_SOURCE_DIR, "/tests/golden/families/", GetParam());
-  auto model = model::Model::Load(folder, {});
+  auto model = model::CpuModel::Load(folder);
   ASSERT_TRUE(model.ok()) << model.status();
   const auto file = model::SafetensorsFile::Open(folder + "/case.safetensors");
   ASSERT_TRUE(file.ok()) << file.status();

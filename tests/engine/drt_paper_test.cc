@@ -40,16 +40,16 @@ void LandmarksOfTheFlagship(model::ModelConfig& config) {
 }
 
 // The model of a setting, loaded once for the process.
-std::shared_ptr<const model::Model> ModelOf(const Setting& setting) {
-  static auto* const models = new std::map<std::string, std::shared_ptr<const model::Model>>();
-  std::shared_ptr<const model::Model>& slot = (*models)[setting.name];
+std::shared_ptr<const model::CpuModel> ModelOf(const Setting& setting) {
+  static auto* const models = new std::map<std::string, std::shared_ptr<const model::CpuModel>>();
+  std::shared_ptr<const model::CpuModel>& slot = (*models)[setting.name];
   if (slot == nullptr) {
     const std::string directory =
         absl::StrCat(::testing::TempDir(), "/engine_drt_paper_", setting.name, "_", getpid());
     model::ModelConfig config = TinyDrtPaperConfig();
     setting.change(config);
     WriteTinyModel(directory, config, 1, /*sublayers=*/4);
-    auto model = model::Model::Load(directory, {});
+    auto model = model::CpuModel::Load(directory);
     EXPECT_TRUE(model.ok()) << model.status();
     slot = *std::move(model);
   }
@@ -67,7 +67,7 @@ float LogProbability(std::span<const float> logits, int32_t target) {
 
 class DrtPaperTest : public ::testing::TestWithParam<Setting> {
  protected:
-  std::unique_ptr<EngineImpl> Make(const EngineOptions& options = SmallOptions()) const {
+  std::unique_ptr<EngineImpl> Make(const TestOptions& options = SmallOptions()) const {
     return MakeEngine(options, nullptr, model_);
   }
 
@@ -85,7 +85,7 @@ class DrtPaperTest : public ::testing::TestWithParam<Setting> {
         .subspan(static_cast<size_t>(position * vocab), static_cast<size_t>(vocab));
   }
 
-  const std::shared_ptr<const model::Model> model_ = ModelOf(GetParam());
+  const std::shared_ptr<const model::CpuModel> model_ = ModelOf(GetParam());
 };
 
 TEST_P(DrtPaperTest, GeneratesTheWholeSequencesTokens) {
@@ -134,7 +134,7 @@ TEST_P(DrtPaperTest, ScoresAreThoseOfTheWholeSequence) {
   const std::vector<std::vector<int64_t>> flushes = {{}, {1, 2, 40, 103, 166, 300, 400}};
   for (const int64_t slice : {1, 50, 64, 500}) {
     SCOPED_TRACE(slice);
-    EngineOptions options = SmallOptions();
+    TestOptions options = SmallOptions();
     options.prefill_slice_tokens = slice;
     options.threads = slice == 500 ? 3 : 2;
     auto engine = Make(options);
@@ -179,7 +179,7 @@ TEST_P(DrtPaperTest, IngestLeavesTheSameRecordsInAnySlices) {
   std::string first;
   for (const int64_t slice : {64, 300, 65536}) {
     SCOPED_TRACE(slice);
-    EngineOptions options = SmallOptions();
+    TestOptions options = SmallOptions();
     options.ingest_slice_tokens = slice;
     options.commit_tokens = slice == 64 ? 100 : 5000;
     std::shared_ptr<store::DocumentStore> store = store::CreateMemoryStore();

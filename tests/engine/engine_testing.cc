@@ -9,8 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "engine/backend/cpu/cpu_backend.h"
+#include "engine/backend/cpu/cpu_landmarks.h"
 #include "engine/backend/sampler.h"
 #include "gtest/gtest.h"
+#include "model/text/tokenizer.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::engine {
@@ -19,19 +22,19 @@ std::string TinyModelDirectory(uint64_t seed) {
   return absl::StrCat(::testing::TempDir(), "/engine_tiny_", seed, "_", getpid());
 }
 
-std::shared_ptr<const model::Model> TinyModelForTest(uint64_t seed, int min_chunk_tokens) {
+std::shared_ptr<const model::CpuModel> TinyModelForTest(uint64_t seed, int min_chunk_tokens) {
   static std::mutex mutex;
   static auto* const models =
-      new std::map<std::pair<uint64_t, int>, std::shared_ptr<const model::Model>>();
+      new std::map<std::pair<uint64_t, int>, std::shared_ptr<const model::CpuModel>>();
   std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<const model::Model>& slot = (*models)[{seed, min_chunk_tokens}];
+  std::shared_ptr<const model::CpuModel>& slot = (*models)[{seed, min_chunk_tokens}];
   if (slot == nullptr) {
     model::ModelConfig config = TinyConfig();
     config.min_chunk_tokens = min_chunk_tokens;
     std::string directory = TinyModelDirectory(seed);
     if (min_chunk_tokens > 0) absl::StrAppend(&directory, "_", min_chunk_tokens);
     WriteTinyModel(directory, config, seed);
-    absl::StatusOr<std::unique_ptr<model::Model>> loaded = model::Model::Load(directory, {});
+    absl::StatusOr<std::unique_ptr<model::CpuModel>> loaded = model::CpuModel::Load(directory);
     RECOLLECT_CHECK(loaded.ok());
     slot = *std::move(loaded);
   }
@@ -62,22 +65,29 @@ std::vector<int32_t> SampleTokens(int64_t count, uint64_t seed) {
   return tokens;
 }
 
-EngineOptions SmallOptions() {
-  EngineOptions options;
-  options.threads = 2;
+TestOptions SmallOptions() {
+  TestOptions options;
   options.ingest_slice_tokens = 256;
   options.prefill_slice_tokens = 128;
   options.commit_tokens = 512;
   return options;
 }
 
-std::unique_ptr<EngineImpl> MakeEngine(const EngineOptions& options,
+std::unique_ptr<EngineImpl> MakeEngine(const TestOptions& options,
                                        std::unique_ptr<store::DocumentStore> store,
                                        std::shared_ptr<const model::Model> model) {
   if (store == nullptr) store = store::CreateMemoryStore();
   if (model == nullptr) model = TinyModelForTest();
+  const auto threads = std::make_shared<ComputeThreads>(options.threads);
+  LoadedModel loaded{std::move(model), options.backend, options.landmark_device};
+  if (loaded.backend == nullptr) {
+    auto on_cpu = std::dynamic_pointer_cast<const model::CpuModel>(loaded.model);
+    RECOLLECT_CHECK(on_cpu != nullptr);
+    loaded.backend = std::make_shared<CpuBackend>(std::move(on_cpu), threads);
+  }
+  if (loaded.landmarks == nullptr) loaded.landmarks = std::make_shared<CpuLandmarks>(threads);
   absl::StatusOr<std::unique_ptr<Engine>> engine =
-      Engine::Create(options, std::move(model), std::move(store));
+      Engine::Create(options, std::move(loaded), std::move(store));
   RECOLLECT_CHECK(engine.ok());
   return std::unique_ptr<EngineImpl>(static_cast<EngineImpl*>(engine->release()));
 }

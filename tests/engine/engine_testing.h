@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "engine/engine_impl.h"
-#include "model/model.h"
+#include "model/cpu/cpu_model.h"
 #include "store/document_store.h"
 #include "tests/support/reference_sequence.h"
 
@@ -21,7 +21,8 @@ namespace recollect::engine {
 
 // The tiny model, loaded once for the process. `seed` other than 1: another model of the same
 // shape. With `min_chunk_tokens` its documents' blocks end with sentences.
-std::shared_ptr<const model::Model> TinyModelForTest(uint64_t seed = 1, int min_chunk_tokens = 0);
+std::shared_ptr<const model::CpuModel> TinyModelForTest(uint64_t seed = 1,
+                                                        int min_chunk_tokens = 0);
 // Where the files of the one with full blocks are, once it has been loaded.
 std::string TinyModelDirectory(uint64_t seed = 1);
 
@@ -31,9 +32,15 @@ std::string SampleText(int64_t bytes, uint64_t seed);
 // Tokens of it.
 std::vector<int32_t> SampleTokens(int64_t count, uint64_t seed);
 
-EngineOptions SmallOptions();  // two threads, small slices and commits
+// An engine's options, and what it runs on.
+struct TestOptions : EngineOptions {
+  int threads = 2;                                  // of the CPU
+  std::shared_ptr<Backend> backend;                 // null: the CPU's, of a CpuModel
+  std::shared_ptr<LandmarkDevice> landmark_device;  // null: the CPU's
+};
+TestOptions SmallOptions();  // small slices and commits
 
-std::unique_ptr<EngineImpl> MakeEngine(const EngineOptions& options = SmallOptions(),
+std::unique_ptr<EngineImpl> MakeEngine(const TestOptions& options = SmallOptions(),
                                        std::unique_ptr<store::DocumentStore> store = nullptr,
                                        std::shared_ptr<const model::Model> model = nullptr);
 

@@ -57,7 +57,7 @@ TEST_P(FamiliesEngineTest, AnySliceAndBatchGiveTheSameTokens) {
     ASSERT_EQ(alone.back().size(), 40u);
   }
   for (const int64_t slice : {1, 7, 512}) {
-    EngineOptions options = SmallOptions();
+    TestOptions options = SmallOptions();
     options.prefill_slice_tokens = slice;
     auto other = Make(options);
     std::vector<std::shared_ptr<Collector>> running;
@@ -101,7 +101,7 @@ TEST_P(FamiliesEngineTest, PatternsAreRefused) {
 
 // What grows with a sequence is counted before a step runs.
 TEST_P(FamiliesEngineTest, StatesStayInTheirBudget) {
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.state_budget_bytes = 200 << 10;
   options.prefill_slice_tokens = 64;
   auto engine = Make(options);

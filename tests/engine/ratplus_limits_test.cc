@@ -60,7 +60,7 @@ void WaitUntilFreed(const Engine& engine) {
 
 // A state without a span grows with its sequence; all of them together stay in a budget.
 TEST_F(RatPlusEngineTest, StatesStayInTheirBudget) {
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   const int64_t row_bytes = 2 * 32 * 4 * 3;  // keys and values, fp32, of every layer
   options.state_budget_bytes = 800 * row_bytes;
   options.prefill_slice_tokens = 64;
@@ -69,7 +69,7 @@ TEST_F(RatPlusEngineTest, StatesStayInTheirBudget) {
   request.session_options.dilation = 1;
   {
     // Three tokens need what three tokens need, however many a step takes at a time.
-    EngineOptions tiny = options;
+    TestOptions tiny = options;
     tiny.state_budget_bytes = 20 * row_bytes;
     GenerateRequest three = TokensRequest(SampleTokens(3, 1), 1);
     three.session_options.dilation = 1;
@@ -103,7 +103,7 @@ TEST_F(RatPlusEngineTest, WithASpanAStateStopsGrowing) {
   model::ModelConfig config = TinyRatPlusConfig();
   config.local = model::LocalPattern{.window = 8, .dilation = 4, .initial = 2, .span = 64};
   model_ = LoadRatPlusForTest("span", config);
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.state_budget_bytes = 400 << 10;  // without a span, 3000 positions take 560 KiB
   options.prefill_slice_tokens = options.ingest_slice_tokens = 64;
   auto engine = Make(options);

@@ -169,7 +169,7 @@ TEST_F(RatPlusEngineTest, AnySliceAndBatchGiveTheSameTokens) {
   }
   for (size_t i = 1; i < jobs.size(); ++i) EXPECT_NE(jobs[i].alone, jobs[0].alone);
   for (const int64_t slice : {1, 7, 64, 512}) {
-    EngineOptions options = SmallOptions();
+    TestOptions options = SmallOptions();
     options.prefill_slice_tokens = slice;
     auto other = Make(options);
     std::vector<std::shared_ptr<Collector>> running;

@@ -24,11 +24,11 @@ inline std::string RatPlusDirectory(const std::string& name) {
 }
 
 // The tiny model of this config, with sublayers that count.
-inline std::shared_ptr<const model::Model> LoadRatPlusForTest(const std::string& name,
-                                                              const model::ModelConfig& config) {
+inline std::shared_ptr<const model::CpuModel> LoadRatPlusForTest(const std::string& name,
+                                                                 const model::ModelConfig& config) {
   const std::string directory = RatPlusDirectory(name);
   WriteTinyModel(directory, config, 1, /*sublayers=*/8);
-  auto model = model::Model::Load(directory, {});
+  auto model = model::CpuModel::Load(directory);
   EXPECT_TRUE(model.ok()) << model.status();
   return *std::move(model);
 }
@@ -50,7 +50,7 @@ class RatPlusEngineTest : public ::testing::Test {
     }
   }
 
-  std::unique_ptr<EngineImpl> Make(EngineOptions options = SmallOptions(),
+  std::unique_ptr<EngineImpl> Make(TestOptions options = SmallOptions(),
                                    std::unique_ptr<store::DocumentStore> store = nullptr) {
     if (device_ != nullptr) {
       auto backend = DeviceBackend::Create(device_, *model_, RatPlusDirectory(name_));
@@ -62,7 +62,7 @@ class RatPlusEngineTest : public ::testing::Test {
 
   std::shared_ptr<kernels::Device> device_;  // of engines that are made; null: the CPU
   std::string name_ = "tiny";
-  std::shared_ptr<const model::Model> model_ = LoadRatPlusForTest(name_, TinyRatPlusConfig());
+  std::shared_ptr<const model::CpuModel> model_ = LoadRatPlusForTest(name_, TinyRatPlusConfig());
   const model::LocalPatterns default_ = model_->config().local;
 };
 

@@ -8,8 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "engine/backend/cpu/cpu_backend.h"
 #include "engine/engine.h"
-#include "model/model.h"
+#include "model/cpu/cpu_model.h"
 #include "store/document_store.h"
 #include "tests/fuzz/fuzzing.h"
 #include "tests/support/tiny_model.h"
@@ -17,7 +18,7 @@
 namespace recollect::fuzz {
 
 struct TinyEngine {
-  std::shared_ptr<const model::Model> model;
+  std::shared_ptr<const model::CpuModel> model;
   store::DocumentStore* store;  // of the engine
   std::unique_ptr<engine::Engine> engine;
 };
@@ -31,14 +32,14 @@ inline TinyEngine MakeTinyEngine(model::ModelConfig config) {
   const std::string directory = absl::StrCat(std::filesystem::temp_directory_path().string(),
                                              "/fuzz_", config.architecture, "_", getpid());
   WriteTinyModel(directory, config, /*seed=*/1);
-  auto model = model::Model::Load(directory, {});
+  auto model = model::CpuModel::Load(directory);
   std::filesystem::remove_all(directory);
   RECOLLECT_CHECK(model.ok());
   tiny.model = *std::move(model);
   auto store = store::CreateMemoryStore();
   tiny.store = store.get();
-  auto engine = engine::Engine::Create(
-      {.threads = 1, .ingest_slice_tokens = 64, .commit_tokens = 64}, tiny.model, std::move(store));
+  auto engine = engine::Engine::Create({.ingest_slice_tokens = 64, .commit_tokens = 64},
+                                       engine::OnCpu(tiny.model, 1), std::move(store));
   RECOLLECT_CHECK(engine.ok());
   tiny.engine = *std::move(engine);
   return tiny;

@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/model.h"
+#include "model/text/tokenizer.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
 
@@ -21,7 +23,7 @@ std::unique_ptr<Model> LoadTiny(ModelConfig config, const std::string& name) {
   const std::string directory =
       absl::StrCat(::testing::TempDir(), "/block_ends_", name, "_", getpid());
   WriteTinyModel(directory, config, 1);
-  auto model = Model::Load(directory, {});
+  auto model = Model::Load(directory);
   EXPECT_TRUE(model.ok()) << model.status();
   return *std::move(model);
 }

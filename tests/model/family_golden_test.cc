@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/gemm/gemm.h"
+#include "model/cpu/cpu_model.h"
 #include "model/device/device_model.h"
-#include "model/model.h"
 #include "model/weights/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/kernels/device/test_device.h"
@@ -59,7 +59,7 @@ class FamilyGoldenTest : public ::testing::TestWithParam<std::string> {
     ASSERT_TRUE(std::filesystem::exists(folder + "/case.json"))
         << folder << " is missing; run train/families/goldens.py";
     const auto input = nlohmann::json::parse(ReadFile(folder + "/case.json"));
-    const auto model = Model::Load(folder, {.dtype = dtype});
+    const auto model = CpuModel::Load(folder, dtype);
     ASSERT_TRUE(model.ok()) << model.status();
     const auto file = SafetensorsFile::Open(folder + "/case.safetensors");
     ASSERT_TRUE(file.ok()) << file.status();

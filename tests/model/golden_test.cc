@@ -19,8 +19,8 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/op_context.h"
 #include "kernels/gemm/gemm.h"
+#include "model/cpu/cpu_model.h"
 #include "model/device/device_model.h"
-#include "model/model.h"
 #include "model/weights/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/kernels/device/test_device.h"
@@ -89,7 +89,7 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
     const std::string model_folder =
         input.contains("model") ? absl::StrCat(SourceDir(), "/", input["model"].get<std::string>())
                                 : folder;
-    auto model = Model::Load(model_folder, {.dtype = dtype});
+    auto model = CpuModel::Load(model_folder, dtype);
     ASSERT_TRUE(model.ok()) << model.status();
     auto file = SafetensorsFile::Open(folder + "/case.safetensors");
     ASSERT_TRUE(file.ok()) << file.status();
@@ -298,7 +298,7 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
   void ExpectFp32EqualsTheOracle(kernels::Device* device);
   void ExpectBf16StaysNearTheOracle(kernels::Device* device);
 
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<CpuModel> model_;
   std::unique_ptr<SafetensorsFile> file_;
   std::vector<float> k_proj_, v_proj_, gate_proj_;  // of memory; the last may be empty
   std::vector<int32_t> landmarks_;                  // positions

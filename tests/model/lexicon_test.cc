@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/model.h"
+#include "model/cpu/cpu_model.h"
 #include "model/weights/safetensors.h"
 #include "tests/support/tiny_model.h"
 
@@ -35,7 +35,7 @@ class LexiconTest : public ::testing::Test {
  protected:
   void SetUp() override {
     WriteTinyModel(directory_, Config(), 1);
-    model_ = Model::Load(directory_, {}).value();
+    model_ = CpuModel::Load(directory_).value();
     const auto file = SafetensorsFile::Open(directory_ + "/model.safetensors");
     rows_ = *file->ReadFloats("lexicon.weight");
     recency_ = *file->ReadFloats("groups.1.recency");
@@ -49,7 +49,7 @@ class LexiconTest : public ::testing::Test {
   }
 
   const std::string directory_ = Directory("lexicon");
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<CpuModel> model_;
   std::vector<float> rows_, recency_;
 };
 
@@ -101,7 +101,7 @@ TEST_F(LexiconTest, AQueryReachesNoFartherThanItsRecency) {
 }
 
 TEST_F(LexiconTest, AModelThatADeviceRunsHasTheSame) {
-  const auto other = Model::Load(directory_, {.computes = false}).value();
+  const auto other = Model::Load(directory_).value();
   const std::vector<int32_t> tokens = {40, 3, 77};
   EXPECT_EQ(other->lexicon()->Key(tokens), model_->lexicon()->Key(tokens));
   EXPECT_THAT(other->successor_biases(), ElementsAreArray(model_->successor_biases()));
@@ -113,7 +113,7 @@ TEST_F(LexiconTest, AModelWithoutHasNone) {
   config.lexicon = {};
   config.successors = false;
   WriteTinyModel(Directory("without"), config, 1);
-  const auto without = Model::Load(Directory("without"), {}).value();
+  const auto without = CpuModel::Load(Directory("without")).value();
   EXPECT_EQ(without->lexicon(), nullptr);
   EXPECT_TRUE(without->successor_biases().empty());
   EXPECT_EQ(without->config().key_width(), config.d_r);
@@ -131,17 +131,18 @@ TEST_F(LexiconTest, ABiasAboveZeroIsRefused) {
       tensors[name] = {info.shape, *file->ReadFloats(name)};
     }
   }
-  for (const bool computes : {true, false}) {
-    tensors["groups.1.successor_bias"].values = {0.5f};
-    WriteSafetensors(directory_ + "/model.safetensors", tensors);
-    const absl::Status status = Model::Load(directory_, {.computes = computes}).status();
+  tensors["groups.1.successor_bias"].values = {0.5f};
+  WriteSafetensors(directory_ + "/model.safetensors", tensors);
+  for (const absl::Status& status :
+       {Model::Load(directory_).status(), CpuModel::Load(directory_).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("groups.1.successor_bias is 0.5, expected at most 0"));
-    tensors["groups.1.successor_bias"].values = {0.0f};
-    WriteSafetensors(directory_ + "/model.safetensors", tensors);
-    EXPECT_TRUE(Model::Load(directory_, {.computes = computes}).ok());
   }
+  tensors["groups.1.successor_bias"].values = {0.0f};
+  WriteSafetensors(directory_ + "/model.safetensors", tensors);
+  EXPECT_TRUE(Model::Load(directory_).ok());
+  EXPECT_TRUE(CpuModel::Load(directory_).ok());
 }
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include "model/model.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -10,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/gemm/gemm.h"
+#include "model/cpu/cpu_model.h"
 #include "tests/model/model_testing.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
@@ -55,7 +54,7 @@ TEST(ModelLoadTest, ConfigAndWeightsThatDisagreeNameBothShapes) {
   config.groups[1].gca_layers = {1};
   config.memory_key_recurrence = false;
   WriteFile(Directory("shapes") + "/config.json", ConfigJson(config));
-  const absl::Status status = Model::Load(Directory("shapes"), {}).status();
+  const absl::Status status = CpuModel::Load(Directory("shapes")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(
       std::string(status.message()),
@@ -66,10 +65,10 @@ TEST(ModelLoadTest, ConfigAndWeightsThatDisagreeNameBothShapes) {
 }
 
 TEST(ModelLoadTest, RefusesADirectoryWithoutFiles) {
-  EXPECT_EQ(Model::Load(Directory("none"), {}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(CpuModel::Load(Directory("none")).status().code(), absl::StatusCode::kNotFound);
   std::filesystem::create_directories(Directory("half"));
   WriteFile(Directory("half") + "/config.json", ConfigJson(TinyConfig()));
-  EXPECT_EQ(Model::Load(Directory("half"), {}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(CpuModel::Load(Directory("half")).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(ModelLoadTest, RefusesATokenizerOfAnotherVocabulary) {
@@ -79,12 +78,12 @@ TEST(ModelLoadTest, RefusesATokenizerOfAnotherVocabulary) {
   config.vocab_size = 400;
   WriteTinyModel(Directory("vocabulary"), config, 1);
   WriteFile(Directory("vocabulary") + "/tokenizer.model", tokenizer);
-  EXPECT_THAT(std::string(Model::Load(Directory("vocabulary"), {}).status().message()),
+  EXPECT_THAT(std::string(CpuModel::Load(Directory("vocabulary")).status().message()),
               HasSubstr("tokenizer.model has 320 pieces, vocab_size is 400"));
   config.vocab_size = 320;
   config.eos_id = 300;
   WriteTinyModel(Directory("vocabulary"), config, 1);
-  EXPECT_THAT(std::string(Model::Load(Directory("vocabulary"), {}).status().message()),
+  EXPECT_THAT(std::string(CpuModel::Load(Directory("vocabulary")).status().message()),
               AllOf(HasSubstr("tokenizer.model: piece 300 (eos_id) is \""),
                     HasSubstr("expected a control symbol")));
 }
@@ -93,9 +92,9 @@ TEST(ModelLoadTest, RefusesBlocksOfSentencesWithoutATokenizer) {
   ModelConfig config = TinyConfig();
   config.min_chunk_tokens = 24;
   WriteTinyModel(Directory("sentences"), config, 1);
-  EXPECT_TRUE(Model::Load(Directory("sentences"), {}).ok());
+  EXPECT_TRUE(CpuModel::Load(Directory("sentences")).ok());
   std::filesystem::remove(Directory("sentences") + "/tokenizer.model");
-  EXPECT_THAT(std::string(Model::Load(Directory("sentences"), {}).status().message()),
+  EXPECT_THAT(std::string(CpuModel::Load(Directory("sentences")).status().message()),
               AllOf(HasSubstr("config.json: min_chunk_tokens is 24, but there is no "),
                     HasSubstr("/tokenizer.model to say where sentences end")));
 }
@@ -105,7 +104,7 @@ TEST(ModelLoadTest, RefusesWeightsThatAreNotFinite) {
   std::string bytes = ReadFile(Directory("nan") + "/model.safetensors");
   for (size_t i = bytes.size() - 4; i < bytes.size(); ++i) bytes[i] = '\xff';
   WriteFile(Directory("nan") + "/model.safetensors", bytes);
-  EXPECT_THAT(std::string(Model::Load(Directory("nan"), {}).status().message()),
+  EXPECT_THAT(std::string(CpuModel::Load(Directory("nan")).status().message()),
               HasSubstr("expected a finite number"));
 }
 
@@ -116,10 +115,10 @@ TEST(ModelLoadTest, FingerprintChangesWithEveryPart) {
   config.n_ret = 5;
   EXPECT_NE(Make("fingerprint", config)->fingerprint(), base);
   WriteTinyModel(Directory("fingerprint"), TinyConfig(), 2);
-  EXPECT_NE(Model::Load(Directory("fingerprint"), {}).value()->fingerprint(), base);
+  EXPECT_NE(CpuModel::Load(Directory("fingerprint")).value()->fingerprint(), base);
   WriteTinyModel(Directory("fingerprint"), TinyConfig(), 1);
   std::filesystem::remove(Directory("fingerprint") + "/tokenizer.model");
-  EXPECT_NE(Model::Load(Directory("fingerprint"), {}).value()->fingerprint(), base);
+  EXPECT_NE(CpuModel::Load(Directory("fingerprint")).value()->fingerprint(), base);
   if (kernels::Bf16Supported()) {
     EXPECT_NE(Make("fingerprint", TinyConfig(), DType::kBf16)->fingerprint(), base);
   }
@@ -128,7 +127,7 @@ TEST(ModelLoadTest, FingerprintChangesWithEveryPart) {
 TEST(ModelLoadTest, Bf16IsRefusedWhereTheCpuLacksIt) {
   if (kernels::Bf16Supported()) GTEST_SKIP() << "this CPU has bf16 products";
   WriteTinyModel(Directory("bf16"), TinyConfig(), 1);
-  EXPECT_EQ(Model::Load(Directory("bf16"), {.dtype = DType::kBf16}).status().code(),
+  EXPECT_EQ(CpuModel::Load(Directory("bf16"), DType::kBf16).status().code(),
             absl::StatusCode::kFailedPrecondition);
 }
 

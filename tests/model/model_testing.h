@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/gemm/gemm.h"
-#include "model/model.h"
+#include "model/cpu/cpu_model.h"
 #include "model/weights/safetensors.h"
 #include "model/weights/weights.h"
 #include "tests/support/reference_sequence.h"
@@ -40,16 +40,16 @@ inline ModelConfig LinearAlone() {
 }
 
 // Null, with a failure, when the model cannot be loaded.
-inline std::unique_ptr<Model> Make(const std::string& name, const ModelConfig& config,
-                                   DType dtype = DType::kFloat32) {
+inline std::unique_ptr<CpuModel> Make(const std::string& name, const ModelConfig& config,
+                                      DType dtype = DType::kFloat32) {
   WriteTinyModel(Directory(name), config, 1);
-  auto model = Model::Load(Directory(name), {.dtype = dtype});
+  auto model = CpuModel::Load(Directory(name), dtype);
   EXPECT_TRUE(model.ok()) << model.status();
   return model.ok() ? *std::move(model) : nullptr;
 }
 
 // The same with its tensors changed. In fp32.
-inline std::unique_ptr<Model> MakeChanged(
+inline std::unique_ptr<CpuModel> MakeChanged(
     const std::string& name, const ModelConfig& config,
     const std::function<void(const std::string& name, FloatTensor& tensor)>& change) {
   WriteTinyModel(Directory(name), config, 1);
@@ -64,7 +64,7 @@ inline std::unique_ptr<Model> MakeChanged(
     }
   }
   WriteSafetensors(path, tensors);
-  auto model = Model::Load(Directory(name), {});
+  auto model = CpuModel::Load(Directory(name));
   EXPECT_TRUE(model.ok()) << model.status();
   return model.ok() ? *std::move(model) : nullptr;
 }
@@ -94,7 +94,7 @@ inline bool Attends(const LocalPattern& pattern, int64_t t, int64_t p) {
 // `patterns`.
 
 // A prompt in any split, token by token included.
-inline void ExpectAnySplitHasTheSameBits(const Model& model,
+inline void ExpectAnySplitHasTheSameBits(const CpuModel& model,
                                          const std::vector<LocalPatterns>& patterns) {
   const auto ids = RandomTokens(200, 5);
   for (const LocalPatterns& pattern : patterns) {
@@ -106,7 +106,7 @@ inline void ExpectAnySplitHasTheSameBits(const Model& model,
   }
 }
 
-inline void ExpectStoredStateGoesOn(const Model& model,
+inline void ExpectStoredStateGoesOn(const CpuModel& model,
                                     const std::vector<LocalPatterns>& patterns) {
   const ModelConfig& config = model.config();
   const auto ids = RandomTokens(150, 6);
@@ -130,7 +130,7 @@ inline void ExpectStoredStateGoesOn(const Model& model,
 }
 
 // Seven sequences, `patterns` in turn, in batches of uneven segments.
-inline void ExpectABatchEqualsEachAlone(const Model& model,
+inline void ExpectABatchEqualsEachAlone(const CpuModel& model,
                                         const std::vector<LocalPatterns>& patterns) {
   const std::vector<std::vector<int64_t>> steps = {
       {64, 1, 0, 17, 5, 9, 64}, {1, 1, 1, 1, 1, 1, 1}, {1, 64, 64, 1, 3, 20, 1}};

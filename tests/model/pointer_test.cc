@@ -7,7 +7,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/model.h"
+#include "model/cpu/cpu_model.h"
+#include "model/weights/safetensors.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::model {
@@ -21,7 +22,7 @@ class PointerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const std::string folder = SourceDir() + "/tests/golden/models/pointer";
-    auto model = Model::Load(folder, {});
+    auto model = CpuModel::Load(folder);
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = *std::move(model);
     pointer_ = model_->pointer();
@@ -44,7 +45,7 @@ class PointerTest : public ::testing::Test {
     return 0;
   }
 
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<CpuModel> model_;
   const Pointer* pointer_ = nullptr;
   std::vector<float> run_, overlap_, rarity_;
 };

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/gemm/gemm.h"
+#include "model/cpu/cpu_model.h"
 #include "model/device/device_model.h"
-#include "model/model.h"
 #include "model/weights/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/kernels/device/test_device.h"
@@ -53,7 +53,7 @@ class RatPlusGoldenTest : public ::testing::TestWithParam<std::string> {
     ASSERT_TRUE(std::filesystem::exists(folder + "/case.json"))
         << folder << " is missing; run train/goldens_ratplus.py";
     input_ = nlohmann::json::parse(ReadFile(folder + "/case.json"));
-    auto model = Model::Load(folder, {.dtype = dtype});
+    auto model = CpuModel::Load(folder, dtype);
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = *std::move(model);
     if (device_ != nullptr) {
@@ -129,7 +129,7 @@ class RatPlusGoldenTest : public ::testing::TestWithParam<std::string> {
 
   std::shared_ptr<kernels::Device> device_;  // null: the CPU
   nlohmann::json input_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<CpuModel> model_;
   std::unique_ptr<DeviceModel> on_device_;
   std::unique_ptr<SafetensorsFile> file_;
 };

@@ -8,6 +8,8 @@
 #include "base/check.h"
 #include "kernels/cpu/op_context.h"
 #include "model/block_ends.h"
+#include "model/lexicon.h"
+#include "model/pointer.h"
 
 namespace recollect {
 namespace {
@@ -32,7 +34,7 @@ ChunkMemory Own(model::Memory memory) {
 
 class CpuFunctions final : public ReferenceFunctions {
  public:
-  CpuFunctions(const model::Model& model, model::LocalState& state)
+  CpuFunctions(const model::CpuModel& model, model::LocalState& state)
       : model_(model), state_(state) {}
   void RunLayers(int first, int count, int64_t rows, int64_t rows_per_call,
                  const model::Retrieved* retrieved, float* h) override {
@@ -63,14 +65,14 @@ class CpuFunctions final : public ReferenceFunctions {
   }
 
  private:
-  const model::Model& model_;
+  const model::CpuModel& model_;
   model::LocalState& state_;
   kernels::OpContext ctx_;
 };
 
 class Runner {
  public:
-  Runner(const model::Model& model, const ReferenceInput& input)
+  Runner(const model::CpuModel& model, const ReferenceInput& input)
       : model_(model),
         config_(model.config()),
         at_start_(config_.landmark_at == model::LandmarkAt::kStart),
@@ -240,7 +242,7 @@ class Runner {
     return hits;
   }
 
-  const model::Model& model_;
+  const model::CpuModel& model_;
   const ModelConfig& config_;
   const bool at_start_, reads_own_;
   const int64_t rows_per_call_;
@@ -297,11 +299,11 @@ void SequenceLayout::CloseBlock() {
   blocks_.emplace_back();
 }
 
-ReferenceResult RunReference(const model::Model& model, const ReferenceInput& input) {
+ReferenceResult RunReference(const model::CpuModel& model, const ReferenceInput& input) {
   return Runner(model, input).Run();
 }
 
-std::vector<float> RunTokens(const model::Model& model, const model::LocalPatterns& pattern,
+std::vector<float> RunTokens(const model::CpuModel& model, const model::LocalPatterns& pattern,
                              const std::vector<int32_t>& ids, int64_t rows_per_call,
                              model::LocalState* state) {
   const ModelConfig& config = model.config();
@@ -325,7 +327,7 @@ std::vector<float> RunTokens(const model::Model& model, const model::LocalPatter
   return logits;
 }
 
-std::vector<EncodedChunk> IngestReference(const model::Model& model,
+std::vector<EncodedChunk> IngestReference(const model::CpuModel& model,
                                           const std::vector<int32_t>& tokens) {
   const ModelConfig& config = model.config();
   kernels::OpContext ctx;

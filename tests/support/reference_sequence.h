@@ -13,7 +13,8 @@
 #include <vector>
 
 #include "kernels/landmark_topk/landmark_topk.h"
-#include "model/model.h"
+#include "kernels/pointer_mix/pointer_mix.h"
+#include "model/cpu/cpu_model.h"
 
 namespace recollect {
 
@@ -95,17 +96,17 @@ struct ReferenceResult {
   model::LocalState state;  // of all layers; with functions of one's own, empty
 };
 
-ReferenceResult RunReference(const model::Model& model, const ReferenceInput& input);
+ReferenceResult RunReference(const model::CpuModel& model, const ReferenceInput& input);
 
 // Logits [ids, vocab_size] of a plain token sequence through all layers of a model without
 // landmarks, `rows_per_call` rows at a time; results must not depend on it. `state`, when given, is
 // where the sequence goes on, and takes its end.
-std::vector<float> RunTokens(const model::Model& model, const model::LocalPatterns& pattern,
+std::vector<float> RunTokens(const model::CpuModel& model, const model::LocalPatterns& pattern,
                              const std::vector<int32_t>& ids, int64_t rows_per_call = kBlockRows,
                              model::LocalState* state = nullptr);
 
 // Memory ingest of a document: lower layers and encoder only, a chunk for each of its blocks.
-std::vector<model::EncodedChunk> IngestReference(const model::Model& model,
+std::vector<model::EncodedChunk> IngestReference(const model::CpuModel& model,
                                                  const std::vector<int32_t>& tokens);
 
 // A document's tokens cut by model::NextBlock.

@@ -2,7 +2,7 @@
 //
 //   const std::string directory = ::testing::TempDir() + "/tiny";
 //   recollect::WriteTinyModel(directory, recollect::TinyConfig(), /*seed=*/1);
-//   auto model = recollect::model::Model::Load(directory, {});
+//   auto model = recollect::model::CpuModel::Load(directory);
 #ifndef RECOLLECT_TESTS_SUPPORT_TINY_MODEL_H_
 #define RECOLLECT_TESTS_SUPPORT_TINY_MODEL_H_
 

@@ -12,9 +12,12 @@ FORBIDDEN = {
     "model/model.h": '#include "engine/engine.h"',
     "convert/pickle.h": '#include "engine/engine.h"',
     "model/config/config.h": "#include <zip.h>",
-    "engine/engine.h": "#include <rocksdb/db.h>",
+    "engine/types.h": "#include <rocksdb/db.h>",
     "model/cpu/layers.h": '#include "model/device/device_model.h"',
     "engine/backend/backend.h": '#include "engine/step/step.h"',
+    "engine/engine.h": '#include "engine/backend/backend.h"',
+    "engine/step/step.h": '#include "engine/backend/cpu/cpu_backend.h"',
+    "service/codec.h": '#include "engine/session/session.h"',
 }
 
 

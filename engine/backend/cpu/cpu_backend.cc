@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/backend/cpu/cpu_landmarks.h"
 #include "engine/backend/cpu/cpu_memory_encoder.h"
 #include "engine/backend/cpu/cpu_rows.h"
 #include "engine/backend/sampler.h"
@@ -22,34 +23,33 @@ void KeepOpenResiduals(const PieceRows& piece, int64_t d) {
 
 }  // namespace
 
-CpuBackend::CpuBackend(const model::Model& model, ThreadPool& pool,
-                       std::vector<kernels::OpContext>& contexts)
-    : model_(model),
-      pool_(pool),
-      contexts_(contexts),
-      lanes_(model, pool, contexts),
-      worker_rows_(contexts.size()),
-      worker_logits_(contexts.size()),
-      worker_samples_(contexts.size()) {}
+CpuBackend::CpuBackend(std::shared_ptr<const model::CpuModel> model,
+                       std::shared_ptr<ComputeThreads> threads)
+    : model_(std::move(model)),
+      threads_(std::move(threads)),
+      lanes_(*model_, *threads_),
+      worker_rows_(threads_->contexts.size()),
+      worker_logits_(threads_->contexts.size()),
+      worker_samples_(threads_->contexts.size()) {}
 
 absl::StatusOr<std::unique_ptr<SequenceState>> CpuBackend::NewSequence(
     const model::LocalPatterns& patterns) {
   return std::make_unique<CpuSequence>(
-      model::LocalState::Create(model_.config(), patterns, model_.config().layers()));
+      model::LocalState::Create(model_->config(), patterns, model_->config().layers()));
 }
 
 absl::StatusOr<std::unique_ptr<MemoryEncoder>> CpuBackend::NewEncoder(
     const model::LocalPatterns& patterns) {
-  return std::make_unique<CpuMemoryEncoder>(model_, patterns, pool_, contexts_);
+  return std::make_unique<CpuMemoryEncoder>(*model_, patterns, *threads_);
 }
 
 absl::Status CpuBackend::RunLower(std::span<PieceRows* const> pieces) {
   for (PieceRows* piece : pieces) {
     if (piece->residuals == nullptr) piece->residuals = std::make_unique<CpuResiduals>();
-    RowsOf(*piece).resize(static_cast<size_t>(piece->rows() * model_.config().d));
-    model_.Embed(piece->ids, RowsOf(*piece).data());
+    RowsOf(*piece).resize(static_cast<size_t>(piece->rows() * model_->config().d));
+    model_->Embed(piece->ids, RowsOf(*piece).data());
   }
-  lanes_.Run(pieces, 0, model_.config().n_low, -1);
+  lanes_.Run(pieces, 0, model_->config().n_low, -1);
   return absl::OkStatus();
 }
 
@@ -63,9 +63,9 @@ absl::StatusOr<std::vector<model::EncodedChunk>> CpuBackend::EncodeClosed(
   for (const PieceRows* piece : pieces) {
     for (const ClosedBlock& closed : piece->closed) jobs.push_back({piece, &closed});
   }
-  const int64_t d = model_.config().d;
+  const int64_t d = model_->config().d;
   std::vector<model::EncodedChunk> chunks(jobs.size());
-  pool_.ParallelFor(static_cast<int64_t>(jobs.size()), [&](int64_t i, int worker) {
+  threads_->pool.ParallelFor(static_cast<int64_t>(jobs.size()), [&](int64_t i, int worker) {
     const auto& [piece, closed] = jobs[static_cast<size_t>(i)];
     const float* rows = RowsOf(*piece).data() + closed->first_row * d;
     std::vector<float> joined;
@@ -75,18 +75,18 @@ absl::StatusOr<std::vector<model::EncodedChunk>> CpuBackend::EncodeClosed(
       joined.insert(joined.end(), rows, rows + (closed->rows - closed->rows_before) * d);
       rows = joined.data();
     }
-    chunks[static_cast<size_t>(i)] = model_.EncodeChunk(contexts_[static_cast<size_t>(worker)],
-                                                        rows, static_cast<int>(closed->rows - 1));
+    chunks[static_cast<size_t>(i)] =
+        model_->EncodeChunk(threads_->context(worker), rows, static_cast<int>(closed->rows - 1));
   });
   for (const PieceRows* piece : pieces) KeepOpenResiduals(*piece, d);
   return chunks;
 }
 
 absl::Status CpuBackend::Queries(int group, std::span<const QueryRow> rows) {
-  pool_.ParallelFor(static_cast<int64_t>(rows.size()), [&](int64_t i, int worker) {
+  threads_->pool.ParallelFor(static_cast<int64_t>(rows.size()), [&](int64_t i, int worker) {
     const QueryRow& query = rows[static_cast<size_t>(i)];
-    model_.Query(contexts_[static_cast<size_t>(worker)], group,
-                 RowsOf(*query.piece).data() + query.row * model_.config().d, query.u.data());
+    model_->Query(threads_->context(worker), group,
+                  RowsOf(*query.piece).data() + query.row * model_->config().d, query.u.data());
   });
   return absl::OkStatus();
 }
@@ -94,18 +94,18 @@ absl::Status CpuBackend::Queries(int group, std::span<const QueryRow> rows) {
 absl::StatusOr<std::vector<ProjectedMemory>> CpuBackend::Project(
     std::span<const ChunkToProject> chunks) {
   std::vector<ProjectedMemory> projected(chunks.size());
-  pool_.ParallelFor(static_cast<int64_t>(chunks.size()), [&](int64_t i, int worker) {
+  threads_->pool.ParallelFor(static_cast<int64_t>(chunks.size()), [&](int64_t i, int worker) {
     const store::ChunkRecord& record = *chunks[static_cast<size_t>(i)].record;
     const auto memory = std::make_shared<const model::Memory>(
-        model_.ProjectMemory(contexts_[static_cast<size_t>(worker)], record.states, record.rows));
+        model_->ProjectMemory(threads_->context(worker), record.states, record.rows));
     projected[static_cast<size_t>(i)] = {memory->view(), memory, memory->bytes()};
   });
   return projected;
 }
 
 absl::Status CpuBackend::RunGroup(std::span<PieceRows* const> pieces, int group) {
-  lanes_.Run(pieces, model_.config().first_layer_of_group(group),
-             model_.config().groups[static_cast<size_t>(group)].layers, group);
+  lanes_.Run(pieces, model_->config().first_layer_of_group(group),
+             model_->config().groups[static_cast<size_t>(group)].layers, group);
   return absl::OkStatus();
 }
 
@@ -118,11 +118,11 @@ absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {
   for (PieceRows* piece : pieces) {
     for (const HeadRow& head : piece->head) items.push_back({piece, &head});
   }
-  const int64_t d = model_.config().d, vocab = model_.config().vocab_size;
+  const int64_t d = model_->config().d, vocab = model_->config().vocab_size;
   const int64_t count = static_cast<int64_t>(items.size());
-  const int64_t share = (count + pool_.threads() - 1) / pool_.threads();
+  const int64_t share = (count + threads_->pool.threads() - 1) / threads_->pool.threads();
   const int64_t tile = std::clamp<int64_t>(share, 1, kHeadRows);
-  pool_.ParallelFor((count + tile - 1) / tile, [&](int64_t t, int worker) {
+  threads_->pool.ParallelFor((count + tile - 1) / tile, [&](int64_t t, int worker) {
     const int64_t begin = t * tile, rows = std::min(tile, count - begin);
     std::vector<float>& in = worker_rows_[static_cast<size_t>(worker)];
     std::vector<float>& logits = worker_logits_[static_cast<size_t>(worker)];
@@ -132,11 +132,11 @@ absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {
       const Item& item = items[static_cast<size_t>(begin + r)];
       std::copy_n(RowsOf(*item.piece).data() + item.head->row * d, d, in.data() + r * d);
     }
-    kernels::OpContext& ctx = contexts_[static_cast<size_t>(worker)];
-    model_.Logits(ctx, in.data(), rows, logits.data());
-    if (model_.pointer() != nullptr) {
+    kernels::OpContext& ctx = threads_->context(worker);
+    model_->Logits(ctx, in.data(), rows, logits.data());
+    if (model_->pointer() != nullptr) {
       for (int64_t r = 0; r < rows; ++r) {
-        kernels::MixPointed(ctx, vocab, model_.config().unk_id,
+        kernels::MixPointed(ctx, vocab, model_->config().unk_id,
                             items[static_cast<size_t>(begin + r)].head->pointed,
                             logits.data() + r * vocab);
       }
@@ -146,7 +146,7 @@ absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {
       const auto row = std::span<const float>(logits).subspan(static_cast<size_t>(r * vocab),
                                                               static_cast<size_t>(vocab));
       if (piece->choose) {
-        piece->choose(*head, kernels::Sample(row, piece->sampling, NeverChosenOf(model_.config()),
+        piece->choose(*head, kernels::Sample(row, piece->sampling, NeverChosenOf(model_->config()),
                                              worker_samples_[static_cast<size_t>(worker)]));
       } else {
         piece->consume(*head, row);
@@ -154,6 +154,12 @@ absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {
     }
   });
   return absl::OkStatus();
+}
+
+LoadedModel OnCpu(std::shared_ptr<const model::CpuModel> model, int threads) {
+  const auto shared = std::make_shared<ComputeThreads>(threads);
+  return {model, std::make_shared<CpuBackend>(model, shared),
+          std::make_shared<CpuLandmarks>(shared)};
 }
 
 }  // namespace recollect::engine

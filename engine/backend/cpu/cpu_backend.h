@@ -8,20 +8,19 @@
 #include <string>
 #include <vector>
 
-#include "base/thread_pool.h"
 #include "engine/backend/backend.h"
+#include "engine/backend/cpu/compute_threads.h"
 #include "engine/backend/cpu/cpu_lanes.h"
-#include "kernels/cpu/op_context.h"
+#include "engine/backend/loaded_model.h"
 #include "kernels/sample/sample.h"
-#include "model/model.h"
+#include "model/cpu/cpu_model.h"
 
 namespace recollect::engine {
 
 class CpuBackend final : public Backend {
  public:
-  // `contexts` has one for each thread of the pool. All three arguments must outlive the backend.
-  CpuBackend(const model::Model& model, ThreadPool& pool,
-             std::vector<kernels::OpContext>& contexts);
+  // Encoders borrow both.
+  CpuBackend(std::shared_ptr<const model::CpuModel> model, std::shared_ptr<ComputeThreads> threads);
 
   std::string name() const override { return "cpu"; }
   absl::StatusOr<std::unique_ptr<SequenceState>> NewSequence(
@@ -38,14 +37,16 @@ class CpuBackend final : public Backend {
   absl::Status RunHead(std::span<PieceRows* const> pieces) override;
 
  private:
-  const model::Model& model_;
-  ThreadPool& pool_;
-  std::vector<kernels::OpContext>& contexts_;
+  const std::shared_ptr<const model::CpuModel> model_;
+  const std::shared_ptr<ComputeThreads> threads_;
   CpuLanes lanes_;
   // Buffers of the head, by worker.
   std::vector<std::vector<float>> worker_rows_, worker_logits_;
   std::vector<kernels::SampleScratch> worker_samples_;
 };
+
+// Both kinds of work of `model` on the same `threads` threads; 0: one for each core.
+LoadedModel OnCpu(std::shared_ptr<const model::CpuModel> model, int threads = 0);
 
 }  // namespace recollect::engine
 

@@ -60,11 +60,11 @@ void CpuLandmarks::Search(std::span<LandmarkQuery> queries) {
                         std::min((part + 1) * kScanTile, candidates)});
     }
   }
-  pool_.ParallelFor(static_cast<int64_t>(scans_.size()), [&](int64_t i, int worker) {
+  threads_->pool.ParallelFor(static_cast<int64_t>(scans_.size()), [&](int64_t i, int worker) {
     const Scan& scan = scans_[static_cast<size_t>(i)];
     const LandmarkQuery& query = queries[scan.query];
     std::vector<ScoredCandidate>& best = parts_[scan.query][scan.part];
-    best = kernels::LandmarkTopK(contexts_[static_cast<size_t>(worker)], query.u,
+    best = kernels::LandmarkTopK(threads_->context(worker), query.u,
                                  Cut(query, scan.begin, scan.end), query.n);
     for (ScoredCandidate& candidate : best) candidate.candidate += scan.begin;
   });

@@ -1,22 +1,21 @@
-// Landmark keys in RAM, searched by the threads of the pool.
+// Landmark keys in RAM, searched by the compute threads.
 #ifndef RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANDMARKS_H_
 #define RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANDMARKS_H_
 
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/thread_pool.h"
+#include "engine/backend/cpu/compute_threads.h"
 #include "engine/backend/landmark_device.h"
-#include "kernels/cpu/op_context.h"
 
 namespace recollect::engine {
 
 class CpuLandmarks final : public LandmarkDevice {
  public:
-  CpuLandmarks(ThreadPool& pool, std::vector<kernels::OpContext>& contexts)
-      : pool_(pool), contexts_(contexts) {}
+  explicit CpuLandmarks(std::shared_ptr<ComputeThreads> threads) : threads_(std::move(threads)) {}
   std::string name() const override { return "cpu"; }
   absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(std::vector<Bf16> keys) override;
   void Search(std::span<LandmarkQuery> queries) override;
@@ -29,8 +28,7 @@ class CpuLandmarks final : public LandmarkDevice {
     int64_t begin = 0, end = 0;
   };
 
-  ThreadPool& pool_;
-  std::vector<kernels::OpContext>& contexts_;
+  const std::shared_ptr<ComputeThreads> threads_;
   std::vector<Scan> scans_;
   std::vector<std::vector<std::vector<kernels::ScoredCandidate>>> parts_;  // by query
 };

@@ -20,11 +20,11 @@ void CpuLanes::Run(std::span<PieceRows* const> pieces, int first_layer, int coun
   if (lane_count_ == 1) {
     for (int i = 0; i < count; ++i) RunLayer(lanes_[0], first_layer + i, group, 0);
   } else {
-    pool_.Wavefront(static_cast<int64_t>(lane_count_), count,
-                    [&](int64_t lane, int64_t column, int worker) {
-                      RunLayer(lanes_[static_cast<size_t>(lane)],
-                               first_layer + static_cast<int>(column), group, worker);
-                    });
+    threads_.pool.Wavefront(static_cast<int64_t>(lane_count_), count,
+                            [&](int64_t lane, int64_t column, int worker) {
+                              RunLayer(lanes_[static_cast<size_t>(lane)],
+                                       first_layer + static_cast<int>(column), group, worker);
+                            });
   }
   for (size_t i = 0; i < lane_count_; ++i) ScatterRows(lanes_[i]);
 }
@@ -37,7 +37,7 @@ void CpuLanes::Build(std::span<PieceRows* const> pieces) {
   const auto is_short = [](const PieceRows* piece) { return piece->rows() <= kLaneRows; };
   int64_t short_rows = 0;
   for (const PieceRows* piece : pieces) short_rows += is_short(piece) ? piece->rows() : 0;
-  const int64_t share = (short_rows + pool_.threads() - 1) / pool_.threads();
+  const int64_t share = (short_rows + threads_.pool.threads() - 1) / threads_.pool.threads();
   const int64_t capacity = std::clamp((share + kSmallestLane - 1) / kSmallestLane * kSmallestLane,
                                       kSmallestLane, kLaneRows);
   Lane* lane = nullptr;
@@ -103,7 +103,7 @@ void CpuLanes::RunLayer(Lane& lane, int layer, int group, int worker) {
     }
     lane.segments.push_back(segment);
   }
-  model_.RunLayer(contexts_[static_cast<size_t>(worker)], layer, lane.segments, lane.h);
+  model_.RunLayer(threads_.context(worker), layer, lane.segments, lane.h);
 }
 
 }  // namespace recollect::engine

@@ -7,18 +7,18 @@
 #include <span>
 #include <vector>
 
-#include "base/thread_pool.h"
+#include "engine/backend/cpu/compute_threads.h"
 #include "engine/backend/rows.h"
-#include "kernels/cpu/op_context.h"
-#include "model/model.h"
+#include "model/cpu/cpu_model.h"
 
 namespace recollect::engine {
 
-// Used by one thread at a time; computes on the pool.
+// Used by one thread at a time; computes on the threads.
 class CpuLanes {
  public:
-  CpuLanes(const model::Model& model, ThreadPool& pool, std::vector<kernels::OpContext>& contexts)
-      : model_(model), pool_(pool), contexts_(contexts) {}
+  // Borrows both.
+  CpuLanes(const model::CpuModel& model, ComputeThreads& threads)
+      : model_(model), threads_(threads) {}
 
   // Runs `count` layers from `first_layer` on over the pieces' rows, in place. `group`: the group
   // whose memory the segments read; -1 for lower layers, which read none.
@@ -47,9 +47,8 @@ class CpuLanes {
   void ScatterRows(const Lane& lane);
   void RunLayer(Lane& lane, int layer, int group, int worker);
 
-  const model::Model& model_;
-  ThreadPool& pool_;
-  std::vector<kernels::OpContext>& contexts_;
+  const model::CpuModel& model_;
+  ComputeThreads& threads_;
   std::vector<Lane> lanes_;  // the first lane_count_ are in use; the others keep their memory
   size_t lane_count_ = 0;
 };

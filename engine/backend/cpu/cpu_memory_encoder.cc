@@ -5,12 +5,11 @@
 
 namespace recollect::engine {
 
-CpuMemoryEncoder::CpuMemoryEncoder(const model::Model& model, const model::LocalPatterns& pattern,
-                                   ThreadPool& pool, std::vector<kernels::OpContext>& contexts)
+CpuMemoryEncoder::CpuMemoryEncoder(const model::CpuModel& model,
+                                   const model::LocalPatterns& pattern, ComputeThreads& threads)
     : MemoryEncoder(model.config(), pattern),
       model_(model),
-      pool_(pool),
-      contexts_(contexts),
+      threads_(threads),
       state_(model::LocalState::Create(model.config(), pattern, model.config().n_low)) {}
 
 absl::StatusOr<std::string> CpuMemoryEncoder::SerializeLayer(int layer) const {
@@ -45,8 +44,7 @@ absl::StatusOr<std::vector<model::EncodedChunk>> CpuMemoryEncoder::Encode(
       model_.Embed(std::span(ids).subspan(first, static_cast<size_t>(count)), h);
     }
     const model::Segment segment{&state_.layers[static_cast<size_t>(layer)], count};
-    model_.RunLayer(contexts_[static_cast<size_t>(worker)], static_cast<int>(layer), {&segment, 1},
-                    h);
+    model_.RunLayer(threads_.context(worker), static_cast<int>(layer), {&segment, 1}, h);
   };
   // The chunks whose last row is in the tile. No column of the wavefront: none waits for another.
   const auto encode_chunks = [&](int64_t tile, int worker) {
@@ -54,12 +52,12 @@ absl::StatusOr<std::vector<model::EncodedChunk>> CpuMemoryEncoder::Encode(
     const auto ends = begins.begin() + 1;
     auto chunk = static_cast<size_t>(std::upper_bound(ends, begins.end(), begin) - ends);
     for (; chunk < chunks.size() && begins[chunk + 1] <= begin + kTile; ++chunk) {
-      chunks[chunk] =
-          model_.EncodeChunk(contexts_[static_cast<size_t>(worker)], h_.data() + begins[chunk] * d,
-                             static_cast<int>(blocks[chunk].size()));
+      chunks[chunk] = model_.EncodeChunk(threads_.context(worker), h_.data() + begins[chunk] * d,
+                                         static_cast<int>(blocks[chunk].size()));
     }
   };
-  pool_.Wavefront((rows + kTile - 1) / kTile, model_.config().n_low, run_layer, encode_chunks);
+  threads_.pool.Wavefront((rows + kTile - 1) / kTile, model_.config().n_low, run_layer,
+                          encode_chunks);
   return chunks;
 }
 

@@ -10,19 +10,18 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/thread_pool.h"
+#include "engine/backend/cpu/compute_threads.h"
 #include "engine/backend/memory_encoder.h"
-#include "kernels/cpu/op_context.h"
-#include "model/model.h"
+#include "model/cpu/cpu_model.h"
 #include "model/state/local_state.h"
 
 namespace recollect::engine {
 
 class CpuMemoryEncoder final : public MemoryEncoder {
  public:
-  // `pattern` must be valid for the model. Pool and contexts must outlive the encoder.
-  CpuMemoryEncoder(const model::Model& model, const model::LocalPatterns& pattern, ThreadPool& pool,
-                   std::vector<kernels::OpContext>& contexts);
+  // `pattern` must be valid for the model. Model and threads must outlive the encoder.
+  CpuMemoryEncoder(const model::CpuModel& model, const model::LocalPatterns& pattern,
+                   ComputeThreads& threads);
 
   absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const Block> blocks) override;
   int64_t bytes() const override { return state_.bytes(); }
@@ -30,9 +29,8 @@ class CpuMemoryEncoder final : public MemoryEncoder {
   absl::Status Begin(model::LocalState state) override;
 
  private:
-  const model::Model& model_;
-  ThreadPool& pool_;
-  std::vector<kernels::OpContext>& contexts_;
+  const model::CpuModel& model_;
+  ComputeThreads& threads_;
   model::LocalState state_;
   std::vector<float> h_;  // [rows of all blocks, d]
 };

@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/thread_pool.h"
 #include "engine/backend/cpu/cpu_backend.h"
 #include "tests/engine/engine_testing.h"
 
@@ -127,15 +126,12 @@ class JudgedBackend final : public Backend {
   const std::shared_ptr<Judge> judge = std::make_shared<Judge>();
 
  private:
-  const std::shared_ptr<const model::Model> model_ = TinyModelForTest();
-  ThreadPool pool_{2};
-  std::vector<kernels::OpContext> contexts_{2};
-  CpuBackend to_{*model_, pool_, contexts_};
+  CpuBackend to_{TinyModelForTest(), std::make_shared<ComputeThreads>(2)};
 };
 
 struct Fixture {
   Fixture() {
-    EngineOptions options = SmallOptions();
+    TestOptions options = SmallOptions();
     options.backend = backend;
     engine = MakeEngine(options, std::make_unique<ForwardingStore>(store));
   }

@@ -23,7 +23,7 @@ using ModelPointer = std::shared_ptr<const model::Model>;
 // The tiny model in bf16, of the same weights, for a device alone: this CPU may lack bf16.
 inline ModelPointer Bf16Model() {
   (void)TinyModelForTest();  // writes it
-  auto model = model::Model::Load(TinyModelDirectory(), {.dtype = DType::kBf16, .computes = false});
+  auto model = model::Model::Load(TinyModelDirectory(), DType::kBf16);
   EXPECT_TRUE(model.ok()) << model.status();
   return *std::move(model);
 }
@@ -36,14 +36,14 @@ inline std::shared_ptr<Backend> Open(const std::shared_ptr<kernels::Device>& dev
   return *std::move(backend);
 }
 
-inline EngineOptions On(const std::shared_ptr<kernels::Device>& device,
-                        const ModelPointer& model = TinyModelForTest()) {
-  EngineOptions options = SmallOptions();
+inline TestOptions On(const std::shared_ptr<kernels::Device>& device,
+                      const ModelPointer& model = TinyModelForTest()) {
+  TestOptions options = SmallOptions();
   options.backend = Open(device, model);
   return options;
 }
 
-inline std::unique_ptr<EngineImpl> WithDocuments(const EngineOptions& options,
+inline std::unique_ptr<EngineImpl> WithDocuments(const TestOptions& options,
                                                  const ModelPointer& model = TinyModelForTest()) {
   auto engine = MakeEngine(options, nullptr, model);
   EXPECT_TRUE(IngestTokens(*engine, "a", SampleTokens(30 * 63, 1)).ok());
@@ -103,7 +103,7 @@ inline void TokensAreTheSameAloneTogetherAndCold(const std::shared_ptr<kernels::
     engine->tiers_for_test().Drop();
     ExpectSame(Generate(*engine, Ask(7)), alone[0]);
   }
-  EngineOptions options = On(device, model);
+  TestOptions options = On(device, model);
   options.memory_budget_bytes = 0;  // every chunk is projected anew
   options.prefill_slice_tokens = 37;
   const auto engine = WithDocuments(options, model);
@@ -125,7 +125,7 @@ inline void ADocumentHasTheSameBytesInAnySlices(const std::shared_ptr<kernels::D
   std::string expected;
   for (const int64_t slice : {64, 300, 2048}) {
     std::shared_ptr<store::DocumentStore> kept = store::CreateMemoryStore();
-    EngineOptions options = On(device, model);
+    TestOptions options = On(device, model);
     options.ingest_slice_tokens = slice;
     const auto engine = MakeEngine(options, std::make_unique<ForwardingStore>(kept), model);
     ASSERT_TRUE(Ingest(*engine, "a", text).ok());

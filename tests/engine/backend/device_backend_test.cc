@@ -171,7 +171,7 @@ TEST(DeviceBackendTest, AModelThatNoDeviceRunsIsRefused) {
   model::ModelConfig config = TinyConfig();
   config.head_dim = 130;
   WriteTinyModel(directory, config, 1);
-  const auto model = model::Model::Load(directory, {});
+  const auto model = model::CpuModel::Load(directory);
   ASSERT_TRUE(model.ok()) << model.status();
   const auto backend = DeviceBackend::Create(std::make_shared<HostDevice>(), **model, directory);
   EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument);
@@ -196,11 +196,11 @@ TEST(DeviceBackendTest, TooManyHeadsOverOneAreRefusedInBf16) {
 TEST(DeviceBackendTest, DrtAsPublishedIsThatOfTheCpu) {
   const std::string directory = ::testing::TempDir() + "/device_backend_paper";
   WriteTinyModel(directory, TinyDrtPaperConfig(), 1);
-  auto loaded = model::Model::Load(directory, {});
+  auto loaded = model::CpuModel::Load(directory);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   const backend_checks::ModelPointer model = *std::move(loaded);
   const auto device = std::make_shared<HostDevice>();
-  EngineOptions on_device = SmallOptions();
+  TestOptions on_device = SmallOptions();
   on_device.backend = *DeviceBackend::Create(device, *model, directory);
   const auto cpu = backend_checks::WithDocuments(SmallOptions(), model);
   const auto engine = backend_checks::WithDocuments(on_device, model);

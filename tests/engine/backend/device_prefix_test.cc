@@ -18,7 +18,7 @@ class DevicePrefixTest : public PrefixTest {
   DevicePrefixTest() { device_ = host_; }
 
   // An engine on the device, or on the CPU, over a store that engines share one after the other.
-  std::unique_ptr<EngineImpl> Over(bool on_device, EngineOptions options = SmallOptions()) {
+  std::unique_ptr<EngineImpl> Over(bool on_device, TestOptions options = SmallOptions()) {
     auto store = std::make_unique<ForwardingStore>(store_);
     return on_device ? Make(options, std::move(store))
                      : MakeEngine(options, std::move(store), model_);
@@ -76,7 +76,7 @@ TEST_F(DevicePrefixTest, SlicesAndCommitsDoNotChangeWhatIsStored) {
   ASSERT_TRUE(IngestTokens(*Over(true), "whole", tokens).ok());
   const std::string expected = StoredState("whole", 2000);
   for (const int64_t slice : {7, 100}) {
-    EngineOptions options = SmallOptions();
+    TestOptions options = SmallOptions();
     options.ingest_slice_tokens = slice;
     options.commit_tokens = 300;
     const std::string id = absl::StrCat(slice);
@@ -87,7 +87,7 @@ TEST_F(DevicePrefixTest, SlicesAndCommitsDoNotChangeWhatIsStored) {
 
 // What only queues work would seem to take no time, and put all of it before others' next step.
 TEST_F(DevicePrefixTest, SlicesAndPrefillsWaitForTheirWork) {
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.ingest_slice_tokens = 100;
   const auto engine = Over(true, options);
   const std::vector<int32_t> tokens = SampleTokens(400, 8);

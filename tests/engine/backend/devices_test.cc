@@ -28,13 +28,7 @@ class DevicesTest : public ::testing::Test {
   }
   // 20 tokens after a prompt and a document.
   static std::vector<int32_t> Run(const LoadedModel& loaded) {
-    EngineOptions options = SmallOptions();
-    options.backend = loaded.backend;
-    options.landmark_device = loaded.landmarks;
-    // Not an owner: the caller's model goes last.
-    auto engine = MakeEngine(
-        options, nullptr,
-        std::shared_ptr<const model::Model>(std::shared_ptr<void>(), loaded.model.get()));
+    const auto engine = *Engine::Create(SmallOptions(), loaded, store::CreateMemoryStore());
     std::vector<std::string> mounts;
     if (loaded.model->config().landmarks()) {
       mounts = {"doc"};
@@ -53,9 +47,10 @@ TEST_F(DevicesTest, ADeviceRunsBf16WhateverThisCpuHas) {
   const auto loaded = LoadModelOn(device_, directory, std::nullopt);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(loaded->model->dtype(), DType::kBf16);
-  EXPECT_FALSE(loaded->model->computes()) << "weights that only the device needs";
-  EXPECT_NE(loaded->backend, nullptr);
-  EXPECT_NE(loaded->landmarks, nullptr);
+  EXPECT_EQ(dynamic_cast<const model::CpuModel*>(loaded->model.get()), nullptr)
+      << "weights that only the device needs";
+  EXPECT_EQ(loaded->backend->name(), device_->name());
+  EXPECT_EQ(loaded->landmarks->name(), device_->name());
   const std::vector<int32_t> tokens = Run(*loaded);
   EXPECT_EQ(tokens.size(), 20u);
   const auto asked = LoadModelOn(device_, directory, DType::kBf16);
@@ -69,9 +64,8 @@ TEST_F(DevicesTest, ThisCpuRunsWhatItHas) {
   const auto loaded = LoadModelOn(nullptr, directory, std::nullopt);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(loaded->model->dtype(), kernels::Bf16Supported() ? DType::kBf16 : DType::kFloat32);
-  EXPECT_TRUE(loaded->model->computes());
-  EXPECT_EQ(loaded->backend, nullptr);
-  EXPECT_EQ(loaded->landmarks, nullptr);
+  EXPECT_EQ(loaded->backend->name(), "cpu");
+  EXPECT_EQ(loaded->landmarks->name(), "cpu");
   EXPECT_EQ(LoadModelOn(nullptr, directory, DType::kBf16).ok(), kernels::Bf16Supported());
 }
 
@@ -96,7 +90,7 @@ TEST_F(DevicesTest, SizesThatBf16LacksRunInFp32) {
   const auto loaded = LoadModelOn(device_, directory, std::nullopt);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(loaded->model->dtype(), DType::kFloat32);
-  ASSERT_NE(loaded->backend, nullptr);
+  EXPECT_EQ(loaded->backend->name(), device_->name());
   EXPECT_EQ(Run(*loaded).size(), 20u);
 }
 
@@ -105,9 +99,8 @@ TEST_F(DevicesTest, LayersThatNoDeviceTakesRunHere) {
   wide.head_dim = 130;
   const auto loaded = LoadModelOn(device_, Write("wide", wide), DType::kFloat32);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_TRUE(loaded->model->computes());
-  EXPECT_EQ(loaded->backend, nullptr);
-  EXPECT_NE(loaded->landmarks, nullptr);
+  EXPECT_EQ(loaded->backend->name(), "cpu");
+  EXPECT_EQ(loaded->landmarks->name(), device_->name());
   EXPECT_EQ(Run(*loaded).size(), 20u);
 
   model::ModelConfig prefixes = TinyRatPlusConfig();
@@ -124,17 +117,12 @@ TEST_F(DevicesTest, ErrorsNameTheModelOrTheDevice) {
   const std::string directory = Write("tiny", TinyConfig());
   EXPECT_EQ(LoadModel("gpu", directory, std::nullopt).status().code(),
             absl::StatusCode::kInvalidArgument);
+  const absl::Status threads = LoadModelOn(nullptr, directory, std::nullopt, -1).status();
+  EXPECT_EQ(threads.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(threads.message()), HasSubstr("threads: -1, expected at least 0"));
   device_->LimitBytes(1000);
   EXPECT_EQ(LoadModelOn(device_, directory, std::nullopt).status().code(),
             absl::StatusCode::kResourceExhausted);
-}
-
-TEST_F(DevicesTest, AModelWithoutWeightsNeedsABackend) {
-  auto loaded = LoadModelOn(device_, Write("tiny", TinyConfig()), std::nullopt);
-  ASSERT_TRUE(loaded.ok()) << loaded.status();
-  const auto engine =
-      Engine::Create(SmallOptions(), std::move(loaded->model), store::CreateMemoryStore());
-  EXPECT_EQ(engine.status().code(), absl::StatusCode::kInvalidArgument) << engine.status();
 }
 
 }  // namespace

@@ -63,9 +63,7 @@ class Searching {
 };
 
 inline void FindsWhatTheCpuFinds(LandmarkDevice& device) {
-  ThreadPool pool(2);
-  std::vector<kernels::OpContext> contexts(2);
-  CpuLandmarks cpu(pool, contexts);
+  CpuLandmarks cpu(std::make_shared<ComputeThreads>(2));
   Searching expected(cpu), searching(device);
   expected.Search();
   searching.Search();
@@ -100,8 +98,8 @@ inline void WhatADeviceCannotSearchFailsOnlyThatQuery(LandmarkDevice& device) {
   EXPECT_EQ(searching.queries()[3].best.size(), size_t{8});
 }
 
-inline EngineOptions On(std::shared_ptr<LandmarkDevice> device) {
-  EngineOptions options = SmallOptions();
+inline TestOptions On(std::shared_ptr<LandmarkDevice> device) {
+  TestOptions options = SmallOptions();
   options.landmark_device = std::move(device);
   return options;
 }
@@ -109,7 +107,7 @@ inline EngineOptions On(std::shared_ptr<LandmarkDevice> device) {
 // Two documents and the session's own chunks, in slices of a prompt and token by token.
 inline GenerateRequest Ask() { return TokensRequest(SampleTokens(300, 7), 150, {"a", "b"}); }
 
-inline std::unique_ptr<EngineImpl> WithDocuments(const EngineOptions& options) {
+inline std::unique_ptr<EngineImpl> WithDocuments(const TestOptions& options) {
   auto engine = MakeEngine(options);
   EXPECT_TRUE(IngestTokens(*engine, "a", SampleTokens(50 * 63, 1)).ok());
   EXPECT_TRUE(IngestTokens(*engine, "b", SampleTokens(900, 2)).ok());

@@ -59,7 +59,7 @@ class FaultyStore final : public ForwardingStore {
 };
 
 struct Fixture {
-  explicit Fixture(EngineOptions options = SmallOptions()) {
+  explicit Fixture(TestOptions options = SmallOptions()) {
     auto owned = std::make_unique<FaultyStore>(
         std::shared_ptr<store::DocumentStore>(store::CreateMemoryStore()));
     store = owned.get();
@@ -114,7 +114,7 @@ TEST(DocumentsTest, ADocumentOfOneTokenCanBeMounted) {
 }
 
 TEST(DocumentsTest, LandmarkBudgetNamesBothSizesAndForgetsUnmountedKeys) {
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   const int64_t key_bytes = TinyModelForTest()->config().key_width() * 2;
   options.landmark_budget_bytes = 12 * key_bytes;
   Fixture f(options);
@@ -192,7 +192,7 @@ TEST(DocumentsTest, DamagedTextThatContentIsComparedWithIsCounted) {
 TEST(DocumentsTest, ASessionThatWaitsHoldsNoMemory) {
   const std::string directory = absl::StrCat(::testing::TempDir(), "/documents_", getpid());
   WriteTinyModel(directory, TinyConfig(), 1, /*sublayers=*/8);
-  const auto engine = MakeEngine(SmallOptions(), nullptr, *model::Model::Load(directory, {}));
+  const auto engine = MakeEngine(SmallOptions(), nullptr, *model::CpuModel::Load(directory));
   ASSERT_TRUE(Ingest(*engine, "doc", SampleText(5000, 1)).ok());
   const std::vector<int32_t> expected = Generate(*engine, Ask({"doc"}, 160)).tokens;
   GenerateRequest request = Ask({}, 40);
@@ -260,7 +260,7 @@ TEST(DocumentsTest, ASessionThatAnErrorBrokeSaysThatItCanOnlyBeClosed) {
 }
 
 TEST(DocumentsTest, SessionsEndAfterTheirTimeAndFreeTheirChunks) {
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.session_ttl = absl::Milliseconds(20);
   options.max_sessions = 2;
   Fixture f(options);
@@ -274,7 +274,7 @@ TEST(DocumentsTest, SessionsEndAfterTheirTimeAndFreeTheirChunks) {
 }
 
 TEST(DocumentsTest, TooManySessionsAreRefused) {
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.max_sessions = 2;
   Fixture f(options);
   ASSERT_TRUE(f.engine->OpenSession({}).ok());
@@ -283,7 +283,7 @@ TEST(DocumentsTest, TooManySessionsAreRefused) {
 }
 
 TEST(DocumentsTest, OnePeerLeavesTheLastQuarterOfSessionsToOthers) {
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.max_sessions = 4;
   Fixture f(options);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(f.engine->OpenSession({}, "10.0.0.1").ok());

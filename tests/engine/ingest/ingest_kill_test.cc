@@ -49,7 +49,7 @@ std::unique_ptr<store::DocumentStore> OpenStore(const std::string& directory) {
 int RunIngest(const Kind& kind, const std::string& directory, const std::string& text, int ready) {
   auto store = OpenStore(directory);
   if (store == nullptr) return 2;
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.commit_tokens = 400;
   auto engine = MakeEngine(options, std::move(store),
                            kind.prefix ? LoadRatPlusForTest("kill", TinyRatPlusConfig())

@@ -11,6 +11,7 @@
 #include "engine/ingest/resume_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/text/tokenizer.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
@@ -22,7 +23,7 @@ using ::testing::HasSubstr;
 
 // An engine on a store that outlives it.
 struct Fixture {
-  explicit Fixture(EngineOptions options = SmallOptions(),
+  explicit Fixture(TestOptions options = SmallOptions(),
                    std::shared_ptr<const model::Model> model = nullptr)
       : store(store::CreateMemoryStore()),
         engine(MakeEngine(options, std::make_unique<ForwardingStore>(store), std::move(model))) {}
@@ -36,7 +37,7 @@ struct Fixture {
 // By min_chunk_tokens: full blocks, and such that end with sentences.
 class IngestBlocksTest : public ::testing::TestWithParam<int> {
  protected:
-  const std::shared_ptr<const model::Model> model_ = TinyModelForTest(1, GetParam());
+  const std::shared_ptr<const model::CpuModel> model_ = TinyModelForTest(1, GetParam());
 };
 
 INSTANTIATE_TEST_SUITE_P(Blocks, IngestBlocksTest, ::testing::Values(0, 24), [](const auto& param) {
@@ -45,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(Blocks, IngestBlocksTest, ::testing::Values(0, 24), [](
 
 TEST_P(IngestBlocksTest, RecordsEqualTheModelRunInOneGo) {
   Fixture f(SmallOptions(), model_);
-  const auto& model = f.engine->model();
+  const model::CpuModel& model = *model_;
   for (const int64_t length : {1, 62, 63, 64, 126, 1000}) {
     SCOPED_TRACE(length);
     const std::vector<int32_t> tokens = SampleTokens(length, 5);
@@ -85,7 +86,7 @@ TEST_P(IngestBlocksTest, SlicesMessagesAndCommitsDoNotChangeRecords) {
       if (message == 1 && slice != 1000) continue;
       for (const int threads : {1, 2}) {
         SCOPED_TRACE(testing::Message() << slice << " " << message << " " << threads);
-        EngineOptions options = SmallOptions();
+        TestOptions options = SmallOptions();
         options.ingest_slice_tokens = slice;
         options.commit_tokens = slice == 64 ? 100 : 5000;
         options.threads = threads;
@@ -137,7 +138,7 @@ TEST_P(IngestBlocksTest, ABrokenStreamResumesAtItsLastCommit) {
 
 TEST(IngestTest, ShutdownCommitsWhatIsEncoded) {
   const std::string text = SampleText(20000, 10);
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.commit_tokens = 1 << 20;  // never by itself
   auto store = std::shared_ptr<store::DocumentStore>(store::CreateMemoryStore());
   auto engine = MakeEngine(options, std::make_unique<ForwardingStore>(store));
@@ -188,7 +189,7 @@ TEST(IngestTest, APieceThatArrivesWhileTheEngineStopsIsAnswered) {
 }
 
 TEST(IngestTest, OpenIngestsHaveALimit) {
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.max_ingests = 1;
   auto engine = MakeEngine(options);
   auto first = *engine->BeginIngest("a", /*from_tokens=*/true, {});
@@ -205,7 +206,7 @@ TEST(IngestTest, OpenIngestsHaveALimit) {
 }
 
 TEST(IngestTest, OnePeerLeavesTheLastQuarterToOthers) {
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.max_ingests = 8;
   auto engine = MakeEngine(options);
   std::vector<std::unique_ptr<IngestStream>> open;
@@ -333,7 +334,7 @@ TEST(IngestTest, TextWithoutATokenizerIsRefusedAndLeavesNothing) {
   const std::string directory = absl::StrCat(::testing::TempDir(), "/ingest_ids_", getpid());
   WriteTinyModel(directory, TinyConfig(), 1);
   std::filesystem::remove(directory + "/tokenizer.model");
-  auto engine = MakeEngine(SmallOptions(), nullptr, *model::Model::Load(directory, {}));
+  auto engine = MakeEngine(SmallOptions(), nullptr, *model::CpuModel::Load(directory));
   const absl::Status refused = engine->BeginIngest("doc", /*from_tokens=*/false, {}).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("\"doc\": the model has no tokenizer"));

@@ -141,7 +141,7 @@ TEST_F(PrefixLimitsTest, AMountBeyondTheStateBudgetIsRefusedAndHoldsNothing) {
     bytes = info->state_bytes;
   }
   dense.mounts = {"doc"};
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.state_budget_bytes = bytes;  // an eighth too little
   auto engine = MakeEngine(options, std::make_unique<ForwardingStore>(store), model_);
   Expect(engine->OpenSession(dense).status(), absl::StatusCode::kResourceExhausted,
@@ -168,7 +168,7 @@ TEST_F(PrefixLimitsTest, AMountBeyondTheStateBudgetIsRefusedAndHoldsNothing) {
 TEST_F(PrefixLimitsTest, EveryMessageOfAnIngestThatFailsIsAnswered) {
   SessionOptions dense;
   dense.dilation = 1;
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.state_budget_bytes = 1;
   auto engine = MakeEngine(options, nullptr, model_);
   const std::string text(256 << 10, 'x');
@@ -190,7 +190,7 @@ TEST_F(PrefixLimitsTest, AnIngestStaysInTheStateBudgetAndResumesInALargerOne) {
   SessionOptions dense;
   dense.dilation = 1;
   const std::vector<int32_t> tokens = SampleTokens(3000, 2);
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.state_budget_bytes = 2000 * 2 * 32 * 4 * 3;  // keys and values, fp32, of every layer
   {
     auto engine = MakeEngine(options, std::make_unique<ForwardingStore>(store), model_);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "model/text/tokenizer.h"
 #include "tests/engine/session/prefix_testing.h"
 
 namespace recollect::engine {
@@ -76,7 +77,7 @@ TEST_F(PrefixTest, SlicesMessagesAndCommitsDoNotChangeRecords) {
     for (const int64_t message : {1 << 20, 777, 1}) {
       if (message == 1 && slice != 100) continue;
       SCOPED_TRACE(testing::Message() << slice << " " << message);
-      EngineOptions options = SmallOptions();
+      TestOptions options = SmallOptions();
       options.ingest_slice_tokens = slice;
       options.commit_tokens = slice == 1 ? 100 : 3000;
       std::shared_ptr<store::DocumentStore> store = store::CreateMemoryStore();
@@ -155,7 +156,7 @@ TEST_F(PrefixTest, TheDummySpaceBelongsToTheDocument) {
   WriteTinyModel(directory, config, 1, /*sublayers=*/8);
   std::filesystem::copy_file(path, directory + "/tokenizer.model",
                              std::filesystem::copy_options::overwrite_existing);
-  model_ = *model::Model::Load(directory, {});
+  model_ = *model::CpuModel::Load(directory);
   auto engine = Make();
   const std::string document = "The captain looked at the sea", prompt = " and the ship",
                     more = "went";
@@ -225,7 +226,7 @@ TEST_F(PrefixTest, ABrokenStreamResumesAtItsLastCommit) {
 }
 
 TEST_F(PrefixTest, AStreamWaitsForAtMostOneSliceOfAPrefix) {
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.commit_tokens = 1 << 20;
   auto engine = Make(options);
   // The last token stays for the session that mounts it.

@@ -94,7 +94,7 @@ TEST(GenerateTest, PrefillSlicesThreadsAndBatchesDoNotChangeTokens) {
   for (const int threads : {1, 2}) {
     for (const int64_t slice : {1, 7, 64, 65, 512}) {
       SCOPED_TRACE(testing::Message() << threads << " threads, slices of " << slice);
-      EngineOptions options = SmallOptions();
+      TestOptions options = SmallOptions();
       options.threads = threads;
       options.prefill_slice_tokens = slice;
       auto engine = MakeEngine(options);
@@ -211,7 +211,7 @@ TEST(GenerateTest, WarmEqualsColdEqualsTinyBudgets) {
   EXPECT_GE(stats.store_read_p99_ms, stats.store_read_p50_ms);
   EXPECT_EQ(stats.staged_chunks, 0);  // the layers run on the CPU
 
-  EngineOptions tiny = SmallOptions();
+  TestOptions tiny = SmallOptions();
   tiny.memory_budget_bytes = 0;
   tiny.host_budget_bytes = 20000;  // a few chunks
   auto small = MakeEngine(tiny);

@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "kernels/gemm/gemm.h"
+#include "model/text/tokenizer.h"
 #include "store/rocks/rocks_store.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/support/tiny_model.h"
@@ -32,11 +33,11 @@ std::string WithSecret() {
   return text.insert(text.find(". ", text.size() / 2) + 1, kSecret);
 }
 
-std::shared_ptr<const model::Model> ShippedModel(DType dtype) {
-  static auto* const models = new std::map<DType, std::shared_ptr<const model::Model>>();
-  std::shared_ptr<const model::Model>& slot = (*models)[dtype];
+std::shared_ptr<const model::CpuModel> ShippedModel(DType dtype) {
+  static auto* const models = new std::map<DType, std::shared_ptr<const model::CpuModel>>();
+  std::shared_ptr<const model::CpuModel>& slot = (*models)[dtype];
   if (slot == nullptr) {
-    auto loaded = model::Model::Load(RECOLLECT_SOURCE_DIR "/models/recollect-7m", {.dtype = dtype});
+    auto loaded = model::CpuModel::Load(RECOLLECT_SOURCE_DIR "/models/recollect-7m", dtype);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     if (loaded.ok()) slot = *std::move(loaded);
   }
@@ -85,14 +86,14 @@ class RecallTest : public ::testing::TestWithParam<DType> {
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
-  std::unique_ptr<EngineImpl> Open(const EngineOptions& options = SmallOptions()) {
+  std::unique_ptr<EngineImpl> Open(const TestOptions& options = SmallOptions()) {
     auto store = store::OpenRocksStore({.directory = directory_});
     EXPECT_TRUE(store.ok()) << store.status();
     return MakeEngine(options, *std::move(store), model_);
   }
 
   const std::string directory_ = ::testing::TempDir() + "/recall_" + std::to_string(getpid());
-  std::shared_ptr<const model::Model> model_;
+  std::shared_ptr<const model::CpuModel> model_;
 };
 
 TEST_P(RecallTest, TheAnswerComesFromTheDocument) {
@@ -117,7 +118,7 @@ TEST_P(RecallTest, SameBitsFromEveryTierAndAfterARestart) {
     EXPECT_EQ(Tell(*engine, *model_, {"doc"}), expected) << "from the host tier";
   }
   EXPECT_EQ(Tell(*Open(), *model_, {"doc"}), expected) << "from the store, after a restart";
-  EngineOptions tiny = SmallOptions();
+  TestOptions tiny = SmallOptions();
   tiny.memory_budget_bytes = 0;
   tiny.host_budget_bytes = 100'000;  // a few chunks
   const auto engine = Open(tiny);
@@ -131,7 +132,7 @@ TEST_P(RecallTest, SameBitsInAnySlicesOnAnyThreadsBesideAnyOthers) {
   for (const int threads : {1, 2}) {
     for (const int64_t slice : {3, 17, 512}) {
       SCOPED_TRACE(testing::Message() << threads << " threads, slices of " << slice);
-      EngineOptions options = SmallOptions();
+      TestOptions options = SmallOptions();
       options.threads = threads;
       options.prefill_slice_tokens = slice;
       const auto engine = Open(options);

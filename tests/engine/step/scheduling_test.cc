@@ -65,7 +65,7 @@ class Latch {
 };
 
 TEST(SchedulingTest, AStreamWaitsForAtMostOneIngestSlice) {
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.ingest_slice_tokens = 4 * 63;
   options.shared_slice_tokens = 2 * 63;
   options.commit_tokens = 1 << 20;
@@ -100,7 +100,7 @@ class SlowIngest final : public IngestWork {
 };
 
 TEST(SchedulingTest, AStreamHasAsMuchTimeAsAnIngestBesideIt) {
-  const EngineOptions options = SmallOptions();
+  const TestOptions options = SmallOptions();
   auto engine = MakeEngine(options);
   const auto run = [&](int slices) {
     auto work = std::make_shared<SlowIngest>(slices);
@@ -175,7 +175,7 @@ TEST(SchedulingTest, OthersGoOnWhileASessionWaitsForTheDisk) {
 }
 
 TEST(SchedulingTest, AFullQueueRefusesTheNext) {
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.max_batch = 1;
   options.max_queued = 1;
   auto engine = MakeEngine(options);
@@ -268,7 +268,7 @@ class AsksAgain final : public GenerateEvents {
 };
 
 TEST(SchedulingTest, HoweverARequestEndsItsPlaceAndItsSessionAreFree) {
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.max_batch = options.max_queued = 1;
   auto engine = MakeEngine(options);
   const auto idle = [&] {
@@ -363,7 +363,7 @@ TEST(SchedulingTest, ShutdownLetsFinishThenEnds) {
 }
 
 TEST(SchedulingTest, ManyClientsAtOnce) {
-  EngineOptions options = SmallOptions();
+  TestOptions options = SmallOptions();
   options.max_batch = 5;
   options.max_sessions = 64;
   auto engine = MakeEngine(options);

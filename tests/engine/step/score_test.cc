@@ -23,7 +23,7 @@ float LogProbability(std::span<const float> logits, int32_t target) {
 TEST(ScoreTest, EveryTokenIsScoredFromTheRowBeforeIt) {
   const auto model = TinyModelForTest();
   for (const int64_t slice : {1, 50, 64, 500}) {
-    EngineOptions options = SmallOptions();
+    TestOptions options = SmallOptions();
     options.prefill_slice_tokens = slice;
     auto engine = MakeEngine(options);
     const std::vector<int32_t> document = SampleTokens(800, 1), tokens = SampleTokens(400, 2);
@@ -103,7 +103,7 @@ TEST(ScoreTest, RowsHaveTheSameBitsInAnyBatchAtAnyPlaceOnAnyThreads) {
   constexpr int kRequests = 7;
   std::vector<std::vector<float>> expected;
   for (const int threads : {1, 2, 3, 5}) {
-    EngineOptions options = SmallOptions();
+    TestOptions options = SmallOptions();
     options.threads = threads;
     options.prefill_slice_tokens = 512;
     auto engine = MakeEngine(options);

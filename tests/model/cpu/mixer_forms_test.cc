@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "model/model.h"
+#include "model/cpu/cpu_model.h"
 #include "tests/model/model_testing.h"
 
 namespace recollect::model {
@@ -129,7 +129,7 @@ class MixerFormTest : public ::testing::Test {
   }
 
   std::map<std::string, std::vector<float>> tensors_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<CpuModel> model_;
   std::vector<float> h_;  // [kLength, d]
 };
 

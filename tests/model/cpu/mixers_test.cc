@@ -223,11 +223,11 @@ TEST(MixersConfigTest, PatternsAreNotTheRequestsChoice) {
 TEST(MixersLoadTest, RattentionHoldsItsTensorsAndNoOthers) {
   ModelConfig config = TinyRattentionConfig();
   WriteTinyModel(Directory("tensors"), config, 1);
-  ASSERT_TRUE(Model::Load(Directory("tensors"), {}).ok());
+  ASSERT_TRUE(CpuModel::Load(Directory("tensors")).ok());
   config.mixers[0] = LinearAlone().mixers[0];
   config.mixers[1].qk_norm = false;
   WriteFile(Directory("tensors") + "/config.json", ConfigJson(config));
-  const absl::Status status = Model::Load(Directory("tensors"), {}).status();
+  const absl::Status status = CpuModel::Load(Directory("tensors")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   std::string message(status.message());
   for (const char* extra :
@@ -243,10 +243,10 @@ TEST(MixersLoadTest, RattentionHoldsItsTensorsAndNoOthers) {
 TEST(MixersLoadTest, DrtPaperHoldsItsTensorsAndNoOthers) {
   ModelConfig config = TinyDrtPaperConfig();
   WriteTinyModel(Directory("published"), config, 1);
-  ASSERT_TRUE(Model::Load(Directory("published"), {}).ok());
+  ASSERT_TRUE(CpuModel::Load(Directory("published")).ok());
   const auto problems = [&](const char* weights) {
     WriteFile(Directory(weights) + "/config.json", ConfigJson(config));
-    const absl::Status status = Model::Load(Directory(weights), {}).status();
+    const absl::Status status = CpuModel::Load(Directory(weights)).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
@@ -278,7 +278,7 @@ TEST(MixersLoadTest, ConfigAndWeightsThatDisagreeNameBothShapes) {
   config.head_norm_eps = 1e-6f;
   config.n_low = 2;
   WriteFile(Directory("shapes") + "/config.json", ConfigJson(config));
-  const absl::Status status = Model::Load(Directory("shapes"), {}).status();
+  const absl::Status status = CpuModel::Load(Directory("shapes")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(
       std::string(status.message()),

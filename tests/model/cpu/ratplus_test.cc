@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/gemm/gemm.h"
-#include "model/model.h"
+#include "model/cpu/cpu_model.h"
 #include "model/weights/weights.h"
 #include "tests/model/model_testing.h"
 #include "tests/support/reference_sequence.h"
@@ -73,7 +73,7 @@ TEST(RatPlusLoadTest, ConfigAndWeightsThatDisagreeNameBothShapes) {
   config.ffn = 56;
   config.n_low = 2;
   WriteFile(Directory("shapes") + "/config.json", ConfigJson(config));
-  const absl::Status status = Model::Load(Directory("shapes"), {}).status();
+  const absl::Status status = CpuModel::Load(Directory("shapes")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(
       std::string(status.message()),
@@ -191,7 +191,7 @@ TEST(RatPlusTest, PatternsAgreeWhereTheirSetsAreTheSame) {
 
 // Rows g of every in_proj set to large values of one sign drive the gates to 0 or 1; the norm's
 // gain is 1 and a constant embedding channel makes the sign sure.
-std::unique_ptr<Model> WithGates(const std::string& name, float push, bool recurrence) {
+std::unique_ptr<CpuModel> WithGates(const std::string& name, float push, bool recurrence) {
   ModelConfig config = TinyRatPlusConfig();
   config.recurrence = recurrence;
   return MakeChanged(name, config, [&](const std::string& tensor_name, FloatTensor& tensor) {

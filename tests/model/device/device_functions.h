@@ -107,7 +107,7 @@ inline std::unique_ptr<DeviceModel> LoadGoldenOn(kernels::Device& device, const 
 }
 
 // RunTokens (reference_sequence.h) on a device: logits [ids, vocab_size].
-inline std::vector<float> RunTokensOn(DeviceModel& model, const Model& in_ram,
+inline std::vector<float> RunTokensOn(DeviceModel& model, const CpuModel& in_ram,
                                       const LocalPatterns& pattern, const std::vector<int32_t>& ids,
                                       int64_t rows_per_call) {
   const auto rows = static_cast<int64_t>(ids.size());

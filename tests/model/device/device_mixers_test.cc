@@ -67,7 +67,7 @@ class DeviceMixersTest : public ::testing::TestWithParam<Family> {
   }
 
   const std::shared_ptr<kernels::Device> device_ = kernels::OpenTestDevice();
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<CpuModel> model_;
   std::unique_ptr<DeviceModel> on_device_;
   std::vector<LocalPatterns> patterns_;
 };

@@ -59,7 +59,7 @@ class Bf16DeviceModelTest : public ::testing::Test {
   }
 
   const std::shared_ptr<kernels::Device> device_ = kernels::OpenTestDevice();
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<CpuModel> model_;
   std::unique_ptr<DeviceModel> on_device_;
 };
 
@@ -136,7 +136,7 @@ TEST_F(Bf16DeviceModelTest, SequencesInOneCallHaveTheBitsOfEachAlone) {
 
 TEST_F(Bf16DeviceModelTest, StaysNearTheFp32Model) {
   const std::vector<float> h = Whole(5);
-  const auto fp32 = Model::Load(Directory("model"), {.dtype = DType::kFloat32});
+  const auto fp32 = CpuModel::Load(Directory("model"));
   ASSERT_TRUE(fp32.ok()) << fp32.status();
   std::vector<float> expected = Embedded(kPositions, 5);
   LocalState state = LocalState::Create(config(), Patterns(config()), layers());

@@ -1,0 +1,23 @@
+// What Engine::Create is given: a model, and where the engine's two kinds of work run.
+#ifndef RECOLLECT_ENGINE_BACKEND_LOADED_MODEL_H_
+#define RECOLLECT_ENGINE_BACKEND_LOADED_MODEL_H_
+
+#include <memory>
+
+#include "engine/backend/backend.h"
+#include "engine/backend/landmark_device.h"
+#include "model/model.h"
+
+namespace recollect::engine {
+
+// None is null. LoadModel (devices.h) makes one for the device of a given name, OnCpu
+// (cpu/cpu_backend.h) one for a CpuModel.
+struct LoadedModel {
+  std::shared_ptr<const model::Model> model;
+  std::shared_ptr<Backend> backend;           // the layers of `model`
+  std::shared_ptr<LandmarkDevice> landmarks;  // the search of landmark keys
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_BACKEND_LOADED_MODEL_H_

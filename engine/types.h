@@ -1,0 +1,197 @@
+// What callers of the engine pass in and get back (engine/engine.h).
+#ifndef RECOLLECT_ENGINE_TYPES_H_
+#define RECOLLECT_ENGINE_TYPES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/types.h"
+
+namespace recollect::engine {
+
+struct EngineOptions {
+  int fetch_threads = 2;  // blocking reads of the store
+  // Device tier: landmark keys of mounted documents, and memory K, V of hot chunks. Host tier:
+  // chunk states.
+  int64_t landmark_budget_bytes = int64_t{1} << 30;
+  int64_t memory_budget_bytes = int64_t{256} << 20;
+  int64_t host_budget_bytes = int64_t{512} << 20;
+  // Local states of all sessions, and of prefixes that are being ingested.
+  int64_t state_budget_bytes = int64_t{4} << 30;
+  int64_t ingest_slice_tokens = 1024;  // most tokens of one ingest slice
+  int64_t shared_slice_tokens = 128;   // the same while any session decodes; streams wait for it
+  int64_t prefill_slice_tokens = 512;  // most prompt tokens of one step, over all sessions
+  int64_t commit_tokens = 16384;       // an ingest commits at least this often
+  int64_t max_sessions = 256;
+  int64_t max_queued = 256;  // requests waiting; one more is RESOURCE_EXHAUSTED
+  int64_t max_batch = 64;    // sessions in one step
+  int64_t max_ingests = 64;  // open at once; one more is RESOURCE_EXHAUSTED
+  absl::Duration session_ttl = absl::Minutes(30);  // an idle open session is closed
+};
+
+struct IngestStatus {
+  int64_t committed_offset = 0;               // input a resumed ingest need not send again
+  int64_t accepted_offset = 0;                // input accepted so far
+  int64_t bytes = 0, tokens = 0, chunks = 0;  // encoded so far, committed or not
+  double tokens_per_s = 0;                    // of this stream
+  // Hex SHA-256 of the input that earlier streams committed: its bytes, or its token ids as
+  // little-endian int32. Empty if nothing was committed.
+  std::string committed_sha256;
+};
+
+enum class SessionId : uint64_t {};
+
+// An entry for each layer: one number for all heads, or one for each head.
+using LayerNumbers = std::vector<std::vector<int64_t>>;
+
+struct SessionOptions {
+  // Document ids, in order. Without landmarks at most one, ingested under the same pattern: the
+  // session begins with it as if it had read the document's tokens itself.
+  std::vector<std::string> mounts;
+  // Replaces the checkpoint's value in every layer and head; must be one the checkpoint was adapted
+  // to.
+  std::optional<int64_t> dilation = {}, window = {}, initial = {};
+  // For hybrids: numbers by layer and head, in place of the single number above; empty: not used.
+  LayerNumbers layer_dilations = {}, layer_windows = {}, layer_initials = {};
+  std::optional<int64_t> context = {};  // positions to stretch the position encoding to
+  int64_t top_k_blocks = 0;             // top-k blocks of each query; 0: none
+  bool random_chunks = false;  // control for recall tests: replaces the retrieved chunks by
+                               // chunks drawn at random from the same candidates
+  friend bool operator==(const SessionOptions&, const SessionOptions&) = default;
+};
+
+struct Sampling {
+  double temperature = 0;  // 0: greedy
+  double top_p = 1;
+  int64_t top_k = 0;  // 0: all
+  uint64_t seed = 0;
+  // DRY (engine/backend/sampler.h) of the tokens that the request has generated; 0: off.
+  double dry_multiplier = 0;
+  int64_t dry_allowed_length = 2;
+};
+
+// A prompt is text or token ids, never both.
+struct Prompt {
+  std::string text;
+  std::vector<int32_t> tokens;
+};
+
+// All sampled tokens become part of the session, including those of a stop string, but not the end
+// token. After an error in the middle of a step (DATA_LOSS, a full disk, a lost device) the session
+// can only be closed, and later requests are FAILED_PRECONDITION. After cancellation or a deadline
+// the session keeps what it has processed. Deadlines, including Shutdown's, are in SteadyNow() time
+// (base/clock.h).
+struct GenerateRequest {
+  std::optional<SessionId> session;  // an open session; if absent, a new one with `session_options`
+  SessionOptions session_options;
+  Prompt prompt;
+  // Close the block after the prompt, so that the answer retrieves with all of the prompt. No
+  // effect in a family without blocks; the same holds for ScoreRequest::flush_after.
+  bool flush = true;
+  Sampling sampling;
+  int64_t max_tokens = 128;  // 0: only read the prompt
+  // Generation ends before the first of these; the stop itself is not emitted. At most 16, each of
+  // 1 to 256 bytes of UTF-8.
+  std::vector<std::string> stop;
+  bool ignore_eos = false;  // treat the end token like any other token
+  // OnRetrieval is called, for landmarks of the prompt too, in order of position, then group.
+  bool want_hits = false;
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+enum class Tier { kDevice, kHost, kStore };
+
+struct Hit {
+  std::string document;  // empty: the session's own chunk
+  int64_t chunk = 0;
+  float score = 0;  // raw r_e
+  float weight = 0;
+  int64_t text_begin = 0, text_end = 0;  // byte range in the document's text
+  Tier tier = Tier::kDevice;             // the tier it came from
+  OwnerId owner{};                       // the chunk's; a later document of that name has another
+};
+
+// What one group retrieved at one landmark position.
+struct Retrieval {
+  int64_t position = 0;
+  int group = 0;
+  int64_t candidates = 0;
+  std::vector<Hit> hits;  // best first
+};
+
+enum class FinishReason { kMaxTokens, kStop, kEos };
+
+struct Usage {
+  int64_t prompt_tokens = 0;
+  int64_t generated_tokens = 0;
+  absl::Duration time_to_first_token;
+  absl::Duration generation_time;  // from the first to the last token
+};
+
+struct ScoreRequest {
+  SessionOptions session_options;
+  Prompt prompt;  // scored from its first token on
+  // Token counts after which the block is closed early, ascending.
+  std::vector<int64_t> flush_after;
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+struct ScoreResult {
+  std::vector<int32_t> tokens;
+  // For each token: its log probability (natural) given all tokens before it, and the most likely
+  // token in its place. If no landmark begins the sequence (the family has none, or landmarks end
+  // their blocks) and no prefix is mounted, nothing precedes the first token: 0 and -1.
+  std::vector<float> logprobs;
+  std::vector<int32_t> argmax;
+  int64_t text_bytes = 0;
+};
+
+struct RetrieveRequest {
+  SessionOptions session_options;
+  Prompt query;
+  int64_t k = 0;  // hits per group; 0: the model's n_ret
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+struct SessionInfo {
+  SessionId id{};
+  std::vector<std::string> mounts;
+  int64_t positions = 0;
+  int64_t own_chunks = 0;
+};
+
+// A snapshot; Admin.GetStats returns it under these names. Bytes are current, the rest are counts
+// since start.
+struct EngineStats {
+  int64_t sessions = 0;
+  int64_t queued_requests = 0;
+  int64_t running_requests = 0;
+  std::string backend;          // Backend::name
+  std::string landmark_device;  // LandmarkDevice::name
+  int64_t landmark_bytes = 0, landmark_budget_bytes = 0;
+  int64_t memory_bytes = 0, memory_budget_bytes = 0;
+  int64_t host_bytes = 0, host_budget_bytes = 0;
+  int64_t state_bytes = 0, state_budget_bytes = 0;
+  int64_t store_bytes = 0;
+  int64_t device_free_bytes = 0, device_total_bytes = 0;  // of the device in use; 0 without one
+  int64_t chunk_hits_device = 0, chunk_hits_host = 0, chunk_hits_store = 0;
+  // Chunks that were not on the device: batched reads from the store, then uploads.
+  int64_t store_reads = 0, store_read_bytes = 0, staged_chunks = 0;
+  double store_read_p50_ms = 0, store_read_p99_ms = 0;  // of the last 1024 batched reads
+  int64_t data_loss_errors = 0;
+  // prompt_tokens counts the prompts of all requests that were read to their end.
+  int64_t generated_tokens = 0, prompt_tokens = 0, ingested_tokens = 0;
+  // Prefixes restored, and their tokens; the last token of each is run again.
+  int64_t prefix_mounts = 0, prefix_tokens = 0;
+  int64_t steps = 0;
+  int64_t graph_launches = 0;  // Backend::graph_launches
+  double landmark_step_p50_ms = 0,
+         landmark_step_p99_ms = 0;  // last 1024 landmark steps while decoding, with retrieval
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_TYPES_H_

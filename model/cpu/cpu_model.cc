@@ -1,0 +1,113 @@
+#include "model/cpu/cpu_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/gemm/gemm.h"
+#include "model/cpu/layers.h"
+#include "model/weights/safetensors.h"
+#include "model/weights/weights.h"
+
+namespace recollect::model {
+namespace {
+
+LayerContext ContextOf(const Model& model) {
+  return {model.config(), model.dtype(), model.config().norm_eps};
+}
+
+// Adds `delta`, the rows of the reading segments packed in order, to their rows of y.
+void AddToReading(kernels::OpContext& ctx, std::span<const Segment> segments, int64_t width,
+                  const float* delta, float* y) {
+  for (const Segment& segment : segments) {
+    const int64_t count = segment.rows * width;
+    if (segment.reads_memory()) {
+      kernels::Add(ctx, delta, count, y);
+      delta += count;
+    }
+    y += count;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CpuModel>> CpuModel::Load(const std::string& directory,
+                                                         DType dtype) {
+  if (dtype == DType::kBf16 && !kernels::Bf16Supported()) {
+    return absl::FailedPreconditionError(
+        "this CPU has no bf16 products (AVX512-BF16 or AMX); use fp32");
+  }
+  std::unique_ptr<CpuModel> model(new CpuModel);
+  ASSIGN_OR_RETURN(const SafetensorsFile file, model->Read(directory, dtype));
+  auto weights = LoadWeights(file, model->config(), dtype);
+  if (!weights.ok()) return Annotate(weights.status(), directory + "/model.safetensors");
+  model->weights_ = std::make_unique<const Weights>(*std::move(weights));
+  return model;
+}
+
+CpuModel::CpuModel() = default;
+CpuModel::~CpuModel() = default;
+
+int64_t CpuModel::weight_bytes() const { return Model::weight_bytes() + weights_->bytes; }
+
+void CpuModel::Embed(std::span<const int32_t> ids, float* h) const {
+  const int64_t d = config().d;
+  for (const int32_t id : ids) {
+    RECOLLECT_CHECK(id >= 0 && id < config().vocab_size);
+    h = std::copy_n(weights_->embed.data() + id * d, d, h);
+  }
+}
+
+void CpuModel::RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segment> segments,
+                        float* h) const {
+  const LayerContext context = ContextOf(*this);
+  const LayerWeights& weights = weights_->layers[static_cast<size_t>(layer)];
+  const int64_t d = context.config.d;
+  int64_t rows = 0;
+  for (const Segment& segment : segments) {
+    RECOLLECT_CHECK(segment.rows >= 0 && segment.rows <= LayerState::kMaxAppend);
+    rows += segment.rows;
+  }
+  if (rows == 0) return;
+  kernels::Add(ctx, RunMixer(ctx, context, weights.mixer, segments, h), rows * d, h);
+  const float* ffn_input = h;
+  if (weights.gca) {
+    if (const float* delta = RunGca(ctx, context, *weights.gca, segments, h)) {
+      float* sum = h;
+      if (context.config.gca_residual == GcaResidual::kBypass) {
+        // The memory reaches the residual stream through the FFN only.
+        sum = ctx.Floats(kSum, rows * d);
+        std::copy_n(h, rows * d, sum);
+        ffn_input = sum;
+      }
+      AddToReading(ctx, segments, d, delta, sum);
+    }
+  }
+  kernels::Add(ctx, RunFfn(ctx, context, weights.ffn, ffn_input, rows), rows * d, h);
+}
+
+EncodedChunk CpuModel::EncodeChunk(kernels::OpContext& ctx, const float* h, int rows) const {
+  RECOLLECT_CHECK(config().landmarks() && rows >= 1 && rows <= config().chunk_tokens);
+  return RunChunkEncoder(ctx, ContextOf(*this), weights_->encoder, h, rows);
+}
+
+void CpuModel::Query(kernels::OpContext& ctx, int group, const float* h, float* u) const {
+  RunQuery(ctx, ContextOf(*this), weights_->queries[static_cast<size_t>(group)], h, u);
+}
+
+Memory CpuModel::ProjectMemory(kernels::OpContext& ctx, std::span<const Bf16> states,
+                               int rows) const {
+  RECOLLECT_CHECK(static_cast<int64_t>(states.size()) == rows * config().d);
+  return RunMemoryProjection(ctx, ContextOf(*this), weights_->memory, states, rows);
+}
+
+void CpuModel::Logits(kernels::OpContext& ctx, const float* h, int64_t rows, float* logits) const {
+  const int64_t d = config().d;
+  float* normed = ctx.Floats(kNormed, rows * d);
+  kernels::RmsNorm(ctx, h, weights_->final_norm.data(), config().norm_eps, rows, d, normed);
+  kernels::Gemm(ctx, weights_->head, normed, rows, logits);
+}
+
+}  // namespace recollect::model

@@ -1,0 +1,99 @@
+// A model (design section 2) whose layers run on the CPU, as pure functions of (weights, state,
+// input). No retrieval policy, no sessions, no threads: the engine decides which rows run together,
+// where chunks come from, and what runs in parallel.
+//
+// A family without landmarks goes Embed → RunLayer over all layers → Logits. The flagship, position
+// by position: Embed → RunLayer over the lower layers → [chunk closed:
+// EncodeChunk] → for each group: Query at the landmark → (engine: top-n, fetch, ProjectMemory) →
+// RunLayer over the group → Logits.
+//
+// Every function is const and runs serially on the calling thread; any number of threads may call
+// them, each with its own OpContext. Each row's result has the same bits whatever other rows are in
+// the call.
+#ifndef RECOLLECT_MODEL_CPU_CPU_MODEL_H_
+#define RECOLLECT_MODEL_CPU_CPU_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/bf16.h"
+#include "kernels/cpu/op_context.h"
+#include "kernels/gca/gca.h"
+#include "model/chunk.h"
+#include "model/model.h"
+#include "model/state/local_state.h"
+
+namespace recollect::model {
+
+struct Weights;
+
+// Consecutive rows of one sequence inside a batch. In a layer with GCA, all rows of a segment read
+// the same memory. Adjacent segments may share a state, which they advance in order.
+struct Segment {
+  LayerState* state = nullptr;           // of this layer; read and advanced by `rows`
+  int64_t rows = 0;                      // <= LayerState::kMaxAppend
+  const Retrieved* retrieved = nullptr;  // null or empty: no memory (GCA is zero)
+
+  bool reads_memory() const { return retrieved != nullptr && !retrieved->chunks.empty(); }
+};
+
+// Memory K and V of one chunk, each [rows, memory_kv_heads, head_dim].
+struct Memory {
+  std::vector<Bf16> keys, values;
+  int rows = 0;
+  kernels::MemoryView view() const { return {keys.data(), values.data(), rows}; }
+  int64_t bytes() const {
+    return static_cast<int64_t>((keys.size() + values.size()) * sizeof(Bf16));
+  }
+};
+
+// Immutable after Load; thread-safe.
+class CpuModel final : public Model {
+ public:
+  // As Model::Load, and packs the weights of the layers. FAILED_PRECONDITION: kBf16 on a CPU
+  // without it.
+  static absl::StatusOr<std::unique_ptr<CpuModel>> Load(const std::string& directory,
+                                                        DType dtype = DType::kFloat32);
+  ~CpuModel() override;
+
+  int64_t weight_bytes() const override;  // with the packed weights
+
+  // h[rows, d] = embedding of ids. REQUIRES: 0 <= id < vocab_size.
+  void Embed(std::span<const int32_t> ids, float* h) const;
+
+  // Runs decoder layer `layer` in place on h[rows, d], rows = sum over segments, in their order;
+  // appends to the states.
+  void RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segment> segments,
+                float* h) const;
+
+  // The next three: REQUIRES config().landmarks().
+
+  // Chunk encoder (design 2.3) on the residuals h[1 + rows, d] after the last lower layer of one
+  // block in the sequence's order: the landmark first, or last where config().landmark_at says so;
+  // 1 <= rows <= config().chunk_tokens tokens. AddTokens follows.
+  EncodedChunk EncodeChunk(kernels::OpContext& ctx, const float* h, int rows) const;
+
+  // Retrieval query u[d_r] of group `group` for one landmark row h[d].
+  void Query(kernels::OpContext& ctx, int group, const float* h, float* u) const;
+
+  // Memory K, V from stored chunk states E[rows, d]; one fixed shape, so that the bits are the same
+  // from any tier.
+  Memory ProjectMemory(kernels::OpContext& ctx, std::span<const Bf16> states, int rows) const;
+
+  // logits[rows, vocab_size] of h[rows, d] after the last layer; in a model with a pointer,
+  // kernels::MixPointed follows.
+  void Logits(kernels::OpContext& ctx, const float* h, int64_t rows, float* logits) const;
+
+ private:
+  CpuModel();
+
+  std::unique_ptr<const Weights> weights_;
+};
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_CPU_CPU_MODEL_H_

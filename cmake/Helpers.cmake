@@ -48,5 +48,9 @@ function(recollect_bench)
   cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS" ${ARGN})
   add_executable(${ARG_NAME} ${ARG_SOURCES})
   target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} recollect_options)
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} CLI11::CLI11 recollect_options)
+  # With what engine_bench requires: it would miss that first.
+  add_test(NAME bench.${ARG_NAME}_refuses_unknown_flags COMMAND ${ARG_NAME} --nowhere --model . --text .)
+  set_tests_properties(bench.${ARG_NAME}_refuses_unknown_flags PROPERTIES LABELS fast
+    PASS_REGULAR_EXPRESSION "not expected:[^\n]*--nowhere")
 endfunction()

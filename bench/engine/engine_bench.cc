@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 
+#include "CLI/CLI.hpp"
 #include "bench/engine/workload.h"
 #include "bench/kernels/ceilings.h"
 #include "bench/store/disk.h"
@@ -35,29 +36,6 @@ struct Arguments {
   int64_t tokens = 1000000, ingest_slice = 1024;
   int threads = 0;
 };
-
-Arguments Parse(int argc, char** argv) {
-  Arguments arguments;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i], value = argv[i + 1];
-    if (name == "--model") arguments.model = value;
-    if (name == "--text") arguments.text = value;
-    if (name == "--json") arguments.json = value;
-    if (name == "--data-dir") arguments.data_dir = value;
-    if (name == "--tokens") arguments.tokens = std::stoll(value);
-    if (name == "--threads") arguments.threads = std::stoi(value);
-    if (name == "--device") arguments.device = value;
-    if (name == "--ingest-slice") arguments.ingest_slice = std::stoll(value);
-  }
-  if (arguments.model.empty() || arguments.text.empty()) {
-    std::fprintf(stderr,
-                 "usage: engine_bench --model DIR --text FILE [--tokens N] [--threads N] "
-                 "[--device cpu|cuda:N|auto] [--ingest-slice TOKENS] [--data-dir DIR] "
-                 "[--json FILE]\n");
-    std::exit(2);
-  }
-  return arguments;
-}
 
 // `tokens` tokens' worth of text, repeated when the file is shorter.
 std::string TextOf(const std::string& path, double bytes) {
@@ -277,6 +255,17 @@ void Bench::Reopen() {
 }  // namespace recollect::bench
 
 int main(int argc, char** argv) {
-  recollect::bench::Bench(recollect::bench::Parse(argc, argv)).Run();
+  recollect::bench::Arguments arguments;
+  CLI::App app("Times the engine on a model and a text.");
+  app.add_option("--model", arguments.model)->required();
+  app.add_option("--text", arguments.text)->required();
+  app.add_option("--tokens", arguments.tokens);
+  app.add_option("--threads", arguments.threads);
+  app.add_option("--device", arguments.device, "cpu, cuda:N or auto");
+  app.add_option("--ingest-slice", arguments.ingest_slice, "in tokens");
+  app.add_option("--data-dir", arguments.data_dir);
+  app.add_option("--json", arguments.json);
+  CLI11_PARSE(app, argc, argv);
+  recollect::bench::Bench(arguments).Run();
   return 0;
 }

@@ -8,12 +8,12 @@
 // device's memory says so, and the others go on. Exits with 0, with 1 when an answer was wrong or a
 // case failed, with 2 when there is no device.
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
 
+#include "CLI/CLI.hpp"
 #include "bench/kernels/cuda_cases.h"
 #include "bench/kernels/cuda_device_cases.h"
 #include "bench/kernels/family_cases.h"
@@ -196,16 +196,10 @@ class DeviceBench {
 
 int Main(int argc, char** argv) {
   std::string json_path, commit = "unknown";
-  for (int i = 1; i < argc; i += 2) {
-    if (i + 1 < argc && std::strcmp(argv[i], "--json") == 0) {
-      json_path = argv[i + 1];
-    } else if (i + 1 < argc && std::strcmp(argv[i], "--commit") == 0) {
-      commit = argv[i + 1];
-    } else {
-      std::fprintf(stderr, "usage: cuda_bench [--json FILE] [--commit TEXT]\n");
-      return 1;
-    }
-  }
+  CLI::App app("Times the operations of a CUDA device.");
+  app.add_option("--json", json_path);
+  app.add_option("--commit", commit);
+  CLI11_PARSE(app, argc, argv);
   int devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&devices);
   if (error != cudaSuccess || devices == 0) {

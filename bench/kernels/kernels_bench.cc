@@ -3,7 +3,6 @@
 //
 //   kernels_bench [--json FILE]
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "base/check.h"
 #include "bench/kernels/ceilings.h"
 #include "bench/kernels/timing.h"
@@ -267,11 +267,10 @@ void BenchLandmarks(Report& report) {
 }
 
 int Main(int argc, char** argv) {
-  const char* json_path = argc == 3 && std::strcmp(argv[1], "--json") == 0 ? argv[2] : nullptr;
-  if (argc != 1 && json_path == nullptr) {
-    std::fprintf(stderr, "usage: kernels_bench [--json FILE]\n");
-    return 2;
-  }
+  std::string json_path;
+  CLI::App app("Times the operations of the CPU.");
+  app.add_option("--json", json_path);
+  CLI11_PARSE(app, argc, argv);
   const Ceilings ceilings = MeasureCeilings();
   std::printf(
       "%s, one thread: fp32 product %.1f Gflop/s, bf16 product %.1f Gflop/s, memory %.1f GB/s\n\n",
@@ -284,7 +283,7 @@ int Main(int argc, char** argv) {
   BenchLinearAttention(report);
   BenchRowOps(report);
   BenchLandmarks(report);
-  if (json_path != nullptr) {
+  if (!json_path.empty()) {
     std::ofstream(json_path) << nlohmann::json{{"cpu", CpuName()},
                                                {"isa", IsaName(DetectIsa())},
                                                {"threads", 1},

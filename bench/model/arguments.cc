@@ -1,56 +1,27 @@
 #include "bench/model/arguments.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
+#include "CLI/CLI.hpp"
 
 namespace recollect::bench {
-namespace {
-
-template <typename Number>
-bool ReadNumbers(const std::string& text, std::vector<Number>& numbers) {
-  numbers.clear();
-  for (const absl::string_view part : absl::StrSplit(text, ',')) {
-    if (!absl::SimpleAtoi(part, &numbers.emplace_back())) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 Arguments Parse(int argc, char** argv) {
   Arguments arguments;
-  bool good = argc % 2 == 1;
-  for (int i = 1; good && i + 1 < argc; i += 2) {
-    const std::string name = argv[i], value = argv[i + 1];
-    if (name == "--config") {
-      arguments.configs.push_back(value);
-    } else if (name == "--dilations") {
-      good = ReadNumbers(value, arguments.dilations);
-    } else if (name == "--lengths") {
-      good = ReadNumbers(value, arguments.lengths);
-    } else if (name == "--batch") {
-      good = absl::SimpleAtoi(value, &arguments.batch);
-    } else if (name == "--seconds") {
-      good = absl::SimpleAtod(value, &arguments.seconds);
-    } else if (name == "--state-gib") {
-      good = absl::SimpleAtod(value, &arguments.state_gib);
-    } else if (name == "--minutes") {
-      good = absl::SimpleAtod(value, &arguments.minutes);
-    } else {
-      good = name == "--json";
-      arguments.json = value;
-    }
-  }
-  if (!good || arguments.batch < 1) {
-    std::fprintf(stderr,
-                 "usage: families_bench [--config FILE]... [--dilations LIST] [--lengths LIST] "
-                 "[--batch N] [--seconds S] [--state-gib G] [--minutes M] [--json FILE]\n");
-    std::exit(2);
+  CLI::App app("Counts and times what a token of each family reads.");
+  app.add_option("--config", arguments.configs)->allow_extra_args(false);
+  app.add_option("--dilations", arguments.dilations)->delimiter(',');
+  app.add_option("--lengths", arguments.lengths)->delimiter(',');
+  app.add_option("--batch", arguments.batch)->check(CLI::PositiveNumber);
+  app.add_option("--seconds", arguments.seconds);
+  app.add_option("--state-gib", arguments.state_gib);
+  app.add_option("--minutes", arguments.minutes);
+  app.add_option("--json", arguments.json);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::exit(app.exit(error));
   }
   if (arguments.configs.empty()) {
     for (const auto& entry :

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "CLI/CLI.hpp"
 #include "base/check.h"
 #include "bench/store/disk.h"
 #include "nlohmann/json.hpp"
@@ -166,20 +167,12 @@ int Main(const Flags& flags) {
 
 int main(int argc, char** argv) {
   recollect::bench::Flags flags;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i], value = argv[i + 1];
-    if (name == "--dir")
-      flags.dir = value;
-    else if (name == "--json")
-      flags.json = value;
-    else if (name == "--chunks")
-      flags.chunks = std::stoll(value);
-    else if (name == "--batch")
-      flags.batch = std::stoll(value);
-    else if (name == "--reads")
-      flags.reads = std::stoll(value);
-    else
-      return std::fprintf(stderr, "unknown flag %s\n", name.c_str()), 2;
-  }
+  CLI::App app("Times commits and batched reads of the store.");
+  app.add_option("--dir", flags.dir);
+  app.add_option("--chunks", flags.chunks);
+  app.add_option("--batch", flags.batch);
+  app.add_option("--reads", flags.reads);
+  app.add_option("--json", flags.json);
+  CLI11_PARSE(app, argc, argv);
   return recollect::bench::Main(flags);
 }

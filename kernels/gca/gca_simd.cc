@@ -64,6 +64,7 @@ void GcaRows(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows
   const int64_t width = static_cast<int64_t>(shape.heads) * dim;
   const int64_t memory_width = static_cast<int64_t>(shape.kv_heads) * dim;
   for (int64_t i = 0; i < rows * width; ++i) out[i] = 0;
+  if (rows == 0) return;  // q and out may be null, and no offset from that is defined
   float* keys = ctx.Floats(kSlotKeys, kMaxMemoryRows * dim);
   float* values = ctx.Floats(kSlotValues, kMaxMemoryRows * dim);
   const float least = shape.off_by_one ? 0.0f : -__builtin_inff();

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Fails on an #include that points upward or sideways between the layers of docs/architecture.md."""
+import itertools
 import pathlib
 import re
 import sys
@@ -38,6 +39,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
 
 def problems():
+    for room in sorted({*ALLOWED, *FORBIDDEN, *itertools.chain(*FORBIDDEN.values())}):
+        if not (ROOT / room).is_dir():
+            yield f"{room}: named in tools/check_layers.py, and no folder"
     for layer, allowed in ALLOWED.items():
         for path in sorted((ROOT / layer).rglob("*")):
             if path.suffix not in {".h", ".cc", ".cu", ".cuh", ".inc"}:

@@ -6,11 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/reference.h"
+#include "kernels/gated_scan/gated_scan.h"
 #include "kernels/gated_scan/gated_scan_cuda.h"
+#include "kernels/gca/gca.h"
 #include "kernels/gca/gca_cuda.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/landmark_topk/landmark_topk.h"
 #include "kernels/landmark_topk/landmark_topk_cuda.h"
+#include "kernels/range_attention/range_attention.h"
 #include "kernels/range_attention/range_attention_cuda.h"
 #include "kernels/tile_attention/tile_attention_cuda.h"
 
@@ -47,9 +50,9 @@ absl::Status CheckAttention(const float* out, int64_t row, int64_t first, int64_
     RangeSet set;
     set.ranges[1] = {0, entries};
     std::vector<float> expected(kHeadDim);
-    OpContext ctx;
-    reference::RangeAttention(ctx, shape, q.data(), kHeadDim, 1, {part, part, part}, &set,
-                              expected.data());
+    OpContext reference(Isa::kScalar);
+    RangeAttention(reference, shape, q.data(), kHeadDim, 1, {part, part, part}, &set,
+                   expected.data());
     ASSIGN_OR_RETURN(const std::vector<float> actual,
                      Download(out + row * kWidth + head * kHeadDim, kHeadDim));
     RETURN_IF_ERROR(
@@ -220,9 +223,9 @@ absl::Status Scan(Report& report, Case c, int64_t rows) {
             inputs.push_back(x[t * kWidth + channel]);
           }
           float zero = 0;
-          OpContext ctx;
-          reference::GatedScan(ctx, gates.data(), nullptr, inputs.data(), 1, rows, 1, &zero,
-                               expected.data(), 1);
+          OpContext reference(Isa::kScalar);
+          GatedScan(reference, gates.data(), nullptr, inputs.data(), 1, rows, 1, &zero,
+                    expected.data(), 1);
           ASSIGN_OR_RETURN(const std::vector<float> actual,
                            Download(y.get() + channel, rows, 1, kWidth));
           RETURN_IF_ERROR(ExpectClose(actual, expected, 10, absl::StrCat("channel ", channel)));
@@ -291,9 +294,9 @@ absl::Status GroupedCrossAttention(Report& report, Case c, int64_t count, int32_
             host_views.push_back(
                 {memory[2 * e].data(), memory[2 * e + 1].data(), static_cast<int>(kMemoryRows)});
           }
-          OpContext ctx;
-          reference::Gca(ctx, plan.shape, one_q.data(), 1, host_views,
-                         std::span(weights).first(kChunks), expected.data());
+          OpContext reference(Isa::kScalar);
+          Gca(reference, plan.shape, one_q.data(), 1, host_views.data(), weights.data(), kChunks,
+              expected.data());
           ASSIGN_OR_RETURN(const std::vector<float> actual,
                            Download(out.get() + row * kWidth, kWidth));
           // Rounding probabilities to bf16 moves a number by up to 4e-4.
@@ -333,6 +336,7 @@ absl::Status LandmarkSearch(Report& report, Case c, int64_t keys, int64_t querie
         std::vector<float> query, all;
         for (int64_t d = 0; d < kKeyWidth; ++d)
           query.push_back(query_numbers[last * kKeyWidth + d]);
+        OpContext reference(Isa::kScalar);
         for (int64_t first = 0; first < keys; first += kPart) {
           const int64_t count = std::min(kPart, keys - first);
           std::vector<Bf16> part;
@@ -340,7 +344,7 @@ absl::Status LandmarkSearch(Report& report, Case c, int64_t keys, int64_t querie
             part.push_back(numbers[first * kKeyWidth + i]);
           }
           all.resize(first + count);
-          reference::LandmarkScores(query.data(), kKeyWidth, part.data(), count, &all[first]);
+          LandmarkScores(reference, query.data(), kKeyWidth, part.data(), count, &all[first]);
         }
         ASSIGN_OR_RETURN(const std::vector<int64_t> found,
                          Download(candidates.get() + last * kBest, kBest));

@@ -3,7 +3,10 @@
 #include <cstddef>
 #include <string>
 
-#include "kernels/cpu/reference.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/gated_scan/gated_scan.h"
+#include "kernels/range_attention/range_attention.h"
+#include "kernels/rope/rope.h"
 
 namespace recollect::bench {
 namespace {
@@ -189,17 +192,17 @@ absl::Status DecodeStep::CheckHead(int64_t row, int64_t head) const {
   constexpr double kRounded = 2000, kAttended = 400;
   const int dim = sizes_.head_dim;
   const int64_t at = row * stride_ + head * dim, entry = head * dim;
-  OpContext ctx;
+  OpContext reference(Isa::kScalar);
   std::vector<float> q = projected_numbers_.Floats(at, dim), key(dim), value(dim);
   const std::vector<float> z = projected_numbers_.Floats(at + 3 * width_, dim);
   for (const int64_t input : {0, 1}) {
     const std::vector<float> x = projected_numbers_.Floats(at + (1 + input) * width_, dim);
     std::vector<float> state = state_numbers_.Floats((2 * row + input) * width_ + head * dim, dim);
-    reference::GatedScan(ctx, z.data(), nullptr, x.data(), dim, 1, dim, state.data(),
-                         input == 0 ? key.data() : value.data(), dim);
+    GatedScan(reference, z.data(), nullptr, x.data(), dim, 1, dim, state.data(),
+              input == 0 ? key.data() : value.data(), dim);
   }
   for (float* const x : {q.data(), key.data()}) {
-    reference::Rope(ctx, RopeAngles(), sizes_.position, 1, dim, 1, dim, x);
+    Rope(reference, RopeAngles(), sizes_.position, 1, dim, 1, dim, x);
   }
   std::vector<float> keys, values;
   const std::string what = absl::StrCat("row ", row, ", head ", head);
@@ -211,19 +214,19 @@ absl::Status DecodeStep::CheckHead(int64_t row, int64_t head) const {
     std::vector<float> actual;
     for (const Bf16 number : found) actual.push_back(number.ToFloat());
     RETURN_IF_ERROR(ExpectClose(actual, last, kRounded, absl::StrCat("appended to ", what)));
-    reference::RoundToBf16(ctx, last.data(), dim);
+    RoundToBf16(reference, last.data(), dim);
     all.insert(all.end(), last.begin(), last.end());
     return absl::OkStatus();
   };
   RETURN_IF_ERROR(appended(key_numbers_, keys_, key, keys));
   RETURN_IF_ERROR(appended(value_numbers_, values_, value, values));
-  reference::RoundToBf16(ctx, q.data(), dim);
+  RoundToBf16(reference, q.data(), dim);
   const KvSpan part{keys.data(), values.data()};
   RangeSet set;
   set.ranges[1] = {0, sizes_.entries};
   std::vector<float> expected(dim);
-  reference::RangeAttention(ctx, {.heads = 1, .kv_heads = 1, .head_dim = dim}, q.data(), dim, 1,
-                            {part, part, part}, &set, expected.data());
+  RangeAttention(reference, {.heads = 1, .kv_heads = 1, .head_dim = dim}, q.data(), dim, 1,
+                 {part, part, part}, &set, expected.data());
   ASSIGN_OR_RETURN(const std::vector<float> actual, memory_.Read(out_ + row * width_ + entry, dim));
   return ExpectClose(actual, expected, kAttended, what);
 }
@@ -260,12 +263,12 @@ absl::StatusOr<DeviceCase> SmallOperationsCase(Device& device, int64_t count, in
   };
   made.check = [=]() -> absl::Status {
     std::vector<float> sum = h_numbers->Floats(0, width), normed = x_numbers->Floats(0, width);
-    OpContext ctx;
+    OpContext reference(Isa::kScalar);
     for (int64_t i = 0; i < count; ++i) {
       if (i % 2 == 0) {
-        reference::Add(ctx, normed.data(), width, sum.data());
+        Add(reference, normed.data(), width, sum.data());
       } else {
-        reference::RmsNorm(ctx, sum.data(), nullptr, kEpsilon, 1, width, normed.data());
+        RmsNorm(reference, sum.data(), nullptr, kEpsilon, 1, width, normed.data());
       }
     }
     ASSIGN_OR_RETURN(const std::vector<float> actual, memory->Read(h, width));

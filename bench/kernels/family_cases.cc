@@ -7,7 +7,8 @@
 #include <span>
 #include <string>
 
-#include "kernels/cpu/reference.h"
+#include "kernels/block_topk/block_topk.h"
+#include "kernels/linear_attention/linear_attention.h"
 
 namespace recollect::bench {
 namespace {
@@ -144,11 +145,10 @@ absl::StatusOr<DeviceCase> BlockTopKCase(Device& device, BlockTopKSizes sizes, b
       const int64_t at = (shared ? 0 : row * bounds) + channel;
       const std::vector<float> q = q_numbers->Floats(row * width + channel, dim);
       std::vector<float> scores(blocks);
-      OpContext ctx;
+      OpContext reference(Isa::kScalar);
       for (int64_t b = 0; b < blocks; ++b) {
-        reference::BlockScores(ctx, q.data(), dim, low_numbers->Floats(at + b * width, dim).data(),
-                               high_numbers->Floats(at + b * width, dim).data(), dim, 1,
-                               &scores[b]);
+        BlockScores(reference, q.data(), dim, low_numbers->Floats(at + b * width, dim).data(),
+                    high_numbers->Floats(at + b * width, dim).data(), dim, 1, &scores[b]);
       }
       ASSIGN_OR_RETURN(const std::vector<int32_t> count, memory->Read(arrays.counts + list, 1));
       ASSIGN_OR_RETURN(const std::vector<int32_t> entries,
@@ -184,9 +184,9 @@ absl::StatusOr<DeviceCase> FeaturesCase(Device& device, FeatureMap map, int64_t 
     const std::vector<float> scales = scale_numbers->Floats(0, head_dim);
     for (const int64_t row : {int64_t{0}, rows - 1}) {
       std::vector<float> expected(2 * width);
-      OpContext ctx;
-      reference::Features(ctx, map, x_numbers->Floats(row * width, width).data(), width, 1, heads,
-                          head_dim, scales.data(), expected.data());
+      OpContext reference(Isa::kScalar);
+      Features(reference, map, x_numbers->Floats(row * width, width).data(), width, 1, heads,
+               head_dim, scales.data(), expected.data());
       ASSIGN_OR_RETURN(const std::vector<float> actual,
                        memory->Read(features + row * 2 * width, 2 * width));
       RETURN_IF_ERROR(ExpectClose(actual, expected, 10, absl::StrCat("row ", row)));
@@ -281,10 +281,10 @@ absl::Status LinearRows::CheckHead(int64_t segment, int64_t head) const {
                            initial = initial_numbers_.Floats(head * size, size);
   const int64_t state_at = (segment * kv_heads_ + kv_head) * size;
   std::vector<float> state = state_numbers_.Floats(state_at, size), expected(rows_ * dim_);
-  OpContext ctx;
-  reference::LinearAttention(ctx, {.heads = 1, .kv_heads = 1, .head_dim = sizes_.shape.head_dim},
-                             q.data(), rows_, {keys.data(), values.data(), rows_}, initial.data(),
-                             state.data(), expected.data());
+  OpContext reference(Isa::kScalar);
+  LinearAttention(reference, {.heads = 1, .kv_heads = 1, .head_dim = sizes_.shape.head_dim},
+                  q.data(), rows_, {keys.data(), values.data(), rows_}, initial.data(),
+                  state.data(), expected.data());
   // Of 2 dim products, whose second factors sum up a number of each row.
   const double magnitude = 10 * std::sqrt(2.0 * static_cast<double>(dim_ * rows_));
   const std::string what = absl::StrCat("sequence ", segment, ", head ", head);

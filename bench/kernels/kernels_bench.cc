@@ -14,9 +14,15 @@
 #include "base/check.h"
 #include "bench/kernels/ceilings.h"
 #include "bench/kernels/timing.h"
-#include "kernels/cpu/dispatch.h"
-#include "kernels/cpu/reference.h"
+#include "kernels/cpu/op_context.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/gated_scan/gated_scan.h"
+#include "kernels/gca/gca.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/landmark_topk/landmark_topk.h"
+#include "kernels/linear_attention/linear_attention.h"
+#include "kernels/range_attention/range_attention.h"
+#include "kernels/rope/rope.h"
 
 namespace recollect::bench {
 namespace {
@@ -81,11 +87,11 @@ void CheckClose(const std::vector<float>& actual, const std::vector<float>& expe
   }
 }
 
-// Every implementation but the reference, whose answer is the check.
-template <typename Function, typename Visit>
-void ForEachFast(std::span<const Implementation<Function>> table, Visit&& visit) {
-  for (const Implementation<Function>& entry : table) {
-    if (entry.isa != Isa::kScalar && entry.isa <= DetectIsa()) visit(entry);
+// Every instruction set of vector code here; the scalar reference's answer is the check.
+template <typename Visit>
+void ForEachFast(Visit&& visit) {
+  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+    if (isa <= DetectIsa()) visit(isa);
   }
 }
 
@@ -133,18 +139,18 @@ void BenchRangeAttention(Report& report) {
       sets[r].ranges[2] = {r, r + kWindow};
     }
     std::vector<float> out(rows * kWidth), expected(rows * kWidth);
-    OpContext scalar;
-    reference::RangeAttention(scalar, shape, q.data(), kWidth, rows, {part, part, part},
-                              sets.data(), expected.data());
-    ForEachFast(RangeAttentionImplementations(), [&](const auto& entry) {
-      OpContext ctx(entry.isa);
+    OpContext scalar(Isa::kScalar);
+    RangeAttention(scalar, shape, q.data(), kWidth, rows, {part, part, part}, sets.data(),
+                   expected.data());
+    ForEachFast([&](Isa isa) {
+      OpContext ctx(isa);
       const auto run = [&] {
-        entry.function(ctx, shape, q.data(), kWidth, rows, {part, part, part}, sets.data(),
+        RangeAttention(ctx, shape, q.data(), kWidth, rows, {part, part, part}, sets.data(),
                        out.data());
       };
       run();
       CheckClose(out, expected);
-      report.Add("range_attention " + std::to_string(rows), entry.name, rows,
+      report.Add("range_attention " + std::to_string(rows), IsaName(isa), rows,
                  4.0 * static_cast<double>(rows * kWidth * (kWindow + kDilated)), 0,
                  report.ceilings().fp32_flops, run);
     });
@@ -164,16 +170,16 @@ void BenchGca(Report& report) {
   for (int64_t rows : {int64_t{1}, kRows}) {
     const std::vector<float> q = Numbers(rows * kWidth, 3);
     std::vector<float> out(rows * kWidth), expected(rows * kWidth);
-    OpContext scalar;
-    reference::Gca(scalar, shape, q.data(), rows, chunks, weights, expected.data());
-    ForEachFast(GcaImplementations(), [&](const auto& entry) {
-      OpContext ctx(entry.isa);
+    OpContext scalar(Isa::kScalar);
+    Gca(scalar, shape, q.data(), rows, chunks.data(), weights.data(), kChunks, expected.data());
+    ForEachFast([&](Isa isa) {
+      OpContext ctx(isa);
       const auto run = [&] {
-        entry.function(ctx, shape, q.data(), rows, chunks, weights, out.data());
+        Gca(ctx, shape, q.data(), rows, chunks.data(), weights.data(), kChunks, out.data());
       };
       run();
       CheckClose(out, expected);
-      report.Add("gca " + std::to_string(rows), entry.name, rows,
+      report.Add("gca " + std::to_string(rows), IsaName(isa), rows,
                  4.0 * static_cast<double>(rows * kWidth * kChunks * kMemoryRows), 0,
                  report.ceilings().fp32_flops, run);
     });
@@ -190,14 +196,14 @@ void BenchLinearAttention(Report& report) {
     const std::vector<float> values = Numbers(rows * shape.kv_heads * 128, 3);
     const EnteringRows entering{keys.data(), values.data(), rows};
     std::vector<float> out(rows * shape.heads * 128);
-    ForEachFast(LinearAttentionImplementations(), [&](const auto& entry) {
-      OpContext ctx(entry.isa);
+    ForEachFast([&](Isa isa) {
+      OpContext ctx(isa);
       std::vector<float> state(kStateFloats);
-      report.Add("linear_attention " + std::to_string(rows), entry.name, rows,
+      report.Add("linear_attention " + std::to_string(rows), IsaName(isa), rows,
                  2.0 * static_cast<double>(rows * kFeatures * 128 * (shape.heads + shape.kv_heads)),
                  0, report.ceilings().fp32_flops, [&] {
-                   entry.function(ctx, shape, q.data(), rows, entering, nullptr, state.data(),
-                                  out.data());
+                   LinearAttention(ctx, shape, q.data(), rows, entering, nullptr, state.data(),
+                                   out.data());
                  });
     });
   }
@@ -209,33 +215,31 @@ void BenchRowOps(Report& report) {
   const auto bytes = [](int64_t floats_per_row) {
     return static_cast<double>(kRows * floats_per_row) * sizeof(float);
   };
-  ForEachFast(RmsNormImplementations(), [&](const auto& entry) {
-    OpContext ctx(entry.isa);
-    report.Add("rms_norm", entry.name, kRows, 0, bytes(2 * kWidth), 0,
-               [&] { entry.function(ctx, x.data(), gain.data(), 1e-6f, kRows, kWidth, y.data()); });
+  ForEachFast([&](Isa isa) {
+    OpContext ctx(isa);
+    report.Add("rms_norm", IsaName(isa), kRows, 0, bytes(2 * kWidth), 0,
+               [&] { RmsNorm(ctx, x.data(), gain.data(), 1e-6f, kRows, kWidth, y.data()); });
   });
-  ForEachFast(SwiGluImplementations(), [&](const auto& entry) {
-    OpContext ctx(entry.isa);
-    report.Add("swiglu", entry.name, kRows, 0, bytes(3 * kFfn), 0,
-               [&] { entry.function(ctx, x.data(), kRows, kFfn, y.data()); });
+  ForEachFast([&](Isa isa) {
+    OpContext ctx(isa);
+    report.Add("swiglu", IsaName(isa), kRows, 0, bytes(3 * kFfn), 0,
+               [&] { SwiGlu(ctx, x.data(), kRows, kFfn, y.data()); });
   });
-  ForEachFast(SigmoidGateImplementations(), [&](const auto& entry) {
-    OpContext ctx(entry.isa);
-    report.Add("sigmoid_gate", entry.name, kRows, 0, bytes(3 * kWidth), 0, [&] {
-      entry.function(ctx, x.data(), 4 * kWidth, x.data(), kRows, kWidth, y.data());
-    });
+  ForEachFast([&](Isa isa) {
+    OpContext ctx(isa);
+    report.Add("sigmoid_gate", IsaName(isa), kRows, 0, bytes(3 * kWidth), 0,
+               [&] { SigmoidGate(ctx, x.data(), 4 * kWidth, x.data(), kRows, kWidth, y.data()); });
   });
-  ForEachFast(RopeImplementations(), [&](const auto& entry) {
-    OpContext ctx(entry.isa);
-    report.Add("rope", entry.name, kRows, 0, bytes(2 * kWidth), 0, [&] {
-      entry.function(ctx, {}, 1000000, kRows, kWidth, kHeads, kHeadDim, y.data());
-    });
+  ForEachFast([&](Isa isa) {
+    OpContext ctx(isa);
+    report.Add("rope", IsaName(isa), kRows, 0, bytes(2 * kWidth), 0,
+               [&] { Rope(ctx, {}, 1000000, kRows, kWidth, kHeads, kHeadDim, y.data()); });
   });
-  ForEachFast(GatedScanImplementations(), [&](const auto& entry) {
-    OpContext ctx(entry.isa);
-    report.Add("gated_scan", entry.name, kRows, 0, bytes(3 * kWidth), 0, [&] {
-      entry.function(ctx, x.data() + kWidth, gain.data(), x.data(), 5 * kWidth, kRows, kWidth,
-                     state.data(), y.data(), kWidth);
+  ForEachFast([&](Isa isa) {
+    OpContext ctx(isa);
+    report.Add("gated_scan", IsaName(isa), kRows, 0, bytes(3 * kWidth), 0, [&] {
+      GatedScan(ctx, x.data() + kWidth, gain.data(), x.data(), 5 * kWidth, kRows, kWidth,
+                state.data(), y.data(), kWidth);
     });
   });
 }
@@ -252,10 +256,10 @@ void BenchLandmarks(Report& report) {
   const std::vector<float> query = Numbers(kWidth, 2);
   const KeySegment segment{keys.data(), kKeys};
   std::vector<ScoredCandidate> expected;
-  ForEachFast(LandmarkScoresImplementations(), [&](const auto& entry) {
-    OpContext ctx(entry.isa);
+  ForEachFast([&](Isa isa) {
+    OpContext ctx(isa);
     std::vector<ScoredCandidate> best;
-    report.Add("landmark_topk 254000", entry.name, 1, 0,
+    report.Add("landmark_topk 254000", IsaName(isa), 1, 0,
                static_cast<double>(kKeys * kWidth) * sizeof(Bf16), 0, [&] {
                  best = LandmarkTopK(ctx, query, {&segment, 1}, 8);
                });

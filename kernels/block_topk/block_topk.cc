@@ -5,37 +5,22 @@
 #include <limits>
 
 #include "kernels/cpu/dispatch.h"
-#include "kernels/cpu/reference.h"
-#include "kernels/cpu/simd_ops.h"
 
 namespace recollect::kernels {
-namespace {
-
-#if defined(RECOLLECT_SIMD)
-template <auto kScores>
-void By(OpContext&, const float* q, int64_t width, const float* low, const float* high,
-        int64_t stride, int64_t blocks, float* scores) {
-  kScores(q, width, low, high, stride, blocks, scores);
-}
-#endif
-
-constexpr Implementation<decltype(BlockScores)> kImplementations[] = {
-    {"scalar", Isa::kScalar, reference::BlockScores},
-#if defined(RECOLLECT_SIMD)
-    {"avx2", Isa::kAvx2, By<avx2::BlockScores>},
-    {"avx512", Isa::kAvx512, By<avx512::BlockScores>},
-#endif
-};
-
-}  // namespace
-
-std::span<const Implementation<decltype(BlockScores)>> BlockScoresImplementations() {
-  return kImplementations;
-}
+namespace reference {
+decltype(kernels::BlockScores) BlockScores;
+}  // namespace reference
+namespace avx2 {
+decltype(kernels::BlockScores) BlockScores;
+}  // namespace avx2
+namespace avx512 {
+decltype(kernels::BlockScores) BlockScores;
+}  // namespace avx512
 
 void BlockScores(OpContext& ctx, const float* q, int64_t width, const float* low, const float* high,
                  int64_t stride, int64_t blocks, float* scores) {
-  Select(BlockScoresImplementations(), ctx.isa())(ctx, q, width, low, high, stride, blocks, scores);
+  Select<reference::BlockScores, avx2::BlockScores, avx512::BlockScores>(ctx)(
+      ctx, q, width, low, high, stride, blocks, scores);
 }
 
 void ChooseBlocks(std::span<const float> scores, int64_t count, std::vector<int64_t>& chosen) {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "kernels/cpu/reference.h"
+#include "kernels/block_topk/block_topk.h"
 
 namespace recollect::kernels::reference {
 

@@ -1,10 +1,10 @@
+#include "kernels/block_topk/block_topk.h"
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/simd_ops.h"
 
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
 
-void BlockScores(const float* q, int64_t width, const float* low, const float* high, int64_t stride,
-                 int64_t blocks, float* scores) {
+void BlockScores(OpContext&, const float* q, int64_t width, const float* low, const float* high,
+                 int64_t stride, int64_t blocks, float* scores) {
   const int rest = static_cast<int>(width % kLanes);
   const int64_t whole = width - rest;
   for (int64_t b = 0; b < blocks; ++b, low += stride, high += stride) {

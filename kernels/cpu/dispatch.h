@@ -1,59 +1,30 @@
-// Tables of implementations. Dispatch, tests and benchmarks all walk the same table of an op, so
-// what is not tested cannot be selected.
+// How an op chooses among its implementations at run time. NAME.h declares the op,
+//   void Name(OpContext& ctx, const float* x, float* y);
+// and NAME.cc every implementation with the type of it, so that the signature stands once:
+//   namespace reference { decltype(kernels::Name) Name; }  // NAME_reference.cc
+//   namespace avx2 { decltype(kernels::Name) Name; }       // NAME_simd.cc, compiled for AVX2
+//   namespace avx512 { decltype(kernels::Name) Name; }     // and for AVX-512
+//   void Name(OpContext& ctx, const float* x, float* y) {
+//     Select<reference::Name, avx2::Name, avx512::Name>(ctx)(ctx, x, y);
+//   }
+// The reference is scalar, sums in double and knows no blocking: it documents what the vector code
+// computes, which is tested against it.
 #ifndef RECOLLECT_KERNELS_CPU_DISPATCH_H_
 #define RECOLLECT_KERNELS_CPU_DISPATCH_H_
 
-#include <span>
-
-#include "kernels/block_topk/block_topk.h"
 #include "kernels/cpu/op_context.h"
-#include "kernels/elementwise/elementwise.h"
-#include "kernels/gated_scan/gated_scan.h"
-#include "kernels/gca/gca.h"
-#include "kernels/landmark_topk/landmark_topk.h"
-#include "kernels/linear_attention/linear_attention.h"
-#include "kernels/range_attention/range_attention.h"
-#include "kernels/rope/rope.h"
 
 namespace recollect::kernels {
 
-template <typename Function>
-struct Implementation {
-  const char* name;
-  Isa isa;  // the least that it needs
-  Function* function;
-};
-
-// Scores of keys[count, width] against query[width], already scaled by 1 / sqrt(width).
-using LandmarkScoresFunction = void(const float* query, int64_t width, const Bf16* keys,
-                                    int64_t count, float* scores);
-
-// Ordered from the least demanding; the reference is first.
-std::span<const Implementation<decltype(RmsNorm)>> RmsNormImplementations();
-std::span<const Implementation<decltype(SwiGlu)>> SwiGluImplementations();
-std::span<const Implementation<decltype(GeGlu)>> GeGluImplementations();
-std::span<const Implementation<decltype(Gelu)>> GeluImplementations();
-std::span<const Implementation<decltype(SigmoidGate)>> SigmoidGateImplementations();
-std::span<const Implementation<decltype(LogSumExp)>> LogSumExpImplementations();
-std::span<const Implementation<decltype(Add)>> AddImplementations();
-std::span<const Implementation<decltype(RoundToBf16)>> RoundToBf16Implementations();
-std::span<const Implementation<decltype(Rope)>> RopeImplementations();
-std::span<const Implementation<decltype(GatedScan)>> GatedScanImplementations();
-std::span<const Implementation<decltype(RangeAttention)>> RangeAttentionImplementations();
-std::span<const Implementation<decltype(Features)>> FeaturesImplementations();
-std::span<const Implementation<decltype(LinearAttention)>> LinearAttentionImplementations();
-std::span<const Implementation<decltype(Gca)>> GcaImplementations();
-std::span<const Implementation<decltype(BlockScores)>> BlockScoresImplementations();
-std::span<const Implementation<LandmarkScoresFunction>> LandmarkScoresImplementations();
-
-// The most demanding implementation that `isa` allows.
-template <typename Function>
-Function* Select(std::span<const Implementation<Function>> table, Isa isa) {
-  Function* best = table[0].function;
-  for (const Implementation<Function>& entry : table) {
-    if (entry.isa <= isa) best = entry.function;
-  }
-  return best;
+// The implementation for the instruction set of `ctx`; where a build has no vector code
+// (RECOLLECT_SIMD), the reference.
+template <auto kReference, auto kAvx2, auto kAvx512>
+auto Select([[maybe_unused]] const OpContext& ctx) {
+#if defined(RECOLLECT_SIMD)
+  if (ctx.isa() == Isa::kAvx512) return kAvx512;
+  if (ctx.isa() == Isa::kAvx2) return kAvx2;
+#endif
+  return decltype(kAvx2)(kReference);
 }
 
 }  // namespace recollect::kernels

@@ -2,7 +2,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "kernels/cpu/reference.h"
+#include "kernels/cpu/convert.h"
+#include "kernels/elementwise/elementwise.h"
 
 namespace recollect::kernels::reference {
 namespace {
@@ -67,6 +68,14 @@ void Add(OpContext&, const float* x, int64_t count, float* y) {
 
 void RoundToBf16(OpContext&, float* x, int64_t count) {
   for (int64_t i = 0; i < count; ++i) x[i] = recollect::RoundToBf16(x[i]);
+}
+
+void ConvertToBf16(OpContext&, const float* x, int64_t count, Bf16* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = Bf16::FromFloat(x[i]);
+}
+
+void ConvertToFloat(OpContext&, const Bf16* x, int64_t count, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i].ToFloat();
 }
 
 }  // namespace recollect::kernels::reference

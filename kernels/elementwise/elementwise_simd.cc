@@ -1,5 +1,6 @@
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/simd_ops.h"
+#include "kernels/elementwise/elementwise.h"
 
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
 namespace {
@@ -33,7 +34,8 @@ RECOLLECT_INLINE Vec GeluOf(Vec x) {
 
 }  // namespace
 
-void ConvertToBf16(const float* x, int64_t count, uint16_t* y) {
+void ConvertToBf16(OpContext&, const float* x, int64_t count, Bf16* bf16) {
+  auto* y = reinterpret_cast<uint16_t*>(bf16);
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) StoreBf16(y + i, Load(x + i));
   if (i < count) {
@@ -43,7 +45,8 @@ void ConvertToBf16(const float* x, int64_t count, uint16_t* y) {
   }
 }
 
-void ConvertToFloat(const uint16_t* x, int64_t count, float* y) {
+void ConvertToFloat(OpContext&, const Bf16* bf16, int64_t count, float* y) {
+  const auto* x = reinterpret_cast<const uint16_t*>(bf16);
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) Store(y + i, LoadBf16(x + i));
   if (i < count) {

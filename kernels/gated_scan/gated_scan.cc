@@ -3,30 +3,22 @@
 #include <algorithm>
 
 #include "kernels/cpu/dispatch.h"
-#include "kernels/cpu/reference.h"
-#include "kernels/cpu/simd_ops.h"
 
 namespace recollect::kernels {
-namespace {
-
-constexpr Implementation<decltype(GatedScan)> kImplementations[] = {
-    {"scalar", Isa::kScalar, reference::GatedScan},
-#if defined(RECOLLECT_SIMD)
-    {"avx2", Isa::kAvx2, avx2::GatedScan},
-    {"avx512", Isa::kAvx512, avx512::GatedScan},
-#endif
-};
-
-}  // namespace
-
-std::span<const Implementation<decltype(GatedScan)>> GatedScanImplementations() {
-  return kImplementations;
-}
+namespace reference {
+decltype(kernels::GatedScan) GatedScan;
+}  // namespace reference
+namespace avx2 {
+decltype(kernels::GatedScan) GatedScan;
+}  // namespace avx2
+namespace avx512 {
+decltype(kernels::GatedScan) GatedScan;
+}  // namespace avx512
 
 void GatedScan(OpContext& ctx, const float* z, const float* bias, const float* x, int64_t stride,
                int64_t rows, int64_t channels, float* state, float* y, int64_t y_stride) {
-  Select(GatedScanImplementations(), ctx.isa())(ctx, z, bias, x, stride, rows, channels, state, y,
-                                                y_stride);
+  Select<reference::GatedScan, avx2::GatedScan, avx512::GatedScan>(ctx)(
+      ctx, z, bias, x, stride, rows, channels, state, y, y_stride);
 }
 
 void ChunkedGatedScan(OpContext& ctx, int64_t first, int64_t chunk, const float* z,

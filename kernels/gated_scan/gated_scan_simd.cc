@@ -1,5 +1,5 @@
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/simd_ops.h"
+#include "kernels/gated_scan/gated_scan.h"
 
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
 namespace {

@@ -3,41 +3,26 @@
 #include "base/check.h"
 #include "base/types.h"
 #include "kernels/cpu/dispatch.h"
-#include "kernels/cpu/reference.h"
-#include "kernels/cpu/simd_ops.h"
 
 namespace recollect::kernels {
-namespace {
-
-#if defined(RECOLLECT_SIMD)
-template <auto kRows>
-void By(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
-        std::span<const MemoryView> chunks, std::span<const float> weights, float* out) {
-  kRows(ctx, shape, q, rows, chunks.data(), weights.data(), static_cast<int64_t>(chunks.size()),
-        out);
-}
-#endif
-
-constexpr Implementation<decltype(Gca)> kImplementations[] = {
-    {"scalar", Isa::kScalar, reference::Gca},
-#if defined(RECOLLECT_SIMD)
-    {"avx2", Isa::kAvx2, By<avx2::GcaRows>},
-    {"avx512", Isa::kAvx512, By<avx512::GcaRows>},
-#endif
-};
-
-}  // namespace
-
-std::span<const Implementation<decltype(Gca)>> GcaImplementations() { return kImplementations; }
+namespace reference {
+decltype(kernels::Gca) Gca;
+}  // namespace reference
+namespace avx2 {
+decltype(kernels::Gca) Gca;
+}  // namespace avx2
+namespace avx512 {
+decltype(kernels::Gca) Gca;
+}  // namespace avx512
 
 void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
-         std::span<const MemoryView> chunks, std::span<const float> weights, float* out) {
-  RECOLLECT_CHECK(chunks.size() == weights.size());
+         const MemoryView* chunks, const float* weights, int64_t count, float* out) {
   RECOLLECT_CHECK(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0);
-  for (const MemoryView& chunk : chunks) {
-    RECOLLECT_CHECK(chunk.rows >= 1 && chunk.rows <= kMaxChunkTokens);
+  for (int64_t e = 0; e < count; ++e) {
+    RECOLLECT_CHECK(chunks[e].rows >= 1 && chunks[e].rows <= kMaxChunkTokens);
   }
-  Select(GcaImplementations(), ctx.isa())(ctx, shape, q, rows, chunks, weights, out);
+  Select<reference::Gca, avx2::Gca, avx512::Gca>(ctx)(ctx, shape, q, rows, chunks, weights, count,
+                                                      out);
 }
 
 }  // namespace recollect::kernels

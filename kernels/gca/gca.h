@@ -10,7 +10,6 @@
 #define RECOLLECT_KERNELS_GCA_GCA_H_
 
 #include <cstdint>
-#include <span>
 
 #include "base/bf16.h"
 #include "kernels/cpu/op_context.h"
@@ -33,10 +32,10 @@ struct GcaShape {
   friend bool operator==(const GcaShape&, const GcaShape&) = default;
 };
 
-// q[rows, heads, head_dim] fp32, dense; chunks and weights have equal length; out like q, not
-// overlapping it.
+// q[rows, heads, head_dim] fp32, dense; chunks[count]; weights[count]; out like q, not overlapping
+// it.
 void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
-         std::span<const MemoryView> chunks, std::span<const float> weights, float* out);
+         const MemoryView* chunks, const float* weights, int64_t count, float* out);
 
 }  // namespace recollect::kernels
 

@@ -3,12 +3,12 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/cpu/reference.h"
+#include "kernels/gca/gca.h"
 
 namespace recollect::kernels::reference {
 
-void Gca(OpContext&, const GcaShape& shape, const float* q, int64_t rows,
-         std::span<const MemoryView> chunks, std::span<const float> weights, float* out) {
+void Gca(OpContext&, const GcaShape& shape, const float* q, int64_t rows, const MemoryView* chunks,
+         const float* weights, int64_t count, float* out) {
   const int dim = shape.head_dim;
   const int64_t width = static_cast<int64_t>(shape.heads) * dim;
   for (int64_t r = 0; r < rows; ++r) {
@@ -16,7 +16,7 @@ void Gca(OpContext&, const GcaShape& shape, const float* q, int64_t rows,
       const float* query = q + r * width + h * dim;
       const int kv_head = h * shape.kv_heads / shape.heads;
       std::vector<double> total(dim, 0.0);
-      for (size_t e = 0; e < chunks.size(); ++e) {
+      for (int64_t e = 0; e < count; ++e) {
         const auto at = [&](const Bf16* memory, int row, int d) -> double {
           return memory[(static_cast<int64_t>(row) * shape.kv_heads + kv_head) * dim + d].ToFloat();
         };

@@ -1,5 +1,4 @@
 #include "kernels/cpu/attention_simd.h"
-#include "kernels/cpu/simd_ops.h"
 #include "kernels/gca/gca.h"
 
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
@@ -58,8 +57,8 @@ void ChunkToRows(const float* q, int64_t stride, int rows, int dim, const Elemen
 
 }  // namespace
 
-void GcaRows(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
-             const MemoryView* chunks, const float* weights, int64_t count, float* out) {
+void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
+         const MemoryView* chunks, const float* weights, int64_t count, float* out) {
   const int dim = shape.head_dim;
   const int64_t width = static_cast<int64_t>(shape.heads) * dim;
   const int64_t memory_width = static_cast<int64_t>(shape.kv_heads) * dim;

@@ -2,9 +2,32 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/simd_ops.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
+namespace reference {
+
+void GemmPanels(OpContext&, const float* panels, int64_t n, int64_t k, const float* x, int64_t rows,
+                float* y) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t j = 0; j < n; ++j) {
+      const float* panel = panels + j / kPanelColumns * k * kPanelColumns + j % kPanelColumns;
+      double sum = 0;
+      for (int64_t i = 0; i < k; ++i) {
+        sum += static_cast<double>(x[r * k + i]) * panel[i * kPanelColumns];
+      }
+      y[r * n + j] = static_cast<float>(sum);
+    }
+  }
+}
+
+}  // namespace reference
+namespace avx2 {
+decltype(kernels::GemmPanels) GemmPanels;
+}  // namespace avx2
+namespace avx512 {
+decltype(kernels::GemmPanels) GemmPanels;
+}  // namespace avx512
 
 std::vector<float> PackPanels(const float* weights, int64_t n, int64_t k) {
   const int64_t panels = (n + kPanelColumns - 1) / kPanelColumns;
@@ -18,21 +41,8 @@ std::vector<float> PackPanels(const float* weights, int64_t n, int64_t k) {
 
 void GemmPanels(OpContext& ctx, const float* panels, int64_t n, int64_t k, const float* x,
                 int64_t rows, float* y) {
-#if defined(RECOLLECT_SIMD)
-  if (ctx.isa() == Isa::kAvx512) return avx512::GemmPanels(panels, n, k, x, rows, y);
-  if (ctx.isa() == Isa::kAvx2) return avx2::GemmPanels(panels, n, k, x, rows, y);
-#endif
-  (void)ctx;
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t j = 0; j < n; ++j) {
-      const float* panel = panels + j / kPanelColumns * k * kPanelColumns + j % kPanelColumns;
-      double sum = 0;
-      for (int64_t i = 0; i < k; ++i) {
-        sum += static_cast<double>(x[r * k + i]) * panel[i * kPanelColumns];
-      }
-      y[r * n + j] = static_cast<float>(sum);
-    }
-  }
+  Select<reference::GemmPanels, avx2::GemmPanels, avx512::GemmPanels>(ctx)(ctx, panels, n, k, x,
+                                                                           rows, y);
 }
 
 }  // namespace recollect::kernels

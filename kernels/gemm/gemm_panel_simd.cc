@@ -1,11 +1,10 @@
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/simd_ops.h"
+#include "kernels/gemm/gemm_panel.h"
 
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
 namespace {
 
-constexpr int kColumns = 16;  // kPanelColumns
-constexpr int kVecs = kColumns / kLanes;
+constexpr int kVecs = kPanelColumns / kLanes;
 
 // kRows rows against one panel; six rows of two vectors use 15 of AVX2's 16 registers.
 template <int kRows>
@@ -20,7 +19,7 @@ RECOLLECT_INLINE void Tile(const float* panel, int64_t k, const float* x, float*
   for (int64_t i = 0; i < k; ++i) {
     Vec weight[kVecs];
 #pragma GCC unroll 2
-    for (int u = 0; u < kVecs; ++u) weight[u] = Load(panel + i * kColumns + u * kLanes);
+    for (int u = 0; u < kVecs; ++u) weight[u] = Load(panel + i * kPanelColumns + u * kLanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const Vec left = Set(x[r * k + i]);
@@ -44,9 +43,10 @@ RECOLLECT_INLINE void Tile(const float* panel, int64_t k, const float* x, float*
 
 }  // namespace
 
-void GemmPanels(const float* panels, int64_t n, int64_t k, const float* x, int64_t rows, float* y) {
-  for (int64_t j = 0; j < n; j += kColumns, panels += k * kColumns) {
-    const int columns = static_cast<int>(n - j < kColumns ? n - j : kColumns);
+void GemmPanels(OpContext&, const float* panels, int64_t n, int64_t k, const float* x, int64_t rows,
+                float* y) {
+  for (int64_t j = 0; j < n; j += kPanelColumns, panels += k * kPanelColumns) {
+    const int columns = static_cast<int>(n - j < kPanelColumns ? n - j : kPanelColumns);
     int64_t r = 0;
     for (; r + 6 <= rows; r += 6) Tile<6>(panels, k, x + r * k, y + r * n + j, n, columns);
     for (; r + 2 <= rows; r += 2) Tile<2>(panels, k, x + r * k, y + r * n + j, n, columns);

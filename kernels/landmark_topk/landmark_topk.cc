@@ -4,31 +4,24 @@
 #include <cmath>
 
 #include "kernels/cpu/dispatch.h"
-#include "kernels/cpu/reference.h"
-#include "kernels/cpu/simd_ops.h"
 
 namespace recollect::kernels {
+namespace reference {
+decltype(kernels::LandmarkScores) LandmarkScores;
+}  // namespace reference
+namespace avx2 {
+decltype(kernels::LandmarkScores) LandmarkScores;
+}  // namespace avx2
+namespace avx512 {
+decltype(kernels::LandmarkScores) LandmarkScores;
+}  // namespace avx512
+
 namespace {
 
 constexpr int kSlotScores = kFirstKernelSlot + 7;
 // Keys scored before their scores are looked at: few enough that the scores stay in the first-level
 // cache.
 constexpr int64_t kBatch = 1024;
-
-#if defined(RECOLLECT_SIMD)
-template <auto kScores>
-void By(const float* query, int64_t width, const Bf16* keys, int64_t count, float* scores) {
-  kScores(query, width, reinterpret_cast<const uint16_t*>(keys), count, scores);
-}
-#endif
-
-constexpr Implementation<LandmarkScoresFunction> kImplementations[] = {
-    {"scalar", Isa::kScalar, reference::LandmarkScores},
-#if defined(RECOLLECT_SIMD)
-    {"avx2", Isa::kAvx2, By<avx2::LandmarkScores>},
-    {"avx512", Isa::kAvx512, By<avx512::LandmarkScores>},
-#endif
-};
 
 bool Better(const ScoredCandidate& a, const ScoredCandidate& b) {
   const bool a_finite = std::isfinite(a.score), b_finite = std::isfinite(b.score);
@@ -68,15 +61,16 @@ class Best {
 
 }  // namespace
 
-std::span<const Implementation<LandmarkScoresFunction>> LandmarkScoresImplementations() {
-  return kImplementations;
+void LandmarkScores(OpContext& ctx, const float* query, int64_t width, const Bf16* keys,
+                    int64_t count, float* scores) {
+  Select<reference::LandmarkScores, avx2::LandmarkScores, avx512::LandmarkScores>(ctx)(
+      ctx, query, width, keys, count, scores);
 }
 
 std::vector<ScoredCandidate> LandmarkTopK(OpContext& ctx, std::span<const float> query,
                                           std::span<const KeySegment> segments, int n) {
   if (n <= 0) return {};
   const auto width = static_cast<int64_t>(query.size());
-  LandmarkScoresFunction* const score = Select(LandmarkScoresImplementations(), ctx.isa());
   float* scores = ctx.Floats(kSlotScores, kBatch);
   int64_t total = 0;
   for (const KeySegment& segment : segments) total += segment.count;
@@ -85,7 +79,7 @@ std::vector<ScoredCandidate> LandmarkTopK(OpContext& ctx, std::span<const float>
   for (const KeySegment& segment : segments) {
     for (int64_t first = 0; first < segment.count; first += kBatch) {
       const int64_t count = std::min(kBatch, segment.count - first);
-      score(query.data(), width, segment.keys + first * width, count, scores);
+      LandmarkScores(ctx, query.data(), width, segment.keys + first * width, count, scores);
       for (int64_t i = 0; i < count; ++i, ++candidate) {
         if (best.MayEnter(scores[i])) best.Offer({candidate, scores[i]});
       }

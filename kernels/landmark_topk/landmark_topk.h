@@ -13,6 +13,10 @@
 
 namespace recollect::kernels {
 
+// scores[count] of keys[count, width] against query[width].
+void LandmarkScores(OpContext& ctx, const float* query, int64_t width, const Bf16* keys,
+                    int64_t count, float* scores);
+
 struct ScoredCandidate {
   int64_t candidate = 0;  // index over all segments, in order
   float score = 0;

@@ -1,10 +1,10 @@
 #include <cmath>
 
-#include "kernels/cpu/reference.h"
+#include "kernels/landmark_topk/landmark_topk.h"
 
 namespace recollect::kernels::reference {
 
-void LandmarkScores(const float* query, int64_t width, const Bf16* keys, int64_t count,
+void LandmarkScores(OpContext&, const float* query, int64_t width, const Bf16* keys, int64_t count,
                     float* scores) {
   for (int64_t e = 0; e < count; ++e) {
     double dot = 0;

@@ -1,5 +1,5 @@
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/simd_ops.h"
+#include "kernels/landmark_topk/landmark_topk.h"
 
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
 namespace {
@@ -31,8 +31,9 @@ RECOLLECT_INLINE Vec DotLanes(const float* query, const uint16_t* key, int64_t w
 
 }  // namespace
 
-void LandmarkScores(const float* query, int64_t width, const uint16_t* keys, int64_t count,
-                    float* scores) {
+void LandmarkScores(OpContext&, const float* query, int64_t width, const Bf16* bf16_keys,
+                    int64_t count, float* scores) {
+  const auto* keys = reinterpret_cast<const uint16_t*>(bf16_keys);
   const Vec scale = Set(1.0f / __builtin_sqrtf(static_cast<float>(width)));
   const int rest = static_cast<int>(width % kLanes);
   const int64_t whole = width - rest;

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/cpu/reference.h"
+#include "kernels/linear_attention/linear_attention.h"
 
 namespace recollect::kernels::reference {
 namespace {

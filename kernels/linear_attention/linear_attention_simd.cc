@@ -1,5 +1,4 @@
 #include "kernels/cpu/attention_simd.h"
-#include "kernels/cpu/simd_ops.h"
 #include "kernels/linear_attention/linear_attention.h"
 
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
@@ -37,8 +36,9 @@ RECOLLECT_INLINE Vec Read(const float* q, const float* columns, const float* ini
 
 }  // namespace
 
-void FeatureRows(bool softmax, const float* x, int64_t x_stride, int64_t rows, int heads,
-                 int head_dim, const float* scale, float* features) {
+void Features(OpContext&, FeatureMap map, const float* x, int64_t x_stride, int64_t rows, int heads,
+              int head_dim, const float* scale, float* features) {
+  const bool softmax = map == FeatureMap::kSoftmax;
   for (int64_t r = 0; r < rows; ++r) {
     const float* in = x + r * x_stride;
     for (int h = 0; h < heads; ++h, in += head_dim, features += 2 * head_dim) {

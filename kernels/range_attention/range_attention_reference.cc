@@ -3,7 +3,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/cpu/reference.h"
+#include "kernels/range_attention/range_attention.h"
 
 namespace recollect::kernels::reference {
 

@@ -1,5 +1,4 @@
 #include "kernels/cpu/attention_simd.h"
-#include "kernels/cpu/simd_ops.h"
 #include "kernels/range_attention/range_attention.h"
 
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
@@ -84,11 +83,14 @@ void HeadOfRows(const float* q, int64_t q_stride, int rows, int heads, int dim, 
 
 }  // namespace
 
-void RangeAttentionRows(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
-                        int64_t rows, const KvSpan* parts, const int64_t* bounds_of_rows,
-                        float* out) {
+void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
+                    int64_t rows, const std::array<KvSpan, kMaxRanges>& spans, const RangeSet* sets,
+                    float* out) {
+  // By their first elements: operator[] of std::array is an inline function (kernels/cpu/simd.h).
+  static_assert(sizeof(RangeSet) == kMaxRanges * 2 * sizeof(int64_t));
+  const Bounds bounds{reinterpret_cast<const int64_t*>(sets)};
+  const auto* parts = reinterpret_cast<const KvSpan*>(&spans);
   const int heads = shape.heads, kv_heads = shape.kv_heads, head_dim = shape.head_dim;
-  const Bounds bounds{bounds_of_rows};
   int64_t most = 0;
   for (int64_t r = 0; r < rows; ++r) {
     int64_t entries = 0;

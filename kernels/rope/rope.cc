@@ -8,10 +8,21 @@
 
 #include "base/check.h"
 #include "kernels/cpu/dispatch.h"
-#include "kernels/cpu/reference.h"
-#include "kernels/cpu/simd_ops.h"
 
 namespace recollect::kernels {
+// Vector code rotates a row by factors as RopeTable has them.
+using RotateRow = void(const float* cosines, const float* sines, int heads, int head_dim,
+                       float* row);
+namespace reference {
+decltype(kernels::Rope) Rope;
+}  // namespace reference
+namespace avx2 {
+RotateRow RotateHalves, RotatePairs;
+}  // namespace avx2
+namespace avx512 {
+RotateRow RotateHalves, RotatePairs;
+}  // namespace avx512
+
 namespace {
 
 // cos and sin of p w for position p = kStep a + b come from those of kStep a w and b w by the
@@ -107,37 +118,23 @@ RopeTable& TableOf(OpContext& ctx, double base, RopePairs pairs, int head_dim) {
   return tables.emplace_back(base, pairs, head_dim);
 }
 
-#if defined(RECOLLECT_SIMD)
-template <auto kRotateHalves, auto kRotatePairs>
-void RopeBy(OpContext& ctx, const RopeAngles& angles, int64_t first_position, int64_t rows,
-            int64_t row_stride, int heads, int head_dim, float* x) {
+}  // namespace
+
+void Rope(OpContext& ctx, const RopeAngles& angles, int64_t first_position, int64_t rows,
+          int64_t row_stride, int heads, int head_dim, float* x) {
+  RECOLLECT_DCHECK(first_position >= 0 && angles.step >= 1 && head_dim % 2 == 0);
+  RotateRow* const rotate = angles.pairs == RopePairs::kHalves
+                                ? Select<nullptr, avx2::RotateHalves, avx512::RotateHalves>(ctx)
+                                : Select<nullptr, avx2::RotatePairs, avx512::RotatePairs>(ctx);
+  if (rotate == nullptr) {
+    return reference::Rope(ctx, angles, first_position, rows, row_stride, heads, head_dim, x);
+  }
   RopeTable& table = TableOf(ctx, angles.base, angles.pairs, head_dim);
-  const auto rotate = angles.pairs == RopePairs::kHalves ? kRotateHalves : kRotatePairs;
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t position = first_position + r;
     table.MoveTo(angles.step == 1 ? position : position / angles.step);  // a division costs
     rotate(table.cosines(), table.sines(), heads, head_dim, x + r * row_stride);
   }
-}
-#endif
-
-constexpr Implementation<decltype(Rope)> kRope[] = {
-    {"scalar", Isa::kScalar, reference::Rope},
-#if defined(RECOLLECT_SIMD)
-    {"avx2", Isa::kAvx2, RopeBy<avx2::RotateHalves, avx2::RotatePairs>},
-    {"avx512", Isa::kAvx512, RopeBy<avx512::RotateHalves, avx512::RotatePairs>},
-#endif
-};
-
-}  // namespace
-
-std::span<const Implementation<decltype(Rope)>> RopeImplementations() { return kRope; }
-
-void Rope(OpContext& ctx, const RopeAngles& angles, int64_t first_position, int64_t rows,
-          int64_t row_stride, int heads, int head_dim, float* x) {
-  RECOLLECT_DCHECK(first_position >= 0 && angles.step >= 1 && head_dim % 2 == 0);
-  Select(RopeImplementations(), ctx.isa())(ctx, angles, first_position, rows, row_stride, heads,
-                                           head_dim, x);
 }
 
 void RopeFactors(OpContext& ctx, const RopeAngles& angles, std::span<const int64_t> positions,

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "kernels/cpu/reference.h"
+#include "kernels/rope/rope.h"
 
 namespace recollect::kernels::reference {
 

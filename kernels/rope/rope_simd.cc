@@ -1,5 +1,4 @@
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/simd_ops.h"
 
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
 

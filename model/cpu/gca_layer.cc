@@ -1,6 +1,7 @@
 // Grouped Cross-Attention (design 2.5): the rows of a block attend inside each retrieved chunk on
 // its own, and the chunks' outputs are summed by the retrieval weights. Only rows that have
 // something to read take part, so that a row's result does not depend on whether its neighbours do.
+#include "base/check.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/gca/gca.h"
 #include "kernels/gemm/gemm.h"
@@ -40,8 +41,11 @@ const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const Gc
   packed = 0;
   for (const Segment& segment : segments) {
     if (!segment.reads_memory()) continue;
-    kernels::Gca(ctx, shape, queries + packed * inner, segment.rows, segment.retrieved->chunks,
-                 segment.retrieved->weights, read + packed * inner);
+    const Retrieved& retrieved = *segment.retrieved;
+    RECOLLECT_CHECK(retrieved.chunks.size() == retrieved.weights.size());
+    kernels::Gca(ctx, shape, queries + packed * inner, segment.rows, retrieved.chunks.data(),
+                 retrieved.weights.data(), static_cast<int64_t>(retrieved.chunks.size()),
+                 read + packed * inner);
     packed += segment.rows;
   }
   kernels::Gemm(ctx, weights.out_proj, read, reading, delta);

@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "kernels/block_topk/block_topk.h"
-#include "kernels/cpu/reference.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 #include "tests/kernels/device/host_launches.h"
 
@@ -130,11 +129,9 @@ inline std::vector<int32_t> Expected(const Call& call, int64_t index, int head) 
   const Bounds& bounds = call.sequences[row.sequence];
   std::vector<float> scores(own);
   std::vector<int64_t> chosen;
-  OpContext ctx;
   const int64_t at = int64_t{head} * call.head_dim;
-  reference::BlockScores(ctx, call.QueryOf(index, head).data(), call.head_dim,
-                         bounds.low.data() + at, bounds.high.data() + at, call.width(), own,
-                         scores.data());
+  BlockScores(Scalar(), call.QueryOf(index, head).data(), call.head_dim, bounds.low.data() + at,
+              bounds.high.data() + at, call.width(), own, scores.data());
   ChooseBlocks(scores, call.count - 1, chosen);
   chosen.push_back(own);
   std::vector<int32_t> entries;

@@ -3,6 +3,7 @@
 #include <bit>
 #include <limits>
 
+#include "kernels/elementwise/elementwise.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 
 namespace recollect::kernels {
@@ -20,16 +21,16 @@ std::vector<float> AwkwardNumbers() {
 
 TEST(ConvertTest, EveryInstructionSetRoundsAsTheScalarType) {
   const std::vector<float> numbers = AwkwardNumbers();
-  for (const auto& implementation : Runnable(RoundToBf16Implementations())) {
-    SCOPED_TRACE(implementation.name);
-    OpContext ctx(implementation.isa);
+  for (const Isa isa : RunnableIsas()) {
+    SCOPED_TRACE(IsaName(isa));
+    OpContext ctx(isa);
     for (int64_t count : {0, 1, 7, 8, 9, 15, 16, 17, static_cast<int>(numbers.size())}) {
       const std::vector<float> x(numbers.end() - count, numbers.end());
       std::vector<float> expected;
       for (float v : x) expected.push_back(Bf16::FromFloat(v).ToFloat());
 
       Guarded rounded(x);
-      implementation.function(ctx, rounded.data(), count);
+      RoundToBf16(ctx, rounded.data(), count);
       EXPECT_TRUE(SameBits(rounded.values(), expected));
 
       std::vector<Bf16> narrow(count + 1, Bf16{0x1234});

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/bf16.h"
-#include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/op_context.h"
 #include "tests/support/tolerance.h"
 
@@ -109,14 +108,19 @@ inline ::testing::AssertionResult SameBits(std::span<const float> a, std::span<c
   return ::testing::AssertionSuccess();
 }
 
-// The entries of a table that this machine can run.
-template <typename Table>
-auto Runnable(const Table& table) {
-  std::vector<typename Table::value_type> runnable;
-  for (const auto& entry : table) {
-    if (entry.isa <= DetectIsa()) runnable.push_back(entry);
+// The instruction sets that this machine can run, the scalar reference first.
+inline std::vector<Isa> RunnableIsas() {
+  std::vector<Isa> isas;
+  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+    if (isa <= DetectIsa()) isas.push_back(isa);
   }
-  return runnable;
+  return isas;
+}
+
+// Ops with this context are their scalar references: the oracle of the others.
+inline OpContext& Scalar() {
+  static OpContext scalar(Isa::kScalar);
+  return scalar;
 }
 
 #define EXPECT_CLOSE(actual, expected, magnitude, factor) \

@@ -310,8 +310,7 @@ inline void CheckGca(Device& device, DType q_dtype) {
   std::vector<float> expected(q.size());
   for (const GcaGroup& group : groups) {
     Gca(ctx, shape, q.data() + group.first_row * width, group.rows,
-        std::span(chunks).subspan(group.first_chunk, group.chunks),
-        std::span(weights).subspan(group.first_chunk, group.chunks),
+        chunks.data() + group.first_chunk, weights.data() + group.first_chunk, group.chunks,
         expected.data() + group.first_row * width);
   }
   const auto plan = PlanGca(

@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/cpu/reference.h"
+#include "kernels/elementwise/elementwise.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 #include "tests/kernels/device/host_launches.h"
 
@@ -156,34 +156,33 @@ inline double FactorOf(Op op) {
 
 // Of a call of dense rows.
 inline std::vector<float> Reference(const Call& call) {
-  OpContext ctx;
   const int64_t rows = call.rows, width = call.width;
   const float* x = call.x.data();
   const float* other = call.other.empty() ? nullptr : call.other.data();
   std::vector<float> y(rows * width);
   switch (call.op) {
     case Op::kRmsNorm:
-      reference::RmsNorm(ctx, x, other, call.eps, rows, width, y.data());
+      RmsNorm(Scalar(), x, other, call.eps, rows, width, y.data());
       break;
     case Op::kSwiGlu:
-      reference::SwiGlu(ctx, x, rows, width, y.data());
+      SwiGlu(Scalar(), x, rows, width, y.data());
       break;
     case Op::kGeGlu:
-      reference::GeGlu(ctx, x, rows, width, y.data());
+      GeGlu(Scalar(), x, rows, width, y.data());
       break;
     case Op::kGelu:
-      reference::Gelu(ctx, x, rows * width, y.data());
+      Gelu(Scalar(), x, rows * width, y.data());
       break;
     case Op::kSigmoidGate:
-      reference::SigmoidGate(ctx, other, call.gate_stride, x, rows, width, y.data());
+      SigmoidGate(Scalar(), other, call.gate_stride, x, rows, width, y.data());
       break;
     case Op::kAdd:
       y = call.x;
-      reference::Add(ctx, other, rows * width, y.data());
+      Add(Scalar(), other, rows * width, y.data());
       break;
     case Op::kConvert:
       y = call.x;
-      reference::RoundToBf16(ctx, y.data(), rows * width);
+      RoundToBf16(Scalar(), y.data(), rows * width);
       break;
   }
   return y;

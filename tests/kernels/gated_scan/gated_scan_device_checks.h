@@ -8,9 +8,8 @@
 #include <map>
 #include <memory>
 
-#include "kernels/cpu/reference.h"
-#include "tests/kernels/cpu/kernel_test_util.h"
 #include "tests/kernels/device/host_launches.h"
+#include "tests/kernels/gated_scan/gated_scan_cases.h"
 
 namespace recollect::kernels::scan_cases {
 
@@ -179,14 +178,12 @@ inline void ExpectMatchesReference(const Call& call, const Sequence& sequence,
   const float* const bias = call.bias.empty() ? nullptr : call.bias.data();
   for (int i = 0; i < call.inputs(); ++i) {
     std::vector<float> state = sequence.state[i], expected(rows * channels);
-    OpContext ctx;
     if (call.chunk == 0) {
-      reference::GatedScan(ctx, sequence.z.data(), bias, sequence.x[i].data(), channels, rows,
-                           channels, state.data(), expected.data(), channels);
+      GatedScan(Scalar(), sequence.z.data(), bias, sequence.x[i].data(), channels, rows, channels,
+                state.data(), expected.data(), channels);
     } else {
-      reference::ChunkedGatedScan(ctx, sequence.first, call.chunk, sequence.z.data(), bias,
-                                  sequence.x[i].data(), channels, rows, channels, state.data(),
-                                  expected.data(), channels);
+      ChunkedReference(sequence.first, call.chunk, sequence.z.data(), bias, sequence.x[i].data(),
+                       channels, rows, channels, state.data(), expected.data(), channels);
     }
     ASSERT_EQ(result.y[i].size(), expected.size());
     for (int64_t c = 0; c < channels; ++c) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/types.h"
-#include "kernels/cpu/reference.h"
 #include "kernels/gca/gca.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 
@@ -66,6 +65,8 @@ struct Inputs {
   // Every other chunk's memory is misaligned by a number before it.
   static int64_t Before(size_t chunk) { return chunk % 2 == 0 ? 1 : 0; }
 
+  int64_t count() const { return static_cast<int64_t>(chunks.size()); }
+
   int64_t width;
   DType q_dtype;  // that has the numbers of q
   std::vector<float> q;
@@ -98,10 +99,10 @@ inline double Magnitude(const Case& c, const Inputs& in, int64_t row, int head) 
 
 // `out` [rows, heads, head_dim] against the scalar double reference.
 inline void ExpectMatchesReference(const Case& c, const Inputs& in, std::span<const float> out) {
-  OpContext ctx;
   std::vector<float> expected(c.rows * in.width);
   ASSERT_EQ(out.size(), expected.size());
-  reference::Gca(ctx, c.shape, in.q.data(), c.rows, in.chunks, in.weights, expected.data());
+  Gca(Scalar(), c.shape, in.q.data(), c.rows, in.chunks.data(), in.weights.data(), in.count(),
+      expected.data());
   for (int64_t r = 0; r < c.rows; ++r) {
     for (int h = 0; h < c.shape.heads; ++h) {
       const double magnitude = Magnitude(c, in, r, h);

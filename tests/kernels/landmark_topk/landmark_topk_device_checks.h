@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/cpu/reference.h"
+#include "kernels/landmark_topk/landmark_topk.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 #include "tests/kernels/device/host_launches.h"
 
@@ -66,7 +66,7 @@ void CheckScoresMatchReference(const Runner& run) {
       const int n = static_cast<int>(count) + (count < 256 ? 1 : 0);
       const Outputs outputs = Run(run, width, query, {{keys.data() + 1, count}}, n, 132);
       std::vector<float> expected(count);
-      reference::LandmarkScores(query.data(), width, keys.data() + 1, count, expected.data());
+      LandmarkScores(Scalar(), query.data(), width, keys.data() + 1, count, expected.data());
       std::vector<bool> found(count);
       for (int64_t i = 0; i < count; ++i) {
         const int64_t e = outputs.candidates[i];

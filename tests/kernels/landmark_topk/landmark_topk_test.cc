@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/cpu/reference.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 
 namespace recollect::kernels {
@@ -35,15 +34,16 @@ std::vector<int64_t> TopOf(const std::vector<Bf16>& keys, int n) {
 }
 
 TEST(LandmarkScoresTest, MatchReference) {
-  for (const auto& implementation : Runnable(LandmarkScoresImplementations())) {
+  for (const Isa isa : RunnableIsas()) {
+    OpContext ctx(isa);
     for (int64_t width : {1, 7, 16, 33, 64, 100, 256, 512, 640}) {
       for (int64_t count : {0, 1, 7, 16, 17, 100}) {
-        SCOPED_TRACE(absl::StrCat(implementation.name, " ", count, " x ", width));
+        SCOPED_TRACE(absl::StrCat(IsaName(isa), " ", count, " x ", width));
         const std::vector<float> query = Normals(width, 1);
         const std::vector<Bf16> keys = NormalBf16(count * width + 1, 2);
         Guarded scores(count), expected(count);
-        implementation.function(query.data(), width, keys.data() + 1, count, scores.data());
-        reference::LandmarkScores(query.data(), width, keys.data() + 1, count, expected.data());
+        LandmarkScores(ctx, query.data(), width, keys.data() + 1, count, scores.data());
+        LandmarkScores(Scalar(), query.data(), width, keys.data() + 1, count, expected.data());
         for (int64_t e = 0; e < count; ++e) {
           double magnitude = 0;
           for (int64_t i = 0; i < width; ++i) {
@@ -58,16 +58,17 @@ TEST(LandmarkScoresTest, MatchReference) {
 }
 
 TEST(LandmarkScoresTest, AKeyHasTheSameBitsAtAnyPlace) {
-  for (const auto& implementation : Runnable(LandmarkScoresImplementations())) {
+  for (const Isa isa : RunnableIsas()) {
+    OpContext ctx(isa);
     for (int64_t width : {33, 256}) {
-      SCOPED_TRACE(absl::StrCat(implementation.name, " ", width));
+      SCOPED_TRACE(absl::StrCat(IsaName(isa), " ", width));
       const int64_t count = 50;
       const std::vector<float> query = Normals(width, 1);
       const std::vector<Bf16> keys = NormalBf16(count * width, 2);
       std::vector<float> together(count), alone(count);
-      implementation.function(query.data(), width, keys.data(), count, together.data());
+      LandmarkScores(ctx, query.data(), width, keys.data(), count, together.data());
       for (int64_t e = 0; e < count; ++e) {
-        implementation.function(query.data(), width, keys.data() + e * width, 1, &alone[e]);
+        LandmarkScores(ctx, query.data(), width, keys.data() + e * width, 1, &alone[e]);
       }
       EXPECT_TRUE(SameBits(alone, together));
     }
@@ -82,15 +83,15 @@ TEST(LandmarkTopKTest, AgreesWithSortingAllScores) {
   for (int64_t e = 3; e < count; e += 3) {
     std::copy_n(keys.begin() + (e / 2) * width, width, keys.begin() + e * width);
   }
-  for (const auto& implementation : Runnable(LandmarkScoresImplementations())) {
-    SCOPED_TRACE(implementation.name);
+  for (const Isa isa : RunnableIsas()) {
+    SCOPED_TRACE(IsaName(isa));
+    OpContext ctx(isa);
     std::vector<float> scores(count);
-    implementation.function(query.data(), width, keys.data(), count, scores.data());
+    LandmarkScores(ctx, query.data(), width, keys.data(), count, scores.data());
     std::vector<ScoredCandidate> sorted;
     for (int64_t e = 0; e < count; ++e) sorted.push_back({e, scores[e]});
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const auto& a, const auto& b) { return a.score > b.score; });
-    OpContext ctx(implementation.isa);
     for (int n : {0, 1, 8, 100, 6000}) {
       const std::vector<ScoredCandidate> expected(sorted.begin(),
                                                   sorted.begin() + std::min<int64_t>(n, count));

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/cpu/reference.h"
+#include "kernels/linear_attention/linear_attention.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 #include "tests/kernels/device/host_launches.h"
 
@@ -58,11 +58,10 @@ inline std::vector<double> ChannelsOf(const Call& call, int64_t head) {
 
 inline void ExpectMatchesReference(const Call& call, const std::vector<float>& features) {
   const RowSizes& sizes = call.sizes;
-  OpContext ctx;
   std::vector<float> expected(call.features());
-  reference::Features(ctx, call.map, call.x.data(), sizes.stride, sizes.rows,
-                      static_cast<int>(sizes.heads), static_cast<int>(sizes.width),
-                      call.scale.empty() ? nullptr : call.scale.data(), expected.data());
+  Features(Scalar(), call.map, call.x.data(), sizes.stride, sizes.rows,
+           static_cast<int>(sizes.heads), static_cast<int>(sizes.width),
+           call.scale.empty() ? nullptr : call.scale.data(), expected.data());
   ASSERT_EQ(features.size(), expected.size());
   for (int64_t head = 0; head < sizes.rows * sizes.heads; ++head) {
     double largest = 0;

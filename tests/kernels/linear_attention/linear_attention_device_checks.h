@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "kernels/cpu/reference.h"
+#include "kernels/linear_attention/linear_attention.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 #include "tests/kernels/device/host_launches.h"
 
@@ -118,11 +118,10 @@ inline Sequence Slice(const Call& call, const Sequence& sequence, int64_t begin,
 
 inline Result Reference(const Call& call, const Sequence& sequence) {
   Result result{std::vector<float>(sequence.rows * call.out_width()), sequence.state};
-  OpContext ctx;
-  reference::LinearAttention(ctx, call.shape, sequence.q.data(), sequence.rows,
-                             {sequence.keys.data(), sequence.values.data(), sequence.entering},
-                             call.initial.empty() ? nullptr : call.initial.data(),
-                             result.state.data(), result.out.data());
+  LinearAttention(Scalar(), call.shape, sequence.q.data(), sequence.rows,
+                  {sequence.keys.data(), sequence.values.data(), sequence.entering},
+                  call.initial.empty() ? nullptr : call.initial.data(), result.state.data(),
+                  result.out.data());
   return result;
 }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/cpu/reference.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 
 namespace recollect::kernels {
@@ -13,19 +12,19 @@ namespace {
 using namespace recollect::testing;  // factors
 
 TEST(FeaturesTest, MatchesReference) {
-  for (const auto& implementation : Runnable(FeaturesImplementations())) {
-    OpContext ctx(implementation.isa);
+  for (const Isa isa : RunnableIsas()) {
+    OpContext ctx(isa);
     for (const FeatureMap map : {FeatureMap::kSoftmax, FeatureMap::kRelu}) {
       for (int dim : {2, 6, 8, 16, 34, 64, 128}) {
         for (bool scaled : {false, true}) {
-          SCOPED_TRACE(absl::StrCat(implementation.name, " ", dim));
+          SCOPED_TRACE(absl::StrCat(IsaName(isa), " ", dim));
           const int heads = 3;
           const int64_t rows = 4, stride = heads * dim + 5;
           Guarded x(Normals(rows * stride, 1, 4)), scale(Normals(dim, 2));
           const float* s = scaled ? scale.data() : nullptr;
           Guarded y(rows * heads * 2 * dim), expected(rows * heads * 2 * dim);
-          implementation.function(ctx, map, x.data(), stride, rows, heads, dim, s, y.data());
-          reference::Features(ctx, map, x.data(), stride, rows, heads, dim, s, expected.data());
+          Features(ctx, map, x.data(), stride, rows, heads, dim, s, y.data());
+          Features(Scalar(), map, x.data(), stride, rows, heads, dim, s, expected.data());
           double largest = 0;
           for (int64_t i = 0; i < rows * stride; ++i) {
             largest = std::max<double>(largest, std::abs(x[i]) * 4);
@@ -41,11 +40,11 @@ TEST(FeaturesTest, MatchesReference) {
 }
 
 TEST(FeaturesTest, LargeChannelsDoNotOverflow) {
-  for (const auto& implementation : Runnable(FeaturesImplementations())) {
-    OpContext ctx(implementation.isa);
+  for (const Isa isa : RunnableIsas()) {
+    OpContext ctx(isa);
     const std::vector<float> x = {500, -500, 0, 0};
     std::vector<float> y(8);
-    implementation.function(ctx, FeatureMap::kSoftmax, x.data(), 4, 1, 1, 4, nullptr, y.data());
+    Features(ctx, FeatureMap::kSoftmax, x.data(), 4, 1, 1, 4, nullptr, y.data());
     EXPECT_EQ(y[0], 1);
     EXPECT_EQ(y[1], 0);
     EXPECT_EQ(y[4], 0);
@@ -77,30 +76,30 @@ struct Inputs {
 };
 
 TEST(LinearAttentionTest, MatchesReference) {
-  for (const auto& implementation : Runnable(LinearAttentionImplementations())) {
-    OpContext ctx(implementation.isa);
+  for (const Isa isa : RunnableIsas()) {
+    OpContext ctx(isa);
     for (const Case& c : kCases) {
-      SCOPED_TRACE(absl::StrCat(implementation.name, " ", c.shape.heads, "/", c.shape.kv_heads,
+      SCOPED_TRACE(absl::StrCat(IsaName(isa), " ", c.shape.heads, "/", c.shape.kv_heads,
                                 " heads of ", c.shape.head_dim, ", ", c.rows, " rows"));
       Inputs in(c), other(c), magnitudes(c);
       const float* initial = c.initial ? in.initial.data() : nullptr;
       const EnteringRows entering{in.keys.data(), in.values.data(), c.entering};
       const int64_t count = c.rows * c.shape.heads * c.shape.head_dim;
       Guarded out(count), expected(count), state(in.state);
-      implementation.function(ctx, c.shape, in.q.data(), c.rows, entering, initial, state.data(),
-                              out.data());
-      reference::LinearAttention(ctx, c.shape, other.q.data(), c.rows, entering, initial,
-                                 other.state.data(), expected.data());
+      LinearAttention(ctx, c.shape, in.q.data(), c.rows, entering, initial, state.data(),
+                      out.data());
+      LinearAttention(Scalar(), c.shape, other.q.data(), c.rows, entering, initial,
+                      other.state.data(), expected.data());
       // The same over absolute values says how much was added up.
       for (auto* numbers : {&magnitudes.q, &magnitudes.keys, &magnitudes.values,
                             &magnitudes.initial, &magnitudes.state}) {
         for (float& v : *numbers) v = std::abs(v);
       }
       std::vector<float> sums(count);
-      reference::LinearAttention(ctx, c.shape, magnitudes.q.data(), c.rows,
-                                 {magnitudes.keys.data(), magnitudes.values.data(), c.entering},
-                                 c.initial ? magnitudes.initial.data() : nullptr,
-                                 magnitudes.state.data(), sums.data());
+      LinearAttention(Scalar(), c.shape, magnitudes.q.data(), c.rows,
+                      {magnitudes.keys.data(), magnitudes.values.data(), c.entering},
+                      c.initial ? magnitudes.initial.data() : nullptr, magnitudes.state.data(),
+                      sums.data());
       for (int64_t i = 0; i < count; ++i) {
         EXPECT_CLOSE(out[i], expected[i], sums[i], kLinearAttentionFactor);
       }
@@ -112,8 +111,8 @@ TEST(LinearAttentionTest, MatchesReference) {
 }
 
 TEST(LinearAttentionTest, AnyCutGivesTheSameBits) {
-  for (const auto& implementation : Runnable(LinearAttentionImplementations())) {
-    OpContext ctx(implementation.isa);
+  for (const Isa isa : RunnableIsas()) {
+    OpContext ctx(isa);
     for (const Case& c : kCases) {
       const Inputs in(c);
       const float* initial = c.initial ? in.initial.data() : nullptr;
@@ -121,17 +120,17 @@ TEST(LinearAttentionTest, AnyCutGivesTheSameBits) {
       const int64_t key_width = c.shape.kv_heads * 2 * c.shape.head_dim;
       std::vector<float> whole, whole_state;
       for (int64_t cut : {c.rows + 1, int64_t{1}, int64_t{7}}) {
-        SCOPED_TRACE(absl::StrCat(implementation.name, ", ", c.rows, " rows by ", cut));
+        SCOPED_TRACE(absl::StrCat(IsaName(isa), ", ", c.rows, " rows by ", cut));
         std::vector<float> out(c.rows * q_width / 2), state = in.state;
         for (int64_t r = 0; r < c.rows; r += cut) {
           const int64_t rows = std::min(cut, c.rows - r);
           // Entries that enter before row r, and before the end of this call.
           const int64_t before = std::max<int64_t>(r - (c.rows - c.entering), 0);
           const int64_t end = std::max<int64_t>(r + rows - (c.rows - c.entering), 0);
-          implementation.function(ctx, c.shape, in.q.data() + r * q_width, rows,
-                                  {in.keys.data() + before * key_width,
-                                   in.values.data() + before * key_width / 2, end - before},
-                                  initial, state.data(), out.data() + r * q_width / 2);
+          LinearAttention(ctx, c.shape, in.q.data() + r * q_width, rows,
+                          {in.keys.data() + before * key_width,
+                           in.values.data() + before * key_width / 2, end - before},
+                          initial, state.data(), out.data() + r * q_width / 2);
         }
         if (whole_state.empty()) {
           whole = out;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/cpu/reference.h"
 #include "kernels/range_attention/range_attention.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 
@@ -137,11 +136,10 @@ inline double Magnitude(const Case& c, const Inputs& in, int64_t row, int head) 
 
 // `out` [rows, heads, head_dim] against the scalar double reference.
 inline void ExpectMatchesReference(const Case& c, const Inputs& in, std::span<const float> out) {
-  OpContext ctx;
   std::vector<float> expected(in.rows * in.width);
   ASSERT_EQ(out.size(), expected.size());
-  reference::RangeAttention(ctx, c.shape(), in.q.data(), in.q_stride, in.rows, in.parts,
-                            c.sets.data(), expected.data());
+  RangeAttention(Scalar(), c.shape(), in.q.data(), in.q_stride, in.rows, in.parts, c.sets.data(),
+                 expected.data());
   for (int64_t r = 0; r < in.rows; ++r) {
     for (int h = 0; h < c.heads; ++h) {
       const double magnitude = Magnitude(c, in, r, h);

@@ -4,7 +4,7 @@
 #ifndef RECOLLECT_TESTS_KERNELS_ROPE_ROPE_DEVICE_CHECKS_H_
 #define RECOLLECT_TESTS_KERNELS_ROPE_ROPE_DEVICE_CHECKS_H_
 
-#include "kernels/cpu/reference.h"
+#include "kernels/rope/rope.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 #include "tests/kernels/device/host_launches.h"
 
@@ -43,11 +43,11 @@ inline std::vector<float> RunOnHost(const Call& call, size_t shift, HostOrder or
   return x.Download();
 }
 
-// What `rope` makes of every row at its position.
-inline std::vector<float> RowByRow(decltype(Rope)* rope, OpContext& ctx, const Call& call) {
+// What the CPU makes of every row at its position.
+inline std::vector<float> RowByRow(OpContext& ctx, const Call& call) {
   std::vector<float> x = call.x;
   for (int64_t row = 0; row < call.sizes.rows; ++row) {
-    rope(ctx, call.angles, call.positions[row], 1, call.sizes.stride,
+    Rope(ctx, call.angles, call.positions[row], 1, call.sizes.stride,
          static_cast<int>(call.sizes.heads), static_cast<int>(call.sizes.width),
          x.data() + row * call.sizes.stride);
   }
@@ -55,8 +55,7 @@ inline std::vector<float> RowByRow(decltype(Rope)* rope, OpContext& ctx, const C
 }
 
 inline void ExpectMatchesReference(const Call& call, const std::vector<float>& x) {
-  OpContext ctx;
-  const std::vector<float> expected = RowByRow(reference::Rope, ctx, call);
+  const std::vector<float> expected = RowByRow(Scalar(), call);
   const int64_t dim = call.sizes.width, half = dim / 2;
   const bool halves = call.angles.pairs == RopePairs::kHalves;
   for (int64_t i = 0; i < static_cast<int64_t>(x.size()); ++i) {
@@ -94,11 +93,10 @@ void CheckMatchesReferenceAndTheBitsOfTheCpu(const Runner& run) {
           const std::vector<float> x = run(call, 0);
           ExpectMatchesReference(call, x);
           for (size_t shift : {1, 2}) EXPECT_TRUE(SameBits(run(call, shift), x)) << shift;
-          for (const auto& implementation : Runnable(RopeImplementations())) {
-            if (implementation.isa == Isa::kScalar || head_dim == 0) continue;
-            OpContext ctx(implementation.isa);
-            EXPECT_TRUE(SameBits(RowByRow(implementation.function, ctx, call), x))
-                << implementation.name;
+          for (const Isa isa : RunnableIsas()) {
+            if (isa == Isa::kScalar || head_dim == 0) continue;
+            OpContext ctx(isa);
+            EXPECT_TRUE(SameBits(RowByRow(ctx, call), x)) << IsaName(isa);
           }
         }
       }

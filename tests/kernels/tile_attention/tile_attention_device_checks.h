@@ -182,19 +182,18 @@ std::vector<float> Run(const Runner& run, const Case& c, const Call& call,
 // Against the scalar double reference. exp(s_j) is rounded to Bf16 before it multiplies: what that
 // moves is a share of what the reference gives for |v|.
 inline void ExpectMatchesReference(const Case& c, const Inputs& in, std::span<const float> out) {
-  OpContext ctx;
   std::vector<float> expected(in.rows * in.width), weighed(expected.size());
   ASSERT_EQ(out.size(), expected.size());
-  reference::RangeAttention(ctx, c.shape(), in.q.data(), in.q_stride, in.rows, in.parts,
-                            c.sets.data(), expected.data());
+  RangeAttention(Scalar(), c.shape(), in.q.data(), in.q_stride, in.rows, in.parts, c.sets.data(),
+                 expected.data());
   std::vector<float> sizes[kMaxRanges];
   std::array<KvSpan, kMaxRanges> parts = in.parts;
   for (int p = 0; p < kMaxRanges; ++p) {
     for (const float value : in.values[p]) sizes[p].push_back(std::abs(value));
     parts[p].values = sizes[p].data();
   }
-  reference::RangeAttention(ctx, c.shape(), in.q.data(), in.q_stride, in.rows, parts, c.sets.data(),
-                            weighed.data());
+  RangeAttention(Scalar(), c.shape(), in.q.data(), in.q_stride, in.rows, parts, c.sets.data(),
+                 weighed.data());
   for (int64_t r = 0; r < in.rows; ++r) {
     for (int h = 0; h < c.heads; ++h) {
       const double magnitude = Magnitude(c, in, r, h);

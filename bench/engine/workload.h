@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "model/config/config.h"
 
 namespace recollect::bench {
 

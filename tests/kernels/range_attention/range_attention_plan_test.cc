@@ -73,7 +73,7 @@ TEST(RangeAttentionPlanTest, SizesAreThoseOfTheLayouts) {
 
 TEST(RangeAttentionPlanTest, PlacesGoThroughTheRangesInOrder) {
   const RangeSet set = Set(7, 9, 5, 3, 100, 101);  // the second ends before it begins
-  const RangeAttentionOp op = {.sets = &set};
+  const RangeAttentionOp op = {.plan = {}, .sets = &set};
   EXPECT_EQ(EntriesOf(set), 3);
   EXPECT_EQ(cuda::CountOf(op, 0, 0), 3);
   const auto place = [&](int64_t i) {

@@ -130,8 +130,10 @@ inline std::vector<int32_t> Expected(const Call& call, int64_t index, int head) 
   std::vector<float> scores(own);
   std::vector<int64_t> chosen;
   const int64_t at = int64_t{head} * call.head_dim;
-  BlockScores(Scalar(), call.QueryOf(index, head).data(), call.head_dim, bounds.low.data() + at,
-              bounds.high.data() + at, call.width(), own, scores.data());
+  if (own > 0) {  // there are bounds at all
+    BlockScores(Scalar(), call.QueryOf(index, head).data(), call.head_dim, bounds.low.data() + at,
+                bounds.high.data() + at, call.width(), own, scores.data());
+  }
   ChooseBlocks(scores, call.count - 1, chosen);
   chosen.push_back(own);
   std::vector<int32_t> entries;

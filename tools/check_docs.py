@@ -2,6 +2,7 @@
 """Checks what the pages of this repository say of it. Fails on
   - a link to a file, or to a heading of a page, that does not exist,
   - a path of the tree in backticks that does not exist (NAME in it stands for any),
+  - a tool, script or program in a command (a line indented by four, or between fences) that does not exist,
   - a flag (--like-this) that no program of the repository has,
   - a test in backticks (`SuiteTest.Name`) that no file under tests/ has,
   - a field or RPC of the public API without a comment.
@@ -15,6 +16,8 @@ import sys
 FOLDERS = "base|kernels|model|models|store|engine|convert|proto|service|client|cli|train|tests|bench|tools|docs|deploy|examples|cmake"
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 PATH = re.compile(r"`((?:" + FOLDERS + r")/[\w./-]+)`")
+SCRIPT = re.compile(r"(?<![\w./-])(tools/[\w-]+|(?:" + FOLDERS + r")/[\w./-]+\.(?:py|sh))\b")
+PROGRAM = re.compile(r"build/[\w-]+/bin/(\w+)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 TEST = re.compile(r"`(\w+Test)\.([\w*]+)")
 # Flags of other people's programs that our pages show.
@@ -78,14 +81,27 @@ def broken_links(root, page, line):
             yield f"link to {target}#{anchor}: no such heading"
 
 
+def missing_commands(root, targets, line):
+    for script in SCRIPT.findall(line):
+        if not (root / script).exists():
+            yield f"runs {script}, which does not exist"
+    for program in PROGRAM.findall(line):
+        if not re.search(rf"\b{program}\b", targets):
+            yield f"runs {program}, which no CMakeLists.txt builds"
+
+
 def problems(root):
     yield from uncommented(root)
+    targets = "\n".join(path.read_text() for folder in FOLDERS.split("|") for path in sorted((root / folder).rglob("CMakeLists.txt")))
     flags = defined_flags(root)
     tests = "\n".join(path.read_text() for path in sources(root, ("tests",), {".cc", ".h", ".txt"}))
     for page in pages(root):
+        fenced = False
         for number, line in enumerate(page.read_text().splitlines(), 1):
+            fenced ^= line.startswith("```")
             where = f"{page.relative_to(root)}:{number}"
-            for problem in broken_links(root, page, line):
+            commands = missing_commands(root, targets, line) if fenced or line.startswith("    ") else ()
+            for problem in (*broken_links(root, page, line), *commands):
                 yield f"{where}: {problem}"
             for target in PATH.findall(line):
                 plain = target.rstrip(".")
@@ -103,7 +119,7 @@ def problems(root):
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     found = list(problems(root))
-    print("\n".join(found) if found else "docs: links, paths, flags and tests that pages name exist")
+    print("\n".join(found) if found else "docs: links, paths, commands, flags and tests that pages name exist")
     return 1 if found else 0
 
 

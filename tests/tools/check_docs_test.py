@@ -11,6 +11,9 @@ MISTAKES = {
     "It is in `kernels/nowhere.h`.": "kernels/nowhere.h",
     "Call `recollect generate --nowhere`.": "--nowhere",
     "`GcaTest.IsNowhere` shows it.": "GcaTest.IsNowhere",
+    "    tools/nowhere 3": "tools/nowhere",
+    "    python train/nowhere.py --out models/mine": "train/nowhere.py",
+    "    build/release/bin/nowhere_bench": "nowhere_bench",
 }
 
 

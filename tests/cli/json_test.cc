@@ -32,19 +32,18 @@ TEST(JsonTest, DocumentsAndIngestsHaveWhatTheirKindHas) {
             R"({"id":"d","kind":"chunks","bytes":1,"tokens":0,"chunks":0,"stored_bytes":0,)"
             R"("created_unix_ms":0,"from_tokens":false,"sha256":"s","fingerprint":""})");
   document.set_kind(v1::DOCUMENT_KIND_PREFIX);
-  document.set_pattern("(window 8)");
+  document.set_pattern("window 8");
   document.set_state_bytes(int64_t{1} << 40);
   EXPECT_EQ(Dump(ToJson(document)),
             R"({"id":"d","kind":"prefix","bytes":1,"tokens":0,"chunks":0,"stored_bytes":0,)"
             R"("created_unix_ms":0,"from_tokens":false,"sha256":"s","fingerprint":"",)"
-            R"("pattern":"(window 8)","state_bytes":1099511627776
-})");
+            R"("pattern":"window 8","state_bytes":1099511627776})");
   v1::UnfinishedIngest ingest;
-ingest.set_id("d");
-ingest.set_kind(v1::DOCUMENT_KIND_CHUNKS);
-EXPECT_EQ(Dump(ToJson(ingest)),
-          R"({"id":"d","kind":"chunks","committed_offset":0,"bytes":0,"tokens":0,"chunks":0,)"
-          R"("from_tokens":false,"fingerprint":""})");
+  ingest.set_id("d");
+  ingest.set_kind(v1::DOCUMENT_KIND_CHUNKS);
+  EXPECT_EQ(Dump(ToJson(ingest)),
+            R"({"id":"d","kind":"chunks","committed_offset":0,"bytes":0,"tokens":0,"chunks":0,)"
+            R"("from_tokens":false,"fingerprint":""})");
 }
 
 TEST(JsonTest, OfADamagedDocumentNothingElseIsKnown) {

@@ -132,7 +132,7 @@ class FamiliesE2eTest : public ServerTest, public ::testing::WithParamInterface<
 
 TEST_P(FamiliesE2eTest, GeneratesTheOraclesTokens) {
   StartServer(folder_, "fp32");
-  EXPECT_EQ(client_->GetModel()->architecture, config_["architecture"]);
+  EXPECT_EQ(client_->GetModel()->architecture(), config_["architecture"]);
   if (!landmarks()) {
     // All of it read as a prompt; below the session begins with a document.
     ExpectTheOraclesTokens();

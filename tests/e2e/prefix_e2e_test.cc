@@ -122,7 +122,7 @@ TEST_F(PrefixE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
             absl::StatusCode::kAlreadyExists);
   const auto resumed = client_->IngestTokens("d", tokens, nullptr, sparse);
   ASSERT_TRUE(resumed.ok()) << resumed.status();
-  EXPECT_LE(client_->GetStats()->counters.at("ingested_tokens"),
+  EXPECT_LE(client_->GetStats()->ingested_tokens(),
             static_cast<int64_t>(tokens.size()) - committed);
   const auto whole = client_->IngestTokens("e", tokens, nullptr, sparse).value();
   EXPECT_EQ(resumed->tokens(), whole.tokens());

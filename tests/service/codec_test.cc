@@ -71,7 +71,7 @@ TEST(CodecTest, GenerateTakesEveryField) {
   EXPECT_EQ(request->session_options.initial, 4);
   EXPECT_EQ(request->session_options.context, 5000);
   EXPECT_EQ(request->session_options.top_k_blocks, 7);
-  EXPECT_EQ(request->session_options.layer_windows, (model::LayerNumbers{{0}, {5, 9}}));
+  EXPECT_EQ(request->session_options.layer_windows, (engine::LayerNumbers{{0}, {5, 9}}));
   EXPECT_TRUE(request->session_options.layer_dilations.empty());
   EXPECT_TRUE(request->session_options.random_chunks);
   EXPECT_THAT(request->prompt.tokens, ElementsAre(5));

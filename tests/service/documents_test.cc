@@ -86,10 +86,10 @@ TEST_F(ServiceTest, TextOfADocumentThatWasReplacedMeanwhileStaysEmpty) {
     engine_.AddDocument("d", "0123456789abcdefghij");
     engine_.AddDocument("e", "0123456789");
     engine_.on_retrieve = [&] { engine_.AddDocument("d", other); };
-    const auto retrievals = client_->Retrieve(request);
-    ASSERT_TRUE(retrievals.ok()) << retrievals.status();
-    ASSERT_EQ((*retrievals)[0].hits.size(), 3u);
-    for (const v1::Hit& hit : (*retrievals)[0].hits)
+    const auto response = client_->Retrieve(request);
+    ASSERT_TRUE(response.ok()) << response.status();
+    ASSERT_EQ(response->retrievals(0).hits_size(), 3);
+    for (const v1::Hit& hit : response->retrievals(0).hits())
       EXPECT_EQ(hit.text(), hit.document() == "e" ? "0123456789" : "");
   }
 }

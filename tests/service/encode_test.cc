@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "model/model.h"
 #include "service/codec.h"
 #include "tests/support/tiny_model.h"
 

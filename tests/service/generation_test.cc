@@ -51,7 +51,7 @@ TEST_F(ServiceTest, GenerateRefusesMissingMountsAndMountsNamedTwice) {
               Fails(absl::StatusCode::kInvalidArgument, "twice"));
 }
 
-TEST_F(ServiceTest, AbsurdRequestsAreRefused) {
+TEST_F(ServiceTest, AbsurdRequestsNeverReachTheEngine) {
   v1::GenerateRequest request;
   request.set_max_tokens(int64_t{1} << 60);
   EXPECT_THAT(client_->Generate(request).status(),
@@ -142,7 +142,7 @@ TEST_F(ServiceTest, SessionsOpenAreFoundAndClose) {
   v1::GenerateRequest request;
   request.set_session_id(session.id());
   ASSERT_TRUE(client_->Generate(request).ok());
-  EXPECT_EQ(engine_.last_generate().session, engine::SessionId{session.id});
+  EXPECT_EQ(engine_.last_generate().session, engine::SessionId{session.id()});
   EXPECT_TRUE(client_->CloseSession(session.id()).ok());
   EXPECT_EQ(client_->GetSession(session.id()).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(client_->CloseSession(session.id()).code(), absl::StatusCode::kNotFound);

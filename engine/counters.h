@@ -6,10 +6,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/mutex.h"
 
 namespace recollect::engine {
 
@@ -17,7 +17,7 @@ namespace recollect::engine {
 class LatencyWindow {
  public:
   void Add(double ms) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     values_[static_cast<size_t>(next_++ % kSize)] = ms;
   }
 
@@ -25,7 +25,7 @@ class LatencyWindow {
   double Percentile(double fraction) const {
     std::vector<double> sorted;
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       sorted.assign(values_.begin(), values_.begin() + std::min<int64_t>(next_, kSize));
     }
     if (sorted.empty()) return 0;
@@ -36,9 +36,9 @@ class LatencyWindow {
 
  private:
   static constexpr int64_t kSize = 1024;
-  mutable std::mutex mutex_;
-  std::array<double, kSize> values_{};
-  int64_t next_ = 0;
+  mutable Mutex mutex_;
+  std::array<double, kSize> values_ ABSL_GUARDED_BY(mutex_){};
+  int64_t next_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // Thread-safe. Counters are read one by one, so a snapshot is not of one instant.

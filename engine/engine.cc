@@ -2,13 +2,13 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "engine/backend/cpu/cpu_backend.h"
@@ -255,11 +255,11 @@ absl::StatusOr<SessionInfo> EngineImpl::GetSession(SessionId id) { return sessio
 absl::Status EngineImpl::CloseSession(SessionId id) { return sessions_.Close(id); }
 
 void EngineImpl::Shutdown(absl::Time deadline) {
-  std::lock_guard<std::mutex> once(shutdown_mutex_);
+  MutexLock once(shutdown_mutex_);
   if (stopped_) return;
   draining_ = true;
   {
-    std::unique_lock<std::mutex> lock(idle_mutex_);
+    MutexLock lock(idle_mutex_);
     const auto idle = [this] { return outstanding_ == 0; };
     const absl::Duration left = std::max(deadline - SteadyNow(), absl::ZeroDuration());
     if (left == absl::InfiniteDuration()) {

@@ -7,11 +7,11 @@
 #include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/executor.h"
+#include "base/mutex.h"
 #include "base/thread_pool.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/landmark_device.h"
@@ -96,12 +96,12 @@ class EngineImpl final : public Engine {
 
   std::atomic<bool> draining_{false};  // no new requests are accepted
   std::atomic<bool> failing_{false};   // accepted requests fail
-  std::mutex idle_mutex_;
+  Mutex idle_mutex_;
   std::condition_variable idle_;
   std::atomic<int64_t> outstanding_{
       0};  // requests accepted and not ended; changed under idle_mutex_
-  std::mutex shutdown_mutex_;
-  bool stopped_ = false;
+  Mutex shutdown_mutex_;
+  bool stopped_ ABSL_GUARDED_BY(shutdown_mutex_) = false;
 };
 
 }  // namespace recollect::engine

@@ -1,8 +1,8 @@
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/memory.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "engine/engine_impl.h"
 
@@ -27,7 +27,7 @@ class Handle final : public RequestHandle {
 }  // namespace
 
 absl::StatusOr<Request::Place> EngineImpl::TakePlace() {
-  std::lock_guard<std::mutex> lock(idle_mutex_);
+  MutexLock lock(idle_mutex_);
   if (draining_) return absl::UnavailableError("the engine is shutting down");
   const int64_t most = options_.max_queued + options_.max_batch;
   if (outstanding_ >= most) {
@@ -37,7 +37,7 @@ absl::StatusOr<Request::Place> EngineImpl::TakePlace() {
   }
   ++outstanding_;
   return Request::Place(this, [this](void*) {
-    std::lock_guard<std::mutex> again(idle_mutex_);
+    MutexLock again(idle_mutex_);
     --outstanding_;
     idle_.notify_all();
   });

@@ -78,7 +78,7 @@ IngestJob::IngestJob(const IngestContext& context, std::unique_ptr<MemoryEncoder
       queue_(std::move(queue)) {}
 
 IngestStatus IngestJob::status() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return StatusLocked();
 }
 
@@ -98,17 +98,17 @@ IngestStatus IngestJob::StatusLocked() const {
 }
 
 bool IngestJob::published() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return published_;
 }
 
 bool IngestJob::failed() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return !failed_.ok();
 }
 
 absl::Status IngestJob::Accept(int64_t offset, int64_t size, bool tokens) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   RETURN_IF_ERROR(failed_);
   if (finishing_) return absl::FailedPreconditionError("the stream was finished");
   if (tokens != from_tokens_) {
@@ -151,7 +151,7 @@ void IngestJob::AppendTokens(int64_t offset, std::vector<int32_t> tokens, Append
 void IngestJob::Finish(FinishDone done) {
   absl::Status status;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     status = failed_;
     if (status.ok() && finishing_) {
       status = absl::FailedPreconditionError("the stream was finished before");
@@ -176,7 +176,7 @@ void IngestJob::Read(Message message) {
   const auto push = [this](DecidedTokens part) {
     {
       const MemoryScope scope(MemoryScope::kTake);  // the queue is whole, or it is of no use
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       if (!failed_.ok()) return;
       queue_.Push(std::move(part));
     }
@@ -191,7 +191,7 @@ void IngestJob::Read(Message message) {
   });
   bool empty = false, cut_short = false, nothing_kept;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     nothing_kept = failed_.ok() && committed_offset_ == 0;
     if (failed_.ok() && message.final) {
       empty = status.ok() && queue_.decided() == 0;
@@ -245,7 +245,7 @@ bool IngestJob::AllEncodedLocked() const {
 }
 
 bool IngestJob::HasSlice() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return SliceLocked(/*most_tokens=*/1).tokens > 0 || AllEncodedLocked();
 }
 
@@ -260,7 +260,7 @@ absl::Status IngestJob::Encode(int64_t most_tokens) {
   std::vector<int32_t> ids, bytes;
   int64_t text_end;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     slice = SliceLocked(most_tokens);
     if (slice.tokens == 0) {
       if (AllEncodedLocked()) StartCommit(/*last=*/true);
@@ -303,7 +303,7 @@ absl::Status IngestJob::Encode(int64_t most_tokens) {
   }
   context_.counters.ingested_tokens += static_cast<int64_t>(ids.size());
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     RETURN_IF_ERROR(failed_);
     std::move(records.begin(), records.end(), std::back_inserter(batch_.chunks));
     queue_.MarkEncoded(static_cast<int64_t>(ids.size()));
@@ -327,7 +327,7 @@ void IngestJob::Settle() {
     AppendDone done;
     IngestStatus status;
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       if (waiting_.empty() || !IsEncodedLocked(waiting_.front().tokens)) return;
       done = std::move(waiting_.front().done);
       waiting_.pop_front();
@@ -341,7 +341,7 @@ void IngestJob::Fail(const absl::Status& status) {
   std::deque<Waiting> waiting;
   FinishDone finish_done;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (failed_.ok()) failed_ = status;
     waiting.swap(waiting_);
     std::swap(finish_done, finish_done_);

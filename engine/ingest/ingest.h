@@ -9,13 +9,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/executor.h"
+#include "base/mutex.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/memory_encoder.h"
 #include "engine/counters.h"
@@ -104,15 +104,16 @@ class IngestJob final : public IngestWork,
   // Tokens at the document's end that are not encoded: a prefix's last one runs in the session that
   // mounts it, so that it can predict the next token.
   int64_t HeldBack() const { return prefix_ ? 1 : 0; }
-  bool CommitIsDueLocked() const;
-  void StartCommit(bool last);
+  bool CommitIsDueLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // By the thread that owns the encoder.
+  void StartCommit(bool last) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteState(store::IngestBatch& batch);
   void Commit(store::IngestBatch batch);
   void Publish(store::IngestBatch batch);
-  IngestStatus StatusLocked() const;
-  Slice SliceLocked(int64_t most_tokens) const;
-  bool AllEncodedLocked() const;
-  bool IsEncodedLocked(int64_t tokens) const;
+  IngestStatus StatusLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Slice SliceLocked(int64_t most_tokens) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AllEncodedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsEncodedLocked(int64_t tokens) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const IngestContext context_;
   const std::string id_;
@@ -130,19 +131,19 @@ class IngestJob final : public IngestWork,
   store::IngestBatch batch_;      // scheduler's thread: chunks and keys since the last commit
   std::vector<int32_t> before_;   // scheduler's thread: the last reach_ tokens that are encoded
 
-  mutable std::mutex mutex_;
-  absl::Status failed_;
-  int64_t accepted_offset_, committed_offset_;
-  int64_t chunks_ = 0;
+  mutable Mutex mutex_;
+  absl::Status failed_ ABSL_GUARDED_BY(mutex_);
+  int64_t accepted_offset_ ABSL_GUARDED_BY(mutex_), committed_offset_ ABSL_GUARDED_BY(mutex_);
+  int64_t chunks_ ABSL_GUARDED_BY(mutex_) = 0;
   const int64_t tokens_before_;  // before this stream
-  TokenQueue queue_;
-  std::deque<Waiting> waiting_;
-  FinishDone finish_done_;
-  bool finishing_ = false;  // Finish was called
-  bool all_read_ = false;   // queue_ holds all remaining tokens
-  bool publishing_ = false;
-  bool published_ = false;
-  bool committing_ = false;
+  TokenQueue queue_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  FinishDone finish_done_ ABSL_GUARDED_BY(mutex_);
+  bool finishing_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
+  bool all_read_ ABSL_GUARDED_BY(mutex_) = false;   // queue_ holds all remaining tokens
+  bool publishing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool published_ ABSL_GUARDED_BY(mutex_) = false;
+  bool committing_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace recollect::engine

@@ -32,7 +32,6 @@ bool IngestJob::CommitIsDueLocked() const {
   return !committing_ && queue_.uncommitted() >= after;
 }
 
-// Called with the mutex held, by the thread that owns the encoder.
 void IngestJob::StartCommit(bool last) {
   absl::StatusOr<std::string> local_state = "";
   if (!last && !prefix_) local_state = encoder_->Serialize();
@@ -83,7 +82,7 @@ void IngestJob::Commit(store::IngestBatch batch) {
     return Fail(Annotate(status, "commit"));
   }
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     committing_ = false;
     committed_offset_ = batch.input_offset;
   }
@@ -94,7 +93,7 @@ void IngestJob::Publish(store::IngestBatch batch) {
   const absl::Status written = WriteState(batch);
   FinishDone done;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     // A stream that was given up meanwhile is not published behind its owner's back.
     if (!failed_.ok()) return;
     std::swap(done, finish_done_);
@@ -102,7 +101,7 @@ void IngestJob::Publish(store::IngestBatch batch) {
   const absl::StatusOr<store::DocumentInfo> info =
       written.ok() ? context_.store.PublishIngest(owner_, batch) : written;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     failed_ = info.ok() ? absl::FailedPreconditionError("the document is published")
                         : Annotate(info.status(), "publish");
     if (info.ok()) committed_offset_ = batch.input_offset;
@@ -113,7 +112,7 @@ void IngestJob::Publish(store::IngestBatch batch) {
 }
 
 void IngestJob::CommitRest() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (failed_.ok() && !publishing_ && queue_.uncommitted() > 0) StartCommit(/*last=*/false);
 }
 

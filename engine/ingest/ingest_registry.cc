@@ -60,15 +60,15 @@ class IngestRegistry::Check final : public IngestStream {
 void IngestRegistry::CloseFailed(const std::string& id) {
   std::shared_ptr<IngestJob> job;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (const auto found = entries_.find(id); found != entries_.end()) job = found->second.job;
   }
   if (job != nullptr && job->failed()) Close(id, job);
 }
 
 absl::Status IngestRegistry::Reserve(const std::string& id, const std::string& peer) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [&] {
+  MutexLock lock(mutex_);
+  changed_.wait(lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = entries_.find(id);
     return closed_ || found == entries_.end() || !found->second.closing;
   });
@@ -91,7 +91,7 @@ absl::Status IngestRegistry::Reserve(const std::string& id, const std::string& p
 
 void IngestRegistry::Forget(const std::string& id) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     entries_.erase(id);
   }
   changed_.notify_all();
@@ -126,7 +126,7 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
     return Annotate(job.status(), absl::StrCat("document \"", id, "\""));
   }
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (closed_) return absl::UnavailableError("the engine is shutting down");
     entries_[id].job = *job;
   }
@@ -152,7 +152,7 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(
   }
   auto check = std::make_shared<ReingestCheck>(context_.store, context_.thread, context_.counters,
                                                std::move(pin), from_tokens);
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (closed_) return absl::UnavailableError("the engine is shutting down");
   std::erase_if(checks_, [](const auto& entry) { return entry.expired(); });
   checks_.push_back(check);
@@ -162,7 +162,7 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(
 // The id is free again once the ingest thread has done all that was posted for the job before.
 void IngestRegistry::Close(const std::string& id, const std::shared_ptr<IngestJob>& job) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (closed_) return;
     scheduler_.RemoveIngest(job.get());
     const auto found = entries_.find(id);
@@ -188,9 +188,9 @@ absl::Status IngestRegistry::Abandon(const std::string& id) {
   const MemoryScope scope(MemoryScope::kTake);
   std::shared_ptr<IngestJob> job;
   {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     // One that is being made can not be told yet, one that is ending ends first.
-    changed_.wait(lock, [&] {
+    changed_.wait(lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       const auto found = entries_.find(id);
       return closed_ || found == entries_.end() ||
              (found->second.job != nullptr && !found->second.closing);
@@ -217,7 +217,7 @@ void IngestRegistry::Shutdown(const absl::Status& status) {
   std::vector<std::pair<std::string, std::shared_ptr<IngestJob>>> jobs;
   std::vector<std::shared_ptr<ReingestCheck>> checks;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     closed_ = true;
     for (const auto& [id, entry] : entries_) {
       if (entry.job != nullptr) jobs.emplace_back(id, entry.job);

@@ -6,11 +6,11 @@
 #include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "engine/ingest/ingest.h"
 #include "engine/ingest/reingest.h"
@@ -59,11 +59,11 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   const IngestContext context_;
   Scheduler& scheduler_;
   Mounts& mounts_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  bool closed_ = false;
-  std::map<std::string, Entry> entries_;
-  std::vector<std::weak_ptr<ReingestCheck>> checks_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<ReingestCheck>> checks_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace recollect::engine

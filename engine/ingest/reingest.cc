@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/memory.h"
+#include "base/mutex.h"
 #include "base/status.h"
 
 namespace recollect::engine {
@@ -47,7 +48,7 @@ struct ReingestCheck::State {
   // The first difference decides for good.
   template <typename Content>
   absl::Status Compare(int64_t offset, const Content& content) {
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     RETURN_IF_ERROR(failed);
     if (offset != accepted) {
       return absl::InvalidArgumentError(
@@ -68,7 +69,7 @@ struct ReingestCheck::State {
   }
 
   template <typename Content>
-  absl::Status CompareWithStored(const Content& content) {
+  absl::Status CompareWithStored(const Content& content) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     constexpr bool kTokens = !std::is_same_v<Content, std::string>;
     if (kTokens != from_tokens) {
       return absl::InvalidArgumentError("text and token ids cannot be mixed in one stream");
@@ -92,7 +93,7 @@ struct ReingestCheck::State {
   }
 
   absl::StatusOr<store::DocumentInfo> Finish() {
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     RETURN_IF_ERROR(failed);
     if (from_tokens != info.from_tokens) {
       return Other(info.from_tokens ? "it was ingested as token ids" : "it was ingested as text");
@@ -104,7 +105,7 @@ struct ReingestCheck::State {
   }
 
   IngestStatus Status() {
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     IngestStatus status;
     status.accepted_offset = accepted;
     status.bytes = info.bytes;
@@ -118,10 +119,10 @@ struct ReingestCheck::State {
   Counters& counters;
   const store::DocumentInfo info;
   const bool from_tokens;
-  std::mutex mutex;
-  Pin pin;
-  int64_t accepted = 0;
-  absl::Status failed;
+  Mutex mutex;
+  Pin pin ABSL_GUARDED_BY(mutex);
+  int64_t accepted ABSL_GUARDED_BY(mutex) = 0;
+  absl::Status failed ABSL_GUARDED_BY(mutex);
 };
 
 ReingestCheck::ReingestCheck(store::DocumentStore& store, std::shared_ptr<Executor> thread,
@@ -133,7 +134,7 @@ ReingestCheck::~ReingestCheck() { Close(absl::CancelledError("the stream was clo
 
 void ReingestCheck::Close(const absl::Status& status) {
   Pin pin;  // let go outside the lock
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   std::swap(pin, state_->pin);
   if (state_->failed.ok()) state_->failed = status;
 }

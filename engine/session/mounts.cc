@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/mutex.h"
 #include "base/status.h"
 
 namespace recollect::engine {
@@ -21,7 +22,7 @@ struct Entry {
   int64_t key_bytes = 0;  // accounted, from before the keys are read
   int64_t last_used = 0;
 
-  std::mutex load_mutex;  // held while the keys are read, so that one reader reads them for all
+  Mutex load_mutex;  // held while the keys are read, so that one reader reads them for all
   std::unique_ptr<LandmarkKeys> keys;  // null: not read
 };
 
@@ -50,13 +51,15 @@ struct Mounts::State : std::enable_shared_from_this<State> {
   class PinImpl;
 
   absl::StatusOr<std::shared_ptr<Entry>> Acquire(const std::string& id, bool with_keys);
-  absl::Status MakeRoom(const store::DocumentInfo& info, int64_t needed);
-  bool DropOldest();  // of the unpinned; false: there is none. REQUIRES: mutex held
+  absl::Status MakeRoom(const store::DocumentInfo& info, int64_t needed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Of the unpinned; false: there is none.
+  bool DropOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   absl::Status Load(Entry& entry);
   // The device may have less room than the budget says.
   absl::Status LoadMakingRoom(Entry& entry);
   void Unpin(const std::shared_ptr<Entry>& entry);
-  void Drop(Entry& entry);
+  void Drop(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void FreeLater(OwnerId owner);
 
   store::DocumentStore& store;
@@ -67,10 +70,10 @@ struct Mounts::State : std::enable_shared_from_this<State> {
   const std::function<void(OwnerId)> freed;
   const std::function<void(std::function<void()>)> post;
 
-  mutable std::mutex mutex;
-  std::unordered_map<uint64_t, std::shared_ptr<Entry>> entries;  // by owner
-  int64_t used = 0;
-  int64_t clock = 0;
+  mutable Mutex mutex;
+  std::unordered_map<uint64_t, std::shared_ptr<Entry>> entries ABSL_GUARDED_BY(mutex);  // by owner
+  int64_t used ABSL_GUARDED_BY(mutex) = 0;
+  int64_t clock ABSL_GUARDED_BY(mutex) = 0;
 };
 
 class Mounts::State::PinImpl final : public DocumentPin {
@@ -94,7 +97,7 @@ class Mounts::State::PinImpl final : public DocumentPin {
 // pin.
 absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string& id,
                                                               bool with_keys) {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   absl::StatusOr<store::DocumentInfo> info = store.Get(id);
   if (!info.ok()) {
     counters.CountError(info.status());
@@ -152,13 +155,13 @@ absl::Status Mounts::State::LoadMakingRoom(Entry& entry) {
   while (true) {
     const absl::Status status = Load(entry);
     if (!absl::IsResourceExhausted(status)) return status;
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     if (!DropOldest()) return status;
   }
 }
 
 absl::Status Mounts::State::Load(Entry& entry) {
-  std::lock_guard<std::mutex> lock(entry.load_mutex);
+  MutexLock lock(entry.load_mutex);
   if (entry.keys != nullptr) return absl::OkStatus();
   const auto load = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(std::vector<Bf16> keys,
@@ -174,11 +177,11 @@ absl::Status Mounts::State::Load(Entry& entry) {
 void Mounts::State::Unpin(const std::shared_ptr<Entry>& entry) {
   bool free = false;
   {
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     if (--entry->pins > 0) return;
     bool loaded;
     {
-      std::lock_guard<std::mutex> load_lock(entry->load_mutex);
+      MutexLock load_lock(entry->load_mutex);
       loaded = entry->keys != nullptr;
     }
     if (entry->removed || !loaded) {
@@ -238,7 +241,7 @@ absl::Status Mounts::Remove(const std::string& id) {
   const MemoryScope scope(MemoryScope::kTake);
   OwnerId owner;
   {
-    std::lock_guard<std::mutex> lock(state_->mutex);
+    MutexLock lock(state_->mutex);
     absl::StatusOr<store::DocumentInfo> info = state_->store.Remove(id);
     if (!info.ok()) {
       state_->counters.CountError(info.status());
@@ -257,7 +260,7 @@ absl::Status Mounts::Remove(const std::string& id) {
 }
 
 int64_t Mounts::used_bytes() const {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   return state_->used;
 }
 

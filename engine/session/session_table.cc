@@ -24,7 +24,7 @@ bool SessionTable::Alive(const Entry& entry) const {
 }
 
 absl::Status SessionTable::CheckRoom(const std::string& peer) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return CheckRoomLocked(peer);
 }
 
@@ -35,7 +35,7 @@ absl::Status SessionTable::CheckRoomLocked(const std::string& peer) const {
 }
 
 absl::StatusOr<SessionId> SessionTable::Add(SessionLease session, const std::string& peer) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   RETURN_IF_ERROR(CheckRoomLocked(peer));
   const uint64_t id = next_++;
   entries_.emplace(id, Entry{std::move(session), peer, SteadyNow()});
@@ -43,7 +43,7 @@ absl::StatusOr<SessionId> SessionTable::Add(SessionLease session, const std::str
 }
 
 absl::StatusOr<SessionLease> SessionTable::Acquire(SessionId id, std::function<void()> cancel) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = entries_.find(static_cast<uint64_t>(id));
   if (found == entries_.end() || !Alive(found->second)) return NoSuchSession(id);
   Entry& entry = found->second;
@@ -57,7 +57,7 @@ absl::StatusOr<SessionLease> SessionTable::Acquire(SessionId id, std::function<v
 
 void SessionTable::Release(SessionId id) {
   Entries::node_type closed;  // freed without the lock, as everywhere here
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   Entry& entry = entries_.at(static_cast<uint64_t>(id));
   entry.cancel = nullptr;
   entry.last_used = SteadyNow();
@@ -65,7 +65,7 @@ void SessionTable::Release(SessionId id) {
 }
 
 absl::StatusOr<SessionInfo> SessionTable::Info(SessionId id) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = entries_.find(static_cast<uint64_t>(id));
   if (found == entries_.end() || !Alive(found->second)) return NoSuchSession(id);
   SessionInfo info = found->second.session->info();
@@ -77,7 +77,7 @@ absl::Status SessionTable::Close(SessionId id) {
   Entries::node_type closed;
   std::function<void()> cancel;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     const auto found = entries_.find(static_cast<uint64_t>(id));
     if (found == entries_.end() || !Alive(found->second)) return NoSuchSession(id);
     cancel = found->second.cancel;
@@ -93,7 +93,7 @@ absl::Status SessionTable::Close(SessionId id) {
 
 void SessionTable::CloseExpired() {
   std::vector<Entries::node_type> expired;
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   for (auto it = entries_.begin(); it != entries_.end();) {
     const auto entry = it++;
     if (entry->second.closing || Alive(entry->second)) continue;
@@ -103,12 +103,12 @@ void SessionTable::CloseExpired() {
 
 void SessionTable::CloseAll() {
   Entries all;
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   all.swap(entries_);
 }
 
 int64_t SessionTable::size() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return static_cast<int64_t>(entries_.size());
 }
 

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "engine/session/session.h"
 
@@ -49,13 +49,13 @@ class SessionTable {
   using Entries = std::unordered_map<uint64_t, Entry>;
   bool Alive(const Entry& entry) const;
   void Release(SessionId id);
-  absl::Status CheckRoomLocked(const std::string& peer) const;
+  absl::Status CheckRoomLocked(const std::string& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t max_sessions_;
   const absl::Duration ttl_;
-  mutable std::mutex mutex_;
-  uint64_t next_ = 1;
-  Entries entries_;
+  mutable Mutex mutex_;
+  uint64_t next_ ABSL_GUARDED_BY(mutex_) = 1;
+  Entries entries_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace recollect::engine

@@ -34,7 +34,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const model::Model& model,
 std::function<void()> Scheduler::waker() {
   return [signal = signal_] {
     {
-      std::lock_guard<std::mutex> lock(signal->mutex);
+      MutexLock lock(signal->mutex);
       signal->set = true;
     }
     signal->wake.notify_one();
@@ -47,7 +47,7 @@ void Scheduler::Start() {
 
 void Scheduler::Stop() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
   waker()();
@@ -56,32 +56,32 @@ void Scheduler::Stop() {
 
 void Scheduler::Submit(std::shared_ptr<Request> request) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     inbox_.push_back(std::move(request));
   }
   waker()();
 }
 
 void Scheduler::AddIngest(std::shared_ptr<IngestWork> work) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   ingests_.push_back(std::move(work));
 }
 
 void Scheduler::RemoveIngest(const IngestWork* work) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   std::erase_if(ingests_, [work](const auto& entry) { return entry.get() == work; });
 }
 
 void Scheduler::FailAll(const absl::Status& status) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     fail_all_ = status;
   }
   waker()();
 }
 
 void Scheduler::ObserveForTest(TurnObserver observer) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   observer_ = std::move(observer);
 }
 
@@ -95,7 +95,7 @@ void Scheduler::Loop() {
       LogError("the scheduler ran out of memory");
     }
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       if (stopping_) return;
     }
     if (!worked) Wait();
@@ -118,7 +118,7 @@ bool Scheduler::RunTurn() {
 }
 
 void Scheduler::TakeInbox() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   while (!inbox_.empty()) {
     queue_.push_back(inbox_.front());
     inbox_.pop_front();
@@ -134,7 +134,7 @@ absl::Status Scheduler::CheckRoom() {
 void Scheduler::EndDue() {
   absl::Status all;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     all = fail_all_;
   }
   for (size_t i = 0; i < queue_.size();) {
@@ -193,7 +193,7 @@ bool Scheduler::RunStep() {
   ++counters_.steps;
   TurnObserver observer;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     observer = observer_;
   }
   if (observer) observer(TurnKind::kStep, rows);
@@ -295,7 +295,7 @@ bool Scheduler::RunIngest() {
   std::shared_ptr<IngestWork> work;
   TurnObserver observer;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     for (size_t i = 0; i < ingests_.size(); ++i) {
       const size_t at = (next_ingest_ + i) % ingests_.size();
       if (!ingests_[at]->HasSlice()) continue;
@@ -323,9 +323,11 @@ void Scheduler::Wait() {
   for (const auto& running : running_) {
     if (!running->request->piece.active) until = std::min(until, running->request->deadline);
   }
-  std::unique_lock<std::mutex> lock(signal_->mutex);
+  MutexLock lock(signal_->mutex);
   const absl::Duration left = std::max(until - SteadyNow(), absl::Milliseconds(1));
-  signal_->wake.wait_for(lock, absl::ToChronoMicroseconds(left), [this] { return signal_->set; });
+  signal_->wake.wait_for(
+      lock, absl::ToChronoMicroseconds(left),
+      [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(signal_->mutex) { return signal_->set; });
   signal_->set = false;
 }
 

@@ -16,12 +16,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "engine/backend/backend.h"
 #include "engine/counters.h"
 #include "engine/engine.h"
@@ -86,9 +86,9 @@ class Scheduler {
 
  private:
   struct Signal {
-    std::mutex mutex;
+    Mutex mutex;
     std::condition_variable wake;
-    bool set = false;
+    bool set ABSL_GUARDED_BY(mutex) = false;
   };
   struct LandmarkTimer {
     double started_s = 0;
@@ -125,13 +125,13 @@ class Scheduler {
   StepRunner step_;
   std::thread thread_;
 
-  std::mutex mutex_;
-  std::deque<std::shared_ptr<Request>> inbox_;
-  std::vector<std::shared_ptr<IngestWork>> ingests_;
-  size_t next_ingest_ = 0;
-  absl::Status fail_all_;
-  bool stopping_ = false;
-  TurnObserver observer_;
+  Mutex mutex_;
+  std::deque<std::shared_ptr<Request>> inbox_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<IngestWork>> ingests_ ABSL_GUARDED_BY(mutex_);
+  size_t next_ingest_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status fail_all_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  TurnObserver observer_ ABSL_GUARDED_BY(mutex_);
 
   // The scheduler's thread only.
   std::deque<std::shared_ptr<Request>> queue_;

@@ -20,7 +20,7 @@ endif()
 # or the same row could round differently in two loops (docs/numerics.md).
 add_library(recollect_options INTERFACE)
 target_compile_options(recollect_options INTERFACE
-  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow -ffp-contract=off $<$<BOOL:${RECOLLECT_WERROR}>:-Werror>>)
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow -ffp-contract=off $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety> $<$<BOOL:${RECOLLECT_WERROR}>:-Werror>>)
 # The presets of sanitizers optimise little and keep line tables alone: at -O2 -g most of a cold test run is their compiler. Without
 # NDEBUG, so that DCHECKs and the library's own checks of bounds run.
 if(RECOLLECT_SANITIZE)

@@ -42,8 +42,8 @@ struct DecodeSizes {
 };
 
 // What mixes positions in one layer of RAT+ in a decode step, between the matrix products, as
-// model/device/device_gated_mixer.cc has it: the gated scan of k and v, RoPE of q and k, rounding to
-// Bf16, the copies that append them to the caches, attention.
+// model/device/device_gated_mixer.cc has it: the gated scan of k and v, RoPE of q and k, rounding
+// to Bf16, the copies that append them to the caches, attention.
 absl::StatusOr<DeviceCase> RatPlusDecodeCase(kernels::Device& device, const DecodeSizes& sizes);
 
 // Chunk states on their way: pageable memory of the host, to the device beside its operations.

@@ -141,7 +141,7 @@ absl::Status Bench(const Options& common, const BenchOptions& options) {
   const Json result = {{"model", model.name()},
                        {"dtype", model.dtype()},
                        {"backend", stats.backend()},
-                       {"landmark_device", stats.landmark_device()},
+                       {"landmark_index", stats.landmark_index()},
                        {"ingest", ingest},
                        {"generate", generate},
                        {"landmark_step_p50_ms", stats.landmark_step_p50_ms()},
@@ -152,7 +152,7 @@ absl::Status Bench(const Options& common, const BenchOptions& options) {
     return absl::OkStatus();
   }
   std::printf("%s %s, layers on %s, landmark keys on %s\n", model.name().c_str(),
-              model.dtype().c_str(), stats.backend().c_str(), stats.landmark_device().c_str());
+              model.dtype().c_str(), stats.backend().c_str(), stats.landmark_index().c_str());
   for (const Json& row : ingest) {
     std::printf("ingest of %9lld tokens: %8.0f tokens/s\n",
                 static_cast<long long>(row["tokens"].get<int64_t>()),

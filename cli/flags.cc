@@ -144,7 +144,7 @@ void AddCommonOptions(CLI::App& app, Options& options) {
          "For landmark keys of mounted documents (default: 1GiB)");
   budget("--memory-budget", engine.memory_budget_bytes,
          "For memory K, V of hot chunks, not for the whole process (default: 256MiB)");
-  budget("--host-budget", engine.host_budget_bytes,
+  budget("--chunk-states-budget", engine.chunk_states_budget_bytes,
          "For chunk states on the host (default: 512MiB)");
   budget("--state-budget", engine.state_budget_bytes,
          "For local states of sessions and ingests of prefixes (default: 4GiB)");

@@ -103,7 +103,7 @@ void AddRequestFlags(CLI::App& verb, v1::GenerateRequest& request) {
       "--no-flush", [&request] { request.set_flush(false); },
       "Keep the prompt's last block open: no retrieval with the whole prompt");
   verb.add_flag_callback(
-      "--hits", [&request] { request.set_with_retrievals(true); },
+      "--retrievals", [&request] { request.set_with_retrievals(true); },
       "Show the retrieved chunks, with weight and tier, on standard error");
 }
 
@@ -119,7 +119,7 @@ void AddGenerate(CLI::App& app, Command& command) {
   verb->footer(
       "\nExamples:\n"
       "  recollect generate --mount moby --prompt 'The captain of the Pequod is' --max-tokens 32\n"
-      "  recollect generate --mount moby,emma --prompt-file question.txt --stop . --hits\n"
+      "  recollect generate --mount moby,emma --prompt-file question.txt --stop . --retrievals\n"
       "  recollect generate --prompt 'Once' --temperature 0.8 --top-p 0.9 --seed 7 --json\n"
       "\n"
       "Standard output carries the generated text and nothing else.\n" +

@@ -1,6 +1,6 @@
 // The JSON that --json prints: messages of recollect.v1 with their fields' names, in the order in
 // which the proto declares them. A field that is not set is left out; one that cannot be unset is
-// there whatever its value. Enums are short: TIER_HOST is "host", what the proto does not know
+// there whatever its value. Enums are short: TIER_STATES is "states", what the proto does not know
 // "unknown".
 #ifndef RECOLLECT_CLI_JSON_H_
 #define RECOLLECT_CLI_JSON_H_

@@ -104,8 +104,8 @@ absl::StatusOr<int64_t> CountDocuments(engine::Engine& engine) {
 // A device may run out of memory before the budgets that lie on it are full.
 void CompareBudgets(const engine::EngineOptions& options, const engine::EngineStats& stats) {
   if (stats.device_total_bytes == 0) return;
-  const bool keys = stats.landmark_device != "cpu", layers = stats.backend != "cpu";
-  const std::string& device = layers ? stats.backend : stats.landmark_device;
+  const bool keys = stats.landmark_index != "cpu", layers = stats.backend != "cpu";
+  const std::string& device = layers ? stats.backend : stats.landmark_index;
   // As double: budgets that are to bound nothing may be as large as numbers go.
   double there = 0;
   if (keys) there += static_cast<double>(options.landmark_budget_bytes);
@@ -146,8 +146,8 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
       "serving {} with {} on {}; threads {} (0: all), layers on {}, landmark keys on {}, budgets: "
       "landmark keys {}, memory {}, host {}, sessions' states {} bytes",
       host.data_dir, host.model_name, server->address(), common.host.threads, stats.backend,
-      stats.landmark_device, engine.landmark_budget_bytes, engine.memory_budget_bytes,
-      engine.host_budget_bytes, engine.state_budget_bytes);
+      stats.landmark_index, engine.landmark_budget_bytes, engine.memory_budget_bytes,
+      engine.chunk_states_budget_bytes, engine.state_budget_bytes);
   CompareBudgets(engine, stats);
   if (common.json) {
     PrintJson({{"grpc", server->address()},
@@ -194,7 +194,7 @@ void AddServe(CLI::App& app, Command& command) {
       "or, with --json, the same as an object.\n"
       "\n"
       "Examples:\n"
-      "  recollect serve --data-dir /var/lib/recollect --host-budget 8GiB\n"
+      "  recollect serve --data-dir /var/lib/recollect --chunk-states-budget 8GiB\n"
       "  recollect serve --grpc-listen 127.0.0.1:0 --log-level warning\n"
       "  recollect serve --config deploy/recollect.toml\n"
       "\nSIGTERM drains: health becomes NOT_SERVING, new calls get UNAVAILABLE, running ones "

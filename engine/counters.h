@@ -43,7 +43,7 @@ class LatencyWindow {
 
 // Thread-safe. Counters are read one by one, so a snapshot is not of one instant.
 struct Counters {
-  std::atomic<int64_t> hits_device{0}, hits_host{0}, hits_store{0};
+  std::atomic<int64_t> hits_memory{0}, hits_states{0}, hits_store{0};
   std::atomic<int64_t> store_reads{0}, store_read_bytes{0}, staged_chunks{0};
   std::atomic<int64_t> data_loss{0};
   std::atomic<int64_t> generated_tokens{0}, prompt_tokens{0}, ingested_tokens{0};

@@ -30,7 +30,7 @@ absl::Status ValidateOptions(const EngineOptions& options) {
   RETURN_IF_ERROR(check("fetch_threads", options.fetch_threads, 1));
   RETURN_IF_ERROR(check("landmark_budget_bytes", options.landmark_budget_bytes, 0));
   RETURN_IF_ERROR(check("memory_budget_bytes", options.memory_budget_bytes, 0));
-  RETURN_IF_ERROR(check("host_budget_bytes", options.host_budget_bytes, 0));
+  RETURN_IF_ERROR(check("chunk_states_budget_bytes", options.chunk_states_budget_bytes, 0));
   RETURN_IF_ERROR(check("state_budget_bytes", options.state_budget_bytes, 0));
   RETURN_IF_ERROR(check("ingest_slice_tokens", options.ingest_slice_tokens, 1));
   RETURN_IF_ERROR(check("shared_slice_tokens", options.shared_slice_tokens, 1));
@@ -59,7 +59,7 @@ EngineImpl::EngineImpl(const EngineOptions& options, LoadedModel model,
       background_(1),
       ingest_thread_(std::make_shared<Executor>(1)),
       tiers_(model_->config(), *store_, *backend_, options.memory_budget_bytes,
-             options.host_budget_bytes, fetchers_, counters_),
+             options.chunk_states_budget_bytes, fetchers_, counters_),
       landmarks_(std::move(model.landmarks)),
       mounts_(
           *store_, *landmarks_, model_->fingerprint(), model_->config().key_width(),
@@ -104,13 +104,13 @@ EngineStats EngineImpl::stats() const {
   stats.running_requests = counters_.running;
   stats.queued_requests = std::max<int64_t>(outstanding_ - stats.running_requests, 0);
   stats.backend = backend_->name();
-  stats.landmark_device = landmarks_->name();
+  stats.landmark_index = landmarks_->name();
   stats.landmark_bytes = mounts_.used_bytes();
   stats.landmark_budget_bytes = mounts_.budget_bytes();
   stats.memory_bytes = tiers_.memory_bytes();
   stats.memory_budget_bytes = tiers_.memory_budget_bytes();
-  stats.host_bytes = tiers_.host_bytes();
-  stats.host_budget_bytes = tiers_.host_budget_bytes();
+  stats.chunk_states_bytes = tiers_.chunk_states_bytes();
+  stats.chunk_states_budget_bytes = tiers_.chunk_states_budget_bytes();
   stats.state_bytes = scheduler_.state_budget().used_bytes();
   stats.state_budget_bytes = scheduler_.state_budget().budget_bytes();
   stats.store_bytes = store_->ApproximateBytes();
@@ -119,8 +119,8 @@ EngineStats EngineImpl::stats() const {
   stats.device_free_bytes = room.free_bytes;
   stats.device_total_bytes = room.total_bytes;
   stats.graph_launches = backend_->graph_launches();
-  stats.chunk_hits_device = counters_.hits_device;
-  stats.chunk_hits_host = counters_.hits_host;
+  stats.chunk_hits_memory = counters_.hits_memory;
+  stats.chunk_hits_states = counters_.hits_states;
   stats.chunk_hits_store = counters_.hits_store;
   stats.store_reads = counters_.store_reads;
   stats.store_read_bytes = counters_.store_read_bytes;

@@ -83,7 +83,7 @@ class EngineImpl final : public Engine {
   Executor background_;  // preparing requests, mounting, freeing
   const std::shared_ptr<Executor> ingest_thread_;
   ChunkTiers tiers_;
-  const std::shared_ptr<LandmarkDevice> landmarks_;
+  const std::shared_ptr<LandmarkIndex> landmarks_;
   Mounts mounts_;
   SessionTable sessions_;
   Scheduler scheduler_;

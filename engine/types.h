@@ -18,7 +18,7 @@ struct EngineOptions {
   // chunk states.
   int64_t landmark_budget_bytes = int64_t{1} << 30;
   int64_t memory_budget_bytes = int64_t{256} << 20;
-  int64_t host_budget_bytes = int64_t{512} << 20;
+  int64_t chunk_states_budget_bytes = int64_t{512} << 20;
   // Local states of all sessions, and of prefixes that are being ingested.
   int64_t state_budget_bytes = int64_t{4} << 30;
   int64_t ingest_slice_tokens = 1024;  // most tokens of one ingest slice
@@ -98,11 +98,11 @@ struct GenerateRequest {
   std::vector<std::string> stop;
   bool ignore_eos = false;  // treat the end token like any other token
   // OnRetrieval is called, for landmarks of the prompt too, in order of position, then group.
-  bool want_hits = false;
+  bool with_retrievals = false;
   absl::Time deadline = absl::InfiniteFuture();
 };
 
-enum class Tier { kDevice, kHost, kStore };
+enum class Tier { kMemory, kStates, kStore };
 
 struct Hit {
   std::string document;  // empty: the session's own chunk
@@ -110,7 +110,7 @@ struct Hit {
   float score = 0;  // raw r_e
   float weight = 0;
   int64_t text_begin = 0, text_end = 0;  // byte range in the document's text
-  Tier tier = Tier::kDevice;             // the tier it came from
+  Tier tier = Tier::kMemory;             // the tier it came from
   OwnerId owner{};                       // the chunk's; a later document of that name has another
 };
 
@@ -169,15 +169,15 @@ struct EngineStats {
   int64_t sessions = 0;
   int64_t queued_requests = 0;
   int64_t running_requests = 0;
-  std::string backend;          // Backend::name
-  std::string landmark_device;  // LandmarkDevice::name
+  std::string backend;         // Backend::name
+  std::string landmark_index;  // LandmarkIndex::name
   int64_t landmark_bytes = 0, landmark_budget_bytes = 0;
   int64_t memory_bytes = 0, memory_budget_bytes = 0;
-  int64_t host_bytes = 0, host_budget_bytes = 0;
+  int64_t chunk_states_bytes = 0, chunk_states_budget_bytes = 0;
   int64_t state_bytes = 0, state_budget_bytes = 0;
   int64_t store_bytes = 0;
   int64_t device_free_bytes = 0, device_total_bytes = 0;  // of the device in use; 0 without one
-  int64_t chunk_hits_device = 0, chunk_hits_host = 0, chunk_hits_store = 0;
+  int64_t chunk_hits_memory = 0, chunk_hits_states = 0, chunk_hits_store = 0;
   // Chunks that were not on the device: batched reads from the store, then uploads.
   int64_t store_reads = 0, store_read_bytes = 0, staged_chunks = 0;
   double store_read_p50_ms = 0, store_read_p99_ms = 0;  // of the last 1024 batched reads

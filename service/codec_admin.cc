@@ -80,15 +80,15 @@ v1::Stats Encode(const engine::EngineStats& stats) {
   out.set_landmark_budget_bytes(stats.landmark_budget_bytes);
   out.set_memory_bytes(stats.memory_bytes);
   out.set_memory_budget_bytes(stats.memory_budget_bytes);
-  out.set_host_bytes(stats.host_bytes);
-  out.set_host_budget_bytes(stats.host_budget_bytes);
+  out.set_chunk_states_bytes(stats.chunk_states_bytes);
+  out.set_chunk_states_budget_bytes(stats.chunk_states_budget_bytes);
   out.set_state_bytes(stats.state_bytes);
   out.set_state_budget_bytes(stats.state_budget_bytes);
   out.set_store_bytes(stats.store_bytes);
   out.set_device_free_bytes(stats.device_free_bytes);
   out.set_device_total_bytes(stats.device_total_bytes);
-  out.set_chunk_hits_device(stats.chunk_hits_device);
-  out.set_chunk_hits_host(stats.chunk_hits_host);
+  out.set_chunk_hits_memory(stats.chunk_hits_memory);
+  out.set_chunk_hits_states(stats.chunk_hits_states);
   out.set_chunk_hits_store(stats.chunk_hits_store);
   out.set_store_reads(stats.store_reads);
   out.set_store_read_bytes(stats.store_read_bytes);
@@ -102,7 +102,7 @@ v1::Stats Encode(const engine::EngineStats& stats) {
   out.set_ingested_tokens(stats.ingested_tokens);
   out.set_prefix_mounts(stats.prefix_mounts);
   out.set_prefix_tokens(stats.prefix_tokens);
-  out.set_landmark_device(stats.landmark_device);
+  out.set_landmark_index(stats.landmark_index);
   out.set_backend(stats.backend);
   out.set_steps(stats.steps);
   out.set_landmark_step_p50_ms(stats.landmark_step_p50_ms);

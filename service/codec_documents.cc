@@ -14,10 +14,10 @@ namespace {
 
 v1::Tier Encode(engine::Tier tier) {
   switch (tier) {
-    case engine::Tier::kDevice:
-      return v1::TIER_DEVICE;
-    case engine::Tier::kHost:
-      return v1::TIER_HOST;
+    case engine::Tier::kMemory:
+      return v1::TIER_MEMORY;
+    case engine::Tier::kStates:
+      return v1::TIER_STATES;
     case engine::Tier::kStore:
       return v1::TIER_STORE;
   }

@@ -63,7 +63,7 @@ absl::StatusOr<engine::GenerateRequest> DecodeGenerate(const v1::GenerateRequest
   }
   result.flush = request.has_flush() ? request.flush() : true;
   result.ignore_eos = request.ignore_eos();
-  result.want_hits = request.with_retrievals();
+  result.with_retrievals = request.with_retrievals();
   return result;
 }
 

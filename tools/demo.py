@@ -90,7 +90,7 @@ def finish(process):
 
 def stream(binary, server, question):
     """Shows the answer as it comes; returns it, and the lines on the chunks retrieved for it."""
-    process = generate(binary, server, question, "--stop", ".", "--hits")
+    process = generate(binary, server, question, "--stop", ".", "--retrievals")
     print(f"  {question}", end="", flush=True)
     answer = ""
     while piece := process.stdout.read(1):
@@ -173,7 +173,7 @@ def main():
 
     print(f"same tokens after the restart: {'yes' if first == second else 'NO'}")
     print(f"memory: {int(resident) // 1024} MiB resident; landmark keys {stats['landmark_bytes'] / 2**20:.1f} MiB, "
-          f"memory K, V {stats['memory_bytes'] / 2**20:.1f} MiB, host tier {stats['host_bytes'] / 2**20:.1f} MiB, "
+          f"memory K, V {stats['memory_bytes'] / 2**20:.1f} MiB, chunk states {stats['chunk_states_bytes'] / 2**20:.1f} MiB, "
           f"store {stats['store_bytes'] / 2**20:.0f} MiB")
     print(f"secrets recalled: {right} of {len(secrets)}, after the restart {right_again} of {len(secrets)}")
     return 0 if first == second and right == right_again == len(secrets) else 1

@@ -183,11 +183,11 @@ void Bench::LandmarkSteps() {
     int64_t steps_at_once;
     engine::EngineOptions options;
   };
-  const engine::EngineOptions store = {.memory_budget_bytes = 0, .host_budget_bytes = 0};
+  const engine::EngineOptions store = {.memory_budget_bytes = 0, .chunk_states_budget_bytes = 0};
   const Case cases[] = {{"disk", 8, store},
                         {"store", kLandmarkSteps, store},
-                        {"host", kLandmarkSteps, {.memory_budget_bytes = 0}},
-                        {"device", kLandmarkSteps, {}}};
+                        {"states", kLandmarkSteps, {.memory_budget_bytes = 0}},
+                        {"memory", kLandmarkSteps, {}}};
   for (const auto& [tier, steps_at_once, options] : cases) {
     Open(options);
     for (int64_t steps = 0; steps < kLandmarkSteps; steps += steps_at_once) {
@@ -196,11 +196,11 @@ void Bench::LandmarkSteps() {
     }
     const engine::EngineStats stats = engine_->stats();
     std::printf(
-        "landmark step     chunks kept up to %-6s: p50 %.2f ms, p99 of %lld %.2f ms (%lld device, "
-        "%lld host, %lld store hits; %lld reads, p50 %.2f ms, p99 %.2f ms, %.1f KiB each)\n",
+        "landmark step     chunks kept up to %-6s: p50 %.2f ms, p99 of %lld %.2f ms (%lld memory, "
+        "%lld states, %lld store hits; %lld reads, p50 %.2f ms, p99 %.2f ms, %.1f KiB each)\n",
         tier, stats.landmark_step_p50_ms, static_cast<long long>(kLandmarkSteps),
-        stats.landmark_step_p99_ms, static_cast<long long>(stats.chunk_hits_device),
-        static_cast<long long>(stats.chunk_hits_host),
+        stats.landmark_step_p99_ms, static_cast<long long>(stats.chunk_hits_memory),
+        static_cast<long long>(stats.chunk_hits_states),
         static_cast<long long>(stats.chunk_hits_store), static_cast<long long>(stats.store_reads),
         stats.store_read_p50_ms, stats.store_read_p99_ms,
         static_cast<double>(stats.store_read_bytes) / 1024 /
@@ -220,14 +220,15 @@ void Bench::Memory() {
   const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   std::printf(
       "memory            resident %.0f MiB; landmark keys %.1f of %.0f MiB, memory K,V %.1f of "
-      "%.0f, host %.1f of %.0f, store %.0f on disk; weights %.0f\n",
+      "%.0f, chunk states %.1f of %.0f, store %.0f on disk; weights %.0f\n",
       mib(ResidentBytes()), mib(stats.landmark_bytes), mib(stats.landmark_budget_bytes),
-      mib(stats.memory_bytes), mib(stats.memory_budget_bytes), mib(stats.host_bytes),
-      mib(stats.host_budget_bytes), mib(stats.store_bytes), mib(loaded_.model->weight_bytes()));
+      mib(stats.memory_bytes), mib(stats.memory_budget_bytes), mib(stats.chunk_states_bytes),
+      mib(stats.chunk_states_budget_bytes), mib(stats.store_bytes),
+      mib(loaded_.model->weight_bytes()));
   result_["memory"] = {{"resident_bytes", ResidentBytes()},
                        {"landmark_bytes", stats.landmark_bytes},
                        {"memory_bytes", stats.memory_bytes},
-                       {"host_bytes", stats.host_bytes},
+                       {"chunk_states_bytes", stats.chunk_states_bytes},
                        {"store_bytes", stats.store_bytes}};
 }
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "engine/backend/backend.h"
-#include "engine/backend/landmark_device.h"
+#include "engine/backend/landmark_index.h"
 #include "model/model.h"
 
 namespace recollect::engine {
@@ -14,8 +14,8 @@ namespace recollect::engine {
 // (cpu/cpu_backend.h) one for a CpuModel.
 struct LoadedModel {
   std::shared_ptr<const model::Model> model;
-  std::shared_ptr<Backend> backend;           // the layers of `model`
-  std::shared_ptr<LandmarkDevice> landmarks;  // the search of landmark keys
+  std::shared_ptr<Backend> backend;          // the layers of `model`
+  std::shared_ptr<LandmarkIndex> landmarks;  // the search of landmark keys
 };
 
 }  // namespace recollect::engine

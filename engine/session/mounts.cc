@@ -36,7 +36,7 @@ absl::Status CheckFingerprint(const store::DocumentInfo& info, const std::string
 }  // namespace
 
 struct Mounts::State : std::enable_shared_from_this<State> {
-  State(store::DocumentStore& store_in, LandmarkDevice& device_in, std::string fingerprint_in,
+  State(store::DocumentStore& store_in, LandmarkIndex& device_in, std::string fingerprint_in,
         int64_t d_k_in, int64_t budget_in, Counters& counters_in,
         std::function<void(OwnerId)> freed_in, std::function<void(std::function<void()>)> post_in)
       : store(store_in),
@@ -63,7 +63,7 @@ struct Mounts::State : std::enable_shared_from_this<State> {
   void FreeLater(OwnerId owner);
 
   store::DocumentStore& store;
-  LandmarkDevice& device;
+  LandmarkIndex& device;
   const std::string fingerprint;
   const int64_t d_k, budget;
   Counters& counters;
@@ -202,7 +202,7 @@ void Mounts::State::FreeLater(OwnerId owner) {
   });
 }
 
-Mounts::Mounts(store::DocumentStore& store, LandmarkDevice& device, std::string fingerprint,
+Mounts::Mounts(store::DocumentStore& store, LandmarkIndex& device, std::string fingerprint,
                int64_t d_k, int64_t budget_bytes, Counters& counters,
                std::function<void(OwnerId)> freed, std::function<void(std::function<void()>)> post)
     : state_(std::make_shared<State>(store, device, std::move(fingerprint), d_k, budget_bytes,

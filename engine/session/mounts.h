@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/backend/landmark_device.h"
+#include "engine/backend/landmark_index.h"
 #include "engine/counters.h"
 #include "store/document_store.h"
 
@@ -36,7 +36,7 @@ class Mounts {
  public:
   // `freed` is called with each owner whose records are about to be freed. `post` runs work that
   // may block on disk.
-  Mounts(store::DocumentStore& store, LandmarkDevice& device, std::string fingerprint, int64_t d_k,
+  Mounts(store::DocumentStore& store, LandmarkIndex& device, std::string fingerprint, int64_t d_k,
          int64_t budget_bytes, Counters& counters, std::function<void(OwnerId)> freed,
          std::function<void(std::function<void()>)> post);
   ~Mounts();

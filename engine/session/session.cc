@@ -12,12 +12,12 @@
 namespace recollect::engine {
 
 Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
-                 LandmarkDevice& landmark_device, const SessionOptions& options,
+                 LandmarkIndex& landmark_index, const SessionOptions& options,
                  std::unique_ptr<SequenceState> sequence, std::vector<Pin> mounts)
     : model_(model),
       store_(store),
       tiers_(tiers),
-      landmark_device_(landmark_device),
+      landmark_index_(landmark_index),
       landmarks_(model.config().landmarks()),
       at_end_(landmarks_ && model.config().landmark_at == model::LandmarkAt::kEnd),
       reads_own_(model.config().landmark_reads == model::LandmarkReads::kOwn),
@@ -183,7 +183,7 @@ absl::Status Session::AddChunk(const ClosedBlock& block, model::EncodedChunk chu
   record.text_end = block.text_end;
   RETURN_IF_ERROR(tiers_.PutOwn({*owner_, own_chunks_}, std::move(record)));
   if (own_keys_ == nullptr) {
-    ASSIGN_OR_RETURN(own_keys_, landmark_device_.Keep(std::move(chunk.landmark_key)));
+    ASSIGN_OR_RETURN(own_keys_, landmark_index_.Keep(std::move(chunk.landmark_key)));
   } else {
     RETURN_IF_ERROR(own_keys_->Append(chunk.landmark_key));
   }

@@ -21,7 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/backend/backend.h"
-#include "engine/backend/landmark_device.h"
+#include "engine/backend/landmark_index.h"
 #include "engine/backend/rows.h"
 #include "engine/engine.h"
 #include "engine/session/mounts.h"
@@ -72,7 +72,7 @@ class Session {
  public:
   // `sequence` must be new. Model, store, tiers and device must outlive the session.
   Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
-          LandmarkDevice& landmark_device, const SessionOptions& options,
+          LandmarkIndex& landmark_index, const SessionOptions& options,
           std::unique_ptr<SequenceState> sequence, std::vector<Pin> mounts);
   // Deletes the session's chunks from the store: blocks on the disk.
   ~Session();
@@ -133,7 +133,7 @@ class Session {
   const model::Model& model_;
   store::DocumentStore& store_;
   ChunkTiers& tiers_;
-  LandmarkDevice& landmark_device_;
+  LandmarkIndex& landmark_index_;
   const bool landmarks_;
   const bool at_end_;     // whether landmarks end their block
   const bool reads_own_;  // whether landmarks read their own hits, or their predecessor's

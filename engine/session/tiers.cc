@@ -10,33 +10,33 @@
 namespace recollect::engine {
 
 ChunkTiers::ChunkTiers(const model::ModelConfig& config, store::DocumentStore& store,
-                       Backend& backend, int64_t memory_budget_bytes, int64_t host_budget_bytes,
-                       Executor& fetchers, Counters& counters)
+                       Backend& backend, int64_t memory_budget_bytes,
+                       int64_t chunk_states_budget_bytes, Executor& fetchers, Counters& counters)
     : config_(config),
       store_(store),
       backend_(backend),
       fetchers_(fetchers),
       counters_(counters),
       memory_(memory_budget_bytes),
-      host_(host_budget_bytes) {}
+      host_(chunk_states_budget_bytes) {}
 
 int64_t ChunkTiers::LookUp(std::span<WantedChunk> wanted) {
-  int64_t device = 0, host = 0, missing = 0;
+  int64_t memory = 0, states = 0, missing = 0;
   for (WantedChunk& chunk : wanted) {
     if ((chunk.memory = memory_.Find(chunk.ref)) != nullptr) {
-      chunk.tier = Tier::kDevice;
-      ++device;
+      chunk.tier = Tier::kMemory;
+      ++memory;
     } else if ((chunk.record = host_.Find(chunk.ref)) != nullptr) {
-      chunk.tier = Tier::kHost;
+      chunk.tier = Tier::kStates;
       if (chunk.read_by_model) BeginUpload(chunk);
-      ++host;
+      ++states;
     } else {
       chunk.tier = Tier::kStore;
       ++missing;
     }
   }
-  counters_.hits_device += device;
-  counters_.hits_host += host;
+  counters_.hits_memory += memory;
+  counters_.hits_states += states;
   counters_.hits_store += missing;
   return missing;
 }

@@ -1,4 +1,4 @@
-// Where retrieved chunks come from: memory K, V on the device, else chunk states on the host, else
+// Where retrieved chunks come from: their memory K, V, else their chunk states in RAM, else
 // the store. A chunk has the same bits whichever tier it comes from, because K, V are always the
 // projection of the same stored states.
 #ifndef RECOLLECT_ENGINE_SESSION_TIERS_H_
@@ -34,7 +34,7 @@ using RecordHandle = std::shared_ptr<const store::ChunkRecord>;
 struct WantedChunk {
   ChunkRef ref;
   bool read_by_model = false;  // if only reported, `memory` stays null unless it is on the device
-  Tier tier = Tier::kDevice;   // where it was found
+  Tier tier = Tier::kMemory;   // where it was found
   RecordHandle record;  // from the host or read; without states if the chunk is only reported
   std::shared_ptr<const StagedStates> staged;  // of the record, if the model reads it
   MemoryHandle memory;                         // the result
@@ -50,7 +50,7 @@ struct WantedChunk {
 class ChunkTiers {
  public:
   ChunkTiers(const model::ModelConfig& config, store::DocumentStore& store, Backend& backend,
-             int64_t memory_budget_bytes, int64_t host_budget_bytes, Executor& fetchers,
+             int64_t memory_budget_bytes, int64_t chunk_states_budget_bytes, Executor& fetchers,
              Counters& counters);
 
   // Fills in what the device and the host have, sets each chunk's tier and counts it. Begins to
@@ -82,8 +82,8 @@ class ChunkTiers {
 
   int64_t memory_bytes() const { return memory_.used_bytes(); }
   int64_t memory_budget_bytes() const { return memory_.budget_bytes(); }
-  int64_t host_bytes() const { return host_.used_bytes(); }
-  int64_t host_budget_bytes() const { return host_.budget_bytes(); }
+  int64_t chunk_states_bytes() const { return host_.used_bytes(); }
+  int64_t chunk_states_budget_bytes() const { return host_.budget_bytes(); }
 
  private:
   absl::Status Read(std::span<WantedChunk> wanted);

@@ -29,7 +29,7 @@ class Generation final : public Request {
         events_(std::move(events)),
         counters_(counters),
         text_(request_.stop) {
-    piece.want_retrievals = request_.want_hits;
+    piece.with_retrievals = request_.with_retrievals;
     if (request_.sampling.dry_multiplier > 0) {
       // Depends on all that was generated: the logits are needed here, wherever they were computed.
       piece.consume = [this](const HeadRow&, std::span<const float> logits) {

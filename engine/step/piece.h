@@ -32,7 +32,7 @@ struct Selection {
 // thread. A backend sees the PieceRows alone.
 struct Piece : PlannedRows {
   int64_t hits_per_group = 0;  // 0: n_ret
-  bool want_retrievals = false;
+  bool with_retrievals = false;
 
   // Set by Begin.
   Session* session = nullptr;

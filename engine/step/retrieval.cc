@@ -150,7 +150,7 @@ void Retriever::Attach(Piece& piece, int group) const {
       memory.retrieved.weights.push_back(selection.chosen[i].weight);
       AddChunk(wanted.memory, memory);
     }
-    if (!piece.want_retrievals) continue;
+    if (!piece.with_retrievals) continue;
     Retrieval retrieval;
     retrieval.position = piece.first_position + landmark.row;
     retrieval.group = group;

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "engine/backend/backend.h"
-#include "engine/backend/landmark_device.h"
+#include "engine/backend/landmark_index.h"
 #include "engine/step/piece.h"
 #include "kernels/landmark_topk/landmark_topk.h"
 #include "model/model.h"
@@ -22,7 +22,7 @@ std::vector<float> SoftmaxWeights(std::span<const kernels::ScoredCandidate> best
 // Used on the scheduler's thread.
 class Retriever {
  public:
-  Retriever(const model::Model& model, Backend& backend, LandmarkDevice& landmarks)
+  Retriever(const model::Model& model, Backend& backend, LandmarkIndex& landmarks)
       : model_(model), config_(model.config()), backend_(backend), landmarks_(landmarks) {}
 
   // For every landmark with candidates in `pieces`: selects chunks for `group` by the rows'
@@ -46,7 +46,7 @@ class Retriever {
   const model::Model& model_;
   const model::ModelConfig& config_;
   Backend& backend_;
-  LandmarkDevice& landmarks_;
+  LandmarkIndex& landmarks_;
   std::vector<Asker> askers_;
   std::vector<QueryRow> rows_;          // of landmarks that have candidates
   std::vector<LandmarkQuery> queries_;  // the first askers_.size() are in use

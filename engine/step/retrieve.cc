@@ -30,8 +30,8 @@ class Retrieving final : public Request {
 
   absl::Status Plan(int64_t limit) override {
     session->Plan(input_, limit, HeadRows::kNone, piece);
-    piece.want_retrievals = input_.done();
-    piece.hits_per_group = piece.want_retrievals ? request_.k : 0;
+    piece.with_retrievals = input_.done();
+    piece.hits_per_group = piece.with_retrievals ? request_.k : 0;
     return absl::OkStatus();
   }
 

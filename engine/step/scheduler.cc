@@ -21,7 +21,7 @@ double Now() {
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, const model::Model& model, Backend& backend,
-                     ChunkTiers& tiers, LandmarkDevice& landmarks, Counters& counters,
+                     ChunkTiers& tiers, LandmarkIndex& landmarks, Counters& counters,
                      std::function<void()> idle)
     : options_(options),
       model_(model.config()),

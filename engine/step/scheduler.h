@@ -58,7 +58,7 @@ class Scheduler {
  public:
   // `idle` runs periodically on the scheduler's thread.
   Scheduler(const SchedulerOptions& options, const model::Model& model, Backend& backend,
-            ChunkTiers& tiers, LandmarkDevice& landmarks, Counters& counters,
+            ChunkTiers& tiers, LandmarkIndex& landmarks, Counters& counters,
             std::function<void()> idle);
   ~Scheduler() { Stop(); }
 

@@ -12,7 +12,7 @@
 namespace recollect::engine {
 
 StepRunner::StepRunner(const model::Model& model, Backend& backend, ChunkTiers& tiers,
-                       LandmarkDevice& landmarks, std::function<void()> fetched)
+                       LandmarkIndex& landmarks, std::function<void()> fetched)
     : landmarks_(model.config().landmarks()),
       groups_(static_cast<int>(model.config().groups.size())),
       pointer_(model.pointer()),

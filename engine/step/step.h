@@ -23,7 +23,7 @@ class StepRunner {
  public:
   // `fetched` is called on a fetch thread whenever a cut piece can continue.
   StepRunner(const model::Model& model, Backend& backend, ChunkTiers& tiers,
-             LandmarkDevice& landmarks, std::function<void()> fetched);
+             LandmarkIndex& landmarks, std::function<void()> fetched);
 
   // Afterwards each piece has failed (status), is done (stage == last_stage()), or is cut
   // (waiting).

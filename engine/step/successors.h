@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/backend/landmark_device.h"
+#include "engine/backend/landmark_index.h"
 #include "kernels/landmark_topk/landmark_topk.h"
 
 namespace recollect::engine {

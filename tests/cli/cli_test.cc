@@ -42,7 +42,7 @@ TEST_F(CliTest, WrongUseIsExitCodeTwo) {
   EXPECT_EQ(Run({"stats", "--timeout", "nan"}).exit_code, kUsage);
   EXPECT_EQ(Run({"serve", "--drain-timeout", "nan"}).exit_code, kUsage);
   EXPECT_EQ(Run({"stats", "--threads", "-3"}).exit_code, kUsage);
-  for (const char* flag : {"--data-dir", "--model", "--threads=1", "--host-budget=1MiB"}) {
+  for (const char* flag : {"--data-dir", "--model", "--threads=1", "--chunk-states-budget=1MiB"}) {
     std::vector<std::string> arguments = {"stats", "--server", "127.0.0.1:1", flag};
     if (arguments.back().find('=') == std::string::npos) arguments.push_back("x");
     const ProcessResult both = Run(arguments);
@@ -66,7 +66,7 @@ TEST_F(CliTest, NumbersThatDoNotFitAreRefused) {
     EXPECT_EQ(Run({"generate", "--prompt", "x", "--seed", seed}).exit_code, kUsage) << seed;
   }
   for (const char* bytes : {"99999999999999999999", "9EiB", "32EiB"}) {
-    EXPECT_EQ(Run({"stats", "--host-budget", bytes}).exit_code, kUsage) << bytes;
+    EXPECT_EQ(Run({"stats", "--chunk-states-budget", bytes}).exit_code, kUsage) << bytes;
   }
   EXPECT_EQ(Embedded({"generate", "--prompt", "x", "--seed", "18446744073709551615",
                       "--temperature", "1", "--max-tokens", "1"})
@@ -234,8 +234,8 @@ TEST_F(CliTest, OutputThatCannotBeWrittenIsAFailure) {
 TEST_F(CliTest, ATokenlongDocumentCanBeMounted) {
   EXPECT_EQ(Json(Embedded({"ingest", "--id", "one", "--tokens", "-", "--json"}, "42"))["tokens"],
             1);
-  const auto answer = Json(Embedded(
-      {"generate", "--mount", "one", "--prompt", "x", "--max-tokens", "2", "--hits", "--json"}));
+  const auto answer = Json(Embedded({"generate", "--mount", "one", "--prompt", "x", "--max-tokens",
+                                     "2", "--retrievals", "--json"}));
   EXPECT_EQ(answer["retrievals"][0]["candidates"], 1);
 }
 
@@ -245,7 +245,7 @@ TEST_F(CliTest, GeneratePrintsTheTextAndNothingElse) {
                                               "the whale", "--max-tokens", "12", "--ignore-eos"};
   const ProcessResult plain = Embedded(arguments);
   std::vector<std::string> with = arguments;
-  with.insert(with.end(), {"--hits", "--json"});
+  with.insert(with.end(), {"--retrievals", "--json"});
   const auto json = Json(Embedded(with));
   EXPECT_EQ(plain.out, json["text"]);
   EXPECT_THAT(plain.err, IsEmpty());
@@ -276,7 +276,7 @@ TEST_F(CliTest, ExcerptsAreOfWholeCharacters) {
   for (int i = 0; i < 500; ++i) text += "x\u20ac";
   ASSERT_EQ(Embedded({"ingest", "--id", "a", "-"}, text).exit_code, 0);
   const ProcessResult generate = Embedded(
-      {"generate", "--mount", "a", "--prompt", "a grey ship", "--max-tokens", "1", "--hits"});
+      {"generate", "--mount", "a", "--prompt", "a grey ship", "--max-tokens", "1", "--retrievals"});
   EXPECT_THAT(generate.err, HasSubstr("x\u20acx\u20ac"));
   EXPECT_NO_THROW(nlohmann::json(generate.err).dump()) << "not UTF-8: " << generate.err;
 }
@@ -286,8 +286,9 @@ TEST_F(CliTest, RetrieveGivesTheListsGenerateStartsWith) {
   ASSERT_EQ(Embedded({"ingest", "--id", "b", "-"}, Text(400)).exit_code, 0);
   const auto retrieved =
       Json(Embedded({"retrieve", "--mount", "a,b", "--query", "a grey ship", "--json"}));
-  const auto generated = Json(Embedded({"generate", "--mount", "a", "--mount", "b", "--prompt",
-                                        "a grey ship", "--max-tokens", "1", "--hits", "--json"}));
+  const auto generated =
+      Json(Embedded({"generate", "--mount", "a", "--mount", "b", "--prompt", "a grey ship",
+                     "--max-tokens", "1", "--retrievals", "--json"}));
   ASSERT_EQ(retrieved["retrievals"].size(), 2u);
   for (int group = 0; group < 2; ++group) {
     const auto& expected = retrieved["retrievals"][group]["hits"];
@@ -318,12 +319,12 @@ TEST_F(CliTest, ModelAndStatsDescribeThemselves) {
   EXPECT_THAT(Embedded({"model"}).out, HasSubstr("fingerprint"));
   EXPECT_THAT(Embedded({"stats"}).out, AllOf(HasSubstr("landmark_step_p50_ms     none\n"),
                                              HasSubstr("store_read_p99_ms        none\n")));
-  const auto stats = Json(Embedded({"stats", "--json", "--host-budget", "8MiB"}));
+  const auto stats = Json(Embedded({"stats", "--json", "--chunk-states-budget", "8MiB"}));
   for (const char* name :
-       {"landmark_bytes", "memory_bytes", "host_bytes", "store_bytes", "uptime_s"}) {
+       {"landmark_bytes", "memory_bytes", "chunk_states_bytes", "store_bytes", "uptime_s"}) {
     EXPECT_TRUE(stats.contains(name)) << name;
   }
-  EXPECT_EQ(stats["host_budget_bytes"], 8 << 20);
+  EXPECT_EQ(stats["chunk_states_budget_bytes"], 8 << 20);
 }
 
 TEST_F(CliTest, AModelThatIsMissingOrDamagedSaysWhat) {
@@ -368,9 +369,9 @@ TEST_F(CliTest, ErrorsAreJsonWhenAskedFor) {
 }
 
 TEST_F(CliTest, DevicesByName) {
-  EXPECT_EQ(Json(Embedded({"stats", "--json"}))["landmark_device"], "cpu");
+  EXPECT_EQ(Json(Embedded({"stats", "--json"}))["landmark_index"], "cpu");
   EXPECT_EQ(Json(Embedded({"stats", "--json"}))["backend"], "cpu");
-  EXPECT_THAT(Embedded({"stats", "--device", "auto"}).out, HasSubstr("landmark_device"));
+  EXPECT_THAT(Embedded({"stats", "--device", "auto"}).out, HasSubstr("landmark_index"));
   for (const char* name : {"gpu", "cuda", "cuda:", "cuda:-1", "cuda:x", ""}) {
     const ProcessResult unknown = Embedded({"stats", "--device", name});
     EXPECT_EQ(unknown.exit_code, kInvalid) << name;

@@ -56,11 +56,11 @@ TEST(JsonTest, OfADamagedDocumentNothingElseIsKnown) {
 TEST(JsonTest, RetrievalsHaveTierAndPerhapsText) {
   v1::Retrieval retrieval;
   EXPECT_EQ(Dump(ToJson(retrieval)), R"({"position":0,"group":0,"candidates":0,"hits":[]})");
-  *retrieval.add_hits() = HitOf(v1::TIER_HOST);
+  *retrieval.add_hits() = HitOf(v1::TIER_STATES);
   *retrieval.add_hits() = HitOf(static_cast<v1::Tier>(77));
   retrieval.mutable_hits(1)->set_text("x");
   EXPECT_EQ(Dump(ToJson(retrieval)["hits"]),
-            R"([{"document":"d","chunk":1,"score":2.5,"weight":0.5,"tier":"host","text_begin":3,)"
+            R"([{"document":"d","chunk":1,"score":2.5,"weight":0.5,"tier":"states","text_begin":3,)"
             R"("text_end":4},{"document":"d","chunk":1,"score":2.5,"weight":0.5,"tier":"unknown",)"
             R"("text_begin":3,"text_end":4,"text":"x"}])");
 }
@@ -90,9 +90,9 @@ TEST(JsonTest, StatsAreSortedAndCountCodes) {
   EXPECT_EQ(Dump(json["rpcs"][0]["codes"]), R"({"DATA_LOSS":2,"OK":2})");
   std::string names;
   for (const auto& [name, value] : json.items()) names += name + " ";
-  EXPECT_EQ(names.find("chunk_hits_device chunk_hits_host"), 0u) << names;
+  EXPECT_EQ(names.find("chunk_hits_memory chunk_hits_states"), 0u) << names;
   EXPECT_NE(names.find("store_reads landmark_step_p50_ms "), std::string::npos) << names;
-  EXPECT_NE(names.find("uptime_s backend landmark_device rpcs "), std::string::npos) << names;
+  EXPECT_NE(names.find("uptime_s backend landmark_index rpcs "), std::string::npos) << names;
 }
 
 TEST(JsonTest, PatternsByLayerAreLists) {

@@ -16,18 +16,18 @@ class WhereCliTest : public CliTest {};
 
 TEST_F(WhereCliTest, FlagBeatsEnvironmentBeatsFileBeatsDefault) {
   const std::string config =
-      File("c.toml",
-           "model = \"" + Path("model") + "\"\ndata-dir = \":memory:\"\nhost-budget = \"8MiB\"\n");
+      File("c.toml", "model = \"" + Path("model") +
+                         "\"\ndata-dir = \":memory:\"\nchunk-states-budget = \"8MiB\"\n");
   const auto budget = [&](const std::vector<std::string>& flags,
                           const std::vector<std::string>& environment) {
     std::vector<std::string> arguments = {"stats", "--json", "--config", config};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
-    return Json(Run(arguments, "", environment))["host_budget_bytes"].get<int64_t>() >> 20;
+    return Json(Run(arguments, "", environment))["chunk_states_budget_bytes"].get<int64_t>() >> 20;
   };
   EXPECT_EQ(budget({}, {}), 8);
-  EXPECT_EQ(budget({}, {"RECOLLECT_HOST_BUDGET=9MiB"}), 9);
-  EXPECT_EQ(budget({"--host-budget", "10MiB"}, {"RECOLLECT_HOST_BUDGET=9MiB"}), 10);
-  EXPECT_EQ(budget({}, {"RECOLLECT_HOST_BUDGET="}), 8);  // empty counts as not set
+  EXPECT_EQ(budget({}, {"RECOLLECT_CHUNK_STATES_BUDGET=9MiB"}), 9);
+  EXPECT_EQ(budget({"--chunk-states-budget", "10MiB"}, {"RECOLLECT_CHUNK_STATES_BUDGET=9MiB"}), 10);
+  EXPECT_EQ(budget({}, {"RECOLLECT_CHUNK_STATES_BUDGET="}), 8);  // empty counts as not set
   const ProcessResult unknown =
       Run({"stats", "--config", File("bad.toml", "no-such-option = 1\n")});
   EXPECT_EQ(unknown.exit_code, kUsage);
@@ -48,8 +48,8 @@ TEST_F(WhereCliTest, TheSampleConfigurationIsComplete) {
   const std::string text = ReadFile(sample);
   for (const char* option :
        {"server", "data-dir", "model", "dtype", "threads", "device", "landmark-budget",
-        "memory-budget", "host-budget", "state-budget", "timeout", "log-level", "grpc-listen",
-        "drain-timeout", "accept-data-loss"}) {
+        "memory-budget", "chunk-states-budget", "state-budget", "timeout", "log-level",
+        "grpc-listen", "drain-timeout", "accept-data-loss"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n# ") + option + " = ")) << option;
   }
 }
@@ -117,10 +117,10 @@ TEST_F(WhereCliTest, AStringOfAFileThatIsNotClosedIsNamedWithItsLine) {
 
 TEST_F(WhereCliTest, ASizeThatIsNoneIsNamedAsItWasTyped) {
   for (const char* size : {"-1", "5XB", "99999999999999999999GiB", "", "many"}) {
-    const ProcessResult result = Run({"stats", "--host-budget", size});
+    const ProcessResult result = Run({"stats", "--chunk-states-budget", size});
     EXPECT_EQ(result.exit_code, kUsage) << size;
     EXPECT_THAT(result.err, HasSubstr("'" + std::string(size) + "' is not a size")) << size;
-    EXPECT_THAT(result.err, HasSubstr("--host-budget")) << size;
+    EXPECT_THAT(result.err, HasSubstr("--chunk-states-budget")) << size;
   }
 }
 

@@ -79,7 +79,7 @@ std::unique_ptr<EngineImpl> MakeEngine(const TestOptions& options,
   if (store == nullptr) store = store::CreateMemoryStore();
   if (model == nullptr) model = TinyModelForTest();
   const auto threads = std::make_shared<ComputeThreads>(options.threads);
-  LoadedModel loaded{std::move(model), options.backend, options.landmark_device};
+  LoadedModel loaded{std::move(model), options.backend, options.landmark_index};
   if (loaded.backend == nullptr) {
     auto on_cpu = std::dynamic_pointer_cast<const model::CpuModel>(loaded.model);
     RECOLLECT_CHECK(on_cpu != nullptr);
@@ -141,7 +141,7 @@ GenerateRequest TokensRequest(std::vector<int32_t> prompt, int64_t max_tokens,
   request.max_tokens = max_tokens;
   request.session_options.mounts = std::move(mounts);
   request.ignore_eos = true;
-  request.want_hits = true;
+  request.with_retrievals = true;
   return request;
 }
 

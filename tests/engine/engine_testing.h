@@ -34,9 +34,9 @@ std::vector<int32_t> SampleTokens(int64_t count, uint64_t seed);
 
 // An engine's options, and what it runs on.
 struct TestOptions : EngineOptions {
-  int threads = 2;                                  // of the CPU
-  std::shared_ptr<Backend> backend;                 // null: the CPU's, of a CpuModel
-  std::shared_ptr<LandmarkDevice> landmark_device;  // null: the CPU's
+  int threads = 2;                                // of the CPU
+  std::shared_ptr<Backend> backend;               // null: the CPU's, of a CpuModel
+  std::shared_ptr<LandmarkIndex> landmark_index;  // null: the CPU's
 };
 TestOptions SmallOptions();  // small slices and commits
 

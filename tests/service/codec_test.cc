@@ -85,7 +85,7 @@ TEST(CodecTest, GenerateTakesEveryField) {
   EXPECT_EQ(request->max_tokens, 7);
   EXPECT_THAT(request->stop, ElementsAre("x"));
   EXPECT_TRUE(request->ignore_eos);
-  EXPECT_TRUE(request->want_hits);
+  EXPECT_TRUE(request->with_retrievals);
 }
 
 struct BadGenerate {

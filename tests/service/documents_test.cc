@@ -67,7 +67,7 @@ TEST_F(ServiceTest, RetrieveGivesHitsWithText) {
   EXPECT_EQ(hit.text(), "klmnop");
   EXPECT_EQ(hit.text_begin(), 20);
   EXPECT_EQ(hit.text_end(), 26);
-  EXPECT_EQ(hit.tier(), v1::TIER_HOST);
+  EXPECT_EQ(hit.tier(), v1::TIER_STATES);
   EXPECT_EQ(hit.score(), 2.5f);
   EXPECT_EQ(hit.weight(), 0.5f);
   EXPECT_EQ(engine_.last_retrieve().k, 3);

@@ -78,16 +78,16 @@ TEST(EncodeTest, RetrievalsHaveTheirTiers) {
   retrieval.position = 64;
   retrieval.group = 1;
   retrieval.candidates = 100;
-  retrieval.hits = {{"a", 1, 2.5f, 0.5f, 10, 20, engine::Tier::kDevice},
-                    {"b", 2, 1.5f, 0.25f, 30, 40, engine::Tier::kHost},
+  retrieval.hits = {{"a", 1, 2.5f, 0.5f, 10, 20, engine::Tier::kMemory},
+                    {"b", 2, 1.5f, 0.25f, 30, 40, engine::Tier::kStates},
                     {"", 3, 0.5f, 0.25f, 50, 60, engine::Tier::kStore}};
   const v1::Retrieval message = Encode(retrieval);
   EXPECT_EQ(message.position(), 64);
   EXPECT_EQ(message.group(), 1);
   EXPECT_EQ(message.candidates(), 100);
   ASSERT_EQ(message.hits_size(), 3);
-  EXPECT_EQ(message.hits(0).tier(), v1::TIER_DEVICE);
-  EXPECT_EQ(message.hits(1).tier(), v1::TIER_HOST);
+  EXPECT_EQ(message.hits(0).tier(), v1::TIER_MEMORY);
+  EXPECT_EQ(message.hits(1).tier(), v1::TIER_STATES);
   EXPECT_EQ(message.hits(2).tier(), v1::TIER_STORE);
   EXPECT_EQ(message.hits(1).document(), "b");
   EXPECT_EQ(message.hits(1).chunk(), 2);

@@ -182,7 +182,7 @@ engine::EngineStats FakeEngine::stats() const {
   }
   stats.landmark_bytes = 11;
   stats.memory_bytes = 12;
-  stats.host_bytes = 13;
+  stats.chunk_states_bytes = 13;
   stats.store_bytes = 14;
   stats.device_free_bytes = 15;
   stats.device_total_bytes = 16;
@@ -279,7 +279,7 @@ engine::Retrieval FakeEngine::Hits(const engine::SessionOptions& options, int64_
     retrieval.candidates += info.chunks;
     for (int64_t c = 0; c < info.chunks && static_cast<int64_t>(retrieval.hits.size()) < k; ++c) {
       retrieval.hits.push_back({id, c, 2.5f, 0.5f, c * kChunkBytes,
-                                std::min(info.bytes, (c + 1) * kChunkBytes), engine::Tier::kHost,
+                                std::min(info.bytes, (c + 1) * kChunkBytes), engine::Tier::kStates,
                                 info.owner});
     }
   }
@@ -335,7 +335,7 @@ void FakeEngine::RunGeneration(const Generation& generation, const engine::Gener
     if (status.ok()) hits = Hits(request.session_options, 2);
   }
   if (!status.ok()) return events.OnError(status);
-  if (request.want_hits) events.OnRetrieval(hits);
+  if (request.with_retrievals) events.OnRetrieval(hits);
   int64_t tokens = 0;
   for (int i = 0; i < generation.repeat; ++i) {
     for (const std::string& piece : generation.pieces) {

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "engine/backend/cpu/compute_threads.h"
-#include "engine/backend/landmark_device.h"
+#include "engine/backend/landmark_index.h"
 
 namespace recollect::engine {
 
-class CpuLandmarks final : public LandmarkDevice {
+class CpuLandmarks final : public LandmarkIndex {
  public:
   explicit CpuLandmarks(std::shared_ptr<ComputeThreads> threads) : threads_(std::move(threads)) {}
   std::string name() const override { return "cpu"; }

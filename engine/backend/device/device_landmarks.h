@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/backend/landmark_device.h"
+#include "engine/backend/landmark_index.h"
 #include "kernels/device/device.h"
 
 namespace recollect::engine {
 
-class DeviceLandmarks final : public LandmarkDevice {
+class DeviceLandmarks final : public LandmarkIndex {
  public:
   explicit DeviceLandmarks(std::shared_ptr<kernels::Device> device) : device_(std::move(device)) {}
 

@@ -1,12 +1,12 @@
 // The engine with its layers and landmark keys on a GPU: the checks of device_backend_test.cc and
-// landmark_device_test.cc.
+// landmark_index_test.cc.
 #include "kernels/cuda/cuda_device.h"
 
 #include <memory>
 
 #include "engine/backend/device/device_landmarks.h"
 #include "tests/engine/backend/device_backend_checks.h"
-#include "tests/engine/backend/landmark_device_checks.h"
+#include "tests/engine/backend/landmark_index_checks.h"
 #include "tests/kernels/cuda/cuda_test_util.h"
 
 namespace recollect::engine {
@@ -19,7 +19,7 @@ class EngineCudaTest : public kernels::CudaTest {
     EXPECT_TRUE(device.ok()) << device.status();
     return *device;
   }
-  static std::shared_ptr<LandmarkDevice> Landmarks() {
+  static std::shared_ptr<LandmarkIndex> Landmarks() {
     return std::make_shared<DeviceLandmarks>(Device());
   }
 };

@@ -84,7 +84,7 @@ TEST(DeviceBackendTest, StatesOfFetchedChunksGoUpBesideTheOperations) {
     const EngineStats after = engine->stats();
     EXPECT_EQ(after.staged_chunks - before.staged_chunks, device->async_uploads() - sent);
     return std::array{after.chunk_hits_store - before.chunk_hits_store,
-                      after.chunk_hits_host - before.chunk_hits_host,
+                      after.chunk_hits_states - before.chunk_hits_states,
                       device->async_uploads() - sent};
   };
   engine->tiers_for_test().Drop();

@@ -41,7 +41,7 @@ class DevicePrefixTest : public PrefixTest {
 TEST_F(DevicePrefixTest, TokensAreThoseOfTheCpu) {
   const auto cpu = Over(false), engine = Make();
   EXPECT_EQ(engine->stats().backend, host_->name());
-  EXPECT_EQ(engine->stats().landmark_device, "cpu");
+  EXPECT_EQ(engine->stats().landmark_index, "cpu");
   EXPECT_GT(engine->stats().device_total_bytes, 0);
   const std::vector<int32_t> tokens = SampleTokens(300, 3);
   for (const auto& [name, options] : PrefixPatterns()) {

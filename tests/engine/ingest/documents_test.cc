@@ -75,7 +75,7 @@ GenerateRequest Ask(std::vector<std::string> mounts, int64_t max_tokens = 5) {
   request.prompt.text = "where is the whale?";
   request.max_tokens = max_tokens;
   request.ignore_eos = true;
-  request.want_hits = true;
+  request.with_retrievals = true;
   return request;
 }
 

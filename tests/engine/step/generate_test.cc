@@ -197,9 +197,9 @@ TEST(GenerateTest, WarmEqualsColdEqualsTinyBudgets) {
   ASSERT_TRUE(cold.status.ok() && warm.status.ok());
   EXPECT_EQ(warm.tokens, cold.tokens);
   EXPECT_EQ(cold.retrievals[0].hits[0].tier, Tier::kStore);
-  EXPECT_EQ(warm.retrievals[0].hits[0].tier, Tier::kDevice);
+  EXPECT_EQ(warm.retrievals[0].hits[0].tier, Tier::kMemory);
   const EngineStats stats = engine->stats();
-  EXPECT_GT(stats.chunk_hits_device, 0);
+  EXPECT_GT(stats.chunk_hits_memory, 0);
   EXPECT_GT(stats.chunk_hits_store, 0);
   // A landmark step reads all its misses at once, each chunk of at most 63 rows.
   EXPECT_GT(stats.store_reads, 0);
@@ -213,11 +213,11 @@ TEST(GenerateTest, WarmEqualsColdEqualsTinyBudgets) {
 
   TestOptions tiny = SmallOptions();
   tiny.memory_budget_bytes = 0;
-  tiny.host_budget_bytes = 20000;  // a few chunks
+  tiny.chunk_states_budget_bytes = 20000;  // a few chunks
   auto small = MakeEngine(tiny);
   ASSERT_TRUE(IngestTokens(*small, "doc", document).ok());
   EXPECT_EQ(Generate(*small, request).tokens, cold.tokens);
-  EXPECT_LE(small->stats().host_bytes, 20000);
+  EXPECT_LE(small->stats().chunk_states_bytes, 20000);
   EXPECT_EQ(small->stats().memory_bytes, 0);
 }
 

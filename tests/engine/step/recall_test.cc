@@ -120,10 +120,10 @@ TEST_P(RecallTest, SameBitsFromEveryTierAndAfterARestart) {
   EXPECT_EQ(Tell(*Open(), *model_, {"doc"}), expected) << "from the store, after a restart";
   TestOptions tiny = SmallOptions();
   tiny.memory_budget_bytes = 0;
-  tiny.host_budget_bytes = 100'000;  // a few chunks
+  tiny.chunk_states_budget_bytes = 100'000;  // a few chunks
   const auto engine = Open(tiny);
   EXPECT_EQ(Tell(*engine, *model_, {"doc"}), expected) << "with hardly any room";
-  EXPECT_LE(engine->stats().host_bytes, 100'000);
+  EXPECT_LE(engine->stats().chunk_states_bytes, 100'000);
 }
 
 TEST_P(RecallTest, SameBitsInAnySlicesOnAnyThreadsBesideAnyOthers) {

@@ -181,7 +181,7 @@ TEST(RetrieveTest, GivesTheListsOfGeneratesFirstRetrieval) {
   generate.session_options = request.session_options;
   generate.prompt = request.query;
   generate.max_tokens = 1;
-  generate.want_hits = true;
+  generate.with_retrievals = true;
   const Generated generated = Generate(*engine, generate);
   const size_t groups = engine->model().config().groups.size();
   for (const int64_t k : {int64_t{0}, int64_t{1}, int64_t{n_ret}, int64_t{n_ret + 5}}) {
@@ -223,20 +223,20 @@ TEST(RetrieveTest, OnlyTheLandmarkThatIsReportedFetchesMore) {
   ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(20000, 3)).ok());
   const auto fetched = [&] {
     const EngineStats stats = engine->stats();
-    return stats.chunk_hits_device + stats.chunk_hits_host + stats.chunk_hits_store;
+    return stats.chunk_hits_memory + stats.chunk_hits_states + stats.chunk_hits_store;
   };
   RetrieveRequest request;
   request.session_options.mounts = {"doc"};
   request.query.tokens = SampleTokens(1000, 4);
   ASSERT_TRUE(Retrieve(*engine, request).ok());
   const int64_t few = fetched();
-  const int64_t kept = engine->stats().memory_bytes + engine->stats().host_bytes;
+  const int64_t kept = engine->stats().memory_bytes + engine->stats().chunk_states_bytes;
   request.k = 300;
   const auto lists = Retrieve(*engine, request);
   ASSERT_TRUE(lists.ok()) << lists.status();
   for (const Hit& hit : lists->front().hits) EXPECT_LT(hit.text_begin, hit.text_end);
   // What is only reported pushes nothing out of the caches. The session's own go with it.
-  EXPECT_LE(engine->stats().memory_bytes + engine->stats().host_bytes, 2 * kept);
+  EXPECT_LE(engine->stats().memory_bytes + engine->stats().chunk_states_bytes, 2 * kept);
   const int64_t groups = std::ssize(config.groups);
   // Less where it also chooses what another landmark of its piece has.
   EXPECT_LE(fetched() - few, few + groups * (request.k - config.n_ret));

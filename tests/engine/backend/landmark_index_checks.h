@@ -1,7 +1,7 @@
-// What any LandmarkDevice must do, checked over the kernels' thread blocks on the host and over a
+// What any LandmarkIndex must do, checked over the kernels' thread blocks on the host and over a
 // GPU alike.
-#ifndef RECOLLECT_TESTS_ENGINE_LANDMARK_DEVICE_CHECKS_H_
-#define RECOLLECT_TESTS_ENGINE_LANDMARK_DEVICE_CHECKS_H_
+#ifndef RECOLLECT_TESTS_ENGINE_LANDMARK_INDEX_CHECKS_H_
+#define RECOLLECT_TESTS_ENGINE_LANDMARK_INDEX_CHECKS_H_
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "engine/backend/cpu/cpu_landmarks.h"
-#include "engine/backend/landmark_device.h"
+#include "engine/backend/landmark_index.h"
 #include "kernels/landmark_topk/landmark_topk_plan.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
@@ -26,7 +26,7 @@ class Searching {
  public:
   static constexpr int kWidth = 24;
 
-  explicit Searching(LandmarkDevice& device) : device_(device) {
+  explicit Searching(LandmarkIndex& device) : device_(device) {
     for (const int64_t count : {700, 90, 40}) {
       const std::vector<Bf16> keys =
           kernels::NormalBf16(count * kWidth, static_cast<uint32_t>(count));
@@ -57,12 +57,12 @@ class Searching {
   void Search() { device_.Search(queries_); }
 
  private:
-  LandmarkDevice& device_;
+  LandmarkIndex& device_;
   std::vector<std::unique_ptr<LandmarkKeys>> keys_;
   std::vector<LandmarkQuery> queries_;
 };
 
-inline void FindsWhatTheCpuFinds(LandmarkDevice& device) {
+inline void FindsWhatTheCpuFinds(LandmarkIndex& device) {
   CpuLandmarks cpu(std::make_shared<ComputeThreads>(2));
   Searching expected(cpu), searching(device);
   expected.Search();
@@ -78,7 +78,7 @@ inline void FindsWhatTheCpuFinds(LandmarkDevice& device) {
   }
 }
 
-inline void AQueryHasTheSameBitsAloneAndAmongOthers(LandmarkDevice& device) {
+inline void AQueryHasTheSameBitsAloneAndAmongOthers(LandmarkIndex& device) {
   Searching together(device), alone(device);
   together.Search();
   for (size_t i = 0; i < alone.queries().size(); ++i) {
@@ -87,7 +87,7 @@ inline void AQueryHasTheSameBitsAloneAndAmongOthers(LandmarkDevice& device) {
   }
 }
 
-inline void WhatADeviceCannotSearchFailsOnlyThatQuery(LandmarkDevice& device) {
+inline void WhatADeviceCannotSearchFailsOnlyThatQuery(LandmarkIndex& device) {
   Searching searching(device);
   searching.queries()[2].n = kernels::kMaxDeviceTopK + 1;
   searching.Search();
@@ -98,9 +98,9 @@ inline void WhatADeviceCannotSearchFailsOnlyThatQuery(LandmarkDevice& device) {
   EXPECT_EQ(searching.queries()[3].best.size(), size_t{8});
 }
 
-inline TestOptions On(std::shared_ptr<LandmarkDevice> device) {
+inline TestOptions On(std::shared_ptr<LandmarkIndex> device) {
   TestOptions options = SmallOptions();
-  options.landmark_device = std::move(device);
+  options.landmark_index = std::move(device);
   return options;
 }
 
@@ -114,10 +114,10 @@ inline std::unique_ptr<EngineImpl> WithDocuments(const TestOptions& options) {
   return engine;
 }
 
-inline void TheEngineGeneratesTheSameAsOnTheCpu(const std::shared_ptr<LandmarkDevice>& device) {
+inline void TheEngineGeneratesTheSameAsOnTheCpu(const std::shared_ptr<LandmarkIndex>& device) {
   const auto cpu = WithDocuments(SmallOptions()), engine = WithDocuments(On(device));
-  EXPECT_EQ(cpu->stats().landmark_device, "cpu");
-  EXPECT_EQ(engine->stats().landmark_device, device->name());
+  EXPECT_EQ(cpu->stats().landmark_index, "cpu");
+  EXPECT_EQ(engine->stats().landmark_index, device->name());
   const Generated expected = Generate(*cpu, Ask()), generated = Generate(*engine, Ask());
   ASSERT_EQ(generated.status, absl::OkStatus());
   EXPECT_EQ(generated.tokens, expected.tokens);
@@ -136,4 +136,4 @@ inline void TheEngineGeneratesTheSameAsOnTheCpu(const std::shared_ptr<LandmarkDe
 
 }  // namespace recollect::engine::landmark_checks
 
-#endif  // RECOLLECT_TESTS_ENGINE_LANDMARK_DEVICE_CHECKS_H_
+#endif  // RECOLLECT_TESTS_ENGINE_LANDMARK_INDEX_CHECKS_H_

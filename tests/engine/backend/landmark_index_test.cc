@@ -1,6 +1,6 @@
 // Landmark keys on another device than the CPU: its layout of a search, and the engine over it. The
 // device is the host, running the thread blocks of the CUDA kernels.
-#include "engine/backend/landmark_device.h"
+#include "engine/backend/landmark_index.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 #include "absl/time/clock.h"
 #include "engine/backend/device/device_landmarks.h"
-#include "tests/engine/backend/landmark_device_checks.h"
+#include "tests/engine/backend/landmark_index_checks.h"
 #include "tests/kernels/device/host_device.h"
 
 namespace recollect::engine {
@@ -25,31 +25,31 @@ using landmark_checks::On;
 using landmark_checks::WithDocuments;
 using ::testing::HasSubstr;
 
-TEST(LandmarkDeviceTest, FindsWhatTheCpuFinds) {
+TEST(LandmarkIndexTest, FindsWhatTheCpuFinds) {
   const auto device = std::make_shared<HostDevice>();
   DeviceLandmarks landmarks(device);
   landmark_checks::FindsWhatTheCpuFinds(landmarks);
   EXPECT_EQ(device->downloads(), 1) << "one trip to the device for all";
 }
 
-TEST(LandmarkDeviceTest, AQueryHasTheSameBitsAloneAndAmongOthers) {
+TEST(LandmarkIndexTest, AQueryHasTheSameBitsAloneAndAmongOthers) {
   DeviceLandmarks landmarks(std::make_shared<HostDevice>());
   landmark_checks::AQueryHasTheSameBitsAloneAndAmongOthers(landmarks);
 }
 
-TEST(LandmarkDeviceTest, WhatADeviceCannotSearchFailsOnlyThatQuery) {
+TEST(LandmarkIndexTest, WhatADeviceCannotSearchFailsOnlyThatQuery) {
   DeviceLandmarks landmarks(std::make_shared<HostDevice>());
   landmark_checks::WhatADeviceCannotSearchFailsOnlyThatQuery(landmarks);
 }
 
-TEST(LandmarkDeviceTest, TheEngineGeneratesTheSameAsOnTheCpu) {
+TEST(LandmarkIndexTest, TheEngineGeneratesTheSameAsOnTheCpu) {
   const auto device = std::make_shared<HostDevice>();
   landmark_checks::TheEngineGeneratesTheSameAsOnTheCpu(std::make_shared<DeviceLandmarks>(device));
   EXPECT_GT(device->downloads(), 0);
 }
 
 // The device is smaller than the budget: keys that nobody has mounted go.
-TEST(LandmarkDeviceTest, UnpinnedDocumentsMakeRoom) {
+TEST(LandmarkIndexTest, UnpinnedDocumentsMakeRoom) {
   const auto device = std::make_shared<HostDevice>();
   const auto engine = WithDocuments(On(std::make_shared<DeviceLandmarks>(device)));
   const SessionId first = *engine->OpenSession({.mounts = {"a"}});
@@ -72,9 +72,9 @@ TEST(LandmarkDeviceTest, UnpinnedDocumentsMakeRoom) {
 }
 
 // Fails when told to.
-class Faulty final : public LandmarkDevice {
+class Faulty final : public LandmarkIndex {
  public:
-  explicit Faulty(LandmarkDevice& to) : to_(to) {}
+  explicit Faulty(LandmarkIndex& to) : to_(to) {}
   std::string name() const override { return "faulty"; }
   absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(std::vector<Bf16> keys) override {
     if (full) return absl::ResourceExhaustedError("640 bytes of device memory: out of memory");
@@ -89,10 +89,10 @@ class Faulty final : public LandmarkDevice {
   std::atomic<bool> full{false}, lost{false};
 
  private:
-  LandmarkDevice& to_;
+  LandmarkIndex& to_;
 };
 
-TEST(LandmarkDeviceTest, TheEngineIsAsHealthyAsItsLandmarks) {
+TEST(LandmarkIndexTest, TheEngineIsAsHealthyAsItsLandmarks) {
   const auto device = std::make_shared<HostDevice>();
   const auto engine = WithDocuments(On(std::make_shared<DeviceLandmarks>(device)));
   EXPECT_EQ(engine->health(), absl::OkStatus());
@@ -101,7 +101,7 @@ TEST(LandmarkDeviceTest, TheEngineIsAsHealthyAsItsLandmarks) {
   EXPECT_EQ(engine->health().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(LandmarkDeviceTest, FullAndLostDevicesAreStatusesAndTheEngineGoesOn) {
+TEST(LandmarkIndexTest, FullAndLostDevicesAreStatusesAndTheEngineGoesOn) {
   DeviceLandmarks landmarks(std::make_shared<HostDevice>());
   const auto faulty = std::make_shared<Faulty>(landmarks);
   const auto engine = WithDocuments(On(faulty));

@@ -3,8 +3,8 @@
 // device's memory and searched there (device_landmarks.h). Scores are fp32 on each, with a
 // summation order of its own: one device gives the same bits in any batch, and tokens may differ
 // between devices as far as their roundings do.
-#ifndef RECOLLECT_ENGINE_BACKEND_LANDMARK_DEVICE_H_
-#define RECOLLECT_ENGINE_BACKEND_LANDMARK_DEVICE_H_
+#ifndef RECOLLECT_ENGINE_BACKEND_LANDMARK_INDEX_H_
+#define RECOLLECT_ENGINE_BACKEND_LANDMARK_INDEX_H_
 
 #include <cstdint>
 #include <memory>
@@ -50,9 +50,9 @@ struct LandmarkQuery {
   }
 };
 
-class LandmarkDevice {
+class LandmarkIndex {
  public:
-  virtual ~LandmarkDevice() = default;
+  virtual ~LandmarkIndex() = default;
   virtual std::string name() const = 0;  // "cpu", "cuda:0 NVIDIA H200"
   // UNAVAILABLE, permanently, once the device is lost.
   virtual absl::Status health() const { return absl::OkStatus(); }
@@ -68,4 +68,4 @@ class LandmarkDevice {
 
 }  // namespace recollect::engine
 
-#endif  // RECOLLECT_ENGINE_BACKEND_LANDMARK_DEVICE_H_
+#endif  // RECOLLECT_ENGINE_BACKEND_LANDMARK_INDEX_H_

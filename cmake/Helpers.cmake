@@ -9,7 +9,7 @@ function(recollect_library)
 endfunction()
 
 # recollect_test(NAME gemm_test SOURCES gemm_test.cc DEPS recollect::kernels [LABELS fast] [TIMEOUT seconds] [PREFIX Cuda])
-# LABELS is one of fast (default), slow, gpu, e2e. Every TEST is a ctest test of its own.
+# LABELS is one of fast (default), slow, gpu, e2e; those of threaded_tests (tests/CMakeLists.txt) become fast-threaded. Every TEST is a ctest test of its own.
 function(recollect_test)
   cmake_parse_arguments(ARG "" "NAME;TIMEOUT;PREFIX" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_LABELS)

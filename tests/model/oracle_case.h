@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "model/chunk.h"
 #include "model/config/config.h"
-#include "model/model.h"
+#include "model/cpu/cpu_model.h"
 #include "model/weights/safetensors.h"
 
 namespace recollect::model {

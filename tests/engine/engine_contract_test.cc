@@ -76,7 +76,7 @@ TEST_P(EngineContractTest, ADeletedDocumentStaysWithTheSessionsThatMountIt) {
   EXPECT_THAT(engine_->GetSession(session)->mounts, ElementsAre("d"));
   GenerateRequest request = Ask(3);
   request.session = session;
-  request.want_hits = true;
+  request.with_retrievals = true;
   const Generated generated = Generate(*engine_, request);
   ASSERT_THAT(generated.status, IsOk());
   ASSERT_FALSE(generated.retrievals.empty());
@@ -186,7 +186,7 @@ TEST_P(EngineContractTest, HitsComeWhereTheyAreWantedInOrder) {
   ASSERT_THAT(silent->Wait(), IsOk());
   EXPECT_THAT(silent->log, MatchesRegex("t*d"));
   GenerateRequest request = Ask(80, {"a", "b"});
-  request.want_hits = true;
+  request.with_retrievals = true;
   const auto events = std::make_shared<Recorder>();
   engine_->Generate(request, events);
   ASSERT_THAT(events->Wait(), IsOk());

@@ -24,7 +24,7 @@ engine::Retrieval Hits(const std::vector<store::DocumentInfo>& mounts, int64_t k
     retrieval.candidates += info.chunks;
     for (int64_t c = 0; c < info.chunks && std::ssize(retrieval.hits) < k; ++c) {
       retrieval.hits.push_back({info.id, c, 2.5f, 0.5f, c * kChunkBytes,
-                                std::min(info.bytes, (c + 1) * kChunkBytes), engine::Tier::kHost,
+                                std::min(info.bytes, (c + 1) * kChunkBytes), engine::Tier::kStates,
                                 info.owner});
     }
   }
@@ -216,7 +216,7 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Generate(
 void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& request,
                      const Documents& mounts, engine::GenerateEvents& events,
                      const Handle& handle) {
-  if (request.want_hits) events.OnRetrieval(Hits(mounts, 2));
+  if (request.with_retrievals) events.OnRetrieval(Hits(mounts, 2));
   const int64_t pieces = std::ssize(script.pieces);
   const int64_t most = std::min(request.max_tokens, script.repeat * pieces);
   int64_t tokens = 0;

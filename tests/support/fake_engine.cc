@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/step/limits.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect {
@@ -195,6 +196,8 @@ absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
     const std::string& id, bool from_tokens, const engine::SessionOptions& session,
     const std::string& peer) {
   RETURN_IF_ERROR(error());
+  RETURN_IF_ERROR(engine::CheckNewDocumentId(id));
+  RETURN_IF_ERROR(engine::CheckSession(session));
   std::lock_guard lock(mutex_);
   last_ingest_ = session;
   last_peer_ = peer;
@@ -207,6 +210,7 @@ absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
 
 absl::StatusOr<store::DocumentInfo> FakeEngine::GetDocument(const std::string& id) {
   RETURN_IF_ERROR(error());
+  RETURN_IF_ERROR(engine::CheckDocumentId(id));
   std::lock_guard lock(mutex_);
   const auto found = documents_.find(id);
   if (found == documents_.end()) return absl::NotFoundError(absl::StrCat("no document '", id, "'"));
@@ -241,6 +245,7 @@ absl::StatusOr<std::vector<store::IngestProgress>> FakeEngine::ListIngests() {
 
 absl::Status FakeEngine::DeleteDocument(const std::string& id) {
   RETURN_IF_ERROR(error());
+  RETURN_IF_ERROR(engine::CheckDocumentId(id));
   std::lock_guard lock(mutex_);
   if (documents_.erase(id) + ingests_.erase(id) == 0)
     return absl::NotFoundError(absl::StrCat("no document '", id, "'"));
@@ -250,6 +255,7 @@ absl::Status FakeEngine::DeleteDocument(const std::string& id) {
 absl::StatusOr<std::string> FakeEngine::ReadText(const std::string& id, int64_t begin,
                                                  int64_t end) {
   RETURN_IF_ERROR(error());
+  RETURN_IF_ERROR(engine::CheckDocumentId(id));
   std::lock_guard lock(mutex_);
   const auto found = documents_.find(id);
   if (found == documents_.end()) return absl::NotFoundError(absl::StrCat("no document '", id, "'"));
@@ -289,6 +295,7 @@ engine::Retrieval FakeEngine::Hits(const engine::SessionOptions& options, int64_
 absl::StatusOr<engine::SessionId> FakeEngine::OpenSession(const engine::SessionOptions& options,
                                                           const std::string& peer) {
   RETURN_IF_ERROR(error());
+  RETURN_IF_ERROR(engine::CheckSession(options));
   absl::SleepFor(open_delay);
   std::lock_guard lock(mutex_);
   last_peer_ = peer;
@@ -318,7 +325,7 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Generate(
     engine::GenerateRequest request, std::shared_ptr<engine::GenerateEvents> events) {
   auto handle = std::make_shared<Handle>(this);
   std::lock_guard lock(mutex_);
-  last_generate_ = request;
+  if (engine::CheckRequest(request).ok()) last_generate_ = request;
   threads_.emplace_back([this, generation = generation_, request = std::move(request),
                          events = std::move(events),
                          handle] { RunGeneration(generation, request, *events, *handle); });
@@ -328,6 +335,7 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Generate(
 void FakeEngine::RunGeneration(const Generation& generation, const engine::GenerateRequest& request,
                                engine::GenerateEvents& events, Handle& handle) {
   absl::Status status = error();
+  status.Update(engine::CheckRequest(request));
   engine::Retrieval hits;
   if (status.ok()) {
     std::lock_guard lock(mutex_);
@@ -360,6 +368,7 @@ void FakeEngine::RunGeneration(const Generation& generation, const engine::Gener
 std::shared_ptr<engine::RequestHandle> FakeEngine::Score(
     engine::ScoreRequest request, std::function<void(absl::StatusOr<engine::ScoreResult>)> done) {
   absl::Status status = error();
+  status.Update(engine::CheckRequest(request));
   {
     std::lock_guard lock(mutex_);
     last_score_ = request;
@@ -377,6 +386,7 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Retrieve(
     engine::RetrieveRequest request,
     std::function<void(absl::StatusOr<std::vector<engine::Retrieval>>)> done) {
   absl::Status status = error();
+  status.Update(engine::CheckRequest(request));
   std::vector<engine::Retrieval> result;
   {
     std::lock_guard lock(mutex_);

@@ -34,6 +34,14 @@ inline absl::Status Annotate(const absl::Status& status, absl::string_view conte
   return absl::Status(status.code(), absl::StrCat(context, ": ", status.message()));
 }
 
+// INVALID_ARGUMENT "field: value, limit low to high" unless low <= value <= high.
+template <typename T>
+absl::Status CheckRange(absl::string_view field, T value, T low, T high) {
+  if (value >= low && value <= high) return absl::OkStatus();  // NaN fails both
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": ", value, ", limit ", low, " to ", high));
+}
+
 }  // namespace recollect
 
 #endif  // RECOLLECT_BASE_STATUS_H_

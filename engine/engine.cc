@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "engine/engine_impl.h"
 #include "engine/session/prefix_state.h"
+#include "engine/step/limits.h"
 #include "engine/step/prepare.h"
 
 namespace recollect::engine {
@@ -144,13 +145,15 @@ absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(const std:
                                                                       const SessionOptions& session,
                                                                       const std::string& peer) {
   if (draining_) return ShuttingDown();
-  RETURN_IF_ERROR(ValidateDocumentId(id));
+  RETURN_IF_ERROR(CheckNewDocumentId(id));
+  RETURN_IF_ERROR(CheckSession(session));
   RETURN_IF_ERROR(scheduler_.CheckRoom());
   ASSIGN_OR_RETURN(const model::LocalPatterns pattern, IngestPatterns(*model_, session));
   return ingests_->Begin(id, from_tokens, pattern, peer);
 }
 
 absl::StatusOr<store::DocumentInfo> EngineImpl::GetDocument(const std::string& id) {
+  RETURN_IF_ERROR(CheckDocumentId(id));
   absl::StatusOr<store::DocumentInfo> info = store_->Get(id);
   counters_.CountError(info.status());
   return info;
@@ -173,6 +176,7 @@ absl::StatusOr<std::vector<store::IngestProgress>> EngineImpl::ListIngests() {
 
 absl::Status EngineImpl::DeleteDocument(const std::string& id) {
   if (draining_) return ShuttingDown();
+  RETURN_IF_ERROR(CheckDocumentId(id));
   const absl::Status removed = mounts_.Remove(id);
   if (!absl::IsNotFound(removed)) return removed;
   const absl::Status abandoned = ingests_->Abandon(id);
@@ -182,6 +186,7 @@ absl::Status EngineImpl::DeleteDocument(const std::string& id) {
 
 absl::StatusOr<std::string> EngineImpl::ReadText(const std::string& id, int64_t begin,
                                                  int64_t end) {
+  RETURN_IF_ERROR(CheckDocumentId(id));
   ASSIGN_OR_RETURN(const Pin pin, mounts_.PinDocument(id));
   absl::StatusOr<std::string> text = store_->ReadText(pin->info().owner, begin, end);
   counters_.CountError(text.status());
@@ -228,6 +233,7 @@ absl::Status EngineImpl::MountPrefix(const store::DocumentInfo& info,
 absl::StatusOr<SessionId> EngineImpl::OpenSession(const SessionOptions& options,
                                                   const std::string& peer) {
   if (draining_) return ShuttingDown();
+  RETURN_IF_ERROR(CheckSession(options));
   RETURN_IF_ERROR(sessions_.CheckRoom(peer));
   ASSIGN_OR_RETURN(SessionLease session, MakeSession(options));
   return sessions_.Add(std::move(session), peer);

@@ -11,6 +11,9 @@
 // disk unless its comment says so. Callbacks come from engine threads, one at a time per call, and
 // must not block: from inside one, only Generate, Score, Retrieve, Append, Finish and Cancel may be
 // called.
+//
+// Every function that takes an id, options or a request is INVALID_ARGUMENT beyond the limits of
+// step/limits.h.
 #ifndef RECOLLECT_ENGINE_ENGINE_H_
 #define RECOLLECT_ENGINE_ENGINE_H_
 
@@ -97,10 +100,10 @@ class Engine {
   // returned only by Append or Finish, if the content differs from the published document's;
   // sending the same content again succeeds. FAILED_PRECONDITION: the ingest was begun under
   // another fingerprint or pattern (names both). INVALID_ARGUMENT: an id that is empty, longer than
-  // 256 bytes or not printable UTF-8; a pattern to which the checkpoint is not adapted, or any
-  // pattern in a family with landmarks. RESOURCE_EXHAUSTED: too many ingests, in all or of `peer`
-  // (engine/places.h); also later from the stream: the state budget. Blocks on the disk, while what
-  // earlier streams committed is hashed, and until one of this id has ended.
+  // 256 bytes, not printable UTF-8 or with a comma; a pattern to which the checkpoint is not
+  // adapted, or any pattern in a family with landmarks. RESOURCE_EXHAUSTED: too many ingests, in
+  // all or of `peer` (engine/places.h); also later from the stream: the state budget. Blocks on the
+  // disk, while what earlier streams committed is hashed, and until one of this id has ended.
   virtual absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(
       const std::string& id, bool from_tokens, const SessionOptions& session,
       const std::string& peer = "") = 0;

@@ -62,8 +62,10 @@ class EngineImpl final : public Engine {
   ChunkTiers& tiers_for_test() { return tiers_; }
 
  private:
-  // `session`: the open one to use; none: the request gets one of its own.
-  std::shared_ptr<RequestHandle> Submit(std::optional<SessionId> session,
+  // `checked`: of the request (CheckRequest). `session`: the open one to use; none: the request
+  // gets one of its own.
+  std::shared_ptr<RequestHandle> Submit(const absl::Status& checked,
+                                        std::optional<SessionId> session,
                                         const std::shared_ptr<Request>& request);
   absl::StatusOr<Request::Place> TakePlace();
   absl::Status Prepare(Request& request);

@@ -5,6 +5,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "engine/engine_impl.h"
+#include "engine/step/limits.h"
 
 namespace recollect::engine {
 namespace {
@@ -43,11 +44,13 @@ absl::StatusOr<Request::Place> EngineImpl::TakePlace() {
   });
 }
 
-std::shared_ptr<RequestHandle> EngineImpl::Submit(std::optional<SessionId> session,
+std::shared_ptr<RequestHandle> EngineImpl::Submit(const absl::Status& checked,
+                                                  std::optional<SessionId> session,
                                                   const std::shared_ptr<Request>& request) {
   const MemoryScope scope(MemoryScope::kTake);  // the caller hears of the end
   auto handle = std::make_shared<Handle>(request, scheduler_.waker());
   const auto admit = [&]() -> absl::Status {
+    RETURN_IF_ERROR(checked);
     RETURN_IF_ERROR(scheduler_.CheckRoom());
     ASSIGN_OR_RETURN(request->place, TakePlace());
     if (!session.has_value()) return absl::OkStatus();
@@ -86,18 +89,23 @@ absl::Status EngineImpl::Prepare(Request& request) {
 
 std::shared_ptr<RequestHandle> EngineImpl::Generate(GenerateRequest request,
                                                     std::shared_ptr<GenerateEvents> events) {
+  const absl::Status checked = CheckRequest(request);
   const std::optional<SessionId> session = request.session;
-  return Submit(session, MakeGenerate(*model_, std::move(request), std::move(events), counters_));
+  return Submit(checked, session,
+                MakeGenerate(*model_, std::move(request), std::move(events), counters_));
 }
 
 std::shared_ptr<RequestHandle> EngineImpl::Score(
     ScoreRequest request, std::function<void(absl::StatusOr<ScoreResult>)> done) {
-  return Submit(std::nullopt, MakeScore(*model_, std::move(request), std::move(done), counters_));
+  const absl::Status checked = CheckRequest(request);
+  return Submit(checked, std::nullopt,
+                MakeScore(*model_, std::move(request), std::move(done), counters_));
 }
 
 std::shared_ptr<RequestHandle> EngineImpl::Retrieve(
     RetrieveRequest request, std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done) {
-  return Submit(std::nullopt,
+  const absl::Status checked = CheckRequest(request);
+  return Submit(checked, std::nullopt,
                 MakeRetrieve(*model_, std::move(request), std::move(done), counters_));
 }
 

@@ -93,8 +93,7 @@ struct GenerateRequest {
   bool flush = true;
   Sampling sampling;
   int64_t max_tokens = 128;  // 0: only read the prompt
-  // Generation ends before the first of these; the stop itself is not emitted. At most 16, each of
-  // 1 to 256 bytes of UTF-8.
+  // Generation ends before the first of these; the stop itself is not emitted. UTF-8.
   std::vector<std::string> stop;
   bool ignore_eos = false;  // treat the end token like any other token
   // OnRetrieval is called, for landmarks of the prompt too, in order of position, then group.

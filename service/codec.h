@@ -1,6 +1,6 @@
-// Converts between recollect.v1 messages and the engine's types. Decoding validates: each problem
-// of a request is INVALID_ARGUMENT naming the field, its value and the limit (service/limits.h).
-// Encoding cannot fail.
+// Converts between recollect.v1 messages and the engine's types. What a message cannot say
+// (service/limits.h) is INVALID_ARGUMENT here; values are the engine's to check
+// (engine/step/limits.h). Encoding cannot fail.
 #ifndef RECOLLECT_SERVICE_CODEC_H_
 #define RECOLLECT_SERVICE_CODEC_H_
 
@@ -11,8 +11,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "engine/engine.h"
 #include "recollect/v1/admin.pb.h"
 #include "recollect/v1/documents.pb.h"
@@ -21,25 +19,13 @@
 
 namespace recollect::service {
 
-// INVALID_ARGUMENT "field: value, limit low to high" unless low <= value <= high.
-template <typename T>
-absl::Status CheckRange(absl::string_view field, T value, T low, T high) {
-  if (value >= low && value <= high) return absl::OkStatus();  // NaN fails both
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": ", value, ", limit ", low, " to ", high));
-}
-
 // --- documents
-absl::Status CheckDocumentId(const std::string& id);
-// For a document to be ingested: also refuses characters that are separators in commands and logs.
-absl::Status CheckNewDocumentId(const std::string& id);
 absl::StatusOr<int64_t> DecodePageSize(int32_t page_size);
 absl::Status CheckReadText(const v1::ReadTextRequest& request);
 absl::Status CheckPiece(const v1::IngestPiece& piece, bool from_tokens);
-absl::StatusOr<engine::SessionOptions> DecodeSessionOptions(const v1::SessionOptions& session);
-absl::StatusOr<engine::Prompt> DecodePrompt(const v1::Prompt& prompt, absl::string_view field,
-                                            int64_t max_tokens);
-absl::StatusOr<engine::RetrieveRequest> DecodeRetrieve(const v1::RetrieveRequest& request);
+engine::SessionOptions Decode(const v1::SessionOptions& session);
+engine::Prompt Decode(const v1::Prompt& prompt);
+engine::RetrieveRequest Decode(const v1::RetrieveRequest& request);
 
 v1::Document Encode(const store::DocumentInfo& info);
 v1::UnfinishedIngest Encode(const store::IngestProgress& progress);
@@ -47,8 +33,9 @@ v1::IngestProgress Encode(const engine::IngestStatus& status);
 v1::Retrieval Encode(const engine::Retrieval& retrieval);
 
 // --- generation
-absl::StatusOr<engine::GenerateRequest> DecodeGenerate(const v1::GenerateRequest& request);
-absl::StatusOr<engine::ScoreRequest> DecodeScore(const v1::ScoreRequest& request);
+// INVALID_ARGUMENT: options beside an open session.
+absl::StatusOr<engine::GenerateRequest> Decode(const v1::GenerateRequest& request);
+engine::ScoreRequest Decode(const v1::ScoreRequest& request);
 
 v1::GenerateResponse EncodeDone(engine::FinishReason reason, const engine::Usage& usage);
 v1::Session Encode(const engine::SessionInfo& info);

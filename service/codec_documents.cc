@@ -1,9 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "base/status.h"
-#include "model/text/printable.h"
 #include "model/text/tokenizer.h"
 #include "service/codec.h"
 #include "service/limits.h"
@@ -24,23 +22,19 @@ v1::Tier Encode(engine::Tier tier) {
   return v1::TIER_UNSPECIFIED;
 }
 
+engine::LayerNumbers Decode(const google::protobuf::RepeatedPtrField<v1::HeadNumbers>& layers) {
+  engine::LayerNumbers numbers;
+  for (const v1::HeadNumbers& layer : layers) {
+    numbers.emplace_back(layer.heads().begin(), layer.heads().end());
+  }
+  return numbers;
+}
+
 v1::DocumentKind KindOf(const std::string& pattern) {
   return pattern.empty() ? v1::DOCUMENT_KIND_CHUNKS : v1::DOCUMENT_KIND_PREFIX;
 }
 
 }  // namespace
-
-absl::Status CheckDocumentId(const std::string& id) {
-  return CheckRange<int64_t>("id: bytes", id.size(), 1, kMaxIdBytes);
-}
-
-absl::Status CheckNewDocumentId(const std::string& id) {
-  RETURN_IF_ERROR(CheckDocumentId(id));
-  if (model::IsPrintable(id) && !absl::StrContains(id, ',')) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "id: \"", model::EscapeInvisible(id),
-      "\", commas and control, bidirectional and zero-width characters are not allowed"));
-}
 
 absl::StatusOr<int64_t> DecodePageSize(int32_t page_size) {
   RETURN_IF_ERROR(CheckRange<int64_t>("page_size", page_size, 0, kMaxPageSize));
@@ -48,7 +42,6 @@ absl::StatusOr<int64_t> DecodePageSize(int32_t page_size) {
 }
 
 absl::Status CheckReadText(const v1::ReadTextRequest& request) {
-  RETURN_IF_ERROR(CheckDocumentId(request.id()));
   if (request.begin() < 0 || request.end() < request.begin()) {
     return absl::InvalidArgumentError(absl::StrCat("begin, end: ", request.begin(), ", ",
                                                    request.end(), ", must be 0 <= begin <= end"));
@@ -65,89 +58,29 @@ absl::Status CheckPiece(const v1::IngestPiece& piece, bool from_tokens) {
   return CheckRange<int64_t>("piece.tokens: count", piece.tokens_size(), 0, kMaxPieceTokens);
 }
 
-namespace {
-
-absl::Status CheckDilation(int64_t dilation) {
-  if (dilation == -1) return absl::OkStatus();  // switched off
-  return CheckRange<int64_t>("dilation (-1: none)", dilation, 1, kMaxDilation);
-}
-absl::Status CheckWindow(int64_t window) {
-  return CheckRange<int64_t>("window", window, 0, kMaxWindow);
-}
-absl::Status CheckInitial(int64_t initial) {
-  return CheckRange<int64_t>("initial", initial, 0, kMaxInitial);
-}
-
-// Each number passes `check`; how many there must be is the model's to say.
-absl::Status DecodeLayers(const google::protobuf::RepeatedPtrField<v1::HeadNumbers>& layers,
-                          absl::Status (*check)(int64_t), engine::LayerNumbers& out) {
-  for (const v1::HeadNumbers& layer : layers) {
-    for (const int64_t number : layer.heads()) RETURN_IF_ERROR(check(number));
-    out.emplace_back(layer.heads().begin(), layer.heads().end());
-  }
-  return absl::OkStatus();
-}
-
-absl::Status DecodeLocal(const v1::SessionOptions& session, engine::SessionOptions& options) {
-  if (session.has_dilation()) {
-    RETURN_IF_ERROR(CheckDilation(session.dilation()));
-    options.dilation = session.dilation();
-  }
-  if (session.has_window()) {
-    RETURN_IF_ERROR(CheckWindow(session.window()));
-    options.window = session.window();
-  }
-  if (session.has_initial()) {
-    RETURN_IF_ERROR(CheckInitial(session.initial()));
-    options.initial = session.initial();
-  }
-  RETURN_IF_ERROR(DecodeLayers(session.layer_dilations(), CheckDilation, options.layer_dilations));
-  RETURN_IF_ERROR(DecodeLayers(session.layer_windows(), CheckWindow, options.layer_windows));
-  return DecodeLayers(session.layer_initials(), CheckInitial, options.layer_initials);
-}
-
-}  // namespace
-
-absl::StatusOr<engine::SessionOptions> DecodeSessionOptions(const v1::SessionOptions& session) {
-  RETURN_IF_ERROR(CheckRange<int64_t>("mounts: count", session.mounts_size(), 0, kMaxMounts));
+engine::SessionOptions Decode(const v1::SessionOptions& session) {
   engine::SessionOptions options;
-  for (const std::string& id : session.mounts()) {
-    RETURN_IF_ERROR(CheckDocumentId(id));
-    options.mounts.push_back(id);
-  }
-  RETURN_IF_ERROR(DecodeLocal(session, options));
-  if (session.has_context()) {
-    RETURN_IF_ERROR(CheckRange<int64_t>("context", session.context(), 1, kMaxContext));
-    options.context = session.context();
-  }
-  RETURN_IF_ERROR(CheckRange<int64_t>("top_k_blocks", session.top_k_blocks(), 0, kMaxTopKBlocks));
+  options.mounts = {session.mounts().begin(), session.mounts().end()};
+  if (session.has_dilation()) options.dilation = session.dilation();
+  if (session.has_window()) options.window = session.window();
+  if (session.has_initial()) options.initial = session.initial();
+  options.layer_dilations = Decode(session.layer_dilations());
+  options.layer_windows = Decode(session.layer_windows());
+  options.layer_initials = Decode(session.layer_initials());
+  if (session.has_context()) options.context = session.context();
   options.top_k_blocks = session.top_k_blocks();
   options.random_chunks = session.random_chunks();
   return options;
 }
 
-absl::StatusOr<engine::Prompt> DecodePrompt(const v1::Prompt& prompt, absl::string_view field,
-                                            int64_t max_tokens) {
-  if (!prompt.text().empty() && prompt.tokens_size() > 0) {
-    return absl::InvalidArgumentError(absl::StrCat(field, ": both text and tokens are set"));
-  }
-  RETURN_IF_ERROR(CheckRange<int64_t>(absl::StrCat(field, ".text: bytes"), prompt.text().size(), 0,
-                                      kMaxPromptBytes));
-  RETURN_IF_ERROR(CheckRange<int64_t>(absl::StrCat(field, ".tokens: count"), prompt.tokens_size(),
-                                      0, max_tokens));
-  return engine::Prompt{prompt.text(), {prompt.tokens().begin(), prompt.tokens().end()}};
+engine::Prompt Decode(const v1::Prompt& prompt) {
+  return {prompt.text(), {prompt.tokens().begin(), prompt.tokens().end()}};
 }
 
-absl::StatusOr<engine::RetrieveRequest> DecodeRetrieve(const v1::RetrieveRequest& request) {
-  engine::RetrieveRequest result;
-  RETURN_IF_ERROR(CheckRange<int64_t>("k", request.k(), 0, kMaxHits));
-  ASSIGN_OR_RETURN(result.session_options, DecodeSessionOptions(request.session()));
-  ASSIGN_OR_RETURN(result.query, DecodePrompt(request.query(), "query", kMaxPromptTokens));
-  if (result.query.text.empty() && result.query.tokens.empty()) {
-    return absl::InvalidArgumentError("query: empty, needs text or tokens");
-  }
-  result.k = request.k();
-  return result;
+engine::RetrieveRequest Decode(const v1::RetrieveRequest& request) {
+  return {.session_options = Decode(request.session()),
+          .query = Decode(request.query()),
+          .k = request.k()};
 }
 
 v1::Document Encode(const store::DocumentInfo& info) {

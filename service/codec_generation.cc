@@ -1,30 +1,20 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/status.h"
 #include "service/codec.h"
-#include "service/limits.h"
 
 namespace recollect::service {
 namespace {
 
-absl::StatusOr<engine::Sampling> DecodeSampling(const v1::Sampling& sampling) {
-  RETURN_IF_ERROR(
-      CheckRange<double>("sampling.temperature", sampling.temperature(), 0, kMaxTemperature));
-  RETURN_IF_ERROR(CheckRange<double>("sampling.top_p", sampling.top_p(), 0, 1));
-  RETURN_IF_ERROR(CheckRange<int64_t>("sampling.top_k", sampling.top_k(), 0, kMaxTopK));
-  RETURN_IF_ERROR(CheckRange<double>("sampling.dry_multiplier", sampling.dry_multiplier(), 0,
-                                     kMaxDryMultiplier));
-  RETURN_IF_ERROR(CheckRange<int64_t>("sampling.dry_allowed_length", sampling.dry_allowed_length(),
-                                      0, kMaxDryAllowedLength));
+// 0 stands for the default of two fields.
+engine::Sampling Decode(const v1::Sampling& sampling) {
   engine::Sampling result;
   result.temperature = sampling.temperature();
-  result.top_p = sampling.top_p() == 0 ? 1 : sampling.top_p();
+  if (sampling.top_p() != 0) result.top_p = sampling.top_p();
   result.top_k = sampling.top_k();
   result.seed = sampling.seed();
   result.dry_multiplier = sampling.dry_multiplier();
-  result.dry_allowed_length =
-      sampling.dry_allowed_length() == 0 ? kDefaultDryAllowedLength : sampling.dry_allowed_length();
+  if (sampling.dry_allowed_length() != 0) result.dry_allowed_length = sampling.dry_allowed_length();
   return result;
 }
 
@@ -42,7 +32,7 @@ v1::FinishReason Encode(engine::FinishReason reason) {
 
 }  // namespace
 
-absl::StatusOr<engine::GenerateRequest> DecodeGenerate(const v1::GenerateRequest& request) {
+absl::StatusOr<engine::GenerateRequest> Decode(const v1::GenerateRequest& request) {
   engine::GenerateRequest result;
   if (request.session_id() != 0) {
     if (request.has_session()) {
@@ -51,41 +41,21 @@ absl::StatusOr<engine::GenerateRequest> DecodeGenerate(const v1::GenerateRequest
     }
     result.session = engine::SessionId{request.session_id()};
   }
-  ASSIGN_OR_RETURN(result.session_options, DecodeSessionOptions(request.session()));
-  ASSIGN_OR_RETURN(result.prompt, DecodePrompt(request.prompt(), "prompt", kMaxPromptTokens));
-  ASSIGN_OR_RETURN(result.sampling, DecodeSampling(request.sampling()));
-  RETURN_IF_ERROR(CheckRange<int64_t>("max_tokens", request.max_tokens(), 0, kMaxMaxTokens));
-  result.max_tokens = request.has_max_tokens() ? request.max_tokens() : kDefaultMaxTokens;
-  RETURN_IF_ERROR(CheckRange<int64_t>("stop: count", request.stop_size(), 0, kMaxStops));
-  for (const std::string& stop : request.stop()) {
-    RETURN_IF_ERROR(CheckRange<int64_t>("stop: bytes", stop.size(), 1, kMaxStopBytes));
-    result.stop.push_back(stop);
-  }
-  result.flush = request.has_flush() ? request.flush() : true;
+  result.session_options = Decode(request.session());
+  result.prompt = Decode(request.prompt());
+  result.sampling = Decode(request.sampling());
+  if (request.has_max_tokens()) result.max_tokens = request.max_tokens();
+  result.stop = {request.stop().begin(), request.stop().end()};
+  if (request.has_flush()) result.flush = request.flush();
   result.ignore_eos = request.ignore_eos();
   result.with_retrievals = request.with_retrievals();
   return result;
 }
 
-absl::StatusOr<engine::ScoreRequest> DecodeScore(const v1::ScoreRequest& request) {
-  engine::ScoreRequest result;
-  ASSIGN_OR_RETURN(result.session_options, DecodeSessionOptions(request.session()));
-  ASSIGN_OR_RETURN(result.prompt, DecodePrompt(request.prompt(), "prompt", kMaxScoreTokens));
-  if (result.prompt.text.empty() && result.prompt.tokens.empty()) {
-    return absl::InvalidArgumentError("prompt: empty, needs text or tokens");
-  }
-  RETURN_IF_ERROR(
-      CheckRange<int64_t>("flush_after: count", request.flush_after_size(), 0, kMaxScoreFlushes));
-  int64_t previous = 0;
-  for (const int64_t after : request.flush_after()) {
-    if (after <= previous) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("flush_after: ", after, " after ", previous, ", must be ascending from 1"));
-    }
-    previous = after;
-    result.flush_after.push_back(after);
-  }
-  return result;
+engine::ScoreRequest Decode(const v1::ScoreRequest& request) {
+  return {.session_options = Decode(request.session()),
+          .prompt = Decode(request.prompt()),
+          .flush_after = {request.flush_after().begin(), request.flush_after().end()}};
 }
 
 v1::GenerateResponse EncodeDone(engine::FinishReason reason, const engine::Usage& usage) {

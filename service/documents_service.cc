@@ -41,7 +41,6 @@ grpc::ServerUnaryReactor* DocumentsService::GetDocument(grpc::CallbackServerCont
                                                         v1::Document* response) {
   return RunOnPool(
       runtime_, "Documents/GetDocument", context, [this, request, response]() -> absl::Status {
-        RETURN_IF_ERROR(CheckDocumentId(request->id()));
         const absl::StatusOr<store::DocumentInfo> info = engine_.GetDocument(request->id());
         if (absl::IsNotFound(info.status())) return ExplainMissing(info.status(), request->id());
         RETURN_IF_ERROR(info.status());
@@ -82,10 +81,7 @@ grpc::ServerUnaryReactor* DocumentsService::DeleteDocument(grpc::CallbackServerC
                                                            const v1::DeleteDocumentRequest* request,
                                                            v1::DeleteDocumentResponse*) {
   return RunOnPool(runtime_, "Documents/DeleteDocument", context,
-                   [this, request]() -> absl::Status {
-                     RETURN_IF_ERROR(CheckDocumentId(request->id()));
-                     return engine_.DeleteDocument(request->id());
-                   });
+                   [this, request] { return engine_.DeleteDocument(request->id()); });
 }
 
 grpc::ServerUnaryReactor* DocumentsService::ReadText(grpc::CallbackServerContext* context,
@@ -105,15 +101,11 @@ grpc::ServerUnaryReactor* DocumentsService::Retrieve(grpc::CallbackServerContext
                                                      v1::RetrieveResponse* response) {
   const auto start = [=, this](absl::Time deadline,
                                Done done) -> std::shared_ptr<engine::RequestHandle> {
-    absl::StatusOr<engine::RetrieveRequest> decoded = DecodeRetrieve(*request);
-    if (!decoded.ok()) {
-      done(decoded.status());
-      return nullptr;
-    }
-    decoded->deadline = deadline;
+    engine::RetrieveRequest decoded = Decode(*request);
+    decoded.deadline = deadline;
     const bool with_text = request->with_text();
     return engine_.Retrieve(
-        *std::move(decoded), [=, this](absl::StatusOr<std::vector<engine::Retrieval>> retrievals) {
+        std::move(decoded), [=, this](absl::StatusOr<std::vector<engine::Retrieval>> retrievals) {
           std::map<std::string, OwnerId> owners;
           const absl::Status answered = OrExhausted("an answer", [&] {
             if (!retrievals.ok()) return retrievals.status();

@@ -84,7 +84,7 @@ GenerateCall::GenerateCall(Runtime& runtime, engine::Engine& engine,
                            grpc::CallbackServerContext* context, const v1::GenerateRequest& request)
     : call_(runtime, "Generation/Generate", context), context_(context) {
   absl::StatusOr<engine::GenerateRequest> decoded =
-      OrExhausted("a call", [&] { return DecodeGenerate(request); });
+      OrExhausted("a call", [&] { return Decode(request); });
   const absl::Status admitted = call_.Admit();
   if (!admitted.ok() || !decoded.ok()) {
     End(admitted.ok() ? decoded.status() : admitted);

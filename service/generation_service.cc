@@ -24,9 +24,7 @@ grpc::ServerUnaryReactor* GenerationService::OpenSession(grpc::CallbackServerCon
   const auto opened = std::make_shared<std::optional<engine::SessionId>>();
   const std::string peer = PeerAddress(PeerName(context->peer()));
   const auto open = [=, this]() -> absl::Status {
-    ASSIGN_OR_RETURN(const engine::SessionOptions options,
-                     DecodeSessionOptions(request->session()));
-    ASSIGN_OR_RETURN(*opened, engine_.OpenSession(options, peer));
+    ASSIGN_OR_RETURN(*opened, engine_.OpenSession(Decode(request->session()), peer));
     ASSIGN_OR_RETURN(const engine::SessionInfo info, engine_.GetSession(**opened));
     *response = Encode(info);
     return absl::OkStatus();
@@ -63,13 +61,9 @@ grpc::ServerUnaryReactor* GenerationService::Score(grpc::CallbackServerContext* 
                                                    v1::ScoreResponse* response) {
   const auto start = [=, this](absl::Time deadline,
                                Done done) -> std::shared_ptr<engine::RequestHandle> {
-    absl::StatusOr<engine::ScoreRequest> decoded = DecodeScore(*request);
-    if (!decoded.ok()) {
-      done(decoded.status());
-      return nullptr;
-    }
-    decoded->deadline = deadline;
-    return engine_.Score(*std::move(decoded),
+    engine::ScoreRequest decoded = Decode(*request);
+    decoded.deadline = deadline;
+    return engine_.Score(std::move(decoded),
                          [response, done](absl::StatusOr<engine::ScoreResult> result) {
                            done(OrExhausted("an answer", [&] {
                              if (result.ok()) *response = Encode(*result);

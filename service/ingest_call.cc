@@ -90,14 +90,12 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
 
   absl::Status Begin() {
     const v1::IngestHeader& header = request_.header();
-    RETURN_IF_ERROR(CheckNewDocumentId(header.id()));
     if (!v1::InputKind_IsValid(header.kind())) {
       return absl::InvalidArgumentError(absl::StrCat("header.kind: unknown value ", header.kind()));
     }
     from_tokens_ = header.kind() == v1::INPUT_KIND_TOKENS;
-    ASSIGN_OR_RETURN(const engine::SessionOptions session, DecodeSessionOptions(header.session()));
-    ASSIGN_OR_RETURN(stream_,
-                     engine_.BeginIngest(header.id(), from_tokens_, session, call_.peer_address()));
+    ASSIGN_OR_RETURN(stream_, engine_.BeginIngest(header.id(), from_tokens_,
+                                                  Decode(header.session()), call_.peer_address()));
     cancellation_.Set(stream_->handle());
     return absl::OkStatus();
   }

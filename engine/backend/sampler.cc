@@ -5,8 +5,6 @@
 #include <limits>
 #include <map>
 
-#include "absl/strings/str_cat.h"
-
 namespace recollect::engine {
 namespace {
 
@@ -22,29 +20,6 @@ uint64_t Mix(uint64_t x) {
 }
 
 }  // namespace
-
-absl::Status ValidateSampling(const Sampling& sampling) {
-  if (!(sampling.temperature >= 0) || !std::isfinite(sampling.temperature)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("temperature: ", sampling.temperature, ", expected a finite number >= 0"));
-  }
-  if (!(sampling.top_p > 0 && sampling.top_p <= 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("top_p: ", sampling.top_p, ", expected a number in (0, 1]"));
-  }
-  if (sampling.top_k < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("top_k: ", sampling.top_k, ", expected >= 0"));
-  }
-  if (!(sampling.dry_multiplier >= 0) || !std::isfinite(sampling.dry_multiplier)) {
-    return absl::InvalidArgumentError(absl::StrCat("dry_multiplier: ", sampling.dry_multiplier,
-                                                   ", expected a finite number >= 0"));
-  }
-  if (sampling.dry_allowed_length < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dry_allowed_length: ", sampling.dry_allowed_length, ", expected >= 1"));
-  }
-  return absl::OkStatus();
-}
 
 double CounterUniform(uint64_t seed, uint64_t index) {
   return static_cast<double>(Mix(Mix(seed) ^ index) >> 11) * 0x1.0p-53;

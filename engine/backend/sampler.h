@@ -7,15 +7,11 @@
 #include <cstdint>
 #include <span>
 
-#include "absl/status/status.h"
 #include "engine/types.h"
 #include "kernels/sample/sample.h"
 #include "model/config/config.h"
 
 namespace recollect::engine {
-
-// INVALID_ARGUMENT naming the field and its value when a setting makes no sense.
-absl::Status ValidateSampling(const Sampling& sampling);
 
 // Uniform in [0, 1): the number `index` of the sequence that `seed` names.
 double CounterUniform(uint64_t seed, uint64_t index);

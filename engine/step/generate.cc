@@ -44,7 +44,6 @@ class Generation final : public Request {
   }
 
   absl::Status Prepare(bool continues) override {
-    RETURN_IF_ERROR(ValidateGenerate(request_));
     ASSIGN_OR_RETURN(input_.tokens,
                      PromptTokens(model_, std::exchange(request_.prompt, {}), continues));
     usage_.prompt_tokens = std::ssize(input_.tokens);

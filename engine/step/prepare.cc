@@ -4,19 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "engine/backend/sampler.h"
 #include "engine/ingest/ingest_input.h"
-#include "model/text/printable.h"
+#include "engine/step/limits.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect::engine {
 namespace {
-
-constexpr int64_t kMaxHits = 1024;
-constexpr int64_t kMaxScoreTokens = 1 << 16;  // the answer has three numbers for each
-constexpr size_t kMaxStops = 16;
-constexpr size_t kLongestStop = 256;
-constexpr size_t kLongestId = 256;
 
 absl::Status CheckLayerNumbers(const model::ModelConfig& config, const char* name,
                                const model::LayerNumbers& numbers) {
@@ -37,24 +30,8 @@ absl::Status CheckLayerNumbers(const model::ModelConfig& config, const char* nam
 
 }  // namespace
 
-absl::Status ValidateDocumentId(const std::string& id) {
-  if (id.empty() || id.size() > kLongestId) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("document id: ", id.size(), " bytes, expected 1 to ", kLongestId));
-  }
-  if (!model::IsPrintable(id)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "document id: \"", model::EscapeInvisible(id),
-        "\", expected UTF-8 without control, bidirectional and zero-width characters"));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, const Prompt& prompt,
                                                   bool continues) {
-  if (!prompt.text.empty() && !prompt.tokens.empty()) {
-    return absl::InvalidArgumentError("prompt: text and token ids, expected one of them");
-  }
   if (prompt.text.empty()) {
     InputReader reader(model, 0);
     ASSIGN_OR_RETURN(DecidedTokens checked, reader.ReadTokens(prompt.tokens));
@@ -136,51 +113,16 @@ absl::Status ValidateSession(const model::Model& model, const SessionOptions& op
   return absl::OkStatus();
 }
 
-absl::Status ValidateGenerate(const GenerateRequest& request) {
-  RETURN_IF_ERROR(ValidateSampling(request.sampling));
-  if (request.max_tokens < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("max_tokens: ", request.max_tokens, ", expected >= 0"));
-  }
-  if (request.stop.size() > kMaxStops) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("stop: ", request.stop.size(), " strings, at most ", kMaxStops));
-  }
-  for (const std::string& stop : request.stop) {
-    if (stop.empty() || stop.size() > kLongestStop ||
-        model::FindInvalidUtf8(stop, /*allow_partial_end=*/false) >= 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "stop: a string of ", stop.size(), " bytes, expected UTF-8 of 1 to ", kLongestStop));
-    }
-  }
-  if (request.session.has_value() && !(request.session_options == SessionOptions())) {
-    return absl::InvalidArgumentError(
-        "session_options: set, but the options of an open session are fixed");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens) {
   if (tokens > kMaxScoreTokens) {
     return absl::InvalidArgumentError(
         absl::StrCat("prompt: ", tokens, " tokens, at most ", kMaxScoreTokens, " can be scored"));
   }
-  int64_t before = 0;
   for (const int64_t after : request.flush_after) {
-    if (after <= before || after > tokens) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("flush_after: ", after, ", expected ascending counts from 1 to ", tokens));
-    }
-    before = after;
+    if (after <= tokens) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("flush_after: ", after, ", expected ascending counts from 1 to ", tokens));
   }
-  return absl::OkStatus();
-}
-
-absl::Status ValidateRetrieve(const RetrieveRequest& request, int64_t tokens) {
-  if (request.k < 0 || request.k > kMaxHits) {
-    return absl::InvalidArgumentError(absl::StrCat("k: ", request.k, ", expected 0 to ", kMaxHits));
-  }
-  if (tokens == 0) return absl::InvalidArgumentError("query: no tokens");
   return absl::OkStatus();
 }
 

@@ -1,5 +1,5 @@
-// Checks of callers' requests before they reach the scheduler. All return INVALID_ARGUMENT naming
-// the field.
+// Checks of callers' requests against the model, before they reach the scheduler; they have passed
+// step/limits.h. All return INVALID_ARGUMENT naming the field.
 #ifndef RECOLLECT_ENGINE_STEP_PREPARE_H_
 #define RECOLLECT_ENGINE_STEP_PREPARE_H_
 
@@ -12,9 +12,6 @@
 #include "model/model.h"
 
 namespace recollect::engine {
-
-// 1 to 256 bytes of UTF-8 in which every character shows (model/text/printable.h).
-absl::Status ValidateDocumentId(const std::string& id);
 
 // The tokens of a prompt; FAILED_PRECONDITION for text when the model has no tokenizer.
 // `continues`: the session begins with a prefix, and the prompt's text follows the prefix's text. A
@@ -34,9 +31,8 @@ absl::Status RequireLandmarks(const model::Model& model, const std::string& what
 // Checks `options`, except for patterns, against the model: as RequireLandmarks, and
 // FAILED_PRECONDITION if a second document is mounted after a prefix.
 absl::Status ValidateSession(const model::Model& model, const SessionOptions& options);
-absl::Status ValidateGenerate(const GenerateRequest& request);
+// A text may have more tokens than step/limits.h can know, and fewer than `flush_after` says.
 absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens);
-absl::Status ValidateRetrieve(const RetrieveRequest& request, int64_t tokens);
 
 }  // namespace recollect::engine
 

@@ -25,7 +25,8 @@ class Retrieving final : public Request {
     RETURN_IF_ERROR(RequireLandmarks(model_, "retrieve"));
     ASSIGN_OR_RETURN(input_.tokens, PromptTokens(model_, std::exchange(request_.query, {})));
     input_.flushes = {std::ssize(input_.tokens)};
-    return ValidateRetrieve(request_, std::ssize(input_.tokens));
+    return input_.tokens.empty() ? absl::InvalidArgumentError("query: no tokens")
+                                 : absl::OkStatus();
   }
 
   absl::Status Plan(int64_t limit) override {

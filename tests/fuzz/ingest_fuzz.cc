@@ -53,10 +53,9 @@ class Call {
  private:
   absl::Status OnHeader(const v1::IngestHeader& header) {
     if (stream_ != nullptr) return absl::InvalidArgumentError("header: sent twice");
-    RETURN_IF_ERROR(service::CheckNewDocumentId(header.id()));
     if (!v1::InputKind_IsValid(header.kind())) return absl::InvalidArgumentError("header.kind");
     from_tokens_ = header.kind() == v1::INPUT_KIND_TOKENS;
-    ASSIGN_OR_RETURN(session_, service::DecodeSessionOptions(header.session()));
+    session_ = service::Decode(header.session());
     ASSIGN_OR_RETURN(stream_, engine_.BeginIngest(header.id(), from_tokens_, session_));
     id_ = header.id();
     service::Encode(stream_->status());

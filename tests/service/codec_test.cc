@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/step/limits.h"
 #include "service/limits.h"
 
 namespace recollect::service {
@@ -19,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(CodecTest, AnEmptyGenerateRequestMeansTheDocumentedDefaults) {
-  const auto request = DecodeGenerate({});
+  const auto request = Decode(v1::GenerateRequest());
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_FALSE(request->session.has_value());
   EXPECT_EQ(request->max_tokens, 128);
@@ -34,7 +35,7 @@ TEST(CodecTest, AnEmptyGenerateRequestMeansTheDocumentedDefaults) {
 TEST(CodecTest, NoTokensMeansReadingThePromptOnly) {
   v1::GenerateRequest message;
   message.set_max_tokens(0);
-  EXPECT_EQ(DecodeGenerate(message).value().max_tokens, 0);
+  EXPECT_EQ(Decode(message).value().max_tokens, 0);
 }
 
 TEST(CodecTest, GenerateTakesEveryField) {
@@ -63,7 +64,7 @@ TEST(CodecTest, GenerateTakesEveryField) {
   message.add_stop("x");
   message.set_ignore_eos(true);
   message.set_with_retrievals(true);
-  const auto request = DecodeGenerate(message);
+  const auto request = Decode(message);
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_THAT(request->session_options.mounts, ElementsAre("a", "b"));
   EXPECT_EQ(request->session_options.dilation, 8);
@@ -99,7 +100,8 @@ class BadGenerateTest : public ::testing::TestWithParam<BadGenerate> {};
 TEST_P(BadGenerateTest, IsRefusedNamingFieldValueAndLimit) {
   v1::GenerateRequest message;
   GetParam().change(message);
-  const absl::Status status = DecodeGenerate(message).status();
+  const auto decoded = Decode(message);
+  const absl::Status status = decoded.ok() ? engine::CheckRequest(*decoded) : decoded.status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   for (const std::string& fragment : GetParam().message) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(fragment));
@@ -158,11 +160,11 @@ const BadGenerate kBadGenerates[] = {
      [](auto& m) { m.mutable_session()->set_top_k_blocks(-1); },
      {"top_k_blocks", "-1", "65536"}},
     {"PromptBytes",
-     [](auto& m) { m.mutable_prompt()->set_text(std::string(kMaxPromptBytes + 1, 'x')); },
+     [](auto& m) { m.mutable_prompt()->set_text(std::string((2 << 20) + 1, 'x')); },
      {"prompt.text: bytes", "2097153", "2097152"}},
     {"PromptTokens",
      [](auto& m) {
-       for (int i = 0; i <= kMaxPromptTokens; ++i) m.mutable_prompt()->add_tokens(3);
+       for (int i = 0; i <= 1 << 18; ++i) m.mutable_prompt()->add_tokens(3);
      },
      {"prompt.tokens: count", "262145", "262144"}},
     {"TextAndTokens",
@@ -187,7 +189,7 @@ TEST(CodecTest, RetrieveAndScoreTakeEveryField) {
   retrieve.mutable_query()->add_tokens(5);
   retrieve.mutable_query()->add_tokens(6);
   retrieve.set_k(12);
-  const engine::RetrieveRequest decoded = DecodeRetrieve(retrieve).value();
+  const engine::RetrieveRequest decoded = Decode(retrieve);
   EXPECT_THAT(decoded.session_options.mounts, ElementsAre("a"));
   EXPECT_THAT(decoded.query.tokens, ElementsAre(5, 6));
   EXPECT_EQ(decoded.k, 12);
@@ -196,7 +198,7 @@ TEST(CodecTest, RetrieveAndScoreTakeEveryField) {
   score.mutable_prompt()->set_text("abc");
   score.add_flush_after(1);
   score.add_flush_after(3);
-  const engine::ScoreRequest scored = DecodeScore(score).value();
+  const engine::ScoreRequest scored = Decode(score);
   EXPECT_THAT(scored.session_options.mounts, ElementsAre("a"));
   EXPECT_EQ(scored.prompt.text, "abc");
   EXPECT_THAT(scored.flush_after, ElementsAre(1, 3));
@@ -205,18 +207,20 @@ TEST(CodecTest, RetrieveAndScoreTakeEveryField) {
 TEST(CodecTest, ARequestInASessionNamesIt) {
   v1::GenerateRequest message;
   message.set_session_id(5);
-  EXPECT_EQ(DecodeGenerate(message).value().session, engine::SessionId{5});
+  EXPECT_EQ(Decode(message).value().session, engine::SessionId{5});
 }
 
 TEST(CodecTest, RetrieveAndScoreNeedSomethingToRead) {
-  EXPECT_THAT(std::string(DecodeRetrieve({}).status().message()), HasSubstr("query: empty"));
-  EXPECT_THAT(std::string(DecodeScore({}).status().message()), HasSubstr("prompt: empty"));
+  EXPECT_THAT(std::string(engine::CheckRequest(Decode(v1::RetrieveRequest())).message()),
+              HasSubstr("query: empty"));
+  EXPECT_THAT(std::string(engine::CheckRequest(Decode(v1::ScoreRequest())).message()),
+              HasSubstr("prompt: empty"));
 }
 
 TEST(CodecTest, RetrieveRefusesAbsurdK) {
   v1::RetrieveRequest message;
   message.set_k(1000000);
-  EXPECT_THAT(std::string(DecodeRetrieve(message).status().message()),
+  EXPECT_THAT(std::string(engine::CheckRequest(Decode(message)).message()),
               HasSubstr("k: 1000000, limit 0 to 1024"));
 }
 
@@ -225,7 +229,7 @@ TEST(CodecTest, FlushAfterMustAscend) {
   message.mutable_prompt()->set_text("abc");
   message.add_flush_after(2);
   message.add_flush_after(2);
-  EXPECT_THAT(std::string(DecodeScore(message).status().message()),
+  EXPECT_THAT(std::string(engine::CheckRequest(Decode(message)).message()),
               HasSubstr("flush_after: 2 after 2"));
 }
 

@@ -52,7 +52,7 @@ TEST_F(ServiceTest, GenerateRefusesMissingMountsAndMountsNamedTwice) {
               Fails(absl::StatusCode::kInvalidArgument, "twice"));
 }
 
-TEST_F(ServiceTest, AbsurdRequestsNeverReachTheEngine) {
+TEST_F(ServiceTest, AbsurdRequestsAreRefused) {
   v1::GenerateRequest request;
   request.set_max_tokens(int64_t{1} << 60);
   EXPECT_THAT(client_->Generate(request).status(),

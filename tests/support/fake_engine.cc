@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/step/limits.h"
 
 namespace recollect {
 namespace {
@@ -98,6 +99,7 @@ absl::Status FakeEngine::RefusalLocked() const {
 
 absl::StatusOr<store::DocumentInfo> FakeEngine::GetDocument(const std::string& id) {
   RETURN_IF_ERROR(error());
+  RETURN_IF_ERROR(engine::CheckDocumentId(id));
   return store_->Get(id);
 }
 
@@ -131,6 +133,7 @@ absl::StatusOr<FakeEngine::Documents> FakeEngine::MountLocked(const std::vector<
 
 absl::StatusOr<engine::SessionId> FakeEngine::OpenSession(const engine::SessionOptions& options,
                                                           const std::string& peer) {
+  RETURN_IF_ERROR(engine::CheckSession(options));
   if (on_open) on_open();
   std::lock_guard lock(mutex_);
   RETURN_IF_ERROR(RefusalLocked());
@@ -185,6 +188,7 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Generate(
     engine::GenerateRequest request, std::shared_ptr<engine::GenerateEvents> events) {
   auto handle = std::make_shared<Handle>(*this);
   const auto begin = [&]() -> absl::StatusOr<Documents> {
+    RETURN_IF_ERROR(engine::CheckRequest(request));
     seen_.generate = request;
     ASSIGN_OR_RETURN(Documents mounts, BeginLocked(request.session_options, request.deadline));
     if (!request.session.has_value()) return mounts;
@@ -253,6 +257,7 @@ void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& re
 std::shared_ptr<engine::RequestHandle> FakeEngine::Score(
     engine::ScoreRequest request, std::function<void(absl::StatusOr<engine::ScoreResult>)> done) {
   Reply(done, [&]() -> absl::StatusOr<engine::ScoreResult> {
+    RETURN_IF_ERROR(engine::CheckRequest(request));
     seen_.score = request;
     RETURN_IF_ERROR(BeginLocked(request.session_options, request.deadline).status());
     return engine::ScoreResult{{7, 8}, {-0.5f, -1.5f}, {7, 9}, 2};
@@ -264,6 +269,7 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Retrieve(
     engine::RetrieveRequest request,
     std::function<void(absl::StatusOr<std::vector<engine::Retrieval>>)> done) {
   Reply(done, [&]() -> absl::StatusOr<std::vector<engine::Retrieval>> {
+    RETURN_IF_ERROR(engine::CheckRequest(request));
     seen_.retrieve = request;
     ASSIGN_OR_RETURN(const Documents mounts,
                      BeginLocked(request.session_options, request.deadline));

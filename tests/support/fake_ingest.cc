@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/sha256.h"
 #include "base/status.h"
-#include "engine/step/prepare.h"
+#include "engine/step/limits.h"
 #include "model/text/tokenizer.h"
 #include "tests/support/fake_engine.h"
 
@@ -158,7 +158,8 @@ absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
     const std::string& peer) {
   std::lock_guard lock(mutex_);
   RETURN_IF_ERROR(RefusalLocked());
-  RETURN_IF_ERROR(engine::ValidateDocumentId(id));
+  RETURN_IF_ERROR(engine::CheckNewDocumentId(id));
+  RETURN_IF_ERROR(engine::CheckSession(session));
   seen_.ingest = session;
   seen_.peer = peer;
   if (writers_.contains(id)) {
@@ -179,6 +180,7 @@ absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
 absl::Status FakeEngine::DeleteDocument(const std::string& id) {
   std::lock_guard lock(mutex_);
   RETURN_IF_ERROR(RefusalLocked());
+  RETURN_IF_ERROR(engine::CheckDocumentId(id));
   writers_.erase(id);
   return store_->AbandonIngest(id).ok() ? absl::OkStatus() : store_->Remove(id).status();
 }

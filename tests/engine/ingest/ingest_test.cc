@@ -275,7 +275,9 @@ TEST(IngestTest, BadInputIsNamed) {
   expect(f.engine->BeginIngest(std::string(300, 'a'), false, {}).status(),
          absl::StatusCode::kInvalidArgument, "300");
   expect(f.engine->BeginIngest("a\nb", false, {}).status(), absl::StatusCode::kInvalidArgument,
-         "\"a\\u{a}b\", expected UTF-8 without control");
+         "\"a\\u{a}b\", commas and control");
+  expect(f.engine->BeginIngest("a,b", false, {}).status(), absl::StatusCode::kInvalidArgument,
+         "\"a,b\", commas");
 
   auto stream = *f.engine->BeginIngest("mixed", false, {});
   expect(AppendTokens(*stream, 0, {5}).status(), absl::StatusCode::kInvalidArgument, "takes text");

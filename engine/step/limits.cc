@@ -1,0 +1,153 @@
+#include "engine/step/limits.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "model/text/printable.h"
+#include "model/text/tokenizer.h"
+
+namespace recollect::engine {
+namespace {
+
+constexpr int64_t kMaxIdBytes = 256;
+constexpr int64_t kMaxMounts = 256;
+constexpr int64_t kMaxDilation = 4096;
+constexpr int64_t kMaxWindow = 1 << 20;
+constexpr int64_t kMaxInitial = 1 << 20;
+constexpr int64_t kMaxContext = int64_t{1} << 32;
+constexpr int64_t kMaxTopKBlocks = 1 << 16;
+constexpr int64_t kMaxPromptBytes = 2 << 20;
+constexpr int64_t kMaxPromptTokens = 1 << 18;
+constexpr int64_t kMaxScoreFlushes = 4096;
+constexpr int64_t kMaxMaxTokens = 1 << 16;
+constexpr int64_t kMaxTopK = 1 << 20;
+constexpr double kMaxTemperature = 100;
+constexpr double kMaxDryMultiplier = 100;
+constexpr int64_t kMaxDryAllowedLength = 64;  // every token compares so many more
+constexpr int64_t kMaxStops = 16;
+constexpr int64_t kMaxStopBytes = 256;
+constexpr int64_t kMaxHits = 1024;
+
+absl::Status CheckDilation(int64_t dilation) {
+  if (dilation == -1) return absl::OkStatus();  // switched off
+  return CheckRange<int64_t>("dilation (-1: none)", dilation, 1, kMaxDilation);
+}
+absl::Status CheckWindow(int64_t window) {
+  return CheckRange<int64_t>("window", window, 0, kMaxWindow);
+}
+absl::Status CheckInitial(int64_t initial) {
+  return CheckRange<int64_t>("initial", initial, 0, kMaxInitial);
+}
+
+// How many numbers there must be is the model's to say.
+absl::Status CheckEach(const LayerNumbers& layers, absl::Status (*check)(int64_t)) {
+  for (const auto& heads : layers) {
+    for (const int64_t number : heads) RETURN_IF_ERROR(check(number));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPrompt(const Prompt& prompt, absl::string_view field, int64_t most_tokens) {
+  if (!prompt.text.empty() && !prompt.tokens.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ": both text and tokens are set"));
+  }
+  RETURN_IF_ERROR(CheckRange<int64_t>(absl::StrCat(field, ".text: bytes"), std::ssize(prompt.text),
+                                      0, kMaxPromptBytes));
+  return CheckRange<int64_t>(absl::StrCat(field, ".tokens: count"), std::ssize(prompt.tokens), 0,
+                             most_tokens);
+}
+
+absl::Status CheckNotEmpty(const Prompt& prompt, absl::string_view field) {
+  if (!prompt.text.empty() || !prompt.tokens.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ": empty, needs text or tokens"));
+}
+
+absl::Status CheckSampling(const Sampling& sampling) {
+  RETURN_IF_ERROR(
+      CheckRange<double>("sampling.temperature", sampling.temperature, 0, kMaxTemperature));
+  RETURN_IF_ERROR(CheckRange<double>("sampling.top_p", sampling.top_p, 0, 1));
+  RETURN_IF_ERROR(CheckRange<int64_t>("sampling.top_k", sampling.top_k, 0, kMaxTopK));
+  RETURN_IF_ERROR(
+      CheckRange<double>("sampling.dry_multiplier", sampling.dry_multiplier, 0, kMaxDryMultiplier));
+  RETURN_IF_ERROR(CheckRange<int64_t>("sampling.dry_allowed_length", sampling.dry_allowed_length, 0,
+                                      kMaxDryAllowedLength));
+  // On the wire 0 stands for the default of these two.
+  if (sampling.top_p > 0 && sampling.dry_allowed_length > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("sampling.top_p, dry_allowed_length: ", sampling.top_p, ", ",
+                   sampling.dry_allowed_length, ", must be above 0"));
+}
+
+}  // namespace
+
+absl::Status CheckDocumentId(const std::string& id) {
+  return CheckRange<int64_t>("id: bytes", std::ssize(id), 1, kMaxIdBytes);
+}
+
+absl::Status CheckNewDocumentId(const std::string& id) {
+  RETURN_IF_ERROR(CheckDocumentId(id));
+  if (model::IsPrintable(id) && !absl::StrContains(id, ',')) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "id: \"", model::EscapeInvisible(id),
+      "\", commas and control, bidirectional and zero-width characters are not allowed"));
+}
+
+absl::Status CheckSession(const SessionOptions& options) {
+  RETURN_IF_ERROR(CheckRange<int64_t>("mounts: count", std::ssize(options.mounts), 0, kMaxMounts));
+  for (const std::string& id : options.mounts) RETURN_IF_ERROR(CheckDocumentId(id));
+  if (options.dilation.has_value()) RETURN_IF_ERROR(CheckDilation(*options.dilation));
+  if (options.window.has_value()) RETURN_IF_ERROR(CheckWindow(*options.window));
+  if (options.initial.has_value()) RETURN_IF_ERROR(CheckInitial(*options.initial));
+  RETURN_IF_ERROR(CheckEach(options.layer_dilations, CheckDilation));
+  RETURN_IF_ERROR(CheckEach(options.layer_windows, CheckWindow));
+  RETURN_IF_ERROR(CheckEach(options.layer_initials, CheckInitial));
+  if (options.context.has_value()) {
+    RETURN_IF_ERROR(CheckRange<int64_t>("context", *options.context, 1, kMaxContext));
+  }
+  return CheckRange<int64_t>("top_k_blocks", options.top_k_blocks, 0, kMaxTopKBlocks);
+}
+
+absl::Status CheckRequest(const GenerateRequest& request) {
+  if (request.session.has_value() && !(request.session_options == SessionOptions())) {
+    return absl::InvalidArgumentError(
+        "session_options: set, but the options of an open session are fixed");
+  }
+  RETURN_IF_ERROR(CheckSession(request.session_options));
+  RETURN_IF_ERROR(CheckPrompt(request.prompt, "prompt", kMaxPromptTokens));
+  RETURN_IF_ERROR(CheckSampling(request.sampling));
+  RETURN_IF_ERROR(CheckRange<int64_t>("max_tokens", request.max_tokens, 0, kMaxMaxTokens));
+  RETURN_IF_ERROR(CheckRange<int64_t>("stop: count", std::ssize(request.stop), 0, kMaxStops));
+  for (const std::string& stop : request.stop) {
+    RETURN_IF_ERROR(CheckRange<int64_t>("stop: bytes", std::ssize(stop), 1, kMaxStopBytes));
+    if (const int64_t bad = model::FindInvalidUtf8(stop, /*allow_partial_end=*/false); bad >= 0) {
+      return absl::InvalidArgumentError(absl::StrCat("stop: not UTF-8 at byte ", bad));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRequest(const ScoreRequest& request) {
+  RETURN_IF_ERROR(CheckSession(request.session_options));
+  RETURN_IF_ERROR(CheckPrompt(request.prompt, "prompt", kMaxScoreTokens));
+  RETURN_IF_ERROR(CheckNotEmpty(request.prompt, "prompt"));
+  RETURN_IF_ERROR(CheckRange<int64_t>("flush_after: count", std::ssize(request.flush_after), 0,
+                                      kMaxScoreFlushes));
+  int64_t previous = 0;
+  for (const int64_t after : request.flush_after) {
+    if (after <= previous) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("flush_after: ", after, " after ", previous, ", must be ascending from 1"));
+    }
+    previous = after;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRequest(const RetrieveRequest& request) {
+  RETURN_IF_ERROR(CheckRange<int64_t>("k", request.k, 0, kMaxHits));
+  RETURN_IF_ERROR(CheckSession(request.session_options));
+  RETURN_IF_ERROR(CheckPrompt(request.query, "query", kMaxPromptTokens));
+  return CheckNotEmpty(request.query, "query");
+}
+
+}  // namespace recollect::engine

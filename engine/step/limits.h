@@ -1,0 +1,28 @@
+// Limits of requests that hold whatever the model: beyond them INVALID_ARGUMENT naming field, value
+// and limit, before a request takes a place. The proto comments state the same numbers. What a
+// model allows is stricter (step/prepare.h).
+#ifndef RECOLLECT_ENGINE_STEP_LIMITS_H_
+#define RECOLLECT_ENGINE_STEP_LIMITS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "engine/types.h"
+
+namespace recollect::engine {
+
+inline constexpr int64_t kMaxScoreTokens = 1 << 16;  // the answer has three numbers for each
+
+absl::Status CheckDocumentId(const std::string& id);
+// For a document to be ingested: also refuses characters that are separators in commands and logs,
+// or do not show (model/text/printable.h).
+absl::Status CheckNewDocumentId(const std::string& id);
+absl::Status CheckSession(const SessionOptions& options);
+absl::Status CheckRequest(const GenerateRequest& request);
+absl::Status CheckRequest(const ScoreRequest& request);
+absl::Status CheckRequest(const RetrieveRequest& request);
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_STEP_LIMITS_H_

@@ -32,6 +32,12 @@ absl::Status WrongSize(absl::string_view what, absl::string_view payload) {
   return Damaged(what, absl::StrCat("payload of ", payload.size(), " bytes does not parse"));
 }
 
+std::string EncodeBytes(RecordType type, absl::string_view key, absl::string_view bytes) {
+  RecordWriter out = Writer(type, bytes.size());
+  out.Raw(bytes.data(), bytes.size());
+  return std::move(out).Finish(key);
+}
+
 // What tells a prefix from a document of chunks, the same in all records that name it: its pattern,
 // and where its state lies.
 template <typename T>
@@ -69,11 +75,7 @@ void PutCatalog(RecordWriter& out, const CatalogRecord& catalog) {
 }
 
 CatalogRecord GetCatalog(RecordReader& in) {
-  CatalogRecord catalog;
-  catalog.changes = in.Number<uint64_t>();
-  catalog.documents = in.Number<uint64_t>();
-  catalog.names = in.Number<uint64_t>();
-  return catalog;
+  return {in.Number<uint64_t>(), in.Number<uint64_t>(), in.Number<uint64_t>()};
 }
 
 std::string EncodeInfo(RecordType type, absl::string_view key, const DocumentInfo& info) {
@@ -199,27 +201,20 @@ std::string EncodeIngest(absl::string_view key, const IngestState& state) {
 }
 
 std::string EncodeResume(absl::string_view key, absl::string_view resume_state) {
-  RecordWriter out = Writer(RecordType::kResume, resume_state.size());
-  out.Raw(resume_state.data(), resume_state.size());
-  return std::move(out).Finish(key);
+  return EncodeBytes(RecordType::kResume, key, resume_state);
 }
 
 std::string EncodeText(absl::string_view key, absl::string_view text) {
-  RecordWriter out = Writer(RecordType::kText, text.size());
-  out.Raw(text.data(), text.size());
-  return std::move(out).Finish(key);
+  return EncodeBytes(RecordType::kText, key, text);
 }
 
 std::string EncodeTokens(absl::string_view key, std::span<const int32_t> tokens) {
-  RecordWriter out = Writer(RecordType::kTokens, tokens.size_bytes());
-  out.Raw(tokens.data(), tokens.size_bytes());
-  return std::move(out).Finish(key);
+  return EncodeBytes(RecordType::kTokens, key,
+                     {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()});
 }
 
 std::string EncodeState(absl::string_view key, absl::string_view part) {
-  RecordWriter out = Writer(RecordType::kState, part.size());
-  out.Raw(part.data(), part.size());
-  return std::move(out).Finish(key);
+  return EncodeBytes(RecordType::kState, key, part);
 }
 
 std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk) {
@@ -279,11 +274,8 @@ absl::StatusOr<HeadRecord> DecodeHead(absl::string_view key, absl::string_view r
                                       absl::string_view what) {
   ASSIGN_OR_RETURN(const absl::string_view payload, Open(RecordType::kHead, key, record, what));
   RecordReader in(payload);
-  HeadRecord head;
-  head.catalog = GetCatalog(in);
-  head.manifest = in.Number<uint64_t>();
-  head.manifest_bytes = in.Number<uint64_t>();
-  head.manifest_crc = in.Number<uint32_t>();
+  const HeadRecord head{GetCatalog(in), in.Number<uint64_t>(), in.Number<uint64_t>(),
+                        in.Number<uint32_t>()};
   if (!in.done()) return WrongSize(what, payload);
   return head;
 }
@@ -378,12 +370,11 @@ absl::StatusOr<LandmarkSegment> DecodeLandmarks(absl::string_view key, absl::str
                    Open(RecordType::kLandmarks, key, record, what));
   RecordReader in(payload);
   LandmarkSegment segment;
-  const auto d_k = in.Number<uint32_t>();
+  segment.d_k = in.Number<uint32_t>();
   const auto count = in.Number<uint32_t>();
-  segment.d_k = d_k;
   segment.keys = in.Rest<Bf16>();
-  const bool sound = in.done() && d_k >= 1 && count >= 1 && count <= kSegmentKeys &&
-                     segment.keys.size() == uint64_t{d_k} * count;
+  const bool sound = in.done() && segment.d_k >= 1 && count >= 1 && count <= kSegmentKeys &&
+                     segment.keys.size() == static_cast<uint64_t>(segment.d_k) * count;
   if (!sound) return WrongSize(what, payload);
   return segment;
 }
@@ -399,11 +390,10 @@ int64_t StoredBytes(const IngestState& state) {
   const auto pieces = [](int64_t n, int64_t size) { return (n + size - 1) / size; };
   return state.chunk_bytes + progress.state_bytes + kHeader * StateParts(progress.state_bytes) +
          progress.bytes + kHeader * pieces(progress.bytes, kTextPieceBytes) +
-         progress.tokens * static_cast<int64_t>(sizeof(int32_t)) +
+         progress.tokens * int64_t{sizeof(int32_t)} +
          kHeader * pieces(progress.tokens, kTokenPieceCount) +
-         progress.chunks * state.d_k * static_cast<int64_t>(sizeof(Bf16)) +
-         static_cast<int64_t>(kRecordHeaderBytes + kLandmarkHeaderBytes) *
-             pieces(progress.chunks, kSegmentKeys);
+         progress.chunks * state.d_k * int64_t{sizeof(Bf16)} +
+         (kHeader + int64_t{kLandmarkHeaderBytes}) * pieces(progress.chunks, kSegmentKeys);
 }
 
 }  // namespace recollect::store

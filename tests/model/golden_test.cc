@@ -3,7 +3,6 @@
 // has the format).
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -25,6 +24,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/kernels/device/test_device.h"
 #include "tests/model/device/device_functions.h"
+#include "tests/model/oracle_case.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
 
@@ -94,15 +94,15 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
     auto file = SafetensorsFile::Open(folder + "/case.safetensors");
     ASSERT_TRUE(file.ok()) << file.status();
     model_ = *std::move(model);
-    file_ = std::make_unique<SafetensorsFile>(*std::move(file));
     const ModelConfig& config = model_->config();
+    oracle_ = std::make_unique<OracleCase>(config, *std::move(file));
     SequenceLayout layout(config);
     for (const auto& event : input["events"]) {
       event.contains("flush") ? layout.Flush() : layout.Add(event["tokens"]);
     }
-    ASSERT_EQ(layout.ids(), Integers("ids"));
+    ASSERT_EQ(layout.ids(), oracle_->Integers("ids"));
     const bool flagship = config.architecture == "drt";
-    ASSERT_EQ(layout.landmarks(), Integers(flagship ? "block_starts" : "landmarks"));
+    ASSERT_EQ(layout.landmarks(), oracle_->Integers(flagship ? "block_starts" : "landmarks"));
     landmarks_ = layout.landmarks();
     closed_blocks_ = layout.blocks().size() - 1;
     ReferenceInput reference{.pattern = config.local, .blocks = layout.blocks()};
@@ -114,12 +114,12 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
       // One number of a chunk or its memory that is rounded to bf16 the other way moves logits by
       // up to 2e-3, which would hide what else does.
       for (size_t i = 0; i < mounted_.size(); ++i) {
-        reference.mounted[i] = OraclesChunks(absl::StrCat("doc.", i));
+        reference.mounted[i] = oracle_->Chunks(absl::StrCat("doc.", i));
         for (size_t e = 0; e < mounted_[i].size(); ++e) {
           reference.mounted[i][e].tokens = mounted_[i][e].tokens;
         }
       }
-      reference.own = OraclesChunks("own");
+      reference.own = oracle_->Chunks("own");
       ASSERT_EQ(reference.own.size(), closed_blocks_);
       std::vector<int32_t> read;
       for (size_t b = 0; b < closed_blocks_; ++b) {
@@ -129,8 +129,8 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
         model_->AddTokens(read, with_tokens);
         reference.own[b].tokens = with_tokens.tokens;
       }
-      ASSERT_NO_FATAL_FAILURE(ReadProjections(model_folder));
-      reference.project = [this](const EncodedChunk& chunk) { return OraclesMemory(chunk); };
+      ASSERT_NO_FATAL_FAILURE(oracle_->ReadProjections(model_folder));
+      reference.project = [this](const EncodedChunk& chunk) { return oracle_->MemoryOf(chunk); };
     }
     std::unique_ptr<DeviceModel> on_device;
     if (device != nullptr) {
@@ -182,94 +182,11 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
     }
   }
 
-  std::vector<int32_t> Integers(const std::string& name) const {
-    const auto found = file_->tensors().find(name);
-    if (found == file_->tensors().end() || found->second.dtype != "I32") {
-      ADD_FAILURE() << "no int32 tensor " << name;
-      return {};
-    }
-    std::vector<int32_t> values(static_cast<size_t>(found->second.bytes) / sizeof(int32_t));
-    std::memcpy(values.data(), found->second.data, values.size() * sizeof(int32_t));
-    return values;
-  }
-
-  std::vector<float> Floats(const std::string& name) const {
-    const auto values = file_->ReadFloats(name);
-    EXPECT_TRUE(values.ok()) << values.status();
-    return values.ok() ? *values : std::vector<float>();
-  }
-
-  // The stored chunks under `prefix`.
-  std::vector<EncodedChunk> OraclesChunks(const std::string& prefix) const {
-    const std::vector<int32_t> rows = Integers(prefix + ".rows");
-    const std::vector<float> keys = Floats(prefix + ".keys");
-    const std::vector<float> states = Floats(prefix + ".states");
-    const size_t d = static_cast<size_t>(model_->config().d);
-    const size_t width = static_cast<size_t>(model_->config().key_width());
-    const size_t chunk = static_cast<size_t>(model_->config().chunk_tokens) * d;
-    if (keys.size() != rows.size() * width || states.size() != rows.size() * chunk) {
-      ADD_FAILURE() << prefix << ": tensors of different lengths";
-      return {};
-    }
-    std::vector<EncodedChunk> chunks(rows.size());
-    for (size_t i = 0; i < rows.size(); ++i) {
-      chunks[i].rows = rows[i];
-      chunks[i].landmark_key = Bf16s(std::span(keys).subspan(i * width, width));
-      const size_t size = static_cast<size_t>(rows[i]) * d;
-      chunks[i].states = Bf16s(std::span(states).subspan(i * chunk, size));
-    }
-    return chunks;
-  }
-
-  void ReadProjections(const std::string& folder) {
-    const auto weights = SafetensorsFile::Open(folder + "/model.safetensors");
-    ASSERT_TRUE(weights.ok()) << weights.status();
-    k_proj_ = *weights->ReadFloats("memory.k_proj.weight");
-    v_proj_ = *weights->ReadFloats("memory.v_proj.weight");
-    if (model_->config().memory_key_recurrence) {
-      gate_proj_ = *weights->ReadFloats("memory.gate_proj.weight");
-    }
-  }
-
-  // Memory of a chunk in double, as the oracle computes it: the same bits once they are rounded.
-  Memory OraclesMemory(const EncodedChunk& chunk) const {
-    const auto d = static_cast<size_t>(model_->config().d);
-    const auto width = static_cast<size_t>(model_->config().memory_width());
-    const auto rows = static_cast<size_t>(chunk.rows);
-    Memory memory{.keys = std::vector<Bf16>(rows * width),
-                  .values = std::vector<Bf16>(rows * width),
-                  .rows = chunk.rows};
-    for (size_t channel = 0; channel < width; ++channel) {
-      double key = 0;
-      for (size_t row = 0; row < rows; ++row) {
-        const auto product = [&](const std::vector<float>& weights) {
-          double sum = 0;
-          for (size_t i = 0; i < d; ++i) {
-            sum += double{weights[channel * d + i]} * chunk.states[row * d + i].ToFloat();
-          }
-          return sum;
-        };
-        const double gate = gate_proj_.empty() ? 0 : 1 / (1 + std::exp(-product(gate_proj_)));
-        key = gate * key + (1 - gate) * product(k_proj_);
-        memory.keys[row * width + channel] = Bf16::FromFloat(static_cast<float>(key));
-        memory.values[row * width + channel] =
-            Bf16::FromFloat(static_cast<float>(product(v_proj_)));
-      }
-    }
-    return memory;
-  }
-
-  static std::vector<Bf16> Bf16s(std::span<const float> values) {
-    std::vector<Bf16> converted;
-    for (const float value : values) converted.push_back(Bf16::FromFloat(value));
-    return converted;
-  }
-
   // The first `count` chunks, and memory of the oracle's, against those under `prefix`.
   void CompareChunks(const std::string& prefix, const std::vector<EncodedChunk>& chunks,
                      size_t count) {
     SCOPED_TRACE(prefix);
-    const std::vector<EncodedChunk> expected = OraclesChunks(prefix);
+    const std::vector<EncodedChunk> expected = oracle_->Chunks(prefix);
     ASSERT_EQ(expected.size(), count);
     for (size_t i = 0; i < count; ++i) {
       SCOPED_TRACE(i);
@@ -278,7 +195,7 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
       CompareBf16(chunks[i].states, expected[i].states);
       kernels::OpContext ctx;
       const Memory memory = model_->ProjectMemory(ctx, expected[i].states, expected[i].rows);
-      const Memory oracles = OraclesMemory(expected[i]);
+      const Memory oracles = oracle_->MemoryOf(expected[i]);
       CompareBf16(memory.keys, oracles.keys);
       CompareBf16(memory.values, oracles.values);
     }
@@ -299,9 +216,8 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
   void ExpectBf16StaysNearTheOracle(kernels::Device* device);
 
   std::unique_ptr<CpuModel> model_;
-  std::unique_ptr<SafetensorsFile> file_;
-  std::vector<float> k_proj_, v_proj_, gate_proj_;  // of memory; the last may be empty
-  std::vector<int32_t> landmarks_;                  // positions
+  std::unique_ptr<OracleCase> oracle_;
+  std::vector<int32_t> landmarks_;  // positions
   size_t closed_blocks_ = 0;
   bool refused_ = false;                    // by the device
   int stored_ = 0, rounded_otherwise_ = 0;  // numbers seen by CompareBf16
@@ -321,8 +237,8 @@ void GoldenTest::ExpectFp32EqualsTheOracle(kernels::Device* device) {
               rounded_otherwise_, stored_);
   EXPECT_LE(rounded_otherwise_, kRoundedOtherwise * stored_);
 
-  const std::vector<int32_t> hits = Integers("hits");
-  const std::vector<float> scores = Floats("hit_scores");
+  const std::vector<int32_t> hits = oracle_->Integers("hits");
+  const std::vector<float> scores = oracle_->Floats("hit_scores");
   const size_t n_ret = static_cast<size_t>(config.n_ret);
   ASSERT_EQ(hits.size(), config.groups.size() * landmarks_.size() * n_ret);
   for (size_t g = 0; g < config.groups.size(); ++g) {
@@ -338,7 +254,7 @@ void GoldenTest::ExpectFp32EqualsTheOracle(kernels::Device* device) {
     }
   }
 
-  std::vector<float> logits = Floats("logits");
+  std::vector<float> logits = oracle_->Floats("logits");
   ASSERT_NO_FATAL_FAILURE(DropSentinels(logits));
   const size_t width = static_cast<size_t>(config.vocab_size);
   double worst = 0;
@@ -363,7 +279,7 @@ void GoldenTest::ExpectBf16StaysNearTheOracle(kernels::Device* device) {
   if (refused_) return;
   size_t hits = 0, kept = 0;
   size_t same_rows = std::numeric_limits<size_t>::max();  // before the first other hit
-  const std::vector<int32_t> expected = Integers("hits");
+  const std::vector<int32_t> expected = oracle_->Integers("hits");
   auto wanted = expected.begin();
   for (const auto& group : result_.hits) {
     for (size_t b = 0; b < group.size(); ++b, wanted += model_->config().n_ret) {
@@ -379,7 +295,7 @@ void GoldenTest::ExpectBf16StaysNearTheOracle(kernels::Device* device) {
       }
     }
   }
-  std::vector<float> logits = Floats("logits");
+  std::vector<float> logits = oracle_->Floats("logits");
   ASSERT_NO_FATAL_FAILURE(DropSentinels(logits));
   const auto width = static_cast<size_t>(model_->config().vocab_size);
   double error = 0, norm = 0, same_error = 0, same_norm = 0;

@@ -1,0 +1,26 @@
+// What the tests of configs share: tiny configs with something changed.
+#ifndef RECOLLECT_TESTS_MODEL_CONFIG_CONFIG_TESTING_H_
+#define RECOLLECT_TESTS_MODEL_CONFIG_CONFIG_TESTING_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "model/config/config.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/tiny_model.h"
+
+namespace recollect::model {
+
+inline absl::StatusOr<ModelConfig> ParseChanged(const std::function<void(nlohmann::json&)>& change,
+                                                const ModelConfig& from = TinyConfig()) {
+  nlohmann::json config = nlohmann::json::parse(ConfigJson(from));
+  change(config);
+  return ParseConfig(config.dump());
+}
+
+inline std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_TESTS_MODEL_CONFIG_CONFIG_TESTING_H_

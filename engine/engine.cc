@@ -248,7 +248,7 @@ void EngineImpl::Shutdown(absl::Time deadline) {
     if (left == absl::InfiniteDuration()) {
       idle_.wait(lock, idle);
     } else {
-      idle_.wait_for(lock, absl::ToChronoMilliseconds(left), idle);
+      idle_.wait_for(lock, absl::ToChronoNanoseconds(left), idle);
     }
     failing_ = true;
     scheduler_.FailAll(ShuttingDown());

@@ -163,31 +163,48 @@ Generated Generate(Engine& engine, GenerateRequest request) {
   return collector->Wait();
 }
 
-absl::StatusOr<ScoreResult> Score(Engine& engine, ScoreRequest request) {
-  std::promise<absl::StatusOr<ScoreResult>> promise;
-  engine.Score(std::move(request),
-               [&](absl::StatusOr<ScoreResult> result) { promise.set_value(std::move(result)); });
-  return promise.get_future().get();
-}
-
-absl::StatusOr<std::vector<Retrieval>> Retrieve(Engine& engine, RetrieveRequest request) {
-  std::promise<absl::StatusOr<std::vector<Retrieval>>> promise;
-  engine.Retrieve(std::move(request), [&](absl::StatusOr<std::vector<Retrieval>> result) {
-    promise.set_value(std::move(result));
-  });
-  return promise.get_future().get();
-}
-
 namespace {
 
-absl::StatusOr<store::DocumentInfo> FinishAndWait(IngestStream& stream) {
-  std::promise<absl::StatusOr<store::DocumentInfo>> promise;
-  stream.Finish(
-      [&](absl::StatusOr<store::DocumentInfo> info) { promise.set_value(std::move(info)); });
-  return promise.get_future().get();
+// What a callback that `call` is given is called with.
+template <typename T, typename Call>
+absl::StatusOr<T> Await(const Call& call) {
+  std::promise<absl::StatusOr<T>> answer;
+  call([&](absl::StatusOr<T> result) { answer.set_value(std::move(result)); });
+  return answer.get_future().get();
 }
 
 }  // namespace
+
+absl::StatusOr<ScoreResult> Score(Engine& engine, ScoreRequest request) {
+  return Await<ScoreResult>([&](auto done) { engine.Score(std::move(request), done); });
+}
+
+absl::StatusOr<std::vector<Retrieval>> Retrieve(Engine& engine, RetrieveRequest request) {
+  return Await<std::vector<Retrieval>>(
+      [&](auto done) { engine.Retrieve(std::move(request), done); });
+}
+
+absl::StatusOr<IngestStatus> Append(IngestStream& stream, int64_t offset, std::string text) {
+  return Await<IngestStatus>([&](auto done) { stream.Append(offset, std::move(text), done); });
+}
+
+absl::StatusOr<IngestStatus> AppendTokens(IngestStream& stream, int64_t offset,
+                                          std::vector<int32_t> tokens) {
+  return Await<IngestStatus>(
+      [&](auto done) { stream.AppendTokens(offset, std::move(tokens), done); });
+}
+
+absl::StatusOr<store::DocumentInfo> Finish(IngestStream& stream) {
+  return Await<store::DocumentInfo>([&](auto done) { stream.Finish(done); });
+}
+
+void AwaitBackground(Engine& engine) {
+  // Requests are prepared there in the order of the calls. Twice, since a session that is freed may
+  // leave a document to be freed.
+  ScoreRequest late;
+  late.deadline = absl::InfinitePast();
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(absl::IsDeadlineExceeded(Score(engine, late).status()));
+}
 
 absl::StatusOr<store::DocumentInfo> SendText(IngestStream& stream, const std::string& text,
                                              int64_t message_bytes) {
@@ -195,13 +212,12 @@ absl::StatusOr<store::DocumentInfo> SendText(IngestStream& stream, const std::st
   while (offset < std::ssize(text)) {
     const std::string message =
         text.substr(static_cast<size_t>(offset), static_cast<size_t>(message_bytes));
-    std::promise<absl::Status> appended;
-    stream.Append(offset, message,
-                  [&](absl::StatusOr<IngestStatus> s) { appended.set_value(s.status()); });
-    if (const absl::Status status = appended.get_future().get(); !status.ok()) return status;
+    if (const auto appended = Append(stream, offset, message); !appended.ok()) {
+      return appended.status();
+    }
     offset += std::ssize(message);
   }
-  return FinishAndWait(stream);
+  return Finish(stream);
 }
 
 absl::StatusOr<store::DocumentInfo> Ingest(Engine& engine, const std::string& id,
@@ -221,7 +237,7 @@ absl::StatusOr<store::DocumentInfo> IngestTokens(Engine& engine, const std::stri
   const int64_t offset = (*stream)->status().committed_offset;
   (*stream)->AppendTokens(offset, {tokens.begin() + offset, tokens.end()},
                           [&](absl::StatusOr<IngestStatus> s) { appended.set_value(s.status()); });
-  absl::StatusOr<store::DocumentInfo> info = FinishAndWait(**stream);
+  absl::StatusOr<store::DocumentInfo> info = Finish(**stream);
   const absl::Status status = appended.get_future().get();
   if (!status.ok()) return status;
   return info;
@@ -240,10 +256,7 @@ std::string TurnsBesideAStream(EngineImpl& engine, std::vector<int32_t> tokens) 
   const auto handle = engine.Generate(TokensRequest(SampleTokens(5, 1), 1'000'000'000), collector);
   begun.get_future().wait();
   auto stream = *engine.BeginIngest("beside", /*from_tokens=*/true, {});
-  std::promise<absl::Status> appended;
-  stream->AppendTokens(0, std::move(tokens),
-                       [&](absl::StatusOr<IngestStatus> s) { appended.set_value(s.status()); });
-  EXPECT_EQ(appended.get_future().get(), absl::OkStatus());
+  EXPECT_EQ(AppendTokens(*stream, 0, std::move(tokens)).status(), absl::OkStatus());
   handle->Cancel();
   EXPECT_EQ(collector->Wait().status.code(), absl::StatusCode::kCancelled);
   engine.Shutdown(absl::InfinitePast());

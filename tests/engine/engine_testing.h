@@ -84,6 +84,14 @@ Generated Generate(Engine& engine, GenerateRequest request);
 absl::StatusOr<ScoreResult> Score(Engine& engine, ScoreRequest request);
 absl::StatusOr<std::vector<Retrieval>> Retrieve(Engine& engine, RetrieveRequest request);
 
+// Send one piece and wait for the answer.
+absl::StatusOr<IngestStatus> Append(IngestStream& stream, int64_t offset, std::string text);
+absl::StatusOr<IngestStatus> AppendTokens(IngestStream& stream, int64_t offset,
+                                          std::vector<int32_t> tokens);
+absl::StatusOr<store::DocumentInfo> Finish(IngestStream& stream);
+// Returns once the engine has done what earlier calls left to its background thread: sessions that
+// were closed, documents that were deleted are freed.
+void AwaitBackground(Engine& engine);
 // Sends what the stream still lacks of `text` in messages of `message_bytes`, and finishes.
 absl::StatusOr<store::DocumentInfo> SendText(IngestStream& stream, const std::string& text,
                                              int64_t message_bytes);

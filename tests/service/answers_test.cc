@@ -35,7 +35,7 @@ TEST_F(ServiceTest, RequestsThatCannotBeParsedAreInvalidArguments) {
 }
 
 TEST_F(ServiceTest, RemoteCallersSeeNoPathsOfTheServer) {
-  engine_.SetError(absl::DataLossError("document 'a/b': block checksum in /data/000009.sst"));
+  engine_.Set({.error = absl::DataLossError("document 'a/b': block checksum in /data/000009.sst")});
   const char* hidden = "document 'a/b': block checksum in a file";
   EXPECT_EQ(client_->GetDocument("a/b").status().message(), hidden);
   const auto local = client::Client::OnChannel(server_->InProcessChannel());

@@ -70,7 +70,7 @@ TEST_F(ServiceTest, RetrieveGivesHitsWithText) {
   EXPECT_EQ(hit.tier(), v1::TIER_STATES);
   EXPECT_EQ(hit.score(), 2.5f);
   EXPECT_EQ(hit.weight(), 0.5f);
-  EXPECT_EQ(engine_.last_retrieve().k, 3);
+  EXPECT_EQ(engine_.seen().retrieve.k, 3);
   request.set_with_text(false);
   EXPECT_FALSE(client_->Retrieve(request)->retrievals(0).hits(0).has_text());
 }
@@ -115,7 +115,7 @@ TEST_F(ServiceTest, RetrieveRefusesMissingMountsAndAbsurdK) {
 }
 
 TEST_F(ServiceTest, ErrorsOfTheEngineArriveWithCodeAndMessage) {
-  engine_.SetError(absl::DataLossError("chunk 17 of 'd': checksum"));
+  engine_.Set({.error = absl::DataLossError("chunk 17 of 'd': checksum")});
   EXPECT_THAT(client_->GetDocument("d").status(), Fails(absl::StatusCode::kDataLoss, "chunk 17"));
   EXPECT_THAT(client_->Generate({}).status(), Fails(absl::StatusCode::kDataLoss, "chunk 17"));
   EXPECT_THAT(client_->IngestText("d", client::ReadFrom("x")).status(),

@@ -1,8 +1,9 @@
 // The RPC group Generation over the fake engine.
+#include <future>
 #include <string>
+#include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "base/clock.h"
 #include "client/state.h"
 #include "grpcpp/create_channel.h"
@@ -57,34 +58,34 @@ TEST_F(ServiceTest, AbsurdRequestsNeverReachTheEngine) {
   EXPECT_THAT(client_->Generate(request).status(),
               Fails(absl::StatusCode::kInvalidArgument,
                     "max_tokens: 1152921504606846976, limit 0 to 65536"));
-  EXPECT_EQ(engine_.last_generate().max_tokens, 128);  // as constructed
+  EXPECT_EQ(engine_.seen().generate.max_tokens, 128);  // as constructed
 }
 
 TEST_F(ServiceTest, AClientThatCancelsCancelsTheEngine) {
-  engine_.SetGeneration({.then_wait = true});
+  engine_.Set({.generation = {.then_wait = true}});
   client::GenerateCallbacks callbacks;
   callbacks.on_tokens = [](const auto&, const auto&) { return false; };
   EXPECT_EQ(client_->Generate({}, callbacks).status().code(), absl::StatusCode::kCancelled);
-  while (engine_.cancelled() == 0) absl::SleepFor(absl::Milliseconds(1));
+  engine_.Await([](const auto& seen) { return seen.cancelled == 1; });
 }
 
 TEST_F(ServiceTest, DeadlinesReachTheEngine) {
-  engine_.SetGeneration({.then_wait = true});
+  engine_.Set({.generation = {.then_wait = true}});
   const auto client =
       client::Client::Connect(server_->address(), {.timeout = absl::Milliseconds(200)}).value();
   const absl::Time before = SteadyNow();
   EXPECT_EQ(client->Generate({}).status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_LT(SteadyNow() - before, absl::Seconds(10));
-  EXPECT_LT(engine_.last_generate().deadline, before + absl::Seconds(10));
+  EXPECT_LT(engine_.seen().generate.deadline, before + absl::Seconds(10));
 }
 
 TEST_F(ServiceTest, NoDeadlineIsNoDeadline) {
   ASSERT_TRUE(client_->Generate({}).ok());
-  EXPECT_EQ(engine_.last_generate().deadline, absl::InfiniteFuture());
+  EXPECT_EQ(engine_.seen().generate.deadline, absl::InfiniteFuture());
 }
 
 TEST_F(ServiceTest, TextBeforeAnErrorArrives) {
-  engine_.SetGeneration({.then_error = absl::DataLossError("chunk 3")});
+  engine_.Set({.generation = {.then_error = absl::DataLossError("chunk 3")}});
   std::string streamed;
   client::GenerateCallbacks callbacks;
   callbacks.on_tokens = [&](const auto&, const std::string& text) {
@@ -97,8 +98,10 @@ TEST_F(ServiceTest, TextBeforeAnErrorArrives) {
 }
 
 TEST_F(ServiceTest, EveryTokenOfALongAnswerArrivesInOrder) {
-  engine_.SetGeneration({.repeat = 20000});
-  const auto result = client_->Generate({});
+  engine_.Set({.generation = {.repeat = 20000}});
+  v1::GenerateRequest request;
+  request.set_max_tokens(40000);
+  const auto result = client_->Generate(request);
   ASSERT_TRUE(result.ok()) << result.status();
   ASSERT_EQ(result->tokens.size(), 40000u);
   for (int i = 0; i < 40000; ++i) ASSERT_EQ(result->tokens[i], i);
@@ -107,23 +110,15 @@ TEST_F(ServiceTest, EveryTokenOfALongAnswerArrivesInOrder) {
 
 TEST_F(ServiceTest, AReaderThatStopsReadingEndsTheCall) {
   // Far more than gRPC's own buffers and ours.
-  engine_.SetGeneration(
-      {.pieces = {std::string(64 << 10, 'x')}, .repeat = 1000, .then_wait = true});
+  engine_.Set(
+      {.generation = {.pieces = {std::string(64 << 10, 'x')}, .repeat = 1000, .then_wait = true}});
   auto stub = v1::Generation::NewStub(
       grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   auto stream = stub->Generate(&context, {});
-  while (engine_.cancelled() == 0) absl::SleepFor(absl::Milliseconds(1));
+  engine_.Await([](const auto& seen) { return seen.cancelled == 1; });
   // Before anything is read: else a server would keep what nobody ever reads.
-  int64_t running = 1;
-  for (int i = 0; i < 2000 && running > 0; ++i) {
-    const v1::Stats stats = client_->GetStats().value();
-    for (const v1::RpcStats& rpc : stats.rpcs()) {
-      if (rpc.method() == "Generation/Generate") running = rpc.running();
-    }
-    absl::SleepFor(absl::Milliseconds(5));
-  }
-  EXPECT_EQ(running, 0);
+  AwaitNoneRunning("Generation/Generate");
   v1::GenerateResponse response;
   while (stream->Read(&response)) {
   }
@@ -142,7 +137,7 @@ TEST_F(ServiceTest, SessionsOpenAreFoundAndClose) {
   v1::GenerateRequest request;
   request.set_session_id(session.id());
   ASSERT_TRUE(client_->Generate(request).ok());
-  EXPECT_EQ(engine_.last_generate().session, engine::SessionId{session.id()});
+  EXPECT_EQ(engine_.seen().generate.session, engine::SessionId{session.id()});
   EXPECT_TRUE(client_->CloseSession(session.id()).ok());
   EXPECT_EQ(client_->GetSession(session.id()).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(client_->CloseSession(session.id()).code(), absl::StatusCode::kNotFound);
@@ -152,25 +147,27 @@ TEST_F(ServiceTest, SessionsOpenAreFoundAndClose) {
 }
 
 TEST_F(ServiceTest, ASessionOpenedForACallerWhoHasGoneIsClosed) {
-  engine_.open_delay = absl::Milliseconds(300);
+  std::promise<void> begun, gone;
+  engine_.on_open = [&] {
+    begun.set_value();
+    gone.get_future().wait();
+  };
   auto stub = v1::Generation::NewStub(
       grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Milliseconds(100)));
+  grpc::ClientContext context, later;
+  std::thread caller([&] {
+    begun.get_future().wait();
+    context.TryCancel();
+  });
   v1::Session session;
   EXPECT_THAT(client::FromGrpc(stub->OpenSession(&context, {}, &session)),
-              Fails(absl::StatusCode::kDeadlineExceeded, ""));
-  // A later one has a number that the first took.
-  engine_.open_delay = absl::ZeroDuration();
-  const absl::Time end = absl::Now() + absl::Seconds(20);
-  uint64_t id = 0;
-  while (id < 2 && absl::Now() < end) {
-    id = client_->OpenSession({}).value().id();
-    EXPECT_TRUE(client_->CloseSession(id).ok());
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  absl::SleepFor(absl::Milliseconds(50));
-  EXPECT_EQ(engine_.stats().sessions, 0);
+              Fails(absl::StatusCode::kCancelled, ""));
+  caller.join();
+  // A server reads a connection in order: with this answer it has read the cancellation, too.
+  EXPECT_THAT(client::FromGrpc(stub->GetSession(&later, {}, &session)),
+              Fails(absl::StatusCode::kNotFound, ""));
+  gone.set_value();
+  engine_.Await([](const auto& seen) { return seen.opened == 1 && seen.sessions == 0; });
 }
 
 TEST_F(ServiceTest, ScoreReturnsThreeNumbersAToken) {
@@ -184,7 +181,7 @@ TEST_F(ServiceTest, ScoreReturnsThreeNumbersAToken) {
   EXPECT_THAT(result->logprobs(), ElementsAre(-0.5f, -1.5f));
   EXPECT_THAT(result->argmax(), ElementsAre(7, 9));
   EXPECT_EQ(result->text_bytes(), 2);
-  EXPECT_THAT(engine_.last_score().flush_after, ElementsAre(1, 2));
+  EXPECT_THAT(engine_.seen().score.flush_after, ElementsAre(1, 2));
   request.mutable_session()->add_mounts("missing");
   EXPECT_THAT(client_->Score(request).status(), Fails(absl::StatusCode::kNotFound, "missing"));
 }

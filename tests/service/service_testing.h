@@ -36,6 +36,16 @@ class ServiceTest : public ::testing::Test {
     client_ = *std::move(client);
   }
 
+  // Of the calls of a method, once none of them runs any more.
+  v1::RpcStats AwaitNoneRunning(const std::string& method) {
+    while (true) {
+      const v1::Stats stats = client_->GetStats().value();
+      for (const v1::RpcStats& rpc : stats.rpcs()) {
+        if (rpc.method() == method && rpc.running() == 0) return rpc;
+      }
+    }
+  }
+
   FakeEngine engine_;  // outlives the server
   std::unique_ptr<service::Server> server_;
   std::unique_ptr<client::Client> client_;

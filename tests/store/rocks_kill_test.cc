@@ -124,13 +124,14 @@ class Worker {
       for (ssize_t n; (n = read(in, buffer, sizeof(buffer))) > 0;) {
         output_.append(buffer, static_cast<size_t>(n));
         lines_ += static_cast<int>(std::count(buffer, buffer + n, '\n'));
+        lines_.notify_all();
       }
       close(in);
     });
   }
   // Returns when it has written so many lines.
   void WaitForLines(int lines) const {
-    while (lines_ < lines) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int written; (written = lines_) < lines;) lines_.wait(written);
   }
   // All complete lines it wrote.
   std::string Kill() {

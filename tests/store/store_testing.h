@@ -12,31 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "store/document_store.h"
+#include "tests/support/status_matchers.h"
 
 namespace recollect::store {
-
-inline const absl::Status& StatusOf(const absl::Status& status) { return status; }
-template <typename T>
-const absl::Status& StatusOf(const absl::StatusOr<T>& status) {
-  return status.status();
-}
-
-MATCHER(IsOk, "is OK") {
-  *result_listener << StatusOf(arg);
-  return StatusOf(arg).ok();
-}
-MATCHER_P2(StatusIs, code, fragment, "") {
-  *result_listener << StatusOf(arg);
-  return StatusOf(arg).code() == code &&
-         std::string(StatusOf(arg).message()).find(fragment) != std::string::npos;
-}
 
 // How long, or with what, a test runs.
 inline int64_t FromEnvironment(const char* name, int64_t otherwise) {

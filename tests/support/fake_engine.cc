@@ -4,164 +4,69 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "model/text/tokenizer.h"
 
 namespace recollect {
 namespace {
 
-constexpr int64_t kChunkBytes = 10;
+std::chrono::nanoseconds Until(absl::Time steady_deadline) {
+  return absl::ToChronoNanoseconds(
+      std::clamp(steady_deadline - SteadyNow(), absl::ZeroDuration(), absl::Hours(1)));
+}
+
+engine::Retrieval Hits(const std::vector<store::DocumentInfo>& mounts, int64_t k) {
+  constexpr int64_t kChunkBytes = FakeEngine::kChunkBytes;
+  engine::Retrieval retrieval;
+  retrieval.position = 64;
+  for (const store::DocumentInfo& info : mounts) {
+    retrieval.candidates += info.chunks;
+    for (int64_t c = 0; c < info.chunks && std::ssize(retrieval.hits) < k; ++c) {
+      retrieval.hits.push_back({info.id, c, 2.5f, 0.5f, c * kChunkBytes,
+                                std::min(info.bytes, (c + 1) * kChunkBytes), engine::Tier::kStates,
+                                info.owner});
+    }
+  }
+  return retrieval;
+}
 
 }  // namespace
 
-store::DocumentInfo FakeEngine::Describe(const std::string& id, const Published& document) {
-  store::DocumentInfo info;
-  info.id = id;
-  info.owner = document.owner;
-  info.fingerprint = "fake";
-  info.bytes = info.tokens = static_cast<int64_t>(document.text.size());
-  info.chunks = (info.bytes + kChunkBytes - 1) / kChunkBytes;
-  info.created_unix_ms = 1700000000000;
-  info.stored_bytes = 2 * info.bytes;
-  info.sha256 = "5ha";
-  return info;
-}
-
-class FakeEngine::Handle final : public engine::RequestHandle {
- public:
-  explicit Handle(FakeEngine* engine) : engine_(engine) {}
+struct FakeEngine::Handle final : engine::RequestHandle {
+  explicit Handle(FakeEngine& of) : engine(of) {}
   void Cancel() override {
-    if (!cancelled.exchange(true)) ++engine_->cancelled_;
+    std::lock_guard lock(engine.mutex_);
+    CancelLocked();
   }
-  std::atomic<bool> cancelled{false};
-
- private:
-  FakeEngine* const engine_;
+  void CancelLocked() {
+    if (!std::exchange(cancelled, true)) ++engine.seen_.cancelled;
+    engine.changed_.notify_all();
+  }
+  FakeEngine& engine;
+  bool cancelled = false;
 };
 
-class FakeEngine::Stream final : public engine::IngestStream {
- public:
-  Stream(FakeEngine* engine, std::string id, bool from_tokens)
-      : engine_(engine),
-        id_(std::move(id)),
-        from_tokens_(from_tokens),
-        text_(engine->ingests_[id_].text) {
-    committed_ = static_cast<int64_t>(text_.size());
-  }
-  ~Stream() override {
-    std::lock_guard lock(engine_->mutex_);
-    if (auto found = engine_->ingests_.find(id_); found != engine_->ingests_.end())
-      found->second.open = false;
-  }
-  engine::IngestStatus status() const override {
-    const auto size = static_cast<int64_t>(text_.size());
-    return {.committed_offset = committed_,
-            .accepted_offset = size,
-            .bytes = size,
-            .tokens = size,
-            .chunks = size / kChunkBytes,
-            .tokens_per_s = 1000,
-            .committed_sha256 = ""};
-  }
-  void Append(int64_t offset, std::string text, AppendDone done) override {
-    Add(offset, text, done);
-  }
-  void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override {
-    Add(offset, std::string(tokens.begin(), tokens.end()), done);
-  }
-  void Finish(std::function<void(absl::StatusOr<store::DocumentInfo>)> done) override {
-    if (absl::Status error = engine_->error(); !error.ok()) return done(error);
-    if (text_.empty()) return done(absl::InvalidArgumentError("the document has no tokens"));
-    std::unique_lock lock(engine_->mutex_);
-    const auto published = engine_->documents_.find(id_);
-    if (published != engine_->documents_.end() && published->second.text != text_) {
-      lock.unlock();
-      return done(
-          absl::AlreadyExistsError(absl::StrCat("document '", id_, "' exists with other content")));
-    }
-    const Published document{text_, OwnerId{engine_->next_owner_++}};
-    engine_->documents_[id_] = document;
-    engine_->ingests_.erase(id_);
-    lock.unlock();
-    done(Describe(id_, document));
-  }
-
- private:
-  void Add(int64_t offset, const std::string& text, const AppendDone& done) {
-    if (absl::Status error = engine_->error(); !error.ok()) return done(error);
-    if (engine_->shut_down_) return done(absl::UnavailableError("the engine has stopped"));
-    if (offset != static_cast<int64_t>(text_.size())) {
-      return done(absl::InvalidArgumentError(
-          absl::StrCat("piece at offset ", offset, ", expected ", text_.size())));
-    }
-    const int64_t bad = from_tokens_ ? -1 : model::FindInvalidUtf8(text_ + text, true);
-    if (bad >= 0) return done(absl::InvalidArgumentError(absl::StrCat("not UTF-8 at byte ", bad)));
-    text_ += text;
-    committed_ = static_cast<int64_t>(text_.size()) / engine_->commit_bytes * engine_->commit_bytes;
-    bool deleted = false;
-    {
-      std::lock_guard lock(engine_->mutex_);
-      const auto found = engine_->ingests_.find(id_);
-      deleted = found == engine_->ingests_.end();
-      if (!deleted) found->second.text = text_.substr(0, committed_);
-    }
-    if (deleted) return done(absl::AbortedError("the document was deleted"));
-    done(status());
-  }
-
-  FakeEngine* const engine_;
-  const std::string id_;
-  const bool from_tokens_;
-  std::string text_;
-  int64_t committed_ = 0;
-};
-
-FakeEngine::~FakeEngine() { Shutdown(absl::InfinitePast()); }
-
-void FakeEngine::SetError(absl::Status error) {
+void FakeEngine::Set(Script script) {
   std::lock_guard lock(mutex_);
-  error_ = std::move(error);
-}
-void FakeEngine::SetGeneration(Generation generation) {
-  std::lock_guard lock(mutex_);
-  generation_ = std::move(generation);
-}
-void FakeEngine::SetHealth(absl::Status health) {
-  std::lock_guard lock(mutex_);
-  health_ = std::move(health);
-}
-absl::Status FakeEngine::error() const {
-  std::lock_guard lock(mutex_);
-  return error_;
+  script_ = std::move(script);
 }
 
-engine::SessionOptions FakeEngine::last_ingest() const {
-  std::lock_guard lock(mutex_);
-  return last_ingest_;
-}
-std::string FakeEngine::last_peer() const {
-  std::lock_guard lock(mutex_);
-  return last_peer_;
-}
-engine::GenerateRequest FakeEngine::last_generate() const {
-  std::lock_guard lock(mutex_);
-  return last_generate_;
-}
-engine::ScoreRequest FakeEngine::last_score() const {
-  std::lock_guard lock(mutex_);
-  return last_score_;
-}
-engine::RetrieveRequest FakeEngine::last_retrieve() const {
-  std::lock_guard lock(mutex_);
-  return last_retrieve_;
+FakeEngine::Seen FakeEngine::SeenLocked() const {
+  Seen seen = seen_;
+  seen.sessions = std::ssize(sessions_);
+  seen.ingests = std::ssize(writers_);
+  return seen;
 }
 
-void FakeEngine::AddDocument(const std::string& id, const std::string& text) {
+FakeEngine::Seen FakeEngine::seen() const {
   std::lock_guard lock(mutex_);
-  documents_[id] = {text, OwnerId{next_owner_++}};
+  return SeenLocked();
+}
+
+void FakeEngine::Await(const std::function<bool(const Seen&)>& condition) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return condition(SeenLocked()); });
 }
 
 const model::Model& FakeEngine::model() const {
@@ -171,238 +76,220 @@ const model::Model& FakeEngine::model() const {
 
 absl::Status FakeEngine::health() const {
   std::lock_guard lock(mutex_);
-  return health_;
+  return script_.health;
 }
 
 engine::EngineStats FakeEngine::stats() const {
-  engine::EngineStats stats;
-  {
-    std::lock_guard lock(mutex_);
-    stats.sessions = std::ssize(sessions_);
-  }
-  stats.landmark_bytes = 11;
-  stats.memory_bytes = 12;
-  stats.chunk_states_bytes = 13;
-  stats.store_bytes = 14;
-  stats.device_free_bytes = 15;
-  stats.device_total_bytes = 16;
-  stats.graph_launches = 17;
-  stats.landmark_step_p50_ms = 1.5;
+  std::lock_guard lock(mutex_);
+  engine::EngineStats stats = script_.stats;
+  stats.sessions = std::ssize(sessions_);
   return stats;
 }
 
-absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
-    const std::string& id, bool from_tokens, const engine::SessionOptions& session,
-    const std::string& peer) {
-  RETURN_IF_ERROR(error());
+absl::Status FakeEngine::error() const {
   std::lock_guard lock(mutex_);
-  last_ingest_ = session;
-  last_peer_ = peer;
-  Unfinished& ingest = ingests_[id];
-  if (ingest.open) return absl::AbortedError(absl::StrCat("another stream writes '", id, "'"));
-  ingest.open = true;
-  ingest.from_tokens = from_tokens;
-  return std::make_unique<Stream>(this, id, from_tokens);
+  return script_.error;
+}
+
+absl::Status FakeEngine::RefusalLocked() const {
+  RETURN_IF_ERROR(script_.error);
+  return seen_.shut_down ? absl::UnavailableError("the engine is shutting down") : absl::OkStatus();
 }
 
 absl::StatusOr<store::DocumentInfo> FakeEngine::GetDocument(const std::string& id) {
   RETURN_IF_ERROR(error());
-  std::lock_guard lock(mutex_);
-  const auto found = documents_.find(id);
-  if (found == documents_.end()) return absl::NotFoundError(absl::StrCat("no document '", id, "'"));
-  return Describe(id, found->second);
+  return store_->Get(id);
 }
 
 absl::StatusOr<std::vector<store::DocumentInfo>> FakeEngine::ListDocuments(const std::string& after,
                                                                            int64_t limit) {
   RETURN_IF_ERROR(error());
-  std::lock_guard lock(mutex_);
-  std::vector<store::DocumentInfo> page;
-  for (auto it = documents_.upper_bound(after);
-       it != documents_.end() && static_cast<int64_t>(page.size()) < limit; ++it) {
-    page.push_back(Describe(it->first, it->second));
-  }
-  return page;
+  return store_->List(after, limit);
 }
 
 absl::StatusOr<std::vector<store::IngestProgress>> FakeEngine::ListIngests() {
   RETURN_IF_ERROR(error());
-  std::lock_guard lock(mutex_);
-  std::vector<store::IngestProgress> ingests;
-  for (const auto& [id, ingest] : ingests_) {
-    store::IngestProgress progress;
-    progress.id = id;
-    progress.from_tokens = ingest.from_tokens;
-    progress.input_offset = progress.bytes = static_cast<int64_t>(ingest.text.size());
-    ingests.push_back(progress);
-  }
-  return ingests;
-}
-
-absl::Status FakeEngine::DeleteDocument(const std::string& id) {
-  RETURN_IF_ERROR(error());
-  std::lock_guard lock(mutex_);
-  if (documents_.erase(id) + ingests_.erase(id) == 0)
-    return absl::NotFoundError(absl::StrCat("no document '", id, "'"));
-  return absl::OkStatus();
+  return store_->ListIngests();
 }
 
 absl::StatusOr<std::string> FakeEngine::ReadText(const std::string& id, int64_t begin,
                                                  int64_t end) {
-  RETURN_IF_ERROR(error());
-  std::lock_guard lock(mutex_);
-  const auto found = documents_.find(id);
-  if (found == documents_.end()) return absl::NotFoundError(absl::StrCat("no document '", id, "'"));
-  if (end > static_cast<int64_t>(found->second.text.size())) {
-    return absl::OutOfRangeError(
-        absl::StrCat("end ", end, ", text has ", found->second.text.size(), " bytes"));
-  }
-  return found->second.text.substr(begin, end - begin);
+  ASSIGN_OR_RETURN(const store::DocumentInfo info, GetDocument(id));
+  return store_->ReadText(info.owner, begin, end);
 }
 
-absl::Status FakeEngine::CheckMounts(const engine::SessionOptions& options) const {
-  for (const std::string& id : options.mounts) {
-    if (!documents_.contains(id))
-      return absl::NotFoundError(absl::StrCat("mount '", id, "': no such document"));
-    if (std::count(options.mounts.begin(), options.mounts.end(), id) > 1) {
-      return absl::InvalidArgumentError(absl::StrCat("mount '", id, "': named twice"));
+absl::StatusOr<FakeEngine::Documents> FakeEngine::MountLocked(const std::vector<std::string>& ids) {
+  Documents documents;
+  for (const std::string& id : ids) {
+    if (std::count(ids.begin(), ids.end(), id) > 1) {
+      return absl::InvalidArgumentError(absl::StrCat("document '", id, "' is mounted twice"));
     }
+    ASSIGN_OR_RETURN(documents.emplace_back(), store_->Get(id));
   }
-  return absl::OkStatus();
-}
-
-engine::Retrieval FakeEngine::Hits(const engine::SessionOptions& options, int64_t k) const {
-  engine::Retrieval retrieval;
-  retrieval.position = 64;
-  for (const std::string& id : options.mounts) {
-    const store::DocumentInfo info = Describe(id, documents_.at(id));
-    retrieval.candidates += info.chunks;
-    for (int64_t c = 0; c < info.chunks && static_cast<int64_t>(retrieval.hits.size()) < k; ++c) {
-      retrieval.hits.push_back({id, c, 2.5f, 0.5f, c * kChunkBytes,
-                                std::min(info.bytes, (c + 1) * kChunkBytes), engine::Tier::kStates,
-                                info.owner});
-    }
-  }
-  return retrieval;
+  return documents;
 }
 
 absl::StatusOr<engine::SessionId> FakeEngine::OpenSession(const engine::SessionOptions& options,
                                                           const std::string& peer) {
-  RETURN_IF_ERROR(error());
-  absl::SleepFor(open_delay);
+  if (on_open) on_open();
   std::lock_guard lock(mutex_);
-  last_peer_ = peer;
-  RETURN_IF_ERROR(CheckMounts(options));
-  sessions_[next_session_] = options;
-  return engine::SessionId{next_session_++};
+  RETURN_IF_ERROR(RefusalLocked());
+  seen_.peer = peer;
+  RETURN_IF_ERROR(CheckRoom("sessions", sessions_, max_sessions, peer));
+  ASSIGN_OR_RETURN(Documents mounts, MountLocked(options.mounts));
+  const engine::SessionId id{next_session_++};
+  sessions_[id] = {std::move(mounts), peer, nullptr};
+  ++seen_.opened;
+  return id;
+}
+
+absl::StatusOr<FakeEngine::Session*> FakeEngine::FindLocked(engine::SessionId id) {
+  RETURN_IF_ERROR(script_.error);
+  const auto found = sessions_.find(id);
+  if (found != sessions_.end()) return &found->second;
+  return absl::NotFoundError(absl::StrCat("no open session ", static_cast<uint64_t>(id)));
 }
 
 absl::StatusOr<engine::SessionInfo> FakeEngine::GetSession(engine::SessionId id) {
-  RETURN_IF_ERROR(error());
   std::lock_guard lock(mutex_);
-  const auto found = sessions_.find(static_cast<uint64_t>(id));
-  if (found == sessions_.end())
-    return absl::NotFoundError(absl::StrCat("no session ", static_cast<uint64_t>(id)));
-  return engine::SessionInfo{id, found->second.mounts, 65, 1};
+  ASSIGN_OR_RETURN(const Session* const session, FindLocked(id));
+  engine::SessionInfo info{.id = id, .mounts = {}, .positions = 65, .own_chunks = 1};
+  for (const store::DocumentInfo& document : session->mounts) info.mounts.push_back(document.id);
+  return info;
 }
 
 absl::Status FakeEngine::CloseSession(engine::SessionId id) {
-  RETURN_IF_ERROR(error());
   std::lock_guard lock(mutex_);
-  if (sessions_.erase(static_cast<uint64_t>(id)) == 0)
-    return absl::NotFoundError("no such session");
+  ASSIGN_OR_RETURN(const Session* const session, FindLocked(id));
+  if (session->running != nullptr) session->running->CancelLocked();
+  sessions_.erase(id);
+  changed_.notify_all();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FakeEngine::Documents> FakeEngine::BeginLocked(const engine::SessionOptions& options,
+                                                              absl::Time deadline) {
+  RETURN_IF_ERROR(RefusalLocked());
+  RETURN_IF_ERROR(DueLocked(/*cancelled=*/false, deadline));
+  return MountLocked(options.mounts);
+}
+
+absl::Status FakeEngine::DueLocked(bool cancelled, absl::Time deadline) const {
+  if (cancelled) return absl::CancelledError("cancelled by the caller");
+  if (failing_) return absl::UnavailableError("the engine is shutting down");
+  if (deadline <= SteadyNow()) return absl::DeadlineExceededError("deadline exceeded");
   return absl::OkStatus();
 }
 
 std::shared_ptr<engine::RequestHandle> FakeEngine::Generate(
     engine::GenerateRequest request, std::shared_ptr<engine::GenerateEvents> events) {
-  auto handle = std::make_shared<Handle>(this);
-  std::lock_guard lock(mutex_);
-  last_generate_ = request;
-  threads_.emplace_back([this, generation = generation_, request = std::move(request),
-                         events = std::move(events),
-                         handle] { RunGeneration(generation, request, *events, *handle); });
+  auto handle = std::make_shared<Handle>(*this);
+  const auto begin = [&]() -> absl::StatusOr<Documents> {
+    seen_.generate = request;
+    ASSIGN_OR_RETURN(Documents mounts, BeginLocked(request.session_options, request.deadline));
+    if (!request.session.has_value()) return mounts;
+    ASSIGN_OR_RETURN(Session* const session, FindLocked(*request.session));
+    if (session->running != nullptr) {
+      return absl::AbortedError("another request runs on the session");
+    }
+    session->running = handle;
+    return session->mounts;
+  };
+  std::unique_lock lock(mutex_);
+  absl::StatusOr<Documents> mounts = begin();
+  if (!mounts.ok()) {
+    lock.unlock();
+    Reply<Documents>([events](const auto& refused) { events->OnError(refused.status()); },
+                     [&] { return mounts; });
+    return handle;
+  }
+  ++running_;
+  threads_.emplace_back([=, this, mounts = *std::move(mounts), script = script_.generation] {
+    Run(script, request, mounts, *events, *handle);
+    std::lock_guard guard(mutex_);
+    --running_;
+    changed_.notify_all();
+  });
   return handle;
 }
 
-void FakeEngine::RunGeneration(const Generation& generation, const engine::GenerateRequest& request,
-                               engine::GenerateEvents& events, Handle& handle) {
-  absl::Status status = error();
-  engine::Retrieval hits;
-  if (status.ok()) {
-    std::lock_guard lock(mutex_);
-    status = CheckMounts(request.session_options);
-    if (status.ok()) hits = Hits(request.session_options, 2);
-  }
-  if (!status.ok()) return events.OnError(status);
-  if (request.with_retrievals) events.OnRetrieval(hits);
+void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& request,
+                     const Documents& mounts, engine::GenerateEvents& events,
+                     const Handle& handle) {
+  if (request.with_retrievals) events.OnRetrieval(Hits(mounts, 2));
+  const int64_t pieces = std::ssize(script.pieces);
+  const int64_t most = std::min(request.max_tokens, script.repeat * pieces);
   int64_t tokens = 0;
-  for (int i = 0; i < generation.repeat; ++i) {
-    for (const std::string& piece : generation.pieces) {
-      if (handle.cancelled) return events.OnError(absl::CancelledError("cancelled"));
-      events.OnTokens({static_cast<int32_t>(tokens++)}, piece);
-    }
+  std::unique_lock lock(mutex_);
+  absl::Status status = DueLocked(handle.cancelled, request.deadline);
+  for (; status.ok() && tokens < most; status = DueLocked(handle.cancelled, request.deadline)) {
+    lock.unlock();
+    events.OnTokens({static_cast<int32_t>(tokens)}, script.pieces[tokens % pieces]);
+    ++tokens;
+    lock.lock();
   }
-  while (generation.then_wait) {
-    if (handle.cancelled || shut_down_) return events.OnError(absl::CancelledError("cancelled"));
-    if (SteadyNow() >= request.deadline)
-      return events.OnError(absl::DeadlineExceededError("deadline"));
-    absl::SleepFor(absl::Milliseconds(1));
+  if (status.ok() && script.then_wait) {
+    changed_.wait_for(lock, Until(request.deadline),
+                      [&] { return handle.cancelled || seen_.shut_down; });
+    status = DueLocked(handle.cancelled, request.deadline);
   }
-  if (!generation.then_error.ok()) return events.OnError(generation.then_error);
+  if (status.ok()) status = script.then_error;
+  // Before the caller is told, who may use the session again at once.
+  if (const auto session = FindLocked(request.session.value_or(engine::SessionId{0}));
+      session.ok()) {
+    (*session)->running = nullptr;
+  }
+  lock.unlock();
+  if (!status.ok()) return events.OnError(status);
   engine::Usage usage;
-  usage.prompt_tokens = static_cast<int64_t>(request.prompt.text.size());
+  usage.prompt_tokens = std::ssize(request.prompt.text);
   usage.generated_tokens = tokens;
   usage.time_to_first_token = absl::Milliseconds(2);
-  events.OnDone(engine::FinishReason::kStop, usage);
+  events.OnDone(
+      tokens == request.max_tokens ? engine::FinishReason::kMaxTokens : engine::FinishReason::kStop,
+      usage);
 }
 
 std::shared_ptr<engine::RequestHandle> FakeEngine::Score(
     engine::ScoreRequest request, std::function<void(absl::StatusOr<engine::ScoreResult>)> done) {
-  absl::Status status = error();
-  {
-    std::lock_guard lock(mutex_);
-    last_score_ = request;
-    if (status.ok()) status = CheckMounts(request.session_options);
-  }
-  if (status.ok()) {
-    done(engine::ScoreResult{{7, 8}, {-0.5f, -1.5f}, {7, 9}, 2});
-  } else {
-    done(status);
-  }
-  return std::make_shared<Handle>(this);
+  Reply(done, [&]() -> absl::StatusOr<engine::ScoreResult> {
+    seen_.score = request;
+    RETURN_IF_ERROR(BeginLocked(request.session_options, request.deadline).status());
+    return engine::ScoreResult{{7, 8}, {-0.5f, -1.5f}, {7, 9}, 2};
+  });
+  return std::make_shared<Handle>(*this);
 }
 
 std::shared_ptr<engine::RequestHandle> FakeEngine::Retrieve(
     engine::RetrieveRequest request,
     std::function<void(absl::StatusOr<std::vector<engine::Retrieval>>)> done) {
-  absl::Status status = error();
-  std::vector<engine::Retrieval> result;
-  {
-    std::lock_guard lock(mutex_);
-    last_retrieve_ = request;
-    if (status.ok()) status = CheckMounts(request.session_options);
-    if (status.ok())
-      result.push_back(Hits(request.session_options, request.k == 0 ? 2 : request.k));
-  }
-  if (on_retrieve) on_retrieve();
-  if (status.ok()) {
-    done(result);
-  } else {
-    done(status);
-  }
-  return std::make_shared<Handle>(this);
+  Reply(done, [&]() -> absl::StatusOr<std::vector<engine::Retrieval>> {
+    seen_.retrieve = request;
+    ASSIGN_OR_RETURN(const Documents mounts,
+                     BeginLocked(request.session_options, request.deadline));
+    if (on_retrieve) on_retrieve();
+    return std::vector{Hits(mounts, request.k == 0 ? 2 : request.k)};
+  });
+  return std::make_shared<Handle>(*this);
 }
 
-void FakeEngine::Shutdown(absl::Time) {
-  shut_down_ = true;
+void FakeEngine::Shutdown(absl::Time deadline) {
   std::vector<std::thread> threads;
-  {
-    std::lock_guard lock(mutex_);
-    threads.swap(threads_);
+  std::unique_lock lock(mutex_);
+  if (std::exchange(seen_.shut_down, true)) return;
+  changed_.notify_all();
+  if (on_shutdown) {
+    lock.unlock();
+    on_shutdown();
+    lock.lock();
   }
+  changed_.wait_for(lock, Until(deadline), [this] { return running_ == 0; });
+  failing_ = true;
+  changed_.notify_all();
+  threads.swap(threads_);
+  lock.unlock();
   for (std::thread& thread : threads) thread.join();
-  absl::SleepFor(shutdown_delay);
+  answers_.Stop();
 }
 
 }  // namespace recollect

@@ -1,10 +1,12 @@
-// An Engine without a model: documents are their text, a chunk is 10 bytes, a token is a byte. For
-// tests of the service, the client and the command line, which only pass things on. Tests script
-// what it cannot know: `error` and `generation`.
+// An Engine without a model, for tests of the service and the client: a token is a byte, a chunk is
+// ten, a document lies in a store in memory, and what is generated is a script. It keeps the
+// promises of engine/engine.h that callers rely on: tests/engine/engine_contract_test.cc runs over
+// both engines.
 #ifndef RECOLLECT_TESTS_SUPPORT_FAKE_ENGINE_H_
 #define RECOLLECT_TESTS_SUPPORT_FAKE_ENGINE_H_
 
-#include <atomic>
+#include <algorithm>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,42 +15,56 @@
 #include <thread>
 #include <vector>
 
+#include "base/executor.h"
 #include "engine/engine.h"
+#include "engine/places.h"
 
 namespace recollect {
 
 class FakeEngine final : public engine::Engine {
  public:
-  // What Generate does, on a thread of its own: emits `pieces` one by one, then either ends or
-  // waits to be cancelled.
+  static constexpr int64_t kChunkBytes = 10;
+
+  // What Generate emits: a token for each of the pieces, so many times over, but no more tokens
+  // than the request takes.
   struct Generation {
     std::vector<std::string> pieces = {"Hel", "lo"};
-    int repeat = 1;                              // the pieces, so many times
-    bool then_wait = false;                      // until Cancel or Shutdown
+    int64_t repeat = 1;
+    bool then_wait = false;                      // until Cancel, the deadline or Shutdown
     absl::Status then_error = absl::OkStatus();  // in place of the end
   };
+  struct Script {
+    absl::Status error = absl::OkStatus();  // every call fails with it
+    absl::Status health = absl::OkStatus();
+    Generation generation = {};
+    engine::EngineStats stats = {};
+  };
+  // The last of each call, what is open, and what has happened.
+  struct Seen {
+    engine::SessionOptions ingest;
+    std::string peer;  // of an ingest or session
+    engine::GenerateRequest generate;
+    engine::ScoreRequest score;
+    engine::RetrieveRequest retrieve;
+    int64_t sessions = 0, ingests = 0;
+    int64_t opened = 0;     // sessions
+    int64_t cancelled = 0;  // requests
+    bool shut_down = false;
+  };
 
-  ~FakeEngine() override;
+  ~FakeEngine() override { Shutdown(absl::InfinitePast()); }
 
-  // For calls that begin afterwards.
-  void SetError(absl::Status error);  // not OK: every call fails with it
-  void SetGeneration(Generation generation);
-  void SetHealth(absl::Status health);
+  void Set(Script script);  // for calls that begin afterwards
+  void AddDocument(const std::string& id, const std::string& text);  // replaces one of that id
+  Seen seen() const;
+  // Returns once `condition` holds.
+  void Await(const std::function<bool(const Seen&)>& condition) const;
 
-  int64_t commit_bytes = 16;          // an ingest commits at multiples of this
-  absl::Duration shutdown_delay;      // Shutdown takes this long
-  absl::Duration open_delay;          // OpenSession too
-  std::function<void()> on_retrieve;  // after Retrieve has found its hits
-
-  // What calls have left behind.
-  engine::SessionOptions last_ingest() const;
-  std::string last_peer() const;  // of an ingest or session
-  engine::GenerateRequest last_generate() const;
-  engine::ScoreRequest last_score() const;
-  engine::RetrieveRequest last_retrieve() const;
-  int cancelled() const { return cancelled_; }
-  bool shut_down() const { return shut_down_; }
-  void AddDocument(const std::string& id, const std::string& text);
+  // To be set before the calls that they are about. Hooks run inside the call.
+  int64_t max_sessions = 1 << 20, max_ingests = 1 << 20;
+  std::function<void()> on_open;      // OpenSession begins
+  std::function<void()> on_retrieve;  // Retrieve has found its hits; may only add documents
+  std::function<void()> on_shutdown;  // Shutdown refuses new calls
 
   const model::Model& model() const override;  // aborts: there is none
   engine::EngineStats stats() const override;
@@ -78,42 +94,59 @@ class FakeEngine final : public engine::Engine {
 
  private:
   class Stream;
-  class Handle;
-  struct Unfinished {
-    std::string text;  // committed
-    bool from_tokens = false;
-    bool open = false;
+  struct Handle;
+  using Documents = std::vector<store::DocumentInfo>;
+  struct Session {
+    Documents mounts;
+    std::string peer;
+    std::shared_ptr<Handle> running;  // null: idle
   };
-
-  struct Published {
-    std::string text;
-    OwnerId owner{};
+  struct Writer {
+    const Stream* stream;
+    std::string peer;
   };
-
-  static store::DocumentInfo Describe(const std::string& id, const Published& document);
-  absl::Status CheckMounts(const engine::SessionOptions& options) const;  // REQUIRES: mutex_ held
-  engine::Retrieval Hits(const engine::SessionOptions& options, int64_t k) const;  // likewise
-  void RunGeneration(const Generation& generation, const engine::GenerateRequest& request,
-                     engine::GenerateEvents& events, Handle& handle);
 
   absl::Status error() const;
+  // Those that end in Locked: REQUIRES: mutex_ is held.
+  absl::Status RefusalLocked() const;
+  Seen SeenLocked() const;
+  absl::StatusOr<Session*> FindLocked(engine::SessionId id);
+  absl::StatusOr<Documents> MountLocked(const std::vector<std::string>& ids);
+  absl::StatusOr<Documents> BeginLocked(const engine::SessionOptions& options, absl::Time deadline);
+  absl::Status DueLocked(bool cancelled, absl::Time deadline) const;
+  void Run(const Generation& script, const engine::GenerateRequest& request,
+           const Documents& mounts, engine::GenerateEvents& events, const Handle& handle);
+  template <typename Places>
+  static absl::Status CheckRoom(const char* what, const Places& places, int64_t limit,
+                                const std::string& peer) {
+    const int64_t own = std::count_if(places.begin(), places.end(),
+                                      [&](const auto& place) { return place.second.peer == peer; });
+    return engine::CheckPlace(what, std::ssize(places), limit, peer, own);
+  }
+  // Makes the result at once, and hands it over from another thread, as long as there is one.
+  template <typename T, typename Make>
+  void Reply(const std::function<void(absl::StatusOr<T>)>& done, const Make& make_locked) {
+    absl::StatusOr<T> result;
+    {
+      std::lock_guard lock(mutex_);
+      result = make_locked();
+    }
+    if (!answers_.Post([done, result] { done(result); })) done(result);
+  }
+
+  const std::unique_ptr<store::DocumentStore> store_ = store::CreateMemoryStore();
+  Executor answers_{/*threads=*/1};
 
   mutable std::mutex mutex_;
-  absl::Status error_, health_;
-  Generation generation_;
-  std::map<std::string, Published> documents_;
-  uint64_t next_owner_ = 1;
-  std::map<std::string, Unfinished> ingests_;
-  std::map<uint64_t, engine::SessionOptions> sessions_;
+  mutable std::condition_variable changed_;
+  Script script_;
+  Seen seen_;
+  std::map<std::string, Writer> writers_;  // by document
+  std::map<engine::SessionId, Session> sessions_;
   uint64_t next_session_ = 1;
-  engine::SessionOptions last_ingest_;
-  std::string last_peer_;
-  engine::GenerateRequest last_generate_;
-  engine::ScoreRequest last_score_;
-  engine::RetrieveRequest last_retrieve_;
-  std::vector<std::thread> threads_;
-  std::atomic<int> cancelled_{0};
-  std::atomic<bool> shut_down_{false};
+  std::vector<std::thread> threads_;  // one for each generation
+  int running_ = 0;
+  bool failing_ = false;  // Shutdown's deadline has passed
 };
 
 }  // namespace recollect

@@ -88,22 +88,6 @@ bool Eventually(const Condition& condition) {
   return false;
 }
 
-TEST(DocumentsTest, MountErrorsNameTheDocument) {
-  Fixture f;
-  ASSERT_TRUE(Ingest(*f.engine, "doc", SampleText(3000, 1)).ok());
-  const auto expect = [&](std::vector<std::string> mounts, absl::StatusCode code,
-                          const char* what) {
-    for (const absl::Status& status : {f.engine->OpenSession({.mounts = mounts}).status(),
-                                       Generate(*f.engine, Ask(mounts)).status}) {
-      EXPECT_EQ(status.code(), code) << status;
-      EXPECT_THAT(std::string(status.message()), HasSubstr(what));
-    }
-  };
-  expect({"doc", "nope"}, absl::StatusCode::kNotFound, "nope");
-  expect({"doc", "doc"}, absl::StatusCode::kInvalidArgument, "doc");
-  EXPECT_EQ(f.engine->stats().sessions, 0);
-}
-
 TEST(DocumentsTest, ADocumentOfOneTokenCanBeMounted) {
   Fixture f;
   ASSERT_TRUE(IngestTokens(*f.engine, "one", {10}).ok());
@@ -132,7 +116,8 @@ TEST(DocumentsTest, LandmarkBudgetNamesBothSizesAndForgetsUnmountedKeys) {
   EXPECT_EQ(f.engine->stats().landmark_bytes, 10 * key_bytes);
   ASSERT_TRUE(f.engine->CloseSession(*a).ok());
   ASSERT_TRUE(f.engine->CloseSession(SessionId{2}).ok());
-  EXPECT_TRUE(Eventually([&] { return f.engine->OpenSession({.mounts = {"b"}}).ok(); }))
+  AwaitBackground(*f.engine);
+  EXPECT_TRUE(f.engine->OpenSession({.mounts = {"b"}}).ok())
       << "an unmounted document's keys make room";
   EXPECT_EQ(f.engine->OpenSession({.mounts = {"big"}}).status().code(),
             absl::StatusCode::kResourceExhausted);
@@ -157,9 +142,11 @@ TEST(DocumentsTest, ADeletedDocumentStaysWithItsSessions) {
   // The id is free for another document at once.
   ASSERT_TRUE(Ingest(*f.engine, "doc", SampleText(700, 2)).ok());
   ASSERT_TRUE(f.engine->CloseSession(session).ok());
-  EXPECT_TRUE(Eventually([&] { return f.store->freed == 1; }));
+  AwaitBackground(*f.engine);
+  EXPECT_EQ(f.store->freed, 1);
   EXPECT_TRUE(f.engine->DeleteDocument("doc").ok());
-  EXPECT_TRUE(Eventually([&] { return f.store->freed == 2; }));
+  AwaitBackground(*f.engine);
+  EXPECT_EQ(f.store->freed, 2);
 }
 
 TEST(DocumentsTest, DamagedChunksEndTheRequestAndAreCounted) {
@@ -271,25 +258,6 @@ TEST(DocumentsTest, SessionsEndAfterTheirTimeAndFreeTheirChunks) {
   EXPECT_TRUE(Eventually([&] { return f.engine->stats().sessions == 0; }));
   EXPECT_EQ(f.engine->GetSession(session).status().code(), absl::StatusCode::kNotFound);
   EXPECT_TRUE(Eventually([&] { return f.store->freed_sessions == 1; }));
-}
-
-TEST(DocumentsTest, TooManySessionsAreRefused) {
-  TestOptions options = SmallOptions();
-  options.max_sessions = 2;
-  Fixture f(options);
-  ASSERT_TRUE(f.engine->OpenSession({}).ok());
-  ASSERT_TRUE(f.engine->OpenSession({}).ok());
-  EXPECT_EQ(f.engine->OpenSession({}).status().code(), absl::StatusCode::kResourceExhausted);
-}
-
-TEST(DocumentsTest, OnePeerLeavesTheLastQuarterOfSessionsToOthers) {
-  TestOptions options = SmallOptions();
-  options.max_sessions = 4;
-  Fixture f(options);
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(f.engine->OpenSession({}, "10.0.0.1").ok());
-  EXPECT_EQ(f.engine->OpenSession({}, "10.0.0.1").status().message(),
-            "3 sessions of 10.0.0.1 are open and 3 in all: the last 1 of 4 are for others");
-  EXPECT_TRUE(f.engine->OpenSession({}, "10.0.0.2").ok());
 }
 
 }  // namespace

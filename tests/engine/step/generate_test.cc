@@ -362,48 +362,24 @@ TEST(GenerateTest, RandomChunksReplaceWhatRetrievalChose) {
 
 TEST(GenerateTest, BadArgumentsNameTheField) {
   auto engine = MakeEngine();
-  const auto expect = [&](GenerateRequest request, absl::StatusCode code, const char* fragment) {
+  const auto expect = [&](const char* fragment, const auto& spoil) {
+    GenerateRequest request = TokensRequest(SampleTokens(3, 1), 3);
+    spoil(request);
     const absl::Status status = Generate(*engine, std::move(request)).status;
-    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(fragment));
   };
-  const GenerateRequest good = TokensRequest(SampleTokens(3, 1), 3);
-  GenerateRequest bad = good;
-  bad.sampling.temperature = -1;
-  expect(bad, absl::StatusCode::kInvalidArgument, "temperature");
-  bad = good;
-  bad.sampling.top_p = 0;
-  expect(bad, absl::StatusCode::kInvalidArgument, "top_p");
-  bad = good;
-  bad.sampling.top_k = -1;
-  expect(bad, absl::StatusCode::kInvalidArgument, "top_k");
-  bad = good;
-  bad.sampling.dry_multiplier = -1;
-  expect(bad, absl::StatusCode::kInvalidArgument, "dry_multiplier");
-  bad = good;
-  bad.sampling.dry_allowed_length = 0;
-  expect(bad, absl::StatusCode::kInvalidArgument, "dry_allowed_length");
-  bad = good;
-  bad.max_tokens = -1;
-  expect(bad, absl::StatusCode::kInvalidArgument, "max_tokens");
-  bad = good;
-  bad.stop = {""};
-  expect(bad, absl::StatusCode::kInvalidArgument, "stop");
-  bad = good;
-  bad.prompt.text = "also text";
-  expect(bad, absl::StatusCode::kInvalidArgument, "prompt");
-  bad = good;
-  bad.prompt.tokens = {1};
-  expect(bad, absl::StatusCode::kInvalidArgument, "reserved");
-  bad.prompt.tokens = {1 << 20};
-  expect(bad, absl::StatusCode::kInvalidArgument, "unknown");
-  bad = good;
-  bad.prompt.tokens.clear();
-  bad.prompt.text = "bad \xff byte";
-  expect(bad, absl::StatusCode::kInvalidArgument, "4");
-  bad = good;
-  bad.session = SessionId{77};
-  expect(bad, absl::StatusCode::kNotFound, "77");
+  expect("temperature", [](auto& r) { r.sampling.temperature = -1; });
+  expect("top_p", [](auto& r) { r.sampling.top_p = 0; });
+  expect("top_k", [](auto& r) { r.sampling.top_k = -1; });
+  expect("dry_multiplier", [](auto& r) { r.sampling.dry_multiplier = -1; });
+  expect("dry_allowed_length", [](auto& r) { r.sampling.dry_allowed_length = 0; });
+  expect("max_tokens", [](auto& r) { r.max_tokens = -1; });
+  expect("stop", [](auto& r) { r.stop = {""}; });
+  expect("prompt", [](auto& r) { r.prompt.text = "also text"; });
+  expect("reserved", [](auto& r) { r.prompt.tokens = {1}; });
+  expect("unknown", [](auto& r) { r.prompt.tokens = {1 << 20}; });
+  expect("4", [](auto& r) { r.prompt = {"bad \xff byte", {}}; });
 }
 
 }  // namespace

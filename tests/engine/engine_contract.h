@@ -1,0 +1,142 @@
+// The fixture of what every Engine must do, whatever its model: engine/engine.h promises it, and
+// the service relies on it.
+#ifndef RECOLLECT_TESTS_ENGINE_ENGINE_CONTRACT_H_
+#define RECOLLECT_TESTS_ENGINE_ENGINE_CONTRACT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/text/tokenizer.h"
+#include "tests/engine/engine_testing.h"
+#include "tests/support/fake_engine.h"
+#include "tests/support/status_matchers.h"
+
+namespace recollect::engine {
+
+inline constexpr int64_t kEndless = 1'000'000'000;  // tokens
+
+struct Implementation {
+  std::string name;
+  std::function<std::unique_ptr<Engine>(int64_t max_sessions, int64_t max_ingests)> make;
+  friend void PrintTo(const Implementation& kind, std::ostream* out) { *out << kind.name; }
+};
+
+inline std::unique_ptr<Engine> MakeReal(int64_t max_sessions, int64_t max_ingests) {
+  TestOptions options = SmallOptions();
+  options.max_sessions = max_sessions;
+  options.max_ingests = max_ingests;
+  return MakeEngine(options);
+}
+
+inline std::unique_ptr<Engine> MakeFake(int64_t max_sessions, int64_t max_ingests) {
+  auto engine = std::make_unique<FakeEngine>();
+  engine->max_sessions = max_sessions;
+  engine->max_ingests = max_ingests;
+  engine->Set({.generation = {.repeat = kEndless}});
+  return engine;
+}
+
+inline const Implementation kImplementations[] = {{"Real", MakeReal}, {"Fake", MakeFake}};
+
+inline std::string NameOf(const ::testing::TestParamInfo<Implementation>& info) {
+  return info.param.name;
+}
+
+// The events of one generation, which come one at a time and end once.
+class Recorder final : public GenerateEvents {
+ public:
+  ~Recorder() override { EXPECT_TRUE(ended_) << "kept until the end"; }
+  void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) override {
+    EXPECT_EQ(model::FindInvalidUtf8(text, /*allow_partial_end=*/false), -1);
+    Note('t', [&] { count += std::ssize(tokens); });
+  }
+  void OnRetrieval(const Retrieval& retrieval) override {
+    Note('r', [&] { retrievals.push_back(retrieval); });
+  }
+  void OnDone(FinishReason why, const Usage& used) override {
+    Note('d', [&] { reason = why, usage = used; });
+  }
+  void OnError(const absl::Status& error) override {
+    Note('e', [&] { status = error; });
+  }
+  void AwaitTokens() const { count.wait(0); }
+  // How it ended. Before this, what is below belongs to the engine's thread.
+  absl::Status Wait() const {
+    ended_.wait(false);
+    return status;
+  }
+
+  std::function<void(char event)> on_event;  // inside of each
+  std::string log;                 // 'r' OnRetrieval, 't' OnTokens, 'd' OnDone, 'e' OnError
+  std::atomic<int64_t> count = 0;  // tokens
+  std::vector<Retrieval> retrievals;
+  FinishReason reason = FinishReason::kEos;
+  Usage usage;
+  absl::Status status;
+
+ private:
+  template <typename Set>
+  void Note(char event, const Set& set) {
+    EXPECT_EQ(inside_++, 0) << event;
+    EXPECT_FALSE(ended_) << event;
+    set();
+    log += event;
+    if (on_event) on_event(event);
+    count.notify_all();
+    --inside_;
+    ended_ = event == 'd' || event == 'e';
+    ended_.notify_all();
+  }
+
+  std::atomic<int> inside_ = 0;
+  std::atomic<bool> ended_ = false;
+};
+
+class EngineContractTest : public ::testing::TestWithParam<Implementation> {
+ protected:
+  void SetUp() override { Make(256, 64); }
+  void Make(int64_t max_sessions, int64_t max_ingests) {
+    engine_ = GetParam().make(max_sessions, max_ingests);
+  }
+  // What must not come any more comes before this has returned.
+  void TearDown() override { engine_ = nullptr; }
+
+  static GenerateRequest Ask(int64_t max_tokens, std::vector<std::string> mounts = {}) {
+    GenerateRequest request;
+    request.prompt.text = "call me";
+    request.max_tokens = max_tokens;
+    request.session_options.mounts = std::move(mounts);
+    request.ignore_eos = true;
+    return request;
+  }
+  // An endless one, which has begun.
+  struct Running {
+    std::shared_ptr<Recorder> events;
+    std::shared_ptr<RequestHandle> handle;
+  };
+  Running Start(GenerateRequest request) {
+    Running running{std::make_shared<Recorder>(), nullptr};
+    request.max_tokens = kEndless;
+    running.handle = engine_->Generate(std::move(request), running.events);
+    running.events->AwaitTokens();
+    return running;
+  }
+  std::unique_ptr<IngestStream> Begin(const std::string& id, bool from_tokens = false) {
+    auto stream = engine_->BeginIngest(id, from_tokens, {});
+    EXPECT_TRUE(stream.ok()) << stream.status();
+    return stream.ok() ? *std::move(stream) : nullptr;
+  }
+
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_TESTS_ENGINE_ENGINE_CONTRACT_H_

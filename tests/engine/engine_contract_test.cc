@@ -1,0 +1,365 @@
+// One suite over the engine and over its fake: documents, sessions, requests, the end.
+#include "tests/engine/engine_contract.h"
+
+#include <future>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+
+namespace recollect::engine {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+using ::testing::SizeIs;
+
+INSTANTIATE_TEST_SUITE_P(Engines, EngineContractTest, ::testing::ValuesIn(kImplementations),
+                         NameOf);
+
+// --- documents ---
+
+TEST_P(EngineContractTest, UnknownDocumentsAreNotFoundAndNamed) {
+  const auto missing = StatusIs(StatusCode::kNotFound, "moby");
+  EXPECT_THAT(engine_->GetDocument("moby"), missing);
+  EXPECT_THAT(engine_->ReadText("moby", 0, 0), missing);
+  EXPECT_THAT(engine_->DeleteDocument("moby"), missing);
+  EXPECT_THAT(engine_->OpenSession({.mounts = {"moby"}}), missing);
+  EXPECT_THAT(Generate(*engine_, Ask(1, {"moby"})).status, missing);
+  EXPECT_THAT(Score(*engine_, {{.mounts = {"moby"}}, {"a", {}}, {}}), missing);
+  EXPECT_THAT(Retrieve(*engine_, {{.mounts = {"moby"}}, {"a", {}}}), missing);
+  EXPECT_EQ(engine_->stats().sessions, 0);
+}
+
+TEST_P(EngineContractTest, DocumentsAreListedInOrderOfIdsPageByPage) {
+  for (const char* id : {"c", "a", "d", "b"}) ASSERT_THAT(Ingest(*engine_, id, "text"), IsOk());
+  const auto ids = [&](const std::string& after, int64_t limit) {
+    std::vector<std::string> found;
+    const auto page = engine_->ListDocuments(after, limit).value();
+    for (const store::DocumentInfo& info : page) found.push_back(info.id);
+    return found;
+  };
+  EXPECT_THAT(ids("", 10), ElementsAre("a", "b", "c", "d"));
+  EXPECT_THAT(ids("", 2), ElementsAre("a", "b"));
+  EXPECT_THAT(ids("b", 2), ElementsAre("c", "d"));
+  EXPECT_THAT(ids("bb", 1), ElementsAre("c"));
+  EXPECT_THAT(ids("d", 10), IsEmpty());
+}
+
+TEST_P(EngineContractTest, TextIsReadByRangesWithinIt) {
+  ASSERT_THAT(Ingest(*engine_, "d", "0123456789"), IsOk());
+  EXPECT_EQ(engine_->ReadText("d", 0, 10).value(), "0123456789");
+  EXPECT_EQ(engine_->ReadText("d", 3, 5).value(), "34");
+  EXPECT_EQ(engine_->ReadText("d", 10, 10).value(), "");
+  const auto outside = StatusIs(StatusCode::kOutOfRange, "");
+  EXPECT_THAT(engine_->ReadText("d", 0, 11), outside);
+  EXPECT_THAT(engine_->ReadText("d", -1, 2), outside);
+  EXPECT_THAT(engine_->ReadText("d", 20, 30), outside);
+  EXPECT_THAT(engine_->ReadText("d", 5, 4), outside);
+}
+
+TEST_P(EngineContractTest, ADeletedDocumentStaysWithTheSessionsThatMountIt) {
+  const std::string text = SampleText(3000, 1);
+  ASSERT_THAT(Ingest(*engine_, "d", text), IsOk());
+  const SessionId session = engine_->OpenSession({.mounts = {"d"}}).value();
+  ASSERT_THAT(engine_->DeleteDocument("d"), IsOk());
+  EXPECT_THAT(engine_->DeleteDocument("d"), StatusIs(StatusCode::kNotFound, "d"));
+  EXPECT_THAT(engine_->OpenSession({.mounts = {"d"}}), StatusIs(StatusCode::kNotFound, "d"));
+  EXPECT_THAT(*engine_->ListDocuments("", 10), IsEmpty());
+  // Another document takes its name.
+  const auto other = Ingest(*engine_, "d", "another");
+  ASSERT_THAT(other, IsOk());
+  EXPECT_THAT(engine_->GetSession(session)->mounts, ElementsAre("d"));
+  GenerateRequest request = Ask(3);
+  request.session = session;
+  request.with_retrievals = true;
+  const Generated generated = Generate(*engine_, request);
+  ASSERT_THAT(generated.status, IsOk());
+  ASSERT_FALSE(generated.retrievals.empty());
+  for (const Hit& hit : generated.retrievals[0].hits) {
+    EXPECT_EQ(hit.document, "d");
+    EXPECT_NE(hit.owner, other->owner);
+  }
+}
+
+// --- sessions ---
+
+TEST_P(EngineContractTest, UnknownSessionsAreNotFoundAndNamed) {
+  const auto missing = StatusIs(StatusCode::kNotFound, "77");
+  EXPECT_THAT(engine_->GetSession(SessionId{77}), missing);
+  EXPECT_THAT(engine_->CloseSession(SessionId{77}), missing);
+  GenerateRequest request = Ask(1);
+  request.session = SessionId{77};
+  EXPECT_THAT(Generate(*engine_, request).status, missing);
+}
+
+TEST_P(EngineContractTest, SessionsAreOpenUntilTheyAreClosed) {
+  ASSERT_THAT(Ingest(*engine_, "b", "text"), IsOk());
+  ASSERT_THAT(Ingest(*engine_, "a", "text"), IsOk());
+  const SessionId first = engine_->OpenSession({.mounts = {"b", "a"}}).value();
+  const SessionId second = engine_->OpenSession({}).value();
+  EXPECT_NE(first, second);
+  EXPECT_EQ(engine_->GetSession(first)->id, first);
+  EXPECT_THAT(engine_->GetSession(first)->mounts, ElementsAre("b", "a"));
+  EXPECT_THAT(engine_->GetSession(second)->mounts, IsEmpty());
+  EXPECT_EQ(engine_->stats().sessions, 2);
+  EXPECT_THAT(engine_->CloseSession(first), IsOk());
+  EXPECT_THAT(engine_->GetSession(first), StatusIs(StatusCode::kNotFound, ""));
+  EXPECT_THAT(engine_->CloseSession(first), StatusIs(StatusCode::kNotFound, ""));
+  EXPECT_EQ(engine_->stats().sessions, 1);
+  const auto twice = StatusIs(StatusCode::kInvalidArgument, "mounted twice");
+  EXPECT_THAT(engine_->OpenSession({.mounts = {"a", "b", "a"}}), twice);
+  EXPECT_THAT(Generate(*engine_, Ask(1, {"a", "a"})).status, twice);
+}
+
+TEST_P(EngineContractTest, ASessionServesOneRequestAtATimeAndClosingCancelsIt) {
+  const SessionId session = engine_->OpenSession({}).value();
+  GenerateRequest request = Ask(3);
+  request.session = session;
+  const Running running = Start(request);
+  EXPECT_THAT(Generate(*engine_, request).status, StatusIs(StatusCode::kAborted, ""));
+  EXPECT_THAT(Generate(*engine_, Ask(3)).status, IsOk()) << "others go on";
+  EXPECT_THAT(engine_->CloseSession(session), IsOk());
+  EXPECT_THAT(engine_->GetSession(session), StatusIs(StatusCode::kNotFound, ""));
+  EXPECT_THAT(running.events->Wait(), StatusIs(StatusCode::kCancelled, ""));
+  EXPECT_THAT(Generate(*engine_, request).status, StatusIs(StatusCode::kNotFound, ""));
+}
+
+TEST_P(EngineContractTest, ASessionMayBeUsedAgainFromTheEndOfARequest) {
+  GenerateRequest request = Ask(3);
+  request.session = engine_->OpenSession({}).value();
+  const auto third = std::make_shared<Recorder>();
+  const auto second = std::make_shared<Recorder>();
+  second->on_event = [&](char event) {
+    if (event == 'e') engine_->Generate(request, third);
+  };
+  const auto first = std::make_shared<Recorder>();
+  std::shared_ptr<RequestHandle> handle;
+  first->on_event = [&](char event) {
+    if (event != 'd') return;
+    GenerateRequest late = request;
+    late.deadline = SteadyNow() - absl::Seconds(1);
+    engine_->Generate(late, second);
+  };
+  engine_->Generate(request, first);
+  EXPECT_THAT(first->Wait(), IsOk());
+  EXPECT_THAT(second->Wait(), StatusIs(StatusCode::kDeadlineExceeded, ""));
+  EXPECT_THAT(third->Wait(), IsOk());
+}
+
+TEST_P(EngineContractTest, OnePeerLeavesTheLastQuarterOfSessionsToOthers) {
+  Make(/*max_sessions=*/4, /*max_ingests=*/1);
+  SessionId last{};
+  for (int i = 0; i < 3; ++i) last = engine_->OpenSession({}, "10.0.0.1").value();
+  EXPECT_THAT(engine_->OpenSession({}, "10.0.0.1"),
+              StatusIs(StatusCode::kResourceExhausted, "3 sessions of 10.0.0.1"));
+  EXPECT_THAT(engine_->OpenSession({}, "10.0.0.2"), IsOk());
+  EXPECT_THAT(engine_->OpenSession({}), StatusIs(StatusCode::kResourceExhausted, "4 sessions"));
+  EXPECT_THAT(engine_->CloseSession(last), IsOk());
+  EXPECT_THAT(engine_->OpenSession({}), IsOk());
+}
+
+// --- requests ---
+
+TEST_P(EngineContractTest, AGenerationEmitsItsTokensAndEndsOnce) {
+  for (const int64_t most : {0, 1, 20}) {
+    const auto events = std::make_shared<Recorder>();
+    engine_->Generate(Ask(most), events);
+    EXPECT_THAT(events->Wait(), IsOk());
+    EXPECT_EQ(events->count, most);
+    EXPECT_THAT(events->log, MatchesRegex("t*d"));
+    EXPECT_EQ(events->reason, FinishReason::kMaxTokens);
+    EXPECT_EQ(events->usage.generated_tokens, most);
+    EXPECT_GT(events->usage.prompt_tokens, 0);
+  }
+}
+
+TEST_P(EngineContractTest, HitsComeWhereTheyAreWantedInOrder) {
+  ASSERT_THAT(Ingest(*engine_, "a", SampleText(2000, 1)), IsOk());
+  ASSERT_THAT(Ingest(*engine_, "b", SampleText(900, 2)), IsOk());
+  const auto silent = std::make_shared<Recorder>();
+  engine_->Generate(Ask(80, {"a", "b"}), silent);
+  ASSERT_THAT(silent->Wait(), IsOk());
+  EXPECT_THAT(silent->log, MatchesRegex("t*d"));
+  GenerateRequest request = Ask(80, {"a", "b"});
+  request.with_retrievals = true;
+  const auto events = std::make_shared<Recorder>();
+  engine_->Generate(request, events);
+  ASSERT_THAT(events->Wait(), IsOk());
+  EXPECT_THAT(events->log, MatchesRegex("r[rt]*d"));
+  std::pair<int64_t, int> before(-1, 0);
+  for (const Retrieval& retrieval : events->retrievals) {
+    const std::pair<int64_t, int> place(retrieval.position, retrieval.group);
+    EXPECT_LT(before, place);
+    before = place;
+    EXPECT_LE(std::ssize(retrieval.hits), retrieval.candidates);
+    float score = std::numeric_limits<float>::infinity();
+    for (const Hit& hit : retrieval.hits) {
+      EXPECT_LE(hit.score, score);
+      score = hit.score;
+      if (hit.document.empty()) continue;  // the session's own
+      const auto info = engine_->GetDocument(hit.document);
+      ASSERT_THAT(info, IsOk());
+      EXPECT_EQ(hit.owner, info->owner);
+      EXPECT_LT(hit.chunk, info->chunks);
+      EXPECT_THAT(engine_->ReadText(hit.document, hit.text_begin, hit.text_end), IsOk());
+    }
+  }
+}
+
+TEST_P(EngineContractTest, RetrieveReturnsAsManyHitsAsAsked) {
+  ASSERT_THAT(Ingest(*engine_, "a", SampleText(2000, 1)), IsOk());
+  RetrieveRequest request{{.mounts = {"a"}}, {"where is the whale?", {}}};
+  const int64_t by_default = std::ssize(Retrieve(*engine_, request)->front().hits);
+  EXPECT_GT(by_default, 0);
+  for (const int64_t k : {0, 1, 3}) {
+    request.k = k;
+    const auto retrievals = Retrieve(*engine_, request);
+    ASSERT_THAT(retrievals, IsOk());
+    ASSERT_FALSE(retrievals->empty());
+    for (const Retrieval& retrieval : *retrievals) {
+      EXPECT_GE(retrieval.candidates, 3);
+      EXPECT_EQ(std::ssize(retrieval.hits), k == 0 ? by_default : k);
+    }
+  }
+}
+
+TEST_P(EngineContractTest, ScoresAreAsManyAsTokens) {
+  const auto result = Score(*engine_, {{}, {"ab", {}}, {}});
+  ASSERT_THAT(result, IsOk());
+  EXPECT_GT(result->tokens.size(), 0u);
+  EXPECT_EQ(result->logprobs.size(), result->tokens.size());
+  EXPECT_EQ(result->argmax.size(), result->tokens.size());
+  EXPECT_EQ(result->text_bytes, 2);
+}
+
+TEST_P(EngineContractTest, CancelEndsARequestBeforeDuringAndNotAfter) {
+  const auto before = std::make_shared<Recorder>();
+  engine_->Generate(Ask(kEndless), before)->Cancel();
+  EXPECT_THAT(before->Wait(), StatusIs(StatusCode::kCancelled, ""));
+
+  const Running during = Start(Ask(kEndless));
+  during.handle->Cancel();
+  during.handle->Cancel();
+  EXPECT_THAT(during.events->Wait(), StatusIs(StatusCode::kCancelled, ""));
+  EXPECT_THAT(during.events->log, MatchesRegex("t+e"));
+  during.handle->Cancel();
+
+  const auto after = std::make_shared<Recorder>();
+  const auto handle = engine_->Generate(Ask(3), after);
+  EXPECT_THAT(after->Wait(), IsOk());
+  handle->Cancel();
+  for (const auto& done : {engine_->Score({{}, {"a", {}}, {}}, [](const auto&) {}),
+                           engine_->Retrieve({{}, {"a", {}}}, [](const auto&) {})}) {
+    EXPECT_THAT(Generate(*engine_, Ask(1)).status, IsOk());
+    done->Cancel();
+  }
+}
+
+TEST_P(EngineContractTest, FromACallbackCancelComesBeforeTheNextToken) {
+  const auto events = std::make_shared<Recorder>();
+  std::promise<std::shared_ptr<RequestHandle>> handle;
+  const auto known = handle.get_future().share();
+  events->on_event = [&](char) {
+    if (events->count == 10) known.get()->Cancel();
+  };
+  handle.set_value(engine_->Generate(Ask(kEndless), events));
+  EXPECT_THAT(events->Wait(), StatusIs(StatusCode::kCancelled, ""));
+  EXPECT_EQ(events->count, 10);
+}
+
+TEST_P(EngineContractTest, DeadlinesEndRequests) {
+  const auto late = StatusIs(StatusCode::kDeadlineExceeded, "");
+  const absl::Time past = SteadyNow() - absl::Seconds(1);
+  GenerateRequest request = Ask(kEndless);
+  request.deadline = past;
+  const Generated generated = Generate(*engine_, request);
+  EXPECT_THAT(generated.status, late);
+  EXPECT_THAT(generated.tokens, IsEmpty());
+  EXPECT_THAT(Score(*engine_, {{}, {"a", {}}, {}, past}), late);
+  EXPECT_THAT(Retrieve(*engine_, {{}, {"a", {}}, 0, past}), late);
+  request.deadline = SteadyNow() + absl::Milliseconds(50);
+  EXPECT_THAT(Generate(*engine_, request).status, late);
+  EXPECT_GE(SteadyNow(), request.deadline);
+}
+
+TEST_P(EngineContractTest, AnswersComeFromOtherThreads) {
+  std::promise<void> all;
+  std::atomic<int> left = 7;
+  const auto answered = [&, caller = std::this_thread::get_id()](const auto&) {
+    EXPECT_NE(std::this_thread::get_id(), caller);
+    if (--left == 0) all.set_value();
+  };
+  const auto refused = std::make_shared<Recorder>(), ended = std::make_shared<Recorder>();
+  refused->on_event = ended->on_event = [&](char event) {
+    if (event == 'd' || event == 'e') answered(event);
+  };
+  engine_->Generate(Ask(1, {"missing"}), refused);
+  engine_->Generate(Ask(1), ended);
+  engine_->Score({{.mounts = {"missing"}}, {"a", {}}, {}}, answered);
+  engine_->Retrieve({{.mounts = {"missing"}}, {"a", {}}}, answered);
+  const auto stream = Begin("d");
+  stream->Append(4, "a gap", answered);
+  stream->Append(0, "text", answered);
+  stream->Finish(answered);
+  all.get_future().wait();
+  EXPECT_THAT(refused->log, "e");
+  EXPECT_THAT(ended->Wait(), IsOk());
+}
+
+TEST_P(EngineContractTest, CallbacksMayMakeTheNextRequest) {
+  std::promise<absl::Status> last;
+  const auto events = std::make_shared<Recorder>();
+  engine_->Score({{}, {"a", {}}, {}}, [&](const auto& scored) {
+    EXPECT_THAT(scored, IsOk());
+    engine_->Retrieve({{}, {"a", {}}}, [&](const auto& retrieved) {
+      EXPECT_THAT(retrieved, IsOk());
+      engine_->Generate(Ask(2), events);
+    });
+  });
+  events->on_event = [&](char event) {
+    if (event == 'd')
+      engine_->Score({{}, {"a", {}}, {}}, [&](auto r) { last.set_value(r.status()); });
+  };
+  EXPECT_THAT(last.get_future().get(), IsOk());
+}
+
+// --- the end ---
+
+TEST_P(EngineContractTest, ShutdownLetsRequestsEndUntilItsDeadline) {
+  const auto finishes = std::make_shared<Recorder>();
+  engine_->Generate(Ask(100), finishes);
+  engine_->Shutdown(absl::InfiniteFuture());
+  EXPECT_THAT(finishes->Wait(), IsOk());
+  EXPECT_EQ(finishes->count, 100);
+  engine_->Shutdown(absl::InfinitePast());  // harmless
+
+  Make(1, 1);
+  const Running running = Start(Ask(kEndless));
+  const absl::Time deadline = SteadyNow() + absl::Milliseconds(20);
+  engine_->Shutdown(deadline);
+  EXPECT_GE(SteadyNow(), deadline);
+  EXPECT_THAT(running.events->Wait(), StatusIs(StatusCode::kUnavailable, ""));
+}
+
+TEST_P(EngineContractTest, ShutdownRefusesNewWork) {
+  const auto refused = StatusIs(StatusCode::kUnavailable, "shutting down");
+  ASSERT_THAT(Ingest(*engine_, "a", "text"), IsOk());
+  const auto stream = Begin("d");
+  engine_->Shutdown(absl::InfinitePast());
+  EXPECT_THAT(Generate(*engine_, Ask(1)).status, refused);
+  EXPECT_THAT(Score(*engine_, {{}, {"a", {}}, {}}), refused);
+  EXPECT_THAT(Retrieve(*engine_, {{}, {"a", {}}}), refused);
+  EXPECT_THAT(engine_->OpenSession({}), refused);
+  EXPECT_THAT(engine_->BeginIngest("e", false, {}), refused);
+  EXPECT_THAT(engine_->DeleteDocument("a"), refused);
+  EXPECT_THAT(Append(*stream, 0, "text"), refused);
+  EXPECT_THAT(Finish(*stream), refused);
+}
+
+}  // namespace
+}  // namespace recollect::engine

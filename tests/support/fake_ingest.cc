@@ -1,0 +1,186 @@
+// The ingests of the fake engine.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/sha256.h"
+#include "base/status.h"
+#include "engine/step/prepare.h"
+#include "model/text/tokenizer.h"
+#include "tests/support/fake_engine.h"
+
+namespace recollect {
+namespace {
+
+constexpr int64_t kCommitBytes = 16;  // an ingest commits at multiples of this
+
+// The bytes from `begin` on, each of which is a token. The last batch has all chunks.
+store::IngestBatch Batch(const std::string& text, int64_t begin, int64_t end, bool last) {
+  store::IngestBatch batch;
+  batch.text = text.substr(begin, end - begin);
+  batch.tokens.assign(batch.text.begin(), batch.text.end());
+  batch.input_offset = end;
+  for (int64_t at = 0; last && at < end; at += FakeEngine::kChunkBytes) {
+    batch.chunks.push_back({.states = {Bf16()}, .rows = 1, .tokens = {}});
+  }
+  batch.landmark_keys.resize(batch.chunks.size());
+  return batch;
+}
+
+std::string HashInput(const std::string& text, bool from_tokens) {
+  if (text.empty()) return "";
+  const std::vector<int32_t> tokens(text.begin(), text.end());
+  Sha256 hash;
+  hash.Update(from_tokens ? absl::string_view(reinterpret_cast<const char*>(tokens.data()),
+                                              tokens.size() * sizeof(int32_t))
+                          : text);
+  return hash.Hex();
+}
+
+}  // namespace
+
+class FakeEngine::Stream final : public engine::IngestStream {
+ public:
+  // Goes on after the `committed` input; or `compares` it with the published document of that id.
+  Stream(FakeEngine& engine, std::string id, bool from_tokens, bool compares, OwnerId owner,
+         std::string committed)
+      : engine_(engine),
+        id_(std::move(id)),
+        from_tokens_(from_tokens),
+        compares_(compares),
+        owner_(owner),
+        committed_sha256_(HashInput(committed, from_tokens)),
+        committed_(std::ssize(committed)),
+        text_(std::move(committed)) {}
+  ~Stream() override {
+    std::lock_guard lock(engine_.mutex_);
+    if (!WritesLocked()) return;
+    engine_.writers_.erase(id_);
+    if (committed_ == 0) engine_.store_->AbandonIngest(id_).IgnoreError();
+    engine_.changed_.notify_all();
+  }
+  engine::IngestStatus status() const override {
+    std::lock_guard lock(engine_.mutex_);
+    return StatusLocked();
+  }
+  void Append(int64_t offset, std::string text, AppendDone done) override {
+    engine_.Reply(done, [&]() -> absl::StatusOr<engine::IngestStatus> {
+      RETURN_IF_ERROR(AddLocked(offset, text));
+      return StatusLocked();
+    });
+  }
+  void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override {
+    Append(offset, std::string(tokens.begin(), tokens.end()), std::move(done));
+  }
+  void Finish(std::function<void(absl::StatusOr<store::DocumentInfo>)> done) override {
+    engine_.Reply(done, [&] { return FinishLocked(); });
+  }
+
+ private:
+  engine::IngestStatus StatusLocked() const {
+    const int64_t size = std::ssize(text_);
+    return {.committed_offset = committed_,
+            .accepted_offset = size,
+            .bytes = size,
+            .tokens = size,
+            .chunks = size / kChunkBytes,
+            .tokens_per_s = 1000,
+            .committed_sha256 = committed_sha256_};
+  }
+
+  absl::Status AddLocked(int64_t offset, const std::string& input) {
+    RETURN_IF_ERROR(CheckLocked());
+    if (offset != std::ssize(text_)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input begins at offset ", offset, ", expected ", text_.size()));
+    }
+    RETURN_IF_ERROR(CheckText(text_ + input, /*final=*/false));
+    text_ += input;
+    if (compares_) return absl::OkStatus();
+    const int64_t end = std::ssize(text_) / kCommitBytes * kCommitBytes;
+    const int64_t begin = std::exchange(committed_, end);
+    return engine_.store_->CommitIngest(owner_, Batch(text_, begin, end, /*last=*/false));
+  }
+
+  absl::StatusOr<store::DocumentInfo> FinishLocked() {
+    RETURN_IF_ERROR(CheckLocked());
+    if (compares_) {
+      ASSIGN_OR_RETURN(store::DocumentInfo info, engine_.store_->Get(id_));
+      ASSIGN_OR_RETURN(const std::string text, engine_.store_->ReadText(info.owner, 0, info.bytes));
+      if (text == text_ && info.from_tokens == from_tokens_) return info;
+      return absl::AlreadyExistsError(
+          absl::StrCat("document '", id_, "' exists with other content"));
+    }
+    if (text_.empty()) return absl::InvalidArgumentError("the document has no tokens");
+    RETURN_IF_ERROR(CheckText(text_, /*final=*/true));
+    engine_.writers_.erase(id_);
+    engine_.changed_.notify_all();
+    return engine_.store_->PublishIngest(
+        owner_, Batch(text_, committed_, std::ssize(text_), /*last=*/true));
+  }
+
+  absl::Status CheckLocked() const {
+    RETURN_IF_ERROR(engine_.RefusalLocked());
+    if (compares_ || WritesLocked()) return absl::OkStatus();
+    return absl::AbortedError("the document was deleted");
+  }
+
+  absl::Status CheckText(const std::string& text, bool final) const {
+    const int64_t bad = from_tokens_ ? -1 : model::FindInvalidUtf8(text, !final);
+    if (bad < 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("text is not valid UTF-8 at byte ", bad));
+  }
+
+  bool WritesLocked() const {
+    const auto found = engine_.writers_.find(id_);
+    return found != engine_.writers_.end() && found->second.stream == this;
+  }
+
+  FakeEngine& engine_;
+  const std::string id_;
+  const bool from_tokens_, compares_;
+  const OwnerId owner_;
+  const std::string committed_sha256_;
+  int64_t committed_;
+  std::string text_;
+};
+
+void FakeEngine::AddDocument(const std::string& id, const std::string& text) {
+  store_->Remove(id).IgnoreError();
+  const OwnerId owner = store_->BeginIngest(id, "fake", /*from_tokens=*/false, "").value().owner;
+  const int64_t size = std::ssize(text);
+  RECOLLECT_CHECK(store_->PublishIngest(owner, Batch(text, 0, size, /*last=*/true)).ok());
+}
+
+absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
+    const std::string& id, bool from_tokens, const engine::SessionOptions& session,
+    const std::string& peer) {
+  std::lock_guard lock(mutex_);
+  RETURN_IF_ERROR(RefusalLocked());
+  RETURN_IF_ERROR(engine::ValidateDocumentId(id));
+  seen_.ingest = session;
+  seen_.peer = peer;
+  if (writers_.contains(id)) {
+    return absl::AbortedError(absl::StrCat("another stream writes '", id, "'"));
+  }
+  if (store_->Get(id).ok()) {
+    return std::make_unique<Stream>(*this, id, from_tokens, /*compares=*/true, OwnerId{}, "");
+  }
+  RETURN_IF_ERROR(CheckRoom("ingests", writers_, max_ingests, peer));
+  ASSIGN_OR_RETURN(const auto progress, store_->BeginIngest(id, "fake", from_tokens, ""));
+  ASSIGN_OR_RETURN(const auto committed, store_->ReadText(progress.owner, 0, progress.bytes));
+  auto stream = std::make_unique<Stream>(*this, id, from_tokens, /*compares=*/false, progress.owner,
+                                         committed);
+  writers_[id] = {stream.get(), peer};
+  return stream;
+}
+
+absl::Status FakeEngine::DeleteDocument(const std::string& id) {
+  std::lock_guard lock(mutex_);
+  RETURN_IF_ERROR(RefusalLocked());
+  writers_.erase(id);
+  return store_->AbandonIngest(id).ok() ? absl::OkStatus() : store_->Remove(id).status();
+}
+
+}  // namespace recollect

@@ -148,7 +148,7 @@ TEST_F(IngestTest, ResumesAtTheCommittedOffset) {
   };
   EXPECT_EQ(client_->IngestText("d", reader).value().bytes(), 20);
   // What was committed is read to be compared, and is not sent again.
-  EXPECT_THAT(read, ElementsAre(0, 16, 20));
+  EXPECT_THAT(read, ::testing::ElementsAre(0, 16, 20));
   EXPECT_EQ(client_->ReadText("d", 0, 20).value(), "0123456789abcdefghij");
 }
 

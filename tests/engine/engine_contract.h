@@ -20,7 +20,7 @@
 
 namespace recollect::engine {
 
-inline constexpr int64_t kEndless = 1'000'000'000;  // tokens
+inline constexpr int64_t kEndless = 1 << 16;  // tokens, the most that a request may ask for
 
 struct Implementation {
   std::string name;

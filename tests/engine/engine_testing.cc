@@ -253,7 +253,7 @@ std::string TurnsBesideAStream(EngineImpl& engine, std::vector<int32_t> tokens) 
     log.push_back('t');
     if (so_far == 1) begun.set_value();
   };
-  const auto handle = engine.Generate(TokensRequest(SampleTokens(5, 1), 1'000'000'000), collector);
+  const auto handle = engine.Generate(TokensRequest(SampleTokens(5, 1), 1 << 16), collector);
   begun.get_future().wait();
   auto stream = *engine.BeginIngest("beside", /*from_tokens=*/true, {});
   EXPECT_EQ(AppendTokens(*stream, 0, std::move(tokens)).status(), absl::OkStatus());

@@ -117,7 +117,7 @@ TEST(SchedulingTest, AStreamHasAsMuchTimeAsAnIngestBesideIt) {
   stream->on_tokens = [&](int64_t n) {
     if (n == 1) begun.set_value();
   };
-  const auto handle = engine->Generate(Ask(1'000'000'000), stream);
+  const auto handle = engine->Generate(Ask(1 << 16), stream);
   begun.get_future().wait();
   const auto beside = run(5);
   EXPECT_EQ(beside->largest, options.shared_slice_tokens);
@@ -205,7 +205,7 @@ TEST(SchedulingTest, CancelEndsARequestBetweenSteps) {
   collector->on_tokens = [future](int64_t n) {
     if (n == 10) future.get()->Cancel();
   };
-  GenerateRequest request = Ask(100000);
+  GenerateRequest request = Ask(1 << 16);
   request.session = session;
   handle.set_value(engine->Generate(request, collector));
   EXPECT_EQ(collector->Wait().status.code(), absl::StatusCode::kCancelled);
@@ -239,7 +239,7 @@ TEST(SchedulingTest, CancelledAfterAnyStepASessionHasWhatWasShown) {
     engine->scheduler_for_test().ObserveForTest([&](TurnKind, int64_t) {
       if (++steps == cancelled_step) handle.get_future().get()->Cancel();
     });
-    GenerateRequest request = Ask(100000);
+    GenerateRequest request = Ask(1 << 16);
     request.session = *engine->OpenSession({});
     auto collector = std::make_shared<Collector>();
     handle.set_value(engine->Generate(request, collector));

@@ -202,6 +202,7 @@ void AwaitBackground(Engine& engine) {
   // Requests are prepared there in the order of the calls. Twice, since a session that is freed may
   // leave a document to be freed.
   ScoreRequest late;
+  late.prompt.tokens = {10};
   late.deadline = absl::InfinitePast();
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(absl::IsDeadlineExceeded(Score(engine, late).status()));
 }

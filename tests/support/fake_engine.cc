@@ -232,7 +232,7 @@ void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& re
     ++tokens;
     lock.lock();
   }
-  if (status.ok() && script.then_wait) {
+  if (status.ok() && script.then_wait && tokens < request.max_tokens) {
     changed_.wait_for(lock, Until(request.deadline),
                       [&] { return handle.cancelled || seen_.shut_down; });
     status = DueLocked(handle.cancelled, request.deadline);

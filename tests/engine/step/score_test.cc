@@ -70,8 +70,7 @@ int64_t ScoreTogether(EngineImpl& engine, const std::vector<ScoreRequest>& reque
   std::atomic<int64_t> most_rows{0};
   engine.scheduler_for_test().ObserveForTest(
       [&](TurnKind, int64_t rows) { most_rows = std::max<int64_t>(most_rows, rows); });
-  // Holds the scheduler up until all are there: the engine prepares requests one after the other,
-  // and the last one is refused by then.
+  // Holds the scheduler up until all are there: the engine prepares requests one after the other.
   std::promise<void> held, all_there;
   auto hold = std::make_shared<Collector>();
   hold->on_tokens = [&](int64_t n) {
@@ -89,7 +88,7 @@ int64_t ScoreTogether(EngineImpl& engine, const std::vector<ScoreRequest>& reque
   for (size_t i = 0; i < requests.size(); ++i) {
     engine.Score(requests[i], [&results, i](auto result) { results[i].set_value(result); });
   }
-  EXPECT_FALSE(Retrieve(engine, {}).ok());
+  AwaitBackground(engine);
   all_there.set_value();
   logprobs->clear();
   for (auto& result : results) logprobs->push_back(result.get_future().get()->logprobs);

@@ -144,7 +144,7 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
   const engine::EngineStats stats = host.engine->stats();
   LogInfo(
       "serving {} with {} on {}; threads {} (0: all), layers on {}, landmark keys on {}, budgets: "
-      "landmark keys {}, memory {}, host {}, sessions' states {} bytes",
+      "landmark keys {}, memory K, V {}, chunk states {}, sessions' states {} bytes",
       host.data_dir, host.model_name, server->address(), common.host.threads, stats.backend,
       stats.landmark_index, engine.landmark_budget_bytes, engine.memory_budget_bytes,
       engine.chunk_states_budget_bytes, engine.state_budget_bytes);

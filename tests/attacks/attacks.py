@@ -148,6 +148,10 @@ def no_descriptors(options):
     with Attack(options, "no descriptor for a while", descriptors=256, works=True) as attack:
         server = attack.server
         kept = http2.Connection(server.port)
+        ended = lambda kind, flags, _, __: kind == http2.HEADERS and flags & http2.END_STREAM
+        stream = kept.new_stream()
+        kept.send(http2.headers(stream, "Documents/ListDocuments") + http2.message(stream, b""))
+        kept.read_until(ended)  # the server has by now what the connection takes
         highest = max(map(int, os.listdir("/proc/%d/fd" % server.process.pid)))
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (highest + 1, 256))
         for name in (b"first", b"second"):  # writes that fail or not
@@ -156,7 +160,7 @@ def no_descriptors(options):
                       http2.message(stream, ingest_header(name.decode()), last=False) +
                       http2.message(stream, ingest_piece(SMALL_TEXT.encode() * 200), last=False) +
                       http2.message(stream, field(3, b"")))
-            kept.read_until(lambda kind, flags, _, __: kind == http2.HEADERS and flags & http2.END_STREAM)
+            kept.read_until(ended)
         server.client("docs", "list", timeout=10)  # not accepted
         attack.look()
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (256, 256))

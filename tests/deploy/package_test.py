@@ -25,8 +25,10 @@ bash -n /usr/share/bash-completion/completions/recollect
 recollect --version
 
 serve() {  # with the unit's own command
+  set +x
+  rm -f /ready
   $(sed -n 's/^ExecStart=//p' /lib/systemd/system/recollect.service) > /ready &
-  for i in $(seq 300); do grep -q 'recollect ready' /ready && return; sleep 0.1; done
+  for i in $(seq 300); do grep -q 'recollect ready' /ready && set -x && return; sleep 0.1; done
   return 1
 }
 serve
@@ -35,9 +37,9 @@ recollect --server 127.0.0.1:50051 generate --mount note --prompt 'The pass key 
 grep -q '^ 48213' /answer
 kill -TERM %1 && wait %1
 
-echo 'log-level = "warning"' >> /etc/recollect/recollect.toml
+sed -i 's/^# log-level = .*/log-level = "warning"/' /etc/recollect/recollect.toml
 apt-get install -y -qq --reinstall /package.deb > /dev/null
-grep -q 'log-level = "warning"' /etc/recollect/recollect.toml
+grep -q '^log-level = "warning"' /etc/recollect/recollect.toml
 serve
 recollect --server 127.0.0.1:50051 docs list | grep -q '^note '
 kill -TERM %1 && wait %1

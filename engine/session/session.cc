@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "model/lexicon.h"
 #include "model/text/tokenizer.h"
@@ -193,11 +194,13 @@ absl::Status Session::AddChunk(const ClosedBlock& block, model::EncodedChunk chu
 
 Session::~Session() {
   if (!owner_.has_value()) return;
-  tiers_.EraseOwner(*owner_);
-  if (const absl::Status status = store_.FreeSession(*owner_); !status.ok()) {
-    // A store that is opened again clears all sessions.
-    LogWarning("freeing a session's chunks: {}", status.ToString());
-  }
+  const absl::Status freed = OrExhausted("freeing a session's chunks", [&] {
+    const MemoryScope scope(MemoryScope::kTake);
+    tiers_.EraseOwner(*owner_);
+    return store_.FreeSession(*owner_);
+  });
+  // A store that is opened again clears all sessions.
+  if (!freed.ok()) LogWarning("freeing a session's chunks: {}", freed.ToString());
 }
 
 SessionInfo Session::info() const {

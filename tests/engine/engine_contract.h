@@ -39,7 +39,7 @@ inline std::unique_ptr<Engine> MakeFake(int64_t max_sessions, int64_t max_ingest
   auto engine = std::make_unique<FakeEngine>();
   engine->max_sessions = max_sessions;
   engine->max_ingests = max_ingests;
-  engine->Set({.generation = {.repeat = 1000, .then_wait = true}});
+  engine->Set({.generation = {.repeat = 1000, .then_hang = true}});
   return engine;
 }
 

@@ -232,9 +232,10 @@ void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& re
     ++tokens;
     lock.lock();
   }
-  if (status.ok() && script.then_wait && tokens < request.max_tokens) {
-    changed_.wait_for(lock, Until(request.deadline),
-                      [&] { return handle.cancelled || seen_.shut_down; });
+  if (status.ok() && (script.then_wait || script.then_hang) && tokens < request.max_tokens) {
+    changed_.wait_for(lock, Until(request.deadline), [&] {
+      return handle.cancelled || failing_ || (script.then_wait && seen_.shut_down);
+    });
     status = DueLocked(handle.cancelled, request.deadline);
   }
   if (status.ok()) status = script.then_error;

@@ -31,6 +31,7 @@ class FakeEngine final : public engine::Engine {
     std::vector<std::string> pieces = {"Hel", "lo"};
     int64_t repeat = 1;
     bool then_wait = false;                      // until Cancel, the deadline or Shutdown
+    bool then_hang = false;                      // the same, but Shutdown has to cancel it
     absl::Status then_error = absl::OkStatus();  // in place of the end
   };
   struct Script {

@@ -62,7 +62,7 @@ Table ReadTable(Fields& fields, const std::string& key, const ModelConfig& confi
   const auto read_heads = [&](const std::string& path, const json& entry, Table& out) {
     out.push_back(OneOrEach<int64_t>(fields, path, entry, config.heads, "heads", read_number));
     const size_t expected = entry.is_array() ? static_cast<size_t>(config.heads) : 1;
-    good = good && out.back().size() == expected;
+    good = good && !out.back().empty() && out.back().size() == expected;
   };
   if (config.landmarks()) {
     Table table(1);

@@ -98,6 +98,15 @@ TEST(RatPlusConfigTest, NamesTheLayerAndHeadOfAnImpossiblePattern) {
                     HasSubstr("local.initial[2] is 1.5, expected an integer")));
 }
 
+// The number of heads is missing, so a list by head has no right length.
+TEST(RatPlusConfigTest, ListsByHeadWithoutANumberOfHeads) {
+  const auto parsed = ParseRatPlus([](json& c) {
+    c.erase("heads");
+    c["local"]["window"] = {json::array(), {1, 2}, 0};
+  });
+  EXPECT_THAT(Message(parsed.status()), HasSubstr("heads missing"));
+}
+
 // Lists of some kilobytes, and together a gigabyte of patterns.
 TEST(RatPlusConfigTest, RefusesMorePatternsThanAnyModelHas) {
   json config = json::parse(ConfigJson(TinyRatPlusConfig()));

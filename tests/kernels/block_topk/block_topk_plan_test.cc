@@ -3,7 +3,8 @@
 #include <gmock/gmock.h>
 
 #include "tests/kernels/block_topk/block_topk_device_checks.h"
-#include "tests/kernels/range_attention/range_attention_device_checks.h"
+#include "tests/kernels/device/host_device.h"
+#include "tests/kernels/range_attention/range_attention_cases.h"
 
 namespace recollect::kernels {
 namespace {
@@ -45,17 +46,25 @@ TEST(BlockTopKBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
 TEST(BlockTopKBlockTest, RangeAttentionReadsTheLists) {
   const block_cases::Call call = block_cases::RandomCall(2, 24, 8, 5, 40, false);
   const int64_t width = call.width(), rows = static_cast<int64_t>(call.rows.size()), room = 56;
-  std::vector<std::vector<float>> keys, values;
+  size_t blocks = 0;
   for (const block_cases::Bounds& bounds : call.sequences) {
-    const int64_t floats = static_cast<int64_t>(bounds.low.size() + width) * call.block;
+    blocks = std::max(blocks, bounds.low.size() / width);
+  }
+  const int64_t floats = static_cast<int64_t>(blocks + 1) * width * call.block;
+  std::vector<std::vector<float>> keys, values;
+  for (size_t i = 0; i < call.sequences.size(); ++i) {
     keys.push_back(Normals(floats, 21 + static_cast<uint32_t>(keys.size())));
     values.push_back(Normals(floats, 31 + static_cast<uint32_t>(keys.size())));
   }
   const block_cases::Lists lists = block_cases::Run(OnHost(HostOrder::kPhases), call);
-  range_cases::Call attention;
-  attention.q = call.q;
-  attention.q_stride = width;
-  attention.parts_per_row = kMaxRanges;
+  range_cases::Call attention{.heads = call.heads,
+                              .kv_heads = call.heads,
+                              .head_dim = call.head_dim,
+                              .q = call.q,
+                              .q_stride = width,
+                              .parts_per_row = kMaxRanges,
+                              .part_floats = floats,
+                              .room = room};
   for (const block_cases::Row& row : call.rows) {
     attention.parts.push_back({keys[row.sequence].data(), values[row.sequence].data()});
     attention.parts.resize(attention.parts.size() + kMaxRanges - 1);
@@ -65,13 +74,8 @@ TEST(BlockTopKBlockTest, RangeAttentionReadsTheLists) {
     attention.entries.insert(attention.entries.end(), list.begin(), list.end());
     attention.entries.resize(attention.counts.size() * room, -1);
   }
-  const auto plan = PlanRangeAttention({.rows = rows,
-                                        .heads = call.heads,
-                                        .kv_heads = call.heads,
-                                        .head_dim = call.head_dim,
-                                        .max_entries = room},
-                                       132);
-  const std::vector<float> out = range_cases::RunOnHost(*plan, attention, HostOrder::kPhases);
+  HostDevice host;
+  const std::vector<float> out = range_cases::RunOnDevice(host, attention, 0);
   for (int64_t p = 0; p < rows * call.heads; ++p) {
     const size_t sequence = call.rows[p / call.heads].sequence;
     const int64_t at = p % call.heads * call.head_dim, count = attention.counts[p];

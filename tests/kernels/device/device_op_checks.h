@@ -1,17 +1,15 @@
 // What operations of any kernels::Device must do, checked on the host's (host_device.h) and on
 // a GPU's alike: through the interface it is close to the CPU's operation of the same name. That
-// rows have the same bits in any company, and all sizes, are tested with the operation
-// (*_device_checks.h).
+// rows have the same bits in any batch, and all sizes, are tested with the operation. Not here are
+// operations whose own suites run through the interface (op_test.h).
 #ifndef RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_OP_CHECKS_H_
 #define RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_OP_CHECKS_H_
 
 #include <algorithm>
 #include <functional>
 
-#include "kernels/elementwise/elementwise.h"
-#include "kernels/gated_scan/gated_scan.h"
-#include "kernels/gca/gca.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/range_attention/range_attention.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 #include "tests/kernels/device/device_arrays.h"
 
@@ -27,201 +25,8 @@ inline void ExpectClose(const std::vector<float>& actual, const std::vector<floa
   }
 }
 
-inline double Largest(const std::vector<float>& numbers) {
-  double largest = 0;
-  for (const float number : numbers) largest = std::max<double>(largest, std::abs(number));
-  return largest;
-}
-
 inline constexpr int64_t kRows = 5, kWidth = 44;
 inline constexpr int64_t kCount = kRows * kWidth;
-
-// Runs an operation that has y[kRows, kWidth], into floats and into Bf16.
-inline void CheckRowsOf(Device& device, const std::function<absl::Status(const DeviceRows&)>& run,
-                        const std::vector<float>& expected, double largest_gate, double factor) {
-  Arrays arrays(device);
-  float* const y = static_cast<float*>(arrays.Allocate(kCount * int64_t{sizeof(float)}));
-  ASSERT_EQ(run({y, DType::kFloat32}), absl::OkStatus());
-  const std::vector<float> wide = arrays.Read(y, kCount);
-  const auto magnitude = [&](int64_t i) { return std::abs(expected[i]) * (1 + largest_gate); };
-  ExpectClose(wide, expected, magnitude, factor);
-  Bf16* const rounded = static_cast<Bf16*>(arrays.Allocate(kCount * int64_t{sizeof(Bf16)}));
-  ASSERT_EQ(run({rounded, DType::kBf16}), absl::OkStatus());
-  const std::vector<Bf16> narrow = arrays.Read(rounded, kCount);
-  for (int64_t i = 0; i < kCount; ++i) EXPECT_EQ(narrow[i], Bf16::FromFloat(wide[i])) << i;
-}
-
-inline void CheckNormsAndGates(Device& device) {
-  Arrays arrays(device);
-  OpContext ctx;
-  const int64_t gate_stride = kWidth + 4;
-  const std::vector<float> x = Normals(kCount, 1), pairs = Normals(2 * kCount, 2, 2);
-  const std::vector<float> gain = Normals(kWidth, 3), gate = Normals(kRows * gate_stride, 4);
-  const float* const on_x = arrays.Place(x);
-  const float* const on_pairs = arrays.Place(pairs);
-  const float* const on_gain = arrays.Place(gain);
-  const float* const on_gate = arrays.Place(gate);
-  std::vector<float> y(kCount);
-
-  RmsNorm(ctx, x.data(), gain.data(), 1e-6f, kRows, kWidth, y.data());
-  const auto norm = [&](const DeviceRows& to) {
-    return device.Run(
-        RmsNormOp{.sizes = {kRows, kWidth}, .x = on_x, .gain = on_gain, .eps = 1e-6f, .y = to});
-  };
-  CheckRowsOf(device, norm, y, 0, testing::kRmsNormFactor);
-  SwiGlu(ctx, pairs.data(), kRows, kWidth, y.data());
-  const auto swiglu = [&](const DeviceRows& to) {
-    return device.Run(SwiGluOp{on_pairs, kRows, kWidth, to});
-  };
-  CheckRowsOf(device, swiglu, y, Largest(pairs), testing::kGateFactor);
-  GeGlu(ctx, pairs.data(), kRows, kWidth, y.data());
-  const auto geglu = [&](const DeviceRows& to) {
-    return device.Run(GeGluOp{on_pairs, kRows, kWidth, to});
-  };
-  CheckRowsOf(device, geglu, y, 0, testing::kGeluFactor);
-  Gelu(ctx, x.data(), kCount, y.data());
-  const auto gelu = [&](const DeviceRows& to) { return device.Run(GeluOp{on_x, kCount, to}); };
-  CheckRowsOf(device, gelu, y, 0, testing::kGeluFactor);
-  SigmoidGate(ctx, gate.data(), gate_stride, x.data(), kRows, kWidth, y.data());
-  const auto sigmoid = [&](const DeviceRows& to) {
-    return device.Run(SigmoidGateOp{on_gate, gate_stride, on_x, kRows, kWidth, to});
-  };
-  CheckRowsOf(device, sigmoid, y, Largest(gate), testing::kGateFactor);
-}
-
-inline void CheckSumsAndConversion(Device& device) {
-  Arrays arrays(device);
-  const std::vector<float> x = Normals(kCount, 1), other = Normals(kCount, 2);
-  float* const y = arrays.Place(x);
-  Bf16* const narrow = static_cast<Bf16*>(arrays.Allocate(kCount * int64_t{sizeof(Bf16)}));
-  ASSERT_EQ(device.Run(AddOp{arrays.Place(other), kCount, y}), absl::OkStatus());
-  ASSERT_EQ(device.Run(ConvertToBf16Op{y, kCount, narrow}), absl::OkStatus());
-  // The first columns of every row.
-  Bf16* const columns = static_cast<Bf16*>(arrays.Allocate(kRows * 3 * int64_t{sizeof(Bf16)}));
-  ASSERT_EQ(device.Run(ConvertToBf16Op{y, 3, columns, kRows, kWidth}), absl::OkStatus());
-  const std::vector<float> sums = arrays.Read(y, kCount);
-  const std::vector<Bf16> rounded = arrays.Read(narrow, kCount);
-  const std::vector<Bf16> of_columns = arrays.Read(columns, kRows * 3);
-  for (int64_t i = 0; i < kCount; ++i) {
-    EXPECT_EQ(sums[i], x[i] + other[i]) << i;
-    EXPECT_EQ(rounded[i], Bf16::FromFloat(sums[i])) << i;
-    if (i % kWidth >= 3) continue;
-    EXPECT_EQ(of_columns[i / kWidth * 3 + i % kWidth], rounded[i]) << i;
-  }
-}
-
-inline void CheckRope(Device& device) {
-  constexpr int kHeads = 2, kDim = 22;
-  const std::vector<int64_t> positions = {7, 1000003, 0, 64, 63};
-  for (RopePairs pairs : {RopePairs::kHalves, RopePairs::kInterleaved}) {
-    Arrays arrays(device);
-    OpContext ctx;
-    const RopeAngles angles{.pairs = pairs};
-    const std::vector<float> x = Normals(kRows * kHeads * kDim, 1);
-    std::vector<float> cosines(kRows * kDim / 2), sines(kRows * kDim / 2), expected = x;
-    RopeFactors(ctx, angles, positions, kDim, cosines.data(), sines.data());
-    for (int64_t row = 0; row < kRows; ++row) {
-      Rope(ctx, angles, positions[row], 1, kHeads * kDim, kHeads, kDim,
-           expected.data() + row * kHeads * kDim);
-    }
-    float* const turned = arrays.Place(x);
-    ASSERT_EQ(
-        device.Run(RopeOp{
-            {kRows, kDim, kHeads}, pairs, arrays.Place(cosines), arrays.Place(sines), turned}),
-        absl::OkStatus());
-    ExpectClose(
-        arrays.Read(turned, kRows * kHeads * kDim), expected,
-        [&](int64_t) { return 2 * Largest(x); }, testing::kRopeFactor);
-  }
-}
-
-// Two sequences with keys and values, one after the other in the same rows.
-inline void CheckGatedScan(Device& device) {
-  Arrays arrays(device);
-  OpContext ctx;
-  const int64_t rows[] = {3, 2};
-  const std::vector<float> z = Normals(kCount, 1), bias = Normals(kWidth, 2);
-  const std::vector<float> x[] = {Normals(kCount, 3), Normals(kCount, 4)};
-  const std::vector<float> state = Normals(4 * kWidth, 5);
-  std::vector<float> expected[] = {std::vector<float>(kCount), std::vector<float>(kCount)};
-  std::vector<float> last = state;
-  float* const on_state = arrays.Place(state);
-  const float* const on_z = arrays.Place(z);
-  const float* const on_x[] = {arrays.Place(x[0]), arrays.Place(x[1])};
-  float* const on_y[] = {arrays.Place(x[0]), arrays.Place(x[1])};
-  std::vector<GatedScanSegment> segments(2);
-  for (int64_t s = 0; s < 2; ++s) {
-    const int64_t first = s * rows[0] * kWidth;
-    segments[s].z = on_z + first;
-    segments[s].rows = rows[s];
-    for (int64_t i = 0; i < 2; ++i) {
-      const int64_t at = (2 * s + i) * kWidth;
-      segments[s].x[i] = on_x[i] + first;
-      segments[s].y[i] = on_y[i] + first;
-      segments[s].state[i] = on_state + at;
-      GatedScan(ctx, z.data() + first, bias.data(), x[i].data() + first, kWidth, rows[s], kWidth,
-                last.data() + at, expected[i].data() + first, kWidth);
-    }
-  }
-  const auto plan =
-      PlanGatedScan({.segments = 2, .max_rows = rows[0], .channels = kWidth, .inputs = 2},
-                    device.multiprocessors());
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  ASSERT_EQ(
-      device.Run(GatedScanOp{*plan, arrays.Place(segments), 2, arrays.Place(bias), kWidth, kWidth}),
-      absl::OkStatus());
-  const double magnitude = 5 * (1 + Largest(z) + Largest(bias));  // of numbers that are normal
-  const auto same = [&](int64_t) { return magnitude; };
-  for (int i = 0; i < 2; ++i) {
-    ExpectClose(arrays.Read(on_y[i], kCount), expected[i], same, testing::kGatedScanFactor);
-  }
-  ExpectClose(arrays.Read(on_state, 4 * kWidth), last, same, testing::kGatedScanFactor);
-}
-
-inline void CheckRangeAttention(Device& device) {
-  constexpr int kHeads = 4, kKvHeads = 2, kDim = 11;
-  constexpr int64_t kEntries = 40, kOut = kRows * kHeads * kDim;
-  Arrays arrays(device);
-  OpContext ctx;
-  const std::vector<float> q = Normals(kOut, 1), slopes = {0.0f, 0.1f, 0.2f, 0.4f};
-  std::vector<float> keys[kMaxRanges], values[kMaxRanges];
-  std::array<KvSpan, kMaxRanges> parts;
-  std::vector<KvSpan> on_parts;
-  for (uint32_t p = 0; p < kMaxRanges; ++p) {
-    keys[p] = Normals(kEntries * kKvHeads * kDim, 10 + p);
-    values[p] = Normals(kEntries * kKvHeads * kDim, 20 + p);
-    parts[p] = {keys[p].data(), values[p].data()};
-    on_parts.push_back({arrays.Place(keys[p]), arrays.Place(values[p])});
-  }
-  std::vector<RangeSet> sets(kRows);
-  for (int64_t row = 0; row < kRows; ++row) {
-    sets[row].ranges = {RangeSet::Range{0, row}, {row, 3 * row}, {row, 40}};
-  }
-  std::vector<float> expected(kOut);
-  RangeAttention(ctx, {kHeads, kKvHeads, kDim, slopes.data()}, q.data(), kHeads * kDim, kRows,
-                 parts, sets.data(), expected.data());
-  const auto plan = PlanRangeAttention({.rows = kRows,
-                                        .heads = kHeads,
-                                        .kv_heads = kKvHeads,
-                                        .head_dim = kDim,
-                                        .max_entries = 3 * kEntries},
-                                       device.multiprocessors());
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  RangeAttentionOp in;
-  in.plan = *plan;
-  in.q = arrays.Place(q);
-  in.q_stride = kHeads * kDim;
-  in.parts = arrays.Place(on_parts);
-  in.sets = arrays.Place(sets);
-  in.slopes = arrays.Place(slopes);
-  in.workspace = arrays.Allocate(plan->workspace_bytes);
-  in.out = static_cast<float*>(arrays.Allocate(kOut * int64_t{sizeof(float)}));
-  ASSERT_EQ(device.Run(in), absl::OkStatus());
-  // Normal numbers are below 5: so is a score below 25 sqrt(kDim), without its bias.
-  ExpectClose(
-      arrays.Read(in.out, kOut), expected, [](int64_t) { return 5 * (1 + 25 * std::sqrt(kDim)); },
-      testing::kAttentionFactor);
-}
 
 // Numbers as floats that a format has.
 inline std::vector<float> Rounded(std::vector<float> numbers, DType dtype) {
@@ -229,13 +34,6 @@ inline std::vector<float> Rounded(std::vector<float> numbers, DType dtype) {
     for (float& number : numbers) number = recollect::RoundToBf16(number);
   }
   return numbers;
-}
-
-inline void* PlaceAs(Arrays& arrays, const std::vector<float>& numbers, DType dtype) {
-  if (dtype == DType::kFloat32) return arrays.Place(numbers);
-  std::vector<Bf16> narrow;
-  for (const float number : numbers) narrow.push_back(Bf16::FromFloat(number));
-  return arrays.Place(narrow);
 }
 
 // Two sequences, one of them with grouped heads' rows enough for two tiles.
@@ -260,7 +58,7 @@ inline void CheckTileAttention(Device& device) {
     for (uint32_t p = 0; p < kParts; ++p) {
       const auto place = [&](uint32_t i) {
         numbers[i] = Rounded(Normals(kEntries * kKvHeads * kDim, 10 * i + rows), DType::kBf16);
-        return static_cast<const Bf16*>(PlaceAs(arrays, numbers[i], DType::kBf16));
+        return static_cast<const Bf16*>(arrays.PlaceAs(DType::kBf16, numbers[i]));
       };
       const Bf16* const keys = place(2 * p);
       cache.parts[p] = {keys, place(2 * p + 1)};
@@ -277,7 +75,7 @@ inline void CheckTileAttention(Device& device) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   TileAttentionOp in;
   in.plan = *plan;
-  in.q = static_cast<const Bf16*>(PlaceAs(arrays, q, DType::kBf16));
+  in.q = static_cast<const Bf16*>(arrays.PlaceAs(DType::kBf16, q));
   in.q_stride = kHeads * kDim;
   in.kv_stride = kKvHeads * kDim;
   in.tiles = arrays.Place(tiles);
@@ -289,57 +87,6 @@ inline void CheckTileAttention(Device& device) {
       arrays.Read(in.out, kOut), expected,
       [](int64_t) { return 5 * (1 + 25 * std::sqrt(kDim) + testing::kBf16Probabilities); },
       testing::kAttentionFactor);
-}
-
-inline void CheckGca(Device& device, DType q_dtype) {
-  const GcaShape shape{4, 2, 12};
-  const int64_t width = int64_t{shape.heads} * shape.head_dim, memory_width = width / 2;
-  const std::vector<int> chunk_rows = {63, 2, 17};
-  Arrays arrays(device);
-  OpContext ctx;
-  const std::vector<float> q = Rounded(Normals(kRows * width, 1), q_dtype);
-  const std::vector<float> weights = {0.5f, 0.25f, 0.125f};
-  std::vector<std::vector<Bf16>> kept;
-  std::vector<MemoryView> chunks, on_chunks;
-  kept.reserve(2 * chunk_rows.size());
-  for (const int rows : chunk_rows) {
-    const auto seed = static_cast<uint32_t>(rows);
-    const auto& keys = kept.emplace_back(NormalBf16(rows * memory_width, seed));
-    const auto& values = kept.emplace_back(NormalBf16(rows * memory_width, seed + 1));
-    chunks.push_back({keys.data(), values.data(), rows});
-    on_chunks.push_back({arrays.Place(keys), arrays.Place(values), rows});
-  }
-  // Rows that see all chunks, and a row that sees the last one.
-  const std::vector<GcaGroup> groups = {{0, 0, 4, 3}, {4, 2, 1, 1}};
-  std::vector<float> expected(q.size());
-  for (const GcaGroup& group : groups) {
-    Gca(ctx, shape, q.data() + group.first_row * width, group.rows,
-        chunks.data() + group.first_chunk, weights.data() + group.first_chunk, group.chunks,
-        expected.data() + group.first_row * width);
-  }
-  const auto plan = PlanGca(
-      shape, {.groups = 2, .rows = kRows, .max_group_rows = 4, .max_group_chunks = 3}, q_dtype);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  GcaOp in;
-  in.plan = *plan;
-  in.q = PlaceAs(arrays, q, q_dtype);
-  in.groups = arrays.Place(groups);
-  in.group_count = 2;
-  in.chunks = arrays.Place(on_chunks);
-  in.weights = arrays.Place(weights);
-  in.workspace = arrays.Allocate(plan->workspace_bytes);
-  in.out = static_cast<float*>(arrays.Allocate(kRows * width * int64_t{sizeof(float)}));
-  ASSERT_EQ(device.Run(in), absl::OkStatus());
-  const double rounded = q_dtype == DType::kBf16 ? testing::kBf16Probabilities : 0;
-  const double magnitude = 5 * (1 + 25 * std::sqrt(shape.head_dim) + rounded);
-  ExpectClose(
-      arrays.Read(in.out, kRows * width), expected, [&](int64_t) { return magnitude; },
-      testing::kGcaFactor);
-}
-
-inline void CheckGca(Device& device) {
-  CheckGca(device, DType::kFloat32);
-  CheckGca(device, DType::kBf16);
 }
 
 inline void CheckGemm(Device& device) {
@@ -355,10 +102,10 @@ inline void CheckGemm(Device& device) {
     const std::vector<float> before = Rounded(Normals(kRows * kN, 3), shape.out);
     std::vector<float> expected(kRows * kN);
     GemmReference(weights.data(), kN, kK, kFloat32, x.data(), kRows, expected.data());
-    void* const y = PlaceAs(arrays, before, shape.out);
+    void* const y = arrays.PlaceAs(shape.out, before);
     ASSERT_EQ(device.PrepareGemm(shape), absl::OkStatus());
-    ASSERT_EQ(device.Run(GemmOp{shape, PlaceAs(arrays, weights, shape.in),
-                                PlaceAs(arrays, x, shape.in), kRows, y}),
+    ASSERT_EQ(device.Run(GemmOp{shape, arrays.PlaceAs(shape.in, weights),
+                                arrays.PlaceAs(shape.in, x), kRows, y}),
               absl::OkStatus());
     std::vector<float> actual;
     if (shape.out == kFloat32) {

@@ -2,54 +2,25 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/kernels/elementwise/elementwise_device_checks.h"
+#include "tests/kernels/device/host_device.h"
+#include "tests/kernels/elementwise/elementwise_cases.h"
 
 namespace recollect::kernels {
 namespace {
 
-using elementwise_cases::HostRunner;
 using ::testing::HasSubstr;
-
-TEST(ElementwiseBlockTest, MatchesReference) {
-  elementwise_cases::CheckMatchesReference(HostRunner());
-}
-
-TEST(ElementwiseBlockTest, MatchesReferenceForNumbersOfAnySize) {
-  elementwise_cases::CheckSizesOfNumbers(HostRunner());
-}
-
-TEST(ElementwiseBlockTest, NanAndInfinityStayInPlace) {
-  elementwise_cases::CheckNanAndInfinityStayInPlace(HostRunner());
-}
-
-TEST(ElementwiseBlockTest, RoundingIsThatOfTheBase) {
-  elementwise_cases::CheckRoundingIsThatOfTheBase(HostRunner());
-}
-
-TEST(ElementwiseBlockTest, ARowHasTheSameBitsInAnyBatch) {
-  elementwise_cases::CheckARowHasTheSameBitsInAnyBatch(HostRunner());
-}
-
-TEST(ElementwiseBlockTest, RowsAtADistance) {
-  elementwise_cases::CheckRowsAtADistance(HostRunner());
-}
-
-TEST(ElementwiseBlockTest, EveryHeadHasItsGain) {
-  elementwise_cases::CheckEveryHeadHasItsGain(HostRunner());
-}
 
 // A missing barrier, and threads of a phase that depend on each other, would show.
 TEST(ElementwiseBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
+  HostDevice phases;
   for (elementwise_cases::Op op : elementwise_cases::kOps) {
     for (int64_t width : {65, 1030}) {
-      const int64_t rows = width > 1000 ? 2 : 11;
-      const elementwise_cases::Call call = elementwise_cases::CallOf(op, rows, width);
-      const std::vector<float> expected = elementwise_cases::Run(HostRunner(), call);
+      const auto call = elementwise_cases::CallOf(op, width > 1000 ? 2 : 11, width);
+      const auto expected = elementwise_cases::RunOnDevice(phases, call, 0);
       for (HostOrder order : kHostOrders) {
-        for (bool in_place : {false, true}) {
-          if (in_place && call.is_glu()) continue;
-          EXPECT_TRUE(
-              SameBits(elementwise_cases::Run(HostRunner{order}, call, 0, in_place), expected))
+        HostDevice host(order);
+        for (int way : {0, 3}) {
+          EXPECT_TRUE(SameBits(elementwise_cases::RunOnDevice(host, call, way), expected))
               << "op " << static_cast<int>(op) << ", order " << static_cast<int>(order);
         }
       }

@@ -2,53 +2,30 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/kernels/gated_scan/gated_scan_device_checks.h"
+#include "tests/kernels/device/host_device.h"
+#include "tests/kernels/gated_scan/gated_scan_cases.h"
 
 namespace recollect::kernels {
 namespace {
 
-using scan_cases::Strategy;
+using Strategy = GatedScanPlan::Strategy;
 using ::testing::HasSubstr;
-
-auto OnHost(HostOrder order) {
-  return [order](const GatedScanPlan& plan, const scan_cases::Call& call) {
-    return scan_cases::RunOnHost(plan, call, order);
-  };
-}
-
-TEST(GatedScanBlockTest, MatchesReferenceBothWays) {
-  scan_cases::CheckMatchesReference(OnHost(HostOrder::kPhases));
-}
-
-TEST(GatedScanBlockTest, SameBitsInAnyCutAndCompany) {
-  scan_cases::CheckSameBitsInAnyCutAndCompany(OnHost(HostOrder::kPhases));
-}
-
-TEST(GatedScanBlockTest, ChunksBeginAnew) {
-  scan_cases::CheckChunksBeginAnew(OnHost(HostOrder::kPhases));
-}
-
-TEST(GatedScanBlockTest, NumbersAtTheEdge) {
-  scan_cases::CheckNumbersAtTheEdge(OnHost(HostOrder::kPhases));
-}
 
 // A missing barrier, and threads of a phase that depend on each other, would show. In place, with
 // rows of one, several and no whole steps.
 TEST(GatedScanBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
+  HostDevice phases;
   for (int inputs : {1, 2}) {
     scan_cases::Call call{.channels = 20, .gap = 1, .in_place = true};
     for (int64_t rows : {1, 120, 601}) {
       call.sequences.push_back(scan_cases::RandomSequence(rows, call.channels, inputs, 3));
     }
-    for (Strategy strategy : scan_cases::kStrategies) {
-      const auto expected = scan_cases::Run(OnHost(HostOrder::kPhases), call, strategy);
+    for (int way : {0, 1}) {
+      const auto expected = scan_cases::RunOnDevice(phases, call, way);
       for (HostOrder order : kHostOrders) {
-        SCOPED_TRACE(
-            absl::StrCat(scan_cases::NameOf(strategy), ", order ", static_cast<int>(order)));
-        const auto results = scan_cases::Run(OnHost(order), call, strategy);
-        for (size_t s = 0; s < expected.size(); ++s) {
-          scan_cases::ExpectSameBits(results[s], expected[s]);
-        }
+        HostDevice host(order);
+        EXPECT_TRUE(scan_cases::SameBits(scan_cases::RunOnDevice(host, call, way), expected))
+            << "way " << way << ", order " << static_cast<int>(order);
       }
     }
   }

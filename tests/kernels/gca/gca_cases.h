@@ -1,5 +1,5 @@
-// The shapes that every implementation of Grouped Cross-Attention is tested on, with their inputs
-// and tolerances.
+// The shapes that Grouped Cross-Attention is tested on, with their inputs and tolerances, and how a
+// call of it runs on the CPU and on a device.
 #ifndef RECOLLECT_TESTS_KERNELS_GCA_GCA_CASES_H_
 #define RECOLLECT_TESTS_KERNELS_GCA_GCA_CASES_H_
 
@@ -9,7 +9,9 @@
 
 #include "base/types.h"
 #include "kernels/gca/gca.h"
+#include "kernels/gca/gca_plan.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
+#include "tests/kernels/device/device_arrays.h"
 
 namespace recollect::kernels::gca_cases {
 
@@ -95,6 +97,88 @@ inline double Magnitude(const Case& c, const Inputs& in, int64_t row, int head) 
     magnitude += in.weights[e] * largest_value * (1 + largest_score + rounded);
   }
   return magnitude;
+}
+
+// A call of the operation: groups of rows with their chunks.
+struct Call {
+  static constexpr int kWays = 4;  // of RunOnDevice
+  GcaShape shape;
+  DType q_dtype = DType::kFloat32;
+  std::vector<float> q = {};
+  std::vector<GcaGroup> groups = {};
+  std::vector<MemoryView> chunks = {};
+  std::vector<float> weights = {};
+
+  int64_t width() const { return int64_t{shape.heads} * shape.head_dim; }
+};
+
+// Appends rows [begin, end) of a case as one group.
+inline void AddGroup(const Inputs& in, int64_t begin, int64_t end, Call* call) {
+  if (begin == end) return;
+  call->groups.push_back({.first_row = static_cast<int64_t>(call->q.size()) / in.width,
+                          .first_chunk = static_cast<int64_t>(call->chunks.size()),
+                          .rows = static_cast<int32_t>(end - begin),
+                          .chunks = static_cast<int32_t>(in.chunks.size())});
+  call->q_dtype = in.q_dtype;
+  call->q.insert(call->q.end(), in.q.begin() + begin * in.width, in.q.begin() + end * in.width);
+  call->chunks.insert(call->chunks.end(), in.chunks.begin(), in.chunks.end());
+  call->weights.insert(call->weights.end(), in.weights.begin(), in.weights.end());
+}
+
+inline Call CallOf(const Case& c, const Inputs& in) {
+  Call call{.shape = c.shape};
+  AddGroup(in, 0, c.rows, &call);
+  return call;
+}
+
+// A run returns out [rows, heads, head_dim], NaN where nothing was written.
+inline std::vector<float> RunOnCpu(OpContext& ctx, const Call& call) {
+  Guarded out(static_cast<int64_t>(call.q.size()));
+  for (const GcaGroup& group : call.groups) {
+    const int64_t at = group.first_row * call.width();
+    Gca(ctx, call.shape, call.q.data() + at, group.rows, call.chunks.data() + group.first_chunk,
+        call.weights.data() + group.first_chunk, group.chunks, out.data() + at);
+  }
+  return out.values();
+}
+
+inline constexpr DType kDTypes[] = {DType::kFloat32, DType::kBf16};
+
+// Strategies, with q, out and the chunks' memory at aligned addresses and an element past them.
+inline std::vector<float> RunOnDevice(Device& device, const Call& call, int way) {
+  const auto strategy = way % 2 == 0 ? GcaPlan::Strategy::kByChunk : GcaPlan::Strategy::kByGroup;
+  const size_t shift = way / 2;
+  GcaSizes sizes{.groups = static_cast<int64_t>(call.groups.size())};
+  for (const GcaGroup& group : call.groups) {
+    sizes.rows = std::max(sizes.rows, group.first_row + group.rows);
+    sizes.max_group_rows = std::max(sizes.max_group_rows, group.rows);
+    sizes.max_group_chunks = std::max(sizes.max_group_chunks, group.chunks);
+  }
+  const absl::StatusOr<GcaPlan> plan = PlanGca(call.shape, sizes, call.q_dtype, strategy);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(CheckGca(*plan, call.groups, call.chunks), absl::OkStatus());
+  device_cases::Arrays arrays(device);
+  std::vector<MemoryView> chunks;
+  for (const MemoryView& chunk : call.chunks) {
+    const int64_t count = int64_t{chunk.rows} * call.shape.kv_heads * call.shape.head_dim;
+    const auto place = [&](const Bf16* from) {
+      return arrays.Place(std::vector<Bf16>(from, from + count), shift);
+    };
+    const Bf16* const keys = place(chunk.keys);
+    chunks.push_back({keys, place(chunk.values), chunk.rows});
+  }
+  const std::vector<float> nothing(call.q.size(), std::nanf(""));
+  GcaOp op;
+  op.plan = *plan;
+  op.q = arrays.PlaceAs(call.q_dtype, call.q, shift);
+  op.groups = arrays.Place(call.groups);
+  op.group_count = sizes.groups;
+  op.chunks = arrays.Place(chunks);
+  op.weights = arrays.Place(call.weights);
+  op.workspace = arrays.Allocate(plan->workspace_bytes);
+  op.out = arrays.Place(nothing, shift);
+  EXPECT_EQ(device.Run(op), absl::OkStatus());
+  return arrays.Read(op.out, static_cast<int64_t>(call.q.size()));
 }
 
 // `out` [rows, heads, head_dim] against the scalar double reference.

@@ -2,7 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/kernels/gca/gca_device_checks.h"
+#include "tests/kernels/device/host_device.h"
+#include "tests/kernels/gca/gca_cases.h"
 
 namespace recollect::kernels {
 namespace {
@@ -12,38 +13,23 @@ using enum DType;
 
 constexpr GcaShape kShape{4, 2, 64};
 
-auto OnHost(HostOrder order) {
-  return
-      [order](const GcaPlan& plan, const std::vector<float>& q, const std::vector<GcaGroup>& groups,
-              const std::vector<MemoryView>& chunks, const std::vector<float>& weights) {
-        return gca_cases::RunOnHost(plan, q, groups, chunks, weights, order);
-      };
-}
-
-TEST(GcaBlockTest, MatchesReferenceBothWays) {
-  gca_cases::CheckMatchesReference(OnHost(HostOrder::kPhases));
-}
-
-TEST(GcaBlockTest, ARowHasTheSameBitsInAnyBatch) {
-  gca_cases::CheckARowHasTheSameBitsInAnyBatch(OnHost(HostOrder::kPhases));
-}
-
 // A missing barrier, a copy that nobody awaits, and threads of a phase that depend on each other
 // would show.
 TEST(GcaBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
+  HostDevice phases;
   for (const gca_cases::Case& c : gca_cases::Cases()) {
     for (DType q_dtype : gca_cases::kDTypes) {
       const gca_cases::Inputs in(c, 1, q_dtype);
-      gca_cases::Batch batch;
+      gca_cases::Call call{.shape = c.shape};
       // In fp32 a block goes through its rows one after the other: few show what many would.
       gca_cases::AddGroup(in, 0, q_dtype == kFloat32 ? std::min<int64_t>(c.rows, 3) : c.rows,
-                          &batch);
-      for (GcaPlan::Strategy strategy : gca_cases::kStrategies) {
-        const auto expected = gca_cases::Run(OnHost(HostOrder::kPhases), c.shape, batch, strategy);
+                          &call);
+      for (int way : {0, 1}) {
+        const auto expected = gca_cases::RunOnDevice(phases, call, way);
         for (HostOrder order : kHostOrders) {
-          EXPECT_TRUE(SameBits(gca_cases::Run(OnHost(order), c.shape, batch, strategy), expected))
-              << gca_cases::NameOf(strategy, q_dtype) << ", " << c.rows << " rows, "
-              << static_cast<int>(order);
+          HostDevice host(order);
+          EXPECT_TRUE(SameBits(gca_cases::RunOnDevice(host, call, way), expected))
+              << "way " << way << ", " << c.rows << " rows, " << static_cast<int>(order);
         }
       }
     }

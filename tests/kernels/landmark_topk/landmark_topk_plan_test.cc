@@ -2,51 +2,39 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/kernels/landmark_topk/landmark_topk_device_checks.h"
+#include "kernels/landmark_topk/landmark_topk_kernel.h"
+#include "tests/kernels/device/host_device.h"
+#include "tests/kernels/landmark_topk/landmark_topk_cases.h"
 
 namespace recollect::kernels {
 namespace {
 
 using ::testing::HasSubstr;
 
-auto OnHost(HostOrder order) {
-  return [order](const LandmarkTopKPlan& plan, const std::vector<float>& queries,
-                 const std::vector<KeySegment>& segments) {
-    return landmark_cases::RunOnHost(plan, queries, segments, order);
-  };
-}
-
-TEST(LandmarkBlockTest, ScoresMatchReference) {
-  landmark_cases::CheckScoresMatchReference(OnHost(HostOrder::kPhases));
-}
-
-TEST(LandmarkBlockTest, AgreesWithSortingAllScores) {
-  landmark_cases::CheckAgreesWithSortingAllScores(OnHost(HostOrder::kPhases), 5000);
-}
-
 // A missing barrier, and threads of a phase that depend on each other, would show.
 TEST(LandmarkBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
-  landmark_cases::CheckAgreesWithSortingAllScores(OnHost(HostOrder::kPhasesReversed), 3001);
+  HostDevice reversed(HostOrder::kPhasesReversed);
+  int way = 0;
+  landmark_cases::CheckAgreesWithSortingAllScores(
+      [&](const landmark_cases::Call& call) {
+        return landmark_cases::RunOnDevice(reversed, call, way++ % landmark_cases::Call::kWays);
+      },
+      landmark_cases::RisingKeys(3001, 24, 6), kMaxDeviceTopK);
   // Two parts and a list that is sorted more than once, with waits of threads in every step.
   const int width = 20, queries = 5, n = 100;
   const int64_t count = 1100;
-  const std::vector<float> query = Normals(queries * width, 1);
   const std::vector<Bf16> keys = NormalBf16(count * width, 2);
-  const std::vector<KeySegment> segments = {{keys.data(), 700},
-                                            {keys.data() + 700 * width, count - 700}};
-  const auto run = [&](HostOrder order) {
-    return landmark_cases::Run(OnHost(order), width, query, segments, n, 132);
-  };
-  const landmark_cases::Outputs expected = run(HostOrder::kPhases);
+  const landmark_cases::Call call{width,
+                                  Normals(queries * width, 1),
+                                  {{keys.data(), 700}, {keys.data() + 700 * width, count - 700}},
+                                  n};
+  HostDevice phases;
+  const auto expected = landmark_cases::RunOnDevice(phases, call, 0);
   for (HostOrder order : kHostOrders) {
-    const landmark_cases::Outputs outputs = run(order);
-    EXPECT_EQ(outputs.candidates, expected.candidates) << static_cast<int>(order);
-    EXPECT_TRUE(SameBits(outputs.scores, expected.scores)) << static_cast<int>(order);
+    HostDevice host(order);
+    EXPECT_TRUE(SameBits(landmark_cases::RunOnDevice(host, call, 0), expected))
+        << static_cast<int>(order);
   }
-}
-
-TEST(LandmarkBlockTest, TiesAndScoresThatAreNoNumbers) {
-  landmark_cases::CheckOrder(OnHost(HostOrder::kPhases));
 }
 
 TEST(LandmarkTopKPlanTest, PartsCoverTheCandidatesOnce) {

@@ -2,38 +2,23 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/kernels/linear_attention/features_device_checks.h"
+#include "tests/kernels/device/host_device.h"
+#include "tests/kernels/linear_attention/features_cases.h"
 
 namespace recollect::kernels {
 namespace {
 
 using ::testing::HasSubstr;
 
-auto OnHost(HostOrder order) {
-  return [order](const feature_cases::Call& call, size_t shift) {
-    return feature_cases::RunOnHost(call, shift, order);
-  };
-}
-
-TEST(FeaturesBlockTest, MatchesReference) {
-  feature_cases::CheckMatchesReference(OnHost(HostOrder::kPhases));
-}
-
-TEST(FeaturesBlockTest, ARowHasTheSameBitsInAnyBatch) {
-  feature_cases::CheckARowHasTheSameBitsInAnyBatch(OnHost(HostOrder::kPhases));
-}
-
-TEST(FeaturesBlockTest, NumbersAtTheEdge) {
-  feature_cases::CheckNumbersAtTheEdge(OnHost(HostOrder::kPhases));
-}
-
 TEST(FeaturesBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
+  HostDevice phases;
   for (const FeatureMap map : feature_cases::kMaps) {
     for (int64_t width : {7, 128}) {
       const feature_cases::Call call = feature_cases::CallOf(map, 5, 3, width, true);
-      const std::vector<float> expected = feature_cases::RunOnHost(call, 0, HostOrder::kPhases);
+      const std::vector<float> expected = feature_cases::RunOnDevice(phases, call, 0);
       for (HostOrder order : kHostOrders) {
-        EXPECT_TRUE(SameBits(feature_cases::RunOnHost(call, 0, order), expected))
+        HostDevice host(order);
+        EXPECT_TRUE(SameBits(feature_cases::RunOnDevice(host, call, 0), expected))
             << static_cast<int>(order);
       }
     }

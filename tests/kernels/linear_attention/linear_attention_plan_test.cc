@@ -2,46 +2,28 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/kernels/linear_attention/linear_attention_device_checks.h"
+#include "tests/kernels/device/host_device.h"
+#include "tests/kernels/linear_attention/linear_attention_cases.h"
 
 namespace recollect::kernels {
 namespace {
 
 using ::testing::HasSubstr;
 
-auto OnHost(HostOrder order) {
-  return [order](const LinearAttentionPlan& plan, const linear_cases::Call& call) {
-    return linear_cases::RunOnHost(plan, call, order);
-  };
-}
-
-TEST(LinearAttentionBlockTest, MatchesReference) {
-  linear_cases::CheckMatchesReference(OnHost(HostOrder::kPhases));
-}
-
-TEST(LinearAttentionBlockTest, SameBitsInAnyCutAndCompany) {
-  linear_cases::CheckSameBitsInAnyCutAndCompany(OnHost(HostOrder::kPhases));
-}
-
-TEST(LinearAttentionBlockTest, NanStaysInItsColumn) {
-  linear_cases::CheckNanStaysInItsColumn(OnHost(HostOrder::kPhases));
-}
-
 // A missing barrier, and threads of a phase that depend on each other, would show.
 TEST(LinearAttentionBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
+  HostDevice phases;
   for (const LinearAttentionShape& shape : {LinearAttentionShape{6, 2, 34}, {2, 2, 12}}) {
     linear_cases::Call call{.shape = shape};
     call.initial = linear_cases::RandomInitial(call, 9);
     for (int64_t rows : {1, 21}) {
       call.sequences.push_back(linear_cases::RandomSequence(call, rows, rows * 2 / 3, 3));
     }
-    const auto expected = linear_cases::Run(OnHost(HostOrder::kPhases), call);
+    const auto expected = linear_cases::RunOnDevice(phases, call, 0);
     for (HostOrder order : kHostOrders) {
-      SCOPED_TRACE(static_cast<int>(order));
-      const auto results = linear_cases::Run(OnHost(order), call);
-      for (size_t s = 0; s < expected.size(); ++s) {
-        linear_cases::ExpectSameBits(results[s], expected[s]);
-      }
+      HostDevice host(order);
+      EXPECT_TRUE(linear_cases::SameBits(linear_cases::RunOnDevice(host, call, 0), expected))
+          << static_cast<int>(order);
     }
   }
 }

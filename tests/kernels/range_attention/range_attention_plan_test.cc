@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/kernels/range_attention/range_attention_device_checks.h"
+#include "kernels/range_attention/range_attention_kernel.h"
+#include "tests/kernels/device/host_device.h"
+#include "tests/kernels/range_attention/range_attention_cases.h"
 
 namespace recollect::kernels {
 namespace {
@@ -11,34 +13,28 @@ using range_cases::Set;
 using ::testing::HasSubstr;
 using Strategy = RangeAttentionPlan::Strategy;
 
-auto OnHost(HostOrder order) {
-  return [order](const RangeAttentionPlan& plan, const range_cases::Call& call) {
-    return range_cases::RunOnHost(plan, call, order);
-  };
-}
-
-TEST(RangeBlockTest, MatchesReferenceBothWays) {
-  range_cases::CheckMatchesReference(OnHost(HostOrder::kPhases));
-}
-
-TEST(RangeBlockTest, ARowHasTheSameBitsInAnyBatch) {
-  range_cases::CheckARowHasTheSameBitsInAnyBatch(OnHost(HostOrder::kPhases));
-}
-
 TEST(RangeBlockTest, ListsHaveTheBitsOfRanges) {
-  for (HostOrder order : kHostOrders) range_cases::CheckListsHaveTheBitsOfRanges(OnHost(order));
+  for (HostOrder order : kHostOrders) {
+    HostDevice host(order);
+    for (int way : {0, 1}) {
+      range_cases::CheckListsHaveTheBitsOfRanges(
+          [&](const range_cases::Call& call) { return range_cases::RunOnDevice(host, call, way); });
+    }
+  }
 }
 
 // A missing barrier, and threads of a phase that depend on each other, would show.
 TEST(RangeBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
+  HostDevice phases;
   for (const range_cases::Case& c : range_cases::Cases()) {
     const range_cases::Inputs in(c);
     const range_cases::Call call = CallOf(c, in, 0, std::min<int64_t>(in.rows, 10));
-    for (Strategy strategy : range_cases::kStrategies) {
-      const auto expected = range_cases::Run(OnHost(HostOrder::kPhases), c, call, strategy);
+    for (int way : {0, 1}) {
+      const auto expected = range_cases::RunOnDevice(phases, call, way);
       for (HostOrder order : kHostOrders) {
-        EXPECT_TRUE(SameBits(range_cases::Run(OnHost(order), c, call, strategy), expected))
-            << range_cases::NameOf(strategy) << ", " << c.name << ", " << static_cast<int>(order);
+        HostDevice host(order);
+        EXPECT_TRUE(SameBits(range_cases::RunOnDevice(host, call, way), expected))
+            << "way " << way << ", " << c.name << ", " << static_cast<int>(order);
       }
     }
   }

@@ -2,31 +2,20 @@
 
 #include <cmath>
 
-#include "tests/kernels/rope/rope_device_checks.h"
+#include "tests/kernels/device/host_device.h"
+#include "tests/kernels/rope/rope_cases.h"
 
 namespace recollect::kernels {
 namespace {
 
-auto OnHost(HostOrder order) {
-  return [order](const rope_cases::Call& call, size_t shift) {
-    return rope_cases::RunOnHost(call, shift, order);
-  };
-}
-
-TEST(RopeBlockTest, MatchesReferenceAndTheBitsOfTheCpu) {
-  rope_cases::CheckMatchesReferenceAndTheBitsOfTheCpu(OnHost(HostOrder::kPhases));
-}
-
-TEST(RopeBlockTest, ARowHasTheSameBitsInAnyBatch) {
-  rope_cases::CheckARowHasTheSameBitsInAnyBatch(OnHost(HostOrder::kPhases));
-}
-
 TEST(RopeBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
+  HostDevice phases;
   for (const RopeAngles& angles : rope_cases::Angles()) {
     const auto call = rope_cases::CallOf(angles, 12, 34, rope_cases::Positions());
-    const std::vector<float> expected = rope_cases::RunOnHost(call, 0, HostOrder::kPhases);
+    const std::vector<float> expected = rope_cases::RunOnDevice(phases, call, 0);
     for (HostOrder order : kHostOrders) {
-      EXPECT_TRUE(SameBits(rope_cases::RunOnHost(call, 0, order), expected))
+      HostDevice host(order);
+      EXPECT_TRUE(SameBits(rope_cases::RunOnDevice(host, call, 0), expected))
           << static_cast<int>(order);
     }
   }

@@ -212,7 +212,7 @@ template <typename Runner>
 void CheckMatchesReference(const Runner& run) {
   for (const Case& c : Cases()) {
     const Inputs in = InputsOf(c);
-    const Call call = CallOf(c, in, 0, in.rows);
+    const Call call = tile_cases::CallOf(c, in, 0, in.rows);
     std::vector<float> other;
     for (TileAttentionPlan::Strategy strategy : kStrategies) {
       SCOPED_TRACE(absl::StrCat(NameOf(strategy), ", ", c.name));
@@ -233,14 +233,14 @@ void CheckARowHasTheSameBitsInAnyBatch(const Runner& run) {
   using Strategy = TileAttentionPlan::Strategy;
   for (const Case& c : Cases()) {
     const Inputs in = InputsOf(c);
-    const Call call = CallOf(c, in, 0, in.rows);
+    const Call call = tile_cases::CallOf(c, in, 0, in.rows);
     const std::vector<float> whole = Run(run, c, call, Strategy::kByTile);
     for (int64_t step : {1, 33}) {
       SCOPED_TRACE(absl::StrCat(c.name, ", step ", step));
       std::vector<float> out;
       for (int64_t r = 0; r < in.rows; r += step) {
         const std::vector<float> some =
-            Run(run, c, CallOf(c, in, r, std::min(r + step, in.rows)),
+            Run(run, c, tile_cases::CallOf(c, in, r, std::min(r + step, in.rows)),
                 r / step % 2 == 0 ? Strategy::kBySplit : Strategy::kByTile, 3);
         out.insert(out.end(), some.begin(), some.end());
       }
@@ -273,16 +273,18 @@ void CheckOnlyIndicesWithinASplitMatter(const Runner& run) {
   for (const Case& c : Cases()) {
     const Inputs in = InputsOf(c);
     const std::vector<float> whole =
-        Run(run, c, CallOf(c, in, 0, in.rows), TileAttentionPlan::Strategy::kByTile);
+        Run(run, c, tile_cases::CallOf(c, in, 0, in.rows), TileAttentionPlan::Strategy::kByTile);
     for (TileAttentionPlan::Strategy strategy : kStrategies) {
       SCOPED_TRACE(absl::StrCat(NameOf(strategy), ", ", c.name));
       const Layout moved{.before = {512, 0, 256}, .between = 8};
-      EXPECT_TRUE(SameBits(Run(run, c, CallOf(c, in, 0, in.rows, moved), strategy), whole));
+      EXPECT_TRUE(
+          SameBits(Run(run, c, tile_cases::CallOf(c, in, 0, in.rows, moved), strategy), whole));
       const Layout odd{.before = {0, 256, 768}, .between = 5};
-      EXPECT_TRUE(SameBits(Run(run, c, CallOf(c, in, 0, in.rows, odd), strategy), whole));
+      EXPECT_TRUE(
+          SameBits(Run(run, c, tile_cases::CallOf(c, in, 0, in.rows, odd), strategy), whole));
       for (int64_t r = 0; r < in.rows; r += 11) {
         const Layout reached{.before = {256, 256, 0}, .only_reached = true};
-        EXPECT_TRUE(SameBits(Run(run, c, CallOf(c, in, r, r + 1, reached), strategy),
+        EXPECT_TRUE(SameBits(Run(run, c, tile_cases::CallOf(c, in, r, r + 1, reached), strategy),
                              std::span(whole).subspan(r * in.width, in.width)))
             << "row " << r;
       }

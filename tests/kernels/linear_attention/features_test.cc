@@ -84,6 +84,7 @@ TEST_P(FeaturesTest, NumbersAtTheEdge) {
   }
 }
 
+#ifdef RECOLLECT_TEST_ON_CUDA
 // Many thread blocks.
 TEST_P(FeaturesDeviceTest, HasTheBitsOfTheHost) {
   HostDevice host;
@@ -94,6 +95,7 @@ TEST_P(FeaturesDeviceTest, HasTheBitsOfTheHost) {
     }
   }
 }
+#endif
 
 TEST_P(FeaturesDeviceTest, RefusesWhatNoLaunchTakes) {
   EXPECT_EQ(device_->Run(FeaturesOp{FeatureMap::kRelu, {1, 129}}).code(),

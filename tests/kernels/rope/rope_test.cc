@@ -46,6 +46,7 @@ TEST_P(RopeDeviceTest, HasTheBitsOfVectorCode) {
   }
 }
 
+#ifdef RECOLLECT_TEST_ON_CUDA
 // Many thread blocks.
 TEST_P(RopeDeviceTest, HasTheBitsOfTheHost) {
   HostDevice host;
@@ -56,6 +57,7 @@ TEST_P(RopeDeviceTest, HasTheBitsOfTheHost) {
     EXPECT_TRUE(SameBits(Run(call), RunOnDevice(host, call, 0)));
   }
 }
+#endif
 
 TEST(RopeTableTest, ManyBasesInTurnKeepTheirBits) {
   for (const Isa isa : RunnableIsas()) {

@@ -19,13 +19,19 @@
 #include "cli/host.h"
 #include "cli/json.h"
 #include "cli/verbs.h"
+#include "http/server.h"
+#include "model/model.h"
 #include "service/server.h"
 
 namespace recollect::cli {
 namespace {
 
+// For answers of the engine that are still on their way when it has ended.
+constexpr absl::Duration kLastAnswers = absl::Seconds(1);
+
 struct ServeOptions {
   std::string grpc_listen = "127.0.0.1:50051";
+  std::string http_listen;  // empty: none
   double drain_timeout_s = 30;
   bool accept_data_loss = false;
 };
@@ -42,19 +48,20 @@ sigset_t BlockStopSignals() {
 }
 
 // gRPC says of a name that is none only that it cannot listen there.
-absl::Status CheckResolves(const std::string& listen, const std::string& host) {
+absl::Status CheckResolves(absl::string_view flag, const std::string& listen,
+                           const std::string& host) {
   addrinfo* found = nullptr;
   const int error = getaddrinfo(host.c_str(), nullptr, nullptr, &found);
   if (error == 0) freeaddrinfo(found);
   if (error == 0) return absl::OkStatus();
   return absl::Status(
       error == EAI_AGAIN ? absl::StatusCode::kUnavailable : absl::StatusCode::kInvalidArgument,
-      absl::StrCat("--grpc-listen: '", listen, "': no address of the host '", host,
+      absl::StrCat(flag, ": '", listen, "': no address of the host '", host,
                    "': ", gai_strerror(error)));
 }
 
 // gRPC takes more: a port modulo 2^16 or by name, no port for 443, sockets of other kinds.
-absl::Status CheckListen(const std::string& listen) {
+absl::Status CheckListen(absl::string_view flag, const std::string& listen) {
   const size_t colon = std::min(listen.rfind(':'), listen.size());
   const absl::string_view host = absl::string_view(listen).substr(0, colon);
   const absl::string_view port =
@@ -65,9 +72,10 @@ absl::Status CheckListen(const std::string& listen) {
   const bool digits = std::all_of(port.begin(), port.end(), absl::ascii_isdigit);
   int number = 0;
   if (host_ok && digits && absl::SimpleAtoi(port, &number) && number <= 65535)
-    return CheckResolves(listen, std::string(brackets ? host.substr(1, host.size() - 2) : host));
+    return CheckResolves(flag, listen,
+                         std::string(brackets ? host.substr(1, host.size() - 2) : host));
   return absl::InvalidArgumentError(
-      absl::StrCat("--grpc-listen: '", listen, "', expected HOST:PORT with a port of 0 to 65535"));
+      absl::StrCat(flag, ": '", listen, "', expected HOST:PORT with a port of 0 to 65535"));
 }
 
 // How many connections there are descriptors for, besides those of the store.
@@ -87,6 +95,13 @@ absl::StatusOr<int> DivideDescriptors() {
                limit, connections, kEnough, service::kMaxConnections);
   }
   return static_cast<int>(connections);
+}
+
+// What is left of the descriptors, one for each.
+int HttpConnections(int grpc_connections) {
+  const int64_t left = ConnectionDescriptors(DescriptorLimit()) -
+                       int64_t{grpc_connections} * service::kConnectionDescriptors;
+  return static_cast<int>(std::clamp<int64_t>(left, 8, http::kMaxConnections));
 }
 
 absl::StatusOr<int64_t> CountDocuments(engine::Engine& engine) {
@@ -129,8 +144,12 @@ void WarnOfStrangers(const std::string& listen) {
 
 absl::Status Serve(const Options& common, const ServeOptions& options) {
   if (common.log_level.empty()) SetLogLevel(LogLevel::kInfo);
-  RETURN_IF_ERROR(CheckListen(options.grpc_listen));
+  RETURN_IF_ERROR(CheckListen("--grpc-listen", options.grpc_listen));
   WarnOfStrangers(options.grpc_listen);
+  if (!options.http_listen.empty()) {
+    RETURN_IF_ERROR(CheckListen("--http-listen", options.http_listen));
+    WarnOfStrangers(options.http_listen);
+  }
   ASSIGN_OR_RETURN(const int connections, DivideDescriptors());
   const sigset_t signals = BlockStopSignals();
   HostOptions host_options = common.host;
@@ -140,6 +159,14 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
   ASSIGN_OR_RETURN(
       auto server,
       service::Server::Start({options.grpc_listen, host.model_name, connections}, *host.engine));
+  std::unique_ptr<http::Server> http;
+  if (!options.http_listen.empty()) {
+    ASSIGN_OR_RETURN(http, http::Server::Start({.listen = options.http_listen,
+                                                .model_name = host.model_name,
+                                                .tokenizer = host.engine->model().tokenizer(),
+                                                .max_connections = HttpConnections(connections)},
+                                               *host.engine));
+  }
   const engine::EngineOptions& engine = common.host.engine;
   const engine::EngineStats stats = host.engine->stats();
   LogInfo(
@@ -149,15 +176,19 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
       stats.landmark_index, engine.landmark_budget_bytes, engine.memory_budget_bytes,
       engine.chunk_states_budget_bytes, engine.state_budget_bytes);
   CompareBudgets(engine, stats);
+  if (http != nullptr) LogInfo("HTTP on {}", http->address());
   if (common.json) {
-    PrintJson({{"grpc", server->address()},
-               {"pid", getpid()},
-               {"model", host.model_name},
-               {"documents", documents}});
+    nlohmann::json ready = {{"grpc", server->address()},
+                            {"pid", getpid()},
+                            {"model", host.model_name},
+                            {"documents", documents}};
+    if (http != nullptr) ready["http"] = http->address();
+    PrintJson(ready);
   } else {
-    std::printf("recollect ready grpc=%s pid=%d model=%s documents=%lld\n",
+    std::printf("recollect ready grpc=%s pid=%d model=%s documents=%lld%s\n",
                 server->address().c_str(), getpid(), host.model_name.c_str(),
-                static_cast<long long>(documents));
+                static_cast<long long>(documents),
+                http == nullptr ? "" : absl::StrCat(" http=", http->address()).c_str());
   }
   std::fflush(stdout);
 
@@ -167,7 +198,10 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
           options.drain_timeout_s);
   for (const int second : {SIGINT, SIGTERM}) ::signal(second, SIG_DFL);  // a shell may ignore one
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  server->Drain(SteadyNow() + absl::Seconds(options.drain_timeout_s));
+  const absl::Time deadline = SteadyNow() + absl::Seconds(options.drain_timeout_s);
+  if (http != nullptr) http->Refuse();
+  server->Drain(deadline);  // and the engine, which ends what HTTP has begun
+  if (http != nullptr) http->Drain(std::max(deadline, SteadyNow() + kLastAnswers));
   LogInfo("stopped");
   return absl::OkStatus();
 }
@@ -181,6 +215,9 @@ void AddServe(CLI::App& app, Command& command) {
       verb->add_option("--grpc-listen", options->grpc_listen, "Address; port 0: any free port"))
       ->type_name("HOST:PORT")
       ->capture_default_str();
+  FromEnvironment(verb->add_option("--http-listen", options->http_listen,
+                                   "Address of OpenAI-style HTTP; none unless given"))
+      ->type_name("HOST:PORT");
   FromEnvironment(verb->add_option("--drain-timeout", options->drain_timeout_s,
                                    "Time for running calls to end after SIGTERM"))
       ->check(Seconds(3600))
@@ -196,6 +233,7 @@ void AddServe(CLI::App& app, Command& command) {
       "Examples:\n"
       "  recollect serve --data-dir /var/lib/recollect --chunk-states-budget 8GiB\n"
       "  recollect serve --grpc-listen 127.0.0.1:0 --log-level warning\n"
+      "  recollect serve --grpc-listen 127.0.0.1:0 --http-listen 127.0.0.1:0\n"
       "  recollect serve --config deploy/recollect.toml\n"
       "\nSIGTERM drains: health becomes NOT_SERVING, new calls get UNAVAILABLE, running ones "
       "finish.\n"

@@ -7,9 +7,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/paths.h"
 #include "base/status.h"
 #include "model/text/printable.h"
-#include "service/paths.h"
 #include "service/sockets.h"
 #include "service/status_map.h"
 

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/paths.h"
 #include "base/status.h"
 #include "model/text/tokenizer.h"
 #include "service/codec.h"
 #include "service/limits.h"
-#include "service/paths.h"
 
 namespace recollect::service {
 namespace {

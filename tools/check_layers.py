@@ -17,8 +17,9 @@ ALLOWED = {
     "engine": {"base", "kernels", "model", "store"},
     "proto": set(),
     "service": {"base", "model", "store", "engine", "proto"},
+    "http": {"base", "model", "store", "engine"},
     "client": {"base", "proto"},
-    "cli": {"base", "model", "convert", "store", "engine", "proto", "service", "client"},
+    "cli": {"base", "model", "convert", "store", "engine", "proto", "service", "http", "client"},
     "bench": {"base", "kernels", "model", "store", "engine", "client"},
 }
 # Which backend there is, and what is behind the interface that services call.
@@ -39,12 +40,13 @@ FORBIDDEN = {
     "engine/engine.h": ("engine/backend", "kernels", "model", *INSIDE),
     "engine/types.h": ("engine/backend", "kernels", "model", *INSIDE),
     "service": ("engine/backend", *INSIDE),
+    "http": ("engine/backend", *INSIDE),
     "cli": (*BACKENDS, *INSIDE),
     "kernels/cpu": ("kernels/device", "kernels/cuda"),
 }
 # Headers of a library that only one folder may include.
 OWNED = {"rocksdb/": "store/rocks", "dnnl": "kernels", "grpc": ("service", "client", "proto"),
-         "openssl/": ("model", "store", "base"), "zip.h": "convert"}
+         "openssl/": ("model", "store", "base"), "zip.h": "convert", "boost/": "http"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
 

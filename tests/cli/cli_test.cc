@@ -85,6 +85,11 @@ TEST_F(CliTest, PromptsAndTextsMustBeGiven) {
 }
 
 TEST_F(CliTest, ServersListenOnHostAndPortOnly) {
+  const ProcessResult http =
+      Run({"serve", "--model", Path("model"), "--data-dir", ":memory:", "--grpc-listen",
+           "127.0.0.1:0", "--http-listen", "8080"});
+  EXPECT_EQ(http.exit_code, kInvalid);
+  EXPECT_THAT(http.err, HasSubstr("--http-listen: '8080'"));
   for (const char* listen :
        {"127.0.0.1:99999", "127.0.0.1", "", ":50051", "127.0.0.1:", "127.0.0.1:abc", ":abc", ":-1",
         "127.0.0.1:-1", "unix:1", "::1:0", "unix:/tmp/recollect"}) {

@@ -75,6 +75,7 @@ HELP = [
     ("recollect import --from rat-hub rat-1b --out models/rat-1b --dtype fp32 --json", r'"architecture": ?"rat"'),
     ("recollect serve --data-dir /var/lib/recollect --chunk-states-budget 8GiB", r"^recollect ready grpc="),
     ("recollect serve --grpc-listen 127.0.0.1:0 --log-level warning", r"^recollect ready grpc="),
+    ("recollect serve --grpc-listen 127.0.0.1:0 --http-listen 127.0.0.1:0", r"^recollect ready grpc=.* http=127"),
     ("recollect serve --config deploy/recollect.toml", r"^recollect ready grpc="),
     ("recollect serve --grpc-listen 127.0.0.1:50051 &", r"^recollect ready grpc="),
     ("recollect docs list --server 127.0.0.1:50051 --json", r'"id": ?"books"'),

@@ -4,9 +4,9 @@
 
 #include <string>
 
+#include "base/paths.h"
 #include "client/state.h"
 #include "service/limits.h"
-#include "service/paths.h"
 
 namespace recollect::service {
 namespace {

@@ -1,17 +1,17 @@
 // Messages for remote callers, who should not see the directories of the server's machine.
-#ifndef RECOLLECT_SERVICE_PATHS_H_
-#define RECOLLECT_SERVICE_PATHS_H_
+#ifndef RECOLLECT_BASE_PATHS_H_
+#define RECOLLECT_BASE_PATHS_H_
 
 #include <string>
 
 #include "absl/strings/string_view.h"
 
-namespace recollect::service {
+namespace recollect {
 
 // Returns `message` with "a file" in place of each word that contains a slash, except in quotes,
 // where ids of documents stand.
 std::string WithoutPaths(absl::string_view message);
 
-}  // namespace recollect::service
+}  // namespace recollect
 
-#endif  // RECOLLECT_SERVICE_PATHS_H_
+#endif  // RECOLLECT_BASE_PATHS_H_

@@ -1,4 +1,4 @@
-#include "service/paths.h"
+#include "base/paths.h"
 
 #include <vector>
 
@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
-namespace recollect::service {
+namespace recollect {
 
 std::string WithoutPaths(absl::string_view message) {
   std::vector<std::string> words;
@@ -28,4 +28,4 @@ std::string WithoutPaths(absl::string_view message) {
   return absl::StrJoin(words, " ");
 }
 
-}  // namespace recollect::service
+}  // namespace recollect

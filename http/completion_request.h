@@ -1,0 +1,27 @@
+// What POST /v1/completions asks for.
+#ifndef RECOLLECT_HTTP_COMPLETION_REQUEST_H_
+#define RECOLLECT_HTTP_COMPLETION_REQUEST_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/types.h"
+#include "http/server.h"
+
+namespace recollect::http {
+
+struct CompletionRequest {
+  engine::GenerateRequest generate;
+  bool stream = false, include_usage = false, echo = false;
+  bool logprobs = false;
+};
+
+// INVALID_ARGUMENT names a field of the wrong type, one that is not known, and one that OpenAI's
+// API has and this one has not. NOT_FOUND: another model. Values are checked by the engine.
+absl::StatusOr<CompletionRequest> DecodeCompletion(const std::string& body,
+                                                   const ServerOptions& options);
+
+}  // namespace recollect::http
+
+#endif  // RECOLLECT_HTTP_COMPLETION_REQUEST_H_

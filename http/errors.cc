@@ -1,0 +1,75 @@
+#include "http/errors.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "base/paths.h"
+#include "nlohmann/json.hpp"
+
+namespace recollect::http {
+namespace {
+
+using nlohmann::json;
+constexpr size_t kMaxErrorBytes = 1024;
+
+json Param(const std::string& message) {
+  const size_t colon = message.find(':');
+  if (colon == std::string::npos || colon == 0) return nullptr;
+  const bool name = std::all_of(message.begin(), message.begin() + static_cast<ptrdiff_t>(colon),
+                                [](char c) { return absl::ascii_islower(c) || c == '_'; });
+  return name ? json(message.substr(0, colon)) : json(nullptr);
+}
+
+const char* Type(int status) {
+  if (status == 401) return "authentication_error";
+  if (status == 403) return "permission_error";
+  if (status == 429) return "rate_limit_error";
+  return status < 500 ? "invalid_request_error" : "server_error";
+}
+
+}  // namespace
+
+int HttpStatus(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kOk:
+      return 200;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kUnimplemented:
+      return 400;
+    case absl::StatusCode::kUnauthenticated:
+      return 401;
+    case absl::StatusCode::kPermissionDenied:
+      return 403;
+    case absl::StatusCode::kNotFound:
+      return 404;
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kFailedPrecondition:
+      return 409;
+    case absl::StatusCode::kOutOfRange:
+      return 416;
+    case absl::StatusCode::kResourceExhausted:
+      return 429;
+    case absl::StatusCode::kUnavailable:
+      return 503;
+    case absl::StatusCode::kDeadlineExceeded:
+      return 504;
+    default:
+      return 500;
+  }
+}
+
+std::string ErrorJson(const absl::Status& status) {
+  const std::string message = WithoutPaths(status.message().substr(0, kMaxErrorBytes));
+  const json error = {{"message", message},
+                      {"type", Type(HttpStatus(status.code()))},
+                      {"param", Param(message)},
+                      {"code", absl::AsciiStrToLower(absl::StatusCodeToString(status.code()))}};
+  return json{{"error", error}}.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+void SendError(Answer& answer, const absl::Status& status) {
+  answer.Send(HttpStatus(status.code()), "application/json", ErrorJson(status));
+}
+
+}  // namespace recollect::http

@@ -1,0 +1,19 @@
+// Errors as OpenAI's API words them: {"error": {"message", "type", "param", "code"}}.
+#ifndef RECOLLECT_HTTP_ERRORS_H_
+#define RECOLLECT_HTTP_ERRORS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "http/exchange.h"
+
+namespace recollect::http {
+
+int HttpStatus(absl::StatusCode code);
+// `param` is what the message names before its first colon, if that is the name of a field.
+std::string ErrorJson(const absl::Status& status);
+void SendError(Answer& answer, const absl::Status& status);
+
+}  // namespace recollect::http
+
+#endif  // RECOLLECT_HTTP_ERRORS_H_

@@ -1,0 +1,73 @@
+// One request over HTTP and its answer, for handlers, which know nothing of sockets.
+//
+//   void Handle(const Request& request, const std::shared_ptr<Answer>& answer) {
+//     answer->Send(200, "application/json", "{}");
+//   }
+#ifndef RECOLLECT_HTTP_EXCHANGE_H_
+#define RECOLLECT_HTTP_EXCHANGE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "base/mutex.h"
+
+namespace recollect::http {
+
+struct Request {
+  std::string method;                          // "GET"
+  std::string path;                            // without what follows '?'
+  std::map<std::string, std::string> headers;  // names in lower case
+  std::string body;
+  std::string peer;  // its network address, for whom places are counted (engine/places.h)
+};
+
+// Thread-safe. The handler sends one whole answer, or begins one, writes parts and ends it; what it
+// does after the client has gone goes nowhere.
+class Answer {
+ public:
+  static constexpr size_t kMaxUnsentBytes = 1 << 20;
+
+  // `wake` tells the connection that there is something to take.
+  explicit Answer(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  void Send(int status, std::string content_type, std::string body);
+  void Begin(std::string content_type);
+  // More than kMaxUnsentBytes that wait for a slow reader end the answer, as if it had gone.
+  void Write(absl::string_view part);
+  void End();
+  // `cancel` is called once if the client goes before the end, at once if it has gone already.
+  // Replaces an earlier one.
+  void OnGone(std::function<void()> cancel);
+
+  // The rest is for the connection.
+  struct Head {
+    int status = 200;
+    std::string content_type;
+    bool streamed = false;
+  };
+  struct News {
+    std::optional<Head> head;  // once
+    std::string bytes;
+    bool ended = false, gone = false;
+  };
+  News Take();
+  void Gone();
+  void Detach();  // no further wakes
+
+ private:
+  void Wake();
+
+  Mutex mutex_;
+  std::function<void()> wake_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> cancel_ ABSL_GUARDED_BY(mutex_);
+  News news_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace recollect::http
+
+#endif  // RECOLLECT_HTTP_EXCHANGE_H_

@@ -1,0 +1,57 @@
+// The HTTP listener: OpenAI-style completions over an engine that it borrows (docs/http.md).
+//
+//   ASSIGN_OR_RETURN(auto server, Server::Start({.listen = "127.0.0.1:8080"}, *engine));
+//   … server->address() …
+//   server->Refuse();              // while the engine shuts down
+//   server->Drain(deadline);
+#ifndef RECOLLECT_HTTP_SERVER_H_
+#define RECOLLECT_HTTP_SERVER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/engine.h"
+#include "http/exchange.h"
+
+namespace recollect::model {
+class Tokenizer;
+}
+
+namespace recollect::http {
+
+inline constexpr int kMaxConnections = 2048;
+
+struct ServerOptions {
+  std::string listen;  // HOST:PORT; port 0: a free one
+  std::string model_name;
+  const model::Tokenizer* tokenizer = nullptr;  // for echo and logprobs; may be null
+  int max_connections = kMaxConnections;        // one more is closed at once
+  // Within which a request's head, then its body, must have come; and for each write.
+  absl::Duration timeout = absl::Seconds(60);
+  // Called with the head of every request before its body is read: the place to check keys.
+  std::function<absl::Status(const Request&)> authorize = nullptr;
+};
+
+// Thread-safe. The engine must outlive it, and everything that it has begun in the engine ends
+// before the destructor returns or is cancelled by it.
+class Server {
+ public:
+  // FAILED_PRECONDITION: the address cannot be listened on.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
+                                                       engine::Engine& engine);
+  virtual ~Server() = default;  // like Drain with a deadline in the past
+
+  virtual const std::string& address() const = 0;  // with the real port
+  // From now on /readyz and new requests are answered by 503.
+  virtual void Refuse() = 0;
+  // Refuses, stops listening, waits until running requests are answered or `deadline` (SteadyNow()
+  // time) has passed, and closes. Blocks. May be repeated.
+  virtual void Drain(absl::Time deadline) = 0;
+};
+
+}  // namespace recollect::http
+
+#endif  // RECOLLECT_HTTP_SERVER_H_

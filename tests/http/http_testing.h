@@ -1,0 +1,106 @@
+// An HTTP server over the fake engine, and a client made of one plain socket.
+#ifndef RECOLLECT_TESTS_HTTP_HTTP_TESTING_H_
+#define RECOLLECT_TESTS_HTTP_HTTP_TESTING_H_
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "http/server.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/fake_engine.h"
+
+namespace recollect {
+
+class Socket {
+ public:
+  explicit Socket(const std::string& address, int receive_bytes = 0)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    if (receive_bytes > 0)
+      setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes));
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    int port = 0;
+    EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
+    to.sin_port = htons(static_cast<uint16_t>(port));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  }
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  void Send(const std::string& bytes) const {
+    for (size_t sent = 0; sent < bytes.size();) {
+      const ssize_t n = send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      if (n <= 0) return;
+      sent += static_cast<size_t>(n);
+    }
+  }
+  // Until `end` has come, or the server has closed.
+  std::string ReadUntil(const std::string& end) const {
+    std::string bytes;
+    char part[4096];
+    while (end.empty() || bytes.find(end) == std::string::npos) {
+      const ssize_t n = recv(fd_, part, sizeof(part), 0);
+      if (n <= 0) break;
+      bytes.append(part, static_cast<size_t>(n));
+    }
+    return bytes;
+  }
+  std::string ReadAll() const { return ReadUntil(""); }
+
+ private:
+  int fd_;
+};
+
+inline std::string Post(const std::string& path, const std::string& body,
+                        const std::string& headers = "Connection: close\r\n") {
+  return absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\n", headers,
+                      "Content-Length: ", body.size(), "\r\n\r\n", body);
+}
+inline std::string Get(const std::string& path) {
+  return absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+}
+
+class HttpTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Start({.listen = "127.0.0.1:0", .model_name = "fake"}); }
+  void Start(const http::ServerOptions& options) {
+    SetLogLevel(LogLevel::kOff);
+    server_.reset();
+    auto server = http::Server::Start(options, engine_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  std::string Ask(const std::string& request) const {
+    const Socket socket(server_->address());
+    socket.Send(request);
+    return socket.ReadAll();
+  }
+  std::string Complete(nlohmann::json fields) const {
+    if (!fields.contains("model")) fields["model"] = "fake";
+    if (!fields.contains("prompt")) fields["prompt"] = "Say hello";
+    return Ask(Post("/v1/completions", fields.dump()));
+  }
+  static nlohmann::json Body(const std::string& answer) {
+    return nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n") + 4), nullptr, false);
+  }
+
+  FakeEngine engine_;  // outlives the server
+  std::unique_ptr<http::Server> server_;
+};
+
+}  // namespace recollect
+
+#endif  // RECOLLECT_TESTS_HTTP_HTTP_TESTING_H_

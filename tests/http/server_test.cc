@@ -1,0 +1,124 @@
+// Connections: routes, bounds, idle ones, drain.
+#include <sys/resource.h>
+
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/descriptors.h"
+#include "tests/http/http_testing.h"
+
+namespace recollect {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST_F(HttpTest, HealthAndModels) {
+  for (const char* path : {"/livez", "/health", "/readyz", "/readyz?verbose"})
+    EXPECT_THAT(Ask(Get(path)), StartsWith("HTTP/1.1 200 OK")) << path;
+  EXPECT_EQ(Body(Ask(Get("/v1/models")))["data"][0]["id"], "fake");
+  engine_.Set({.health = absl::UnavailableError("the device is lost")});
+  EXPECT_THAT(Ask(Get("/readyz")), StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(Ask(Get("/livez")), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpTest, OtherPathsAndMethods) {
+  EXPECT_THAT(Ask(Get("/nowhere")), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(Ask(Get("/v1/completions")), StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(Ask("nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400"));
+}
+
+TEST_F(HttpTest, HugeHeadsAndBodiesAreRefused) {
+  EXPECT_THAT(Ask(absl::StrCat("GET /livez HTTP/1.1\r\nX: ", std::string(20000, 'x'), "\r\n\r\n")),
+              StartsWith("HTTP/1.1 431"));
+  EXPECT_THAT(Ask("POST /v1/completions HTTP/1.1\r\nContent-Length: 5000000\r\n\r\n"),
+              StartsWith("HTTP/1.1 413"));
+}
+
+TEST_F(HttpTest, RequestsMayBePipelinedAndKeepTheConnection) {
+  const Socket socket(server_->address());
+  const std::string request = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
+  socket.Send(request + request + Get("/nowhere"));
+  const std::string answers = socket.ReadAll();
+  EXPECT_EQ(answers.find("HTTP/1.1 200"), 0u);
+  EXPECT_NE(answers.find("HTTP/1.1 200", 1), std::string::npos);
+  EXPECT_THAT(answers, HasSubstr("HTTP/1.1 404"));
+}
+
+TEST_F(HttpTest, HalfRequestsAreClosedInTime) {
+  Start({.listen = "127.0.0.1:0", .model_name = "fake", .timeout = absl::Milliseconds(100)});
+  for (const char* half :
+       {"", "GET /liv", "POST /v1/completions HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"})
+    EXPECT_EQ(Ask(half), "") << half;
+}
+
+TEST_F(HttpTest, AThousandIdleConnectionsBlockNobody) {
+  if (RaiseDescriptorLimit() < 2200) GTEST_SKIP() << "too few descriptors";
+  std::vector<Socket> idle;
+  for (int i = 0; i < 1000; ++i) idle.emplace_back(server_->address());
+  EXPECT_THAT(Complete({}), StartsWith("HTTP/1.1 200"));
+  idle.front().Send(Get("/livez"));
+  EXPECT_THAT(idle.front().ReadAll(), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpTest, ConnectionsBeyondTheBoundAreClosed) {
+  Start({.listen = "127.0.0.1:0", .model_name = "fake", .max_connections = 4});
+  std::vector<Socket> taken;
+  for (int i = 0; i < 3; ++i) taken.emplace_back(server_->address());  // the last is for others
+  EXPECT_EQ(Socket(server_->address()).ReadAll(), "");
+  taken.pop_back();
+  while (Ask(Get("/livez")).empty()) {
+  }
+}
+
+TEST_F(HttpTest, TheHookSeesEveryHeadBeforeTheBody) {
+  Start({.listen = "127.0.0.1:0",
+         .model_name = "fake",
+         .authorize = [](const http::Request& request) {
+           const auto key = request.headers.find("authorization");
+           return key != request.headers.end() && key->second == "Bearer k"
+                      ? absl::OkStatus()
+                      : absl::UnauthenticatedError("no key");
+         }});
+  EXPECT_THAT(Ask("POST /v1/completions HTTP/1.1\r\nContent-Length: 9\r\n\r\n"),
+              StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(Ask("GET /livez HTTP/1.1\r\nAuthorization: Bearer k\r\nConnection: close\r\n\r\n"),
+              StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpTest, AnAddressInUseIsRefused) {
+  FakeEngine other;
+  const auto second =
+      http::Server::Start({.listen = server_->address(), .model_name = "fake"}, other);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr(server_->address()));
+}
+
+TEST_F(HttpTest, DrainAnswersWhatRunsAndRefusesWhatComes) {
+  engine_.Set({.generation = {.then_wait = true}});  // until Shutdown
+  const Socket running(server_->address());
+  running.Send(Post("/v1/completions", R"({"model": "fake", "prompt": "x", "stream": true})"));
+  running.ReadUntil("lo");
+  server_->Refuse();
+  EXPECT_THAT(Ask(Get("/readyz")), StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(Complete({}), StartsWith("HTTP/1.1 503"));
+  const Socket idle(server_->address());
+  engine_.Shutdown(SteadyNow() + absl::Seconds(10));
+  server_->Drain(SteadyNow() + absl::Seconds(10));
+  EXPECT_THAT(running.ReadAll(), HasSubstr("[DONE]"));
+  EXPECT_EQ(idle.ReadAll(), "");
+}
+
+TEST_F(HttpTest, TheDestructorCancelsWhatRuns) {
+  engine_.Set({.generation = {.then_hang = true}});
+  const Socket running(server_->address());
+  running.Send(Post("/v1/completions", R"({"model": "fake", "prompt": "x", "stream": true})"));
+  running.ReadUntil("lo");
+  server_.reset();
+  engine_.Await([](const FakeEngine::Seen& seen) { return seen.cancelled == 1; });
+}
+
+}  // namespace
+}  // namespace recollect

@@ -21,6 +21,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Options& opti
   ASSIGN_OR_RETURN(connection->host_, CreateHost(host));
   service::ServerOptions server_options;
   server_options.model_name = connection->host_.model_name;
+  server_options.backup_dir = options.backup_dir;
   ASSIGN_OR_RETURN(connection->server_,
                    service::Server::Start(server_options, *connection->host_.engine));
   connection->client_ =

@@ -98,6 +98,12 @@ CLI::Option* FromEnvironment(CLI::Option* option) {
   return option->envname(EnvironmentName(option->get_lnames().front()));
 }
 
+CLI::Option* AddBackupDir(CLI::App& verb, Options& options) {
+  return FromEnvironment(verb.add_option("--backup-dir", options.backup_dir,
+                                         "Backups are kept here, of one data directory"))
+      ->type_name("DIR");
+}
+
 void AddCommonOptions(CLI::App& app, Options& options) {
   app.config_formatter(std::make_shared<FileBelowEnvironment>());
   app.set_config("--config", "", "File with options (TOML), see deploy/recollect.toml");

@@ -29,6 +29,9 @@ bool OnCommandLine(int argc, const char* const* argv, const std::string& flag);
 // Gives an option its environment variable by the rule above.
 CLI::Option* FromEnvironment(CLI::Option* option);
 
+// The option --backup-dir, of verbs that make or read backups.
+CLI::Option* AddBackupDir(CLI::App& verb, Options& options);
+
 // An option whose value goes to a setter of a message; where it is not given nothing is set.
 template <typename Message, typename T>
 CLI::Option* AddOption(CLI::App& verb, const std::string& name, Message& message,

@@ -69,6 +69,7 @@ int Main(int argc, char** argv) {
   AddServe(app, command);
   AddIngest(app, command);
   AddDocs(app, command);
+  AddBackup(app, command);
   AddRetrieve(app, command);
   AddGenerate(app, command);
   AddScore(app, command);

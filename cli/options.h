@@ -15,7 +15,8 @@ struct Options {
   std::string server;  // host:port; empty: embedded on host.data_dir
   HostOptions host;
   bool json = false;
-  double timeout_s = 0;  // 0: none
+  std::string backup_dir;  // of backups that this process makes
+  double timeout_s = 0;    // 0: none
   std::string log_level;
 };
 

@@ -156,9 +156,9 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
   host_options.accept_data_loss = options.accept_data_loss;
   ASSIGN_OR_RETURN(Host host, CreateHost(host_options));
   ASSIGN_OR_RETURN(const int64_t documents, CountDocuments(*host.engine));
-  ASSIGN_OR_RETURN(
-      auto server,
-      service::Server::Start({options.grpc_listen, host.model_name, connections}, *host.engine));
+  ASSIGN_OR_RETURN(auto server, service::Server::Start({options.grpc_listen, host.model_name,
+                                                        common.backup_dir, connections},
+                                                       *host.engine));
   std::unique_ptr<http::Server> http;
   if (!options.http_listen.empty()) {
     ASSIGN_OR_RETURN(http, http::Server::Start({.listen = options.http_listen,
@@ -223,6 +223,7 @@ void AddServe(CLI::App& app, Command& command) {
       ->check(Seconds(3600))
       ->type_name("SECONDS")
       ->capture_default_str();
+  AddBackupDir(*verb, command.options);
   verb->add_flag("--accept-data-loss", options->accept_data_loss,
                  "Start with a damaged data directory, without the lost data, which the log names");
   verb->footer(

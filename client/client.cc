@@ -144,4 +144,8 @@ absl::StatusOr<v1::Stats> Client::GetStats() {
   return state_->Call(*state_->admin, &v1::Admin::Stub::GetStats, {});
 }
 
+absl::StatusOr<v1::Backup> Client::CreateBackup(const v1::CreateBackupRequest& request) {
+  return state_->Call(*state_->admin, &v1::Admin::Stub::CreateBackup, request);
+}
+
 }  // namespace recollect::client

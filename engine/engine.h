@@ -120,6 +120,10 @@ class Engine {
   virtual absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin,
                                                int64_t end) = 0;
 
+  // As DocumentStore::Backup. Blocks.
+  virtual absl::StatusOr<store::BackupInfo> CreateBackup(const std::string& directory,
+                                                         uint32_t keep) = 0;
+
   // NOT_FOUND: a mounted document does not exist; INVALID_ARGUMENT: a document mounted twice, a
   // pattern to which the checkpoint is not adapted; FAILED_PRECONDITION: another fingerprint, a
   // prefix of another pattern or a document behind a prefix; RESOURCE_EXHAUSTED: landmark or state

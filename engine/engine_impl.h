@@ -45,6 +45,10 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() override;
   absl::Status DeleteDocument(const std::string& id) override;
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end) override;
+  absl::StatusOr<store::BackupInfo> CreateBackup(const std::string& directory,
+                                                 uint32_t keep) override {
+    return store_->Backup(directory, keep);
+  }
   absl::StatusOr<SessionId> OpenSession(const SessionOptions& options,
                                         const std::string& peer = "") override;
   absl::StatusOr<SessionInfo> GetSession(SessionId id) override;

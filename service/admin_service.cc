@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/clock.h"
+#include "base/status.h"
 #include "service/codec.h"
 
 namespace recollect::service {
@@ -39,6 +40,22 @@ grpc::ServerUnaryReactor* AdminService::GetStats(grpc::CallbackServerContext* co
       *response->add_rpcs() = Encode(method, metrics);
     return absl::OkStatus();
   });
+}
+
+grpc::ServerUnaryReactor* AdminService::CreateBackup(grpc::CallbackServerContext* context,
+                                                     const v1::CreateBackupRequest* request,
+                                                     v1::Backup* response) {
+  return RunOnPool(runtime_, "Admin/CreateBackup", context,
+                   [this, request, response]() -> absl::Status {
+                     if (backup_dir_.empty()) {
+                       return absl::FailedPreconditionError(
+                           "the server has no directory for backups; start it with --backup-dir");
+                     }
+                     ASSIGN_OR_RETURN(const store::BackupInfo info,
+                                      engine_.CreateBackup(backup_dir_, request->keep()));
+                     *response = Encode(info);
+                     return absl::OkStatus();
+                   });
 }
 
 }  // namespace recollect::service

@@ -14,8 +14,12 @@ namespace recollect::service {
 // Stateless. Borrows both for its life.
 class AdminService final : public v1::Admin::CallbackService {
  public:
-  AdminService(Runtime& runtime, engine::Engine& engine, std::string model_name)
-      : runtime_(runtime), engine_(engine), model_name_(std::move(model_name)) {}
+  AdminService(Runtime& runtime, engine::Engine& engine, std::string model_name,
+               std::string backup_dir)
+      : runtime_(runtime),
+        engine_(engine),
+        model_name_(std::move(model_name)),
+        backup_dir_(std::move(backup_dir)) {}
 
   grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context,
                                      const v1::GetModelRequest* request,
@@ -23,11 +27,15 @@ class AdminService final : public v1::Admin::CallbackService {
   grpc::ServerUnaryReactor* GetStats(grpc::CallbackServerContext* context,
                                      const v1::GetStatsRequest* request,
                                      v1::Stats* response) override;
+  grpc::ServerUnaryReactor* CreateBackup(grpc::CallbackServerContext* context,
+                                         const v1::CreateBackupRequest* request,
+                                         v1::Backup* response) override;
 
  private:
   Runtime& runtime_;
   engine::Engine& engine_;
   const std::string model_name_;
+  const std::string backup_dir_;
 };
 
 }  // namespace recollect::service

@@ -44,6 +44,7 @@ v1::ScoreResponse Encode(const engine::ScoreResult& result);
 // --- admin
 v1::ModelInfo Encode(const model::Model& model, const std::string& name);
 v1::Stats Encode(const engine::EngineStats& stats);
+v1::Backup Encode(const store::BackupInfo& info);
 v1::RpcStats Encode(const std::string& method, const MethodMetrics& metrics);
 
 // Proto strings must be UTF-8: drops bytes of characters cut at either end, and replaces other

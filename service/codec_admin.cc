@@ -110,6 +110,20 @@ v1::Stats Encode(const engine::EngineStats& stats) {
   return out;
 }
 
+v1::Backup Encode(const store::BackupInfo& info) {
+  v1::Backup out;
+  out.set_number(info.number);
+  if (!info.damage.empty()) {
+    out.set_damage(info.damage);
+    return out;
+  }
+  out.set_created_unix_s(info.created_unix_s);
+  out.set_bytes(info.bytes);
+  out.set_files(info.files);
+  out.set_documents(info.documents);
+  return out;
+}
+
 v1::RpcStats Encode(const std::string& method, const MethodMetrics& metrics) {
   v1::RpcStats out;
   out.set_method(method);

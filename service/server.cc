@@ -60,7 +60,7 @@ class GrpcServer final : public Server {
       : engine_(engine),
         documents_(runtime_, engine),
         generation_(runtime_, engine),
-        admin_(runtime_, engine, options.model_name) {
+        admin_(runtime_, engine, options.model_name, options.backup_dir) {
     runtime_.check_health = [this] { CheckHealth(); };
     runtime_.shows_paths = options.listen.empty();
     // Within a process it is the input that is slow.

@@ -25,7 +25,8 @@ inline constexpr int kConnectionDescriptors = 3;  // that each takes
 
 struct ServerOptions {
   std::string listen;  // "127.0.0.1:50051", "[::1]:0"; port 0: a free one; empty: in process only
-  std::string model_name;  // for Admin/GetModel
+  std::string model_name;       // for Admin/GetModel
+  std::string backup_dir = {};  // for Admin/CreateBackup; empty: no backups
   int max_connections = kMaxConnections;
   // An ingest of which nothing comes for so long is ended: ABORTED, and what was committed stays.
   absl::Duration ingest_silence = absl::Minutes(5);

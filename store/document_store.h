@@ -91,6 +91,17 @@ struct IngestProgress {
   std::string resume_state;  // empty when nothing was committed
 };
 
+// A backup of all that is published and of unfinished ingests (store/rocks/backup.h).
+struct BackupInfo {
+  uint32_t number = 0;  // ascending, from 1, in its directory
+  int64_t created_unix_s = 0;
+  int64_t bytes = 0;  // of its files, those that it shares with other backups included
+  int64_t files = 0;
+  int64_t documents = 0;  // published when it was begun
+  // If not empty, what is wrong with it, and only `number` is known.
+  std::string damage = {};
+};
+
 // Errors common to all calls: DATA_LOSS when a record's checksum, version or size is wrong (names
 // the record); RESOURCE_EXHAUSTED when the disk is full; UNAVAILABLE for other I/O errors.
 // Thread-safe.
@@ -149,6 +160,15 @@ class DocumentStore {
   virtual absl::StatusOr<OwnerId> NewSessionOwner() = 0;
   virtual absl::Status PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) = 0;
   virtual absl::Status FreeSession(OwnerId owner) = 0;
+
+  // Makes a backup in `directory`, which is made if it is missing, while the store is used; then
+  // removes all backups but the latest `keep`, 0: none. Blocks while it copies. ABORTED: another is
+  // being made there; INVALID_ARGUMENT: the directory and the store's lie one in the other;
+  // UNIMPLEMENTED: the store is in memory only. An error leaves no backup.
+  virtual absl::StatusOr<BackupInfo> Backup(const std::string& directory, uint32_t keep) {
+    (void)directory, (void)keep;
+    return absl::UnimplementedError("backups: the store is in memory only");
+  }
 
   // Bytes on disk (in the memory store: in RAM), for statistics.
   virtual int64_t ApproximateBytes() = 0;

@@ -24,25 +24,11 @@ namespace fs = std::filesystem;
 
 constexpr mode_t kOwnerOnly = 0700;
 
-absl::Status DirectoryError(const std::string& directory, const std::error_code& error) {
+absl::Status DirectoryError(const std::string& what, const std::string& directory,
+                            const std::error_code& error) {
   const auto code = error == std::errc::no_space_on_device ? absl::StatusCode::kResourceExhausted
                                                            : absl::StatusCode::kFailedPrecondition;
-  return absl::Status(code, absl::StrCat("data directory ", directory, ": ", error.message()));
-}
-
-// Directories above keep the usual mode: they may be anybody's.
-absl::Status Make(const std::string& directory) {
-  std::error_code error;
-  // Absolute, since a name alone has no parent to make.
-  const fs::path path = fs::absolute(directory + "/", error).lexically_normal().parent_path();
-  if (!error) fs::create_directories(path.parent_path(), error);
-  if (!error && mkdir(path.c_str(), kOwnerOnly) != 0 && errno != EEXIST) {
-    error = {errno, std::generic_category()};
-  }
-  if (!error && !fs::is_directory(path, error) && !error) {
-    error = std::make_error_code(std::errc::not_a_directory);
-  }
-  return error ? DirectoryError(directory, error) : absl::OkStatus();
+  return absl::Status(code, absl::StrCat(what, " ", directory, ": ", error.message()));
 }
 
 // A directory of before there were heads.
@@ -56,8 +42,23 @@ bool IsOlderDatabase(const std::string& directory) {
 
 }  // namespace
 
+// Directories above keep the usual mode: they may be anybody's.
+absl::Status MakeDirectory(const std::string& what, const std::string& directory) {
+  std::error_code error;
+  // Absolute, since a name alone has no parent to make.
+  const fs::path path = fs::absolute(directory + "/", error).lexically_normal().parent_path();
+  if (!error) fs::create_directories(path.parent_path(), error);
+  if (!error && mkdir(path.c_str(), kOwnerOnly) != 0 && errno != EEXIST) {
+    error = {errno, std::generic_category()};
+  }
+  if (!error && !fs::is_directory(path, error) && !error) {
+    error = std::make_error_code(std::errc::not_a_directory);
+  }
+  return error ? DirectoryError(what, directory, error) : absl::OkStatus();
+}
+
 absl::Status PrepareDataDirectory(const std::string& directory) {
-  RETURN_IF_ERROR(Make(directory));
+  RETURN_IF_ERROR(MakeDirectory("data directory", directory));
   std::error_code error;
   const auto mode = static_cast<unsigned>(fs::status(directory, error).permissions()) & 0777u;
   if (!error && (mode & 0077u) != 0) {
@@ -69,7 +70,7 @@ absl::Status PrepareDataDirectory(const std::string& directory) {
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
     names.insert(entries->path().filename().string());
   }
-  if (error) return DirectoryError(directory, error);
+  if (error) return DirectoryError("data directory", directory, error);
   if (names.contains(kHeadFile)) return absl::OkStatus();
   // What a first start that was cut short leaves, and the root of a file system.
   for (const char* name : {"LOCK", "RECOLLECT.new", "lost+found"}) names.erase(name);

@@ -9,6 +9,10 @@
 
 namespace recollect::store {
 
+// Creates the directory if it is missing, accessible to its owner alone. FAILED_PRECONDITION, or
+// RESOURCE_EXHAUSTED on a full disk, naming it and `what` it is.
+absl::Status MakeDirectory(const std::string& what, const std::string& directory);
+
 // Creates the directory if it is missing, accessible to its owner alone; warns if others can enter
 // it, since documents are stored unencrypted. FAILED_PRECONDITION if it cannot be created, or if it
 // is neither empty nor a data directory of ours (names its contents).

@@ -22,6 +22,7 @@
 #include "rocksdb/env.h"
 #include "rocksdb/slice.h"
 #include "rocksdb/write_batch.h"
+#include "store/document_store.h"
 #include "store/rocks/batch.h"
 #include "store/rocks/database_options.h"
 #include "store/rocks/gate.h"
@@ -106,6 +107,10 @@ class Database {
   // Moves the log's contents into tables, so that the log's files are deleted. Does not flush
   // sessions' chunks.
   absl::Status Flush();
+
+  // As DocumentStore::Backup; in backup.cc. After an error of the disk the database is not opened
+  // again before it has ended.
+  absl::StatusOr<BackupInfo> Backup(const std::string& directory, uint32_t keep);
 
   int64_t ApproximateBytes() const;
 

@@ -65,6 +65,10 @@ class RocksStore final : public DocumentStore {
   absl::Status PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) override;
   absl::Status FreeSession(OwnerId owner) override;
 
+  absl::StatusOr<BackupInfo> Backup(const std::string& directory, uint32_t keep) override {
+    return database_->Backup(directory, keep);
+  }
+
   int64_t ApproximateBytes() override;
 
   absl::Status FlushForTest() { return database_->Flush(); }

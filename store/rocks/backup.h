@@ -1,0 +1,37 @@
+// Backups of a data directory: RocksDB's backup engine, whose directory shares unchanged tables
+// between backups. A store makes them while it is in use (DocumentStore::Backup); the functions
+// here need no store.
+//
+// The head (store/rocks/head.h) is no part of the database. A backup keeps the catalog's count as
+// its metadata, and a restored directory gets a head of its own from it.
+#ifndef RECOLLECT_STORE_ROCKS_BACKUP_H_
+#define RECOLLECT_STORE_ROCKS_BACKUP_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "store/document_store.h"
+
+namespace recollect::store {
+
+// Errors common to all: NOT_FOUND if `directory` has no backups, or none of that number (names
+// those that there are). Number 0 is the latest.
+
+// Oldest first, also those whose list of files is damaged.
+absl::StatusOr<std::vector<BackupInfo>> ListBackups(const std::string& directory);
+
+// Reads all files of the backup and compares sizes and checksums. DATA_LOSS names the file.
+absl::StatusOr<BackupInfo> VerifyBackup(const std::string& directory, uint32_t number);
+
+// Makes `data_directory`, which must not exist or be empty (FAILED_PRECONDITION), as it was when
+// the backup was made. It appears as a whole, after checksums were compared and the store was
+// opened once: until then everything lies beside it, in `data_directory` + ".restoring", which goes
+// on an error. DATA_LOSS names the file.
+absl::StatusOr<BackupInfo> RestoreBackup(const std::string& directory, uint32_t number,
+                                         const std::string& data_directory);
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_ROCKS_BACKUP_H_

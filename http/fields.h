@@ -3,6 +3,7 @@
 #define RECOLLECT_HTTP_FIELDS_H_
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <type_traits>

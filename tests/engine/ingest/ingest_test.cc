@@ -363,7 +363,9 @@ TEST(IngestTest, AResumeStateThatDoesNotFitIsDataLoss) {
   Fixture f;
   const std::string text = SampleText(6000, 9);
   {
-    const auto stream = *f.engine->BeginIngest("d", /*from_tokens=*/false, {});
+    // Another engine, which has written its last commit when it is gone.
+    const auto writer = MakeEngine(SmallOptions(), std::make_unique<ForwardingStore>(f.store));
+    const auto stream = *writer->BeginIngest("d", /*from_tokens=*/false, {});
     ASSERT_EQ(Append(*stream, 0, text).status(), absl::OkStatus());
   }
   const auto progress =

@@ -192,12 +192,11 @@ json Completion::Logprobs(const engine::ScoreResult& score) const {
 
 }  // namespace
 
-void Complete(engine::Engine& engine, const ServerOptions& options, const Request& request,
-              const std::shared_ptr<Answer>& answer) {
-  absl::StatusOr<CompletionRequest> decoded = DecodeCompletion(request.body, options);
+void Complete(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
+  absl::StatusOr<CompletionRequest> decoded = DecodeCompletion(request.body, runtime.options);
   if (!decoded.ok()) return SendError(*answer, decoded.status());
   const auto completion =
-      std::make_shared<Completion>(engine, options, *std::move(decoded), answer);
+      std::make_shared<Completion>(runtime.engine, runtime.options, *std::move(decoded), answer);
   if (absl::Status status = completion->Start(); !status.ok()) SendError(*answer, status);
 }
 

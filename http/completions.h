@@ -4,15 +4,13 @@
 
 #include <memory>
 
-#include "engine/engine.h"
 #include "http/exchange.h"
-#include "http/server.h"
+#include "http/runtime.h"
 
 namespace recollect::http {
 
-// Answers now or from a thread of the engine; does not block.
-void Complete(engine::Engine& engine, const ServerOptions& options, const Request& request,
-              const std::shared_ptr<Answer>& answer);
+// Answers now or from a thread of the engine. Tokenises.
+void Complete(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer);
 
 }  // namespace recollect::http
 

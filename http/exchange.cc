@@ -11,11 +11,11 @@ void Answer::Wake() {
   if (wake_ != nullptr) wake_();  // only posts
 }
 
-void Answer::Send(int status, std::string content_type, std::string body) {
+void Answer::Send(int status, std::string content_type, std::string body, std::string headers) {
   std::function<void()> dropped;
   {
     MutexLock lock(mutex_);
-    news_.head = Head{status, std::move(content_type), /*streamed=*/false};
+    news_.head = Head{status, std::move(content_type), std::move(headers), /*streamed=*/false};
     news_.bytes = std::move(body);
     news_.ended = true;
     dropped.swap(cancel_);
@@ -25,7 +25,7 @@ void Answer::Send(int status, std::string content_type, std::string body) {
 
 void Answer::Begin(std::string content_type) {
   MutexLock lock(mutex_);
-  news_.head = Head{200, std::move(content_type), /*streamed=*/true};
+  news_.head = Head{200, std::move(content_type), "", /*streamed=*/true};
 }
 
 void Answer::Write(absl::string_view part) {
@@ -37,6 +37,26 @@ void Answer::Write(absl::string_view part) {
     overflow = news_.bytes.size() > kMaxUnsentBytes;
   }
   if (overflow) return Gone();
+  Wake();
+}
+
+void Answer::WhenTaken(std::function<void()> next) {
+  {
+    MutexLock lock(mutex_);
+    if (news_.gone) return;
+    if (!news_.bytes.empty()) {
+      next_ = std::move(next);
+      return;
+    }
+  }
+  next();
+}
+
+void Answer::Proceed() {
+  {
+    MutexLock lock(mutex_);
+    news_.proceed = true;
+  }
   Wake();
 }
 
@@ -62,20 +82,28 @@ void Answer::OnGone(std::function<void()> cancel) {
 }
 
 Answer::News Answer::Take() {
-  MutexLock lock(mutex_);
-  News news{std::move(news_.head), std::move(news_.bytes), news_.ended, news_.gone};
-  news_.head.reset();
-  news_.bytes.clear();
+  std::function<void()> next;
+  News news;
+  {
+    MutexLock lock(mutex_);
+    news = {news_.proceed, std::move(news_.head), std::move(news_.bytes), news_.ended, news_.gone};
+    news_.proceed = false;
+    news_.head.reset();
+    news_.bytes.clear();
+    next.swap(next_);
+  }
+  if (next != nullptr) next();
   return news;
 }
 
 void Answer::Gone() {
-  std::function<void()> cancel;
+  std::function<void()> cancel, next;
   {
     MutexLock lock(mutex_);
     news_.gone = true;
     news_.bytes.clear();
     cancel.swap(cancel_);
+    next.swap(next_);
   }
   if (cancel != nullptr) cancel();
   Wake();

@@ -15,14 +15,18 @@
 
 #include "absl/strings/string_view.h"
 #include "base/mutex.h"
+#include "http/body.h"
 
 namespace recollect::http {
 
 struct Request {
   std::string method;                          // "GET"
-  std::string path;                            // without what follows '?'
+  std::string path;                            // as sent, without what follows '?'
+  std::map<std::string, std::string> query;    // what follows it, decoded
   std::map<std::string, std::string> headers;  // names in lower case
-  std::string body;
+  std::string parameter;                       // what stands for {} in the route's path, decoded
+  std::string body;                            // empty where the route takes a stream
+  std::shared_ptr<Body> stream = nullptr;      // of a route that takes one (http/routes.h)
   std::string peer;  // its network address, for whom places are counted (engine/places.h)
 };
 
@@ -35,11 +39,17 @@ class Answer {
   // `wake` tells the connection that there is something to take.
   explicit Answer(std::function<void()> wake) : wake_(std::move(wake)) {}
 
-  void Send(int status, std::string content_type, std::string body);
+  // `headers`: further ones, each a whole line that ends with CRLF.
+  void Send(int status, std::string content_type, std::string body, std::string headers = "");
   void Begin(std::string content_type);
   // More than kMaxUnsentBytes that wait for a slow reader end the answer, as if it had gone.
   void Write(absl::string_view part);
+  // Calls `next` once what was written is on its way, perhaps at once, so that a long answer need
+  // not wait in memory. Not after the client has gone.
+  void WhenTaken(std::function<void()> next);
   void End();
+  // Ends it so that the client sees that it is not whole.
+  void Break() { Gone(); }
   // `cancel` is called once if the client goes before the end, at once if it has gone already.
   // Replaces an earlier one.
   void OnGone(std::function<void()> cancel);
@@ -47,15 +57,17 @@ class Answer {
   // The rest is for the connection.
   struct Head {
     int status = 200;
-    std::string content_type;
+    std::string content_type, headers;
     bool streamed = false;
   };
   struct News {
+    bool proceed = false;      // "100 Continue" is due, unless a head has been sent
     std::optional<Head> head;  // once
     std::string bytes;
     bool ended = false, gone = false;
   };
   News Take();
+  void Proceed();
   void Gone();
   void Detach();  // no further wakes
 
@@ -65,6 +77,7 @@ class Answer {
   Mutex mutex_;
   std::function<void()> wake_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> cancel_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> next_ ABSL_GUARDED_BY(mutex_);
   News news_ ABSL_GUARDED_BY(mutex_);
 };
 

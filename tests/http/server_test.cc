@@ -26,7 +26,12 @@ TEST_F(HttpTest, HealthAndModels) {
 
 TEST_F(HttpTest, OtherPathsAndMethods) {
   EXPECT_THAT(Ask(Get("/nowhere")), StartsWith("HTTP/1.1 404"));
-  EXPECT_THAT(Ask(Get("/v1/completions")), StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(Ask(Get("/livez/")), StartsWith("HTTP/1.1 404"));
+  const std::string refused = Ask(Get("/v1/completions"));
+  EXPECT_THAT(refused, StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(refused, HasSubstr("\r\nAllow: POST\r\n"));
+  EXPECT_THAT(Ask(Get("/livez?a=%2")), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(Ask(Get("/livez?a=1&a=2")), HasSubstr("a: given twice"));
   EXPECT_THAT(Ask("nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400"));
 }
 
@@ -35,6 +40,38 @@ TEST_F(HttpTest, HugeHeadsAndBodiesAreRefused) {
               StartsWith("HTTP/1.1 431"));
   EXPECT_THAT(Ask("POST /v1/completions HTTP/1.1\r\nContent-Length: 5000000\r\n\r\n"),
               StartsWith("HTTP/1.1 413"));
+}
+
+// A client that sends all before it reads must still find the answer.
+TEST_F(HttpTest, TheAnswerToABodyThatIsTooLongArrives) {
+  const std::string body(8 << 20, 'x');
+  EXPECT_THAT(Ask(Post("/v1/completions", body)), StartsWith("HTTP/1.1 413"));
+  std::string chunks = "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (int i = 0; i < 80; ++i)
+    absl::StrAppend(&chunks, "10000\r\n", body.substr(0, 1 << 16), "\r\n");
+  EXPECT_THAT(Ask(chunks + "0\r\n\r\n"), StartsWith("HTTP/1.1 413"));
+}
+
+TEST_F(HttpTest, ABodyInChunksIsRead) {
+  const std::string answer =
+      Ask("POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+          "10\r\n{\"model\": \"fake\"\r\n10;x=y\r\n, \"prompt\": \"x\"}\r\n0\r\n\r\n");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Ask("POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
+              StartsWith("HTTP/1.1 400"));
+}
+
+TEST_F(HttpTest, ContinueIsSaidOnlyToRequestsThatAreTaken) {
+  const std::string expects =
+      "Expect: 100-continue\r\nConnection: close\r\nContent-Length: 34\r\n\r\n";
+  const Socket taken(server_->address());
+  taken.Send("POST /v1/completions HTTP/1.1\r\n" + expects);
+  EXPECT_EQ(taken.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  taken.Send(R"({"model": "fake", "prompt": "xyz"} )");
+  EXPECT_THAT(taken.ReadAll(), StartsWith("HTTP/1.1 200"));
+  const Socket refused(server_->address());
+  refused.Send("POST /nowhere HTTP/1.1\r\n" + expects);
+  EXPECT_THAT(refused.ReadUntil("}}"), StartsWith("HTTP/1.1 404"));
 }
 
 TEST_F(HttpTest, RequestsMayBePipelinedAndKeepTheConnection) {

@@ -1,0 +1,399 @@
+#include "http/connection.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/read.hpp>
+#include <limits>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "http/errors.h"
+#include "http/path.h"
+#include "model/text/printable.h"
+
+namespace recollect::http {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+using asio::ip::tcp;
+
+constexpr uint32_t kMaxHeadBytes = 16 << 10;
+constexpr size_t kMaxBodyBytes = 4 << 20;  // of a body that is read as a whole
+constexpr size_t kMaxBufferBytes = 128
+                                   << 10;  // what the parser has not taken, also of chunks' heads
+constexpr size_t kWriteBytes = 64 << 10;   // each has the whole timeout
+constexpr size_t kMaxLoggedBytes = 200;    // of a path
+// While a handler works on a piece, nothing is read: so often it is looked whether the client is
+// still there.
+constexpr absl::Duration kLookInterval = absl::Seconds(1);
+// What is still read of a body after the answer.
+constexpr size_t kLingerBytes = 16 << 20;
+constexpr absl::Duration kLinger = absl::Seconds(5);
+
+// What is wrong with a request, and the status that says so.
+struct Refusal {
+  int http_status;
+  absl::Status status;
+};
+
+Refusal RefusalOf(const error_code& failed) {
+  using beast::http::error;
+  if (failed == error::header_limit || failed == error::buffer_overflow) {
+    return {431, absl::InvalidArgumentError(
+                     absl::StrCat("the request's head has more than ", kMaxHeadBytes, " bytes"))};
+  }
+  if (failed == error::body_limit) {
+    return {413, absl::InvalidArgumentError(
+                     absl::StrCat("the request's body has more than ", kMaxBodyBytes, " bytes"))};
+  }
+  return {400, absl::InvalidArgumentError(absl::StrCat("not HTTP: ", failed.message()))};
+}
+
+// Closed, reset or silent: nobody waits for an answer.
+bool IsGone(const error_code& failed) {
+  using beast::http::error;
+  static const error_code of_http = beast::http::make_error_code(error::bad_method);
+  return failed && (failed.category() != of_http.category() || failed == error::end_of_stream ||
+                    failed == error::partial_message);
+}
+
+std::string HeadText(const Answer::Head& head, size_t size, bool chunked, bool keep) {
+  std::string text = absl::StrCat(
+      "HTTP/1.1 ", head.status, " ",
+      std::string(beast::http::obsolete_reason(static_cast<beast::http::status>(head.status))),
+      "\r\nContent-Type: ", head.content_type, "\r\nCache-Control: no-store\r\n", head.headers);
+  if (!head.streamed) absl::StrAppend(&text, "Content-Length: ", size, "\r\n");
+  if (head.streamed && chunked) absl::StrAppend(&text, "Transfer-Encoding: chunked\r\n");
+  if (!keep || (head.streamed && !chunked)) absl::StrAppend(&text, "Connection: close\r\n");
+  if (head.status == 429 || head.status == 503) absl::StrAppend(&text, "Retry-After: 1\r\n");
+  return absl::StrCat(text, "\r\n");
+}
+
+}  // namespace
+
+Connection::Connection(tcp::socket socket, asio::io_context& io, Runtime& runtime,
+                       std::function<void(int)> count_running)
+    : io_(io),
+      runtime_(runtime),
+      count_running_(std::move(count_running)),
+      stream_(std::move(socket)),
+      buffer_(kMaxBufferBytes),
+      news_(io),
+      wish_(io) {
+  error_code error;
+  peer_ = stream_.socket().remote_endpoint(error).address().to_string();
+}
+
+asio::awaitable<void> Connection::Serve() {
+  const auto self = shared_from_this();
+  try {
+    while (co_await ServeOne()) {
+    }
+    if (lingers_) co_await Linger();
+  } catch (const std::bad_alloc&) {
+    LogError("HTTP: a connection: out of memory");
+  }
+  error_code error;
+  stream_.socket().shutdown(tcp::socket::shutdown_both, error);
+  stream_.close();
+}
+
+void Connection::Close() {
+  error_code error;  // the coroutine ends by itself
+  stream_.socket().shutdown(tcp::socket::shutdown_both, error);
+  if (const auto answer = answer_.lock()) answer->Gone();
+}
+
+std::function<void()> Connection::Waker(asio::steady_timer Connection::*timer) {
+  return [&io = io_, timer, weak = weak_from_this()] {
+    asio::post(io, [timer, weak] {
+      if (const auto alive = weak.lock()) ((*alive).*timer).cancel();
+    });
+  };
+}
+
+error_code Connection::ReadHead(Exchange& exchange, const error_code& failed) {
+  if (failed) return failed;
+  const auto& message = exchange.parser.get();
+  Request& request = exchange.request;
+  request.method = std::string(message.method_string());
+  const std::string target(message.target());
+  request.path = target.substr(0, target.find('?'));
+  for (const auto& field : message)
+    request.headers[absl::AsciiStrToLower(std::string(field.name_string()))] =
+        std::string(field.value());
+  exchange.chunked = message.version() >= 11;
+  exchange.expects = exchange.chunked && message[beast::http::field::expect] == "100-continue";
+  return error_code();
+}
+
+// Whether the connection can have another request.
+asio::awaitable<bool> Connection::ServeOne() {
+  const auto shared = std::make_shared<Exchange>();
+  Exchange& exchange = *shared;
+  exchange.parser.header_limit(kMaxHeadBytes);
+  // Beast 1.74 takes none for less than any length.
+  exchange.parser.body_limit(std::numeric_limits<uint64_t>::max());
+  error_code error;
+  stream_.expires_after(absl::ToChronoMilliseconds(runtime_.options.timeout));
+  co_await beast::http::async_read_header(stream_, buffer_, exchange.parser, To(error));
+  if (IsGone(error)) co_return false;
+  count_running_(1);
+  exchange.start = SteadyNow();
+  exchange.answer = std::make_shared<Answer>(Waker(&Connection::news_));
+  exchange.request.peer = peer_;
+  answer_ = exchange.answer;
+  const absl::Cleanup ended = [&] {
+    exchange.answer->Gone();  // changes nothing where it has ended
+    exchange.answer->Detach();
+    count_running_(-1);
+  };
+  error = ReadHead(exchange, error);
+  error = co_await Handle(shared, error);
+  if (IsGone(error)) co_return false;
+  const bool sent = co_await Reply(exchange);
+  if (exchange.request.stream != nullptr) {
+    exchange.request.stream->Fail(
+        absl::CancelledError(sent ? "the request has been answered" : "the client is gone"));
+  }
+  while (exchange.pumps) {  // it uses what is ours
+    wish_.cancel();
+    error_code woken;
+    news_.expires_at(asio::steady_timer::time_point::max());
+    co_await news_.async_wait(To(woken));
+  }
+  LogInfo("http {} {} {} {:.1f} ms peer {}{}", exchange.request.method,
+          model::Shortened(model::EscapeInvisible(exchange.request.path), kMaxLoggedBytes),
+          exchange.http_status, absl::ToDoubleMilliseconds(SteadyNow() - exchange.start), peer_,
+          sent ? "" : ": the client is gone");
+  lingers_ = sent && !exchange.keep;
+  const bool again = sent && exchange.keep && !runtime_.refusing;
+  co_return again;
+}
+
+asio::awaitable<error_code> Connection::Handle(std::shared_ptr<Exchange> shared,
+                                               const error_code& failed) {
+  Exchange& exchange = *shared;
+  Request& request = exchange.request;
+  const auto refuse = [&](int http_status, const absl::Status& status, std::string headers = "") {
+    exchange.answer->Send(http_status, "application/json", ErrorJson(status), std::move(headers));
+    return error_code();
+  };
+  if (failed) {
+    const Refusal refusal = RefusalOf(failed);
+    co_return refuse(refusal.http_status, refusal.status);
+  }
+  if (runtime_.options.authorize != nullptr) {
+    const absl::Status status = runtime_.options.authorize(request);
+    if (!status.ok()) co_return refuse(HttpStatus(status.code()), status);
+  }
+  const Match match = FindRoute(request);
+  if (match.route == nullptr) {
+    co_return refuse(match.http_status, match.refused,
+                     match.allow.empty() ? "" : absl::StrCat("Allow: ", match.allow, "\r\n"));
+  }
+  const std::string target(exchange.parser.get().target());
+  absl::StatusOr<std::map<std::string, std::string>> query = DecodeQuery(
+      absl::string_view(target).substr(std::min(request.path.size() + 1, target.size())));
+  if (!query.ok()) co_return refuse(400, query.status());
+  request.query = *std::move(query);
+  if (runtime_.refusing && !match.route->quick)
+    co_return refuse(503, absl::UnavailableError("the server is draining"));
+  if (match.route->streamed) {
+    request.stream = std::make_shared<Body>(Waker(&Connection::wish_));
+    exchange.pumps = true;
+    asio::co_spawn(io_, Pump(shared), asio::detached);
+  } else if (const error_code error = co_await ReadBody(exchange)) {
+    if (IsGone(error)) co_return error;
+    const Refusal refusal = RefusalOf(error);
+    co_return refuse(refusal.http_status, refusal.status);
+  }
+  Run(*match.route, exchange);
+  co_return error_code();
+}
+
+void Connection::Run(const Route& route, Exchange& exchange) {
+  const std::shared_ptr<Answer> answer = exchange.answer;
+  const absl::Status started = OrExhausted("a request", [&] {
+    if (route.quick) {
+      route.handle(runtime_, exchange.request, answer);
+      return absl::OkStatus();
+    }
+    auto request = std::make_shared<Request>(exchange.request);
+    return runtime_.Start([&runtime = runtime_, &route, request, answer] {
+      const absl::Status handled = OrExhausted("a request", [&] {
+        route.handle(runtime, *request, answer);
+        return absl::OkStatus();
+      });
+      if (!handled.ok()) SendError(*answer, handled);
+    });
+  });
+  if (!started.ok()) SendError(*answer, started);
+}
+
+// At least one byte, but at the end of the body.
+asio::awaitable<error_code> Connection::ReadPiece(Exchange& exchange, std::string& piece) {
+  Parser& parser = exchange.parser;
+  error_code error;
+  size_t size = 0;
+  piece.resize(Body::kPieceBytes);
+  while (!error && size == 0 && !parser.is_done()) {
+    auto& target = parser.get().body();
+    target.data = piece.data();
+    target.size = piece.size();
+    target.more = true;
+    stream_.expires_after(absl::ToChronoMilliseconds(runtime_.options.timeout));
+    co_await beast::http::async_read_some(stream_, buffer_, parser, To(error));
+    if (error == beast::http::error::need_buffer) error = error_code();
+    size = piece.size() - target.size;
+  }
+  piece.resize(size);
+  co_return error;
+}
+
+asio::awaitable<error_code> Connection::ReadBody(Exchange& exchange) {
+  std::string& body = exchange.request.body;
+  const error_code too_long = beast::http::make_error_code(beast::http::error::body_limit);
+  if (exchange.parser.content_length().value_or(0) > kMaxBodyBytes) co_return too_long;
+  if (std::exchange(exchange.expects, false) && !co_await Write("HTTP/1.1 100 Continue\r\n\r\n"))
+    co_return asio::error::broken_pipe;
+  std::string piece;
+  while (!exchange.parser.is_done()) {
+    if (const error_code error = co_await ReadPiece(exchange, piece)) co_return error;
+    if (body.size() + piece.size() > kMaxBodyBytes) co_return too_long;
+    body += piece;
+  }
+  co_return error_code();
+}
+
+asio::awaitable<void> Connection::Pump(std::shared_ptr<Exchange> shared) {
+  const auto self = shared_from_this();
+  Exchange& exchange = *shared;
+  const std::shared_ptr<Answer> answer = exchange.answer;
+  const std::shared_ptr<Body> body = exchange.request.stream;
+  const absl::Cleanup ended = [&] {
+    body->Fail(absl::CancelledError("the client is gone"));
+    exchange.pumps = false;
+    news_.cancel();
+  };
+  bool ends = false;
+  while (!ends) {
+    while (!body->wanted()) {
+      if (body->failed()) co_return;  // answered
+      error_code woken;
+      wish_.expires_after(absl::ToChronoMilliseconds(kLookInterval));
+      co_await wish_.async_wait(To(woken));
+      if (HungUp()) co_return answer->Gone();
+    }
+    if (std::exchange(exchange.expects, false)) answer->Proceed();
+    std::string piece;
+    if (const error_code error = co_await ReadPiece(exchange, piece)) {
+      if (!IsGone(error)) {
+        body->Fail(RefusalOf(error).status);
+      } else if (error != asio::error::operation_aborted) {
+        answer->Gone();
+      }
+      co_return;
+    }
+    ends = piece.empty();
+    if (ends) WatchClient(answer);
+    if (body->wanted()) body->Give(std::move(piece));
+  }
+}
+
+// A client that closes its side is gone; bytes are its next request, which waits.
+void Connection::WatchClient(const std::shared_ptr<Answer>& answer) {
+  stream_.socket().async_wait(
+      tcp::socket::wait_read, [self = shared_from_this(), answer](const error_code& error) {
+        char byte;
+        if (error) return;
+        if (recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 1)
+          answer->Gone();
+      });
+}
+
+bool Connection::HungUp() {
+  pollfd look{stream_.socket().native_handle(), POLLRDHUP, 0};
+  return look.fd < 0 ||
+         (poll(&look, 1, 0) == 1 && (look.revents & (POLLRDHUP | POLLERR | POLLHUP)));
+}
+
+asio::awaitable<bool> Connection::Write(std::string bytes) {
+  for (size_t begin = 0; begin < bytes.size(); begin += kWriteBytes) {
+    error_code error;
+    stream_.expires_after(absl::ToChronoMilliseconds(runtime_.options.timeout));
+    co_await asio::async_write(
+        stream_, asio::buffer(bytes.data() + begin, std::min(kWriteBytes, bytes.size() - begin)),
+        To(error));
+    if (error) co_return false;
+  }
+  co_return true;
+}
+
+asio::awaitable<bool> Connection::Reply(Exchange& exchange) {
+  Answer& answer = *exchange.answer;
+  const bool chunked = exchange.chunked;
+  if (exchange.request.stream == nullptr) WatchClient(exchange.answer);
+  bool sent = true, begun = false, streamed = false, ended = false;
+  while (sent && !ended) {
+    Answer::News news = answer.Take();
+    ended = news.ended;
+    sent = !news.gone;
+    std::string bytes;
+    if (news.proceed && !begun) bytes = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (news.head.has_value()) {
+      begun = true;
+      streamed = news.head->streamed;
+      exchange.http_status = news.head->status;
+      // A body that nobody has read is in the way of the next request.
+      exchange.keep =
+          exchange.parser.is_done() && exchange.parser.get().keep_alive() && (chunked || !streamed);
+      bytes += HeadText(*news.head, news.bytes.size(), chunked, exchange.keep);
+    }
+    if (streamed && chunked && !news.bytes.empty()) {
+      absl::StrAppend(&bytes, absl::Hex(news.bytes.size()), "\r\n", news.bytes, "\r\n");
+    } else {
+      bytes += news.bytes;
+    }
+    if (streamed && chunked && ended) bytes += "0\r\n\r\n";
+    if (sent && !bytes.empty()) {
+      sent = co_await Write(std::move(bytes));
+    } else if (sent && !ended) {
+      error_code woken;
+      news_.expires_at(asio::steady_timer::time_point::max());
+      co_await news_.async_wait(To(woken));
+    }
+  }
+  if (!sent) answer.Gone();
+  error_code error;
+  stream_.socket().cancel(error);
+  co_return sent;
+}
+
+asio::awaitable<void> Connection::Linger() {
+  error_code error;
+  stream_.socket().shutdown(tcp::socket::shutdown_send, error);
+  const absl::Time end = SteadyNow() + std::min(kLinger, runtime_.options.timeout);
+  std::vector<char> bytes(Body::kPieceBytes);
+  for (size_t left = kLingerBytes; left > 0 && !error;) {
+    const absl::Duration still = end - SteadyNow();
+    if (still <= absl::ZeroDuration()) break;
+    stream_.expires_after(absl::ToChronoMilliseconds(still) + std::chrono::milliseconds(1));
+    const size_t size = co_await stream_.async_read_some(asio::buffer(bytes), To(error));
+    left -= std::min(left, size);
+  }
+}
+
+}  // namespace recollect::http

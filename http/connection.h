@@ -1,0 +1,97 @@
+// One connection: requests one after another, each read, handed to its route and answered. With
+// connection.cc and server.cc the only files that know Beast.
+#ifndef RECOLLECT_HTTP_CONNECTION_H_
+#define RECOLLECT_HTTP_CONNECTION_H_
+
+// Boost 1.74 uses std::exchange without it.
+#include <utility>
+//
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/buffer_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "http/exchange.h"
+#include "http/routes.h"
+#include "http/runtime.h"
+
+namespace recollect::http {
+
+using boost::system::error_code;
+
+inline auto To(error_code& error) {
+  return boost::asio::redirect_error(boost::asio::use_awaitable, error);
+}
+
+// Used by the one thread of `io`, and alive as long as its coroutines.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  // `count_running` is told of each request that begins (1) and is answered (-1).
+  Connection(boost::asio::ip::tcp::socket socket, boost::asio::io_context& io, Runtime& runtime,
+             std::function<void(int)> count_running);
+
+  const std::string& peer() const { return peer_; }
+  // Until the client or the server ends the connection.
+  boost::asio::awaitable<void> Serve();
+  // Ends it at once: cancels the request that runs.
+  void Close();
+
+ private:
+  using Parser = boost::beast::http::request_parser<boost::beast::http::buffer_body>;
+  // A request from its head to the end of its answer.
+  struct Exchange {
+    Parser parser;
+    Request request;
+    std::shared_ptr<Answer> answer;
+    bool expects = false;  // the client waits for "100 Continue" before it sends the body
+    bool chunked = true;   // it knows HTTP/1.1
+    bool pumps = false;    // Pump runs
+    bool keep = false;     // the connection after the answer; set when the answer's head is sent
+    int http_status = 0;   // of the answer
+    absl::Time start;
+  };
+
+  boost::asio::awaitable<bool> ServeOne();
+  error_code ReadHead(Exchange& exchange, const error_code& failed);
+  boost::asio::awaitable<error_code> ReadPiece(Exchange& exchange, std::string& piece);
+  boost::asio::awaitable<error_code> ReadBody(Exchange& exchange);
+  // Reads pieces of the body as its handler wants them.
+  boost::asio::awaitable<void> Pump(std::shared_ptr<Exchange> exchange);
+  // What runs until an answer has been decided on; an error of the connection.
+  boost::asio::awaitable<error_code> Handle(std::shared_ptr<Exchange> shared,
+                                            const error_code& failed);
+  void Run(const Route& route, Exchange& exchange);
+  // Sends what the answer gets until it ends; false where the client has gone.
+  boost::asio::awaitable<bool> Reply(Exchange& exchange);
+  boost::asio::awaitable<bool> Write(std::string bytes);
+  // Reads on for a while after an answer to a body that was not read: a connection that is closed
+  // before may take the answer with it.
+  boost::asio::awaitable<void> Linger();
+  void WatchClient(const std::shared_ptr<Answer>& answer);
+  bool HungUp();
+  std::function<void()> Waker(boost::asio::steady_timer Connection::*timer);
+
+  boost::asio::io_context& io_;
+  Runtime& runtime_;
+  const std::function<void(int)> count_running_;
+  boost::beast::tcp_stream stream_;
+  boost::beast::flat_buffer buffer_;
+  boost::asio::steady_timer news_, wish_;  // cancelled when the answer, or the body, has something
+  std::string peer_;
+  std::weak_ptr<Answer> answer_;  // to the request that runs
+  bool lingers_ = false;
+};
+
+}  // namespace recollect::http
+
+#endif  // RECOLLECT_HTTP_CONNECTION_H_

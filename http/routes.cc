@@ -1,0 +1,87 @@
+#include "http/routes.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "http/completions.h"
+#include "http/errors.h"
+#include "http/path.h"
+#include "model/text/printable.h"
+#include "nlohmann/json.hpp"
+
+namespace recollect::http {
+namespace {
+
+using nlohmann::json;
+
+void Live(Runtime&, const Request&, const std::shared_ptr<Answer>& answer) {
+  answer->Send(200, "application/json", R"({"status":"ok"})");
+}
+
+void Ready(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
+  const absl::Status ready = runtime.Ready();
+  ready.ok() ? Live(runtime, request, answer) : SendError(*answer, ready);
+}
+
+void Models(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
+  const json model = {{"id", runtime.options.model_name},
+                      {"object", "model"},
+                      {"created", 0},
+                      {"owned_by", "recollect"}};
+  answer->Send(200, "application/json", json{{"object", "list"}, {"data", {model}}}.dump());
+}
+
+constexpr Route kRoutes[] = {
+    {"GET", "/livez", Live, /*quick=*/true},   {"GET", "/health", Ready, /*quick=*/true},
+    {"GET", "/readyz", Ready, /*quick=*/true}, {"GET", "/v1/models", Models, /*quick=*/true},
+    {"POST", "/v1/completions", Complete},
+};
+
+// What stands for {} in `pattern`, empty without one; nothing where the path is another.
+std::optional<std::string> Fit(absl::string_view pattern, absl::string_view path) {
+  const std::vector<absl::string_view> expected = absl::StrSplit(pattern, '/');
+  const std::vector<absl::string_view> segments = absl::StrSplit(path, '/');
+  if (expected.size() != segments.size()) return std::nullopt;
+  std::string parameter;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (expected[i] == "{}" && !segments[i].empty()) {
+      parameter = std::string(segments[i]);
+    } else if (expected[i] != segments[i]) {
+      return std::nullopt;
+    }
+  }
+  return parameter;
+}
+
+}  // namespace
+
+Match FindRoute(Request& request) {
+  Match match;
+  for (const Route& route : kRoutes) {
+    std::optional<std::string> parameter = Fit(route.path, request.path);
+    if (!parameter.has_value()) continue;
+    if (request.method != route.method) {
+      absl::StrAppend(&match.allow, match.allow.empty() ? "" : ", ", route.method);
+      continue;
+    }
+    absl::StatusOr<std::string> decoded = DecodePercent(*parameter);
+    if (!decoded.ok()) return {nullptr, 400, decoded.status(), ""};
+    request.parameter = *std::move(decoded);
+    return {&route, 200, absl::OkStatus(), ""};
+  }
+  const std::string path = model::EscapeInvisible(request.path);
+  if (match.allow.empty()) {
+    match.http_status = 404;
+    match.refused = absl::NotFoundError(absl::StrCat("there is no '", path, "'"));
+  } else {
+    match.http_status = 405;
+    match.refused = absl::UnimplementedError(
+        absl::StrCat("'", path, "' has no method ", request.method, ", only ", match.allow));
+  }
+  return match;
+}
+
+}  // namespace recollect::http

@@ -1,0 +1,64 @@
+// What all requests of one HTTP server share.
+#ifndef RECOLLECT_HTTP_RUNTIME_H_
+#define RECOLLECT_HTTP_RUNTIME_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "base/executor.h"
+#include "base/mutex.h"
+#include "engine/engine.h"
+#include "http/server.h"
+
+namespace recollect::http {
+
+// Thread-safe. Handlers may use it as long as their Work lives.
+class Runtime {
+ public:
+  static constexpr int kMaxQueued = 256;
+
+  Runtime(const ServerOptions& server_options, engine::Engine& the_engine)
+      : options(server_options), engine(the_engine) {}
+
+  // Begins a request on a thread that may wait for the disk. RESOURCE_EXHAUSTED, and `work` is
+  // dropped, if kMaxQueued wait for one.
+  absl::Status Start(std::function<void()> work);
+  // Goes on with one that was begun: is not refused.
+  void Continue(std::function<void()> work);
+
+  // Of a request that goes on after its handler has returned, and then needs the runtime.
+  class Work {
+   public:
+    explicit Work(Runtime& runtime) : runtime_(runtime) { runtime_.CountWork(1); }
+    ~Work() { runtime_.CountWork(-1); }
+    Work(const Work&) = delete;
+    Work& operator=(const Work&) = delete;
+
+   private:
+    Runtime& runtime_;
+  };
+  // Once all connections are closed: waits for what they have begun.
+  void Stop();
+
+  absl::Status Ready() const;  // UNAVAILABLE while draining, and without a device
+
+  const ServerOptions options;
+  engine::Engine& engine;
+  std::atomic<bool> refusing{false};
+
+ private:
+  void CountWork(int change);
+
+  std::atomic<int> queued_{0};
+  Mutex mutex_;
+  std::condition_variable idle_;
+  int work_ ABSL_GUARDED_BY(mutex_) = 0;
+  Executor executor_{/*threads=*/4};  // last: it ends before what it uses
+};
+
+}  // namespace recollect::http
+
+#endif  // RECOLLECT_HTTP_RUNTIME_H_

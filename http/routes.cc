@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "http/completions.h"
+#include "http/documents.h"
 #include "http/errors.h"
 #include "http/path.h"
 #include "model/text/printable.h"
@@ -38,6 +39,10 @@ constexpr Route kRoutes[] = {
     {"GET", "/livez", Live, /*quick=*/true},   {"GET", "/health", Ready, /*quick=*/true},
     {"GET", "/readyz", Ready, /*quick=*/true}, {"GET", "/v1/models", Models, /*quick=*/true},
     {"POST", "/v1/completions", Complete},
+    {"GET", "/v1/documents", ListDocuments},
+    {"GET", "/v1/documents/{}", GetDocument},
+    {"GET", "/v1/documents/{}/text", GetText},
+    {"DELETE", "/v1/documents/{}", DeleteDocument},
 };
 
 // What stands for {} in `pattern`, empty without one; nothing where the path is another.

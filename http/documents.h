@@ -1,0 +1,29 @@
+// Documents: list, one, its text, delete. Uploads are in http/upload.h.
+#ifndef RECOLLECT_HTTP_DOCUMENTS_H_
+#define RECOLLECT_HTTP_DOCUMENTS_H_
+
+#include <memory>
+
+#include "http/exchange.h"
+#include "http/runtime.h"
+#include "nlohmann/json.hpp"
+#include "store/document_store.h"
+
+namespace recollect::http {
+
+// A published document as answers show it.
+nlohmann::json EncodeDocument(const store::DocumentInfo& info);
+
+// GET /v1/documents?after=ID&limit=N: documents and unfinished ingests in byte order of their ids.
+void ListDocuments(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer);
+// GET /v1/documents/{}: a document, or how far its unfinished ingest has come.
+void GetDocument(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer);
+// GET /v1/documents/{}/text?begin=B&end=E: bytes of its text.
+void GetText(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer);
+// DELETE /v1/documents/{}: also of an unfinished ingest.
+void DeleteDocument(Runtime& runtime, const Request& request,
+                    const std::shared_ptr<Answer>& answer);
+
+}  // namespace recollect::http
+
+#endif  // RECOLLECT_HTTP_DOCUMENTS_H_

@@ -1,0 +1,26 @@
+// The parameters behind '?' of a request's path, each with its type checked.
+#ifndef RECOLLECT_HTTP_QUERY_H_
+#define RECOLLECT_HTTP_QUERY_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace recollect::http {
+
+using Query = std::map<std::string, std::string>;
+
+// Take a parameter out of `query` and into `out`, which keeps its value where there is none.
+// INVALID_ARGUMENT naming parameter and value.
+absl::Status Take(Query& query, const char* name, std::string& out);
+absl::Status Take(Query& query, const char* name, std::optional<int64_t>& out);
+
+// INVALID_ARGUMENT naming a parameter that nothing has taken.
+absl::Status RefuseOthers(const Query& query);
+
+}  // namespace recollect::http
+
+#endif  // RECOLLECT_HTTP_QUERY_H_

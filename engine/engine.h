@@ -9,8 +9,8 @@
 //
 // Threads: every public function may be called from any thread, and none blocks on computation or
 // disk unless its comment says so. Callbacks come from engine threads, one at a time per call, and
-// must not block: from inside one, only Generate, Score, Retrieve, Append, Finish and Cancel may be
-// called.
+// must not block: from inside one, only Generate, Score, Retrieve, Append, Commit, Finish and
+// Cancel may be called.
 //
 // Every function that takes an id, options or a request is INVALID_ARGUMENT beyond the limits of
 // step/limits.h.
@@ -60,6 +60,11 @@ class IngestStream {
   using AppendDone = std::function<void(absl::StatusOr<IngestStatus>)>;
   virtual void Append(int64_t offset, std::string text, AppendDone done) = 0;
   virtual void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) = 0;
+  // Commits what has been encoded: for a caller who breaks off here, and may resume at the answer's
+  // committed_offset. That lies up to some kilobytes before accepted_offset, since whole blocks are
+  // encoded, and text once some kilobytes have arrived. FAILED_PRECONDITION: a piece or another
+  // commit is not answered yet; until this one is, pieces are refused so.
+  virtual void Commit(AppendDone done) = 0;
   // Encodes the tail as a short chunk and publishes. INVALID_ARGUMENT for a document without
   // tokens.
   virtual void Finish(std::function<void(absl::StatusOr<store::DocumentInfo>)> done) = 0;

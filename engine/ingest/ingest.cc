@@ -104,6 +104,13 @@ bool IngestJob::failed() const {
   return !failed_.ok();
 }
 
+absl::Status IngestJob::CheckAnsweredLocked() const {
+  if (!append_done_ && !commit_done_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(commit_done_ ? "the commit" : "the piece that ends", " at offset ",
+                   accepted_offset_, " is not answered yet"));
+}
+
 absl::Status IngestJob::Accept(int64_t offset, int64_t size, bool tokens, AppendDone& done) {
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(failed_);
@@ -113,10 +120,7 @@ absl::Status IngestJob::Accept(int64_t offset, int64_t size, bool tokens, Append
                                                    from_tokens_ ? "token ids" : "text", ", not ",
                                                    tokens ? "token ids" : "text"));
   }
-  if (append_done_) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the piece that ends at offset ", accepted_offset_, " is not answered yet"));
-  }
+  RETURN_IF_ERROR(CheckAnsweredLocked());
   if (offset != accepted_offset_) {
     return absl::InvalidArgumentError(
         absl::StrCat("input begins at offset ", offset, ", expected ", accepted_offset_));
@@ -146,6 +150,25 @@ void IngestJob::AppendTokens(int64_t offset, std::vector<int32_t> tokens, Append
   Post({"", std::move(tokens), false});
 }
 
+void IngestJob::Commit(AppendDone done) {
+  absl::Status status;
+  {
+    MutexLock lock(mutex_);
+    status = failed_;
+    if (status.ok() && finishing_) {
+      status = absl::FailedPreconditionError("the stream was finished");
+    }
+    if (status.ok()) status = CheckAnsweredLocked();
+    if (status.ok()) commit_done_ = std::move(done);
+  }
+  if (!status.ok()) return Refuse(std::move(done), status);
+  const bool posted = context_.thread->Post([self = shared_from_this()] {
+    self->SettleCommit();
+    self->context_.wake();
+  });
+  if (!posted) Fail(absl::UnavailableError("the engine is shutting down"));
+}
+
 void IngestJob::Finish(FinishDone done) {
   absl::Status status;
   {
@@ -154,6 +177,7 @@ void IngestJob::Finish(FinishDone done) {
     if (status.ok() && finishing_) {
       status = absl::FailedPreconditionError("the stream was finished before");
     }
+    if (status.ok() && commit_done_) status = CheckAnsweredLocked();
     if (status.ok()) {
       finishing_ = true;
       finish_done_ = std::move(done);
@@ -241,7 +265,7 @@ bool IngestJob::AllEncodedLocked() const {
 
 bool IngestJob::HasSlice() {
   MutexLock lock(mutex_);
-  return SliceLocked(/*most_tokens=*/1).tokens > 0 || AllEncodedLocked();
+  return SliceLocked(/*most_tokens=*/1).tokens > 0 || AllEncodedLocked() || CommitIsWantedLocked();
 }
 
 void IngestJob::RunSlice(int64_t most_tokens) {
@@ -258,7 +282,11 @@ absl::Status IngestJob::Encode(int64_t most_tokens) {
     MutexLock lock(mutex_);
     slice = SliceLocked(most_tokens);
     if (slice.tokens == 0) {
-      if (AllEncodedLocked()) StartCommit(/*last=*/true);
+      if (AllEncodedLocked()) {
+        StartCommit(/*last=*/true);
+      } else if (CommitIsWantedLocked()) {
+        StartCommit(/*last=*/false);
+      }
       return absl::OkStatus();
     }
     const auto waiting = queue_.waiting(slice.tokens),
@@ -330,15 +358,17 @@ void IngestJob::Settle() {
 }
 
 void IngestJob::Fail(const absl::Status& status) {
-  AppendDone append_done;
+  AppendDone append_done, commit_done;
   FinishDone finish_done;
   {
     MutexLock lock(mutex_);
     if (failed_.ok()) failed_ = status;
     std::swap(append_done, append_done_);
+    std::swap(commit_done, commit_done_);
     std::swap(finish_done, finish_done_);
   }
   if (append_done) append_done(status);
+  if (commit_done) commit_done(status);
   if (finish_done) finish_done(status);
 }
 

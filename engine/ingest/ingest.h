@@ -59,6 +59,7 @@ class IngestJob final : public IngestWork,
   IngestStatus status() const;
   void Append(int64_t offset, std::string text, AppendDone done);
   void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done);
+  void Commit(AppendDone done);
   void Finish(FinishDone done);
 
   // Ends the job with `status`, which waiting and later calls receive. What was committed stays.
@@ -88,6 +89,7 @@ class IngestJob final : public IngestWork,
   };
 
   absl::Status Restore(const ResumeState& state, const store::IngestProgress& progress);
+  absl::Status CheckAnsweredLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes `done` if it accepts the piece.
   absl::Status Accept(int64_t offset, int64_t size, bool tokens, AppendDone& done);
   template <typename Done>
@@ -95,15 +97,17 @@ class IngestJob final : public IngestWork,
   void Post(Message message);
   void Read(Message message);
   absl::Status Encode(int64_t most_tokens);
-  void Settle();  // answers the piece if its tokens are encoded
+  void Settle();        // answers the piece if its tokens are encoded
+  void SettleCommit();  // answers the commit that was asked for if nothing is left to commit
   // Tokens at the document's end that are not encoded: a prefix's last one runs in the session that
   // mounts it, so that it can predict the next token.
   int64_t HeldBack() const { return prefix_ ? 1 : 0; }
   bool CommitIsDueLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool CommitIsWantedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // By the thread that owns the encoder.
   void StartCommit(bool last) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteState(store::IngestBatch& batch);
-  void Commit(store::IngestBatch batch);
+  void Write(store::IngestBatch batch);
   void Publish(store::IngestBatch batch);
   IngestStatus StatusLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Slice SliceLocked(int64_t most_tokens) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -137,6 +141,7 @@ class IngestJob final : public IngestWork,
   // Once that is read: it is answered when no block of the document's first so many tokens is left
   // to encode.
   std::optional<int64_t> append_tokens_ ABSL_GUARDED_BY(mutex_);
+  AppendDone commit_done_ ABSL_GUARDED_BY(mutex_);  // of a commit that was asked for
   FinishDone finish_done_ ABSL_GUARDED_BY(mutex_);
   bool finishing_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
   bool all_read_ ABSL_GUARDED_BY(mutex_) = false;   // queue_ holds all remaining tokens

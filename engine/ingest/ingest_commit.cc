@@ -32,6 +32,22 @@ bool IngestJob::CommitIsDueLocked() const {
   return !committing_ && queue_.uncommitted() >= after;
 }
 
+bool IngestJob::CommitIsWantedLocked() const {
+  return failed_.ok() && commit_done_ && !committing_ && queue_.uncommitted() > 0;
+}
+
+void IngestJob::SettleCommit() {
+  AppendDone done;
+  IngestStatus status;
+  {
+    MutexLock lock(mutex_);
+    if (!commit_done_ || committing_ || queue_.uncommitted() > 0) return;
+    std::swap(done, commit_done_);
+    status = StatusLocked();
+  }
+  done(status);
+}
+
 void IngestJob::StartCommit(bool last) {
   absl::StatusOr<std::string> local_state = "";
   if (!last && !prefix_) local_state = encoder_->Serialize();
@@ -60,7 +76,7 @@ void IngestJob::StartCommit(bool last) {
   context_.thread->Post([self = shared_from_this(), batch, last] {
     const absl::Status written = OrExhausted("writing a document", [&] {
       const MemoryScope scope(MemoryScope::kTake);  // nothing is half-written
-      last ? self->Publish(std::move(*batch)) : self->Commit(std::move(*batch));
+      last ? self->Publish(std::move(*batch)) : self->Write(std::move(*batch));
       return absl::OkStatus();
     });
     if (!written.ok()) self->Fail(written);
@@ -74,7 +90,7 @@ absl::Status IngestJob::WriteState(store::IngestBatch& batch) {
   return absl::OkStatus();
 }
 
-void IngestJob::Commit(store::IngestBatch batch) {
+void IngestJob::Write(store::IngestBatch batch) {
   absl::Status status = WriteState(batch);
   if (status.ok()) status = context_.store.CommitIngest(owner_, batch);
   if (!status.ok()) {
@@ -86,6 +102,7 @@ void IngestJob::Commit(store::IngestBatch batch) {
     committing_ = false;
     committed_offset_ = batch.input_offset;
   }
+  SettleCommit();
   context_.wake();
 }
 

@@ -32,6 +32,7 @@ class IngestRegistry::Stream final : public IngestStream {
   void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override {
     job_->AppendTokens(offset, std::move(tokens), std::move(done));
   }
+  void Commit(AppendDone done) override { job_->Commit(std::move(done)); }
   void Finish(IngestJob::FinishDone done) override { job_->Finish(std::move(done)); }
   std::shared_ptr<RequestHandle> handle() const override { return job_; }
 
@@ -51,6 +52,7 @@ class IngestRegistry::Check final : public IngestStream {
   void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override {
     check_->AppendTokens(offset, std::move(tokens), std::move(done));
   }
+  void Commit(AppendDone done) override { check_->Commit(std::move(done)); }
   void Finish(IngestJob::FinishDone done) override { check_->Finish(std::move(done)); }
 
  private:

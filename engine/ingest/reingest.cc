@@ -149,6 +149,11 @@ void ReingestCheck::AppendTokens(int64_t offset, std::vector<int32_t> tokens, Ap
   state_->Append(state_, offset, std::move(tokens), std::move(done));
 }
 
+// Nothing is written.
+void ReingestCheck::Commit(AppendDone done) {
+  state_->Append(state_, status().accepted_offset, std::string(), std::move(done));
+}
+
 void ReingestCheck::Finish(std::function<void(absl::StatusOr<store::DocumentInfo>)> done) {
   if (!state_->thread->Post([state = state_, done] { done(state->Finish()); })) {
     done(absl::UnavailableError("the engine is shutting down"));

@@ -194,6 +194,10 @@ absl::StatusOr<IngestStatus> AppendTokens(IngestStream& stream, int64_t offset,
       [&](auto done) { stream.AppendTokens(offset, std::move(tokens), done); });
 }
 
+absl::StatusOr<IngestStatus> Commit(IngestStream& stream) {
+  return Await<IngestStatus>([&](auto done) { stream.Commit(done); });
+}
+
 absl::StatusOr<store::DocumentInfo> Finish(IngestStream& stream) {
   return Await<store::DocumentInfo>([&](auto done) { stream.Finish(done); });
 }

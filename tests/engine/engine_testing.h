@@ -88,6 +88,7 @@ absl::StatusOr<std::vector<Retrieval>> Retrieve(Engine& engine, RetrieveRequest 
 absl::StatusOr<IngestStatus> Append(IngestStream& stream, int64_t offset, std::string text);
 absl::StatusOr<IngestStatus> AppendTokens(IngestStream& stream, int64_t offset,
                                           std::vector<int32_t> tokens);
+absl::StatusOr<IngestStatus> Commit(IngestStream& stream);
 absl::StatusOr<store::DocumentInfo> Finish(IngestStream& stream);
 // Returns once the engine has done what earlier calls left to its background thread: sessions that
 // were closed, documents that were deleted are freed.

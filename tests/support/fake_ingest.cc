@@ -13,7 +13,7 @@
 namespace recollect {
 namespace {
 
-constexpr int64_t kCommitBytes = 16;  // an ingest commits at multiples of this
+constexpr int64_t kCommitBytes = 16;  // an ingest commits at multiples of this, and when asked to
 
 // The bytes from `begin` on, each of which is a token. The last batch has all chunks.
 store::IngestBatch Batch(const std::string& text, int64_t begin, int64_t end, bool last) {
@@ -73,6 +73,13 @@ class FakeEngine::Stream final : public engine::IngestStream {
   void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override {
     Append(offset, std::string(tokens.begin(), tokens.end()), std::move(done));
   }
+  void Commit(AppendDone done) override {
+    engine_.Reply(done, [&]() -> absl::StatusOr<engine::IngestStatus> {
+      RETURN_IF_ERROR(CheckLocked());
+      if (!compares_) RETURN_IF_ERROR(CommitLocked(std::ssize(text_)));
+      return StatusLocked();
+    });
+  }
   void Finish(std::function<void(absl::StatusOr<store::DocumentInfo>)> done) override {
     engine_.Reply(done, [&] { return FinishLocked(); });
   }
@@ -98,7 +105,10 @@ class FakeEngine::Stream final : public engine::IngestStream {
     RETURN_IF_ERROR(CheckText(text_ + input, /*final=*/false));
     text_ += input;
     if (compares_) return absl::OkStatus();
-    const int64_t end = std::ssize(text_) / kCommitBytes * kCommitBytes;
+    return CommitLocked(std::max(committed_, std::ssize(text_) / kCommitBytes * kCommitBytes));
+  }
+
+  absl::Status CommitLocked(int64_t end) {
     const int64_t begin = std::exchange(committed_, end);
     return engine_.store_->CommitIngest(owner_, Batch(text_, begin, end, /*last=*/false));
   }

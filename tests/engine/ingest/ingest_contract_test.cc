@@ -145,6 +145,32 @@ TEST_P(IngestContractTest, WhatWasCommittedIsResumed) {
   EXPECT_THAT(*engine_->ListIngests(), IsEmpty());
 }
 
+TEST_P(IngestContractTest, WhatIsEncodedIsCommittedWhenAskedFor) {
+  const std::string text = SampleText(20000, 3);
+  auto stream = Begin("d");
+  EXPECT_EQ(Commit(*stream)->committed_offset, 0);
+  ASSERT_THAT(Append(*stream, 0, text.substr(0, 10001)), IsOk());
+  const auto committed = Commit(*stream);
+  ASSERT_THAT(committed, IsOk());
+  EXPECT_GT(committed->committed_offset, 5000);
+  EXPECT_EQ(committed->accepted_offset, 10001);
+  EXPECT_EQ(engine_->ListIngests()->front().input_offset, committed->committed_offset);
+  ASSERT_THAT(Append(*stream, 10001, text.substr(10001, 5000)), IsOk());
+  const auto more = Commit(*stream);
+  EXPECT_GT(more->committed_offset, committed->committed_offset);
+  stream = nullptr;
+  stream = Begin("d");
+  EXPECT_EQ(stream->status().committed_offset, more->committed_offset);
+  ASSERT_THAT(SendText(*stream, text, 1000), IsOk());
+  EXPECT_THAT(Commit(*stream).status(), ::testing::Not(IsOk())) << "it is published";
+  EXPECT_EQ(engine_->ReadText("d", 0, std::ssize(text)).value(), text);
+
+  const auto again = Begin("d");  // nothing is written
+  ASSERT_THAT(Append(*again, 0, text.substr(0, 100)), IsOk());
+  EXPECT_EQ(Commit(*again)->accepted_offset, 100);
+  EXPECT_THAT(engine_->DeleteDocument("d"), IsOk());
+}
+
 TEST_P(IngestContractTest, TokensAreHashedAsNumbers) {
   const std::vector<int32_t> tokens = SampleTokens(2000, 4);
   std::vector<int32_t> small;  // that are tokens of both

@@ -2,6 +2,7 @@
 
 #include "absl/strings/escaping.h"
 #include "base/check.h"
+#include "openssl/crypto.h"
 #include "openssl/evp.h"
 
 namespace recollect {
@@ -28,6 +29,16 @@ std::string Sha256::Hex() {
   unsigned int size = 0;
   RECOLLECT_CHECK(EVP_DigestFinal_ex(state_->context, digest, &size) == 1);
   return absl::BytesToHexString(absl::string_view(reinterpret_cast<char*>(digest), size));
+}
+
+std::string Sha256Hex(absl::string_view bytes) {
+  Sha256 hash;
+  hash.Update(bytes);
+  return hash.Hex();
+}
+
+bool EqualInConstantTime(absl::string_view a, absl::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 }  // namespace recollect

@@ -25,6 +25,13 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
+// 64 lower-case digits.
+std::string Sha256Hex(absl::string_view bytes);
+
+// Whether both are the same, in a time that depends on their sizes alone: for what must not be
+// guessed byte by byte.
+bool EqualInConstantTime(absl::string_view a, absl::string_view b);
+
 }  // namespace recollect
 
 #endif  // RECOLLECT_BASE_SHA256_H_

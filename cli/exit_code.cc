@@ -24,6 +24,9 @@ int ExitCode(const absl::Status& status) {
       return 8;
     case absl::StatusCode::kDataLoss:
       return 9;
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
+      return 10;
     default:
       return 1;
   }

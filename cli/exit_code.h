@@ -20,7 +20,8 @@ inline constexpr char kExitCodeHelp[] =
     "  6  too late or broken off (DEADLINE_EXCEEDED, CANCELLED)\n"
     "  7  in conflict with what there is (ALREADY_EXISTS, FAILED_PRECONDITION, ABORTED)\n"
     "  8  a queue or budget is full (RESOURCE_EXHAUSTED)\n"
-    "  9  a stored record is damaged (DATA_LOSS)\n";
+    "  9  a stored record is damaged (DATA_LOSS)\n"
+    "  10 no API key, a wrong one, or one without the right (UNAUTHENTICATED, PERMISSION_DENIED)\n";
 
 int ExitCode(const absl::Status& status);
 

@@ -104,6 +104,12 @@ CLI::Option* AddBackupDir(CLI::App& verb, Options& options) {
       ->type_name("DIR");
 }
 
+CLI::Option* AddKeysFile(CLI::App& verb, Options& options) {
+  return FromEnvironment(verb.add_option("--keys", options.keys_file,
+                                         "File of the API keys that a server asks for"))
+      ->type_name("FILE");
+}
+
 void AddCommonOptions(CLI::App& app, Options& options) {
   app.config_formatter(std::make_shared<FileBelowEnvironment>());
   app.set_config("--config", "", "File with options (TOML), see deploy/recollect.toml");
@@ -111,6 +117,10 @@ void AddCommonOptions(CLI::App& app, Options& options) {
 
   FromEnvironment(app.add_option("--server", options.server, "Use the server at HOST:PORT"))
       ->type_name("HOST:PORT")
+      ->group("Where");
+  FromEnvironment(app.add_option("--api-key-file", options.api_key_file,
+                                 "File with the API key for it (default: $RECOLLECT_API_KEY)"))
+      ->type_name("FILE")
       ->group("Where");
   FromEnvironment(
       app.add_option(

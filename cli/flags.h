@@ -32,6 +32,9 @@ CLI::Option* FromEnvironment(CLI::Option* option);
 // The option --backup-dir, of verbs that make or read backups.
 CLI::Option* AddBackupDir(CLI::App& verb, Options& options);
 
+// The option --keys, of verbs that make or ask for keys.
+CLI::Option* AddKeysFile(CLI::App& verb, Options& options);
+
 // An option whose value goes to a setter of a message; where it is not given nothing is set.
 template <typename Message, typename T>
 CLI::Option* AddOption(CLI::App& verb, const std::string& name, Message& message,

@@ -70,6 +70,7 @@ int Main(int argc, char** argv) {
   AddIngest(app, command);
   AddDocs(app, command);
   AddBackup(app, command);
+  AddKeys(app, command);
   AddRetrieve(app, command);
   AddGenerate(app, command);
   AddScore(app, command);

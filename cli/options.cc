@@ -3,11 +3,15 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/file.h"
+#include "base/status.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect::cli {
@@ -33,6 +37,18 @@ absl::StatusOr<int64_t> ParseTokenCount(const std::string& flag, const std::stri
     return absl::InvalidArgumentError(absl::StrCat(flag, ": '", text, "', limit 256 to 1024m"));
   }
   return count * scale;
+}
+
+absl::StatusOr<std::string> ReadApiKey(const Options& options) {
+  if (options.api_key_file.empty()) {
+    const char* key = std::getenv("RECOLLECT_API_KEY");
+    return std::string(key == nullptr ? "" : key);
+  }
+  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(options.api_key_file));
+  const std::string key(absl::StripAsciiWhitespace(text.substr(0, text.find('\n'))));
+  if (key.empty())
+    return absl::InvalidArgumentError(absl::StrCat(options.api_key_file, ": no key in it"));
+  return key;
 }
 
 absl::StatusOr<std::string> ReadInput(const std::string& path) {

@@ -15,8 +15,10 @@ struct Options {
   std::string server;  // host:port; empty: embedded on host.data_dir
   HostOptions host;
   bool json = false;
-  std::string backup_dir;  // of backups that this process makes
-  double timeout_s = 0;    // 0: none
+  std::string backup_dir;    // of backups that this process makes
+  std::string keys_file;     // of the keys that a server asks for
+  std::string api_key_file;  // whose first line is the key to send; empty: $RECOLLECT_API_KEY
+  double timeout_s = 0;      // 0: none
   std::string log_level;
 };
 
@@ -33,6 +35,10 @@ absl::Status CheckUtf8(const std::string& flag, const std::string& text);
 // A number of tokens: "3000", "4k", "1m"; k and m are 2^10 and 2^20. INVALID_ARGUMENT naming
 // `flag` and the limits, 256 to 1024m.
 absl::StatusOr<int64_t> ParseTokenCount(const std::string& flag, const std::string& text);
+
+// The API key to send to a server; empty: none. NOT_FOUND or INVALID_ARGUMENT naming the file,
+// never what is in it.
+absl::StatusOr<std::string> ReadApiKey(const Options& options);
 
 // A whole file, or standard input for "-". NOT_FOUND or INVALID_ARGUMENT naming the path.
 absl::StatusOr<std::string> ReadInput(const std::string& path);

@@ -1,4 +1,3 @@
-#include <netdb.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -7,18 +6,18 @@
 #include <memory>
 #include <string>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "access/guard.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "cli/host.h"
 #include "cli/json.h"
+#include "cli/listen.h"
 #include "cli/verbs.h"
+#include "http/authorize.h"
 #include "http/server.h"
 #include "model/model.h"
 #include "service/server.h"
@@ -34,48 +33,19 @@ struct ServeOptions {
   std::string http_listen;  // empty: none
   double drain_timeout_s = 30;
   bool accept_data_loss = false;
+  bool insecure = false;
 };
 
-// Blocks the signals that end a server, in this thread and all that it starts later, so that Wait
-// can take them.
-sigset_t BlockStopSignals() {
+// Blocks the signals that are for a server, in this thread and all that it starts later, so that
+// Wait can take them.
+sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
-}
-
-// gRPC says of a name that is none only that it cannot listen there.
-absl::Status CheckResolves(absl::string_view flag, const std::string& listen,
-                           const std::string& host) {
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), nullptr, nullptr, &found);
-  if (error == 0) freeaddrinfo(found);
-  if (error == 0) return absl::OkStatus();
-  return absl::Status(
-      error == EAI_AGAIN ? absl::StatusCode::kUnavailable : absl::StatusCode::kInvalidArgument,
-      absl::StrCat(flag, ": '", listen, "': no address of the host '", host,
-                   "': ", gai_strerror(error)));
-}
-
-// gRPC takes more: a port modulo 2^16 or by name, no port for 443, sockets of other kinds.
-absl::Status CheckListen(absl::string_view flag, const std::string& listen) {
-  const size_t colon = std::min(listen.rfind(':'), listen.size());
-  const absl::string_view host = absl::string_view(listen).substr(0, colon);
-  const absl::string_view port =
-      absl::string_view(listen).substr(std::min(colon + 1, listen.size()));
-  const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  const bool host_ok = brackets || (!host.empty() && !absl::StrContains(host, ':') &&
-                                    host != "unix" && host != "unix-abstract");
-  const bool digits = std::all_of(port.begin(), port.end(), absl::ascii_isdigit);
-  int number = 0;
-  if (host_ok && digits && absl::SimpleAtoi(port, &number) && number <= 65535)
-    return CheckResolves(flag, listen,
-                         std::string(brackets ? host.substr(1, host.size() - 2) : host));
-  return absl::InvalidArgumentError(
-      absl::StrCat(flag, ": '", listen, "', expected HOST:PORT with a port of 0 to 65535"));
 }
 
 // How many connections there are descriptors for, besides those of the store.
@@ -133,39 +103,86 @@ void CompareBudgets(const engine::EngineOptions& options, const engine::EngineSt
   }
 }
 
-void WarnOfStrangers(const std::string& listen) {
-  for (const char* own : {"127.", "[::1]:", "localhost:"})
-    if (absl::StartsWith(listen, own)) return;
+// Whoever reaches another address than the machine's own needs a key, or has been let in on
+// purpose.
+absl::Status CheckStrangers(absl::string_view flag, const std::string& listen, bool keys,
+                            bool insecure) {
+  ASSIGN_OR_RETURN(const bool own, IsLoopback(flag, listen));
+  if (own) return absl::OkStatus();
+  if (keys) {
+    LogWarning(
+        "{} may be reached from other machines, and nothing is encrypted: who listens on "
+        "the way reads keys and documents",
+        listen);
+    return absl::OkStatus();
+  }
+  if (!insecure) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        flag, ": ", listen,
+        " may be reached from other machines: give --keys FILE (recollect keys create), "
+        "or --insecure to let everybody read and delete every document"));
+  }
   LogWarning(
       "{} may be reached from other machines: whoever reaches it can read and delete every "
       "document, since there is neither authentication nor encryption",
       listen);
+  return absl::OkStatus();
+}
+
+// On a failure what there was stays.
+void Reload(access::Guard* guard) {
+  if (guard == nullptr) return LogInfo("SIGHUP: there is nothing to read again");
+  if (absl::Status status = guard->Reload(); !status.ok())
+    LogError("SIGHUP: the keys stay as they were: {}", status.ToString());
+}
+
+// Until a signal that ends the server, which is returned.
+int AwaitStop(const sigset_t& signals, access::Guard* guard) {
+  while (true) {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (signal != SIGHUP) return signal;
+    Reload(guard);
+  }
 }
 
 absl::Status Serve(const Options& common, const ServeOptions& options) {
   if (common.log_level.empty()) SetLogLevel(LogLevel::kInfo);
   RETURN_IF_ERROR(CheckListen("--grpc-listen", options.grpc_listen));
-  WarnOfStrangers(options.grpc_listen);
+  const bool keys = !common.keys_file.empty();
+  RETURN_IF_ERROR(CheckStrangers("--grpc-listen", options.grpc_listen, keys, options.insecure));
   if (!options.http_listen.empty()) {
     RETURN_IF_ERROR(CheckListen("--http-listen", options.http_listen));
-    WarnOfStrangers(options.http_listen);
+    RETURN_IF_ERROR(CheckStrangers("--http-listen", options.http_listen, keys, options.insecure));
+  }
+  std::unique_ptr<access::Guard> guard;  // null: no keys are asked for
+  if (keys) {
+    ASSIGN_OR_RETURN(guard, access::Guard::Open(common.keys_file));
   }
   ASSIGN_OR_RETURN(const int connections, DivideDescriptors());
-  const sigset_t signals = BlockStopSignals();
+  const sigset_t signals = BlockSignals();
   HostOptions host_options = common.host;
   host_options.accept_data_loss = options.accept_data_loss;
   ASSIGN_OR_RETURN(Host host, CreateHost(host_options));
   ASSIGN_OR_RETURN(const int64_t documents, CountDocuments(*host.engine));
-  ASSIGN_OR_RETURN(auto server, service::Server::Start({options.grpc_listen, host.model_name,
-                                                        common.backup_dir, connections},
+  ASSIGN_OR_RETURN(auto server, service::Server::Start({.listen = options.grpc_listen,
+                                                        .model_name = host.model_name,
+                                                        .backup_dir = common.backup_dir,
+                                                        .max_connections = connections,
+                                                        .guard = guard.get()},
                                                        *host.engine));
   std::unique_ptr<http::Server> http;
   if (!options.http_listen.empty()) {
-    ASSIGN_OR_RETURN(http, http::Server::Start({.listen = options.http_listen,
-                                                .model_name = host.model_name,
-                                                .tokenizer = host.engine->model().tokenizer(),
-                                                .max_connections = HttpConnections(connections)},
-                                               *host.engine));
+    http::ServerOptions http_options = {.listen = options.http_listen,
+                                        .model_name = host.model_name,
+                                        .tokenizer = host.engine->model().tokenizer(),
+                                        .max_connections = HttpConnections(connections)};
+    if (guard != nullptr) {
+      http_options.authorize = [&guard = *guard](const http::Request& request) {
+        return http::Authorize(guard, request);
+      };
+    }
+    ASSIGN_OR_RETURN(http, http::Server::Start(http_options, *host.engine));
   }
   const engine::EngineOptions& engine = common.host.engine;
   const engine::EngineStats stats = host.engine->stats();
@@ -192,8 +209,7 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
   }
   std::fflush(stdout);
 
-  int signal = 0;
-  sigwait(&signals, &signal);
+  const int signal = AwaitStop(signals, guard.get());
   LogInfo("signal {}: draining for up to {} s; a second signal ends the process at once", signal,
           options.drain_timeout_s);
   for (const int second : {SIGINT, SIGTERM}) ::signal(second, SIG_DFL);  // a shell may ignore one
@@ -223,6 +239,10 @@ void AddServe(CLI::App& app, Command& command) {
       ->check(Seconds(3600))
       ->type_name("SECONDS")
       ->capture_default_str();
+  AddKeysFile(*verb, command.options);
+  verb->add_flag(
+      "--insecure", options->insecure,
+      "Listen for other machines without keys: whoever reaches the port may do everything");
   AddBackupDir(*verb, command.options);
   verb->add_flag("--accept-data-loss", options->accept_data_loss,
                  "Start with a damaged data directory, without the lost data, which the log names");
@@ -237,7 +257,7 @@ void AddServe(CLI::App& app, Command& command) {
       "  recollect serve --grpc-listen 127.0.0.1:0 --http-listen 127.0.0.1:0\n"
       "  recollect serve --config deploy/recollect.toml\n"
       "\nSIGTERM drains: health becomes NOT_SERVING, new calls get UNAVAILABLE, running ones "
-      "finish.\n"
+      "finish. SIGHUP reads the file of --keys again.\n"
       "Common options (--data-dir, --model, --threads, budgets …): recollect --help\n");
   verb->callback([&command, options] {
     command.run = [&command, options] { return Serve(command.options, *options); };

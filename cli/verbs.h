@@ -15,6 +15,7 @@ void AddRetrieve(CLI::App& app, Command& command);
 void AddGenerate(CLI::App& app, Command& command);
 void AddScore(CLI::App& app, Command& command);
 void AddBackup(CLI::App& app, Command& command);
+void AddKeys(CLI::App& app, Command& command);
 void AddImport(CLI::App& app, Command& command);
 void AddModel(CLI::App& app, Command& command);
 void AddStats(CLI::App& app, Command& command);

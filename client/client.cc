@@ -1,7 +1,9 @@
 #include "client/client.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "client/state.h"
@@ -18,7 +20,13 @@ constexpr int kKeepaliveTimeoutMs = 20'000;
 
 }  // namespace
 
-void Client::State::SetDeadline(grpc::ClientContext* context) const {
+void Client::State::SetKey(grpc::ClientContext* context) const {
+  if (!options.api_key.empty())
+    context->AddMetadata("authorization", absl::StrCat("Bearer ", options.api_key));
+}
+
+void Client::State::SetKeyAndDeadline(grpc::ClientContext* context) const {
+  SetKey(context);
   if (options.timeout < absl::InfiniteDuration()) {
     context->set_deadline(absl::ToChronoTime(absl::Now() + options.timeout));
   }
@@ -29,6 +37,9 @@ Client::~Client() = default;
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
                                                         const ClientOptions& options) {
+  // gRPC would end the process for some of them.
+  if (!std::all_of(options.api_key.begin(), options.api_key.end(), absl::ascii_isgraph))
+    return absl::InvalidArgumentError("the API key has other than visible ASCII characters");
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   // So that a call without a deadline ends when the server's machine is gone.

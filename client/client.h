@@ -8,7 +8,8 @@
 //   request.mutable_prompt()->set_text("Call me");
 //   ASSIGN_OR_RETURN(auto result, client->Generate(request));
 //
-// Errors are the server's, code and message; UNAVAILABLE also when no server answers.
+// Errors are the server's, code and message (UNAUTHENTICATED: the API key); UNAVAILABLE also when
+// no server answers.
 #ifndef RECOLLECT_CLIENT_CLIENT_H_
 #define RECOLLECT_CLIENT_CLIENT_H_
 
@@ -35,6 +36,8 @@ struct ClientOptions {
   absl::Duration connect_timeout = absl::Seconds(5);
   absl::Duration timeout =
       absl::InfiniteDuration();  // for each call except ingest; then DEADLINE_EXCEEDED
+  // For a server that asks for keys; sent with every call, as it is. Visible ASCII characters.
+  std::string api_key = {};
 };
 
 // Returns up to `limit` bytes of the input from byte `offset` on; empty at its end. Offsets ascend
@@ -62,6 +65,7 @@ struct GenerateResult {
 class Client {
  public:
   // `address` is "host:port". Waits for the connection: UNAVAILABLE naming the address.
+  // INVALID_ARGUMENT: no API key can be like this one.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
                                                          const ClientOptions& options = {});
   static std::unique_ptr<Client> OnChannel(std::shared_ptr<grpc::Channel> channel,

@@ -29,7 +29,9 @@ struct Client::State {
   std::unique_ptr<v1::Generation::Stub> generation;
   std::unique_ptr<v1::Admin::Stub> admin;
 
-  void SetDeadline(grpc::ClientContext* context) const;
+  // What every call has. An ingest has no deadline.
+  void SetKey(grpc::ClientContext* context) const;
+  void SetKeyAndDeadline(grpc::ClientContext* context) const;
 
   // One unary call, with the client's deadline.
   template <typename Stub, typename Request, typename Response>
@@ -38,7 +40,7 @@ struct Client::State {
                                                              Response*),
                                 const std::type_identity_t<Request>& request) const {
     grpc::ClientContext context;
-    SetDeadline(&context);
+    SetKeyAndDeadline(&context);
     Response response;
     RETURN_IF_ERROR(FromGrpc((stub.*method)(&context, request, &response)));
     return response;

@@ -86,11 +86,9 @@ absl::Status SendInput(IngestStream& stream, const PieceFunction& next_piece,
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::Document> Ingest(v1::Documents::Stub& stub, const v1::IngestHeader& begin,
-                                    const PieceFunction& next_piece,
+absl::StatusOr<v1::Document> Ingest(std::unique_ptr<IngestStream> stream,
+                                    const v1::IngestHeader& begin, const PieceFunction& next_piece,
                                     const ProgressFunction& progress) {
-  grpc::ClientContext context;
-  std::unique_ptr<IngestStream> stream = stub.Ingest(&context);
   v1::IngestRequest header;
   *header.mutable_header() = begin;
   v1::Document document;
@@ -146,7 +144,10 @@ absl::StatusOr<v1::Document> Client::IngestText(const std::string& id, const Tex
     ASSIGN_OR_RETURN(*piece->mutable_text(), reader(piece->offset(), most));
     return piece->offset() + static_cast<int64_t>(piece->text().size());
   };
-  return Ingest(*state_->documents, Header(id, v1::INPUT_KIND_TEXT, session), next_piece, progress);
+  grpc::ClientContext context;
+  state_->SetKey(&context);
+  return Ingest(state_->documents->Ingest(&context), Header(id, v1::INPUT_KIND_TEXT, session),
+                next_piece, progress);
 }
 
 absl::StatusOr<v1::Document> Client::IngestTokens(const std::string& id,
@@ -161,14 +162,16 @@ absl::StatusOr<v1::Document> Client::IngestTokens(const std::string& id,
     piece->mutable_tokens()->Add(tokens.begin() + begin, tokens.begin() + end);
     return end;
   };
-  return Ingest(*state_->documents, Header(id, v1::INPUT_KIND_TOKENS, session), next_piece,
-                progress);
+  grpc::ClientContext context;
+  state_->SetKey(&context);
+  return Ingest(state_->documents->Ingest(&context), Header(id, v1::INPUT_KIND_TOKENS, session),
+                next_piece, progress);
 }
 
 absl::StatusOr<GenerateResult> Client::Generate(const v1::GenerateRequest& request,
                                                 const GenerateCallbacks& callbacks) {
   grpc::ClientContext context;
-  state_->SetDeadline(&context);
+  state_->SetKeyAndDeadline(&context);
   auto stream = state_->generation->Generate(&context, request);
   GenerateResult result;
   v1::GenerateResponse response;

@@ -231,12 +231,13 @@ absl::Status EngineImpl::MountPrefix(const store::DocumentInfo& info,
 }
 
 absl::StatusOr<SessionId> EngineImpl::OpenSession(const SessionOptions& options,
-                                                  const std::string& peer) {
+                                                  const std::string& peer,
+                                                  const std::string& owner) {
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(CheckSession(options));
   RETURN_IF_ERROR(sessions_.CheckRoom(peer));
   ASSIGN_OR_RETURN(SessionLease session, MakeSession(options));
-  return sessions_.Add(std::move(session), peer);
+  return sessions_.Add(std::move(session), peer, owner);
 }
 
 absl::StatusOr<SessionInfo> EngineImpl::GetSession(SessionId id) { return sessions_.Info(id); }

@@ -133,9 +133,11 @@ class Engine {
   // pattern to which the checkpoint is not adapted; FAILED_PRECONDITION: another fingerprint, a
   // prefix of another pattern or a document behind a prefix; RESOURCE_EXHAUSTED: landmark or state
   // budget (names both sizes) or too many sessions, in all or of `peer` (engine/places.h). Reads
-  // landmark keys or a prefix's state: may block on disk.
+  // landmark keys or a prefix's state: may block on disk. `owner`, whose it is, is said again by
+  // GetSession; who else may use it is for callers to decide.
   virtual absl::StatusOr<SessionId> OpenSession(const SessionOptions& options,
-                                                const std::string& peer = "") = 0;
+                                                const std::string& peer = "",
+                                                const std::string& owner = "") = 0;
   virtual absl::StatusOr<SessionInfo> GetSession(SessionId id) = 0;
   virtual absl::Status CloseSession(SessionId id) = 0;
 

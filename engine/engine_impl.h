@@ -49,8 +49,8 @@ class EngineImpl final : public Engine {
                                                  uint32_t keep) override {
     return store_->Backup(directory, keep);
   }
-  absl::StatusOr<SessionId> OpenSession(const SessionOptions& options,
-                                        const std::string& peer = "") override;
+  absl::StatusOr<SessionId> OpenSession(const SessionOptions& options, const std::string& peer = "",
+                                        const std::string& owner = "") override;
   absl::StatusOr<SessionInfo> GetSession(SessionId id) override;
   absl::Status CloseSession(SessionId id) override;
   std::shared_ptr<RequestHandle> Generate(GenerateRequest request,

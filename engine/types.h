@@ -160,6 +160,7 @@ struct SessionInfo {
   std::vector<std::string> mounts;
   int64_t positions = 0;
   int64_t own_chunks = 0;
+  std::string owner = {};  // as it was opened
 };
 
 // A snapshot; Admin.GetStats returns it under these names. Bytes are current, the rest are counts

@@ -44,8 +44,10 @@ absl::Status TakeStop(json& object, std::vector<std::string>& stop) {
   return Take(object, "stop", "a string or an array of strings", stop);
 }
 
-absl::Status TakeSession(json& object, engine::SessionOptions& session) {
+absl::Status TakeSession(json& object, const access::Caller& caller,
+                         engine::SessionOptions& session) {
   RETURN_IF_ERROR(Take(object, "mounts", "an array of document ids", session.mounts));
+  RETURN_IF_ERROR(caller.CheckDocuments(session.mounts));
   RETURN_IF_ERROR(Take(object, "dilation", "an integer", session.dilation));
   RETURN_IF_ERROR(Take(object, "window", "an integer", session.window));
   RETURN_IF_ERROR(Take(object, "initial", "an integer", session.initial));
@@ -88,7 +90,8 @@ absl::Status TakeOutput(json& object, CompletionRequest& request) {
 }  // namespace
 
 absl::StatusOr<CompletionRequest> DecodeCompletion(const std::string& body,
-                                                   const ServerOptions& options) {
+                                                   const ServerOptions& options,
+                                                   const access::Caller& caller) {
   json object = json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (object.is_discarded()) return absl::InvalidArgumentError("the body is not JSON in UTF-8");
   if (!object.is_object())
@@ -108,7 +111,7 @@ absl::StatusOr<CompletionRequest> DecodeCompletion(const std::string& body,
   generate.sampling.temperature = 1;
   RETURN_IF_ERROR(TakePrompt(object, generate.prompt));
   RETURN_IF_ERROR(TakeStop(object, generate.stop));
-  RETURN_IF_ERROR(TakeSession(object, generate.session_options));
+  RETURN_IF_ERROR(TakeSession(object, caller, generate.session_options));
   RETURN_IF_ERROR(TakeOutput(object, request));
   RETURN_IF_ERROR(Take(object, "max_tokens", "an integer", generate.max_tokens));
   RETURN_IF_ERROR(Take(object, "temperature", "a number", generate.sampling.temperature));

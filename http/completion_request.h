@@ -18,9 +18,11 @@ struct CompletionRequest {
 };
 
 // INVALID_ARGUMENT names a field of the wrong type, one that is not known, and one that OpenAI's
-// API has and this one has not. NOT_FOUND: another model. Values are checked by the engine.
+// API has and this one has not. NOT_FOUND: another model. PERMISSION_DENIED: a mount that `caller`
+// may not use. Values are checked by the engine.
 absl::StatusOr<CompletionRequest> DecodeCompletion(const std::string& body,
-                                                   const ServerOptions& options);
+                                                   const ServerOptions& options,
+                                                   const access::Caller& caller);
 
 }  // namespace recollect::http
 

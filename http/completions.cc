@@ -193,7 +193,8 @@ json Completion::Logprobs(const engine::ScoreResult& score) const {
 }  // namespace
 
 void Complete(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  absl::StatusOr<CompletionRequest> decoded = DecodeCompletion(request.body, runtime.options);
+  absl::StatusOr<CompletionRequest> decoded =
+      DecodeCompletion(request.body, runtime.options, request.caller);
   if (!decoded.ok()) return SendError(*answer, decoded.status());
   const auto completion =
       std::make_shared<Completion>(runtime.engine, runtime.options, *std::move(decoded), answer);

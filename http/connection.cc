@@ -77,6 +77,7 @@ std::string HeadText(const Answer::Head& head, size_t size, bool chunked, bool k
   if (!head.streamed) absl::StrAppend(&text, "Content-Length: ", size, "\r\n");
   if (head.streamed && chunked) absl::StrAppend(&text, "Transfer-Encoding: chunked\r\n");
   if (!keep || (head.streamed && !chunked)) absl::StrAppend(&text, "Connection: close\r\n");
+  if (head.status == 401) absl::StrAppend(&text, "WWW-Authenticate: Bearer\r\n");
   if (head.status == 429 || head.status == 503) absl::StrAppend(&text, "Retry-After: 1\r\n");
   return absl::StrCat(text, "\r\n");
 }
@@ -195,10 +196,10 @@ asio::awaitable<error_code> Connection::Handle(std::shared_ptr<Exchange> shared,
     const Refusal refusal = RefusalOf(failed);
     co_return refuse(refusal.http_status, refusal.status);
   }
-  if (runtime_.options.authorize != nullptr) {
-    const absl::Status status = runtime_.options.authorize(request);
-    if (!status.ok()) co_return refuse(HttpStatus(status.code()), status);
-  }
+  absl::StatusOr<access::Caller> caller = access::Caller::Anybody();
+  if (runtime_.options.authorize != nullptr) caller = runtime_.options.authorize(request);
+  if (!caller.ok()) co_return refuse(HttpStatus(caller.status().code()), caller.status());
+  request.caller = *std::move(caller);
   const Match match = FindRoute(request);
   if (match.route == nullptr) {
     co_return refuse(match.http_status, match.refused,

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "access/caller.h"
 #include "base/mutex.h"
 #include "http/body.h"
 
@@ -27,7 +28,8 @@ struct Request {
   std::string parameter;                       // what stands for {} in the route's path, decoded
   std::string body;                            // empty where the route takes a stream
   std::shared_ptr<Body> stream = nullptr;      // of a route that takes one (http/routes.h)
-  std::string peer;  // its network address, for whom places are counted (engine/places.h)
+  std::string peer;       // its network address, for whom places are counted (engine/places.h)
+  access::Caller caller;  // whose documents a handler may use (http/authorize.h)
 };
 
 // Thread-safe. The handler sends one whole answer, or begins one, writes parts and ends it; what it

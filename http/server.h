@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "access/caller.h"
 #include "engine/engine.h"
 #include "http/exchange.h"
 
@@ -31,8 +32,9 @@ struct ServerOptions {
   int max_connections = kMaxConnections;        // one more is closed at once
   // Within which a request's head, then its body, must have come; and for each write.
   absl::Duration timeout = absl::Seconds(60);
-  // Called with the head of every request before its body is read: the place to check keys.
-  std::function<absl::Status(const Request&)> authorize = nullptr;
+  // Says who sends a request, or refuses it, by its head, before its body is read
+  // (http/authorize.h). Null: anybody may send all.
+  std::function<absl::StatusOr<access::Caller>(const Request&)> authorize = nullptr;
 };
 
 // Thread-safe. The engine must outlive it, and everything that it has begun in the engine ends

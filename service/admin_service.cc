@@ -22,31 +22,34 @@ int64_t ResidentBytes() {
 }  // namespace
 
 grpc::ServerUnaryReactor* AdminService::GetModel(grpc::CallbackServerContext* context,
-                                                 const v1::GetModelRequest*,
+                                                 const v1::GetModelRequest* request,
                                                  v1::ModelInfo* response) {
-  return RunOnPool(runtime_, "Admin/GetModel", context, [this, response] {
-    *response = Encode(engine_.model(), model_name_);
-    return absl::OkStatus();
-  });
+  return RunOnPool(runtime_, "Admin/GetModel", context, request,
+                   [this, response](const access::Caller&) {
+                     *response = Encode(engine_.model(), model_name_);
+                     return absl::OkStatus();
+                   });
 }
 
 grpc::ServerUnaryReactor* AdminService::GetStats(grpc::CallbackServerContext* context,
-                                                 const v1::GetStatsRequest*, v1::Stats* response) {
-  return RunOnPool(runtime_, "Admin/GetStats", context, [this, response] {
-    *response = Encode(engine_.stats());
-    response->set_resident_bytes(ResidentBytes());
-    response->set_uptime_s(absl::ToDoubleSeconds(SteadyNow() - runtime_.start));
-    for (const auto& [method, metrics] : runtime_.metrics.Snapshot())
-      *response->add_rpcs() = Encode(method, metrics);
-    return absl::OkStatus();
-  });
+                                                 const v1::GetStatsRequest* request,
+                                                 v1::Stats* response) {
+  return RunOnPool(runtime_, "Admin/GetStats", context, request,
+                   [this, response](const access::Caller&) {
+                     *response = Encode(engine_.stats());
+                     response->set_resident_bytes(ResidentBytes());
+                     response->set_uptime_s(absl::ToDoubleSeconds(SteadyNow() - runtime_.start));
+                     for (const auto& [method, metrics] : runtime_.metrics.Snapshot())
+                       *response->add_rpcs() = Encode(method, metrics);
+                     return absl::OkStatus();
+                   });
 }
 
 grpc::ServerUnaryReactor* AdminService::CreateBackup(grpc::CallbackServerContext* context,
                                                      const v1::CreateBackupRequest* request,
                                                      v1::Backup* response) {
-  return RunOnPool(runtime_, "Admin/CreateBackup", context,
-                   [this, request, response]() -> absl::Status {
+  return RunOnPool(runtime_, "Admin/CreateBackup", context, request,
+                   [this, request, response](const access::Caller&) -> absl::Status {
                      if (backup_dir_.empty()) {
                        return absl::FailedPreconditionError(
                            "the server has no directory for backups; start it with --backup-dir");

@@ -23,6 +23,14 @@ absl::Time Deadline(const grpc::CallbackServerContext& context) {
   return left > absl::Hours(24 * 365) ? absl::InfiniteFuture() : SteadyNow() + left;
 }
 
+// Of several, which nobody needs to send, none counts.
+absl::string_view SentKey(const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  if (metadata.count("authorization") != 1) return "";
+  const grpc::string_ref value = metadata.find("authorization")->second;
+  return {value.data(), value.size()};
+}
+
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
   UnaryCall(Runtime& runtime, const char* method, grpc::CallbackServerContext* context,
@@ -68,9 +76,18 @@ Call::Call(Runtime& runtime, const char* method, grpc::CallbackServerContext* co
   runtime_.metrics.Start(method_);
 }
 
-absl::Status Call::Admit() const {
+absl::Status Call::Admit(Authorization authorize) {
   if (runtime_.draining) return absl::UnavailableError("the server is draining");
-  return absl::OkStatus();
+  if (runtime_.guard == nullptr) {
+    caller_ = access::Caller::Anybody();
+  } else {
+    ASSIGN_OR_RETURN(caller_, runtime_.guard->Admit(SentKey(*context_)));
+  }
+  return authorize(caller_);
+}
+
+absl::Status Call::CheckStill() const {
+  return runtime_.guard == nullptr ? absl::OkStatus() : runtime_.guard->CheckStill(caller_);
 }
 
 std::string Call::peer_address() const { return PeerAddress(PeerName(context_->peer())); }
@@ -84,10 +101,10 @@ grpc::Status Call::End(absl::Status status) {
   runtime_.metrics.End(method_, status.code(), elapsed);
   const bool ours = absl::IsInternal(status) || absl::IsDataLoss(status) || absl::IsUnknown(status);
   // Messages quote what callers sent: escaped, so that nobody writes a line of their own.
-  Log(ours ? LogLevel::kError : LogLevel::kInfo, "call {} {} {} {:.1f} ms peer {}{}{}", number_,
+  Log(ours ? LogLevel::kError : LogLevel::kInfo, "call {} {} {} {:.1f} ms peer {}{}{}{}{}", number_,
       method_, absl::StatusCodeToString(status.code()), absl::ToDoubleMilliseconds(elapsed),
-      PeerName(context_->peer()), status.ok() ? "" : ": ",
-      model::EscapeInvisible(status.message()));
+      PeerName(context_->peer()), caller_.key() == nullptr ? "" : " key ", caller_.name(),
+      status.ok() ? "" : ": ", model::EscapeInvisible(status.message()));
   if (absl::IsUnavailable(status) && !runtime_.draining) runtime_.check_health();
   if (runtime_.shows_paths) return ToGrpc(status);
   return ToGrpc(absl::Status(status.code(), WithoutPaths(status.message())));
@@ -120,28 +137,29 @@ bool Cancellation::cancelled() const {
   return cancelled_;
 }
 
-grpc::ServerUnaryReactor* RunOnPool(Runtime& runtime, const char* method,
-                                    grpc::CallbackServerContext* context,
-                                    std::function<absl::Status()> body,
-                                    std::function<void()> undo) {
+grpc::ServerUnaryReactor* RunAuthorizedOnPool(Runtime& runtime, const char* method,
+                                              grpc::CallbackServerContext* context,
+                                              Call::Authorization authorize, Body body,
+                                              std::function<void()> undo) {
   // Deletes itself in OnDone.
   auto* reactor = new UnaryCall(runtime, method, context, std::move(undo));
-  absl::Status admitted = reactor->call().Admit();
+  absl::Status admitted = reactor->call().Admit(authorize);
   if (admitted.ok()) {
     admitted = runtime.Post([reactor, body = std::move(body)] {
       const bool gone = reactor->cancellation()->cancelled();
       reactor->End(gone ? absl::CancelledError("cancelled before it ran")
-                        : OrExhausted("a call", body));
+                        : OrExhausted("a call", [&] { return body(reactor->call().caller()); }));
     });
   }
   if (!admitted.ok()) reactor->End(admitted);
   return reactor;
 }
 
-grpc::ServerUnaryReactor* RunAsync(Runtime& runtime, const char* method,
-                                   grpc::CallbackServerContext* context, const Start& start) {
+grpc::ServerUnaryReactor* RunAuthorizedAsync(Runtime& runtime, const char* method,
+                                             grpc::CallbackServerContext* context,
+                                             Call::Authorization authorize, const Start& start) {
   auto* reactor = new UnaryCall(runtime, method, context);
-  if (absl::Status admitted = reactor->call().Admit(); !admitted.ok()) {
+  if (absl::Status admitted = reactor->call().Admit(authorize); !admitted.ok()) {
     reactor->End(admitted);
     return reactor;
   }

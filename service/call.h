@@ -1,8 +1,8 @@
-// The common part of every RPC: refusal while draining, deadline, cancellation, metrics, one log
-// line, the status map. Handlers only decode, call the engine and encode:
+// The common part of every RPC: refusal while draining, keys and rights, deadline, cancellation,
+// metrics, one log line, the status map. Handlers only decode, call the engine and encode:
 //
-//   return RunOnPool(runtime_, "Documents/GetDocument", context, [this, request, response]() ->
-//   absl::Status {
+//   return RunOnPool(runtime_, "Documents/GetDocument", context, request,
+//                    [this, request, response](const access::Caller&) -> absl::Status {
 //     ASSIGN_OR_RETURN(auto info, engine_.GetDocument(request->id()));
 //     *response = Encode(info);
 //     return absl::OkStatus();
@@ -15,15 +15,20 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "access/caller.h"
+#include "access/guard.h"
 #include "base/clock.h"
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
+#include "service/authorize.h"
 #include "service/rpc_metrics.h"
 
 namespace recollect::service {
@@ -40,6 +45,7 @@ struct Runtime {
   std::atomic<bool> draining{false};
   std::atomic<int64_t> next_call{1};
   std::function<void()> check_health;                // after each call that ends UNAVAILABLE
+  const access::Guard* guard = nullptr;              // null: no keys are asked for
   bool shows_paths = false;                          // in messages: callers are of this process
   absl::Duration ingest_silence = absl::Minutes(5);  // ServerOptions says what it is
   absl::Time start = SteadyNow();
@@ -52,8 +58,14 @@ class Call {
   // `method` is a constant: "Documents/Ingest".
   Call(Runtime& runtime, const char* method, grpc::CallbackServerContext* context);
 
-  // UNAVAILABLE while the server drains. To be called first.
-  absl::Status Admit() const;
+  // What a caller needs, for example an overload of Authorize.
+  using Authorization = absl::FunctionRef<absl::Status(const access::Caller&)>;
+  // UNAVAILABLE while the server drains, UNAUTHENTICATED without a key of the server, and what
+  // `authorize` says. To be called first.
+  absl::Status Admit(Authorization authorize);
+  // UNAUTHENTICATED once the key with which the call began is none any more.
+  absl::Status CheckStill() const;
+  const access::Caller& caller() const { return caller_; }  // nobody until it is admitted
   absl::Time deadline() const { return deadline_; }
   // Whom places are counted for (engine/places.h).
   std::string peer_address() const;
@@ -69,6 +81,7 @@ class Call {
   const int64_t number_;
   const absl::Time start_;
   const absl::Time deadline_;
+  access::Caller caller_;
 };
 
 // Passes a cancellation to a request handle. The handle exists only after the engine call has
@@ -86,19 +99,35 @@ class Cancellation {
   std::shared_ptr<engine::RequestHandle> handle_ ABSL_GUARDED_BY(mutex_);
 };
 
+using Body = std::function<absl::Status(const access::Caller&)>;
+grpc::ServerUnaryReactor* RunAuthorizedOnPool(Runtime& runtime, const char* method,
+                                              grpc::CallbackServerContext* context,
+                                              Call::Authorization authorize, Body body,
+                                              std::function<void()> undo);
 // `body` runs on a pool thread and may block. Request and response live until it has returned.
 // `undo` reverts its effects if the caller has gone before it received the answer.
+template <typename Request>
 grpc::ServerUnaryReactor* RunOnPool(Runtime& runtime, const char* method,
-                                    grpc::CallbackServerContext* context,
-                                    std::function<absl::Status()> body,
-                                    std::function<void()> undo = nullptr);
+                                    grpc::CallbackServerContext* context, const Request* request,
+                                    Body body, std::function<void()> undo = nullptr) {
+  const auto authorize = [&](const access::Caller& caller) { return Authorize(caller, *request); };
+  return RunAuthorizedOnPool(runtime, method, context, authorize, std::move(body), std::move(undo));
+}
 
 // `start` begins engine work and returns its handle, or null when it has called `done` itself.
 // `done` is called once, on any thread.
 using Done = std::function<void(absl::Status)>;
 using Start = std::function<std::shared_ptr<engine::RequestHandle>(absl::Time deadline, Done done)>;
+grpc::ServerUnaryReactor* RunAuthorizedAsync(Runtime& runtime, const char* method,
+                                             grpc::CallbackServerContext* context,
+                                             Call::Authorization authorize, const Start& start);
+template <typename Request>
 grpc::ServerUnaryReactor* RunAsync(Runtime& runtime, const char* method,
-                                   grpc::CallbackServerContext* context, const Start& start);
+                                   grpc::CallbackServerContext* context, const Request* request,
+                                   const Start& start) {
+  const auto authorize = [&](const access::Caller& caller) { return Authorize(caller, *request); };
+  return RunAuthorizedAsync(runtime, method, context, authorize, start);
+}
 
 }  // namespace recollect::service
 

@@ -39,24 +39,29 @@ grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse>* DocumentsService
 grpc::ServerUnaryReactor* DocumentsService::GetDocument(grpc::CallbackServerContext* context,
                                                         const v1::GetDocumentRequest* request,
                                                         v1::Document* response) {
-  return RunOnPool(
-      runtime_, "Documents/GetDocument", context, [this, request, response]() -> absl::Status {
-        const absl::StatusOr<store::DocumentInfo> info = engine_.GetDocument(request->id());
-        if (absl::IsNotFound(info.status())) return ExplainMissing(info.status(), request->id());
-        RETURN_IF_ERROR(info.status());
-        *response = Encode(*info);
-        return absl::OkStatus();
-      });
+  return RunOnPool(runtime_, "Documents/GetDocument", context, request,
+                   [this, request, response](const access::Caller&) -> absl::Status {
+                     const absl::StatusOr<store::DocumentInfo> info =
+                         engine_.GetDocument(request->id());
+                     if (absl::IsNotFound(info.status()))
+                       return ExplainMissing(info.status(), request->id());
+                     RETURN_IF_ERROR(info.status());
+                     *response = Encode(*info);
+                     return absl::OkStatus();
+                   });
 }
 
 grpc::ServerUnaryReactor* DocumentsService::ListDocuments(grpc::CallbackServerContext* context,
                                                           const v1::ListDocumentsRequest* request,
                                                           v1::ListDocumentsResponse* response) {
   return RunOnPool(
-      runtime_, "Documents/ListDocuments", context, [this, request, response]() -> absl::Status {
+      runtime_, "Documents/ListDocuments", context, request,
+      [this, request, response](const access::Caller& caller) -> absl::Status {
         ASSIGN_OR_RETURN(const int64_t size, DecodePageSize(request->page_size()));
         // One more than asked tells whether another page follows.
-        ASSIGN_OR_RETURN(auto documents, engine_.ListDocuments(request->page_token(), size + 1));
+        ASSIGN_OR_RETURN(auto documents,
+                         engine_.ListDocuments(caller.ListFrom(request->page_token()), size + 1));
+        std::erase_if(documents, [&](const auto& d) { return !caller.MaySee(d.id); });
         response->set_next_page_token(FillPage(documents, size, *response->mutable_documents()));
         return absl::OkStatus();
       });
@@ -66,10 +71,13 @@ grpc::ServerUnaryReactor* DocumentsService::ListIngests(grpc::CallbackServerCont
                                                         const v1::ListIngestsRequest* request,
                                                         v1::ListIngestsResponse* response) {
   return RunOnPool(
-      runtime_, "Documents/ListIngests", context, [this, request, response]() -> absl::Status {
+      runtime_, "Documents/ListIngests", context, request,
+      [this, request, response](const access::Caller& caller) -> absl::Status {
         ASSIGN_OR_RETURN(const int64_t size, DecodePageSize(request->page_size()));
         ASSIGN_OR_RETURN(auto ingests, engine_.ListIngests());
-        std::erase_if(ingests, [&](const auto& i) { return i.id <= request->page_token(); });
+        std::erase_if(ingests, [&](const auto& i) {
+          return i.id <= request->page_token() || !caller.MaySee(i.id);
+        });
         std::sort(ingests.begin(), ingests.end(),
                   [](const auto& a, const auto& b) { return a.id < b.id; });
         response->set_next_page_token(FillPage(ingests, size, *response->mutable_ingests()));
@@ -80,20 +88,22 @@ grpc::ServerUnaryReactor* DocumentsService::ListIngests(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* DocumentsService::DeleteDocument(grpc::CallbackServerContext* context,
                                                            const v1::DeleteDocumentRequest* request,
                                                            v1::DeleteDocumentResponse*) {
-  return RunOnPool(runtime_, "Documents/DeleteDocument", context,
-                   [this, request] { return engine_.DeleteDocument(request->id()); });
+  return RunOnPool(
+      runtime_, "Documents/DeleteDocument", context, request,
+      [this, request](const access::Caller&) { return engine_.DeleteDocument(request->id()); });
 }
 
 grpc::ServerUnaryReactor* DocumentsService::ReadText(grpc::CallbackServerContext* context,
                                                      const v1::ReadTextRequest* request,
                                                      v1::ReadTextResponse* response) {
-  return RunOnPool(
-      runtime_, "Documents/ReadText", context, [this, request, response]() -> absl::Status {
-        RETURN_IF_ERROR(CheckReadText(*request));
-        ASSIGN_OR_RETURN(*response->mutable_text(),
+  return RunOnPool(runtime_, "Documents/ReadText", context, request,
+                   [this, request, response](const access::Caller&) -> absl::Status {
+                     RETURN_IF_ERROR(CheckReadText(*request));
+                     ASSIGN_OR_RETURN(
+                         *response->mutable_text(),
                          engine_.ReadText(request->id(), request->begin(), request->end()));
-        return absl::OkStatus();
-      });
+                     return absl::OkStatus();
+                   });
 }
 
 grpc::ServerUnaryReactor* DocumentsService::Retrieve(grpc::CallbackServerContext* context,
@@ -124,7 +134,7 @@ grpc::ServerUnaryReactor* DocumentsService::Retrieve(grpc::CallbackServerContext
           if (!posted.ok()) done(posted);
         });
   };
-  return RunAsync(runtime_, "Documents/Retrieve", context, start);
+  return RunAsync(runtime_, "Documents/Retrieve", context, request, start);
 }
 
 absl::Status DocumentsService::AddTexts(const std::map<std::string, OwnerId>& owners,

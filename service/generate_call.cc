@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/mutex.h"
+#include "base/status.h"
 #include "grpc/grpc.h"
 #include "service/codec.h"
 #include "service/limits.h"
@@ -83,11 +84,19 @@ class Events final : public engine::GenerateEvents {
 GenerateCall::GenerateCall(Runtime& runtime, engine::Engine& engine,
                            grpc::CallbackServerContext* context, const v1::GenerateRequest& request)
     : call_(runtime, "Generation/Generate", context), context_(context) {
+  const absl::Status admitted = call_.Admit([&](const access::Caller& caller) -> absl::Status {
+    RETURN_IF_ERROR(Authorize(caller, request));
+    if (request.session_id() == 0 || caller.key() == nullptr) return absl::OkStatus();
+    return GetOwnSession(engine, caller, request.session_id()).status();
+  });
+  if (!admitted.ok()) {
+    End(admitted);
+    return;
+  }
   absl::StatusOr<engine::GenerateRequest> decoded =
       OrExhausted("a call", [&] { return Decode(request); });
-  const absl::Status admitted = call_.Admit();
-  if (!admitted.ok() || !decoded.ok()) {
-    End(admitted.ok() ? decoded.status() : admitted);
+  if (!decoded.ok()) {
+    End(decoded.status());
     return;
   }
   decoded->deadline = call_.deadline();

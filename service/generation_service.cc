@@ -23,8 +23,8 @@ grpc::ServerUnaryReactor* GenerationService::OpenSession(grpc::CallbackServerCon
                                                          v1::Session* response) {
   const auto opened = std::make_shared<std::optional<engine::SessionId>>();
   const std::string peer = PeerAddress(PeerName(context->peer()));
-  const auto open = [=, this]() -> absl::Status {
-    ASSIGN_OR_RETURN(*opened, engine_.OpenSession(Decode(request->session()), peer));
+  const auto open = [=, this](const access::Caller& caller) -> absl::Status {
+    ASSIGN_OR_RETURN(*opened, engine_.OpenSession(Decode(request->session()), peer, caller.name()));
     ASSIGN_OR_RETURN(const engine::SessionInfo info, engine_.GetSession(**opened));
     *response = Encode(info);
     return absl::OkStatus();
@@ -33,16 +33,16 @@ grpc::ServerUnaryReactor* GenerationService::OpenSession(grpc::CallbackServerCon
   const auto close = [this, opened] {
     if (opened->has_value()) engine_.CloseSession(**opened).IgnoreError();
   };
-  return RunOnPool(runtime_, "Generation/OpenSession", context, open, close);
+  return RunOnPool(runtime_, "Generation/OpenSession", context, request, open, close);
 }
 
 grpc::ServerUnaryReactor* GenerationService::GetSession(grpc::CallbackServerContext* context,
                                                         const v1::GetSessionRequest* request,
                                                         v1::Session* response) {
-  return RunOnPool(runtime_, "Generation/GetSession", context,
-                   [this, request, response]() -> absl::Status {
+  return RunOnPool(runtime_, "Generation/GetSession", context, request,
+                   [this, request, response](const access::Caller& caller) -> absl::Status {
                      ASSIGN_OR_RETURN(const engine::SessionInfo info,
-                                      engine_.GetSession(engine::SessionId{request->id()}));
+                                      GetOwnSession(engine_, caller, request->id()));
                      *response = Encode(info);
                      return absl::OkStatus();
                    });
@@ -51,9 +51,11 @@ grpc::ServerUnaryReactor* GenerationService::GetSession(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* GenerationService::CloseSession(grpc::CallbackServerContext* context,
                                                           const v1::CloseSessionRequest* request,
                                                           v1::CloseSessionResponse*) {
-  return RunOnPool(runtime_, "Generation/CloseSession", context, [this, request] {
-    return engine_.CloseSession(engine::SessionId{request->id()});
-  });
+  return RunOnPool(runtime_, "Generation/CloseSession", context, request,
+                   [this, request](const access::Caller& caller) -> absl::Status {
+                     RETURN_IF_ERROR(GetOwnSession(engine_, caller, request->id()).status());
+                     return engine_.CloseSession(engine::SessionId{request->id()});
+                   });
 }
 
 grpc::ServerUnaryReactor* GenerationService::Score(grpc::CallbackServerContext* context,
@@ -71,7 +73,7 @@ grpc::ServerUnaryReactor* GenerationService::Score(grpc::CallbackServerContext* 
                            }));
                          });
   };
-  return RunAsync(runtime_, "Generation/Score", context, start);
+  return RunAsync(runtime_, "Generation/Score", context, request, start);
 }
 
 }  // namespace recollect::service

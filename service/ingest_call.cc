@@ -26,7 +26,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
  public:
   IngestCall(Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context)
       : call_(runtime, kIngestMethod, context), engine_(engine) {
-    if (absl::Status admitted = call_.Admit(); !admitted.ok()) {
+    if (absl::Status admitted = call_.Admit(MayIngest); !admitted.ok()) {
       End(admitted);
     } else {
       Read();
@@ -34,6 +34,11 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
   }
 
  private:
+  // Before there is a header: who may not ingest at all holds no stream open.
+  static absl::Status MayIngest(const access::Caller& caller) {
+    return caller.CheckRight(access::Right::kFull, "Ingest");
+  }
+
   // Over with the message, or with the alarm where that comes first. An alarm may go off later
   // still, when there is no call any more: it finds its `waits_` false.
   void Read() {
@@ -90,6 +95,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
 
   absl::Status Begin() {
     const v1::IngestHeader& header = request_.header();
+    RETURN_IF_ERROR(Authorize(call_.caller(), header));
     if (!v1::InputKind_IsValid(header.kind())) {
       return absl::InvalidArgumentError(absl::StrCat("header.kind: unknown value ", header.kind()));
     }
@@ -104,6 +110,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
     if (stream_ == nullptr) return End(absl::InvalidArgumentError("piece: sent before the header"));
     if (absl::Status status = CheckPiece(request_.piece(), from_tokens_); !status.ok())
       return End(status);
+    if (absl::Status status = call_.CheckStill(); !status.ok()) return End(status);
     part_begin_ = 0;
     AppendPart();
   }

@@ -62,6 +62,7 @@ class GrpcServer final : public Server {
         generation_(runtime_, engine),
         admin_(runtime_, engine, options.model_name, options.backup_dir) {
     runtime_.check_health = [this] { CheckHealth(); };
+    runtime_.guard = options.guard;
     runtime_.shows_paths = options.listen.empty();
     // Within a process it is the input that is slow.
     runtime_.ingest_silence =

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "access/guard.h"
 #include "engine/engine.h"
 
 namespace grpc {
@@ -30,6 +31,8 @@ struct ServerOptions {
   int max_connections = kMaxConnections;
   // An ingest of which nothing comes for so long is ended: ABORTED, and what was committed stays.
   absl::Duration ingest_silence = absl::Minutes(5);
+  // Whose keys callers need, except for health and reflection; must outlive the server. Null: none.
+  const access::Guard* guard = nullptr;
 };
 
 // Thread-safe. The engine must outlive it. When the engine loses a device, health becomes

@@ -10,16 +10,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # layer -> the layers it may include besides itself
 ALLOWED = {
     "base": set(),
+    "access": {"base"},
     "kernels": {"base"},
     "model": {"base", "kernels"},
     "convert": {"base", "model"},
     "store": {"base"},
     "engine": {"base", "kernels", "model", "store"},
     "proto": set(),
-    "service": {"base", "model", "store", "engine", "proto"},
-    "http": {"base", "model", "store", "engine"},
+    "service": {"base", "access", "model", "store", "engine", "proto"},
+    "http": {"base", "access", "model", "store", "engine"},
     "client": {"base", "proto"},
-    "cli": {"base", "model", "convert", "store", "engine", "proto", "service", "http", "client"},
+    "cli": {"base", "access", "model", "convert", "store", "engine", "proto", "service", "http", "client"},
     "bench": {"base", "kernels", "model", "store", "engine", "client"},
 }
 # Which backend there is, and what is behind the interface that services call.

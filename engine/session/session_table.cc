@@ -34,11 +34,12 @@ absl::Status SessionTable::CheckRoomLocked(const std::string& peer) const {
   return CheckPlace("sessions", std::ssize(entries_), max_sessions_, peer, own);
 }
 
-absl::StatusOr<SessionId> SessionTable::Add(SessionLease session, const std::string& peer) {
+absl::StatusOr<SessionId> SessionTable::Add(SessionLease session, const std::string& peer,
+                                            const std::string& owner) {
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(CheckRoomLocked(peer));
   const uint64_t id = next_++;
-  entries_.emplace(id, Entry{std::move(session), peer, SteadyNow()});
+  entries_.emplace(id, Entry{std::move(session), peer, owner, SteadyNow()});
   return SessionId{id};
 }
 
@@ -70,6 +71,7 @@ absl::StatusOr<SessionInfo> SessionTable::Info(SessionId id) const {
   if (found == entries_.end() || !Alive(found->second)) return NoSuchSession(id);
   SessionInfo info = found->second.session->info();
   info.id = id;
+  info.owner = found->second.owner;
   return info;
 }
 

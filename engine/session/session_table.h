@@ -23,7 +23,8 @@ class SessionTable {
 
   // For one more of `peer`. RESOURCE_EXHAUSTED naming the limit (engine/places.h).
   absl::Status CheckRoom(const std::string& peer) const;
-  absl::StatusOr<SessionId> Add(SessionLease session, const std::string& peer);
+  absl::StatusOr<SessionId> Add(SessionLease session, const std::string& peer,
+                                const std::string& owner);
 
   // For the one request that may use it now, which `cancel` ends. The table must outlive the lease.
   // NOT_FOUND; ABORTED: another request uses it.
@@ -41,7 +42,7 @@ class SessionTable {
  private:
   struct Entry {
     SessionLease session;
-    std::string peer;
+    std::string peer, owner;
     absl::Time last_used;
     std::function<void()> cancel = nullptr;  // of the request that uses it; null: none does
     bool closing = false;

@@ -106,6 +106,10 @@ TEST_P(EngineContractTest, SessionsAreOpenUntilTheyAreClosed) {
   EXPECT_EQ(engine_->GetSession(first)->id, first);
   EXPECT_THAT(engine_->GetSession(first)->mounts, ElementsAre("b", "a"));
   EXPECT_THAT(engine_->GetSession(second)->mounts, IsEmpty());
+  EXPECT_EQ(engine_->GetSession(second)->owner, "");
+  const SessionId owned = engine_->OpenSession({}, "10.0.0.1", "ci").value();
+  EXPECT_EQ(engine_->GetSession(owned)->owner, "ci");
+  EXPECT_THAT(engine_->CloseSession(owned), IsOk());
   EXPECT_EQ(engine_->stats().sessions, 2);
   EXPECT_THAT(engine_->CloseSession(first), IsOk());
   EXPECT_THAT(engine_->GetSession(first), StatusIs(StatusCode::kNotFound, ""));

@@ -113,11 +113,11 @@ TEST_F(HttpTest, ConnectionsBeyondTheBoundAreClosed) {
 TEST_F(HttpTest, TheHookSeesEveryHeadBeforeTheBody) {
   Start({.listen = "127.0.0.1:0",
          .model_name = "fake",
-         .authorize = [](const http::Request& request) {
+         .authorize = [](const http::Request& request) -> absl::StatusOr<access::Caller> {
            const auto key = request.headers.find("authorization");
-           return key != request.headers.end() && key->second == "Bearer k"
-                      ? absl::OkStatus()
-                      : absl::UnauthenticatedError("no key");
+           if (key != request.headers.end() && key->second == "Bearer k")
+             return access::Caller::Anybody();
+           return absl::UnauthenticatedError("no key");
          }});
   EXPECT_THAT(Ask("POST /v1/completions HTTP/1.1\r\nContent-Length: 9\r\n\r\n"),
               StartsWith("HTTP/1.1 401"));

@@ -132,7 +132,8 @@ absl::StatusOr<FakeEngine::Documents> FakeEngine::MountLocked(const std::vector<
 }
 
 absl::StatusOr<engine::SessionId> FakeEngine::OpenSession(const engine::SessionOptions& options,
-                                                          const std::string& peer) {
+                                                          const std::string& peer,
+                                                          const std::string& owner) {
   RETURN_IF_ERROR(engine::CheckSession(options));
   if (on_open) on_open();
   std::lock_guard lock(mutex_);
@@ -141,7 +142,7 @@ absl::StatusOr<engine::SessionId> FakeEngine::OpenSession(const engine::SessionO
   RETURN_IF_ERROR(CheckRoom("sessions", sessions_, max_sessions, peer));
   ASSIGN_OR_RETURN(Documents mounts, MountLocked(options.mounts));
   const engine::SessionId id{next_session_++};
-  sessions_[id] = {std::move(mounts), peer, nullptr};
+  sessions_[id] = {std::move(mounts), peer, owner, nullptr};
   ++seen_.opened;
   return id;
 }
@@ -156,7 +157,8 @@ absl::StatusOr<FakeEngine::Session*> FakeEngine::FindLocked(engine::SessionId id
 absl::StatusOr<engine::SessionInfo> FakeEngine::GetSession(engine::SessionId id) {
   std::lock_guard lock(mutex_);
   ASSIGN_OR_RETURN(const Session* const session, FindLocked(id));
-  engine::SessionInfo info{.id = id, .mounts = {}, .positions = 65, .own_chunks = 1};
+  engine::SessionInfo info{
+      .id = id, .mounts = {}, .positions = 65, .own_chunks = 1, .owner = session->owner};
   for (const store::DocumentInfo& document : session->mounts) info.mounts.push_back(document.id);
   return info;
 }

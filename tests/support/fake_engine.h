@@ -84,7 +84,8 @@ class FakeEngine final : public engine::Engine {
     return store_->Backup(directory, keep);
   }
   absl::StatusOr<engine::SessionId> OpenSession(const engine::SessionOptions& options,
-                                                const std::string& peer = "") override;
+                                                const std::string& peer = "",
+                                                const std::string& owner = "") override;
   absl::StatusOr<engine::SessionInfo> GetSession(engine::SessionId id) override;
   absl::Status CloseSession(engine::SessionId id) override;
   std::shared_ptr<engine::RequestHandle> Generate(
@@ -103,7 +104,7 @@ class FakeEngine final : public engine::Engine {
   using Documents = std::vector<store::DocumentInfo>;
   struct Session {
     Documents mounts;
-    std::string peer;
+    std::string peer, owner;
     std::shared_ptr<Handle> running;  // null: idle
   };
   struct Writer {

@@ -1,0 +1,53 @@
+// The keys of a server while it runs: who sends them is let in.
+//
+//   ASSIGN_OR_RETURN(auto guard, Guard::Open("/etc/recollect/keys"));
+//   ASSIGN_OR_RETURN(Caller caller, guard->Admit(header));
+//   … on SIGHUP: guard->Reload()
+#ifndef RECOLLECT_ACCESS_GUARD_H_
+#define RECOLLECT_ACCESS_GUARD_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "access/caller.h"
+#include "access/key.h"
+#include "base/mutex.h"
+
+namespace recollect::access {
+
+// Thread-safe.
+class Guard {
+ public:
+  // Errors of LoadKeys. Warns where there is no key in the file.
+  static absl::StatusOr<std::unique_ptr<Guard>> Open(const std::string& path);
+
+  // `authorization` is the header or metadata of that name, "Bearer KEY"; empty: there is none.
+  // UNAUTHENTICATED, with the same message whether there is no key or a wrong one. How long it
+  // takes does not tell how much of a key was right.
+  absl::StatusOr<Caller> Admit(absl::string_view authorization) const;
+
+  // For what goes on for long: UNAUTHENTICATED once the caller's key is gone or has changed.
+  absl::Status CheckStill(const Caller& caller) const;
+
+  // Reads the file again. On an error, one of LoadKeys, the keys stay as they are.
+  absl::Status Reload();
+
+ private:
+  using Keys = std::vector<std::shared_ptr<const Key>>;
+
+  explicit Guard(std::string path) : path_(std::move(path)) {}
+  std::shared_ptr<const Keys> keys() const;
+
+  const std::string path_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const Keys> keys_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace recollect::access
+
+#endif  // RECOLLECT_ACCESS_GUARD_H_

@@ -1,0 +1,41 @@
+#include "http/authorize.h"
+
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "base/status.h"
+#include "http/path.h"
+
+namespace recollect::http {
+namespace {
+
+using access::Caller;
+using access::Right;
+
+bool IsOpen(const Request& request) {
+  if (request.method != "GET" && request.method != "HEAD") return false;
+  for (const char* path : {"/livez", "/readyz", "/health", "/"})
+    if (request.path == path) return true;
+  return absl::StartsWith(request.path, "/page/");
+}
+
+}  // namespace
+
+absl::StatusOr<Caller> Authorize(const access::Guard& guard, const Request& request) {
+  if (IsOpen(request)) return Caller();
+  const auto sent = request.headers.find("authorization");
+  ASSIGN_OR_RETURN(Caller caller, guard.Admit(sent == request.headers.end() ? "" : sent->second));
+  const bool reads =
+      request.method == "GET" || request.method == "HEAD" || request.method == "POST";
+  RETURN_IF_ERROR(caller.CheckRight(reads ? Right::kRead : Right::kFull, request.method));
+  absl::string_view path = request.path;
+  if (absl::ConsumePrefix(&path, "/v1/documents/")) {
+    ASSIGN_OR_RETURN(const std::string id, DecodePercent(path.substr(0, path.find('/'))));
+    RETURN_IF_ERROR(caller.CheckDocument(id));
+  }
+  return caller;
+}
+
+}  // namespace recollect::http

@@ -1,0 +1,119 @@
+// Keys over HTTP.
+#include "http/authorize.h"
+#include "tests/access/access_testing.h"
+#include "tests/http/http_testing.h"
+
+namespace recollect {
+namespace {
+
+using access::Right;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class HttpAccessTest : public HttpTest {
+ protected:
+  void SetUp() override {
+    keys_ = ::testing::TempDir() + "recollect_http_keys";
+    std::filesystem::remove(keys_);
+    for (const access::Key& key :
+         {KeyOf("full"), KeyOf("read", Right::kRead), KeyOf("a", Right::kFull, "a/")}) {
+      ASSERT_THAT(access::AddKey(keys_, key), IsOk());
+    }
+    guard_ = access::Guard::Open(keys_).value();
+    Start({.listen = "127.0.0.1:0",
+           .model_name = "fake",
+           .authorize = [this](const http::Request& r) { return http::Authorize(*guard_, r); }});
+    for (const char* id : {"a/1", "b/1"}) engine_.AddDocument(id, "text of it");
+  }
+  std::string Send(const std::string& method, const std::string& path, const std::string& sent,
+                   const std::string& body = "") const {
+    return Ask(absl::StrCat(
+        method, " ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n",
+        sent.empty() ? "" : absl::StrCat("Authorization: ", sent, "\r\n"),
+        body.empty() ? "" : absl::StrCat("Content-Length: ", body.size(), "\r\n"), "\r\n", body));
+  }
+  std::string CompleteAs(const std::string& name, const std::string& mount) const {
+    const json fields = {{"model", "fake"}, {"prompt", "x"}, {"mounts", {mount}}};
+    return Send("POST", "/v1/completions", "Bearer secret-" + name, fields.dump());
+  }
+
+  std::string keys_;
+  std::unique_ptr<access::Guard> guard_;
+};
+
+TEST_F(HttpAccessTest, HealthIsOpenAndNothingElseIs) {
+  for (const char* path : {"/livez", "/readyz", "/health"})
+    EXPECT_THAT(Send("GET", path, ""), StartsWith("HTTP/1.1 200")) << path;
+  for (const char* path : {"/", "/page/app.js"})
+    EXPECT_THAT(Send("GET", path, ""), testing::Not(StartsWith("HTTP/1.1 401"))) << path;
+  // Paths that are built, that are planned and that are nothing.
+  for (const char* path :
+       {"/v1/models", "/v1/completions", "/v1/documents", "/v1/documents/a%2F1", "/v1/stats",
+        "/metrics", "/tokenize", "/detokenize", "/none", "/livez/", "/pages", "//livez"}) {
+    for (const char* method : {"GET", "POST", "PUT", "DELETE", "PATCH"})
+      EXPECT_THAT(Send(method, path, ""), StartsWith("HTTP/1.1 401")) << method << " " << path;
+  }
+  for (const char* path : {"/livez", "/", "/page/app.js"})
+    EXPECT_THAT(Send("DELETE", path, ""), StartsWith("HTTP/1.1 401")) << path;
+}
+
+TEST_F(HttpAccessTest, NoKeyAndAWrongOneAreToldTheSame) {
+  const std::string none = Send("GET", "/v1/models", "");
+  EXPECT_THAT(none, HasSubstr("\r\nWWW-Authenticate: Bearer\r\n"));
+  EXPECT_EQ(Body(none)["error"]["code"], "unauthenticated");
+  EXPECT_EQ(Body(none)["error"]["type"], "authentication_error");
+  for (const char* sent : {"Bearer wrong", "Bearer", "secret-full", "Basic secret-full"})
+    EXPECT_EQ(Send("GET", "/v1/models", sent), none) << sent;
+  EXPECT_THAT(Send("GET", "/v1/models", "Bearer secret-read"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(CompleteAs("read", "b/1"), StartsWith("HTTP/1.1 200"));
+}
+
+// Who sends the body behind the head reads the answer all the same.
+TEST_F(HttpAccessTest, ARefusalIsReadByWhoIsStillSending) {
+  const std::string answer = Send("POST", "/v1/completions", "", std::string(3 << 20, 'x'));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 401"));
+  EXPECT_EQ(Body(answer)["error"]["code"], "unauthenticated");
+}
+
+TEST_F(HttpAccessTest, AKeyThatMayReadMayNotWrite) {
+  for (const char* method : {"PUT", "DELETE", "PATCH"}) {
+    const std::string answer = Send(method, "/v1/documents/a%2F1", "Bearer secret-read");
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 403"));
+    EXPECT_EQ(Body(answer)["error"]["type"], "permission_error");
+    EXPECT_EQ(Body(answer)["error"]["message"],
+              absl::StrCat("key 'read' has the right 'read', ", method, " needs 'full'"));
+    EXPECT_THAT(Send(method, "/v1/documents/a%2F1", "Bearer secret-full"),
+                testing::Not(StartsWith("HTTP/1.1 40[13]")));
+  }
+}
+
+TEST_F(HttpAccessTest, OutsideItsPrefixAKeyCanDoNothing) {
+  EXPECT_THAT(CompleteAs("a", "a/1"), StartsWith("HTTP/1.1 200"));
+  for (const char* id : {"b/1", "none"}) {
+    const std::string answer = CompleteAs("a", id);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 403"));
+    EXPECT_THAT(answer, HasSubstr("is for ids that begin with 'a/'"));
+  }
+  const auto status = [&](const char* path) {
+    return Send("GET", path, "Bearer secret-a").substr(9, 3);
+  };
+  for (const char* path : {"/v1/documents/b%2F1", "/v1/documents/b%2f1/text", "/v1/documents/a",
+                           "/v1/documents/A%2F1", "/v1/documents/%62%2F1"}) {
+    EXPECT_EQ(status(path), "403") << path;
+  }
+  for (const char* path : {"/v1/documents/a%2F1", "/v1/documents/%61%2f1/text"})
+    EXPECT_NE(status(path), "403") << path;
+  for (const char* path : {"/v1/documents/a%2", "/v1/documents/a%zz", "/v1/documents/%"})
+    EXPECT_EQ(status(path), "400") << path;
+}
+
+TEST_F(HttpAccessTest, AReloadedFileCountsForTheNextRequest) {
+  ASSERT_THAT(access::RemoveKey(keys_, "read"), IsOk());
+  EXPECT_THAT(CompleteAs("read", "b/1"), StartsWith("HTTP/1.1 200"));
+  ASSERT_THAT(guard_->Reload(), IsOk());
+  EXPECT_THAT(CompleteAs("read", "b/1"), StartsWith("HTTP/1.1 401"));
+}
+
+}  // namespace
+}  // namespace recollect

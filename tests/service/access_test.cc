@@ -1,0 +1,271 @@
+// Keys over gRPC: who may do what, and what is said to those who may not.
+#include "base/sha256.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/grpcpp.h"
+#include "tests/access/access_testing.h"
+#include "tests/service/raw_call.h"
+#include "tests/service/service_testing.h"
+
+namespace recollect {
+namespace {
+
+using access::Right;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr auto kDenied = absl::StatusCode::kPermissionDenied;
+constexpr auto kUnknown = absl::StatusCode::kUnauthenticated;
+constexpr auto kMissing = absl::StatusCode::kNotFound;
+
+class AccessTest : public KeysFileTest {
+ protected:
+  void SetUp() override {
+    KeysFileTest::SetUp();
+    for (const access::Key& key :
+         {KeyOf("full"), KeyOf("read", Right::kRead), KeyOf("a", Right::kFull, "a/"),
+          KeyOf("reads-a", Right::kRead, "a/")}) {
+      ASSERT_THAT(access::AddKey(path_, key), IsOk());
+    }
+    guard_ = access::Guard::Open(path_).value();
+    auto server = service::Server::Start(
+        {.listen = "127.0.0.1:0", .model_name = "fake", .guard = guard_.get()}, engine_);
+    ASSERT_THAT(server, IsOk());
+    server_ = *std::move(server);
+    for (const char* id : {"a", "a/1", "a/2", "b/1"}) engine_.AddDocument(id, "text of it");
+  }
+  std::unique_ptr<client::Client> With(const std::string& api_key) const {
+    return client::Client::Connect(server_->address(), {.api_key = api_key}).value();
+  }
+  std::unique_ptr<client::Client> As(const std::string& name) const {
+    return With("secret-" + name);
+  }
+  static v1::GenerateRequest Mounting(const std::string& id) {
+    v1::GenerateRequest request;
+    request.mutable_prompt()->set_text("x");
+    request.mutable_session()->add_mounts(id);
+    return request;
+  }
+  static v1::GenerateRequest In(uint64_t session) {
+    v1::GenerateRequest request;
+    request.mutable_prompt()->set_text("x");
+    request.set_session_id(session);
+    return request;
+  }
+
+  FakeEngine engine_;
+  std::unique_ptr<access::Guard> guard_;
+  std::unique_ptr<service::Server> server_;
+};
+
+// Every call of the client, by what it says without arguments that matter.
+std::map<std::string, absl::Status> AllCalls(client::Client& client, const std::string& id) {
+  v1::RetrieveRequest retrieve;
+  retrieve.mutable_session()->add_mounts(id);
+  retrieve.mutable_query()->set_text("x");
+  v1::ScoreRequest score;
+  score.mutable_session()->add_mounts(id);
+  score.mutable_prompt()->set_text("x");
+  v1::SessionOptions session;
+  session.add_mounts(id);
+  v1::GenerateRequest generate;
+  *generate.mutable_session() = session;
+  generate.mutable_prompt()->set_text("x");
+  return {{"GetDocument", client.GetDocument(id).status()},
+          {"ListDocuments", client.ListAllDocuments().status()},
+          {"ListIngests", client.ListIngests().status()},
+          {"ReadText", client.ReadText(id, 0, 1).status()},
+          {"Retrieve", client.Retrieve(retrieve).status()},
+          {"Generate", client.Generate(generate).status()},
+          {"OpenSession", client.OpenSession(session).status()},
+          {"GetSession", client.GetSession(99).status()},
+          {"CloseSession", client.CloseSession(99)},
+          {"Score", client.Score(score).status()},
+          {"GetStats", client.GetStats().status()},
+          {"Ingest", client.IngestText(id + "x", client::ReadFrom("text")).status()},
+          {"DeleteDocument", client.DeleteDocument(id)},
+          {"CreateBackup", client.CreateBackup({}).status()}};
+}
+
+TEST_F(AccessTest, WithoutAKeyOfTheServerNothingIsAnswered) {
+  const absl::Status none = With("")->GetDocument("a").status();
+  EXPECT_THAT(none, StatusIs(kUnknown, "authorization: Bearer KEY"));
+  for (const char* sent : {"", "wrong", "secret-", "secret-fulll"}) {
+    for (const auto& [call, status] : AllCalls(*With(sent), "a/1"))
+      EXPECT_EQ(status, none) << call << " with '" << sent << "'";
+    EXPECT_EQ(With(sent)->GetModel().status(), none);
+  }
+  EXPECT_EQ(engine_.seen().opened, 0);
+  EXPECT_THAT(As("full")->GetDocument("a"), IsOk());
+}
+
+TEST_F(AccessTest, AKeySentTwiceIsNone) {
+  auto stub = v1::Documents::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  v1::GetDocumentRequest request;
+  request.set_id("a");
+  const auto sent = [&](int times) {
+    grpc::ClientContext context;
+    for (int i = 0; i < times; ++i) context.AddMetadata("authorization", "Bearer secret-full");
+    v1::Document response;
+    return client::FromGrpc(stub->GetDocument(&context, request, &response));
+  };
+  EXPECT_THAT(sent(1), IsOk());
+  EXPECT_THAT(sent(2), StatusIs(kUnknown, ""));
+}
+
+TEST_F(AccessTest, HealthAndReflectionAreOpen) {
+  EXPECT_THAT(RawCall(server_->address(), "/grpc.health.v1.Health/Check", ""), IsOk());
+  EXPECT_THAT(
+      RawCall(server_->address(), "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+              std::string("\x3a\x01*", 3)),
+      IsOk());
+}
+
+TEST_F(AccessTest, AKeyThatMayReadMayNotWrite) {
+  for (const auto& [call, status] : AllCalls(*As("read"), "a/1")) {
+    if (call == "Ingest" || call == "DeleteDocument" || call == "CreateBackup") {
+      EXPECT_THAT(status,
+                  StatusIs(kDenied, "key 'read' has the right 'read', " + call + " needs 'full'"));
+    } else if (call == "GetSession" || call == "CloseSession") {
+      EXPECT_THAT(status, StatusIs(kMissing, "no open session 99"));
+    } else {
+      EXPECT_THAT(status, IsOk()) << call;
+    }
+  }
+  EXPECT_EQ(engine_.seen().ingests, 0);
+  EXPECT_THAT(As("full")->GetDocument("a/1"), IsOk()) << "not deleted";
+}
+
+TEST_F(AccessTest, AFullKeyMayDoEverything) {
+  for (const auto& [call, status] : AllCalls(*As("full"), "a/1")) {
+    if (call == "GetSession" || call == "CloseSession" || call == "CreateBackup") {
+      EXPECT_THAT(status, testing::Not(StatusIs(kDenied, ""))) << call;
+    } else {
+      EXPECT_THAT(status, IsOk()) << call;
+    }
+  }
+}
+
+// The same answer whether there is such a document or not.
+TEST_F(AccessTest, OutsideItsPrefixAKeyCanDoNothing) {
+  for (const char* id : {"b/1", "b/none", "a"}) {
+    for (const auto& [call, status] : AllCalls(*As("a"), id)) {
+      if (call == "CreateBackup") {
+        EXPECT_THAT(status, StatusIs(kDenied, "CreateBackup concerns all documents"));
+      } else if (call == "GetSession" || call == "CloseSession") {
+        EXPECT_THAT(status, StatusIs(kMissing, ""));
+      } else if (call.starts_with("List") || call == "GetStats") {
+        EXPECT_THAT(status, IsOk()) << call;
+      } else {
+        EXPECT_THAT(status, StatusIs(kDenied, "key 'a' is for ids that begin with 'a/'")) << call;
+      }
+    }
+  }
+  for (const char* call : {"GetDocument", "ReadText", "Retrieve", "Generate", "OpenSession",
+                           "Score", "Ingest", "DeleteDocument"}) {
+    EXPECT_THAT(AllCalls(*As("a"), "a/1")[call], IsOk()) << call;
+    engine_.AddDocument("a/1", "text of it");
+  }
+}
+
+TEST_F(AccessTest, ListsHoldWhatTheKeyIsFor) {
+  const auto ids = [](client::Client& client) {
+    std::vector<std::string> found;
+    const std::vector<v1::Document> documents = client.ListAllDocuments().value();
+    for (const v1::Document& document : documents) found.push_back(document.id());
+    return found;
+  };
+  EXPECT_THAT(ids(*As("read")), ElementsAre("a", "a/1", "a/2", "b/1"));
+  EXPECT_THAT(ids(*As("reads-a")), ElementsAre("a/1", "a/2"));
+
+  const auto pages = As("reads-a");
+  const v1::ListDocumentsResponse first = pages->ListDocuments(1, "").value();
+  ASSERT_EQ(first.documents_size(), 1);
+  EXPECT_EQ(first.documents(0).id(), "a/1");
+  const v1::ListDocumentsResponse second = pages->ListDocuments(1, first.next_page_token()).value();
+  ASSERT_EQ(second.documents_size(), 1);
+  EXPECT_EQ(second.documents(0).id(), "a/2");
+  EXPECT_EQ(second.next_page_token(), "") << "nobody learns that there are more";
+  EXPECT_THAT(pages->ListDocuments(10, "a/2").value().documents(), IsEmpty());
+}
+
+TEST_F(AccessTest, UnfinishedIngestsOfOthersAreNotListed) {
+  const auto failing = [](int64_t offset, int64_t) -> absl::StatusOr<std::string> {
+    if (offset == 0) return std::string(100, 'x');
+    return absl::AbortedError("enough");
+  };
+  for (const char* id : {"a/new", "b/new"}) EXPECT_FALSE(As("full")->IngestText(id, failing).ok());
+  EXPECT_EQ(As("full")->ListIngests().value().size(), 2u);
+  const auto seen = As("a")->ListIngests().value();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].id(), "a/new");
+}
+
+TEST_F(AccessTest, ASessionIsItsOwnersAlone) {
+  const auto owner = As("a"), other = As("full");
+  v1::SessionOptions options;
+  options.add_mounts("a/1");
+  const uint64_t id = owner->OpenSession(options).value().id();
+  const std::string missing = absl::StrCat("no open session ", id);
+  EXPECT_THAT(other->GetSession(id), StatusIs(kMissing, missing));
+  EXPECT_THAT(other->CloseSession(id), StatusIs(kMissing, missing));
+  EXPECT_THAT(other->Generate(In(id)), StatusIs(kMissing, missing));
+  EXPECT_EQ(other->GetSession(id).status().message(), missing);
+  EXPECT_THAT(owner->Generate(In(id)), IsOk());
+  EXPECT_THAT(owner->GetSession(id), IsOk());
+  EXPECT_THAT(owner->CloseSession(id), IsOk());
+  EXPECT_THAT(owner->GetSession(id), StatusIs(kMissing, missing));
+}
+
+TEST_F(AccessTest, ASessionIsNoWayAroundANewPrefix) {
+  v1::SessionOptions options;
+  options.add_mounts("a/1");
+  const uint64_t id = As("a")->OpenSession(options).value().id();
+  ASSERT_THAT(access::RemoveKey(path_, "a"), IsOk());
+  ASSERT_THAT(access::AddKey(path_, KeyOf("a", Right::kFull, "c/")), IsOk());
+  ASSERT_THAT(guard_->Reload(), IsOk());
+  EXPECT_THAT(As("a")->Generate(In(id)), StatusIs(kDenied, "document 'a/1'"));
+}
+
+TEST_F(AccessTest, AnIngestEndsWhenItsKeyIsRevoked) {
+  const auto client = As("a");
+  const auto reader = [&](int64_t offset, int64_t) -> absl::StatusOr<std::string> {
+    if (offset > 0) {
+      EXPECT_THAT(access::RemoveKey(path_, "a"), IsOk());
+      EXPECT_THAT(guard_->Reload(), IsOk());
+    }
+    return std::string(100, 'x');
+  };
+  EXPECT_THAT(client->IngestText("a/new", reader), StatusIs(kUnknown, "key 'a' is revoked"));
+  EXPECT_THAT(client->GetDocument("a/1"), StatusIs(kUnknown, ""));
+  EXPECT_THAT(As("full")->GetDocument("a/new"), StatusIs(kMissing, "unfinished"));
+}
+
+TEST_F(AccessTest, WhoMayNotIngestHoldsNoStream) {
+  auto stub = v1::Documents::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer secret-read");
+  auto stream = stub->Ingest(&context);  // says nothing
+  v1::IngestResponse response;
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_THAT(client::FromGrpc(stream->Finish()), StatusIs(kDenied, "Ingest needs 'full'"));
+}
+
+TEST_F(AccessTest, AKeyThatCannotBeSentIsRefusedByTheClient) {
+  for (const char* key : {"two words", "line\n", "sch\u00fcssel", "\x01"}) {
+    EXPECT_THAT(client::Client::Connect(server_->address(), {.api_key = key}),
+                StatusIs(absl::StatusCode::kInvalidArgument, "visible ASCII"));
+  }
+}
+
+TEST_F(AccessTest, InsideTheProcessKeysAreAskedForToo) {
+  EXPECT_THAT(client::Client::OnChannel(server_->InProcessChannel())->GetDocument("a"),
+              StatusIs(kUnknown, ""));
+  EXPECT_THAT(client::Client::OnChannel(server_->InProcessChannel(), {.api_key = "secret-read"})
+                  ->GetDocument("a"),
+              IsOk());
+}
+
+}  // namespace
+}  // namespace recollect

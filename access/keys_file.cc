@@ -31,10 +31,10 @@ bool HoldsKey(absl::string_view line) {
 absl::Status CheckNew(const std::vector<Key>& keys, const Key& key) {
   for (const Key& other : keys) {
     if (other.name == key.name)
-      return absl::InvalidArgumentError(absl::StrCat("name: '", key.name, "' stands there before"));
-    if (other.sha256 == key.sha256) {
       return absl::InvalidArgumentError(
-          absl::StrCat("sha256: that of key '", other.name, "' once more"));
+          absl::StrCat("name: '", key.name, "' is that of an earlier line"));
+    if (other.sha256 == key.sha256) {
+      return absl::InvalidArgumentError(absl::StrCat("sha256: that of key '", other.name, "'"));
     }
   }
   if (keys.size() < kMaxKeys) return absl::OkStatus();

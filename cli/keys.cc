@@ -89,9 +89,10 @@ void AddKeys(CLI::App& app, Command& command) {
   const auto add_name = [&](CLI::App* verb) {
     verb->add_option("NAME", options->key.name, "Of the key, as logs show it")->required();
   };
-  CLI::App* create = add("create", "Make a key, and print it: only its hash is kept",
-                         "create ci --keys /etc/recollect/keys --right full --prefix team-a/",
-                         [&command, options] { return Create(command.options, *options); });
+  CLI::App* create =
+      add("create", "Make a key, and print it: only its hash is kept",
+          "create ci --keys /var/lib/recollect-access/keys --right full --prefix team-a/",
+          [&command, options] { return Create(command.options, *options); });
   add_name(create);
   create
       ->add_option("--right", options->right,
@@ -100,15 +101,17 @@ void AddKeys(CLI::App& app, Command& command) {
       ->capture_default_str();
   create->add_option("--prefix", options->key.prefix,
                      "Only for documents whose ids begin so (default: for all)");
-  add("list", "All keys, without what they are", "list --keys /etc/recollect/keys",
+  add("list", "All keys, without what they are", "list --keys /var/lib/recollect-access/keys",
       [&command] { return List(command.options); });
-  add_name(add("revoke", "Take a key out of the file", "revoke ci --keys /etc/recollect/keys",
+  add_name(add("revoke", "Take a key out of the file",
+               "revoke ci --keys /var/lib/recollect-access/keys",
                [&command, options] { return Revoke(command.options, *options); }));
   keys->footer(
       "\nExamples:\n"
-      "  recollect keys create ci --keys /etc/recollect/keys --right full --prefix team-a/\n"
-      "  recollect serve --keys /etc/recollect/keys --grpc-listen 0.0.0.0:50051\n"
-      "  recollect keys revoke ci --keys /etc/recollect/keys && kill -HUP PID\n");
+      "  recollect keys create ci --keys /var/lib/recollect-access/keys --right full --prefix "
+      "team-a/\n"
+      "  recollect serve --keys /var/lib/recollect-access/keys --grpc-listen 0.0.0.0:50051\n"
+      "  recollect keys revoke ci --keys /var/lib/recollect-access/keys && kill -HUP PID\n");
 }
 
 }  // namespace recollect::cli

@@ -13,8 +13,13 @@ namespace recollect::http {
 
 // Everything needs a key, "Authorization: Bearer KEY", but what tells of the server's health and
 // the web page, which have nothing of documents. Methods other than GET, HEAD and POST change
-// something and need the right 'full'. An id of a document in the path is checked; what a body or a
-// query names the handler checks, and what a list holds. UNAUTHENTICATED, PERMISSION_DENIED.
+// something and need the right 'full'. An id behind /v1/documents/ is checked. UNAUTHENTICATED,
+// PERMISSION_DENIED; INVALID_ARGUMENT where the id is not percent-encoded.
+//
+// For handlers: ids that come otherwise, such as mounts in a body, go through
+// `request.caller.CheckDocuments(mounts)` once they are decoded, before the engine is asked. A list
+// begins at `request.caller.ListFrom(after)` and leaves out what `request.caller.MaySee(id)`
+// denies.
 absl::StatusOr<access::Caller> Authorize(const access::Guard& guard, const Request& request);
 
 }  // namespace recollect::http

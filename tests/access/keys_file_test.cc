@@ -78,8 +78,8 @@ TEST_F(KeysFileTest, TheLineThatIsWrongIsNamed) {
   Write("# keys\n" + ci + "\n{\n");
   EXPECT_THAT(LoadKeys(path_),
               StatusIs(absl::StatusCode::kInvalidArgument, path_ + ": line 3: not a JSON object"));
-  EXPECT_THAT(ParseKeys(ci + "\n" + ci),
-              StatusIs(absl::StatusCode::kInvalidArgument, "line 2: name: 'ci' stands there"));
+  EXPECT_THAT(ParseKeys(ci + "\n" + ci), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                  "line 2: name: 'ci' is that of an earlier line"));
   Key same = KeyOf("ci");
   same.name = "other";
   EXPECT_THAT(ParseKeys(ci + "\n" + EncodeKey(same)),

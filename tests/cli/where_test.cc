@@ -49,7 +49,8 @@ TEST_F(WhereCliTest, TheSampleConfigurationIsComplete) {
   for (const char* option :
        {"server", "data-dir", "model", "dtype", "threads", "device", "landmark-budget",
         "memory-budget", "chunk-states-budget", "state-budget", "timeout", "log-level",
-        "grpc-listen", "http-listen", "drain-timeout", "accept-data-loss"}) {
+        "grpc-listen", "http-listen", "drain-timeout", "accept-data-loss", "keys", "api-key-file",
+        "insecure"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n# ") + option + " = ")) << option;
   }
 }

@@ -25,8 +25,8 @@ ASKED = {"prompt": "The pass key of Ahab is", "mounts": ["novel"], "max_tokens":
 class Server:
     """`recollect serve` on a port of its own, which a restart keeps."""
 
-    def __init__(self, directory):
-        self.directory = directory
+    def __init__(self, directory, *flags):
+        self.directory, self.flags = directory, flags
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = "127.0.0.1:%d" % free.getsockname()[1]
@@ -35,7 +35,7 @@ class Server:
     def start(self):
         self.process = subprocess.Popen(
             [os.environ["RECOLLECT_BINARY"], "serve", "--model", SOURCE / "models/recollect-7m", "--data-dir", self.directory,
-             "--grpc-listen", self.address, "--log-level", "error"], stdout=subprocess.PIPE, text=True)
+             "--grpc-listen", self.address, "--log-level", "error", *self.flags], stdout=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         assert line.startswith("recollect ready"), line
 

@@ -13,8 +13,10 @@ from recollect.errors import (
     InvalidArgument,
     NotFound,
     OutOfRange,
+    PermissionDenied,
     RecollectError,
     ResourceExhausted,
+    Unauthenticated,
     Unavailable,
     Unimplemented,
 )
@@ -39,6 +41,6 @@ __all__ = [
     "Aborted", "AlreadyExists", "AsyncClient", "AsyncGeneration", "AsyncSession", "Cancelled",
     "Client", "DataLoss", "DeadlineExceeded", "Document", "Done", "Event", "FailedPrecondition",
     "GenerateArguments", "Generation", "Hit", "Internal", "InvalidArgument", "NotFound", "Options", "OutOfRange",
-    "Progress", "RecollectError", "ResourceExhausted", "Result", "Retrieval", "Scores",
-    "Session", "SessionInfo", "Tokens", "Unavailable", "Unimplemented", "UnfinishedIngest", "Usage",
+    "PermissionDenied", "Progress", "RecollectError", "ResourceExhausted", "Result", "Retrieval", "Scores",
+    "Session", "SessionInfo", "Tokens", "Unauthenticated", "Unavailable", "Unimplemented", "UnfinishedIngest", "Usage",
 ]

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import grpc
 import grpc.aio
 
-from recollect import _messages, _upload, errors, types
+from recollect import _connection, _messages, _upload, errors, types
 from recollect._messages import Prompt, decode
 from recollect.v1 import admin_pb2, admin_pb2_grpc, documents_pb2, documents_pb2_grpc
 from recollect.v1 import generation_pb2, generation_pb2_grpc
@@ -46,8 +46,10 @@ class AsyncGeneration(AsyncIterator[types.Event]):
 class AsyncClient:
     """As Client. To be used within one event loop."""
 
-    def __init__(self, address: str = "localhost:50051", *, timeout: float | None = None) -> None:
+    def __init__(self, address: str = "localhost:50051", *, timeout: float | None = None,
+                 api_key: str | None = None) -> None:
         self._timeout = timeout
+        self._metadata = _connection.metadata(api_key)
         self._channel = grpc.aio.insecure_channel(address, options=_messages.CHANNEL_OPTIONS)
         self._documents = documents_pb2_grpc.DocumentsStub(self._channel)
         self._generation = generation_pb2_grpc.GenerationStub(self._channel)
@@ -65,7 +67,7 @@ class AsyncClient:
 
     async def _call(self, method: Any, request: Any) -> Any:
         try:
-            return await method(request, timeout=self._timeout)
+            return await method(request, timeout=self._timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             raise errors.from_grpc(error) from None
 
@@ -94,7 +96,7 @@ class AsyncClient:
 
     async def _ingest_once(self, upload: _upload.Upload,
                            progress: Callable[[types.Progress], None] | None) -> types.Document:
-        call = self._documents.Ingest()
+        call = self._documents.Ingest(metadata=self._metadata)
         try:
             await call.write(upload.header())
             async for response in call:
@@ -174,7 +176,8 @@ class AsyncClient:
             prompt, 0, _messages.session(mounts, options), arguments))
 
     def _generate(self, request: generation_pb2.GenerateRequest) -> AsyncGeneration:
-        return AsyncGeneration(self._generation.Generate(request, timeout=self._timeout))
+        return AsyncGeneration(self._generation.Generate(request, timeout=self._timeout,
+                                                         metadata=self._metadata))
 
     async def session(self, *, mounts: Sequence[str] = (),
                       options: types.Options | None = None) -> AsyncSession:

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 import grpc
 
-from recollect import _messages, _upload, errors, types
+from recollect import _connection, _messages, _upload, errors, types
 from recollect._messages import Prompt, decode
 from recollect.v1 import admin_pb2, admin_pb2_grpc, documents_pb2, documents_pb2_grpc
 from recollect.v1 import generation_pb2, generation_pb2_grpc
@@ -46,14 +46,17 @@ class Generation(Iterator[types.Event]):
 
 class Client:
     """Calls of a server at `address`, "host:port". Thread-safe: calls run concurrently on one
-    connection. `timeout`, in seconds, is for each call but ingest.
+    connection. `timeout`, in seconds, is for each call but ingest. `api_key`: for a server that asks
+    for keys.
 
     Errors are exceptions of recollect.errors. Calls that only read are repeated for some seconds
     while no server answers.
     """
 
-    def __init__(self, address: str = "localhost:50051", *, timeout: float | None = None) -> None:
+    def __init__(self, address: str = "localhost:50051", *, timeout: float | None = None,
+                 api_key: str | None = None) -> None:
         self._timeout = timeout
+        self._metadata = _connection.metadata(api_key)
         self._channel = grpc.insecure_channel(address, options=_messages.CHANNEL_OPTIONS)
         self._documents = documents_pb2_grpc.DocumentsStub(self._channel)
         self._generation = generation_pb2_grpc.GenerationStub(self._channel)
@@ -71,7 +74,7 @@ class Client:
 
     def _call(self, method: Any, request: Any) -> Any:
         try:
-            return method(request, timeout=self._timeout)
+            return method(request, timeout=self._timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             raise errors.from_grpc(error) from None
 
@@ -109,7 +112,7 @@ class Client:
                      progress: Callable[[types.Progress], None] | None) -> types.Document:
         requests: queue.SimpleQueue[documents_pb2.IngestRequest | None] = queue.SimpleQueue()
         requests.put(upload.header())
-        call = self._documents.Ingest(iter(requests.get, None))
+        call = self._documents.Ingest(iter(requests.get, None), metadata=self._metadata)
         try:
             for response in call:
                 request = upload.answer(response)
@@ -191,7 +194,8 @@ class Client:
             prompt, 0, _messages.session(mounts, options), arguments))
 
     def _generate(self, request: generation_pb2.GenerateRequest) -> Generation:
-        return Generation(self._generation.Generate(request, timeout=self._timeout))
+        return Generation(self._generation.Generate(request, timeout=self._timeout,
+                                                    metadata=self._metadata))
 
     def session(self, *, mounts: Sequence[str] = (),
                 options: types.Options | None = None) -> Session:

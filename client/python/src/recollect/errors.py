@@ -53,6 +53,18 @@ class OutOfRange(RecollectError):
     code = grpc.StatusCode.OUT_OF_RANGE
 
 
+class Unauthenticated(RecollectError):
+    """The server asks for API keys, and this client has none of its."""
+
+    code = grpc.StatusCode.UNAUTHENTICATED
+
+
+class PermissionDenied(RecollectError):
+    """The API key has not the right for this call, or is for other documents."""
+
+    code = grpc.StatusCode.PERMISSION_DENIED
+
+
 class ResourceExhausted(RecollectError):
     """A queue or a budget is full; the message names both sizes. Try again later."""
 

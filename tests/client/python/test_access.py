@@ -1,0 +1,73 @@
+"""API keys of the Python client, against a server that asks for them."""
+import asyncio
+import os
+import subprocess
+
+import pytest
+import recollect
+from test_client import Server
+
+
+def make_key(file, name, *flags):
+    return subprocess.run([os.environ["RECOLLECT_BINARY"], "keys", "create", name, "--keys", file, *flags],
+                          check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("guarded")
+    keys = {"full": make_key(folder / "keys", "full", "--right", "full"),
+            "a": make_key(folder / "keys", "a", "--prefix", "a/")}
+    server = Server(folder / "data", "--keys", folder / "keys")
+    yield server, keys
+    server.stop()
+
+
+def test_a_key_opens_every_call(guarded):
+    server, keys = guarded
+    with recollect.Client(server.address, api_key=keys["full"]) as client:
+        client.ingest(b"some text of the first", id="a/1")
+        client.ingest(b"some text of the second", id="b/1")
+        assert client.generate("It was", mounts=["a/1"], max_tokens=2).result().usage.generated_tokens == 2
+        with client.session(mounts=["b/1"]) as session:
+            session.generate("It was", max_tokens=1).result()
+        assert client.text("a/1", 0, 4) == b"some"
+    with recollect.Client(server.address, api_key=keys["a"]) as client:
+        assert [d.id for d in client.documents()] == ["a/1"]
+        with pytest.raises(recollect.PermissionDenied, match="ids that begin with 'a/'"):
+            client.document("b/1")
+        with pytest.raises(recollect.PermissionDenied, match="the right 'read'"):
+            client.ingest(b"text", id="a/2")
+
+
+@pytest.mark.parametrize("key", [None, "wrong"])
+def test_without_a_key_of_the_server_every_call_is_refused(guarded, key):
+    server, _ = guarded
+    with recollect.Client(server.address, api_key=key) as client:
+        for call in (client.documents, client.model, lambda: client.ingest(b"x", id="x", retries=0),
+                     lambda: client.generate("x").result()):
+            with pytest.raises(recollect.Unauthenticated, match="authorization: Bearer KEY"):
+                call()
+
+
+def test_async_says_the_same(guarded):
+    server, keys = guarded
+
+    async def ask(key):
+        async with recollect.AsyncClient(server.address, api_key=key) as client:
+            await client.ingest(b"text", id="async")
+            result = await client.generate("It was", mounts=["async"], max_tokens=1).result()
+            await client.delete("async")
+            return result.usage.generated_tokens
+
+    assert asyncio.run(ask(keys["full"])) == 1
+    for key, error in ((None, recollect.Unauthenticated), (keys["a"], recollect.PermissionDenied)):
+        with pytest.raises(error):
+            asyncio.run(ask(key))
+
+
+@pytest.mark.parametrize("key", ["", "two words", "caf\u00e9", "line\n"])
+def test_what_can_be_no_key_is_refused_at_once(key):
+    for kind in (recollect.Client, recollect.AsyncClient):
+        with pytest.raises(ValueError, match="api_key"):
+            kind("localhost:1", api_key=key)

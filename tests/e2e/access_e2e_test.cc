@@ -1,0 +1,112 @@
+// API keys of the program `recollect`: made by it, asked for by its server, sent by its client.
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "tests/e2e/server_testing.h"
+#include "tests/http/http_testing.h"
+#include "tests/support/status_matchers.h"
+
+namespace recollect {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr int kNoAccess = 10;
+constexpr auto kUnknown = absl::StatusCode::kUnauthenticated;
+
+class AccessE2eTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    secret_ = Create("first");
+    auto arguments = Serve(Path("model"), "auto");
+    arguments.insert(arguments.end(), {"--http-listen", "127.0.0.1:0", "--keys", Path("keys")});
+    // Its log, of errors alone, comes with the ready line.
+    arguments.insert(arguments.begin(), {"/bin/sh", "-c", R"(exec "$@" 2>&1)", "sh"});
+    Start(arguments);
+    http_ = ready_.substr(ready_.find(" http=") + 6);
+  }
+  std::string Create(const std::string& name) const {
+    const ProcessResult made =
+        Run({"keys", "create", name, "--right", "full", "--keys", Path("keys")});
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+    return made.out.substr(0, made.out.find('\n'));
+  }
+  absl::Status Ask(const std::string& secret) const {
+    return client::Client::Connect(address_, {.api_key = secret}).value()->GetStats().status();
+  }
+  std::string AskHttp(const std::string& secret) const {
+    const Socket socket(http_);
+    socket.Send(
+        "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer " +
+        secret + "\r\n\r\n");
+    return socket.ReadAll();
+  }
+  // A signal is not answered: asks until the answer is another one.
+  absl::Status AskUntilChanged(const std::string& secret) const {
+    const absl::StatusCode before = Ask(secret).code();
+    server_->Signal(SIGHUP);
+    const absl::Time end = absl::Now() + absl::Minutes(1);
+    absl::Status now = Ask(secret);
+    while (now.code() == before && absl::Now() < end) now = Ask(secret);
+    return now;
+  }
+
+  std::string secret_, http_;
+};
+
+TEST_F(AccessE2eTest, TheCommandLineSendsItsKey) {
+  const std::vector<std::string> stats = {"stats", "--server", address_};
+  const ProcessResult without = Run(stats);
+  EXPECT_EQ(without.exit_code, kNoAccess);
+  EXPECT_THAT(without.err, HasSubstr("UNAUTHENTICATED"));
+  EXPECT_EQ(Run(stats, "", {"RECOLLECT_API_KEY=" + secret_}).exit_code, 0);
+  EXPECT_EQ(Run(stats, "", {"RECOLLECT_API_KEY=wrong"}).exit_code, kNoAccess);
+  const std::string file = File("secret", secret_ + "\n");
+  EXPECT_EQ(Run({"ingest", "--id", "d", "-", "--server", address_, "--api-key-file", file},
+                "a text of a few words")
+                .exit_code,
+            0);
+  EXPECT_EQ(Run({"docs", "list", "--server", address_}, "",
+                {"RECOLLECT_API_KEY=wrong", "RECOLLECT_API_KEY_FILE=" + file})
+                .exit_code,
+            0);
+  EXPECT_THAT(AskHttp(secret_), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(AskHttp("wrong"), StartsWith("HTTP/1.1 401"));
+  EXPECT_EQ(StopServer(), 0);
+}
+
+TEST_F(AccessE2eTest, SighupTakesNewKeysAndRefusesRevokedOnes) {
+  const std::string second = Create("second");
+  EXPECT_THAT(Ask(second), StatusIs(kUnknown, "")) << "not before the signal";
+  EXPECT_THAT(AskUntilChanged(second), IsOk());
+  EXPECT_THAT(AskHttp(second), StartsWith("HTTP/1.1 200"));
+  ASSERT_EQ(Run({"keys", "revoke", "first", "--keys", Path("keys")}).exit_code, 0);
+  EXPECT_THAT(Ask(secret_), IsOk()) << "not before the signal";
+  EXPECT_THAT(AskUntilChanged(secret_), StatusIs(kUnknown, ""));
+  EXPECT_THAT(AskHttp(secret_), StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(Ask(second), IsOk());
+  EXPECT_EQ(StopServer(), 0);
+}
+
+TEST_F(AccessE2eTest, ABadFileAtSighupLeavesTheKeysAndIsLogged) {
+  WriteFile(Path("keys"), "# none\n{\n");
+  server_->Signal(SIGHUP);
+  EXPECT_THAT(server_->ReadLine(), HasSubstr("the keys stay as they were: INVALID_ARGUMENT: " +
+                                             Path("keys") + ": line 2: not a JSON object"));
+  EXPECT_THAT(Ask(secret_), IsOk());
+  EXPECT_EQ(StopServer(), 0);
+}
+
+TEST_F(AccessE2eTest, WithoutKeysOnLoopbackSighupChangesNothing) {
+  EXPECT_EQ(StopServer(), 0);
+  StartServer(Path("model"));
+  server_->Signal(SIGHUP);
+  EXPECT_THAT(Ask(""), IsOk());
+  EXPECT_EQ(StopServer(), 0);
+}
+
+}  // namespace
+}  // namespace recollect

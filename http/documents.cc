@@ -21,8 +21,8 @@ using nlohmann::json;
 
 constexpr int64_t kDefaultPageSize = 100;
 constexpr int64_t kMaxPageSize = 1000;
-constexpr size_t kMaxPageBytes = 1 << 20;        // patterns by head are long
-constexpr int64_t kTextPartBytes = 256 << 10;    // read and written at once
+constexpr size_t kMaxPageBytes = 1 << 20;      // patterns by head are long
+constexpr int64_t kTextPartBytes = 256 << 10;  // read and written at once
 
 json OrNull(const std::string& text) { return text.empty() ? json(nullptr) : json(text); }
 
@@ -37,7 +37,7 @@ json EncodeIngest(const store::IngestProgress& progress) {
           {"pattern", OrNull(progress.pattern)}};
 }
 
-absl::StatusOr<json> List(engine::Engine& engine, Query query) {
+absl::StatusOr<json> List(engine::Engine& engine, const access::Caller& caller, Query query) {
   std::string after;
   std::optional<int64_t> limit;
   RETURN_IF_ERROR(Take(query, "after", after));
@@ -47,9 +47,10 @@ absl::StatusOr<json> List(engine::Engine& engine, Query query) {
   RETURN_IF_ERROR(CheckRange<int64_t>("limit", most, 1, kMaxPageSize));
   // In this order, so that one which is published meanwhile is in one of the lists at least.
   ASSIGN_OR_RETURN(std::vector<store::IngestProgress> ingests, engine.ListIngests());
-  ASSIGN_OR_RETURN(const auto documents, engine.ListDocuments(after, most + 1));
+  ASSIGN_OR_RETURN(auto documents, engine.ListDocuments(caller.ListFrom(after), most + 1));
+  std::erase_if(documents, [&](const auto& document) { return !caller.MaySee(document.id); });
   std::erase_if(ingests, [&](const auto& ingest) {
-    return ingest.id <= after ||
+    return ingest.id <= after || !caller.MaySee(ingest.id) ||
            std::any_of(documents.begin(), documents.end(),
                        [&](const auto& document) { return document.id == ingest.id; });
   });
@@ -69,8 +70,8 @@ absl::StatusOr<json> List(engine::Engine& engine, Query query) {
       page["has_more"] = true;
       break;
     }
-    const bool published = ingest == ingests.end() ||
-                           (document != documents.end() && document->id < ingest->id);
+    const bool published =
+        ingest == ingests.end() || (document != documents.end() && document->id < ingest->id);
     page["last_id"] = published ? document->id : ingest->id;
     const json entry = published ? EncodeDocument(*document++) : EncodeIngest(*ingest++);
     bytes += Dump(entry).size();
@@ -90,7 +91,8 @@ absl::StatusOr<json> Get(engine::Engine& engine, const std::string& id) {
   return document.status();
 }
 
-// The text from `at` to `end`, part by part: the next one is read when the one before is on its way.
+// The text from `at` to `end`, part by part: the next one is read when the one before is on its
+// way.
 class TextSender : public std::enable_shared_from_this<TextSender> {
  public:
   TextSender(Runtime& runtime, store::DocumentInfo document, int64_t begin, int64_t end,
@@ -144,8 +146,8 @@ absl::Status SendText(Runtime& runtime, const Request& request,
   ASSIGN_OR_RETURN(store::DocumentInfo document, runtime.engine.GetDocument(request.parameter));
   const int64_t from = begin.value_or(0), to = end.value_or(document.bytes);
   if (from < 0 || to < from || to > document.bytes) {
-    return absl::OutOfRangeError(absl::StrCat("begin, end: ", from, ", ", to, " of a text of ",
-                                              document.bytes, " bytes"));
+    return absl::OutOfRangeError(
+        absl::StrCat("begin, end: ", from, ", ", to, " of a text of ", document.bytes, " bytes"));
   }
   std::make_shared<TextSender>(runtime, std::move(document), from, to, answer)->Next();
   return absl::OkStatus();
@@ -178,7 +180,7 @@ json EncodeDocument(const store::DocumentInfo& info) {
 
 void ListDocuments(Runtime& runtime, const Request& request,
                    const std::shared_ptr<Answer>& answer) {
-  Reply(*answer, List(runtime.engine, request.query));
+  Reply(*answer, List(runtime.engine, request.caller, request.query));
 }
 
 void GetDocument(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {

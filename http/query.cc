@@ -21,8 +21,8 @@ absl::Status Take(Query& query, const char* name, std::optional<int64_t>& out) {
   if (found == query.end()) return absl::OkStatus();
   int64_t number = 0;
   if (!absl::SimpleAtoi(found->second, &number)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": '", model::EscapeInvisible(found->second), "', expected an integer"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": '", model::EscapeInvisible(found->second), "', expected an integer"));
   }
   out = number;
   query.erase(found);
@@ -31,8 +31,8 @@ absl::Status Take(Query& query, const char* name, std::optional<int64_t>& out) {
 
 absl::Status RefuseOthers(const Query& query) {
   if (query.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("unrecognized query parameter: '",
-                                                 model::EscapeInvisible(query.begin()->first), "'"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unrecognized query parameter: '", model::EscapeInvisible(query.begin()->first), "'"));
 }
 
 }  // namespace recollect::http

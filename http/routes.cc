@@ -36,12 +36,10 @@ void Models(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& ans
 }
 
 constexpr Route kRoutes[] = {
-    {"GET", "/livez", Live, /*quick=*/true},   {"GET", "/health", Ready, /*quick=*/true},
-    {"GET", "/readyz", Ready, /*quick=*/true}, {"GET", "/v1/models", Models, /*quick=*/true},
-    {"POST", "/v1/completions", Complete},
-    {"GET", "/v1/documents", ListDocuments},
-    {"GET", "/v1/documents/{}", GetDocument},
-    {"GET", "/v1/documents/{}/text", GetText},
+    {"GET", "/livez", Live, /*quick=*/true},        {"GET", "/health", Ready, /*quick=*/true},
+    {"GET", "/readyz", Ready, /*quick=*/true},      {"GET", "/v1/models", Models, /*quick=*/true},
+    {"POST", "/v1/completions", Complete},          {"GET", "/v1/documents", ListDocuments},
+    {"GET", "/v1/documents/{}", GetDocument},       {"GET", "/v1/documents/{}/text", GetText},
     {"DELETE", "/v1/documents/{}", DeleteDocument},
 };
 

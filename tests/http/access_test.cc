@@ -69,6 +69,21 @@ TEST_F(HttpAccessTest, NoKeyAndAWrongOneAreToldTheSame) {
   EXPECT_THAT(CompleteAs("read", "b/1"), StartsWith("HTTP/1.1 200"));
 }
 
+TEST_F(HttpAccessTest, AListHasWhatTheKeyMaySee) {
+  const auto ids = [&](const std::string& name, const std::string& query) {
+    const json list = Body(Send("GET", "/v1/documents" + query, "Bearer secret-" + name));
+    std::vector<std::string> found;
+    for (const json& document : list["data"]) found.push_back(document["id"]);
+    return std::pair(found, list["has_more"] == true);
+  };
+  using Ids = std::vector<std::string>;
+  EXPECT_EQ(ids("read", ""), std::pair(Ids({"a/1", "b/1"}), false));
+  EXPECT_EQ(ids("read", "?limit=1"), std::pair(Ids({"a/1"}), true));
+  EXPECT_EQ(ids("a", ""), std::pair(Ids({"a/1"}), false));
+  EXPECT_EQ(ids("a", "?limit=1"), std::pair(Ids({"a/1"}), false));
+  EXPECT_EQ(ids("a", "?after=a%2F1"), std::pair(Ids(), false));
+}
+
 // Who sends the body behind the head reads the answer all the same.
 TEST_F(HttpAccessTest, ARefusalIsReadByWhoIsStillSending) {
   const std::string answer = Send("POST", "/v1/completions", "", std::string(3 << 20, 'x'));

@@ -73,6 +73,8 @@ struct Sampling {
   int64_t dry_allowed_length = 2;
 };
 
+inline constexpr int64_t kMaxPromptTokens = 1 << 18;
+
 // A prompt is text or token ids, never both.
 struct Prompt {
   std::string text;
@@ -141,10 +143,12 @@ struct ScoreRequest {
 struct ScoreResult {
   std::vector<int32_t> tokens;
   // For each token: its log probability (natural) given all tokens before it, and the most likely
-  // token in its place. If no landmark begins the sequence (the family has none, or landmarks end
-  // their blocks) and no prefix is mounted, nothing precedes the first token: 0 and -1.
+  // token in its place with its log probability, of the same bits where both are one token. If no
+  // landmark begins the sequence (the family has none, or landmarks end their blocks) and no prefix
+  // is mounted, nothing precedes the first token: 0, -1 and 0.
   std::vector<float> logprobs;
   std::vector<int32_t> argmax;
+  std::vector<float> argmax_logprobs;
   int64_t text_bytes = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "http/fields.h"
+#include "http/request_fields.h"
 
 namespace recollect::http {
 namespace {
@@ -23,41 +24,10 @@ absl::Status RefuseUnbuilt(json& object, const char* name, const json& neutral) 
       absl::StrCat(name, ": only ", neutral.dump(), " is built here"));
 }
 
-// A string, an array of token ids, or an array of one of these.
-absl::Status TakePrompt(json& object, engine::Prompt& prompt) {
-  const auto found = object.find("prompt");
-  if (found == object.end()) return absl::InvalidArgumentError("prompt: missing");
-  const bool wrapped = found->is_array() && !found->empty() && !found->front().is_number();
-  if (wrapped && found->size() > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("prompt: ", found->size(), " prompts, only 1 is built here"));
-  }
-  if (wrapped) *found = json(found->front());
-  constexpr char kExpected[] = "a string or an array of token ids";
-  if (found->is_array()) return Take(object, "prompt", kExpected, prompt.tokens);
-  return Take(object, "prompt", kExpected, prompt.text);
-}
-
 absl::Status TakeStop(json& object, std::vector<std::string>& stop) {
   const auto found = object.find("stop");
   if (found != object.end() && found->is_string()) *found = json::array({*found});
   return Take(object, "stop", "a string or an array of strings", stop);
-}
-
-absl::Status TakeSession(json& object, const access::Caller& caller,
-                         engine::SessionOptions& session) {
-  RETURN_IF_ERROR(Take(object, "mounts", "an array of document ids", session.mounts));
-  RETURN_IF_ERROR(caller.CheckDocuments(session.mounts));
-  RETURN_IF_ERROR(Take(object, "dilation", "an integer", session.dilation));
-  RETURN_IF_ERROR(Take(object, "window", "an integer", session.window));
-  RETURN_IF_ERROR(Take(object, "initial", "an integer", session.initial));
-  constexpr char kLayers[] = "an array of arrays of integers";
-  RETURN_IF_ERROR(Take(object, "layer_dilations", kLayers, session.layer_dilations));
-  RETURN_IF_ERROR(Take(object, "layer_windows", kLayers, session.layer_windows));
-  RETURN_IF_ERROR(Take(object, "layer_initials", kLayers, session.layer_initials));
-  RETURN_IF_ERROR(Take(object, "context", "an integer", session.context));
-  RETURN_IF_ERROR(Take(object, "top_k_blocks", "an integer", session.top_k_blocks));
-  return Take(object, "random_chunks", "a boolean", session.random_chunks);
 }
 
 absl::Status TakeOutput(json& object, CompletionRequest& request) {
@@ -92,24 +62,15 @@ absl::Status TakeOutput(json& object, CompletionRequest& request) {
 absl::StatusOr<CompletionRequest> DecodeCompletion(const std::string& body,
                                                    const ServerOptions& options,
                                                    const access::Caller& caller) {
-  json object = json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (object.is_discarded()) return absl::InvalidArgumentError("the body is not JSON in UTF-8");
-  if (!object.is_object())
-    return absl::InvalidArgumentError(
-        absl::StrCat("the body is a JSON ", object.type_name(), ", expected an object"));
+  ASSIGN_OR_RETURN(json object, ParseObject(body));
   CompletionRequest request;
-  std::string model, user;
-  RETURN_IF_ERROR(Take(object, "model", "a string", model));
-  if (model.empty()) return absl::InvalidArgumentError("model: missing");
-  if (model != options.model_name) {
-    return absl::NotFoundError(
-        absl::StrCat("model: '", model, "', here is only '", options.model_name, "'"));
-  }
+  std::string user;
+  RETURN_IF_ERROR(TakeModel(object, options, ModelField::kRequired));
   RETURN_IF_ERROR(Take(object, "user", "a string", user));  // of no use here
   engine::GenerateRequest& generate = request.generate;
   generate.max_tokens = 16;  // OpenAI's defaults
   generate.sampling.temperature = 1;
-  RETURN_IF_ERROR(TakePrompt(object, generate.prompt));
+  RETURN_IF_ERROR(TakePrompt(object, "prompt", generate.prompt));
   RETURN_IF_ERROR(TakeStop(object, generate.stop));
   RETURN_IF_ERROR(TakeSession(object, caller, generate.session_options));
   RETURN_IF_ERROR(TakeOutput(object, request));
@@ -129,9 +90,8 @@ absl::StatusOr<CompletionRequest> DecodeCompletion(const std::string& body,
                                                   {"presence_penalty", 0},
                                                   {"frequency_penalty", 0}};
   for (const auto& [name, neutral] : unbuilt) RETURN_IF_ERROR(RefuseUnbuilt(object, name, neutral));
-  if (object.empty()) return request;
-  return absl::InvalidArgumentError(
-      absl::StrCat("unrecognized request argument: '", object.begin().key(), "'"));
+  RETURN_IF_ERROR(RefuseRest(object));
+  return request;
 }
 
 }  // namespace recollect::http

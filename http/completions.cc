@@ -8,7 +8,9 @@
 #include "absl/time/clock.h"
 #include "base/status.h"
 #include "http/completion_request.h"
+#include "http/encode.h"
 #include "http/errors.h"
+#include "http/json.h"
 #include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"
 
@@ -16,11 +18,6 @@ namespace recollect::http {
 namespace {
 
 using nlohmann::json;
-
-// Tokens may end within a character: what is no UTF-8 becomes U+FFFD.
-std::string Dump(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 const char* Name(engine::FinishReason reason) {
   return reason == engine::FinishReason::kMaxTokens ? "length" : "stop";
@@ -144,7 +141,7 @@ void Completion::OnDone(engine::FinishReason reason, const engine::Usage& usage)
   if (request_.logprobs) return ScoreAll(echo_ + text_, reason, usage);
   json whole = Chunk(echo_ + text_, Name(reason));
   whole["usage"] = Encode(usage);
-  answer_->Send(200, "application/json", Dump(whole));
+  SendJson(*answer_, whole);
 }
 
 void Completion::OnError(const absl::Status& status) {
@@ -164,13 +161,13 @@ void Completion::ScoreAll(const std::string& text, engine::FinishReason reason,
   if (!generated_.empty() && !prompt_.empty()) score.flush_after = {std::ssize(prompt_)};
   json whole = Chunk(text, Name(reason));
   whole["usage"] = Encode(usage);
-  if (score.prompt.tokens.empty()) return answer_->Send(200, "application/json", Dump(whole));
+  if (score.prompt.tokens.empty()) return SendJson(*answer_, whole);
   Cancel(engine_.Score(std::move(score),
                        [self = shared_from_this(), whole](absl::StatusOr<engine::ScoreResult> s) {
                          if (!s.ok()) return SendError(*self->answer_, s.status());
                          json answer = whole;
                          answer["choices"][0]["logprobs"] = self->Logprobs(*s);
-                         self->answer_->Send(200, "application/json", Dump(answer));
+                         self->SendJson(*answer_, answer);
                        }));
 }
 

@@ -9,7 +9,7 @@
 
 namespace recollect::http {
 
-// On one line; what is no UTF-8 becomes U+FFFD.
+// On one line. Tokens may end within a character: what is no UTF-8 becomes U+FFFD.
 inline std::string Dump(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -10,6 +10,9 @@
 #include "http/documents.h"
 #include "http/errors.h"
 #include "http/path.h"
+#include "http/retrieve.h"
+#include "http/score.h"
+#include "http/tokens.h"
 #include "model/text/printable.h"
 #include "nlohmann/json.hpp"
 
@@ -36,11 +39,20 @@ void Models(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& ans
 }
 
 constexpr Route kRoutes[] = {
-    {"GET", "/livez", Live, /*quick=*/true},        {"GET", "/health", Ready, /*quick=*/true},
-    {"GET", "/readyz", Ready, /*quick=*/true},      {"GET", "/v1/models", Models, /*quick=*/true},
-    {"POST", "/v1/completions", Complete},          {"GET", "/v1/documents", ListDocuments},
-    {"GET", "/v1/documents/{}", GetDocument},       {"GET", "/v1/documents/{}/text", GetText},
+    {"GET", "/livez", Live, /*quick=*/true},
+    {"GET", "/health", Ready, /*quick=*/true},
+    {"GET", "/readyz", Ready, /*quick=*/true},
+    {"GET", "/v1/models", Models, /*quick=*/true},
+    {"POST", "/v1/completions", Complete},
+    {"GET", "/v1/documents", ListDocuments},
+    {"GET", "/v1/documents/{}", GetDocument},
     {"DELETE", "/v1/documents/{}", DeleteDocument},
+    {"GET", "/v1/documents/{}/text", GetText},
+    {"POST", "/v1/retrieve", Retrieve},
+    {"POST", "/v1/score", Score},
+    {"POST", "/tokenize", Tokenize},
+    {"POST", "/detokenize", Detokenize},
+    {"GET", "/tokenizer_info", TokenizerInfo, /*quick=*/true},
 };
 
 // What stands for {} in `pattern`, empty without one; nothing where the path is another.

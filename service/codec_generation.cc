@@ -83,6 +83,8 @@ v1::ScoreResponse Encode(const engine::ScoreResult& result) {
   response.mutable_tokens()->Add(result.tokens.begin(), result.tokens.end());
   response.mutable_logprobs()->Add(result.logprobs.begin(), result.logprobs.end());
   response.mutable_argmax()->Add(result.argmax.begin(), result.argmax.end());
+  response.mutable_argmax_logprobs()->Add(result.argmax_logprobs.begin(),
+                                          result.argmax_logprobs.end());
   response.set_text_bytes(result.text_bytes);
   return response;
 }

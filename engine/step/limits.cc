@@ -17,7 +17,6 @@ constexpr int64_t kMaxInitial = 1 << 20;
 constexpr int64_t kMaxContext = int64_t{1} << 32;
 constexpr int64_t kMaxTopKBlocks = 1 << 16;
 constexpr int64_t kMaxPromptBytes = 2 << 20;
-constexpr int64_t kMaxPromptTokens = 1 << 18;
 constexpr int64_t kMaxScoreFlushes = 4096;
 constexpr int64_t kMaxMaxTokens = 1 << 16;
 constexpr int64_t kMaxTopK = 1 << 20;

@@ -12,7 +12,7 @@
 
 namespace recollect::engine {
 
-inline constexpr int64_t kMaxScoreTokens = 1 << 16;  // the answer has three numbers for each
+inline constexpr int64_t kMaxScoreTokens = 1 << 16;  // the answer has four numbers for each
 
 absl::Status CheckDocumentId(const std::string& id);
 // For a document to be ingested: also refuses characters that are separators in commands and logs,

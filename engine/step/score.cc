@@ -13,14 +13,25 @@
 namespace recollect::engine {
 namespace {
 
-// log softmax(logits)[target]; sums in double, in the order of ids.
-float LogProbability(std::span<const float> logits, int32_t target) {
-  const float largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float logit : logits) sum += static_cast<double>(std::exp(logit - largest));
-  return static_cast<float>(static_cast<double>(logits[static_cast<size_t>(target)]) - largest -
-                            std::log(sum));
-}
+// The log softmax of some logits; sums in double, in the order of ids.
+class LogSoftmax {
+ public:
+  explicit LogSoftmax(std::span<const float> logits)
+      : logits_(logits), largest_(*std::max_element(logits.begin(), logits.end())) {
+    double sum = 0;
+    for (const float logit : logits) sum += static_cast<double>(std::exp(logit - largest_));
+    log_sum_ = std::log(sum);
+  }
+  float at(int32_t id) const {
+    return static_cast<float>(static_cast<double>(logits_[static_cast<size_t>(id)]) - largest_ -
+                              log_sum_);
+  }
+
+ private:
+  const std::span<const float> logits_;
+  const float largest_;
+  double log_sum_;
+};
 
 class Scoring final : public Request {
  public:
@@ -33,8 +44,11 @@ class Scoring final : public Request {
         counters_(counters) {
     piece.consume = [this](const HeadRow& head, std::span<const float> logits) {
       const auto at = static_cast<size_t>(head.index - before_);
-      result_.logprobs[at] = LogProbability(logits, head.target);
-      result_.argmax[at] = Argmax(model_.config(), logits);
+      const LogSoftmax probabilities(logits);
+      const int32_t best = Argmax(model_.config(), logits);
+      result_.logprobs[at] = probabilities.at(head.target);
+      result_.argmax[at] = best;
+      if (best >= 0) result_.argmax_logprobs[at] = probabilities.at(best);
     };
   }
 
@@ -49,6 +63,7 @@ class Scoring final : public Request {
     }
     result_.logprobs.resize(result_.tokens.size());
     result_.argmax.resize(result_.tokens.size(), -1);
+    result_.argmax_logprobs.resize(result_.tokens.size());
     input_.tokens = result_.tokens;
     input_.flushes = std::move(request_.flush_after);
     return absl::OkStatus();

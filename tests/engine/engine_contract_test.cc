@@ -238,6 +238,9 @@ TEST_P(EngineContractTest, ScoresAreAsManyAsTokens) {
   EXPECT_GT(result->tokens.size(), 0u);
   EXPECT_EQ(result->logprobs.size(), result->tokens.size());
   EXPECT_EQ(result->argmax.size(), result->tokens.size());
+  ASSERT_EQ(result->argmax_logprobs.size(), result->tokens.size());
+  for (size_t i = 0; i < result->tokens.size(); ++i)
+    EXPECT_GE(result->argmax_logprobs[i], result->logprobs[i]);
   EXPECT_EQ(result->text_bytes, 2);
 }
 

@@ -212,12 +212,14 @@ TEST_F(RatPlusEngineTest, ScoresAreThoseOfTheWholeSequence) {
   const int64_t vocab = model_->config().vocab_size;
   EXPECT_EQ(result->logprobs[0], 0);
   EXPECT_EQ(result->argmax[0], -1);
+  EXPECT_EQ(result->argmax_logprobs[0], 0);
   for (size_t i = 1; i < tokens.size(); ++i) {
     const auto row = std::span(logits).subspan((i - 1) * vocab, vocab);
     EXPECT_EQ(result->argmax[i], Argmax(model_->config(), row));
     double sum = 0;
     for (const float logit : row) sum += std::exp(static_cast<double>(logit));
     EXPECT_NEAR(result->logprobs[i], row[tokens[i]] - std::log(sum), 1e-4);
+    EXPECT_NEAR(result->argmax_logprobs[i], row[result->argmax[i]] - std::log(sum), 1e-4);
   }
 }
 

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "base/status.h"
-#include "model/text/tokenizer.h"
 #include "tests/http/http_testing.h"
 
 namespace recollect {
@@ -76,12 +75,9 @@ TEST_F(HttpTest, AnErrorInAStreamIsItsLastEvent) {
 }
 
 TEST_F(HttpTest, EchoWithLogprobsScoresPromptAndAnswer) {
-  const auto tokenizer = model::Tokenizer::Load(std::string(RECOLLECT_SOURCE_DIR) +
-                                                "/tests/support/tiny_tokenizer.model");
-  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-  Start({.listen = "127.0.0.1:0", .model_name = "fake", .tokenizer = tokenizer->get()});
+  const model::Tokenizer& tokenizer = StartWithTokenizer();
   const json body = Body(Complete({{"echo", true}, {"logprobs", 0}, {"max_tokens", 1}}));
-  std::vector<int32_t> expected = (*tokenizer)->Encode("Say hello").value();
+  std::vector<int32_t> expected = tokenizer.Encode("Say hello").value();
   const int64_t prompt_tokens = std::ssize(expected);
   expected.push_back(0);  // what the fake generates first
   EXPECT_EQ(engine_.seen().score.prompt.tokens, expected);
@@ -121,7 +117,7 @@ TEST_F(HttpTest, BadRequestsNameTheField) {
       {{{"max_tokens", 1.5}}, 400, "max_tokens: number, expected an integer"},
       {{{"max_tokens", -1}}, 400, "max_tokens: -1, limit 0 to 65536"},
       {{{"temperature", 1e6}}, 400, "temperature: 1e+06"},
-      {{{"prompt", {"a", "b"}}}, 400, "prompt: 2 prompts"},
+      {{{"prompt", {"a", "b"}}}, 400, "prompt: 2 texts"},
       {{{"prompt", {1, 5000000000}}}, 400, "prompt: array"},
       {{{"prompt", {{"a", 1}}}}, 400, "prompt: object"},
       {{{"n", 2}}, 400, "n: only 1 is built"},
@@ -133,11 +129,9 @@ TEST_F(HttpTest, BadRequestsNameTheField) {
       {{{"nonsense", 1}}, 400, "unrecognized request argument: 'nonsense'"},
       {{{"mounts", {"nobody"}}}, 404, "'nobody'"}};
   for (const auto& [fields, status, message] : cases) {
-    const std::string answer = Complete(fields);
-    EXPECT_THAT(answer, StartsWith(absl::StrCat("HTTP/1.1 ", status, " "))) << fields;
-    const json error = Body(answer)["error"];
-    EXPECT_THAT(error["message"].get<std::string>(), HasSubstr(message)) << fields;
-    EXPECT_TRUE(error.contains("type") && error.contains("param") && error.contains("code"));
+    json request = {{"model", "fake"}, {"prompt", "Say hello"}};
+    request.update(fields);
+    ExpectRefused("/v1/completions", request, status, message);
   }
   EXPECT_EQ(Body(Complete({{"n", 2}}))["error"]["param"], "n");
 }

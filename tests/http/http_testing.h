@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "http/server.h"
+#include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/fake_engine.h"
 
@@ -93,11 +94,30 @@ class HttpTest : public ::testing::Test {
     if (!fields.contains("prompt")) fields["prompt"] = "Say hello";
     return Ask(Post("/v1/completions", fields.dump()));
   }
+  // Serves with a tokenizer, too, which it returns.
+  const model::Tokenizer& StartWithTokenizer() {
+    auto tokenizer = model::Tokenizer::Load(std::string(RECOLLECT_SOURCE_DIR) +
+                                            "/tests/support/tiny_tokenizer.model");
+    EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+    tokenizer_ = *std::move(tokenizer);
+    Start({.listen = "127.0.0.1:0", .model_name = "fake", .tokenizer = tokenizer_.get()});
+    return *tokenizer_;
+  }
+  // An error in OpenAI's form, with that status and a message that has `message` in it.
+  void ExpectRefused(const std::string& path, const nlohmann::json& fields, int status,
+                     const std::string& message) const {
+    const std::string answer = Ask(Post(path, fields.dump()));
+    EXPECT_THAT(answer, ::testing::StartsWith(absl::StrCat("HTTP/1.1 ", status, " "))) << fields;
+    const nlohmann::json error = Body(answer)["error"];
+    EXPECT_THAT(error.value("message", ""), ::testing::HasSubstr(message)) << fields;
+    EXPECT_TRUE(error.contains("type") && error.contains("param") && error.contains("code"));
+  }
   static nlohmann::json Body(const std::string& answer) {
     return nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n") + 4), nullptr, false);
   }
 
-  FakeEngine engine_;  // outlives the server
+  FakeEngine engine_;                            // outlives the server
+  std::unique_ptr<model::Tokenizer> tokenizer_;  // so does it
   std::unique_ptr<http::Server> server_;
 };
 

@@ -124,10 +124,12 @@ TEST(EncodeTest, SessionsAndScores) {
   EXPECT_THAT(session.mounts(), ElementsAre("a", "b"));
   EXPECT_EQ(session.positions(), 8);
   EXPECT_EQ(session.own_chunks(), 9);
-  const v1::ScoreResponse score = Encode(engine::ScoreResult{{1, 2}, {-1.0f, -2.0f}, {3, 4}, 5});
+  const v1::ScoreResponse score =
+      Encode(engine::ScoreResult{{1, 2}, {-1.0f, -2.0f}, {3, 4}, {-0.5f, -0.25f}, 5});
   EXPECT_THAT(score.tokens(), ElementsAre(1, 2));
   EXPECT_THAT(score.logprobs(), ElementsAre(-1.0f, -2.0f));
   EXPECT_THAT(score.argmax(), ElementsAre(3, 4));
+  EXPECT_THAT(score.argmax_logprobs(), ElementsAre(-0.5f, -0.25f));
   EXPECT_EQ(score.text_bytes(), 5);
 }
 

@@ -170,7 +170,7 @@ TEST_F(ServiceTest, ASessionOpenedForACallerWhoHasGoneIsClosed) {
   engine_.Await([](const auto& seen) { return seen.opened == 1 && seen.sessions == 0; });
 }
 
-TEST_F(ServiceTest, ScoreReturnsThreeNumbersAToken) {
+TEST_F(ServiceTest, ScoreReturnsFourNumbersAToken) {
   v1::ScoreRequest request;
   request.mutable_prompt()->set_text("ab");
   request.add_flush_after(1);
@@ -180,6 +180,7 @@ TEST_F(ServiceTest, ScoreReturnsThreeNumbersAToken) {
   EXPECT_THAT(result->tokens(), ElementsAre(7, 8));
   EXPECT_THAT(result->logprobs(), ElementsAre(-0.5f, -1.5f));
   EXPECT_THAT(result->argmax(), ElementsAre(7, 9));
+  EXPECT_THAT(result->argmax_logprobs(), ElementsAre(-0.5f, -0.25f));
   EXPECT_EQ(result->text_bytes(), 2);
   EXPECT_THAT(engine_.seen().score.flush_after, ElementsAre(1, 2));
   request.mutable_session()->add_mounts("missing");

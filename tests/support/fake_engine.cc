@@ -263,7 +263,7 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Score(
     RETURN_IF_ERROR(engine::CheckRequest(request));
     seen_.score = request;
     RETURN_IF_ERROR(BeginLocked(request.session_options, request.deadline).status());
-    return engine::ScoreResult{{7, 8}, {-0.5f, -1.5f}, {7, 9}, 2};
+    return engine::ScoreResult{{7, 8}, {-0.5f, -1.5f}, {7, 9}, {-0.5f, -0.25f}, 2};
   });
   return std::make_shared<Handle>(*this);
 }

@@ -145,6 +145,7 @@ def test_retrieve_and_score(client):
     passage = TEXT[1000:1800].decode()
     alone, mounted = client.score(passage), client.score(passage, mounts=["novel"])
     assert len(alone.tokens) == len(alone.logprobs) == len(alone.argmax) and alone.text_bytes == 800
+    assert all(best >= own for best, own in zip(alone.argmax_logprobs, alone.logprobs, strict=True))
     assert mounted.bits_per_byte < alone.bits_per_byte / 2
     assert client.model().architecture == "drt" and client.stats().prompt_tokens > 0
 

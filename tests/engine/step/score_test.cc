@@ -59,6 +59,7 @@ TEST(ScoreTest, EveryTokenIsScoredFromTheRowBeforeIt) {
         // The same bits, and so the same sum over all logits.
         ASSERT_EQ(result->logprobs[i], LogProbability(row, tokens[i])) << "token " << i;
         ASSERT_EQ(result->argmax[i], Argmax(model->config(), row)) << "token " << i;
+        ASSERT_EQ(result->argmax_logprobs[i], LogProbability(row, result->argmax[i]));
       }
     }
   }

@@ -149,6 +149,8 @@ class Scores:
     """Natural logarithms."""
     argmax: tuple[int, ...]
     """The most likely token in its place."""
+    argmax_logprobs: tuple[float, ...]
+    """Of the most likely token: a token was the greedy choice where its own is not below it."""
     text_bytes: int
 
     @property

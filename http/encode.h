@@ -1,0 +1,16 @@
+// What the engine gives, as JSON.
+#ifndef RECOLLECT_HTTP_ENCODE_H_
+#define RECOLLECT_HTTP_ENCODE_H_
+
+#include "engine/types.h"
+#include "nlohmann/json.hpp"
+
+namespace recollect::http {
+
+// {"position", "group", "candidates", "hits": [{"document", "chunk", "begin", "end", "score",
+// "weight", "tier"}]}; begin and end are bytes of the document's text.
+nlohmann::json Encode(const engine::Retrieval& retrieval);
+
+}  // namespace recollect::http
+
+#endif  // RECOLLECT_HTTP_ENCODE_H_

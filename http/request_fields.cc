@@ -1,0 +1,64 @@
+#include "http/request_fields.h"
+
+#include "base/status.h"
+#include "http/fields.h"
+
+namespace recollect::http {
+
+using nlohmann::json;
+
+absl::StatusOr<json> ParseObject(const std::string& body) {
+  json object = json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (object.is_discarded()) return absl::InvalidArgumentError("the body is not JSON in UTF-8");
+  if (object.is_object()) return object;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the body is a JSON ", object.type_name(), ", expected an object"));
+}
+
+absl::Status TakeModel(json& object, const ServerOptions& options, ModelField field) {
+  std::optional<std::string> model;
+  RETURN_IF_ERROR(Take(object, "model", "a string", model));
+  if (!model.has_value() && field == ModelField::kOptional) return absl::OkStatus();
+  if (model.value_or("").empty()) return absl::InvalidArgumentError("model: missing");
+  if (*model == options.model_name) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("model: '", *model, "', here is only '", options.model_name, "'"));
+}
+
+absl::Status TakePrompt(json& object, const char* name, engine::Prompt& prompt) {
+  const auto found = object.find(name);
+  if (found == object.end()) return absl::InvalidArgumentError(absl::StrCat(name, ": missing"));
+  const bool wrapped = found->is_array() && !found->empty() && !found->front().is_number();
+  if (wrapped && found->size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", found->size(), " texts, only 1 is built here"));
+  }
+  if (wrapped) *found = json(found->front());
+  constexpr char kExpected[] = "a string or an array of token ids";
+  if (found->is_array()) return Take(object, name, kExpected, prompt.tokens);
+  return Take(object, name, kExpected, prompt.text);
+}
+
+absl::Status TakeSession(json& object, const access::Caller& caller,
+                         engine::SessionOptions& session) {
+  RETURN_IF_ERROR(Take(object, "mounts", "an array of document ids", session.mounts));
+  RETURN_IF_ERROR(caller.CheckDocuments(session.mounts));
+  RETURN_IF_ERROR(Take(object, "dilation", "an integer", session.dilation));
+  RETURN_IF_ERROR(Take(object, "window", "an integer", session.window));
+  RETURN_IF_ERROR(Take(object, "initial", "an integer", session.initial));
+  constexpr char kLayers[] = "an array of arrays of integers";
+  RETURN_IF_ERROR(Take(object, "layer_dilations", kLayers, session.layer_dilations));
+  RETURN_IF_ERROR(Take(object, "layer_windows", kLayers, session.layer_windows));
+  RETURN_IF_ERROR(Take(object, "layer_initials", kLayers, session.layer_initials));
+  RETURN_IF_ERROR(Take(object, "context", "an integer", session.context));
+  RETURN_IF_ERROR(Take(object, "top_k_blocks", "an integer", session.top_k_blocks));
+  return Take(object, "random_chunks", "a boolean", session.random_chunks);
+}
+
+absl::Status RefuseRest(const json& object) {
+  if (object.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("unrecognized request argument: '", object.begin().key(), "'"));
+}
+
+}  // namespace recollect::http

@@ -1,0 +1,36 @@
+// The fields that the requests of several endpoints share. Each taker removes its fields from the
+// object, so that what is left at the end is not known (RefuseRest). INVALID_ARGUMENT names the
+// field; values are checked by the engine.
+#ifndef RECOLLECT_HTTP_REQUEST_FIELDS_H_
+#define RECOLLECT_HTTP_REQUEST_FIELDS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "access/caller.h"
+#include "engine/types.h"
+#include "http/server.h"
+#include "nlohmann/json.hpp"
+
+namespace recollect::http {
+
+// INVALID_ARGUMENT: a body that is not a JSON object in UTF-8.
+absl::StatusOr<nlohmann::json> ParseObject(const std::string& body);
+
+// `model`, which must be the one that is served: another is NOT_FOUND.
+enum class ModelField { kRequired, kOptional };
+absl::Status TakeModel(nlohmann::json& object, const ServerOptions& options, ModelField field);
+
+// A string or an array of token ids, or an array of one of these.
+absl::Status TakePrompt(nlohmann::json& object, const char* name, engine::Prompt& prompt);
+
+// `mounts`, which `caller` must be allowed to use, and the pattern.
+absl::Status TakeSession(nlohmann::json& object, const access::Caller& caller,
+                         engine::SessionOptions& session);
+
+absl::Status RefuseRest(const nlohmann::json& object);
+
+}  // namespace recollect::http
+
+#endif  // RECOLLECT_HTTP_REQUEST_FIELDS_H_

@@ -1,0 +1,62 @@
+#include "http/score.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "http/errors.h"
+#include "http/fields.h"
+#include "http/json.h"
+#include "http/request_fields.h"
+
+namespace recollect::http {
+namespace {
+
+using nlohmann::json;
+
+absl::StatusOr<engine::ScoreRequest> Decode(const Request& request, const ServerOptions& options) {
+  ASSIGN_OR_RETURN(json object, ParseObject(request.body));
+  engine::ScoreRequest result;
+  RETURN_IF_ERROR(TakeModel(object, options, ModelField::kOptional));
+  RETURN_IF_ERROR(TakePrompt(object, "prompt", result.prompt));
+  RETURN_IF_ERROR(TakeSession(object, request.caller, result.session_options));
+  RETURN_IF_ERROR(Take(object, "flush_after", "an array of integers", result.flush_after));
+  RETURN_IF_ERROR(RefuseRest(object));
+  return result;
+}
+
+// The fields of `recollect score --json`.
+json EncodeScore(const engine::ScoreResult& result) {
+  const double total = std::accumulate(result.logprobs.begin(), result.logprobs.end(), 0.0);
+  // Where nothing precedes the first token, it has no probability.
+  const auto scored =
+      std::count_if(result.argmax.begin(), result.argmax.end(), [](int32_t id) { return id >= 0; });
+  const double bytes = std::max<double>(1, static_cast<double>(result.text_bytes));
+  return {{"object", "score"},
+          {"tokens", result.tokens},
+          {"logprobs", result.logprobs},
+          {"argmax", result.argmax},
+          {"argmax_logprobs", result.argmax_logprobs},
+          {"text_bytes", result.text_bytes},
+          {"total_logprob", total},
+          {"nats_per_token", -total / std::max<double>(1, static_cast<double>(scored))},
+          {"bits_per_byte", -total / std::log(2.0) / bytes}};
+}
+
+}  // namespace
+
+void Score(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
+  absl::StatusOr<engine::ScoreRequest> decoded = Decode(request, runtime.options);
+  if (!decoded.ok()) return SendError(*answer, decoded.status());
+  const auto handle = runtime.engine.Score(
+      *std::move(decoded), [answer](const absl::StatusOr<engine::ScoreResult>& result) {
+        if (!result.ok()) return SendError(*answer, result.status());
+        SendJson(*answer, EncodeScore(*result));
+      });
+  answer->OnGone([handle] { handle->Cancel(); });
+}
+
+}  // namespace recollect::http

@@ -1,0 +1,69 @@
+// POST /v1/retrieve over the fake engine.
+#include <tuple>
+
+#include "tests/http/http_testing.h"
+
+namespace recollect {
+namespace {
+
+using nlohmann::json;
+using ::testing::StartsWith;
+
+TEST_F(HttpTest, RetrieveGivesTheHitsOfEachGroup) {
+  engine_.AddDocument("d", "a document of some length");
+  const std::string answer =
+      Ask(Post("/v1/retrieve",
+               json({{"query", "some"}, {"mounts", {"d"}}, {"k", 3}, {"dilation", 4}}).dump()));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+  const json body = Body(answer);
+  EXPECT_EQ(body["object"], "list");
+  ASSERT_EQ(body["data"].size(), 1u);
+  const json& group = body["data"][0];
+  EXPECT_EQ(group["group"], 0);
+  EXPECT_EQ(group["candidates"], 3);
+  ASSERT_EQ(group["hits"].size(), 3u);
+  EXPECT_EQ(group["hits"][2], json({{"document", "d"},
+                                    {"chunk", 2},
+                                    {"begin", 20},
+                                    {"end", 25},
+                                    {"score", 2.5},
+                                    {"weight", 0.5},
+                                    {"tier", "states"}}));
+  const engine::RetrieveRequest seen = engine_.seen().retrieve;
+  EXPECT_EQ(seen.query.text, "some");
+  EXPECT_EQ(seen.k, 3);
+  EXPECT_EQ(seen.session_options.dilation, 4);
+}
+
+TEST_F(HttpTest, RetrieveTakesTokensAndTheModelsName) {
+  const std::string answer =
+      Ask(Post("/v1/retrieve", json({{"model", "fake"}, {"query", {3, 4}}}).dump()));
+  EXPECT_EQ(Body(answer)["data"][0]["hits"], json::array());
+  EXPECT_EQ(engine_.seen().retrieve.query.tokens, (std::vector<int32_t>{3, 4}));
+  EXPECT_EQ(engine_.seen().retrieve.k, 0);
+}
+
+TEST_F(HttpTest, RetrieveRefusesByName) {
+  const std::tuple<json, int, std::string> cases[] = {
+      {json::object(), 400, "query: missing"},
+      {{{"query", ""}}, 400, "query: empty"},
+      {{{"query", 3}}, 400, "query: number, expected a string"},
+      {{{"query", {"a", "b"}}}, 400, "query: 2 texts"},
+      {{{"query", "x"}, {"k", "8"}}, 400, "k: string, expected an integer"},
+      {{{"query", "x"}, {"k", -1}}, 400, "k: -1, limit 0 to 1024"},
+      {{{"query", "x"}, {"k", 1025}}, 400, "k: 1025, limit 0 to 1024"},
+      {{{"query", "x"}, {"mounts", "d"}}, 400, "mounts: string, expected an array"},
+      {{{"query", "x"}, {"mounts", {"nobody"}}}, 404, "'nobody'"},
+      {{{"query", "x"}, {"model", "other"}}, 404, "model: 'other'"},
+      {{{"query", "x"}, {"prompt", "y"}}, 400, "unrecognized request argument: 'prompt'"},
+      {json::array(), 400, "the body is a JSON array"}};
+  for (const auto& [fields, status, message] : cases)
+    ExpectRefused("/v1/retrieve", fields, status, message);
+  EXPECT_THAT(Ask(Post("/v1/retrieve", "{\"query\": \"\xff\"}")), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(Ask(Get("/v1/retrieve")), StartsWith("HTTP/1.1 405"));
+  engine_.Set({.error = absl::FailedPreconditionError("no landmarks")});
+  ExpectRefused("/v1/retrieve", {{"query", "x"}}, 409, "no landmarks");
+}
+
+}  // namespace
+}  // namespace recollect

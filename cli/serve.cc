@@ -176,6 +176,7 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
     http::ServerOptions http_options = {.listen = options.http_listen,
                                         .model_name = host.model_name,
                                         .tokenizer = host.engine->model().tokenizer(),
+                                        .end_token = host.engine->model().config().eos_id,
                                         .max_connections = HttpConnections(connections)};
     if (guard != nullptr) {
       http_options.authorize = [&guard = *guard](const http::Request& request) {

@@ -33,14 +33,13 @@ absl::Status TakeStop(json& object, std::vector<std::string>& stop) {
 absl::Status TakeOutput(json& object, CompletionRequest& request) {
   RETURN_IF_ERROR(Take(object, "stream", "a boolean", request.stream));
   RETURN_IF_ERROR(Take(object, "echo", "a boolean", request.echo));
-  std::optional<int64_t> logprobs;
-  RETURN_IF_ERROR(Take(object, "logprobs", "an integer", logprobs));
-  request.logprobs = logprobs.has_value();
-  if (logprobs.value_or(0) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("logprobs: ", *logprobs, ", only 0, the chosen tokens' own, is built here"));
+  RETURN_IF_ERROR(Take(object, "retrievals", "a boolean", request.generate.with_retrievals));
+  RETURN_IF_ERROR(Take(object, "logprobs", "an integer", request.logprobs));
+  if (const int64_t logprobs = request.logprobs.value_or(0); logprobs < 0 || logprobs > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "logprobs: ", logprobs, ", only 0 and 1, the most likely token's, are built here"));
   }
-  if (request.logprobs && request.stream)
+  if (request.logprobs.has_value() && request.stream)
     return absl::InvalidArgumentError("logprobs: not built together with stream");
   const auto found = object.find("stream_options");
   if (found == object.end()) return absl::OkStatus();

@@ -14,7 +14,7 @@ namespace recollect::http {
 struct CompletionRequest {
   engine::GenerateRequest generate;
   bool stream = false, include_usage = false, echo = false;
-  bool logprobs = false;
+  std::optional<int64_t> logprobs;  // 0: of the chosen tokens; 1: of the most likely ones, too
 };
 
 // INVALID_ARGUMENT names a field of the wrong type, one that is not known, and one that OpenAI's

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status.h"
@@ -19,14 +20,11 @@ namespace {
 
 using nlohmann::json;
 
+// Without a stream: an answer has no more of them than some megabytes hold.
+constexpr int64_t kMaxHits = 1 << 16;
+
 const char* Name(engine::FinishReason reason) {
   return reason == engine::FinishReason::kMaxTokens ? "length" : "stop";
-}
-
-json Encode(const engine::Usage& usage) {
-  return {{"prompt_tokens", usage.prompt_tokens},
-          {"completion_tokens", usage.generated_tokens},
-          {"total_tokens", usage.prompt_tokens + usage.generated_tokens}};
 }
 
 // One completion, from the engine's events to the answer.
@@ -38,6 +36,7 @@ class Completion final : public engine::GenerateEvents,
       : engine_(engine),
         model_(options.model_name),
         tokenizer_(options.tokenizer),
+        end_token_(options.end_token),
         request_(std::move(request)),
         answer_(std::move(answer)) {}
 
@@ -45,26 +44,33 @@ class Completion final : public engine::GenerateEvents,
   absl::Status Start();
 
   void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) override;
-  void OnRetrieval(const engine::Retrieval&) override {}
+  void OnRetrieval(const engine::Retrieval& retrieval) override;
   void OnDone(engine::FinishReason reason, const engine::Usage& usage) override;
   void OnError(const absl::Status& status) override;
 
  private:
   json Chunk(const std::string& text, const json& reason) const;
+  json Whole(engine::FinishReason reason, const engine::Usage& usage) const;
+  std::string TokenText(int32_t id) const;
+  json Top(const engine::ScoreResult& score, size_t i) const;
   json Logprobs(const engine::ScoreResult& score) const;
   void Send(const json& chunk);
+  void SendBeside(const char* name, json value);  // an event without text
   void Cancel(const std::shared_ptr<engine::RequestHandle>& handle);
-  void ScoreAll(const std::string& text, engine::FinishReason reason, const engine::Usage& usage);
+  void ScoreAll(json whole);
 
   engine::Engine& engine_;
   const std::string model_;
   const model::Tokenizer* const tokenizer_;
+  const int32_t end_token_;
   CompletionRequest request_;
   const std::shared_ptr<Answer> answer_;
   const int64_t created_ = absl::ToUnixSeconds(absl::Now());
   const std::string id_ = NextId();
   std::string echo_, text_;
   std::vector<int32_t> prompt_, generated_;  // as far as logprobs need them
+  json retrievals_ = json::array();
+  int64_t hits_ = 0, left_out_ = 0;  // of retrievals_; and retrievals beyond kMaxHits
   bool begun_ = false;
 
   static std::string NextId() {
@@ -76,14 +82,15 @@ class Completion final : public engine::GenerateEvents,
 absl::Status Completion::Start() {
   engine::Prompt& prompt = request_.generate.prompt;
   if (request_.echo) echo_ = prompt.text;
-  if ((request_.logprobs || (request_.echo && !prompt.tokens.empty())) && tokenizer_ == nullptr)
+  if ((request_.logprobs.has_value() || (request_.echo && !prompt.tokens.empty())) &&
+      tokenizer_ == nullptr)
     return absl::InvalidArgumentError("echo, logprobs: the model has no tokenizer");
   if (request_.echo && !prompt.tokens.empty()) {
     for (const int32_t token : prompt.tokens)
       RETURN_IF_ERROR(CheckRange<int64_t>("prompt", token, 0, tokenizer_->vocab_size() - 1));
     echo_ = tokenizer_->Decode(prompt.tokens);
   }
-  if (request_.logprobs) {
+  if (request_.logprobs.has_value()) {
     if (prompt.tokens.empty()) {
       ASSIGN_OR_RETURN(prompt.tokens, tokenizer_->Encode(prompt.text));
       prompt.text.clear();
@@ -117,30 +124,56 @@ void Completion::Send(const json& chunk) {
   answer_->Write(absl::StrCat(lines, "data: ", Dump(chunk), "\n\n"));
 }
 
+void Completion::SendBeside(const char* name, json value) {
+  json event = Chunk("", nullptr);
+  event["choices"] = json::array();
+  event[name] = std::move(value);
+  Send(event);
+}
+
 void Completion::OnTokens(const std::vector<int32_t>& tokens, const std::string& text) {
   if (request_.stream) {
     if (!text.empty()) Send(Chunk(text, nullptr));
     return;
   }
   text_ += text;
-  if (request_.logprobs) generated_.insert(generated_.end(), tokens.begin(), tokens.end());
+  if (request_.logprobs.has_value())
+    generated_.insert(generated_.end(), tokens.begin(), tokens.end());
+}
+
+void Completion::OnRetrieval(const engine::Retrieval& retrieval) {
+  if (request_.stream) return SendBeside("retrieval", Encode(retrieval));
+  hits_ += std::ssize(retrieval.hits);
+  if (hits_ <= kMaxHits) {
+    retrievals_.push_back(Encode(retrieval));
+  } else {
+    ++left_out_;
+  }
+}
+
+json Completion::Whole(engine::FinishReason reason, const engine::Usage& usage) const {
+  json whole = Chunk(echo_ + text_, Name(reason));
+  whole["usage"] = Encode(usage);
+  if (request_.generate.with_retrievals) {
+    whole["retrievals"] = retrievals_;
+    whole["retrievals_left_out"] = left_out_;
+  }
+  return whole;
 }
 
 void Completion::OnDone(engine::FinishReason reason, const engine::Usage& usage) {
   if (request_.stream) {
     Send(Chunk("", Name(reason)));
-    if (request_.include_usage) {
-      json last = Chunk("", nullptr);
-      last["choices"] = json::array();
-      last["usage"] = Encode(usage);
-      Send(last);
-    }
+    if (request_.include_usage) SendBeside("usage", Encode(usage));
     answer_->Write("data: [DONE]\n\n");
     return answer_->End();
   }
-  if (request_.logprobs) return ScoreAll(echo_ + text_, reason, usage);
-  json whole = Chunk(echo_ + text_, Name(reason));
-  whole["usage"] = Encode(usage);
+  json whole = Whole(reason, usage);
+  if (request_.logprobs.has_value()) {
+    // It is not part of the answer, but was chosen, too: clients count on an entry for each choice.
+    if (reason == engine::FinishReason::kEos && end_token_ >= 0) generated_.push_back(end_token_);
+    return ScoreAll(std::move(whole));
+  }
   SendJson(*answer_, whole);
 }
 
@@ -152,38 +185,52 @@ void Completion::OnError(const absl::Status& status) {
 
 // The engine emits no probabilities while it generates: prompt and answer are scored once more, in
 // the same blocks.
-void Completion::ScoreAll(const std::string& text, engine::FinishReason reason,
-                          const engine::Usage& usage) {
+void Completion::ScoreAll(json whole) {
   engine::ScoreRequest score;
   score.session_options = request_.generate.session_options;
   score.prompt.tokens = prompt_;
   score.prompt.tokens.insert(score.prompt.tokens.end(), generated_.begin(), generated_.end());
   if (!generated_.empty() && !prompt_.empty()) score.flush_after = {std::ssize(prompt_)};
-  json whole = Chunk(text, Name(reason));
-  whole["usage"] = Encode(usage);
   if (score.prompt.tokens.empty()) return SendJson(*answer_, whole);
   Cancel(engine_.Score(std::move(score),
                        [self = shared_from_this(), whole](absl::StatusOr<engine::ScoreResult> s) {
                          if (!s.ok()) return SendError(*self->answer_, s.status());
                          json answer = whole;
                          answer["choices"][0]["logprobs"] = self->Logprobs(*s);
-                         self->SendJson(*answer_, answer);
+                         SendJson(*self->answer_, answer);
                        }));
+}
+
+// A token that ends within a character is written as OpenAI's API writes it: "bytes:\\xe2\\x80".
+std::string Completion::TokenText(int32_t id) const {
+  const std::string_view bytes = tokenizer_->TokenBytes(id);
+  if (model::FindInvalidUtf8(bytes, /*allow_partial_end=*/false) < 0) return std::string(bytes);
+  return absl::StrCat("bytes:", absl::CHexEscape(std::string(bytes)));
+}
+
+json Completion::Top(const engine::ScoreResult& score, size_t i) const {
+  json top = {{TokenText(score.tokens[i]), score.logprobs[i]}};
+  // Last: two tokens may have one text, and then the more likely one counts.
+  top[TokenText(score.argmax[i])] = score.argmax_logprobs[i];
+  return top;
 }
 
 json Completion::Logprobs(const engine::ScoreResult& score) const {
   json tokens = json::array(), logprobs = json::array(), offsets = json::array();
+  json top = request_.logprobs == 1 ? json::array() : json(nullptr);
   int64_t offset = 0;
   for (size_t i = request_.echo ? 0 : prompt_.size(); i < score.tokens.size(); ++i) {
     const std::string_view bytes = tokenizer_->TokenBytes(score.tokens[i]);
-    tokens.push_back(std::string(bytes));
-    logprobs.push_back(score.argmax[i] < 0 ? json(nullptr) : json(score.logprobs[i]));
+    tokens.push_back(TokenText(score.tokens[i]));
+    const bool scored = score.argmax[i] >= 0;
+    logprobs.push_back(scored ? json(score.logprobs[i]) : json(nullptr));
+    if (request_.logprobs == 1) top.push_back(scored ? Top(score, i) : json(nullptr));
     offsets.push_back(offset);
     offset += std::ssize(bytes);
   }
   return {{"tokens", tokens},
           {"token_logprobs", logprobs},
-          {"top_logprobs", nullptr},
+          {"top_logprobs", std::move(top)},
           {"text_offset", offsets}};
 }
 

@@ -19,6 +19,12 @@ const char* Name(engine::Tier tier) {
 
 }  // namespace
 
+json Encode(const engine::Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.generated_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.generated_tokens}};
+}
+
 json Encode(const engine::Retrieval& retrieval) {
   json hits = json::array();
   for (const engine::Hit& hit : retrieval.hits) {

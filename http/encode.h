@@ -7,6 +7,7 @@
 
 namespace recollect::http {
 
+nlohmann::json Encode(const engine::Usage& usage);
 // {"position", "group", "candidates", "hits": [{"document", "chunk", "begin", "end", "score",
 // "weight", "tier"}]}; begin and end are bytes of the document's text.
 nlohmann::json Encode(const engine::Retrieval& retrieval);

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "http/json.h"
 #include "http/errors.h"
 #include "http/fields.h"
+#include "http/json.h"
 #include "http/request_fields.h"
 #include "model/text/tokenizer.h"
 

@@ -10,6 +10,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST_F(HttpTest, ACompletionIsAnsweredWhole) {
@@ -65,6 +66,37 @@ TEST_F(HttpTest, AStreamEndsWithUsageAndDone) {
   EXPECT_THAT(answer, HasSubstr("data: [DONE]\n\n\r\n0\r\n\r\n"));
 }
 
+TEST_F(HttpTest, RetrievalsAreEventsBetweenTheTexts) {
+  engine_.AddDocument("d", "a document of some length");
+  const std::string answer =
+      Complete({{"stream", true}, {"echo", true}, {"retrievals", true}, {"mounts", {"d"}}});
+  std::vector<json> events;
+  for (size_t at = 0; (at = answer.find("data: {", at)) != std::string::npos; ++at) {
+    const size_t begin = at + 6;
+    events.push_back(json::parse(answer.substr(begin, answer.find('\n', begin) - begin)));
+  }
+  ASSERT_EQ(events.size(), 5u);  // the echo, what the prompt retrieved, two texts, the end
+  EXPECT_EQ(events[0]["choices"][0]["text"], "Say hello");
+  EXPECT_EQ(events[1]["choices"], json::array());
+  EXPECT_EQ(events[1]["object"], "text_completion");
+  EXPECT_EQ(events[1]["retrieval"]["position"], 64);
+  EXPECT_EQ(events[1]["retrieval"]["group"], 0);
+  EXPECT_EQ(events[1]["retrieval"]["hits"][1]["begin"], 10);
+  EXPECT_FALSE(events[2].contains("retrieval"));
+  EXPECT_THAT(Complete({{"stream", true}}), Not(HasSubstr("retrieval")));
+}
+
+TEST_F(HttpTest, WithoutAStreamRetrievalsAreAList) {
+  engine_.AddDocument("d", "a document of some length");
+  const json body = Body(Complete({{"retrievals", true}, {"mounts", {"d"}}}));
+  ASSERT_EQ(body["retrievals"].size(), 1u);
+  EXPECT_EQ(body["retrievals"][0]["hits"].size(), 2u);
+  EXPECT_EQ(body["retrievals_left_out"], 0);
+  EXPECT_EQ(body["choices"][0]["text"], "Hello");
+  EXPECT_FALSE(Body(Complete({{"mounts", {"d"}}})).contains("retrievals"));
+  EXPECT_FALSE(engine_.seen().generate.with_retrievals);
+}
+
 TEST_F(HttpTest, AnErrorInAStreamIsItsLastEvent) {
   engine_.Set({.generation = {.then_error = absl::DataLossError("chunk 3 is damaged")}});
   const std::string answer = Complete({{"stream", true}});
@@ -84,6 +116,51 @@ TEST_F(HttpTest, EchoWithLogprobsScoresPromptAndAnswer) {
   EXPECT_EQ(engine_.seen().score.flush_after, std::vector<int64_t>{prompt_tokens});
   EXPECT_EQ(body["choices"][0]["text"], "Say helloHel");
   EXPECT_EQ(body["choices"][0]["logprobs"]["token_logprobs"], json({-0.5, -1.5}));
+}
+
+// As clients read it (lm_eval): a token was the greedy choice where no other of its row has more.
+TEST_F(HttpTest, TopLogprobsHaveTheChosenAndTheMostLikelyToken) {
+  const model::Tokenizer& tokenizer = StartWithTokenizer();
+  const auto text = [&](int32_t id) { return std::string(tokenizer.TokenBytes(id)); };
+  const std::vector<int32_t> ids = tokenizer.Encode("ab").value();
+  ASSERT_EQ(ids.size(), 2u);
+  engine_.Set({.score = {{ids[0], ids[1], ids[0]},
+                         {0, -0.5f, -1.5f},
+                         {-1, ids[1], ids[1]},
+                         {0, -0.5f, -0.25f},
+                         3}});
+  const json logprobs = Body(
+      Complete({{"echo", true}, {"logprobs", 1}, {"max_tokens", 1}}))["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["tokens"], json({text(ids[0]), text(ids[1]), text(ids[0])}));
+  EXPECT_EQ(logprobs["token_logprobs"], json({nullptr, -0.5, -1.5}));
+  EXPECT_EQ(logprobs["top_logprobs"],
+            json::array(
+                {nullptr, {{text(ids[1]), -0.5}}, {{text(ids[0]), -1.5}, {text(ids[1]), -0.25}}}));
+}
+
+TEST_F(HttpTest, TokensThatArePartsOfACharacterAreToldApart) {
+  const model::Tokenizer& tokenizer = StartWithTokenizer();
+  const std::vector<int32_t> bytes = tokenizer.Encode("\xF0\x9F\x98\x80").value();
+  const size_t last = bytes.size() - 1;
+  ASSERT_EQ(tokenizer.TokenBytes(bytes[last]), "\x80");
+  engine_.Set({.score = {{bytes[last]}, {-2.0f}, {bytes[last - 1]}, {-1.0f}, 1}});
+  const json logprobs = Body(
+      Complete({{"echo", true}, {"logprobs", 1}, {"max_tokens", 0}}))["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["tokens"], json::array({"bytes:\\x80"}));
+  EXPECT_EQ(logprobs["top_logprobs"],
+            json::array({{{"bytes:\\x80", -2.0}, {"bytes:\\x98", -1.0}}}));
+}
+
+// It is no part of the answer, but clients count on one entry for each choice.
+TEST_F(HttpTest, LogprobsEndWithTheEndToken) {
+  const model::Tokenizer& tokenizer = StartWithTokenizer();
+  engine_.Set({.generation = {.pieces = {}, .reason = engine::FinishReason::kEos}});
+  Complete({{"echo", true}, {"logprobs", 0}, {"max_tokens", 1}});
+  std::vector<int32_t> expected = tokenizer.Encode("Say hello").value();
+  const int64_t prompt_tokens = std::ssize(expected);
+  expected.push_back(kEndToken);
+  EXPECT_EQ(engine_.seen().score.prompt.tokens, expected);
+  EXPECT_EQ(engine_.seen().score.flush_after, std::vector<int64_t>{prompt_tokens});
 }
 
 TEST_F(HttpTest, AClientThatGoesCancelsItsRequest) {
@@ -122,10 +199,13 @@ TEST_F(HttpTest, BadRequestsNameTheField) {
       {{{"prompt", {{"a", 1}}}}, 400, "prompt: object"},
       {{{"n", 2}}, 400, "n: only 1 is built"},
       {{{"best_of", 2}}, 400, "best_of: only 1"},
-      {{{"logprobs", 5}}, 400, "logprobs: 5, only 0"},
+      {{{"logprobs", 5}}, 400, "logprobs: 5, only 0 and 1"},
+      {{{"logprobs", -1}}, 400, "logprobs: -1, only 0 and 1"},
+      {{{"logprobs", true}}, 400, "logprobs: boolean, expected an integer"},
       {{{"logprobs", 0}}, 400, "no tokenizer"},
       {{{"logprobs", 0}, {"stream", true}}, 400, "logprobs: not built together with stream"},
       {{{"stream_options", json::object()}}, 400, "stream_options"},
+      {{{"retrievals", 1}}, 400, "retrievals: number, expected a boolean"},
       {{{"nonsense", 1}}, 400, "unrecognized request argument: 'nonsense'"},
       {{{"mounts", {"nobody"}}}, 404, "'nobody'"}};
   for (const auto& [fields, status, message] : cases) {

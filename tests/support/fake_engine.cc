@@ -252,9 +252,8 @@ void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& re
   usage.prompt_tokens = std::ssize(request.prompt.text);
   usage.generated_tokens = tokens;
   usage.time_to_first_token = absl::Milliseconds(2);
-  events.OnDone(
-      tokens == request.max_tokens ? engine::FinishReason::kMaxTokens : engine::FinishReason::kStop,
-      usage);
+  events.OnDone(tokens == request.max_tokens ? engine::FinishReason::kMaxTokens : script.reason,
+                usage);
 }
 
 std::shared_ptr<engine::RequestHandle> FakeEngine::Score(
@@ -263,7 +262,7 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Score(
     RETURN_IF_ERROR(engine::CheckRequest(request));
     seen_.score = request;
     RETURN_IF_ERROR(BeginLocked(request.session_options, request.deadline).status());
-    return engine::ScoreResult{{7, 8}, {-0.5f, -1.5f}, {7, 9}, {-0.5f, -0.25f}, 2};
+    return script_.score;
   });
   return std::make_shared<Handle>(*this);
 }

@@ -33,12 +33,15 @@ class FakeEngine final : public engine::Engine {
     bool then_wait = false;                      // until Cancel, the deadline or Shutdown
     bool then_hang = false;                      // the same, but Shutdown has to cancel it
     absl::Status then_error = absl::OkStatus();  // in place of the end
+    // Where it ends before its limit of tokens.
+    engine::FinishReason reason = engine::FinishReason::kStop;
   };
   struct Script {
     absl::Status error = absl::OkStatus();  // every call fails with it
     absl::Status health = absl::OkStatus();
     Generation generation = {};
     engine::EngineStats stats = {};
+    engine::ScoreResult score = {{7, 8}, {-0.5f, -1.5f}, {7, 9}, {-0.5f, -0.25f}, 2};
   };
   // The last of each call, what is open, and what has happened.
   struct Seen {

@@ -173,11 +173,15 @@ absl::Status Serve(const Options& common, const ServeOptions& options) {
                                                        *host.engine));
   std::unique_ptr<http::Server> http;
   if (!options.http_listen.empty()) {
-    http::ServerOptions http_options = {.listen = options.http_listen,
-                                        .model_name = host.model_name,
-                                        .tokenizer = host.engine->model().tokenizer(),
-                                        .end_token = host.engine->model().config().eos_id,
-                                        .max_connections = HttpConnections(connections)};
+    http::ServerOptions http_options = {
+        .listen = options.http_listen,
+        .model_name = host.model_name,
+        .tokenizer = host.engine->model().tokenizer(),
+        .end_token = host.engine->model().config().eos_id,
+        .max_connections = HttpConnections(connections),
+        .version = RECOLLECT_VERSION,
+        .model = &host.engine->model(),
+        .more_metrics = [&grpc = *server] { return grpc.metrics(); }};
     if (guard != nullptr) {
       http_options.authorize = [&guard = *guard](const http::Request& request) {
         return http::Authorize(guard, request);

@@ -19,6 +19,8 @@ if(RECOLLECT_BUILD_SERVICE)
   find_package(Protobuf REQUIRED)
   find_package(gRPC REQUIRED)
   find_package(Boost 1.74 REQUIRED)
+  # Not by find_package: prometheus-cpp-config.cmake asks for libraries of the parts that we do not use.
+  pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 endif()
 if(RECOLLECT_BUILD_CLI OR RECOLLECT_BUILD_BENCH)
   find_package(CLI11 REQUIRED)

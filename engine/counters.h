@@ -1,4 +1,4 @@
-// The engine's counters (metrics.h).
+// What the engine counts. Whoever reads it: Engine::stats.
 #ifndef RECOLLECT_ENGINE_COUNTERS_H_
 #define RECOLLECT_ENGINE_COUNTERS_H_
 
@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/histogram.h"
 #include "base/mutex.h"
+#include "engine/types.h"
 
 namespace recollect::engine {
 
@@ -51,6 +53,24 @@ struct Counters {
   std::atomic<int64_t> steps{0};
   std::atomic<int64_t> running{0};
   LatencyWindow landmark_steps, store_read_ms;
+  Histogram time_to_first_token_s{kRequestSeconds};
+  Histogram inter_token_s{kStepSeconds};  // between two tokens of one answer
+  // Landmark steps while decoding, by the slowest tier that one of their chunks came from.
+  Histogram landmark_step_memory_s{kStepSeconds}, landmark_step_states_s{kStepSeconds},
+      landmark_step_store_s{kStepSeconds};
+  Histogram store_read_s{kStepSeconds};
+
+  Histogram& landmark_step_s(Tier tier) {
+    switch (tier) {
+      case Tier::kMemory:
+        return landmark_step_memory_s;
+      case Tier::kStates:
+        return landmark_step_states_s;
+      case Tier::kStore:
+        break;
+    }
+    return landmark_step_store_s;
+  }
 
   // To be called once for every error of the store.
   void CountError(const absl::Status& status) {

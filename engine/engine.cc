@@ -104,6 +104,10 @@ EngineStats EngineImpl::stats() const {
   stats.sessions = sessions_.size();
   stats.running_requests = counters_.running;
   stats.queued_requests = std::max<int64_t>(outstanding_ - stats.running_requests, 0);
+  stats.ingests = ingests_->size();
+  stats.max_sessions = options_.max_sessions;
+  stats.max_queued = options_.max_queued;
+  stats.max_ingests = options_.max_ingests;
   stats.backend = backend_->name();
   stats.landmark_index = landmarks_->name();
   stats.landmark_bytes = mounts_.used_bytes();
@@ -114,7 +118,11 @@ EngineStats EngineImpl::stats() const {
   stats.chunk_states_budget_bytes = tiers_.chunk_states_budget_bytes();
   stats.state_bytes = scheduler_.state_budget().used_bytes();
   stats.state_budget_bytes = scheduler_.state_budget().budget_bytes();
-  stats.store_bytes = store_->ApproximateBytes();
+  store::StoreState store = store_->state();
+  stats.store_bytes = store.bytes;
+  stats.store_free_bytes = store.free_bytes;
+  stats.store_read_only = store.read_only;
+  stats.store_table_bytes = std::move(store.table_bytes);
   kernels::DeviceRoom room = landmarks_->room();
   if (room.total_bytes == 0) room = backend_->room();
   stats.device_free_bytes = room.free_bytes;
@@ -137,6 +145,12 @@ EngineStats EngineImpl::stats() const {
   stats.steps = counters_.steps;
   stats.landmark_step_p50_ms = counters_.landmark_steps.Percentile(0.5);
   stats.landmark_step_p99_ms = counters_.landmark_steps.Percentile(0.99);
+  stats.time_to_first_token_s = counters_.time_to_first_token_s.values();
+  stats.inter_token_s = counters_.inter_token_s.values();
+  stats.store_read_s = counters_.store_read_s.values();
+  stats.landmark_step_memory_s = counters_.landmark_step_memory_s.values();
+  stats.landmark_step_states_s = counters_.landmark_step_states_s.values();
+  stats.landmark_step_store_s = counters_.landmark_step_store_s.values();
   return stats;
 }
 

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/histogram.h"
 #include "base/types.h"
 
 namespace recollect::engine {
@@ -103,7 +105,7 @@ struct GenerateRequest {
   absl::Time deadline = absl::InfiniteFuture();
 };
 
-enum class Tier { kMemory, kStates, kStore };
+enum class Tier { kMemory, kStates, kStore };  // fastest first
 
 struct Hit {
   std::string document;  // empty: the session's own chunk
@@ -167,19 +169,25 @@ struct SessionInfo {
   std::string owner = {};  // as it was opened
 };
 
-// A snapshot; Admin.GetStats returns it under these names. Bytes are current, the rest are counts
-// since start.
+// A snapshot; Admin.GetStats and GET /v1/stats return it under these names, the histograms only GET
+// /metrics. Bytes are current, the rest are counts since start.
 struct EngineStats {
   int64_t sessions = 0;
   int64_t queued_requests = 0;
   int64_t running_requests = 0;
-  std::string backend;         // Backend::name
-  std::string landmark_index;  // LandmarkIndex::name
+  int64_t ingests = 0;                                        // open streams
+  int64_t max_sessions = 0, max_queued = 0, max_ingests = 0;  // as in EngineOptions
+  std::string backend;                                        // Backend::name
+  std::string landmark_index;                                 // LandmarkIndex::name
   int64_t landmark_bytes = 0, landmark_budget_bytes = 0;
   int64_t memory_bytes = 0, memory_budget_bytes = 0;
   int64_t chunk_states_bytes = 0, chunk_states_budget_bytes = 0;
   int64_t state_bytes = 0, state_budget_bytes = 0;
   int64_t store_bytes = 0;
+  int64_t store_free_bytes = 0;  // of its disk; 0: unknown, or it is in memory
+  bool store_read_only = false;  // as store::StoreState
+  // In tables, by kind of record, without what is not written yet; empty: it is in memory.
+  std::vector<std::pair<std::string, int64_t>> store_table_bytes;
   int64_t device_free_bytes = 0, device_total_bytes = 0;  // of the device in use; 0 without one
   int64_t chunk_hits_memory = 0, chunk_hits_states = 0, chunk_hits_store = 0;
   // Chunks that were not on the device: batched reads from the store, then uploads.
@@ -194,6 +202,9 @@ struct EngineStats {
   int64_t graph_launches = 0;  // Backend::graph_launches
   double landmark_step_p50_ms = 0,
          landmark_step_p99_ms = 0;  // last 1024 landmark steps while decoding, with retrieval
+  // Since the start, in seconds; of landmark steps by the slowest tier that they read from.
+  HistogramValues time_to_first_token_s, inter_token_s, store_read_s;
+  HistogramValues landmark_step_memory_s, landmark_step_states_s, landmark_step_store_s;
 };
 
 }  // namespace recollect::engine

@@ -153,18 +153,24 @@ asio::awaitable<bool> Connection::ServeOne() {
   if (IsGone(error)) co_return false;
   count_running_(1);
   exchange.start = SteadyNow();
+  runtime_.requests.Begin();
+  int answered = 0;
   exchange.answer = std::make_shared<Answer>(Waker(&Connection::news_));
   exchange.request.peer = peer_;
   answer_ = exchange.answer;
   const absl::Cleanup ended = [&] {
     exchange.answer->Gone();  // changes nothing where it has ended
     exchange.answer->Detach();
+    runtime_.requests.End(exchange.route == nullptr ? nullptr : exchange.route->method,
+                          exchange.route == nullptr ? nullptr : exchange.route->path, answered,
+                          SteadyNow() - exchange.start);
     count_running_(-1);
   };
   error = ReadHead(exchange, error);
   error = co_await Handle(shared, error);
   if (IsGone(error)) co_return false;
   const bool sent = co_await Reply(exchange);
+  if (sent) answered = exchange.http_status;
   if (exchange.request.stream != nullptr) {
     exchange.request.stream->Fail(
         absl::CancelledError(sent ? "the request has been answered" : "the client is gone"));
@@ -205,6 +211,7 @@ asio::awaitable<error_code> Connection::Handle(std::shared_ptr<Exchange> shared,
     co_return refuse(match.http_status, match.refused,
                      match.allow.empty() ? "" : absl::StrCat("Allow: ", match.allow, "\r\n"));
   }
+  exchange.route = match.route;
   const std::string target(exchange.parser.get().target());
   absl::StatusOr<std::map<std::string, std::string>> query = DecodeQuery(
       absl::string_view(target).substr(std::min(request.path.size() + 1, target.size())));

@@ -58,6 +58,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool pumps = false;    // Pump runs
     bool keep = false;     // the connection after the answer; set when the answer's head is sent
     int http_status = 0;   // of the answer
+    const Route* route = nullptr;  // null: none, or not looked for
     absl::Time start;
   };
 

@@ -9,9 +9,11 @@
 #include "http/completions.h"
 #include "http/documents.h"
 #include "http/errors.h"
+#include "http/metrics.h"
 #include "http/path.h"
 #include "http/retrieve.h"
 #include "http/score.h"
+#include "http/stats.h"
 #include "http/tokens.h"
 #include "model/text/printable.h"
 #include "nlohmann/json.hpp"
@@ -53,6 +55,8 @@ constexpr Route kRoutes[] = {
     {"POST", "/tokenize", Tokenize},
     {"POST", "/detokenize", Detokenize},
     {"GET", "/tokenizer_info", TokenizerInfo, /*quick=*/true},
+    {"GET", "/metrics", Metrics},
+    {"GET", "/v1/stats", Stats},
 };
 
 // What stands for {} in `pattern`, empty without one; nothing where the path is another.

@@ -4,13 +4,17 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
+#include "http/request_metrics.h"
 #include "http/server.h"
 
 namespace recollect::http {
@@ -48,6 +52,9 @@ class Runtime {
   const ServerOptions options;
   engine::Engine& engine;
   std::atomic<bool> refusing{false};
+  RequestMetrics requests;
+  std::atomic<int64_t> connections{0};  // open now
+  const absl::Time start = SteadyNow();
 
  private:
   void CountWork(int change);

@@ -105,6 +105,7 @@ asio::awaitable<void> HttpServer::Accept() {
         connection->peer(), own == by_peer_.end() ? 0 : own->second);
     if (!place.ok()) continue;
     connections_.insert(connection);
+    runtime_.connections = std::ssize(connections_);
     ++by_peer_[connection->peer()];
     asio::co_spawn(io_, Serve(connection), asio::detached);
   }
@@ -113,6 +114,7 @@ asio::awaitable<void> HttpServer::Accept() {
 asio::awaitable<void> HttpServer::Serve(ConnectionPtr connection) {
   co_await connection->Serve();
   connections_.erase(connection);
+  runtime_.connections = std::ssize(connections_);
   const auto own = by_peer_.find(connection->peer());
   if (--own->second == 0) by_peer_.erase(own);
 }

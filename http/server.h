@@ -14,12 +14,14 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "access/caller.h"
+#include "base/metrics.h"
 #include "engine/engine.h"
 #include "http/exchange.h"
 
 namespace recollect::model {
+class Model;
 class Tokenizer;
-}
+}  // namespace recollect::model
 
 namespace recollect::http {
 
@@ -33,6 +35,11 @@ struct ServerOptions {
   int max_connections = kMaxConnections;        // one more is closed at once
   // Within which a request's head, then its body, must have come; and for each write.
   absl::Duration timeout = absl::Seconds(60);
+  // What GET /metrics and GET /v1/stats say besides: of the program; of the model, which may be
+  // null; of what else the process has, such as its gRPC server.
+  std::string version = {};
+  const model::Model* model = nullptr;
+  std::function<MetricFamilies()> more_metrics = nullptr;
   // Says who sends a request, or refuses it, by its head, before its body is read
   // (http/authorize.h). Null: anybody may send all.
   std::function<absl::StatusOr<access::Caller>(const Request&)> authorize = nullptr;

@@ -1,25 +1,11 @@
 #include "service/admin_service.h"
 
-#include <unistd.h>
-
-#include <cstdint>
-#include <fstream>
-
 #include "base/clock.h"
+#include "base/process.h"
 #include "base/status.h"
 #include "service/codec.h"
 
 namespace recollect::service {
-namespace {
-
-int64_t ResidentBytes() {
-  std::ifstream statm("/proc/self/statm");
-  int64_t pages = 0, resident = 0;
-  statm >> pages >> resident;
-  return statm ? resident * sysconf(_SC_PAGESIZE) : 0;
-}
-
-}  // namespace
 
 grpc::ServerUnaryReactor* AdminService::GetModel(grpc::CallbackServerContext* context,
                                                  const v1::GetModelRequest* request,
@@ -37,7 +23,7 @@ grpc::ServerUnaryReactor* AdminService::GetStats(grpc::CallbackServerContext* co
   return RunOnPool(runtime_, "Admin/GetStats", context, request,
                    [this, response](const access::Caller&) {
                      *response = Encode(engine_.stats());
-                     response->set_resident_bytes(ResidentBytes());
+                     response->set_resident_bytes(ReadProcess().resident_bytes);
                      response->set_uptime_s(absl::ToDoubleSeconds(SteadyNow() - runtime_.start));
                      for (const auto& [method, metrics] : runtime_.metrics.Snapshot())
                        *response->add_rpcs() = Encode(method, metrics);

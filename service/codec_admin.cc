@@ -76,6 +76,10 @@ v1::Stats Encode(const engine::EngineStats& stats) {
   out.set_sessions(stats.sessions);
   out.set_queued_requests(stats.queued_requests);
   out.set_running_requests(stats.running_requests);
+  out.set_ingests(stats.ingests);
+  out.set_max_sessions(stats.max_sessions);
+  out.set_max_queued(stats.max_queued);
+  out.set_max_ingests(stats.max_ingests);
   out.set_landmark_bytes(stats.landmark_bytes);
   out.set_landmark_budget_bytes(stats.landmark_budget_bytes);
   out.set_memory_bytes(stats.memory_bytes);
@@ -85,6 +89,8 @@ v1::Stats Encode(const engine::EngineStats& stats) {
   out.set_state_bytes(stats.state_bytes);
   out.set_state_budget_bytes(stats.state_budget_bytes);
   out.set_store_bytes(stats.store_bytes);
+  out.set_store_free_bytes(stats.store_free_bytes);
+  out.set_store_read_only(stats.store_read_only);
   out.set_device_free_bytes(stats.device_free_bytes);
   out.set_device_total_bytes(stats.device_total_bytes);
   out.set_chunk_hits_memory(stats.chunk_hits_memory);

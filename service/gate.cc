@@ -114,6 +114,7 @@ class SocketGate final : public Gate {
   const std::string& address() const override { return listeners_.address; }
   void Start(std::function<void(int)> connect) override;
   void StopAccepting() override;
+  int64_t connections() const override { return open_; }
 
  private:
   static constexpr uint64_t kWake = 0, kListener = 1, kFirstConnection = 2;
@@ -136,6 +137,7 @@ class SocketGate final : public Gate {
   Descriptor epoll_, wake_;
   Listeners listeners_;
   std::atomic<bool> accepting_{true}, stopping_{false};
+  std::atomic<int64_t> open_{0};  // size of connections_, for other threads
   std::thread thread_;
   // Of the thread:
   uint64_t next_ = kFirstConnection;
@@ -268,6 +270,7 @@ bool SocketGate::AcceptOne(int listener) {
   if (!Watch(client.get(), id) || !Watch(inner.get(), id)) return true;
   ++peer->second.connections;
   connections_[id] = std::make_unique<Connection>(id, peer, std::move(client), std::move(inner));
+  open_ = std::ssize(connections_);
   connect_(grpc.release());
   return true;
 }
@@ -289,6 +292,7 @@ void SocketGate::Serve(uint64_t id) {
   peer->second.calls -= calls;
   if (--peer->second.connections == 0) peers_.erase(peer);
   connections_.erase(found);
+  open_ = std::ssize(connections_);
 }
 
 // False: it is over.

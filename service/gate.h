@@ -8,6 +8,7 @@
 #ifndef RECOLLECT_SERVICE_GATE_H_
 #define RECOLLECT_SERVICE_GATE_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -42,6 +43,8 @@ class Gate {
   // thread of the gate. Once.
   virtual void Start(std::function<void(int)> connect) = 0;
   virtual void StopAccepting() = 0;
+
+  virtual int64_t connections() const = 0;  // open now
 };
 
 }  // namespace recollect::service

@@ -1,6 +1,7 @@
 #include "service/rpc_metrics.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -20,6 +21,7 @@ void RpcMetrics::End(const std::string& method, absl::StatusCode code, absl::Dur
   ++m.codes[code];
   m.total += elapsed;
   m.max = std::max(m.max, elapsed);
+  m.seconds.Add(absl::ToDoubleSeconds(elapsed));
   ended_.notify_all();
 }
 
@@ -41,6 +43,31 @@ void RpcMetrics::AwaitAllBut(const std::string& method, absl::Time deadline) con
 std::map<std::string, MethodMetrics> RpcMetrics::Snapshot() const {
   MutexLock lock(mutex_);
   return methods_;
+}
+
+MetricFamilies RpcMetrics::Families() const {
+  MetricFamily finished{"recollect_grpc_requests_total",
+                        "Calls over gRPC that have ended, by method and status.",
+                        MetricType::kCounter,
+                        {}};
+  MetricFamily running{"recollect_grpc_requests_running",
+                       "Calls over gRPC that have not ended.",
+                       MetricType::kGauge,
+                       {}};
+  MetricFamily seconds{"recollect_grpc_request_seconds",
+                       "Calls over gRPC that have ended, from their arrival to their status.",
+                       MetricType::kHistogram,
+                       {}};
+  for (const auto& [method, m] : Snapshot()) {
+    for (const auto& [code, count] : m.codes) {
+      finished.metrics.push_back({{{"method", method}, {"code", absl::StatusCodeToString(code)}},
+                                  static_cast<double>(count),
+                                  {}});
+    }
+    running.metrics.push_back({{{"method", method}}, static_cast<double>(m.running), {}});
+    seconds.metrics.push_back({{{"method", method}}, 0, m.seconds});
+  }
+  return {std::move(finished), std::move(running), std::move(seconds)};
 }
 
 }  // namespace recollect::service

@@ -1,4 +1,5 @@
-// Counts of every RPC by method and status, failures included. Exported by Admin/GetStats.
+// Counts of every RPC by method and status, failures included. Exported by Admin/GetStats and by
+// Server::metrics.
 #ifndef RECOLLECT_SERVICE_RPC_METRICS_H_
 #define RECOLLECT_SERVICE_RPC_METRICS_H_
 
@@ -9,6 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/histogram.h"
+#include "base/metrics.h"
 #include "base/mutex.h"
 
 namespace recollect::service {
@@ -18,6 +21,7 @@ struct MethodMetrics {
   int64_t running = 0;
   std::map<absl::StatusCode, int64_t> codes;  // of finished calls
   absl::Duration total, max;                  // of finished calls
+  HistogramValues seconds{kRequestSeconds};   // of finished calls
 };
 
 // Thread-safe.
@@ -26,6 +30,8 @@ class RpcMetrics {
   void Start(const std::string& method);
   void End(const std::string& method, absl::StatusCode code, absl::Duration elapsed);
   std::map<std::string, MethodMetrics> Snapshot() const;
+  // Of methods that were called: running, finished by status, and how long they took.
+  MetricFamilies Families() const;
   // Waits until no call runs except those of `method`, or `deadline` has passed.
   void AwaitAllBut(const std::string& method, absl::Time deadline) const;
 

@@ -58,6 +58,7 @@ class GrpcServer final : public Server {
  public:
   GrpcServer(const ServerOptions& options, engine::Engine& engine)
       : engine_(engine),
+        max_connections_(options.max_connections),
         documents_(runtime_, engine),
         generation_(runtime_, engine),
         admin_(runtime_, engine, options.model_name, options.backup_dir) {
@@ -73,6 +74,7 @@ class GrpcServer final : public Server {
   absl::Status Listen(const ServerOptions& options);
   const std::string& address() const override { return address_; }
   std::shared_ptr<grpc::Channel> InProcessChannel() override;
+  MetricFamilies metrics() const override;
   void Drain(absl::Time deadline) override;
 
  private:
@@ -80,12 +82,14 @@ class GrpcServer final : public Server {
   void CheckHealth();
 
   engine::Engine& engine_;
+  const int max_connections_;
   Runtime runtime_;  // first of what calls use: destroyed after the server, which waits for them
   DocumentsService documents_;
   GenerationService generation_;
   AdminService admin_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
+  mutable Mutex gate_mutex_;  // for who reads its numbers while it is closed
   std::unique_ptr<Gate> gate_;
   std::atomic<bool> serving_{false};  // server_ may be used by calls
   Mutex drain_mutex_;
@@ -176,7 +180,23 @@ void GrpcServer::Drain(absl::Time deadline) {
       std::clamp(deadline - SteadyNow(), absl::ZeroDuration(), absl::Seconds(1));
   if (gate_ != nullptr) gate_->StopAccepting();
   server_->Shutdown(absl::ToChronoTime(absl::Now() + left));
-  gate_.reset();
+  std::unique_ptr<Gate> closing;
+  {
+    MutexLock gate_lock(gate_mutex_);
+    closing = std::move(gate_);
+  }
+}
+
+MetricFamilies GrpcServer::metrics() const {
+  MetricFamilies families = runtime_.metrics.Families();
+  MutexLock lock(gate_mutex_);
+  const int64_t open = gate_ != nullptr ? gate_->connections() : 0;
+  families.push_back(MakeGauge("recollect_grpc_connections", "Connections over gRPC that are open.",
+                               static_cast<double>(open)));
+  families.push_back(MakeGauge("recollect_grpc_connections_limit",
+                               "The most connections over gRPC; one more is closed at once.",
+                               max_connections_));
+  return families;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "access/guard.h"
+#include "base/metrics.h"
 #include "engine/engine.h"
 
 namespace grpc {
@@ -50,6 +51,9 @@ class Server {
 
   // A channel inside this process, without sockets, used by the embedded command line.
   virtual std::shared_ptr<grpc::Channel> InProcessChannel() = 0;
+
+  // Of calls and connections, for whoever exports them. May be called until the destructor.
+  virtual MetricFamilies metrics() const = 0;
 
   // Sets health to NOT_SERVING, refuses new calls (UNAVAILABLE), lets running calls finish until
   // `deadline` (SteadyNow() time), then cancels them, shuts the engine down and closes. Blocks. May

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -102,6 +103,16 @@ struct BackupInfo {
   std::string damage = {};
 };
 
+// How it is with a store, for statistics. Bytes are on disk; in the memory store, in RAM.
+struct StoreState {
+  int64_t bytes = 0;       // approximate, with what is in memory until it is written
+  int64_t free_bytes = 0;  // of its disk; 0: unknown, or there is no disk
+  // After an error of the disk, until a write has opened the database again (Database::Write).
+  bool read_only = false;
+  // In tables, by column family; empty: there are none.
+  std::vector<std::pair<std::string, int64_t>> table_bytes = {};
+};
+
 // Errors common to all calls: DATA_LOSS when a record's checksum, version or size is wrong (names
 // the record); RESOURCE_EXHAUSTED when the disk is full; UNAVAILABLE for other I/O errors.
 // Thread-safe.
@@ -170,8 +181,7 @@ class DocumentStore {
     return absl::UnimplementedError("backups: the store is in memory only");
   }
 
-  // Bytes on disk (in the memory store: in RAM), for statistics.
-  virtual int64_t ApproximateBytes() = 0;
+  virtual StoreState state() = 0;
 };
 
 // A store in memory only, for tests and machines without RocksDB.

@@ -195,7 +195,7 @@ class MemoryStore final : public DocumentStore {
     return absl::OkStatus();
   }
 
-  int64_t ApproximateBytes() override {
+  StoreState state() override {
     MutexLock lock(mutex_);
     int64_t bytes = 0;
     for (const auto& [owner, data] : owners_) {
@@ -203,7 +203,7 @@ class MemoryStore final : public DocumentStore {
                                     data.landmarks.size() * sizeof(Bf16) + data.state.size());
       for (const auto& [index, chunk] : data.chunks) bytes += chunk.bytes();
     }
-    return bytes;
+    return {.bytes = bytes};
   }
 
  private:

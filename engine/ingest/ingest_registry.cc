@@ -91,6 +91,11 @@ absl::Status IngestRegistry::Reserve(const std::string& id, const std::string& p
   return absl::OkStatus();
 }
 
+int64_t IngestRegistry::size() const {
+  MutexLock lock(mutex_);
+  return std::ssize(entries_);
+}
+
 void IngestRegistry::Forget(const std::string& id) {
   {
     MutexLock lock(mutex_);

@@ -35,6 +35,8 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   // NOT_FOUND. Blocks.
   absl::Status Abandon(const std::string& id);
 
+  int64_t size() const;  // open streams
+
   // Commits what is encoded and fails all streams, now and later. The scheduler must have stopped.
   // Blocks.
   void Shutdown(const absl::Status& status);
@@ -59,7 +61,7 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   const IngestContext context_;
   Scheduler& scheduler_;
   Mounts& mounts_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable changed_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);

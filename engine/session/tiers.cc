@@ -59,8 +59,9 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
   }
   const auto begin = std::chrono::steady_clock::now();
   std::vector<absl::StatusOr<store::ChunkRecord>> records = store_.ReadChunks(refs);
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-  counters_.store_read_ms.Add(took.count());
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  counters_.store_read_ms.Add(took.count() * 1e3);
+  counters_.store_read_s.Observe(took.count());
   ++counters_.store_reads;
   for (size_t i = 0; i < chunks.size(); ++i) {
     absl::Status status = records[i].status();

@@ -20,6 +20,7 @@ namespace {
 class Generation final : public Request {
  public:
   using SteadyTime = std::chrono::steady_clock::time_point;
+  using Seconds = std::chrono::duration<double>;
 
   Generation(const model::Model& model, GenerateRequest request,
              std::shared_ptr<GenerateEvents> events, Counters& counters)
@@ -108,7 +109,11 @@ class Generation final : public Request {
     if (usage_.generated_tokens == 0) {
       first_token_ = now;
       usage_.time_to_first_token = absl::FromChrono(now - arrived_);
+      counters_.time_to_first_token_s.Observe(absl::ToDoubleSeconds(usage_.time_to_first_token));
+    } else {
+      counters_.inter_token_s.Observe(Seconds(now - last_token_).count());
     }
+    last_token_ = now;
     usage_.generation_time = absl::FromChrono(now - first_token_);
   }
 
@@ -152,7 +157,7 @@ class Generation final : public Request {
   FinishReason reason_ = FinishReason::kMaxTokens;
   Usage usage_;
   const SteadyTime arrived_ = std::chrono::steady_clock::now();
-  SteadyTime first_token_;
+  SteadyTime first_token_, last_token_;
 };
 
 }  // namespace

@@ -43,6 +43,9 @@ struct Piece : PlannedRows {
   std::vector<WantedChunk> wanted;    // while a fetch runs, it belongs to that
   std::vector<Retrieval> retrievals;  // when wanted
 
+  // The slowest tier that a chunk which the model reads came from; kMemory: there was none.
+  Tier slowest = Tier::kMemory;
+
   // Cut from the step until a fetch has ended.
   bool waiting = false;
   absl::Status fetch_status;  // written before fetch_done
@@ -57,6 +60,7 @@ struct Piece : PlannedRows {
     selections.clear();
     wanted.clear();
     retrievals.clear();
+    slowest = Tier::kMemory;
   }
 };
 

@@ -269,7 +269,9 @@ void Scheduler::Settle(Running& running) {
   if (piece.waiting) return;
   running.active = false;
   if (running.timer.counts) {
-    counters_.landmark_steps.Add((Now() - running.timer.started_s) * 1e3);
+    const double took_s = Now() - running.timer.started_s;
+    counters_.landmark_steps.Add(took_s * 1e3);
+    counters_.landmark_step_s(piece.slowest).Observe(took_s);
     running.timer.counts = false;
   }
   const absl::StatusOr<bool> complete =

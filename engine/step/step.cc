@@ -99,7 +99,11 @@ absl::Status StepRunner::AddClosedChunks() {
 absl::Status StepRunner::Retrieve(int group) {
   RETURN_IF_ERROR(retriever_.Select(batch_, group));
   for (Piece* piece : batch_) {
-    if (!piece->status.ok() || tiers_.LookUp(piece->wanted) == 0) continue;
+    if (!piece->status.ok()) continue;
+    const int64_t missing = tiers_.LookUp(piece->wanted);
+    for (const WantedChunk& chunk : piece->wanted)
+      if (chunk.read_by_model) piece->slowest = std::max(piece->slowest, chunk.tier);
+    if (missing == 0) continue;
     piece->waiting = true;
     std::shared_ptr<void> owner = piece->owner.lock();
     tiers_.Fetch(piece->wanted, [piece, owner, fetched = fetched_](absl::Status status) {

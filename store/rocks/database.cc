@@ -279,18 +279,23 @@ absl::Status Database::CheckTables() const {
   });
 }
 
-int64_t Database::ApproximateBytes() const {
+StoreState Database::state() const {
+  StoreState state;
+  uint64_t free = 0;
+  if (env_->GetFreeSpace(options_.directory, &free).ok())
+    state.free_bytes = static_cast<int64_t>(free);
+  state.read_only = *failed_;
   const Gate::Inside inside(gate_);
-  if (!CheckOpen().ok()) return 0;
-  uint64_t total = 0;
-  for (rocksdb::ColumnFamilyHandle* handle : handles_) {
-    for (const char* property :
-         {"rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-tables"}) {
-      uint64_t value = 0;
-      if (db_->GetIntProperty(handle, property, &value)) total += value;
-    }
+  if (!CheckOpen().ok()) return state;
+  for (size_t i = 0; i < kFamilies; ++i) {
+    uint64_t tables = 0, in_memory = 0;
+    if (handles_[i] == nullptr) continue;
+    db_->GetIntProperty(handles_[i], rocksdb::DB::Properties::kTotalSstFilesSize, &tables);
+    db_->GetIntProperty(handles_[i], rocksdb::DB::Properties::kCurSizeAllMemTables, &in_memory);
+    state.table_bytes.emplace_back(kFamilyNames[i], static_cast<int64_t>(tables));
+    state.bytes += static_cast<int64_t>(tables + in_memory);
   }
-  return static_cast<int64_t>(total);
+  return state;
 }
 
 }  // namespace recollect::store

@@ -112,7 +112,8 @@ class Database {
   // again before it has ended.
   absl::StatusOr<BackupInfo> Backup(const std::string& directory, uint32_t keep);
 
-  int64_t ApproximateBytes() const;
+  // Bytes are 0 while the database could not be opened again.
+  StoreState state() const;
 
   // Checks that every table can be opened: DATA_LOSS names a table whose end, which has its index,
   // is damaged. The library itself checks only some tables when it opens the database, and refuses

@@ -256,6 +256,6 @@ absl::Status RocksStore::FreeSession(OwnerId owner) {
   return absl::OkStatus();
 }
 
-int64_t RocksStore::ApproximateBytes() { return database_->ApproximateBytes(); }
+StoreState RocksStore::state() { return database_->state(); }
 
 }  // namespace recollect::store

@@ -69,7 +69,7 @@ class RocksStore final : public DocumentStore {
     return database_->Backup(directory, keep);
   }
 
-  int64_t ApproximateBytes() override;
+  StoreState state() override;
 
   absl::Status FlushForTest() { return database_->Flush(); }
   absl::Status CompactForTest(Family family) {

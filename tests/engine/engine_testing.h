@@ -170,7 +170,7 @@ class ForwardingStore : public store::DocumentStore {
     return to_->PutSessionChunk(ref, chunk);
   }
   absl::Status FreeSession(OwnerId owner) override { return to_->FreeSession(owner); }
-  int64_t ApproximateBytes() override { return to_->ApproximateBytes(); }
+  store::StoreState state() override { return to_->state(); }
 
  protected:
   const std::shared_ptr<store::DocumentStore> to_;

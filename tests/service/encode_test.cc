@@ -139,6 +139,9 @@ TEST(EncodeTest, Stats) {
   stats.store_read_bytes = 7;
   stats.store_read_p50_ms = 0.25;
   stats.steps = 4;
+  stats.ingests = 9;
+  stats.max_queued = 10;
+  stats.store_read_only = true;
   stats.landmark_step_p99_ms = 5.5;
   v1::Stats message = Encode(stats);
   MethodMetrics metrics;
@@ -152,6 +155,9 @@ TEST(EncodeTest, Stats) {
   EXPECT_EQ(message.store_read_bytes(), 7);
   EXPECT_EQ(message.store_read_p50_ms(), 0.25);
   EXPECT_EQ(message.steps(), 4);
+  EXPECT_EQ(message.ingests(), 9);
+  EXPECT_EQ(message.max_queued(), 10);
+  EXPECT_TRUE(message.store_read_only());
   EXPECT_EQ(message.landmark_step_p99_ms(), 5.5);
   const v1::RpcStats& rpc = message.rpcs(0);
   EXPECT_EQ(rpc.method(), "Documents/GetDocument");

@@ -200,6 +200,40 @@ TEST_F(ServiceTest, WhileDrainingHealthSaysSoAndNewCallsGetUnavailable) {
   drain.join();
 }
 
+TEST_F(ServiceTest, MetricsCountCallsAndConnections) {
+  engine_.AddDocument("d", "text");
+  ASSERT_TRUE(client_->GetDocument("d").ok());
+  EXPECT_FALSE(client_->GetDocument("e").ok());
+  AwaitNoneRunning("Documents/GetDocument");
+  std::map<std::string, MetricFamily> families;
+  for (MetricFamily& family : server_->metrics()) families[family.name] = std::move(family);
+  const auto of_method = [&](const std::string& family) {
+    std::vector<Metric> found;
+    for (const Metric& metric : families[family].metrics) {
+      if (metric.labels.front() ==
+          std::pair<std::string, std::string>("method", "Documents/GetDocument"))
+        found.push_back(metric);
+    }
+    return found;
+  };
+  std::map<std::string, double> codes;
+  for (const Metric& metric : of_method("recollect_grpc_requests_total"))
+    codes[metric.labels.at(1).second] = metric.value;
+  EXPECT_THAT(codes, ElementsAre(Pair("NOT_FOUND", 1), Pair("OK", 1)));
+  const auto running = of_method("recollect_grpc_requests_running");
+  ASSERT_EQ(running.size(), 1u);
+  EXPECT_EQ(running[0].value, 0);
+  const auto seconds = of_method("recollect_grpc_request_seconds");
+  ASSERT_EQ(seconds.size(), 1u);
+  EXPECT_EQ(seconds[0].histogram.count(), 2);
+  EXPECT_GT(seconds[0].histogram.sum, 0);
+  EXPECT_EQ(families["recollect_grpc_connections"].metrics.at(0).value, 1);
+  EXPECT_EQ(families["recollect_grpc_connections_limit"].metrics.at(0).value,
+            service::kMaxConnections);
+  server_->Drain(absl::InfinitePast());
+  EXPECT_EQ(server_->metrics().size(), families.size());
+}
+
 TEST_F(ServiceTest, StatsCountCallsByStatusFailuresIncluded) {
   engine::EngineStats known;
   known.landmark_bytes = 11;

@@ -33,7 +33,7 @@ TEST_P(DocumentStoreTest, PublishedDocumentIsWholeAndInTheCatalog) {
   EXPECT_GE(info->stored_bytes, 3000 + 900 * 4 + 15 * 4 * 2);
   ExpectContent(*store_, info->owner, content);
   EXPECT_THAT(*store_->ListIngests(), testing::IsEmpty());
-  EXPECT_GT(store_->ApproximateBytes(), 0);
+  EXPECT_GT(store_->state().bytes, 0);
 }
 
 TEST_P(DocumentStoreTest, Sha256IsOfTheText) {

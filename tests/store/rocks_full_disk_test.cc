@@ -67,8 +67,10 @@ TEST(RocksFullDiskTest, NothingHalfWrittenAndGoesOnWhenThereIsRoom) {
       GoOn(**store, owner, &content);
       if (HasFailure()) return;
     }
+    EXPECT_FALSE((*store)->state().read_only);
     disk.files->SetRoom(100000, /*told=*/false);
     FillUp(**store, owner, &content);
+    EXPECT_TRUE((*store)->state().read_only);
   }
   // Closed while full. What was acknowledged is there afterwards; the one commit that failed last
   // may be there too, but whole.
@@ -108,6 +110,9 @@ TEST(RocksFullDiskTest, WhatDoesNotFitIsRefusedBeforeItIsWritten) {
   const OwnerId owner = (*store)->BeginIngest("other", "f", false, "")->owner;
   const OwnerId session = *(*store)->NewSessionOwner();
   disk.files->SetRoom(5000000);
+  const StoreState state = (*store)->state();
+  EXPECT_EQ(state.free_bytes, 5000000);
+  EXPECT_FALSE(state.read_only);
   disk.files->Plan({});
   const IngestBatch batch = NextBatch(other, 4, 100, 1000);
   const absl::Status refused = (*store)->CommitIngest(owner, batch);

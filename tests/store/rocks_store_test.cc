@@ -223,12 +223,14 @@ TEST(RocksStoreTest, DeleteGivesSpaceBackAndLeavesNeighbours) {
   ASSERT_THAT(c, IsOk());
   const int64_t full = DirectoryBytes(dir.path());
   ASSERT_GT(full, b->stored_bytes);
+  EXPECT_GT((*store)->state().bytes, b->stored_bytes);
+  EXPECT_GT((*store)->state().free_bytes, 0);
   ASSERT_THAT((*store)->Remove("large"), IsOk());
   ASSERT_THAT((*store)->Free(b->owner), IsOk());
   EXPECT_TRUE(Eventually([&] { return DirectoryBytes(dir.path()) < b->stored_bytes / 2; }))
       << full << " bytes before, " << DirectoryBytes(dir.path()) << " after, document of "
       << b->stored_bytes;
-  EXPECT_LT((*store)->ApproximateBytes(), b->stored_bytes);
+  EXPECT_LT((*store)->state().bytes, b->stored_bytes);
   ExpectContent(**store, a->owner, before);
   ExpectContent(**store, c->owner, after);
   store->reset();
@@ -237,6 +239,13 @@ TEST(RocksStoreTest, DeleteGivesSpaceBackAndLeavesNeighbours) {
   ExpectContent(**store, a->owner, before);
   ExpectContent(**store, c->owner, after);
   EXPECT_FALSE((*store)->ReadText(b->owner, 0, 0).ok());
+  // Closed, all of it lay in tables.
+  const StoreState state = (*store)->state();
+  EXPECT_FALSE(state.read_only);
+  int64_t tables = 0;
+  for (const auto& [family, bytes] : state.table_bytes) tables += bytes;
+  EXPECT_GE(tables, a->stored_bytes / 2);
+  EXPECT_GE(state.bytes, tables);
 }
 
 TEST(RocksStoreTest, RemovedAndNotFreedIsFreedWhenReopened) {

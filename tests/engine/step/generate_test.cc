@@ -209,6 +209,20 @@ TEST(GenerateTest, WarmEqualsColdEqualsTinyBudgets) {
             stats.chunk_hits_store * 63 * engine->model().config().d * int64_t{sizeof(Bf16)});
   EXPECT_GT(stats.store_read_p50_ms, 0);
   EXPECT_GE(stats.store_read_p99_ms, stats.store_read_p50_ms);
+  EXPECT_EQ(stats.store_read_s.count(), stats.store_reads);
+  EXPECT_EQ(stats.time_to_first_token_s.count(), 2);
+  EXPECT_EQ(stats.inter_token_s.count(), 2 * 149);
+  EXPECT_NEAR(
+      stats.time_to_first_token_s.sum,
+      absl::ToDoubleSeconds(cold.usage.time_to_first_token + warm.usage.time_to_first_token), 1e-9);
+  EXPECT_NEAR(stats.inter_token_s.sum,
+              absl::ToDoubleSeconds(cold.usage.generation_time + warm.usage.generation_time), 1e-9);
+  // Two blocks end while 150 tokens are generated, each with a landmark; the prompt's do not count.
+  EXPECT_GT(stats.landmark_step_store_s.count(), 0);
+  EXPECT_GT(stats.landmark_step_memory_s.count(), 0);
+  EXPECT_EQ(stats.landmark_step_memory_s.count() + stats.landmark_step_states_s.count() +
+                stats.landmark_step_store_s.count(),
+            2 * 2);
   EXPECT_EQ(stats.staged_chunks, 0);  // the layers run on the CPU
 
   TestOptions tiny = SmallOptions();

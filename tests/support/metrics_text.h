@@ -1,0 +1,32 @@
+// Reads Prometheus' text format, version 0.0.4, and says what breaks its rules or those of good
+// names, so that tests need no promtool.
+#ifndef RECOLLECT_TESTS_SUPPORT_METRICS_TEXT_H_
+#define RECOLLECT_TESTS_SUPPORT_METRICS_TEXT_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace recollect {
+
+struct MetricsText {
+  struct Family {
+    std::string help, type;
+    // By the name and labels as written: "a_bucket{le=\"1\"}".
+    std::map<std::string, double> samples;
+  };
+
+  std::map<std::string, Family> families;
+  std::vector<std::string> problems;
+
+  // Of the sample, -1 without one.
+  double value(const std::string& sample) const;
+  // Names under which a query finds samples: of a histogram _bucket, _sum and _count.
+  std::vector<std::string> series() const;
+};
+
+MetricsText ParseMetrics(const std::string& text);
+
+}  // namespace recollect
+
+#endif  // RECOLLECT_TESTS_SUPPORT_METRICS_TEXT_H_

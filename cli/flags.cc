@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "base/log_fields.h"
 #include "model/text/printable.h"
 
 namespace recollect::cli {
@@ -150,20 +151,22 @@ void AddCommonOptions(CLI::App& app, Options& options) {
                                  "(a CUDA device if there is one)"))
       ->capture_default_str()
       ->group(kEngineGroup);
-  const auto budget = [&](const char* name, int64_t& value, const char* what) {
+  const auto budget = [&](const char* name, int64_t& value, const char* what,
+                          const char* otherwise) {
     FromEnvironment(app.add_option(name, value, what))
         ->transform(SizeInBytes())
         ->type_name("BYTES")
+        ->default_str(otherwise)
         ->group(kEngineGroup);
   };
   budget("--landmark-budget", engine.landmark_budget_bytes,
-         "For landmark keys of mounted documents (default: 1GiB)");
+         "For landmark keys of mounted documents", "1GiB");
   budget("--memory-budget", engine.memory_budget_bytes,
-         "For memory K, V of hot chunks, not for the whole process (default: 256MiB)");
-  budget("--chunk-states-budget", engine.chunk_states_budget_bytes,
-         "For chunk states on the host (default: 512MiB)");
+         "For memory K, V of hot chunks, not for the whole process", "256MiB");
+  budget("--chunk-states-budget", engine.chunk_states_budget_bytes, "For chunk states on the host",
+         "512MiB");
   budget("--state-budget", engine.state_budget_bytes,
-         "For local states of sessions and ingests of prefixes (default: 4GiB)");
+         "For local states of sessions and ingests of prefixes", "4GiB");
 
   app.add_flag("--json", options.json, "Print one JSON value instead of text")->group("Output");
   FromEnvironment(app.add_option("--timeout", options.timeout_s,
@@ -175,6 +178,13 @@ void AddCommonOptions(CLI::App& app, Options& options) {
       app.add_option("--log-level", options.log_level,
                      "debug, info, warning, error or off (default: serve: info, else warning)"))
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
+      ->group("Output");
+  FromEnvironment(app.add_option_function<std::string>(
+                      "--log-format",
+                      [](const std::string& name) { SetLogFormat(name).IgnoreError(); },
+                      "Lines of the log: text, or json for machines"))
+      ->check(CLI::IsMember({"text", "json"}))
+      ->default_str("text")
       ->group("Output");
 }
 

@@ -5,13 +5,15 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "access/guard.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
-#include "base/log.h"
+#include "base/log_fields.h"
 #include "base/status.h"
 #include "cli/host.h"
 #include "cli/json.h"
@@ -20,6 +22,7 @@
 #include "http/authorize.h"
 #include "http/server.h"
 #include "model/model.h"
+#include "model/text/printable.h"
 #include "service/server.h"
 
 namespace recollect::cli {
@@ -146,8 +149,31 @@ int AwaitStop(const sigset_t& signals, access::Guard* guard) {
   }
 }
 
-absl::Status Serve(const Options& common, const ServeOptions& options) {
+// Every option as it counts, whether it comes from a flag, the environment, the file or nowhere.
+void LogOptions(const CLI::App& app, const CLI::App& verb) {
+  // Of help, of what has counted already, of what asks a server.
+  constexpr absl::string_view kOther[] = {"help", "help-all", "version", "config", "server"};
+  std::vector<LogField> fields;
+  std::string line = "options:";
+  for (const CLI::App* part : {&app, &verb}) {
+    for (const CLI::Option* option : part->get_options()) {
+      if (option->get_lnames().empty()) continue;
+      const std::string& name = option->get_lnames().front();
+      if (std::find(std::begin(kOther), std::end(kOther), name) != std::end(kOther)) continue;
+      std::string value = absl::StrJoin(option->results(), ",");
+      if (value.empty()) value = option->get_default_str();
+      if (value.empty()) value = option->get_expected_max() == 0 ? "false" : "unset";
+      fields.push_back({name.c_str(), value});
+      absl::StrAppend(&line, " ", name, "=", model::EscapeInvisible(value));
+    }
+  }
+  LogEvent(LogLevel::kInfo, "options", fields, line);
+}
+
+absl::Status Serve(const CLI::App& app, const CLI::App& verb, const Options& common,
+                   const ServeOptions& options) {
   if (common.log_level.empty()) SetLogLevel(LogLevel::kInfo);
+  LogOptions(app, verb);
   RETURN_IF_ERROR(CheckListen("--grpc-listen", options.grpc_listen));
   const bool keys = !common.keys_file.empty();
   RETURN_IF_ERROR(CheckStrangers("--grpc-listen", options.grpc_listen, keys, options.insecure));
@@ -264,8 +290,10 @@ void AddServe(CLI::App& app, Command& command) {
       "\nSIGTERM drains: health becomes NOT_SERVING, new calls get UNAVAILABLE, running ones "
       "finish. SIGHUP reads the file of --keys again.\n"
       "Common options (--data-dir, --model, --threads, budgets …): recollect --help\n");
-  verb->callback([&command, options] {
-    command.run = [&command, options] { return Serve(command.options, *options); };
+  verb->callback([&app, verb, &command, options] {
+    command.run = [&app, verb, &command, options] {
+      return Serve(app, *verb, command.options, *options);
+    };
   });
 }
 

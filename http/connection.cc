@@ -16,7 +16,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log_fields.h"
 #include "base/memory.h"
 #include "http/errors.h"
 #include "http/path.h"
@@ -69,11 +69,13 @@ bool IsGone(const error_code& failed) {
                     failed == error::partial_message);
 }
 
-std::string HeadText(const Answer::Head& head, size_t size, bool chunked, bool keep) {
+std::string HeadText(const Answer::Head& head, int64_t number, size_t size, bool chunked,
+                     bool keep) {
   std::string text = absl::StrCat(
       "HTTP/1.1 ", head.status, " ",
       std::string(beast::http::obsolete_reason(static_cast<beast::http::status>(head.status))),
-      "\r\nContent-Type: ", head.content_type, "\r\nCache-Control: no-store\r\n", head.headers);
+      "\r\nContent-Type: ", head.content_type, "\r\nCache-Control: no-store\r\nX-Request-Id: ",
+      number, "\r\n", head.headers);
   if (!head.streamed) absl::StrAppend(&text, "Content-Length: ", size, "\r\n");
   if (head.streamed && chunked) absl::StrAppend(&text, "Transfer-Encoding: chunked\r\n");
   if (!keep || (head.streamed && !chunked)) absl::StrAppend(&text, "Connection: close\r\n");
@@ -153,6 +155,7 @@ asio::awaitable<bool> Connection::ServeOne() {
   if (IsGone(error)) co_return false;
   count_running_(1);
   exchange.start = SteadyNow();
+  exchange.number = runtime_.next_request.fetch_add(1);
   runtime_.requests.Begin();
   int answered = 0;
   exchange.answer = std::make_shared<Answer>(Waker(&Connection::news_));
@@ -181,13 +184,28 @@ asio::awaitable<bool> Connection::ServeOne() {
     news_.expires_at(asio::steady_timer::time_point::max());
     co_await news_.async_wait(To(woken));
   }
-  LogInfo("http {} {} {} {:.1f} ms peer {}{}", exchange.request.method,
-          model::Shortened(model::EscapeInvisible(exchange.request.path), kMaxLoggedBytes),
-          exchange.http_status, absl::ToDoubleMilliseconds(SteadyNow() - exchange.start), peer_,
-          sent ? "" : ": the client is gone");
+  LogEnd(exchange, sent);
   lingers_ = sent && !exchange.keep;
   const bool again = sent && exchange.keep && !runtime_.refusing;
   co_return again;
+}
+
+void Connection::LogEnd(const Exchange& exchange, bool sent) const {
+  if (!LogEnabled(LogLevel::kInfo)) return;
+  const std::string path =
+      model::Shortened(model::EscapeInvisible(exchange.request.path), kMaxLoggedBytes);
+  const double ms = absl::ToDoubleMilliseconds(SteadyNow() - exchange.start);
+  std::vector<LogField> fields = {{"request", exchange.number},
+                                  {"method", exchange.request.method},
+                                  {"path", path},
+                                  {"status", int64_t{exchange.http_status}},
+                                  {"ms", ms},
+                                  {"peer", peer_}};
+  if (!sent) fields.push_back({"error", "the client is gone"});
+  LogEvent(LogLevel::kInfo, "http", fields,
+           fmt::format("http {} {} {} {} {:.1f} ms peer {}{}", exchange.number,
+                       exchange.request.method, path, exchange.http_status, ms, peer_,
+                       sent ? "" : ": the client is gone"));
 }
 
 asio::awaitable<error_code> Connection::Handle(std::shared_ptr<Exchange> shared,
@@ -368,7 +386,7 @@ asio::awaitable<bool> Connection::Reply(Exchange& exchange) {
       // A body that nobody has read is in the way of the next request.
       exchange.keep =
           exchange.parser.is_done() && exchange.parser.get().keep_alive() && (chunked || !streamed);
-      bytes += HeadText(*news.head, news.bytes.size(), chunked, exchange.keep);
+      bytes += HeadText(*news.head, exchange.number, news.bytes.size(), chunked, exchange.keep);
     }
     if (streamed && chunked && !news.bytes.empty()) {
       absl::StrAppend(&bytes, absl::Hex(news.bytes.size()), "\r\n", news.bytes, "\r\n");

@@ -60,6 +60,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     int http_status = 0;   // of the answer
     const Route* route = nullptr;  // null: none, or not looked for
     absl::Time start;
+    int64_t number = 0;  // in the log, and in X-Request-Id
   };
 
   boost::asio::awaitable<bool> ServeOne();
@@ -78,6 +79,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Reads on for a while after an answer to a body that was not read: a connection that is closed
   // before may take the answer with it.
   boost::asio::awaitable<void> Linger();
+  void LogEnd(const Exchange& exchange, bool sent) const;
   void WatchClient(const std::shared_ptr<Answer>& answer);
   bool HungUp();
   std::function<void()> Waker(boost::asio::steady_timer Connection::*timer);

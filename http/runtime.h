@@ -54,6 +54,7 @@ class Runtime {
   std::atomic<bool> refusing{false};
   RequestMetrics requests;
   std::atomic<int64_t> connections{0};  // open now
+  std::atomic<int64_t> next_request{1};
   const absl::Time start = SteadyNow();
 
  private:

@@ -1,11 +1,12 @@
 #include "service/call.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log_fields.h"
 #include "base/memory.h"
 #include "base/paths.h"
 #include "base/status.h"
@@ -101,13 +102,28 @@ grpc::Status Call::End(absl::Status status) {
   runtime_.metrics.End(method_, status.code(), elapsed);
   const bool ours = absl::IsInternal(status) || absl::IsDataLoss(status) || absl::IsUnknown(status);
   // Messages quote what callers sent: escaped, so that nobody writes a line of their own.
-  Log(ours ? LogLevel::kError : LogLevel::kInfo, "call {} {} {} {:.1f} ms peer {}{}{}{}{}", number_,
-      method_, absl::StatusCodeToString(status.code()), absl::ToDoubleMilliseconds(elapsed),
-      PeerName(context_->peer()), caller_.key() == nullptr ? "" : " key ", caller_.name(),
-      status.ok() ? "" : ": ", model::EscapeInvisible(status.message()));
+  LogEnd(ours ? LogLevel::kError : LogLevel::kInfo, status.code(),
+         absl::ToDoubleMilliseconds(elapsed), model::EscapeInvisible(status.message()));
+  // By which a caller can name the line.
+  context_->AddTrailingMetadata("x-request-id", absl::StrCat(number_));
   if (absl::IsUnavailable(status) && !runtime_.draining) runtime_.check_health();
   if (runtime_.shows_paths) return ToGrpc(status);
   return ToGrpc(absl::Status(status.code(), WithoutPaths(status.message())));
+}
+
+void Call::LogEnd(LogLevel level, absl::StatusCode code, double ms,
+                  const std::string& message) const {
+  if (!LogEnabled(level)) return;
+  const std::string status = absl::StatusCodeToString(code), peer = PeerName(context_->peer());
+  std::vector<LogField> fields = {
+      {"request", number_}, {"method", method_}, {"code", status}, {"ms", ms}, {"peer", peer}};
+  const bool keyed = caller_.key() != nullptr;
+  if (keyed) fields.push_back({"key", caller_.name()});
+  if (!message.empty()) fields.push_back({"error", message});
+  LogEvent(
+      level, "call", fields,
+      fmt::format("call {} {} {} {:.1f} ms peer {}{}{}{}{}", number_, method_, status, ms, peer,
+                  keyed ? " key " : "", caller_.name(), message.empty() ? "" : ": ", message));
 }
 
 void Cancellation::Set(std::shared_ptr<engine::RequestHandle> handle) {

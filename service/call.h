@@ -24,6 +24,7 @@
 #include "access/guard.h"
 #include "base/clock.h"
 #include "base/executor.h"
+#include "base/log.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
 #include "grpcpp/server_context.h"
@@ -75,6 +76,8 @@ class Call {
   grpc::Status End(absl::Status status);
 
  private:
+  void LogEnd(LogLevel level, absl::StatusCode code, double ms, const std::string& message) const;
+
   Runtime& runtime_;
   const std::string method_;
   grpc::CallbackServerContext* const context_;

@@ -255,6 +255,33 @@ TEST_F(MetricsE2eTest, QueriesOfDashboardAndAlertsNameWhatIsThere) {
   EXPECT_EQ(StopServer(), 0);
 }
 
+TEST_F(MetricsE2eTest, TheLogIsJsonAndBeginsWithTheOptions) {
+  // Ends at once, since the port is in use.
+  const ProcessResult log = Run(
+      {"serve", "--model", Path("model"), "--data-dir", ":memory:", "--grpc-listen", "127.0.0.1:0",
+       "--http-listen", http_, "--log-format", "json", "--memory-budget", "8MiB"},
+      "", {"RECOLLECT_DRAIN_TIMEOUT=7"});
+  EXPECT_EQ(log.exit_code, 7);
+  json options;
+  for (const std::string& line : Split(log.err, "\n")) {
+    if (absl::StartsWith(line, "recollect: ")) continue;  // the error, which is no log
+    const json object = json::parse(line, nullptr, false);
+    ASSERT_TRUE(object.is_object()) << line;
+    for (const char* name : {"time", "level", "message"})
+      EXPECT_TRUE(object.contains(name)) << line;
+    if (options.is_null()) options = object;
+  }
+  EXPECT_EQ(options["message"], "options");
+  EXPECT_EQ(options["drain-timeout"], "7");
+  EXPECT_EQ(options["http-listen"], http_);
+  EXPECT_EQ(options["memory-budget"], "8388608");
+  EXPECT_EQ(options["landmark-budget"], "1GiB");
+  EXPECT_EQ(options["accept-data-loss"], "false");
+  EXPECT_EQ(options["backup-dir"], "unset");
+  EXPECT_EQ(Run({"serve", "--log-format", "xml"}).exit_code, 2);
+  EXPECT_EQ(StopServer(), 0);
+}
+
 TEST_F(MetricsE2eTest, StatsAreThoseOfTheRpc) {
   Work();
   const json over_http = json::parse(Ask(Get("/v1/stats")));

@@ -19,6 +19,8 @@ TEST_F(HttpTest, HealthAndModels) {
   for (const char* path : {"/livez", "/health", "/readyz", "/readyz?verbose"})
     EXPECT_THAT(Ask(Get(path)), StartsWith("HTTP/1.1 200 OK")) << path;
   EXPECT_EQ(Body(Ask(Get("/v1/models")))["data"][0]["id"], "fake");
+  // Counted, so that each answer has its line of the log.
+  EXPECT_THAT(Ask(Get("/livez")), HasSubstr("\r\nX-Request-Id: 6\r\n"));
   engine_.Set({.health = absl::UnavailableError("the device is lost")});
   EXPECT_THAT(Ask(Get("/readyz")), StartsWith("HTTP/1.1 503"));
   EXPECT_THAT(Ask(Get("/livez")), StartsWith("HTTP/1.1 200"));

@@ -16,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "access/private_file.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/status.h"
 
 namespace recollect::access {
@@ -39,13 +39,6 @@ absl::Status CheckNew(const std::vector<Key>& keys, const Key& key) {
   }
   if (keys.size() < kMaxKeys) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("more than ", kMaxKeys, " keys"));
-}
-
-void WarnOfMode(const std::string& path) {
-  struct stat info;
-  if (stat(path.c_str(), &info) != 0 || (info.st_mode & 0077) == 0) return;
-  LogWarning("{}: mode {:04o}, others may read or write it; expected 0600", path,
-             info.st_mode & 07777);
 }
 
 // The file's owner, or that of the directory in which it is to be.
@@ -93,10 +86,9 @@ absl::StatusOr<std::vector<Key>> ParseKeys(absl::string_view text) {
 }
 
 absl::StatusOr<std::vector<Key>> LoadKeys(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  ASSIGN_OR_RETURN(const std::string text, ReadPrivateFile(path));
   absl::StatusOr<std::vector<Key>> keys = ParseKeys(text);
   if (!keys.ok()) return Annotate(keys.status(), path);
-  WarnOfMode(path);
   return keys;
 }
 

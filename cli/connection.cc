@@ -14,6 +14,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Options& opti
   if (options.timeout_s > 0) client_options.timeout = absl::Seconds(options.timeout_s);
   if (!options.server.empty()) {
     ASSIGN_OR_RETURN(client_options.api_key, ReadApiKey(options));
+    ASSIGN_OR_RETURN(client_options.tls_ca, ReadTlsCa(options));
     ASSIGN_OR_RETURN(connection->client_, client::Client::Connect(options.server, client_options));
     return connection;
   }

@@ -124,6 +124,11 @@ void AddCommonOptions(CLI::App& app, Options& options) {
       ->type_name("FILE")
       ->group("Where");
   FromEnvironment(
+      app.add_option("--tls-ca", options.tls_ca_file,
+                     "File of certificates that are trusted (PEM); the server is asked with TLS"))
+      ->type_name("FILE")
+      ->group("Where");
+  FromEnvironment(
       app.add_option(
           "--data-dir", options.host.data_dir,
           "Without a server: documents are kept here (default: $XDG_DATA_HOME/recollect or "

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
@@ -49,6 +50,14 @@ absl::StatusOr<std::string> ReadApiKey(const Options& options) {
   if (key.empty())
     return absl::InvalidArgumentError(absl::StrCat(options.api_key_file, ": no key in it"));
   return key;
+}
+
+absl::StatusOr<std::string> ReadTlsCa(const Options& options) {
+  if (options.tls_ca_file.empty()) return "";
+  ASSIGN_OR_RETURN(std::string text, ReadWholeFile(options.tls_ca_file));
+  if (absl::StrContains(text, "-----BEGIN CERTIFICATE-----")) return text;
+  return absl::InvalidArgumentError(
+      absl::StrCat(options.tls_ca_file, ": no certificate in it (PEM)"));
 }
 
 absl::StatusOr<std::string> ReadInput(const std::string& path) {

@@ -18,6 +18,7 @@ struct Options {
   std::string backup_dir;    // of backups that this process makes
   std::string keys_file;     // of the keys that a server asks for
   std::string api_key_file;  // whose first line is the key to send; empty: $RECOLLECT_API_KEY
+  std::string tls_ca_file;   // of the certificates that are trusted; empty: no TLS
   double timeout_s = 0;      // 0: none
   std::string log_level;
 };
@@ -39,6 +40,10 @@ absl::StatusOr<int64_t> ParseTokenCount(const std::string& flag, const std::stri
 // The API key to send to a server; empty: none. NOT_FOUND or INVALID_ARGUMENT naming the file,
 // never what is in it.
 absl::StatusOr<std::string> ReadApiKey(const Options& options);
+
+// The certificates that are trusted; empty: TLS is not asked for. NOT_FOUND or INVALID_ARGUMENT
+// naming the file.
+absl::StatusOr<std::string> ReadTlsCa(const Options& options);
 
 // A whole file, or standard input for "-". NOT_FOUND or INVALID_ARGUMENT naming the path.
 absl::StatusOr<std::string> ReadInput(const std::string& path);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "access/certificate.h"
 #include "access/guard.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
@@ -37,6 +38,13 @@ struct ServeOptions {
   double drain_timeout_s = 30;
   bool accept_data_loss = false;
   bool insecure = false;
+  std::string tls_certificate_file, tls_key_file;  // both or none
+};
+
+// What SIGHUP reads again. Null: callers need no keys; nothing is encrypted.
+struct Access {
+  std::unique_ptr<access::Guard> guard;
+  std::unique_ptr<access::Certificate> certificate;
 };
 
 // Blocks the signals that are for a server, in this thread and all that it starts later, so that
@@ -108,44 +116,65 @@ void CompareBudgets(const engine::EngineOptions& options, const engine::EngineSt
 
 // Whoever reaches another address than the machine's own needs a key, or has been let in on
 // purpose.
-absl::Status CheckStrangers(absl::string_view flag, const std::string& listen, bool keys,
+absl::Status CheckStrangers(absl::string_view flag, const std::string& listen, const Access& access,
                             bool insecure) {
   ASSIGN_OR_RETURN(const bool own, IsLoopback(flag, listen));
   if (own) return absl::OkStatus();
-  if (keys) {
-    LogWarning(
-        "{} may be reached from other machines, and nothing is encrypted: who listens on "
-        "the way reads keys and documents",
-        listen);
-    return absl::OkStatus();
-  }
-  if (!insecure) {
+  if (access.guard == nullptr && !insecure) {
     return absl::InvalidArgumentError(absl::StrCat(
         flag, ": ", listen,
         " may be reached from other machines: give --keys FILE (recollect keys create), "
         "or --insecure to let everybody read and delete every document"));
   }
-  LogWarning(
-      "{} may be reached from other machines: whoever reaches it can read and delete every "
-      "document, since there is neither authentication nor encryption",
-      listen);
+  if (access.guard == nullptr) {
+    LogWarning(
+        "{} may be reached from other machines: whoever reaches it can read and delete every "
+        "document, since no keys are asked for",
+        listen);
+  }
+  if (access.certificate == nullptr) {
+    LogWarning(
+        "{} may be reached from other machines, and nothing is encrypted (--tls-cert): who "
+        "listens on the way reads {}documents",
+        listen, access.guard == nullptr ? "" : "keys and ");
+  }
   return absl::OkStatus();
 }
 
+absl::StatusOr<Access> OpenAccess(const Options& common, const ServeOptions& options) {
+  Access access;
+  if (!common.keys_file.empty()) {
+    ASSIGN_OR_RETURN(access.guard, access::Guard::Open(common.keys_file));
+  }
+  if (options.tls_certificate_file.empty() != options.tls_key_file.empty())
+    return absl::InvalidArgumentError("--tls-cert and --tls-key: give both or none");
+  if (!options.tls_key_file.empty()) {
+    ASSIGN_OR_RETURN(access.certificate,
+                     access::Certificate::Open(options.tls_certificate_file, options.tls_key_file));
+  }
+  return access;
+}
+
 // On a failure what there was stays.
-void Reload(access::Guard* guard) {
-  if (guard == nullptr) return LogInfo("SIGHUP: there is nothing to read again");
-  if (absl::Status status = guard->Reload(); !status.ok())
-    LogError("SIGHUP: the keys stay as they were: {}", status.ToString());
+void Reload(const Access& access) {
+  if (access.guard == nullptr && access.certificate == nullptr)
+    return LogInfo("SIGHUP: there is nothing to read again");
+  const auto reload = [](auto* what, const char* stays) {
+    if (what == nullptr) return;
+    if (absl::Status status = what->Reload(); !status.ok())
+      LogError("SIGHUP: {}: {}", stays, status.ToString());
+  };
+  reload(access.guard.get(), "the keys stay as they were");
+  reload(access.certificate.get(), "the certificate stays as it was");
 }
 
 // Until a signal that ends the server, which is returned.
-int AwaitStop(const sigset_t& signals, access::Guard* guard) {
+int AwaitStop(const sigset_t& signals, const Access& access) {
   while (true) {
     int signal = 0;
     sigwait(&signals, &signal);
     if (signal != SIGHUP) return signal;
-    Reload(guard);
+    Reload(access);
   }
 }
 
@@ -175,15 +204,12 @@ absl::Status Serve(const CLI::App& app, const CLI::App& verb, const Options& com
   if (common.log_level.empty()) SetLogLevel(LogLevel::kInfo);
   LogOptions(app, verb);
   RETURN_IF_ERROR(CheckListen("--grpc-listen", options.grpc_listen));
-  const bool keys = !common.keys_file.empty();
-  RETURN_IF_ERROR(CheckStrangers("--grpc-listen", options.grpc_listen, keys, options.insecure));
-  if (!options.http_listen.empty()) {
+  if (!options.http_listen.empty())
     RETURN_IF_ERROR(CheckListen("--http-listen", options.http_listen));
-    RETURN_IF_ERROR(CheckStrangers("--http-listen", options.http_listen, keys, options.insecure));
-  }
-  std::unique_ptr<access::Guard> guard;  // null: no keys are asked for
-  if (keys) {
-    ASSIGN_OR_RETURN(guard, access::Guard::Open(common.keys_file));
+  ASSIGN_OR_RETURN(const Access access, OpenAccess(common, options));
+  RETURN_IF_ERROR(CheckStrangers("--grpc-listen", options.grpc_listen, access, options.insecure));
+  if (!options.http_listen.empty()) {
+    RETURN_IF_ERROR(CheckStrangers("--http-listen", options.http_listen, access, options.insecure));
   }
   ASSIGN_OR_RETURN(const int connections, DivideDescriptors());
   const sigset_t signals = BlockSignals();
@@ -195,7 +221,8 @@ absl::Status Serve(const CLI::App& app, const CLI::App& verb, const Options& com
                                                         .model_name = host.model_name,
                                                         .backup_dir = common.backup_dir,
                                                         .max_connections = connections,
-                                                        .guard = guard.get()},
+                                                        .guard = access.guard.get(),
+                                                        .certificate = access.certificate.get()},
                                                        *host.engine));
   std::unique_ptr<http::Server> http;
   if (!options.http_listen.empty()) {
@@ -207,9 +234,10 @@ absl::Status Serve(const CLI::App& app, const CLI::App& verb, const Options& com
         .max_connections = HttpConnections(connections),
         .version = RECOLLECT_VERSION,
         .model = &host.engine->model(),
-        .more_metrics = [&grpc = *server] { return grpc.metrics(); }};
-    if (guard != nullptr) {
-      http_options.authorize = [&guard = *guard](const http::Request& request) {
+        .more_metrics = [&grpc = *server] { return grpc.metrics(); },
+        .certificate = access.certificate.get()};
+    if (access.guard != nullptr) {
+      http_options.authorize = [&guard = *access.guard](const http::Request& request) {
         return http::Authorize(guard, request);
       };
     }
@@ -240,7 +268,7 @@ absl::Status Serve(const CLI::App& app, const CLI::App& verb, const Options& com
   }
   std::fflush(stdout);
 
-  const int signal = AwaitStop(signals, guard.get());
+  const int signal = AwaitStop(signals, access);
   LogInfo("signal {}: draining for up to {} s; a second signal ends the process at once", signal,
           options.drain_timeout_s);
   for (const int second : {SIGINT, SIGTERM}) ::signal(second, SIG_DFL);  // a shell may ignore one
@@ -274,6 +302,13 @@ void AddServe(CLI::App& app, Command& command) {
   verb->add_flag(
       "--insecure", options->insecure,
       "Listen for other machines without keys: whoever reaches the port may do everything");
+  FromEnvironment(verb->add_option("--tls-cert", options->tls_certificate_file,
+                                   "File of the certificate for TLS (PEM), and of those that "
+                                   "vouch for it; read again on SIGHUP"))
+      ->type_name("FILE");
+  FromEnvironment(verb->add_option("--tls-key", options->tls_key_file,
+                                   "File of its private key (PEM, without a password)"))
+      ->type_name("FILE");
   AddBackupDir(*verb, command.options);
   verb->add_flag("--accept-data-loss", options->accept_data_loss,
                  "Start with a damaged data directory, without the lost data, which the log names");

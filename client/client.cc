@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "client/state.h"
@@ -40,6 +41,9 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
   // gRPC would end the process for some of them.
   if (!std::all_of(options.api_key.begin(), options.api_key.end(), absl::ascii_isgraph))
     return absl::InvalidArgumentError("the API key has other than visible ASCII characters");
+  const bool tls = !options.tls_ca.empty();
+  if (tls && !absl::StrContains(options.tls_ca, "-----BEGIN CERTIFICATE-----"))
+    return absl::InvalidArgumentError("tls_ca: no certificate in it (PEM)");
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   // So that a call without a deadline ends when the server's machine is gone.
@@ -49,9 +53,13 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // gRPC would ask the proxy of http_proxy to reach 127.0.0.1, too.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  auto credentials =
+      tls ? grpc::SslCredentials({options.tls_ca, "", ""}) : grpc::InsecureChannelCredentials();
+  auto channel = grpc::CreateCustomChannel(address, std::move(credentials), arguments);
   if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + options.connect_timeout))) {
-    return absl::UnavailableError(absl::StrCat("no server answers at ", address));
+    return absl::UnavailableError(absl::StrCat(
+        "no server answers at ", address,
+        tls ? " with TLS and a certificate for this name that the trusted ones vouch for" : ""));
   }
   return OnChannel(std::move(channel), options);
 }

@@ -38,6 +38,8 @@ struct ClientOptions {
       absl::InfiniteDuration();  // for each call except ingest; then DEADLINE_EXCEEDED
   // For a server that asks for keys; sent with every call, as it is. Visible ASCII characters.
   std::string api_key = {};
+  // Certificates in PEM that are trusted, with which TLS is spoken; empty: no TLS.
+  std::string tls_ca = {};
 };
 
 // Returns up to `limit` bytes of the input from byte `offset` on; empty at its end. Offsets ascend
@@ -65,7 +67,7 @@ struct GenerateResult {
 class Client {
  public:
   // `address` is "host:port". Waits for the connection: UNAVAILABLE naming the address.
-  // INVALID_ARGUMENT: no API key can be like this one.
+  // INVALID_ARGUMENT: no API key can be like this one; no certificate in `tls_ca`.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
                                                          const ClientOptions& options = {});
   static std::unique_ptr<Client> OnChannel(std::shared_ptr<grpc::Channel> channel,

@@ -5,7 +5,7 @@ find_package(absl REQUIRED)
 find_package(dnnl REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(spdlog REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 # Not by find_package: Debian's libzip-config.cmake asks for command-line tools of other packages.

@@ -1,8 +1,5 @@
 #include "http/connection.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -10,7 +7,6 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
 #include <limits>
-#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
@@ -35,12 +31,6 @@ constexpr size_t kMaxBufferBytes = 128
                                    << 10;  // what the parser has not taken, also of chunks' heads
 constexpr size_t kWriteBytes = 64 << 10;   // each has the whole timeout
 constexpr size_t kMaxLoggedBytes = 200;    // of a path
-// While a handler works on a piece, nothing is read: so often it is looked whether the client is
-// still there.
-constexpr absl::Duration kLookInterval = absl::Seconds(1);
-// What is still read of a body after the answer.
-constexpr size_t kLingerBytes = 16 << 20;
-constexpr absl::Duration kLinger = absl::Seconds(5);
 
 // What is wrong with a request, and the status that says so.
 struct Refusal {
@@ -94,29 +84,31 @@ Connection::Connection(tcp::socket socket, asio::io_context& io, Runtime& runtim
       stream_(std::move(socket)),
       buffer_(kMaxBufferBytes),
       news_(io),
-      wish_(io) {
+      wish_(io),
+      look_(io) {
   error_code error;
   peer_ = stream_.socket().remote_endpoint(error).address().to_string();
+  if (runtime_.options.certificate == nullptr) return;
+  const auto certificate = runtime_.options.certificate->context(access::Protocol::kHttp1);
+  SSL_CTX_up_ref(certificate.get());
+  asio::ssl::context context(certificate.get());  // gives up one of its owners at the end
+  tls_.emplace(stream_, context);
 }
 
 asio::awaitable<void> Connection::Serve() {
   const auto self = shared_from_this();
   try {
-    while (co_await ServeOne()) {
+    if (co_await Greet()) {
+      while (co_await ServeOne()) {
+      }
+      co_await TakeLeave();
     }
-    if (lingers_) co_await Linger();
   } catch (const std::bad_alloc&) {
     LogError("HTTP: a connection: out of memory");
   }
   error_code error;
   stream_.socket().shutdown(tcp::socket::shutdown_both, error);
   stream_.close();
-}
-
-void Connection::Close() {
-  error_code error;  // the coroutine ends by itself
-  stream_.socket().shutdown(tcp::socket::shutdown_both, error);
-  if (const auto answer = answer_.lock()) answer->Gone();
 }
 
 std::function<void()> Connection::Waker(asio::steady_timer Connection::*timer) {
@@ -151,7 +143,9 @@ asio::awaitable<bool> Connection::ServeOne() {
   exchange.parser.body_limit(std::numeric_limits<uint64_t>::max());
   error_code error;
   stream_.expires_after(absl::ToChronoMilliseconds(runtime_.options.timeout));
-  co_await beast::http::async_read_header(stream_, buffer_, exchange.parser, To(error));
+  co_await WithStream([&](auto& stream) {
+    return beast::http::async_read_header(stream, buffer_, exchange.parser, To(error));
+  });
   if (IsGone(error)) co_return false;
   count_running_(1);
   exchange.start = SteadyNow();
@@ -281,7 +275,9 @@ asio::awaitable<error_code> Connection::ReadPiece(Exchange& exchange, std::strin
     target.size = piece.size();
     target.more = true;
     stream_.expires_after(absl::ToChronoMilliseconds(runtime_.options.timeout));
-    co_await beast::http::async_read_some(stream_, buffer_, parser, To(error));
+    co_await WithStream([&](auto& stream) {
+      return beast::http::async_read_some(stream, buffer_, parser, To(error));
+    });
     if (error == beast::http::error::need_buffer) error = error_code();
     size = piece.size() - target.size;
   }
@@ -339,30 +335,13 @@ asio::awaitable<void> Connection::Pump(std::shared_ptr<Exchange> shared) {
   }
 }
 
-// A client that closes its side is gone; bytes are its next request, which waits.
-void Connection::WatchClient(const std::shared_ptr<Answer>& answer) {
-  stream_.socket().async_wait(
-      tcp::socket::wait_read, [self = shared_from_this(), answer](const error_code& error) {
-        char byte;
-        if (error) return;
-        if (recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 1)
-          answer->Gone();
-      });
-}
-
-bool Connection::HungUp() {
-  pollfd look{stream_.socket().native_handle(), POLLRDHUP, 0};
-  return look.fd < 0 ||
-         (poll(&look, 1, 0) == 1 && (look.revents & (POLLRDHUP | POLLERR | POLLHUP)));
-}
-
 asio::awaitable<bool> Connection::Write(std::string bytes) {
   for (size_t begin = 0; begin < bytes.size(); begin += kWriteBytes) {
     error_code error;
     stream_.expires_after(absl::ToChronoMilliseconds(runtime_.options.timeout));
-    co_await asio::async_write(
-        stream_, asio::buffer(bytes.data() + begin, std::min(kWriteBytes, bytes.size() - begin)),
-        To(error));
+    const auto part =
+        asio::buffer(bytes.data() + begin, std::min(kWriteBytes, bytes.size() - begin));
+    co_await WithStream([&](auto& stream) { return asio::async_write(stream, part, To(error)); });
     if (error) co_return false;
   }
   co_return true;
@@ -405,21 +384,8 @@ asio::awaitable<bool> Connection::Reply(Exchange& exchange) {
   if (!sent) answer.Gone();
   error_code error;
   stream_.socket().cancel(error);
+  look_.cancel();
   co_return sent;
-}
-
-asio::awaitable<void> Connection::Linger() {
-  error_code error;
-  stream_.socket().shutdown(tcp::socket::shutdown_send, error);
-  const absl::Time end = SteadyNow() + std::min(kLinger, runtime_.options.timeout);
-  std::vector<char> bytes(Body::kPieceBytes);
-  for (size_t left = kLingerBytes; left > 0 && !error;) {
-    const absl::Duration still = end - SteadyNow();
-    if (still <= absl::ZeroDuration()) break;
-    stream_.expires_after(absl::ToChronoMilliseconds(still) + std::chrono::milliseconds(1));
-    const size_t size = co_await stream_.async_read_some(asio::buffer(bytes), To(error));
-    left -= std::min(left, size);
-  }
 }
 
 }  // namespace recollect::http

@@ -1,5 +1,5 @@
 // One connection: requests one after another, each read, handed to its route and answered. With
-// connection.cc and server.cc the only files that know Beast.
+// connection.cc, connection_ends.cc and server.cc the only files that know Beast.
 #ifndef RECOLLECT_HTTP_CONNECTION_H_
 #define RECOLLECT_HTTP_CONNECTION_H_
 
@@ -10,6 +10,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -18,6 +20,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -47,6 +50,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Close();
 
  private:
+  // While a handler works on a piece, nothing is read: so often it is looked whether the client is
+  // still there.
+  static constexpr absl::Duration kLookInterval = absl::Seconds(1);
+
   using Parser = boost::beast::http::request_parser<boost::beast::http::buffer_body>;
   // A request from its head to the end of its answer.
   struct Exchange {
@@ -63,6 +70,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
     int64_t number = 0;  // in the log, and in X-Request-Id
   };
 
+  using TlsStream = boost::asio::ssl::stream<boost::beast::tcp_stream&>;
+  // Where requests are read and answers are written: `use` is called with one of both streams.
+  template <typename Use>
+  auto WithStream(const Use& use) {
+    return tls_.has_value() ? use(*tls_) : use(stream_);
+  }
+
+  boost::asio::awaitable<bool> Greet();  // TLS's handshake; false: it failed
+  boost::asio::awaitable<void> TakeLeave();
   boost::asio::awaitable<bool> ServeOne();
   error_code ReadHead(Exchange& exchange, const error_code& failed);
   boost::asio::awaitable<error_code> ReadPiece(Exchange& exchange, std::string& piece);
@@ -81,6 +97,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<void> Linger();
   void LogEnd(const Exchange& exchange, bool sent) const;
   void WatchClient(const std::shared_ptr<Answer>& answer);
+  void LookAtClient(const std::weak_ptr<Answer>& watched);
   bool HungUp();
   std::function<void()> Waker(boost::asio::steady_timer Connection::*timer);
 
@@ -88,8 +105,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Runtime& runtime_;
   const std::function<void(int)> count_running_;
   boost::beast::tcp_stream stream_;
+  std::optional<TlsStream> tls_;  // over it
   boost::beast::flat_buffer buffer_;
   boost::asio::steady_timer news_, wish_;  // cancelled when the answer, or the body, has something
+  boost::asio::steady_timer look_;         // for whether the client is still there
   std::string peer_;
   std::weak_ptr<Answer> answer_;  // to the request that runs
   bool lingers_ = false;

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "access/caller.h"
+#include "access/certificate.h"
 #include "base/metrics.h"
 #include "engine/engine.h"
 #include "http/exchange.h"
@@ -43,6 +44,8 @@ struct ServerOptions {
   // Says who sends a request, or refuses it, by its head, before its body is read
   // (http/authorize.h). Null: anybody may send all.
   std::function<absl::StatusOr<access::Caller>(const Request&)> authorize = nullptr;
+  // By which TLS is spoken (HTTPS); must outlive the server. Null: no TLS.
+  const access::Certificate* certificate = nullptr;
 };
 
 // Thread-safe. The engine must outlive it, and everything that it has begun in the engine ends

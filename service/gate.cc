@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -28,6 +29,7 @@
 #include "engine/places.h"
 #include "service/frame_scanner.h"
 #include "service/sockets.h"
+#include "service/wire.h"
 
 namespace recollect::service {
 namespace {
@@ -41,9 +43,9 @@ constexpr absl::Duration kLastWords = absl::Seconds(1);
 
 // What flows one way. `buffer` from `begin` to `scanned` may go on, from there to `end` waits.
 struct Direction {
-  Direction(int read, int write, size_t preface) : from(read), to(write), frames(preface) {}
+  Direction(Wire& read, Wire& write, size_t preface) : from(read), to(write), frames(preface) {}
 
-  const int from, to;
+  Wire &from, &to;
   FrameScanner frames;
   size_t begin = 0, scanned = 0, end = 0;
   bool ended = false;
@@ -57,18 +59,22 @@ struct Taken {
 using Peers = std::map<std::string, Taken>;
 
 struct Connection {
-  Connection(uint64_t its_id, Peers::iterator its_peer, Descriptor its_client, Descriptor its_inner)
+  Connection(uint64_t its_id, Peers::iterator its_peer, Descriptor its_client, Descriptor its_inner,
+             std::unique_ptr<Wire> its_outer_wire)
       : id(its_id),
         peer(its_peer),
         client(std::move(its_client)),
         inner(std::move(its_inner)),
-        up(client.get(), inner.get(), kPreface.size()),
-        down(inner.get(), client.get(), 0) {}
+        outer_wire(std::move(its_outer_wire)),
+        inner_wire(MakePlainWire(inner.get())),
+        up(*outer_wire, *inner_wire, kPreface.size()),
+        down(*inner_wire, *outer_wire, 0) {}
 
   const uint64_t id;
   const Peers::iterator peer;
   const Descriptor client, inner;  // gRPC has the other end of `inner`
-  Direction up, down;              // to gRPC, to the client
+  const std::unique_ptr<Wire> outer_wire, inner_wire;
+  Direction up, down;  // to gRPC, to the client
   std::set<uint32_t> calls;
   bool waits = false;
 };
@@ -76,7 +82,7 @@ struct Connection {
 void End(Direction& d) {
   d.ended = true;
   d.begin = d.scanned = d.end = 0;
-  shutdown(d.to, SHUT_WR);
+  d.to.EndWriting();
 }
 
 enum class Passed { kAll, kPart, kBroken };
@@ -86,7 +92,7 @@ Passed Pass(Direction& d, absl::FunctionRef<bool(const FrameHeader&)> admit) {
   for (int turn = 0; turn < kMaxTurns; ++turn) {
     d.scanned += d.frames.Scan({d.buffer.data() + d.scanned, d.end - d.scanned}, admit);
     if (d.begin < d.scanned) {
-      const ssize_t sent = send(d.to, d.buffer.data() + d.begin, d.scanned - d.begin, MSG_NOSIGNAL);
+      const ssize_t sent = d.to.Write(d.buffer.data() + d.begin, d.scanned - d.begin);
       if (sent < 0 && errno == EINTR) continue;
       if (sent < 0) return errno == EAGAIN ? Passed::kAll : Passed::kBroken;
       d.begin += static_cast<size_t>(sent);
@@ -96,7 +102,7 @@ Passed Pass(Direction& d, absl::FunctionRef<bool(const FrameHeader&)> admit) {
     d.end -= d.begin;
     d.begin = d.scanned = 0;
     if (d.ended || d.end == kBufferBytes) return Passed::kAll;
-    const ssize_t got = recv(d.from, d.buffer.data() + d.end, kBufferBytes - d.end, 0);
+    const ssize_t got = d.from.Read(d.buffer.data() + d.end, kBufferBytes - d.end);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno == EAGAIN ? Passed::kAll : Passed::kBroken;
     d.end += static_cast<size_t>(got);
@@ -107,7 +113,8 @@ Passed Pass(Direction& d, absl::FunctionRef<bool(const FrameHeader&)> admit) {
 
 class SocketGate final : public Gate {
  public:
-  explicit SocketGate(int most) : most_(most) {}
+  SocketGate(int most, const access::Certificate* certificate)
+      : most_(most), certificate_(certificate) {}
   ~SocketGate() override;
 
   absl::Status Listen(const std::string& listen);
@@ -133,6 +140,7 @@ class SocketGate final : public Gate {
   void EndCall(Connection& connection, uint32_t stream);
 
   const int most_;
+  const access::Certificate* const certificate_;  // null: no TLS
   std::function<void(int)> connect_;
   Descriptor epoll_, wake_;
   Listeners listeners_;
@@ -172,7 +180,13 @@ bool SocketGate::Watch(int fd, uint64_t id) {
 
 void SocketGate::Start(std::function<void(int)> connect) {
   connect_ = std::move(connect);
-  thread_ = std::thread([this] { Loop(); });
+  thread_ = std::thread([this] {
+    sigset_t broken_pipe;  // OpenSSL writes where nobody reads any more
+    sigemptyset(&broken_pipe);
+    sigaddset(&broken_pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
+    Loop();
+  });
 }
 
 void SocketGate::Wake() {
@@ -267,9 +281,13 @@ bool SocketGate::AcceptOne(int listener) {
   SetName(inner.get(), name, id);
   constexpr int kOn = 1;
   setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &kOn, sizeof(kOn));
-  if (!Watch(client.get(), id) || !Watch(inner.get(), id)) return true;
+  auto wire = certificate_ == nullptr
+                  ? MakePlainWire(client.get())
+                  : MakeTlsWire(client.get(), certificate_->context(access::Protocol::kHttp2));
+  if (wire == nullptr || !Watch(client.get(), id) || !Watch(inner.get(), id)) return true;
   ++peer->second.connections;
-  connections_[id] = std::make_unique<Connection>(id, peer, std::move(client), std::move(inner));
+  connections_[id] =
+      std::make_unique<Connection>(id, peer, std::move(client), std::move(inner), std::move(wire));
   open_ = std::ssize(connections_);
   connect_(grpc.release());
   return true;
@@ -313,7 +331,11 @@ bool SocketGate::Pump(Connection& connection) {
     return true;
   };
   // Down first: what ends calls lets others pass.
-  const Passed went_down = Pass(connection.down, down), went_up = Pass(connection.up, up);
+  Passed went_down = Pass(connection.down, down);
+  const Passed went_up = Pass(connection.up, up);
+  // The end of TLS's handshake, which goes up, lets pass what has waited for it.
+  if (went_down == Passed::kAll && connection.down.begin < connection.down.scanned)
+    went_down = Pass(connection.down, down);
   if (went_down == Passed::kBroken) return false;
   if (went_up == Passed::kBroken) End(connection.up);  // gRPC's last words may be on their way down
   if (went_down == Passed::kPart || went_up == Passed::kPart) Wait(connection);
@@ -358,8 +380,9 @@ bool SocketGate::AdmitReset(Connection& connection) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Gate>> Gate::Open(const std::string& listen, int most_connections) {
-  auto gate = std::make_unique<SocketGate>(most_connections);
+absl::StatusOr<std::unique_ptr<Gate>> Gate::Open(const std::string& listen, int most_connections,
+                                                 const access::Certificate* certificate) {
+  auto gate = std::make_unique<SocketGate>(most_connections, certificate);
   RETURN_IF_ERROR(gate->Listen(listen));
   return gate;
 }

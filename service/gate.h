@@ -14,6 +14,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "access/certificate.h"
 
 namespace recollect::service {
 
@@ -30,9 +31,11 @@ class Gate {
 
   // Listens on HOST:PORT, on all addresses of a name. FAILED_PRECONDITION: the address cannot be
   // listened on. Beyond `most_connections` a connection is closed as soon as it is made. One peer
-  // has no more of those and of calls than engine/places.h allows.
-  static absl::StatusOr<std::unique_ptr<Gate>> Open(const std::string& listen,
-                                                    int most_connections);
+  // has no more of those and of calls than engine/places.h allows. With a certificate, which must
+  // outlive the gate, clients speak TLS with the gate, and gRPC sees what is within.
+  static absl::StatusOr<std::unique_ptr<Gate>> Open(
+      const std::string& listen, int most_connections,
+      const access::Certificate* certificate = nullptr);
   // Closes what is open; what gRPC has said at last still has a second to get out.
   virtual ~Gate() = default;
 

@@ -101,7 +101,8 @@ absl::Status GrpcServer::Listen(const ServerOptions& options) {
   grpc::ServerBuilder builder;
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   if (!options.listen.empty()) {
-    ASSIGN_OR_RETURN(gate_, Gate::Open(options.listen, options.max_connections));
+    ASSIGN_OR_RETURN(gate_,
+                     Gate::Open(options.listen, options.max_connections, options.certificate));
     address_ = gate_->address();
     acceptor = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "access/certificate.h"
 #include "access/guard.h"
 #include "base/metrics.h"
 #include "engine/engine.h"
@@ -34,6 +35,8 @@ struct ServerOptions {
   absl::Duration ingest_silence = absl::Minutes(5);
   // Whose keys callers need, except for health and reflection; must outlive the server. Null: none.
   const access::Guard* guard = nullptr;
+  // By which TLS is spoken; must outlive the server. Null: no TLS.
+  const access::Certificate* certificate = nullptr;
 };
 
 // Thread-safe. The engine must outlive it. When the engine loses a device, health becomes

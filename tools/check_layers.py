@@ -47,7 +47,7 @@ FORBIDDEN = {
 }
 # Headers of a library that only one folder may include.
 OWNED = {"rocksdb/": "store/rocks", "dnnl": "kernels", "grpc": ("service", "client", "proto"),
-         "openssl/": ("model", "store", "base"), "zip.h": "convert", "boost/": "http",
+         "openssl/": ("model", "store", "base", "access", "service"), "zip.h": "convert", "boost/": "http",
          "prometheus/": "http"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 

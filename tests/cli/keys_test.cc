@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/sha256.h"
 #include "tests/cli/cli_testing.h"
+#include "tests/support/certificates.h"
 
 namespace recollect {
 namespace {
@@ -90,6 +91,35 @@ TEST_F(KeysCliTest, AServerDoesNotStartWithoutTheKeysThatItWasTold) {
   const ProcessResult bad = Serve({"--keys", File("keys", "{}\n")});
   EXPECT_EQ(bad.exit_code, kInvalid);
   EXPECT_THAT(bad.err, HasSubstr(Path("keys") + ": line 1: name: ''"));
+}
+
+TEST_F(KeysCliTest, AServerDoesNotStartWithoutTheCertificateThatItWasTold) {
+  const auto serve = [&](const TestCertificate& made) {
+    return Serve({"--tls-cert", File("crt", made.certificate), "--tls-key", File("key", made.key)});
+  };
+  const TestCertificate good = MakeCertificate();
+  const ProcessResult expired = serve(MakeCertificate(-absl::Hours(2), -absl::Hours(1)));
+  EXPECT_EQ(expired.exit_code, kConflict);
+  EXPECT_THAT(expired.err, HasSubstr(Path("crt") + ": expired on 20"));
+  const ProcessResult other = serve({good.certificate, MakeCertificate().key});
+  EXPECT_EQ(other.exit_code, kInvalid);
+  EXPECT_THAT(other.err, HasSubstr(Path("key") + ": not the key of the first certificate in"));
+  const ProcessResult half = Serve({"--tls-cert", Path("crt")});
+  EXPECT_EQ(half.exit_code, kInvalid);
+  EXPECT_THAT(half.err, HasSubstr("--tls-cert and --tls-key: give both or none"));
+  const ProcessResult missing = Serve({"--tls-cert", Path("crt"), "--tls-key", Path("none")});
+  EXPECT_EQ(missing.exit_code, kNotFound);
+  EXPECT_THAT(missing.err, HasSubstr(Path("none")));
+}
+
+TEST_F(KeysCliTest, TrustedCertificatesComeFromAFileThatHasSome) {
+  const auto stats = [&](const std::string& file) {
+    return Run({"stats", "--server", "127.0.0.1:1", "--tls-ca", file});
+  };
+  EXPECT_EQ(stats(Path("none")).exit_code, kNotFound);
+  const ProcessResult empty = stats(File("empty", ""));
+  EXPECT_EQ(empty.exit_code, kInvalid);
+  EXPECT_THAT(empty.err, HasSubstr(Path("empty") + ": no certificate in it"));
 }
 
 TEST_F(KeysCliTest, TheFileOfTheOwnKeyIsNamedAndNotShown) {

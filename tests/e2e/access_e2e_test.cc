@@ -5,6 +5,7 @@
 #include "absl/time/clock.h"
 #include "tests/e2e/server_testing.h"
 #include "tests/http/http_testing.h"
+#include "tests/support/certificates.h"
 #include "tests/support/status_matchers.h"
 
 namespace recollect {
@@ -13,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr int kNoAccess = 10;
+constexpr int kUnavailable = 5, kNoAccess = 10;
 constexpr auto kUnknown = absl::StatusCode::kUnauthenticated;
 
 class AccessE2eTest : public ServerTest {
@@ -105,6 +106,50 @@ TEST_F(AccessE2eTest, WithoutKeysOnLoopbackSighupChangesNothing) {
   StartServer(Path("model"));
   server_->Signal(SIGHUP);
   EXPECT_THAT(Ask(""), IsOk());
+  EXPECT_EQ(StopServer(), 0);
+}
+
+// With TLS on both listeners: what is served, and to whom; a certificate is changed meanwhile.
+TEST_F(AccessE2eTest, TlsOnBothListeners) {
+  EXPECT_EQ(StopServer(), 0);
+  const TestCertificate first = MakeCertificate(), second = MakeCertificate();
+  auto arguments = Serve(Path("model"), "auto");
+  arguments.insert(arguments.begin(), {"/bin/sh", "-c", R"(exec "$@" 2>&1)", "sh"});
+  arguments.insert(arguments.end(),
+                   {"--http-listen", "127.0.0.1:0", "--tls-cert", File("crt", first.certificate),
+                    "--tls-key", File("key", first.key)});
+  server_ = std::make_unique<BackgroundProcess>(arguments);
+  ready_ = server_->ReadLine();
+  ASSERT_TRUE(absl::StartsWith(ready_, "recollect ready grpc=127.0.0.1:")) << ready_;
+  address_ = ready_.substr(21, ready_.find(' ', 21) - 21);
+  http_ = ready_.substr(ready_.find(" http=") + 6);
+
+  const auto ingest = [&](const std::string& trusted) {
+    return Run({"ingest", "--id", "d", "-", "--server", address_, "--tls-ca", trusted}, Text(3000))
+        .exit_code;
+  };
+  const auto curl = [&](const std::string& trusted) {
+    return RunProcess({"curl", "--silent", "--show-error", "--cacert", trusted,
+                       "https://" + http_ + "/v1/models"});
+  };
+  const std::string trust_first = File("first", first.certificate);
+  const std::string trust_second = File("second", second.certificate);
+  EXPECT_EQ(ingest(trust_first), 0);
+  EXPECT_THAT(curl(trust_first).out, HasSubstr("\"object\":\"list\""));
+  EXPECT_EQ(ingest(trust_second), kUnavailable);
+  EXPECT_EQ(curl(trust_second).exit_code, 60);  // who it is cannot be verified
+
+  WriteFile(Path("key"), second.key);
+  server_->Signal(SIGHUP);
+  EXPECT_THAT(server_->ReadLine(), HasSubstr("the certificate stays as it was: INVALID_ARGUMENT"));
+  EXPECT_THAT(curl(trust_first).out, HasSubstr("list"));
+  WriteFile(Path("crt"), second.certificate);
+  server_->Signal(SIGHUP);
+  const absl::Time end = absl::Now() + absl::Minutes(1);
+  while (curl(trust_second).exit_code != 0 && absl::Now() < end) {
+  }
+  EXPECT_THAT(curl(trust_second).out, HasSubstr("list"));
+  EXPECT_EQ(ingest(trust_second), 0);
   EXPECT_EQ(StopServer(), 0);
 }
 

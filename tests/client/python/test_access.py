@@ -71,3 +71,32 @@ def test_what_can_be_no_key_is_refused_at_once(key):
     for kind in (recollect.Client, recollect.AsyncClient):
         with pytest.raises(ValueError, match="api_key"):
             kind("localhost:1", api_key=key)
+
+
+def make_certificate(folder, name):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
+                    "-subj", "/CN=test", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+                    "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.crt"], check=True, capture_output=True)
+    return folder / f"{name}.crt", folder / f"{name}.key"
+
+
+def test_tls(tmp_path):
+    certificate, key = make_certificate(tmp_path, "server")
+    other, _ = make_certificate(tmp_path, "other")
+    secret = make_key(tmp_path / "keys", "full", "--right", "full")
+    server = Server(tmp_path / "data", "--keys", tmp_path / "keys", "--tls-cert", certificate, "--tls-key", key)
+
+    async def ask():
+        async with recollect.AsyncClient(server.address, api_key=secret, tls_ca=certificate) as client:
+            return (await client.document("d")).tokens
+
+    with recollect.Client(server.address, api_key=secret, tls_ca=str(certificate)) as client:
+        assert client.ingest(b"some text", id="d").tokens == asyncio.run(ask())
+    for trusted in (other, None):
+        with recollect.Client(server.address, api_key=secret, tls_ca=trusted) as client, pytest.raises(recollect.Unavailable):
+            client.generate("x").result()
+    server.stop()
+    with pytest.raises(FileNotFoundError):
+        recollect.Client("localhost:1", tls_ca=tmp_path / "none")
+    with pytest.raises(ValueError, match="tls_ca: no certificate"):
+        recollect.AsyncClient("localhost:1", tls_ca=key)

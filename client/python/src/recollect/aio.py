@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import Any, Unpack
@@ -47,10 +48,14 @@ class AsyncClient:
     """As Client. To be used within one event loop."""
 
     def __init__(self, address: str = "localhost:50051", *, timeout: float | None = None,
-                 api_key: str | None = None) -> None:
+                 api_key: str | None = None,
+                 tls_ca: str | os.PathLike[str] | None = None) -> None:
         self._timeout = timeout
         self._metadata = _connection.metadata(api_key)
-        self._channel = grpc.aio.insecure_channel(address, options=_messages.CHANNEL_OPTIONS)
+        credentials = _connection.credentials(tls_ca)
+        options = _messages.CHANNEL_OPTIONS
+        self._channel = (grpc.aio.insecure_channel(address, options=options) if credentials is None
+                         else grpc.aio.secure_channel(address, credentials, options=options))
         self._documents = documents_pb2_grpc.DocumentsStub(self._channel)
         self._generation = generation_pb2_grpc.GenerationStub(self._channel)
         self._admin = admin_pb2_grpc.AdminStub(self._channel)

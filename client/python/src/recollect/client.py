@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -47,17 +48,21 @@ class Generation(Iterator[types.Event]):
 class Client:
     """Calls of a server at `address`, "host:port". Thread-safe: calls run concurrently on one
     connection. `timeout`, in seconds, is for each call but ingest. `api_key`: for a server that asks
-    for keys.
+    for keys. `tls_ca`: file of certificates (PEM) that are trusted, for a server that speaks TLS.
 
     Errors are exceptions of recollect.errors. Calls that only read are repeated for some seconds
     while no server answers.
     """
 
     def __init__(self, address: str = "localhost:50051", *, timeout: float | None = None,
-                 api_key: str | None = None) -> None:
+                 api_key: str | None = None,
+                 tls_ca: str | os.PathLike[str] | None = None) -> None:
         self._timeout = timeout
         self._metadata = _connection.metadata(api_key)
-        self._channel = grpc.insecure_channel(address, options=_messages.CHANNEL_OPTIONS)
+        credentials = _connection.credentials(tls_ca)
+        options = _messages.CHANNEL_OPTIONS
+        self._channel = (grpc.insecure_channel(address, options=options) if credentials is None
+                         else grpc.secure_channel(address, credentials, options=options))
         self._documents = documents_pb2_grpc.DocumentsStub(self._channel)
         self._generation = generation_pb2_grpc.GenerationStub(self._channel)
         self._admin = admin_pb2_grpc.AdminStub(self._channel)

@@ -1,0 +1,53 @@
+// The certificate by which a server is known and its private key: what TLS needs of a server.
+//
+//   ASSIGN_OR_RETURN(auto certificate, Certificate::Open("server.crt", "server.key"));
+//   SSL* connection = SSL_new(certificate->context(Protocol::kHttp2).get());
+//   … on SIGHUP: certificate->Reload()
+#ifndef RECOLLECT_ACCESS_CERTIFICATE_H_
+#define RECOLLECT_ACCESS_CERTIFICATE_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+
+struct ssl_ctx_st;  // OpenSSL's SSL_CTX
+
+namespace recollect::access {
+
+// What is spoken within TLS. A client that says what it speaks (ALPN), and not this, is refused.
+enum class Protocol { kHttp1, kHttp2 };
+
+// Thread-safe.
+class Certificate {
+ public:
+  using Context = std::shared_ptr<ssl_ctx_st>;
+
+  // Both are PEM files: the server's certificate, behind it those that vouch for it; a key without
+  // a password. NOT_FOUND or INVALID_ARGUMENT naming the file: nothing of that kind in it, or a key
+  // of another certificate; FAILED_PRECONDITION naming the day: expired, or not valid yet.
+  static absl::StatusOr<std::unique_ptr<Certificate>> Open(const std::string& certificate_file,
+                                                           const std::string& key_file);
+
+  // Reads both files again, for connections that begin then. On an error, one of Open, all stays as
+  // it was.
+  absl::Status Reload();
+
+  // For the server's side of new connections; TLS 1.2 or 1.3.
+  Context context(Protocol protocol) const;
+
+ private:
+  Certificate(std::string certificate_file, std::string key_file)
+      : certificate_file_(std::move(certificate_file)), key_file_(std::move(key_file)) {}
+
+  const std::string certificate_file_, key_file_;
+  mutable Mutex mutex_;
+  Context http1_ ABSL_GUARDED_BY(mutex_), http2_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace recollect::access
+
+#endif  // RECOLLECT_ACCESS_CERTIFICATE_H_

@@ -18,7 +18,7 @@ namespace recollect::http {
 // Thread-safe.
 class Body {
  public:
-  static constexpr size_t kPieceBytes = 64 << 10;
+  static constexpr size_t kPieceBytes = 32 << 10;
 
   // `wake` tells the connection that a piece is wanted.
   explicit Body(std::function<void()> wake) : wake_(std::move(wake)) {}

@@ -15,6 +15,7 @@
 #include "http/score.h"
 #include "http/stats.h"
 #include "http/tokens.h"
+#include "http/upload.h"
 #include "model/text/printable.h"
 #include "nlohmann/json.hpp"
 
@@ -48,6 +49,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/completions", Complete},
     {"GET", "/v1/documents", ListDocuments},
     {"GET", "/v1/documents/{}", GetDocument},
+    {"PUT", "/v1/documents/{}", PutDocument, /*quick=*/false, /*streamed=*/true},
     {"DELETE", "/v1/documents/{}", DeleteDocument},
     {"GET", "/v1/documents/{}/text", GetText},
     {"POST", "/v1/retrieve", Retrieve},

@@ -173,7 +173,7 @@ TEST_F(HttpDocumentsTest, BadRequestsAreNamed) {
   }
   EXPECT_THAT(Ask(Delete("/v1/documents/d?x")), StartsWith("HTTP/1.1 400"));
   EXPECT_THAT(Ask(Delete("/v1/documents")), HasSubstr("\r\nAllow: GET\r\n"));
-  EXPECT_THAT(Ask(Post("/v1/documents/d", "")), HasSubstr("\r\nAllow: GET, DELETE\r\n"));
+  EXPECT_THAT(Ask(Post("/v1/documents/d", "")), HasSubstr("\r\nAllow: GET, PUT, DELETE\r\n"));
 }
 
 TEST_F(HttpDocumentsTest, ErrorsOfTheStoreHaveTheirStatus) {

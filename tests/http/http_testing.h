@@ -61,6 +61,8 @@ class Socket {
   }
   std::string ReadAll() const { return ReadUntil(""); }
 
+  int fd() const { return fd_; }
+
  private:
   int fd_;
 };

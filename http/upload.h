@@ -1,0 +1,18 @@
+// PUT /v1/documents/{}: a text of any length, read piece by piece as the engine takes it, whole or
+// in parts that follow each other.
+#ifndef RECOLLECT_HTTP_UPLOAD_H_
+#define RECOLLECT_HTTP_UPLOAD_H_
+
+#include <memory>
+
+#include "http/exchange.h"
+#include "http/runtime.h"
+
+namespace recollect::http {
+
+// The route has to be one that takes a stream.
+void PutDocument(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer);
+
+}  // namespace recollect::http
+
+#endif  // RECOLLECT_HTTP_UPLOAD_H_

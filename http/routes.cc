@@ -10,6 +10,7 @@
 #include "http/documents.h"
 #include "http/errors.h"
 #include "http/metrics.h"
+#include "http/page.h"
 #include "http/path.h"
 #include "http/retrieve.h"
 #include "http/score.h"
@@ -41,7 +42,17 @@ void Models(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& ans
   answer->Send(200, "application/json", json{{"object", "list"}, {"data", {model}}}.dump());
 }
 
+void Page(Runtime&, const Request& request, const std::shared_ptr<Answer>& answer) {
+  const PageFile* const file = FindPageFile(request.path);
+  if (file == nullptr)
+    return SendError(*answer, absl::NotFoundError(absl::StrCat(
+                                  "there is no '", model::EscapeInvisible(request.path), "'")));
+  SendPageFile(*file, *answer);
+}
+
 constexpr Route kRoutes[] = {
+    {"GET", "/", Page, /*quick=*/true},
+    {"GET", "/page/{}", Page, /*quick=*/true},
     {"GET", "/livez", Live, /*quick=*/true},
     {"GET", "/health", Ready, /*quick=*/true},
     {"GET", "/readyz", Ready, /*quick=*/true},

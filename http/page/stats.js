@@ -1,0 +1,31 @@
+// What the server's budgets hold, and from which tier chunks came.
+import { getJson } from "./api.js";
+import { byId, bytes, count, make } from "./format.js";
+
+const BUDGETS = [["Landmark keys", "landmark"], ["Hot chunks", "memory"], ["Chunk states", "chunk_states"], ["Sessions", "state"]];
+const EVERY_MS = 3000;
+
+function meter(name, used, budget) {
+  return [make("dt", {}, make("span", {}, name), make("span", {}, `${bytes(used)} of ${bytes(budget)}`)),
+    make("dd", {}, make("meter", { max: budget, value: used, ariaLabel: name }))];
+}
+
+export async function refresh() {
+  const stats = await getJson("/v1/stats");
+  const number = (name) => Number(stats[name] ?? stats.engine?.[name] ?? stats.stats?.[name] ?? 0);
+  byId("meters").replaceChildren(...BUDGETS.filter(([, field]) => number(`${field}_budget_bytes`) > 0)
+    .flatMap(([name, field]) => meter(name, number(`${field}_bytes`), number(`${field}_budget_bytes`))));
+  byId("tiers").textContent = `Chunks read: ${count(number("chunk_hits_memory"))} from memory, ${count(number("chunk_hits_states"))} from states, ${count(number("chunk_hits_store"))} from the store`;
+  byId("budgets").hidden = false;
+}
+
+/** Until the first failure: a server that is gone is not asked for ever. `start` again after that. */
+let timer = 0;
+export function start() {
+  clearInterval(timer);
+  const once = () => {
+    if (!document.hidden) refresh().catch(() => clearInterval(timer));
+  };
+  timer = setInterval(once, EVERY_MS);
+  once();
+}

@@ -91,13 +91,12 @@ class Browser:
         return result["result"].get("value")
 
     def wait(self, expression, seconds=60):
-        """Until it is true, and what it then is."""
+        """Until it is true."""
         end = time.monotonic() + seconds
-        while not (value := self.evaluate(expression)):
+        while not self.evaluate(f"!!({expression})"):  # an element comes as {}
             if time.monotonic() > end:
                 raise TimeoutError(f"after {seconds} s not true: {expression}\nthe page says: {self.evaluate('document.body.innerText')[:2000]}")
             time.sleep(0.02)  # between questions to another process
-        return value
 
     def open(self, url):
         self.call("Page.navigate", url=url)

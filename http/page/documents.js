@@ -30,12 +30,12 @@ function documentRow(found) {
   });
   const remove = make("button", { type: "button", className: "small", ariaLabel: `Delete ${found.id}` }, "Delete");
   remove.addEventListener("click", () => discard(found.id, `Delete “${found.id}”? What was read of it is lost.`, "Delete"));
-  const size = make("span", {}, `${count(found.tokens ?? 0)} tokens · ${bytes(found.bytes ?? 0)}`);
+  const size = make("span", {}, found.damage ? `damaged: ${found.damage}` : `${count(found.tokens)} tokens · ${bytes(found.bytes)}`);
   return make("li", {}, make("label", {}, box, make("span", {}, found.id)), make("div", { className: "facts" }, size, remove));
 }
 
 function ingestRow(found) {
-  const at = found.committed_bytes ?? found.bytes;
+  const at = found.committed_bytes ?? found.bytes; // of an ingest from tokens: they are not in a file
   const remove = make("button", { type: "button", className: "small", ariaLabel: `Discard ${found.id}` }, "Discard");
   remove.addEventListener("click", () => discard(found.id, `Discard what was read of “${found.id}”?`, "Discard"));
   return make("li", {}, make("span", {}, found.id),
@@ -44,13 +44,15 @@ function ingestRow(found) {
 
 async function listAll() {
   const all = [];
+  const unfinished = new Map();
   let page;
   do {
-    const after = all.length ? `&after=${encodeURIComponent(all.at(-1).id)}` : "";
+    const after = page ? `&after=${encodeURIComponent(page.last_id)}` : "";
     page = await getJson(`/v1/documents?limit=${PAGE}${after}`);
     all.push(...page.data);
-    if (!after) ingests = new Map((page.ingests ?? []).map((one) => [one.id, one]));
-  } while (page.has_more && page.data.length);
+    for (const one of page.ingests) unfinished.set(one.id, one);
+  } while (page.has_more);
+  ingests = unfinished;
   return all;
 }
 

@@ -323,7 +323,7 @@ void AddServe(CLI::App& app, Command& command) {
       "  recollect serve --grpc-listen 127.0.0.1:0 --http-listen 127.0.0.1:0\n"
       "  recollect serve --config deploy/recollect.toml\n"
       "\nSIGTERM drains: health becomes NOT_SERVING, new calls get UNAVAILABLE, running ones "
-      "finish. SIGHUP reads the file of --keys again.\n"
+      "finish. SIGHUP reads the files of --keys, --tls-cert and --tls-key again.\n"
       "Common options (--data-dir, --model, --threads, budgets …): recollect --help\n");
   verb->callback([&app, verb, &command, options] {
     command.run = [&app, verb, &command, options] {

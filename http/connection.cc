@@ -64,8 +64,8 @@ std::string HeadText(const Answer::Head& head, int64_t number, size_t size, bool
   std::string text = absl::StrCat(
       "HTTP/1.1 ", head.status, " ",
       std::string(beast::http::obsolete_reason(static_cast<beast::http::status>(head.status))),
-      "\r\nContent-Type: ", head.content_type, "\r\nCache-Control: no-store\r\nX-Request-Id: ",
-      number, "\r\n", head.headers);
+      "\r\nContent-Type: ", head.content_type,
+      "\r\nCache-Control: no-store\r\nX-Request-Id: ", number, "\r\n", head.headers);
   if (!head.streamed) absl::StrAppend(&text, "Content-Length: ", size, "\r\n");
   if (head.streamed && chunked) absl::StrAppend(&text, "Transfer-Encoding: chunked\r\n");
   if (!keep || (head.streamed && !chunked)) absl::StrAppend(&text, "Connection: close\r\n");
@@ -196,10 +196,10 @@ void Connection::LogEnd(const Exchange& exchange, bool sent) const {
                                   {"ms", ms},
                                   {"peer", peer_}};
   if (!sent) fields.push_back({"error", "the client is gone"});
-  LogEvent(LogLevel::kInfo, "http", fields,
-           fmt::format("http {} {} {} {} {:.1f} ms peer {}{}", exchange.number,
-                       exchange.request.method, path, exchange.http_status, ms, peer_,
-                       sent ? "" : ": the client is gone"));
+  LogEvent(
+      LogLevel::kInfo, "http", fields,
+      fmt::format("http {} {} {} {} {:.1f} ms peer {}{}", exchange.number, exchange.request.method,
+                  path, exchange.http_status, ms, peer_, sent ? "" : ": the client is gone"));
 }
 
 asio::awaitable<error_code> Connection::Handle(std::shared_ptr<Exchange> shared,

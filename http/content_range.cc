@@ -28,8 +28,8 @@ bool ParseNumber(absl::string_view text, int64_t& number) {
 absl::StatusOr<ContentRange> ParseContentRange(const std::string& header) {
   const auto refused = [&](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "Content-Range: '", model::Shortened(model::EscapeInvisible(header), kMaxQuotedBytes), "', ",
-        why));
+        "Content-Range: '", model::Shortened(model::EscapeInvisible(header), kMaxQuotedBytes),
+        "', ", why));
   };
   constexpr char kForm[] = "expected 'bytes FIRST-LAST/TOTAL' or 'bytes FIRST-LAST/*'";
   absl::string_view rest = header;

@@ -111,8 +111,8 @@ absl::Status Upload::Begin(const Request& request) {
   RETURN_IF_ERROR(CheckLength(request));
   const absl::StatusOr<store::DocumentInfo> there = runtime_.engine.GetDocument(id_);
   existed_ = there.ok();
-  ASSIGN_OR_RETURN(stream_, runtime_.engine.BeginIngest(id_, /*from_tokens=*/false, session,
-                                                        request.peer));
+  ASSIGN_OR_RETURN(stream_,
+                   runtime_.engine.BeginIngest(id_, /*from_tokens=*/false, session, request.peer));
   if (existed_ && range_.has_value())
     stream_ = std::make_unique<PublishedPart>(runtime_.engine, *there, range_->begin);
   const engine::IngestStatus status = stream_->status();
@@ -121,8 +121,8 @@ absl::Status Upload::Begin(const Request& request) {
   if (range_.has_value()) {
     at_ = range_->begin;
     if (at_ != committed_) {
-      return absl::OutOfRangeError(absl::StrCat("Content-Range: the part begins at byte ", at_,
-                                                ", expected ", committed_));
+      return absl::OutOfRangeError(
+          absl::StrCat("Content-Range: the part begins at byte ", at_, ", expected ", committed_));
     }
   }
   handle_ = stream_->handle();
@@ -133,9 +133,8 @@ absl::Status Upload::Begin(const Request& request) {
 
 void Upload::Refuse(const absl::Status& status) {
   stream_.reset();
-  const std::string expected = absl::IsOutOfRange(status)
-                                   ? absl::StrCat("Content-Range: bytes */", committed_, "\r\n")
-                                   : "";
+  const std::string expected =
+      absl::IsOutOfRange(status) ? absl::StrCat("Content-Range: bytes */", committed_, "\r\n") : "";
   answer_->Send(HttpStatus(status.code()), "application/json", ErrorJson(status), expected);
 }
 
@@ -146,8 +145,8 @@ absl::Status Upload::CheckLength(const Request& request) const {
       length == range_->size()) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("Content-Range: ", range_->size(),
-                                                 " bytes, Content-Length: ", length));
+  return absl::InvalidArgumentError(
+      absl::StrCat("Content-Range: ", range_->size(), " bytes, Content-Length: ", length));
 }
 
 void Upload::Read() {
@@ -187,9 +186,9 @@ absl::Status Upload::Skip(std::string& piece) {
   piece.erase(0, static_cast<size_t>(size));
   at_ += size;
   if (at_ < committed_ || skipped_.Hex() == committed_sha256_) return absl::OkStatus();
-  return absl::AlreadyExistsError(
-      absl::StrCat("the unfinished ingest of document \"", id_, "\" has read ", committed_,
-                   " other bytes: delete it to start again"));
+  return absl::AlreadyExistsError(absl::StrCat("the unfinished ingest of document \"", id_,
+                                               "\" has read ", committed_,
+                                               " other bytes: delete it to start again"));
 }
 
 void Upload::OnTaken(const absl::StatusOr<engine::IngestStatus>& status) {
@@ -204,8 +203,8 @@ void Upload::OnTaken(const absl::StatusOr<engine::IngestStatus>& status) {
 
 absl::Status Upload::CheckBodyEnd() const {
   if (range_.has_value() && received_ < range_->size()) {
-    return absl::InvalidArgumentError(absl::StrCat("Content-Range: ", range_->size(),
-                                                   " bytes, the body has ", received_));
+    return absl::InvalidArgumentError(
+        absl::StrCat("Content-Range: ", range_->size(), " bytes, the body has ", received_));
   }
   if (at_ >= committed_) return absl::OkStatus();
   return absl::FailedPreconditionError(

@@ -2,7 +2,7 @@
 // that was broken off goes on where the server stands.
 import { ApiError, documentPath, getJson, jsonLines, request } from "./api.js";
 
-const PART_BYTES = 256 * 1024;
+const PART_BYTES = 1024 * 1024;
 const ATTEMPTS = 3;
 
 async function committedBytes(id) {
@@ -10,18 +10,18 @@ async function committedBytes(id) {
   return found.object === "ingest" ? found.committed_bytes : 0;
 }
 
-/** Sends file[begin, end); `progress` gets the server's lines. The document, once the last part is there. */
+/** Sends file[begin, end). The document, once the last part is there; otherwise how far the ingest is. `progress` gets each such line. */
 async function sendPart(id, file, begin, end, progress, signal) {
   const response = await request("PUT", documentPath(id), {
     headers: { "Content-Range": `bytes ${begin}-${end - 1}/${file.size}`, Accept: "application/x-ndjson" },
     body: file.slice(begin, end), signal,
   });
-  let published = null;
+  let last = {};
   for await (const line of jsonLines(response)) {
-    if (line.document) published = line.document;
-    else progress(line);
+    last = line;
+    if (!line.document) progress(line);
   }
-  return published;
+  return last;
 }
 
 /** Resolves to the document. `begin`: the byte of the file where the server stands. */
@@ -31,10 +31,10 @@ export async function upload(id, file, begin, progress, signal) {
   for (let at = begin; ;) {
     const end = Math.min(at + PART_BYTES, file.size);
     try {
-      const published = await sendPart(id, file, at, end, progress, signal);
-      if (published) return published;
-      if (end === file.size) throw new ApiError(0, "The server did not publish the document.");
-      at = end;
+      const { document, committed_bytes: committed } = await sendPart(id, file, at, end, progress, signal);
+      if (document) return document;
+      if (end === file.size || !(committed > at)) throw new ApiError(0, "The server did not take the whole text.");
+      at = committed; // whole blocks are committed: it may lie before the end of the part
       failures = 0;
     } catch (error) {
       const mayGoOn = error instanceof ApiError && [0, 416, 503].includes(error.status);

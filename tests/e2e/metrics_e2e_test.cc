@@ -52,7 +52,7 @@ std::string PathOf(const std::string& program) {
   const char* path = std::getenv("PATH");
   for (const std::string& folder : Split(path == nullptr ? "" : path, ":")) {
     const std::string candidate = folder + "/" + program;
-    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return "";
 }

@@ -145,7 +145,7 @@ TEST_F(MetricsE2eTest, ThePageListsWhatTheProgramHas) {
   Work();
   const MetricsText text = Scrape();
   std::set<std::string> listed;
-  static const std::regex kRow(R"(\| `([a-z_]+)` \| ([a-z]+) \| ([^|]*) \| .+ \|)");
+  static const std::regex kRow(R"(\| `([a-z_]+)` \| ([a-z]+) \|([^|]*)\| .+ \|)");
   for (const std::string& line : Split(ReadSource("docs/metrics.md"), "\n")) {
     std::smatch row;
     if (!std::regex_match(line, row, kRow)) continue;

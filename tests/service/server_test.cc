@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "client/state.h"
+#include "grpcpp/create_channel.h"
 #include "recollect/v1/documents.grpc.pb.h"
 #include "recollect/v1/generation.grpc.pb.h"
 #include "tests/service/raw_call.h"
@@ -198,6 +199,29 @@ TEST_F(ServiceTest, WhileDrainingHealthSaysSoAndNewCallsGetUnavailable) {
               Fails(absl::StatusCode::kUnavailable, "draining"));
   checked.set_value();
   drain.join();
+}
+
+TEST_F(ServiceTest, CallersLearnTheNumberThatTheLogHas) {
+  const auto stub = v1::Documents::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  ::testing::internal::CaptureStderr();
+  SetLogLevel(LogLevel::kInfo);
+  std::string number;
+  {
+    grpc::ClientContext context;
+    v1::GetDocumentRequest request;
+    request.set_id("e");
+    v1::Document response;
+    EXPECT_EQ(stub->GetDocument(&context, request, &response).error_code(),
+              grpc::StatusCode::NOT_FOUND);
+    const auto& metadata = context.GetServerTrailingMetadata();
+    ASSERT_EQ(metadata.count("x-request-id"), 1u);
+    const grpc::string_ref value = metadata.find("x-request-id")->second;
+    number = std::string(value.data(), value.size());
+  }
+  SetLogLevel(LogLevel::kOff);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("info call " + number + " Documents/GetDocument NOT_FOUND "));
 }
 
 TEST_F(ServiceTest, MetricsCountCallsAndConnections) {

@@ -9,8 +9,8 @@
 //
 // Threads: every public function may be called from any thread, and none blocks on computation or
 // disk unless its comment says so. Callbacks come from engine threads, one at a time per call, and
-// must not block: from inside one, only Generate, Score, Retrieve, Append, Commit, Finish and
-// Cancel may be called.
+// must not block: from inside one, only Generate, Score, Retrieve, Embed, Append, Commit, Finish
+// and Cancel may be called.
 //
 // Every function that takes an id, options or a request is INVALID_ARGUMENT beyond the limits of
 // step/limits.h.
@@ -151,6 +151,12 @@ class Engine {
   virtual std::shared_ptr<RequestHandle> Retrieve(
       RetrieveRequest request,
       std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done) = 0;
+
+  // kLandmark: the key of the chunk that the text is, as if a document began with it;
+  // INVALID_ARGUMENT for a text of more than one chunk. kQuery: what Retrieve searches with after
+  // the text. FAILED_PRECONDITION: a family without landmarks.
+  virtual std::shared_ptr<RequestHandle> Embed(
+      EmbedRequest request, std::function<void(absl::StatusOr<Embedding>)> done) = 0;
 
   // Refuses new work (UNAVAILABLE), lets running requests finish until `deadline`, then cancels
   // them; commits what open ingests have encoded; stops all threads. Blocks.

@@ -60,6 +60,8 @@ class EngineImpl final : public Engine {
   std::shared_ptr<RequestHandle> Retrieve(
       RetrieveRequest request,
       std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done) override;
+  std::shared_ptr<RequestHandle> Embed(
+      EmbedRequest request, std::function<void(absl::StatusOr<Embedding>)> done) override;
   void Shutdown(absl::Time deadline) override;
 
   Scheduler& scheduler_for_test() { return scheduler_; }

@@ -109,4 +109,11 @@ std::shared_ptr<RequestHandle> EngineImpl::Retrieve(
                 MakeRetrieve(*model_, std::move(request), std::move(done), counters_));
 }
 
+std::shared_ptr<RequestHandle> EngineImpl::Embed(
+    EmbedRequest request, std::function<void(absl::StatusOr<Embedding>)> done) {
+  const absl::Status checked = CheckRequest(request);
+  return Submit(checked, std::nullopt,
+                MakeEmbed(*model_, std::move(request), std::move(done), counters_));
+}
+
 }  // namespace recollect::engine

@@ -161,6 +161,24 @@ struct RetrieveRequest {
   absl::Time deadline = absl::InfiniteFuture();
 };
 
+// A text as retrieval compares it: the key of a chunk, or what a group of layers asks for after it.
+enum class EmbeddingKind { kLandmark, kQuery };
+
+struct EmbedRequest {
+  SessionOptions session_options;
+  Prompt text;
+  EmbeddingKind kind = EmbeddingKind::kLandmark;
+  int64_t group = 0;  // of a query
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+// The inner product of a query and a landmark is the score that the query's group gives the chunk
+// (Hit::score, where the chunk has it of its own and not as another's successor).
+struct Embedding {
+  std::vector<float> values;  // [key_width]
+  int64_t tokens = 0;         // of the text
+};
+
 struct SessionInfo {
   SessionId id{};
   std::vector<std::string> mounts;

@@ -31,12 +31,11 @@ const char* Name(engine::FinishReason reason) {
 class Completion final : public engine::GenerateEvents,
                          public std::enable_shared_from_this<Completion> {
  public:
-  Completion(engine::Engine& engine, const ServerOptions& options, CompletionRequest request,
-             std::shared_ptr<Answer> answer)
-      : engine_(engine),
-        model_(options.model_name),
-        tokenizer_(options.tokenizer),
-        end_token_(options.end_token),
+  Completion(Runtime& runtime, CompletionRequest request, std::shared_ptr<Answer> answer)
+      : runtime_(runtime),
+        model_(runtime.options.model_name),
+        tokenizer_(runtime.options.tokenizer),
+        end_token_(runtime.options.end_token),
         request_(std::move(request)),
         answer_(std::move(answer)) {}
 
@@ -59,7 +58,8 @@ class Completion final : public engine::GenerateEvents,
   void Cancel(const std::shared_ptr<engine::RequestHandle>& handle);
   void ScoreAll(json whole);
 
-  engine::Engine& engine_;
+  Runtime& runtime_;
+  const Runtime::Work work_{runtime_};
   const std::string model_;
   const model::Tokenizer* const tokenizer_;
   const int32_t end_token_;
@@ -97,7 +97,7 @@ absl::Status Completion::Start() {
     }
     prompt_ = prompt.tokens;
   }
-  Cancel(engine_.Generate(request_.generate, shared_from_this()));
+  Cancel(runtime_.engine.Generate(request_.generate, shared_from_this()));
   return absl::OkStatus();
 }
 
@@ -192,13 +192,16 @@ void Completion::ScoreAll(json whole) {
   score.prompt.tokens.insert(score.prompt.tokens.end(), generated_.begin(), generated_.end());
   if (!generated_.empty() && !prompt_.empty()) score.flush_after = {std::ssize(prompt_)};
   if (score.prompt.tokens.empty()) return SendJson(*answer_, whole);
-  Cancel(engine_.Score(std::move(score),
-                       [self = shared_from_this(), whole](absl::StatusOr<engine::ScoreResult> s) {
-                         if (!s.ok()) return SendError(*self->answer_, s.status());
-                         json answer = whole;
-                         answer["choices"][0]["logprobs"] = self->Logprobs(*s);
-                         SendJson(*self->answer_, answer);
-                       }));
+  Cancel(runtime_.engine.Score(std::move(score), [self = shared_from_this(), whole](
+                                                     absl::StatusOr<engine::ScoreResult> scored) {
+    if (!scored.ok()) return SendError(*self->answer_, scored.status());
+    // Writing megabytes of numbers would hold the engine's thread up.
+    self->runtime_.Continue([self, whole, scored = *std::move(scored)] {
+      json answer = whole;
+      answer["choices"][0]["logprobs"] = self->Logprobs(scored);
+      SendJson(*self->answer_, answer);
+    });
+  }));
 }
 
 // A token that ends within a character is written as OpenAI's API writes it: "bytes:\\xe2\\x80".
@@ -240,8 +243,7 @@ void Complete(Runtime& runtime, const Request& request, const std::shared_ptr<An
   absl::StatusOr<CompletionRequest> decoded =
       DecodeCompletion(request.body, runtime.options, request.caller);
   if (!decoded.ok()) return SendError(*answer, decoded.status());
-  const auto completion =
-      std::make_shared<Completion>(runtime.engine, runtime.options, *std::move(decoded), answer);
+  const auto completion = std::make_shared<Completion>(runtime, *std::move(decoded), answer);
   if (absl::Status status = completion->Start(); !status.ok()) SendError(*answer, status);
 }
 

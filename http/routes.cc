@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "http/completions.h"
 #include "http/documents.h"
+#include "http/embeddings.h"
 #include "http/errors.h"
 #include "http/metrics.h"
 #include "http/page.h"
@@ -65,6 +66,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/documents/{}/text", GetText},
     {"POST", "/v1/retrieve", Retrieve},
     {"POST", "/v1/score", Score},
+    {"POST", "/v1/embeddings", Embed},
     {"POST", "/tokenize", Tokenize},
     {"POST", "/detokenize", Detokenize},
     {"GET", "/tokenizer_info", TokenizerInfo, /*quick=*/true},

@@ -51,10 +51,14 @@ json EncodeScore(const engine::ScoreResult& result) {
 void Score(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
   absl::StatusOr<engine::ScoreRequest> decoded = Decode(request, runtime.options);
   if (!decoded.ok()) return SendError(*answer, decoded.status());
+  const auto work = std::make_shared<Runtime::Work>(runtime);
   const auto handle = runtime.engine.Score(
-      *std::move(decoded), [answer](const absl::StatusOr<engine::ScoreResult>& result) {
+      *std::move(decoded), [&runtime, work, answer](absl::StatusOr<engine::ScoreResult> result) {
         if (!result.ok()) return SendError(*answer, result.status());
-        SendJson(*answer, EncodeScore(*result));
+        // Writing megabytes of numbers would hold the engine's thread up.
+        runtime.Continue([work, answer, result = *std::move(result)] {
+          SendJson(*answer, EncodeScore(result));
+        });
       });
   answer->OnGone([handle] { handle->Cancel(); });
 }

@@ -173,6 +173,7 @@ Session::Candidate Session::Resolve(int64_t candidate) const {
 
 absl::Status Session::AddChunk(const ClosedBlock& block, model::EncodedChunk chunk) {
   model_.AddTokens(block.tokens, chunk);
+  last_key_ = chunk.landmark_key;
   if (!owner_.has_value()) {
     ASSIGN_OR_RETURN(owner_, store_.NewSessionOwner());
   }

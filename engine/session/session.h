@@ -105,6 +105,9 @@ class Session {
   // Adds the encoded chunk of a block that this session closed. Chunks are added in order.
   absl::Status AddChunk(const ClosedBlock& block, model::EncodedChunk chunk);
 
+  // The landmark key of the chunk that was added last; empty before the first.
+  const std::vector<Bf16>& last_key() const { return last_key_; }
+
   const std::vector<Pin>& mounts() const { return mounts_; }
   bool random_chunks() const { return random_chunks_; }
   int64_t positions() const { return positions_; }
@@ -158,6 +161,7 @@ class Session {
   std::optional<OwnerId> owner_;  // of the own chunks; set by the first
   std::atomic<int64_t> own_chunks_{0};
   std::unique_ptr<LandmarkKeys> own_keys_;  // of the own chunks; set by the first
+  std::vector<Bf16> last_key_;
 };
 
 // A session for the use of its holder alone, who gives it back by letting go of it: one that stays

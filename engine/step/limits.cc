@@ -149,4 +149,10 @@ absl::Status CheckRequest(const RetrieveRequest& request) {
   return CheckNotEmpty(request.query, "query");
 }
 
+absl::Status CheckRequest(const EmbedRequest& request) {
+  RETURN_IF_ERROR(CheckSession(request.session_options));
+  RETURN_IF_ERROR(CheckPrompt(request.text, "input", kMaxPromptTokens));
+  return CheckNotEmpty(request.text, "input");
+}
+
 }  // namespace recollect::engine

@@ -22,6 +22,7 @@ absl::Status CheckSession(const SessionOptions& options);
 absl::Status CheckRequest(const GenerateRequest& request);
 absl::Status CheckRequest(const ScoreRequest& request);
 absl::Status CheckRequest(const RetrieveRequest& request);
+absl::Status CheckRequest(const EmbedRequest& request);
 
 }  // namespace recollect::engine
 

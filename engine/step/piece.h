@@ -33,6 +33,7 @@ struct Selection {
 struct Piece : PlannedRows {
   int64_t hits_per_group = 0;  // 0: n_ret
   bool with_retrievals = false;
+  bool with_queries = false;
 
   // Set by Begin.
   Session* session = nullptr;
@@ -40,8 +41,9 @@ struct Piece : PlannedRows {
   int stage = 0;              // 0: lower layers; 1 + g: group g; then the head; then done
   absl::Status status;        // an error ends the piece
   std::vector<Selection> selections;
-  std::vector<WantedChunk> wanted;    // while a fetch runs, it belongs to that
-  std::vector<Retrieval> retrievals;  // when wanted
+  std::vector<WantedChunk> wanted;          // while a fetch runs, it belongs to that
+  std::vector<Retrieval> retrievals;        // when wanted
+  std::vector<std::vector<float>> queries;  // of the last landmark in each group, when wanted
 
   // The slowest tier that a chunk which the model reads came from; kMemory: there was none.
   Tier slowest = Tier::kMemory;
@@ -61,6 +63,7 @@ struct Piece : PlannedRows {
     wanted.clear();
     retrievals.clear();
     slowest = Tier::kMemory;
+    queries.clear();
   }
 };
 

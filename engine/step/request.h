@@ -69,7 +69,7 @@ class Request {
   std::atomic<bool> cancelled_{false};
 };
 
-// The three kinds of requests. The time to the first token counts from here.
+// The four kinds of requests. The time to the first token counts from here.
 std::shared_ptr<Request> MakeGenerate(const model::Model& model, GenerateRequest request,
                                       std::shared_ptr<GenerateEvents> events, Counters& counters);
 std::shared_ptr<Request> MakeScore(const model::Model& model, ScoreRequest request,
@@ -78,6 +78,9 @@ std::shared_ptr<Request> MakeScore(const model::Model& model, ScoreRequest reque
 std::shared_ptr<Request> MakeRetrieve(
     const model::Model& model, RetrieveRequest request,
     std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done, Counters& counters);
+std::shared_ptr<Request> MakeEmbed(const model::Model& model, EmbedRequest request,
+                                   std::function<void(absl::StatusOr<Embedding>)> done,
+                                   Counters& counters);
 
 }  // namespace recollect::engine
 

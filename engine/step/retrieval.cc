@@ -62,6 +62,10 @@ std::vector<float> SoftmaxWeights(std::span<const ScoredCandidate> best) {
   return weights;
 }
 
+bool Retriever::Reports(const Asker& asker) {
+  return asker.piece->with_queries && asker.landmark + 1 == asker.piece->landmarks.size();
+}
+
 absl::Status Retriever::Select(std::span<Piece* const> pieces, int group) {
   askers_.clear();
   rows_.clear();
@@ -88,7 +92,7 @@ absl::Status Retriever::Select(std::span<Piece* const> pieces, int group) {
   for (size_t i = 0; i < askers_.size(); ++i) {
     LandmarkQuery& query = queries_[i];
     query.u.resize(static_cast<size_t>(config_.key_width()));
-    if (query.n == 0) continue;
+    if (query.n == 0 && !Reports(askers_[i])) continue;
     const Piece& piece = *askers_[i].piece;
     const PieceLandmark& landmark = piece.landmarks[askers_[i].landmark];
     const auto d_r = static_cast<size_t>(config_.d_r);
@@ -98,6 +102,9 @@ absl::Status Retriever::Select(std::span<Piece* const> pieces, int group) {
     }
   }
   if (!rows_.empty()) RETURN_IF_ERROR(backend_.Queries(group, rows_));
+  for (size_t i = 0; i < askers_.size(); ++i) {
+    if (Reports(askers_[i])) askers_[i].piece->queries.push_back(queries_[i].u);
+  }
   landmarks_.Search(std::span(queries_).first(askers_.size()));
   for (size_t i = 0; i < askers_.size(); ++i) {
     Piece& piece = *askers_[i].piece;

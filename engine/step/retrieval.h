@@ -41,6 +41,8 @@ class Retriever {
     Piece* piece = nullptr;
     size_t landmark = 0;  // of the piece
   };
+  // Whether the request wants to see this query.
+  static bool Reports(const Asker& asker);
   void Choose(const Asker& asker, LandmarkQuery& query, int group) const;
 
   const model::Model& model_;
@@ -48,7 +50,7 @@ class Retriever {
   Backend& backend_;
   LandmarkIndex& landmarks_;
   std::vector<Asker> askers_;
-  std::vector<QueryRow> rows_;          // of landmarks that have candidates
+  std::vector<QueryRow> rows_;          // of landmarks that have candidates, or whose query is seen
   std::vector<LandmarkQuery> queries_;  // the first askers_.size() are in use
 };
 

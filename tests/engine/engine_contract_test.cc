@@ -244,6 +244,16 @@ TEST_P(EngineContractTest, ScoresAreAsManyAsTokens) {
   EXPECT_EQ(result->text_bytes, 2);
 }
 
+TEST_P(EngineContractTest, EmbeddingsSayHowManyTokensTheyStandFor) {
+  const auto result = Embed(*engine_, {{}, {"ab", {}}});
+  ASSERT_THAT(result, IsOk());
+  EXPECT_GT(result->values.size(), 0u);
+  EXPECT_GT(result->tokens, 0);
+  EXPECT_THAT(Embed(*engine_, {}), StatusIs(StatusCode::kInvalidArgument, "input: empty"));
+  EXPECT_THAT(Embed(*engine_, {{.mounts = {"moby"}}, {"a", {}}}),
+              StatusIs(StatusCode::kNotFound, "moby"));
+}
+
 TEST_P(EngineContractTest, CancelEndsARequestBeforeDuringAndNotAfter) {
   const auto before = std::make_shared<Recorder>();
   engine_->Generate(Ask(kEndless), before)->Cancel();

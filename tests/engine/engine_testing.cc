@@ -184,6 +184,10 @@ absl::StatusOr<std::vector<Retrieval>> Retrieve(Engine& engine, RetrieveRequest 
       [&](auto done) { engine.Retrieve(std::move(request), done); });
 }
 
+absl::StatusOr<Embedding> Embed(Engine& engine, EmbedRequest request) {
+  return Await<Embedding>([&](auto done) { engine.Embed(std::move(request), done); });
+}
+
 absl::StatusOr<IngestStatus> Append(IngestStream& stream, int64_t offset, std::string text) {
   return Await<IngestStatus>([&](auto done) { stream.Append(offset, std::move(text), done); });
 }

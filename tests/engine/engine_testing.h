@@ -83,6 +83,7 @@ std::vector<int32_t> GreedyTokens(const model::Model& model, const ReferenceResu
 Generated Generate(Engine& engine, GenerateRequest request);
 absl::StatusOr<ScoreResult> Score(Engine& engine, ScoreRequest request);
 absl::StatusOr<std::vector<Retrieval>> Retrieve(Engine& engine, RetrieveRequest request);
+absl::StatusOr<Embedding> Embed(Engine& engine, EmbedRequest request);
 
 // Send one piece and wait for the answer.
 absl::StatusOr<IngestStatus> Append(IngestStream& stream, int64_t offset, std::string text);

@@ -47,6 +47,9 @@ TEST_F(RatPlusEngineTest, RetrievalIsRefusedNamingTheFamily) {
   RetrieveRequest retrieve;
   retrieve.query.tokens = {5};
   expect_family(Retrieve(*engine, retrieve).status(), "retrieve");
+  EmbedRequest embed;
+  embed.text.tokens = {5};
+  expect_family(Embed(*engine, embed).status(), "embed");
   EXPECT_TRUE(engine->ListDocuments("", 10)->empty());
   EXPECT_EQ(engine->DeleteDocument("whale").code(), absl::StatusCode::kNotFound);
 }

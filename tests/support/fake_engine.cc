@@ -281,6 +281,27 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Retrieve(
   return std::make_shared<Handle>(*this);
 }
 
+std::shared_ptr<engine::RequestHandle> FakeEngine::Embed(
+    engine::EmbedRequest request, std::function<void(absl::StatusOr<engine::Embedding>)> done) {
+  const auto handle = std::make_shared<Handle>(*this);
+  const auto embed = [&]() -> absl::StatusOr<engine::Embedding> {
+    RETURN_IF_ERROR(engine::CheckRequest(request));
+    RETURN_IF_ERROR(BeginLocked(request.session_options, request.deadline).status());
+    const int64_t bytes = std::ssize(request.text.text), tokens = std::ssize(request.text.tokens);
+    return engine::Embedding{
+        {static_cast<float>(bytes), static_cast<float>(tokens), static_cast<float>(request.group)},
+        bytes + tokens};
+  };
+  {
+    std::lock_guard lock(mutex_);
+    seen_.embed = request;
+    changed_.notify_all();
+    if (script_.embed_hangs) return handle;
+  }
+  Reply(done, embed);
+  return handle;
+}
+
 void FakeEngine::Shutdown(absl::Time deadline) {
   std::vector<std::thread> threads;
   std::unique_lock lock(mutex_);

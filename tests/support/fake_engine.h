@@ -40,6 +40,7 @@ class FakeEngine final : public engine::Engine {
     absl::Status error = absl::OkStatus();  // every call fails with it
     absl::Status health = absl::OkStatus();
     Generation generation = {};
+    bool embed_hangs = false;  // Embed is not answered
     engine::EngineStats stats = {};
     engine::ScoreResult score = {{7, 8}, {-0.5f, -1.5f}, {7, 9}, {-0.5f, -0.25f}, 2};
   };
@@ -50,6 +51,7 @@ class FakeEngine final : public engine::Engine {
     engine::GenerateRequest generate;
     engine::ScoreRequest score;
     engine::RetrieveRequest retrieve;
+    engine::EmbedRequest embed;
     int64_t sessions = 0, ingests = 0;
     int64_t opened = 0;     // sessions
     int64_t cancelled = 0;  // requests
@@ -99,6 +101,10 @@ class FakeEngine final : public engine::Engine {
   std::shared_ptr<engine::RequestHandle> Retrieve(
       engine::RetrieveRequest request,
       std::function<void(absl::StatusOr<std::vector<engine::Retrieval>>)> done) override;
+  // Of a text: its bytes, its token ids' number, and the group.
+  std::shared_ptr<engine::RequestHandle> Embed(
+      engine::EmbedRequest request,
+      std::function<void(absl::StatusOr<engine::Embedding>)> done) override;
   void Shutdown(absl::Time deadline) override;
 
  private:

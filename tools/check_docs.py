@@ -21,7 +21,7 @@ PROGRAM = re.compile(r"build/[\w-]+/bin/(\w+)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 TEST = re.compile(r"`(\w+Test)\.([\w*]+)")
 # Flags of other people's programs that our pages show.
-FOREIGN_FLAGS = {"--cacert", "--preset", "--nproc-per-node", "--help", "--fail-with-body"}
+FOREIGN_FLAGS = {"--cacert", "--preset", "--tasks", "--nproc-per-node", "--help", "--fail-with-body"}
 # Programs and scripts that define flags. A flag with "-file" behind it is made of the one without (cli/session_options.cc).
 PROGRAMS = ("cli", "bench", "tools", "train", "tests/attacks")
 

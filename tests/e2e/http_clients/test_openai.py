@@ -1,0 +1,76 @@
+"""The `openai` package: completions whole and streamed, logprobs, mounts, errors."""
+import openai
+import pytest
+from conftest import MODEL
+
+ASKED = {"model": MODEL, "prompt": "The pass key of Ahab is", "max_tokens": 6, "temperature": 0}
+NOVEL = {"extra_body": {"mounts": ["novel"]}}
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    return openai.OpenAI(base_url=f"http://{server}/v1", api_key="none", max_retries=0)
+
+
+def test_models(client):
+    assert [model.id for model in client.models.list()] == [MODEL]
+
+
+def test_a_completion_reads_what_is_mounted(client):
+    answer = client.completions.create(**ASKED, **NOVEL)
+    assert "48213" in answer.choices[0].text
+    assert answer.choices[0].finish_reason in ("length", "stop")
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+    assert "48213" not in client.completions.create(**ASKED).choices[0].text
+
+
+def test_a_stream_gives_the_same_text(client):
+    whole = client.completions.create(**ASKED, **NOVEL)
+    events = list(client.completions.create(**ASKED, **NOVEL, stream=True, stream_options={"include_usage": True}))
+    assert "".join(event.choices[0].text for event in events if event.choices) == whole.choices[0].text
+    assert events[-1].usage == whole.usage
+    assert events[-2].choices[0].finish_reason == whole.choices[0].finish_reason
+
+
+def test_a_stream_shows_what_is_retrieved(client):
+    events = list(client.completions.create(**ASKED, stream=True, extra_body={"mounts": ["novel"], "retrievals": True}))
+    retrievals = [event.model_extra["retrieval"] for event in events if not event.choices]
+    assert {retrieval["group"] for retrieval in retrievals} == {0, 1}
+    best = max((hit for retrieval in retrievals for hit in retrieval["hits"]), key=lambda hit: hit["weight"])
+    assert best["document"] == "novel" and 59_000 < best["begin"] < best["end"] < 61_500
+
+
+def test_a_stream_that_is_left_ends(client):
+    with client.completions.create(**{**ASKED, "max_tokens": 5000}, stream=True, extra_body={"ignore_eos": True}) as stream:
+        next(iter(stream))
+    assert client.completions.create(**ASKED).choices[0].text
+
+
+def test_logprobs_of_prompt_and_answer(client):
+    choice = client.completions.create(**ASKED, **NOVEL, echo=True, logprobs=1).choices[0]
+    logprobs = choice.logprobs
+    assert choice.text.startswith(ASKED["prompt"]) and "".join(logprobs.tokens) == choice.text
+    assert len(logprobs.tokens) == len(logprobs.token_logprobs) == len(logprobs.top_logprobs) == len(logprobs.text_offset)
+    assert all(value <= 0 for value in logprobs.token_logprobs)
+    # At temperature 0 the answer's tokens are those that were most likely.
+    answer = [i for i, offset in enumerate(logprobs.text_offset) if offset >= len(ASKED["prompt"])]
+    assert answer and all(logprobs.token_logprobs[i] == max(logprobs.top_logprobs[i].values()) for i in answer)
+    assert any(len(row) == 2 for row in logprobs.top_logprobs)
+
+
+def test_stop_and_seed(client):
+    drawn = {**ASKED, "prompt": "She said that", "max_tokens": 30, "temperature": 1, "top_p": 0.9, "seed": 5}
+    first, again = (client.completions.create(**drawn).choices[0].text for _ in range(2))
+    assert first == again
+    stopped = client.completions.create(**ASKED, **NOVEL, stop=["8213"]).choices[0]
+    assert stopped.text.endswith("4") and stopped.finish_reason == "stop"
+
+
+def test_errors_are_the_packages_own(client):
+    with pytest.raises(openai.NotFoundError, match="model"):
+        client.completions.create(**{**ASKED, "model": "other"})
+    with pytest.raises(openai.NotFoundError, match="nobody"):
+        client.completions.create(**ASKED, extra_body={"mounts": ["nobody"]})
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.completions.create(**ASKED, n=2)
+    assert refused.value.param == "n" and refused.value.code == "invalid_argument"

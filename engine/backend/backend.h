@@ -114,7 +114,8 @@ class Backend {
   virtual absl::StatusOr<std::vector<model::EncodedChunk>> EncodeClosed(
       std::span<PieceRows* const> pieces) = 0;
 
-  // Computes retrieval queries of `group` from the residuals on entry to it. REQUIRES: landmarks, here and for the next two.
+  // Computes retrieval queries of `group` from the residuals on entry to it. REQUIRES: landmarks,
+  // here and for the next two.
   virtual absl::Status Queries(int group, std::span<const QueryRow> rows) = 0;
 
   // Begins to copy a record's states to the device from which Project reads them. Thread-safe (not

@@ -231,6 +231,32 @@ TEST_F(HttpUploadTest, OneUploadWritesADocument) {
   EXPECT_EQ(Lines("\r\n\r\n" + first.ReadAll()).back()["document"]["bytes"], 8);
 }
 
+TEST_F(HttpUploadTest, OnlySoManyRunAtOnce) {
+  engine_.max_ingests = 1;
+  const Socket first(server_->address());
+  first.Send(PutHead("/v1/documents/d", absl::StrCat(kLines, "Content-Length: 8\r\n\r\ntext")));
+  first.ReadUntil("}\n");
+  ExpectError(Put("/v1/documents/e", "text"), 429, "1 ingests are open, at most 1 are allowed");
+  EXPECT_THAT(Ask(Put("/v1/documents/e", "text")), HasSubstr("\r\nRetry-After: 1\r\n"));
+  first.Send("more");
+  first.ReadAll();
+  EXPECT_THAT(Ask(Put("/v1/documents/e", "text")), StartsWith("HTTP/1.1 201"));
+}
+
+TEST_F(HttpUploadTest, ManyAtOnceKeepApart) {
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 16; ++i) {
+    clients.emplace_back([this, i] {
+      const std::string text(50'000, static_cast<char>('a' + i));
+      const std::string path = absl::StrCat("/v1/documents/", i);
+      const auto answer = Ask(Put(path, text, i % 2 == 0 ? kClose : kLines));
+      EXPECT_THAT(answer, StartsWith(i % 2 == 0 ? "HTTP/1.1 201" : "HTTP/1.1 200")) << i;
+      EXPECT_TRUE(Ask(Get(path + "/text")).ends_with("\r\n\r\n" + text)) << i;
+    });
+  }
+  for (std::thread& client : clients) client.join();
+}
+
 TEST_F(HttpUploadTest, ADeleteEndsAnUpload) {
   const Socket socket(server_->address());
   socket.Send(PutHead("/v1/documents/d", absl::StrCat(kLines,

@@ -18,10 +18,11 @@
 
 namespace recollect {
 
-// Bounds in seconds. What takes a CPU milliseconds: a token, a landmark step, a read of the store.
-inline constexpr std::array<double, 20> kStepSeconds = {
-    0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03,
-    0.05,   0.075, 0.1,   0.15,  0.2,   0.3,    0.5,  1,     2,    5};
+// Bounds in seconds. What takes a CPU from a fraction of a millisecond, as a token of recollect-7m,
+// to a second, as one of billions of parameters: tokens, landmark steps, reads of the store.
+inline constexpr std::array<double, 22> kStepSeconds = {
+    0.0001, 0.0002, 0.0003, 0.0005, 0.00075, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.0075,
+    0.01,   0.02,   0.03,   0.05,   0.075,   0.1,   0.2,    0.3,   0.5,   1,     5};
 // Whole requests, and their prompts: from a lookup to a document that is ingested for an hour.
 inline constexpr std::array<double, 16> kRequestSeconds = {
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30, 120, 600, 3600};

@@ -19,12 +19,13 @@ class HttpE2eTest : public ServerTest {
     Start(arguments);
     http_ = ready_.substr(ready_.find(" http=") + 6);
   }
-  json Complete(const json& fields) const {
+  json Ask(const std::string& path, const json& fields) const {
     const Socket socket(http_);
-    socket.Send(Post("/v1/completions", fields.dump()));
+    socket.Send(Post(path, fields.dump()));
     const std::string answer = socket.ReadAll();
     return json::parse(answer.substr(answer.find("\r\n\r\n") + 4));
   }
+  json Complete(const json& fields) const { return Ask("/v1/completions", fields); }
   std::string http_;
 };
 
@@ -57,6 +58,51 @@ TEST_F(HttpE2eTest, ACompletionIsTheTextThatGrpcGives) {
             answer["usage"]["prompt_tokens"].get<int64_t>() + std::ssize(expected.tokens));
   for (const json& logprob : scored["logprobs"]["token_logprobs"])
     EXPECT_LE(logprob.get<double>(), 0);
+  EXPECT_EQ(StopServer(), 0);
+}
+
+TEST_F(HttpE2eTest, RetrieveAndScoreGiveWhatGrpcGives) {
+  StartHttp();
+  ASSERT_EQ(Run({"ingest", "--server", address_, "--id", "d", "-"}, Text(3000)).exit_code, 0);
+  v1::RetrieveRequest retrieve;
+  retrieve.mutable_session()->add_mounts("d");
+  retrieve.mutable_query()->set_text("under a grey ship");
+  retrieve.set_k(3);
+  const auto expected = client_->Retrieve(retrieve).value();
+  const json found =
+      Ask("/v1/retrieve", {{"query", "under a grey ship"}, {"mounts", {"d"}}, {"k", 3}})["data"];
+  ASSERT_EQ(std::ssize(found), expected.retrievals_size());
+  for (int g = 0; g < expected.retrievals_size(); ++g) {
+    const v1::Retrieval& group = expected.retrievals(g);
+    EXPECT_EQ(found[g]["group"], group.group());
+    EXPECT_EQ(found[g]["position"], group.position());
+    EXPECT_EQ(found[g]["candidates"], group.candidates());
+    ASSERT_EQ(std::ssize(found[g]["hits"]), group.hits_size());
+    for (int i = 0; i < group.hits_size(); ++i) {
+      const json& hit = found[g]["hits"][i];
+      EXPECT_EQ(hit["document"], "d");
+      EXPECT_EQ(hit["chunk"], group.hits(i).chunk());
+      EXPECT_EQ(hit["begin"], group.hits(i).text_begin());
+      EXPECT_EQ(hit["end"], group.hits(i).text_end());
+      EXPECT_EQ(hit["score"].get<float>(), group.hits(i).score());
+      EXPECT_EQ(hit["weight"].get<float>(), group.hits(i).weight());
+    }
+  }
+
+  const json tokens = Ask("/tokenize", {{"prompt", "under a grey ship"}})["tokens"];
+  EXPECT_EQ(Ask("/detokenize", {{"tokens", tokens}})["prompt"], "under a grey ship");
+  v1::ScoreRequest score;
+  score.mutable_session()->add_mounts("d");
+  score.mutable_prompt()->set_text("under a grey ship");
+  const auto scores = client_->Score(score).value();
+  const json scored = Ask("/v1/score", {{"prompt", tokens}, {"mounts", {"d"}}});
+  ASSERT_EQ(std::ssize(scored["logprobs"]), scores.logprobs_size());
+  for (int i = 0; i < scores.logprobs_size(); ++i) {
+    EXPECT_EQ(scored["tokens"][i], scores.tokens(i));
+    EXPECT_EQ(scored["logprobs"][i].get<float>(), scores.logprobs(i));
+    EXPECT_EQ(scored["argmax"][i], scores.argmax(i));
+    EXPECT_EQ(scored["argmax_logprobs"][i].get<float>(), scores.argmax_logprobs(i));
+  }
   EXPECT_EQ(StopServer(), 0);
 }
 

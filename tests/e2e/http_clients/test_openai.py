@@ -1,4 +1,4 @@
-"""The `openai` package: completions whole and streamed, logprobs, mounts, errors."""
+"""The `openai` package: completions whole and streamed, logprobs, mounts, embeddings, errors."""
 import openai
 import pytest
 from conftest import MODEL
@@ -74,3 +74,20 @@ def test_errors_are_the_packages_own(client):
     with pytest.raises(openai.BadRequestError) as refused:
         client.completions.create(**ASKED, n=2)
     assert refused.value.param == "n" and refused.value.code == "invalid_argument"
+
+
+def test_embeddings_are_what_retrieval_compares(client):
+    needle = "The pass key of Ahab is 48213."
+    answer = client.embeddings.create(model=MODEL, input=[needle, "It was raining in the town of Highbury."])
+    assert [entry.index for entry in answer.data] == [0, 1] and answer.usage.prompt_tokens > 0
+    assert {entry.model_extra["kind"] for entry in answer.data} == {"landmark"}
+    floats = client.embeddings.create(model=MODEL, input=needle, encoding_format="float").data[0]
+    assert floats.embedding == pytest.approx(answer.data[0].embedding)
+    asked = client.embeddings.create(model=MODEL, input=ASKED["prompt"], extra_body={"kind": "query", "group": 1}).data[0]
+    assert asked.model_extra["kind"] == "query" and asked.model_extra["group"] == 1
+
+    def score(entry):
+        return sum(a * b for a, b in zip(asked.embedding, entry.embedding, strict=True))
+    assert score(answer.data[0]) > score(answer.data[1])
+    with pytest.raises(openai.BadRequestError, match="a landmark stands for a chunk of 1 to 63"):
+        client.embeddings.create(model=MODEL, input="word " * 200)

@@ -59,6 +59,7 @@ class Upload final : public std::enable_shared_from_this<Upload> {
  public:
   Upload(Runtime& runtime, const Request& request, std::shared_ptr<Answer> answer)
       : runtime_(runtime),
+        request_(request),
         id_(request.parameter),
         body_(request.stream),
         answer_(std::move(answer)),
@@ -70,6 +71,7 @@ class Upload final : public std::enable_shared_from_this<Upload> {
 
  private:
   absl::Status CheckLength(const Request& request) const;
+  absl::Status CheckKey() const;
   void Read();
   void OnPiece(absl::StatusOr<std::string> piece);
   absl::Status Skip(std::string& piece);
@@ -84,6 +86,7 @@ class Upload final : public std::enable_shared_from_this<Upload> {
 
   Runtime& runtime_;
   const Runtime::Work work_{runtime_};
+  const Request request_;
   const std::string id_;
   const std::shared_ptr<Body> body_;
   const std::shared_ptr<Answer> answer_;
@@ -149,6 +152,12 @@ absl::Status Upload::CheckLength(const Request& request) const {
       absl::StrCat("Content-Range: ", range_->size(), " bytes, Content-Length: ", length));
 }
 
+// It may have been revoked since the upload began.
+absl::Status Upload::CheckKey() const {
+  if (runtime_.options.authorize == nullptr) return absl::OkStatus();
+  return runtime_.options.authorize(request_).status();
+}
+
 void Upload::Read() {
   body_->Read([self = shared_from_this()](absl::StatusOr<std::string> piece) {
     self->OnPiece(std::move(piece));
@@ -166,6 +175,7 @@ void Upload::OnPiece(absl::StatusOr<std::string> piece) {
   }
   auto shared = std::make_shared<std::string>(*std::move(piece));
   OnThread([this, shared]() -> absl::Status {
+    RETURN_IF_ERROR(CheckKey());
     RETURN_IF_ERROR(Skip(*shared));
     if (shared->empty()) {
       Read();

@@ -135,5 +135,17 @@ TEST_F(HttpAccessTest, AReloadedFileCountsForTheNextRequest) {
   EXPECT_THAT(CompleteAs("read", "b/1"), StartsWith("HTTP/1.1 401"));
 }
 
+TEST_F(HttpAccessTest, ARevokedKeyEndsItsUploadAtTheNextPiece) {
+  const Socket socket(server_->address());
+  socket.Send(
+      "PUT /v1/documents/new HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret-full\r\n"
+      "Accept: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwords\r\n");
+  EXPECT_THAT(socket.ReadUntil("accepted_bytes"), StartsWith("HTTP/1.1 200"));
+  ASSERT_THAT(access::RemoveKey(keys_, "full"), IsOk());
+  ASSERT_THAT(guard_->Reload(), IsOk());
+  socket.Send("5\r\nwords\r\n");
+  EXPECT_THAT(socket.ReadUntil("unauthenticated"), HasSubstr("authentication_error"));
+}
+
 }  // namespace
 }  // namespace recollect

@@ -1,5 +1,7 @@
 #include "model/lexicon.h"
 
+#include <unistd.h>
+
 #include <cmath>
 #include <map>
 #include <string>
@@ -22,7 +24,10 @@ using ::testing::HasSubstr;
 constexpr int64_t kWidth = 6;
 constexpr int kReach = 4;
 
-std::string Directory(const std::string& name) { return ::testing::TempDir() + "/" + name; }
+// Of this process: the file that a test has mapped must not be written by another.
+std::string Directory(const std::string& name) {
+  return absl::StrCat(::testing::TempDir(), "/", name, ".", getpid());
+}
 
 ModelConfig Config() {
   ModelConfig config = TinyConfig();

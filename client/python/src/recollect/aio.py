@@ -17,6 +17,10 @@ from recollect.v1 import admin_pb2, admin_pb2_grpc, documents_pb2, documents_pb2
 from recollect.v1 import generation_pb2, generation_pb2_grpc
 
 
+# In place of its status grpc.aio reports this for a call that ends while it is written to. The same call once more tells.
+_LOST_STATUS = "Internal error from Core"
+
+
 class AsyncGeneration(AsyncIterator[types.Event]):
     """As Generation, with async for and await."""
 
@@ -115,6 +119,8 @@ class AsyncClient:
         except asyncio.InvalidStateError:
             pass  # the server ended the stream: its status says why
         except grpc.RpcError as error:
+            if error.details() == _LOST_STATUS:
+                raise errors.from_status(grpc.StatusCode.UNAVAILABLE, "the server ended the stream") from None
             raise errors.from_grpc(error) from None
         finally:
             call.cancel()

@@ -153,10 +153,6 @@ absl::Status SendText(Runtime& runtime, const Request& request,
   return absl::OkStatus();
 }
 
-void Reply(Answer& answer, const absl::StatusOr<json>& value) {
-  value.ok() ? SendJson(answer, *value) : SendError(answer, value.status());
-}
-
 }  // namespace
 
 json EncodeDocument(const store::DocumentInfo& info) {

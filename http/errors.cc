@@ -1,9 +1,11 @@
 #include "http/errors.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "base/paths.h"
+#include "http/json.h"
 #include "nlohmann/json.hpp"
 
 namespace recollect::http {
@@ -65,11 +67,11 @@ std::string ErrorJson(const absl::Status& status) {
                       {"type", Type(HttpStatus(status.code()))},
                       {"param", Param(message)},
                       {"code", absl::AsciiStrToLower(absl::StatusCodeToString(status.code()))}};
-  return json{{"error", error}}.dump(-1, ' ', false, json::error_handler_t::replace);
+  return Dump({{"error", error}});
 }
 
-void SendError(Answer& answer, const absl::Status& status) {
-  answer.Send(HttpStatus(status.code()), "application/json", ErrorJson(status));
+void SendError(Answer& answer, const absl::Status& status, std::string headers) {
+  answer.Send(HttpStatus(status.code()), "application/json", ErrorJson(status), std::move(headers));
 }
 
 }  // namespace recollect::http

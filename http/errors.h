@@ -12,7 +12,8 @@ namespace recollect::http {
 int HttpStatus(absl::StatusCode code);
 // `param` is what the message names before its first colon, if that is the name of a field.
 std::string ErrorJson(const absl::Status& status);
-void SendError(Answer& answer, const absl::Status& status);
+// `headers` as in Answer::Send.
+void SendError(Answer& answer, const absl::Status& status, std::string headers = "");
 
 }  // namespace recollect::http
 

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "absl/status/statusor.h"
+#include "http/errors.h"
 #include "http/exchange.h"
 #include "nlohmann/json.hpp"
 
@@ -16,6 +18,10 @@ inline std::string Dump(const nlohmann::json& value) {
 
 inline void SendJson(Answer& answer, const nlohmann::json& value, int http_status = 200) {
   answer.Send(http_status, "application/json", Dump(value));
+}
+
+inline void Reply(Answer& answer, const absl::StatusOr<nlohmann::json>& value) {
+  value.ok() ? SendJson(answer, *value) : SendError(answer, value.status());
 }
 
 }  // namespace recollect::http

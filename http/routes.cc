@@ -10,6 +10,7 @@
 #include "http/documents.h"
 #include "http/embeddings.h"
 #include "http/errors.h"
+#include "http/json.h"
 #include "http/metrics.h"
 #include "http/page.h"
 #include "http/path.h"
@@ -40,7 +41,7 @@ void Models(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& ans
                       {"object", "model"},
                       {"created", 0},
                       {"owned_by", "recollect"}};
-  answer->Send(200, "application/json", json{{"object", "list"}, {"data", {model}}}.dump());
+  SendJson(*answer, {{"object", "list"}, {"data", json::array({model})}});
 }
 
 void Page(Runtime&, const Request& request, const std::shared_ptr<Answer>& answer) {

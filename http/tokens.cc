@@ -59,28 +59,24 @@ absl::StatusOr<json> DetokenizeBody(const std::string& body, const ServerOptions
   return json{{"prompt", tokenizer->Decode(*tokens)}};
 }
 
-void Send(Answer& answer, const absl::StatusOr<json>& body) {
-  body.ok() ? SendJson(answer, *body) : SendError(answer, body.status());
-}
-
 }  // namespace
 
 void Tokenize(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  Send(*answer, TokenizeBody(request.body, runtime.options));
+  Reply(*answer, TokenizeBody(request.body, runtime.options));
 }
 
 void Detokenize(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  Send(*answer, DetokenizeBody(request.body, runtime.options));
+  Reply(*answer, DetokenizeBody(request.body, runtime.options));
 }
 
 void TokenizerInfo(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
   const absl::StatusOr<const model::Tokenizer*> tokenizer = TokenizerOf(runtime.options);
   if (!tokenizer.ok()) return SendError(*answer, tokenizer.status());
   // Written in a text, control symbols are ordinary text: there is no string that stands for one.
-  Send(*answer, json{{"tokenizer_class", "SentencePiece"},
-                     {"vocab_size", (*tokenizer)->vocab_size()},
-                     {"bos_token", nullptr},
-                     {"eos_token", nullptr}});
+  Reply(*answer, json{{"tokenizer_class", "SentencePiece"},
+                      {"vocab_size", (*tokenizer)->vocab_size()},
+                      {"bos_token", nullptr},
+                      {"eos_token", nullptr}});
 }
 
 }  // namespace recollect::http

@@ -138,7 +138,7 @@ void Upload::Refuse(const absl::Status& status) {
   stream_.reset();
   const std::string expected =
       absl::IsOutOfRange(status) ? absl::StrCat("Content-Range: bytes */", committed_, "\r\n") : "";
-  answer_->Send(HttpStatus(status.code()), "application/json", ErrorJson(status), expected);
+  SendError(*answer_, status, expected);
 }
 
 absl::Status Upload::CheckLength(const Request& request) const {

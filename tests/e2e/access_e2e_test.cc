@@ -27,7 +27,6 @@ class AccessE2eTest : public ServerTest {
     // Its log, of errors alone, comes with the ready line.
     arguments.insert(arguments.begin(), {"/bin/sh", "-c", R"(exec "$@" 2>&1)", "sh"});
     Start(arguments);
-    http_ = ready_.substr(ready_.find(" http=") + 6);
   }
   std::string Create(const std::string& name) const {
     const ProcessResult made =
@@ -55,7 +54,7 @@ class AccessE2eTest : public ServerTest {
     return now;
   }
 
-  std::string secret_, http_;
+  std::string secret_;
 };
 
 TEST_F(AccessE2eTest, TheCommandLineSendsItsKey) {
@@ -118,11 +117,7 @@ TEST_F(AccessE2eTest, TlsOnBothListeners) {
   arguments.insert(arguments.end(),
                    {"--http-listen", "127.0.0.1:0", "--tls-cert", File("crt", first.certificate),
                     "--tls-key", File("key", first.key)});
-  server_ = std::make_unique<BackgroundProcess>(arguments);
-  ready_ = server_->ReadLine();
-  ASSERT_TRUE(absl::StartsWith(ready_, "recollect ready grpc=127.0.0.1:")) << ready_;
-  address_ = ready_.substr(21, ready_.find(' ', 21) - 21);
-  http_ = ready_.substr(ready_.find(" http=") + 6);
+  ASSERT_NO_FATAL_FAILURE(StartProcess(arguments));
 
   const auto ingest = [&](const std::string& trusted) {
     return Run({"ingest", "--id", "d", "-", "--server", address_, "--tls-ca", trusted}, Text(3000))

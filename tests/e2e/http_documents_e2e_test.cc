@@ -32,10 +32,7 @@ class HttpDocumentsE2eTest : public ServerTest {
  protected:
   void SetUp() override {
     ServerTest::SetUp();
-    auto arguments = Serve(Path("model"), "auto");
-    arguments.insert(arguments.end(), {"--http-listen", "127.0.0.1:0"});
-    Start(arguments);
-    http_ = ready_.substr(ready_.find(" http=") + 6);
+    StartHttp();
   }
   std::string Url(const std::string& path) const { return absl::StrCat("http://", http_, path); }
 
@@ -77,8 +74,6 @@ class HttpDocumentsE2eTest : public ServerTest {
     };
     EXPECT_EQ(retrieve(id), retrieve("grpc"));
   }
-
-  std::string http_;
 };
 
 TEST_F(HttpDocumentsE2eTest, ABookIsPutReadAndDeleted) {

@@ -13,12 +13,6 @@ using ::testing::HasSubstr;
 
 class HttpE2eTest : public ServerTest {
  protected:
-  void StartHttp() {
-    auto arguments = Serve(Path("model"), "auto");
-    arguments.insert(arguments.end(), {"--http-listen", "127.0.0.1:0"});
-    Start(arguments);
-    http_ = ready_.substr(ready_.find(" http=") + 6);
-  }
   json Ask(const std::string& path, const json& fields) const {
     const Socket socket(http_);
     socket.Send(Post(path, fields.dump()));
@@ -26,7 +20,6 @@ class HttpE2eTest : public ServerTest {
     return json::parse(answer.substr(answer.find("\r\n\r\n") + 4));
   }
   json Complete(const json& fields) const { return Ask("/v1/completions", fields); }
-  std::string http_;
 };
 
 TEST_F(HttpE2eTest, ACompletionIsTheTextThatGrpcGives) {

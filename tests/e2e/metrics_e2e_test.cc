@@ -61,10 +61,7 @@ class MetricsE2eTest : public ServerTest {
  protected:
   void SetUp() override {
     ServerTest::SetUp();
-    auto arguments = Serve(Path("model"), "auto");
-    arguments.insert(arguments.end(), {"--http-listen", "127.0.0.1:0"});
-    Start(arguments);
-    http_ = ready_.substr(ready_.find(" http=") + 6);
+    StartHttp();
   }
   std::string Ask(const std::string& request) const {
     const Socket socket(http_);
@@ -98,7 +95,6 @@ class MetricsE2eTest : public ServerTest {
 
   // Two blocks, so that landmarks are placed while decoding.
   static constexpr int64_t kTokens = 130;
-  std::string http_;
 };
 
 TEST_F(MetricsE2eTest, WorkIsCounted) {

@@ -25,11 +25,22 @@ class ServerTest : public CliTest {
   void StartServer(const std::string& model, const std::string& dtype = "auto") {
     Start(Serve(model, dtype));
   }
-  void Start(const std::vector<std::string>& arguments) {
+  void StartHttp() {
+    auto arguments = Serve(Path("model"), "auto");
+    arguments.insert(arguments.end(), {"--http-listen", "127.0.0.1:0"});
+    Start(arguments);
+  }
+  // Until it listens; without a client.
+  void StartProcess(const std::vector<std::string>& arguments) {
     server_ = std::make_unique<BackgroundProcess>(arguments);
     ready_ = server_->ReadLine();
     ASSERT_TRUE(absl::StartsWith(ready_, "recollect ready grpc=127.0.0.1:")) << ready_;
     address_ = ready_.substr(21, ready_.find(' ', 21) - 21);
+    const size_t http = ready_.find(" http=");
+    if (http != std::string::npos) http_ = ready_.substr(http + 6);
+  }
+  void Start(const std::vector<std::string>& arguments) {
+    ASSERT_NO_FATAL_FAILURE(StartProcess(arguments));
     auto client = client::Client::Connect(address_);
     ASSERT_TRUE(client.ok()) << client.status();
     client_ = *std::move(client);
@@ -56,6 +67,7 @@ class ServerTest : public CliTest {
 
   std::unique_ptr<BackgroundProcess> server_;
   std::string ready_, address_;
+  std::string http_;  // its address, with --http-listen
   std::unique_ptr<client::Client> client_;
 };
 

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "access/account.h"
 #include "access/key.h"
 
 namespace recollect::access {
@@ -24,12 +25,15 @@ class Caller {
  public:
   Caller() = default;       // nobody: may do nothing
   static Caller Anybody();  // where no keys are asked for: may do everything
-  explicit Caller(std::shared_ptr<const Key> key) : key_(std::move(key)) {}
+  explicit Caller(std::shared_ptr<const Key> key, std::shared_ptr<Account> account = nullptr)
+      : key_(std::move(key)), account_(std::move(account)) {}
 
   // Of the key; empty for anybody. What one caller opens belongs to all of the same name.
   const std::string& name() const;
   // Null: anybody or nobody.
   const Key* key() const { return key_.get(); }
+  // To hand to the engine; null: nothing is counted.
+  const std::shared_ptr<Account>& account() const { return account_; }
 
   // `what` names the call. Names the right that the key has and the one that it lacks.
   absl::Status CheckRight(Right needed, absl::string_view what) const;
@@ -51,6 +55,7 @@ class Caller {
  private:
   bool anybody_ = false;
   std::shared_ptr<const Key> key_;
+  std::shared_ptr<Account> account_;
 };
 
 }  // namespace recollect::access

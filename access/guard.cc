@@ -32,10 +32,16 @@ absl::StatusOr<std::unique_ptr<Guard>> Guard::Open(const std::string& path) {
 absl::Status Guard::Reload() {
   ASSIGN_OR_RETURN(std::vector<Key> loaded, LoadKeys(path_));
   if (loaded.empty()) LogWarning("{}: no key in it: nobody may do anything", path_);
-  auto keys = std::make_shared<Keys>();
-  for (Key& key : loaded) keys->push_back(std::make_shared<const Key>(std::move(key)));
-  LogInfo("{}: {} keys", path_, keys->size());
   MutexLock lock(mutex_);
+  auto keys = std::make_shared<Keys>();
+  for (Key& key : loaded) {
+    auto account = std::make_shared<Account>(key);
+    for (const Entry& before : *keys_)
+      if (before.key->name == key.name) account = before.account;
+    account->Set(key);
+    keys->push_back({std::make_shared<const Key>(std::move(key)), std::move(account)});
+  }
+  LogInfo("{}: {} keys", path_, keys->size());
   keys_ = std::move(keys);
   return absl::OkStatus();
 }
@@ -49,20 +55,23 @@ absl::StatusOr<Caller> Guard::Admit(absl::string_view authorization) const {
   if (!absl::StartsWithIgnoreCase(authorization, kScheme)) return NoKey();
   authorization.remove_prefix(kScheme.size());
   const std::string hash = Sha256Hex(absl::StripAsciiWhitespace(authorization));
-  std::shared_ptr<const Key> found;
+  Entry found;
   // To the end, wherever it is found.
   const std::shared_ptr<const Keys> now = keys();
-  for (const auto& key : *now)
-    if (EqualInConstantTime(key->sha256, hash)) found = key;
-  if (found == nullptr) return NoKey();
-  return Caller(std::move(found));
+  for (const Entry& entry : *now)
+    if (EqualInConstantTime(entry.key->sha256, hash)) found = entry;
+  if (found.key == nullptr) return NoKey();
+  return Caller(std::move(found.key), std::move(found.account));
 }
 
 absl::Status Guard::CheckStill(const Caller& caller) const {
   if (caller.key() == nullptr) return NoKey();
   const std::shared_ptr<const Keys> now = keys();
-  const bool there =
-      std::any_of(now->begin(), now->end(), [&](const auto& key) { return *key == *caller.key(); });
+  const bool there = std::any_of(now->begin(), now->end(), [&](const Entry& entry) {
+    Key key = *entry.key;
+    key.quota = caller.key()->quota;
+    return key == *caller.key();
+  });
   if (there) return absl::OkStatus();
   return absl::UnauthenticatedError(
       absl::StrCat("key '", caller.name(), "' is revoked, or has changed"));

@@ -31,21 +31,26 @@ class Guard {
   // takes does not tell how much of a key was right.
   absl::StatusOr<Caller> Admit(absl::string_view authorization) const;
 
-  // For what goes on for long: UNAUTHENTICATED once the caller's key is gone or has changed.
+  // For what goes on for long: UNAUTHENTICATED once the caller's key is gone, or has
+  // changed in anything but its quota.
   absl::Status CheckStill(const Caller& caller) const;
 
   // Reads the file again. On an error, one of LoadKeys, the keys stay as they are.
   absl::Status Reload();
 
  private:
-  using Keys = std::vector<std::shared_ptr<const Key>>;
+  struct Entry {
+    std::shared_ptr<const Key> key;
+    std::shared_ptr<Account> account;  // of its name: stays over a reload
+  };
+  using Keys = std::vector<Entry>;
 
   explicit Guard(std::string path) : path_(std::move(path)) {}
   std::shared_ptr<const Keys> keys() const;
 
   const std::string path_;
   mutable Mutex mutex_;
-  std::shared_ptr<const Keys> keys_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const Keys> keys_ ABSL_GUARDED_BY(mutex_) = std::make_shared<Keys>();
 };
 
 }  // namespace recollect::access

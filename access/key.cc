@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -40,6 +41,23 @@ absl::Status Take(json& object, const char* name, std::string& out) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": empty"));
 }
 
+// Takes a bound out of `object`. An absent one stays 0, which is not written: nobody should take it
+// for "nothing is allowed".
+absl::Status Take(json& object, const QuotaField& field, Quota& out) {
+  const auto found = object.find(field.name);
+  if (found == object.end()) return absl::OkStatus();
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  if (!found->is_number_unsigned() || found->get<uint64_t>() == 0 ||
+      found->get<uint64_t>() > kMost) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field.name, ": ", found->dump(-1, ' ', false, json::error_handler_t::replace),
+                     ", expected a whole number from 1 on"));
+  }
+  out.*field.value = found->get<int64_t>();
+  object.erase(found);
+  return absl::OkStatus();
+}
+
 absl::Status CheckName(const std::string& name) {
   const auto allowed = [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
@@ -72,6 +90,9 @@ std::string EncodeKey(const Key& key) {
   std::string line = absl::StrCat(R"({"name": )", Quoted(key.name), R"(, "sha256": )",
                                   Quoted(key.sha256), R"(, "right": ")", NameOf(key.right), "\"");
   if (!key.prefix.empty()) absl::StrAppend(&line, R"(, "prefix": )", Quoted(key.prefix));
+  for (const QuotaField& field : kQuotaFields)
+    if (key.quota.*field.value > 0)
+      absl::StrAppend(&line, ", \"", field.name, "\": ", key.quota.*field.value);
   return line + "}";
 }
 
@@ -84,6 +105,7 @@ absl::StatusOr<Key> DecodeKey(absl::string_view line) {
   RETURN_IF_ERROR(Take(object, "sha256", key.sha256));
   RETURN_IF_ERROR(Take(object, "right", right));
   RETURN_IF_ERROR(Take(object, "prefix", key.prefix));
+  for (const QuotaField& field : kQuotaFields) RETURN_IF_ERROR(Take(object, field, key.quota));
   // What is not understood may be a limit that somebody relies on.
   if (!object.empty())
     return absl::InvalidArgumentError(absl::StrCat(object.begin().key(), ": unknown field"));

@@ -66,7 +66,8 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
   }
 };
 
-// "8MiB" to "8388608".
+}  // namespace
+
 CLI::Validator SizeInBytes() {
   return CLI::Validator(
       [](std::string& text) {
@@ -85,8 +86,6 @@ CLI::Validator SizeInBytes() {
       },
       "");
 }
-
-}  // namespace
 
 bool OnCommandLine(int argc, const char* const* argv, const std::string& flag) {
   for (int i = 1; i < argc; ++i) {

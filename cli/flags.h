@@ -55,6 +55,8 @@ CLI::Validator Fits() {
       "");
 }
 
+// For transform(): "8MiB" to "8388608".
+CLI::Validator SizeInBytes();
 // For check(): 0 to `most`. Unlike CLI::Range, it refuses nan.
 CLI::Validator Seconds(double most);
 

@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "access/key.h"
 #include "access/keys_file.h"
 #include "base/sha256.h"
 #include "base/status.h"
+#include "cli/flags.h"
 #include "cli/json.h"
 #include "cli/verbs.h"
 
@@ -23,6 +25,8 @@ struct KeysOptions {
 Json ToJson(const access::Key& key) {
   Json json = {{"name", key.name}, {"right", access::NameOf(key.right)}};
   if (!key.prefix.empty()) json["prefix"] = key.prefix;
+  for (const access::QuotaField& field : access::kQuotaFields)
+    if (key.quota.*field.value > 0) json[field.name] = key.quota.*field.value;
   return json;
 }
 
@@ -58,8 +62,13 @@ absl::Status List(const Options& common) {
     if (common.json) {
       all.push_back(ToJson(key));
     } else {
-      std::printf("%-24s  %s  %s\n", key.name.c_str(), access::NameOf(key.right),
-                  key.prefix.empty() ? "all documents" : absl::StrCat(key.prefix, "…").c_str());
+      std::string line =
+          absl::StrFormat("%-24s  %s  %s", key.name, access::NameOf(key.right),
+                          key.prefix.empty() ? "all documents" : absl::StrCat(key.prefix, "…"));
+      for (const access::QuotaField& field : access::kQuotaFields)
+        if (key.quota.*field.value > 0)
+          absl::StrAppend(&line, "  ", field.name, " ", key.quota.*field.value);
+      std::printf("%s\n", line.c_str());
     }
   }
   if (common.json) PrintJson({{"keys", all}});
@@ -101,6 +110,21 @@ void AddKeys(CLI::App& app, Command& command) {
       ->capture_default_str();
   create->add_option("--prefix", options->key.prefix,
                      "Only for documents whose ids begin so (default: for all)");
+  access::Quota& quota = options->key.quota;
+  const auto add_bound = [&](const char* flag, int64_t& value, const char* what) {
+    return create->add_option(flag, value, what)->check(CLI::PositiveNumber);
+  };
+  add_bound("--max-documents", quota.max_documents,
+            "Documents whose ids begin with the prefix, at most");
+  create
+      ->add_option("--max-bytes", quota.max_bytes,
+                   "Bytes of text in these documents, at most; k, m and g are 2^10, 2^20 and 2^30")
+      ->transform(SizeInBytes())
+      ->check(CLI::PositiveNumber);
+  add_bound("--max-sessions", quota.max_sessions,
+            "Sessions at once, those of single requests included, at most");
+  add_bound("--tokens-per-minute", quota.tokens_per_minute,
+            "Tokens that the model reads and writes for the key, at most");
   add("list", "All keys, without what they are", "list --keys /var/lib/recollect-access/keys",
       [&command] { return List(command.options); });
   add_name(add("revoke", "Take a key out of the file",

@@ -157,13 +157,13 @@ EngineStats EngineImpl::stats() const {
 absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(const std::string& id,
                                                                       bool from_tokens,
                                                                       const SessionOptions& session,
-                                                                      const std::string& peer) {
+                                                                      const Origin& origin) {
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(CheckNewDocumentId(id));
   RETURN_IF_ERROR(CheckSession(session));
   RETURN_IF_ERROR(scheduler_.CheckRoom());
   ASSIGN_OR_RETURN(const model::LocalPatterns pattern, IngestPatterns(*model_, session));
-  return ingests_->Begin(id, from_tokens, pattern, peer);
+  return ingests_->Begin(id, from_tokens, pattern, origin);
 }
 
 absl::StatusOr<store::DocumentInfo> EngineImpl::GetDocument(const std::string& id) {
@@ -245,13 +245,16 @@ absl::Status EngineImpl::MountPrefix(const store::DocumentInfo& info,
 }
 
 absl::StatusOr<SessionId> EngineImpl::OpenSession(const SessionOptions& options,
-                                                  const std::string& peer,
-                                                  const std::string& owner) {
+                                                  const Origin& origin) {
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(CheckSession(options));
-  RETURN_IF_ERROR(sessions_.CheckRoom(peer));
+  RETURN_IF_ERROR(sessions_.CheckRoom(origin.peer));
+  std::shared_ptr<void> counted;
+  if (origin.account != nullptr) {
+    ASSIGN_OR_RETURN(counted, origin.account->TakeSession());
+  }
   ASSIGN_OR_RETURN(SessionLease session, MakeSession(options));
-  return sessions_.Add(std::move(session), peer, owner);
+  return sessions_.Add(std::move(session), origin, std::move(counted));
 }
 
 absl::StatusOr<SessionInfo> EngineImpl::GetSession(SessionId id) { return sessions_.Info(id); }

@@ -107,11 +107,14 @@ class Engine {
   // another fingerprint or pattern (names both). INVALID_ARGUMENT: an id that is empty, longer than
   // 256 bytes, not printable UTF-8 or with a comma; a pattern to which the checkpoint is not
   // adapted, or any pattern in a family with landmarks. RESOURCE_EXHAUSTED: too many ingests, in
-  // all or of `peer` (engine/places.h); also later from the stream: the state budget. Blocks on the
-  // disk, while what earlier streams committed is hashed, and until one of this id has ended.
-  virtual absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(
-      const std::string& id, bool from_tokens, const SessionOptions& session,
-      const std::string& peer = "") = 0;
+  // all or of the peer (engine/places.h); the account's documents or bytes of text; these also
+  // later from the stream, and the state budget. An account that has used its tokens makes the
+  // stream wait. Blocks on the disk, while what earlier streams committed is hashed, and until one
+  // of this id has ended.
+  virtual absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(const std::string& id,
+                                                                    bool from_tokens,
+                                                                    const SessionOptions& session,
+                                                                    const Origin& origin = {}) = 0;
 
   // From here to ReadText: may block on the disk.
   virtual absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) = 0;
@@ -132,16 +135,16 @@ class Engine {
   // NOT_FOUND: a mounted document does not exist; INVALID_ARGUMENT: a document mounted twice, a
   // pattern to which the checkpoint is not adapted; FAILED_PRECONDITION: another fingerprint, a
   // prefix of another pattern or a document behind a prefix; RESOURCE_EXHAUSTED: landmark or state
-  // budget (names both sizes) or too many sessions, in all or of `peer` (engine/places.h). Reads
-  // landmark keys or a prefix's state: may block on disk. `owner`, whose it is, is said again by
-  // GetSession; who else may use it is for callers to decide.
+  // budget (names both sizes) or too many sessions, in all, of the peer (engine/places.h) or of the
+  // account. Reads landmark keys or a prefix's state: may block on disk.
   virtual absl::StatusOr<SessionId> OpenSession(const SessionOptions& options,
-                                                const std::string& peer = "",
-                                                const std::string& owner = "") = 0;
+                                                const Origin& origin = {}) = 0;
   virtual absl::StatusOr<SessionInfo> GetSession(SessionId id) = 0;
   virtual absl::Status CloseSession(SessionId id) = 0;
 
-  // `events` is kept until its OnDone or OnError has returned.
+  // These four are RESOURCE_EXHAUSTED while the account's tokens are used up, or for one that
+  // brings no session while it may have no further one. `events` is kept until its OnDone or
+  // OnError has returned.
   virtual std::shared_ptr<RequestHandle> Generate(GenerateRequest request,
                                                   std::shared_ptr<GenerateEvents> events) = 0;
   virtual std::shared_ptr<RequestHandle> Score(

@@ -38,7 +38,7 @@ class EngineImpl final : public Engine {
   absl::Status health() const override;
   absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(const std::string& id, bool from_tokens,
                                                             const SessionOptions& session,
-                                                            const std::string& peer = "") override;
+                                                            const Origin& origin = {}) override;
   absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) override;
   absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
                                                                  int64_t limit) override;
@@ -49,8 +49,8 @@ class EngineImpl final : public Engine {
                                                  uint32_t keep) override {
     return store_->Backup(directory, keep);
   }
-  absl::StatusOr<SessionId> OpenSession(const SessionOptions& options, const std::string& peer = "",
-                                        const std::string& owner = "") override;
+  absl::StatusOr<SessionId> OpenSession(const SessionOptions& options,
+                                        const Origin& origin = {}) override;
   absl::StatusOr<SessionInfo> GetSession(SessionId id) override;
   absl::Status CloseSession(SessionId id) override;
   std::shared_ptr<RequestHandle> Generate(GenerateRequest request,
@@ -69,7 +69,7 @@ class EngineImpl final : public Engine {
 
  private:
   // `checked`: of the request (CheckRequest). `session`: the open one to use; none: the request
-  // gets one of its own.
+  // gets one of its own, which counts for the account, too.
   std::shared_ptr<RequestHandle> Submit(const absl::Status& checked,
                                         std::optional<SessionId> session,
                                         const std::shared_ptr<Request>& request);

@@ -52,6 +52,12 @@ std::shared_ptr<RequestHandle> EngineImpl::Submit(const absl::Status& checked,
   const auto admit = [&]() -> absl::Status {
     RETURN_IF_ERROR(checked);
     RETURN_IF_ERROR(scheduler_.CheckRoom());
+    if (request->account != nullptr) {
+      RETURN_IF_ERROR(request->account->CheckTokens());
+      if (!session.has_value()) {
+        ASSIGN_OR_RETURN(request->counted_session, request->account->TakeSession());
+      }
+    }
     ASSIGN_OR_RETURN(request->place, TakePlace());
     if (!session.has_value()) return absl::OkStatus();
     // At once, so that requests for it are refused or served in the order of the calls.

@@ -3,12 +3,14 @@
 #define RECOLLECT_ENGINE_TYPES_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "access/account.h"
 #include "base/histogram.h"
 #include "base/types.h"
 
@@ -42,6 +44,13 @@ struct IngestStatus {
   // Hex SHA-256 of the input that earlier streams committed: its bytes, or its token ids as
   // little-endian int32. Empty if nothing was committed.
   std::string committed_sha256;
+};
+
+// Who asks for what lasts: an ingest, an open session.
+struct Origin {
+  std::string peer = {};   // whom places are counted for (engine/places.h)
+  std::string owner = {};  // said again by GetSession; who else may use it is for callers to decide
+  std::shared_ptr<access::Account> account = {};  // null: nothing is counted
 };
 
 enum class SessionId : uint64_t {};
@@ -103,6 +112,7 @@ struct GenerateRequest {
   // OnRetrieval is called, for landmarks of the prompt too, in order of position, then group.
   bool with_retrievals = false;
   absl::Time deadline = absl::InfiniteFuture();
+  std::shared_ptr<access::Account> account = {};  // as Origin
 };
 
 enum class Tier { kMemory, kStates, kStore };  // fastest first
@@ -140,6 +150,7 @@ struct ScoreRequest {
   // Token counts after which the block is closed early, ascending.
   std::vector<int64_t> flush_after;
   absl::Time deadline = absl::InfiniteFuture();
+  std::shared_ptr<access::Account> account = {};  // as Origin
 };
 
 struct ScoreResult {
@@ -159,6 +170,7 @@ struct RetrieveRequest {
   Prompt query;
   int64_t k = 0;  // hits per group; 0: the model's n_ret
   absl::Time deadline = absl::InfiniteFuture();
+  std::shared_ptr<access::Account> account = {};  // as Origin
 };
 
 // A text as retrieval compares it: the key of a chunk, or what a group of layers asks for after it.
@@ -170,6 +182,7 @@ struct EmbedRequest {
   EmbeddingKind kind = EmbeddingKind::kLandmark;
   int64_t group = 0;  // of a query
   absl::Time deadline = absl::InfiniteFuture();
+  std::shared_ptr<access::Account> account = {};  // as Origin
 };
 
 // The inner product of a query and a landmark is the score that the query's group gives the chunk

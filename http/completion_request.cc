@@ -90,6 +90,7 @@ absl::StatusOr<CompletionRequest> DecodeCompletion(const std::string& body,
                                                   {"frequency_penalty", 0}};
   for (const auto& [name, neutral] : unbuilt) RETURN_IF_ERROR(RefuseUnbuilt(object, name, neutral));
   RETURN_IF_ERROR(RefuseRest(object));
+  generate.account = caller.account();
   return request;
 }
 

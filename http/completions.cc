@@ -188,6 +188,7 @@ void Completion::OnError(const absl::Status& status) {
 void Completion::ScoreAll(json whole) {
   engine::ScoreRequest score;
   score.session_options = request_.generate.session_options;
+  score.account = request_.generate.account;
   score.prompt.tokens = prompt_;
   score.prompt.tokens.insert(score.prompt.tokens.end(), generated_.begin(), generated_.end());
   if (!generated_.empty() && !prompt_.empty()) score.flush_after = {std::ssize(prompt_)};

@@ -70,7 +70,6 @@ std::string HeadText(const Answer::Head& head, int64_t number, size_t size, bool
   if (head.streamed && chunked) absl::StrAppend(&text, "Transfer-Encoding: chunked\r\n");
   if (!keep || (head.streamed && !chunked)) absl::StrAppend(&text, "Connection: close\r\n");
   if (head.status == 401) absl::StrAppend(&text, "WWW-Authenticate: Bearer\r\n");
-  if (head.status == 429 || head.status == 503) absl::StrAppend(&text, "Retry-After: 1\r\n");
   return absl::StrCat(text, "\r\n");
 }
 
@@ -207,7 +206,7 @@ asio::awaitable<error_code> Connection::Handle(std::shared_ptr<Exchange> shared,
   Exchange& exchange = *shared;
   Request& request = exchange.request;
   const auto refuse = [&](int http_status, const absl::Status& status, std::string headers = "") {
-    exchange.answer->Send(http_status, "application/json", ErrorJson(status), std::move(headers));
+    SendError(*exchange.answer, status, std::move(headers), http_status);
     return error_code();
   };
   if (failed) {

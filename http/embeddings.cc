@@ -72,6 +72,7 @@ absl::StatusOr<EmbeddingRequest> Decode(const Request& request, const ServerOpti
   result.each.kind =
       result.kind == "query" ? engine::EmbeddingKind::kQuery : engine::EmbeddingKind::kLandmark;
   result.base64 = format == "base64";
+  result.each.account = request.caller.account();
   return result;
 }
 

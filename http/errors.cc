@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "access/account.h"
 #include "base/paths.h"
 #include "http/json.h"
 #include "nlohmann/json.hpp"
@@ -70,8 +73,13 @@ std::string ErrorJson(const absl::Status& status) {
   return Dump({{"error", error}});
 }
 
-void SendError(Answer& answer, const absl::Status& status, std::string headers) {
-  answer.Send(HttpStatus(status.code()), "application/json", ErrorJson(status), std::move(headers));
+void SendError(Answer& answer, const absl::Status& status, std::string headers, int http_status) {
+  const int sent = http_status == 0 ? HttpStatus(status.code()) : http_status;
+  if (sent == 429 || sent == 503) {
+    const absl::Duration wait = access::RetryAfter(status).value_or(absl::ZeroDuration());
+    absl::StrAppend(&headers, "Retry-After: ", absl::ToInt64Seconds(wait) + 1, "\r\n");
+  }
+  answer.Send(sent, "application/json", ErrorJson(status), std::move(headers));
 }
 
 }  // namespace recollect::http

@@ -12,8 +12,11 @@ namespace recollect::http {
 int HttpStatus(absl::StatusCode code);
 // `param` is what the message names before its first colon, if that is the name of a field.
 std::string ErrorJson(const absl::Status& status);
-// `headers` as in Answer::Send.
-void SendError(Answer& answer, const absl::Status& status, std::string headers = "");
+// `headers` as in Answer::Send. Adds Retry-After to 429 and 503: what the status says
+// (access/account.h), else a second.
+// `http_status`: 0, that of the code.
+void SendError(Answer& answer, const absl::Status& status, std::string headers = "",
+               int http_status = 0);
 
 }  // namespace recollect::http
 

@@ -25,6 +25,7 @@ absl::StatusOr<engine::RetrieveRequest> Decode(const Request& request,
   RETURN_IF_ERROR(TakeSession(object, request.caller, result.session_options));
   RETURN_IF_ERROR(Take(object, "k", "an integer", result.k));
   RETURN_IF_ERROR(RefuseRest(object));
+  result.account = request.caller.account();
   return result;
 }
 

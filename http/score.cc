@@ -25,6 +25,7 @@ absl::StatusOr<engine::ScoreRequest> Decode(const Request& request, const Server
   RETURN_IF_ERROR(TakeSession(object, request.caller, result.session_options));
   RETURN_IF_ERROR(Take(object, "flush_after", "an array of integers", result.flush_after));
   RETURN_IF_ERROR(RefuseRest(object));
+  result.account = request.caller.account();
   return result;
 }
 

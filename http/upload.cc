@@ -114,8 +114,10 @@ absl::Status Upload::Begin(const Request& request) {
   RETURN_IF_ERROR(CheckLength(request));
   const absl::StatusOr<store::DocumentInfo> there = runtime_.engine.GetDocument(id_);
   existed_ = there.ok();
-  ASSIGN_OR_RETURN(stream_,
-                   runtime_.engine.BeginIngest(id_, /*from_tokens=*/false, session, request.peer));
+  ASSIGN_OR_RETURN(stream_, runtime_.engine.BeginIngest(id_, /*from_tokens=*/false, session,
+                                                        {.peer = request.peer,
+                                                         .owner = request.caller.name(),
+                                                         .account = request.caller.account()}));
   if (existed_ && range_.has_value())
     stream_ = std::make_unique<PublishedPart>(runtime_.engine, *there, range_->begin);
   const engine::IngestStatus status = stream_->status();

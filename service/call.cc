@@ -106,6 +106,8 @@ grpc::Status Call::End(absl::Status status) {
          absl::ToDoubleMilliseconds(elapsed), model::EscapeInvisible(status.message()));
   // By which a caller can name the line.
   context_->AddTrailingMetadata("x-request-id", absl::StrCat(number_));
+  if (const auto wait = access::RetryAfter(status); wait.has_value())
+    context_->AddTrailingMetadata("retry-after", absl::StrCat(absl::ToInt64Seconds(*wait) + 1));
   if (absl::IsUnavailable(status) && !runtime_.draining) runtime_.check_health();
   if (runtime_.shows_paths) return ToGrpc(status);
   return ToGrpc(absl::Status(status.code(), WithoutPaths(status.message())));
@@ -181,7 +183,7 @@ grpc::ServerUnaryReactor* RunAuthorizedAsync(Runtime& runtime, const char* metho
   }
   const std::shared_ptr<Cancellation> cancellation = reactor->cancellation();
   const absl::Status started = OrExhausted("a call", [&] {
-    cancellation->Set(start(reactor->call().deadline(),
+    cancellation->Set(start(reactor->call(),
                             [reactor](absl::Status status) { reactor->End(std::move(status)); }));
     return absl::OkStatus();
   });

@@ -120,7 +120,7 @@ grpc::ServerUnaryReactor* RunOnPool(Runtime& runtime, const char* method,
 // `start` begins engine work and returns its handle, or null when it has called `done` itself.
 // `done` is called once, on any thread.
 using Done = std::function<void(absl::Status)>;
-using Start = std::function<std::shared_ptr<engine::RequestHandle>(absl::Time deadline, Done done)>;
+using Start = std::function<std::shared_ptr<engine::RequestHandle>(const Call& call, Done done)>;
 grpc::ServerUnaryReactor* RunAuthorizedAsync(Runtime& runtime, const char* method,
                                              grpc::CallbackServerContext* context,
                                              Call::Authorization authorize, const Start& start);

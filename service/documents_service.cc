@@ -109,10 +109,11 @@ grpc::ServerUnaryReactor* DocumentsService::ReadText(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* DocumentsService::Retrieve(grpc::CallbackServerContext* context,
                                                      const v1::RetrieveRequest* request,
                                                      v1::RetrieveResponse* response) {
-  const auto start = [=, this](absl::Time deadline,
+  const auto start = [=, this](const Call& call,
                                Done done) -> std::shared_ptr<engine::RequestHandle> {
     engine::RetrieveRequest decoded = Decode(*request);
-    decoded.deadline = deadline;
+    decoded.deadline = call.deadline();
+    decoded.account = call.caller().account();
     const bool with_text = request->with_text();
     return engine_.Retrieve(
         std::move(decoded), [=, this](absl::StatusOr<std::vector<engine::Retrieval>> retrievals) {

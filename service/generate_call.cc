@@ -100,6 +100,7 @@ GenerateCall::GenerateCall(Runtime& runtime, engine::Engine& engine,
     return;
   }
   decoded->deadline = call_.deadline();
+  decoded->account = call_.caller().account();
   const std::shared_ptr<Cancellation> cancellation = cancellation_;
   cancellation->Set(engine.Generate(*std::move(decoded), std::make_shared<Events>(this)));
 }

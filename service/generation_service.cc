@@ -24,7 +24,10 @@ grpc::ServerUnaryReactor* GenerationService::OpenSession(grpc::CallbackServerCon
   const auto opened = std::make_shared<std::optional<engine::SessionId>>();
   const std::string peer = PeerAddress(PeerName(context->peer()));
   const auto open = [=, this](const access::Caller& caller) -> absl::Status {
-    ASSIGN_OR_RETURN(*opened, engine_.OpenSession(Decode(request->session()), peer, caller.name()));
+    ASSIGN_OR_RETURN(
+        *opened,
+        engine_.OpenSession(Decode(request->session()),
+                            {.peer = peer, .owner = caller.name(), .account = caller.account()}));
     ASSIGN_OR_RETURN(const engine::SessionInfo info, engine_.GetSession(**opened));
     *response = Encode(info);
     return absl::OkStatus();
@@ -61,10 +64,11 @@ grpc::ServerUnaryReactor* GenerationService::CloseSession(grpc::CallbackServerCo
 grpc::ServerUnaryReactor* GenerationService::Score(grpc::CallbackServerContext* context,
                                                    const v1::ScoreRequest* request,
                                                    v1::ScoreResponse* response) {
-  const auto start = [=, this](absl::Time deadline,
+  const auto start = [=, this](const Call& call,
                                Done done) -> std::shared_ptr<engine::RequestHandle> {
     engine::ScoreRequest decoded = Decode(*request);
-    decoded.deadline = deadline;
+    decoded.deadline = call.deadline();
+    decoded.account = call.caller().account();
     return engine_.Score(std::move(decoded),
                          [response, done](absl::StatusOr<engine::ScoreResult> result) {
                            done(OrExhausted("an answer", [&] {

@@ -100,8 +100,11 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
       return absl::InvalidArgumentError(absl::StrCat("header.kind: unknown value ", header.kind()));
     }
     from_tokens_ = header.kind() == v1::INPUT_KIND_TOKENS;
-    ASSIGN_OR_RETURN(stream_, engine_.BeginIngest(header.id(), from_tokens_,
-                                                  Decode(header.session()), call_.peer_address()));
+    ASSIGN_OR_RETURN(stream_,
+                     engine_.BeginIngest(header.id(), from_tokens_, Decode(header.session()),
+                                         {.peer = call_.peer_address(),
+                                          .owner = call_.caller().name(),
+                                          .account = call_.caller().account()}));
     cancellation_.Set(stream_->handle());
     return absl::OkStatus();
   }

@@ -15,7 +15,7 @@ ALLOWED = {
     "model": {"base", "kernels"},
     "convert": {"base", "model"},
     "store": {"base"},
-    "engine": {"base", "kernels", "model", "store"},
+    "engine": {"base", "access", "kernels", "model", "store"},
     "proto": set(),
     "service": {"base", "access", "model", "store", "engine", "proto"},
     "http": {"base", "access", "model", "store", "engine"},

@@ -35,9 +35,10 @@ absl::StatusOr<std::string> HashInput(store::DocumentStore& store,
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(
-    const IngestContext& context, const model::LocalPatterns& pattern,
-    const store::IngestProgress& progress) {
+absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(const IngestContext& context,
+                                                             const model::LocalPatterns& pattern,
+                                                             const store::IngestProgress& progress,
+                                                             IngestQuota quota) {
   ResumeState state;
   if (!progress.resume_state.empty()) {
     ASSIGN_OR_RETURN(state, DecodeResumeState(progress.resume_state));
@@ -49,7 +50,7 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(
                    std::move(pending));
   ASSIGN_OR_RETURN(std::unique_ptr<MemoryEncoder> encoder, context.backend.NewEncoder(pattern));
   std::shared_ptr<IngestJob> job(
-      new IngestJob(context, std::move(encoder), progress, std::move(queue)));
+      new IngestJob(context, std::move(encoder), progress, std::move(queue), std::move(quota)));
   RETURN_IF_ERROR(job->Restore(state, progress));
   const int64_t before = std::min(progress.tokens, job->reach_);
   ASSIGN_OR_RETURN(job->before_, context.store.ReadTokens(progress.owner, progress.tokens - before,
@@ -59,13 +60,14 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(
 }
 
 IngestJob::IngestJob(const IngestContext& context, std::unique_ptr<MemoryEncoder> encoder,
-                     const store::IngestProgress& progress, TokenQueue queue)
+                     const store::IngestProgress& progress, TokenQueue queue, IngestQuota quota)
     : context_(context),
       id_(progress.id),
       owner_(progress.owner),
       from_tokens_(progress.from_tokens),
       prefix_(!context.model.config().landmarks()),
       reach_(context.model.config().pointer.reach),
+      quota_(std::move(quota)),
       reader_(context.model, progress.input_offset),
       encoder_(std::move(encoder)),
       accepted_offset_(progress.input_offset),
@@ -124,6 +126,10 @@ absl::Status IngestJob::Accept(int64_t offset, int64_t size, bool tokens, Append
   if (offset != accepted_offset_) {
     return absl::InvalidArgumentError(
         absl::StrCat("input begins at offset ", offset, ", expected ", accepted_offset_));
+  }
+  if (quota_.account != nullptr) {
+    const int64_t bytes = tokens ? queue_.text_end() : offset + size;
+    RETURN_IF_ERROR(quota_.account->CheckBytes(bytes, quota_.bytes));
   }
   accepted_offset_ += size;
   append_done_ = std::move(done);
@@ -263,9 +269,12 @@ bool IngestJob::AllEncodedLocked() const {
   return failed_.ok() && all_read_ && !publishing_ && queue_.encoded() == queue_.decided();
 }
 
+// One whose account has read too much waits, and its caller with it; the scheduler asks again.
 bool IngestJob::HasSlice() {
+  const bool may_read = quota_.account == nullptr || quota_.account->CheckTokens().ok();
   MutexLock lock(mutex_);
-  return SliceLocked(/*most_tokens=*/1).tokens > 0 || AllEncodedLocked() || CommitIsWantedLocked();
+  return (may_read && SliceLocked(/*most_tokens=*/1).tokens > 0) || AllEncodedLocked() ||
+         CommitIsWantedLocked();
 }
 
 void IngestJob::RunSlice(int64_t most_tokens) {
@@ -325,6 +334,7 @@ absl::Status IngestJob::Encode(int64_t most_tokens) {
                                 chunk.landmark_key.end());
   }
   context_.counters.ingested_tokens += static_cast<int64_t>(ids.size());
+  if (quota_.account != nullptr) quota_.account->SpendTokens(std::ssize(ids));
   {
     MutexLock lock(mutex_);
     RETURN_IF_ERROR(failed_);

@@ -21,6 +21,7 @@
 #include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/ingest/ingest_input.h"
+#include "engine/ingest/ingest_quota.h"
 #include "engine/ingest/resume_state.h"
 #include "engine/session/state_budget.h"
 #include "engine/step/scheduler.h"
@@ -54,7 +55,8 @@ class IngestJob final : public IngestWork,
   // fit in the budget.
   static absl::StatusOr<std::shared_ptr<IngestJob>> Create(const IngestContext& context,
                                                            const model::LocalPatterns& pattern,
-                                                           const store::IngestProgress& progress);
+                                                           const store::IngestProgress& progress,
+                                                           IngestQuota quota = {});
 
   IngestStatus status() const;
   void Append(int64_t offset, std::string text, AppendDone done);
@@ -75,7 +77,7 @@ class IngestJob final : public IngestWork,
 
  private:
   IngestJob(const IngestContext& context, std::unique_ptr<MemoryEncoder> encoder,
-            const store::IngestProgress& progress, TokenQueue queue);
+            const store::IngestProgress& progress, TokenQueue queue, IngestQuota quota);
 
   struct Message {
     std::string text;
@@ -120,6 +122,7 @@ class IngestJob final : public IngestWork,
   const bool from_tokens_;
   const bool prefix_;
   const int64_t reach_;  // of the pointer
+  const IngestQuota quota_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 
   InputReader reader_;  // ingest thread

@@ -96,6 +96,13 @@ int64_t IngestRegistry::size() const {
   return std::ssize(entries_);
 }
 
+std::vector<std::string> IngestRegistry::OpenIds() const {
+  std::vector<std::string> ids;
+  MutexLock lock(mutex_);
+  for (const auto& [id, entry] : entries_) ids.push_back(id);
+  return ids;
+}
+
 void IngestRegistry::Forget(const std::string& id) {
   {
     MutexLock lock(mutex_);
@@ -106,14 +113,20 @@ void IngestRegistry::Forget(const std::string& id) {
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
     const std::string& id, bool from_tokens, const model::LocalPatterns& pattern,
-    const std::string& peer) {
+    const Origin& origin) {
   if (!from_tokens && context_.model.tokenizer() == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "document \"", id, "\": the model has no tokenizer: only token input is possible"));
   }
   const MemoryScope scope(MemoryScope::kTake);  // an id that is reserved is forgotten again
   CloseFailed(id);
-  RETURN_IF_ERROR(Reserve(id, peer));
+  RETURN_IF_ERROR(Reserve(id, origin.peer));
+  const absl::StatusOr<IngestQuota> quota = OrExhausted(
+      "an ingest", [&] { return CheckQuota(origin.account, context_.store, OpenIds(), id); });
+  if (!quota.ok()) {
+    Forget(id);
+    return quota.status();
+  }
   const std::string kept = context_.model.config().landmarks() ? "" : pattern.Text();
   const absl::StatusOr<store::IngestProgress> progress = OrExhausted("an ingest", [&] {
     return context_.store.BeginIngest(id, context_.model.fingerprint(), from_tokens, kept);
@@ -124,8 +137,8 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
     context_.counters.CountError(progress.status());
     return progress.status();
   }
-  absl::StatusOr<std::shared_ptr<IngestJob>> job =
-      OrExhausted("an ingest", [&] { return IngestJob::Create(context_, pattern, *progress); });
+  absl::StatusOr<std::shared_ptr<IngestJob>> job = OrExhausted(
+      "an ingest", [&] { return IngestJob::Create(context_, pattern, *progress, *quota); });
   if (!job.ok()) {
     if (progress->input_offset == 0) DropRecord(id);
     Forget(id);

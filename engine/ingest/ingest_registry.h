@@ -29,7 +29,7 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   // failed counts as ended even if its caller still holds it.
   absl::StatusOr<std::unique_ptr<IngestStream>> Begin(const std::string& id, bool from_tokens,
                                                       const model::LocalPatterns& pattern,
-                                                      const std::string& peer);
+                                                      const Origin& origin);
 
   // Ends the stream that writes `id`, if there is one, and forgets the unfinished ingest.
   // NOT_FOUND. Blocks.
@@ -52,6 +52,7 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
 
   void CloseFailed(const std::string& id);
   absl::Status Reserve(const std::string& id, const std::string& peer);
+  std::vector<std::string> OpenIds() const;
   void Forget(const std::string& id);
   void DropRecord(const std::string& id);
   absl::StatusOr<std::unique_ptr<IngestStream>> BeginCheck(const std::string& id, bool from_tokens,

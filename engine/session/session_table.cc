@@ -34,12 +34,13 @@ absl::Status SessionTable::CheckRoomLocked(const std::string& peer) const {
   return CheckPlace("sessions", std::ssize(entries_), max_sessions_, peer, own);
 }
 
-absl::StatusOr<SessionId> SessionTable::Add(SessionLease session, const std::string& peer,
-                                            const std::string& owner) {
+absl::StatusOr<SessionId> SessionTable::Add(SessionLease session, const Origin& origin,
+                                            std::shared_ptr<void> counted) {
   MutexLock lock(mutex_);
-  RETURN_IF_ERROR(CheckRoomLocked(peer));
+  RETURN_IF_ERROR(CheckRoomLocked(origin.peer));
   const uint64_t id = next_++;
-  entries_.emplace(id, Entry{std::move(session), peer, owner, SteadyNow()});
+  entries_.emplace(
+      id, Entry{std::move(session), origin.peer, origin.owner, std::move(counted), SteadyNow()});
   return SessionId{id};
 }
 

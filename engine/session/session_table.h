@@ -23,8 +23,9 @@ class SessionTable {
 
   // For one more of `peer`. RESOURCE_EXHAUSTED naming the limit (engine/places.h).
   absl::Status CheckRoom(const std::string& peer) const;
-  absl::StatusOr<SessionId> Add(SessionLease session, const std::string& peer,
-                                const std::string& owner);
+  // `counted` is let go of with the session.
+  absl::StatusOr<SessionId> Add(SessionLease session, const Origin& origin,
+                                std::shared_ptr<void> counted = nullptr);
 
   // For the one request that may use it now, which `cancel` ends. The table must outlive the lease.
   // NOT_FOUND; ABORTED: another request uses it.
@@ -43,6 +44,7 @@ class SessionTable {
   struct Entry {
     SessionLease session;
     std::string peer, owner;
+    std::shared_ptr<void> counted;  // for the account
     absl::Time last_used;
     std::function<void()> cancel = nullptr;  // of the request that uses it; null: none does
     bool closing = false;

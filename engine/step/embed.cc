@@ -16,7 +16,7 @@ class Embed final : public Request {
  public:
   Embed(const model::Model& model, EmbedRequest request,
         std::function<void(absl::StatusOr<Embedding>)> done, Counters& counters)
-      : Request(std::move(request.session_options), request.deadline),
+      : Request(std::move(request.session_options), request.deadline, std::move(request.account)),
         model_(model),
         request_(std::move(request)),
         done_(std::move(done)),

@@ -24,7 +24,7 @@ class Generation final : public Request {
 
   Generation(const model::Model& model, GenerateRequest request,
              std::shared_ptr<GenerateEvents> events, Counters& counters)
-      : Request(request.session_options, request.deadline),
+      : Request(request.session_options, request.deadline, request.account),
         model_(model),
         request_(std::move(request)),
         events_(std::move(events)),

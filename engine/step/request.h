@@ -33,8 +33,8 @@ class Request {
  public:
   using Place = std::unique_ptr<void, std::function<void(void*)>>;
 
-  Request(SessionOptions options, absl::Time due)
-      : session_options(std::move(options)), deadline(due) {}
+  Request(SessionOptions options, absl::Time due, std::shared_ptr<access::Account> counts)
+      : session_options(std::move(options)), deadline(due), account(std::move(counts)) {}
   virtual ~Request() = default;
 
   // Checks the arguments and tokenises them. `continues`: the text follows a prefix.
@@ -59,6 +59,8 @@ class Request {
   SessionLease session;  // null until the request has one, and after its end
   const SessionOptions session_options;
   const absl::Time deadline;
+  const std::shared_ptr<access::Account> account;  // may be null
+  std::shared_ptr<void> counted_session;           // of the account, where the session is its own
   Piece piece;
 
  protected:

@@ -15,7 +15,7 @@ class Retrieving final : public Request {
  public:
   Retrieving(const model::Model& model, RetrieveRequest request,
              std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done, Counters& counters)
-      : Request(std::move(request.session_options), request.deadline),
+      : Request(std::move(request.session_options), request.deadline, std::move(request.account)),
         model_(model),
         request_(std::move(request)),
         done_(std::move(done)),

@@ -268,6 +268,7 @@ void Scheduler::Settle(Running& running) {
   }
   if (piece.waiting) return;
   running.active = false;
+  if (request.account != nullptr) request.account->SpendTokens(piece.rows());
   if (running.timer.counts) {
     const double took_s = Now() - running.timer.started_s;
     counters_.landmark_steps.Add(took_s * 1e3);

@@ -37,7 +37,7 @@ class Scoring final : public Request {
  public:
   Scoring(const model::Model& model, ScoreRequest request,
           std::function<void(absl::StatusOr<ScoreResult>)> done, Counters& counters)
-      : Request(std::move(request.session_options), request.deadline),
+      : Request(std::move(request.session_options), request.deadline, std::move(request.account)),
         model_(model),
         request_(std::move(request)),
         done_(std::move(done)),

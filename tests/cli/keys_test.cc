@@ -134,5 +134,21 @@ TEST_F(KeysCliTest, TheFileOfTheOwnKeyIsNamedAndNotShown) {
   EXPECT_THAT(odd.err, Not(HasSubstr("sec ret")));
 }
 
+TEST_F(KeysCliTest, AKeyMayHaveAQuota) {
+  const ProcessResult made = Keys({"create", "ci", "--max-documents", "3", "--max-bytes", "2MiB",
+                                   "--max-sessions", "4", "--tokens-per-minute", "60000"});
+  EXPECT_EQ(made.exit_code, 0) << made.err;
+  const nlohmann::json expected = {{{"name", "ci"},
+                                    {"right", "read"},
+                                    {"max_documents", 3},
+                                    {"max_bytes", 2 << 20},
+                                    {"max_sessions", 4},
+                                    {"tokens_per_minute", 60000}}};
+  EXPECT_EQ(Json(Keys({"list", "--json"}))["keys"], expected);
+  EXPECT_THAT(Keys({"list"}).out, HasSubstr("max_bytes 2097152  max_sessions 4"));
+  for (const char* value : {"0", "-1", "many"})
+    EXPECT_EQ(Keys({"create", "web", "--max-sessions", value}).exit_code, kUsage) << value;
+}
+
 }  // namespace
 }  // namespace recollect

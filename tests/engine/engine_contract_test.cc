@@ -107,7 +107,7 @@ TEST_P(EngineContractTest, SessionsAreOpenUntilTheyAreClosed) {
   EXPECT_THAT(engine_->GetSession(first)->mounts, ElementsAre("b", "a"));
   EXPECT_THAT(engine_->GetSession(second)->mounts, IsEmpty());
   EXPECT_EQ(engine_->GetSession(second)->owner, "");
-  const SessionId owned = engine_->OpenSession({}, "10.0.0.1", "ci").value();
+  const SessionId owned = engine_->OpenSession({}, {.peer = "10.0.0.1", .owner = "ci"}).value();
   EXPECT_EQ(engine_->GetSession(owned)->owner, "ci");
   EXPECT_THAT(engine_->CloseSession(owned), IsOk());
   EXPECT_EQ(engine_->stats().sessions, 2);
@@ -158,10 +158,10 @@ TEST_P(EngineContractTest, ASessionMayBeUsedAgainFromTheEndOfARequest) {
 TEST_P(EngineContractTest, OnePeerLeavesTheLastQuarterOfSessionsToOthers) {
   Make(/*max_sessions=*/4, /*max_ingests=*/1);
   SessionId last{};
-  for (int i = 0; i < 3; ++i) last = engine_->OpenSession({}, "10.0.0.1").value();
-  EXPECT_THAT(engine_->OpenSession({}, "10.0.0.1"),
+  for (int i = 0; i < 3; ++i) last = engine_->OpenSession({}, {.peer = "10.0.0.1"}).value();
+  EXPECT_THAT(engine_->OpenSession({}, {.peer = "10.0.0.1"}),
               StatusIs(StatusCode::kResourceExhausted, "3 sessions of 10.0.0.1"));
-  EXPECT_THAT(engine_->OpenSession({}, "10.0.0.2"), IsOk());
+  EXPECT_THAT(engine_->OpenSession({}, {.peer = "10.0.0.2"}), IsOk());
   EXPECT_THAT(engine_->OpenSession({}), StatusIs(StatusCode::kResourceExhausted, "4 sessions"));
   EXPECT_THAT(engine_->CloseSession(last), IsOk());
   EXPECT_THAT(engine_->OpenSession({}), IsOk());

@@ -22,6 +22,9 @@ class HttpAccessTest : public HttpTest {
          {KeyOf("full"), KeyOf("read", Right::kRead), KeyOf("a", Right::kFull, "a/")}) {
       ASSERT_THAT(access::AddKey(keys_, key), IsOk());
     }
+    access::Key small = KeyOf("small", Right::kFull, "a/");
+    small.quota = {.max_documents = 1, .max_sessions = 1, .tokens_per_minute = 1};
+    ASSERT_THAT(access::AddKey(keys_, small), IsOk());
     guard_ = access::Guard::Open(keys_).value();
     Start({.listen = "127.0.0.1:0",
            .model_name = "fake",
@@ -145,6 +148,27 @@ TEST_F(HttpAccessTest, ARevokedKeyEndsItsUploadAtTheNextPiece) {
   ASSERT_THAT(guard_->Reload(), IsOk());
   socket.Send("5\r\nwords\r\n");
   EXPECT_THAT(socket.ReadUntil("unauthenticated"), HasSubstr("authentication_error"));
+}
+
+TEST_F(HttpAccessTest, WhatIsBeyondTheQuotaIs429AndSaysWhenToComeAgain) {
+  EXPECT_THAT(CompleteAs("small", "a/1"), StartsWith("HTTP/1.1 200"));
+  const std::pair<const char*, const char*> calls[] = {{"/v1/completions", "prompt"},
+                                                       {"/v1/score", "prompt"},
+                                                       {"/v1/retrieve", "query"},
+                                                       {"/v1/embeddings", "input"}};
+  for (const auto& [path, text] : calls) {
+    const json fields = {{"model", "fake"}, {text, "x"}};
+    const std::string refused = Send("POST", path, "Bearer secret-small", fields.dump());
+    EXPECT_THAT(refused, StartsWith("HTTP/1.1 429")) << path;
+    EXPECT_EQ(Body(refused)["error"]["type"], "rate_limit_error") << path;
+    std::smatch seconds;
+    ASSERT_TRUE(std::regex_search(refused, seconds, std::regex("\r\nRetry-After: ([0-9]+)\r\n")));
+    EXPECT_GT(std::stoi(seconds[1]), 60) << "several tokens over one a minute";
+  }
+  EXPECT_THAT(Send("PUT", "/v1/documents/a%2F2", "Bearer secret-small", "text"),
+              StartsWith("HTTP/1.1 429"))
+      << "a/1 is there";
+  EXPECT_THAT(CompleteAs("full", "a/1"), StartsWith("HTTP/1.1 200"));
 }
 
 }  // namespace

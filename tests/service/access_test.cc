@@ -26,6 +26,9 @@ class AccessTest : public KeysFileTest {
           KeyOf("reads-a", Right::kRead, "a/")}) {
       ASSERT_THAT(access::AddKey(path_, key), IsOk());
     }
+    access::Key small = KeyOf("small", Right::kFull, "a/");
+    small.quota = {.max_documents = 1, .max_sessions = 1, .tokens_per_minute = 1};
+    ASSERT_THAT(access::AddKey(path_, small), IsOk());
     guard_ = access::Guard::Open(path_).value();
     auto server = service::Server::Start(
         {.listen = "127.0.0.1:0", .model_name = "fake", .guard = guard_.get()}, engine_);
@@ -265,6 +268,32 @@ TEST_F(AccessTest, InsideTheProcessKeysAreAskedForToo) {
   EXPECT_THAT(client::Client::OnChannel(server_->InProcessChannel(), {.api_key = "secret-read"})
                   ->GetDocument("a"),
               IsOk());
+}
+
+TEST_F(AccessTest, WhatIsBeyondTheQuotaIsRefusedAndSaysWhenToComeAgain) {
+  constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
+  const auto small = As("small");
+  v1::SessionOptions options;
+  ASSERT_THAT(small->OpenSession(options), IsOk());
+  EXPECT_THAT(small->OpenSession(options), StatusIs(kExhausted, "its quota is 1"));
+  EXPECT_THAT(small->Generate(Mounting("a/1")), StatusIs(kExhausted, "1 sessions are open"));
+  EXPECT_THAT(small->IngestText("a/3", client::ReadFrom("text")),
+              StatusIs(kExhausted, "documents"));
+  ASSERT_THAT(small->CloseSession(1), IsOk());
+  ASSERT_THAT(small->Generate(Mounting("a/1")), IsOk());
+  const auto stub = v1::Generation::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer secret-small");
+  v1::ScoreRequest request;
+  request.mutable_prompt()->set_text("x");
+  v1::ScoreResponse response;
+  EXPECT_EQ(stub->Score(&context, request, &response).error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  const auto& sent = context.GetServerTrailingMetadata();
+  ASSERT_EQ(sent.count("retry-after"), 1u);
+  const grpc::string_ref seconds = sent.find("retry-after")->second;
+  EXPECT_GT(std::stoi(std::string(seconds.data(), seconds.size())), 60);
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ struct FakeEngine::Handle final : engine::RequestHandle {
   }
   FakeEngine& engine;
   bool cancelled = false;
+  std::shared_ptr<void> counted;  // for the account
 };
 
 void FakeEngine::Set(Script script) {
@@ -132,17 +133,20 @@ absl::StatusOr<FakeEngine::Documents> FakeEngine::MountLocked(const std::vector<
 }
 
 absl::StatusOr<engine::SessionId> FakeEngine::OpenSession(const engine::SessionOptions& options,
-                                                          const std::string& peer,
-                                                          const std::string& owner) {
+                                                          const engine::Origin& origin) {
   RETURN_IF_ERROR(engine::CheckSession(options));
   if (on_open) on_open();
   std::lock_guard lock(mutex_);
   RETURN_IF_ERROR(RefusalLocked());
-  seen_.peer = peer;
-  RETURN_IF_ERROR(CheckRoom("sessions", sessions_, max_sessions, peer));
+  seen_.peer = origin.peer;
+  RETURN_IF_ERROR(CheckRoom("sessions", sessions_, max_sessions, origin.peer));
+  std::shared_ptr<void> counted;
+  if (origin.account != nullptr) {
+    ASSIGN_OR_RETURN(counted, origin.account->TakeSession());
+  }
   ASSIGN_OR_RETURN(Documents mounts, MountLocked(options.mounts));
   const engine::SessionId id{next_session_++};
-  sessions_[id] = {std::move(mounts), peer, owner, nullptr};
+  sessions_[id] = {std::move(mounts), origin.peer, origin.owner, std::move(counted), nullptr};
   ++seen_.opened;
   return id;
 }
@@ -172,11 +176,12 @@ absl::Status FakeEngine::CloseSession(engine::SessionId id) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<FakeEngine::Documents> FakeEngine::BeginLocked(const engine::SessionOptions& options,
-                                                              absl::Time deadline) {
+template <typename Request>
+absl::StatusOr<FakeEngine::Documents> FakeEngine::BeginLocked(const Request& request) {
   RETURN_IF_ERROR(RefusalLocked());
-  RETURN_IF_ERROR(DueLocked(/*cancelled=*/false, deadline));
-  return MountLocked(options.mounts);
+  RETURN_IF_ERROR(DueLocked(/*cancelled=*/false, request.deadline));
+  if (request.account != nullptr) RETURN_IF_ERROR(request.account->CheckTokens());
+  return MountLocked(request.session_options.mounts);
 }
 
 absl::Status FakeEngine::DueLocked(bool cancelled, absl::Time deadline) const {
@@ -192,8 +197,13 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Generate(
   const auto begin = [&]() -> absl::StatusOr<Documents> {
     RETURN_IF_ERROR(engine::CheckRequest(request));
     seen_.generate = request;
-    ASSIGN_OR_RETURN(Documents mounts, BeginLocked(request.session_options, request.deadline));
-    if (!request.session.has_value()) return mounts;
+    ASSIGN_OR_RETURN(Documents mounts, BeginLocked(request));
+    if (!request.session.has_value()) {
+      if (request.account != nullptr) {
+        ASSIGN_OR_RETURN(handle->counted, request.account->TakeSession());
+      }
+      return mounts;
+    }
     ASSIGN_OR_RETURN(Session* const session, FindLocked(*request.session));
     if (session->running != nullptr) {
       return absl::AbortedError("another request runs on the session");
@@ -220,8 +230,7 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Generate(
 }
 
 void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& request,
-                     const Documents& mounts, engine::GenerateEvents& events,
-                     const Handle& handle) {
+                     const Documents& mounts, engine::GenerateEvents& events, Handle& handle) {
   if (request.with_retrievals) events.OnRetrieval(Hits(mounts, 2));
   const int64_t pieces = std::ssize(script.pieces);
   const int64_t most = std::min(request.max_tokens, script.repeat * pieces);
@@ -246,6 +255,9 @@ void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& re
       session.ok()) {
     (*session)->running = nullptr;
   }
+  handle.counted = nullptr;
+  if (request.account != nullptr)
+    request.account->SpendTokens(std::ssize(request.prompt.text) + tokens);
   lock.unlock();
   if (!status.ok()) return events.OnError(status);
   engine::Usage usage;
@@ -261,7 +273,7 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Score(
   Reply(done, [&]() -> absl::StatusOr<engine::ScoreResult> {
     RETURN_IF_ERROR(engine::CheckRequest(request));
     seen_.score = request;
-    RETURN_IF_ERROR(BeginLocked(request.session_options, request.deadline).status());
+    RETURN_IF_ERROR(BeginLocked(request).status());
     return script_.score;
   });
   return std::make_shared<Handle>(*this);
@@ -273,8 +285,7 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Retrieve(
   Reply(done, [&]() -> absl::StatusOr<std::vector<engine::Retrieval>> {
     RETURN_IF_ERROR(engine::CheckRequest(request));
     seen_.retrieve = request;
-    ASSIGN_OR_RETURN(const Documents mounts,
-                     BeginLocked(request.session_options, request.deadline));
+    ASSIGN_OR_RETURN(const Documents mounts, BeginLocked(request));
     if (on_retrieve) on_retrieve();
     return std::vector{Hits(mounts, request.k == 0 ? 2 : request.k)};
   });
@@ -286,7 +297,7 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Embed(
   const auto handle = std::make_shared<Handle>(*this);
   const auto embed = [&]() -> absl::StatusOr<engine::Embedding> {
     RETURN_IF_ERROR(engine::CheckRequest(request));
-    RETURN_IF_ERROR(BeginLocked(request.session_options, request.deadline).status());
+    RETURN_IF_ERROR(BeginLocked(request).status());
     const int64_t bytes = std::ssize(request.text.text), tokens = std::ssize(request.text.tokens);
     return engine::Embedding{
         {static_cast<float>(bytes), static_cast<float>(tokens), static_cast<float>(request.group)},

@@ -77,7 +77,7 @@ class FakeEngine final : public engine::Engine {
   absl::Status health() const override;
   absl::StatusOr<std::unique_ptr<engine::IngestStream>> BeginIngest(
       const std::string& id, bool from_tokens, const engine::SessionOptions& session,
-      const std::string& peer = "") override;
+      const engine::Origin& origin = {}) override;
   absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) override;
   absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
                                                                  int64_t limit) override;
@@ -89,8 +89,7 @@ class FakeEngine final : public engine::Engine {
     return store_->Backup(directory, keep);
   }
   absl::StatusOr<engine::SessionId> OpenSession(const engine::SessionOptions& options,
-                                                const std::string& peer = "",
-                                                const std::string& owner = "") override;
+                                                const engine::Origin& origin = {}) override;
   absl::StatusOr<engine::SessionInfo> GetSession(engine::SessionId id) override;
   absl::Status CloseSession(engine::SessionId id) override;
   std::shared_ptr<engine::RequestHandle> Generate(
@@ -114,6 +113,7 @@ class FakeEngine final : public engine::Engine {
   struct Session {
     Documents mounts;
     std::string peer, owner;
+    std::shared_ptr<void> counted;    // for the account
     std::shared_ptr<Handle> running;  // null: idle
   };
   struct Writer {
@@ -127,10 +127,12 @@ class FakeEngine final : public engine::Engine {
   Seen SeenLocked() const;
   absl::StatusOr<Session*> FindLocked(engine::SessionId id);
   absl::StatusOr<Documents> MountLocked(const std::vector<std::string>& ids);
-  absl::StatusOr<Documents> BeginLocked(const engine::SessionOptions& options, absl::Time deadline);
+  // A request that brings its account, and is read at once.
+  template <typename Request>
+  absl::StatusOr<Documents> BeginLocked(const Request& request);
   absl::Status DueLocked(bool cancelled, absl::Time deadline) const;
   void Run(const Generation& script, const engine::GenerateRequest& request,
-           const Documents& mounts, engine::GenerateEvents& events, const Handle& handle);
+           const Documents& mounts, engine::GenerateEvents& events, Handle& handle);
   template <typename Places>
   static absl::Status CheckRoom(const char* what, const Places& places, int64_t limit,
                                 const std::string& peer) {

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/sha256.h"
 #include "base/status.h"
+#include "engine/ingest/ingest_quota.h"
 #include "engine/step/limits.h"
 #include "model/text/tokenizer.h"
 #include "tests/support/fake_engine.h"
@@ -44,12 +45,13 @@ class FakeEngine::Stream final : public engine::IngestStream {
  public:
   // Goes on after the `committed` input; or `compares` it with the published document of that id.
   Stream(FakeEngine& engine, std::string id, bool from_tokens, bool compares, OwnerId owner,
-         std::string committed)
+         std::string committed, engine::IngestQuota quota = {})
       : engine_(engine),
         id_(std::move(id)),
         from_tokens_(from_tokens),
         compares_(compares),
         owner_(owner),
+        quota_(std::move(quota)),
         committed_sha256_(HashInput(committed, from_tokens)),
         committed_(std::ssize(committed)),
         text_(std::move(committed)) {}
@@ -103,6 +105,8 @@ class FakeEngine::Stream final : public engine::IngestStream {
           absl::StrCat("input begins at offset ", offset, ", expected ", text_.size()));
     }
     RETURN_IF_ERROR(CheckText(text_ + input, /*final=*/false));
+    if (quota_.account != nullptr)
+      RETURN_IF_ERROR(quota_.account->CheckBytes(offset + std::ssize(input), quota_.bytes));
     text_ += input;
     if (compares_) return absl::OkStatus();
     return CommitLocked(std::max(committed_, std::ssize(text_) / kCommitBytes * kCommitBytes));
@@ -151,6 +155,7 @@ class FakeEngine::Stream final : public engine::IngestStream {
   const std::string id_;
   const bool from_tokens_, compares_;
   const OwnerId owner_;
+  const engine::IngestQuota quota_;
   const std::string committed_sha256_;
   int64_t committed_;
   std::string text_;
@@ -165,25 +170,29 @@ void FakeEngine::AddDocument(const std::string& id, const std::string& text) {
 
 absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
     const std::string& id, bool from_tokens, const engine::SessionOptions& session,
-    const std::string& peer) {
+    const engine::Origin& origin) {
   std::lock_guard lock(mutex_);
   RETURN_IF_ERROR(RefusalLocked());
   RETURN_IF_ERROR(engine::CheckNewDocumentId(id));
   RETURN_IF_ERROR(engine::CheckSession(session));
   seen_.ingest = session;
-  seen_.peer = peer;
+  seen_.peer = origin.peer;
   if (writers_.contains(id)) {
     return absl::AbortedError(absl::StrCat("another stream writes '", id, "'"));
   }
   if (store_->Get(id).ok()) {
     return std::make_unique<Stream>(*this, id, from_tokens, /*compares=*/true, OwnerId{}, "");
   }
-  RETURN_IF_ERROR(CheckRoom("ingests", writers_, max_ingests, peer));
+  RETURN_IF_ERROR(CheckRoom("ingests", writers_, max_ingests, origin.peer));
+  std::vector<std::string> open;
+  for (const auto& [other, writer] : writers_) open.push_back(other);
+  ASSIGN_OR_RETURN(engine::IngestQuota quota,
+                   engine::CheckQuota(origin.account, *store_, open, id));
   ASSIGN_OR_RETURN(const auto progress, store_->BeginIngest(id, "fake", from_tokens, ""));
   ASSIGN_OR_RETURN(const auto committed, store_->ReadText(progress.owner, 0, progress.bytes));
   auto stream = std::make_unique<Stream>(*this, id, from_tokens, /*compares=*/false, progress.owner,
-                                         committed);
-  writers_[id] = {stream.get(), peer};
+                                         committed, std::move(quota));
+  writers_[id] = {stream.get(), origin.peer};
   return stream;
 }
 

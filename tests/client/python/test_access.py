@@ -17,7 +17,8 @@ def make_key(file, name, *flags):
 def guarded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guarded")
     keys = {"full": make_key(folder / "keys", "full", "--right", "full"),
-            "a": make_key(folder / "keys", "a", "--prefix", "a/")}
+            "a": make_key(folder / "keys", "a", "--prefix", "a/"),
+            "small": make_key(folder / "keys", "small", "--tokens-per-minute", "2")}
     server = Server(folder / "data", "--keys", folder / "keys")
     yield server, keys
     server.stop()
@@ -38,6 +39,23 @@ def test_a_key_opens_every_call(guarded):
             client.document("b/1")
         with pytest.raises(recollect.PermissionDenied, match="the right 'read'"):
             client.ingest(b"text", id="a/2")
+
+
+def test_beyond_the_quota_a_call_is_refused_and_told_when_to_come_again(guarded):
+    server, keys = guarded
+    with recollect.Client(server.address, api_key=keys["small"]) as client:
+        client.generate("It was", max_tokens=2).result()
+        with pytest.raises(recollect.ResourceExhausted, match="its quota is 2 a minute") as refused:
+            client.generate("It was", max_tokens=2).result()
+        assert refused.value.retry_after > 1
+
+    async def ask():
+        async with recollect.AsyncClient(server.address, api_key=keys["small"]) as client:
+            with pytest.raises(recollect.ResourceExhausted) as refused:
+                await client.retrieve("It was", mounts=["a/1"])
+            assert refused.value.retry_after > 1
+
+    asyncio.run(ask())
 
 
 @pytest.mark.parametrize("key", [None, "wrong"])

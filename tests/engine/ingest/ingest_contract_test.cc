@@ -219,7 +219,8 @@ TEST_P(IngestContractTest, OnePeerLeavesTheLastQuarterOfIngestsToOthers) {
   Make(/*max_sessions=*/1, /*max_ingests=*/8);
   std::vector<std::unique_ptr<IngestStream>> open;
   const auto begin = [&](const std::string& peer) {
-    auto stream = engine_->BeginIngest("d" + std::to_string(open.size()), false, {}, peer);
+    auto stream =
+        engine_->BeginIngest("d" + std::to_string(open.size()), false, {}, {.peer = peer});
     if (stream.ok()) open.push_back(*std::move(stream));
     return stream.status();
   };

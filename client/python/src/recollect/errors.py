@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import cast
+
 import grpc
 
 
 class RecollectError(Exception):
-    """An error of the service or of the connection. `code` is the gRPC status code."""
+    """An error of the service or of the connection. `code` is the gRPC status code.
+
+    `retry_after`: seconds after which what was refused may be tried again, where the server says so.
+    """
 
     code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
+    retry_after: float | None = None
 
     def __init__(self, message: str, code: grpc.StatusCode | None = None) -> None:
         super().__init__(message)
@@ -118,4 +125,8 @@ def from_status(code: grpc.StatusCode, details: str | None) -> RecollectError:
 
 def from_grpc(error: grpc.RpcError) -> RecollectError:
     """The exception for a failed call."""
-    return from_status(error.code(), error.details())
+    failed = from_status(error.code(), error.details())
+    for name, value in cast("Iterable[tuple[str, str]]", error.trailing_metadata() or ()):
+        if name == "retry-after":
+            failed.retry_after = float(value)
+    return failed

@@ -1,0 +1,40 @@
+#include "engine/ingest/ingest_quota.h"
+
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/status.h"
+
+namespace recollect::engine {
+
+absl::StatusOr<IngestQuota> CheckQuota(std::shared_ptr<access::Account> account,
+                                       store::DocumentStore& store,
+                                       const std::vector<std::string>& open,
+                                       const std::string& id) {
+  std::optional<std::string> prefix;
+  if (account != nullptr) prefix = account->counted_prefix();
+  if (!prefix.has_value())
+    return IngestQuota{std::move(account), std::numeric_limits<int64_t>::max()};
+  std::map<std::string, int64_t> bytes;  // of text, by document
+  for (const std::string& other : open) bytes[other] = 0;
+  ASSIGN_OR_RETURN(const std::vector<store::IngestProgress> unfinished, store.ListIngests());
+  for (const store::IngestProgress& progress : unfinished) bytes[progress.id] = progress.bytes;
+  constexpr int64_t kPage = 1000;
+  std::string after;
+  for (int64_t got = kPage; got == kPage;) {
+    ASSIGN_OR_RETURN(const std::vector<store::DocumentInfo> page, store.List(after, kPage));
+    for (const store::DocumentInfo& document : page) bytes[document.id] = document.bytes;
+    got = std::ssize(page);
+    if (got > 0) after = page.back().id;
+  }
+  bytes.erase(id);
+  std::erase_if(bytes, [&](const auto& entry) { return !entry.first.starts_with(*prefix); });
+  int64_t sum = 0;
+  for (const auto& [other, size] : bytes) sum += size;
+  ASSIGN_OR_RETURN(const int64_t room, account->CheckDocument(std::ssize(bytes), sum));
+  return IngestQuota{std::move(account), room};
+}
+
+}  // namespace recollect::engine

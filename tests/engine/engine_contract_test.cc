@@ -331,6 +331,10 @@ TEST_P(EngineContractTest, AnswersComeFromOtherThreads) {
 TEST_P(EngineContractTest, CallbacksMayMakeTheNextRequest) {
   std::promise<absl::Status> last;
   const auto events = std::make_shared<Recorder>();
+  events->on_event = [&](char event) {
+    if (event == 'd')
+      engine_->Score({{}, {"a", {}}, {}}, [&](auto r) { last.set_value(r.status()); });
+  };
   engine_->Score({{}, {"a", {}}, {}}, [&](const auto& scored) {
     EXPECT_THAT(scored, IsOk());
     engine_->Retrieve({{}, {"a", {}}}, [&](const auto& retrieved) {
@@ -338,10 +342,6 @@ TEST_P(EngineContractTest, CallbacksMayMakeTheNextRequest) {
       engine_->Generate(Ask(2), events);
     });
   });
-  events->on_event = [&](char event) {
-    if (event == 'd')
-      engine_->Score({{}, {"a", {}}, {}}, [&](auto r) { last.set_value(r.status()); });
-  };
   EXPECT_THAT(last.get_future().get(), IsOk());
 }
 

@@ -89,6 +89,7 @@ class GateTest : public ::testing::Test {
   }
   ~GateTest() override {
     for (const int fd : clients_) close(fd);
+    gate_ = nullptr;  // nobody adds to inner_ any more
     for (const int fd : inner_) close(fd);
   }
 

@@ -142,6 +142,7 @@ absl::Status Bench(const Options& common, const BenchOptions& options) {
                        {"dtype", model.dtype()},
                        {"backend", stats.backend()},
                        {"landmark_index", stats.landmark_index()},
+                       {"index", stats.index()},
                        {"ingest", ingest},
                        {"generate", generate},
                        {"landmark_step_p50_ms", stats.landmark_step_p50_ms()},

@@ -155,6 +155,14 @@ void AddCommonOptions(CLI::App& app, Options& options) {
                                  "(a CUDA device if there is one)"))
       ->capture_default_str()
       ->group(kEngineGroup);
+  FromEnvironment(
+      app.add_option(
+          "--index", options.host.index,
+          "How landmark keys of large documents are searched: exact; ivf: approximately, "
+          "through an index made in the background; auto: ivf in very large ones only"))
+      ->check(CLI::IsMember({"exact", "ivf", "auto"}))
+      ->capture_default_str()
+      ->group(kEngineGroup);
   const auto budget = [&](const char* name, int64_t& value, const char* what,
                           const char* otherwise) {
     FromEnvironment(app.add_option(name, value, what))

@@ -31,6 +31,12 @@ std::optional<DType> DTypeOf(const std::string& name) {
   return name == "bf16" ? DType::kBf16 : DType::kFloat32;
 }
 
+// Of --index, which the flags check.
+engine::IndexMode IndexOf(const std::string& name) {
+  if (name == "exact") return engine::IndexMode::kExact;
+  return name == "ivf" ? engine::IndexMode::kIvf : engine::IndexMode::kAuto;
+}
+
 absl::StatusOr<std::unique_ptr<store::DocumentStore>> OpenStore(const std::string& directory,
                                                                 bool accept_data_loss) {
   if (directory == kMemoryDir) return store::CreateMemoryStore();
@@ -127,8 +133,9 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
       engine::LoadedModel model,
       engine::LoadModel(options.device, model_dir, DTypeOf(options.dtype), options.threads));
   ASSIGN_OR_RETURN(auto store, OpenStore(host.data_dir, options.accept_data_loss));
-  ASSIGN_OR_RETURN(host.engine,
-                   engine::Engine::Create(options.engine, std::move(model), std::move(store)));
+  engine::EngineOptions engine = options.engine;
+  engine.index = IndexOf(options.index);
+  ASSIGN_OR_RETURN(host.engine, engine::Engine::Create(engine, std::move(model), std::move(store)));
   return host;
 }
 

@@ -18,6 +18,7 @@ struct HostOptions {
   std::string dtype = "auto";
   std::string device = "cpu";  // as in LoadModel, like the next
   int threads = 0;
+  std::string index = "exact";  // sets engine.index
   engine::EngineOptions engine;
 };
 

@@ -246,10 +246,11 @@ absl::Status Serve(const CLI::App& app, const CLI::App& verb, const Options& com
   const engine::EngineOptions& engine = common.host.engine;
   const engine::EngineStats stats = host.engine->stats();
   LogInfo(
-      "serving {} with {} on {}; threads {} (0: all), layers on {}, landmark keys on {}, budgets: "
+      "serving {} with {} on {}; threads {} (0: all), layers on {}, landmark keys on {}, index {}, "
+      "budgets: "
       "landmark keys {}, memory K, V {}, chunk states {}, sessions' states {} bytes",
       host.data_dir, host.model_name, server->address(), common.host.threads, stats.backend,
-      stats.landmark_index, engine.landmark_budget_bytes, engine.memory_budget_bytes,
+      stats.landmark_index, stats.index, engine.landmark_budget_bytes, engine.memory_budget_bytes,
       engine.chunk_states_budget_bytes, engine.state_budget_bytes);
   CompareBudgets(engine, stats);
   if (http != nullptr) LogInfo("HTTP on {}", http->address());

@@ -11,6 +11,8 @@ pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 # Not by find_package: Debian's libzip-config.cmake asks for command-line tools of other packages.
 pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
 
+find_package(faiss REQUIRED)
+
 if(RECOLLECT_BUILD_ROCKSDB)
   find_package(gflags REQUIRED)
   find_package(RocksDB REQUIRED)

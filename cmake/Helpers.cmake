@@ -46,14 +46,15 @@ function(recollect_test_on_cuda)
   target_compile_definitions(${ARG_NAME} PRIVATE RECOLLECT_TEST_ON_CUDA)
 endfunction()
 
-# recollect_bench(NAME gemm_bench SOURCES gemm_bench.cc DEPS recollect::kernels)
+# recollect_bench(NAME gemm_bench SOURCES gemm_bench.cc DEPS recollect::kernels [REQUIRED --size 1])
+# REQUIRED: flags without which it does not run.
 function(recollect_bench)
-  cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS;REQUIRED" ${ARGN})
   add_executable(${ARG_NAME} ${ARG_SOURCES})
   target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} CLI11::CLI11 recollect_options)
-  # With what engine_bench requires: it would miss that first.
-  add_test(NAME bench.${ARG_NAME}_refuses_unknown_flags COMMAND ${ARG_NAME} --nowhere --model . --text .)
+  # With what it requires: it would miss that first.
+  add_test(NAME bench.${ARG_NAME}_refuses_unknown_flags COMMAND ${ARG_NAME} --nowhere ${ARG_REQUIRED})
   set_tests_properties(bench.${ARG_NAME}_refuses_unknown_flags PROPERTIES LABELS fast
     PASS_REGULAR_EXPRESSION "not expected:[^\n]*--nowhere")
 endfunction()

@@ -51,6 +51,7 @@ struct Counters {
   std::atomic<int64_t> generated_tokens{0}, prompt_tokens{0}, ingested_tokens{0};
   std::atomic<int64_t> prefix_mounts{0}, prefix_tokens{0};
   std::atomic<int64_t> steps{0};
+  std::atomic<int64_t> indexes_made{0};
   std::atomic<int64_t> running{0};
   LatencyWindow landmark_steps, store_read_ms;
   Histogram time_to_first_token_s{kRequestSeconds};

@@ -18,6 +18,27 @@
 namespace recollect::engine {
 namespace {
 
+// Of IndexMode::kIvf and kAuto: documents of fewer chunks are searched exactly. See
+// docs/decisions/0027-approximate-search.md.
+constexpr int64_t kLeastIndexedByIvf = 4096, kLeastIndexed = 65536;
+
+int64_t LeastIndexed(const EngineOptions& options) {
+  if (options.index_least_chunks > 0) return options.index_least_chunks;
+  return options.index == IndexMode::kAuto ? kLeastIndexed : kLeastIndexedByIvf;
+}
+
+const char* IndexName(IndexMode index) {
+  switch (index) {
+    case IndexMode::kExact:
+      return "exact";
+    case IndexMode::kIvf:
+      return "ivf";
+    case IndexMode::kAuto:
+      return "auto";
+  }
+  return "";
+}
+
 absl::Status ShuttingDown() { return absl::UnavailableError("the engine is shutting down"); }
 
 }  // namespace
@@ -33,6 +54,7 @@ absl::Status ValidateOptions(const EngineOptions& options) {
   RETURN_IF_ERROR(check("memory_budget_bytes", options.memory_budget_bytes, 0));
   RETURN_IF_ERROR(check("chunk_states_budget_bytes", options.chunk_states_budget_bytes, 0));
   RETURN_IF_ERROR(check("state_budget_bytes", options.state_budget_bytes, 0));
+  RETURN_IF_ERROR(check("index_least_chunks", options.index_least_chunks, 0));
   RETURN_IF_ERROR(check("ingest_slice_tokens", options.ingest_slice_tokens, 1));
   RETURN_IF_ERROR(check("shared_slice_tokens", options.shared_slice_tokens, 1));
   RETURN_IF_ERROR(check("prefill_slice_tokens", options.prefill_slice_tokens, 1));
@@ -47,6 +69,11 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
     const EngineOptions& options, LoadedModel model, std::unique_ptr<store::DocumentStore> store) {
   RETURN_IF_ERROR(ValidateOptions(options));
   RECOLLECT_CHECK(model.model != nullptr && model.backend != nullptr && model.landmarks != nullptr);
+  if (options.index == IndexMode::kIvf && model.lists == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("index ivf: landmark keys on ", model.landmarks->name(),
+                     " are searched exactly; expected exact or auto"));
+  }
   return std::make_unique<EngineImpl>(options, std::move(model), std::move(store));
 }
 
@@ -66,7 +93,11 @@ EngineImpl::EngineImpl(const EngineOptions& options, LoadedModel model,
           *store_, *landmarks_, model_->fingerprint(), model_->config().key_width(),
           options.landmark_budget_bytes, counters_,
           [this](OwnerId owner) { tiers_.EraseOwner(owner); },
-          [this](const std::function<void()>& work) { RunInBackground(work); }),
+          [this](const std::function<void()>& work) { RunInBackground(work); },
+          [this](const store::DocumentInfo& info) { return indexes_.Find(info); }),
+      indexes_(*store_, mounts_, options.index == IndexMode::kExact ? nullptr : model.lists,
+               model_->fingerprint(), model_->config().key_width(), LeastIndexed(options),
+               counters_),
       sessions_(options.max_sessions, options.session_ttl),
       scheduler_(
           {options.prefill_slice_tokens, options.ingest_slice_tokens, options.shared_slice_tokens,
@@ -75,9 +106,10 @@ EngineImpl::EngineImpl(const EngineOptions& options, LoadedModel model,
       ingests_(std::make_shared<IngestRegistry>(
           IngestContext{*model_, *backend_, *store_, ingest_thread_, counters_,
                         scheduler_.state_budget(), scheduler_.waker(), options.commit_tokens,
-                        options.max_ingests},
+                        options.max_ingests, [this](const std::string& id) { indexes_.Add(id); }},
           scheduler_, mounts_)) {
   scheduler_.Start();
+  indexes_.Start();
 }
 
 EngineImpl::~EngineImpl() { Shutdown(absl::InfinitePast()); }
@@ -110,6 +142,9 @@ EngineStats EngineImpl::stats() const {
   stats.max_ingests = options_.max_ingests;
   stats.backend = backend_->name();
   stats.landmark_index = landmarks_->name();
+  stats.index = IndexName(options_.index);
+  stats.indexed_documents = mounts_.listed_documents();
+  stats.indexes_made = counters_.indexes_made;
   stats.landmark_bytes = mounts_.used_bytes();
   stats.landmark_budget_bytes = mounts_.budget_bytes();
   stats.memory_bytes = tiers_.memory_bytes();
@@ -280,6 +315,7 @@ void EngineImpl::Shutdown(absl::Time deadline) {
   }
   scheduler_.Stop();
   ingests_->Shutdown(ShuttingDown());
+  indexes_.Stop();
   background_.Stop();
   sessions_.CloseAll();
   fetchers_.Stop();

@@ -16,6 +16,7 @@
 #include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/ingest/ingest_registry.h"
+#include "engine/session/landmark_indexes.h"
 #include "engine/session/mounts.h"
 #include "engine/session/session_table.h"
 #include "engine/session/tiers.h"
@@ -66,6 +67,7 @@ class EngineImpl final : public Engine {
 
   Scheduler& scheduler_for_test() { return scheduler_; }
   ChunkTiers& tiers_for_test() { return tiers_; }
+  LandmarkIndexes& indexes_for_test() { return indexes_; }
 
  private:
   // `checked`: of the request (CheckRequest). `session`: the open one to use; none: the request
@@ -93,6 +95,7 @@ class EngineImpl final : public Engine {
   ChunkTiers tiers_;
   const std::shared_ptr<LandmarkIndex> landmarks_;
   Mounts mounts_;
+  LandmarkIndexes indexes_;
   SessionTable sessions_;
   Scheduler scheduler_;
   const std::shared_ptr<IngestRegistry> ingests_;

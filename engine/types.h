@@ -16,6 +16,11 @@
 
 namespace recollect::engine {
 
+// How the landmark keys of documents are searched. kIvf: approximately, in those of at least 4096
+// chunks, once their index has been made. kAuto: likewise, from the size on from which it is faster
+// by more than it loses (kLeastIndexed in engine.cc).
+enum class IndexMode { kExact, kIvf, kAuto };
+
 struct EngineOptions {
   int fetch_threads = 2;  // blocking reads of the store
   // Device tier: landmark keys of mounted documents, and memory K, V of hot chunks. Host tier:
@@ -25,6 +30,8 @@ struct EngineOptions {
   int64_t chunk_states_budget_bytes = int64_t{512} << 20;
   // Local states of all sessions, and of prefixes that are being ingested.
   int64_t state_budget_bytes = int64_t{4} << 30;
+  IndexMode index = IndexMode::kExact;
+  int64_t index_least_chunks = 0;      // in place of the number above; 0: that one
   int64_t ingest_slice_tokens = 1024;  // most tokens of one ingest slice
   int64_t shared_slice_tokens = 128;   // the same while any session decodes; streams wait for it
   int64_t prefill_slice_tokens = 512;  // most prompt tokens of one step, over all sessions
@@ -210,6 +217,9 @@ struct EngineStats {
   int64_t max_sessions = 0, max_queued = 0, max_ingests = 0;  // as in EngineOptions
   std::string backend;                                        // Backend::name
   std::string landmark_index;                                 // LandmarkIndex::name
+  std::string index;  // EngineOptions::index: "exact", "ivf", "auto"
+  // Documents whose loaded keys are searched approximately; indexes made since start.
+  int64_t indexed_documents = 0, indexes_made = 0;
   int64_t landmark_bytes = 0, landmark_budget_bytes = 0;
   int64_t memory_bytes = 0, memory_budget_bytes = 0;
   int64_t chunk_states_bytes = 0, chunk_states_budget_bytes = 0;

@@ -63,7 +63,8 @@ MetricFamilies Names(const Runtime& runtime, const engine::EngineStats& stats) {
   MetricFamily model = MakeGauge("recollect_model_info", "1, with what serves which model.", 1);
   model.metrics[0].labels = {{"model", runtime.options.model_name},
                              {"backend", stats.backend},
-                             {"landmark_index", stats.landmark_index}};
+                             {"landmark_index", stats.landmark_index},
+                             {"index", stats.index}};
   if (const model::Model* of = runtime.options.model; of != nullptr) {
     model.metrics[0].labels.emplace_back("architecture", of->config().architecture);
     model.metrics[0].labels.emplace_back("fingerprint", of->fingerprint());

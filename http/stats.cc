@@ -36,6 +36,9 @@ json ToJson(const model::Model& model) {
 json ToJson(const engine::EngineStats& stats) {
   return {{"backend", stats.backend},
           {"landmark_index", stats.landmark_index},
+          {"index", stats.index},
+          {"indexed_documents", stats.indexed_documents},
+          {"indexes_made", stats.indexes_made},
           {"sessions", stats.sessions},
           {"max_sessions", stats.max_sessions},
           {"running_requests", stats.running_requests},
@@ -80,11 +83,13 @@ json ToJson(const engine::EngineStats& stats) {
 
 void Stats(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
   json out = {{"object", "stats"}};
-  out.update(ToJson(runtime.engine.stats()));
+  const engine::EngineStats stats = runtime.engine.stats();
+  out.update(ToJson(stats));
   out["resident_bytes"] = ReadProcess().resident_bytes;
   out["uptime_s"] = absl::ToDoubleSeconds(SteadyNow() - runtime.start);
   out["model"] = {{"name", runtime.options.model_name}};
   if (runtime.options.model != nullptr) out["model"].update(ToJson(*runtime.options.model));
+  out["model"]["index"] = stats.index;
   answer->Send(200, "application/json", out.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 

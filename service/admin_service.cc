@@ -13,6 +13,7 @@ grpc::ServerUnaryReactor* AdminService::GetModel(grpc::CallbackServerContext* co
   return RunOnPool(runtime_, "Admin/GetModel", context, request,
                    [this, response](const access::Caller&) {
                      *response = Encode(engine_.model(), model_name_);
+                     response->set_index(engine_.stats().index);
                      return absl::OkStatus();
                    });
 }

@@ -109,6 +109,9 @@ v1::Stats Encode(const engine::EngineStats& stats) {
   out.set_prefix_mounts(stats.prefix_mounts);
   out.set_prefix_tokens(stats.prefix_tokens);
   out.set_landmark_index(stats.landmark_index);
+  out.set_index(stats.index);
+  out.set_indexed_documents(stats.indexed_documents);
+  out.set_indexes_made(stats.indexes_made);
   out.set_backend(stats.backend);
   out.set_steps(stats.steps);
   out.set_landmark_step_p50_ms(stats.landmark_step_p50_ms);

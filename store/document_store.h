@@ -1,6 +1,6 @@
-// The storage of documents: catalog, text, tokens, chunk states, landmark keys, states of prefixes
-// and unfinished ingests, and sessions' own chunks. It moves bytes and ids; it knows no models,
-// sessions or retrieval.
+// The storage of documents: catalog, text, tokens, chunk states, landmark keys and an index over
+// them, states of prefixes and unfinished ingests, and sessions' own chunks. It moves bytes and
+// ids; it knows no models, sessions or retrieval.
 //
 // Two implementations: RocksDB (store/rocks/, durable on one machine) and memory (tests, machines
 // without RocksDB). Record layouts, versions and checksums: docs/formats.md.
@@ -166,6 +166,16 @@ class DocumentStore {
 
   // A part of the state that was committed last; OUT_OF_RANGE names both numbers.
   virtual absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) = 0;
+
+  // An index over a document's landmark keys: bytes that the store does not interpret, at least
+  // one, which are freed with the document. Putting replaces the index that was there; while it is
+  // being written, and after a crash in the middle of that, there is none. Takes long for many
+  // bytes, and keeps other changes of the catalog waiting for one piece at most. NOT_FOUND: the
+  // owner is not a published document, or it was removed meanwhile. REQUIRES: one caller at a time
+  // per owner.
+  virtual absl::Status PutIndex(OwnerId owner, absl::string_view bytes) = 0;
+  // NOT_FOUND: the document has none.
+  virtual absl::StatusOr<std::string> ReadIndex(OwnerId owner) = 0;
 
   // Sessions' own chunks: not durable across a reopen, freed by FreeSession.
   virtual absl::StatusOr<OwnerId> NewSessionOwner() = 0;

@@ -1,5 +1,7 @@
 #include "store/format.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
@@ -11,6 +13,7 @@ namespace {
 
 constexpr size_t kChunkHeaderBytes = 24;
 constexpr size_t kLandmarkHeaderBytes = 8;
+constexpr size_t kIndexHeaderBytes = 12;
 
 std::string BigEndian(uint64_t value) {
   std::string out(8, '\0');
@@ -244,6 +247,14 @@ std::string EncodeLandmarks(absl::string_view key, std::span<const Bf16> keys, i
   return std::move(out).Finish(key);
 }
 
+std::string EncodeIndex(absl::string_view key, const IndexPiece& piece) {
+  RecordWriter out = Writer(RecordType::kIndex, kIndexHeaderBytes + piece.bytes.size());
+  out.I64(piece.total_bytes);
+  out.U32(piece.total_crc);
+  out.Raw(piece.bytes.data(), piece.bytes.size());
+  return std::move(out).Finish(key);
+}
+
 absl::StatusOr<MetaRecord> DecodeMeta(absl::string_view key, absl::string_view record) {
   constexpr absl::string_view kWhat = "meta record of the database";
   ASSIGN_OR_RETURN(const absl::string_view payload, Open(RecordType::kMeta, key, record, kWhat));
@@ -377,6 +388,22 @@ absl::StatusOr<LandmarkSegment> DecodeLandmarks(absl::string_view key, absl::str
                      segment.keys.size() == static_cast<uint64_t>(segment.d_k) * count;
   if (!sound) return WrongSize(what, payload);
   return segment;
+}
+
+absl::StatusOr<IndexPiece> DecodeIndex(absl::string_view key, absl::string_view record,
+                                       absl::string_view what) {
+  ASSIGN_OR_RETURN(const absl::string_view payload, Open(RecordType::kIndex, key, record, what));
+  RecordReader in(payload);
+  IndexPiece piece;
+  piece.total_bytes = in.Count();
+  piece.total_crc = in.Number<uint32_t>();
+  const auto bytes = in.Rest<char>();
+  const auto size = static_cast<int64_t>(bytes.size());
+  if (!in.done() || size < 1 || size > std::min(kIndexPieceBytes, piece.total_bytes)) {
+    return WrongSize(what, payload);
+  }
+  piece.bytes.assign(bytes.begin(), bytes.end());
+  return piece;
 }
 
 int64_t ChunkRecordBytes(const ChunkRecord& chunk) {

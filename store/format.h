@@ -35,6 +35,9 @@ inline constexpr uint32_t kDatabaseVersion = 2;
 inline constexpr int64_t kTextPieceBytes = int64_t{64} << 10;
 inline constexpr int64_t kTokenPieceCount = int64_t{16} << 10;  // 64 KiB
 inline constexpr int64_t kSegmentKeys = 1024;
+// An index is kept in pieces of this size, numbered from here on, behind the segments of keys.
+inline constexpr int64_t kIndexPieceBytes = int64_t{1} << 20;
+inline constexpr int64_t kFirstIndexPiece = int64_t{1} << 48;
 
 // Numbers on disk: never change or reuse one.
 enum class RecordType : uint8_t {
@@ -50,6 +53,7 @@ enum class RecordType : uint8_t {
   kState = 10,
   kCatalog = 11,
   kHead = 12,
+  kIndex = 15,
 };
 
 // The database's own record.
@@ -80,6 +84,13 @@ struct HeadRecord {
 struct LandmarkSegment {
   int64_t d_k = 0;
   std::vector<Bf16> keys;  // [1..1024, d_k]
+};
+
+// A piece of an index over landmark keys.
+struct IndexPiece {
+  int64_t total_bytes = 0;  // of the whole index, the same in all of its pieces
+  uint32_t total_crc = 0;   // CRC-32C of it, likewise
+  std::string bytes;        // 1 to kIndexPieceBytes, at most total_bytes
 };
 
 // Keys. Owner and index are big-endian, so that byte order is number order and an owner's records
@@ -117,6 +128,8 @@ std::string EncodeState(absl::string_view key, absl::string_view part);
 std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk);
 // REQUIRES: d_k >= 1, keys.size() % d_k == 0.
 std::string EncodeLandmarks(absl::string_view key, std::span<const Bf16> keys, int64_t d_k);
+// REQUIRES: the sizes are those of an IndexPiece.
+std::string EncodeIndex(absl::string_view key, const IndexPiece& piece);
 
 // FAILED_PRECONDITION, naming both versions, if a newer version of this software wrote it.
 absl::StatusOr<MetaRecord> DecodeMeta(absl::string_view key, absl::string_view record);
@@ -142,8 +155,10 @@ absl::StatusOr<ChunkRecord> DecodeChunk(absl::string_view key, absl::string_view
                                         absl::string_view what);
 absl::StatusOr<LandmarkSegment> DecodeLandmarks(absl::string_view key, absl::string_view record,
                                                 absl::string_view what);
+absl::StatusOr<IndexPiece> DecodeIndex(absl::string_view key, absl::string_view record,
+                                       absl::string_view what);
 
-// Bytes of a document's records, as counted by DocumentInfo::stored_bytes.
+// Bytes of a document's records, as counted by DocumentInfo::stored_bytes; an index is not counted.
 int64_t ChunkRecordBytes(const ChunkRecord& chunk);
 int64_t StoredBytes(const IngestState& state);
 

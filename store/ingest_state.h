@@ -50,6 +50,10 @@ DocumentInfo MakeDocument(const IngestState& state, const std::string& sha256,
 // Milliseconds since 1970, of the system's clock.
 int64_t UnixMillis();
 
+// NOT_FOUND: an index is put for an owner that is not a published document; a document has none.
+absl::Status NoDocumentOf(OwnerId owner);
+absl::Status NoIndex(OwnerId owner);
+
 // OUT_OF_RANGE naming the range and the size unless 0 <= begin <= end <= size.
 absl::Status CheckRange(const char* kind, int64_t begin, int64_t end, int64_t size);
 

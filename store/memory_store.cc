@@ -168,6 +168,24 @@ class MemoryStore final : public DocumentStore {
     return data->state.substr(static_cast<size_t>(index * kStatePartBytes), kStatePartBytes);
   }
 
+  absl::Status PutIndex(OwnerId owner, absl::string_view bytes) override {
+    MutexLock lock(mutex_);
+    const auto found = owners_.find(owner);
+    if (found == owners_.end() || found->second.kind != Kind::kDocument || found->second.removed) {
+      return NoDocumentOf(owner);
+    }
+    if (bytes.empty()) return absl::InvalidArgumentError("an index of 0 bytes");
+    found->second.index.assign(bytes.data(), bytes.size());
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> ReadIndex(OwnerId owner) override {
+    MutexLock lock(mutex_);
+    ASSIGN_OR_RETURN(const Owner* data, Find(owner));
+    if (data->index.empty()) return NoIndex(owner);
+    return data->index;
+  }
+
   absl::StatusOr<OwnerId> NewSessionOwner() override {
     MutexLock lock(mutex_);
     const OwnerId owner{next_owner_++};
@@ -200,7 +218,8 @@ class MemoryStore final : public DocumentStore {
     int64_t bytes = 0;
     for (const auto& [owner, data] : owners_) {
       bytes += static_cast<int64_t>(data.text.size() + data.tokens.size() * sizeof(int32_t) +
-                                    data.landmarks.size() * sizeof(Bf16) + data.state.size());
+                                    data.landmarks.size() * sizeof(Bf16) + data.state.size() +
+                                    data.index.size());
       for (const auto& [index, chunk] : data.chunks) bytes += chunk.bytes();
     }
     return {.bytes = bytes};
@@ -215,7 +234,7 @@ class MemoryStore final : public DocumentStore {
     std::map<int64_t, ChunkRecord> chunks;
     std::vector<Bf16> landmarks;
     std::vector<int32_t> tokens;
-    std::string text, state, next_state;
+    std::string text, state, next_state, index;
   };
 
   static absl::Status NoDocument(const std::string& id) {

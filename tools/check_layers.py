@@ -48,7 +48,7 @@ FORBIDDEN = {
 # Headers of a library that only one folder may include.
 OWNED = {"rocksdb/": "store/rocks", "dnnl": "kernels", "grpc": ("service", "client", "proto"),
          "openssl/": ("model", "store", "base", "access", "service"), "zip.h": "convert", "boost/": "http",
-         "prometheus/": "http"}
+         "prometheus/": "http", "faiss/": "engine/backend/cpu"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
 

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "engine/backend/cpu/cpu_backend.h"
 #include "engine/backend/cpu/cpu_landmarks.h"
+#include "engine/backend/cpu/faiss_lists.h"
 #include "engine/backend/device/device_backend.h"
 #include "engine/backend/device/device_landmarks.h"
 #include "kernels/gemm/gemm.h"
@@ -28,7 +29,9 @@ absl::StatusOr<LoadedModel> LoadHere(const std::string& directory, std::optional
   }
   auto model = model::CpuModel::Load(directory, *dtype);
   if (!model.ok()) return Annotate(model.status(), absl::StrCat("model ", directory));
-  return OnCpu(*std::move(model), threads);
+  LoadedModel loaded = OnCpu(*std::move(model), threads);
+  loaded.lists = std::make_shared<FaissListMaker>(loaded.model->config().d_r);
+  return loaded;
 }
 
 absl::StatusOr<std::shared_ptr<kernels::Device>> OpenCuda([[maybe_unused]] int index) {
@@ -95,6 +98,7 @@ absl::StatusOr<LoadedModel> LoadModelOn(const std::shared_ptr<kernels::Device>& 
   }
   if (landmarks) {
     loaded.landmarks = std::make_shared<DeviceLandmarks>(device);
+    loaded.lists = nullptr;
   } else {
     loaded.landmarks = std::make_shared<CpuLandmarks>(std::make_shared<ComputeThreads>(1));
   }

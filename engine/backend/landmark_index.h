@@ -2,7 +2,8 @@
 // with the mounted documents. Keys are in RAM and searched by the CPU (cpu_landmarks.h), or in a
 // device's memory and searched there (device_landmarks.h). Scores are fp32 on each, with a
 // summation order of its own: one device gives the same bits in any batch, and tokens may differ
-// between devices as far as their roundings do.
+// between devices as far as their roundings do. The search is exact, except for keys with lists
+// (landmark_lists.h), of which a part is scored.
 #ifndef RECOLLECT_ENGINE_BACKEND_LANDMARK_INDEX_H_
 #define RECOLLECT_ENGINE_BACKEND_LANDMARK_INDEX_H_
 
@@ -14,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/bf16.h"
+#include "engine/backend/landmark_lists.h"
 #include "kernels/device/device.h"
 #include "kernels/landmark_topk/landmark_topk.h"
 
@@ -26,6 +28,12 @@ class LandmarkKeys {
   // Appends `keys`, [n, d_k]. Must not be called during a search. RESOURCE_EXHAUSTED: nothing was
   // added.
   virtual absl::Status Append(std::span<const Bf16> keys) = 0;
+  // Takes `listed` in place of what there is: the same keys, or all of them where there are none.
+  // Searches that begin afterwards, of all these keys, use the lists. Thread-safe, also during a
+  // search. UNIMPLEMENTED: keys on this device are always searched exactly.
+  virtual absl::Status UseLists(ListedKeys /*listed*/) {
+    return absl::UnimplementedError("keys on this device are searched exactly");
+  }
 };
 
 // The first `count` of some keys.

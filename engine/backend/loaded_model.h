@@ -10,12 +10,13 @@
 
 namespace recollect::engine {
 
-// None is null. LoadModel (devices.h) makes one for the device of a given name, OnCpu
-// (cpu/cpu_backend.h) one for a CpuModel.
+// None but the last may be null. LoadModel (devices.h) makes one for the device of a given name,
+// OnCpu (cpu/cpu_backend.h) one for a CpuModel.
 struct LoadedModel {
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<Backend> backend;          // the layers of `model`
   std::shared_ptr<LandmarkIndex> landmarks;  // the search of landmark keys
+  std::shared_ptr<ListMaker> lists = {};     // null: `landmarks` searches exactly only
 };
 
 }  // namespace recollect::engine

@@ -40,6 +40,7 @@ struct IngestContext {
   std::function<void()> wake;  // the scheduler
   int64_t commit_tokens;
   int64_t max_ingests;
+  std::function<void(const std::string& id)> published;  // called for each document
 };
 
 // Thread-safe.

@@ -125,6 +125,7 @@ void IngestJob::Publish(store::IngestBatch batch) {
     published_ = info.ok();
   }
   if (!info.ok()) context_.counters.CountError(info.status());
+  if (info.ok()) context_.published(info->id);
   if (done) done(info);
 }
 

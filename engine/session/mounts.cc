@@ -1,6 +1,7 @@
 #include "engine/session/mounts.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,7 @@ struct Entry {
 
   Mutex load_mutex;  // held while the keys are read, so that one reader reads them for all
   std::unique_ptr<LandmarkKeys> keys;  // null: not read
+  std::atomic<bool> listed{false};     // the keys have lists
 };
 
 absl::Status CheckFingerprint(const store::DocumentInfo& info, const std::string& fingerprint) {
@@ -38,7 +40,8 @@ absl::Status CheckFingerprint(const store::DocumentInfo& info, const std::string
 struct Mounts::State : std::enable_shared_from_this<State> {
   State(store::DocumentStore& store_in, LandmarkIndex& device_in, std::string fingerprint_in,
         int64_t d_k_in, int64_t budget_in, Counters& counters_in,
-        std::function<void(OwnerId)> freed_in, std::function<void(std::function<void()>)> post_in)
+        std::function<void(OwnerId)> freed_in, std::function<void(std::function<void()>)> post_in,
+        FindLists find_lists_in)
       : store(store_in),
         device(device_in),
         fingerprint(std::move(fingerprint_in)),
@@ -46,7 +49,8 @@ struct Mounts::State : std::enable_shared_from_this<State> {
         budget(budget_in),
         counters(counters_in),
         freed(std::move(freed_in)),
-        post(std::move(post_in)) {}
+        post(std::move(post_in)),
+        find_lists(std::move(find_lists_in)) {}
 
   class PinImpl;
 
@@ -69,10 +73,12 @@ struct Mounts::State : std::enable_shared_from_this<State> {
   Counters& counters;
   const std::function<void(OwnerId)> freed;
   const std::function<void(std::function<void()>)> post;
+  const FindLists find_lists;
 
   mutable Mutex mutex;
   std::unordered_map<uint64_t, std::shared_ptr<Entry>> entries ABSL_GUARDED_BY(mutex);  // by owner
   int64_t used ABSL_GUARDED_BY(mutex) = 0;
+  int64_t reserved ABSL_GUARDED_BY(mutex) = 0;  // beside `used`; no mount is refused for it
   int64_t clock ABSL_GUARDED_BY(mutex) = 0;
 };
 
@@ -166,7 +172,17 @@ absl::Status Mounts::State::Load(Entry& entry) {
   const auto load = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(std::vector<Bf16> keys,
                      store.ReadLandmarkKeys(entry.info.owner, entry.info.chunks, d_k));
-    ASSIGN_OR_RETURN(entry.keys, device.Keep(std::move(keys)));
+    const std::shared_ptr<const LandmarkLists> lists =
+        find_lists == nullptr ? nullptr : find_lists(entry.info);
+    if (lists == nullptr) {
+      ASSIGN_OR_RETURN(entry.keys, device.Keep(std::move(keys)));
+      return absl::OkStatus();
+    }
+    OrderKeys(*lists, keys);
+    ASSIGN_OR_RETURN(std::unique_ptr<LandmarkKeys> kept, device.Keep({}));
+    RETURN_IF_ERROR(kept->UseLists({std::move(keys), lists}));
+    entry.keys = std::move(kept);
+    entry.listed = true;
     return absl::OkStatus();
   };
   const absl::Status status = load();
@@ -204,9 +220,11 @@ void Mounts::State::FreeLater(OwnerId owner) {
 
 Mounts::Mounts(store::DocumentStore& store, LandmarkIndex& device, std::string fingerprint,
                int64_t d_k, int64_t budget_bytes, Counters& counters,
-               std::function<void(OwnerId)> freed, std::function<void(std::function<void()>)> post)
+               std::function<void(OwnerId)> freed, std::function<void(std::function<void()>)> post,
+               FindLists find_lists)
     : state_(std::make_shared<State>(store, device, std::move(fingerprint), d_k, budget_bytes,
-                                     counters, std::move(freed), std::move(post))) {}
+                                     counters, std::move(freed), std::move(post),
+                                     std::move(find_lists))) {}
 
 Mounts::~Mounts() = default;
 
@@ -237,6 +255,33 @@ absl::StatusOr<Pin> Mounts::PinDocument(const std::string& id) {
   return std::make_shared<State::PinImpl>(state_, std::move(entry), /*with_keys=*/false);
 }
 
+absl::StatusOr<std::shared_ptr<void>> Mounts::Reserve(const store::DocumentInfo& info) {
+  const int64_t needed = info.chunks * state_->d_k * static_cast<int64_t>(sizeof(Bf16));
+  MutexLock lock(state_->mutex);
+  RETURN_IF_ERROR(state_->MakeRoom(info, state_->reserved + needed));
+  std::shared_ptr<void> room(nullptr, [state = state_, needed](void*) {
+    MutexLock again(state->mutex);
+    state->reserved -= needed;
+  });
+  state_->reserved += needed;
+  return room;
+}
+
+absl::Status Mounts::UseLists(OwnerId owner, ListedKeys listed) {
+  std::shared_ptr<Entry> entry;
+  {
+    MutexLock lock(state_->mutex);
+    const auto found = state_->entries.find(static_cast<uint64_t>(owner));
+    if (found == state_->entries.end()) return absl::OkStatus();
+    entry = found->second;
+  }
+  MutexLock lock(entry->load_mutex);
+  if (entry->keys == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(entry->keys->UseLists(std::move(listed)));
+  entry->listed = true;
+  return absl::OkStatus();
+}
+
 absl::Status Mounts::Remove(const std::string& id) {
   const MemoryScope scope(MemoryScope::kTake);
   OwnerId owner;
@@ -261,7 +306,13 @@ absl::Status Mounts::Remove(const std::string& id) {
 
 int64_t Mounts::used_bytes() const {
   MutexLock lock(state_->mutex);
-  return state_->used;
+  return state_->used + state_->reserved;
+}
+
+int64_t Mounts::listed_documents() const {
+  MutexLock lock(state_->mutex);
+  return std::count_if(state_->entries.begin(), state_->entries.end(),
+                       [](const auto& entry) { return entry.second->listed.load(); });
 }
 
 int64_t Mounts::budget_bytes() const { return state_->budget; }

@@ -34,11 +34,15 @@ using Pin = std::shared_ptr<const DocumentPin>;
 // Thread-safe. Pins may outlive it, but not the store or the device.
 class Mounts {
  public:
+  // Lists of a document's landmark keys, read when its keys are; null: none.
+  using FindLists =
+      std::function<std::shared_ptr<const LandmarkLists>(const store::DocumentInfo& info)>;
+
   // `freed` is called with each owner whose records are about to be freed. `post` runs work that
   // may block on disk.
   Mounts(store::DocumentStore& store, LandmarkIndex& device, std::string fingerprint, int64_t d_k,
          int64_t budget_bytes, Counters& counters, std::function<void(OwnerId)> freed,
-         std::function<void(std::function<void()>)> post);
+         std::function<void(std::function<void()>)> post, FindLists find_lists = nullptr);
   ~Mounts();
 
   // Pins `ids`, in order, with their keys; reads keys that are not loaded. NOT_FOUND,
@@ -49,10 +53,19 @@ class Mounts {
   // Keeps a document's records readable, without its keys. NOT_FOUND.
   absl::StatusOr<Pin> PinDocument(const std::string& id);
 
+  // Room in the budget for the document's keys once more, until the result goes. Mounts that come
+  // meanwhile are not refused for it. RESOURCE_EXHAUSTED, as Mount.
+  absl::StatusOr<std::shared_ptr<void>> Reserve(const store::DocumentInfo& info);
+
+  // Gives a document's loaded keys their lists; does nothing if they are not loaded. Fails as
+  // LandmarkKeys::UseLists.
+  absl::Status UseLists(OwnerId owner, ListedKeys listed);
+
   // Takes the document out of the catalog. NOT_FOUND.
   absl::Status Remove(const std::string& id);
 
   int64_t used_bytes() const;
+  int64_t listed_documents() const;  // documents whose loaded keys have lists
   int64_t budget_bytes() const;
 
  private:

@@ -10,12 +10,19 @@ function meter(name, used, budget) {
     make("dd", {}, make("meter", { max: budget, value: used, ariaLabel: name }))];
 }
 
+/** How landmark keys are searched: with an index, documents without one are searched exactly, as all are otherwise. */
+function search(index, documents) {
+  if (index === "exact") return "Landmark keys are searched exactly";
+  return `Landmark keys are searched with the index ${index}: approximately in ${count(documents)} ${documents === 1 ? "document" : "documents"}, exactly in the others`;
+}
+
 export async function refresh() {
   const stats = await getJson("/v1/stats");
   const number = (name) => Number(stats[name] ?? stats.engine?.[name] ?? stats.stats?.[name] ?? 0);
   byId("meters").replaceChildren(...BUDGETS.filter(([, field]) => number(`${field}_budget_bytes`) > 0)
     .flatMap(([name, field]) => meter(name, number(`${field}_bytes`), number(`${field}_budget_bytes`))));
   byId("tiers").textContent = `Chunks read: ${count(number("chunk_hits_memory"))} from memory, ${count(number("chunk_hits_states"))} from states, ${count(number("chunk_hits_store"))} from the store`;
+  byId("search").textContent = search(stats.index, number("indexed_documents"));
   byId("budgets").hidden = false;
 }
 

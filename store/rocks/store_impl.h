@@ -1,7 +1,7 @@
 // The class behind OpenRocksStore, for its own .cc files and its tests.
 //
-// Four files: rocks_store.cc opens; documents.cc keeps the catalog and sessions' chunks, and frees;
-// ingest.cc writes documents; read.cc reads by owner.
+// Five files: rocks_store.cc opens; documents.cc keeps the catalog and sessions' chunks, and frees;
+// ingest.cc writes documents; read.cc reads by owner; index.cc keeps indexes.
 #ifndef RECOLLECT_STORE_ROCKS_STORE_IMPL_H_
 #define RECOLLECT_STORE_ROCKS_STORE_IMPL_H_
 
@@ -60,6 +60,9 @@ class RocksStore final : public DocumentStore {
   absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
                                                   int64_t end) override;
   absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) override;
+
+  absl::Status PutIndex(OwnerId owner, absl::string_view bytes) override;
+  absl::StatusOr<std::string> ReadIndex(OwnerId owner) override;
 
   absl::StatusOr<OwnerId> NewSessionOwner() override;
   absl::Status PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) override;
@@ -152,6 +155,10 @@ class RocksStore final : public DocumentStore {
   // Drops parts of the owner that do not belong to its state. The committed state stays even on
   // failure.
   void DropOldState(const IngestProgress& progress);
+
+  // index.cc: one write of an index, unless the document has gone.
+  template <typename Write>
+  absl::Status WriteToDocument(OwnerId owner, const Write& write);
 
   // read.cc
   // Calls take(piece, index, name) for pieces [first, last) of an owner, in order.

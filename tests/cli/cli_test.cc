@@ -376,6 +376,8 @@ TEST_F(CliTest, ErrorsAreJsonWhenAskedFor) {
 TEST_F(CliTest, DevicesByName) {
   EXPECT_EQ(Json(Embedded({"stats", "--json"}))["landmark_index"], "cpu");
   EXPECT_EQ(Json(Embedded({"stats", "--json"}))["backend"], "cpu");
+  EXPECT_EQ(Json(Embedded({"stats", "--json"}))["index"], "exact");
+  EXPECT_EQ(Json(Embedded({"model", "--json", "--index", "auto"}))["index"], "auto");
   EXPECT_THAT(Embedded({"stats", "--device", "auto"}).out, HasSubstr("landmark_index"));
   for (const char* name : {"gpu", "cuda", "cuda:", "cuda:-1", "cuda:x", ""}) {
     const ProcessResult unknown = Embedded({"stats", "--device", name});

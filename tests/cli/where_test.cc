@@ -52,6 +52,7 @@ TEST_F(WhereCliTest, TheSampleConfigurationIsComplete) {
                              "dtype",
                              "threads",
                              "device",
+                             "index",
                              "landmark-budget",
                              "memory-budget",
                              "chunk-states-budget",

@@ -289,7 +289,7 @@ TEST_F(MetricsE2eTest, StatsAreThoseOfTheRpc) {
   }
   for (const char* still :
        {"generated_tokens", "ingested_tokens", "chunk_hits_memory", "memory_budget_bytes",
-        "memory_bytes", "steps", "backend", "landmark_index", "max_sessions"})
+        "memory_bytes", "steps", "backend", "landmark_index", "index", "max_sessions"})
     EXPECT_EQ(over_http[still], over_grpc[still]) << still;
   const json model = Json(Run({"model", "--server", address_, "--json"}));
   for (const auto& [name, value] : over_http["model"].items())

@@ -155,6 +155,8 @@ def walk(program, source, url, work, root):
         ingest(page, book)
         open_the_chunk(page, ask_for_the_secret(page, depth))
         page.wait("!document.querySelector('#budgets').hidden")
+        search = page.evaluate("document.querySelector('#search').innerText")
+        expect(search == "Landmark keys are searched exactly", f"the page says which index is in use: {search!r}")
         look(page, work)
         stop_an_answer(page)
         delete(page)

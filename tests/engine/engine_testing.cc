@@ -79,7 +79,7 @@ std::unique_ptr<EngineImpl> MakeEngine(const TestOptions& options,
   if (store == nullptr) store = store::CreateMemoryStore();
   if (model == nullptr) model = TinyModelForTest();
   const auto threads = std::make_shared<ComputeThreads>(options.threads);
-  LoadedModel loaded{std::move(model), options.backend, options.landmark_index};
+  LoadedModel loaded{std::move(model), options.backend, options.landmark_index, options.lists};
   if (loaded.backend == nullptr) {
     auto on_cpu = std::dynamic_pointer_cast<const model::CpuModel>(loaded.model);
     RECOLLECT_CHECK(on_cpu != nullptr);

@@ -37,6 +37,7 @@ struct TestOptions : EngineOptions {
   int threads = 2;                                // of the CPU
   std::shared_ptr<Backend> backend;               // null: the CPU's, of a CpuModel
   std::shared_ptr<LandmarkIndex> landmark_index;  // null: the CPU's
+  std::shared_ptr<ListMaker> lists;               // null: none
 };
 TestOptions SmallOptions();  // small slices and commits
 
@@ -166,6 +167,10 @@ class ForwardingStore : public store::DocumentStore {
   absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) override {
     return to_->ReadStatePart(owner, index);
   }
+  absl::Status PutIndex(OwnerId owner, absl::string_view bytes) override {
+    return to_->PutIndex(owner, bytes);
+  }
+  absl::StatusOr<std::string> ReadIndex(OwnerId owner) override { return to_->ReadIndex(owner); }
   absl::StatusOr<OwnerId> NewSessionOwner() override { return to_->NewSessionOwner(); }
   absl::Status PutSessionChunk(ChunkRef ref, const store::ChunkRecord& chunk) override {
     return to_->PutSessionChunk(ref, chunk);

@@ -84,6 +84,8 @@ Again Decode(uint8_t type, absl::string_view record) {
       return EncodeAgain(DecodeCatalog(kKey, record, kWhat), EncodeCatalog);
     case RecordType::kHead:
       return EncodeAgain(DecodeHead(kKey, record, kWhat), EncodeHead);
+    case RecordType::kIndex:
+      return EncodeAgain(DecodeIndex(kKey, record, kWhat), EncodeIndex);
   }
   return absl::DataLossError("no record has this type");
 }
@@ -91,7 +93,7 @@ Again Decode(uint8_t type, absl::string_view record) {
 // As any type it is refused, or gives the same bytes again; the latter as one at most.
 void CheckRecord(absl::string_view record) {
   int decoded = 0;
-  for (uint8_t type = 0; type <= static_cast<uint8_t>(RecordType::kHead); ++type) {
+  for (uint8_t type = 0; type <= static_cast<uint8_t>(RecordType::kIndex); ++type) {
     const Again again = Decode(type, record);
     if (again.ok()) {
       RECOLLECT_CHECK(*again == record);

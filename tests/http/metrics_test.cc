@@ -33,7 +33,10 @@ class MetricsTest : public HttpTest {
 TEST_F(MetricsTest, TheEnginesNumbersAreThere) {
   engine::EngineStats stats;
   stats.backend = "cpu";
-  stats.landmark_index = "exact";
+  stats.landmark_index = "cpu";
+  stats.index = "ivf";
+  stats.indexed_documents = 16;
+  stats.indexes_made = 17;
   stats.generated_tokens = 7;
   stats.memory_bytes = 11;
   stats.memory_budget_bytes = 12;
@@ -50,6 +53,8 @@ TEST_F(MetricsTest, TheEnginesNumbersAreThere) {
   EXPECT_EQ(text.value(R"(recollect_budget_limit_bytes{budget="memory"})"), 12);
   EXPECT_EQ(text.value(R"(recollect_retrieved_chunks_total{tier="states"})"), 13);
   EXPECT_EQ(text.value("recollect_store_read_only"), 1);
+  EXPECT_EQ(text.value("recollect_indexed_documents"), 16);
+  EXPECT_EQ(text.value("recollect_indexes_made_total"), 17);
   EXPECT_EQ(text.value(R"(recollect_store_table_bytes{family="text"})"), 15);
   EXPECT_EQ(text.value(R"(recollect_inter_token_latency_seconds_bucket{le="0.5"})"), 2);
   EXPECT_EQ(text.value(R"(recollect_inter_token_latency_seconds_bucket{le="2"})"), 3);
@@ -58,7 +63,9 @@ TEST_F(MetricsTest, TheEnginesNumbersAreThere) {
   EXPECT_EQ(text.value("recollect_inter_token_latency_seconds_sum"), 9.5);
   EXPECT_EQ(text.value(R"(recollect_landmark_step_seconds_count{tier="store"})"), 4);
   EXPECT_EQ(
-      text.value(R"(recollect_model_info{model="fake",backend="cpu",landmark_index="exact"})"), 1);
+      text.value(
+          R"(recollect_model_info{model="fake",backend="cpu",landmark_index="cpu",index="ivf"})"),
+      1);
   EXPECT_GT(text.value("process_resident_memory_bytes"), 0);
 }
 
@@ -122,7 +129,7 @@ TEST_F(MetricsTest, WhatTheProcessHasBesidesIsThere) {
   EXPECT_EQ(text.value(R"(recollect_build_info{version="1.2.3"})"), 1);
   EXPECT_EQ(
       text.value(
-          R"(recollect_model_info{model="a \"quoted\" \\ name",backend="",landmark_index=""})"),
+          R"(recollect_model_info{model="a \"quoted\" \\ name",backend="",landmark_index="",index=""})"),
       1);
 }
 
@@ -131,13 +138,20 @@ TEST_F(MetricsTest, StatsAreJson) {
   stats.backend = "cpu";
   stats.memory_budget_bytes = 12;
   stats.landmark_step_p99_ms = 1.5;
+  stats.index = "ivf";
+  stats.indexed_documents = 2;
+  stats.indexes_made = 3;
   engine_.Set({.stats = stats});
   const json body = Body(Ask(Get("/v1/stats")));
   EXPECT_EQ(body["object"], "stats");
   EXPECT_EQ(body["backend"], "cpu");
   EXPECT_EQ(body["memory_budget_bytes"], 12);
   EXPECT_EQ(body["landmark_step_p99_ms"], 1.5);
+  EXPECT_EQ(body["index"], "ivf");
+  EXPECT_EQ(body["indexed_documents"], 2);
+  EXPECT_EQ(body["indexes_made"], 3);
   EXPECT_EQ(body["model"]["name"], "fake");
+  EXPECT_EQ(body["model"]["index"], "ivf");
   EXPECT_GT(body["resident_bytes"], 0);
   EXPECT_GE(body["uptime_s"], 0);
   EXPECT_THAT(Ask(Post("/v1/stats", "{}")),

@@ -142,6 +142,9 @@ TEST(EncodeTest, Stats) {
   stats.ingests = 9;
   stats.max_queued = 10;
   stats.store_read_only = true;
+  stats.index = "ivf";
+  stats.indexed_documents = 11;
+  stats.indexes_made = 12;
   stats.landmark_step_p99_ms = 5.5;
   v1::Stats message = Encode(stats);
   MethodMetrics metrics;
@@ -158,6 +161,9 @@ TEST(EncodeTest, Stats) {
   EXPECT_EQ(message.ingests(), 9);
   EXPECT_EQ(message.max_queued(), 10);
   EXPECT_TRUE(message.store_read_only());
+  EXPECT_EQ(message.index(), "ivf");
+  EXPECT_EQ(message.indexed_documents(), 11);
+  EXPECT_EQ(message.indexes_made(), 12);
   EXPECT_EQ(message.landmark_step_p99_ms(), 5.5);
   const v1::RpcStats& rpc = message.rpcs(0);
   EXPECT_EQ(rpc.method(), "Documents/GetDocument");

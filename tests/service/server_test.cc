@@ -261,6 +261,7 @@ TEST_F(ServiceTest, MetricsCountCallsAndConnections) {
 TEST_F(ServiceTest, StatsCountCallsByStatusFailuresIncluded) {
   engine::EngineStats known;
   known.landmark_bytes = 11;
+  known.index = "auto";
   known.store_bytes = 14;
   known.device_free_bytes = 15;
   known.device_total_bytes = 16;
@@ -273,6 +274,7 @@ TEST_F(ServiceTest, StatsCountCallsByStatusFailuresIncluded) {
   EXPECT_FALSE(client_->GetDocument("").ok());
   const v1::Stats stats = client_->GetStats().value();
   EXPECT_EQ(stats.landmark_bytes(), 11);
+  EXPECT_EQ(stats.index(), "auto");
   EXPECT_EQ(stats.store_bytes(), 14);
   EXPECT_EQ(stats.device_free_bytes(), 15);
   EXPECT_EQ(stats.device_total_bytes(), 16);

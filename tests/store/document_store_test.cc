@@ -258,6 +258,58 @@ TEST_P(DocumentStoreTest, AbandonedIngestIsGone) {
   EXPECT_EQ(again->chunks, 0);
 }
 
+// A string that is a function of its arguments alone.
+std::string IndexBytes(uint64_t seed, int64_t size) {
+  std::mt19937_64 random(seed);
+  std::string bytes(static_cast<size_t>(size), 0);
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  return bytes;
+}
+
+TEST_P(DocumentStoreTest, AnIndexIsReplacedAndKeptAndGoesWithItsDocument) {
+  Content content{.seed = 11}, other{.seed = 12};
+  const auto info = Ingest(*store_, "d", &content, 2, 20, 10, 100);
+  const auto neighbour = Ingest(*store_, "e", &other, 2, 20, 10, 100);
+  ASSERT_THAT(info, IsOk());
+  ASSERT_THAT(neighbour, IsOk());
+  EXPECT_THAT(store_->ReadIndex(info->owner), StatusIs(StatusCode::kNotFound, "no index"));
+  const std::string most = IndexBytes(1, (int64_t{3} << 20) + 17), few = IndexBytes(2, 5);
+  for (const std::string& bytes : {few, most, few, IndexBytes(3, int64_t{1} << 20), most}) {
+    ASSERT_THAT(store_->PutIndex(info->owner, bytes), IsOk());
+    const auto read = store_->ReadIndex(info->owner);
+    ASSERT_THAT(read, IsOk());
+    EXPECT_TRUE(*read == bytes) << bytes.size();
+  }
+  ASSERT_THAT(store_->PutIndex(neighbour->owner, few), IsOk());
+  ExpectContent(*store_, info->owner, content);
+  if (GetParam().reopens) Open();
+  EXPECT_TRUE(*store_->ReadIndex(info->owner) == most);
+
+  // A reader may still hold the removed document.
+  ASSERT_THAT(store_->Remove("d"), IsOk());
+  EXPECT_TRUE(*store_->ReadIndex(info->owner) == most);
+  EXPECT_THAT(store_->PutIndex(info->owner, few), StatusIs(StatusCode::kNotFound, "owner"));
+  ASSERT_THAT(store_->Free(info->owner), IsOk());
+  EXPECT_THAT(store_->ReadIndex(info->owner), StatusIs(StatusCode::kNotFound, ""));
+  EXPECT_THAT(store_->PutIndex(info->owner, few), StatusIs(StatusCode::kNotFound, "owner"));
+  EXPECT_EQ(*store_->ReadIndex(neighbour->owner), few);
+  ExpectContent(*store_, neighbour->owner, other);
+}
+
+TEST_P(DocumentStoreTest, OnlyPublishedDocumentsHaveAnIndex) {
+  const auto begun = store_->BeginIngest("d", "f", false, "");
+  ASSERT_THAT(begun, IsOk());
+  EXPECT_THAT(store_->PutIndex(begun->owner, "x"), StatusIs(StatusCode::kNotFound, "owner"));
+  const auto session = store_->NewSessionOwner();
+  ASSERT_THAT(session, IsOk());
+  EXPECT_THAT(store_->PutIndex(*session, "x"), StatusIs(StatusCode::kNotFound, "owner"));
+  EXPECT_THAT(store_->PutIndex(OwnerId{1 << 30}, "x"), StatusIs(StatusCode::kNotFound, "owner"));
+  EXPECT_THAT(store_->ReadIndex(OwnerId{1 << 30}), StatusIs(StatusCode::kNotFound, "owner"));
+  Content content{.seed = 12};
+  const auto info = Ingest(*store_, "e", &content, 1, 2, 10, 100);
+  EXPECT_THAT(store_->PutIndex(info->owner, ""), StatusIs(StatusCode::kInvalidArgument, "0 bytes"));
+}
+
 TEST_P(DocumentStoreTest, SessionChunks) {
   const auto a = store_->NewSessionOwner();
   const auto b = store_->NewSessionOwner();

@@ -136,11 +136,20 @@ std::map<std::string, Sample> CountSamples() {
   };
 }
 
+// A piece of an index.
+std::map<std::string, Sample> IndexSamples() {
+  const std::string piece = PieceKey(OwnerId{42}, kFirstIndexPiece + 1);
+  const IndexPiece index{kIndexPieceBytes + 8, 0x9f00c0de, "an index"};
+  return {{"index", {piece, EncodeIndex(piece, index), Named(DecodeIndex)}}};
+}
+
 std::vector<std::pair<std::string, Sample>> AllSamples() {
-  const auto samples = Samples(), prefix = PrefixSamples(), counts = CountSamples();
+  const auto samples = Samples(), prefix = PrefixSamples(), counts = CountSamples(),
+             indexes = IndexSamples();
   std::vector<std::pair<std::string, Sample>> all(samples.begin(), samples.end());
   all.insert(all.end(), prefix.begin(), prefix.end());
   all.insert(all.end(), counts.begin(), counts.end());
+  all.insert(all.end(), indexes.begin(), indexes.end());
   return all;
 }
 
@@ -288,6 +297,12 @@ TEST(FormatTest, SealedNonsenseIsDataLoss) {
   expect_of(prefixes.at("state"), "does not parse", [](std::string& r) { r.resize(8); });
   expect_of(prefixes.at("state"), "does not parse",
             [](std::string& r) { r.resize(8 + kStatePartBytes + 1); });
+  const Sample index = IndexSamples().at("index");
+  expect_of(index, "does not parse", [](std::string& r) { r.resize(8 + 12); });
+  expect_of(index, "does not parse",
+            [](std::string& r) { r.resize(8 + 12 + kIndexPieceBytes + 1); });
+  expect_of(index, "does not parse", [](std::string& r) { r[10] = r[8] = 0; });  // longer than all
+  expect_of(index, "does not parse", [](std::string& r) { r[15] = '\x80'; });
   expect("text", "does not parse", [](std::string& r) { r.resize(8 + kTextPieceBytes + 1); });
   expect("tokens", "does not parse",
          [](std::string& r) { r.resize(8 + 4 * kTokenPieceCount + 4); });
@@ -329,6 +344,17 @@ TEST(FormatTest, GoldenRecordsOfTheFirstRelease) { ExpectGolden("records_v1.txt"
 TEST(FormatTest, GoldenRecordsOfPrefixes) { ExpectGolden("records_v2.txt", PrefixSamples()); }
 
 TEST(FormatTest, GoldenRecordsOfCounts) { ExpectGolden("records_v3.txt", CountSamples()); }
+
+TEST(FormatTest, GoldenRecordsOfIndexes) { ExpectGolden("records_v4.txt", IndexSamples()); }
+
+TEST(FormatTest, IndexPieceRoundTrip) {
+  const Sample sample = IndexSamples().at("index");
+  const auto piece = DecodeIndex(sample.key, sample.record, "");
+  ASSERT_THAT(piece, IsOk());
+  EXPECT_EQ(piece->total_bytes, kIndexPieceBytes + 8);
+  EXPECT_EQ(piece->total_crc, 0x9f00c0deu);
+  EXPECT_EQ(piece->bytes, "an index");
+}
 
 TEST(FormatTest, CountsRoundTrip) {
   const auto samples = CountSamples();

@@ -125,6 +125,45 @@ TEST_F(RocksDamageTest, DamagedChunkRecordCostsThatChunkOnly) {
   }
 }
 
+TEST_F(RocksDamageTest, ADamagedIndexIsDataLossAndIsReplaced) {
+  const std::string bytes(static_cast<size_t>(2 * kIndexPieceBytes + 3), 'x');
+  for (const int64_t piece : {0, 1, 2}) {
+    {
+      auto store = Open(dir_.path());
+      ASSERT_THAT(store, IsOk());
+      ASSERT_THAT((*store)->PutIndex(owner_, bytes), IsOk());
+    }
+    Damage(Family::kLandmarks, PieceKey(owner_, kFirstIndexPiece + piece));
+    auto store = Open(dir_.path());
+    ASSERT_THAT(store, IsOk());
+    EXPECT_THAT((*store)->ReadIndex(owner_),
+                StatusIs(StatusCode::kDataLoss, absl::StrCat("'book': index piece ", piece)));
+    EXPECT_THAT((*store)->ReadLandmarkKeys(owner_, 120, content_.d_k), IsOk());
+    ASSERT_THAT((*store)->PutIndex(owner_, bytes), IsOk());
+    EXPECT_TRUE(*(*store)->ReadIndex(owner_) == bytes);
+  }
+}
+
+// As a crash in the middle of writing leaves it: the first piece is the last to be written.
+TEST_F(RocksDamageTest, AnIndexWithoutItsFirstPieceIsNone) {
+  const auto drop = [&](int64_t piece) {
+    auto database = Database::Open({.directory = dir_.path()}, nullptr);
+    ASSERT_THAT(database, IsOk());
+    Batch batch;
+    batch.Delete(Family::kLandmarks, PieceKey(owner_, kFirstIndexPiece + piece));
+    ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "crash"), IsOk());
+  };
+  {
+    auto store = Open(dir_.path());
+    ASSERT_THAT((*store)->PutIndex(owner_, std::string(3 << 20, 'x')), IsOk());
+  }
+  drop(1);
+  EXPECT_THAT((*Open(dir_.path()))->ReadIndex(owner_),
+              StatusIs(StatusCode::kDataLoss, "index piece 1 of owner"));
+  drop(0);
+  EXPECT_THAT((*Open(dir_.path()))->ReadIndex(owner_), StatusIs(StatusCode::kNotFound, "no index"));
+}
+
 TEST_F(RocksDamageTest, DamagedRecordsOfEveryKind) {
   Damage(Family::kText, PieceKey(owner_, 1));
   Damage(Family::kTokens, PieceKey(owner_, 0));

@@ -2,6 +2,7 @@
 #ifndef RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANDMARKS_H_
 #define RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANDMARKS_H_
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,16 +22,35 @@ class CpuLandmarks final : public LandmarkIndex {
   void Search(std::span<LandmarkQuery> queries) override;
 
  private:
-  // A range of one query's candidates.
+  class KeysInRam;
+  struct Kept;
+  // Keys that lie together, and which candidates they are.
+  struct Stretch {
+    const Bf16* keys = nullptr;
+    int64_t count = 0;
+    int64_t first = 0;               // candidate of the run's first key
+    const int32_t* order = nullptr;  // of these keys, added to `first`; null: 0, 1, 2, …
+  };
+  // Stretches of one query that one thread scores.
   struct Scan {
     size_t query = 0;
-    size_t part = 0;
-    int64_t begin = 0, end = 0;
+    std::vector<Stretch> stretches;
+    std::vector<kernels::ScoredCandidate> best;
+  };
+  // A run of one query, as it was when the search began.
+  struct Run {
+    size_t query = 0;
+    int64_t first = 0, count = 0;
+    std::shared_ptr<const Kept> kept;
+    std::vector<Stretch> stretches;  // to be scored
   };
 
+  static void ChooseLists(kernels::OpContext& ctx, const LandmarkQuery& query, Run& run);
+  static void Score(kernels::OpContext& ctx, const LandmarkQuery& query, Scan& scan);
+
   const std::shared_ptr<ComputeThreads> threads_;
+  std::vector<Run> runs_;
   std::vector<Scan> scans_;
-  std::vector<std::vector<std::vector<kernels::ScoredCandidate>>> parts_;  // by query
 };
 
 }  // namespace recollect::engine

@@ -1,0 +1,229 @@
+// Approximate landmark search (--index ivf) beside exact search, on keys that the model made of
+// texts and on queries that its sessions ask: recall, time of a search, time to make the lists,
+// memory.
+//
+//   landmark_bench --model DIR --keys FILE --text FILE …      adds the keys of texts to FILE, each
+//                                                             text a document; and queries
+//   landmark_bench --model DIR --keys FILE --reading FILE     adds the queries of reading a text
+//   landmark_bench --model DIR --keys FILE --chunks N …       compares; beyond the keys in FILE are
+//                                                             those keys again, each number changed
+//                                                             a little
+//                  [--threads 2] [--queries 100]
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "bench/engine/landmark_keys.h"
+#include "bench/engine/workload.h"
+#include "bench/kernels/ceilings.h"
+#include "engine/backend/cpu/cpu_landmarks.h"
+#include "engine/backend/cpu/faiss_lists.h"
+#include "engine/backend/devices.h"
+
+namespace recollect::bench {
+namespace {
+
+constexpr int kHits = 8;
+constexpr int kRepeats = 3;
+// Of the standard deviation of a key's numbers.
+constexpr float kChange = 0.3f;
+constexpr int64_t kReadingBytes = 60000;
+
+struct Arguments {
+  std::string model, keys, reading;
+  std::vector<std::string> texts;
+  std::vector<int64_t> chunks;
+  int threads = 2;
+  size_t queries = 100;
+};
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  Require(file ? absl::OkStatus() : absl::NotFoundError(path), "text");
+  std::stringstream all;
+  all << file.rdbuf();
+  return all.str();
+}
+
+// `chunks` keys: those of the set, and beyond them the same again with noise.
+std::vector<Bf16> KeysOf(const LandmarkSet& set, int64_t chunks) {
+  const auto size = static_cast<size_t>(chunks * set.d_k);
+  std::vector<Bf16> keys(set.keys.begin(),
+                         set.keys.begin() + static_cast<int64_t>(std::min(size, set.keys.size())));
+  keys.reserve(size);
+  std::mt19937_64 random(1);
+  // A sum of uniform draws: fast, and near enough to a normal one.
+  const auto noise = [&] {
+    const uint64_t bits = random();
+    float sum = 0;
+    for (int i = 0; i < 4; ++i) sum += static_cast<float>((bits >> (16 * i)) & 0xffff) / 65536;
+    return (sum - 2) * 1.732f * kChange;
+  };
+  while (keys.size() < size) {
+    keys.push_back(Bf16::FromFloat(keys[keys.size() - set.keys.size()].ToFloat() + noise()));
+  }
+  return keys;
+}
+
+using Hits = std::vector<kernels::ScoredCandidate>;
+
+struct Searched {
+  std::vector<Hits> hits;
+  // Medians over the queries of the best of kRepeats; CPU time of all threads together.
+  double wall_ms = 0, cpu_ms = 0;
+};
+
+// One query at a time, as of one session that decodes.
+Searched Search(engine::CpuLandmarks& landmarks, const engine::LandmarkKeys& keys, int64_t chunks,
+                const std::vector<RealQuery>& queries) {
+  Searched out;
+  std::vector<double> wall, cpu;
+  for (const RealQuery& asked : queries) {
+    engine::LandmarkQuery query;
+    query.u = asked.u;
+    query.runs = {{&keys, chunks}};
+    query.n = kHits;
+    landmarks.Search(std::span(&query, 1));  // warms up
+    double wall_s = std::numeric_limits<double>::infinity(), cpu_s = wall_s;
+    for (int repeat = 0; repeat < kRepeats; ++repeat) {
+      const Stopwatch watch;
+      landmarks.Search(std::span(&query, 1));
+      const Cost cost = watch.cost();
+      wall_s = std::min(wall_s, cost.wall_s);
+      cpu_s = std::min(cpu_s, cost.cpu_s);
+    }
+    wall.push_back(wall_s * 1e3);
+    cpu.push_back(cpu_s * 1e3);
+    out.hits.push_back(query.best);
+  }
+  const auto median = [](std::vector<double>& values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  };
+  out.wall_ms = median(wall);
+  out.cpu_ms = median(cpu);
+  return out;
+}
+
+bool Has(const Hits& hits, int64_t chunk) {
+  return std::any_of(hits.begin(), hits.end(),
+                     [&](const auto& hit) { return hit.candidate == chunk; });
+}
+
+void PrintRecall(const std::vector<RealQuery>& queries, const Searched& exact,
+                 const Searched& found) {
+  const char* const names[] = {"passkeys", "quotes", "running text"};
+  for (const QueryKind kind : {QueryKind::kPasskey, QueryKind::kQuote, QueryKind::kRunning}) {
+    int64_t all = 0, same = 0, asked = 0, gold_exact = 0, gold_found = 0;
+    for (size_t i = 0; i < queries.size(); ++i) {
+      if (queries[i].kind != kind) continue;
+      ++asked;
+      for (const auto& hit : exact.hits[i]) {
+        ++all;
+        same += Has(found.hits[i], hit.candidate) ? 1 : 0;
+      }
+      gold_exact += Has(exact.hits[i], queries[i].gold) ? 1 : 0;
+      gold_found += Has(found.hits[i], queries[i].gold) ? 1 : 0;
+    }
+    if (asked == 0) continue;
+    std::printf("  recall@8  %-12s of %lld queries: %.3f", names[static_cast<int>(kind)],
+                static_cast<long long>(asked),
+                static_cast<double>(same) / static_cast<double>(all));
+    if (kind != QueryKind::kRunning) {
+      std::printf("; the chunk that answers: exact finds %lld, approximate %lld",
+                  static_cast<long long>(gold_exact), static_cast<long long>(gold_found));
+    }
+    std::printf("\n");
+  }
+}
+
+void Compare(const LandmarkSet& set, int64_t d_r, int64_t chunks, const Arguments& arguments) {
+  std::vector<RealQuery> queries;
+  std::mt19937_64 random(1);
+  for (const QueryKind kind : {QueryKind::kPasskey, QueryKind::kQuote, QueryKind::kRunning}) {
+    std::vector<RealQuery> of_kind;
+    for (const RealQuery& query : set.queries) {
+      if (query.kind == kind && query.gold < chunks) of_kind.push_back(query);
+    }
+    std::shuffle(of_kind.begin(), of_kind.end(), random);
+    of_kind.resize(std::min(of_kind.size(), arguments.queries));
+    queries.insert(queries.end(), of_kind.begin(), of_kind.end());
+  }
+  engine::CpuLandmarks landmarks(std::make_shared<engine::ComputeThreads>(arguments.threads));
+  std::vector<Bf16> keys = KeysOf(set, chunks);
+  const Stopwatch making;
+  auto made = engine::FaissListMaker(d_r).Make(keys, set.d_k, [] { return false; });
+  Require(made.status(), "lists");
+  const Cost cost = making.cost();
+  const auto lists = std::make_shared<const engine::LandmarkLists>(*std::move(made));
+  std::printf(
+      "%lld chunks, %lld of them real: %lld lists made in %.1f s (CPU %.1f s), %.1f MiB beside "
+      "%.1f MiB of keys\n",
+      static_cast<long long>(chunks), static_cast<long long>(std::min(chunks, set.chunks())),
+      static_cast<long long>(lists->lists()), cost.wall_s, cost.cpu_s,
+      static_cast<double>(lists->bytes()) / (1 << 20),
+      static_cast<double>(keys.size() * sizeof(Bf16)) / (1 << 20));
+  // One copy of the keys at a time: with four million it is 5 GB.
+  auto kept = *landmarks.Keep(std::move(keys));
+  const Searched exact = Search(landmarks, *kept, chunks, queries);
+  kept = nullptr;
+  keys = KeysOf(set, chunks);
+  engine::OrderKeys(*lists, keys);
+  kept = *landmarks.Keep({});
+  Require(kept->UseLists({std::move(keys), lists}), "lists");
+  const Searched found = Search(landmarks, *kept, chunks, queries);
+  std::printf(
+      "  search    exact %.2f ms (CPU %.2f), approximate %.2f ms (CPU %.2f): x %.2f (%.2f)\n",
+      exact.wall_ms, exact.cpu_ms, found.wall_ms, found.cpu_ms, exact.wall_ms / found.wall_ms,
+      exact.cpu_ms / found.cpu_ms);
+  PrintRecall(queries, exact, found);
+  std::fflush(stdout);
+}
+
+void Run(const Arguments& arguments) {
+  auto loaded = engine::LoadModel("cpu", arguments.model, std::nullopt, arguments.threads);
+  Require(loaded.status(), "model");
+  for (const std::string& text : arguments.texts) {
+    LandmarkSet set;
+    AddText(*loaded, ReadFile(text), set);
+    Append(set, arguments.keys);
+  }
+  if (!arguments.reading.empty()) {
+    LandmarkSet set;
+    AddReading(*loaded, ReadFile(arguments.reading).substr(0, kReadingBytes), set);
+    Append(set, arguments.keys);
+  }
+  if (arguments.chunks.empty()) return;
+  const LandmarkSet set = Load(arguments.keys, loaded->model->config().key_width());
+  std::printf("%s, %d threads, keys of %lld numbers\n", CpuName().c_str(), arguments.threads,
+              static_cast<long long>(set.d_k));
+  for (const int64_t chunks : arguments.chunks) {
+    Compare(set, loaded->model->config().d_r, chunks, arguments);
+  }
+}
+
+}  // namespace
+}  // namespace recollect::bench
+
+int main(int argc, char** argv) {
+  recollect::bench::Arguments arguments;
+  CLI::App app("Compares approximate landmark search with exact search.");
+  app.add_option("--model", arguments.model)->required();
+  app.add_option("--keys", arguments.keys)->required();
+  app.add_option("--text", arguments.texts);
+  app.add_option("--reading", arguments.reading);
+  app.add_option("--chunks", arguments.chunks);
+  app.add_option("--threads", arguments.threads);
+  app.add_option("--queries", arguments.queries, "of each kind");
+  CLI11_PARSE(app, argc, argv);
+  recollect::bench::Run(arguments);
+  return 0;
+}

@@ -66,6 +66,10 @@ class LandmarkIndex {
   virtual absl::Status health() const { return absl::OkStatus(); }
   // Room in the device's memory; zeros on the CPU.
   virtual kernels::DeviceRoom room() const { return {}; }
+  // Bytes that Keep takes for `count` keys of d_k numbers.
+  virtual int64_t BytesOf(int64_t count, int64_t d_k) const {
+    return count * d_k * static_cast<int64_t>(sizeof(Bf16));
+  }
   // Stores keys [count, d_k], possibly none. The device must outlive the result. Thread-safe.
   // RESOURCE_EXHAUSTED: the device's memory; UNAVAILABLE: the device is lost.
   virtual absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(std::vector<Bf16> keys) = 0;

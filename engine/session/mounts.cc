@@ -118,7 +118,7 @@ absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string&
   const std::shared_ptr<Entry> entry = slot;
   ++entry->pins;  // before making room, which drops keys of unpinned documents only
   if (with_keys && entry->key_bytes == 0) {
-    const int64_t needed = entry->info.chunks * d_k * static_cast<int64_t>(sizeof(Bf16));
+    const int64_t needed = device.BytesOf(entry->info.chunks, d_k);
     if (const absl::Status status = MakeRoom(entry->info, needed); !status.ok()) {
       if (--entry->pins == 0) entries.erase(static_cast<uint64_t>(entry->info.owner));
       return status;
@@ -256,7 +256,7 @@ absl::StatusOr<Pin> Mounts::PinDocument(const std::string& id) {
 }
 
 absl::StatusOr<std::shared_ptr<void>> Mounts::Reserve(const store::DocumentInfo& info) {
-  const int64_t needed = info.chunks * state_->d_k * static_cast<int64_t>(sizeof(Bf16));
+  const int64_t needed = state_->device.BytesOf(info.chunks, state_->d_k);
   MutexLock lock(state_->mutex);
   RETURN_IF_ERROR(state_->MakeRoom(info, state_->reserved + needed));
   std::shared_ptr<void> room(nullptr, [state = state_, needed](void*) {

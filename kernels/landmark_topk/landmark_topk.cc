@@ -2,27 +2,33 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/dispatch.h"
+#include "kernels/landmark_topk/landmark_sketch.h"
 
 namespace recollect::kernels {
 namespace reference {
 decltype(kernels::LandmarkScores) LandmarkScores;
+decltype(kernels::LandmarkScoresAt) LandmarkScoresAt;
 }  // namespace reference
 namespace avx2 {
 decltype(kernels::LandmarkScores) LandmarkScores;
+decltype(kernels::LandmarkScoresAt) LandmarkScoresAt;
 }  // namespace avx2
 namespace avx512 {
 decltype(kernels::LandmarkScores) LandmarkScores;
+decltype(kernels::LandmarkScoresAt) LandmarkScoresAt;
 }  // namespace avx512
 
 namespace {
 
 constexpr int kSlotScores = kFirstKernelSlot + 7;
+constexpr int kSlotBounds = kFirstKernelSlot + 9;
 // Keys scored before their scores are looked at: few enough that the scores stay in the first-level
 // cache.
 constexpr int64_t kBatch = 1024;
-
+static_assert(kBatch % kSketchBlock == 0);
 bool Better(const ScoredCandidate& a, const ScoredCandidate& b) {
   const bool a_finite = std::isfinite(a.score), b_finite = std::isfinite(b.score);
   if (a_finite != b_finite) return a_finite;
@@ -49,6 +55,11 @@ class Best {
   bool MayEnter(float score) const {
     return heap_.size() < n_ || !std::isfinite(heap_.front().score) || score > heap_.front().score;
   }
+  // No score below it can enter; minus infinity while any may.
+  float least() const {
+    const bool full = heap_.size() == n_ && n_ > 0 && std::isfinite(heap_.front().score);
+    return full ? heap_.front().score : -std::numeric_limits<float>::infinity();
+  }
   std::vector<ScoredCandidate> Sorted() && {
     std::sort(heap_.begin(), heap_.end(), Better);
     return std::move(heap_);
@@ -59,6 +70,158 @@ class Best {
   std::vector<ScoredCandidate> heap_;
 };
 
+// One search: first bounds of all keys that have some, and from the best of them a floor; then, in
+// the order of candidates, the scores of all keys that no bound rules out.
+class Searching {
+ public:
+  Searching(OpContext& ctx, std::span<const float> query, std::span<const KeySegment> segments,
+            int n, SearchFloor* floor)
+      : ctx_(ctx),
+        query_(query),
+        width_(static_cast<int64_t>(query.size())),
+        segments_(segments),
+        n_(n),
+        floor_(floor),
+        best_(n),
+        scores_(ctx.Floats(kSlotScores, kBatch)) {}
+
+  std::vector<ScoredCandidate> Run() && {
+    FindBounds();
+    int64_t first = 0, bounds = 0;
+    for (const KeySegment& segment : segments_) {
+      if (segment.sketch == nullptr) {
+        ScoreAll(segment, first);
+      } else {
+        ScoreSome(segment, first, bounds_ + bounds);
+        bounds += BoundsOf(segment);
+      }
+      first += segment.count;
+    }
+    return std::move(best_).Sorted();
+  }
+
+ private:
+  static int64_t FirstBlock(const KeySegment& segment) {
+    return segment.sketch_first / kSketchBlock;
+  }
+  // Of whole blocks.
+  static int64_t BoundsOf(const KeySegment& segment) {
+    const int64_t end = segment.sketch_first + segment.count;
+    return ((end + kSketchBlock - 1) / kSketchBlock - FirstBlock(segment)) * kSketchBlock;
+  }
+
+  void FindBounds() {
+    int64_t total = 0;
+    for (const KeySegment& segment : segments_) {
+      if (segment.sketch != nullptr) total += BoundsOf(segment);
+    }
+    if (total == 0) return;
+    bounds_ = ctx_.Floats(kSlotBounds, total);
+    Best most(n_);  // by bound, numbered by place in bounds_
+    int64_t begin = 0;
+    for (const KeySegment& segment : segments_) {
+      if (segment.sketch == nullptr) continue;
+      const SketchQuery prepared = segment.sketch->Prepare(ctx_, query_);
+      const int64_t count = BoundsOf(segment);
+      const int64_t before = segment.sketch_first % kSketchBlock, end = before + segment.count;
+      for (int64_t at = 0; at < count; at += kBatch) {
+        const int64_t some = std::min(kBatch, count - at);
+        float* bounds = bounds_ + begin + at;
+        segment.sketch->Bounds(ctx_, prepared, FirstBlock(segment) + at / kSketchBlock,
+                               some / kSketchBlock, bounds);
+        const int64_t skipped = std::max<int64_t>(before - at, 0);
+        const int64_t found = BoundsNotBelow(
+            ctx_, bounds + skipped, std::min(some, end - at) - skipped, most.least(), places_);
+        for (int64_t i = 0; i < found; ++i) {
+          const int64_t place = at + skipped + places_[i];
+          most.Offer({begin + place, bounds_[begin + place]});
+        }
+      }
+      begin += count;
+    }
+    Seed(std::move(most).Sorted());
+  }
+
+  // The floor: the least score of the n keys with the greatest bounds.
+  void Seed(const std::vector<ScoredCandidate>& most) {
+    if (std::ssize(most) < n_) return;
+    float least = std::numeric_limits<float>::infinity();
+    for (const ScoredCandidate& seed : most) {
+      int64_t place = seed.candidate;
+      for (const KeySegment& segment : segments_) {
+        if (segment.sketch == nullptr) continue;
+        if (place >= BoundsOf(segment)) {
+          place -= BoundsOf(segment);
+          continue;
+        }
+        place -= segment.sketch_first % kSketchBlock;
+        LandmarkScoresAt(ctx_, query_.data(), width_, segment.keys, &place, 1, scores_);
+        if (!std::isfinite(scores_[0])) return;
+        least = std::min(least, scores_[0]);
+        break;
+      }
+    }
+    Raise(least);
+  }
+
+  void ScoreAll(const KeySegment& segment, int64_t first) {
+    for (int64_t begin = 0; begin < segment.count; begin += kBatch) {
+      const int64_t count = std::min(kBatch, segment.count - begin);
+      LandmarkScores(ctx_, query_.data(), width_, segment.keys + begin * width_, count, scores_);
+      for (int64_t i = 0; i < count; ++i) {
+        if (best_.MayEnter(scores_[i])) best_.Offer({first + begin + i, scores_[i]});
+      }
+    }
+    Raise(best_.least());
+  }
+
+  void ScoreSome(const KeySegment& segment, int64_t first, const float* bounds) {
+    bounds += segment.sketch_first % kSketchBlock;
+    for (int64_t begin = 0; begin < segment.count; begin += kBatch) {
+      const int64_t found = BoundsNotBelow(
+          ctx_, bounds + begin, std::min(kBatch, segment.count - begin), least_, places_);
+      for (int64_t i = 0; i < found; ++i) {
+        places_[i] += begin;
+        Fetch(segment.keys + places_[i] * width_);
+      }
+      LandmarkScoresAt(ctx_, query_.data(), width_, segment.keys, places_, found, scores_);
+      for (int64_t i = 0; i < found; ++i) {
+        if (best_.MayEnter(scores_[i])) best_.Offer({first + places_[i], scores_[i]});
+      }
+      Raise(best_.least());
+    }
+  }
+
+  void Fetch(const Bf16* key) const {
+    const auto* begin = reinterpret_cast<const char*>(key);
+    for (int64_t byte = 0; byte < width_ * static_cast<int64_t>(sizeof(Bf16)); byte += 64) {
+      __builtin_prefetch(begin + byte);
+    }
+  }
+
+  // n candidates score at least `score`.
+  void Raise(float score) {
+    least_ = std::max(least_, score);
+    if (floor_ == nullptr) return;
+    float others = floor_->score.load(std::memory_order_relaxed);
+    while (others < least_ && !floor_->score.compare_exchange_weak(others, least_)) {
+    }
+    least_ = std::max(least_, others);
+  }
+
+  OpContext& ctx_;
+  const std::span<const float> query_;
+  const int64_t width_;
+  const std::span<const KeySegment> segments_;
+  const int n_;
+  SearchFloor* const floor_;
+  Best best_;
+  float least_ = -std::numeric_limits<float>::infinity();
+  float* const scores_;
+  float* bounds_ = nullptr;
+  int64_t places_[kBatch];
+};
+
 }  // namespace
 
 void LandmarkScores(OpContext& ctx, const float* query, int64_t width, const Bf16* keys,
@@ -67,25 +230,23 @@ void LandmarkScores(OpContext& ctx, const float* query, int64_t width, const Bf1
       ctx, query, width, keys, count, scores);
 }
 
+void LandmarkScoresAt(OpContext& ctx, const float* query, int64_t width, const Bf16* keys,
+                      const int64_t* at, int64_t count, float* scores) {
+  Select<reference::LandmarkScoresAt, avx2::LandmarkScoresAt, avx512::LandmarkScoresAt>(ctx)(
+      ctx, query, width, keys, at, count, scores);
+}
+
 std::vector<ScoredCandidate> LandmarkTopK(OpContext& ctx, std::span<const float> query,
-                                          std::span<const KeySegment> segments, int n) {
+                                          std::span<const KeySegment> segments, int n,
+                                          SearchFloor* floor) {
   if (n <= 0) return {};
-  const auto width = static_cast<int64_t>(query.size());
-  float* scores = ctx.Floats(kSlotScores, kBatch);
   int64_t total = 0;
   for (const KeySegment& segment : segments) total += segment.count;
-  Best best(static_cast<int>(std::min<int64_t>(n, total)));
-  int64_t candidate = 0;
-  for (const KeySegment& segment : segments) {
-    for (int64_t first = 0; first < segment.count; first += kBatch) {
-      const int64_t count = std::min(kBatch, segment.count - first);
-      LandmarkScores(ctx, query.data(), width, segment.keys + first * width, count, scores);
-      for (int64_t i = 0; i < count; ++i, ++candidate) {
-        if (best.MayEnter(scores[i])) best.Offer({candidate, scores[i]});
-      }
-    }
-  }
-  return std::move(best).Sorted();
+  // Of fewer than n candidates none is left out, and they say nothing of others.
+  const bool enough = n <= total;
+  return Searching(ctx, query, segments, enough ? n : static_cast<int>(total),
+                   enough ? floor : nullptr)
+      .Run();
 }
 
 std::vector<ScoredCandidate> MergeTopK(std::span<const std::vector<ScoredCandidate>> parts, int n) {

@@ -15,4 +15,11 @@ void LandmarkScores(OpContext&, const float* query, int64_t width, const Bf16* k
   }
 }
 
+void LandmarkScoresAt(OpContext& ctx, const float* query, int64_t width, const Bf16* keys,
+                      const int64_t* at, int64_t count, float* scores) {
+  for (int64_t e = 0; e < count; ++e) {
+    reference::LandmarkScores(ctx, query, width, keys + at[e] * width, 1, scores + e);
+  }
+}
+
 }  // namespace recollect::kernels::reference

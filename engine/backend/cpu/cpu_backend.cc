@@ -158,8 +158,10 @@ absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {
 
 LoadedModel OnCpu(std::shared_ptr<const model::CpuModel> model, int threads) {
   const auto shared = std::make_shared<ComputeThreads>(threads);
+  const model::ModelConfig& config = model->config();
+  const kernels::SketchShape keys{config.key_width(), config.d_r};
   return {model, std::make_shared<CpuBackend>(model, shared),
-          std::make_shared<CpuLandmarks>(shared)};
+          std::make_shared<CpuLandmarks>(shared, keys)};
 }
 
 }  // namespace recollect::engine

@@ -11,9 +11,10 @@ namespace {
 using kernels::KeySegment;
 using kernels::ScoredCandidate;
 
-// Candidates one thread scans at a time. At 512 numbers a key that is 8 MB of keys, some hundreds
-// of microseconds: enough to pay for handing it to another thread, little enough to share a scan of
-// a million tokens (16 000 keys) between two.
+// Candidates one thread scans at a time, at least: 10 MB of keys, enough to pay for handing it to
+// another thread, little enough to share a scan of a million tokens (18 000 keys) between two.
+// Beyond that each thread has one part: the more keys a part has, the more of them its bounds rule
+// out.
 constexpr int64_t kScanTile = 8192;
 
 // Of keys with lists, the part that is scored, and at least this many for each hit asked for: what
@@ -21,28 +22,31 @@ constexpr int64_t kScanTile = 8192;
 constexpr int64_t kKeysPerScored = 4;
 constexpr int64_t kScoredPerHit = 64;
 
+// Keys from which on a sketch is made, half a million tokens: fewer are read in a millisecond.
+constexpr int64_t kSketchedKeys = 8192;
+// Blocks that one thread encodes at a time.
+constexpr int64_t kEncodeBlocks = 256;
+
 }  // namespace
 
 // Keys [count, d_k], in order or in that of their lists.
 struct CpuLandmarks::Kept {
   std::vector<Bf16> keys;
-  std::shared_ptr<const LandmarkLists> lists;  // null: none
+  std::unique_ptr<const kernels::LandmarkSketch> sketch;  // of the first keys; null: none
+  std::shared_ptr<const LandmarkLists> lists;             // null: none
 };
 
 class CpuLandmarks::KeysInRam final : public LandmarkKeys {
  public:
-  explicit KeysInRam(std::vector<Bf16> keys) : kept_(std::make_shared<Kept>()) {
-    kept_->keys = std::move(keys);
-  }
+  KeysInRam(const CpuLandmarks& owner, std::vector<Bf16> keys)
+      : owner_(owner), kept_(owner.MakeKept(std::move(keys), nullptr)) {}
   absl::Status Append(std::span<const Bf16> keys) override {
     MutexLock lock(mutex_);
     kept_->keys.insert(kept_->keys.end(), keys.begin(), keys.end());
     return absl::OkStatus();
   }
   absl::Status UseLists(ListedKeys listed) override {
-    auto kept = std::make_shared<Kept>();
-    kept->keys = std::move(listed.keys);
-    kept->lists = std::move(listed.lists);
+    std::shared_ptr<Kept> kept = owner_.MakeKept(std::move(listed.keys), std::move(listed.lists));
     MutexLock lock(mutex_);
     std::swap(kept_, kept);
     return absl::OkStatus();
@@ -53,12 +57,40 @@ class CpuLandmarks::KeysInRam final : public LandmarkKeys {
   }
 
  private:
+  const CpuLandmarks& owner_;
   mutable Mutex mutex_;
   std::shared_ptr<Kept> kept_ ABSL_GUARDED_BY(mutex_);
 };
 
+bool CpuLandmarks::WantsSketch(int64_t count) const {
+  return shape_.width > 0 && count >= kSketchedKeys;
+}
+
+int64_t CpuLandmarks::BytesOf(int64_t count, int64_t d_k) const {
+  return LandmarkIndex::BytesOf(count, d_k) +
+         (WantsSketch(count) ? kernels::LandmarkSketch::BytesOf(shape_, count) : 0);
+}
+
+std::shared_ptr<CpuLandmarks::Kept> CpuLandmarks::MakeKept(
+    std::vector<Bf16> keys, std::shared_ptr<const LandmarkLists> lists) const {
+  auto kept = std::make_shared<Kept>();
+  kept->keys = std::move(keys);
+  kept->lists = std::move(lists);
+  const int64_t count = shape_.width > 0 ? std::ssize(kept->keys) / shape_.width : 0;
+  if (!WantsSketch(count)) return kept;
+  auto sketch = std::make_unique<kernels::LandmarkSketch>(shape_, kept->keys.data(), count);
+  const int64_t blocks = sketch->blocks();
+  threads_->pool.ParallelFor((blocks + kEncodeBlocks - 1) / kEncodeBlocks, [&](int64_t i, int) {
+    kernels::OpContext ctx;  // a search may be using the threads' own
+    sketch->Encode(ctx, kept->keys.data(), i * kEncodeBlocks,
+                   std::min((i + 1) * kEncodeBlocks, blocks));
+  });
+  kept->sketch = std::move(sketch);
+  return kept;
+}
+
 absl::StatusOr<std::unique_ptr<LandmarkKeys>> CpuLandmarks::Keep(std::vector<Bf16> keys) {
-  return std::make_unique<KeysInRam>(std::move(keys));
+  return std::make_unique<KeysInRam>(*this, std::move(keys));
 }
 
 // The lists whose centroids score best, until they have enough keys.
@@ -81,7 +113,7 @@ void CpuLandmarks::ChooseLists(kernels::OpContext& ctx, const LandmarkQuery& que
   }
   const auto add = [&](int64_t begin, int64_t end) {
     run.stretches.push_back({run.kept->keys.data() + begin * lists.d_k, end - begin, run.first,
-                             lists.order.data() + begin});
+                             lists.order.data() + begin, run.kept->sketch.get(), begin});
   };
   if (chosen.empty()) add(0, run.count);
   for (size_t i = 0; i < chosen.size();) {
@@ -96,8 +128,10 @@ void CpuLandmarks::ChooseLists(kernels::OpContext& ctx, const LandmarkQuery& que
 
 void CpuLandmarks::Score(kernels::OpContext& ctx, const LandmarkQuery& query, Scan& scan) {
   std::vector<KeySegment> segments;
-  for (const Stretch& stretch : scan.stretches) segments.push_back({stretch.keys, stretch.count});
-  scan.best = kernels::LandmarkTopK(ctx, query.u, segments, query.n);
+  for (const Stretch& stretch : scan.stretches) {
+    segments.push_back({stretch.keys, stretch.count, stretch.sketch, stretch.sketch_first});
+  }
+  scan.best = kernels::LandmarkTopK(ctx, query.u, segments, query.n, &floors_[scan.query]);
   for (ScoredCandidate& found : scan.best) {
     int64_t at = found.candidate;
     size_t s = 0;
@@ -129,7 +163,15 @@ void CpuLandmarks::Search(std::span<LandmarkQuery> queries) {
     if (run.kept->lists != nullptr) {
       ChooseLists(threads_->context(worker), queries[run.query], run);
     } else {
-      run.stretches.push_back({run.kept->keys.data(), run.count, run.first, nullptr});
+      const kernels::LandmarkSketch* const sketch = run.kept->sketch.get();
+      const int64_t sketched = sketch == nullptr ? 0 : std::min(run.count, sketch->count());
+      const Bf16* const keys = run.kept->keys.data();
+      if (sketched > 0) run.stretches.push_back({keys, sketched, run.first, nullptr, sketch, 0});
+      if (sketched < run.count) {  // keys that were appended
+        const auto width = static_cast<int64_t>(queries[run.query].u.size());
+        run.stretches.push_back({keys + sketched * width, run.count - sketched,
+                                 run.first + sketched, nullptr, nullptr, 0});
+      }
     }
   };
   const auto runs = static_cast<int64_t>(runs_.size());
@@ -139,6 +181,15 @@ void CpuLandmarks::Search(std::span<LandmarkQuery> queries) {
     for (int64_t i = 0; i < runs; ++i) choose(i, 0);
   }
 
+  floors_ = std::vector<kernels::SearchFloor>(queries.size());
+  std::vector<int64_t> tiles(queries.size());  // keys of a scan, of each query
+  for (const Run& run : runs_) {
+    for (const Stretch& stretch : run.stretches) tiles[run.query] += stretch.count;
+  }
+  for (int64_t& tile : tiles) {
+    const int64_t threads = threads_->pool.threads();
+    tile = std::max(kScanTile, (tile + threads - 1) / threads);
+  }
   int64_t room = 0;  // in the last scan
   for (const Run& run : runs_) {
     const auto width = static_cast<int64_t>(queries[run.query].u.size());
@@ -147,7 +198,7 @@ void CpuLandmarks::Search(std::span<LandmarkQuery> queries) {
       while (rest.count > 0) {
         if (room == 0) {
           scans_.emplace_back().query = run.query;
-          room = kScanTile;
+          room = tiles[run.query];
         }
         Stretch part = rest;
         part.count = std::min(room, rest.count);
@@ -155,6 +206,7 @@ void CpuLandmarks::Search(std::span<LandmarkQuery> queries) {
         room -= part.count;
         rest.keys += part.count * width;
         rest.count -= part.count;
+        rest.sketch_first += part.count;
         if (rest.order != nullptr) {
           rest.order += part.count;
         } else {

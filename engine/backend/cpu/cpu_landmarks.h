@@ -1,4 +1,6 @@
-// Landmark keys in RAM, searched by the compute threads.
+// Landmark keys in RAM, searched by the compute threads. Many keys are kept with a sketch
+// (kernels/landmark_topk/landmark_sketch.h), a fifth of them again in memory: a search then reads
+// little more than that, and finds the same.
 #ifndef RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANDMARKS_H_
 #define RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANDMARKS_H_
 
@@ -11,13 +13,17 @@
 
 #include "engine/backend/cpu/compute_threads.h"
 #include "engine/backend/landmark_index.h"
+#include "kernels/landmark_topk/landmark_sketch.h"
 
 namespace recollect::engine {
 
 class CpuLandmarks final : public LandmarkIndex {
  public:
-  explicit CpuLandmarks(std::shared_ptr<ComputeThreads> threads) : threads_(std::move(threads)) {}
+  // Sketches are made for keys of this shape; for none without. Outlives the keys it keeps.
+  explicit CpuLandmarks(std::shared_ptr<ComputeThreads> threads, kernels::SketchShape shape = {})
+      : threads_(std::move(threads)), shape_(shape) {}
   std::string name() const override { return "cpu"; }
+  int64_t BytesOf(int64_t count, int64_t d_k) const override;
   absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(std::vector<Bf16> keys) override;
   void Search(std::span<LandmarkQuery> queries) override;
 
@@ -30,6 +36,8 @@ class CpuLandmarks final : public LandmarkIndex {
     int64_t count = 0;
     int64_t first = 0;               // candidate of the run's first key
     const int32_t* order = nullptr;  // of these keys, added to `first`; null: 0, 1, 2, …
+    const kernels::LandmarkSketch* sketch = nullptr;  // null: none
+    int64_t sketch_first = 0;                         // place of the first of these keys in it
   };
   // Stretches of one query that one thread scores.
   struct Scan {
@@ -46,11 +54,17 @@ class CpuLandmarks final : public LandmarkIndex {
   };
 
   static void ChooseLists(kernels::OpContext& ctx, const LandmarkQuery& query, Run& run);
-  static void Score(kernels::OpContext& ctx, const LandmarkQuery& query, Scan& scan);
+  void Score(kernels::OpContext& ctx, const LandmarkQuery& query, Scan& scan);
+
+  bool WantsSketch(int64_t count) const;
+  std::shared_ptr<Kept> MakeKept(std::vector<Bf16> keys,
+                                 std::shared_ptr<const LandmarkLists> lists) const;
 
   const std::shared_ptr<ComputeThreads> threads_;
+  const kernels::SketchShape shape_;
   std::vector<Run> runs_;
   std::vector<Scan> scans_;
+  std::vector<kernels::SearchFloor> floors_;  // by query
 };
 
 }  // namespace recollect::engine

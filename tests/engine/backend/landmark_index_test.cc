@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/backend/device/device_landmarks.h"
+#include "engine/backend/landmark_lists.h"
 #include "tests/engine/backend/landmark_index_checks.h"
 #include "tests/kernels/device/host_device.h"
 
@@ -45,6 +46,77 @@ TEST(LandmarkIndexTest, TheEngineGeneratesTheSameAsOnTheCpu) {
   const auto device = std::make_shared<HostDevice>();
   landmark_checks::TheEngineGeneratesTheSameAsOnTheCpu(std::make_shared<DeviceLandmarks>(device));
   EXPECT_GT(device->downloads(), 0);
+}
+
+// Two documents with sketches and one without, keys appended to one, several queries at once.
+TEST(LandmarkIndexTest, SketchesChangeNothingThatIsFound) {
+  constexpr int64_t kWidth = 200, kDense = 160;
+  const auto threads = std::make_shared<ComputeThreads>(3);
+  CpuLandmarks plain(threads), sketching(threads, {kWidth, kDense});
+  const int64_t bytes = 9000 * kWidth * 2;
+  EXPECT_EQ(plain.BytesOf(9000, kWidth), bytes);
+  EXPECT_GT(sketching.BytesOf(9000, kWidth), bytes + bytes / 8);
+  EXPECT_LT(sketching.BytesOf(9000, kWidth), bytes + bytes / 3);
+  EXPECT_EQ(sketching.BytesOf(100, kWidth), 100 * kWidth * 2);
+
+  std::vector<LandmarkQuery> queries[2];
+  std::vector<std::unique_ptr<LandmarkKeys>> kept[2];
+  for (const int with : {0, 1}) {
+    LandmarkIndex& landmarks = with == 1 ? sketching : plain;
+    for (const int64_t count : {20011, 300, 9000}) {
+      kept[with].push_back(
+          *landmarks.Keep(kernels::NormalBf16(count * kWidth, static_cast<uint32_t>(count))));
+    }
+    EXPECT_EQ(kept[with][2]->Append(kernels::NormalBf16(70 * kWidth, 5)), absl::OkStatus());
+    for (uint32_t seed = 0; seed < 4; ++seed) {
+      LandmarkQuery& query = queries[with].emplace_back();
+      query.u = kernels::Normals(kWidth, seed);
+      query.n = seed == 0 ? 500 : 8;
+      query.runs = {{kept[with][0].get(), 20011}, {kept[with][1].get(), 300}};
+      if (seed > 0) query.runs.push_back({kept[with][2].get(), 9000 + (seed == 1 ? 70 : 0)});
+      if (seed == 3) std::swap(query.runs[0], query.runs[2]);
+    }
+    landmarks.Search(queries[with]);
+  }
+  for (size_t i = 0; i < queries[0].size(); ++i) {
+    EXPECT_EQ(queries[1][i].status, absl::OkStatus());
+    EXPECT_EQ(queries[1][i].best, queries[0][i].best) << i;
+  }
+}
+
+// Keys in the order of lists, some of which a search chooses.
+TEST(LandmarkIndexTest, SketchesChangeNothingThatListsFind) {
+  constexpr int64_t kWidth = 200, kDense = 160, kCount = 20011, kLists = 40;
+  LandmarkLists lists;
+  lists.d_k = kWidth;
+  lists.centroids = kernels::NormalBf16(kLists * kWidth, 6);
+  for (int64_t list = 0; list <= kLists; ++list) lists.begins.push_back(kCount * list / kLists);
+  for (int64_t i = 0; i < kCount; ++i) {
+    lists.order.push_back(static_cast<int32_t>(i * 7 % kCount));
+  }
+  const auto shared = std::make_shared<const LandmarkLists>(lists);
+  std::vector<Bf16> keys = kernels::NormalBf16(kCount * kWidth, 7);
+  OrderKeys(lists, keys);
+
+  const auto threads = std::make_shared<ComputeThreads>(3);
+  CpuLandmarks plain(threads), sketching(threads, {kWidth, kDense});
+  std::vector<LandmarkQuery> queries[2];
+  for (const int with : {0, 1}) {
+    LandmarkIndex& landmarks = with == 1 ? sketching : plain;
+    const std::unique_ptr<LandmarkKeys> kept = *landmarks.Keep({});
+    EXPECT_EQ(kept->UseLists({keys, shared}), absl::OkStatus());
+    for (uint32_t seed = 0; seed < 3; ++seed) {
+      LandmarkQuery& query = queries[with].emplace_back();
+      query.u = kernels::Normals(kWidth, seed);
+      query.n = 8;
+      query.runs = {{kept.get(), kCount}};
+    }
+    landmarks.Search(queries[with]);
+  }
+  for (size_t i = 0; i < queries[0].size(); ++i) {
+    EXPECT_EQ(queries[0][i].best.size(), size_t{8});
+    EXPECT_EQ(queries[1][i].best, queries[0][i].best) << i;
+  }
 }
 
 // The device is smaller than the budget: keys that nobody has mounted go.

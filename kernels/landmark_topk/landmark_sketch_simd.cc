@@ -1,0 +1,155 @@
+#include "kernels/cpu/simd.h"
+#include "kernels/landmark_topk/landmark_sketch.h"
+
+namespace recollect::kernels::RECOLLECT_SIMD_NS {
+namespace {
+
+// As far ahead of use as keys are fetched (landmark_topk_simd.cc).
+constexpr int64_t kAheadBytes = 4096;
+// Rows summed in 16 bits: 4 · 2 · 2 · 15 · 127 is less than 2^15.
+constexpr int64_t kRowsAtOnce = 4;
+
+#if defined(__AVX512F__)
+using Ints = __m512i;
+RECOLLECT_INLINE Ints None() { return _mm512_setzero_si512(); }
+RECOLLECT_INLINE Ints Read(const uint8_t* p) { return _mm512_loadu_si512(p); }
+RECOLLECT_INLINE Ints All32(int32_t v) { return _mm512_set1_epi32(v); }
+RECOLLECT_INLINE Ints And(Ints a, Ints b) { return _mm512_and_si512(a, b); }
+RECOLLECT_INLINE Ints ShiftDown16(Ints a, int n) { return _mm512_srli_epi16(a, n); }
+RECOLLECT_INLINE Ints ShiftUp32(Ints a, int n) { return _mm512_slli_epi32(a, n); }
+RECOLLECT_INLINE Ints Add16(Ints a, Ints b) { return _mm512_add_epi16(a, b); }
+RECOLLECT_INLINE Ints Add32(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+// Sums of two neighbours: unsigned bytes times signed ones, and 16-bit integers.
+RECOLLECT_INLINE Ints Pairs8(Ints a, Ints b) { return _mm512_maddubs_epi16(a, b); }
+RECOLLECT_INLINE Ints Pairs16(Ints a, Ints b) { return _mm512_madd_epi16(a, b); }
+RECOLLECT_INLINE Vec ToFloat(Ints a) { return _mm512_cvtepi32_ps(a); }
+// A bit for each lane.
+RECOLLECT_INLINE uint32_t NotLess(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
+#else
+using Ints = __m256i;
+RECOLLECT_INLINE Ints None() { return _mm256_setzero_si256(); }
+RECOLLECT_INLINE Ints Read(const uint8_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+RECOLLECT_INLINE Ints All32(int32_t v) { return _mm256_set1_epi32(v); }
+RECOLLECT_INLINE Ints And(Ints a, Ints b) { return _mm256_and_si256(a, b); }
+RECOLLECT_INLINE Ints ShiftDown16(Ints a, int n) { return _mm256_srli_epi16(a, n); }
+RECOLLECT_INLINE Ints ShiftUp32(Ints a, int n) { return _mm256_slli_epi32(a, n); }
+RECOLLECT_INLINE Ints Add16(Ints a, Ints b) { return _mm256_add_epi16(a, b); }
+RECOLLECT_INLINE Ints Add32(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
+RECOLLECT_INLINE Ints Pairs8(Ints a, Ints b) { return _mm256_maddubs_epi16(a, b); }
+RECOLLECT_INLINE Ints Pairs16(Ints a, Ints b) { return _mm256_madd_epi16(a, b); }
+RECOLLECT_INLINE Vec ToFloat(Ints a) { return _mm256_cvtepi32_ps(a); }
+RECOLLECT_INLINE uint32_t NotLess(Vec a, Vec b) {
+  return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_NLT_UQ)));
+}
+#endif
+
+RECOLLECT_INLINE Ints All32(const int8_t* p) {
+  int32_t four;
+  __builtin_memcpy(&four, p, sizeof(four));
+  return All32(four);
+}
+
+// Lane i: Σ weight · code of key i over `count` rows.
+RECOLLECT_INLINE Ints RowSums(const uint8_t* rows, const int8_t* weights, int64_t count) {
+  const Ints lower = All32(0x0f0f0f0f), ones = All32(0x00010001);
+  Ints sums = None();
+  for (int64_t row = 0; row < count;) {
+    const int64_t end = row + kRowsAtOnce < count ? row + kRowsAtOnce : count;
+    Ints pairs = None();
+    for (; row < end; ++row) {
+      const uint8_t* at = rows + row * kSketchRowBytes;
+      const int8_t* weight = weights + row * kSketchRowCoordinates;
+      _mm_prefetch(reinterpret_cast<const char*>(at) + kAheadBytes, _MM_HINT_T0);
+      const Ints codes = Read(at);
+      pairs = Add16(pairs, Pairs8(And(codes, lower), All32(weight)));
+      pairs = Add16(pairs, Pairs8(And(ShiftDown16(codes, 4), lower), All32(weight + 4)));
+    }
+    sums = Add32(sums, Pairs16(pairs, ones));
+  }
+  return sums;
+}
+
+constexpr int kVecs = kSketchColumns / kLanes;
+
+template <int kRows>
+RECOLLECT_INLINE void Coordinates(const float* x, int64_t stride, int64_t dense,
+                                  const float* directions, float* coordinates) {
+  Vec sum[kRows][kVecs];
+#pragma GCC unroll 4
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 6
+    for (int u = 0; u < kVecs; ++u) sum[row][u] = Zero();
+  }
+  for (int64_t d = 0; d < dense; ++d) {
+#pragma GCC unroll 6
+    for (int u = 0; u < kVecs; ++u) {
+      const Vec along = Load(directions + d * kSketchColumns + u * kLanes);
+#pragma GCC unroll 4
+      for (int row = 0; row < kRows; ++row) {
+        sum[row][u] = Fma(Set(x[row * stride + d]), along, sum[row][u]);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 6
+    for (int u = 0; u < kVecs; ++u) {
+      Store(coordinates + row * kSketchColumns + u * kLanes, sum[row][u]);
+    }
+  }
+}
+
+}  // namespace
+
+void SketchCoordinates(OpContext&, const float* x, int64_t stride, int64_t rows, int64_t dense,
+                       const float* directions, float* coordinates) {
+  constexpr int kRows = 12 / kVecs;  // of sums, with room for operands among AVX2's 16 registers
+  int64_t row = 0;
+  for (; row + kRows <= rows; row += kRows) {
+    Coordinates<kRows>(x + row * stride, stride, dense, directions,
+                       coordinates + row * kSketchColumns);
+  }
+  for (; row < rows; ++row) {
+    Coordinates<1>(x + row * stride, stride, dense, directions, coordinates + row * kSketchColumns);
+  }
+}
+
+void SketchBounds(OpContext&, const int8_t* weights, const SketchFactors& factors,
+                  const SketchRows& rows, const uint8_t* codes, const SketchErrors* errors,
+                  int64_t blocks, float* bounds) {
+  const int64_t all = 2 * rows.fine + rows.coarse;
+  const int8_t* coarse_weights = weights + 2 * rows.fine * kSketchRowCoordinates;
+  for (int64_t block = 0; block < blocks; ++block) {
+    const SketchErrors &error = errors[block], &factor = factors.errors;
+    const float slack = factor.fine * error.fine + factor.coarse * error.coarse +
+                        factor.outside * error.outside + factor.fine_codes * error.fine_codes +
+                        factor.coarse_codes * error.coarse_codes + factor.size * error.size;
+    const Vec least = Set(factors.base + slack);
+    for (int64_t key = 0; key < kSketchBlock; key += kLanes) {
+      const uint8_t* at = codes + block * all * kSketchRowBytes + 4 * key;
+      const Ints upper = RowSums(at, weights, rows.fine);
+      const Ints lower = RowSums(at + rows.fine * kSketchRowBytes, weights, rows.fine);
+      const Ints coarse =
+          RowSums(at + 2 * rows.fine * kSketchRowBytes, coarse_weights, rows.coarse);
+      const Vec fine = ToFloat(Add32(ShiftUp32(upper, 4), lower));
+      Store(bounds + block * kSketchBlock + key,
+            Fma(Set(factors.coarse), ToFloat(coarse), Fma(Set(factors.fine), fine, least)));
+    }
+  }
+}
+
+int64_t BoundsNotBelow(OpContext&, const float* bounds, int64_t count, float least,
+                       int64_t* places) {
+  int64_t found = 0;
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const int left = static_cast<int>(count - i < kLanes ? count - i : kLanes);
+    const Vec some = left == kLanes ? Load(bounds + i) : LoadFirst(bounds + i, left);
+    uint32_t lanes = NotLess(some, Set(least)) & ((1u << left) - 1);
+    for (; lanes != 0; lanes &= lanes - 1) places[found++] = i + __builtin_ctz(lanes);
+  }
+  return found;
+}
+
+}  // namespace recollect::kernels::RECOLLECT_SIMD_NS

@@ -117,11 +117,14 @@ class Searching {
     }
     if (total == 0) return;
     bounds_ = ctx_.Floats(kSlotBounds, total);
-    Best most(n_);  // by bound, numbered by place in bounds_
+    Best most(n_);                                 // by bound, numbered by place in bounds_
+    const LandmarkSketch* prepared_for = nullptr;  // segments of one sketch follow one another
+    SketchQuery prepared;
     int64_t begin = 0;
     for (const KeySegment& segment : segments_) {
       if (segment.sketch == nullptr) continue;
-      const SketchQuery prepared = segment.sketch->Prepare(ctx_, query_);
+      if (segment.sketch != prepared_for) prepared = segment.sketch->Prepare(ctx_, query_);
+      prepared_for = segment.sketch;
       const int64_t count = BoundsOf(segment);
       const int64_t before = segment.sketch_first % kSketchBlock, end = before + segment.count;
       for (int64_t at = 0; at < count; at += kBatch) {

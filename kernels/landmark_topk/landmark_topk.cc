@@ -29,6 +29,10 @@ constexpr int kSlotBounds = kFirstKernelSlot + 9;
 // cache.
 constexpr int64_t kBatch = 1024;
 static_assert(kBatch % kSketchBlock == 0);
+// A key alone takes as long to read as so many in a row: where more than that part is left by
+// bounds, all are scored.
+constexpr int64_t kInARow = 4;
+
 bool Better(const ScoredCandidate& a, const ScoredCandidate& b) {
   const bool a_finite = std::isfinite(a.score), b_finite = std::isfinite(b.score);
   if (a_finite != b_finite) return a_finite;
@@ -181,15 +185,19 @@ class Searching {
   void ScoreSome(const KeySegment& segment, int64_t first, const float* bounds) {
     bounds += segment.sketch_first % kSketchBlock;
     for (int64_t begin = 0; begin < segment.count; begin += kBatch) {
-      const int64_t found = BoundsNotBelow(
-          ctx_, bounds + begin, std::min(kBatch, segment.count - begin), least_, places_);
-      for (int64_t i = 0; i < found; ++i) {
-        places_[i] += begin;
-        Fetch(segment.keys + places_[i] * width_);
+      const int64_t count = std::min(kBatch, segment.count - begin);
+      const Bf16* const keys = segment.keys + begin * width_;
+      const int64_t found = BoundsNotBelow(ctx_, bounds + begin, count, least_, places_);
+      const bool all = found * kInARow > count;
+      if (all) {
+        LandmarkScores(ctx_, query_.data(), width_, keys, count, scores_);
+      } else {
+        for (int64_t i = 0; i < found; ++i) Fetch(keys + places_[i] * width_);
+        LandmarkScoresAt(ctx_, query_.data(), width_, keys, places_, found, scores_);
       }
-      LandmarkScoresAt(ctx_, query_.data(), width_, segment.keys, places_, found, scores_);
       for (int64_t i = 0; i < found; ++i) {
-        if (best_.MayEnter(scores_[i])) best_.Offer({first + places_[i], scores_[i]});
+        const float score = scores_[all ? places_[i] : i];
+        if (best_.MayEnter(score)) best_.Offer({first + begin + places_[i], score});
       }
       Raise(best_.least());
     }

@@ -18,7 +18,7 @@
 namespace recollect::engine {
 namespace {
 
-// Of IndexMode::kIvf and kAuto: documents of fewer chunks are searched exactly. See
+// Of IndexMode::kIvf and kAuto: documents of fewer chunks are searched exactly. Measured in
 // docs/decisions/0027-approximate-search.md.
 constexpr int64_t kLeastIndexedByIvf = 4096, kLeastIndexed = 65536;
 

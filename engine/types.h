@@ -17,8 +17,8 @@
 namespace recollect::engine {
 
 // How the landmark keys of documents are searched. kIvf: approximately, in those of at least 4096
-// chunks, once their index has been made. kAuto: likewise, from the size on from which it is faster
-// by more than it loses (kLeastIndexed in engine.cc).
+// chunks, once their index has been made. kAuto: likewise, from the size on at which exact search
+// is most of a step that retrieves (kLeastIndexed in engine.cc).
 enum class IndexMode { kExact, kIvf, kAuto };
 
 struct EngineOptions {

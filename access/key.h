@@ -15,8 +15,8 @@ namespace recollect::access {
 
 // kFull includes kRead.
 enum class Right {
-  kRead,  // use documents: list, read, mount, generate, retrieve, score
-  kFull,  // also ingest, delete, make backups
+  kRead,  // use documents: list, read, export, mount, generate, retrieve, score
+  kFull,  // also ingest, import, delete, make backups
 };
 const char* NameOf(Right right);  // "read", "full"
 

@@ -139,7 +139,8 @@ absl::Status Text(const Options& common, const DocsOptions& options) {
 }  // namespace
 
 void AddDocs(CLI::App& app, Command& command) {
-  CLI::App* docs = app.add_subcommand("docs", "List, show, read and delete documents");
+  CLI::App* docs =
+      app.add_subcommand("docs", "List, show, read, export, import and delete documents");
   docs->require_subcommand(1);
   auto options = std::make_shared<DocsOptions>();
   const auto add = [&](const char* name, const char* what, const char* example, auto run) {
@@ -181,10 +182,13 @@ void AddDocs(CLI::App& app, Command& command) {
       ->allow_extra_args(false);
   text->add_option("--begin", options->begin, "First byte")->capture_default_str();
   text->add_option("--end", options->end, "Byte after the last (default: all)");
+  AddDocsTransfer(*docs, command);
   docs->footer(
       "\nExamples:\n"
       "  recollect docs list --json\n"
       "  recollect docs text moby --begin 1000 --end 2000\n"
+      "  recollect docs export moby moby.recollect\n"
+      "  recollect docs import moby.recollect --server 127.0.0.1:50051\n"
       "  recollect docs delete moby\n" +
       std::string(kCommonHelp));
 }

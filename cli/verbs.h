@@ -11,6 +11,7 @@ namespace recollect::cli {
 void AddServe(CLI::App& app, Command& command);
 void AddIngest(CLI::App& app, Command& command);
 void AddDocs(CLI::App& app, Command& command);
+void AddDocsTransfer(CLI::App& docs, Command& command);  // docs export, docs import
 void AddRetrieve(CLI::App& app, Command& command);
 void AddGenerate(CLI::App& app, Command& command);
 void AddScore(CLI::App& app, Command& command);

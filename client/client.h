@@ -34,8 +34,8 @@ namespace recollect::client {
 
 struct ClientOptions {
   absl::Duration connect_timeout = absl::Seconds(5);
-  absl::Duration timeout =
-      absl::InfiniteDuration();  // for each call except ingest; then DEADLINE_EXCEEDED
+  absl::Duration timeout = absl::InfiniteDuration();  // for each call except ingest, export and
+                                                      // import; then DEADLINE_EXCEEDED
   // For a server that asks for keys; sent with every call, as it is. Visible ASCII characters.
   std::string api_key = {};
   // Certificates in PEM that are trusted, with which TLS is spoken; empty: no TLS.
@@ -46,6 +46,9 @@ struct ClientOptions {
 // within one stream.
 using TextReader = std::function<absl::StatusOr<std::string>(int64_t offset, int64_t limit)>;
 TextReader ReadFrom(std::string text);
+
+// Takes the next bytes of a file; an error ends the call and is its result.
+using ByteSink = std::function<absl::Status(const std::string& bytes)>;
 
 using ProgressFunction = std::function<void(const v1::IngestProgress&)>;
 
@@ -92,6 +95,14 @@ class Client {
   absl::StatusOr<std::vector<v1::UnfinishedIngest>> ListIngests();  // all
   absl::Status DeleteDocument(const std::string& id);
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end);
+  // The document as a file, whose bytes `sink` takes in order; it is whole only if this is OK.
+  // Without the deadline of other calls, like the next.
+  absl::StatusOr<v1::Document> ExportDocument(const std::string& id, const ByteSink& sink);
+  // `id`: the document's new name; empty: the one in the file. `progress` is called with the bytes
+  // that the server has taken.
+  absl::StatusOr<v1::Document> ImportDocument(
+      const std::string& id, const TextReader& file,
+      const std::function<void(int64_t accepted_bytes)>& progress = nullptr);
   absl::StatusOr<v1::RetrieveResponse> Retrieve(const v1::RetrieveRequest& request);
 
   absl::StatusOr<GenerateResult> Generate(const v1::GenerateRequest& request,

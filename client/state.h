@@ -29,7 +29,7 @@ struct Client::State {
   std::unique_ptr<v1::Generation::Stub> generation;
   std::unique_ptr<v1::Admin::Stub> admin;
 
-  // What every call has. An ingest has no deadline.
+  // What every call has. Ingests, exports and imports have no deadline.
   void SetKey(grpc::ClientContext* context) const;
   void SetKeyAndDeadline(grpc::ClientContext* context) const;
 

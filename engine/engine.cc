@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "engine/engine_impl.h"
+#include "engine/ingest/transfer.h"
 #include "engine/session/prefix_state.h"
 #include "engine/step/limits.h"
 #include "engine/step/prepare.h"
@@ -240,6 +241,22 @@ absl::StatusOr<std::string> EngineImpl::ReadText(const std::string& id, int64_t 
   absl::StatusOr<std::string> text = store_->ReadText(pin->info().owner, begin, end);
   counters_.CountError(text.status());
   return text;
+}
+
+absl::StatusOr<std::unique_ptr<ExportStream>> EngineImpl::ExportDocument(const std::string& id) {
+  if (draining_) return ShuttingDown();
+  RETURN_IF_ERROR(CheckDocumentId(id));
+  ASSIGN_OR_RETURN(Pin pin, mounts_.PinDocument(id));
+  return BeginExport(*model_, *store_, counters_, std::move(pin));
+}
+
+absl::StatusOr<std::unique_ptr<ImportStream>> EngineImpl::ImportDocument(const std::string& id,
+                                                                         const Origin& origin,
+                                                                         IdCheck may_have) {
+  if (draining_) return ShuttingDown();
+  if (!id.empty()) RETURN_IF_ERROR(CheckNewDocumentId(id));
+  ASSIGN_OR_RETURN(IngestRegistry::ImportPlace place, ingests_->ReserveImport(origin));
+  return BeginImport(*model_, *store_, id, std::move(may_have), std::move(place));
 }
 
 absl::StatusOr<SessionLease> EngineImpl::MakeSession(const SessionOptions& options) {

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "engine/types.h"
 #include "store/document_store.h"
@@ -72,6 +73,29 @@ class IngestStream {
   // outlive the stream. Null: nothing of it takes long.
   virtual std::shared_ptr<RequestHandle> handle() const { return nullptr; }
 };
+
+// A published document as the bytes of a file (store/document_file.h). The document stays readable
+// while this exists. Not thread-safe, and must not outlive the engine, like the next.
+class ExportStream {
+ public:
+  virtual ~ExportStream() = default;
+  virtual const store::DocumentInfo& document() const = 0;
+  // The next bytes, up to a few MiB; empty behind the end. Blocks on the disk.
+  virtual absl::StatusOr<std::string> Next() = 0;
+};
+
+// The way back: takes the bytes of such a file, in pieces of any size, and publishes the document.
+// Until then nobody sees it; if this is destroyed before, or the process ends, nothing is left.
+class ImportStream {
+ public:
+  virtual ~ImportStream() = default;
+  // Both block on the disk. After an error all calls return it.
+  virtual absl::Status Append(absl::string_view bytes) = 0;
+  virtual absl::StatusOr<store::DocumentInfo> Finish() = 0;
+};
+
+// Whether a document may have that id. Its error is the call's; until it is OK nothing is written.
+using IdCheck = std::function<absl::Status(const std::string& id)>;
 
 // Receives one generation. OnDone or OnError comes last, exactly once.
 class GenerateEvents {
@@ -127,6 +151,20 @@ class Engine {
   virtual absl::Status DeleteDocument(const std::string& id) = 0;
   virtual absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin,
                                                int64_t end) = 0;
+
+  // NOT_FOUND; FAILED_PRECONDITION: a document of another model (names both fingerprints). May
+  // block on the disk.
+  virtual absl::StatusOr<std::unique_ptr<ExportStream>> ExportDocument(const std::string& id) = 0;
+  // `id`: the document's new name; empty: the one that the file has. `may_have` is asked by the
+  // stream about the one that it gets, before anything else is said of that name.
+  // RESOURCE_EXHAUSTED: as BeginIngest, among whose places an import counts; from the stream also
+  // where the account's documents or bytes of text do not leave room for this one. From the stream:
+  // INVALID_ARGUMENT: not a document file, text that is not UTF-8, or a name as in BeginIngest;
+  // FAILED_PRECONDITION: a document of another model
+  // (names both fingerprints), or a file of a newer version; ALREADY_EXISTS: the id, also of an
+  // unfinished ingest; ABORTED: another stream is writing it; DATA_LOSS: a damaged or cut file.
+  virtual absl::StatusOr<std::unique_ptr<ImportStream>> ImportDocument(
+      const std::string& id, const Origin& origin = {}, IdCheck may_have = nullptr) = 0;
 
   // As DocumentStore::Backup. Blocks.
   virtual absl::StatusOr<store::BackupInfo> CreateBackup(const std::string& directory,

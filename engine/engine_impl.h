@@ -46,6 +46,10 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() override;
   absl::Status DeleteDocument(const std::string& id) override;
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end) override;
+  absl::StatusOr<std::unique_ptr<ExportStream>> ExportDocument(const std::string& id) override;
+  absl::StatusOr<std::unique_ptr<ImportStream>> ImportDocument(const std::string& id,
+                                                               const Origin& origin = {},
+                                                               IdCheck may_have = nullptr) override;
   absl::StatusOr<store::BackupInfo> CreateBackup(const std::string& directory,
                                                  uint32_t keep) override {
     return store_->Backup(directory, keep);

@@ -18,6 +18,7 @@
 #include "http/score.h"
 #include "http/stats.h"
 #include "http/tokens.h"
+#include "http/transfer.h"
 #include "http/upload.h"
 #include "model/text/printable.h"
 #include "nlohmann/json.hpp"
@@ -65,6 +66,8 @@ constexpr Route kRoutes[] = {
     {"PUT", "/v1/documents/{}", PutDocument, /*quick=*/false, /*streamed=*/true},
     {"DELETE", "/v1/documents/{}", DeleteDocument},
     {"GET", "/v1/documents/{}/text", GetText},
+    {"GET", "/v1/documents/{}/export", ExportDocument},
+    {"PUT", "/v1/documents/{}/import", ImportDocument, /*quick=*/false, /*streamed=*/true},
     {"POST", "/v1/retrieve", Retrieve},
     {"POST", "/v1/score", Score},
     {"POST", "/v1/embeddings", Embed},

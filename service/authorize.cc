@@ -50,6 +50,16 @@ absl::Status Authorize(const Caller& caller, const v1::ReadTextRequest& request)
   return caller.CheckDocument(request.id());
 }
 
+absl::Status Authorize(const Caller& caller, const v1::ExportDocumentRequest& request) {
+  RETURN_IF_ERROR(CheckRead(caller, "ExportDocument"));
+  return caller.CheckDocument(request.id());
+}
+
+absl::Status Authorize(const Caller& caller, const v1::ImportHeader& request) {
+  RETURN_IF_ERROR(caller.CheckRight(Right::kFull, "ImportDocument"));
+  return request.id().empty() ? absl::OkStatus() : caller.CheckDocument(request.id());
+}
+
 absl::Status Authorize(const Caller& caller, const v1::RetrieveRequest& request) {
   return CheckSession(caller, "Retrieve", request.session());
 }

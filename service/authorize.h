@@ -23,6 +23,10 @@ absl::Status Authorize(const access::Caller& caller, const v1::ListDocumentsRequ
 absl::Status Authorize(const access::Caller& caller, const v1::ListIngestsRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::DeleteDocumentRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::ReadTextRequest& request);
+absl::Status Authorize(const access::Caller& caller, const v1::ExportDocumentRequest& request);
+// Only the id that the header gives: without one the document has that of its file, which is
+// checked when it is known.
+absl::Status Authorize(const access::Caller& caller, const v1::ImportHeader& request);
 absl::Status Authorize(const access::Caller& caller, const v1::RetrieveRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::GenerateRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::OpenSessionRequest& request);

@@ -10,6 +10,7 @@
 #include "service/codec.h"
 #include "service/ingest_call.h"
 #include "service/limits.h"
+#include "service/transfer_call.h"
 
 namespace recollect::service {
 namespace {
@@ -104,6 +105,16 @@ grpc::ServerUnaryReactor* DocumentsService::ReadText(grpc::CallbackServerContext
                          engine_.ReadText(request->id(), request->begin(), request->end()));
                      return absl::OkStatus();
                    });
+}
+
+grpc::ServerWriteReactor<v1::ExportDocumentResponse>* DocumentsService::ExportDocument(
+    grpc::CallbackServerContext* context, const v1::ExportDocumentRequest* request) {
+  return StartExportCall(runtime_, engine_, context, *request);
+}
+
+grpc::ServerBidiReactor<v1::ImportDocumentRequest, v1::ImportDocumentResponse>*
+DocumentsService::ImportDocument(grpc::CallbackServerContext* context) {
+  return StartImportCall(runtime_, engine_, context);
 }
 
 grpc::ServerUnaryReactor* DocumentsService::Retrieve(grpc::CallbackServerContext* context,

@@ -33,6 +33,10 @@ class DocumentsService final : public v1::Documents::CallbackService {
   grpc::ServerUnaryReactor* ReadText(grpc::CallbackServerContext* context,
                                      const v1::ReadTextRequest* request,
                                      v1::ReadTextResponse* response) override;
+  grpc::ServerWriteReactor<v1::ExportDocumentResponse>* ExportDocument(
+      grpc::CallbackServerContext* context, const v1::ExportDocumentRequest* request) override;
+  grpc::ServerBidiReactor<v1::ImportDocumentRequest, v1::ImportDocumentResponse>* ImportDocument(
+      grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* Retrieve(grpc::CallbackServerContext* context,
                                      const v1::RetrieveRequest* request,
                                      v1::RetrieveResponse* response) override;

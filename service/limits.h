@@ -12,6 +12,7 @@ inline constexpr int kMaxMessageBytes = 4 << 20;  // of gRPC, both directions
 inline constexpr int64_t kMaxPieceBytes = 1 << 20;
 inline constexpr int64_t kMaxPieceTokens = 1 << 18;
 inline constexpr int64_t kMaxReadBytes = 1 << 20;
+inline constexpr int64_t kMaxFileBytes = 1 << 20;  // of a document file, in one message
 inline constexpr int64_t kDefaultPageSize = 100;
 inline constexpr int64_t kMaxPageSize = 1000;
 

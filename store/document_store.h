@@ -153,9 +153,21 @@ class DocumentStore {
   // Forgets an unfinished ingest and frees its records. NOT_FOUND.
   virtual absl::Status AbandonIngest(const std::string& id) = 0;
 
+  // A document that was made elsewhere (store/document_transfer.h): nobody sees it before it is
+  // published, and a store that is reopened frees what was not. `document` has id, fingerprint,
+  // from_tokens and pattern; the owner that is returned takes PutStatePart, CommitIngest, which
+  // need not be durable, and PublishIngest as that of an ingest does. ALREADY_EXISTS, also of
+  // PublishIngest: the id is published, or being ingested.
+  virtual absl::StatusOr<OwnerId> BeginImport(const DocumentInfo& document) = 0;
+  // Frees what was imported so far. NOT_FOUND once it is published.
+  virtual absl::Status AbandonImport(OwnerId owner) = 0;
+
   // Reading by owner.
   virtual absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
                                                              int64_t d_k) = 0;
+  // The same of chunks [begin, end) alone; OUT_OF_RANGE names both.
+  virtual absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeyRange(OwnerId owner, int64_t begin,
+                                                                 int64_t end, int64_t d_k) = 0;
   // One batched read; results are in the order of `refs`, each with its own status. Blocks on the
   // disk: the engine calls it from its fetch threads.
   virtual std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) = 0;

@@ -53,6 +53,8 @@ enum class RecordType : uint8_t {
   kState = 10,
   kCatalog = 11,
   kHead = 12,
+  kFileHead = 13,  // of a document in a file of its own, like the next: store/document_file.h
+  kFileEnd = 14,
   kIndex = 15,
 };
 

@@ -41,6 +41,30 @@ class MemoryStore final : public DocumentStore {
     return std::move(node.mapped());
   }
 
+  absl::StatusOr<OwnerId> BeginImport(const DocumentInfo& document) override {
+    RETURN_IF_ERROR(CheckDocumentId(document.id));
+    MutexLock lock(mutex_);
+    RETURN_IF_ERROR(CheckAbsent(document.id));
+    const OwnerId owner{next_owner_++};
+    Owner& data = owners_[owner];
+    data.import = true;
+    IngestProgress& progress = data.ingest.progress;
+    progress.id = document.id;
+    progress.owner = owner;
+    progress.fingerprint = document.fingerprint;
+    progress.from_tokens = document.from_tokens;
+    progress.pattern = document.pattern;
+    return owner;
+  }
+
+  absl::Status AbandonImport(OwnerId owner) override {
+    MutexLock lock(mutex_);
+    ASSIGN_OR_RETURN(const Owner* const data, FindIngest(owner));
+    if (!data->import) return absl::NotFoundError("the import has ended");
+    owners_.erase(owner);
+    return absl::OkStatus();
+  }
+
   absl::Status Free(OwnerId owner) override {
     MutexLock lock(mutex_);
     const auto found = owners_.find(owner);
@@ -101,12 +125,14 @@ class MemoryStore final : public DocumentStore {
 
   absl::StatusOr<DocumentInfo> PublishIngest(OwnerId owner, const IngestBatch& last) override {
     MutexLock lock(mutex_);
+    ASSIGN_OR_RETURN(const Owner* const found, FindIngest(owner));
+    if (found->import) RETURN_IF_ERROR(CheckAbsent(found->ingest.progress.id));
     RETURN_IF_ERROR(Apply(owner, last));
     Owner& data = owners_.at(owner);
     Sha256 hash;
     hash.Update(data.text);
     DocumentInfo info = MakeDocument(data.ingest, hash.Hex(), UnixMillis());
-    ingests_.erase(info.id);
+    if (!data.import) ingests_.erase(info.id);
     data.kind = Kind::kDocument;
     data.ingest.progress.resume_state.clear();
     catalog_.emplace(info.id, info);
@@ -126,15 +152,21 @@ class MemoryStore final : public DocumentStore {
 
   absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
                                                      int64_t d_k) override {
+    return ReadLandmarkKeyRange(owner, 0, chunks, d_k);
+  }
+
+  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeyRange(OwnerId owner, int64_t begin, int64_t end,
+                                                         int64_t d_k) override {
     MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(const Owner* data, Find(owner));
-    RETURN_IF_ERROR(CheckRange("chunk", 0, chunks, data->ingest.progress.chunks));
-    if (chunks == 0) return std::vector<Bf16>();
+    RETURN_IF_ERROR(CheckRange("chunk", begin, end, data->ingest.progress.chunks));
+    if (begin == end) return std::vector<Bf16>();
     if (d_k != data->ingest.d_k) {
       return absl::DataLossError(absl::StrCat(PieceName("landmark segment", owner, 0), ": width ",
                                               data->ingest.d_k, ", expected ", d_k));
     }
-    return std::vector<Bf16>(data->landmarks.begin(), data->landmarks.begin() + chunks * d_k);
+    return std::vector<Bf16>(data->landmarks.begin() + begin * d_k,
+                             data->landmarks.begin() + end * d_k);
   }
 
   std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) override {
@@ -230,6 +262,7 @@ class MemoryStore final : public DocumentStore {
   struct Owner {
     Kind kind = Kind::kIngest;
     bool removed = false;
+    bool import = false;  // made elsewhere
     IngestState ingest;
     std::map<int64_t, ChunkRecord> chunks;
     std::vector<Bf16> landmarks;
@@ -239,6 +272,14 @@ class MemoryStore final : public DocumentStore {
 
   static absl::Status NoDocument(const std::string& id) {
     return absl::NotFoundError(absl::StrCat("no document '", id, "'"));
+  }
+  absl::Status CheckAbsent(const std::string& id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (catalog_.contains(id)) {
+      return absl::AlreadyExistsError(absl::StrCat(DocumentName(id), " exists"));
+    }
+    if (!ingests_.contains(id)) return absl::OkStatus();
+    return absl::AlreadyExistsError(
+        absl::StrCat(DocumentName(id), ": an ingest of that id has begun and is not finished"));
   }
   static absl::Status NotRemoved(OwnerId owner) {
     return absl::FailedPreconditionError(

@@ -68,6 +68,69 @@ void IngestRegistry::CloseFailed(const std::string& id) {
   if (job != nullptr && job->failed()) Close(id, job);
 }
 
+// Each gathers chunk states up to its next commit.
+absl::Status IngestRegistry::CheckPlaces(const std::string& peer) const {
+  const int64_t own = std::count_if(entries_.begin(), entries_.end(),
+                                    [&](const auto& entry) { return entry.second.peer == peer; }) +
+                      std::count_if(imports_.begin(), imports_.end(),
+                                    [&](const Import& import) { return import.peer == peer; });
+  return CheckPlace("ingests", std::ssize(entries_) + std::ssize(imports_), context_.max_ingests,
+                    peer, own);
+}
+
+absl::Status IngestRegistry::CheckNotImported(const std::string& id) const {
+  const bool imported = std::any_of(imports_.begin(), imports_.end(),
+                                    [&](const Import& import) { return import.id == id; });
+  if (!imported) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("document \"", id, "\" is being imported"));
+}
+
+class IngestRegistry::Hold final : public IngestRegistry::ImportHold {
+ public:
+  Hold(std::shared_ptr<IngestRegistry> registry, std::list<Import>::iterator import,
+       std::shared_ptr<access::Account> account)
+      : registry_(std::move(registry)), import_(import), account_(std::move(account)) {}
+  ~Hold() override {
+    MutexLock lock(registry_->mutex_);
+    registry_->imports_.erase(import_);
+  }
+  absl::Status Take(const std::string& id, int64_t bytes) override {
+    RETURN_IF_ERROR(Take(id));
+    ASSIGN_OR_RETURN(const IngestQuota quota,
+                     CheckQuota(account_, registry_->context_.store, registry_->OpenIds(), id));
+    return account_ == nullptr ? absl::OkStatus() : account_->CheckBytes(bytes, quota.bytes);
+  }
+  void Published(const std::string& id) override { registry_->context_.published(id); }
+
+ private:
+  absl::Status Take(const std::string& id) {
+    MutexLock lock(registry_->mutex_);
+    if (registry_->closed_) return absl::UnavailableError("the engine is shutting down");
+    RETURN_IF_ERROR(registry_->CheckNotImported(id));
+    // One that has published is done, even if its entry is still there.
+    const auto found = registry_->entries_.find(id);
+    if (found != registry_->entries_.end() &&
+        (found->second.job == nullptr || !found->second.job->published())) {
+      return absl::AbortedError(absl::StrCat("another stream is writing document \"", id, "\""));
+    }
+    import_->id = id;
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<IngestRegistry> registry_;
+  const std::list<Import>::iterator import_;
+  const std::shared_ptr<access::Account> account_;  // null: nothing is counted
+};
+
+absl::StatusOr<IngestRegistry::ImportPlace> IngestRegistry::ReserveImport(const Origin& origin) {
+  MutexLock lock(mutex_);
+  if (closed_) return absl::UnavailableError("the engine is shutting down");
+  RETURN_IF_ERROR(CheckPlaces(origin.peer));
+  return std::make_unique<Hold>(shared_from_this(),
+                                imports_.insert(imports_.end(), {.peer = origin.peer, .id = ""}),
+                                origin.account);
+}
+
 absl::Status IngestRegistry::Reserve(const std::string& id, const std::string& peer) {
   MutexLock lock(mutex_);
   changed_.wait(lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -81,25 +144,23 @@ absl::Status IngestRegistry::Reserve(const std::string& id, const std::string& p
   if (!idle) {
     return absl::AbortedError(absl::StrCat("another stream is writing document \"", id, "\""));
   }
-  // Each gathers chunk states up to its next commit.
-  if (found == entries_.end()) {
-    const int64_t own = std::count_if(entries_.begin(), entries_.end(),
-                                      [&](const auto& entry) { return entry.second.peer == peer; });
-    RETURN_IF_ERROR(CheckPlace("ingests", std::ssize(entries_), context_.max_ingests, peer, own));
-  }
+  RETURN_IF_ERROR(CheckNotImported(id));
+  if (found == entries_.end()) RETURN_IF_ERROR(CheckPlaces(peer));
   entries_[id] = {.peer = peer, .job = nullptr};
   return absl::OkStatus();
 }
 
 int64_t IngestRegistry::size() const {
   MutexLock lock(mutex_);
-  return std::ssize(entries_);
+  return std::ssize(entries_) + std::ssize(imports_);
 }
 
 std::vector<std::string> IngestRegistry::OpenIds() const {
   std::vector<std::string> ids;
   MutexLock lock(mutex_);
   for (const auto& [id, entry] : entries_) ids.push_back(id);
+  for (const Import& import : imports_)
+    if (!import.id.empty()) ids.push_back(import.id);
   return ids;
 }
 

@@ -4,6 +4,7 @@
 #define RECOLLECT_ENGINE_INGEST_INGEST_REGISTRY_H_
 
 #include <condition_variable>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -31,6 +32,21 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
                                                       const model::LocalPatterns& pattern,
                                                       const Origin& origin);
 
+  // The place of a document that comes from a file, among those of ingests; given back at its end.
+  class ImportHold {
+   public:
+    virtual ~ImportHold() = default;
+    // Keeps ingests and other imports from writing `id`, a document with so many bytes of text.
+    // ABORTED: one of them does. RESOURCE_EXHAUSTED: the account has no room for it. To be called
+    // once, before anything is written.
+    virtual absl::Status Take(const std::string& id, int64_t bytes) = 0;
+    // To be called once the document is published.
+    virtual void Published(const std::string& id) = 0;
+  };
+  using ImportPlace = std::unique_ptr<ImportHold>;
+  // RESOURCE_EXHAUSTED: as for ingests.
+  absl::StatusOr<ImportPlace> ReserveImport(const Origin& origin);
+
   // Ends the stream that writes `id`, if there is one, and forgets the unfinished ingest.
   // NOT_FOUND. Blocks.
   absl::Status Abandon(const std::string& id);
@@ -44,12 +60,19 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
  private:
   class Stream;
   class Check;
+  class Hold;
+  struct Import {
+    std::string peer;
+    std::string id;  // empty: not known yet
+  };
   struct Entry {
     std::string peer;
     std::shared_ptr<IngestJob> job;  // null while it is being made
     bool closing = false;            // a closure on the ingest thread will erase it
   };
 
+  absl::Status CheckPlaces(const std::string& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckNotImported(const std::string& id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseFailed(const std::string& id);
   absl::Status Reserve(const std::string& id, const std::string& peer);
   std::vector<std::string> OpenIds() const;
@@ -66,6 +89,7 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   std::condition_variable changed_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  std::list<Import> imports_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<ReingestCheck>> checks_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -214,12 +214,16 @@ absl::Status RocksStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   Batch out;
   ASSIGN_OR_RETURN(IngestState next, AddBatch(ingest->state, batch, &out));
   const IngestProgress& progress = next.progress;
-  const std::string key = IngestKey(progress.id);
-  const std::string resume_key = ResumeKey(owner);
-  out.Put(Family::kIngests, key, EncodeIngest(key, next));
-  out.Put(Family::kIngests, resume_key, EncodeResume(resume_key, progress.resume_state));
-  RETURN_IF_ERROR(database_->Write(out, Database::Durability::kSynced,
-                                   absl::StrCat("ingest '", progress.id, "'")));
+  // An import is not resumed: nothing is to be found before it is published.
+  auto durability = Database::Durability::kLogged;
+  if (!ingest->import) {
+    durability = Database::Durability::kSynced;
+    const std::string key = IngestKey(progress.id);
+    const std::string resume_key = ResumeKey(owner);
+    out.Put(Family::kIngests, key, EncodeIngest(key, next));
+    out.Put(Family::kIngests, resume_key, EncodeResume(resume_key, progress.resume_state));
+  }
+  RETURN_IF_ERROR(database_->Write(out, durability, absl::StrCat("ingest '", progress.id, "'")));
   next.progress.resume_state.clear();
   WriterLock owners_lock(owners_mutex_);
   owners_.at(owner) = OwnerOf(Kind::kIngest, progress);
@@ -240,10 +244,15 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
   ASSIGN_OR_RETURN(const IngestState next, AddBatch(ingest->state, last, &out));
   const DocumentInfo info = MakeDocument(next, hash.Hex(), UnixMillis());
   const std::string key = DocumentKey(info.id);
-  out.Delete(Family::kIngests, IngestKey(info.id));
-  out.Delete(Family::kIngests, ResumeKey(owner));
-  PutCatalog(key, EncodeDocument(key, info), &out);
   MutexLock catalog_lock(catalog_mutex_);
+  if (ingest->import) {
+    RETURN_IF_ERROR(CheckAbsent(info.id));
+    out.Delete(Family::kCatalog, RemovedKey(owner));
+  } else {
+    out.Delete(Family::kIngests, IngestKey(info.id));
+    out.Delete(Family::kIngests, ResumeKey(owner));
+  }
+  PutCatalog(key, EncodeDocument(key, info), &out);
   CatalogRecord catalog = catalog_;
   catalog.Add(key);
   RETURN_IF_ERROR(WriteCatalog(out, catalog, DocumentName(info.id)));
@@ -251,7 +260,7 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
   owners_.at(owner) = OwnerOf(Kind::kDocument, info);
   ingest->done = true;
   ingests_.erase(owner);
-  ingest_ids_.erase(info.id);
+  if (!ingest->import) ingest_ids_.erase(info.id);
   owners_lock.unlock();
   DropOldState(next.progress);
   if (info.first_state_part > 0) {

@@ -103,16 +103,16 @@ absl::StatusOr<std::vector<int32_t>> RocksStore::ReadTokens(OwnerId owner, int64
   return out;
 }
 
-absl::StatusOr<std::vector<Bf16>> RocksStore::ReadLandmarkKeys(OwnerId owner, int64_t chunks,
-                                                               int64_t d_k) {
+absl::StatusOr<std::vector<Bf16>> RocksStore::ReadLandmarkKeyRange(OwnerId owner, int64_t begin,
+                                                                   int64_t end, int64_t d_k) {
   ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
-  RETURN_IF_ERROR(CheckRange("chunk", 0, chunks, known.chunks));
+  RETURN_IF_ERROR(CheckRange("chunk", begin, end, known.chunks));
   std::vector<Bf16> out;
-  if (chunks == 0) return out;
-  out.reserve(static_cast<size_t>(chunks * std::max<int64_t>(d_k, 0)));
+  if (begin == end) return out;
+  out.reserve(static_cast<size_t>((end - begin) * std::max<int64_t>(d_k, 0)));
   RETURN_IF_ERROR(ReadPieces(
-      Family::kLandmarks, "landmark segment", owner, 0, (chunks - 1) / kSegmentKeys + 1,
-      DecodeLandmarks,
+      Family::kLandmarks, "landmark segment", owner, begin / kSegmentKeys,
+      (end - 1) / kSegmentKeys + 1, DecodeLandmarks,
       [&](const LandmarkSegment& segment, int64_t index, absl::string_view what) -> absl::Status {
         if (segment.d_k != d_k) {
           return absl::DataLossError(
@@ -121,8 +121,9 @@ absl::StatusOr<std::vector<Bf16>> RocksStore::ReadLandmarkKeys(OwnerId owner, in
         const int64_t count = static_cast<int64_t>(segment.keys.size()) / d_k;
         const int64_t expected = PieceSize(known.chunks, index, kSegmentKeys);
         if (count < expected) return WrongCount(what, count, expected);
-        const int64_t wanted = PieceSize(chunks, index, kSegmentKeys);
-        out.insert(out.end(), segment.keys.begin(), segment.keys.begin() + wanted * d_k);
+        const int64_t from = std::max<int64_t>(begin - index * kSegmentKeys, 0);
+        const int64_t to = PieceSize(end, index, kSegmentKeys);
+        out.insert(out.end(), segment.keys.begin() + from * d_k, segment.keys.begin() + to * d_k);
         return absl::OkStatus();
       }));
   return out;

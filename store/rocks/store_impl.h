@@ -1,7 +1,8 @@
 // The class behind OpenRocksStore, for its own .cc files and its tests.
 //
-// Five files: rocks_store.cc opens; documents.cc keeps the catalog and sessions' chunks, and frees;
-// ingest.cc writes documents; read.cc reads by owner; index.cc keeps indexes.
+// Six files: rocks_store.cc opens; documents.cc keeps the catalog and sessions' chunks, and frees;
+// ingest.cc writes documents, import.cc begins and abandons those made elsewhere; read.cc reads by
+// owner; index.cc keeps indexes.
 #ifndef RECOLLECT_STORE_ROCKS_STORE_IMPL_H_
 #define RECOLLECT_STORE_ROCKS_STORE_IMPL_H_
 
@@ -52,9 +53,15 @@ class RocksStore final : public DocumentStore {
   absl::Status CommitIngest(OwnerId owner, const IngestBatch& batch) override;
   absl::StatusOr<DocumentInfo> PublishIngest(OwnerId owner, const IngestBatch& last) override;
   absl::Status AbandonIngest(const std::string& id) override;
+  absl::StatusOr<OwnerId> BeginImport(const DocumentInfo& document) override;
+  absl::Status AbandonImport(OwnerId owner) override;
 
   absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
-                                                     int64_t d_k) override;
+                                                     int64_t d_k) override {
+    return ReadLandmarkKeyRange(owner, 0, chunks, d_k);
+  }
+  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeyRange(OwnerId owner, int64_t begin, int64_t end,
+                                                         int64_t d_k) override;
   std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) override;
   absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) override;
   absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
@@ -100,13 +107,17 @@ class RocksStore final : public DocumentStore {
             from.chunks, from.state_bytes, from.first_state_part};
   }
 
-  // An unfinished ingest. `mutex` is held during a commit, so that commits of one ingest are serial
-  // while other ingests commit in parallel. `state` is the durable state, without resume_state.
+  // An unfinished ingest or import. `mutex` is held during a commit, so that commits of one ingest
+  // are serial while other ingests commit in parallel. `state` is the durable state, without
+  // resume_state.
   struct Ingest {
     Mutex mutex;
     IngestState state;
     bool done ABSL_GUARDED_BY(mutex) = false;  // published or abandoned
   };
+    // Made elsewhere. Its owner is marked as removed until it is published, so that the next open
+    // frees what a crash leaves.
+    bool import = false;
 
   // Pieces of one kind that a commit appends to.
   template <typename T>
@@ -146,6 +157,10 @@ class RocksStore final : public DocumentStore {
   absl::Status AbandonDamaged(const std::string& id);
 
   // ingest.cc
+  // import.cc
+  // ALREADY_EXISTS if a document of that id is published or being ingested.
+  absl::Status CheckAbsent(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
+
   absl::StatusOr<std::shared_ptr<Ingest>> FindIngest(OwnerId owner) const;
   absl::StatusOr<IngestState> AddBatch(const IngestState& state, const IngestBatch& batch,
                                        Batch* out);
@@ -185,7 +200,7 @@ class RocksStore final : public DocumentStore {
   mutable SharedMutex owners_mutex_;
   std::unordered_map<OwnerId, Owner> owners_ ABSL_GUARDED_BY(owners_mutex_);
   std::unordered_map<OwnerId, std::shared_ptr<Ingest>> ingests_ ABSL_GUARDED_BY(owners_mutex_);
-  std::map<std::string, OwnerId> ingest_ids_ ABSL_GUARDED_BY(owners_mutex_);
+  std::map<std::string, OwnerId> ingest_ids_ ABSL_GUARDED_BY(owners_mutex_);  // without imports
 
   ThreadPool read_pool_{kReadThreads};
   Cleaner cleaner_;  // last: its jobs use all of the above

@@ -95,6 +95,46 @@ TEST_F(HttpDocumentsE2eTest, ABookIsPutReadAndDeleted) {
   EXPECT_EQ(StopServer(), 0);
 }
 
+TEST_F(HttpDocumentsE2eTest, ADocumentIsCarriedAsAFile) {
+  const std::string text = BookText(300'000);
+  ASSERT_EQ(Curl({"-T", File("book.txt", text), Url("/v1/documents/book")}).status, 201);
+  const std::string file = Path("book.recollect");
+  ASSERT_EQ(Curl({"-o", file, Url("/v1/documents/book/export")}).status, 200);
+  // The same bytes as over gRPC.
+  std::string by_grpc;
+  ASSERT_TRUE(client_
+                  ->ExportDocument("book",
+                                   [&](const std::string& bytes) {
+                                     by_grpc += bytes;
+                                     return absl::OkStatus();
+                                   })
+                  .ok());
+  EXPECT_TRUE(ReadFile(file) == by_grpc);
+  const Reply copy = Curl({"-T", file, Url("/v1/documents/copy/import")});
+  EXPECT_EQ(copy.status, 201) << copy.body;
+  EXPECT_EQ(copy.parsed()["id"], "copy");
+  EXPECT_TRUE(Curl({Url("/v1/documents/copy/text")}).body == text);
+  ExpectAsByGrpc("copy", text);
+  const auto retrieved = [&](const std::string& id) {
+    json reply = Curl({Url("/v1/retrieve"), "-d",
+                       json({{"query", text.substr(1000, 200)}, {"mounts", {id}}}).dump()})
+                     .parsed();
+    for (json& retrieval : reply["data"]) {
+      for (json& hit : retrieval["hits"]) {
+        hit.erase("document");
+        hit.erase("tier");
+      }
+    }
+    return reply;
+  };
+  const json expected = retrieved("book");
+  ASSERT_FALSE(expected["data"].empty());
+  EXPECT_EQ(retrieved("copy"), expected);
+  EXPECT_EQ(Curl({"-T", file, Url("/v1/documents/copy/import")}).status, 409);
+  EXPECT_EQ(Curl({"-T", Path("book.txt"), Url("/v1/documents/new/import")}).status, 400);
+  EXPECT_EQ(StopServer(), 0);
+}
+
 TEST_F(HttpDocumentsE2eTest, AnUploadThatIsBrokenOffIsResumed) {
   const std::string text = BookText(400'000);
   const std::string book = Url("/v1/documents/book");

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/status.h"
 
 namespace recollect::engine {
 namespace {
@@ -48,6 +49,35 @@ TEST_P(EngineContractTest, DocumentsAreListedInOrderOfIdsPageByPage) {
   EXPECT_THAT(ids("b", 2), ElementsAre("c", "d"));
   EXPECT_THAT(ids("bb", 1), ElementsAre("c"));
   EXPECT_THAT(ids("d", 10), IsEmpty());
+}
+
+TEST_P(EngineContractTest, ADocumentGoesToAFileAndBack) {
+  ASSERT_THAT(Ingest(*engine_, "d", "some text of a document"), IsOk());
+  std::string file;
+  {
+    const auto out = engine_->ExportDocument("d");
+    ASSERT_THAT(out, IsOk());
+    EXPECT_EQ((*out)->document().id, "d");
+    for (std::string bytes = (*out)->Next().value(); !bytes.empty(); bytes = (*out)->Next().value())
+      file += bytes;
+  }
+  const auto import = [&](const std::string& id,
+                          absl::string_view bytes) -> absl::StatusOr<store::DocumentInfo> {
+    const auto in = engine_->ImportDocument(id);
+    RETURN_IF_ERROR(in.status());
+    RETURN_IF_ERROR((*in)->Append(bytes));
+    return (*in)->Finish();
+  };
+  EXPECT_THAT(engine_->ExportDocument("moby"), StatusIs(StatusCode::kNotFound, "moby"));
+  EXPECT_THAT(import("", file), StatusIs(StatusCode::kAlreadyExists, "'d'"));
+  EXPECT_THAT(import("a,b", file), StatusIs(StatusCode::kInvalidArgument, "id"));
+  EXPECT_THAT(import("e", "text"), StatusIs(StatusCode::kInvalidArgument, "not a document file"));
+  EXPECT_THAT(import("e", file.substr(0, file.size() - 1)), StatusIs(StatusCode::kDataLoss, ""));
+  EXPECT_THAT(engine_->GetDocument("e"), StatusIs(StatusCode::kNotFound, "e"));
+  EXPECT_THAT(engine_->ListIngests().value(), IsEmpty());
+  ASSERT_THAT(import("e", file), IsOk());
+  EXPECT_EQ(engine_->ReadText("e", 5, 9).value(), "text");
+  EXPECT_EQ(engine_->GetDocument("e")->sha256, engine_->GetDocument("d")->sha256);
 }
 
 TEST_P(EngineContractTest, TextIsReadByRangesWithinIt) {

@@ -153,6 +153,14 @@ class ForwardingStore : public store::DocumentStore {
                                                      int64_t d_r) override {
     return to_->ReadLandmarkKeys(owner, chunks, d_r);
   }
+  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeyRange(OwnerId owner, int64_t begin, int64_t end,
+                                                         int64_t d_r) override {
+    return to_->ReadLandmarkKeyRange(owner, begin, end, d_r);
+  }
+  absl::StatusOr<OwnerId> BeginImport(const store::DocumentInfo& document) override {
+    return to_->BeginImport(document);
+  }
+  absl::Status AbandonImport(OwnerId owner) override { return to_->AbandonImport(owner); }
   std::vector<absl::StatusOr<store::ChunkRecord>> ReadChunks(
       std::span<const ChunkRef> refs) override {
     return to_->ReadChunks(refs);

@@ -89,6 +89,37 @@ TEST_P(QuotaContractTest, TextIsCountedBeforeAndWhileItIsRead) {
   EXPECT_THAT(IngestFor(account, "c", "x"), StatusIs(kExhausted, "10 bytes"));
 }
 
+TEST_P(QuotaContractTest, AnImportIsCountedBeforeItIsWritten) {
+  ASSERT_THAT(Ingest(*engine_, "six", "six in"), IsOk());
+  std::string file;
+  {
+    const auto out = engine_->ExportDocument("six").value();
+    for (std::string part = out->Next().value(); !part.empty(); part = out->Next().value())
+      file += part;
+  }
+  const auto import = [&](const std::shared_ptr<access::Account>& account, const std::string& id) {
+    const auto stream = engine_->ImportDocument(id, {.account = account}).value();
+    const absl::Status taken = stream->Append(file);
+    return taken.ok() ? stream->Finish().status() : taken;
+  };
+  const auto bytes = With({.max_bytes = 10}, "a/");
+  EXPECT_THAT(import(bytes, "a/1"), IsOk());
+  EXPECT_THAT(import(bytes, "a/2"),
+              StatusIs(kExhausted, "6 bytes of text up to here, 4 were left"));
+  const auto documents = With({.max_documents = 2}, "a/");
+  {
+    // It is on its way, and counts, but it has not said its name to the store.
+    const auto other = engine_->BeginIngest("a/3", false, {}, {.account = documents});
+    ASSERT_THAT(other, IsOk());
+    EXPECT_THAT(import(documents, "a/2"),
+                StatusIs(kExhausted, "2 documents are there, its quota is 2"));
+    EXPECT_THAT(engine_->GetDocument("a/2"), StatusIs(StatusCode::kNotFound, ""));
+    ASSERT_THAT(engine_->DeleteDocument("a/3"), IsOk());
+  }
+  EXPECT_THAT(import(documents, "a/2"), IsOk());
+  EXPECT_THAT(import(nullptr, "a/3"), IsOk());
+}
+
 // The fake reads at once whatever it is sent.
 TEST(QuotaTest, AnIngestWaitsUntilItsAccountMayReadAgain) {
   const std::unique_ptr<Engine> engine = MakeReal(4, 4);

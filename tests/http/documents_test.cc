@@ -27,18 +27,6 @@ class HttpDocumentsTest : public HttpTest {
   static std::string Delete(const std::string& path) {
     return absl::StrCat("DELETE ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   }
-  // The content of an answer in chunks; "cut" behind it unless it has come to its end.
-  static std::string Chunks(const std::string& answer) {
-    std::string content;
-    for (size_t at = answer.find("\r\n\r\n") + 4;;) {
-      const size_t size = std::strtoul(answer.c_str() + at, nullptr, 16);
-      const size_t begin = answer.find("\r\n", at);
-      if (begin == std::string::npos) return content + "cut";
-      if (size == 0) return content;
-      content += answer.substr(begin + 2, size);
-      at = begin + 2 + size + 2;
-    }
-  }
 };
 
 TEST_F(HttpDocumentsTest, ADocumentIsDescribed) {

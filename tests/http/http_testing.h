@@ -122,6 +122,19 @@ class HttpTest : public ::testing::Test {
     return nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n") + 4), nullptr, false);
   }
 
+  // The content of an answer in chunks; "cut" behind it unless it has come to its end.
+  static std::string Chunks(const std::string& answer) {
+    std::string content;
+    for (size_t at = answer.find("\r\n\r\n") + 4;;) {
+      const size_t size = std::strtoul(answer.c_str() + at, nullptr, 16);
+      const size_t begin = answer.find("\r\n", at);
+      if (begin == std::string::npos) return content + "cut";
+      if (size == 0) return content;
+      content += answer.substr(begin + 2, size);
+      at = begin + 2 + size + 2;
+    }
+  }
+
   FakeEngine engine_;                            // outlives the server
   std::unique_ptr<model::Tokenizer> tokenizer_;  // so does it
   std::unique_ptr<http::Server> server_;

@@ -1,4 +1,6 @@
 // Keys over gRPC: who may do what, and what is said to those who may not.
+#include <utility>
+
 #include "base/sha256.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/grpcpp.h"
@@ -60,6 +62,17 @@ class AccessTest : public KeysFileTest {
   std::unique_ptr<service::Server> server_;
 };
 
+// Of a document 'a/file', as ExportDocument gives it.
+std::string DocumentFile() {
+  FakeEngine engine;
+  engine.AddDocument("a/file", "text of it");
+  const auto out = engine.ExportDocument("a/file");
+  std::string file;
+  for (std::string bytes = (*out)->Next().value(); !bytes.empty(); bytes = (*out)->Next().value())
+    file += bytes;
+  return file;
+}
+
 // Every call of the client, by what it says without arguments that matter.
 std::map<std::string, absl::Status> AllCalls(client::Client& client, const std::string& id) {
   v1::RetrieveRequest retrieve;
@@ -77,6 +90,8 @@ std::map<std::string, absl::Status> AllCalls(client::Client& client, const std::
           {"ListDocuments", client.ListAllDocuments().status()},
           {"ListIngests", client.ListIngests().status()},
           {"ReadText", client.ReadText(id, 0, 1).status()},
+          {"ExportDocument",
+           client.ExportDocument(id, [](const std::string&) { return absl::OkStatus(); }).status()},
           {"Retrieve", client.Retrieve(retrieve).status()},
           {"Generate", client.Generate(generate).status()},
           {"OpenSession", client.OpenSession(session).status()},
@@ -85,6 +100,8 @@ std::map<std::string, absl::Status> AllCalls(client::Client& client, const std::
           {"Score", client.Score(score).status()},
           {"GetStats", client.GetStats().status()},
           {"Ingest", client.IngestText(id + "x", client::ReadFrom("text")).status()},
+          {"ImportDocument",
+           client.ImportDocument(id + "y", client::ReadFrom(DocumentFile())).status()},
           {"DeleteDocument", client.DeleteDocument(id)},
           {"CreateBackup", client.CreateBackup({}).status()}};
 }
@@ -126,7 +143,8 @@ TEST_F(AccessTest, HealthAndReflectionAreOpen) {
 
 TEST_F(AccessTest, AKeyThatMayReadMayNotWrite) {
   for (const auto& [call, status] : AllCalls(*As("read"), "a/1")) {
-    if (call == "Ingest" || call == "DeleteDocument" || call == "CreateBackup") {
+    if (call == "Ingest" || call == "ImportDocument" || call == "DeleteDocument" ||
+        call == "CreateBackup") {
       EXPECT_THAT(status,
                   StatusIs(kDenied, "key 'read' has the right 'read', " + call + " needs 'full'"));
     } else if (call == "GetSession" || call == "CloseSession") {
@@ -139,6 +157,7 @@ TEST_F(AccessTest, AKeyThatMayReadMayNotWrite) {
   EXPECT_THAT(As("full")->GetDocument("a/1"), IsOk()) << "not deleted";
 }
 
+  EXPECT_EQ(engine_.seen().imports, 0);
 TEST_F(AccessTest, AFullKeyMayDoEverything) {
   for (const auto& [call, status] : AllCalls(*As("full"), "a/1")) {
     if (call == "GetSession" || call == "CloseSession" || call == "CreateBackup") {
@@ -164,14 +183,16 @@ TEST_F(AccessTest, OutsideItsPrefixAKeyCanDoNothing) {
       }
     }
   }
-  for (const char* call : {"GetDocument", "ReadText", "Retrieve", "Generate", "OpenSession",
-                           "Score", "Ingest", "DeleteDocument"}) {
+  for (const char* call :
+       {"GetDocument", "ReadText", "Retrieve", "Generate", "OpenSession", "Score", "Ingest",
+        "ExportDocument", "ImportDocument", "DeleteDocument"}) {
     EXPECT_THAT(AllCalls(*As("a"), "a/1")[call], IsOk()) << call;
     engine_.AddDocument("a/1", "text of it");
   }
 }
 
 TEST_F(AccessTest, ListsHoldWhatTheKeyIsFor) {
+    EXPECT_THAT(As("full")->DeleteDocument("a/1y"), IsOk());
   const auto ids = [](client::Client& client) {
     std::vector<std::string> found;
     const std::vector<v1::Document> documents = client.ListAllDocuments().value();
@@ -257,6 +278,59 @@ TEST_F(AccessTest, WhoMayNotIngestHoldsNoStream) {
 
 TEST_F(AccessTest, AKeyThatCannotBeSentIsRefusedByTheClient) {
   for (const char* key : {"two words", "line\n", "sch\u00fcssel", "\x01"}) {
+  grpc::ClientContext second;
+  second.AddMetadata("authorization", "Bearer secret-read");
+  auto import = stub->ImportDocument(&second);  // says nothing
+  v1::ImportDocumentResponse imported;
+  EXPECT_FALSE(import->Read(&imported));
+  EXPECT_THAT(client::FromGrpc(import->Finish()), StatusIs(kDenied, "ImportDocument needs 'full'"));
+}
+
+// Without an id of its own, a document gets that of its file.
+TEST_F(AccessTest, TheIdInAFileIsNoWayAroundThePrefix) {
+  ASSERT_THAT(access::AddKey(path_, KeyOf("b", Right::kFull, "b/")), IsOk());
+  ASSERT_THAT(guard_->Reload(), IsOk());
+  const std::string file = DocumentFile();
+  const auto import = [&](const std::string& key, const std::string& id) {
+    return As(key)->ImportDocument(id, client::ReadFrom(file)).status();
+  };
+  const auto denied =
+      StatusIs(kDenied, "document 'a/file': key 'b' is for ids that begin with 'b/'");
+  EXPECT_THAT(import("b", ""), denied);
+  EXPECT_THAT(As("full")->GetDocument("a/file"), StatusIs(kMissing, ""));
+  EXPECT_THAT(import("b", "b/file"), IsOk());
+  EXPECT_THAT(import("a", ""), IsOk());
+  EXPECT_THAT(import("b", ""), denied) << "also where there is such a document";
+  EXPECT_THAT(import("a", ""), StatusIs(absl::StatusCode::kAlreadyExists, "'a/file'"));
+}
+
+TEST_F(AccessTest, TransfersEndWhenTheirKeyIsRevoked) {
+  const std::string file = DocumentFile();
+  const auto revoke = [&](const std::string& name) {
+    EXPECT_THAT(access::RemoveKey(path_, name), IsOk());
+    EXPECT_THAT(guard_->Reload(), IsOk());
+  };
+  const auto client = As("a");
+  const auto reader = [&](int64_t offset, int64_t) -> absl::StatusOr<std::string> {
+    if (offset == 0) return file.substr(0, 20);
+    if (offset == 20) revoke("a");
+    return file.substr(static_cast<size_t>(offset));
+  };
+  EXPECT_THAT(client->ImportDocument("a/new", reader), StatusIs(kUnknown, "key 'a' is revoked"));
+  EXPECT_THAT(As("full")->GetDocument("a/new"), StatusIs(kMissing, ""));
+
+  // Larger than what is sent ahead of a reader that waits.
+  engine_.AddDocument("large", std::string(2 << 20, 'x'));
+  bool revoked = false;
+  const absl::Status exported = As("read")
+                                    ->ExportDocument("large",
+                                                     [&](const std::string&) {
+                                                       if (!std::exchange(revoked, true))
+                                                         revoke("read");
+                                                       return absl::OkStatus();
+                                                     })
+                                    .status();
+  EXPECT_THAT(exported, StatusIs(kUnknown, "key 'read' is revoked"));
     EXPECT_THAT(client::Client::Connect(server_->address(), {.api_key = key}),
                 StatusIs(absl::StatusCode::kInvalidArgument, "visible ASCII"));
   }

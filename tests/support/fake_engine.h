@@ -52,7 +52,7 @@ class FakeEngine final : public engine::Engine {
     engine::ScoreRequest score;
     engine::RetrieveRequest retrieve;
     engine::EmbedRequest embed;
-    int64_t sessions = 0, ingests = 0;
+    int64_t sessions = 0, ingests = 0, imports = 0;
     int64_t opened = 0;     // sessions
     int64_t cancelled = 0;  // requests
     bool shut_down = false;
@@ -86,6 +86,12 @@ class FakeEngine final : public engine::Engine {
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end) override;
   absl::StatusOr<store::BackupInfo> CreateBackup(const std::string& directory,
                                                  uint32_t keep) override {
+  absl::StatusOr<std::unique_ptr<engine::ExportStream>> ExportDocument(
+      const std::string& id) override;
+  absl::StatusOr<std::unique_ptr<engine::ImportStream>> ImportDocument(
+      const std::string& id, const engine::Origin& origin = {},
+      engine::IdCheck may_have = nullptr) override;
+  // Makes nothing but numbers.
     return store_->Backup(directory, keep);
   }
   absl::StatusOr<engine::SessionId> OpenSession(const engine::SessionOptions& options,
@@ -109,6 +115,7 @@ class FakeEngine final : public engine::Engine {
  private:
   class Stream;
   struct Handle;
+  class Import;
   using Documents = std::vector<store::DocumentInfo>;
   struct Session {
     Documents mounts;
@@ -126,6 +133,8 @@ class FakeEngine final : public engine::Engine {
   absl::Status RefusalLocked() const;
   Seen SeenLocked() const;
   absl::StatusOr<Session*> FindLocked(engine::SessionId id);
+  absl::Status CheckImport(const std::shared_ptr<access::Account>& account,
+                           const store::DocumentInfo& document);
   absl::StatusOr<Documents> MountLocked(const std::vector<std::string>& ids);
   // A request that brings its account, and is read at once.
   template <typename Request>

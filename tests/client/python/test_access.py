@@ -1,5 +1,6 @@
 """API keys of the Python client, against a server that asks for them."""
 import asyncio
+import io
 import os
 import subprocess
 
@@ -42,6 +43,15 @@ def test_a_key_opens_every_call(guarded):
 
 
 def test_beyond_the_quota_a_call_is_refused_and_told_when_to_come_again(guarded):
+        file = io.BytesIO()
+        client.export_document("a/1", file)
+        with pytest.raises(recollect.PermissionDenied, match="ids that begin with 'a/'"):
+            client.export_document("b/1", io.BytesIO())
+        with pytest.raises(recollect.PermissionDenied, match="ImportDocument needs 'full'"):
+            client.import_document(file.getvalue(), id="a/2")
+    with recollect.Client(server.address, api_key=keys["full"]) as client:
+        client.import_document(file.getvalue(), id="c/1")
+        client.delete("c/1")
     server, keys = guarded
     with recollect.Client(server.address, api_key=keys["small"]) as client:
         client.generate("It was", max_tokens=2).result()

@@ -235,6 +235,66 @@ def test_calls_that_read_wait_for_a_server(tmp_path):
         client.generate("x").result()
 
 
+def test_a_document_goes_to_a_file_and_back(client, server, tmp_path):
+    path = tmp_path / "novel.recollect"
+    exported = client.export_document("novel", path)
+    assert exported == client.document("novel") and path.stat().st_mode & 0o777 == 0o600
+    whole = path.read_bytes()
+    assert len(whole) > 1 << 20  # several messages
+    buffer = io.BytesIO()
+    client.export_document("novel", buffer)
+    assert buffer.getvalue() == whole
+    seen = []
+    copy = client.import_document(path, id="copy", progress=seen.append)
+    assert (copy.id, copy.sha256, copy.chunks) == ("copy", exported.sha256, exported.chunks) and seen[-1] == len(whole)
+    asked = client.generate(ASKED["prompt"], mounts=["copy"], max_tokens=6).result()
+    assert asked.tokens == client.generate(ASKED["prompt"], mounts=["novel"], max_tokens=6).result().tokens
+
+    async def carry():
+        async with recollect.AsyncClient(server.address) as other:
+            await other.export_document("copy", str(tmp_path / "copy.recollect"))
+            taken = []
+            imported = await other.import_document(io.BytesIO(whole), id="again", progress=taken.append)
+            return imported, taken
+
+    again, taken = asyncio.run(carry())
+    assert again.id == "again" and again.sha256 == exported.sha256 and taken[-1] == len(whole)
+    assert client.import_document(tmp_path / "copy.recollect", id="third").sha256 == exported.sha256
+    for name in ("copy", "again", "third"):
+        client.delete(name)
+
+
+def test_what_is_wrong_with_a_file_is_told_and_leaves_nothing(client, server, tmp_path):
+    path = tmp_path / "novel.recollect"
+    client.export_document("novel", path)
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 1
+    before = client.documents()
+    for content, error, says in [(whole, recollect.AlreadyExists, "'novel' exists"), (whole[:-10], recollect.DataLoss, "ends after"),
+                                 (bytes(damaged), recollect.DataLoss, "checksum"),
+                                 (b"some text", recollect.InvalidArgument, "not a document file")]:
+        name = None if error is recollect.AlreadyExists else "bad"
+
+        async def carry(content=content, name=name):
+            async with recollect.AsyncClient(server.address) as other:
+                await other.import_document(content, id=name)
+
+        with pytest.raises(error, match=says):
+            client.import_document(content, id=name)
+        with pytest.raises(error, match=says):
+            asyncio.run(carry())
+    with pytest.raises(FileExistsError, match="nothing is written over"):
+        client.export_document("novel", path)
+    missing = tmp_path / "none"
+    with pytest.raises(recollect.NotFound, match="'nowhere'"):
+        client.export_document("nowhere", missing)
+    with pytest.raises(FileNotFoundError):
+        client.import_document(missing)
+    assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == [path.name]
+    assert client.documents() == before and client.ingests() == []
+
+
 def test_async_says_the_same(client, server):
     async def ask():
         async with recollect.AsyncClient(server.address) as other:

@@ -116,6 +116,39 @@ TEST(LandmarkIndexesTest, LargeDocumentsGetOneWhenTheyArePublishedAndAreSearched
   EXPECT_FALSE(generated.retrievals.empty());
 }
 
+// The file has no index: one is made, as for a document that was read here.
+TEST(LandmarkIndexesTest, AnImportedDocumentGetsOne) {
+  const auto exact = MakeEngine();
+  const auto engine = MakeEngine(Indexed());
+  ASSERT_THAT(Ingest(*engine, "big", SampleText(kTextBytes, 1)), IsOk());
+  engine->indexes_for_test().AwaitForTest();
+  const auto file = [](Engine& from) {
+    const auto out = from.ExportDocument("big").value();
+    std::string all;
+    for (std::string part = out->Next().value(); !part.empty(); part = out->Next().value())
+      all += part;
+    return all;
+  };
+  const std::string with_index = file(*engine);
+  const auto import = [&](Engine& to, const std::string& id) {
+    const auto in = to.ImportDocument(id).value();
+    EXPECT_THAT(in->Append(with_index), IsOk());
+    EXPECT_THAT(in->Finish(), IsOk());
+  };
+  import(*exact, "big");
+  EXPECT_EQ(file(*exact).size(), with_index.size());
+  import(*engine, "copy");
+  engine->indexes_for_test().AwaitForTest();
+  EXPECT_EQ(engine->stats().indexes_made, 2);
+  const auto hits = AllHits(*engine, {"copy"});
+  EXPECT_EQ(engine->stats().indexed_documents, 1);
+  const auto expected = AllHits(*exact, {"big"});
+  ASSERT_EQ(hits.size(), expected.size());
+  ASSERT_EQ(hits[0].hits.size(), expected[0].hits.size());
+  for (size_t i = 0; i < hits[0].hits.size(); ++i)
+    EXPECT_EQ(hits[0].hits[i].chunk, expected[0].hits[i].chunk);
+}
+
 TEST(LandmarkIndexesTest, ADocumentIsSearchedExactlyUntilItsIndexIsMade) {
   const auto maker = std::make_shared<HeldMaker>(Faiss());
   const auto engine = MakeEngine(Indexed(maker));

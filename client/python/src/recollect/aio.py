@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import grpc
 import grpc.aio
 
-from recollect import _connection, _messages, _upload, errors, types
+from recollect import _connection, _messages, _transfer, _upload, errors, types
 from recollect._messages import Prompt, decode
 from recollect.v1 import admin_pb2, admin_pb2_grpc, documents_pb2, documents_pb2_grpc
 from recollect.v1 import generation_pb2, generation_pb2_grpc
@@ -165,6 +165,46 @@ class AsyncClient:
         for request in _messages.read_text(id, begin, end):
             parts.append((await self._call(self._documents.ReadText, request)).text)
         return b"".join(parts)
+
+    async def export_document(self, id: str, target: _transfer.Output) -> types.Document:
+        with _transfer.Target(target) as out:
+            call = self._documents.ExportDocument(documents_pb2.ExportDocumentRequest(id=id),
+                                                  metadata=self._metadata)
+            try:
+                async for response in call:
+                    out.take(response)
+            except grpc.RpcError as error:
+                raise errors.from_grpc(error) from None
+            finally:
+                call.cancel()
+            return out.finish()
+
+    async def import_document(self, source: _transfer.File, *, id: str | None = None,
+                              progress: Callable[[int], None] | None = None) -> types.Document:
+        transfer = _transfer.Import(source, id)
+        call = self._documents.ImportDocument(metadata=self._metadata)
+        try:
+            await call.write(transfer.header())
+            async for response in call:
+                request = transfer.answer(response)
+                if request is not None:
+                    await call.write(request)
+                else:
+                    await call.done_writing()
+                if progress is not None:
+                    progress(response.accepted_bytes)
+        except asyncio.InvalidStateError:
+            pass  # the server ended the stream: its status says why
+        except grpc.RpcError as error:
+            if error.details() == _LOST_STATUS:
+                raise errors.from_status(grpc.StatusCode.UNAVAILABLE, "the server ended the stream") from None
+            raise errors.from_grpc(error) from None
+        finally:
+            call.cancel()
+            transfer.close()
+        if transfer.document is None:
+            raise errors.from_status(await call.code(), await call.details())
+        return transfer.document
 
     async def retrieve(
         self,

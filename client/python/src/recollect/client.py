@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 import grpc
 
-from recollect import _connection, _messages, _upload, errors, types
+from recollect import _connection, _messages, _transfer, _upload, errors, types
 from recollect._messages import Prompt, decode
 from recollect.v1 import admin_pb2, admin_pb2_grpc, documents_pb2, documents_pb2_grpc
 from recollect.v1 import generation_pb2, generation_pb2_grpc
@@ -47,7 +47,7 @@ class Generation(Iterator[types.Event]):
 
 class Client:
     """Calls of a server at `address`, "host:port". Thread-safe: calls run concurrently on one
-    connection. `timeout`, in seconds, is for each call but ingest. `api_key`: for a server that asks
+    connection. `timeout`, in seconds, is for each call but those that carry documents. `api_key`: for a server that asks
     for keys. `tls_ca`: file of certificates (PEM) that are trusted, for a server that speaks TLS.
 
     Errors are exceptions of recollect.errors. Calls that only read are repeated for some seconds
@@ -173,6 +173,51 @@ class Client:
             end = self.document(id).bytes
         return b"".join(self._call(self._documents.ReadText, request).text
                         for request in _messages.read_text(id, begin, end))
+
+    def export_document(self, id: str, target: _transfer.Output) -> types.Document:
+        """Writes a document as a file, from which another server with the same model can import it.
+
+        `target` is a path, which must not exist and has a file once that is whole, or an open binary
+        file. Without the timeout of other calls, like import_document.
+        """
+        with _transfer.Target(target) as out:
+            call = self._documents.ExportDocument(documents_pb2.ExportDocumentRequest(id=id),
+                                                  metadata=self._metadata)
+            try:
+                for response in call:
+                    out.take(response)
+            except grpc.RpcError as error:
+                raise errors.from_grpc(error) from None
+            finally:
+                call.cancel()  # harmless at the end
+            return out.finish()
+
+    def import_document(self, source: _transfer.File, *, id: str | None = None,
+                        progress: Callable[[int], None] | None = None) -> types.Document:
+        """Publishes a document of such a file, which the model does not read again.
+
+        `source` is a path, the bytes, or an open binary file; `id` the document's new name (else the
+        one in the file). `progress` is called with the bytes that the server has taken. Not to be
+        resumed: nothing is left of an import that was broken off.
+        """
+        transfer = _transfer.Import(source, id)
+        requests: queue.SimpleQueue[documents_pb2.ImportDocumentRequest | None] = queue.SimpleQueue()
+        requests.put(transfer.header())
+        call = self._documents.ImportDocument(iter(requests.get, None), metadata=self._metadata)
+        try:
+            for response in call:
+                requests.put(transfer.answer(response))
+                if progress is not None:
+                    progress(response.accepted_bytes)
+        except grpc.RpcError as error:
+            raise errors.from_grpc(error) from None
+        finally:
+            requests.put(None)
+            call.cancel()  # harmless at the end
+            transfer.close()
+        if transfer.document is None:
+            raise errors.Internal("the stream ended without a document")
+        return transfer.document
 
     def retrieve(
         self,

@@ -1,0 +1,31 @@
+// Documents to and from files of their own (store/document_transfer.h), for the model that the
+// engine has.
+#ifndef RECOLLECT_ENGINE_INGEST_TRANSFER_H_
+#define RECOLLECT_ENGINE_INGEST_TRANSFER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/counters.h"
+#include "engine/engine.h"
+#include "engine/ingest/ingest_registry.h"
+#include "engine/session/mounts.h"
+#include "model/model.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+// FAILED_PRECONDITION: a document of another model (names both fingerprints).
+absl::StatusOr<std::unique_ptr<ExportStream>> BeginExport(const model::Model& model,
+                                                          store::DocumentStore& store,
+                                                          Counters& counters, Pin pin);
+
+// As Engine::ImportDocument. `place` is held as long as the stream is there.
+std::unique_ptr<ImportStream> BeginImport(const model::Model& model, store::DocumentStore& store,
+                                          const std::string& id, IdCheck may_have,
+                                          IngestRegistry::ImportPlace place);
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_INGEST_TRANSFER_H_

@@ -1,0 +1,201 @@
+#include "store/document_file.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "store/record.h"
+
+namespace recollect::store {
+namespace {
+
+constexpr absl::string_view kMagic = "RECOLDOC";
+constexpr size_t kStartBytes = 16;  // magic, version, zero
+constexpr size_t kSizeBytes = sizeof(uint32_t);
+constexpr size_t kMaxNameBytes = 1024;
+constexpr absl::string_view kFile = "document file";
+
+uint32_t ReadU32(absl::string_view bytes) {
+  uint32_t value;
+  std::memcpy(&value, bytes.data(), sizeof(value));
+  return value;
+}
+
+std::string U32(uint32_t value) { return {reinterpret_cast<const char*>(&value), sizeof(value)}; }
+
+// Owner 0 is nobody's.
+std::string FrameKey(int64_t number) { return absl::StrCat("f", PieceKey(OwnerId{0}, number)); }
+
+}  // namespace
+
+std::string EncodeFileHead(absl::string_view key, const FileHead& head) {
+  const DocumentInfo& document = head.document;
+  RecordWriter out(static_cast<uint8_t>(RecordType::kFileHead), 512, kRecordVersion);
+  out.U8(document.from_tokens ? 1 : 0);
+  out.I64(document.bytes);
+  out.I64(document.tokens);
+  out.I64(document.chunks);
+  out.I64(document.created_unix_ms);
+  out.I64(head.key_width);
+  out.I64(document.state_bytes);
+  out.String(document.id);
+  out.String(document.fingerprint);
+  out.String(document.sha256);
+  out.String(document.pattern);
+  return std::move(out).Finish(key);
+}
+
+absl::StatusOr<FileHead> DecodeFileHead(absl::string_view key, absl::string_view record,
+                                        absl::string_view what) {
+  ASSIGN_OR_RETURN(const absl::string_view payload,
+                   OpenRecord(static_cast<uint8_t>(RecordType::kFileHead), key, record, what,
+                              kRecordVersion, kRecordVersion));
+  RecordReader in(payload);
+  FileHead head;
+  DocumentInfo& document = head.document;
+  document.from_tokens = in.Flag();
+  document.bytes = in.Count();
+  document.tokens = in.Count();
+  document.chunks = in.Count();
+  document.created_unix_ms = in.Number<int64_t>();
+  head.key_width = in.Count();
+  document.state_bytes = in.Count();
+  document.id = in.String();
+  document.fingerprint = in.String();
+  document.sha256 = in.String();
+  document.pattern = in.String();
+  const bool prefix = !document.pattern.empty();
+  // What stands in messages is short.
+  const bool named = document.id.size() <= kMaxNameBytes &&
+                     document.fingerprint.size() <= kMaxNameBytes &&
+                     document.sha256.size() <= kMaxNameBytes;
+  if (!in.done() || !named || prefix == (document.state_bytes == 0) ||
+      prefix == (document.chunks > 0)) {
+    return Damaged(what, absl::StrCat("payload of ", payload.size(), " bytes does not parse"));
+  }
+  return head;
+}
+
+FrameWriter::FrameWriter() {
+  Append(kMagic);
+  Append(U32(kDocumentFileVersion));
+  Append(U32(0));
+}
+
+std::string FrameWriter::NextKey() const { return FrameKey(frames_); }
+
+void FrameWriter::Append(absl::string_view bytes) {
+  out_.append(bytes.data(), bytes.size());
+  hash_.Update(bytes);
+}
+
+void FrameWriter::Add(absl::string_view record) {
+  Append(U32(static_cast<uint32_t>(record.size())));
+  Append(record);
+  ++frames_;
+}
+
+void FrameWriter::AddEnd() {
+  RecordWriter out(static_cast<uint8_t>(RecordType::kFileEnd), 128, kRecordVersion);
+  out.I64(frames_);
+  out.String(hash_.Hex());
+  const std::string record = std::move(out).Finish(NextKey());
+  out_ += U32(static_cast<uint32_t>(record.size())) + record;
+}
+
+std::string FrameWriter::Take() { return std::exchange(out_, std::string()); }
+
+void FrameReader::Append(absl::string_view bytes) {
+  buffer_.erase(0, at_);
+  at_ = 0;
+  buffer_.append(bytes.data(), bytes.size());
+  bytes_ += static_cast<int64_t>(bytes.size());
+}
+
+absl::Status FrameReader::ReadStart() {
+  const absl::string_view start = rest().substr(0, kStartBytes);
+  if (start.substr(0, kMagic.size()) != kMagic) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "not a ", kFile, " of Recollect: it begins with \"",
+        absl::CHexEscape(start.substr(0, kMagic.size())), "\", expected \"", kMagic, "\""));
+  }
+  if (const uint32_t version = ReadU32(start.substr(kMagic.size()));
+      version != kDocumentFileVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        kFile, " of version ", version, ", this program reads version ", kDocumentFileVersion));
+  }
+  if (ReadU32(start.substr(kMagic.size() + sizeof(uint32_t))) != 0) {
+    return Damaged(kFile, "its first 16 bytes do not parse");
+  }
+  hash_.Update(start);
+  Skip(kStartBytes);
+  started_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status FrameReader::ReadEnd(const Frame& frame) {
+  ASSIGN_OR_RETURN(const absl::string_view payload,
+                   OpenRecord(static_cast<uint8_t>(RecordType::kFileEnd), frame.key, frame.record,
+                              frame.name, kRecordVersion, kRecordVersion));
+  RecordReader in(payload);
+  const int64_t frames = in.Count();
+  const std::string sha256 = in.String();
+  if (!in.done() || frames != frames_) {
+    return Damaged(frame.name,
+                   absl::StrCat("it counts ", frames, " records before it, not ", frames_));
+  }
+  if (const std::string found = hash_.Hex(); found != sha256) {
+    return Damaged(kFile, absl::StrCat("SHA-256 ", found, ", expected ", sha256));
+  }
+  ended_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<Frame>> FrameReader::Next() {
+  if (!started_) {
+    // What is no such file is told by its first bytes, however short it is.
+    const absl::string_view magic = rest().substr(0, kMagic.size());
+    if (rest().size() < kStartBytes && magic == kMagic.substr(0, magic.size())) {
+      return std::nullopt;
+    }
+    RETURN_IF_ERROR(ReadStart());
+  }
+  if (ended_) {
+    if (rest().empty()) return std::nullopt;
+    return Damaged(kFile, absl::StrCat(rest().size(), " bytes stand behind its end"));
+  }
+  if (rest().size() < kSizeBytes) return std::nullopt;
+  Frame frame;
+  frame.name = absl::StrCat("record ", frames_, " of the ", kFile);
+  const auto size = static_cast<int64_t>(ReadU32(rest()));
+  if (size < static_cast<int64_t>(kRecordHeaderBytes) || size > kMaxFrameBytes) {
+    return Damaged(frame.name, absl::StrCat("a size of ", size, " bytes, expected ",
+                                            kRecordHeaderBytes, " to ", kMaxFrameBytes));
+  }
+  if (rest().size() < kSizeBytes + static_cast<size_t>(size)) return std::nullopt;
+  const absl::string_view whole = rest().substr(0, kSizeBytes + static_cast<size_t>(size));
+  frame.record = std::string(whole.substr(kSizeBytes));
+  frame.key = FrameKey(frames_);
+  frame.type = static_cast<RecordType>(frame.record[1]);
+  if (frame.type == RecordType::kFileEnd) {
+    RETURN_IF_ERROR(ReadEnd(frame));
+    Skip(whole.size());
+    return Next();  // OK only if nothing follows
+  }
+  hash_.Update(whole);
+  Skip(whole.size());
+  ++frames_;
+  return frame;
+}
+
+absl::Status FrameReader::Finish() const {
+  if (ended_) return absl::OkStatus();
+  if (bytes_ == 0) return absl::InvalidArgumentError(absl::StrCat("the ", kFile, " is empty"));
+  return Damaged(
+      kFile, absl::StrCat("it ends after ", bytes_, " bytes, within or before record ", frames_));
+}
+
+}  // namespace recollect::store

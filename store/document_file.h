@@ -1,0 +1,100 @@
+// A document in a file of its own, to be carried to another data directory: the bytes of the file,
+// without any disk. Byte table: docs/formats.md.
+//
+//   file:   8 bytes "RECOLDOC", version u32, zero u32, then frames
+//   frame:  size u32, then a record of that size (store/record.h), whose key is the number of the
+//           frame, so that one that is moved, doubled or missing counts as damaged
+//
+// The first record is the head, the last the end with the SHA-256 of all bytes before its frame.
+// Records between them are those of store/format.h.
+#ifndef RECOLLECT_STORE_DOCUMENT_FILE_H_
+#define RECOLLECT_STORE_DOCUMENT_FILE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/sha256.h"
+#include "store/document_store.h"
+#include "store/format.h"
+
+namespace recollect::store {
+
+inline constexpr uint32_t kDocumentFileVersion = 1;
+// A larger frame is damage: no writer makes it.
+inline constexpr int64_t kMaxFrameBytes = int64_t{16} << 20;
+// Chunks that follow the record of their landmark keys; of the last such record fewer.
+inline constexpr int64_t kFileGroupChunks = 64;
+
+// What the file is of. Of `document` all but owner, stored_bytes and first_state_part.
+struct FileHead {
+  DocumentInfo document;
+  int64_t key_width = 0;  // of landmark keys; of a prefix 0
+};
+
+std::string EncodeFileHead(absl::string_view key, const FileHead& head);
+absl::StatusOr<FileHead> DecodeFileHead(absl::string_view key, absl::string_view record,
+                                        absl::string_view what);
+
+// The file's bytes, in order. Not thread-safe, like the reader.
+class FrameWriter {
+ public:
+  FrameWriter();
+  // The key of the next record.
+  std::string NextKey() const;
+  // Adds a record under NextKey().
+  void Add(absl::string_view record);
+  // Adds the last record.
+  void AddEnd();
+  // What was added since the last call.
+  std::string Take();
+  int64_t pending() const { return static_cast<int64_t>(out_.size()); }
+
+ private:
+  void Append(absl::string_view bytes);
+
+  std::string out_;
+  Sha256 hash_;
+  int64_t frames_ = 0;
+};
+
+struct Frame {
+  std::string name;  // "record 17 of the document file", for messages
+  std::string key;
+  RecordType type{};
+  std::string record;  // not checked yet, but for its size and the end
+};
+
+// Takes the file's bytes as they come, in pieces of any size.
+class FrameReader {
+ public:
+  void Append(absl::string_view bytes);
+  // The next frame, in order, if all of it has come; the end is not handed out. INVALID_ARGUMENT:
+  // no document file; FAILED_PRECONDITION: one of a newer version; DATA_LOSS: damaged, or bytes
+  // behind the end.
+  absl::StatusOr<std::optional<Frame>> Next();
+  // DATA_LOSS, naming how far the file went, unless its end has been read.
+  absl::Status Finish() const;
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  absl::Status ReadStart();
+  absl::Status ReadEnd(const Frame& frame);
+  absl::string_view rest() const { return absl::string_view(buffer_).substr(at_); }
+  void Skip(size_t n) { at_ += n; }
+
+  std::string buffer_;  // its part from `at_` is not read yet
+  size_t at_ = 0;
+  Sha256 hash_;
+  int64_t bytes_ = 0;  // taken
+  int64_t frames_ = 0;
+  bool started_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_DOCUMENT_FILE_H_

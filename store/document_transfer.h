@@ -1,0 +1,109 @@
+// Documents to and from files of their own (store/document_file.h), a piece at a time: what is in
+// memory does not grow with the document.
+#ifndef RECOLLECT_STORE_DOCUMENT_TRANSFER_H_
+#define RECOLLECT_STORE_DOCUMENT_TRANSFER_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/sha256.h"
+#include "store/document_file.h"
+#include "store/document_store.h"
+
+namespace recollect::store {
+
+// Not thread-safe. Borrows the store, in which the document must stay readable.
+class DocumentExport {
+ public:
+  // `key_width`: of the document's landmark keys; not used for a prefix.
+  DocumentExport(DocumentStore& store, DocumentInfo document, int64_t key_width);
+
+  // The next bytes of the file, 1 MiB or somewhat more; empty behind its end. DATA_LOSS names the
+  // record.
+  absl::StatusOr<std::string> Next();
+  const DocumentInfo& document() const { return head_.document; }
+
+ private:
+  absl::Status AddNext();
+  absl::Status AddGroup();
+
+  DocumentStore& store_;
+  FileHead head_;
+  FrameWriter writer_;
+  bool begun_ = false, ended_ = false;
+  // What of each kind has been written.
+  int64_t bytes_ = 0, tokens_ = 0, chunks_ = 0, state_bytes_ = 0;
+};
+
+// What the model that is to use an imported document demands of it.
+struct ImportRules {
+  std::string fingerprint;
+  int64_t width = 0;         // of chunk states
+  int64_t key_width = 0;     // of landmark keys
+  int64_t vocab_size = 0;    // token ids are below it
+  int64_t chunk_tokens = 0;  // rows of a chunk at most
+  bool landmarks = true;     // documents are chunks, otherwise prefixes
+  bool pointer = false;      // chunks have their tokens
+  // Of a document that was ingested as text: the offset of the first byte that is not part of
+  // valid UTF-8, or -1; a character that the end cuts is valid only if `allow_partial_end`.
+  int64_t (*find_invalid_utf8)(std::string_view text, bool allow_partial_end) = nullptr;
+};
+
+// Not thread-safe. Borrows the store. What was written goes with it unless Finish was OK.
+class DocumentImport {
+ public:
+  // `id`: the document's new name; empty: the one in the file. `begin` is called with what the file
+  // says of the document, but for that name, before anything is written; its error ends the import.
+  // A document that turns out to be larger is refused.
+  DocumentImport(DocumentStore& store, ImportRules rules, std::string id,
+                 std::function<absl::Status(const DocumentInfo& document)> begin);
+  ~DocumentImport();
+  DocumentImport(const DocumentImport&) = delete;
+  DocumentImport& operator=(const DocumentImport&) = delete;
+
+  // Takes the next bytes of the file, of any number. FAILED_PRECONDITION: a document of another
+  // model (names both fingerprints) or kind, or a file of a newer version; ALREADY_EXISTS: the id;
+  // INVALID_ARGUMENT: not a document file, or text that is not UTF-8; DATA_LOSS: a damaged one.
+  // After an error only its destructor may be called.
+  absl::Status Append(absl::string_view bytes);
+  // Publishes. DATA_LOSS: the file was cut, or its parts do not make up what its head says.
+  absl::StatusOr<DocumentInfo> Finish();
+
+ private:
+  absl::Status Take(const Frame& frame);
+  absl::Status TakePart(const Frame& frame);
+  absl::Status TakeHead(const Frame& frame);
+  absl::Status TakeText(const Frame& frame);
+  absl::Status TakeTokens(const Frame& frame);
+  absl::Status TakeKeys(const Frame& frame);
+  absl::Status TakeChunk(const Frame& frame);
+  absl::Status TakeState(const Frame& frame);
+  absl::Status CheckTokens(const Frame& frame, const std::vector<int32_t>& tokens) const;
+  // Against the head: not more than it says, or all of it.
+  absl::Status CheckCounts(bool whole) const;
+  absl::Status CommitIfLarge();
+
+  DocumentStore& store_;
+  const ImportRules rules_;
+  std::string id_;
+  const std::function<absl::Status(const DocumentInfo&)> begin_;
+  FrameReader reader_;
+  std::optional<FileHead> head_;
+  std::optional<OwnerId> owner_;  // of what is written and not published
+  IngestBatch batch_;             // not committed yet
+  int64_t batch_bytes_ = 0;
+  int64_t group_chunks_ = 0;   // whose keys have come, and they have not
+  Sha256 hash_;                // of the text
+  std::string cut_character_;  // the last bytes of the text so far, whose character is not whole
+  int64_t bytes_ = 0, tokens_ = 0, chunks_ = 0, state_parts_ = 0, state_bytes_ = 0;
+};
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_DOCUMENT_TRANSFER_H_

@@ -1,0 +1,88 @@
+// Documents of the fake engine to and from files: the real format, on its store.
+#include <utility>
+
+#include "base/status.h"
+#include "engine/ingest/ingest_quota.h"
+#include "engine/step/limits.h"
+#include "model/text/tokenizer.h"
+#include "store/document_transfer.h"
+#include "tests/support/fake_engine.h"
+
+namespace recollect {
+namespace {
+
+class FakeExport final : public engine::ExportStream {
+ public:
+  FakeExport(store::DocumentStore& store, const store::DocumentInfo& info)
+      : export_(store, info, /*key_width=*/1) {}
+  const store::DocumentInfo& document() const override { return export_.document(); }
+  absl::StatusOr<std::string> Next() override { return export_.Next(); }
+
+ private:
+  store::DocumentExport export_;
+};
+
+}  // namespace
+
+class FakeEngine::Import final : public engine::ImportStream {
+ public:
+  Import(FakeEngine& engine, const std::string& id, std::shared_ptr<access::Account> account,
+         engine::IdCheck may_have)
+      : engine_(engine),
+        import_(*engine.store_,
+                {.fingerprint = "fake",
+                 .width = 1,
+                 .key_width = 1,
+                 .vocab_size = 256,
+                 .chunk_tokens = 1,
+                 .find_invalid_utf8 = model::FindInvalidUtf8},
+                id,
+                [&engine, account = std::move(account),
+                 may_have = std::move(may_have)](const store::DocumentInfo& document) {
+                  if (may_have != nullptr) RETURN_IF_ERROR(may_have(document.id));
+                  RETURN_IF_ERROR(engine::CheckNewDocumentId(document.id));
+                  return engine.CheckImport(account, document);
+                }) {}
+  ~Import() override {
+    std::lock_guard lock(engine_.mutex_);
+    --engine_.seen_.imports;
+    engine_.changed_.notify_all();
+  }
+  absl::Status Append(absl::string_view bytes) override { return import_.Append(bytes); }
+  absl::StatusOr<store::DocumentInfo> Finish() override { return import_.Finish(); }
+
+ private:
+  FakeEngine& engine_;
+  store::DocumentImport import_;
+};
+
+absl::Status FakeEngine::CheckImport(const std::shared_ptr<access::Account>& account,
+                                     const store::DocumentInfo& document) {
+  std::vector<std::string> open;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, writer] : writers_) open.push_back(id);
+  }
+  ASSIGN_OR_RETURN(const engine::IngestQuota quota,
+                   engine::CheckQuota(account, *store_, open, document.id));
+  return account == nullptr ? absl::OkStatus() : account->CheckBytes(document.bytes, quota.bytes);
+}
+
+absl::StatusOr<std::unique_ptr<engine::ExportStream>> FakeEngine::ExportDocument(
+    const std::string& id) {
+  ASSIGN_OR_RETURN(const store::DocumentInfo info, GetDocument(id));
+  return std::make_unique<FakeExport>(*store_, info);
+}
+
+absl::StatusOr<std::unique_ptr<engine::ImportStream>> FakeEngine::ImportDocument(
+    const std::string& id, const engine::Origin& origin, engine::IdCheck may_have) {
+  std::lock_guard lock(mutex_);
+  RETURN_IF_ERROR(RefusalLocked());
+  if (!id.empty()) RETURN_IF_ERROR(engine::CheckNewDocumentId(id));
+  seen_.peer = origin.peer;
+  ++seen_.imports;
+  changed_.notify_all();
+  return std::make_unique<Import>(*this, id, origin.account, std::move(may_have));
+}
+
+}  // namespace recollect

@@ -65,12 +65,23 @@ absl::Status Create(const Options& common, const BackupOptions& options) {
   return Print(common, backup);
 }
 
-absl::Status List(const Options& common) {
+// Of the server's directory, or of one that is named.
+absl::StatusOr<v1::ListBackupsResponse> ListAll(const Options& common) {
+  if (!common.server.empty()) {
+    ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+    return connection->client().ListBackups();
+  }
   RETURN_IF_ERROR(CheckBackupDir(common));
   ASSIGN_OR_RETURN(const auto backups, store::ListBackups(common.backup_dir));
+  v1::ListBackupsResponse all;
+  for (const store::BackupInfo& info : backups) *all.add_backups() = service::Encode(info);
+  return all;
+}
+
+absl::Status List(const Options& common) {
+  ASSIGN_OR_RETURN(const v1::ListBackupsResponse response, ListAll(common));
   Json all = Json::array();
-  for (const store::BackupInfo& info : backups) {
-    const v1::Backup backup = service::Encode(info);
+  for (const v1::Backup& backup : response.backups()) {
     common.json ? all.push_back(ToJson(backup)) : PrintRow(backup);
   }
   if (common.json) PrintJson({{"backups", all}});
@@ -115,8 +126,8 @@ void AddBackup(CLI::App& app, Command& command) {
   AddOption(*create, "--keep", options->create, &v1::CreateBackupRequest::set_keep,
             "Afterwards remove all but the latest so many (default: none is removed)")
       ->check(Fits<uint32_t>());
-  add("list", "All backups of a directory, oldest first", "list --backup-dir /backup/recollect",
-      [&command] { return List(command.options); });
+  add("list", "All backups of a directory, or of a server's, oldest first",
+      "list --backup-dir /backup/recollect", [&command] { return List(command.options); });
   add_number(add("verify", "Compare the checksums of all files of a backup",
                  "verify 3 --backup-dir /backup/recollect",
                  [&command, options] { return Verify(command.options, *options); }));

@@ -215,6 +215,22 @@ absl::Status ChooseConnection(const CLI::App& app, int argc, const char* const* 
   if (options.server.empty()) return absl::OkStatus();
   const bool server = OnCommandLine(argc, argv, "--server");
   const bool data_dir = OnCommandLine(argc, argv, "--data-dir");
+  for (const CLI::App* verb : app.get_subcommands()) {
+    if (verb->get_name() != "backup" || !OnCommandLine(argc, argv, "--backup-dir")) continue;
+    if (server) {
+      return absl::InvalidArgumentError(
+          "--server and --backup-dir exclude each other: a server makes backups in the "
+          "directory that it was started with");
+    }
+    if (verb->got_subcommand("create") && !data_dir) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--backup-dir is for a backup by this process, but the environment or the file of "
+          "options names the server ",
+          options.server, ": unset RECOLLECT_SERVER, or give --data-dir"));
+    }
+    options.server.clear();  // reads the directory itself
+    return absl::OkStatus();
+  }
   for (const CLI::Option* option : app.get_options()) {
     const std::string flag = option->get_name();
     const bool embedded = flag == "--data-dir" || option->get_group() == kEngineGroup;

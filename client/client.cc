@@ -167,4 +167,8 @@ absl::StatusOr<v1::Backup> Client::CreateBackup(const v1::CreateBackupRequest& r
   return state_->Call(*state_->admin, &v1::Admin::Stub::CreateBackup, request);
 }
 
+absl::StatusOr<v1::ListBackupsResponse> Client::ListBackups() {
+  return state_->Call(*state_->admin, &v1::Admin::Stub::ListBackups, {});
+}
+
 }  // namespace recollect::client

@@ -115,6 +115,7 @@ class Client {
   absl::StatusOr<v1::ModelInfo> GetModel();
   absl::StatusOr<v1::Stats> GetStats();
   absl::StatusOr<v1::Backup> CreateBackup(const v1::CreateBackupRequest& request);
+  absl::StatusOr<v1::ListBackupsResponse> ListBackups();
 
  private:
   struct State;

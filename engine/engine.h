@@ -169,6 +169,9 @@ class Engine {
   // As DocumentStore::Backup. Blocks.
   virtual absl::StatusOr<store::BackupInfo> CreateBackup(const std::string& directory,
                                                          uint32_t keep) = 0;
+  // As DocumentStore::ListBackups. Blocks.
+  virtual absl::StatusOr<std::vector<store::BackupInfo>> ListBackups(
+      const std::string& directory) = 0;
 
   // NOT_FOUND: a mounted document does not exist; INVALID_ARGUMENT: a document mounted twice, a
   // pattern to which the checkpoint is not adapted; FAILED_PRECONDITION: another fingerprint, a

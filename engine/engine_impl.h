@@ -54,6 +54,10 @@ class EngineImpl final : public Engine {
                                                  uint32_t keep) override {
     return store_->Backup(directory, keep);
   }
+  absl::StatusOr<std::vector<store::BackupInfo>> ListBackups(
+      const std::string& directory) override {
+    return store_->ListBackups(directory);
+  }
   absl::StatusOr<SessionId> OpenSession(const SessionOptions& options,
                                         const Origin& origin = {}) override;
   absl::StatusOr<SessionInfo> GetSession(SessionId id) override;

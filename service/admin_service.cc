@@ -32,18 +32,37 @@ grpc::ServerUnaryReactor* AdminService::GetStats(grpc::CallbackServerContext* co
                    });
 }
 
+absl::Status AdminService::CheckBackupDir() const {
+  if (!backup_dir_.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the server has no directory for backups; start it with --backup-dir");
+}
+
 grpc::ServerUnaryReactor* AdminService::CreateBackup(grpc::CallbackServerContext* context,
                                                      const v1::CreateBackupRequest* request,
                                                      v1::Backup* response) {
   return RunOnPool(runtime_, "Admin/CreateBackup", context, request,
                    [this, request, response](const access::Caller&) -> absl::Status {
-                     if (backup_dir_.empty()) {
-                       return absl::FailedPreconditionError(
-                           "the server has no directory for backups; start it with --backup-dir");
-                     }
+                     RETURN_IF_ERROR(CheckBackupDir());
                      ASSIGN_OR_RETURN(const store::BackupInfo info,
                                       engine_.CreateBackup(backup_dir_, request->keep()));
                      *response = Encode(info);
+                     return absl::OkStatus();
+                   });
+}
+
+grpc::ServerUnaryReactor* AdminService::ListBackups(grpc::CallbackServerContext* context,
+                                                    const v1::ListBackupsRequest* request,
+                                                    v1::ListBackupsResponse* response) {
+  return RunOnPool(runtime_, "Admin/ListBackups", context, request,
+                   [this, response](const access::Caller&) -> absl::Status {
+                     RETURN_IF_ERROR(CheckBackupDir());
+                     const auto backups = engine_.ListBackups(backup_dir_);
+                     if (absl::IsNotFound(backups.status()))
+                       return absl::OkStatus();  // none was made yet
+                     RETURN_IF_ERROR(backups.status());
+                     for (const store::BackupInfo& info : *backups)
+                       *response->add_backups() = Encode(info);
                      return absl::OkStatus();
                    });
 }

@@ -30,8 +30,13 @@ class AdminService final : public v1::Admin::CallbackService {
   grpc::ServerUnaryReactor* CreateBackup(grpc::CallbackServerContext* context,
                                          const v1::CreateBackupRequest* request,
                                          v1::Backup* response) override;
+  grpc::ServerUnaryReactor* ListBackups(grpc::CallbackServerContext* context,
+                                        const v1::ListBackupsRequest* request,
+                                        v1::ListBackupsResponse* response) override;
 
  private:
+  absl::Status CheckBackupDir() const;
+
   Runtime& runtime_;
   engine::Engine& engine_;
   const std::string model_name_;

@@ -97,6 +97,11 @@ absl::Status Authorize(const Caller& caller, const v1::CreateBackupRequest&) {
   return caller.CheckAllDocuments("CreateBackup");
 }
 
+absl::Status Authorize(const Caller& caller, const v1::ListBackupsRequest&) {
+  RETURN_IF_ERROR(CheckRead(caller, "ListBackups"));
+  return caller.CheckAllDocuments("ListBackups");
+}
+
 absl::StatusOr<engine::SessionInfo> GetOwnSession(engine::Engine& engine, const Caller& caller,
                                                   uint64_t id) {
   ASSIGN_OR_RETURN(engine::SessionInfo info, engine.GetSession(engine::SessionId{id}));

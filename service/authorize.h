@@ -36,6 +36,7 @@ absl::Status Authorize(const access::Caller& caller, const v1::ScoreRequest& req
 absl::Status Authorize(const access::Caller& caller, const v1::GetModelRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::GetStatsRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::CreateBackupRequest& request);
+absl::Status Authorize(const access::Caller& caller, const v1::ListBackupsRequest& request);
 
 // Ids of sessions can be guessed: that of somebody else is NOT_FOUND, as one that is not open.
 absl::StatusOr<engine::SessionInfo> GetOwnSession(engine::Engine& engine,

@@ -202,6 +202,11 @@ class DocumentStore {
     (void)directory, (void)keep;
     return absl::UnimplementedError("backups: the store is in memory only");
   }
+  // The backups in `directory`, oldest first, also damaged ones. NOT_FOUND: it has none.
+  virtual absl::StatusOr<std::vector<BackupInfo>> ListBackups(const std::string& directory) {
+    (void)directory;
+    return absl::UnimplementedError("backups: the store is in memory only");
+  }
 
   virtual StoreState state() = 0;
 };

@@ -128,6 +128,57 @@ absl::Status CheckFresh(const std::string& data_directory) {
                    "there yet"));
 }
 
+// Where a restore works: a directory beside the one it makes, with a lock, and in it what is not
+// whole yet. The data directory is not there before it is; this one is none, so that nobody opens
+// half of one.
+class Workplace {
+ public:
+  // Takes over what a restore that was cut short has left. FAILED_PRECONDITION: another is running,
+  // or something else is in it.
+  static absl::StatusOr<std::unique_ptr<Workplace>> Create(const std::string& path) {
+    // Both at once, as far as can be: with the second in it the first is taken for no data
+    // directory.
+    RETURN_IF_ERROR(MakeDirectory("directory", absl::StrCat(path, "/", kUnfinished)));
+    auto lock = DirectoryLock::Create(path, rocksdb::Env::Default());
+    if (absl::IsFailedPrecondition(lock.status())) {
+      return absl::FailedPreconditionError(absl::StrCat(path, ": another restore is running"));
+    }
+    RETURN_IF_ERROR(lock.status());
+    std::error_code error;
+    fs::directory_iterator entries(path, error);
+    for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+      const std::string name = entries->path().filename().string();
+      if (name == kLock || name == kUnfinished) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat(path, " is for what is being restored, but it has ", name));
+    }
+    std::unique_ptr<Workplace> place(new Workplace(path, *std::move(lock)));
+    if (!error) fs::remove_all(place->unfinished(), error);
+    if (error) return absl::UnavailableError(absl::StrCat(path, ": ", error.message()));
+    return place;
+  }
+  ~Workplace() {
+    std::error_code error;
+    fs::remove_all(unfinished(), error);
+    // Whoever waits for the lock with the file in hand makes the directory anew.
+    fs::remove(fs::path(path_) / kLock, error);
+    fs::remove(path_, error);
+  }
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+
+  std::string unfinished() const { return absl::StrCat(path_, "/", kUnfinished); }
+
+ private:
+  static constexpr char kLock[] = "LOCK";
+  static constexpr char kUnfinished[] = "unfinished";
+  Workplace(std::string path, std::unique_ptr<DirectoryLock> lock)
+      : path_(std::move(path)), lock_(std::move(lock)) {}
+
+  const std::string path_;
+  const std::unique_ptr<DirectoryLock> lock_;
+};
+
 absl::Status Restore(rocksdb::BackupEngineReadOnly& engine, const BackupInfo& info,
                      const std::string& what, const std::string& into) {
   RETURN_IF_ERROR(FromBackup(
@@ -189,6 +240,10 @@ absl::StatusOr<std::vector<BackupInfo>> ListBackups(const std::string& directory
   });
 }
 
+absl::StatusOr<std::vector<BackupInfo>> RocksStore::ListBackups(const std::string& directory) {
+  return store::ListBackups(directory);
+}
+
 absl::StatusOr<BackupInfo> VerifyBackup(const std::string& directory, uint32_t number) {
   return Guarded("backup", [&]() -> absl::StatusOr<BackupInfo> {
     ASSIGN_OR_RETURN(const auto engine, OpenToRead(directory));
@@ -207,27 +262,17 @@ absl::StatusOr<BackupInfo> RestoreBackup(const std::string& directory, uint32_t 
     ASSIGN_OR_RETURN(const BackupInfo info, Find(directory, number, *engine));
     // Without a slash at the end, which would put the next name inside.
     const fs::path target = (fs::absolute(data_directory) / "").lexically_normal().parent_path();
-    const std::string beside = target.string() + ".restoring";
-    std::error_code error;
-    if (fs::exists(beside, error)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          beside,
-          " is there, of another restore that is running or was cut short; delete it if "
-          "none is running"));
-    }
-    RETURN_IF_ERROR(MakeDirectory("data directory", beside));
-    absl::Status status = Restore(*engine, info, Name(directory, info.number), beside);
+    ASSIGN_OR_RETURN(const auto place, Workplace::Create(target.string() + ".restoring"));
+    const std::string unfinished = place->unfinished();
+    RETURN_IF_ERROR(MakeDirectory("data directory", unfinished));
+    const absl::Status status = Restore(*engine, info, Name(directory, info.number), unfinished);
     engine.reset();  // after an error its threads may still be writing
-    if (status.ok()) {
-      fs::rename(beside, target, error);  // onto an empty directory, too
-      if (error) {
-        status = absl::UnavailableError(
-            absl::StrCat("data directory ", data_directory, ": ", error.message()));
-      }
-    }
-    if (!status.ok()) {
-      fs::remove_all(beside, error);
-      return status;
+    RETURN_IF_ERROR(status);
+    std::error_code error;
+    fs::rename(unfinished, target, error);  // onto an empty directory, too
+    if (error) {
+      return absl::UnavailableError(
+          absl::StrCat("data directory ", data_directory, ": ", error.message()));
     }
     return info;
   });

@@ -28,7 +28,8 @@ absl::StatusOr<BackupInfo> VerifyBackup(const std::string& directory, uint32_t n
 // Makes `data_directory`, which must not exist or be empty (FAILED_PRECONDITION), as it was when
 // the backup was made. It appears as a whole, after checksums were compared and the store was
 // opened once: until then everything lies beside it, in `data_directory` + ".restoring", which goes
-// on an error. DATA_LOSS names the file.
+// at the end. What a killed process leaves there is no data directory, and the next restore clears
+// it away. FAILED_PRECONDITION: another restore is running there. DATA_LOSS names the file.
 absl::StatusOr<BackupInfo> RestoreBackup(const std::string& directory, uint32_t number,
                                          const std::string& data_directory);
 

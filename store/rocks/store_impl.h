@@ -78,6 +78,7 @@ class RocksStore final : public DocumentStore {
   absl::StatusOr<BackupInfo> Backup(const std::string& directory, uint32_t keep) override {
     return database_->Backup(directory, keep);
   }
+  absl::StatusOr<std::vector<BackupInfo>> ListBackups(const std::string& directory) override;
 
   StoreState state() override;
 
@@ -114,10 +115,10 @@ class RocksStore final : public DocumentStore {
     Mutex mutex;
     IngestState state;
     bool done ABSL_GUARDED_BY(mutex) = false;  // published or abandoned
-  };
     // Made elsewhere. Its owner is marked as removed until it is published, so that the next open
     // frees what a crash leaves.
     bool import = false;
+  };
 
   // Pieces of one kind that a commit appends to.
   template <typename T>
@@ -156,11 +157,11 @@ class RocksStore final : public DocumentStore {
   // AbandonIngest for an ingest whose record could not be read when the store was opened.
   absl::Status AbandonDamaged(const std::string& id);
 
-  // ingest.cc
   // import.cc
   // ALREADY_EXISTS if a document of that id is published or being ingested.
   absl::Status CheckAbsent(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
 
+  // ingest.cc
   absl::StatusOr<std::shared_ptr<Ingest>> FindIngest(OwnerId owner) const;
   absl::StatusOr<IngestState> AddBatch(const IngestState& state, const IngestBatch& batch,
                                        Batch* out);

@@ -103,9 +103,81 @@ TEST_F(BackupE2eTest, WrongUseIsRefused) {
               HasSubstr("has no backup 7; it has 1"));
   EXPECT_FALSE(fs::exists(Path("new")));
   EXPECT_THAT(Backup({"restore", "--into", Path("data")}).err, HasSubstr("in use or not empty"));
+  // What is not of a restore is not touched.
   fs::create_directories(Path("cut.restoring"));
-  EXPECT_THAT(Backup({"restore", "--into", Path("cut")}).err, HasSubstr("was cut short"));
-  EXPECT_TRUE(fs::exists(Path("cut.restoring")));
+  File("cut.restoring/letter", "dear reader");
+  EXPECT_THAT(Backup({"restore", "--into", Path("cut")}).err, HasSubstr("but it has letter"));
+  EXPECT_TRUE(fs::exists(Path("cut.restoring/letter")));
+  EXPECT_FALSE(fs::exists(Path("cut")));
+}
+
+TEST_F(BackupE2eTest, ADirectoryBesideAServerIsRefused) {
+  StartWithBackups();
+  Ingest("a", 300);
+  for (const char* verb : {"create", "list", "verify"}) {
+    const auto both = Backup({verb, "--server", address_});
+    EXPECT_NE(both.exit_code, 0) << verb;
+    EXPECT_THAT(both.err, HasSubstr("--server and --backup-dir exclude each other")) << verb;
+  }
+  EXPECT_FALSE(fs::exists(Path("backups")));
+  // Of a server that only the environment names, the directory of the command line is another one.
+  const std::vector<std::string> server = {"RECOLLECT_SERVER=" + address_};
+  EXPECT_THAT(Run({"backup", "create", "--backup-dir", Path("backups")}, "", server).err,
+              HasSubstr("unset RECOLLECT_SERVER"));
+  ASSERT_EQ(Run({"backup", "create"}, "", server).exit_code, 0);
+  // The server's own, by name and by the environment.
+  const auto own = Json(Run({"backup", "list", "--server", address_, "--json"}));
+  ASSERT_EQ(own["backups"].size(), 1u);
+  EXPECT_EQ(own["backups"][0]["documents"], 1);
+  EXPECT_EQ(Json(Run({"backup", "list", "--json"}, "", server)), own);
+  EXPECT_EQ(Json(Run({"backup", "list", "--backup-dir", Path("backups"), "--json"}, "",
+                     server))["backups"]
+                .size(),
+            1u);
+  EXPECT_EQ(StopServer(), 0);
+}
+
+// At whatever file the process was: nobody takes half of a directory for a whole one, and the next
+// restore goes through.
+TEST_F(BackupE2eTest, KilledInTheMiddleOfARestore) {
+  StartWithBackups();
+  for (const char* id : {"a", "b", "c"}) Ingest(id, 1500);
+  ASSERT_EQ(Run({"backup", "create", "--server", address_}).exit_code, 0);
+  EXPECT_EQ(StopServer(), 0);
+  const fs::path target = Path("new"), beside = Path("new.restoring");
+  const auto entries = [&] {
+    std::error_code gone;
+    size_t count = fs::exists(beside, gone) ? 1 : 0;
+    for (fs::directory_iterator it(beside / "unfinished", gone), end; !gone && it != end;
+         it.increment(gone)) {
+      ++count;
+    }
+    return count;
+  };
+  int cut = 0;
+  for (size_t files = 1; files <= 12; ++files) {
+    SCOPED_TRACE(files);
+    BackgroundProcess restore({RECOLLECT_BINARY, "backup", "restore", "--backup-dir",
+                               Path("backups"), "--into", target, "--json"});
+    while (entries() < files && !fs::exists(target)) {
+    }
+    restore.Signal(SIGKILL);
+    (void)restore.Wait();
+    if (!fs::exists(target)) {
+      ++cut;
+      // Killed before there was anything, there is nothing to take for a whole one.
+      fs::create_directories(beside / "unfinished");
+      const auto opened = Run({"docs", "list", "--model", Path("model"), "--data-dir", beside});
+      EXPECT_NE(opened.exit_code, 0);
+      EXPECT_THAT(opened.err, HasSubstr("neither empty nor one of Recollect"));
+      EXPECT_EQ(Json(Backup({"restore", "--into", target}))["documents"], 3);
+      EXPECT_FALSE(fs::exists(beside));
+    }
+    EXPECT_EQ(Documents("new")["documents"].size(), 3u);
+    fs::remove_all(target);
+    fs::remove_all(beside);
+  }
+  EXPECT_GT(cut, 0);
 }
 
 TEST_F(BackupE2eTest, DamagedFilesAreFoundAndNotRestored) {

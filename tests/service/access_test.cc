@@ -103,7 +103,8 @@ std::map<std::string, absl::Status> AllCalls(client::Client& client, const std::
           {"ImportDocument",
            client.ImportDocument(id + "y", client::ReadFrom(DocumentFile())).status()},
           {"DeleteDocument", client.DeleteDocument(id)},
-          {"CreateBackup", client.CreateBackup({}).status()}};
+          {"CreateBackup", client.CreateBackup({}).status()},
+          {"ListBackups", client.ListBackups().status()}};
 }
 
 TEST_F(AccessTest, WithoutAKeyOfTheServerNothingIsAnswered) {
@@ -149,18 +150,21 @@ TEST_F(AccessTest, AKeyThatMayReadMayNotWrite) {
                   StatusIs(kDenied, "key 'read' has the right 'read', " + call + " needs 'full'"));
     } else if (call == "GetSession" || call == "CloseSession") {
       EXPECT_THAT(status, StatusIs(kMissing, "no open session 99"));
+    } else if (call == "ListBackups") {
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition, "--backup-dir"));
     } else {
       EXPECT_THAT(status, IsOk()) << call;
     }
   }
   EXPECT_EQ(engine_.seen().ingests, 0);
+  EXPECT_EQ(engine_.seen().imports, 0);
   EXPECT_THAT(As("full")->GetDocument("a/1"), IsOk()) << "not deleted";
 }
 
-  EXPECT_EQ(engine_.seen().imports, 0);
 TEST_F(AccessTest, AFullKeyMayDoEverything) {
   for (const auto& [call, status] : AllCalls(*As("full"), "a/1")) {
-    if (call == "GetSession" || call == "CloseSession" || call == "CreateBackup") {
+    if (call == "GetSession" || call == "CloseSession" || call.ends_with("Backup") ||
+        call == "ListBackups") {
       EXPECT_THAT(status, testing::Not(StatusIs(kDenied, ""))) << call;
     } else {
       EXPECT_THAT(status, IsOk()) << call;
@@ -172,8 +176,8 @@ TEST_F(AccessTest, AFullKeyMayDoEverything) {
 TEST_F(AccessTest, OutsideItsPrefixAKeyCanDoNothing) {
   for (const char* id : {"b/1", "b/none", "a"}) {
     for (const auto& [call, status] : AllCalls(*As("a"), id)) {
-      if (call == "CreateBackup") {
-        EXPECT_THAT(status, StatusIs(kDenied, "CreateBackup concerns all documents"));
+      if (call == "CreateBackup" || call == "ListBackups") {
+        EXPECT_THAT(status, StatusIs(kDenied, call + " concerns all documents"));
       } else if (call == "GetSession" || call == "CloseSession") {
         EXPECT_THAT(status, StatusIs(kMissing, ""));
       } else if (call.starts_with("List") || call == "GetStats") {
@@ -188,11 +192,11 @@ TEST_F(AccessTest, OutsideItsPrefixAKeyCanDoNothing) {
         "ExportDocument", "ImportDocument", "DeleteDocument"}) {
     EXPECT_THAT(AllCalls(*As("a"), "a/1")[call], IsOk()) << call;
     engine_.AddDocument("a/1", "text of it");
+    EXPECT_THAT(As("full")->DeleteDocument("a/1y"), IsOk());
   }
 }
 
 TEST_F(AccessTest, ListsHoldWhatTheKeyIsFor) {
-    EXPECT_THAT(As("full")->DeleteDocument("a/1y"), IsOk());
   const auto ids = [](client::Client& client) {
     std::vector<std::string> found;
     const std::vector<v1::Document> documents = client.ListAllDocuments().value();
@@ -274,10 +278,6 @@ TEST_F(AccessTest, WhoMayNotIngestHoldsNoStream) {
   v1::IngestResponse response;
   EXPECT_FALSE(stream->Read(&response));
   EXPECT_THAT(client::FromGrpc(stream->Finish()), StatusIs(kDenied, "Ingest needs 'full'"));
-}
-
-TEST_F(AccessTest, AKeyThatCannotBeSentIsRefusedByTheClient) {
-  for (const char* key : {"two words", "line\n", "sch\u00fcssel", "\x01"}) {
   grpc::ClientContext second;
   second.AddMetadata("authorization", "Bearer secret-read");
   auto import = stub->ImportDocument(&second);  // says nothing
@@ -331,6 +331,10 @@ TEST_F(AccessTest, TransfersEndWhenTheirKeyIsRevoked) {
                                                      })
                                     .status();
   EXPECT_THAT(exported, StatusIs(kUnknown, "key 'read' is revoked"));
+}
+
+TEST_F(AccessTest, AKeyThatCannotBeSentIsRefusedByTheClient) {
+  for (const char* key : {"two words", "line\n", "sch\u00fcssel", "\x01"}) {
     EXPECT_THAT(client::Client::Connect(server_->address(), {.api_key = key}),
                 StatusIs(absl::StatusCode::kInvalidArgument, "visible ASCII"));
   }

@@ -55,6 +55,8 @@ class FakeEngine final : public engine::Engine {
     int64_t sessions = 0, ingests = 0, imports = 0;
     int64_t opened = 0;     // sessions
     int64_t cancelled = 0;  // requests
+    std::string backup_dir;
+    std::vector<store::BackupInfo> backups;
     bool shut_down = false;
   };
 
@@ -84,16 +86,15 @@ class FakeEngine final : public engine::Engine {
   absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() override;
   absl::Status DeleteDocument(const std::string& id) override;
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end) override;
-  absl::StatusOr<store::BackupInfo> CreateBackup(const std::string& directory,
-                                                 uint32_t keep) override {
   absl::StatusOr<std::unique_ptr<engine::ExportStream>> ExportDocument(
       const std::string& id) override;
   absl::StatusOr<std::unique_ptr<engine::ImportStream>> ImportDocument(
       const std::string& id, const engine::Origin& origin = {},
       engine::IdCheck may_have = nullptr) override;
   // Makes nothing but numbers.
-    return store_->Backup(directory, keep);
-  }
+  absl::StatusOr<store::BackupInfo> CreateBackup(const std::string& directory,
+                                                 uint32_t keep) override;
+  absl::StatusOr<std::vector<store::BackupInfo>> ListBackups(const std::string& directory) override;
   absl::StatusOr<engine::SessionId> OpenSession(const engine::SessionOptions& options,
                                                 const engine::Origin& origin = {}) override;
   absl::StatusOr<engine::SessionInfo> GetSession(engine::SessionId id) override;
@@ -114,8 +115,8 @@ class FakeEngine final : public engine::Engine {
 
  private:
   class Stream;
-  struct Handle;
   class Import;
+  struct Handle;
   using Documents = std::vector<store::DocumentInfo>;
   struct Session {
     Documents mounts;
@@ -132,9 +133,9 @@ class FakeEngine final : public engine::Engine {
   // Those that end in Locked: REQUIRES: mutex_ is held.
   absl::Status RefusalLocked() const;
   Seen SeenLocked() const;
-  absl::StatusOr<Session*> FindLocked(engine::SessionId id);
   absl::Status CheckImport(const std::shared_ptr<access::Account>& account,
                            const store::DocumentInfo& document);
+  absl::StatusOr<Session*> FindLocked(engine::SessionId id);
   absl::StatusOr<Documents> MountLocked(const std::vector<std::string>& ids);
   // A request that brings its account, and is read at once.
   template <typename Request>

@@ -1,6 +1,7 @@
-// Documents of the fake engine to and from files: the real format, on its store.
+// Documents of the fake engine to and from files, in the real format, and its backups.
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "engine/ingest/ingest_quota.h"
 #include "engine/step/limits.h"
@@ -83,6 +84,29 @@ absl::StatusOr<std::unique_ptr<engine::ImportStream>> FakeEngine::ImportDocument
   ++seen_.imports;
   changed_.notify_all();
   return std::make_unique<Import>(*this, id, origin.account, std::move(may_have));
+}
+
+absl::StatusOr<store::BackupInfo> FakeEngine::CreateBackup(const std::string& directory,
+                                                           uint32_t keep) {
+  std::lock_guard lock(mutex_);
+  RETURN_IF_ERROR(RefusalLocked());
+  seen_.backup_dir = directory;
+  std::vector<store::BackupInfo>& all = seen_.backups;
+  const uint32_t number = all.empty() ? 1 : all.back().number + 1;
+  all.push_back(
+      {.number = number, .created_unix_s = 1000, .bytes = 10, .files = 2, .documents = 3});
+  if (keep > 0 && all.size() > keep) all.erase(all.begin(), all.end() - keep);
+  return all.back();
+}
+
+absl::StatusOr<std::vector<store::BackupInfo>> FakeEngine::ListBackups(
+    const std::string& directory) {
+  std::lock_guard lock(mutex_);
+  RETURN_IF_ERROR(RefusalLocked());
+  if (seen_.backups.empty()) {
+    return absl::NotFoundError(absl::StrCat("backup directory ", directory, ": has no backups"));
+  }
+  return seen_.backups;
 }
 
 }  // namespace recollect

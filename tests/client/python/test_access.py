@@ -34,15 +34,17 @@ def test_a_key_opens_every_call(guarded):
         with client.session(mounts=["b/1"]) as session:
             session.generate("It was", max_tokens=1).result()
         assert client.text("a/1", 0, 4) == b"some"
+        for call in (client.backup_create, client.backups):
+            with pytest.raises(recollect.FailedPrecondition, match="--backup-dir"):
+                call()
     with recollect.Client(server.address, api_key=keys["a"]) as client:
         assert [d.id for d in client.documents()] == ["a/1"]
         with pytest.raises(recollect.PermissionDenied, match="ids that begin with 'a/'"):
             client.document("b/1")
         with pytest.raises(recollect.PermissionDenied, match="the right 'read'"):
             client.ingest(b"text", id="a/2")
-
-
-def test_beyond_the_quota_a_call_is_refused_and_told_when_to_come_again(guarded):
+        with pytest.raises(recollect.PermissionDenied, match="concerns all documents"):
+            client.backups()
         file = io.BytesIO()
         client.export_document("a/1", file)
         with pytest.raises(recollect.PermissionDenied, match="ids that begin with 'a/'"):
@@ -52,6 +54,9 @@ def test_beyond_the_quota_a_call_is_refused_and_told_when_to_come_again(guarded)
     with recollect.Client(server.address, api_key=keys["full"]) as client:
         client.import_document(file.getvalue(), id="c/1")
         client.delete("c/1")
+
+
+def test_beyond_the_quota_a_call_is_refused_and_told_when_to_come_again(guarded):
     server, keys = guarded
     with recollect.Client(server.address, api_key=keys["small"]) as client:
         client.generate("It was", max_tokens=2).result()

@@ -50,7 +50,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    running = Server(tmp_path_factory.mktemp("data"))
+    running = Server(tmp_path_factory.mktemp("data"), "--backup-dir", tmp_path_factory.mktemp("kept") / "backups")
     yield running
     running.stop()
 
@@ -233,6 +233,29 @@ def test_calls_that_read_wait_for_a_server(tmp_path):
     server.stop()
     with recollect.Client(server.address) as client, pytest.raises(recollect.Unavailable):
         client.generate("x").result()
+
+
+def test_backups_are_made_and_listed(client, server):
+    assert client.backups() == []
+    first = client.backup_create()
+    assert (first.number, first.damage) == (1, "") and first.documents >= 1 and first.bytes > 0 and first.files > 0
+
+    async def ask():
+        async with recollect.AsyncClient(server.address) as other:
+            return await other.backup_create(keep=1), await other.backups()
+
+    second, listed = asyncio.run(ask())
+    assert second.number == 2 and listed == client.backups() == [second]
+
+
+def test_a_server_without_a_directory_makes_no_backups(tmp_path):
+    running = Server(tmp_path)
+    with recollect.Client(running.address) as connected:
+        with pytest.raises(recollect.FailedPrecondition, match="--backup-dir"):
+            connected.backup_create()
+        with pytest.raises(recollect.FailedPrecondition, match="--backup-dir"):
+            connected.backups()
+    running.stop()
 
 
 def test_a_document_goes_to_a_file_and_back(client, server, tmp_path):

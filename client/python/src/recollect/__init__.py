@@ -21,6 +21,7 @@ from recollect.errors import (
     Unimplemented,
 )
 from recollect.types import (
+    Backup,
     Document,
     Done,
     Event,
@@ -38,7 +39,7 @@ from recollect.types import (
 )
 
 __all__ = [
-    "Aborted", "AlreadyExists", "AsyncClient", "AsyncGeneration", "AsyncSession", "Cancelled",
+    "Aborted", "AlreadyExists", "AsyncClient", "AsyncGeneration", "AsyncSession", "Backup", "Cancelled",
     "Client", "DataLoss", "DeadlineExceeded", "Document", "Done", "Event", "FailedPrecondition",
     "GenerateArguments", "Generation", "Hit", "Internal", "InvalidArgument", "NotFound", "Options", "OutOfRange",
     "PermissionDenied", "Progress", "RecollectError", "ResourceExhausted", "Result", "Retrieval", "Scores",

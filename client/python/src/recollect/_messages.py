@@ -130,7 +130,7 @@ class Collector:
 _IDEMPOTENT = {
     "Documents": ["GetDocument", "ListDocuments", "ListIngests", "ReadText", "Retrieve"],
     "Generation": ["GetSession", "Score"],
-    "Admin": ["GetModel", "GetStats"],
+    "Admin": ["GetModel", "GetStats", "ListBackups"],
 }
 CHANNEL_OPTIONS = [
     (

@@ -253,6 +253,19 @@ class AsyncClient:
         stats: admin_pb2.Stats = await self._call(self._admin.GetStats, admin_pb2.GetStatsRequest())
         return stats
 
+    async def backup_create(self, *, keep: int = 0,
+                            timeout: float | None = None) -> types.Backup:
+        try:
+            return decode(types.Backup, await self._admin.CreateBackup(
+                admin_pb2.CreateBackupRequest(keep=keep), timeout=timeout,
+                metadata=self._metadata))
+        except grpc.RpcError as error:
+            raise errors.from_grpc(error) from None
+
+    async def backups(self) -> list[types.Backup]:
+        response = await self._call(self._admin.ListBackups, admin_pb2.ListBackupsRequest())
+        return [decode(types.Backup, backup) for backup in response.backups]
+
 
 class AsyncSession:
     """As Session, with async with."""

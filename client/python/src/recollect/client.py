@@ -271,6 +271,22 @@ class Client:
         stats: admin_pb2.Stats = self._call(self._admin.GetStats, admin_pb2.GetStatsRequest())
         return stats
 
+    def backup_create(self, *, keep: int = 0, timeout: float | None = None) -> types.Backup:
+        """Makes a backup in the server's directory for backups, while it serves; it takes as long as
+        copying what has changed, so `timeout` is its own. Then removes all but the latest `keep`;
+        0: none."""
+        try:
+            return decode(types.Backup, self._admin.CreateBackup(
+                admin_pb2.CreateBackupRequest(keep=keep), timeout=timeout,
+                metadata=self._metadata))
+        except grpc.RpcError as error:
+            raise errors.from_grpc(error) from None
+
+    def backups(self) -> list[types.Backup]:
+        """All backups there, oldest first."""
+        response = self._call(self._admin.ListBackups, admin_pb2.ListBackupsRequest())
+        return [decode(types.Backup, backup) for backup in response.backups]
+
 
 class Session:
     """An open session; closed at the end of a with block."""

@@ -49,6 +49,21 @@ class UnfinishedIngest:
 
 
 @dataclass(frozen=True)
+class Backup:
+    """A backup of all documents and unfinished ingests."""
+
+    number: int
+    """Ascending, from 1."""
+    created_unix_s: int
+    bytes: int
+    """Of its files, those that it shares with other backups included."""
+    files: int
+    documents: int
+    damage: str
+    """Not empty if it is damaged: then only `number` is set beside it."""
+
+
+@dataclass(frozen=True)
 class Progress:
     """How far an ingest is."""
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-VERBS = ["", "serve", "ingest", "docs", "docs list", "docs get", "docs text", "docs delete", "retrieve", "generate", "score", "niah", "bench",
+VERBS = ["", "serve", "ingest", "docs", "docs list", "docs get", "docs text", "docs delete", "docs export", "docs import", "retrieve", "generate", "score", "niah", "bench",
          "import", "model", "stats"]
 PROSE = r"(?:[A-Za-z][a-z'-]*[,.;:?!\"-]*(?:\s|\\n)+){4}"  # four words in a row, in JSON too
 LISTED = r"\nbooks  .*\n"
@@ -52,6 +52,8 @@ HELP = [
     ("recollect docs list --json", r'"id": ?"books".*"id": ?"emma".*"id": ?"moby"'),
     ("recollect docs get moby", r"(?m)^id +moby$"),
     ("recollect docs text moby --begin 1000 --end 2000", r"^[\s\S]{1000}\n?$"),
+    ("recollect docs export moby moby.recollect", r"^moby\.recollect: \d+\.\d MiB"),
+    ("recollect docs import moby.recollect --id moby-2", r"(?m)^id +moby-2$"),
     ("recollect generate --mount moby --prompt 'Who is the captain of the Pequod? It is' --stop .", r"^ Ahab"),
     ("recollect generate --mount moby --prompt 'The captain of the Pequod is' --max-tokens 32", r"^ Ahab"),
     ("recollect generate --mount moby,emma --prompt-file question.txt --stop . --retrievals", r"^ Ahab"),
@@ -79,6 +81,7 @@ HELP = [
     ("recollect serve --config deploy/recollect.toml", r"^recollect ready grpc="),
     ("recollect serve --grpc-listen 127.0.0.1:50051 &", r"^recollect ready grpc="),
     ("recollect docs list --server 127.0.0.1:50051 --json", r'"id": ?"books"'),
+    ("recollect docs import moby.recollect --server 127.0.0.1:50051", r"(?m)^id +moby$"),
     ("recollect niah --haystack books.txt --task distractors,hex --tokens 4k --samples 5 --server 127.0.0.1:50051",
      r"distractors +4096 .* %(?s:.*)hex +4096 .* %"),
     ("recollect bench --text moby-dick.txt --server 127.0.0.1:50051 --json", r'"ingest'),

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "cli/connection.h"
 #include "cli/json.h"
 #include "cli/progress.h"
+#include "cli/room.h"
 #include "cli/session_options.h"
 #include "cli/text_source.h"
 #include "cli/verbs.h"
@@ -57,16 +59,37 @@ absl::StatusOr<v1::Document> IngestTokens(client::Client& client, const IngestOp
   return client.IngestTokens(options.id, tokens, progress, session);
 }
 
+// Of `size` bytes of text, by what the model has read of it.
+absl::Status CheckRoomForRest(client::Client& client, const std::string& path, int64_t size,
+                              const v1::IngestProgress& progress) {
+  const auto stats = client.GetStats();
+  const auto model = client.GetModel();
+  if (!stats.ok() || !model.ok()) return absl::OkStatus();  // not for this key: it will show
+  const TextSize read{progress.bytes(), progress.tokens(), progress.chunks()};
+  const int64_t left = std::max<int64_t>(0, size - progress.accepted_offset());
+  return CheckRoom(path, *stats, RoomFor(*model, ScaledToBytes(read, left)),
+                   RoomFor(*model, ScaledToBytes(read, size)));
+}
+
 // Resumes where the server has committed; tries again when the connection breaks and the input can
 // be read again.
 absl::StatusOr<v1::Document> IngestText(client::Client& client, const IngestOptions& options,
                                         const v1::SessionOptions& session) {
   ASSIGN_OR_RETURN(const auto source, TextSource::Open(options.path));
   ProgressBar bar(options.id, source->size());
-  const auto reader = [&](int64_t offset, int64_t limit) { return source->Read(offset, limit); };
+  absl::Status room;  // for the whole, as soon as it can be told
+  bool asked = source->size() == 0;
+  const auto reader = [&](int64_t offset, int64_t limit) -> absl::StatusOr<std::string> {
+    RETURN_IF_ERROR(room);
+    return source->Read(offset, limit);
+  };
   int64_t committed = 0;
   const auto progress = [&](const v1::IngestProgress& p) {
     committed = p.committed_offset();
+    if (!asked && p.tokens() > 0) {
+      asked = true;
+      room = CheckRoomForRest(client, options.path, source->size(), p);
+    }
     bar.Update(p.accepted_offset(), Note(p));
   };
   for (int retry = 0;; ++retry) {

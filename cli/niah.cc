@@ -1,143 +1,14 @@
-#include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "base/status.h"
-#include "cli/connection.h"
-#include "cli/json.h"
-#include "cli/niah/run.h"
-#include "cli/progress.h"
+#include "cli/flags.h"
+#include "cli/niah/verb.h"
 #include "cli/verbs.h"
 
 namespace recollect::cli {
 namespace {
 
-constexpr char kShardNote[] =
-    "sizes above --shard-tokens are mounted as several documents, in order; per sample only those "
-    "that hold a needle are ingested anew";
-
-struct NiahFlags {
-  niah::RunOptions run;
-  std::vector<std::string> haystack;
-  std::vector<std::string> tokens = {"4k", "64k"};
-  std::string shard_tokens = "64k";
-  std::string phrasing = "both";
-  std::string control = "none";
-  std::string phrases;  // file
-  std::string json;     // file; empty: where the table would go, if at all
-};
-
-absl::StatusOr<niah::RunOptions> ToRunOptions(const NiahFlags& flags) {
-  static const std::map<std::string, niah::Control> kControls = {
-      {"none", niah::Control::kNone},
-      {"unmounted", niah::Control::kUnmounted},
-      {"removed", niah::Control::kRemoved},
-      {"random", niah::Control::kRandom}};
-  niah::RunOptions options = flags.run;
-  for (const std::string& text : flags.tokens) {
-    ASSIGN_OR_RETURN(options.tokens.emplace_back(), ParseTokenCount("--tokens", text));
-  }
-  ASSIGN_OR_RETURN(options.shard_tokens, ParseTokenCount("--shard-tokens", flags.shard_tokens));
-  options.control = kControls.at(flags.control);
-  for (const char* task : {"reread", "prose"}) {
-    if (options.control == niah::Control::kNone ||
-        std::count(options.tasks.begin(), options.tasks.end(), task) == 0) {
-      continue;
-    }
-    return absl::InvalidArgumentError(absl::StrCat("--control ", flags.control, ": not for --task ",
-                                                   task, ", which reports its own controls"));
-  }
-  if (flags.phrasing != "both") options.task.held_out = {flags.phrasing == "held-out"};
-  return options;
-}
-
-absl::StatusOr<std::string> ReadHaystack(const NiahFlags& flags) {
-  std::string text;
-  for (const std::string& path : flags.haystack) {
-    ASSIGN_OR_RETURN(const std::string part, ReadInput(path));
-    RETURN_IF_ERROR(CheckUtf8(path, part));
-    text += part;
-  }
-  return text;
-}
-
-// `mode` "ab" leaves a file as it is: finds out before hours of work whether it can be written.
-absl::Status WriteFile(const std::string& path, const char* mode, const std::string& text) {
-  std::FILE* file = std::fopen(path.c_str(), mode);
-  const bool written =
-      file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = file != nullptr && std::fclose(file) == 0;
-  if (written && closed) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--json: cannot write ", path, ": ", std::strerror(errno)));
-}
-
-absl::Status Niah(const Options& common, const NiahFlags& flags) {
-  ASSIGN_OR_RETURN(const niah::RunOptions options, ToRunOptions(flags));
-  std::string phrases_text = niah::BuiltInPhrases();
-  if (!flags.phrases.empty()) {
-    ASSIGN_OR_RETURN(phrases_text, ReadInput(flags.phrases));
-  }
-  ASSIGN_OR_RETURN(const niah::Phrases phrases, niah::ParsePhrases(phrases_text));
-  ASSIGN_OR_RETURN(const std::string text, ReadHaystack(flags));
-  if (!flags.json.empty()) RETURN_IF_ERROR(WriteFile(flags.json, "ab", ""));
-  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, /*needs_no_document=*/true));
-  ASSIGN_OR_RETURN(const v1::ModelInfo model, connection->client().GetModel());
-  if (model.groups() == 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("niah: the model ", model.name(), " of family ", model.architecture(),
-                     " has no landmarks: there is nothing to retrieve"));
-  }
-
-  std::vector<niah::Sample> samples;
-  {
-    niah::Runner runner(connection->client(), options, model.retrieved_chunks(), text, phrases);
-    ProgressBar bar("niah", runner.total());
-    int64_t done = 0, judged = 0, right = 0;
-    ASSIGN_OR_RETURN(samples, runner.Run([&](const niah::Sample& sample) {
-      ++done;
-      judged += sample.right.has_value() ? 1 : 0;
-      right += sample.right.value_or(false) ? 1 : 0;
-      bar.Update(done, absl::StrFormat("%d of %d right; %s %s at %d", right, judged, sample.task,
-                                       sample.variant, sample.tokens_asked));
-    }));
-  }
-  Json json = {{"model", ToJson(model)},
-               {"seed", options.seed},
-               {"control", flags.control},
-               {"distractors", options.task.distractors},
-               {"hex_digits", options.task.hex_digits},
-               {"cue_words", options.task.cue_words},
-               {"passage_bytes", options.task.passage_bytes},
-               {"dilation", options.dilation},
-               {"dry_multiplier", options.dry_multiplier},
-               {"shard_tokens", options.shard_tokens},
-               {"haystack_bytes", text.size()},
-               {"mounting", kShardNote}};
-  json.update(niah::ToJson(samples, options.depths));
-  if (!flags.json.empty()) {
-    RETURN_IF_ERROR(WriteFile(flags.json, "wb",
-                              json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
-  }
-  if (common.json) {
-    PrintJson(json);
-  } else {
-    std::printf("control: %s; model %s %s, seed %llu\n%s: %s\n\n%s", flags.control.c_str(),
-                model.name().c_str(), model.dtype().c_str(),
-                static_cast<unsigned long long>(options.seed), "mounting", kShardNote,
-                niah::FormatTable(samples, options.depths).c_str());
-  }
-  return absl::OkStatus();
-}
-
-void AddNiahFlags(CLI::App& verb, NiahFlags& flags) {
+void AddNiahFlags(CLI::App& verb, niah::Flags& flags) {
   niah::RunOptions& run = flags.run;
   verb.add_option("--haystack", flags.haystack, "Text files to hide needles in")
       ->required()
@@ -163,10 +34,29 @@ void AddNiahFlags(CLI::App& verb, NiahFlags& flags) {
                   "For passkey, distractors, hex: trained phrasings, held-out ones, or both")
       ->check(CLI::IsMember({"trained", "held-out", "both"}))
       ->capture_default_str();
-  verb.add_option("--control", flags.control,
-                  "Scores should be near 0: nothing mounted, needle left out, random chunks")
+  verb.add_option(
+          "--control", flags.controls,
+          "Scores should be near 0: nothing mounted, needle left out, random chunks; several "
+          "run one after another")
+      ->delimiter(',')
       ->check(CLI::IsMember({"none", "unmounted", "removed", "random"}))
       ->capture_default_str();
+  verb.add_option("--control-samples", flags.control_samples,
+                  "Of the samples, ask only the first so many with a control (default: all)")
+      ->check(CLI::Range(1, 100000));
+  verb.add_option(
+          "--hide", flags.hide,
+          "Each sample in a haystack of its own, or all of a size in one, which is ingested "
+          "once, as one document")
+      ->check(CLI::IsMember({"each", "all"}))
+      ->capture_default_str();
+  verb.add_flag("--keep", run.keep, "With --hide all: do not delete the document at the end");
+  verb.add_option("--samples-per-shape", run.samples_per_shape,
+                  "For records and ruler: samples of each variant (default: --samples)")
+      ->check(CLI::Range(1, 100000));
+  verb.add_option("--heat-map", flags.heat_map,
+                  "Draw the right answers by size and depth to FILE, as SVG")
+      ->type_name("FILE");
   verb.add_option("--distractors", run.task.distractors,
                   "Other needles or records of the same form")
       ->check(CLI::Range(0, 10000))
@@ -207,7 +97,7 @@ void AddNiahFlags(CLI::App& verb, NiahFlags& flags) {
 
 void AddNiah(CLI::App& app, Command& command) {
   CLI::App* verb = app.add_subcommand("niah", "Needle-in-a-haystack stress test");
-  auto flags = std::make_shared<NiahFlags>();
+  auto flags = std::make_shared<niah::Flags>();
   AddNiahFlags(*verb, *flags);
   const CLI::Option* json =
       verb->add_option("--json", flags->json,
@@ -223,6 +113,8 @@ void AddNiah(CLI::App& app, Command& command) {
       "127.0.0.1:50051\n"
       "  recollect niah --haystack books.txt --task quote,reread,prose --tokens 4k --samples 10\n"
       "  recollect niah --haystack books.txt --tokens 4k --samples 10 --control random\n"
+      "  recollect niah --haystack books.txt --tokens 4k,16k --hide all --samples 10 --heat-map "
+      "niah.svg\n"
       "\n"
       "Tasks (docs/niah.md):\n"
       "  passkey      a sentence gives a key a value of 5 to 7 digits\n"
@@ -242,11 +134,13 @@ void AddNiah(CLI::App& app, Command& command) {
       "asks in a fresh session with greedy decoding. The report has the answers, the retrieved\n"
       "chunks, and what BM25 finds by the same words among the same chunks. Sizes above\n"
       "--shard-tokens are mounted as several documents, in order; for each sample only those that\n"
-      "contain a needle are ingested again. Documents (niah-…) are deleted at the end.\n" +
+      "contain a needle are ingested again. With --hide all the needles of all samples are in one\n"
+      "document, which is ingested once. Documents (niah-…) are deleted at the end. After an\n"
+      "interruption a run with --json FILE goes on: give the same command again.\n" +
       std::string(kCommonHelp));
   verb->callback([&command, flags, json] {
     if (json->count() > 0 && flags->json.empty()) command.options.json = true;
-    command.run = [&command, flags] { return Niah(command.options, *flags); };
+    command.run = [&command, flags] { return niah::RunVerb(command.options, *flags); };
   });
 }
 

@@ -63,20 +63,32 @@ std::vector<Found> ListOf(const v1::Retrieval& retrieval, const Volumes& volumes
   return list;
 }
 
-// Of all places: one chunk only when each lies in one.
-Sample::Span SpanOf(const std::vector<Gold>& gold, const Volumes& volumes) {
+// Of all places: one chunk only when each lies in one. `seen`: chunks that were retrieved, whose
+// limits are known also where those of the volume are not.
+Sample::Span SpanOf(const std::vector<Gold>& gold, const Volumes& volumes,
+                    const std::vector<Found>& seen) {
+  auto span = gold.empty() ? Sample::Span::kUnknown : Sample::Span::kOneChunk;
   for (const Gold& g : gold) {
     const Volume& volume = *volumes[g.place.shard];
-    int64_t chunks = 0;
     // White space before a sentence may lie in the chunk before.
-    for (int64_t c = 0; c < volume.chunks(); ++c) {
-      const bool holds =
-          volume.ChunkBegin(c) < g.place.end && g.place.begin + 1 < volume.ChunkBegin(c + 1);
-      chunks += holds ? 1 : 0;
+    const int64_t begin = g.place.begin + 1, end = g.place.end;
+    const auto has = [&](const Found& f, int64_t at) {
+      return f.volume == g.place.shard && f.begin <= at && at < f.end;
+    };
+    const auto first = std::find_if(
+        seen.begin(), seen.end(), [&](const Found& f) { return has(f, begin) || has(f, end - 1); });
+    if (first != seen.end()) {
+      if (!has(*first, begin) || !has(*first, end - 1)) return Sample::Span::kTwoChunks;
+      continue;
     }
-    if (chunks > 1) return Sample::Span::kTwoChunks;
+    const int64_t chunk = volume.ChunkAt(begin), last = volume.ChunkAt(end - 1);
+    if (!volume.Exact(chunk) || !volume.Exact(last)) {
+      span = Sample::Span::kUnknown;
+    } else if (chunk != last) {
+      return Sample::Span::kTwoChunks;
+    }
   }
-  return gold.empty() ? Sample::Span::kUnknown : Sample::Span::kOneChunk;
+  return span;
 }
 
 }  // namespace
@@ -125,10 +137,13 @@ absl::Status Asker::Ask(const Question& question, const Volumes& volumes, Sample
   }
   if (volumes.empty() || question.gold.empty()) return absl::OkStatus();
 
+  std::vector<Found> seen;
   for (const v1::Retrieval& retrieval : retrievals) {
     const auto group = static_cast<size_t>(retrieval.group());
     if (sample->found.size() <= group) sample->found.resize(group + 1);
-    sample->found[group] = Judge(ListOf(retrieval, volumes), question.gold);
+    const std::vector<Found> list = ListOf(retrieval, volumes);
+    sample->found[group] = Judge(list, question.gold);
+    seen.insert(seen.end(), list.begin(), list.end());
   }
   std::vector<const WordCounts*> parts;
   for (const auto& volume : volumes) parts.push_back(&volume->words());
@@ -139,7 +154,7 @@ absl::Status Asker::Ask(const Question& question, const Volumes& volumes, Sample
                         volume.ChunkBegin(hit.text + 1), 0});
   }
   sample->bm25 = Judge(by_words, question.gold);
-  sample->span = SpanOf(question.gold, volumes);
+  sample->span = SpanOf(question.gold, volumes, seen);
   return absl::OkStatus();
 }
 

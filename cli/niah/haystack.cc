@@ -53,9 +53,21 @@ double Haystack::DepthOf(const Place& place) const {
   return static_cast<double>(before) / static_cast<double>(std::max<int64_t>(1, bytes()));
 }
 
+bool Haystack::Touches(const Place& place) const {
+  return std::any_of(taken_.begin(), taken_.end(), [&](const Place& p) {
+    return p.shard == place.shard && place.begin < p.end && p.begin < place.end;
+  });
+}
+
 void Haystack::Remove(const Place& place) {
-  taken_.clear();
-  shards_[place.shard].erase(place.begin, place.end - place.begin);
+  const Place gone = place;  // it may be one of taken_
+  shards_[gone.shard].erase(gone.begin, gone.end - gone.begin);
+  const auto moved = [&](int64_t at) {
+    return at <= gone.begin ? at : std::max(gone.begin, at - (gone.end - gone.begin));
+  };
+  for (Place& p : taken_) {
+    if (p.shard == gone.shard) p = {p.shard, moved(p.begin), moved(p.end)};
+  }
 }
 
 absl::StatusOr<Place> Haystack::Replace(double depth, const std::string& sentence) {

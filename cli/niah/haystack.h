@@ -4,7 +4,8 @@
 // Why shards: with one document, a sample at 1 M tokens would have to ingest everything again for
 // one needle. With shards only the shard with the needle is ingested again; all are mounted
 // together, in order. Chunks, candidates and retrieval are the same; only local context (at most
-// some thousand tokens) restarts at the beginning of a shard.
+// some thousand tokens) restarts at the beginning of a shard. A haystack that holds what all
+// samples ask for is ingested once and needs none.
 #ifndef RECOLLECT_CLI_NIAH_HAYSTACK_H_
 #define RECOLLECT_CLI_NIAH_HAYSTACK_H_
 
@@ -39,8 +40,13 @@ class Haystack {
   // The present places of all sentences, in the order in which they were placed. Later sentences
   // move earlier ones by a few bytes.
   const std::vector<Place>& places() const { return taken_; }
+  // Whether a part of `place` belongs to one of them.
+  bool Touches(const Place& place) const;
+  // The keys of these sentences, in lower case. Who places a sentence adds its key, so that no two
+  // have the same.
+  std::vector<std::string>& keys() { return keys_; }
 
-  // Removes the bytes of `place`. The places of sentences are invalid afterwards.
+  // Removes the bytes of `place`. Of the sentences' places that it touches, what is left remains.
   void Remove(const Place& place);
   // The shard and byte at `depth` (0 to 1) of the whole, as a place with only `begin` set; DepthOf
   // is the inverse.
@@ -50,6 +56,7 @@ class Haystack {
  private:
   std::vector<std::string> shards_;
   std::vector<Place> taken_;
+  std::vector<std::string> keys_;
 };
 
 }  // namespace recollect::cli::niah

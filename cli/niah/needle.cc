@@ -7,11 +7,14 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 
 namespace recollect::cli::niah {
 namespace {
 
 constexpr int kMinWordCount = 3;
+constexpr int kTriesApart = 200;  // to find a key of words that no other has
 
 std::string Capitalised(std::string text) {
   if (!text.empty()) text[0] = absl::ascii_toupper(static_cast<unsigned char>(text[0]));
@@ -36,6 +39,20 @@ std::string Fill(const std::string& phrase, const Form& form, const Needle& need
       phrase, {{"{noun}", form.noun}, {"{key}", needle.key}, {"{value}", needle.value}});
 }
 
+std::vector<absl::string_view> KeyWords(const std::string& key) {
+  return absl::StrSplit(key, absl::ByAnyChar(" -"), absl::SkipEmpty());
+}
+
+// Of keys in lower case.
+bool SharesAWord(const std::string& key, const std::vector<std::string>& others) {
+  const std::vector<absl::string_view> words = KeyWords(key);
+  return std::any_of(others.begin(), others.end(), [&](const std::string& other) {
+    const std::vector<absl::string_view> theirs = KeyWords(other);
+    return std::find_first_of(words.begin(), words.end(), theirs.begin(), theirs.end()) !=
+           words.end();
+  });
+}
+
 }  // namespace
 
 Form MakeForm(Random& random, const PhraseList& phrases, ValueKind kind, int hex_digits) {
@@ -44,12 +61,16 @@ Form MakeForm(Random& random, const PhraseList& phrases, ValueKind kind, int hex
 }
 
 Needle MakeNeedle(Random& random, const Form& form, const std::vector<std::string>& words,
-                  std::vector<std::string>* taken) {
+                  std::vector<std::string>* taken, bool apart) {
   Needle needle;
+  int tries = 0;
+  const auto refused = [&](const std::string& key) {
+    return std::find(taken->begin(), taken->end(), key) != taken->end() ||
+           (apart && tries++ < kTriesApart && SharesAWord(key, *taken));
+  };
   do {
     needle.key = MakeKey(random, words);
-  } while (std::find(taken->begin(), taken->end(), absl::AsciiStrToLower(needle.key)) !=
-           taken->end());
+  } while (refused(absl::AsciiStrToLower(needle.key)));
   taken->push_back(absl::AsciiStrToLower(needle.key));
   needle.value = form.kind == ValueKind::kHex
                      ? random.Characters(form.hex_digits, "0123456789abcdef")

@@ -35,9 +35,9 @@ struct Needle {
 
 Form MakeForm(Random& random, const PhraseList& phrases, ValueKind kind, int hex_digits);
 // `words` are candidates for keys (TestWords). The key differs from all in `taken` and is added to
-// it.
+// it. `apart`: where there are words enough, it has not even a word in common with any of them.
 Needle MakeNeedle(Random& random, const Form& form, const std::vector<std::string>& words,
-                  std::vector<std::string>* taken);
+                  std::vector<std::string>* taken, bool apart = false);
 
 // Words of the text that training never drew: 3 to 10 letters only, frequent enough to be words.
 // Sorted.

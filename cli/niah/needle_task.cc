@@ -34,12 +34,12 @@ class Needles : public Task {
   }
 
   bool prepares() const override { return kind_ == NeedleKind::kDistractors; }
+  bool shares() const override { return true; }
 
   absl::Status Prepare(const Variant& variant, Random& random, Haystack* haystack) override {
     form_ = DrawForm(variant, random);
-    taken_.clear();
     for (int i = 0; i < options_.distractors; ++i) {
-      const Needle distractor = MakeNeedle(random, form_, material_.words, &taken_);
+      const Needle distractor = MakeNeedle(random, form_, material_.words, &haystack->keys());
       RETURN_IF_ERROR(haystack->Replace(random.Unit(), distractor.sentence).status());
     }
     return absl::OkStatus();
@@ -47,8 +47,8 @@ class Needles : public Task {
 
   absl::StatusOr<Question> Make(const Draw& draw) override {
     const Form form = prepares() ? form_ : DrawForm(draw.variant, draw.random);
-    std::vector<std::string> taken = taken_;
-    const Needle needle = MakeNeedle(draw.random, form, material_.words, &taken);
+    const Needle needle =
+        MakeNeedle(draw.random, form, material_.words, &draw.haystack.keys(), draw.shared);
     Question question;
     question.prompt = needle.question;
     question.expected = {needle.value};
@@ -80,8 +80,7 @@ class Needles : public Task {
   const NeedleKind kind_;
   const TaskOptions& options_;
   const Material& material_;
-  Form form_;                       // of the distractors
-  std::vector<std::string> taken_;  // their keys
+  Form form_;  // of the distractors
 };
 
 }  // namespace

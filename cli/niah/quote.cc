@@ -32,6 +32,7 @@ class Quote : public Task {
   }
 
   bool hides() const override { return false; }
+  bool shares() const override { return true; }
 
   absl::StatusOr<Question> Make(const Draw& draw) override {
     for (int t = 0; t < kTries; ++t) {
@@ -41,6 +42,7 @@ class Quote : public Task {
       const auto words = WordsFrom(text, at.begin, options_.cue_words + kManyWords);
       if (std::ssize(words) < options_.cue_words + kManyWords) continue;
       const int64_t begin = words.front().begin, end = words[options_.cue_words - 1].end;
+      if (draw.haystack.Touches({at.shard, begin, words.back().end})) continue;
       const std::string cue = text.substr(begin, end - begin);
       if (Occurrences(draw.haystack, cue) != 1) continue;
       const std::string next = text.substr(end, words.back().end - end);

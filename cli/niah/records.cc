@@ -41,11 +41,13 @@ class Records : public Task {
   // One haystack holds records of all shapes: a sample asks for one of them.
   bool hides() const override { return false; }
   bool prepares() const override { return true; }
+  bool shares() const override { return true; }
 
   absl::Status Prepare(const Variant&, Random& random, Haystack* haystack) override {
     records_.clear();
+    first_place_ = std::ssize(haystack->places());
     for (const Shape& shape : RecordShapes()) {
-      std::set<std::string> taken;
+      std::set<std::string> taken(haystack->keys().begin(), haystack->keys().end());
       for (int i = 0; i < RecordsOfAShape(); ++i) {
         records_.push_back(MakeRecord(random, shape, material_.words, &taken));
         RETURN_IF_ERROR(
@@ -59,14 +61,14 @@ class Records : public Task {
 
   absl::StatusOr<Question> Make(const Draw& draw) override {
     const auto distance = [&](int64_t i) {
-      return std::abs(draw.haystack.DepthOf(draw.haystack.places()[i]) - draw.depth);
+      return std::abs(draw.haystack.DepthOf(draw.haystack.places()[first_place_ + i]) - draw.depth);
     };
     int64_t asked = int64_t{draw.variant.number} * RecordsOfAShape();
     for (int64_t i = asked; i < (draw.variant.number + 1) * RecordsOfAShape(); ++i) {
       if (distance(i) < distance(asked)) asked = i;
     }
     const Record& record = records_[asked];
-    const Place place = draw.haystack.places()[asked];
+    const Place place = draw.haystack.places()[first_place_ + asked];
     Question question;
     question.prompt = record.prompt;
     question.expected = {record.value};
@@ -94,6 +96,7 @@ class Records : public Task {
   const TaskOptions& options_;
   const Material& material_;
   std::vector<Record> records_;  // in the haystack, shape by shape
+  int64_t first_place_ = 0;      // of theirs among all places of the haystack
 };
 
 std::string Capitalised(std::string word) {

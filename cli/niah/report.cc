@@ -14,9 +14,7 @@
 namespace recollect::cli::niah {
 namespace {
 
-constexpr size_t kFewVariants = 3;  // of more there is a line over all of them, and only that one
-                                    // in the parts below the table
-constexpr char kAll[] = "(all)";    // sorts before names
+constexpr char kAll[] = "(all)";  // sorts before names
 
 struct Finds {
   double hits = 0, firsts = 0, weight = 0;  // sums
@@ -73,7 +71,7 @@ std::set<std::string> TasksOfMany(const std::vector<Sample>& samples) {
   for (const Sample& s : samples) variants[s.task].insert(s.variant);
   std::set<std::string> tasks;
   for (const auto& [task, names] : variants) {
-    if (names.size() > kFewVariants) tasks.insert(task);
+    if (std::ssize(names) > kFewVariants) tasks.insert(task);
   }
   return tasks;
 }
@@ -97,10 +95,6 @@ Cells Part(const std::vector<Sample>& samples, const Filter& include) {
     cells[{s.task, s.tokens_asked, many.contains(s.task) ? kAll : s.variant}].Add(s);
   }
   return cells;
-}
-
-int DepthBucket(const Sample& s, int depths) {
-  return std::min(depths - 1, static_cast<int>(s.depth * depths));
 }
 
 std::string Rate(const Cell& cell) {
@@ -239,6 +233,10 @@ bool Straddles(const Sample& s) { return s.span == Sample::Span::kTwoChunks; }
 bool Crosses(const Sample& s) { return s.crosses_block; }
 
 }  // namespace
+
+int DepthBucket(const Sample& sample, int depths) {
+  return std::clamp(static_cast<int>(sample.depth * depths), 0, depths - 1);
+}
 
 std::pair<double, double> Interval(int64_t right, int64_t count) {
   if (count == 0) return {0, 1};

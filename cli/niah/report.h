@@ -12,6 +12,10 @@
 
 namespace recollect::cli::niah {
 
+// Of more variants there is a line over all of them, and only that one in the parts below the
+// table.
+constexpr int64_t kFewVariants = 3;
+
 // Whether a list of hits contains what was asked for.
 struct Finding {
   bool hit = false;    // has a chunk with a part of it; of several things, with each
@@ -41,6 +45,9 @@ struct Sample {
   int64_t generated_tokens = 0;
   double generation_ms = 0;
 };
+
+// Which of `depths` equal stretches the sample is in. REQUIRES: depths > 0.
+int DepthBucket(const Sample& sample, int depths);
 
 // 95 % Wilson interval of the share `right` / `count`.
 std::pair<double, double> Interval(int64_t right, int64_t count);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/status.h"
@@ -32,10 +33,38 @@ Runner::Runner(client::Client& client, const RunOptions& options, int64_t hits, 
 }
 
 int64_t Runner::total() const {
-  int64_t cells = 0;
-  for (const auto& task : tasks_)
-    cells += std::ssize(task->variants()) * std::ssize(options_.tokens);
-  return cells * options_.samples;
+  int64_t samples = 0;
+  for (const auto& task : tasks_) samples += std::ssize(task->variants()) * Asked(*task);
+  return samples * std::ssize(options_.tokens);
+}
+
+std::string Runner::Name(const Cell& cell, int i) {
+  return absl::StrCat(cell.task.name(), " ", cell.tokens, " ", cell.variant.name, " ", i);
+}
+
+const Sample* Observer::Known(const std::string& name) const {
+  return answered == nullptr ? nullptr : answered(name);
+}
+
+absl::Status Observer::Tell(const std::string& name, const Sample& sample, bool known) const {
+  return on_sample == nullptr ? absl::OkStatus() : on_sample(name, sample, known);
+}
+
+int Runner::Samples(const Task& task) const {
+  const bool many = std::ssize(task.variants()) > kFewVariants && options_.samples_per_shape > 0;
+  return many ? options_.samples_per_shape : options_.samples;
+}
+
+int Runner::Asked(const Task& task) const {
+  return options_.asked > 0 ? std::min(options_.asked, Samples(task)) : Samples(task);
+}
+
+Random Runner::SampleRandom(const Cell& cell, int i) const {
+  return Random(CellSeed(cell) + static_cast<uint64_t>(i) * kMix);
+}
+
+double Runner::Depth(int i, Random& random) const {
+  return (i % options_.depths + random.Unit()) / options_.depths;
 }
 
 // Sizes are asked for in tokens, texts are cut in bytes: reads some of the text, here and there, to
@@ -48,9 +77,46 @@ absl::Status Runner::Probe() {
     probe += Haystack::Cut(text_, i * (size - bytes) / kProbes, bytes, 1).shards().front();
   }
   ASSIGN_OR_RETURN(const auto volume, Volume::Ingest(client_, options_.seed, probe));
-  bytes_per_token_ = static_cast<double>(volume->bytes()) /
-                     static_cast<double>(std::max<int64_t>(1, volume->tokens()));
+  probe_ = {volume->bytes(), std::max<int64_t>(1, volume->tokens()), volume->chunks()};
   return absl::OkStatus();
+}
+
+int64_t Runner::BytesFor(int64_t tokens) const { return ScaledToTokens(probe_, tokens).bytes; }
+
+// Of all sizes, before hours go to the first of them.
+absl::Status Runner::CheckSizes() const {
+  const int64_t most = *std::max_element(options_.tokens.begin(), options_.tokens.end());
+  if (std::ssize(text_) < BytesFor(most)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--haystack: ", text_.size(), " bytes of text, about ",
+                     ScaledToBytes(probe_, std::ssize(text_)).tokens, " tokens; --tokens ", most,
+                     " needs about ", BytesFor(most), " bytes"));
+  }
+  if (options_.control == Control::kUnmounted) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const v1::ModelInfo model, client_.GetModel());
+  const auto stats = client_.GetStats();
+  if (absl::IsPermissionDenied(stats.status())) return absl::OkStatus();  // it will show
+  RETURN_IF_ERROR(stats.status());
+  ASSIGN_OR_RETURN(const int64_t there, TokensThere());
+  return CheckRoom(absl::StrCat("--tokens ", most), *stats,
+                   RoomFor(model, ScaledToTokens(probe_, std::max<int64_t>(0, most - there))),
+                   RoomFor(model, ScaledToTokens(probe_, most)));
+}
+
+// What an earlier run of these options has left.
+absl::StatusOr<int64_t> Runner::TokensThere() const {
+  if (options_.hide == Hide::kEach) return 0;
+  const std::string begin = absl::StrCat("niah-", options_.seed, "-");
+  int64_t tokens = 0;
+  ASSIGN_OR_RETURN(const auto documents, client_.ListAllDocuments());
+  for (const v1::Document& document : documents) {
+    if (absl::StartsWith(document.id(), begin)) tokens += document.tokens();
+  }
+  ASSIGN_OR_RETURN(const auto ingests, client_.ListIngests());
+  for (const v1::UnfinishedIngest& ingest : ingests) {
+    if (absl::StartsWith(ingest.id(), begin)) tokens += ingest.tokens();
+  }
+  return tokens;
 }
 
 int64_t Runner::Shards(const Cell& cell) const {
@@ -58,19 +124,28 @@ int64_t Runner::Shards(const Cell& cell) const {
                   (cell.tokens + options_.shard_tokens - 1) / options_.shard_tokens);
 }
 
-absl::StatusOr<std::vector<Sample>> Runner::Run(
-    const std::function<void(const Sample&)>& on_sample) {
+absl::StatusOr<std::vector<Sample>> Runner::Run(const Observer& observer) {
   if (std::ssize(material_.words) < kMinWords) {
     return absl::InvalidArgumentError(absl::StrCat("haystack: ", material_.words.size(),
                                                    " words that training never used, needs ",
                                                    kMinWords));
   }
+  for (const auto& task : tasks_) {
+    if (options_.hide == Hide::kEach || task->shares()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--hide all: not for --task ", task->name(),
+                                                   ", which needs haystacks of its own"));
+  }
   RETURN_IF_ERROR(Probe());
+  RETURN_IF_ERROR(CheckSizes());
   std::vector<Sample> samples;
   for (const int64_t tokens : options_.tokens) {
+    if (options_.hide == Hide::kAll) {
+      RETURN_IF_ERROR(RunAll(tokens, observer, &samples));
+      continue;
+    }
     for (const auto& task : tasks_) {
       for (const Variant& variant : task->variants()) {
-        RETURN_IF_ERROR(RunCell({*task, tokens, variant}, on_sample, &samples));
+        RETURN_IF_ERROR(RunCell({*task, tokens, variant}, observer, &samples));
       }
     }
     shared_.clear();  // bigger sizes need the space
@@ -78,17 +153,9 @@ absl::StatusOr<std::vector<Sample>> Runner::Run(
   return samples;
 }
 
-absl::StatusOr<std::shared_ptr<Runner::Base>> Runner::MakeBase(const Cell& cell, Random& random) {
-  const auto bytes = static_cast<int64_t>(static_cast<double>(cell.tokens) * bytes_per_token_);
-  const int64_t spare = static_cast<int64_t>(text_.size()) - bytes;
-  if (spare < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("haystack: ", text_.size(), " bytes, ",
-                                                   cell.tokens, " tokens need about ", bytes));
-  }
-  const auto base = std::make_shared<Base>(
-      Base{Haystack::Cut(text_, random.Below(spare + 1), bytes, Shards(cell)), {}});
-  base->volumes.resize(base->haystack.shards().size());
-  return base;
+Haystack Runner::CutHaystack(int64_t tokens, int64_t shards, Random& random) const {
+  const int64_t bytes = BytesFor(tokens), spare = std::ssize(text_) - bytes;
+  return Haystack::Cut(text_, random.Below(spare + 1), bytes, shards);
 }
 
 // The haystack of a cell's sample `i`: shared by all cells of a size that can, where it is worth
@@ -102,14 +169,19 @@ absl::StatusOr<std::shared_ptr<Runner::Base>> Runner::BaseFor(const Cell& cell, 
   if (shared && shared_.contains(key)) return shared_[key];
   if (keep && !shared && i % options_.samples_per_haystack != 0) return last;
   last.reset();  // its documents make room
-  Random random(shared ? options_.seed * kMix + Crc32(absl::StrCat("haystack ", cell.tokens))
+  Random random(shared ? HaystackSeed(cell.tokens)
                        : CellSeed(cell) + static_cast<uint64_t>(i) * kMix + 1);
-  ASSIGN_OR_RETURN(const auto base, MakeBase(cell, random));
+  const auto base = std::make_shared<Base>(Base{CutHaystack(cell.tokens, shards, random), {}});
+  base->volumes.resize(base->haystack.shards().size());
   if (cell.task.prepares()) {
     RETURN_IF_ERROR(cell.task.Prepare(cell.variant, random, &base->haystack));
   }
   if (shared) shared_[key] = base;
   return base;
+}
+
+uint64_t Runner::HaystackSeed(int64_t tokens) const {
+  return options_.seed * kMix + Crc32(absl::StrCat("haystack ", tokens));
 }
 
 // Depends on what the cell is, not on which others run.
@@ -118,16 +190,20 @@ uint64_t Runner::CellSeed(const Cell& cell) const {
          Crc32(absl::StrCat(cell.task.name(), cell.tokens, cell.variant.number));
 }
 
-absl::Status Runner::RunCell(const Cell& cell, const std::function<void(const Sample&)>& on_sample,
+absl::Status Runner::RunCell(const Cell& cell, const Observer& observer,
                              std::vector<Sample>* samples) {
   std::shared_ptr<Base> base;
-  for (int i = 0; i < options_.samples; ++i) {
+  for (int i = 0; i < Asked(cell.task); ++i) {
     ASSIGN_OR_RETURN(base, BaseFor(cell, i, std::move(base)));
-    Random random(CellSeed(cell) + static_cast<uint64_t>(i) * kMix);
-    const double depth = (i % options_.depths + random.Unit()) / options_.depths;
-    ASSIGN_OR_RETURN(const Sample sample, RunSample(cell, *base, depth, random));
-    samples->push_back(sample);
-    if (on_sample != nullptr) on_sample(sample);
+    if (const Sample* known = observer.Known(Name(cell, i)); known != nullptr) {
+      samples->push_back(*known);
+      RETURN_IF_ERROR(observer.Tell(Name(cell, i), *known, true));
+      continue;
+    }
+    Random random = SampleRandom(cell, i);
+    const double depth = Depth(i, random);
+    ASSIGN_OR_RETURN(samples->emplace_back(), RunSample(cell, *base, depth, random));
+    RETURN_IF_ERROR(observer.Tell(Name(cell, i), samples->back(), false));
   }
   return absl::OkStatus();
 }
@@ -141,8 +217,8 @@ absl::StatusOr<Sample> Runner::RunSample(const Cell& cell, Base& base, double de
   sample.depth = depth;
   Haystack haystack = base.haystack;
   const bool removed = options_.control == Control::kRemoved;
-  ASSIGN_OR_RETURN(const Question question,
-                   cell.task.Make({cell.variant, depth, removed, random, haystack}));
+  ASSIGN_OR_RETURN(const Question question, cell.task.Make({cell.variant, depth, removed,
+                                                            /*shared=*/false, random, haystack}));
   Volumes volumes;
   if (options_.control != Control::kUnmounted) {
     ASSIGN_OR_RETURN(volumes, Mount(haystack, base, &sample));

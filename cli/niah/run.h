@@ -15,31 +15,57 @@
 #include "cli/niah/ask.h"
 #include "cli/niah/haystack.h"
 #include "cli/niah/phrases.h"
+#include "cli/niah/random.h"
 #include "cli/niah/report.h"
 #include "cli/niah/task.h"
 #include "cli/niah/volume.h"
+#include "cli/room.h"
 #include "client/client.h"
 
 namespace recollect::cli::niah {
 
 enum class Control { kNone, kUnmounted, kRemoved, kRandom };
+// Whether each sample hides what it asks for in a haystack of its own, which is ingested for it, or
+// all of a size hide it in one, which is ingested once, as one document.
+enum class Hide { kEach, kAll };
 
 struct RunOptions {
   std::vector<std::string> tasks = {"passkey"};
   TaskOptions task;
   std::vector<int64_t> tokens;
   Control control = Control::kNone;
+  Hide hide = Hide::kEach;
   int depths = 5;
-  int samples = 50;  // of each task, size and variant, spread evenly over the depths
+  int samples = 50;           // of each task, size and variant, spread evenly over the depths
+  int samples_per_shape = 0;  // instead, of tasks with many variants; 0: the same
+  int asked = 0;              // at most so many of the samples, the first of each; 0: all
   int64_t dilation =
       0;  // of the sessions' local attention; 0: the model's. Ingest always uses the model's
   double dry_multiplier = 0;
   int64_t shard_tokens = 64 << 10;
   int samples_per_haystack = 10;  // where a haystack in several shards was prepared for one task
   uint64_t seed = 1;
+  bool keep = false;  // with Hide::kAll, documents stay when all has been asked
 };
 
-// Not thread-safe. The destructor deletes the documents that it ingested.
+// What is asked and told while samples run; each may be null. A sample's name is the same in every
+// run of the same options.
+struct Observer {
+  // A sample that an earlier run has answered, which is not asked again; null: none has.
+  std::function<const Sample*(const std::string& name)> answered;
+  // `known`: it is one of those. The run ends with an error of this.
+  std::function<absl::Status(const std::string& name, const Sample&, bool known)> on_sample;
+  // Of a document that is ingested for all samples, which is to have about `tokens` and has `bytes`
+  // of text.
+  std::function<void(const v1::IngestProgress&, int64_t tokens, int64_t bytes)> on_ingest;
+
+  // The same where a function may be missing.
+  const Sample* Known(const std::string& name) const;
+  absl::Status Tell(const std::string& name, const Sample& sample, bool known) const;
+};
+
+// Not thread-safe. The destructor deletes the documents that it ingested for single samples. Those
+// for all samples stay until all have been asked, so that a run that breaks off can go on.
 class Runner {
  public:
   // Borrows the client. Haystacks are cut from `text`. `hits`: the number that the model retrieves.
@@ -47,9 +73,10 @@ class Runner {
          Phrases phrases);
 
   int64_t total() const;  // number of samples
-  // Runs all samples. INVALID_ARGUMENT: the text is too short for a size, or has too few words for
-  // keys.
-  absl::StatusOr<std::vector<Sample>> Run(const std::function<void(const Sample&)>& on_sample);
+  // Runs all samples. Before the first of them, INVALID_ARGUMENT: the text is too short for a size,
+  // or has too few words for keys; a task cannot share a haystack; RESOURCE_EXHAUSTED: the server
+  // has no room for the largest size.
+  absl::StatusOr<std::vector<Sample>> Run(const Observer& observer);
 
  private:
   // A haystack in which no sample has hidden anything yet. Its shards are ingested when first
@@ -64,13 +91,35 @@ class Runner {
     Variant variant;
   };
 
+  // A sample of a haystack that is not ingested yet.
+  struct Planned {
+    Cell cell;
+    int number = 0;  // of its cell
+    double depth = 0;
+    Question question;
+  };
+
   absl::Status Probe();
-  absl::StatusOr<std::shared_ptr<Base>> MakeBase(const Cell& cell, Random& random);
+  absl::Status CheckSizes() const;
+  absl::StatusOr<int64_t> TokensThere() const;
+  int64_t BytesFor(int64_t tokens) const;
+  Haystack CutHaystack(int64_t tokens, int64_t shards, Random& random) const;
   absl::StatusOr<std::shared_ptr<Base>> BaseFor(const Cell& cell, int i,
                                                 std::shared_ptr<Base> last);
+  uint64_t HaystackSeed(int64_t tokens) const;
   uint64_t CellSeed(const Cell& cell) const;
-  absl::Status RunCell(const Cell& cell, const std::function<void(const Sample&)>& on_sample,
-                       std::vector<Sample>* samples);
+  absl::Status RunCell(const Cell& cell, const Observer& observer, std::vector<Sample>* samples);
+  absl::StatusOr<Planned> Plan(const Cell& cell, int i, Haystack* haystack) const;
+  absl::StatusOr<std::vector<Planned>> PlanAll(int64_t tokens, Haystack* haystack);
+  // The work is written to `first`, the sample that it counts for.
+  absl::StatusOr<Volumes> IngestAll(int64_t tokens, const Haystack& haystack,
+                                    const Observer& observer, Sample* first);
+  absl::Status RunAll(int64_t tokens, const Observer& observer, std::vector<Sample>* samples);
+  static std::string Name(const Cell& cell, int i);
+  int Samples(const Task& task) const;  // that are hidden
+  int Asked(const Task& task) const;    // of these
+  Random SampleRandom(const Cell& cell, int i) const;
+  double Depth(int i, Random& random) const;
   absl::StatusOr<Sample> RunSample(const Cell& cell, Base& base, double depth, Random& random);
   absl::StatusOr<Volumes> Mount(const Haystack& haystack, Base& base, Sample* sample);
   int64_t Shards(const Cell& cell) const;
@@ -81,7 +130,7 @@ class Runner {
   const Material material_;
   const Asker asker_;
   std::vector<std::unique_ptr<Task>> tasks_;
-  double bytes_per_token_ = 0;
+  TextSize probe_;  // of a part of the text
   // Haystacks of the present size that several cells share, by number of shards and, if prepared,
   // by task.
   std::map<std::pair<int64_t, std::string>, std::shared_ptr<Base>> shared_;

@@ -44,6 +44,7 @@ struct Draw {
   const Variant& variant;
   double depth = 0;      // of what is asked for, 0 to 1
   bool removed = false;  // the haystack must not contain what is asked for
+  bool shared = false;   // other samples hide what they ask for in the same haystack
   Random& random;
   Haystack& haystack;
 };
@@ -61,6 +62,9 @@ class Task {
   // haystack serves one variant; otherwise it serves all variants.
   virtual bool prepares() const { return false; }
   virtual int64_t least_documents() const { return 1; }
+  // True: what all samples ask for can lie in one haystack, beside that of other tasks. Those that
+  // hide something are made first, then those that ask for what there is.
+  virtual bool shares() const { return false; }
 
   // Adds to a haystack everything except what single samples ask for. The samples until the next
   // call are drawn from this haystack.

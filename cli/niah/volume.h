@@ -1,5 +1,5 @@
 // A document that niah ingested: its text, the ranges of its chunks, and their words for BM25. The
-// destructor tries to delete the document.
+// destructor tries to delete the document, unless it is to be kept.
 #ifndef RECOLLECT_CLI_NIAH_VOLUME_H_
 #define RECOLLECT_CLI_NIAH_VOLUME_H_
 
@@ -20,6 +20,12 @@ class Volume {
   // Borrows the client. `seed` becomes part of the document's id, which no other volume has.
   static absl::StatusOr<std::shared_ptr<const Volume>> Ingest(client::Client& client, uint64_t seed,
                                                               const std::string& text);
+  // As above, but named NameOf, by which a later call finds the document again, whole or in part,
+  // and reads the rest. It is kept, also after an error. `progress` may be null.
+  static absl::StatusOr<std::shared_ptr<const Volume>> IngestOnce(
+      client::Client& client, uint64_t seed, const std::string& text,
+      const client::ProgressFunction& progress);
+  static std::string NameOf(uint64_t seed, const std::string& text);
   ~Volume();
   Volume(const Volume&) = delete;
   Volume& operator=(const Volume&) = delete;
@@ -27,22 +33,32 @@ class Volume {
   const std::string& id() const { return id_; }
   int64_t bytes() const { return static_cast<int64_t>(text_.size()); }
   int64_t tokens() const { return tokens_; }
+  int64_t stored_bytes() const { return stored_bytes_; }  // all records of the document
+  // That were read for this volume: none, if the document was there.
+  int64_t ingested_tokens() const { return ingested_tokens_; }
   int64_t chunks() const { return words_.texts(); }
   // Chunk c has the bytes from ChunkBegin(c) to ChunkBegin(c + 1). Exact for documents of up to
   // 1024 chunks, or 256 if the server's landmark keys are on a GPU; in longer documents some may be
-  // off by a part of a chunk.
+  // off by a part of a chunk, namely those that are not Exact.
   int64_t ChunkBegin(int64_t chunk) const { return begins_[chunk]; }
+  bool Exact(int64_t chunk) const { return exact_[chunk] && exact_[chunk + 1]; }
+  // The chunk that has the byte. REQUIRES: 0 <= at < bytes().
+  int64_t ChunkAt(int64_t at) const;
   const WordCounts& words() const { return words_; }
 
  private:
-  Volume(client::Client& client, std::string id, std::string text);
+  Volume(client::Client& client, std::string id, std::string text, bool keep);
+  absl::Status Ingest(int64_t committed, const client::ProgressFunction& progress);
+  absl::Status Adopt(const v1::Document& document);
   absl::Status FindChunks(int64_t chunks);
 
   client::Client& client_;
   const std::string id_;
   const std::string text_;
-  int64_t tokens_ = 0;
+  const bool keep_;
+  int64_t tokens_ = 0, stored_bytes_ = 0, ingested_tokens_ = 0;
   std::vector<int64_t> begins_;  // of the chunks, and the end of the last one
+  std::vector<bool> exact_;      // whether the server has said so
   WordCounts words_;
 };
 

@@ -120,7 +120,7 @@ TEST(NiahTaskTest, QuestionsFollowTheirSeedAndGoldIsWhereItSays) {
       const auto make = [&](bool removed, Haystack* haystack) {
         Random prepare(5), random(7);
         EXPECT_TRUE(task->Prepare(variant, prepare, haystack).ok());
-        return task->Make({variant, 0.4, removed, random, *haystack}).value();
+        return task->Make({variant, 0.4, removed, /*shared=*/false, random, *haystack}).value();
       };
       Haystack haystack = MakeHaystack(2), again = haystack, without = haystack;
       const Question question = make(false, &haystack);
@@ -193,12 +193,12 @@ TEST(NiahQuoteTest, WhatDoesNotFitTheHaystackIsInvalid) {
   const Variant variant{0, "whole"};
   Random random(1);
   Haystack haystack = MakeHaystack(2);
-  const auto quote =
-      MakeTask("quote", options, TestMaterial())->Make({variant, 0, false, random, haystack});
+  const auto quote = MakeTask("quote", options, TestMaterial())
+                         ->Make({variant, 0, false, false, random, haystack});
   EXPECT_EQ(quote.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(quote.status().message()), HasSubstr("--cue-words"));
-  const auto reread =
-      MakeTask("reread", options, TestMaterial())->Make({variant, 0, false, random, haystack});
+  const auto reread = MakeTask("reread", options, TestMaterial())
+                          ->Make({variant, 0, false, false, random, haystack});
   EXPECT_THAT(std::string(reread.status().message()), HasSubstr("--passage-bytes"));
 }
 
@@ -287,7 +287,7 @@ TEST(NiahRulerTest, QuestionsAreWordedAsPublished) {
     Haystack haystack = MakeHaystack(2);
     Random random(9);
     ASSERT_TRUE(task->Prepare(variant, random, &haystack).ok());
-    questions[variant.name] = task->Make({variant, 0.5, false, random, haystack}).value();
+    questions[variant.name] = task->Make({variant, 0.5, false, false, random, haystack}).value();
     haystacks.emplace(variant.name, haystack);
   }
   EXPECT_THAT(questions["single-2"].prompt,

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "cli/niah/haystack.h"
 #include "cli/niah/needle.h"
 #include "cli/niah/phrases.h"
@@ -74,6 +77,36 @@ TEST(NiahNeedleTest, NeedlesFollowTheirFormAndSeed) {
     EXPECT_GE(needle.value.size(), 5u);
     EXPECT_LE(needle.value.size(), 7u);
   }
+}
+
+TEST(NiahNeedleTest, KeysApartShareNoWordWhileThereAreWords) {
+  const Form form{"code", "The {noun} of {key} is {value}.", "The {noun} of {key} is",
+                  ValueKind::kDigits, 32};
+  std::vector<std::string> words;
+  for (char c = 'a'; c <= 'z'; ++c) words.push_back(std::string(4, c));
+  std::vector<std::string> taken;
+  Random random(11);
+  std::multiset<std::string> used;
+  for (int i = 0; i < 5; ++i) {
+    MakeNeedle(random, form, words, &taken, /*apart=*/true);
+    for (const absl::string_view word : absl::StrSplit(taken.back(), absl::ByAnyChar(" -"))) {
+      used.insert(std::string(word));
+    }
+  }
+  // A key may have a word twice.
+  for (size_t i = 0; i < taken.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      for (const std::string& word : used) {
+        EXPECT_FALSE(absl::StrContains(taken[i], word) && absl::StrContains(taken[j], word))
+            << word;
+      }
+    }
+  }
+  // Then keys are merely different.
+  const std::vector<std::string> two = {"amber", "putney"};
+  std::vector<std::string> few;
+  for (int i = 0; i < 4; ++i) MakeNeedle(random, form, two, &few, /*apart=*/true);
+  EXPECT_EQ(std::set<std::string>(few.begin(), few.end()).size(), 4u);
 }
 
 TEST(NiahNeedleTest, AnswersAreJudgedWhole) {
@@ -144,6 +177,29 @@ TEST(NiahHaystackTest, PlacesFollowWhatIsPlacedBeforeThem) {
     EXPECT_EQ(haystack.shards()[place.shard].substr(place.begin, place.end - place.begin),
               sentences[i]);
   }
+}
+
+TEST(NiahHaystackTest, PlacesFollowWhatIsRemovedBeforeThem) {
+  std::string text;
+  for (int i = 0; i < 500; ++i) text += "word" + std::to_string(i) + " ";
+  Haystack haystack = Haystack::Cut(text, 0, std::ssize(text), 1);
+  for (const double depth : {0.8, 0.2, 0.5}) {
+    ASSERT_TRUE(haystack.Replace(depth, absl::StrCat(" Needle at ", depth, ".")).ok());
+  }
+  const auto at = [&](int i) {
+    const Place place = haystack.places()[i];
+    return haystack.shards()[0].substr(place.begin, place.end - place.begin);
+  };
+  haystack.Remove(haystack.places()[1]);
+  EXPECT_EQ(at(0), " Needle at 0.8.");
+  EXPECT_EQ(at(1), "");
+  EXPECT_EQ(at(2), " Needle at 0.5.");
+  const Place middle = haystack.places()[2];
+  EXPECT_TRUE(haystack.Touches({0, middle.begin - 10, middle.begin + 1}));
+  EXPECT_FALSE(haystack.Touches({0, middle.begin - 10, middle.begin}));
+  haystack.Remove({0, middle.begin - 5, middle.begin + 7});  // a part of it
+  EXPECT_EQ(at(2), " at 0.5.");
+  EXPECT_EQ(at(0), " Needle at 0.8.");
 }
 
 TEST(NiahHaystackTest, AFullHaystackSaysSo) {

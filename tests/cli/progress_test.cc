@@ -12,6 +12,11 @@ TEST(ProgressTest, ShowsShareNoteAndTimeLeft) {
             "books [###############...............]  50 %  7 tokens  30s left");
   EXPECT_EQ(FormatProgress("books", 100, 100, "", absl::Seconds(30)),
             "books [##############################] 100 %  ");
+  // Half of it was there from before: what is left takes as long as a quarter did.
+  EXPECT_EQ(FormatProgress("books", 75, 100, "", absl::Seconds(30), 50),
+            "books [######################........]  75 %    30s left");
+  EXPECT_EQ(FormatProgress("books", 50, 100, "", absl::Seconds(30), 50),
+            "books [###############...............]  50 %  ");
   EXPECT_EQ(FormatProgress("books", 50, 0, "7 tokens", absl::Seconds(30)), "books  7 tokens");
 }
 

@@ -65,6 +65,8 @@ HELP = [
     ("recollect score --mount moby --text-file chapter.txt --json", r'"bits_per_byte": ?0\.'),
     ("recollect niah --haystack books.txt --tokens 4k --samples 10 --json niah.json", r"passkey +4096 .* trained +\d+\.\d %"),
     ("recollect niah --haystack books.txt --tokens 4k --samples 10 --control random", r"control: random(?s:.*)passkey +4096 .* held-out +\d+\.\d %"),
+    ("recollect niah --haystack books.txt --tokens 4k,16k --hide all --samples 10 --heat-map niah.svg",
+     r"all samples of a size ask for lies in one document(?s:.*)passkey +16384 +\d+ +1 (?s:.*)right by depth and tokens"),
     ("recollect niah --haystack books.txt --task quote,reread,prose --tokens 4k --samples 10",
      r"prose +4096 .* greedy(?s:.*)quote +4096 .* whole +\d+\.\d %(?s:.*)reread +4096 .* its document mounted 0\.\d"),
     ("recollect bench --text moby-dick.txt --tokens 4k,16k --data-dir /tmp/bench", r"ingest"),

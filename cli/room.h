@@ -1,0 +1,37 @@
+// Whether a server has room for a document, estimated before hours are spent on reading it.
+#ifndef RECOLLECT_CLI_ROOM_H_
+#define RECOLLECT_CLI_ROOM_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "recollect/v1/admin.pb.h"
+
+namespace recollect::cli {
+
+// The size of a text. Of a part of it: what the whole will have follows in proportion.
+struct TextSize {
+  int64_t bytes = 0, tokens = 0, chunks = 0;
+};
+// The size of `tokens` or of `bytes` of text like this. REQUIRES: size.tokens or .bytes > 0.
+TextSize ScaledToTokens(const TextSize& size, int64_t tokens);
+TextSize ScaledToBytes(const TextSize& size, int64_t bytes);
+
+// What a document takes.
+struct Room {
+  int64_t disk_bytes = 0;      // of its records
+  int64_t landmark_bytes = 0;  // of its landmark keys, while it is mounted
+};
+// Of a model without landmarks: its text and tokens alone.
+Room RoomFor(const v1::ModelInfo& model, const TextSize& size);
+
+// RESOURCE_EXHAUSTED if the disk is too small for what is still to be written, or the budget of
+// landmark keys for the whole; names what is needed and what there is. `what` is the beginning of
+// the message.
+absl::Status CheckRoom(const std::string& what, const v1::Stats& stats, const Room& to_write,
+                       const Room& whole);
+
+}  // namespace recollect::cli
+
+#endif  // RECOLLECT_CLI_ROOM_H_

@@ -63,8 +63,11 @@ Random Runner::SampleRandom(const Cell& cell, int i) const {
   return Random(CellSeed(cell) + static_cast<uint64_t>(i) * kMix);
 }
 
-double Runner::Depth(int i, Random& random) const {
-  return (i % options_.depths + random.Unit()) / options_.depths;
+double Runner::Depth(const Cell& cell, int i, Random& random) const {
+  // Of many variants each may have fewer samples than there are depths: together they have all.
+  const bool many = std::ssize(cell.task.variants()) > kFewVariants;
+  const int stretch = (i + (many ? cell.variant.number : 0)) % options_.depths;
+  return (stretch + random.Unit()) / options_.depths;
 }
 
 // Sizes are asked for in tokens, texts are cut in bytes: reads some of the text, here and there, to
@@ -201,7 +204,7 @@ absl::Status Runner::RunCell(const Cell& cell, const Observer& observer,
       continue;
     }
     Random random = SampleRandom(cell, i);
-    const double depth = Depth(i, random);
+    const double depth = Depth(cell, i, random);
     ASSIGN_OR_RETURN(samples->emplace_back(), RunSample(cell, *base, depth, random));
     RETURN_IF_ERROR(observer.Tell(Name(cell, i), samples->back(), false));
   }

@@ -119,7 +119,7 @@ class Runner {
   int Samples(const Task& task) const;  // that are hidden
   int Asked(const Task& task) const;    // of these
   Random SampleRandom(const Cell& cell, int i) const;
-  double Depth(int i, Random& random) const;
+  double Depth(const Cell& cell, int i, Random& random) const;
   absl::StatusOr<Sample> RunSample(const Cell& cell, Base& base, double depth, Random& random);
   absl::StatusOr<Volumes> Mount(const Haystack& haystack, Base& base, Sample* sample);
   int64_t Shards(const Cell& cell) const;

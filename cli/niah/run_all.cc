@@ -44,7 +44,7 @@ void MoveGold(const std::vector<Anchor>& anchors, const Haystack& haystack, Ques
 
 absl::StatusOr<Runner::Planned> Runner::Plan(const Cell& cell, int i, Haystack* haystack) const {
   Random random = SampleRandom(cell, i);
-  Planned planned{cell, i, Depth(i, random), {}};
+  Planned planned{cell, i, Depth(cell, i, random), {}};
   const bool removed = options_.control == Control::kRemoved;
   ASSIGN_OR_RETURN(planned.question, cell.task.Make({cell.variant, planned.depth, removed,
                                                      /*shared=*/true, random, *haystack}));

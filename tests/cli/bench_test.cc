@@ -146,7 +146,7 @@ std::vector<std::string> HideAll(const std::string& haystack) {
           "--task",
           "passkey,hex,quote,records",
           "--distractors",
-          "2",
+          "0",
           "--samples",
           "2",
           "--samples-per-shape",

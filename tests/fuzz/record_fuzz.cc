@@ -86,6 +86,9 @@ Again Decode(uint8_t type, absl::string_view record) {
       return EncodeAgain(DecodeHead(kKey, record, kWhat), EncodeHead);
     case RecordType::kIndex:
       return EncodeAgain(DecodeIndex(kKey, record, kWhat), EncodeIndex);
+    case RecordType::kFileHead:  // these two are of document_file_fuzz.cc
+    case RecordType::kFileEnd:
+      break;
   }
   return absl::DataLossError("no record has this type");
 }

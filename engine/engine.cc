@@ -21,7 +21,7 @@ namespace {
 
 // Of IndexMode::kIvf and kAuto: documents of fewer chunks are searched exactly. Measured in
 // docs/decisions/0027-approximate-search.md.
-constexpr int64_t kLeastIndexedByIvf = 4096, kLeastIndexed = 65536;
+constexpr int64_t kLeastIndexedByIvf = 4096, kLeastIndexed = 524288;
 
 int64_t LeastIndexed(const EngineOptions& options) {
   if (options.index_least_chunks > 0) return options.index_least_chunks;

@@ -207,8 +207,8 @@ struct SessionInfo {
   std::string owner = {};  // as it was opened
 };
 
-// A snapshot; Admin.GetStats and GET /v1/stats return it under these names, the histograms only GET
-// /metrics. Bytes are current, the rest are counts since start.
+// A snapshot; Admin.GetStats and GET /v1/stats return it under these names (engine/stats_fields.h),
+// the histograms only GET /metrics. Bytes are current, the rest are counts since start.
 struct EngineStats {
   int64_t sessions = 0;
   int64_t queued_requests = 0;

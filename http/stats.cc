@@ -3,6 +3,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/process.h"
+#include "engine/stats_fields.h"
 #include "model/model.h"
 #include "nlohmann/json.hpp"
 
@@ -32,59 +33,12 @@ json ToJson(const model::Model& model) {
   return out;
 }
 
-// Names of Stats there, which are those of EngineStats.
-json ToJson(const engine::EngineStats& stats) {
-  return {{"backend", stats.backend},
-          {"landmark_index", stats.landmark_index},
-          {"index", stats.index},
-          {"indexed_documents", stats.indexed_documents},
-          {"indexes_made", stats.indexes_made},
-          {"sessions", stats.sessions},
-          {"max_sessions", stats.max_sessions},
-          {"running_requests", stats.running_requests},
-          {"queued_requests", stats.queued_requests},
-          {"max_queued", stats.max_queued},
-          {"ingests", stats.ingests},
-          {"max_ingests", stats.max_ingests},
-          {"landmark_bytes", stats.landmark_bytes},
-          {"landmark_budget_bytes", stats.landmark_budget_bytes},
-          {"memory_bytes", stats.memory_bytes},
-          {"memory_budget_bytes", stats.memory_budget_bytes},
-          {"chunk_states_bytes", stats.chunk_states_bytes},
-          {"chunk_states_budget_bytes", stats.chunk_states_budget_bytes},
-          {"state_bytes", stats.state_bytes},
-          {"state_budget_bytes", stats.state_budget_bytes},
-          {"store_bytes", stats.store_bytes},
-          {"store_free_bytes", stats.store_free_bytes},
-          {"store_read_only", stats.store_read_only},
-          {"device_free_bytes", stats.device_free_bytes},
-          {"device_total_bytes", stats.device_total_bytes},
-          {"chunk_hits_memory", stats.chunk_hits_memory},
-          {"chunk_hits_states", stats.chunk_hits_states},
-          {"chunk_hits_store", stats.chunk_hits_store},
-          {"store_reads", stats.store_reads},
-          {"store_read_bytes", stats.store_read_bytes},
-          {"store_read_p50_ms", stats.store_read_p50_ms},
-          {"store_read_p99_ms", stats.store_read_p99_ms},
-          {"staged_chunks", stats.staged_chunks},
-          {"graph_launches", stats.graph_launches},
-          {"data_loss_errors", stats.data_loss_errors},
-          {"generated_tokens", stats.generated_tokens},
-          {"prompt_tokens", stats.prompt_tokens},
-          {"ingested_tokens", stats.ingested_tokens},
-          {"prefix_mounts", stats.prefix_mounts},
-          {"prefix_tokens", stats.prefix_tokens},
-          {"steps", stats.steps},
-          {"landmark_step_p50_ms", stats.landmark_step_p50_ms},
-          {"landmark_step_p99_ms", stats.landmark_step_p99_ms}};
-}
-
 }  // namespace
 
 void Stats(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
   json out = {{"object", "stats"}};
   const engine::EngineStats stats = runtime.engine.stats();
-  out.update(ToJson(stats));
+  engine::VisitFields(stats, [&out](const char* name, const auto& value) { out[name] = value; });
   out["resident_bytes"] = ReadProcess().resident_bytes;
   out["uptime_s"] = absl::ToDoubleSeconds(SteadyNow() - runtime.start);
   out["model"] = {{"name", runtime.options.model_name}};

@@ -1,5 +1,11 @@
+#include <cstdint>
 #include <set>
+#include <type_traits>
 
+#include "base/check.h"
+#include "engine/stats_fields.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
 #include "model/model.h"
 #include "service/codec.h"
 
@@ -41,6 +47,23 @@ void EncodePatterns(const model::ModelConfig& config, v1::ModelInfo& info) {
   if (config.adapted_initials) *info.mutable_initials() = Encode(*config.adapted_initials);
 }
 
+// REQUIRES: the message has a field of this name and type.
+template <typename T>
+void SetField(const char* name, const T& value, v1::Stats& out) {
+  const google::protobuf::FieldDescriptor* field = v1::Stats::descriptor()->FindFieldByName(name);
+  RECOLLECT_CHECK(field != nullptr);
+  const google::protobuf::Reflection& reflection = *v1::Stats::GetReflection();
+  if constexpr (std::is_same_v<T, bool>) {
+    reflection.SetBool(&out, field, value);
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    reflection.SetInt64(&out, field, value);
+  } else if constexpr (std::is_same_v<T, double>) {
+    reflection.SetDouble(&out, field, value);
+  } else {
+    reflection.SetString(&out, field, value);
+  }
+}
+
 }  // namespace
 
 v1::ModelInfo Encode(const model::Model& model, const std::string& name) {
@@ -73,49 +96,8 @@ v1::ModelInfo Encode(const model::Model& model, const std::string& name) {
 
 v1::Stats Encode(const engine::EngineStats& stats) {
   v1::Stats out;
-  out.set_sessions(stats.sessions);
-  out.set_queued_requests(stats.queued_requests);
-  out.set_running_requests(stats.running_requests);
-  out.set_ingests(stats.ingests);
-  out.set_max_sessions(stats.max_sessions);
-  out.set_max_queued(stats.max_queued);
-  out.set_max_ingests(stats.max_ingests);
-  out.set_landmark_bytes(stats.landmark_bytes);
-  out.set_landmark_budget_bytes(stats.landmark_budget_bytes);
-  out.set_memory_bytes(stats.memory_bytes);
-  out.set_memory_budget_bytes(stats.memory_budget_bytes);
-  out.set_chunk_states_bytes(stats.chunk_states_bytes);
-  out.set_chunk_states_budget_bytes(stats.chunk_states_budget_bytes);
-  out.set_state_bytes(stats.state_bytes);
-  out.set_state_budget_bytes(stats.state_budget_bytes);
-  out.set_store_bytes(stats.store_bytes);
-  out.set_store_free_bytes(stats.store_free_bytes);
-  out.set_store_read_only(stats.store_read_only);
-  out.set_device_free_bytes(stats.device_free_bytes);
-  out.set_device_total_bytes(stats.device_total_bytes);
-  out.set_chunk_hits_memory(stats.chunk_hits_memory);
-  out.set_chunk_hits_states(stats.chunk_hits_states);
-  out.set_chunk_hits_store(stats.chunk_hits_store);
-  out.set_store_reads(stats.store_reads);
-  out.set_store_read_bytes(stats.store_read_bytes);
-  out.set_store_read_p50_ms(stats.store_read_p50_ms);
-  out.set_store_read_p99_ms(stats.store_read_p99_ms);
-  out.set_staged_chunks(stats.staged_chunks);
-  out.set_graph_launches(stats.graph_launches);
-  out.set_data_loss_errors(stats.data_loss_errors);
-  out.set_generated_tokens(stats.generated_tokens);
-  out.set_prompt_tokens(stats.prompt_tokens);
-  out.set_ingested_tokens(stats.ingested_tokens);
-  out.set_prefix_mounts(stats.prefix_mounts);
-  out.set_prefix_tokens(stats.prefix_tokens);
-  out.set_landmark_index(stats.landmark_index);
-  out.set_index(stats.index);
-  out.set_indexed_documents(stats.indexed_documents);
-  out.set_indexes_made(stats.indexes_made);
-  out.set_backend(stats.backend);
-  out.set_steps(stats.steps);
-  out.set_landmark_step_p50_ms(stats.landmark_step_p50_ms);
-  out.set_landmark_step_p99_ms(stats.landmark_step_p99_ms);
+  engine::VisitFields(stats,
+                      [&out](const char* name, const auto& value) { SetField(name, value, out); });
   return out;
 }
 

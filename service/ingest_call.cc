@@ -1,7 +1,6 @@
 #include "service/ingest_call.h"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,9 +10,9 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "grpcpp/alarm.h"
 #include "service/codec.h"
 #include "service/limits.h"
+#include "service/silence_alarm.h"
 
 namespace recollect::service {
 namespace {
@@ -39,17 +38,9 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
     return caller.CheckRight(access::Right::kFull, "Ingest");
   }
 
-  // Over with the message, or with the alarm where that comes first. An alarm may go off later
-  // still, when there is no call any more: it finds its `waits_` false.
+  // Over with the message, or with the alarm where that comes first.
   void Read() {
-    waits_ = std::make_shared<std::atomic<bool>>(true);
-    alarm_ = std::make_unique<grpc::Alarm>();
-    const gpr_timespec silence = gpr_time_from_millis(
-        absl::ToInt64Milliseconds(call_.runtime().ingest_silence), GPR_TIMESPAN);
-    alarm_->Set(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), silence),
-                [this, waits = waits_](bool rings) {
-                  if (rings && waits->exchange(false)) End(Silent());
-                });
+    alarm_.Set(call_.runtime().ingest_silence, [this] { End(Silent()); });
     StartRead(&request_);
   }
 
@@ -61,8 +52,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
   }
 
   void OnReadDone(bool ok) override {
-    if (!waits_->exchange(false)) return;  // the alarm has ended the call
-    alarm_.reset();
+    if (!alarm_.Disarm()) return;
     if (!ok) return OnInputEnd();
     switch (request_.request_case()) {
       case v1::IngestRequest::kHeader:
@@ -202,8 +192,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
   Call call_;
   engine::Engine& engine_;
   Cancellation cancellation_;
-  std::shared_ptr<std::atomic<bool>> waits_;  // for a message
-  std::unique_ptr<grpc::Alarm> alarm_;
+  SilenceAlarm alarm_;
   bool from_tokens_ = false;
   std::unique_ptr<engine::IngestStream> stream_;
   v1::IngestRequest request_;

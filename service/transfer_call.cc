@@ -1,7 +1,6 @@
 #include "service/transfer_call.h"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,9 +9,9 @@
 #include "absl/time/time.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "grpcpp/alarm.h"
 #include "service/codec.h"
 #include "service/limits.h"
+#include "service/silence_alarm.h"
 
 namespace recollect::service {
 namespace {
@@ -106,25 +105,17 @@ class ImportCall final
     return caller.CheckRight(access::Right::kFull, "ImportDocument");
   }
 
-  // Over with the message, or with the alarm where that comes first. An alarm may go off later
-  // still, when there is no call any more: it finds its `waits_` false.
+  // Over with the message, or with the alarm where that comes first.
   void Read() {
-    waits_ = std::make_shared<std::atomic<bool>>(true);
-    alarm_ = std::make_unique<grpc::Alarm>();
     const absl::Duration silence = call_.runtime().ingest_silence;
-    const gpr_timespec span =
-        gpr_time_from_millis(absl::ToInt64Milliseconds(silence), GPR_TIMESPAN);
-    alarm_->Set(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), span), [this, silence,
-                                                                   waits = waits_](bool rings) {
-      if (!rings || !waits->exchange(false)) return;
+    alarm_.Set(silence, [this, silence] {
       End(absl::AbortedError(absl::StrCat("nothing came for ", absl::FormatDuration(silence))));
     });
     StartRead(&request_);
   }
 
   void OnReadDone(bool ok) override {
-    if (!waits_->exchange(false)) return;  // the alarm has ended the call
-    alarm_.reset();
+    if (!alarm_.Disarm()) return;
     if (!ok) {
       return End(absl::InvalidArgumentError(
           absl::StrCat("the stream ended without finish, after ", accepted_, " bytes")));
@@ -201,8 +192,7 @@ class ImportCall final
 
   Call call_;
   engine::Engine& engine_;
-  std::shared_ptr<std::atomic<bool>> waits_;  // for a message
-  std::unique_ptr<grpc::Alarm> alarm_;
+  SilenceAlarm alarm_;
   std::unique_ptr<engine::ImportStream> stream_;
   v1::ImportDocumentRequest request_;
   v1::ImportDocumentResponse response_;

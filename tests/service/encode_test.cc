@@ -2,6 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
+#include "engine/stats_fields.h"
+#include "google/protobuf/descriptor.h"
 #include "model/model.h"
 #include "service/codec.h"
 #include "tests/support/tiny_model.h"
@@ -176,6 +181,16 @@ TEST(EncodeTest, Stats) {
   EXPECT_EQ(rpc.codes(1).count(), 1);
   EXPECT_EQ(rpc.total_ms(), 8);
   EXPECT_EQ(rpc.max_ms(), 6);
+}
+
+TEST(EncodeTest, StatsHaveAllFieldsOfTheEngine) {
+  std::set<std::string> names = {"rpcs", "resident_bytes", "uptime_s"};  // of the server
+  engine::VisitFields(engine::EngineStats(),
+                      [&names](const char* name, const auto&) { names.insert(name); });
+  const google::protobuf::Descriptor& message = *v1::Stats::descriptor();
+  std::set<std::string> fields;
+  for (int i = 0; i < message.field_count(); ++i) fields.insert(message.field(i)->name());
+  EXPECT_EQ(names, fields);
 }
 
 TEST(EncodeTest, Models) {

@@ -230,7 +230,6 @@ absl::Status Serve(const CLI::App& app, const CLI::App& verb, const Options& com
         .listen = options.http_listen,
         .model_name = host.model_name,
         .tokenizer = host.engine->model().tokenizer(),
-        .end_token = host.engine->model().config().eos_id,
         .max_connections = HttpConnections(connections),
         .version = RECOLLECT_VERSION,
         .model = &host.engine->model(),

@@ -3,11 +3,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "cli/options.h"
+#include "engine/layer_numbers.h"
 
 namespace recollect::cli {
 namespace {
@@ -16,24 +15,10 @@ namespace {
 absl::Status ParseNumbers(const char* flag, const std::string& text, v1::SessionOptions& options,
                           void (v1::SessionOptions::*everywhere)(int64_t),
                           google::protobuf::RepeatedPtrField<v1::HeadNumbers>& layers) {
-  if (text.empty()) return absl::OkStatus();
-  for (const absl::string_view layer : absl::StrSplit(text, ',')) {
-    v1::HeadNumbers& heads = *layers.Add();
-    for (const absl::string_view word : absl::StrSplit(layer, '/')) {
-      int64_t number = 0;
-      if (!absl::SimpleAtoi(word, &number)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(flag, ": '", text,
-                         "', expected a number, or one for each layer separated by commas, "
-                         "or within a layer one for each head separated by slashes"));
-      }
-      heads.add_heads(number);
-    }
-  }
-  if (layers.size() == 1 && layers[0].heads_size() == 1) {
-    (options.*everywhere)(layers[0].heads(0));
-    layers.Clear();
-  }
+  ASSIGN_OR_RETURN(const engine::PatternNumbers numbers, engine::ParsePatternNumbers(flag, text));
+  if (numbers.everywhere.has_value()) (options.*everywhere)(*numbers.everywhere);
+  for (const std::vector<int64_t>& heads : numbers.layers)
+    layers.Add()->mutable_heads()->Add(heads.begin(), heads.end());
   return absl::OkStatus();
 }
 

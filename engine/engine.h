@@ -104,6 +104,9 @@ class GenerateEvents {
   // `text` is valid UTF-8: bytes of an unfinished character, or of a possible stop string, are held
   // back.
   virtual void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) = 0;
+  // If asked for, before OnTokens of that token; also for an end token, of which OnTokens is not
+  // told.
+  virtual void OnLogprobs(const ChosenLogprob& /*token*/) {}
   virtual void OnRetrieval(const Retrieval& retrieval) = 0;
   virtual void OnDone(FinishReason reason, const Usage& usage) = 0;
   virtual void OnError(const absl::Status& status) = 0;

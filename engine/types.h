@@ -92,6 +92,8 @@ struct Sampling {
 };
 
 inline constexpr int64_t kMaxPromptTokens = 1 << 18;
+// Likeliest tokens in one place: as many as OpenAI's chat has (its completions have 5).
+inline constexpr int64_t kMaxTopLogprobs = 20;
 
 // A prompt is text or token ids, never both.
 struct Prompt {
@@ -116,10 +118,23 @@ struct GenerateRequest {
   // Generation ends before the first of these; the stop itself is not emitted. UTF-8.
   std::vector<std::string> stop;
   bool ignore_eos = false;  // treat the end token like any other token
+  // OnLogprobs is called for each token, with so many of the likeliest; absent: it is not.
+  std::optional<int64_t> logprobs = {};
   // OnRetrieval is called, for landmarks of the prompt too, in order of position, then group.
   bool with_retrievals = false;
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<access::Account> account = {};  // as Origin
+};
+
+struct TokenLogprob {
+  int32_t token = -1;
+  float logprob = 0;  // natural
+};
+
+// Of a token that was chosen: by the model itself, before temperature, top-k, top-p and DRY.
+struct ChosenLogprob {
+  TokenLogprob chosen;
+  std::vector<TokenLogprob> top;  // as many as asked for, or as there are, the likeliest first
 };
 
 enum class Tier { kMemory, kStates, kStore };  // fastest first
@@ -156,6 +171,7 @@ struct ScoreRequest {
   Prompt prompt;  // scored from its first token on
   // Token counts after which the block is closed early, ascending.
   std::vector<int64_t> flush_after;
+  int64_t top_logprobs = 0;  // of so many of the likeliest tokens in each place
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<access::Account> account = {};  // as Origin
 };
@@ -170,6 +186,9 @@ struct ScoreResult {
   std::vector<int32_t> argmax;
   std::vector<float> argmax_logprobs;
   int64_t text_bytes = 0;
+  // [tokens, ScoreRequest::top_logprobs], the likeliest first; {-1, 0} where nothing precedes the
+  // token, and where the vocabulary has no more.
+  std::vector<TokenLogprob> top = {};
 };
 
 struct RetrieveRequest {

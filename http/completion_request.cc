@@ -5,7 +5,9 @@
 
 #include "base/status.h"
 #include "http/fields.h"
+#include "http/json.h"
 #include "http/request_fields.h"
+#include "model/text/printable.h"
 
 namespace recollect::http {
 namespace {
@@ -20,8 +22,10 @@ absl::Status RefuseUnbuilt(json& object, const char* name, const json& neutral) 
     object.erase(found);
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, ": only ", neutral.dump(), " is built here"));
+  constexpr size_t kMaxShown = 64;
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ",
+                                                 model::Shortened(Dump(*found), kMaxShown),
+                                                 ", only ", neutral.dump(), " is built here"));
 }
 
 absl::Status TakeStop(json& object, std::vector<std::string>& stop) {
@@ -30,17 +34,26 @@ absl::Status TakeStop(json& object, std::vector<std::string>& stop) {
   return Take(object, "stop", "a string or an array of strings", stop);
 }
 
+// OpenAI's may be negative, and the gRPC API's as large as 64 bits hold: each stands for its bits.
+absl::Status TakeSeed(json& object, uint64_t& out) {
+  const auto found = object.find("seed");
+  if (found != object.end() && found->is_number_unsigned())
+    return Take(object, "seed", "an integer", out);
+  std::optional<int64_t> seed;
+  RETURN_IF_ERROR(Take(object, "seed", "an integer", seed));
+  out = seed.has_value() ? static_cast<uint64_t>(*seed) : uint64_t{std::random_device()()};
+  return absl::OkStatus();
+}
+
 absl::Status TakeOutput(json& object, CompletionRequest& request) {
   RETURN_IF_ERROR(Take(object, "stream", "a boolean", request.stream));
   RETURN_IF_ERROR(Take(object, "echo", "a boolean", request.echo));
   RETURN_IF_ERROR(Take(object, "retrievals", "a boolean", request.generate.with_retrievals));
   RETURN_IF_ERROR(Take(object, "logprobs", "an integer", request.logprobs));
-  if (const int64_t logprobs = request.logprobs.value_or(0); logprobs < 0 || logprobs > 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "logprobs: ", logprobs, ", only 0 and 1, the most likely token's, are built here"));
+  if (request.logprobs.has_value()) {
+    RETURN_IF_ERROR(CheckRange<int64_t>("logprobs", *request.logprobs, 0, engine::kMaxTopLogprobs));
   }
-  if (request.logprobs.has_value() && request.stream)
-    return absl::InvalidArgumentError("logprobs: not built together with stream");
+  request.generate.logprobs = request.logprobs;
   const auto found = object.find("stream_options");
   if (found == object.end()) return absl::OkStatus();
   json stream = std::move(*found);
@@ -54,6 +67,16 @@ absl::Status TakeOutput(json& object, CompletionRequest& request) {
   if (stream.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("stream_options: unknown field '", stream.begin().key(), "'"));
+}
+
+// A whole answer waits in memory until it is sent.
+absl::Status CheckSize(const CompletionRequest& request) {
+  constexpr int64_t kMost = 1 << 18;
+  const int64_t top = request.logprobs.value_or(0), tokens = request.generate.max_tokens;
+  if (request.stream || top <= 0 || tokens <= kMost / top) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("logprobs: ", top, " for each of ", tokens,
+                                                 " tokens, at most ", kMost,
+                                                 " in all without stream"));
 }
 
 }  // namespace
@@ -74,14 +97,12 @@ absl::StatusOr<CompletionRequest> DecodeCompletion(const std::string& body,
   RETURN_IF_ERROR(TakeSession(object, caller, generate.session_options));
   RETURN_IF_ERROR(TakeOutput(object, request));
   RETURN_IF_ERROR(Take(object, "max_tokens", "an integer", generate.max_tokens));
+  RETURN_IF_ERROR(CheckSize(request));
   RETURN_IF_ERROR(Take(object, "temperature", "a number", generate.sampling.temperature));
   RETURN_IF_ERROR(Take(object, "top_p", "a number", generate.sampling.top_p));
   RETURN_IF_ERROR(Take(object, "top_k", "an integer", generate.sampling.top_k));
   RETURN_IF_ERROR(Take(object, "ignore_eos", "a boolean", generate.ignore_eos));
-  std::optional<int64_t> seed;
-  RETURN_IF_ERROR(Take(object, "seed", "an integer", seed));
-  generate.sampling.seed =
-      seed.has_value() ? static_cast<uint64_t>(*seed) : uint64_t{std::random_device()()};
+  RETURN_IF_ERROR(TakeSeed(object, generate.sampling.seed));
   const std::pair<const char*, json> unbuilt[] = {{"n", 1},
                                                   {"best_of", 1},
                                                   {"suffix", ""},

@@ -14,7 +14,9 @@ namespace recollect::http {
 struct CompletionRequest {
   engine::GenerateRequest generate;
   bool stream = false, include_usage = false, echo = false;
-  std::optional<int64_t> logprobs;  // 0: of the chosen tokens; 1: of the most likely ones, too
+  // How many of the likeliest tokens are shown in each place; 0: the chosen ones' log probabilities
+  // alone. Also in `generate`.
+  std::optional<int64_t> logprobs;
 };
 
 // INVALID_ARGUMENT names a field of the wrong type, one that is not known, and one that OpenAI's

@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "http/completion_request.h"
 #include "http/encode.h"
 #include "http/errors.h"
 #include "http/json.h"
+#include "http/logprobs.h"
 #include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"
 
@@ -35,7 +37,6 @@ class Completion final : public engine::GenerateEvents,
       : runtime_(runtime),
         model_(runtime.options.model_name),
         tokenizer_(runtime.options.tokenizer),
-        end_token_(runtime.options.end_token),
         request_(std::move(request)),
         answer_(std::move(answer)) {}
 
@@ -43,32 +44,33 @@ class Completion final : public engine::GenerateEvents,
   absl::Status Start();
 
   void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) override;
+  void OnLogprobs(const engine::ChosenLogprob& token) override;
   void OnRetrieval(const engine::Retrieval& retrieval) override;
   void OnDone(engine::FinishReason reason, const engine::Usage& usage) override;
   void OnError(const absl::Status& status) override;
 
  private:
-  json Chunk(const std::string& text, const json& reason) const;
-  json Whole(engine::FinishReason reason, const engine::Usage& usage) const;
-  std::string TokenText(int32_t id) const;
-  json Top(const engine::ScoreResult& score, size_t i) const;
-  json Logprobs(const engine::ScoreResult& score) const;
+  json Event() const;  // without `choices`
+  // A choice with the log probabilities that have come since the last one.
+  json Chunk(const std::string& text, const json& reason);
+  json Whole(engine::FinishReason reason, const engine::Usage& usage);
+  void Echo();
   void Send(const json& chunk);
   void SendBeside(const char* name, json value);  // an event without text
   void Cancel(const std::shared_ptr<engine::RequestHandle>& handle);
-  void ScoreAll(json whole);
+  void ScorePrompt();
+  void Generate();
 
   Runtime& runtime_;
   const Runtime::Work work_{runtime_};
   const std::string model_;
   const model::Tokenizer* const tokenizer_;
-  const int32_t end_token_;
   CompletionRequest request_;
   const std::shared_ptr<Answer> answer_;
   const int64_t created_ = absl::ToUnixSeconds(absl::Now());
   const std::string id_ = NextId();
   std::string echo_, text_;
-  std::vector<int32_t> prompt_, generated_;  // as far as logprobs need them
+  std::optional<Logprobs> logprobs_;
   json retrievals_ = json::array();
   int64_t hits_ = 0, left_out_ = 0;  // of retrievals_; and retrievals beyond kMaxHits
   bool begun_ = false;
@@ -90,55 +92,91 @@ absl::Status Completion::Start() {
       RETURN_IF_ERROR(CheckRange<int64_t>("prompt", token, 0, tokenizer_->vocab_size() - 1));
     echo_ = tokenizer_->Decode(prompt.tokens);
   }
-  if (request_.logprobs.has_value()) {
-    if (prompt.tokens.empty()) {
-      ASSIGN_OR_RETURN(prompt.tokens, tokenizer_->Encode(prompt.text));
-      prompt.text.clear();
-    }
-    prompt_ = prompt.tokens;
+  if (request_.logprobs.has_value()) logprobs_.emplace(*tokenizer_, *request_.logprobs);
+  if (logprobs_.has_value() && !echo_.empty()) {
+    ScorePrompt();
+  } else {
+    Generate();
   }
-  Cancel(runtime_.engine.Generate(request_.generate, shared_from_this()));
   return absl::OkStatus();
+}
+
+void Completion::Generate() {
+  Cancel(runtime_.engine.Generate(request_.generate, shared_from_this()));
+}
+
+// Generating tells nothing of the prompt's tokens: the prompt is read once more for that, first.
+void Completion::ScorePrompt() {
+  const engine::GenerateRequest& generate = request_.generate;
+  engine::ScoreRequest score;
+  score.session_options = generate.session_options;
+  score.account = generate.account;
+  score.prompt = generate.prompt;
+  score.top_logprobs = *request_.logprobs;
+  Cancel(runtime_.engine.Score(
+      std::move(score), [self = shared_from_this()](absl::StatusOr<engine::ScoreResult> scored) {
+        if (!scored.ok()) return SendError(*self->answer_, scored.status());
+        // Writing megabytes of numbers would hold the engine's thread up.
+        self->runtime_.Continue([self, scored = *std::move(scored)] {
+          const absl::Status begun = OrExhausted("a completion", [&] {
+            self->logprobs_->Add(scored);
+            self->Generate();
+            return absl::OkStatus();
+          });
+          if (!begun.ok()) SendError(*self->answer_, begun);
+        });
+      }));
 }
 
 void Completion::Cancel(const std::shared_ptr<engine::RequestHandle>& handle) {
   answer_->OnGone([handle] { handle->Cancel(); });
 }
 
-json Completion::Chunk(const std::string& text, const json& reason) const {
-  const json choice = {
-      {"index", 0}, {"text", text}, {"logprobs", nullptr}, {"finish_reason", reason}};
-  return {{"id", id_},
-          {"object", "text_completion"},
-          {"created", created_},
-          {"model", model_},
-          {"choices", json::array({choice})}};
+json Completion::Event() const {
+  return {{"id", id_}, {"object", "text_completion"}, {"created", created_}, {"model", model_}};
+}
+
+json Completion::Chunk(const std::string& text, const json& reason) {
+  const json choice = {{"index", 0},
+                       {"text", text},
+                       {"logprobs", logprobs_.has_value() ? logprobs_->Take() : json(nullptr)},
+                       {"finish_reason", reason}};
+  json event = Event();
+  event["choices"] = json::array({choice});
+  return event;
+}
+
+// The prompt is an event of its own, with its log probabilities, before all others of a stream.
+void Completion::Echo() {
+  if (!request_.stream || std::exchange(begun_, true)) return;
+  answer_->Begin("text/event-stream");
+  if (!echo_.empty()) answer_->Write(absl::StrCat("data: ", Dump(Chunk(echo_, nullptr)), "\n\n"));
 }
 
 void Completion::Send(const json& chunk) {
-  std::string lines;
-  if (!std::exchange(begun_, true)) {
-    answer_->Begin("text/event-stream");
-    if (!echo_.empty()) lines = absl::StrCat("data: ", Dump(Chunk(echo_, nullptr)), "\n\n");
-  }
-  answer_->Write(absl::StrCat(lines, "data: ", Dump(chunk), "\n\n"));
+  answer_->Write(absl::StrCat("data: ", Dump(chunk), "\n\n"));
 }
 
 void Completion::SendBeside(const char* name, json value) {
-  json event = Chunk("", nullptr);
+  Echo();
+  json event = Event();
   event["choices"] = json::array();
   event[name] = std::move(value);
   Send(event);
 }
 
-void Completion::OnTokens(const std::vector<int32_t>& tokens, const std::string& text) {
-  if (request_.stream) {
-    if (!text.empty()) Send(Chunk(text, nullptr));
-    return;
+void Completion::OnTokens(const std::vector<int32_t>&, const std::string& text) {
+  if (!request_.stream) {
+    text_ += text;
+  } else if (!text.empty() || logprobs_.has_value()) {
+    Echo();
+    Send(Chunk(text, nullptr));
   }
-  text_ += text;
-  if (request_.logprobs.has_value())
-    generated_.insert(generated_.end(), tokens.begin(), tokens.end());
+}
+
+void Completion::OnLogprobs(const engine::ChosenLogprob& token) {
+  Echo();
+  logprobs_->Add(token.chosen.token, token.chosen.logprob, token.top);
 }
 
 void Completion::OnRetrieval(const engine::Retrieval& retrieval) {
@@ -151,7 +189,7 @@ void Completion::OnRetrieval(const engine::Retrieval& retrieval) {
   }
 }
 
-json Completion::Whole(engine::FinishReason reason, const engine::Usage& usage) const {
+json Completion::Whole(engine::FinishReason reason, const engine::Usage& usage) {
   json whole = Chunk(echo_ + text_, Name(reason));
   whole["usage"] = Encode(usage);
   if (request_.generate.with_retrievals) {
@@ -163,79 +201,27 @@ json Completion::Whole(engine::FinishReason reason, const engine::Usage& usage) 
 
 void Completion::OnDone(engine::FinishReason reason, const engine::Usage& usage) {
   if (request_.stream) {
+    Echo();
     Send(Chunk("", Name(reason)));
     if (request_.include_usage) SendBeside("usage", Encode(usage));
     answer_->Write("data: [DONE]\n\n");
     return answer_->End();
   }
-  json whole = Whole(reason, usage);
-  if (request_.logprobs.has_value()) {
-    // It is not part of the answer, but was chosen, too: clients count on an entry for each choice.
-    if (reason == engine::FinishReason::kEos && end_token_ >= 0) generated_.push_back(end_token_);
-    return ScoreAll(std::move(whole));
-  }
-  SendJson(*answer_, whole);
+  if (!logprobs_.has_value()) return SendJson(*answer_, Whole(reason, usage));
+  // Writing megabytes of numbers would hold the engine's thread up.
+  runtime_.Continue([self = shared_from_this(), reason, usage] {
+    const absl::Status sent = OrExhausted("an answer", [&] {
+      SendJson(*self->answer_, self->Whole(reason, usage));
+      return absl::OkStatus();
+    });
+    if (!sent.ok()) SendError(*self->answer_, sent);
+  });
 }
 
 void Completion::OnError(const absl::Status& status) {
   if (!begun_) return SendError(*answer_, status);
   answer_->Write(absl::StrCat("data: ", ErrorJson(status), "\n\n"));
   answer_->End();
-}
-
-// The engine emits no probabilities while it generates: prompt and answer are scored once more, in
-// the same blocks.
-void Completion::ScoreAll(json whole) {
-  engine::ScoreRequest score;
-  score.session_options = request_.generate.session_options;
-  score.account = request_.generate.account;
-  score.prompt.tokens = prompt_;
-  score.prompt.tokens.insert(score.prompt.tokens.end(), generated_.begin(), generated_.end());
-  if (!generated_.empty() && !prompt_.empty()) score.flush_after = {std::ssize(prompt_)};
-  if (score.prompt.tokens.empty()) return SendJson(*answer_, whole);
-  Cancel(runtime_.engine.Score(std::move(score), [self = shared_from_this(), whole](
-                                                     absl::StatusOr<engine::ScoreResult> scored) {
-    if (!scored.ok()) return SendError(*self->answer_, scored.status());
-    // Writing megabytes of numbers would hold the engine's thread up.
-    self->runtime_.Continue([self, whole, scored = *std::move(scored)] {
-      json answer = whole;
-      answer["choices"][0]["logprobs"] = self->Logprobs(scored);
-      SendJson(*self->answer_, answer);
-    });
-  }));
-}
-
-// A token that ends within a character is written as OpenAI's API writes it: "bytes:\\xe2\\x80".
-std::string Completion::TokenText(int32_t id) const {
-  const std::string_view bytes = tokenizer_->TokenBytes(id);
-  if (model::FindInvalidUtf8(bytes, /*allow_partial_end=*/false) < 0) return std::string(bytes);
-  return absl::StrCat("bytes:", absl::CHexEscape(std::string(bytes)));
-}
-
-json Completion::Top(const engine::ScoreResult& score, size_t i) const {
-  json top = {{TokenText(score.tokens[i]), score.logprobs[i]}};
-  // Last: two tokens may have one text, and then the more likely one counts.
-  top[TokenText(score.argmax[i])] = score.argmax_logprobs[i];
-  return top;
-}
-
-json Completion::Logprobs(const engine::ScoreResult& score) const {
-  json tokens = json::array(), logprobs = json::array(), offsets = json::array();
-  json top = request_.logprobs == 1 ? json::array() : json(nullptr);
-  int64_t offset = 0;
-  for (size_t i = request_.echo ? 0 : prompt_.size(); i < score.tokens.size(); ++i) {
-    const std::string_view bytes = tokenizer_->TokenBytes(score.tokens[i]);
-    tokens.push_back(TokenText(score.tokens[i]));
-    const bool scored = score.argmax[i] >= 0;
-    logprobs.push_back(scored ? json(score.logprobs[i]) : json(nullptr));
-    if (request_.logprobs == 1) top.push_back(scored ? Top(score, i) : json(nullptr));
-    offsets.push_back(offset);
-    offset += std::ssize(bytes);
-  }
-  return {{"tokens", tokens},
-          {"token_logprobs", logprobs},
-          {"top_logprobs", std::move(top)},
-          {"text_offset", offsets}};
 }
 
 }  // namespace

@@ -7,14 +7,17 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
 #include <limits>
+#include <optional>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/log_fields.h"
 #include "base/memory.h"
 #include "http/errors.h"
+#include "http/head.h"
 #include "http/path.h"
 #include "model/text/printable.h"
 
@@ -25,31 +28,10 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 using asio::ip::tcp;
 
-constexpr uint32_t kMaxHeadBytes = 16 << 10;
-constexpr size_t kMaxBodyBytes = 4 << 20;  // of a body that is read as a whole
 constexpr size_t kMaxBufferBytes = 128
                                    << 10;  // what the parser has not taken, also of chunks' heads
 constexpr size_t kWriteBytes = 64 << 10;   // each has the whole timeout
 constexpr size_t kMaxLoggedBytes = 200;    // of a path
-
-// What is wrong with a request, and the status that says so.
-struct Refusal {
-  int http_status;
-  absl::Status status;
-};
-
-Refusal RefusalOf(const error_code& failed) {
-  using beast::http::error;
-  if (failed == error::header_limit || failed == error::buffer_overflow) {
-    return {431, absl::InvalidArgumentError(
-                     absl::StrCat("the request's head has more than ", kMaxHeadBytes, " bytes"))};
-  }
-  if (failed == error::body_limit) {
-    return {413, absl::InvalidArgumentError(
-                     absl::StrCat("the request's body has more than ", kMaxBodyBytes, " bytes"))};
-  }
-  return {400, absl::InvalidArgumentError(absl::StrCat("not HTTP: ", failed.message()))};
-}
 
 // Closed, reset or silent: nobody waits for an answer.
 bool IsGone(const error_code& failed) {
@@ -57,20 +39,6 @@ bool IsGone(const error_code& failed) {
   static const error_code of_http = beast::http::make_error_code(error::bad_method);
   return failed && (failed.category() != of_http.category() || failed == error::end_of_stream ||
                     failed == error::partial_message);
-}
-
-std::string HeadText(const Answer::Head& head, int64_t number, size_t size, bool chunked,
-                     bool keep) {
-  std::string text = absl::StrCat(
-      "HTTP/1.1 ", head.status, " ",
-      std::string(beast::http::obsolete_reason(static_cast<beast::http::status>(head.status))),
-      "\r\nContent-Type: ", head.content_type,
-      "\r\nCache-Control: no-store\r\nX-Request-Id: ", number, "\r\n", head.headers);
-  if (!head.streamed) absl::StrAppend(&text, "Content-Length: ", size, "\r\n");
-  if (head.streamed && chunked) absl::StrAppend(&text, "Transfer-Encoding: chunked\r\n");
-  if (!keep || (head.streamed && !chunked)) absl::StrAppend(&text, "Connection: close\r\n");
-  if (head.status == 401) absl::StrAppend(&text, "WWW-Authenticate: Bearer\r\n");
-  return absl::StrCat(text, "\r\n");
 }
 
 }  // namespace
@@ -123,13 +91,16 @@ error_code Connection::ReadHead(Exchange& exchange, const error_code& failed) {
   const auto& message = exchange.parser.get();
   Request& request = exchange.request;
   request.method = std::string(message.method_string());
-  const std::string target(message.target());
-  request.path = target.substr(0, target.find('?'));
+  const absl::string_view target = OriginForm({message.target().data(), message.target().size()});
+  request.path = std::string(target.substr(0, target.find('?')));
+  if (target.size() > request.path.size())
+    exchange.query = std::string(target.substr(request.path.size() + 1));
   for (const auto& field : message)
     request.headers[absl::AsciiStrToLower(std::string(field.name_string()))] =
         std::string(field.value());
   exchange.chunked = message.version() >= 11;
-  exchange.expects = exchange.chunked && message[beast::http::field::expect] == "100-continue";
+  exchange.expects =
+      exchange.chunked && absl::EqualsIgnoreCase(request.headers["expect"], "100-continue");
   return error_code();
 }
 
@@ -213,6 +184,8 @@ asio::awaitable<error_code> Connection::Handle(std::shared_ptr<Exchange> shared,
     const Refusal refusal = RefusalOf(failed);
     co_return refuse(refusal.http_status, refusal.status);
   }
+  if (std::optional<Refusal> refusal = CheckHead(exchange.parser.get()))
+    co_return refuse(refusal->http_status, refusal->status, std::move(refusal->headers));
   absl::StatusOr<access::Caller> caller = access::Caller::Anybody();
   if (runtime_.options.authorize != nullptr) caller = runtime_.options.authorize(request);
   if (!caller.ok()) co_return refuse(HttpStatus(caller.status().code()), caller.status());
@@ -223,9 +196,7 @@ asio::awaitable<error_code> Connection::Handle(std::shared_ptr<Exchange> shared,
                      match.allow.empty() ? "" : absl::StrCat("Allow: ", match.allow, "\r\n"));
   }
   exchange.route = match.route;
-  const std::string target(exchange.parser.get().target());
-  absl::StatusOr<std::map<std::string, std::string>> query = DecodeQuery(
-      absl::string_view(target).substr(std::min(request.path.size() + 1, target.size())));
+  absl::StatusOr<std::map<std::string, std::string>> query = DecodeQuery(exchange.query);
   if (!query.ok()) co_return refuse(400, query.status());
   request.query = *std::move(query);
   if (runtime_.refusing && !match.route->quick)
@@ -348,9 +319,9 @@ asio::awaitable<bool> Connection::Write(std::string bytes) {
 
 asio::awaitable<bool> Connection::Reply(Exchange& exchange) {
   Answer& answer = *exchange.answer;
-  const bool chunked = exchange.chunked;
   if (exchange.request.stream == nullptr) WatchClient(exchange.answer);
-  bool sent = true, begun = false, streamed = false, ended = false;
+  const bool head_only = exchange.request.method == "HEAD";
+  bool sent = true, begun = false, chunked = false, ended = false;
   while (sent && !ended) {
     Answer::News news = answer.Take();
     ended = news.ended;
@@ -359,19 +330,24 @@ asio::awaitable<bool> Connection::Reply(Exchange& exchange) {
     if (news.proceed && !begun) bytes = "HTTP/1.1 100 Continue\r\n\r\n";
     if (news.head.has_value()) {
       begun = true;
-      streamed = news.head->streamed;
+      const bool unbounded = news.head->streamed && !news.head->bytes.has_value();
+      chunked = unbounded && exchange.chunked;
       exchange.http_status = news.head->status;
       // A body that nobody has read is in the way of the next request.
-      exchange.keep =
-          exchange.parser.is_done() && exchange.parser.get().keep_alive() && (chunked || !streamed);
+      exchange.keep = exchange.parser.is_done() && exchange.parser.get().keep_alive() &&
+                      (chunked || !unbounded);
       bytes += HeadText(*news.head, exchange.number, news.bytes.size(), chunked, exchange.keep);
+      if (head_only) {
+        sent = co_await Write(std::move(bytes));
+        break;
+      }
     }
-    if (streamed && chunked && !news.bytes.empty()) {
+    if (chunked && !news.bytes.empty()) {
       absl::StrAppend(&bytes, absl::Hex(news.bytes.size()), "\r\n", news.bytes, "\r\n");
     } else {
       bytes += news.bytes;
     }
-    if (streamed && chunked && ended) bytes += "0\r\n\r\n";
+    if (chunked && ended) bytes += "0\r\n\r\n";
     if (sent && !bytes.empty()) {
       sent = co_await Write(std::move(bytes));
     } else if (sent && !ended) {
@@ -380,7 +356,7 @@ asio::awaitable<bool> Connection::Reply(Exchange& exchange) {
       co_await news_.async_wait(To(woken));
     }
   }
-  if (!sent) answer.Gone();
+  if (!sent || head_only) answer.Gone();  // what would still be written goes nowhere
   error_code error;
   stream_.socket().cancel(error);
   look_.cancel();

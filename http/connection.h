@@ -59,6 +59,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct Exchange {
     Parser parser;
     Request request;
+    std::string query = {};  // what follows '?', as sent
     std::shared_ptr<Answer> answer;
     bool expects = false;  // the client waits for "100 Continue" before it sends the body
     bool chunked = true;   // it knows HTTP/1.1

@@ -13,6 +13,7 @@
 #include "http/errors.h"
 #include "http/json.h"
 #include "http/query.h"
+#include "http/range.h"
 
 namespace recollect::http {
 namespace {
@@ -91,24 +92,23 @@ absl::StatusOr<json> Get(engine::Engine& engine, const std::string& id) {
   return document.status();
 }
 
-// The text from `at` to `end`, part by part: the next one is read when the one before is on its
-// way.
+// The text in `bytes`, part by part: the next one is read when the one before is on its way.
 class TextSender : public std::enable_shared_from_this<TextSender> {
  public:
-  TextSender(Runtime& runtime, store::DocumentInfo document, int64_t begin, int64_t end,
+  TextSender(Runtime& runtime, store::DocumentInfo document, ByteRange bytes, Answer::Head head,
              std::shared_ptr<Answer> answer)
       : runtime_(runtime),
         document_(std::move(document)),
-        at_(begin),
-        end_(end),
+        at_(bytes.begin),
+        end_(bytes.end),
+        head_(std::move(head)),
         answer_(std::move(answer)) {}
 
   void Next() {
     absl::StatusOr<std::string> part = OrExhausted("a text", [&] { return Read(); });
     if (!part.ok()) return begun_ ? answer_->Break() : SendError(*answer_, part.status());
     at_ += std::ssize(*part);
-    if (at_ == end_ && !begun_) return answer_->Send(200, kType, *std::move(part));
-    if (!std::exchange(begun_, true)) answer_->Begin(kType);
+    if (!std::exchange(begun_, true)) answer_->Begin(head_);
     answer_->Write(*part);
     if (at_ == end_) return answer_->End();
     answer_->WhenTaken(
@@ -116,8 +116,6 @@ class TextSender : public std::enable_shared_from_this<TextSender> {
   }
 
  private:
-  static constexpr char kType[] = "text/plain; charset=utf-8";
-
   absl::StatusOr<std::string> Read() {
     ASSIGN_OR_RETURN(
         std::string part,
@@ -132,9 +130,20 @@ class TextSender : public std::enable_shared_from_this<TextSender> {
   const store::DocumentInfo document_;
   int64_t at_;
   const int64_t end_;
+  const Answer::Head head_;
   const std::shared_ptr<Answer> answer_;
   bool begun_ = false;
 };
+
+// The bytes that the header Range asks for of those that the query asks for, which are the body. A
+// copy that If-Range names has to be of the same text. Nothing: the whole body.
+absl::StatusOr<std::optional<ByteRange>> RangeOf(const Request& request, const std::string& tag,
+                                                 int64_t size) {
+  const auto range = request.headers.find("range"), copy = request.headers.find("if-range");
+  if (request.method != "GET" || range == request.headers.end()) return std::nullopt;
+  if (copy != request.headers.end() && copy->second != tag) return std::nullopt;
+  return ParseRange(range->second, size);
+}
 
 absl::Status SendText(Runtime& runtime, const Request& request,
                       const std::shared_ptr<Answer>& answer) {
@@ -149,7 +158,26 @@ absl::Status SendText(Runtime& runtime, const Request& request,
     return absl::OutOfRangeError(
         absl::StrCat("begin, end: ", from, ", ", to, " of a text of ", document.bytes, " bytes"));
   }
-  std::make_shared<TextSender>(runtime, std::move(document), from, to, answer)->Next();
+  const int64_t size = to - from;
+  const std::string tag = absl::StrCat("\"", document.sha256, "\"");
+  Answer::Head head = {200, "text/plain; charset=utf-8",
+                       absl::StrCat("Accept-Ranges: bytes\r\nETag: ", tag, "\r\n")};
+  const absl::StatusOr<std::optional<ByteRange>> range = RangeOf(request, tag, size);
+  if (!range.ok()) {
+    SendError(*answer, range.status(), absl::StrCat("Content-Range: bytes */", size, "\r\n"));
+    return absl::OkStatus();
+  }
+  const ByteRange part = range->value_or(ByteRange{0, size});
+  if (range->has_value()) {
+    head.status = 206;
+    absl::StrAppend(&head.headers, "Content-Range: bytes ", part.begin, "-", part.end - 1, "/",
+                    size, "\r\n");
+  }
+  head.bytes = part.end - part.begin;
+  std::make_shared<TextSender>(runtime, std::move(document),
+                               ByteRange{from + part.begin, from + part.end}, std::move(head),
+                               answer)
+      ->Next();
   return absl::OkStatus();
 }
 

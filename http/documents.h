@@ -18,7 +18,8 @@ nlohmann::json EncodeDocument(const store::DocumentInfo& info);
 void ListDocuments(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer);
 // GET /v1/documents/{}: a document, or how far its unfinished ingest has come.
 void GetDocument(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer);
-// GET /v1/documents/{}/text?begin=B&end=E: bytes of its text.
+// GET /v1/documents/{}/text?begin=B&end=E: bytes of its text; of these the ones that the header
+// Range asks for (http/range.h).
 void GetText(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer);
 // DELETE /v1/documents/{}: also of an unfinished ingest.
 void DeleteDocument(Runtime& runtime, const Request& request,

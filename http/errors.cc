@@ -1,10 +1,12 @@
 #include "http/errors.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "access/account.h"
 #include "base/paths.h"
@@ -17,12 +19,16 @@ namespace {
 using nlohmann::json;
 constexpr size_t kMaxErrorBytes = 1024;
 
-json Param(const std::string& message) {
-  const size_t colon = message.find(':');
-  if (colon == std::string::npos || colon == 0) return nullptr;
-  const bool name = std::all_of(message.begin(), message.begin() + static_cast<ptrdiff_t>(colon),
-                                [](char c) { return absl::ascii_islower(c) || c == '_'; });
-  return name ? json(message.substr(0, colon)) : json(nullptr);
+// The engine's field that stands in a message of it in the engine's requests is one of the whole
+// request over HTTP ("sampling.top_p" is top_p), and the parts of a prompt are none
+// ("prompt.text").
+json Param(absl::string_view message) {
+  absl::ConsumePrefix(&message, "sampling.");
+  const absl::string_view name =
+      message.substr(0, message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"));
+  const absl::string_view rest = message.substr(name.size());
+  const bool named = absl::StartsWith(rest, ":") || absl::StartsWith(rest, ".");
+  return !name.empty() && named ? json(std::string(name)) : json(nullptr);
 }
 
 const char* Type(int status) {

@@ -10,7 +10,7 @@
 namespace recollect::http {
 
 int HttpStatus(absl::StatusCode code);
-// `param` is what the message names before its first colon, if that is the name of a field.
+// `param` is what the message names at its beginning, if that is the name of a field.
 std::string ErrorJson(const absl::Status& status);
 // `headers` as in Answer::Send. Adds Retry-After to 429 and 503: what the status says
 // (access/account.h), else a second.

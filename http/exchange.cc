@@ -23,9 +23,11 @@ void Answer::Send(int status, std::string content_type, std::string body, std::s
   Wake();
 }
 
-void Answer::Begin(std::string content_type) {
+void Answer::Begin(std::string content_type) { Begin(Head{200, std::move(content_type)}); }
+
+void Answer::Begin(Head head) {
   MutexLock lock(mutex_);
-  news_.head = Head{200, std::move(content_type), "", /*streamed=*/true};
+  news_.head = std::move(head);
 }
 
 void Answer::Write(absl::string_view part) {

@@ -38,12 +38,21 @@ class Answer {
  public:
   static constexpr size_t kMaxUnsentBytes = 1 << 20;
 
+  struct Head {
+    int status = 200;
+    std::string content_type, headers = {};  // headers: as Send's
+    bool streamed = true;
+    // Of a streamed answer: of what will be written in all. Absent: not known.
+    std::optional<int64_t> bytes = {};
+  };
+
   // `wake` tells the connection that there is something to take.
   explicit Answer(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   // `headers`: further ones, each a whole line that ends with CRLF.
   void Send(int status, std::string content_type, std::string body, std::string headers = "");
   void Begin(std::string content_type);
+  void Begin(Head head);
   // More than kMaxUnsentBytes that wait for a slow reader end the answer, as if it had gone.
   void Write(absl::string_view part);
   // Calls `next` once what was written is on its way, perhaps at once, so that a long answer need
@@ -57,11 +66,6 @@ class Answer {
   void OnGone(std::function<void()> cancel);
 
   // The rest is for the connection.
-  struct Head {
-    int status = 200;
-    std::string content_type, headers;
-    bool streamed = false;
-  };
   struct News {
     bool proceed = false;      // "100 Continue" is due, unless a head has been sent
     std::optional<Head> head;  // once

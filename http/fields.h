@@ -18,6 +18,9 @@ namespace recollect::http {
 inline bool Holds(const nlohmann::json& value, const bool*) { return value.is_boolean(); }
 inline bool Holds(const nlohmann::json& value, const double*) { return value.is_number(); }
 inline bool Holds(const nlohmann::json& value, const std::string*) { return value.is_string(); }
+inline bool Holds(const nlohmann::json& value, const uint64_t*) {
+  return value.is_number_unsigned();
+}
 template <typename Integer>
 requires(std::is_same_v<Integer, int64_t> ||
          std::is_same_v<Integer, int32_t>) bool Holds(const nlohmann::json& value, const Integer*) {
@@ -48,8 +51,10 @@ absl::Status Take(nlohmann::json& object, const char* name, const char* expected
   object.erase(found);
   if (value.is_null()) return absl::OkStatus();
   if (!Holds(value, &out)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": ", value.type_name(), ", expected ", expected));
+    // A number is short, and may be of the right type but too large.
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": ", value.type_name(), value.is_number() ? absl::StrCat(" ", value.dump()) : "",
+        ", expected ", expected));
   }
   if constexpr (requires { out.reset(); }) {
     out = value.get<typename T::value_type>();

@@ -4,6 +4,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "engine/layer_numbers.h"
 #include "model/text/printable.h"
 
 namespace recollect::http {
@@ -26,6 +28,26 @@ absl::Status Take(Query& query, const char* name, std::optional<int64_t>& out) {
   }
   out = number;
   query.erase(found);
+  return absl::OkStatus();
+}
+
+absl::Status TakePattern(Query& query, engine::SessionOptions& session) {
+  const auto take = [&query](const char* name, std::optional<int64_t>& everywhere,
+                             engine::LayerNumbers& layers) -> absl::Status {
+    std::string text;
+    RETURN_IF_ERROR(Take(query, name, text));
+    ASSIGN_OR_RETURN(engine::PatternNumbers numbers, engine::ParsePatternNumbers(name, text));
+    everywhere = numbers.everywhere;
+    layers = std::move(numbers.layers);
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(take("dilation", session.dilation, session.layer_dilations));
+  RETURN_IF_ERROR(take("window", session.window, session.layer_windows));
+  RETURN_IF_ERROR(take("initial", session.initial, session.layer_initials));
+  RETURN_IF_ERROR(Take(query, "context", session.context));
+  std::optional<int64_t> top_k_blocks;
+  RETURN_IF_ERROR(Take(query, "top_k_blocks", top_k_blocks));
+  session.top_k_blocks = top_k_blocks.value_or(0);
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "engine/types.h"
 
 namespace recollect::http {
 
@@ -17,6 +18,10 @@ using Query = std::map<std::string, std::string>;
 // INVALID_ARGUMENT naming parameter and value.
 absl::Status Take(Query& query, const char* name, std::string& out);
 absl::Status Take(Query& query, const char* name, std::optional<int64_t>& out);
+
+// Takes the pattern of a prefix: dilation, window and initial, each one number or several
+// (engine/layer_numbers.h), context and top_k_blocks.
+absl::Status TakePattern(Query& query, engine::SessionOptions& session);
 
 // INVALID_ARGUMENT naming a parameter that nothing has taken.
 absl::Status RefuseOthers(const Query& query);

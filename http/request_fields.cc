@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "http/fields.h"
+#include "model/text/printable.h"
 
 namespace recollect::http {
 
@@ -20,9 +21,15 @@ absl::Status TakeModel(json& object, const ServerOptions& options, ModelField fi
   RETURN_IF_ERROR(Take(object, "model", "a string", model));
   if (!model.has_value() && field == ModelField::kOptional) return absl::OkStatus();
   if (model.value_or("").empty()) return absl::InvalidArgumentError("model: missing");
-  if (*model == options.model_name) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat("model: '", *model, "', here is only '", options.model_name, "'"));
+  return CheckModel(*model, options);
+}
+
+absl::Status CheckModel(const std::string& name, const ServerOptions& options) {
+  if (name == options.model_name) return absl::OkStatus();
+  constexpr size_t kMaxShown = 256;
+  return absl::NotFoundError(absl::StrCat("model: '",
+                                          model::Shortened(model::EscapeInvisible(name), kMaxShown),
+                                          "', here is only '", options.model_name, "'"));
 }
 
 absl::Status TakePrompt(json& object, const char* name, engine::Prompt& prompt) {

@@ -18,6 +18,9 @@ namespace recollect::http {
 // INVALID_ARGUMENT: a body that is not a JSON object in UTF-8.
 absl::StatusOr<nlohmann::json> ParseObject(const std::string& body);
 
+// NOT_FOUND, naming both, if that is not the model that is served.
+absl::Status CheckModel(const std::string& name, const ServerOptions& options);
+
 // `model`, which must be the one that is served: another is NOT_FOUND.
 enum class ModelField { kRequired, kOptional };
 absl::Status TakeModel(nlohmann::json& object, const ServerOptions& options, ModelField field);

@@ -14,6 +14,7 @@
 #include "http/metrics.h"
 #include "http/page.h"
 #include "http/path.h"
+#include "http/request_fields.h"
 #include "http/retrieve.h"
 #include "http/score.h"
 #include "http/stats.h"
@@ -37,12 +38,20 @@ void Ready(Runtime& runtime, const Request& request, const std::shared_ptr<Answe
   ready.ok() ? Live(runtime, request, answer) : SendError(*answer, ready);
 }
 
+json EncodeModel(const Runtime& runtime) {
+  return {{"id", runtime.options.model_name},
+          {"object", "model"},
+          {"created", 0},
+          {"owned_by", "recollect"}};
+}
+
 void Models(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
-  const json model = {{"id", runtime.options.model_name},
-                      {"object", "model"},
-                      {"created", 0},
-                      {"owned_by", "recollect"}};
-  SendJson(*answer, {{"object", "list"}, {"data", json::array({model})}});
+  SendJson(*answer, {{"object", "list"}, {"data", json::array({EncodeModel(runtime)})}});
+}
+
+void OneModel(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
+  const absl::Status known = CheckModel(request.parameter, runtime.options);
+  known.ok() ? SendJson(*answer, EncodeModel(runtime)) : SendError(*answer, known);
 }
 
 void Page(Runtime&, const Request& request, const std::shared_ptr<Answer>& answer) {
@@ -60,6 +69,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/health", Ready, /*quick=*/true},
     {"GET", "/readyz", Ready, /*quick=*/true},
     {"GET", "/v1/models", Models, /*quick=*/true},
+    {"GET", "/v1/models/{}", OneModel, /*quick=*/true},
     {"POST", "/v1/completions", Complete},
     {"GET", "/v1/documents", ListDocuments},
     {"GET", "/v1/documents/{}", GetDocument},
@@ -101,8 +111,10 @@ Match FindRoute(Request& request) {
   for (const Route& route : kRoutes) {
     std::optional<std::string> parameter = Fit(route.path, request.path);
     if (!parameter.has_value()) continue;
-    if (request.method != route.method) {
-      absl::StrAppend(&match.allow, match.allow.empty() ? "" : ", ", route.method);
+    const bool get = route.method == absl::string_view("GET");
+    if (request.method != route.method && !(get && request.method == "HEAD")) {
+      absl::StrAppend(&match.allow, match.allow.empty() ? "" : ", ", route.method,
+                      get ? ", HEAD" : "");
       continue;
     }
     absl::StatusOr<std::string> decoded = DecodePercent(*parameter);

@@ -13,8 +13,8 @@
 namespace recollect::http {
 
 struct Route {
-  const char* method;
-  const char* path;  // also its name in logs and metrics
+  const char* method;  // GET also takes HEAD, whose answer is sent without its body
+  const char* path;    // also its name in logs and metrics
   // Answers now or later, also from other threads.
   void (*handle)(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer);
   // Runs on the thread of the network, so it must not wait or compute, and also while draining. All

@@ -24,6 +24,7 @@ absl::StatusOr<engine::ScoreRequest> Decode(const Request& request, const Server
   RETURN_IF_ERROR(TakePrompt(object, "prompt", result.prompt));
   RETURN_IF_ERROR(TakeSession(object, request.caller, result.session_options));
   RETURN_IF_ERROR(Take(object, "flush_after", "an array of integers", result.flush_after));
+  RETURN_IF_ERROR(Take(object, "top_logprobs", "an integer", result.top_logprobs));
   RETURN_IF_ERROR(RefuseRest(object));
   result.account = request.caller.account();
   return result;
@@ -36,15 +37,22 @@ json EncodeScore(const engine::ScoreResult& result) {
   const auto scored =
       std::count_if(result.argmax.begin(), result.argmax.end(), [](int32_t id) { return id >= 0; });
   const double bytes = std::max<double>(1, static_cast<double>(result.text_bytes));
-  return {{"object", "score"},
-          {"tokens", result.tokens},
-          {"logprobs", result.logprobs},
-          {"argmax", result.argmax},
-          {"argmax_logprobs", result.argmax_logprobs},
-          {"text_bytes", result.text_bytes},
-          {"total_logprob", total},
-          {"nats_per_token", -total / std::max<double>(1, static_cast<double>(scored))},
-          {"bits_per_byte", -total / std::log(2.0) / bytes}};
+  json score = {{"object", "score"},
+                {"tokens", result.tokens},
+                {"logprobs", result.logprobs},
+                {"argmax", result.argmax},
+                {"argmax_logprobs", result.argmax_logprobs},
+                {"text_bytes", result.text_bytes},
+                {"total_logprob", total},
+                {"nats_per_token", -total / std::max<double>(1, static_cast<double>(scored))},
+                {"bits_per_byte", -total / std::log(2.0) / bytes}};
+  if (result.top.empty()) return score;
+  json &ids = score["top_ids"], &logprobs = score["top_logprobs"];
+  for (const engine::TokenLogprob& top : result.top) {
+    ids.push_back(top.token);
+    logprobs.push_back(top.logprob);
+  }
+  return score;
 }
 
 }  // namespace

@@ -32,7 +32,6 @@ struct ServerOptions {
   std::string listen;  // HOST:PORT; port 0: a free one
   std::string model_name;
   const model::Tokenizer* tokenizer = nullptr;  // for echo, logprobs, /tokenize; may be null
-  int32_t end_token = -1;                       // the model's; for logprobs; -1: none
   int max_connections = kMaxConnections;        // one more is closed at once
   // Within which a request's head, then its body, must have come; and for each write.
   absl::Duration timeout = absl::Seconds(60);

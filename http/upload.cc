@@ -45,10 +45,7 @@ json EncodeProgress(const engine::IngestStatus& status) {
 
 absl::StatusOr<engine::SessionOptions> DecodePattern(Query query) {
   engine::SessionOptions session;
-  RETURN_IF_ERROR(Take(query, "dilation", session.dilation));
-  RETURN_IF_ERROR(Take(query, "window", session.window));
-  RETURN_IF_ERROR(Take(query, "initial", session.initial));
-  RETURN_IF_ERROR(Take(query, "context", session.context));
+  RETURN_IF_ERROR(TakePattern(query, session));
   RETURN_IF_ERROR(RefuseOthers(query));
   return session;
 }
@@ -290,6 +287,13 @@ void Upload::WriteLine(const json& line) {
 }  // namespace
 
 void PutDocument(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
+  // Else what a form puts around a file would become part of the text.
+  if (absl::StartsWithIgnoreCase(Header(request, "content-type").value_or(""), "multipart/")) {
+    return SendError(*answer,
+                     absl::InvalidArgumentError("Content-Type: multipart, but the body is the text "
+                                                "itself, without a form (curl -T FILE)"),
+                     "", 415);
+  }
   const auto upload = std::make_shared<Upload>(runtime, request, answer);
   const absl::Status begun = upload->Begin(request);
   if (!begun.ok()) upload->Refuse(begun);

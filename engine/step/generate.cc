@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "engine/backend/sampler.h"
 #include "engine/session/text_stream.h"
+#include "engine/step/log_softmax.h"
 #include "engine/step/prepare.h"
 #include "engine/step/request.h"
 #include "model/text/tokenizer.h"
@@ -31,14 +32,10 @@ class Generation final : public Request {
         counters_(counters),
         text_(request_.stop) {
     piece.with_retrievals = request_.with_retrievals;
-    if (request_.sampling.dry_multiplier > 0) {
-      // Depends on all that was generated: the logits are needed here, wherever they were computed.
-      piece.consume = [this](const HeadRow&, std::span<const float> logits) {
-        logits_.assign(logits.begin(), logits.end());
-        PenalizeRepetition(request_.sampling, generated_, logits_);
-        sampled_ =
-            kernels::Sample(logits_, piece.sampling, NeverChosenOf(model_.config()), scratch_);
-      };
+    if (request_.sampling.dry_multiplier > 0 || request_.logprobs.has_value()) {
+      // DRY depends on all that was generated, and what is told of the logits on the choice: the
+      // logits are needed here, wherever they were computed.
+      piece.consume = [this](const HeadRow&, std::span<const float> logits) { Choose(logits); };
     } else {
       piece.choose = [this](const HeadRow&, int32_t choice) { sampled_ = choice; };
     }
@@ -58,7 +55,7 @@ class Generation final : public Request {
     piece.sampling = SettingsOf(request_.sampling, usage_.generated_tokens);
     if (piece.rows() == 0 && request_.max_tokens > 0) {
       return absl::InvalidArgumentError(
-          "the prompt is empty and the session has no token to continue from");
+          "prompt: empty, and the session has no token to continue from");
     }
     return absl::OkStatus();
   }
@@ -76,6 +73,7 @@ class Generation final : public Request {
       return absl::InternalError("no token can be sampled: every logit is NaN or -infinity");
     decoding_ = true;
     Clock();
+    if (request_.logprobs.has_value()) events_->OnLogprobs(logprobs_);
     if (sampled_ == model_.config().eos_id && !request_.ignore_eos) {
       reason_ = FinishReason::kEos;
       Emit({}, text_.Flush());
@@ -104,6 +102,21 @@ class Generation final : public Request {
     if (request_.flush) input_.flushes = {static_cast<int64_t>(input_.tokens.size())};
   }
 
+  void Choose(std::span<const float> logits) {
+    const kernels::NeverChosen never = NeverChosenOf(model_.config());
+    if (request_.sampling.dry_multiplier > 0) {
+      logits_.assign(logits.begin(), logits.end());
+      PenalizeRepetition(request_.sampling, generated_, logits_);
+      sampled_ = kernels::Sample(logits_, piece.sampling, never, scratch_);
+    } else {
+      sampled_ = kernels::Sample(logits, piece.sampling, never, scratch_);
+    }
+    if (!request_.logprobs.has_value() || sampled_ < 0) return;
+    const LogSoftmax probabilities(logits);
+    logprobs_ = {{sampled_, probabilities.at(sampled_)},
+                 probabilities.Likeliest(model_.config(), *request_.logprobs)};
+  }
+
   void Clock() {
     const SteadyTime now = std::chrono::steady_clock::now();
     if (usage_.generated_tokens == 0) {
@@ -121,7 +134,7 @@ class Generation final : public Request {
     ++usage_.generated_tokens;
     ++counters_.generated_tokens;
     session->carry = sampled_;
-    if (piece.consume) generated_.push_back(sampled_);
+    if (request_.sampling.dry_multiplier > 0) generated_.push_back(sampled_);
     std::string text;
     if (model_.tokenizer() != nullptr) text = text_.Push(model_.tokenizer()->TokenBytes(sampled_));
     const bool full = usage_.generated_tokens == request_.max_tokens;
@@ -150,10 +163,11 @@ class Generation final : public Request {
   Input input_;
   bool started_ = false, decoding_ = false;
   int32_t sampled_ = -1;
-  // With DRY: what was generated, and what its choice works in.
+  // With DRY: what was generated, and the logits after it.
   std::vector<int32_t> generated_;
   std::vector<float> logits_;
-  kernels::SampleScratch scratch_;
+  kernels::SampleScratch scratch_;  // where the choice is made here
+  ChosenLogprob logprobs_;          // of sampled_, where it is asked for
   FinishReason reason_ = FinishReason::kMaxTokens;
   Usage usage_;
   const SteadyTime arrived_ = std::chrono::steady_clock::now();

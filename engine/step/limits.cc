@@ -71,10 +71,10 @@ absl::Status CheckSampling(const Sampling& sampling) {
   RETURN_IF_ERROR(CheckRange<int64_t>("sampling.dry_allowed_length", sampling.dry_allowed_length, 0,
                                       kMaxDryAllowedLength));
   // On the wire 0 stands for the default of these two.
-  if (sampling.top_p > 0 && sampling.dry_allowed_length > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("sampling.top_p, dry_allowed_length: ", sampling.top_p, ", ",
-                   sampling.dry_allowed_length, ", must be above 0"));
+  if (!(sampling.top_p > 0))
+    return absl::InvalidArgumentError("sampling.top_p: 0, must be above 0");
+  if (sampling.dry_allowed_length > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("sampling.dry_allowed_length: 0, must be above 0");
 }
 
 }  // namespace
@@ -93,7 +93,9 @@ absl::Status CheckNewDocumentId(const std::string& id) {
 
 absl::Status CheckSession(const SessionOptions& options) {
   RETURN_IF_ERROR(CheckRange<int64_t>("mounts: count", std::ssize(options.mounts), 0, kMaxMounts));
-  for (const std::string& id : options.mounts) RETURN_IF_ERROR(CheckDocumentId(id));
+  for (const std::string& id : options.mounts) {
+    if (absl::Status status = CheckDocumentId(id); !status.ok()) return Annotate(status, "mounts");
+  }
   if (options.dilation.has_value()) RETURN_IF_ERROR(CheckDilation(*options.dilation));
   if (options.window.has_value()) RETURN_IF_ERROR(CheckWindow(*options.window));
   if (options.initial.has_value()) RETURN_IF_ERROR(CheckInitial(*options.initial));
@@ -115,6 +117,8 @@ absl::Status CheckRequest(const GenerateRequest& request) {
   RETURN_IF_ERROR(CheckPrompt(request.prompt, "prompt", kMaxPromptTokens));
   RETURN_IF_ERROR(CheckSampling(request.sampling));
   RETURN_IF_ERROR(CheckRange<int64_t>("max_tokens", request.max_tokens, 0, kMaxMaxTokens));
+  if (request.logprobs.has_value())
+    RETURN_IF_ERROR(CheckRange<int64_t>("logprobs", *request.logprobs, 0, kMaxTopLogprobs));
   RETURN_IF_ERROR(CheckRange<int64_t>("stop: count", std::ssize(request.stop), 0, kMaxStops));
   for (const std::string& stop : request.stop) {
     RETURN_IF_ERROR(CheckRange<int64_t>("stop: bytes", std::ssize(stop), 1, kMaxStopBytes));
@@ -129,6 +133,7 @@ absl::Status CheckRequest(const ScoreRequest& request) {
   RETURN_IF_ERROR(CheckSession(request.session_options));
   RETURN_IF_ERROR(CheckPrompt(request.prompt, "prompt", kMaxScoreTokens));
   RETURN_IF_ERROR(CheckNotEmpty(request.prompt, "prompt"));
+  RETURN_IF_ERROR(CheckRange<int64_t>("top_logprobs", request.top_logprobs, 0, kMaxTopLogprobs));
   RETURN_IF_ERROR(CheckRange<int64_t>("flush_after: count", std::ssize(request.flush_after), 0,
                                       kMaxScoreFlushes));
   int64_t previous = 0;

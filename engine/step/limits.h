@@ -13,6 +13,8 @@
 namespace recollect::engine {
 
 inline constexpr int64_t kMaxScoreTokens = 1 << 16;  // the answer has four numbers for each
+// Tokens times likeliest tokens of one answer: some megabytes.
+inline constexpr int64_t kMaxTopLogprobsInAll = 1 << 18;
 
 absl::Status CheckDocumentId(const std::string& id);
 // For a document to be ingested: also refuses characters that are separators in commands and logs,

@@ -118,6 +118,11 @@ absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens) {
     return absl::InvalidArgumentError(
         absl::StrCat("prompt: ", tokens, " tokens, at most ", kMaxScoreTokens, " can be scored"));
   }
+  if (tokens * request.top_logprobs > kMaxTopLogprobsInAll) {
+    return absl::InvalidArgumentError(absl::StrCat("top_logprobs: ", request.top_logprobs,
+                                                   " for each of ", tokens, " tokens, at most ",
+                                                   kMaxTopLogprobsInAll, " in all"));
+  }
   for (const int64_t after : request.flush_after) {
     if (after <= tokens) continue;
     return absl::InvalidArgumentError(

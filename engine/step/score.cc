@@ -1,37 +1,17 @@
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
 #include "base/status.h"
 #include "engine/backend/sampler.h"
+#include "engine/step/log_softmax.h"
 #include "engine/step/prepare.h"
 #include "engine/step/request.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect::engine {
 namespace {
-
-// The log softmax of some logits; sums in double, in the order of ids.
-class LogSoftmax {
- public:
-  explicit LogSoftmax(std::span<const float> logits)
-      : logits_(logits), largest_(*std::max_element(logits.begin(), logits.end())) {
-    double sum = 0;
-    for (const float logit : logits) sum += static_cast<double>(std::exp(logit - largest_));
-    log_sum_ = std::log(sum);
-  }
-  float at(int32_t id) const {
-    return static_cast<float>(static_cast<double>(logits_[static_cast<size_t>(id)]) - largest_ -
-                              log_sum_);
-  }
-
- private:
-  const std::span<const float> logits_;
-  const float largest_;
-  double log_sum_;
-};
 
 class Scoring final : public Request {
  public:
@@ -49,6 +29,9 @@ class Scoring final : public Request {
       result_.logprobs[at] = probabilities.at(head.target);
       result_.argmax[at] = best;
       if (best >= 0) result_.argmax_logprobs[at] = probabilities.at(best);
+      const auto top = probabilities.Likeliest(model_.config(), request_.top_logprobs);
+      std::copy(top.begin(), top.end(),
+                result_.top.begin() + static_cast<ptrdiff_t>(at) * request_.top_logprobs);
     };
   }
 
@@ -64,6 +47,7 @@ class Scoring final : public Request {
     result_.logprobs.resize(result_.tokens.size());
     result_.argmax.resize(result_.tokens.size(), -1);
     result_.argmax_logprobs.resize(result_.tokens.size());
+    result_.top.resize(result_.tokens.size() * static_cast<size_t>(request_.top_logprobs));
     input_.tokens = result_.tokens;
     input_.flushes = std::move(request_.flush_after);
     return absl::OkStatus();

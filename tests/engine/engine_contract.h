@@ -57,6 +57,9 @@ class Recorder final : public GenerateEvents {
     EXPECT_EQ(model::FindInvalidUtf8(text, /*allow_partial_end=*/false), -1);
     Note('t', [&] { count += std::ssize(tokens); });
   }
+  void OnLogprobs(const ChosenLogprob& token) override {
+    Note('l', [&] { logprobs.push_back(token); });
+  }
   void OnRetrieval(const Retrieval& retrieval) override {
     Note('r', [&] { retrievals.push_back(retrieval); });
   }
@@ -74,9 +77,11 @@ class Recorder final : public GenerateEvents {
   }
 
   std::function<void(char event)> on_event;  // inside of each
-  std::string log;                 // 'r' OnRetrieval, 't' OnTokens, 'd' OnDone, 'e' OnError
+  // 'r' OnRetrieval, 'l' OnLogprobs, 't' OnTokens, 'd' OnDone, 'e' OnError
+  std::string log;
   std::atomic<int64_t> count = 0;  // tokens
   std::vector<Retrieval> retrievals;
+  std::vector<ChosenLogprob> logprobs;
   FinishReason reason = FinishReason::kEos;
   Usage usage;
   absl::Status status;

@@ -212,6 +212,32 @@ TEST_P(EngineContractTest, AGenerationEmitsItsTokensAndEndsOnce) {
   }
 }
 
+TEST_P(EngineContractTest, LogprobsComeBeforeTheirTokensWhereTheyAreWanted) {
+  for (const int64_t top : {0, 3, 20}) {
+    GenerateRequest request = Ask(10);
+    request.logprobs = top;
+    const auto events = std::make_shared<Recorder>();
+    engine_->Generate(request, events);
+    ASSERT_THAT(events->Wait(), IsOk());
+    EXPECT_THAT(events->log, MatchesRegex("(lt)*d"));
+    ASSERT_EQ(events->logprobs.size(), 10u);
+    for (const ChosenLogprob& token : events->logprobs) {
+      EXPECT_GE(token.chosen.token, 0);
+      EXPECT_LE(token.chosen.logprob, 0);
+      ASSERT_EQ(std::ssize(token.top), top);
+      for (size_t i = 1; i < token.top.size(); ++i)
+        EXPECT_LE(token.top[i].logprob, token.top[i - 1].logprob);
+      if (top > 0) EXPECT_EQ(token.top[0].token, token.chosen.token);  // greedy
+    }
+  }
+  GenerateRequest request = Ask(1);
+  request.logprobs = 21;
+  const auto refused = std::make_shared<Recorder>();
+  engine_->Generate(request, refused);
+  EXPECT_THAT(refused->Wait(),
+              StatusIs(StatusCode::kInvalidArgument, "logprobs: 21, limit 0 to 20"));
+}
+
 TEST_P(EngineContractTest, HitsComeWhereTheyAreWantedInOrder) {
   ASSERT_THAT(Ingest(*engine_, "a", SampleText(2000, 1)), IsOk());
   ASSERT_THAT(Ingest(*engine_, "b", SampleText(900, 2)), IsOk());
@@ -272,6 +298,22 @@ TEST_P(EngineContractTest, ScoresAreAsManyAsTokens) {
   for (size_t i = 0; i < result->tokens.size(); ++i)
     EXPECT_GE(result->argmax_logprobs[i], result->logprobs[i]);
   EXPECT_EQ(result->text_bytes, 2);
+  EXPECT_TRUE(result->top.empty());
+}
+
+TEST_P(EngineContractTest, ScoresHaveTheLikeliestTokensWhereTheyAreWanted) {
+  ScoreRequest request{{}, {"ab", {}}, {}};
+  request.top_logprobs = 3;
+  const auto result = Score(*engine_, request);
+  ASSERT_THAT(result, IsOk());
+  ASSERT_EQ(result->top.size(), 3 * result->tokens.size());
+  for (size_t i = 0; i < result->tokens.size(); ++i) {
+    EXPECT_EQ(result->top[3 * i].token, result->argmax[i]);
+    EXPECT_EQ(result->top[3 * i].logprob, result->argmax_logprobs[i]);
+  }
+  request.top_logprobs = 21;
+  EXPECT_THAT(Score(*engine_, request),
+              StatusIs(StatusCode::kInvalidArgument, "top_logprobs: 21, limit 0 to 20"));
 }
 
 TEST_P(EngineContractTest, EmbeddingsSayHowManyTokensTheyStandFor) {

@@ -109,6 +109,11 @@ void Collector::OnRetrieval(const Retrieval& retrieval) {
   result_.retrievals.push_back(retrieval);
 }
 
+void Collector::OnLogprobs(const ChosenLogprob& token) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  result_.logprobs.push_back(token);
+}
+
 void Collector::OnDone(FinishReason reason, const Usage& usage) {
   std::lock_guard<std::mutex> lock(mutex_);
   result_.reason = reason;

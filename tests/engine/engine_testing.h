@@ -50,6 +50,7 @@ struct Generated {
   std::vector<int32_t> tokens;
   std::string text;
   std::vector<Retrieval> retrievals;
+  std::vector<ChosenLogprob> logprobs;
   FinishReason reason = FinishReason::kMaxTokens;
   Usage usage;
 };
@@ -59,6 +60,7 @@ class Collector final : public GenerateEvents {
  public:
   void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) override;
   void OnRetrieval(const Retrieval& retrieval) override;
+  void OnLogprobs(const ChosenLogprob& token) override;
   void OnDone(FinishReason reason, const Usage& usage) override;
   void OnError(const absl::Status& status) override;
   const Generated& Wait();

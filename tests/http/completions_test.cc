@@ -30,6 +30,17 @@ TEST_F(HttpTest, ACompletionIsAnsweredWhole) {
   EXPECT_EQ(seen.max_tokens, 8);
 }
 
+TEST_F(HttpTest, SeedsOfAllSizesAreTaken) {
+  const std::pair<json, uint64_t> cases[] = {{0, 0},
+                                             {-1, ~uint64_t{0}},
+                                             {~uint64_t{0}, ~uint64_t{0}},
+                                             {uint64_t{1} << 63, uint64_t{1} << 63}};
+  for (const auto& [seed, expected] : cases) {
+    EXPECT_THAT(Complete({{"seed", seed}}), StartsWith("HTTP/1.1 200")) << seed;
+    EXPECT_EQ(engine_.seen().generate.sampling.seed, expected);
+  }
+}
+
 TEST_F(HttpTest, FieldsReachTheEngine) {
   engine_.AddDocument("d", "a document of some length");
   Complete({{"prompt", {{3, 4}}},
@@ -106,20 +117,39 @@ TEST_F(HttpTest, AnErrorInAStreamIsItsLastEvent) {
   EXPECT_THAT(Complete({}), StartsWith("HTTP/1.1 500"));
 }
 
-TEST_F(HttpTest, EchoWithLogprobsScoresPromptAndAnswer) {
+// The fake's tokens are 0 and 1, with the log probability -0.25, as that of the likeliest.
+TEST_F(HttpTest, LogprobsComeWithTheTokens) {
   const model::Tokenizer& tokenizer = StartWithTokenizer();
-  const json body = Body(Complete({{"echo", true}, {"logprobs", 0}, {"max_tokens", 1}}));
-  std::vector<int32_t> expected = tokenizer.Encode("Say hello").value();
-  const int64_t prompt_tokens = std::ssize(expected);
-  expected.push_back(0);  // what the fake generates first
-  EXPECT_EQ(engine_.seen().score.prompt.tokens, expected);
-  EXPECT_EQ(engine_.seen().score.flush_after, std::vector<int64_t>{prompt_tokens});
-  EXPECT_EQ(body["choices"][0]["text"], "Say helloHel");
-  EXPECT_EQ(body["choices"][0]["logprobs"]["token_logprobs"], json({-0.5, -1.5}));
+  const auto text = [&](int32_t id) { return std::string(tokenizer.TokenBytes(id)); };
+  const json logprobs =
+      Body(Complete({{"logprobs", 3}, {"max_tokens", 2}}))["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["tokens"], json({text(0), text(1)}));
+  EXPECT_EQ(logprobs["token_logprobs"], json({-0.25, -0.25}));
+  EXPECT_EQ(logprobs["top_logprobs"],
+            json::array({{{text(0), -0.25}, {text(1), -0.5}, {text(2), -0.75}},
+                         {{text(1), -0.25}, {text(2), -0.5}, {text(3), -0.75}}}));
+  EXPECT_EQ(logprobs["text_offset"], json({0, text(0).size()}));
+  EXPECT_EQ(engine_.seen().generate.logprobs, 3);
+  EXPECT_TRUE(engine_.seen().score.prompt.text.empty());  // nothing was read twice
+  EXPECT_EQ(Body(Complete({{"logprobs", 0}}))["choices"][0]["logprobs"]["top_logprobs"], nullptr);
+  EXPECT_EQ(Body(Complete({}))["choices"][0]["logprobs"], nullptr);
+}
+
+TEST_F(HttpTest, EchoWithLogprobsScoresThePrompt) {
+  const model::Tokenizer& tokenizer = StartWithTokenizer();
+  const auto text = [&](int32_t id) { return std::string(tokenizer.TokenBytes(id)); };
+  const json choice =
+      Body(Complete({{"echo", true}, {"logprobs", 0}, {"max_tokens", 1}}))["choices"][0];
+  EXPECT_EQ(engine_.seen().score.prompt.text, "Say hello");
+  EXPECT_EQ(choice["text"], "Say helloHel");
+  EXPECT_EQ(choice["logprobs"]["tokens"], json({text(7), text(8), text(0)}));
+  EXPECT_EQ(choice["logprobs"]["token_logprobs"], json({-0.5, -1.5, -0.25}));
+  EXPECT_EQ(choice["logprobs"]["text_offset"],
+            json({0, text(7).size(), text(7).size() + text(8).size()}));
 }
 
 // As clients read it (lm_eval): a token was the greedy choice where no other of its row has more.
-TEST_F(HttpTest, TopLogprobsHaveTheChosenAndTheMostLikelyToken) {
+TEST_F(HttpTest, TopLogprobsHaveTheChosenAndTheLikeliestTokens) {
   const model::Tokenizer& tokenizer = StartWithTokenizer();
   const auto text = [&](int32_t id) { return std::string(tokenizer.TokenBytes(id)); };
   const std::vector<int32_t> ids = tokenizer.Encode("ab").value();
@@ -129,13 +159,38 @@ TEST_F(HttpTest, TopLogprobsHaveTheChosenAndTheMostLikelyToken) {
                          {-1, ids[1], ids[1]},
                          {0, -0.5f, -0.25f},
                          3}});
-  const json logprobs = Body(
-      Complete({{"echo", true}, {"logprobs", 1}, {"max_tokens", 1}}))["choices"][0]["logprobs"];
-  EXPECT_EQ(logprobs["tokens"], json({text(ids[0]), text(ids[1]), text(ids[0])}));
-  EXPECT_EQ(logprobs["token_logprobs"], json({nullptr, -0.5, -1.5}));
-  EXPECT_EQ(logprobs["top_logprobs"],
-            json::array(
-                {nullptr, {{text(ids[1]), -0.5}}, {{text(ids[0]), -1.5}, {text(ids[1]), -0.25}}}));
+  for (const int64_t asked : {1, 2}) {  // the fake has one only
+    const json logprobs = Body(Complete(
+        {{"echo", true}, {"logprobs", asked}, {"max_tokens", 0}}))["choices"][0]["logprobs"];
+    EXPECT_EQ(engine_.seen().score.top_logprobs, asked);
+    EXPECT_EQ(logprobs["tokens"], json({text(ids[0]), text(ids[1]), text(ids[0])}));
+    EXPECT_EQ(logprobs["token_logprobs"], json({nullptr, -0.5, -1.5}));
+    EXPECT_EQ(
+        logprobs["top_logprobs"],
+        json::array(
+            {nullptr, {{text(ids[1]), -0.5}}, {{text(ids[0]), -1.5}, {text(ids[1]), -0.25}}}));
+  }
+}
+
+TEST_F(HttpTest, AStreamHasTheLogprobsOfItsTokens) {
+  StartWithTokenizer();
+  for (const bool echo : {false, true}) {
+    json fields = {{"echo", echo}, {"logprobs", 2}, {"max_tokens", 5}};
+    engine_.Set({.generation = {.reason = engine::FinishReason::kEos}});
+    const json whole = Body(Complete(fields))["choices"][0]["logprobs"];
+    ASSERT_EQ(whole["tokens"].size(), echo ? 5u : 3u);
+    fields["stream"] = true;
+    const std::string answer = Complete(fields);
+    json streamed;
+    for (size_t at = 0; (at = answer.find("data: {", at)) != std::string::npos; ++at) {
+      const json event = json::parse(answer.substr(at + 6, answer.find('\n', at) - at - 6));
+      const json logprobs = event["choices"][0]["logprobs"];
+      ASSERT_TRUE(logprobs.is_object()) << event;  // here each event has tokens
+      for (const auto& [name, values] : logprobs.items())
+        for (const json& value : values) streamed[name].push_back(value);
+    }
+    EXPECT_EQ(streamed, whole);
+  }
 }
 
 TEST_F(HttpTest, TokensThatArePartsOfACharacterAreToldApart) {
@@ -155,12 +210,10 @@ TEST_F(HttpTest, TokensThatArePartsOfACharacterAreToldApart) {
 TEST_F(HttpTest, LogprobsEndWithTheEndToken) {
   const model::Tokenizer& tokenizer = StartWithTokenizer();
   engine_.Set({.generation = {.pieces = {}, .reason = engine::FinishReason::kEos}});
-  Complete({{"echo", true}, {"logprobs", 0}, {"max_tokens", 1}});
-  std::vector<int32_t> expected = tokenizer.Encode("Say hello").value();
-  const int64_t prompt_tokens = std::ssize(expected);
-  expected.push_back(kEndToken);
-  EXPECT_EQ(engine_.seen().score.prompt.tokens, expected);
-  EXPECT_EQ(engine_.seen().score.flush_after, std::vector<int64_t>{prompt_tokens});
+  const json choice = Body(Complete({{"logprobs", 0}, {"max_tokens", 1}}))["choices"][0];
+  EXPECT_EQ(choice["text"], "");
+  EXPECT_EQ(choice["logprobs"]["tokens"],
+            json::array({std::string(tokenizer.TokenBytes(FakeEngine::kEndToken))}));
 }
 
 TEST_F(HttpTest, AClientThatGoesCancelsItsRequest) {
@@ -189,23 +242,29 @@ TEST_F(HttpTest, AReaderTooSlowForItsStreamIsCutOff) {
 TEST_F(HttpTest, BadRequestsNameTheField) {
   const std::tuple<json, int, std::string> cases[] = {
       {{{"model", "other"}}, 404, "model: 'other', here is only 'fake'"},
-      {{{"model", 3}}, 400, "model: number, expected a string"},
+      {{{"model", 3}}, 400, "model: number 3, expected a string"},
       {{{"max_tokens", "8"}}, 400, "max_tokens: string, expected an integer"},
-      {{{"max_tokens", 1.5}}, 400, "max_tokens: number, expected an integer"},
+      {{{"max_tokens", 1.5}}, 400, "max_tokens: number 1.5, expected an integer"},
       {{{"max_tokens", -1}}, 400, "max_tokens: -1, limit 0 to 65536"},
+      {{{"max_tokens", 99999999999999999999.0}}, 400, "max_tokens: number 1e+20, expected"},
+      {{{"max_tokens", uint64_t{1} << 63}}, 400, "max_tokens: number 9223372036854775808, expec"},
       {{{"temperature", 1e6}}, 400, "temperature: 1e+06"},
+      {{{"top_p", 0}}, 400, "top_p: 0, must be above 0"},
+      {{{"seed", 0.5}}, 400, "seed: number 0.5, expected an integer"},
+      {{{"suffix", std::string(9999, 'x')}}, 400, "suffix: "},
+      {{{"mounts", {""}}}, 400, "mounts: id: bytes: 0, limit 1 to 256"},
       {{{"prompt", {"a", "b"}}}, 400, "prompt: 2 texts"},
       {{{"prompt", {1, 5000000000}}}, 400, "prompt: array"},
       {{{"prompt", {{"a", 1}}}}, 400, "prompt: object"},
-      {{{"n", 2}}, 400, "n: only 1 is built"},
-      {{{"best_of", 2}}, 400, "best_of: only 1"},
-      {{{"logprobs", 5}}, 400, "logprobs: 5, only 0 and 1"},
-      {{{"logprobs", -1}}, 400, "logprobs: -1, only 0 and 1"},
+      {{{"n", 2}}, 400, "n: 2, only 1 is built"},
+      {{{"best_of", 2}}, 400, "best_of: 2, only 1"},
+      {{{"logprobs", 21}}, 400, "logprobs: 21, limit 0 to 20"},
+      {{{"logprobs", -1}}, 400, "logprobs: -1, limit 0 to 20"},
+      {{{"logprobs", 20}, {"max_tokens", 65536}}, 400, "logprobs: 20 for each of 65536 tokens"},
       {{{"logprobs", true}}, 400, "logprobs: boolean, expected an integer"},
       {{{"logprobs", 0}}, 400, "no tokenizer"},
-      {{{"logprobs", 0}, {"stream", true}}, 400, "logprobs: not built together with stream"},
       {{{"stream_options", json::object()}}, 400, "stream_options"},
-      {{{"retrievals", 1}}, 400, "retrievals: number, expected a boolean"},
+      {{{"retrievals", 1}}, 400, "retrievals: number 1, expected a boolean"},
       {{{"nonsense", 1}}, 400, "unrecognized request argument: 'nonsense'"},
       {{{"mounts", {"nobody"}}}, 404, "'nobody'"}};
   for (const auto& [fields, status, message] : cases) {
@@ -213,7 +272,14 @@ TEST_F(HttpTest, BadRequestsNameTheField) {
     request.update(fields);
     ExpectRefused("/v1/completions", request, status, message);
   }
-  EXPECT_EQ(Body(Complete({{"n", 2}}))["error"]["param"], "n");
+  const std::tuple<json, json> params[] = {{{{"n", 2}}, "n"},
+                                           {{{"temperature", -1}}, "temperature"},
+                                           {{{"top_p", 0}}, "top_p"},
+                                           {{{"mounts", {""}}}, "mounts"},
+                                           {{{"nonsense", 1}}, nullptr}};
+  for (const auto& [fields, param] : params) {
+    EXPECT_EQ(Body(Complete(fields))["error"]["param"], param) << fields;
+  }
 }
 
 TEST_F(HttpTest, WhatIsNoJsonIsRefused) {

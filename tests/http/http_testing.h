@@ -96,17 +96,13 @@ class HttpTest : public ::testing::Test {
     if (!fields.contains("prompt")) fields["prompt"] = "Say hello";
     return Ask(Post("/v1/completions", fields.dump()));
   }
-  static constexpr int32_t kEndToken = 2;
   // Serves with a tokenizer, too, which it returns.
   const model::Tokenizer& StartWithTokenizer() {
     auto tokenizer = model::Tokenizer::Load(std::string(RECOLLECT_SOURCE_DIR) +
                                             "/tests/support/tiny_tokenizer.model");
     EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
     tokenizer_ = *std::move(tokenizer);
-    Start({.listen = "127.0.0.1:0",
-           .model_name = "fake",
-           .tokenizer = tokenizer_.get(),
-           .end_token = kEndToken});
+    Start({.listen = "127.0.0.1:0", .model_name = "fake", .tokenizer = tokenizer_.get()});
     return *tokenizer_;
   }
   // An error in OpenAI's form, with that status and a message that has `message` in it.

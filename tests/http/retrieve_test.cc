@@ -47,7 +47,7 @@ TEST_F(HttpTest, RetrieveRefusesByName) {
   const std::tuple<json, int, std::string> cases[] = {
       {json::object(), 400, "query: missing"},
       {{{"query", ""}}, 400, "query: empty"},
-      {{{"query", 3}}, 400, "query: number, expected a string"},
+      {{{"query", 3}}, 400, "query: number 3, expected a string"},
       {{{"query", {"a", "b"}}}, 400, "query: 2 texts"},
       {{{"query", "x"}, {"k", "8"}}, 400, "k: string, expected an integer"},
       {{{"query", "x"}, {"k", -1}}, 400, "k: -1, limit 0 to 1024"},

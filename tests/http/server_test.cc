@@ -18,12 +18,17 @@ using ::testing::StartsWith;
 TEST_F(HttpTest, HealthAndModels) {
   for (const char* path : {"/livez", "/health", "/readyz", "/readyz?verbose"})
     EXPECT_THAT(Ask(Get(path)), StartsWith("HTTP/1.1 200 OK")) << path;
-  EXPECT_EQ(Body(Ask(Get("/v1/models")))["data"][0]["id"], "fake");
+  const json models = Body(Ask(Get("/v1/models")))["data"];
+  EXPECT_EQ(models[0]["id"], "fake");
   // Counted, so that each answer has its line of the log.
   EXPECT_THAT(Ask(Get("/livez")), HasSubstr("\r\nX-Request-Id: 6\r\n"));
   engine_.Set({.health = absl::UnavailableError("the device is lost")});
   EXPECT_THAT(Ask(Get("/readyz")), StartsWith("HTTP/1.1 503"));
   EXPECT_THAT(Ask(Get("/livez")), StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(Body(Ask(Get("/v1/models/fake"))), models[0]);
+  const std::string other = Ask(Get("/v1/models/oth%0Aer"));
+  EXPECT_THAT(other, StartsWith("HTTP/1.1 404"));
+  EXPECT_EQ(Body(other)["error"]["message"], "model: 'oth\\u{a}er', here is only 'fake'");
 }
 
 TEST_F(HttpTest, OtherPathsAndMethods) {
@@ -35,6 +40,43 @@ TEST_F(HttpTest, OtherPathsAndMethods) {
   EXPECT_THAT(Ask(Get("/livez?a=%2")), StartsWith("HTTP/1.1 400"));
   EXPECT_THAT(Ask(Get("/livez?a=1&a=2")), HasSubstr("a: given twice"));
   EXPECT_THAT(Ask("nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400"));
+}
+
+// What a body is coded in is told, and not read as if it were text.
+TEST_F(HttpTest, CodingsOfABodyAreRefusedByName) {
+  const auto post = [&](const std::string& header) {
+    return Ask(Post("/v1/completions", "abc", header + "\r\nConnection: close\r\n"));
+  };
+  const std::string gzip = post("Content-Encoding: gzip");
+  EXPECT_THAT(gzip, StartsWith("HTTP/1.1 415 "));
+  EXPECT_THAT(gzip, HasSubstr("\r\nAccept-Encoding: identity\r\n"));
+  EXPECT_EQ(Body(gzip)["error"]["message"], "Content-Encoding: 'gzip', only identity is taken");
+  EXPECT_THAT(Ask("PUT /v1/documents/d HTTP/1.1\r\nContent-Encoding: br\r\nContent-Length: 3\r\n"
+                  "Connection: close\r\n\r\nabc"),
+              StartsWith("HTTP/1.1 415 "));
+  EXPECT_THAT(post("Content-Encoding: Identity"), HasSubstr("not JSON"));
+  const std::string transfer =
+      Ask("POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n");
+  EXPECT_THAT(transfer, StartsWith("HTTP/1.1 501 "));
+  EXPECT_THAT(transfer, HasSubstr("'gzip, chunked', only chunked is taken"));
+}
+
+TEST_F(HttpTest, TargetsMayBeWhole) {
+  EXPECT_THAT(Ask(Get("http://example.com:80/livez")), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Ask(Get("HTTPS://x/livez?a=%2")), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(Ask(Get("http://x")), HasSubstr("text/html"));
+  EXPECT_THAT(Ask("GET /livez HTTP/1.1\r\nHost: x\r\nHost: y\r\nConnection: close\r\n\r\n"),
+              StartsWith("HTTP/1.1 400"));
+}
+
+TEST_F(HttpTest, ErrorsKeepTheConnection) {
+  const Socket socket(server_->address());
+  const std::string bad = Post("/v1/completions", "{", "");
+  socket.Send(bad + Post("/tokenize", "[]", "") + "OPTIONS /v1/completions HTTP/1.1\r\n\r\n" +
+              Get("/livez"));
+  const std::string answers = socket.ReadAll();
+  EXPECT_THAT(answers, HasSubstr("HTTP/1.1 405"));
+  EXPECT_THAT(answers, HasSubstr("HTTP/1.1 200"));
 }
 
 TEST_F(HttpTest, HugeHeadsAndBodiesAreRefused) {
@@ -65,7 +107,7 @@ TEST_F(HttpTest, ABodyInChunksIsRead) {
 
 TEST_F(HttpTest, ContinueIsSaidOnlyToRequestsThatAreTaken) {
   const std::string expects =
-      "Expect: 100-continue\r\nConnection: close\r\nContent-Length: 34\r\n\r\n";
+      "Expect: 100-Continue\r\nConnection: close\r\nContent-Length: 34\r\n\r\n";
   const Socket taken(server_->address());
   taken.Send("POST /v1/completions HTTP/1.1\r\n" + expects);
   EXPECT_EQ(taken.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");

@@ -52,7 +52,7 @@ TEST_F(HttpTest, TokenizeRefusesByName) {
   StartWithTokenizer();
   const std::tuple<std::string, json, int, std::string> cases[] = {
       {"/tokenize", json::object(), 400, "prompt: missing"},
-      {"/tokenize", {{"prompt", 3}}, 400, "prompt: number, expected a string"},
+      {"/tokenize", {{"prompt", 3}}, 400, "prompt: number 3, expected a string"},
       {"/tokenize", {{"prompt", "x"}, {"messages", json::array()}}, 400, "'messages'"},
       {"/tokenize",
        {{"prompt", "x"}, {"add_special_tokens", 1}},

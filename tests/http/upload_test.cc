@@ -185,8 +185,21 @@ TEST_F(HttpUploadTest, BadTextsAndIdsAreNamed) {
   ExpectError(Put("/v1/documents/" + std::string(257, 'x'), "x"), 400, "257");
   ExpectError(Put("/v1/documents/d?colour=red", "x"), 400, "'colour'");
   ExpectError(Put("/v1/documents/d?window=wide", "x"), 400, "window: 'wide'");
+  ExpectError(Put("/v1/documents/d?dilation=4,,8", "x"), 400,
+              "dilation: '4,,8', expected a number");
+  ExpectError(Put("/v1/documents/d?dilation=1/b", "x"), 400, "dilation: '1/b'");
+  ExpectError(Put("/v1/documents/d?top_k_blocks=few", "x"), 400, "top_k_blocks: 'few'");
   AwaitNoIngest();
   EXPECT_TRUE(engine_.ListIngests()->empty());
+}
+
+TEST_F(HttpUploadTest, AFormIsNoText) {
+  const std::string answer =
+      Ask(Put("/v1/documents/d", "--x\r\n\r\nthe whale\r\n--x--",
+              absl::StrCat(kClose, "Content-Type: multipart/form-data; boundary=x\r\n")));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 415 "));
+  EXPECT_THAT(answer, HasSubstr("the body is the text itself"));
+  EXPECT_THAT(Ask(Get("/v1/documents/d")), StartsWith("HTTP/1.1 404"));
 }
 
 TEST_F(HttpUploadTest, ThePatternReachesTheEngine) {
@@ -196,6 +209,13 @@ TEST_F(HttpUploadTest, ThePatternReachesTheEngine) {
   EXPECT_EQ(seen.window, 64);
   EXPECT_EQ(seen.initial, 1);
   EXPECT_EQ(seen.context, 4096);
+  Ask(Put("/v1/documents/e?dilation=16,-1,1/4&window=8,16&initial=0/1&top_k_blocks=3", "text"));
+  const engine::SessionOptions by_layer = engine_.seen().ingest;
+  EXPECT_EQ(by_layer.dilation, std::nullopt);
+  EXPECT_EQ(by_layer.layer_dilations, (engine::LayerNumbers{{16}, {-1}, {1, 4}}));
+  EXPECT_EQ(by_layer.layer_windows, (engine::LayerNumbers{{8}, {16}}));
+  EXPECT_EQ(by_layer.layer_initials, (engine::LayerNumbers{{0, 1}}));
+  EXPECT_EQ(by_layer.top_k_blocks, 3);
 }
 
 TEST_F(HttpUploadTest, AnIdWithOtherContentIsRefused) {

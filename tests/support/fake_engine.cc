@@ -32,6 +32,14 @@ engine::Retrieval Hits(const std::vector<store::DocumentInfo>& mounts, int64_t k
   return retrieval;
 }
 
+// Each likeliest token after the first is the next id, at a quarter less.
+engine::ChosenLogprob LogprobsOf(int32_t token, int64_t top) {
+  engine::ChosenLogprob result{{token, -0.25f}, {}};
+  for (int32_t i = 0; i < top; ++i)
+    result.top.push_back({token + i, -0.25f * static_cast<float>(1 + i)});
+  return result;
+}
+
 }  // namespace
 
 struct FakeEngine::Handle final : engine::RequestHandle {
@@ -239,6 +247,8 @@ void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& re
   absl::Status status = DueLocked(handle.cancelled, request.deadline);
   for (; status.ok() && tokens < most; status = DueLocked(handle.cancelled, request.deadline)) {
     lock.unlock();
+    if (request.logprobs.has_value())
+      events.OnLogprobs(LogprobsOf(static_cast<int32_t>(tokens), *request.logprobs));
     events.OnTokens({static_cast<int32_t>(tokens)}, script.pieces[tokens % pieces]);
     ++tokens;
     lock.lock();
@@ -260,6 +270,9 @@ void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& re
     request.account->SpendTokens(std::ssize(request.prompt.text) + tokens);
   lock.unlock();
   if (!status.ok()) return events.OnError(status);
+  if (script.reason == engine::FinishReason::kEos && tokens < request.max_tokens &&
+      request.logprobs.has_value())
+    events.OnLogprobs(LogprobsOf(kEndToken, *request.logprobs));
   engine::Usage usage;
   usage.prompt_tokens = std::ssize(request.prompt.text);
   usage.generated_tokens = tokens;
@@ -274,7 +287,15 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Score(
     RETURN_IF_ERROR(engine::CheckRequest(request));
     seen_.score = request;
     RETURN_IF_ERROR(BeginLocked(request).status());
-    return script_.score;
+    engine::ScoreResult result = script_.score;
+    if (!result.top.empty()) return result;
+    for (size_t i = 0; i < result.tokens.size(); ++i) {
+      for (int64_t n = 0; n < request.top_logprobs; ++n)
+        result.top.push_back(
+            n > 0 ? engine::TokenLogprob{}
+                  : engine::TokenLogprob{result.argmax[i], result.argmax_logprobs[i]});
+    }
+    return result;
   });
   return std::make_shared<Handle>(*this);
 }

@@ -24,6 +24,7 @@ namespace recollect {
 class FakeEngine final : public engine::Engine {
  public:
   static constexpr int64_t kChunkBytes = 10;
+  static constexpr int32_t kEndToken = 2;  // what it has chosen where a generation ends with kEos
 
   // What Generate emits: a token for each of the pieces, so many times over, but no more tokens
   // than the request takes.

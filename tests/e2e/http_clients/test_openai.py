@@ -58,6 +58,30 @@ def test_logprobs_of_prompt_and_answer(client):
     assert any(len(row) == 2 for row in logprobs.top_logprobs)
 
 
+@pytest.mark.parametrize("echo", [False, True])
+def test_a_stream_has_the_same_logprobs(client, echo):
+    asked = {**ASKED, **NOVEL, "echo": echo, "logprobs": 5}
+    whole = client.completions.create(**asked).choices[0]
+    events = [event.choices[0] for event in client.completions.create(**asked, stream=True) if event.choices]
+    assert "".join(choice.text for choice in events) == whole.text
+    streamed = [choice.logprobs for choice in events if choice.logprobs]
+    for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+        assert [value for logprobs in streamed for value in getattr(logprobs, name)] == getattr(whole.logprobs, name)
+    rows = whole.logprobs.top_logprobs
+    assert len(rows) == len(whole.logprobs.tokens) and all(len(row) in (5, 6) for row in rows)
+    # The chosen token is in its row, with the probability that it has; of five, the likeliest is the greedy choice.
+    assert all(row[token] == value for row, token, value in
+               zip(rows, whole.logprobs.tokens, whole.logprobs.token_logprobs, strict=True))
+    assert all(max(row.values()) == value for row, value in zip(rows[-6:], whole.logprobs.token_logprobs[-6:], strict=True))
+    # Those of the answer do not depend on whether the prompt is shown.
+    if echo:
+        without = client.completions.create(**{**asked, "echo": False}).choices[0].logprobs
+        assert without.token_logprobs == whole.logprobs.token_logprobs[-6:]
+        assert without.text_offset == [offset - len(ASKED["prompt"]) for offset in whole.logprobs.text_offset[-6:]]
+    with pytest.raises(openai.BadRequestError, match="logprobs: 21, limit 0 to 20"):
+        client.completions.create(**{**asked, "logprobs": 21})
+
+
 def test_stop_and_seed(client):
     drawn = {**ASKED, "prompt": "She said that", "max_tokens": 30, "temperature": 1, "top_p": 0.9, "seed": 5}
     first, again = (client.completions.create(**drawn).choices[0].text for _ in range(2))

@@ -321,6 +321,42 @@ TEST(GenerateTest, SeedsRepeatAndDiffer) {
   EXPECT_NE(Generate(*engine, request).tokens, once.tokens);
 }
 
+// Whatever is drawn: the model's own, of the same bits. The tokens stay what they were.
+TEST(GenerateTest, LogprobsAreThoseOfScoring) {
+  auto engine = MakeEngine();
+  ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(900, 1)).ok());
+  GenerateRequest request = TokensRequest(SampleTokens(100, 70), 80, {"doc"});
+  for (const double dry : {0.0, 2.0}) {
+    request.sampling = {.temperature = 1.5, .top_p = 0.95, .seed = 7, .dry_multiplier = dry};
+    request.logprobs = std::nullopt;
+    const Generated silent = Generate(*engine, request);
+    EXPECT_THAT(silent.logprobs, IsEmpty());
+    request.logprobs = 4;
+    const Generated generated = Generate(*engine, request);
+    ASSERT_EQ(generated.tokens, silent.tokens);
+    ASSERT_EQ(generated.logprobs.size(), 80u);
+    ScoreRequest score;
+    score.session_options = request.session_options;
+    score.prompt.tokens = request.prompt.tokens;
+    score.prompt.tokens.insert(score.prompt.tokens.end(), generated.tokens.begin(),
+                               generated.tokens.end());
+    score.flush_after = {100};
+    score.top_logprobs = 4;
+    const auto scored = Score(*engine, score);
+    ASSERT_TRUE(scored.ok()) << scored.status();
+    for (size_t i = 0; i < 80; ++i) {
+      const ChosenLogprob& token = generated.logprobs[i];
+      EXPECT_EQ(token.chosen.token, generated.tokens[i]);
+      EXPECT_EQ(token.chosen.logprob, scored->logprobs[100 + i]) << i;
+      ASSERT_EQ(token.top.size(), 4u);
+      for (size_t n = 0; n < 4; ++n) {
+        EXPECT_EQ(token.top[n].token, scored->top[4 * (100 + i) + n].token) << i;
+        EXPECT_EQ(token.top[n].logprob, scored->top[4 * (100 + i) + n].logprob) << i;
+      }
+    }
+  }
+}
+
 // The tiny model goes round in circles soon.
 TEST(GenerateTest, DryChangesWhatRepeatsAndNothingBefore) {
   auto engine = MakeEngine();

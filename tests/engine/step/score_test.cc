@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/support/reference_sequence.h"
+#include "tests/support/status_matchers.h"
 
 namespace recollect::engine {
 namespace {
@@ -18,6 +19,26 @@ float LogProbability(std::span<const float> logits, int32_t target) {
   double sum = 0;
   for (const float logit : logits) sum += static_cast<double>(std::exp(logit - largest));
   return static_cast<float>(static_cast<double>(logits[target]) - largest - std::log(sum));
+}
+
+// All ids that may be chosen, the likeliest first, ties to the lower id.
+std::vector<int32_t> Ordered(const model::ModelConfig& config, std::span<const float> logits) {
+  std::vector<int32_t> ids;
+  for (int32_t id = 0; id < std::ssize(logits); ++id)
+    if (id != config.lmk_id && id != config.unk_id) ids.push_back(id);
+  std::stable_sort(ids.begin(), ids.end(),
+                   [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
+  return ids;
+}
+
+TEST(ScoreTest, LogprobsOfManyTokensAreBoundedInAll) {
+  auto engine = MakeEngine();
+  ScoreRequest request;
+  request.prompt.tokens = SampleTokens(16000, 2);
+  request.top_logprobs = 17;
+  EXPECT_THAT(Score(*engine, request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "top_logprobs: 17 for each of 16000 tokens, at most 262144 in all"));
 }
 
 TEST(ScoreTest, EveryTokenIsScoredFromTheRowBeforeIt) {
@@ -34,6 +55,7 @@ TEST(ScoreTest, EveryTokenIsScoredFromTheRowBeforeIt) {
       request.session_options.mounts = {"doc"};
       request.prompt.tokens = tokens;
       request.flush_after = flushes;
+      request.top_logprobs = 5;
       const absl::StatusOr<ScoreResult> result = Score(*engine, request);
       ASSERT_TRUE(result.ok()) << result.status();
       std::vector<std::vector<int32_t>> blocks = {{}};
@@ -60,6 +82,12 @@ TEST(ScoreTest, EveryTokenIsScoredFromTheRowBeforeIt) {
         ASSERT_EQ(result->logprobs[i], LogProbability(row, tokens[i])) << "token " << i;
         ASSERT_EQ(result->argmax[i], Argmax(model->config(), row)) << "token " << i;
         ASSERT_EQ(result->argmax_logprobs[i], LogProbability(row, result->argmax[i]));
+        const std::vector<int32_t> likeliest = Ordered(model->config(), row);
+        for (size_t n = 0; n < 5; ++n) {
+          const TokenLogprob& top = result->top[5 * i + n];
+          ASSERT_EQ(top.token, likeliest[n]) << "token " << i;
+          ASSERT_EQ(top.logprob, LogProbability(row, top.token));
+        }
       }
     }
   }

@@ -1,0 +1,27 @@
+// Numbers of a pattern as they are written in flags and addresses: "16" for every layer and head,
+// "16,-1,1/4" by layer and, within a layer, by head.
+#ifndef RECOLLECT_ENGINE_LAYER_NUMBERS_H_
+#define RECOLLECT_ENGINE_LAYER_NUMBERS_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/types.h"
+
+namespace recollect::engine {
+
+// One of the two is set; neither for an empty text.
+struct PatternNumbers {
+  std::optional<int64_t> everywhere;
+  LayerNumbers layers;
+};
+
+// INVALID_ARGUMENT naming `what` (a flag, a parameter) and the text. How many numbers there must be
+// is the model's to say.
+absl::StatusOr<PatternNumbers> ParsePatternNumbers(absl::string_view what, absl::string_view text);
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_LAYER_NUMBERS_H_

@@ -1,0 +1,80 @@
+#include "http/head.h"
+
+#include <algorithm>
+#include <boost/beast/http/field.hpp>
+#include <boost/beast/http/status.hpp>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "model/text/printable.h"
+
+namespace recollect::http {
+
+Refusal RefusalOf(const boost::system::error_code& failed) {
+  using boost::beast::http::error;
+  if (failed == error::header_limit || failed == error::buffer_overflow) {
+    return {431, absl::InvalidArgumentError(
+                     absl::StrCat("the request's head has more than ", kMaxHeadBytes, " bytes"))};
+  }
+  if (failed == error::body_limit) {
+    return {413, absl::InvalidArgumentError(
+                     absl::StrCat("the request's body has more than ", kMaxBodyBytes, " bytes"))};
+  }
+  return {400, absl::InvalidArgumentError(absl::StrCat("not HTTP: ", failed.message()))};
+}
+
+std::optional<Refusal> CheckHead(const boost::beast::http::fields& head) {
+  using boost::beast::http::field;
+  constexpr size_t kMaxShown = 64;
+  const auto refused = [](int http_status, absl::string_view name, absl::string_view value,
+                          absl::string_view taken) {
+    return Refusal{http_status,
+                   absl::InvalidArgumentError(absl::StrCat(
+                       name, ": '", model::Shortened(model::EscapeInvisible(value), kMaxShown),
+                       "', only ", taken, " is taken"))};
+  };
+  const auto value_of = [&](field name) {
+    const auto value = head[name];
+    return absl::string_view(value.data(), value.size());
+  };
+  if (const auto hosts = head.count(field::host); hosts > 1) {
+    return Refusal{400, absl::InvalidArgumentError(
+                            absl::StrCat("the request has ", hosts, " Host headers, expected 1"))};
+  }
+  const absl::string_view transfer = value_of(field::transfer_encoding);
+  if (!transfer.empty() && !absl::EqualsIgnoreCase(transfer, "chunked"))
+    return refused(501, "Transfer-Encoding", transfer, "chunked");
+  const absl::string_view content = value_of(field::content_encoding);
+  if (content.empty() || absl::EqualsIgnoreCase(content, "identity")) return std::nullopt;
+  Refusal refusal = refused(415, "Content-Encoding", content, "identity");
+  refusal.headers = "Accept-Encoding: identity\r\n";
+  return refusal;
+}
+
+absl::string_view OriginForm(absl::string_view target) {
+  for (const absl::string_view scheme : {"http://", "https://"}) {
+    if (!absl::StartsWithIgnoreCase(target, scheme)) continue;
+    const size_t path = target.find_first_of("/?", scheme.size());
+    return path == absl::string_view::npos ? "/" : target.substr(path);
+  }
+  return target;
+}
+
+std::string HeadText(const Answer::Head& head, int64_t number, size_t size, bool chunked,
+                     bool keep) {
+  std::string text =
+      absl::StrCat("HTTP/1.1 ", head.status, " ",
+                   std::string(boost::beast::http::obsolete_reason(
+                       static_cast<boost::beast::http::status>(head.status))),
+                   "\r\nContent-Type: ", head.content_type,
+                   "\r\nCache-Control: no-store\r\nX-Request-Id: ", number, "\r\n", head.headers);
+  if (!head.streamed) absl::StrAppend(&text, "Content-Length: ", size, "\r\n");
+  if (head.bytes.has_value()) absl::StrAppend(&text, "Content-Length: ", *head.bytes, "\r\n");
+  if (chunked) absl::StrAppend(&text, "Transfer-Encoding: chunked\r\n");
+  if (!keep) absl::StrAppend(&text, "Connection: close\r\n");
+  if (head.status == 401) absl::StrAppend(&text, "WWW-Authenticate: Bearer\r\n");
+  return absl::StrCat(text, "\r\n");
+}
+
+}  // namespace recollect::http

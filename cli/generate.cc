@@ -96,6 +96,9 @@ void AddRequestFlags(CLI::App& verb, v1::GenerateRequest& request) {
             "Length of a repetition that DRY does not penalise")
       ->check(CLI::Range(1, 64))
       ->default_str("2");
+  AddOption(verb, "--logprobs", request, &v1::GenerateRequest::set_logprobs,
+            "With --json: the log probability of each token, and of so many of the likeliest")
+      ->type_name("N");
   verb.add_flag_callback(
       "--ignore-eos", [&request] { request.set_ignore_eos(true); },
       "Continue after the end-of-text token");

@@ -123,6 +123,7 @@ Json ToJson(const client::GenerateResult& result) {
                {"finish_reason", done["reason"]},
                {"usage", done["usage"]}};
   if (!result.retrievals.empty()) json["retrievals"] = ToJsonArray(result.retrievals);
+  if (!result.logprobs.empty()) json["logprobs"] = ToJsonArray(result.logprobs);
   return json;
 }
 

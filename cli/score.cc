@@ -19,6 +19,7 @@ struct ScoreOptions {
   SessionFlags session;
   PromptFlags text;
   std::vector<int64_t> flush_after;
+  int32_t top_logprobs = 0;
 };
 
 absl::Status Score(const Options& common, const ScoreOptions& options) {
@@ -28,6 +29,7 @@ absl::Status Score(const Options& common, const ScoreOptions& options) {
   if (request.prompt().text().empty())
     return absl::InvalidArgumentError("--text: empty, needs text");
   request.mutable_flush_after()->Add(options.flush_after.begin(), options.flush_after.end());
+  request.set_top_logprobs(options.top_logprobs);
   ASSIGN_OR_RETURN(const auto connection,
                    Connection::Open(common, request.session().mounts().empty()));
   ASSIGN_OR_RETURN(const v1::ScoreResponse result, connection->client().Score(request));
@@ -41,6 +43,10 @@ absl::Status Score(const Options& common, const ScoreOptions& options) {
     Json json = {
         {"bits_per_byte", bits_per_byte}, {"nats_per_token", per_token}, {"total_logprob", -nats}};
     json.update(ToJson(result));
+    if (options.top_logprobs == 0) {
+      json.erase("top_ids");
+      json.erase("top_logprobs");
+    }
     PrintJson(json);
   } else {
     std::printf("%d tokens, %lld bytes: %.4f bits per byte, %.4f nats per token, perplexity %.2f\n",
@@ -62,6 +68,10 @@ void AddScore(CLI::App& app, Command& command) {
       ->type_name("TOKENS")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  verb->add_option("--top-logprobs", options->top_logprobs,
+                   "With --json: also so many of the likeliest tokens in each place")
+      ->check(CLI::Range(0, 20))
+      ->type_name("N");
   verb->footer(
       "\nExamples:\n"
       "  recollect score --text 'Call me Ishmael.'\n"

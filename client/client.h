@@ -63,6 +63,7 @@ struct GenerateResult {
   std::string text;
   std::vector<int32_t> tokens;
   google::protobuf::RepeatedPtrField<v1::Retrieval> retrievals;
+  google::protobuf::RepeatedPtrField<v1::TokenLogprobs> logprobs;  // if asked for
   v1::GenerateDone done;
 };
 

@@ -186,6 +186,8 @@ absl::StatusOr<GenerateResult> Client::Generate(const v1::GenerateRequest& reque
     } else if (response.has_retrieval()) {
       if (callbacks.on_retrieval != nullptr) callbacks.on_retrieval(response.retrieval());
       *result.retrievals.Add() = std::move(*response.mutable_retrieval());
+    } else if (response.has_logprobs()) {
+      *result.logprobs.Add() = std::move(*response.mutable_logprobs());
     } else if (response.has_done()) {
       result.done = response.done();
     }

@@ -49,13 +49,15 @@ absl::StatusOr<engine::GenerateRequest> Decode(const v1::GenerateRequest& reques
   if (request.has_flush()) result.flush = request.flush();
   result.ignore_eos = request.ignore_eos();
   result.with_retrievals = request.with_retrievals();
+  if (request.has_logprobs()) result.logprobs = request.logprobs();
   return result;
 }
 
 engine::ScoreRequest Decode(const v1::ScoreRequest& request) {
   return {.session_options = Decode(request.session()),
           .prompt = Decode(request.prompt()),
-          .flush_after = {request.flush_after().begin(), request.flush_after().end()}};
+          .flush_after = {request.flush_after().begin(), request.flush_after().end()},
+          .top_logprobs = request.top_logprobs()};
 }
 
 v1::GenerateResponse EncodeDone(engine::FinishReason reason, const engine::Usage& usage) {
@@ -67,6 +69,17 @@ v1::GenerateResponse EncodeDone(engine::FinishReason reason, const engine::Usage
   out.set_time_to_first_token_ms(absl::ToDoubleMilliseconds(usage.time_to_first_token));
   out.set_generation_ms(absl::ToDoubleMilliseconds(usage.generation_time));
   return response;
+}
+
+v1::TokenLogprobs Encode(const engine::ChosenLogprob& token) {
+  v1::TokenLogprobs result;
+  result.set_id(token.chosen.token);
+  result.set_logprob(token.chosen.logprob);
+  for (const engine::TokenLogprob& top : token.top) {
+    result.add_top_ids(top.token);
+    result.add_top_logprobs(top.logprob);
+  }
+  return result;
 }
 
 v1::Session Encode(const engine::SessionInfo& info) {
@@ -86,6 +99,10 @@ v1::ScoreResponse Encode(const engine::ScoreResult& result) {
   response.mutable_argmax_logprobs()->Add(result.argmax_logprobs.begin(),
                                           result.argmax_logprobs.end());
   response.set_text_bytes(result.text_bytes);
+  for (const engine::TokenLogprob& top : result.top) {
+    response.add_top_ids(top.token);
+    response.add_top_logprobs(top.logprob);
+  }
   return response;
 }
 

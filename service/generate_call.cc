@@ -71,6 +71,11 @@ class Events final : public engine::GenerateEvents {
     *message.mutable_retrieval() = Encode(retrieval);
     call_->Push(std::move(message));
   }
+  void OnLogprobs(const engine::ChosenLogprob& token) override {
+    v1::GenerateResponse message;
+    *message.mutable_logprobs() = Encode(token);
+    call_->Push(std::move(message));
+  }
   void OnDone(engine::FinishReason reason, const engine::Usage& usage) override {
     call_->Push(EncodeDone(reason, usage));
     call_->End(absl::OkStatus());

@@ -61,6 +61,45 @@ TEST_F(ServiceTest, AbsurdRequestsAreRefused) {
   EXPECT_EQ(engine_.seen().generate.max_tokens, 128);  // as constructed
 }
 
+TEST_F(ServiceTest, LogprobsComeBeforeTheirTokens) {
+  engine_.Set({.generation = {.reason = engine::FinishReason::kEos}});
+  auto stub = v1::Generation::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  v1::GenerateRequest request;
+  request.set_logprobs(2);
+  auto stream = stub->Generate(&context, request);
+  v1::GenerateResponse response;
+  std::vector<int32_t> scored;
+  size_t emitted = 0;
+  while (stream->Read(&response)) {
+    if (response.has_logprobs()) {
+      scored.push_back(response.logprobs().id());
+      EXPECT_EQ(response.logprobs().logprob(), -0.25f);
+      EXPECT_THAT(response.logprobs().top_ids(), ElementsAre(scored.back(), scored.back() + 1));
+      EXPECT_THAT(response.logprobs().top_logprobs(), ElementsAre(-0.25f, -0.5f));
+    }
+    for (const int32_t id : response.tokens().ids()) {
+      ASSERT_LT(emitted, scored.size());
+      EXPECT_EQ(id, scored[emitted++]);
+    }
+  }
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(emitted, 2u);
+  EXPECT_THAT(scored, ElementsAre(0, 1, FakeEngine::kEndToken));
+  EXPECT_EQ(client_->Generate(request).value().logprobs.size(), 3);
+  EXPECT_EQ(client_->Generate({}).value().logprobs.size(), 0);
+  request.set_logprobs(21);
+  EXPECT_THAT(client_->Generate(request).status(),
+              Fails(absl::StatusCode::kInvalidArgument, "logprobs: 21, limit 0 to 20"));
+  v1::ScoreRequest score;
+  score.mutable_prompt()->set_text("ab");
+  score.set_top_logprobs(2);
+  const auto result = client_->Score(score).value();
+  EXPECT_THAT(result.top_ids(), ElementsAre(7, -1, 9, -1));
+  EXPECT_THAT(result.top_logprobs(), ElementsAre(-0.5f, 0, -0.25f, 0));
+}
+
 TEST_F(ServiceTest, AClientThatCancelsCancelsTheEngine) {
   engine_.Set({.generation = {.then_wait = true}});
   client::GenerateCallbacks callbacks;

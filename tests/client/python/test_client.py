@@ -126,6 +126,23 @@ def test_arguments_reach_the_server(client):
         client.generate("x", max_tokens=1 << 20).result()
 
 
+def test_logprobs_come_with_the_tokens(client):
+    events = list(client.generate(**ASKED, logprobs=3))
+    scored = [e for e in events if isinstance(e, recollect.TokenLogprobs)]
+    assert len(scored) == 6 and events.index(scored[0]) < next(i for i, e in enumerate(events) if isinstance(e, recollect.Tokens))
+    result = client.generate(**ASKED, logprobs=3).result()
+    assert result.logprobs == tuple(scored) and result.tokens == tuple(e.id for e in scored)
+    # Greedy: the likeliest was chosen each time.
+    assert all(len(e.top_ids) == 3 and e.top_ids[0] == e.id and e.top_logprobs[0] == e.logprob for e in scored)
+    assert client.generate(**ASKED).result().logprobs == ()
+    prompt = client.score(ASKED["prompt"])
+    whole = client.score(ASKED["prompt"], mounts=["novel"], top_logprobs=2)
+    assert len(whole.top_ids) == len(whole.top_logprobs) == 2 * len(whole.tokens) and prompt.top_ids == ()
+    assert whole.top_ids[::2] == whole.argmax and whole.top_logprobs[::2] == whole.argmax_logprobs
+    with pytest.raises(recollect.InvalidArgument, match="logprobs: 21, limit 0 to 20"):
+        client.generate("x", logprobs=21).result()
+
+
 def test_sessions_keep_what_they_read(client):
     with client.session(mounts=["novel"]) as session:
         first = session.generate("The pass key of Ahab is", max_tokens=6).result()

@@ -33,6 +33,7 @@ from recollect.types import (
     Retrieval,
     Scores,
     SessionInfo,
+    TokenLogprobs,
     Tokens,
     UnfinishedIngest,
     Usage,
@@ -43,5 +44,6 @@ __all__ = [
     "Client", "DataLoss", "DeadlineExceeded", "Document", "Done", "Event", "FailedPrecondition",
     "GenerateArguments", "Generation", "Hit", "Internal", "InvalidArgument", "NotFound", "Options", "OutOfRange",
     "PermissionDenied", "Progress", "RecollectError", "ResourceExhausted", "Result", "Retrieval", "Scores",
-    "Session", "SessionInfo", "Tokens", "Unauthenticated", "Unavailable", "Unimplemented", "UnfinishedIngest", "Usage",
+    "Session", "SessionInfo", "TokenLogprobs", "Tokens", "Unauthenticated", "Unavailable", "Unimplemented",
+    "UnfinishedIngest", "Usage",
 ]

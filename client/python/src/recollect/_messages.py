@@ -100,6 +100,8 @@ def event(response: generation.GenerateResponse) -> types.Event | None:
         return decode(types.Tokens, response.tokens)
     if kind == "retrieval":
         return decode(types.Retrieval, response.retrieval)
+    if kind == "logprobs":
+        return decode(types.TokenLogprobs, response.logprobs)
     return decode(types.Done, response.done) if kind == "done" else None
 
 
@@ -121,6 +123,7 @@ class Collector:
             text="".join(e.text for e in tokens),
             tokens=tuple(token for e in tokens for token in e.ids),
             retrievals=tuple(e for e in self._events if isinstance(e, types.Retrieval)),
+            logprobs=tuple(e for e in self._events if isinstance(e, types.TokenLogprobs)),
             finish_reason=done.reason,
             usage=done.usage,
         )

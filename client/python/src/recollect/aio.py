@@ -237,12 +237,12 @@ class AsyncClient:
         return AsyncSession(self, message.id)
 
     async def score(self, prompt: Prompt, *, mounts: Sequence[str] = (),
-                    flush_after: Sequence[int] = (),
+                    flush_after: Sequence[int] = (), top_logprobs: int = 0,
                     options: types.Options | None = None) -> types.Scores:
         return decode(types.Scores, await self._call(
             self._generation.Score, generation_pb2.ScoreRequest(
                 session=_messages.session(mounts, options), prompt=_messages.prompt(prompt),
-                flush_after=flush_after)))
+                flush_after=flush_after, top_logprobs=top_logprobs)))
 
     async def model(self) -> admin_pb2.ModelInfo:
         info: admin_pb2.ModelInfo = await self._call(

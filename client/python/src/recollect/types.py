@@ -117,6 +117,18 @@ class Tokens:
 
 
 @dataclass(frozen=True)
+class TokenLogprobs:
+    """Natural logarithms, as the model gives them, before temperature, top_p, top_k and DRY. Comes
+    before the Tokens that have the token; an end-of-text token is in none of these."""
+
+    id: int
+    logprob: float
+    top_ids: tuple[int, ...]
+    """The likeliest in its place, the likeliest first."""
+    top_logprobs: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Usage:
     prompt_tokens: int
     generated_tokens: int
@@ -133,7 +145,7 @@ class Done:
     usage: Usage
 
 
-Event = Tokens | Retrieval | Done
+Event = Tokens | TokenLogprobs | Retrieval | Done
 
 
 @dataclass(frozen=True)
@@ -143,6 +155,8 @@ class Result:
     text: str
     tokens: tuple[int, ...]
     retrievals: tuple[Retrieval, ...]
+    logprobs: tuple[TokenLogprobs, ...]
+    """If asked for."""
     finish_reason: str
     usage: Usage
 
@@ -167,6 +181,9 @@ class Scores:
     argmax_logprobs: tuple[float, ...]
     """Of the most likely token: a token was the greedy choice where its own is not below it."""
     text_bytes: int
+    top_ids: tuple[int, ...]
+    """If asked for: so many for each token, one token's after the other's, the likeliest first."""
+    top_logprobs: tuple[float, ...]
 
     @property
     def bits_per_byte(self) -> float:
@@ -197,6 +214,8 @@ class GenerateArguments(TypedDict, total=False):
     ignore_eos: bool
     retrievals: bool
     """Whether there are Retrieval events."""
+    logprobs: int
+    """There are TokenLogprobs events, with so many of the likeliest tokens (0 to 20)."""
 
 
 @dataclass(frozen=True)

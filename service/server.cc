@@ -34,7 +34,6 @@ constexpr int kMinPingIntervalMs = 10'000;  // a client that pings more often is
 // A connection without calls is closed after this; its client connects again when it has one. Each
 // holds a descriptor, which the store may need.
 constexpr int kIdleConnectionMs = 300'000;
-constexpr int kHandshakeTimeoutMs = 20'000;
 
 // gRPC's own log goes where ours goes; it speaks of sockets and threads, hence a level lower.
 void LogFromGrpc(gpr_log_func_args* args) {
@@ -116,7 +115,9 @@ absl::Status GrpcServer::Listen(const ServerOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kMinPingIntervalMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  builder.AddChannelArgument(
+      GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+      static_cast<int>(absl::ToInt64Milliseconds(options.handshake_timeout)));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, Gate::kMaxCalls);
   // gRPC expands a message before it looks at its size: a few hundred kilobytes would become
   // hundreds of megabytes. So none is expanded, and the call says so.

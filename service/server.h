@@ -33,6 +33,8 @@ struct ServerOptions {
   int max_connections = kMaxConnections;
   // An ingest of which nothing comes for so long is ended: ABORTED, and what was committed stays.
   absl::Duration ingest_silence = absl::Minutes(5);
+  // A connection that has not spoken TLS, where it must, and begun HTTP/2 for so long is closed.
+  absl::Duration handshake_timeout = absl::Seconds(20);
   // Whose keys callers need, except for health and reflection; must outlive the server. Null: none.
   const access::Guard* guard = nullptr;
   // By which TLS is spoken; must outlive the server. Null: no TLS.

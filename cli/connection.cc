@@ -1,9 +1,12 @@
 #include "cli/connection.h"
 
+#include <cstdio>
+#include <string>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "model/text/printable.h"
 
 namespace recollect::cli {
 
@@ -15,6 +18,9 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Options& opti
   if (!options.server.empty()) {
     ASSIGN_OR_RETURN(client_options.api_key, ReadApiKey(options));
     ASSIGN_OR_RETURN(client_options.tls_ca, ReadTlsCa(options));
+    client_options.on_failover = [](const std::string& what) {
+      std::fprintf(stderr, "recollect: %s\n", model::EscapeInvisible(what).c_str());
+    };
     ASSIGN_OR_RETURN(connection->client_, client::Client::Connect(options.server, client_options));
     return connection;
   }

@@ -115,7 +115,10 @@ void AddCommonOptions(CLI::App& app, Options& options) {
   app.set_config("--config", "", "File with options (TOML), see deploy/recollect.toml");
   app.allow_config_extras(CLI::config_extras_mode::error);
 
-  FromEnvironment(app.add_option("--server", options.server, "Use the server at HOST:PORT"))
+  FromEnvironment(
+      app.add_option("--server", options.server,
+                     "Use the server at HOST:PORT; several with commas between, or a name with "
+                     "several addresses, are replicas: what one leaves undone goes on at another"))
       ->type_name("HOST:PORT")
       ->group("Where");
   FromEnvironment(app.add_option("--api-key-file", options.api_key_file,

@@ -84,7 +84,17 @@ absl::StatusOr<v1::Document> IngestText(client::Client& client, const IngestOpti
     return source->Read(offset, limit);
   };
   int64_t committed = 0;
+  absl::Status broken;  // the connection, since the last answer of a server
   const auto progress = [&](const v1::IngestProgress& p) {
+    if (!broken.ok()) {
+      // Another server, or the same one, says how far it has what was sent to the one before.
+      std::fprintf(stderr,
+                   "recollect: the ingest of '%s' was broken off (%s) and goes on at byte %lld; "
+                   "%lld were committed before\n",
+                   options.id.c_str(), std::string(broken.message()).c_str(),
+                   static_cast<long long>(p.committed_offset()), static_cast<long long>(committed));
+      broken = absl::OkStatus();
+    }
     committed = p.committed_offset();
     if (!asked && p.tokens() > 0) {
       asked = true;
@@ -108,6 +118,7 @@ absl::StatusOr<v1::Document> IngestText(client::Client& client, const IngestOpti
                       absl::StrCat("document '", options.id, "' from ", options.path));
     }
     if (!temporary) return document;
+    if (absl::IsUnavailable(document.status())) broken = document.status();
     absl::SleepFor(absl::Milliseconds(200 << std::min(retry, 6)));
   }
 }

@@ -12,7 +12,7 @@
 namespace recollect::cli {
 
 struct Options {
-  std::string server;  // host:port; empty: embedded on host.data_dir
+  std::string server;  // host:port, or several with commas; empty: embedded on host.data_dir
   HostOptions host;
   bool json = false;
   std::string backup_dir;    // of backups that this process makes

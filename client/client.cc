@@ -7,29 +7,26 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "client/channel.h"
 #include "client/state.h"
-#include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
 
 namespace recollect::client {
 namespace {
 
-constexpr int kMaxMessageBytes = 4 << 20;  // as the server's
 constexpr int kListPageSize = 1000;
-constexpr int kKeepaliveTimeMs = 30'000;  // the server allows one in 10 s
-constexpr int kKeepaliveTimeoutMs = 20'000;
 
 }  // namespace
 
-void Client::State::SetKey(grpc::ClientContext* context) const {
+void SetKey(const ClientOptions& options, grpc::ClientContext* context) {
   if (!options.api_key.empty())
     context->AddMetadata("authorization", absl::StrCat("Bearer ", options.api_key));
 }
 
-void Client::State::SetKeyAndDeadline(grpc::ClientContext* context) const {
-  SetKey(context);
+void SetKeyAndDeadline(const ClientOptions& options, grpc::ClientContext* context,
+                       absl::Time begun) {
+  SetKey(options, context);
   if (options.timeout < absl::InfiniteDuration()) {
-    context->set_deadline(absl::ToChronoTime(absl::Now() + options.timeout));
+    context->set_deadline(absl::ToChronoTime(begun + options.timeout));
   }
 }
 
@@ -44,24 +41,20 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
   const bool tls = !options.tls_ca.empty();
   if (tls && !absl::StrContains(options.tls_ca, "-----BEGIN CERTIFICATE-----"))
     return absl::InvalidArgumentError("tls_ca: no certificate in it (PEM)");
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  // So that a call without a deadline ends when the server's machine is gone.
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  // Any number of them: by default a connection on which nothing else is sent gets two.
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // gRPC would ask the proxy of http_proxy to reach 127.0.0.1, too.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  auto credentials =
-      tls ? grpc::SslCredentials({options.tls_ca, "", ""}) : grpc::InsecureChannelCredentials();
-  auto channel = grpc::CreateCustomChannel(address, std::move(credentials), arguments);
+  ASSIGN_OR_RETURN(std::unique_ptr<Replicas> replicas, Replicas::Find(address, options));
+  auto channel =
+      replicas != nullptr ? replicas->Balanced() : MakeChannel(address, options, CommonArguments());
   if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + options.connect_timeout))) {
     return absl::UnavailableError(absl::StrCat(
         "no server answers at ", address,
         tls ? " with TLS and a certificate for this name that the trusted ones vouch for" : ""));
   }
-  return OnChannel(std::move(channel), options);
+  auto client = OnChannel(std::move(channel), options);
+  if (replicas != nullptr) {
+    client->state_->sessions = std::make_unique<Sessions>(*replicas, options);
+    client->state_->replicas = std::move(replicas);
+  }
+  return client;
 }
 
 std::unique_ptr<Client> Client::OnChannel(std::shared_ptr<grpc::Channel> channel,
@@ -78,7 +71,7 @@ std::unique_ptr<Client> Client::OnChannel(std::shared_ptr<grpc::Channel> channel
 absl::StatusOr<v1::Document> Client::GetDocument(const std::string& id) {
   v1::GetDocumentRequest request;
   request.set_id(id);
-  return state_->Call(*state_->documents, &v1::Documents::Stub::GetDocument, request);
+  return Call(state_->options, *state_->documents, &v1::Documents::Stub::GetDocument, request);
 }
 
 absl::StatusOr<v1::ListDocumentsResponse> Client::ListDocuments(int page_size,
@@ -86,7 +79,7 @@ absl::StatusOr<v1::ListDocumentsResponse> Client::ListDocuments(int page_size,
   v1::ListDocumentsRequest request;
   request.set_page_size(page_size);
   request.set_page_token(page_token);
-  return state_->Call(*state_->documents, &v1::Documents::Stub::ListDocuments, request);
+  return Call(state_->options, *state_->documents, &v1::Documents::Stub::ListDocuments, request);
 }
 
 absl::StatusOr<std::vector<v1::Document>> Client::ListAllDocuments() {
@@ -105,8 +98,9 @@ absl::StatusOr<std::vector<v1::UnfinishedIngest>> Client::ListIngests() {
   v1::ListIngestsRequest request;
   request.set_page_size(kListPageSize);
   do {
-    ASSIGN_OR_RETURN(const v1::ListIngestsResponse page,
-                     state_->Call(*state_->documents, &v1::Documents::Stub::ListIngests, request));
+    ASSIGN_OR_RETURN(
+        const v1::ListIngestsResponse page,
+        Call(state_->options, *state_->documents, &v1::Documents::Stub::ListIngests, request));
     ingests.insert(ingests.end(), page.ingests().begin(), page.ingests().end());
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
@@ -116,7 +110,8 @@ absl::StatusOr<std::vector<v1::UnfinishedIngest>> Client::ListIngests() {
 absl::Status Client::DeleteDocument(const std::string& id) {
   v1::DeleteDocumentRequest request;
   request.set_id(id);
-  return state_->Call(*state_->documents, &v1::Documents::Stub::DeleteDocument, request).status();
+  return Call(state_->options, *state_->documents, &v1::Documents::Stub::DeleteDocument, request)
+      .status();
 }
 
 absl::StatusOr<std::string> Client::ReadText(const std::string& id, int64_t begin, int64_t end) {
@@ -124,51 +119,55 @@ absl::StatusOr<std::string> Client::ReadText(const std::string& id, int64_t begi
   request.set_id(id);
   request.set_begin(begin);
   request.set_end(end);
-  ASSIGN_OR_RETURN(v1::ReadTextResponse response,
-                   state_->Call(*state_->documents, &v1::Documents::Stub::ReadText, request));
+  ASSIGN_OR_RETURN(v1::ReadTextResponse response, Call(state_->options, *state_->documents,
+                                                       &v1::Documents::Stub::ReadText, request));
   return std::move(*response.mutable_text());
 }
 
 absl::StatusOr<v1::RetrieveResponse> Client::Retrieve(const v1::RetrieveRequest& request) {
-  return state_->Call(*state_->documents, &v1::Documents::Stub::Retrieve, request);
+  return Call(state_->options, *state_->documents, &v1::Documents::Stub::Retrieve, request);
 }
 
 absl::StatusOr<v1::Session> Client::OpenSession(const v1::SessionOptions& options) {
+  if (state_->sessions != nullptr) return state_->sessions->Open(options);
   v1::OpenSessionRequest request;
   *request.mutable_session() = options;
-  return state_->Call(*state_->generation, &v1::Generation::Stub::OpenSession, request);
+  return Call(state_->options, *state_->generation, &v1::Generation::Stub::OpenSession, request);
 }
 
 absl::StatusOr<v1::Session> Client::GetSession(uint64_t id) {
+  if (state_->sessions != nullptr) return state_->sessions->Get(id);
   v1::GetSessionRequest request;
   request.set_id(id);
-  return state_->Call(*state_->generation, &v1::Generation::Stub::GetSession, request);
+  return Call(state_->options, *state_->generation, &v1::Generation::Stub::GetSession, request);
 }
 
 absl::Status Client::CloseSession(uint64_t id) {
+  if (state_->sessions != nullptr) return state_->sessions->Close(id);
   v1::CloseSessionRequest request;
   request.set_id(id);
-  return state_->Call(*state_->generation, &v1::Generation::Stub::CloseSession, request).status();
+  return Call(state_->options, *state_->generation, &v1::Generation::Stub::CloseSession, request)
+      .status();
 }
 
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request) {
-  return state_->Call(*state_->generation, &v1::Generation::Stub::Score, request);
+  return Call(state_->options, *state_->generation, &v1::Generation::Stub::Score, request);
 }
 
 absl::StatusOr<v1::ModelInfo> Client::GetModel() {
-  return state_->Call(*state_->admin, &v1::Admin::Stub::GetModel, {});
+  return Call(state_->options, *state_->admin, &v1::Admin::Stub::GetModel, {});
 }
 
 absl::StatusOr<v1::Stats> Client::GetStats() {
-  return state_->Call(*state_->admin, &v1::Admin::Stub::GetStats, {});
+  return Call(state_->options, *state_->admin, &v1::Admin::Stub::GetStats, {});
 }
 
 absl::StatusOr<v1::Backup> Client::CreateBackup(const v1::CreateBackupRequest& request) {
-  return state_->Call(*state_->admin, &v1::Admin::Stub::CreateBackup, request);
+  return Call(state_->options, *state_->admin, &v1::Admin::Stub::CreateBackup, request);
 }
 
 absl::StatusOr<v1::ListBackupsResponse> Client::ListBackups() {
-  return state_->Call(*state_->admin, &v1::Admin::Stub::ListBackups, {});
+  return Call(state_->options, *state_->admin, &v1::Admin::Stub::ListBackups, {});
 }
 
 }  // namespace recollect::client

@@ -10,6 +10,14 @@
 //
 // Errors are the server's, code and message (UNAUTHENTICATED: the API key); UNAVAILABLE also when
 // no server answers.
+//
+// Several servers (replicas: the same model, the same documents; docs/scale-out.md) are one to this
+// client: Connect("a:50051,b:50051"), or a name with several addresses. gRPC sends each call to one
+// that it finds healthy. Where that dies, calls that only read are made again, a generation goes on
+// at another with the tokens that would have followed, and an ingest may be called again as ever. A
+// session lives on one replica; when that is gone the next call opens it at another, where all that
+// it had read is read again. For this the client keeps prompts and answers of open sessions. ids of
+// sessions are then the client's own.
 #ifndef RECOLLECT_CLIENT_CLIENT_H_
 #define RECOLLECT_CLIENT_CLIENT_H_
 
@@ -38,8 +46,13 @@ struct ClientOptions {
                                                       // import; then DEADLINE_EXCEEDED
   // For a server that asks for keys; sent with every call, as it is. Visible ASCII characters.
   std::string api_key = {};
-  // Certificates in PEM that are trusted, with which TLS is spoken; empty: no TLS.
+  // Certificates in PEM that are trusted, with which TLS is spoken; empty: no TLS. Those of servers
+  // in a list all have to be for the first name of the list, too.
   std::string tls_ca = {};
+  // With several servers: for how long a call that gets no further looks for one that answers.
+  absl::Duration failover_timeout = absl::Seconds(5);
+  // Called with a sentence when a call goes on at another server; on any thread that calls.
+  std::function<void(const std::string& what)> on_failover = nullptr;
 };
 
 // Returns up to `limit` bytes of the input from byte `offset` on; empty at its end. Offsets ascend
@@ -70,8 +83,9 @@ struct GenerateResult {
 // Thread-safe: calls run concurrently on one connection.
 class Client {
  public:
-  // `address` is "host:port". Waits for the connection: UNAVAILABLE naming the address.
-  // INVALID_ARGUMENT: no API key can be like this one; no certificate in `tls_ca`.
+  // `address` is "host:port", or several of them with commas between. Waits for a connection to
+  // one: UNAVAILABLE naming the address. INVALID_ARGUMENT: no API key can be like this one; no
+  // certificate in `tls_ca`; a list with a part that is empty, without a port or there twice.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
                                                          const ClientOptions& options = {});
   static std::unique_ptr<Client> OnChannel(std::shared_ptr<grpc::Channel> channel,
@@ -79,8 +93,9 @@ class Client {
   ~Client();
 
   // Reads the input from the point up to which an earlier stream of this id was committed;
-  // ALREADY_EXISTS if that stream had read other input up to this point. `progress` is called from
-  // time to time. `session`: for a prefix, the pattern under which it is made.
+  // ALREADY_EXISTS if that stream had read other input up to this point. `progress` is called once
+  // this point is known, and from time to time. `session`: for a prefix, the pattern under which it
+  // is made.
   absl::StatusOr<v1::Document> IngestText(const std::string& id, const TextReader& reader,
                                           const ProgressFunction& progress = nullptr,
                                           const v1::SessionOptions& session = {});

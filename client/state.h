@@ -7,8 +7,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "base/status.h"
 #include "client/client.h"
+#include "client/replicas.h"
+#include "client/sessions.h"
+#include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
 #include "recollect/v1/admin.grpc.pb.h"
@@ -28,24 +32,29 @@ struct Client::State {
   std::unique_ptr<v1::Documents::Stub> documents;
   std::unique_ptr<v1::Generation::Stub> generation;
   std::unique_ptr<v1::Admin::Stub> admin;
-
-  // What every call has. Ingests, exports and imports have no deadline.
-  void SetKey(grpc::ClientContext* context) const;
-  void SetKeyAndDeadline(grpc::ClientContext* context) const;
-
-  // One unary call, with the client's deadline.
-  template <typename Stub, typename Request, typename Response>
-  absl::StatusOr<Response> Call(Stub& stub,
-                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
-                                                             Response*),
-                                const std::type_identity_t<Request>& request) const {
-    grpc::ClientContext context;
-    SetKeyAndDeadline(&context);
-    Response response;
-    RETURN_IF_ERROR(FromGrpc((stub.*method)(&context, request, &response)));
-    return response;
-  }
+  // Null with one server.
+  std::unique_ptr<Replicas> replicas;
+  std::unique_ptr<Sessions> sessions;
 };
+
+// What every call has. Ingests, exports and imports have no deadline.
+void SetKey(const ClientOptions& options, grpc::ClientContext* context);
+// `begun`: of what the call is a part of.
+void SetKeyAndDeadline(const ClientOptions& options, grpc::ClientContext* context,
+                       absl::Time begun = absl::Now());
+
+// One unary call, with the client's deadline.
+template <typename Stub, typename Request, typename Response>
+absl::StatusOr<Response> Call(const ClientOptions& options, Stub& stub,
+                              grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                           Response*),
+                              const std::type_identity_t<Request>& request) {
+  grpc::ClientContext context;
+  SetKeyAndDeadline(options, &context);
+  Response response;
+  RETURN_IF_ERROR(FromGrpc((stub.*method)(&context, request, &response)));
+  return response;
+}
 
 }  // namespace recollect::client
 

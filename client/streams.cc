@@ -1,4 +1,4 @@
-// The two streams: ingest and generate.
+// The stream of an ingest.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -60,6 +60,7 @@ absl::Status SendInput(IngestStream& stream, const PieceFunction& next_piece,
   v1::IngestResponse response;
   if (!stream.Read(&response)) return absl::OkStatus();
   RETURN_IF_ERROR(CheckCommitted(response.progress(), next_piece));
+  if (progress != nullptr) progress(response.progress());
   int64_t sent = response.progress().committed_offset();
   int64_t accepted = sent;
   while (true) {
@@ -145,7 +146,7 @@ absl::StatusOr<v1::Document> Client::IngestText(const std::string& id, const Tex
     return piece->offset() + static_cast<int64_t>(piece->text().size());
   };
   grpc::ClientContext context;
-  state_->SetKey(&context);
+  SetKey(state_->options, &context);
   return Ingest(state_->documents->Ingest(&context), Header(id, v1::INPUT_KIND_TEXT, session),
                 next_piece, progress);
 }
@@ -163,37 +164,9 @@ absl::StatusOr<v1::Document> Client::IngestTokens(const std::string& id,
     return end;
   };
   grpc::ClientContext context;
-  state_->SetKey(&context);
+  SetKey(state_->options, &context);
   return Ingest(state_->documents->Ingest(&context), Header(id, v1::INPUT_KIND_TOKENS, session),
                 next_piece, progress);
-}
-
-absl::StatusOr<GenerateResult> Client::Generate(const v1::GenerateRequest& request,
-                                                const GenerateCallbacks& callbacks) {
-  grpc::ClientContext context;
-  state_->SetKeyAndDeadline(&context);
-  auto stream = state_->generation->Generate(&context, request);
-  GenerateResult result;
-  v1::GenerateResponse response;
-  while (stream->Read(&response)) {
-    if (response.has_tokens()) {
-      const v1::GeneratedTokens& tokens = response.tokens();
-      const std::vector<int32_t> ids(tokens.ids().begin(), tokens.ids().end());
-      result.tokens.insert(result.tokens.end(), ids.begin(), ids.end());
-      result.text += tokens.text();
-      if (callbacks.on_tokens != nullptr && !callbacks.on_tokens(ids, tokens.text()))
-        context.TryCancel();
-    } else if (response.has_retrieval()) {
-      if (callbacks.on_retrieval != nullptr) callbacks.on_retrieval(response.retrieval());
-      *result.retrievals.Add() = std::move(*response.mutable_retrieval());
-    } else if (response.has_logprobs()) {
-      *result.logprobs.Add() = std::move(*response.mutable_logprobs());
-    } else if (response.has_done()) {
-      result.done = response.done();
-    }
-  }
-  RETURN_IF_ERROR(FromGrpc(stream->Finish()));
-  return result;
 }
 
 }  // namespace recollect::client

@@ -43,7 +43,7 @@ absl::Status SendFile(ImportStream& stream, const std::string& id, const TextRea
 
 absl::StatusOr<v1::Document> Client::ExportDocument(const std::string& id, const ByteSink& sink) {
   grpc::ClientContext context;
-  state_->SetKey(&context);
+  SetKey(state_->options, &context);
   v1::ExportDocumentRequest request;
   request.set_id(id);
   const auto stream = state_->documents->ExportDocument(&context, request);
@@ -67,7 +67,7 @@ absl::StatusOr<v1::Document> Client::ImportDocument(
     const std::string& id, const TextReader& file,
     const std::function<void(int64_t accepted_bytes)>& progress) {
   grpc::ClientContext context;
-  state_->SetKey(&context);
+  SetKey(state_->options, &context);
   const auto stream = state_->documents->ImportDocument(&context);
   v1::Document document;
   const absl::Status read = SendFile(*stream, id, file, progress, &document);

@@ -117,6 +117,12 @@ struct GenerateRequest {
   int64_t max_tokens = 128;  // 0: only read the prompt
   // Generation ends before the first of these; the stop itself is not emitted. UTF-8.
   std::vector<std::string> stop;
+  // What a request with otherwise the same fields has emitted before it was broken off, perhaps by
+  // another process: its tokens are read behind the prompt, and generation goes on as if it had not
+  // been broken off. They count in max_tokens; neither they nor their text are emitted again. Where
+  // they complete the request, nothing is generated. OnRetrieval is called for their landmarks.
+  std::vector<int32_t> generated = {};
+  std::string generated_text = {};
   bool ignore_eos = false;  // treat the end token like any other token
   // OnLogprobs is called for each token, with so many of the likeliest; absent: it is not.
   std::optional<int64_t> logprobs = {};

@@ -46,6 +46,8 @@ absl::StatusOr<engine::GenerateRequest> Decode(const v1::GenerateRequest& reques
   result.sampling = Decode(request.sampling());
   if (request.has_max_tokens()) result.max_tokens = request.max_tokens();
   result.stop = {request.stop().begin(), request.stop().end()};
+  result.generated = {request.generated().ids().begin(), request.generated().ids().end()};
+  result.generated_text = request.generated().text();
   if (request.has_flush()) result.flush = request.flush();
   result.ignore_eos = request.ignore_eos();
   result.with_retrievals = request.with_retrievals();

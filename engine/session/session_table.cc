@@ -1,6 +1,7 @@
 #include "engine/session/session_table.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,11 @@ absl::Status NoSuchSession(SessionId id) {
 }
 
 }  // namespace
+
+uint64_t SessionTable::FirstId() {
+  std::random_device random;
+  return 1 + (uint64_t{random()} << 20) % (uint64_t{1} << 51) + random() % (1 << 20);
+}
 
 // Expired ones are gone for callers at once, even before a sweep takes them out.
 bool SessionTable::Alive(const Entry& entry) const {

@@ -50,6 +50,9 @@ class SessionTable {
     bool closing = false;
   };
   using Entries = std::unordered_map<uint64_t, Entry>;
+  // Drawn for each process: an id of an earlier process, or of another replica, names no session
+  // here. Below 2^52, so that JSON carries it.
+  static uint64_t FirstId();
   bool Alive(const Entry& entry) const;
   void Release(SessionId id);
   absl::Status CheckRoomLocked(const std::string& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -57,7 +60,7 @@ class SessionTable {
   const int64_t max_sessions_;
   const absl::Duration ttl_;
   mutable Mutex mutex_;
-  uint64_t next_ ABSL_GUARDED_BY(mutex_) = 1;
+  uint64_t next_ ABSL_GUARDED_BY(mutex_) = FirstId();
   Entries entries_ ABSL_GUARDED_BY(mutex_);
 };
 

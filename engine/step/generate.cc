@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "engine/backend/sampler.h"
 #include "engine/session/text_stream.h"
@@ -45,15 +47,15 @@ class Generation final : public Request {
     ASSIGN_OR_RETURN(input_.tokens,
                      PromptTokens(model_, std::exchange(request_.prompt, {}), continues));
     usage_.prompt_tokens = std::ssize(input_.tokens);
-    return absl::OkStatus();
+    return TakeGenerated();
   }
 
   absl::Status Plan(int64_t limit) override {
     if (!started_) Start();
-    const HeadRows head = request_.max_tokens > 0 ? HeadRows::kLast : HeadRows::kNone;
-    session->Plan(input_, limit, head, piece);
+    const bool samples = request_.max_tokens > 0 && !complete_;
+    session->Plan(input_, limit, samples ? HeadRows::kLast : HeadRows::kNone, piece);
     piece.sampling = SettingsOf(request_.sampling, usage_.generated_tokens);
-    if (piece.rows() == 0 && request_.max_tokens > 0) {
+    if (piece.rows() == 0 && samples) {
       return absl::InvalidArgumentError(
           "prompt: empty, and the session has no token to continue from");
     }
@@ -68,7 +70,13 @@ class Generation final : public Request {
     for (const Retrieval& retrieval : piece.retrievals) events_->OnRetrieval(retrieval);
     if (!decoding_ && input_.done()) counters_.prompt_tokens += usage_.prompt_tokens;
     if (input_.next_token > 0) session->carry.reset();  // it was the first
-    if (piece.head.empty()) return input_.done();
+    if (piece.head.empty()) {
+      if (complete_ && input_.done()) {
+        session->carry = request_.generated.back();
+        Emit({}, text_.Flush());
+      }
+      return input_.done();
+    }
     if (sampled_ < 0)
       return absl::InternalError("no token can be sampled: every logit is NaN or -infinity");
     decoding_ = true;
@@ -96,10 +104,46 @@ class Generation final : public Request {
  private:
   void Start() {
     started_ = true;
+    int64_t prompt_end = usage_.prompt_tokens;
     if (session->carry.has_value()) {
       input_.tokens.insert(input_.tokens.begin(), *session->carry);
+      ++prompt_end;
     }
-    if (request_.flush) input_.flushes = {static_cast<int64_t>(input_.tokens.size())};
+    if (request_.flush) input_.flushes = {prompt_end};
+  }
+
+  // What the request had generated before: its text goes through the same steps as when it was
+  // sampled, so that what was held back still is.
+  absl::Status TakeGenerated() {
+    const std::vector<int32_t>& tokens = request_.generated;
+    if (tokens.empty() && request_.generated_text.empty()) return absl::OkStatus();
+    const absl::Status known = PromptTokens(model_, {.text = "", .tokens = tokens}).status();
+    RETURN_IF_ERROR(Annotate(known, "generated.ids"));
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      if (text_.stopped() || (tokens[i] == model_.config().eos_id && !request_.ignore_eos)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("generated.ids: token ", i, " of ", tokens.size(),
+                         text_.stopped() ? " comes after a stop" : " is the end of text"));
+      }
+      if (model_.tokenizer() != nullptr)
+        unsent_ += text_.Push(model_.tokenizer()->TokenBytes(tokens[i]));
+    }
+    // The caller has all of it but what is held back, or less; or all, if it ended there.
+    const std::string& sent = request_.generated_text;
+    const std::string all = unsent_ + TextStream(text_).Flush();
+    if (!absl::StartsWith(all, sent)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "generated.text: ", sent.size(), " bytes, but the ", tokens.size(),
+          " ids have other text here (", all.size(), " bytes): was it another model?"));
+    }
+    sent_bytes_ = sent.size();
+    usage_.generated_tokens = std::ssize(tokens);
+    complete_ = text_.stopped() || usage_.generated_tokens == request_.max_tokens;
+    if (text_.stopped()) reason_ = FinishReason::kStop;
+    // The last token of a complete request is not run: the session's next request begins with it.
+    input_.tokens.insert(input_.tokens.end(), tokens.begin(), tokens.end() - (complete_ ? 1 : 0));
+    if (request_.sampling.dry_multiplier > 0) generated_ = tokens;
+    return absl::OkStatus();
   }
 
   void Choose(std::span<const float> logits) {
@@ -119,7 +163,7 @@ class Generation final : public Request {
 
   void Clock() {
     const SteadyTime now = std::chrono::steady_clock::now();
-    if (usage_.generated_tokens == 0) {
+    if (!std::exchange(clocked_, true)) {
       first_token_ = now;
       usage_.time_to_first_token = absl::FromChrono(now - arrived_);
       counters_.time_to_first_token_s.Observe(absl::ToDoubleSeconds(usage_.time_to_first_token));
@@ -151,7 +195,11 @@ class Generation final : public Request {
     return false;
   }
 
-  void Emit(const std::vector<int32_t>& tokens, const std::string& text) {
+  void Emit(const std::vector<int32_t>& tokens, const std::string& more) {
+    std::string text = std::exchange(unsent_, "") + more;
+    const size_t known = std::min(sent_bytes_, text.size());
+    sent_bytes_ -= known;
+    text.erase(0, known);
     if (!tokens.empty() || !text.empty()) events_->OnTokens(tokens, text);
   }
 
@@ -161,7 +209,11 @@ class Generation final : public Request {
   Counters& counters_;
   TextStream text_;
   Input input_;
-  bool started_ = false, decoding_ = false;
+  bool started_ = false, decoding_ = false, clocked_ = false;
+  // Of request_.generated: whether it ends the request; its text, and how much the caller has.
+  bool complete_ = false;
+  std::string unsent_;
+  size_t sent_bytes_ = 0;
   int32_t sampled_ = -1;
   // With DRY: what was generated, and the logits after it.
   std::vector<int32_t> generated_;

@@ -119,6 +119,10 @@ absl::Status CheckRequest(const GenerateRequest& request) {
   RETURN_IF_ERROR(CheckRange<int64_t>("max_tokens", request.max_tokens, 0, kMaxMaxTokens));
   if (request.logprobs.has_value())
     RETURN_IF_ERROR(CheckRange<int64_t>("logprobs", *request.logprobs, 0, kMaxTopLogprobs));
+  RETURN_IF_ERROR(CheckRange<int64_t>("generated.ids: count (max_tokens at most)",
+                                      std::ssize(request.generated), 0, request.max_tokens));
+  RETURN_IF_ERROR(CheckRange<int64_t>("generated.text: bytes", std::ssize(request.generated_text),
+                                      0, kMaxPromptBytes));
   RETURN_IF_ERROR(CheckRange<int64_t>("stop: count", std::ssize(request.stop), 0, kMaxStops));
   for (const std::string& stop : request.stop) {
     RETURN_IF_ERROR(CheckRange<int64_t>("stop: bytes", std::ssize(stop), 1, kMaxStopBytes));

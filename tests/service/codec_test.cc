@@ -173,6 +173,13 @@ const BadGenerate kBadGenerates[] = {
        m.mutable_prompt()->add_tokens(3);
      },
      {"prompt", "both"}},
+    {"GeneratedMoreThanMaxTokens",
+     [](auto& m) {
+       m.set_max_tokens(1);
+       m.mutable_generated()->add_ids(3);
+       m.mutable_generated()->add_ids(4);
+     },
+     {"generated.ids", "2", "1"}},
     {"SessionTwice",
      [](auto& m) {
        m.set_session_id(1);

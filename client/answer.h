@@ -1,0 +1,53 @@
+// A generation that may take several calls: what has come of it, and the request for the rest.
+// Internal to the library.
+#ifndef RECOLLECT_CLIENT_ANSWER_H_
+#define RECOLLECT_CLIENT_ANSWER_H_
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/client.h"
+#include "recollect/v1/generation.grpc.pb.h"
+
+namespace recollect::client {
+
+// Used by one thread.
+class Answer {
+ public:
+  // `request` may have `generated` tokens of its caller's.
+  Answer(v1::GenerateRequest request, const GenerateCallbacks& callbacks)
+      : request_(std::move(request)), callbacks_(callbacks) {}
+
+  // One call for what is missing, in `session_id` (0: none). Events that came before are dropped.
+  // OK: complete. `begun`: of the first call, for the deadline.
+  absl::Status Ask(v1::Generation::Stub& stub, uint64_t session_id, const ClientOptions& options,
+                   absl::Time begun);
+
+  int64_t tokens() const { return std::ssize(result_.tokens); }
+  bool cancelled() const { return cancelled_; }      // by the callback
+  bool has_events() const { return has_events_; }    // any has come
+  const std::string& peer() const { return peer_; }  // of the last call; empty: none was reached
+  const v1::GenerateRequest& request() const { return request_; }  // with all that has come
+  GenerateResult&& Take() { return std::move(result_); }
+
+ private:
+  void TakeTokens(const v1::GeneratedTokens& tokens, grpc::ClientContext& context);
+  void TakeRetrieval(v1::Retrieval retrieval);
+
+  v1::GenerateRequest request_;
+  const GenerateCallbacks& callbacks_;
+  GenerateResult result_;
+  std::pair<int64_t, int32_t> last_retrieval_{-1, -1};  // position, group: they ascend
+  bool cancelled_ = false, has_events_ = false;
+  std::string peer_;
+};
+
+// What is reported when a generation of so many tokens goes on at another server. `from` may be
+// empty.
+std::string GoesOn(const std::string& from, const absl::Status& why, int64_t tokens);
+
+}  // namespace recollect::client
+
+#endif  // RECOLLECT_CLIENT_ANSWER_H_

@@ -7,6 +7,7 @@
 #ifndef RECOLLECT_STORE_DOCUMENT_STORE_H_
 #define RECOLLECT_STORE_DOCUMENT_STORE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -168,6 +169,13 @@ class DocumentStore {
   // The same of chunks [begin, end) alone; OUT_OF_RANGE names both.
   virtual absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeyRange(OwnerId owner, int64_t begin,
                                                                  int64_t end, int64_t d_k) = 0;
+  // The same into keys[chunks, d_k]: all of a large document, by several threads where the store
+  // can. After an error `keys` holds anything.
+  virtual absl::Status FillLandmarkKeys(OwnerId owner, int64_t chunks, int64_t d_k, Bf16* keys) {
+    absl::StatusOr<std::vector<Bf16>> read = ReadLandmarkKeys(owner, chunks, d_k);
+    if (read.ok()) std::copy(read->begin(), read->end(), keys);
+    return read.status();
+  }
   // One batched read; results are in the order of `refs`, each with its own status. Blocks on the
   // disk: the engine calls it from its fetch threads.
   virtual std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) = 0;

@@ -1,6 +1,7 @@
 #include "store/format.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -375,18 +376,30 @@ absl::StatusOr<ChunkRecord> DecodeChunk(absl::string_view key, absl::string_view
   return chunk;
 }
 
-absl::StatusOr<LandmarkSegment> DecodeLandmarks(absl::string_view key, absl::string_view record,
-                                                absl::string_view what) {
+absl::StatusOr<LandmarkSegmentView> ViewLandmarks(absl::string_view key, absl::string_view record,
+                                                  absl::string_view what) {
   ASSIGN_OR_RETURN(const absl::string_view payload,
                    Open(RecordType::kLandmarks, key, record, what));
   RecordReader in(payload);
-  LandmarkSegment segment;
+  LandmarkSegmentView segment;
   segment.d_k = in.Number<uint32_t>();
-  const auto count = in.Number<uint32_t>();
-  segment.keys = in.Rest<Bf16>();
-  const bool sound = in.done() && segment.d_k >= 1 && count >= 1 && count <= kSegmentKeys &&
-                     segment.keys.size() == static_cast<uint64_t>(segment.d_k) * count;
+  segment.count = in.Number<uint32_t>();
+  const bool sound = payload.size() >= kLandmarkHeaderBytes && segment.d_k >= 1 &&
+                     segment.count >= 1 && segment.count <= kSegmentKeys &&
+                     payload.size() - kLandmarkHeaderBytes ==
+                         static_cast<uint64_t>(segment.d_k * segment.count) * sizeof(Bf16);
   if (!sound) return WrongSize(what, payload);
+  segment.bytes = payload.substr(kLandmarkHeaderBytes);
+  return segment;
+}
+
+absl::StatusOr<LandmarkSegment> DecodeLandmarks(absl::string_view key, absl::string_view record,
+                                                absl::string_view what) {
+  ASSIGN_OR_RETURN(const LandmarkSegmentView view, ViewLandmarks(key, record, what));
+  LandmarkSegment segment;
+  segment.d_k = view.d_k;
+  segment.keys.resize(view.bytes.size() / sizeof(Bf16));
+  std::memcpy(segment.keys.data(), view.bytes.data(), view.bytes.size());
   return segment;
 }
 

@@ -87,6 +87,11 @@ struct LandmarkSegment {
   int64_t d_k = 0;
   std::vector<Bf16> keys;  // [1..1024, d_k]
 };
+// The same where it lies in its record.
+struct LandmarkSegmentView {
+  int64_t d_k = 0, count = 0;
+  absl::string_view bytes;  // of Bf16 [count, d_k], at any address
+};
 
 // A piece of an index over landmark keys.
 struct IndexPiece {
@@ -157,6 +162,9 @@ absl::StatusOr<ChunkRecord> DecodeChunk(absl::string_view key, absl::string_view
                                         absl::string_view what);
 absl::StatusOr<LandmarkSegment> DecodeLandmarks(absl::string_view key, absl::string_view record,
                                                 absl::string_view what);
+// The result points into `record`.
+absl::StatusOr<LandmarkSegmentView> ViewLandmarks(absl::string_view key, absl::string_view record,
+                                                  absl::string_view what);
 absl::StatusOr<IndexPiece> DecodeIndex(absl::string_view key, absl::string_view record,
                                        absl::string_view what);
 

@@ -178,6 +178,7 @@ void Compare(const LandmarkSet& set, int64_t d_r, int64_t chunks, const Argument
   kept = nullptr;
   keys = KeysOf(set, chunks);
   kept = *landmarks.Keep(std::move(keys));
+  landmarks.AwaitSketches();
   const Searched exact = Search(landmarks, *kept, chunks, queries);
   if (exact.hits != plain.hits) Require(absl::InternalError("other hits"), "sketch");
   kept = nullptr;
@@ -185,6 +186,7 @@ void Compare(const LandmarkSet& set, int64_t d_r, int64_t chunks, const Argument
   engine::OrderKeys(*lists, keys);
   kept = *landmarks.Keep({});
   Require(kept->UseLists({std::move(keys), lists}), "lists");
+  landmarks.AwaitSketches();
   const Searched found = Search(landmarks, *kept, chunks, queries);
   std::printf(
       "  search    all keys read %.2f ms (CPU %.2f), exact by a sketch %.2f ms (CPU %.2f), "

@@ -30,7 +30,7 @@ class Recorder final : public engine::LandmarkIndex {
  public:
   explicit Recorder(std::shared_ptr<LandmarkIndex> inner) : inner_(std::move(inner)) {}
   std::string name() const override { return inner_->name(); }
-  absl::StatusOr<std::unique_ptr<engine::LandmarkKeys>> Keep(std::vector<Bf16> keys) override {
+  absl::StatusOr<std::unique_ptr<engine::LandmarkKeys>> Keep(LargeVector<Bf16> keys) override {
     return inner_->Keep(std::move(keys));
   }
   void Search(std::span<engine::LandmarkQuery> queries) override {

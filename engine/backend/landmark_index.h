@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/bf16.h"
+#include "base/large_vector.h"
 #include "engine/backend/landmark_lists.h"
 #include "kernels/device/device.h"
 #include "kernels/landmark_topk/landmark_topk.h"
@@ -72,7 +73,7 @@ class LandmarkIndex {
   }
   // Stores keys [count, d_k], possibly none. The device must outlive the result. Thread-safe.
   // RESOURCE_EXHAUSTED: the device's memory; UNAVAILABLE: the device is lost.
-  virtual absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(std::vector<Bf16> keys) = 0;
+  virtual absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(LargeVector<Bf16> keys) = 0;
   // Answers every query, each with its own status, and returns when all are answered. One call at a
   // time.
   virtual void Search(std::span<LandmarkQuery> queries) = 0;

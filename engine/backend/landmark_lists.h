@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/bf16.h"
+#include "base/large_vector.h"
 
 namespace recollect::engine {
 
@@ -43,7 +44,7 @@ void OrderKeys(const LandmarkLists& lists, std::span<Bf16> keys);
 
 // Keys in the order of their lists.
 struct ListedKeys {
-  std::vector<Bf16> keys;
+  LargeVector<Bf16> keys;
   std::shared_ptr<const LandmarkLists> lists;
 };
 

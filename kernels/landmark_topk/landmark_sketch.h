@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/bf16.h"
+#include "base/large_vector.h"
 #include "kernels/cpu/op_context.h"
 
 namespace recollect::kernels {
@@ -117,7 +118,7 @@ class LandmarkSketch {
   std::vector<float> steps_;       // of the fine coordinates, then of the coarse ones
   std::vector<float> per_step_;    // 1 / steps_
   double mean_norm_ = 0;
-  std::vector<uint8_t> codes_;
+  LargeVector<uint8_t> codes_;  // written block by block
   std::vector<SketchErrors> errors_;  // by block
 };
 

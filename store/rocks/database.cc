@@ -201,7 +201,9 @@ void Database::MultiGet(
   for (size_t i = 0; i < keys.size() && db_ == nullptr; ++i) visit(i, closed, "");
   if (db_ == nullptr) return;
   rocksdb::ReadOptions options;
-  options.fill_cache = f != Family::kChunks && f != Family::kSessions;
+  // Read once, and larger than what a cache is good for.
+  options.fill_cache =
+      f != Family::kChunks && f != Family::kSessions && f != Family::kLandmarks;
   const std::vector<rocksdb::Slice> slices(keys.begin(), keys.end());
   std::vector<rocksdb::PinnableSlice> values(keys.size());
   std::vector<rocksdb::Status> statuses(keys.size());

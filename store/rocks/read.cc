@@ -1,6 +1,8 @@
 // Reading by owner. Sizes come from the table of owners, so that a record that is missing or short
 // is told from a question beyond the end.
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -107,26 +109,52 @@ absl::StatusOr<std::vector<Bf16>> RocksStore::ReadLandmarkKeyRange(OwnerId owner
                                                                    int64_t end, int64_t d_k) {
   ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
   RETURN_IF_ERROR(CheckRange("chunk", begin, end, known.chunks));
-  std::vector<Bf16> out;
+  std::vector<Bf16> out(static_cast<size_t>((end - begin) * std::max<int64_t>(d_k, 0)));
   if (begin == end) return out;
-  out.reserve(static_cast<size_t>((end - begin) * std::max<int64_t>(d_k, 0)));
-  RETURN_IF_ERROR(ReadPieces(
+  RETURN_IF_ERROR(ReadSegments(owner, known.chunks, begin, end, d_k, out.data()));
+  return out;
+}
+
+// Each thread has its own segments.
+absl::Status RocksStore::FillLandmarkKeys(OwnerId owner, int64_t chunks, int64_t d_k, Bf16* keys) {
+  ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
+  RETURN_IF_ERROR(CheckRange("chunk", 0, chunks, known.chunks));
+  const int64_t segments = (chunks + kSegmentKeys - 1) / kSegmentKeys;
+  std::vector<absl::Status> read(static_cast<size_t>(segments));
+  std::atomic<bool> failed{false};
+  read_pool_.ParallelFor(segments, [&](int64_t i, int) {
+    if (failed) return;
+    const int64_t begin = i * kSegmentKeys;
+    absl::Status& status = read[static_cast<size_t>(i)];
+    status = ReadSegments(owner, known.chunks, begin, std::min(begin + kSegmentKeys, chunks), d_k,
+                          keys + begin * d_k);
+    if (!status.ok()) failed = true;
+  });
+  for (const absl::Status& status : read) RETURN_IF_ERROR(status);
+  return absl::OkStatus();
+}
+
+absl::Status RocksStore::ReadSegments(OwnerId owner, int64_t chunks, int64_t begin, int64_t end,
+                                      int64_t d_k, Bf16* keys) {
+  return ReadPieces(
       Family::kLandmarks, "landmark segment", owner, begin / kSegmentKeys,
-      (end - 1) / kSegmentKeys + 1, DecodeLandmarks,
-      [&](const LandmarkSegment& segment, int64_t index, absl::string_view what) -> absl::Status {
+      (end - 1) / kSegmentKeys + 1, ViewLandmarks,
+      [&](const LandmarkSegmentView& segment, int64_t index,
+          absl::string_view what) -> absl::Status {
         if (segment.d_k != d_k) {
           return absl::DataLossError(
               absl::StrCat(what, ": width ", segment.d_k, ", expected ", d_k));
         }
-        const int64_t count = static_cast<int64_t>(segment.keys.size()) / d_k;
-        const int64_t expected = PieceSize(known.chunks, index, kSegmentKeys);
-        if (count < expected) return WrongCount(what, count, expected);
-        const int64_t from = std::max<int64_t>(begin - index * kSegmentKeys, 0);
+        const int64_t expected = PieceSize(chunks, index, kSegmentKeys);
+        if (segment.count < expected) return WrongCount(what, segment.count, expected);
+        const int64_t first = index * kSegmentKeys;
+        const int64_t from = std::max<int64_t>(begin - first, 0);
         const int64_t to = PieceSize(end, index, kSegmentKeys);
-        out.insert(out.end(), segment.keys.begin() + from * d_k, segment.keys.begin() + to * d_k);
+        const int64_t key_bytes = d_k * static_cast<int64_t>(sizeof(Bf16));
+        std::memcpy(keys + (first + from - begin) * d_k, segment.bytes.data() + from * key_bytes,
+                    static_cast<size_t>((to - from) * key_bytes));
         return absl::OkStatus();
-      }));
-  return out;
+      });
 }
 
 absl::StatusOr<std::string> RocksStore::ReadStatePart(OwnerId owner, int64_t index) {

@@ -62,6 +62,7 @@ class RocksStore final : public DocumentStore {
   }
   absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeyRange(OwnerId owner, int64_t begin, int64_t end,
                                                          int64_t d_k) override;
+  absl::Status FillLandmarkKeys(OwnerId owner, int64_t chunks, int64_t d_k, Bf16* keys) override;
   std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) override;
   absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) override;
   absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
@@ -181,6 +182,9 @@ class RocksStore final : public DocumentStore {
   template <typename Decode, typename Take>
   absl::Status ReadPieces(Family family, absl::string_view kind, OwnerId owner, int64_t first,
                           int64_t last, const Decode& decode, const Take& take);
+  // keys[end - begin, d_k] of an owner with so many chunks. REQUIRES: begin < end.
+  absl::Status ReadSegments(OwnerId owner, int64_t chunks, int64_t begin, int64_t end, int64_t d_k,
+                            Bf16* keys);
 
   const std::unique_ptr<Database> database_;
 

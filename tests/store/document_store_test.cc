@@ -79,6 +79,9 @@ TEST_P(DocumentStoreTest, PiecesMeetAtTheirBorders) {
     ASSERT_THAT(tokens, IsOk());
     EXPECT_TRUE(std::equal(tokens->begin(), tokens->end(), content.tokens.begin() + 16380));
     EXPECT_THAT(store_->ReadLandmarkKeys(info->owner, 10, 3), StatusIs(StatusCode::kDataLoss, "3"));
+    std::vector<Bf16> keys(30);
+    EXPECT_THAT(store_->FillLandmarkKeys(info->owner, 10, 3, keys.data()),
+                StatusIs(StatusCode::kDataLoss, "3"));
   }
 }
 
@@ -95,6 +98,8 @@ TEST_P(DocumentStoreTest, RangesBeyondTheEndNameBothSizes) {
   EXPECT_THAT(store_->ReadText(owner, 0, kHuge), StatusIs(StatusCode::kOutOfRange, ""));
   EXPECT_THAT(store_->ReadTokens(owner, 0, kHuge), StatusIs(StatusCode::kOutOfRange, "10"));
   EXPECT_THAT(store_->ReadLandmarkKeys(owner, kHuge, 4), StatusIs(StatusCode::kOutOfRange, "2"));
+  EXPECT_THAT(store_->FillLandmarkKeys(owner, kHuge, 4, nullptr),
+              StatusIs(StatusCode::kOutOfRange, "2"));
   const ChunkRef refs[] = {{owner, 0}, {owner, 2}, {owner, -1}, {owner, 1}, {OwnerId{999999}, 0}};
   const auto chunks = store_->ReadChunks(refs);
   ASSERT_EQ(chunks.size(), 5);

@@ -177,6 +177,9 @@ TEST_F(RocksDamageTest, DamagedRecordsOfEveryKind) {
     EXPECT_THAT((*store)->ReadTokens(owner_, 0, 1), StatusIs(StatusCode::kDataLoss, "token piece"));
     EXPECT_THAT((*store)->ReadLandmarkKeys(owner_, 1, 4),
                 StatusIs(StatusCode::kDataLoss, "landmark segment 0"));
+    std::vector<Bf16> keys(4);
+    EXPECT_THAT((*store)->FillLandmarkKeys(owner_, 1, 4, keys.data()),
+                StatusIs(StatusCode::kDataLoss, "landmark segment 0"));
     const auto begun = (*store)->BeginIngest("half", "f", false, "");
     ASSERT_THAT(begun, IsOk());
     Content other{.seed = 2};

@@ -147,6 +147,9 @@ inline void ExpectContent(DocumentStore& store, OwnerId owner, const Content& co
   const auto keys = store.ReadLandmarkKeys(owner, chunks, content.d_k);
   ASSERT_THAT(keys, IsOk());
   EXPECT_EQ(*keys, content.landmark_keys);
+  std::vector<Bf16> filled(keys->size());
+  ASSERT_THAT(store.FillLandmarkKeys(owner, chunks, content.d_k, filled.data()), IsOk());
+  EXPECT_EQ(filled, *keys);
   const auto records = store.ReadChunks(AllChunks(owner, chunks));
   ASSERT_EQ(records.size(), content.chunks.size());
   for (size_t i = 0; i < records.size(); ++i) {

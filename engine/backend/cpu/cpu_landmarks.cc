@@ -1,9 +1,12 @@
 #include "engine/backend/cpu/cpu_landmarks.h"
 
 #include <algorithm>
+#include <atomic>
+#include <future>
 #include <utility>
 
-#include "base/mutex.h"
+#include "base/log.h"
+#include "base/memory.h"
 
 namespace recollect::engine {
 namespace {
@@ -24,24 +27,32 @@ constexpr int64_t kScoredPerHit = 64;
 
 // Keys from which on a sketch is made, half a million tokens: fewer are read in a millisecond.
 constexpr int64_t kSketchedKeys = 8192;
-// Blocks that one thread encodes at a time.
+// Blocks between two looks at whether the sketch is still wanted.
 constexpr int64_t kEncodeBlocks = 256;
 
 }  // namespace
 
 // Keys [count, d_k], in order or in that of their lists.
 struct CpuLandmarks::Kept {
-  std::vector<Bf16> keys;
-  std::unique_ptr<const kernels::LandmarkSketch> sketch;  // of the first keys; null: none
-  std::shared_ptr<const LandmarkLists> lists;             // null: none
+  LargeVector<Bf16> keys;
+  std::shared_ptr<const LandmarkLists> lists;  // null: none
+
+  // Of the first keys; null: none, or not yet. Whoever finds it may use it as long as the keys.
+  const kernels::LandmarkSketch* sketch() const { return ready.load(std::memory_order_acquire); }
+  std::unique_ptr<kernels::LandmarkSketch> made;
+  std::atomic<const kernels::LandmarkSketch*> ready{nullptr};
+  std::atomic<bool> making{false};     // keys must stay where they are
+  std::atomic<bool> abandoned{false};  // no search uses them any more
 };
 
 class CpuLandmarks::KeysInRam final : public LandmarkKeys {
  public:
-  KeysInRam(const CpuLandmarks& owner, std::vector<Bf16> keys)
+  KeysInRam(CpuLandmarks& owner, LargeVector<Bf16> keys)
       : owner_(owner), kept_(owner.MakeKept(std::move(keys), nullptr)) {}
+  ~KeysInRam() override { kept_->abandoned = true; }
   absl::Status Append(std::span<const Bf16> keys) override {
     MutexLock lock(mutex_);
+    kept_->making.wait(true);
     kept_->keys.insert(kept_->keys.end(), keys.begin(), keys.end());
     return absl::OkStatus();
   }
@@ -49,6 +60,7 @@ class CpuLandmarks::KeysInRam final : public LandmarkKeys {
     std::shared_ptr<Kept> kept = owner_.MakeKept(std::move(listed.keys), std::move(listed.lists));
     MutexLock lock(mutex_);
     std::swap(kept_, kept);
+    kept->abandoned = true;
     return absl::OkStatus();
   }
   std::shared_ptr<const Kept> kept() const {
@@ -57,7 +69,7 @@ class CpuLandmarks::KeysInRam final : public LandmarkKeys {
   }
 
  private:
-  const CpuLandmarks& owner_;
+  CpuLandmarks& owner_;
   mutable Mutex mutex_;
   std::shared_ptr<Kept> kept_ ABSL_GUARDED_BY(mutex_);
 };
@@ -72,24 +84,51 @@ int64_t CpuLandmarks::BytesOf(int64_t count, int64_t d_k) const {
 }
 
 std::shared_ptr<CpuLandmarks::Kept> CpuLandmarks::MakeKept(
-    std::vector<Bf16> keys, std::shared_ptr<const LandmarkLists> lists) const {
+    LargeVector<Bf16> keys, std::shared_ptr<const LandmarkLists> lists) {
   auto kept = std::make_shared<Kept>();
   kept->keys = std::move(keys);
   kept->lists = std::move(lists);
-  const int64_t count = shape_.width > 0 ? std::ssize(kept->keys) / shape_.width : 0;
-  if (!WantsSketch(count)) return kept;
-  auto sketch = std::make_unique<kernels::LandmarkSketch>(shape_, kept->keys.data(), count);
-  const int64_t blocks = sketch->blocks();
-  threads_->pool.ParallelFor((blocks + kEncodeBlocks - 1) / kEncodeBlocks, [&](int64_t i, int) {
-    kernels::OpContext ctx;  // a search may be using the threads' own
-    sketch->Encode(ctx, kept->keys.data(), i * kEncodeBlocks,
-                   std::min((i + 1) * kEncodeBlocks, blocks));
+  if (!WantsSketch(shape_.width > 0 ? std::ssize(kept->keys) / shape_.width : 0)) return kept;
+  MutexLock lock(maker_mutex_);
+  if (maker_ == nullptr) maker_ = std::make_unique<Executor>(1);
+  kept->making = true;
+  maker_->Post([this, kept] {
+    const absl::Status made = OrExhausted("a sketch of landmark keys", [&] {
+      MakeSketch(*kept);
+      return absl::OkStatus();
+    });
+    if (!made.ok()) LogWarning("{}: all keys are read instead", std::string(made.message()));
+    kept->making = false;
+    kept->making.notify_all();
   });
-  kept->sketch = std::move(sketch);
   return kept;
 }
 
-absl::StatusOr<std::unique_ptr<LandmarkKeys>> CpuLandmarks::Keep(std::vector<Bf16> keys) {
+// By one thread beside those that compute: a step that shared a thread with it would wait.
+void CpuLandmarks::MakeSketch(Kept& kept) const {
+  if (kept.abandoned) return;
+  const int64_t count = std::ssize(kept.keys) / shape_.width;
+  auto sketch = std::make_unique<kernels::LandmarkSketch>(shape_, kept.keys.data(), count);
+  kernels::OpContext ctx;
+  for (int64_t begin = 0; begin < sketch->blocks(); begin += kEncodeBlocks) {
+    if (kept.abandoned) return;
+    sketch->Encode(ctx, kept.keys.data(), begin,
+                   std::min(begin + kEncodeBlocks, sketch->blocks()));
+  }
+  kept.made = std::move(sketch);
+  kept.ready.store(kept.made.get(), std::memory_order_release);
+}
+
+void CpuLandmarks::AwaitSketches() {
+  std::promise<void> reached;
+  {
+    MutexLock lock(maker_mutex_);
+    if (maker_ == nullptr || !maker_->Post([&] { reached.set_value(); })) return;
+  }
+  reached.get_future().wait();
+}
+
+absl::StatusOr<std::unique_ptr<LandmarkKeys>> CpuLandmarks::Keep(LargeVector<Bf16> keys) {
   return std::make_unique<KeysInRam>(*this, std::move(keys));
 }
 
@@ -113,7 +152,7 @@ void CpuLandmarks::ChooseLists(kernels::OpContext& ctx, const LandmarkQuery& que
   }
   const auto add = [&](int64_t begin, int64_t end) {
     run.stretches.push_back({run.kept->keys.data() + begin * lists.d_k, end - begin, run.first,
-                             lists.order.data() + begin, run.kept->sketch.get(), begin});
+                             lists.order.data() + begin, run.sketch, begin});
   };
   if (chosen.empty()) add(0, run.count);
   for (size_t i = 0; i < chosen.size();) {
@@ -154,6 +193,7 @@ void CpuLandmarks::Search(std::span<LandmarkQuery> queries) {
       run.first = first;
       run.count = keys.count;
       run.kept = static_cast<const KeysInRam*>(keys.keys)->kept();
+      run.sketch = run.kept->sketch();
       lists = lists || run.kept->lists != nullptr;
       first += keys.count;
     }
@@ -163,7 +203,7 @@ void CpuLandmarks::Search(std::span<LandmarkQuery> queries) {
     if (run.kept->lists != nullptr) {
       ChooseLists(threads_->context(worker), queries[run.query], run);
     } else {
-      const kernels::LandmarkSketch* const sketch = run.kept->sketch.get();
+      const kernels::LandmarkSketch* const sketch = run.sketch;
       const int64_t sketched = sketch == nullptr ? 0 : std::min(run.count, sketch->count());
       const Bf16* const keys = run.kept->keys.data();
       if (sketched > 0) run.stretches.push_back({keys, sketched, run.first, nullptr, sketch, 0});

@@ -1,6 +1,7 @@
 // Landmark keys in RAM, searched by the compute threads. Many keys are kept with a sketch
 // (kernels/landmark_topk/landmark_sketch.h), a fifth of them again in memory: a search then reads
-// little more than that, and finds the same.
+// little more than that, and finds the same. Sketches are made in the background: until one is
+// there all keys are read.
 #ifndef RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANDMARKS_H_
 #define RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANDMARKS_H_
 
@@ -11,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/executor.h"
+#include "base/mutex.h"
 #include "engine/backend/cpu/compute_threads.h"
 #include "engine/backend/landmark_index.h"
 #include "kernels/landmark_topk/landmark_sketch.h"
@@ -24,8 +27,10 @@ class CpuLandmarks final : public LandmarkIndex {
       : threads_(std::move(threads)), shape_(shape) {}
   std::string name() const override { return "cpu"; }
   int64_t BytesOf(int64_t count, int64_t d_k) const override;
-  absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(std::vector<Bf16> keys) override;
+  absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(LargeVector<Bf16> keys) override;
   void Search(std::span<LandmarkQuery> queries) override;
+  // Returns when sketches of all keys kept so far are made; for tests and benchmarks.
+  void AwaitSketches();
 
  private:
   class KeysInRam;
@@ -50,6 +55,7 @@ class CpuLandmarks final : public LandmarkIndex {
     size_t query = 0;
     int64_t first = 0, count = 0;
     std::shared_ptr<const Kept> kept;
+    const kernels::LandmarkSketch* sketch = nullptr;  // of the kept keys; null: none yet
     std::vector<Stretch> stretches;  // to be scored
   };
 
@@ -57,14 +63,19 @@ class CpuLandmarks final : public LandmarkIndex {
   void Score(kernels::OpContext& ctx, const LandmarkQuery& query, Scan& scan);
 
   bool WantsSketch(int64_t count) const;
-  std::shared_ptr<Kept> MakeKept(std::vector<Bf16> keys,
-                                 std::shared_ptr<const LandmarkLists> lists) const;
+  // Its sketch comes later.
+  std::shared_ptr<Kept> MakeKept(LargeVector<Bf16> keys,
+                                 std::shared_ptr<const LandmarkLists> lists);
+  void MakeSketch(Kept& kept) const;
 
   const std::shared_ptr<ComputeThreads> threads_;
   const kernels::SketchShape shape_;
   std::vector<Run> runs_;
   std::vector<Scan> scans_;
   std::vector<kernels::SearchFloor> floors_;  // by query
+
+  Mutex maker_mutex_;
+  std::unique_ptr<Executor> maker_ ABSL_GUARDED_BY(maker_mutex_);  // null: nothing was made yet
 };
 
 }  // namespace recollect::engine

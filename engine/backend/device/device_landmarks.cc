@@ -71,7 +71,7 @@ class DeviceLandmarks::Keys final : public LandmarkKeys {
   int64_t bytes_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<LandmarkKeys>> DeviceLandmarks::Keep(std::vector<Bf16> keys) {
+absl::StatusOr<std::unique_ptr<LandmarkKeys>> DeviceLandmarks::Keep(LargeVector<Bf16> keys) {
   auto kept = std::make_unique<Keys>(*device_);
   RETURN_IF_ERROR(kept->Append(keys));
   return kept;

@@ -23,7 +23,7 @@ class DeviceLandmarks final : public LandmarkIndex {
   std::string name() const override { return device_->name(); }
   absl::Status health() const override { return device_->health(); }
   kernels::DeviceRoom room() const override { return device_->room(); }
-  absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(std::vector<Bf16> keys) override;
+  absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(LargeVector<Bf16> keys) override;
   void Search(std::span<LandmarkQuery> queries) override;
 
  private:

@@ -76,12 +76,38 @@ TEST(LandmarkIndexTest, SketchesChangeNothingThatIsFound) {
       if (seed > 0) query.runs.push_back({kept[with][2].get(), 9000 + (seed == 1 ? 70 : 0)});
       if (seed == 3) std::swap(query.runs[0], query.runs[2]);
     }
+    sketching.AwaitSketches();
     landmarks.Search(queries[with]);
   }
   for (size_t i = 0; i < queries[0].size(); ++i) {
     EXPECT_EQ(queries[1][i].status, absl::OkStatus());
     EXPECT_EQ(queries[1][i].best, queries[0][i].best) << i;
   }
+}
+
+// Searched while a sketch is being made, with it, and gone before it is there.
+TEST(LandmarkIndexTest, SketchesComeLaterAndKeysMayGoBefore) {
+  constexpr int64_t kWidth = 200, kDense = 160, kCount = 20011;
+  const auto threads = std::make_shared<ComputeThreads>(2);
+  CpuLandmarks plain(threads), sketching(threads, {kWidth, kDense});
+  const std::vector<Bf16> keys = kernels::NormalBf16(kCount * kWidth, 8);
+  const auto found = [&](LandmarkIndex& landmarks, const LandmarkKeys& kept) {
+    LandmarkQuery query;
+    query.u = kernels::Normals(kWidth, 1);
+    query.n = 8;
+    query.runs = {{&kept, kCount}};
+    landmarks.Search(std::span(&query, 1));
+    return query.best;
+  };
+  const std::vector<kernels::ScoredCandidate> expected = found(plain, **plain.Keep(keys));
+  for (int i = 0; i < 20; ++i) {
+    const std::unique_ptr<LandmarkKeys> kept = *sketching.Keep(keys);
+    EXPECT_EQ(found(sketching, *kept), expected);
+    if (i % 10 > 0) continue;
+    sketching.AwaitSketches();
+    EXPECT_EQ(found(sketching, *kept), expected);
+  }
+  const std::unique_ptr<LandmarkKeys> last = *sketching.Keep(keys);  // its sketch is never used
 }
 
 // Keys in the order of lists, some of which a search chooses.
@@ -111,6 +137,7 @@ TEST(LandmarkIndexTest, SketchesChangeNothingThatListsFind) {
       query.n = 8;
       query.runs = {{kept.get(), kCount}};
     }
+    sketching.AwaitSketches();
     landmarks.Search(queries[with]);
   }
   for (size_t i = 0; i < queries[0].size(); ++i) {
@@ -142,7 +169,7 @@ class Faulty final : public LandmarkIndex {
  public:
   explicit Faulty(LandmarkIndex& to) : to_(to) {}
   std::string name() const override { return "faulty"; }
-  absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(std::vector<Bf16> keys) override {
+  absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(LargeVector<Bf16> keys) override {
     if (full) return absl::ResourceExhaustedError("640 bytes of device memory: out of memory");
     return to_.Keep(std::move(keys));
   }

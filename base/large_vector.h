@@ -33,13 +33,13 @@ struct LargeAllocator {
     if (count > static_cast<size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
     const size_t bytes = count * sizeof(T);
     if (bytes < kLarge) return static_cast<T*>(::operator new(bytes));
-    void* const memory = ::operator new(bytes, std::align_val_t{kHugePage});
+    void* const memory = ::operator new (bytes, std::align_val_t{kHugePage});
     madvise(memory, bytes, MADV_HUGEPAGE);  // a system without them goes on with small ones
     return static_cast<T*>(memory);
   }
   void deallocate(T* memory, size_t count) {
     if (count * sizeof(T) < kLarge) return ::operator delete(memory);
-    ::operator delete(memory, std::align_val_t{kHugePage});
+    ::operator delete (memory, std::align_val_t{kHugePage});
   }
   // What resize adds stays unwritten.
   template <typename U>

@@ -9,6 +9,7 @@
 //                                                             those keys again, each number changed
 //                                                             a little
 //                  [--threads 2] [--queries 100]
+//                  [--exact]  without the lists, which take minutes to make for many keys
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -43,6 +44,7 @@ struct Arguments {
   std::vector<int64_t> chunks;
   int threads = 2;
   size_t queries = 100;
+  bool exact = false;
 };
 
 std::string ReadFile(const std::string& path) {
@@ -113,6 +115,74 @@ Searched Search(engine::CpuLandmarks& landmarks, const engine::LandmarkKeys& key
   return out;
 }
 
+// Two queries at a time, as of one landmark of a session: what the second one ends with is known to
+// the first search. Times are those of both.
+Searched SearchPairs(engine::CpuLandmarks& landmarks, const engine::LandmarkKeys& keys,
+                     int64_t chunks, int64_t d_r, const std::vector<RealQuery>& queries) {
+  Searched out;
+  std::vector<double> wall, cpu;
+  for (size_t i = 0; i + 1 < queries.size(); i += 2) {
+    engine::LandmarkQuery pair[2];
+    for (size_t j = 0; j < 2; ++j) {
+      pair[j].u = queries[i + j].u;
+      pair[j].runs = {{&keys, chunks}};
+      pair[j].n = kHits;
+    }
+    pair[0].later = {{pair[1].u.begin() + d_r, pair[1].u.end()}};
+    double wall_s = std::numeric_limits<double>::infinity(), cpu_s = wall_s;
+    for (int repeat = 0; repeat <= kRepeats; ++repeat) {
+      const Stopwatch watch;
+      landmarks.Search(std::span(pair, 1));
+      if (!pair[0].ahead.empty()) pair[1].known = std::move(pair[0].ahead.front());
+      landmarks.Search(std::span(pair + 1, 1));
+      const Cost cost = watch.cost();
+      wall_s = std::min(wall_s, cost.wall_s);
+      cpu_s = std::min(cpu_s, cost.cpu_s);
+    }
+    wall.push_back(wall_s * 1e3);
+    cpu.push_back(cpu_s * 1e3);
+    out.hits.push_back(pair[0].best);
+    out.hits.push_back(pair[1].best);
+  }
+  std::sort(wall.begin(), wall.end());
+  std::sort(cpu.begin(), cpu.end());
+  out.wall_ms = wall[wall.size() / 2];
+  out.cpu_ms = cpu[cpu.size() / 2];
+  return out;
+}
+
+// Exact search alone, beside the time in which the threads read the same keys front to back.
+void CompareExact(const LandmarkSet& set, int64_t d_r, int64_t chunks, const Arguments& arguments,
+                  std::vector<RealQuery> queries) {
+  if (queries.size() % 2 == 1) queries.pop_back();
+  const auto threads = std::make_shared<engine::ComputeThreads>(arguments.threads);
+  engine::CpuLandmarks reading_all(threads), landmarks(threads, {set.d_k, d_r});
+  const std::vector<Bf16> keys = KeysOf(set, chunks);
+  Searched plain;
+  {
+    const auto kept = *reading_all.Keep(keys);
+    plain = Search(reading_all, *kept, chunks, queries);
+  }
+  const Stopwatch making;
+  const auto kept = *landmarks.Keep(keys);
+  landmarks.AwaitSketches();
+  const Cost made = making.cost();
+  const Searched alone = Search(landmarks, *kept, chunks, queries);
+  const Searched pairs = SearchPairs(landmarks, *kept, chunks, d_r, queries);
+  if (alone.hits != plain.hits || pairs.hits != plain.hits) {
+    Require(absl::InternalError("other hits"), "sketch");
+  }
+  std::printf(
+      "%lld chunks: %zu queries; sketch made in %.0f ms (CPU %.0f)\n"
+      "  search    all keys read %.2f ms (CPU %.2f, %.1f GB/s), by a sketch %.2f ms (CPU %.2f), "
+      "both groups of a landmark %.2f ms (CPU %.2f)\n",
+      static_cast<long long>(chunks), queries.size(), made.wall_s * 1e3, made.cpu_s * 1e3,
+      plain.wall_ms, plain.cpu_ms,
+      static_cast<double>(keys.size() * sizeof(Bf16)) / plain.wall_ms * 1e-6, alone.wall_ms,
+      alone.cpu_ms, pairs.wall_ms, pairs.cpu_ms);
+  std::fflush(stdout);
+}
+
 bool Has(const Hits& hits, int64_t chunk) {
   return std::any_of(hits.begin(), hits.end(),
                      [&](const auto& hit) { return hit.candidate == chunk; });
@@ -157,6 +227,7 @@ void Compare(const LandmarkSet& set, int64_t d_r, int64_t chunks, const Argument
     of_kind.resize(std::min(of_kind.size(), arguments.queries));
     queries.insert(queries.end(), of_kind.begin(), of_kind.end());
   }
+  if (arguments.exact) return CompareExact(set, d_r, chunks, arguments, std::move(queries));
   const auto threads = std::make_shared<engine::ComputeThreads>(arguments.threads);
   engine::CpuLandmarks reading_all(threads), landmarks(threads, {set.d_k, d_r});
   std::vector<Bf16> keys = KeysOf(set, chunks);
@@ -230,6 +301,7 @@ int main(int argc, char** argv) {
   app.add_option("--reading", arguments.reading);
   app.add_option("--chunks", arguments.chunks);
   app.add_option("--threads", arguments.threads);
+  app.add_flag("--exact", arguments.exact);
   app.add_option("--queries", arguments.queries, "of each kind");
   CLI11_PARSE(app, argc, argv);
   recollect::bench::Run(arguments);

@@ -4,8 +4,8 @@
 //
 //   mount_bench --model DIR --data-dir DIR --document ID [--threads 2] [--cold]
 //   mount_bench --model DIR --data-dir DIR --document ID --from OTHER --times N
-//                                     first writes the document: OTHER's chunks N times, the numbers
-//                                     of their keys each changed a little
+//                                     first writes the document: OTHER's chunks N times, with other
+//                                     keys each time
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -16,7 +16,6 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -114,24 +113,27 @@ class Bench {
     return Ok(store::OpenRocksStore(rocks), "store");
   }
 
+  // Keys as the model makes them: the encoder's numbers of one chunk beside the lexical ones of
+  // another, which differs from time to time.
   void Write(store::DocumentStore& store) {
-    constexpr int64_t kChunks = 1024;
-    constexpr float kChange = 0.1f;
+    constexpr int64_t kChunks = 1024, kStride = 7919;
     const store::DocumentInfo from = Ok(store.Get(arguments_.from), "source");
-    const auto begun = Ok(store.BeginIngest(arguments_.document, from.fingerprint, false, ""), "new");
-    std::mt19937 random(1);
-    std::normal_distribution<float> change(0, kChange);
+    const int64_t dense = loaded_.model->config().d_r;
+    const auto keys = Ok(store.ReadLandmarkKeys(from.owner, from.chunks, width_), "keys");
+    const auto begun =
+        Ok(store.BeginIngest(arguments_.document, from.fingerprint, false, ""), "new");
     for (int64_t time = 0; time < arguments_.times; ++time) {
       for (int64_t first = 0; first < from.chunks; first += kChunks) {
         const int64_t end = std::min(first + kChunks, from.chunks);
         store::IngestBatch batch;
-        batch.landmark_keys =
-            Ok(store.ReadLandmarkKeyRange(from.owner, first, end, width_), "keys");
-        for (Bf16& key : batch.landmark_keys) {
-          key = Bf16::FromFloat(key.ToFloat() + change(random));
-        }
         std::vector<ChunkRef> refs;
-        for (int64_t i = first; i < end; ++i) refs.push_back({from.owner, i});
+        for (int64_t i = first; i < end; ++i) {
+          const auto begin = keys.begin() + i * width_;
+          const auto other = keys.begin() + (i + time * kStride) % from.chunks * width_;
+          batch.landmark_keys.insert(batch.landmark_keys.end(), begin, begin + dense);
+          batch.landmark_keys.insert(batch.landmark_keys.end(), other + dense, other + width_);
+          refs.push_back({from.owner, i});
+        }
         for (absl::StatusOr<store::ChunkRecord>& chunk : store.ReadChunks(refs)) {
           batch.chunks.push_back(Ok(std::move(chunk), "chunk"));
           batch.chunks.back().text_begin += time * from.bytes;
@@ -211,9 +213,10 @@ class Bench {
     const Cost made = watch.cost();
     const Times sketched = Repeat([&] { landmarks.Search(std::span(&query, 1)); });
     Require(query.best == found ? absl::OkStatus() : absl::InternalError("other hits"), "sketch");
-    std::printf("keys kept after %.1f ms; their sketch after %.0f ms, %.0f ms of CPU with searches; "
-                "a search meanwhile %.1f ms, after it %.1f ms\n",
-                keep_ms, made.wall_s * 1e3, made.cpu_s * 1e3, plain.median, sketched.median);
+    std::printf(
+        "keys kept after %.1f ms; their sketch after %.0f ms, %.0f ms of CPU with searches; "
+        "a search meanwhile %.1f ms, after it %.1f ms\n",
+        keep_ms, made.wall_s * 1e3, made.cpu_s * 1e3, plain.median, sketched.median);
     std::fflush(stdout);
   }
 
@@ -257,11 +260,12 @@ class Bench {
     }
     Print("first mount while another session generates",
           {*std::min_element(busy.begin(), busy.end()), Median(busy)}, copy_ms_);
-    std::printf("a token of that session: %.3f ms before, %.3f ms during the mount and the making of "
-                "the sketch, most %.3f and %.3f (32 tokens at a time)\n",
-                Median(quiet_tokens), Median(mounting_tokens),
-                *std::max_element(quiet_tokens.begin(), quiet_tokens.end()),
-                *std::max_element(mounting_tokens.begin(), mounting_tokens.end()));
+    std::printf(
+        "a token of that session: %.3f ms before, %.3f ms during the mount and the making of "
+        "the sketch, most %.3f and %.3f (32 tokens at a time)\n",
+        Median(quiet_tokens), Median(mounting_tokens),
+        *std::max_element(quiet_tokens.begin(), quiet_tokens.end()),
+        *std::max_element(mounting_tokens.begin(), mounting_tokens.end()));
   }
 
   const Arguments arguments_;

@@ -43,14 +43,26 @@ struct KeyRun {
   int64_t count = 0;
 };
 
+// What a search has found out for a later one over the same runs.
+class SearchAhead {
+ public:
+  virtual ~SearchAhead() = default;
+};
+
 struct LandmarkQuery {
   std::vector<float> u;      // [d_k]
   std::vector<KeyRun> runs;  // candidates are numbered through them, in order
   int n = 0;                 // best candidates to find; all if there are fewer
+  // Later queries over the same runs, each known by its last numbers alone: the search may do a
+  // part of their work, too.
+  std::vector<std::vector<float>> later;
+  // What an earlier search did for this one; null: nothing. Changes no answer.
+  std::shared_ptr<const SearchAhead> known;
 
   // The answer, in the order of kernels/landmark_topk/landmark_topk.h.
   absl::Status status;
   std::vector<kernels::ScoredCandidate> best;
+  std::vector<std::shared_ptr<const SearchAhead>> ahead;  // for each of `later`, or empty
 
   int64_t candidates() const {
     int64_t count = 0;

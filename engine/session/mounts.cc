@@ -171,8 +171,7 @@ absl::Status Mounts::State::Load(Entry& entry) {
   if (entry.keys != nullptr) return absl::OkStatus();
   const auto load = [&]() -> absl::Status {
     LargeVector<Bf16> keys(static_cast<size_t>(entry.info.chunks * d_k));
-    RETURN_IF_ERROR(
-        store.FillLandmarkKeys(entry.info.owner, entry.info.chunks, d_k, keys.data()));
+    RETURN_IF_ERROR(store.FillLandmarkKeys(entry.info.owner, entry.info.chunks, d_k, keys.data()));
     const std::shared_ptr<const LandmarkLists> lists =
         find_lists == nullptr ? nullptr : find_lists(entry.info);
     if (lists == nullptr) {

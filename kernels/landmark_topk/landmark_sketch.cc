@@ -9,16 +9,19 @@
 namespace recollect::kernels {
 namespace reference {
 decltype(kernels::SketchCoordinates) SketchCoordinates;
+decltype(kernels::SumSketch) SumSketch;
 decltype(kernels::SketchBounds) SketchBounds;
 decltype(kernels::BoundsNotBelow) BoundsNotBelow;
 }  // namespace reference
 namespace avx2 {
 decltype(kernels::SketchCoordinates) SketchCoordinates;
+decltype(kernels::SumSketch) SumSketch;
 decltype(kernels::SketchBounds) SketchBounds;
 decltype(kernels::BoundsNotBelow) BoundsNotBelow;
 }  // namespace avx2
 namespace avx512 {
 decltype(kernels::SketchCoordinates) SketchCoordinates;
+decltype(kernels::SumSketch) SumSketch;
 decltype(kernels::SketchBounds) SketchBounds;
 decltype(kernels::BoundsNotBelow) BoundsNotBelow;
 }  // namespace avx512
@@ -112,12 +115,13 @@ void Keep(float& most, float error) {
   most = error < kInfinity ? std::max(most, error * 1.001f + kTiny) : kInfinity;
 }
 
-// The part of a query that is summed over codes: integers nearest to its weights.
-struct Rounded {
-  double scale = 0;  // weight = scale * integer
-  double sum = 0;    // of weights as rounded
-  double error = 0;  // the norm of what rounding leaves
-};
+// In 255ths, rounded up; all of what is infinite.
+uint8_t PartOf(float error, float most) {
+  if (!(most < kInfinity) || !(most > 0)) return 255;
+  return static_cast<uint8_t>(std::min(error / most * 255 + 1, 255.0f));
+}
+
+using Rounded = SketchRounded;
 Rounded RoundWeights(const std::vector<double>& weights, int8_t* out) {
   double most = 0;
   for (const double weight : weights) most = std::max(most, std::abs(weight));
@@ -142,11 +146,17 @@ void SketchCoordinates(OpContext& ctx, const float* x, int64_t stride, int64_t r
       ctx, x, stride, rows, dense, directions, coordinates);
 }
 
-void SketchBounds(OpContext& ctx, const int8_t* weights, const SketchFactors& factors,
-                  const SketchRows& rows, const uint8_t* codes, const SketchErrors* errors,
-                  int64_t blocks, float* bounds) {
+void SumSketch(OpContext& ctx, std::span<const SketchSums> queries, int64_t coarse_rows,
+               const uint8_t* codes, int64_t blocks) {
+  Select<reference::SumSketch, avx2::SumSketch, avx512::SumSketch>(ctx)(ctx, queries, coarse_rows,
+                                                                        codes, blocks);
+}
+
+void SketchBounds(OpContext& ctx, const int8_t* fine_weights, const SketchFactors& factors,
+                  int64_t fine_rows, const uint8_t* codes, const int32_t* sums,
+                  const SketchErrors* errors, int64_t blocks, float* bounds) {
   Select<reference::SketchBounds, avx2::SketchBounds, avx512::SketchBounds>(ctx)(
-      ctx, weights, factors, rows, codes, errors, blocks, bounds);
+      ctx, fine_weights, factors, fine_rows, codes, sums, errors, blocks, bounds);
 }
 
 int64_t BoundsNotBelow(OpContext& ctx, const float* bounds, int64_t count, float least,
@@ -167,7 +177,8 @@ LandmarkSketch::LandmarkSketch(const SketchShape& shape, const Bf16* keys, int64
       dense_(rows_.fine > 0 ? shape.dense : 0),
       mean_(static_cast<size_t>(shape.width)),
       directions_(static_cast<size_t>(dense_ * kSketchColumns)),
-      codes_(static_cast<size_t>(blocks() * rows_.all() * kSketchRowBytes)),
+      fine_codes_(static_cast<size_t>(2 * blocks() * rows_.fine * kSketchRowBytes)),
+      coarse_codes_(static_cast<size_t>(blocks() * rows_.coarse * kSketchRowBytes)),
       errors_(static_cast<size_t>(blocks())) {
   // Keys at equal distances; such that have no mean are left out.
   std::vector<std::vector<double>> sample;
@@ -268,28 +279,37 @@ void LandmarkSketch::Encode(OpContext& ctx, const Bf16* keys, int64_t begin, int
     if (dense_ > 0) {
       SketchCoordinates(ctx, x.data(), width, count, dense_, directions_.data(), along.data());
     }
+    float coarse[kSketchBlock];
     for (int64_t k = 0; k < count; ++k) {
-      EncodeKey(x.data() + k * width, along.data() + k * kSketchColumns,
-                codes.data() + k * coordinates, left.data(), errors);
+      coarse[k] = EncodeKey(x.data() + k * width, along.data() + k * kSketchColumns,
+                            codes.data() + k * coordinates, left.data(), errors);
     }
-    Pack(codes.data(), codes_.data() + block * rows_.all() * kSketchRowBytes);
+    for (int64_t k = 0; k < count; ++k) {
+      errors.coarse_part[k] = PartOf(coarse[k], errors.coarse);
+    }
+    Pack(codes.data(), block);
   }
 }
 
-void LandmarkSketch::EncodeKey(const float* x, const float* c, uint8_t* codes, float* left,
-                               SketchErrors& errors) const {
+float LandmarkSketch::EncodeKey(const float* x, const float* c, uint8_t* codes, float* left,
+                                SketchErrors& errors) const {
   const int64_t fine = rows_.fine * kSketchRowCoordinates, coarse = shape_.width - dense_;
   Quantise(c, steps_.data(), per_step_.data(), fine, kFineLevels, codes, left);
   Quantise(x + dense_, steps_.data() + fine, per_step_.data() + fine, coarse, kCoarseLevels,
            codes + fine, left + fine);
   Keep(errors.fine, Norm(left, fine));
-  Keep(errors.coarse, Norm(left + fine, coarse));
+  float coarse_error = 0;
+  Keep(coarse_error, Norm(left + fine, coarse));
+  errors.coarse = std::max(errors.coarse, coarse_error);
   Keep(errors.outside, dense_ > 0 ? Outside(Norm(x, dense_), Norm(c, fine), dense_) : 0);
   Keep(errors.fine_codes, CodeNorm(codes, fine, kFineLevels));
   Keep(errors.coarse_codes, CodeNorm(codes + fine, coarse, kCoarseLevels));
+  return coarse_error;
 }
 
-void LandmarkSketch::Pack(const uint8_t* codes, uint8_t* block) const {
+void LandmarkSketch::Pack(const uint8_t* codes, int64_t block) {
+  uint8_t* const fine_rows = fine_codes_.data() + 2 * block * rows_.fine * kSketchRowBytes;
+  uint8_t* const coarse_rows = coarse_codes_.data() + block * rows_.coarse * kSketchRowBytes;
   const int64_t coordinates = std::ssize(steps_), fine = rows_.fine * kSketchRowCoordinates;
   // Coordinates [first, first + 8) of all keys, `shift` bits of each left out.
   const auto put = [&](int64_t first, int shift, uint8_t* row) {
@@ -305,18 +325,36 @@ void LandmarkSketch::Pack(const uint8_t* codes, uint8_t* block) const {
     }
   };
   for (int64_t row = 0; row < rows_.fine; ++row) {
-    put(row * kSketchRowCoordinates, 4, block + row * kSketchRowBytes);
-    put(row * kSketchRowCoordinates, 0, block + (rows_.fine + row) * kSketchRowBytes);
+    put(row * kSketchRowCoordinates, 4, fine_rows + row * kSketchRowBytes);
+    put(row * kSketchRowCoordinates, 0, fine_rows + (rows_.fine + row) * kSketchRowBytes);
   }
   for (int64_t row = 0; row < rows_.coarse; ++row) {
-    put(fine + row * kSketchRowCoordinates, 0, block + (2 * rows_.fine + row) * kSketchRowBytes);
+    put(fine + row * kSketchRowCoordinates, 0, coarse_rows + row * kSketchRowBytes);
   }
 }
 
+SketchRounded LandmarkSketch::RoundCoarse(std::span<const float> query_end, int8_t* weights) const {
+  const int64_t fine = rows_.fine * kSketchRowCoordinates;
+  std::vector<double> exact;
+  for (size_t i = 0; i < query_end.size(); ++i) {
+    exact.push_back(static_cast<double>(query_end[i]) * steps_[static_cast<size_t>(fine) + i]);
+  }
+  return RoundWeights(exact, weights);
+}
+
+std::vector<int8_t> LandmarkSketch::CoarseWeights(std::span<const float> query_end) const {
+  std::vector<int8_t> weights(static_cast<size_t>(rows_.coarse * kSketchRowCoordinates));
+  if (Norm(query_end.data(), std::ssize(query_end)) < kInfinity) {
+    RoundCoarse(query_end, weights.data());
+  }
+  return weights;
+}
+
 SketchQuery LandmarkSketch::Prepare(OpContext& ctx, std::span<const float> query) const {
-  const int64_t fine = rows_.fine * kSketchRowCoordinates, coarse = shape_.width - dense_;
+  const int64_t fine = rows_.fine * kSketchRowCoordinates, coarse = coarse_numbers();
   SketchQuery prepared;
-  prepared.weights.assign(static_cast<size_t>(rows_.all() * kSketchRowCoordinates), 0);
+  prepared.fine.assign(static_cast<size_t>(2 * fine), 0);
+  prepared.coarse.assign(static_cast<size_t>(rows_.coarse * kSketchRowCoordinates), 0);
   SketchFactors& factors = prepared.factors;
   const float norm = Norm(query.data(), shape_.width);
   if (!(norm < kInfinity)) {
@@ -327,7 +365,7 @@ SketchQuery LandmarkSketch::Prepare(OpContext& ctx, std::span<const float> query
   if (dense_ > 0) {
     SketchCoordinates(ctx, query.data(), 0, 1, dense_, directions_.data(), along);
   }
-  std::vector<double> fine_weights, coarse_weights;
+  std::vector<double> fine_weights;
   for (int64_t j = 0; j < fine; ++j) {
     fine_weights.push_back(static_cast<double>(along[j]) * steps_[static_cast<size_t>(j)]);
   }
@@ -335,14 +373,10 @@ SketchQuery LandmarkSketch::Prepare(OpContext& ctx, std::span<const float> query
   for (int64_t i = 0; i < shape_.width; ++i) {
     mean += static_cast<double>(query[static_cast<size_t>(i)]) * mean_[static_cast<size_t>(i)];
   }
-  for (int64_t i = 0; i < coarse; ++i) {
-    coarse_weights.push_back(static_cast<double>(query[static_cast<size_t>(dense_ + i)]) *
-                             steps_[static_cast<size_t>(fine + i)]);
-  }
-  int8_t* weights = prepared.weights.data();
-  const Rounded of_fine = RoundWeights(fine_weights, weights);
-  std::copy_n(weights, fine, weights + fine);
-  const Rounded of_coarse = RoundWeights(coarse_weights, weights + 2 * fine);
+  const Rounded of_fine = RoundWeights(fine_weights, prepared.fine.data());
+  std::copy_n(prepared.fine.data(), fine, prepared.fine.data() + fine);
+  const Rounded of_coarse =
+      RoundCoarse(query.subspan(static_cast<size_t>(dense_)), prepared.coarse.data());
 
   const double scale = 1 / std::sqrt(static_cast<double>(shape_.width));
   const auto scaled = [&](double value) { return static_cast<float>(value * scale); };

@@ -10,8 +10,9 @@
 //   <u, κ> <= <u, μ> + Σ_j w_j ĉ_j + |w| |c - ĉ| + |u - Σ_j w_j b_j| |x - Σ_j c_j b_j|
 // w_j step_j are rounded to 8 bits, so that the sum is one of integers; the length of that error
 // times the length of the codes is added, and so is what fp32 may round away, here and in
-// LandmarkScores. Norms of errors are kept for 16 keys at once, the largest of each. Keys and
-// queries that are not finite, or whose squares are not, have bounds that rule nothing out.
+// LandmarkScores. Norms of errors are kept for 16 keys at once, the largest of each; of the 4-bit
+// coordinates', which leave most, each key has its part of that in 8 bits. Keys and queries that
+// are not finite, or whose squares are not, have bounds that rule nothing out.
 #ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_SKETCH_H_
 #define RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_SKETCH_H_
 
@@ -33,8 +34,9 @@ struct SketchShape {
 
 // Codes lie in blocks of 16 keys, as rows of 64 bytes; row r has coordinates 8r to 8r + 7. Bytes 4i
 // to 4i + 3 are of key i: coordinate 8r + j in the lower half of byte 4i + j, 8r + 4 + j in its
-// upper half. Rows come in this order: upper halves of 8-bit codes, their lower halves, 4-bit
-// codes.
+// upper half. Blocks of 8-bit codes have the rows of their upper halves, then those of their lower
+// halves. Blocks of 4-bit codes lie apart: a query's sums over these may be known before the rest
+// of the query is, and need not be read again then.
 inline constexpr int64_t kSketchBlock = 16, kSketchRowBytes = 64, kSketchRowCoordinates = 8;
 struct SketchRows {
   int64_t fine = 0;    // of upper halves, and as many of lower halves
@@ -48,17 +50,41 @@ struct SketchErrors {
   float outside = 0;                       // |x - Σ_j c_j b_j|
   float fine_codes = 0, coarse_codes = 0;  // |code - mid|
   float size = 0;                          // |κ| + |μ|
+  uint8_t coarse_part[kSketchBlock] =
+      {};  // of each key, |c - ĉ| at most so many 255ths of `coarse`
 };
 
 // How a query's sums over codes become bounds.
 struct SketchFactors {
   float base = 0, fine = 0, coarse = 0;
-  SketchErrors errors;  // of each error of a block
+  SketchErrors errors;  // of each error of a block; no parts
+  // What errors add to the bounds of all keys of a block, and for each 255th of its coarse error.
+  float Slack(const SketchErrors& block) const {
+    return errors.fine * block.fine + errors.outside * block.outside +
+           errors.fine_codes * block.fine_codes + errors.coarse_codes * block.coarse_codes +
+           errors.size * block.size;
+  }
+  float CoarseSlack(const SketchErrors& block) const {
+    return errors.coarse * block.coarse * (1.0f / 255);
+  }
 };
 
 struct SketchQuery {
-  std::vector<int8_t> weights;  // [all rows, 8]; -127 to 127
+  std::vector<int8_t> fine, coarse;  // weights [rows, 8], -127 to 127; the fine rows' twice
   SketchFactors factors;
+};
+
+// Weights [coarse rows, 8] of a query, and where its sums over 4-bit codes go.
+struct SketchSums {
+  const int8_t* weights = nullptr;
+  int32_t* sums = nullptr;  // [16 blocks]
+};
+
+// A part of a query that is summed over codes: its weights as rounded to integers.
+struct SketchRounded {
+  double scale = 0;  // weight = scale * integer
+  double sum = 0;    // of weights as rounded
+  double error = 0;  // the norm of what rounding leaves
 };
 
 // Columns of the matrix of directions, those that are used and zeros.
@@ -68,10 +94,15 @@ inline constexpr int64_t kSketchColumns = 48;
 void SketchCoordinates(OpContext& ctx, const float* x, int64_t stride, int64_t rows, int64_t dense,
                        const float* directions, float* coordinates);
 
-// bounds[16 blocks]: no finite score (LandmarkScores) is greater, unless its bound is NaN.
-void SketchBounds(OpContext& ctx, const int8_t* weights, const SketchFactors& factors,
-                  const SketchRows& rows, const uint8_t* codes, const SketchErrors* errors,
-                  int64_t blocks, float* bounds);
+// The sums of several queries over 4-bit codes [blocks, coarse rows, 64], in one pass.
+void SumSketch(OpContext& ctx, std::span<const SketchSums> queries, int64_t coarse_rows,
+               const uint8_t* codes, int64_t blocks);
+
+// bounds[16 blocks] from 8-bit codes [blocks, 2 fine rows, 64] and a query's sums over 4-bit ones:
+// no finite score (LandmarkScores) is greater, unless its bound is NaN.
+void SketchBounds(OpContext& ctx, const int8_t* fine_weights, const SketchFactors& factors,
+                  int64_t fine_rows, const uint8_t* codes, const int32_t* sums,
+                  const SketchErrors* errors, int64_t blocks, float* bounds);
 
 // The places of bounds[count] that are not below `least`, those that are NaN among them, in order
 // into places[count]. -> how many.
@@ -92,22 +123,34 @@ class LandmarkSketch {
   static int64_t BytesOf(const SketchShape& shape, int64_t count);
 
   SketchQuery Prepare(OpContext& ctx, std::span<const float> query) const;
+  // The coarse weights of any query that ends with these numbers, its coordinates of 4 bits.
+  std::vector<int8_t> CoarseWeights(std::span<const float> query_end) const;
+  // How many of a query's numbers, from its end, these are.
+  int64_t coarse_numbers() const { return shape_.width - dense_; }
+
   // Of the keys of blocks [first, first + blocks).
-  void Bounds(OpContext& ctx, const SketchQuery& query, int64_t first, int64_t blocks,
-              float* bounds) const {
-    SketchBounds(ctx, query.weights.data(), query.factors, rows_,
-                 codes_.data() + first * rows_.all() * kSketchRowBytes, errors_.data() + first,
-                 blocks, bounds);
+  void Sum(OpContext& ctx, std::span<const SketchSums> queries, int64_t first,
+           int64_t blocks) const {
+    SumSketch(ctx, queries, rows_.coarse,
+              coarse_codes_.data() + first * rows_.coarse * kSketchRowBytes, blocks);
+  }
+  void Bounds(OpContext& ctx, const SketchQuery& query, const int32_t* sums, int64_t first,
+              int64_t blocks, float* bounds) const {
+    SketchBounds(ctx, query.fine.data(), query.factors, rows_.fine,
+                 fine_codes_.data() + 2 * first * rows_.fine * kSketchRowBytes, sums,
+                 errors_.data() + first, blocks, bounds);
   }
 
  private:
   static int64_t BlocksOf(int64_t count) { return (count + kSketchBlock - 1) / kSketchBlock; }
   void FindDirections(const std::vector<std::vector<double>>& sample);
-  // x: the key less the mean; c: its coordinates along directions.
-  void EncodeKey(const float* x, const float* c, uint8_t* codes, float* left,
-                 SketchErrors& errors) const;
+  SketchRounded RoundCoarse(std::span<const float> query_end, int8_t* weights) const;
+  // x: the key less the mean; c: its coordinates along directions. -> its |c - ĉ| of the 4-bit
+  // coordinates.
+  float EncodeKey(const float* x, const float* c, uint8_t* codes, float* left,
+                  SketchErrors& errors) const;
   // codes[16, coordinates] of a byte each -> a block.
-  void Pack(const uint8_t* codes, uint8_t* block) const;
+  void Pack(const uint8_t* codes, int64_t block);
 
   const SketchShape shape_;
   const int64_t count_;
@@ -118,8 +161,8 @@ class LandmarkSketch {
   std::vector<float> steps_;       // of the fine coordinates, then of the coarse ones
   std::vector<float> per_step_;    // 1 / steps_
   double mean_norm_ = 0;
-  LargeVector<uint8_t> codes_;  // written block by block
-  std::vector<SketchErrors> errors_;  // by block
+  LargeVector<uint8_t> fine_codes_, coarse_codes_;  // written block by block
+  std::vector<SketchErrors> errors_;                // by block
 };
 
 }  // namespace recollect::kernels

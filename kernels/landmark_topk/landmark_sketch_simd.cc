@@ -12,7 +12,12 @@ constexpr int64_t kRowsAtOnce = 4;
 #if defined(__AVX512F__)
 using Ints = __m512i;
 RECOLLECT_INLINE Ints None() { return _mm512_setzero_si512(); }
-RECOLLECT_INLINE Ints Read(const uint8_t* p) { return _mm512_loadu_si512(p); }
+RECOLLECT_INLINE Ints Read(const void* p) { return _mm512_loadu_si512(p); }
+RECOLLECT_INLINE void Write(int32_t* p, Ints a) { _mm512_storeu_si512(p, a); }
+// A byte in each lane.
+RECOLLECT_INLINE Ints ReadBytes(const uint8_t* p) {
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
 RECOLLECT_INLINE Ints All32(int32_t v) { return _mm512_set1_epi32(v); }
 RECOLLECT_INLINE Ints And(Ints a, Ints b) { return _mm512_and_si512(a, b); }
 RECOLLECT_INLINE Ints ShiftDown16(Ints a, int n) { return _mm512_srli_epi16(a, n); }
@@ -28,8 +33,14 @@ RECOLLECT_INLINE uint32_t NotLess(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b
 #else
 using Ints = __m256i;
 RECOLLECT_INLINE Ints None() { return _mm256_setzero_si256(); }
-RECOLLECT_INLINE Ints Read(const uint8_t* p) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+RECOLLECT_INLINE Ints Read(const void* p) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(p));
+}
+RECOLLECT_INLINE void Write(int32_t* p, Ints a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a);
+}
+RECOLLECT_INLINE Ints ReadBytes(const uint8_t* p) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
 }
 RECOLLECT_INLINE Ints All32(int32_t v) { return _mm256_set1_epi32(v); }
 RECOLLECT_INLINE Ints And(Ints a, Ints b) { return _mm256_and_si256(a, b); }
@@ -51,24 +62,43 @@ RECOLLECT_INLINE Ints All32(const int8_t* p) {
   return All32(four);
 }
 
-// Lane i: Σ weight · code of key i over `count` rows.
-RECOLLECT_INLINE Ints RowSums(const uint8_t* rows, const int8_t* weights, int64_t count) {
+// sums[q] lane i: Σ weight of query q · code of key i over `count` rows.
+template <int kQueries>
+RECOLLECT_INLINE void RowSums(const uint8_t* rows, const int8_t* const (&weights)[kQueries],
+                              int64_t count, Ints (&sums)[kQueries]) {
   const Ints lower = All32(0x0f0f0f0f), ones = All32(0x00010001);
-  Ints sums = None();
+  for (int q = 0; q < kQueries; ++q) sums[q] = None();
   for (int64_t row = 0; row < count;) {
     const int64_t end = row + kRowsAtOnce < count ? row + kRowsAtOnce : count;
-    Ints pairs = None();
+    Ints pairs[kQueries];
+    for (int q = 0; q < kQueries; ++q) pairs[q] = None();
     for (; row < end; ++row) {
       const uint8_t* at = rows + row * kSketchRowBytes;
-      const int8_t* weight = weights + row * kSketchRowCoordinates;
       _mm_prefetch(reinterpret_cast<const char*>(at) + kAheadBytes, _MM_HINT_T0);
       const Ints codes = Read(at);
-      pairs = Add16(pairs, Pairs8(And(codes, lower), All32(weight)));
-      pairs = Add16(pairs, Pairs8(And(ShiftDown16(codes, 4), lower), All32(weight + 4)));
+      const Ints low = And(codes, lower), high = And(ShiftDown16(codes, 4), lower);
+#pragma GCC unroll 4
+      for (int q = 0; q < kQueries; ++q) {
+        const int8_t* weight = weights[q] + row * kSketchRowCoordinates;
+        pairs[q] = Add16(pairs[q], Pairs8(low, All32(weight)));
+        pairs[q] = Add16(pairs[q], Pairs8(high, All32(weight + 4)));
+      }
     }
-    sums = Add32(sums, Pairs16(pairs, ones));
+    for (int q = 0; q < kQueries; ++q) sums[q] = Add32(sums[q], Pairs16(pairs[q], ones));
   }
-  return sums;
+}
+
+// Lane i of key `key` of a block and those that follow.
+template <int kQueries>
+RECOLLECT_INLINE void SumBlock(const SketchSums* queries, int64_t rows, const uint8_t* codes,
+                               int64_t first) {
+  const int8_t* weights[kQueries];
+  for (int q = 0; q < kQueries; ++q) weights[q] = queries[q].weights;
+  for (int64_t key = 0; key < kSketchBlock; key += kLanes) {
+    Ints sums[kQueries];
+    RowSums<kQueries>(codes + 4 * key, weights, rows, sums);
+    for (int q = 0; q < kQueries; ++q) Write(queries[q].sums + first + key, sums[q]);
+  }
 }
 
 constexpr int kVecs = kSketchColumns / kLanes;
@@ -116,26 +146,38 @@ void SketchCoordinates(OpContext&, const float* x, int64_t stride, int64_t rows,
   }
 }
 
-void SketchBounds(OpContext&, const int8_t* weights, const SketchFactors& factors,
-                  const SketchRows& rows, const uint8_t* codes, const SketchErrors* errors,
-                  int64_t blocks, float* bounds) {
-  const int64_t all = 2 * rows.fine + rows.coarse;
-  const int8_t* coarse_weights = weights + 2 * rows.fine * kSketchRowCoordinates;
+// Block by block: the first queries read a block from memory, the others from the cache.
+void SumSketch(OpContext&, std::span<const SketchSums> queries, int64_t coarse_rows,
+               const uint8_t* codes, int64_t blocks) {
+  const auto count = static_cast<int64_t>(queries.size());
   for (int64_t block = 0; block < blocks; ++block) {
-    const SketchErrors &error = errors[block], &factor = factors.errors;
-    const float slack = factor.fine * error.fine + factor.coarse * error.coarse +
-                        factor.outside * error.outside + factor.fine_codes * error.fine_codes +
-                        factor.coarse_codes * error.coarse_codes + factor.size * error.size;
-    const Vec least = Set(factors.base + slack);
+    const uint8_t* at = codes + block * coarse_rows * kSketchRowBytes;
+    int64_t q = 0;
+    for (; q + 2 <= count; q += 2) {
+      SumBlock<2>(queries.data() + q, coarse_rows, at, block * kSketchBlock);
+    }
+    if (q < count) SumBlock<1>(queries.data() + q, coarse_rows, at, block * kSketchBlock);
+  }
+}
+
+void SketchBounds(OpContext&, const int8_t* fine_weights, const SketchFactors& factors,
+                  int64_t fine_rows, const uint8_t* codes, const int32_t* coarse_sums,
+                  const SketchErrors* errors, int64_t blocks, float* bounds) {
+  const int8_t* const weights[1] = {fine_weights};
+  for (int64_t block = 0; block < blocks; ++block) {
+    const SketchErrors& error = errors[block];
+    const Vec slack = Set(factors.base + factors.Slack(error));
+    const Vec coarse_slack = Set(factors.CoarseSlack(error));
     for (int64_t key = 0; key < kSketchBlock; key += kLanes) {
-      const uint8_t* at = codes + block * all * kSketchRowBytes + 4 * key;
-      const Ints upper = RowSums(at, weights, rows.fine);
-      const Ints lower = RowSums(at + rows.fine * kSketchRowBytes, weights, rows.fine);
-      const Ints coarse =
-          RowSums(at + 2 * rows.fine * kSketchRowBytes, coarse_weights, rows.coarse);
-      const Vec fine = ToFloat(Add32(ShiftUp32(upper, 4), lower));
+      const uint8_t* at = codes + 2 * block * fine_rows * kSketchRowBytes + 4 * key;
+      Ints upper[1], lower[1];
+      RowSums<1>(at, weights, fine_rows, upper);
+      RowSums<1>(at + fine_rows * kSketchRowBytes, weights, fine_rows, lower);
+      const Vec fine = ToFloat(Add32(ShiftUp32(upper[0], 4), lower[0]));
+      const Vec coarse = ToFloat(Read(coarse_sums + block * kSketchBlock + key));
+      const Vec least = Fma(coarse_slack, ToFloat(ReadBytes(error.coarse_part + key)), slack);
       Store(bounds + block * kSketchBlock + key,
-            Fma(Set(factors.coarse), ToFloat(coarse), Fma(Set(factors.fine), fine, least)));
+            Fma(Set(factors.coarse), coarse, Fma(Set(factors.fine), fine, least)));
     }
   }
 }

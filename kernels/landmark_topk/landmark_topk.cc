@@ -133,9 +133,14 @@ class Searching {
       const int64_t before = segment.sketch_first % kSketchBlock, end = before + segment.count;
       for (int64_t at = 0; at < count; at += kBatch) {
         const int64_t some = std::min(kBatch, count - at);
+        const int64_t first = FirstBlock(segment) + at / kSketchBlock, blocks = some / kSketchBlock;
         float* bounds = bounds_ + begin + at;
-        segment.sketch->Bounds(ctx_, prepared, FirstBlock(segment) + at / kSketchBlock,
-                               some / kSketchBlock, bounds);
+        const int32_t* sums = segment.sums == nullptr ? sums_ : segment.sums + first * kSketchBlock;
+        if (segment.sums == nullptr) {
+          const SketchSums query{prepared.coarse.data(), sums_};
+          segment.sketch->Sum(ctx_, {&query, 1}, first, blocks);
+        }
+        segment.sketch->Bounds(ctx_, prepared, sums, first, blocks, bounds);
         const int64_t skipped = std::max<int64_t>(before - at, 0);
         const int64_t found = BoundsNotBelow(
             ctx_, bounds + skipped, std::min(some, end - at) - skipped, most.least(), places_);
@@ -230,6 +235,7 @@ class Searching {
   float least_ = -std::numeric_limits<float>::infinity();
   float* const scores_;
   float* bounds_ = nullptr;
+  int32_t sums_[kBatch];
   int64_t places_[kBatch];
 };
 

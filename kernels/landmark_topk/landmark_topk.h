@@ -39,6 +39,8 @@ struct KeySegment {
   // do not depend on it.
   const LandmarkSketch* sketch = nullptr;
   int64_t sketch_first = 0;
+  // The query's sums over 4-bit codes of all keys of the sketch, if they are known.
+  const int32_t* sums = nullptr;
 };
 
 // What searches for the n best over disjoint parts of one query's candidates, perhaps at once, tell

@@ -202,8 +202,7 @@ void Database::MultiGet(
   if (db_ == nullptr) return;
   rocksdb::ReadOptions options;
   // Read once, and larger than what a cache is good for.
-  options.fill_cache =
-      f != Family::kChunks && f != Family::kSessions && f != Family::kLandmarks;
+  options.fill_cache = f != Family::kChunks && f != Family::kSessions && f != Family::kLandmarks;
   const std::vector<rocksdb::Slice> slices(keys.begin(), keys.end());
   std::vector<rocksdb::PinnableSlice> values(keys.size());
   std::vector<rocksdb::Status> statuses(keys.size());

@@ -136,25 +136,26 @@ absl::Status RocksStore::FillLandmarkKeys(OwnerId owner, int64_t chunks, int64_t
 
 absl::Status RocksStore::ReadSegments(OwnerId owner, int64_t chunks, int64_t begin, int64_t end,
                                       int64_t d_k, Bf16* keys) {
-  return ReadPieces(
-      Family::kLandmarks, "landmark segment", owner, begin / kSegmentKeys,
-      (end - 1) / kSegmentKeys + 1, ViewLandmarks,
-      [&](const LandmarkSegmentView& segment, int64_t index,
-          absl::string_view what) -> absl::Status {
-        if (segment.d_k != d_k) {
-          return absl::DataLossError(
-              absl::StrCat(what, ": width ", segment.d_k, ", expected ", d_k));
-        }
-        const int64_t expected = PieceSize(chunks, index, kSegmentKeys);
-        if (segment.count < expected) return WrongCount(what, segment.count, expected);
-        const int64_t first = index * kSegmentKeys;
-        const int64_t from = std::max<int64_t>(begin - first, 0);
-        const int64_t to = PieceSize(end, index, kSegmentKeys);
-        const int64_t key_bytes = d_k * static_cast<int64_t>(sizeof(Bf16));
-        std::memcpy(keys + (first + from - begin) * d_k, segment.bytes.data() + from * key_bytes,
-                    static_cast<size_t>((to - from) * key_bytes));
-        return absl::OkStatus();
-      });
+  return ReadPieces(Family::kLandmarks, "landmark segment", owner, begin / kSegmentKeys,
+                    (end - 1) / kSegmentKeys + 1, ViewLandmarks,
+                    [&](const LandmarkSegmentView& segment, int64_t index,
+                        absl::string_view what) -> absl::Status {
+                      if (segment.d_k != d_k) {
+                        return absl::DataLossError(
+                            absl::StrCat(what, ": width ", segment.d_k, ", expected ", d_k));
+                      }
+                      const int64_t expected = PieceSize(chunks, index, kSegmentKeys);
+                      if (segment.count < expected)
+                        return WrongCount(what, segment.count, expected);
+                      const int64_t first = index * kSegmentKeys;
+                      const int64_t from = std::max<int64_t>(begin - first, 0);
+                      const int64_t to = PieceSize(end, index, kSegmentKeys);
+                      const int64_t key_bytes = d_k * static_cast<int64_t>(sizeof(Bf16));
+                      std::memcpy(keys + (first + from - begin) * d_k,
+                                  segment.bytes.data() + from * key_bytes,
+                                  static_cast<size_t>((to - from) * key_bytes));
+                      return absl::OkStatus();
+                    });
 }
 
 absl::StatusOr<std::string> RocksStore::ReadStatePart(OwnerId owner, int64_t index) {

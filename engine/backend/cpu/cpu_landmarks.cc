@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <future>
 #include <utility>
 
@@ -27,6 +28,8 @@ constexpr int64_t kScoredPerHit = 64;
 
 // Keys from which on a sketch is made, half a million tokens: fewer are read in a millisecond.
 constexpr int64_t kSketchedKeys = 8192;
+// Queries that share a pass over sketches in one search: more take megabytes each.
+constexpr size_t kMostTogether = 16;
 // Blocks between two looks at whether the sketch is still wanted.
 constexpr int64_t kEncodeBlocks = 256;
 
@@ -112,8 +115,7 @@ void CpuLandmarks::MakeSketch(Kept& kept) const {
   kernels::OpContext ctx;
   for (int64_t begin = 0; begin < sketch->blocks(); begin += kEncodeBlocks) {
     if (kept.abandoned) return;
-    sketch->Encode(ctx, kept.keys.data(), begin,
-                   std::min(begin + kEncodeBlocks, sketch->blocks()));
+    sketch->Encode(ctx, kept.keys.data(), begin, std::min(begin + kEncodeBlocks, sketch->blocks()));
   }
   kept.made = std::move(sketch);
   kept.ready.store(kept.made.get(), std::memory_order_release);
@@ -168,7 +170,8 @@ void CpuLandmarks::ChooseLists(kernels::OpContext& ctx, const LandmarkQuery& que
 void CpuLandmarks::Score(kernels::OpContext& ctx, const LandmarkQuery& query, Scan& scan) {
   std::vector<KeySegment> segments;
   for (const Stretch& stretch : scan.stretches) {
-    segments.push_back({stretch.keys, stretch.count, stretch.sketch, stretch.sketch_first});
+    segments.push_back(
+        {stretch.keys, stretch.count, stretch.sketch, stretch.sketch_first, stretch.sums});
   }
   scan.best = kernels::LandmarkTopK(ctx, query.u, segments, query.n, &floors_[scan.query]);
   for (ScoredCandidate& found : scan.best) {
@@ -180,47 +183,59 @@ void CpuLandmarks::Score(kernels::OpContext& ctx, const LandmarkQuery& query, Sc
   }
 }
 
-void CpuLandmarks::Search(std::span<LandmarkQuery> queries) {
-  runs_.clear();
-  scans_.clear();
-  bool lists = false;
+void CpuLandmarks::Sum(std::span<LandmarkQuery> queries) {
+  struct Wanted {
+    Run* run = nullptr;
+    size_t later = 0;  // 0: of the query itself, 1 + i: of later[i]
+  };
+  std::vector<Wanted> wanted;
+  std::vector<std::vector<std::shared_ptr<SumsAhead>>> ahead(queries.size());
   for (size_t q = 0; q < queries.size(); ++q) {
-    int64_t first = 0;
-    for (const KeyRun& keys : queries[q].runs) {
-      if (keys.count == 0) continue;
-      Run& run = runs_.emplace_back();
-      run.query = q;
-      run.first = first;
-      run.count = keys.count;
-      run.kept = static_cast<const KeysInRam*>(keys.keys)->kept();
-      run.sketch = run.kept->sketch();
-      lists = lists || run.kept->lists != nullptr;
-      first += keys.count;
+    for (size_t i = 0; i < queries[q].later.size(); ++i) {
+      ahead[q].push_back(std::make_shared<SumsAhead>());
     }
+    queries[q].ahead.assign(ahead[q].begin(), ahead[q].end());
   }
-  const auto choose = [&](int64_t i, int worker) {
-    Run& run = runs_[static_cast<size_t>(i)];
-    if (run.kept->lists != nullptr) {
-      ChooseLists(threads_->context(worker), queries[run.query], run);
-    } else {
-      const kernels::LandmarkSketch* const sketch = run.sketch;
-      const int64_t sketched = sketch == nullptr ? 0 : std::min(run.count, sketch->count());
-      const Bf16* const keys = run.kept->keys.data();
-      if (sketched > 0) run.stretches.push_back({keys, sketched, run.first, nullptr, sketch, 0});
-      if (sketched < run.count) {  // keys that were appended
-        const auto width = static_cast<int64_t>(queries[run.query].u.size());
-        run.stretches.push_back({keys + sketched * width, run.count - sketched,
-                                 run.first + sketched, nullptr, nullptr, 0});
+  for (Run& run : runs_) {
+    if (run.sketch == nullptr || run.kept->lists != nullptr) continue;
+    const LandmarkQuery& query = queries[run.query];
+    const auto* const known = dynamic_cast<const SumsAhead*>(query.known.get());
+    const SumsOfSketch* const found =
+        known == nullptr ? nullptr : known->Find(*run.sketch, query.u);
+    if (found != nullptr) {
+      run.sums = found->sums;
+      continue;
+    }
+    wanted.push_back({&run, 0});
+    for (size_t i = 0; i < query.later.size(); ++i) {
+      if (std::ssize(query.later[i]) == run.sketch->coarse_numbers()) {
+        wanted.push_back({&run, i + 1});
       }
     }
-  };
-  const auto runs = static_cast<int64_t>(runs_.size());
-  if (lists) {
-    threads_->pool.ParallelFor(runs, choose);
-  } else {
-    for (int64_t i = 0; i < runs; ++i) choose(i, 0);
   }
+  std::deque<SumsOfSketch> planned;
+  for (const Wanted& one : wanted) {
+    Run& run = *one.run;
+    const LandmarkQuery& query = queries[run.query];
+    const auto together = std::count_if(wanted.begin(), wanted.end(), [&](const Wanted& other) {
+      return other.run->sketch == run.sketch;
+    });
+    // Alone, a query is summed along with its bounds.
+    if (together < 2 || planned.size() == kMostTogether) continue;
+    const std::span<const float> numbers =
+        one.later == 0 ? std::span(query.u).last(static_cast<size_t>(run.sketch->coarse_numbers()))
+                       : std::span(query.later[one.later - 1]);
+    const SumsOfSketch& sums = planned.emplace_back(summer_.Plan(run.kept, *run.sketch, numbers));
+    if (one.later == 0) {
+      run.sums = sums.sums;
+    } else {
+      ahead[run.query][one.later - 1]->of.push_back(sums);
+    }
+  }
+  if (!planned.empty()) summer_.Make(planned);
+}
 
+void CpuLandmarks::Divide(std::span<const LandmarkQuery> queries) {
   floors_ = std::vector<kernels::SearchFloor>(queries.size());
   std::vector<int64_t> tiles(queries.size());  // keys of a scan, of each query
   for (const Run& run : runs_) {
@@ -255,6 +270,54 @@ void CpuLandmarks::Search(std::span<LandmarkQuery> queries) {
       }
     }
   }
+}
+
+void CpuLandmarks::Search(std::span<LandmarkQuery> queries) {
+  runs_.clear();
+  scans_.clear();
+  bool lists = false;
+  for (size_t q = 0; q < queries.size(); ++q) {
+    int64_t first = 0;
+    for (const KeyRun& keys : queries[q].runs) {
+      if (keys.count == 0) continue;
+      Run& run = runs_.emplace_back();
+      run.query = q;
+      run.first = first;
+      run.count = keys.count;
+      run.kept = static_cast<const KeysInRam*>(keys.keys)->kept();
+      run.sketch = run.kept->sketch();
+      lists = lists || run.kept->lists != nullptr;
+      first += keys.count;
+    }
+  }
+  Sum(queries);
+  const auto choose = [&](int64_t i, int worker) {
+    Run& run = runs_[static_cast<size_t>(i)];
+    if (run.kept->lists != nullptr) {
+      ChooseLists(threads_->context(worker), queries[run.query], run);
+    } else {
+      const kernels::LandmarkSketch* const sketch = run.sketch;
+      const int64_t sketched = sketch == nullptr ? 0 : std::min(run.count, sketch->count());
+      const Bf16* const keys = run.kept->keys.data();
+      if (sketched > 0) {
+        run.stretches.push_back({keys, sketched, run.first, nullptr, sketch, 0,
+                                 run.sums == nullptr ? nullptr : run.sums->data()});
+      }
+      if (sketched < run.count) {  // keys that were appended
+        const auto width = static_cast<int64_t>(queries[run.query].u.size());
+        run.stretches.push_back({keys + sketched * width, run.count - sketched,
+                                 run.first + sketched, nullptr, nullptr, 0});
+      }
+    }
+  };
+  const auto runs = static_cast<int64_t>(runs_.size());
+  if (lists) {
+    threads_->pool.ParallelFor(runs, choose);
+  } else {
+    for (int64_t i = 0; i < runs; ++i) choose(i, 0);
+  }
+
+  Divide(queries);
   threads_->pool.ParallelFor(static_cast<int64_t>(scans_.size()), [&](int64_t i, int worker) {
     Scan& scan = scans_[static_cast<size_t>(i)];
     Score(threads_->context(worker), queries[scan.query], scan);

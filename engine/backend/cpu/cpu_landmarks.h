@@ -15,6 +15,7 @@
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "engine/backend/cpu/compute_threads.h"
+#include "engine/backend/cpu/sketch_sums.h"
 #include "engine/backend/landmark_index.h"
 #include "kernels/landmark_topk/landmark_sketch.h"
 
@@ -24,7 +25,7 @@ class CpuLandmarks final : public LandmarkIndex {
  public:
   // Sketches are made for keys of this shape; for none without. Outlives the keys it keeps.
   explicit CpuLandmarks(std::shared_ptr<ComputeThreads> threads, kernels::SketchShape shape = {})
-      : threads_(std::move(threads)), shape_(shape) {}
+      : threads_(std::move(threads)), shape_(shape), summer_(threads_) {}
   std::string name() const override { return "cpu"; }
   int64_t BytesOf(int64_t count, int64_t d_k) const override;
   absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(LargeVector<Bf16> keys) override;
@@ -43,6 +44,7 @@ class CpuLandmarks final : public LandmarkIndex {
     const int32_t* order = nullptr;  // of these keys, added to `first`; null: 0, 1, 2, …
     const kernels::LandmarkSketch* sketch = nullptr;  // null: none
     int64_t sketch_first = 0;                         // place of the first of these keys in it
+    const int32_t* sums = nullptr;                    // of the query over the sketch; null: unknown
   };
   // Stretches of one query that one thread scores.
   struct Scan {
@@ -55,11 +57,16 @@ class CpuLandmarks final : public LandmarkIndex {
     size_t query = 0;
     int64_t first = 0, count = 0;
     std::shared_ptr<const Kept> kept;
-    const kernels::LandmarkSketch* sketch = nullptr;  // of the kept keys; null: none yet
-    std::vector<Stretch> stretches;  // to be scored
+    const kernels::LandmarkSketch* sketch = nullptr;   // of the kept keys; null: none yet
+    std::shared_ptr<const std::vector<int32_t>> sums;  // over the sketch; null: unknown
+    std::vector<Stretch> stretches;                    // to be scored
   };
 
   static void ChooseLists(kernels::OpContext& ctx, const LandmarkQuery& query, Run& run);
+  // Sums over sketches that are known or that several queries share a pass for.
+  void Sum(std::span<LandmarkQuery> queries);
+  // Divides what is to be scored among the threads.
+  void Divide(std::span<const LandmarkQuery> queries);
   void Score(kernels::OpContext& ctx, const LandmarkQuery& query, Scan& scan);
 
   bool WantsSketch(int64_t count) const;
@@ -70,6 +77,7 @@ class CpuLandmarks final : public LandmarkIndex {
 
   const std::shared_ptr<ComputeThreads> threads_;
   const kernels::SketchShape shape_;
+  SketchSummer summer_;
   std::vector<Run> runs_;
   std::vector<Scan> scans_;
   std::vector<kernels::SearchFloor> floors_;  // by query

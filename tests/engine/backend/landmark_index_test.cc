@@ -110,6 +110,56 @@ TEST(LandmarkIndexTest, SketchesComeLaterAndKeysMayGoBefore) {
   const std::unique_ptr<LandmarkKeys> last = *sketching.Keep(keys);  // its sketch is never used
 }
 
+// What a search does ahead for later queries changes nothing that these find, whether they are what
+// was announced or not, and whoever asks together.
+TEST(LandmarkIndexTest, WhatASearchDoesAheadChangesNothingThatIsFound) {
+  constexpr int64_t kWidth = 264, kDense = 160, kCount = 20011;
+  const auto threads = std::make_shared<ComputeThreads>(3);
+  CpuLandmarks plain(threads), sketching(threads, {kWidth, kDense});
+  std::vector<std::unique_ptr<LandmarkKeys>> kept[2];
+  for (const uint32_t seed : {1, 2}) {
+    std::vector<Bf16> keys = kernels::NormalBf16(kCount * kWidth, seed);
+    std::copy_n(keys.begin(), 3000 * kWidth, keys.begin() + 9000 * kWidth);  // ties
+    kept[0].push_back(*plain.Keep(keys));
+    kept[1].push_back(*sketching.Keep(keys));
+  }
+  sketching.AwaitSketches();
+  const auto query_of = [&](uint32_t seed, int with) {
+    LandmarkQuery query;
+    query.u = kernels::Normals(kWidth, seed);
+    query.n = 8;
+    for (const auto& keys : kept[with]) query.runs.push_back({keys.get(), kCount});
+    return query;
+  };
+  for (const size_t together : {size_t{1}, size_t{2}, size_t{20}}) {
+    std::vector<LandmarkQuery> first, later, expected;
+    for (size_t i = 0; i < together; ++i) {
+      const auto seed = static_cast<uint32_t>(100 + 2 * i);
+      first.push_back(query_of(seed, 1));
+      later.push_back(query_of(seed + 1, 1));
+      if (together < 3) {
+        const std::vector<float>& u = later.back().u;
+        first.back().later.emplace_back(u.begin() + kDense, u.end());
+        first.back().later.emplace_back(3, 1.0f);  // of another width
+      }
+      expected.push_back(query_of(seed, 0));
+      expected.push_back(query_of(seed + 1, 0));
+    }
+    plain.Search(expected);
+    sketching.Search(first);
+    for (size_t i = 0; i < together; ++i) {
+      EXPECT_EQ(first[i].best, expected[2 * i].best) << i << " of " << together;
+      ASSERT_EQ(first[i].ahead.size(), first[i].later.size());
+      if (!first[i].ahead.empty()) later[i].known = first[i].ahead.front();
+    }
+    if (together == 2) std::swap(later[0].known, later[1].known);  // not what was announced
+    sketching.Search(later);
+    for (size_t i = 0; i < together; ++i) {
+      EXPECT_EQ(later[i].best, expected[2 * i + 1].best) << i << " of " << together;
+    }
+  }
+}
+
 // Keys in the order of lists, some of which a search chooses.
 TEST(LandmarkIndexTest, SketchesChangeNothingThatListsFind) {
   constexpr int64_t kWidth = 200, kDense = 160, kCount = 20011, kLists = 40;

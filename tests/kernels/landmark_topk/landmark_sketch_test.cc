@@ -93,6 +93,13 @@ struct Keys {
     sketch->Encode(ctx, keys.data(), sketch->blocks() / 2, sketch->blocks());
     sketch->Encode(ctx, keys.data(), 0, sketch->blocks() / 2);
   }
+  void Bounds(OpContext& ctx, const SketchQuery& query, int64_t first, int64_t blocks,
+              float* bounds) const {
+    std::vector<int32_t> sums(static_cast<size_t>(blocks * kSketchBlock));
+    const SketchSums of{query.coarse.data(), sums.data()};
+    sketch->Sum(ctx, {&of, 1}, first, blocks);
+    sketch->Bounds(ctx, query, sums.data(), first, blocks, bounds);
+  }
   std::vector<Bf16> keys;
   std::unique_ptr<LandmarkSketch> sketch;
 };
@@ -126,7 +133,7 @@ TEST(LandmarkSketchTest, NoScoreIsAboveItsBound) {
             OpContext ctx(isa);
             const SketchQuery prepared = all.sketch->Prepare(ctx, query);
             Guarded bounds(all.sketch->blocks() * kSketchBlock);
-            all.sketch->Bounds(ctx, prepared, 0, all.sketch->blocks(), bounds.data());
+            all.Bounds(ctx, prepared, 0, all.sketch->blocks(), bounds.data());
             std::vector<float> scores(count);
             LandmarkScores(ctx, query.data(), shape.width, all.keys.data(), count, scores.data());
             for (int64_t k = 0; k < count; ++k) {
@@ -214,8 +221,7 @@ TEST(LandmarkSketchTest, BoundsRuleOutMostKeys) {
     // The encoder's numbers count more than the others, as they do in queries of the shipped model.
     std::vector<float> query = Normals(shape.width, seed);
     for (int64_t i = 0; i < shape.dense; ++i) query[i] *= 4;
-    all.sketch->Bounds(ctx, all.sketch->Prepare(ctx, query), 0, all.sketch->blocks(),
-                       bounds.data());
+    all.Bounds(ctx, all.sketch->Prepare(ctx, query), 0, all.sketch->blocks(), bounds.data());
     LandmarkScores(ctx, query.data(), shape.width, all.keys.data(), kCount, scores.data());
     std::nth_element(scores.begin(), scores.begin() + 7, scores.end(), std::greater<float>());
     const auto left = std::count_if(bounds.begin(), bounds.end(),
@@ -230,13 +236,53 @@ TEST(LandmarkSketchTest, BoundsAreThoseOfTheReference) {
   const SketchQuery prepared = all.sketch->Prepare(Scalar(), Normals(shape.width, 5));
   const int64_t blocks = all.sketch->blocks() - 1;
   std::vector<float> expected(blocks * kSketchBlock);
-  all.sketch->Bounds(Scalar(), prepared, 1, blocks, expected.data());
+  all.Bounds(Scalar(), prepared, 1, blocks, expected.data());
   for (const Isa isa : RunnableIsas()) {
     OpContext ctx(isa);
     Guarded bounds(blocks * kSketchBlock);
-    all.sketch->Bounds(ctx, prepared, 1, blocks, bounds.data());
+    all.Bounds(ctx, prepared, 1, blocks, bounds.data());
     for (int64_t k = 0; k < blocks * kSketchBlock; ++k) {
       ASSERT_NEAR(bounds[k], expected[k], 1e-4) << IsaName(isa) << ", key " << k;
+    }
+  }
+}
+
+// Integers: all alike. A search that is given them finds the same.
+TEST(LandmarkSketchTest, SumsOfSeveralQueriesAreThoseOfTheReference) {
+  for (const SketchShape& shape : {SketchShape{640, 256}, SketchShape{163, 160}}) {
+    constexpr int64_t kCount = 1000;
+    const Keys all(shape, ModelKeys(shape, kCount));
+    const auto end = static_cast<size_t>(all.sketch->coarse_numbers());
+    for (const size_t count : {size_t{1}, size_t{2}, size_t{5}}) {
+      std::vector<std::vector<float>> queries;
+      std::vector<std::vector<int8_t>> weights;
+      for (size_t q = 0; q < count; ++q) {
+        queries.push_back(Normals(shape.width, static_cast<uint32_t>(q)));
+        weights.push_back(all.sketch->CoarseWeights(std::span(queries[q]).last(end)));
+        EXPECT_EQ(weights[q], all.sketch->Prepare(Scalar(), queries[q]).coarse);
+      }
+      const auto sums_of = [&](OpContext& ctx) {
+        std::vector<std::vector<int32_t>> sums(
+            count, std::vector<int32_t>(static_cast<size_t>(all.sketch->blocks() * kSketchBlock)));
+        std::vector<SketchSums> of;
+        for (size_t q = 0; q < count; ++q) of.push_back({weights[q].data(), sums[q].data()});
+        all.sketch->Sum(ctx, of, 0, all.sketch->blocks());
+        return sums;
+      };
+      const auto expected = sums_of(Scalar());
+      for (const Isa isa : RunnableIsas()) {
+        OpContext ctx(isa);
+        const auto sums = sums_of(ctx);
+        ASSERT_EQ(sums, expected) << IsaName(isa) << ", " << count;
+        for (size_t q = 0; q < count; ++q) {
+          const KeySegment plain{all.keys.data(), kCount};
+          const KeySegment parts[] = {
+              {all.keys.data(), 500, all.sketch.get(), 0, sums[q].data()},
+              {all.keys.data() + 500 * shape.width, 500, all.sketch.get(), 500, sums[q].data()}};
+          ASSERT_TRUE(SameBits({LandmarkTopK(ctx, queries[q], parts, 8)},
+                               {LandmarkTopK(ctx, queries[q], {&plain, 1}, 8)}));
+        }
+      }
     }
   }
 }
@@ -263,10 +309,10 @@ TEST(LandmarkSketchTest, PlacesOfBoundsNotBelowTheLeast) {
 
 TEST(LandmarkSketchTest, SaysWhatItTakes) {
   // 40 directions in bytes and 384 numbers in half bytes, and the errors of 16 keys.
-  EXPECT_EQ(LandmarkSketch::BytesOf({640, 256}, 16), 16 * (40 + 192) + 24);
+  EXPECT_EQ(LandmarkSketch::BytesOf({640, 256}, 16), 16 * (40 + 192) + 40);
   EXPECT_EQ(LandmarkSketch::BytesOf({640, 256}, 17), 2 * LandmarkSketch::BytesOf({640, 256}, 16));
-  EXPECT_EQ(LandmarkSketch::BytesOf({640, 0}, 16), 16 * 320 + 24);
-  EXPECT_EQ(LandmarkSketch::BytesOf({9, 9}, 1), 16 * 8 + 24);
+  EXPECT_EQ(LandmarkSketch::BytesOf({640, 0}, 16), 16 * 320 + 40);
+  EXPECT_EQ(LandmarkSketch::BytesOf({9, 9}, 1), 16 * 8 + 40);
 }
 
 }  // namespace

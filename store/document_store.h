@@ -2,8 +2,9 @@
 // them, states of prefixes and unfinished ingests, and sessions' own chunks. It moves bytes and
 // ids; it knows no models, sessions or retrieval.
 //
-// Two implementations: RocksDB (store/rocks/, durable on one machine) and memory (tests, machines
-// without RocksDB). Record layouts, versions and checksums: docs/formats.md.
+// Three implementations: RocksDB (store/rocks/, durable on one machine), Ceph RADOS (store/rados/,
+// shared by several servers) and memory (tests, machines without RocksDB). Record layouts, versions
+// and checksums: docs/formats.md.
 #ifndef RECOLLECT_STORE_DOCUMENT_STORE_H_
 #define RECOLLECT_STORE_DOCUMENT_STORE_H_
 
@@ -131,17 +132,30 @@ class DocumentStore {
   // freed. NOT_FOUND. If its catalog record is damaged, only `id` and `damage` are known; its space
   // is freed when the store is next opened with no damaged record left.
   virtual absl::StatusOr<DocumentInfo> Remove(const std::string& id) = 0;
-  // Frees the space of a removed document or abandoned ingest.
+  // Frees the space of a removed document or abandoned ingest. Of one that another process pins, it
+  // is freed after that.
   virtual absl::Status Free(OwnerId owner) = 0;
+
+  // Where processes share documents: keeps the records of a published document although another
+  // process removes it and frees it, until as many calls of Unpin, or the end of this process.
+  // NOT_FOUND: it was removed. A store of one process alone has nothing to do.
+  virtual absl::Status Pin(OwnerId owner) {
+    (void)owner;
+    return absl::OkStatus();
+  }
+  virtual void Unpin(OwnerId owner) { (void)owner; }
 
   // Ingest. BeginIngest resumes the unfinished ingest of that id, or creates one;
   // FAILED_PRECONDITION when the unfinished one has another fingerprint, kind of input or pattern
   // (names both), ALREADY_EXISTS when the id is published. A `pattern` that is not empty makes it a
-  // prefix. REQUIRES: one caller at a time per id, which the engine ensures.
+  // prefix. ABORTED: another process that shares the store is writing it. REQUIRES: one caller at a
+  // time per id in this process, which the engine ensures.
   virtual absl::StatusOr<IngestProgress> BeginIngest(const std::string& id,
                                                      const std::string& fingerprint,
                                                      bool from_tokens,
                                                      const std::string& pattern) = 0;
+  // The caller writes no more of it for now, and another process may go on with it.
+  virtual void LeaveIngest(OwnerId owner) { (void)owner; }
   virtual absl::StatusOr<std::vector<IngestProgress>> ListIngests() = 0;  // without resume_state
   // Puts one part of a prefix's next state, before the commit that makes it the state. Part 0 comes
   // first and discards parts put earlier; the others follow in order, all but the last full.

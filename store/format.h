@@ -56,6 +56,10 @@ enum class RecordType : uint8_t {
   kFileHead = 13,  // of a document in a file of its own, like the next: store/document_file.h
   kFileEnd = 14,
   kIndex = 15,
+  kPool = 16,  // of the store over RADOS, like the next three: store/rados/records.h
+  kCursor = 17,
+  kExtents = 18,
+  kIndexHead = 19,
 };
 
 // The database's own record.

@@ -43,10 +43,12 @@ FORBIDDEN = {
     "service": ("engine/backend", *INSIDE),
     "http": ("engine/backend", *INSIDE),
     "cli": (*BACKENDS, *INSIDE),
+    "store/rados": ("store/rocks",),
+    "store/rocks": ("store/rados",),
     "kernels/cpu": ("kernels/device", "kernels/cuda"),
 }
 # Headers of a library that only one folder may include.
-OWNED = {"rocksdb/": "store/rocks", "dnnl": "kernels", "grpc": ("service", "client", "proto"),
+OWNED = {"rocksdb/": "store/rocks", "rados/": "store/rados", "dnnl": "kernels", "grpc": ("service", "client", "proto"),
          "openssl/": ("model", "store", "base", "access", "service"), "zip.h": "convert", "boost/": "http",
          "prometheus/": "http", "faiss/": "engine/backend/cpu"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')

@@ -6,7 +6,11 @@
 #include <memory>
 #include <string>
 
+#ifdef RECOLLECT_TEST_ON_RADOS
+#include "tests/store/rados_testing.h"
+#else
 #include "store/rocks/rocks_store.h"
+#endif
 #include "tests/store/store_testing.h"
 
 namespace recollect::store {
@@ -16,6 +20,20 @@ struct Implementation {
   std::function<std::unique_ptr<DocumentStore>(const std::string& directory)> open;
   bool reopens;
 };
+
+#ifdef RECOLLECT_TEST_ON_RADOS
+
+inline const Implementation kImplementations[] = {
+    {"Rados",
+     [](const std::string& directory) -> std::unique_ptr<DocumentStore> {
+       auto store = OpenRadosStore(InNamespace(directory));
+       EXPECT_THAT(store, IsOk());
+       return store.ok() ? *std::move(store) : nullptr;
+     },
+     true},
+};
+
+#else
 
 inline std::unique_ptr<DocumentStore> OpenRocks(const std::string& directory) {
   RocksOptions options;
@@ -30,6 +48,8 @@ inline const Implementation kImplementations[] = {
     {"Memory", [](const std::string&) { return CreateMemoryStore(); }, false},
     {"Rocks", OpenRocks, true},
 };
+
+#endif
 
 inline std::string NameOf(const testing::TestParamInfo<Implementation>& info) {
   return info.param.name;

@@ -1,0 +1,250 @@
+// The catalog, pins, freeing, and sessions' own chunks. All entries of the catalog are keys of one
+// object, so that a change of several is one operation: what is published or removed is so at once
+// for every server, and nobody keeps a copy that could be old.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "store/format.h"
+#include "store/rados/store_impl.h"
+
+namespace recollect::store {
+namespace {
+
+// Owners of sessions have numbers of this process's own.
+constexpr uint64_t kSessionBit = uint64_t{1} << 63;
+
+bool IsSession(OwnerId owner) { return (static_cast<uint64_t>(owner) & kSessionBit) != 0; }
+
+OwnerId InSessions(OwnerId owner) { return OwnerId{static_cast<uint64_t>(owner) & ~kSessionBit}; }
+
+absl::Status NoDocument(absl::string_view id) {
+  return absl::NotFoundError(absl::StrCat("no ", DocumentName(id)));
+}
+
+}  // namespace
+
+absl::StatusOr<DocumentInfo> RadosStore::Get(const std::string& id) {
+  const std::string key = DocumentKey(id);
+  auto found = pool_->Get(kCatalogObject, {key}, DocumentName(id));
+  if (absl::IsNotFound(found.status())) return NoDocument(id);
+  RETURN_IF_ERROR(found.status());
+  if (!found->contains(key)) return NoDocument(id);
+  return DecodeDocument(key, (*found)[key], DocumentName(id));
+}
+
+absl::StatusOr<std::vector<DocumentInfo>> RadosStore::List(const std::string& after,
+                                                           int64_t limit) {
+  std::vector<DocumentInfo> out;
+  if (limit <= 0) return out;
+  RETURN_IF_ERROR(ScanCatalog(*pool_, after, std::min<int64_t>(limit, 1000),
+                              [&](const std::string& id, const absl::StatusOr<DocumentInfo>& info) {
+                                if (info.ok()) {
+                                  out.push_back(*info);
+                                } else {
+                                  DocumentInfo& damaged = out.emplace_back();
+                                  damaged.id = id;
+                                  damaged.damage = std::string(info.status().message());
+                                }
+                                return static_cast<int64_t>(out.size()) < limit;
+                              }));
+  return out;
+}
+
+absl::Status RadosStore::ChangeCatalog(Change change, absl::string_view what) {
+  change.create = true;
+  return pool_->Apply(kCatalogObject, change, what);
+}
+
+absl::StatusOr<DocumentInfo> RadosStore::Remove(const std::string& id) {
+  const std::string key = DocumentKey(id);
+  while (true) {
+    auto found = pool_->Get(kCatalogObject, {key}, DocumentName(id));
+    if (absl::IsNotFound(found.status())) return NoDocument(id);
+    RETURN_IF_ERROR(found.status());
+    if (!found->contains(key)) return NoDocument(id);
+    const std::string& record = (*found)[key];
+    absl::StatusOr<DocumentInfo> info = DecodeDocument(key, record, DocumentName(id));
+    Change change;
+    change.expect[key] = record;
+    change.remove.insert(key);
+    if (info.ok()) {
+      const std::string removed = RemovedKey(info->owner);
+      change.set[removed] = EncodeRemoved(removed, *info);
+    } else {
+      DocumentInfo damaged;
+      damaged.id = id;
+      damaged.damage = std::string(info.status().message());
+      info = damaged;
+    }
+    const absl::Status changed = ChangeCatalog(std::move(change), DocumentName(id));
+    if (absl::IsAborted(changed)) continue;  // removed by another, and perhaps published anew
+    RETURN_IF_ERROR(changed);
+    return info;
+  }
+}
+
+void RadosStore::Forget(OwnerId owner) {
+  MutexLock lock(mutex_);
+  layouts_.erase(owner);
+}
+
+absl::Status RadosStore::Free(OwnerId owner) {
+  const std::string what = absl::StrCat("owner ", static_cast<uint64_t>(owner));
+  const std::string removed = RemovedKey(owner);
+  auto entry = pool_->Get(kCatalogObject, {removed}, what);
+  if (absl::IsNotFound(entry.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(entry.status());
+  if (!entry->contains(removed)) {
+    const absl::Status there = ReadHead(*pool_, owner).status();
+    if (absl::IsNotFound(there)) return absl::OkStatus();  // freed before
+    return absl::FailedPreconditionError(absl::StrCat(what, " is still in use"));
+  }
+  Forget(owner);
+  ASSIGN_OR_RETURN(const bool freed, FreeRemoved(*pool_, owner));
+  if (freed) return absl::OkStatus();
+  MutexLock lock(mutex_);
+  pending_.insert(owner);
+  return absl::OkStatus();
+}
+
+void RadosStore::FreePending() {
+  std::set<OwnerId> pending;
+  {
+    MutexLock lock(mutex_);
+    pending = pending_;
+  }
+  for (const OwnerId owner : pending) {
+    const absl::StatusOr<bool> freed = FreeRemoved(*pool_, owner);
+    if (!freed.ok()) LogWarning("{}", std::string(freed.status().message()));
+    if (!freed.ok() || !*freed) continue;
+    MutexLock lock(mutex_);
+    pending_.erase(owner);
+  }
+}
+
+absl::Status RadosStore::Pin(OwnerId owner) {
+  const std::string head = HeadName(owner);
+  const std::string what = absl::StrCat("owner ", static_cast<uint64_t>(owner));
+  MutexLock lock(pins_mutex_);
+  int& count = pins_[owner];
+  if (count > 0) {
+    ++count;
+    return absl::OkStatus();
+  }
+  const auto take = [&]() -> absl::Status {
+    // The lock would make the object.
+    RETURN_IF_ERROR(pool_->Get(head, {kRemovedKey}, what).status());
+    RETURN_IF_ERROR(leases_.Take(head, kPinLock, /*shared=*/true));
+    auto now = pool_->Get(head, {kEpochKey, kRemovedKey}, what);
+    if (now.ok() && !now->contains(kRemovedKey) && now->contains(kEpochKey))
+      return absl::OkStatus();
+    leases_.Drop(head, kPinLock);
+    if (now.ok() && !now->contains(kEpochKey)) {  // the lock has made it again
+      Change undo;
+      undo.expect[kEpochKey] = "";
+      undo.remove_object = true;
+      pool_->Apply(head, undo, what).IgnoreError();
+    }
+    RETURN_IF_ERROR(now.status());
+    return absl::NotFoundError(absl::StrCat(what, " was removed"));
+  };
+  const absl::Status taken = take();
+  if (taken.ok()) {
+    ++count;
+  } else {
+    pins_.erase(owner);
+  }
+  return taken;
+}
+
+void RadosStore::Unpin(OwnerId owner) {
+  const std::string head = HeadName(owner);
+  {
+    MutexLock lock(pins_mutex_);
+    const auto found = pins_.find(owner);
+    if (found == pins_.end() || --found->second > 0) return;
+    pins_.erase(found);
+    leases_.Drop(head, kPinLock);
+  }
+  const auto mark = pool_->Get(head, {kRemovedKey}, "unpinning");
+  if (!mark.ok() || !mark->contains(kRemovedKey)) return;
+  Forget(owner);
+  const absl::StatusOr<bool> freed = FreeRemoved(*pool_, owner);
+  if (!freed.ok()) LogWarning("{}", std::string(freed.status().message()));
+}
+
+absl::StatusOr<OwnerId> RadosStore::NewSessionOwner() {
+  ASSIGN_OR_RETURN(const OwnerId owner, sessions_->NewSessionOwner());
+  return OwnerId{static_cast<uint64_t>(owner) | kSessionBit};
+}
+
+absl::Status RadosStore::PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) {
+  RETURN_IF_ERROR(CheckChunk(chunk, ref.index, 0));
+  if (!IsSession(ref.owner)) {
+    return absl::NotFoundError(PieceName("no session for chunk", ref.owner, ref.index));
+  }
+  return sessions_->PutSessionChunk({InSessions(ref.owner), ref.index}, chunk);
+}
+
+absl::Status RadosStore::FreeSession(OwnerId owner) {
+  if (IsSession(owner)) return sessions_->FreeSession(InSessions(owner));
+  return absl::FailedPreconditionError(
+      absl::StrCat("owner ", static_cast<uint64_t>(owner), " is not a session"));
+}
+
+std::vector<absl::StatusOr<ChunkRecord>> RadosStore::ReadChunks(std::span<const ChunkRef> refs) {
+  std::vector<absl::StatusOr<ChunkRecord>> out(
+      refs.size(), absl::StatusOr<ChunkRecord>(absl::UnknownError("not read")));
+  std::vector<size_t> places;
+  std::vector<ReadRequest> reads;
+  std::map<OwnerId, absl::StatusOr<std::shared_ptr<Layout>>> layouts;
+  for (size_t i = 0; i < refs.size(); ++i) {
+    const ChunkRef& ref = refs[i];
+    if (IsSession(ref.owner)) {
+      const ChunkRef own{InSessions(ref.owner), ref.index};
+      out[i] = std::move(sessions_->ReadChunks({&own, 1})[0]);
+      continue;
+    }
+    const auto found = layouts.find(ref.owner);
+    const auto& layout = found != layouts.end()
+                             ? found->second
+                             : layouts.emplace(ref.owner, FindLayout(ref.owner)).first->second;
+    const std::string what = PieceName("chunk", ref.owner, ref.index);
+    if (!layout.ok()) {
+      out[i] = layout.status();
+    } else if (ref.index < 0 || ref.index >= (*layout)->sizes().chunks) {
+      out[i] = absl::NotFoundError(absl::StrCat("no ", what));
+    } else {
+      const std::vector<Piece> piece = (*layout)->Find(Kind::kChunks, ref.index, ref.index + 1);
+      if (piece.empty()) {
+        out[i] = absl::DataLossError(absl::StrCat(what, ": missing"));
+        continue;
+      }
+      reads.push_back({piece[0].object, piece[0].offset, piece[0].bytes});
+      places.push_back(i);
+    }
+  }
+  pool_->Read(reads);
+  for (size_t r = 0; r < reads.size(); ++r) {
+    const ChunkRef& ref = refs[places[r]];
+    const std::string what = PieceName("chunk", ref.owner, ref.index);
+    absl::StatusOr<ChunkRecord>& result = out[places[r]];
+    if (absl::IsNotFound(reads[r].status)) {
+      result = Missing(ref.owner, what);
+    } else if (!reads[r].status.ok()) {
+      result = reads[r].status;
+    } else {
+      result = DecodeChunk(PieceKey(ref.owner, ref.index), reads[r].result, what);
+    }
+    if (absl::IsDataLoss(result.status())) {
+      const std::string id = layouts.at(ref.owner).value()->sizes().id;
+      result = Annotate(result.status(), DocumentName(id));
+    }
+  }
+  return out;
+}
+
+}  // namespace recollect::store

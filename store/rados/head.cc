@@ -1,0 +1,158 @@
+// Head objects, the catalog's documents, and freeing: what the store and the scrub share.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "store/format.h"
+#include "store/rados/store_impl.h"
+
+namespace recollect::store {
+
+absl::StatusOr<Head> ReadHead(Pool& pool, OwnerId owner) {
+  const std::string what = absl::StrCat("head of owner ", static_cast<uint64_t>(owner));
+  ASSIGN_OR_RETURN(auto found, pool.Get(HeadName(owner),
+                                        {kEpochKey, kRemovedKey, kProgressKey, kCursorKey,
+                                         kFinalKey, kFinalCursorKey, kIndexKey},
+                                        what));
+  Head head;
+  head.epoch = found[kEpochKey];
+  head.removed = !found[kRemovedKey].empty();
+  head.committed = !found[kProgressKey].empty();
+  if (head.committed) {
+    ASSIGN_OR_RETURN(head.state, DecodeIngest(kProgressKey, found[kProgressKey], what));
+    ASSIGN_OR_RETURN(head.cursor, DecodeCursor(kCursorKey, found[kCursorKey], what));
+  }
+  head.is_final = !found[kFinalKey].empty();
+  if (head.is_final) {
+    ASSIGN_OR_RETURN(head.document, DecodeDocument(kFinalKey, found[kFinalKey], what));
+    ASSIGN_OR_RETURN(head.final_cursor,
+                     DecodeCursor(kFinalCursorKey, found[kFinalCursorKey], what));
+  }
+  head.has_index = !found[kIndexKey].empty();
+  if (head.has_index) {
+    ASSIGN_OR_RETURN(head.index, DecodeIndexHead(kIndexKey, found[kIndexKey], what));
+  }
+  return head;
+}
+
+absl::StatusOr<std::shared_ptr<Layout>> ReadLayout(Pool& pool, OwnerId owner,
+                                                   const CursorRecord& cursor, Sizes sizes) {
+  auto layout = std::make_shared<Layout>(owner);
+  int64_t commit = 0;
+  absl::Status bad;
+  const std::string name = absl::StrCat("extents of owner ", static_cast<uint64_t>(owner));
+  if (cursor.commits > 0) {
+    RETURN_IF_ERROR(pool.Scan(HeadName(owner), "", kExtentsPrefix, 256, name,
+                              [&](const std::string& key, std::string value) {
+                                // "epoch" begins with the same letter, and is shorter.
+                                if (key.size() != ExtentsKey(0).size()) return true;
+                                if (commit == cursor.commits) return false;
+                                const std::string what = absl::StrCat(name, ", commit ", commit);
+                                const auto extents = DecodeExtents(key, value, what);
+                                if (!extents.ok()) {
+                                  bad = extents.status();
+                                } else if (key != ExtentsKey(commit)) {
+                                  bad = absl::DataLossError(absl::StrCat(what, ": missing"));
+                                } else {
+                                  layout->Add(*extents, {});
+                                }
+                                ++commit;
+                                return bad.ok();
+                              }));
+  }
+  RETURN_IF_ERROR(bad);
+  if (commit != cursor.commits) {
+    return absl::DataLossError(
+        absl::StrCat(name, ": ", commit, " commits, expected ", cursor.commits));
+  }
+  layout->Add({}, std::move(sizes));
+  return layout;
+}
+
+absl::StatusOr<std::vector<std::string>> ObjectsOf(Pool& pool, OwnerId owner, const Head& head) {
+  std::vector<std::string> out;
+  const auto add = [&](const CursorRecord& cursor, int64_t state_bytes,
+                       int64_t first) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto layout, ReadLayout(pool, owner, cursor, {}));
+    const std::vector<std::string> objects = layout->Objects();
+    out.insert(out.end(), objects.begin(), objects.end());
+    for (int64_t i = 0; i < StateParts(state_bytes); ++i) {
+      out.push_back(StatePartName(owner, cursor.state_epoch, first + i));
+    }
+    return absl::OkStatus();
+  };
+  if (head.committed) {
+    const IngestProgress& progress = head.state.progress;
+    RETURN_IF_ERROR(add(head.cursor, progress.state_bytes, progress.first_state_part));
+  }
+  if (head.is_final) {
+    RETURN_IF_ERROR(
+        add(head.final_cursor, head.document.state_bytes, head.document.first_state_part));
+  }
+  if (head.has_index) {
+    const int64_t pieces = (head.index.total_bytes + kIndexPieceBytes - 1) / kIndexPieceBytes;
+    for (int64_t i = 0; i < pieces; ++i) {
+      out.push_back(IndexPieceName(owner, head.index.generation, i));
+    }
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+absl::Status ScanCatalog(
+    Pool& pool, const std::string& after, int64_t page,
+    const std::function<bool(const std::string&, const absl::StatusOr<DocumentInfo>&)>& visit) {
+  const absl::Status scanned =
+      pool.Scan(kCatalogObject, DocumentKey(after), std::string(kDocumentPrefix), page, "catalog",
+                [&](const std::string& key, const std::string& value) {
+                  const std::string id = key.substr(kDocumentPrefix.size());
+                  return visit(id, DecodeDocument(key, value, DocumentName(id)));
+                });
+  return absl::IsNotFound(scanned) ? absl::OkStatus() : scanned;  // nothing was ever put there
+}
+
+// The claim in the catalog comes first, so that an import can not be published any more; then the
+// mark on the head, which refuses new pins and fences its writer. Whoever drops a pin afterwards
+// looks at the mark, so that one of the two frees. The head goes last but one, and what a crash
+// leaves is found by its record in the catalog.
+absl::StatusOr<bool> FreeRemoved(Pool& pool, OwnerId owner) {
+  const std::string what = absl::StrCat("freeing owner ", static_cast<uint64_t>(owner));
+  const std::string removed = RemovedKey(owner), freeing = FreeingKey(owner);
+  const std::string head_name = HeadName(owner);
+  auto entry = pool.Get(kCatalogObject, {removed}, what);
+  if (absl::IsNotFound(entry.status())) return true;
+  RETURN_IF_ERROR(entry.status());
+  if (!entry->contains(removed)) return true;  // freed before
+  ASSIGN_OR_RETURN(const Holders writers, pool.LockHolders(head_name, kWriterLock));
+  if (!writers.empty()) return false;  // an import
+  Change claim;
+  claim.expect[removed] = (*entry)[removed];
+  claim.set.emplace(freeing, "claimed");
+  const absl::Status claimed = pool.Apply(kCatalogObject, claim, what);
+  if (absl::IsAborted(claimed)) return true;  // published, or freed by another
+  RETURN_IF_ERROR(claimed);
+  Change mark;
+  mark.set.emplace(kRemovedKey, "removed");
+  mark.set.emplace(kEpochKey, "freed");
+  const absl::Status marked = pool.Apply(head_name, mark, what);
+  if (!absl::IsNotFound(marked)) {
+    RETURN_IF_ERROR(marked);
+    ASSIGN_OR_RETURN(const Holders pins, pool.LockHolders(head_name, kPinLock));
+    if (!pins.empty()) return false;
+    ASSIGN_OR_RETURN(const Head head, ReadHead(pool, owner));
+    const auto objects = ObjectsOf(pool, owner, head);
+    // What can not be told from a damaged head is left to the scrub.
+    if (!objects.ok() && !absl::IsDataLoss(objects.status())) return objects.status();
+    if (objects.ok()) RETURN_IF_ERROR(pool.Remove(*objects, what));
+    const std::string heads[] = {head_name};
+    RETURN_IF_ERROR(pool.Remove(heads, what));
+  }
+  Change forget;
+  forget.remove = {removed, freeing};
+  RETURN_IF_ERROR(pool.Apply(kCatalogObject, forget, what));
+  return true;
+}
+
+}  // namespace recollect::store

@@ -1,0 +1,112 @@
+// Indexes over landmark keys. Each put writes objects of a generation of its own, which become the
+// index by one change of the head; the generation before goes then.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "store/crc32c.h"
+#include "store/format.h"
+#include "store/rados/store_impl.h"
+
+namespace recollect::store {
+namespace {
+
+constexpr char kPiece[] = "index piece";
+
+std::vector<std::string> Objects(OwnerId owner, const IndexHeadRecord& index) {
+  std::vector<std::string> out;
+  for (int64_t i = 0; i * kIndexPieceBytes < index.total_bytes; ++i) {
+    out.push_back(IndexPieceName(owner, index.generation, i));
+  }
+  return out;
+}
+
+}  // namespace
+
+absl::Status RadosStore::PutIndex(OwnerId owner, absl::string_view bytes) {
+  if (bytes.empty()) return absl::InvalidArgumentError("an index of 0 bytes");
+  const absl::StatusOr<Head> head = ReadHead(*pool_, owner);
+  if (absl::IsNotFound(head.status())) return NoDocumentOf(owner);
+  RETURN_IF_ERROR(head.status());
+  if (!head->is_final || head->removed) return NoDocumentOf(owner);
+  const absl::StatusOr<DocumentInfo> document = Get(head->document.id);
+  if (!document.ok() || document->owner != owner) return NoDocumentOf(owner);
+  IndexHeadRecord index;
+  // Another server may put one at the same time: a number that only this put has.
+  ASSIGN_OR_RETURN(const OwnerId number, NewOwner());
+  index.generation = static_cast<uint64_t>(number);
+  index.total_bytes = std::ssize(bytes);
+  IndexPiece piece;
+  piece.total_bytes = index.total_bytes;
+  piece.total_crc = Crc32c(bytes);
+  const std::vector<std::string> objects = Objects(owner, index);
+  const auto put = [&]() -> absl::Status {
+    for (size_t i = 0; i < objects.size(); ++i) {
+      const size_t at = i * static_cast<size_t>(kIndexPieceBytes);
+      piece.bytes = std::string(bytes.substr(at, static_cast<size_t>(kIndexPieceBytes)));
+      const std::string key = PieceKey(owner, kFirstIndexPiece + static_cast<int64_t>(i));
+      const WriteRequest write[] = {{objects[i], 0, EncodeIndex(key, piece), true}};
+      RETURN_IF_ERROR(pool_->Write(write, PieceName(kPiece, owner, static_cast<int64_t>(i))));
+    }
+    Change change;
+    change.expect[kRemovedKey] = "";
+    change.expect[kIndexKey] = head->has_index ? EncodeIndexHead(kIndexKey, head->index) : "";
+    change.set[kIndexKey] = EncodeIndexHead(kIndexKey, index);
+    return pool_->Apply(HeadName(owner), change, "index");
+  };
+  // So that a repair leaves the pieces alone until the head names them.
+  RETURN_IF_ERROR(leases_.Take(HeadName(owner), kIndexLock, /*shared=*/false));
+  const absl::Status done = put();
+  leases_.Drop(HeadName(owner), kIndexLock);
+  if (!done.ok()) {
+    // It may have become the index without an answer: then its objects stay.
+    if (absl::IsAborted(done) || absl::IsNotFound(done))
+      pool_->Remove(objects, "index").IgnoreError();
+    return absl::IsNotFound(done) ? NoDocumentOf(owner) : done;
+  }
+  if (!head->has_index) return absl::OkStatus();
+  const absl::Status dropped = pool_->Remove(Objects(owner, head->index), "index");
+  if (!dropped.ok()) LogWarning("{}", std::string(dropped.message()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> RadosStore::ReadIndex(OwnerId owner) {
+  const absl::StatusOr<Head> head = ReadHead(*pool_, owner);
+  if (absl::IsNotFound(head.status())) {
+    return absl::NotFoundError(absl::StrCat("no owner ", static_cast<uint64_t>(owner)));
+  }
+  RETURN_IF_ERROR(head.status());
+  if (!head->has_index) return NoIndex(owner);
+  const auto read = [&]() -> absl::StatusOr<std::string> {
+    const std::vector<std::string> objects = Objects(owner, head->index);
+    std::string bytes;
+    uint32_t crc = 0;
+    for (size_t i = 0; i < objects.size(); ++i) {
+      const std::string what = PieceName(kPiece, owner, static_cast<int64_t>(i));
+      const auto record = pool_->ReadAll(objects[i], what);
+      if (absl::IsNotFound(record.status())) return Missing(owner, what);
+      RETURN_IF_ERROR(record.status());
+      const std::string key = PieceKey(owner, kFirstIndexPiece + static_cast<int64_t>(i));
+      ASSIGN_OR_RETURN(const IndexPiece piece, DecodeIndex(key, *record, what));
+      if (piece.total_bytes != head->index.total_bytes) {
+        return absl::DataLossError(absl::StrCat(what, ": of an index of ", piece.total_bytes,
+                                                " bytes, expected ", head->index.total_bytes));
+      }
+      crc = piece.total_crc;
+      bytes += piece.bytes;
+    }
+    if (std::ssize(bytes) != head->index.total_bytes || Crc32c(bytes) != crc) {
+      return absl::DataLossError(
+          absl::StrCat("index of ", bytes.size(), " bytes: not the one that was written"));
+    }
+    return bytes;
+  };
+  auto bytes = read();
+  if (absl::IsDataLoss(bytes.status()))
+    return Annotate(bytes.status(), DocumentName(head->document.id));
+  return bytes;
+}
+
+}  // namespace recollect::store

@@ -1,0 +1,206 @@
+// Commits. Data goes into segment objects that only this writer names, beside what is committed;
+// one change of the head, which compares the epoch, makes all of it part of the ingest.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "store/format.h"
+#include "store/hash_text.h"
+#include "store/rados/store_impl.h"
+
+namespace recollect::store {
+
+absl::StatusOr<RadosStore::Written> RadosStore::WriteBatch(Ingest& ingest,
+                                                           const IngestBatch& batch) {
+  const IngestProgress& before = ingest.state.progress;
+  const OwnerId owner = before.owner;
+  Written out{{}, ingest.segment, ingest.offset};
+  std::vector<WriteRequest> writes;
+  const auto put = [&](Kind kind, const std::string& record, size_t count) {
+    if (out.offset > 0 &&
+        out.offset + record.size() > static_cast<uint64_t>(options_.object_bytes)) {
+      ++out.segment;
+      out.offset = 0;
+    }
+    const std::string name = SegmentName(owner, ingest.epoch, out.segment);
+    if (writes.empty() || writes.back().object != name) writes.push_back({name, out.offset, ""});
+    writes.back().bytes += record;
+    out.extents.push_back({kind, ingest.epoch, out.segment, static_cast<uint32_t>(out.offset),
+                           static_cast<uint32_t>(record.size()), static_cast<uint32_t>(count)});
+    out.offset += record.size();
+  };
+  int64_t chunk = before.chunks;
+  for (const ChunkRecord& record : batch.chunks) {
+    put(Kind::kChunks, EncodeChunk(PieceKey(owner, chunk++), record), 1);
+  }
+  const auto pieces = [&]<typename T>(Kind kind, std::span<const T> all, int64_t per_piece,
+                                      int64_t width, const auto& encode) {
+    int64_t index = ingest.layout->pieces(kind);
+    while (!all.empty()) {
+      const auto piece = all.first(std::min(all.size(), static_cast<size_t>(per_piece * width)));
+      all = all.subspan(piece.size());
+      put(kind, encode(PieceKey(owner, index++), piece), piece.size() / static_cast<size_t>(width));
+    }
+  };
+  pieces(Kind::kText, std::span<const char>(batch.text), kTextPieceBytes, 1,
+         [](const std::string& key, std::span<const char> text) {
+           return EncodeText(key, absl::string_view(text.data(), text.size()));
+         });
+  pieces(Kind::kTokens, std::span<const int32_t>(batch.tokens), kTokenPieceCount, 1, EncodeTokens);
+  if (!batch.chunks.empty()) {
+    const int64_t d_k = std::ssize(batch.landmark_keys) / std::ssize(batch.chunks);
+    pieces(Kind::kKeys, std::span<const Bf16>(batch.landmark_keys), kSegmentKeys, d_k,
+           [d_k](const std::string& key, std::span<const Bf16> keys) {
+             return EncodeLandmarks(key, keys, d_k);
+           });
+  }
+  RETURN_IF_ERROR(pool_->Write(writes, absl::StrCat("ingest '", before.id, "'")));
+  return out;
+}
+
+absl::Status RadosStore::CheckWritable(const Ingest& ingest) {
+  if (ingest.done) return absl::NotFoundError("the ingest has ended");
+  if (!ingest.lost) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("ingest '", ingest.state.progress.id,
+                                         "': a commit has failed, and may have been written all "
+                                         "the same: begin it again"));
+}
+
+// The cursor is compared too: a commit is made once or not at all.
+absl::Status RadosStore::ChangeHead(Ingest& ingest, Change change) {
+  const IngestProgress& progress = ingest.state.progress;
+  change.expect[kEpochKey] = absl::StrCat(ingest.epoch);
+  change.expect[kCursorKey] = EncodeCursor(kCursorKey, ingest.cursor);
+  const absl::Status changed =
+      pool_->Apply(HeadName(progress.owner), change, absl::StrCat("ingest '", progress.id, "'"));
+  if (!absl::IsAborted(changed) && !absl::IsNotFound(changed)) return changed;
+  return absl::AbortedError(absl::StrCat("ingest '", progress.id,
+                                         "' was taken over by another server, or deleted, after "
+                                         "this one did not renew its lock in time"));
+}
+
+absl::Status RadosStore::Failed(Ingest& ingest, const absl::Status& status) {
+  if (absl::IsResourceExhausted(status) || absl::IsInvalidArgument(status)) return status;
+  ingest.lost = true;
+  leases_.Drop(HeadName(ingest.state.progress.owner), kWriterLock);
+  return status;
+}
+
+// Numbered on from the committed state, which stays until the commit.
+absl::Status RadosStore::PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
+  MutexLock lock(ingest->mutex);
+  RETURN_IF_ERROR(CheckWritable(*ingest));
+  ASSIGN_OR_RETURN(const IngestState next, PutPart(ingest->state, index, std::ssize(bytes)));
+  const IngestProgress& progress = next.progress;
+  const int64_t number = progress.first_state_part + StateParts(progress.state_bytes) + index;
+  const WriteRequest write[] = {{StatePartName(owner, ingest->epoch, number), 0,
+                                 EncodeState(PieceKey(owner, number), bytes), /*whole=*/true}};
+  const absl::Status written = pool_->Write(write, absl::StrCat("ingest '", progress.id, "'"));
+  if (!written.ok()) return Failed(*ingest, written);
+  ingest->state.put_bytes = next.put_bytes;
+  return absl::OkStatus();
+}
+
+void RadosStore::DropOldState(const IngestProgress& before, uint64_t state_epoch,
+                              const IngestProgress& now) {
+  if (before.state_bytes == 0 || before.first_state_part == now.first_state_part) return;
+  std::vector<std::string> objects;
+  for (int64_t i = 0; i < StateParts(before.state_bytes); ++i) {
+    objects.push_back(StatePartName(before.owner, state_epoch, before.first_state_part + i));
+  }
+  const absl::Status dropped = pool_->Remove(objects, "an earlier state");
+  if (!dropped.ok()) LogWarning("ingest '{}': {}", before.id, std::string(dropped.message()));
+}
+
+absl::Status RadosStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
+  MutexLock lock(ingest->mutex);
+  RETURN_IF_ERROR(CheckWritable(*ingest));
+  ASSIGN_OR_RETURN(IngestState next, Advance(ingest->state, batch));
+  const absl::StatusOr<Written> written = WriteBatch(*ingest, batch);
+  if (!written.ok()) return Failed(*ingest, written.status());
+  const CursorRecord cursor{ingest->cursor.commits + 1,
+                            batch.state_bytes > 0 ? ingest->epoch : ingest->cursor.state_epoch};
+  Change change;
+  const std::string extents = ExtentsKey(ingest->cursor.commits);
+  change.set[kProgressKey] = EncodeIngest(kProgressKey, next);
+  change.set[kCursorKey] = EncodeCursor(kCursorKey, cursor);
+  change.set[extents] = EncodeExtents(extents, written->extents);
+  change.remove = {kFinalKey, kFinalCursorKey};  // of a publication that failed
+  change.data = EncodeResume(ResumeKey(owner), next.progress.resume_state);
+  const absl::Status changed = ChangeHead(*ingest, std::move(change));
+  if (!changed.ok()) return Failed(*ingest, changed);
+  next.progress.resume_state.clear();
+  const IngestState before = std::exchange(ingest->state, std::move(next));
+  const uint64_t state_epoch = std::exchange(ingest->cursor, cursor).state_epoch;
+  ingest->segment = written->segment;
+  ingest->offset = written->offset;
+  ingest->layout->Add(written->extents, SizesOf(ingest->state.progress, cursor.state_epoch));
+  DropOldState(before.progress, state_epoch, ingest->state.progress);
+  return absl::OkStatus();
+}
+
+// The head is made ready first, beside the progress that it keeps; the entry in the catalog then
+// publishes. After a crash between the two the ingest is as its last commit left it.
+absl::StatusOr<DocumentInfo> RadosStore::PublishIngest(OwnerId owner, const IngestBatch& last) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
+  MutexLock lock(ingest->mutex);
+  RETURN_IF_ERROR(CheckWritable(*ingest));
+  ASSIGN_OR_RETURN(const IngestState next, Advance(ingest->state, last));
+  Sha256 hash;
+  RETURN_IF_ERROR(HashText(*this, owner, ingest->state.progress.bytes, hash));
+  hash.Update(last.text);
+  const absl::StatusOr<Written> written = WriteBatch(*ingest, last);
+  if (!written.ok()) return Failed(*ingest, written.status());
+  const DocumentInfo info = MakeDocument(next, hash.Hex(), UnixMillis());
+  const CursorRecord cursor{ingest->cursor.commits + 1,
+                            last.state_bytes > 0 ? ingest->epoch : ingest->cursor.state_epoch};
+  Change ready;
+  const std::string extents = ExtentsKey(ingest->cursor.commits);
+  ready.set[kFinalKey] = EncodeDocument(kFinalKey, info);
+  ready.set[kFinalCursorKey] = EncodeCursor(kFinalCursorKey, cursor);
+  ready.set[extents] = EncodeExtents(extents, written->extents);
+  const absl::Status made_ready = ChangeHead(*ingest, std::move(ready));
+  if (!made_ready.ok()) return Failed(*ingest, made_ready);
+
+  const bool import = !ingest->import_record.empty();
+  const std::string key = DocumentKey(info.id);
+  Change publish;
+  publish.expect[key] = "";
+  publish.set[key] = EncodeDocument(key, info);
+  if (import) {
+    publish.expect[IngestKey(info.id)] = "";
+    publish.expect[FreeingKey(owner)] = "";
+    publish.expect[RemovedKey(owner)] = ingest->import_record;
+    publish.remove = {RemovedKey(owner)};
+  } else {
+    publish.expect[WriterKey(info.id)] = WriterValue(owner, ingest->epoch);
+    publish.remove = {IngestKey(info.id), WriterKey(info.id)};
+  }
+  const absl::Status published = ChangeCatalog(std::move(publish), DocumentName(info.id));
+  if (absl::IsAborted(published) && import) {
+    ASSIGN_OR_RETURN(const auto entries, CatalogEntries(info.id));
+    if (!entries.empty())
+      return absl::AlreadyExistsError(absl::StrCat(DocumentName(info.id), " exists"));
+  }
+  if (absl::IsAborted(published)) {
+    return Failed(*ingest, absl::AbortedError(absl::StrCat(
+                               DocumentName(info.id),
+                               ": another server took its ingest over, or it was deleted")));
+  }
+  if (!published.ok()) return Failed(*ingest, published);
+  ingest->done = true;
+  ingest->layout->Add(written->extents, SizesOf(info, cursor.state_epoch));
+  {
+    MutexLock layouts_lock(mutex_);
+    layouts_[owner] = ingest->layout;
+  }
+  LetGo(owner);
+  DropOldState(ingest->state.progress, ingest->cursor.state_epoch, next.progress);
+  return info;
+}
+
+}  // namespace recollect::store

@@ -1,0 +1,69 @@
+#include "store/rados/layout.h"
+
+#include <algorithm>
+
+namespace recollect::store {
+
+void Layout::Add(std::span<const Extent> extents, Sizes sizes) {
+  WriterLock lock(mutex_);
+  for (const Extent& extent : extents) {
+    const std::pair<uint64_t, uint64_t> segment{extent.epoch, extent.segment};
+    if (segments_.empty() || segments_.back() != segment) segments_.push_back(segment);
+    Table& table = tables_[static_cast<int>(extent.kind)];
+    table.places.push_back(
+        {static_cast<uint32_t>(segments_.size() - 1), extent.offset, extent.bytes});
+    if (extent.kind != Kind::kChunks) table.begins.push_back(table.end);
+    table.end += extent.count;
+  }
+  sizes_ = std::move(sizes);
+}
+
+Sizes Layout::sizes() const {
+  ReaderLock lock(mutex_);
+  return sizes_;
+}
+
+int64_t Layout::pieces(Kind kind) const {
+  ReaderLock lock(mutex_);
+  return std::ssize(tables_[static_cast<int>(kind)].places);
+}
+
+std::vector<Piece> Layout::Find(Kind kind, int64_t begin, int64_t end) const {
+  ReaderLock lock(mutex_);
+  const Table& table = tables_[static_cast<int>(kind)];
+  std::vector<Piece> out;
+  int64_t index = begin;
+  if (kind != Kind::kChunks) {
+    const auto after = std::upper_bound(table.begins.begin(), table.begins.end(), begin);
+    index = std::max<int64_t>(after - table.begins.begin() - 1, 0);
+  }
+  for (; index < std::ssize(table.places); ++index) {
+    const auto at = static_cast<size_t>(index);
+    Piece piece;
+    piece.index = index;
+    piece.begin = kind == Kind::kChunks ? index : table.begins[at];
+    if (piece.begin >= end) break;
+    const int64_t next = kind == Kind::kChunks          ? index + 1
+                         : at + 1 < table.begins.size() ? table.begins[at + 1]
+                                                        : table.end;
+    piece.count = next - piece.begin;
+    const Place& place = table.places[at];
+    const auto& [epoch, number] = segments_[place.segment];
+    piece.object = SegmentName(owner_, epoch, number);
+    piece.offset = place.offset;
+    piece.bytes = place.bytes;
+    out.push_back(std::move(piece));
+  }
+  return out;
+}
+
+std::vector<std::string> Layout::Objects() const {
+  ReaderLock lock(mutex_);
+  std::vector<std::string> out;
+  for (const auto& [epoch, number] : segments_) out.push_back(SegmentName(owner_, epoch, number));
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+}  // namespace recollect::store

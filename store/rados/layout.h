@@ -1,0 +1,83 @@
+// Where the records of one owner lie: what its head object says, in memory.
+#ifndef RECOLLECT_STORE_RADOS_LAYOUT_H_
+#define RECOLLECT_STORE_RADOS_LAYOUT_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "base/types.h"
+#include "store/document_store.h"
+#include "store/rados/records.h"
+
+namespace recollect::store {
+
+// How much of an owner there is; grows with the commits of an ingest.
+struct Sizes {
+  std::string id;
+  int64_t bytes = 0;
+  int64_t tokens = 0;
+  int64_t chunks = 0;
+  int64_t state_bytes = 0;
+  int64_t first_state_part = 0;
+  uint64_t state_epoch = 0;
+};
+
+template <typename T>  // DocumentInfo or IngestProgress
+Sizes SizesOf(const T& from, uint64_t state_epoch) {
+  return {from.id,    from.bytes, from.tokens, from.chunks, from.state_bytes, from.first_state_part,
+          state_epoch};
+}
+
+// A record that holds entries [begin, begin + count) of its kind, the `index`-th of them.
+struct Piece {
+  int64_t index = 0;
+  int64_t begin = 0;
+  int64_t count = 0;
+  std::string object;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+// Thread-safe.
+class Layout {
+ public:
+  explicit Layout(OwnerId owner) : owner_(owner) {}
+
+  // Adds the records of one commit, which makes the sizes so.
+  void Add(std::span<const Extent> extents, Sizes sizes);
+  Sizes sizes() const;
+  int64_t pieces(Kind kind) const;
+
+  // The records that hold entries [begin, end), in order; fewer if some are missing.
+  std::vector<Piece> Find(Kind kind, int64_t begin, int64_t end) const;
+
+  // Names of all objects with records.
+  std::vector<std::string> Objects() const;
+
+ private:
+  struct Place {
+    uint32_t segment;  // in segments_
+    uint32_t offset;
+    uint32_t bytes;
+  };
+  struct Table {
+    std::vector<Place> places;
+    std::vector<int64_t> begins;  // of each place's first entry; empty for chunks, one in each
+    int64_t end = 0;
+  };
+
+  const OwnerId owner_;
+  mutable SharedMutex mutex_;
+  Sizes sizes_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::pair<uint64_t, uint64_t>> segments_ ABSL_GUARDED_BY(mutex_);  // epoch, number
+  Table tables_[kKinds] ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_RADOS_LAYOUT_H_

@@ -1,0 +1,108 @@
+// One namespace of one RADOS pool: operations of the library with our types and codes. Knows no
+// documents.
+#ifndef RECOLLECT_STORE_RADOS_POOL_H_
+#define RECOLLECT_STORE_RADOS_POOL_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <rados/librados.hpp>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "store/rados/rados_store.h"
+
+namespace recollect::store {
+
+// One atomic change of one object's keys (omap), and of its data.
+struct Change {
+  bool create = false;                        // otherwise the object must exist
+  std::map<std::string, std::string> expect;  // ABORTED unless these are so; "": the key is absent
+  std::map<std::string, std::string> set;
+  std::set<std::string> remove;
+  std::optional<std::string> data;  // replaces the object's data
+  bool remove_object = false;
+};
+
+struct ReadRequest {
+  std::string object;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  std::string result = {};  // shorter where the object ends before
+  absl::Status status = {};
+};
+
+struct WriteRequest {
+  std::string object;
+  uint64_t offset = 0;
+  std::string bytes;
+  bool whole = false;  // the object ends with them
+};
+
+// Who holds a lock: "host/process/number", as TakeLock wrote it.
+using Holders = std::vector<std::string>;
+
+// Errors common to all: NOT_FOUND: no such object; UNAVAILABLE: no answer within the timeout;
+// RESOURCE_EXHAUSTED: the cluster or the pool is full. Thread-safe.
+class Pool {
+ public:
+  static absl::StatusOr<std::unique_ptr<Pool>> Connect(const RadosOptions& options);
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  absl::Status Apply(const std::string& object, const Change& change, absl::string_view what);
+
+  // Values of those of the keys that there are.
+  absl::StatusOr<std::map<std::string, std::string>> Get(const std::string& object,
+                                                         const std::set<std::string>& keys,
+                                                         absl::string_view what);
+  // Calls visit(key, value) for keys > `after` that start with `prefix`, in order, until it returns
+  // false. Reads a page of `page` at a time.
+  absl::Status Scan(const std::string& object, const std::string& after, const std::string& prefix,
+                    int64_t page, absl::string_view what,
+                    const std::function<bool(const std::string&, std::string)>& visit);
+  absl::StatusOr<std::string> ReadAll(const std::string& object, absl::string_view what);
+
+  // All of them are in flight at once.
+  void Read(std::span<ReadRequest> requests);
+  absl::Status Write(std::span<const WriteRequest> requests, absl::string_view what);
+  // Those that are not there are no error.
+  absl::Status Remove(std::span<const std::string> objects, absl::string_view what);
+
+  // Locks expire on the clock of the object's server. ABORTED: somebody else holds it.
+  absl::Status TakeLock(const std::string& object, const std::string& lock, bool shared);
+  // NOT_FOUND: it has expired, or the object is gone.
+  absl::Status RenewLock(const std::string& object, const std::string& lock, bool shared);
+  void DropLock(const std::string& object, const std::string& lock);
+  // None if there is no such object.
+  absl::StatusOr<Holders> LockHolders(const std::string& object, const std::string& lock);
+
+  absl::Status List(const std::function<void(const std::string&)>& visit);
+  // Of the whole pool, as the cluster's manager counts it; 0: there is no manager.
+  int64_t used_bytes();
+  int64_t free_bytes();
+
+  const std::string& name() const { return name_; }      // "pool P, namespace N"
+  const std::string& holder() const { return holder_; }  // this process, in locks
+
+ private:
+  explicit Pool(const RadosOptions& options);
+  absl::Status Translate(int error, absl::string_view what) const;
+
+  const RadosOptions options_;
+  std::string name_, holder_;
+  librados::Rados cluster_;
+  librados::IoCtx io_;
+};
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_RADOS_POOL_H_

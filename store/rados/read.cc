@@ -1,0 +1,189 @@
+// Reading by owner.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "store/format.h"
+#include "store/rados/store_impl.h"
+
+namespace recollect::store {
+namespace {
+
+// Layouts that are kept beside those of this process's ingests. One takes 12 bytes a chunk.
+constexpr size_t kMaxLayouts = 1024;
+
+absl::Status WrongCount(absl::string_view what, int64_t got, int64_t expected) {
+  return absl::DataLossError(absl::StrCat(what, ": ", got, " entries, expected ", expected));
+}
+
+}  // namespace
+
+// Of a document that is published, or was until it was removed, the layout never changes, and is
+// kept. That of an ingest which another process may be writing is read each time.
+absl::StatusOr<std::shared_ptr<Layout>> RadosStore::FindLayout(OwnerId owner) {
+  {
+    MutexLock lock(mutex_);
+    if (const auto found = layouts_.find(owner); found != layouts_.end()) return found->second;
+    if (const auto found = ingests_.find(owner); found != ingests_.end())
+      return found->second->layout;
+  }
+  const std::string what = absl::StrCat("owner ", static_cast<uint64_t>(owner));
+  const auto none = [&] { return absl::NotFoundError(absl::StrCat("no ", what)); };
+  const absl::StatusOr<Head> head = ReadHead(*pool_, owner);
+  if (absl::IsNotFound(head.status())) return none();
+  RETURN_IF_ERROR(head.status());
+  if (head->epoch.empty()) return none();
+  bool published = false;
+  if (head->is_final) {
+    const std::string removed = RemovedKey(owner);
+    const std::string document = DocumentKey(head->document.id);
+    ASSIGN_OR_RETURN(auto entries, pool_->Get(kCatalogObject, {removed, document}, what));
+    published = entries.contains(removed);
+    if (!published && entries.contains(document)) {
+      const auto info = DecodeDocument(document, entries[document], what);
+      published = info.ok() && info->owner == owner;
+    }
+  }
+  if (!published) {
+    return ReadLayout(*pool_, owner, head->cursor,
+                      SizesOf(head->state.progress, head->cursor.state_epoch));
+  }
+  ASSIGN_OR_RETURN(auto layout,
+                   ReadLayout(*pool_, owner, head->final_cursor,
+                              SizesOf(head->document, head->final_cursor.state_epoch)));
+  MutexLock lock(mutex_);
+  if (layouts_.size() >= kMaxLayouts) layouts_.erase(layouts_.begin());
+  layouts_[owner] = layout;
+  return layout;
+}
+
+absl::Status RadosStore::Missing(OwnerId owner, absl::string_view what) {
+  const absl::StatusOr<Head> head = ReadHead(*pool_, owner);
+  if (absl::IsNotFound(head.status())) {
+    Forget(owner);
+    return absl::NotFoundError(absl::StrCat("no owner ", static_cast<uint64_t>(owner)));
+  }
+  return absl::DataLossError(absl::StrCat(what, ": missing"));
+}
+
+template <typename Decode, typename Take>
+absl::Status RadosStore::ReadPieces(OwnerId owner, const Layout& layout, Kind kind,
+                                    const char* name, int64_t begin, int64_t end,
+                                    const Decode& decode, const Take& take) {
+  // Bounded, so that a long range needs no second copy of itself.
+  constexpr size_t kAtOnce = 64;
+  const std::vector<Piece> pieces = layout.Find(kind, begin, end);
+  const int64_t there = pieces.empty() ? begin : pieces.back().begin + pieces.back().count;
+  if (there < end) {
+    return absl::DataLossError(absl::StrCat(PieceName(name, owner, layout.pieces(kind)),
+                                            ": missing, entries end at ", there, ", not at ", end));
+  }
+  for (size_t at = 0; at < pieces.size(); at += kAtOnce) {
+    const size_t last = std::min(pieces.size(), at + kAtOnce);
+    std::vector<ReadRequest> reads;
+    for (size_t i = at; i < last; ++i) {
+      reads.push_back({pieces[i].object, pieces[i].offset, pieces[i].bytes});
+    }
+    pool_->Read(reads);
+    for (size_t i = at; i < last; ++i) {
+      const Piece& piece = pieces[i];
+      const ReadRequest& read = reads[i - at];
+      const std::string what = PieceName(name, owner, piece.index);
+      const auto taken = [&]() -> absl::Status {
+        if (absl::IsNotFound(read.status)) return Missing(owner, what);
+        RETURN_IF_ERROR(read.status);
+        ASSIGN_OR_RETURN(const auto entries,
+                         decode(PieceKey(owner, piece.index), read.result, what));
+        return take(entries, piece, what);
+      };
+      const absl::Status status = taken();
+      if (absl::IsDataLoss(status)) return Annotate(status, DocumentName(layout.sizes().id));
+      RETURN_IF_ERROR(status);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> RadosStore::ReadText(OwnerId owner, int64_t begin, int64_t end) {
+  ASSIGN_OR_RETURN(const auto layout, FindLayout(owner));
+  RETURN_IF_ERROR(CheckRange("text", begin, end, layout->sizes().bytes));
+  std::string out;
+  if (begin == end) return out;
+  RETURN_IF_ERROR(
+      ReadPieces(owner, *layout, Kind::kText, "text piece", begin, end, DecodeText,
+                 [&](const std::string& text, const Piece& piece, absl::string_view what) {
+                   if (std::ssize(text) != piece.count)
+                     return WrongCount(what, std::ssize(text), piece.count);
+                   const int64_t from = std::max<int64_t>(begin - piece.begin, 0);
+                   const int64_t to = std::min(end - piece.begin, piece.count);
+                   out.append(text, static_cast<size_t>(from), static_cast<size_t>(to - from));
+                   return absl::OkStatus();
+                 }));
+  return out;
+}
+
+absl::StatusOr<std::vector<int32_t>> RadosStore::ReadTokens(OwnerId owner, int64_t begin,
+                                                            int64_t end) {
+  ASSIGN_OR_RETURN(const auto layout, FindLayout(owner));
+  RETURN_IF_ERROR(CheckRange("token", begin, end, layout->sizes().tokens));
+  std::vector<int32_t> out;
+  if (begin == end) return out;
+  RETURN_IF_ERROR(ReadPieces(
+      owner, *layout, Kind::kTokens, "token piece", begin, end, DecodeTokens,
+      [&](const std::vector<int32_t>& tokens, const Piece& piece, absl::string_view what) {
+        if (std::ssize(tokens) != piece.count)
+          return WrongCount(what, std::ssize(tokens), piece.count);
+        const int64_t from = std::max<int64_t>(begin - piece.begin, 0);
+        const int64_t to = std::min(end - piece.begin, piece.count);
+        out.insert(out.end(), tokens.begin() + from, tokens.begin() + to);
+        return absl::OkStatus();
+      }));
+  return out;
+}
+
+absl::StatusOr<std::vector<Bf16>> RadosStore::ReadLandmarkKeyRange(OwnerId owner, int64_t begin,
+                                                                   int64_t end, int64_t d_k) {
+  ASSIGN_OR_RETURN(const auto layout, FindLayout(owner));
+  RETURN_IF_ERROR(CheckRange("chunk", begin, end, layout->sizes().chunks));
+  std::vector<Bf16> out;
+  if (begin == end) return out;
+  RETURN_IF_ERROR(ReadPieces(
+      owner, *layout, Kind::kKeys, "landmark segment", begin, end, DecodeLandmarks,
+      [&](const LandmarkSegment& segment, const Piece& piece,
+          absl::string_view what) -> absl::Status {
+        if (segment.d_k != d_k) {
+          return absl::DataLossError(
+              absl::StrCat(what, ": width ", segment.d_k, ", expected ", d_k));
+        }
+        const int64_t count = std::ssize(segment.keys) / d_k;
+        if (count != piece.count) return WrongCount(what, count, piece.count);
+        const int64_t from = std::max<int64_t>(begin - piece.begin, 0);
+        const int64_t to = std::min(end - piece.begin, piece.count);
+        out.insert(out.end(), segment.keys.begin() + from * d_k, segment.keys.begin() + to * d_k);
+        return absl::OkStatus();
+      }));
+  return out;
+}
+
+absl::StatusOr<std::string> RadosStore::ReadStatePart(OwnerId owner, int64_t index) {
+  ASSIGN_OR_RETURN(const auto layout, FindLayout(owner));
+  const Sizes sizes = layout->sizes();
+  RETURN_IF_ERROR(CheckRange("state part", index, index + 1, StateParts(sizes.state_bytes)));
+  const int64_t number = sizes.first_state_part + index;
+  const std::string what = PieceName("state part", owner, number);
+  const auto read = [&]() -> absl::StatusOr<std::string> {
+    const auto record = pool_->ReadAll(StatePartName(owner, sizes.state_epoch, number), what);
+    if (absl::IsNotFound(record.status())) return Missing(owner, what);
+    RETURN_IF_ERROR(record.status());
+    ASSIGN_OR_RETURN(std::string part, DecodeState(PieceKey(owner, number), *record, what));
+    const int64_t expected = std::min(kStatePartBytes, sizes.state_bytes - index * kStatePartBytes);
+    if (std::ssize(part) != expected) return WrongCount(what, std::ssize(part), expected);
+    return part;
+  };
+  auto part = read();
+  if (absl::IsDataLoss(part.status())) return Annotate(part.status(), DocumentName(sizes.id));
+  return part;
+}
+
+}  // namespace recollect::store

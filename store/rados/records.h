@@ -1,0 +1,100 @@
+// Names of objects and the records that only the store over RADOS has. All others are those of
+// store/format.h. Byte tables: docs/formats.md.
+#ifndef RECOLLECT_STORE_RADOS_RECORDS_H_
+#define RECOLLECT_STORE_RADOS_RECORDS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/types.h"
+
+namespace recollect::store {
+
+// The version of the layout of a namespace as a whole.
+inline constexpr uint32_t kPoolVersion = 1;
+
+inline constexpr char kPoolObject[] = "recollect";   // key "pool": PoolRecord
+inline constexpr char kCatalogObject[] = "catalog";  // documents, unfinished ingests, removed ones
+
+// Keys of a head object.
+inline constexpr char kEpochKey[] = "epoch";        // of the writer that may commit, a number
+inline constexpr char kProgressKey[] = "progress";  // an ingest's record (format.h)
+inline constexpr char kCursorKey[] = "cursor";      // a CursorRecord, of the same commit
+inline constexpr char kFinalKey[] = "final";        // the document, once it is to be published
+inline constexpr char kFinalCursorKey[] = "final cursor";
+inline constexpr char kIndexKey[] = "index";      // an IndexHeadRecord
+inline constexpr char kRemovedKey[] = "removed";  // there is no document any more: no new pins
+inline constexpr char kExtentsPrefix[] = "e";     // and the commit's number, big-endian
+
+// Locks of a head object.
+inline constexpr char kWriterLock[] = "writer";
+inline constexpr char kPinLock[] = "pin";
+inline constexpr char kIndexLock[] = "index";  // while pieces of an index are put
+
+// Of the catalog object, beside those of format.h.
+std::string WriterKey(absl::string_view id);  // WriterValue of the ingest of that id
+std::string WriterValue(OwnerId owner, uint64_t epoch);
+bool ParseWriter(absl::string_view value, OwnerId* owner, uint64_t* epoch);
+std::string FreeingKey(OwnerId owner);  // its space is being freed
+
+std::string ExtentsKey(int64_t commit);
+
+std::string HeadName(OwnerId owner);
+// An object of records, the `number`-th of that writer.
+std::string SegmentName(OwnerId owner, uint64_t epoch, uint64_t number);
+std::string StatePartName(OwnerId owner, uint64_t epoch, int64_t number);
+std::string IndexPieceName(OwnerId owner, uint64_t generation, int64_t number);
+// The owner of an object with one of these names.
+std::optional<OwnerId> OwnerOfObject(absl::string_view name);
+
+struct PoolRecord {
+  uint32_t version = kPoolVersion;
+  uint64_t next_owner = 1;  // this number and greater ones were never given out
+};
+
+// Where a writer goes on, as of a commit.
+struct CursorRecord {
+  int64_t commits = 0;  // whose extents count
+  uint64_t state_epoch = 0;
+};
+
+enum class Kind : uint8_t { kChunks = 0, kText = 1, kTokens = 2, kKeys = 3 };
+inline constexpr int kKinds = 4;
+
+// One record in a segment.
+struct Extent {
+  Kind kind{};
+  uint64_t epoch = 0;
+  uint64_t segment = 0;
+  uint32_t offset = 0;
+  uint32_t bytes = 0;
+  uint32_t count = 0;  // of its entries: chunks (1), bytes, tokens, keys
+};
+
+struct IndexHeadRecord {
+  uint64_t generation = 0;
+  int64_t total_bytes = 0;
+};
+
+std::string EncodePool(absl::string_view key, const PoolRecord& pool);
+std::string EncodeCursor(absl::string_view key, const CursorRecord& cursor);
+std::string EncodeExtents(absl::string_view key, const std::vector<Extent>& extents);
+std::string EncodeIndexHead(absl::string_view key, const IndexHeadRecord& index);
+
+// DATA_LOSS, naming `what`, for what Encode does not produce.
+absl::StatusOr<PoolRecord> DecodePool(absl::string_view key, absl::string_view record,
+                                      absl::string_view what);
+absl::StatusOr<CursorRecord> DecodeCursor(absl::string_view key, absl::string_view record,
+                                          absl::string_view what);
+absl::StatusOr<std::vector<Extent>> DecodeExtents(absl::string_view key, absl::string_view record,
+                                                  absl::string_view what);
+absl::StatusOr<IndexHeadRecord> DecodeIndexHead(absl::string_view key, absl::string_view record,
+                                                absl::string_view what);
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_RADOS_RECORDS_H_

@@ -1,0 +1,190 @@
+// The class behind OpenRadosStore, for its own .cc files.
+//
+// rados_store.cc opens; documents.cc keeps the catalog, pins and sessions' chunks, and frees;
+// writers.cc begins and takes over ingests and imports, ingest.cc commits and publishes; head.cc
+// reads head objects; read.cc reads by owner; index.cc keeps indexes.
+#ifndef RECOLLECT_STORE_RADOS_STORE_IMPL_H_
+#define RECOLLECT_STORE_RADOS_STORE_IMPL_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "store/document_store.h"
+#include "store/ingest_state.h"
+#include "store/rados/layout.h"
+#include "store/rados/leases.h"
+#include "store/rados/pool.h"
+#include "store/rados/rados_store.h"
+#include "store/rados/records.h"
+
+namespace recollect::store {
+
+// What a head object says.
+struct Head {
+  std::string epoch;  // as it is stored; empty: the object has been made, and no more
+  bool removed = false;
+  bool committed = false;  // there is progress
+  IngestState state;       // without resume_state
+  CursorRecord cursor;
+  bool is_final = false;
+  DocumentInfo document;  // if it is final, like the next
+  CursorRecord final_cursor;
+  bool has_index = false;
+  IndexHeadRecord index;
+};
+
+// NOT_FOUND: there is no such object.
+absl::StatusOr<Head> ReadHead(Pool& pool, OwnerId owner);
+// The records of the commits that the cursor counts.
+absl::StatusOr<std::shared_ptr<Layout>> ReadLayout(Pool& pool, OwnerId owner,
+                                                   const CursorRecord& cursor, Sizes sizes);
+// Every object that the head refers to, itself excepted.
+absl::StatusOr<std::vector<std::string>> ObjectsOf(Pool& pool, OwnerId owner, const Head& head);
+// FAILED_PRECONDITION: another format version. `makes`: an empty namespace becomes a store.
+absl::Status CheckPool(Pool& pool, bool makes);
+// Documents of the catalog in order, damaged ones as DATA_LOSS, until visit returns false.
+absl::Status ScanCatalog(
+    Pool& pool, const std::string& after, int64_t page,
+    const std::function<bool(const std::string&, const absl::StatusOr<DocumentInfo>&)>& visit);
+// Frees a removed document, unless somebody holds it: false then.
+absl::StatusOr<bool> FreeRemoved(Pool& pool, OwnerId owner);
+
+class RadosStore final : public DocumentStore {
+ public:
+  RadosStore(std::unique_ptr<Pool> pool, const RadosOptions& options);
+  // Frees what was removed and is in nobody's use.
+  absl::Status Load();
+
+  absl::StatusOr<DocumentInfo> Get(const std::string& id) override;
+  absl::StatusOr<std::vector<DocumentInfo>> List(const std::string& after, int64_t limit) override;
+  absl::StatusOr<DocumentInfo> Remove(const std::string& id) override;
+  absl::Status Free(OwnerId owner) override;
+  absl::Status Pin(OwnerId owner) override;
+  void Unpin(OwnerId owner) override;
+
+  absl::StatusOr<IngestProgress> BeginIngest(const std::string& id, const std::string& fingerprint,
+                                             bool from_tokens, const std::string& pattern) override;
+  void LeaveIngest(OwnerId owner) override;
+  absl::StatusOr<std::vector<IngestProgress>> ListIngests() override;
+  absl::Status PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) override;
+  absl::Status CommitIngest(OwnerId owner, const IngestBatch& batch) override;
+  absl::StatusOr<DocumentInfo> PublishIngest(OwnerId owner, const IngestBatch& last) override;
+  absl::Status AbandonIngest(const std::string& id) override;
+  absl::StatusOr<OwnerId> BeginImport(const DocumentInfo& document) override;
+  absl::Status AbandonImport(OwnerId owner) override;
+
+  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
+                                                     int64_t d_k) override {
+    return ReadLandmarkKeyRange(owner, 0, chunks, d_k);
+  }
+  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeyRange(OwnerId owner, int64_t begin, int64_t end,
+                                                         int64_t d_k) override;
+  std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) override;
+  absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) override;
+  absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
+                                                  int64_t end) override;
+  absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) override;
+
+  absl::Status PutIndex(OwnerId owner, absl::string_view bytes) override;
+  absl::StatusOr<std::string> ReadIndex(OwnerId owner) override;
+
+  absl::StatusOr<OwnerId> NewSessionOwner() override;
+  absl::Status PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) override;
+  absl::Status FreeSession(OwnerId owner) override;
+
+  absl::StatusOr<BackupInfo> Backup(const std::string& directory, uint32_t keep) override;
+  absl::StatusOr<std::vector<BackupInfo>> ListBackups(const std::string& directory) override;
+  StoreState state() override;
+
+ private:
+  // An ingest or import whose writer this process is.
+  struct Ingest {
+    explicit Ingest(std::shared_ptr<Layout> layout_in) : layout(std::move(layout_in)) {}
+    Mutex mutex;                               // held during a commit
+    IngestState state ABSL_GUARDED_BY(mutex);  // without resume_state
+    CursorRecord cursor ABSL_GUARDED_BY(mutex);
+    uint64_t segment ABSL_GUARDED_BY(mutex) = 0;  // the next record goes there, like the next
+    uint64_t offset ABSL_GUARDED_BY(mutex) = 0;
+    bool done ABSL_GUARDED_BY(mutex) = false;  // published or abandoned
+    // After a commit that failed or whose outcome is not known: only BeginIngest goes on from here.
+    bool lost ABSL_GUARDED_BY(mutex) = false;
+    uint64_t epoch = 0;
+    std::string import_record;  // in the catalog, of an import; otherwise empty
+    const std::shared_ptr<Layout> layout;
+  };
+
+  // documents.cc
+  absl::StatusOr<OwnerId> NewOwner();
+  absl::Status ChangeCatalog(Change change, absl::string_view what);
+  void FreePending();
+  void Forget(OwnerId owner);
+
+  // writers.cc
+  // The entries of the catalog that concern an id, as far as there are any.
+  absl::StatusOr<std::map<std::string, std::string>> CatalogEntries(const std::string& id);
+  // Becomes the writer of the unfinished ingest, whose record in the catalog is `begun` and whose
+  // writer had `epoch`. ABORTED: another server is; CANCELLED: the catalog has changed meanwhile.
+  absl::StatusOr<std::shared_ptr<Ingest>> TakeOver(const IngestState& begun, uint64_t epoch);
+  // Of an owner that no server writes, this one becomes the writer.
+  absl::StatusOr<std::shared_ptr<Ingest>> FindIngest(OwnerId owner);
+  std::shared_ptr<Ingest> Held(OwnerId owner);
+  void Keep(OwnerId owner, std::shared_ptr<Ingest> ingest);
+  // No longer the writer; the lock is free for others.
+  void LetGo(OwnerId owner);
+
+  // ingest.cc
+  struct Written {
+    std::vector<Extent> extents;
+    uint64_t segment = 0;  // where the next record goes, like the next
+    uint64_t offset = 0;
+  };
+  // Writes the records of a batch beside what is committed.
+  absl::StatusOr<Written> WriteBatch(Ingest& ingest, const IngestBatch& batch)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
+  // One change of the head by its writer.
+  absl::Status ChangeHead(Ingest& ingest, Change change)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
+  // The status as a caller gets it; the ingest is lost unless it is known that nothing was written.
+  absl::Status Failed(Ingest& ingest, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
+  absl::Status CheckWritable(const Ingest& ingest) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
+  void DropOldState(const IngestProgress& before, uint64_t state_epoch, const IngestProgress& now);
+
+  // read.cc
+  absl::StatusOr<std::shared_ptr<Layout>> FindLayout(OwnerId owner);
+  // NOT_FOUND if the owner has gone meanwhile, otherwise DATA_LOSS.
+  absl::Status Missing(OwnerId owner, absl::string_view what);
+  template <typename Decode, typename Take>
+  absl::Status ReadPieces(OwnerId owner, const Layout& layout, Kind kind, const char* name,
+                          int64_t begin, int64_t end, const Decode& decode, const Take& take);
+
+  const std::unique_ptr<Pool> pool_;
+  const RadosOptions options_;
+  // Sessions' own chunks: of this process alone.
+  const std::unique_ptr<DocumentStore> sessions_ = CreateMemoryStore();
+
+  Mutex numbers_mutex_;
+  uint64_t next_owner_ ABSL_GUARDED_BY(numbers_mutex_) = 0;
+  uint64_t owner_limit_ ABSL_GUARDED_BY(numbers_mutex_) = 0;
+
+  Mutex mutex_;  // never held during an operation of the pool
+  std::unordered_map<OwnerId, std::shared_ptr<Ingest>> ingests_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_map<OwnerId, std::shared_ptr<Layout>> layouts_ ABSL_GUARDED_BY(mutex_);
+  std::set<OwnerId> pending_ ABSL_GUARDED_BY(mutex_);  // removed, and others hold them
+
+  Mutex pins_mutex_;  // held while a pin is taken or dropped
+  std::map<OwnerId, int> pins_ ABSL_GUARDED_BY(pins_mutex_);
+
+  Leases leases_;  // last: its thread uses all of the above
+};
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_STORE_RADOS_STORE_IMPL_H_

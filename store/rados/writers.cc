@@ -1,0 +1,333 @@
+// Who writes what: the lock of a head object keeps others away while its holder lives, the epoch
+// keeps out a writer that lost the lock without knowing. The catalog names the epoch too, so that
+// such a writer can not publish either.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "store/format.h"
+#include "store/rados/store_impl.h"
+
+namespace recollect::store {
+namespace {
+
+constexpr int kTries = 20;  // each lost one means that another server has changed the same entry
+
+absl::Status Busy(const std::string& id) {
+  return absl::AbortedError(
+      absl::StrCat(DocumentName(id), ": its entry in the catalog changes all the time"));
+}
+
+absl::Status NoIngest(const std::string& id) {
+  return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
+}
+
+absl::Status WrittenBy(const std::string& id, const Holders& holders) {
+  return absl::AbortedError(absl::StrCat("another server is writing ", DocumentName(id), ": ",
+                                         absl::StrJoin(holders, ", ")));
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<std::string, std::string>> RadosStore::CatalogEntries(
+    const std::string& id) {
+  auto found =
+      pool_->Get(kCatalogObject, {DocumentKey(id), IngestKey(id), WriterKey(id)}, DocumentName(id));
+  if (absl::IsNotFound(found.status())) return std::map<std::string, std::string>();
+  return found;
+}
+
+std::shared_ptr<RadosStore::Ingest> RadosStore::Held(OwnerId owner) {
+  MutexLock lock(mutex_);
+  const auto found = ingests_.find(owner);
+  return found == ingests_.end() ? nullptr : found->second;
+}
+
+void RadosStore::Keep(OwnerId owner, std::shared_ptr<Ingest> ingest) {
+  MutexLock lock(mutex_);
+  ingests_[owner] = std::move(ingest);
+}
+
+void RadosStore::LetGo(OwnerId owner) {
+  {
+    MutexLock lock(mutex_);
+    ingests_.erase(owner);
+  }
+  leases_.Drop(HeadName(owner), kWriterLock);
+}
+
+absl::StatusOr<std::shared_ptr<RadosStore::Ingest>> RadosStore::TakeOver(const IngestState& begun,
+                                                                         uint64_t epoch) {
+  const std::string& id = begun.progress.id;
+  const OwnerId owner = begun.progress.owner;
+  const std::string head_name = HeadName(owner);
+  const std::string what = absl::StrCat("ingest '", id, "'");
+  const absl::Status locked = leases_.Take(head_name, kWriterLock, /*shared=*/false);
+  if (absl::IsAborted(locked)) {
+    ASSIGN_OR_RETURN(const Holders holders, pool_->LockHolders(head_name, kWriterLock));
+    return WrittenBy(id, holders);
+  }
+  RETURN_IF_ERROR(locked);
+  const auto take = [&]() -> absl::StatusOr<std::shared_ptr<Ingest>> {
+    Change raise;
+    raise.expect[WriterKey(id)] = WriterValue(owner, epoch);
+    raise.set[WriterKey(id)] = WriterValue(owner, epoch + 1);
+    const absl::Status raised = ChangeCatalog(std::move(raise), what);
+    if (absl::IsAborted(raised)) {
+      Change undo;  // the lock may have made the head of an owner that was freed
+      undo.expect[kEpochKey] = "";
+      undo.remove_object = true;
+      pool_->Apply(head_name, undo, what).IgnoreError();
+      return absl::CancelledError("the catalog has changed");
+    }
+    RETURN_IF_ERROR(raised);
+    ASSIGN_OR_RETURN(const Head head, ReadHead(*pool_, owner));
+    const IngestState& state = head.committed ? head.state : begun;
+    Change fence;
+    fence.expect[kEpochKey] = head.epoch;
+    fence.expect[kRemovedKey] = "";
+    fence.set[kEpochKey] = absl::StrCat(epoch + 1);
+    fence.remove = {kFinalKey, kFinalCursorKey};  // the catalog says that it was not published
+    if (!head.committed) {
+      fence.set[kProgressKey] = EncodeIngest(kProgressKey, state);
+      fence.set[kCursorKey] = EncodeCursor(kCursorKey, head.cursor);
+    }
+    RETURN_IF_ERROR(pool_->Apply(head_name, fence, what));
+    // Read after the fence: the writer before may have committed until then.
+    ASSIGN_OR_RETURN(const Head now, ReadHead(*pool_, owner));
+    ASSIGN_OR_RETURN(auto layout, ReadLayout(*pool_, owner, now.cursor,
+                                             SizesOf(now.state.progress, now.cursor.state_epoch)));
+    auto ingest = std::make_shared<Ingest>(std::move(layout));
+    MutexLock lock(ingest->mutex);
+    ingest->state = now.state;
+    ingest->cursor = now.cursor;
+    ingest->epoch = epoch + 1;
+    Keep(owner, ingest);
+    return ingest;
+  };
+  auto taken = take();
+  if (!taken.ok()) leases_.Drop(head_name, kWriterLock);
+  return taken;
+}
+
+absl::StatusOr<IngestProgress> RadosStore::BeginIngest(const std::string& id,
+                                                       const std::string& fingerprint,
+                                                       bool from_tokens,
+                                                       const std::string& pattern) {
+  RETURN_IF_ERROR(CheckDocumentId(id));
+  const std::string key = IngestKey(id);
+  const std::string what = absl::StrCat("ingest '", id, "'");
+  for (int i = 0; i < kTries; ++i) {
+    ASSIGN_OR_RETURN(auto entries, CatalogEntries(id));
+    if (entries.contains(DocumentKey(id))) {
+      RETURN_IF_ERROR(
+          DecodeDocument(DocumentKey(id), entries[DocumentKey(id)], DocumentName(id)).status());
+      return absl::AlreadyExistsError(absl::StrCat(DocumentName(id), " exists"));
+    }
+    IngestState begun;
+    uint64_t epoch = 0;
+    if (entries.contains(key)) {
+      OwnerId owner{};
+      ASSIGN_OR_RETURN(begun, DecodeIngest(key, entries[key], what));
+      if (!ParseWriter(entries[WriterKey(id)], &owner, &epoch) || owner != begun.progress.owner)
+        return absl::DataLossError(absl::StrCat(what, ": no entry of its writer"));
+      RETURN_IF_ERROR(CheckResumable(begun.progress, fingerprint, from_tokens, pattern));
+    } else {
+      IngestProgress& progress = begun.progress;
+      ASSIGN_OR_RETURN(progress.owner, NewOwner());
+      progress.id = id;
+      progress.fingerprint = fingerprint;
+      progress.from_tokens = from_tokens;
+      progress.pattern = pattern;
+      Change begin;
+      for (const std::string& absent : {DocumentKey(id), key, WriterKey(id)})
+        begin.expect[absent] = "";
+      begin.set[key] = EncodeIngest(key, begun);
+      begin.set[WriterKey(id)] = WriterValue(progress.owner, epoch);
+      const absl::Status made = ChangeCatalog(std::move(begin), what);
+      if (absl::IsAborted(made)) continue;
+      RETURN_IF_ERROR(made);
+    }
+    const OwnerId owner = begun.progress.owner;
+    std::shared_ptr<Ingest> ingest = Held(owner);
+    const bool usable = ingest != nullptr && [&] {
+      MutexLock lock(ingest->mutex);
+      return !ingest->lost && !ingest->done && ingest->epoch == epoch;
+    }();
+    if (!usable) {
+      auto taken = TakeOver(begun, epoch);
+      if (absl::IsCancelled(taken.status())) continue;
+      RETURN_IF_ERROR(taken.status());
+      ingest = *std::move(taken);
+    }
+    MutexLock lock(ingest->mutex);
+    IngestProgress progress = ingest->state.progress;
+    if (ingest->cursor.commits == 0) return progress;
+    const std::string resume = absl::StrCat("resume state of ingest '", id, "'");
+    ASSIGN_OR_RETURN(const std::string record, pool_->ReadAll(HeadName(owner), resume));
+    ASSIGN_OR_RETURN(progress.resume_state, DecodeResume(ResumeKey(owner), record, resume));
+    return progress;
+  }
+  return Busy(id);
+}
+
+absl::StatusOr<std::shared_ptr<RadosStore::Ingest>> RadosStore::FindIngest(OwnerId owner) {
+  if (auto held = Held(owner); held != nullptr) return held;
+  const auto none = [&] {
+    return absl::NotFoundError(
+        absl::StrCat("no unfinished ingest of owner ", static_cast<uint64_t>(owner)));
+  };
+  const absl::StatusOr<Head> head = ReadHead(*pool_, owner);
+  if (absl::IsNotFound(head.status())) return none();
+  RETURN_IF_ERROR(head.status());
+  const std::string& id = head->state.progress.id;
+  ASSIGN_OR_RETURN(auto entries, CatalogEntries(id));
+  OwnerId now{};
+  uint64_t epoch = 0;
+  if (!ParseWriter(entries[WriterKey(id)], &now, &epoch) || now != owner) return none();
+  auto taken = TakeOver(head->state, epoch);
+  if (absl::IsCancelled(taken.status())) return Busy(id);
+  return taken;
+}
+
+void RadosStore::LeaveIngest(OwnerId owner) {
+  const auto held = Held(owner);
+  if (held != nullptr && held->import_record.empty()) LetGo(owner);
+}
+
+absl::StatusOr<std::vector<IngestProgress>> RadosStore::ListIngests() {
+  std::vector<IngestProgress> out;
+  absl::Status bad;
+  const absl::Status scanned = pool_->Scan(
+      kCatalogObject, std::string(kIngestPrefix), std::string(kIngestPrefix), 1000,
+      "unfinished ingests", [&](const std::string& key, const std::string& value) {
+        const auto state = DecodeIngest(key, value, absl::StrCat("ingest '", key.substr(1), "'"));
+        if (state.ok()) {
+          out.push_back(state->progress);
+        } else {
+          LogError("{}", std::string(state.status().message()));
+        }
+        return true;
+      });
+  if (!scanned.ok() && !absl::IsNotFound(scanned)) return scanned;
+  for (IngestProgress& progress : out) {  // how far they are is in their heads
+    if (const auto held = Held(progress.owner); held != nullptr) {
+      MutexLock lock(held->mutex);
+      progress = held->state.progress;
+    } else if (const auto head = ReadHead(*pool_, progress.owner); head.ok() && head->committed) {
+      progress = head->state.progress;
+    }
+  }
+  return out;
+}
+
+absl::Status RadosStore::AbandonIngest(const std::string& id) {
+  const std::string key = IngestKey(id), writer_key = WriterKey(id);
+  const std::string what = absl::StrCat("ingest '", id, "'");
+  for (int i = 0; i < kTries; ++i) {
+    ASSIGN_OR_RETURN(auto entries, CatalogEntries(id));
+    OwnerId owner{};
+    uint64_t epoch = 0;
+    if (!ParseWriter(entries[writer_key], &owner, &epoch)) return NoIngest(id);
+    const auto held = Held(owner);
+    bool ours = false;
+    if (held != nullptr) {
+      MutexLock lock(held->mutex);  // after a commit that is being written
+      if (held->done) return NoIngest(id);
+      ours = !held->lost && held->epoch == epoch;
+    }
+    if (held != nullptr && !ours) {
+      // Whoever asks may only know what this process wrote, and not what another has since.
+      LetGo(owner);
+      return absl::AbortedError(
+          absl::StrCat(what, " was taken over by another server, or a commit of it failed"));
+    }
+    if (!ours) {
+      ASSIGN_OR_RETURN(const Holders holders, pool_->LockHolders(HeadName(owner), kWriterLock));
+      if (!holders.empty()) return WrittenBy(id, holders);
+    }
+    DocumentInfo info;
+    info.id = id;
+    info.owner = owner;
+    const auto state = DecodeIngest(key, entries[key], what);
+    if (state.ok()) info = MakeDocument(*state, "", 0);
+    const std::string removed = RemovedKey(owner);
+    Change change;
+    change.expect[writer_key] = entries[writer_key];
+    change.remove = {key, writer_key};
+    change.set[removed] = EncodeRemoved(removed, info);
+    const absl::Status changed = ChangeCatalog(std::move(change), what);
+    if (absl::IsAborted(changed)) continue;
+    RETURN_IF_ERROR(changed);
+    if (held != nullptr) {
+      MutexLock lock(held->mutex);
+      held->done = true;
+    }
+    LetGo(owner);
+    return Free(owner);
+  }
+  return Busy(id);
+}
+
+// The head and its lock come first, so that nobody takes the entry in the catalog for that of a
+// document that was removed.
+absl::StatusOr<OwnerId> RadosStore::BeginImport(const DocumentInfo& document) {
+  const std::string& id = document.id;
+  RETURN_IF_ERROR(CheckDocumentId(id));
+  ASSIGN_OR_RETURN(const auto entries, CatalogEntries(id));
+  if (entries.contains(DocumentKey(id)))
+    return absl::AlreadyExistsError(absl::StrCat(DocumentName(id), " exists"));
+  if (!entries.empty()) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(DocumentName(id), ": an ingest of that id has begun and is not finished"));
+  }
+  IngestState state;
+  IngestProgress& progress = state.progress;
+  ASSIGN_OR_RETURN(const OwnerId owner, NewOwner());
+  progress.owner = owner;
+  progress.id = id;
+  progress.fingerprint = document.fingerprint;
+  progress.from_tokens = document.from_tokens;
+  progress.pattern = document.pattern;
+  auto import = std::make_shared<Ingest>(std::make_shared<Layout>(owner));
+  import->layout->Add({}, SizesOf(progress, 0));
+  import->epoch = 1;
+  const std::string removed = RemovedKey(owner), what = absl::StrCat("import of '", id, "'");
+  import->import_record = EncodeRemoved(removed, MakeDocument(state, "", 0));
+  RETURN_IF_ERROR(leases_.Take(HeadName(owner), kWriterLock, /*shared=*/false));
+  Change head;
+  head.set[kEpochKey] = absl::StrCat(import->epoch);
+  head.set[kProgressKey] = EncodeIngest(kProgressKey, state);
+  head.set[kCursorKey] = EncodeCursor(kCursorKey, {});
+  Change mark;
+  mark.set[removed] = import->import_record;
+  absl::Status made = pool_->Apply(HeadName(owner), head, what);
+  if (made.ok()) made = ChangeCatalog(std::move(mark), what);
+  if (!made.ok()) {
+    leases_.Drop(HeadName(owner), kWriterLock);
+    return made;
+  }
+  {
+    MutexLock lock(import->mutex);
+    import->state = state;
+  }
+  Keep(owner, std::move(import));
+  return owner;
+}
+
+absl::Status RadosStore::AbandonImport(OwnerId owner) {
+  const auto import = Held(owner);
+  if (import == nullptr || import->import_record.empty())
+    return absl::NotFoundError("the import has ended");
+  {
+    MutexLock lock(import->mutex);
+    if (import->done) return absl::NotFoundError("the import has ended");
+    import->done = true;
+  }
+  LetGo(owner);
+  return Free(owner);
+}
+
+}  // namespace recollect::store

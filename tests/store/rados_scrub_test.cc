@@ -1,0 +1,172 @@
+// What `recollect store check` finds and `repair` frees, and a process that stands still.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "store/rados/pool.h"
+#include "store/rados/records.h"
+#include "tests/store/rados_testing.h"
+#include "tests/store/store_testing.h"
+
+namespace recollect::store {
+namespace {
+
+using ::absl::StatusCode;
+
+std::unique_ptr<DocumentStore> Open(const RadosOptions& options) {
+  auto store = OpenRadosStore(options);
+  EXPECT_THAT(store, IsOk());
+  return store.ok() ? *std::move(store) : nullptr;
+}
+
+TEST(RadosScrubTest, FindsAndFreesWhatNobodyOwnsAndNothingElse) {
+  const RadosOptions options = InNamespace("scrub");
+  const auto store = Open(options);
+  Content content{.seed = 1}, open{.seed = 2}, pinned{.seed = 3};
+  const auto info = Ingest(*store, "book", &content, 3, 20, 5000, 70000);
+  ASSERT_THAT(info, IsOk());
+  ASSERT_THAT(store->PutIndex(info->owner, std::string(3 << 20, 'i')), IsOk());
+  const auto begun = store->BeginIngest("open", "f", false, "");
+  const IngestBatch batch = NextBatch(open, 5, 100, 1000);
+  ASSERT_THAT(store->CommitIngest(begun->owner, batch), IsOk());
+  Append(&open, batch);
+  const auto kept = Ingest(*store, "kept", &pinned, 1, 20, 50, 700);
+  ASSERT_THAT(store->Pin(kept->owner), IsOk());
+  ASSERT_THAT(store->Remove("kept"), IsOk());
+  EXPECT_THAT(CheckRadosStore(options, false)->orphans, testing::IsEmpty());
+
+  const auto pool = Pool::Connect(options);
+  const OwnerId nobody{12345};
+  const std::vector<std::string> planted = {
+      HeadName(nobody),  // of an import that was cut off at once
+      SegmentName(nobody, 1, 0),
+      SegmentName(info->owner, 7, 0),  // of a writer that was fenced
+      StatePartName(info->owner, 1, 3),
+      IndexPieceName(info->owner, 999, 0),  // of an index that was not finished
+  };
+  for (const std::string& name : planted) {
+    const WriteRequest write[] = {{name, 0, "x"}};
+    ASSERT_THAT((*pool)->Write(write, name), IsOk());
+  }
+  const auto check = CheckRadosStore(options, false);
+  ASSERT_THAT(check, IsOk());
+  EXPECT_THAT(check->orphans, testing::UnorderedElementsAreArray(planted));
+  EXPECT_THAT(check->problems, testing::IsEmpty());
+  EXPECT_EQ(check->documents, 1);
+  const auto repaired = CheckRadosStore(options, true);
+  ASSERT_THAT(repaired, IsOk());
+  EXPECT_THAT(repaired->orphans, testing::UnorderedElementsAreArray(planted));
+  EXPECT_THAT(CheckRadosStore(options, false)->orphans, testing::IsEmpty());
+  ExpectContent(*store, info->owner, content);
+  ExpectContent(*store, begun->owner, open);
+  ExpectContent(*store, kept->owner, pinned);
+  EXPECT_EQ(store->ReadIndex(info->owner)->size(), 3 << 20);
+  EXPECT_THAT(CheckRadosStore(InNamespace("nothing"), false).status(),
+              StatusIs(StatusCode::kNotFound, "nothing"));
+}
+
+// A repair must not take what a writer that stands still could commit when it goes on.
+TEST(RadosScrubTest, ARepairEndsAWriterWhoseUncommittedRecordsItFrees) {
+  RadosOptions options = InNamespace("ended");
+  RadosOptions still_options = options;
+  still_options.lease_ms = 2000;
+  still_options.renews = false;
+  const auto still = Open(still_options);
+  Content content{.seed = 5};
+  const auto begun = still->BeginIngest("book", "fingerprint", false, "");
+  const IngestBatch first = NextBatch(content, 5, 100, 1000);
+  ASSERT_THAT(still->CommitIngest(begun->owner, first), IsOk());
+  Append(&content, first);
+  const auto pool = Pool::Connect(options);
+  const WriteRequest begun_commit[] = {{SegmentName(begun->owner, 1, 1), 0, "x"}};
+  ASSERT_THAT((*pool)->Write(begun_commit, "test"), IsOk());
+  EXPECT_THAT(CheckRadosStore(options, true)->orphans, testing::IsEmpty());  // it has its lock
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  EXPECT_EQ(CheckRadosStore(options, true)->orphans.size(), 1);
+  EXPECT_THAT(still->CommitIngest(begun->owner, NextBatch(content, 5, 100, 1000)),
+              StatusIs(StatusCode::kAborted, ""));
+  const auto again = still->BeginIngest("book", "fingerprint", false, "");
+  ASSERT_THAT(again, IsOk());
+  const IngestBatch last = NextBatch(content, 5, 100, 1000);
+  Append(&content, last);
+  ASSERT_THAT(still->PublishIngest(again->owner, last), IsOk());
+  ExpectContent(*Open(options), again->owner, content);
+}
+
+// The process that this test starts (rados_test_main.cc): a writer that commits once at once, and
+// once more when it is told to.
+RadosOptions WriterOptions() {
+  RadosOptions options = InNamespace("stopped");
+  options.lease_ms = 1500;
+  return options;
+}
+
+}  // namespace
+
+int RunWriter() {
+  auto store = OpenRadosStore(WriterOptions());
+  if (!store.ok()) return 1;
+  Content content{.seed = 11};
+  const auto begun = (*store)->BeginIngest("book", "fingerprint", false, "");
+  if (!begun.ok()) return 2;
+  const IngestBatch first = NextBatch(content, 5, 100, 1000);
+  if (!(*store)->CommitIngest(begun->owner, first).ok()) return 3;
+  Append(&content, first);
+  std::fputs("committed\n", stdout);
+  std::fflush(stdout);
+  if (std::getchar() == EOF) return 4;
+  const absl::Status second = (*store)->CommitIngest(begun->owner, NextBatch(content, 3, 10, 2000));
+  return second.code() == StatusCode::kAborted ? 0 : 5;
+}
+
+namespace {
+
+TEST(RadosScrubTest, AProcessStoppedPastItsLeaseCommitsNothingWhenItGoesOn) {
+  int to[2], from[2];
+  ASSERT_EQ(pipe(to), 0);
+  ASSERT_EQ(pipe(from), 0);
+  const pid_t writer = fork();
+  ASSERT_GE(writer, 0);
+  if (writer == 0) {
+    dup2(to[0], 0);
+    dup2(from[1], 1);
+    setenv("RECOLLECT_RADOS_WRITER", ClusterDirectory().c_str(), 1);
+    execl("/proc/self/exe", "writer", nullptr);
+    _exit(127);
+  }
+  char line[10];
+  ASSERT_EQ(read(from[0], line, sizeof(line)), 10);  // "committed\n"
+  const auto store = Open(WriterOptions());
+  EXPECT_THAT(store->BeginIngest("book", "fingerprint", false, ""),
+              StatusIs(StatusCode::kAborted, "another server"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // it renews
+  EXPECT_THAT(store->BeginIngest("book", "fingerprint", false, ""),
+              StatusIs(StatusCode::kAborted, absl::StrCat("/", writer, "/")));
+  ASSERT_EQ(kill(writer, SIGSTOP), 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  const auto begun = store->BeginIngest("book", "fingerprint", false, "");
+  ASSERT_THAT(begun, IsOk());
+  Content content{.seed = 11};
+  Append(&content, NextBatch(content, 5, 100, 1000));
+  EXPECT_EQ(begun->resume_state, content.resume_state);
+  const IngestBatch ours = NextBatch(content, 4, 200, 3000);
+  ASSERT_THAT(store->CommitIngest(begun->owner, ours), IsOk());
+  Append(&content, ours);
+  ASSERT_EQ(kill(writer, SIGCONT), 0);
+  ASSERT_EQ(write(to[1], "\n", 1), 1);
+  int status = 0;
+  ASSERT_EQ(waitpid(writer, &status, 0), writer);
+  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);  // its commit was ABORTED
+  IngestBatch last;
+  last.input_offset = content.input_offset;
+  ASSERT_THAT(store->PublishIngest(begun->owner, last), IsOk());
+  ExpectContent(*Open(WriterOptions()), begun->owner, content);
+  for (const int end : {to[0], to[1], from[0], from[1]}) close(end);
+}
+
+}  // namespace
+}  // namespace recollect::store

@@ -1,0 +1,30 @@
+// A cluster for the tests of one program: tests/store/rados_test_main.cc starts and stops it.
+#ifndef RECOLLECT_TESTS_STORE_RADOS_TESTING_H_
+#define RECOLLECT_TESTS_STORE_RADOS_TESTING_H_
+
+#include <string>
+
+#include "store/rados/rados_store.h"
+
+namespace recollect::store {
+
+// Where the cluster lies, as tools/ceph-cluster takes it.
+const std::string& ClusterDirectory();
+
+// The exit status of tools/ceph-cluster with these arguments.
+int RunClusterTool(const std::string& arguments);
+
+// Options of a namespace of the test's own. Leases are short: tests wait until some lapse.
+inline RadosOptions InNamespace(const std::string& name) {
+  RadosOptions options;
+  options.pool = "recollect";
+  options.name_space = name;
+  options.conf_file = ClusterDirectory() + "/ceph.conf";
+  options.lease_ms = 3000;
+  options.object_bytes = 1 << 16;  // so that tests have documents of many
+  return options;
+}
+
+}  // namespace recollect::store
+
+#endif  // RECOLLECT_TESTS_STORE_RADOS_TESTING_H_

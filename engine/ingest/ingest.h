@@ -68,6 +68,7 @@ class IngestJob final : public IngestWork,
   // Ends the job with `status`, which waiting and later calls receive. What was committed stays.
   void Fail(const absl::Status& status);
   void Cancel() override { Fail(absl::CancelledError("cancelled by the client")); }
+  OwnerId owner() const { return owner_; }
   bool published() const;
   bool failed() const;
   // Commits what is encoded. REQUIRES: the scheduler has stopped.

@@ -254,6 +254,8 @@ void IngestRegistry::Close(const std::string& id, const std::shared_ptr<IngestJo
       [self = shared_from_this(), id, unfinished = job->published() ? nullptr : job] {
         if (unfinished != nullptr && unfinished->status().committed_offset == 0) {
           self->DropRecord(id);
+        } else if (unfinished != nullptr) {
+          self->context_.store.LeaveIngest(unfinished->owner());
         }
         self->Forget(id);
       });

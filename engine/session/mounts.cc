@@ -65,6 +65,8 @@ struct Mounts::State : std::enable_shared_from_this<State> {
   void Unpin(const std::shared_ptr<Entry>& entry);
   void Drop(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void FreeLater(OwnerId owner);
+  // Tells the store that this process no longer reads the document.
+  void UnpinLater(OwnerId owner);
 
   store::DocumentStore& store;
   LandmarkIndex& device;
@@ -116,11 +118,22 @@ absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string&
     slot->info = *std::move(info);
   }
   const std::shared_ptr<Entry> entry = slot;
+  if (entry->pins == 0) {
+    // Where other processes share the store, one may have removed it since it was looked up.
+    if (const absl::Status pinned = store.Pin(entry->info.owner); !pinned.ok()) {
+      Drop(*entry);
+      counters.CountError(pinned);
+      return Annotate(pinned, absl::StrCat("document \"", id, "\""));
+    }
+  }
   ++entry->pins;  // before making room, which drops keys of unpinned documents only
   if (with_keys && entry->key_bytes == 0) {
     const int64_t needed = device.BytesOf(entry->info.chunks, d_k);
     if (const absl::Status status = MakeRoom(entry->info, needed); !status.ok()) {
-      if (--entry->pins == 0) entries.erase(static_cast<uint64_t>(entry->info.owner));
+      if (--entry->pins == 0) {
+        UnpinLater(entry->info.owner);
+        entries.erase(static_cast<uint64_t>(entry->info.owner));
+      }
       return status;
     }
     entry->key_bytes = needed;
@@ -205,7 +218,12 @@ void Mounts::State::Unpin(const std::shared_ptr<Entry>& entry) {
       Drop(*entry);
     }
   }
+  UnpinLater(entry->info.owner);
   if (free) FreeLater(entry->info.owner);
+}
+
+void Mounts::State::UnpinLater(OwnerId owner) {
+  post([state = shared_from_this(), owner] { state->store.Unpin(owner); });
 }
 
 void Mounts::State::FreeLater(OwnerId owner) {

@@ -137,6 +137,20 @@ void AddCommonOptions(CLI::App& app, Options& options) {
           "~/.local/share/recollect; \":memory:\" keeps nothing)"))
       ->type_name("DIR")
       ->group("Where");
+  FromEnvironment(app.add_option("--store", options.host.store,
+                                 "Instead of a data directory: documents are kept in Ceph RADOS, "
+                                 "where other servers share them"))
+      ->type_name("rados:POOL[/NAMESPACE]")
+      ->group("Where");
+  FromEnvironment(app.add_option("--ceph-conf", options.host.ceph_conf,
+                                 "Configuration of its cluster (default: /etc/ceph/ceph.conf)"))
+      ->type_name("FILE")
+      ->group("Where");
+  FromEnvironment(
+      app.add_option("--ceph-user", options.host.ceph_user, "Its user, without \"client.\""))
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group("Where");
   engine::EngineOptions& engine = options.host.engine;
   FromEnvironment(app.add_option("--model", options.host.model_dir,
                                  "Model directory (default: models/recollect-7m)"))
@@ -217,7 +231,8 @@ absl::Status ChooseConnection(const CLI::App& app, int argc, const char* const* 
                               Options& options) {
   if (options.server.empty()) return absl::OkStatus();
   const bool server = OnCommandLine(argc, argv, "--server");
-  const bool data_dir = OnCommandLine(argc, argv, "--data-dir");
+  const bool data_dir =
+      OnCommandLine(argc, argv, "--data-dir") || OnCommandLine(argc, argv, "--store");
   for (const CLI::App* verb : app.get_subcommands()) {
     if (verb->get_name() != "backup" || !OnCommandLine(argc, argv, "--backup-dir")) continue;
     if (server) {
@@ -236,7 +251,8 @@ absl::Status ChooseConnection(const CLI::App& app, int argc, const char* const* 
   }
   for (const CLI::Option* option : app.get_options()) {
     const std::string flag = option->get_name();
-    const bool embedded = flag == "--data-dir" || option->get_group() == kEngineGroup;
+    const bool embedded =
+        flag == "--data-dir" || flag == "--store" || option->get_group() == kEngineGroup;
     if (!embedded || !OnCommandLine(argc, argv, flag)) continue;
     if (server)
       return absl::InvalidArgumentError(absl::StrCat("--server and ", flag, " exclude each other"));

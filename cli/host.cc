@@ -17,6 +17,9 @@
 #ifdef RECOLLECT_WITH_ROCKSDB
 #include "store/rocks/rocks_store.h"
 #endif
+#ifdef RECOLLECT_WITH_RADOS
+#include "store/rados/rados_store.h"
+#endif
 
 namespace recollect::cli {
 namespace {
@@ -55,6 +58,18 @@ absl::StatusOr<std::unique_ptr<store::DocumentStore>> OpenStore(const std::strin
 #else
   return absl::UnimplementedError(
       absl::StrCat("this build has no RocksDB and cannot open ", directory, "; only ", kMemoryDir));
+#endif
+}
+
+absl::StatusOr<std::unique_ptr<store::DocumentStore>> OpenSharedStore(const HostOptions& options) {
+#ifdef RECOLLECT_WITH_RADOS
+  ASSIGN_OR_RETURN(store::RadosOptions rados, store::ParseRadosName(options.store));
+  rados.conf_file = options.ceph_conf;
+  rados.user = options.ceph_user;
+  return store::OpenRadosStore(rados);
+#else
+  return absl::UnimplementedError(absl::StrCat("this build has no librados and cannot open ",
+                                               options.store, "; it was made without it"));
 #endif
 }
 
@@ -116,10 +131,10 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
                      fs::exists(model_dir, error) ? " is not a directory" : " does not exist"));
   }
   Host host;
-  host.data_dir = options.data_dir;
+  host.data_dir = options.store.empty() ? options.data_dir : options.store;
   if (host.data_dir.empty()) {
     ASSIGN_OR_RETURN(host.data_dir, DefaultDataDir());
-  } else if (!options.makes_data_dir && host.data_dir != kMemoryDir &&
+  } else if (options.store.empty() && !options.makes_data_dir && host.data_dir != kMemoryDir &&
              !fs::exists(host.data_dir, error)) {
     return absl::NotFoundError(absl::StrCat("data directory ", host.data_dir,
                                             " does not exist; serve and ingest make one"));
@@ -132,7 +147,9 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
   ASSIGN_OR_RETURN(
       engine::LoadedModel model,
       engine::LoadModel(options.device, model_dir, DTypeOf(options.dtype), options.threads));
-  ASSIGN_OR_RETURN(auto store, OpenStore(host.data_dir, options.accept_data_loss));
+  ASSIGN_OR_RETURN(auto store, options.store.empty()
+                                   ? OpenStore(host.data_dir, options.accept_data_loss)
+                                   : OpenSharedStore(options));
   engine::EngineOptions engine = options.engine;
   engine.index = IndexOf(options.index);
   ASSIGN_OR_RETURN(host.engine, engine::Engine::Create(engine, std::move(model), std::move(store)));

@@ -11,8 +11,11 @@
 namespace recollect::cli {
 
 struct HostOptions {
-  std::string model_dir;          // empty: FindModel
-  std::string data_dir;           // empty: DefaultDataDir; ":memory:": keeps nothing on disk
+  std::string model_dir;  // empty: FindModel
+  std::string data_dir;   // empty: DefaultDataDir; ":memory:": keeps nothing on disk
+  std::string store;      // "rados:POOL[/NAMESPACE]", instead of a data directory; or empty
+  std::string ceph_conf;  // of its cluster; empty: librados's default, like the next
+  std::string ceph_user = "admin";
   bool makes_data_dir = true;     // false: a directory that is named must exist
   bool accept_data_loss = false;  // see RocksOptions
   std::string dtype = "auto";
@@ -25,10 +28,11 @@ struct HostOptions {
 struct Host {
   std::unique_ptr<engine::Engine> engine;
   std::string model_name;  // the last part of its directory
-  std::string data_dir;
+  std::string data_dir;    // or the name of the store
 };
 
-// Errors of LoadModel, OpenRocksStore and Engine::Create, with the directory that they concern.
+// Errors of LoadModel, OpenRocksStore, OpenRadosStore and Engine::Create, with the directory that
+// they concern.
 absl::StatusOr<Host> CreateHost(const HostOptions& options);
 
 // Finds models/recollect-7m, or share/recollect/models/recollect-7m of a package, in the

@@ -71,6 +71,7 @@ int Main(int argc, char** argv) {
   AddDocs(app, command);
   AddBackup(app, command);
   AddKeys(app, command);
+  AddStore(app, command);
   AddRetrieve(app, command);
   AddGenerate(app, command);
   AddScore(app, command);

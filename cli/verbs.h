@@ -17,6 +17,7 @@ void AddGenerate(CLI::App& app, Command& command);
 void AddScore(CLI::App& app, Command& command);
 void AddBackup(CLI::App& app, Command& command);
 void AddKeys(CLI::App& app, Command& command);
+void AddStore(CLI::App& app, Command& command);
 void AddImport(CLI::App& app, Command& command);
 void AddModel(CLI::App& app, Command& command);
 void AddStats(CLI::App& app, Command& command);

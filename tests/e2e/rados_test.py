@@ -1,0 +1,89 @@
+"""Two servers share documents through a Ceph cluster on this machine, and give the tokens that RocksDB gives.
+
+  python3 tests/e2e/rados_test.py . build/release/bin/recollect
+
+Exit status 77: no Ceph daemons are installed, nothing was tested.
+"""
+import json
+import lzma
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+SECRET = " The secret number of the amber falcon is 482135."
+PROMPT = "What is the secret number of the amber falcon? The secret number of the amber falcon is"
+
+
+def main(source, binary):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+    servers = []
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+        cluster = [source / "tools/ceph-cluster"]
+        started = subprocess.run([*cluster, "start", scratch / "ceph", "--mons", "1", "--osds", "1", "--memory"], check=False)
+        if started.returncode == 3:
+            print("SKIPPED: servers that share documents were not tested, because no Ceph daemons are installed")
+            return 77
+        started.check_returncode()
+        shared = ["--store", "rados:recollect/e2e", "--ceph-conf", scratch / "ceph/ceph.conf"]
+
+        def call(*words, fails=""):
+            done = subprocess.run([binary, *words], env=environment, text=True, capture_output=True, timeout=300, check=False)
+            if fails:
+                assert done.returncode != 0 and fails in done.stderr, (words, done.stdout, done.stderr)
+            else:
+                assert done.returncode == 0, (words, done.stdout, done.stderr)
+            return done.stdout
+
+        def serve():
+            server = subprocess.Popen([binary, "serve", "--json", "--grpc-listen", "127.0.0.1:0", "--log-level", "warning", *shared],
+                                      env=environment, text=True, stdout=subprocess.PIPE)
+            servers.append(server)
+            return server, ["--server", json.loads(server.stdout.readline())["grpc"]]
+
+        def answers(where):
+            secret = call("generate", *where, "--mount", "books", "--prompt", PROMPT, "--stop", ".", "--max-tokens", "12")
+            prose = call("generate", *where, "--mount", "books", "--prompt", "The captain looked at the sea and",
+                         "--max-tokens", "60", "--temperature", "0.9", "--seed", "7")
+            return secret, prose
+
+        try:
+            book = scratch / "book.txt"
+            text = lzma.open(source / "examples/books.txt.xz").read(150_000).decode(errors="ignore")
+            book.write_text(text + SECRET)
+            call("ingest", "--data-dir", scratch / "rocks", "--id", "books", book)
+            expected = answers(["--data-dir", scratch / "rocks"])
+            assert "482135" in expected[0], expected
+
+            first, at_first = serve()
+            _, at_second = serve()
+            call("ingest", *at_first, "--id", "books", book)
+            assert answers(at_second) == expected, "the other server gives other tokens"
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+            assert answers(at_second) == expected, "without the first server there are other tokens"
+            _, at_third = serve()
+            assert answers(at_third) == expected, "a new server gives other tokens"
+            assert answers(shared) == expected, "the command line without a server gives other tokens"
+
+            call("docs", "delete", *at_third, "books")
+            call("generate", *at_second, "--mount", "books", "--prompt", PROMPT, fails="books")
+            report = json.loads(call("store", "check", "--json", *shared))
+            assert report["documents"] == 0 and not report["problems"], report
+            assert json.loads(call("store", "repair", "--json", *shared))["problems"] == []
+            call("serve", "--store", "rados:nowhere", "--ceph-conf", scratch / "ceph/ceph.conf", fails="has no pool nowhere")
+            call("serve", "--store", "ceph:nowhere", fails="rados:POOL")
+            print("the same tokens from RocksDB and from three servers")
+            return 0
+        finally:
+            for server in servers:
+                server.kill()
+                server.wait()
+            subprocess.run([*cluster, "stop", scratch / "ceph"], check=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()))

@@ -135,28 +135,22 @@ _IDEMPOTENT = {
     "Generation": ["GetSession", "Score"],
     "Admin": ["GetModel", "GetStats", "ListBackups"],
 }
-CHANNEL_OPTIONS = [
-    (
-        "grpc.service_config",
-        json.dumps(
-            {
-                "methodConfig": [
-                    {
-                        "name": [
-                            {"service": f"recollect.v1.{service}", "method": method}
-                            for service, methods in _IDEMPOTENT.items()
-                            for method in methods
-                        ],
-                        "retryPolicy": {
-                            "maxAttempts": 5,
-                            "initialBackoff": "0.2s",
-                            "maxBackoff": "2s",
-                            "backoffMultiplier": 2,
-                            "retryableStatusCodes": ["UNAVAILABLE"],
-                        },
-                    }
-                ]
-            }
-        ),
-    )
-]
+SERVICE_CONFIG: dict[str, Any] = {
+    "methodConfig": [
+        {
+            "name": [
+                {"service": f"recollect.v1.{service}", "method": method}
+                for service, methods in _IDEMPOTENT.items()
+                for method in methods
+            ],
+            "retryPolicy": {
+                "maxAttempts": 5,
+                "initialBackoff": "0.2s",
+                "maxBackoff": "2s",
+                "backoffMultiplier": 2,
+                "retryableStatusCodes": ["UNAVAILABLE"],
+            },
+        }
+    ]
+}
+CHANNEL_OPTIONS = [("grpc.service_config", json.dumps(SERVICE_CONFIG))]

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import grpc
 import grpc.aio
 
-from recollect import _connection, _messages, _transfer, _upload, errors, types
+from recollect import _connection, _messages, _replicas, _transfer, _upload, errors, types
 from recollect._messages import Prompt, decode
 from recollect.v1 import admin_pb2, admin_pb2_grpc, documents_pb2, documents_pb2_grpc
 from recollect.v1 import generation_pb2, generation_pb2_grpc
@@ -24,20 +24,48 @@ _LOST_STATUS = "Internal error from Core"
 class AsyncGeneration(AsyncIterator[types.Event]):
     """As Generation, with async for and await."""
 
-    def __init__(self, call: Any) -> None:
-        self._call = call
-        self._responses = aiter(call)
+    def __init__(self, client: AsyncClient, request: generation_pb2.GenerateRequest,
+                 session: AsyncSession | None = None) -> None:
+        self._client, self._session = client, session
+        self._answer = _replicas.Answer(request, client._timeout)
+        self._patience = client._patience()
         self._collector = _messages.Collector()
+        if session is not None and session._history is not None:
+            session._history.begin(self._answer)
+        self._ask()
+
+    def _ask(self) -> None:
+        stub = self._client._generation if self._session is None else self._session._stub
+        self._call: Any = stub.Generate(
+            self._answer.asked(0 if self._session is None else self._session.id),
+            timeout=self._answer.timeout(), metadata=self._client._metadata)
+        self._responses: Any = aiter(self._call)
 
     async def __anext__(self) -> types.Event:
         while True:
             try:
-                event = _messages.event(await anext(self._responses))
+                event = self._answer.take(await anext(self._responses))
             except grpc.RpcError as error:
-                raise errors.from_grpc(error) from None
+                await self._go_on(errors.from_grpc(error))
+                continue
             if event is not None:
                 self._collector.add(event)
                 return event
+
+    async def _go_on(self, failure: errors.RecollectError) -> None:
+        session, answer = self._session, self._answer
+        if self._patience is None or not _replicas.is_gone(failure, session is not None):
+            if session is not None and session._history is not None:
+                session._history.failed(answer, failure)
+            raise failure from None
+        if answer.progressed():
+            self._patience.renew()
+            _replicas.LOG.warning("the server is gone (%s); after %d tokens the answer goes on at another",
+                                  failure, answer.tokens)
+        await asyncio.sleep(self._patience.pause(failure))
+        if session is not None:
+            await session._move(failure, answer)
+        self._ask()
 
     async def result(self) -> types.Result:
         async for _ in self:
@@ -56,10 +84,12 @@ class AsyncClient:
                  tls_ca: str | os.PathLike[str] | None = None) -> None:
         self._timeout = timeout
         self._metadata = _connection.metadata(api_key)
-        credentials = _connection.credentials(tls_ca)
-        options = _messages.CHANNEL_OPTIONS
-        self._channel = (grpc.aio.insecure_channel(address, options=options) if credentials is None
-                         else grpc.aio.secure_channel(address, credentials, options=options))
+        self._credentials = _connection.credentials(tls_ca)
+        self._replicas = _replicas.find(address)
+        self._pinned: dict[str, Any] = {}
+        target, options = ((address, _messages.CHANNEL_OPTIONS) if self._replicas is None
+                           else self._replicas.channel())
+        self._channel = _replicas.connect(grpc.aio, target, self._credentials, options)
         self._documents = documents_pb2_grpc.DocumentsStub(self._channel)
         self._generation = generation_pb2_grpc.GenerationStub(self._channel)
         self._admin = admin_pb2_grpc.AdminStub(self._channel)
@@ -73,6 +103,17 @@ class AsyncClient:
 
     async def close(self) -> None:
         await self._channel.close()
+        for channel in self._pinned.values():
+            await channel.close()
+
+    def _patience(self) -> _replicas.Patience | None:
+        return None if self._replicas is None else _replicas.Patience(self._replicas)
+
+    def _to(self, address: _replicas.Address) -> Any:
+        if address.target not in self._pinned:
+            target, options = address.channel()
+            self._pinned[address.target] = _replicas.connect(grpc.aio, target, self._credentials, options)
+        return generation_pb2_grpc.GenerationStub(self._pinned[address.target])
 
     async def _call(self, method: Any, request: Any) -> Any:
         try:
@@ -227,14 +268,13 @@ class AsyncClient:
             prompt, 0, _messages.session(mounts, options), arguments))
 
     def _generate(self, request: generation_pb2.GenerateRequest) -> AsyncGeneration:
-        return AsyncGeneration(self._generation.Generate(request, timeout=self._timeout,
-                                                         metadata=self._metadata))
+        return AsyncGeneration(self, request)
 
     async def session(self, *, mounts: Sequence[str] = (),
                       options: types.Options | None = None) -> AsyncSession:
-        message = await self._call(self._generation.OpenSession, generation_pb2.OpenSessionRequest(
-            session=_messages.session(mounts, options)))
-        return AsyncSession(self, message.id)
+        session = AsyncSession(self, _messages.session(mounts, options))
+        await session._open([])
+        return session
 
     async def score(self, prompt: Prompt, *, mounts: Sequence[str] = (),
                     flush_after: Sequence[int] = (), top_logprobs: int = 0,
@@ -270,9 +310,13 @@ class AsyncClient:
 class AsyncSession:
     """As Session, with async with."""
 
-    def __init__(self, client: AsyncClient, id: int) -> None:
+    def __init__(self, client: AsyncClient, options: documents_pb2.SessionOptions) -> None:
         self._client = client
-        self.id = id
+        self._options = options
+        self._target = ""
+        self._history = None if client._replicas is None else _replicas.History(options)
+        self._stub: Any = client._generation
+        self.id = 0
 
     async def __aenter__(self) -> AsyncSession:
         return self
@@ -283,15 +327,64 @@ class AsyncSession:
 
     def generate(self, prompt: Prompt = "",
                  **arguments: Unpack[types.GenerateArguments]) -> AsyncGeneration:
-        return self._client._generate(_messages.generate_request(prompt, self.id, None, arguments))
+        return AsyncGeneration(self._client, _messages.generate_request(prompt, 0, None, arguments), self)
 
     async def info(self) -> types.SessionInfo:
+        try:
+            return await self._info()
+        except errors.RecollectError as failure:
+            if self._history is None or not _replicas.is_gone(failure, in_session=True):
+                raise
+            await self._move(failure, None)
+        return await self._info()
+
+    async def _info(self) -> types.SessionInfo:
         return decode(types.SessionInfo, await self._client._call(
-            self._client._generation.GetSession, generation_pb2.GetSessionRequest(id=self.id)))
+            self._stub.GetSession, generation_pb2.GetSessionRequest(id=self.id)))
 
     async def close(self) -> None:
         try:
-            await self._client._call(self._client._generation.CloseSession,
+            await self._client._call(self._stub.CloseSession,
                                      generation_pb2.CloseSessionRequest(id=self.id))
-        except errors.NotFound:
-            pass
+        except errors.RecollectError as failure:
+            lost = self._history is not None and _replicas.is_gone(failure, in_session=True)
+            if not lost and not isinstance(failure, errors.NotFound):
+                raise
+
+    async def _move(self, why: errors.RecollectError, running: _replicas.Answer | None) -> None:
+        assert self._history is not None
+        turns = self._history.turns(running, why)
+        await self._open(turns)
+        _replicas.LOG.warning("the session is gone with its server (%s); it was opened at %s, where its %d calls were "
+                              "read again", why, self._target.split(":", 1)[1], len(turns))
+
+    async def _open(self, turns: Sequence[generation_pb2.GenerateRequest]) -> None:
+        client = self._client
+        if client._replicas is None:
+            self.id = (await client._call(self._stub.OpenSession,
+                                          generation_pb2.OpenSessionRequest(session=self._options))).id
+            return
+        patience = _replicas.Patience(client._replicas)
+        while True:
+            for address in client._replicas.rotated(self._target):
+                try:
+                    self.id, self._stub = await self._open_at(address, turns)
+                    self._target = address.target
+                    return
+                except errors.Unavailable as failure:
+                    last = failure
+            await asyncio.sleep(patience.pause(last))
+
+    async def _open_at(self, address: _replicas.Address,
+                       turns: Sequence[generation_pb2.GenerateRequest]) -> tuple[int, Any]:
+        client, stub = self._client, self._client._to(address)
+        id = (await client._call(stub.OpenSession,
+                                 generation_pb2.OpenSessionRequest(session=self._options))).id
+        for turn in turns:
+            turn.session_id = id
+            try:
+                async for response in stub.Generate(turn, timeout=client._timeout, metadata=client._metadata):
+                    _replicas.check_ended(response, turn)
+            except grpc.RpcError as error:
+                raise errors.from_grpc(error) from None
+        return id, stub

@@ -11,47 +11,22 @@ from typing import Any, Unpack
 
 import grpc
 
-from recollect import _connection, _messages, _transfer, _upload, errors, types
+from recollect import _connection, _messages, _replicas, _transfer, _upload, errors, types
+from recollect._generation import Generation, Session
 from recollect._messages import Prompt, decode
 from recollect.v1 import admin_pb2, admin_pb2_grpc, documents_pb2, documents_pb2_grpc
 from recollect.v1 import generation_pb2, generation_pb2_grpc
 
 
-class Generation(Iterator[types.Event]):
-    """The events of a generation, as they come. Ends with Done."""
-
-    def __init__(self, call: Any) -> None:
-        self._call = call
-        self._collector = _messages.Collector()
-
-    def __next__(self) -> types.Event:
-        while True:
-            try:
-                event = _messages.event(next(self._call))
-            except grpc.RpcError as error:
-                raise errors.from_grpc(error) from None
-            if event is not None:
-                self._collector.add(event)
-                return event
-
-    def result(self) -> types.Result:
-        """Reads to the end, and returns all events together."""
-        for _ in self:
-            pass
-        return self._collector.result()
-
-    def cancel(self) -> None:
-        """Ends the work on the server within a step."""
-        self._call.cancel()
-
-
 class Client:
-    """Calls of a server at `address`, "host:port". Thread-safe: calls run concurrently on one
-    connection. `timeout`, in seconds, is for each call but those that carry documents. `api_key`: for a server that asks
+    """Calls of a server at `address`, "host:port", or of several (replicas): "a:50051,b:50051", or a
+    name with several addresses. Thread-safe: calls run concurrently on one connection. `timeout`, in seconds, is for each call but those that carry documents. `api_key`: for a server that asks
     for keys. `tls_ca`: file of certificates (PEM) that are trusted, for a server that speaks TLS.
 
     Errors are exceptions of recollect.errors. Calls that only read are repeated for some seconds
-    while no server answers.
+    while no server answers. With several servers a generation goes on at another one when its own is
+    gone, with the tokens that would have followed; a session is opened there again, for which this
+    client keeps what open sessions have read. A warning of the logger "recollect" says so.
     """
 
     def __init__(self, address: str = "localhost:50051", *, timeout: float | None = None,
@@ -59,10 +34,12 @@ class Client:
                  tls_ca: str | os.PathLike[str] | None = None) -> None:
         self._timeout = timeout
         self._metadata = _connection.metadata(api_key)
-        credentials = _connection.credentials(tls_ca)
-        options = _messages.CHANNEL_OPTIONS
-        self._channel = (grpc.insecure_channel(address, options=options) if credentials is None
-                         else grpc.secure_channel(address, credentials, options=options))
+        self._credentials = _connection.credentials(tls_ca)
+        self._replicas = _replicas.find(address)
+        self._pinned: dict[str, Any] = {}  # channels to one server each, by target
+        target, options = ((address, _messages.CHANNEL_OPTIONS) if self._replicas is None
+                           else self._replicas.channel())
+        self._channel = _replicas.connect(grpc, target, self._credentials, options)
         self._documents = documents_pb2_grpc.DocumentsStub(self._channel)
         self._generation = generation_pb2_grpc.GenerationStub(self._channel)
         self._admin = admin_pb2_grpc.AdminStub(self._channel)
@@ -76,6 +53,18 @@ class Client:
 
     def close(self) -> None:
         self._channel.close()
+        for channel in self._pinned.values():
+            channel.close()
+
+    def _patience(self) -> _replicas.Patience | None:
+        return None if self._replicas is None else _replicas.Patience(self._replicas)
+
+    def _to(self, address: _replicas.Address) -> Any:
+        """Stub of the server there alone."""
+        if address.target not in self._pinned:
+            target, options = address.channel()
+            self._pinned[address.target] = _replicas.connect(grpc, target, self._credentials, options)
+        return generation_pb2_grpc.GenerationStub(self._pinned[address.target])
 
     def _call(self, method: Any, request: Any) -> Any:
         try:
@@ -244,15 +233,12 @@ class Client:
             prompt, 0, _messages.session(mounts, options), arguments))
 
     def _generate(self, request: generation_pb2.GenerateRequest) -> Generation:
-        return Generation(self._generation.Generate(request, timeout=self._timeout,
-                                                    metadata=self._metadata))
+        return Generation(self, request)
 
     def session(self, *, mounts: Sequence[str] = (),
                 options: types.Options | None = None) -> Session:
         """Opens a session for several generations, which keeps what it has read."""
-        message = self._call(self._generation.OpenSession, generation_pb2.OpenSessionRequest(
-            session=_messages.session(mounts, options)))
-        return Session(self, message.id)
+        return Session(self, _messages.session(mounts, options))
 
     def score(self, prompt: Prompt, *, mounts: Sequence[str] = (), flush_after: Sequence[int] = (),
               top_logprobs: int = 0, options: types.Options | None = None) -> types.Scores:
@@ -287,35 +273,3 @@ class Client:
         """All backups there, oldest first."""
         response = self._call(self._admin.ListBackups, admin_pb2.ListBackupsRequest())
         return [decode(types.Backup, backup) for backup in response.backups]
-
-
-class Session:
-    """An open session; closed at the end of a with block."""
-
-    def __init__(self, client: Client, id: int) -> None:
-        self._client = client
-        self.id = id
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 traceback: TracebackType | None) -> None:
-        self.close()
-
-    def generate(self, prompt: Prompt = "",
-                 **arguments: Unpack[types.GenerateArguments]) -> Generation:
-        """Continues the session: prompt and answer become part of its past."""
-        return self._client._generate(_messages.generate_request(prompt, self.id, None, arguments))
-
-    def info(self) -> types.SessionInfo:
-        return decode(types.SessionInfo, self._client._call(
-            self._client._generation.GetSession, generation_pb2.GetSessionRequest(id=self.id)))
-
-    def close(self) -> None:
-        """Ends the session; harmless if it has ended."""
-        try:
-            self._client._call(self._client._generation.CloseSession,
-                               generation_pb2.CloseSessionRequest(id=self.id))
-        except errors.NotFound:
-            pass

@@ -110,16 +110,6 @@ TEST_P(DrtPaperTest, GeneratesTheWholeSequencesTokens) {
   }
 }
 
-TEST_P(DrtPaperTest, GoesOnWhereItWasBrokenOff) {
-  auto engine = Make();
-  ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(700, 11)).ok());
-  for (const bool flush : {true, false}) {
-    GenerateRequest request = TokensRequest(SampleTokens(63, 3), 140, {"doc"});
-    request.flush = flush;
-    ExpectGoesOnAnywhere(*engine, request);
-  }
-}
-
 TEST_P(DrtPaperTest, TurnsOfASessionAreOneSequence) {
   auto engine = Make();
   const SessionId session = *engine->OpenSession({});

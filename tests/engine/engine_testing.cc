@@ -180,19 +180,6 @@ absl::StatusOr<T> Await(const Call& call) {
 
 }  // namespace
 
-void ExpectGoesOnAnywhere(Engine& engine, const GenerateRequest& request) {
-  const Generated whole = Generate(engine, request);
-  ASSERT_TRUE(whole.status.ok()) << whole.status;
-  for (size_t count = 1; count <= whole.tokens.size(); count += count % 62 < 3 ? 1 : 20) {
-    GenerateRequest rest = request;
-    const auto cut = whole.tokens.begin() + static_cast<int64_t>(count);
-    rest.generated.assign(whole.tokens.begin(), cut);
-    const Generated after = Generate(engine, rest);
-    ASSERT_TRUE(after.status.ok()) << after.status;
-    EXPECT_EQ(after.tokens, std::vector<int32_t>(cut, whole.tokens.end())) << count << " before";
-  }
-}
-
 absl::StatusOr<ScoreResult> Score(Engine& engine, ScoreRequest request) {
   return Await<ScoreResult>([&](auto done) { engine.Score(std::move(request), done); });
 }

@@ -84,9 +84,6 @@ std::vector<int32_t> GreedyTokens(const model::Model& model, const ReferenceResu
                                   const SequenceLayout& layout, size_t count);
 
 Generated Generate(Engine& engine, GenerateRequest request);
-// The request goes on with the same tokens where it is broken off after some, at and beside the
-// ends of blocks, and sent again with these.
-void ExpectGoesOnAnywhere(Engine& engine, const GenerateRequest& request);
 absl::StatusOr<ScoreResult> Score(Engine& engine, ScoreRequest request);
 absl::StatusOr<std::vector<Retrieval>> Retrieve(Engine& engine, RetrieveRequest request);
 absl::StatusOr<Embedding> Embed(Engine& engine, EmbedRequest request);

@@ -48,12 +48,6 @@ TEST_P(FamiliesEngineTest, TurnsOfASessionAreOneSequence) {
   }
 }
 
-TEST_P(FamiliesEngineTest, GoesOnWhereItWasBrokenOff) {
-  GenerateRequest request = TokensRequest(SampleTokens(90, 20), 80);
-  request.sampling = {.temperature = 1, .seed = 9};
-  ExpectGoesOnAnywhere(*Make(), request);
-}
-
 TEST_P(FamiliesEngineTest, AnySliceAndBatchGiveTheSameTokens) {
   std::vector<std::vector<int32_t>> prompts, alone;
   auto engine = Make();

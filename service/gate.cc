@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -83,6 +84,12 @@ void End(Direction& d) {
   d.ended = true;
   d.begin = d.scanned = d.end = 0;
   d.to.EndWriting();
+}
+
+// Whether the other end of a socket is closed, also where bytes from it are still to be read.
+bool HungUp(int fd) {
+  pollfd look{fd, POLLRDHUP, 0};
+  return poll(&look, 1, 0) == 1 && (look.revents & (POLLRDHUP | POLLHUP)) != 0;
 }
 
 enum class Passed { kAll, kPart, kBroken };
@@ -339,6 +346,9 @@ bool SocketGate::Pump(Connection& connection) {
   if (went_down == Passed::kBroken) return false;
   if (went_up == Passed::kBroken) End(connection.up);  // gRPC's last words may be on their way down
   if (went_down == Passed::kPart || went_up == Passed::kPart) Wait(connection);
+  // gRPC has given the client up. What it said first waits for the handshake, and its end behind
+  // that.
+  if (!connection.outer_wire->ready() && HungUp(connection.inner.get())) return false;
   return !connection.down.ended;
 }
 

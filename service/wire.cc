@@ -51,6 +51,8 @@ class TlsWire final : public Wire {
     return result == 1 ? static_cast<ssize_t>(sent) : Explain(result);
   }
 
+  bool ready() const override { return SSL_is_init_finished(ssl_.get()) == 1; }
+
   void EndWriting() override {
     ERR_clear_error();
     if (!broken_ && SSL_is_init_finished(ssl_.get()) == 1) SSL_shutdown(ssl_.get());

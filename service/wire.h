@@ -19,6 +19,8 @@ class Wire {
   // EAGAIN: not now. With TLS either may have to wait for what the other one waits for.
   virtual ssize_t Read(char* bytes, size_t size) = 0;
   virtual ssize_t Write(const char* bytes, size_t size) = 0;
+  // Whether bytes of ours may flow; false until TLS's handshake has ended.
+  virtual bool ready() const { return true; }
   // Nothing is written after this, and the other side hears of it.
   virtual void EndWriting() = 0;
 };

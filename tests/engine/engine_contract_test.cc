@@ -227,7 +227,9 @@ TEST_P(EngineContractTest, LogprobsComeBeforeTheirTokensWhereTheyAreWanted) {
       ASSERT_EQ(std::ssize(token.top), top);
       for (size_t i = 1; i < token.top.size(); ++i)
         EXPECT_LE(token.top[i].logprob, token.top[i - 1].logprob);
-      if (top > 0) EXPECT_EQ(token.top[0].token, token.chosen.token);  // greedy
+      if (top > 0) {
+        EXPECT_EQ(token.top[0].token, token.chosen.token);  // greedy
+      }
     }
   }
   GenerateRequest request = Ask(1);
@@ -369,7 +371,7 @@ TEST_P(EngineContractTest, DeadlinesEndRequests) {
   const Generated generated = Generate(*engine_, request);
   EXPECT_THAT(generated.status, late);
   EXPECT_THAT(generated.tokens, IsEmpty());
-  EXPECT_THAT(Score(*engine_, {{}, {"a", {}}, {}, past}), late);
+  EXPECT_THAT(Score(*engine_, {{}, {"a", {}}, {}, 0, past}), late);
   EXPECT_THAT(Retrieve(*engine_, {{}, {"a", {}}, 0, past}), late);
   request.deadline = SteadyNow() + absl::Milliseconds(50);
   EXPECT_THAT(Generate(*engine_, request).status, late);

@@ -224,6 +224,18 @@ std::shared_ptr<const Plan> PlanFor(int64_t n, int64_t k, DType dtype) {
   return plan;
 }
 
+// The largest tile that so many rows fill to three quarters, since padding costs less than several
+// smaller tiles; else the smallest that is usable.
+int SizeFor(const Plan& plan, int64_t rows) {
+  int smallest = 0;
+  for (int size = 0; size < kTileSizes; ++size) {
+    if (!plan.tiles[size].usable) continue;
+    if (rows * 4 >= kTileRows[size] * 3) return size;
+    smallest = size;
+  }
+  return smallest;
+}
+
 }  // namespace
 
 struct PackedMatrix::Impl {
@@ -298,13 +310,7 @@ void Gemm(OpContext& ctx, const PackedMatrix& weights, const float* x, int64_t r
   const bool bf16 = matrix.dtype == DType::kBf16;
   const OneThread one_thread;
   while (rows > 0) {
-    // The largest tile that the rest fills to three quarters: padding costs less than several
-    // smaller tiles.
-    int size = 0;
-    while (size < kSingleTile &&
-           (!matrix.plan->tiles[size].usable || rows * 4 < kTileRows[size] * 3)) {
-      ++size;
-    }
+    const int size = SizeFor(*matrix.plan, rows);
     const Tile& tile = matrix.plan->tiles[size];
     const int64_t tile_rows = kTileRows[size];
     const int64_t filled = std::min(rows, tile_rows);

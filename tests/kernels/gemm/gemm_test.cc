@@ -66,7 +66,8 @@ TEST(GemmTest, MatchesReference) {
 TEST(GemmTest, ARowHasTheSameBitsInAnyBatchAndAtAnyPlace) {
   const int64_t total = 150;
   for (DType dtype : DTypes()) {
-    for (Shape shape : {Shape{1280, 256}, Shape{256, 640}, Shape{4096, 256}, Shape{33, 47}}) {
+    for (Shape shape :
+         {Shape{1280, 256}, Shape{256, 640}, Shape{4096, 256}, Shape{33, 47}, Shape{32, 256}}) {
       SCOPED_TRACE(
           absl::StrCat(dtype == DType::kBf16 ? "bf16 " : "fp32 ", shape.n, " x ", shape.k));
       const PackedMatrix matrix = Pack(Normals(shape.n * shape.k, 1), shape, dtype);
@@ -130,7 +131,13 @@ TEST(GemmTest, UsesEveryTileSizeOnAvx512) {
   const Shape shape{256, 256};
   for (DType dtype : DTypes()) {
     const PackedMatrix matrix = Pack(Normals(shape.n * shape.k, 1), shape, dtype);
-    EXPECT_THAT(GemmTileRows(matrix), ElementsAre(64, 16, 8, 4, 1));
+    const std::vector<int> rows = GemmTileRows(matrix);
+    // With AMX, oneDNN multiplies single bf16 rows without it, in another order.
+    if (dtype == DType::kBf16 && rows.back() != 1) {
+      EXPECT_THAT(rows, ElementsAre(64, 16, 8, 4));
+    } else {
+      EXPECT_THAT(rows, ElementsAre(64, 16, 8, 4, 1));
+    }
   }
 }
 

@@ -17,8 +17,7 @@ class Two:
     """Both servers, of which `kill_busy` kills the one that works."""
 
     def __init__(self, folder):
-        # fp32: bf16 with AMX does not give a row the same bits in a prompt and alone (docs/scale-out.md).
-        self.servers = [Server(folder / name, "--dtype", "fp32") for name in "ab"]
+        self.servers = [Server(folder / name) for name in "ab"]
         self.address = ",".join(server.address for server in self.servers)
         for server in self.servers:
             with recollect.Client(server.address) as client:

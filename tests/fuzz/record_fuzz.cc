@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "store/format.h"
+#include "store/rados/records.h"
 #include "store/record.h"
 #include "tests/fuzz/fuzzing.h"
 
@@ -86,6 +87,18 @@ Again Decode(uint8_t type, absl::string_view record) {
       return EncodeAgain(DecodeHead(kKey, record, kWhat), EncodeHead);
     case RecordType::kIndex:
       return EncodeAgain(DecodeIndex(kKey, record, kWhat), EncodeIndex);
+    case RecordType::kPool: {
+      const auto pool = DecodePool(kKey, record, kWhat);
+      if (pool.ok() && pool->version != kPoolVersion)
+        return absl::FailedPreconditionError("a pool of another version");
+      return EncodeAgain(pool, EncodePool);
+    }
+    case RecordType::kCursor:
+      return EncodeAgain(DecodeCursor(kKey, record, kWhat), EncodeCursor);
+    case RecordType::kExtents:
+      return EncodeAgain(DecodeExtents(kKey, record, kWhat), EncodeExtents);
+    case RecordType::kIndexHead:
+      return EncodeAgain(DecodeIndexHead(kKey, record, kWhat), EncodeIndexHead);
     case RecordType::kFileHead:  // these two are of document_file_fuzz.cc
     case RecordType::kFileEnd:
       break;
@@ -96,7 +109,7 @@ Again Decode(uint8_t type, absl::string_view record) {
 // As any type it is refused, or gives the same bytes again; the latter as one at most.
 void CheckRecord(absl::string_view record) {
   int decoded = 0;
-  for (uint8_t type = 0; type <= static_cast<uint8_t>(RecordType::kIndex); ++type) {
+  for (uint8_t type = 0; type <= static_cast<uint8_t>(RecordType::kIndexHead); ++type) {
     const Again again = Decode(type, record);
     if (again.ok()) {
       RECOLLECT_CHECK(*again == record);

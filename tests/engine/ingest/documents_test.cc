@@ -112,10 +112,11 @@ TEST(DocumentsTest, LandmarkBudgetNamesBothSizesAndForgetsUnmountedKeys) {
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(full.message()), HasSubstr(std::to_string(10 * key_bytes)));
   EXPECT_THAT(std::string(full.message()), HasSubstr(std::to_string(12 * key_bytes)));
-  EXPECT_TRUE(f.engine->OpenSession({.mounts = {"a"}}).ok()) << "shared";
+  const auto shared = f.engine->OpenSession({.mounts = {"a"}});
+  ASSERT_TRUE(shared.ok());
   EXPECT_EQ(f.engine->stats().landmark_bytes, 10 * key_bytes);
   ASSERT_TRUE(f.engine->CloseSession(*a).ok());
-  ASSERT_TRUE(f.engine->CloseSession(SessionId{2}).ok());
+  ASSERT_TRUE(f.engine->CloseSession(*shared).ok());
   AwaitBackground(*f.engine);
   EXPECT_TRUE(f.engine->OpenSession({.mounts = {"b"}}).ok())
       << "an unmounted document's keys make room";

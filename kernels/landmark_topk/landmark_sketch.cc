@@ -177,8 +177,9 @@ LandmarkSketch::LandmarkSketch(const SketchShape& shape, const Bf16* keys, int64
       dense_(rows_.fine > 0 ? shape.dense : 0),
       mean_(static_cast<size_t>(shape.width)),
       directions_(static_cast<size_t>(dense_ * kSketchColumns)),
-      fine_codes_(static_cast<size_t>(2 * blocks() * rows_.fine * kSketchRowBytes)),
-      coarse_codes_(static_cast<size_t>(blocks() * rows_.coarse * kSketchRowBytes)),
+      // One row more: kernels compute addresses of keys in a row also where a block has no rows.
+      fine_codes_(static_cast<size_t>((2 * blocks() * rows_.fine + 1) * kSketchRowBytes)),
+      coarse_codes_(static_cast<size_t>((blocks() * rows_.coarse + 1) * kSketchRowBytes)),
       errors_(static_cast<size_t>(blocks())) {
   // Keys at equal distances; such that have no mean are left out.
   std::vector<std::vector<double>> sample;

@@ -20,6 +20,27 @@ if results:
     json.dump({{"testsuites": [{{"name": "{name}", "testsuite": [case]}}]}}, open(results[0], "w"))
     sys.exit({failed})
 """
+# Four tests; the second loses the device, or ends the process, and whatever comes after it there fails.
+LOSES = """#!/usr/bin/env python3
+import json, os, sys
+names = ["First", "Loses", "Later", "Wrong"]
+if "--gtest_list_tests" in sys.argv:
+    print("Suite.")
+    for name in names:
+        print(f"  {{name}}  # GetParam() = 1")
+    sys.exit()
+chosen = [a.split("=Suite.", 1)[1] for a in sys.argv if a.startswith("--gtest_filter=")] or names
+results = [a.split(":", 1)[1] for a in sys.argv if a.startswith("--gtest_output")]
+cases, lost = [], False
+for name in chosen:
+    if name == "Loses" and {crashes}:
+        os.abort()
+    lost = lost or name == "Loses"
+    failure = "an illegal memory access was encountered" if lost else "1 != 2" if name == "Wrong" else ""
+    cases.append({{"name": name, "result": "COMPLETED", **({{"failures": [{{"failure": failure}}]}} if failure else {{}})}})
+json.dump({{"testsuites": [{{"name": "Suite", "testsuite": cases}}]}}, open(results[0], "w"))
+sys.exit(any("failures" in case for case in cases))
+"""
 BENCH = """#!/usr/bin/env python3
 import json, sys
 json.dump({cases}, open(sys.argv[sys.argv.index("--json") + 1], "w"))
@@ -88,13 +109,25 @@ with tempfile.TemporaryDirectory() as folder:
     (root / "manifest.json").write_text(json.dumps({"commit": "def", "tests": ["two"]}))
     expect(check(root, 0, "--only", "tests", "--resume")[0], {"two.Runs": "passed"})
 
+    # What fails only because the process lost its device before runs alone.
+    for crashes, message in ((False, "illegal memory access"), (True, "ended with -6")):
+        write(root / "bin" / "two", LOSES.format(crashes=crashes))
+        tests, text, _ = check(root, 1, "--only", "tests")
+        expect(tests, {"Suite.First": "passed", "Suite.Loses": "failed", "Suite.Later": "passed", "Suite.Wrong": "failed"})
+        assert text.count(message) == 1 and "1 != 2" in text, text
+
+    # What a small pack leaves to the checkout must be there.
+    (root / "manifest.json").write_text(json.dumps({"commit": "def", "tests": ["two"], "small": True}))
+    assert "has no tests/support/tiny_tokenizer.model, tests/golden" in check(root, 1, "--only", "tests")[2]
+
     # Two tables: by events, with what failed; by the wall clock.
     timed = {"result": "ok", "spread": 0.01, "samples": 9}
     cases = [{**timed, "case": "scan", "launch": "stream", "median_ms": 2.5, "byte_per_s": 5e9, "fraction_of_copy": 0.5, "flop_per_s": 0, "fraction_of_gemm": 0},
              {"case": "upload", "result": "FAILED: no"},
              {**timed, "case": "launches", "parts": 1, "median_us": 7.0, "us_each": 7.0},
              {**timed, "case": "64 chunks", "parts": 64, "median_us": 128.0, "us_each": 2.0, "byte_per_s": 5e9, "speed": 0.75, "beside": "one pinned copy"}]
-    write(root / "bin" / "cuda_bench", BENCH.format(cases={"cases": cases}, status=1))
+    measured = {"cases": cases, "device": "GPU", "driver": "2", "copy_byte_per_s": 1e12, "bf16_flop_per_s": 1e14}
+    write(root / "bin" / "cuda_bench", BENCH.format(cases=measured, status=1))
     (root / "sdpa.py").write_text("raise SystemExit(1)")
     text = check(root, 1, "--only", "bench")[1]
     events, _, clock = text.partition("### Uploads and launches")
@@ -102,6 +135,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert "64 chunks" not in events and "scan" not in clock and "upload" not in clock, text
     assert "| 64 chunks | 128 | 1.0% | 9 | 2 | 5.00 | 0.75 | one pinned copy |" in clock, text
     assert "| launches | 7 | 1.0% | 9 | 7 |  |  |  |" in clock and "3 ok, 1 FAILED" in text, text
+    assert "copy 1000 GB/s, bf16 gemm 100.0 Tflop/s; torch " in text, text
 
     assert "expected tests, bench or engine" in check(root, 1, "--only", "all")[2]
 print("gpu-check reports, stops and goes on")

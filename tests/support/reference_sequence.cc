@@ -27,11 +27,6 @@ struct Hits {
   std::vector<model::PointerChunk> chunks;
 };
 
-ChunkMemory Own(model::Memory memory) {
-  auto owner = std::make_shared<const model::Memory>(std::move(memory));
-  return {owner->view(), owner};
-}
-
 class CpuFunctions final : public ReferenceFunctions {
  public:
   CpuFunctions(const model::CpuModel& model, model::LocalState& state)
@@ -52,7 +47,7 @@ class CpuFunctions final : public ReferenceFunctions {
   }
   void Query(int group, const float* h, float* u) override { model_.Query(ctx_, group, h, u); }
   ChunkMemory ProjectMemory(const EncodedChunk& chunk) override {
-    return Own(model_.ProjectMemory(ctx_, chunk.states, chunk.rows));
+    return TakeMemory(model_.ProjectMemory(ctx_, chunk.states, chunk.rows));
   }
   void Logits(const float* h, std::span<const Pointed> pointed, float* logits) override {
     const ModelConfig& config = model_.config();
@@ -226,7 +221,8 @@ class Runner {
     float sum = 0;
     for (const ScoredCandidate& hit : best) {
       const EncodedChunk& chunk = *candidates_[hit.candidate];
-      hits->memories.push_back(project_ ? Own(project_(chunk)) : functions_.ProjectMemory(chunk));
+      hits->memories.push_back(project_ ? functions_.TakeMemory(project_(chunk))
+                                        : functions_.ProjectMemory(chunk));
       hits->retrieved.weights.push_back(std::exp(hit.score - best[0].score));
       sum += hits->retrieved.weights.back();
     }
@@ -263,6 +259,11 @@ class Runner {
 };
 
 }  // namespace
+
+ChunkMemory ReferenceFunctions::TakeMemory(model::Memory memory) {
+  auto owner = std::make_shared<const model::Memory>(std::move(memory));
+  return {owner->view(), owner};
+}
 
 SequenceLayout::SequenceLayout(const ModelConfig& config)
     : config_(config), at_start_(config.landmark_at == model::LandmarkAt::kStart) {

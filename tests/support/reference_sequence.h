@@ -62,6 +62,8 @@ class ReferenceFunctions {
   virtual model::EncodedChunk EncodeChunk(const float* h, int rows) = 0;
   virtual void Query(int group, const float* h, float* u) = 0;
   virtual ChunkMemory ProjectMemory(const model::EncodedChunk& chunk) = 0;
+  // Memory computed elsewhere, in RAM, as RunLayers can read it.
+  virtual ChunkMemory TakeMemory(model::Memory memory);
   // Of as many rows h[rows, d] as `pointed` says where the pointer of a model with one points to.
   using Pointed = std::vector<kernels::PointedToken>;
   virtual void Logits(const float* h, std::span<const Pointed> pointed, float* logits) = 0;

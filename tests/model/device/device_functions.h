@@ -4,6 +4,7 @@
 #define RECOLLECT_TESTS_MODEL_DEVICE_FUNCTIONS_H_
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -66,6 +67,14 @@ class DeviceFunctions final : public ReferenceFunctions {
     const DeviceMemory memory = model_.ProjectMemory({&stored, 1}).value().front();
     return {memory.view, memory.owner};
   }
+  ChunkMemory TakeMemory(Memory memory) override {
+    using Buffers = std::array<std::shared_ptr<kernels::DeviceBuffer>, 2>;
+    const auto owner = std::make_shared<const Buffers>(
+        Buffers{Upload<Bf16>(memory.keys), Upload<Bf16>(memory.values)});
+    return {{static_cast<const Bf16*>((*owner)[0]->data()),
+             static_cast<const Bf16*>((*owner)[1]->data()), memory.rows},
+            owner};
+  }
   void Logits(const float* h, std::span<const Pointed> pointed, float* logits) override {
     const auto rows = std::ssize(pointed);
     const auto on_device = Upload(h, rows);
@@ -79,9 +88,13 @@ class DeviceFunctions final : public ReferenceFunctions {
 
  private:
   std::shared_ptr<kernels::DeviceBuffer> Upload(const float* h, int64_t rows) {
-    const int64_t bytes = rows * model_.config().d * int64_t{sizeof(float)};
+    return Upload(std::span(h, static_cast<size_t>(rows * model_.config().d)));
+  }
+  template <typename T>
+  std::shared_ptr<kernels::DeviceBuffer> Upload(std::span<const T> numbers) {
+    const auto bytes = static_cast<int64_t>(numbers.size_bytes());
     auto memory = model_.device().Allocate(bytes).value();
-    EXPECT_EQ(model_.device().Upload(h, bytes, memory->data()), absl::OkStatus());
+    EXPECT_EQ(model_.device().Upload(numbers.data(), bytes, memory->data()), absl::OkStatus());
     return memory;
   }
 

@@ -371,7 +371,7 @@ absl::Status Product(Report& report, const CublasLt& lt, Case c, const GemmShape
   ASSIGN_OR_RETURN(const auto device_x, Upload(x, rows * shape.k, "x"));
   ASSIGN_OR_RETURN(const auto y, DeviceArray<float>::Create(rows * shape.n, "y"));
   ASSIGN_OR_RETURN(const GemmCuda gemm, GemmCuda::Create(lt, shape));
-  if (gemm.plan().whole) absl::StrAppend(&c.name, ", in tiles of ", gemm.plan().piece_rows);
+  if (gemm.plan().whole()) absl::StrAppend(&c.name, ", in tiles of ", gemm.plan().piece_rows());
   c.flops = 2.0 * static_cast<double>(rows * shape.n * shape.k);
   c.bytes = sizeof(Bf16) * static_cast<double>((shape.n + rows) * shape.k) +
             sizeof(float) * static_cast<double>(rows * shape.n);

@@ -17,7 +17,7 @@ namespace {
 
 // Numbers of rows that cuBLASLt is asked for its algorithms for, the ones that decide first. An
 // estimate between decode and prefill: no device has measured it yet.
-constexpr int64_t kTunedRows[] = {128, 16, 1024, 1};
+constexpr int64_t kTunedRows[] = {128, 16, 1024, 1, 4096};
 constexpr int kAlgorithmsEach = 8;
 
 // Test row r is row r % kDistinctRows: a prime, so that a row is at any place of any tile.
@@ -255,21 +255,20 @@ absl::StatusOr<GemmCuda> GemmCuda::Create(const CublasLt& lt, const GemmShape& s
                                                                       place);
                                                    }));
   GemmCuda gemm(lt.handle(), shape);
-  gemm.algorithm_ = algorithms[plan.algorithm];
+  gemm.algorithms_ = algorithms;
   RETURN_IF_ERROR(gemm.Use(plan));
   return gemm;
 }
 
 absl::Status GemmCuda::Use(const GemmPlan& plan) {
   plan_ = plan;
-  if (!plan.whole) return absl::OkStatus();
-  ASSIGN_OR_RETURN(padded_x_, AllocateDevice(plan.piece_rows * XRowBytes(shape_)));
-  ASSIGN_OR_RETURN(padded_y_, AllocateDevice(plan.piece_rows * YRowBytes(shape_)));
+  const int64_t rows = plan.padded_rows();
+  if (rows == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(padded_x_, AllocateDevice(rows * XRowBytes(shape_)));
+  ASSIGN_OR_RETURN(padded_y_, AllocateDevice(rows * YRowBytes(shape_)));
   // What a padded row holds changes nothing; uninitialised it would only alarm tools.
-  RETURN_IF_ERROR(
-      CudaStatus(cudaMemset(padded_x_.get(), 0, plan.piece_rows * XRowBytes(shape_)), "tile"));
-  RETURN_IF_ERROR(
-      CudaStatus(cudaMemset(padded_y_.get(), 0, plan.piece_rows * YRowBytes(shape_)), "tile"));
+  RETURN_IF_ERROR(CudaStatus(cudaMemset(padded_x_.get(), 0, rows * XRowBytes(shape_)), "tile"));
+  RETURN_IF_ERROR(CudaStatus(cudaMemset(padded_y_.get(), 0, rows * YRowBytes(shape_)), "tile"));
   return CudaStatus(cudaStreamSynchronize(nullptr), "tile");  // for calls on other streams
 }
 
@@ -286,14 +285,15 @@ absl::Status GemmCuda::Run(cudaStream_t stream, const void* weights, const void*
     piece = PieceAt(plan_, first, rows);
     const char* piece_x = static_cast<const char*>(x) + first * x_row;
     char* piece_y = static_cast<char*>(y) + first * y_row;
+    const cublasLtMatmulAlgo_t& algorithm = algorithms_[piece.algorithm];
     if (piece.rows == piece.product_rows) {
       RETURN_IF_ERROR(
-          Multiply(handle_, shape_, algorithm_, stream, weights, piece_x, piece.rows, piece_y));
+          Multiply(handle_, shape_, algorithm, stream, weights, piece_x, piece.rows, piece_y));
       continue;
     }
     RETURN_IF_ERROR(copy(padded_x_.get(), piece_x, piece.rows * x_row));
     if (shape_.add) RETURN_IF_ERROR(copy(padded_y_.get(), piece_y, piece.rows * y_row));
-    RETURN_IF_ERROR(Multiply(handle_, shape_, algorithm_, stream, weights, padded_x_.get(),
+    RETURN_IF_ERROR(Multiply(handle_, shape_, algorithm, stream, weights, padded_x_.get(),
                              piece.product_rows, padded_y_.get()));
     RETURN_IF_ERROR(copy(piece_y, padded_y_.get(), piece.rows * y_row));
   }

@@ -1,12 +1,12 @@
 // Matrix products on a CUDA device, by cuBLASLt: y = x Wᵀ, or y += x Wᵀ (the residual), fp32 from
-// fp32 (no TF32), fp32 or bf16 from bf16; sums are fp32.
+// fp32 (no TF32), fp32 or, not added, bf16 from bf16; sums are fp32.
 //
 // Same rows, same bits, as gemm.h: on one device with one version of cuBLASLt a row's result does
-// not depend on how many rows came with it or on its place among them. A shape's products all use
-// one algorithm, which neither splits k nor has a workspace to add parts in; cuBLASLt promises no
-// more than that, so the algorithm is one whose bits agreed on test numbers when the object was
-// made (gemm_cuda_plan.h). Other shapes, formats or `add` may have other algorithms. The bits are
-// not those of the CPU's products.
+// not depend on how many rows came with it or on its place among them. A shape's products use one
+// algorithm, or several by their number of rows, which neither split k nor have a workspace to add
+// parts in; cuBLASLt promises no more than that, so they are ones whose bits agreed on test numbers
+// when the object was made (gemm_cuda_plan.h). Other shapes, formats or `add` may have other
+// algorithms. The bits are not those of the CPU's products.
 //   ASSIGN_OR_RETURN(CublasLt lt, CublasLt::Create());
 //   ASSIGN_OR_RETURN(GemmCuda up, GemmCuda::Create(lt, {.n = 1280, .k = 256}));
 //   RETURN_IF_ERROR(up.Run(stream, weights, x, rows, y));
@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -33,16 +34,17 @@ namespace recollect::kernels {
 // current when it was made. Movable. Borrows `lt`. One thread at a time.
 class GemmCuda {
  public:
-  // Chooses the algorithm, by some hundred products of test numbers: takes device memory for a
-  // weight matrix, some thousand rows and their results, and gives it back; synchronises. Statuses
-  // of CheckGemmShape, CublasStatus and CudaStatus, which name the shape.
+  // Chooses the algorithms, by some hundred products of test numbers, or some thousand where no
+  // algorithm will do alone: takes device memory for a weight matrix, some thousand rows and their
+  // results, and gives it back; synchronises. Statuses of CheckGemmShape, CublasStatus and
+  // CudaStatus, which name the shape.
   static absl::StatusOr<GemmCuda> Create(const CublasLt& lt, const GemmShape& shape);
 
   // weights [n, k], x [rows, k] of shape.in, y [rows, n] of shape.out, row-major and dense in
   // device memory, borrowed until the work queued here on `stream` is done; the call returns before
   // that. y does not overlap the others. weights begin at a multiple of 16 bytes; so do x and y, or
   // at a whole number of rows past one; else INVALID_ARGUMENT. rows >= 0, any number of them. May
-  // be captured into a graph. Where plan().whole, calls share memory: one stream at a time.
+  // be captured into a graph. Where plan() pads, calls share memory: one stream at a time.
   absl::Status Run(cudaStream_t stream, const void* weights, const void* x, int64_t rows,
                    void* y) const;
 
@@ -50,7 +52,9 @@ class GemmCuda {
   const GemmPlan& plan() const { return plan_; }
 
   // Behaves as if no algorithm had agreed on all numbers of rows.
-  absl::Status UseTilesForTest(int64_t rows) { return Use({plan_.algorithm, rows, true}); }
+  absl::Status UseTilesForTest(int64_t rows) {
+    return Use({{{rows, rows, PieceAt(plan_, 0, rows).algorithm}}});
+  }
 
  private:
   GemmCuda(cublasLtHandle_t handle, const GemmShape& shape) : handle_(handle), shape_(shape) {}
@@ -59,8 +63,8 @@ class GemmCuda {
   cublasLtHandle_t handle_;
   GemmShape shape_;
   GemmPlan plan_;
-  cublasLtMatmulAlgo_t algorithm_{};
-  DeviceMemory padded_x_, padded_y_;  // [piece_rows, k] and [piece_rows, n] where whole
+  std::vector<cublasLtMatmulAlgo_t> algorithms_;
+  DeviceMemory padded_x_, padded_y_;  // [padded_rows, k] and [padded_rows, n]; may be null
 };
 
 // The products of a device, by shape. Thread-safe.

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,14 +22,15 @@ struct GemmShape {
   int64_t n = 0;
   int64_t k = 0;
   DType in = DType::kFloat32;   // x and W
-  DType out = DType::kFloat32;  // y; kBf16 only where `in` is
+  DType out = DType::kFloat32;  // y; kBf16 only where `in` is, and not with `add`
   bool add = false;
 
   friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
 };
 
 // INVALID_ARGUMENT unless n and k are 1 to 2^28, both multiples of 8 where `in` is bf16 (its
-// products load 16 bytes at once), and `out` is fp32 or `in`'s format.
+// products load 16 bytes at once), and `out` is fp32 or `in`'s format; fp32 with `add`, since
+// cuBLASLt rounds a product to bf16 before it adds, and the sum once more.
 absl::Status CheckGemmShape(const GemmShape& shape);
 
 // "1280 x 256 bf16 to fp32", for messages.
@@ -51,11 +53,29 @@ absl::Status CheckGemmAddresses(const GemmShape& shape, const void* weights, con
 // their results would take much memory.
 int64_t MostTestedRows(const GemmShape& shape);
 
-struct GemmPlan {
-  int algorithm = 0;       // index into the algorithms offered
-  int64_t piece_rows = 0;  // the most rows of one product
-  bool whole = false;      // exactly piece_rows: missing rows are padding
+// Numbers of rows that one algorithm multiplies in one product.
+struct GemmRange {
+  int64_t min_rows = 0, max_rows = 0;
+  int algorithm = 0;  // index into the algorithms offered
+  friend bool operator==(const GemmRange&, const GemmRange&) = default;
 };
+
+struct GemmPlan {
+  // At least one, from few rows to many, none overlapping. Numbers of rows that are in none are
+  // padded to the next range's min_rows.
+  std::vector<GemmRange> ranges;
+
+  int64_t piece_rows() const { return ranges.back().max_rows; }  // the most rows of one product
+  // The most rows that a product is padded to; 0: none is.
+  int64_t padded_rows() const;
+  // Exactly piece_rows() in every product: slow.
+  bool whole() const {
+    return ranges.size() == 1 && ranges.front().min_rows == ranges.front().max_rows;
+  }
+};
+
+// "1 to 64 rows: algorithm 3; 65 to 8192 rows: algorithm 0", for messages.
+std::string NameOf(const GemmPlan& plan);
 
 // Returns the bytes of a row's results when algorithm `algorithm` computes the row at `place` among
 // `rows` rows. Every call computes the same row (or the same few rows in turn, one after the other
@@ -65,11 +85,12 @@ using GemmTrial =
     std::function<absl::StatusOr<std::string>(int algorithm, int64_t rows, int64_t place)>;
 
 // Chooses the first of `algorithms` that gives the row the same bits at the beginning, middle and
-// end of every tested number of rows, from 1 to MostTestedRows. If there is none, chooses the first
-// that does so at places of a tile of fixed size; otherwise one row at a time, which is invariant
-// by construction. Nothing is timed, since another run could then choose another algorithm and give
-// other bits. UNIMPLEMENTED when no algorithm runs; any other status of a trial is returned
-// unchanged, because a machine short of memory must not choose differently.
+// end of every tested number of rows, from 1 to MostTestedRows. If there is none, chooses ranges of
+// several algorithms that all give the same bits, so that few rows are padding and few products are
+// needed; in the worst case tiles of one size, or single rows, which are invariant by construction.
+// Nothing is timed, since another run could then choose another algorithm and give other bits.
+// UNIMPLEMENTED when no algorithm runs; any other status of a trial is returned unchanged, because
+// a machine short of memory must not choose differently.
 absl::StatusOr<GemmPlan> ChooseGemm(const GemmShape& shape, int algorithms, const GemmTrial& trial);
 
 // Rows of a call that one product computes. It has product_rows >= rows rows: those beyond are
@@ -77,6 +98,7 @@ absl::StatusOr<GemmPlan> ChooseGemm(const GemmShape& shape, int algorithms, cons
 struct GemmPiece {
   int64_t rows = 0;
   int64_t product_rows = 0;
+  int algorithm = 0;
 };
 
 // The next product of a call with `rows` rows, of which the first `first` < rows are done.

@@ -92,8 +92,11 @@ inline void CheckTileAttention(Device& device) {
 inline void CheckGemm(Device& device) {
   using enum DType;
   constexpr int64_t kN = 24, kK = 40;
-  const GemmShape shapes[] = {
-      {kN, kK}, {kN, kK, kFloat32, kFloat32, true}, {kN, kK, kBf16}, {kN, kK, kBf16, kBf16, true}};
+  const GemmShape shapes[] = {{kN, kK},
+                              {kN, kK, kFloat32, kFloat32, true},
+                              {kN, kK, kBf16},
+                              {kN, kK, kBf16, kFloat32, true},
+                              {kN, kK, kBf16, kBf16}};
   for (const GemmShape& shape : shapes) {
     SCOPED_TRACE(absl::StrCat(NameOf(shape), shape.add ? ", added" : ""));
     Arrays arrays(device);

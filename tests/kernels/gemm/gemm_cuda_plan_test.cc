@@ -53,19 +53,16 @@ struct Library {
   std::vector<int> tried = {};
 };
 
-void ExpectPlan(const absl::StatusOr<GemmPlan>& plan, int algorithm, int64_t piece_rows,
-                bool whole) {
+void ExpectPlan(const absl::StatusOr<GemmPlan>& plan, const std::vector<GemmRange>& ranges) {
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->algorithm, algorithm);
-  EXPECT_EQ(plan->piece_rows, piece_rows);
-  EXPECT_EQ(plan->whole, whole);
+  EXPECT_EQ(plan->ranges, ranges) << NameOf(*plan);
 }
 
 TEST(ChooseGemmTest, TakesTheFirstWhoseBitsAgreeAndTriesNoMore) {
   Library library{{ByRows, ByPlace, Missing, Good, Good}};
-  ExpectPlan(library.Choose(), 3, 8192, false);
+  ExpectPlan(library.Choose(), {{1, 8192, 3}});
   EXPECT_EQ(library.tried[4], 0);
-  EXPECT_THAT(library.Choose()->algorithm, 3) << "another time";
+  ExpectPlan(library.Choose(), {{1, 8192, 3}});  // another time, too
 }
 
 TEST(ChooseGemmTest, RefusesOneThatDiffersForAnyNumberOfRowsThatMatters) {
@@ -74,10 +71,10 @@ TEST(ChooseGemmTest, RefusesOneThatDiffersForAnyNumberOfRowsThatMatters) {
     for (int64_t place : {int64_t{0}, rows / 2, rows - 1}) {
       Library library{{OtherAt(rows, place), Good}};
       if (rows == 1) library.algorithms[0] = MissingFor(1);
-      ExpectPlan(library.Choose(), 1, 8192, false);
+      ExpectPlan(library.Choose(), {{1, 8192, 1}});
     }
     Library library{{MissingFor(rows), Good}};
-    ExpectPlan(library.Choose(), 1, 8192, false);
+    ExpectPlan(library.Choose(), {{1, 8192, 1}});
   }
 }
 
@@ -85,20 +82,46 @@ TEST(ChooseGemmTest, RefusesOneThatDiffersForAnyNumberOfRowsThatMatters) {
 TEST(ChooseGemmTest, RefusesOneThatDoesNotRepeat) {
   int calls = 0;
   Library library{{[&](int64_t, int64_t) { return absl::StrCat(calls++ / 2); }, Good}};
-  ExpectPlan(library.Choose(), 1, 8192, false);
+  ExpectPlan(library.Choose(), {{1, 8192, 1}});
+}
+
+// Good for a number of rows that `runs` accepts, and else missing.
+FakeAlgorithm GoodWhere(std::function<bool(int64_t)> runs) {
+  return [runs](int64_t rows, int64_t place) {
+    return runs(rows) ? Good(rows, place) : Missing(rows, place);
+  };
+}
+
+TEST(ChooseGemmTest, TakesSeveralOfTheSameBitsWhereNoneWillDoAlone) {
+  const FakeAlgorithm few = GoodWhere([](int64_t rows) { return rows <= 64; });
+  const FakeAlgorithm many = GoodWhere([](int64_t rows) { return rows >= 48; });
+  const FakeAlgorithm more = GoodWhere([](int64_t rows) { return rows > 128; });
+  ExpectPlan(Library{{ByRows, few, more, many}}.Choose(), {{1, 64, 1}, {65, 8192, 3}});
+  // Between two numbers that have no algorithm in common, rows are padded.
+  ExpectPlan(Library{{few, more}}.Choose(), {{1, 64, 0}, {192, 8192, 1}});
+  ExpectPlan(Library{{more, few}}.Choose(), {{1, 64, 1}, {192, 8192, 0}});
+  ExpectPlan(Library{{MissingFor(64)}}.Choose(), {{1, 63, 0}, {65, 8192, 0}});
+  ExpectPlan(Library{{many}}.Choose(), {{48, 8192, 0}});
+  ExpectPlan(Library{{few}}.Choose(), {{1, 64, 0}});
+  // Other bits are not mixed in.
+  const FakeAlgorithm other = [](int64_t rows, int64_t) -> absl::StatusOr<std::string> {
+    return rows > 64 ? "other" : "good";
+  };
+  ExpectPlan(Library{{few, other}}.Choose(), {{1, 64, 0}});
 }
 
 TEST(ChooseGemmTest, FallsBackToTilesOfOneSizeThenToSingleRows) {
-  Library library{{MissingFor(64), ByPlace, ByRows, Good}};
-  library.algorithms.pop_back();
-  ExpectPlan(library.Choose(), 2, 64, true);
-  library.algorithms.pop_back();
-  ExpectPlan(library.Choose(), 0, 1, true);
-  library.algorithms = {MissingFor(1), ByPlace};
-  library.algorithms[0] = [](int64_t rows, int64_t place) {
+  const absl::StatusOr<GemmPlan> tiles = Library{{ByPlace, ByRows}}.Choose();
+  ASSERT_TRUE(tiles.ok()) << tiles.status();
+  EXPECT_TRUE(tiles->whole()) << NameOf(*tiles);
+  EXPECT_EQ(tiles->padded_rows(), tiles->piece_rows());
+  EXPECT_GE(tiles->piece_rows(), 48) << "as many products as rows";
+  EXPECT_LE(tiles->piece_rows(), 256) << "as much as a prefill for a row";
+  ExpectPlan(Library{{ByPlace}}.Choose(), {{1, 1, 0}});
+  const FakeAlgorithm not_one = [](int64_t rows, int64_t place) {
     return rows == 1 ? Missing(rows, place) : ByPlace(rows, place);
   };
-  ExpectPlan(library.Choose(), 1, 1, true);
+  ExpectPlan(Library{{not_one, ByPlace}}.Choose(), {{1, 1, 1}});
 }
 
 TEST(ChooseGemmTest, SaysWhenNothingRuns) {
@@ -126,7 +149,7 @@ TEST(ChooseGemmTest, WideResultsAreTestedOnFewerRows) {
   EXPECT_EQ(MostTestedRows({.n = 32768, .k = 256, .in = DType::kBf16, .out = DType::kBf16}), 4096);
   EXPECT_EQ(MostTestedRows({.n = 1 << 20, .k = 256}), 512);
   Library library{{OtherAt(1000, 0)}};
-  ExpectPlan(library.Choose({.n = 1 << 20, .k = 256}), 0, 512, false);
+  ExpectPlan(library.Choose({.n = 1 << 20, .k = 256}), {{1, 512, 0}});
 }
 
 TEST(GemmPieceTest, PiecesCoverTheRowsOnce) {
@@ -140,7 +163,8 @@ TEST(GemmPieceTest, PiecesCoverTheRowsOnce) {
     return all;
   };
   using Rows = std::pair<int64_t, int64_t>;
-  const GemmPlan any{0, 512, false}, tiles{0, 64, true}, single{0, 1, true};
+  const GemmPlan any{{{1, 512, 0}}}, tiles{{{64, 64, 0}}}, single{{{1, 1, 0}}};
+  const GemmPlan ranges{{{4, 64, 0}, {100, 512, 1}}};
   EXPECT_THAT(pieces(any, 0), ElementsAre());
   EXPECT_THAT(pieces(any, 1), ElementsAre(Rows{1, 1}));
   EXPECT_THAT(pieces(any, 1025), ElementsAre(Rows{512, 512}, Rows{512, 512}, Rows{1, 1}));
@@ -148,6 +172,18 @@ TEST(GemmPieceTest, PiecesCoverTheRowsOnce) {
   EXPECT_THAT(pieces(tiles, 64), ElementsAre(Rows{64, 64}));
   EXPECT_THAT(pieces(tiles, 130), ElementsAre(Rows{64, 64}, Rows{64, 64}, Rows{2, 64}));
   EXPECT_THAT(pieces(single, 2), ElementsAre(Rows{1, 1}, Rows{1, 1}));
+  EXPECT_THAT(pieces(ranges, 3), ElementsAre(Rows{3, 4}));
+  EXPECT_THAT(pieces(ranges, 64), ElementsAre(Rows{64, 64}));
+  EXPECT_THAT(pieces(ranges, 65), ElementsAre(Rows{65, 100}));
+  EXPECT_THAT(pieces(ranges, 513), ElementsAre(Rows{512, 512}, Rows{1, 4}));
+  EXPECT_EQ(PieceAt(ranges, 0, 64).algorithm, 0);
+  EXPECT_EQ(PieceAt(ranges, 0, 65).algorithm, 1);
+  EXPECT_EQ(any.padded_rows(), 0);
+  EXPECT_EQ(tiles.padded_rows(), 64);
+  EXPECT_EQ(single.padded_rows(), 0);
+  EXPECT_EQ(ranges.padded_rows(), 100);
+  EXPECT_EQ((GemmPlan{{{4, 64, 0}, {65, 512, 1}}}).padded_rows(), 4);
+  EXPECT_EQ(NameOf(ranges), "4 to 64 rows: algorithm 0; 100 to 512 rows: algorithm 1");
 }
 
 TEST(GemmShapeTest, RefusesWhatNoProductHas) {
@@ -161,7 +197,8 @@ TEST(GemmShapeTest, RefusesWhatNoProductHas) {
       {{1 << 29, 1}, "536870912 x 1 fp32 to fp32, expected sides of 1 to 268435456"},
       {{12, 16, kBf16, kFloat32}, "12 x 16 bf16 to fp32, expected multiples of 8"},
       {{16, 12, kBf16, kBf16}, "16 x 12 bf16 to bf16, expected multiples of 8"},
-      {{8, 8, kFloat32, kBf16}, "8 x 8 fp32 to bf16"}};
+      {{8, 8, kFloat32, kBf16}, "8 x 8 fp32 to bf16"},
+      {{8, 8, kBf16, kBf16, true}, "8 x 8 bf16 to bf16, added, expected to be added to fp32"}};
   for (const auto& [shape, message] : refused) {
     const absl::Status status = CheckGemmShape(shape);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;

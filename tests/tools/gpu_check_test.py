@@ -105,6 +105,9 @@ with tempfile.TemporaryDirectory() as folder:
     expect(tests, {"one.Runs": "passed", "two.Runs": "passed", "three.Runs": "failed"})
     assert "1 != 2" in text, text
 
+    expect(check(root, 0, "--only", "tests", "--programs", "wo,none")[0], {"two.Runs": "passed"})
+    assert "no test program has four in its name" in check(root, 1, "--programs", "four")[2]
+
     # Another commit's results are no results.
     (root / "manifest.json").write_text(json.dumps({"commit": "def", "tests": ["two"]}))
     expect(check(root, 0, "--only", "tests", "--resume")[0], {"two.Runs": "passed"})

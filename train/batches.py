@@ -40,18 +40,16 @@ class BatchMaker:
         self.c, self.m, self.books, self.tasks = config, model_config, books, tasks
         self.begins_word = tasks.begins_word
         self.rng = random.Random(seed)
-        self.noise = np.random.default_rng(seed)
         self.queue = np.zeros((config["queue"], key_width(model_config)), np.float32)
         self.queue_filled = 0
         self.forms = []
 
     def state(self):
-        return self.rng.getstate(), self.noise.bit_generator.state, self.forms
+        return self.rng.getstate(), self.forms
 
     def set_state(self, state):
         self.rng.setstate(state[0])
-        self.noise.bit_generator.state = state[1]
-        self.forms = state[2]
+        self.forms = state[1]
 
     def remember(self, keys):
         """Adds landmark keys [n, d_r] of finished chunks to the queue of negatives."""
@@ -291,7 +289,7 @@ class BatchMaker:
                 for c, n in chunks.items():
                     out["gold"][row, c] = n / sum(chunks.values())
 
-    def batch(self, open_share, queue_share, tasks_share, noise_scale):
+    def batch(self, open_share, queue_share, tasks_share):
         """A batch as numpy arrays, plus facts for the log. `open_share`: chance that a sequence sees another one's
         chunks; `queue_share`: chance that it sees the queue of negatives."""
         c, rng = self.c, self.rng
@@ -367,6 +365,4 @@ class BatchMaker:
                 if b < len(seq.starts) and out["allow"][row, cols].all():
                     out["gold"][row, cols] = 1.0 / len(cols)
             self._note_copies(out, i, seq)
-        G = len(self.m["groups"])
-        out["noise"] = self.noise.gumbel(size=(G, M, M + Q)).astype(np.float32) * noise_scale
         return out, kinds

@@ -49,7 +49,7 @@ def bits_per_byte(model, tokenizer, texts, dilation, length, recurrence=True):
             keep = (targets != LMK_ID)
             batch = {"tokens": tokens, "targets": targets, "dilated": kept, "block_rows": rows.reshape(N, ROWS), "lengths": torch.full((N,), BLOCK_TOKENS),
                      "landmarks": rows[::ROWS], "token_rows": rows, "allow": allow, "gold": torch.zeros(N, N),
-                     "noise": torch.zeros(len(model.c["groups"]), N, N), "queue": torch.zeros(0, key_width(model.c)), "follows": torch.arange(N) > 0,
+                     "queue": torch.zeros(0, key_width(model.c)), "follows": torch.arange(N) > 0,
                      "copy_chunk": torch.full((N, ROWS), -1), "copy_row": torch.zeros(N, ROWS, dtype=torch.long)}
             if model.c.get("lexicon"):
                 batch["recent"] = torch.from_numpy(np.stack([recent_tokens(tokens[0, :b].numpy(), model.c["lexicon"]["reach"], length)

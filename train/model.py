@@ -224,7 +224,7 @@ class Model(nn.Module):
         return key * torch.rsqrt(key.square().mean(-1, keepdim=True) + self.c["norm_eps"]), take(batch["recent"])
 
     def retrieve(self, group, h_landmark, recent, keys, batch, noise):
-        """One group's retrieval. h_landmark [M, d], recent [M, reach, d_x] or None, keys [M + Q, d_k] -> (selected [M, n_ret],
+        """One group's retrieval. h_landmark [M, d], recent [M, reach, d_x] or None, keys [M + Q, d_k], noise [M, M + Q] or 0 -> (selected [M, n_ret],
         weights [M, n_ret], retrieval loss per query with a known gold chunk, (weight on gold, hit) per query)."""
         u = group.query_proj(group.query_norm(h_landmark), torch.float32)
         if recent is not None:
@@ -300,7 +300,8 @@ class Model(nn.Module):
                 seen_group = group
                 flat = F.pad(h.reshape(B * T, -1), (0, 0, 0, 1))
                 selected, w, loss, on_gold = self.retrieve(
-                    self.groups[group], ops.gather(flat, batch["landmarks"]), recent, keys, batch, batch["noise"][group])
+                    self.groups[group], ops.gather(flat, batch["landmarks"]), recent, keys, batch,
+                    batch["noise"][group] if "noise" in batch else 0.0)
                 losses.append(loss)
                 golds.append(on_gold)
             a = self.mix(layer, h, rope, batch["dilated"], biases)

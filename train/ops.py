@@ -1,29 +1,32 @@
-"""The gated scan and row gathering: C++ on the CPU (ops.cc), plain PyTorch elsewhere."""
+"""The gated scan and row gathering: C++ on the CPU (ops.cc), Triton on a CUDA device (ops_cuda.py), plain PyTorch where neither is
+loaded."""
 
 import os
 
 import torch
 
-_loaded = False
+SCHEMAS = ("scan(Tensor g, Tensor x) -> Tensor", "scan_backward(Tensor g, Tensor x, Tensor y, Tensor dy) -> (Tensor, Tensor)",
+           "gather(Tensor x, Tensor index) -> Tensor", "gather_backward(Tensor dy, Tensor index, int rows) -> Tensor")
+_loaded = None  # the type of the device whose operations are there
+_library = None
 
 
-def load():
-    """Builds and loads the CPU extension once. Without a compiler the plain versions are used."""
+def load(device="cpu"):
+    """Loads the operations of a type of device, "cpu" or "cuda", once for a process."""
     global _loaded
-    if _loaded:
+    if _loaded == device:
         return
-    from torch.utils.cpp_extension import load as build
-
-    here = os.path.dirname(os.path.abspath(__file__))
-    folder = os.path.join(here, "runs", "ext")
-    os.makedirs(folder, exist_ok=True)
-    build("recollect_ops", [os.path.join(here, "ops.cc")], build_directory=folder, is_python_module=False,
-          extra_cflags=["-O3", "-march=native", "-ffast-math"])
+    if _loaded:
+        raise RuntimeError(f"the operations of {_loaded} are loaded already, not those of {device}")
+    if device == "cpu":
+        _build()
+    else:
+        _register_cuda()
     library = torch.library
-    library.register_fake("recollect::scan", lambda g, x: torch.empty(x.shape, dtype=x.dtype))
-    library.register_fake("recollect::scan_backward", lambda g, x, y, dy: (torch.empty(g.shape, dtype=g.dtype), torch.empty(x.shape, dtype=x.dtype)))
-    library.register_fake("recollect::gather", lambda x, i: torch.empty((i.numel(), x.shape[1]), dtype=x.dtype))
-    library.register_fake("recollect::gather_backward", lambda dy, i, rows: torch.empty((rows, dy.shape[1]), dtype=dy.dtype))
+    library.register_fake("recollect::scan", lambda g, x: x.new_empty(x.shape))
+    library.register_fake("recollect::scan_backward", lambda g, x, y, dy: (g.new_empty(g.shape), x.new_empty(x.shape)))
+    library.register_fake("recollect::gather", lambda x, i: x.new_empty(i.numel(), x.shape[1]))
+    library.register_fake("recollect::gather_backward", lambda dy, i, rows: dy.new_empty(rows, dy.shape[1]))
     library.register_autograd(
         "recollect::scan", lambda ctx, dy: torch.ops.recollect.scan_backward(*ctx.saved_tensors, dy),
         setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs, output))
@@ -36,7 +39,28 @@ def load():
         "recollect::gather",
         lambda ctx, dy: (torch.ops.recollect.gather_backward(dy, ctx.saved_tensors[0], ctx.rows), None),
         setup_context=keep)
-    _loaded = True
+    _loaded = device
+
+
+def _build():
+    from torch.utils.cpp_extension import load as build
+
+    here = os.path.dirname(os.path.abspath(__file__))
+    folder = os.path.join(here, "runs", "ext")
+    os.makedirs(folder, exist_ok=True)
+    build("recollect_ops", [os.path.join(here, "ops.cc")], build_directory=folder, is_python_module=False,
+          extra_cflags=["-O3", "-march=native", "-ffast-math"])
+
+
+def _register_cuda():
+    global _library
+    import ops_cuda
+
+    _library = torch.library.Library("recollect", "DEF")
+    for schema in SCHEMAS:
+        name = schema.split("(")[0]
+        _library.define(schema)
+        _library.impl(name, getattr(ops_cuda, name), "CUDA")
 
 
 def scan_plain(g, x):
@@ -51,13 +75,14 @@ def scan_plain(g, x):
 
 def scan(g, x):
     """y_t = g_t y_{t-1} + (1 - g_t) x_t per channel, y_{-1} = 0. g, x [B, T, C] fp32 -> [B, T, C] fp32."""
-    if _loaded and x.device.type == "cpu":
+    if _loaded == x.device.type:
         return torch.ops.recollect.scan(g, x)
     return scan_plain(g, x)
 
 
 def gather(x, index):
     """Rows of x [R, W] at index (n values, int64) -> [n, W]; the gradient sums rows that were taken repeatedly."""
-    if _loaded and x.device.type == "cpu":
+    index = index.reshape(-1)
+    if _loaded == x.device.type:
         return torch.ops.recollect.gather(x, index)
-    return x.index_select(0, index.reshape(-1))
+    return x.index_select(0, index)

@@ -186,7 +186,7 @@ def test_training_form_equals_oracle():
     model = Model(config)
     model.load_state_dict(weights)
     maker = BatchMaker(data, config, TinyBooks(config["vocab_size"]), TinyTasks(config["vocab_size"]), 11)
-    batch, _ = maker.batch(0.0, 0.0, 1.0, 0.0)
+    batch, _ = maker.batch(0.0, 0.0, 1.0)
     inputs = {k: torch.from_numpy(v) for k, v in batch.items()}
     with torch.no_grad():
         nats, right, _ = model.loss(inputs)

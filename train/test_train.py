@@ -87,7 +87,7 @@ def test_the_plain_model_begins_as_the_layers_alone():
     plain = Model({**MODEL, **sizes}, memory=False)
     plain.load_state_dict(begun)
     with tempfile.TemporaryDirectory() as folder:
-        batch, _ = trainer(folder).maker.batch(0.0, 0.0, 0.0, 0.0)
+        batch, _ = trainer(folder).maker.batch(0.0, 0.0, 0.0)
     inputs = {k: torch.from_numpy(v) for k, v in batch.items()}
     with torch.no_grad():
         assert torch.equal(plain(inputs)[0], ours(inputs)[0])
@@ -105,7 +105,7 @@ def test_a_record_is_its_cue_and_its_value():
 def test_a_repetition_names_the_chunk_and_the_row_that_lead_to_it():
     with tempfile.TemporaryDirectory() as folder:
         maker = trainer(folder).maker
-    batch, _ = maker.batch(1.0, 0.0, 1.0, 0.0)
+    batch, _ = maker.batch(1.0, 0.0, 1.0)
     flat, rows = batch["tokens"].reshape(-1), batch["block_rows"]
     found = 0
     for block, row in zip(*np.nonzero(batch["copy_chunk"] >= 0)):

@@ -22,6 +22,7 @@ from safetensors.torch import load_file
 import ops
 from batches import BatchMaker
 from data import Books, prepare
+from feed import Feed
 from model import Model, check_trainable
 from merge import deepen
 from muon import Muon
@@ -108,7 +109,7 @@ class Run:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         if self.device.type == "cpu":
             torch.set_num_threads(1 if self.world > 1 else len(os.sched_getaffinity(0)))
-            ops.load()
+        ops.load(self.device.type)
         if self.world > 1:
             dist.init_process_group("gloo")
         torch.manual_seed(config["seed"])
@@ -205,9 +206,11 @@ class Run:
         if not math.isfinite(norm):
             return None
         flat *= min(1.0, self.c["optimizer"]["clip"] / (norm + 1e-6))
-        for p, g in zip(self.params, flat.split([p.numel() for p in self.params])):
+        parts = flat.split([p.numel() for p in self.params])
+        used = torch.stack([g.any() for g in parts]).tolist()
+        for p, g, is_used in zip(self.params, parts, used):
             # What no rank has used stays as it is: weight decay alone would wear it away.
-            p.grad = g.view_as(p) if g.any() else None
+            p.grad = g.view_as(p) if is_used else None
         return factor
 
     def descend(self, loss):
@@ -292,6 +295,8 @@ class Trainer(Run):
         tasks = Tasks(tokenizer, books.words, phrases, "train", books, d["wording_shares"])
         seed = config["seed"] * 1000 + self.rank
         self.maker = BatchMaker(d, config["model"], books, tasks, seed)
+        self.feed = None  # begun with the first step
+        self.noise = torch.Generator(self.device).manual_seed(seed)
         self.open, self.queue = config["curriculum"]["open_start"], 0.0
         if config.get("init"):
             weights = deepen(load_file(os.path.join(config["init"], "model.safetensors")), self.model.state_dict())
@@ -313,21 +318,33 @@ class Trainer(Run):
         self.compiled = torch.compile(self.model.loss, dynamic=False)
 
     def state(self):
-        return {"open": self.open, "queue": self.queue, "maker": self.maker.state(),
+        return {"open": self.open, "queue": self.queue, "maker": self.maker.state(), "noise": self.noise.get_state(),
                 "keys": (self.maker.queue, self.maker.queue_filled)}
 
     def set_state(self, s):
         self.maker.set_state(s["maker"])
+        self.noise.set_state(s["noise"].cpu())
         self.maker.queue, self.maker.queue_filled = s["keys"]
         self.open, self.queue = s["open"], s["queue"]
+
+    def next_batch(self, shares):
+        """A batch by this process, or, with `data.workers`, by one of as many others, which have it made before it is asked for."""
+        if not self.c["data"].get("workers", 0):
+            return self.maker.batch(*shares)
+        if self.feed is None:
+            self.feed = Feed(self.maker, self.c["data"]["workers"], self.c["seed"] * 1000 + self.rank + self.step_number)
+        return self.feed.next(shares)
 
     def train_step(self):
         cur = self.c["curriculum"]
         text_only = self.progress() < cur.get("text_first", 0.0)
         if self.model.memory_on == text_only:
             self.model.memory_on, self.warm = not text_only, False
-        batch, kinds = self.maker.batch(self.open, self.queue, 0.0 if text_only else cur["tasks_share"], cur["gumbel"])
+        batch, kinds = self.next_batch((self.open, self.queue, 0.0 if text_only else cur["tasks_share"]))
         inputs = {k: torch.from_numpy(v).to(self.device) for k, v in batch.items() if k not in ("answer", "is_text", "repeats")}
+        # Gumbel noise, by which chunks with lesser scores are selected at times.
+        shape = (len(self.c["model"]["groups"]), *batch["allow"].shape)
+        inputs["noise"] = torch.empty(shape, device=self.device).exponential_(generator=self.noise).log_().mul_(-cur["gumbel"])
         nats, right, facts = self.compiled(inputs)
         loss = (nats * inputs["weights"]).sum() / inputs["weights"].sum().clamp(min=1)
         if facts:
@@ -337,12 +354,12 @@ class Trainer(Run):
             seen[..., 0] *= self.c["data"]["weight_first"]  # the landmark's row
             loss = loss - cur["copy_loss"] * ((facts["copied"] + 1e-4).log() * seen).sum() / seen.sum().clamp(min=1)
         factor = self.descend(loss)
-        facts = {k: v.detach().float().cpu().numpy() for k, v in facts.items()}
-        measure(self.meter, batch, kinds, nats.detach().cpu().numpy(), right.cpu().numpy(), facts, len(self.c["model"]["groups"]))
-        self.meter.add("loss", loss.item(), 1)
-        if facts:
-            exists = batch["lengths"] >= 16
-            self.maker.remember(facts["keys"][exists])
+        if facts and self.c["data"]["queue"]:
+            self.maker.remember(facts["keys"].float().cpu().numpy()[batch["lengths"] >= 16])
+        if self.step_number % self.c.get("measure_steps", 1) == 0:
+            facts = {k: v.detach().float().cpu().numpy() for k, v in facts.items()}
+            measure(self.meter, batch, kinds, nats.detach().cpu().numpy(), right.cpu().numpy(), facts, len(self.c["model"]["groups"]))
+            self.meter.add("loss", loss.item(), 1)
         self.step_number += 1
         self.tokens += batch["tokens"].size * self.world
         return factor

@@ -80,15 +80,21 @@ class BatchMaker:
 
     def _needle(self, seq):
         near = self.tasks.decode(seq.tokens[-NEAR:] + list(seq.source[:NEAR])) if seq.filler_weight else ""
-        needle = self.tasks.needle(self.rng, seq.form, self.bare_nouns if self.rng.random() < 0.08 else None, near)
-        if not needle["bare"]:
+        twin = self._twin(seq)
+        if twin:
+            needle = self.tasks.needle(self.rng, twin["form"], key=twin["fill"]["key"])
+        else:
+            form = seq.form or self.tasks.form(self.rng)
+            needle = self.tasks.needle(self.rng, form, self.bare_nouns if self.rng.random() < 0.08 else None, near)
+            needle["form"] = form
+        if not needle["bare"] and not twin:
             # Two needles of one key in a batch would make the gold chunk a matter of luck.
             key = needle["fill"]["key"].lower()
             if key in self.keys:
                 return
             self.keys.add(key)
         fits = BLOCK_TOKENS - seq.used
-        if self.rng.random() < self.c["force_straddle"]:
+        if self.rng.random() < self.c["force_straddle"] and not seq.dense:
             # Text up to where the needle's first tokens, and no more, still fit into the block.
             first = self.rng.randrange(1, min(len(needle["ids"]), BLOCK_TOKENS))
             begin = value_at(needle)
@@ -100,7 +106,17 @@ class BatchMaker:
         if not seq.room(len(needle["ids"])):
             return
         seq.push_needle(needle, self.c["weight_task"])
+        if twin:
+            needle["form"], needle["twins"] = twin["form"], twin.setdefault("twins", [twin])
+            needle["twins"].append(needle)
         needle["asked"], needle["for_others"] = 0, self.rng.random() < self.c["for_others"]
+
+    def _twin(self, seq):
+        """An earlier needle of the sequence whose key gets another value, or None."""
+        if self.rng.random() >= self.c["twins"]:
+            return None
+        fit = [n for n in seq.needles if not n["asked"] and not n["bare"] and "cue" not in n and len(n.get("twins", ())) < 4]
+        return self.rng.choice(fit) if fit else None
 
     def _askable(self, seq, index, sources):
         """(sequence, needle) pairs whose chunks the landmark after a question may retrieve."""
@@ -108,10 +124,64 @@ class BatchMaker:
         most = 2 if self.rng.random() < self.c["ask_again"] else 1
         for needle in seq.needles:
             seq.place(needle)
-        own = [(index, n) for n in seq.needles if n["asked"] < most and n["chunks"][-1] <= len(seq.starts) - 2
+        own = [(index, n) for n in seq.needles if n["asked"] < most and "twins" not in n and n["chunks"][-1] <= len(seq.starts) - 2
                and not (n["for_others"] and index + 1 < self.c["batch"])]
-        other = [(j, n) for j in sources for n in self.done[j].needles if n["asked"] < most]
+        other = [(j, n) for j in sources for n in self.done[j].needles if n["asked"] < most and "twins" not in n]
         return own, other
+
+    def _several(self, seq, index, sources):
+        """(sequence, needles of one form): all values of one key, or several keys with a value each; None where there are none."""
+        rng = self.rng
+        for needle in seq.needles:
+            seq.place(needle)
+        closed = len(seq.starts) - 2
+        of = lambda j: [n for n in (seq if j == index else self.done[j]).needles if not n["asked"] and "cue" not in n and not n["bare"]
+                        and (j != index or n["chunks"][-1] <= closed)]
+        for source in rng.sample([index, *sources], min(4, 1 + len(sources))):
+            there = of(source)
+            groups = [n["twins"] for n in there if n.get("twins", (None,))[0] is n and all(t in there for t in n["twins"])]
+            if groups and rng.random() < 0.7:
+                return source, rng.choice(groups)
+            single = [n for n in there if "twins" not in n]
+            single = [n for n in single if n["form"] is single[0]["form"]]
+            if len(single) > 1:
+                return source, rng.sample(single, rng.randint(2, min(4, len(single))))
+        return None
+
+    def _ask_several(self, seq, index, sources):
+        """A question for several values, a flush and the values, one behind the other. -> False if nothing could be asked."""
+        rng = self.rng
+        found = self._several(seq, index, sources)
+        if not found:
+            return False
+        source, needles = found
+        question = self.tasks.question_for_several(rng, needles)
+        comma, last = (self.tasks.encode(text) for text in rng.choice(((",", ", and"), (",", " and"), (",", ","), (";", ";"), (" and", " and"))))
+        ids, copies = [], []
+        for i, needle in enumerate(needles):
+            if i:
+                between = last if i + 1 == len(needles) else comma
+                ids, copies = ids + between, copies + [None] * len(between)
+            value, at = needle["value"], value_at(needle)
+            known = [(source, p) for p in needle["positions"][at - 1:]] if at else []
+            ids, copies = ids + value, copies + (known + [None] * len(value))[:len(value)]
+        if len(ids) > BLOCK_TOKENS or not seq.room(len(question) + len(ids) + 2):
+            return False
+        seq.push(question, self.c["weight_task"])
+        if not seq.can_flush():
+            return False
+        seq.flush()
+        b = len(seq.starts) - 1
+        if source == index and max(n["chunks"][-1] for n in needles) > b - 2:
+            return False
+        kind = "several" + ("*" if source != index else "")
+        seq.queries.append((b, source, sorted({chunk for n in needles for chunk in n["gold"]}), kind))
+        seq.kinds.append((kind, any(n["straddles"] for n in needles), None))
+        seq.push(ids, self.c["weight_answer"], answer=len(seq.kinds) - 1, copies=copies)
+        for needle in needles:
+            needle["asked"] += 1
+        seq.push(self.tasks.encode(rng.choice((".", ".", "\n", "\n\n"))), self.c["weight_end"])
+        return True
 
     def _ask(self, seq, index, sources, lead=None):
         """A question, a flush and its answer. -> False if nothing could be asked."""
@@ -197,11 +267,18 @@ class BatchMaker:
         self.repeated.update((source, p) for p in positions)
         ids, copies = [tokens[p] for p in positions], [(source, p) for p in positions]
         weight = seq.filler_weight * self.c["weight_repeat"]
-        if rng.random() < 0.25:
-            # A question in the text's words, some of them left out.
-            words = itertools.accumulate(self.begins_word[i] for i in ids[:lead])
-            left_out = set(rng.sample(range(lead), lead // 3))
-            kept = [k for k, word in enumerate(words) if word not in left_out or k >= lead - 3]
+        r = rng.random()
+        if r < self.c["thinned"] + self.c["shuffled"]:
+            # A question in the text's words, some of them left out, or in another order but for the last.
+            words = list(itertools.accumulate(self.begins_word[i] for i in ids[:lead]))
+            if r < self.c["thinned"]:
+                left_out = set(rng.sample(range(lead), lead // 3))
+                sure = lead - rng.choice((1, 3))
+                kept = [k for k, word in enumerate(words) if word not in left_out or k >= sure]
+            else:
+                place = {word: rng.random() for word in words[:-1]}
+                place[words[-1]] = 2.0
+                kept = sorted(range(lead), key=lambda k: (place[words[k]], k))
             seq.push([ids[k] for k in kept], 0.0, copies=[copies[k] for k in kept])
         else:
             seq.push(ids[:lead], weight, copies=copies[:lead])
@@ -234,21 +311,26 @@ class BatchMaker:
             for _ in range(rng.randint(1, 5)):
                 if rng.random() < self.c["repeat"]:
                     self._repeat(seq, index, sources)
-                else:
+                elif rng.random() >= self.c["several"] or not self._ask_several(seq, index, sources):
                     self._ask(seq, index, sources, lead=rng.choice(("", "", " ", "\n")) if seq.used == 0 else None)
                 if rng.random() < 0.2:
                     self._text(seq, rng.randint(5, 40))
+        # A text of little else than needles of one form, among which only the key tells one from the others.
+        seq.dense = dense = rng.random() < c["dense"]
+        if dense:
+            seq.form = seq.form or self.tasks.form(rng)
         while seq.room(90):
-            self._text(seq, 1 + min(80, int(rng.expovariate(1 / c["mean_gap"]))))
+            if not dense or rng.random() < 0.1:
+                self._text(seq, 1 + min(80, int(rng.expovariate(1 / c["mean_gap"]))))
             r = rng.random()
-            early = len(seq.tokens) < 0.4 * c["length"]
-            if r < (0.4 if early else 0.15):
+            early = len(seq.tokens) < (0.6 if dense else 0.4) * c["length"]
+            if r < ((0.9 if early else 0.3) if dense else 0.4 if early else 0.15):
                 for _ in range(rng.choice((1, 1, 1, 2, 3))):
                     self._needle(seq)
             elif r < 0.85:
-                if rng.random() < self.c["repeat"]:
+                if rng.random() < self.c["repeat"] and not dense:
                     self._repeat(seq, index, sources)
-                else:
+                elif rng.random() >= self.c["several"] or not self._ask_several(seq, index, sources):
                     self._ask(seq, index, sources)
             elif seq.can_flush():
                 seq.flush()  # after most flushes the text goes on

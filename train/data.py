@@ -6,12 +6,22 @@
 import argparse
 import hashlib
 import json
+import multiprocessing
 import os
 import random
 
 import numpy as np
 
 from tokenizer import Tokenizer, read_books
+
+
+def _keep(tokenizer):
+    global _tokenizer
+    _tokenizer = tokenizer
+
+
+def _encode(text):
+    return np.array(_tokenizer.encode(text), np.uint16)
 
 
 class Books:
@@ -34,17 +44,20 @@ class Books:
     def prepare(rows, tokenizer, path, made_from, unwrap, seed=3):
         """Tokenises rows and writes the arrays. A share `unwrap` of the books loses its hard line ends."""
         rng, parts, starts, counts, at = random.Random(seed), [], [], {}, 0
-        for row in rows:
-            text = row["text"]
-            for word in text[:200_000].split():
-                if word.isalpha() and word.isascii() and 3 <= len(word) <= 10:
-                    counts[word] = counts.get(word, 0) + 1
-            if rng.random() < unwrap:
-                text = "\n\n".join(p.replace("\n", " ") for p in text.split("\n\n"))
-            ids = np.array(tokenizer.encode(text), np.uint16)
-            parts.append(ids)
-            starts.append(at)
-            at += len(ids)
+
+        def texts():
+            for row in rows:
+                text = row["text"]
+                for word in text[:200_000].split():
+                    if word.isalpha() and word.isascii() and 3 <= len(word) <= 10:
+                        counts[word] = counts.get(word, 0) + 1
+                yield "\n\n".join(p.replace("\n", " ") for p in text.split("\n\n")) if rng.random() < unwrap else text
+
+        with multiprocessing.get_context("fork").Pool(len(os.sched_getaffinity(0)), _keep, (tokenizer,)) as pool:
+            for ids in pool.imap(_encode, texts(), chunksize=1):
+                parts.append(ids)
+                starts.append(at)
+                at += len(ids)
         words = sorted(w for w, n in counts.items() if n >= 15)
         temporary = f"{path}.{os.getpid()}.npz"
         np.savez(temporary, tokens=np.concatenate(parts), starts=np.array(starts + [at]), words=np.array("\n".join(words)),

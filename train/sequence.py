@@ -33,6 +33,7 @@ class Sequence:
         self.tokens, self.weights, self.answer, self.copies = [], [], [], []
         self.starts, self.needles, self.queries = [], [], []
         self.kinds, self.text = [], []
+        self.dense = False  # of little else than needles
         self._open()
 
     def _open(self, following=None):

@@ -1,7 +1,8 @@
 """Trains the model of one config file; resumes by itself from the newest checkpoint of the run's folder.
 
     torchrun --nproc-per-node 2 -- train/train.py --config train/config.json     # CPU: one thread a process
-    python train/train.py --config train/config.json                          # one CUDA device or one CPU process
+    python train/train.py --config train/config.json                          # one CPU process
+    python train/train.py --config train/config.json train/cuda.json          # one CUDA device
 
 The rate schedule follows the wall clock (`optimizer.minutes`), since the time is what is given; with "clock": "process" it
 follows the process's own CPU time, by which runs beside other work can be compared.
@@ -301,9 +302,9 @@ class Trainer(Run):
         if config.get("init"):
             weights = deepen(load_file(os.path.join(config["init"], "model.safetensors")), self.model.state_dict())
             lexical = lambda name: name.startswith("lexicon") or name.endswith((".recency", ".successor_bias"))
-            rarity = torch.from_numpy(books.rarity(config["model"]["vocab_size"]))
+            rarity = lambda: torch.from_numpy(books.rarity(config["model"]["vocab_size"]))
             if config["model"].get("lexicon") and "lexicon.weight" not in weights:
-                self.model.seed_lexicon(rarity)
+                self.model.seed_lexicon(rarity())
                 # What the queries of needles say must not drown what the lexicon finds from the first step on.
                 weights = {k: v.float() * 0.4 if k.endswith(".query_proj.weight") else v for k, v in weights.items()}
             left = self.model.load_state_dict({k: v.float() for k, v in weights.items()}, strict=False)
@@ -313,7 +314,7 @@ class Trainer(Run):
             if wrong:
                 raise SystemExit(f"{config['init']} is no model of this config, these tensors differ: {', '.join(wrong)}")
             if "pointer.run" in left.missing_keys:
-                self.model.seed_pointer(rarity)
+                self.model.seed_pointer(rarity())
         self.resume()
         self.compiled = torch.compile(self.model.loss, dynamic=False)
 
@@ -376,14 +377,25 @@ class Trainer(Run):
             self.queue = min(0.8, self.queue + n / cur["queue_steps"])
 
 
+def merge_config(config, more):
+    """Puts the values of `more` into `config`, section by section."""
+    for name, value in more.items():
+        if isinstance(value, dict) and isinstance(config.get(name), dict):
+            merge_config(config[name], value)
+        else:
+            config[name] = value
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--config", default="train/config.json")
+    parser.add_argument("--config", default=["train/config.json"], nargs="+", help="each file's values replace those of the files before it")
     parser.add_argument("--run", help="folder of checkpoints and logs, instead of the config's")
     parser.add_argument("--init", help="model directory whose weights a new run starts from")
     args = parser.parse_args()
-    with open(args.config) as f:
-        config = json.load(f)
+    config = {}
+    for path in args.config:
+        with open(path) as f:
+            merge_config(config, json.load(f))
     config["run"], config["init"] = args.run or config["run"], args.init
     if int(os.environ.get("RANK", "0")) == 0:
         prepare(config["data"])

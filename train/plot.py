@@ -21,6 +21,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", default="train/runs/main")
     parser.add_argument("--out", default="models/recollect-7m/training.png")
+    parser.add_argument("--mean", type=int, default=1, metavar="ROWS", help="show the mean of so many rows of the log")
     args = parser.parse_args()
     import matplotlib
     matplotlib.use("Agg")
@@ -34,6 +35,8 @@ def main():
     for axis, (title, names) in zip(axes.flat, PANELS.items()):
         for name in names:
             points = [(row["tokens"] / 1e6, row[name]) for row in rows if row.get(name) is not None]
+            parts = [points[i:i + args.mean] for i in range(0, len(points), args.mean)]
+            points = [tuple(sum(column) / len(part) for column in zip(*part)) for part in parts]
             if points:
                 axis.plot(*zip(*points), label=name.replace(f"/{1 << 30}", "/farther"), linewidth=1)
         axis.set_title(title, fontsize=10)

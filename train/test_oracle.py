@@ -181,7 +181,8 @@ def test_training_form_equals_oracle():
             "weight_task": 0.1, "weight_answer": 2.0, "weights_crossing": [3.0], "weight_end": 1.0,
             "straddle": 0.4, "force_straddle": 0.3, "across": 0.08, "random_filler": 0.0, "whole_words": 0.5, "mean_gap": 20,
             "repeat": 0.4, "repeat_lead": [4, 12], "weight_repeat": 1.0, "weight_first": 2.0,
-            "ask_again": 0.2, "for_others": 0.5, "sentences": 0.5, "same_form": 0.3, "forms": 2, "form_batches": 2, "split_value": 0.5}
+            "ask_again": 0.2, "for_others": 0.5, "sentences": 0.5, "same_form": 0.3, "forms": 2, "form_batches": 2, "split_value": 0.5,
+            "dense": 0.2, "twins": 0.0, "several": 0.0, "thinned": 0.3, "shuffled": 0.2}
     weights = random_weights(config, 3)
     model = Model(config)
     model.load_state_dict(weights)

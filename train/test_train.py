@@ -6,6 +6,7 @@
 import json
 import pathlib
 import random
+import re
 import tempfile
 from unittest import mock
 
@@ -13,10 +14,13 @@ import numpy as np
 import torch
 
 import compare
+from batches import BatchMaker
 from goldens import BASE, random_weights
 from model import Model
+from needles import SHARES, Tasks
 from records import Records
 from test_oracle import TinyBooks, TinyTasks
+from tokenizer import Tokenizer
 from train import Trainer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -98,8 +102,56 @@ def test_a_record_is_its_cue_and_its_value():
     for _ in range(500):
         form = records.form(rng)
         record = records.record(rng, form)
-        assert record["text"] == record["cue"] + record["value"] + record["after"]
         assert record["key"] in record["cue"] and "\0" not in record["text"]
+        if form["ask"] is None:
+            assert record["text"] == record["cue"] + record["value"] + record["after"]
+        else:  # the value stands before the key
+            at = record["text"].index(record["value"].strip())
+            assert record["cue"].removesuffix(form["ask"]) in record["text"][at:]
+
+
+def test_a_question_for_several_is_answered_with_the_values_of_their_chunks():
+    with open(ROOT / "train" / "config.json") as f:
+        config = json.load(f)
+    with open(ROOT / config["data"]["phrases"]) as f:
+        phrases = json.load(f)
+    config["data"].update(batch=8, queue=0, several=1.0, twins=0.5, repeat=0.0, random_filler=0.0)
+    tokenizer, books = Tokenizer(str(ROOT / config["data"]["tokenizer"])), TinyBooks(config["model"]["vocab_size"])
+    tasks = Tasks(tokenizer, ["amber", "falcon", "ledger", "meadow", "silver"], phrases, "train", books, {**dict.fromkeys(SHARES, 0.0), "record": 0.0})
+    maker = BatchMaker(config["data"], config["model"], books, tasks, 5)
+    found = 0
+    for _ in range(6):
+        batch, kinds = maker.batch(1.0, 0.0, 1.0)
+        for number, (kind, _, _) in enumerate(kinds):
+            if not kind.startswith("several"):
+                continue
+            at = np.argwhere(batch["answer"] == number)
+            sequence, first = at[0]
+            block = np.flatnonzero((batch["landmarks"] == sequence * config["data"]["length"] + first))
+            values = tokenizer.decode(batch["targets"][tuple(at.T)].tolist())
+            chunks = np.flatnonzero(batch["gold"][block[0]])
+            if len(block) and len(chunks):
+                found += 1
+                read = [tokenizer.decode(batch["tokens"].reshape(-1)[[p for p in batch["block_rows"][c][1:] if p < batch["tokens"].size]].tolist())
+                        for c in chunks]
+                wanted = [v for v in re.split("[,;] and|,|;| and", values) if v.strip()]
+                assert len(wanted) > 1 and any(v.strip() in "".join(read) for v in wanted)
+    assert found > 5
+
+
+def test_other_processes_make_the_batches():
+    with tempfile.TemporaryDirectory() as folder:
+        run = trainer(folder)
+        run.c["data"]["workers"] = 2
+        try:
+            run.next_batch((0.9, 0.0, 0.7))
+            assert False, "a queue that other processes do not see"
+        except SystemExit as error:
+            assert "data.queue" in str(error)
+        run.maker.queue = run.maker.queue[:0]
+        drawn = [run.next_batch((0.9, 0.0, 0.7))[0]["tokens"] for _ in range(3)]
+        assert not any((a == b).all() for a, b in zip(drawn, drawn[1:]))
+        assert drawn[0].shape == (2, 512)
 
 
 def test_a_repetition_names_the_chunk_and_the_row_that_lead_to_it():

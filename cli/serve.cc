@@ -21,6 +21,7 @@
 #include "cli/listen.h"
 #include "cli/verbs.h"
 #include "http/authorize.h"
+#include "http/hosts.h"
 #include "http/server.h"
 #include "model/model.h"
 #include "model/text/printable.h"
@@ -35,6 +36,7 @@ constexpr absl::Duration kLastAnswers = absl::Seconds(1);
 struct ServeOptions {
   std::string grpc_listen = "127.0.0.1:50051";
   std::string http_listen;  // empty: none
+  std::vector<std::string> http_hosts;
   double drain_timeout_s = 30;
   bool accept_data_loss = false;
   bool insecure = false;
@@ -155,6 +157,17 @@ absl::StatusOr<Access> OpenAccess(const Options& common, const ServeOptions& opt
   return access;
 }
 
+// Without keys a browser on this machine must not be the way in for the pages that it shows. Where
+// others may reach the listener, by names that nobody has listed, only --http-hosts says which.
+absl::StatusOr<http::Hosts> OpenHosts(const ServeOptions& options) {
+  bool own = false;
+  if (!options.http_listen.empty()) {
+    ASSIGN_OR_RETURN(own, IsLoopback("--http-listen", options.http_listen));
+  }
+  return http::Hosts::Create(options.http_listen, options.http_hosts,
+                             own || !options.http_hosts.empty());
+}
+
 // On a failure what there was stays.
 void Reload(const Access& access) {
   if (access.guard == nullptr && access.certificate == nullptr)
@@ -211,6 +224,7 @@ absl::Status Serve(const CLI::App& app, const CLI::App& verb, const Options& com
   if (!options.http_listen.empty()) {
     RETURN_IF_ERROR(CheckStrangers("--http-listen", options.http_listen, access, options.insecure));
   }
+  ASSIGN_OR_RETURN(const http::Hosts hosts, OpenHosts(options));
   ASSIGN_OR_RETURN(const int connections, DivideDescriptors());
   const sigset_t signals = BlockSignals();
   HostOptions host_options = common.host;
@@ -234,6 +248,7 @@ absl::Status Serve(const CLI::App& app, const CLI::App& verb, const Options& com
         .version = RECOLLECT_VERSION,
         .model = &host.engine->model(),
         .more_metrics = [&grpc = *server] { return grpc.metrics(); },
+        .authorize = [&hosts](const http::Request& request) { return hosts.Admit(request); },
         .certificate = access.certificate.get()};
     if (access.guard != nullptr) {
       http_options.authorize = [&guard = *access.guard](const http::Request& request) {
@@ -293,6 +308,11 @@ void AddServe(CLI::App& app, Command& command) {
   FromEnvironment(verb->add_option("--http-listen", options->http_listen,
                                    "Address of OpenAI-style HTTP; none unless given"))
       ->type_name("HOST:PORT");
+  FromEnvironment(verb->add_option("--http-hosts", options->http_hosts,
+                                   "Names by which HTTP without keys may be asked, besides "
+                                   "localhost and IP addresses"))
+      ->delimiter(',')
+      ->type_name("NAME,...");
   FromEnvironment(verb->add_option("--drain-timeout", options->drain_timeout_s,
                                    "Time for running calls to end after SIGTERM"))
       ->check(Seconds(3600))

@@ -14,21 +14,25 @@ namespace {
 using access::Caller;
 using access::Right;
 
+bool Gets(const Request& request) { return request.method == "GET" || request.method == "HEAD"; }
+
 bool IsOpen(const Request& request) {
-  if (request.method != "GET" && request.method != "HEAD") return false;
-  for (const char* path : {"/livez", "/readyz", "/health", "/"})
-    if (request.path == path) return true;
-  return absl::StartsWith(request.path, "/page/");
+  return IsHealth(request) ||
+         (Gets(request) && (request.path == "/" || absl::StartsWith(request.path, "/page/")));
 }
 
 }  // namespace
+
+bool IsHealth(const Request& request) {
+  return Gets(request) &&
+         (request.path == "/livez" || request.path == "/readyz" || request.path == "/health");
+}
 
 absl::StatusOr<Caller> Authorize(const access::Guard& guard, const Request& request) {
   if (IsOpen(request)) return Caller();
   const auto sent = request.headers.find("authorization");
   ASSIGN_OR_RETURN(Caller caller, guard.Admit(sent == request.headers.end() ? "" : sent->second));
-  const bool reads =
-      request.method == "GET" || request.method == "HEAD" || request.method == "POST";
+  const bool reads = Gets(request) || request.method == "POST";
   RETURN_IF_ERROR(caller.CheckRight(reads ? Right::kRead : Right::kFull, request.method));
   absl::string_view path = request.path;
   if (absl::ConsumePrefix(&path, "/v1/documents/")) {

@@ -11,6 +11,9 @@
 
 namespace recollect::http {
 
+// Whether it asks for the server's health, as a balancer does, by whatever name.
+bool IsHealth(const Request& request);
+
 // Everything needs a key, "Authorization: Bearer KEY", but what tells of the server's health and
 // the web page, which have nothing of documents. Methods other than GET, HEAD and POST change
 // something and need the right 'full'. An id behind /v1/documents/ is checked. UNAUTHENTICATED,

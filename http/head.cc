@@ -10,6 +10,14 @@
 #include "model/text/printable.h"
 
 namespace recollect::http {
+namespace {
+
+// A page of another site can show or run nothing of ours, neither as a script or an image of its
+// own nor by a type that a browser guesses.
+constexpr char kForBrowsers[] =
+    "X-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin\r\n";
+
+}  // namespace
 
 Refusal RefusalOf(const boost::system::error_code& failed) {
   using boost::beast::http::error;
@@ -67,8 +75,8 @@ std::string HeadText(const Answer::Head& head, int64_t number, size_t size, bool
       absl::StrCat("HTTP/1.1 ", head.status, " ",
                    std::string(boost::beast::http::obsolete_reason(
                        static_cast<boost::beast::http::status>(head.status))),
-                   "\r\nContent-Type: ", head.content_type,
-                   "\r\nCache-Control: no-store\r\nX-Request-Id: ", number, "\r\n", head.headers);
+                   "\r\nContent-Type: ", head.content_type, "\r\nCache-Control: no-store\r\n",
+                   kForBrowsers, "X-Request-Id: ", number, "\r\n", head.headers);
   if (!head.streamed) absl::StrAppend(&text, "Content-Length: ", size, "\r\n");
   if (head.bytes.has_value()) absl::StrAppend(&text, "Content-Length: ", *head.bytes, "\r\n");
   if (chunked) absl::StrAppend(&text, "Transfer-Encoding: chunked\r\n");

@@ -9,7 +9,6 @@ constexpr std::string_view kFolder = "/page/";
 constexpr char kHeaders[] =
     "Content-Security-Policy: default-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; object-src 'none'\r\n"
-    "X-Content-Type-Options: nosniff\r\n"
     "Referrer-Policy: no-referrer\r\n";
 
 }  // namespace

@@ -6,8 +6,7 @@
 //                                                             text a document; and queries
 //   landmark_bench --model DIR --keys FILE --reading FILE     adds the queries of reading a text
 //   landmark_bench --model DIR --keys FILE --chunks N …       compares; beyond the keys in FILE are
-//                                                             those keys again, each number changed
-//                                                             a little
+//                                                             keys recombined of them
 //                  [--threads 2] [--queries 100]
 //                  [--exact]  without the lists, which take minutes to make for many keys
 #include <algorithm>
@@ -34,8 +33,8 @@ namespace {
 
 constexpr int kHits = 8;
 constexpr int kRepeats = 3;
-// Of the standard deviation of a key's numbers.
-constexpr float kChange = 0.3f;
+// Chunks between the two keys that are recombined, times the round: those of other books.
+constexpr int64_t kApart = 99991;
 constexpr int64_t kReadingBytes = 60000;
 
 struct Arguments {
@@ -55,22 +54,21 @@ std::string ReadFile(const std::string& path) {
   return all.str();
 }
 
-// `chunks` keys: those of the set, and beyond them the same again with noise.
-std::vector<Bf16> KeysOf(const LandmarkSet& set, int64_t chunks) {
+// `chunks` keys: those of the set, and beyond them keys that have the encoder's numbers (d_r) of one
+// and the lexicon's of another, in other pairs each time that the set begins again. Either part is
+// then one that the model makes; noise would have no form that a sketch or a list could find.
+std::vector<Bf16> KeysOf(const LandmarkSet& set, int64_t d_r, int64_t chunks) {
   const auto size = static_cast<size_t>(chunks * set.d_k);
   std::vector<Bf16> keys(set.keys.begin(),
                          set.keys.begin() + static_cast<int64_t>(std::min(size, set.keys.size())));
   keys.reserve(size);
-  std::mt19937_64 random(1);
-  // A sum of uniform draws: fast, and near enough to a normal one.
-  const auto noise = [&] {
-    const uint64_t bits = random();
-    float sum = 0;
-    for (int i = 0; i < 4; ++i) sum += static_cast<float>((bits >> (16 * i)) & 0xffff) / 65536;
-    return (sum - 2) * 1.732f * kChange;
-  };
-  while (keys.size() < size) {
-    keys.push_back(Bf16::FromFloat(keys[keys.size() - set.keys.size()].ToFloat() + noise()));
+  for (int64_t at = set.chunks(); at < chunks; ++at) {
+    const int64_t first = at % set.chunks();
+    const int64_t second = (first + at / set.chunks() * kApart) % set.chunks();
+    const auto encoder = set.keys.begin() + first * set.d_k;
+    const auto lexicon = set.keys.begin() + second * set.d_k + d_r;
+    keys.insert(keys.end(), encoder, encoder + d_r);
+    keys.insert(keys.end(), lexicon, lexicon + set.d_k - d_r);
   }
   return keys;
 }
@@ -157,7 +155,7 @@ void CompareExact(const LandmarkSet& set, int64_t d_r, int64_t chunks, const Arg
   if (queries.size() % 2 == 1) queries.pop_back();
   const auto threads = std::make_shared<engine::ComputeThreads>(arguments.threads);
   engine::CpuLandmarks reading_all(threads), landmarks(threads, {set.d_k, d_r});
-  const std::vector<Bf16> keys = KeysOf(set, chunks);
+  const std::vector<Bf16> keys = KeysOf(set, d_r, chunks);
   Searched plain;
   {
     const auto kept = *reading_all.Keep(keys);
@@ -230,7 +228,7 @@ void Compare(const LandmarkSet& set, int64_t d_r, int64_t chunks, const Argument
   if (arguments.exact) return CompareExact(set, d_r, chunks, arguments, std::move(queries));
   const auto threads = std::make_shared<engine::ComputeThreads>(arguments.threads);
   engine::CpuLandmarks reading_all(threads), landmarks(threads, {set.d_k, d_r});
-  std::vector<Bf16> keys = KeysOf(set, chunks);
+  std::vector<Bf16> keys = KeysOf(set, d_r, chunks);
   const Stopwatch making;
   auto made = engine::FaissListMaker(d_r).Make(keys, set.d_k, [] { return false; });
   Require(made.status(), "lists");
@@ -247,13 +245,13 @@ void Compare(const LandmarkSet& set, int64_t d_r, int64_t chunks, const Argument
   auto kept = *reading_all.Keep(std::move(keys));
   const Searched plain = Search(reading_all, *kept, chunks, queries);
   kept = nullptr;
-  keys = KeysOf(set, chunks);
+  keys = KeysOf(set, d_r, chunks);
   kept = *landmarks.Keep(std::move(keys));
   landmarks.AwaitSketches();
   const Searched exact = Search(landmarks, *kept, chunks, queries);
   if (exact.hits != plain.hits) Require(absl::InternalError("other hits"), "sketch");
   kept = nullptr;
-  keys = KeysOf(set, chunks);
+  keys = KeysOf(set, d_r, chunks);
   engine::OrderKeys(*lists, keys);
   kept = *landmarks.Keep({});
   Require(kept->UseLists({std::move(keys), lists}), "lists");

@@ -46,29 +46,18 @@ TEST_F(WhereCliTest, TheSampleConfigurationIsComplete) {
                 .exit_code,
             0);
   const std::string text = ReadFile(sample);
-  for (const char* option : {"server",
-                             "data-dir",
-                             "model",
-                             "dtype",
-                             "threads",
-                             "device",
-                             "index",
-                             "landmark-budget",
-                             "memory-budget",
-                             "chunk-states-budget",
-                             "state-budget",
-                             "timeout",
-                             "log-level",
-                             "grpc-listen",
-                             "http-listen",
-                             "drain-timeout",
-                             "accept-data-loss",
-                             "keys",
-                             "api-key-file",
-                             "insecure",
-                             "tls-cert",
-                             "tls-key",
-                             "tls-ca"}) {
+  for (const char* option : {"server",        "data-dir",
+                             "model",         "dtype",
+                             "threads",       "device",
+                             "index",         "landmark-budget",
+                             "memory-budget", "chunk-states-budget",
+                             "state-budget",  "timeout",
+                             "log-level",     "grpc-listen",
+                             "http-listen",   "http-hosts",
+                             "drain-timeout", "accept-data-loss",
+                             "keys",          "api-key-file",
+                             "insecure",      "tls-cert",
+                             "tls-key",       "tls-ca"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n# ") + option + " = ")) << option;
   }
 }

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr int kUnavailable = 5, kNoAccess = 10;
+constexpr int kInvalid = 4, kUnavailable = 5, kNoAccess = 10;
 constexpr auto kUnknown = absl::StatusCode::kUnauthenticated;
 
 class AccessE2eTest : public ServerTest {
@@ -106,6 +106,55 @@ TEST_F(AccessE2eTest, WithoutKeysOnLoopbackSighupChangesNothing) {
   server_->Signal(SIGHUP);
   EXPECT_THAT(Ask(""), IsOk());
   EXPECT_EQ(StopServer(), 0);
+}
+
+// A browser on the server's machine reaches it too, for whatever page it shows.
+TEST_F(AccessE2eTest, WithoutKeysOnLoopbackPagesOfOtherSitesAreRefused) {
+  const auto status = [&](const std::string& headers, const std::string& key = "") {
+    const Socket socket(http_);
+    socket.Send(absl::StrCat("GET /v1/documents HTTP/1.1\r\nConnection: close\r\n", headers,
+                             key.empty() ? "" : "Authorization: Bearer " + key + "\r\n", "\r\n"));
+    return socket.ReadAll().substr(9, 3);
+  };
+  const std::string foreign = "Host: evil.example\r\n";
+  const std::string foreign_page = "Host: localhost\r\nOrigin: http://evil.example\r\n";
+  EXPECT_EQ(status(foreign, secret_), "200") << "a page has no key";
+  EXPECT_EQ(status(foreign_page, secret_), "200");
+  EXPECT_EQ(StopServer(), 0);
+  StartHttp();
+  EXPECT_EQ(status("Host: " + http_ + "\r\n"), "200");
+  EXPECT_EQ(status("Host: localhost\r\n"), "200");
+  EXPECT_EQ(status(foreign), "403");
+  EXPECT_EQ(status(foreign_page), "403");
+  EXPECT_EQ(StopServer(), 0);
+
+  auto arguments = Serve(Path("model"), "auto");
+  arguments.insert(arguments.end(), {"--http-listen", "127.0.0.1:0", "--http-hosts",
+                                     "docs.example.org,evil.example"});
+  Start(arguments);
+  EXPECT_EQ(status(foreign), "200");
+  EXPECT_EQ(status("Host: other.example\r\n"), "403");
+  EXPECT_EQ(StopServer(), 0);
+
+  const auto everywhere = [&](const std::vector<std::string>& more) {
+    auto insecure = Serve(Path("model"), "auto");
+    insecure.insert(insecure.end(), {"--http-listen", "0.0.0.0:0", "--insecure"});
+    insecure.insert(insecure.end(), more.begin(), more.end());
+    Start(insecure);
+  };
+  everywhere({});
+  EXPECT_EQ(status(foreign), "200") << "by what name it is reached, nobody has said";
+  EXPECT_EQ(status(foreign_page), "403");
+  EXPECT_EQ(StopServer(), 0);
+  everywhere({"--http-hosts", "docs.example.org"});
+  EXPECT_EQ(status(foreign), "403");
+  EXPECT_EQ(status("Host: docs.example.org\r\n"), "200");
+  EXPECT_EQ(StopServer(), 0);
+  const ProcessResult wrong =
+      Run({"serve", "--model", Path("model"), "--data-dir", ":memory:", "--http-listen",
+           "127.0.0.1:0", "--http-hosts", "docs.example.org:8080"});
+  EXPECT_EQ(wrong.exit_code, kInvalid);
+  EXPECT_THAT(wrong.err, HasSubstr("--http-hosts: 'docs.example.org:8080', expected a host name"));
 }
 
 // With TLS on both listeners: what is served, and to whom; a certificate is changed meanwhile.

@@ -69,11 +69,11 @@ class Socket {
 
 inline std::string Post(const std::string& path, const std::string& body,
                         const std::string& headers = "Connection: close\r\n") {
-  return absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\n", headers,
+  return absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: localhost\r\n", headers,
                       "Content-Length: ", body.size(), "\r\n\r\n", body);
 }
 inline std::string Get(const std::string& path) {
-  return absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  return absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
 }
 
 class HttpTest : public ::testing::Test {

@@ -54,9 +54,9 @@ std::string ReadFile(const std::string& path) {
   return all.str();
 }
 
-// `chunks` keys: those of the set, and beyond them keys that have the encoder's numbers (d_r) of one
-// and the lexicon's of another, in other pairs each time that the set begins again. Either part is
-// then one that the model makes; noise would have no form that a sketch or a list could find.
+// `chunks` keys: those of the set, and beyond them keys that have the encoder's numbers (d_r) of
+// one and the lexicon's of another, in other pairs each time that the set begins again. Either part
+// is then one that the model makes; noise would have no form that a sketch or a list could find.
 std::vector<Bf16> KeysOf(const LandmarkSet& set, int64_t d_r, int64_t chunks) {
   const auto size = static_cast<size_t>(chunks * set.d_k);
   std::vector<Bf16> keys(set.keys.begin(),

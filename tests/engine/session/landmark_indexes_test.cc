@@ -8,8 +8,10 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -253,6 +255,22 @@ class LandmarkIndexesRestartTest : public ::testing::Test {
     return *std::move(store);
   }
 
+  // In the one table that has `bytes`, in their middle.
+  void FlipByteOf(const std::string& bytes) {
+    int found = 0;
+    for (const auto& file : std::filesystem::directory_iterator(directory_)) {
+      if (file.path().extension() != ".sst") continue;
+      std::ifstream in(file.path(), std::ios::binary);
+      std::string content{std::istreambuf_iterator<char>(in), {}};
+      const size_t at = content.find(bytes);
+      if (at == std::string::npos) continue;
+      ++found;
+      content[at + bytes.size() / 2] ^= 0x10;
+      std::ofstream(file.path(), std::ios::binary) << content;
+    }
+    ASSERT_EQ(found, 1);
+  }
+
   const std::string directory_;
 };
 
@@ -319,6 +337,42 @@ TEST_F(LandmarkIndexesRestartTest, ADamagedIndexIsMadeAgain) {
     EXPECT_EQ(engine->stats().indexed_documents, 1);
   }
   EXPECT_EQ(*OpenStore()->ReadIndex(owner), right);
+}
+
+// As the disk damages one: until it has been made again, the document is searched exactly.
+TEST_F(LandmarkIndexesRestartTest, AnIndexThatIsDamagedOnTheDiskIsMadeAgain) {
+  TestOptions exact = Indexed();
+  exact.index = IndexMode::kExact;
+  std::vector<Retrieval> hits;
+  OwnerId owner;
+  {
+    const auto engine = Open(exact);
+    ASSERT_THAT(Ingest(*engine, "big", SampleText(kTextBytes, 1)), IsOk());
+    owner = engine->GetDocument("big")->owner;
+    hits = AllHits(*engine, {"big"});
+  }
+  Open(Indexed());  // in a table of its own: the keys are in another one
+  const std::string right = *OpenStore()->ReadIndex(owner);
+  OpenStore();
+  FlipByteOf(right);
+  {
+    const auto maker = std::make_shared<HeldMaker>(Faiss());
+    const auto engine = MakeEngine(Indexed(maker), OpenStore());
+    maker->AwaitBegin();
+    ExpectSame(AllHits(*engine, {"big"}), hits);
+    EXPECT_EQ(engine->stats().indexed_documents, 0);
+    EXPECT_GE(engine->stats().data_loss_errors, 1);
+    maker->held = false;
+    engine->indexes_for_test().AwaitForTest();
+    EXPECT_EQ(engine->stats().indexes_made, 1);
+    EXPECT_EQ(engine->stats().indexed_documents, 1) << "mounted meanwhile";
+    ExpectSame(AllHits(*engine, {"big"}), hits);
+  }
+  const auto engine = Open(Indexed());
+  EXPECT_EQ(engine->stats().indexes_made, 0);
+  EXPECT_EQ(engine->stats().data_loss_errors, 0);
+  ExpectSame(AllHits(*engine, {"big"}), hits);
+  EXPECT_EQ(engine->stats().indexed_documents, 1);
 }
 
 TEST(LandmarkIndexesOptionsTest, WithoutListsIvfIsRefused) {

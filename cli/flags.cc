@@ -151,6 +151,24 @@ void AddCommonOptions(CLI::App& app, Options& options) {
       ->type_name("NAME")
       ->capture_default_str()
       ->group("Where");
+  FromEnvironment(app.add_option("--store-lease", options.host.store_lease_s,
+                                 "After so long without a sign of a server, others take over what "
+                                 "it was writing, and what it had mounted may be freed"))
+      ->check(CLI::Range(1.0, 3600.0))
+      ->type_name("SECONDS")
+      ->capture_default_str()
+      ->group("Where");
+  FromEnvironment(
+      app.add_option("--cache-dir", options.host.cache_dir,
+                     "Keeps chunks read from that store here too, of this server alone"))
+      ->type_name("DIR")
+      ->group("Where");
+  FromEnvironment(app.add_option("--cache-budget", options.host.cache_budget_bytes,
+                                 "Of the disk, for --cache-dir; at least 32MiB"))
+      ->transform(SizeInBytes())
+      ->type_name("BYTES")
+      ->default_str("16GiB")
+      ->group("Where");
   engine::EngineOptions& engine = options.host.engine;
   FromEnvironment(app.add_option("--model", options.host.model_dir,
                                  "Model directory (default: models/recollect-7m)"))

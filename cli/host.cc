@@ -15,6 +15,7 @@
 #include "engine/backend/devices.h"
 #include "store/document_store.h"
 #ifdef RECOLLECT_WITH_ROCKSDB
+#include "store/rocks/rocks_cache.h"
 #include "store/rocks/rocks_store.h"
 #endif
 #ifdef RECOLLECT_WITH_RADOS
@@ -61,12 +62,29 @@ absl::StatusOr<std::unique_ptr<store::DocumentStore>> OpenStore(const std::strin
 #endif
 }
 
+#ifdef RECOLLECT_WITH_RADOS
+absl::StatusOr<std::unique_ptr<store::RecordCache>> OpenCache(const HostOptions& options) {
+#ifdef RECOLLECT_WITH_ROCKSDB
+  umask(077);  // it has documents as they are
+  return store::OpenRocksCache({options.cache_dir, options.cache_budget_bytes});
+#else
+  return absl::UnimplementedError(
+      absl::StrCat("this build has no RocksDB and cannot keep a cache in ", options.cache_dir));
+#endif
+}
+#endif
+
 absl::StatusOr<std::unique_ptr<store::DocumentStore>> OpenSharedStore(const HostOptions& options) {
 #ifdef RECOLLECT_WITH_RADOS
   ASSIGN_OR_RETURN(store::RadosOptions rados, store::ParseRadosName(options.store));
   rados.conf_file = options.ceph_conf;
   rados.user = options.ceph_user;
-  return store::OpenRadosStore(rados);
+  rados.lease_ms = static_cast<int64_t>(options.store_lease_s * 1000);
+  std::unique_ptr<store::RecordCache> cache;
+  if (!options.cache_dir.empty()) {
+    ASSIGN_OR_RETURN(cache, OpenCache(options));
+  }
+  return store::OpenRadosStore(rados, std::move(cache));
 #else
   return absl::UnimplementedError(absl::StrCat("this build has no librados and cannot open ",
                                                options.store, "; it was made without it"));
@@ -129,6 +147,10 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
     return absl::NotFoundError(
         absl::StrCat("model directory ", model_dir,
                      fs::exists(model_dir, error) ? " is not a directory" : " does not exist"));
+  }
+  if (!options.cache_dir.empty() && options.store.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--cache-dir ", options.cache_dir, " is for --store; a data directory needs no cache"));
   }
   Host host;
   host.data_dir = options.store.empty() ? options.data_dir : options.store;

@@ -16,6 +16,9 @@ struct HostOptions {
   std::string store;      // "rados:POOL[/NAMESPACE]", instead of a data directory; or empty
   std::string ceph_conf;  // of its cluster; empty: librados's default, like the next
   std::string ceph_user = "admin";
+  double store_lease_s = 30;  // RadosOptions::lease_ms
+  std::string cache_dir;      // in front of that store; empty: no cache
+  int64_t cache_budget_bytes = int64_t{16} << 30;
   bool makes_data_dir = true;     // false: a directory that is named must exist
   bool accept_data_loss = false;  // see RocksOptions
   std::string dtype = "auto";

@@ -158,6 +158,12 @@ EngineStats EngineImpl::stats() const {
   stats.store_bytes = store.bytes;
   stats.store_free_bytes = store.free_bytes;
   stats.store_read_only = store.read_only;
+  stats.store_cache_bytes = store.cache_bytes;
+  stats.store_cache_budget_bytes = store.cache_budget_bytes;
+  stats.store_cache_hits = store.cache_hits;
+  stats.store_cache_misses = store.cache_misses;
+  stats.store_cache_damaged = store.cache_damaged;
+  stats.store_cache_read_only = store.cache_read_only;
   stats.store_table_bytes = std::move(store.table_bytes);
   kernels::DeviceRoom room = landmarks_->room();
   if (room.total_bytes == 0) room = backend_->room();

@@ -34,6 +34,12 @@ void VisitFields(const EngineStats& stats, const Visitor& visit) {
   visit("store_bytes", stats.store_bytes);
   visit("store_free_bytes", stats.store_free_bytes);
   visit("store_read_only", stats.store_read_only);
+  visit("store_cache_bytes", stats.store_cache_bytes);
+  visit("store_cache_budget_bytes", stats.store_cache_budget_bytes);
+  visit("store_cache_hits", stats.store_cache_hits);
+  visit("store_cache_misses", stats.store_cache_misses);
+  visit("store_cache_damaged", stats.store_cache_damaged);
+  visit("store_cache_read_only", stats.store_cache_read_only);
   visit("device_free_bytes", stats.device_free_bytes);
   visit("device_total_bytes", stats.device_total_bytes);
   visit("chunk_hits_memory", stats.chunk_hits_memory);

@@ -251,7 +251,10 @@ struct EngineStats {
   int64_t state_bytes = 0, state_budget_bytes = 0;
   int64_t store_bytes = 0;
   int64_t store_free_bytes = 0;  // of its disk; 0: unknown, or it is in memory
-  bool store_read_only = false;  // as store::StoreState
+  bool store_read_only = false;  // as store::StoreState, like the next
+  int64_t store_cache_bytes = 0, store_cache_budget_bytes = 0;
+  int64_t store_cache_hits = 0, store_cache_misses = 0, store_cache_damaged = 0;
+  bool store_cache_read_only = false;
   // In tables, by kind of record, without what is not written yet; empty: it is in memory.
   std::vector<std::pair<std::string, int64_t>> store_table_bytes;
   int64_t device_free_bytes = 0, device_total_bytes = 0;  // of the device in use; 0 without one

@@ -103,19 +103,31 @@ MetricFamilies EngineFamilies(const EngineStats& stats) {
                                "1 after an error of the disk, until a write has succeeded.",
                                stats.store_read_only ? 1 : 0));
   families.push_back(Tables(stats));
+  families.push_back(MakeGauge("recollect_store_cache_read_only",
+                               "1 after an error of the cache's disk, until the next start.",
+                               stats.store_cache_read_only ? 1 : 0));
+  families.push_back(
+      ByLabel<int64_t>("recollect_store_cache_chunks_total",
+                       "Chunks asked of the cache on this disk; a damaged one is a miss, too.",
+                       MetricType::kCounter, "result",
+                       {{"hit", stats.store_cache_hits},
+                        {"miss", stats.store_cache_misses},
+                        {"damaged", stats.store_cache_damaged}}));
   families.push_back(ByLabel<int64_t>("recollect_budget_used_bytes",
                                       "What each budget (--landmark-budget and so on) holds.",
                                       MetricType::kGauge, "budget",
                                       {{"landmark", stats.landmark_bytes},
                                        {"memory", stats.memory_bytes},
                                        {"chunk_states", stats.chunk_states_bytes},
-                                       {"state", stats.state_bytes}}));
+                                       {"state", stats.state_bytes},
+                                       {"store_cache", stats.store_cache_bytes}}));
   families.push_back(ByLabel<int64_t>("recollect_budget_limit_bytes", "What each budget may hold.",
                                       MetricType::kGauge, "budget",
                                       {{"landmark", stats.landmark_budget_bytes},
                                        {"memory", stats.memory_budget_bytes},
                                        {"chunk_states", stats.chunk_states_budget_bytes},
-                                       {"state", stats.state_budget_bytes}}));
+                                       {"state", stats.state_budget_bytes},
+                                       {"store_cache", stats.store_cache_budget_bytes}}));
   families.push_back(ByLabel<int64_t>("recollect_retrieved_chunks_total",
                                       "Retrieved chunks by the tier that they came from.",
                                       MetricType::kCounter, "tier",

@@ -113,6 +113,11 @@ struct StoreState {
   bool read_only = false;
   // In tables, by column family; empty: there are none.
   std::vector<std::pair<std::string, int64_t>> table_bytes = {};
+  // Of a cache on this disk in front of a store elsewhere; a budget of 0: there is none. Chunks by
+  // what the cache had of them, since the start: a damaged one was a miss, too.
+  int64_t cache_bytes = 0, cache_budget_bytes = 0;
+  int64_t cache_hits = 0, cache_misses = 0, cache_damaged = 0;
+  bool cache_read_only = false;  // after an error of that disk, until the next start
 };
 
 // Errors common to all calls: DATA_LOSS when a record's checksum, version or size is wrong (names

@@ -60,6 +60,7 @@ enum class RecordType : uint8_t {
   kCursor = 17,
   kExtents = 18,
   kIndexHead = 19,
+  kCached = 20,  // in a cache in front of it
 };
 
 // The database's own record.

@@ -1,4 +1,4 @@
-// The catalog, pins, freeing, and sessions' own chunks. All entries of the catalog are keys of one
+// The catalog, pins and freeing. All entries of the catalog are keys of one
 // object, so that a change of several is one operation: what is published or removed is so at once
 // for every server, and nobody keeps a copy that could be old.
 #include <algorithm>
@@ -12,13 +12,6 @@
 
 namespace recollect::store {
 namespace {
-
-// Owners of sessions have numbers of this process's own.
-constexpr uint64_t kSessionBit = uint64_t{1} << 63;
-
-bool IsSession(OwnerId owner) { return (static_cast<uint64_t>(owner) & kSessionBit) != 0; }
-
-OwnerId InSessions(OwnerId owner) { return OwnerId{static_cast<uint64_t>(owner) & ~kSessionBit}; }
 
 absl::Status NoDocument(absl::string_view id) {
   return absl::NotFoundError(absl::StrCat("no ", DocumentName(id)));
@@ -174,77 +167,6 @@ void RadosStore::Unpin(OwnerId owner) {
   Forget(owner);
   const absl::StatusOr<bool> freed = FreeRemoved(*pool_, owner);
   if (!freed.ok()) LogWarning("{}", std::string(freed.status().message()));
-}
-
-absl::StatusOr<OwnerId> RadosStore::NewSessionOwner() {
-  ASSIGN_OR_RETURN(const OwnerId owner, sessions_->NewSessionOwner());
-  return OwnerId{static_cast<uint64_t>(owner) | kSessionBit};
-}
-
-absl::Status RadosStore::PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) {
-  RETURN_IF_ERROR(CheckChunk(chunk, ref.index, 0));
-  if (!IsSession(ref.owner)) {
-    return absl::NotFoundError(PieceName("no session for chunk", ref.owner, ref.index));
-  }
-  return sessions_->PutSessionChunk({InSessions(ref.owner), ref.index}, chunk);
-}
-
-absl::Status RadosStore::FreeSession(OwnerId owner) {
-  if (IsSession(owner)) return sessions_->FreeSession(InSessions(owner));
-  return absl::FailedPreconditionError(
-      absl::StrCat("owner ", static_cast<uint64_t>(owner), " is not a session"));
-}
-
-std::vector<absl::StatusOr<ChunkRecord>> RadosStore::ReadChunks(std::span<const ChunkRef> refs) {
-  std::vector<absl::StatusOr<ChunkRecord>> out(
-      refs.size(), absl::StatusOr<ChunkRecord>(absl::UnknownError("not read")));
-  std::vector<size_t> places;
-  std::vector<ReadRequest> reads;
-  std::map<OwnerId, absl::StatusOr<std::shared_ptr<Layout>>> layouts;
-  for (size_t i = 0; i < refs.size(); ++i) {
-    const ChunkRef& ref = refs[i];
-    if (IsSession(ref.owner)) {
-      const ChunkRef own{InSessions(ref.owner), ref.index};
-      out[i] = std::move(sessions_->ReadChunks({&own, 1})[0]);
-      continue;
-    }
-    const auto found = layouts.find(ref.owner);
-    const auto& layout = found != layouts.end()
-                             ? found->second
-                             : layouts.emplace(ref.owner, FindLayout(ref.owner)).first->second;
-    const std::string what = PieceName("chunk", ref.owner, ref.index);
-    if (!layout.ok()) {
-      out[i] = layout.status();
-    } else if (ref.index < 0 || ref.index >= (*layout)->sizes().chunks) {
-      out[i] = absl::NotFoundError(absl::StrCat("no ", what));
-    } else {
-      const std::vector<Piece> piece = (*layout)->Find(Kind::kChunks, ref.index, ref.index + 1);
-      if (piece.empty()) {
-        out[i] = absl::DataLossError(absl::StrCat(what, ": missing"));
-        continue;
-      }
-      reads.push_back({piece[0].object, piece[0].offset, piece[0].bytes});
-      places.push_back(i);
-    }
-  }
-  pool_->Read(reads);
-  for (size_t r = 0; r < reads.size(); ++r) {
-    const ChunkRef& ref = refs[places[r]];
-    const std::string what = PieceName("chunk", ref.owner, ref.index);
-    absl::StatusOr<ChunkRecord>& result = out[places[r]];
-    if (absl::IsNotFound(reads[r].status)) {
-      result = Missing(ref.owner, what);
-    } else if (!reads[r].status.ok()) {
-      result = reads[r].status;
-    } else {
-      result = DecodeChunk(PieceKey(ref.owner, ref.index), reads[r].result, what);
-    }
-    if (absl::IsDataLoss(result.status())) {
-      const std::string id = layouts.at(ref.owner).value()->sizes().id;
-      result = Annotate(result.status(), DocumentName(id));
-    }
-  }
-  return out;
 }
 
 }  // namespace recollect::store

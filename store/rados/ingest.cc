@@ -194,6 +194,7 @@ absl::StatusOr<DocumentInfo> RadosStore::PublishIngest(OwnerId owner, const Inge
   if (!published.ok()) return Failed(*ingest, published);
   ingest->done = true;
   ingest->layout->Add(written->extents, SizesOf(info, cursor.state_epoch));
+  NameForCache(*ingest->layout, info);
   {
     MutexLock layouts_lock(mutex_);
     layouts_[owner] = ingest->layout;

@@ -23,6 +23,16 @@ Sizes Layout::sizes() const {
   return sizes_;
 }
 
+void Layout::SetCacheName(std::string name) {
+  WriterLock lock(mutex_);
+  cache_name_ = std::move(name);
+}
+
+std::string Layout::cache_name() const {
+  ReaderLock lock(mutex_);
+  return cache_name_;
+}
+
 int64_t Layout::pieces(Kind kind) const {
   ReaderLock lock(mutex_);
   return std::ssize(tables_[static_cast<int>(kind)].places);

@@ -51,6 +51,9 @@ class Layout {
   // Adds the records of one commit, which makes the sizes so.
   void Add(std::span<const Extent> extents, Sizes sizes);
   Sizes sizes() const;
+  // Of a published document: what tells it from all others, in a cache. Otherwise empty.
+  void SetCacheName(std::string name);
+  std::string cache_name() const;
   int64_t pieces(Kind kind) const;
 
   // The records that hold entries [begin, end), in order; fewer if some are missing.
@@ -74,6 +77,7 @@ class Layout {
   const OwnerId owner_;
   mutable SharedMutex mutex_;
   Sizes sizes_ ABSL_GUARDED_BY(mutex_);
+  std::string cache_name_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::pair<uint64_t, uint64_t>> segments_ ABSL_GUARDED_BY(mutex_);  // epoch, number
   Table tables_[kKinds] ABSL_GUARDED_BY(mutex_);
 };

@@ -297,6 +297,12 @@ absl::Status Pool::List(const std::function<void(const std::string&)>& visit) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> Pool::Identity() {
+  std::string fsid;
+  RETURN_IF_ERROR(Translate(cluster_.cluster_fsid(&fsid), "the cluster's number"));
+  return absl::StrCat(fsid, "/", io_.get_id(), "/", options_.name_space);
+}
+
 int64_t Pool::used_bytes() {
   std::list<std::string> pools{options_.pool};
   std::map<std::string, librados::pool_stat_t> stats;

@@ -90,6 +90,8 @@ class Pool {
   int64_t used_bytes();
   int64_t free_bytes();
 
+  // The cluster's number, the pool's number and the namespace.
+  absl::StatusOr<std::string> Identity();
   const std::string& name() const { return name_; }      // "pool P, namespace N"
   const std::string& holder() const { return holder_; }  // this process, in locks
 

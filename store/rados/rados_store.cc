@@ -31,10 +31,11 @@ absl::StatusOr<RadosOptions> ParseRadosName(absl::string_view name) {
       absl::StrCat("store '", name, "' is not of the form rados:POOL or rados:POOL/NAMESPACE"));
 }
 
-absl::StatusOr<std::unique_ptr<DocumentStore>> OpenRadosStore(const RadosOptions& options) {
+absl::StatusOr<std::unique_ptr<DocumentStore>> OpenRadosStore(const RadosOptions& options,
+                                                              std::unique_ptr<RecordCache> cache) {
   ASSIGN_OR_RETURN(std::unique_ptr<Pool> pool, Pool::Connect(options));
   RETURN_IF_ERROR(CheckPool(*pool, /*makes=*/true));
-  auto store = std::make_unique<RadosStore>(std::move(pool), options);
+  auto store = std::make_unique<RadosStore>(std::move(pool), options, std::move(cache));
   RETURN_IF_ERROR(store->Load());
   return store;
 }
@@ -71,12 +72,17 @@ absl::Status CheckPool(Pool& pool, bool makes) {
   }
 }
 
-RadosStore::RadosStore(std::unique_ptr<Pool> pool, const RadosOptions& options)
+RadosStore::RadosStore(std::unique_ptr<Pool> pool, const RadosOptions& options,
+                       std::unique_ptr<RecordCache> cache)
     : pool_(std::move(pool)),
       options_(options),
+      cache_(std::move(cache)),
       leases_(*pool_, options, [this] { FreePending(); }) {}
 
 absl::Status RadosStore::Load() {
+  if (cache_ != nullptr) {
+    ASSIGN_OR_RETURN(identity_, pool_->Identity());
+  }
   std::vector<OwnerId> removed;
   const absl::Status scanned =
       pool_->Scan(kCatalogObject, std::string(kRemovedPrefix), std::string(kRemovedPrefix), 1000,
@@ -131,6 +137,15 @@ absl::StatusOr<std::vector<BackupInfo>> RadosStore::ListBackups(const std::strin
 // Without a manager the cluster counts nothing: then it is what the documents were when published.
 StoreState RadosStore::state() {
   StoreState out;
+  if (cache_ != nullptr) {
+    const RecordCache::State cache = cache_->state();
+    out.cache_bytes = cache.bytes;
+    out.cache_budget_bytes = cache.budget_bytes;
+    out.cache_read_only = cache.read_only;
+    out.cache_hits = cache_hits_;
+    out.cache_misses = cache_misses_;
+    out.cache_damaged = cache_damaged_;
+  }
   out.bytes = pool_->used_bytes();
   out.free_bytes = pool_->free_bytes();
   if (out.bytes > 0) return out;

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "store/document_store.h"
+#include "store/record_cache.h"
 
 namespace recollect::store {
 
@@ -33,7 +34,9 @@ absl::StatusOr<RadosOptions> ParseRadosName(absl::string_view name);
 // the timeout; NOT_FOUND: no such pool, or no file of that name; PERMISSION_DENIED: the cluster
 // refuses the client; FAILED_PRECONDITION: another format version (names both), or the namespace
 // holds objects of others. Removed documents that nobody pins are freed.
-absl::StatusOr<std::unique_ptr<DocumentStore>> OpenRadosStore(const RadosOptions& options);
+// `cache`, if any, keeps chunks that were read of published documents, and is asked first.
+absl::StatusOr<std::unique_ptr<DocumentStore>> OpenRadosStore(
+    const RadosOptions& options, std::unique_ptr<RecordCache> cache = nullptr);
 
 // What nobody owns: objects that no document, unfinished ingest or removed document refers to.
 struct RadosCheck {

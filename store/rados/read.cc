@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/sha256.h"
 #include "base/status.h"
 #include "store/format.h"
 #include "store/rados/store_impl.h"
@@ -52,10 +54,20 @@ absl::StatusOr<std::shared_ptr<Layout>> RadosStore::FindLayout(OwnerId owner) {
   ASSIGN_OR_RETURN(auto layout,
                    ReadLayout(*pool_, owner, head->final_cursor,
                               SizesOf(head->document, head->final_cursor.state_epoch)));
+  NameForCache(*layout, head->document);
   MutexLock lock(mutex_);
   if (layouts_.size() >= kMaxLayouts) layouts_.erase(layouts_.begin());
   layouts_[owner] = layout;
   return layout;
+}
+
+// Numbers of owners are used again in a namespace that was emptied, and in another pool: what is
+// cached belongs to the document with this fingerprint, text and time of making.
+void RadosStore::NameForCache(Layout& layout, const DocumentInfo& document) const {
+  if (cache_ == nullptr) return;
+  const std::string hex =
+      Sha256Hex(absl::StrCat(identity_, "/", EncodeDocument(kFinalKey, document)));
+  layout.SetCacheName(absl::HexStringToBytes(hex));
 }
 
 absl::Status RadosStore::Missing(OwnerId owner, absl::string_view what) {

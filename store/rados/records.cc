@@ -73,6 +73,22 @@ std::optional<OwnerId> OwnerOfObject(absl::string_view name) {
   return OwnerId{number};
 }
 
+std::string CacheKey(absl::string_view document, OwnerId owner, int64_t index) {
+  return absl::StrCat(document, PieceKey(owner, index));
+}
+
+std::string EncodeCached(absl::string_view key, absl::string_view record) {
+  RecordWriter out(static_cast<uint8_t>(RecordType::kCached), record.size(), kVersion);
+  out.Raw(record.data(), record.size());
+  return std::move(out).Finish(key);
+}
+
+absl::StatusOr<std::string> DecodeCached(absl::string_view key, absl::string_view cached,
+                                         absl::string_view what) {
+  ASSIGN_OR_RETURN(const absl::string_view payload, Open(RecordType::kCached, key, cached, what));
+  return std::string(payload);
+}
+
 std::string EncodePool(absl::string_view key, const PoolRecord& pool) {
   RecordWriter out = Writer(RecordType::kPool);
   out.U32(pool.version);

@@ -80,6 +80,13 @@ struct IndexHeadRecord {
   int64_t total_bytes = 0;
 };
 
+// A record in a cache, under CacheKey: the record as it is in the pool.
+// `document`: what tells a document from all others of all clusters, 32 bytes.
+std::string CacheKey(absl::string_view document, OwnerId owner, int64_t index);
+std::string EncodeCached(absl::string_view key, absl::string_view record);
+absl::StatusOr<std::string> DecodeCached(absl::string_view key, absl::string_view cached,
+                                         absl::string_view what);
+
 std::string EncodePool(absl::string_view key, const PoolRecord& pool);
 std::string EncodeCursor(absl::string_view key, const CursorRecord& cursor);
 std::string EncodeExtents(absl::string_view key, const std::vector<Extent>& extents);

@@ -1,11 +1,13 @@
 // The class behind OpenRadosStore, for its own .cc files.
 //
-// rados_store.cc opens; documents.cc keeps the catalog, pins and sessions' chunks, and frees;
-// writers.cc begins and takes over ingests and imports, ingest.cc commits and publishes; head.cc
-// reads head objects; read.cc reads by owner; index.cc keeps indexes.
+// rados_store.cc opens; documents.cc keeps the catalog and pins, and frees; writers.cc begins and
+// takes over ingests and imports, ingest.cc commits and publishes; head.cc reads head objects;
+// chunks.cc reads chunks, through the cache if there is one, and keeps those of sessions; read.cc
+// reads all else by owner; index.cc keeps indexes.
 #ifndef RECOLLECT_STORE_RADOS_STORE_IMPL_H_
 #define RECOLLECT_STORE_RADOS_STORE_IMPL_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -23,6 +25,7 @@
 #include "store/rados/pool.h"
 #include "store/rados/rados_store.h"
 #include "store/rados/records.h"
+#include "store/record_cache.h"
 
 namespace recollect::store {
 
@@ -58,7 +61,8 @@ absl::StatusOr<bool> FreeRemoved(Pool& pool, OwnerId owner);
 
 class RadosStore final : public DocumentStore {
  public:
-  RadosStore(std::unique_ptr<Pool> pool, const RadosOptions& options);
+  RadosStore(std::unique_ptr<Pool> pool, const RadosOptions& options,
+             std::unique_ptr<RecordCache> cache);
   // Frees what was removed and is in nobody's use.
   absl::Status Load();
 
@@ -157,7 +161,20 @@ class RadosStore final : public DocumentStore {
   absl::Status CheckWritable(const Ingest& ingest) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
   void DropOldState(const IngestProgress& before, uint64_t state_epoch, const IngestProgress& now);
 
+  // chunks.cc
+  // A chunk that is to be read, and where it goes.
+  struct Wanted {
+    size_t place = 0;
+    Piece piece;
+    std::string cache_key;  // empty: it is not cached
+  };
+  // Leaves in `wanted` what the cache does not have.
+  void TakeFromCache(std::span<const ChunkRef> refs, std::vector<Wanted>* wanted,
+                     std::vector<absl::StatusOr<ChunkRecord>>* out);
+
   // read.cc
+  // Once the document is published.
+  void NameForCache(Layout& layout, const DocumentInfo& document) const;
   absl::StatusOr<std::shared_ptr<Layout>> FindLayout(OwnerId owner);
   // NOT_FOUND if the owner has gone meanwhile, otherwise DATA_LOSS.
   absl::Status Missing(OwnerId owner, absl::string_view what);
@@ -167,6 +184,9 @@ class RadosStore final : public DocumentStore {
 
   const std::unique_ptr<Pool> pool_;
   const RadosOptions options_;
+  const std::unique_ptr<RecordCache> cache_;  // or none
+  std::string identity_;                      // of the pool, if there is a cache
+  std::atomic<int64_t> cache_hits_{0}, cache_misses_{0}, cache_damaged_{0};
   // Sessions' own chunks: of this process alone.
   const std::unique_ptr<DocumentStore> sessions_ = CreateMemoryStore();
 

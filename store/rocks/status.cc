@@ -77,20 +77,21 @@ absl::Status FromRocks(const rocksdb::Status& status, absl::string_view what) {
   return absl::Status(FromCode(status), absl::StrCat(what, ": ", status.ToString()));
 }
 
-absl::Status FromRocksOpen(const rocksdb::Status& status, absl::string_view directory) {
+absl::Status FromRocksOpen(const rocksdb::Status& status, absl::string_view directory,
+                           absl::string_view what) {
   if (status.ok()) return absl::OkStatus();
   const std::string text = status.ToString();
   // The library has no code for a held lock; these are its two texts (other process, same process).
   if (status.IsIOError() && (absl::StrContains(text, "While lock file") ||
                              absl::StrContains(text, "lock hold by current process"))) {
     return absl::FailedPreconditionError(
-        absl::StrCat("data directory ", directory, " is in use by another process"));
+        absl::StrCat(what, " ", directory, " is in use by another process"));
   }
   absl::StatusCode code = FromCode(status);
   if (status.IsNotSupported() || status.IsInvalidArgument() || status.IsNotFound()) {
     code = absl::StatusCode::kDataLoss;
   }
-  return absl::Status(code, absl::StrCat("data directory ", directory, ": ", text));
+  return absl::Status(code, absl::StrCat(what, " ", directory, ": ", text));
 }
 
 }  // namespace recollect::store

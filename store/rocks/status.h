@@ -17,9 +17,10 @@ namespace recollect::store {
 // files DATA_LOSS, other I/O errors UNAVAILABLE.
 absl::Status FromRocks(const rocksdb::Status& status, absl::string_view what);
 
-// The same for opening `directory`: a held lock is FAILED_PRECONDITION naming it; files that are no
-// valid database are DATA_LOSS, since the options are ours and constant.
-absl::Status FromRocksOpen(const rocksdb::Status& status, absl::string_view directory);
+// The same for opening `directory`, which is a `what`: a held lock is FAILED_PRECONDITION naming
+// it; files that are no valid database are DATA_LOSS, since the options are ours and constant.
+absl::Status FromRocksOpen(const rocksdb::Status& status, absl::string_view directory,
+                           absl::string_view what = "data directory");
 
 // Runs a body that returns Status or StatusOr and calls the library.
 template <typename Body>

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kUsage = 2, kNotFound = 3, kRefused = 7;
+constexpr int kUsage = 2, kNotFound = 3, kBadInput = 4, kRefused = 7;
 
 class WhereCliTest : public CliTest {};
 
@@ -46,20 +46,43 @@ TEST_F(WhereCliTest, TheSampleConfigurationIsComplete) {
                 .exit_code,
             0);
   const std::string text = ReadFile(sample);
-  for (const char* option : {"server",        "data-dir",
-                             "model",         "dtype",
-                             "threads",       "device",
-                             "index",         "landmark-budget",
-                             "memory-budget", "chunk-states-budget",
-                             "state-budget",  "timeout",
-                             "log-level",     "grpc-listen",
-                             "http-listen",   "http-hosts",
-                             "drain-timeout", "accept-data-loss",
-                             "keys",          "api-key-file",
-                             "insecure",      "tls-cert",
-                             "tls-key",       "tls-ca"}) {
+  for (const char* option : {"server",
+                             "data-dir",
+                             "store-lease",
+                             "cache-dir",
+                             "cache-budget",
+                             "model",
+                             "dtype",
+                             "threads",
+                             "device",
+                             "index",
+                             "landmark-budget",
+                             "memory-budget",
+                             "chunk-states-budget",
+                             "state-budget",
+                             "timeout",
+                             "log-level",
+                             "grpc-listen",
+                             "http-listen",
+                             "http-hosts",
+                             "drain-timeout",
+                             "accept-data-loss",
+                             "keys",
+                             "api-key-file",
+                             "insecure",
+                             "tls-cert",
+                             "tls-key",
+                             "tls-ca"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n# ") + option + " = ")) << option;
   }
+}
+
+TEST_F(WhereCliTest, ACacheIsForAStoreElsewhere) {
+  const ProcessResult result = Run({"docs", "list", "--model", Path("model"), "--data-dir",
+                                    ":memory:", "--cache-dir", Path("cache")});
+  EXPECT_EQ(result.exit_code, kBadInput);
+  EXPECT_THAT(result.err, HasSubstr("--cache-dir " + Path("cache") + " is for --store"));
+  EXPECT_FALSE(std::filesystem::exists(Path("cache")));
 }
 
 TEST_F(WhereCliTest, ADirectoryThatIsNotThereHasNoDocuments) {

@@ -97,6 +97,8 @@ Again Decode(uint8_t type, absl::string_view record) {
       return EncodeAgain(DecodeCursor(kKey, record, kWhat), EncodeCursor);
     case RecordType::kExtents:
       return EncodeAgain(DecodeExtents(kKey, record, kWhat), EncodeExtents);
+    case RecordType::kCached:
+      return EncodeAgain(DecodeCached(kKey, record, kWhat), EncodeCached);
     case RecordType::kIndexHead:
       return EncodeAgain(DecodeIndexHead(kKey, record, kWhat), EncodeIndexHead);
     case RecordType::kFileHead:  // these two are of document_file_fuzz.cc
@@ -109,7 +111,7 @@ Again Decode(uint8_t type, absl::string_view record) {
 // As any type it is refused, or gives the same bytes again; the latter as one at most.
 void CheckRecord(absl::string_view record) {
   int decoded = 0;
-  for (uint8_t type = 0; type <= static_cast<uint8_t>(RecordType::kIndexHead); ++type) {
+  for (uint8_t type = 0; type <= static_cast<uint8_t>(RecordType::kCached); ++type) {
     const Again again = Decode(type, record);
     if (again.ok()) {
       RECOLLECT_CHECK(*again == record);

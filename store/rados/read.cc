@@ -22,20 +22,21 @@ absl::Status WrongCount(absl::string_view what, int64_t got, int64_t expected) {
 }  // namespace
 
 // Of a document that is published, or was until it was removed, the layout never changes, and is
-// kept. That of an ingest which another process may be writing is read each time.
+// kept. That of an ingest is read each time, unless this process is the writer: whether it still
+// is, it does not know by itself, since another may have taken the ingest over and published it.
 absl::StatusOr<std::shared_ptr<Layout>> RadosStore::FindLayout(OwnerId owner) {
   {
     MutexLock lock(mutex_);
     if (const auto found = layouts_.find(owner); found != layouts_.end()) return found->second;
-    if (const auto found = ingests_.find(owner); found != ingests_.end())
-      return found->second->layout;
   }
+  const std::shared_ptr<Ingest> held = Held(owner);
   const std::string what = absl::StrCat("owner ", static_cast<uint64_t>(owner));
   const auto none = [&] { return absl::NotFoundError(absl::StrCat("no ", what)); };
   const absl::StatusOr<Head> head = ReadHead(*pool_, owner);
   if (absl::IsNotFound(head.status())) return none();
   RETURN_IF_ERROR(head.status());
   if (head->epoch.empty()) return none();
+  if (held != nullptr && head->epoch == absl::StrCat(held->epoch)) return held->layout;
   bool published = false;
   if (head->is_final) {
     const std::string removed = RemovedKey(owner);
@@ -75,6 +76,12 @@ absl::Status RadosStore::Missing(OwnerId owner, absl::string_view what) {
   if (absl::IsNotFound(head.status())) {
     Forget(owner);
     return absl::NotFoundError(absl::StrCat("no owner ", static_cast<uint64_t>(owner)));
+  }
+  // A process that stood still past its lease: what it had pinned is being freed.
+  if (head.ok() && head->removed) {
+    Forget(owner);
+    return absl::NotFoundError(
+        absl::StrCat("owner ", static_cast<uint64_t>(owner), " was removed"));
   }
   return absl::DataLossError(absl::StrCat(what, ": missing"));
 }

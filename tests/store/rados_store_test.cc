@@ -111,6 +111,7 @@ TEST_F(RadosStoreTest, AWriterThatLostItsLockCommitsNothing) {
   Append(&content, last);
   ASSERT_THAT(other->PublishIngest(begun->owner, last), IsOk());
   EXPECT_THAT(still->PublishIngest(begun->owner, wrong), StatusIs(StatusCode::kAborted, ""));
+  ExpectContent(*still, begun->owner, content);
   ExpectContent(*other, begun->owner, content);
   ExpectContent(*Open(Options()), begun->owner, content);
   // What the first one wrote in vain is what the check finds, and no more.
@@ -119,6 +120,21 @@ TEST_F(RadosStoreTest, AWriterThatLostItsLockCommitsNothing) {
   EXPECT_THAT(check->problems, testing::IsEmpty());
   EXPECT_THAT(CheckRadosStore(Options(), false)->orphans, testing::IsEmpty());
   ExpectContent(*other, begun->owner, content);
+}
+
+// It does not know that it is no longer the writer when it is asked for what the other published.
+TEST_F(RadosStoreTest, AServerWhoseIngestAnotherFinishedReadsTheWholeDocument) {
+  const auto still = Open(Still()), other = Open(Options());
+  Content content{.seed = 14};
+  const auto begun = still->BeginIngest("book", "fingerprint", false, "");
+  ASSERT_THAT(begun, IsOk());
+  WaitForLapse();
+  ASSERT_THAT(other->BeginIngest("book", "fingerprint", false, ""), IsOk());
+  const IngestBatch last = NextBatch(content, 6, 100, 1000);
+  Append(&content, last);
+  ASSERT_THAT(other->PublishIngest(begun->owner, last), IsOk());
+  EXPECT_EQ(still->Get("book")->chunks, 6);
+  ExpectContent(*still, begun->owner, content);
 }
 
 // Between the lapse and the commit nobody took it over: the commit is as good as any.

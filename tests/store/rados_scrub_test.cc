@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "store/rados/pool.h"
@@ -99,16 +100,17 @@ TEST(RadosScrubTest, ARepairEndsAWriterWhoseUncommittedRecordsItFrees) {
 
 // The process that this test starts (rados_test_main.cc): a writer that commits once at once, and
 // once more when it is told to.
-RadosOptions WriterOptions() {
-  RadosOptions options = InNamespace("stopped");
+RadosOptions WriterOptions(const std::string& name) {
+  RadosOptions options = InNamespace(name);
   options.lease_ms = 1500;
   return options;
 }
 
 }  // namespace
 
+// Exit status 0: the second commit was ABORTED; 6: it was made.
 int RunWriter() {
-  auto store = OpenRadosStore(WriterOptions());
+  auto store = OpenRadosStore(WriterOptions(std::getenv("RECOLLECT_RADOS_WRITER_NAMESPACE")));
   if (!store.ok()) return 1;
   Content content{.seed = 11};
   const auto begun = (*store)->BeginIngest("book", "fingerprint", false, "");
@@ -120,27 +122,62 @@ int RunWriter() {
   std::fflush(stdout);
   if (std::getchar() == EOF) return 4;
   const absl::Status second = (*store)->CommitIngest(begun->owner, NextBatch(content, 3, 10, 2000));
+  if (second.ok()) return 6;
   return second.code() == StatusCode::kAborted ? 0 : 5;
 }
 
 namespace {
 
-TEST(RadosScrubTest, AProcessStoppedPastItsLeaseCommitsNothingWhenItGoesOn) {
-  int to[2], from[2];
-  ASSERT_EQ(pipe(to), 0);
-  ASSERT_EQ(pipe(from), 0);
-  const pid_t writer = fork();
-  ASSERT_GE(writer, 0);
-  if (writer == 0) {
-    dup2(to[0], 0);
-    dup2(from[1], 1);
+class WriterProcess {
+ public:
+  explicit WriterProcess(const std::string& name, const char* preload = nullptr,
+                         const char* clock = nullptr) {
+    EXPECT_EQ(pipe(to_), 0);
+    EXPECT_EQ(pipe(from_), 0);
+    pid_ = fork();
+    if (pid_ != 0) return;
+    dup2(to_[0], 0);
+    dup2(from_[1], 1);
     setenv("RECOLLECT_RADOS_WRITER", ClusterDirectory().c_str(), 1);
+    setenv("RECOLLECT_RADOS_WRITER_NAMESPACE", name.c_str(), 1);
+    if (preload != nullptr) {
+      setenv("LD_PRELOAD", preload, 1);
+      setenv("FAKETIME", clock, 1);
+      setenv("DONT_FAKE_MONOTONIC", "1", 1);
+    }
     execl("/proc/self/exe", "writer", nullptr);
     _exit(127);
   }
-  char line[10];
-  ASSERT_EQ(read(from[0], line, sizeof(line)), 10);  // "committed\n"
-  const auto store = Open(WriterOptions());
+  ~WriterProcess() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    for (const int end : {to_[0], to_[1], from_[0], from_[1]}) close(end);
+  }
+  pid_t pid() const { return pid_; }
+  bool HasCommitted() {
+    char line[10];
+    return read(from_[0], line, sizeof(line)) == 10;  // "committed\n"
+  }
+  // Its exit status, or -1.
+  int CommitsAgain() {
+    EXPECT_EQ(write(to_[1], "\n", 1), 1);
+    int status = 0;
+    EXPECT_EQ(waitpid(std::exchange(pid_, 0), &status, 0) > 0, true);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  int to_[2] = {-1, -1}, from_[2] = {-1, -1};
+  pid_t pid_ = -1;
+};
+
+TEST(RadosScrubTest, AProcessStoppedPastItsLeaseCommitsNothingWhenItGoesOn) {
+  WriterProcess process("stopped");
+  const pid_t writer = process.pid();
+  ASSERT_TRUE(process.HasCommitted());
+  const auto store = Open(WriterOptions("stopped"));
   EXPECT_THAT(store->BeginIngest("book", "fingerprint", false, ""),
               StatusIs(StatusCode::kAborted, "another server"));
   std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // it renews
@@ -157,15 +194,33 @@ TEST(RadosScrubTest, AProcessStoppedPastItsLeaseCommitsNothingWhenItGoesOn) {
   ASSERT_THAT(store->CommitIngest(begun->owner, ours), IsOk());
   Append(&content, ours);
   ASSERT_EQ(kill(writer, SIGCONT), 0);
-  ASSERT_EQ(write(to[1], "\n", 1), 1);
-  int status = 0;
-  ASSERT_EQ(waitpid(writer, &status, 0), writer);
-  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);  // its commit was ABORTED
+  EXPECT_EQ(process.CommitsAgain(), 0);  // its commit was ABORTED
   IngestBatch last;
   last.input_offset = content.input_offset;
   ASSERT_THAT(store->PublishIngest(begun->owner, last), IsOk());
-  ExpectContent(*Open(WriterOptions()), begun->owner, content);
-  for (const int end : {to[0], to[1], from[0], from[1]}) close(end);
+  ExpectContent(*Open(WriterOptions("stopped")), begun->owner, content);
+}
+
+// Locks and pins expire by the clock of the OSD: a server whose own is hours off is no other writer
+// than any. The clock is made wrong by libfaketime, where it is installed.
+TEST(RadosScrubTest, ClocksOfServersDoNotMatter) {
+  const char* const library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+  if (access(library, R_OK) != 0) GTEST_SKIP() << library << " is missing";
+  for (const char* off : {"-2h", "+2h"}) {
+    const std::string name = absl::StrCat("clock", off);
+    WriterProcess process(name, library, off);
+    ASSERT_TRUE(process.HasCommitted()) << off;
+    const auto store = Open(WriterOptions(name));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // it renews
+    EXPECT_THAT(store->BeginIngest("book", "fingerprint", false, ""),
+                StatusIs(StatusCode::kAborted, "another server"))
+        << off;
+    EXPECT_EQ(process.CommitsAgain(), 6) << off;                   // its commit was made
+    std::this_thread::sleep_for(std::chrono::milliseconds(2000));  // it has ended: its lock lapses
+    const auto begun = store->BeginIngest("book", "fingerprint", false, "");
+    ASSERT_THAT(begun, IsOk()) << off;
+    EXPECT_EQ(begun->chunks, 8) << off;
+  }
 }
 
 }  // namespace

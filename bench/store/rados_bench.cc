@@ -1,11 +1,16 @@
-// The store over RADOS by the size of its objects: commits as the engine makes them, and reads of
-// the chunks of one landmark step; and how long a list of many documents takes.
+// The store over RADOS by the size of its objects, RocksDB on a disk, and RADOS through a cache on
+// that disk: commits as the engine makes them, and reads of the chunks of one landmark step; and
+// how long a list of many documents takes.
 //
-//   rados_bench --store rados:POOL --ceph-conf FILE [--chunks 4096] [--batch 8] [--reads 200]
+//   rados_bench --store rados:POOL --ceph-conf FILE --dir DIR [--chunks 4096] [--batch 8]
+//               [--reads 200] [--rounds 3]
 //
-// It makes namespaces of its own, named after the size of objects and the time, and leaves them.
+// It makes namespaces of its own, named after the size of objects and the time, and leaves them; in
+// DIR it makes `rocks` and `cache`, which must not be there. Files in DIR are dropped from the page
+// cache before they are read; what the OSDs have in memory they keep.
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -13,12 +18,15 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "bench/store/disk.h"
 #include "store/format.h"
 #include "store/rados/pool.h"
 #include "store/rados/rados_store.h"
 #include "store/rados/records.h"
+#include "store/rocks/rocks_cache.h"
+#include "store/rocks/rocks_store.h"
 
 namespace recollect::bench {
 namespace {
@@ -28,62 +36,107 @@ constexpr int64_t kKeyWidth = 64;
 constexpr int64_t kCommitChunks = 260;  // of 16 384 tokens
 
 struct Flags {
-  std::string store, conf;
+  std::string store, conf, directory;
   int64_t chunks = 4096;
   int64_t batch = 8;
   int64_t reads = 200;
   int64_t documents = 100'000;
+  int64_t rounds = 3;
 };
 
 double Milliseconds(double seconds) { return seconds * 1e3; }
 
-void Objects(store::RadosOptions options, const Flags& flags) {
-  auto store = store::OpenRadosStore(options);
-  RECOLLECT_CHECK(store.ok());
-  const auto progress = (*store)->BeginIngest("bench", "bench", false, "");
-  RECOLLECT_CHECK(progress.ok());
-  std::mt19937_64 random(1);
-  std::vector<double> commits;
-  for (int64_t at = 0; at < flags.chunks; at += kCommitChunks) {
-    store::IngestBatch batch;
-    for (int64_t i = at; i < std::min(flags.chunks, at + kCommitChunks); ++i) {
-      store::ChunkRecord& chunk = batch.chunks.emplace_back();
-      chunk.rows = kChunkTokens;
-      chunk.states.resize(kChunkTokens * kWidth);
-      for (Bf16& x : chunk.states) x.bits = static_cast<uint16_t>(random());
-    }
-    batch.landmark_keys.resize(batch.chunks.size() * kKeyWidth);
-    batch.tokens.resize(batch.chunks.size() * kChunkTokens);
-    batch.text.assign(batch.chunks.size() * 180, 'x');
-    batch.resume_state.assign(100'000, 's');
-    const double start = Seconds();
-    RECOLLECT_CHECK((*store)->CommitIngest(progress->owner, batch).ok());
-    commits.push_back(Seconds() - start);
+using Open = std::function<std::unique_ptr<store::DocumentStore>()>;
+
+std::unique_ptr<store::DocumentStore> OpenRados(const store::RadosOptions& options,
+                                                const std::string& cache_directory) {
+  std::unique_ptr<store::RecordCache> cache;
+  if (!cache_directory.empty()) {
+    auto opened = store::OpenRocksCache({cache_directory});
+    RECOLLECT_CHECK(opened.ok());
+    cache = *std::move(opened);
   }
-  const auto info = (*store)->PublishIngest(progress->owner, store::IngestBatch());
-  RECOLLECT_CHECK(info.ok());
-  double total = 0;
-  for (const double seconds : commits) total += seconds;
-  *store = *store::OpenRadosStore(options);  // knows nothing
-  const double mount = Seconds();
-  RECOLLECT_CHECK((*store)->ReadLandmarkKeys(info->owner, info->chunks, kKeyWidth).ok());
-  const double keys = Seconds() - mount;
-  std::vector<double> reads;
+  auto store = store::OpenRadosStore(options, std::move(cache));
+  RECOLLECT_CHECK(store.ok());
+  return *std::move(store);
+}
+
+store::IngestBatch MakeBatch(int64_t chunks, std::mt19937_64& random) {
+  store::IngestBatch batch;
+  for (int64_t i = 0; i < chunks; ++i) {
+    store::ChunkRecord& chunk = batch.chunks.emplace_back();
+    chunk.rows = kChunkTokens;
+    chunk.states.resize(kChunkTokens * kWidth);
+    for (Bf16& x : chunk.states) x.bits = static_cast<uint16_t>(random());
+  }
+  batch.landmark_keys.resize(batch.chunks.size() * kKeyWidth);
+  batch.tokens.resize(batch.chunks.size() * kChunkTokens);
+  batch.text.assign(batch.chunks.size() * 180, 'x');
+  batch.resume_state.assign(100'000, 's');
+  return batch;
+}
+
+// Reads of `batch` random chunks each, in milliseconds.
+std::vector<double> Reads(store::DocumentStore& store, const store::DocumentInfo& info,
+                          const Flags& flags, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<double> out;
   for (int64_t i = 0; i < flags.reads; ++i) {
     std::vector<ChunkRef> refs;
     for (int64_t k = 0; k < flags.batch; ++k) {
       refs.push_back(
-          {info->owner, static_cast<int64_t>(random() % static_cast<uint64_t>(info->chunks))});
+          {info.owner, static_cast<int64_t>(random() % static_cast<uint64_t>(info.chunks))});
     }
     const double start = Seconds();
-    for (const auto& chunk : (*store)->ReadChunks(refs)) RECOLLECT_CHECK(chunk.ok());
-    reads.push_back(Seconds() - start);
+    for (const auto& chunk : store.ReadChunks(refs)) RECOLLECT_CHECK(chunk.ok());
+    out.push_back(Milliseconds(Seconds() - start));
   }
-  std::printf("%8lld %12.1f %12.1f %10.1f %12.1f %12.2f %12.2f\n",
-              static_cast<long long>(options.object_bytes >> 10),
-              Milliseconds(Percentile(commits, 0.5)), Milliseconds(Percentile(commits, 0.99)),
-              static_cast<double>(info->stored_bytes) / total / 1e6, Milliseconds(keys),
-              Milliseconds(Percentile(reads, 0.5)), Milliseconds(Percentile(reads, 0.99)));
+  return out;
+}
+
+void PrintRow(const std::string& name, const std::vector<double>& commits, double megabytes_per_s,
+              double keys_ms, const std::vector<double>& reads) {
+  std::printf("%-22s %10.1f %10.1f %8.1f %10.1f %10.2f %10.2f\n", name.c_str(),
+              Percentile(commits, 0.5), Percentile(commits, 0.99), megabytes_per_s, keys_ms,
+              Percentile(reads, 0.5), Percentile(reads, 0.99));
+  std::fflush(stdout);
+}
+
+// Ingests a document, opens the store again, and reads. `cold` makes files on this disk cold.
+void Run(const std::string& name, const std::string& id, const Flags& flags, const Open& open,
+         const std::function<void()>& cold) {
+  auto store = open();
+  const auto progress = store->BeginIngest(id, "bench", false, "");
+  RECOLLECT_CHECK(progress.ok());
+  std::mt19937_64 random(1);
+  std::vector<double> commits;
+  double total = 0;
+  for (int64_t at = 0; at < flags.chunks; at += kCommitChunks) {
+    const store::IngestBatch batch = MakeBatch(std::min(kCommitChunks, flags.chunks - at), random);
+    const double start = Seconds();
+    RECOLLECT_CHECK(store->CommitIngest(progress->owner, batch).ok());
+    total += Seconds() - start;
+    commits.push_back(Milliseconds(Seconds() - start));
+  }
+  const auto info = store->PublishIngest(progress->owner, store::IngestBatch());
+  RECOLLECT_CHECK(info.ok());
+  store.reset();
+  cold();
+  store = open();  // knows nothing
+  const double mount = Seconds();
+  RECOLLECT_CHECK(store->ReadLandmarkKeys(info->owner, info->chunks, kKeyWidth).ok());
+  const double keys_ms = Milliseconds(Seconds() - mount);
+  const std::vector<double> reads = Reads(*store, *info, flags, 2);
+  PrintRow(name, commits, static_cast<double>(info->stored_bytes) / total / 1e6, keys_ms, reads);
+  if (store->state().cache_budget_bytes == 0) return;
+  store.reset();
+  cold();
+  store = open();
+  const std::vector<double> again = Reads(*store, *info, flags, 2);
+  const store::StoreState state = store->state();
+  const double hits = static_cast<double>(state.cache_hits) /
+                      static_cast<double>(state.cache_hits + state.cache_misses);
+  PrintRow(absl::StrFormat("%s, %.0f %% hits", name, hits * 100), {}, 0, 0, again);
 }
 
 // Entries of documents that nobody reads, put into the catalog directly.
@@ -145,12 +198,31 @@ int Main(const Flags& flags) {
   options->conf_file = flags.conf;
   const std::string run =
       absl::StrCat("bench-", std::chrono::system_clock::now().time_since_epoch().count());
-  std::printf("%8s %12s %12s %10s %12s %12s %12s\n", "KiB", "commit p50", "commit p99", "MB/s",
-              "all keys ms", "read p50 ms", "read p99 ms");
-  for (const int64_t kib : {64, 256, 1024, 4096}) {
-    options->object_bytes = kib << 10;
-    options->name_space = absl::StrCat(run, "-", kib);
-    Objects(*options, flags);
+  const std::string rocks = flags.directory + "/rocks", cache = flags.directory + "/cache";
+  const auto cold = [&] { DropCaches(flags.directory); };
+  std::printf("%-22s %10s %10s %8s %10s %10s %10s\n", "", "commit p50", "p99 ms", "MB/s", "keys ms",
+              "read p50", "p99 ms");
+  for (int64_t round = 0; round < flags.rounds; ++round) {
+    const std::string id = absl::StrCat("bench", round);
+    for (const int64_t kib : {64, 256, 1024, 4096}) {
+      options->object_bytes = kib << 10;
+      options->name_space = absl::StrCat(run, "-", kib);
+      Run(
+          absl::StrCat("RADOS ", kib, " KiB"), id, flags, [&] { return OpenRados(*options, ""); },
+          cold);
+    }
+    options->object_bytes = store::RadosOptions().object_bytes;
+    Run(
+        "RADOS, cache", absl::StrCat(id, "c"), flags, [&] { return OpenRados(*options, cache); },
+        cold);
+    Run(
+        "RocksDB", id, flags,
+        [&] {
+          auto store = store::OpenRocksStore({.directory = rocks});
+          RECOLLECT_CHECK(store.ok());
+          return *std::move(store);
+        },
+        cold);
   }
   options->name_space = run;
   Catalog(*options, flags);
@@ -165,6 +237,8 @@ int main(int argc, char** argv) {
   CLI::App app("Times the store over RADOS by the size of its objects, and its catalog.");
   app.add_option("--store", flags.store)->required();
   app.add_option("--ceph-conf", flags.conf);
+  app.add_option("--dir", flags.directory)->required();
+  app.add_option("--rounds", flags.rounds);
   app.add_option("--chunks", flags.chunks);
   app.add_option("--batch", flags.batch);
   app.add_option("--reads", flags.reads);

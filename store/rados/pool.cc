@@ -100,6 +100,7 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Connect(const RadosOptions& options)
     return pool->Translate(error, absl::StrCat("pool ", options.pool));
   }
   pool->io_.set_namespace(options.name_space);
+  pool->io_.set_pool_full_try();  // for locks, which take no flags, what kWriteFlags is for others
   return pool;
 }
 

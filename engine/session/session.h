@@ -57,6 +57,8 @@ struct PieceLandmark {
   int64_t own_candidates = 0;              // number of the session's own chunks searched
   std::vector<int32_t> recent;             // the tokens before it that its lexical query reads
   std::shared_ptr<LandmarkMemory> memory;  // receives its hits
+  // What the search for group 0 did for the groups after it, in order; or empty.
+  std::vector<std::shared_ptr<const SearchAhead>> ahead = {};
 };
 
 struct PlannedRows : PieceRows {

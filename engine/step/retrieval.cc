@@ -16,6 +16,10 @@ namespace {
 
 using kernels::ScoredCandidate;
 
+// Queries that ask at once, up to which what a search can do for the next groups pays: more of them
+// share a pass in each group.
+constexpr size_t kMostAhead = 2;
+
 // Replaces the chosen candidates by others drawn without repetition; scores and weights stay. The
 // draw depends on the position and the group only, so that it repeats.
 void ReplaceByRandom(int64_t candidates, int64_t position, int group,
@@ -85,6 +89,13 @@ absl::Status Retriever::Select(std::span<Piece* const> pieces, int group) {
       LandmarkQuery& query = queries_[askers_.size() - 1];
       piece->session->Candidates(piece->landmarks[i].own_candidates, query.runs);
       const bool last = i + 1 == piece->landmarks.size();
+      query.later.clear();
+      query.ahead.clear();
+      query.known = nullptr;
+      std::vector<std::shared_ptr<const SearchAhead>>& ahead = piece->landmarks[i].ahead;
+      if (group > 0 && static_cast<size_t>(group) <= ahead.size()) {
+        query.known = std::move(ahead[static_cast<size_t>(group) - 1]);
+      }
       query.n = static_cast<int>(std::min<int64_t>(
           std::max<int64_t>(config_.n_ret, last ? piece->hits_per_group : 0), query.candidates()));
     }
@@ -105,13 +116,30 @@ absl::Status Retriever::Select(std::span<Piece* const> pieces, int group) {
   for (size_t i = 0; i < askers_.size(); ++i) {
     if (Reports(askers_[i])) askers_[i].piece->queries.push_back(queries_[i].u);
   }
+  if (group == 0 && askers_.size() <= kMostAhead) AddLater();
   landmarks_.Search(std::span(queries_).first(askers_.size()));
   for (size_t i = 0; i < askers_.size(); ++i) {
     Piece& piece = *askers_[i].piece;
+    queries_[i].known = nullptr;
+    if (group == 0) piece.landmarks[askers_[i].landmark].ahead = std::move(queries_[i].ahead);
     if (piece.status.ok()) piece.status = queries_[i].status;
     if (piece.status.ok()) Choose(askers_[i], queries_[i], group);
   }
   return absl::OkStatus();
+}
+
+// The lexical parts of all groups' queries depend on tokens alone.
+void Retriever::AddLater() {
+  if (model_.lexicon() == nullptr) return;
+  for (size_t i = 0; i < askers_.size(); ++i) {
+    const PieceLandmark& landmark = askers_[i].piece->landmarks[askers_[i].landmark];
+    if (queries_[i].n == 0) continue;
+    for (int group = 1; group < static_cast<int>(config_.groups.size()); ++group) {
+      std::vector<float>& end =
+          queries_[i].later.emplace_back(static_cast<size_t>(config_.key_width() - config_.d_r));
+      model_.lexicon()->Query(group, landmark.recent, end);
+    }
+  }
 }
 
 void Retriever::Choose(const Asker& asker, LandmarkQuery& query, int group) const {

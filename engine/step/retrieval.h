@@ -43,6 +43,8 @@ class Retriever {
   };
   // Whether the request wants to see this query.
   static bool Reports(const Asker& asker);
+  // What is known of the queries of later groups, for the search for the first one.
+  void AddLater();
   void Choose(const Asker& asker, LandmarkQuery& query, int group) const;
 
   const model::Model& model_;

@@ -3,7 +3,9 @@
 // there; and whether another session's tokens take longer while a document is mounted.
 //
 //   mount_bench --model DIR --data-dir DIR --document ID [--threads 2] [--cold]
-//   mount_bench … --tokens           the time per token with the document mounted, instead
+//   mount_bench … --tokens [--rounds 15]
+//                                     the time per token with the document mounted, and that of its
+//                                     landmark steps, instead
 //   mount_bench --model DIR --data-dir DIR --document ID --from OTHER --times N
 //                                     first writes the document: OTHER's chunks N times, with other
 //                                     keys each time
@@ -24,6 +26,7 @@
 
 #include "CLI/CLI.hpp"
 #include "base/large_vector.h"
+#include "bench/engine/mounted_tokens.h"
 #include "bench/engine/workload.h"
 #include "bench/kernels/ceilings.h"
 #include "bench/store/disk.h"
@@ -39,14 +42,9 @@ constexpr char kPrompt[] = "The captain of the ship looked at the sea and said";
 
 struct Arguments {
   std::string model, data_dir, document, from;
-  int threads = 2, times = 1;
+  int threads = 2, times = 1, rounds = 15;
   bool cold = false, tokens = false;
 };
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 // Milliseconds by the clock: the least and the median of kRepeats.
 struct Times {
@@ -89,7 +87,11 @@ class Bench {
     std::printf("%s, %d threads; %lld tokens, %lld chunks, %.1f MiB of landmark keys\n",
                 CpuName().c_str(), arguments_.threads, static_cast<long long>(info_.tokens),
                 static_cast<long long>(info_.chunks), Mib(bytes_));
-    if (arguments_.tokens) return TimePerToken();
+    if (arguments_.tokens) {
+      MountedTokens tokens(loaded_, arguments_.data_dir, arguments_.document);
+      tokens.TimePerToken(arguments_.rounds);
+      return tokens.LandmarkSteps();
+    }
     Ceilings();
     Reading();
     Keeping();
@@ -270,38 +272,6 @@ class Bench {
         *std::max_element(mounting_tokens.begin(), mounting_tokens.end()));
   }
 
-  // With the document, with one of 16 K tokens and with nothing mounted, in turns; chunks come from
-  // all tiers.
-  void TimePerToken() {
-    constexpr int64_t kTokens = 1024;
-    constexpr char kSmall[] = "mount-bench-16k";
-    const std::string text = Ok(OpenStore()->ReadText(info_.owner, 0, 52000), "text");
-    const auto engine = OpenEngine();
-    if (!engine->GetDocument(kSmall).ok()) IngestText(*engine, kSmall, text);
-    const std::vector<std::vector<std::string>> mounts = {{kSmall}, {arguments_.document}, {}};
-    std::vector<double> wall[3], cpu[3];
-    for (int i = 0; i <= kRepeats; ++i) {
-      for (size_t at = 0; at < mounts.size(); ++at) {
-        const Generation made = Generate(*engine, mounts[at], kPrompt, kTokens);
-        if (i == 0) continue;  // warms up
-        wall[at].push_back(made.s_per_token * 1e3);
-        cpu[at].push_back(made.cpu_s_per_token * 1e3);
-      }
-    }
-    const char* const names[] = {"16 K tokens", "the document", "nothing"};
-    const auto least = [](const std::vector<double>& of) {
-      return *std::min_element(of.begin(), of.end());
-    };
-    for (size_t at = 0; at < mounts.size(); ++at) {
-      std::printf(
-          "a token with %-12s mounted %.3f ms, median %.3f; CPU %.3f, median %.3f: x %.2f, "
-          "CPU x %.2f\n",
-          names[at], least(wall[at]), Median(wall[at]), least(cpu[at]), Median(cpu[at]),
-          least(wall[at]) / least(wall[0]), least(cpu[at]) / least(cpu[0]));
-    }
-    Require(engine->DeleteDocument(kSmall), "delete");
-  }
-
   const Arguments arguments_;
   engine::LoadedModel loaded_;
   store::DocumentInfo info_;
@@ -322,6 +292,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", arguments.threads);
   app.add_option("--from", arguments.from);
   app.add_option("--times", arguments.times);
+  app.add_option("--rounds", arguments.rounds, "of --tokens");
   app.add_flag("--tokens", arguments.tokens);
   app.add_flag("--cold", arguments.cold, "without the page cache of the store's files");
   CLI11_PARSE(app, argc, argv);

@@ -3,9 +3,11 @@
 // there; and whether another session's tokens take longer while a document is mounted.
 //
 //   mount_bench --model DIR --data-dir DIR --document ID [--threads 2] [--cold]
-//   mount_bench … --tokens [--rounds 15]
-//                                     the time per token with the document mounted, and that of its
-//                                     landmark steps, instead
+//   mount_bench … --tokens [--times N] [--rounds 15] [--each 1024]
+//                                     instead the time per token with the document mounted, in
+//                                     turns of 1024 tokens; with the keys of its chunks N times
+//   mount_bench … --steps [--times N] [--rounds 15] [--each 128]
+//                                     that of its landmark steps
 //   mount_bench --model DIR --data-dir DIR --document ID --from OTHER --times N
 //                                     first writes the document: OTHER's chunks N times, with other
 //                                     keys each time
@@ -43,7 +45,8 @@ constexpr char kPrompt[] = "The captain of the ship looked at the sea and said";
 struct Arguments {
   std::string model, data_dir, document, from;
   int threads = 2, times = 1, rounds = 15;
-  bool cold = false, tokens = false;
+  int64_t each = 0;
+  bool cold = false, tokens = false, steps = false;
 };
 
 // Milliseconds by the clock: the least and the median of kRepeats.
@@ -87,10 +90,14 @@ class Bench {
     std::printf("%s, %d threads; %lld tokens, %lld chunks, %.1f MiB of landmark keys\n",
                 CpuName().c_str(), arguments_.threads, static_cast<long long>(info_.tokens),
                 static_cast<long long>(info_.chunks), Mib(bytes_));
-    if (arguments_.tokens) {
-      MountedTokens tokens(loaded_, arguments_.data_dir, arguments_.document);
-      tokens.TimePerToken(arguments_.rounds);
-      return tokens.LandmarkSteps();
+    if (arguments_.tokens || arguments_.steps) {
+      MountedTokens tokens(loaded_, arguments_.data_dir, arguments_.document, arguments_.times);
+      const auto each = [&](int64_t usual) {
+        return arguments_.each > 0 ? arguments_.each : usual;
+      };
+      if (arguments_.tokens) tokens.TimePerToken(arguments_.rounds, each(1024));
+      if (arguments_.steps) tokens.LandmarkSteps(arguments_.rounds, each(128));
+      return;
     }
     Ceilings();
     Reading();
@@ -292,7 +299,9 @@ int main(int argc, char** argv) {
   app.add_option("--threads", arguments.threads);
   app.add_option("--from", arguments.from);
   app.add_option("--times", arguments.times);
-  app.add_option("--rounds", arguments.rounds, "of --tokens");
+  app.add_option("--rounds", arguments.rounds, "of --tokens and --steps");
+  app.add_option("--each", arguments.each, "tokens or landmark steps of a turn");
+  app.add_flag("--steps", arguments.steps);
   app.add_flag("--tokens", arguments.tokens);
   app.add_flag("--cold", arguments.cold, "without the page cache of the store's files");
   CLI11_PARSE(app, argc, argv);

@@ -52,38 +52,76 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// A landmark index that does ahead what it can for a landmark's later groups, or nothing.
-class MountedTokens::Ahead final : public engine::LandmarkIndex {
+// A landmark index that does ahead what it can for a landmark's later groups, or nothing; and that
+// keeps the keys of large documents several times, so that a search is one of as many chunks. Keys
+// are as the model makes them: the encoder's numbers of one chunk stand beside the lexical ones of
+// another, which differs from time to time. Hits are those chunks.
+class MountedTokens::Index final : public engine::LandmarkIndex {
  public:
-  explicit Ahead(std::shared_ptr<engine::LandmarkIndex> landmarks)
-      : landmarks_(std::move(landmarks)) {}
+  Index(std::shared_ptr<engine::LandmarkIndex> landmarks, const model::ModelConfig& config,
+        int64_t times)
+      : landmarks_(std::move(landmarks)),
+        width_(config.key_width()),
+        dense_(config.d_r),
+        times_(times) {}
   std::string name() const override { return landmarks_->name(); }
-  int64_t BytesOf(int64_t count, int64_t d_k) const override {
-    return landmarks_->BytesOf(count, d_k);
-  }
   absl::StatusOr<std::unique_ptr<engine::LandmarkKeys>> Keep(LargeVector<Bf16> keys) override {
-    return landmarks_->Keep(std::move(keys));
+    if (!Repeats(std::ssize(keys) / width_)) return landmarks_->Keep(std::move(keys));
+    const int64_t count = std::ssize(keys) / width_;
+    LargeVector<Bf16> all(static_cast<size_t>(times_ * count * width_));
+    for (int64_t i = 0; i < times_ * count; ++i) {
+      const auto key = keys.begin() + i % count * width_;
+      const auto other = keys.begin() + (i + i / count * kStride) % count * width_;
+      const auto to = std::copy(key, key + dense_, all.begin() + i * width_);
+      std::copy(other + dense_, other + width_, to);
+    }
+    return landmarks_->Keep(std::move(all));
   }
   void Search(std::span<engine::LandmarkQuery> queries) override {
-    if (!allowed) {
-      for (engine::LandmarkQuery& query : queries) query.later.clear();
+    std::vector<std::vector<engine::KeyRun>> asked;
+    for (engine::LandmarkQuery& query : queries) {
+      if (!ahead) query.later.clear();
+      asked.push_back(query.runs);
+      for (engine::KeyRun& run : query.runs) run.count *= Repeats(run.count) ? times_ : 1;
     }
     landmarks_->Search(queries);
+    for (size_t q = 0; q < queries.size(); ++q) {
+      queries[q].runs = asked[q];
+      for (kernels::ScoredCandidate& found : queries[q].best) {
+        found.candidate = ChunkOf(found.candidate, asked[q]);
+      }
+    }
   }
   void AwaitSketches() { dynamic_cast<engine::CpuLandmarks&>(*landmarks_).AwaitSketches(); }
 
-  std::atomic<bool> allowed{true};
+  std::atomic<bool> ahead{true};
 
  private:
+  static constexpr int64_t kStride = 7919;
+  // Of one of 16 K tokens and of sessions' own, the keys are kept once.
+  bool Repeats(int64_t count) const { return times_ > 1 && count > 1024; }
+  int64_t ChunkOf(int64_t candidate, const std::vector<engine::KeyRun>& runs) const {
+    int64_t first = 0;
+    for (const engine::KeyRun& run : runs) {
+      const int64_t count = run.count * (Repeats(run.count) ? times_ : 1);
+      if (candidate < count) return first + candidate % run.count;
+      candidate -= count;
+      first += run.count;
+    }
+    return first;
+  }
+
   const std::shared_ptr<engine::LandmarkIndex> landmarks_;
+  const int64_t width_, dense_, times_;
 };
 
-MountedTokens::MountedTokens(engine::LoadedModel model, std::string data_dir, std::string document)
+MountedTokens::MountedTokens(engine::LoadedModel model, std::string data_dir, std::string document,
+                             int64_t times)
     : model_(std::move(model)),
       data_dir_(std::move(data_dir)),
       document_(std::move(document)),
-      ahead_(std::make_shared<Ahead>(model_.landmarks)) {
-  model_.landmarks = ahead_;
+      index_(std::make_shared<Index>(model_.landmarks, model_.model->config(), times)) {
+  model_.landmarks = index_;
 }
 
 std::unique_ptr<engine::Engine> MountedTokens::OpenEngine(
@@ -95,11 +133,10 @@ std::unique_ptr<engine::Engine> MountedTokens::OpenEngine(
 
 void MountedTokens::Mount(engine::Engine& engine) const {
   Require(engine.OpenSession({.mounts = {document_}}, {}).status(), "mount");
-  ahead_->AwaitSketches();
+  index_->AwaitSketches();
 }
 
-void MountedTokens::TimePerToken(int rounds) {
-  constexpr int64_t kTokens = 1024;
+void MountedTokens::TimePerToken(int rounds, int64_t tokens_each) {
   constexpr char kSmall[] = "mount-bench-16k";
   const std::string text = TextOf(data_dir_, document_, 52000);
   const auto engine = OpenEngine({});
@@ -118,8 +155,8 @@ void MountedTokens::TimePerToken(int rounds) {
   std::vector<int32_t> tokens[kCases];
   for (int i = 0; i <= rounds; ++i) {
     for (size_t at = 0; at < kCases; ++at) {
-      ahead_->allowed = cases[at].ahead;
-      const Generation made = Generate(*engine, cases[at].mounts, kPrompt, kTokens);
+      index_->ahead = cases[at].ahead;
+      const Generation made = Generate(*engine, cases[at].mounts, kPrompt, tokens_each);
       tokens[at] = made.tokens;
       if (i == 0) continue;  // warms up
       wall[at].push_back(made.s_per_token * 1e3);
@@ -138,9 +175,7 @@ void MountedTokens::TimePerToken(int rounds) {
 }
 
 // In an engine of its own for each turn: its window of latencies then holds nothing else.
-void MountedTokens::LandmarkSteps() {
-  constexpr int64_t kSteps = 128;
-  constexpr int kTurns = 5;
+void MountedTokens::LandmarkSteps(int rounds, int64_t steps_each) {
   const engine::EngineOptions from_store = {.memory_budget_bytes = 0,
                                             .chunk_states_budget_bytes = 0};
   const struct {
@@ -153,13 +188,13 @@ void MountedTokens::LandmarkSteps() {
                {"chunks in the store, not in the page cache", from_store, true, true}};
   constexpr size_t kCases = std::size(cases);
   std::vector<double> p50[kCases], p99[kCases];
-  for (int i = 0; i < kTurns; ++i) {
+  for (int i = 0; i < rounds; ++i) {
     for (size_t at = 0; at < kCases; ++at) {
-      ahead_->allowed = cases[at].ahead;
+      index_->ahead = cases[at].ahead;
       const auto engine = OpenEngine(cases[at].options);
       Mount(*engine);
-      const int64_t at_once = cases[at].cold ? 8 : kSteps;
-      for (int64_t steps = 0; steps < kSteps; steps += at_once) {
+      const int64_t at_once = cases[at].cold ? std::min<int64_t>(8, steps_each) : steps_each;
+      for (int64_t steps = 0; steps < steps_each; steps += at_once) {
         if (cases[at].cold) DropCaches(data_dir_);
         Generate(*engine, {document_}, kPrompt, 63 * at_once);
       }

@@ -18,22 +18,24 @@ double Median(std::vector<double> values);
 // landmark keys are there.
 class MountedTokens {
  public:
-  MountedTokens(engine::LoadedModel model, std::string data_dir, std::string document);
-  // With the document, with one of 16 K tokens and with nothing mounted, in `rounds` turns; chunks
-  // come from all tiers. Ratios are medians of those of each turn. Leaves no document behind.
-  void TimePerToken(int rounds);
-  // By where their chunks are.
-  void LandmarkSteps();
+  MountedTokens(engine::LoadedModel model, std::string data_dir, std::string document,
+                int64_t times);
+  // With the document, with one of 16 K tokens and with nothing mounted, in `rounds` turns of
+  // `tokens_each`; chunks come from all tiers. Ratios are medians of those of each turn. Leaves no
+  // document behind.
+  void TimePerToken(int rounds, int64_t tokens_each);
+  // By where their chunks are, in turns of `steps_each`.
+  void LandmarkSteps(int rounds, int64_t steps_each);
 
  private:
-  class Ahead;
+  class Index;
   std::unique_ptr<engine::Engine> OpenEngine(const engine::EngineOptions& options) const;
   // Returns when it has its sketch.
   void Mount(engine::Engine& engine) const;
 
   engine::LoadedModel model_;
   const std::string data_dir_, document_;
-  std::shared_ptr<Ahead> ahead_;  // the model's landmark index
+  std::shared_ptr<Index> index_;  // the model's
 };
 
 }  // namespace recollect::bench

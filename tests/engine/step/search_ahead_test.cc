@@ -105,9 +105,10 @@ void WriteLarge(store::DocumentStore& store, const std::string& source) {
 // An engine with "large" mounted and its sketch made, and "small", which has none.
 class Searched {
  public:
-  explicit Searched(Sums sums) : landmarks_(std::make_shared<Watched>(sums)) {
+  explicit Searched(Sums sums, const TestOptions& with = SmallOptions())
+      : landmarks_(std::make_shared<Watched>(sums)) {
     const std::shared_ptr<store::DocumentStore> store = store::CreateMemoryStore();
-    TestOptions options = SmallOptions();
+    TestOptions options = with;
     options.landmark_index = landmarks_;
     engine_ = MakeEngine(options, std::make_unique<ForwardingStore>(store), WideKeys());
     EXPECT_THAT(IngestTokens(*engine_, "source", SampleTokens(180 * 63, 1)), IsOk());
@@ -168,6 +169,17 @@ TEST(SearchAheadTest, ASessionFindsAndGeneratesTheSame) {
   EXPECT_GE(shared.summed(), 3);
   EXPECT_EQ(alone.summed(), 0);
   EXPECT_EQ(plain.summed(), 0);
+}
+
+// A session leaves the step between its groups while chunks are read; others come and go meanwhile.
+TEST(SearchAheadTest, SessionsThatWaitForChunksFindAndGenerateTheSame) {
+  TestOptions from_store = SmallOptions();
+  from_store.memory_budget_bytes = from_store.chunk_states_budget_bytes = 0;
+  Searched shared(Sums::kShared, from_store), plain(Sums::kNoSketch);
+  const std::vector<Generated> found = shared.Together(3), expected = plain.Together(3);
+  for (size_t i = 0; i < found.size(); ++i) ExpectSame(found[i], expected[i]);
+  EXPECT_EQ(found[0].retrievals.back().hits[0].tier, Tier::kStore);
+  EXPECT_GT(shared.summed(), 0);
 }
 
 // Two landmarks at once still sum for what comes; with more of them the queries of each group share

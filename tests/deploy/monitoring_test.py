@@ -64,6 +64,7 @@ def check_compose(exposed):
         for target in (target for config in job["static_configs"] for target in config["targets"]):
             host, port = target.split(":")
             check(host in services and port in exposed, f"prometheus.yaml: nobody answers at {target}")
+            check(host in services["recollect"]["environment"]["RECOLLECT_HTTP_HOSTS"].split(","), f"compose.yaml: {host} is refused as Host")
     check(all((deploy / "prometheus" / rules).is_file() for rules in prometheus["rule_files"]), "prometheus.yaml: rule_files")
     source_url = yaml.safe_load((deploy / "grafana/datasource.yaml").read_text())["datasources"][0]["url"]
     check(re.fullmatch(r"http://prometheus:9090", source_url), f"datasource.yaml: {source_url}")

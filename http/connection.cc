@@ -54,6 +54,9 @@ Connection::Connection(tcp::socket socket, asio::io_context& io, Runtime& runtim
       wish_(io),
       look_(io) {
   error_code error;
+  // Otherwise the second of two small writes waits until the client has acknowledged the first, up
+  // to 40 ms: the end of TLS's handshake, a token of a stream.
+  stream_.socket().set_option(tcp::no_delay(true), error);
   peer_ = stream_.socket().remote_endpoint(error).address().to_string();
   if (runtime_.options.certificate == nullptr) return;
   const auto certificate = runtime_.options.certificate->context(access::Protocol::kHttp1);

@@ -38,8 +38,8 @@ def main(source, binary):
                 assert done.returncode == 0, (words, done.stdout, done.stderr)
             return done.stdout
 
-        def serve():
-            server = subprocess.Popen([binary, "serve", "--json", "--grpc-listen", "127.0.0.1:0", "--log-level", "warning", *shared],
+        def serve(*more):
+            server = subprocess.Popen([binary, "serve", "--json", "--grpc-listen", "127.0.0.1:0", "--log-level", "off", *shared, *more],
                                       env=environment, text=True, stdout=subprocess.PIPE)
             servers.append(server)
             return server, ["--server", json.loads(server.stdout.readline())["grpc"]]
@@ -69,6 +69,23 @@ def main(source, binary):
             assert answers(at_third) == expected, "a new server gives other tokens"
             assert answers(shared) == expected, "the command line without a server gives other tokens"
 
+            cache = ["--cache-dir", scratch / "cache", "--cache-budget", "256MiB"]
+            for state in ("empty", "full", "damaged"):
+                if state == "damaged":
+                    for table in (scratch / "cache").glob("*.sst"):
+                        data = bytearray(table.read_bytes())
+                        data[100:len(data) // 2:1000] = bytes(len(range(100, len(data) // 2, 1000)))
+                        table.write_bytes(data)
+                cached, at_cached = serve(*cache)
+                assert answers(at_cached) == expected, f"with a cache that is {state} there are other tokens"
+                stats = json.loads(call("stats", "--json", *at_cached))
+                hits, misses = int(stats["store_cache_hits"]), int(stats["store_cache_misses"])
+                print(f"cache {state}: {hits} hits, {misses} misses, {stats['store_cache_bytes']} bytes")
+                assert misses == 0 if state == "full" else misses > 0, stats
+                assert hits > 0 or state != "full", stats
+                cached.terminate()
+                assert cached.wait() == 0
+
             call("docs", "delete", *at_third, "books")
             call("generate", *at_second, "--mount", "books", "--prompt", PROMPT, fails="books")
             report = json.loads(call("store", "check", "--json", *shared))
@@ -76,7 +93,7 @@ def main(source, binary):
             assert json.loads(call("store", "repair", "--json", *shared))["problems"] == []
             call("serve", "--store", "rados:nowhere", "--ceph-conf", scratch / "ceph/ceph.conf", fails="has no pool nowhere")
             call("serve", "--store", "ceph:nowhere", fails="rados:POOL")
-            print("the same tokens from RocksDB and from three servers")
+            print("the same tokens from RocksDB, from three servers, and through a cache")
             return 0
         finally:
             for server in servers:

@@ -1,6 +1,5 @@
 // The cache in front of the pool: what it has is used if it is right, and never else.
 #include <map>
-#include <mutex>
 
 #include "base/log.h"
 #include "store/rados/pool.h"

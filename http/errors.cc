@@ -11,6 +11,7 @@
 #include "access/account.h"
 #include "base/paths.h"
 #include "http/json.h"
+#include "model/text/printable.h"
 #include "nlohmann/json.hpp"
 
 namespace recollect::http {
@@ -71,7 +72,9 @@ int HttpStatus(absl::StatusCode code) {
 }
 
 std::string ErrorJson(const absl::Status& status) {
-  const std::string message = WithoutPaths(status.message().substr(0, kMaxErrorBytes));
+  // It quotes what callers sent: escaped, so that nothing in it acts on a terminal or hides.
+  const std::string message =
+      model::EscapeInvisible(WithoutPaths(status.message().substr(0, kMaxErrorBytes)));
   const json error = {{"message", message},
                       {"type", Type(HttpStatus(status.code()))},
                       {"param", Param(message)},

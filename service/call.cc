@@ -32,6 +32,19 @@ absl::string_view SentKey(const grpc::CallbackServerContext& context) {
   return {value.data(), value.size()};
 }
 
+// A browser that speaks TLS with this port may send a POST for any page that it shows, and marks it
+// with the page's site. Without keys that is all that tells it from a program.
+absl::Status CheckNoPage(const grpc::CallbackServerContext& context) {
+  constexpr size_t kMaxShown = 100;
+  const auto& metadata = context.client_metadata();
+  const auto origin = metadata.find("origin");
+  if (origin == metadata.end()) return absl::OkStatus();
+  const absl::string_view value(origin->second.data(), origin->second.size());
+  return absl::PermissionDeniedError(
+      absl::StrCat("origin: '", model::Shortened(model::EscapeInvisible(value), kMaxShown),
+                   "' is a web page, and this server asks for no keys: start it with --keys"));
+}
+
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
   UnaryCall(Runtime& runtime, const char* method, grpc::CallbackServerContext* context,
@@ -80,6 +93,7 @@ Call::Call(Runtime& runtime, const char* method, grpc::CallbackServerContext* co
 absl::Status Call::Admit(Authorization authorize) {
   if (runtime_.draining) return absl::UnavailableError("the server is draining");
   if (runtime_.guard == nullptr) {
+    RETURN_IF_ERROR(CheckNoPage(*context_));
     caller_ = access::Caller::Anybody();
   } else {
     ASSIGN_OR_RETURN(caller_, runtime_.guard->Admit(SentKey(*context_)));

@@ -61,8 +61,9 @@ class Call {
 
   // What a caller needs, for example an overload of Authorize.
   using Authorization = absl::FunctionRef<absl::Status(const access::Caller&)>;
-  // UNAVAILABLE while the server drains, UNAUTHENTICATED without a key of the server, and what
-  // `authorize` says. To be called first.
+  // UNAVAILABLE while the server drains, UNAUTHENTICATED without a key of the server, or
+  // PERMISSION_DENIED for a web page where no keys are asked for, and what `authorize` says. To be
+  // called first.
   absl::Status Admit(Authorization authorize);
   // UNAUTHENTICATED once the key with which the call began is none any more.
   absl::Status CheckStill() const;

@@ -1,5 +1,5 @@
-// What a caller hears whose request cannot be parsed: gRPC's callback services answer UNIMPLEMENTED
-// without a word, which says that the method is not there.
+// What a caller hears whose request cannot be parsed, or is of no method: in both cases gRPC's
+// callback services answer UNIMPLEMENTED without a word.
 #ifndef RECOLLECT_SERVICE_PARSE_ERRORS_H_
 #define RECOLLECT_SERVICE_PARSE_ERRORS_H_
 
@@ -10,7 +10,8 @@
 
 namespace recollect::service {
 
-// For ServerBuilder: makes that INVALID_ARGUMENT with a reason. Statuses of handlers stay.
+// For ServerBuilder: makes the one INVALID_ARGUMENT with a reason, and has the other name the
+// method. Statuses of handlers stay.
 std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
 ParseErrorInterceptors();
 

@@ -27,11 +27,43 @@ TEST_F(ServiceTest, RequestsThatCannotBeParsedAreInvalidArguments) {
   }
   EXPECT_THAT(RawCall(server_->address(), "/recollect.v1.Documents/Ingest", cut).status(),
               Fails(absl::StatusCode::kInvalidArgument, ""));
-  for (const char* method : {"/recollect.v1.Documents/NoSuch", "/no.such/Method"}) {
-    EXPECT_EQ(RawCall(server_->address(), method, cut).status().code(),
-              absl::StatusCode::kUnimplemented);
+  for (const char* method :
+       {"/recollect.v1.Documents/NoSuch", "/no.such/Method", "recollect.v1.Documents/GetDocument",
+        "/", "/recollect.v1.Documents"}) {
+    EXPECT_THAT(
+        RawCall(server_->address(), method, cut).status(),
+        Fails(absl::StatusCode::kUnimplemented, absl::StrCat("there is no method '", method, "'")));
   }
+  EXPECT_LT(
+      RawCall(server_->address(), "/" + std::string(5000, 'x'), cut).status().message().size(),
+      400u);
   EXPECT_TRUE(client_->GetStats().ok());
+}
+
+// A browser that trusts the server's certificate sends its site with each POST, of any type.
+TEST_F(ServiceTest, WithoutKeysWebPagesAreRefused) {
+  engine_.AddDocument("d", "text of it");
+  v1::DeleteDocumentRequest request;
+  request.set_id("d");
+  const auto ask = [&](const char* method, const std::map<std::string, std::string>& metadata) {
+    return RawCall(server_->address(), absl::StrCat("/recollect.v1.", method),
+                   request.SerializeAsString(), metadata)
+        .status();
+  };
+  for (const char* method : {"Documents/DeleteDocument", "Documents/GetDocument",
+                             "Documents/ExportDocument", "Generation/Generate", "Admin/GetStats"}) {
+    EXPECT_THAT(
+        ask(method, {{"origin", "https://evil.example"}}),
+        Fails(absl::StatusCode::kPermissionDenied, "origin: 'https://evil.example' is a web page"))
+        << method;
+  }
+  EXPECT_TRUE(engine_.GetDocument("d").ok());
+  EXPECT_TRUE(ask("Documents/DeleteDocument", {{"x-origin", "a"}}).ok());
+}
+
+TEST_F(ServiceTest, WhatDoesNotShowIsShown) {
+  EXPECT_EQ(client_->GetDocument("a\nb\u202e").status().message(),
+            "no document 'a\\u{a}b\\u{202e}'");
 }
 
 TEST_F(ServiceTest, RemoteCallersSeeNoPathsOfTheServer) {

@@ -1,8 +1,9 @@
-// One message each way on any method, as bytes: for services whose generated code Debian does not
-// ship.
+// One message to any method, and the first of the answer, as bytes: for services whose generated
+// code Debian does not ship.
 #ifndef RECOLLECT_TESTS_SERVICE_RAW_CALL_H_
 #define RECOLLECT_TESTS_SERVICE_RAW_CALL_H_
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -15,10 +16,12 @@
 namespace recollect {
 
 // `method` as "/grpc.health.v1.Health/Check".
-inline absl::StatusOr<std::string> RawCall(const std::string& address, const std::string& method,
-                                           const std::string& request) {
+inline absl::StatusOr<std::string> RawCall(
+    const std::string& address, const std::string& method, const std::string& request,
+    const std::map<std::string, std::string>& metadata = {}) {
   grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
+  for (const auto& [name, value] : metadata) context.AddMetadata(name, value);
   grpc::CompletionQueue queue;
   void* tag = nullptr;
   bool ok = false;
@@ -32,9 +35,11 @@ inline absl::StatusOr<std::string> RawCall(const std::string& address, const std
   grpc::Slice slice(request);
   stream->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
   next();
-  grpc::ByteBuffer response;
+  grpc::ByteBuffer response, further;
   stream->Read(&response, nullptr);
   const bool read = next();
+  // The status comes once all has been read.
+  for (bool more = read; more; more = next()) stream->Read(&further, nullptr);
   grpc::Status status;
   stream->Finish(&status, nullptr);
   next();

@@ -1,0 +1,289 @@
+"""Random faults of servers that share documents in a Ceph cluster, both on this machine, and a checker of what their clients saw.
+
+  python3 tests/faults/rados_faults.py . build/release/bin/recollect [--faults 200] [--seed 1]
+
+Three monitors, three OSDs on files and three servers are started. Clients ingest documents (some twice at once at two servers), ask, list and
+delete; meanwhile servers are killed and stopped, cut off from the cluster, OSDs and monitors are killed and stopped, and the cluster is said to be
+full. tests/faults/rados_history.py says what must hold. Afterwards all documents are read and compared, unfinished ingests are finished, and the store
+is checked. Then losses are planted, one of each sort, and the checker must find each. Exit status 77: no Ceph daemons are installed.
+
+As root it runs in a network namespace of its own, where packets of a server to the cluster are dropped; otherwise connections are shut down.
+"""
+import argparse
+import hashlib
+import json
+import lzma
+import pathlib
+import random
+import re
+import sys
+import tempfile
+import threading
+import time
+
+import rados_history
+from rados_cluster import LEASE_S, TRIED, Faults, Place, namespace_of_its_own
+
+SECRET = " The secret number of the amber falcon is %d."
+PROMPT = "What is the secret number of the amber falcon? The secret number of the amber falcon is"
+ASK = ["--prompt", PROMPT, "--max-tokens", "40", "--temperature", "0.9", "--seed", "7", "--ignore-eos"]
+
+
+class Clients:
+    def __init__(self, place, history, texts, seed):
+        self.place, self.history, self.texts = place, history, texts
+        self.stopping = threading.Event()
+        self.threads = [threading.Thread(target=self.run, args=(random.Random(seed * 100 + i), i), daemon=True) for i in range(4)]
+
+    def run(self, rng, number):
+        made = 0
+        while not self.stopping.is_set():
+            alive = self.history.alive()
+            what = rng.random()
+            if what < 0.3 and len(alive) < 30 or not alive:
+                made += 1
+                self.ingest(rng, f"d{number}.{made}")
+            elif what < 0.45 and len(alive) > 5:
+                self.delete(rng, rng.choice(alive))
+            elif what < 0.65:
+                self.list(rng)
+            else:
+                self.generate(rng, rng.choice(alive))
+
+    def where(self, rng):
+        if rng.random() < 0.3:
+            return ",".join(self.place.address(i) for i in range(3))
+        return self.place.address(rng.randrange(3))
+
+    def ingest(self, rng, name):
+        text = rng.randrange(len(self.texts))
+        self.history.begin(name, text)
+        twice = rng.random() < 0.3
+
+        def send(where):
+            outcome, _, error = self.place.call("ingest", "--id", name, self.texts[text], "--server", where)
+            self.history.ingested(name, outcome, error)
+            return outcome
+
+        other = threading.Thread(target=send, args=(self.where(rng),), daemon=True) if twice else None
+        if other:
+            other.start()
+        for _ in range(6):
+            if send(self.where(rng)) == "OK" or self.stopping.is_set():
+                break
+            time.sleep(0.5)
+        if other:
+            other.join()
+
+    def delete(self, rng, name):
+        self.history.begin_delete(name)
+        for _ in range(6):
+            outcome, _, error = self.place.call("docs", "delete", name, "--server", self.where(rng), "--timeout", "20")
+            self.history.deleted(name, outcome, error)
+            if outcome in ("OK", "NOT_FOUND") or self.stopping.is_set():
+                break
+
+    def list(self, rng):
+        began = time.monotonic()
+        outcome, out, error = self.place.call("docs", "list", "--json", "--server", self.where(rng), "--timeout", "20")
+        names = [one["id"] for one in json.loads(out)["documents"]] if outcome == "OK" else []
+        self.history.listed(began, time.monotonic(), outcome, names, error)
+
+    def generate(self, rng, name):
+        began = time.monotonic()
+        outcome, out, error = self.place.call("generate", "--mount", name, *ASK, "--server", self.where(rng), "--timeout", "30")
+        self.history.generated(name, began, time.monotonic(), outcome, out, error)
+
+
+def check_store(place, history, texts, asks=True):
+    """Reads everything, without a server, and asks each document. Returns what is wrong."""
+    problems = []
+    outcome, out, error = place.call("docs", "list", "--json", *place.store, "--log-level", "error", timeout=120)
+    if outcome != "OK":
+        return [f"list: {outcome}: {error}"]
+    there = {one["id"]: one for one in json.loads(out)["documents"]}
+    for name in history.documents:
+        if name not in there and history.must_be_there(name):
+            problems.append(f"{name}: published, and missing")
+    for name, info in there.items():
+        if not history.may_be_there(name):
+            problems.append(f"{name}: deleted, and there")
+            continue
+        text = texts[history.documents[name].text].read_bytes()
+        if info["sha256"] != hashlib.sha256(text).hexdigest():
+            problems.append(f"{name}: another text")
+            continue
+        file = place.scratch / "exported"
+        outcome, _, error = place.call("docs", "export", name, file, *place.store)  # every record, with its checksum
+        file.unlink(missing_ok=True)
+        if outcome != "OK":
+            problems.append(f"{name}: {outcome}: {error}")
+            continue
+        if not asks:
+            continue
+        outcome, out, error = place.call("docs", "text", name, *place.store)
+        if outcome != "OK" or out.rstrip("\n") != text.decode().rstrip("\n"):
+            problems.append(f"{name}: its text: {outcome} {error}")
+        outcome, out, error = place.call("generate", "--mount", name, *ASK, *place.store)
+        if outcome != "OK" or out != history.expected[history.documents[name].text]:
+            problems.append(f"{name}: its tokens: {outcome} {error}")
+    outcome, out, error = place.call("store", "check", "--json", *place.store)
+    report = json.loads(out) if out else {"problems": [error], "orphans": []}
+    return problems + [f"check: {one}" for one in report["problems"]] + [f"of nobody: {one}" for one in report["orphans"]]
+
+
+def finish(place, history, texts):
+    """What was not answered is done again, and now nothing fails."""
+    for name, document in history.documents.items():
+        if document.deleted < rados_history.FOREVER:
+            continue
+        if document.delete_begun < rados_history.FOREVER:
+            history.deleted(name, *[place.call("docs", "delete", name, *place.store)[i] for i in (0, 2)])
+        elif document.published == rados_history.FOREVER:
+            history.ingested(name, *[place.call("ingest", "--id", name, texts[document.text], *place.store)[i] for i in (0, 2)])
+    time.sleep(LEASE_S + 1)  # pins and locks of what was killed
+    outcome, _, error = place.call("store", "repair", *place.store)
+    if outcome != "OK":
+        history.problem(f"repair: {outcome}: {error}")
+
+
+def plant(place, history, texts):
+    """Losses of each sort, behind the checker's back. Returns those that it did not find."""
+    missed = []
+
+    def expect(fragment, what):
+        found = check_store(place, history, texts, asks=False)
+        print(f"planted: {what}: {found[0] if found else 'NOT FOUND'}", flush=True)
+        if not any(fragment in one for one in found):
+            missed.append(what)
+
+    def must(outcome, _, error):
+        assert outcome == "OK", (outcome, error)
+
+    alive = history.alive()
+    while len(alive) < 2:
+        name = f"planted{len(alive)}"
+        history.begin(name, 0)
+        must(*place.call("ingest", "--id", name, texts[0], *place.store))
+        history.ingested(name, "OK", "")
+        alive = history.alive()
+    first = alive[0]
+    other = texts[(history.documents[first].text + 1) % len(texts)]
+    must(*place.call("docs", "delete", first, *place.store))
+    expect(f"{first}: published, and missing", "a document that is gone")
+    must(*place.call("ingest", "--id", first, other, *place.store))
+    expect(f"{first}: another text", "a document with another text")
+    history.begin_delete(first)
+    history.deleted(first, "OK", "")
+    expect(f"{first}: deleted, and there", "a deleted document that is back")
+    must(*place.call("docs", "delete", first, *place.store))
+
+    def pool(*words, data=b""):
+        return place.ceph("rados", "-p", "recollect", "-N", "faults", *words, input=data)
+
+    pool("put", "o00000000000fffff.1.0", "-", data=b"x")
+    expect("of nobody: o00000000000fffff.1.0", "an object of nobody")
+    pool("rm", "o00000000000fffff.1.0")
+    victim = min(name for name in pool("ls").decode().split() if re.fullmatch(r"o[0-9a-f]{16}\.\d+\.\d+", name))
+    data = pool("get", victim, "-")
+    pool("put", victim, "-", data=data[:100] + bytes([data[100] ^ 1]) + data[101:])
+    expect("DATA_LOSS", "a flipped bit")
+    pool("rm", victim)
+    expect("check:", "an object that is gone")
+    pool("put", victim, "-", data=data)
+    left = check_store(place, history, texts)
+    return missed + [f"still: {one}" for one in left]
+
+
+def make_texts(source, scratch):
+    """Short ones, and ones of several commits."""
+    book = lzma.open(source / "examples/books.txt.xz").read(600_000).decode(errors="ignore")
+    texts = []
+    for i, size in enumerate((6_000, 12_000, 20_000, 110_000)):
+        texts.append(scratch / f"text{i}.txt")
+        texts[-1].write_text(book[i * 120_000:][:size] + SECRET % (482135 + i))
+    return texts
+
+
+def wait_ready(place):
+    end = time.monotonic() + 120
+    for i in range(3):
+        while place.call("docs", "list", "--server", place.address(i), "--timeout", "5")[0] != "OK":
+            if time.monotonic() > end:
+                sys.exit(f"server {i} is not ready, see its log:\n" + (place.scratch / f"server{i}.log").read_text()[-2000:])
+            time.sleep(0.3)
+
+
+def run(options, place):
+    texts = make_texts(options.source, place.scratch)
+    expected = []
+    for i, text in enumerate(texts):
+        data = ["--data-dir", place.scratch / "rocks"]
+        assert place.call("ingest", "--id", f"t{i}", text, *data)[0] == "OK"
+        expected.append(place.call("generate", "--mount", f"t{i}", *ASK, *data)[1])
+    assert len(set(expected)) == len(texts), expected
+    history = rados_history.History(expected)
+    for i in range(3):
+        place.start_server(i)
+    wait_ready(place)
+    began = time.monotonic()
+    clients, faults = Clients(place, history, texts, options.seed), Faults(place, options.seed)
+    for thread in clients.threads:
+        thread.start()
+    faults.run(options.faults)
+    took = time.monotonic() - began
+    place.cluster("wait")
+    wait_ready(place)  # each server goes on by itself
+    time.sleep(5)
+    clients.stopping.set()
+    for thread in clients.threads:
+        thread.join()
+    for server in place.servers:
+        server.kill()
+        server.wait()
+    finish(place, history, texts)
+    history.problems += faults.failed + check_store(place, history, texts)
+    print(f"seed {options.seed}: {options.faults} faults in {took:.0f} s; servers cut off by {'iptables' if TRIED.get('iptables') else 'shutdown()'}")
+    for kind, count in sorted(faults.counts.items()):
+        print(f"| {kind} | {count} |")
+    for (call, outcome), count in sorted(history.outcomes.items()):
+        print(f"| {call} | {outcome} | {count} |")
+    print(f"{len(history.documents)} documents, {len(history.alive())} at the end; {len(history.problems)} problems")
+    for problem in history.problems[:50]:
+        print(f"PROBLEM {problem}")
+    missed = plant(place, history, texts) if not history.problems else []
+    for one in missed:
+        print(f"NOT FOUND {one}")
+    return 1 if history.problems or missed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=pathlib.Path)
+    parser.add_argument("binary", type=pathlib.Path)
+    parser.add_argument("--faults", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    options.source, options.binary = options.source.resolve(), options.binary.resolve()
+    rados_history.test_itself()
+    namespace_of_its_own()
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Place(options.source, options.binary, pathlib.Path(scratch))
+        started = place.cluster("start")
+        if started == 3:
+            print("SKIPPED: no fault was tried, because no Ceph daemons are installed")
+            return 77
+        if started != 0:
+            return 1
+        try:
+            return run(options, place)
+        finally:
+            for server in place.servers:
+                if server is not None:
+                    server.kill()
+                    server.wait()
+            place.cluster("stop")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -19,6 +19,7 @@ import tempfile
 VERBS = ["", "serve", "ingest", "docs", "docs list", "docs get", "docs text", "docs delete", "docs export", "docs import", "retrieve", "generate", "score", "niah", "bench",
          "import", "model", "stats"]
 PROSE = r"(?:[A-Za-z][a-z'-]*[,.;:?!\"-]*(?:\s|\\n)+){4}"  # four words in a row, in JSON too
+OPENING = r"(?:[,.;:?!' -]|\\n|\\\")*"  # marks that may stand before them there, as behind a prompt that ends within a sentence
 LISTED = r"\nbooks  .*\n"
 
 # What is run otherwise than it stands there: {text: what stands for it}. {free} is an address with a free port, {root} the checkout.
@@ -57,7 +58,7 @@ HELP = [
     ("recollect generate --mount moby --prompt 'Who is the captain of the Pequod? It is' --stop .", r"^ Ahab"),
     ("recollect generate --mount moby --prompt 'The captain of the Pequod is' --max-tokens 32", r"^ Ahab"),
     ("recollect generate --mount moby,emma --prompt-file question.txt --stop . --retrievals", r"^ Ahab"),
-    ("recollect generate --prompt 'Once' --temperature 0.8 --top-p 0.9 --seed 7 --json", r'"text": ?" *' + PROSE),
+    ("recollect generate --prompt 'Once' --temperature 0.8 --top-p 0.9 --seed 7 --json", r'"text": ?"' + OPENING + PROSE),
     ("recollect retrieve --mount moby --query 'the whiteness of the whale'", r"moby#[^\n]*the whiteness of the whale"),
     ("recollect retrieve --mount moby,emma --query 'a ball at the inn' --k 20 --json",
      r'"hits": ?\[\s*\{[^{}]*a ball at the inn(?s:.*)"document": ?"moby"'),

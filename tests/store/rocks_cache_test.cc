@@ -86,7 +86,8 @@ TEST(RocksCacheTest, KeepsItsBudgetAndTheLatest) {
       Put(*cache, i, i + 1, kBytes);
       if (i % 16 == 0) largest = std::max(largest, DirectoryBytes(directory.path()));
     }
-    EXPECT_LE(largest, kMinCacheBytes);
+    // RocksDB deletes a dropped file a little later: on a busy machine one or two are still there.
+    EXPECT_LE(largest, kMinCacheBytes + 2 * kMinCacheBytes / 64);
     EXPECT_GT(largest, kMinCacheBytes * 3 / 4);
     EXPECT_EQ(Count(*cache, kRecords - 100, kRecords, kBytes), 100);
     const int64_t there = Count(*cache, 0, kRecords, kBytes);

@@ -36,7 +36,7 @@ absl::Status Answer::Ask(v1::Generation::Stub& stub, uint64_t session_id,
       result_.done = response.done();
     }
   }
-  const absl::Status status = FromGrpc(stream->Finish());
+  absl::Status status = FromGrpc(stream->Finish());
   peer_ = Shown(context.peer());
   return status;
 }

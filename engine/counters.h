@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -31,7 +32,8 @@ class LatencyWindow {
       sorted.assign(values_.begin(), values_.begin() + std::min<int64_t>(next_, kSize));
     }
     if (sorted.empty()) return 0;
-    const auto at = static_cast<size_t>(fraction * static_cast<double>(sorted.size() - 1) + 0.5);
+    const auto at =
+        static_cast<size_t>(std::lround(fraction * static_cast<double>(sorted.size() - 1)));
     std::nth_element(sorted.begin(), sorted.begin() + static_cast<int64_t>(at), sorted.end());
     return sorted[at];
   }

@@ -233,7 +233,7 @@ absl::StatusOr<std::vector<store::IngestProgress>> EngineImpl::ListIngests() {
 absl::Status EngineImpl::DeleteDocument(const std::string& id) {
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(CheckDocumentId(id));
-  const absl::Status removed = mounts_.Remove(id);
+  absl::Status removed = mounts_.Remove(id);
   if (!absl::IsNotFound(removed)) return removed;
   const absl::Status abandoned = ingests_->Abandon(id);
   // It may have been published in between: abandoning waited for that.

@@ -10,7 +10,7 @@ void Body::Read(Got got) {
     MutexLock lock(mutex_);
     failed = failed_;
     if (failed.ok()) {
-      got_ = std::move(got);
+      got_.swap(got);
       if (wake_ != nullptr) wake_();  // only posts
     }
   }

@@ -81,6 +81,7 @@ class Ruler : public Task {
 
   std::vector<Variant> variants() const override {
     std::vector<Variant> variants;
+    variants.reserve(std::size(kKinds) + 1);
     for (const Kind& kind : kKinds)
       variants.push_back({static_cast<int>(variants.size()), kind.name});
     variants.push_back({kVariables, "variables"});
@@ -215,6 +216,7 @@ class Ruler : public Task {
   absl::StatusOr<Question> MakeVariables(const Draw& draw) const {
     const std::string value = Digits(draw.random, 5);
     std::vector<std::string> names;
+    names.reserve(2);
     for (int i = 0; i < 2; ++i) {
       names.push_back(draw.random.Characters(5, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"));
     }

@@ -165,7 +165,7 @@ void IngestJob::Commit(AppendDone done) {
       status = absl::FailedPreconditionError("the stream was finished");
     }
     if (status.ok()) status = CheckAnsweredLocked();
-    if (status.ok()) commit_done_ = std::move(done);
+    if (status.ok()) commit_done_.swap(done);
   }
   if (!status.ok()) return Refuse(std::move(done), status);
   const bool posted = context_.thread->Post([self = shared_from_this()] {
@@ -186,7 +186,7 @@ void IngestJob::Finish(FinishDone done) {
     if (status.ok() && commit_done_) status = CheckAnsweredLocked();
     if (status.ok()) {
       finishing_ = true;
-      finish_done_ = std::move(done);
+      finish_done_.swap(done);
     }
   }
   if (!status.ok()) return Refuse(std::move(done), status);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/large_vector.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/status.h"
@@ -103,7 +104,8 @@ absl::Status LandmarkIndexes::MakeNow(const std::string& id) {
   if (!Wants(info) || Read(info).ok()) return absl::OkStatus();
   // What is made is the keys once more, in another order.
   ASSIGN_OR_RETURN(const std::shared_ptr<void> room, mounts_.Reserve(info));
-  ASSIGN_OR_RETURN(std::vector<Bf16> keys, store_.ReadLandmarkKeys(info.owner, info.chunks, d_k_));
+  LargeVector<Bf16> keys(static_cast<size_t>(info.chunks * d_k_));
+  RETURN_IF_ERROR(store_.FillLandmarkKeys(info.owner, info.chunks, d_k_, keys.data()));
   const auto cancelled = [&] {
     const absl::StatusOr<store::DocumentInfo> now = store_.Get(id);
     return stopping_ || !now.ok() || now->owner != info.owner;

@@ -172,7 +172,7 @@ void Mounts::State::Drop(Entry& entry) {
 
 absl::Status Mounts::State::LoadMakingRoom(Entry& entry) {
   while (true) {
-    const absl::Status status = Load(entry);
+    absl::Status status = Load(entry);
     if (!absl::IsResourceExhausted(status)) return status;
     MutexLock lock(mutex);
     if (!DropOldest()) return status;

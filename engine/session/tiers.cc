@@ -97,6 +97,7 @@ void ChunkTiers::BeginUpload(WantedChunk& chunk) {
 RecordHandle ChunkTiers::Keep(const ChunkRef& ref, store::ChunkRecord record) {
   const int64_t bytes = record.bytes();
   RecordHandle kept = host_.Insert(ref, std::move(record), bytes);
+  // NOLINTNEXTLINE(bugprone-use-after-move): Insert has left it.
   return kept != nullptr ? kept : std::make_shared<const store::ChunkRecord>(std::move(record));
 }
 
@@ -107,6 +108,7 @@ void ChunkTiers::TakeMemory(WantedChunk& wanted, ProjectedMemory memory) {
   ChunkMemory value{std::move(memory), wanted.record->text_begin, wanted.record->text_end, tokens};
   wanted.memory = memory_.Insert(wanted.ref, std::move(value), bytes);
   if (wanted.memory == nullptr)
+    // NOLINTNEXTLINE(bugprone-use-after-move): Insert has left it.
     wanted.memory = std::make_shared<const ChunkMemory>(std::move(value));
   wanted.record = nullptr;
   wanted.staged = nullptr;

@@ -34,6 +34,7 @@ std::vector<TokenLogprob> LogSoftmax::Likeliest(const model::ModelConfig& config
     best.insert(std::upper_bound(best.begin(), best.end(), id, larger), id);
   }
   std::vector<TokenLogprob> likeliest;
+  likeliest.reserve(best.size());
   for (const int32_t id : best) likeliest.push_back({id, at(id)});
   return likeliest;
 }

@@ -124,6 +124,7 @@ void ReadMixers(Fields& fields, std::vector<std::string>& problems, const MixerC
     break;
   }
   std::vector<HeadPatterns> patterns;
+  patterns.reserve(static_cast<size_t>(config.layers()));
   for (int layer = 0; layer < config.layers(); ++layer) {
     patterns.push_back({PatternOf(config.mixer(layer))});
   }

@@ -144,7 +144,7 @@ absl::Status RadosStore::Pin(OwnerId owner) {
     RETURN_IF_ERROR(now.status());
     return absl::NotFoundError(absl::StrCat(what, " was removed"));
   };
-  const absl::Status taken = take();
+  absl::Status taken = take();
   if (taken.ok()) {
     ++count;
   } else {

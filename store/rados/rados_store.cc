@@ -84,7 +84,7 @@ absl::Status RadosStore::Load() {
     ASSIGN_OR_RETURN(identity_, pool_->Identity());
   }
   std::vector<OwnerId> removed;
-  const absl::Status scanned =
+  absl::Status scanned =
       pool_->Scan(kCatalogObject, std::string(kRemovedPrefix), std::string(kRemovedPrefix), 1000,
                   "removed documents", [&](const std::string& key, std::string) {
                     removed.push_back(ParseOwner(key.substr(kRemovedPrefix.size())));

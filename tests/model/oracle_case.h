@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -80,15 +81,15 @@ class OracleCase {
     Memory memory{.keys = std::vector<Bf16>(rows * width),
                   .values = std::vector<Bf16>(rows * width),
                   .rows = chunk.rows};
+    std::vector<double> states(rows * d);
+    for (size_t i = 0; i < states.size(); ++i) states[i] = chunk.states[i].ToFloat();
     for (size_t channel = 0; channel < width; ++channel) {
       double key = 0;
       for (size_t row = 0; row < rows; ++row) {
         const auto product = [&](const std::vector<float>& weights) {
-          double sum = 0;
-          for (size_t i = 0; i < d; ++i) {
-            sum += double{weights[channel * d + i]} * chunk.states[row * d + i].ToFloat();
-          }
-          return sum;
+          const std::span channel_weights(&weights[channel * d], d);
+          return std::inner_product(channel_weights.begin(), channel_weights.end(),
+                                    &states[row * d], 0.0);
         };
         const double gate = gate_proj_.empty() ? 0 : 1 / (1 + std::exp(-product(gate_proj_)));
         key = gate * key + (1 - gate) * product(k_proj_);

@@ -61,8 +61,9 @@ std::vector<int64_t> Attended(const LayerState& state, int64_t position) {
   for (size_t i = 0; i < parts.size(); ++i) {
     for (int64_t entry = set.ranges[i].begin; entry < set.ranges[i].end; ++entry) {
       const float key = parts[i].keys[entry * kHeadDim + 1];
-      EXPECT_EQ(parts[i].values[entry * kHeadDim], -key);
-      found.push_back(static_cast<int64_t>(key));
+      // No position is -1: an entry whose value is not its key's fails the comparison.
+      const bool whole = parts[i].values[entry * kHeadDim] == -key;
+      found.push_back(whole ? static_cast<int64_t>(key) : -1);
     }
   }
   return found;
@@ -125,7 +126,8 @@ TEST(LocalStateTest, ReadBackItGoesOnAsBefore) {
       for (int step = 0; step < 5; ++step) {
         AppendPositions(copy, 61);
         AppendPositions(state, 61);
-        for (int64_t t = copy.length() - 61; t < copy.length(); ++t) {
+        // Every fifth position: the test above looks at each.
+        for (int64_t t = copy.length() - 61; t < copy.length(); t += 5) {
           ASSERT_EQ(Attended(copy, t), Expected(pattern, t)) << Name(pattern) << " at " << t;
         }
       }

@@ -1,5 +1,5 @@
-// Keys and records as they are on disk: pure functions between structs and bytes. Byte tables, the
-// rules for versions and a worked example: docs/formats.md.
+// Records as they are on disk, under the keys of store/keys.h: pure functions between structs and
+// bytes. Byte tables, the rules for versions and a worked example: docs/formats.md.
 //
 // Records are framed as store/record.h says. The checksum covers the record's key, too, so a record
 // found under another key counts as damaged. Every Decode returns DATA_LOSS, naming the record
@@ -19,6 +19,7 @@
 #include "base/types.h"
 #include "store/document_store.h"
 #include "store/ingest_state.h"
+#include "store/keys.h"
 
 namespace recollect::store {
 
@@ -104,27 +105,6 @@ struct IndexPiece {
   uint32_t total_crc = 0;   // CRC-32C of it, likewise
   std::string bytes;        // 1 to kIndexPieceBytes, at most total_bytes
 };
-
-// Keys. Owner and index are big-endian, so that byte order is number order and an owner's records
-// lie together: [OwnerKey(owner), OwnerKey(NextOwner(owner))) holds all of them.
-inline constexpr absl::string_view kDocumentPrefix = "d";
-inline constexpr absl::string_view kIngestPrefix = "i";
-inline constexpr absl::string_view kRemovedPrefix = "r";
-std::string MetaKey();
-std::string CatalogKey();
-std::string HeadKey();
-std::string DocumentKey(absl::string_view id);
-std::string IngestKey(absl::string_view id);
-std::string RemovedKey(OwnerId owner);
-std::string ResumeKey(OwnerId owner);
-std::string OwnerKey(OwnerId owner);
-std::string PieceKey(OwnerId owner, int64_t index);
-OwnerId ParseOwner(absl::string_view key);  // of an OwnerKey
-OwnerId NextOwner(OwnerId owner);
-
-// "document 'x'", "chunk 17 of owner 3" and the like, for messages.
-std::string DocumentName(absl::string_view id);
-std::string PieceName(absl::string_view kind, OwnerId owner, int64_t index);
 
 std::string EncodeMeta(absl::string_view key, const MetaRecord& meta);
 std::string EncodeCatalog(absl::string_view key, const CatalogRecord& catalog);

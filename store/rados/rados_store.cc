@@ -67,7 +67,7 @@ absl::Status CheckPool(Pool& pool, bool makes) {
     make.create = true;
     make.expect[kPoolKey] = "";
     make.set[kPoolKey] = EncodePool(kPoolKey, PoolRecord());
-    const absl::Status made = pool.Apply(kPoolObject, make, "making the store");
+    absl::Status made = pool.Apply(kPoolObject, make, "making the store");
     if (!made.ok() && !absl::IsAborted(made)) return made;
   }
 }

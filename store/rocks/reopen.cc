@@ -70,7 +70,7 @@ absl::Status Database::CloseLibrary() {
   for (rocksdb::ColumnFamilyHandle*& handle : handles_) {
     if (handle != nullptr) (void)db_->DestroyColumnFamilyHandle(std::exchange(handle, nullptr));
   }
-  const absl::Status closed = FromRocks(db_->Close(), "closing");
+  absl::Status closed = FromRocks(db_->Close(), "closing");
   db_.reset();
   lock_.reset();
   return closed;

@@ -111,7 +111,11 @@ TEST(LocalStateTest, BytesDependOnTheSequenceAlone) {
 }
 
 TEST(LocalStateTest, ReadBackItGoesOnAsBefore) {
-  for (const LocalPattern& pattern : Patterns()) {
+  const std::vector<LocalPattern> patterns = Patterns();
+  // Every seventh, which meets every value of each field, and of them every fifth position: the
+  // first test looks at all.
+  for (size_t i = 0; i < patterns.size(); i += 7) {
+    const LocalPattern& pattern = patterns[i];
     for (const int64_t length : {0, 1, 16, 100, 333}) {
       LayerState state({pattern}, kHeads, kHeadDim);
       while (state.length() < length)
@@ -126,7 +130,6 @@ TEST(LocalStateTest, ReadBackItGoesOnAsBefore) {
       for (int step = 0; step < 5; ++step) {
         AppendPositions(copy, 61);
         AppendPositions(state, 61);
-        // Every fifth position: the test above looks at each.
         for (int64_t t = copy.length() - 61; t < copy.length(); t += 5) {
           ASSERT_EQ(Attended(copy, t), Expected(pattern, t)) << Name(pattern) << " at " << t;
         }

@@ -188,7 +188,7 @@ asio::awaitable<error_code> Connection::Handle(std::shared_ptr<Exchange> shared,
     co_return refuse(refusal.http_status, refusal.status);
   }
   if (std::optional<Refusal> refusal = CheckHead(exchange.parser.get()))
-    co_return refuse(refusal->http_status, refusal->status, std::move(refusal->headers));
+    co_return refuse(refusal->http_status, refusal->status, refusal->headers);
   absl::StatusOr<access::Caller> caller = access::Caller::Anybody();
   if (runtime_.options.authorize != nullptr) caller = runtime_.options.authorize(request);
   if (!caller.ok()) co_return refuse(HttpStatus(caller.status().code()), caller.status());

@@ -198,6 +198,12 @@ void AddCommonOptions(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"exact", "ivf", "auto"}))
       ->capture_default_str()
       ->group(kEngineGroup);
+  FromEnvironment(app.add_option("--chunk-states-format", options.host.chunk_states_format,
+                                 "Numbers of chunk states that an ingest stores: mxint8, 8 bits; "
+                                 "or bf16, as computed, twice as large"))
+      ->check(CLI::IsMember({"mxint8", "bf16"}))
+      ->capture_default_str()
+      ->group(kEngineGroup);
   const auto budget = [&](const char* name, int64_t& value, const char* what,
                           const char* otherwise) {
     FromEnvironment(app.add_option(name, value, what))

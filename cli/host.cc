@@ -174,6 +174,10 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
                                    : OpenSharedStore(options));
   engine::EngineOptions engine = options.engine;
   engine.index = IndexOf(options.index);
+  // Of --chunk-states-format, which the flags check.
+  engine.chunk_states_format = options.chunk_states_format == "bf16"
+                                   ? engine::ChunkStatesFormat::kBf16
+                                   : engine::ChunkStatesFormat::kMxInt8;
   ASSIGN_OR_RETURN(host.engine, engine::Engine::Create(engine, std::move(model), std::move(store)));
   return host;
 }

@@ -24,7 +24,8 @@ struct HostOptions {
   std::string dtype = "auto";
   std::string device = "cpu";  // as in LoadModel, like the next
   int threads = 0;
-  std::string index = "exact";  // sets engine.index
+  std::string index = "exact";                 // sets engine.index
+  std::string chunk_states_format = "mxint8";  // sets engine.chunk_states_format
   engine::EngineOptions engine;
 };
 

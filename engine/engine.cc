@@ -106,8 +106,9 @@ EngineImpl::EngineImpl(const EngineOptions& options, LoadedModel model,
           *model_, *backend_, tiers_, *landmarks_, counters_, [this] { sessions_.CloseExpired(); }),
       ingests_(std::make_shared<IngestRegistry>(
           IngestContext{*model_, *backend_, *store_, ingest_thread_, counters_,
-                        scheduler_.state_budget(), scheduler_.waker(), options.commit_tokens,
-                        options.max_ingests, [this](const std::string& id) { indexes_.Add(id); }},
+                        scheduler_.state_budget(), scheduler_.waker(), options.chunk_states_format,
+                        options.commit_tokens, options.max_ingests,
+                        [this](const std::string& id) { indexes_.Add(id); }},
           scheduler_, mounts_)) {
   scheduler_.Start();
   indexes_.Start();

@@ -21,6 +21,10 @@ namespace recollect::engine {
 // is most of a step that retrieves (kLeastIndexed in engine.cc).
 enum class IndexMode { kExact, kIvf, kAuto };
 
+// The numbers of chunk states that an ingest keeps: as the model computes them, or rounded to 8
+// bits, which takes half the space. Documents of both kinds are mounted alike.
+enum class ChunkStatesFormat { kBf16, kMxInt8 };
+
 struct EngineOptions {
   int fetch_threads = 2;  // blocking reads of the store
   // Device tier: landmark keys of mounted documents, and memory K, V of hot chunks. Host tier:
@@ -28,6 +32,7 @@ struct EngineOptions {
   int64_t landmark_budget_bytes = int64_t{1} << 30;
   int64_t memory_budget_bytes = int64_t{256} << 20;
   int64_t chunk_states_budget_bytes = int64_t{512} << 20;
+  ChunkStatesFormat chunk_states_format = ChunkStatesFormat::kMxInt8;
   // Local states of all sessions, and of prefixes that are being ingested.
   int64_t state_budget_bytes = int64_t{4} << 30;
   IndexMode index = IndexMode::kExact;

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/bf16.h"
+#include "base/mxint8.h"
 #include "base/types.h"
 
 namespace recollect::store {
@@ -59,6 +60,11 @@ struct ChunkRecord {
   std::vector<int32_t> tokens;
   int64_t text_begin = 0;  // byte range in the document's text
   int64_t text_end = 0;
+  // The states are MXINT8 numbers (base/mxint8.h), and records have them as such.
+  bool mxint8 = false;
+  int64_t stored_states_bytes() const {
+    return static_cast<int64_t>(mxint8 ? MxInt8Bytes(states.size()) : states.size() * sizeof(Bf16));
+  }
   int64_t bytes() const {
     return static_cast<int64_t>(states.size() * sizeof(Bf16) + tokens.size() * sizeof(int32_t) +
                                 sizeof(*this));

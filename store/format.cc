@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/mxint8.h"
 #include "base/status.h"
 #include "store/crc32c.h"
 #include "store/record.h"
@@ -61,9 +62,25 @@ bool GetPrefix(RecordReader& in, absl::string_view record, T& document) {
   return !document.pattern.empty() && document.chunks == 0;
 }
 
-// Of a chunk's tokens and their number; one without has neither.
-size_t TokenBytes(const ChunkRecord& chunk) {
-  return chunk.tokens.empty() ? 0 : sizeof(uint32_t) + chunk.tokens.size() * sizeof(int32_t);
+uint8_t VersionOf(const ChunkRecord& chunk) {
+  if (chunk.mxint8) return kMxInt8RecordVersion;
+  return chunk.tokens.empty() ? kRecordVersion : kTokensRecordVersion;
+}
+
+size_t ChunkPayloadBytes(const ChunkRecord& chunk) {
+  const size_t tokens = VersionOf(chunk) == kRecordVersion
+                            ? 0
+                            : sizeof(uint32_t) + chunk.tokens.size() * sizeof(int32_t);
+  return kChunkHeaderBytes + tokens + static_cast<size_t>(chunk.stored_states_bytes());
+}
+
+// The rest of a record as MXINT8 numbers; empty if there are not `numbers` of them.
+std::vector<Bf16> GetMxInt8(RecordReader& in, uint64_t numbers) {
+  const std::vector<uint8_t> bytes = in.Rest<uint8_t>();
+  if (numbers > bytes.size() || bytes.size() != MxInt8Bytes(numbers)) return {};
+  std::vector<Bf16> states(numbers);
+  if (!DecodeMxInt8(bytes, states)) return {};
+  return states;
 }
 
 void PutCatalog(RecordWriter& out, const CatalogRecord& catalog) {
@@ -191,19 +208,24 @@ std::string EncodeState(absl::string_view key, absl::string_view part) {
 
 std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk) {
   RECOLLECT_CHECK(chunk.rows >= 1 && chunk.states.size() % static_cast<size_t>(chunk.rows) == 0);
-  const size_t states_bytes = chunk.states.size() * sizeof(Bf16);
-  RecordWriter out =
-      Writer(RecordType::kChunk, kChunkHeaderBytes + TokenBytes(chunk) + states_bytes,
-             chunk.tokens.empty() ? kRecordVersion : kTokensRecordVersion);
+  const uint8_t version = VersionOf(chunk);
+  RecordWriter out = Writer(RecordType::kChunk, ChunkPayloadBytes(chunk), version);
   out.U32(static_cast<uint64_t>(chunk.rows));
   out.U32(chunk.states.size() / static_cast<size_t>(chunk.rows));
   out.I64(chunk.text_begin);
   out.I64(chunk.text_end);
-  if (!chunk.tokens.empty()) {
+  if (version != kRecordVersion) {
     out.U32(chunk.tokens.size());
     out.Raw(chunk.tokens.data(), chunk.tokens.size() * sizeof(int32_t));
   }
-  out.Raw(chunk.states.data(), states_bytes);
+  if (chunk.mxint8) {
+    RECOLLECT_DCHECK(IsMxInt8(chunk.states));
+    std::vector<uint8_t> bytes(MxInt8Bytes(chunk.states.size()));
+    EncodeMxInt8(chunk.states, bytes);
+    out.Raw(bytes.data(), bytes.size());
+  } else {
+    out.Raw(chunk.states.data(), chunk.states.size() * sizeof(Bf16));
+  }
   return std::move(out).Finish(key);
 }
 
@@ -324,16 +346,18 @@ absl::StatusOr<std::string> DecodeState(absl::string_view key, absl::string_view
 absl::StatusOr<ChunkRecord> DecodeChunk(absl::string_view key, absl::string_view record,
                                         absl::string_view what) {
   ASSIGN_OR_RETURN(const absl::string_view payload,
-                   Open(RecordType::kChunk, key, record, what, kTokensRecordVersion));
+                   Open(RecordType::kChunk, key, record, what, kMxInt8RecordVersion));
   RecordReader in(payload);
   ChunkRecord chunk;
   const auto rows = in.Number<uint32_t>();
   const auto width = in.Number<uint32_t>();
   chunk.text_begin = in.Count();
   chunk.text_end = in.Count();
-  const bool has_tokens = static_cast<uint8_t>(record[0]) == kTokensRecordVersion;
-  if (has_tokens) chunk.tokens = in.Numbers<int32_t>(in.Number<uint32_t>());
-  chunk.states = in.Rest<Bf16>();
+  const auto version = static_cast<uint8_t>(record[0]);
+  if (version != kRecordVersion) chunk.tokens = in.Numbers<int32_t>(in.Number<uint32_t>());
+  chunk.mxint8 = version == kMxInt8RecordVersion;
+  chunk.states = chunk.mxint8 ? GetMxInt8(in, uint64_t{rows} * width) : in.Rest<Bf16>();
+  const bool has_tokens = version == kTokensRecordVersion || !chunk.tokens.empty();
   const bool sound =
       in.done() && rows >= 1 && rows <= kMaxChunkTokens && width >= 1 &&
       chunk.states.size() == uint64_t{rows} * width && chunk.text_begin <= chunk.text_end &&
@@ -388,8 +412,7 @@ absl::StatusOr<IndexPiece> DecodeIndex(absl::string_view key, absl::string_view 
 }
 
 int64_t ChunkRecordBytes(const ChunkRecord& chunk) {
-  return static_cast<int64_t>(kRecordHeaderBytes + kChunkHeaderBytes + TokenBytes(chunk) +
-                              chunk.states.size() * sizeof(Bf16));
+  return static_cast<int64_t>(kRecordHeaderBytes + ChunkPayloadBytes(chunk));
 }
 
 int64_t StoredBytes(const IngestState& state) {

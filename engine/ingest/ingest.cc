@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/memory.h"
+#include "base/mxint8.h"
 #include "base/status.h"
 #include "engine/ingest/resume_state.h"
 #include "model/block_ends.h"
@@ -326,6 +327,11 @@ absl::Status IngestJob::Encode(int64_t most_tokens) {
     record.tokens = std::move(chunk.tokens);
     record.rows = chunk.rows;
     record.states = std::move(chunk.states);
+    if (context_.chunk_states_format == ChunkStatesFormat::kMxInt8) {
+      RoundToMxInt8(record.states);
+      // A block with a number that is not finite has stayed as it was.
+      record.mxint8 = IsMxInt8(record.states);
+    }
     record.text_begin = text_end;
     for (int row = 0; row < record.rows; ++row) text_end += bytes[token++];
     record.text_end = text_end;

@@ -38,6 +38,7 @@ struct IngestContext {
   Counters& counters;
   StateBudget& state_budget;   // for states of prefixes
   std::function<void()> wake;  // the scheduler
+  ChunkStatesFormat chunk_states_format;
   int64_t commit_tokens;
   int64_t max_ingests;
   std::function<void(const std::string& id)> published;  // called for each document

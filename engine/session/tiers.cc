@@ -75,7 +75,7 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
       counters_.CountError(status);
       return status;
     }
-    counters_.store_read_bytes += std::ssize(records[i]->states) * int64_t{sizeof(Bf16)};
+    counters_.store_read_bytes += records[i]->stored_states_bytes();
     if (chunks[i]->read_by_model) {
       chunks[i]->record = Keep(refs[i], *std::move(records[i]));
       BeginUpload(*chunks[i]);

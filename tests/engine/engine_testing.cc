@@ -70,6 +70,7 @@ TestOptions SmallOptions() {
   options.ingest_slice_tokens = 256;
   options.prefill_slice_tokens = 128;
   options.commit_tokens = 512;
+  options.chunk_states_format = ChunkStatesFormat::kBf16;  // as the model's own chunks
   return options;
 }
 

@@ -143,13 +143,30 @@ std::map<std::string, Sample> IndexSamples() {
   return {{"index", {piece, EncodeIndex(piece, index), Named(DecodeIndex)}}};
 }
 
+ChunkRecord SmallChunk(bool tokens) {
+  ChunkRecord chunk = MakeChunk(1, 7, 40, 2);
+  MakeMxInt8(chunk);
+  if (tokens) chunk.tokens = {5, 6, 7};
+  return chunk;
+}
+
+// Chunks of MXINT8 numbers.
+std::map<std::string, Sample> SmallChunkSamples() {
+  const std::string piece = PieceKey(OwnerId{42}, 7);
+  return {
+      {"small-chunk", {piece, EncodeChunk(piece, SmallChunk(false)), Named(DecodeChunk)}},
+      {"small-chunk-tokens", {piece, EncodeChunk(piece, SmallChunk(true)), Named(DecodeChunk)}},
+  };
+}
+
 std::vector<std::pair<std::string, Sample>> AllSamples() {
   const auto samples = Samples(), prefix = PrefixSamples(), counts = CountSamples(),
-             indexes = IndexSamples();
+             indexes = IndexSamples(), small = SmallChunkSamples();
   std::vector<std::pair<std::string, Sample>> all(samples.begin(), samples.end());
   all.insert(all.end(), prefix.begin(), prefix.end());
   all.insert(all.end(), counts.begin(), counts.end());
   all.insert(all.end(), indexes.begin(), indexes.end());
+  all.insert(all.end(), small.begin(), small.end());
   return all;
 }
 
@@ -198,6 +215,22 @@ TEST(FormatTest, RoundTrip) {
   EXPECT_EQ(begun->progress.first_state_part, 3);
   EXPECT_EQ(*DecodeState(prefixes.at("state").key, prefixes.at("state").record, ""),
             "bytes of a state");
+}
+
+TEST(FormatTest, MxInt8ChunksRoundTripInHalfTheBytes) {
+  const std::string key = PieceKey(OwnerId{42}, 7);
+  for (const bool tokens : {false, true}) {
+    ChunkRecord chunk = SmallChunk(tokens);
+    const std::string record = EncodeChunk(key, chunk);
+    const auto decoded = DecodeChunk(key, record, "");
+    ASSERT_THAT(decoded, IsOk());
+    EXPECT_TRUE(*decoded == chunk);
+    EXPECT_EQ(ChunkRecordBytes(chunk), std::ssize(record));
+    // Two rows of 40 numbers: 80 codes and three exponents.
+    EXPECT_EQ(std::ssize(record), 8 + 24 + 4 + 4 * std::ssize(chunk.tokens) + 83);
+    chunk.mxint8 = false;
+    EXPECT_TRUE(*DecodeChunk(key, EncodeChunk(key, chunk), "") == chunk);
+  }
 }
 
 TEST(FormatTest, EveryFlippedBitIsDataLossNamingTheRecord) {
@@ -262,8 +295,10 @@ TEST(FormatTest, SealedNonsenseIsDataLoss) {
   };
   for (const auto& [name, sample] : samples) {
     expect(name.c_str(),
-           prefixes.contains(name) ? "version 3, expected 1 to 2" : "record version 3, expected 1",
-           [](std::string& r) { r[0] = 3; });
+           name == "chunk"           ? "version 4, expected 1 to 3"
+           : prefixes.contains(name) ? "version 4, expected 1 to 2"
+                                     : "record version 4, expected 1",
+           [](std::string& r) { r[0] = 4; });
     expect(name.c_str(), "record type", [](std::string& r) { r[3] = 1; });
     if (name == "resume" || name == "text") continue;
     expect(name.c_str(), "does not parse", [](std::string& r) { r.pop_back(); });
@@ -280,6 +315,14 @@ TEST(FormatTest, SealedNonsenseIsDataLoss) {
   expect("chunk", "does not parse", [](std::string& r) { r[12] = 0; });       // width
   expect("chunk", "does not parse", [](std::string& r) { r[23] = '\x80'; });  // text_begin < 0
   expect("chunk", "does not parse", [](std::string& r) { r[22] = 1; });  // text_begin > text_end
+  for (const auto& [name, small] : SmallChunkSamples()) {
+    expect_of(small, "does not parse", [](std::string& r) { r.pop_back(); });
+    expect_of(small, "does not parse", [](std::string& r) { r += 'x'; });
+    expect_of(small, "does not parse", [](std::string& r) { r.back() = '\x80'; });     // code -128
+    expect_of(small, "does not parse", [](std::string& r) { r[r.size() - 81] = 6; });  // exponent
+    expect_of(small, "does not parse", [](std::string& r) { r[12] = '\xff'; });        // width
+    expect_of(small, "does not parse", [](std::string& r) { r[15] = r[11] = '\x7f'; });
+  }
   expect("landmarks", "does not parse", [](std::string& r) { r[8] = 0; });
   expect("landmarks", "does not parse", [](std::string& r) { r[15] = 127; });
   expect("document", "does not parse", [](std::string& r) { r[16] = 2; });       // flag
@@ -346,6 +389,10 @@ TEST(FormatTest, GoldenRecordsOfPrefixes) { ExpectGolden("records_v2.txt", Prefi
 TEST(FormatTest, GoldenRecordsOfCounts) { ExpectGolden("records_v3.txt", CountSamples()); }
 
 TEST(FormatTest, GoldenRecordsOfIndexes) { ExpectGolden("records_v4.txt", IndexSamples()); }
+
+TEST(FormatTest, GoldenRecordsOfMxInt8Chunks) {
+  ExpectGolden("records_v5.txt", SmallChunkSamples());
+}
 
 TEST(FormatTest, IndexPieceRoundTrip) {
   const Sample sample = IndexSamples().at("index");

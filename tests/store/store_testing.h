@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/mxint8.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "store/document_store.h"
@@ -61,6 +62,12 @@ inline int64_t DirectoryBytes(const std::string& path) {
 
 // A chunk that is a function of its arguments alone, so that any process can tell what belongs
 // where.
+inline void MakeMxInt8(ChunkRecord& chunk) {
+  for (Bf16& x : chunk.states) x.bits = (x.bits & 0x81ff) | 0x3e00;  // 2^-3 to 2
+  RoundToMxInt8(chunk.states);
+  chunk.mxint8 = true;
+}
+
 inline ChunkRecord MakeChunk(uint64_t seed, int64_t index, int64_t width = 8, int rows = 0) {
   std::mt19937_64 random(seed * 1000003 + static_cast<uint64_t>(index));
   ChunkRecord chunk;
@@ -72,6 +79,7 @@ inline ChunkRecord MakeChunk(uint64_t seed, int64_t index, int64_t width = 8, in
     chunk.tokens.resize(static_cast<size_t>(chunk.rows) + random() % (kMaxPointerReach + 1));
     for (int32_t& token : chunk.tokens) token = static_cast<int32_t>(random() % 4096);
   }
+  if (rows == 0 && random() % 2 == 0) MakeMxInt8(chunk);
   chunk.text_begin = index * 100;
   chunk.text_end = index * 100 + 50;
   return chunk;
@@ -79,7 +87,7 @@ inline ChunkRecord MakeChunk(uint64_t seed, int64_t index, int64_t width = 8, in
 
 inline bool operator==(const ChunkRecord& a, const ChunkRecord& b) {
   return a.states == b.states && a.rows == b.rows && a.text_begin == b.text_begin &&
-         a.text_end == b.text_end && a.tokens == b.tokens;
+         a.text_end == b.text_end && a.tokens == b.tokens && a.mxint8 == b.mxint8;
 }
 
 // What a document should be. Batches made from it continue where the last one ended.

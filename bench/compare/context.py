@@ -1,0 +1,115 @@
+"""What a long context costs: llama.cpp and Recollect's own dense attention, which keep every position, and Recollect with the shipped model."""
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+import dense
+import numpy as np
+from running import Server, drop_page_cache, folder_bytes
+
+KIB = 1 << 10
+PROMPT = "The captain of the ship looked at the sea and said"
+FIRST = 16 * KIB
+
+
+def doubled(limit_s, most, run):
+    """Calls run(tokens) for 16 K tokens and twice as many again and again, as long as the next one, at four times the time of the last (what
+    attention to everything takes), fits into what is left of the limit. Rows, and why it ended."""
+    rows, begin, tokens = [], time.perf_counter(), FIRST
+    while True:
+        started = time.perf_counter()
+        rows.append({"tokens": tokens} | run(tokens))
+        print(json.dumps({k: v for k, v in rows[-1].items() if k != "tokens_ms"}), flush=True)
+        now, tokens = time.perf_counter(), 2 * tokens
+        if tokens > most:
+            return rows, f"up to {most // KIB} K tokens, as asked"
+        if now - begin + 4 * (now - started) > limit_s:
+            return rows, f"{tokens // KIB} K tokens would have taken about {4 * (now - started):.0f} s more, past the limit of {limit_s:.0f} s"
+
+
+def run_llama(work, model, limit_s, most):
+    path = work / "dense.gguf"
+    parameters = dense.write_gguf(path, model)
+
+    def call(what, tokens):
+        done = subprocess.run([sys.executable, pathlib.Path(__file__).with_name("llama.py"), what, path, str(tokens), work / "llama.state"],
+                              check=True, stdout=subprocess.PIPE, text=True)
+        return json.loads(done.stdout)
+
+    def run(tokens):
+        row = call("fill", tokens)
+        drop_page_cache(work / "llama.state")
+        again = call("restore", tokens)
+        if again["restored_tokens"] != tokens:
+            raise SystemExit(f"llama.cpp restored {again['restored_tokens']} tokens of {tokens}")
+        return row | {"restart_s": again["load_s"] + again["restore_s"], "restored_token_ms": again["token_ms"]}
+
+    rows, ended = doubled(limit_s, most, run)
+    (work / "llama.state").unlink()
+    return {"parameters": parameters, "rows": rows, "ended": ended, "system": rows[0]["system"]}
+
+
+def generated_ms(client, mount, count, repeats):
+    """Milliseconds a token, the median of the repeats, and milliseconds to the first token of the first one, which mounts."""
+    first, found = None, []
+    for _ in range(repeats):
+        begin, usage, stamp = time.perf_counter(), None, None
+        for event in client.generate(PROMPT, mounts=[mount] if mount else [], max_tokens=count, ignore_eos=True):
+            stamp = time.perf_counter() if stamp is None else stamp
+            usage = getattr(event, "usage", usage)
+        first = 1e3 * (stamp - begin) if first is None else first
+        found.append(usage.generation_ms / (usage.generated_tokens - 1))
+    return statistics.median(found), first
+
+
+def restarted(binary, model, data, mount, count, flags):
+    """A new server, without the page cache: until it is ready, until the first token with the document mounted, and from there a token."""
+    drop_page_cache(data)
+    with Server(binary, model, data, *flags) as server:
+        empty = server.resident()
+        token_ms, first_ms = generated_ms(server.client, mount, count, 3)
+        return {"ready_s": server.ready_s, "first_token_ms": first_ms, "restart_s": server.ready_s + first_ms / 1e3, "token_ms": token_ms,
+                "resident_empty": empty, "resident": server.resident()}
+
+
+def run_dense(binary, work, model, tokenizer, limit_s, most):
+    directory, data = work / "dense-model", work / "dense-data"
+    parameters = dense.write_recollect(directory, model, tokenizer)
+    vocabulary = dense.sizes(model)["vocab"]
+    flags = ["--state-budget", "16GiB"]  # of sessions and ingests: these keep every position
+
+    def run(tokens):
+        ids = np.random.default_rng(2).integers(3, vocabulary, tokens).tolist()
+        with Server(binary, directory, data, *flags) as server:
+            begin = time.perf_counter()
+            document = server.client.ingest(ids, id=f"d{tokens}")
+            read_s = time.perf_counter() - begin
+        row = {"read_s": read_s, "state_bytes": document.stored_bytes} | restarted(binary, directory, data, document.id, 64, flags)
+        with Server(binary, directory, data, *flags) as server:
+            server.client.delete(document.id)
+        return row
+
+    rows, ended = doubled(limit_s, most, run)
+    return {"parameters": parameters, "rows": rows, "ended": ended}
+
+
+def run_recollect(binary, work, model, text, sizes):
+    data, rows = work / "recollect-data", []
+    content = text.read_bytes()
+    with Server(binary, model, data) as server:
+        parameters = server.client.model().parameters
+        nothing, _ = generated_ms(server.client, None, 512, 3)
+        sample = server.client.ingest(content[:200_000].decode("utf-8", "ignore"), id="warm")
+        for tokens in sizes:
+            piece = content[:int(tokens * sample.bytes / sample.tokens)].decode("utf-8", "ignore")
+            before, begin = folder_bytes(data), time.perf_counter()
+            document = server.client.ingest(piece, id=f"d{tokens}")
+            rows.append({"asked": tokens, "tokens": document.tokens, "read_s": time.perf_counter() - begin, "state_bytes": document.stored_bytes,
+                         "disk_before": before})
+    for row in rows:
+        row |= restarted(binary, model, data, f"d{row['asked']}", 512, [])
+        print(json.dumps(row), flush=True)
+    return {"parameters": parameters, "nothing_ms": nothing, "rows": rows, "disk": folder_bytes(data)}

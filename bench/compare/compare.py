@@ -39,6 +39,7 @@ def main():
     parser.add_argument("--sizes", default="16k,128k,1m", help="in tokens, of what Recollect mounts")
     parser.add_argument("--dense-most", default="1m", help="in tokens, of llama.cpp and of dense attention")
     parser.add_argument("--dense-limit", type=float, default=270, help="seconds for each of these two")
+    parser.add_argument("--shared", action="store_true", help="others use the machine: the page says so, and llama.cpp's threads wait without spinning")
     parser.add_argument("--find-in", default="1m", help="in tokens, of the document in which passages are looked for")
     parser.add_argument("--samples", type=int, default=100, help="of each kind of question")
     parser.add_argument("--page", type=pathlib.Path, help="writes the report there, and its plots beside it")
@@ -47,20 +48,20 @@ def main():
     kept = arguments.work / "results.json"
     results = json.loads(kept.read_text()) if kept.exists() else {}
     work = arguments.work / "made"
-    for part in arguments.parts.split(","):
+    for part in filter(None, arguments.parts.split(",")):
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
         begin = time.perf_counter()
         if part == "context":
             most = count(arguments.dense_most)
             found = {"recollect": context.run_recollect(arguments.binary, work, arguments.model, arguments.text, [count(s) for s in arguments.sizes.split(",")]),
-                     "llama": context.run_llama(work, arguments.model, arguments.dense_limit, most),
+                     "llama": context.run_llama(work, arguments.model, arguments.dense_limit, most, arguments.shared),
                      "dense": context.run_dense(arguments.binary, work, arguments.model, arguments.tokenizer, arguments.dense_limit, most)}
         elif part == "finding":
             found = finding.run(arguments.binary, work, arguments.model, arguments.text, arguments.find_in, arguments.samples)
         else:
             parser.error(f"--parts: {part} is neither context nor finding")
-        results[part] = found | {"machine": machine(), "date": time.strftime("%Y-%m-%d"), "took_s": time.perf_counter() - begin, "command": " ".join(sys.argv[1:])}
+        results[part] = found | {"machine": machine(), "date": time.strftime("%Y-%m-%d"), "took_s": time.perf_counter() - begin, "shared": arguments.shared, "command": " ".join(sys.argv[1:])}
         kept.write_text(json.dumps(results, indent=1))
         shutil.rmtree(work)
     report.write(results, arguments.page)

@@ -1,5 +1,6 @@
 """What a long context costs: llama.cpp and Recollect's own dense attention, which keep every position, and Recollect with the shipped model."""
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -30,13 +31,15 @@ def doubled(limit_s, most, run):
             return rows, f"{tokens // KIB} K tokens would have taken about {4 * (now - started):.0f} s more, past the limit of {limit_s:.0f} s"
 
 
-def run_llama(work, model, limit_s, most):
+def run_llama(work, model, limit_s, most, shared):
     path = work / "dense.gguf"
     parameters = dense.write_gguf(path, model)
+    # Where others run too, threads that wait for each other by spinning would burn the time that the one they wait for needs.
+    environment = os.environ | ({"OMP_WAIT_POLICY": "passive"} if shared else {})
 
     def call(what, tokens):
         done = subprocess.run([sys.executable, pathlib.Path(__file__).with_name("llama.py"), what, path, str(tokens), work / "llama.state"],
-                              check=True, stdout=subprocess.PIPE, text=True)
+                              check=True, stdout=subprocess.PIPE, text=True, env=environment)
         return json.loads(done.stdout)
 
     def run(tokens):
@@ -52,17 +55,19 @@ def run_llama(work, model, limit_s, most):
     return {"parameters": parameters, "rows": rows, "ended": ended, "system": rows[0]["system"]}
 
 
-def generated_ms(client, mount, count, repeats):
-    """Milliseconds a token, the median of the repeats, and milliseconds to the first token of the first one, which mounts."""
-    first, found = None, []
+def generated_ms(server, mount, count, repeats):
+    """Of a token: milliseconds, and of the server's CPU time those of all of the call, medians of the repeats; milliseconds to the first token of
+    the first repeat, which mounts."""
+    first, found, cpu = None, [], []
     for _ in range(repeats):
-        begin, usage, stamp = time.perf_counter(), None, None
-        for event in client.generate(PROMPT, mounts=[mount] if mount else [], max_tokens=count, ignore_eos=True):
+        begin, cpu_begin, usage, stamp = time.perf_counter(), server.cpu_s(), None, None
+        for event in server.client.generate(PROMPT, mounts=[mount] if mount else [], max_tokens=count, ignore_eos=True):
             stamp = time.perf_counter() if stamp is None else stamp
             usage = getattr(event, "usage", usage)
         first = 1e3 * (stamp - begin) if first is None else first
         found.append(usage.generation_ms / (usage.generated_tokens - 1))
-    return statistics.median(found), first
+        cpu.append(1e3 * (server.cpu_s() - cpu_begin) / usage.generated_tokens)
+    return statistics.median(found), statistics.median(cpu), first
 
 
 def restarted(binary, model, data, mount, count, flags):
@@ -70,9 +75,9 @@ def restarted(binary, model, data, mount, count, flags):
     drop_page_cache(data)
     with Server(binary, model, data, *flags) as server:
         empty = server.resident()
-        token_ms, first_ms = generated_ms(server.client, mount, count, 3)
+        token_ms, token_cpu_ms, first_ms = generated_ms(server, mount, count, 3)
         return {"ready_s": server.ready_s, "first_token_ms": first_ms, "restart_s": server.ready_s + first_ms / 1e3, "token_ms": token_ms,
-                "resident_empty": empty, "resident": server.resident()}
+                "token_cpu_ms": token_cpu_ms, "resident_empty": empty, "resident": server.resident()}
 
 
 def run_dense(binary, work, model, tokenizer, limit_s, most):
@@ -84,10 +89,10 @@ def run_dense(binary, work, model, tokenizer, limit_s, most):
     def run(tokens):
         ids = np.random.default_rng(2).integers(3, vocabulary, tokens).tolist()
         with Server(binary, directory, data, *flags) as server:
-            begin = time.perf_counter()
+            begin, cpu = time.perf_counter(), server.cpu_s()
             document = server.client.ingest(ids, id=f"d{tokens}")
-            read_s = time.perf_counter() - begin
-        row = {"read_s": read_s, "state_bytes": document.stored_bytes} | restarted(binary, directory, data, document.id, 64, flags)
+            read = {"read_s": time.perf_counter() - begin, "read_cpu_s": server.cpu_s() - cpu}
+        row = read | {"state_bytes": document.stored_bytes} | restarted(binary, directory, data, document.id, 64, flags)
         with Server(binary, directory, data, *flags) as server:
             server.client.delete(document.id)
         return row
@@ -101,15 +106,15 @@ def run_recollect(binary, work, model, text, sizes):
     content = text.read_bytes()
     with Server(binary, model, data) as server:
         parameters = server.client.model().parameters
-        nothing, _ = generated_ms(server.client, None, 512, 3)
+        nothing_ms, nothing_cpu_ms, _ = generated_ms(server, None, 512, 3)
         sample = server.client.ingest(content[:200_000].decode("utf-8", "ignore"), id="warm")
         for tokens in sizes:
             piece = content[:int(tokens * sample.bytes / sample.tokens)].decode("utf-8", "ignore")
-            before, begin = folder_bytes(data), time.perf_counter()
+            begin, cpu = time.perf_counter(), server.cpu_s()
             document = server.client.ingest(piece, id=f"d{tokens}")
-            rows.append({"asked": tokens, "tokens": document.tokens, "read_s": time.perf_counter() - begin, "state_bytes": document.stored_bytes,
-                         "disk_before": before})
+            rows.append({"asked": tokens, "tokens": document.tokens, "read_s": time.perf_counter() - begin,
+                         "read_cpu_s": server.cpu_s() - cpu, "state_bytes": document.stored_bytes})
     for row in rows:
         row |= restarted(binary, model, data, f"d{row['asked']}", 512, [])
         print(json.dumps(row), flush=True)
-    return {"parameters": parameters, "nothing_ms": nothing, "rows": rows, "disk": folder_bytes(data)}
+    return {"parameters": parameters, "nothing_ms": nothing_ms, "nothing_cpu_ms": nothing_cpu_ms, "rows": rows, "disk": folder_bytes(data)}

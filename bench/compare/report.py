@@ -12,9 +12,9 @@ UNFAIR_CONTEXT = """**What is unfair, and to whom.**
 - To llama.cpp and to dense attention: they attend to every position of the context at every token. Recollect attends to a window, to every 16th of 1024 positions and to 8
   retrieved chunks; what it does not retrieve it does not see. A dense model that was trained for such a length can answer questions over the whole of its context that
   Recollect cannot. Both dense models have random weights, so this page says nothing about their quality.
-- To llama.cpp: its kernels are made for models a thousand times as large, most of them quantised; with rows of 256 numbers much of its time is spent around the products. Its matrix
-  extension (AMX) is for quantised weights, while oneDNN, which Recollect uses, has it for bf16. Its cache was fp16; q8_0 takes half of the memory.
-- To dense attention of Recollect: it keeps keys and values in fp32, twice the bytes of llama.cpp, and that path is made for patterns that leave most positions out.
+- To llama.cpp: its kernels are made for models a thousand times as large, most of them quantised; rows of 256 numbers give them little to work on. Where it
+  uses AMX, that is for quantised weights (`AMX_INT8`), while oneDNN, which Recollect uses, has it for bf16 too. Its cache was fp16; q8_0 takes half of the memory.
+- To dense attention of Recollect: it keeps keys and values in fp32, twice the bytes of llama.cpp, and the families are meant to be used with a larger dilation.
 - To the dense models: ingest runs only the three lower layers and the chunk encoder over a document; the upper layers run when a question is asked.
 - To Recollect: it and our dense attention are asked through a server over gRPC, llama.cpp within its process. Recollect reads text, tokenises it and writes all of it to disk while it
   reads; llama.cpp gets ids and writes nothing until its state is saved. Recollect's model has a chunk encoder, lexical keys and a pointer head beside the layers that are equal."""

@@ -1,4 +1,5 @@
 """The cluster and the servers of tests/faults/rados_faults.py, and what is done to them."""
+import concurrent.futures
 import ctypes
 import os
 import pathlib
@@ -17,6 +18,15 @@ import rados_history
 LEASE_S = 3
 FIRST_GROUP = 6100  # of the servers' processes, by which their packets are known
 TRIED = {}  # what this machine can do
+IPTABLES = threading.Lock()  # two changes at once may fail
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def end_with_parent(group):
+    """In the child: of that group if there is one, and killed when its parent's thread ends."""
+    if group is not None:
+        os.setgid(group)
+    LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 class Place:
@@ -31,6 +41,9 @@ class Place:
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
         self.environment["RECOLLECT_MODEL"] = str(source / "models/recollect-7m")
         self.servers = [None] * 3
+        self.locks = [threading.Lock() for _ in self.servers]  # of what is done to each
+        self.starter = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+        self.ended = []  # (server, status) of those that ended by themselves
         self.ports = []
         for _ in self.servers:
             with socket.socket() as one:
@@ -38,6 +51,9 @@ class Place:
                 self.ports.append(one.getsockname()[1])
 
     def cluster(self, *words):
+        """Exit status. The cluster ends with this process, also when that is killed."""
+        if words[0] == "start":
+            words += ("--until", str(os.getpid()))
         return subprocess.run([self.tool, words[0], self.directory, *words[1:]], check=False).returncode
 
     def address(self, i):
@@ -51,11 +67,22 @@ class Place:
     def start_server(self, i):
         """The first has a cache on disk; each reads most chunks from the store, since little fits into memory."""
         cache = ["--cache-dir", str(self.scratch / "cache"), "--cache-budget", "32MiB"] if i == 0 else []
-        group = (lambda: os.setgid(FIRST_GROUP + i)) if TRIED.get("iptables") else None
+        group = FIRST_GROUP + i if TRIED.get("iptables") else None
         with open(self.scratch / f"server{i}.log", "ab") as log:
-            self.servers[i] = subprocess.Popen(
-                [self.binary, "serve", "--grpc-listen", self.address(i), "--log-level", "warning", "--threads", "1", "--store-lease", str(LEASE_S),
-                 "--chunk-states-budget", "2MiB", *self.store, *cache], env=self.environment, stdout=log, stderr=log, preexec_fn=group)
+            command = [self.binary, "serve", "--grpc-listen", self.address(i), "--log-level", "warning", "--threads", "1", "--store-lease", str(LEASE_S),
+                       "--chunk-states-budget", "2MiB", *self.store, *cache]
+            # On a thread that lives as long as this process, since the server is killed with the thread that started it.
+            self.servers[i] = self.starter.submit(subprocess.Popen, command, env=self.environment, stdout=log, stderr=log,
+                                                  preexec_fn=lambda: end_with_parent(group)).result()
+
+    def start_ended(self):
+        """Starts what ended by itself, as a service manager does."""
+        for i, lock in enumerate(self.locks):
+            with lock:
+                status = self.servers[i].poll()
+                if status is not None:
+                    self.ended.append((i, status))
+                    self.start_server(i)
 
     def call(self, *words, timeout=60):
         """Outcome, output, error."""
@@ -75,7 +102,7 @@ class Faults:
 
     def __init__(self, place, seed):
         self.place, self.rng = place, random.Random(seed)
-        self.locks = {}
+        self.locks = {"OSDs": threading.Lock(), "monitors": threading.Lock(), **{f"server {i}": lock for i, lock in enumerate(place.locks)}}
         self.counts = {}
         self.failed = []  # faults that could not be made
         self.kinds = {"server killed": 5, "server stopped": 3, "server stopped past its lease": 3, "server cut off": 5, "OSD killed": 3,
@@ -98,6 +125,7 @@ class Faults:
                     two.release()
             threads.append(threading.Thread(target=fault, daemon=True))
             threads[-1].start()
+            self.place.start_ended()
             self.counts[kind] = self.counts.get(kind, 0) + 1
             time.sleep(self.rng.uniform(0.3, 2.5))
         for thread in threads:
@@ -105,7 +133,7 @@ class Faults:
 
     def apply(self, kind, rng):
         thing = {"s": f"server {rng.randrange(3)}", "O": "OSDs", "t": "OSDs", "m": "monitors", "c": "OSDs"}[kind[0]]
-        with self.locks.setdefault(thing, threading.Lock()):
+        with self.locks[thing]:
             i = int(thing[-1]) if kind[0] == "s" else rng.randrange(3)
             place = self.place
             if kind == "server killed":
@@ -142,13 +170,15 @@ class Faults:
     def cut(self, i, seconds):
         if TRIED.get("iptables"):
             ports = re.findall(r"v2:127\.0\.0\.1:(\d+)", self.place.conf.read_text())
-            rules = [["OUTPUT", "-p", "tcp", "--dport", port, "-m", "owner", "--gid-owner", str(FIRST_GROUP + i), "-j", "DROP"]
-                     for port in [*ports, "6800:7568"]]
-            for rule in rules:
-                subprocess.run(["iptables", "-I", *rule], check=True)
+            group = ["-m", "owner", "--gid-owner", str(FIRST_GROUP + i), "-j", "DROP"]
+            rules = [["OUTPUT", "-p", "tcp", "--dport", port, *group] for port in [*ports, "6800:7568"]]
+            with IPTABLES:
+                for rule in rules:
+                    subprocess.run(["iptables", "-w", "-I", *rule], check=True)
             time.sleep(seconds)
-            for rule in rules:
-                subprocess.run(["iptables", "-D", *rule], check=True)
+            with IPTABLES:
+                for rule in rules:
+                    subprocess.run(["iptables", "-w", "-D", *rule], check=True)
             return
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -158,12 +188,11 @@ class Faults:
 
 def shut_down(pid, but_port):
     """All connections of the process, but those to its clients."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    process = libc.syscall(434, pid, 0)  # pidfd_open
+    process = LIBC.syscall(434, pid, 0)  # pidfd_open
     if process < 0:
         return
     for name in os.listdir(f"/proc/{pid}/fd"):
-        copy = libc.syscall(438, process, int(name), 0)  # pidfd_getfd
+        copy = LIBC.syscall(438, process, int(name), 0)  # pidfd_getfd
         if copy < 0:
             continue
         try:

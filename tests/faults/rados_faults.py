@@ -26,6 +26,7 @@ from rados_cluster import LEASE_S, TRIED, Faults, Place, namespace_of_its_own
 
 SECRET = " The secret number of the amber falcon is %d."
 PROMPT = "What is the secret number of the amber falcon? The secret number of the amber falcon is"
+UNAVAILABLE = 5  # exit status
 ASK = ["--prompt", PROMPT, "--max-tokens", "40", "--temperature", "0.9", "--seed", "7", "--ignore-eos"]
 
 
@@ -205,13 +206,22 @@ def make_texts(source, scratch):
     return texts
 
 
-def wait_ready(place):
-    end = time.monotonic() + 120
+def wait_ready(place, seconds=120):
+    """Returns the servers that do not answer, and what they say."""
+    end = time.monotonic() + seconds
+    problems = []
     for i in range(3):
-        while place.call("docs", "list", "--server", place.address(i), "--timeout", "5")[0] != "OK":
+        while True:
+            place.start_ended()
+            outcome, _, error = place.call("docs", "list", "--server", place.address(i), "--timeout", "5")
+            if outcome == "OK":
+                break
             if time.monotonic() > end:
-                sys.exit(f"server {i} is not ready, see its log:\n" + (place.scratch / f"server{i}.log").read_text()[-2000:])
+                log = (place.scratch / f"server{i}.log").read_text()[-1000:]
+                problems.append(f"server {i} is not ready: {outcome}: {error}\n{log}")
+                break
             time.sleep(0.3)
+    return problems
 
 
 def run(options, place):
@@ -225,15 +235,16 @@ def run(options, place):
     history = rados_history.History(expected)
     for i in range(3):
         place.start_server(i)
-    wait_ready(place)
+    history.problems += wait_ready(place)
     began = time.monotonic()
     clients, faults = Clients(place, history, texts, options.seed), Faults(place, options.seed)
     for thread in clients.threads:
         thread.start()
     faults.run(options.faults)
     took = time.monotonic() - began
-    place.cluster("wait")
-    wait_ready(place)  # each server goes on by itself
+    if place.cluster("wait") != 0:
+        history.problem("the cluster is not whole again")
+    history.problems += wait_ready(place)  # each server goes on by itself
     time.sleep(5)
     clients.stopping.set()
     for thread in clients.threads:
@@ -241,9 +252,12 @@ def run(options, place):
     for server in place.servers:
         server.kill()
         server.wait()
+    # A server that can not reach its store when it starts says so and ends; no other end is right.
+    history.problems += [f"server {i} ended with status {status}" for i, status in place.ended if status != UNAVAILABLE]
     finish(place, history, texts)
     history.problems += faults.failed + check_store(place, history, texts)
     print(f"seed {options.seed}: {options.faults} faults in {took:.0f} s; servers cut off by {'iptables' if TRIED.get('iptables') else 'shutdown()'}")
+    print(f"servers that ended since they could not reach the cluster, and were started again: {len(place.ended)}")
     for kind, count in sorted(faults.counts.items()):
         print(f"| {kind} | {count} |")
     for (call, outcome), count in sorted(history.outcomes.items()):

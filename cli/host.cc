@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "engine/backend/devices.h"
@@ -82,7 +83,14 @@ absl::StatusOr<std::unique_ptr<store::DocumentStore>> OpenSharedStore(const Host
   rados.lease_ms = static_cast<int64_t>(options.store_lease_s * 1000);
   std::unique_ptr<store::RecordCache> cache;
   if (!options.cache_dir.empty()) {
-    ASSIGN_OR_RETURN(cache, OpenCache(options));
+    auto opened = OpenCache(options);
+    if (opened.ok()) {
+      cache = *std::move(opened);
+    } else if (absl::IsResourceExhausted(opened.status())) {
+      LogWarning("goes on without a cache: {}", std::string(opened.status().message()));
+    } else {
+      return opened.status();
+    }
   }
   return store::OpenRadosStore(rados, std::move(cache));
 #else

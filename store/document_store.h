@@ -123,7 +123,7 @@ struct StoreState {
   // what the cache had of them, since the start: a damaged one was a miss, too.
   int64_t cache_bytes = 0, cache_budget_bytes = 0;
   int64_t cache_hits = 0, cache_misses = 0, cache_damaged = 0;
-  bool cache_read_only = false;  // after an error of that disk, until the next start
+  bool cache_read_only = false;  // after an error of that disk, or while it is nearly full
 };
 
 // Errors common to all calls: DATA_LOSS when a record's checksum, version or size is wrong (names

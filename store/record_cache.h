@@ -19,7 +19,8 @@ class RecordCache {
   struct State {
     int64_t bytes = 0;  // that it takes of the disk
     int64_t budget_bytes = 0;
-    // After an error of the disk, until the next start: it is read, and nothing is added.
+    // It is read, and nothing is added: after an error of the disk until the next start, and while
+    // the disk is nearly full.
     bool read_only = false;
   };
   virtual ~RecordCache() = default;

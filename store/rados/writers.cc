@@ -159,6 +159,14 @@ absl::StatusOr<IngestProgress> RadosStore::BeginIngest(const std::string& id,
     if (!usable) {
       auto taken = TakeOver(begun, epoch);
       if (absl::IsCancelled(taken.status())) continue;
+      // A full pool takes changes of the catalog and no new object: of an ingest that could not
+      // begin nothing stays.
+      if (absl::IsResourceExhausted(taken.status()) && !entries.contains(key)) {
+        Change undo;
+        undo.expect[WriterKey(id)] = WriterValue(owner, epoch);
+        undo.remove = {key, WriterKey(id)};
+        ChangeCatalog(std::move(undo), what).IgnoreError();
+      }
       RETURN_IF_ERROR(taken.status());
       ingest = *std::move(taken);
     }

@@ -159,7 +159,7 @@ class RocksCache final : public RecordCache {
   }
 
   void Put(std::span<const std::pair<std::string, std::string>> records) override {
-    if (*failed_ || !HasRoom()) return;
+    if (*failed_ || !TakesMore()) return;
     const absl::Status put = Guarded("writing the cache", [&]() -> absl::Status {
       rocksdb::WriteOptions write;
       write.disableWAL = true;
@@ -176,7 +176,7 @@ class RocksCache final : public RecordCache {
   State state() override {
     uint64_t bytes = 0;
     db_->GetIntProperty(rocksdb::DB::Properties::kTotalSstFilesSize, &bytes);
-    return {static_cast<int64_t>(bytes), options_.budget_bytes, *failed_};
+    return {static_cast<int64_t>(bytes), options_.budget_bytes, *failed_ || full_};
   }
 
  private:
@@ -187,10 +187,27 @@ class RocksCache final : public RecordCache {
   bool HasRoom() const {
     uint64_t free = 0;
     if (!rocksdb::Env::Default()->GetFreeSpace(options_.directory, &free).ok()) return true;
-    return free >= static_cast<uint64_t>(4 * BufferBytes(options_.budget_bytes) + kReserveBytes);
+    return free >= static_cast<uint64_t>(NeededBytes());
+  }
+
+  // HasRoom, and says so when that changes.
+  bool TakesMore() {
+    const bool full = !HasRoom();
+    if (full_.exchange(full) == full) return !full;
+    if (full) {
+      LogWarning("the cache in {} takes no more records until its disk has {} bytes free",
+                 options_.directory, NeededBytes());
+    } else {
+      LogInfo("the cache in {} takes records again", options_.directory);
+    }
+    return !full;
+  }
+  int64_t NeededBytes() const {
+    return kBuffers * BufferBytes(options_.budget_bytes) + kReserveBytes;
   }
 
   const RocksCacheOptions options_;
+  std::atomic<bool> full_{false};
   const std::shared_ptr<std::atomic<bool>> failed_ = std::make_shared<std::atomic<bool>>(false);
   std::unique_ptr<rocksdb::DB> db_;
 };

@@ -1,6 +1,8 @@
 // The cache of records on this machine's disk.
 #include "store/rocks/rocks_cache.h"
 
+#include <sys/mount.h>
+
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -144,6 +146,45 @@ TEST(RocksCacheTest, DamagedFilesLoseNoMoreThanWhatTheyHad) {
     EXPECT_EQ(Count(*cache, 0, 300, kBytes), 300) << seed << " " << file;
   }
   SetLogLevel(LogLevel::kInfo);
+}
+
+// Others fill the disk. What is in the cache is read, nothing is added, and room is used again.
+TEST(RocksCacheTest, ADiskThatIsNearlyFullTakesNothingAndSaysSo) {
+  constexpr size_t kBytes = 4 << 10;
+  const TempDir directory;
+  if (mount("tmpfs", directory.path().c_str(), "tmpfs", 0, "size=96m") != 0) {
+    GTEST_SKIP() << "cannot mount a small file system here: a cache on a full disk is NOT tested";
+  }
+  const std::string others = directory.path() + "/others", inside = directory.path() + "/cache";
+  const auto fill = [&](int64_t bytes) {
+    std::ofstream out(others, std::ios::binary);
+    const std::string zeros(1 << 20, '\0');
+    for (int64_t i = 0; i < bytes; i += std::ssize(zeros)) out << zeros;
+  };
+  {
+    const auto cache = Open(inside);
+    Put(*cache, 0, 100, kBytes);
+    EXPECT_FALSE(cache->state().read_only);
+    fill(60 << 20);
+    testing::internal::CaptureStderr();
+    const std::pair<std::string, std::string> record[] = {{Key(100), Record(100, kBytes)}};
+    for (int i = 0; i < 3; ++i) cache->Put(record);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                testing::ContainsRegex("takes no more records.*bytes free"));
+    EXPECT_TRUE(cache->state().read_only);
+    EXPECT_EQ(Count(*cache, 0, 100, kBytes), 100);
+    EXPECT_EQ(Count(*cache, 100, 101, kBytes), 0);
+    std::filesystem::remove(others);
+    Put(*cache, 100, 200, kBytes);
+    EXPECT_FALSE(cache->state().read_only);
+    EXPECT_EQ(Count(*cache, 0, 200, kBytes), 200);
+  }
+  fill(int64_t{100} << 20);
+  EXPECT_THAT(OpenRocksCache({inside, kMinCacheBytes}).status(),
+              StatusIs(StatusCode::kResourceExhausted, inside));
+  std::filesystem::remove(others);
+  EXPECT_EQ(Count(*Open(inside), 0, 200, kBytes), 200);
+  umount(directory.path().c_str());
 }
 
 TEST(RocksCacheTest, RefusesWhatIsNoCache) {

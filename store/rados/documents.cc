@@ -118,39 +118,53 @@ void RadosStore::FreePending() {
   }
 }
 
-absl::Status RadosStore::Pin(OwnerId owner) {
+absl::Status RadosStore::TakePin(OwnerId owner) {
   const std::string head = HeadName(owner);
   const std::string what = absl::StrCat("owner ", static_cast<uint64_t>(owner));
+  // The lock would make the object.
+  RETURN_IF_ERROR(pool_->Get(head, {kRemovedKey}, what).status());
+  RETURN_IF_ERROR(leases_.Take(head, kPinLock, /*shared=*/true));
+  auto now = pool_->Get(head, {kEpochKey, kRemovedKey}, what);
+  if (now.ok() && !now->contains(kRemovedKey) && now->contains(kEpochKey)) return absl::OkStatus();
+  leases_.Drop(head, kPinLock);
+  if (now.ok() && !now->contains(kEpochKey)) {  // the lock has made it again
+    Change undo;
+    undo.expect[kEpochKey] = "";
+    undo.remove_object = true;
+    pool_->Apply(head, undo, what).IgnoreError();
+  }
+  RETURN_IF_ERROR(now.status());
+  return absl::NotFoundError(absl::StrCat(what, " was removed"));
+}
+
+absl::Status RadosStore::Pin(OwnerId owner) {
   MutexLock lock(pins_mutex_);
   int& count = pins_[owner];
-  if (count > 0) {
-    ++count;
-    return absl::OkStatus();
-  }
-  const auto take = [&]() -> absl::Status {
-    // The lock would make the object.
-    RETURN_IF_ERROR(pool_->Get(head, {kRemovedKey}, what).status());
-    RETURN_IF_ERROR(leases_.Take(head, kPinLock, /*shared=*/true));
-    auto now = pool_->Get(head, {kEpochKey, kRemovedKey}, what);
-    if (now.ok() && !now->contains(kRemovedKey) && now->contains(kEpochKey))
-      return absl::OkStatus();
-    leases_.Drop(head, kPinLock);
-    if (now.ok() && !now->contains(kEpochKey)) {  // the lock has made it again
-      Change undo;
-      undo.expect[kEpochKey] = "";
-      undo.remove_object = true;
-      pool_->Apply(head, undo, what).IgnoreError();
+  if (count == 0) {
+    absl::Status taken = TakePin(owner);
+    if (!taken.ok()) {
+      pins_.erase(owner);
+      return taken;
     }
-    RETURN_IF_ERROR(now.status());
-    return absl::NotFoundError(absl::StrCat(what, " was removed"));
-  };
-  absl::Status taken = take();
-  if (taken.ok()) {
-    ++count;
-  } else {
-    pins_.erase(owner);
   }
-  return taken;
+  ++count;
+  return absl::OkStatus();
+}
+
+// Of a server that stood still, or was cut off: until somebody deletes the document, it is not too
+// late.
+void RadosStore::TakeLapsedPins() {
+  std::vector<OwnerId> lapsed;
+  {
+    MutexLock lock(pins_mutex_);
+    for (const auto& [owner, count] : pins_) {
+      if (!leases_.Holds(HeadName(owner), kPinLock)) lapsed.push_back(owner);
+    }
+  }
+  for (const OwnerId owner : lapsed) {
+    MutexLock lock(pins_mutex_);
+    if (pins_.contains(owner)) TakePin(owner).IgnoreError();  // tried again with the next round
+  }
 }
 
 void RadosStore::Unpin(OwnerId owner) {

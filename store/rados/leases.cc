@@ -43,6 +43,11 @@ void Leases::Drop(const std::string& object, const std::string& lock) {
   pool_.DropLock(object, lock);
 }
 
+bool Leases::Holds(const std::string& object, const std::string& lock) {
+  MutexLock guard(mutex_);
+  return held_.contains({object, lock});
+}
+
 void Leases::Loop() {
   MutexLock lock(mutex_);
   while (true) {

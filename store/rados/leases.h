@@ -28,6 +28,8 @@ class Leases {
   // ABORTED: somebody else holds it. Taking one that this process holds renews it.
   absl::Status Take(const std::string& object, const std::string& lock, bool shared);
   void Drop(const std::string& object, const std::string& lock);
+  // As far as this process knows.
+  bool Holds(const std::string& object, const std::string& lock);
 
  private:
   using Key = std::pair<std::string, std::string>;  // object, lock

@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/log.h"
 #include "base/status.h"
 
 namespace recollect::store {
@@ -42,6 +43,9 @@ timeval Duration(int64_t ms) {
   return out;
 }
 
+// Within the timeout, or from an OSD that takes nothing from this client any more.
+bool NoAnswer(int error) { return error == -ETIMEDOUT || error == -ESHUTDOWN; }
+
 using Completion = std::unique_ptr<librados::AioCompletion>;
 
 Completion NewCompletion() { return Completion(librados::Rados::aio_create_completion()); }
@@ -55,14 +59,32 @@ Pool::Pool(const RadosOptions& options)
                 : absl::StrCat("pool ", options.pool, ", namespace ", options.name_space)),
       holder_(absl::StrCat(HostName(), "/", getpid(), "/", absl::Hex(std::random_device()()))) {}
 
-Pool::~Pool() {
-  io_.close();
-  cluster_.shutdown();
-}
+struct Pool::Connection {
+  librados::Rados cluster;
+  librados::IoCtx io;
+  ~Connection() {
+    io.close();
+    cluster.shutdown();
+  }
+};
 
 absl::StatusOr<std::unique_ptr<Pool>> Pool::Connect(const RadosOptions& options) {
   std::unique_ptr<Pool> pool(new Pool(options));
-  librados::Rados& cluster = pool->cluster_;
+  ASSIGN_OR_RETURN(pool->connection_, pool->Open());
+  return pool;
+}
+
+Pool::~Pool() = default;
+
+std::shared_ptr<Pool::Connection> Pool::connection() const {
+  MutexLock lock(mutex_);
+  return connection_;
+}
+
+absl::StatusOr<std::shared_ptr<Pool::Connection>> Pool::Open() const {
+  const RadosOptions& options = options_;
+  auto connection = std::make_shared<Connection>();
+  librados::Rados& cluster = connection->cluster;
   const std::string conf =
       options.conf_file.empty() ? "the default configuration of Ceph" : options.conf_file;
   const std::string user = absl::StrCat("client.", options.user);
@@ -92,16 +114,46 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Connect(const RadosOptions& options)
     return absl::UnavailableError(
         absl::StrCat("the cluster of ", conf, " did not answer within ", seconds, " s: ", why));
   }
-  if (const int error = cluster.ioctx_create(options.pool.c_str(), pool->io_); error < 0) {
+  librados::IoCtx& io = connection->io;
+  if (const int error = cluster.ioctx_create(options.pool.c_str(), io); error < 0) {
     if (error == -ENOENT) {
       return absl::NotFoundError(
           absl::StrCat("the cluster of ", conf, " has no pool ", options.pool));
     }
-    return pool->Translate(error, absl::StrCat("pool ", options.pool));
+    return Translate(error, absl::StrCat("pool ", options.pool));
   }
-  pool->io_.set_namespace(options.name_space);
-  pool->io_.set_pool_full_try();  // for locks, which take no flags, what kWriteFlags is for others
-  return pool;
+  io.set_namespace(options.name_space);
+  io.set_pool_full_try();  // for locks, which take no flags, what kWriteFlags is for others
+  return connection;
+}
+
+absl::Status Pool::Result(const std::string& object, int error, absl::string_view what) {
+  if (NoAnswer(error)) {
+    MutexLock lock(mutex_);
+    if (!std::exchange(probing_, true))
+      probe_ = std::async(std::launch::async, [this, object] { ReconnectIfLost(object); });
+  }
+  return Translate(error, what);
+}
+
+// If the cluster answers neither, whatever is wrong is no affair of this connection; if it answers
+// both, that has passed.
+void Pool::ReconnectIfLost(const std::string& object) {
+  const auto answers = [&](Connection& asked) {
+    uint64_t size = 0;
+    time_t changed = 0;
+    return !NoAnswer(asked.io.stat(object, &size, &changed));
+  };
+  std::shared_ptr<Connection> before = connection();  // shut down after the lock below
+  auto opened = Open();
+  const bool lost = opened.ok() && answers(**opened) && !answers(*before);
+  if (lost) {
+    LogWarning("{}: connected anew: the cluster no longer answers this client, and answers others",
+               name_);
+  }
+  MutexLock lock(mutex_);
+  if (lost) connection_ = *std::move(opened);
+  probing_ = false;
 }
 
 absl::Status Pool::Translate(int error, absl::string_view what) const {
@@ -153,14 +205,15 @@ absl::Status Pool::Apply(const std::string& object, const Change& change, absl::
     op.omap_set(values);
   }
   if (change.remove_object) op.remove();
-  return Translate(io_.operate(object, &op, kWriteFlags), what);
+  return Result(object, connection()->io.operate(object, &op, kWriteFlags), what);
 }
 
 absl::StatusOr<std::map<std::string, std::string>> Pool::Get(const std::string& object,
                                                              const std::set<std::string>& keys,
                                                              absl::string_view what) {
   std::map<std::string, bufferlist> values;
-  RETURN_IF_ERROR(Translate(io_.omap_get_vals_by_keys(object, keys, &values), what));
+  RETURN_IF_ERROR(
+      Result(object, connection()->io.omap_get_vals_by_keys(object, keys, &values), what));
   std::map<std::string, std::string> out;
   for (auto& [key, value] : values) out[key] = value.to_str();
   return out;
@@ -172,9 +225,10 @@ absl::Status Pool::Scan(const std::string& object, const std::string& after,
   std::string last = after;
   for (bool more = true; more;) {
     std::map<std::string, bufferlist> values;
-    RETURN_IF_ERROR(Translate(
-        io_.omap_get_vals2(object, last, prefix, static_cast<uint64_t>(page), &values, &more),
-        what));
+    RETURN_IF_ERROR(Result(object,
+                           connection()->io.omap_get_vals2(
+                               object, last, prefix, static_cast<uint64_t>(page), &values, &more),
+                           what));
     for (auto& [key, value] : values) {
       last = key;
       if (!visit(key, value.to_str())) return absl::OkStatus();
@@ -187,19 +241,20 @@ absl::Status Pool::Scan(const std::string& object, const std::string& after,
 absl::StatusOr<std::string> Pool::ReadAll(const std::string& object, absl::string_view what) {
   uint64_t size = 0;
   time_t changed = 0;
-  RETURN_IF_ERROR(Translate(io_.stat(object, &size, &changed), what));
+  RETURN_IF_ERROR(Result(object, connection()->io.stat(object, &size, &changed), what));
   bufferlist out;
-  RETURN_IF_ERROR(Translate(io_.read(object, out, size, 0), what));
+  RETURN_IF_ERROR(Result(object, connection()->io.read(object, out, size, 0), what));
   return out.to_str();
 }
 
 void Pool::Read(std::span<ReadRequest> requests) {
+  const std::shared_ptr<Connection> at = connection();
   std::vector<Completion> flying(requests.size());
   std::vector<bufferlist> results(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     flying[i] = NewCompletion();
-    const int error = io_.aio_read(requests[i].object, flying[i].get(), &results[i],
-                                   requests[i].bytes, requests[i].offset);
+    const int error = at->io.aio_read(requests[i].object, flying[i].get(), &results[i],
+                                      requests[i].bytes, requests[i].offset);
     if (error >= 0) continue;
     requests[i].status = Translate(error, requests[i].object);
     flying[i].reset();
@@ -207,13 +262,15 @@ void Pool::Read(std::span<ReadRequest> requests) {
   for (size_t i = 0; i < requests.size(); ++i) {
     if (flying[i] == nullptr) continue;
     flying[i]->wait_for_complete();
-    requests[i].status = Translate(flying[i]->get_return_value(), requests[i].object);
+    requests[i].status =
+        Result(requests[i].object, flying[i]->get_return_value(), requests[i].object);
     if (requests[i].status.ok()) requests[i].result = results[i].to_str();
   }
 }
 
 absl::Status Pool::Write(std::span<const WriteRequest> requests, absl::string_view what) {
-  std::vector<Completion> flying;
+  const std::shared_ptr<Connection> at = connection();
+  std::vector<std::pair<Completion, const std::string*>> flying;  // and its object
   absl::Status result;
   for (const WriteRequest& request : requests) {
     librados::ObjectWriteOperation op;
@@ -223,75 +280,79 @@ absl::Status Pool::Write(std::span<const WriteRequest> requests, absl::string_vi
       op.write(request.offset, ToBuffer(request.bytes));
     }
     Completion completion = NewCompletion();
-    const int error = io_.aio_operate(request.object, completion.get(), &op, kWriteFlags);
+    const int error = at->io.aio_operate(request.object, completion.get(), &op, kWriteFlags);
     result.Update(Translate(error, what));
-    if (error >= 0) flying.push_back(std::move(completion));
+    if (error >= 0) flying.emplace_back(std::move(completion), &request.object);
   }
-  for (const Completion& completion : flying) {
+  for (const auto& [completion, object] : flying) {
     completion->wait_for_complete();
-    result.Update(Translate(completion->get_return_value(), what));
+    result.Update(Result(*object, completion->get_return_value(), what));
   }
   return result;
 }
 
 absl::Status Pool::Remove(std::span<const std::string> objects, absl::string_view what) {
+  const std::shared_ptr<Connection> at = connection();
   constexpr size_t kAtOnce = 64;
   absl::Status result;
   for (size_t begin = 0; begin < objects.size(); begin += kAtOnce) {
-    std::vector<Completion> flying;
+    std::vector<std::pair<Completion, const std::string*>> flying;  // and its object
     for (const std::string& object :
          objects.subspan(begin, std::min(kAtOnce, objects.size() - begin))) {
       librados::ObjectWriteOperation op;
       op.remove();
       Completion completion = NewCompletion();
-      const int error = io_.aio_operate(object, completion.get(), &op, kWriteFlags);
+      const int error = at->io.aio_operate(object, completion.get(), &op, kWriteFlags);
       result.Update(Translate(error, what));
-      if (error >= 0) flying.push_back(std::move(completion));
+      if (error >= 0) flying.emplace_back(std::move(completion), &object);
     }
-    for (const Completion& completion : flying) {
+    for (const auto& [completion, object] : flying) {
       completion->wait_for_complete();
       const int error = completion->get_return_value();
-      if (error != -ENOENT) result.Update(Translate(error, what));
+      if (error != -ENOENT) result.Update(Result(*object, error, what));
     }
   }
   return result;
 }
 
-absl::Status Pool::TakeLock(const std::string& object, const std::string& lock, bool shared) {
+absl::Status Pool::Lock(const std::string& object, const std::string& lock, bool shared,
+                        uint8_t flags) {
   timeval duration = Duration(options_.lease_ms);
-  constexpr uint8_t kFlags = LIBRADOS_LOCK_FLAG_MAY_RENEW;
-  const int error = shared ? io_.lock_shared(object, lock, holder_, lock, "", &duration, kFlags)
-                           : io_.lock_exclusive(object, lock, holder_, "", &duration, kFlags);
-  return Translate(error, absl::StrCat("lock of ", object));
+  const std::shared_ptr<Connection> at = connection();
+  const int error = shared ? at->io.lock_shared(object, lock, holder_, lock, "", &duration, flags)
+                           : at->io.lock_exclusive(object, lock, holder_, "", &duration, flags);
+  return Result(object, error, absl::StrCat("lock of ", object));
+}
+
+absl::Status Pool::TakeLock(const std::string& object, const std::string& lock, bool shared) {
+  return Lock(object, lock, shared, LIBRADOS_LOCK_FLAG_MAY_RENEW);
 }
 
 absl::Status Pool::RenewLock(const std::string& object, const std::string& lock, bool shared) {
-  timeval duration = Duration(options_.lease_ms);
-  constexpr uint8_t kFlags = LIBRADOS_LOCK_FLAG_MUST_RENEW;
-  const int error = shared ? io_.lock_shared(object, lock, holder_, lock, "", &duration, kFlags)
-                           : io_.lock_exclusive(object, lock, holder_, "", &duration, kFlags);
-  return Translate(error, absl::StrCat("lock of ", object));
+  return Lock(object, lock, shared, LIBRADOS_LOCK_FLAG_MUST_RENEW);
 }
 
 void Pool::DropLock(const std::string& object, const std::string& lock) {
-  (void)io_.unlock(object, lock, holder_);  // what fails expires by itself
+  (void)connection()->io.unlock(object, lock, holder_);  // what fails expires by itself
 }
 
 absl::StatusOr<Holders> Pool::LockHolders(const std::string& object, const std::string& lock) {
+  const std::shared_ptr<Connection> at = connection();
   int exclusive = 0;
   std::string tag;
   std::list<librados::locker_t> lockers;
-  const int error = io_.list_lockers(object, lock, &exclusive, &tag, &lockers);
+  const int error = at->io.list_lockers(object, lock, &exclusive, &tag, &lockers);
   if (error == -ENOENT) return Holders();
-  RETURN_IF_ERROR(Translate(error, absl::StrCat("lock of ", object)));
+  RETURN_IF_ERROR(Result(object, error, absl::StrCat("lock of ", object)));
   Holders out;
   for (const librados::locker_t& locker : lockers) out.push_back(locker.cookie);
   return out;
 }
 
 absl::Status Pool::List(const std::function<void(const std::string&)>& visit) {
+  const std::shared_ptr<Connection> at = connection();
   try {
-    for (auto it = io_.nobjects_begin(); it != io_.nobjects_end(); ++it) visit(it->get_oid());
+    for (auto it = at->io.nobjects_begin(); it != at->io.nobjects_end(); ++it) visit(it->get_oid());
   } catch (const std::exception& error) {
     return absl::UnavailableError(absl::StrCat(name_, ": list of objects: ", error.what()));
   }
@@ -299,21 +360,22 @@ absl::Status Pool::List(const std::function<void(const std::string&)>& visit) {
 }
 
 absl::StatusOr<std::string> Pool::Identity() {
+  const std::shared_ptr<Connection> at = connection();
   std::string fsid;
-  RETURN_IF_ERROR(Translate(cluster_.cluster_fsid(&fsid), "the cluster's number"));
-  return absl::StrCat(fsid, "/", io_.get_id(), "/", options_.name_space);
+  RETURN_IF_ERROR(Translate(at->cluster.cluster_fsid(&fsid), "the cluster's number"));
+  return absl::StrCat(fsid, "/", at->io.get_id(), "/", options_.name_space);
 }
 
 int64_t Pool::used_bytes() {
   std::list<std::string> pools{options_.pool};
   std::map<std::string, librados::pool_stat_t> stats;
-  if (cluster_.get_pool_stats(pools, stats) < 0) return 0;
+  if (connection()->cluster.get_pool_stats(pools, stats) < 0) return 0;
   return static_cast<int64_t>(stats[options_.pool].num_bytes);
 }
 
 int64_t Pool::free_bytes() {
   librados::cluster_stat_t stat{};
-  if (cluster_.cluster_stat(stat) < 0) return 0;
+  if (connection()->cluster.cluster_stat(stat) < 0) return 0;
   return static_cast<int64_t>(stat.kb_avail) << 10;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/mutex.h"
 #include "store/rados/rados_store.h"
 
 namespace recollect::store {
@@ -50,7 +52,9 @@ struct WriteRequest {
 using Holders = std::vector<std::string>;
 
 // Errors common to all: NOT_FOUND: no such object; UNAVAILABLE: no answer within the timeout;
-// RESOURCE_EXHAUSTED: the cluster or the pool is full. Thread-safe.
+// RESOURCE_EXHAUSTED: the cluster or the pool is full. When operations have no answer and another
+// client has, it connects anew; locks that were taken before are not renewed then, and lapse.
+// Thread-safe.
 class Pool {
  public:
   static absl::StatusOr<std::unique_ptr<Pool>> Connect(const RadosOptions& options);
@@ -97,12 +101,24 @@ class Pool {
 
  private:
   explicit Pool(const RadosOptions& options);
+  struct Connection;
+  absl::StatusOr<std::shared_ptr<Connection>> Open() const;
+  // Whoever uses it keeps it until then, also when another takes its place.
+  std::shared_ptr<Connection> connection() const;
+  absl::Status Lock(const std::string& object, const std::string& lock, bool shared, uint8_t flags);
+  // Of an operation on the object. Without an answer, looks in a thread of its own for the reason.
+  absl::Status Result(const std::string& object, int error, absl::string_view what);
+  // Takes another connection if it is this one alone that has no answer: the library waits for ever
+  // for a map of the cluster that a monitor forgot to send, and the cluster may have shut it out.
+  void ReconnectIfLost(const std::string& object);
   absl::Status Translate(int error, absl::string_view what) const;
 
   const RadosOptions options_;
-  std::string name_, holder_;
-  librados::Rados cluster_;
-  librados::IoCtx io_;
+  const std::string name_, holder_;
+  mutable Mutex mutex_;
+  std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mutex_);
+  bool probing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::future<void> probe_ ABSL_GUARDED_BY(mutex_);  // last: its thread uses all of the above
 };
 
 }  // namespace recollect::store

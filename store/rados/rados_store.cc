@@ -77,7 +77,10 @@ RadosStore::RadosStore(std::unique_ptr<Pool> pool, const RadosOptions& options,
     : pool_(std::move(pool)),
       options_(options),
       cache_(std::move(cache)),
-      leases_(*pool_, options, [this] { FreePending(); }) {}
+      leases_(*pool_, options, [this] {
+        TakeLapsedPins();
+        FreePending();
+      }) {}
 
 absl::Status RadosStore::Load() {
   if (cache_ != nullptr) {

@@ -15,6 +15,11 @@ namespace {
 // Layouts that are kept beside those of this process's ingests. One takes 12 bytes a chunk.
 constexpr size_t kMaxLayouts = 1024;
 
+// Of the entries [begin, end), those that the piece has, counted from its first one.
+std::pair<int64_t, int64_t> PartOf(const Piece& piece, int64_t begin, int64_t end) {
+  return {std::max<int64_t>(begin - piece.begin, 0), std::min(end - piece.begin, piece.count)};
+}
+
 absl::Status WrongCount(absl::string_view what, int64_t got, int64_t expected) {
   return absl::DataLossError(absl::StrCat(what, ": ", got, " entries, expected ", expected));
 }
@@ -134,8 +139,7 @@ absl::StatusOr<std::string> RadosStore::ReadText(OwnerId owner, int64_t begin, i
                  [&](const std::string& text, const Piece& piece, absl::string_view what) {
                    if (std::ssize(text) != piece.count)
                      return WrongCount(what, std::ssize(text), piece.count);
-                   const int64_t from = std::max<int64_t>(begin - piece.begin, 0);
-                   const int64_t to = std::min(end - piece.begin, piece.count);
+                   const auto [from, to] = PartOf(piece, begin, end);
                    out.append(text, static_cast<size_t>(from), static_cast<size_t>(to - from));
                    return absl::OkStatus();
                  }));
@@ -153,8 +157,7 @@ absl::StatusOr<std::vector<int32_t>> RadosStore::ReadTokens(OwnerId owner, int64
       [&](const std::vector<int32_t>& tokens, const Piece& piece, absl::string_view what) {
         if (std::ssize(tokens) != piece.count)
           return WrongCount(what, std::ssize(tokens), piece.count);
-        const int64_t from = std::max<int64_t>(begin - piece.begin, 0);
-        const int64_t to = std::min(end - piece.begin, piece.count);
+        const auto [from, to] = PartOf(piece, begin, end);
         out.insert(out.end(), tokens.begin() + from, tokens.begin() + to);
         return absl::OkStatus();
       }));
@@ -177,8 +180,7 @@ absl::StatusOr<std::vector<Bf16>> RadosStore::ReadLandmarkKeyRange(OwnerId owner
         }
         const int64_t count = std::ssize(segment.keys) / d_k;
         if (count != piece.count) return WrongCount(what, count, piece.count);
-        const int64_t from = std::max<int64_t>(begin - piece.begin, 0);
-        const int64_t to = std::min(end - piece.begin, piece.count);
+        const auto [from, to] = PartOf(piece, begin, end);
         out.insert(out.end(), segment.keys.begin() + from * d_k, segment.keys.begin() + to * d_k);
         return absl::OkStatus();
       }));

@@ -128,6 +128,8 @@ class RadosStore final : public DocumentStore {
   absl::StatusOr<OwnerId> NewOwner();
   absl::Status ChangeCatalog(Change change, absl::string_view what);
   void FreePending();
+  absl::Status TakePin(OwnerId owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(pins_mutex_);
+  void TakeLapsedPins();
   void Forget(OwnerId owner);
 
   // writers.cc

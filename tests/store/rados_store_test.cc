@@ -1,8 +1,4 @@
 // Several servers on one pool: each store object here is a client of its own, as a server is.
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <fstream>
@@ -332,34 +328,6 @@ TEST_F(RadosStoreTest, RefusesWhatItCanNotOpenAndSaysWhy) {
   EXPECT_EQ(ParseRadosName("rados:p")->pool, "p");
   for (const char* bad : {"rados:", "rados:/n", "rados:p/", "ceph:p", ""})
     EXPECT_THAT(ParseRadosName(bad), StatusIs(StatusCode::kInvalidArgument, bad));
-}
-
-// The OSD stands still, as a cluster below min_size does: nothing hangs.
-TEST_F(RadosStoreTest, ReadsAndWritesEndWithTheirDeadline) {
-  RadosOptions options = Options();
-  options.timeout_s = 2;
-  const auto store = Open(options);
-  Content content{.seed = 9};
-  const auto info = Ingest(*store, "book", &content, 1, 3, 50, 70);
-  const auto begun = store->BeginIngest("next", "f", false, "");
-  ASSERT_THAT(begun, IsOk());
-  pid_t osd = 0;
-  std::ifstream(ClusterDirectory() + "/osd.0.pid") >> osd;
-  ASSERT_GT(osd, 0);
-  ASSERT_EQ(kill(osd, SIGSTOP), 0);
-  std::this_thread::sleep_for(std::chrono::seconds(1));  // its threads stop one after another
-  const auto from = std::chrono::steady_clock::now();
-  EXPECT_THAT(store->Get("book"), StatusIs(StatusCode::kUnavailable, "within 2 s"));
-  EXPECT_THAT(store->CommitIngest(begun->owner, NextBatch(content, 1, 1, 1)),
-              StatusIs(StatusCode::kUnavailable, "next"));
-  EXPECT_LT(std::chrono::steady_clock::now() - from, std::chrono::seconds(20));
-  ASSERT_EQ(kill(osd, SIGCONT), 0);
-  ASSERT_EQ(RunClusterTool("wait " + ClusterDirectory()), 0);
-  // Whether the commit was made is not known, so that nothing may follow it before it is looked at.
-  EXPECT_THAT(store->CommitIngest(begun->owner, IngestBatch()),
-              StatusIs(StatusCode::kAborted, "begin it again"));
-  EXPECT_THAT(store->BeginIngest("next", "f", false, ""), IsOk());
-  ExpectContent(*store, info->owner, content);
 }
 
 }  // namespace

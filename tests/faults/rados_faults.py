@@ -44,8 +44,8 @@ class Clients:
             if what < 0.3 and len(alive) < 30 or not alive:
                 made += 1
                 self.ingest(rng, f"d{number}.{made}")
-            elif what < 0.45 and len(alive) > 5:
-                self.delete(rng, rng.choice(alive))
+            elif what < 0.45 and len(alive) > 5 and (deletable := self.history.deletable()):
+                self.delete(rng, rng.choice(deletable))
             elif what < 0.65:
                 self.list(rng)
             else:
@@ -59,9 +59,11 @@ class Clients:
     def ingest(self, rng, name):
         text = rng.randrange(len(self.texts))
         self.history.begin(name, text)
+        self.history.may_ingest(name, 1)  # until all of this has ended
         twice = rng.random() < 0.3
 
         def send(where):
+            self.history.may_ingest(name, 1)
             outcome, _, error = self.place.call("ingest", "--id", name, self.texts[text], "--server", where)
             self.history.ingested(name, outcome, error)
             return outcome
@@ -75,6 +77,7 @@ class Clients:
             time.sleep(0.5)
         if other:
             other.join()
+        self.history.may_ingest(name, -1)
 
     def delete(self, rng, name):
         self.history.begin_delete(name)
@@ -263,7 +266,7 @@ def run(options, place):
     for (call, outcome), count in sorted(history.outcomes.items()):
         print(f"| {call} | {outcome} | {count} |")
     print(f"{len(history.documents)} documents, {len(history.alive())} at the end; {len(history.problems)} problems")
-    for problem in history.problems[:50]:
+    for problem in {re.sub(r"[0-9.]+ s later", "", one): one for one in reversed(history.problems)}.values():
         print(f"PROBLEM {problem}")
     missed = plant(place, history, texts) if not history.problems else []
     for one in missed:

@@ -25,6 +25,7 @@ class Document:
     published: float = FOREVER  # when that was answered with success, like the last
     delete_begun: float = FOREVER
     deleted: float = FOREVER
+    may_come: int = 0  # ingests that may still be carried out, though the client has given them up
 
 
 class History:
@@ -51,8 +52,14 @@ class History:
         with self.lock:
             self.documents.setdefault(name, Document(text, time.monotonic()))
 
+    def may_ingest(self, name, more):
+        with self.lock:
+            self.documents[name].may_come += more
+
     def ingested(self, name, outcome, error):
         self.count("ingest", outcome, error)
+        if outcome in ("OK", "CONFLICT", "EXHAUSTED"):  # the server has answered; it has ended there
+            self.may_ingest(name, -1)
         if outcome == "OK":
             with self.lock:
                 document = self.documents[name]
@@ -109,6 +116,11 @@ class History:
         with self.lock:
             return [name for name in self.documents if self.must_be_there(name)]
 
+    def deletable(self):
+        """Those that no ingest can bring back: a server that stood still may find a whole stream in its socket."""
+        with self.lock:
+            return [name for name, document in self.documents.items() if self.must_be_there(name) and document.may_come == 0]
+
 
 def test_itself():
     """Each sort of wrong history is found, and a right one is not."""
@@ -117,6 +129,7 @@ def test_itself():
         history = History(["yes", "no"])
         for name, text in (("a", 0), ("b", 1), ("gone", 0)):
             history.begin(name, text)
+            history.may_ingest(name, 1)
             history.ingested(name, "OK", "")
         history.begin_delete("gone")
         history.deleted("gone", "OK", "")
@@ -128,6 +141,13 @@ def test_itself():
         assert bool(found) == bool(fragment) and all(fragment in one for one in found), (fragment, found)
 
     later = FOREVER
+    history = History(["yes"])
+    for name, outcome in (("a", "OK"), ("b", "UNAVAILABLE")):
+        history.begin(name, 0)
+        history.may_ingest(name, 2)
+        history.ingested(name, outcome, "")
+        history.ingested(name, "OK", "")
+    assert history.alive() == ["a", "b"] and history.deletable() == ["a"], history.documents
     expect(lambda h, now: h.listed(now, later, "OK", ["a", "b"]), "")
     expect(lambda h, now: h.listed(now, later, "UNAVAILABLE", []), "")
     expect(lambda h, now: h.generated("a", now, later, "OK", "yes"), "")

@@ -8,7 +8,9 @@
 #include <list>
 #include <rados/librados.hpp>
 #include <thread>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "store/rados/pool.h"
 #include "store/rados/records.h"
 #include "tests/store/rados_testing.h"
@@ -23,6 +25,12 @@ std::unique_ptr<DocumentStore> Open(const RadosOptions& options) {
   auto store = OpenRadosStore(options);
   EXPECT_THAT(store, IsOk());
   return store.ok() ? *std::move(store) : nullptr;
+}
+
+void Connect(librados::Rados* cluster) {
+  ASSERT_EQ(cluster->init2("client.admin", "ceph", 0), 0);
+  ASSERT_EQ(cluster->conf_read_file((ClusterDirectory() + "/ceph.conf").c_str()), 0);
+  ASSERT_EQ(cluster->connect(), 0);
 }
 
 // The OSD stands still, as a cluster below min_size does: nothing hangs.
@@ -70,9 +78,7 @@ TEST(RadosConnectionTest, AServerThatTheClusterNoLongerAnswersConnectsAnew) {
   Append(&unfinished, first);
 
   librados::Rados cluster;
-  ASSERT_EQ(cluster.init2("client.admin", "ceph", 0), 0);
-  ASSERT_EQ(cluster.conf_read_file(options.conf_file.c_str()), 0);
-  ASSERT_EQ(cluster.connect(), 0);
+  ASSERT_NO_FATAL_FAILURE(Connect(&cluster));
   librados::IoCtx io;
   ASSERT_EQ(cluster.ioctx_create(options.pool.c_str(), io), 0);
   io.set_namespace(options.name_space);
@@ -108,6 +114,51 @@ TEST(RadosConnectionTest, AServerThatTheClusterNoLongerAnswersConnectsAnew) {
   ExpectContent(*store, info->owner, content);
   store->Unpin(info->owner);
   EXPECT_THAT(other->ReadText(info->owner, 0, 1), StatusIs(StatusCode::kNotFound, ""));
+}
+
+TEST(RadosConnectionTest, AnIngestThatAFullClusterRefusesLeavesNoEntry) {
+  const auto store = Open(InNamespace("full"));
+  Content content{.seed = 14, .width = 256};
+  const auto info = Ingest(*store, "book", &content, 2, 20, 500, 7000);
+  ASSERT_THAT(info, IsOk());
+  librados::Rados cluster;
+  ASSERT_NO_FATAL_FAILURE(Connect(&cluster));
+  // An OSD takes the greatest of the three.
+  const auto say_full = [&](double nearfull, double backfillfull, double full) {
+    for (const auto& [name, ratio] : {std::pair<const char*, double>{"nearfull", nearfull},
+                                      {"backfillfull", backfillfull},
+                                      {"full", full}}) {
+      librados::bufferlist none;
+      const std::string command =
+          absl::StrCat(R"({"prefix": "osd set-)", name, R"(-ratio", "ratio": )", ratio, "}");
+      std::string error;
+      ASSERT_EQ(cluster.mon_command(command, none, nullptr, &error), 0) << command << error;
+    }
+  };
+  const auto begins = [&](int64_t i) {
+    const std::string id = absl::StrCat("try ", i);
+    const absl::Status begun = store->BeginIngest(id, "f", false, "").status();
+    if (begun.ok()) {
+      EXPECT_THAT(store->AbandonIngest(id), IsOk());
+    }
+    return begun;
+  };
+  say_full(0.00001, 0.00002, 0.00003);
+  absl::Status refused;
+  for (int64_t i = 0; i < 300 && refused.ok(); ++i) {  // the OSD says so within some seconds
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    refused = begins(i);
+  }
+  EXPECT_THAT(refused, StatusIs(StatusCode::kResourceExhausted, "pool recollect"));
+  EXPECT_THAT(store->ListIngests()->size(), 0);
+  ExpectContent(*store, info->owner, content);
+  say_full(0.85, 0.9, 0.95);
+  absl::Status taken = absl::UnknownError("");
+  for (int64_t i = 0; i < 300 && !taken.ok(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    taken = begins(1000 + i);
+  }
+  EXPECT_THAT(taken, IsOk());
 }
 
 }  // namespace

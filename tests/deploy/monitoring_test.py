@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 source, recollect = pathlib.Path(sys.argv[1]), sys.argv[2]
 deploy = source / "deploy"
@@ -78,9 +79,31 @@ def check_alerts():
         check(rule["annotations"]["summary"] and rule["labels"]["severity"] in ("page", "ticket"), f"alerts.yaml: {rule['alert']}")
     promtool = shutil.which("promtool")
     if promtool is None:
-        print("no promtool (Debian: prometheus): expressions of alerts are NOT parsed")
+        print("no promtool (Debian: prometheus): expressions of alerts are NOT parsed and tried")
         return
     subprocess.run([promtool, "check", "config", str(deploy / "prometheus/prometheus.yaml")], check=True)
+    cases = pathlib.Path(__file__).parent / "alerts_test.yaml"
+    asked = {case["alertname"] for test in yaml.safe_load(cases.read_text())["tests"] for case in test["alert_rule_test"] if case.get("exp_alerts")}
+    check(asked == {rule["alert"] for group in groups for rule in group["rules"]}, f"alerts_test.yaml: of the alerts only {sorted(asked)} are seen to fire")
+    subprocess.run([promtool, "test", "rules", str(cases)], check=True)
+    check_dashboard(promtool)
+
+
+def check_dashboard(promtool):
+    """Its queries can be parsed; that they name metrics which exist: tests/e2e/metrics_e2e_test.cc."""
+    def queries(panels):
+        for panel in panels:
+            yield from (target["expr"] for target in panel.get("targets", ()))
+            yield from queries(panel.get("panels", ()))
+
+    found = list(queries(json.loads((deploy / "grafana/recollect.json").read_text())["panels"]))
+    check(found, "recollect.json: no queries")
+    # Grafana puts values in place of its variables.
+    rules = [{"record": "x", "labels": {"i": str(i)}, "expr": re.sub(r"\$__\w+", "5m", query)} for i, query in enumerate(found)]
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}, file)
+        file.flush()
+        subprocess.run([promtool, "check", "rules", file.name], check=True)
 
 
 check_compose(check_containerfile())

@@ -47,7 +47,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
   if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + options.connect_timeout))) {
     return absl::UnavailableError(absl::StrCat(
         "no server answers at ", address,
-        tls ? " with TLS and a certificate for this name that the trusted ones vouch for" : ""));
+        tls ? " with TLS and a certificate for this name that the trusted ones vouch for"
+            : " without TLS"));
   }
   auto client = OnChannel(std::move(channel), options);
   if (replicas != nullptr) {

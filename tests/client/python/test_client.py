@@ -172,8 +172,13 @@ def test_errors_have_classes(client, server):
         client.generate("x", mounts=["nowhere"]).result()
     with pytest.raises(recollect.AlreadyExists):
         client.ingest(b"something else", id="novel")
-    with recollect.Client(server.address, timeout=0.001) as hasty, pytest.raises(recollect.DeadlineExceeded):
+    late = f"{server.address}: no whole answer within the timeout of 0.001 s"
+    with recollect.Client(server.address, timeout=0.001) as hasty, pytest.raises(recollect.DeadlineExceeded, match=late):
         hasty.score(TEXT[:50_000].decode())
+    with pytest.raises(TypeError, match="temperature: 'hot': "):
+        client.generate("x", temperature="hot")
+    with pytest.raises(ValueError, match=r"tokens: \[5, 1000000000000\]: "):
+        client.generate([5, 10**12])
     assert issubclass(recollect.NotFound, recollect.RecollectError)
 
 

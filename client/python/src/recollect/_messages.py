@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import reprlib
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from recollect.v1 import documents_pb2 as documents
 from recollect.v1 import generation_pb2 as generation
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Message)
 Prompt = str | Sequence[int]
 
 _NESTED: dict[str, type[Any]] = {"Hit": types.Hit, "Retrieval": types.Retrieval, "Usage": types.Usage}
@@ -41,11 +43,24 @@ def _value(descriptor: Any, value: Any) -> Any:
     return tuple(_value(descriptor, item) for item in value)
 
 
+def build(kind: type[M], **fields: Any) -> M:
+    """A message with these fields. ValueError or TypeError naming the field that has not its type."""
+    try:
+        return kind(**fields)
+    except (TypeError, ValueError):
+        for name, value in fields.items():
+            try:
+                kind(**{name: value})
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{name}: {reprlib.repr(value)}: {error}") from None
+        raise
+
+
 def prompt(value: Prompt) -> documents.Prompt:
     """Text, or token ids."""
     if isinstance(value, str):
         return documents.Prompt(text=value)
-    return documents.Prompt(tokens=value)
+    return build(documents.Prompt, tokens=value)
 
 
 def session(mounts: Sequence[str], options: types.Options | None) -> documents.SessionOptions:
@@ -77,11 +92,12 @@ def generate_request(
     fields: dict[str, Any] = dict(arguments)
     fields["with_retrievals"] = fields.pop("retrievals", False)
     sampling = {name: fields.pop(name) for name in _SAMPLING & fields.keys()}
-    return generation.GenerateRequest(
+    return build(
+        generation.GenerateRequest,
         session_id=session_id,
         session=options,
         prompt=prompt(text),
-        sampling=generation.Sampling(**sampling),
+        sampling=build(generation.Sampling, **sampling),
         **fields,
     )
 

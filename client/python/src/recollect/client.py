@@ -32,6 +32,7 @@ class Client:
     def __init__(self, address: str = "localhost:50051", *, timeout: float | None = None,
                  api_key: str | None = None,
                  tls_ca: str | os.PathLike[str] | None = None) -> None:
+        self._address = address
         self._timeout = timeout
         self._metadata = _connection.metadata(api_key)
         self._credentials = _connection.credentials(tls_ca)
@@ -70,7 +71,7 @@ class Client:
         try:
             return method(request, timeout=self._timeout, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise errors.from_grpc(error) from None
+            raise errors.from_grpc(error, address=self._address, timeout=self._timeout) from None
 
     def ingest(
         self,

@@ -123,9 +123,12 @@ def from_status(code: grpc.StatusCode, details: str | None) -> RecollectError:
     return kind(details or "") if kind is not None else RecollectError(details or "", code)
 
 
-def from_grpc(error: grpc.RpcError) -> RecollectError:
-    """The exception for a failed call."""
-    failed = from_status(error.code(), error.details())
+def from_grpc(error: grpc.RpcError, *, address: str = "", timeout: float | None = None) -> RecollectError:
+    """The exception for a failed call. `address` and `timeout`: what it was made with, for the message."""
+    details = error.details()
+    if timeout is not None and error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+        details = f"{address}: no whole answer within the timeout of {timeout:g} s"
+    failed = from_status(error.code(), details)
     for name, value in cast("Iterable[tuple[str, str]]", error.trailing_metadata() or ()):
         if name == "retry-after":
             failed.retry_after = float(value)

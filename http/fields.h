@@ -41,6 +41,25 @@ bool Holds(const nlohmann::json& value, const std::optional<T>*) {
   return Holds(value, static_cast<const T*>(nullptr));
 }
 
+// What a value is that does not hold the type: "string"; "number 1.5", which is short and may be
+// too large only; "entry 3: string" of the first entry that is wrong.
+template <typename T>
+std::string Wrong(const nlohmann::json& value, const T*) {
+  return absl::StrCat(value.type_name(), value.is_number() ? absl::StrCat(" ", value.dump()) : "");
+}
+template <typename T>
+std::string Wrong(const nlohmann::json& value, const std::vector<T>*) {
+  constexpr const T* kEntry = nullptr;
+  if (!value.is_array()) return Wrong(value, kEntry);
+  size_t i = 0;
+  while (i + 1 < value.size() && Holds(value[i], kEntry)) ++i;
+  return absl::StrCat("entry ", i, ": ", Wrong(value[i], kEntry));
+}
+template <typename T>
+std::string Wrong(const nlohmann::json& value, const std::optional<T>*) {
+  return Wrong(value, static_cast<const T*>(nullptr));
+}
+
 // Takes the field out of `object` and into `out`, which keeps its value where the field is absent
 // or null. INVALID_ARGUMENT naming the field and `expected`.
 template <typename T>
@@ -51,10 +70,8 @@ absl::Status Take(nlohmann::json& object, const char* name, const char* expected
   object.erase(found);
   if (value.is_null()) return absl::OkStatus();
   if (!Holds(value, &out)) {
-    // A number is short, and may be of the right type but too large.
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": ", value.type_name(), value.is_number() ? absl::StrCat(" ", value.dump()) : "",
-        ", expected ", expected));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", Wrong(value, &out), ", expected ", expected));
   }
   if constexpr (requires { out.reset(); }) {
     out = value.get<typename T::value_type>();

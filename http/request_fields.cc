@@ -9,8 +9,18 @@ namespace recollect::http {
 using nlohmann::json;
 
 absl::StatusOr<json> ParseObject(const std::string& body) {
-  json object = json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (object.is_discarded()) return absl::InvalidArgumentError("the body is not JSON in UTF-8");
+  if (body.empty()) return absl::InvalidArgumentError("the body is empty, expected a JSON object");
+  json object;
+  try {
+    object = json::parse(body);
+  } catch (const json::parse_error& error) {  // .byte counts the first one that does not fit
+    return absl::InvalidArgumentError(absl::StrCat("the body is not JSON in UTF-8 at byte ",
+                                                   error.byte == 0 ? 0 : error.byte - 1, " of ",
+                                                   body.size()));
+  } catch (const json::out_of_range&) {
+    return absl::InvalidArgumentError(
+        "the body is not JSON in UTF-8: it has a number beyond the range of a double");
+  }
   if (object.is_object()) return object;
   return absl::InvalidArgumentError(
       absl::StrCat("the body is a JSON ", object.type_name(), ", expected an object"));

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -125,7 +126,11 @@ Match FindRoute(Request& request) {
   const std::string path = model::EscapeInvisible(request.path);
   if (match.allow.empty()) {
     match.http_status = 404;
-    match.refused = absl::NotFoundError(absl::StrCat("there is no '", path, "'"));
+    // Whoever writes an id as it is meets this first.
+    const bool id = absl::StartsWith(request.path, "/v1/documents/");
+    match.refused = absl::NotFoundError(
+        absl::StrCat("there is no '", path, "'",
+                     id ? "; a / within the id of a document is %2F in a path" : ""));
   } else {
     match.http_status = 405;
     match.refused = absl::UnimplementedError(

@@ -1,6 +1,10 @@
 // OpenAI-style HTTP of the program `recollect`, over the real engine.
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "nlohmann/json.hpp"
 #include "tests/e2e/server_testing.h"
 #include "tests/http/http_testing.h"
@@ -13,11 +17,24 @@ using ::testing::HasSubstr;
 
 class HttpE2eTest : public ServerTest {
  protected:
-  json Ask(const std::string& path, const json& fields) const {
+  json Send(const std::string& request) const {
     const Socket socket(http_);
-    socket.Send(Post(path, fields.dump()));
+    socket.Send(request);
     const std::string answer = socket.ReadAll();
     return json::parse(answer.substr(answer.find("\r\n\r\n") + 4));
+  }
+  json Ask(const std::string& path, const json& fields) const {
+    return Send(Post(path, fields.dump()));
+  }
+  static void SetTokens(v1::GenerateRequest& request, const std::vector<int32_t>& tokens) {
+    request.mutable_prompt()->clear_text();
+    request.mutable_prompt()->mutable_tokens()->Assign(tokens.begin(), tokens.end());
+  }
+  static void ExpectSame(const json& answer, const absl::Status& status) {
+    EXPECT_FALSE(status.ok()) << answer;
+    EXPECT_EQ(answer["error"]["message"], std::string(status.message()));
+    EXPECT_EQ(answer["error"]["code"],
+              absl::AsciiStrToLower(absl::StatusCodeToString(status.code())));
   }
   json Complete(const json& fields) const { return Ask("/v1/completions", fields); }
 };
@@ -96,6 +113,66 @@ TEST_F(HttpE2eTest, RetrieveAndScoreGiveWhatGrpcGives) {
     EXPECT_EQ(scored["argmax"][i], scores.argmax(i));
     EXPECT_EQ(scored["argmax_logprobs"][i].get<float>(), scores.argmax_logprobs(i));
   }
+  EXPECT_EQ(StopServer(), 0);
+}
+
+// What is refused by one listener is refused by the other, with the same code and the same words.
+TEST_F(HttpE2eTest, RefusalsAreThoseOfGrpc) {
+  StartHttp();
+  ASSERT_EQ(Run({"ingest", "--server", address_, "--id", "d", "-"}, Text(3000)).exit_code, 0);
+  using Change = std::function<void(v1::GenerateRequest&)>;
+  const std::pair<json, Change> completions[] = {
+      {{{"prompt", ""}}, [](auto& r) { r.mutable_prompt()->set_text(""); }},
+      {{{"prompt", {5, 1}}},
+       [](auto& r) {
+         SetTokens(r, {5, 1});
+       }},
+      {{{"prompt", {5, 123456}}},
+       [](auto& r) {
+         SetTokens(r, {5, 123456});
+       }},
+      {{{"prompt", std::string((2 << 20) + 1, 'a')}},
+       [](auto& r) { r.mutable_prompt()->set_text(std::string((2 << 20) + 1, 'a')); }},
+      {{{"max_tokens", -1}}, [](auto& r) { r.set_max_tokens(-1); }},
+      {{{"max_tokens", 65537}}, [](auto& r) { r.set_max_tokens(65537); }},
+      {{{"temperature", -0.5}}, [](auto& r) { r.mutable_sampling()->set_temperature(-0.5); }},
+      {{{"top_p", 1.5}}, [](auto& r) { r.mutable_sampling()->set_top_p(1.5); }},
+      {{{"top_k", -2}}, [](auto& r) { r.mutable_sampling()->set_top_k(-2); }},
+      {{{"stop", {""}}}, [](auto& r) { r.add_stop(""); }},
+      {{{"mounts", {"e"}}}, [](auto& r) { r.mutable_session()->add_mounts("e"); }},
+      {{{"mounts", {""}}}, [](auto& r) { r.mutable_session()->add_mounts(""); }},
+      {{{"mounts", {"d", "d"}}},
+       [](auto& r) {
+         r.mutable_session()->add_mounts("d");
+         r.mutable_session()->add_mounts("d");
+       }},
+      {{{"dilation", 3}}, [](auto& r) { r.mutable_session()->set_dilation(3); }},
+      {{{"window", -7}}, [](auto& r) { r.mutable_session()->set_window(-7); }},
+      {{{"top_k_blocks", 4}}, [](auto& r) { r.mutable_session()->set_top_k_blocks(4); }},
+  };
+  for (const auto& [changed, change] : completions) {
+    json fields = {{"model", "model"}, {"prompt", "under"}, {"max_tokens", 1}, {"temperature", 0}};
+    fields.update(changed);
+    v1::GenerateRequest request;
+    request.mutable_prompt()->set_text("under");
+    request.set_max_tokens(1);
+    change(request);
+    ExpectSame(Complete(fields), client_->Generate(request).status());
+  }
+  v1::RetrieveRequest many;
+  many.mutable_query()->set_text("under");
+  many.set_k(1025);
+  ExpectSame(Ask("/v1/retrieve", {{"query", "under"}, {"k", 1025}}),
+             client_->Retrieve(many).status());
+  v1::ScoreRequest score;
+  score.mutable_prompt()->set_text("under");
+  score.mutable_session()->add_mounts("e");
+  ExpectSame(Ask("/v1/score", {{"prompt", "under"}, {"mounts", {"e"}}}),
+             client_->Score(score).status());
+  ExpectSame(Send(Get("/v1/documents/e")), client_->GetDocument("e").status());
+  ExpectSame(
+      Send("DELETE /v1/documents/e HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+      client_->DeleteDocument("e"));
   EXPECT_EQ(StopServer(), 0);
 }
 

@@ -36,7 +36,9 @@ TEST_F(HttpTest, ScoreRefusesByName) {
   const std::tuple<json, int, std::string> cases[] = {
       {json::object(), 400, "prompt: missing"},
       {{{"prompt", nullptr}}, 400, "prompt: empty"},
-      {{{"prompt", {1, "a"}}}, 400, "prompt: array, expected a string or an array of token ids"},
+      {{{"prompt", {1, "a"}}},
+       400,
+       "prompt: entry 1: string, expected a string or an array of token ids"},
       {{{"prompt", "x"}, {"flush_after", 1}}, 400, "flush_after: number"},
       {{{"prompt", "x"}, {"flush_after", {2, 1}}}, 400, "flush_after: 1 after 2"},
       {{{"prompt", "x"}, {"mounts", {"nobody"}}}, 404, "'nobody'"},

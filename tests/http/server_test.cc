@@ -42,6 +42,24 @@ TEST_F(HttpTest, OtherPathsAndMethods) {
   EXPECT_THAT(Ask("nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400"));
 }
 
+TEST_F(HttpTest, WhatIsNoJsonIsToldByItsPlace) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "the body is empty, expected a JSON object"},
+      {"[]", "the body is a JSON array, expected an object"},
+      {"{\"prompt\": tru}", "the body is not JSON in UTF-8 at byte 14 of 15"},
+      {"{\"prompt\": \"x\"", "the body is not JSON in UTF-8 at byte 14 of 14"},
+      {"{\"a\": \"\xff\"}", "the body is not JSON in UTF-8 at byte 7 of 10"},
+      {"{\"a\": 1} {}", "the body is not JSON in UTF-8 at byte 9 of 11"},
+      {"{\"max_tokens\": 1e400}",
+       "the body is not JSON in UTF-8: it has a number beyond the range of a double"},
+  };
+  for (const auto& [body, message] : cases) {
+    const std::string answer = Ask(Post("/v1/completions", body, "Connection: close\r\n"));
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 400 ")) << body;
+    EXPECT_EQ(Body(answer)["error"]["message"], message) << body;
+  }
+}
+
 // What a body is coded in is told, and not read as if it were text.
 TEST_F(HttpTest, CodingsOfABodyAreRefusedByName) {
   const auto post = [&](const std::string& header) {

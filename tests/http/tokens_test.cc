@@ -62,8 +62,14 @@ TEST_F(HttpTest, TokenizeRefusesByName) {
       {"/detokenize", json::object(), 400, "tokens: missing"},
       {"/detokenize", {{"tokens", {1, -1}}}, 400, "tokens: -1, limit 0 to "},
       {"/detokenize", {{"tokens", {1, 1 << 30}}}, 400, "tokens: 1073741824, limit 0 to "},
-      {"/detokenize", {{"tokens", {1.5}}}, 400, "tokens: array, expected an array of token ids"},
-      {"/detokenize", {{"tokens", {int64_t{1} << 33}}}, 400, "tokens: array"},
+      {"/detokenize",
+       {{"tokens", {1.5}}},
+       400,
+       "tokens: entry 0: number 1.5, expected an array of token ids"},
+      {"/detokenize",
+       {{"tokens", {int64_t{1} << 33}}},
+       400,
+       "tokens: entry 0: number 8589934592, expected"},
       {"/detokenize", {{"tokens", "x"}}, 400, "tokens: string"}};
   for (const auto& [path, fields, status, message] : cases)
     ExpectRefused(path, fields, status, message);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/status.h"
+#include "base/types.h"
 #include "cli/connection.h"
 #include "cli/json.h"
 #include "cli/progress.h"
@@ -20,6 +22,9 @@
 
 namespace recollect::cli {
 namespace {
+
+// Between two estimates of an input of unknown size, at least.
+constexpr int64_t kAskTokens = 20000;
 
 struct IngestOptions {
   std::string id;
@@ -48,10 +53,20 @@ absl::StatusOr<std::vector<int32_t>> ParseTokens(const std::string& text) {
   return tokens;
 }
 
+// Of so many tokens, in the longest blocks: what they take at least.
+absl::Status CheckRoomForTokens(client::Client& client, const std::string& path, int64_t tokens) {
+  const auto stats = client.GetStats();
+  const auto model = client.GetModel();
+  if (!stats.ok() || !model.ok()) return absl::OkStatus();  // not for this key: it will show
+  const Room room = RoomFor(*model, *stats, {0, tokens, tokens / kMaxChunkTokens});
+  return CheckRoom(path, *stats, room, room);
+}
+
 absl::StatusOr<v1::Document> IngestTokens(client::Client& client, const IngestOptions& options,
                                           const v1::SessionOptions& session) {
   ASSIGN_OR_RETURN(const std::string text, ReadInput(options.path));
   ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, ParseTokens(text));
+  RETURN_IF_ERROR(CheckRoomForTokens(client, options.path, std::ssize(tokens)));
   ProgressBar bar(options.id, static_cast<int64_t>(tokens.size()));
   const auto progress = [&](const v1::IngestProgress& p) {
     bar.Update(p.accepted_offset(), Note(p));
@@ -59,16 +74,20 @@ absl::StatusOr<v1::Document> IngestTokens(client::Client& client, const IngestOp
   return client.IngestTokens(options.id, tokens, progress, session);
 }
 
-// Of `size` bytes of text, by what the model has read of it.
+// Of `size` bytes of text, by what the model has read of it; 0: unknown, so of what it has read.
 absl::Status CheckRoomForRest(client::Client& client, const std::string& path, int64_t size,
                               const v1::IngestProgress& progress) {
   const auto stats = client.GetStats();
   const auto model = client.GetModel();
   if (!stats.ok() || !model.ok()) return absl::OkStatus();  // not for this key: it will show
   const TextSize read{progress.bytes(), progress.tokens(), progress.chunks()};
+  if (size == 0) {
+    const std::string what = absl::StrCat(path, " up to byte ", progress.bytes());
+    return CheckRoom(what, *stats, {}, RoomFor(*model, *stats, read));
+  }
   const int64_t left = std::max<int64_t>(0, size - progress.accepted_offset());
-  return CheckRoom(path, *stats, RoomFor(*model, ScaledToBytes(read, left)),
-                   RoomFor(*model, ScaledToBytes(read, size)));
+  return CheckRoom(path, *stats, RoomFor(*model, *stats, ScaledToBytes(read, left)),
+                   RoomFor(*model, *stats, ScaledToBytes(read, size)));
 }
 
 // Resumes where the server has committed; tries again when the connection breaks and the input can
@@ -77,8 +96,8 @@ absl::StatusOr<v1::Document> IngestText(client::Client& client, const IngestOpti
                                         const v1::SessionOptions& session) {
   ASSIGN_OR_RETURN(const auto source, TextSource::Open(options.path));
   ProgressBar bar(options.id, source->size());
-  absl::Status room;  // for the whole, as soon as it can be told
-  bool asked = source->size() == 0;
+  absl::Status room;   // for the whole, as soon as it can be told
+  int64_t ask_at = 1;  // tokens
   const auto reader = [&](int64_t offset, int64_t limit) -> absl::StatusOr<std::string> {
     RETURN_IF_ERROR(room);
     return source->Read(offset, limit);
@@ -96,8 +115,10 @@ absl::StatusOr<v1::Document> IngestText(client::Client& client, const IngestOpti
       broken = absl::OkStatus();
     }
     committed = p.committed_offset();
-    if (!asked && p.tokens() > 0) {
-      asked = true;
+    if (p.tokens() >= ask_at) {
+      // Where the size is unknown, again after a while: the budget may be passed by then.
+      ask_at = source->size() > 0 ? std::numeric_limits<int64_t>::max()
+                                  : p.tokens() + std::max(kAskTokens, p.tokens() / 16);
       room = CheckRoomForRest(client, options.path, source->size(), p);
     }
     bar.Update(p.accepted_offset(), Note(p));

@@ -94,10 +94,16 @@ int Main(int argc, char** argv) {
         verb_missing ? CLI::ExtrasError(last->get_name(), unknown).what() : error.what(), json);
   } catch (const CLI::ConfigError& error) {
     absl::string_view what = error.what();
-    const bool unknown = absl::ConsumePrefix(&what, "INI was not able to parse ");
-    Report(absl::InvalidArgumentError(absl::StrCat(
-               app.get_config_ptr()->as<std::string>(), ": ",
-               unknown ? absl::StrCat("there is no option '", what, "'") : std::string(what))),
+    std::string shown(what);
+    if (absl::ConsumePrefix(&what, "INI was not able to parse ")) {
+      shown = absl::StrCat("there is no option '", what, "'");
+      const CLI::App* const serve = app.get_subcommand("serve");
+      if (serve->get_option_no_throw(absl::StrCat("--", what)) != nullptr) {
+        absl::StrAppend(&shown, " for every command; it belongs under [serve]");
+      }
+    }
+    Report(absl::InvalidArgumentError(
+               absl::StrCat(app.get_config_ptr()->as<std::string>(), ": ", shown)),
            json);
     return kExitUsage;
   } catch (const CLI::ParseError& error) {  // --help comes this way too

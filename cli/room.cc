@@ -31,12 +31,18 @@ TextSize ScaledToBytes(const TextSize& size, int64_t bytes) {
   return Scaled(size, static_cast<double>(bytes) / static_cast<double>(size.bytes));
 }
 
-Room RoomFor(const v1::ModelInfo& model, const TextSize& size) {
+Room RoomFor(const v1::ModelInfo& model, const v1::Stats& stats, const TextSize& size,
+             int64_t documents) {
   Room room;
   room.disk_bytes = size.bytes + size.tokens * kTokenBytes;
   if (model.groups() == 0) return room;
   room.landmark_bytes = size.chunks * model.retrieval_width() * kKeyBytes;
   room.disk_bytes += room.landmark_bytes + size.tokens * model.width() * kStateBytes;
+  // Sketches are in memory only.
+  if (stats.landmark_sketch_chunks() > 0 &&
+      size.chunks / documents >= stats.landmark_sketch_chunks()) {
+    room.landmark_bytes += size.chunks * stats.landmark_sketch_key_bytes();
+  }
   return room;
 }
 
@@ -50,7 +56,7 @@ absl::Status CheckRoom(const std::string& what, const v1::Stats& stats, const Ro
   if (whole.landmark_bytes > stats.landmark_budget_bytes()) {
     return absl::ResourceExhaustedError(
         absl::StrCat(what, " needs about ", Readable(whole.landmark_bytes),
-                     " for its landmark keys, the budget ", "(--landmark-budget) is ",
+                     " for its landmark keys, the budget (--landmark-budget) is ",
                      Readable(stats.landmark_budget_bytes())));
   }
   return absl::OkStatus();

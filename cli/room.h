@@ -18,13 +18,15 @@ struct TextSize {
 TextSize ScaledToTokens(const TextSize& size, int64_t tokens);
 TextSize ScaledToBytes(const TextSize& size, int64_t bytes);
 
-// What a document takes.
+// What documents take.
 struct Room {
-  int64_t disk_bytes = 0;      // of its records
-  int64_t landmark_bytes = 0;  // of its landmark keys, while it is mounted
+  int64_t disk_bytes = 0;      // of their records
+  int64_t landmark_bytes = 0;  // of their landmark keys, with sketches, while they are mounted
 };
-// Of a model without landmarks: its text and tokens alone.
-Room RoomFor(const v1::ModelInfo& model, const TextSize& size);
+// Of `size` in `documents` of one size. Of a model without landmarks: text and tokens alone.
+// REQUIRES: documents > 0.
+Room RoomFor(const v1::ModelInfo& model, const v1::Stats& stats, const TextSize& size,
+             int64_t documents = 1);
 
 // RESOURCE_EXHAUSTED if the disk is too small for what is still to be written, or the budget of
 // landmark keys for the whole; names what is needed and what there is. `what` is the beginning of

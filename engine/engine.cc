@@ -149,6 +149,12 @@ EngineStats EngineImpl::stats() const {
   stats.indexes_made = counters_.indexes_made;
   stats.landmark_bytes = mounts_.used_bytes();
   stats.landmark_budget_bytes = mounts_.budget_bytes();
+  stats.landmark_sketch_chunks = landmarks_->sketched_keys();
+  if (const int64_t n = stats.landmark_sketch_chunks; n > 0) {
+    const int64_t plain_bytes = landmarks_->LandmarkIndex::BytesOf(n, model_->config().key_width());
+    const int64_t bytes = landmarks_->BytesOf(n, model_->config().key_width()) - plain_bytes;
+    stats.landmark_sketch_key_bytes = (bytes + n - 1) / n;
+  }
   stats.memory_bytes = tiers_.memory_bytes();
   stats.memory_budget_bytes = tiers_.memory_budget_bytes();
   stats.chunk_states_bytes = tiers_.chunk_states_bytes();

@@ -25,6 +25,8 @@ void VisitFields(const EngineStats& stats, const Visitor& visit) {
   visit("max_ingests", stats.max_ingests);
   visit("landmark_bytes", stats.landmark_bytes);
   visit("landmark_budget_bytes", stats.landmark_budget_bytes);
+  visit("landmark_sketch_chunks", stats.landmark_sketch_chunks);
+  visit("landmark_sketch_key_bytes", stats.landmark_sketch_key_bytes);
   visit("memory_bytes", stats.memory_bytes);
   visit("memory_budget_bytes", stats.memory_budget_bytes);
   visit("chunk_states_bytes", stats.chunk_states_bytes);

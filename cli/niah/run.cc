@@ -101,9 +101,10 @@ absl::Status Runner::CheckSizes() const {
   if (absl::IsPermissionDenied(stats.status())) return absl::OkStatus();  // it will show
   RETURN_IF_ERROR(stats.status());
   ASSIGN_OR_RETURN(const int64_t there, TokensThere());
-  return CheckRoom(absl::StrCat("--tokens ", most), *stats,
-                   RoomFor(model, ScaledToTokens(probe_, std::max<int64_t>(0, most - there))),
-                   RoomFor(model, ScaledToTokens(probe_, most)));
+  const int64_t shards = (most + options_.shard_tokens - 1) / options_.shard_tokens;
+  const TextSize rest = ScaledToTokens(probe_, std::max<int64_t>(0, most - there));
+  return CheckRoom(absl::StrCat("--tokens ", most), *stats, RoomFor(model, *stats, rest, shards),
+                   RoomFor(model, *stats, ScaledToTokens(probe_, most), shards));
 }
 
 // What an earlier run of these options has left.

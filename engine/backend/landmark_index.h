@@ -83,6 +83,8 @@ class LandmarkIndex {
   virtual int64_t BytesOf(int64_t count, int64_t d_k) const {
     return count * d_k * static_cast<int64_t>(sizeof(Bf16));
   }
+  // From so many keys on, BytesOf counts more than the keys themselves; 0: it never does.
+  virtual int64_t sketched_keys() const { return 0; }
   // Stores keys [count, d_k], possibly none. The device must outlive the result. Thread-safe.
   // RESOURCE_EXHAUSTED: the device's memory; UNAVAILABLE: the device is lost.
   virtual absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(LargeVector<Bf16> keys) = 0;

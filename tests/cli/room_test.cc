@@ -39,13 +39,26 @@ TEST(RoomTest, SizesFollowInProportion) {
 
 TEST(RoomTest, CountsTextTokensStatesAndKeys) {
   const TextSize size{3000, 1000, 20};
-  const Room room = RoomFor(Model(), size);
+  const Room room = RoomFor(Model(), {}, size);
   EXPECT_EQ(room.landmark_bytes, 20 * 640 * 2);
   EXPECT_EQ(room.disk_bytes, 3000 + 1000 * 4 + 1000 * 256 * 2 + 20 * 640 * 2);
   v1::ModelInfo plain = Model();
   plain.set_groups(0);
-  EXPECT_EQ(RoomFor(plain, size).landmark_bytes, 0);
-  EXPECT_EQ(RoomFor(plain, size).disk_bytes, 3000 + 1000 * 4);
+  EXPECT_EQ(RoomFor(plain, {}, size).landmark_bytes, 0);
+  EXPECT_EQ(RoomFor(plain, {}, size).disk_bytes, 3000 + 1000 * 4);
+}
+
+TEST(RoomTest, CountsSketchesOfLargeDocuments) {
+  v1::Stats stats;
+  stats.set_landmark_sketch_chunks(100);
+  stats.set_landmark_sketch_key_bytes(233);
+  EXPECT_EQ(RoomFor(Model(), stats, {30000, 10000, 199}).landmark_bytes, 199 * (640 * 2 + 233));
+  EXPECT_EQ(RoomFor(Model(), stats, {30000, 10000, 99}).landmark_bytes, 99 * 640 * 2);
+  EXPECT_EQ(RoomFor(Model(), stats, {30000, 10000, 199}, 2).landmark_bytes, 199 * 640 * 2);
+  EXPECT_EQ(RoomFor(Model(), stats, {30000, 10000, 200}, 2).landmark_bytes, 200 * (640 * 2 + 233));
+  // They are not stored.
+  EXPECT_EQ(RoomFor(Model(), stats, {30000, 10000, 199}).disk_bytes,
+            RoomFor(Model(), {}, {30000, 10000, 199}).disk_bytes);
 }
 
 TEST(RoomTest, NamesWhatIsNeededAndWhatThereIs) {

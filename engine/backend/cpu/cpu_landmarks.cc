@@ -86,6 +86,8 @@ int64_t CpuLandmarks::BytesOf(int64_t count, int64_t d_k) const {
          (WantsSketch(count) ? kernels::LandmarkSketch::BytesOf(shape_, count) : 0);
 }
 
+int64_t CpuLandmarks::sketched_keys() const { return shape_.width > 0 ? kSketchedKeys : 0; }
+
 std::shared_ptr<CpuLandmarks::Kept> CpuLandmarks::MakeKept(
     LargeVector<Bf16> keys, std::shared_ptr<const LandmarkLists> lists) {
   auto kept = std::make_shared<Kept>();

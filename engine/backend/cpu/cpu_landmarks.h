@@ -28,6 +28,7 @@ class CpuLandmarks final : public LandmarkIndex {
       : threads_(std::move(threads)), shape_(shape), summer_(threads_) {}
   std::string name() const override { return "cpu"; }
   int64_t BytesOf(int64_t count, int64_t d_k) const override;
+  int64_t sketched_keys() const override;
   absl::StatusOr<std::unique_ptr<LandmarkKeys>> Keep(LargeVector<Bf16> keys) override;
   void Search(std::span<LandmarkQuery> queries) override;
   // Returns when sketches of all keys kept so far are made; for tests and benchmarks.

@@ -58,6 +58,10 @@ TEST(LandmarkIndexTest, SketchesChangeNothingThatIsFound) {
   EXPECT_GT(sketching.BytesOf(9000, kWidth), bytes + bytes / 8);
   EXPECT_LT(sketching.BytesOf(9000, kWidth), bytes + bytes / 3);
   EXPECT_EQ(sketching.BytesOf(100, kWidth), 100 * kWidth * 2);
+  EXPECT_EQ(plain.sketched_keys(), 0);
+  const int64_t least = sketching.sketched_keys();
+  EXPECT_EQ(sketching.BytesOf(least - 1, kWidth), plain.BytesOf(least - 1, kWidth));
+  EXPECT_GT(sketching.BytesOf(least, kWidth), plain.BytesOf(least, kWidth));
 
   std::vector<LandmarkQuery> queries[2];
   std::vector<std::unique_ptr<LandmarkKeys>> kept[2];

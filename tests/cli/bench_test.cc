@@ -290,6 +290,25 @@ TEST_F(CliTest, WhatDoesNotFitIsSaidBeforeTheWork) {
       Embedded({"ingest", "--id", "again", path, "--landmark-budget", budget});
   EXPECT_EQ(ingest.exit_code, kExhausted);
   EXPECT_THAT(ingest.err, HasSubstr("for its landmark keys, the budget (--landmark-budget) is"));
+  // Token ids: their number is known before any is sent.
+  std::string ids;
+  for (int64_t i = 0; i < document["tokens"].get<int64_t>(); ++i) ids += "10 ";
+  const ProcessResult tokens = Embedded(
+      {"ingest", "--id", "ids", "--tokens", File("ids", ids), "--landmark-budget", budget});
+  EXPECT_EQ(tokens.exit_code, kExhausted);
+  EXPECT_THAT(tokens.err, HasSubstr("for its landmark keys, the budget (--landmark-budget) is"));
+}
+
+TEST_F(CliTest, AStreamThatOutgrowsTheBudgetIsStoppedOnItsWay) {
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += Haystack();
+  const auto model = Json(Embedded({"model", "--json"}));
+  const std::string budget = absl::StrCat(4 * model["retrieval_width"].get<int64_t>() * 2);
+  const ProcessResult piped =
+      Embedded({"ingest", "--id", "piped", "-", "--landmark-budget", budget}, text);
+  EXPECT_EQ(piped.exit_code, kExhausted);
+  EXPECT_THAT(piped.err, HasSubstr("- up to byte "));
+  EXPECT_THAT(piped.err, HasSubstr("for its landmark keys, the budget (--landmark-budget) is"));
 }
 
 TEST_F(CliTest, BenchMeasuresAndCleansUp) {

@@ -131,7 +131,11 @@ TEST_F(WhereCliTest, AnUnknownOptionOfAFileIsNamedWithTheFile) {
   const std::string file = File("bad.toml", "data-dirr = \"x\"\n");
   const ProcessResult result = Run({"stats", "--config", file});
   EXPECT_EQ(result.exit_code, kUsage);
-  EXPECT_THAT(result.err, HasSubstr(file + ": there is no option 'data-dirr'"));
+  EXPECT_THAT(result.err, HasSubstr(file + ": there is no option 'data-dirr'\n"));
+  const std::string outside = File("outside.toml", "http-listen = \"127.0.0.1:0\"\n");
+  EXPECT_THAT(
+      Run({"serve", "--config", outside}).err,
+      HasSubstr("there is no option 'http-listen' for every command; it belongs under [serve]"));
 }
 
 TEST_F(WhereCliTest, AStringOfAFileThatIsNotClosedIsNamedWithItsLine) {

@@ -4,11 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/bf16.h"
+#include "base/mxint8.h"
 
 namespace recollect::cli {
 namespace {
 
-constexpr int64_t kStateBytes = 2, kKeyBytes = 2;  // bf16, each number
+constexpr int64_t kKeyBytes = 2;  // bf16, each number
 constexpr int64_t kTokenBytes = 4;
 
 TextSize Scaled(const TextSize& size, double factor) {
@@ -19,6 +21,13 @@ TextSize Scaled(const TextSize& size, double factor) {
 std::string Readable(int64_t bytes) {
   constexpr double kMiB = 1 << 20;
   return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / kMiB);
+}
+
+// Of chunk states on disk.
+int64_t StatesBytes(int64_t numbers, const v1::Stats& stats) {
+  return stats.chunk_states_format() == "mxint8"
+             ? static_cast<int64_t>(MxInt8Bytes(static_cast<size_t>(numbers)))
+             : numbers * int64_t{sizeof(Bf16)};
 }
 
 }  // namespace
@@ -37,7 +46,7 @@ Room RoomFor(const v1::ModelInfo& model, const v1::Stats& stats, const TextSize&
   room.disk_bytes = size.bytes + size.tokens * kTokenBytes;
   if (model.groups() == 0) return room;
   room.landmark_bytes = size.chunks * model.retrieval_width() * kKeyBytes;
-  room.disk_bytes += room.landmark_bytes + size.tokens * model.width() * kStateBytes;
+  room.disk_bytes += room.landmark_bytes + StatesBytes(size.tokens * model.width(), stats);
   // Sketches are in memory only.
   if (stats.landmark_sketch_chunks() > 0 &&
       size.chunks / documents >= stats.landmark_sketch_chunks()) {

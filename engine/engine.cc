@@ -145,6 +145,8 @@ EngineStats EngineImpl::stats() const {
   stats.backend = backend_->name();
   stats.landmark_index = landmarks_->name();
   stats.index = IndexName(options_.index);
+  stats.chunk_states_format =
+      options_.chunk_states_format == ChunkStatesFormat::kBf16 ? "bf16" : "mxint8";
   stats.indexed_documents = mounts_.listed_documents();
   stats.indexes_made = counters_.indexes_made;
   stats.landmark_bytes = mounts_.used_bytes();

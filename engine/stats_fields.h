@@ -31,6 +31,7 @@ void VisitFields(const EngineStats& stats, const Visitor& visit) {
   visit("memory_budget_bytes", stats.memory_budget_bytes);
   visit("chunk_states_bytes", stats.chunk_states_bytes);
   visit("chunk_states_budget_bytes", stats.chunk_states_budget_bytes);
+  visit("chunk_states_format", stats.chunk_states_format);
   visit("state_bytes", stats.state_bytes);
   visit("state_budget_bytes", stats.state_budget_bytes);
   visit("store_bytes", stats.store_bytes);

@@ -253,6 +253,7 @@ struct EngineStats {
   int64_t landmark_bytes = 0, landmark_budget_bytes = 0;
   // Keys of documents of at least so many chunks take so much more memory each; 0: none do.
   int64_t landmark_sketch_chunks = 0, landmark_sketch_key_bytes = 0;
+  std::string chunk_states_format;  // of EngineOptions: "mxint8" or "bf16"
   int64_t memory_bytes = 0, memory_budget_bytes = 0;
   int64_t chunk_states_bytes = 0, chunk_states_budget_bytes = 0;
   int64_t state_bytes = 0, state_budget_bytes = 0;

@@ -48,6 +48,17 @@ TEST(RoomTest, CountsTextTokensStatesAndKeys) {
   EXPECT_EQ(RoomFor(plain, {}, size).disk_bytes, 3000 + 1000 * 4);
 }
 
+TEST(RoomTest, CountsStatesAsTheServerStoresThem) {
+  v1::Stats stats;
+  stats.set_chunk_states_format("bf16");
+  const TextSize size{3000, 1000, 20};
+  const int64_t bf16 = RoomFor(Model(), stats, size).disk_bytes;
+  stats.set_chunk_states_format("mxint8");
+  const int64_t mxint8 = RoomFor(Model(), stats, size).disk_bytes;
+  EXPECT_EQ(bf16, RoomFor(Model(), {}, size).disk_bytes);  // of an older server
+  EXPECT_EQ(bf16 - mxint8, 1000 * 256 * 2 - 1000 * (256 + 256 / 32));
+}
+
 TEST(RoomTest, CountsSketchesOfLargeDocuments) {
   v1::Stats stats;
   stats.set_landmark_sketch_chunks(100);

@@ -148,6 +148,7 @@ TEST(EncodeTest, Stats) {
   stats.max_queued = 10;
   stats.store_read_only = true;
   stats.index = "ivf";
+  stats.chunk_states_format = "mxint8";
   stats.indexed_documents = 11;
   stats.indexes_made = 12;
   stats.landmark_step_p99_ms = 5.5;
@@ -167,6 +168,7 @@ TEST(EncodeTest, Stats) {
   EXPECT_EQ(message.max_queued(), 10);
   EXPECT_TRUE(message.store_read_only());
   EXPECT_EQ(message.index(), "ivf");
+  EXPECT_EQ(message.chunk_states_format(), "mxint8");
   EXPECT_EQ(message.indexed_documents(), 11);
   EXPECT_EQ(message.indexes_made(), 12);
   EXPECT_EQ(message.landmark_step_p99_ms(), 5.5);

@@ -130,7 +130,7 @@ Match FindRoute(Request& request) {
     const bool id = absl::StartsWith(request.path, "/v1/documents/");
     match.refused = absl::NotFoundError(
         absl::StrCat("there is no '", path, "'",
-                     id ? "; a / within the id of a document is %2F in a path" : ""));
+                     id ? "; a slash within the id of a document is %2F in a path" : ""));
   } else {
     match.http_status = 405;
     match.refused = absl::UnimplementedError(

@@ -248,7 +248,8 @@ TEST_F(HttpDocumentsTest, BadRequestsAreNamed) {
       {"/v1/documents/a%00b", 404, "a"},
       {"/v1/documents/", 404, "there is no '/v1/documents/'"},
       {"/v1/documents/%2", 400, "without two hexadecimal digits"},
-      {"/v1/documents/d/text/more", 404, "there is no"}};
+      {"/v1/documents/d/text/more", 404,
+       "more'; a slash within the id of a document is %2F in a path"}};
   for (const auto& [path, status, message] : cases) {
     const std::string answer = Ask(Get(path));
     EXPECT_THAT(answer, StartsWith(absl::StrCat("HTTP/1.1 ", status, " "))) << path;

@@ -28,8 +28,8 @@ int SharedExponent(std::span<const Bf16> block) {
 float ToCode(int exponent) { return std::ldexp(1.0f, kFractionBits + kBias - exponent); }
 float FromCode(int exponent) { return std::ldexp(1.0f, exponent - kBias - kFractionBits); }
 
-// The nearest code, ties to even: a sum with 1.5 * 2^23 has no fraction. (A call of std::nearbyint
-// for each number would take longer than the rest of an ingest's commit.)
+// The nearest code, ties to even, without a call of std::nearbyint for each number: a sum with
+// 1.5 * 2^23 has no fraction.
 float Code(Bf16 x, float to_code) {
   constexpr float kRound = 12582912.0f;
   const float code = (x.ToFloat() * to_code + kRound) - kRound;

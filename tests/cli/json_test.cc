@@ -94,7 +94,7 @@ TEST(JsonTest, StatsAreSortedAndCountCodes) {
   EXPECT_NE(names.find("store_reads landmark_step_p50_ms "), std::string::npos) << names;
   EXPECT_NE(
       names.find(
-          "uptime_s store_cache_read_only store_read_only backend index landmark_index rpcs "),
+          "uptime_s store_cache_read_only store_read_only backend chunk_states_format index landmark_index rpcs "),
       std::string::npos)
       << names;
 }

@@ -92,10 +92,9 @@ TEST(JsonTest, StatsAreSortedAndCountCodes) {
   for (const auto& [name, value] : json.items()) names += name + " ";
   EXPECT_EQ(names.find("chunk_hits_memory chunk_hits_states"), 0u) << names;
   EXPECT_NE(names.find("store_reads landmark_step_p50_ms "), std::string::npos) << names;
-  EXPECT_NE(
-      names.find(
-          "uptime_s store_cache_read_only store_read_only backend chunk_states_format index landmark_index rpcs "),
-      std::string::npos)
+  EXPECT_NE(names.find("uptime_s store_cache_read_only store_read_only backend chunk_states_format "
+                       "index landmark_index rpcs "),
+            std::string::npos)
       << names;
 }
 

@@ -38,6 +38,7 @@ TEST(RadosConnectionTest, ReadsAndWritesEndWithTheirDeadline) {
   RadosOptions options = InNamespace("deadline");
   options.timeout_s = 2;
   const auto store = Open(options);
+  ASSERT_NE(store, nullptr);
   Content content{.seed = 9};
   const auto info = Ingest(*store, "book", &content, 1, 3, 50, 70);
   const auto begun = store->BeginIngest("next", "f", false, "");
@@ -68,6 +69,7 @@ TEST(RadosConnectionTest, AServerThatTheClusterNoLongerAnswersConnectsAnew) {
   options.timeout_s = 2;
   options.lease_ms = 2000;
   const auto store = Open(options);
+  ASSERT_NE(store, nullptr);
   Content content{.seed = 12}, unfinished{.seed = 13};
   const auto info = Ingest(*store, "book", &content, 1, 3, 50, 70);
   ASSERT_THAT(store->Pin(info->owner), IsOk());
@@ -109,6 +111,7 @@ TEST(RadosConnectionTest, AServerThatTheClusterNoLongerAnswersConnectsAnew) {
   // Its pin has lapsed with the client that it was, and it took another.
   std::this_thread::sleep_for(std::chrono::milliseconds(2 * options.lease_ms));
   const auto other = Open(InNamespace("anew"));
+  ASSERT_NE(other, nullptr);
   ASSERT_THAT(other->Remove("book"), IsOk());
   ASSERT_THAT(other->Free(info->owner), IsOk());
   ExpectContent(*store, info->owner, content);
@@ -118,6 +121,7 @@ TEST(RadosConnectionTest, AServerThatTheClusterNoLongerAnswersConnectsAnew) {
 
 TEST(RadosConnectionTest, AnIngestThatAFullClusterRefusesLeavesNoEntry) {
   const auto store = Open(InNamespace("full"));
+  ASSERT_NE(store, nullptr);
   Content content{.seed = 14, .width = 256};
   const auto info = Ingest(*store, "book", &content, 2, 20, 500, 7000);
   ASSERT_THAT(info, IsOk());

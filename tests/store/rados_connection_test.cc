@@ -21,12 +21,6 @@ namespace {
 
 using ::absl::StatusCode;
 
-std::unique_ptr<DocumentStore> Open(const RadosOptions& options) {
-  auto store = OpenRadosStore(options);
-  EXPECT_THAT(store, IsOk());
-  return store.ok() ? *std::move(store) : nullptr;
-}
-
 void Connect(librados::Rados* cluster) {
   ASSERT_EQ(cluster->init2("client.admin", "ceph", 0), 0);
   ASSERT_EQ(cluster->conf_read_file((ClusterDirectory() + "/ceph.conf").c_str()), 0);

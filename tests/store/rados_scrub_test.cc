@@ -18,12 +18,6 @@ namespace {
 
 using ::absl::StatusCode;
 
-std::unique_ptr<DocumentStore> Open(const RadosOptions& options) {
-  auto store = OpenRadosStore(options);
-  EXPECT_THAT(store, IsOk());
-  return store.ok() ? *std::move(store) : nullptr;
-}
-
 TEST(RadosScrubTest, FindsAndFreesWhatNobodyOwnsAndNothingElse) {
   const RadosOptions options = InNamespace("scrub");
   const auto store = Open(options);

@@ -14,12 +14,6 @@ namespace {
 
 using ::absl::StatusCode;
 
-std::unique_ptr<DocumentStore> Open(const RadosOptions& options) {
-  auto store = OpenRadosStore(options);
-  EXPECT_THAT(store, IsOk());
-  return store.ok() ? *std::move(store) : nullptr;
-}
-
 class RadosStoreTest : public testing::Test {
  protected:
   RadosOptions Options() const {

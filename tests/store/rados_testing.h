@@ -2,9 +2,13 @@
 #ifndef RECOLLECT_TESTS_STORE_RADOS_TESTING_H_
 #define RECOLLECT_TESTS_STORE_RADOS_TESTING_H_
 
+#include <memory>
 #include <string>
+#include <utility>
 
+#include "gmock/gmock.h"
 #include "store/rados/rados_store.h"
+#include "tests/support/status_matchers.h"
 
 namespace recollect::store {
 
@@ -23,6 +27,13 @@ inline RadosOptions InNamespace(const std::string& name) {
   options.lease_ms = 3000;
   options.object_bytes = 1 << 16;  // so that tests have documents of many
   return options;
+}
+
+// Null if it cannot be opened, which fails the test.
+inline std::unique_ptr<DocumentStore> Open(const RadosOptions& options) {
+  auto store = OpenRadosStore(options);
+  EXPECT_THAT(store, IsOk());
+  return store.ok() ? *std::move(store) : nullptr;
 }
 
 }  // namespace recollect::store

@@ -2,7 +2,7 @@
 
   python3 tests/faults/rados_faults.py . build/release/bin/recollect [--faults 200] [--seed 1]
 
-Three monitors, three OSDs on files and three servers are started. Clients ingest documents (some twice at once at two servers), ask, list and
+Three monitors, three OSDs on files and three servers are started. Clients ingest documents (some twice at once at two servers, some of these with two texts that begin alike), ask, list and
 delete; meanwhile servers are killed and stopped, cut off from the cluster, OSDs and monitors are killed and stopped, and the cluster is said to be
 full. tests/faults/rados_history.py says what must hold. Afterwards all documents are read and compared, unfinished ingests are finished, and the store
 is checked. Then losses are planted, one of each sort, and the checker must find each. Exit status 77: no Ceph daemons are installed.
@@ -27,6 +27,7 @@ from rados_cluster import LEASE_S, TRIED, Faults, Place, namespace_of_its_own
 SECRET = " The secret number of the amber falcon is %d."
 PROMPT = "What is the secret number of the amber falcon? The secret number of the amber falcon is"
 UNAVAILABLE = 5  # exit status
+LONG = 6  # the text of several commits
 ASK = ["--prompt", PROMPT, "--max-tokens", "40", "--temperature", "0.9", "--seed", "7", "--ignore-eos"]
 
 
@@ -58,21 +59,22 @@ class Clients:
 
     def ingest(self, rng, name):
         text = rng.randrange(len(self.texts))
-        self.history.begin(name, text)
+        second = {0: text, 1: text ^ 1}.get(rng.randrange(5))  # an even one and the next begin alike
+        self.history.begin(name, *{text, text if second is None else second})
         self.history.may_ingest(name, 1)  # until all of this has ended
-        twice = rng.random() < 0.3
 
-        def send(where):
+        def send(where, text=text):
             self.history.may_ingest(name, 1)
             outcome, _, error = self.place.call("ingest", "--id", name, self.texts[text], "--server", where)
-            self.history.ingested(name, outcome, error)
+            self.history.ingested(name, text, outcome, error)
             return outcome
 
-        other = threading.Thread(target=send, args=(self.where(rng),), daemon=True) if twice else None
+        other = threading.Thread(target=send, args=(self.where(rng), second), daemon=True) if second is not None else None
         if other:
             other.start()
         for _ in range(6):
-            if send(self.where(rng)) == "OK" or self.stopping.is_set():
+            outcome = send(self.where(rng))
+            if outcome == "OK" or outcome == "CONFLICT" and second == text ^ 1 or self.stopping.is_set():
                 break
             time.sleep(0.5)
         if other:
@@ -113,8 +115,12 @@ def check_store(place, history, texts, asks=True):
         if not history.may_be_there(name):
             problems.append(f"{name}: deleted, and there")
             continue
-        text = texts[history.documents[name].text].read_bytes()
-        if info["sha256"] != hashlib.sha256(text).hexdigest():
+        text = history.documents[name].text
+        if text is None:
+            problems.append(f"{name}: there, and no ingest was answered with success")
+            continue
+        data = texts[text].read_bytes()
+        if info["sha256"] != hashlib.sha256(data).hexdigest():
             problems.append(f"{name}: another text")
             continue
         file = place.scratch / "exported"
@@ -126,10 +132,10 @@ def check_store(place, history, texts, asks=True):
         if not asks:
             continue
         outcome, out, error = place.call("docs", "text", name, *place.store)
-        if outcome != "OK" or out.rstrip("\n") != text.decode().rstrip("\n"):
+        if outcome != "OK" or out.rstrip("\n") != data.decode().rstrip("\n"):
             problems.append(f"{name}: its text: {outcome} {error}")
         outcome, out, error = place.call("generate", "--mount", name, *ASK, *place.store)
-        if outcome != "OK" or out != history.expected[history.documents[name].text]:
+        if outcome != "OK" or out != history.expected[text]:
             problems.append(f"{name}: its tokens: {outcome} {error}")
     outcome, out, error = place.call("store", "check", "--json", *place.store)
     report = json.loads(out) if out else {"problems": [error], "orphans": []}
@@ -144,7 +150,11 @@ def finish(place, history, texts):
         if document.delete_begun < rados_history.FOREVER:
             history.deleted(name, *[place.call("docs", "delete", name, *place.store)[i] for i in (0, 2)])
         elif document.published == rados_history.FOREVER:
-            history.ingested(name, *[place.call("ingest", "--id", name, texts[document.text], *place.store)[i] for i in (0, 2)])
+            for text in document.texts:  # the first may have lost against the second
+                outcome, _, error = place.call("ingest", "--id", name, texts[text], *place.store)
+                history.ingested(name, text, outcome, error)
+                if outcome == "OK":
+                    break
     time.sleep(LEASE_S + 1)  # pins and locks of what was killed
     outcome, _, error = place.call("store", "repair", *place.store)
     if outcome != "OK":
@@ -155,8 +165,8 @@ def plant(place, history, texts):
     """Losses of each sort, behind the checker's back. Returns those that it did not find."""
     missed = []
 
-    def expect(fragment, what):
-        found = check_store(place, history, texts, asks=False)
+    def expect(fragment, what, asks=False):
+        found = check_store(place, history, texts, asks)
         print(f"planted: {what}: {found[0] if found else 'NOT FOUND'}", flush=True)
         if not any(fragment in one for one in found):
             missed.append(what)
@@ -164,15 +174,23 @@ def plant(place, history, texts):
     def must(outcome, _, error):
         assert outcome == "OK", (outcome, error)
 
-    alive = history.alive()
-    while len(alive) < 2:
-        name = f"planted{len(alive)}"
-        history.begin(name, 0)
-        must(*place.call("ingest", "--id", name, texts[0], *place.store))
-        history.ingested(name, "OK", "")
-        alive = history.alive()
-    first = alive[0]
-    other = texts[(history.documents[first].text + 1) % len(texts)]
+    def pool(*words, data=b""):
+        return place.ceph("rados", "-p", "recollect", "-N", "faults", *words, input=data)
+
+    def records():
+        return {name for name in pool("ls").decode().split() if re.fullmatch(r"o[0-9a-f]{16}\.\d+\.\d+", name)}
+
+    def ingest(name, text):
+        """Returns the objects of its records, in order."""
+        before = records()
+        history.begin(name, text)
+        must(*place.call("ingest", "--id", name, texts[text], *place.store))
+        history.ingested(name, text, "OK", "")
+        return sorted(records() - before, key=lambda one: int(one.rsplit(".", 1)[1]))
+
+    mine, others = ingest("mixed", LONG), ingest("other", LONG ^ 1)
+    first = history.alive()[0]
+    other = texts[history.documents[first].text ^ 1]
     must(*place.call("docs", "delete", first, *place.store))
     expect(f"{first}: published, and missing", "a document that is gone")
     must(*place.call("ingest", "--id", first, other, *place.store))
@@ -182,30 +200,39 @@ def plant(place, history, texts):
     expect(f"{first}: deleted, and there", "a deleted document that is back")
     must(*place.call("docs", "delete", first, *place.store))
 
-    def pool(*words, data=b""):
-        return place.ceph("rados", "-p", "recollect", "-N", "faults", *words, input=data)
-
     pool("put", "o00000000000fffff.1.0", "-", data=b"x")
     expect("of nobody: o00000000000fffff.1.0", "an object of nobody")
     pool("rm", "o00000000000fffff.1.0")
-    victim = min(name for name in pool("ls").decode().split() if re.fullmatch(r"o[0-9a-f]{16}\.\d+\.\d+", name))
+    victim = mine[0]
     data = pool("get", victim, "-")
     pool("put", victim, "-", data=data[:100] + bytes([data[100] ^ 1]) + data[101:])
     expect("DATA_LOSS", "a flipped bit")
     pool("rm", victim)
     expect("check:", "an object that is gone")
     pool("put", victim, "-", data=data)
+
+    # As if two writers had committed to one id: records from there on are those that another text has in this place.
+    data = {name: pool("get", name, "-") for name in (*mine, *others)}
+    swapped = [(one, two) for one, two in zip(mine, others) if len(data[one]) == len(data[two]) and data[one] != data[two]]
+    assert swapped and data[mine[0]] == data[others[0]], (mine, others)
+    for one, two in swapped:
+        pool("put", one, "-", data=data[two])
+    expect("mixed: ", "records of two writers", asks=True)
+    for one, _ in swapped:
+        pool("put", one, "-", data=data[one])
     left = check_store(place, history, texts)
     return missed + [f"still: {one}" for one in left]
 
 
 def make_texts(source, scratch):
-    """Short ones, and ones of several commits."""
-    book = lzma.open(source / "examples/books.txt.xz").read(600_000).decode(errors="ignore")
+    """Pairs of the same length that begin alike; short ones, and one of several commits."""
+    book = lzma.open(source / "examples/books.txt.xz").read(1_000_000).decode("ascii", errors="ignore")
     texts = []
     for i, size in enumerate((6_000, 12_000, 20_000, 110_000)):
-        texts.append(scratch / f"text{i}.txt")
-        texts[-1].write_text(book[i * 120_000:][:size] + SECRET % (482135 + i))
+        begin = book[i * 200_000:][:size]
+        for j, end in enumerate((begin[size // 2:], book[i * 200_000 + size:][:size - size // 2])):
+            texts.append(scratch / f"text{len(texts)}.txt")
+            texts[-1].write_text(begin[:size // 2] + end + SECRET % (482135 + 2 * i + j))
     return texts
 
 

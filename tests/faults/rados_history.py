@@ -1,10 +1,12 @@
 """What clients of several servers saw, and what must hold of it.
 
-Each id is used for one document. A client's call is one entry with the times between which it ran, so that what it must have seen follows:
+Each id is used for one document, or for two that are ingested at the same time, of which one may win. A client's call is one entry with the times
+between which it ran, so that what it must have seen follows:
 
+- of two texts ingested under one id only one is ever answered with success: two writers never commit to one id;
 - a document whose ingest was answered with success is in every list, and can be mounted, from then on until its deletion begins;
 - one whose deletion was answered with success is in no list, and can not be mounted, from then on;
-- every answer has the tokens that RocksDB gives for that text, whichever server gave it;
+- every answer has the tokens that RocksDB gives for the text that was answered with success, whichever server gave it;
 - every error is a status: no INTERNAL, no UNKNOWN, and no DATA_LOSS.
 """
 import collections
@@ -20,9 +22,10 @@ FOREVER = float("inf")
 
 @dataclasses.dataclass
 class Document:
-    text: int  # which one
+    texts: list  # which ones were sent under its id
     begun: float  # its first ingest
     published: float = FOREVER  # when that was answered with success, like the last
+    text: int | None = None  # the one that was answered with success
     delete_begun: float = FOREVER
     deleted: float = FOREVER
     may_come: int = 0  # ingests that may still be carried out, though the client has given them up
@@ -48,15 +51,15 @@ class History:
         if outcome in NEVER:
             self.problem(f"{call}: {outcome}: {error}")
 
-    def begin(self, name, text):
+    def begin(self, name, *texts):
         with self.lock:
-            self.documents.setdefault(name, Document(text, time.monotonic()))
+            self.documents.setdefault(name, Document(list(texts), time.monotonic()))
 
     def may_ingest(self, name, more):
         with self.lock:
             self.documents[name].may_come += more
 
-    def ingested(self, name, outcome, error):
+    def ingested(self, name, text, outcome, error):
         self.count("ingest", outcome, error)
         if outcome in ("OK", "CONFLICT", "EXHAUSTED"):  # the server has answered; it has ended there
             self.may_ingest(name, -1)
@@ -64,6 +67,9 @@ class History:
             with self.lock:
                 document = self.documents[name]
                 document.published = min(document.published, time.monotonic())
+                before, document.text = document.text, text
+            if before not in (None, text):
+                self.problem(f"{name}: text {before} and text {text} were both answered with success")
         elif outcome == "NOT_FOUND":
             self.problem(f"ingest of {name}: {outcome}: {error}")
 
@@ -130,7 +136,7 @@ def test_itself():
         for name, text in (("a", 0), ("b", 1), ("gone", 0)):
             history.begin(name, text)
             history.may_ingest(name, 1)
-            history.ingested(name, "OK", "")
+            history.ingested(name, text, "OK", "")
         history.begin_delete("gone")
         history.deleted("gone", "OK", "")
         change(history, time.monotonic())
@@ -145,8 +151,8 @@ def test_itself():
     for name, outcome in (("a", "OK"), ("b", "UNAVAILABLE")):
         history.begin(name, 0)
         history.may_ingest(name, 2)
-        history.ingested(name, outcome, "")
-        history.ingested(name, "OK", "")
+        history.ingested(name, 0, outcome, "")
+        history.ingested(name, 0, "OK", "")
     assert history.alive() == ["a", "b"] and history.deletable() == ["a"], history.documents
     expect(lambda h, now: h.listed(now, later, "OK", ["a", "b"]), "")
     expect(lambda h, now: h.listed(now, later, "UNAVAILABLE", []), "")
@@ -160,4 +166,7 @@ def test_itself():
     expect(lambda h, now: h.generated("gone", now, now, "OK", "yes"), "gone: mounted")
     expect(lambda h, now: h.generated("a", now, now, "NOT_FOUND", ""), "a: published, and not found")
     expect(lambda h, now: h.generated("a", now, now, "DATA_LOSS", ""), "DATA_LOSS")
-    expect(lambda h, now: h.ingested("a", "INTERNAL", ""), "INTERNAL")
+    expect(lambda h, now: h.ingested("a", 0, "INTERNAL", ""), "INTERNAL")
+    expect(lambda h, now: h.ingested("a", 0, "OK", ""), "")
+    expect(lambda h, now: h.ingested("a", 1, "CONFLICT", ""), "")
+    expect(lambda h, now: h.ingested("a", 1, "OK", ""), "a: text 0 and text 1 were both answered with success")

@@ -4,6 +4,7 @@
 
 Exit status 77: no Ceph daemons are installed, nothing was tested.
 """
+import errno
 import json
 import lzma
 import os
@@ -15,6 +16,16 @@ import tempfile
 
 SECRET = " The secret number of the amber falcon is 482135."
 PROMPT = "What is the secret number of the amber falcon? The secret number of the amber falcon is"
+
+
+def fill(file):
+    """The rest of its disk."""
+    try:
+        with open(file, "ab", buffering=0) as out:
+            while out.write(bytes(4096)):
+                pass
+    except OSError as error:
+        assert error.errno == errno.ENOSPC, error
 
 
 def main(source, binary):
@@ -83,8 +94,31 @@ def main(source, binary):
                 print(f"cache {state}: {hits} hits, {misses} misses, {stats['store_cache_bytes']} bytes")
                 assert misses == 0 if state == "full" else misses > 0, stats
                 assert hits > 0 or state != "full", stats
+                if state == "full":  # the same server once more by mistake: the first goes on
+                    call("serve", "--grpc-listen", at_cached[1], *shared, fails="use")
+                    call("serve", "--grpc-listen", "127.0.0.1:0", *shared, *cache, fails="is in use")
+                    assert answers(at_cached) == expected
                 cached.terminate()
                 assert cached.wait() == 0
+
+            small = scratch / "small"
+            small.mkdir()
+            if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", small], check=False).returncode == 0:
+                try:
+                    cache = ["--cache-dir", small / "cache"]
+                    for state in ("new", "full"):
+                        cached, at_cached = serve(*cache)
+                        assert answers(at_cached) == expected, f"with a cache on a disk that is {state} there are other tokens"
+                        budget = int(json.loads(call("stats", "--json", *at_cached))["store_cache_budget_bytes"])
+                        assert (budget > 0) == (state == "new"), budget
+                        cached.terminate()
+                        assert cached.wait() == 0
+                        fill(small / "others")
+                    print("with its cache's disk full a server goes on without a cache")
+                finally:
+                    subprocess.run(["umount", "-l", small], check=True)
+            else:
+                print("NOT TESTED: a cache on a full disk, which needs the right to mount one")
 
             call("docs", "delete", *at_third, "books")
             call("generate", *at_second, "--mount", "books", "--prompt", PROMPT, fails="books")

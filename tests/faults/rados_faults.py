@@ -10,6 +10,7 @@ is checked. Then losses are planted, one of each sort, and the checker must find
 As root it runs in a network namespace of its own, where packets of a server to the cluster are dropped; otherwise connections are shut down.
 """
 import argparse
+import copy
 import hashlib
 import json
 import lzma
@@ -27,6 +28,7 @@ from rados_cluster import LEASE_S, TRIED, Faults, Place, namespace_of_its_own
 SECRET = " The secret number of the amber falcon is %d."
 PROMPT = "What is the secret number of the amber falcon? The secret number of the amber falcon is"
 UNAVAILABLE = 5  # exit status
+RECORDS = r"o[0-9a-f]{16}\.\d+\.\d+"  # their objects
 LONG = 6  # the text of several commits
 ASK = ["--prompt", PROMPT, "--max-tokens", "40", "--temperature", "0.9", "--seed", "7", "--ignore-eos"]
 
@@ -165,8 +167,8 @@ def plant(place, history, texts):
     """Losses of each sort, behind the checker's back. Returns those that it did not find."""
     missed = []
 
-    def expect(fragment, what, asks=False):
-        found = check_store(place, history, texts, asks)
+    def expect(fragment, what):
+        found = check_store(place, history, texts, asks=False)
         print(f"planted: {what}: {found[0] if found else 'NOT FOUND'}", flush=True)
         if not any(fragment in one for one in found):
             missed.append(what)
@@ -177,18 +179,11 @@ def plant(place, history, texts):
     def pool(*words, data=b""):
         return place.ceph("rados", "-p", "recollect", "-N", "faults", *words, input=data)
 
-    def records():
-        return {name for name in pool("ls").decode().split() if re.fullmatch(r"o[0-9a-f]{16}\.\d+\.\d+", name)}
-
-    def ingest(name, text):
-        """Returns the objects of its records, in order."""
-        before = records()
-        history.begin(name, text)
-        must(*place.call("ingest", "--id", name, texts[text], *place.store))
-        history.ingested(name, text, "OK", "")
-        return sorted(records() - before, key=lambda one: int(one.rsplit(".", 1)[1]))
-
-    mine, others = ingest("mixed", LONG), ingest("other", LONG ^ 1)
+    while len(history.alive()) < 2:
+        name = f"planted{len(history.documents)}"
+        history.begin(name, 0)
+        must(*place.call("ingest", "--id", name, texts[0], *place.store))
+        history.ingested(name, 0, "OK", "")
     first = history.alive()[0]
     other = texts[history.documents[first].text ^ 1]
     must(*place.call("docs", "delete", first, *place.store))
@@ -203,7 +198,7 @@ def plant(place, history, texts):
     pool("put", "o00000000000fffff.1.0", "-", data=b"x")
     expect("of nobody: o00000000000fffff.1.0", "an object of nobody")
     pool("rm", "o00000000000fffff.1.0")
-    victim = mine[0]
+    victim = min(name for name in pool("ls").decode().split() if re.fullmatch(RECORDS, name))
     data = pool("get", victim, "-")
     pool("put", victim, "-", data=data[:100] + bytes([data[100] ^ 1]) + data[101:])
     expect("DATA_LOSS", "a flipped bit")
@@ -211,17 +206,43 @@ def plant(place, history, texts):
     expect("check:", "an object that is gone")
     pool("put", victim, "-", data=data)
 
-    # As if two writers had committed to one id: records from there on are those that another text has in this place.
-    data = {name: pool("get", name, "-") for name in (*mine, *others)}
-    swapped = [(one, two) for one, two in zip(mine, others) if len(data[one]) == len(data[two]) and data[one] != data[two]]
-    assert swapped and data[mine[0]] == data[others[0]], (mine, others)
-    for one, two in swapped:
-        pool("put", one, "-", data=data[two])
-    expect("mixed: ", "records of two writers", asks=True)
-    for one, _ in swapped:
-        pool("put", one, "-", data=data[one])
     left = check_store(place, history, texts)
     return missed + [f"still: {one}" for one in left]
+
+
+def plant_two_writers(place, texts):
+    """As if a writer that had lost its id had committed after the one that published. Returns what was not found.
+
+    Two texts that begin alike are ingested into stores of their own, so that their records have the same owner. Then the second document gets the records
+    of the first, and what its head says of where they lie.
+    """
+
+    def ingest(text):
+        one, history = copy.copy(place), rados_history.History(["?"] * len(texts))
+        one.store = ["--store", f"rados:recollect/writer{text}", "--ceph-conf", str(place.conf)]
+        history.begin("one", text)
+        outcome, _, error = one.call("ingest", "--id", "one", texts[text], *one.store)
+        assert outcome == "OK", error
+        history.ingested("one", text, outcome, "")
+        history.expected[text] = one.call("generate", "--mount", "one", *ASK, *one.store)[1]
+        pool = ["rados", "-p", "recollect", "-N", f"writer{text}"]
+        names = [name for name in one.ceph(*pool, "ls").decode().split() if re.fullmatch(RECORDS, name)]
+        return one, history, pool, {name: one.ceph(*pool, "get", name, "-") for name in names}
+
+    key, value = place.scratch / "key", place.scratch / "value"
+    (_, _, stale, old), (after, history, pool, new) = ingest(LONG), ingest(LONG ^ 1)
+    changed = [name for name in old if old[name] != new.get(name)]
+    assert 0 < len(changed) < len(old) and not check_store(after, history, texts)
+    for name in changed:
+        after.ceph(*pool, "put", name, "-", input=old[name])
+    head = changed[0].split(".")[0]
+    for commit in range(len(after.ceph(*pool, "listomapkeys", head).split(b"e\0")) - 1):
+        key.write_bytes(b"e" + commit.to_bytes(8, "big"))
+        after.ceph(*stale, "getomapval", head, "--omap-key-file", key, value)
+        after.ceph(*pool, "setomapval", head, "--omap-key-file", key, "--input-file", value)
+    found = check_store(after, history, texts)
+    print(f"planted: {len(changed)} of {len(old)} objects are of a writer that had lost its id: {found[0] if found else 'NOT FOUND'}", flush=True)
+    return [] if found else ["records of another writer"]
 
 
 def make_texts(source, scratch):
@@ -295,7 +316,7 @@ def run(options, place):
     print(f"{len(history.documents)} documents, {len(history.alive())} at the end; {len(history.problems)} problems")
     for problem in {re.sub(r"[0-9.]+ s later", "", one): one for one in reversed(history.problems)}.values():
         print(f"PROBLEM {problem}")
-    missed = plant(place, history, texts) if not history.problems else []
+    missed = plant(place, history, texts) + plant_two_writers(place, texts) if not history.problems else []
     for one in missed:
         print(f"NOT FOUND {one}")
     return 1 if history.problems or missed else 0

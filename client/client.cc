@@ -44,7 +44,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
   ASSIGN_OR_RETURN(std::unique_ptr<Replicas> replicas, Replicas::Find(address, options));
   auto channel =
       replicas != nullptr ? replicas->Balanced() : MakeChannel(address, options, CommonArguments());
-  if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + options.connect_timeout))) {
+  const absl::Time deadline = absl::Now() + std::min(options.connect_timeout, options.timeout);
+  if (!channel->WaitForConnected(absl::ToChronoTime(deadline))) {
     return absl::UnavailableError(absl::StrCat(
         "no server answers at ", address,
         tls ? " with TLS and a certificate for this name that the trusted ones vouch for"

@@ -42,8 +42,9 @@ namespace recollect::client {
 
 struct ClientOptions {
   absl::Duration connect_timeout = absl::Seconds(5);
-  absl::Duration timeout = absl::InfiniteDuration();  // for each call except ingest, export and
-                                                      // import; then DEADLINE_EXCEEDED
+  // For each call except ingest, export and import; then DEADLINE_EXCEEDED. Connecting takes no
+  // longer either.
+  absl::Duration timeout = absl::InfiniteDuration();
   // For a server that asks for keys; sent with every call, as it is. Visible ASCII characters.
   std::string api_key = {};
   // Certificates in PEM that are trusted, with which TLS is spoken; empty: no TLS. Those of servers

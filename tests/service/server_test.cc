@@ -94,6 +94,13 @@ TEST_F(ServiceTest, NobodyListeningIsUnavailable) {
   EXPECT_THAT(client.status(), Fails(absl::StatusCode::kUnavailable, "127.0.0.1:1"));
 }
 
+TEST_F(ServiceTest, ConnectingTakesNoLongerThanACall) {
+  const auto client = client::Client::Connect(
+      "127.0.0.1:1",
+      {.connect_timeout = absl::InfiniteDuration(), .timeout = absl::Milliseconds(200)});
+  EXPECT_THAT(client.status(), Fails(absl::StatusCode::kUnavailable, "127.0.0.1:1"));
+}
+
 TEST_F(ServiceTest, TheInProcessChannelIsTheSameService) {
   engine_.AddDocument("d", "text");
   const auto client = client::Client::OnChannel(server_->InProcessChannel());

@@ -53,7 +53,8 @@ std::string Caller::ListFrom(std::string after) const {
     before.back() = static_cast<char>(static_cast<unsigned char>(before.back()) - 1);
     before += '\xff';
   }
-  return std::max(std::move(after), std::move(before));
+  if (after < before) return before;
+  return after;
 }
 
 }  // namespace recollect::access

@@ -1,7 +1,5 @@
 #include "client/channel.h"
 
-#include <utility>
-
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 
@@ -29,9 +27,9 @@ grpc::ChannelArguments CommonArguments() {
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target, const ClientOptions& options,
                                            const grpc::ChannelArguments& arguments) {
-  auto credentials = options.tls_ca.empty() ? grpc::InsecureChannelCredentials()
+  const auto credentials = options.tls_ca.empty() ? grpc::InsecureChannelCredentials()
                                             : grpc::SslCredentials({options.tls_ca, "", ""});
-  return grpc::CreateCustomChannel(target, std::move(credentials), arguments);
+  return grpc::CreateCustomChannel(target, credentials, arguments);
 }
 
 }  // namespace recollect::client

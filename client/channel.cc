@@ -28,7 +28,7 @@ grpc::ChannelArguments CommonArguments() {
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target, const ClientOptions& options,
                                            const grpc::ChannelArguments& arguments) {
   const auto credentials = options.tls_ca.empty() ? grpc::InsecureChannelCredentials()
-                                            : grpc::SslCredentials({options.tls_ca, "", ""});
+                                                  : grpc::SslCredentials({options.tls_ca, "", ""});
   return grpc::CreateCustomChannel(target, credentials, arguments);
 }
 

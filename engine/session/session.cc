@@ -185,7 +185,7 @@ absl::Status Session::AddChunk(const ClosedBlock& block, model::EncodedChunk chu
   record.text_end = block.text_end;
   RETURN_IF_ERROR(tiers_.PutOwn({*owner_, own_chunks_}, std::move(record)));
   if (own_keys_ == nullptr) {
-    ASSIGN_OR_RETURN(own_keys_, landmark_index_.Keep(std::move(chunk.landmark_key)));
+    ASSIGN_OR_RETURN(own_keys_, landmark_index_.Keep(chunk.landmark_key));
   } else {
     RETURN_IF_ERROR(own_keys_->Append(chunk.landmark_key));
   }

@@ -146,7 +146,7 @@ class CudaDevice final : public Device {
       RETURN_IF_ERROR(AllocateOn(stream, bytes, &data));
       // Before its first record an event counts as done: then it holds up nobody.
       buffer = std::make_shared<CudaComingBuffer>(streams_, data, bytes, std::move(copied));
-      const absl::Status queued = async_uploads_->Queue(stream, host, bytes, data);
+      absl::Status queued = async_uploads_->Queue(stream, host, bytes, data);
       RETURN_IF_ERROR(CudaStatus(cudaEventRecord(buffer->copied(), stream), "upload"));
       return queued;
     });
@@ -251,7 +251,7 @@ absl::Status RunOneKernel(Device& device) {
     RETURN_IF_ERROR(device.Download(numbers, sizeof(sum), &sum));
     return sum == 0 ? absl::OkStatus() : absl::InternalError(absl::StrCat("0 + 0 = ", sum));
   };
-  const absl::Status status = run();
+  absl::Status status = run();
   if (status.ok()) return status;
   return absl::UnavailableError(
       absl::StrCat(device.name(), " does not run this build's kernels: ", status.message()));

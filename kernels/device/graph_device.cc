@@ -17,7 +17,7 @@ GraphDevice::~GraphDevice() = default;
 absl::Status GraphDevice::Record(absl::FunctionRef<absl::Status()> operations) {
   RECOLLECT_CHECK(!recording_ && recorded_.empty());
   recording_ = max_graphs_ > 0;
-  const absl::Status status = operations();
+  absl::Status status = operations();
   recording_ = false;
   if (status.ok()) return RunRecorded();
   recorded_.clear();

@@ -38,7 +38,7 @@ absl::Status PlaceStates(DeviceContext& ctx, std::span<const StoredStates> chunk
       to += chunk.staged->bytes();
     } else {
       RETURN_IF_ERROR(WithOperand(ctx.dtype, chunk.states, [&](const void* numbers, int64_t bytes) {
-        const absl::Status status = ctx.device.Upload(numbers, bytes, to);
+        absl::Status status = ctx.device.Upload(numbers, bytes, to);
         to += bytes;
         return status;
       }));

@@ -68,7 +68,7 @@ absl::Status ScanDocuments(
   };
   absl::Status damage;
   for (const Family f : kCatalogFamilies) {
-    const absl::Status scanned = database.Scan(f, from, kDocumentPrefix, document);
+    absl::Status scanned = database.Scan(f, from, kDocumentPrefix, document);
     if (!absl::IsDataLoss(scanned)) return scanned;
     damage.Update(scanned);
   }

@@ -70,7 +70,7 @@ Database::~Database() {
       if (!flushed.ok()) LogWarning("{}", std::string(flushed.message()));
     }
     const bool written = lock_ == nullptr;
-    const absl::Status status = CloseLibrary();
+    absl::Status status = CloseLibrary();
     if (written) head_->SetManifest();
     return status;
   });

@@ -1,5 +1,6 @@
 """Servers that share documents through Ceph RADOS against one on RocksDB, on the same disk: ingest, cold landmark steps, and one to three servers.
 
+    pip install ./client/python
     python3 bench/store/replicas_bench.py . build/release/bin/recollect [--rounds 3] [--tokens 1500] [--dir DIR]
 
 Three monitors, three OSDs on files in DIR and the servers run on this machine (tools/ceph-cluster). Servers have so little memory for chunks that landmark
@@ -14,25 +15,15 @@ import os
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from running import cpu_seconds, drop_page_cache, resident_bytes  # noqa: E402
+
 SMALL = ["--chunk-states-budget", "1MiB", "--memory-budget", "1MiB"]
 ROWS = ("RocksDB", "RADOS", "RADOS, empty cache", "RADOS, full cache")
-
-
-def drop_from_page_cache(directory):
-    for file in directory.rglob("*"):
-        if file.is_file():
-            descriptor = os.open(file, os.O_RDONLY)
-            os.fsync(descriptor)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(descriptor)
-
-
-def cpu_s(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def summary(values, digits=1):
@@ -87,7 +78,7 @@ class Bench:
         if row == "RADOS, empty cache" and self.cache.exists():
             subprocess.run(["rm", "-r", self.cache], check=True)
         for directory in (self.rocks, self.cache):
-            drop_from_page_cache(directory)
+            drop_page_cache(directory)
         server, address = self.serve(row)
         try:
             self.check(self.ask(address))
@@ -101,14 +92,14 @@ class Bench:
         osds = [int(file.read_text()) for file in self.ceph.glob("*.pid")]
         servers = [self.serve("RADOS") for _ in range(count)]
         try:
-            before, begin = [cpu_s(one.pid) for one, _ in servers], time.monotonic()
-            storage = sum(map(cpu_s, osds))
+            before, begin = [cpu_seconds(one.pid) for one, _ in servers], time.monotonic()
+            storage = sum(map(cpu_seconds, osds))
             for asked in [self.ask(address) for _, address in servers]:
                 self.check(asked)
             took = time.monotonic() - begin
-            used = [cpu_s(one.pid) - at for (one, _), at in zip(servers, before)]
-            memory = [int(pathlib.Path(f"/proc/{one.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20 for one, _ in servers]
-            return (1e3 * statistics.mean(used) / self.tokens, 1e3 * (sum(map(cpu_s, osds)) - storage) / self.tokens / count,
+            used = [cpu_seconds(one.pid) - at for (one, _), at in zip(servers, before)]
+            memory = [resident_bytes(one.pid) / 2**20 for one, _ in servers]
+            return (1e3 * statistics.mean(used) / self.tokens, 1e3 * (sum(map(cpu_seconds, osds)) - storage) / self.tokens / count,
                     count * self.tokens / took, statistics.mean(memory))
         finally:
             for one, _ in servers:

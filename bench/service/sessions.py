@@ -4,7 +4,8 @@
     python3 bench/service/sessions.py build/release/bin/recollect --text books.txt
 
 So many generations run at the same time, each in a session of its own that mounts a document of its own: with nothing else; while a text is ingested; while
-one more client asks documents that nobody has read before; and while a prompt of 2048 tokens is read. All cases are taken in turns, and what is printed is the median of the rounds. The client is one process of asyncio on the same cores; a token is a message of its own.
+one more client asks documents that nobody has read before; and while a prompt of 2048 tokens is read. All cases are taken in turns, and what is printed is the
+median of the rounds. The client is one process of asyncio on the same cores; a token is a message of its own.
 """
 import argparse
 import asyncio

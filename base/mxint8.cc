@@ -48,14 +48,17 @@ void ForBlocks(size_t numbers, const Block& block) {
 
 }  // namespace
 
-void RoundToMxInt8(std::span<Bf16> numbers) {
+bool RoundToMxInt8(std::span<Bf16> numbers) {
+  bool finite = true;
   ForBlocks(numbers.size(), [&](size_t, size_t begin, size_t count) {
     const std::span<Bf16> block = numbers.subspan(begin, count);
     const int exponent = SharedExponent(block);
+    finite &= exponent != kNotFinite;
     if (exponent == kNotFinite) return;
     const float to_code = ToCode(exponent), from_code = FromCode(exponent);
     for (Bf16& x : block) x = Exactly(Code(x, to_code) * from_code);
   });
+  return finite;
 }
 
 bool IsMxInt8(std::span<const Bf16> numbers) {

@@ -21,8 +21,8 @@ inline constexpr size_t kMxInt8Block = 32;  // numbers; the last block of a span
 inline constexpr int kMxInt8LeastExponent = 7;
 
 // Rounds numbers in place to the nearest that MXINT8 has, block by block. A block with a number
-// that is not finite is left as it is.
-void RoundToMxInt8(std::span<Bf16> numbers);
+// that is not finite is left as it is. Returns whether there is none: IsMxInt8 of the outcome.
+bool RoundToMxInt8(std::span<Bf16> numbers);
 
 // Whether rounding would change none of them.
 bool IsMxInt8(std::span<const Bf16> numbers);

@@ -153,6 +153,11 @@ absl::Status Client::CloseSession(uint64_t id) {
 }
 
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request) {
+  if (request.session_id() != 0 && state_->sessions != nullptr) {
+    return absl::FailedPreconditionError(
+        "session_id: a client of several servers could not open a session again that was scored "
+        "in; connect to one server");
+  }
   return Call(state_->options, *state_->generation, &v1::Generation::Stub::Score, request);
 }
 

@@ -104,7 +104,8 @@ std::shared_ptr<RequestHandle> EngineImpl::Generate(GenerateRequest request,
 std::shared_ptr<RequestHandle> EngineImpl::Score(
     ScoreRequest request, std::function<void(absl::StatusOr<ScoreResult>)> done) {
   const absl::Status checked = CheckRequest(request);
-  return Submit(checked, std::nullopt,
+  const std::optional<SessionId> session = request.session;
+  return Submit(checked, session,
                 MakeScore(*model_, std::move(request), std::move(done), counters_));
 }
 

@@ -43,7 +43,7 @@ struct EngineOptions {
   int64_t commit_tokens = 16384;       // an ingest commits at least this often
   int64_t max_sessions = 256;
   int64_t max_queued = 256;  // requests waiting; one more is RESOURCE_EXHAUSTED
-  int64_t max_batch = 64;    // sessions in one step
+  int64_t max_batch = 256;   // sessions in one step
   int64_t max_ingests = 64;  // open at once; one more is RESOURCE_EXHAUSTED
   absl::Duration session_ttl = absl::Minutes(30);  // an idle open session is closed
 };
@@ -177,10 +177,16 @@ struct Usage {
   absl::Duration generation_time;  // from the first to the last token
 };
 
+// In an open session the prompt follows what the session has read and becomes part of it, as a
+// prompt of GenerateRequest does, but for its last token, which runs with the session's next
+// request: so that the first token of that can be predicted, too. Texts of any length are scored
+// piece by piece.
 struct ScoreRequest {
+  std::optional<SessionId> session;  // an open session; if absent, a new one with `session_options`
   SessionOptions session_options;
   Prompt prompt;  // scored from its first token on
-  // Token counts after which the block is closed early, ascending.
+  // Token counts after which the block is closed early, ascending; in an open session not after the
+  // last token.
   std::vector<int64_t> flush_after;
   int64_t top_logprobs = 0;  // of so many of the likeliest tokens in each place
   absl::Time deadline = absl::InfiniteFuture();
@@ -192,7 +198,9 @@ struct ScoreResult {
   // For each token: its log probability (natural) given all tokens before it, and the most likely
   // token in its place with its log probability, of the same bits where both are one token. If no
   // landmark begins the sequence (the family has none, or landmarks end their blocks) and no prefix
-  // is mounted, nothing precedes the first token: 0, -1 and 0.
+  // is mounted, nothing precedes the first token: 0, -1 and 0. The same for the first token in an
+  // open session that has run its last token, since the request before it was cancelled or ended
+  // with a prompt: what would predict it has gone by.
   std::vector<float> logprobs;
   std::vector<int32_t> argmax;
   std::vector<float> argmax_logprobs;

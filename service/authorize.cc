@@ -111,4 +111,9 @@ absl::StatusOr<engine::SessionInfo> GetOwnSession(engine::Engine& engine, const 
   return info;
 }
 
+absl::Status CheckOwnSession(engine::Engine& engine, const Caller& caller, uint64_t id) {
+  if (id == 0 || caller.key() == nullptr) return absl::OkStatus();
+  return GetOwnSession(engine, caller, id).status();
+}
+
 }  // namespace recollect::service

@@ -41,6 +41,8 @@ absl::Status Authorize(const access::Caller& caller, const v1::ListBackupsReques
 // Ids of sessions can be guessed: that of somebody else is NOT_FOUND, as one that is not open.
 absl::StatusOr<engine::SessionInfo> GetOwnSession(engine::Engine& engine,
                                                   const access::Caller& caller, uint64_t id);
+// The same for a request that names an open session, or none: 0.
+absl::Status CheckOwnSession(engine::Engine& engine, const access::Caller& caller, uint64_t id);
 
 }  // namespace recollect::service
 

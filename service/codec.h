@@ -35,7 +35,7 @@ v1::Retrieval Encode(const engine::Retrieval& retrieval);
 // --- generation
 // INVALID_ARGUMENT: options beside an open session.
 absl::StatusOr<engine::GenerateRequest> Decode(const v1::GenerateRequest& request);
-engine::ScoreRequest Decode(const v1::ScoreRequest& request);
+absl::StatusOr<engine::ScoreRequest> Decode(const v1::ScoreRequest& request);
 
 v1::GenerateResponse EncodeDone(engine::FinishReason reason, const engine::Usage& usage);
 v1::TokenLogprobs Encode(const engine::ChosenLogprob& token);

@@ -1,6 +1,8 @@
 #include <cstdint>
+#include <optional>
 #include <utility>
 
+#include "base/status.h"
 #include "service/codec.h"
 
 namespace recollect::service {
@@ -16,6 +18,17 @@ engine::Sampling Decode(const v1::Sampling& sampling) {
   result.dry_multiplier = sampling.dry_multiplier();
   if (sampling.dry_allowed_length() != 0) result.dry_allowed_length = sampling.dry_allowed_length();
   return result;
+}
+
+// Of a request for an open session or with options for a new one.
+template <typename Request>
+absl::StatusOr<std::optional<engine::SessionId>> DecodeSessionId(const Request& request) {
+  if (request.session_id() == 0) return std::nullopt;
+  if (request.has_session()) {
+    return absl::InvalidArgumentError(
+        "session: set together with session_id; an open session's options are fixed");
+  }
+  return engine::SessionId{request.session_id()};
 }
 
 v1::FinishReason Encode(engine::FinishReason reason) {
@@ -34,13 +47,7 @@ v1::FinishReason Encode(engine::FinishReason reason) {
 
 absl::StatusOr<engine::GenerateRequest> Decode(const v1::GenerateRequest& request) {
   engine::GenerateRequest result;
-  if (request.session_id() != 0) {
-    if (request.has_session()) {
-      return absl::InvalidArgumentError(
-          "session: set together with session_id; an open session's options are fixed");
-    }
-    result.session = engine::SessionId{request.session_id()};
-  }
+  ASSIGN_OR_RETURN(result.session, DecodeSessionId(request));
   result.session_options = Decode(request.session());
   result.prompt = Decode(request.prompt());
   result.sampling = Decode(request.sampling());
@@ -55,11 +62,14 @@ absl::StatusOr<engine::GenerateRequest> Decode(const v1::GenerateRequest& reques
   return result;
 }
 
-engine::ScoreRequest Decode(const v1::ScoreRequest& request) {
-  return {.session_options = Decode(request.session()),
-          .prompt = Decode(request.prompt()),
-          .flush_after = {request.flush_after().begin(), request.flush_after().end()},
-          .top_logprobs = request.top_logprobs()};
+absl::StatusOr<engine::ScoreRequest> Decode(const v1::ScoreRequest& request) {
+  engine::ScoreRequest result;
+  ASSIGN_OR_RETURN(result.session, DecodeSessionId(request));
+  result.session_options = Decode(request.session());
+  result.prompt = Decode(request.prompt());
+  result.flush_after = {request.flush_after().begin(), request.flush_after().end()};
+  result.top_logprobs = request.top_logprobs();
+  return result;
 }
 
 v1::GenerateResponse EncodeDone(engine::FinishReason reason, const engine::Usage& usage) {

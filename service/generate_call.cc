@@ -91,8 +91,7 @@ GenerateCall::GenerateCall(Runtime& runtime, engine::Engine& engine,
     : call_(runtime, "Generation/Generate", context), context_(context) {
   const absl::Status admitted = call_.Admit([&](const access::Caller& caller) -> absl::Status {
     RETURN_IF_ERROR(Authorize(caller, request));
-    if (request.session_id() == 0 || caller.key() == nullptr) return absl::OkStatus();
-    return GetOwnSession(engine, caller, request.session_id()).status();
+    return CheckOwnSession(engine, caller, request.session_id());
   });
   if (!admitted.ok()) {
     End(admitted);

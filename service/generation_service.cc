@@ -66,10 +66,14 @@ grpc::ServerUnaryReactor* GenerationService::Score(grpc::CallbackServerContext* 
                                                    v1::ScoreResponse* response) {
   const auto start = [=, this](const Call& call,
                                Done done) -> std::shared_ptr<engine::RequestHandle> {
-    engine::ScoreRequest decoded = Decode(*request);
-    decoded.deadline = call.deadline();
-    decoded.account = call.caller().account();
-    return engine_.Score(std::move(decoded),
+    absl::StatusOr<engine::ScoreRequest> decoded = Decode(*request);
+    if (!decoded.ok()) {
+      done(decoded.status());
+      return nullptr;
+    }
+    decoded->deadline = call.deadline();
+    decoded->account = call.caller().account();
+    return engine_.Score(*std::move(decoded),
                          [response, done](absl::StatusOr<engine::ScoreResult> result) {
                            done(OrExhausted("an answer", [&] {
                              if (result.ok()) *response = Encode(*result);
@@ -77,7 +81,11 @@ grpc::ServerUnaryReactor* GenerationService::Score(grpc::CallbackServerContext* 
                            }));
                          });
   };
-  return RunAsync(runtime_, "Generation/Score", context, request, start);
+  const auto authorize = [=, this](const access::Caller& caller) -> absl::Status {
+    RETURN_IF_ERROR(Authorize(caller, *request));
+    return CheckOwnSession(engine_, caller, request->session_id());
+  };
+  return RunAuthorizedAsync(runtime_, "Generation/Score", context, authorize, start);
 }
 
 }  // namespace recollect::service

@@ -328,9 +328,7 @@ absl::Status IngestJob::Encode(int64_t most_tokens) {
     record.rows = chunk.rows;
     record.states = std::move(chunk.states);
     if (context_.chunk_states_format == ChunkStatesFormat::kMxInt8) {
-      RoundToMxInt8(record.states);
-      // A block with a number that is not finite has stayed as it was.
-      record.mxint8 = IsMxInt8(record.states);
+      record.mxint8 = RoundToMxInt8(record.states);
     }
     record.text_begin = text_end;
     for (int row = 0; row < record.rows; ++row) text_end += bytes[token++];

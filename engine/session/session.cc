@@ -67,10 +67,11 @@ void Session::Plan(Input& input, int64_t limit, HeadRows head, PlannedRows& piec
     if (at_end_ && BlockIsFull()) PlaceLandmark(piece);
   }
   if (piece.rows() == 0) return;
-  if (head == HeadRows::kLast && input.done()) {
+  const bool predicts_after = head == HeadRows::kAll && input.after.has_value();
+  if (input.done() && (head == HeadRows::kLast || predicts_after)) {
     // The last row of a full block predicts nothing; the next landmark does.
     if (BlockIsFull()) PlaceLandmark(piece);
-    predict(0, -1);
+    predicts_after ? predict(input.next_token, *input.after) : predict(0, -1);
   }
   const bool token_follows =
       input.next_token < input.tokens.size() && !input.FlushIsNext() && !BlockIsFull();

@@ -39,6 +39,8 @@ struct Input {
   std::vector<int64_t> flushes;
   size_t next_token = 0;
   size_t next_flush = 0;
+  // The token after those, which does not run: with HeadRows::kAll it is predicted, too.
+  std::optional<int32_t> after = {};
 
   bool FlushIsNext() const {
     return next_flush < flushes.size() && flushes[next_flush] == static_cast<int64_t>(next_token);

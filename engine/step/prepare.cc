@@ -123,10 +123,11 @@ absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens) {
                                                    " for each of ", tokens, " tokens, at most ",
                                                    kMaxTopLogprobsInAll, " in all"));
   }
+  const int64_t run = request.session.has_value() ? tokens - 1 : tokens;
   for (const int64_t after : request.flush_after) {
-    if (after <= tokens) continue;
+    if (after <= run) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("flush_after: ", after, ", expected ascending counts from 1 to ", tokens));
+        absl::StrCat("flush_after: ", after, ", expected ascending counts from 1 to ", run));
   }
   return absl::OkStatus();
 }

@@ -44,7 +44,7 @@ struct SchedulerOptions {
   int64_t prefill_slice_tokens = 512;
   int64_t ingest_slice_tokens = 1024;
   int64_t shared_slice_tokens = 128;  // of an ingest, while any session decodes
-  int64_t max_batch = 64;
+  int64_t max_batch = 256;
   int64_t state_budget_bytes = int64_t{4} << 30;
   absl::Duration idle_period = absl::Seconds(1);  // `idle` is called at least this often
 };

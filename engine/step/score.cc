@@ -18,6 +18,7 @@ class Scoring final : public Request {
   Scoring(const model::Model& model, ScoreRequest request,
           std::function<void(absl::StatusOr<ScoreResult>)> done, Counters& counters)
       : Request(std::move(request.session_options), request.deadline, std::move(request.account)),
+        stays_open_(request.session.has_value()),
         model_(model),
         request_(std::move(request)),
         done_(std::move(done)),
@@ -49,20 +50,26 @@ class Scoring final : public Request {
     result_.argmax_logprobs.resize(result_.tokens.size());
     result_.top.resize(result_.tokens.size() * static_cast<size_t>(request_.top_logprobs));
     input_.tokens = result_.tokens;
+    if (stays_open_) {
+      input_.after = input_.tokens.back();
+      input_.tokens.pop_back();
+    }
     input_.flushes = std::move(request_.flush_after);
     return absl::OkStatus();
   }
 
   absl::Status Plan(int64_t limit) override {
-    // The last token of a prefix is what the first one here is predicted from.
-    if (session->carry.has_value()) {
-      input_.tokens.insert(input_.tokens.begin(), *std::exchange(session->carry, std::nullopt));
-      before_ = 1;
-    }
+    if (!std::exchange(started_, true)) Start();
     session->Plan(input_, limit, HeadRows::kAll, piece);
     return absl::OkStatus();
   }
-  absl::StatusOr<bool> PieceDone() override { return input_.done(); }
+
+  absl::StatusOr<bool> PieceDone() override {
+    if (input_.next_token > 0) session->carry.reset();  // it was the first
+    if (input_.done() && stays_open_) session->carry = input_.after;
+    return input_.done();
+  }
+
   bool prefilling() const override { return true; }
   int64_t most_rows() const override { return input_.most_rows() + 2; }  // of a carried token
 
@@ -74,10 +81,21 @@ class Scoring final : public Request {
   void Fail(const absl::Status& status) override { done_(status); }
 
  private:
+  // The last token of a prefix, or of what an open session has read, is what the first one here is
+  // predicted from.
+  void Start() {
+    if (!session->carry.has_value()) return;
+    input_.tokens.insert(input_.tokens.begin(), *session->carry);
+    before_ = 1;
+    for (int64_t& after : input_.flushes) ++after;
+  }
+
+  const bool stays_open_;  // the session
   const model::Model& model_;
   ScoreRequest request_;
   const std::function<void(absl::StatusOr<ScoreResult>)> done_;
   Counters& counters_;
+  bool started_ = false;
   Input input_;
   int64_t before_ = 0;  // tokens of the input before the first that is scored
   ScoreResult result_;

@@ -26,7 +26,8 @@ std::vector<Bf16> SomeNumbers(size_t count, uint32_t seed) {
 }
 
 std::vector<Bf16> Rounded(std::vector<Bf16> numbers) {
-  RoundToMxInt8(numbers);
+  const bool rounded = RoundToMxInt8(numbers);
+  EXPECT_EQ(rounded, IsMxInt8(numbers));
   return numbers;
 }
 

@@ -316,6 +316,24 @@ TEST_F(CliTest, ScorePrintsBitsPerByte) {
   EXPECT_THAT(Embedded({"score", "--text", "the whale swam"}).out, HasSubstr("bits per byte"));
 }
 
+TEST_F(CliTest, ScoreTakesATextOfAnyLengthPieceByPiece) {
+  std::string text;
+  for (int line = 0; text.size() < 150000; ++line)
+    text += absl::StrCat("the whale number ", line, line % 100 == 0 ? "\n" : " ");
+  std::ofstream(Path("long.txt")) << text;
+  const ProcessResult shown = Embedded({"score", "--text-file", Path("long.txt")});
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("bits per byte, "), HasSubstr("by position, tokens:")));
+  const auto json = Json(Embedded({"score", "--text-file", Path("long.txt"), "--json"}));
+  EXPECT_EQ(json["tokens"].size(), json["logprobs"].size());
+  ASSERT_GT(json["ranges"].size(), 1u);
+  EXPECT_EQ(json["ranges"][0]["begin"], 0);
+  EXPECT_EQ(json["ranges"].back()["end"], json["tokens"].size());
+  // Where there is a line's end, pieces have the tokens of the whole.
+  EXPECT_NEAR(json["text_bytes"].get<double>(), static_cast<double>(text.size()), 20);
+  std::ofstream(Path("unbroken.txt")) << std::string(40000, 'a') + "\u00e9" << std::string(9, 'b');
+  EXPECT_THAT(Embedded({"score", "--text-file", Path("unbroken.txt")}).out, HasSubstr("perplexity"));
+}
+
 TEST_F(CliTest, ModelAndStatsDescribeThemselves) {
   const auto model = Json(Embedded({"model", "--json", "--dtype", "fp32"}));
   EXPECT_EQ(model["name"], "model");

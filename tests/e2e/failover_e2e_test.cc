@@ -197,6 +197,9 @@ TEST_F(FailoverE2eTest, ASessionIsOpenedAgainAndAnswersTheSame) {
   }
   const auto client = ConnectToBoth();
   const uint64_t id = client->OpenSession(options).value().id();
+  v1::ScoreRequest score;
+  score.set_session_id(id);
+  EXPECT_EQ(client->Score(score).status().code(), absl::StatusCode::kFailedPrecondition);
   const auto ask = [&](int max_tokens) {
     v1::GenerateRequest request = Request(max_tokens);
     request.set_session_id(id);

@@ -150,6 +150,13 @@ TEST_P(DrtPaperTest, ScoresAreThoseOfTheWholeSequence) {
     for (size_t i = 0; i < flushes.size(); ++i) {
       const absl::StatusOr<ScoreResult> result = results[i].get_future().get();
       ASSERT_TRUE(result.ok()) << result.status();
+      if (flushes[i].empty()) {
+        const SessionId session = engine->OpenSession({.mounts = {"doc"}}).value();
+        const int64_t rest = std::ssize(tokens) - 128;
+        EXPECT_EQ(ScorePieces(*engine, session, tokens, {63, 1, 64, rest}).logprobs,
+                  result->logprobs);
+        EXPECT_TRUE(engine->CloseSession(session).ok());
+      }
       SequenceLayout layout(model_->config());
       for (int64_t at = 0; at < std::ssize(tokens); ++at) {
         if (std::find(flushes[i].begin(), flushes[i].end(), at) != flushes[i].end()) layout.Flush();

@@ -185,6 +185,29 @@ absl::StatusOr<ScoreResult> Score(Engine& engine, ScoreRequest request) {
   return Await<ScoreResult>([&](auto done) { engine.Score(std::move(request), done); });
 }
 
+ScoreResult ScorePieces(Engine& engine, SessionId session, const std::vector<int32_t>& tokens,
+                        const std::vector<int64_t>& sizes) {
+  ScoreResult all;
+  const auto append = [](auto& to, const auto& of) { to.insert(to.end(), of.begin(), of.end()); };
+  auto from = tokens.begin();
+  for (const int64_t size : sizes) {
+    ScoreRequest request;
+    request.session = session;
+    request.prompt.tokens.assign(from, from + size);
+    from += size;
+    const absl::StatusOr<ScoreResult> piece = Score(engine, request);
+    EXPECT_TRUE(piece.ok()) << piece.status();
+    if (!piece.ok()) return all;
+    append(all.tokens, piece->tokens);
+    append(all.logprobs, piece->logprobs);
+    append(all.argmax, piece->argmax);
+    append(all.argmax_logprobs, piece->argmax_logprobs);
+    all.text_bytes += piece->text_bytes;
+  }
+  EXPECT_EQ(from, tokens.end());
+  return all;
+}
+
 absl::StatusOr<std::vector<Retrieval>> Retrieve(Engine& engine, RetrieveRequest request) {
   return Await<std::vector<Retrieval>>(
       [&](auto done) { engine.Retrieve(std::move(request), done); });

@@ -208,6 +208,10 @@ TEST_F(RatPlusEngineTest, ScoresAreThoseOfTheWholeSequence) {
   request.flush_after = {10, 100};  // without effect
   const auto result = Score(*engine, request);
   ASSERT_TRUE(result.ok()) << result.status();
+  const SessionId session = engine->OpenSession({}).value();
+  const ScoreResult pieces = ScorePieces(*engine, session, tokens, {1, 99, 1, 199});
+  EXPECT_EQ(pieces.logprobs, result->logprobs);
+  EXPECT_EQ(pieces.argmax, result->argmax);
   const std::vector<float> logits = RunTokens(*model_, default_, tokens);
   const int64_t vocab = model_->config().vocab_size;
   EXPECT_EQ(result->logprobs[0], 0);

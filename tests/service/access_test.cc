@@ -238,6 +238,11 @@ TEST_F(AccessTest, ASessionIsItsOwnersAlone) {
   EXPECT_THAT(other->GetSession(id), StatusIs(kMissing, missing));
   EXPECT_THAT(other->CloseSession(id), StatusIs(kMissing, missing));
   EXPECT_THAT(other->Generate(In(id)), StatusIs(kMissing, missing));
+  v1::ScoreRequest score;
+  score.set_session_id(id);
+  score.mutable_prompt()->set_text("x");
+  EXPECT_THAT(other->Score(score).status(), StatusIs(kMissing, missing));
+  EXPECT_THAT(owner->Score(score).status(), IsOk());
   EXPECT_EQ(other->GetSession(id).status().message(), missing);
   EXPECT_THAT(owner->Generate(In(id)), IsOk());
   EXPECT_THAT(owner->GetSession(id), IsOk());

@@ -224,6 +224,12 @@ TEST_F(ServiceTest, ScoreReturnsFourNumbersAToken) {
   EXPECT_THAT(engine_.seen().score.flush_after, ElementsAre(1, 2));
   request.mutable_session()->add_mounts("missing");
   EXPECT_THAT(client_->Score(request).status(), Fails(absl::StatusCode::kNotFound, "missing"));
+  request.set_session_id(3);
+  EXPECT_THAT(client_->Score(request).status(),
+              Fails(absl::StatusCode::kInvalidArgument, "session: set together with session_id"));
+  request.clear_session();
+  ASSERT_TRUE(client_->Score(request).ok());
+  EXPECT_EQ(engine_.seen().score.session, engine::SessionId{3});
 }
 
 }  // namespace

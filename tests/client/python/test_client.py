@@ -155,6 +155,15 @@ def test_sessions_keep_what_they_read(client):
     session.close()  # again
 
 
+def test_sessions_score_piece_by_piece(client):
+    lines = TEXT[:6000].decode().splitlines(keepends=True)
+    whole = client.score("".join(lines))
+    with client.session() as session:
+        pieces = [session.score("".join(part), top_logprobs=1) for part in (lines[:20], lines[20:21], lines[21:])]
+    assert sum((piece.logprobs for piece in pieces), ()) == whole.logprobs
+    assert pieces[0].top_ids == pieces[0].argmax
+
+
 def test_retrieve_and_score(client):
     groups = client.retrieve("The pass key of Ahab is", mounts=["novel"], k=3)
     assert [len(r.hits) for r in groups] == [3, 3] and any("48213" in r.hits[0].text for r in groups)

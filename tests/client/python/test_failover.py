@@ -107,6 +107,8 @@ def test_a_session_is_opened_again(both, caplog):
 
     with recollect.Client(both.address) as client, client.session(mounts=["novel"]) as session:
         found = [session.generate(prompt, **SESSION).result().tokens for prompt in PROMPTS[:2]]
+        with pytest.raises(recollect.FailedPrecondition, match="connect to one server"):
+            session.score("x")
         both.kill_busy(lambda stats: stats.sessions)
         found.append(session.generate(PROMPTS[2], **SESSION).result().tokens)
         assert "where its 2 calls were read again" in caplog.text

@@ -164,6 +164,76 @@ TEST(ScoreTest, RowsHaveTheSameBitsInAnyBatchAtAnyPlaceOnAnyThreads) {
   }
 }
 
+TEST(ScoreTest, PiecesInAnOpenSessionHaveTheBitsOfTheWhole) {
+  for (const int64_t slice : {1, 50, 64, 500}) {
+    TestOptions options = SmallOptions();
+    options.prefill_slice_tokens = slice;
+    auto engine = MakeEngine(options);
+    ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(800, 1)).ok());
+    ScoreRequest whole;
+    whole.session_options.mounts = {"doc"};
+    whole.prompt.tokens = SampleTokens(400, 2);
+    const ScoreResult expected = Score(*engine, whole).value();
+    GenerateRequest after = TokensRequest(whole.prompt.tokens, 20, {"doc"});
+    after.flush = false;
+    const std::vector<int32_t> follows = Generate(*engine, after).tokens;
+    for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{
+             {400}, {1, 399}, {63, 63, 1, 62, 64, 147}, {1, 1, 61, 1, 1, 1, 334}}) {
+      const SessionId session = engine->OpenSession({.mounts = {"doc"}}).value();
+      const ScoreResult pieces = ScorePieces(*engine, session, whole.prompt.tokens, sizes);
+      EXPECT_EQ(pieces.logprobs, expected.logprobs);
+      EXPECT_EQ(pieces.argmax, expected.argmax);
+      EXPECT_EQ(pieces.argmax_logprobs, expected.argmax_logprobs);
+      EXPECT_EQ(pieces.text_bytes, expected.text_bytes);
+      // The last token is still to be run.
+      GenerateRequest next = TokensRequest({}, 20);
+      next.session = session;
+      next.flush = false;
+      EXPECT_EQ(Generate(*engine, next).tokens, follows);
+      EXPECT_TRUE(engine->CloseSession(session).ok());
+    }
+  }
+}
+
+TEST(ScoreTest, AnOpenSessionGoesOnWithAnswersAndFlushes) {
+  auto engine = MakeEngine();
+  const std::vector<int32_t> prompt = SampleTokens(100, 2), rest = SampleTokens(90, 3);
+  const SessionId session = engine->OpenSession({}).value();
+  GenerateRequest generate = TokensRequest(prompt, 30);
+  generate.session = session;
+  const std::vector<int32_t> answer = Generate(*engine, generate).tokens;
+  ScoreRequest piece;
+  piece.session = session;
+  piece.prompt.tokens = rest;
+  piece.flush_after = {5, 89};
+  const absl::StatusOr<ScoreResult> scored = Score(*engine, piece);
+  ASSERT_TRUE(scored.ok()) << scored.status();
+  ScoreRequest whole;
+  for (const auto* part : {&prompt, &answer, &rest})
+    whole.prompt.tokens.insert(whole.prompt.tokens.end(), part->begin(), part->end());
+  whole.flush_after = {100, 135, 219};
+  const ScoreResult expected = Score(*engine, whole).value();
+  EXPECT_EQ(scored->logprobs,
+            std::vector<float>(expected.logprobs.begin() + 130, expected.logprobs.end()));
+  // Behind the last token there is nothing to flush yet.
+  piece.flush_after = {90};
+  EXPECT_THAT(Score(*engine, piece),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "flush_after: 90, expected ascending counts from 1 to 89"));
+  // A prompt without an answer has run its last token.
+  generate.prompt.tokens = {9, 10};
+  generate.max_tokens = 0;
+  generate.flush = false;
+  ASSERT_TRUE(Generate(*engine, generate).status.ok());
+  piece.flush_after.clear();
+  const ScoreResult gone = Score(*engine, piece).value();
+  EXPECT_EQ(gone.argmax[0], -1);
+  EXPECT_EQ(gone.logprobs[0], 0);
+  EXPECT_GE(gone.argmax[1], 0);
+  piece.session = SessionId{999};
+  EXPECT_EQ(Score(*engine, piece).status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST(ScoreTest, EmptyAndBadArguments) {
   auto engine = MakeEngine();
   ScoreRequest request;

@@ -100,6 +100,15 @@ class Session:
         """Continues the session: prompt and answer become part of its past."""
         return Generation(self._client, _messages.generate_request(prompt, 0, None, arguments), self)
 
+    def score(self, prompt: Prompt, *, flush_after: Sequence[int] = (),
+              top_logprobs: int = 0) -> types.Scores:
+        """As Client.score, going on with what the session has read: the text becomes part of its past, its last token with
+        the session's next call. Texts of any length are scored piece by piece. With one server only."""
+        if self._history is not None:
+            raise errors.FailedPrecondition(_replicas.NO_SCORES)
+        return decode(types.Scores, self._client._call(
+            self._stub.Score, _messages.score_request(prompt, self.id, None, flush_after, top_logprobs)))
+
     def info(self) -> types.SessionInfo:
         try:
             return self._info()

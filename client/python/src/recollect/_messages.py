@@ -102,6 +102,17 @@ def generate_request(
     )
 
 
+def score_request(
+    text: Prompt,
+    session_id: int,
+    options: documents.SessionOptions | None,
+    flush_after: Sequence[int],
+    top_logprobs: int,
+) -> generation.ScoreRequest:
+    return generation.ScoreRequest(session_id=session_id, session=options, prompt=prompt(text),
+                                   flush_after=flush_after, top_logprobs=top_logprobs)
+
+
 def read_text(id: str, begin: int, end: int) -> list[documents.ReadTextRequest]:
     """Requests for bytes [begin, end), each for what one may ask for."""
     most = 1 << 20

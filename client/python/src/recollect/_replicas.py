@@ -21,6 +21,7 @@ from recollect.v1 import generation_pb2 as generation
 
 LOG = logging.getLogger("recollect")
 PATIENCE = 5.0  # seconds for which a call that gets no further looks for a server that answers
+NO_SCORES = "a session of a client of several servers could not be opened again after it was scored in: connect to one server"
 
 _ROUND_ROBIN: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}
 _RECONNECT = [("grpc.max_reconnect_backoff_ms", 5000), ("grpc.min_reconnect_backoff_ms", 5000),

@@ -280,10 +280,8 @@ class AsyncClient:
     async def score(self, prompt: Prompt, *, mounts: Sequence[str] = (),
                     flush_after: Sequence[int] = (), top_logprobs: int = 0,
                     options: types.Options | None = None) -> types.Scores:
-        return decode(types.Scores, await self._call(
-            self._generation.Score, generation_pb2.ScoreRequest(
-                session=_messages.session(mounts, options), prompt=_messages.prompt(prompt),
-                flush_after=flush_after, top_logprobs=top_logprobs)))
+        return decode(types.Scores, await self._call(self._generation.Score, _messages.score_request(
+            prompt, 0, _messages.session(mounts, options), flush_after, top_logprobs)))
 
     async def model(self) -> admin_pb2.ModelInfo:
         info: admin_pb2.ModelInfo = await self._call(
@@ -329,6 +327,13 @@ class AsyncSession:
     def generate(self, prompt: Prompt = "",
                  **arguments: Unpack[types.GenerateArguments]) -> AsyncGeneration:
         return AsyncGeneration(self._client, _messages.generate_request(prompt, 0, None, arguments), self)
+
+    async def score(self, prompt: Prompt, *, flush_after: Sequence[int] = (),
+                    top_logprobs: int = 0) -> types.Scores:
+        if self._history is not None:
+            raise errors.FailedPrecondition(_replicas.NO_SCORES)
+        return decode(types.Scores, await self._client._call(
+            self._stub.Score, _messages.score_request(prompt, self.id, None, flush_after, top_logprobs)))
 
     async def info(self) -> types.SessionInfo:
         try:

@@ -245,9 +245,8 @@ class Client:
               top_logprobs: int = 0, options: types.Options | None = None) -> types.Scores:
         """Log probabilities of a given text, each token given all before it. `top_logprobs`: also
         of so many of the likeliest tokens in each place."""
-        return decode(types.Scores, self._call(self._generation.Score, generation_pb2.ScoreRequest(
-            session=_messages.session(mounts, options), prompt=_messages.prompt(prompt),
-            flush_after=flush_after, top_logprobs=top_logprobs)))
+        return decode(types.Scores, self._call(self._generation.Score, _messages.score_request(
+            prompt, 0, _messages.session(mounts, options), flush_after, top_logprobs)))
 
     def model(self) -> admin_pb2.ModelInfo:
         """The model that the server has loaded."""

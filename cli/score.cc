@@ -164,9 +164,10 @@ void AddScore(CLI::App& app, Command& command) {
       "\nExamples:\n"
       "  recollect score --text 'Call me Ishmael.'\n"
       "  recollect score --mount moby --text-file chapter.txt --json\n\n"
-      "A text of any length is scored in one session, each token given all before it. Of one above ",
-      kPieceBytes / 1024, " KiB the bits per byte\nare also told by position. Without --flush-after.\n",
-      kCommonHelp));
+      "A text of any length is scored in one session, each token given all before it. Of one "
+      "above ",
+      kPieceBytes / 1024,
+      " KiB the bits per byte\nare also told by position. Without --flush-after.\n", kCommonHelp));
   verb->callback([&command, options, verb] {
     RequirePrompt(*verb, "--text");
     command.run = [&command, options] { return Score(command.options, *options); };

@@ -35,7 +35,7 @@ def main():
     parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "build/release/bin/recollect")
     parser.add_argument("--model", type=pathlib.Path, default=ROOT / "models/recollect-7m")
     parser.add_argument("--tokenizer", type=pathlib.Path, default=ROOT / "models/ratplus-5m", help="of a model without landmarks, for the dense one")
-    parser.add_argument("--parts", default="context,finding")
+    parser.add_argument("--parts", default="context,window,finding")
     parser.add_argument("--sizes", default="16k,128k,1m", help="in tokens, of what Recollect mounts")
     parser.add_argument("--dense-most", default="1m", help="in tokens, of llama.cpp and of dense attention")
     parser.add_argument("--dense-limit", type=float, default=270, help="seconds for each of these two")
@@ -57,10 +57,12 @@ def main():
             found = {"recollect": context.run_recollect(arguments.binary, work, arguments.model, arguments.text, [count(s) for s in arguments.sizes.split(",")]),
                      "llama": context.run_llama(work, arguments.model, arguments.dense_limit, most, arguments.shared),
                      "dense": context.run_dense(arguments.binary, work, arguments.model, arguments.tokenizer, arguments.dense_limit, most)}
+        elif part == "window":
+            found = context.run_window(arguments.binary, work, arguments.model, arguments.tokenizer, arguments.text, count(arguments.sizes.split(",")[-1]))
         elif part == "finding":
             found = finding.run(arguments.binary, work, arguments.model, arguments.text, arguments.find_in, arguments.samples)
         else:
-            parser.error(f"--parts: {part} is neither context nor finding")
+            parser.error(f"--parts: {part} is none of context, window, finding")
         results[part] = found | {"machine": machine(), "date": time.strftime("%Y-%m-%d"), "took_s": time.perf_counter() - begin, "shared": arguments.shared, "command": " ".join(sys.argv[1:])}
         kept.write_text(json.dumps(results, indent=1))
         shutil.rmtree(work)

@@ -82,7 +82,7 @@ def restarted(binary, model, data, mount, count, flags):
 
 def run_dense(binary, work, model, tokenizer, limit_s, most):
     directory, data = work / "dense-model", work / "dense-data"
-    parameters = dense.write_recollect(directory, model, tokenizer)
+    parameters = dense.write_recollect(directory, model, tokenizer, dense.DENSE)
     vocabulary = dense.sizes(model)["vocab"]
     flags = ["--state-budget", "16GiB"]  # of sessions and ingests: these keep every position
 
@@ -118,3 +118,24 @@ def run_recollect(binary, work, model, text, sizes):
         row |= restarted(binary, model, data, f"d{row['asked']}", 512, [])
         print(json.dumps(row), flush=True)
     return {"parameters": parameters, "nothing_ms": nothing_ms, "nothing_cpu_ms": nothing_cpu_ms, "rows": rows, "disk": folder_bytes(data)}
+
+
+def run_window(binary, work, model, tokenizer, text, tokens):
+    """Time a token of the shipped model with a document mounted and with nothing, and of a plain window model of its size, in turns."""
+    directory, rounds = work / "window-model", 15
+    parameters = dense.write_recollect(directory, model, tokenizer, dense.WINDOW)
+    found = {"mounted": [], "nothing": [], "window": []}
+    with Server(binary, model, work / "recollect-data") as shipped, Server(binary, directory, work / "window-data") as window:
+        content = text.read_bytes()
+        sample = shipped.client.ingest(content[:200_000].decode("utf-8", "ignore"), id="sample")
+        document = shipped.client.ingest(content[:int(tokens * sample.bytes / sample.tokens)].decode("utf-8", "ignore"), id="large")
+        for turn in range(rounds + 1):
+            for name, server, mount in ("mounted", shipped, document.id), ("nothing", shipped, None), ("window", window, None):
+                ms, cpu_ms, _ = generated_ms(server, mount, 512, 1)
+                if turn > 0:  # the first one warms up
+                    found[name].append({"ms": ms, "cpu_ms": cpu_ms})
+        shipped_parameters = shipped.client.model().parameters
+    rows = {name: {key: statistics.median(row[key] for row in rows) for key in ("ms", "cpu_ms")} for name, rows in found.items()}
+    ratios = {key: statistics.median(a[key] / b[key] for a, b in zip(found["mounted"], found["window"])) for key in ("ms", "cpu_ms")}
+    return {"tokens": document.tokens, "rounds": rounds, "rows": rows, "mounted_to_window": ratios,
+            "parameters": {"window": parameters, "shipped": shipped_parameters}}

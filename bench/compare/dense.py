@@ -1,5 +1,5 @@
-"""Two dense models of the shipped model's layers, width, heads and vocabulary, with random weights: one for llama.cpp (GGUF), one for
-Recollect (family ratplus, dilation 1, without recurrence). For speed only: what they say means nothing.
+"""Models of the shipped model's layers, width, heads and vocabulary, with random weights: a dense one for llama.cpp (GGUF), and for Recollect one
+of family ratplus without recurrence, dense or with a window. For speed only: what they say means nothing.
 
 The shipped model has 5 decoder layers; what else it has (the chunk encoder, lexical keys, GCA) has no counterpart in a dense model.
 """
@@ -11,6 +11,8 @@ import gguf
 import numpy as np
 
 ROPE_BASE, EPSILON = 10000.0, 1e-6
+DENSE = {"window": 0, "dilation": 1, "initial": 4}
+WINDOW = {"window": 184, "dilation": 1, "initial": 0, "span": 184}  # as many positions as the shipped model's window and dilated ones together
 
 
 def sizes(model):
@@ -77,14 +79,14 @@ def write_gguf(path, model):
     return count
 
 
-def write_recollect(directory, model, tokenizer):
-    """A model directory of family ratplus. Its FFN has two matrices instead of three, so it is half as wide again: as many parameters. The rows
+def write_recollect(directory, model, tokenizer, local):
+    """A model directory of family ratplus with this pattern. Its FFN has two matrices instead of three, so it is half as wide again: as many parameters. The rows
     of the output gate and of the recurrence's gate, which is off, are beyond a Llama's. Returns the number of parameters."""
     s, generator = sizes(model), np.random.default_rng(1)
     inner, ffn = s["heads"] * s["head_dim"], s["ffn"] * 3 // 2
     config = {"format_version": 1, "architecture": "ratplus", "vocab_size": s["vocab"], "unk_id": 0, "eos_id": 2, "d": s["d"], "heads": s["heads"],
               "head_dim": s["head_dim"], "ffn": ffn, "layers": s["layers"], "context": 1024, "recurrence": False, "rope_base": ROPE_BASE,
-              "norm_eps": EPSILON, "local": {"window": 0, "dilation": 1, "initial": 4}}
+              "norm_eps": EPSILON, "local": local}
     tensors = {"embed.weight": random_weights(generator, s["vocab"], s["d"]), "final_norm.weight": np.ones(s["d"])}
     for i in range(s["layers"]):
         tensors |= {f"layers.{i}.mixer_norm.weight": np.ones(s["d"]), f"layers.{i}.ffn_norm.weight": np.ones(s["d"]),

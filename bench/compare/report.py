@@ -102,6 +102,23 @@ def context_plot(part, path):
     figure.savefig(path, dpi=100)
 
 
+def window_table(part):
+    names = {"window": "a plain window model", "nothing": "Recollect, nothing mounted", "mounted": f"Recollect, {number(part['tokens'])} tokens mounted"}
+    yield "| | ms a token | of the window model's | CPU ms a token | of the window model's |"
+    yield "|---|---|---|---|---|"
+    for key, name in names.items():
+        row, base = part["rows"][key], part["rows"]["window"]
+        yield f"| {name} | {row['ms']:.3f} | {row['ms'] / base['ms']:.2f} | {row['cpu_ms']:.3f} | {row['cpu_ms'] / base['cpu_ms']:.2f} |"
+
+
+def window_page(part):
+    return ["## A window alone", "", f"{part['machine']}, on {part['date']}. {use(part)} 512 tokens after the same short prompt, in turns, medians of {part['rounds']} rounds. The window model is `ratplus` without "
+            f"recurrence, which attends to the last 184 positions, as many as the shipped model's window and dilated ones together, with the shipped model's layers, width, heads and vocabulary: "
+            f"{number(part['parameters']['window'])} random parameters beside {number(part['parameters']['shipped'])}, of which the chunk encoder's do not run for a generated token. "
+            f"In the same round Recollect with the document mounted took {part['mounted_to_window']['ms']:.2f} times its time, and {part['mounted_to_window']['cpu_ms']:.2f} times its CPU time (medians of the ratios).",
+            "", *window_table(part), ""]
+
+
 def share(found, what):
     return f"{100 * found[what] / found['asked']:.0f}"
 
@@ -169,12 +186,14 @@ def write(results, page):
     lines = ["# Recollect beside what people would use", "", "Made by `bench/compare/compare.py` ([how](../../bench/compare/README.md)), which writes this page:", ""]
     commands = dict.fromkeys(part["command"] for part in results.values())
     lines += [f"    python3 bench/compare/compare.py {command}" for command in commands] + [""]
-    for name, table, text, draw in ("context", context_table, context_page, context_plot), ("finding", finding_table, finding_page, finding_plot):
+    parts = (("context", context_table, context_page, context_plot), ("window", window_table, window_page, None),
+             ("finding", finding_table, finding_page, finding_plot))
+    for name, table, text, draw in parts:
         if name not in results:
             continue
         print("\n".join(table(results[name])))
         lines += text(results[name])
-        if page:
+        if page and draw:
             page.parent.mkdir(parents=True, exist_ok=True)
             draw(results[name], page.with_name(f"{page.stem}-{name}.png"))
     if "finding" in results:

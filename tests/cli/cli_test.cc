@@ -331,7 +331,8 @@ TEST_F(CliTest, ScoreTakesATextOfAnyLengthPieceByPiece) {
   // Where there is a line's end, pieces have the tokens of the whole.
   EXPECT_NEAR(json["text_bytes"].get<double>(), static_cast<double>(text.size()), 20);
   std::ofstream(Path("unbroken.txt")) << std::string(40000, 'a') + "\u00e9" << std::string(9, 'b');
-  EXPECT_THAT(Embedded({"score", "--text-file", Path("unbroken.txt")}).out, HasSubstr("perplexity"));
+  EXPECT_THAT(Embedded({"score", "--text-file", Path("unbroken.txt")}).out,
+              HasSubstr("perplexity"));
 }
 
 TEST_F(CliTest, ModelAndStatsDescribeThemselves) {

@@ -85,7 +85,8 @@ std::vector<int32_t> GreedyTokens(const model::Model& model, const ReferenceResu
 
 Generated Generate(Engine& engine, GenerateRequest request);
 absl::StatusOr<ScoreResult> Score(Engine& engine, ScoreRequest request);
-// Tokens scored in an open session, so many at a time: the numbers of all of them, but the likeliest.
+// Tokens scored in an open session, so many at a time: the numbers of all of them, but the
+// likeliest.
 ScoreResult ScorePieces(Engine& engine, SessionId session, const std::vector<int32_t>& tokens,
                         const std::vector<int64_t>& sizes);
 absl::StatusOr<std::vector<Retrieval>> Retrieve(Engine& engine, RetrieveRequest request);

@@ -73,7 +73,8 @@ void Append(v1::ScoreResponse& all, const v1::ScoreResponse& piece) {
   all.set_text_bytes(bytes);
 }
 
-absl::StatusOr<v1::ScoreResponse> ScoreInPieces(Client& client, const v1::ScoreRequest& whole,
+absl::StatusOr<v1::ScoreResponse> ScoreInPieces(client::Client& client,
+                                                const v1::ScoreRequest& whole,
                                                 std::vector<Range>& ranges) {
   ASSIGN_OR_RETURN(const v1::Session session, client.OpenSession(whole.session()));
   v1::ScoreRequest request;
@@ -88,7 +89,7 @@ absl::StatusOr<v1::ScoreResponse> ScoreInPieces(Client& client, const v1::ScoreR
     ASSIGN_OR_RETURN(const v1::ScoreResponse piece, client.Score(request));
     const int64_t begin = all.tokens_size();
     if (ranges.empty() || begin >= std::max(2 * ranges.back().begin, kFirstRange)) {
-      ranges.push_back({.begin = begin});
+      ranges.push_back({.begin = begin, .end = begin, .total = {}});
     }
     Append(all, piece);
     ranges.back().end = all.tokens_size();

@@ -2,7 +2,7 @@
 // steps by the tier that keeps their chunks, memory, mounting after a restart.
 //
 //   engine_bench --model DIR --text FILE [--tokens 1000000] [--threads 0] [--device cpu]
-//                [--ingest-slice 1024] [--data-dir DIR] [--json FILE]
+//                [--ingest-slice 1024] [--only-ingest] [--data-dir DIR] [--json FILE]
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -35,6 +35,7 @@ struct Arguments {
   std::string model, text, json, data_dir = "engine_bench_data", device = "cpu";
   int64_t tokens = 1000000, ingest_slice = 1024;
   int threads = 0;
+  bool only_ingest = false;
 };
 
 // `tokens` tokens' worth of text, repeated when the file is shorter.
@@ -69,16 +70,20 @@ class Bench {
   void Run() {
     Open({});
     Ingest();
+    if (!arguments_.only_ingest) Ask();
+    if (!arguments_.json.empty()) std::ofstream(arguments_.json) << result_.dump(2) << "\n";
+  }
+
+ private:
+  void Ask() {
     TimePerToken();
 #ifdef RECOLLECT_WITH_ROCKSDB
     LandmarkSteps();
     Memory();
     Reopen();
 #endif
-    if (!arguments_.json.empty()) std::ofstream(arguments_.json) << result_.dump(2) << "\n";
   }
 
- private:
   void Open(engine::EngineOptions options) {
     engine_ = nullptr;
     options.ingest_slice_tokens = arguments_.ingest_slice;
@@ -259,6 +264,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", arguments.threads);
   app.add_option("--device", arguments.device, "cpu, cuda:N or auto");
   app.add_option("--ingest-slice", arguments.ingest_slice, "in tokens");
+  app.add_flag("--only-ingest", arguments.only_ingest);
   app.add_option("--data-dir", arguments.data_dir);
   app.add_option("--json", arguments.json);
   CLI11_PARSE(app, argc, argv);

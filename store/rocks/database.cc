@@ -264,6 +264,18 @@ absl::Status Database::Compact(Family f, const std::string& begin, const std::st
   });
 }
 
+absl::Status Database::DropTables(Family f, const std::string& begin, const std::string& end) {
+  return Guarded("delete", [&]() -> absl::Status {
+    const Gate::Inside inside(gate_);
+    RETURN_IF_ERROR(CheckWritable());
+    const rocksdb::Slice from(begin), to(end);
+    const rocksdb::RangePtr range(&from, &to);
+    return FromRocks(
+        rocksdb::DeleteFilesInRanges(db_.get(), family(f), &range, 1, /*include_end=*/true),
+        "delete");
+  });
+}
+
 absl::Status Database::CheckTables() const {
   return Guarded("tables", [&]() -> absl::Status {
     const Gate::Inside inside(gate_);

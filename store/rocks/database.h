@@ -99,6 +99,10 @@ class Database {
   absl::Status DropRange(std::span<const Family> families, const std::string& begin,
                          const std::string& end, Durability durability);
 
+  // Deletes tables that hold nothing but keys and marks of [begin, end], where no key `end` is.
+  // REQUIRES: the range was dropped and compacted, so that marks hide nothing any more.
+  absl::Status DropTables(Family f, const std::string& begin, const std::string& end);
+
   // Rewrites files that still contain dropped keys of the range, which frees their space. Slow.
   // Ends early once *canceled.
   absl::Status Compact(Family f, const std::string& begin, const std::string& end,

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -144,6 +145,7 @@ class RocksStore final : public DocumentStore {
   // documents.cc
   // A number never given out before.
   absl::StatusOr<OwnerId> NewOwner();
+  absl::StatusOr<OwnerId> NewOwnerLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(numbers_mutex_);
   absl::StatusOr<Owner> FindOwner(OwnerId owner) const;
   // False for a document whose publication failed, but was found in the log when the database was
   // opened again.
@@ -200,6 +202,8 @@ class RocksStore final : public DocumentStore {
   uint64_t next_owner_ ABSL_GUARDED_BY(numbers_mutex_) = 1;
   // Numbers below are reserved on disk.
   uint64_t owner_limit_ ABSL_GUARDED_BY(numbers_mutex_) = 1;
+  // Open ones: what is below the first and below next_owner_ belongs to closed ones.
+  std::set<OwnerId> sessions_ ABSL_GUARDED_BY(numbers_mutex_);
 
   // Never held while the disk is written.
   mutable SharedMutex owners_mutex_;

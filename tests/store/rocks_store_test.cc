@@ -14,6 +14,7 @@
 #include "store/format.h"
 #include "store/rocks/database.h"
 #include "store/rocks/status.h"
+#include "tests/store/rocks_testing.h"
 #include "tests/store/store_testing.h"
 
 namespace recollect::store {
@@ -248,6 +249,36 @@ TEST(RocksStoreTest, DeleteGivesSpaceBackAndLeavesNeighbours) {
   EXPECT_GE(state.bytes, tables);
 }
 
+// The mark of a deletion with nothing below it would be a table of its own for ever.
+TEST(RocksStoreTest, WhatWasDroppedAndCompactedLeavesNoTables) {
+  TempDir dir;
+  const auto database = Database::Open({.directory = dir.path()}, nullptr);
+  ASSERT_THAT(database, IsOk());
+  constexpr uint64_t kOwners = 12, kKept = 5;
+  constexpr Family kFamily[] = {Family::kTokens};
+  const auto compact = [&](uint64_t owner) {
+    return (*database)->Compact(kFamily[0], OwnerKey(OwnerId{owner}), OwnerKey(OwnerId{owner + 1}),
+                                nullptr);
+  };
+  for (uint64_t owner = 1; owner <= kOwners; ++owner) {
+    Batch batch;
+    for (int64_t i = 0; i < 3; ++i)
+      batch.Put(kFamily[0], PieceKey(OwnerId{owner}, i), absl::StrCat("piece ", i));
+    ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "test"), IsOk());
+    ASSERT_THAT(compact(owner), IsOk());  // a table of its own
+  }
+  ASSERT_EQ(TablesOf(dir.path(), "tokens").size(), kOwners);
+  for (uint64_t owner = 1; owner <= kOwners; ++owner) {
+    if (owner == kKept) continue;
+    const std::string begin = OwnerKey(OwnerId{owner}), end = OwnerKey(OwnerId{owner + 1});
+    ASSERT_THAT((*database)->DropRange(kFamily, begin, end, Database::Durability::kSynced), IsOk());
+    ASSERT_THAT(compact(owner), IsOk());
+    ASSERT_THAT((*database)->DropTables(kFamily[0], begin, end), IsOk());
+  }
+  EXPECT_TRUE(Eventually([&] { return TablesOf(dir.path(), "tokens").size() == 1; }));
+  EXPECT_EQ((*database)->Get(kFamily[0], PieceKey(OwnerId{kKept}, 2), "piece").value(), "piece 2");
+}
+
 TEST(RocksStoreTest, RemovedAndNotFreedIsFreedWhenReopened) {
   TempDir dir;
   int64_t size = 0, full = 0;
@@ -288,6 +319,32 @@ TEST(RocksStoreTest, SessionChunksGoWhenClosedOrReopened) {
   ASSERT_THAT(store, IsOk());
   const ChunkRef ref{session, 0};
   EXPECT_THAT((*store)->ReadChunks({&ref, 1})[0], StatusIs(StatusCode::kNotFound, ""));
+}
+
+// Marks of closed sessions go too; those of open ones, and what lies behind them, stay.
+TEST(RocksStoreTest, ClosedSessionsLeaveFewTables) {
+  TempDir dir;
+  auto store = Open(dir.path());
+  ASSERT_THAT(store, IsOk());
+  const auto add = [&](OwnerId session, int64_t chunks) {
+    for (int64_t i = 0; i < chunks; ++i)
+      ASSERT_THAT((*store)->PutSessionChunk({session, i}, MakeChunk(1, i, kWidth, 63)), IsOk());
+  };
+  const auto close_some = [&](int sessions) {
+    for (int i = 0; i < sessions; ++i) {
+      const OwnerId session = *(*store)->NewSessionOwner();
+      add(session, 600);  // 20 MB
+      ASSERT_THAT((*store)->FreeSession(session), IsOk());
+    }
+  };
+  close_some(20);
+  const OwnerId open = *(*store)->NewSessionOwner();
+  add(open, 3);
+  close_some(20);  // these and those before are compacted
+  EXPECT_TRUE(Eventually([&] { return DirectoryBytes(dir.path()) < 100 << 20; }));
+  EXPECT_LT(TablesOf(dir.path(), "sessions").size(), 10u);
+  const ChunkRef refs[] = {{open, 0}, {open, 2}};
+  for (const auto& chunk : (*store)->ReadChunks(refs)) EXPECT_THAT(chunk, IsOk());
 }
 
 }  // namespace

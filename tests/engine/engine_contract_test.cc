@@ -31,7 +31,7 @@ TEST_P(EngineContractTest, UnknownDocumentsAreNotFoundAndNamed) {
   EXPECT_THAT(engine_->DeleteDocument("moby"), missing);
   EXPECT_THAT(engine_->OpenSession({.mounts = {"moby"}}), missing);
   EXPECT_THAT(Generate(*engine_, Ask(1, {"moby"})).status, missing);
-  EXPECT_THAT(Score(*engine_, {{.mounts = {"moby"}}, {"a", {}}, {}}), missing);
+  EXPECT_THAT(Score(*engine_, {{}, {.mounts = {"moby"}}, {"a", {}}, {}}), missing);
   EXPECT_THAT(Retrieve(*engine_, {{.mounts = {"moby"}}, {"a", {}}}), missing);
   EXPECT_EQ(engine_->stats().sessions, 0);
 }
@@ -291,7 +291,7 @@ TEST_P(EngineContractTest, RetrieveReturnsAsManyHitsAsAsked) {
 }
 
 TEST_P(EngineContractTest, ScoresAreAsManyAsTokens) {
-  const auto result = Score(*engine_, {{}, {"ab", {}}, {}});
+  const auto result = Score(*engine_, {{}, {}, {"ab", {}}, {}});
   ASSERT_THAT(result, IsOk());
   EXPECT_GT(result->tokens.size(), 0u);
   EXPECT_EQ(result->logprobs.size(), result->tokens.size());
@@ -304,7 +304,7 @@ TEST_P(EngineContractTest, ScoresAreAsManyAsTokens) {
 }
 
 TEST_P(EngineContractTest, ScoresHaveTheLikeliestTokensWhereTheyAreWanted) {
-  ScoreRequest request{{}, {"ab", {}}, {}};
+  ScoreRequest request{{}, {}, {"ab", {}}, {}};
   request.top_logprobs = 3;
   const auto result = Score(*engine_, request);
   ASSERT_THAT(result, IsOk());

@@ -40,7 +40,7 @@ TEST_P(QuotaContractTest, WhatIsReadIsCountedAndTheNextRequestIsRefused) {
   const absl::Status refused = Generate(*engine_, AskFor(account)).status;
   EXPECT_THAT(refused, StatusIs(kExhausted, "its quota is 2 a minute"));
   EXPECT_TRUE(access::RetryAfter(refused).has_value());
-  ScoreRequest score{{}, {"a", {}}, {}};
+  ScoreRequest score{{}, {}, {"a", {}}, {}};
   score.account = account;
   EXPECT_THAT(Score(*engine_, score), StatusIs(kExhausted, "a minute"));
   RetrieveRequest retrieve{{}, {"a", {}}};

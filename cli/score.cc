@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -18,9 +19,9 @@
 namespace recollect::cli {
 namespace {
 
-// A longer text is scored in pieces of at most this size, one after the other in one session. A
-// byte has at most one token, so that none has too many.
-constexpr size_t kPieceBytes = 16384;
+// A longer text than the first is scored in pieces of at most the second size, one after the other
+// in one session. A byte has at most one token, so that neither has too many for a call.
+constexpr size_t kWholeBytes = 32768, kPieceBytes = 16384;
 constexpr int64_t kFirstRange = 16384;  // tokens; each further range is as long as all before it
 
 struct ScoreOptions {
@@ -73,15 +74,9 @@ void Append(v1::ScoreResponse& all, const v1::ScoreResponse& piece) {
   all.set_text_bytes(bytes);
 }
 
-absl::StatusOr<v1::ScoreResponse> ScoreInPieces(client::Client& client,
-                                                const v1::ScoreRequest& whole,
-                                                std::vector<Range>& ranges) {
-  ASSIGN_OR_RETURN(const v1::Session session, client.OpenSession(whole.session()));
-  v1::ScoreRequest request;
-  request.set_session_id(session.id());
-  request.set_top_logprobs(whole.top_logprobs());
+absl::StatusOr<v1::ScoreResponse> ScorePieces(client::Client& client, v1::ScoreRequest request,
+                                              std::string_view left, std::vector<Range>& ranges) {
   v1::ScoreResponse all;
-  std::string_view left = whole.prompt().text();
   while (!left.empty()) {
     const size_t end = PieceEnd(left);
     request.mutable_prompt()->set_text(std::string(left.substr(0, end)));
@@ -95,7 +90,19 @@ absl::StatusOr<v1::ScoreResponse> ScoreInPieces(client::Client& client,
     ranges.back().end = all.tokens_size();
     ranges.back().total.Add(piece);
   }
-  RETURN_IF_ERROR(client.CloseSession(session.id()));
+  return all;
+}
+
+absl::StatusOr<v1::ScoreResponse> ScoreInASession(client::Client& client,
+                                                  const v1::ScoreRequest& whole,
+                                                  std::vector<Range>& ranges) {
+  ASSIGN_OR_RETURN(const v1::Session session, client.OpenSession(whole.session()));
+  v1::ScoreRequest request;
+  request.set_session_id(session.id());
+  request.set_top_logprobs(whole.top_logprobs());
+  auto all = ScorePieces(client, std::move(request), whole.prompt().text(), ranges);
+  const absl::Status closed = client.CloseSession(session.id());
+  if (all.ok()) RETURN_IF_ERROR(closed);
   return all;
 }
 
@@ -105,14 +112,14 @@ absl::Status Score(const Options& common, const ScoreOptions& options) {
   ASSIGN_OR_RETURN(*request.mutable_prompt(), ToPrompt(options.text));
   const size_t bytes = request.prompt().text().size();
   if (bytes == 0) return absl::InvalidArgumentError("--text: empty, needs text");
-  const bool in_pieces = bytes > kPieceBytes && options.flush_after.empty();
+  const bool in_pieces = bytes > kWholeBytes && options.flush_after.empty();
   request.mutable_flush_after()->Add(options.flush_after.begin(), options.flush_after.end());
   request.set_top_logprobs(options.top_logprobs);
   ASSIGN_OR_RETURN(const auto connection,
                    Connection::Open(common, request.session().mounts().empty()));
   std::vector<Range> ranges;
   ASSIGN_OR_RETURN(const v1::ScoreResponse result,
-                   in_pieces ? ScoreInPieces(connection->client(), request, ranges)
+                   in_pieces ? ScoreInASession(connection->client(), request, ranges)
                              : connection->client().Score(request));
   Total total;
   total.Add(result);
@@ -167,7 +174,7 @@ void AddScore(CLI::App& app, Command& command) {
       "  recollect score --mount moby --text-file chapter.txt --json\n\n"
       "A text of any length is scored in one session, each token given all before it. Of one "
       "above ",
-      kPieceBytes / 1024,
+      kWholeBytes / 1024,
       " KiB the bits per byte\nare also told by position. Without --flush-after.\n", kCommonHelp));
   verb->callback([&command, options, verb] {
     RequirePrompt(*verb, "--text");

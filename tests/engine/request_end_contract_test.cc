@@ -27,7 +27,7 @@ TEST_P(EngineContractTest, CancelEndsARequestBeforeDuringAndNotAfter) {
   const auto handle = engine_->Generate(Ask(3), after);
   EXPECT_THAT(after->Wait(), IsOk());
   handle->Cancel();
-  for (const auto& done : {engine_->Score({{}, {"a", {}}, {}}, [](const auto&) {}),
+  for (const auto& done : {engine_->Score({{}, {}, {"a", {}}, {}}, [](const auto&) {}),
                            engine_->Retrieve({{}, {"a", {}}}, [](const auto&) {})}) {
     EXPECT_THAT(Generate(*engine_, Ask(1)).status, IsOk());
     done->Cancel();
@@ -54,7 +54,7 @@ TEST_P(EngineContractTest, DeadlinesEndRequests) {
   const Generated generated = Generate(*engine_, request);
   EXPECT_THAT(generated.status, late);
   EXPECT_THAT(generated.tokens, IsEmpty());
-  EXPECT_THAT(Score(*engine_, {{}, {"a", {}}, {}, 0, past}), late);
+  EXPECT_THAT(Score(*engine_, {{}, {}, {"a", {}}, {}, 0, past}), late);
   EXPECT_THAT(Retrieve(*engine_, {{}, {"a", {}}, 0, past}), late);
   request.deadline = SteadyNow() + absl::Milliseconds(50);
   EXPECT_THAT(Generate(*engine_, request).status, late);
@@ -74,7 +74,7 @@ TEST_P(EngineContractTest, AnswersComeFromOtherThreads) {
   };
   engine_->Generate(Ask(1, {"missing"}), refused);
   engine_->Generate(Ask(1), ended);
-  engine_->Score({{.mounts = {"missing"}}, {"a", {}}, {}}, answered);
+  engine_->Score({{}, {.mounts = {"missing"}}, {"a", {}}, {}}, answered);
   engine_->Retrieve({{.mounts = {"missing"}}, {"a", {}}}, answered);
   const auto stream = Begin("d");
   stream->Append(4, "a gap", answered);
@@ -90,9 +90,9 @@ TEST_P(EngineContractTest, CallbacksMayMakeTheNextRequest) {
   const auto events = std::make_shared<Recorder>();
   events->on_event = [&](char event) {
     if (event == 'd')
-      engine_->Score({{}, {"a", {}}, {}}, [&](auto r) { last.set_value(r.status()); });
+      engine_->Score({{}, {}, {"a", {}}, {}}, [&](auto r) { last.set_value(r.status()); });
   };
-  engine_->Score({{}, {"a", {}}, {}}, [&](const auto& scored) {
+  engine_->Score({{}, {}, {"a", {}}, {}}, [&](const auto& scored) {
     EXPECT_THAT(scored, IsOk());
     engine_->Retrieve({{}, {"a", {}}}, [&](const auto& retrieved) {
       EXPECT_THAT(retrieved, IsOk());
@@ -126,7 +126,7 @@ TEST_P(EngineContractTest, ShutdownRefusesNewWork) {
   const auto stream = Begin("d");
   engine_->Shutdown(absl::InfinitePast());
   EXPECT_THAT(Generate(*engine_, Ask(1)).status, refused);
-  EXPECT_THAT(Score(*engine_, {{}, {"a", {}}, {}}), refused);
+  EXPECT_THAT(Score(*engine_, {{}, {}, {"a", {}}, {}}), refused);
   EXPECT_THAT(Retrieve(*engine_, {{}, {"a", {}}}), refused);
   EXPECT_THAT(engine_->OpenSession({}), refused);
   EXPECT_THAT(engine_->BeginIngest("e", false, {}), refused);

@@ -220,7 +220,7 @@ TEST(CodecTest, ARequestInASessionNamesIt) {
 TEST(CodecTest, RetrieveAndScoreNeedSomethingToRead) {
   EXPECT_THAT(std::string(engine::CheckRequest(Decode(v1::RetrieveRequest())).message()),
               HasSubstr("query: empty"));
-  EXPECT_THAT(std::string(engine::CheckRequest(Decode(v1::ScoreRequest())).message()),
+  EXPECT_THAT(std::string(engine::CheckRequest(Decode(v1::ScoreRequest()).value()).message()),
               HasSubstr("prompt: empty"));
 }
 

@@ -70,6 +70,47 @@ void BenchGemm(OpReport& report) {
   }
 }
 
+// All products of a step of the shipped model, one after the other: together its weights are larger
+// than the second-level cache, which keeps those of one product that is run again and again.
+void BenchStepProducts(OpReport& report) {
+  OpContext ctx(ProductIsa() == "avx2" ? Isa::kAvx2 : DetectIsa());
+  const DType dtype = Bf16Supported() ? DType::kBf16 : DType::kFloat32;
+  const bool bf16 = dtype == DType::kBf16;
+  std::vector<PackedMatrix> step;
+  int64_t weights = 0, numbers = 0;  // of a row: what products read and write
+  const auto add = [&](int64_t n, int64_t k) {
+    auto matrix = PackedMatrix::Create(Numbers(n * k, 1).data(), n, k, dtype);
+    RECOLLECT_CHECK(matrix.ok());
+    step.push_back(*std::move(matrix));
+    weights += n * k;
+    numbers += n + k;
+  };
+  for (int layer = 0; layer < 5; ++layer) {
+    add(5 * kWidth, kWidth);
+    add(kWidth, kWidth);
+    if (layer >= 3) {  // GCA
+      add(kWidth, kWidth);
+      add(kWidth, kWidth);
+    }
+    add(2 * kFfn, kWidth);
+    add(kWidth, kFfn);
+  }
+  add(kVocabulary, kWidth);
+  for (int64_t rows : {int64_t{1}, kRows}) {
+    const std::vector<float> x = Numbers(rows * kFfn, 2);
+    std::vector<float> y(rows * kVocabulary);
+    report.Add("products of a step " + std::to_string(rows), bf16 ? "bf16" : "fp32", rows,
+               {2.0 * static_cast<double>(rows * weights),
+                static_cast<double>(weights) * (bf16 ? sizeof(Bf16) : sizeof(float)) +
+                    Floats(rows * numbers),
+                bf16 ? report.ceilings().bf16_flops : report.ceilings().fp32_flops},
+               [&] {
+                 for (const PackedMatrix& matrix : step)
+                   Gemm(ctx, matrix, x.data(), rows, y.data());
+               });
+  }
+}
+
 // Rows over `parts`, checked against the reference. `entries`: how many of them some row reads.
 void AddRangeAttention(OpReport& report, const std::string& op,
                        const std::array<KvSpan, kMaxRanges>& parts,
@@ -188,6 +229,7 @@ int Main(int argc, char** argv) {
       ceilings.read_bytes / 1e9, ceilings.cache_bytes / 1e9);
   OpReport report(ceilings);
   BenchGemm(report);
+  BenchStepProducts(report);
   BenchRangeAttention(report);
   BenchGca(report);
   BenchLinearAttention(report);

@@ -68,7 +68,7 @@ def record(args, work, name, frequency, arguments):
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     stack, stacks = [], collections.Counter()
     for line in script.stdout:
-        if line.startswith("\t") or line.startswith("  "):
+        if line.startswith(("\t", "  ")):
             stack.append(line.split(None, 1)[1].strip())
         elif not line.strip() and stack:
             stacks[tuple(frame for frame in stack if not frame.startswith("[unknown] ([unknown])"))] += 1

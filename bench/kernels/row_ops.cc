@@ -64,7 +64,8 @@ void BenchHead(OpReport& report) {
     OpContext ctx(isa);
     report.Add("pointer_mix", IsaName(isa), 1,
                {3.0 * kVocabulary, Floats(kVocabulary + 4 * std::ssize(pointed))}, [&] {
-                 logits[0] = fresh[0];  // the sentinel's, which the call removes
+                 logits[0] = fresh[0];  // the sentinel's, and those that the call before has raised
+                 for (const PointedToken& to : pointed) logits[to.token] = fresh[to.token];
                  MixPointed(ctx, kVocabulary, 0, pointed, logits.data());
                });
   });

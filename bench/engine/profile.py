@@ -16,6 +16,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from tables import replace_table  # noqa: E402
+
 FLAME_GRAPH = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl"
 LEAST_SHARE = 0.003  # of the samples: what is narrower is not drawn
 START = re.compile(r"LoadModel|Tokenizer::Load|_dl_start|_dl_init|MakeSketch")
@@ -139,6 +142,7 @@ def main():
     parser.add_argument("--prompt-tokens", type=int, default=65536)
     parser.add_argument("--tokens", type=int, default=8192, help="that are generated")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("docs"))
+    parser.add_argument("--page", help="docs/profile.md: the table replaces the one that is there")
     parser.add_argument("--frames", type=int, default=0, help="print so many of the innermost frames of the rest, too")
     args = parser.parse_args()
     shares, counts = {}, {}
@@ -159,7 +163,10 @@ def main():
             draw(stacks, f"CPU time of {title}", args.out / f"profile-{name}.svg")
             for frame, count in rest.most_common(args.frames):
                 print(f"  {count / total:.2%} {frame}", file=sys.stderr)
-    print("\n".join(table(shares, counts)))
+    lines = list(table(shares, counts))
+    print("\n".join(lines))
+    if args.page:
+        replace_table(args.page, lines)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,11 @@ cache holds; of one product it holds them. Prints the numbers of the first file 
 import argparse
 import json
 import math
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from tables import replace_table  # noqa: E402
 
 NAMES = {"any": "any CPU", "avx2": "AVX2", "avx512": "AVX-512", "avx512_bf16": "AVX-512 bf16", "amx": "AMX bf16"}
 COLORS = {"any CPU": "0.2", "AVX2": "tab:green", "AVX-512": "tab:blue", "AVX-512 bf16": "tab:purple", "AMX bf16": "tab:red"}
@@ -145,12 +150,13 @@ def table(files):
     best = {}
     for label, code, x, rate in points(files[:1]):
         best[label] = max(best.get(label, (0, "", 0)), (rate, code, x))
-    print("| operation | in | by | flop a byte | Gflop/s | of the product's | GB/s | of memory's | of the cache's |\n|---|---|---|---|---|---|---|---|---|")
+    yield "| operation | in | by | flop a byte | Gflop/s | of the product's | GB/s | of memory's | of the cache's |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for label, where in OPERATIONS.values():
         rate, code, x = best[label]
         of_product = percent(rate / tops[code]) if code in tops else "–"
         shares = [percent(rate / x / first[key]) for key in ("read_byte_per_s", "cache_read_byte_per_s")]
-        print(f"| {label} | {where} | {code} | {x:.2f} | {rate / 1e9:.1f} | {of_product} | {rate / x / 1e9:.1f} | {shares[0]} | {shares[1]} |")
+        yield f"| {label} | {where} | {code} | {x:.2f} | {rate / 1e9:.1f} | {of_product} | {rate / x / 1e9:.1f} | {shares[0]} | {shares[1]} |"
 
 
 def percent(share):
@@ -161,13 +167,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("json", nargs="+", help="of kernels_bench; that of the CPU without limits first")
     parser.add_argument("--out", default="docs/roofline.png")
+    parser.add_argument("--page", help="docs/profile.md: the table replaces the one that is there")
     args = parser.parse_args()
     files = []
     for path in args.json:
         with open(path) as f:
             files.append(json.load(f))
     draw(files, args.out)
-    table(files)
+    lines = list(table(files))
+    print("\n".join(lines))
+    if args.page:
+        replace_table(args.page, lines)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
@@ -52,6 +53,13 @@ double ReadBytes() {
   return static_cast<double>(memory.size() * sizeof(uint64_t)) / timing.median_s;
 }
 
+double CacheBytes() {
+  const std::vector<char> memory(size_t{512} << 10, 0);
+  const void* volatile found = nullptr;
+  const Timing timing = Measure([&] { found = std::memchr(memory.data(), 1, memory.size()); });
+  return static_cast<double>(memory.size()) / timing.median_s;
+}
+
 }  // namespace
 
 Ceilings MeasureCeilings() {
@@ -60,6 +68,7 @@ Ceilings MeasureCeilings() {
   ceilings.fp32_flops = ProductFlops(dnnl::memory::data_type::f32);
   if (kernels::Bf16Supported()) ceilings.bf16_flops = ProductFlops(dnnl::memory::data_type::bf16);
   ceilings.read_bytes = ReadBytes();
+  ceilings.cache_bytes = CacheBytes();
   return ceilings;
 }
 
@@ -69,6 +78,16 @@ std::string CpuName() {
     if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
   }
   return "unknown";
+}
+
+std::string ProductIsa() {
+  const auto has = [](dnnl::cpu_isa isa) {
+    const auto need = static_cast<unsigned>(isa);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & need) == need;
+  };
+  if (has(dnnl::cpu_isa::avx512_core_amx)) return "amx";
+  if (has(dnnl::cpu_isa::avx512_core_bf16)) return "avx512_bf16";
+  return has(dnnl::cpu_isa::avx512_core) ? "avx512" : "avx2";
 }
 
 }  // namespace recollect::bench

@@ -1,0 +1,63 @@
+// The table and the JSON rows of kernels_bench, and what its operations share.
+#ifndef RECOLLECT_BENCH_KERNELS_OP_REPORT_H_
+#define RECOLLECT_BENCH_KERNELS_OP_REPORT_H_
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/bf16.h"
+#include "bench/kernels/ceilings.h"
+#include "kernels/cpu/op_context.h"
+
+namespace recollect::bench {
+
+// What one call has to do, by its shapes. flops: additions, multiplications, comparisons and
+// exponentials, one each, of integers, too. bytes: each byte of its inputs and outputs once,
+// however often it is read.
+struct Work {
+  double flops = 0, bytes = 0;
+  // What its rate is compared with, flop/s; 0: the bytes with what memory gives.
+  double flops_ceiling = 0;
+};
+
+class OpReport {
+ public:
+  explicit OpReport(const Ceilings& ceilings);
+
+  // One call of `run` does `rows` rows. `code`: the instruction set, or the number format of a
+  // product.
+  void Add(const std::string& op, const char* code, int64_t rows, const Work& work,
+           const std::function<void()>& run);
+  const Ceilings& ceilings() const { return ceilings_; }
+  const nlohmann::json& rows() const { return rows_; }
+
+ private:
+  const Ceilings ceilings_;
+  nlohmann::json rows_ = nlohmann::json::array();
+};
+
+// Bytes of so many fp32 numbers.
+inline double Floats(int64_t count) { return static_cast<double>(count) * sizeof(float); }
+
+std::vector<float> Numbers(int64_t count, uint32_t seed);
+std::vector<Bf16> Bf16Numbers(int64_t count, uint32_t seed);
+
+// Every instruction set of vector code here; the scalar reference's answer is the check.
+template <typename Visit>
+void ForEachFast(Visit&& visit) {
+  for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
+    if (isa <= kernels::DetectIsa()) visit(isa);
+  }
+}
+
+// Landmark keys of 16 K, 1 M and 16 M tokens, all of them read and by a sketch.
+void BenchLandmarks(OpReport& report);
+// Norms, gates, rotation, scan, and what is done with logits and chunk states.
+void BenchRowOps(OpReport& report);
+
+}  // namespace recollect::bench
+
+#endif  // RECOLLECT_BENCH_KERNELS_OP_REPORT_H_

@@ -258,6 +258,11 @@ absl::Status Database::Compact(Family f, const std::string& begin, const std::st
     RETURN_IF_ERROR(CheckWritable());
     rocksdb::CompactRangeOptions options;
     options.exclusive_manual_compaction = false;
+    // Marks that an earlier compaction has moved to the last level go, too. Of sessions that level
+    // may be large, and they come and go.
+    if (f != Family::kSessions) {
+      options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+    }
     options.canceled = canceled;
     const rocksdb::Slice from(begin), to(end);
     return FromRocks(db_->CompactRange(options, family(f), &from, &to), "compaction");

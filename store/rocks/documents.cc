@@ -16,6 +16,8 @@ constexpr uint64_t kOwnerBlock = 4096;
 
 // Freed session chunks worth a compaction. Until then their space returns with ordinary ones.
 constexpr int64_t kSessionCompactionBytes = int64_t{256} << 20;
+// Freed sessions worth one, however small: each has left a mark.
+constexpr int64_t kSessionCompactionCount = 1024;
 
 absl::Status NoDocument(absl::string_view id) {
   return absl::NotFoundError(absl::StrCat("no ", DocumentName(id)));
@@ -260,10 +262,12 @@ absl::Status RocksStore::FreeSession(OwnerId owner) {
   RETURN_IF_ERROR(database_->DropRange(kFamily, OwnerKey(owner), OwnerKey(NextOwner(owner)),
                                        Database::Durability::kNone));
   freed_session_bytes_ += known->bytes;
+  ++freed_sessions_;
   MutexLock numbers_lock(numbers_mutex_);
   sessions_.erase(owner);
-  if (freed_session_bytes_ >= kSessionCompactionBytes) {
-    freed_session_bytes_ = 0;
+  if (freed_session_bytes_ >= kSessionCompactionBytes ||
+      freed_sessions_ >= kSessionCompactionCount) {
+    freed_session_bytes_ = freed_sessions_ = 0;
     const OwnerId oldest = sessions_.empty() ? OwnerId{next_owner_} : *sessions_.begin();
     cleaner_.Add([this, oldest](std::atomic<bool>* canceled) -> absl::Status {
       RETURN_IF_ERROR(database_->Compact(Family::kSessions, "", std::string(8, '\xff'), canceled));

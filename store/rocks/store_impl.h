@@ -195,6 +195,7 @@ class RocksStore final : public DocumentStore {
   Mutex catalog_mutex_;
   CatalogRecord catalog_ ABSL_GUARDED_BY(catalog_mutex_);
   int64_t freed_session_bytes_ ABSL_GUARDED_BY(catalog_mutex_) = 0;
+  int64_t freed_sessions_ ABSL_GUARDED_BY(catalog_mutex_) = 0;
 
   // Separate from catalog_mutex_: a session that stores its first chunk must not wait for the
   // deletion of a large document.

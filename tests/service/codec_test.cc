@@ -205,7 +205,7 @@ TEST(CodecTest, RetrieveAndScoreTakeEveryField) {
   score.mutable_prompt()->set_text("abc");
   score.add_flush_after(1);
   score.add_flush_after(3);
-  const engine::ScoreRequest scored = Decode(score);
+  const engine::ScoreRequest scored = Decode(score).value();
   EXPECT_THAT(scored.session_options.mounts, ElementsAre("a"));
   EXPECT_EQ(scored.prompt.text, "abc");
   EXPECT_THAT(scored.flush_after, ElementsAre(1, 3));
@@ -236,7 +236,7 @@ TEST(CodecTest, FlushAfterMustAscend) {
   message.mutable_prompt()->set_text("abc");
   message.add_flush_after(2);
   message.add_flush_after(2);
-  EXPECT_THAT(std::string(engine::CheckRequest(Decode(message)).message()),
+  EXPECT_THAT(std::string(engine::CheckRequest(Decode(message).value()).message()),
               HasSubstr("flush_after: 2 after 2"));
 }
 

@@ -268,12 +268,22 @@ TEST(RocksStoreTest, WhatWasDroppedAndCompactedLeavesNoTables) {
     ASSERT_THAT(compact(owner), IsOk());  // a table of its own
   }
   ASSERT_EQ(TablesOf(dir.path(), "tokens").size(), kOwners);
-  for (uint64_t owner = 1; owner <= kOwners; ++owner) {
-    if (owner == kKept) continue;
-    const std::string begin = OwnerKey(OwnerId{owner}), end = OwnerKey(OwnerId{owner + 1});
-    ASSERT_THAT((*database)->DropRange(kFamily, begin, end, Database::Durability::kSynced), IsOk());
-    ASSERT_THAT(compact(owner), IsOk());
-    ASSERT_THAT((*database)->DropTables(kFamily[0], begin, end), IsOk());
+  const auto drop = [&](uint64_t owner) {
+    return (*database)->DropRange(kFamily, OwnerKey(OwnerId{owner}), OwnerKey(OwnerId{owner + 1}),
+                                  Database::Durability::kSynced);
+  };
+  const auto drop_tables = [&](uint64_t owner) {
+    return (*database)->DropTables(kFamily[0], OwnerKey(OwnerId{owner}),
+                                   OwnerKey(OwnerId{owner + 1}));
+  };
+  // By themselves, and with the marks of two in one table.
+  for (const std::vector<uint64_t>& together :
+       std::vector<std::vector<uint64_t>>{{1}, {2}, {3}, {4}, {6, 7}, {8, 9}, {10}, {11, 12}}) {
+    for (const uint64_t owner : together) ASSERT_THAT(drop(owner), IsOk());
+    for (const uint64_t owner : together) {
+      ASSERT_THAT(compact(owner), IsOk());
+      ASSERT_THAT(drop_tables(owner), IsOk());
+    }
   }
   EXPECT_TRUE(Eventually([&] { return TablesOf(dir.path(), "tokens").size() == 1; }));
   EXPECT_EQ((*database)->Get(kFamily[0], PieceKey(OwnerId{kKept}, 2), "piece").value(), "piece 2");

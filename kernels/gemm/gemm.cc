@@ -90,9 +90,16 @@ dnnl::matmul::primitive_desc Describe(int64_t rows, int64_t n, int64_t k, DType 
   return dnnl::matmul::primitive_desc(dnnl::matmul::desc(x, weights, y), attributes, Engine());
 }
 
+// What a tile reads and writes, for the library. Making one takes microseconds, as long as a small
+// product; they are made once, and told where the numbers are for each product.
+struct Handles {
+  memory x, y, scratch;
+};
+
 // The stream and the memory handles of one thread.
 struct GemmState {
   dnnl::stream stream{Engine()};
+  std::unordered_map<const Tile*, Handles> handles;  // of tiles of plans, which are kept
 };
 
 GemmState& StateOf(OpContext& ctx) {
@@ -103,18 +110,24 @@ GemmState& StateOf(OpContext& ctx) {
 
 // Runs one tile; x and y have exactly its rows.
 void RunTile(OpContext& ctx, const Tile& tile, const memory& weights, const void* x, float* y) try {
-  dnnl::stream& stream = StateOf(ctx).stream;
-  const memory x_memory(tile.x, Engine(), const_cast<void*>(x));
-  const memory y_memory(tile.y, Engine(), y);
-  const memory scratch(
-      {{tile.scratch_bytes}, memory::data_type::u8, memory::format_tag::a}, Engine(),
+  GemmState& state = StateOf(ctx);
+  const auto [found, is_new] = state.handles.try_emplace(&tile);
+  Handles& handles = found->second;
+  if (is_new) {
+    const memory::desc scratch({tile.scratch_bytes}, memory::data_type::u8, memory::format_tag::a);
+    handles = {memory(tile.x, Engine(), nullptr), memory(tile.y, Engine(), nullptr),
+               memory(scratch, Engine(), nullptr)};
+  }
+  handles.x.set_data_handle(const_cast<void*>(x));
+  handles.y.set_data_handle(y);
+  handles.scratch.set_data_handle(
       ctx.Floats(kSlotScratch, tile.scratch_bytes / static_cast<int64_t>(sizeof(float)) + 1));
-  const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, x_memory.get()},
+  const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, handles.x.get()},
                                        {DNNL_ARG_WEIGHTS, weights.get()},
-                                       {DNNL_ARG_DST, y_memory.get()},
-                                       {DNNL_ARG_SCRATCHPAD, scratch.get()}};
+                                       {DNNL_ARG_DST, handles.y.get()},
+                                       {DNNL_ARG_SCRATCHPAD, handles.scratch.get()}};
   const dnnl_status_t status =
-      dnnl_primitive_execute(tile.product.get(), stream.get(), 4, arguments);
+      dnnl_primitive_execute(tile.product.get(), state.stream.get(), 4, arguments);
   if (status == dnnl_out_of_memory) throw std::bad_alloc();
   RECOLLECT_CHECK(status == dnnl_success);
 } catch (const dnnl::error& error) {

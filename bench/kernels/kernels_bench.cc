@@ -27,10 +27,6 @@ namespace {
 
 using namespace recollect::kernels;
 
-constexpr int kHeads = 4, kHeadDim = 64;
-constexpr int64_t kWidth = kHeads * kHeadDim, kFfn = 640, kVocabulary = 4096;
-constexpr int64_t kRows = 64;
-
 void CheckClose(const std::vector<float>& actual, const std::vector<float>& expected) {
   for (size_t i = 0; i < actual.size(); ++i) {
     RECOLLECT_CHECK(std::abs(actual[i] - expected[i]) <= 1e-4 * (1 + std::abs(expected[i])));

@@ -39,6 +39,11 @@ class OpReport {
   nlohmann::json rows_ = nlohmann::json::array();
 };
 
+// Of the shipped model, and of a slice.
+inline constexpr int kHeads = 4, kHeadDim = 64;
+inline constexpr int64_t kWidth = kHeads * kHeadDim, kFfn = 640, kVocabulary = 4096;
+inline constexpr int64_t kRows = 64;
+
 // Bytes of so many fp32 numbers.
 inline double Floats(int64_t count) { return static_cast<double>(count) * sizeof(float); }
 

@@ -16,10 +16,6 @@ namespace {
 
 using namespace recollect::kernels;
 
-constexpr int kHeads = 4, kHeadDim = 64;
-constexpr int64_t kWidth = kHeads * kHeadDim, kFfn = 640, kVocabulary = 4096;
-constexpr int64_t kRows = 64;
-
 // Of `numbers` numbers in a row, those that are written, `flops` each and `floats` read or written.
 Work OfRows(int64_t numbers, int flops, int floats) {
   const int64_t count = kRows * numbers;

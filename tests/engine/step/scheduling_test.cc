@@ -196,6 +196,30 @@ TEST(SchedulingTest, AFullQueueRefusesTheNext) {
   EXPECT_TRUE(Generate(*engine, Ask(3)).status.ok());
 }
 
+// As many answers at once as an engine keeps sessions leave no prompt waiting for one of them to
+// end.
+TEST(SchedulingTest, APromptBesideManyAnswersIsReadAtOnce) {
+  TestOptions options = SmallOptions();
+  options.max_batch = EngineOptions().max_batch;
+  options.max_sessions = EngineOptions().max_sessions;
+  auto engine = MakeEngine(options);
+  const int64_t many = options.max_sessions - 1;
+  ASSERT_LE(many, options.max_batch);
+  std::vector<std::shared_ptr<Collector>> answers;
+  std::vector<std::shared_ptr<RequestHandle>> handles;
+  for (int64_t i = 0; i < many; ++i) {
+    answers.push_back(std::make_shared<Collector>());
+    handles.push_back(engine->Generate(Ask(1 << 16), answers.back()));
+  }
+  while (engine->stats().running_requests < many) std::this_thread::yield();
+  const Generated one = Generate(*engine, Ask(3));
+  EXPECT_EQ(one.tokens.size(), 3u) << one.status;
+  EXPECT_GE(engine->stats().running_requests, many);
+  for (const auto& handle : handles) handle->Cancel();
+  for (const auto& answer : answers)
+    EXPECT_EQ(answer->Wait().status.code(), absl::StatusCode::kCancelled);
+}
+
 TEST(SchedulingTest, CancelEndsARequestBetweenSteps) {
   auto engine = MakeEngine();
   const SessionId session = *engine->OpenSession({});

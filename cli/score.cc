@@ -175,7 +175,9 @@ void AddScore(CLI::App& app, Command& command) {
       "A text of any length is scored in one session, each token given all before it. Of one "
       "above ",
       kWholeBytes / 1024,
-      " KiB the bits per byte\nare also told by position. Without --flush-after.\n", kCommonHelp));
+      " KiB the bits per byte\nare also told by position. With --flush-after it has at most 65536 "
+      "tokens.\n",
+      kCommonHelp));
   verb->callback([&command, options, verb] {
     RequirePrompt(*verb, "--text");
     command.run = [&command, options] { return Score(command.options, *options); };

@@ -28,7 +28,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # Small, so that caches are full after a minute, and what grows after that is no cache.
 BUDGETS = ["--memory-budget", "16MiB", "--chunk-states-budget", "16MiB"]
-MOST_DOCUMENTS, PROBE_TOKENS, WARM_S, BLOCKS = 12, 64, 60, 24
+MOST_DOCUMENTS, PROBE_TOKENS, WARM_S, BLOCKS = 12, 64, 300, 24
 PROMPT = "The captain of the ship looked at the sea and said"
 # name in the CSV: what it is called, and what a unit of it is
 MEASURED = {"resident": ("resident memory, MiB", 1 << 20), "beside": ("disk beyond the documents' records, MiB", 1 << 20), "files": ("open files", 1),
@@ -135,7 +135,7 @@ class Soak:
 
 def slope(rows, name, unit):
     """An hour's growth within the lives of the processes, and its standard error: least squares of means over blocks of neighbouring rows, which
-    are less alike than rows are, with a level for each process. Rows of a process's first minute, while caches fill, are left out."""
+    are less alike than rows are, with a level for each process. Rows of a process's first five minutes, while caches fill, are left out."""
     rows = [row for row in rows if row["age_s"] >= WARM_S]
     size = max(1, len(rows) // BLOCKS)
     blocks = []

@@ -123,6 +123,9 @@ absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens) {
                                                    " for each of ", tokens, " tokens, at most ",
                                                    kMaxTopLogprobsInAll, " in all"));
   }
+  if (request.session.has_value() && tokens == 0) {
+    return absl::InvalidArgumentError("prompt: no tokens, an open session needs at least one");
+  }
   const int64_t run = request.session.has_value() ? tokens - 1 : tokens;
   for (const int64_t after : request.flush_after) {
     if (after <= run) continue;

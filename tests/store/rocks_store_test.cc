@@ -322,7 +322,7 @@ TEST(RocksStoreTest, SessionChunksGoWhenClosedOrReopened) {
     }
     const ChunkRef refs[] = {{session, 0}, {session, 1499}};
     for (const auto& chunk : (*store)->ReadChunks(refs)) EXPECT_THAT(chunk, IsOk());
-    EXPECT_GT(DirectoryBytes(dir.path()), 10 << 20);
+    EXPECT_TRUE(Eventually([&] { return DirectoryBytes(dir.path()) > 10 << 20; }));
   }
   EXPECT_LT(DirectoryBytes(dir.path()), 2 << 20);
   auto store = Open(dir.path());

@@ -11,6 +11,7 @@
 
 #include "absl/time/time.h"
 #include "access/account.h"
+#include "base/chat_message.h"
 #include "base/histogram.h"
 #include "base/types.h"
 
@@ -67,6 +68,11 @@ struct Origin {
 
 enum class SessionId : uint64_t {};
 
+// How mounted documents reach what a session reads: as memory, to which layers attend; as text, the
+// blocks that fit best in front of the prompt; or both. kDefault: as memory where the model has
+// one, otherwise as text.
+enum class MountAs { kDefault, kMemory, kText, kBoth };
+
 // An entry for each layer: one number for all heads, or one for each head.
 using LayerNumbers = std::vector<std::vector<int64_t>>;
 
@@ -83,6 +89,9 @@ struct SessionOptions {
   int64_t top_k_blocks = 0;             // top-k blocks of each query; 0: none
   bool random_chunks = false;  // control for recall tests: replaces the retrieved chunks by
                                // chunks drawn at random from the same candidates
+  MountAs mount_as = MountAs::kDefault;
+  int64_t text_tokens = 0;  // the most tokens of blocks that go in front of a prompt as text; 0:
+                            // kDefaultTextTokens
   friend bool operator==(const SessionOptions&, const SessionOptions&) = default;
 };
 
@@ -100,10 +109,15 @@ inline constexpr int64_t kMaxPromptTokens = 1 << 18;
 // Likeliest tokens in one place: as many as OpenAI's chat has (its completions have 5).
 inline constexpr int64_t kMaxTopLogprobs = 20;
 
-// A prompt is text or token ids, never both.
+// Blocks of so many tokens in all go in front of a prompt, where documents are mounted as text.
+inline constexpr int64_t kDefaultTextTokens = 512;
+
+// A prompt is one of text, token ids and a conversation, whose answer is generated. Conversations
+// need a model with a chat template (model/text/chat_template.h).
 struct Prompt {
-  std::string text;
-  std::vector<int32_t> tokens;
+  std::string text = {};
+  std::vector<int32_t> tokens = {};
+  std::vector<ChatMessage> messages = {};
 };
 
 // All sampled tokens become part of the session, including those of a stop string, but not the end
@@ -172,6 +186,8 @@ enum class FinishReason { kMaxTokens, kStop, kEos };
 
 struct Usage {
   int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;     // of the prompt's, those that an earlier request had read
+  int64_t dropped_messages = 0;  // of a conversation, the oldest, which had no room
   int64_t generated_tokens = 0;
   absl::Duration time_to_first_token;
   absl::Duration generation_time;  // from the first to the last token

@@ -16,12 +16,14 @@ namespace {
 
 double ProductFlops(dnnl::memory::data_type type) {
   using dnnl::memory;
+  const bool integers = type == memory::data_type::s8;
   constexpr int64_t kM = 768, kN = 1024, kK = 1024;
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
   const memory::desc x({kM, kK}, type, memory::format_tag::ab);
   const memory::desc w({kK, kN}, type, memory::format_tag::any);
-  const memory::desc y({kM, kN}, memory::data_type::f32, memory::format_tag::ab);
+  const memory::desc y({kM, kN}, integers ? memory::data_type::s32 : memory::data_type::f32,
+                       memory::format_tag::ab);
   const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(x, w, y), engine);
   const dnnl::matmul product(description);
   const memory xm(x, engine), wm(description.weights_desc(), engine), ym(y, engine);
@@ -67,6 +69,7 @@ Ceilings MeasureCeilings() {
   Ceilings ceilings;
   ceilings.fp32_flops = ProductFlops(dnnl::memory::data_type::f32);
   if (kernels::Bf16Supported()) ceilings.bf16_flops = ProductFlops(dnnl::memory::data_type::bf16);
+  ceilings.int8_flops = ProductFlops(dnnl::memory::data_type::s8);
   ceilings.read_bytes = ReadBytes();
   ceilings.cache_bytes = CacheBytes();
   return ceilings;

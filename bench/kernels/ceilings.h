@@ -10,6 +10,7 @@ namespace recollect::bench {
 struct Ceilings {
   double fp32_flops = 0;   // flop/s of a large oneDNN product
   double bf16_flops = 0;   // 0 where bf16 products are not native
+  double int8_flops = 0;   // op/s of a large oneDNN product of 8-bit integers
   double read_bytes = 0;   // byte/s of a sum over memory far larger than the caches
   double cache_bytes = 0;  // byte/s of a search through half a MiB, again and again
 };

@@ -1,11 +1,10 @@
 // Each op at the sizes a served 7M model has (d 256, 4 heads of 64, FFN 640), one thread, each
 // implementation of its table, as a fraction of the machine's ceilings.
 //
-//   kernels_bench [--json FILE]
+//   kernels_bench [--json FILE] [--pretrained]
 //
 // ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 or AVX2 before it: the products of a lesser CPU. What is
 // drawn of them is docs/profile.md.
-#include <array>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -20,18 +19,11 @@
 #include "kernels/gca/gca.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/linear_attention/linear_attention.h"
-#include "kernels/range_attention/range_attention.h"
 
 namespace recollect::bench {
 namespace {
 
 using namespace recollect::kernels;
-
-void CheckClose(const std::vector<float>& actual, const std::vector<float>& expected) {
-  for (size_t i = 0; i < actual.size(); ++i) {
-    RECOLLECT_CHECK(std::abs(actual[i] - expected[i]) <= 1e-4 * (1 + std::abs(expected[i])));
-  }
-}
 
 void BenchGemm(OpReport& report) {
   OpContext ctx(ProductIsa() == "avx2" ? Isa::kAvx2 : DetectIsa());
@@ -107,51 +99,6 @@ void BenchStepProducts(OpReport& report) {
   }
 }
 
-// Rows over `parts`, checked against the reference. `entries`: how many of them some row reads.
-void AddRangeAttention(OpReport& report, const std::string& op,
-                       const std::array<KvSpan, kMaxRanges>& parts,
-                       const std::vector<RangeSet>& sets, int64_t entries_per_row,
-                       int64_t entries) {
-  const RangeShape shape{kHeads, kHeads, kHeadDim};
-  const int64_t rows = std::ssize(sets);
-  const std::vector<float> q = Numbers(rows * kWidth, 3);
-  std::vector<float> out(rows * kWidth), expected(rows * kWidth);
-  OpContext scalar(Isa::kScalar);
-  RangeAttention(scalar, shape, q.data(), kWidth, rows, parts, sets.data(), expected.data());
-  ForEachFast([&](Isa isa) {
-    OpContext ctx(isa);
-    const auto run = [&] {
-      RangeAttention(ctx, shape, q.data(), kWidth, rows, parts, sets.data(), out.data());
-    };
-    run();
-    CheckClose(out, expected);
-    report.Add(op + " " + std::to_string(rows), IsaName(isa), rows,
-               {4.0 * static_cast<double>(rows * kWidth * entries_per_row),
-                Floats(2 * (rows + entries) * kWidth), report.ceilings().fp32_flops},
-               run);
-  });
-}
-
-// A layer's window and dilated positions, and all rows of a chunk in the chunk encoder.
-void BenchRangeAttention(OpReport& report) {
-  constexpr int64_t kEntries = 256, kWindow = 129, kDilated = 56, kStride = 16;
-  const std::vector<float> keys = Numbers(kEntries * kWidth, 1),
-                           values = Numbers(kEntries * kWidth, 2);
-  const KvSpan part{keys.data(), values.data()};
-  for (int64_t rows : {int64_t{1}, kRows}) {
-    std::vector<RangeSet> sets(rows);
-    for (int64_t r = 0; r < rows; ++r) {
-      sets[r].ranges[1] = {r / kStride, r / kStride + kDilated};
-      sets[r].ranges[2] = {r, r + kWindow};
-    }
-    AddRangeAttention(report, "range_attention", {part, part, part}, sets, kWindow + kDilated,
-                      sets.back().ranges[1].end + sets.back().ranges[2].end);
-  }
-  std::vector<RangeSet> all(kRows);
-  for (RangeSet& set : all) set.ranges[0] = {0, kRows};
-  AddRangeAttention(report, "encoder attention", {part}, all, kRows, kRows);
-}
-
 void BenchGca(OpReport& report) {
   constexpr int kChunks = 8, kMemoryRows = 63;
   const GcaShape shape{kHeads, kHeads, kHeadDim};
@@ -211,19 +158,8 @@ void BenchLinearAttention(OpReport& report) {
   }
 }
 
-int Main(int argc, char** argv) {
-  std::string json_path;
-  CLI::App app("Times the operations of the CPU.");
-  app.add_option("--json", json_path);
-  CLI11_PARSE(app, argc, argv);
-  const Ceilings ceilings = MeasureCeilings();
-  std::printf(
-      "%s, one thread, products by %s: fp32 product %.1f Gflop/s, bf16 product %.1f Gflop/s, "
-      "memory %.1f GB/s, "
-      "cache %.1f GB/s\n\n",
-      CpuName().c_str(), ProductIsa().c_str(), ceilings.fp32_flops / 1e9, ceilings.bf16_flops / 1e9,
-      ceilings.read_bytes / 1e9, ceilings.cache_bytes / 1e9);
-  OpReport report(ceilings);
+// What the project's own models run.
+void BenchOwnModels(OpReport& report) {
   BenchGemm(report);
   BenchStepProducts(report);
   BenchRangeAttention(report);
@@ -231,6 +167,31 @@ int Main(int argc, char** argv) {
   BenchLinearAttention(report);
   BenchRowOps(report);
   BenchLandmarks(report);
+}
+
+int Main(int argc, char** argv) {
+  std::string json_path;
+  CLI::App app("Times the operations of the CPU.");
+  app.add_option("--json", json_path);
+  bool pretrained = false;
+  app.add_flag("--pretrained", pretrained,
+               "What a pretrained model of 135 M runs, instead of our own.");
+  CLI11_PARSE(app, argc, argv);
+  const Ceilings ceilings = MeasureCeilings();
+  std::printf(
+      "%s, one thread, products by %s: fp32 product %.1f Gflop/s, bf16 product %.1f Gflop/s, "
+      "int8 product %.1f Gop/s, "
+      "memory %.1f GB/s, "
+      "cache %.1f GB/s\n\n",
+      CpuName().c_str(), ProductIsa().c_str(), ceilings.fp32_flops / 1e9, ceilings.bf16_flops / 1e9,
+      ceilings.int8_flops / 1e9, ceilings.read_bytes / 1e9, ceilings.cache_bytes / 1e9);
+  OpReport report(ceilings);
+  if (pretrained) {
+    BenchQuantProducts(report);
+    BenchGroupedAttention(report);
+  } else {
+    BenchOwnModels(report);
+  }
   if (!json_path.empty()) {
     std::ofstream(json_path) << nlohmann::json{{"cpu", CpuName()},
                                                {"isa", IsaName(DetectIsa())},
@@ -240,6 +201,7 @@ int Main(int argc, char** argv) {
                                                 "warm, except for landmarks of 16 M tokens"},
                                                {"fp32_flop_per_s", ceilings.fp32_flops},
                                                {"bf16_flop_per_s", ceilings.bf16_flops},
+                                               {"int8_op_per_s", ceilings.int8_flops},
                                                {"read_byte_per_s", ceilings.read_bytes},
                                                {"cache_read_byte_per_s", ceilings.cache_bytes},
                                                {"ops", report.rows()}}

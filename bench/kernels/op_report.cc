@@ -1,8 +1,10 @@
 #include "bench/kernels/op_report.h"
 
+#include <cmath>
 #include <cstdio>
 #include <random>
 
+#include "base/check.h"
 #include "bench/kernels/timing.h"
 
 namespace recollect::bench {
@@ -47,6 +49,12 @@ std::vector<Bf16> Bf16Numbers(int64_t count, uint32_t seed) {
   std::vector<Bf16> numbers;
   for (float number : Numbers(count, seed)) numbers.push_back(Bf16::FromFloat(number));
   return numbers;
+}
+
+void CheckClose(const std::vector<float>& actual, const std::vector<float>& expected) {
+  for (size_t i = 0; i < actual.size(); ++i) {
+    RECOLLECT_CHECK(std::abs(actual[i] - expected[i]) <= 1e-4 * (1 + std::abs(expected[i])));
+  }
 }
 
 }  // namespace recollect::bench

@@ -50,6 +50,9 @@ inline double Floats(int64_t count) { return static_cast<double>(count) * sizeof
 std::vector<float> Numbers(int64_t count, uint32_t seed);
 std::vector<Bf16> Bf16Numbers(int64_t count, uint32_t seed);
 
+// Aborts where a number is not within 1e-4 of what the reference gives.
+void CheckClose(const std::vector<float>& actual, const std::vector<float>& expected);
+
 // Every instruction set of vector code here; the scalar reference's answer is the check.
 template <typename Visit>
 void ForEachFast(Visit&& visit) {
@@ -60,6 +63,12 @@ void ForEachFast(Visit&& visit) {
 
 // Landmark keys of 16 K, 1 M and 16 M tokens, all of them read and by a sketch.
 void BenchLandmarks(OpReport& report);
+// Quantised weights at the shapes of a pretrained model, by the code of each instruction set.
+void BenchQuantProducts(OpReport& report);
+// Attention over a few ranges of a cache, as the project's own models run it.
+void BenchRangeAttention(OpReport& report);
+// Attention of a pretrained model to all positions before, with grouped heads.
+void BenchGroupedAttention(OpReport& report);
 // Norms, gates, rotation, scan, and what is done with logits and chunk states.
 void BenchRowOps(OpReport& report);
 

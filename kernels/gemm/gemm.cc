@@ -7,6 +7,7 @@
 #include <map>
 #include <new>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -18,6 +19,7 @@
 #include "base/status.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/gemm/gemm_panel.h"
+#include "kernels/gemm/quant_gemm.h"
 
 namespace recollect::kernels {
 namespace {
@@ -257,7 +259,8 @@ struct PackedMatrix::Impl {
   DType dtype = DType::kFloat32;
   std::shared_ptr<const Plan> plan;
   memory weights;
-  std::vector<float> panels;  // instead of plan and weights (gemm_panel.h)
+  std::vector<float> panels;             // instead of plan and weights (gemm_panel.h)
+  std::optional<QuantMatrix> quantized;  // instead of all three
 };
 
 PackedMatrix::PackedMatrix() = default;
@@ -294,10 +297,22 @@ absl::StatusOr<PackedMatrix> PackedMatrix::Create(const float* weights, int64_t 
   return matrix;
 }
 
+absl::StatusOr<PackedMatrix> PackedMatrix::CreateQuantized(std::span<const QuantRows> parts,
+                                                           int64_t k) {
+  ASSIGN_OR_RETURN(QuantMatrix quantized, QuantMatrix::Create(parts, k));
+  PackedMatrix matrix;
+  matrix.impl_ = std::make_unique<Impl>();
+  matrix.impl_->n = quantized.n();
+  matrix.impl_->k = k;
+  matrix.impl_->quantized = std::move(quantized);
+  return matrix;
+}
+
 int64_t PackedMatrix::n() const { return impl_->n; }
 int64_t PackedMatrix::k() const { return impl_->k; }
 DType PackedMatrix::dtype() const { return impl_->dtype; }
 int64_t PackedMatrix::bytes() const {
+  if (impl_->quantized) return impl_->quantized->bytes();
   if (impl_->plan == nullptr) return static_cast<int64_t>(impl_->panels.size() * sizeof(float));
   return static_cast<int64_t>(impl_->plan->weights.get_size());
 }
@@ -319,6 +334,7 @@ std::vector<int> GemmTileRows(const PackedMatrix& weights) {
 void Gemm(OpContext& ctx, const PackedMatrix& weights, const float* x, int64_t rows, float* y) {
   const PackedMatrix::Impl& matrix = weights.impl();
   const int64_t n = matrix.n, k = matrix.k;
+  if (matrix.quantized) return QuantGemm(ctx, *matrix.quantized, x, rows, y);
   if (matrix.plan == nullptr) return GemmPanels(ctx, matrix.panels.data(), n, k, x, rows, y);
   const bool bf16 = matrix.dtype == DType::kBf16;
   const OneThread one_thread;

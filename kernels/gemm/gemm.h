@@ -4,21 +4,32 @@
 // among them, or on threads. Products are computed by oneDNN in tiles of 64, 16, 8, 4 or 1 rows, K
 // never split; when a shape of weights is first met, the tile sizes are compared bit by bit on test
 // numbers, and a size that differs from the 16-row tile is never used for that shape. Below
-// AVX-512 our own fp32 kernel takes over (gemm_panel.h says why). This is the mechanism behind
-// "same tokens" (design section 4).
+// AVX-512 our own fp32 kernel takes over (gemm_panel.h says why). Quantised weights have kernels of
+// their own (quant_gemm.h), whose bits are the same on every instruction set, too. This is the
+// mechanism behind "same tokens" (design section 4).
 #ifndef RECOLLECT_KERNELS_GEMM_GEMM_H_
 #define RECOLLECT_KERNELS_GEMM_GEMM_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/bf16.h"
 #include "base/types.h"
 #include "kernels/cpu/op_context.h"
+#include "kernels/quant/quant_blocks.h"
 
 namespace recollect::kernels {
+
+// Rows of one tensor in blocks (kernels/quant/quant_blocks.h), at any address.
+struct QuantRows {
+  QuantFormat format = QuantFormat::kQ8_0;
+  const std::byte* blocks = nullptr;
+  int64_t rows = 0;
+};
 
 // A weight matrix [n, k] packed for one number format. Immutable, thread-safe, owns its memory.
 class PackedMatrix {
@@ -27,6 +38,11 @@ class PackedMatrix {
   // needs a CPU for which Bf16Supported(); else FAILED_PRECONDITION. n, k >= 1.
   static absl::StatusOr<PackedMatrix> Create(const float* weights, int64_t n, int64_t k,
                                              DType dtype);
+  // Tensors stacked by their rows, [sum of rows, k], borrowed for the call only; their formats may
+  // differ. The weights keep the bits that they have (kernels/gemm/quant_gemm.h says how they are
+  // multiplied, quant_layout.h how they lie in memory). INVALID_ARGUMENT if k is no multiple of a
+  // format's block, or if a tensor has no rows.
+  static absl::StatusOr<PackedMatrix> CreateQuantized(std::span<const QuantRows> parts, int64_t k);
   PackedMatrix();  // empty; only to be assigned to
   ~PackedMatrix();
   PackedMatrix(PackedMatrix&&) noexcept;
@@ -34,7 +50,7 @@ class PackedMatrix {
 
   int64_t n() const;
   int64_t k() const;
-  DType dtype() const;
+  DType dtype() const;  // kFloat32 of quantised weights, whose x is not rounded to bf16
   int64_t bytes() const;
 
   struct Impl;

@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/bf16.h"
 #include "kernels/cpu/op_context.h"
 
 namespace recollect::kernels {
@@ -23,6 +24,12 @@ inline constexpr int kMaxRanges = 3;  // initial, dilated, window
 struct KvSpan {
   const float* keys = nullptr;
   const float* values = nullptr;
+};
+
+// The same in Bf16.
+struct Bf16KvSpan {
+  const Bf16* keys = nullptr;
+  const Bf16* values = nullptr;
 };
 
 // Half-open entry ranges into each part for one query.
@@ -46,6 +53,11 @@ struct RangeShape {
 void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
                     int64_t rows, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
                     float* out);
+
+// Computes the same in fp32 from a cache in bf16: the bits are those of the widened numbers.
+void RangeAttentionOfBf16(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
+                          int64_t rows, const std::array<Bf16KvSpan, kMaxRanges>& parts,
+                          const RangeSet* sets, float* out);
 
 }  // namespace recollect::kernels
 

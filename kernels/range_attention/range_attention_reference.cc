@@ -6,10 +6,14 @@
 #include "kernels/range_attention/range_attention.h"
 
 namespace recollect::kernels::reference {
+namespace {
 
-void RangeAttention(OpContext&, const RangeShape& shape, const float* q, int64_t q_stride,
-                    int64_t rows, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
-                    float* out) {
+double Wide(float number) { return number; }
+double Wide(Bf16 number) { return number.ToFloat(); }
+
+template <typename Span>
+void Attend(const RangeShape& shape, const float* q, int64_t q_stride, int64_t rows,
+            const std::array<Span, kMaxRanges>& parts, const RangeSet* sets, float* out) {
   const int heads = shape.heads, kv_heads = shape.kv_heads, head_dim = shape.head_dim;
   const int64_t width = static_cast<int64_t>(heads) * head_dim;
   const int64_t kv_width = static_cast<int64_t>(kv_heads) * head_dim;
@@ -23,7 +27,7 @@ void RangeAttention(OpContext&, const RangeShape& shape, const float* q, int64_t
           double dot = 0;
           for (int d = 0; d < head_dim; ++d) {
             dot += static_cast<double>(q[r * q_stride + head + d]) *
-                   parts[p].keys[e * kv_width + kv_head + d];
+                   Wide(parts[p].keys[e * kv_width + kv_head + d]);
           }
           scores.push_back(dot / std::sqrt(static_cast<double>(head_dim)));
         }
@@ -41,14 +45,28 @@ void RangeAttention(OpContext&, const RangeShape& shape, const float* q, int64_t
         size_t i = 0;
         for (int p = 0; p < kMaxRanges; ++p) {
           for (int64_t e = sets[r].ranges[p].begin; e < sets[r].ranges[p].end; ++e) {
-            total +=
-                std::exp(scores[i++] - largest) / sum * parts[p].values[e * kv_width + kv_head + d];
+            total += std::exp(scores[i++] - largest) / sum *
+                     Wide(parts[p].values[e * kv_width + kv_head + d]);
           }
         }
         out[r * width + head + d] = static_cast<float>(total);
       }
     }
   }
+}
+
+}  // namespace
+
+void RangeAttention(OpContext&, const RangeShape& shape, const float* q, int64_t q_stride,
+                    int64_t rows, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
+                    float* out) {
+  Attend(shape, q, q_stride, rows, parts, sets, out);
+}
+
+void RangeAttentionOfBf16(OpContext&, const RangeShape& shape, const float* q, int64_t q_stride,
+                          int64_t rows, const std::array<Bf16KvSpan, kMaxRanges>& parts,
+                          const RangeSet* sets, float* out) {
+  Attend(shape, q, q_stride, rows, parts, sets, out);
 }
 
 }  // namespace recollect::kernels::reference

@@ -16,80 +16,89 @@ struct Bounds {
   }
 };
 
+// As attention_simd.h takes them.
+RECOLLECT_INLINE const float* Elements(const float* p) { return p; }
+RECOLLECT_INLINE const uint16_t* Elements(const Bf16* p) {
+  return reinterpret_cast<const uint16_t*>(p);
+}
+
 RECOLLECT_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// One head of at most kRowBlock rows. q and out point at the head in the first row, kv_offset says
-// where its keys and values are in an entry of kv_stride floats.
-template <int kDim>
-void HeadOfRows(const float* q, int64_t q_stride, int rows, int heads, int dim, const KvSpan* parts,
-                int64_t kv_stride, int64_t kv_offset, const Bounds& bounds, int64_t first_row,
-                const float* slope, float* scores, int64_t score_stride, float* out) {
-  const int64_t out_stride = static_cast<int64_t>(heads) * dim;
+// One head of one row.
+struct Query {
+  int64_t row = 0;
+  const float* q = nullptr;
+  const float* slope = nullptr;
+  float* out = nullptr;
+};
+
+// At most kRowBlock queries that share a key-value head: kv_offset says where its keys and values
+// are in an entry of kv_stride numbers.
+template <int kDim, typename Span>
+void AttendTogether(const Query* queries, int rows, int dim, const Span* parts, int64_t kv_stride,
+                    int64_t kv_offset, const Bounds& bounds, float* scores, int64_t score_stride) {
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
   int64_t filled[kRowBlock] = {};
   for (int p = 0; p < kMaxRanges; ++p) {
     int64_t longest = 0;
     for (int r = 0; r < rows; ++r) {
-      const int64_t length = bounds.Length(first_row + r, p);
+      const int64_t length = bounds.Length(queries[r].row, p);
       longest = length > longest ? length : longest;
     }
     for (int64_t j = 0; j < longest; j += kLanes) {
       for (int r = 0; r < rows; ++r) {
-        const int64_t left = bounds.Length(first_row + r, p) - j;
+        const int64_t left = bounds.Length(queries[r].row, p) - j;
         if (left <= 0) continue;
-        const float* keys =
-            parts[p].keys + kv_offset + (bounds.Begin(first_row + r, p) + j) * kv_stride;
-        const Vec dots = DotGroup<kDim>(q + r * q_stride, keys, kv_stride,
+        const auto* keys =
+            Elements(parts[p].keys) + kv_offset + (bounds.Begin(queries[r].row, p) + j) * kv_stride;
+        const Vec dots = DotGroup<kDim>(queries[r].q, keys, kv_stride,
                                         static_cast<int>(Smaller(left, kLanes)), dim);
         // Lanes past the end are overwritten by the next range, or never read.
         Store(scores + r * score_stride + filled[r] + j, Mul(dots, Set(scale)));
       }
     }
-    for (int r = 0; r < rows; ++r) filled[r] += bounds.Length(first_row + r, p);
+    for (int r = 0; r < rows; ++r) filled[r] += bounds.Length(queries[r].row, p);
   }
 
   for (int r = 0; r < rows; ++r) {
     float* row = scores + r * score_stride;
-    if (slope != nullptr) {
+    if (const float* slope = queries[r].slope; slope != nullptr) {
       for (int64_t i = 0; i < filled[r]; ++i)
         row[i] -= *slope * static_cast<float>(filled[r] - 1 - i);
     }
     const float shift = MaxScore(row, filled[r], -__builtin_inff());
     const float sum = ExpAndSum(row, filled[r], shift);
     if (filled[r] > 0) Scale(row, filled[r], 1.0f / sum);
-    for (int d = 0; d < dim; ++d) out[r * out_stride + d] = 0;
+    for (int d = 0; d < dim; ++d) queries[r].out[d] = 0;
     filled[r] = 0;
   }
 
   for (int p = 0; p < kMaxRanges; ++p) {
     int64_t longest = 0;
     for (int r = 0; r < rows; ++r) {
-      const int64_t length = bounds.Length(first_row + r, p);
+      const int64_t length = bounds.Length(queries[r].row, p);
       longest = length > longest ? length : longest;
     }
     for (int64_t j = 0; j < longest; j += kValueStep) {
       for (int r = 0; r < rows; ++r) {
-        const int64_t left = bounds.Length(first_row + r, p) - j;
+        const int64_t left = bounds.Length(queries[r].row, p) - j;
         if (left <= 0) continue;
-        const float* values =
-            parts[p].values + kv_offset + (bounds.Begin(first_row + r, p) + j) * kv_stride;
+        const auto* values = Elements(parts[p].values) + kv_offset +
+                             (bounds.Begin(queries[r].row, p) + j) * kv_stride;
         AddWeighted<kDim>(scores + r * score_stride + filled[r] + j, values, kv_stride,
-                          Smaller(left, kValueStep), out + r * out_stride, dim);
+                          Smaller(left, kValueStep), queries[r].out, dim);
       }
     }
-    for (int r = 0; r < rows; ++r) filled[r] += bounds.Length(first_row + r, p);
+    for (int r = 0; r < rows; ++r) filled[r] += bounds.Length(queries[r].row, p);
   }
 }
 
-}  // namespace
-
-void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
-                    int64_t rows, const std::array<KvSpan, kMaxRanges>& spans, const RangeSet* sets,
-                    float* out) {
-  // By their first elements: operator[] of std::array is an inline function (kernels/cpu/simd.h).
+// parts[kMaxRanges]
+template <typename Span>
+void Attend(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride, int64_t rows,
+            const Span* parts, const RangeSet* sets, float* out) {
   static_assert(sizeof(RangeSet) == kMaxRanges * 2 * sizeof(int64_t));
   const Bounds bounds{reinterpret_cast<const int64_t*>(sets)};
-  const auto* parts = reinterpret_cast<const KvSpan*>(&spans);
   const int heads = shape.heads, kv_heads = shape.kv_heads, head_dim = shape.head_dim;
   int64_t most = 0;
   for (int64_t r = 0; r < rows; ++r) {
@@ -102,17 +111,39 @@ void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int
   const int64_t width = static_cast<int64_t>(heads) * head_dim;
   const int64_t kv_width = static_cast<int64_t>(kv_heads) * head_dim;
   const int group = heads / kv_heads;
-  for (int64_t r = 0; r < rows; r += kRowBlock) {
-    const int block = static_cast<int>(Smaller(kRowBlock, rows - r));
-    for (int h = 0; h < heads; ++h) {
-      const int64_t at = static_cast<int64_t>(h) * head_dim;
-      auto* run = head_dim == 64 ? &HeadOfRows<64> : &HeadOfRows<0>;
-      run(q + r * q_stride + at, q_stride, block, heads, head_dim, parts, kv_width,
-          static_cast<int64_t>(h / group) * head_dim, bounds, r,
-          shape.slopes != nullptr ? shape.slopes + h : nullptr, scores, score_stride,
-          out + r * width + at);
+  auto* run = head_dim == 64 ? &AttendTogether<64, Span> : &AttendTogether<0, Span>;
+  // The heads of a group are rows that walk the same keys.
+  for (int kv_head = 0; kv_head < kv_heads; ++kv_head) {
+    Query queries[kRowBlock];
+    int filled = 0;
+    for (int64_t i = 0; i < rows * group; ++i) {
+      const int64_t row = i / group, head = kv_head * group + i % group, at = head * head_dim;
+      queries[filled].row = row;
+      queries[filled].q = q + row * q_stride + at;
+      queries[filled].slope = shape.slopes != nullptr ? shape.slopes + head : nullptr;
+      queries[filled].out = out + row * width + at;
+      if (++filled < kRowBlock && i + 1 < rows * group) continue;
+      run(queries, filled, head_dim, parts, kv_width, static_cast<int64_t>(kv_head) * head_dim,
+          bounds, scores, score_stride);
+      filled = 0;
     }
   }
+}
+
+}  // namespace
+
+// Arrays by their first elements: operator[] of std::array is an inline function
+// (kernels/cpu/simd.h).
+void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
+                    int64_t rows, const std::array<KvSpan, kMaxRanges>& spans, const RangeSet* sets,
+                    float* out) {
+  Attend(ctx, shape, q, q_stride, rows, reinterpret_cast<const KvSpan*>(&spans), sets, out);
+}
+
+void RangeAttentionOfBf16(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
+                          int64_t rows, const std::array<Bf16KvSpan, kMaxRanges>& spans,
+                          const RangeSet* sets, float* out) {
+  Attend(ctx, shape, q, q_stride, rows, reinterpret_cast<const Bf16KvSpan*>(&spans), sets, out);
 }
 
 }  // namespace recollect::kernels::RECOLLECT_SIMD_NS

@@ -36,17 +36,21 @@ struct Angles {
 
 class RopeTable {
  public:
-  RopeTable(double base, RopePairs pairs, int head_dim)
-      : base_(base), pairs_(pairs), head_dim_(head_dim) {
+  RopeTable(const RopeAngles& angles, RopePairs pairs, int head_dim)
+      : base_(angles.base),
+        divisors_(angles.divisors.begin(), angles.divisors.end()),
+        pairs_(pairs),
+        head_dim_(head_dim) {
     for (int j = 0; j < head_dim / 2; ++j) {
-      frequencies_.push_back(std::pow(base, -2.0 * j / head_dim));
+      frequencies_.push_back(std::pow(base_, -2.0 * j / head_dim) / angles.Divisor(j));
     }
     for (int64_t b = 0; b < kStep; ++b) within_.push_back(At(b));
     cosines_.resize(static_cast<size_t>(head_dim));
     sines_.resize(static_cast<size_t>(head_dim));
   }
-  bool Is(double base, RopePairs pairs, int head_dim) const {
-    return base == base_ && pairs == pairs_ && head_dim == head_dim_;
+  bool Is(const RopeAngles& angles, RopePairs pairs, int head_dim) const {
+    return angles.base == base_ && pairs == pairs_ && head_dim == head_dim_ &&
+           std::ranges::equal(angles.divisors, divisors_);
   }
 
   void MoveTo(int64_t position) {
@@ -92,6 +96,7 @@ class RopeTable {
   }
 
   const double base_;
+  const std::vector<double> divisors_;
   const RopePairs pairs_;
   const int head_dim_;
   std::vector<double> frequencies_;
@@ -106,16 +111,16 @@ class RopeTable {
 // many bases as this seldom meet.
 constexpr size_t kMaxTables = 8;
 
-RopeTable& TableOf(OpContext& ctx, double base, RopePairs pairs, int head_dim) {
+RopeTable& TableOf(OpContext& ctx, const RopeAngles& angles, RopePairs pairs, int head_dim) {
   using Tables = std::deque<RopeTable>;
   std::shared_ptr<void>& kept = ctx.Kept(OpContext::Keep::kRope);
   if (kept == nullptr) kept = std::make_shared<Tables>();
   Tables& tables = *static_cast<Tables*>(kept.get());
   for (RopeTable& table : tables) {
-    if (table.Is(base, pairs, head_dim)) return table;
+    if (table.Is(angles, pairs, head_dim)) return table;
   }
   if (tables.size() == kMaxTables) tables.pop_front();
-  return tables.emplace_back(base, pairs, head_dim);
+  return tables.emplace_back(angles, pairs, head_dim);
 }
 
 }  // namespace
@@ -129,7 +134,7 @@ void Rope(OpContext& ctx, const RopeAngles& angles, int64_t first_position, int6
   if (rotate == nullptr) {
     return reference::Rope(ctx, angles, first_position, rows, row_stride, heads, head_dim, x);
   }
-  RopeTable& table = TableOf(ctx, angles.base, angles.pairs, head_dim);
+  RopeTable& table = TableOf(ctx, angles, angles.pairs, head_dim);
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t position = first_position + r;
     table.MoveTo(angles.step == 1 ? position : position / angles.step);  // a division costs
@@ -141,7 +146,7 @@ void RopeFactors(OpContext& ctx, const RopeAngles& angles, std::span<const int64
                  int head_dim, float* cosines, float* sines) {
   RECOLLECT_DCHECK(angles.step >= 1 && head_dim % 2 == 0);
   // As halves have them: one of each pair.
-  RopeTable& table = TableOf(ctx, angles.base, RopePairs::kHalves, head_dim);
+  RopeTable& table = TableOf(ctx, angles, RopePairs::kHalves, head_dim);
   const int64_t half = head_dim / 2;
   for (int64_t position : positions) {
     table.MoveTo(position / angles.step);

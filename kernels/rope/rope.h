@@ -1,6 +1,7 @@
 // Rotary position embedding: pair j, (a, b), of a head's channels, j < head_dim / 2, is rotated by
 // an angle that depends on its position p:
-//   a' = a cos θ - b sin θ,   b' = b cos θ + a sin θ,   θ = floor(p / step) base^(-2j / head_dim)
+//   a' = a cos θ - b sin θ,   b' = b cos θ + a sin θ,
+//   θ = floor(p / step) base^(-2j / head_dim) / divisor_j
 // Angles are reduced in double: position 16 million has no usable fp32 angle (design 2.2). fp32,
 // serial; a row's result depends on its position alone.
 #ifndef RECOLLECT_KERNELS_ROPE_ROPE_H_
@@ -24,6 +25,13 @@ struct RopeAngles {
   double base = 10000;
   RopePairs pairs = RopePairs::kHalves;
   int64_t step = 1;  // positions that share an angle
+  // [head_dim / 2] divisors of the pairs' angles, as LLaMA 3 stretches them; empty: all are 1.
+  // Borrowed for the call.
+  std::span<const double> divisors = {};
+
+  double Divisor(int pair) const {
+    return divisors.empty() ? 1 : divisors[static_cast<size_t>(pair)];
+  }
 };
 
 // In place on x[rows, heads, head_dim] with rows `row_stride` floats apart; row r has position

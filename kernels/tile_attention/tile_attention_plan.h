@@ -22,13 +22,7 @@ inline constexpr int kMaxTileQueries = 64;
 inline constexpr int64_t kSplitTileEntries = 256;
 inline constexpr int64_t kMaxTileSplits = 65535;  // of one tile
 
-// Keys and values of one part of a cache: entries of [kv_heads, head_dim] Bf16, as far apart as the
-// call says.
-struct Bf16KvSpan {
-  const Bf16* keys = nullptr;
-  const Bf16* values = nullptr;
-};
-
+// Entries of [kv_heads, head_dim], as far apart as the call says.
 using Bf16KvParts = std::array<Bf16KvSpan, kMaxRanges>;
 
 // Neighbouring rows of one cache. `reach`: in each part from the first entry of any of the rows up

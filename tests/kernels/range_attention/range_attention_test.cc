@@ -76,6 +76,35 @@ TEST_P(RangeAttentionTest, ARowHasTheSameBitsWhereverItsEntriesLie) {
   for (int64_t shift : {1, 7, 16, 21}) EXPECT_TRUE(SameBits(run(shift), expected));
 }
 
+TEST(RangeAttentionOfBf16Test, HasTheBitsOfTheWidenedNumbers) {
+  for (const Isa isa : RunnableIsas()) {
+    OpContext ctx(isa);
+    for (const Case& c : Cases()) {
+      const Inputs in(c);
+      std::vector<Bf16> halves[2 * kMaxRanges];
+      std::vector<float> widened[2 * kMaxRanges];
+      std::array<Bf16KvSpan, kMaxRanges> parts;
+      std::array<KvSpan, kMaxRanges> wide;
+      for (size_t p = 0; p < 2 * kMaxRanges; ++p) {
+        for (const float number : p % 2 == 0 ? in.keys[p / 2] : in.values[p / 2]) {
+          halves[p].push_back(Bf16::FromFloat(number));
+          widened[p].push_back(halves[p].back().ToFloat());
+        }
+      }
+      for (size_t p = 0; p < kMaxRanges; ++p) {
+        parts[p] = {halves[2 * p].data(), halves[2 * p + 1].data()};
+        wide[p] = {widened[2 * p].data(), widened[2 * p + 1].data()};
+      }
+      Guarded out(in.rows * in.width), expected(in.rows * in.width);
+      RangeAttentionOfBf16(ctx, c.shape(), in.q.data(), in.q_stride, in.rows, parts, c.sets.data(),
+                           out.data());
+      RangeAttention(ctx, c.shape(), in.q.data(), in.q_stride, in.rows, wide, c.sets.data(),
+                     expected.data());
+      EXPECT_TRUE(SameBits(out.values(), expected.values())) << c.name << ", " << IsaName(isa);
+    }
+  }
+}
+
 // A row of one head with all entries of one cache.
 Call OneRow(const std::vector<float>& q, const std::vector<float>& keys,
             const std::vector<float>& values, const RangeSet& set) {

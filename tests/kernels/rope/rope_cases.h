@@ -24,11 +24,23 @@ struct Call {
   int64_t stride() const { return int64_t{heads} * head_dim + 3; }
 };
 
+// Of heads of up to 128 channels: fast pairs keep their angles, slow ones turn 8 times slower.
+inline std::span<const double> Divisors() {
+  static const std::vector<double> divisors = [] {
+    std::vector<double> made(64, 8);
+    for (size_t j = 0; j < 8; ++j) made[j] = 1 + static_cast<double>(j) / 3;
+    return made;
+  }();
+  return divisors;
+}
+
 inline std::vector<RopeAngles> Angles() {
   return {{},
           {.base = 500000, .pairs = RopePairs::kInterleaved},
           {.step = 3},
-          {.pairs = RopePairs::kInterleaved, .step = 64}};
+          {.pairs = RopePairs::kInterleaved, .step = 64},
+          {.base = 500000, .divisors = Divisors()},
+          {.pairs = RopePairs::kInterleaved, .divisors = Divisors()}};
 }
 
 // Rows at positions out of order, of one session and of others.
@@ -46,6 +58,7 @@ inline std::vector<std::vector<int64_t>> ListsOfPositions() {
 inline Call CallOf(const RopeAngles& angles, int heads, int head_dim,
                    const std::vector<int64_t>& positions) {
   Call call{angles, positions, heads, head_dim};
+  if (!angles.divisors.empty()) call.angles.divisors = angles.divisors.first(head_dim / 2);
   call.x = Normals(call.rows() * call.stride(), 1);
   return call;
 }
@@ -67,7 +80,7 @@ inline std::vector<Call> Calls() {
 inline std::string NameOf(const Call& call) {
   return absl::StrCat(call.rows(), " rows of ", call.heads, " x ", call.head_dim, " from ",
                       call.rows() == 0 ? 0 : call.positions[0], ", base ", call.angles.base,
-                      ", step ", call.angles.step);
+                      ", step ", call.angles.step, call.angles.divisors.empty() ? "" : ", divided");
 }
 
 inline Call RowOf(const Call& call, int64_t row) {

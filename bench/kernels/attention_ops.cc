@@ -1,0 +1,94 @@
+// Softmax attention over the cache of a layer.
+#include <array>
+#include <string>
+#include <vector>
+
+#include "bench/kernels/op_report.h"
+#include "kernels/range_attention/range_attention.h"
+
+namespace recollect::bench {
+namespace {
+
+using namespace recollect::kernels;
+
+// What rows read: parts of a cache and ranges of each. `entries_per_row` is an average, `entries`
+// how many of them some row reads.
+struct Reads {
+  std::array<KvSpan, kMaxRanges> parts;
+  std::vector<RangeSet> sets;
+  double entries_per_row = 0;
+  int64_t entries = 0;
+};
+
+void AddRangeAttention(OpReport& report, const std::string& op, const RangeShape& shape,
+                       const Reads& reads) {
+  const int64_t rows = std::ssize(reads.sets);
+  const int64_t width = int64_t{shape.heads} * shape.head_dim;
+  const int64_t kv_width = int64_t{shape.kv_heads} * shape.head_dim;
+  const std::vector<float> q = Numbers(rows * width, 3);
+  std::vector<float> out(rows * width), expected(rows * width);
+  OpContext scalar(Isa::kScalar);
+  RangeAttention(scalar, shape, q.data(), width, rows, reads.parts, reads.sets.data(),
+                 expected.data());
+  ForEachFast([&](Isa isa) {
+    OpContext ctx(isa);
+    const auto run = [&] {
+      RangeAttention(ctx, shape, q.data(), width, rows, reads.parts, reads.sets.data(), out.data());
+    };
+    run();
+    CheckClose(out, expected);
+    report.Add(
+        op + " " + std::to_string(rows), IsaName(isa), rows,
+        {4.0 * static_cast<double>(rows * width) * reads.entries_per_row,
+         Floats(2 * (rows * width + reads.entries * kv_width)), report.ceilings().fp32_flops},
+        run);
+  });
+}
+
+}  // namespace
+
+// A layer's window and dilated positions, and all rows of a chunk in the chunk encoder.
+void BenchRangeAttention(OpReport& report) {
+  constexpr int64_t kEntries = 256, kWindow = 129, kDilated = 56, kStride = 16;
+  constexpr RangeShape kShape{kHeads, kHeads, kHeadDim};
+  const std::vector<float> keys = Numbers(kEntries * kWidth, 1),
+                           values = Numbers(kEntries * kWidth, 2);
+  const KvSpan part{keys.data(), values.data()};
+  for (int64_t rows : {int64_t{1}, kRows}) {
+    std::vector<RangeSet> sets(rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      sets[r].ranges[1] = {r / kStride, r / kStride + kDilated};
+      sets[r].ranges[2] = {r, r + kWindow};
+    }
+    AddRangeAttention(report, "range_attention", kShape,
+                      {{part, part, part},
+                       sets,
+                       kWindow + kDilated,
+                       sets.back().ranges[1].end + sets.back().ranges[2].end});
+  }
+  std::vector<RangeSet> all(kRows);
+  for (RangeSet& set : all) set.ranges[0] = {0, kRows};
+  AddRangeAttention(report, "encoder attention", kShape, {{part}, all, kRows, kRows});
+}
+
+// SmolLM2-135M: 9 heads read 3 of keys and values. The last rows of so many positions.
+void BenchGroupedAttention(OpReport& report) {
+  constexpr RangeShape kShape{9, 3, 64};
+  constexpr int64_t kMost = 8192, kKvWidth = 3 * 64;
+  const std::vector<float> keys = Numbers(kMost * kKvWidth, 1),
+                           values = Numbers(kMost * kKvWidth, 2);
+  const KvSpan part{keys.data(), values.data()};
+  for (int64_t positions : {int64_t{256}, int64_t{512}, int64_t{2048}, kMost}) {
+    for (int64_t rows : {int64_t{1}, kRows}) {
+      std::vector<RangeSet> sets(rows);
+      for (int64_t r = 0; r < rows; ++r) sets[r].ranges[2] = {0, positions - rows + 1 + r};
+      AddRangeAttention(report, "9/3 heads, " + std::to_string(positions), kShape,
+                        {{part, part, part},
+                         sets,
+                         static_cast<double>(positions) - 0.5 * static_cast<double>(rows - 1),
+                         positions});
+    }
+  }
+}
+
+}  // namespace recollect::bench

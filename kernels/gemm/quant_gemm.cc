@@ -1,0 +1,93 @@
+#include "kernels/gemm/quant_gemm.h"
+
+#include <algorithm>
+#include <cstring>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <vector>
+
+namespace recollect::kernels {
+namespace reference {
+RoundQuantRows RoundRows;
+MultiplyQuantPanels MultiplyQuant;
+}  // namespace reference
+namespace avx2 {
+RoundQuantRows RoundRows;
+MultiplyQuantPanels MultiplyQuant;
+}  // namespace avx2
+namespace avx512 {
+RoundQuantRows RoundRows;
+MultiplyQuantPanels MultiplyQuant;
+MultiplyQuantPanels MultiplyQuantByTiles;
+}  // namespace avx512
+
+namespace {
+
+constexpr int kSlotCodes = kFirstKernelSlot + 10;
+constexpr int kSlotGroups = kFirstKernelSlot + 11;
+constexpr int kSlotPanel = kFirstKernelSlot + 12;
+
+// Rows that are rounded together: their codes stay in the second-level cache beside a panel.
+constexpr int64_t kRowsAtOnce = 256;
+
+[[maybe_unused]] bool OneDnnAllows(dnnl::cpu_isa isa) {
+  const auto need = static_cast<unsigned>(isa);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & need) == need;
+}
+
+const std::vector<QuantCode>& CodesOf(Isa isa) {
+  static const std::vector<QuantCode> codes[] = {QuantCodes(Isa::kScalar), QuantCodes(Isa::kAvx2),
+                                                 QuantCodes(Isa::kAvx512)};
+  return codes[static_cast<int>(isa)];
+}
+
+template <typename T>
+T* Scratch(OpContext& ctx, int slot, int64_t count) {
+  const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
+  return reinterpret_cast<T*>(ctx.Floats(slot, (bytes + 3) / 4));
+}
+
+}  // namespace
+
+std::vector<QuantCode> QuantCodes(Isa isa) {
+  std::vector<QuantCode> codes = {{"scalar", reference::RoundRows, reference::MultiplyQuant}};
+#if defined(RECOLLECT_SIMD)
+  if (isa >= Isa::kAvx2) codes.push_back({"avx2", avx2::RoundRows, avx2::MultiplyQuant});
+  // oneDNN also asks the operating system for AMX's registers.
+  if (isa >= Isa::kAvx512 && OneDnnAllows(dnnl::cpu_isa::avx512_core_vnni)) {
+    codes.push_back({"avx512_vnni", avx512::RoundRows, avx512::MultiplyQuant});
+    if (OneDnnAllows(dnnl::cpu_isa::avx512_core_amx)) {
+      codes.push_back({"amx", avx512::RoundRows, avx512::MultiplyQuantByTiles, kFewestTileRows});
+    }
+  }
+#endif
+  return codes;
+}
+
+void QuantGemm(OpContext& ctx, const QuantMatrix& weights, const float* x, int64_t rows, float* y) {
+  const std::vector<QuantCode>& codes = CodesOf(ctx.isa());
+  size_t best = codes.size() - 1;
+  while (codes[best].fewest_rows > rows && best > 0) --best;
+  QuantGemmBy(ctx, codes[best], weights, x, rows, y);
+}
+
+void QuantGemmBy(OpContext& ctx, const QuantCode& code, const QuantMatrix& weights, const float* x,
+                 int64_t rows, float* y) {
+  const int64_t n = weights.n(), k = weights.k(), groups = k / kQuantGroup;
+  for (int64_t r = 0; r < rows; r += kRowsAtOnce) {
+    const int64_t count = std::min(kRowsAtOnce, rows - r);
+    const int64_t padded = (count + kQuantTileRows - 1) / kQuantTileRows * kQuantTileRows;
+    auto* codes = Scratch<int8_t>(ctx, kSlotCodes, padded * k);
+    auto* scales = Scratch<QuantGroup>(ctx, kSlotGroups, padded * groups);
+    code.round(x + r * k, count, k, codes, scales);
+    std::memset(codes + count * k, 0, (padded - count) * k);
+    std::fill_n(scales + count * groups, (padded - count) * groups, QuantGroup{});
+    float* to = y + r * n;
+    for (const QuantPanels& part : weights.parts()) {
+      code.multiply(part, {codes, scales, count, k}, to, n,
+                    Scratch<uint8_t>(ctx, kSlotPanel, QuantScratchBytes(k)));
+      to += part.outputs;
+    }
+  }
+}
+
+}  // namespace recollect::kernels

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/cpu/dispatch.h"
+#include "kernels/landmark_topk/best_candidates.h"
 #include "kernels/landmark_topk/landmark_sketch.h"
 
 namespace recollect::kernels {
@@ -32,47 +33,6 @@ static_assert(kBatch % kSketchBlock == 0);
 // A key alone takes as long to read as so many in a row: where more than that part is left by
 // bounds, all are scored.
 constexpr int64_t kInARow = 4;
-
-bool Better(const ScoredCandidate& a, const ScoredCandidate& b) {
-  const bool a_finite = std::isfinite(a.score), b_finite = std::isfinite(b.score);
-  if (a_finite != b_finite) return a_finite;
-  if (a_finite && a.score != b.score) return a.score > b.score;
-  return a.candidate < b.candidate;
-}
-
-// The n best seen so far, as a heap with the worst of them first.
-class Best {
- public:
-  explicit Best(int n) : n_(static_cast<size_t>(n)) { heap_.reserve(n_); }
-  void Offer(const ScoredCandidate& offered) {
-    if (heap_.size() < n_) {
-      heap_.push_back(offered);
-      std::push_heap(heap_.begin(), heap_.end(), Better);
-    } else if (n_ > 0 && Better(offered, heap_.front())) {
-      std::pop_heap(heap_.begin(), heap_.end(), Better);
-      heap_.back() = offered;
-      std::push_heap(heap_.begin(), heap_.end(), Better);
-    }
-  }
-  // Candidates come in order, so once the worst kept is finite, an equal or smaller score cannot
-  // enter.
-  bool MayEnter(float score) const {
-    return heap_.size() < n_ || !std::isfinite(heap_.front().score) || score > heap_.front().score;
-  }
-  // No score below it can enter; minus infinity while any may.
-  float least() const {
-    const bool full = heap_.size() == n_ && n_ > 0 && std::isfinite(heap_.front().score);
-    return full ? heap_.front().score : -std::numeric_limits<float>::infinity();
-  }
-  std::vector<ScoredCandidate> Sorted() && {
-    std::sort(heap_.begin(), heap_.end(), Better);
-    return std::move(heap_);
-  }
-
- private:
-  const size_t n_;
-  std::vector<ScoredCandidate> heap_;
-};
 
 // One search: first bounds of all keys that have some, and from the best of them a floor; then, in
 // the order of candidates, the scores of all keys that no bound rules out.
@@ -121,7 +81,7 @@ class Searching {
     }
     if (total == 0) return;
     bounds_ = ctx_.Floats(kSlotBounds, total);
-    Best most(n_);                                 // by bound, numbered by place in bounds_
+    BestCandidates most(n_);                       // by bound, numbered by place in bounds_
     const LandmarkSketch* prepared_for = nullptr;  // segments of one sketch follow one another
     SketchQuery prepared;
     int64_t begin = 0;
@@ -231,7 +191,7 @@ class Searching {
   const std::span<const KeySegment> segments_;
   const int n_;
   SearchFloor* const floor_;
-  Best best_;
+  BestCandidates best_;
   float least_ = -std::numeric_limits<float>::infinity();
   float* const scores_;
   float* bounds_ = nullptr;
@@ -271,7 +231,7 @@ std::vector<ScoredCandidate> MergeTopK(std::span<const std::vector<ScoredCandida
   for (const std::vector<ScoredCandidate>& part : parts) {
     all.insert(all.end(), part.begin(), part.end());
   }
-  std::sort(all.begin(), all.end(), Better);
+  std::sort(all.begin(), all.end(), BetterCandidate);
   if (static_cast<int64_t>(all.size()) > n) all.resize(static_cast<size_t>(std::max(n, 0)));
   return all;
 }

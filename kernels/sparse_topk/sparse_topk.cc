@@ -1,0 +1,121 @@
+#include "kernels/sparse_topk/sparse_topk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "kernels/cpu/dispatch.h"
+#include "kernels/landmark_topk/best_candidates.h"
+#include "kernels/landmark_topk/landmark_sketch.h"
+
+namespace recollect::kernels {
+namespace reference {
+decltype(kernels::SparseScores) SparseScores;
+}  // namespace reference
+namespace avx2 {
+decltype(kernels::SparseScores) SparseScores;
+}  // namespace avx2
+namespace avx512 {
+decltype(kernels::SparseScores) SparseScores;
+}  // namespace avx512
+
+namespace {
+
+constexpr int kSlotScores = kFirstKernelSlot + 12;
+// Scores that are looked at before the floor rises.
+constexpr int64_t kBatch = 1024;
+// 18 bits: times the 14 bits of a block's weights, a sum has 32.
+constexpr double kMostWeight = (1 << 18) - 1;
+static_assert(kMostWeight * SparseRange::kMaxBlockWeight < 4294967296.0);
+
+struct WholeTerm {
+  int32_t word = 0;
+  uint32_t weight = 0;
+};
+
+// A query in whole numbers.
+struct WholeQuery {
+  std::vector<WholeTerm> terms;
+  float scale = 0;
+};
+
+WholeQuery Rounded(std::span<const SparseTerm> terms) {
+  std::map<int32_t, double> weights;
+  for (const SparseTerm& term : terms) weights[term.word] += static_cast<double>(term.weight);
+  double most = 0;
+  for (const auto& [word, weight] : weights) most = std::max(most, weight);
+  WholeQuery query{{}, static_cast<float>(most / kMostWeight)};
+  for (const auto& [word, weight] : weights) {
+    const double whole = most > 0 ? std::round(weight / most * kMostWeight) : 0;
+    if (whole > 0) query.terms.push_back({word, static_cast<uint32_t>(whole)});
+  }
+  return query;
+}
+
+// One query's best so far; ranges come in order.
+class Searching {
+ public:
+  Searching(std::span<const SparseTerm> terms, int n) : query_(Rounded(terms)), best_(n) {}
+
+  void Search(OpContext& ctx, const SparseRange& range, int64_t first) {
+    parts_.clear();
+    for (const WholeTerm& term : query_.terms) {
+      const SparseList list = range.list(term.word);
+      if (list.count > 0) parts_.push_back({list, term.weight});
+    }
+    if (parts_.empty()) return;
+    float* const scores = ctx.Floats(kSlotScores, range.blocks());
+    SparseScores(ctx, parts_.data(), std::ssize(parts_),
+                 range.scales().empty() ? nullptr : range.scales().data(), query_.scale,
+                 range.blocks(), scores);
+    for (int64_t begin = 0; begin < range.blocks(); begin += kBatch) {
+      // Above zero, and not below the worst of n.
+      const float least = std::max(best_.least(), std::numeric_limits<float>::denorm_min());
+      const int64_t found = BoundsNotBelow(
+          ctx, scores + begin, std::min(kBatch, range.blocks() - begin), least, places_);
+      for (int64_t i = 0; i < found; ++i) {
+        const int64_t block = begin + places_[i];
+        if (best_.MayEnter(scores[block])) best_.Offer({first + block, scores[block]});
+      }
+    }
+  }
+
+  std::vector<ScoredCandidate> Best() && { return std::move(best_).Sorted(); }
+
+ private:
+  WholeQuery query_;
+  BestCandidates best_;
+  std::vector<SparsePart> parts_;
+  int64_t places_[kBatch];
+};
+
+}  // namespace
+
+void SparseScores(OpContext& ctx, const SparsePart* parts, int64_t count, const float* scales,
+                  float query_scale, int64_t blocks, float* scores) {
+  Select<reference::SparseScores, avx2::SparseScores, avx512::SparseScores>(ctx)(
+      ctx, parts, count, scales, query_scale, blocks, scores);
+}
+
+std::vector<std::vector<ScoredCandidate>> SparseTopK(
+    OpContext& ctx, std::span<const std::vector<SparseTerm>> queries,
+    std::span<const SparseRange* const> ranges, int n) {
+  std::vector<std::vector<ScoredCandidate>> best(queries.size());
+  if (n <= 0) return best;
+  int64_t total = 0;
+  for (const SparseRange* range : ranges) total += range->blocks();
+  std::vector<Searching> searches;
+  for (const std::vector<SparseTerm>& query : queries) {
+    searches.emplace_back(query, static_cast<int>(std::min<int64_t>(n, total)));
+  }
+  int64_t first = 0;
+  for (const SparseRange* range : ranges) {
+    for (Searching& search : searches) search.Search(ctx, *range, first);
+    first += range->blocks();
+  }
+  for (size_t q = 0; q < queries.size(); ++q) best[q] = std::move(searches[q]).Best();
+  return best;
+}
+
+}  // namespace recollect::kernels

@@ -12,8 +12,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/json.h"
 #include "base/status.h"
-#include "nlohmann/json.hpp"
 
 namespace recollect::access {
 namespace {
@@ -97,8 +97,10 @@ std::string EncodeKey(const Key& key) {
 }
 
 absl::StatusOr<Key> DecodeKey(absl::string_view line) {
-  json object = json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return absl::InvalidArgumentError("not a JSON object");
+  absl::StatusOr<json> parsed = ParseJson(line);
+  // Of the line nothing is said: it may hold what should be secret.
+  if (!parsed.ok() || !parsed->is_object()) return absl::InvalidArgumentError("not a JSON object");
+  json& object = *parsed;
   Key key;
   std::string right;
   RETURN_IF_ERROR(Take(object, "name", key.name));

@@ -24,7 +24,7 @@ namespace recollect::access {
 namespace {
 
 bool HoldsKey(absl::string_view line) {
-  line = absl::StripAsciiWhitespace(line);
+  line = absl::StripAsciiWhitespace(WithoutByteOrderMark(line));
   return !line.empty() && line.front() != '#';
 }
 

@@ -3,9 +3,12 @@
 #ifndef RECOLLECT_BASE_DESCRIPTORS_H_
 #define RECOLLECT_BASE_DESCRIPTORS_H_
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 
 namespace recollect {
@@ -28,6 +31,17 @@ inline int64_t RaiseDescriptorLimit() {
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
   return DescriptorLimit();
+}
+
+// Takes those of standard input, output and error that the process was started without, so that no
+// file or socket gets their number and with it what is read or printed there. Reading and printing
+// still fail. For the beginning of main, before anything else is opened.
+inline void OpenStandardDescriptors() {
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(number, F_GETFD) != -1 || errno != EBADF) continue;
+    // The lowest number that is free is given, and those below are taken.
+    (void)!open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
 }
 
 // Tables that the store keeps open: half of what is left, if it needs so many.

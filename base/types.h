@@ -17,8 +17,27 @@ struct ChunkRef {
   friend bool operator==(const ChunkRef&, const ChunkRef&) = default;
 };
 
+// What a model keeps of a document: chunks of states that retrieval finds by their keys; the state
+// of a sequence that begins with it; or its text alone, cut into blocks that words find.
+enum class DocumentKind { kChunks, kPrefix, kText };
+
 // Number format of weights and matrix products (docs/numerics.md).
-enum class DType { kFloat32, kBf16 };
+enum class DType {
+  kFloat32,
+  kBf16,
+  kQuantized,  // the blocks of a GGUF file, multiplied as they are; bf16 or fp32 where it has none
+};
+constexpr const char* DTypeName(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return "fp32";
+    case DType::kBf16:
+      return "bf16";
+    case DType::kQuantized:
+      return "quantized";
+  }
+  return "";
+}
 
 inline constexpr int kChunkTokens = 63;      // tokens of a full chunk of the flagship
 inline constexpr int kBlockRows = 64;        // landmark position + tokens

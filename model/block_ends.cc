@@ -31,17 +31,45 @@ bool EndsBetween(std::string_view before, std::string_view after) {
   return space && StripOne(&before, {".", "!", "?"});
 }
 
+// Whether a line or a sentence ends with this token, decoded alone: at its end, before blanks, is
+// a full stop, an exclamation or question mark, perhaps with one quote or bracket that closes, or
+// among those blanks is the end of a line.
+bool EndsWith(std::string_view token) {
+  const size_t blanks = token.find_last_not_of(" \t\n\v\f\r") + 1;  // 0: there is nothing else
+  if (token.find('\n', blanks) != std::string_view::npos) return true;
+  token = token.substr(0, blanks);
+  StripOne(&token, {"\"", "'", ")", "”", "’"});
+  return StripOne(&token, {".", "!", "?"});
+}
+
+// The blocks of documents that are kept as text end as those of a learned memory do
+// (docs/model-format.md): what comes after them has no say.
+int64_t NextTextBlock(const Tokenizer& tokenizer, std::span<const int32_t> tokens, int64_t least,
+                      int64_t most) {
+  for (int64_t end = most; end >= least; --end) {
+    if (EndsWith(tokenizer.TokenBytes(tokens[static_cast<size_t>(end - 1)]))) return end;
+  }
+  return most;
+}
+
+int64_t MostTokens(const ModelConfig& config) {
+  if (config.documents() == DocumentKind::kPrefix) return LayerState::kMaxAppend;
+  return config.chunk_tokens;
+}
+
 }  // namespace
 
 int64_t NextBlock(const Model& model, std::span<const int32_t> tokens, bool final) {
   const ModelConfig& config = model.config();
-  const int64_t most =
-      config.landmarks() ? int64_t{config.chunk_tokens} : int64_t{LayerState::kMaxAppend};
+  const int64_t most = MostTokens(config);
   const auto count = std::ssize(tokens);
   const int64_t least = config.min_chunk_tokens;
   if (final && count <= most) return count;
   if (least == 0) return count < most ? 0 : most;
   if (count <= most) return 0;
+  if (config.documents() == DocumentKind::kText) {
+    return NextTextBlock(*model.tokenizer(), tokens, least, most);
+  }
   const auto bytes = [&](int64_t token) {
     return model.tokenizer()->TokenBytes(tokens[static_cast<size_t>(token)]);
   };

@@ -13,7 +13,7 @@ namespace recollect::model {
 // The number of tokens in the block that begins a document's next `tokens`; 0 if more tokens are
 // needed to tell. `final`: no tokens follow. The result depends only on the tokens from the block's
 // first to the one after the longest possible block, so that a document has the same blocks however
-// it arrives. In a family without landmarks blocks are tiles of LayerState::kMaxAppend tokens.
+// it arrives. Where documents are prefixes, blocks are tiles of LayerState::kMaxAppend tokens.
 int64_t NextBlock(const Model& model, std::span<const int32_t> tokens, bool final);
 
 }  // namespace recollect::model

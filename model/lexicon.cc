@@ -9,7 +9,7 @@
 
 namespace recollect::model {
 
-absl::StatusOr<Lexicon> Lexicon::Load(const SafetensorsFile& file, const ModelConfig& config) {
+absl::StatusOr<Lexicon> Lexicon::Load(const TensorFile& file, const ModelConfig& config) {
   Lexicon lexicon;
   lexicon.width_ = config.lexicon.d;
   lexicon.norm_eps_ = config.norm_eps;
@@ -52,7 +52,7 @@ void Lexicon::Query(int group, std::span<const int32_t> recent, std::span<float>
   }
 }
 
-absl::StatusOr<std::vector<float>> LoadSuccessorBiases(const SafetensorsFile& file,
+absl::StatusOr<std::vector<float>> LoadSuccessorBiases(const TensorFile& file,
                                                        const ModelConfig& config) {
   std::vector<float> biases;
   for (size_t group = 0; group < config.groups.size(); ++group) {

@@ -14,14 +14,14 @@
 
 namespace recollect::model {
 
-class SafetensorsFile;
+class TensorFile;
 
 // Immutable; thread-safe. Sums are fp32, in the order given in docs/model-format.md.
 class Lexicon {
  public:
   // Reads lexicon.weight and the groups' recency. REQUIRES: CheckTensors(file, config), and that
   // the config has a lexicon. INVALID_ARGUMENT: a number that is not finite.
-  static absl::StatusOr<Lexicon> Load(const SafetensorsFile& file, const ModelConfig& config);
+  static absl::StatusOr<Lexicon> Load(const TensorFile& file, const ModelConfig& config);
 
   int64_t width() const { return width_; }  // d_x
   // The number of tokens before a landmark that a query reads.
@@ -47,7 +47,7 @@ class Lexicon {
 
 // b_g of each group, at most 0. REQUIRES: CheckTensors, and that the config has successors.
 // INVALID_ARGUMENT: a bias above 0, naming it.
-absl::StatusOr<std::vector<float>> LoadSuccessorBiases(const SafetensorsFile& file,
+absl::StatusOr<std::vector<float>> LoadSuccessorBiases(const TensorFile& file,
                                                        const ModelConfig& config);
 
 }  // namespace recollect::model

@@ -1,58 +1,52 @@
 #include "model/model.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <numeric>
 #include <optional>
-#include <system_error>
 #include <utility>
 
-#include "base/file.h"
 #include "base/status.h"
 #include "model/chunk.h"
 #include "model/lexicon.h"
+#include "model/model_files.h"
+#include "model/model_text.h"
 #include "model/pointer.h"
 #include "model/text/tokenizer.h"
+#include "model/text/words.h"
 #include "model/weights/fingerprint.h"
-#include "model/weights/safetensors.h"
-#include "model/weights/weights.h"
+#include "model/weights/tensor_file.h"
 
 namespace recollect::model {
 
 struct Model::State {
+  ModelFiles files;
   ModelConfig config;
   std::optional<Lexicon> lexicon;
   std::optional<Pointer> pointer;
   std::vector<float> successor_biases;
-  std::unique_ptr<Tokenizer> tokenizer;
+  ModelText text;
+  std::optional<Words> words;
   DType dtype = DType::kFloat32;
   int64_t parameters = 0;
   std::string fingerprint;
+
+  absl::Status ReadTensors(const TensorFile& file);
+  absl::Status ReadText();
 };
-
-namespace {
-
-absl::StatusOr<ModelConfig> ReadConfig(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
-  auto config = ParseConfig(text);
-  if (!config.ok()) return Annotate(config.status(), path);
-  return config;
-}
-
-}  // namespace
 
 absl::Status CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& config) {
   if (tokenizer.vocab_size() != config.vocab_size) {
-    return absl::InvalidArgumentError(absl::StrCat("tokenizer.model has ", tokenizer.vocab_size(),
-                                                   " pieces, vocab_size is ", config.vocab_size));
+    return absl::InvalidArgumentError(
+        absl::StrCat(tokenizer.vocab_size(), " pieces, vocab_size is ", config.vocab_size));
   }
+  static_assert(ModelConfig::kNoLandmark == ModelConfig::kNoUnknown);
   const std::pair<const char*, int32_t> ids[] = {
       {"unk_id", config.unk_id}, {"lmk_id", config.lmk_id}, {"eos_id", config.eos_id}};
   for (const auto& [name, id] : ids) {
     if (id == ModelConfig::kNoLandmark || tokenizer.TokenBytes(id).empty()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("tokenizer.model: piece ", id, " (", name,
-                                                   ") is \"", std::string(tokenizer.TokenBytes(id)),
+    return absl::InvalidArgumentError(absl::StrCat("piece ", id, " (", name, ") is \"",
+                                                   std::string(tokenizer.TokenBytes(id)),
                                                    "\", expected a control symbol"));
   }
   return absl::OkStatus();
@@ -61,66 +55,89 @@ absl::Status CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& confi
 Model::Model() : state_(std::make_unique<State>()) {}
 Model::~Model() = default;
 
-absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& directory, DType dtype) {
+absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& path, DType dtype) {
   std::unique_ptr<Model> model(new Model);
-  RETURN_IF_ERROR(model->Read(directory, dtype).status());
+  RETURN_IF_ERROR(model->Read(path, dtype).status());
   return model;
 }
 
-absl::StatusOr<SafetensorsFile> Model::Read(const std::string& directory, DType dtype) {
-  State& state = *state_;
-  state.dtype = dtype;
-  const std::string config_path = directory + "/config.json";
-  const std::string weights_path = directory + "/model.safetensors";
-  const std::string tokenizer_path = directory + "/tokenizer.model";
-  ASSIGN_OR_RETURN(state.config, ReadConfig(config_path));
-  ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::Open(weights_path));
-  RETURN_IF_ERROR(Annotate(CheckTensors(file, state.config), weights_path));
-  if (state.config.lexicon.d > 0) {
-    auto lexicon = Lexicon::Load(file, state.config);
-    if (!lexicon.ok()) return Annotate(lexicon.status(), weights_path);
-    state.lexicon = *std::move(lexicon);
+absl::Status Model::State::ReadTensors(const TensorFile& file) {
+  if (config.lexicon.d > 0) {
+    ASSIGN_OR_RETURN(lexicon, Lexicon::Load(file, config));
   }
-  if (state.config.pointer.reach > 0) {
-    auto pointer = Pointer::Load(file, state.config);
-    if (!pointer.ok()) return Annotate(pointer.status(), weights_path);
-    state.pointer = *std::move(pointer);
+  if (config.pointer.reach > 0) {
+    ASSIGN_OR_RETURN(pointer, Pointer::Load(file, config));
   }
-  if (state.config.successors) {
-    auto biases = LoadSuccessorBiases(file, state.config);
-    if (!biases.ok()) return Annotate(biases.status(), weights_path);
-    state.successor_biases = *std::move(biases);
+  if (config.successors) {
+    ASSIGN_OR_RETURN(successor_biases, LoadSuccessorBiases(file, config));
   }
   for (const auto& [name, info] : file.tensors()) {
-    state.parameters +=
+    parameters +=
         std::reduce(info.shape.begin(), info.shape.end(), int64_t{1}, std::multiplies<int64_t>());
   }
-  std::error_code ignored;
-  if (std::filesystem::exists(tokenizer_path, ignored)) {
-    ASSIGN_OR_RETURN(state.tokenizer, Tokenizer::Load(tokenizer_path));
-    RETURN_IF_ERROR(Annotate(CheckTokenizer(*state.tokenizer, state.config), directory));
-  } else if (state.config.min_chunk_tokens > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(config_path, ": min_chunk_tokens is ", state.config.min_chunk_tokens,
-                     ", but there is no ", tokenizer_path, " to say where sentences end"));
+  return absl::OkStatus();
+}
+
+absl::Status Model::State::ReadText() {
+  ASSIGN_OR_RETURN(text, ReadModelText(files, config));
+  if (text.chat) {
+    for (const int32_t id : text.chat->ends()) {
+      if (!config.Ends(id)) config.more_eos_ids.push_back(id);
+    }
   }
-  ASSIGN_OR_RETURN(const FileDigests files, HashModelFiles(directory));
-  ASSIGN_OR_RETURN(state.fingerprint, ComputeFingerprint(files, state.config.local, dtype));
+  if (text.tokenizer != nullptr) {
+    if (config.documents() == DocumentKind::kText) words = Words::Make(*text.tokenizer);
+    return absl::OkStatus();
+  }
+  if (files.layout !=
+      ModelLayout::kOwn) {  // nobody asked for text, and there is nothing to cut it by
+    config.text_documents = false;
+    return absl::OkStatus();
+  }
+  if (config.documents() == DocumentKind::kText) {
+    return absl::InvalidArgumentError(absl::StrCat(files.config,
+                                                   ": documents is \"text\", but there is no ",
+                                                   files.tokenizer, " to cut them by"));
+  }
+  if (config.min_chunk_tokens == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(files.config, ": min_chunk_tokens is ",
+                                                 config.min_chunk_tokens, ", but there is no ",
+                                                 files.tokenizer, " to say where sentences end"));
+}
+
+absl::StatusOr<std::unique_ptr<TensorFile>> Model::Read(const std::string& path, DType dtype) {
+  State& state = *state_;
+  state.dtype = dtype;
+  ASSIGN_OR_RETURN(state.files, FindModelFiles(path));
+  ASSIGN_OR_RETURN(state.config, ReadConfig(state.files));
+  ASSIGN_OR_RETURN(auto file, OpenWeights(state.files, state.config));
+  RETURN_IF_ERROR(Annotate(state.ReadTensors(*file), state.files.weights));
+  RETURN_IF_ERROR(state.ReadText());
+  ASSIGN_OR_RETURN(const FileDigests digests, HashModelFiles(state.files));
+  ASSIGN_OR_RETURN(state.fingerprint, ComputeFingerprint(digests, state.config.local, dtype));
   return file;
 }
 
 const ModelConfig& Model::config() const { return state_->config; }
-const Tokenizer* Model::tokenizer() const { return state_->tokenizer.get(); }
+const ModelFiles& Model::files() const { return state_->files; }
+const Tokenizer* Model::tokenizer() const { return state_->text.tokenizer.get(); }
+std::optional<int32_t> Model::begin_token() const { return state_->text.begin_token; }
+const ChatTemplate* Model::chat_template() const {
+  return state_->text.chat ? &*state_->text.chat : nullptr;
+}
+const absl::Status& Model::chat_template_status() const { return state_->text.no_chat; }
 DType Model::dtype() const { return state_->dtype; }
 int64_t Model::parameters() const { return state_->parameters; }
 int64_t Model::weight_bytes() const {
   return (state_->lexicon ? state_->lexicon->bytes() : 0) +
-         (state_->pointer ? state_->pointer->bytes() : 0);
+         (state_->pointer ? state_->pointer->bytes() : 0) +
+         (state_->words ? state_->words->bytes() : 0);
 }
 const std::string& Model::fingerprint() const { return state_->fingerprint; }
 
 const Lexicon* Model::lexicon() const { return state_->lexicon ? &*state_->lexicon : nullptr; }
 const Pointer* Model::pointer() const { return state_->pointer ? &*state_->pointer : nullptr; }
+const Words* Model::words() const { return state_->words ? &*state_->words : nullptr; }
 std::span<const float> Model::successor_biases() const { return state_->successor_biases; }
 
 void Model::AddTokens(std::span<const int32_t> tokens, EncodedChunk& chunk) const {

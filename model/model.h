@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -17,30 +18,42 @@
 
 namespace recollect::model {
 
+class ChatTemplate;
 class Lexicon;
 class Pointer;
-class SafetensorsFile;
+class TensorFile;
 class Tokenizer;
+struct ModelFiles;
+class Words;
 struct EncodedChunk;
 
-// INVALID_ARGUMENT, naming tokenizer.model, unless it has as many pieces as the config says and
-// control symbols at its ids. REQUIRES: `config` is ParseConfig's.
+// INVALID_ARGUMENT unless the tokenizer has as many pieces as the config says and control symbols
+// at its ids. REQUIRES: `config` is one that was read and checked.
 absl::Status CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& config);
 
 // Immutable after Load; thread-safe.
 class Model {
  public:
-  // Reads config.json, what there is of lexicon, pointer and successor biases in
-  // model.safetensors, and, where present, tokenizer.model. `dtype` is the number format of the
-  // products, whoever runs them. All problems of the files are reported in one INVALID_ARGUMENT:
-  // each missing, unexpected or misshapen tensor with both shapes.
-  static absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& directory,
+  // Reads the files at `path`, in any of the three layouts of model_files.h: the config, what there
+  // is of lexicon, pointer and successor biases, and, where present, the tokenizer. `dtype` is the
+  // number format of the products, whoever runs them. All problems of the weights are reported in
+  // one INVALID_ARGUMENT: each missing, unexpected or misshapen tensor with both shapes.
+  static absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& path,
                                                      DType dtype = DType::kFloat32);
   virtual ~Model();
 
   const ModelConfig& config() const;
-  const Tokenizer* tokenizer() const;  // null where the directory has none
+  const ModelFiles& files() const;     // from which it was loaded
+  const Tokenizer* tokenizer() const;  // null where the files have none
+  // The token that stands before a text with which a sequence begins, where the files ask for one.
+  std::optional<int32_t> begin_token() const;
+  // How a conversation is written; null where the files do not say so, or in a way that nobody
+  // knows: the status says which.
+  const ChatTemplate* chat_template() const;
+  const absl::Status& chat_template_status() const;
   DType dtype() const;
+  // The number format in which a CPU keeps keys and values between calls; mixers round to it.
+  DType cache_dtype() const { return dtype() == DType::kFloat32 ? DType::kFloat32 : DType::kBf16; }
   int64_t parameters() const;  // the tied embedding counted once
   // Bytes of weights in RAM: those of the lexicon and the pointer.
   virtual int64_t weight_bytes() const;
@@ -53,6 +66,9 @@ class Model {
   const Lexicon* lexicon() const;
   const Pointer* pointer() const;
   std::span<const float> successor_biases() const;  // by group
+  // The words of the vocabulary, by which documents that are kept as text are searched; null where
+  // they are not.
+  const Words* words() const;
 
   // Adds to a chunk what depends on its token ids, in a model that uses them: the lexical part of
   // its landmark key, and its tokens. `tokens` ends with the chunk's own tokens; before them are
@@ -62,8 +78,8 @@ class Model {
 
  protected:
   Model();
-  // Loads all of the above and returns the file of weights, whose tensors are those of the config.
-  absl::StatusOr<SafetensorsFile> Read(const std::string& directory, DType dtype);
+  // Loads all of the above and returns the weights, whose tensors are those of the config.
+  absl::StatusOr<std::unique_ptr<TensorFile>> Read(const std::string& path, DType dtype);
 
  private:
   struct State;

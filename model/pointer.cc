@@ -24,7 +24,7 @@ void AddTo(std::vector<kernels::PointedToken>& pointed, const kernels::PointedTo
 
 }  // namespace
 
-absl::StatusOr<Pointer> Pointer::Load(const SafetensorsFile& file, const ModelConfig&) {
+absl::StatusOr<Pointer> Pointer::Load(const TensorFile& file, const ModelConfig&) {
   Pointer pointer;
   ASSIGN_OR_RETURN(pointer.run_, ReadFinite(file, "pointer.run"));
   ASSIGN_OR_RETURN(pointer.overlap_, ReadFinite(file, "pointer.overlap"));

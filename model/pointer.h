@@ -15,7 +15,7 @@
 
 namespace recollect::model {
 
-class SafetensorsFile;
+class TensorFile;
 
 // Tokens to which the pointer may point: those of one chunk, with the chunk's retrieval weight.
 struct PointerChunk {
@@ -31,7 +31,7 @@ class Pointer {
  public:
   // Reads pointer.run, pointer.overlap and pointer.rarity. REQUIRES: CheckTensors(file, config),
   // and that the config has a pointer. INVALID_ARGUMENT: a number that is not finite.
-  static absl::StatusOr<Pointer> Load(const SafetensorsFile& file, const ModelConfig& config);
+  static absl::StatusOr<Pointer> Load(const TensorFile& file, const ModelConfig& config);
 
   // The number of tokens before a place that are compared.
   int64_t reach() const { return static_cast<int64_t>(run_.size()); }

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 
 import oracle
-from families import MODELS, build, decoder
+from families import MODELS, build, decoder, family
 from families.cases import CASES, DRT, GENERATING, RAT, RATTENTION, draw, draw_session, only, random_weights
 from families.drt_paper import lay_out
 from families.goldens import expected
@@ -42,14 +42,14 @@ def close(a, b, what=None, tolerance=TOLERANCE):
 
 
 def case_model(config, seed=5):
-    return build(config, random_weights(MODELS[config["architecture"]].shapes(config), seed))
+    return build(config, random_weights(MODELS[family(config)].shapes(config), seed))
 
 
 def session(config, documents, events, seed=7):
     """Model, ids, mounted documents and layout (none without landmarks) of a case."""
     model = case_model(config)
     documents, events = draw_session(random.Random(seed), config, documents, events)
-    if config["architecture"] != "drt-paper":
+    if family(config) != "drt-paper":
         return model, events[0], (), None
     layout = lay_out(config, events)
     return model, layout.ids, [model.ingest(d) for d in documents], layout
@@ -103,9 +103,9 @@ def test_switches_matter():
     """No two configs with the same tensors and ids compute the same."""
     seen = {}
     for name, config in {json.dumps(c): (name, c) for name, (c, _, _) in CASES.items()}.values():
-        model, ids, _, layout = session(config, [], [340 if config["architecture"] == "drt-paper" else 45])
+        model, ids, _, layout = session(config, [], [340 if family(config) == "drt-paper" else 45])
         logits = model.forward(layout)[0] if layout else model.forward(ids)
-        others = seen.setdefault((config["architecture"], str(sorted(model.shapes(config).items())), tuple(ids)), [])
+        others = seen.setdefault((family(config), str(sorted(model.shapes(config).items())), tuple(ids)), [])
         for other, earlier in others:
             assert (logits - earlier).abs().max() > 1e-3, (name, other)
         others.append((name, logits))

@@ -52,11 +52,40 @@ const LocalPattern& OfHead(const HeadPatterns& heads, size_t head) {
 
 }  // namespace
 
+void ModelConfig::KeepText() {
+  constexpr int kLeastTokens = 32;  // of a block that ends with a sentence
+  text_documents = true;
+  chunk_tokens = kChunkTokens;
+  min_chunk_tokens = kLeastTokens;
+}
+
 double ModelConfig::RopeBase(int64_t stretched) const {
   // A head of two has one angle, which the base does not enter.
   if (stretched <= context || context == 0 || head_dim <= 2) return rope_base;
   const double factor = static_cast<double>(stretched) / static_cast<double>(context);
   return rope_base * std::pow(factor, static_cast<double>(head_dim) / (head_dim - 2));
+}
+
+bool ModelConfig::rewinds() const {
+  return !landmarks() && std::ranges::all_of(mixers, [](const MixerConfig& mixer) {
+    return mixer.kind == MixerKind::kAttention;
+  });
+}
+
+int64_t ModelConfig::PositionLimit(const LocalPatterns& patterns) const {
+  if (!any_patterns) return 0;
+  if (patterns.context() > 0) return patterns.context();
+  for (const HeadPatterns& layer : patterns.layers()) {
+    for (const LocalPattern& pattern : layer) {
+      if (pattern.dilation == 1) return context;
+    }
+  }
+  return 0;
+}
+
+bool ModelConfig::Ends(int32_t id) const {
+  return id == eos_id ||
+         std::find(more_eos_ids.begin(), more_eos_ids.end(), id) != more_eos_ids.end();
 }
 
 LayerParts ModelConfig::parts(int layer) const {
@@ -108,6 +137,11 @@ absl::Status ValidatePatterns(const ModelConfig& config, const LocalPatterns& pa
   for (size_t layer = 0; layer < layers; ++layer) {
     const HeadPatterns& asked_heads = patterns.layer(static_cast<int>(layer));
     const HeadPatterns& given_heads = config.local.layer(static_cast<int>(layer));
+    if (config.any_patterns && asked_heads.size() > 1) {
+      problems.Add(absl::StrCat("patterns by head: ", config.heads, " heads share ",
+                                config.kv_heads, " key-value heads, expected one pattern a layer"));
+      continue;
+    }
     for (size_t head = 0; head < std::max(asked_heads.size(), given_heads.size()); ++head) {
       const LocalPattern& asked = OfHead(asked_heads, head);
       const LocalPattern& given = OfHead(given_heads, head);
@@ -118,9 +152,10 @@ absl::Status ValidatePatterns(const ModelConfig& config, const LocalPatterns& pa
       for (std::string& text : PatternProblems(asked, blocks)) {
         problems.Add(std::move(text));
       }
+      CheckRange("span", asked.span, given.span, std::nullopt, problems);
+      if (config.any_patterns) continue;
       CheckRange("window", asked.window, given.window, config.adapted_windows, problems);
       CheckRange("initial", asked.initial, given.initial, config.adapted_initials, problems);
-      CheckRange("span", asked.span, given.span, std::nullopt, problems);
       CheckDilation(config, asked.dilation, given.dilation, problems);
     }
   }
@@ -130,7 +165,11 @@ absl::Status ValidatePatterns(const ModelConfig& config, const LocalPatterns& pa
                               config.top_k.max > 0 ? "0 to " : "", config.top_k.max));
   }
   const int64_t context = patterns.context();
-  if (context != 0 && (context < config.context || context > config.max_context)) {
+  if (config.any_patterns && context > config.context) {
+    problems.Add(
+        absl::StrCat("context is ", context, ", the checkpoint was trained with ", config.context));
+  } else if (!config.any_patterns && context != 0 &&
+             (context < config.context || context > config.max_context)) {
     problems.Add(
         config.max_context == 0
             ? absl::StrCat("context is ", context, ", the checkpoint has no context to stretch")

@@ -98,11 +98,16 @@ struct TopKConfig {
 };
 
 struct ModelConfig {
-  static constexpr int32_t kNoLandmark = -1;
+  static constexpr int32_t kNoLandmark = -1, kNoUnknown = -1;
 
-  std::string architecture;  // "drt", "ratplus", "rat", "rat-swa", "rattention", "drt-paper"
+  std::string architecture;  // "drt", "ratplus", "rat", "rat-swa", "rattention", "drt-paper",
+                             // "llama"
   int64_t vocab_size = 0;
-  int32_t unk_id = 0, lmk_id = 1, eos_id = 2;  // lmk_id: kNoLandmark in a family without
+  bool tied_head = true;  // the head is the embedding's tensor
+  // lmk_id: kNoLandmark in a family without; unk_id: kNoUnknown likewise. Neither is ever sampled
+  // nor accepted.
+  int32_t unk_id = 0, lmk_id = 1, eos_id = 2;
+  std::vector<int32_t> more_eos_ids;  // at which generation ends as well: ends of a turn
   int64_t d = 0;
   int heads = 0;
   int head_dim = 0;
@@ -113,11 +118,13 @@ struct ModelConfig {
   std::vector<MixerConfig> mixers = {MixerConfig()};  // layer i has mixers[i mod size]
   int n_low = 0;                                      // all layers in a family without groups
   std::vector<GroupConfig> groups;                    // none without landmarks: nothing retrieves
-  // Blocks, chunk encoder and memory; not used without landmarks.
+  // Blocks of sessions and documents; not used where documents are prefixes.
   int chunk_tokens = kChunkTokens;  // S, tokens of a full block; at most kMaxChunkTokens
   // The fewest tokens of a document's block that ends with a sentence or a line; 0: all blocks of a
   // document but the last are full.
   int min_chunk_tokens = 0;
+  bool text_documents = false;  // documents are kept as text; only without landmarks
+  // Chunk encoder and memory; not used without landmarks.
   LandmarkAt landmark_at = LandmarkAt::kStart;
   LandmarkRow landmark_row = LandmarkRow::kCls;
   LandmarkReads landmark_reads = LandmarkReads::kOwn;
@@ -137,6 +144,7 @@ struct ModelConfig {
   bool recurrence = true;
   double rope_base = 10000.0;
   kernels::RopePairs rope_pairs = kernels::RopePairs::kHalves;
+  std::vector<double> rope_divisors;  // [head_dim / 2], of the pairs' angles; empty: none
   float norm_eps = 1e-6f;
   float head_norm_eps = 0;  // of the norms by head; 0: there are none
   int64_t context = 0;      // positions of a training sequence; 0: unknown
@@ -145,15 +153,32 @@ struct ModelConfig {
   // Values that a request may ask for besides `local`, in every layer and head.
   std::vector<int64_t> adapted_dilations;
   std::optional<AdaptedRange> adapted_windows, adapted_initials;
+  bool any_patterns = false;  // any window, initial positions and dilation: nothing was adapted
   TopKConfig top_k;
 
-  // Whether landmarks divide sequences into blocks. Only then are there chunks and retrieval;
-  // otherwise documents are prefixes.
+  // Whether sequences can forget their last positions and continue as if they had not run them:
+  // where all that layers keep is keys and values by position.
+  bool rewinds() const;
+  // Whether generation ends with this token.
+  bool Ends(int32_t id) const;
+  // Whether landmarks divide sequences into blocks. Only then are there chunk states, and layers
+  // that retrieve them.
   bool landmarks() const { return lmk_id != kNoLandmark; }
+  // What a document of this model is.
+  DocumentKind documents() const {
+    if (landmarks()) return DocumentKind::kChunks;
+    return text_documents ? DocumentKind::kText : DocumentKind::kPrefix;
+  }
+  // Documents are kept as text from now on, in blocks of 32 to 63 tokens. REQUIRES: no landmarks.
+  void KeepText();
   // The RoPE base of sequences stretched to `context` positions (0: as trained) by the rule NTK:
   // base * s^(dh / (dh - 2)) with s = context / trained context, so that the slowest angle covers
   // the range it covered in training and the fastest is unchanged.
   double RopeBase(int64_t stretched) const;
+  // The most positions of a sequence under `patterns`; 0: any number. A model that was not adapted
+  // to patterns attends to everything as far as it was trained, or a request's smaller context; a
+  // pattern that leaves positions out goes on beyond that.
+  int64_t PositionLimit(const LocalPatterns& patterns) const;
   LayerParts parts(int layer) const;
   const MixerConfig& mixer(int layer) const {
     return mixers[static_cast<size_t>(layer) % mixers.size()];

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "model/config/config.h"
-#include "model/config/json.h"
+#include "nlohmann/json.hpp"
 
 namespace recollect::model {
 

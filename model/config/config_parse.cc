@@ -3,10 +3,12 @@
 #include <string_view>
 
 #include "absl/strings/str_join.h"
+#include "base/json.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "model/config/config.h"
 #include "model/config/config_fields.h"
+#include "model/config/problems.h"
 
 namespace recollect::model {
 namespace {
@@ -178,6 +180,7 @@ void ReadStack(Fields& fields, ModelConfig& config) {
   config.memory_key_recurrence = false;
   fields.Integer("layers", 1, kMaxLayers, true, config.n_low);
   fields.Integer("context", 1, kUnboundedSpan, false, config.context);
+  if (fields.Choice("documents", false, {"prefix", "text"}) == 1) config.KeepText();
 }
 
 void ReadRatPlus(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
@@ -225,7 +228,7 @@ constexpr Family kFamilies[] = {
 }  // namespace
 
 absl::StatusOr<ModelConfig> ParseConfig(const std::string& text) {
-  ASSIGN_OR_RETURN(const json root, ParseJson(text));
+  ASSIGN_OR_RETURN(const json root, ParseJson(text, EqualKeys::kRefused));
   if (!root.is_object()) return absl::InvalidArgumentError("expected a JSON object");
   std::vector<std::string> problems;
   ModelConfig config;

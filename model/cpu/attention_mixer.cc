@@ -13,7 +13,10 @@ void PlaceHeads(kernels::OpContext& ctx, const LayerContext& layer, const MixerC
                 float* x) {
   const ModelConfig& config = layer.config;
   if (mixer.positions == Positions::kRope) {
-    kernels::Rope(ctx, {.base = segment.state->rope_base(), .pairs = config.rope_pairs},
+    kernels::Rope(ctx,
+                  {.base = segment.state->rope_base(),
+                   .pairs = config.rope_pairs,
+                   .divisors = config.rope_divisors},
                   segment.state->length(), segment.rows, stride, heads, config.head_dim, x);
   }
   if (!mixer.qk_norm) return;
@@ -34,7 +37,7 @@ void AdvanceAttention(kernels::OpContext& ctx, const LayerContext& layer,
   const int64_t first = state.length();
   PlaceHeads(ctx, layer, weights.config, segment, stride, config.heads, weights.q_norm, q);
   PlaceHeads(ctx, layer, weights.config, segment, stride, config.kv_heads, weights.k_norm, k);
-  if (layer.dtype == DType::kBf16) {
+  if (layer.dtype != DType::kFloat32) {
     kernels::RoundToBf16(ctx, projected, segment.rows * stride);  // q, k and v are all there is
   }
   state.Append(k, v, segment.rows, stride);

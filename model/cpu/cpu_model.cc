@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/gemm/gemm.h"
 #include "model/cpu/layers.h"
-#include "model/weights/safetensors.h"
+#include "model/model_files.h"
+#include "model/weights/tensor_file.h"
 #include "model/weights/weights.h"
 
 namespace recollect::model {
@@ -33,18 +35,31 @@ void AddToReading(kernels::OpContext& ctx, std::span<const Segment> segments, in
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CpuModel>> CpuModel::Load(const std::string& directory,
-                                                         DType dtype) {
+absl::StatusOr<std::unique_ptr<CpuModel>> CpuModel::Load(const std::string& path, DType dtype) {
   if (dtype == DType::kBf16 && !kernels::Bf16Supported()) {
     return absl::FailedPreconditionError(
         "this CPU has no bf16 products (AVX512-BF16 or AMX); use fp32");
   }
   std::unique_ptr<CpuModel> model(new CpuModel);
-  ASSIGN_OR_RETURN(const SafetensorsFile file, model->Read(directory, dtype));
-  auto weights = LoadWeights(file, model->config(), dtype);
-  if (!weights.ok()) return Annotate(weights.status(), directory + "/model.safetensors");
+  ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> file, model->Read(path, dtype));
+  if (dtype == DType::kQuantized && !HasBlocks(*file)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        model->files().weights, ": dtype quantized, but no tensor is in blocks; use bf16 or fp32"));
+  }
+  auto weights = LoadWeights(*file, model->config(), dtype);
+  if (!weights.ok()) return Annotate(weights.status(), model->files().weights);
   model->weights_ = std::make_unique<const Weights>(*std::move(weights));
   return model;
+}
+
+absl::StatusOr<DType> CpuModel::FastestDType(const std::string& path) {
+  ASSIGN_OR_RETURN(const ModelFiles files, FindModelFiles(path));
+  if (files.layout == ModelLayout::kGguf) {
+    ASSIGN_OR_RETURN(const ModelConfig config, ReadConfig(files));
+    ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> file, OpenWeights(files, config));
+    if (HasBlocks(*file)) return DType::kQuantized;
+  }
+  return kernels::Bf16Supported() ? DType::kBf16 : DType::kFloat32;
 }
 
 CpuModel::CpuModel() = default;
@@ -56,7 +71,8 @@ void CpuModel::Embed(std::span<const int32_t> ids, float* h) const {
   const int64_t d = config().d;
   for (const int32_t id : ids) {
     RECOLLECT_CHECK(id >= 0 && id < config().vocab_size);
-    h = std::copy_n(weights_->embed.data() + id * d, d, h);
+    weights_->embed.Read(id, h);
+    h += d;
   }
 }
 

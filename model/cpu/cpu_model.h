@@ -55,9 +55,13 @@ struct Memory {
 class CpuModel final : public Model {
  public:
   // As Model::Load, and packs the weights of the layers. FAILED_PRECONDITION: kBf16 on a CPU
-  // without it.
-  static absl::StatusOr<std::unique_ptr<CpuModel>> Load(const std::string& directory,
+  // without it. INVALID_ARGUMENT: kQuantized, and no tensor of the files is in blocks.
+  static absl::StatusOr<std::unique_ptr<CpuModel>> Load(const std::string& path,
                                                         DType dtype = DType::kFloat32);
+  // The fastest number format for the model at `path` on this CPU: kQuantized where its tensors are
+  // in blocks, else kBf16, or kFloat32 where the CPU has no bf16. Errors of files that Load
+  // reports, too.
+  static absl::StatusOr<DType> FastestDType(const std::string& path);
   ~CpuModel() override;
 
   int64_t weight_bytes() const override;  // with the packed weights

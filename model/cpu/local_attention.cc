@@ -13,6 +13,12 @@ void Attend(kernels::OpContext& ctx, const kernels::RangeShape& shape, const Cac
             const AttentionRows& rows, float* attended) {
   kernels::RangeSet sets[LayerState::kMaxAppend];
   for (int64_t row = 0; row < rows.count; ++row) sets[row] = cache.Ranges(rows.first + row);
+  if constexpr (requires { cache.bf16_parts(); }) {
+    if (cache.bf16()) {
+      return kernels::RangeAttentionOfBf16(ctx, shape, rows.q, rows.stride, rows.count,
+                                           cache.bf16_parts(), sets, attended);
+    }
+  }
   kernels::RangeAttention(ctx, shape, rows.q, rows.stride, rows.count, cache.parts(), sets,
                           attended);
 }

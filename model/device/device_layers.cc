@@ -95,7 +95,11 @@ void AppendRopeFactors(DeviceContext& ctx, double base, int64_t step,
   const size_t count = positions.size() * static_cast<size_t>(ctx.config.head_dim / 2);
   cosines.resize(at + count);
   sines.resize(at + count);
-  kernels::RopeFactors(ctx.host, {.base = base, .pairs = ctx.config.rope_pairs, .step = step},
+  kernels::RopeFactors(ctx.host,
+                       {.base = base,
+                        .pairs = ctx.config.rope_pairs,
+                        .step = step,
+                        .divisors = ctx.config.rope_divisors},
                        positions, ctx.config.head_dim, cosines.data() + at, sines.data() + at);
 }
 

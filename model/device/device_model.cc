@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "model/device/device_layers.h"
-#include "model/weights/safetensors.h"
+#include "model/model_files.h"
 
 namespace recollect::model {
 
@@ -73,13 +73,11 @@ absl::Status CheckDeviceConfig(const ModelConfig& config, DType dtype) {
 }
 
 absl::StatusOr<std::unique_ptr<DeviceModel>> DeviceModel::Load(kernels::Device& device,
-                                                               const Model& model,
-                                                               const std::string& directory) {
+                                                               const Model& model) {
   RETURN_IF_ERROR(CheckDeviceConfig(model.config(), model.dtype()));
-  const std::string path = directory + "/model.safetensors";
-  ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
-  auto weights = LoadDeviceWeights(device, file, model.config(), model.dtype());
-  if (!weights.ok()) return Annotate(weights.status(), path);
+  ASSIGN_OR_RETURN(const auto file, OpenWeights(model.files(), model.config()));
+  auto weights = LoadDeviceWeights(device, *file, model.config(), model.dtype());
+  if (!weights.ok()) return Annotate(weights.status(), model.files().weights);
   auto context = std::make_unique<DeviceContext>(device, model.config(), model.dtype());
   context->weights = *std::move(weights);
   // Now, and not in the first request.

@@ -71,11 +71,10 @@ absl::Status CheckDeviceConfig(const ModelConfig& config, DType dtype);
 // One thread at a time, except for StageStates. Borrows the device.
 class DeviceModel {
  public:
-  // Loads the weights of `directory`, from which `model` was loaded, in the model's number format.
+  // Loads the weights from the files that `model` was loaded from, in its number format.
   // Statuses of CheckDeviceConfig; RESOURCE_EXHAUSTED and UNAVAILABLE from the device.
   static absl::StatusOr<std::unique_ptr<DeviceModel>> Load(kernels::Device& device,
-                                                           const Model& model,
-                                                           const std::string& directory);
+                                                           const Model& model);
 
   ~DeviceModel();
 

@@ -19,10 +19,11 @@ namespace {
 constexpr int64_t kAlignment = 256;
 
 // What goes up under a name: a tensor, or what is made of tensors.
-using ReadValues = std::function<absl::StatusOr<std::vector<float>>(const SafetensorsFile&)>;
+using ReadValues = std::function<absl::StatusOr<std::vector<float>>(const TensorFile&)>;
 
 bool IsMatrix(const TensorSpec& spec) {
-  return spec.name == "embed.weight" || absl::EndsWith(spec.name, "_proj.weight");
+  return spec.name == "embed.weight" || spec.name == "head.weight" ||
+         absl::EndsWith(spec.name, "_proj.weight");
 }
 
 // Of retrieval's lexical part and successors (lexicon.h) and of the pointer's scores (pointer.h),
@@ -49,8 +50,8 @@ std::vector<float> WithEveryHead(const ModelConfig& config, const MixerConfig& m
   return all;
 }
 
-// One place for each tensor in one buffer; the embedding, which is read by row and multiplied, has
-// two where the products are in bf16.
+// One place for each tensor in one buffer; the embedding, which is read by row and, with a tied
+// head, multiplied, has two where the products are in bf16. Its rows are fp32.
 class Places {
  public:
   // Borrows the config.
@@ -60,10 +61,10 @@ class Places {
     }
     for (const TensorSpec& spec : ExpectedTensors(config)) {
       if (StaysWithTheHost(spec)) continue;
+      const bool rows = spec.name == kEmbed && (dtype_ == DType::kBf16 || !config.tied_head);
+      if (rows) Reserve({kRows, spec.shape}, DType::kFloat32, ReadTensor(spec.name));
+      if (rows && !config.tied_head) continue;
       Reserve(spec, IsMatrix(spec) ? dtype_ : DType::kFloat32, ReadTensor(spec.name));
-      if (spec.name == kEmbed && dtype_ == DType::kBf16) {
-        Reserve({kRows, spec.shape}, DType::kFloat32, ReadTensor(spec.name));
-      }
     }
   }
 
@@ -76,8 +77,7 @@ class Places {
     return products;
   }
 
-  absl::Status Upload(kernels::Device& device, const SafetensorsFile& file,
-                      DeviceWeights& weights) {
+  absl::Status Upload(kernels::Device& device, const TensorFile& file, DeviceWeights& weights) {
     ASSIGN_OR_RETURN(weights.memory, device.Allocate(bytes_));
     base_ = static_cast<std::byte*>(weights.memory->data());
     for (const auto& [name, place] : places_) {
@@ -121,6 +121,7 @@ class Places {
   }
 
   static constexpr char kEmbed[] = "embed.weight";
+  static constexpr char kHead[] = "head.weight";
   static constexpr char kRows[] = "embed.weight, by row";
   static constexpr char kSlopes[] = "alibi slopes";
   static constexpr char kInitial[] = "learned sum";
@@ -134,7 +135,7 @@ class Places {
   };
 
   static ReadValues ReadTensor(const std::string& name) {
-    return [name](const SafetensorsFile& file) { return ReadFinite(file, name); };
+    return [name](const TensorFile& file) { return ReadFinite(file, name); };
   }
 
   // A name that has a place keeps it.
@@ -151,8 +152,8 @@ class Places {
     const int64_t dim = config.head_dim;
     if (mixer.kind == MixerKind::kRat) {
       const std::string name = prefix + "in_proj.weight";
-      const auto read =
-          [=, &config, &mixer](const SafetensorsFile& file) -> absl::StatusOr<std::vector<float>> {
+      const auto read = [=, &config,
+                         &mixer](const TensorFile& file) -> absl::StatusOr<std::vector<float>> {
         ASSIGN_OR_RETURN(const std::vector<float> weights, ReadFinite(file, name));
         return WithEveryHead(config, mixer, weights);
       };
@@ -160,11 +161,11 @@ class Places {
     }
     if (mixer.positions == Positions::kAlibi) {
       Reserve({prefix + kSlopes, {config.heads}}, DType::kFloat32,
-              [&config](const SafetensorsFile&) { return AlibiSlopes(config.heads); });
+              [&config](const TensorFile&) { return AlibiSlopes(config.heads); });
     }
     if (mixer.learned_tokens > 0) {
-      const auto read =
-          [=, &config, &mixer](const SafetensorsFile& file) -> absl::StatusOr<std::vector<float>> {
+      const auto read = [=, &config,
+                         &mixer](const TensorFile& file) -> absl::StatusOr<std::vector<float>> {
         ASSIGN_OR_RETURN(const std::vector<float> keys, ReadFinite(file, prefix + "rla.init_k"));
         ASSIGN_OR_RETURN(const std::vector<float> values, ReadFinite(file, prefix + "rla.init_v"));
         return LearnedSum(config, mixer, keys, values);
@@ -210,14 +211,14 @@ std::vector<kernels::GemmShape> DeviceProducts(const ModelConfig& config, DType 
   return Places(config, dtype).Products();
 }
 
-absl::StatusOr<DeviceWeights> LoadDeviceWeights(kernels::Device& device,
-                                                const SafetensorsFile& file,
+absl::StatusOr<DeviceWeights> LoadDeviceWeights(kernels::Device& device, const TensorFile& file,
                                                 const ModelConfig& config, DType dtype) {
   DeviceWeights weights;
   Places tensors(config, dtype);
   RETURN_IF_ERROR(tensors.Upload(device, file, weights));
-  weights.embed = tensors.Vector(dtype == DType::kBf16 ? Places::kRows : Places::kEmbed);
-  weights.head = tensors.Matrix(Places::kEmbed);
+  const bool rows = dtype == DType::kBf16 || !config.tied_head;
+  weights.embed = tensors.Vector(rows ? Places::kRows : Places::kEmbed);
+  weights.head = tensors.Matrix(config.tied_head ? Places::kEmbed : Places::kHead);
   for (int layer = 0; layer < config.layers(); ++layer) {
     const std::string prefix = absl::StrCat("layers.", layer, ".");
     weights.layers.push_back({.mixer = tensors.Mixer(prefix),

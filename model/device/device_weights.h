@@ -12,7 +12,7 @@
 #include "base/types.h"
 #include "kernels/device/device.h"
 #include "model/config/config.h"
-#include "model/weights/safetensors.h"
+#include "model/weights/tensor_file.h"
 
 namespace recollect::model {
 
@@ -81,8 +81,7 @@ std::vector<kernels::GemmShape> DeviceProducts(const ModelConfig& config, DType 
 
 // REQUIRES: Model::Load has accepted the file; a tensor that has since disappeared is
 // INVALID_ARGUMENT. RESOURCE_EXHAUSTED, UNAVAILABLE: the device.
-absl::StatusOr<DeviceWeights> LoadDeviceWeights(kernels::Device& device,
-                                                const SafetensorsFile& file,
+absl::StatusOr<DeviceWeights> LoadDeviceWeights(kernels::Device& device, const TensorFile& file,
                                                 const ModelConfig& config, DType dtype);
 
 }  // namespace recollect::model

@@ -3,16 +3,17 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "model/state/state_bytes.h"
 
 namespace recollect::model {
 
-LocalCache::LocalCache(const LocalPattern& pattern, int first_head, int heads, int head_dim)
+LocalCache::LocalCache(const LocalPattern& pattern, int first_head, int heads, int head_dim,
+                       DType kept)
     : index_(pattern),
       firsts_(index_.FirstsReachable(0)),
       first_head_(first_head),
       heads_(heads),
-      width_(static_cast<int64_t>(heads) * head_dim) {}
+      width_(static_cast<int64_t>(heads) * head_dim),
+      parts_{Part(kept), Part(kept), Part(kept)} {}
 
 void LocalCache::Append(const float* keys, const float* values, int64_t rows, int64_t stride) {
   Evict();
@@ -23,8 +24,8 @@ void LocalCache::Append(const float* keys, const float* values, int64_t rows, in
     for (const CacheIndex::Part index : CacheIndex::kParts) {
       if (!index_.Holds(index, position)) continue;
       Part& part = parts_[index];
-      part.keys.insert(part.keys.end(), key, key + width_);
-      part.values.insert(part.values.end(), value, value + width_);
+      part.keys.Append(key, width_);
+      part.values.Append(value, width_);
     }
   }
 }
@@ -34,14 +35,34 @@ void LocalCache::Append(const float* keys, const float* values, int64_t rows, in
 void LocalCache::Evict() {
   for (const CacheIndex::Part index : CacheIndex::kParts) {
     Part& part = parts_[index];
-    const int64_t kept = static_cast<int64_t>(part.keys.size()) / width_;
+    const int64_t kept = part.keys.size() / width_;
     const int64_t dead = index_.FirstReachable(index, length_) - firsts_[index];
     // Moving the living down costs as much as they are many; waiting until half as many have died
     // makes that a constant cost per append, for half as much memory again.
     if (dead == 0 || dead * 3 < kept) continue;
-    part.keys.erase(part.keys.begin(), part.keys.begin() + dead * width_);
-    part.values.erase(part.values.begin(), part.values.begin() + dead * width_);
+    part.keys.DropFront(dead * width_);
+    part.values.DropFront(dead * width_);
     firsts_[index] += dead;
+  }
+}
+
+bool LocalCache::CanRewind(int64_t length) const {
+  return std::ranges::all_of(CacheIndex::kParts, [&](CacheIndex::Part part) {
+    const int64_t first = index_.FirstReachable(part, length);
+    return firsts_[part] <= first ||
+           first == index_.EndIndex(part, length);  // kept, or none needed
+  });
+}
+
+void LocalCache::Rewind(int64_t length) {
+  RECOLLECT_CHECK(length >= 0 && length <= length_ && CanRewind(length));
+  length_ = length;
+  for (const CacheIndex::Part index : CacheIndex::kParts) {
+    const int64_t end = index_.EndIndex(index, length);
+    firsts_[index] = std::min(firsts_[index], end);  // where none of the part's is needed
+    const int64_t entries = std::max<int64_t>(end - firsts_[index], 0);
+    parts_[index].keys.Truncate(entries * width_);
+    parts_[index].values.Truncate(entries * width_);
   }
 }
 
@@ -53,15 +74,23 @@ kernels::RangeSet LocalCache::Ranges(int64_t position) const {
 std::array<kernels::KvSpan, kernels::kMaxRanges> LocalCache::parts() const {
   std::array<kernels::KvSpan, kernels::kMaxRanges> spans;
   for (size_t i = 0; i < spans.size(); ++i) {
-    spans[i] = {parts_[i].keys.data(), parts_[i].values.data()};
+    spans[i] = {parts_[i].keys.floats(), parts_[i].values.floats()};
+  }
+  return spans;
+}
+
+std::array<kernels::Bf16KvSpan, kernels::kMaxRanges> LocalCache::bf16_parts() const {
+  std::array<kernels::Bf16KvSpan, kernels::kMaxRanges> spans;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    spans[i] = {parts_[i].keys.halves(), parts_[i].values.halves()};
   }
   return spans;
 }
 
 int64_t LocalCache::bytes() const {
-  size_t floats = 0;
-  for (const Part& part : parts_) floats += part.keys.capacity() + part.values.capacity();
-  return static_cast<int64_t>(floats * sizeof(float));
+  int64_t total = 0;
+  for (const Part& part : parts_) total += part.keys.bytes() + part.values.bytes();
+  return total;
 }
 
 // Per part the keys, then the values.
@@ -69,9 +98,8 @@ void LocalCache::Serialize(std::string& out) const {
   for (const CacheIndex::Part index : CacheIndex::kParts) {
     const Part& part = parts_[index];
     const int64_t dead = index_.FirstReachable(index, length_) - firsts_[index];
-    const auto from = static_cast<size_t>(dead * width_);
-    PutFloats(out, part.keys.data() + from, part.keys.size() - from);
-    PutFloats(out, part.values.data() + from, part.values.size() - from);
+    part.keys.Serialize(dead * width_, out);
+    part.values.Serialize(dead * width_, out);
   }
 }
 
@@ -82,8 +110,8 @@ bool LocalCache::Deserialize(int64_t length, std::string_view& in) {
     Part& part = parts_[index];
     const int64_t entries = std::max<int64_t>(index_.EndIndex(index, length) - firsts_[index], 0);
     if (entries > static_cast<int64_t>(in.size()) / width_) return false;
-    const auto floats = static_cast<size_t>(entries * width_);
-    if (!GetFloats(in, part.keys, floats) || !GetFloats(in, part.values, floats)) return false;
+    const int64_t count = entries * width_;
+    if (!part.keys.Deserialize(count, in) || !part.values.Deserialize(count, in)) return false;
   }
   return true;
 }

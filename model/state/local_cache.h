@@ -7,23 +7,26 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "base/types.h"
 #include "kernels/range_attention/range_attention.h"
 #include "model/config/pattern.h"
 #include "model/state/cache_index.h"
+#include "model/state/entry_list.h"
 
 namespace recollect::model {
 
-// Positions are appended in order. Each part of CacheIndex keeps its entries, fp32 [entries, heads,
-// head_dim], with keys after recurrence and RoPE (rounded to bf16 in the bf16 format). Entries that
+// Positions are appended in order. Each part of CacheIndex keeps its entries, [entries, heads,
+// head_dim] in fp32 or, where they are rounded to bf16, in bf16, with keys after recurrence and
+// RoPE. Entries that
 // no later position can reach are dropped, several appends at a time: the window is a ring in all
 // but layout, and the dilated part grows without end only if the span is unbounded. Not
 // thread-safe.
 class LocalCache {
  public:
   // For heads first_head .. first_head + heads - 1 of its layer.
-  LocalCache(const LocalPattern& pattern, int first_head, int heads, int head_dim);
+  LocalCache(const LocalPattern& pattern, int first_head, int heads, int head_dim,
+             DType kept = DType::kFloat32);
 
   // Appends `rows` positions following those already there. keys, values: [rows, heads, head_dim],
   // rows `stride` floats apart. Invalidates parts().
@@ -33,7 +36,16 @@ class LocalCache {
   // appended by the latest Append; entries that only earlier positions can reach may have been
   // dropped.
   kernels::RangeSet Ranges(int64_t position) const;
+  // Of a cache in fp32, and of one in bf16.
   std::array<kernels::KvSpan, kernels::kMaxRanges> parts() const;
+  std::array<kernels::Bf16KvSpan, kernels::kMaxRanges> bf16_parts() const;
+  bool bf16() const { return parts_[0].keys.bf16(); }
+
+  // Whether everything that position `length` can reach is still kept, so that Rewind(length) is
+  // possible. 0 <= length <= length().
+  bool CanRewind(int64_t length) const;
+  // Forgets the positions from `length` on. REQUIRES: CanRewind(length). Invalidates parts().
+  void Rewind(int64_t length);
 
   int first_head() const { return first_head_; }
   int heads() const { return heads_; }
@@ -49,7 +61,8 @@ class LocalCache {
 
  private:
   struct Part {
-    std::vector<float> keys, values;
+    explicit Part(DType kept) : keys(kept), values(kept) {}
+    EntryList keys, values;
   };
   void Evict();
 

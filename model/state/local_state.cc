@@ -78,19 +78,19 @@ absl::StatusOr<LocalPatterns> GetPatterns(std::string_view& in) {
 
 }  // namespace
 
-LayerState::LayerState(const HeadPatterns& patterns, int heads, int head_dim, double rope_base,
-                       const BlockChoice& choice, bool recurrence)
+LayerState::LayerState(const HeadPatterns& patterns, int heads, int head_dim,
+                       const Options& options)
     : head_dim_(head_dim),
-      rope_base_(rope_base),
+      rope_base_(options.rope_base),
       width_(static_cast<int64_t>(heads) * head_dim),
-      key_recurrence_(static_cast<size_t>(recurrence ? width_ : 0)),
+      key_recurrence_(static_cast<size_t>(options.recurrence ? width_ : 0)),
       value_recurrence_(key_recurrence_.size()) {
-  if (choice.count > 0) {
-    block_cache_.emplace(patterns, heads, head_dim, choice);
+  if (options.choice.count > 0) {
+    block_cache_.emplace(patterns, heads, head_dim, options.choice);
     return;
   }
   for (const HeadRun& run : RunsOfHeads(patterns, heads)) {
-    caches_.emplace_back(run.pattern, run.first, run.heads, head_dim);
+    caches_.emplace_back(run.pattern, run.first, run.heads, head_dim, options.kept);
   }
 }
 
@@ -108,6 +108,17 @@ void LayerState::Append(const float* keys, const float* values, int64_t rows, in
     const int64_t at = static_cast<int64_t>(cache.first_head()) * head_dim_;
     cache.Append(keys + at, values + at, rows, stride);
   }
+}
+
+bool LayerState::CanRewind(int64_t length) const {
+  if (block_cache_ || residual_cache_ || !key_recurrence_.empty()) return false;
+  return length >= 0 && length <= length_ &&
+         std::ranges::all_of(caches_, [&](const auto& cache) { return cache.CanRewind(length); });
+}
+
+void LayerState::Rewind(int64_t length) {
+  length_ = length;
+  for (LocalCache& cache : caches_) cache.Rewind(length);
 }
 
 int64_t LayerState::bytes() const {
@@ -142,7 +153,8 @@ absl::Status LayerState::Deserialize(std::string_view& in) {
   return good ? absl::OkStatus() : malformed;
 }
 
-LocalState LocalState::Create(const ModelConfig& config, const LocalPatterns& pattern, int layers) {
+LocalState LocalState::Create(const ModelConfig& config, const LocalPatterns& pattern, int layers,
+                              DType kept) {
   LocalState state;
   state.pattern = pattern;
   state.layers.reserve(static_cast<size_t>(layers));
@@ -155,8 +167,10 @@ LocalState LocalState::Create(const ModelConfig& config, const LocalPatterns& pa
       continue;
     }
     const bool gated = IsGated(mixer.kind);
-    state.layers.emplace_back(pattern.layer(i), gated ? config.heads : config.kv_heads,
-                              config.head_dim, rope_base, pattern.blocks(), gated);
+    state.layers.emplace_back(
+        pattern.layer(i), gated ? config.heads : config.kv_heads, config.head_dim,
+        LayerState::Options{
+            .rope_base = rope_base, .choice = pattern.blocks(), .recurrence = gated, .kept = kept});
   }
   return state;
 }
@@ -165,6 +179,14 @@ int64_t LocalState::bytes() const {
   int64_t total = 0;
   for (const LayerState& layer : layers) total += layer.bytes();
   return total;
+}
+
+bool LocalState::Rewind(int64_t length) {
+  if (!std::ranges::all_of(layers, [&](const auto& layer) { return layer.CanRewind(length); })) {
+    return false;
+  }
+  for (LayerState& layer : layers) layer.Rewind(length);
+  return true;
 }
 
 std::string LocalState::SerializeHead(const LocalPatterns& pattern, int layers) {
@@ -182,7 +204,7 @@ std::string LocalState::Serialize() const {
 
 absl::StatusOr<LocalState> LocalState::DeserializeHead(const ModelConfig& config,
                                                        const LocalPatterns& pattern, int layers,
-                                                       std::string_view& bytes) {
+                                                       std::string_view& bytes, DType kept) {
   ASSIGN_OR_RETURN(const LocalPatterns stored, GetPatterns(bytes));
   uint32_t count = 0;
   if (!Get(bytes, count)) return absl::DataLossError("stored local state is malformed");
@@ -195,7 +217,7 @@ absl::StatusOr<LocalState> LocalState::DeserializeHead(const ModelConfig& config
     return absl::DataLossError(
         absl::StrCat("stored local state has ", count, " layers, expected ", layers));
   }
-  return Create(config, pattern, layers);
+  return Create(config, pattern, layers, kept);
 }
 
 absl::Status LocalState::CheckLengths() const {

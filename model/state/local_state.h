@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/types.h"
 #include "model/config/config.h"
 #include "model/state/block_cache.h"
 #include "model/state/local_cache.h"
@@ -25,15 +26,27 @@ namespace recollect::model {
 // choose blocks; or RAttention's cache alone. Not thread-safe.
 class LayerState {
  public:
-  // `patterns`: one for all heads, or one for each. `rope_base`: the base of the angles by which
-  // keys are rotated. `recurrence`: whether the layer's mixer has one.
-  LayerState(const HeadPatterns& patterns, int heads, int head_dim, double rope_base = 10000,
-             const BlockChoice& choice = {}, bool recurrence = true);
+  struct Options {
+    double rope_base = 10000;  // of the angles by which keys are rotated
+    BlockChoice choice = {};
+    bool recurrence = true;        // whether the layer's mixer has one
+    DType kept = DType::kFloat32;  // of the caches; kBf16: what is appended is rounded to bf16
+  };
+  // `patterns`: one for all heads, or one for each.
+  LayerState(const HeadPatterns& patterns, int heads, int head_dim)
+      : LayerState(patterns, heads, head_dim, Options()) {}
+  LayerState(const HeadPatterns& patterns, int heads, int head_dim, const Options& options);
   LayerState(ResidualCache residual, int head_dim, double rope_base);
 
   // Appends `rows` positions following those already there. keys, values: [rows, heads, head_dim],
   // rows `stride` floats apart, dense when 0. Invalidates the caches' parts.
   void Append(const float* keys, const float* values, int64_t rows, int64_t stride = 0);
+
+  // Whether the layer can forget the positions from `length` on: where all that a position there
+  // reads is still kept as it was. Never of a recurrence, a sum over everything, or chosen blocks.
+  bool CanRewind(int64_t length) const;
+  // REQUIRES: CanRewind(length). Invalidates the caches' parts.
+  void Rewind(int64_t length);
 
   static constexpr int64_t kMaxAppend = 64;  // the most rows of one segment
   // In the order of their heads; together they have all heads. Empty with a block cache.
@@ -79,9 +92,15 @@ struct LocalState {
   LocalPatterns pattern;
   std::vector<LayerState> layers;
 
-  static LocalState Create(const ModelConfig& config, const LocalPatterns& pattern, int layers);
+  // `kept`: number format of the caches, kBf16 only where mixers round what they append
+  // (Model::cache_dtype). It changes no number, and none of the bytes below.
+  static LocalState Create(const ModelConfig& config, const LocalPatterns& pattern, int layers,
+                           DType kept = DType::kFloat32);
   int64_t length() const { return layers.empty() ? 0 : layers.front().length(); }
   int64_t bytes() const;
+  // Forgets the positions from `length` on in every layer; false, and changes nothing, if a layer
+  // cannot (LayerState::CanRewind).
+  bool Rewind(int64_t length);
   std::string Serialize() const;
   // FAILED_PRECONDITION, naming both patterns, when the bytes were written under another pattern;
   // DATA_LOSS when malformed.
@@ -96,7 +115,8 @@ struct LocalState {
   static std::string SerializeHead(const LocalPatterns& pattern, int layers);
   static absl::StatusOr<LocalState> DeserializeHead(const ModelConfig& config,
                                                     const LocalPatterns& pattern, int layers,
-                                                    std::string_view& bytes);
+                                                    std::string_view& bytes,
+                                                    DType kept = DType::kFloat32);
   absl::Status CheckLengths() const;
 };
 

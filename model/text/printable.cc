@@ -78,4 +78,9 @@ std::string Shortened(absl::string_view text, size_t most) {
   return absl::StrCat(text.substr(0, end), "… (", text.size(), " bytes)");
 }
 
+std::string Quoted(std::string_view text, size_t most) {
+  const absl::string_view view(text.data(), text.size());
+  return absl::StrCat("\"", EscapeInvisible(Shortened(view, most)), "\"");
+}
+
 }  // namespace recollect::model

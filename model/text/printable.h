@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/string_view.h"
 
@@ -21,6 +22,9 @@ std::string EscapeInvisible(absl::string_view text);
 // `text`, or of a longer one about `most` bytes of whole characters and its size: what is quoted in
 // a message may be as long as its file.
 std::string Shortened(absl::string_view text, size_t most);
+
+// Both of it in quotation marks: what a file or a flag gave, as a message shows it.
+std::string Quoted(std::string_view text, size_t most);
 
 }  // namespace recollect::model
 

@@ -237,6 +237,12 @@ std::string SentencePieceModel::Bytes(int id) const {
   return "";
 }
 
+std::string_view SentencePieceModel::ControlName(int id) const {
+  const Piece& piece = state_->pieces.at(static_cast<size_t>(id));
+  const bool control = piece.type == PieceType::kControl || piece.type == PieceType::kUnknown;
+  return control ? std::string_view(piece.text) : std::string_view();
+}
+
 int SentencePieceModel::ByteId(uint8_t byte) const { return state_->byte_ids[byte]; }
 
 std::vector<Symbol> SentencePieceModel::State::Split(std::string_view text) const {

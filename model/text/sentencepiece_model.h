@@ -31,6 +31,8 @@ class SentencePieceModel {
   // The text of piece `id`: one byte for byte pieces, nothing for control symbols and the unknown
   // piece.
   std::string Bytes(int id) const;
+  // The name of a control symbol or of the unknown piece, empty for others.
+  std::string_view ControlName(int id) const;
   // Id of the piece of one raw byte, or -1 when the model has none.
   int ByteId(uint8_t byte) const;
   // Appends the ids of `text` (valid UTF-8) to `ids`. Returns an empty string, or the error.

@@ -1,141 +1,14 @@
 #include "model/text/tokenizer.h"
 
-#include <algorithm>
-#include <unordered_map>
+#include <utility>
 
-#include "base/check.h"
-#include "base/file.h"
 #include "base/status.h"
-#include "model/text/sentencepiece_model.h"
+#include "model/text/sentencepiece_tokenizer.h"
 
 namespace recollect::model {
-namespace {
-
-constexpr int64_t kMaxSegmentBytes = 256;
-// Of text in which no two neighbours can be parted, such as one letter over and over. Far longer
-// than any word; it bounds what a stream has to hold back.
-constexpr int64_t kMaxRunBytes = 65536;
-// U+2581. SentencePiece writes a space as this character, so the character itself must go through
-// byte pieces.
-constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
-// Words repeat: looking one up costs a fraction of encoding it. Per call, so nothing is shared
-// between threads.
-constexpr size_t kCacheEntries = 1 << 16;
-
-// Walks over the segments of valid UTF-8 text by one of the two rules of docs/model-format.md.
-class Segmenter {
- public:
-  Segmenter(std::string_view text, const SentencePieceModel& pieces)
-      : text_(text), pieces_(pieces), whole_text_(pieces.dummy_prefix()) {}
-
-  // The next segment whose end no later text can move; with `final`, the rest counts as one. Empty:
-  // none left.
-  std::string_view Next(bool final) {
-    std::string_view previous;
-    size_t i = start_;
-    while (i < text_.size()) {
-      const uint8_t lead = static_cast<uint8_t>(text_[i]);
-      const size_t width = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-      // A character that is still arriving decides nothing yet.
-      if (i + width > text_.size()) break;
-      const std::string_view character = text_.substr(i, width);
-      if (i > start_ && CutBetween(previous, character, i + width - start_)) return Take(i);
-      previous = character;
-      i += width;
-    }
-    return final ? Take(i) : std::string_view();
-  }
-
-  size_t consumed() const { return start_; }
-
- private:
-  static bool IsSpace(std::string_view c) {
-    return c == " " || c == "\t" || c == "\n" || c == "\r";
-  }
-
-  // `size`: of the segment with `right` in it.
-  bool CutBetween(std::string_view left, std::string_view right, size_t size) const {
-    if (whole_text_) {
-      return size > static_cast<size_t>(kMaxRunBytes) || !pieces_.Joins(left, right);
-    }
-    return (IsSpace(right) && !IsSpace(left)) || right == kSpaceMark || left == kSpaceMark ||
-           size > static_cast<size_t>(kMaxSegmentBytes);
-  }
-
-  std::string_view Take(size_t end) {
-    const std::string_view segment = text_.substr(start_, end - start_);
-    start_ = end;
-    return segment;
-  }
-
-  std::string_view text_;
-  const SentencePieceModel& pieces_;
-  const bool whole_text_;
-  size_t start_ = 0;
-};
-
-// How much of `text` a piece's bytes stand for. In a whole text a space of a piece may be a space
-// or a U+2581, or the one that was put before the text (`prefix`, which is then used up).
-size_t CoveredBytes(std::string_view piece, std::string_view text, bool& prefix) {
-  size_t covered = 0;
-  for (const char c : piece) {
-    if (c == ' ' && prefix) {
-      prefix = false;
-    } else {
-      covered +=
-          c == ' ' && text.substr(std::min(covered, text.size()), kSpaceMark.size()) == kSpaceMark
-              ? kSpaceMark.size()
-              : 1;
-    }
-  }
-  return covered;
-}
-
-}  // namespace
-
-struct Tokenizer::State {
-  SentencePieceModel pieces;
-  std::vector<std::string> bytes;  // by id
-  std::vector<int> mark_ids;       // the byte pieces of kSpaceMark
-
-  std::string EncodeSegment(std::string_view segment, std::vector<int>& ids) const {
-    if (segment != kSpaceMark || pieces.dummy_prefix()) return pieces.Encode(segment, ids);
-    ids.insert(ids.end(), mark_ids.begin(), mark_ids.end());
-    return "";
-  }
-};
-
-Tokenizer::Tokenizer() : state_(std::make_unique<State>()) {}
-Tokenizer::~Tokenizer() = default;
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& path) {
-  std::unique_ptr<Tokenizer> tokenizer(new Tokenizer);
-  State& state = *tokenizer->state_;
-  ASSIGN_OR_RETURN(const std::string file, ReadWholeFile(path));
-  if (const std::string error = state.pieces.Parse(file); !error.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", error));
-  }
-  for (int byte = 0; byte < 256; ++byte) {
-    if (state.pieces.ByteId(static_cast<uint8_t>(byte)) < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": no piece for byte ", byte,
-                                                     ", expected a model with byte fallback"));
-    }
-  }
-  for (const char c : kSpaceMark) {
-    state.mark_ids.push_back(state.pieces.ByteId(static_cast<uint8_t>(c)));
-  }
-  for (int id = 0; id < state.pieces.Size(); ++id) state.bytes.push_back(state.pieces.Bytes(id));
-  // The file's normalisation rules are part of the file; only a model that changes nothing can be
-  // used.
-  const std::string probe = "  A\u00a0 \ufb01 b\t\n\n c  ";
-  const absl::StatusOr<std::vector<int32_t>> ids = tokenizer->Encode(probe);
-  if (!ids.ok() || tokenizer->Decode(*ids) != probe) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path,
-                     ": the model changes text; expected identity normalisation, no "
-                     "whitespace removal"));
-  }
-  return tokenizer;
+  return SentencePieceTokenizer::Load(path);
 }
 
 absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(std::string_view text) const {
@@ -143,67 +16,10 @@ absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(std::string_view text) co
   return std::move(encoded.ids);
 }
 
-absl::StatusOr<Tokenizer::Encoded> Tokenizer::EncodePrefix(std::string_view text, bool final,
-                                                           int64_t base_offset) const {
-  const int64_t invalid = FindInvalidUtf8(text, /*allow_partial_end=*/!final);
-  if (invalid >= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("text is not valid UTF-8 at byte ", base_offset + invalid));
-  }
-  Encoded result;
-  Segmenter segmenter(text, state_->pieces);
-  // The space before the text; it belongs to the first segment and covers nothing.
-  bool prefix = state_->pieces.dummy_prefix() && base_offset == 0;
-  struct Span {
-    size_t begin, end;
-  };
-  std::vector<int> ids;  // of all segments seen first, spans point into it
-  std::unordered_map<std::string_view, Span> cache;
-  while (true) {
-    const std::string_view segment = segmenter.Next(final);
-    if (segment.empty()) break;
-    Span span{ids.size(), ids.size()};
-    std::string error;
-    if (prefix) {
-      error = state_->EncodeSegment(std::string(1, ' ').append(segment), ids);
-      span.end = ids.size();
-    } else if (const auto known = cache.find(segment); known != cache.end()) {
-      span = known->second;
-    } else {
-      error = state_->EncodeSegment(segment, ids);
-      span.end = ids.size();
-      if (cache.size() < kCacheEntries) cache.emplace(segment, span);
-    }
-    size_t covered = 0;
-    for (size_t i = span.begin; i < span.end; ++i) {
-      const size_t size = CoveredBytes(TokenBytes(ids[i]), segment.substr(covered), prefix);
-      covered += size;
-      if (covered > segment.size()) break;
-      result.ids.push_back(ids[i]);
-      result.token_bytes.push_back(static_cast<int32_t>(size));
-    }
-    if (!error.empty() || covered != segment.size()) {
-      return absl::InternalError(
-          absl::StrCat("the tokenizer covers ", covered, " of ", segment.size(),
-                       " bytes of a segment; its model must not normalise ", error));
-    }
-  }
-  result.consumed = static_cast<int64_t>(segmenter.consumed());
-  return result;
-}
-
-std::string_view Tokenizer::TokenBytes(int32_t id) const {
-  RECOLLECT_CHECK(id >= 0 && static_cast<size_t>(id) < state_->bytes.size());
-  return state_->bytes[static_cast<size_t>(id)];
-}
-
 std::string Tokenizer::Decode(const std::vector<int32_t>& ids) const {
   std::string text;
   for (const int32_t id : ids) text += TokenBytes(id);
-  if (state_->pieces.dummy_prefix() && !text.empty() && text.front() == ' ') text.erase(0, 1);
   return text;
 }
-
-int64_t Tokenizer::vocab_size() const { return static_cast<int64_t>(state_->bytes.size()); }
 
 }  // namespace recollect::model

@@ -1,17 +1,19 @@
-// Text to token ids and back (SentencePiece), with the same ids however the text is divided into
-// messages.
+// Text to token ids and back, with the same ids however the text is divided into messages.
 //
-// Text is first cut into segments by fixed rules on the text alone (docs/model-format.md,
-// "Tokenizer"); each segment is encoded on its own. A stream of text can therefore be tokenised as
-// it arrives: everything before the last cut that later text cannot change is decided.
+//   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load("models/recollect-7m/tokenizer.model"));
+//   ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer->Encode("the whale"));
 //
-// A model that puts a space before every text ("dummy prefix", LLaMA's) encodes texts as wholes
-// instead, with the library's ids; cuts are then made only where they cannot change an id.
+// Text is cut by rules on the text alone (docs/model-format.md, "Tokenizer"), and each part is
+// encoded on its own. A stream of text can therefore be tokenised as it arrives: everything before
+// the last cut that later text cannot change is decided.
+//
+// Two kinds: SentencePiece (sentencepiece_tokenizer.h) and byte-level BPE (bpe_tokenizer.h).
 #ifndef RECOLLECT_MODEL_TEXT_TOKENIZER_H_
 #define RECOLLECT_MODEL_TEXT_TOKENIZER_H_
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,10 +25,11 @@ namespace recollect::model {
 // Thread-safe.
 class Tokenizer {
  public:
+  // Reads a tokenizer.model of SentencePiece.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& path);
-  ~Tokenizer();
+  virtual ~Tokenizer() = default;
 
-  // INVALID_ARGUMENT names the byte offset of the first byte that is not UTF-8. Control symbols
+  // INVALID_ARGUMENT names the byte offset of the first byte that is not UTF-8. Control tokens
   // written as text are ordinary text.
   absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const;
 
@@ -41,25 +44,30 @@ class Tokenizer {
     std::vector<int32_t> token_bytes;
     int64_t consumed = 0;
   };
-  absl::StatusOr<Encoded> EncodePrefix(std::string_view text, bool final,
-                                       int64_t base_offset) const;
+  virtual absl::StatusOr<Encoded> EncodePrefix(std::string_view text, bool final,
+                                               int64_t base_offset) const = 0;
 
-  // The bytes a token stands for (one raw byte for byte pieces, empty for control symbols). The
-  // concatenation of all tokens' bytes is the text; a single token's bytes need not be valid UTF-8.
-  // Decode drops the space of a dummy prefix; with such a model U+2581 comes back as a space.
-  std::string_view TokenBytes(int32_t id) const;
-  std::string Decode(const std::vector<int32_t>& ids) const;
+  // Returns the bytes a token stands for (one raw byte for byte pieces, empty for control tokens).
+  // The concatenation of all tokens' bytes is the text, except bytes for which a byte-level
+  // vocabulary has no token; a single token's bytes need not be valid UTF-8. Decode drops the space
+  // of a dummy prefix; with such a model U+2581 comes back as a space.
+  virtual std::string_view TokenBytes(int32_t id) const = 0;
+  virtual std::string Decode(const std::vector<int32_t>& ids) const;
 
-  int64_t vocab_size() const;
+  virtual int64_t vocab_size() const = 0;
 
- private:
-  Tokenizer();
-  struct State;
-  std::unique_ptr<State> state_;
+  // Finds a control token by its name, such as "<|im_end|>". No text encodes to it; templates of
+  // conversations place it by id.
+  virtual std::optional<int32_t> ControlToken(std::string_view name) const = 0;
+  // Returns the name of a control token, empty for every other id.
+  virtual std::string_view ControlName(int32_t id) const = 0;
+  // Returns the token that stands before a text or conversation, if the model has one. Encode does
+  // not add it.
+  virtual std::optional<int32_t> BeginToken() const = 0;
 };
 
-// Offset of the first byte that is not part of valid UTF-8, or -1. A sequence cut off by the end
-// counts as invalid unless `allow_partial_end`.
+// Returns the offset of the first byte that is not part of valid UTF-8, or -1. A sequence cut off
+// by the end counts as invalid unless `allow_partial_end`.
 int64_t FindInvalidUtf8(std::string_view text, bool allow_partial_end);
 
 }  // namespace recollect::model

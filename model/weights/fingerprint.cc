@@ -28,12 +28,17 @@ absl::StatusOr<std::string> HashFile(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<FileDigests> HashModelFiles(const std::string& directory) {
-  FileDigests files;
-  ASSIGN_OR_RETURN(files.config, HashFile(directory + "/config.json"));
-  ASSIGN_OR_RETURN(files.weights, HashFile(directory + "/model.safetensors"));
-  ASSIGN_OR_RETURN(files.tokenizer, HashFile(directory + "/tokenizer.model"));
-  return files;
+absl::StatusOr<FileDigests> HashModelFiles(const ModelFiles& files) {
+  FileDigests digests{.config = "gguf", .weights = "", .tokenizer = "gguf"};
+  ASSIGN_OR_RETURN(const std::vector<std::string> weights, WeightPaths(files));
+  for (const std::string& path : weights) {
+    ASSIGN_OR_RETURN(const std::string digest, HashFile(path));
+    absl::StrAppend(&digests.weights, digests.weights.empty() ? "" : " ", digest);
+  }
+  if (files.layout == ModelLayout::kGguf) return digests;
+  ASSIGN_OR_RETURN(digests.config, HashFile(files.config));
+  ASSIGN_OR_RETURN(digests.tokenizer, HashFile(files.tokenizer));
+  return digests;
 }
 
 absl::StatusOr<std::string> ComputeFingerprint(const FileDigests& files,
@@ -46,7 +51,7 @@ absl::StatusOr<std::string> ComputeFingerprint(const FileDigests& files,
                       pattern.span, "\n");
     }
   }
-  absl::StrAppend(&text, kRecordLayoutVersion, "\n", dtype == DType::kBf16 ? "bf16" : "fp32");
+  absl::StrAppend(&text, kRecordLayoutVersion, "\n", DTypeName(dtype));
   Sha256 hash;
   hash.Update(text);
   return hash.Hex();

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "base/types.h"
 #include "model/config/config.h"
+#include "model/model_files.h"
 
 namespace recollect::model {
 
@@ -14,14 +15,15 @@ namespace recollect::model {
 // LocalState::Serialize.
 inline constexpr int kRecordLayoutVersion = 1;
 
-// Hex SHA-256 of the contents of a model directory's files; "absent" for a file that does not
-// exist.
+// Hex SHA-256 of the contents of a model's files, one after the other where weights are in several;
+// "absent" for a file that does not exist. Of a GGUF file, which holds all three, as the weights',
+// the others "gguf".
 struct FileDigests {
   std::string config, weights, tokenizer;
 };
 
 // INVALID_ARGUMENT: a file cannot be read.
-absl::StatusOr<FileDigests> HashModelFiles(const std::string& directory);
+absl::StatusOr<FileDigests> HashModelFiles(const ModelFiles& files);
 
 // Hex SHA-256 over the files' digests, the ingest pattern, the record layout version and the number
 // format of the products. INTERNAL: SHA-256 is not available.

@@ -1,22 +1,18 @@
 #include "model/weights/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "base/bf16.h"
-#include "base/half.h"
+#include "base/json.h"
+#include "base/mapped_file.h"
 #include "base/status.h"
-#include "model/config/json.h"
+#include "model/config/problems.h"
+#include "model/weights/tensor_floats.h"
 
 namespace recollect::model {
 namespace {
@@ -83,11 +79,7 @@ absl::Status ReadEntry(const json& entry, const std::byte* data, uint64_t data_b
 }  // namespace
 
 struct SafetensorsFile::State {
-  ~State() {
-    if (mapping != nullptr) munmap(mapping, static_cast<size_t>(size));
-  }
-  void* mapping = nullptr;
-  int64_t size = 0;
+  MappedFile file;
   std::map<std::string, TensorInfo> tensors;
 
   absl::Status ReadHeader();
@@ -95,15 +87,22 @@ struct SafetensorsFile::State {
 };
 
 absl::Status SafetensorsFile::State::ReadHeader() {
-  uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, mapping, kLengthBytes);
-  const uint64_t rest = static_cast<uint64_t>(size) - kLengthBytes;
-  if (header_bytes > rest || header_bytes > kMaxHeaderBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a header of ", header_bytes, " bytes in a file of ", size, " bytes; it may be truncated"));
+  const std::span<const std::byte> bytes = file.bytes();
+  if (bytes.size() < kLengthBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(bytes.size(), " bytes, expected at least ", kLengthBytes));
   }
-  const char* text = static_cast<const char*>(mapping) + kLengthBytes;
-  ASSIGN_OR_RETURN(const json header, ParseJson(std::string_view(text, header_bytes)));
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), kLengthBytes);
+  const uint64_t rest = bytes.size() - kLengthBytes;
+  if (header_bytes > rest || header_bytes > kMaxHeaderBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a header of ", header_bytes,
+                                                   " bytes in a file of ", bytes.size(),
+                                                   " bytes; it may be truncated"));
+  }
+  const char* text = reinterpret_cast<const char*>(bytes.data()) + kLengthBytes;
+  ASSIGN_OR_RETURN(const json header,
+                   ParseJson(absl::string_view(text, header_bytes), EqualKeys::kRefused));
   if (!header.is_object()) return absl::InvalidArgumentError("the header is not a JSON object");
   const std::byte* data = reinterpret_cast<const std::byte*>(text + header_bytes);
   const uint64_t data_bytes = rest - header_bytes;
@@ -172,31 +171,9 @@ SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = default;
 SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&&) noexcept = default;
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    const int error = errno;
-    const std::string text = absl::StrCat(path, ": ", std::strerror(error));
-    return error == ENOENT ? absl::NotFoundError(text) : absl::InvalidArgumentError(text);
-  }
-  struct stat information {};
   SafetensorsFile file;
-  State& state = *file.state_;
-  if (fstat(descriptor, &information) == 0) state.size = information.st_size;
-  if (state.size >= static_cast<int64_t>(kLengthBytes)) {
-    void* mapping =
-        mmap(nullptr, static_cast<size_t>(state.size), PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (mapping != MAP_FAILED) state.mapping = mapping;
-  }
-  const std::string error = std::strerror(errno);
-  close(descriptor);
-  if (state.size < static_cast<int64_t>(kLengthBytes)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": ", state.size, " bytes, expected at least ", kLengthBytes));
-  }
-  if (state.mapping == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be mapped: ", error));
-  }
-  RETURN_IF_ERROR(Annotate(state.ReadHeader(), path));
+  ASSIGN_OR_RETURN(file.state_->file, MappedFile::Open(path));
+  RETURN_IF_ERROR(Annotate(file.state_->ReadHeader(), path));
   return file;
 }
 
@@ -205,24 +182,7 @@ const std::map<std::string, TensorInfo>& SafetensorsFile::tensors() const {
 }
 
 absl::StatusOr<std::vector<float>> SafetensorsFile::ReadFloats(const std::string& name) const {
-  const auto found = state_->tensors.find(name);
-  if (found == state_->tensors.end()) return absl::NotFoundError(absl::StrCat("no tensor ", name));
-  const TensorInfo& info = found->second;
-  // Data may start at any byte, so items are copied out before they are read.
-  const auto read = [&](auto item, auto convert) {
-    std::vector<float> values(static_cast<size_t>(info.bytes) / sizeof(item));
-    for (size_t i = 0; i < values.size(); ++i) {
-      std::memcpy(&item, info.data + i * sizeof(item), sizeof(item));
-      values[i] = convert(item);
-    }
-    return values;
-  };
-  if (info.dtype == "F32") return read(float{}, [](float value) { return value; });
-  if (info.dtype == "BF16")
-    return read(uint16_t{}, [](uint16_t bits) { return Bf16{bits}.ToFloat(); });
-  if (info.dtype == "F16") return read(uint16_t{}, HalfToFloat);
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " is ", info.dtype, ", expected F32, BF16 or F16"));
+  return ReadTensorFloats(state_->tensors, name);
 }
 
 }  // namespace recollect::model

@@ -4,38 +4,28 @@
 #ifndef RECOLLECT_MODEL_WEIGHTS_SAFETENSORS_H_
 #define RECOLLECT_MODEL_WEIGHTS_SAFETENSORS_H_
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "model/weights/tensor_file.h"
 
 namespace recollect::model {
 
-struct TensorInfo {
-  std::string dtype;  // "F32", "BF16", "F16", "I32", "I64"
-  std::vector<int64_t> shape;
-  const std::byte* data = nullptr;  // into the mapped file
-  int64_t bytes = 0;
-};
-
-// A mapped file; tensors borrow from it. Thread-safe once opened.
-class SafetensorsFile {
+// A mapped file. Thread-safe once opened.
+class SafetensorsFile final : public TensorFile {
  public:
   // NOT_FOUND: no file. INVALID_ARGUMENT: truncated (names expected and actual bytes), overlapping
   // or out-of-range offsets, shape and byte count that disagree, unknown dtype, malformed header.
   static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
-  ~SafetensorsFile();
+  ~SafetensorsFile() override;
   SafetensorsFile(SafetensorsFile&&) noexcept;
   SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
 
-  const std::map<std::string, TensorInfo>& tensors() const;
-
-  // The tensor as fp32 values in row-major order; NOT_FOUND or INVALID_ARGUMENT (not a float
-  // dtype).
-  absl::StatusOr<std::vector<float>> ReadFloats(const std::string& name) const;
+  const std::map<std::string, TensorInfo>& tensors() const override;
+  absl::StatusOr<std::vector<float>> ReadFloats(const std::string& name) const override;
 
  private:
   SafetensorsFile();

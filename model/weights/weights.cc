@@ -1,19 +1,15 @@
 #include "model/weights/weights.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
-#include "absl/strings/str_join.h"
 #include "base/status.h"
-#include "model/config/json.h"
+#include "model/config/problems.h"
 #include "model/weights/weights_reader.h"
 
 namespace recollect::model {
 namespace {
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
 
 LayerWeights ReadLayer(WeightsReader& reader, const ModelConfig& config, int layer) {
   const LayerParts parts = config.parts(layer);
@@ -117,10 +113,11 @@ std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config) {
   for (int layer = 0; layer < config.layers(); ++layer) AddLayerSpecs(config, layer, add);
   if (config.landmarks()) AddMemorySpecs(config, add);
   add("final_norm.weight", {config.d});
+  if (!config.tied_head) add("head.weight", {config.vocab_size, config.d});
   return specs;
 }
 
-absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config) {
+absl::Status CheckTensors(const TensorFile& file, const ModelConfig& config) {
   std::vector<std::string> problems;
   std::map<std::string, const TensorSpec*> known;
   const std::vector<TensorSpec> expected = ExpectedTensors(config);
@@ -132,7 +129,7 @@ absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config
     } else if (found->second.shape != spec.shape) {
       problems.push_back(absl::StrCat(spec.name, " is ", ShapeText(found->second.shape),
                                       ", the config expects ", ShapeText(spec.shape)));
-    } else if (found->second.dtype[0] == 'I') {
+    } else if (found->second.integers()) {
       problems.push_back(
           absl::StrCat(spec.name, " is ", found->second.dtype, ", expected F32, BF16 or F16"));
     }
@@ -147,12 +144,17 @@ absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config
   return ProblemsError(problems);
 }
 
-absl::StatusOr<Weights> LoadWeights(const SafetensorsFile& file, const ModelConfig& config,
+bool HasBlocks(const TensorFile& file) {
+  return std::any_of(file.tensors().begin(), file.tensors().end(),
+                     [&](const auto& tensor) { return IsInBlocks(file, tensor.first); });
+}
+
+absl::StatusOr<Weights> LoadWeights(const TensorFile& file, const ModelConfig& config,
                                     DType dtype) {
   Weights weights;
   WeightsReader reader(file, dtype);
-  weights.embed = reader.Vector("embed.weight");
-  weights.head = reader.Pack(weights.embed, {config.vocab_size, config.d}, "embed.weight");
+  weights.embed = reader.Rows("embed.weight");
+  weights.head = reader.Matrix(config.tied_head ? "embed.weight" : "head.weight");
   for (int layer = 0; layer < config.layers(); ++layer) {
     weights.layers.push_back(ReadLayer(reader, config, layer));
   }

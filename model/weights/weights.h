@@ -12,7 +12,8 @@
 #include "base/types.h"
 #include "kernels/gemm/gemm.h"
 #include "model/config/config.h"
-#include "model/weights/safetensors.h"
+#include "model/weights/embedding_rows.h"
+#include "model/weights/tensor_file.h"
 
 namespace recollect::model {
 
@@ -104,8 +105,9 @@ struct MemoryWeights {
 };
 
 struct Weights {
-  std::vector<float> embed;    // [vocab_size, d], read row by row
-  kernels::PackedMatrix head;  // the same tensor, packed
+  EmbeddingRows embed;  // [vocab_size, d]
+  kernels::PackedMatrix
+      head;  // the same tensor, packed, or its own where the config has no tied head
   std::vector<LayerWeights> layers;
   std::vector<QueryWeights> queries;  // one per group
   // Both empty in a family without landmarks.
@@ -117,12 +119,15 @@ struct Weights {
 };
 
 // INVALID_ARGUMENT with every missing, unexpected or misshapen tensor at once.
-absl::Status CheckTensors(const SafetensorsFile& file, const ModelConfig& config);
+absl::Status CheckTensors(const TensorFile& file, const ModelConfig& config);
 
-// REQUIRES: CheckTensors(file, config), and for kBf16 a CPU that has it. INVALID_ARGUMENT: a number
-// that is not finite.
-absl::StatusOr<Weights> LoadWeights(const SafetensorsFile& file, const ModelConfig& config,
-                                    DType dtype);
+// Whether a tensor of the file is in blocks, which kQuantized multiplies as they are.
+bool HasBlocks(const TensorFile& file);
+
+// REQUIRES: CheckTensors(file, config), and for kBf16 a CPU that has it. With kQuantized a matrix
+// that is not in blocks is packed as bf16, or as fp32 where the CPU has no bf16. INVALID_ARGUMENT:
+// a number that is not finite.
+absl::StatusOr<Weights> LoadWeights(const TensorFile& file, const ModelConfig& config, DType dtype);
 
 }  // namespace recollect::model
 

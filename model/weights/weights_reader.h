@@ -3,7 +3,7 @@
 #ifndef RECOLLECT_MODEL_WEIGHTS_WEIGHTS_READER_H_
 #define RECOLLECT_MODEL_WEIGHTS_WEIGHTS_READER_H_
 
-#include <cmath>
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -12,27 +12,32 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "kernels/quant/quant_blocks.h"
+#include "model/weights/tensor_floats.h"
 #include "model/weights/weights.h"
 
 namespace recollect::model {
 
-// Reads a tensor whose values must be finite. INVALID_ARGUMENT names the element that is not: one
-// such value would turn every answer into NaN, far from the cause.
-inline absl::StatusOr<std::vector<float>> ReadFinite(const SafetensorsFile& file,
+// Reads a tensor whose values must be finite (CheckFinite).
+inline absl::StatusOr<std::vector<float>> ReadFinite(const TensorFile& file,
                                                      const std::string& name) {
   ASSIGN_OR_RETURN(std::vector<float> values, file.ReadFloats(name));
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (std::isfinite(values[i])) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": element ", i, " is ", values[i], ", expected a finite number"));
-  }
+  RETURN_IF_ERROR(CheckFinite(values, 0, name));
   return values;
+}
+
+// Whether all parts of a tensor are in blocks of integers with scales.
+inline bool IsInBlocks(const TensorFile& file, const std::string& name) {
+  const std::vector<TensorInfo> parts = file.Parts(name);
+  return std::all_of(parts.begin(), parts.end(), [](const TensorInfo& part) {
+    return kernels::QuantFormatNamed(part.dtype).has_value();
+  });
 }
 
 // Reads tensors one after another, so that at most one exists unpacked; keeps the first error.
 class WeightsReader {
  public:
-  WeightsReader(const SafetensorsFile& file, DType dtype) : file_(file), dtype_(dtype) {}
+  WeightsReader(const TensorFile& file, DType dtype) : file_(file), dtype_(dtype) {}
 
   int64_t bytes() const { return bytes_; }  // of the tensors read, as they are kept
 
@@ -43,21 +48,26 @@ class WeightsReader {
   }
 
   kernels::PackedMatrix Matrix(const std::string& name) {
-    const std::vector<float> values = Floats(name);
     if (!status_.ok()) return {};
-    return Pack(values, file_.tensors().at(name).shape, name);
-  }
-
-  kernels::PackedMatrix Pack(const std::vector<float>& values, const std::vector<int64_t>& shape,
-                             const std::string& name) {
-    if (!status_.ok()) return {};
-    auto packed = kernels::PackedMatrix::Create(values.data(), shape[0], shape[1], dtype_);
+    auto packed = dtype_ == DType::kQuantized && IsInBlocks(file_, name) ? PackBlocks(name)
+                                                                         : PackFloats(name);
     if (!packed.ok()) {
-      status_ = Annotate(packed.status(), name);
+      status_ = packed.status();
       return {};
     }
     bytes_ += packed->bytes();
     return *std::move(packed);
+  }
+
+  EmbeddingRows Rows(const std::string& name) {
+    if (!status_.ok()) return {};
+    auto rows = EmbeddingRows::Read(file_, name);
+    if (!rows.ok()) {
+      status_ = rows.status();
+      return {};
+    }
+    bytes_ += rows->bytes();
+    return *std::move(rows);
   }
 
   FfnWeights Ffn(const std::string& prefix, FfnKind kind) {
@@ -70,6 +80,29 @@ class WeightsReader {
   const absl::Status& status() const { return status_; }
 
  private:
+  absl::StatusOr<kernels::PackedMatrix> PackFloats(const std::string& name) {
+    ASSIGN_OR_RETURN(const std::vector<float> values, ReadFinite(file_, name));
+    const std::vector<int64_t>& shape = file_.tensors().at(name).shape;
+    const DType dtype = dtype_ != DType::kQuantized ? dtype_
+                        : kernels::Bf16Supported()  ? DType::kBf16
+                                                    : DType::kFloat32;
+    auto packed = kernels::PackedMatrix::Create(values.data(), shape[0], shape[1], dtype);
+    if (!packed.ok()) return Annotate(packed.status(), name);
+    return packed;
+  }
+
+  // The blocks as they are, part by part.
+  absl::StatusOr<kernels::PackedMatrix> PackBlocks(const std::string& name) {
+    std::vector<kernels::QuantRows> rows;
+    for (const TensorInfo& part : file_.Parts(name)) {
+      RETURN_IF_ERROR(CheckFiniteBlocks(part, name));
+      rows.push_back({*kernels::QuantFormatNamed(part.dtype), part.data, part.shape[0]});
+    }
+    auto packed = kernels::PackedMatrix::CreateQuantized(rows, file_.tensors().at(name).shape[1]);
+    if (!packed.ok()) return Annotate(packed.status(), name);
+    return packed;
+  }
+
   std::vector<float> Floats(const std::string& name) {
     if (!status_.ok()) return {};
     auto values = ReadFinite(file_, name);
@@ -80,7 +113,7 @@ class WeightsReader {
     return *std::move(values);
   }
 
-  const SafetensorsFile& file_;
+  const TensorFile& file_;
   DType dtype_;
   int64_t bytes_ = 0;
   absl::Status status_;

@@ -128,6 +128,57 @@ TEST(BlockEndsTest, WithoutTheSwitchBlocksAreFull) {
   EXPECT_EQ(NextBlock(*model, all.first(62), /*final=*/true), 62);
 }
 
+// Documents that are kept as text: digits are tokens each, as is what ends a block.
+class TextBlocksTest : public SentencesTest {
+ protected:
+  TextBlocksTest() {
+    ModelConfig config = TinyRatPlusConfig();
+    config.KeepText();
+    model_ = LoadTiny(config, "text");
+  }
+};
+
+TEST_F(TextBlocksTest, TheLongestThatEndsWithASentenceIsTaken) {
+  const std::string sentence = Digits(39) + ".";
+  EXPECT_THAT(Blocks(sentence + Digits(15) + "." + Digits(40)),
+              ElementsAre(sentence + Digits(15) + ".", Digits(40)));
+  EXPECT_THAT(Blocks(sentence + Digits(30) + "." + Digits(40)),
+              ElementsAre(sentence, Digits(30) + "." + Digits(32), Digits(8)));
+  // No end from the 32nd token on: a full block.
+  EXPECT_THAT(Blocks(Digits(29) + "." + Digits(50)),
+              ElementsAre(Digits(29) + "." + Digits(33), Digits(17)));
+  EXPECT_THAT(Blocks(Digits(31) + "." + Digits(50)), ElementsAre(Digits(31) + ".", Digits(50)));
+}
+
+TEST_F(TextBlocksTest, OneTokenAloneSaysWhetherItEndsOne) {
+  for (const std::string end : {".", "!", "?", "\n", "\n\n"}) {
+    const std::string text = Digits(40) + end;
+    EXPECT_THAT(Blocks(text + Digits(50)), ElementsAre(text, Digits(50))) << end;
+  }
+  for (const std::string end : {",", ";", ")", "\"", "]"}) {
+    EXPECT_THAT(Blocks(Digits(40) + end + Digits(50)),
+                ElementsAre(::testing::SizeIs(63), ::testing::_))
+        << end;
+  }
+}
+
+// However much of the document has come.
+TEST_F(TextBlocksTest, WhatFollowsTheLongestBlockHasNoSay) {
+  const std::vector<int32_t> tokens = Tokens(Digits(40) + "." + Digits(200));
+  const std::span all(tokens);
+  const int64_t expected = NextBlock(*model_, all, /*final=*/true);
+  EXPECT_GT(expected, 40);
+  EXPECT_LT(expected, 44);
+  for (size_t count = 0; count < all.size(); ++count) {
+    const int64_t block = NextBlock(*model_, all.first(count), /*final=*/false);
+    EXPECT_EQ(block, count < 64 ? 0 : expected) << count;
+    if (count >= 64) {
+      EXPECT_EQ(NextBlock(*model_, all.first(count), /*final=*/true), expected);
+    }
+  }
+  EXPECT_EQ(NextBlock(*model_, all.first(63), /*final=*/true), 63);
+}
+
 TEST(BlockEndsTest, WithoutLandmarksTheyAreTiles) {
   const auto model = LoadTiny(TinyRatPlusConfig(), "tiles");
   const std::vector<int32_t> tokens(65, 5);

@@ -31,7 +31,10 @@ const std::string kFolder = SourceDir() + "/tests/golden/families";
 
 // A case that goes missing must fail, not shrink the test.
 std::vector<std::string> CaseNames() {
-  std::set<std::string> names = {"rat",
+  std::set<std::string> names = {"llama",
+                                 "llama_scaled",
+                                 "llama_untied",
+                                 "rat",
                                  "rat_chunk_of_one",
                                  "rat_no_positions",
                                  "rat_no_sharing",

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "kernels/gemm/gemm.h"
 #include "model/cpu/cpu_model.h"
+#include "model/text/words.h"
 #include "tests/model/model_testing.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
@@ -79,13 +80,28 @@ TEST(ModelLoadTest, RefusesATokenizerOfAnotherVocabulary) {
   WriteTinyModel(Directory("vocabulary"), config, 1);
   WriteFile(Directory("vocabulary") + "/tokenizer.model", tokenizer);
   EXPECT_THAT(std::string(CpuModel::Load(Directory("vocabulary")).status().message()),
-              HasSubstr("tokenizer.model has 320 pieces, vocab_size is 400"));
+              HasSubstr("tokenizer.model: 320 pieces, vocab_size is 400"));
   config.vocab_size = 320;
   config.eos_id = 300;
   WriteTinyModel(Directory("vocabulary"), config, 1);
   EXPECT_THAT(std::string(CpuModel::Load(Directory("vocabulary")).status().message()),
               AllOf(HasSubstr("tokenizer.model: piece 300 (eos_id) is \""),
                     HasSubstr("expected a control symbol")));
+}
+
+TEST(ModelLoadTest, DocumentsThatAreKeptAsTextNeedATokenizer) {
+  ModelConfig config = TinyRatPlusConfig();
+  config.KeepText();
+  WriteTinyModel(Directory("text"), config, 1);
+  const auto model = Model::Load(Directory("text"));
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_NE((*model)->words(), nullptr);
+  EXPECT_EQ((*model)->words()->tokens(), config.vocab_size);
+  std::filesystem::remove(Directory("text") + "/tokenizer.model");
+  EXPECT_THAT(std::string(Model::Load(Directory("text")).status().message()),
+              HasSubstr("documents is \"text\", but there is no "));
+  WriteTinyModel(Directory("prefixes"), TinyRatPlusConfig(), 1);
+  EXPECT_EQ((*Model::Load(Directory("prefixes")))->words(), nullptr);
 }
 
 TEST(ModelLoadTest, RefusesBlocksOfSentencesWithoutATokenizer) {

@@ -22,6 +22,14 @@ DRT = {
     "n_ret": 2, "d_r": 16, "memory_kv_heads": 2, "chunk_tokens": 63, "landmark_at": "end", "landmark_row": "stream",
     "landmark_reads": "predecessor", "score_projections": False, "gca_residual": "bypass", "gca_softmax": "off_by_one",
 }
+# In the Hugging Face layout.
+LLAMA = {
+    "model_type": "llama", "vocab_size": 32, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
+    "num_attention_heads": 3, "num_key_value_heads": 1, "max_position_embeddings": 128, "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": True, "eos_token_id": 2,
+}
+# Of a head's four pairs the first keeps its angle, the second is between, and the others turn 8 times slower.
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 128}
 # Whole chunks, an open block at the end. Early flushes and mounted documents in cases of their own.
 PLAIN = ([], [340])
 FLUSHES = ([150, 40, 1], [12, "flush", 70, "flush", "flush", 5, "flush", 126, "flush", 30])
@@ -52,6 +60,10 @@ CASES = {
     "rattention_one_kv_head": ({**RATTENTION, "kv_heads": 1}, [], [30]),
     "rattention_window_of_one": (only(RATTENTION, window=0), [], [30]),
     "rattention_no_window": (only(RATTENTION, window=-1, qk_norm=False), [], [30]),
+    "llama": (LLAMA, [], [45]),
+    "llama_untied": ({**LLAMA, "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+                      "tie_word_embeddings": False}, [], [45]),
+    "llama_scaled": ({**LLAMA, "rope_scaling": LLAMA3}, [], [60]),
     "drt_paper": (DRT, *PLAIN),
     "drt_paper_64": ({**DRT, "chunk_tokens": 64, "gca_softmax": "ordinary"}, *FLUSHES_64),
     "drt_paper_flushes": (DRT, *FLUSHES),
@@ -70,7 +82,7 @@ CASES = {
                                "landmark_reads": "own", "score_projections": True, "gca_residual": "add"}, *FLUSHES),
 }
 # Cases that go on after their events with greedy tokens; their weights are random_weights' with these sublayers.
-GENERATING = {"rat", "rat_swa", "rattention_global", "drt_paper_64", "drt_paper_flushes", "drt_paper_start", "drt_paper_as_flagship"}
+GENERATING = {"llama", "rat", "rat_swa", "rattention_global", "drt_paper_64", "drt_paper_flushes", "drt_paper_start", "drt_paper_as_flagship"}
 LIVELY = 3
 
 
@@ -92,10 +104,10 @@ def random_weights(shapes, seed, sublayers=1):
         x = torch.randn(shape, generator=generator)
         if "norm" in name or "scale" in name:
             weights[name] = 1 + 0.2 * x
-        elif name == "embed.weight":
+        elif name.endswith(("embed.weight", "embed_tokens.weight")):
             weights[name] = 0.7 * x
         else:
             weights[name] = x if len(shape) != 2 else x / shape[1] ** 0.5
-        if name.startswith("layers.") and name.endswith("out_proj.weight"):
+        if name.startswith(("layers.", "model.layers.")) and name.endswith(("out_proj.weight", "o_proj.weight", "down_proj.weight")):
             weights[name] *= sublayers
     return weights

@@ -15,7 +15,7 @@ import random
 import torch
 from safetensors.torch import save_file
 
-from . import MODELS, build, decoder
+from . import MODELS, build, decoder, family
 from .cases import CASES, GENERATING, LIVELY, draw_session, random_weights
 from .drt_paper import lay_out
 
@@ -66,7 +66,7 @@ def watch_gap(model):
 
 def laid_out(c, events, tokens):
     """Ids of all that runs before the token after `tokens` is sampled, which follow the events and a flush."""
-    if c["architecture"] != "drt-paper":
+    if family(c) != "drt-paper":
         return [*events[0], *tokens]
     if c["landmark_at"] == "end":
         return lay_out(c, [*events, "flush", tokens]).ids
@@ -93,7 +93,7 @@ def generate(c, steps, ids_after):
             if token != silent:
                 logits = row
         fed = len(ids)
-        token, lead = greedy(logits, [i for i in (c["unk_id"], landmark) if i is not None])
+        token, lead = greedy(logits, [i for i in (c.get("unk_id"), landmark) if i is not None])
         tokens.append(token)
         leads.append(lead)
     return tokens, min(leads)
@@ -106,7 +106,7 @@ def lively(tokens):
 def expected(model, documents, events, generates):
     """-> (tensors of case.safetensors, smallest gap of a retrieval, smallest lead of a greedy token)."""
     c, gaps, mounted, lead = model.c, [float("inf")], (), float("inf")
-    if c["architecture"] != "drt-paper":
+    if family(c) != "drt-paper":
         tensors = {"ids": int32(events[0]), "logits": model.forward(events[0])}
     else:
         gaps, layout = watch_gap(model), lay_out(c, events)
@@ -133,7 +133,7 @@ def write_case(folder, name):
     generates = name in GENERATING
     for seed in itertools.count(1):
         inputs = draw_session(random.Random(seed), config, documents, events)
-        weights = random_weights(MODELS[config["architecture"]].shapes(config), seed, LIVELY if generates else 1)
+        weights = random_weights(MODELS[family(config)].shapes(config), seed, LIVELY if generates else 1)
         tensors, gap, lead = expected(build(config, weights), *inputs, generates)
         if not generates and gap >= SMALLEST_GAP:
             break

@@ -57,6 +57,7 @@ def rope(c, x, t):
     (2j, 2j + 1): RAT and DRT use the first, RAttention the second (its published code; the paper does not say)."""
     half = x.shape[-1] // 2
     frequency = c["rope_base"] ** (-torch.arange(half, dtype=torch.float64, device=t.device) / half)
+    frequency = frequency / torch.tensor(c.get("rope_divisors", 1.0), dtype=torch.float64, device=t.device)
     angle = t.double()[:, None, None] * frequency
     cos, sin = angle.cos().float(), angle.sin().float()
     dim = -1 if c["rope_pairs"] == "interleaved" else -2
@@ -129,12 +130,15 @@ class Attention:
         n = len(state["k"])
         return attend(self.place("q", q, t), state["k"], state["v"], self.bias(t, t + torch.arange(1 - n, 1)))
 
+    def out(self, heads):
+        return self.w.lin("out_proj", heads.flatten(1))
+
     def forward(self, x):
-        return self.w.lin("out_proj", self.context(*self.project(x)).flatten(1))
+        return self.out(self.context(*self.project(x)))
 
     def step(self, x, t, state):
         """x [1, d] at position t -> [1, d]; `state` moves on."""
-        return self.w.lin("out_proj", self.context_step(*self.project(x), t, state).flatten(1))
+        return self.out(self.context_step(*self.project(x), t, state))
 
 
 class Model:
@@ -144,10 +148,13 @@ class Model:
     KINDS = {"attention": Attention}
 
     def __init__(self, config, tensors):
-        self.c, self.w, self.eps = config, Weights(tensors), config["norm_eps"]
+        self.start(config, tensors, config["norm_eps"])
+        self.mixers = [self.KINDS[s["kind"]](config, s, self.layer(i).at("mixer")) for i, s in enumerate(self.specs(config))]
+
+    def start(self, config, tensors, eps):
+        self.c, self.w, self.eps = config, Weights(tensors), eps
         found, expected = {n: tuple(x.shape) for n, x in tensors.items()}, self.shapes(config)
         assert found == expected, sorted(set(found.items()) ^ set(expected.items()))
-        self.mixers = [self.KINDS[s["kind"]](config, s, self.layer(i).at("mixer")) for i, s in enumerate(self.specs(config))]
 
     @staticmethod
     def specs(c):

@@ -175,9 +175,9 @@ TEST(ConfigTest, RefusesDeepNesting) {
                                             std::string(depth - 1, ']'), "}"))
                        .status());
   };
-  EXPECT_THAT(message(32), AllOf(HasSubstr("d is [["), Not(HasSubstr("nested"))));
-  EXPECT_EQ(message(33), "nested 33 deep, expected at most 32");
-  EXPECT_EQ(message(100'000), "nested 100000 deep, expected at most 32");
+  EXPECT_THAT(message(64), AllOf(HasSubstr("d is [["), Not(HasSubstr("nested"))));
+  EXPECT_EQ(message(65), "nested 65 deep, expected at most 64");
+  EXPECT_EQ(message(100'000), "nested 100000 deep, expected at most 64");
 }
 
 TEST(ConfigTest, RefusesANegativeWindow) {

@@ -39,6 +39,26 @@ TEST(RatPlusConfigTest, ReadsEveryFieldAndHasNoMemory) {
   EXPECT_EQ(config->adapted_initials, expected.adapted_initials);
 }
 
+TEST(RatPlusConfigTest, DocumentsArePrefixesOrText) {
+  EXPECT_EQ(ParseRatPlus([](json&) {})->documents(), DocumentKind::kPrefix);
+  const auto prefix = ParseRatPlus([](json& c) { c["documents"] = "prefix"; });
+  ASSERT_TRUE(prefix.ok()) << prefix.status();
+  EXPECT_EQ(prefix->documents(), DocumentKind::kPrefix);
+  const auto text = ParseRatPlus([](json& c) { c["documents"] = "text"; });
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(text->documents(), DocumentKind::kText);
+  EXPECT_EQ(text->chunk_tokens, 63);
+  EXPECT_EQ(text->min_chunk_tokens, 32);
+  EXPECT_THAT(
+      std::string(ParseRatPlus([](json& c) { c["documents"] = "pages"; }).status().message()),
+      HasSubstr("documents is \"pages\", expected"));
+  // With landmarks there is no choice.
+  EXPECT_THAT(
+      std::string(
+          ParseChanged([](json& c) { c["documents"] = "text"; }, TinyConfig()).status().message()),
+      HasSubstr("documents is not a known key"));
+}
+
 TEST(RatPlusConfigTest, ReadsPatternsByLayerAndHead) {
   const auto config = ParseRatPlus([](json& c) {
     c["local"] = {{"window", {0, 1024, 0}}, {"dilation", {{1, 4}, -1, 16}}, {"initial", 2}};

@@ -108,7 +108,7 @@ class DeviceFunctions final : public ReferenceFunctions {
 // products of other sizes than multiples of 8, which no device takes: they are refused, and null.
 inline std::unique_ptr<DeviceModel> LoadGoldenOn(kernels::Device& device, const Model& model,
                                                  const std::string& folder) {
-  auto loaded = DeviceModel::Load(device, model, folder);
+  auto loaded = DeviceModel::Load(device, model);
   const bool refused =
       model.dtype() == DType::kBf16 &&
       (folder.ends_with("/heads") || folder.ends_with("/pointer") ||

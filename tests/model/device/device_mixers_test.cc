@@ -41,7 +41,7 @@ class DeviceMixersTest : public ::testing::TestWithParam<Family> {
   void Load(DType dtype) {
     model_ = Make("model", GetParam().config(), dtype);
     ASSERT_NE(model_, nullptr);
-    auto loaded = DeviceModel::Load(*device_, *model_, Directory("model"));
+    auto loaded = DeviceModel::Load(*device_, *model_);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     on_device_ = *std::move(loaded);
     patterns_ = GetParam().patterns(model_->config());

@@ -32,7 +32,7 @@ class Bf16DeviceModelTest : public ::testing::Test {
     config.groups.resize(1);  // three layers
     model_ = Make("model", config, DType::kBf16);
     ASSERT_NE(model_, nullptr);
-    auto loaded = DeviceModel::Load(*device_, *model_, Directory("model"));
+    auto loaded = DeviceModel::Load(*device_, *model_);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     on_device_ = *std::move(loaded);
   }

@@ -157,6 +157,30 @@ TEST(LocalStateTest, SizeIsBounded) {
   EXPECT_EQ(bytes.size(), sizeof(int64_t) + (2 + 2 * entries) * kHeadDim * sizeof(float));
 }
 
+// Numbers that are bf16 already take half the room, and are the same bytes when they are stored.
+TEST(LocalStateTest, ACacheInBf16KeepsTheSameNumbers) {
+  for (const LocalPattern& pattern : Patterns()) {
+    LayerState wide({pattern}, kHeads, kHeadDim);
+    LayerState halves({pattern}, kHeads, kHeadDim, {.kept = DType::kBf16});
+    for (int64_t length = 0; length < 192; length += 64) {
+      AppendPositions(wide, 64);
+      AppendPositions(halves, 64);
+      std::string expected, bytes;
+      wide.Serialize(expected);
+      halves.Serialize(bytes);
+      ASSERT_EQ(bytes, expected) << Name(pattern);
+      LayerState again({pattern}, kHeads, kHeadDim, {.kept = DType::kBf16});
+      std::string_view in = bytes;
+      ASSERT_TRUE(again.Deserialize(in).ok());
+      bytes.clear();
+      again.Serialize(bytes);
+      ASSERT_EQ(bytes, expected) << Name(pattern);
+      const int64_t caches = halves.bytes() - 2 * kHeadDim * kHeads * int64_t{sizeof(float)};
+      EXPECT_LE(caches, (wide.bytes() - 2 * kHeadDim * kHeads * int64_t{sizeof(float)}) / 2);
+    }
+  }
+}
+
 // RAT+ as published: what is kept is the initial positions, the window and every D-th position.
 TEST(LocalStateTest, WithoutASpanItGrowsByOneEntryEveryDilation) {
   const LocalPattern pattern{.window = 5, .dilation = 16, .initial = 4, .span = kUnboundedSpan};
@@ -305,6 +329,57 @@ TEST(LocalStateTest, AppendTakesStridedRows) {
   const float rows[] = {0, 0, -0.0f, -0.0f, 9, 1, 1, -1, -1, 9};
   state.Append(rows, rows + 2, 2, 5);
   EXPECT_EQ(Attended(state, 1), (std::vector<int64_t>{0, 1}));
+}
+
+LayerState::Options WithoutRecurrence() {
+  LayerState::Options options;
+  options.recurrence = false;
+  return options;
+}
+
+// Every pattern: where a state says that it can forget, it goes on as if it had never run what it
+// forgot; and it can wherever nothing that is needed has been dropped.
+TEST(LocalStateTest, RewoundStateContinuesAsOneThatNeverWentFurther) {
+  for (const LocalPattern& pattern : Patterns()) {
+    LayerState state({pattern}, kHeads, kHeadDim, WithoutRecurrence());
+    const auto append = [](LayerState& to, int64_t rows) {
+      for (int64_t row = 0; row < rows; ++row) {
+        const auto position = static_cast<float>(to.length());
+        const float keys[kHeadDim] = {position, position},
+                    values[kHeadDim] = {-position, -position};
+        to.Append(keys, values, 1);
+      }
+    };
+    append(state, 300);
+    for (const int64_t length : {299, 250, 100, 1, 0}) {
+      // Everything is kept: in the window, or as positions in a step of one.
+      if (pattern.window >= 300 ||
+          (pattern.dilation == 1 && pattern.window == 0 && pattern.span == kUnboundedSpan)) {
+        EXPECT_TRUE(state.CanRewind(length)) << Name(pattern) << " to " << length;
+      }
+      if (!state.CanRewind(length)) continue;
+      state.Rewind(length);
+      ASSERT_EQ(state.length(), length);
+      append(state, 40);
+      ASSERT_EQ(Attended(state, length + 39), Expected(pattern, length + 39))
+          << Name(pattern) << " from " << length;
+    }
+  }
+}
+
+TEST(LocalStateTest, RecurrenceAndDroppedEntriesCannotBeRewound) {
+  LayerState recurrent({{.window = 8, .dilation = -1, .initial = 0, .span = 8}}, kHeads, kHeadDim);
+  AppendPositions(recurrent, 4);
+  EXPECT_FALSE(recurrent.CanRewind(3));
+
+  LayerState window({{.window = 8, .dilation = -1, .initial = 0, .span = 8}}, kHeads, kHeadDim,
+                    WithoutRecurrence());
+  const std::vector<float> rows(100 * kHeadDim);
+  window.Append(rows.data(), rows.data(), 50);
+  window.Append(rows.data(), rows.data(), 50);  // drops what only earlier positions reach
+  EXPECT_FALSE(window.CanRewind(20));
+  EXPECT_FALSE(window.CanRewind(101));
+  EXPECT_TRUE(window.CanRewind(100));
 }
 
 }  // namespace

@@ -1,0 +1,53 @@
+// Makes the config of the family `llama` (docs/model-format.md, "llama") from what published
+// checkpoints of that architecture say about themselves: the config.json of the Hugging Face
+// layout, or (model/weights/llama_gguf.h) the metadata of a GGUF file. Private to model/ and its
+// tests.
+#ifndef RECOLLECT_MODEL_CONFIG_LLAMA_CONFIG_H_
+#define RECOLLECT_MODEL_CONFIG_LLAMA_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model/config/config.h"
+#include "nlohmann/json.hpp"
+
+namespace recollect::model {
+
+// How LLaMA 3 stretches its angles: those of wavelengths above original_context / low_freq_factor
+// are divided by `factor`, those below original_context / high_freq_factor stay, and between them
+// the frequency goes from one to the other in a straight line over original_context / wavelength.
+struct Llama3Scaling {
+  double factor = 1, low_freq_factor = 1, high_freq_factor = 1;
+  int64_t original_context = 0;
+};
+// [head_dim / 2], for kernels::RopeAngles.
+std::vector<double> RopeDivisors(const Llama3Scaling& scaling, double base, int head_dim);
+
+// What both layouts say, in one shape.
+struct LlamaShape {
+  int64_t vocab_size = 0, d = 0, ffn = 0, context = 0;
+  int layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  double rope_base = 10000;
+  double norm_eps = 1e-5;
+  kernels::RopePairs rope_pairs = kernels::RopePairs::kHalves;
+  std::vector<double> rope_divisors;
+  bool tied_head = true;
+  std::vector<int32_t> eos_ids;  // where generation ends; the first is the end of text
+};
+
+// The family's config: attention over everything before in every layer, SwiGLU, no landmarks.
+// Collects in `problems` what is out of range, with names as in `names`.
+ModelConfig LlamaConfig(const LlamaShape& shape, std::vector<std::string>& problems);
+
+// Whether this config.json is of the Hugging Face layout (it has "model_type"), and not ours.
+bool IsHubConfig(const nlohmann::json& root);
+
+// INVALID_ARGUMENT with every problem: another model_type (named, with the one that is known),
+// biases, another activation, scaling of RoPE that is not known, sizes that do not fit.
+absl::StatusOr<ModelConfig> LlamaConfigFromHub(const nlohmann::json& root);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_CONFIG_LLAMA_CONFIG_H_

@@ -1,0 +1,120 @@
+#include "model/model_files.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "model/config/llama_config.h"
+#include "model/weights/gguf.h"
+#include "model/weights/llama_gguf.h"
+#include "model/weights/llama_tensors.h"
+#include "model/weights/safetensors.h"
+#include "model/weights/sharded_safetensors.h"
+#include "model/weights/weights.h"
+
+namespace recollect::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kIndex[] = ".index.json";  // of weights in several files
+
+std::vector<std::string> GgufFilesIn(const std::string& directory) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == ".gguf") found.push_back(entry->path().string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+bool IsSharded(const ModelFiles& files) { return absl::EndsWith(files.weights, kIndex); }
+
+ModelFiles GgufFiles(const std::string& path) { return {ModelLayout::kGguf, path, path, path}; }
+
+template <typename File>
+absl::StatusOr<std::unique_ptr<TensorFile>> Open(const std::string& path) {
+  ASSIGN_OR_RETURN(File file, File::Open(path));
+  return std::make_unique<File>(std::move(file));
+}
+
+}  // namespace
+
+absl::StatusOr<ModelFiles> FindModelFiles(const std::string& path) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) return GgufFiles(path);
+  ModelFiles files{ModelLayout::kOwn, path + "/config.json", path + "/model.safetensors",
+                   path + "/tokenizer.model"};
+  if (!fs::exists(files.config, error)) {
+    const std::vector<std::string> gguf = GgufFilesIn(path);
+    if (gguf.size() == 1) return GgufFiles(gguf.front());
+    if (gguf.size() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": several models, name one of ", absl::StrJoin(gguf, ", ")));
+    }
+    return files;  // reading it says what is missing
+  }
+  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files.config));
+  auto root = ParseJson(text, EqualKeys::kRefused);
+  if (!root.ok()) return Annotate(root.status(), files.config);
+  if (IsHubConfig(*root)) {
+    files.layout = ModelLayout::kHub;
+    files.tokenizer = path + "/tokenizer.json";
+    const bool whole = fs::exists(files.weights, error);
+    if (!whole && fs::exists(files.weights + kIndex, error)) files.weights += kIndex;
+  }
+  return files;
+}
+
+absl::StatusOr<std::vector<std::string>> WeightPaths(const ModelFiles& files) {
+  std::vector<std::string> paths = {files.weights};
+  if (!IsSharded(files)) return paths;
+  ASSIGN_OR_RETURN(const ShardedSafetensors shards, ShardedSafetensors::Open(files.weights));
+  paths.insert(paths.end(), shards.paths().begin(), shards.paths().end());
+  return paths;
+}
+
+absl::StatusOr<ModelConfig> ReadConfig(const ModelFiles& files) {
+  const auto read = [&]() -> absl::StatusOr<ModelConfig> {
+    if (files.layout == ModelLayout::kGguf) {
+      ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(files.config));
+      return LlamaConfigFromGguf(file);
+    }
+    ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files.config));
+    if (files.layout == ModelLayout::kOwn) return ParseConfig(text);
+    ASSIGN_OR_RETURN(const nlohmann::json root, ParseJson(text, EqualKeys::kRefused));
+    return LlamaConfigFromHub(root);
+  };
+  absl::StatusOr<ModelConfig> config = read();
+  if (!config.ok()) return Annotate(config.status(), files.config);
+  return config;
+}
+
+absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const ModelFiles& files,
+                                                        const ModelConfig& config) {
+  const bool gguf = files.layout == ModelLayout::kGguf;
+  ASSIGN_OR_RETURN(std::unique_ptr<TensorFile> file, gguf ? Open<GgufFile>(files.weights)
+                                                     : IsSharded(files)
+                                                         ? Open<ShardedSafetensors>(files.weights)
+                                                         : Open<SafetensorsFile>(files.weights));
+  if (files.layout == ModelLayout::kOwn) {
+    RETURN_IF_ERROR(Annotate(CheckTensors(*file, config), files.weights));
+    return file;
+  }
+  auto named =
+      LlamaTensors::Create(std::move(file), config, gguf ? LlamaNames::kGguf : LlamaNames::kHub);
+  if (!named.ok()) return Annotate(named.status(), files.weights);
+  return *std::move(named);
+}
+
+}  // namespace recollect::model

@@ -1,0 +1,50 @@
+// The files that a model is read from, in one of three layouts: a directory of this project's
+// format, a directory in the layout of Hugging Face, or a GGUF file (docs/model-format.md). Private
+// to model/ and convert/.
+#ifndef RECOLLECT_MODEL_MODEL_FILES_H_
+#define RECOLLECT_MODEL_MODEL_FILES_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model/config/config.h"
+#include "model/weights/tensor_file.h"
+
+namespace recollect::model {
+
+enum class ModelLayout {
+  kOwn,  // config.json, model.safetensors, tokenizer.model
+  // config.json with "model_type", tokenizer.json, and model.safetensors or several files with
+  // model.safetensors.index.json
+  kHub,
+  kGguf,  // one file with everything
+};
+
+struct ModelFiles {
+  ModelLayout layout = ModelLayout::kOwn;
+  std::string config, weights, tokenizer;  // paths; all the same with kGguf
+};
+
+// Where the parts of the model at `path` are: a directory, which may hold one GGUF file instead of
+// a config.json, or a GGUF file. Whether they exist is not checked but for the layout's sake.
+// INVALID_ARGUMENT: several GGUF files and no config.json, naming them; a config.json that is not
+// JSON.
+absl::StatusOr<ModelFiles> FindModelFiles(const std::string& path);
+
+// The files that hold the weights: one, or an index and the files that it names. Statuses of
+// ShardedSafetensors::Open.
+absl::StatusOr<std::vector<std::string>> WeightPaths(const ModelFiles& files);
+
+// Reads and checks the config. INVALID_ARGUMENT as ParseConfig, after the path.
+absl::StatusOr<ModelConfig> ReadConfig(const ModelFiles& files);
+
+// Opens the weights under the names of docs/model-format.md. INVALID_ARGUMENT, after the path, with
+// every missing, unexpected or misshapen tensor at once.
+absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const ModelFiles& files,
+                                                        const ModelConfig& config);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_MODEL_FILES_H_

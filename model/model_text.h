@@ -1,0 +1,34 @@
+// What a model's files say about text: tokenizer, the token before a text, and how a conversation
+// is written. Private to model/.
+#ifndef RECOLLECT_MODEL_MODEL_TEXT_H_
+#define RECOLLECT_MODEL_MODEL_TEXT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "model/config/config.h"
+#include "model/model_files.h"
+#include "model/text/chat_template.h"
+#include "model/text/tokenizer.h"
+
+namespace recollect::model {
+
+struct ModelText {
+  std::unique_ptr<Tokenizer> tokenizer;  // null where the files have none
+  std::optional<int32_t> begin_token;    // before every text, where the files ask for it
+  std::optional<ChatTemplate> chat;
+  absl::Status no_chat;  // why there is none
+};
+
+// Reads tokenizer.model; or tokenizer.json with tokenizer_config.json and chat_template.jinja
+// beside it; or a GGUF file's metadata. INVALID_ARGUMENT, naming the file: a tokenizer that is not
+// read, or one that does not fit the config. A conversation's template that nobody knows is no
+// error: `no_chat` has it.
+absl::StatusOr<ModelText> ReadModelText(const ModelFiles& files, const ModelConfig& config);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_MODEL_TEXT_H_

@@ -1,0 +1,51 @@
+// The vocabulary of a byte-level BPE as files hold it, read from a GGUF file's metadata or from the
+// Hugging Face layout's tokenizer.json. BpeTokenizer checks and uses it.
+#ifndef RECOLLECT_MODEL_TEXT_BPE_VOCABULARY_H_
+#define RECOLLECT_MODEL_TEXT_BPE_VOCABULARY_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model/text/pre_tokenizer.h"
+
+namespace recollect::model {
+
+class GgufMetadata;
+
+// What a token is, by GGUF's numbers.
+enum class TokenType : int32_t {
+  kNormal = 1,
+  kUnknown = 2,      // stands for what has no token; like a control token it has no text
+  kControl = 3,      // has a name, and no text encodes to it
+  kUserDefined = 4,  // its name is its text when the model emits it; no text encodes to it
+  kUnused = 5,       // a row of the embedding that stands for nothing
+};
+
+struct BpeVocabulary {
+  // By id. Normal tokens are in GPT-2's printable alphabet of bytes ("Ġthe"), others as they are.
+  std::vector<std::string> tokens;
+  std::vector<TokenType> types;     // as many
+  std::vector<std::string> merges;  // "Ġ the", the first first
+  PreTokenizer pre = PreTokenizer::kGpt2;
+  // A pre-token that is a token as it is becomes that one, whatever its merges make of it.
+  bool ignore_merges = false;
+  int32_t bos = -1, eos = -1, unk = -1;  // -1: the file names none
+  bool add_bos = false;                  // the file asks for `bos` before a text
+
+  // Reads `tokenizer.ggml.*`. INVALID_ARGUMENT names the key and what it holds, also for a
+  // tokenizer that is not byte-level BPE ("gpt2").
+  static absl::StatusOr<BpeVocabulary> FromGguf(const GgufMetadata& metadata);
+
+  // Reads a tokenizer.json: the model of type BPE, its merges as strings or pairs, added tokens
+  // (special ones become control tokens), the rule by its structure. `bos`, `eos` and `unk` are not
+  // in such a file. INVALID_ARGUMENT names the part that is not byte-level BPE with one of the four
+  // rules, and what it is.
+  static absl::StatusOr<BpeVocabulary> FromTokenizerJson(std::string_view json);
+};
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_TEXT_BPE_VOCABULARY_H_

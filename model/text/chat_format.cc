@@ -1,0 +1,204 @@
+#include "model/text/chat_format.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+namespace recollect::model {
+namespace {
+
+constexpr std::string_view kNames[] = {"chatml", "llama3", "qwen", "gemma", "mistral"};
+
+ChatFormat ChatMl() {
+  ChatFormat format;
+  format.name = "chatml";
+  format.controls = {"<|im_start|>", "<|im_end|>"};
+  format.ends = {"<|im_end|>", "<|endoftext|>"};
+  format.system = {"<|im_start|>system\n", "<|im_end|>\n"};
+  format.user = {"<|im_start|>user\n", "<|im_end|>\n"};
+  format.assistant = {"<|im_start|>assistant\n", "<|im_end|>\n"};
+  format.opening = "<|im_start|>assistant\n";
+  return format;
+}
+
+std::string WholeSystem(const ChatFormat& format, std::string_view content) {
+  return absl::StrCat(format.system.before, std::string(content), format.system.after);
+}
+
+ChatFormat Qwen() {
+  ChatFormat format = ChatMl();
+  format.name = "qwen";
+  format.default_system =
+      WholeSystem(format, "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.");
+  return format;
+}
+
+ChatFormat Llama3() {
+  ChatFormat format;
+  format.name = "llama3";
+  format.controls = {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};
+  format.ends = {"<|eot_id|>", "<|end_of_text|>", "<|eom_id|>"};
+  format.begins = true;
+  format.system = {"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>"};
+  format.user = {"<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"};
+  format.assistant = {"<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"};
+  format.opening = "<|start_header_id|>assistant<|end_header_id|>\n\n";
+  format.trims = true;
+  return format;
+}
+
+ChatFormat Gemma() {
+  ChatFormat format;
+  format.name = "gemma";
+  format.controls = {"<start_of_turn>", "<end_of_turn>"};
+  format.ends = {"<end_of_turn>", "<eos>"};
+  format.begins = true;
+  format.user = {"<start_of_turn>user\n", "<end_of_turn>\n"};
+  format.assistant = {"<start_of_turn>model\n", "<end_of_turn>\n"};
+  format.opening = "<start_of_turn>model\n";
+  format.takes_system = false;
+  format.alternates = true;
+  format.trims = true;
+  return format;
+}
+
+ChatFormat Mistral() {
+  ChatFormat format;
+  format.name = "mistral";
+  format.controls = {"[INST]", "[/INST]", "</s>"};
+  format.ends = {"</s>"};
+  format.begins = true;
+  format.user = {"[INST] ", " [/INST]"};
+  format.assistant = {"", "</s>"};
+  format.takes_system = false;
+  format.alternates = true;
+  return format;
+}
+
+// A Jinja text in the two forms in which it is looked at.
+class JinjaText {
+ public:
+  explicit JinjaText(std::string_view jinja)
+      : literal_(absl::StrReplaceAll(absl::string_view(jinja.data(), jinja.size()),
+                                     {{"\\n", "\n"}, {"\\'", "'"}, {"\\\"", "\""}})),
+        joined_(absl::StrReplaceAll(literal_, {{"'", ""}, {"\"", ""}, {"+", ""}, {" ", ""}})) {}
+
+  // Whether it has this text, inside quotes or outside.
+  bool Has(std::string_view text) const { return literal_.find(text) != std::string::npos; }
+  // Whether it has this text once quotes, pluses and spaces are gone: 'a' + 'b' counts as ab.
+  bool HasJoined(std::string_view text) const { return joined_.find(text) != std::string::npos; }
+  bool HasQuoted(std::string_view text) const {
+    return Has(absl::StrCat("'", std::string(text), "'")) ||
+           Has(absl::StrCat("\"", std::string(text), "\""));
+  }
+  bool TrimsContent() const { return HasJoined("content]|trim") || HasJoined("content|trim"); }
+
+  // The text between `before` and the next `after`, of the first place where it is not empty and
+  // has no quotes: a part of one literal.
+  std::string Between(std::string_view before, std::string_view after) const {
+    for (size_t at = literal_.find(before); at != std::string::npos;
+         at = literal_.find(before, at + 1)) {
+      const size_t begin = at + before.size();
+      const size_t end = literal_.find(after, begin);
+      if (end == std::string::npos) break;
+      const std::string text = literal_.substr(begin, end - begin);
+      if (!text.empty() && text.find_first_of("'\"{}") == std::string::npos) return text;
+    }
+    return "";
+  }
+
+ private:
+  const std::string literal_, joined_;
+};
+
+std::optional<ChatFormat> RecognizeChatMl(const JinjaText& jinja) {
+  // A template that drops an answer's reasoning writes other texts than these.
+  if (jinja.Has("<think>") || !jinja.HasJoined("<|im_end|>\n") ||
+      !jinja.HasJoined("<|im_start|>assistant\n")) {
+    return std::nullopt;
+  }
+  ChatFormat format = ChatMl();
+  if (jinja.Has("Qwen")) format.name = "qwen";
+  const std::string line = jinja.Between(format.system.before, "<|im_end|>");
+  if (!line.empty()) format.default_system = WholeSystem(format, line);
+  format.begins = jinja.Has("bos_token");
+  format.trims = jinja.TrimsContent();
+  return format;
+}
+
+std::optional<ChatFormat> RecognizeLlama3(const JinjaText& jinja) {
+  if (!jinja.Has("<|eot_id|>") || !jinja.HasJoined("<|end_header_id|>\n\n")) return std::nullopt;
+  ChatFormat format = Llama3();
+  format.begins = jinja.Has("bos_token");
+  format.trims = jinja.TrimsContent();
+  if (jinja.Has("Today Date: ")) {
+    // From 3.1 on every conversation has a system message, which begins with two dates. Today's is
+    // the one that the file falls back to, so that equal conversations are equal tokens.
+    std::string known = jinja.Between("Cutting Knowledge Date: ", "\n");
+    std::string today = jinja.Between("date_string = \"", "\"");
+    if (today.empty()) today = jinja.Between("date_string = '", "'");
+    if (known.empty() || today.empty()) return std::nullopt;
+    absl::StrAppend(&format.system.before, "Cutting Knowledge Date: ", known,
+                    "\nToday Date: ", today, "\n\n");
+    format.default_system = WholeSystem(format, "");
+  }
+  return format;
+}
+
+std::optional<ChatFormat> RecognizeGemma(const JinjaText& jinja) {
+  if (!jinja.Has("<end_of_turn>\n") || !jinja.HasJoined("<start_of_turn>model\n")) {
+    return std::nullopt;
+  }
+  ChatFormat format = Gemma();
+  format.begins = jinja.Has("bos_token");
+  format.trims = jinja.TrimsContent();
+  format.system_in_user = format.takes_system = jinja.Has("first_user_prefix");
+  return format;
+}
+
+std::optional<ChatFormat> RecognizeMistral(const JinjaText& jinja) {
+  // Llama 2 writes [INST] too, and a system message in a way of its own.
+  if (jinja.Has("<<SYS>>") || !jinja.Has("[/INST]") || !jinja.Has("eos_token")) return std::nullopt;
+  ChatFormat format = Mistral();
+  format.begins = jinja.Has("bos_token");
+  std::string_view before = "[INST]", after = "[/INST]";
+  for (const std::string_view spaced : {"[INST] ", " [INST] "}) {
+    if (jinja.HasQuoted(spaced)) before = spaced;
+  }
+  if (jinja.HasQuoted(" [/INST]")) after = " [/INST]";
+  format.user = {std::string(before), std::string(after)};
+  for (const char* content : {"message['content']", "message[\"content\"]", "message.content"}) {
+    for (const char* space : {"' ' + ", "\" \" + "}) {
+      if (jinja.Has(absl::StrCat(space, content))) format.assistant.before.assign(1, ' ');
+    }
+  }
+  if (jinja.Has("eos_token + ' '") || jinja.Has("eos_token + \" \""))
+    format.assistant.after.push_back(' ');
+  format.system_in_user = format.takes_system = jinja.Has("system_message");
+  return format;
+}
+
+}  // namespace
+
+std::span<const std::string_view> ChatFormatNames() { return kNames; }
+
+std::optional<ChatFormat> NamedChatFormat(std::string_view name) {
+  if (name == "chatml") return ChatMl();
+  if (name == "llama3") return Llama3();
+  if (name == "qwen") return Qwen();
+  if (name == "gemma") return Gemma();
+  if (name == "mistral") return Mistral();
+  return std::nullopt;
+}
+
+std::optional<ChatFormat> RecognizeChatFormat(std::string_view jinja) {
+  const JinjaText text(jinja);
+  if (text.Has("<|im_start|>")) return RecognizeChatMl(text);
+  if (text.Has("<|start_header_id|>")) return RecognizeLlama3(text);
+  if (text.Has("<start_of_turn>")) return RecognizeGemma(text);
+  if (text.Has("[INST]")) return RecognizeMistral(text);
+  return std::nullopt;
+}
+
+}  // namespace recollect::model

@@ -1,0 +1,86 @@
+// How a chat model's file wants a conversation written: which control tokens and role names stand
+// around the messages. Five formats are known; a model's own Jinja text is recognised by what it
+// contains, never run.
+//
+//   ASSIGN_OR_RETURN(const auto chat, ChatTemplate::Recognize(jinja, tokenizer));
+//   ASSIGN_OR_RETURN(const auto ids, chat.Render(tokenizer, {{ChatRole::kUser, "Hello"}}));
+//   // Generate until a token of chat.ends().
+//
+// Messages are encoded as text, and no text encodes to a control token: a message cannot end itself
+// or begin another one. Text between two control tokens is one run ("user\nHello"), so that the ids
+// are those of the library for the rendered text.
+#ifndef RECOLLECT_MODEL_TEXT_CHAT_TEMPLATE_H_
+#define RECOLLECT_MODEL_TEXT_CHAT_TEMPLATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/chat_message.h"
+#include "model/text/tokenizer.h"
+
+namespace recollect::model {
+
+// A conversation as tokens, and where its messages end: a caller that has no room for all of it
+// leaves out the oldest messages after the system's and renders the rest.
+struct RenderedChat {
+  std::vector<int32_t> ids;
+  // Per message, the number of ids up to its end. What stands before the first one (the begin
+  // token, the template's own system line) counts to it. A system message of a template that has no
+  // such role is part of the first user's, and ends at 0.
+  std::vector<int64_t> message_ends;
+};
+
+struct ChatFormat;  // chat_format.h
+
+// Immutable after creation; thread-safe. Copies share what they hold. The tokenizer passed to a
+// function must be the one that the template was made for.
+class ChatTemplate {
+ public:
+  // Recognises the Jinja text of a model file by its content. INVALID_ARGUMENT names
+  // --chat-template and the known names for a text that nobody knows, and the control token that
+  // the tokenizer lacks.
+  static absl::StatusOr<ChatTemplate> Recognize(std::string_view jinja, const Tokenizer& tokenizer);
+  // Finds a template by name: chatml, llama3, qwen, gemma, mistral. Errors as Recognize.
+  static absl::StatusOr<ChatTemplate> Named(std::string_view name, const Tokenizer& tokenizer);
+  static std::span<const std::string_view> Names();
+
+  // Returns the ids of a conversation, then of what opens the assistant's answer. INVALID_ARGUMENT
+  // names the index of a message that is out of order, empty or not UTF-8, and what was expected:
+  // a system message only first and only where the template has a place for it, then a user's, the
+  // last one a user's. gemma and mistral want user and assistant in turn; the others take several
+  // of one role in a row. An assistant's message may be empty, because an answer may be.
+  absl::StatusOr<std::vector<int32_t>> Render(const Tokenizer& tokenizer,
+                                              std::span<const ChatMessage> messages) const;
+  absl::StatusOr<RenderedChat> RenderWithEnds(const Tokenizer& tokenizer,
+                                              std::span<const ChatMessage> messages) const;
+
+  // Returns the ids of a message in the middle of a conversation, of a user's or the assistant's.
+  // A next turn after an answer that was read is closing(), this, opening().
+  absl::StatusOr<std::vector<int32_t>> RenderMessage(const Tokenizer& tokenizer,
+                                                     const ChatMessage& message) const;
+  // What opens the assistant's answer.
+  std::span<const int32_t> opening() const;
+  // What follows an assistant's answer. Its first token is the one that ends an answer: where the
+  // model has generated an end and it was read, only the rest follows.
+  std::span<const int32_t> closing() const;
+  // The tokens that end an answer: the end of a turn, the end of text.
+  std::span<const int32_t> ends() const;
+  // Whether a conversation may begin with a system message.
+  bool takes_system() const;
+  std::string_view name() const;
+
+ private:
+  struct State;
+  explicit ChatTemplate(std::shared_ptr<const State> state);
+  static absl::StatusOr<ChatTemplate> Create(const ChatFormat& format, const Tokenizer& tokenizer);
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_TEXT_CHAT_TEMPLATE_H_

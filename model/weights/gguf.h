@@ -1,0 +1,53 @@
+// Reads GGUF files, versions 2 and 3: metadata (gguf_metadata.h), and tensors of F32, F16, BF16 and
+// the block formats of kernels/quant/quant_blocks.h. Published quantised models come as one such
+// file. The format: github.com/ggml-org/ggml/blob/master/docs/gguf.md.
+//
+// A little-endian file holds: "GGUF", uint32 version, uint64 tensors, uint64 keys; the keys with
+// their values; for each tensor its name, uint32 number of extents, uint64 extents with that of
+// neighbours first, uint32 type, uint64 offset into the data; the data, at the next multiple of
+// general.alignment (32 if there is no such key), as is each tensor in it.
+#ifndef RECOLLECT_MODEL_WEIGHTS_GGUF_H_
+#define RECOLLECT_MODEL_WEIGHTS_GGUF_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model/weights/gguf_metadata.h"
+#include "model/weights/tensor_file.h"
+
+namespace recollect::model {
+
+// A mapped file: what is read from it borrows from it, and does not move when it does. Thread-safe
+// once opened.
+class GgufFile final : public TensorFile {
+ public:
+  // NOT_FOUND: no file. INVALID_ARGUMENT names the key or tensor, what the file says and what it
+  // has: truncated, not GGUF or of another version, a type that is not read, extents that overflow
+  // or are no whole blocks, an alignment that is none, data out of range, overlapping, or of no
+  // tensor, a key or tensor twice.
+  static absl::StatusOr<GgufFile> Open(const std::string& path);
+  ~GgufFile() override;
+  GgufFile(GgufFile&&) noexcept;
+  GgufFile& operator=(GgufFile&&) noexcept;
+
+  const GgufMetadata& metadata() const;
+
+  // Shapes are row-major, [rows, columns]: the reverse of what the file says. A dtype is "F32",
+  // "F16", "BF16" or a block format's name; `data` starts at a multiple of 8.
+  const std::map<std::string, TensorInfo>& tensors() const override;
+
+  // As of SafetensorsFile; blocks are dequantised.
+  absl::StatusOr<std::vector<float>> ReadFloats(const std::string& name) const override;
+
+ private:
+  GgufFile();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_WEIGHTS_GGUF_H_

@@ -1,0 +1,19 @@
+// The config of the family `llama` from a GGUF file (docs/model-format.md, "The family llama").
+// Private to model/ and its tests.
+#ifndef RECOLLECT_MODEL_WEIGHTS_LLAMA_GGUF_H_
+#define RECOLLECT_MODEL_WEIGHTS_LLAMA_GGUF_H_
+
+#include "absl/status/statusor.h"
+#include "model/config/config.h"
+#include "model/weights/gguf.h"
+
+namespace recollect::model {
+
+// Reads the metadata, and what tensors say: whether the head is tied, how angles are divided.
+// INVALID_ARGUMENT with every problem: an architecture that is not "llama" (named), experts,
+// scaling of RoPE that is not known, sizes that do not fit. NOT_FOUND: no architecture.
+absl::StatusOr<ModelConfig> LlamaConfigFromGguf(const GgufFile& file);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_WEIGHTS_LLAMA_GGUF_H_

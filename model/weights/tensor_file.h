@@ -1,0 +1,52 @@
+// The tensors of a checkpoint by name, whatever the format of its file is: SafetensorsFile
+// (safetensors.h), GgufFile (gguf.h), or either under this project's names (llama_tensors.h).
+#ifndef RECOLLECT_MODEL_WEIGHTS_TENSOR_FILE_H_
+#define RECOLLECT_MODEL_WEIGHTS_TENSOR_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace recollect::model {
+
+struct TensorInfo {
+  std::string dtype;           // "F32", "BF16", "F16", "I32", "I64", or a GGUF file's block format
+  std::vector<int64_t> shape;  // row-major: the last size is that of neighbours
+  const std::byte* data =
+      nullptr;  // into the mapped file; null of a tensor that is made of several
+  int64_t bytes = 0;
+
+  bool integers() const { return dtype == "I32" || dtype == "I64"; }
+};
+
+inline std::string ShapeText(const std::vector<int64_t>& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+// Tensors borrow from the file. Thread-safe.
+class TensorFile {
+ public:
+  virtual ~TensorFile() = default;
+
+  virtual const std::map<std::string, TensorInfo>& tensors() const = 0;
+
+  // The tensor as fp32 values in row-major order; NOT_FOUND or INVALID_ARGUMENT (not a float
+  // dtype).
+  virtual absl::StatusOr<std::vector<float>> ReadFloats(const std::string& name) const = 0;
+
+  // The tensor as its file has it: one part, or several of which it is stacked by rows. REQUIRES:
+  // `name` is among tensors().
+  virtual std::vector<TensorInfo> Parts(const std::string& name) const {
+    return {tensors().at(name)};
+  }
+};
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_WEIGHTS_TENSOR_FILE_H_

@@ -52,6 +52,7 @@ struct Counters {
   std::atomic<int64_t> data_loss{0};
   std::atomic<int64_t> generated_tokens{0}, prompt_tokens{0}, ingested_tokens{0};
   std::atomic<int64_t> prefix_mounts{0}, prefix_tokens{0};
+  std::atomic<int64_t> cached_prompt_tokens{0};
   std::atomic<int64_t> steps{0};
   std::atomic<int64_t> indexes_made{0};
   std::atomic<int64_t> running{0};

@@ -11,13 +11,14 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "engine/engine_impl.h"
-#include "engine/ingest/transfer.h"
 #include "engine/session/prefix_state.h"
 #include "engine/step/limits.h"
 #include "engine/step/prepare.h"
 
 namespace recollect::engine {
 namespace {
+
+constexpr char kShuttingDown[] = "the engine is shutting down";
 
 // Of IndexMode::kIvf and kAuto: documents of fewer chunks are searched exactly. Measured in
 // docs/decisions/0027-approximate-search.md.
@@ -40,8 +41,6 @@ const char* IndexName(IndexMode index) {
   return "";
 }
 
-absl::Status ShuttingDown() { return absl::UnavailableError("the engine is shutting down"); }
-
 }  // namespace
 
 absl::Status ValidateOptions(const EngineOptions& options) {
@@ -55,11 +54,13 @@ absl::Status ValidateOptions(const EngineOptions& options) {
   RETURN_IF_ERROR(check("memory_budget_bytes", options.memory_budget_bytes, 0));
   RETURN_IF_ERROR(check("chunk_states_budget_bytes", options.chunk_states_budget_bytes, 0));
   RETURN_IF_ERROR(check("state_budget_bytes", options.state_budget_bytes, 0));
+  RETURN_IF_ERROR(check("prompt_cache_bytes", options.prompt_cache_bytes, 0));
   RETURN_IF_ERROR(check("index_least_chunks", options.index_least_chunks, 0));
   RETURN_IF_ERROR(check("ingest_slice_tokens", options.ingest_slice_tokens, 1));
   RETURN_IF_ERROR(check("shared_slice_tokens", options.shared_slice_tokens, 1));
   RETURN_IF_ERROR(check("prefill_slice_tokens", options.prefill_slice_tokens, 1));
   RETURN_IF_ERROR(check("commit_tokens", options.commit_tokens, 1));
+  RETURN_IF_ERROR(check("text_commit_tokens", options.text_commit_tokens, 1));
   RETURN_IF_ERROR(check("max_ingests", options.max_ingests, 1));
   RETURN_IF_ERROR(check("max_sessions", options.max_sessions, 1));
   RETURN_IF_ERROR(check("max_queued", options.max_queued, 0));
@@ -90,26 +91,39 @@ EngineImpl::EngineImpl(const EngineOptions& options, LoadedModel model,
       tiers_(model_->config(), *store_, *backend_, options.memory_budget_bytes,
              options.chunk_states_budget_bytes, fetchers_, counters_),
       landmarks_(std::move(model.landmarks)),
+      threads_(std::move(model.threads)),
+      text_keys_(model_->config().documents() != DocumentKind::kText
+                     ? nullptr
+                     : std::make_unique<const TextKeys>(*model_, *store_, threads_)),
       mounts_(
-          *store_, *landmarks_, model_->fingerprint(), model_->config().key_width(),
-          options.landmark_budget_bytes, counters_,
-          [this](OwnerId owner) { tiers_.EraseOwner(owner); },
-          [this](const std::function<void()>& work) { RunInBackground(work); },
-          [this](const store::DocumentInfo& info) { return indexes_.Find(info); }),
-      indexes_(*store_, mounts_, options.index == IndexMode::kExact ? nullptr : model.lists,
+          *store_,
+          {*landmarks_, model_->config().key_width(), options.landmark_budget_bytes,
+           [this](const store::DocumentInfo& info) { return indexes_.Find(info); },
+           text_keys_.get()},
+          model_->fingerprint(), counters_, [this](OwnerId owner) { tiers_.EraseOwner(owner); },
+          [this](const std::function<void()>& work) { RunInBackground(work); }),
+      indexes_(*store_, mounts_,
+               options.index == IndexMode::kExact || text_keys_ != nullptr ? nullptr : model.lists,
                model_->fingerprint(), model_->config().key_width(), LeastIndexed(options),
                counters_),
       sessions_(options.max_sessions, options.session_ttl),
+      prompts_(options.prompt_cache_bytes, options.session_ttl),
       scheduler_(
           {options.prefill_slice_tokens, options.ingest_slice_tokens, options.shared_slice_tokens,
            options.max_batch, options.state_budget_bytes, SweepPeriod()},
-          *model_, *backend_, tiers_, *landmarks_, counters_, [this] { sessions_.CloseExpired(); }),
+          *model_, *backend_, tiers_, *landmarks_, counters_,
+          [this] {
+            sessions_.CloseExpired();
+            prompts_.DropExpired();
+          }),
       ingests_(std::make_shared<IngestRegistry>(
-          IngestContext{*model_, *backend_, *store_, ingest_thread_, counters_,
-                        scheduler_.state_budget(), scheduler_.waker(), options.chunk_states_format,
-                        options.commit_tokens, options.max_ingests,
-                        [this](const std::string& id) { indexes_.Add(id); }},
+          IngestContext{
+              *model_, *backend_, *store_, ingest_thread_, counters_, scheduler_.state_budget(),
+              scheduler_.waker(), options.chunk_states_format, options.commit_tokens,
+              options.text_commit_tokens, options.max_ingests,
+              [this](const std::string& id, OwnerId replaced) { DocumentPublished(id, replaced); }},
           scheduler_, mounts_)) {
+  scheduler_.state_budget().OnShortage([this] { return prompts_.DropOldest(); });
   scheduler_.Start();
   indexes_.Start();
 }
@@ -163,6 +177,10 @@ EngineStats EngineImpl::stats() const {
   stats.chunk_states_budget_bytes = tiers_.chunk_states_budget_bytes();
   stats.state_bytes = scheduler_.state_budget().used_bytes();
   stats.state_budget_bytes = scheduler_.state_budget().budget_bytes();
+  stats.cached_prompts = prompts_.size();
+  stats.prompt_cache_bytes = prompts_.bytes();
+  stats.prompt_cache_budget_bytes = options_.prompt_cache_bytes;
+  stats.cached_prompt_tokens = counters_.cached_prompt_tokens;
   store::StoreState store = store_->state();
   stats.store_bytes = store.bytes;
   stats.store_free_bytes = store.free_bytes;
@@ -205,91 +223,50 @@ EngineStats EngineImpl::stats() const {
   return stats;
 }
 
-absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(const std::string& id,
-                                                                      bool from_tokens,
-                                                                      const SessionOptions& session,
-                                                                      const Origin& origin) {
-  if (draining_) return ShuttingDown();
-  RETURN_IF_ERROR(CheckNewDocumentId(id));
-  RETURN_IF_ERROR(CheckSession(session));
-  RETURN_IF_ERROR(scheduler_.CheckRoom());
-  ASSIGN_OR_RETURN(const model::LocalPatterns pattern, IngestPatterns(*model_, session));
-  return ingests_->Begin(id, from_tokens, pattern, origin);
-}
-
-absl::StatusOr<store::DocumentInfo> EngineImpl::GetDocument(const std::string& id) {
-  RETURN_IF_ERROR(CheckDocumentId(id));
-  absl::StatusOr<store::DocumentInfo> info = store_->Get(id);
-  counters_.CountError(info.status());
-  return info;
-}
-
-absl::StatusOr<std::vector<store::DocumentInfo>> EngineImpl::ListDocuments(const std::string& after,
-                                                                           int64_t limit) {
-  absl::StatusOr<std::vector<store::DocumentInfo>> page = store_->List(after, limit);
-  counters_.CountError(page.status());
-  if (!page.ok()) return page;
-  for (const store::DocumentInfo& info : *page) {
-    if (!info.damage.empty()) ++counters_.data_loss;
-  }
-  return page;
-}
-
-absl::StatusOr<std::vector<store::IngestProgress>> EngineImpl::ListIngests() {
-  return store_->ListIngests();
-}
-
-absl::Status EngineImpl::DeleteDocument(const std::string& id) {
-  if (draining_) return ShuttingDown();
-  RETURN_IF_ERROR(CheckDocumentId(id));
-  absl::Status removed = mounts_.Remove(id);
-  if (!absl::IsNotFound(removed)) return removed;
-  const absl::Status abandoned = ingests_->Abandon(id);
-  // It may have been published in between: abandoning waited for that.
-  return absl::IsNotFound(abandoned) ? mounts_.Remove(id) : abandoned;
-}
-
-absl::StatusOr<std::string> EngineImpl::ReadText(const std::string& id, int64_t begin,
-                                                 int64_t end) {
-  RETURN_IF_ERROR(CheckDocumentId(id));
-  ASSIGN_OR_RETURN(const Pin pin, mounts_.PinDocument(id));
-  absl::StatusOr<std::string> text = store_->ReadText(pin->info().owner, begin, end);
-  counters_.CountError(text.status());
-  return text;
-}
-
-absl::StatusOr<std::unique_ptr<ExportStream>> EngineImpl::ExportDocument(const std::string& id) {
-  if (draining_) return ShuttingDown();
-  RETURN_IF_ERROR(CheckDocumentId(id));
-  ASSIGN_OR_RETURN(Pin pin, mounts_.PinDocument(id));
-  return BeginExport(*model_, *store_, counters_, std::move(pin));
-}
-
-absl::StatusOr<std::unique_ptr<ImportStream>> EngineImpl::ImportDocument(const std::string& id,
-                                                                         const Origin& origin,
-                                                                         IdCheck may_have) {
-  if (draining_) return ShuttingDown();
-  if (!id.empty()) RETURN_IF_ERROR(CheckNewDocumentId(id));
-  ASSIGN_OR_RETURN(IngestRegistry::ImportPlace place, ingests_->ReserveImport(origin));
-  return BeginImport(*model_, *store_, id, std::move(may_have), std::move(place));
-}
-
-absl::StatusOr<SessionLease> EngineImpl::MakeSession(const SessionOptions& options) {
-  RETURN_IF_ERROR(scheduler_.CheckRoom());
-  ASSIGN_OR_RETURN(const model::LocalPatterns pattern, SessionPatterns(*model_, options));
-  RETURN_IF_ERROR(ValidateSession(*model_, options));
+absl::StatusOr<std::unique_ptr<Session>> EngineImpl::MakeSession(
+    const SessionOptions& options, const model::LocalPatterns& pattern) {
   ASSIGN_OR_RETURN(std::vector<Pin> pins, mounts_.Mount(options.mounts));
   ASSIGN_OR_RETURN(std::unique_ptr<SequenceState> sequence, backend_->NewSequence(pattern));
   auto session = std::make_unique<Session>(*model_, *store_, tiers_, *landmarks_, options,
+                                           model_->config().PositionLimit(pattern),
                                            std::move(sequence), std::move(pins));
-  if (!model_->config().landmarks() && !session->mounts().empty()) {
+  if (model_->config().documents() == DocumentKind::kPrefix && !session->mounts().empty()) {
     const store::DocumentInfo& info = session->mounts().front()->info();
     const absl::Status status = MountPrefix(info, pattern, *session);
     counters_.CountError(status);
     RETURN_IF_ERROR(Annotate(status, absl::StrCat("document \"", info.id, "\"")));
   }
-  return SessionLease(session.release(),
-                      [this](Session* used) { RunInBackground([used] { delete used; }); });
+  return session;
+}
+
+absl::StatusOr<SessionLease> EngineImpl::BorrowSession(
+    const SessionOptions& options, std::span<const int32_t> beginning,
+    const std::shared_ptr<access::Account>& account) {
+  RETURN_IF_ERROR(scheduler_.CheckRoom());
+  ASSIGN_OR_RETURN(const model::LocalPatterns pattern, SessionPatterns(*model_, options));
+  RETURN_IF_ERROR(ValidateSession(*model_, options));
+  const bool keeps = !beginning.empty() && model_->config().rewinds() &&
+                     model_->config().documents() == DocumentKind::kText;
+  if (!keeps) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Session> session, MakeSession(options, pattern));
+    return SessionLease(session.release(),
+                        [this](Session* used) { RunInBackground([used] { delete used; }); });
+  }
+  // One beyond the context is refused with its own numbers, and costs nobody a sequence.
+  const int64_t limit = model_->config().PositionLimit(pattern);
+  std::unique_ptr<Session> session;
+  if (limit == 0 || std::ssize(beginning) <= limit) {
+    session = prompts_.Take(beginning, account, pattern);
+  }
+  if (session == nullptr) {
+    // What is mounted is in the prompt already: the session holds no document.
+    SessionOptions unmounted = options;
+    unmounted.mounts.clear();
+    ASSIGN_OR_RETURN(session, MakeSession(unmounted, pattern));
+  }
+  return SessionLease(session.release(), [this, account, pattern](Session* used) {
+    prompts_.Put(std::unique_ptr<Session>(used), account, pattern);
+  });
 }
 
 absl::Status EngineImpl::MountPrefix(const store::DocumentInfo& info,
@@ -313,14 +290,14 @@ absl::Status EngineImpl::MountPrefix(const store::DocumentInfo& info,
 
 absl::StatusOr<SessionId> EngineImpl::OpenSession(const SessionOptions& options,
                                                   const Origin& origin) {
-  if (draining_) return ShuttingDown();
+  if (draining_) return absl::UnavailableError(kShuttingDown);
   RETURN_IF_ERROR(CheckSession(options));
   RETURN_IF_ERROR(sessions_.CheckRoom(origin.peer));
   std::shared_ptr<void> counted;
   if (origin.account != nullptr) {
     ASSIGN_OR_RETURN(counted, origin.account->TakeSession());
   }
-  ASSIGN_OR_RETURN(SessionLease session, MakeSession(options));
+  ASSIGN_OR_RETURN(SessionLease session, BorrowSession(options, {}, origin.account));
   return sessions_.Add(std::move(session), origin, std::move(counted));
 }
 
@@ -342,14 +319,15 @@ void EngineImpl::Shutdown(absl::Time deadline) {
       idle_.wait_for(lock, absl::ToChronoNanoseconds(left), idle);
     }
     failing_ = true;
-    scheduler_.FailAll(ShuttingDown());
+    scheduler_.FailAll(absl::UnavailableError(kShuttingDown));
     idle_.wait(lock, idle);  // soon: what runs ends with its piece
   }
   scheduler_.Stop();
-  ingests_->Shutdown(ShuttingDown());
+  ingests_->Shutdown(absl::UnavailableError(kShuttingDown));
   indexes_.Stop();
   background_.Stop();
   sessions_.CloseAll();
+  prompts_.DropAll();
   fetchers_.Stop();
   stopped_ = true;
 }

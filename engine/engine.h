@@ -44,9 +44,10 @@ class RequestHandle {
   virtual void Cancel() = 0;
 };
 
-// One writer of one document. If it is destroyed before Finish is answered, or ended by an error of
-// the content or of the store, what was committed is kept for a later stream to resume. If nothing
-// was committed, nothing is kept.
+// One writer of one document. FAILED_PRECONDITION once the document has been deleted, or another
+// server has taken it over: nobody tries again, as that would undo it. If it is destroyed before
+// Finish is answered, or ended by an error of the content or of the store, what was committed is
+// kept for a later stream to resume. If nothing was committed, nothing is kept.
 class IngestStream {
  public:
   virtual ~IngestStream() = default;
@@ -127,17 +128,17 @@ class Engine {
   // with it, too.
   virtual absl::Status health() const = 0;
 
-  // Makes chunks, or in a family without landmarks a prefix, under the pattern of `session`, whose
-  // other fields must be unset. ABORTED: another stream is writing this id. ALREADY_EXISTS is
-  // returned only by Append or Finish, if the content differs from the published document's;
-  // sending the same content again succeeds. FAILED_PRECONDITION: the ingest was begun under
-  // another fingerprint or pattern (names both). INVALID_ARGUMENT: an id that is empty, longer than
-  // 256 bytes, not printable UTF-8 or with a comma; a pattern to which the checkpoint is not
-  // adapted, or any pattern in a family with landmarks. RESOURCE_EXHAUSTED: too many ingests, in
-  // all or of the peer (engine/places.h); the account's documents or bytes of text; these also
-  // later from the stream, and the state budget. An account that has used its tokens makes the
-  // stream wait. Blocks on the disk, while what earlier streams committed is hashed, and until one
-  // of this id has ended.
+  // Makes what the model keeps of documents (ModelConfig::documents): chunks, text, or a prefix
+  // under the pattern of `session`, whose other fields must be unset. ABORTED: another stream is
+  // writing this id. ALREADY_EXISTS is returned only by Append or Finish, if the content differs
+  // from the published document's; sending the same content again succeeds. FAILED_PRECONDITION:
+  // the ingest was begun under another fingerprint or pattern (names both). INVALID_ARGUMENT: an id
+  // that is empty, longer than 256 bytes, not printable UTF-8 or with a comma; a pattern to which
+  // the checkpoint is not adapted, or any pattern where documents are no prefixes.
+  // RESOURCE_EXHAUSTED: too many ingests, in all or of the peer (engine/places.h); the account's
+  // documents or bytes of text; these also later from the stream, and the state budget. An account
+  // that has used its tokens makes the stream wait. Blocks on the disk, while what earlier streams
+  // committed is hashed, and until one of this id has ended.
   virtual absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(const std::string& id,
                                                                     bool from_tokens,
                                                                     const SessionOptions& session,
@@ -154,6 +155,20 @@ class Engine {
   virtual absl::Status DeleteDocument(const std::string& id) = 0;
   virtual absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin,
                                                int64_t end) = 0;
+
+  // Reads a published document's text again under this model, whatever model it was read by before,
+  // and puts what comes of it in its place. Until then the document is as it was; what was read of
+  // it is committed as by an ingest, and a later call goes on from there, also after a restart. A
+  // prefix is made under the model's own pattern. Returns the document at once if it is this
+  // model's. `progress` says from time to time how much is read; `done` comes last, exactly once.
+  // NOT_FOUND; FAILED_PRECONDITION: it was ingested as token ids (names it); ABORTED: another
+  // stream is writing this id, or the document was deleted meanwhile; RESOURCE_EXHAUSTED: too many
+  // ingests, in all or of the peer. An account pays for the tokens; its documents and bytes stay
+  // as they are. Blocks on the disk as BeginIngest.
+  virtual std::shared_ptr<RequestHandle> RefreshDocument(
+      const std::string& id, const Origin& origin,
+      std::function<void(const IngestStatus&)> progress,
+      std::function<void(absl::StatusOr<store::DocumentInfo>)> done) = 0;
 
   // NOT_FOUND; FAILED_PRECONDITION: a document of another model (names both fingerprints). May
   // block on the disk.
@@ -180,7 +195,7 @@ class Engine {
   // pattern to which the checkpoint is not adapted; FAILED_PRECONDITION: another fingerprint, a
   // prefix of another pattern or a document behind a prefix; RESOURCE_EXHAUSTED: landmark or state
   // budget (names both sizes) or too many sessions, in all, of the peer (engine/places.h) or of the
-  // account. Reads landmark keys or a prefix's state: may block on disk.
+  // account. Reads landmark keys, tokens or a prefix's state: may block on disk.
   virtual absl::StatusOr<SessionId> OpenSession(const SessionOptions& options,
                                                 const Origin& origin = {}) = 0;
   virtual absl::StatusOr<SessionInfo> GetSession(SessionId id) = 0;
@@ -194,7 +209,8 @@ class Engine {
   virtual std::shared_ptr<RequestHandle> Score(
       ScoreRequest request, std::function<void(absl::StatusOr<ScoreResult>)> done) = 0;
   // Returns one list per group; if k is n_ret, the lists that Generate's first retrieval after the
-  // prompt would use. FAILED_PRECONDITION: a family without landmarks.
+  // prompt would use. Of documents that are kept as text one list, by the query's words; nothing
+  // runs for it. FAILED_PRECONDITION: a model whose documents are prefixes.
   virtual std::shared_ptr<RequestHandle> Retrieve(
       RetrieveRequest request,
       std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done) = 0;

@@ -1,5 +1,5 @@
-// The engine's implementation. engine.cc has documents, sessions, start and stop;
-// engine_requests.cc brings a request from the caller to the scheduler.
+// The engine's implementation. engine.cc has sessions, start and stop; engine_documents.cc has
+// documents; engine_requests.cc brings a request from the caller to the scheduler.
 #ifndef RECOLLECT_ENGINE_ENGINE_IMPL_H_
 #define RECOLLECT_ENGINE_ENGINE_IMPL_H_
 
@@ -16,8 +16,10 @@
 #include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/ingest/ingest_registry.h"
+#include "engine/ingest/refresh.h"
 #include "engine/session/landmark_indexes.h"
 #include "engine/session/mounts.h"
+#include "engine/session/prompt_cache.h"
 #include "engine/session/session_table.h"
 #include "engine/session/tiers.h"
 #include "engine/step/request.h"
@@ -46,6 +48,10 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() override;
   absl::Status DeleteDocument(const std::string& id) override;
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end) override;
+  std::shared_ptr<RequestHandle> RefreshDocument(
+      const std::string& id, const Origin& origin,
+      std::function<void(const IngestStatus&)> progress,
+      std::function<void(absl::StatusOr<store::DocumentInfo>)> done) override;
   absl::StatusOr<std::unique_ptr<ExportStream>> ExportDocument(const std::string& id) override;
   absl::StatusOr<std::unique_ptr<ImportStream>> ImportDocument(const std::string& id,
                                                                const Origin& origin = {},
@@ -84,9 +90,23 @@ class EngineImpl final : public Engine {
                                         std::optional<SessionId> session,
                                         const std::shared_ptr<Request>& request);
   absl::StatusOr<Request::Place> TakePlace();
-  absl::Status Prepare(Request& request);
+  // Returns whether the request is answered, without a step of the layers.
+  absl::StatusOr<bool> Prepare(Request& request);
 
-  absl::StatusOr<SessionLease> MakeSession(const SessionOptions& options);
+  // Of a request that has no open session, made by Prepare.
+  absl::StatusOr<PromptSource> SourceOf(const Request& request);
+  // A new session or, for a request that begins with `beginning`, one that has read some of that.
+  // It is kept for later requests of `account` in the families that can (prompt_cache.h).
+  absl::StatusOr<SessionLease> BorrowSession(const SessionOptions& options,
+                                             std::span<const int32_t> beginning,
+                                             const std::shared_ptr<access::Account>& account);
+  absl::StatusOr<std::unique_ptr<Session>> MakeSession(const SessionOptions& options,
+                                                       const model::LocalPatterns& pattern);
+  // Null: the document is this model's already.
+  absl::StatusOr<std::shared_ptr<Refresh>> MakeRefresh(const std::string& id, const Origin& origin,
+                                                       Refresh::Work work);
+  absl::Status AbandonRefresh(const std::string& id);
+  void DocumentPublished(const std::string& id, OwnerId replaced);
   absl::Status MountPrefix(const store::DocumentInfo& info, const model::LocalPatterns& pattern,
                            Session& session);
   void RunInBackground(const std::function<void()>& work);
@@ -102,9 +122,12 @@ class EngineImpl final : public Engine {
   const std::shared_ptr<Executor> ingest_thread_;
   ChunkTiers tiers_;
   const std::shared_ptr<LandmarkIndex> landmarks_;
+  const std::shared_ptr<ThreadPool> threads_;        // may be null
+  const std::unique_ptr<const TextKeys> text_keys_;  // null: documents are not kept as text
   Mounts mounts_;
   LandmarkIndexes indexes_;
   SessionTable sessions_;
+  PromptCache prompts_;
   Scheduler scheduler_;
   const std::shared_ptr<IngestRegistry> ingests_;
 

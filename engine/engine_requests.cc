@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "engine/engine_impl.h"
 #include "engine/step/limits.h"
+#include "engine/step/prepare.h"
 
 namespace recollect::engine {
 namespace {
@@ -72,24 +73,44 @@ std::shared_ptr<RequestHandle> EngineImpl::Submit(const absl::Status& checked,
     return handle;
   }
   RunInBackground([this, request] {
-    const absl::Status status = Prepare(*request);
-    status.ok() ? scheduler_.Submit(request) : request->End(status);
+    const absl::StatusOr<bool> answered = Prepare(*request);
+    answered.ok() && !*answered ? scheduler_.Submit(request) : request->End(answered.status());
   });
   return handle;
 }
 
-absl::Status EngineImpl::Prepare(Request& request) {
-  return OrExhausted("a request", [&]() -> absl::Status {
+absl::StatusOr<PromptSource> EngineImpl::SourceOf(const Request& request) {
+  PromptSource source{.store = *store_, .threads = threads_.get()};
+  const DocumentKind documents = model_->config().documents();
+  if (request.session != nullptr) {
+    source.positions = request.session->positions();
+    source.text_tokens = request.session->text_tokens();
+    if (documents == DocumentKind::kText) source.text_mounts = request.session->mounts();
+    source.continues = documents == DocumentKind::kPrefix && !request.session->mounts().empty();
+    return source;
+  }
+  const SessionOptions& options = request.session_options;
+  source.text_tokens = options.text_tokens;
+  source.continues = documents == DocumentKind::kPrefix && !options.mounts.empty();
+  RETURN_IF_ERROR(ValidateSession(*model_, options));
+  if (documents == DocumentKind::kText) {
+    ASSIGN_OR_RETURN(source.text_mounts, mounts_.Mount(options.mounts));
+  }
+  return source;
+}
+
+absl::StatusOr<bool> EngineImpl::Prepare(Request& request) {
+  return OrExhausted("a request", [&]() -> absl::StatusOr<bool> {
     // Mounting a prefix reads all of it: not for a caller who has gone.
     RETURN_IF_ERROR(DueStatus(request.cancelled(), request.deadline));
     if (failing_) return absl::UnavailableError("the engine is shutting down");
-    const std::vector<std::string> mounts = request.session != nullptr
-                                                ? request.session->info().mounts
-                                                : request.session_options.mounts;
-    RETURN_IF_ERROR(request.Prepare(!model_->config().landmarks() && !mounts.empty()));
-    if (request.session != nullptr) return absl::OkStatus();
-    ASSIGN_OR_RETURN(request.session, MakeSession(request.session_options));
-    return absl::OkStatus();
+    ASSIGN_OR_RETURN(const PromptSource source, SourceOf(request));
+    RETURN_IF_ERROR(request.Prepare(source));
+    if (request.session != nullptr) return false;
+    ASSIGN_OR_RETURN(request.session,
+                     BorrowSession(request.session_options, request.beginning(), request.account));
+    RETURN_IF_ERROR(DueStatus(request.cancelled(), request.deadline));
+    return request.AnswerAtOnce();
   });
 }
 
@@ -113,7 +134,8 @@ std::shared_ptr<RequestHandle> EngineImpl::Retrieve(
     RetrieveRequest request, std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done) {
   const absl::Status checked = CheckRequest(request);
   return Submit(checked, std::nullopt,
-                MakeRetrieve(*model_, std::move(request), std::move(done), counters_));
+                MakeRetrieve(*model_, {*store_, threads_.get()}, std::move(request),
+                             std::move(done), counters_));
 }
 
 std::shared_ptr<RequestHandle> EngineImpl::Embed(

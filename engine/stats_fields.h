@@ -34,6 +34,9 @@ void VisitFields(const EngineStats& stats, const Visitor& visit) {
   visit("chunk_states_format", stats.chunk_states_format);
   visit("state_bytes", stats.state_bytes);
   visit("state_budget_bytes", stats.state_budget_bytes);
+  visit("cached_prompts", stats.cached_prompts);
+  visit("prompt_cache_bytes", stats.prompt_cache_bytes);
+  visit("prompt_cache_budget_bytes", stats.prompt_cache_budget_bytes);
   visit("store_bytes", stats.store_bytes);
   visit("store_free_bytes", stats.store_free_bytes);
   visit("store_read_only", stats.store_read_only);
@@ -57,6 +60,7 @@ void VisitFields(const EngineStats& stats, const Visitor& visit) {
   visit("data_loss_errors", stats.data_loss_errors);
   visit("generated_tokens", stats.generated_tokens);
   visit("prompt_tokens", stats.prompt_tokens);
+  visit("cached_prompt_tokens", stats.cached_prompt_tokens);
   visit("ingested_tokens", stats.ingested_tokens);
   visit("prefix_mounts", stats.prefix_mounts);
   visit("prefix_tokens", stats.prefix_tokens);

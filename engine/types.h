@@ -36,12 +36,16 @@ struct EngineOptions {
   ChunkStatesFormat chunk_states_format = ChunkStatesFormat::kMxInt8;
   // Local states of all sessions, and of prefixes that are being ingested.
   int64_t state_budget_bytes = int64_t{4} << 30;
+  // Of these, the most that states of ended requests keep for later ones that begin alike, as far
+  // as nothing else needs them; 0: none are kept.
+  int64_t prompt_cache_bytes = int64_t{1} << 30;
   IndexMode index = IndexMode::kExact;
-  int64_t index_least_chunks = 0;      // in place of the number above; 0: that one
-  int64_t ingest_slice_tokens = 1024;  // most tokens of one ingest slice
-  int64_t shared_slice_tokens = 128;   // the same while any session decodes; streams wait for it
-  int64_t prefill_slice_tokens = 512;  // most prompt tokens of one step, over all sessions
-  int64_t commit_tokens = 16384;       // an ingest commits at least this often
+  int64_t index_least_chunks = 0;       // in place of the number above; 0: that one
+  int64_t ingest_slice_tokens = 1024;   // most tokens of one ingest slice
+  int64_t shared_slice_tokens = 128;    // the same while any session decodes; streams wait for it
+  int64_t prefill_slice_tokens = 512;   // most prompt tokens of one step, over all sessions
+  int64_t commit_tokens = 16384;        // an ingest commits at least this often
+  int64_t text_commit_tokens = 262144;  // likewise, of a document that is kept as text
   int64_t max_sessions = 256;
   int64_t max_queued = 256;  // requests waiting; one more is RESOURCE_EXHAUSTED
   int64_t max_batch = 256;   // sessions in one step
@@ -108,6 +112,9 @@ struct Sampling {
 inline constexpr int64_t kMaxPromptTokens = 1 << 18;
 // Likeliest tokens in one place: as many as OpenAI's chat has (its completions have 5).
 inline constexpr int64_t kMaxTopLogprobs = 20;
+
+// Hits of a retrieval from documents that are kept as text.
+inline constexpr int64_t kDefaultTextHits = 8;
 
 // Blocks of so many tokens in all go in front of a prompt, where documents are mounted as text.
 inline constexpr int64_t kDefaultTextTokens = 512;
@@ -180,6 +187,7 @@ struct Retrieval {
   int group = 0;
   int64_t candidates = 0;
   std::vector<Hit> hits;  // best first
+  bool as_text = false;   // these were put in front of the prompt, which ends at `position`
 };
 
 enum class FinishReason { kMaxTokens, kStop, kEos };
@@ -229,7 +237,8 @@ struct ScoreResult {
 struct RetrieveRequest {
   SessionOptions session_options;
   Prompt query;
-  int64_t k = 0;  // hits per group; 0: the model's n_ret
+  // Hits per group; 0: the model's n_ret, of documents that are kept as text kDefaultTextHits.
+  int64_t k = 0;
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<access::Account> account = {};  // as Origin
 };
@@ -281,6 +290,10 @@ struct EngineStats {
   int64_t memory_bytes = 0, memory_budget_bytes = 0;
   int64_t chunk_states_bytes = 0, chunk_states_budget_bytes = 0;
   int64_t state_bytes = 0, state_budget_bytes = 0;
+  // States of ended requests that are kept for prompts that begin alike: their number and bytes,
+  // which state_bytes counts, too. Tokens of prompts that need not be read because of them.
+  int64_t cached_prompts = 0, prompt_cache_bytes = 0, prompt_cache_budget_bytes = 0;
+  int64_t cached_prompt_tokens = 0;
   int64_t store_bytes = 0;
   int64_t store_free_bytes = 0;  // of its disk; 0: unknown, or it is in memory
   bool store_read_only = false;  // as store::StoreState, like the next

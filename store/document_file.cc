@@ -68,6 +68,7 @@ absl::StatusOr<FileHead> DecodeFileHead(absl::string_view key, absl::string_view
   document.sha256 = in.String();
   document.pattern = in.String();
   const bool prefix = !document.pattern.empty();
+  document.text = !prefix && head.key_width == 0;
   // What stands in messages is short.
   const bool named = document.id.size() <= kMaxNameBytes &&
                      document.fingerprint.size() <= kMaxNameBytes &&

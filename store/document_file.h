@@ -32,7 +32,7 @@ inline constexpr int64_t kFileGroupChunks = 64;
 // What the file is of. Of `document` all but owner, stored_bytes and first_state_part.
 struct FileHead {
   DocumentInfo document;
-  int64_t key_width = 0;  // of landmark keys; of a prefix 0
+  int64_t key_width = 0;  // of landmark keys; 0: a prefix, or a document that is kept as text
 };
 
 std::string EncodeFileHead(absl::string_view key, const FileHead& head);

@@ -47,15 +47,21 @@ struct DocumentInfo {
   std::string pattern;
   int64_t state_bytes = 0;
   int64_t first_state_part = 0;  // private to the store: the number of part 0's record
+  bool text = false;             // its chunks have no states and no landmark keys
+  DocumentKind kind() const {
+    if (!pattern.empty()) return DocumentKind::kPrefix;
+    return text ? DocumentKind::kText : DocumentKind::kChunks;
+  }
   // If not empty, the catalog record is damaged in the way described, and only `id` is known. Set
   // by List and Remove only; Get returns DATA_LOSS in this case.
   std::string damage;
 };
 
-// One chunk as stored: its states, its text range and, for a model with a pointer, its tokens.
+// One chunk as stored: its states, its text range and, for a model with a pointer, its tokens. Of a
+// document that is kept as text it is the range alone: the document's tokens are kept once.
 struct ChunkRecord {
-  std::vector<Bf16> states;  // [rows, width]
-  int32_t rows = 0;          // 1..64
+  std::vector<Bf16> states;  // [rows, width]; empty: of a document that is kept as text
+  int32_t rows = 0;          // tokens, 1..64
   // The chunk's tokens, preceded by at most kMaxPointerReach tokens before it; or empty.
   std::vector<int32_t> tokens;
   int64_t text_begin = 0;  // byte range in the document's text
@@ -74,7 +80,7 @@ struct ChunkRecord {
 // The additions of one commit of an ingest. All of it becomes durable together or not at all.
 struct IngestBatch {
   std::vector<ChunkRecord> chunks;  // following those already committed
-  std::vector<Bf16> landmark_keys;  // [chunks.size(), d_k]
+  std::vector<Bf16> landmark_keys;  // [chunks.size(), d_k]; none for chunks without states
   std::vector<int32_t> tokens;      // following those already committed
   std::string text;                 // following the text committed
   std::string resume_state;         // opaque to the store; replaces the previous one
@@ -97,6 +103,13 @@ struct IngestProgress {
   std::string pattern;  // as in DocumentInfo, like the next two
   int64_t state_bytes = 0;
   int64_t first_state_part = 0;
+  bool text = false;  // as in DocumentInfo; false before the first chunk
+  DocumentKind kind() const {
+    if (!pattern.empty()) return DocumentKind::kPrefix;
+    return text ? DocumentKind::kText : DocumentKind::kChunks;
+  }
+  // If not 0, a refresh: the owner of the published document that this one is to replace.
+  OwnerId replaces{};
   std::string resume_state;  // empty when nothing was committed
 };
 
@@ -165,6 +178,14 @@ class DocumentStore {
                                                      const std::string& fingerprint,
                                                      bool from_tokens,
                                                      const std::string& pattern) = 0;
+  // The same for a document that is read again, as by another model: `document` is the published
+  // one, which stays as it is until PublishIngest puts the new one in its place, with the time when
+  // the first was created. NOT_FOUND: the id has no document of this owner any more.
+  // FAILED_PRECONDITION also when what is unfinished is no refresh of this document; AbandonIngest
+  // forgets it. ABORTED as BeginIngest; of PublishIngest: the document was removed meanwhile.
+  virtual absl::StatusOr<IngestProgress> BeginRefresh(const DocumentInfo& document,
+                                                      const std::string& fingerprint,
+                                                      const std::string& pattern) = 0;
   // The caller writes no more of it for now, and another process may go on with it.
   virtual void LeaveIngest(OwnerId owner) { (void)owner; }
   virtual absl::StatusOr<std::vector<IngestProgress>> ListIngests() = 0;  // without resume_state
@@ -174,7 +195,8 @@ class DocumentStore {
   virtual absl::Status PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) = 0;
   virtual absl::Status CommitIngest(OwnerId owner, const IngestBatch& batch) = 0;
   // Writes the last commit and publishes the document in the catalog, atomically. Afterwards there
-  // is no ingest of that id.
+  // is no ingest of that id. The records of a document that is replaced stay readable by owner
+  // until Free, as those of a removed one.
   virtual absl::StatusOr<DocumentInfo> PublishIngest(OwnerId owner, const IngestBatch& last) = 0;
   // Forgets an unfinished ingest and frees its records. NOT_FOUND.
   virtual absl::Status AbandonIngest(const std::string& id) = 0;

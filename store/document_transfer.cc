@@ -16,11 +16,23 @@ namespace {
 constexpr int64_t kPieceBytes = int64_t{1} << 20;   // of the file, handed out at a time
 constexpr int64_t kCommitBytes = int64_t{4} << 20;  // of an import
 
+const char* KindName(DocumentKind kind) {
+  switch (kind) {
+    case DocumentKind::kChunks:
+      return "chunks";
+    case DocumentKind::kPrefix:
+      return "a prefix";
+    case DocumentKind::kText:
+      return "text";
+  }
+  return "";
+}
+
 }  // namespace
 
 DocumentExport::DocumentExport(DocumentStore& store, DocumentInfo document, int64_t key_width)
     : store_(store) {
-  head_.key_width = document.pattern.empty() ? key_width : 0;
+  head_.key_width = document.kind() == DocumentKind::kChunks ? key_width : 0;
   head_.document = std::move(document);
 }
 
@@ -64,9 +76,11 @@ absl::Status DocumentExport::AddNext() {
 absl::Status DocumentExport::AddGroup() {
   const DocumentInfo& document = head_.document;
   const int64_t end = std::min(chunks_ + kFileGroupChunks, document.chunks);
-  ASSIGN_OR_RETURN(const std::vector<Bf16> keys,
-                   store_.ReadLandmarkKeyRange(document.owner, chunks_, end, head_.key_width));
-  writer_.Add(EncodeLandmarks(writer_.NextKey(), keys, head_.key_width));
+  if (head_.key_width > 0) {
+    ASSIGN_OR_RETURN(const std::vector<Bf16> keys,
+                     store_.ReadLandmarkKeyRange(document.owner, chunks_, end, head_.key_width));
+    writer_.Add(EncodeLandmarks(writer_.NextKey(), keys, head_.key_width));
+  }
   std::vector<ChunkRef> refs;
   for (; chunks_ < end; ++chunks_) refs.push_back({document.owner, chunks_});
   for (const absl::StatusOr<ChunkRecord>& chunk : store_.ReadChunks(refs)) {
@@ -136,13 +150,12 @@ absl::Status DocumentImport::TakeHead(const Frame& frame) {
         "\" was read by a model with fingerprint ", absl::Utf8SafeCHexEscape(document.fingerprint),
         "; this model has ", rules_.fingerprint));
   }
-  if (document.pattern.empty() != rules_.landmarks ||
-      (rules_.landmarks && head.key_width != rules_.key_width)) {
-    return Damaged(
-        frame.name,
-        absl::StrCat(document.pattern.empty() ? "chunks" : "a prefix", " with landmark keys of ",
-                     head.key_width, " numbers, this model has ",
-                     rules_.landmarks ? "chunks" : "prefixes", " and ", rules_.key_width));
+  const bool keyed = rules_.kind == DocumentKind::kChunks;
+  if (document.kind() != rules_.kind || (keyed && head.key_width != rules_.key_width)) {
+    return Damaged(frame.name,
+                   absl::StrCat(KindName(document.kind()), " with landmark keys of ",
+                                head.key_width, " numbers, this model keeps ",
+                                KindName(rules_.kind), " with ", keyed ? rules_.key_width : 0));
   }
   if (id_.empty()) id_ = document.id;
   document.id = id_;
@@ -198,7 +211,8 @@ absl::Status DocumentImport::TakeKeys(const Frame& frame) {
   ASSIGN_OR_RETURN(const LandmarkSegment segment,
                    DecodeLandmarks(frame.key, frame.record, frame.name));
   const int64_t keys = std::ssize(segment.keys) / segment.d_k;
-  if (segment.d_k != rules_.key_width || keys > kFileGroupChunks || !rules_.landmarks) {
+  if (segment.d_k != rules_.key_width || keys > kFileGroupChunks ||
+      rules_.kind != DocumentKind::kChunks) {
     return Damaged(frame.name,
                    absl::StrCat(keys, " landmark keys of ", segment.d_k, " numbers, expected ",
                                 kFileGroupChunks, " of ", rules_.key_width, " at most"));
@@ -212,7 +226,8 @@ absl::Status DocumentImport::TakeKeys(const Frame& frame) {
 absl::Status DocumentImport::TakeChunk(const Frame& frame) {
   ASSIGN_OR_RETURN(ChunkRecord chunk, DecodeChunk(frame.key, frame.record, frame.name));
   RETURN_IF_ERROR(CheckTokens(frame, chunk.tokens));
-  if (group_chunks_ == 0 || chunk.rows > rules_.chunk_tokens ||
+  const bool keyed = rules_.kind == DocumentKind::kChunks;
+  if ((keyed && group_chunks_ == 0) || chunk.rows > rules_.chunk_tokens ||
       std::ssize(chunk.states) != chunk.rows * rules_.width ||
       chunk.text_end > head_->document.bytes || chunk.tokens.empty() == rules_.pointer) {
     return Damaged(frame.name,
@@ -220,7 +235,7 @@ absl::Status DocumentImport::TakeChunk(const Frame& frame) {
                                 " numbers, ", chunk.tokens.size(), " tokens, text to ",
                                 chunk.text_end, " does not fit the model or the document"));
   }
-  --group_chunks_;
+  if (keyed) --group_chunks_;
   ++chunks_;
   batch_bytes_ += chunk.bytes();
   batch_.chunks.push_back(std::move(chunk));
@@ -229,7 +244,9 @@ absl::Status DocumentImport::TakeChunk(const Frame& frame) {
 
 absl::Status DocumentImport::TakeState(const Frame& frame) {
   ASSIGN_OR_RETURN(const std::string part, DecodeState(frame.key, frame.record, frame.name));
-  if (rules_.landmarks) return Damaged(frame.name, "a state in a document of chunks");
+  if (rules_.kind != DocumentKind::kPrefix) {
+    return Damaged(frame.name, absl::StrCat("a state in a document of ", KindName(rules_.kind)));
+  }
   const absl::Status put = store_.PutStatePart(*owner_, state_parts_, part);
   if (absl::IsInvalidArgument(put)) return Damaged(frame.name, put.message());
   RETURN_IF_ERROR(put);

@@ -21,7 +21,7 @@ namespace recollect::store {
 // Not thread-safe. Borrows the store, in which the document must stay readable.
 class DocumentExport {
  public:
-  // `key_width`: of the document's landmark keys; not used for a prefix.
+  // `key_width`: of the document's landmark keys; used only where it has chunk states.
   DocumentExport(DocumentStore& store, DocumentInfo document, int64_t key_width);
 
   // The next bytes of the file, 1 MiB or somewhat more; empty behind its end. DATA_LOSS names the
@@ -44,12 +44,12 @@ class DocumentExport {
 // What the model that is to use an imported document demands of it.
 struct ImportRules {
   std::string fingerprint;
-  int64_t width = 0;         // of chunk states
+  int64_t width = 0;         // of chunk states; 0: chunks have none
   int64_t key_width = 0;     // of landmark keys
   int64_t vocab_size = 0;    // token ids are below it
   int64_t chunk_tokens = 0;  // rows of a chunk at most
-  bool landmarks = true;     // documents are chunks, otherwise prefixes
-  bool pointer = false;      // chunks have their tokens
+  DocumentKind kind = DocumentKind::kChunks;
+  bool pointer = false;  // chunks have their tokens
   // Of a document that was ingested as text: the offset of the first byte that is not part of
   // valid UTF-8, or -1; a character that the end cuts is valid only if `allow_partial_end`.
   int64_t (*find_invalid_utf8)(std::string_view text, bool allow_partial_end) = nullptr;

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/mxint8.h"
 #include "base/status.h"
 #include "store/crc32c.h"
 #include "store/record.h"
@@ -13,7 +12,6 @@
 namespace recollect::store {
 namespace {
 
-constexpr size_t kChunkHeaderBytes = 24;
 constexpr size_t kLandmarkHeaderBytes = 8;
 constexpr size_t kIndexHeaderBytes = 12;
 
@@ -39,48 +37,38 @@ std::string EncodeBytes(RecordType type, absl::string_view key, absl::string_vie
 
 // What tells a prefix from a document of chunks, the same in all records that name it: its pattern,
 // and where its state lies.
-template <typename T>
-uint8_t VersionOf(const T& document) {
-  return document.pattern.empty() ? kRecordVersion : kPrefixRecordVersion;
+uint8_t VersionOf(const IngestProgress& progress) {
+  if (progress.replaces != OwnerId{}) return kRefreshRecordVersion;
+  return progress.pattern.empty() ? kRecordVersion : kPrefixRecordVersion;
+}
+
+uint8_t VersionOf(const DocumentInfo& info) {
+  switch (info.kind()) {
+    case DocumentKind::kChunks:
+      return kRecordVersion;
+    case DocumentKind::kPrefix:
+      return kPrefixRecordVersion;
+    case DocumentKind::kText:
+      return kTextRecordVersion;
+  }
+  return kRecordVersion;
 }
 
 template <typename T>
 void PutPrefix(RecordWriter& out, const T& document) {
-  if (VersionOf(document) != kPrefixRecordVersion) return;
   out.String(document.pattern);
   out.I64(document.state_bytes);
   out.I64(document.first_state_part);
 }
 
-// Whether the fields are those of a prefix.
+// Whether the fields are those of a prefix, or, where it may be none, empty.
 template <typename T>
-bool GetPrefix(RecordReader& in, absl::string_view record, T& document) {
-  if (static_cast<uint8_t>(record[0]) != kPrefixRecordVersion) return true;
+bool GetPrefix(RecordReader& in, bool may_be_none, T& document) {
   document.pattern = in.String();
   document.state_bytes = in.Count();
   document.first_state_part = in.Count();
-  return !document.pattern.empty() && document.chunks == 0;
-}
-
-uint8_t VersionOf(const ChunkRecord& chunk) {
-  if (chunk.mxint8) return kMxInt8RecordVersion;
-  return chunk.tokens.empty() ? kRecordVersion : kTokensRecordVersion;
-}
-
-size_t ChunkPayloadBytes(const ChunkRecord& chunk) {
-  const size_t tokens = VersionOf(chunk) == kRecordVersion
-                            ? 0
-                            : sizeof(uint32_t) + chunk.tokens.size() * sizeof(int32_t);
-  return kChunkHeaderBytes + tokens + static_cast<size_t>(chunk.stored_states_bytes());
-}
-
-// The rest of a record as MXINT8 numbers; empty if there are not `numbers` of them.
-std::vector<Bf16> GetMxInt8(RecordReader& in, uint64_t numbers) {
-  const std::vector<uint8_t> bytes = in.Rest<uint8_t>();
-  if (numbers > bytes.size() || bytes.size() != MxInt8Bytes(numbers)) return {};
-  std::vector<Bf16> states(numbers);
-  if (!DecodeMxInt8(bytes, states)) return {};
-  return states;
+  if (document.pattern.empty()) return may_be_none && document.state_bytes == 0;
+  return document.chunks == 0;
 }
 
 void PutCatalog(RecordWriter& out, const CatalogRecord& catalog) {
@@ -105,16 +93,17 @@ std::string EncodeInfo(RecordType type, absl::string_view key, const DocumentInf
   out.String(info.id);
   out.String(info.fingerprint);
   out.String(info.sha256);
-  PutPrefix(out, info);
+  if (info.kind() == DocumentKind::kPrefix) PutPrefix(out, info);
   return std::move(out).Finish(key);
 }
 
 absl::StatusOr<DocumentInfo> DecodeInfo(RecordType type, absl::string_view key,
                                         absl::string_view record, absl::string_view what) {
   ASSIGN_OR_RETURN(const absl::string_view payload,
-                   Open(type, key, record, what, kPrefixRecordVersion));
+                   Open(type, key, record, what, kTextRecordVersion));
   RecordReader in(payload);
   DocumentInfo info;
+  info.text = static_cast<uint8_t>(record[0]) == kTextRecordVersion;
   info.owner = OwnerId{in.Number<uint64_t>()};
   info.from_tokens = in.Flag();
   info.bytes = in.Count();
@@ -125,7 +114,9 @@ absl::StatusOr<DocumentInfo> DecodeInfo(RecordType type, absl::string_view key,
   info.id = in.String();
   info.fingerprint = in.String();
   info.sha256 = in.String();
-  if (!GetPrefix(in, record, info) || !in.done()) return WrongSize(what, payload);
+  const bool prefix = static_cast<uint8_t>(record[0]) == kPrefixRecordVersion;
+  const bool sound = !prefix || GetPrefix(in, /*may_be_none=*/false, info);
+  if (!sound || !in.done()) return WrongSize(what, payload);
   return info;
 }
 
@@ -185,7 +176,9 @@ std::string EncodeIngest(absl::string_view key, const IngestState& state) {
   out.I64(state.chunk_bytes);
   out.String(progress.id);
   out.String(progress.fingerprint);
-  PutPrefix(out, progress);
+  const uint8_t version = VersionOf(progress);
+  if (version != kRecordVersion) PutPrefix(out, progress);
+  if (version == kRefreshRecordVersion) out.U64(static_cast<uint64_t>(progress.replaces));
   return std::move(out).Finish(key);
 }
 
@@ -204,29 +197,6 @@ std::string EncodeTokens(absl::string_view key, std::span<const int32_t> tokens)
 
 std::string EncodeState(absl::string_view key, absl::string_view part) {
   return EncodeBytes(RecordType::kState, key, part);
-}
-
-std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk) {
-  RECOLLECT_CHECK(chunk.rows >= 1 && chunk.states.size() % static_cast<size_t>(chunk.rows) == 0);
-  const uint8_t version = VersionOf(chunk);
-  RecordWriter out = Writer(RecordType::kChunk, ChunkPayloadBytes(chunk), version);
-  out.U32(static_cast<uint64_t>(chunk.rows));
-  out.U32(chunk.states.size() / static_cast<size_t>(chunk.rows));
-  out.I64(chunk.text_begin);
-  out.I64(chunk.text_end);
-  if (version != kRecordVersion) {
-    out.U32(chunk.tokens.size());
-    out.Raw(chunk.tokens.data(), chunk.tokens.size() * sizeof(int32_t));
-  }
-  if (chunk.mxint8) {
-    RECOLLECT_DCHECK(IsMxInt8(chunk.states));
-    std::vector<uint8_t> bytes(MxInt8Bytes(chunk.states.size()));
-    EncodeMxInt8(chunk.states, bytes);
-    out.Raw(bytes.data(), bytes.size());
-  } else {
-    out.Raw(chunk.states.data(), chunk.states.size() * sizeof(Bf16));
-  }
-  return std::move(out).Finish(key);
 }
 
 std::string EncodeLandmarks(absl::string_view key, std::span<const Bf16> keys, int64_t d_k) {
@@ -295,7 +265,7 @@ absl::StatusOr<DocumentInfo> DecodeRemoved(absl::string_view key, absl::string_v
 absl::StatusOr<IngestState> DecodeIngest(absl::string_view key, absl::string_view record,
                                          absl::string_view what) {
   ASSIGN_OR_RETURN(const absl::string_view payload,
-                   Open(RecordType::kIngest, key, record, what, kPrefixRecordVersion));
+                   Open(RecordType::kIngest, key, record, what, kRefreshRecordVersion));
   RecordReader in(payload);
   IngestState state;
   IngestProgress& progress = state.progress;
@@ -308,9 +278,17 @@ absl::StatusOr<IngestState> DecodeIngest(absl::string_view key, absl::string_vie
   state.width = in.Count();
   state.d_k = in.Count();
   state.chunk_bytes = in.Count();
+  progress.text = progress.chunks > 0 && state.width == 0;
   progress.id = in.String();
   progress.fingerprint = in.String();
-  if (!GetPrefix(in, record, progress) || !in.done()) return WrongSize(what, payload);
+  const auto version = static_cast<uint8_t>(record[0]);
+  const bool refresh = version == kRefreshRecordVersion;
+  bool sound = version == kRecordVersion || GetPrefix(in, refresh, progress);
+  if (refresh) {
+    progress.replaces = OwnerId{in.Number<uint64_t>()};
+    sound = sound && progress.replaces != OwnerId{};
+  }
+  if (!sound || !in.done()) return WrongSize(what, payload);
   return state;
 }
 
@@ -341,31 +319,6 @@ absl::StatusOr<std::string> DecodeState(absl::string_view key, absl::string_view
   ASSIGN_OR_RETURN(const absl::string_view payload, Open(RecordType::kState, key, record, what));
   if (payload.empty() || payload.size() > kStatePartBytes) return WrongSize(what, payload);
   return std::string(payload);
-}
-
-absl::StatusOr<ChunkRecord> DecodeChunk(absl::string_view key, absl::string_view record,
-                                        absl::string_view what) {
-  ASSIGN_OR_RETURN(const absl::string_view payload,
-                   Open(RecordType::kChunk, key, record, what, kMxInt8RecordVersion));
-  RecordReader in(payload);
-  ChunkRecord chunk;
-  const auto rows = in.Number<uint32_t>();
-  const auto width = in.Number<uint32_t>();
-  chunk.text_begin = in.Count();
-  chunk.text_end = in.Count();
-  const auto version = static_cast<uint8_t>(record[0]);
-  if (version != kRecordVersion) chunk.tokens = in.Numbers<int32_t>(in.Number<uint32_t>());
-  chunk.mxint8 = version == kMxInt8RecordVersion;
-  chunk.states = chunk.mxint8 ? GetMxInt8(in, uint64_t{rows} * width) : in.Rest<Bf16>();
-  const bool has_tokens = version == kTokensRecordVersion || !chunk.tokens.empty();
-  const bool sound =
-      in.done() && rows >= 1 && rows <= kMaxChunkTokens && width >= 1 &&
-      chunk.states.size() == uint64_t{rows} * width && chunk.text_begin <= chunk.text_end &&
-      (!has_tokens ||
-       (chunk.tokens.size() >= rows && chunk.tokens.size() <= rows + kMaxPointerReach));
-  if (!sound) return WrongSize(what, payload);
-  chunk.rows = static_cast<int32_t>(rows);
-  return chunk;
 }
 
 absl::StatusOr<LandmarkSegmentView> ViewLandmarks(absl::string_view key, absl::string_view record,
@@ -411,10 +364,6 @@ absl::StatusOr<IndexPiece> DecodeIndex(absl::string_view key, absl::string_view 
   return piece;
 }
 
-int64_t ChunkRecordBytes(const ChunkRecord& chunk) {
-  return static_cast<int64_t>(kRecordHeaderBytes + ChunkPayloadBytes(chunk));
-}
-
 int64_t StoredBytes(const IngestState& state) {
   constexpr int64_t kHeader = kRecordHeaderBytes;
   const IngestProgress& progress = state.progress;
@@ -424,7 +373,8 @@ int64_t StoredBytes(const IngestState& state) {
          progress.tokens * int64_t{sizeof(int32_t)} +
          kHeader * pieces(progress.tokens, kTokenPieceCount) +
          progress.chunks * state.d_k * int64_t{sizeof(Bf16)} +
-         (kHeader + int64_t{kLandmarkHeaderBytes}) * pieces(progress.chunks, kSegmentKeys);
+         (kHeader + int64_t{kLandmarkHeaderBytes}) *
+             (state.d_k == 0 ? 0 : pieces(progress.chunks, kSegmentKeys));
 }
 
 }  // namespace recollect::store

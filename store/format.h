@@ -31,6 +31,13 @@ inline constexpr uint8_t kPrefixRecordVersion = 2;
 inline constexpr uint8_t kTokensRecordVersion = 2;
 // For chunks of MXINT8 numbers (ChunkRecord::mxint8), with tokens or with none of them.
 inline constexpr uint8_t kMxInt8RecordVersion = 3;
+// For documents and removed documents that are kept as text: the fields of version 1.
+inline constexpr uint8_t kTextRecordVersion = 3;
+// For ingests that are refreshes: the fields of version 2, of which those of a prefix may be empty,
+// and the owner that is replaced.
+inline constexpr uint8_t kRefreshRecordVersion = 3;
+// For chunks without states: their rows and their text range alone.
+inline constexpr uint8_t kRangeRecordVersion = 4;
 // The version of the database's layout as a whole. 2: the catalog counts its changes.
 inline constexpr uint32_t kDatabaseVersion = 2;
 
@@ -118,7 +125,8 @@ std::string EncodeResume(absl::string_view key, absl::string_view resume_state);
 std::string EncodeText(absl::string_view key, absl::string_view text);
 std::string EncodeTokens(absl::string_view key, std::span<const int32_t> tokens);
 std::string EncodeState(absl::string_view key, absl::string_view part);
-// REQUIRES: rows >= 1, states.size() % rows == 0, and of `mxint8` what it says.
+// REQUIRES: rows >= 1, states.size() % rows == 0, without states no tokens, and of `mxint8` what it
+// says.
 std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk);
 // REQUIRES: d_k >= 1, keys.size() % d_k == 0.
 std::string EncodeLandmarks(absl::string_view key, std::span<const Bf16> keys, int64_t d_k);

@@ -13,7 +13,7 @@ constexpr size_t kMaxIdBytes = 1024;
 
 const char* InputKind(bool from_tokens) { return from_tokens ? "token ids" : "text"; }
 
-std::string DocumentKind(const std::string& pattern) {
+std::string KindUnder(const std::string& pattern) {
   return pattern.empty() ? "a document of chunks"
                          : absl::StrCat("a prefix under the pattern ", pattern);
 }
@@ -32,24 +32,52 @@ absl::Status CheckDocumentId(const std::string& id) {
   return absl::OkStatus();
 }
 
-absl::Status CheckResumable(const IngestProgress& ingest, const std::string& fingerprint,
-                            bool from_tokens, const std::string& pattern) {
-  if (ingest.fingerprint != fingerprint) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("unfinished ingest of '", ingest.id, "' has model fingerprint ",
-                     ingest.fingerprint, ", asked for ", fingerprint));
+IngestProgress AskedIngest(const std::string& id, const std::string& fingerprint, bool from_tokens,
+                           const std::string& pattern, OwnerId replaces) {
+  IngestProgress asked;
+  asked.id = id;
+  asked.fingerprint = fingerprint;
+  asked.from_tokens = from_tokens;
+  asked.pattern = pattern;
+  asked.replaces = replaces;
+  return asked;
+}
+
+absl::Status CheckResumable(const IngestProgress& ingest, const IngestProgress& asked) {
+  const auto refused = [&](absl::string_view verb, absl::string_view is, absl::string_view wanted) {
+    return absl::FailedPreconditionError(absl::StrCat("unfinished ingest of '", ingest.id, "' ",
+                                                      verb, " ", is, ", asked for ", wanted));
+  };
+  if (ingest.replaces != asked.replaces) {
+    const auto name = [](OwnerId replaces) {
+      return replaces == OwnerId{}
+                 ? std::string("a new document")
+                 : absl::StrCat("a refresh of owner ", static_cast<uint64_t>(replaces));
+    };
+    return refused("is", name(ingest.replaces), name(asked.replaces));
   }
-  if (ingest.from_tokens != from_tokens) {
-    return absl::FailedPreconditionError(absl::StrCat("unfinished ingest of '", ingest.id,
-                                                      "' takes ", InputKind(ingest.from_tokens),
-                                                      ", asked for ", InputKind(from_tokens)));
+  if (ingest.fingerprint != asked.fingerprint) {
+    return refused("has model fingerprint", ingest.fingerprint, asked.fingerprint);
   }
-  if (ingest.pattern != pattern) {
-    return absl::FailedPreconditionError(absl::StrCat("unfinished ingest of '", ingest.id,
-                                                      "' makes ", DocumentKind(ingest.pattern),
-                                                      ", asked for ", DocumentKind(pattern)));
+  if (ingest.from_tokens != asked.from_tokens) {
+    return refused("takes", InputKind(ingest.from_tokens), InputKind(asked.from_tokens));
+  }
+  if (ingest.pattern != asked.pattern) {
+    return refused("makes", KindUnder(ingest.pattern), KindUnder(asked.pattern));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckReplaced(const absl::StatusOr<DocumentInfo>& document,
+                           const DocumentInfo& asked) {
+  RETURN_IF_ERROR(document.status());
+  if (document->owner == asked.owner) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("document '", asked.id, "' is another one now"));
+}
+
+absl::Status ReplacedHasGone(const IngestProgress& ingest) {
+  return absl::AbortedError(
+      absl::StrCat("document '", ingest.id, "' was removed while it was read again"));
 }
 
 absl::Status CheckChunk(const ChunkRecord& chunk, int64_t index, int64_t width) {
@@ -58,7 +86,9 @@ absl::Status CheckChunk(const ChunkRecord& chunk, int64_t index, int64_t width) 
     return absl::InvalidArgumentError(
         absl::StrCat("chunk ", index, ": ", chunk.rows, " rows, expected 1 to ", kMaxChunkTokens));
   }
-  if (states == 0 || states % chunk.rows != 0 || (width != 0 && states != chunk.rows * width)) {
+  const bool range = states == 0 && chunk.tokens.empty() && !chunk.mxint8;
+  if ((states == 0 && !range) || states % chunk.rows != 0 ||
+      (width != 0 && states != chunk.rows * width)) {
     return absl::InvalidArgumentError(absl::StrCat("chunk ", index, ": ", states, " numbers in ",
                                                    chunk.rows, " rows, expected width ", width));
   }
@@ -83,7 +113,7 @@ absl::StatusOr<IngestState> PutPart(const IngestState& state, int64_t index, int
       before != index * kStatePartBytes) {
     return absl::InvalidArgumentError(absl::StrCat("state part ", index, " of ", bytes,
                                                    " bytes after ", before, " bytes of ",
-                                                   DocumentKind(state.progress.pattern)));
+                                                   KindUnder(state.progress.pattern)));
   }
   IngestState next = state;
   next.put_bytes = before + bytes;
@@ -97,16 +127,23 @@ absl::StatusOr<IngestState> Advance(const IngestState& state, const IngestBatch&
   const auto keys = static_cast<int64_t>(batch.landmark_keys.size());
   for (const ChunkRecord& chunk : batch.chunks) {
     RETURN_IF_ERROR(CheckChunk(chunk, progress.chunks, next.width));
+    if (progress.chunks > 0 && next.width == 0 && !chunk.states.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("chunk ", progress.chunks, ": ",
+                                                     chunk.states.size(),
+                                                     " numbers after chunks without states"));
+    }
     next.width = static_cast<int64_t>(chunk.states.size()) / chunk.rows;
     next.chunk_bytes += ChunkRecordBytes(chunk);
     ++progress.chunks;
   }
-  const bool divides = chunks == 0 ? keys == 0 : keys > 0 && keys % chunks == 0;
-  if (!divides || (chunks > 0 && next.d_k != 0 && keys != chunks * next.d_k)) {
+  const bool keyed = chunks > 0 && next.width > 0;  // chunks without states have no keys
+  const bool divides = keyed ? keys > 0 && keys % chunks == 0 : keys == 0;
+  if (!divides || (keyed && next.d_k != 0 && keys != chunks * next.d_k)) {
     return absl::InvalidArgumentError(
         absl::StrCat(keys, " landmark numbers for ", chunks, " chunks, expected width ", next.d_k));
   }
-  if (chunks > 0) next.d_k = keys / chunks;
+  if (keyed) next.d_k = keys / chunks;
+  progress.text = progress.chunks > 0 && next.width == 0;
   if (batch.input_offset < progress.input_offset) {
     return absl::InvalidArgumentError(absl::StrCat("input offset ", batch.input_offset,
                                                    " is before the committed offset ",
@@ -116,7 +153,7 @@ absl::StatusOr<IngestState> Advance(const IngestState& state, const IngestBatch&
   if ((prefix && chunks > 0) || (batch.state_bytes != 0 && batch.state_bytes != next.put_bytes)) {
     return absl::InvalidArgumentError(
         absl::StrCat(chunks, " chunks and a state of ", batch.state_bytes, " bytes, of which ",
-                     next.put_bytes, " were put, for ", DocumentKind(progress.pattern)));
+                     next.put_bytes, " were put, for ", KindUnder(progress.pattern)));
   }
   if (batch.state_bytes > 0) {
     progress.first_state_part += StateParts(progress.state_bytes);
@@ -142,6 +179,7 @@ DocumentInfo MakeDocument(const IngestState& state, const std::string& sha256,
   info.tokens = progress.tokens;
   info.chunks = progress.chunks;
   info.pattern = progress.pattern;
+  info.text = progress.text;
   info.state_bytes = progress.state_bytes;
   info.first_state_part = progress.first_state_part;
   info.created_unix_ms = created_unix_ms;

@@ -18,9 +18,7 @@ class MemoryStore final : public DocumentStore {
  public:
   absl::StatusOr<DocumentInfo> Get(const std::string& id) override {
     MutexLock lock(mutex_);
-    const auto found = catalog_.find(id);
-    if (found == catalog_.end()) return NoDocument(id);
-    return found->second;
+    return Published(id);
   }
 
   absl::StatusOr<std::vector<DocumentInfo>> List(const std::string& after, int64_t limit) override {
@@ -82,20 +80,16 @@ class MemoryStore final : public DocumentStore {
     if (catalog_.contains(id)) {
       return absl::AlreadyExistsError(absl::StrCat(DocumentName(id), " exists"));
     }
-    if (const auto found = ingests_.find(id); found != ingests_.end()) {
-      const IngestProgress& progress = owners_.at(found->second).ingest.progress;
-      RETURN_IF_ERROR(CheckResumable(progress, fingerprint, from_tokens, pattern));
-      return progress;
-    }
-    const OwnerId owner{next_owner_++};
-    IngestProgress& progress = owners_[owner].ingest.progress;
-    progress.id = id;
-    progress.owner = owner;
-    progress.fingerprint = fingerprint;
-    progress.from_tokens = from_tokens;
-    progress.pattern = pattern;
-    ingests_.emplace(id, owner);
-    return progress;
+    return Begin(AskedIngest(id, fingerprint, from_tokens, pattern));
+  }
+
+  absl::StatusOr<IngestProgress> BeginRefresh(const DocumentInfo& document,
+                                              const std::string& fingerprint,
+                                              const std::string& pattern) override {
+    MutexLock lock(mutex_);
+    RETURN_IF_ERROR(CheckReplaced(Published(document.id), document));
+    return Begin(
+        AskedIngest(document.id, fingerprint, document.from_tokens, pattern, document.owner));
   }
 
   absl::StatusOr<std::vector<IngestProgress>> ListIngests() override {
@@ -127,15 +121,23 @@ class MemoryStore final : public DocumentStore {
     MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(const Owner* const found, FindIngest(owner));
     if (found->import) RETURN_IF_ERROR(CheckAbsent(found->ingest.progress.id));
+    const IngestProgress progress = found->ingest.progress;
+    const auto old = catalog_.find(progress.id);
+    const bool refresh = progress.replaces != OwnerId{};
+    if (refresh && (old == catalog_.end() || old->second.owner != progress.replaces)) {
+      return ReplacedHasGone(progress);
+    }
     RETURN_IF_ERROR(Apply(owner, last));
     Owner& data = owners_.at(owner);
     Sha256 hash;
     hash.Update(data.text);
-    DocumentInfo info = MakeDocument(data.ingest, hash.Hex(), UnixMillis());
+    DocumentInfo info =
+        MakeDocument(data.ingest, hash.Hex(), refresh ? old->second.created_unix_ms : UnixMillis());
     if (!data.import) ingests_.erase(info.id);
     data.kind = Kind::kDocument;
     data.ingest.progress.resume_state.clear();
-    catalog_.emplace(info.id, info);
+    if (refresh) owners_.at(progress.replaces).removed = true;
+    catalog_.insert_or_assign(info.id, info);
     return info;
   }
 
@@ -272,6 +274,26 @@ class MemoryStore final : public DocumentStore {
 
   static absl::Status NoDocument(const std::string& id) {
     return absl::NotFoundError(absl::StrCat("no document '", id, "'"));
+  }
+  absl::StatusOr<DocumentInfo> Published(const std::string& id) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto found = catalog_.find(id);
+    if (found == catalog_.end()) return NoDocument(id);
+    return found->second;
+  }
+  absl::StatusOr<IngestProgress> Begin(const IngestProgress& asked)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (const auto found = ingests_.find(asked.id); found != ingests_.end()) {
+      const IngestProgress& progress = owners_.at(found->second).ingest.progress;
+      RETURN_IF_ERROR(CheckResumable(progress, asked));
+      return progress;
+    }
+    const OwnerId owner{next_owner_++};
+    IngestProgress& progress = owners_[owner].ingest.progress;
+    progress = asked;
+    progress.owner = owner;
+    ingests_.emplace(asked.id, owner);
+    return progress;
   }
   absl::Status CheckAbsent(const std::string& id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (catalog_.contains(id)) {

@@ -41,6 +41,10 @@ class SequenceState {
   // nothing; the state has the same patterns and all layers. Fails for lack of memory; afterwards
   // the sequence can only be destroyed.
   virtual absl::Status Begin(model::LocalState state) = 0;
+  // Forgets the positions from `length` on, so that the sequence continues as if it had never run
+  // them. False, and nothing is changed, where a layer cannot. REQUIRES: no stage runs on it; no
+  // landmarks.
+  virtual bool Rewind(int64_t /*length*/) { return false; }
 };
 
 // The residual stream of one piece's rows, [rows, d]: made by the first RunLower of a request, kept

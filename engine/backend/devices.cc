@@ -24,7 +24,9 @@ namespace {
 absl::StatusOr<LoadedModel> LoadHere(const std::string& directory, std::optional<DType> dtype,
                                      int threads) {
   if (!dtype) {
-    dtype = kernels::Bf16Supported() ? DType::kBf16 : DType::kFloat32;
+    const auto fastest = model::CpuModel::FastestDType(directory);
+    if (!fastest.ok()) return Annotate(fastest.status(), absl::StrCat("model ", directory));
+    dtype = *fastest;
     if (*dtype == DType::kFloat32) LogInfo("this CPU has no bf16 products, using fp32");
   }
   auto model = model::CpuModel::Load(directory, *dtype);
@@ -78,8 +80,9 @@ absl::StatusOr<LoadedModel> LoadModelOn(const std::shared_ptr<kernels::Device>& 
   if (device == nullptr) return LoadHere(directory, dtype, threads);
   LoadedModel loaded;
   absl::Status runs;
-  for (const DType format :
-       dtype ? std::vector{*dtype} : std::vector{DType::kBf16, DType::kFloat32}) {
+  std::vector<DType> formats = {DType::kBf16, DType::kFloat32};
+  if (dtype) formats = {*dtype == DType::kQuantized ? DType::kBf16 : *dtype};
+  for (const DType format : formats) {
     auto model = model::Model::Load(directory, format);
     if (!model.ok()) return Annotate(model.status(), absl::StrCat("model ", directory));
     loaded.model = *std::move(model);
@@ -89,7 +92,7 @@ absl::StatusOr<LoadedModel> LoadModelOn(const std::shared_ptr<kernels::Device>& 
   const bool landmarks = loaded.model->config().landmarks();
   if (!runs.ok() && !landmarks) return absl::FailedPreconditionError(runs.message());
   if (runs.ok()) {
-    ASSIGN_OR_RETURN(loaded.backend, DeviceBackend::Create(device, *loaded.model, directory));
+    ASSIGN_OR_RETURN(loaded.backend, DeviceBackend::Create(device, *loaded.model));
     LogInfo("layers{} on {}", landmarks ? " and landmark keys" : "", device->name());
   } else {
     ASSIGN_OR_RETURN(loaded, LoadHere(directory, dtype, threads));
@@ -100,7 +103,10 @@ absl::StatusOr<LoadedModel> LoadModelOn(const std::shared_ptr<kernels::Device>& 
     loaded.landmarks = std::make_shared<DeviceLandmarks>(device);
     loaded.lists = nullptr;
   } else {
-    loaded.landmarks = std::make_shared<CpuLandmarks>(std::make_shared<ComputeThreads>(1));
+    const bool text = loaded.model->config().documents() == DocumentKind::kText;
+    const auto searches = std::make_shared<ComputeThreads>(text ? threads : 1);
+    loaded.landmarks = std::make_shared<CpuLandmarks>(searches);
+    loaded.threads = std::shared_ptr<ThreadPool>(searches, &searches->pool);
   }
   return loaded;
 }

@@ -4,19 +4,21 @@
 
 #include <memory>
 
+#include "base/thread_pool.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/landmark_index.h"
 #include "model/model.h"
 
 namespace recollect::engine {
 
-// None but the last may be null. LoadModel (devices.h) makes one for the device of a given name,
-// OnCpu (cpu/cpu_backend.h) one for a CpuModel.
+// None but the last two may be null. LoadModel (devices.h) makes one for the device of a given
+// name, OnCpu (cpu/cpu_backend.h) one for a CpuModel.
 struct LoadedModel {
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<Backend> backend;          // the layers of `model`
   std::shared_ptr<LandmarkIndex> landmarks;  // the search of landmark keys
   std::shared_ptr<ListMaker> lists = {};     // null: `landmarks` searches exactly only
+  std::shared_ptr<ThreadPool> threads = {};  // of sparse keys; null: those of callers
 };
 
 }  // namespace recollect::engine

@@ -4,10 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/memory.h"
-#include "base/mxint8.h"
 #include "base/status.h"
 #include "engine/ingest/resume_state.h"
-#include "model/block_ends.h"
 #include "store/hash_text.h"
 
 namespace recollect::engine {
@@ -49,7 +47,10 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(const IngestContext
                         progress.input_offset};
   TokenQueue queue(progress.from_tokens, state.tokens, state.text_end, progress.bytes,
                    std::move(pending));
-  ASSIGN_OR_RETURN(std::unique_ptr<MemoryEncoder> encoder, context.backend.NewEncoder(pattern));
+  std::unique_ptr<MemoryEncoder> encoder;
+  if (context.model.config().documents() != DocumentKind::kText) {
+    ASSIGN_OR_RETURN(encoder, context.backend.NewEncoder(pattern));
+  }
   std::shared_ptr<IngestJob> job(
       new IngestJob(context, std::move(encoder), progress, std::move(queue), std::move(quota)));
   RETURN_IF_ERROR(job->Restore(state, progress));
@@ -65,8 +66,9 @@ IngestJob::IngestJob(const IngestContext& context, std::unique_ptr<MemoryEncoder
     : context_(context),
       id_(progress.id),
       owner_(progress.owner),
+      replaces_(progress.replaces),
       from_tokens_(progress.from_tokens),
-      prefix_(!context.model.config().landmarks()),
+      kind_(context.model.config().documents()),
       reach_(context.model.config().pointer.reach),
       quota_(std::move(quota)),
       reader_(context.model, progress.input_offset),
@@ -171,7 +173,7 @@ void IngestJob::Commit(AppendDone done) {
   if (!status.ok()) return Refuse(std::move(done), status);
   const bool posted = context_.thread->Post([self = shared_from_this()] {
     self->SettleCommit();
-    self->context_.wake();
+    self->GoOn();
   });
   if (!posted) Fail(absl::UnavailableError("the engine is shutting down"));
 }
@@ -209,7 +211,7 @@ void IngestJob::Read(Message message) {
       if (!failed_.ok()) return;
       queue_.Push(std::move(part));
     }
-    context_.wake();
+    if (kind_ != DocumentKind::kText) context_.wake();
   };
   absl::Status status = OrExhausted("reading the input", [&]() -> absl::Status {
     RETURN_IF_ERROR(CheckMemory());
@@ -224,7 +226,7 @@ void IngestJob::Read(Message message) {
     nothing_kept = failed_.ok() && committed_offset_ == 0;
     if (failed_.ok() && message.final) {
       empty = status.ok() && queue_.decided() == 0;
-      cut_short = prefix_ && status.ok() && !empty && queue_.encoded() == queue_.decided();
+      cut_short = prefix() && status.ok() && !empty && queue_.encoded() == queue_.decided();
       all_read_ = status.ok() && !empty && !cut_short;
     }
     if (!message.final) append_tokens_ = queue_.decided() - HeldBack();
@@ -244,119 +246,7 @@ void IngestJob::Read(Message message) {
     return Fail(status);
   }
   Settle();
-  context_.wake();
-}
-
-// At least one block, if the end of any is decided.
-IngestJob::Slice IngestJob::SliceLocked(int64_t most_tokens) const {
-  if (!failed_.ok() || publishing_ || queue_.encoded() == queue_.decided()) return {};
-  // One commit may be on its way while the next one gathers, not more. One of a prefix reads the
-  // state itself.
-  if (committing_ && (prefix_ || queue_.uncommitted() >= context_.commit_tokens)) return {};
-  std::span<const int32_t> left = queue_.waiting(queue_.decided() - queue_.encoded() - HeldBack());
-  Slice slice;
-  while (slice.tokens < most_tokens) {
-    const int64_t block = model::NextBlock(context_.model, left, all_read_);
-    if (block == 0 || (slice.tokens > 0 && slice.tokens + block > most_tokens)) break;
-    slice.blocks.push_back(block);
-    slice.tokens += block;
-    left = left.subspan(static_cast<size_t>(block));
-  }
-  if (all_read_ && left.empty()) slice.tokens += HeldBack();
-  return slice;
-}
-
-bool IngestJob::AllEncodedLocked() const {
-  return failed_.ok() && all_read_ && !publishing_ && queue_.encoded() == queue_.decided();
-}
-
-// One whose account has read too much waits, and its caller with it; the scheduler asks again.
-bool IngestJob::HasSlice() {
-  const bool may_read = quota_.account == nullptr || quota_.account->CheckTokens().ok();
-  MutexLock lock(mutex_);
-  return (may_read && SliceLocked(/*most_tokens=*/1).tokens > 0) || AllEncodedLocked() ||
-         CommitIsWantedLocked();
-}
-
-void IngestJob::RunSlice(int64_t most_tokens) {
-  const absl::Status encoded = OrExhausted("an ingest", [&] { return Encode(most_tokens); });
-  encoded.ok() ? Settle() : Fail(encoded);
-}
-
-absl::Status IngestJob::Encode(int64_t most_tokens) {
-  RETURN_IF_ERROR(CheckMemory());
-  Slice slice;
-  std::vector<int32_t> ids, bytes;
-  int64_t text_end;
-  {
-    MutexLock lock(mutex_);
-    slice = SliceLocked(most_tokens);
-    if (slice.tokens == 0) {
-      if (AllEncodedLocked()) {
-        StartCommit(/*last=*/true);
-      } else if (CommitIsWantedLocked()) {
-        StartCommit(/*last=*/false);
-      }
-      return absl::OkStatus();
-    }
-    const auto waiting = queue_.waiting(slice.tokens),
-               waiting_bytes = queue_.waiting_bytes(slice.tokens);
-    ids.assign(waiting.begin(), waiting.end());
-    bytes.assign(waiting_bytes.begin(), waiting_bytes.end());
-    text_end = queue_.text_end();
-  }
-  std::vector<Block> blocks;
-  int64_t read = 0;
-  for (const int64_t tokens : slice.blocks) {
-    blocks.push_back(Block(ids).subspan(static_cast<size_t>(read), static_cast<size_t>(tokens)));
-    read += tokens;
-  }
-  if (prefix_) {
-    RETURN_IF_ERROR(context_.state_budget.CheckRoom(StateGrowth(context_.model.config(), read)));
-  }
-  ASSIGN_OR_RETURN(std::vector<model::EncodedChunk> chunks, encoder_->Encode(blocks));
-  if (prefix_) context_.state_budget.Set(charge_, encoder_->bytes());
-  size_t token = 0;
-  std::vector<store::ChunkRecord> records;
-  for (model::EncodedChunk& chunk : chunks) {
-    const Block block = blocks[records.size()];
-    before_.insert(before_.end(), block.begin(), block.end());
-    context_.model.AddTokens(before_, chunk);
-    before_.erase(before_.begin(), before_.end() - std::min(std::ssize(before_), reach_));
-    store::ChunkRecord record;
-    record.tokens = std::move(chunk.tokens);
-    record.rows = chunk.rows;
-    record.states = std::move(chunk.states);
-    if (context_.chunk_states_format == ChunkStatesFormat::kMxInt8) {
-      record.mxint8 = RoundToMxInt8(record.states);
-    }
-    record.text_begin = text_end;
-    for (int row = 0; row < record.rows; ++row) text_end += bytes[token++];
-    record.text_end = text_end;
-    records.push_back(std::move(record));
-    batch_.landmark_keys.insert(batch_.landmark_keys.end(), chunk.landmark_key.begin(),
-                                chunk.landmark_key.end());
-  }
-  context_.counters.ingested_tokens += static_cast<int64_t>(ids.size());
-  if (quota_.account != nullptr) quota_.account->SpendTokens(std::ssize(ids));
-  {
-    MutexLock lock(mutex_);
-    RETURN_IF_ERROR(failed_);
-    std::move(records.begin(), records.end(), std::back_inserter(batch_.chunks));
-    queue_.MarkEncoded(static_cast<int64_t>(ids.size()));
-    chunks_ += static_cast<int64_t>(records.size());
-    if (AllEncodedLocked()) {
-      StartCommit(/*last=*/true);
-    } else if (CommitIsDueLocked()) {
-      StartCommit(/*last=*/false);
-    }
-  }
-  return absl::OkStatus();
-}
-
-bool IngestJob::IsEncodedLocked(int64_t tokens) const {
-  const int64_t left = tokens - queue_.encoded();
-  return left <= 0 || model::NextBlock(context_.model, queue_.waiting(left), /*final=*/false) == 0;
+  GoOn();
 }
 
 void IngestJob::Settle() {

@@ -1,6 +1,8 @@
-// The ingest of one document, as chunks, or in a family without landmarks as a prefix. Input is
-// read and tokenised on the ingest thread, encoded in slices by the scheduler, and committed on the
-// ingest thread again. The three overlap.
+// The ingest of one document, as what the model keeps of it (ModelConfig::documents). Input is read
+// and tokenised on the ingest thread, encoded in slices by the scheduler, and committed on the
+// ingest thread again. The three overlap. A document that is kept as text is only cut into blocks,
+// which the ingest thread does itself: its ingest waits for no step of the layers, and no step for
+// it.
 #ifndef RECOLLECT_ENGINE_INGEST_INGEST_H_
 #define RECOLLECT_ENGINE_INGEST_INGEST_H_
 
@@ -40,8 +42,10 @@ struct IngestContext {
   std::function<void()> wake;  // the scheduler
   ChunkStatesFormat chunk_states_format;
   int64_t commit_tokens;
+  int64_t text_commit_tokens;  // of documents that are kept as text
   int64_t max_ingests;
-  std::function<void(const std::string& id)> published;  // called for each document
+  // Called for each document, with the owner of the one that it has replaced, if any.
+  std::function<void(const std::string& id, OwnerId replaced)> published;
 };
 
 // Thread-safe.
@@ -87,10 +91,13 @@ class IngestJob final : public IngestWork,
     std::vector<int32_t> tokens;
     bool final = false;
   };
-  // What runs next: the tokens of each block, and of all blocks together.
+  // What is encoded next: the tokens of each block, and of all blocks together.
   struct Slice {
     std::vector<int64_t> blocks;
     int64_t tokens = 0;
+    // Once it is taken.
+    std::vector<int32_t> ids, bytes;  // [tokens]
+    int64_t text_begin = 0;
   };
 
   absl::Status Restore(const ResumeState& state, const store::IngestProgress& progress);
@@ -101,12 +108,24 @@ class IngestJob final : public IngestWork,
   void Refuse(Done done, absl::Status status);
   void Post(Message message);
   void Read(Message message);
+  // Has the work done that there is: by the scheduler, or here. On the ingest thread.
+  void GoOn();
+  bool MayRead() const;  // as far as the account has tokens
+  void EncodeSlice(int64_t most_tokens);
   absl::Status Encode(int64_t most_tokens);
+  Slice TakeSlice(int64_t most_tokens);
+  absl::StatusOr<std::vector<model::EncodedChunk>> EncodeBlocks(const std::vector<Block>& blocks);
+  // All of it but the text range.
+  store::ChunkRecord MakeRecord(Block block, model::EncodedChunk& chunk);
   void Settle();        // answers the piece if its tokens are encoded
   void SettleCommit();  // answers the commit that was asked for if nothing is left to commit
   // Tokens at the document's end that are not encoded: a prefix's last one runs in the session that
   // mounts it, so that it can predict the next token.
-  int64_t HeldBack() const { return prefix_ ? 1 : 0; }
+  int64_t HeldBack() const { return prefix() ? 1 : 0; }
+  bool prefix() const { return kind_ == DocumentKind::kPrefix; }
+  bool HasWorkLocked(bool may_read) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t CommitAfterLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StartDueCommit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool CommitIsDueLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool CommitIsWantedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // By the thread that owns the encoder.
@@ -121,22 +140,24 @@ class IngestJob final : public IngestWork,
 
   const IngestContext context_;
   const std::string id_;
-  const OwnerId owner_;
+  const OwnerId owner_, replaces_;  // IngestProgress::replaces
   const bool from_tokens_;
-  const bool prefix_;
+  const DocumentKind kind_;
   const int64_t reach_;  // of the pointer
   const IngestQuota quota_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 
   InputReader reader_;  // ingest thread
-  // Used by the scheduler's thread; while a prefix is committed, by the commit.
+  // Used by the thread that encodes; while a prefix is committed, by the commit. Null: the document
+  // is kept as text.
   const std::unique_ptr<MemoryEncoder> encoder_;
-  StateCharge charge_;            // scheduler's thread
+  StateCharge charge_;            // thread that encodes
   std::string committed_sha256_;  // IngestStatus::committed_sha256
-  store::IngestBatch batch_;      // scheduler's thread: chunks and keys since the last commit
-  std::vector<int32_t> before_;   // scheduler's thread: the last reach_ tokens that are encoded
+  std::vector<int32_t> before_;   // thread that encodes: the last reach_ tokens that are encoded
 
   mutable Mutex mutex_;
+  // Chunks and keys since the last commit.
+  store::IngestBatch batch_ ABSL_GUARDED_BY(mutex_);
   absl::Status failed_ ABSL_GUARDED_BY(mutex_);
   int64_t accepted_offset_ ABSL_GUARDED_BY(mutex_), committed_offset_ ABSL_GUARDED_BY(mutex_);
   int64_t chunks_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -154,6 +175,8 @@ class IngestJob final : public IngestWork,
   bool publishing_ ABSL_GUARDED_BY(mutex_) = false;
   bool published_ ABSL_GUARDED_BY(mutex_) = false;
   bool committing_ ABSL_GUARDED_BY(mutex_) = false;
+  // Until the account may read on; of a document that is kept as text.
+  bool waits_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace recollect::engine

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "engine/ingest/ingest.h"
@@ -9,8 +10,22 @@
 #include "engine/session/prefix_state.h"
 
 namespace recollect::engine {
+namespace {
+
+// Another writer is ABORTED, and worth another try, only when a stream begins. Later the document
+// was deleted or taken over, and who tried again would undo that.
+absl::Status Lasting(const absl::Status& status) {
+  return absl::IsAborted(status) ? absl::FailedPreconditionError(status.message()) : status;
+}
+
+}  // namespace
 
 absl::Status IngestJob::Restore(const ResumeState& state, const store::IngestProgress& progress) {
+  if (kind_ == DocumentKind::kText) {
+    if (state.local_state.empty()) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat("resume state has ", state.local_state.size(),
+                                            " bytes of layers, of a document that none reads"));
+  }
   if (!state.local_state.empty()) {
     return encoder_->Restore(state.local_state, progress.tokens + progress.chunks);
   }
@@ -25,11 +40,21 @@ absl::Status IngestJob::Restore(const ResumeState& state, const store::IngestPro
 }
 
 // A commit of a prefix writes its whole state: the longer it is, the rarer, so that all of them
-// together write a few times what the last one does.
+// together write a few times what the last one does. Text costs next to nothing to read again.
+int64_t IngestJob::CommitAfterLocked() const {
+  switch (kind_) {
+    case DocumentKind::kChunks:
+      return context_.commit_tokens;
+    case DocumentKind::kPrefix:
+      return std::max(context_.commit_tokens, queue_.committed() / 4);
+    case DocumentKind::kText:
+      return context_.text_commit_tokens;
+  }
+  return context_.commit_tokens;
+}
+
 bool IngestJob::CommitIsDueLocked() const {
-  const int64_t after =
-      prefix_ ? std::max(context_.commit_tokens, queue_.committed() / 4) : context_.commit_tokens;
-  return !committing_ && queue_.uncommitted() >= after;
+  return !committing_ && queue_.uncommitted() >= CommitAfterLocked();
 }
 
 bool IngestJob::CommitIsWantedLocked() const {
@@ -50,7 +75,7 @@ void IngestJob::SettleCommit() {
 
 void IngestJob::StartCommit(bool last) {
   absl::StatusOr<std::string> local_state = "";
-  if (!last && !prefix_) local_state = encoder_->Serialize();
+  if (!last && kind_ == DocumentKind::kChunks) local_state = encoder_->Serialize();
   if (!local_state.ok()) {
     failed_ = local_state.status();  // at once; who waits is told without the mutex
     context_.thread->Post([self = shared_from_this(), status = failed_] { self->Fail(status); });
@@ -85,7 +110,7 @@ void IngestJob::StartCommit(bool last) {
 
 // The scheduler leaves the encoder alone meanwhile (SliceLocked).
 absl::Status IngestJob::WriteState(store::IngestBatch& batch) {
-  if (!prefix_) return absl::OkStatus();
+  if (!prefix()) return absl::OkStatus();
   ASSIGN_OR_RETURN(batch.state_bytes, PutState(*encoder_, context_.store, owner_));
   return absl::OkStatus();
 }
@@ -93,6 +118,7 @@ absl::Status IngestJob::WriteState(store::IngestBatch& batch) {
 void IngestJob::Write(store::IngestBatch batch) {
   absl::Status status = WriteState(batch);
   if (status.ok()) status = context_.store.CommitIngest(owner_, batch);
+  status = Lasting(status);
   if (!status.ok()) {
     context_.counters.CountError(status);
     return Fail(Annotate(status, "commit"));
@@ -103,7 +129,7 @@ void IngestJob::Write(store::IngestBatch batch) {
     committed_offset_ = batch.input_offset;
   }
   SettleCommit();
-  context_.wake();
+  GoOn();
 }
 
 void IngestJob::Publish(store::IngestBatch batch) {
@@ -115,8 +141,9 @@ void IngestJob::Publish(store::IngestBatch batch) {
     if (!failed_.ok()) return;
     std::swap(done, finish_done_);
   }
-  const absl::StatusOr<store::DocumentInfo> info =
+  absl::StatusOr<store::DocumentInfo> info =
       written.ok() ? context_.store.PublishIngest(owner_, batch) : written;
+  if (!info.ok()) info = Lasting(info.status());
   {
     MutexLock lock(mutex_);
     failed_ = info.ok() ? absl::FailedPreconditionError("the document is published")
@@ -125,7 +152,7 @@ void IngestJob::Publish(store::IngestBatch batch) {
     published_ = info.ok();
   }
   if (!info.ok()) context_.counters.CountError(info.status());
-  if (info.ok()) context_.published(info->id);
+  if (info.ok()) context_.published(info->id, replaces_);
   if (done) done(info);
 }
 

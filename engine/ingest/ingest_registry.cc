@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <future>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +13,7 @@
 namespace recollect::engine {
 namespace {
 
-absl::Status Deleted() { return absl::AbortedError("the document was deleted"); }
+constexpr char kDeleted[] = "the document was deleted";
 
 }  // namespace
 
@@ -100,7 +101,7 @@ class IngestRegistry::Hold final : public IngestRegistry::ImportHold {
                      CheckQuota(account_, registry_->context_.store, registry_->OpenIds(), id));
     return account_ == nullptr ? absl::OkStatus() : account_->CheckBytes(bytes, quota.bytes);
   }
-  void Published(const std::string& id) override { registry_->context_.published(id); }
+  void Published(const std::string& id) override { registry_->context_.published(id, OwnerId{}); }
 
  private:
   absl::Status Take(const std::string& id) {
@@ -175,31 +176,67 @@ void IngestRegistry::Forget(const std::string& id) {
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
     const std::string& id, bool from_tokens, const model::LocalPatterns& pattern,
     const Origin& origin) {
-  if (!from_tokens && context_.model.tokenizer() == nullptr) {
+  return Open({.id = id, .from_tokens = from_tokens, .pattern = pattern, .origin = origin});
+}
+
+absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginRefresh(
+    const store::DocumentInfo& document, const model::LocalPatterns& pattern,
+    const Origin& origin) {
+  return Open({.id = document.id, .pattern = pattern, .origin = origin, .replaces = &document});
+}
+
+absl::StatusOr<IngestQuota> IngestRegistry::QuotaOf(const Asked& asked) const {
+  if (asked.replaces != nullptr) {
+    return IngestQuota{asked.origin.account, std::numeric_limits<int64_t>::max()};
+  }
+  return CheckQuota(asked.origin.account, context_.store, OpenIds(), asked.id);
+}
+
+std::string IngestRegistry::KeptPattern(const model::LocalPatterns& pattern) const {
+  return context_.model.config().documents() == DocumentKind::kPrefix ? pattern.Text() : "";
+}
+
+absl::StatusOr<store::IngestProgress> IngestRegistry::BeginInStore(const Asked& asked) {
+  store::DocumentStore& store = context_.store;
+  const std::string kept = KeptPattern(asked.pattern);
+  const std::string& fingerprint = context_.model.fingerprint();
+  if (asked.replaces == nullptr) {
+    return store.BeginIngest(asked.id, fingerprint, asked.from_tokens, kept);
+  }
+  auto progress = store.BeginRefresh(*asked.replaces, fingerprint, kept);
+  if (!absl::IsFailedPrecondition(progress.status())) return progress;
+  // All that is lost is what another model has read of it.
+  RETURN_IF_ERROR(store.AbandonIngest(asked.id));
+  return store.BeginRefresh(*asked.replaces, fingerprint, kept);
+}
+
+absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const Asked& asked) {
+  const std::string& id = asked.id;
+  if (!asked.from_tokens && context_.model.tokenizer() == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "document \"", id, "\": the model has no tokenizer: only token input is possible"));
   }
   const MemoryScope scope(MemoryScope::kTake);  // an id that is reserved is forgotten again
   CloseFailed(id);
-  RETURN_IF_ERROR(Reserve(id, origin.peer));
-  const absl::StatusOr<IngestQuota> quota = OrExhausted(
-      "an ingest", [&] { return CheckQuota(origin.account, context_.store, OpenIds(), id); });
+  RETURN_IF_ERROR(Reserve(id, asked.origin.peer));
+  const absl::StatusOr<IngestQuota> quota =
+      OrExhausted("an ingest", [&] { return QuotaOf(asked); });
   if (!quota.ok()) {
     Forget(id);
     return quota.status();
   }
-  const std::string kept = context_.model.config().landmarks() ? "" : pattern.Text();
-  const absl::StatusOr<store::IngestProgress> progress = OrExhausted("an ingest", [&] {
-    return context_.store.BeginIngest(id, context_.model.fingerprint(), from_tokens, kept);
-  });
+  const absl::StatusOr<store::IngestProgress> progress =
+      OrExhausted("an ingest", [&] { return BeginInStore(asked); });
   if (!progress.ok()) {
     Forget(id);
-    if (absl::IsAlreadyExists(progress.status())) return BeginCheck(id, from_tokens, kept);
+    if (absl::IsAlreadyExists(progress.status())) {
+      return BeginCheck(id, asked.from_tokens, KeptPattern(asked.pattern));
+    }
     context_.counters.CountError(progress.status());
     return progress.status();
   }
   absl::StatusOr<std::shared_ptr<IngestJob>> job = OrExhausted(
-      "an ingest", [&] { return IngestJob::Create(context_, pattern, *progress, *quota); });
+      "an ingest", [&] { return IngestJob::Create(context_, asked.pattern, *progress, *quota); });
   if (!job.ok()) {
     if (progress->input_offset == 0) DropRecord(id);
     Forget(id);
@@ -219,12 +256,13 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(
     const std::string& id, bool from_tokens, const std::string& pattern) {
   absl::StatusOr<Pin> pinned = mounts_.PinDocument(id);
-  if (absl::IsNotFound(pinned.status())) return Deleted();
+  // Deleted meanwhile: what is sent now is new.
+  if (absl::IsNotFound(pinned.status())) return absl::AbortedError(kDeleted);
   ASSIGN_OR_RETURN(Pin pin, std::move(pinned));
   if (pin->info().fingerprint != context_.model.fingerprint()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("document \"", id, "\" exists, read by a model with fingerprint ",
-                     pin->info().fingerprint, "; this model has ", context_.model.fingerprint()));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "document \"", id, "\" exists, read by a model with fingerprint ", pin->info().fingerprint,
+        "; this model has ", context_.model.fingerprint(), ": docs refresh reads it again"));
   }
   if (pin->info().pattern != pattern) {
     return absl::FailedPreconditionError(
@@ -284,7 +322,7 @@ absl::Status IngestRegistry::Abandon(const std::string& id) {
     job = entry.job;
     if (job != nullptr) scheduler_.RemoveIngest(job.get());
   }
-  if (job != nullptr) job->Fail(Deleted());
+  if (job != nullptr) job->Fail(absl::FailedPreconditionError(kDeleted));
   // After whatever the ingest thread still does for it.
   auto result = std::make_shared<std::promise<absl::Status>>();
   std::future<absl::Status> status = result->get_future();

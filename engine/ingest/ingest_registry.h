@@ -32,6 +32,13 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
                                                       const model::LocalPatterns& pattern,
                                                       const Origin& origin);
 
+  // The same for a document that is published, to be read again under this model. Its own bytes
+  // are not counted again. An unfinished refresh for another model is forgotten. NOT_FOUND: the
+  // document has gone.
+  absl::StatusOr<std::unique_ptr<IngestStream>> BeginRefresh(const store::DocumentInfo& document,
+                                                             const model::LocalPatterns& pattern,
+                                                             const Origin& origin);
+
   // The place of a document that comes from a file, among those of ingests; given back at its end.
   class ImportHold {
    public:
@@ -70,6 +77,20 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
     std::shared_ptr<IngestJob> job;  // null while it is being made
     bool closing = false;            // a closure on the ingest thread will erase it
   };
+
+  // What is to be written.
+  struct Asked {
+    const std::string& id;
+    bool from_tokens = false;
+    const model::LocalPatterns& pattern;
+    const Origin& origin;
+    const store::DocumentInfo* replaces = nullptr;  // null: a new document
+  };
+  absl::StatusOr<IngestQuota> QuotaOf(const Asked& asked) const;
+  // The pattern with which documents are kept; empty: they are no prefixes.
+  std::string KeptPattern(const model::LocalPatterns& pattern) const;
+  absl::StatusOr<store::IngestProgress> BeginInStore(const Asked& asked);
+  absl::StatusOr<std::unique_ptr<IngestStream>> Open(const Asked& asked);
 
   absl::Status CheckPlaces(const std::string& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckNotImported(const std::string& id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -33,11 +33,11 @@ class Export final : public ExportStream {
 store::ImportRules Rules(const model::Model& model) {
   const model::ModelConfig& config = model.config();
   return {.fingerprint = std::string(model.fingerprint()),
-          .width = config.d,
+          .width = config.documents() == DocumentKind::kText ? 0 : config.d,
           .key_width = config.key_width(),
           .vocab_size = config.vocab_size,
           .chunk_tokens = config.chunk_tokens,
-          .landmarks = config.landmarks(),
+          .kind = config.documents(),
           .pointer = config.pointer.reach > 0,
           .find_invalid_utf8 = model::FindInvalidUtf8};
 }
@@ -83,9 +83,9 @@ absl::StatusOr<std::unique_ptr<ExportStream>> BeginExport(const model::Model& mo
                                                           Counters& counters, Pin pin) {
   const store::DocumentInfo& info = pin->info();
   if (info.fingerprint != model.fingerprint()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("document \"", info.id, "\" was read by a model with fingerprint ",
-                     info.fingerprint, "; this model has ", model.fingerprint()));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "document \"", info.id, "\" was read by a model with fingerprint ", info.fingerprint,
+        "; this model has ", model.fingerprint(), ": docs refresh reads it again"));
   }
   return std::make_unique<Export>(store, counters, model.config().key_width(), std::move(pin));
 }

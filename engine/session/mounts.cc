@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,33 +25,31 @@ struct Entry {
   int64_t last_used = 0;
 
   Mutex load_mutex;  // held while the keys are read, so that one reader reads them for all
-  std::unique_ptr<LandmarkKeys> keys;  // null: not read
-  std::atomic<bool> listed{false};     // the keys have lists
+  std::unique_ptr<LandmarkKeys> keys;  // null: not read, like the next
+  std::optional<SparseKeys> sparse;    // of a document that is kept as text, in place of those
+  bool loaded() const { return keys != nullptr || sparse.has_value(); }
+  std::atomic<bool> listed{false};  // the keys have lists
 };
 
 absl::Status CheckFingerprint(const store::DocumentInfo& info, const std::string& fingerprint) {
   if (info.fingerprint == fingerprint) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("document \"", info.id, "\" was read by a model with fingerprint ",
-                   info.fingerprint, ", this model has ", fingerprint));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "document \"", info.id, "\" was read by a model with fingerprint ", info.fingerprint,
+      ", this model has ", fingerprint, ": docs refresh reads it again"));
 }
 
 }  // namespace
 
 struct Mounts::State : std::enable_shared_from_this<State> {
-  State(store::DocumentStore& store_in, LandmarkIndex& device_in, std::string fingerprint_in,
-        int64_t d_k_in, int64_t budget_in, Counters& counters_in,
-        std::function<void(OwnerId)> freed_in, std::function<void(std::function<void()>)> post_in,
-        FindLists find_lists_in)
+  State(store::DocumentStore& store_in, Keys keys_in, std::string fingerprint_in,
+        Counters& counters_in, std::function<void(OwnerId)> freed_in,
+        std::function<void(std::function<void()>)> post_in)
       : store(store_in),
-        device(device_in),
+        keys(std::move(keys_in)),
         fingerprint(std::move(fingerprint_in)),
-        d_k(d_k_in),
-        budget(budget_in),
         counters(counters_in),
         freed(std::move(freed_in)),
-        post(std::move(post_in)),
-        find_lists(std::move(find_lists_in)) {}
+        post(std::move(post_in)) {}
 
   class PinImpl;
 
@@ -59,23 +58,28 @@ struct Mounts::State : std::enable_shared_from_this<State> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Of the unpinned; false: there is none.
   bool DropOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // What a document's keys take in memory, at most.
+  int64_t BytesOf(const store::DocumentInfo& info) const;
   absl::Status Load(Entry& entry);
+  absl::Status LoadLandmarks(Entry& entry);
+  absl::Status LoadSparse(Entry& entry);
+  void CountSparse(Entry& entry);  // REQUIRES: loaded
   // The device may have less room than the budget says.
   absl::Status LoadMakingRoom(Entry& entry);
   void Unpin(const std::shared_ptr<Entry>& entry);
   void Drop(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Of a document that was removed. False: it is pinned, and the last pin frees it.
+  bool Forget(OwnerId owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void FreeLater(OwnerId owner);
   // Tells the store that this process no longer reads the document.
   void UnpinLater(OwnerId owner);
 
   store::DocumentStore& store;
-  LandmarkIndex& device;
+  const Keys keys;
   const std::string fingerprint;
-  const int64_t d_k, budget;
   Counters& counters;
   const std::function<void(OwnerId)> freed;
   const std::function<void(std::function<void()>)> post;
-  const FindLists find_lists;
 
   mutable Mutex mutex;
   std::unordered_map<uint64_t, std::shared_ptr<Entry>> entries ABSL_GUARDED_BY(mutex);  // by owner
@@ -92,7 +96,10 @@ class Mounts::State::PinImpl final : public DocumentPin {
   const store::DocumentInfo& info() const override { return entry_->info; }
   KeyRun keys() const override {
     if (!with_keys_) return {};
-    return {entry_->keys.get(), entry_->info.chunks};
+    return {entry_->keys.get(), entry_->keys == nullptr ? 0 : entry_->info.chunks};
+  }
+  const SparseKeys* sparse() const override {
+    return with_keys_ && entry_->sparse.has_value() ? &*entry_->sparse : nullptr;
   }
 
  private:
@@ -128,7 +135,7 @@ absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string&
   }
   ++entry->pins;  // before making room, which drops keys of unpinned documents only
   if (with_keys && entry->key_bytes == 0) {
-    const int64_t needed = device.BytesOf(entry->info.chunks, d_k);
+    const int64_t needed = BytesOf(entry->info);
     if (const absl::Status status = MakeRoom(entry->info, needed); !status.ok()) {
       if (--entry->pins == 0) {
         UnpinLater(entry->info.owner);
@@ -144,11 +151,12 @@ absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string&
 }
 
 absl::Status Mounts::State::MakeRoom(const store::DocumentInfo& info, int64_t needed) {
-  while (used + needed > budget) {
+  while (used + needed > keys.budget_bytes) {
     if (!DropOldest()) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("document \"", info.id, "\": its landmark keys need ", needed,
-                       " bytes, the budget of ", budget, " bytes has ", budget - used, " left"));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "document \"", info.id, "\": its ", keys.text == nullptr ? "landmark" : "sparse",
+          " keys need ", needed, " bytes, the budget of ", keys.budget_bytes, " bytes has ",
+          keys.budget_bytes - used, " left"));
     }
   }
   return absl::OkStatus();
@@ -173,32 +181,54 @@ void Mounts::State::Drop(Entry& entry) {
 absl::Status Mounts::State::LoadMakingRoom(Entry& entry) {
   while (true) {
     absl::Status status = Load(entry);
+    if (status.ok()) CountSparse(entry);
     if (!absl::IsResourceExhausted(status)) return status;
     MutexLock lock(mutex);
     if (!DropOldest()) return status;
   }
 }
 
+int64_t Mounts::State::BytesOf(const store::DocumentInfo& info) const {
+  return keys.text != nullptr ? keys.text->BytesOf(info)
+                              : keys.device.BytesOf(info.chunks, keys.d_k);
+}
+
+absl::Status Mounts::State::LoadLandmarks(Entry& entry) {
+  LargeVector<Bf16> read(static_cast<size_t>(entry.info.chunks * keys.d_k));
+  RETURN_IF_ERROR(
+      store.FillLandmarkKeys(entry.info.owner, entry.info.chunks, keys.d_k, read.data()));
+  const std::shared_ptr<const LandmarkLists> lists =
+      keys.find_lists == nullptr ? nullptr : keys.find_lists(entry.info);
+  if (lists == nullptr) {
+    ASSIGN_OR_RETURN(entry.keys, keys.device.Keep(std::move(read)));
+    return absl::OkStatus();
+  }
+  OrderKeys(*lists, read);
+  ASSIGN_OR_RETURN(std::unique_ptr<LandmarkKeys> kept, keys.device.Keep({}));
+  RETURN_IF_ERROR(kept->UseLists({std::move(read), lists}));
+  entry.keys = std::move(kept);
+  entry.listed = true;
+  return absl::OkStatus();
+}
+
+absl::Status Mounts::State::LoadSparse(Entry& entry) {
+  ASSIGN_OR_RETURN(entry.sparse, keys.text->Read(entry.info));
+  return absl::OkStatus();
+}
+
+// How much the words of a text take is known only once they are read.
+void Mounts::State::CountSparse(Entry& entry) {
+  if (keys.text == nullptr) return;
+  const int64_t bytes = entry.sparse->bytes();
+  MutexLock lock(mutex);
+  used += bytes - entry.key_bytes;
+  entry.key_bytes = bytes;
+}
+
 absl::Status Mounts::State::Load(Entry& entry) {
   MutexLock lock(entry.load_mutex);
-  if (entry.keys != nullptr) return absl::OkStatus();
-  const auto load = [&]() -> absl::Status {
-    LargeVector<Bf16> keys(static_cast<size_t>(entry.info.chunks * d_k));
-    RETURN_IF_ERROR(store.FillLandmarkKeys(entry.info.owner, entry.info.chunks, d_k, keys.data()));
-    const std::shared_ptr<const LandmarkLists> lists =
-        find_lists == nullptr ? nullptr : find_lists(entry.info);
-    if (lists == nullptr) {
-      ASSIGN_OR_RETURN(entry.keys, device.Keep(std::move(keys)));
-      return absl::OkStatus();
-    }
-    OrderKeys(*lists, keys);
-    ASSIGN_OR_RETURN(std::unique_ptr<LandmarkKeys> kept, device.Keep({}));
-    RETURN_IF_ERROR(kept->UseLists({std::move(keys), lists}));
-    entry.keys = std::move(kept);
-    entry.listed = true;
-    return absl::OkStatus();
-  };
-  const absl::Status status = load();
+  if (entry.loaded()) return absl::OkStatus();
+  const absl::Status status = keys.text != nullptr ? LoadSparse(entry) : LoadLandmarks(entry);
   counters.CountError(status);
   return Annotate(status, absl::StrCat("document \"", entry.info.id, "\""));
 }
@@ -211,7 +241,7 @@ void Mounts::State::Unpin(const std::shared_ptr<Entry>& entry) {
     bool loaded;
     {
       MutexLock load_lock(entry->load_mutex);
-      loaded = entry->keys != nullptr;
+      loaded = entry->loaded();
     }
     if (entry->removed || !loaded) {
       free = entry->removed;
@@ -226,6 +256,15 @@ void Mounts::State::UnpinLater(OwnerId owner) {
   post([state = shared_from_this(), owner] { state->store.Unpin(owner); });
 }
 
+bool Mounts::State::Forget(OwnerId owner) {
+  const auto found = entries.find(static_cast<uint64_t>(owner));
+  if (found == entries.end()) return true;
+  found->second->removed = true;
+  if (found->second->pins > 0) return false;
+  Drop(*found->second);
+  return true;
+}
+
 void Mounts::State::FreeLater(OwnerId owner) {
   freed(owner);
   post([state = shared_from_this(), owner] {
@@ -236,13 +275,10 @@ void Mounts::State::FreeLater(OwnerId owner) {
   });
 }
 
-Mounts::Mounts(store::DocumentStore& store, LandmarkIndex& device, std::string fingerprint,
-               int64_t d_k, int64_t budget_bytes, Counters& counters,
-               std::function<void(OwnerId)> freed, std::function<void(std::function<void()>)> post,
-               FindLists find_lists)
-    : state_(std::make_shared<State>(store, device, std::move(fingerprint), d_k, budget_bytes,
-                                     counters, std::move(freed), std::move(post),
-                                     std::move(find_lists))) {}
+Mounts::Mounts(store::DocumentStore& store, Keys keys, std::string fingerprint, Counters& counters,
+               std::function<void(OwnerId)> freed, std::function<void(std::function<void()>)> post)
+    : state_(std::make_shared<State>(store, std::move(keys), std::move(fingerprint), counters,
+                                     std::move(freed), std::move(post))) {}
 
 Mounts::~Mounts() = default;
 
@@ -274,7 +310,7 @@ absl::StatusOr<Pin> Mounts::PinDocument(const std::string& id) {
 }
 
 absl::StatusOr<std::shared_ptr<void>> Mounts::Reserve(const store::DocumentInfo& info) {
-  const int64_t needed = state_->device.BytesOf(info.chunks, state_->d_k);
+  const int64_t needed = state_->BytesOf(info);
   MutexLock lock(state_->mutex);
   RETURN_IF_ERROR(state_->MakeRoom(info, state_->reserved + needed));
   std::shared_ptr<void> room(nullptr, [state = state_, needed](void*) {
@@ -311,15 +347,19 @@ absl::Status Mounts::Remove(const std::string& id) {
       return info.status();
     }
     owner = info->owner;
-    const auto found = state_->entries.find(static_cast<uint64_t>(owner));
-    if (found != state_->entries.end()) {
-      found->second->removed = true;
-      if (found->second->pins > 0) return absl::OkStatus();  // the last pin frees it
-      state_->Drop(*found->second);
-    }
+    if (!state_->Forget(owner)) return absl::OkStatus();
   }
   state_->FreeLater(owner);
   return absl::OkStatus();
+}
+
+void Mounts::Retire(OwnerId owner) {
+  const MemoryScope scope(MemoryScope::kTake);
+  {
+    MutexLock lock(state_->mutex);
+    if (!state_->Forget(owner)) return;
+  }
+  state_->FreeLater(owner);
 }
 
 int64_t Mounts::used_bytes() const {
@@ -333,6 +373,6 @@ int64_t Mounts::listed_documents() const {
                        [](const auto& entry) { return entry.second->listed.load(); });
 }
 
-int64_t Mounts::budget_bytes() const { return state_->budget; }
+int64_t Mounts::budget_bytes() const { return state_->keys.budget_bytes; }
 
 }  // namespace recollect::engine

@@ -1,5 +1,5 @@
-// The documents in use: their landmark keys, loaded once and shared by all sessions that mount
-// them, and the pins of their readers.
+// The documents in use: their keys (of landmarks, or sparse ones where documents are kept as text),
+// loaded once and shared by all sessions that mount them, and the pins of their readers.
 //
 // Keys stay loaded after the last unmount while the budget has room, so that mounting again costs
 // nothing; keys of mounted documents are never dropped. A removed document cannot be mounted any
@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "engine/backend/landmark_index.h"
 #include "engine/counters.h"
+#include "engine/session/text_keys.h"
 #include "store/document_store.h"
 
 namespace recollect::engine {
@@ -26,23 +27,31 @@ class DocumentPin {
  public:
   virtual ~DocumentPin() = default;
   virtual const store::DocumentInfo& info() const = 0;
-  // All its landmark keys; none for a pin made by PinDocument.
+  // All its landmark keys; none for a pin made by PinDocument, or a document that is kept as text.
   virtual KeyRun keys() const = 0;
+  // The sparse keys of a document that is kept as text; null for others, and made by PinDocument.
+  virtual const SparseKeys* sparse() const = 0;
 };
 using Pin = std::shared_ptr<const DocumentPin>;
 
 // Thread-safe. Pins may outlive it, but not the store or the device.
 class Mounts {
  public:
-  // Lists of a document's landmark keys, read when its keys are; null: none.
-  using FindLists =
-      std::function<std::shared_ptr<const LandmarkLists>(const store::DocumentInfo& info)>;
+  // Where keys come from and go.
+  struct Keys {
+    LandmarkIndex& device;
+    int64_t d_k = 0;
+    int64_t budget_bytes = 0;
+    // Lists of a document's landmark keys, read when its keys are; null: none.
+    std::function<std::shared_ptr<const LandmarkLists>(const store::DocumentInfo& info)>
+        find_lists = nullptr;
+    const TextKeys* text = nullptr;  // of documents that are kept as text; null: they have states
+  };
 
   // `freed` is called with each owner whose records are about to be freed. `post` runs work that
   // may block on disk.
-  Mounts(store::DocumentStore& store, LandmarkIndex& device, std::string fingerprint, int64_t d_k,
-         int64_t budget_bytes, Counters& counters, std::function<void(OwnerId)> freed,
-         std::function<void(std::function<void()>)> post, FindLists find_lists = nullptr);
+  Mounts(store::DocumentStore& store, Keys keys, std::string fingerprint, Counters& counters,
+         std::function<void(OwnerId)> freed, std::function<void(std::function<void()>)> post);
   ~Mounts();
 
   // Pins `ids`, in order, with their keys; reads keys that are not loaded. NOT_FOUND,
@@ -63,6 +72,9 @@ class Mounts {
 
   // Takes the document out of the catalog. NOT_FOUND.
   absl::Status Remove(const std::string& id);
+  // Lets go of a document that the store has out of the catalog: its space is freed, as that of a
+  // removed one.
+  void Retire(OwnerId owner);
 
   int64_t used_bytes() const;
   int64_t listed_documents() const;  // documents whose loaded keys have lists

@@ -125,9 +125,9 @@ absl::StatusOr<model::LocalState> RestoreState(const model::Model& model,
   PartReader reader(store, stored);
   ASSIGN_OR_RETURN(const std::string head, reader.Section());
   std::string_view rest = head;
-  ASSIGN_OR_RETURN(
-      model::LocalState state,
-      model::LocalState::DeserializeHead(model.config(), pattern, model.config().layers(), rest));
+  ASSIGN_OR_RETURN(model::LocalState state, model::LocalState::DeserializeHead(
+                                                model.config(), pattern, model.config().layers(),
+                                                rest, model.cache_dtype()));
   if (!rest.empty()) return reader.Malformed("its head is too long");
   for (model::LayerState& layer : state.layers) {
     ASSIGN_OR_RETURN(const std::string section, reader.Section());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -14,21 +15,32 @@ namespace recollect::engine {
 
 Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
                  LandmarkIndex& landmark_index, const SessionOptions& options,
-                 std::unique_ptr<SequenceState> sequence, std::vector<Pin> mounts)
+                 int64_t position_limit, std::unique_ptr<SequenceState> sequence,
+                 std::vector<Pin> mounts)
     : model_(model),
       store_(store),
       tiers_(tiers),
       landmark_index_(landmark_index),
       landmarks_(model.config().landmarks()),
+      rewinds_(model.config().rewinds()),
       at_end_(landmarks_ && model.config().landmark_at == model::LandmarkAt::kEnd),
       reads_own_(model.config().landmark_reads == model::LandmarkReads::kOwn),
       chunk_tokens_(model.config().chunk_tokens),
       reach_(model.lexicon() != nullptr ? model.lexicon()->reach() : 0),
       pointer_reach_(model.config().pointer.reach),
       random_chunks_(options.random_chunks),
+      text_tokens_(options.text_tokens),
+      position_limit_(position_limit),
       mounts_(std::move(mounts)),
       mount_ids_(options.mounts),
       sequence_(std::move(sequence)) {}
+
+absl::Status Session::CheckLimit(int64_t more) const {
+  if (position_limit_ == 0 || positions_ + more <= position_limit_) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("context: ", more, " tokens after ",
+                                                 positions_.load(), ", at most ", position_limit_,
+                                                 " in all"));
+}
 
 void Session::Plan(Input& input, int64_t limit, HeadRows head, PlannedRows& piece) {
   piece.sequence = sequence_.get();
@@ -80,6 +92,16 @@ void Session::Plan(Input& input, int64_t limit, HeadRows head, PlannedRows& piec
   }
 }
 
+bool Session::Rewind(int64_t length) {
+  if (!rewinds_ || std::ssize(read_tokens_) != positions_ || !sequence_->Rewind(length)) {
+    return false;
+  }
+  read_tokens_.resize(static_cast<size_t>(length));
+  positions_ = open_rows_ = open_tokens_ = length;
+  carry.reset();
+  return true;
+}
+
 void Session::PlaceLandmark(PlannedRows& piece) {
   if (!at_end_ && positions_ > 0) CloseBlock(piece);
   // The chunk that it closes is no candidate yet: the window still covers it. The landmark that a
@@ -102,6 +124,7 @@ void Session::PlaceToken(PlannedRows& piece, int32_t id) {
   predictor_ = piece.rows();
   PlaceRow(piece, id);
   ++open_tokens_;
+  if (rewinds_) read_tokens_.push_back(id);
   if (reach_ > 0 || pointer_reach_ > 0) {
     const auto kept = static_cast<size_t>(std::max(reach_, chunk_tokens_ + pointer_reach_));
     // Not with every token: what is in front moves each time.

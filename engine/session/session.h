@@ -74,9 +74,10 @@ enum class HeadRows { kNone, kLast, kAll };
 // Used by one thread at a time; info() by any.
 class Session {
  public:
-  // `sequence` must be new. Model, store, tiers and device must outlive the session.
+  // `sequence` must be new; position_limit: 0: none. Model, store, tiers and device must outlive
+  // the session.
   Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
-          LandmarkIndex& landmark_index, const SessionOptions& options,
+          LandmarkIndex& landmark_index, const SessionOptions& options, int64_t position_limit,
           std::unique_ptr<SequenceState> sequence, std::vector<Pin> mounts);
   // Deletes the session's chunks from the store: blocks on the disk.
   ~Session();
@@ -92,6 +93,12 @@ class Session {
   // last row or sampling needs it), and advances the layout past them. The piece is empty if there
   // is nothing to run or no row to predict from. What an earlier plan allocated is used again.
   void Plan(Input& input, int64_t limit, HeadRows head, PlannedRows& piece);
+
+  // Forgets the positions from `length` on, and the carried token. False, and nothing is changed,
+  // where the layers cannot (SequenceState::Rewind). REQUIRES: 0 <= length <= positions().
+  bool Rewind(int64_t length);
+  // All tokens run so far, in a family that can rewind; else empty.
+  std::span<const int32_t> read_tokens() const { return read_tokens_; }
 
   // Releases the chunks that the next row reads: a session that waits for its next request must not
   // prevent their eviction. The next piece looks them up again.
@@ -113,8 +120,12 @@ class Session {
   const std::vector<Bf16>& last_key() const { return last_key_; }
 
   const std::vector<Pin>& mounts() const { return mounts_; }
+  int64_t text_tokens() const { return text_tokens_; }  // SessionOptions::text_tokens
   bool random_chunks() const { return random_chunks_; }
   int64_t positions() const { return positions_; }
+  // INVALID_ARGUMENT, naming both numbers, when so many more positions are more than the session
+  // may have (model::ModelConfig::PositionLimit).
+  absl::Status CheckLimit(int64_t more) const;
   int64_t state_bytes() const { return sequence_->bytes(); }
 
   // The last sampled token, or the prefix's last token, if it has not been run: the next piece
@@ -142,12 +153,15 @@ class Session {
   ChunkTiers& tiers_;
   LandmarkIndex& landmark_index_;
   const bool landmarks_;
+  const bool rewinds_;
   const bool at_end_;     // whether landmarks end their block
   const bool reads_own_;  // whether landmarks read their own hits, or their predecessor's
   const int64_t chunk_tokens_;
   const int64_t reach_;          // of lexical queries
   const int64_t pointer_reach_;  // 0: there is none
   const bool random_chunks_;
+  const int64_t text_tokens_;
+  const int64_t position_limit_;  // 0: none
   const std::vector<Pin> mounts_;
   std::vector<std::string> mount_ids_;
   const std::unique_ptr<SequenceState> sequence_;
@@ -159,6 +173,7 @@ class Session {
   // The last tokens: enough for a block and the tokens before it that the pointer compares, and for
   // a lexical query.
   std::vector<int32_t> recent_;
+  std::vector<int32_t> read_tokens_;
   std::shared_ptr<LandmarkMemory> memory_;  // read by the next row
   int64_t text_bytes_ = 0, block_text_begin_ = 0;
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -42,10 +43,18 @@ class StateBudget {
  public:
   explicit StateBudget(int64_t bytes) : budget_(bytes) {}
 
+  // Sets what gives up a state that nobody uses, and returns false if there is none. It is called,
+  // by whoever needs room, until there is enough. REQUIRES: nothing is charged yet.
+  void OnShortage(std::function<bool()> give_up) { give_up_ = std::move(give_up); }
+  // Gives up one state that nobody uses; false: there is none.
+  bool GiveUp() const { return give_up_ != nullptr && give_up_(); }
+
   // RESOURCE_EXHAUSTED, naming both sizes, if `more` bytes do not fit. Called before a step with
   // the most that its rows may need; what vectors reserve beyond that is counted when the step has
   // ended.
   absl::Status CheckRoom(int64_t more) const {
+    while (used_bytes() + more > budget_ && GiveUp()) {
+    }
     const int64_t used = used_bytes();
     return used + more <= budget_ ? absl::OkStatus() : NoRoom(used, "a step may need ", more);
   }
@@ -55,6 +64,7 @@ class StateBudget {
   absl::Status Reserve(StateCharge& charge, int64_t bytes) {
     int64_t used = used_bytes();
     do {
+      while (used + bytes > budget_ && GiveUp()) used = used_bytes();
       if (used + bytes > budget_) return NoRoom(used, "a stored state needs ", bytes);
     } while (!used_->compare_exchange_weak(used, used + bytes));
     charge.used_ = used_;
@@ -78,6 +88,7 @@ class StateBudget {
   }
 
   const int64_t budget_;
+  std::function<bool()> give_up_;
   const std::shared_ptr<std::atomic<int64_t>> used_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 

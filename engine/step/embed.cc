@@ -22,7 +22,7 @@ class Embed final : public Request {
         done_(std::move(done)),
         counters_(counters) {}
 
-  absl::Status Prepare(bool) override {
+  absl::Status Prepare(const PromptSource&) override {
     RETURN_IF_ERROR(RequireLandmarks(model_, "embed"));
     const model::ModelConfig& config = model_.config();
     RETURN_IF_ERROR(CheckRange<int64_t>("group", request_.group, 0, std::ssize(config.groups) - 1));

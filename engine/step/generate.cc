@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -43,15 +44,22 @@ class Generation final : public Request {
     }
   }
 
-  absl::Status Prepare(bool continues) override {
-    ASSIGN_OR_RETURN(input_.tokens,
-                     PromptTokens(model_, std::exchange(request_.prompt, {}), continues));
+  absl::Status Prepare(const PromptSource& source) override {
+    ASSIGN_OR_RETURN(MadePrompt made, MakePrompt(model_, std::exchange(request_.prompt, {}), source,
+                                                 request_.max_tokens));
+    input_.tokens = std::move(made.tokens);
     usage_.prompt_tokens = std::ssize(input_.tokens);
+    usage_.dropped_messages = made.dropped_messages;
+    if (request_.with_retrievals) retrieved_ = std::move(made.retrieval);
     return TakeGenerated();
   }
 
+  std::span<const int32_t> beginning() const override {
+    return request_.session.has_value() ? std::span<const int32_t>() : input_.tokens;
+  }
+
   absl::Status Plan(int64_t limit) override {
-    if (!started_) Start();
+    if (!started_) RETURN_IF_ERROR(Start());
     const bool samples = request_.max_tokens > 0 && !complete_;
     session->Plan(input_, limit, samples ? HeadRows::kLast : HeadRows::kNone, piece);
     piece.sampling = SettingsOf(request_.sampling, usage_.generated_tokens);
@@ -67,8 +75,12 @@ class Generation final : public Request {
     std::ranges::sort(piece.retrievals, {}, [](const Retrieval& retrieval) {
       return std::tuple(retrieval.position, retrieval.group);
     });
+    if (retrieved_.has_value()) events_->OnRetrieval(*std::exchange(retrieved_, std::nullopt));
     for (const Retrieval& retrieval : piece.retrievals) events_->OnRetrieval(retrieval);
-    if (!decoding_ && input_.done()) counters_.prompt_tokens += usage_.prompt_tokens;
+    if (!decoding_ && input_.done()) {
+      counters_.prompt_tokens += usage_.prompt_tokens;
+      counters_.cached_prompt_tokens += usage_.cached_tokens;
+    }
     if (input_.next_token > 0) session->carry.reset();  // it was the first
     if (piece.head.empty()) {
       if (complete_ && input_.done()) {
@@ -82,7 +94,7 @@ class Generation final : public Request {
     decoding_ = true;
     Clock();
     if (request_.logprobs.has_value()) events_->OnLogprobs(logprobs_);
-    if (sampled_ == model_.config().eos_id && !request_.ignore_eos) {
+    if (model_.config().Ends(sampled_) && !request_.ignore_eos) {
       reason_ = FinishReason::kEos;
       Emit({}, text_.Flush());
       return true;
@@ -102,14 +114,21 @@ class Generation final : public Request {
   void Fail(const absl::Status& status) override { events_->OnError(status); }
 
  private:
-  void Start() {
+  absl::Status Start() {
     started_ = true;
+    if (!request_.session.has_value()) {
+      // The session may come from an earlier request, whose prompt began alike.
+      input_.next_token = session->read_tokens().size();
+      usage_.cached_tokens =
+          std::min(static_cast<int64_t>(input_.next_token), usage_.prompt_tokens);
+    }
     int64_t prompt_end = usage_.prompt_tokens;
-    if (session->carry.has_value()) {
-      input_.tokens.insert(input_.tokens.begin(), *session->carry);
+    if (const std::optional<int32_t>& before = session->carry) {
+      input_.tokens.insert(input_.tokens.begin(), *before);
       ++prompt_end;
     }
     if (request_.flush) input_.flushes = {prompt_end};
+    return session->CheckLimit(std::ssize(input_.tokens) - static_cast<int64_t>(input_.next_token));
   }
 
   // What the request had generated before: its text goes through the same steps as when it was
@@ -120,7 +139,7 @@ class Generation final : public Request {
     const absl::Status known = PromptTokens(model_, {.text = "", .tokens = tokens}).status();
     RETURN_IF_ERROR(Annotate(known, "generated.ids"));
     for (size_t i = 0; i < tokens.size(); ++i) {
-      if (text_.stopped() || (tokens[i] == model_.config().eos_id && !request_.ignore_eos)) {
+      if (text_.stopped() || (model_.config().Ends(tokens[i]) && !request_.ignore_eos)) {
         return absl::InvalidArgumentError(
             absl::StrCat("generated.ids: token ", i, " of ", tokens.size(),
                          text_.stopped() ? " comes after a stop" : " is the end of text"));
@@ -181,7 +200,8 @@ class Generation final : public Request {
     if (request_.sampling.dry_multiplier > 0) generated_.push_back(sampled_);
     std::string text;
     if (model_.tokenizer() != nullptr) text = text_.Push(model_.tokenizer()->TokenBytes(sampled_));
-    const bool full = usage_.generated_tokens == request_.max_tokens;
+    const bool full =
+        usage_.generated_tokens == request_.max_tokens || !session->CheckLimit(1).ok();
     reason_ = text_.stopped() ? FinishReason::kStop : FinishReason::kMaxTokens;
     if (text_.stopped() || full) {
       text += text_.Flush();
@@ -209,6 +229,7 @@ class Generation final : public Request {
   Counters& counters_;
   TextStream text_;
   Input input_;
+  std::optional<Retrieval> retrieved_;  // in front of the prompt; not told yet
   bool started_ = false, decoding_ = false, clocked_ = false;
   // Of request_.generated: whether it ends the request; its text, and how much the caller has.
   bool complete_ = false;

@@ -17,6 +17,7 @@ constexpr int64_t kMaxInitial = 1 << 20;
 constexpr int64_t kMaxContext = int64_t{1} << 32;
 constexpr int64_t kMaxTopKBlocks = 1 << 16;
 constexpr int64_t kMaxPromptBytes = 2 << 20;
+constexpr int64_t kMaxMessages = 4096;
 constexpr int64_t kMaxScoreFlushes = 4096;
 constexpr int64_t kMaxMaxTokens = 1 << 16;
 constexpr int64_t kMaxTopK = 1 << 20;
@@ -46,10 +47,23 @@ absl::Status CheckEach(const LayerNumbers& layers, absl::Status (*check)(int64_t
   return absl::OkStatus();
 }
 
-absl::Status CheckPrompt(const Prompt& prompt, absl::string_view field, int64_t most_tokens) {
-  if (!prompt.text.empty() && !prompt.tokens.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(field, ": both text and tokens are set"));
+// `messages`: a conversation may be the prompt.
+absl::Status CheckPrompt(const Prompt& prompt, absl::string_view field, int64_t most_tokens,
+                         bool messages = false) {
+  if (!prompt.text.empty() + !prompt.tokens.empty() + !prompt.messages.empty() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": only one of text, tokens and messages may be set"));
   }
+  if (!prompt.messages.empty() && !messages) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": messages are set, expected text or tokens"));
+  }
+  int64_t bytes = 0;
+  for (const ChatMessage& message : prompt.messages) bytes += std::ssize(message.content);
+  RETURN_IF_ERROR(CheckRange<int64_t>(absl::StrCat(field, ".messages: bytes in all"), bytes, 0,
+                                      kMaxPromptBytes));
+  RETURN_IF_ERROR(CheckRange<int64_t>(absl::StrCat(field, ".messages: count"),
+                                      std::ssize(prompt.messages), 0, kMaxMessages));
   RETURN_IF_ERROR(CheckRange<int64_t>(absl::StrCat(field, ".text: bytes"), std::ssize(prompt.text),
                                       0, kMaxPromptBytes));
   return CheckRange<int64_t>(absl::StrCat(field, ".tokens: count"), std::ssize(prompt.tokens), 0,
@@ -105,6 +119,9 @@ absl::Status CheckSession(const SessionOptions& options) {
   if (options.context.has_value()) {
     RETURN_IF_ERROR(CheckRange<int64_t>("context", *options.context, 1, kMaxContext));
   }
+  RETURN_IF_ERROR(CheckRange<int64_t>("mount_as", static_cast<int64_t>(options.mount_as), 0,
+                                      static_cast<int64_t>(MountAs::kBoth)));
+  RETURN_IF_ERROR(CheckRange<int64_t>("text_tokens", options.text_tokens, 0, kMaxPromptTokens));
   return CheckRange<int64_t>("top_k_blocks", options.top_k_blocks, 0, kMaxTopKBlocks);
 }
 
@@ -114,7 +131,7 @@ absl::Status CheckRequest(const GenerateRequest& request) {
         "session_options: set, but the options of an open session are fixed");
   }
   RETURN_IF_ERROR(CheckSession(request.session_options));
-  RETURN_IF_ERROR(CheckPrompt(request.prompt, "prompt", kMaxPromptTokens));
+  RETURN_IF_ERROR(CheckPrompt(request.prompt, "prompt", kMaxPromptTokens, /*messages=*/true));
   RETURN_IF_ERROR(CheckSampling(request.sampling));
   RETURN_IF_ERROR(CheckRange<int64_t>("max_tokens", request.max_tokens, 0, kMaxMaxTokens));
   if (request.logprobs.has_value())

@@ -87,7 +87,7 @@ absl::StatusOr<model::LocalPatterns> IngestPatterns(const model::Model& model,
   if (!options.mounts.empty() || options.random_chunks) {
     return absl::InvalidArgumentError("mounts, random_chunks: set, but an ingest has neither");
   }
-  if (model.config().landmarks() && !(options == SessionOptions())) {
+  if (model.config().documents() != DocumentKind::kPrefix && !(options == SessionOptions())) {
     return absl::InvalidArgumentError(
         absl::StrCat("a model of family ", model.config().architecture,
                      " ingests under its own pattern, expected none in the request"));
@@ -95,15 +95,46 @@ absl::StatusOr<model::LocalPatterns> IngestPatterns(const model::Model& model,
   return SessionPatterns(model, options);
 }
 
-absl::Status RequireLandmarks(const model::Model& model, const std::string& what) {
-  if (model.config().landmarks()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(what, ": a model of family ",
-                                                    model.config().architecture,
-                                                    " has no landmarks: it retrieves nothing"));
+std::optional<int32_t> TokenBefore(const model::Model& model, const Session& session,
+                                   bool is_text) {
+  if (session.carry.has_value()) return session.carry;
+  return is_text && session.positions() == 0 ? model.begin_token() : std::nullopt;
 }
 
+absl::Status RequireLandmarks(const model::Model& model, const std::string& what) {
+  if (model.config().landmarks()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(what, ": a model of family ", model.config().architecture,
+                   " has no landmarks: its layers retrieve nothing"));
+}
+
+namespace {
+
+const char* NameOf(MountAs mount_as) {
+  switch (mount_as) {
+    case MountAs::kText:
+      return "text";
+    case MountAs::kBoth:
+      return "both";
+    default:
+      return "memory";
+  }
+}
+
+absl::Status CheckMountAs(const model::ModelConfig& config, MountAs mount_as) {
+  const MountAs built =
+      config.documents() == DocumentKind::kText ? MountAs::kText : MountAs::kMemory;
+  if (mount_as == MountAs::kDefault || mount_as == built) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("mount_as: \"", NameOf(mount_as), "\", but documents of a model of family ",
+                   config.architecture, " are mounted as \"", NameOf(built), "\""));
+}
+
+}  // namespace
+
 absl::Status ValidateSession(const model::Model& model, const SessionOptions& options) {
-  if (!model.config().landmarks() && options.mounts.size() > 1) {
+  RETURN_IF_ERROR(CheckMountAs(model.config(), options.mount_as));
+  if (model.config().documents() == DocumentKind::kPrefix && options.mounts.size() > 1) {
     return absl::FailedPreconditionError(
         absl::StrCat("mounts: \"", options.mounts[1], "\" cannot follow \"", options.mounts[0],
                      "\", which the session begins with: a model of family ",

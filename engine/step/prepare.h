@@ -4,11 +4,13 @@
 #define RECOLLECT_ENGINE_STEP_PREPARE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
+#include "engine/session/session.h"
 #include "model/model.h"
 
 namespace recollect::engine {
@@ -21,8 +23,8 @@ absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, con
 
 absl::StatusOr<model::LocalPatterns> SessionPatterns(const model::Model& model,
                                                      const SessionOptions& options);
-// The patterns of an ingest: without landmarks as SessionPatterns; with landmarks the model's own,
-// and `options` may not ask for others.
+// The patterns of an ingest: of a prefix as SessionPatterns; otherwise the model's own, and
+// `options` may not ask for others.
 absl::StatusOr<model::LocalPatterns> IngestPatterns(const model::Model& model,
                                                     const SessionOptions& options);
 // FAILED_PRECONDITION, naming `what` and the family, for a model without landmarks, which retrieves
@@ -33,6 +35,10 @@ absl::Status RequireLandmarks(const model::Model& model, const std::string& what
 absl::Status ValidateSession(const model::Model& model, const SessionOptions& options);
 // A text may have more tokens than step/limits.h can know, and fewer than `flush_after` says.
 absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens);
+
+// The token that runs before an input: what the session has carried, or, before a text that a
+// session begins with, the model's begin token, if it has one.
+std::optional<int32_t> TokenBefore(const model::Model& model, const Session& session, bool is_text);
 
 }  // namespace recollect::engine
 

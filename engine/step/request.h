@@ -6,16 +6,20 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "base/thread_pool.h"
 #include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/session/session.h"
+#include "engine/step/make_prompt.h"
 #include "engine/step/piece.h"
+#include "store/document_store.h"
 
 namespace recollect::engine {
 
@@ -37,8 +41,14 @@ class Request {
       : session_options(std::move(options)), deadline(due), account(std::move(counts)) {}
   virtual ~Request() = default;
 
-  // Checks the arguments and tokenises them. `continues`: the text follows a prefix.
-  virtual absl::Status Prepare(bool continues) = 0;
+  // Checks the arguments and makes the tokens to run.
+  virtual absl::Status Prepare(const PromptSource& source) = 0;
+  // After Prepare: the tokens that it runs first, of which a session that has read their beginning
+  // runs the rest alone. Empty: it needs a session that has read nothing.
+  virtual std::span<const int32_t> beginning() const { return {}; }
+  // Answers a request that no layer is needed for, once it has its session. Returns whether that
+  // was all.
+  virtual absl::StatusOr<bool> AnswerAtOnce() { return false; }
   // Plans the next piece, of about `limit` rows at most. INVALID_ARGUMENT: there is nothing to run.
   virtual absl::Status Plan(int64_t limit) = 0;
   // To be called when the piece is done. Returns whether the request is complete.
@@ -77,8 +87,13 @@ std::shared_ptr<Request> MakeGenerate(const model::Model& model, GenerateRequest
 std::shared_ptr<Request> MakeScore(const model::Model& model, ScoreRequest request,
                                    std::function<void(absl::StatusOr<ScoreResult>)> done,
                                    Counters& counters);
+// Where documents that are kept as text are searched, and on which threads; null: the caller's.
+struct TextSource {
+  store::DocumentStore& store;
+  ThreadPool* threads = nullptr;
+};
 std::shared_ptr<Request> MakeRetrieve(
-    const model::Model& model, RetrieveRequest request,
+    const model::Model& model, TextSource text, RetrieveRequest request,
     std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done, Counters& counters);
 std::shared_ptr<Request> MakeEmbed(const model::Model& model, EmbedRequest request,
                                    std::function<void(absl::StatusOr<Embedding>)> done,

@@ -6,27 +6,45 @@
 #include "base/status.h"
 #include "engine/step/prepare.h"
 #include "engine/step/request.h"
+#include "engine/step/text_retrieval.h"
 
 namespace recollect::engine {
 namespace {
 
-// Runs the query as a prompt, flushes, and keeps what the landmark that closes it retrieved.
+// Runs the query as a prompt, flushes, and keeps what the landmark that closes it retrieved. Of
+// documents that are kept as text, the query's words are looked up, and nothing runs.
 class Retrieving final : public Request {
  public:
-  Retrieving(const model::Model& model, RetrieveRequest request,
+  Retrieving(const model::Model& model, TextSource text, RetrieveRequest request,
              std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done, Counters& counters)
       : Request(std::move(request.session_options), request.deadline, std::move(request.account)),
         model_(model),
+        text_(text),
         request_(std::move(request)),
         done_(std::move(done)),
         counters_(counters) {}
 
-  absl::Status Prepare(bool) override {
-    RETURN_IF_ERROR(RequireLandmarks(model_, "retrieve"));
+  absl::Status Prepare(const PromptSource&) override {
+    if (!OfText()) RETURN_IF_ERROR(RequireLandmarks(model_, "retrieve"));
     ASSIGN_OR_RETURN(input_.tokens, PromptTokens(model_, std::exchange(request_.query, {})));
     input_.flushes = {std::ssize(input_.tokens)};
     return input_.tokens.empty() ? absl::InvalidArgumentError("query: no tokens")
                                  : absl::OkStatus();
+  }
+
+  absl::StatusOr<bool> AnswerAtOnce() override {
+    if (!OfText()) return false;
+    const std::vector<kernels::SparseTerm> query = SparseQuery(*model_.words(), input_.tokens);
+    Retrieval& retrieval = result_.emplace_back();
+    retrieval.position = std::ssize(input_.tokens) - 1;
+    for (const Pin& pin : session->mounts()) retrieval.candidates += pin->sparse()->blocks();
+    const int64_t k = request_.k > 0 ? request_.k : kDefaultTextHits;
+    auto blocks = RetrieveText(text_.store, text_.threads, session->mounts(), query, k);
+    counters_.CountError(blocks.status());
+    RETURN_IF_ERROR(blocks.status());
+    for (TextBlock& block : *blocks) retrieval.hits.push_back(std::move(block.hit));
+    if (account != nullptr) account->SpendTokens(std::ssize(input_.tokens));
+    return true;
   }
 
   absl::Status Plan(int64_t limit) override {
@@ -60,7 +78,10 @@ class Retrieving final : public Request {
   void Fail(const absl::Status& status) override { done_(status); }
 
  private:
+  bool OfText() const { return model_.config().documents() == DocumentKind::kText; }
+
   const model::Model& model_;
+  const TextSource text_;
   RetrieveRequest request_;
   const std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done_;
   Counters& counters_;
@@ -71,9 +92,9 @@ class Retrieving final : public Request {
 }  // namespace
 
 std::shared_ptr<Request> MakeRetrieve(
-    const model::Model& model, RetrieveRequest request,
+    const model::Model& model, TextSource text, RetrieveRequest request,
     std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done, Counters& counters) {
-  return std::make_shared<Retrieving>(model, std::move(request), std::move(done), counters);
+  return std::make_shared<Retrieving>(model, text, std::move(request), std::move(done), counters);
 }
 
 }  // namespace recollect::engine

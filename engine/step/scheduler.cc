@@ -128,6 +128,8 @@ void Scheduler::TakeInbox() {
 absl::Status Scheduler::CheckRoom() {
   if (CheckMemory().ok()) return absl::OkStatus();
   tiers_.Drop();
+  while (!CheckMemory().ok() && state_budget_.GiveUp()) {
+  }
   return CheckMemory();
 }
 

@@ -36,9 +36,15 @@ class Scoring final : public Request {
     };
   }
 
-  absl::Status Prepare(bool continues) override {
+  absl::Status Prepare(const PromptSource& source) override {
+    if (!source.text_mounts.empty()) {
+      return absl::FailedPreconditionError(
+          "mounts: documents mounted as text are put in front of what is asked; a score is of the "
+          "given text alone");
+    }
+    is_text_ = !request_.prompt.text.empty();
     ASSIGN_OR_RETURN(result_.tokens,
-                     PromptTokens(model_, std::exchange(request_.prompt, {}), continues));
+                     PromptTokens(model_, std::exchange(request_.prompt, {}), source.continues));
     RETURN_IF_ERROR(ValidateScore(request_, std::ssize(result_.tokens)));
     if (model_.tokenizer() != nullptr) {
       for (const int32_t id : result_.tokens) {
@@ -59,7 +65,7 @@ class Scoring final : public Request {
   }
 
   absl::Status Plan(int64_t limit) override {
-    if (!std::exchange(started_, true)) Start();
+    if (!std::exchange(started_, true)) RETURN_IF_ERROR(Start());
     session->Plan(input_, limit, HeadRows::kAll, piece);
     return absl::OkStatus();
   }
@@ -83,11 +89,13 @@ class Scoring final : public Request {
  private:
   // The last token of a prefix, or of what an open session has read, is what the first one here is
   // predicted from.
-  void Start() {
-    if (!session->carry.has_value()) return;
-    input_.tokens.insert(input_.tokens.begin(), *session->carry);
-    before_ = 1;
-    for (int64_t& after : input_.flushes) ++after;
+  absl::Status Start() {
+    if (const std::optional<int32_t> before = TokenBefore(model_, *session, is_text_)) {
+      input_.tokens.insert(input_.tokens.begin(), *before);
+      before_ = 1;
+      for (int64_t& after : input_.flushes) ++after;
+    }
+    return session->CheckLimit(std::ssize(input_.tokens));
   }
 
   const bool stays_open_;  // the session
@@ -95,7 +103,7 @@ class Scoring final : public Request {
   ScoreRequest request_;
   const std::function<void(absl::StatusOr<ScoreResult>)> done_;
   Counters& counters_;
-  bool started_ = false;
+  bool started_ = false, is_text_ = false;  // the prompt is text, not tokens
   Input input_;
   int64_t before_ = 0;  // tokens of the input before the first that is scored
   ScoreResult result_;

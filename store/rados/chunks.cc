@@ -8,7 +8,7 @@
 #include "store/format.h"
 #include "store/rados/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 namespace {
 
 // Owners of sessions have numbers of this process's own.
@@ -139,4 +139,4 @@ void RadosStore::TakeFromCache(std::span<const ChunkRef> refs, std::vector<Wante
   *wanted = std::move(missing);
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

@@ -10,7 +10,7 @@
 #include "store/format.h"
 #include "store/rados/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 namespace {
 
 absl::Status NoDocument(absl::string_view id) {
@@ -183,4 +183,4 @@ void RadosStore::Unpin(OwnerId owner) {
   if (!freed.ok()) LogWarning("{}", std::string(freed.status().message()));
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

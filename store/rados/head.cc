@@ -7,7 +7,7 @@
 #include "store/format.h"
 #include "store/rados/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 
 absl::StatusOr<Head> ReadHead(Pool& pool, OwnerId owner) {
   const std::string what = absl::StrCat("head of owner ", static_cast<uint64_t>(owner));
@@ -155,4 +155,4 @@ absl::StatusOr<bool> FreeRemoved(Pool& pool, OwnerId owner) {
   return true;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

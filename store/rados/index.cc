@@ -10,7 +10,7 @@
 #include "store/format.h"
 #include "store/rados/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 namespace {
 
 constexpr char kPiece[] = "index piece";
@@ -109,4 +109,4 @@ absl::StatusOr<std::string> RadosStore::ReadIndex(OwnerId owner) {
   return bytes;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

@@ -10,7 +10,7 @@
 #include "store/hash_text.h"
 #include "store/rados/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 
 absl::StatusOr<RadosStore::Written> RadosStore::WriteBatch(Ingest& ingest,
                                                            const IngestBatch& batch) {
@@ -143,6 +143,35 @@ absl::Status RadosStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Change> RadosStore::Publication(const Ingest& ingest, DocumentInfo* info) {
+  const IngestProgress& progress = ingest.state.progress;
+  const OwnerId owner = progress.owner;
+  const std::string key = DocumentKey(info->id);
+  Change publish;
+  publish.expect[key] = "";
+  if (progress.replaces != OwnerId{}) {
+    ASSIGN_OR_RETURN(const auto entries, CatalogEntries(info->id));
+    if (!CheckCatalogEntries(progress, entries).ok()) return ReplacedHasGone(progress);
+    publish.expect[key] = entries.at(key);
+    ASSIGN_OR_RETURN(const DocumentInfo old,
+                     DecodeDocument(key, entries.at(key), DocumentName(info->id)));
+    info->created_unix_ms = old.created_unix_ms;
+    const std::string removed = RemovedKey(old.owner);
+    publish.set[removed] = EncodeRemoved(removed, old);
+  }
+  publish.set[key] = EncodeDocument(key, *info);
+  if (!ingest.import_record.empty()) {
+    publish.expect[IngestKey(info->id)] = "";
+    publish.expect[FreeingKey(owner)] = "";
+    publish.expect[RemovedKey(owner)] = ingest.import_record;
+    publish.remove = {RemovedKey(owner)};
+  } else {
+    publish.expect[WriterKey(info->id)] = WriterValue(owner, ingest.epoch);
+    publish.remove = {IngestKey(info->id), WriterKey(info->id)};
+  }
+  return publish;
+}
+
 // The head is made ready first, beside the progress that it keeps; the entry in the catalog then
 // publishes. After a crash between the two the ingest is as its last commit left it.
 absl::StatusOr<DocumentInfo> RadosStore::PublishIngest(OwnerId owner, const IngestBatch& last) {
@@ -155,7 +184,8 @@ absl::StatusOr<DocumentInfo> RadosStore::PublishIngest(OwnerId owner, const Inge
   hash.Update(last.text);
   const absl::StatusOr<Written> written = WriteBatch(*ingest, last);
   if (!written.ok()) return Failed(*ingest, written.status());
-  const DocumentInfo info = MakeDocument(next, hash.Hex(), UnixMillis());
+  DocumentInfo info = MakeDocument(next, hash.Hex(), UnixMillis());
+  ASSIGN_OR_RETURN(Change publish, Publication(*ingest, &info));
   const CursorRecord cursor{ingest->cursor.commits + 1,
                             last.state_bytes > 0 ? ingest->epoch : ingest->cursor.state_epoch};
   Change ready;
@@ -167,19 +197,6 @@ absl::StatusOr<DocumentInfo> RadosStore::PublishIngest(OwnerId owner, const Inge
   if (!made_ready.ok()) return Failed(*ingest, made_ready);
 
   const bool import = !ingest->import_record.empty();
-  const std::string key = DocumentKey(info.id);
-  Change publish;
-  publish.expect[key] = "";
-  publish.set[key] = EncodeDocument(key, info);
-  if (import) {
-    publish.expect[IngestKey(info.id)] = "";
-    publish.expect[FreeingKey(owner)] = "";
-    publish.expect[RemovedKey(owner)] = ingest->import_record;
-    publish.remove = {RemovedKey(owner)};
-  } else {
-    publish.expect[WriterKey(info.id)] = WriterValue(owner, ingest->epoch);
-    publish.remove = {IngestKey(info.id), WriterKey(info.id)};
-  }
   const absl::Status published = ChangeCatalog(std::move(publish), DocumentName(info.id));
   if (absl::IsAborted(published) && import) {
     ASSIGN_OR_RETURN(const auto entries, CatalogEntries(info.id));
@@ -204,4 +221,4 @@ absl::StatusOr<DocumentInfo> RadosStore::PublishIngest(OwnerId owner, const Inge
   return info;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

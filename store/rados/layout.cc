@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace recollect::store {
+namespace recollect::store::rados {
 
 void Layout::Add(std::span<const Extent> extents, Sizes sizes) {
   WriterLock lock(mutex_);
@@ -76,4 +76,4 @@ std::vector<std::string> Layout::Objects() const {
   return out;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

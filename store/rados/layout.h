@@ -14,7 +14,7 @@
 #include "store/document_store.h"
 #include "store/rados/records.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 
 // How much of an owner there is; grows with the commits of an ingest.
 struct Sizes {
@@ -82,6 +82,6 @@ class Layout {
   Table tables_[kKinds] ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados
 
 #endif  // RECOLLECT_STORE_RADOS_LAYOUT_H_

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/status.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 
 Leases::Leases(Pool& pool, const RadosOptions& options, std::function<void()> tick)
     : pool_(pool),
@@ -70,4 +70,4 @@ void Leases::Loop() {
   }
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

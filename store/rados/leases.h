@@ -14,7 +14,7 @@
 #include "base/mutex.h"
 #include "store/rados/pool.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 
 // Thread-safe. The destructor drops all locks.
 class Leases {
@@ -46,6 +46,6 @@ class Leases {
   std::thread thread_;
 };
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados
 
 #endif  // RECOLLECT_STORE_RADOS_LEASES_H_

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/status.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 namespace {
 
 using librados::bufferlist;
@@ -379,4 +379,4 @@ int64_t Pool::free_bytes() {
   return static_cast<int64_t>(stat.kb_avail) << 10;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

@@ -21,7 +21,7 @@
 #include "base/mutex.h"
 #include "store/rados/rados_store.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 
 // One atomic change of one object's keys (omap), and of its data.
 struct Change {
@@ -121,6 +121,6 @@ class Pool {
   std::future<void> probe_ ABSL_GUARDED_BY(mutex_);  // last: its thread uses all of the above
 };
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados
 
 #endif  // RECOLLECT_STORE_RADOS_POOL_H_

@@ -10,7 +10,7 @@
 #include "store/format.h"
 #include "store/rados/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 namespace {
 
 constexpr char kPoolKey[] = "pool";
@@ -159,4 +159,4 @@ StoreState RadosStore::state() {
   return out;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

@@ -14,7 +14,7 @@
 #include "store/document_store.h"
 #include "store/record_cache.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 
 struct RadosOptions {
   std::string pool;
@@ -50,6 +50,15 @@ struct RadosCheck {
 // orphans and frees removed documents. May run beside servers. Codes of OpenRadosStore.
 absl::StatusOr<RadosCheck> CheckRadosStore(const RadosOptions& options, bool repair);
 
+}  // namespace recollect::store::rados
+
+// For callers.
+namespace recollect::store {
+using rados::CheckRadosStore;
+using rados::OpenRadosStore;
+using rados::ParseRadosName;
+using rados::RadosCheck;
+using rados::RadosOptions;
 }  // namespace recollect::store
 
 #endif  // RECOLLECT_STORE_RADOS_RADOS_STORE_H_

@@ -9,7 +9,7 @@
 #include "store/format.h"
 #include "store/rados/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 namespace {
 
 // Layouts that are kept beside those of this process's ingests. One takes 12 bytes a chunk.
@@ -207,4 +207,4 @@ absl::StatusOr<std::string> RadosStore::ReadStatePart(OwnerId owner, int64_t ind
   return part;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

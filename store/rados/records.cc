@@ -9,7 +9,7 @@
 #include "store/format.h"
 #include "store/record.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 namespace {
 
 constexpr uint8_t kVersion = 1;
@@ -181,4 +181,4 @@ absl::StatusOr<IndexHeadRecord> DecodeIndexHead(absl::string_view key, absl::str
   return index;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

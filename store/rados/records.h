@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "base/types.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 
 // The version of the layout of a namespace as a whole.
 inline constexpr uint32_t kPoolVersion = 1;
@@ -102,6 +102,6 @@ absl::StatusOr<std::vector<Extent>> DecodeExtents(absl::string_view key, absl::s
 absl::StatusOr<IndexHeadRecord> DecodeIndexHead(absl::string_view key, absl::string_view record,
                                                 absl::string_view what);
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados
 
 #endif  // RECOLLECT_STORE_RADOS_RECORDS_H_

@@ -9,7 +9,7 @@
 #include "store/format.h"
 #include "store/rados/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 namespace {
 
 // Owners that the catalog names. An entry of the catalog moves while it is read, from ingests to
@@ -159,4 +159,4 @@ absl::StatusOr<RadosCheck> CheckRadosStore(const RadosOptions& options, bool rep
   return check;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

@@ -27,7 +27,7 @@
 #include "store/rados/records.h"
 #include "store/record_cache.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 
 // What a head object says.
 struct Head {
@@ -75,6 +75,9 @@ class RadosStore final : public DocumentStore {
 
   absl::StatusOr<IngestProgress> BeginIngest(const std::string& id, const std::string& fingerprint,
                                              bool from_tokens, const std::string& pattern) override;
+  absl::StatusOr<IngestProgress> BeginRefresh(const DocumentInfo& document,
+                                              const std::string& fingerprint,
+                                              const std::string& pattern) override;
   void LeaveIngest(OwnerId owner) override;
   absl::StatusOr<std::vector<IngestProgress>> ListIngests() override;
   absl::Status PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) override;
@@ -135,6 +138,11 @@ class RadosStore final : public DocumentStore {
   // writers.cc
   // The entries of the catalog that concern an id, as far as there are any.
   absl::StatusOr<std::map<std::string, std::string>> CatalogEntries(const std::string& id);
+  // BeginIngest and BeginRefresh.
+  absl::StatusOr<IngestProgress> Begin(const IngestProgress& asked);
+  // OK if an ingest of that kind may begin beside these entries.
+  absl::Status CheckCatalogEntries(const IngestProgress& asked,
+                                   const std::map<std::string, std::string>& entries) const;
   // Becomes the writer of the unfinished ingest, whose record in the catalog is `begun` and whose
   // writer had `epoch`. ABORTED: another server is; CANCELLED: the catalog has changed meanwhile.
   absl::StatusOr<std::shared_ptr<Ingest>> TakeOver(const IngestState& begun, uint64_t epoch);
@@ -151,6 +159,9 @@ class RadosStore final : public DocumentStore {
     uint64_t segment = 0;  // where the next record goes, like the next
     uint64_t offset = 0;
   };
+  // The change of the catalog that publishes, and takes the time of creation of what is replaced.
+  absl::StatusOr<Change> Publication(const Ingest& ingest, DocumentInfo* info)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
   // Writes the records of a batch beside what is committed.
   absl::StatusOr<Written> WriteBatch(Ingest& ingest, const IngestBatch& batch)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
@@ -207,6 +218,6 @@ class RadosStore final : public DocumentStore {
   Leases leases_;  // last: its thread uses all of the above
 };
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados
 
 #endif  // RECOLLECT_STORE_RADOS_STORE_IMPL_H_

@@ -10,7 +10,7 @@
 #include "store/format.h"
 #include "store/rados/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 namespace {
 
 constexpr int kTries = 20;  // each lost one means that another server has changed the same entry
@@ -117,15 +117,39 @@ absl::StatusOr<IngestProgress> RadosStore::BeginIngest(const std::string& id,
                                                        bool from_tokens,
                                                        const std::string& pattern) {
   RETURN_IF_ERROR(CheckDocumentId(id));
+  return Begin(AskedIngest(id, fingerprint, from_tokens, pattern));
+}
+
+absl::StatusOr<IngestProgress> RadosStore::BeginRefresh(const DocumentInfo& document,
+                                                        const std::string& fingerprint,
+                                                        const std::string& pattern) {
+  return Begin(
+      AskedIngest(document.id, fingerprint, document.from_tokens, pattern, document.owner));
+}
+
+absl::Status RadosStore::CheckCatalogEntries(
+    const IngestProgress& asked, const std::map<std::string, std::string>& entries) const {
+  const std::string key = DocumentKey(asked.id), name = DocumentName(asked.id);
+  const bool refresh = asked.replaces != OwnerId{};
+  if (!entries.contains(key)) {
+    return refresh ? absl::NotFoundError(absl::StrCat("no ", name)) : absl::OkStatus();
+  }
+  const absl::StatusOr<DocumentInfo> document = DecodeDocument(key, entries.at(key), name);
+  RETURN_IF_ERROR(document.status());
+  if (!refresh) return absl::AlreadyExistsError(absl::StrCat(name, " exists"));
+  DocumentInfo replaced;
+  replaced.id = asked.id;
+  replaced.owner = asked.replaces;
+  return CheckReplaced(document, replaced);
+}
+
+absl::StatusOr<IngestProgress> RadosStore::Begin(const IngestProgress& asked) {
+  const std::string& id = asked.id;
   const std::string key = IngestKey(id);
   const std::string what = absl::StrCat("ingest '", id, "'");
   for (int i = 0; i < kTries; ++i) {
     ASSIGN_OR_RETURN(auto entries, CatalogEntries(id));
-    if (entries.contains(DocumentKey(id))) {
-      RETURN_IF_ERROR(
-          DecodeDocument(DocumentKey(id), entries[DocumentKey(id)], DocumentName(id)).status());
-      return absl::AlreadyExistsError(absl::StrCat(DocumentName(id), " exists"));
-    }
+    RETURN_IF_ERROR(CheckCatalogEntries(asked, entries));
     IngestState begun;
     uint64_t epoch = 0;
     if (entries.contains(key)) {
@@ -133,17 +157,14 @@ absl::StatusOr<IngestProgress> RadosStore::BeginIngest(const std::string& id,
       ASSIGN_OR_RETURN(begun, DecodeIngest(key, entries[key], what));
       if (!ParseWriter(entries[WriterKey(id)], &owner, &epoch) || owner != begun.progress.owner)
         return absl::DataLossError(absl::StrCat(what, ": no entry of its writer"));
-      RETURN_IF_ERROR(CheckResumable(begun.progress, fingerprint, from_tokens, pattern));
+      RETURN_IF_ERROR(CheckResumable(begun.progress, asked));
     } else {
       IngestProgress& progress = begun.progress;
+      progress = asked;
       ASSIGN_OR_RETURN(progress.owner, NewOwner());
-      progress.id = id;
-      progress.fingerprint = fingerprint;
-      progress.from_tokens = from_tokens;
-      progress.pattern = pattern;
       Change begin;
-      for (const std::string& absent : {DocumentKey(id), key, WriterKey(id)})
-        begin.expect[absent] = "";
+      begin.expect[DocumentKey(id)] = entries[DocumentKey(id)];  // of a refresh; otherwise none
+      begin.expect[key] = begin.expect[WriterKey(id)] = "";
       begin.set[key] = EncodeIngest(key, begun);
       begin.set[WriterKey(id)] = WriterValue(progress.owner, epoch);
       const absl::Status made = ChangeCatalog(std::move(begin), what);
@@ -338,4 +359,4 @@ absl::Status RadosStore::AbandonImport(OwnerId owner) {
   return Free(owner);
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

@@ -16,7 +16,7 @@
 #include "store/rocks/status.h"
 #include "store/rocks/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 namespace fs = std::filesystem;
@@ -241,7 +241,7 @@ absl::StatusOr<std::vector<BackupInfo>> ListBackups(const std::string& directory
 }
 
 absl::StatusOr<std::vector<BackupInfo>> RocksStore::ListBackups(const std::string& directory) {
-  return store::ListBackups(directory);
+  return rocks::ListBackups(directory);
 }
 
 absl::StatusOr<BackupInfo> VerifyBackup(const std::string& directory, uint32_t number) {
@@ -278,4 +278,4 @@ absl::StatusOr<BackupInfo> RestoreBackup(const std::string& directory, uint32_t 
   });
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "store/document_store.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 // Errors common to all: NOT_FOUND if `directory` has no backups, or none of that number (names
 // those that there are). Number 0 is the latest.
@@ -33,6 +33,13 @@ absl::StatusOr<BackupInfo> VerifyBackup(const std::string& directory, uint32_t n
 absl::StatusOr<BackupInfo> RestoreBackup(const std::string& directory, uint32_t number,
                                          const std::string& data_directory);
 
+}  // namespace recollect::store::rocks
+
+// For callers.
+namespace recollect::store {
+using rocks::ListBackups;
+using rocks::RestoreBackup;
+using rocks::VerifyBackup;
 }  // namespace recollect::store
 
 #endif  // RECOLLECT_STORE_ROCKS_BACKUP_H_

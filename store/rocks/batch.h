@@ -9,7 +9,7 @@
 
 #include "store/rocks/database_options.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 // Names families, not the library's handles of them, which go when the database is opened again.
 class Batch {
@@ -49,6 +49,6 @@ class Batch {
   bool uses_reserve_ = false;
 };
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks
 
 #endif  // RECOLLECT_STORE_ROCKS_BATCH_H_

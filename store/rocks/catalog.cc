@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "store/rocks/status.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 // The second has room for it because ingests are few; their tables are other files.
@@ -111,4 +111,4 @@ absl::Status CheckCatalog(Database& database) {
   return absl::OkStatus();
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

@@ -14,7 +14,7 @@
 #include "store/format.h"
 #include "store/rocks/database.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 void PutCatalog(const std::string& key, const std::string& record, Batch* batch);
 void DeleteCatalog(const std::string& key, Batch* batch);
@@ -42,6 +42,6 @@ absl::StatusOr<CatalogRecord> CountDocuments(Database& database, uint64_t change
 // differ from those that its own record counts. Codes of GetMeta.
 absl::Status CheckCatalog(Database& database);
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks
 
 #endif  // RECOLLECT_STORE_ROCKS_CATALOG_H_

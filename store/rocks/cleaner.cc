@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 // A compaction that lacks space writes until there is none, so it is not tried often.
@@ -54,4 +54,4 @@ void Cleaner::Loop() {
   }
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

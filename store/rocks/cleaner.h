@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "base/mutex.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 // Runs jobs one after another, in the order given. Thread-safe. The destructor tells the running
 // job to stop, drops the others (they are found again when the store is next opened) and joins the
@@ -40,6 +40,6 @@ class Cleaner {
   std::thread thread_;
 };
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks
 
 #endif  // RECOLLECT_STORE_ROCKS_CLEANER_H_

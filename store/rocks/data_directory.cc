@@ -17,7 +17,7 @@
 #include "store/rocks/head.h"
 #include "store/rocks/status.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 namespace fs = std::filesystem;
@@ -85,4 +85,4 @@ absl::Status PrepareDataDirectory(const std::string& directory) {
                    absl::StrJoin(found, ", ")));
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 // Creates the directory if it is missing, accessible to its owner alone. FAILED_PRECONDITION, or
 // RESOURCE_EXHAUSTED on a full disk, naming it and `what` it is.
@@ -18,6 +18,6 @@ absl::Status MakeDirectory(const std::string& what, const std::string& directory
 // is neither empty nor a data directory of ours (names its contents).
 absl::Status PrepareDataDirectory(const std::string& directory);
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks
 
 #endif  // RECOLLECT_STORE_ROCKS_DATA_DIRECTORY_H_

@@ -14,7 +14,7 @@
 #include "rocksdb/write_batch.h"
 #include "store/rocks/status.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 // Of the disk, kept free for deletions and for compactions that give space back.
@@ -316,4 +316,4 @@ StoreState Database::state() const {
   return state;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

@@ -29,7 +29,7 @@
 #include "store/rocks/head.h"
 #include "store/rocks/rocks_store.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 // The library's lock on a directory, which the library does not take when it opens a database for
 // reading.
@@ -175,6 +175,6 @@ class Database {
   std::vector<std::pair<std::string, std::string>> sessions_ ABSL_GUARDED_BY(reopen_mutex_);
 };
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks
 
 #endif  // RECOLLECT_STORE_ROCKS_DATABASE_H_

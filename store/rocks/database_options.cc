@@ -12,7 +12,7 @@
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/table.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
@@ -104,4 +104,4 @@ std::vector<rocksdb::ColumnFamilyDescriptor> Families(int64_t cache_bytes) {
   return families;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

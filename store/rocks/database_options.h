@@ -11,7 +11,7 @@
 #include "rocksdb/env.h"
 #include "rocksdb/options.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 // In the order of kFamilyNames.
 enum class Family : size_t {
@@ -33,6 +33,6 @@ rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env, bool accept_data_loss);
 // One for each family, with a block cache that all share.
 std::vector<rocksdb::ColumnFamilyDescriptor> Families(int64_t cache_bytes);
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks
 
 #endif  // RECOLLECT_STORE_ROCKS_DATABASE_OPTIONS_H_

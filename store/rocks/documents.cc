@@ -7,7 +7,7 @@
 #include "store/rocks/catalog.h"
 #include "store/rocks/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 // Owner numbers are reserved on disk in blocks, so that most owners cost no write of their own; a
@@ -279,4 +279,4 @@ absl::Status RocksStore::FreeSession(OwnerId owner) {
 
 StoreState RocksStore::state() { return database_->state(); }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

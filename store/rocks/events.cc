@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 void Events::OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) {
   if (reason == rocksdb::BackgroundErrorReason::kCompaction) {
@@ -37,4 +37,4 @@ void Events::StopCompactions(rocksdb::DB& db, const rocksdb::CompactionJobInfo& 
   }
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

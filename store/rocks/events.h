@@ -12,7 +12,7 @@
 #include "rocksdb/listener.h"
 #include "store/rocks/head.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 // After an error the library would try to go on in the background. We open the database again
 // instead (Database::Reopen); until then `failed` is true. And the head follows the MANIFEST.
@@ -46,6 +46,6 @@ class Events final : public rocksdb::EventListener {
   std::vector<rocksdb::ColumnFamilyHandle*> families_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks
 
 #endif  // RECOLLECT_STORE_ROCKS_EVENTS_H_

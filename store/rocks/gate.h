@@ -7,7 +7,7 @@
 
 #include "base/mutex.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 // Not std::shared_mutex: a thread may enter again while somebody waits to be alone, since visitors
 // of a scan read. Thread-safe.
@@ -52,6 +52,6 @@ class Gate {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks
 
 #endif  // RECOLLECT_STORE_ROCKS_GATE_H_

@@ -14,7 +14,7 @@
 #include "store/crc32c.h"
 #include "store/rocks/status.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 std::string ManifestName(uint64_t number) { return absl::StrFormat("MANIFEST-%06d", number); }
@@ -137,4 +137,4 @@ absl::Status Head::Write() const {
   return FromRocks(status, path);
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

@@ -17,7 +17,7 @@
 #include "store/format.h"
 #include "store/rocks/rocks_store.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 // In the data directory. Marks it as ours.
 inline constexpr char kHeadFile[] = "RECOLLECT";
@@ -57,6 +57,6 @@ class Head {
   HeadRecord record_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks
 
 #endif  // RECOLLECT_STORE_ROCKS_HEAD_H_

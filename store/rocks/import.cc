@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "store/rocks/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 absl::Status RocksStore::CheckAbsent(const std::string& id) {
   const auto published = Get(id);
@@ -59,4 +59,4 @@ absl::Status RocksStore::AbandonImport(OwnerId owner) {
   return FreeRecords(owner);
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

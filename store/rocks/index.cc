@@ -7,7 +7,7 @@
 #include "store/crc32c.h"
 #include "store/rocks/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 constexpr absl::string_view kKind = "index piece";
@@ -83,4 +83,4 @@ absl::StatusOr<std::string> RocksStore::ReadIndex(OwnerId owner) {
   return bytes;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

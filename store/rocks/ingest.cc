@@ -11,7 +11,7 @@
 #include "store/rocks/catalog.h"
 #include "store/rocks/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 template <typename T>
 struct RocksStore::Pieces {
@@ -47,7 +47,20 @@ absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
   const auto published = Get(id);
   if (published.ok()) return absl::AlreadyExistsError(absl::StrCat(DocumentName(id), " exists"));
   if (!absl::IsNotFound(published.status())) return published.status();
+  return Begin(AskedIngest(id, fingerprint, from_tokens, pattern));
+}
 
+absl::StatusOr<IngestProgress> RocksStore::BeginRefresh(const DocumentInfo& document,
+                                                        const std::string& fingerprint,
+                                                        const std::string& pattern) {
+  MutexLock lock(catalog_mutex_);
+  RETURN_IF_ERROR(CheckReplaced(Get(document.id), document));
+  return Begin(
+      AskedIngest(document.id, fingerprint, document.from_tokens, pattern, document.owner));
+}
+
+absl::StatusOr<IngestProgress> RocksStore::Begin(const IngestProgress& asked) {
+  const std::string& id = asked.id;
   const std::string key = IngestKey(id);
   IngestState state;
   bool found = false;
@@ -60,7 +73,7 @@ absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
   }
   if (found) {
     IngestProgress& progress = state.progress;
-    RETURN_IF_ERROR(CheckResumable(progress, fingerprint, from_tokens, pattern));
+    RETURN_IF_ERROR(CheckResumable(progress, asked));
     const std::string what = absl::StrCat("resume state of ingest '", id, "'");
     const std::string resume_key = ResumeKey(progress.owner);
     const auto record = database_->Get(Family::kIngests, resume_key, what);
@@ -78,11 +91,8 @@ absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
   }
 
   IngestProgress& progress = state.progress;
+  progress = asked;
   ASSIGN_OR_RETURN(progress.owner, NewOwner());
-  progress.id = id;
-  progress.fingerprint = fingerprint;
-  progress.from_tokens = from_tokens;
-  progress.pattern = pattern;
   Batch batch;
   batch.Put(Family::kIngests, key, EncodeIngest(key, state));
   RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, what));
@@ -233,6 +243,23 @@ absl::Status RocksStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   return absl::OkStatus();
 }
 
+absl::Status RocksStore::PutDocument(const IngestProgress& progress, DocumentInfo* info,
+                                     Batch* out) {
+  const std::string key = DocumentKey(info->id);
+  CatalogRecord catalog = catalog_;
+  if (progress.replaces == OwnerId{}) {
+    catalog.Add(key);
+  } else {
+    const absl::StatusOr<DocumentInfo> old = Get(info->id);
+    if (!old.ok() || old->owner != progress.replaces) return ReplacedHasGone(progress);
+    info->created_unix_ms = old->created_unix_ms;
+    const std::string removed = RemovedKey(old->owner);
+    out->Put(Family::kCatalog, removed, EncodeRemoved(removed, *old));
+  }
+  PutCatalog(key, EncodeDocument(key, *info), out);
+  return WriteCatalog(*out, catalog, DocumentName(info->id));
+}
+
 absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const IngestBatch& last) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
   MutexLock lock(ingest->mutex);
@@ -242,8 +269,7 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
   hash.Update(last.text);
   Batch out;
   ASSIGN_OR_RETURN(const IngestState next, AddBatch(ingest->state, last, &out));
-  const DocumentInfo info = MakeDocument(next, hash.Hex(), UnixMillis());
-  const std::string key = DocumentKey(info.id);
+  DocumentInfo info = MakeDocument(next, hash.Hex(), UnixMillis());
   MutexLock catalog_lock(catalog_mutex_);
   if (ingest->import) {
     RETURN_IF_ERROR(CheckAbsent(info.id));
@@ -252,12 +278,11 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
     out.Delete(Family::kIngests, IngestKey(info.id));
     out.Delete(Family::kIngests, ResumeKey(owner));
   }
-  PutCatalog(key, EncodeDocument(key, info), &out);
-  CatalogRecord catalog = catalog_;
-  catalog.Add(key);
-  RETURN_IF_ERROR(WriteCatalog(out, catalog, DocumentName(info.id)));
+  const OwnerId replaces = next.progress.replaces;
+  RETURN_IF_ERROR(PutDocument(next.progress, &info, &out));
   WriterLock owners_lock(owners_mutex_);
   owners_.at(owner) = OwnerOf(Kind::kDocument, info);
+  if (replaces != OwnerId{}) owners_.at(replaces).kind = Kind::kRemoved;
   ingest->done = true;
   ingests_.erase(owner);
   if (!ingest->import) ingest_ids_.erase(info.id);
@@ -272,4 +297,4 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
   return info;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

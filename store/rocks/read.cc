@@ -11,7 +11,7 @@
 #include "store/rocks/status.h"
 #include "store/rocks/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 absl::Status Missing(absl::string_view what) {
@@ -241,4 +241,4 @@ std::vector<absl::StatusOr<ChunkRecord>> RocksStore::ReadChunks(std::span<const 
   return out;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

@@ -16,7 +16,7 @@
 #include "store/rocks/events.h"
 #include "store/rocks/status.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 // Reads that are under way end within this time, a compaction within one of its blocks.
@@ -142,4 +142,4 @@ absl::Status Database::Reopen() {
   return opened;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

@@ -18,7 +18,7 @@
 #include "store/rocks/database_options.h"
 #include "store/rocks/status.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 namespace fs = std::filesystem;
@@ -225,4 +225,4 @@ absl::StatusOr<std::unique_ptr<RecordCache>> OpenRocksCache(const RocksCacheOpti
   return cache;
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

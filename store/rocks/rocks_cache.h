@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "store/record_cache.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 inline constexpr int64_t kMinCacheBytes = int64_t{32} << 20;
 
@@ -25,6 +25,13 @@ struct RocksCacheOptions {
 // disk.
 absl::StatusOr<std::unique_ptr<RecordCache>> OpenRocksCache(const RocksCacheOptions& options);
 
+}  // namespace recollect::store::rocks
+
+// For callers.
+namespace recollect::store {
+using rocks::kMinCacheBytes;
+using rocks::OpenRocksCache;
+using rocks::RocksCacheOptions;
 }  // namespace recollect::store
 
 #endif  // RECOLLECT_STORE_ROCKS_ROCKS_CACHE_H_

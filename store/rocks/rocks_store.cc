@@ -11,7 +11,7 @@
 #include "store/rocks/data_directory.h"
 #include "store/rocks/store_impl.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 absl::StatusOr<std::unique_ptr<DocumentStore>> OpenRocksStore(const RocksOptions& options) {
   return RocksStore::Open(options, nullptr);
@@ -183,4 +183,4 @@ absl::Status RocksStore::FindUnnamed(const std::vector<OwnerId>& unfreed,
   return absl::OkStatus();
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

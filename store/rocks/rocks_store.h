@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "store/document_store.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 struct RocksOptions {
   std::string directory;  // created when missing
@@ -27,6 +27,12 @@ struct RocksOptions {
 // no file is changed; FAILED_PRECONDITION if it was written by a newer format version (names both).
 absl::StatusOr<std::unique_ptr<DocumentStore>> OpenRocksStore(const RocksOptions& options);
 
+}  // namespace recollect::store::rocks
+
+// For callers.
+namespace recollect::store {
+using rocks::OpenRocksStore;
+using rocks::RocksOptions;
 }  // namespace recollect::store
 
 #endif  // RECOLLECT_STORE_ROCKS_ROCKS_STORE_H_

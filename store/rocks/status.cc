@@ -4,7 +4,7 @@
 
 #include "absl/strings/match.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 using Code = rocksdb::Status::Code;
@@ -94,4 +94,4 @@ absl::Status FromRocksOpen(const rocksdb::Status& status, absl::string_view dire
   return absl::Status(code, absl::StrCat(what, " ", directory, ": ", text));
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "rocksdb/status.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 // `what` names the operation or record. Full disk is RESOURCE_EXHAUSTED, corruption and missing
 // files DATA_LOSS, other I/O errors UNAVAILABLE.
@@ -36,6 +36,6 @@ auto Guarded(absl::string_view what, const Body& body) -> decltype(body()) {
   }
 }
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks
 
 #endif  // RECOLLECT_STORE_ROCKS_STATUS_H_

@@ -24,7 +24,7 @@
 #include "store/rocks/database.h"
 #include "store/rocks/rocks_store.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 
 // Families in which a document has records under its owner.
 inline constexpr Family kDocumentFamilies[] = {Family::kText, Family::kTokens, Family::kChunks,
@@ -49,6 +49,9 @@ class RocksStore final : public DocumentStore {
 
   absl::StatusOr<IngestProgress> BeginIngest(const std::string& id, const std::string& fingerprint,
                                              bool from_tokens, const std::string& pattern) override;
+  absl::StatusOr<IngestProgress> BeginRefresh(const DocumentInfo& document,
+                                              const std::string& fingerprint,
+                                              const std::string& pattern) override;
   absl::StatusOr<std::vector<IngestProgress>> ListIngests() override;
   absl::Status PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) override;
   absl::Status CommitIngest(OwnerId owner, const IngestBatch& batch) override;
@@ -165,6 +168,13 @@ class RocksStore final : public DocumentStore {
   absl::Status CheckAbsent(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
 
   // ingest.cc
+  // Resumes the unfinished ingest of that id, or creates one.
+  absl::StatusOr<IngestProgress> Begin(const IngestProgress& asked)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
+  // Puts the document into the catalog, in place of the one that a refresh replaces. Takes that
+  // one's time of creation.
+  absl::Status PutDocument(const IngestProgress& progress, DocumentInfo* info, Batch* out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
   absl::StatusOr<std::shared_ptr<Ingest>> FindIngest(OwnerId owner) const;
   absl::StatusOr<IngestState> AddBatch(const IngestState& state, const IngestBatch& batch,
                                        Batch* out);
@@ -216,6 +226,6 @@ class RocksStore final : public DocumentStore {
   Cleaner cleaner_;  // last: its jobs use all of the above
 };
 
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks
 
 #endif  // RECOLLECT_STORE_ROCKS_STORE_IMPL_H_

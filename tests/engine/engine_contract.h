@@ -28,11 +28,12 @@ struct Implementation {
   friend void PrintTo(const Implementation& kind, std::ostream* out) { *out << kind.name; }
 };
 
-inline std::unique_ptr<Engine> MakeReal(int64_t max_sessions, int64_t max_ingests) {
+inline std::unique_ptr<Engine> MakeReal(int64_t max_sessions, int64_t max_ingests,
+                                        std::shared_ptr<const model::Model> model = nullptr) {
   TestOptions options = SmallOptions();
   options.max_sessions = max_sessions;
   options.max_ingests = max_ingests;
-  return MakeEngine(options);
+  return MakeEngine(options, nullptr, std::move(model));
 }
 
 inline std::unique_ptr<Engine> MakeFake(int64_t max_sessions, int64_t max_ingests) {
@@ -43,7 +44,13 @@ inline std::unique_ptr<Engine> MakeFake(int64_t max_sessions, int64_t max_ingest
   return engine;
 }
 
-inline const Implementation kImplementations[] = {{"Real", MakeReal}, {"Fake", MakeFake}};
+inline const Implementation kImplementations[] = {
+    {"Real", [](int64_t sessions, int64_t ingests) { return MakeReal(sessions, ingests); }},
+    {"RealWithText",
+     [](int64_t sessions, int64_t ingests) {
+       return MakeReal(sessions, ingests, TextModelForTest());
+     }},
+    {"Fake", MakeFake}};
 
 inline std::string NameOf(const ::testing::TestParamInfo<Implementation>& info) {
   return info.param.name;

@@ -41,6 +41,23 @@ std::shared_ptr<const model::CpuModel> TinyModelForTest(uint64_t seed, int min_c
   return slot;
 }
 
+std::shared_ptr<const model::CpuModel> TextModelForTest(uint64_t seed) {
+  static std::mutex mutex;
+  static auto* const models = new std::map<uint64_t, std::shared_ptr<const model::CpuModel>>();
+  std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<const model::CpuModel>& slot = (*models)[seed];
+  if (slot == nullptr) {
+    model::ModelConfig config = TinyRatSwaConfig();
+    config.KeepText();
+    const std::string directory = absl::StrCat(TinyModelDirectory(seed), "_text");
+    WriteTinyModel(directory, config, seed);
+    absl::StatusOr<std::unique_ptr<model::CpuModel>> loaded = model::CpuModel::Load(directory);
+    RECOLLECT_CHECK(loaded.ok());
+    slot = *std::move(loaded);
+  }
+  return slot;
+}
+
 std::string SampleText(int64_t bytes, uint64_t seed) {
   static constexpr const char* kWords[] = {
       "the",  "whale", "and",   "sea",  "of",      "captain", "Ahab", "ship",         "was",  "a",
@@ -69,7 +86,7 @@ TestOptions SmallOptions() {
   TestOptions options;
   options.ingest_slice_tokens = 256;
   options.prefill_slice_tokens = 128;
-  options.commit_tokens = 512;
+  options.commit_tokens = options.text_commit_tokens = 512;
   options.chunk_states_format = ChunkStatesFormat::kBf16;  // as the model's own chunks
   return options;
 }
@@ -80,7 +97,8 @@ std::unique_ptr<EngineImpl> MakeEngine(const TestOptions& options,
   if (store == nullptr) store = store::CreateMemoryStore();
   if (model == nullptr) model = TinyModelForTest();
   const auto threads = std::make_shared<ComputeThreads>(options.threads);
-  LoadedModel loaded{std::move(model), options.backend, options.landmark_index, options.lists};
+  LoadedModel loaded{std::move(model), options.backend, options.landmark_index, options.lists,
+                     std::shared_ptr<ThreadPool>(threads, &threads->pool)};
   if (loaded.backend == nullptr) {
     auto on_cpu = std::dynamic_pointer_cast<const model::CpuModel>(loaded.model);
     RECOLLECT_CHECK(on_cpu != nullptr);
@@ -311,8 +329,10 @@ std::string DumpDocument(store::DocumentStore& store, const std::string& id, int
   };
   const std::vector<int32_t> tokens = *store.ReadTokens(info.owner, 0, info.tokens);
   put(tokens.data(), tokens.size() * sizeof(tokens[0]));
-  const std::vector<Bf16> keys = *store.ReadLandmarkKeys(info.owner, info.chunks, d_r);
-  put(keys.data(), keys.size() * sizeof(keys[0]));
+  if (d_r > 0) {
+    const std::vector<Bf16> keys = *store.ReadLandmarkKeys(info.owner, info.chunks, d_r);
+    put(keys.data(), keys.size() * sizeof(keys[0]));
+  }
   std::vector<ChunkRef> refs;
   for (int64_t i = 0; i < info.chunks; ++i) refs.push_back({info.owner, i});
   for (const absl::StatusOr<store::ChunkRecord>& chunk : store.ReadChunks(refs)) {

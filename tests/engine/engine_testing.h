@@ -23,6 +23,8 @@ namespace recollect::engine {
 // shape. With `min_chunk_tokens` its documents' blocks end with sentences.
 std::shared_ptr<const model::CpuModel> TinyModelForTest(uint64_t seed = 1,
                                                         int min_chunk_tokens = 0);
+// A tiny model without landmarks whose documents are kept as text, likewise.
+std::shared_ptr<const model::CpuModel> TextModelForTest(uint64_t seed = 1);
 // Where the files of the one with full blocks are, once it has been loaded.
 std::string TinyModelDirectory(uint64_t seed = 1);
 
@@ -140,6 +142,11 @@ class ForwardingStore : public store::DocumentStore {
                                                     bool from_tokens,
                                                     const std::string& pattern) override {
     return to_->BeginIngest(id, fingerprint, from_tokens, pattern);
+  }
+  absl::StatusOr<store::IngestProgress> BeginRefresh(const store::DocumentInfo& document,
+                                                     const std::string& fingerprint,
+                                                     const std::string& pattern) override {
+    return to_->BeginRefresh(document, fingerprint, pattern);
   }
   absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() override {
     return to_->ListIngests();

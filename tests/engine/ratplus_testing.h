@@ -53,7 +53,7 @@ class RatPlusEngineTest : public ::testing::Test {
   std::unique_ptr<EngineImpl> Make(TestOptions options = SmallOptions(),
                                    std::unique_ptr<store::DocumentStore> store = nullptr) {
     if (device_ != nullptr) {
-      auto backend = DeviceBackend::Create(device_, *model_, RatPlusDirectory(name_));
+      auto backend = DeviceBackend::Create(device_, *model_);
       EXPECT_TRUE(backend.ok()) << backend.status();
       options.backend = *std::move(backend);
     }

@@ -372,5 +372,154 @@ TEST_P(DocumentStoreTest, ThreadsWorkSideBySide) {
   EXPECT_THAT(*store_->List("", 10), testing::IsEmpty());
 }
 
+TEST_P(DocumentStoreTest, TextIsKeptWithoutStatesOrKeys) {
+  // More chunks than a segment has keys.
+  Content content{.seed = 21, .width = 0, .d_k = 0};
+  const auto info = Ingest(*store_, "text", &content, 3, 500, 20000, 70000);
+  ASSERT_THAT(info, IsOk());
+  EXPECT_EQ(info->kind(), DocumentKind::kText);
+  EXPECT_EQ(info->chunks, 1500);
+  // Of each chunk 28 bytes, of each piece of text and tokens its header.
+  EXPECT_EQ(info->stored_bytes, 210000 + 60000 * 4 + 1500 * 28 + (4 + 4) * 8);
+  ExpectContent(*store_, info->owner, content);
+  EXPECT_THAT(store_->ReadLandmarkKeys(info->owner, 1500, 4), StatusIs(StatusCode::kDataLoss, ""));
+  Content states{.seed = 22};
+  EXPECT_EQ(Ingest(*store_, "states", &states, 2, 3, 40, 300)->kind(), DocumentKind::kChunks);
+  if (GetParam().reopens) Open();
+  EXPECT_EQ(store_->Get("text")->kind(), DocumentKind::kText);
+  EXPECT_EQ(store_->List("", 2)->at(0).kind(), DocumentKind::kChunks);
+  EXPECT_EQ(store_->List("", 2)->at(1).kind(), DocumentKind::kText);
+  ExpectContent(*store_, info->owner, content);
+}
+
+TEST_P(DocumentStoreTest, ChunksWithStatesAndWithoutDoNotMix) {
+  for (const bool states_first : {true, false}) {
+    const auto progress = store_->BeginIngest(absl::StrCat("mixed", states_first), "f", false, "");
+    ASSERT_THAT(progress, IsOk());
+    Content content{.seed = 23};
+    if (!states_first) content.width = content.d_k = 0;
+    const IngestBatch first = NextBatch(content, 2, 20, 30);
+    ASSERT_THAT(store_->CommitIngest(progress->owner, first), IsOk());
+    Append(&content, first);
+    content.width = content.d_k = states_first ? 0 : 8;
+    EXPECT_THAT(store_->CommitIngest(progress->owner, NextBatch(content, 2, 20, 30)),
+                StatusIs(StatusCode::kInvalidArgument, "chunk 2"));
+    // Nor do keys without states.
+    content.width = 0;
+    content.d_k = 8;
+    EXPECT_THAT(store_->CommitIngest(progress->owner, NextBatch(content, 2, 20, 30)),
+                StatusIs(StatusCode::kInvalidArgument, ""));
+  }
+}
+
+// A refresh: the document is there as it was until the new one is whole, and then it is that one.
+class RefreshTest : public DocumentStoreTest {
+ protected:
+  void SetUp() override {
+    DocumentStoreTest::SetUp();
+    const auto info = Ingest(*store_, "d", &old_, 2, 3, 40, 300);
+    ASSERT_THAT(info, IsOk());
+    document_ = *info;
+  }
+  IngestProgress Begin() {
+    const auto progress = store_->BeginRefresh(document_, "new", "");
+    EXPECT_THAT(progress, IsOk());
+    return *progress;
+  }
+  void Commit(const IngestProgress& progress) {
+    const IngestBatch batch = NextBatch(new_, 2, 30, 100);
+    ASSERT_THAT(store_->CommitIngest(progress.owner, batch), IsOk());
+    Append(&new_, batch);
+  }
+  // The last commit of one that has nothing more to say.
+  IngestBatch End() const {
+    IngestBatch batch;
+    batch.input_offset = new_.input_offset;
+    return batch;
+  }
+  Content old_{.seed = 31}, new_{.seed = 32, .width = 0, .d_k = 0};
+  DocumentInfo document_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Stores, RefreshTest, testing::ValuesIn(kImplementations), NameOf);
+
+TEST_P(RefreshTest, ReplacesTheDocumentAtOnce) {
+  const IngestProgress begun = Begin();
+  EXPECT_NE(begun.owner, document_.owner);
+  EXPECT_EQ(begun.replaces, document_.owner);
+  Commit(begun);
+  EXPECT_EQ(store_->Get("d")->owner, document_.owner);
+  EXPECT_EQ(store_->List("", 10)->size(), 1u);
+  EXPECT_EQ(store_->ListIngests()->at(0).replaces, document_.owner);
+  ExpectContent(*store_, document_.owner, old_);
+  const IngestBatch last = NextBatch(new_, 1, 5, 7);
+  const auto info = store_->PublishIngest(begun.owner, last);
+  ASSERT_THAT(info, IsOk());
+  Append(&new_, last);
+  EXPECT_EQ(info->fingerprint, "new");
+  EXPECT_EQ(info->created_unix_ms, document_.created_unix_ms);
+  EXPECT_EQ(info->kind(), DocumentKind::kText);
+  EXPECT_EQ(store_->Get("d")->owner, begun.owner);
+  EXPECT_EQ(store_->List("", 10)->size(), 1u);
+  EXPECT_THAT(*store_->ListIngests(), testing::IsEmpty());
+  // Whoever still reads the old one can, until it is freed.
+  ExpectContent(*store_, document_.owner, old_);
+  ASSERT_THAT(store_->Free(document_.owner), IsOk());
+  EXPECT_THAT(store_->ReadText(document_.owner, 0, 1), StatusIs(StatusCode::kNotFound, ""));
+  if (GetParam().reopens) Open();
+  EXPECT_EQ(store_->Get("d")->fingerprint, "new");
+  ExpectContent(*store_, begun.owner, new_);
+}
+
+TEST_P(RefreshTest, IsResumedAfterTheStoreWasClosed) {
+  const IngestProgress begun = Begin();
+  Commit(begun);
+  if (GetParam().reopens) Open();
+  EXPECT_EQ(store_->Get("d")->owner, document_.owner);
+  const IngestProgress again = Begin();
+  EXPECT_EQ(again.owner, begun.owner);
+  EXPECT_EQ(again.replaces, document_.owner);
+  EXPECT_EQ(again.bytes, 100);
+  EXPECT_EQ(again.resume_state, new_.resume_state);
+  ASSERT_THAT(store_->PublishIngest(again.owner, End()), IsOk());
+  // One that was replaced and not freed goes with the next opening.
+  if (GetParam().reopens) {
+    Open();
+    EXPECT_THAT(store_->ReadText(document_.owner, 0, 1), StatusIs(StatusCode::kNotFound, ""));
+  }
+  ExpectContent(*store_, begun.owner, new_);
+}
+
+TEST_P(RefreshTest, IsNotMixedUpWithAnIngest) {
+  EXPECT_THAT(store_->BeginIngest("d", "new", false, ""),
+              StatusIs(StatusCode::kAlreadyExists, "d"));
+  Begin();
+  EXPECT_THAT(store_->BeginIngest("d", "new", false, ""),
+              StatusIs(StatusCode::kAlreadyExists, "d"));
+  EXPECT_THAT(store_->BeginRefresh(document_, "other", ""),
+              StatusIs(StatusCode::kFailedPrecondition, "fingerprint new, asked for other"));
+  ASSERT_THAT(store_->AbandonIngest("d"), IsOk());
+  ExpectContent(*store_, document_.owner, old_);
+  const auto other = store_->BeginRefresh(document_, "other", "");
+  ASSERT_THAT(other, IsOk());
+  EXPECT_EQ(other->bytes, 0);
+}
+
+TEST_P(RefreshTest, OfADocumentThatHasGonePublishesNothing) {
+  const IngestProgress begun = Begin();
+  Commit(begun);
+  ASSERT_THAT(store_->Remove("d"), IsOk());
+  EXPECT_THAT(store_->BeginRefresh(document_, "new", ""), StatusIs(StatusCode::kNotFound, "d"));
+  EXPECT_THAT(store_->PublishIngest(begun.owner, End()), StatusIs(StatusCode::kAborted, "removed"));
+  EXPECT_THAT(store_->Get("d"), StatusIs(StatusCode::kNotFound, "d"));
+  EXPECT_THAT(store_->BeginIngest("d", "new", false, ""),
+              StatusIs(StatusCode::kFailedPrecondition, "a refresh of owner"));
+  ASSERT_THAT(store_->AbandonIngest("d"), IsOk());
+  // Another document of that name is none of its business.
+  Content content{.seed = 33};
+  ASSERT_THAT(Ingest(*store_, "d", &content, 1, 1, 10, 10), IsOk());
+  EXPECT_THAT(store_->BeginRefresh(document_, "new", ""), StatusIs(StatusCode::kNotFound, "d"));
+}
+
 }  // namespace
 }  // namespace recollect::store

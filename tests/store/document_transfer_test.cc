@@ -136,7 +136,7 @@ TEST_P(DocumentTransferTest, APrefixIsTheSameElsewhere) {
   for (size_t i = 0; i < state.size(); i += 1000) state[i] = static_cast<char>(i / 1000);
   PublishPrefix("p", state);
   ImportRules rules = Rules();
-  rules.landmarks = false;
+  rules.kind = DocumentKind::kPrefix;
   const auto other = Other();
   const auto imported = Import(*other, File("p"), "", rules, 1 << 18);
   ASSERT_THAT(imported, IsOk());
@@ -149,6 +149,30 @@ TEST_P(DocumentTransferTest, APrefixIsTheSameElsewhere) {
   // A model with landmarks mounts none.
   EXPECT_THAT(Import(*other, File("p"), "q"),
               StatusIs(StatusCode::kDataLoss, "a prefix with landmark keys"));
+}
+
+TEST_P(DocumentTransferTest, ATextIsTheSameElsewhere) {
+  Content content{.seed = 8, .width = 0, .d_k = 0};
+  IngestBatch batch = NextBatch(content, 1500, 40000, 200000);
+  for (int32_t& token : batch.tokens) token = (token & 0x7fffffff) % kVocabulary;
+  const auto progress = store_->BeginIngest("t", "fingerprint", false, "");
+  ASSERT_THAT(progress, IsOk());
+  ASSERT_THAT(store_->PublishIngest(progress->owner, batch), IsOk());
+  Append(&content, batch);
+  ImportRules rules = Rules();
+  rules.kind = DocumentKind::kText;
+  rules.width = 0;
+  const std::string file = File("t");
+  const auto other = Other();
+  const auto imported = Import(*other, file, "", rules, 4099);
+  ASSERT_THAT(imported, IsOk());
+  EXPECT_EQ(imported->kind(), DocumentKind::kText);
+  EXPECT_EQ(imported->stored_bytes, store_->Get("t")->stored_bytes);
+  ExpectContent(*other, imported->owner, content);
+  EXPECT_THAT(Import(*other, file, "x"),
+              StatusIs(StatusCode::kDataLoss, "text with landmark keys"));
+  rules.chunk_tokens = 1;
+  EXPECT_THAT(Import(*other, file, "x", rules), StatusIs(StatusCode::kDataLoss, "does not fit"));
 }
 
 TEST_P(DocumentTransferTest, ACutFileLeavesNothing) {
@@ -238,7 +262,7 @@ TEST_P(DocumentTransferTest, WhatDoesNotFitTheModelIsRefused) {
                              with([](ImportRules& r) { r.vocab_size = 10; }),
                              with([](ImportRules& r) { r.chunk_tokens = 1; }),
                              with([](ImportRules& r) { r.pointer = true; }),
-                             with([](ImportRules& r) { r.landmarks = false; })};
+                             with([](ImportRules& r) { r.kind = DocumentKind::kPrefix; })};
   for (const ImportRules& rules : all) {
     EXPECT_EQ(Import(*store_, file, "x", rules).status().code(), StatusCode::kDataLoss);
   }

@@ -159,14 +159,33 @@ std::map<std::string, Sample> SmallChunkSamples() {
   };
 }
 
+// Documents that are kept as text, their chunks, and refreshes.
+std::map<std::string, Sample> TextSamples() {
+  const std::string piece = PieceKey(OwnerId{42}, 7), document = DocumentKey("moby dick"),
+                    removed = RemovedKey(OwnerId{42}), ingest = IngestKey("moby dick");
+  DocumentInfo info = SampleInfo();
+  info.text = true;
+  IngestState refresh = SampleIngest(), prefix = SampleIngest();
+  refresh.progress.replaces = OwnerId{17};
+  prefix.progress = AsPrefix(refresh.progress);
+  return {
+      {"text-chunk", {piece, EncodeChunk(piece, MakeChunk(1, 7, 0, 3)), Named(DecodeChunk)}},
+      {"text-document", {document, EncodeDocument(document, info), Named(DecodeDocument)}},
+      {"text-removed", {removed, EncodeRemoved(removed, info), Named(DecodeRemoved)}},
+      {"refresh", {ingest, EncodeIngest(ingest, refresh), Named(DecodeIngest)}},
+      {"prefix-refresh", {ingest, EncodeIngest(ingest, prefix), Named(DecodeIngest)}},
+  };
+}
+
 std::vector<std::pair<std::string, Sample>> AllSamples() {
   const auto samples = Samples(), prefix = PrefixSamples(), counts = CountSamples(),
-             indexes = IndexSamples(), small = SmallChunkSamples();
+             indexes = IndexSamples(), small = SmallChunkSamples(), text = TextSamples();
   std::vector<std::pair<std::string, Sample>> all(samples.begin(), samples.end());
   all.insert(all.end(), prefix.begin(), prefix.end());
   all.insert(all.end(), counts.begin(), counts.end());
   all.insert(all.end(), indexes.begin(), indexes.end());
   all.insert(all.end(), small.begin(), small.end());
+  all.insert(all.end(), text.begin(), text.end());
   return all;
 }
 
@@ -233,6 +252,28 @@ TEST(FormatTest, MxInt8ChunksRoundTripInHalfTheBytes) {
   }
 }
 
+TEST(FormatTest, TextRoundTrips) {
+  const auto samples = TextSamples();
+  const Sample& chunk = samples.at("text-chunk");
+  const auto range = DecodeChunk(chunk.key, chunk.record, "");
+  ASSERT_THAT(range, IsOk());
+  EXPECT_TRUE(*range == MakeChunk(1, 7, 0, 3));
+  EXPECT_EQ(std::ssize(chunk.record), 8 + 20);
+  EXPECT_EQ(ChunkRecordBytes(*range), 8 + 20);
+  const Sample& document = samples.at("text-document");
+  EXPECT_EQ(DecodeDocument(document.key, document.record, "")->kind(), DocumentKind::kText);
+  EXPECT_EQ(DecodeDocument(document.key, document.record, "")->sha256, SampleInfo().sha256);
+  const Sample& refresh = samples.at("refresh");
+  const auto again = DecodeIngest(refresh.key, refresh.record, "");
+  ASSERT_THAT(again, IsOk());
+  EXPECT_EQ(again->progress.replaces, OwnerId{17});
+  EXPECT_EQ(again->progress.chunks, 6);
+  EXPECT_EQ(again->progress.pattern, "");
+  const Sample& prefix = samples.at("prefix-refresh");
+  EXPECT_EQ(DecodeIngest(prefix.key, prefix.record, "")->progress.replaces, OwnerId{17});
+  EXPECT_EQ(DecodeIngest(prefix.key, prefix.record, "")->progress.pattern, "(window 8)");
+}
+
 TEST(FormatTest, EveryFlippedBitIsDataLossNamingTheRecord) {
   for (const auto& [name, sample] : AllSamples()) {
     for (size_t bit = 0; bit < sample.record.size() * 8; ++bit) {
@@ -295,10 +336,10 @@ TEST(FormatTest, SealedNonsenseIsDataLoss) {
   };
   for (const auto& [name, sample] : samples) {
     expect(name.c_str(),
-           name == "chunk"           ? "version 4, expected 1 to 3"
-           : prefixes.contains(name) ? "version 4, expected 1 to 2"
-                                     : "record version 4, expected 1",
-           [](std::string& r) { r[0] = 4; });
+           name == "chunk"           ? "version 5, expected 1 to 4"
+           : prefixes.contains(name) ? "version 5, expected 1 to 3"
+                                     : "record version 5, expected 1",
+           [](std::string& r) { r[0] = 5; });
     expect(name.c_str(), "record type", [](std::string& r) { r[3] = 1; });
     if (name == "resume" || name == "text") continue;
     expect(name.c_str(), "does not parse", [](std::string& r) { r.pop_back(); });
@@ -323,6 +364,15 @@ TEST(FormatTest, SealedNonsenseIsDataLoss) {
     expect_of(small, "does not parse", [](std::string& r) { r[12] = '\xff'; });        // width
     expect_of(small, "does not parse", [](std::string& r) { r[15] = r[11] = '\x7f'; });
   }
+  const auto text = TextSamples();
+  expect_of(text.at("text-chunk"), "does not parse", [](std::string& r) { r[8] = 65; });  // rows
+  expect_of(text.at("text-chunk"), "does not parse", [](std::string& r) { r[8] = 0; });
+  expect_of(text.at("text-chunk"), "does not parse", [](std::string& r) { r += 'x'; });
+  expect_of(text.at("refresh"), "does not parse",
+            [](std::string& r) { r[r.size() - 8] = 0; });  // replaces nothing
+  expect_of(text.at("refresh"), "does not parse",
+            [](std::string& r) { r[r.size() - 24] = 1; });  // a state without a pattern
+  expect_of(text.at("refresh"), "does not parse", [](std::string& r) { r[0] = 2; });
   expect("landmarks", "does not parse", [](std::string& r) { r[8] = 0; });
   expect("landmarks", "does not parse", [](std::string& r) { r[15] = 127; });
   expect("document", "does not parse", [](std::string& r) { r[16] = 2; });       // flag
@@ -393,6 +443,8 @@ TEST(FormatTest, GoldenRecordsOfIndexes) { ExpectGolden("records_v4.txt", IndexS
 TEST(FormatTest, GoldenRecordsOfMxInt8Chunks) {
   ExpectGolden("records_v5.txt", SmallChunkSamples());
 }
+
+TEST(FormatTest, GoldenRecordsOfText) { ExpectGolden("records_v6.txt", TextSamples()); }
 
 TEST(FormatTest, IndexPieceRoundTrip) {
   const Sample sample = IndexSamples().at("index");

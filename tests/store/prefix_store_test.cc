@@ -9,7 +9,7 @@
 #include "store/rocks/rocks_store.h"
 #include "tests/store/store_testing.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 using ::absl::StatusCode;
@@ -233,4 +233,4 @@ TEST_P(RocksPrefixTest, ADamagedPartCostsThatPrefixOnly) {
 }
 
 }  // namespace
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

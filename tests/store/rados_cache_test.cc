@@ -9,7 +9,7 @@
 #include "tests/store/rocks_testing.h"
 #include "tests/store/store_testing.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 namespace {
 
 using ::absl::StatusCode;
@@ -210,4 +210,4 @@ TEST_F(RadosCacheTest, ACacheOnThisDiskThatWasDamagedGivesNothingWrong) {
 }
 
 }  // namespace
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

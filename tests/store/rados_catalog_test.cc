@@ -11,7 +11,7 @@
 #include "tests/store/rados_testing.h"
 #include "tests/store/store_testing.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 namespace {
 
 constexpr int64_t kDocuments = 100'000, kPage = 1000;
@@ -110,4 +110,4 @@ TEST(RadosCatalogTest, AHundredThousandDocumentsAreListedInPagesAndANewOneIsSeen
 }
 
 }  // namespace
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

@@ -16,7 +16,7 @@
 #include "tests/store/rados_testing.h"
 #include "tests/store/store_testing.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 namespace {
 
 using ::absl::StatusCode;
@@ -160,4 +160,4 @@ TEST(RadosConnectionTest, AnIngestThatAFullClusterRefusesLeavesNoEntry) {
 }
 
 }  // namespace
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

@@ -13,7 +13,7 @@
 #include "tests/store/rados_testing.h"
 #include "tests/store/store_testing.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 namespace {
 
 using ::absl::StatusCode;
@@ -218,4 +218,4 @@ TEST(RadosScrubTest, ClocksOfServersDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

@@ -9,7 +9,7 @@
 #include "tests/store/rados_testing.h"
 #include "tests/store/store_testing.h"
 
-namespace recollect::store {
+namespace recollect::store::rados {
 namespace {
 
 using ::absl::StatusCode;
@@ -325,4 +325,4 @@ TEST_F(RadosStoreTest, RefusesWhatItCanNotOpenAndSaysWhy) {
 }
 
 }  // namespace
-}  // namespace recollect::store
+}  // namespace recollect::store::rados

@@ -15,7 +15,9 @@
 namespace recollect::store {
 
 #ifdef RECOLLECT_TEST_HAS_WRITER
+namespace rados {
 int RunWriter();  // rados_scrub_test.cc
+}
 #endif
 
 namespace {
@@ -55,7 +57,7 @@ int RunClusterTool(const std::string& arguments) {
 #ifdef RECOLLECT_TEST_HAS_WRITER
 int RunWriterOn(const char* directory) {
   cluster_directory = new std::string(directory);
-  return RunWriter();
+  return rados::RunWriter();
 }
 #endif
 

@@ -12,7 +12,7 @@
 #include "tests/store/rocks_testing.h"
 #include "tests/store/store_testing.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 using ::absl::StatusCode;
@@ -205,4 +205,4 @@ TEST(RocksCacheTest, RefusesWhatIsNoCache) {
 }
 
 }  // namespace
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

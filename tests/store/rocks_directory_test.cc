@@ -13,7 +13,7 @@
 #include "tests/store/rocks_testing.h"
 #include "tests/store/store_testing.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 namespace fs = std::filesystem;
@@ -256,4 +256,4 @@ TEST_F(RocksCrashedTest, AcceptedLossIsSaidAndTheRestGoesOn) {
 }
 
 }  // namespace
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

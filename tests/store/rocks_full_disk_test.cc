@@ -12,7 +12,7 @@
 #include "tests/store/fault_file_system.h"
 #include "tests/store/store_testing.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 using ::absl::StatusCode;
@@ -191,4 +191,4 @@ TEST(RocksFullDiskTest, RealSmallFileSystem) {
 }
 
 }  // namespace
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

@@ -21,7 +21,7 @@
 
 extern char** environ;
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 constexpr int kKills = 60;  // a round
@@ -251,4 +251,4 @@ TEST(RocksKillTest, KilledAtRandomMoments) {
 }
 
 }  // namespace
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

@@ -17,7 +17,7 @@
 #include "tests/store/rocks_testing.h"
 #include "tests/store/store_testing.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 using ::absl::StatusCode;
@@ -358,4 +358,4 @@ TEST(RocksStoreTest, ClosedSessionsLeaveFewTables) {
 }
 
 }  // namespace
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

@@ -34,8 +34,8 @@ CpuBackend::CpuBackend(std::shared_ptr<const model::CpuModel> model,
 
 absl::StatusOr<std::unique_ptr<SequenceState>> CpuBackend::NewSequence(
     const model::LocalPatterns& patterns) {
-  return std::make_unique<CpuSequence>(
-      model::LocalState::Create(model_->config(), patterns, model_->config().layers()));
+  return std::make_unique<CpuSequence>(model::LocalState::Create(
+      model_->config(), patterns, model_->config().layers(), model_->cache_dtype()));
 }
 
 absl::StatusOr<std::unique_ptr<MemoryEncoder>> CpuBackend::NewEncoder(
@@ -161,7 +161,8 @@ LoadedModel OnCpu(std::shared_ptr<const model::CpuModel> model, int threads) {
   const model::ModelConfig& config = model->config();
   const kernels::SketchShape keys{config.key_width(), config.d_r};
   return {model, std::make_shared<CpuBackend>(model, shared),
-          std::make_shared<CpuLandmarks>(shared, keys)};
+          std::make_shared<CpuLandmarks>(shared, keys),
+          /*lists=*/nullptr, std::shared_ptr<ThreadPool>(shared, &shared->pool)};
 }
 
 }  // namespace recollect::engine

@@ -10,7 +10,8 @@ CpuMemoryEncoder::CpuMemoryEncoder(const model::CpuModel& model,
     : MemoryEncoder(model.config(), pattern),
       model_(model),
       threads_(threads),
-      state_(model::LocalState::Create(model.config(), pattern, model.config().n_low)) {}
+      state_(model::LocalState::Create(model.config(), pattern, model.config().n_low,
+                                       model.cache_dtype())) {}
 
 absl::StatusOr<std::string> CpuMemoryEncoder::SerializeLayer(int layer) const {
   const model::LayerState& state = state_.layers[static_cast<size_t>(layer)];

@@ -19,6 +19,7 @@ struct CpuSequence final : SequenceState {
     local = std::move(state);
     return absl::OkStatus();
   }
+  bool Rewind(int64_t length) override { return local.Rewind(length); }
 
   model::LocalState local;
   // [rows of the open block that ran, d] after the last lower layer.

@@ -82,10 +82,9 @@ std::vector<DeviceCopy> CopiesOf(std::span<PieceRows* const> pieces, int64_t d, 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Backend>> DeviceBackend::Create(
-    std::shared_ptr<kernels::Device> device, const model::Model& model,
-    const std::string& directory) {
+    std::shared_ptr<kernels::Device> device, const model::Model& model) {
   ASSIGN_OR_RETURN(std::unique_ptr<model::DeviceModel> loaded,
-                   model::DeviceModel::Load(*device, model, directory));
+                   model::DeviceModel::Load(*device, model));
   return std::shared_ptr<Backend>(new DeviceBackend(std::move(device), std::move(loaded)));
 }
 

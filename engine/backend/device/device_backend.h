@@ -24,11 +24,10 @@ struct HeadRow;
 
 class DeviceBackend final : public Backend {
  public:
-  // Loads the weights of `directory`, from which `model` was loaded. INVALID_ARGUMENT: a model that
+  // Loads the weights from the files that `model` was loaded from. INVALID_ARGUMENT: a model that
   // no device runs (names why). RESOURCE_EXHAUSTED, UNAVAILABLE: the device.
   static absl::StatusOr<std::shared_ptr<Backend>> Create(std::shared_ptr<kernels::Device> device,
-                                                         const model::Model& model,
-                                                         const std::string& directory);
+                                                         const model::Model& model);
 
   std::string name() const override { return device_->name(); }
   absl::Status health() const override { return device_->health(); }

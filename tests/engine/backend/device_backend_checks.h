@@ -31,7 +31,7 @@ inline ModelPointer Bf16Model() {
 inline std::shared_ptr<Backend> Open(const std::shared_ptr<kernels::Device>& device,
                                      const ModelPointer& model = TinyModelForTest()) {
   (void)TinyModelForTest();  // writes the weights, which all of them share
-  auto backend = DeviceBackend::Create(device, *model, TinyModelDirectory());
+  auto backend = DeviceBackend::Create(device, *model);
   EXPECT_TRUE(backend.ok()) << backend.status();
   return *std::move(backend);
 }

@@ -173,7 +173,7 @@ TEST(DeviceBackendTest, AModelThatNoDeviceRunsIsRefused) {
   WriteTinyModel(directory, config, 1);
   const auto model = model::CpuModel::Load(directory);
   ASSERT_TRUE(model.ok()) << model.status();
-  const auto backend = DeviceBackend::Create(std::make_shared<HostDevice>(), **model, directory);
+  const auto backend = DeviceBackend::Create(std::make_shared<HostDevice>(), **model);
   EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(backend.status().message()),
               HasSubstr("family drt on a device: heads of 130 channels, at most 128"));
@@ -201,7 +201,7 @@ TEST(DeviceBackendTest, DrtAsPublishedIsThatOfTheCpu) {
   const backend_checks::ModelPointer model = *std::move(loaded);
   const auto device = std::make_shared<HostDevice>();
   TestOptions on_device = SmallOptions();
-  on_device.backend = *DeviceBackend::Create(device, *model, directory);
+  on_device.backend = *DeviceBackend::Create(device, *model);
   const auto cpu = backend_checks::WithDocuments(SmallOptions(), model);
   const auto engine = backend_checks::WithDocuments(on_device, model);
   for (const uint64_t seed : {7, 8}) {

@@ -18,7 +18,7 @@ constexpr int64_t kNever = 1 << 20;  // tokens
 
 TestOptions WithoutCommits() {
   TestOptions options = SmallOptions();
-  options.commit_tokens = kNever;
+  options.commit_tokens = options.text_commit_tokens = kNever;
   return options;
 }
 
@@ -34,6 +34,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Kind{"Blocks", [] { return TinyModelForTest(); }},
         Kind{"Sentences", [] { return TinyModelForTest(1, /*min_chunk_tokens=*/24); }},
+        Kind{"Text", [] { return TextModelForTest(); }},
         Kind{"Prefix", [] { return LoadRatPlusForTest("commits", TinyRatPlusConfig()); }}),
     [](const auto& param) { return std::string(param.param.name); });
 
@@ -77,17 +78,22 @@ class GatedCommits final : public ForwardingStore {
   std::promise<absl::Status> go_on;
 };
 
-class IngestCommitTest : public ::testing::Test {
+// Whether a document is kept as text.
+class IngestCommitTest : public ::testing::TestWithParam<bool> {
  protected:
   // Asks for a commit after a first piece, and returns while the store is at it.
   void Begin() {
     auto owned = std::make_unique<GatedCommits>(store::CreateMemoryStore());
     store_ = owned.get();
-    engine_ = MakeEngine(WithoutCommits(), std::move(owned));
+    engine_ = MakeEngine(WithoutCommits(), std::move(owned), Model());
     stream_ = *engine_->BeginIngest("doc", /*from_tokens=*/true, {});
     ASSERT_TRUE(AppendTokens(*stream_, 0, SampleTokens(300, 1)).ok());
     stream_->Commit([this](const auto& status) { answered_.set_value(status); });
     store_->begun.get_future().wait();
+  }
+  static std::shared_ptr<const model::Model> Model() {
+    if (GetParam()) return TextModelForTest();
+    return TinyModelForTest();
   }
   GatedCommits* store_;
   std::unique_ptr<EngineImpl> engine_;
@@ -95,7 +101,11 @@ class IngestCommitTest : public ::testing::Test {
   std::promise<absl::StatusOr<IngestStatus>> answered_;
 };
 
-TEST_F(IngestCommitTest, UntilItIsAnsweredNothingElseIsTaken) {
+INSTANTIATE_TEST_SUITE_P(Kinds, IngestCommitTest, ::testing::Bool(), [](const auto& param) {
+  return std::string(param.param ? "Text" : "Chunks");
+});
+
+TEST_P(IngestCommitTest, UntilItIsAnsweredNothingElseIsTaken) {
   Begin();
   const auto expect_refused = [](const absl::Status& status) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
@@ -112,11 +122,15 @@ TEST_F(IngestCommitTest, UntilItIsAnsweredNothingElseIsTaken) {
   expect_refused(end.get_future().get());
   const auto answer = answered_.get_future().get();
   ASSERT_TRUE(answer.ok()) << answer.status();
-  EXPECT_EQ(answer->committed_offset, 252) << "blocks of 63";
+  if (GetParam()) {
+    EXPECT_GT(answer->committed_offset, 300 - 64) << "blocks of 32 to 63";
+  } else {
+    EXPECT_EQ(answer->committed_offset, 252) << "blocks of 63";
+  }
   EXPECT_TRUE(Finish(*stream_).ok());
 }
 
-TEST_F(IngestCommitTest, OneThatFailsEndsTheStream) {
+TEST_P(IngestCommitTest, OneThatFailsEndsTheStream) {
   Begin();
   store_->go_on.set_value(absl::ResourceExhaustedError("the disk is full"));
   EXPECT_THAT(std::string(answered_.get_future().get().status().message()),
@@ -124,7 +138,7 @@ TEST_F(IngestCommitTest, OneThatFailsEndsTheStream) {
   EXPECT_EQ(AppendTokens(*stream_, 300, {5}).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(IngestCommitTest, OneThatIsCancelledIsAnsweredAtOnce) {
+TEST_P(IngestCommitTest, OneThatIsCancelledIsAnsweredAtOnce) {
   Begin();
   stream_->handle()->Cancel();
   EXPECT_EQ(answered_.get_future().get().status().code(), absl::StatusCode::kCancelled);

@@ -208,8 +208,8 @@ TEST_P(IngestContractTest, ADeleteEndsTheStreamAndFreesTheId) {
   const auto next = Begin("d");
   EXPECT_EQ(next->status().committed_offset, 0);
   EXPECT_THAT(Append(*stream, stream->status().accepted_offset, "more"),
-              StatusIs(StatusCode::kAborted, "deleted"));
-  EXPECT_THAT(Finish(*stream), StatusIs(StatusCode::kAborted, "deleted"));
+              StatusIs(StatusCode::kFailedPrecondition, "deleted"));
+  EXPECT_THAT(Finish(*stream), StatusIs(StatusCode::kFailedPrecondition, "deleted"));
   stream = nullptr;  // leaves the other alone
   EXPECT_THAT(engine_->BeginIngest("d", false, {}), StatusIs(StatusCode::kAborted, ""));
   EXPECT_THAT(SendText(*next, "text", 10), IsOk());

@@ -20,7 +20,8 @@ namespace recollect::engine {
 namespace {
 
 struct Kind {
-  bool prefix;
+  const char* name;
+  DocumentKind documents;
   int kills;
 };
 constexpr size_t kTextBytes = 200000;
@@ -45,15 +46,25 @@ std::unique_ptr<store::DocumentStore> OpenStore(const std::string& directory) {
   return store.ok() ? *std::move(store) : nullptr;
 }
 
+std::shared_ptr<const model::CpuModel> LoadModel(DocumentKind documents) {
+  switch (documents) {
+    case DocumentKind::kChunks:
+      return TinyModelForTest(1, /*min_chunk_tokens=*/24);
+    case DocumentKind::kPrefix:
+      return LoadRatPlusForTest("kill", TinyRatPlusConfig());
+    case DocumentKind::kText:
+      return TextModelForTest();
+  }
+  return nullptr;
+}
+
 // The child: resumes the ingest and finishes it. Tells `ready` when it begins.
 int RunIngest(const Kind& kind, const std::string& directory, const std::string& text, int ready) {
   auto store = OpenStore(directory);
   if (store == nullptr) return 2;
   TestOptions options = SmallOptions();
-  options.commit_tokens = 400;
-  auto engine = MakeEngine(options, std::move(store),
-                           kind.prefix ? LoadRatPlusForTest("kill", TinyRatPlusConfig())
-                                       : TinyModelForTest(1, /*min_chunk_tokens=*/24));
+  options.commit_tokens = options.text_commit_tokens = 400;
+  auto engine = MakeEngine(options, std::move(store), LoadModel(kind.documents));
   auto stream = engine->BeginIngest("book", false, {});
   if (!stream.ok()) return 3;
   if (write(ready, "r", 1) != 1) return 4;
@@ -93,7 +104,8 @@ std::string Dump(const Kind& kind, const std::string& directory) {
   if (pid == 0) {
     auto store = OpenStore(directory);
     if (store == nullptr) _exit(2);
-    WriteFile(path, DumpDocument(*store, "book", kind.prefix ? 0 : TinyConfig().key_width()));
+    const bool chunks = kind.documents == DocumentKind::kChunks;
+    WriteFile(path, DumpDocument(*store, "book", chunks ? TinyConfig().key_width() : 0));
     _exit(0);
   }
   int status = 0;
@@ -105,11 +117,10 @@ std::string Dump(const Kind& kind, const std::string& directory) {
 class IngestKillTest : public ::testing::TestWithParam<Kind> {};
 
 INSTANTIATE_TEST_SUITE_P(Kinds, IngestKillTest,
-                         ::testing::Values(Kind{.prefix = false, .kills = 60},
-                                           Kind{.prefix = true, .kills = 20}),
-                         [](const auto& param) {
-                           return std::string(param.param.prefix ? "Prefix" : "Chunks");
-                         });
+                         ::testing::Values(Kind{"Chunks", DocumentKind::kChunks, 60},
+                                           Kind{"Prefix", DocumentKind::kPrefix, 20},
+                                           Kind{"Text", DocumentKind::kText, 20}),
+                         [](const auto& param) { return std::string(param.param.name); });
 
 TEST_P(IngestKillTest, ResumedEqualsUninterrupted) {
   const Kind kind = GetParam();

@@ -34,17 +34,54 @@ struct Fixture {
   std::unique_ptr<EngineImpl> engine;
 };
 
-// By min_chunk_tokens: full blocks, and such that end with sentences.
-class IngestBlocksTest : public ::testing::TestWithParam<int> {
- protected:
-  const std::shared_ptr<const model::CpuModel> model_ = TinyModelForTest(1, GetParam());
+// Full blocks, such that end with sentences, and those of documents that are kept as text.
+struct Blocks {
+  const char* name;
+  std::shared_ptr<const model::CpuModel> (*load)();
 };
 
-INSTANTIATE_TEST_SUITE_P(Blocks, IngestBlocksTest, ::testing::Values(0, 24), [](const auto& param) {
-  return std::string(param.param == 0 ? "Full" : "Sentences");
-});
+class IngestBlocksTest : public ::testing::TestWithParam<Blocks> {
+ protected:
+  bool text() const { return model_->config().documents() == DocumentKind::kText; }
+  const std::shared_ptr<const model::CpuModel> model_ = GetParam().load();
+};
+
+INSTANTIATE_TEST_SUITE_P(Blocks, IngestBlocksTest,
+                         ::testing::Values(Blocks{"Full", [] { return TinyModelForTest(); }},
+                                           Blocks{"Sentences",
+                                                  [] { return TinyModelForTest(1, 24); }},
+                                           Blocks{"Text", [] { return TextModelForTest(); }}),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+TEST_P(IngestBlocksTest, TextIsRangesOfBlocksAlone) {
+  if (!text()) GTEST_SKIP() << "documents have states";
+  Fixture f(SmallOptions(), model_);
+  const std::vector<int32_t> tokens = SampleTokens(3000, 5);
+  const auto info = IngestTokens(*f.engine, "doc", tokens);
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->kind(), DocumentKind::kText);
+  const std::vector<std::vector<int32_t>> blocks = DocumentBlocks(*model_, tokens);
+  ASSERT_EQ(info->chunks, std::ssize(blocks));
+  int64_t text_end = 0;
+  for (int64_t i = 0; i < info->chunks; ++i) {
+    const ChunkRef ref{info->owner, i};
+    const auto record = f.store->ReadChunks({&ref, 1})[0];
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_TRUE(record->states.empty() && record->tokens.empty());
+    EXPECT_EQ(record->rows, std::ssize(blocks[static_cast<size_t>(i)]));
+    EXPECT_TRUE(i + 1 == info->chunks || record->rows >= 32) << record->rows;
+    EXPECT_EQ(record->text_begin, text_end);
+    text_end = record->text_end;
+  }
+  EXPECT_EQ(text_end, info->bytes);
+  EXPECT_EQ(*f.store->ReadTokens(info->owner, 0, info->tokens), tokens);
+  // No layer has run.
+  EXPECT_EQ(f.engine->stats().steps, 0);
+  EXPECT_EQ(f.engine->stats().ingested_tokens, 3000);
+}
 
 TEST_P(IngestBlocksTest, RecordsEqualTheModelRunInOneGo) {
+  if (text()) GTEST_SKIP() << "no layer runs";
   Fixture f(SmallOptions(), model_);
   const model::CpuModel& model = *model_;
   for (const int64_t length : {1, 62, 63, 64, 126, 1000}) {
@@ -56,7 +93,7 @@ TEST_P(IngestBlocksTest, RecordsEqualTheModelRunInOneGo) {
     EXPECT_EQ(info->tokens, length);
     const std::vector<model::EncodedChunk> expected = IngestReference(model, tokens);
     ASSERT_EQ(info->chunks, std::ssize(expected));
-    if (GetParam() == 0) {
+    if (GetParam().name == std::string("Full")) {
       EXPECT_EQ(info->chunks, (length + 62) / 63);
     } else if (length == 1000) {
       EXPECT_GT(info->chunks, 16);
@@ -88,7 +125,7 @@ TEST_P(IngestBlocksTest, SlicesMessagesAndCommitsDoNotChangeRecords) {
         SCOPED_TRACE(testing::Message() << slice << " " << message << " " << threads);
         TestOptions options = SmallOptions();
         options.ingest_slice_tokens = slice;
-        options.commit_tokens = slice == 64 ? 100 : 5000;
+        options.commit_tokens = options.text_commit_tokens = slice == 64 ? 100 : 5000;
         options.threads = threads;
         Fixture f(options, model_);
         const auto info = Ingest(*f.engine, "doc", text, message);
@@ -194,6 +231,21 @@ TEST(IngestTest, OpenIngestsHaveALimit) {
   EXPECT_TRUE(absl::IsNotFound(engine->DeleteDocument("a")));
   const absl::Status again = IngestTokens(*engine, "b", SampleTokens(10, 1)).status();
   EXPECT_TRUE(again.ok()) << again;
+}
+
+// The account of a document that is kept as text is asked without the scheduler's help.
+TEST(IngestTest, TextWaitsForItsAccountAndGoesOn) {
+  TestOptions options = SmallOptions();
+  options.session_ttl = absl::Milliseconds(200);  // a quarter of which is how often it is asked
+  auto engine = MakeEngine(options, nullptr, TextModelForTest());
+  const auto account = std::make_shared<access::Account>(
+      access::Key{"ci", "", access::Right::kFull, "", {.tokens_per_minute = 600000}});
+  account->SpendTokens(601000);  // a tenth of a second more than it has
+  auto stream = *engine->BeginIngest("doc", /*from_tokens=*/true, {}, {.account = account});
+  const absl::Time begin = SteadyNow();
+  ASSERT_TRUE(AppendTokens(*stream, 0, SampleTokens(1000, 1)).ok());
+  EXPECT_GT(SteadyNow() - begin, absl::Milliseconds(50));
+  EXPECT_TRUE(Finish(*stream).ok());
 }
 
 TEST(IngestTest, CancelledIsAnsweredAtOnceAndComputesNoFurther) {

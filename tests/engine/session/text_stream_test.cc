@@ -1,6 +1,11 @@
 #include "engine/session/text_stream.h"
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "gtest/gtest.h"
+#include "tests/support/tiny_bpe.h"
 
 namespace recollect::engine {
 namespace {
@@ -54,6 +59,30 @@ TEST(TextStreamTest, AStopMaySpanTokensAndCharacters) {
   EXPECT_EQ(stream.Push("\xa9"), "");
   EXPECT_EQ(stream.Push("!"), "");
   EXPECT_TRUE(stream.stopped());
+}
+
+// Tokens of a byte-level vocabulary end anywhere in a character. Its three bytes come alone here,
+// or with the space before and the letter after them.
+TEST(TextStreamTest, TokensOfAByteLevelVocabularyComeOutAsWholeCharacters) {
+  const auto tokenizer = TinyBpeTokenizer(model::PreTokenizer::kSmollm);
+  const std::string text =
+      "A whale \U0001F40B\U0001F433, \u4e2d\u6587\u0bb5\u1f00 caf\u00e9 "
+      "\u2603\ufe0f\u200d\U000E0041 end";
+  const std::vector<int32_t> ids = tokenizer->Encode(text).value();
+  TextStream stream({});
+  std::string shown;
+  int partial = 0;
+  for (const int32_t id : ids) {
+    const std::string_view bytes = tokenizer->TokenBytes(id);
+    partial += model::FindInvalidUtf8(bytes, /*allow_partial_end=*/false) >= 0 ? 1 : 0;
+    const std::string certain = stream.Push(bytes);
+    EXPECT_LT(model::FindInvalidUtf8(certain, /*allow_partial_end=*/false), 0) << certain;
+    shown += certain;
+    EXPECT_TRUE(text.starts_with(shown)) << shown;
+  }
+  EXPECT_GT(partial, 10) << "the text has to have characters that tokens divide";
+  EXPECT_EQ(stream.Flush(), "");
+  EXPECT_EQ(shown, text);
 }
 
 }  // namespace

@@ -1,0 +1,57 @@
+#include "engine/block_texts.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "base/status.h"
+#include "model/text/tokenizer.h"
+
+namespace recollect::engine {
+namespace {
+
+// `text` is a part of UTF-8: only characters at its two ends may be cut.
+std::string WholeCharacters(const std::string& text) {
+  size_t begin = 0;
+  while (begin < text.size() && (static_cast<uint8_t>(text[begin]) & 0xc0) == 0x80) ++begin;
+  std::string whole = text.substr(begin);
+  const int64_t cut = model::FindInvalidUtf8(whole, /*allow_partial_end=*/false);
+  if (cut >= 0) whole.resize(static_cast<size_t>(cut));
+  return whole;
+}
+
+absl::StatusOr<std::string> ReadOne(Engine& engine, const Hit& hit) {
+  if (hit.document.empty()) return std::string();
+  const absl::StatusOr<std::string> text =
+      engine.ReadText(hit.document, hit.text_begin, hit.text_end);
+  if (absl::IsNotFound(text.status()) || absl::IsOutOfRange(text.status())) return std::string();
+  RETURN_IF_ERROR(text.status());
+  return WholeCharacters(*text);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ReadBlockTexts(Engine& engine,
+                                                        const std::vector<Hit>& hits) {
+  std::vector<std::string> texts;
+  for (const Hit& hit : hits) {
+    ASSIGN_OR_RETURN(texts.emplace_back(), ReadOne(engine, hit));
+  }
+  // Text is read by name. Where the document of that name is another one by now, what was read is
+  // not what was found: so owners are looked up behind the reading.
+  std::map<std::string, std::optional<OwnerId>> owners;
+  for (size_t i = 0; i < hits.size(); ++i) {
+    if (texts[i].empty()) continue;
+    const auto [known, first] = owners.try_emplace(hits[i].document);
+    if (first) {
+      const absl::StatusOr<store::DocumentInfo> now = engine.GetDocument(hits[i].document);
+      if (!absl::IsNotFound(now.status())) RETURN_IF_ERROR(now.status());
+      if (now.ok()) known->second = now->owner;
+    }
+    if (known->second != hits[i].owner) texts[i].clear();
+  }
+  return texts;
+}
+
+}  // namespace recollect::engine

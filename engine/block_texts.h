@@ -1,0 +1,21 @@
+// Reads the text of retrieved blocks, for answers that quote it.
+#ifndef RECOLLECT_ENGINE_BLOCK_TEXTS_H_
+#define RECOLLECT_ENGINE_BLOCK_TEXTS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+
+namespace recollect::engine {
+
+// The text of each hit's byte range, without characters that the range cuts at its ends. Empty for
+// a chunk of a session itself, and where the document has been deleted, or replaced by another one
+// with its name, since the hit was found. Blocks on the disk; its errors are returned.
+absl::StatusOr<std::vector<std::string>> ReadBlockTexts(Engine& engine,
+                                                        const std::vector<Hit>& hits);
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_BLOCK_TEXTS_H_

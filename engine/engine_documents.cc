@@ -1,0 +1,138 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "engine/engine_impl.h"
+#include "engine/ingest/transfer.h"
+#include "engine/step/limits.h"
+#include "engine/step/prepare.h"
+
+namespace recollect::engine {
+namespace {
+
+absl::Status ShuttingDown() { return absl::UnavailableError("the engine is shutting down"); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(const std::string& id,
+                                                                      bool from_tokens,
+                                                                      const SessionOptions& session,
+                                                                      const Origin& origin) {
+  if (draining_) return ShuttingDown();
+  RETURN_IF_ERROR(CheckNewDocumentId(id));
+  RETURN_IF_ERROR(CheckSession(session));
+  RETURN_IF_ERROR(scheduler_.CheckRoom());
+  ASSIGN_OR_RETURN(const model::LocalPatterns pattern, IngestPatterns(*model_, session));
+  return ingests_->Begin(id, from_tokens, pattern, origin);
+}
+
+absl::StatusOr<store::DocumentInfo> EngineImpl::GetDocument(const std::string& id) {
+  RETURN_IF_ERROR(CheckDocumentId(id));
+  absl::StatusOr<store::DocumentInfo> info = store_->Get(id);
+  counters_.CountError(info.status());
+  return info;
+}
+
+absl::StatusOr<std::vector<store::DocumentInfo>> EngineImpl::ListDocuments(const std::string& after,
+                                                                           int64_t limit) {
+  absl::StatusOr<std::vector<store::DocumentInfo>> page = store_->List(after, limit);
+  counters_.CountError(page.status());
+  if (!page.ok()) return page;
+  for (const store::DocumentInfo& info : *page) {
+    if (!info.damage.empty()) ++counters_.data_loss;
+  }
+  return page;
+}
+
+absl::StatusOr<std::vector<store::IngestProgress>> EngineImpl::ListIngests() {
+  return store_->ListIngests();
+}
+
+absl::Status EngineImpl::DeleteDocument(const std::string& id) {
+  if (draining_) return ShuttingDown();
+  RETURN_IF_ERROR(CheckDocumentId(id));
+  absl::Status removed = mounts_.Remove(id);
+  if (removed.ok()) return AbandonRefresh(id);
+  if (!absl::IsNotFound(removed)) return removed;
+  const absl::Status abandoned = ingests_->Abandon(id);
+  // It may have been published in between: abandoning waited for that.
+  return absl::IsNotFound(abandoned) ? mounts_.Remove(id) : abandoned;
+}
+
+// What is unfinished of a document that is gone is of no use.
+absl::Status EngineImpl::AbandonRefresh(const std::string& id) {
+  ASSIGN_OR_RETURN(const std::vector<store::IngestProgress> ingests, store_->ListIngests());
+  const bool refreshed = std::any_of(ingests.begin(), ingests.end(), [&](const auto& ingest) {
+    return ingest.id == id && ingest.replaces != OwnerId{};
+  });
+  if (!refreshed) return absl::OkStatus();
+  const absl::Status abandoned = ingests_->Abandon(id);
+  return absl::IsNotFound(abandoned) ? absl::OkStatus() : abandoned;
+}
+
+void EngineImpl::DocumentPublished(const std::string& id, OwnerId replaced) {
+  if (replaced != OwnerId{}) mounts_.Retire(replaced);
+  indexes_.Add(id);
+}
+
+absl::StatusOr<std::shared_ptr<Refresh>> EngineImpl::MakeRefresh(const std::string& id,
+                                                                 const Origin& origin,
+                                                                 Refresh::Work work) {
+  if (draining_) return ShuttingDown();
+  RETURN_IF_ERROR(CheckDocumentId(id));
+  RETURN_IF_ERROR(scheduler_.CheckRoom());
+  ASSIGN_OR_RETURN(work.document, mounts_.PinDocument(id));
+  if (work.document->info().fingerprint == model_->fingerprint()) return nullptr;
+  RETURN_IF_ERROR(CheckRefresh(work.document->info()));
+  ASSIGN_OR_RETURN(work.stream,
+                   ingests_->BeginRefresh(work.document->info(), model_->config().local, origin));
+  return std::make_shared<Refresh>(
+      *store_, [this](const std::function<void()>& step) { RunInBackground(step); },
+      std::move(work));
+}
+
+std::shared_ptr<RequestHandle> EngineImpl::RefreshDocument(
+    const std::string& id, const Origin& origin, std::function<void(const IngestStatus&)> progress,
+    std::function<void(absl::StatusOr<store::DocumentInfo>)> done) {
+  absl::StatusOr<std::shared_ptr<Refresh>> refresh = OrExhausted("a refresh", [&] {
+    return MakeRefresh(id, origin, {nullptr, nullptr, std::move(progress), done});
+  });
+  if (refresh.ok() && *refresh != nullptr) {
+    (*refresh)->Start();
+    return *std::move(refresh);
+  }
+  // Never from inside the caller's call.
+  RunInBackground([this, id, done = std::move(done), status = refresh.status()] {
+    status.ok() ? done(GetDocument(id)) : done(status);
+  });
+  return nullptr;
+}
+
+absl::StatusOr<std::string> EngineImpl::ReadText(const std::string& id, int64_t begin,
+                                                 int64_t end) {
+  RETURN_IF_ERROR(CheckDocumentId(id));
+  ASSIGN_OR_RETURN(const Pin pin, mounts_.PinDocument(id));
+  absl::StatusOr<std::string> text = store_->ReadText(pin->info().owner, begin, end);
+  counters_.CountError(text.status());
+  return text;
+}
+
+absl::StatusOr<std::unique_ptr<ExportStream>> EngineImpl::ExportDocument(const std::string& id) {
+  if (draining_) return ShuttingDown();
+  RETURN_IF_ERROR(CheckDocumentId(id));
+  ASSIGN_OR_RETURN(Pin pin, mounts_.PinDocument(id));
+  return BeginExport(*model_, *store_, counters_, std::move(pin));
+}
+
+absl::StatusOr<std::unique_ptr<ImportStream>> EngineImpl::ImportDocument(const std::string& id,
+                                                                         const Origin& origin,
+                                                                         IdCheck may_have) {
+  if (draining_) return ShuttingDown();
+  if (!id.empty()) RETURN_IF_ERROR(CheckNewDocumentId(id));
+  ASSIGN_OR_RETURN(IngestRegistry::ImportPlace place, ingests_->ReserveImport(origin));
+  return BeginImport(*model_, *store_, id, std::move(may_have), std::move(place));
+}
+
+}  // namespace recollect::engine

@@ -1,0 +1,40 @@
+#include "engine/session/text_keys.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "model/block_ends.h"
+
+namespace recollect::engine {
+
+int64_t TextKeys::BytesOf(const store::DocumentInfo& info) const {
+  return SparseKeys::BytesOf(*model_.words(), info.tokens, info.chunks);
+}
+
+absl::StatusOr<SparseKeys> TextKeys::Read(const store::DocumentInfo& info) const {
+  ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
+                   store_.ReadTokens(info.owner, 0, info.tokens));
+  const model::Words& words = *model_.words();
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && tokens[i] < words.tokens()) continue;
+    return absl::DataLossError(
+        absl::StrCat("token ", i, ": id ", tokens[i], ", expected below ", words.tokens()));
+  }
+  std::vector<int64_t> blocks;
+  blocks.reserve(static_cast<size_t>(info.chunks));
+  for (std::span<const int32_t> left = tokens; !left.empty();) {
+    // No block is longer: the rest of the document has no say in where this one ends.
+    blocks.push_back(model::NextBlock(model_, left, /*final=*/true));
+    left = left.subspan(static_cast<size_t>(blocks.back()));
+  }
+  if (std::ssize(blocks) != info.chunks) {
+    return absl::DataLossError(absl::StrCat(info.tokens, " tokens make up ", blocks.size(),
+                                            " blocks, expected ", info.chunks));
+  }
+  return SparseKeys::Make(words, tokens, blocks, threads_.get());
+}
+
+}  // namespace recollect::engine

@@ -1,0 +1,39 @@
+// Makes the sparse keys of documents that are kept as text, when they are mounted: the words of
+// each block, which the tokens say. Nothing more of them is stored.
+#ifndef RECOLLECT_ENGINE_SESSION_TEXT_KEYS_H_
+#define RECOLLECT_ENGINE_SESSION_TEXT_KEYS_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "base/thread_pool.h"
+#include "engine/session/sparse_keys.h"
+#include "model/model.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+// Thread-safe. Borrows both.
+class TextKeys {
+ public:
+  // `threads` null: keys are made on the caller's thread. REQUIRES: model.words() is not null.
+  TextKeys(const model::Model& model, store::DocumentStore& store,
+           std::shared_ptr<ThreadPool> threads)
+      : model_(model), store_(store), threads_(std::move(threads)) {}
+
+  // What a document's keys take in memory at most.
+  int64_t BytesOf(const store::DocumentInfo& info) const;
+  // Key i is that of chunk i. Blocks on the disk. DATA_LOSS: the tokens do not make up the chunks,
+  // or are not of the vocabulary; errors of the store.
+  absl::StatusOr<SparseKeys> Read(const store::DocumentInfo& info) const;
+
+ private:
+  const model::Model& model_;
+  store::DocumentStore& store_;
+  const std::shared_ptr<ThreadPool> threads_;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_SESSION_TEXT_KEYS_H_

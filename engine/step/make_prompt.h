@@ -1,0 +1,52 @@
+// Makes the tokens that a request runs of the prompt that its caller gave: tokenises text, renders
+// a conversation by the model's chat template, and puts the blocks of mounted documents that fit
+// best in front of it where documents are mounted as text (MountAs::kText).
+//
+// The same conversation with the same documents has the same tokens in every call: each question of
+// it keeps the blocks that were found for it. So a conversation's next turn begins with what the
+// turn before has read, and only what is new of it is run (session/prompt_cache.h).
+#ifndef RECOLLECT_ENGINE_STEP_MAKE_PROMPT_H_
+#define RECOLLECT_ENGINE_STEP_MAKE_PROMPT_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/thread_pool.h"
+#include "engine/session/mounts.h"
+#include "engine/types.h"
+#include "model/model.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+// What the prompt joins.
+struct PromptSource {
+  store::DocumentStore& store;
+  ThreadPool* threads = nullptr;      // of searches; null: the caller's
+  bool continues = false;             // the session begins with a prefix, whose text it follows
+  int64_t positions = 0;              // that the session has read
+  std::vector<Pin> text_mounts = {};  // documents mounted as text
+  int64_t text_tokens = 0;            // SessionOptions::text_tokens
+};
+
+struct MadePrompt {
+  std::vector<int32_t> tokens;
+  int64_t dropped_messages = 0;  // Usage::dropped_messages
+  // What of text_mounts stands in front of the prompt, or of a conversation's last question; its
+  // hits are the best first. None without such mounts.
+  std::optional<Retrieval> retrieval = {};
+};
+
+// `answer_tokens`: the most that will be generated, for which a conversation leaves room in the
+// model's context, a quarter of it at most. A conversation that has no room loses its oldest turns,
+// but never its system message or last turn. INVALID_ARGUMENT: as PromptTokens; roles in an order
+// that the template does not have; a last turn that has no room (names both numbers).
+// FAILED_PRECONDITION: the model has no chat template. Fails as RetrieveText. Blocks on the disk.
+absl::StatusOr<MadePrompt> MakePrompt(const model::Model& model, const Prompt& prompt,
+                                      const PromptSource& source, int64_t answer_tokens);
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_STEP_MAKE_PROMPT_H_

@@ -1,0 +1,108 @@
+// Records of chunks, in each of their versions (store/format.h).
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/mxint8.h"
+#include "base/status.h"
+#include "store/format.h"
+#include "store/record.h"
+
+namespace recollect::store {
+namespace {
+
+constexpr size_t kHeaderBytes = 24, kRangeBytes = 20;
+
+uint8_t VersionOf(const ChunkRecord& chunk) {
+  if (chunk.states.empty()) return kRangeRecordVersion;
+  if (chunk.mxint8) return kMxInt8RecordVersion;
+  return chunk.tokens.empty() ? kRecordVersion : kTokensRecordVersion;
+}
+
+size_t PayloadBytes(const ChunkRecord& chunk) {
+  const uint8_t version = VersionOf(chunk);
+  if (version == kRangeRecordVersion) return kRangeBytes;
+  const size_t tokens =
+      version == kRecordVersion ? 0 : sizeof(uint32_t) + chunk.tokens.size() * sizeof(int32_t);
+  return kHeaderBytes + tokens + static_cast<size_t>(chunk.stored_states_bytes());
+}
+
+absl::Status Unparsable(absl::string_view what, absl::string_view payload) {
+  return Damaged(what, absl::StrCat("payload of ", payload.size(), " bytes does not parse"));
+}
+
+// The rest of a record as MXINT8 numbers; empty if there are not `numbers` of them.
+std::vector<Bf16> GetMxInt8(RecordReader& in, uint64_t numbers) {
+  const std::vector<uint8_t> bytes = in.Rest<uint8_t>();
+  if (numbers > bytes.size() || bytes.size() != MxInt8Bytes(numbers)) return {};
+  std::vector<Bf16> states(numbers);
+  if (!DecodeMxInt8(bytes, states)) return {};
+  return states;
+}
+
+void PutStates(const ChunkRecord& chunk, RecordWriter& out) {
+  if (!chunk.mxint8) return out.Raw(chunk.states.data(), chunk.states.size() * sizeof(Bf16));
+  RECOLLECT_DCHECK(IsMxInt8(chunk.states));
+  std::vector<uint8_t> bytes(MxInt8Bytes(chunk.states.size()));
+  EncodeMxInt8(chunk.states, bytes);
+  out.Raw(bytes.data(), bytes.size());
+}
+
+// Whether what follows the text range is states of `rows` rows, and tokens before them as far as
+// the version has any.
+bool GetStates(RecordReader& in, uint8_t version, uint64_t rows, uint64_t width,
+               ChunkRecord& chunk) {
+  if (version != kRecordVersion) chunk.tokens = in.Numbers<int32_t>(in.Number<uint32_t>());
+  chunk.mxint8 = version == kMxInt8RecordVersion;
+  chunk.states = chunk.mxint8 ? GetMxInt8(in, rows * width) : in.Rest<Bf16>();
+  const bool has_tokens = version == kTokensRecordVersion || !chunk.tokens.empty();
+  return width >= 1 && chunk.states.size() == rows * width &&
+         (!has_tokens ||
+          (chunk.tokens.size() >= rows && chunk.tokens.size() <= rows + kMaxPointerReach));
+}
+
+}  // namespace
+
+std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk) {
+  RECOLLECT_CHECK(chunk.rows >= 1 && chunk.states.size() % static_cast<size_t>(chunk.rows) == 0);
+  const uint8_t version = VersionOf(chunk);
+  RecordWriter out(static_cast<uint8_t>(RecordType::kChunk), PayloadBytes(chunk), version);
+  out.U32(static_cast<uint64_t>(chunk.rows));
+  if (version != kRangeRecordVersion) {
+    out.U32(chunk.states.size() / static_cast<size_t>(chunk.rows));
+  }
+  out.I64(chunk.text_begin);
+  out.I64(chunk.text_end);
+  if (version == kTokensRecordVersion || version == kMxInt8RecordVersion) {
+    out.U32(chunk.tokens.size());
+    out.Raw(chunk.tokens.data(), chunk.tokens.size() * sizeof(int32_t));
+  }
+  PutStates(chunk, out);
+  return std::move(out).Finish(key);
+}
+
+absl::StatusOr<ChunkRecord> DecodeChunk(absl::string_view key, absl::string_view record,
+                                        absl::string_view what) {
+  ASSIGN_OR_RETURN(const absl::string_view payload,
+                   OpenRecord(static_cast<uint8_t>(RecordType::kChunk), key, record, what,
+                              kRecordVersion, kRangeRecordVersion));
+  RecordReader in(payload);
+  ChunkRecord chunk;
+  const auto version = static_cast<uint8_t>(record[0]);
+  const bool states = version != kRangeRecordVersion;
+  const auto rows = in.Number<uint32_t>();
+  const auto width = states ? in.Number<uint32_t>() : 0;
+  chunk.text_begin = in.Count();
+  chunk.text_end = in.Count();
+  const bool sound = (!states || GetStates(in, version, rows, width, chunk)) && in.done() &&
+                     rows >= 1 && rows <= kMaxChunkTokens && chunk.text_begin <= chunk.text_end;
+  if (!sound) return Unparsable(what, payload);
+  chunk.rows = static_cast<int32_t>(rows);
+  return chunk;
+}
+
+int64_t ChunkRecordBytes(const ChunkRecord& chunk) {
+  return static_cast<int64_t>(kRecordHeaderBytes + PayloadBytes(chunk));
+}
+
+}  // namespace recollect::store

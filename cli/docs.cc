@@ -45,36 +45,43 @@ std::string Short(const std::string& pattern) {
   return pattern.size() <= kMost ? pattern : pattern.substr(0, kMost) + "…";
 }
 
-void PrintRow(const v1::Document& d) {
+// `fingerprint`: of the model that there is.
+void PrintRow(const v1::Document& d, const std::string& fingerprint) {
   const std::string id = model::EscapeInvisible(d.id());
   if (d.has_damage()) {
     std::printf("%-24s DAMAGED  %s\n", id.c_str(), d.damage().c_str());
     return;
   }
-  std::printf("%-24s %12lld %11lld %9s %10.1f  %s  %s\n", id.c_str(),
+  const std::string other =
+      d.fingerprint() == fingerprint
+          ? ""
+          : absl::StrCat("  of another model, ", d.fingerprint().substr(0, 12), ": docs refresh");
+  std::printf("%-24s %12lld %11lld %9s %10.1f  %s  %s%s\n", id.c_str(),
               static_cast<long long>(d.bytes()), static_cast<long long>(d.tokens()),
               Chunks(d).c_str(), static_cast<double>(d.stored_bytes()) / (1 << 20),
               absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixMillis(d.created_unix_ms()),
                                absl::LocalTimeZone())
                   .c_str(),
-              Short(d.pattern()).c_str());
+              Short(d.pattern()).c_str(), other.c_str());
 }
 
 absl::Status List(const Options& common) {
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
   ASSIGN_OR_RETURN(const auto documents, connection->client().ListAllDocuments());
   ASSIGN_OR_RETURN(const auto ingests, connection->client().ListIngests());
+  ASSIGN_OR_RETURN(const v1::ModelInfo model, connection->client().GetModel());
   if (common.json) {
     PrintJson({{"documents", ToJsonArray(documents)}, {"ingests", ToJsonArray(ingests)}});
     return absl::OkStatus();
   }
   std::printf("%-24s %12s %11s %9s %10s  %s\n", "ID", "BYTES", "TOKENS", "CHUNKS", "STORED MiB",
               "CREATED");
-  for (const v1::Document& document : documents) PrintRow(document);
+  for (const v1::Document& document : documents) PrintRow(document, model.fingerprint());
   for (const v1::UnfinishedIngest& ingest : ingests) {
-    std::printf("%-24s %12lld %11lld %9s %10s  unfinished, committed up to %lld  %s\n",
+    std::printf("%-24s %12lld %11lld %9s %10s  %s, committed up to %lld  %s\n",
                 model::EscapeInvisible(ingest.id()).c_str(), static_cast<long long>(ingest.bytes()),
                 static_cast<long long>(ingest.tokens()), Chunks(ingest).c_str(), "",
+                ingest.refresh() ? "refresh, unfinished" : "unfinished",
                 static_cast<long long>(ingest.committed_offset()), Short(ingest.pattern()).c_str());
   }
   return absl::OkStatus();
@@ -140,7 +147,7 @@ absl::Status Text(const Options& common, const DocsOptions& options) {
 
 void AddDocs(CLI::App& app, Command& command) {
   CLI::App* docs =
-      app.add_subcommand("docs", "List, show, read, export, import and delete documents");
+      app.add_subcommand("docs", "List, show, read, export, import, refresh and delete documents");
   docs->require_subcommand(1);
   auto options = std::make_shared<DocsOptions>();
   const auto add = [&](const char* name, const char* what, const char* example, auto run) {
@@ -183,12 +190,14 @@ void AddDocs(CLI::App& app, Command& command) {
   text->add_option("--begin", options->begin, "First byte")->capture_default_str();
   text->add_option("--end", options->end, "Byte after the last (default: all)");
   AddDocsTransfer(*docs, command);
+  AddDocsRefresh(*docs, command);
   docs->footer(
       "\nExamples:\n"
       "  recollect docs list --json\n"
       "  recollect docs text moby --begin 1000 --end 2000\n"
       "  recollect docs export moby moby.recollect\n"
       "  recollect docs import moby.recollect --server 127.0.0.1:50051\n"
+      "  recollect docs refresh --all\n"
       "  recollect docs delete moby\n" +
       std::string(kCommonHelp));
 }

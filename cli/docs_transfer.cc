@@ -26,6 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kStandard[] = "-";  // input, or output
+
 struct TransferOptions {
   std::string id;
   std::string file;
@@ -93,8 +95,28 @@ std::string MiB(int64_t bytes) {
   return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
+// Which has nothing but the file: what is told goes to standard error.
+absl::Status ExportToOutput(const Options& common, const TransferOptions& options) {
+  if (common.json)
+    return absl::InvalidArgumentError("--json: standard output is the file itself; name a file");
+  if (isatty(STDOUT_FILENO) == 1) {
+    return absl::InvalidArgumentError(
+        "the file is binary, and standard output a terminal; redirect it, or name a file");
+  }
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  return connection->client()
+      .ExportDocument(options.id,
+                      [](const std::string& bytes) -> absl::Status {
+                        if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size())
+                          return absl::OkStatus();
+                        return FileError("standard output", errno);
+                      })
+      .status();
+}
+
 absl::Status Export(const Options& common, const TransferOptions& options) {
   RETURN_IF_ERROR(CheckUtf8("ID", options.id));
+  if (options.file == kStandard) return ExportToOutput(common, options);
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
   ASSIGN_OR_RETURN(v1::Document document, connection->client().GetDocument(options.id));
   ASSIGN_OR_RETURN(const auto file, NewFile::Create(options.file));
@@ -126,8 +148,9 @@ absl::Status Import(const Options& common, const TransferOptions& options) {
   if (fs::is_directory(options.file, error)) {
     return absl::InvalidArgumentError(absl::StrCat(options.file, " is a directory"));
   }
+  const bool standard = options.file == kStandard;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
-      std::fopen(options.file.c_str(), "rbe"), &std::fclose);
+      standard ? stdin : std::fopen(options.file.c_str(), "rbe"), &std::fclose);
   if (file == nullptr) return FileError(options.file, errno);
   const auto size = fs::file_size(options.file, error);
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, /*needs_no_document=*/true));
@@ -155,15 +178,20 @@ void AddDocsTransfer(CLI::App& docs, Command& command) {
   CLI::App* out =
       docs.add_subcommand("export", "Write a document to a file, to import it elsewhere");
   out->add_option("ID", options->id, "Document")->required();
-  out->add_option("FILE", options->file, "File to make; must not exist")->required();
+  out->add_option("FILE", options->file,
+                  "File to make, which must not exist; - for standard output")
+      ->required();
   out->footer(
-      absl::StrCat("\nExample:\n  recollect docs export moby moby.recollect\n", kCommonHelp));
+      absl::StrCat("\nExamples:\n  recollect docs export moby moby.recollect\n"
+                   "  recollect docs export moby - --server a:50051 | recollect docs import - "
+                   "--server b:50051\n",
+                   kCommonHelp));
   out->callback([&command, options] {
     command.run = [&command, options] { return Export(command.options, *options); };
   });
   CLI::App* in = docs.add_subcommand(
       "import", "Take a document from a file; the model does not read it again");
-  in->add_option("FILE", options->file, "File of docs export")->required();
+  in->add_option("FILE", options->file, "File of docs export; - for standard input")->required();
   in->add_option("--id", options->id, "Its name here (default: the name it had)");
   in->footer(absl::StrCat("\nExample:\n  recollect docs import moby.recollect --id moby-2\n",
                           kCommonHelp));

@@ -1,8 +1,10 @@
 #include "cli/flags.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "base/file.h"
 #include "base/log_fields.h"
 #include "model/text/printable.h"
 
@@ -57,8 +60,9 @@ void CheckStringsAreClosed(const std::string& text) {
 class FileBelowEnvironment final : public CLI::ConfigTOML {
  public:
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    std::stringstream text;
-    text << input.rdbuf();
+    std::stringstream file;
+    file << input.rdbuf();
+    std::stringstream text{std::string(WithoutByteOrderMark(file.str()))};
     CheckStringsAreClosed(text.str());
     std::vector<CLI::ConfigItem> read = CLI::ConfigTOML::from_config(text);
     std::erase_if(read, [](const CLI::ConfigItem& item) { return InEnvironment(item.name); });
@@ -66,23 +70,56 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
   }
 };
 
+// "8MiB" as 8388608; nothing where it is no whole number of a unit.
+std::optional<int64_t> WholeSize(std::string text) {
+  int64_t bytes = 0;
+  try {
+    const std::string error = CLI::AsSizeValue(/*kb_is_1000=*/false)(text);
+    if (error.empty() && absl::SimpleAtoi(text, &bytes) && bytes >= 0) return bytes;
+  } catch (const CLI::ValidationError&) {
+  }
+  return std::nullopt;
+}
+
+// "1.5GiB", which CLI11 does not take: a part of a byte is left out.
+std::optional<int64_t> PartialSize(const std::string& text) {
+  constexpr double kMost = 9.2e18;  // below what int64_t holds
+  const size_t unit = std::min(text.find_first_not_of("0123456789."), text.size());
+  double number = 0;
+  const std::optional<int64_t> scale = WholeSize(absl::StrCat("1", text.substr(unit)));
+  if (unit == 0 || scale.value_or(1) == 1 || !absl::SimpleAtod(text.substr(0, unit), &number))
+    return std::nullopt;
+  const double bytes = number * static_cast<double>(*scale);
+  return bytes < kMost ? std::optional(static_cast<int64_t>(bytes)) : std::nullopt;
+}
+
 }  // namespace
 
 CLI::Validator SizeInBytes() {
   return CLI::Validator(
       [](std::string& text) {
-        std::string bytes = text;
-        try {
-          const std::string error = CLI::AsSizeValue(/*kb_is_1000=*/false)(bytes);
-          int64_t number = 0;
-          if (error.empty() && absl::SimpleAtoi(bytes, &number) && number >= 0) {
-            text = bytes;
-            return std::string();
-          }
-        } catch (const CLI::ValidationError&) {
+        std::optional<int64_t> bytes = WholeSize(text);
+        if (!bytes.has_value()) bytes = PartialSize(text);
+        if (bytes.has_value()) {
+          text = absl::StrCat(*bytes);
+          return std::string();
         }
         return absl::StrCat("'", text,
-                            "' is not a size from 0 bytes to 8EiB, such as 1000 or 8MiB");
+                            "' is not a size from 0 bytes to 8EiB, such as 1000, 8MiB or 1.5GiB");
+      },
+      "");
+}
+
+CLI::Validator Seed() {
+  return CLI::Validator(
+      [](std::string& text) {
+        uint64_t seed = 0;
+        int64_t negative = 0;
+        if (absl::SimpleAtoi(text, &seed)) return std::string();
+        if (!absl::SimpleAtoi(text, &negative))
+          return absl::StrCat("'", text, "' is no whole number, or out of range");
+        text = absl::StrCat(static_cast<uint64_t>(negative));
+        return std::string();
       },
       "");
 }
@@ -170,15 +207,17 @@ void AddCommonOptions(CLI::App& app, Options& options) {
       ->default_str("16GiB")
       ->group("Where");
   engine::EngineOptions& engine = options.host.engine;
-  FromEnvironment(app.add_option("--model", options.host.model_dir,
-                                 "Model directory (default: models/recollect-7m)"))
+  FromEnvironment(app.add_option("--model", options.host.model,
+                                 "Name of a model (recollect model list), its folder, or a GGUF "
+                                 "file (default: recollect-7m)"))
       ->type_name("DIR")
       ->group(kEngineGroup);
   FromEnvironment(
       app.add_option(
           "--dtype", options.host.dtype,
-          "Number format of matrix products (auto: bf16 if what runs the layers supports it)"))
-      ->check(CLI::IsMember({"auto", "bf16", "fp32"}))
+          "Number format of matrix products (auto: the blocks of a quantised GGUF file on the CPU, "
+          "else bf16 if what runs the layers supports it)"))
+      ->check(CLI::IsMember({"auto", "bf16", "fp32", "quantized"}))
       ->capture_default_str()
       ->group(kEngineGroup);
   FromEnvironment(
@@ -220,6 +259,10 @@ void AddCommonOptions(CLI::App& app, Options& options) {
          "512MiB");
   budget("--state-budget", engine.state_budget_bytes,
          "For local states of sessions and ingests of prefixes", "4GiB");
+  budget("--prompt-cache", engine.prompt_cache_bytes,
+         "Of the state budget, for states of ended requests, which later prompts that begin alike "
+         "go on from",
+         "1GiB");
 
   app.add_flag("--json", options.json, "Print one JSON value instead of text")->group("Output");
   FromEnvironment(app.add_option("--timeout", options.timeout_s,

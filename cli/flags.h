@@ -55,7 +55,10 @@ CLI::Validator Fits() {
       "");
 }
 
-// For transform(): "8MiB" to "8388608".
+// For transform(): a seed, of which a negative one stands for its bits, as over HTTP.
+CLI::Validator Seed();
+
+// For transform(): "8MiB" to "8388608", and "1.5GiB".
 CLI::Validator SizeInBytes();
 // For check(): 0 to `most`. Unlike CLI::Range, it refuses nan.
 CLI::Validator Seconds(double most);

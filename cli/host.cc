@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "cli/models.h"
 #include "engine/backend/devices.h"
 #include "store/document_store.h"
 #ifdef RECOLLECT_WITH_ROCKSDB
@@ -29,11 +30,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kMemoryDir[] = ":memory:";
+constexpr char kDefaultModel[] = "recollect-7m";
 
 // Of --dtype, which the flags check.
 std::optional<DType> DTypeOf(const std::string& name) {
-  if (name == "auto") return std::nullopt;
-  return name == "bf16" ? DType::kBf16 : DType::kFloat32;
+  for (const DType dtype : {DType::kFloat32, DType::kBf16, DType::kQuantized}) {
+    if (name == DTypeName(dtype)) return dtype;
+  }
+  return std::nullopt;  // auto
 }
 
 // Of --index, which the flags check.
@@ -99,42 +103,38 @@ absl::StatusOr<std::unique_ptr<store::DocumentStore>> OpenSharedStore(const Host
 #endif
 }
 
-std::string FindUpward(fs::path from) {
-  while (!from.empty()) {
-    for (const char* models : {"models", "share/recollect/models"}) {  // a checkout, a package
-      const fs::path candidate = from / models / "recollect-7m";
-      std::error_code ignored;
-      if (fs::exists(candidate / "config.json", ignored)) return candidate.string();
-    }
-    if (from == from.parent_path()) break;
-    from = from.parent_path();
-  }
-  return "";
-}
-
 // What a process maps beside the reserve: to be ready (heaps, stacks of threads: 270 MiB with two
 // cores) and for what the database takes later (its cache, what it has not written yet: 180 MiB),
-// and the weights, as they are in their file and packed, in fp32 if need be.
-int64_t NeededBytes(const fs::path& model_dir) {
+// and the weights, as they are in their file and packed. Three times the file holds both in fp32
+// where the file has 16 bits a number; of one with fewer, only blocks that stay blocks.
+int64_t NeededBytes(const fs::path& model, const std::string& dtype) {
   constexpr int64_t kProcessBytes = int64_t{480} << 20, kCoreBytes = int64_t{16} << 20;
   const int64_t cores = std::thread::hardware_concurrency();
+  int64_t weights = 0;
+  const auto add = [&](const fs::path& file) {
+    std::error_code error;
+    const bool gguf = file.extension() == ".gguf";
+    if (!gguf && file.extension() != ".safetensors") return;
+    const auto bytes = fs::file_size(file, error);
+    const int64_t times = gguf && dtype == "fp32" ? 9 : gguf && dtype == "bf16" ? 5 : 3;
+    if (!error) weights += static_cast<int64_t>(bytes) * times;
+  };
+  add(model);
   std::error_code error;
-  const auto weights = fs::file_size(model_dir / "model.safetensors", error);
-  return kProcessBytes + cores * kCoreBytes + (error ? 0 : static_cast<int64_t>(weights) * 3);
+  for (const fs::directory_entry& file : fs::directory_iterator(model, error)) add(file.path());
+  return kProcessBytes + cores * kCoreBytes + weights;
+}
+
+// A folder's name, or a file's without its ending.
+std::string NameOf(const std::string& path) {
+  std::error_code error;
+  const fs::path normal = fs::absolute(path, error).lexically_normal();
+  const fs::path name =
+      normal.filename().empty() ? normal.parent_path().filename() : normal.filename();
+  return fs::is_directory(path, error) ? name.string() : name.stem().string();
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> FindModel() {
-  std::error_code error;
-  const fs::path executable = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& from : {executable, fs::current_path(error)}) {
-    if (std::string found = FindUpward(from); !found.empty()) return found;
-  }
-  return absl::NotFoundError(
-      "no models/recollect-7m at or above the executable or the working directory; name one with "
-      "--model DIR");
-}
 
 absl::StatusOr<std::string> DefaultDataDir() {
   const char* data_home = std::getenv("XDG_DATA_HOME");
@@ -146,16 +146,9 @@ absl::StatusOr<std::string> DefaultDataDir() {
 }
 
 absl::StatusOr<Host> CreateHost(const HostOptions& options) {
-  std::string model_dir = options.model_dir;
-  if (model_dir.empty()) {
-    ASSIGN_OR_RETURN(model_dir, FindModel());
-  }
+  ASSIGN_OR_RETURN(const std::string model_path,
+                   FindModel(options.model.empty() ? kDefaultModel : options.model));
   std::error_code error;
-  if (!fs::is_directory(model_dir, error)) {
-    return absl::NotFoundError(
-        absl::StrCat("model directory ", model_dir,
-                     fs::exists(model_dir, error) ? " is not a directory" : " does not exist"));
-  }
   if (!options.cache_dir.empty() && options.store.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--cache-dir ", options.cache_dir, " is for --store; a data directory needs no cache"));
@@ -169,14 +162,12 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
     return absl::NotFoundError(absl::StrCat("data directory ", host.data_dir,
                                             " does not exist; serve and ingest make one"));
   }
-  host.model_name = fs::path(model_dir).lexically_normal().filename().string();
-  if (host.model_name.empty())
-    host.model_name = fs::path(model_dir).lexically_normal().parent_path().filename().string();
+  host.model_name = NameOf(model_path);
 
-  RETURN_IF_ERROR(KeepMemoryReserve(NeededBytes(model_dir)));
+  RETURN_IF_ERROR(KeepMemoryReserve(NeededBytes(model_path, options.dtype)));
   ASSIGN_OR_RETURN(
       engine::LoadedModel model,
-      engine::LoadModel(options.device, model_dir, DTypeOf(options.dtype), options.threads));
+      engine::LoadModel(options.device, model_path, DTypeOf(options.dtype), options.threads));
   ASSIGN_OR_RETURN(auto store, options.store.empty()
                                    ? OpenStore(host.data_dir, options.accept_data_loss)
                                    : OpenSharedStore(options));

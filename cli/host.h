@@ -11,7 +11,7 @@
 namespace recollect::cli {
 
 struct HostOptions {
-  std::string model_dir;  // empty: FindModel
+  std::string model;      // name or path (FindModel); empty: recollect-7m
   std::string data_dir;   // empty: DefaultDataDir; ":memory:": keeps nothing on disk
   std::string store;      // "rados:POOL[/NAMESPACE]", instead of a data directory; or empty
   std::string ceph_conf;  // of its cluster; empty: librados's default, like the next
@@ -31,17 +31,13 @@ struct HostOptions {
 
 struct Host {
   std::unique_ptr<engine::Engine> engine;
-  std::string model_name;  // the last part of its directory
+  std::string model_name;  // the last part of its path
   std::string data_dir;    // or the name of the store
 };
 
-// Errors of LoadModel, OpenRocksStore, OpenRadosStore and Engine::Create, with the directory that
-// they concern.
+// Errors of FindModel, LoadModel, OpenRocksStore, OpenRadosStore and Engine::Create, with the
+// directory that they concern.
 absl::StatusOr<Host> CreateHost(const HostOptions& options);
-
-// Finds models/recollect-7m, or share/recollect/models/recollect-7m of a package, in the
-// executable's directory and its parents, then in the working directory and its parents. NOT_FOUND.
-absl::StatusOr<std::string> FindModel();
 
 // $XDG_DATA_HOME/recollect, or ~/.local/share/recollect. FAILED_PRECONDITION: neither XDG_DATA_HOME
 // nor HOME is set.

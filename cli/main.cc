@@ -1,4 +1,5 @@
 // The program `recollect`.
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -6,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/status.h"
@@ -13,6 +15,7 @@
 #include "cli/flags.h"
 #include "cli/json.h"
 #include "cli/options.h"
+#include "cli/usage.h"
 #include "cli/verbs.h"
 #include "model/text/printable.h"
 
@@ -30,6 +33,7 @@ constexpr char kExamples[] =
     "\n"
     "Every option marked (Env:RECOLLECT_…) may be set in the environment, and all of them in the\n"
     "file that --config names. A flag overrides the environment, and the environment the file.\n"
+    "What a command does and takes: recollect help COMMAND.\n"
     "\n";
 
 // Values that messages quote may be of any size, and may do anything to a terminal.
@@ -74,6 +78,7 @@ int Main(int argc, char** argv) {
   AddStore(app, command);
   AddRetrieve(app, command);
   AddGenerate(app, command);
+  AddChat(app, command);
   AddScore(app, command);
   AddNiah(app, command);
   AddBench(app, command);
@@ -82,16 +87,11 @@ int Main(int argc, char** argv) {
   AddStats(app, command);
   // Before anything is parsed, or not at all.
   const bool json = OnCommandLine(argc, argv, "--json");
+  absl::StatusOr<std::vector<std::string>> arguments = Arguments(app, argc, argv);
+  if (!arguments.ok()) return ReportUsage(std::string(arguments.status().message()), json);
+  std::reverse(arguments->begin(), arguments->end());  // as the parser takes them
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::RequiredError& error) {
-    // Of a verb that it does not know CLI11 says only that one is required.
-    const CLI::App* last = &app;
-    while (!last->get_subcommands().empty()) last = last->get_subcommands().front();
-    const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
-    const bool verb_missing = last->get_require_subcommand_min() > 0 && !unknown.empty();
-    return ReportUsage(
-        verb_missing ? CLI::ExtrasError(last->get_name(), unknown).what() : error.what(), json);
+    app.parse(*std::move(arguments));
   } catch (const CLI::ConfigError& error) {
     absl::string_view what = error.what();
     std::string shown(what);
@@ -107,7 +107,7 @@ int Main(int argc, char** argv) {
            json);
     return kExitUsage;
   } catch (const CLI::ParseError& error) {  // --help comes this way too
-    return error.get_exit_code() == 0 ? app.exit(error) : ReportUsage(error.what(), json);
+    return error.get_exit_code() == 0 ? app.exit(error) : ReportUsage(Explain(app, error), json);
   }
   if (absl::Status status = ChooseConnection(app, argc, argv, command.options); !status.ok()) {
     Report(status, command.options.json);
@@ -136,4 +136,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace recollect::cli
 
-int main(int argc, char** argv) { return recollect::cli::Main(argc, argv); }
+int main(int argc, char** argv) {
+  recollect::OpenStandardDescriptors();
+  return recollect::cli::Main(argc, argv);
+}

@@ -46,7 +46,8 @@ absl::StatusOr<std::string> ReadApiKey(const Options& options) {
     return std::string(key == nullptr ? "" : key);
   }
   ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(options.api_key_file));
-  const std::string key(absl::StripAsciiWhitespace(text.substr(0, text.find('\n'))));
+  const std::string key(
+      absl::StripAsciiWhitespace(WithoutByteOrderMark(text).substr(0, text.find('\n'))));
   if (key.empty())
     return absl::InvalidArgumentError(absl::StrCat(options.api_key_file, ": no key in it"));
   return key;

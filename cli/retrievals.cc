@@ -1,8 +1,10 @@
 #include "cli/retrievals.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,6 +16,7 @@ namespace recollect::cli {
 namespace {
 
 constexpr int64_t kExcerptBytes = 160;
+constexpr size_t kMaxCitations = 4;  // of one answer; --json has all
 
 // One line of whole characters of it: white space becomes single spaces.
 std::string Excerpt(const std::string& text) {
@@ -30,6 +33,13 @@ std::string Excerpt(const std::string& text) {
       service::ValidUtf8(std::string_view(line).substr(0, kExcerptBytes)));
 }
 
+std::string ExcerptOf(client::Client& client, const v1::Hit& hit) {
+  if (!hit.text().empty() || hit.document().empty()) return Excerpt(hit.text());
+  // A courtesy: a document deleted meanwhile only has no excerpt.
+  const int64_t end = std::min(hit.text_end(), hit.text_begin() + kExcerptBytes);
+  return Excerpt(client.ReadText(hit.document(), hit.text_begin(), end).value_or(""));
+}
+
 }  // namespace
 
 void PrintRetrievals(client::Client& client,
@@ -40,20 +50,33 @@ void PrintRetrievals(client::Client& client,
                  static_cast<long long>(retrieval.position()), retrieval.group(),
                  retrieval.hits_size(), static_cast<long long>(retrieval.candidates()));
     for (const v1::Hit& hit : retrieval.hits()) {
-      std::string text = hit.text();
-      if (text.empty() && !hit.document().empty()) {
-        // A courtesy: a document deleted meanwhile only has no excerpt.
-        const int64_t end = std::min(hit.text_end(), hit.text_begin() + kExcerptBytes);
-        text = client.ReadText(hit.document(), hit.text_begin(), end).value_or("");
-      }
+      const std::string text = ExcerptOf(client, hit);
       const std::string name =
           hit.document().empty() ? "(own past)" : model::EscapeInvisible(hit.document());
       const std::string line =
           absl::StrFormat("  weight %.3f  score %7.3f  %-6s  %s#%d  bytes %d-%d  %s\n",
                           hit.weight(), hit.score(), ToJson(hit)["tier"].get<std::string>(), name,
-                          hit.chunk(), hit.text_begin(), hit.text_end(), Excerpt(text));
+                          hit.chunk(), hit.text_begin(), hit.text_end(), text);
       std::fputs(line.c_str(), out);
     }
+  }
+}
+
+void PrintCitations(client::Client& client,
+                    const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
+                    std::FILE* out) {
+  std::vector<const v1::Hit*> hits;
+  for (const v1::Retrieval& retrieval : retrievals) {
+    for (const v1::Hit& hit : retrieval.hits()) hits.push_back(&hit);
+  }
+  std::ranges::stable_sort(hits, std::greater(), [](const v1::Hit* hit) { return hit->weight(); });
+  if (hits.size() > kMaxCitations) hits.resize(kMaxCitations);
+  for (const v1::Hit* hit : hits) {
+    const std::string line =
+        absl::StrFormat("  %3.0f %%  %s  bytes %d-%d  %s\n", 100 * hit->weight(),
+                        model::EscapeInvisible(hit->document()), hit->text_begin(), hit->text_end(),
+                        ExcerptOf(client, *hit));
+    std::fputs(line.c_str(), out);
   }
 }
 

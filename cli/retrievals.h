@@ -14,6 +14,12 @@ void PrintRetrievals(client::Client& client,
                      const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
                      std::FILE* out);
 
+// Where an answer was found: a line for each of the hits with the greatest weights, with document,
+// byte range and the start of its text.
+void PrintCitations(client::Client& client,
+                    const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
+                    std::FILE* out);
+
 }  // namespace recollect::cli
 
 #endif  // RECOLLECT_CLI_RETRIEVALS_H_

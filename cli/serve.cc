@@ -244,6 +244,7 @@ absl::Status Serve(const CLI::App& app, const CLI::App& verb, const Options& com
         .listen = options.http_listen,
         .model_name = host.model_name,
         .tokenizer = host.engine->model().tokenizer(),
+        .chat = host.engine->model().chat_template() != nullptr,
         .max_connections = HttpConnections(connections),
         .version = RECOLLECT_VERSION,
         .model = &host.engine->model(),

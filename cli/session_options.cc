@@ -37,8 +37,10 @@ void AddPatternFlags(CLI::App& verb, SessionFlags& flags) {
   verb.add_option("--initial", flags.initial,
                   "Local attention: the first I positions; a value the model is adapted to")
       ->type_name("I");
-  AddOption(verb, "--context", flags.options, &v1::SessionOptions::set_context,
-            "Stretch the position encoding to N positions, beyond those of training")
+  AddOption(
+      verb, "--context", flags.options, &v1::SessionOptions::set_context,
+      "Stretch the position encoding to N positions, beyond those of training; of a llama: the "
+      "most positions of the session")
       ->type_name("N");
   AddOption(verb, "--top-k-blocks", flags.options, &v1::SessionOptions::set_top_k_blocks,
             "Local attention: also the K blocks that score best for each query")
@@ -59,6 +61,23 @@ void AddSessionFlags(CLI::App& verb, SessionFlags& flags) {
       ->expected(1)
       ->allow_extra_args(false)  // or "[a]" would be read as a list
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  verb.add_option_function<std::string>(
+          "--mount-as",
+          [&options](const std::string& name) {
+            options.set_mount_as(name == "memory" ? v1::MOUNT_AS_MEMORY
+                                 : name == "text" ? v1::MOUNT_AS_TEXT
+                                                  : v1::MOUNT_AS_BOTH);
+          },
+          "How the model reads what is mounted: as memory, to which its layers attend; as text, "
+          "the "
+          "blocks that fit best in front of the prompt; or both (default: memory where the model "
+          "has "
+          "one, else text)")
+      ->check(CLI::IsMember({"memory", "text", "both"}));
+  AddOption(verb, "--text-tokens", options, &v1::SessionOptions::set_text_tokens,
+            "With --mount-as text: the most tokens of blocks in front of a prompt")
+      ->type_name("N")
+      ->default_str("512");
   AddPatternFlags(verb, flags);
   verb.add_flag_callback(
       "--random-chunks", [&options] { options.set_random_chunks(true); },

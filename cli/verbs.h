@@ -11,9 +11,11 @@ namespace recollect::cli {
 void AddServe(CLI::App& app, Command& command);
 void AddIngest(CLI::App& app, Command& command);
 void AddDocs(CLI::App& app, Command& command);
+void AddDocsRefresh(CLI::App& docs, Command& command);
 void AddDocsTransfer(CLI::App& docs, Command& command);  // docs export, docs import
 void AddRetrieve(CLI::App& app, Command& command);
 void AddGenerate(CLI::App& app, Command& command);
+void AddChat(CLI::App& app, Command& command);
 void AddScore(CLI::App& app, Command& command);
 void AddBackup(CLI::App& app, Command& command);
 void AddKeys(CLI::App& app, Command& command);

@@ -3,6 +3,7 @@
 #ifndef RECOLLECT_CLIENT_ANSWER_H_
 #define RECOLLECT_CLIENT_ANSWER_H_
 
+#include <atomic>
 #include <string>
 #include <utility>
 
@@ -40,7 +41,8 @@ class Answer {
   const GenerateCallbacks& callbacks_;
   GenerateResult result_;
   std::pair<int64_t, int32_t> last_retrieval_{-1, -1};  // position, group: they ascend
-  bool cancelled_ = false, has_events_ = false;
+  bool has_events_ = false;
+  std::atomic<bool> cancelled_{false};
   std::string peer_;
 };
 

@@ -21,6 +21,7 @@
 #ifndef RECOLLECT_CLIENT_CLIENT_H_
 #define RECOLLECT_CLIENT_CLIENT_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -66,10 +67,12 @@ using ByteSink = std::function<absl::Status(const std::string& bytes)>;
 
 using ProgressFunction = std::function<void(const v1::IngestProgress&)>;
 
-// Each may be null. If on_tokens returns false, the call is cancelled and returns CANCELLED.
+// Each may be null. If on_tokens returns false, or `cancel` becomes true, also before the first
+// token, the call is cancelled and returns CANCELLED.
 struct GenerateCallbacks {
   std::function<bool(const std::vector<int32_t>& tokens, const std::string& text)> on_tokens;
   std::function<void(const v1::Retrieval&)> on_retrieval;
+  const std::atomic<bool>* cancel = nullptr;  // looked at fifty times a second
 };
 
 // The events of a generation, put together.
@@ -86,7 +89,8 @@ class Client {
  public:
   // `address` is "host:port", or several of them with commas between. Waits for a connection to
   // one: UNAVAILABLE naming the address. INVALID_ARGUMENT: no API key can be like this one; no
-  // certificate in `tls_ca`; a list with a part that is empty, without a port or there twice.
+  // certificate in `tls_ca`; an address
+  // that is empty, without a port, one of HTTP (http://…) or, in a list, there twice.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
                                                          const ClientOptions& options = {});
   static std::unique_ptr<Client> OnChannel(std::shared_ptr<grpc::Channel> channel,
@@ -112,8 +116,12 @@ class Client {
   absl::StatusOr<std::vector<v1::UnfinishedIngest>> ListIngests();  // all
   absl::Status DeleteDocument(const std::string& id);
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end);
+  // Has the server read the document again under its model. `progress` is called from time to time.
+  // Without the deadline of other calls, like the next two.
+  absl::StatusOr<v1::Document> RefreshDocument(
+      const std::string& id,
+      const std::function<void(const v1::IngestProgress&)>& progress = nullptr);
   // The document as a file, whose bytes `sink` takes in order; it is whole only if this is OK.
-  // Without the deadline of other calls, like the next.
   absl::StatusOr<v1::Document> ExportDocument(const std::string& id, const ByteSink& sink);
   // `id`: the document's new name; empty: the one in the file. `progress` is called with the bytes
   // that the server has taken.

@@ -1,7 +1,10 @@
 // A generation, which goes on at another replica when its own is gone.
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -14,6 +17,29 @@
 
 namespace recollect::client {
 
+namespace {
+
+// Cancels a call once a flag is set, until it is destroyed.
+class CancelWatch {
+ public:
+  CancelWatch(const std::atomic<bool>* flag, grpc::ClientContext& context,
+              std::atomic<bool>& cancelled) {
+    if (flag == nullptr) return;
+    thread_ = std::jthread([flag, &context, &cancelled](const std::stop_token& stop) {
+      while (!stop.stop_requested() && !flag->load()) std::this_thread::sleep_for(kCancelPeriod);
+      if (!flag->load()) return;
+      cancelled = true;
+      context.TryCancel();
+    });
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kCancelPeriod{20};
+  std::jthread thread_;
+};
+
+}  // namespace
+
 absl::Status Answer::Ask(v1::Generation::Stub& stub, uint64_t session_id,
                          const ClientOptions& options, absl::Time begun) {
   v1::GenerateRequest request = request_;
@@ -22,6 +48,7 @@ absl::Status Answer::Ask(v1::Generation::Stub& stub, uint64_t session_id,
   if (session_id != 0) request.set_session_id(session_id);
   grpc::ClientContext context;
   SetKeyAndDeadline(options, &context, begun);
+  const CancelWatch watch(callbacks_.cancel, context, cancelled_);
   const auto stream = stub.Generate(&context, request);
   v1::GenerateResponse response;
   while (stream->Read(&response)) {

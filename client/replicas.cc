@@ -66,6 +66,11 @@ bool IsOwnForm(absl::string_view server) {
 
 absl::StatusOr<std::pair<std::string, std::string>> HostAndPort(const std::string& server) {
   const absl::string_view name = WithoutDns(server);
+  if (const size_t scheme = name.find("://"); scheme != absl::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("server '", server, "': expected HOST:PORT of gRPC (serve --grpc-listen), ",
+                     "without ", name.substr(0, scheme + 3)));
+  }
   const size_t colon = name.rfind(':');
   int port = 0;
   if (colon == absl::string_view::npos || colon == 0 ||
@@ -180,7 +185,7 @@ std::string Shown(const std::string& target) {
 absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Find(const std::string& servers,
                                                          const ClientOptions& options) {
   const bool list = absl::StrContains(servers, ',');
-  if (!list && (IsOwnForm(servers) || !HostAndPort(servers).ok())) return nullptr;
+  if (!list && IsOwnForm(servers)) return nullptr;
   ASSIGN_OR_RETURN(std::vector<std::string> names, SplitServers(servers));
   auto found = LookUp(names);
   if (!found.ok() && !list) return nullptr;  // gRPC says why, and asks again

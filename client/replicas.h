@@ -25,7 +25,7 @@ struct Address {
 };
 
 // The parts of "name:50051,other:50051". INVALID_ARGUMENT naming the part: it is empty, without a
-// port, there twice, or, beside others, one of gRPC's own forms ("unix:…").
+// port, an address of HTTP, there twice, or, beside others, one of gRPC's own forms ("unix:…").
 absl::StatusOr<std::vector<std::string>> SplitServers(const std::string& servers);
 
 // For people: "10.0.0.7:50051" of a target or of a call's peer.

@@ -41,6 +41,23 @@ absl::Status SendFile(ImportStream& stream, const std::string& id, const TextRea
 
 }  // namespace
 
+absl::StatusOr<v1::Document> Client::RefreshDocument(
+    const std::string& id, const std::function<void(const v1::IngestProgress&)>& progress) {
+  grpc::ClientContext context;
+  SetKey(state_->options, &context);
+  v1::RefreshDocumentRequest request;
+  request.set_id(id);
+  const auto stream = state_->documents->RefreshDocument(&context, request);
+  v1::Document document;
+  v1::RefreshDocumentResponse response;
+  while (stream->Read(&response)) {
+    if (response.has_document()) document = response.document();
+    if (response.has_progress() && progress != nullptr) progress(response.progress());
+  }
+  RETURN_IF_ERROR(FromGrpc(stream->Finish()));
+  return document;
+}
+
 absl::StatusOr<v1::Document> Client::ExportDocument(const std::string& id, const ByteSink& sink) {
   grpc::ClientContext context;
   SetKey(state_->options, &context);

@@ -2,21 +2,16 @@
 #ifndef RECOLLECT_HTTP_COMPLETION_REQUEST_H_
 #define RECOLLECT_HTTP_COMPLETION_REQUEST_H_
 
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "engine/types.h"
+#include "http/generation_fields.h"
 #include "http/server.h"
 
 namespace recollect::http {
 
-struct CompletionRequest {
-  engine::GenerateRequest generate;
-  bool stream = false, include_usage = false, echo = false;
-  // How many of the likeliest tokens are shown in each place; 0: the chosen ones' log probabilities
-  // alone. Also in `generate`.
-  std::optional<int64_t> logprobs;
+struct CompletionRequest : GenerationRequest {
+  bool echo = false;  // the prompt comes before the answer
 };
 
 // INVALID_ARGUMENT names a field of the wrong type, one that is not known, and one that OpenAI's

@@ -33,14 +33,6 @@ constexpr size_t kMaxBufferBytes = 128
 constexpr size_t kWriteBytes = 64 << 10;   // each has the whole timeout
 constexpr size_t kMaxLoggedBytes = 200;    // of a path
 
-// Closed, reset or silent: nobody waits for an answer.
-bool IsGone(const error_code& failed) {
-  using beast::http::error;
-  static const error_code of_http = beast::http::make_error_code(error::bad_method);
-  return failed && (failed.category() != of_http.category() || failed == error::end_of_stream ||
-                    failed == error::partial_message);
-}
-
 }  // namespace
 
 Connection::Connection(tcp::socket socket, asio::io_context& io, Runtime& runtime,
@@ -89,24 +81,6 @@ std::function<void()> Connection::Waker(asio::steady_timer Connection::*timer) {
   };
 }
 
-error_code Connection::ReadHead(Exchange& exchange, const error_code& failed) {
-  if (failed) return failed;
-  const auto& message = exchange.parser.get();
-  Request& request = exchange.request;
-  request.method = std::string(message.method_string());
-  const absl::string_view target = OriginForm({message.target().data(), message.target().size()});
-  request.path = std::string(target.substr(0, target.find('?')));
-  if (target.size() > request.path.size())
-    exchange.query = std::string(target.substr(request.path.size() + 1));
-  for (const auto& field : message)
-    request.headers[absl::AsciiStrToLower(std::string(field.name_string()))] =
-        std::string(field.value());
-  exchange.chunked = message.version() >= 11;
-  exchange.expects =
-      exchange.chunked && absl::EqualsIgnoreCase(request.headers["expect"], "100-continue");
-  return error_code();
-}
-
 // Whether the connection can have another request.
 asio::awaitable<bool> Connection::ServeOne() {
   const auto shared = std::make_shared<Exchange>();
@@ -116,9 +90,12 @@ asio::awaitable<bool> Connection::ServeOne() {
   exchange.parser.body_limit(std::numeric_limits<uint64_t>::max());
   error_code error;
   stream_.expires_after(absl::ToChronoMilliseconds(runtime_.options.timeout));
-  co_await WithStream([&](auto& stream) {
-    return beast::http::async_read_header(stream, buffer_, exchange.parser, To(error));
-  });
+  error = co_await SkipEmptyLine();
+  if (!error) {
+    co_await WithStream([&](auto& stream) {
+      return beast::http::async_read_header(stream, buffer_, exchange.parser, To(error));
+    });
+  }
   if (IsGone(error)) co_return false;
   count_running_(1);
   exchange.start = SteadyNow();
@@ -205,7 +182,7 @@ asio::awaitable<error_code> Connection::Handle(std::shared_ptr<Exchange> shared,
   if (runtime_.refusing && !match.route->quick)
     co_return refuse(503, absl::UnavailableError("the server is draining"));
   if (match.route->streamed) {
-    request.stream = std::make_shared<Body>(Waker(&Connection::wish_));
+    request.stream = std::make_shared<Body>(Waker(&Connection::wish_), runtime_.bodies_held);
     exchange.pumps = true;
     asio::co_spawn(io_, Pump(shared), asio::detached);
   } else if (const error_code error = co_await ReadBody(exchange)) {
@@ -234,78 +211,6 @@ void Connection::Run(const Route& route, Exchange& exchange) {
     });
   });
   if (!started.ok()) SendError(*answer, started);
-}
-
-// At least one byte, but at the end of the body.
-asio::awaitable<error_code> Connection::ReadPiece(Exchange& exchange, std::string& piece) {
-  Parser& parser = exchange.parser;
-  error_code error;
-  size_t size = 0;
-  piece.resize(Body::kPieceBytes);
-  while (!error && size == 0 && !parser.is_done()) {
-    auto& target = parser.get().body();
-    target.data = piece.data();
-    target.size = piece.size();
-    target.more = true;
-    stream_.expires_after(absl::ToChronoMilliseconds(runtime_.options.timeout));
-    co_await WithStream([&](auto& stream) {
-      return beast::http::async_read_some(stream, buffer_, parser, To(error));
-    });
-    if (error == beast::http::error::need_buffer) error = error_code();
-    size = piece.size() - target.size;
-  }
-  piece.resize(size);
-  co_return error;
-}
-
-asio::awaitable<error_code> Connection::ReadBody(Exchange& exchange) {
-  std::string& body = exchange.request.body;
-  const error_code too_long = beast::http::make_error_code(beast::http::error::body_limit);
-  if (exchange.parser.content_length().value_or(0) > kMaxBodyBytes) co_return too_long;
-  if (std::exchange(exchange.expects, false) && !co_await Write("HTTP/1.1 100 Continue\r\n\r\n"))
-    co_return asio::error::broken_pipe;
-  std::string piece;
-  while (!exchange.parser.is_done()) {
-    if (const error_code error = co_await ReadPiece(exchange, piece)) co_return error;
-    if (body.size() + piece.size() > kMaxBodyBytes) co_return too_long;
-    body += piece;
-  }
-  co_return error_code();
-}
-
-asio::awaitable<void> Connection::Pump(std::shared_ptr<Exchange> shared) {
-  const auto self = shared_from_this();
-  Exchange& exchange = *shared;
-  const std::shared_ptr<Answer> answer = exchange.answer;
-  const std::shared_ptr<Body> body = exchange.request.stream;
-  const absl::Cleanup ended = [&] {
-    body->Fail(absl::CancelledError("the client is gone"));
-    exchange.pumps = false;
-    news_.cancel();
-  };
-  bool ends = false;
-  while (!ends) {
-    while (!body->wanted()) {
-      if (body->failed()) co_return;  // answered
-      error_code woken;
-      wish_.expires_after(absl::ToChronoMilliseconds(kLookInterval));
-      co_await wish_.async_wait(To(woken));
-      if (HungUp()) co_return answer->Gone();
-    }
-    if (std::exchange(exchange.expects, false)) answer->Proceed();
-    std::string piece;
-    if (const error_code error = co_await ReadPiece(exchange, piece)) {
-      if (!IsGone(error)) {
-        body->Fail(RefusalOf(error).status);
-      } else if (error != asio::error::operation_aborted) {
-        answer->Gone();
-      }
-      co_return;
-    }
-    ends = piece.empty();
-    if (ends) WatchClient(answer);
-    if (body->wanted()) body->Give(std::move(piece));
-  }
 }
 
 asio::awaitable<bool> Connection::Write(std::string bytes) {
@@ -339,7 +244,10 @@ asio::awaitable<bool> Connection::Reply(Exchange& exchange) {
       // A body that nobody has read is in the way of the next request.
       exchange.keep = exchange.parser.is_done() && exchange.parser.get().keep_alive() &&
                       (chunked || !unbounded);
-      bytes += HeadText(*news.head, exchange.number, news.bytes.size(), chunked, exchange.keep);
+      // HTTP/1.0 closes unless the answer says that it does not.
+      const char* kept = exchange.chunked ? "" : "keep-alive";
+      bytes += HeadText(*news.head, exchange.number, news.bytes.size(), chunked,
+                        exchange.keep ? kept : "close");
       if (head_only) {
         sent = co_await Write(std::move(bytes));
         break;

@@ -1,5 +1,5 @@
 // One connection: requests one after another, each read, handed to its route and answered. With
-// connection.cc, connection_ends.cc and server.cc the only files that know Beast.
+// connection*.cc, head.h and server.cc the only files that know Beast.
 #ifndef RECOLLECT_HTTP_CONNECTION_H_
 #define RECOLLECT_HTTP_CONNECTION_H_
 
@@ -50,8 +50,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Close();
 
  private:
-  // While a handler works on a piece, nothing is read: so often it is looked whether the client is
-  // still there.
+  // Where nothing is read it is looked so often whether the client is still there.
   static constexpr absl::Duration kLookInterval = absl::Seconds(1);
 
   using Parser = boost::beast::http::request_parser<boost::beast::http::buffer_body>;
@@ -81,10 +80,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<bool> Greet();  // TLS's handshake; false: it failed
   boost::asio::awaitable<void> TakeLeave();
   boost::asio::awaitable<bool> ServeOne();
+  boost::asio::awaitable<error_code> SkipEmptyLine();
   error_code ReadHead(Exchange& exchange, const error_code& failed);
   boost::asio::awaitable<error_code> ReadPiece(Exchange& exchange, std::string& piece);
   boost::asio::awaitable<error_code> ReadBody(Exchange& exchange);
-  // Reads pieces of the body as its handler wants them.
+  // Reads pieces of the body, ahead of its handler.
   boost::asio::awaitable<void> Pump(std::shared_ptr<Exchange> exchange);
   // What runs until an answer has been decided on; an error of the connection.
   boost::asio::awaitable<error_code> Handle(std::shared_ptr<Exchange> shared,

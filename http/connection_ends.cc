@@ -46,19 +46,21 @@ void Connection::Close() {
   if (const auto answer = answer_.lock()) answer->Gone();
 }
 
-// A client that closes its side is gone; bytes are its next request, which waits.
+// A client that closes its side is gone; bytes are its next request, which waits. The end may come
+// behind them.
 void Connection::WatchClient(const std::shared_ptr<Answer>& answer) {
   stream_.socket().async_wait(
       tcp::socket::wait_read, [self = shared_from_this(), answer](const error_code& error) {
         char byte;
         if (error) return;
-        if (self->tls_.has_value()) return self->LookAtClient(answer);
-        if (recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 1)
-          answer->Gone();
+        if (!self->tls_.has_value() &&
+            recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 1)
+          return answer->Gone();
+        self->LookAtClient(answer);
       });
 }
 
-// Within TLS nobody sees whether what came is a request or the end.
+// Sees an end behind bytes that wait, and within TLS, where nobody knows what came.
 void Connection::LookAtClient(const std::weak_ptr<Answer>& watched) {
   const auto answer = watched.lock();
   if (answer == nullptr || answer != answer_.lock()) return;  // another request runs, or none

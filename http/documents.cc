@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/paths.h"
 #include "base/status.h"
+#include "http/entity_tag.h"
 #include "http/errors.h"
 #include "http/json.h"
 #include "http/query.h"
@@ -35,6 +36,7 @@ json EncodeIngest(const store::IngestProgress& progress) {
           {"bytes", progress.bytes},
           {progress.from_tokens ? "committed_tokens" : "committed_bytes", progress.input_offset},
           {"fingerprint", progress.fingerprint},
+          {"refresh", progress.replaces != OwnerId{}},
           {"pattern", OrNull(progress.pattern)}};
 }
 
@@ -51,7 +53,8 @@ absl::StatusOr<json> List(engine::Engine& engine, const access::Caller& caller, 
   ASSIGN_OR_RETURN(auto documents, engine.ListDocuments(caller.ListFrom(after), most + 1));
   std::erase_if(documents, [&](const auto& document) { return !caller.MaySee(document.id); });
   std::erase_if(ingests, [&](const auto& ingest) {
-    return ingest.id <= after || !caller.MaySee(ingest.id) ||
+    if (ingest.id <= after || !caller.MaySee(ingest.id)) return true;
+    return ingest.replaces == OwnerId{} &&
            std::any_of(documents.begin(), documents.end(),
                        [&](const auto& document) { return document.id == ingest.id; });
   });
@@ -72,7 +75,7 @@ absl::StatusOr<json> List(engine::Engine& engine, const access::Caller& caller, 
       break;
     }
     const bool published =
-        ingest == ingests.end() || (document != documents.end() && document->id < ingest->id);
+        ingest == ingests.end() || (document != documents.end() && document->id <= ingest->id);
     page["last_id"] = published ? document->id : ingest->id;
     const json entry = published ? EncodeDocument(*document++) : EncodeIngest(*ingest++);
     bytes += Dump(entry).size();
@@ -162,6 +165,11 @@ absl::Status SendText(Runtime& runtime, const Request& request,
   const std::string tag = absl::StrCat("\"", document.sha256, "\"");
   Answer::Head head = {200, "text/plain; charset=utf-8",
                        absl::StrCat("Accept-Ranges: bytes\r\nETag: ", tag, "\r\n")};
+  const auto had = request.headers.find("if-none-match");
+  if (had != request.headers.end() && NamesTag(had->second, tag)) {
+    answer->Send(304, head.content_type, "", head.headers);
+    return absl::OkStatus();
+  }
   const absl::StatusOr<std::optional<ByteRange>> range = RangeOf(request, tag, size);
   if (!range.ok()) {
     SendError(*answer, range.status(), absl::StrCat("Content-Range: bytes */", size, "\r\n"));
@@ -223,6 +231,19 @@ void DeleteDocument(Runtime& runtime, const Request& request,
   if (status.ok()) status = runtime.engine.DeleteDocument(request.parameter);
   if (!status.ok()) return SendError(*answer, status);
   SendJson(*answer, {{"id", request.parameter}, {"object", "document"}, {"deleted", true}});
+}
+
+void RefreshDocument(Runtime& runtime, const Request& request,
+                     const std::shared_ptr<Answer>& answer) {
+  if (const absl::Status status = RefuseOthers(request.query); !status.ok()) {
+    return SendError(*answer, status);
+  }
+  const auto handle = runtime.engine.RefreshDocument(
+      request.parameter, {.peer = request.peer, .account = request.caller.account()},
+      /*progress=*/nullptr, [answer](const absl::StatusOr<store::DocumentInfo>& info) {
+        info.ok() ? SendJson(*answer, EncodeDocument(*info)) : SendError(*answer, info.status());
+      });
+  if (handle != nullptr) answer->OnGone([handle] { handle->Cancel(); });
 }
 
 }  // namespace recollect::http

@@ -24,6 +24,9 @@ void GetText(Runtime& runtime, const Request& request, const std::shared_ptr<Ans
 // DELETE /v1/documents/{}: also of an unfinished ingest.
 void DeleteDocument(Runtime& runtime, const Request& request,
                     const std::shared_ptr<Answer>& answer);
+// PUT /v1/documents/{}/refresh: the document, once the model has read it again.
+void RefreshDocument(Runtime& runtime, const Request& request,
+                     const std::shared_ptr<Answer>& answer);
 
 }  // namespace recollect::http
 

@@ -7,6 +7,8 @@
 
 namespace recollect::http {
 
+// {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details":
+// {"cached_tokens"}}.
 nlohmann::json Encode(const engine::Usage& usage);
 // {"position", "group", "candidates", "hits": [{"document", "chunk", "begin", "end", "score",
 // "weight", "tier"}]}; begin and end are bytes of the document's text.

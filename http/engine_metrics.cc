@@ -20,6 +20,9 @@ struct Number {
 constexpr Number kCounters[] = {
     {"recollect_prompt_tokens_total", "Tokens of prompts that were read to their end.",
      &EngineStats::prompt_tokens},
+    {"recollect_cached_prompt_tokens_total",
+     "Of those, tokens that an earlier request had read, and that were not read again.",
+     &EngineStats::cached_prompt_tokens},
     {"recollect_generated_tokens_total", "Tokens generated.", &EngineStats::generated_tokens},
     {"recollect_ingested_tokens_total", "Tokens of documents read; after a resume, of the rest.",
      &EngineStats::ingested_tokens},
@@ -120,6 +123,7 @@ MetricFamilies EngineFamilies(const EngineStats& stats) {
                                        {"memory", stats.memory_bytes},
                                        {"chunk_states", stats.chunk_states_bytes},
                                        {"state", stats.state_bytes},
+                                       {"prompt_cache", stats.prompt_cache_bytes},
                                        {"store_cache", stats.store_cache_bytes}}));
   families.push_back(ByLabel<int64_t>("recollect_budget_limit_bytes", "What each budget may hold.",
                                       MetricType::kGauge, "budget",
@@ -127,6 +131,7 @@ MetricFamilies EngineFamilies(const EngineStats& stats) {
                                        {"memory", stats.memory_budget_bytes},
                                        {"chunk_states", stats.chunk_states_budget_bytes},
                                        {"state", stats.state_budget_bytes},
+                                       {"prompt_cache", stats.prompt_cache_budget_bytes},
                                        {"store_cache", stats.store_cache_budget_bytes}}));
   families.push_back(ByLabel<int64_t>("recollect_retrieved_chunks_total",
                                       "Retrieved chunks by the tier that they came from.",

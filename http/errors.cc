@@ -25,10 +25,12 @@ constexpr size_t kMaxErrorBytes = 1024;
 // ("prompt.text").
 json Param(absl::string_view message) {
   absl::ConsumePrefix(&message, "sampling.");
+  if (absl::StartsWith(message, "prompt.messages")) absl::ConsumePrefix(&message, "prompt.");
   const absl::string_view name =
       message.substr(0, message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"));
   const absl::string_view rest = message.substr(name.size());
-  const bool named = absl::StartsWith(rest, ":") || absl::StartsWith(rest, ".");
+  const bool named =
+      absl::StartsWith(rest, ":") || absl::StartsWith(rest, ".") || absl::StartsWith(rest, "[");
   return !name.empty() && named ? json(std::string(name)) : json(nullptr);
 }
 
@@ -71,12 +73,12 @@ int HttpStatus(absl::StatusCode code) {
   }
 }
 
-std::string ErrorJson(const absl::Status& status) {
+std::string ErrorJson(const absl::Status& status, int http_status) {
   // It quotes what callers sent: escaped, so that nothing in it acts on a terminal or hides.
   const std::string message =
       model::EscapeInvisible(WithoutPaths(status.message().substr(0, kMaxErrorBytes)));
   const json error = {{"message", message},
-                      {"type", Type(HttpStatus(status.code()))},
+                      {"type", Type(http_status == 0 ? HttpStatus(status.code()) : http_status)},
                       {"param", Param(message)},
                       {"code", absl::AsciiStrToLower(absl::StatusCodeToString(status.code()))}};
   return Dump({{"error", error}});
@@ -88,7 +90,7 @@ void SendError(Answer& answer, const absl::Status& status, std::string headers, 
     const absl::Duration wait = access::RetryAfter(status).value_or(absl::ZeroDuration());
     absl::StrAppend(&headers, "Retry-After: ", absl::ToInt64Seconds(wait) + 1, "\r\n");
   }
-  answer.Send(sent, "application/json", ErrorJson(status), std::move(headers));
+  answer.Send(sent, "application/json", ErrorJson(status, sent), std::move(headers));
 }
 
 }  // namespace recollect::http

@@ -3,7 +3,7 @@
 #define RECOLLECT_HTTP_HEAD_H_
 
 #include <boost/beast/http/error.hpp>
-#include <boost/beast/http/fields.hpp>
+#include <boost/beast/http/message.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,20 +24,28 @@ struct Refusal {
   std::string headers = {};  // as in Answer::Send
 };
 
-// Of an error of reading it.
+// Of an error of reading: whether the client has closed, reset or said nothing for too long, so
+// that nobody waits for an answer.
+bool IsGone(const boost::system::error_code& failed);
+
+// Of any other error of reading a request.
 Refusal RefusalOf(const boost::system::error_code& failed);
 
-// Of a head that could be read: several Hosts, and a coding of the body in which nothing here
-// reads.
-std::optional<Refusal> CheckHead(const boost::beast::http::fields& head);
+// Of a head that could be read: no Host or several (RFC 9112, 3.2), and a coding of the body in
+// which nothing here reads.
+std::optional<Refusal> CheckHead(const boost::beast::http::request_header<>& head);
 
-// Path and query of a request's target: "/a?b" also where it is "http://host/a?b", as a proxy's may
-// be (RFC 9112, 3.2.2).
-absl::string_view OriginForm(absl::string_view target);
+// A request's target, which may be "http://host/a?b", as a proxy's (RFC 9112, 3.2.2): the host,
+// empty where the target has none, and path and query.
+struct Target {
+  absl::string_view authority, origin_form;
+};
+Target SplitTarget(absl::string_view target);
 
-// An answer's. `size`: of an answer that is not streamed.
+// An answer's. `size`: of an answer that is not streamed. `connection`: what the header Connection
+// says; empty: none.
 std::string HeadText(const Answer::Head& head, int64_t number, size_t size, bool chunked,
-                     bool keep);
+                     absl::string_view connection);
 
 }  // namespace recollect::http
 

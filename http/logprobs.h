@@ -1,10 +1,12 @@
-// The `logprobs` of a completion's choice, in OpenAI's form.
+// Log probabilities of tokens, as OpenAI's API writes them: in completions and, differently, in
+// chat.
 #ifndef RECOLLECT_HTTP_LOGPROBS_H_
 #define RECOLLECT_HTTP_LOGPROBS_H_
 
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "engine/types.h"
 #include "model/text/tokenizer.h"
@@ -13,7 +15,7 @@
 namespace recollect::http {
 
 // Takes tokens in order, and gives what has come since the last time: one time in a whole answer,
-// one for each event of a stream. Offsets go on from one to the next.
+// one for each event of a stream.
 class Logprobs {
  public:
   // Borrows the tokenizer. `top`: how many of the likeliest tokens are asked for; 0: none is shown.
@@ -24,17 +26,27 @@ class Logprobs {
   // All tokens of a prompt.
   void Add(const engine::ScoreResult& prompt);
 
-  // null: nothing has come.
+  // {"tokens", "token_logprobs", "top_logprobs", "text_offset"}, of a completion; null: nothing has
+  // come. Offsets count characters, go on from one to the next, and are those of the character in
+  // which a token begins.
   nlohmann::json Take();
+  // {"content": [{"token", "logprob", "bytes", "top_logprobs": [{"token", "logprob", "bytes"}]}],
+  // "refusal": null}, of a chat; null: nothing has come.
+  nlohmann::json TakeContent();
 
  private:
-  nlohmann::json Top(int32_t token, float logprob, std::span<const engine::TokenLogprob> top) const;
+  struct Entry {
+    int32_t token;
+    std::optional<float> logprob;
+    std::vector<engine::TokenLogprob> top;
+  };
+  nlohmann::json Top(const Entry& entry) const;
+  nlohmann::json Content(int32_t token, float logprob) const;
 
   const model::Tokenizer& tokenizer_;
   const int64_t top_;
-  int64_t offset_ = 0;  // of the next token, in bytes
-  nlohmann::json tokens_ = nlohmann::json::array(), logprobs_ = nlohmann::json::array(),
-                 tops_ = nlohmann::json::array(), offsets_ = nlohmann::json::array();
+  int64_t characters_ = 0;  // that tokens before have begun
+  std::vector<Entry> entries_;
 };
 
 }  // namespace recollect::http

@@ -26,13 +26,16 @@ absl::Status PublishedPart::Compare(const std::string& text) const {
   const int64_t end = at_ + std::ssize(text);
   if (end > document_.bytes)
     return Other(absl::StrCat("it has ", document_.bytes, " bytes, the input at least ", end));
-  ASSIGN_OR_RETURN(const std::string stored, engine_.ReadText(document_.id, at_, end));
-  ASSIGN_OR_RETURN(const store::DocumentInfo now, engine_.GetDocument(document_.id));
-  if (now.owner != document_.owner)
-    return absl::AbortedError(absl::StrCat("document \"", document_.id, "\" has been replaced"));
-  const auto [mine, theirs] = std::mismatch(text.begin(), text.end(), stored.begin());
+  const absl::StatusOr<std::string> stored = engine_.ReadText(document_.id, at_, end);
+  const absl::StatusOr<store::DocumentInfo> now = engine_.GetDocument(document_.id);
+  // As of an ingest whose document is deleted.
+  if (absl::IsNotFound(now.status()) || (now.ok() && now->owner != document_.owner))
+    return absl::FailedPreconditionError("the document was deleted");
+  RETURN_IF_ERROR(stored.status());
+  RETURN_IF_ERROR(now.status());
+  const auto [mine, theirs] = std::mismatch(text.begin(), text.end(), stored->begin());
   if (mine == text.end()) return absl::OkStatus();
-  return Other(absl::StrCat("first difference at offset ", at_ + (theirs - stored.begin())));
+  return Other(absl::StrCat("first difference at offset ", at_ + (theirs - stored->begin())));
 }
 
 void PublishedPart::Append(int64_t offset, std::string text, AppendDone done) {

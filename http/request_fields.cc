@@ -1,5 +1,6 @@
 #include "http/request_fields.h"
 
+#include "base/json.h"
 #include "base/status.h"
 #include "http/fields.h"
 #include "model/text/printable.h"
@@ -10,20 +11,12 @@ using nlohmann::json;
 
 absl::StatusOr<json> ParseObject(const std::string& body) {
   if (body.empty()) return absl::InvalidArgumentError("the body is empty, expected a JSON object");
-  json object;
-  try {
-    object = json::parse(body);
-  } catch (const json::parse_error& error) {  // .byte counts the first one that does not fit
-    return absl::InvalidArgumentError(absl::StrCat("the body is not JSON in UTF-8 at byte ",
-                                                   error.byte == 0 ? 0 : error.byte - 1, " of ",
-                                                   body.size()));
-  } catch (const json::out_of_range&) {
-    return absl::InvalidArgumentError(
-        "the body is not JSON in UTF-8: it has a number beyond the range of a double");
-  }
-  if (object.is_object()) return object;
+  absl::StatusOr<json> object = ParseJson(body);
+  if (!object.ok())
+    return absl::InvalidArgumentError(absl::StrCat("the body is ", object.status().message()));
+  if (object->is_object()) return object;
   return absl::InvalidArgumentError(
-      absl::StrCat("the body is a JSON ", object.type_name(), ", expected an object"));
+      absl::StrCat("the body is a JSON ", object->type_name(), ", expected an object"));
 }
 
 absl::Status TakeModel(json& object, const ServerOptions& options, ModelField field) {
@@ -56,10 +49,35 @@ absl::Status TakePrompt(json& object, const char* name, engine::Prompt& prompt) 
   return Take(object, name, kExpected, prompt.text);
 }
 
+namespace {
+
+absl::Status TakeMountAs(json& object, engine::SessionOptions& session) {
+  std::optional<std::string> name;
+  RETURN_IF_ERROR(Take(object, "mount_as", "a string", name));
+  RETURN_IF_ERROR(Take(object, "text_tokens", "an integer", session.text_tokens));
+  if (!name.has_value()) return absl::OkStatus();
+  if (*name == "memory") {
+    session.mount_as = engine::MountAs::kMemory;
+  } else if (*name == "text") {
+    session.mount_as = engine::MountAs::kText;
+  } else if (*name == "both") {
+    session.mount_as = engine::MountAs::kBoth;
+  } else {
+    constexpr size_t kMaxShown = 64;
+    return absl::InvalidArgumentError(
+        absl::StrCat("mount_as: '", model::Shortened(model::EscapeInvisible(*name), kMaxShown),
+                     "', expected 'memory', 'text' or 'both'"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status TakeSession(json& object, const access::Caller& caller,
                          engine::SessionOptions& session) {
   RETURN_IF_ERROR(Take(object, "mounts", "an array of document ids", session.mounts));
   RETURN_IF_ERROR(caller.CheckDocuments(session.mounts));
+  RETURN_IF_ERROR(TakeMountAs(object, session));
   RETURN_IF_ERROR(Take(object, "dilation", "an integer", session.dilation));
   RETURN_IF_ERROR(Take(object, "window", "an integer", session.window));
   RETURN_IF_ERROR(Take(object, "initial", "an integer", session.initial));

@@ -15,7 +15,8 @@
 
 namespace recollect::http {
 
-// INVALID_ARGUMENT: a body that is not a JSON object in UTF-8.
+// Of every request with a JSON body. INVALID_ARGUMENT: a body that is not a JSON object in UTF-8,
+// or nested deeper than base/json.h takes.
 absl::StatusOr<nlohmann::json> ParseObject(const std::string& body);
 
 // NOT_FOUND, naming both, if that is not the model that is served.
@@ -28,7 +29,7 @@ absl::Status TakeModel(nlohmann::json& object, const ServerOptions& options, Mod
 // A string or an array of token ids, or an array of one of these.
 absl::Status TakePrompt(nlohmann::json& object, const char* name, engine::Prompt& prompt);
 
-// `mounts`, which `caller` must be allowed to use, and the pattern.
+// `mounts`, which `caller` must be allowed to use, `mount_as`, `text_tokens` and the pattern.
 absl::Status TakeSession(nlohmann::json& object, const access::Caller& caller,
                          engine::SessionOptions& session);
 

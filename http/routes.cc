@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "http/chat.h"
 #include "http/completions.h"
 #include "http/documents.h"
 #include "http/embeddings.h"
@@ -43,7 +44,8 @@ json EncodeModel(const Runtime& runtime) {
   return {{"id", runtime.options.model_name},
           {"object", "model"},
           {"created", 0},
-          {"owned_by", "recollect"}};
+          {"owned_by", "recollect"},
+          {"chat", runtime.options.chat}};
 }
 
 void Models(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
@@ -72,11 +74,13 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/models", Models, /*quick=*/true},
     {"GET", "/v1/models/{}", OneModel, /*quick=*/true},
     {"POST", "/v1/completions", Complete},
+    {"POST", "/v1/chat/completions", Chat},
     {"GET", "/v1/documents", ListDocuments},
     {"GET", "/v1/documents/{}", GetDocument},
     {"PUT", "/v1/documents/{}", PutDocument, /*quick=*/false, /*streamed=*/true},
     {"DELETE", "/v1/documents/{}", DeleteDocument},
     {"GET", "/v1/documents/{}/text", GetText},
+    {"PUT", "/v1/documents/{}/refresh", RefreshDocument},
     {"GET", "/v1/documents/{}/export", ExportDocument},
     {"PUT", "/v1/documents/{}/import", ImportDocument, /*quick=*/false, /*streamed=*/true},
     {"POST", "/v1/retrieve", Retrieve},

@@ -55,6 +55,7 @@ class Runtime {
   RequestMetrics requests;
   std::atomic<int64_t> connections{0};  // open now
   std::atomic<int64_t> next_request{1};
+  std::atomic<size_t> bodies_held{0};  // bytes, read ahead (http/body.h)
   const absl::Time start = SteadyNow();
 
  private:

@@ -32,6 +32,7 @@ struct ServerOptions {
   std::string listen;  // HOST:PORT; port 0: a free one
   std::string model_name;
   const model::Tokenizer* tokenizer = nullptr;  // for echo, logprobs, /tokenize; may be null
+  bool chat = false;                            // the model has a chat template; for /v1/models
   int max_connections = kMaxConnections;        // one more is closed at once
   // Within which a request's head, then its body, must have come; and for each write.
   absl::Duration timeout = absl::Seconds(60);

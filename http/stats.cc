@@ -17,7 +17,7 @@ json ToJson(const model::Model& model) {
   const model::ModelConfig& config = model.config();
   json out = {{"architecture", config.architecture},
               {"fingerprint", model.fingerprint()},
-              {"dtype", model.dtype() == DType::kBf16 ? "bf16" : "fp32"},
+              {"dtype", DTypeName(model.dtype())},
               {"parameters", model.parameters()},
               {"weight_bytes", model.weight_bytes()},
               {"vocab_size", config.vocab_size},

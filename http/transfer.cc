@@ -98,8 +98,8 @@ class Import final : public std::enable_shared_from_this<Import> {
   void OnPiece(absl::StatusOr<std::string> piece) {
     auto shared = std::make_shared<absl::StatusOr<std::string>>(std::move(piece));
     runtime_.Continue([self = shared_from_this(), shared] {
-      absl::Status status = OrExhausted("an import", [&] { return self->Take(*shared); });
-      if (!status.ok()) self->Fail(std::move(status));
+      const absl::Status status = OrExhausted("an import", [&] { return self->Take(*shared); });
+      if (!status.ok()) self->Fail(status);
     });
   }
 
@@ -119,11 +119,10 @@ class Import final : public std::enable_shared_from_this<Import> {
 
   // What was written goes first: a client that has heard how its import ended may write the same id
   // at once.
-  void Fail(absl::Status status) {
+  void Fail(const absl::Status& status) {
     stream_.reset();
     // What is damaged is the request, and nothing of the server's.
-    if (absl::IsDataLoss(status)) status = absl::InvalidArgumentError(status.message());
-    SendError(*answer_, status);
+    SendError(*answer_, status, "", absl::IsDataLoss(status) ? 400 : 0);
   }
 
   Runtime& runtime_;

@@ -45,6 +45,11 @@ absl::Status Authorize(const Caller& caller, const v1::DeleteDocumentRequest& re
   return caller.CheckDocument(request.id());
 }
 
+absl::Status Authorize(const Caller& caller, const v1::RefreshDocumentRequest& request) {
+  RETURN_IF_ERROR(caller.CheckRight(Right::kFull, "RefreshDocument"));
+  return caller.CheckDocument(request.id());
+}
+
 absl::Status Authorize(const Caller& caller, const v1::ReadTextRequest& request) {
   RETURN_IF_ERROR(CheckRead(caller, "ReadText"));
   return caller.CheckDocument(request.id());

@@ -22,6 +22,7 @@ absl::Status Authorize(const access::Caller& caller, const v1::GetDocumentReques
 absl::Status Authorize(const access::Caller& caller, const v1::ListDocumentsRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::ListIngestsRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::DeleteDocumentRequest& request);
+absl::Status Authorize(const access::Caller& caller, const v1::RefreshDocumentRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::ReadTextRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::ExportDocumentRequest& request);
 // Only the id that the header gives: without one the document has that of its file, which is

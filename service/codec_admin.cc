@@ -72,7 +72,7 @@ v1::ModelInfo Encode(const model::Model& model, const std::string& name) {
   info.set_name(name);
   info.set_architecture(config.architecture);
   info.set_fingerprint(model.fingerprint());
-  info.set_dtype(model.dtype() == DType::kBf16 ? "bf16" : "fp32");
+  info.set_dtype(DTypeName(model.dtype()));
   info.set_parameters(model.parameters());
   info.set_weight_bytes(model.weight_bytes());
   info.set_vocab_size(config.vocab_size);

@@ -30,8 +30,16 @@ engine::LayerNumbers Decode(const google::protobuf::RepeatedPtrField<v1::HeadNum
   return numbers;
 }
 
-v1::DocumentKind KindOf(const std::string& pattern) {
-  return pattern.empty() ? v1::DOCUMENT_KIND_CHUNKS : v1::DOCUMENT_KIND_PREFIX;
+v1::DocumentKind Encode(DocumentKind kind) {
+  switch (kind) {
+    case DocumentKind::kChunks:
+      return v1::DOCUMENT_KIND_CHUNKS;
+    case DocumentKind::kPrefix:
+      return v1::DOCUMENT_KIND_PREFIX;
+    case DocumentKind::kText:
+      return v1::DOCUMENT_KIND_TEXT;
+  }
+  return v1::DOCUMENT_KIND_UNSPECIFIED;
 }
 
 }  // namespace
@@ -58,6 +66,11 @@ absl::Status CheckPiece(const v1::IngestPiece& piece, bool from_tokens) {
   return CheckRange<int64_t>("piece.tokens: count", piece.tokens_size(), 0, kMaxPieceTokens);
 }
 
+// The numbers are the same, and the engine refuses one that is none.
+static_assert(static_cast<int>(engine::MountAs::kMemory) == v1::MOUNT_AS_MEMORY &&
+              static_cast<int>(engine::MountAs::kText) == v1::MOUNT_AS_TEXT &&
+              static_cast<int>(engine::MountAs::kBoth) == v1::MOUNT_AS_BOTH);
+
 engine::SessionOptions Decode(const v1::SessionOptions& session) {
   engine::SessionOptions options;
   options.mounts = {session.mounts().begin(), session.mounts().end()};
@@ -70,11 +83,21 @@ engine::SessionOptions Decode(const v1::SessionOptions& session) {
   if (session.has_context()) options.context = session.context();
   options.top_k_blocks = session.top_k_blocks();
   options.random_chunks = session.random_chunks();
+  options.mount_as = static_cast<engine::MountAs>(session.mount_as());
+  options.text_tokens = session.text_tokens();
   return options;
 }
 
 engine::Prompt Decode(const v1::Prompt& prompt) {
-  return {prompt.text(), {prompt.tokens().begin(), prompt.tokens().end()}};
+  engine::Prompt result{prompt.text(), {prompt.tokens().begin(), prompt.tokens().end()}};
+  for (const v1::ChatMessage& message : prompt.messages()) {
+    // Codecs of requests that take conversations have refused other roles (CheckRoles).
+    const ChatRole role = message.role() == v1::CHAT_ROLE_SYSTEM      ? ChatRole::kSystem
+                          : message.role() == v1::CHAT_ROLE_ASSISTANT ? ChatRole::kAssistant
+                                                                      : ChatRole::kUser;
+    result.messages.push_back({role, message.content()});
+  }
+  return result;
 }
 
 engine::RetrieveRequest Decode(const v1::RetrieveRequest& request) {
@@ -98,7 +121,7 @@ v1::Document Encode(const store::DocumentInfo& info) {
     document.set_damage(WithoutPaths(ValidUtf8(info.damage)));
     return document;  // the rest is not known
   }
-  document.set_kind(KindOf(info.pattern));
+  document.set_kind(Encode(info.kind()));
   if (info.pattern.empty()) return document;
   document.set_pattern(info.pattern);
   document.set_state_bytes(info.state_bytes);
@@ -114,7 +137,8 @@ v1::UnfinishedIngest Encode(const store::IngestProgress& progress) {
   ingest.set_bytes(progress.bytes);
   ingest.set_tokens(progress.tokens);
   ingest.set_chunks(progress.chunks);
-  ingest.set_kind(KindOf(progress.pattern));
+  ingest.set_kind(Encode(progress.kind()));
+  ingest.set_refresh(progress.replaces != OwnerId{});
   if (!progress.pattern.empty()) ingest.set_pattern(progress.pattern);
   return ingest;
 }

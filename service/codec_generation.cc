@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "service/codec.h"
 
@@ -31,6 +32,17 @@ absl::StatusOr<std::optional<engine::SessionId>> DecodeSessionId(const Request& 
   return engine::SessionId{request.session_id()};
 }
 
+absl::Status CheckRoles(const v1::Prompt& prompt) {
+  for (int i = 0; i < prompt.messages_size(); ++i) {
+    const v1::ChatRole role = prompt.messages(i).role();
+    if (role >= v1::CHAT_ROLE_SYSTEM && role <= v1::CHAT_ROLE_ASSISTANT) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("prompt.messages: message ", i, " has the role ", static_cast<int>(role),
+                     ", expected system (1), user (2) or assistant (3)"));
+  }
+  return absl::OkStatus();
+}
+
 v1::FinishReason Encode(engine::FinishReason reason) {
   switch (reason) {
     case engine::FinishReason::kMaxTokens:
@@ -49,6 +61,7 @@ absl::StatusOr<engine::GenerateRequest> Decode(const v1::GenerateRequest& reques
   engine::GenerateRequest result;
   ASSIGN_OR_RETURN(result.session, DecodeSessionId(request));
   result.session_options = Decode(request.session());
+  RETURN_IF_ERROR(CheckRoles(request.prompt()));
   result.prompt = Decode(request.prompt());
   result.sampling = Decode(request.sampling());
   if (request.has_max_tokens()) result.max_tokens = request.max_tokens();
@@ -80,6 +93,8 @@ v1::GenerateResponse EncodeDone(engine::FinishReason reason, const engine::Usage
   out.set_generated_tokens(usage.generated_tokens);
   out.set_time_to_first_token_ms(absl::ToDoubleMilliseconds(usage.time_to_first_token));
   out.set_generation_ms(absl::ToDoubleMilliseconds(usage.generation_time));
+  out.set_cached_tokens(usage.cached_tokens);
+  out.set_dropped_messages(usage.dropped_messages);
   return response;
 }
 

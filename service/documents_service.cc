@@ -1,15 +1,16 @@
 #include "service/documents_service.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <vector>
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "engine/block_texts.h"
 #include "service/codec.h"
 #include "service/ingest_call.h"
 #include "service/limits.h"
+#include "service/refresh_call.h"
 #include "service/transfer_call.h"
 
 namespace recollect::service {
@@ -107,6 +108,11 @@ grpc::ServerUnaryReactor* DocumentsService::ReadText(grpc::CallbackServerContext
                    });
 }
 
+grpc::ServerWriteReactor<v1::RefreshDocumentResponse>* DocumentsService::RefreshDocument(
+    grpc::CallbackServerContext* context, const v1::RefreshDocumentRequest* request) {
+  return StartRefreshCall(runtime_, engine_, context, *request);
+}
+
 grpc::ServerWriteReactor<v1::ExportDocumentResponse>* DocumentsService::ExportDocument(
     grpc::CallbackServerContext* context, const v1::ExportDocumentRequest* request) {
   return StartExportCall(runtime_, engine_, context, *request);
@@ -128,53 +134,34 @@ grpc::ServerUnaryReactor* DocumentsService::Retrieve(grpc::CallbackServerContext
     const bool with_text = request->with_text();
     return engine_.Retrieve(
         std::move(decoded), [=, this](absl::StatusOr<std::vector<engine::Retrieval>> retrievals) {
-          std::map<std::string, OwnerId> owners;
+          std::vector<engine::Hit> hits;
           const absl::Status answered = OrExhausted("an answer", [&] {
             if (!retrievals.ok()) return retrievals.status();
             for (const engine::Retrieval& retrieval : *retrievals) {
               *response->add_retrievals() = Encode(retrieval);
-              for (const engine::Hit& hit : retrieval.hits) owners[hit.document] = hit.owner;
+              hits.insert(hits.end(), retrieval.hits.begin(), retrieval.hits.end());
             }
             return absl::OkStatus();
           });
           if (!answered.ok() || !with_text) return done(answered);
           // Reading text waits for the disk, and this is a thread of the
           // engine.
-          const absl::Status posted = runtime_.Post([=, this] {
-            done(OrExhausted("texts", [&] { return AddTexts(owners, response); }));
-          });
+          const absl::Status posted = runtime_.Post(
+              [=, this] { done(OrExhausted("texts", [&] { return AddTexts(hits, response); })); });
           if (!posted.ok()) done(posted);
         });
   };
   return RunAsync(runtime_, "Documents/Retrieve", context, request, start);
 }
 
-absl::Status DocumentsService::AddTexts(const std::map<std::string, OwnerId>& owners,
+absl::Status DocumentsService::AddTexts(const std::vector<engine::Hit>& hits,
                                         v1::RetrieveResponse* response) {
+  ASSIGN_OR_RETURN(std::vector<std::string> texts, engine::ReadBlockTexts(engine_, hits));
+  auto text = texts.begin();
   for (v1::Retrieval& retrieval : *response->mutable_retrievals()) {
     for (v1::Hit& hit : *retrieval.mutable_hits()) {
-      if (hit.document().empty()) continue;  // the query's own past
-      const absl::StatusOr<std::string> text =
-          engine_.ReadText(hit.document(), hit.text_begin(), hit.text_end());
-      // Deleted since it was retrieved, or another one by now.
-      if (absl::IsNotFound(text.status()) || absl::IsOutOfRange(text.status())) continue;
-      RETURN_IF_ERROR(text.status());
-      if (const std::string whole = ValidUtf8(*text); !whole.empty()) hit.set_text(whole);
-    }
-  }
-  // Text is read by name. Where the document of that name is another one by now, what was read is
-  // not what was retrieved.
-  std::map<std::string, bool> same;
-  for (v1::Retrieval& retrieval : *response->mutable_retrievals()) {
-    for (v1::Hit& hit : *retrieval.mutable_hits()) {
-      if (hit.text().empty()) continue;
-      const auto [known, first] = same.try_emplace(hit.document(), false);
-      if (first) {
-        const absl::StatusOr<store::DocumentInfo> now = engine_.GetDocument(hit.document());
-        if (!absl::IsNotFound(now.status())) RETURN_IF_ERROR(now.status());
-        known->second = now.ok() && now->owner == owners.at(hit.document());
-      }
-      if (!known->second) hit.clear_text();
+      if (!text->empty()) hit.set_text(std::move(*text));
+      ++text;
     }
   }
   return absl::OkStatus();

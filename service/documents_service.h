@@ -2,8 +2,8 @@
 #ifndef RECOLLECT_SERVICE_DOCUMENTS_SERVICE_H_
 #define RECOLLECT_SERVICE_DOCUMENTS_SERVICE_H_
 
-#include <map>
 #include <string>
+#include <vector>
 
 #include "engine/engine.h"
 #include "recollect/v1/documents.grpc.pb.h"
@@ -33,6 +33,8 @@ class DocumentsService final : public v1::Documents::CallbackService {
   grpc::ServerUnaryReactor* ReadText(grpc::CallbackServerContext* context,
                                      const v1::ReadTextRequest* request,
                                      v1::ReadTextResponse* response) override;
+  grpc::ServerWriteReactor<v1::RefreshDocumentResponse>* RefreshDocument(
+      grpc::CallbackServerContext* context, const v1::RefreshDocumentRequest* request) override;
   grpc::ServerWriteReactor<v1::ExportDocumentResponse>* ExportDocument(
       grpc::CallbackServerContext* context, const v1::ExportDocumentRequest* request) override;
   grpc::ServerBidiReactor<v1::ImportDocumentRequest, v1::ImportDocumentResponse>* ImportDocument(
@@ -42,9 +44,8 @@ class DocumentsService final : public v1::Documents::CallbackService {
                                      v1::RetrieveResponse* response) override;
 
  private:
-  // `owners`: the owner of each document that was searched, by id.
-  absl::Status AddTexts(const std::map<std::string, OwnerId>& owners,
-                        v1::RetrieveResponse* response);
+  // `hits`: those of the response's retrievals, one after the other.
+  absl::Status AddTexts(const std::vector<engine::Hit>& hits, v1::RetrieveResponse* response);
   // Returns `missing`, with the progress of the document's ingest if one has begun.
   absl::Status ExplainMissing(const absl::Status& missing, const std::string& id);
 

@@ -115,7 +115,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
     const int64_t begin = part_begin_;
     part_begin_ = std::min(size, begin + (from_tokens_ ? kAppendTokens : kAppendBytes));
     auto done = [this, last = part_begin_ == size](absl::StatusOr<engine::IngestStatus> status) {
-      if (!status.ok()) return End(Lasting(status.status()));
+      if (!status.ok()) return End(status.status());
       if (cancellation_.cancelled()) return End(absl::CancelledError("cancelled by the client"));
       if (!last && SteadyNow() - answered_ < kAnswerInterval) return AppendPart();
       more_parts_ = !last;
@@ -135,7 +135,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
     if (stream_ == nullptr)
       return End(absl::InvalidArgumentError("finish: sent before the header"));
     stream_->Finish([this](absl::StatusOr<store::DocumentInfo> document) {
-      if (!document.ok()) return End(Lasting(document.status()));
+      if (!document.ok()) return End(document.status());
       published_ = true;
       *response_.mutable_document() = Encode(*document);
       last_status_.committed_offset = last_status_.accepted_offset;
@@ -144,12 +144,6 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
       last_status_.chunks = document->chunks;
       Answer(last_status_);
     });
-  }
-
-  // Another writer is ABORTED, and worth another try, only when the stream begins. Later a delete
-  // is, and who tried again would undo it.
-  static absl::Status Lasting(const absl::Status& status) {
-    return absl::IsAborted(status) ? absl::FailedPreconditionError(status.message()) : status;
   }
 
   void Answer(engine::IngestStatus status) {

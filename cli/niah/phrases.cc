@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/json.h"
 #include "base/status.h"
-#include "nlohmann/json.hpp"
 
 namespace recollect::cli::niah {
 namespace {
@@ -34,8 +34,9 @@ absl::StatusOr<PhraseList> List(const nlohmann::json& json, const char* split) {
 }  // namespace
 
 absl::StatusOr<Phrases> ParsePhrases(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return absl::InvalidArgumentError("phrases: not JSON");
+  const absl::StatusOr<nlohmann::json> parsed = ParseJson(text);
+  if (!parsed.ok()) return Annotate(parsed.status(), "phrases");
+  const nlohmann::json& json = *parsed;
   Phrases phrases;
   ASSIGN_OR_RETURN(phrases.trained, List(json, "train"));
   ASSIGN_OR_RETURN(phrases.held_out, List(json, "test"));

@@ -1,15 +1,17 @@
 // What is stored: list, upload, deletion, and which documents a prompt mounts.
 import { documentPath, getJson, request } from "./api.js";
-import { byId, bytes, count, make } from "./format.js";
+import { byId, bytes, count, counted, make } from "./format.js";
+import { Pages } from "./pages.js";
 import { ask } from "./question.js";
 import { upload } from "./upload.js";
 
-const PAGE = 1000;
+const LISTED = 1000; // documents of one answer
 const chosen = new Set();
 const running = new Set(); // ids that this page is uploading
 let documents = new Map();
 let ingests = new Map();
 let report = () => {};
+let pages;
 
 /** {id: document} of those that are ticked. */
 export function mounted() {
@@ -30,7 +32,7 @@ function documentRow(found) {
   });
   const remove = make("button", { type: "button", className: "small", ariaLabel: `Delete ${found.id}` }, "Delete");
   remove.addEventListener("click", () => discard(found.id, `Delete “${found.id}”? What was read of it is lost.`, "Delete"));
-  const size = make("span", {}, found.damage ? `damaged: ${found.damage}` : `${count(found.tokens)} tokens · ${bytes(found.bytes)}`);
+  const size = make("span", {}, found.damage ? `damaged: ${found.damage}` : `${counted(found.tokens, "token")} · ${bytes(found.bytes)}`);
   return make("li", {}, make("label", {}, box, make("span", {}, found.id)), make("div", { className: "facts" }, size, remove));
 }
 
@@ -48,7 +50,7 @@ async function listAll() {
   let page;
   do {
     const after = page ? `&after=${encodeURIComponent(page.last_id)}` : "";
-    page = await getJson(`/v1/documents?limit=${PAGE}${after}`);
+    page = await getJson(`/v1/documents?limit=${LISTED}${after}`);
     all.push(...page.data);
     for (const one of page.ingests) unfinished.set(one.id, one);
   } while (page.has_more);
@@ -56,11 +58,18 @@ async function listAll() {
   return all;
 }
 
-export async function refresh() {
+function showList() {
+  const unfinished = [...ingests.values()].filter((one) => !running.has(one.id));
+  const shown = pages.of([...documents.keys()]).map((id) => documents.get(id));
+  byId("list").replaceChildren(...unfinished.map(ingestRow), ...shown.map(documentRow));
+}
+
+/** `added`: the id of a document that is to be seen. */
+export async function refresh(added) {
   documents = new Map((await listAll()).map((one) => [one.id, one]));
   for (const id of chosen) if (!documents.has(id)) chosen.delete(id);
-  const unfinished = [...ingests.values()].filter((one) => !running.has(one.id));
-  byId("list").replaceChildren(...unfinished.map(ingestRow), ...[...documents.values()].map(documentRow));
+  if (documents.has(added)) pages.turnTo(added, [...documents.keys()]);
+  showList();
   byId("none").hidden = documents.size + ingests.size + running.size > 0;
   showMounted();
 }
@@ -89,7 +98,8 @@ async function beginning(id) {
   return 0;
 }
 
-async function add(file) {
+/** `fail` gets what went wrong in words. */
+async function add(file, fail) {
   const id = file.name;
   if (running.has(id)) return;
   const bar = make("progress", { max: Math.max(file.size, 1), value: 0, ariaLabel: `Reading ${id}` });
@@ -113,26 +123,32 @@ async function add(file) {
     chosen.add(id);
   } catch (error) {
     row.remove();
-    if (error.name !== "AbortError") report(`${id}: ${error.message}`);
+    if (error.name !== "AbortError") fail(`${id}: ${error.message}`);
   } finally {
     running.delete(id);
-    await refresh().catch((error) => report(error.message));
+    await refresh(id).catch((error) => fail(error.message));
   }
 }
 
+/** What went wrong with each of them stays until something else is begun. */
 async function addAll(files) {
-  for (const file of files) await add(file);
+  const failures = [];
+  report("");
+  for (const file of files) await add(file, (text) => {
+    failures.push(text);
+    report(failures.join("\n"));
+  });
 }
 
 /** `show` gets errors in words. */
 export function start(show) {
   report = show;
+  pages = new Pages(showList);
   const drop = byId("drop");
   const input = byId("file");
   input.addEventListener("change", async () => {
     const files = [...input.files];
     input.value = ""; // so that the same file can be chosen again
-    report("");
     await addAll(files);
   });
   for (const name of ["dragenter", "dragover"]) drop.addEventListener(name, (event) => {
@@ -143,7 +159,6 @@ export function start(show) {
   drop.addEventListener("drop", async (event) => {
     event.preventDefault();
     drop.classList.remove("over");
-    report("");
     await addAll([...event.dataTransfer.files]);
   });
 }

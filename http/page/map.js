@@ -1,10 +1,12 @@
 // The documents of one answer, each drawn along its length, with the chunks that retrieval fetched at one step lit by weight. A step
 // is one landmark; each group of the model's layers retrieves by itself and has a row of its own.
-import { count, make } from "./format.js";
+import { count, counted, make } from "./format.js";
 
 const colour = (group) => `var(--group-${group % 4})`;
 const light = (weight) => `${(0.3 + 0.7 * Math.sqrt(weight)).toFixed(3)}`;
 const percent = (part) => `${(100 * part).toFixed(4)}%`;
+
+const key = (hit, group) => `${group} ${hit.document} ${hit.chunk}`;
 
 function style(element, values) {
   for (const [name, value] of Object.entries(values)) element.style.setProperty(`--${name}`, value);
@@ -12,9 +14,10 @@ function style(element, values) {
 }
 
 export class RetrievalMap {
-  /** `documents`: {id: document}. `open(hit)` shows a chunk, `moved(step)` that another step is shown. */
-  constructor(documents, open, moved) {
+  /** `documents`: {id: document}. `open(hit)` shows a chunk, `moved(step)` that another step is shown. Without `chips` hits are bars alone. */
+  constructor(documents, open, moved, { chips = true } = {}) {
     this.documents = documents;
+    this.chips = chips;
     this.open = open;
     this.moved = moved;
     this.steps = []; // {position, length, groups: Map of number to hits}
@@ -25,8 +28,8 @@ export class RetrievalMap {
     this.slider = make("input", { type: "range", min: 0, max: 0, value: 0, ariaLabel: "Step of retrieval" });
     this.slider.addEventListener("input", () => this.show(Number(this.slider.value)));
     this.label = make("span");
-    this.element = make("div", { className: "map", hidden: true }, this.strips,
-      make("div", { className: "steps" }, this.slider, this.label), this.hits);
+    this.walk = make("div", { className: "steps" }, this.slider, this.label);
+    this.element = make("div", { className: "map", hidden: true }, this.strips, this.walk, this.hits);
   }
 
   /** `length`: characters of the answer so far. */
@@ -37,6 +40,7 @@ export class RetrievalMap {
     this.steps.at(-1).groups.set(retrieval.group, retrieval.hits);
     this.element.hidden = false;
     this.slider.max = this.steps.length - 1;
+    this.walk.hidden = this.steps.length < 2;
     this.show(follows ? this.steps.length - 1 : this.shown);
   }
 
@@ -50,13 +54,27 @@ export class RetrievalMap {
     const focused = this.element.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
     const numbers = [...new Set(this.steps.flatMap((one) => [...one.groups.keys()]))].sort((a, b) => a - b);
     this.strips.replaceChildren(...[...this.documents.values()].map((one) => this.strip(one, numbers, step)));
-    this.hits.replaceChildren(...numbers.flatMap((group) => (groups.get(group) ?? []).map((hit) => this.chip(hit, group))));
+    if (this.chips) this.hits.replaceChildren(...numbers.flatMap((group) => (groups.get(group) ?? []).map((hit) => this.chip(hit, group))));
     if (focused) this.element.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
     this.moved(this.steps[step], this.steps[step + 1]);
   }
 
+  /** Shows the step at which a block had its largest weight, and the block as opened; null: none is. */
+  reveal(hit) {
+    this.opened = "";
+    let most = 0;
+    let where = this.shown;
+    for (const [step, { groups }] of this.steps.entries())
+      for (const [group, hits] of groups)
+        for (const one of hits) {
+          if (!hit || one.document !== hit.document || one.begin !== hit.begin || one.weight <= most) continue;
+          [most, where, this.opened] = [one.weight, step, key(one, group)];
+        }
+    if (where >= 0) this.show(where);
+  }
+
   strip(found, numbers, step) {
-    const name = make("div", { className: "name" }, found.id, make("span", {}, `${count(found.tokens ?? 0)} tokens`));
+    const name = make("div", { className: "name" }, found.id, make("span", {}, counted(found.tokens ?? 0, "token")));
     const rows = numbers.flatMap((group) => {
       const track = make("div", { className: "track" });
       for (let earlier = 0; earlier < step; earlier += 1)
@@ -68,7 +86,7 @@ export class RetrievalMap {
           }
       const hits = (this.steps[step].groups.get(group) ?? []).filter((hit) => hit.document === found.id);
       track.append(...hits.toReversed().map((hit) => this.bar(hit, group, found)));
-      return [style(make("div", { className: "group" }, `group ${group}`), { colour: colour(group) }), style(track, { colour: colour(group) })];
+      return [style(make("div", { className: "group" }, numbers.length > 1 ? `group ${group}` : "retrieved"), { colour: colour(group) }), style(track, { colour: colour(group) })];
     });
     return make("div", { className: "strip" }, name, ...rows);
   }
@@ -90,7 +108,7 @@ export class RetrievalMap {
   }
 
   button(hit, group, kind) {
-    const chunk = `${group} ${hit.document} ${hit.chunk}`;
+    const chunk = key(hit, group);
     const title = `${hit.document || "this answer"}, chunk ${hit.chunk}, group ${group}: weight ${hit.weight.toFixed(3)}, score ${hit.score.toFixed(2)}, from ${hit.tier}`;
     const button = make("button", { type: "button", title, ariaLabel: title, ariaPressed: String(chunk === this.opened), disabled: !hit.document });
     button.dataset.key = `${kind} ${chunk}`;

@@ -1,6 +1,6 @@
 // What the server's budgets hold, and from which tier chunks came.
 import { getJson } from "./api.js";
-import { byId, bytes, count, make } from "./format.js";
+import { byId, bytes, count, counted, make } from "./format.js";
 
 const BUDGETS = [["Landmark keys", "landmark"], ["Hot chunks", "memory"], ["Chunk states", "chunk_states"], ["Sessions", "state"]];
 const EVERY_MS = 3000;
@@ -13,7 +13,7 @@ function meter(name, used, budget) {
 /** How landmark keys are searched: with an index, documents without one are searched exactly, as all are otherwise. */
 function search(index, documents) {
   if (index === "exact") return "Landmark keys are searched exactly";
-  return `Landmark keys are searched with the index ${index}: approximately in ${count(documents)} ${documents === 1 ? "document" : "documents"}, exactly in the others`;
+  return `Landmark keys are searched with the index ${index}: approximately in ${counted(documents, "document")}, exactly in the others`;
 }
 
 export async function refresh() {

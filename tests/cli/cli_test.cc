@@ -61,8 +61,18 @@ TEST_F(CliTest, WhatIsNotKnownIsNamed) {
   EXPECT_THAT(Run({"docs"}).err, HasSubstr("A subcommand is required"));
 }
 
+TEST_F(CliTest, ANegativeSeedStandsForItsBitsAsOverHttp) {
+  const auto text = [&](const std::string& seed) {
+    const ProcessResult result = Embedded({"generate", "--prompt", "the whale", "--seed", seed,
+                                           "--temperature", "1", "--max-tokens", "8"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  };
+  EXPECT_EQ(text("-1"), text("18446744073709551615"));
+}
+
 TEST_F(CliTest, NumbersThatDoNotFitAreRefused) {
-  for (const char* seed : {"-1", "18446744073709551616", "1.5"}) {
+  for (const char* seed : {"-9223372036854775809", "18446744073709551616", "1.5"}) {
     EXPECT_EQ(Run({"generate", "--prompt", "x", "--seed", seed}).exit_code, kUsage) << seed;
   }
   for (const char* bytes : {"99999999999999999999", "9EiB", "32EiB"}) {

@@ -39,8 +39,36 @@ TEST_F(DocsCliTest, DeleteTakesAllThereAreAndNamesTheOthers) {
   EXPECT_TRUE(Json(Embedded({"docs", "list", "--json"}))["documents"].empty());
 }
 
+TEST_F(DocsCliTest, RefreshReadsDocumentsOfAnotherModelAgain) {
+  for (const char* id : {"u", "v", "w"}) {
+    EXPECT_EQ(Embedded({"ingest", "--id", id, "-"}, Text(300)).exit_code, 0);
+  }
+  const auto fingerprint = [&](const std::string& id) {
+    return Json(Embedded({"docs", "get", id, "--json"}))["fingerprint"];
+  };
+  const auto before = fingerprint("u");
+  WriteTinyModel(Path("model"), TinyConfig(), 2);
+  EXPECT_THAT(Embedded({"docs", "list"}).out, HasSubstr("of another model"));
+  const ProcessResult refused = Embedded({"retrieve", "--mount", "u", "--query", "whale"});
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.err, HasSubstr("docs refresh"));
+  const ProcessResult one = Embedded({"docs", "refresh", "u", "none"});
+  EXPECT_EQ(one.exit_code, kNotFound) << "all of them have to be there";
+  EXPECT_EQ(fingerprint("u"), before);
+  EXPECT_EQ(Embedded({"docs", "refresh", "u"}).exit_code, 0);
+  EXPECT_NE(fingerprint("u"), before);
+  EXPECT_EQ(fingerprint("v"), before);
+  const auto all = Json(Embedded({"docs", "refresh", "--all", "--json"}));
+  EXPECT_EQ(all["documents"].size(), 2u);
+  EXPECT_TRUE(all["failed"].empty());
+  EXPECT_THAT(Embedded({"docs", "list"}).out, Not(HasSubstr("of another model")));
+  EXPECT_EQ(Embedded({"docs", "text", "v"}).out, Text(300));
+  EXPECT_EQ(Embedded({"docs", "refresh"}).exit_code, kInvalid);
+  EXPECT_EQ(Embedded({"docs", "refresh", "u", "--all"}).exit_code, kInvalid);
+}
+
 TEST_F(DocsCliTest, EachVerbHasAnExampleOfItsOwn) {
-  for (const char* verb : {"list", "get", "delete", "text"}) {
+  for (const char* verb : {"list", "get", "delete", "text", "refresh"}) {
     const std::string help = Run({"docs", verb, "--help"}).out;
     EXPECT_THAT(help, HasSubstr(std::string("recollect docs ") + verb));
     EXPECT_THAT(help, Not(HasSubstr("recollect serve")));

@@ -43,7 +43,7 @@ TEST(JsonTest, DocumentsAndIngestsHaveWhatTheirKindHas) {
   ingest.set_kind(v1::DOCUMENT_KIND_CHUNKS);
   EXPECT_EQ(Dump(ToJson(ingest)),
             R"({"id":"d","kind":"chunks","committed_offset":0,"bytes":0,"tokens":0,"chunks":0,)"
-            R"("from_tokens":false,"fingerprint":""})");
+            R"("from_tokens":false,"fingerprint":"","refresh":false})");
 }
 
 TEST(JsonTest, OfADamagedDocumentNothingElseIsKnown) {
@@ -73,7 +73,8 @@ TEST(JsonTest, GenerationsEndWithReasonAndUsage) {
   result.done.mutable_usage()->set_prompt_tokens(3);
   EXPECT_EQ(Dump(ToJson(result)),
             R"({"text":"x","tokens":[5],"finish_reason":"max_tokens","usage":{"prompt_tokens":3,)"
-            R"("generated_tokens":0,"time_to_first_token_ms":0.0,"generation_ms":0.0}})");
+            R"("generated_tokens":0,"time_to_first_token_ms":0.0,"generation_ms":0.0,)"
+            R"("cached_tokens":0,"dropped_messages":0}})");
   result.retrievals.Add()->set_position(64);
   EXPECT_EQ(ToJson(result)["retrievals"][0]["position"], 64);
 }
@@ -90,7 +91,9 @@ TEST(JsonTest, StatsAreSortedAndCountCodes) {
   EXPECT_EQ(Dump(json["rpcs"][0]["codes"]), R"({"DATA_LOSS":2,"OK":2})");
   std::string names;
   for (const auto& [name, value] : json.items()) names += name + " ";
-  EXPECT_EQ(names.find("chunk_hits_memory chunk_hits_states"), 0u) << names;
+  EXPECT_EQ(names.find("cached_prompt_tokens cached_prompts chunk_hits_memory chunk_hits_states"),
+            0u)
+      << names;
   EXPECT_NE(names.find("store_reads landmark_step_p50_ms "), std::string::npos) << names;
   EXPECT_NE(names.find("uptime_s store_cache_read_only store_read_only backend chunk_states_format "
                        "index landmark_index rpcs "),

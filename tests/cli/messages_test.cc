@@ -53,6 +53,36 @@ TEST_F(MessagesCliTest, QuotedValuesAreShortenedAndShowWhatTheyAre) {
   EXPECT_LT(option.err.size(), 20000u);
 }
 
+TEST_F(MessagesCliTest, WhatMayHaveBeenMeantIsNamed) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"genrate"}, "not expected: genrate; did you mean 'generate'?"},
+      {{"docs", "exprot"}, "did you mean 'export'?"},
+      {{"generate", "--promt", "x"}, "did you mean '--prompt'?"},
+      {{"stats", "--sever=a:1"}, "did you mean '--server'?"},
+      {{"help", "ingset"}, "there is no command 'ingset' to help with; did you mean 'ingest'?"}};
+  for (const auto& [arguments, message] : cases) {
+    const ProcessResult result = Run(arguments);
+    EXPECT_EQ(result.exit_code, kUsage);
+    EXPECT_THAT(result.err, HasSubstr(message));
+  }
+  for (const std::vector<std::string>& far :
+       {std::vector<std::string>{"xyzzy"}, {"stats", "--xyzzy"}})
+    EXPECT_THAT(Run(far).err, AllOf(HasSubstr("not expected"), Not(HasSubstr("did you mean"))));
+}
+
+TEST_F(MessagesCliTest, HelpWithAVerbIsWhatItsFlagPrints) {
+  for (const std::vector<std::string>& verb :
+       {std::vector<std::string>{}, {"generate"}, {"docs", "export"}}) {
+    std::vector<std::string> help = verb, flag = verb;
+    help.insert(help.begin(), "help");
+    flag.emplace_back("--help");
+    const ProcessResult result = Run(help);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.out, Run(flag).out);
+    EXPECT_THAT(result.out, HasSubstr("Usage"));
+  }
+}
+
 TEST_F(MessagesCliTest, AHostWithoutAnAddressIsNamed) {
   const ProcessResult result = Run({"serve", "--model", Path("model"), "--data-dir",
                                     ":memory:", "--grpc-listen", "no-such-host.invalid:0"});

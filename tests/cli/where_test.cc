@@ -150,8 +150,42 @@ TEST_F(WhereCliTest, AStringOfAFileThatIsNotClosedIsNamedWithItsLine) {
   }
 }
 
+TEST_F(WhereCliTest, ASizeMayHaveAFraction) {
+  const auto bytes = [&](const std::string& size) {
+    return Json(Run({"stats", "--json", "--model", Path("model"), "--data-dir",
+                     ":memory:", "--chunk-states-budget", size}))["chunk_states_budget_bytes"];
+  };
+  EXPECT_EQ(bytes("1.5GiB"), 3 << 29);
+  EXPECT_EQ(bytes("0.5 MiB"), 1 << 19);
+  EXPECT_EQ(bytes("1.0001kb"), 1024);
+}
+
+// As editors on Windows write files.
+TEST_F(WhereCliTest, AFileOfOptionsMayBeginWithAByteOrderMark) {
+  const std::string file =
+      File("c.toml", "\xef\xbb\xbfmodel = \"" + Path("model") + "\"\ndata-dir = \":memory:\"\n");
+  EXPECT_EQ(Run({"stats", "--config", file}).exit_code, 0);
+}
+
+TEST_F(WhereCliTest, AnAddressThatIsNoneOfGrpcIsToldWhatItShouldBe) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"http://127.0.0.1:8080",
+       "server 'http://127.0.0.1:8080': expected HOST:PORT of gRPC (serve --grpc-listen), "
+       "without http://"},
+      {"https://host/v1", "without https://"},
+      {"127.0.0.1", "server '127.0.0.1': expected HOST:PORT, the port from 1 to 65535"},
+      {"localhost:", "expected HOST:PORT"},
+      {"a:1,http://b:1", "server 'http://b:1': expected HOST:PORT of gRPC"}};
+  for (const auto& [server, message] : cases) {
+    const ProcessResult result = Run({"stats", "--server", server});
+    EXPECT_EQ(result.exit_code, kBadInput) << server;
+    EXPECT_THAT(result.err, HasSubstr(message));
+  }
+}
+
 TEST_F(WhereCliTest, ASizeThatIsNoneIsNamedAsItWasTyped) {
-  for (const char* size : {"-1", "5XB", "99999999999999999999GiB", "", "many"}) {
+  for (const char* size : {"-1", "5XB", "1.5", "1.5B", "1.2.3MiB", ".MiB", "-1.5GiB",
+                           "9999999999.5GiB", "99999999999999999999GiB", "", "many"}) {
     const ProcessResult result = Run({"stats", "--chunk-states-budget", size});
     EXPECT_EQ(result.exit_code, kUsage) << size;
     EXPECT_THAT(result.err, HasSubstr("'" + std::string(size) + "' is not a size")) << size;
@@ -159,11 +193,11 @@ TEST_F(WhereCliTest, ASizeThatIsNoneIsNamedAsItWasTyped) {
   }
 }
 
-TEST_F(WhereCliTest, AModelIsADirectory) {
+TEST_F(WhereCliTest, AModelIsADirectoryOrAGgufFile) {
   const ProcessResult result =
       Run({"model", "--model", Path("model") + "/config.json", "--data-dir", ":memory:"});
-  EXPECT_EQ(result.exit_code, kNotFound);
-  EXPECT_THAT(result.err, HasSubstr("config.json is not a directory"));
+  EXPECT_EQ(result.exit_code, kBadInput);
+  EXPECT_THAT(result.err, HasSubstr("config.json: "));
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ TEST_F(HttpE2eTest, RefusalsAreThoseOfGrpc) {
        }},
       {{{"prompt", std::string((2 << 20) + 1, 'a')}},
        [](auto& r) { r.mutable_prompt()->set_text(std::string((2 << 20) + 1, 'a')); }},
-      {{{"max_tokens", -1}}, [](auto& r) { r.set_max_tokens(-1); }},
+      {{{"max_tokens", -2}}, [](auto& r) { r.set_max_tokens(-2); }},
       {{{"max_tokens", 65537}}, [](auto& r) { r.set_max_tokens(65537); }},
       {{{"temperature", -0.5}}, [](auto& r) { r.mutable_sampling()->set_temperature(-0.5); }},
       {{{"top_p", 1.5}}, [](auto& r) { r.mutable_sampling()->set_top_p(1.5); }},

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.request
 import venv
 
 SECRET = "482135"
@@ -111,13 +112,13 @@ def open_the_chunk(page, keys):
     print("ok: the keyboard closes and opens it", flush=True)
 
 
-def look(page, work):
+def look(page, work, what="page"):
     for name, width, height, dark in (("light", 1280, 960, False), ("dark", 1280, 960, True), ("narrow", 360, 1800, False), ("narrow-dark", 360, 1800, True)):
         page.emulate(width, height, dark)
         page.evaluate("scrollTo(0, 0)")
         wide = page.evaluate("document.documentElement.scrollWidth")
         expect(wide <= width, f"{name}: {wide} pixels fit into {width}")
-        page.screenshot(work / f"page-{name}.png")
+        page.screenshot(work / f"{what}-{name}.png")
     page.emulate(1280, 960)
 
 
@@ -144,6 +145,42 @@ def delete(page):
     print("ok: the document is gone", flush=True)
 
 
+def say_what_went_wrong_with_each(page, root):
+    names = ["first.txt", "good.txt", "second.txt"]
+    for name in names:
+        (root / name).write_bytes(b"Call me Ishmael." if name == "good.txt" else b"caf\xc3(")
+    page.choose("#file", *(root / name for name in names))
+    page.wait("document.querySelector('#notice').innerText.includes('second.txt')")
+    said = page.evaluate("document.querySelector('#notice').innerText").splitlines()
+    expect([line.split(":")[0] for line in said] == ["first.txt", "second.txt"], f"each upload that failed is named on a line: {said}")
+    page.errors.clear()  # the console has the two refusals
+    page.wait("document.querySelectorAll('#list li').length === 1")
+    delete(page)
+
+
+def list_many(page, url):
+    text = b"a"
+    for i in range(120):
+        request = urllib.request.Request(f"{url}/v1/documents/note%2F{i:03}{'-whale' if i % 40 == 7 else ''}", data=text, method="PUT")
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request).read()
+    page.open(url)
+    page.wait("document.querySelectorAll('#list li').length === 50 && !document.querySelector('#pages').hidden")
+    names = "[...document.querySelectorAll('#list label')].map((one) => one.innerText)"
+    expect(page.evaluate("document.querySelector('#range').innerText") == "1 to 50 of 120 documents", "of many documents a page is shown, and how many there are")
+    page.click("#list input")
+    page.click("#next")
+    page.click("#next")
+    expect(page.evaluate(names)[0] == "note/100" and page.evaluate("document.querySelector('#next').disabled"), "the last page can be turned to")
+    expect("note/000" in page.evaluate("document.querySelector('#mounted').innerText"), "what is ticked on another page stays mounted")
+    page.click("#filter")
+    page.type("WHALE")
+    expect(page.evaluate(names) == ["note/007-whale", "note/047-whale", "note/087-whale"], "documents are found by their name")
+    page.type("s")
+    expect(page.evaluate("!document.querySelector('#unmatched').hidden && document.querySelector('#pages').hidden"), "that there is none is said")
+    one = page.evaluate("import('/page/format.js').then((m) => [m.counted(1, 'token'), m.counted(2000, 'token')].join())")
+    expect(one == "1 token,2,000 tokens", f"a number of one is not many: {one}")
+
+
 def walk(program, source, url, work, root):
     from chromium import Browser  # needs the packages
     book = root / "book.txt"
@@ -160,9 +197,23 @@ def walk(program, source, url, work, root):
         look(page, work)
         stop_an_answer(page)
         delete(page)
+        say_what_went_wrong_with_each(page, root)
+        list_many(page, url)
         expect(not page.errors, f"the console has no error: {page.errors}")
         foreign = [one for one in page.requests if not one.startswith((url, "about:", "data:"))]
         expect(not foreign, f"nothing was loaded from elsewhere: {foreign}")
+
+
+def in_environment(work):
+    """Goes on with the packages from PyPI, which are installed in `work`."""
+    python = work.resolve() / "venv/bin/python"
+    if os.environ.get("RECOLLECT_PAGE_TEST_VENV") == str(python):
+        return
+    if not python.exists():
+        venv.create(work / "venv", clear=True, with_pip=True)
+    subprocess.run([python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "websockets>=15,<17"], check=True)
+    os.environ["RECOLLECT_PAGE_TEST_VENV"] = str(python)
+    os.execv(python, [str(python), *sys.argv])
 
 
 def main():
@@ -171,14 +222,7 @@ def main():
         parser.add_argument(name, type=pathlib.Path)
     parser.add_argument("--url")
     options = parser.parse_args()
-    python = options.work.resolve() / "venv/bin/python"
-    if os.environ.get("RECOLLECT_PAGE_TEST_VENV") != str(python):
-        if not python.exists():
-            venv.create(options.work / "venv", clear=True, with_pip=True)
-        subprocess.run([python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "websockets>=15,<17"], check=True)
-        os.environ["RECOLLECT_PAGE_TEST_VENV"] = str(python)
-        os.execv(python, [str(python), *sys.argv])
-    sys.path.insert(0, str(pathlib.Path(__file__).parent))
+    in_environment(options.work)
     import chromium
     program = chromium.find()
     if program is None:

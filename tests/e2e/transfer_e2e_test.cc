@@ -16,10 +16,11 @@ using ::testing::HasSubstr;
 class TransferE2eTest : public ServerTest {
  protected:
   // Without a server, on the tiny model and another data directory.
-  ProcessResult On(const std::string& data, std::vector<std::string> arguments) const {
+  ProcessResult On(const std::string& data, std::vector<std::string> arguments,
+                   const std::string& input = "") const {
     arguments.insert(arguments.end(), {"--model", Path("model"), "--data-dir", Path(data),
                                        "--threads", "2", "--dtype", "fp32"});
-    return Run(arguments);
+    return Run(arguments, input);
   }
   nlohmann::json Tokens(const std::string& data, const std::string& id) const {
     return Json(On(data, {"generate", "--mount", id, "--prompt", "under a grey ship",
@@ -53,6 +54,22 @@ TEST_F(TransferE2eTest, FromOneDirectoryToAnother) {
   const auto tokens = Tokens("data", "book");
   ASSERT_EQ(tokens.size(), 30u);
   EXPECT_EQ(Tokens("other", "book"), tokens);
+}
+
+TEST_F(TransferE2eTest, ThroughStandardOutputAndInput) {
+  ASSERT_EQ(On("data", {"ingest", "--id", "book", File("book.txt", Text(900))}).exit_code, 0);
+  ASSERT_EQ(On("data", {"docs", "export", "book", Path("book.recollect")}).exit_code, 0);
+  const ProcessResult piped = On("data", {"docs", "export", "book", "-"});
+  EXPECT_EQ(piped.exit_code, 0) << piped.err;
+  EXPECT_TRUE(piped.out == ReadFile(Path("book.recollect"))) << "the file and nothing else";
+  const ProcessResult imported = On("other", {"docs", "import", "-", "--id", "copy"}, piped.out);
+  EXPECT_EQ(imported.exit_code, 0) << imported.err;
+  EXPECT_EQ(On("other", {"docs", "text", "copy"}).out, Text(900));
+  EXPECT_EQ(On("data", {"docs", "export", "none", "-"}).out, "");
+  const ProcessResult json = On("data", {"docs", "export", "book", "-", "--json"});
+  EXPECT_EQ(json.out, "");
+  EXPECT_THAT(json.err, HasSubstr("standard output is the file itself"));
+  EXPECT_FALSE(fs::exists("-"));
 }
 
 TEST_F(TransferE2eTest, OfAServer) {

@@ -21,8 +21,10 @@ TEST_F(HttpTest, ACompletionIsAnsweredWhole) {
   EXPECT_EQ(body["model"], "fake");
   EXPECT_EQ(body["choices"][0]["text"], "Hello");
   EXPECT_EQ(body["choices"][0]["finish_reason"], "stop");
-  EXPECT_EQ(body["usage"],
-            json({{"prompt_tokens", 9}, {"completion_tokens", 2}, {"total_tokens", 11}}));
+  EXPECT_EQ(body["usage"], json({{"prompt_tokens", 9},
+                                 {"completion_tokens", 2},
+                                 {"total_tokens", 11},
+                                 {"prompt_tokens_details", {{"cached_tokens", 0}}}}));
   const engine::GenerateRequest seen = engine_.seen().generate;
   EXPECT_EQ(seen.prompt.text, "Say hello");
   EXPECT_EQ(seen.sampling.seed, 7u);
@@ -48,6 +50,10 @@ TEST_F(HttpTest, FieldsReachTheEngine) {
             {"mounts", {"d"}},
             {"dilation", 4},
             {"layer_windows", {{1, 2}, {3}}},
+            {"mount_as", "both"},
+            {"text_tokens", 300},
+            {"dry_multiplier", 0.5},
+            {"dry_allowed_length", 3},
             {"top_p", 0.25}});
   const engine::GenerateRequest seen = engine_.seen().generate;
   EXPECT_EQ(seen.prompt.tokens, (std::vector<int32_t>{3, 4}));
@@ -55,23 +61,27 @@ TEST_F(HttpTest, FieldsReachTheEngine) {
   EXPECT_EQ(seen.session_options.mounts, std::vector<std::string>{"d"});
   EXPECT_EQ(seen.session_options.dilation, 4);
   EXPECT_EQ(seen.session_options.layer_windows, (engine::LayerNumbers{{1, 2}, {3}}));
+  EXPECT_EQ(seen.session_options.mount_as, engine::MountAs::kBoth);
+  EXPECT_EQ(seen.session_options.text_tokens, 300);
+  EXPECT_EQ(seen.sampling.dry_multiplier, 0.5);
+  EXPECT_EQ(seen.sampling.dry_allowed_length, 3);
   EXPECT_EQ(seen.sampling.top_p, 0.25);
   EXPECT_EQ(seen.max_tokens, 16);
 }
 
 TEST_F(HttpTest, AStreamEndsWithUsageAndDone) {
   const std::string answer =
-      Complete({{"stream", true}, {"echo", true}, {"stream_options", {{"include_usage", true}}}});
+      Complete({{"stream", true},
+                {"echo", true},
+                {"stream_options", {{"include_usage", true}, {"include_obfuscation", true}}}});
   EXPECT_THAT(answer, HasSubstr("text/event-stream"));
   std::string text;
-  std::vector<json> chunks;
-  for (size_t at = 0; (at = answer.find("data: {", at)) != std::string::npos; ++at) {
-    const size_t begin = at + 6;
-    chunks.push_back(json::parse(answer.substr(begin, answer.find('\n', begin) - begin)));
-    for (const json& choice : chunks.back()["choices"]) text += choice["text"];
-  }
+  const std::vector<json> chunks = Events(answer);
+  for (const json& chunk : chunks)
+    for (const json& choice : chunk["choices"]) text += choice["text"];
   EXPECT_EQ(text, "Say helloHello");
   ASSERT_EQ(chunks.size(), 5u);
+  for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(chunks[i].at("usage").is_null()) << chunks[i];
   EXPECT_EQ(chunks[3]["choices"][0]["finish_reason"], "stop");
   EXPECT_EQ(chunks[4]["usage"]["completion_tokens"], 2);
   EXPECT_THAT(answer, HasSubstr("data: [DONE]\n\n\r\n0\r\n\r\n"));
@@ -79,13 +89,8 @@ TEST_F(HttpTest, AStreamEndsWithUsageAndDone) {
 
 TEST_F(HttpTest, RetrievalsAreEventsBetweenTheTexts) {
   engine_.AddDocument("d", "a document of some length");
-  const std::string answer =
-      Complete({{"stream", true}, {"echo", true}, {"retrievals", true}, {"mounts", {"d"}}});
-  std::vector<json> events;
-  for (size_t at = 0; (at = answer.find("data: {", at)) != std::string::npos; ++at) {
-    const size_t begin = at + 6;
-    events.push_back(json::parse(answer.substr(begin, answer.find('\n', begin) - begin)));
-  }
+  const std::vector<json> events =
+      Events(Complete({{"stream", true}, {"echo", true}, {"retrievals", true}, {"mounts", {"d"}}}));
   ASSERT_EQ(events.size(), 5u);  // the echo, what the prompt retrieved, two texts, the end
   EXPECT_EQ(events[0]["choices"][0]["text"], "Say hello");
   EXPECT_EQ(events[1]["choices"], json::array());
@@ -128,7 +133,7 @@ TEST_F(HttpTest, LogprobsComeWithTheTokens) {
   EXPECT_EQ(logprobs["top_logprobs"],
             json::array({{{text(0), -0.25}, {text(1), -0.5}, {text(2), -0.75}},
                          {{text(1), -0.25}, {text(2), -0.5}, {text(3), -0.75}}}));
-  EXPECT_EQ(logprobs["text_offset"], json({0, text(0).size()}));
+  EXPECT_EQ(logprobs["text_offset"][0], 0);
   EXPECT_EQ(engine_.seen().generate.logprobs, 3);
   EXPECT_TRUE(engine_.seen().score.prompt.text.empty());  // nothing was read twice
   EXPECT_EQ(Body(Complete({{"logprobs", 0}}))["choices"][0]["logprobs"]["top_logprobs"], nullptr);
@@ -146,6 +151,44 @@ TEST_F(HttpTest, EchoWithLogprobsScoresThePrompt) {
   EXPECT_EQ(choice["logprobs"]["token_logprobs"], json({-0.5, -1.5, -0.25}));
   EXPECT_EQ(choice["logprobs"]["text_offset"],
             json({0, text(7).size(), text(7).size() + text(8).size()}));
+}
+
+// As clients cut strings.
+TEST_F(HttpTest, OffsetsCountCharacters) {
+  const model::Tokenizer& tokenizer = StartWithTokenizer();
+  const std::string prompt = "n\xc3\xa9 \xe2\x82\xac, \xf0\x9d\x84\x9e o";
+  FakeEngine::Script script;
+  script.score.tokens = script.score.argmax = tokenizer.Encode(prompt).value();
+  script.score.logprobs.assign(script.score.tokens.size(), -0.5f);
+  script.score.argmax_logprobs = script.score.logprobs;
+  engine_.Set(script);
+  // Of each byte the character in which it lies.
+  std::vector<int> characters;
+  std::vector<size_t> begins;
+  int character = -1;
+  for (const int32_t token : script.score.tokens) {
+    begins.push_back(characters.size());
+    for (const char byte : tokenizer.TokenBytes(token)) {
+      if ((static_cast<unsigned char>(byte) & 0xC0) != 0x80) ++character;
+      characters.push_back(character);
+    }
+  }
+  std::vector<int> offsets;
+  for (const size_t begin : begins) offsets.push_back(characters[begin]);
+  EXPECT_LT(offsets.back(), static_cast<int>(begins.back())) << "the text has no such characters";
+  const json fields = {{"prompt", prompt}, {"echo", true}, {"logprobs", 0}, {"max_tokens", 0}};
+  EXPECT_EQ(Body(Complete(fields))["choices"][0]["logprobs"]["text_offset"], json(offsets));
+}
+
+TEST_F(HttpTest, EndsOfRangesMeanWhatClientsMean) {
+  Complete({{"max_tokens", -1}});
+  const int64_t most = engine_.seen().generate.max_tokens;
+  EXPECT_EQ(most, 65536);
+  ExpectRefused("/v1/completions", {{"model", "fake"}, {"prompt", "x"}, {"max_tokens", most + 1}},
+                400, absl::StrCat("limit 0 to ", most));
+  Complete({{"top_p", 0}, {"temperature", 1}});
+  EXPECT_EQ(engine_.seen().generate.sampling.top_p, 1);
+  EXPECT_EQ(engine_.seen().generate.sampling.top_k, 1) << "the likeliest token alone";
 }
 
 // As clients read it (lm_eval): a token was the greedy choice where no other of its row has more.
@@ -180,11 +223,9 @@ TEST_F(HttpTest, AStreamHasTheLogprobsOfItsTokens) {
     const json whole = Body(Complete(fields))["choices"][0]["logprobs"];
     ASSERT_EQ(whole["tokens"].size(), echo ? 5u : 3u);
     fields["stream"] = true;
-    const std::string answer = Complete(fields);
     json streamed;
-    for (size_t at = 0; (at = answer.find("data: {", at)) != std::string::npos; ++at) {
-      const json event = json::parse(answer.substr(at + 6, answer.find('\n', at) - at - 6));
-      const json logprobs = event["choices"][0]["logprobs"];
+    for (const json& event : Events(Complete(fields))) {
+      const json& logprobs = event["choices"][0]["logprobs"];
       ASSERT_TRUE(logprobs.is_object()) << event;  // here each event has tokens
       for (const auto& [name, values] : logprobs.items())
         for (const json& value : values) streamed[name].push_back(value);
@@ -245,11 +286,11 @@ TEST_F(HttpTest, BadRequestsNameTheField) {
       {{{"model", 3}}, 400, "model: number 3, expected a string"},
       {{{"max_tokens", "8"}}, 400, "max_tokens: string, expected an integer"},
       {{{"max_tokens", 1.5}}, 400, "max_tokens: number 1.5, expected an integer"},
-      {{{"max_tokens", -1}}, 400, "max_tokens: -1, limit 0 to 65536"},
+      {{{"max_tokens", -2}}, 400, "max_tokens: -2, limit 0 to 65536"},
       {{{"max_tokens", 99999999999999999999.0}}, 400, "max_tokens: number 1e+20, expected"},
       {{{"max_tokens", uint64_t{1} << 63}}, 400, "max_tokens: number 9223372036854775808, expec"},
       {{{"temperature", 1e6}}, 400, "temperature: 1e+06"},
-      {{{"top_p", 0}}, 400, "top_p: 0, must be above 0"},
+      {{{"top_p", -0.5}}, 400, "top_p: -0.5, limit 0 to 1"},
       {{{"seed", 0.5}}, 400, "seed: number 0.5, expected an integer"},
       {{{"suffix", std::string(9999, 'x')}}, 400, "suffix: "},
       {{{"mounts", {""}}}, 400, "mounts: id: bytes: 0, limit 1 to 256"},
@@ -264,6 +305,9 @@ TEST_F(HttpTest, BadRequestsNameTheField) {
       {{{"logprobs", true}}, 400, "logprobs: boolean, expected an integer"},
       {{{"logprobs", 0}}, 400, "no tokenizer"},
       {{{"stream_options", json::object()}}, 400, "stream_options"},
+      {{{"mount_as", "picture"}}, 400, "mount_as: 'picture', expected 'memory', 'text' or 'both'"},
+      {{{"mount_as", 1}}, 400, "mount_as: number 1, expected a string"},
+      {{{"text_tokens", "9"}}, 400, "text_tokens: string, expected an integer"},
       {{{"retrievals", 1}}, 400, "retrievals: number 1, expected a boolean"},
       {{{"nonsense", 1}}, 400, "unrecognized request argument: 'nonsense'"},
       {{{"mounts", {"nobody"}}}, 404, "'nobody'"}};
@@ -274,7 +318,7 @@ TEST_F(HttpTest, BadRequestsNameTheField) {
   }
   const std::tuple<json, json> params[] = {{{{"n", 2}}, "n"},
                                            {{{"temperature", -1}}, "temperature"},
-                                           {{{"top_p", 0}}, "top_p"},
+                                           {{{"top_p", 2}}, "top_p"},
                                            {{{"mounts", {""}}}, "mounts"},
                                            {{{"nonsense", 1}}, nullptr}};
   for (const auto& [fields, param] : params) {

@@ -48,7 +48,16 @@ TEST_F(HttpHostsTest, AddressesLocalhostAndNamesThatWereGivenAreAnswered) {
         "localhost", "localhost:8080", "LOCALHOST:8080", "localhost.", "page.localhost:8080",
         "docs.example.org", "docs.example.org:443", "Docs.Example.Org.:443", "mixed_case"})
     EXPECT_THAT(Read(host), StartsWith("HTTP/1.1 200")) << host;
-  EXPECT_THAT(Send("GET", "/v1/models", ""), StartsWith("HTTP/1.1 200")) << "no browser";
+  EXPECT_THAT(Ask("GET /v1/models HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.1 200")) << "no browser";
+}
+
+// The host of a target counts, whatever Host says.
+TEST_F(HttpHostsTest, SoIsTheHostOfATarget) {
+  const std::string path = "/v1/documents/secret/text";
+  EXPECT_THAT(Send("GET", "http://evil.example" + path, "Host: localhost\r\n"),
+              StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(Send("GET", "http://localhost:8080" + path, "Host: evil.example\r\n"),
+              StartsWith("HTTP/1.1 200"));
 }
 
 // As a page asks whose name was made to mean this machine's address.

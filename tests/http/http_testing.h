@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -95,6 +96,22 @@ class HttpTest : public ::testing::Test {
     if (!fields.contains("model")) fields["model"] = "fake";
     if (!fields.contains("prompt")) fields["prompt"] = "Say hello";
     return Ask(Post("/v1/completions", fields.dump()));
+  }
+  std::string Chat(nlohmann::json fields) const {
+    if (!fields.contains("model")) fields["model"] = "fake";
+    if (!fields.contains("messages"))
+      fields["messages"].push_back({{"role", "user"}, {"content", "Say hello"}});
+    return Ask(Post("/v1/chat/completions", fields.dump()));
+  }
+  // The objects of a stream of server-sent events.
+  static std::vector<nlohmann::json> Events(const std::string& answer) {
+    std::vector<nlohmann::json> events;
+    for (size_t at = 0; (at = answer.find("data: {", at)) != std::string::npos; ++at) {
+      const size_t begin = at + 6;
+      events.push_back(
+          nlohmann::json::parse(answer.substr(begin, answer.find('\n', begin) - begin)));
+    }
+    return events;
   }
   // Serves with a tokenizer, too, which it returns.
   const model::Tokenizer& StartWithTokenizer() {

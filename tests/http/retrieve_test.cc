@@ -11,9 +11,13 @@ using ::testing::StartsWith;
 
 TEST_F(HttpTest, RetrieveGivesTheHitsOfEachGroup) {
   engine_.AddDocument("d", "a document of some length");
-  const std::string answer =
-      Ask(Post("/v1/retrieve",
-               json({{"query", "some"}, {"mounts", {"d"}}, {"k", 3}, {"dilation", 4}}).dump()));
+  const std::string answer = Ask(Post("/v1/retrieve", json({{"query", "some"},
+                                                            {"mounts", {"d"}},
+                                                            {"k", 3},
+                                                            {"dilation", 4},
+                                                            {"mount_as", "text"},
+                                                            {"text_tokens", 64}})
+                                                          .dump()));
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
   const json body = Body(answer);
   EXPECT_EQ(body["object"], "list");
@@ -33,6 +37,22 @@ TEST_F(HttpTest, RetrieveGivesTheHitsOfEachGroup) {
   EXPECT_EQ(seen.query.text, "some");
   EXPECT_EQ(seen.k, 3);
   EXPECT_EQ(seen.session_options.dilation, 4);
+  EXPECT_EQ(seen.session_options.mount_as, engine::MountAs::kText);
+  EXPECT_EQ(seen.session_options.text_tokens, 64);
+}
+
+TEST_F(HttpTest, RetrieveGivesTheTextOfHitsWhereItIsAskedFor) {
+  engine_.AddDocument("d", "a document of some length");
+  const json fields = {{"query", "some"}, {"mounts", {"d"}}, {"with_text", true}};
+  const json hits = Body(Ask(Post("/v1/retrieve", fields.dump())))["data"][0]["hits"];
+  ASSERT_EQ(hits.size(), 2u);
+  EXPECT_EQ(hits[0]["text"], "a document");
+  EXPECT_EQ(hits[1]["text"], " of some l");
+  // Another document has that name by the time its text is read.
+  engine_.on_retrieve = [this] { engine_.AddDocument("d", std::string(30, 'x')); };
+  const json stale = Body(Ask(Post("/v1/retrieve", fields.dump())))["data"][0]["hits"];
+  ASSERT_EQ(stale.size(), 2u);
+  EXPECT_TRUE(stale[0]["text"].is_null());
 }
 
 TEST_F(HttpTest, RetrieveTakesTokensAndTheModelsName) {
@@ -49,6 +69,7 @@ TEST_F(HttpTest, RetrieveRefusesByName) {
       {{{"query", ""}}, 400, "query: empty"},
       {{{"query", 3}}, 400, "query: number 3, expected a string"},
       {{{"query", {"a", "b"}}}, 400, "query: 2 texts"},
+      {{{"query", "x"}, {"with_text", 1}}, 400, "with_text: number 1, expected a boolean"},
       {{{"query", "x"}, {"k", "8"}}, 400, "k: string, expected an integer"},
       {{{"query", "x"}, {"k", -1}}, 400, "k: -1, limit 0 to 1024"},
       {{{"query", "x"}, {"k", 1025}}, 400, "k: 1025, limit 0 to 1024"},

@@ -52,6 +52,20 @@ TEST_F(HttpTransferTest, ADocumentGoesOutAndComesBack) {
   AwaitNoImport();
 }
 
+TEST_F(HttpTransferTest, ADocumentIsReadAgain) {
+  engine_.AddDocument("d", "some text");
+  const auto put = [](const std::string& id, const std::string& query = "") {
+    return absl::StrCat("PUT /v1/documents/", id, "/refresh", query,
+                        " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  };
+  const std::string answer = Ask(put("d"));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_EQ(Body(answer), Body(Ask(Get("/v1/documents/d"))));
+  EXPECT_EQ(engine_.seen().refreshed, std::vector<std::string>{"d"});
+  ExpectError(put("none"), 404, "'none'");
+  ExpectError(put("d", "?all=1"), 400, "all");
+}
+
 TEST_F(HttpTransferTest, AFileInChunks) {
   engine_.AddDocument("d", "some text");
   const std::string file = File("d");

@@ -283,10 +283,10 @@ TEST_F(HttpUploadTest, ADeleteEndsAnUpload) {
                                                       "Content-Length: 24\r\n\r\n"
                                                       "sixteen bytes is")));
   socket.ReadUntil("}\n");
-  Ask("DELETE /v1/documents/d HTTP/1.1\r\nConnection: close\r\n\r\n");
+  Ask("DELETE /v1/documents/d HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   socket.Send(" a commit");
   const json error = Lines("\r\n\r\n" + socket.ReadAll()).back()["error"];
-  EXPECT_EQ(error["code"], "aborted");
+  EXPECT_EQ(error["code"], "failed_precondition");
   EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("deleted"));
   EXPECT_EQ(Committed("d"), -1);
 }

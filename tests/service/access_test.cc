@@ -102,6 +102,7 @@ std::map<std::string, absl::Status> AllCalls(client::Client& client, const std::
           {"Ingest", client.IngestText(id + "x", client::ReadFrom("text")).status()},
           {"ImportDocument",
            client.ImportDocument(id + "y", client::ReadFrom(DocumentFile())).status()},
+          {"RefreshDocument", client.RefreshDocument(id).status()},
           {"DeleteDocument", client.DeleteDocument(id)},
           {"CreateBackup", client.CreateBackup({}).status()},
           {"ListBackups", client.ListBackups().status()}};
@@ -145,7 +146,7 @@ TEST_F(AccessTest, HealthAndReflectionAreOpen) {
 TEST_F(AccessTest, AKeyThatMayReadMayNotWrite) {
   for (const auto& [call, status] : AllCalls(*As("read"), "a/1")) {
     if (call == "Ingest" || call == "ImportDocument" || call == "DeleteDocument" ||
-        call == "CreateBackup") {
+        call == "RefreshDocument" || call == "CreateBackup") {
       EXPECT_THAT(status,
                   StatusIs(kDenied, "key 'read' has the right 'read', " + call + " needs 'full'"));
     } else if (call == "GetSession" || call == "CloseSession") {
@@ -189,7 +190,7 @@ TEST_F(AccessTest, OutsideItsPrefixAKeyCanDoNothing) {
   }
   for (const char* call :
        {"GetDocument", "ReadText", "Retrieve", "Generate", "OpenSession", "Score", "Ingest",
-        "ExportDocument", "ImportDocument", "DeleteDocument"}) {
+        "ExportDocument", "ImportDocument", "RefreshDocument", "DeleteDocument"}) {
     EXPECT_THAT(AllCalls(*As("a"), "a/1")[call], IsOk()) << call;
     engine_.AddDocument("a/1", "text of it");
     EXPECT_THAT(As("full")->DeleteDocument("a/1y"), IsOk());

@@ -40,6 +40,21 @@ TEST_F(ServiceTest, RequestsThatCannotBeParsedAreInvalidArguments) {
   EXPECT_TRUE(client_->GetStats().ok());
 }
 
+// Groups of a field that the message has not, inside each other: the library bounds their depth.
+TEST_F(ServiceTest, RequestsThatAreNestedDeepAreRefused) {
+  for (const size_t depth : {size_t{1000}, size_t{1'000'000}}) {
+    const std::string nested = std::string(depth, '\x0b') + std::string(depth, '\x0c');
+    for (const char* method :
+         {"Documents/GetDocument", "Documents/Retrieve", "Generation/Generate", "Admin/GetStats"}) {
+      EXPECT_THAT(
+          RawCall(server_->address(), absl::StrCat("/recollect.v1.", method), nested).status(),
+          Fails(absl::StatusCode::kInvalidArgument, "cannot be parsed"))
+          << method << " " << depth;
+    }
+  }
+  EXPECT_TRUE(client_->GetStats().ok());
+}
+
 // A browser that trusts the server's certificate sends its site with each POST, of any type.
 TEST_F(ServiceTest, WithoutKeysWebPagesAreRefused) {
   engine_.AddDocument("d", "text of it");

@@ -172,7 +172,7 @@ const BadGenerate kBadGenerates[] = {
        m.mutable_prompt()->set_text("x");
        m.mutable_prompt()->add_tokens(3);
      },
-     {"prompt", "both"}},
+     {"prompt", "only one of text, tokens and messages"}},
     {"GeneratedMoreThanMaxTokens",
      [](auto& m) {
        m.set_max_tokens(1);

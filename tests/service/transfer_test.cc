@@ -60,6 +60,21 @@ class TransferTest : public ServiceTest {
   bool IsThere(const std::string& id) { return client_->GetDocument(id).ok(); }
 };
 
+TEST_F(TransferTest, ARefreshTellsHowFarItIsAndGivesTheDocument) {
+  engine_.AddDocument("d", "some text");
+  std::vector<int64_t> bytes;
+  const auto document = client_->RefreshDocument(
+      "d", [&](const v1::IngestProgress& progress) { bytes.push_back(progress.bytes()); });
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ(document->id(), "d");
+  EXPECT_EQ(document->bytes(), 9);
+  // Progress that comes with the end may be left out.
+  for (const int64_t each : bytes) EXPECT_EQ(each, 9);
+  EXPECT_EQ(engine_.seen().refreshed, std::vector<std::string>{"d"});
+  EXPECT_EQ(engine_.seen().peer, "127.0.0.1");
+  EXPECT_THAT(client_->RefreshDocument("x").status(), Fails(absl::StatusCode::kNotFound, "'x'"));
+}
+
 TEST_F(TransferTest, ADocumentGoesOutAndComesBack) {
   const std::string text(300000, 'x');
   engine_.AddDocument("d", text);

@@ -289,6 +289,19 @@ def test_a_server_without_a_directory_makes_no_backups(tmp_path):
     running.stop()
 
 
+def test_a_document_of_this_model_is_refreshed_at_once(client, server):
+    before = client.document("novel")
+    assert client.refresh_document("novel", progress=lambda _: pytest.fail("nothing to read")) == before
+    with pytest.raises(recollect.NotFound, match="nowhere"):
+        client.refresh_document("nowhere")
+
+    async def again():
+        async with recollect.AsyncClient(server.address) as other:
+            return await other.refresh_document("novel")
+
+    assert asyncio.run(again()) == before
+
+
 def test_a_document_goes_to_a_file_and_back(client, server, tmp_path):
     path = tmp_path / "novel.recollect"
     exported = client.export_document("novel", path)

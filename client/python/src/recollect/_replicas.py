@@ -55,6 +55,9 @@ def split(servers: str) -> list[tuple[str, str, int]]:
     parts: list[tuple[str, str, int]] = []
     for server in servers.split(","):
         name = server.removeprefix("dns:").removeprefix("///")
+        scheme, separator, _ = name.rpartition("://")
+        if separator:
+            raise ValueError(f"server {server!r}: expected HOST:PORT of gRPC (serve --grpc-listen), without {scheme}{separator}")
         host, colon, port = name.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65536 or server.startswith(_OWN_FORMS):
             raise ValueError(f"server {server!r}: expected HOST:PORT, the port from 1 to 65535")
@@ -85,10 +88,12 @@ def look_up(parts: Sequence[tuple[str, str, int]]) -> list[Address]:
 def find(servers: str) -> Replicas | None:
     """None: it is one server, and nothing of this is needed."""
     many = "," in servers
+    if not many and servers.startswith(_OWN_FORMS):
+        return None
+    parts = split(servers)
     try:
-        parts = split(servers)
         addresses = look_up(parts)
-    except (ValueError, errors.Unavailable):
+    except errors.Unavailable:
         if many:
             raise
         return None  # gRPC says why, and asks again

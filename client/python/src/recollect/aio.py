@@ -208,6 +208,26 @@ class AsyncClient:
             parts.append((await self._call(self._documents.ReadText, request)).text)
         return b"".join(parts)
 
+    async def refresh_document(
+            self, id: str, *,
+            progress: Callable[[types.Progress], None] | None = None) -> types.Document:
+        call = self._documents.RefreshDocument(documents_pb2.RefreshDocumentRequest(id=id),
+                                               metadata=self._metadata)
+        document = None
+        try:
+            async for response in call:
+                if response.HasField("document"):
+                    document = decode(types.Document, response.document)
+                elif progress is not None:
+                    progress(decode(types.Progress, response.progress))
+        except grpc.RpcError as error:
+            raise errors.from_grpc(error) from None
+        finally:
+            call.cancel()
+        if document is None:
+            raise errors.Internal("the stream ended without a document")
+        return document
+
     async def export_document(self, id: str, target: _transfer.Output) -> types.Document:
         with _transfer.Target(target) as out:
             call = self._documents.ExportDocument(documents_pb2.ExportDocumentRequest(id=id),
@@ -267,6 +287,11 @@ class AsyncClient:
                  **arguments: Unpack[types.GenerateArguments]) -> AsyncGeneration:
         return self._generate(_messages.generate_request(
             prompt, 0, _messages.session(mounts, options), arguments))
+
+    def chat(self, question: str | Sequence[types.Message], *, mounts: Sequence[str] = (), system: str = "",
+             options: types.Options | None = None, **arguments: Unpack[types.GenerateArguments]) -> AsyncGeneration:
+        return self.generate(_messages.conversation(question, system), mounts=mounts, options=options,
+                             **{**_messages.CHAT_DEFAULTS, **arguments})
 
     def _generate(self, request: generation_pb2.GenerateRequest) -> AsyncGeneration:
         return AsyncGeneration(self, request)

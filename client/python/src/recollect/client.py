@@ -164,11 +164,35 @@ class Client:
         return b"".join(self._call(self._documents.ReadText, request).text
                         for request in _messages.read_text(id, begin, end))
 
+    def refresh_document(self, id: str, *,
+                         progress: Callable[[types.Progress], None] | None = None) -> types.Document:
+        """Has the model read the text of a document again that another model has read.
+
+        Until it is done the document stays as it was. One that is broken off is resumed by the next
+        call. Without the timeout of other calls, like the next two.
+        """
+        call = self._documents.RefreshDocument(documents_pb2.RefreshDocumentRequest(id=id),
+                                               metadata=self._metadata)
+        document = None
+        try:
+            for response in call:
+                if response.HasField("document"):
+                    document = decode(types.Document, response.document)
+                elif progress is not None:
+                    progress(decode(types.Progress, response.progress))
+        except grpc.RpcError as error:
+            raise errors.from_grpc(error) from None
+        finally:
+            call.cancel()  # harmless at the end
+        if document is None:
+            raise errors.Internal("the stream ended without a document")
+        return document
+
     def export_document(self, id: str, target: _transfer.Output) -> types.Document:
         """Writes a document as a file, from which another server with the same model can import it.
 
         `target` is a path, which must not exist and has a file once that is whole, or an open binary
-        file. Without the timeout of other calls, like import_document.
+        file.
         """
         with _transfer.Target(target) as out:
             call = self._documents.ExportDocument(documents_pb2.ExportDocumentRequest(id=id),
@@ -232,6 +256,15 @@ class Client:
         come, or call result()."""
         return self._generate(_messages.generate_request(
             prompt, 0, _messages.session(mounts, options), arguments))
+
+    def chat(self, question: str | Sequence[types.Message], *, mounts: Sequence[str] = (), system: str = "",
+             options: types.Options | None = None,
+             **arguments: Unpack[types.GenerateArguments]) -> Generation:
+        """Answers a question, or the last one of a conversation, from the mounted documents. The next turn is a call
+        with this question, the answer and the next question: the server does not read them again.
+        The result's retrievals say where the answer was found."""
+        messages = _messages.conversation(question, system)
+        return self.generate(messages, mounts=mounts, options=options, **{**_messages.CHAT_DEFAULTS, **arguments})
 
     def _generate(self, request: generation_pb2.GenerateRequest) -> Generation:
         return Generation(self, request)

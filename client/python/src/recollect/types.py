@@ -27,7 +27,7 @@ class Document:
     damage: str
     """Not empty if its record is damaged: then only `id` is set beside it."""
     kind: str
-    """"chunks", or "prefix" for a model without landmarks."""
+    """"chunks", or "text" or "prefix" for a model without landmarks."""
     pattern: str
     state_bytes: int
 
@@ -46,6 +46,8 @@ class UnfinishedIngest:
     chunks: int
     kind: str
     pattern: str
+    refresh: bool
+    """It will replace the document of that id."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,10 @@ class Usage:
     generated_tokens: int
     time_to_first_token_ms: float
     generation_ms: float
+    cached_tokens: int
+    """Of prompt_tokens, those that an earlier call had read."""
+    dropped_messages: int
+    """Of a conversation, the oldest, which had no room in the model's context."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +149,15 @@ class Done:
     reason: str
     """"max_tokens", "stop" or "eos"."""
     usage: Usage
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message of a conversation."""
+
+    role: str
+    """"system", "user" or "assistant"."""
+    content: str
 
 
 Event = Tokens | TokenLogprobs | Retrieval | Done
@@ -227,6 +242,10 @@ class Options:
     window: int | None = None
     initial: int | None = None
     context: int | None = None
+    mount_as: str = ""
+    """"memory", "text" or "both": how what is mounted is read; empty: memory where the model has one, else text."""
+    text_tokens: int = 0
+    """Mounted as text: the most tokens of blocks in front of a prompt; 0: the server's default."""
     top_k_blocks: int = 0
     random_chunks: bool = False
     """Control for recall tests: chunks drawn at random instead of the retrieved ones."""

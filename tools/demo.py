@@ -48,10 +48,10 @@ def hide(text, secrets, rng):
 class Server:
     """A `recollect serve` process on a free port."""
 
-    def __init__(self, binary, data_dir):
+    def __init__(self, binary, data_dir, model="recollect-7m"):
         start = time.monotonic()
         self.process = subprocess.Popen(
-            [binary, "serve", "--data-dir", data_dir, "--grpc-listen", "127.0.0.1:0", "--log-level", "warning"],
+            [binary, "serve", "--model", model, "--data-dir", data_dir, "--grpc-listen", "127.0.0.1:0", "--log-level", "warning"],
             stdout=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         if "grpc=" not in line:

@@ -84,6 +84,7 @@ Generation Generate(engine::Engine& engine, const std::vector<std::string>& moun
 }
 
 double IngestFlopsPerToken(const model::ModelConfig& config) {
+  if (config.documents() == DocumentKind::kText) return 0;  // no layer runs
   const double d = static_cast<double>(config.d), inner = static_cast<double>(config.inner());
   const double ffn = 3.0 * d * static_cast<double>(config.ffn);
   const double layer = 6.0 * d * inner + ffn;          // o, q, k, v, g; out

@@ -143,11 +143,11 @@ void Run(const std::string& name, const std::string& id, const Flags& flags, con
 void Catalog(const store::RadosOptions& options, const Flags& flags) {
   auto store = store::OpenRadosStore(options);
   RECOLLECT_CHECK(store.ok());
-  const auto pool = store::Pool::Connect(options);
+  const auto pool = store::rados::Pool::Connect(options);
   RECOLLECT_CHECK(pool.ok());
   constexpr int64_t kPage = 1000;
   for (int64_t at = 0; at < flags.documents; at += kPage) {
-    store::Change change;
+    store::rados::Change change;
     change.create = true;
     for (int64_t i = at; i < std::min(flags.documents, at + kPage); ++i) {
       store::DocumentInfo info;
@@ -157,7 +157,7 @@ void Catalog(const store::RadosOptions& options, const Flags& flags) {
       const std::string key = store::DocumentKey(info.id);
       change.set[key] = store::EncodeDocument(key, info);
     }
-    RECOLLECT_CHECK((*pool)->Apply(store::kCatalogObject, change, "bench").ok());
+    RECOLLECT_CHECK((*pool)->Apply(store::rados::kCatalogObject, change, "bench").ok());
   }
   std::vector<double> pages;
   std::string after;

@@ -192,7 +192,7 @@ TEST_F(ImportErrorsTest, TheTokenizerMustFit) {
   fs::copy_file(RECOLLECT_SOURCE_DIR "/tests/support/tiny_tokenizer.model", tokenizer,
                 fs::copy_options::overwrite_existing);
   ExpectError(absl::StatusCode::kInvalidArgument,
-              {"in: tokenizer.model has 320 pieces, vocab_size is 400"});
+              {"in/tokenizer.model: 320 pieces, vocab_size is 400"});
 }
 
 TEST_F(ImportErrorsTest, NeverWritesOverAnything) {

@@ -15,7 +15,7 @@
 #include "tests/store/fault_file_system.h"
 #include "tests/store/rocks_testing.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 RocksOptions OptionsOf(const std::string& directory, bool sync = true) {
@@ -223,4 +223,4 @@ TEST_F(FailingCallsTest, ALossByPowerIsFound) {
 }
 
 }  // namespace
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

@@ -17,7 +17,7 @@
 #include "tests/store/fault_file_system.h"
 #include "tests/store/rocks_testing.h"
 
-namespace recollect::store {
+namespace recollect::store::rocks {
 namespace {
 
 namespace fs = std::filesystem;
@@ -296,4 +296,4 @@ INSTANTIATE_TEST_SUITE_P(Ends, FullDiskFaultsTest, testing::Values(false, true),
                          [](const auto& killed) { return killed.param ? "Killed" : "Closed"; });
 
 }  // namespace
-}  // namespace recollect::store
+}  // namespace recollect::store::rocks

@@ -9,8 +9,9 @@
 
 namespace {
 
-using namespace recollect;         // NOLINT
-using namespace recollect::store;  // NOLINT
+using namespace recollect;                // NOLINT
+using namespace recollect::store;         // NOLINT
+using namespace recollect::store::rados;  // NOLINT
 
 constexpr char kKey[] = "key", kWhat[] = "the record";
 
@@ -32,8 +33,11 @@ void CheckIngest(const IngestState& state) {
   if (progress.pattern.empty()) {
     ChunkRecord& chunk = batch.chunks.emplace_back();
     chunk.rows = 2;
-    chunk.states.resize(static_cast<size_t>(2 * std::max<int64_t>(state.width, 1)));
-    batch.landmark_keys.resize(static_cast<size_t>(std::max<int64_t>(state.d_k, 1)));
+    // After chunks without states there are no others, and none has a key.
+    if (progress.chunks == 0 || state.width > 0) {
+      chunk.states.resize(static_cast<size_t>(2 * std::max<int64_t>(state.width, 1)));
+      batch.landmark_keys.resize(static_cast<size_t>(std::max<int64_t>(state.d_k, 1)));
+    }
   }
   const auto next = Advance(state, batch);
   RECOLLECT_CHECK(next.ok());

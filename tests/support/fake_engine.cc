@@ -32,6 +32,28 @@ engine::Retrieval Hits(const std::vector<store::DocumentInfo>& mounts, int64_t k
   return retrieval;
 }
 
+int64_t PromptTokens(const engine::Prompt& prompt) {
+  int64_t bytes = std::ssize(prompt.text);
+  for (const ChatMessage& message : prompt.messages) bytes += std::ssize(message.content);
+  return bytes;
+}
+
+// Hits say which documents they are of, and get the owners of these.
+std::vector<engine::Retrieval> Retrievals(const std::vector<engine::Retrieval>& script,
+                                          const std::vector<store::DocumentInfo>& mounts) {
+  if (script.empty()) return {Hits(mounts, 2)};
+  std::vector<engine::Retrieval> retrievals = script;
+  for (engine::Retrieval& retrieval : retrievals) {
+    std::erase_if(retrieval.hits, [&](engine::Hit& hit) {
+      const auto mounted = std::find_if(mounts.begin(), mounts.end(),
+                                        [&](const auto& info) { return info.id == hit.document; });
+      if (mounted != mounts.end()) hit.owner = mounted->owner;
+      return mounted == mounts.end();
+    });
+  }
+  return retrievals;
+}
+
 // Each likeliest token after the first is the next id, at a quarter less.
 engine::ChosenLogprob LogprobsOf(int32_t token, int64_t top) {
   engine::ChosenLogprob result{{token, -0.25f}, {}};
@@ -239,7 +261,10 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Generate(
 
 void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& request,
                      const Documents& mounts, engine::GenerateEvents& events, Handle& handle) {
-  if (request.with_retrievals) events.OnRetrieval(Hits(mounts, 2));
+  if (request.with_retrievals) {
+    for (const engine::Retrieval& retrieval : Retrievals(script.retrievals, mounts))
+      events.OnRetrieval(retrieval);
+  }
   const int64_t pieces = std::ssize(script.pieces);
   const int64_t most = std::min(request.max_tokens, script.repeat * pieces);
   int64_t tokens = 0;
@@ -267,14 +292,16 @@ void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& re
   }
   handle.counted = nullptr;
   if (request.account != nullptr)
-    request.account->SpendTokens(std::ssize(request.prompt.text) + tokens);
+    request.account->SpendTokens(PromptTokens(request.prompt) + tokens);
   lock.unlock();
   if (!status.ok()) return events.OnError(status);
   if (script.reason == engine::FinishReason::kEos && tokens < request.max_tokens &&
       request.logprobs.has_value())
     events.OnLogprobs(LogprobsOf(kEndToken, *request.logprobs));
   engine::Usage usage;
-  usage.prompt_tokens = std::ssize(request.prompt.text);
+  usage.prompt_tokens = PromptTokens(request.prompt);
+  usage.cached_tokens = script.cached_tokens;
+  usage.dropped_messages = script.dropped_messages;
   usage.generated_tokens = tokens;
   usage.time_to_first_token = absl::Milliseconds(2);
   events.OnDone(tokens == request.max_tokens ? engine::FinishReason::kMaxTokens : script.reason,

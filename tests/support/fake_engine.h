@@ -36,6 +36,10 @@ class FakeEngine final : public engine::Engine {
     absl::Status then_error = absl::OkStatus();  // in place of the end
     // Where it ends before its limit of tokens.
     engine::FinishReason reason = engine::FinishReason::kStop;
+    // What it retrieves from documents that are mounted; empty: the first chunks of each.
+    std::vector<engine::Retrieval> retrievals = {};
+    // What its usage says of a conversation, besides a token for each byte of it.
+    int64_t cached_tokens = 0, dropped_messages = 0;
   };
   struct Script {
     absl::Status error = absl::OkStatus();  // every call fails with it
@@ -56,6 +60,7 @@ class FakeEngine final : public engine::Engine {
     int64_t sessions = 0, ingests = 0, imports = 0;
     int64_t opened = 0;     // sessions
     int64_t cancelled = 0;  // requests
+    std::vector<std::string> refreshed;
     std::string backup_dir;
     std::vector<store::BackupInfo> backups;
     bool shut_down = false;
@@ -87,6 +92,11 @@ class FakeEngine final : public engine::Engine {
   absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() override;
   absl::Status DeleteDocument(const std::string& id) override;
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end) override;
+  // Only says that it was asked: all documents are of its model.
+  std::shared_ptr<engine::RequestHandle> RefreshDocument(
+      const std::string& id, const engine::Origin& origin,
+      std::function<void(const engine::IngestStatus&)> progress,
+      std::function<void(absl::StatusOr<store::DocumentInfo>)> done) override;
   absl::StatusOr<std::unique_ptr<engine::ExportStream>> ExportDocument(
       const std::string& id) override;
   absl::StatusOr<std::unique_ptr<engine::ImportStream>> ImportDocument(

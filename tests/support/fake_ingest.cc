@@ -137,7 +137,7 @@ class FakeEngine::Stream final : public engine::IngestStream {
   absl::Status CheckLocked() const {
     RETURN_IF_ERROR(engine_.RefusalLocked());
     if (compares_ || WritesLocked()) return absl::OkStatus();
-    return absl::AbortedError("the document was deleted");
+    return absl::FailedPreconditionError("the document was deleted");
   }
 
   absl::Status CheckText(const std::string& text, bool final) const {
@@ -193,6 +193,7 @@ absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
   auto stream = std::make_unique<Stream>(*this, id, from_tokens, /*compares=*/false, progress.owner,
                                          committed, std::move(quota));
   writers_[id] = {stream.get(), origin.peer};
+  changed_.notify_all();
   return stream;
 }
 

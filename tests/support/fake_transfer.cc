@@ -69,6 +69,27 @@ absl::Status FakeEngine::CheckImport(const std::shared_ptr<access::Account>& acc
   return account == nullptr ? absl::OkStatus() : account->CheckBytes(document.bytes, quota.bytes);
 }
 
+std::shared_ptr<engine::RequestHandle> FakeEngine::RefreshDocument(
+    const std::string& id, const engine::Origin& origin,
+    std::function<void(const engine::IngestStatus&)> progress,
+    std::function<void(absl::StatusOr<store::DocumentInfo>)> done) {
+  const auto told = [progress = std::move(progress),
+                     done = std::move(done)](const absl::StatusOr<store::DocumentInfo>& info) {
+    engine::IngestStatus status;
+    if (info.ok()) status.bytes = info->bytes;
+    if (info.ok() && progress != nullptr) progress(status);
+    done(info);
+  };
+  Reply<store::DocumentInfo>(told, [&]() -> absl::StatusOr<store::DocumentInfo> {
+    RETURN_IF_ERROR(RefusalLocked());
+    seen_.peer = origin.peer;
+    seen_.refreshed.push_back(id);
+    changed_.notify_all();
+    return store_->Get(id);
+  });
+  return nullptr;
+}
+
 absl::StatusOr<std::unique_ptr<engine::ExportStream>> FakeEngine::ExportDocument(
     const std::string& id) {
   ASSIGN_OR_RETURN(const store::DocumentInfo info, GetDocument(id));

@@ -257,6 +257,7 @@ void AddMixerKeys(const model::ModelConfig& config, nlohmann::json& json) {
     AddDrtPaperKeys(config, json);
   } else {
     json["layers"] = config.n_low;
+    if (config.text_documents) json["documents"] = "text";
   }
   if (config.context > 0) json["context"] = config.context;
   json["kv_heads"] = config.kv_heads;
@@ -269,6 +270,7 @@ void AddMixerKeys(const model::ModelConfig& config, nlohmann::json& json) {
 
 void AddRatPlusKeys(const model::ModelConfig& config, nlohmann::json& json) {
   json["layers"] = config.n_low;
+  if (config.text_documents) json["documents"] = "text";
   json["context"] = config.context;
   const auto add_range = [&](const char* key, const std::optional<model::AdaptedRange>& range) {
     if (range) json[key] = {{"min", range->low}, {"max", range->high}};

@@ -46,7 +46,7 @@ struct PanelLayout {
   int unit_bytes = 0;
 };
 
-consteval PanelLayout Sized(PanelLayout layout) {
+constexpr PanelLayout Sized(PanelLayout layout) {
   const int halves = kQuantPanel * (layout.minima ? 2 : 1) * 2;
   layout.code_bytes = layout.bits * kQuantLine;
   const bool shared = layout.groups > 1;
@@ -57,7 +57,7 @@ consteval PanelLayout Sized(PanelLayout layout) {
   return layout;
 }
 
-consteval PanelLayout LayoutOf(QuantFormat format) {
+constexpr PanelLayout LayoutOf(QuantFormat format) {
   switch (format) {
     case QuantFormat::kQ8_0:
       return Sized({.bits = 8, .zero = 128});

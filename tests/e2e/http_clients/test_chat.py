@@ -1,5 +1,6 @@
 """POST /v1/chat/completions by the clients that people have: the `openai` package, langchain, litellm, and as Open WebUI calls it."""
 import json
+import os
 
 import langchain_openai
 import litellm
@@ -8,6 +9,9 @@ import pytest
 import requests
 from conftest import FACT
 from langchain_core.messages import HumanMessage, SystemMessage
+
+# A small model's words differ between machines: whoever asks for these tests reads what it said.
+pytestmark = pytest.mark.skipif(not os.environ.get("RECOLLECT_CHAT_CLIENTS"), reason="RECOLLECT_CHAT_CLIENTS is not set")
 
 QUESTION = {"role": "user", "content": "Who takes the minutes at the next meeting?"}
 MOUNTED = {"mounts": ["minutes"]}

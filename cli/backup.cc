@@ -30,9 +30,9 @@ struct BackupOptions {
   v1::CreateBackupRequest create;
 };
 
-Json ToJson(const v1::Backup& backup) {
+Json BackupJson(const v1::Backup& backup) {
   if (backup.has_damage()) return {{"number", backup.number()}, {"damage", backup.damage()}};
-  return cli::ToJson(static_cast<const google::protobuf::Message&>(backup));
+  return ToJson(static_cast<const google::protobuf::Message&>(backup));
 }
 
 void PrintRow(const v1::Backup& backup) {
@@ -49,7 +49,7 @@ void PrintRow(const v1::Backup& backup) {
 }
 
 absl::Status Print(const Options& common, const v1::Backup& backup) {
-  common.json ? PrintJson(ToJson(backup)) : PrintRow(backup);
+  common.json ? PrintJson(BackupJson(backup)) : PrintRow(backup);
   return absl::OkStatus();
 }
 
@@ -78,11 +78,11 @@ absl::StatusOr<v1::ListBackupsResponse> ListAll(const Options& common) {
   return all;
 }
 
-absl::Status List(const Options& common) {
+absl::Status ListBackups(const Options& common) {
   ASSIGN_OR_RETURN(const v1::ListBackupsResponse response, ListAll(common));
   Json all = Json::array();
   for (const v1::Backup& backup : response.backups()) {
-    common.json ? all.push_back(ToJson(backup)) : PrintRow(backup);
+    common.json ? all.push_back(BackupJson(backup)) : PrintRow(backup);
   }
   if (common.json) PrintJson({{"backups", all}});
   return absl::OkStatus();
@@ -127,7 +127,7 @@ void AddBackup(CLI::App& app, Command& command) {
             "Afterwards remove all but the latest so many (default: none is removed)")
       ->check(Fits<uint32_t>());
   add("list", "All backups of a directory, or of a server's, oldest first",
-      "list --backup-dir /backup/recollect", [&command] { return List(command.options); });
+      "list --backup-dir /backup/recollect", [&command] { return ListBackups(command.options); });
   add_number(add("verify", "Compare the checksums of all files of a backup",
                  "verify 3 --backup-dir /backup/recollect",
                  [&command, options] { return Verify(command.options, *options); }));

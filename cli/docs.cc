@@ -65,7 +65,7 @@ void PrintRow(const v1::Document& d, const std::string& fingerprint) {
               Short(d.pattern()).c_str(), other.c_str());
 }
 
-absl::Status List(const Options& common) {
+absl::Status ListDocuments(const Options& common) {
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
   ASSIGN_OR_RETURN(const auto documents, connection->client().ListAllDocuments());
   ASSIGN_OR_RETURN(const auto ingests, connection->client().ListIngests());
@@ -157,7 +157,7 @@ void AddDocs(CLI::App& app, Command& command) {
     return verb;
   };
   add("list", "All documents, and ingests that are not finished", "list --json",
-      [&command] { return List(command.options); });
+      [&command] { return ListDocuments(command.options); });
   add("get", "Show what the catalog has about one document", "get moby",
       [&command, options] { return Get(command.options, *options); })
       ->add_option("ID", options->ids, "Document")

@@ -47,7 +47,7 @@ struct ImportFlags {
   std::optional<int64_t> chunk;
 };
 
-Json ToJson(const convert::ImportReport& report, const ImportFlags& flags) {
+Json ReportJson(const convert::ImportReport& report, const ImportFlags& flags) {
   Json json = {{"out", flags.out},
                {"checkpoint", report.checkpoint},
                {"architecture", report.config["architecture"]},
@@ -110,7 +110,7 @@ absl::Status Import(const Options& common, const ImportFlags& flags) {
   bar.reset();
   RETURN_IF_ERROR(report.status());
   if (common.json) {
-    PrintJson(ToJson(*report, flags));
+    PrintJson(ReportJson(*report, flags));
   } else {
     PrintReport(*report, flags);
   }

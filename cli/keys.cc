@@ -54,7 +54,7 @@ absl::Status Create(const Options& common, const KeysOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status List(const Options& common) {
+absl::Status ListKeys(const Options& common) {
   RETURN_IF_ERROR(CheckKeysFile(common));
   ASSIGN_OR_RETURN(const std::vector<access::Key> keys, access::LoadKeys(common.keys_file));
   Json all = Json::array();
@@ -126,7 +126,7 @@ void AddKeys(CLI::App& app, Command& command) {
   add_bound("--tokens-per-minute", quota.tokens_per_minute,
             "Tokens that the model reads and writes for the key, at most");
   add("list", "All keys, without what they are", "list --keys /var/lib/recollect-access/keys",
-      [&command] { return List(command.options); });
+      [&command] { return ListKeys(command.options); });
   add_name(add("revoke", "Take a key out of the file",
                "revoke ci --keys /var/lib/recollect-access/keys",
                [&command, options] { return Revoke(command.options, *options); }));

@@ -21,6 +21,7 @@
 #include "cli/listen.h"
 #include "cli/verbs.h"
 #include "http/authorize.h"
+#include "http/cors.h"
 #include "http/hosts.h"
 #include "http/server.h"
 #include "model/model.h"
@@ -36,7 +37,7 @@ constexpr absl::Duration kLastAnswers = absl::Seconds(1);
 struct ServeOptions {
   std::string grpc_listen = "127.0.0.1:50051";
   std::string http_listen;  // empty: none
-  std::vector<std::string> http_hosts;
+  std::vector<std::string> http_hosts, http_cors_origins;
   double drain_timeout_s = 30;
   bool accept_data_loss = false;
   bool insecure = false;
@@ -159,13 +160,24 @@ absl::StatusOr<Access> OpenAccess(const Options& common, const ServeOptions& opt
 
 // Without keys a browser on this machine must not be the way in for the pages that it shows. Where
 // others may reach the listener, by names that nobody has listed, only --http-hosts says which.
-absl::StatusOr<http::Hosts> OpenHosts(const ServeOptions& options) {
+absl::StatusOr<http::Hosts> OpenHosts(const ServeOptions& options, const http::Cors& cors) {
   bool own = false;
   if (!options.http_listen.empty()) {
     ASSIGN_OR_RETURN(own, IsLoopback("--http-listen", options.http_listen));
   }
   return http::Hosts::Create(options.http_listen, options.http_hosts,
-                             own || !options.http_hosts.empty());
+                             own || !options.http_hosts.empty(), cors);
+}
+
+absl::StatusOr<http::Cors> OpenCors(const ServeOptions& options, const Access& access) {
+  ASSIGN_OR_RETURN(const http::Cors cors, http::Cors::Create(options.http_cors_origins));
+  if (cors.allows_all() && access.guard == nullptr) {
+    return absl::InvalidArgumentError(
+        "--http-cors-origins: '*' without --keys lets every page that a browser here shows read "
+        "all "
+        "documents; expected the origins of your pages, or --keys");
+  }
+  return cors;
 }
 
 // On a failure what there was stays.
@@ -224,7 +236,8 @@ absl::Status Serve(const CLI::App& app, const CLI::App& verb, const Options& com
   if (!options.http_listen.empty()) {
     RETURN_IF_ERROR(CheckStrangers("--http-listen", options.http_listen, access, options.insecure));
   }
-  ASSIGN_OR_RETURN(const http::Hosts hosts, OpenHosts(options));
+  ASSIGN_OR_RETURN(const http::Cors cors, OpenCors(options, access));
+  ASSIGN_OR_RETURN(const http::Hosts hosts, OpenHosts(options, cors));
   ASSIGN_OR_RETURN(const int connections, DivideDescriptors());
   const sigset_t signals = BlockSignals();
   HostOptions host_options = common.host;
@@ -250,6 +263,7 @@ absl::Status Serve(const CLI::App& app, const CLI::App& verb, const Options& com
         .model = &host.engine->model(),
         .more_metrics = [&grpc = *server] { return grpc.metrics(); },
         .authorize = [&hosts](const http::Request& request) { return hosts.Admit(request); },
+        .cors = cors,
         .certificate = access.certificate.get()};
     if (access.guard != nullptr) {
       http_options.authorize = [&guard = *access.guard](const http::Request& request) {
@@ -314,6 +328,11 @@ void AddServe(CLI::App& app, Command& command) {
                                    "localhost and IP addresses"))
       ->delimiter(',')
       ->type_name("NAME,...");
+  FromEnvironment(verb->add_option("--http-cors-origins", options->http_cors_origins,
+                                   "Sites whose pages may use HTTP from a browser (CORS); '*' with "
+                                   "--keys: all"))
+      ->delimiter(',')
+      ->type_name("ORIGIN,...");
   FromEnvironment(verb->add_option("--drain-timeout", options->drain_timeout_s,
                                    "Time for running calls to end after SIGTERM"))
       ->check(Seconds(3600))

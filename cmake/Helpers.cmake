@@ -1,8 +1,30 @@
+# Compiles SOURCES of TARGET in groups of a dozen of one folder: most of the time of a cold build is headers that all of them read.
+function(recollect_unity TARGET)
+  set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  foreach(source IN LISTS ARGN)
+    if(IS_ABSOLUTE ${source})
+      continue()  # generated
+    endif()
+    cmake_path(GET source PARENT_PATH folder)
+    string(MAKE_C_IDENTIFIER "group_${folder}" group)
+    list(APPEND members_${group} ${source})
+    list(LENGTH members_${group} count)
+    math(EXPR part "(${count} - 1) / 12")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group}_${part})
+  endforeach()
+  # GCC takes the unnamed namespaces of a file that is included for those of a header.
+  target_compile_options(${TARGET} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+endfunction()
+
 # recollect_library(NAME kernels SOURCES a.cc … DEPS recollect::base absl::status …)
 # One static library per folder, alias recollect::NAME, headers included from the project's root as "kernels/gemm/gemm.h".
+# With RECOLLECT_UNITY the sources of one folder are compiled a dozen at a time, unless the library is one of SEPARATE sources.
 function(recollect_library)
-  cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "SEPARATE" "NAME" "SOURCES;DEPS" ${ARGN})
   add_library(recollect_${ARG_NAME} STATIC ${ARG_SOURCES})
+  if(RECOLLECT_UNITY AND NOT ARG_SEPARATE)
+    recollect_unity(recollect_${ARG_NAME} ${ARG_SOURCES})
+  endif()
   add_library(recollect::${ARG_NAME} ALIAS recollect_${ARG_NAME})
   target_include_directories(recollect_${ARG_NAME} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(recollect_${ARG_NAME} PUBLIC ${ARG_DEPS} PRIVATE recollect_options)
@@ -22,6 +44,10 @@ function(recollect_test)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(${ARG_NAME} ${ARG_SOURCES})
+  list(LENGTH ARG_SOURCES sources)
+  if(RECOLLECT_UNITY AND sources GREATER 3)
+    recollect_unity(${ARG_NAME} ${ARG_SOURCES})
+  endif()
   target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${ARG_NAME} PRIVATE RECOLLECT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   # A test runs once for each time it is compiled: -O3 would cost more than it saves.

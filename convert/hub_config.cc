@@ -8,7 +8,7 @@
 namespace recollect::convert {
 namespace {
 
-constexpr int64_t kMaxSize = int64_t{1} << 31;
+constexpr int64_t kMaxNumber = int64_t{1} << 31;
 
 // One section of the configuration; a missing one has no keys.
 class Section {
@@ -40,7 +40,7 @@ class Section {
     const Value* value = Find(keys, name);
     if (value == nullptr) return std::nullopt;
     const int64_t* number = std::get_if<int64_t>(value);
-    if (number != nullptr && *number >= 1 && *number <= kMaxSize) return *number;
+    if (number != nullptr && *number >= 1 && *number <= kMaxNumber) return *number;
     Wrong(name, *value, "an int of 1 or above");
     return std::nullopt;
   }
@@ -71,7 +71,7 @@ class Section {
     PerLayer result;
     const auto add = [&](const Value& item) {
       const int64_t* number = std::get_if<int64_t>(&item);
-      if (number == nullptr || *number < low || *number > kMaxSize) return false;
+      if (number == nullptr || *number < low || *number > kMaxNumber) return false;
       result.values.push_back(*number);
       return true;
     };

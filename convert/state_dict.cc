@@ -11,7 +11,7 @@
 namespace recollect::convert {
 namespace {
 
-constexpr int64_t kMaxLayers = 4096;
+constexpr int64_t kMaxLayerNames = 4096;
 // Of a parameter's name; the longest published ones have some fifty.
 constexpr size_t kMaxNameBytes = 512;
 // Entries of a dict that is not one of weights; a file of some megabytes can hold millions.
@@ -127,7 +127,7 @@ int64_t StateDict::CountLayers(const std::string& prefix) const {
     int64_t index = 0;
     // A number out of range is no layer; its tensor is left over.
     if (absl::SimpleAtoi(rest.substr(0, rest.find('.')), &index) && index >= 0 &&
-        index < kMaxLayers) {
+        index < kMaxLayerNames) {
       count = std::max(count, index + 1);
     }
   }

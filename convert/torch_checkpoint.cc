@@ -12,7 +12,7 @@ namespace recollect::convert {
 namespace {
 
 // What PickleTree::Parse refuses anyway; checked before the entry is read into memory.
-constexpr int64_t kMaxPickleBytes = int64_t{16} << 20;
+constexpr int64_t kMaxEntryBytes = int64_t{16} << 20;
 constexpr int64_t kMaxNoteBytes = 64;
 constexpr int64_t kDiscardBytes = int64_t{64} << 10;
 constexpr char kPickle[] = "data.pkl";
@@ -73,7 +73,7 @@ absl::Status TorchCheckpoint::ReadPickle() {
     }
   }
   ASSIGN_OR_RETURN(const std::string pickle,
-                   ReadEntry(absl::StrCat(prefix_, kPickle), kMaxPickleBytes));
+                   ReadEntry(absl::StrCat(prefix_, kPickle), kMaxEntryBytes));
   auto tree = PickleTree::Parse(pickle);
   if (!tree.ok()) return tree.status();
   tree_ = *std::move(tree);

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "http/chat_request.h"
+#include "http/choices.h"
 #include "http/citations.h"
 #include "http/errors.h"
 #include "http/generation.h"
@@ -17,9 +18,8 @@ using nlohmann::json;
 
 class ChatAnswer final : public Generation {
  public:
-  ChatAnswer(Runtime& runtime, GenerationRequest request, std::shared_ptr<Answer> answer)
-      : Generation(runtime, {"chatcmpl", "chat.completion", "chat.completion.chunk"},
-                   std::move(request), std::move(answer)) {}
+  ChatAnswer(Runtime& runtime, GenerationRequest request, std::shared_ptr<Choices> choices)
+      : Generation(runtime, std::move(request), std::move(choices), /*index=*/0) {}
 
   void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) override {
     citations_.AnswerBegins();
@@ -62,8 +62,11 @@ void Chat(Runtime& runtime, const Request& request, const std::shared_ptr<Answer
   absl::StatusOr<GenerationRequest> decoded =
       DecodeChat(request.body, runtime.options, request.caller);
   if (!decoded.ok()) return SendError(*answer, decoded.status());
-  const auto chat = std::make_shared<ChatAnswer>(runtime, *std::move(decoded), answer);
-  if (absl::Status status = chat->Start(); !status.ok()) SendError(*answer, status);
+  const Choices::Names names = {"chatcmpl", "chat.completion", "chat.completion.chunk"};
+  const auto choices = std::make_shared<Choices>(
+      runtime, names, Choices::Form{decoded->stream, decoded->include_usage}, /*count=*/1, answer);
+  const auto chat = std::make_shared<ChatAnswer>(runtime, *std::move(decoded), choices);
+  if (absl::Status status = chat->Start(); !status.ok()) choices->Fail(status);
 }
 
 }  // namespace recollect::http

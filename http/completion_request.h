@@ -3,6 +3,7 @@
 #define RECOLLECT_HTTP_COMPLETION_REQUEST_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "http/generation_fields.h"
@@ -10,8 +11,10 @@
 
 namespace recollect::http {
 
+// Each prompt is answered as if it had been sent alone.
 struct CompletionRequest : GenerationRequest {
-  bool echo = false;  // the prompt comes before the answer
+  std::vector<engine::Prompt> prompts;  // those of `generate`, in place of its own
+  bool echo = false;                    // the prompt comes before the answer
 };
 
 // INVALID_ARGUMENT names a field of the wrong type, one that is not known, and one that OpenAI's

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "http/choices.h"
 #include "http/completion_request.h"
 #include "http/errors.h"
 #include "http/generation.h"
@@ -16,10 +17,9 @@ using nlohmann::json;
 
 class Completion final : public Generation {
  public:
-  Completion(Runtime& runtime, CompletionRequest request, std::shared_ptr<Answer> answer)
-      : Generation(runtime, {"cmpl", "text_completion", "text_completion"}, request,
-                   std::move(answer)),
-        echo_asked_(request.echo) {}
+  Completion(Runtime& runtime, const CompletionRequest& request, std::shared_ptr<Choices> choices,
+             int64_t index)
+      : Generation(runtime, request, std::move(choices), index), echo_asked_(request.echo) {}
 
   // INVALID_ARGUMENT: also an echo of token ids that cannot be had.
   absl::Status Start() override;
@@ -75,7 +75,7 @@ void Completion::ScorePrompt() {
   score.account = generate.account;
   score.prompt = generate.prompt;
   score.top_logprobs = *generate.logprobs;
-  CancelWhenGone(runtime().engine.Score(
+  choices().Follow(runtime().engine.Score(
       std::move(score), [self = Self()](absl::StatusOr<engine::ScoreResult> scored) {
         self->GenerateAfter(std::move(scored));
       }));
@@ -99,8 +99,15 @@ void Complete(Runtime& runtime, const Request& request, const std::shared_ptr<An
   absl::StatusOr<CompletionRequest> decoded =
       DecodeCompletion(request.body, runtime.options, request.caller);
   if (!decoded.ok()) return SendError(*answer, decoded.status());
-  const auto completion = std::make_shared<Completion>(runtime, *std::move(decoded), answer);
-  if (absl::Status status = completion->Start(); !status.ok()) SendError(*answer, status);
+  const auto choices = std::make_shared<Choices>(
+      runtime, Choices::Names{"cmpl", "text_completion", "text_completion"},
+      Choices::Form{decoded->stream, decoded->include_usage}, std::ssize(decoded->prompts), answer);
+  CompletionRequest each = *std::move(decoded);
+  for (int64_t i = 0; i < choices->count(); ++i) {
+    each.generate.prompt = std::move(each.prompts[static_cast<size_t>(i)]);
+    const absl::Status started = std::make_shared<Completion>(runtime, each, choices, i)->Start();
+    if (!started.ok()) return choices->Fail(started);
+  }
 }
 
 }  // namespace recollect::http

@@ -166,6 +166,12 @@ asio::awaitable<error_code> Connection::Handle(std::shared_ptr<Exchange> shared,
   }
   if (std::optional<Refusal> refusal = CheckHead(exchange.parser.get()))
     co_return refuse(refusal->http_status, refusal->status, refusal->headers);
+  const Cors& cors = runtime_.options.cors;
+  exchange.shared_with = cors.Headers(request);
+  if (std::optional<std::string> headers = cors.Preflight(request)) {
+    exchange.answer->Send(200, "text/plain", "", *std::move(headers));
+    co_return error_code();
+  }
   absl::StatusOr<access::Caller> caller = access::Caller::Anybody();
   if (runtime_.options.authorize != nullptr) caller = runtime_.options.authorize(request);
   if (!caller.ok()) co_return refuse(HttpStatus(caller.status().code()), caller.status());
@@ -238,6 +244,7 @@ asio::awaitable<bool> Connection::Reply(Exchange& exchange) {
     if (news.proceed && !begun) bytes = "HTTP/1.1 100 Continue\r\n\r\n";
     if (news.head.has_value()) {
       begun = true;
+      news.head->headers += exchange.shared_with;
       const bool unbounded = news.head->streamed && !news.head->bytes.has_value();
       chunked = unbounded && exchange.chunked;
       exchange.http_status = news.head->status;
@@ -263,8 +270,12 @@ asio::awaitable<bool> Connection::Reply(Exchange& exchange) {
       sent = co_await Write(std::move(bytes));
     } else if (sent && !ended) {
       error_code woken;
-      news_.expires_at(asio::steady_timer::time_point::max());
+      const bool endless = news.pause == absl::InfiniteDuration();
+      news_.expires_at(endless ? asio::steady_timer::time_point::max()
+                               : std::chrono::steady_clock::now() +
+                                     absl::ToChronoNanoseconds(news.pause));
       co_await news_.async_wait(To(woken));
+      if (!woken) answer.Idle();  // nobody cancelled the wait
     }
   }
   if (!sent || head_only) answer.Gone();  // what would still be written goes nowhere

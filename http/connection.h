@@ -65,6 +65,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool pumps = false;    // Pump runs
     bool keep = false;     // the connection after the answer; set when the answer's head is sent
     int http_status = 0;   // of the answer
+    std::string shared_with = {};  // headers of every answer to it (http/cors.h)
     const Route* route = nullptr;  // null: none, or not looked for
     absl::Time start;
     int64_t number = 0;  // in the log, and in X-Request-Id

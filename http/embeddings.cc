@@ -20,8 +20,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxInputs = 256;
-
 struct EmbeddingRequest {
   engine::EmbedRequest each;  // but for its text
   std::vector<engine::Prompt> inputs;
@@ -30,30 +28,12 @@ struct EmbeddingRequest {
   std::optional<int64_t> dimensions;
 };
 
-// A string, an array of token ids, or an array of either.
-absl::Status TakeInputs(json& object, std::vector<engine::Prompt>& inputs) {
-  const auto found = object.find("input");
-  if (found == object.end()) return absl::InvalidArgumentError("input: missing");
-  const json input = std::move(*found);
-  object.erase(found);
-  const bool several = input.is_array() && !input.empty() && !input.front().is_number();
-  if (several && input.size() > kMaxInputs) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("input: ", input.size(), " texts, at most ", kMaxInputs));
-  }
-  for (const json& text : several ? input : json::array({input})) {
-    json single = {{"input", text}};
-    RETURN_IF_ERROR(TakePrompt(single, "input", inputs.emplace_back()));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<EmbeddingRequest> Decode(const Request& request, const ServerOptions& options) {
   ASSIGN_OR_RETURN(json object, ParseObject(request.body));
   EmbeddingRequest result;
   std::string format = "float", user;
   RETURN_IF_ERROR(TakeModel(object, options, ModelField::kRequired));
-  RETURN_IF_ERROR(TakeInputs(object, result.inputs));
+  RETURN_IF_ERROR(TakePrompts(object, "input", result.inputs));
   RETURN_IF_ERROR(TakeSession(object, request.caller, result.each.session_options));
   RETURN_IF_ERROR(Take(object, "kind", "a string", result.kind));
   RETURN_IF_ERROR(Take(object, "group", "an integer", result.each.group));

@@ -16,6 +16,8 @@ void Answer::Send(int status, std::string content_type, std::string body, std::s
   {
     MutexLock lock(mutex_);
     news_.head = Head{status, std::move(content_type), std::move(headers), /*streamed=*/false};
+    begun_ = true;
+    pauses_.reset();
     news_.bytes = std::move(body);
     news_.ended = true;
     dropped.swap(cancel_);
@@ -27,7 +29,36 @@ void Answer::Begin(std::string content_type) { Begin(Head{200, std::move(content
 
 void Answer::Begin(Head head) {
   MutexLock lock(mutex_);
+  idle_head_.reset();
+  if (std::exchange(begun_, true)) return;
   news_.head = std::move(head);
+}
+
+void Answer::KeepAlive(Head head, Pauses pauses) {
+  {
+    MutexLock lock(mutex_);
+    if (news_.ended || news_.gone) return;
+    pauses_ = pauses;
+    if (!begun_) idle_head_ = std::move(head);
+  }
+  Wake();
+}
+
+bool Answer::Begun() {
+  MutexLock lock(mutex_);
+  idle_head_.reset();
+  return begun_;
+}
+
+void Answer::Idle() {
+  MutexLock lock(mutex_);
+  if (news_.ended || news_.gone || !news_.bytes.empty()) return;
+  if (idle_head_.has_value()) {
+    news_.head = std::exchange(idle_head_, std::nullopt);
+    begun_ = true;
+  } else if (begun_) {
+    news_.bytes = ":\n\n";
+  }
 }
 
 void Answer::Write(absl::string_view part) {
@@ -89,6 +120,11 @@ Answer::News Answer::Take() {
   {
     MutexLock lock(mutex_);
     news = {news_.proceed, std::move(news_.head), std::move(news_.bytes), news_.ended, news_.gone};
+    if (pauses_.has_value() && idle_head_.has_value()) {
+      news.pause = pauses_->head;
+    } else if (pauses_.has_value() && begun_) {
+      news.pause = pauses_->comment;
+    }
     news_.proceed = false;
     news_.head.reset();
     news_.bytes.clear();

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "access/caller.h"
 #include "base/mutex.h"
 #include "http/body.h"
@@ -46,13 +47,25 @@ class Answer {
     std::optional<int64_t> bytes = {};
   };
 
+  // How long a stream of server-sent events may be silent.
+  struct Pauses {
+    absl::Duration head;     // then its head is sent, though there is no event yet
+    absl::Duration comment;  // then a comment line is sent, which clients skip
+  };
+
   // `wake` tells the connection that there is something to take.
   explicit Answer(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   // `headers`: further ones, each a whole line that ends with CRLF.
   void Send(int status, std::string content_type, std::string body, std::string headers = "");
   void Begin(std::string content_type);
-  void Begin(Head head);
+  void Begin(Head head);  // ignored where KeepAlive has begun it
+  // The answer will begin with `head`. Until it does, and while it goes on, the connection sends
+  // something after each pause, so that proxies do not take it for dead.
+  void KeepAlive(Head head, Pauses pauses);
+  // Whether the head has been given. If not, KeepAlive no longer gives it: the answer may still be
+  // an error.
+  bool Begun();
   // More than kMaxUnsentBytes that wait for a slow reader end the answer, as if it had gone.
   void Write(absl::string_view part);
   // Calls `next` once what was written is on its way, perhaps at once, so that a long answer need
@@ -71,8 +84,10 @@ class Answer {
     std::optional<Head> head;  // once
     std::string bytes;
     bool ended = false, gone = false;
+    absl::Duration pause = absl::InfiniteDuration();  // after which Idle is due
   };
   News Take();
+  void Idle();
   void Proceed();
   void Gone();
   void Detach();  // no further wakes
@@ -85,6 +100,9 @@ class Answer {
   std::function<void()> cancel_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> next_ ABSL_GUARDED_BY(mutex_);
   News news_ ABSL_GUARDED_BY(mutex_);
+  bool begun_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<Head> idle_head_ ABSL_GUARDED_BY(mutex_);  // what Idle begins with
+  std::optional<Pauses> pauses_ ABSL_GUARDED_BY(mutex_);   // of KeepAlive
 };
 
 }  // namespace recollect::http

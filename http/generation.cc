@@ -1,15 +1,10 @@
 #include "http/generation.h"
 
-#include <atomic>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "http/encode.h"
-#include "http/errors.h"
-#include "http/json.h"
 
 namespace recollect::http {
 namespace {
@@ -23,22 +18,14 @@ const char* Name(engine::FinishReason reason) {
   return reason == engine::FinishReason::kMaxTokens ? "length" : "stop";
 }
 
-std::string NextId(const char* prefix) {
-  static std::atomic<int64_t> next{1};
-  return absl::StrCat(prefix, "-", absl::ToUnixMillis(absl::Now()), "-", next.fetch_add(1));
-}
-
 }  // namespace
 
-Generation::Generation(Runtime& runtime, const Names& names, GenerationRequest request,
-                       std::shared_ptr<Answer> answer)
+Generation::Generation(Runtime& runtime, GenerationRequest request,
+                       std::shared_ptr<Choices> choices, int64_t index)
     : runtime_(runtime),
-      names_(names),
-      model_(runtime.options.model_name),
       request_(std::move(request)),
-      answer_(std::move(answer)),
-      created_(absl::ToUnixSeconds(absl::Now())),
-      id_(NextId(names.id)) {}
+      choices_(std::move(choices)),
+      index_(index) {}
 
 absl::Status Generation::Start() {
   RETURN_IF_ERROR(PrepareLogprobs());
@@ -56,11 +43,7 @@ absl::Status Generation::PrepareLogprobs() {
 }
 
 void Generation::Generate() {
-  CancelWhenGone(runtime_.engine.Generate(request_.generate, shared_from_this()));
-}
-
-void Generation::CancelWhenGone(const std::shared_ptr<engine::RequestHandle>& handle) {
-  answer_->OnGone([handle] { handle->Cancel(); });
+  choices_->Follow(runtime_.engine.Generate(request_.generate, shared_from_this()));
 }
 
 absl::Status Generation::AddToEnd(json&, const engine::Usage&) { return absl::OkStatus(); }
@@ -68,37 +51,22 @@ absl::Status Generation::AddToEnd(json&, const engine::Usage&) { return absl::Ok
 // Writing megabytes of numbers would hold the engine's thread up.
 bool Generation::EndsSlowly() const { return logprobs_.has_value() && !request_.stream; }
 
-json Generation::Event(const char* object) const {
-  return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_}};
+json Generation::Choice(json choice, const json& reason) const {
+  choice["index"] = index_;
+  choice["finish_reason"] = reason;
+  return choice;
 }
 
-json Generation::WithChoice(const char* object, json choice, const json& reason) const {
-  choice["index"] = 0;
-  choice["finish_reason"] = reason;
-  json event = Event(object);
-  event["choices"].push_back(std::move(choice));
-  return event;
+// Of several choices it says whose it is.
+json Generation::OfChoice(json retrieval) const {
+  if (choices_->count() > 1) retrieval["choice"] = index_;
+  return retrieval;
 }
 
 void Generation::Open() {
   if (!request_.stream || std::exchange(begun_, true)) return;
-  answer_->Begin("text/event-stream");
   json opening = Opening();
-  if (!opening.is_null()) Send(WithChoice(names_.event, std::move(opening), nullptr));
-}
-
-// Where the usage is asked for, OpenAI's API has null for it in all events but the last.
-void Generation::Send(json event) {
-  if (request_.include_usage) event.emplace("usage", nullptr);
-  answer_->Write(absl::StrCat("data: ", Dump(event), "\n\n"));
-}
-
-void Generation::SendBeside(const char* name, json value) {
-  Open();
-  json event = Event(names_.event);
-  event["choices"] = json::array();
-  event[name] = std::move(value);
-  Send(std::move(event));
+  if (!opening.is_null()) choices_->Send(Choice(std::move(opening), nullptr));
 }
 
 void Generation::OnTokens(const std::vector<int32_t>&, const std::string& text) {
@@ -106,7 +74,7 @@ void Generation::OnTokens(const std::vector<int32_t>&, const std::string& text) 
     text_ += text;
   } else if (!text.empty() || logprobs_.has_value()) {
     Open();
-    Send(WithChoice(names_.event, Further(text), nullptr));
+    choices_->Send(Choice(Further(text), nullptr));
   }
 }
 
@@ -117,10 +85,13 @@ void Generation::OnLogprobs(const engine::ChosenLogprob& token) {
 
 void Generation::OnRetrieval(const engine::Retrieval& retrieval) {
   if (!request_.show_retrievals) return;
-  if (request_.stream) return SendBeside("retrieval", Encode(retrieval));
+  if (request_.stream) {
+    Open();
+    return choices_->Send(nullptr, {{"retrieval", OfChoice(Encode(retrieval))}});
+  }
   hits_ += std::ssize(retrieval.hits);
-  if (hits_ <= kMaxHits) {
-    retrievals_.push_back(Encode(retrieval));
+  if (hits_ <= kMaxHits / choices_->count()) {
+    retrievals_.push_back(OfChoice(Encode(retrieval)));
   } else {
     ++left_out_;
   }
@@ -139,34 +110,26 @@ absl::Status Generation::Finish(engine::FinishReason reason, const engine::Usage
 
 absl::Status Generation::FinishStream(const char* reason, const engine::Usage& usage) {
   Open();
-  json last = WithChoice(names_.event, Further(""), reason);
-  RETURN_IF_ERROR(AddToEnd(last, usage));
-  Send(std::move(last));
-  if (request_.include_usage) SendBeside("usage", Encode(usage));
-  answer_->Write("data: [DONE]\n\n");
-  answer_->End();
+  json beside = json::object();
+  RETURN_IF_ERROR(AddToEnd(beside, usage));
+  choices_->Send(Choice(Further(""), reason), beside);
+  choices_->End(index_, nullptr, json::object(), usage);
   return absl::OkStatus();
 }
 
 absl::Status Generation::FinishWhole(const char* reason, const engine::Usage& usage) {
-  json whole = WithChoice(names_.whole, Whole(text_), reason);
-  whole["usage"] = Encode(usage);
-  if (request_.show_retrievals) {
-    whole["retrievals"] = std::move(retrievals_);
-    whole["retrievals_left_out"] = left_out_;
-  }
-  RETURN_IF_ERROR(AddToEnd(whole, usage));
-  SendJson(*answer_, whole);
+  json beside = json::object();
+  if (request_.show_retrievals)
+    beside = {{"retrievals", std::move(retrievals_)}, {"retrievals_left_out", left_out_}};
+  RETURN_IF_ERROR(AddToEnd(beside, usage));
+  choices_->End(index_, Choice(Whole(text_), reason), beside, usage);
   return absl::OkStatus();
 }
 
-void Generation::OnError(const absl::Status& status) { EndIfError(status); }
+void Generation::OnError(const absl::Status& status) { choices_->Fail(status); }
 
 void Generation::EndIfError(const absl::Status& status) {
-  if (status.ok()) return;
-  if (!begun_) return SendError(*answer_, status);
-  answer_->Write(absl::StrCat("data: ", ErrorJson(status), "\n\n"));
-  answer_->End();
+  if (!status.ok()) choices_->Fail(status);
 }
 
 }  // namespace recollect::http

@@ -1,5 +1,5 @@
-// One generation over HTTP, from the engine's events to the answer: whole, or a stream of
-// server-sent events. How a choice is written, completions and chat say.
+// One choice of an answer over HTTP, from the engine's events to JSON. How it is written,
+// completions and chat say.
 #ifndef RECOLLECT_HTTP_GENERATION_H_
 #define RECOLLECT_HTTP_GENERATION_H_
 
@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "engine/engine.h"
-#include "http/exchange.h"
+#include "http/choices.h"
 #include "http/generation_fields.h"
 #include "http/logprobs.h"
 #include "http/runtime.h"
@@ -22,7 +22,8 @@ namespace recollect::http {
 // Is held by the engine until the end. Its events come one at a time, so it needs no lock.
 class Generation : public engine::GenerateEvents, public std::enable_shared_from_this<Generation> {
  public:
-  // Answers later, from other threads, unless it returns an error, which the caller answers with.
+  // Answers later, from other threads, unless it returns an error, with which the caller lets the
+  // choices fail.
   // INVALID_ARGUMENT: log probabilities of a model without a tokenizer.
   virtual absl::Status Start();
 
@@ -33,14 +34,9 @@ class Generation : public engine::GenerateEvents, public std::enable_shared_from
   void OnError(const absl::Status& status) override;
 
  protected:
-  // How ids begin, and what `object` says of a whole answer and of an event.
-  struct Names {
-    const char* id;
-    const char* whole;
-    const char* event;
-  };
-  Generation(Runtime& runtime, const Names& names, GenerationRequest request,
-             std::shared_ptr<Answer> answer);
+  // `index`: among the choices.
+  Generation(Runtime& runtime, GenerationRequest request, std::shared_ptr<Choices> choices,
+             int64_t index);
 
   // What a choice has besides `index` and `finish_reason`: of the event before all others of a
   // stream (null: there is none), of an event with further text, of a whole answer.
@@ -55,32 +51,26 @@ class Generation : public engine::GenerateEvents, public std::enable_shared_from
   // Sets logprobs(), where they are asked for; as Start.
   absl::Status PrepareLogprobs();
   void Generate();
-  void CancelWhenGone(const std::shared_ptr<engine::RequestHandle>& handle);
   void EndIfError(const absl::Status& status);  // tells it to the client, unless it is OK
 
   Runtime& runtime() { return runtime_; }
   const GenerationRequest& request() const { return request_; }
+  Choices& choices() { return *choices_; }
   std::optional<Logprobs>& logprobs() { return logprobs_; }
 
  private:
-  nlohmann::json Event(const char* object) const;  // without `choices`
-  nlohmann::json WithChoice(const char* object, nlohmann::json choice,
-                            const nlohmann::json& reason) const;
+  nlohmann::json Choice(nlohmann::json choice, const nlohmann::json& reason) const;
+  nlohmann::json OfChoice(nlohmann::json retrieval) const;
   void Open();
-  void Send(nlohmann::json event);
-  void SendBeside(const char* name, nlohmann::json value);  // an event without a choice
   absl::Status Finish(engine::FinishReason reason, const engine::Usage& usage);
   absl::Status FinishStream(const char* reason, const engine::Usage& usage);
   absl::Status FinishWhole(const char* reason, const engine::Usage& usage);
 
   Runtime& runtime_;
   const Runtime::Work work_{runtime_};
-  const Names names_;
-  const std::string model_;
   const GenerationRequest request_;
-  const std::shared_ptr<Answer> answer_;
-  const int64_t created_;  // in seconds since 1970
-  const std::string id_;
+  const std::shared_ptr<Choices> choices_;
+  const int64_t index_;
   std::string text_;  // without a stream
   std::optional<Logprobs> logprobs_;
   nlohmann::json retrievals_ = nlohmann::json::array();

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -18,10 +19,10 @@ namespace recollect::http {
 namespace {
 
 constexpr size_t kMaxNameBytes = 253;  // of DNS
-constexpr size_t kMaxShown = 100;
+constexpr size_t kMaxShownBytes = 100;
 
 std::string Shown(absl::string_view value) {
-  return model::Shortened(model::EscapeInvisible(value), kMaxShown);
+  return model::Shortened(model::EscapeInvisible(value), kMaxShownBytes);
 }
 
 // The name of "NAME:PORT" in lower case, without brackets and without the dot at the end of a full
@@ -64,8 +65,10 @@ std::string HowToAllow(const std::string& name) {
 }  // namespace
 
 absl::StatusOr<Hosts> Hosts::Create(const std::string& listen,
-                                    const std::vector<std::string>& names, bool check_host) {
+                                    const std::vector<std::string>& names, bool check_host,
+                                    Cors cors) {
   Hosts hosts;
+  hosts.cors_ = std::move(cors);
   hosts.check_host_ = check_host;
   hosts.listen_name_ = NameOf(listen);
   for (const std::string& name : names) {
@@ -92,7 +95,7 @@ absl::Status Hosts::CheckHost(absl::string_view host) const {
 }
 
 absl::Status Hosts::CheckOrigin(absl::string_view origin, absl::string_view host) const {
-  if (origin.empty()) return absl::OkStatus();
+  if (origin.empty() || cors_.Allows(origin)) return absl::OkStatus();
   // "null" has no host: a page in a sandbox, or from a file.
   const size_t scheme = origin.find("://");
   const absl::string_view authority =

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "access/caller.h"
+#include "http/cors.h"
 #include "http/exchange.h"
 
 namespace recollect::http {
@@ -30,13 +31,14 @@ class Hosts {
   // `listen`: HOST:PORT of the listener; `names`: further ones (--http-hosts). `check_host` false:
   // any Host will do. INVALID_ARGUMENT: not a host name, such as one with a port.
   static absl::StatusOr<Hosts> Create(const std::string& listen,
-                                      const std::vector<std::string>& names, bool check_host);
+                                      const std::vector<std::string>& names, bool check_host,
+                                      Cors cors = {});
 
   // Anybody, unless PERMISSION_DENIED, naming the header and what would allow it:
   // - Host is neither an IP address, nor localhost or a name that ends with .localhost, nor the
   // name
   //   in `listen`, nor one of the names. A request without Host comes from no browser.
-  // - Origin is there and neither the same as Host nor one of the names.
+  // - Origin is there and neither the same as Host nor one of the names nor one that `cors` allows.
   // What tells of the server's health is open to all.
   absl::StatusOr<access::Caller> Admit(const Request& request) const;
 
@@ -47,6 +49,7 @@ class Hosts {
   std::string listen_name_;
   std::set<std::string> names_;  // in lower case, like the one above
   bool check_host_ = true;
+  Cors cors_;
 };
 
 }  // namespace recollect::http

@@ -49,6 +49,23 @@ absl::Status TakePrompt(json& object, const char* name, engine::Prompt& prompt) 
   return Take(object, name, kExpected, prompt.text);
 }
 
+absl::Status TakePrompts(json& object, const char* name, std::vector<engine::Prompt>& prompts) {
+  const auto found = object.find(name);
+  if (found == object.end()) return absl::InvalidArgumentError(absl::StrCat(name, ": missing"));
+  const json all = std::move(*found);
+  object.erase(found);
+  const bool several = all.is_array() && !all.empty() && !all.front().is_number();
+  if (several && all.size() > kMaxPrompts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", all.size(), " texts, at most ", kMaxPrompts));
+  }
+  for (const json& text : several ? all : json::array({all})) {
+    json single = {{name, text}};
+    RETURN_IF_ERROR(TakePrompt(single, name, prompts.emplace_back()));
+  }
+  return absl::OkStatus();
+}
+
 namespace {
 
 absl::Status TakeMountAs(json& object, engine::SessionOptions& session) {

@@ -5,6 +5,7 @@
 #define RECOLLECT_HTTP_REQUEST_FIELDS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,6 +29,11 @@ absl::Status TakeModel(nlohmann::json& object, const ServerOptions& options, Mod
 
 // A string or an array of token ids, or an array of one of these.
 absl::Status TakePrompt(nlohmann::json& object, const char* name, engine::Prompt& prompt);
+
+// A string, an array of token ids, or an array of up to kMaxPrompts of either.
+inline constexpr size_t kMaxPrompts = 256;
+absl::Status TakePrompts(nlohmann::json& object, const char* name,
+                         std::vector<engine::Prompt>& prompts);
 
 // `mounts`, which `caller` must be allowed to use, `mount_as`, `text_tokens` and the pattern.
 absl::Status TakeSession(nlohmann::json& object, const access::Caller& caller,

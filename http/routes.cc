@@ -40,6 +40,10 @@ void Ready(Runtime& runtime, const Request& request, const std::shared_ptr<Answe
   ready.ok() ? Live(runtime, request, answer) : SendError(*answer, ready);
 }
 
+void Version(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
+  SendJson(*answer, {{"version", runtime.options.version}});
+}
+
 json EncodeModel(const Runtime& runtime) {
   return {{"id", runtime.options.model_name},
           {"object", "model"},
@@ -71,6 +75,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/livez", Live, /*quick=*/true},
     {"GET", "/health", Ready, /*quick=*/true},
     {"GET", "/readyz", Ready, /*quick=*/true},
+    {"GET", "/version", Version, /*quick=*/true},
     {"GET", "/v1/models", Models, /*quick=*/true},
     {"GET", "/v1/models/{}", OneModel, /*quick=*/true},
     {"POST", "/v1/completions", Complete},

@@ -17,6 +17,7 @@
 #include "access/certificate.h"
 #include "base/metrics.h"
 #include "engine/engine.h"
+#include "http/cors.h"
 #include "http/exchange.h"
 
 namespace recollect::model {
@@ -36,6 +37,8 @@ struct ServerOptions {
   int max_connections = kMaxConnections;        // one more is closed at once
   // Within which a request's head, then its body, must have come; and for each write.
   absl::Duration timeout = absl::Seconds(60);
+  // Of streamed completions: a proxy ends connections on which nothing comes for a minute.
+  Answer::Pauses event_pauses = {.head = absl::Seconds(1), .comment = absl::Seconds(15)};
   // What GET /metrics and GET /v1/stats say besides: of the program; of the model, which may be
   // null; of what else the process has, such as its gRPC server.
   std::string version = {};
@@ -44,6 +47,7 @@ struct ServerOptions {
   // Says who sends a request, or refuses it, by its head, before its body is read
   // (http/authorize.h). Null: anybody may send all.
   std::function<absl::StatusOr<access::Caller>(const Request&)> authorize = nullptr;
+  Cors cors = {};  // which pages of other sites may read answers
   // By which TLS is spoken (HTTPS); must outlive the server. Null: no TLS.
   const access::Certificate* certificate = nullptr;
 };

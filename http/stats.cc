@@ -10,24 +10,22 @@
 namespace recollect::http {
 namespace {
 
-using json = nlohmann::ordered_json;
-
 // Names of ModelInfo in proto/recollect/v1/admin.proto.
-json ToJson(const model::Model& model) {
+nlohmann::ordered_json ToJson(const model::Model& model) {
   const model::ModelConfig& config = model.config();
-  json out = {{"architecture", config.architecture},
-              {"fingerprint", model.fingerprint()},
-              {"dtype", DTypeName(model.dtype())},
-              {"parameters", model.parameters()},
-              {"weight_bytes", model.weight_bytes()},
-              {"vocab_size", config.vocab_size},
-              {"has_tokenizer", model.tokenizer() != nullptr},
-              {"width", config.d},
-              {"layers", config.layers()},
-              {"lower_layers", config.n_low},
-              {"groups", config.groups.size()},
-              {"retrieved_chunks", config.n_ret},
-              {"retrieval_width", config.key_width()}};
+  nlohmann::ordered_json out = {{"architecture", config.architecture},
+                                {"fingerprint", model.fingerprint()},
+                                {"dtype", DTypeName(model.dtype())},
+                                {"parameters", model.parameters()},
+                                {"weight_bytes", model.weight_bytes()},
+                                {"vocab_size", config.vocab_size},
+                                {"has_tokenizer", model.tokenizer() != nullptr},
+                                {"width", config.d},
+                                {"layers", config.layers()},
+                                {"lower_layers", config.n_low},
+                                {"groups", config.groups.size()},
+                                {"retrieved_chunks", config.n_ret},
+                                {"retrieval_width", config.key_width()}};
   if (config.context > 0) out["context"] = config.context;
   if (config.max_context > 0) out["max_context"] = config.max_context;
   return out;
@@ -36,7 +34,7 @@ json ToJson(const model::Model& model) {
 }  // namespace
 
 void Stats(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
-  json out = {{"object", "stats"}};
+  nlohmann::ordered_json out = {{"object", "stats"}};
   const engine::EngineStats stats = runtime.engine.stats();
   engine::VisitFields(stats, [&out](const char* name, const auto& value) { out[name] = value; });
   out["resident_bytes"] = ReadProcess().resident_bytes;
@@ -44,7 +42,8 @@ void Stats(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answ
   out["model"] = {{"name", runtime.options.model_name}};
   if (runtime.options.model != nullptr) out["model"].update(ToJson(*runtime.options.model));
   out["model"]["index"] = stats.index;
-  answer->Send(200, "application/json", out.dump(-1, ' ', false, json::error_handler_t::replace));
+  answer->Send(200, "application/json",
+               out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace recollect::http

@@ -16,11 +16,6 @@ namespace {
 constexpr int kMinWordCount = 3;
 constexpr int kTriesApart = 200;  // to find a key of words that no other has
 
-std::string Capitalised(std::string text) {
-  if (!text.empty()) text[0] = absl::ascii_toupper(static_cast<unsigned char>(text[0]));
-  return text;
-}
-
 // The forms of training's keys: words in lower case, in capitals, with a hyphen.
 std::string MakeKey(Random& random, const std::vector<std::string>& words) {
   const int64_t count = 1 + random.Below(3);
@@ -54,6 +49,11 @@ bool SharesAWord(const std::string& key, const std::vector<std::string>& others)
 }
 
 }  // namespace
+
+std::string Capitalised(std::string text) {
+  if (!text.empty()) text[0] = absl::ascii_toupper(static_cast<unsigned char>(text[0]));
+  return text;
+}
 
 Form MakeForm(Random& random, const PhraseList& phrases, ValueKind kind, int hex_digits) {
   return {random.Pick(phrases.nouns), random.Pick(phrases.needles), random.Pick(phrases.questions),

@@ -39,6 +39,9 @@ Form MakeForm(Random& random, const PhraseList& phrases, ValueKind kind, int hex
 Needle MakeNeedle(Random& random, const Form& form, const std::vector<std::string>& words,
                   std::vector<std::string>* taken, bool apart = false);
 
+// `text` with its first letter as a capital.
+std::string Capitalised(std::string text);
+
 // Words of the text that training never drew: 3 to 10 letters only, frequent enough to be words.
 // Sorted.
 std::vector<std::string> TestWords(const std::string& text);

@@ -23,7 +23,7 @@ constexpr int64_t kLongestCycle = 3;
 constexpr int64_t kRunWords = 4;
 constexpr int64_t kValueDigits = 5;  // more than a year has
 constexpr int64_t kSlot = 60;        // bytes of a key or value at most
-constexpr int kTries = 1000;         // to find a prompt that no shard's end cuts
+constexpr int kPromptTries = 1000;   // to find a prompt that no shard's end cuts
 
 bool IsDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
 
@@ -40,7 +40,7 @@ class Prose : public Task {
   int64_t least_documents() const override { return 2; }  // one to begin from, one to mount
 
   absl::StatusOr<Question> Make(const Draw& draw) override {
-    for (int t = 0; t < kTries; ++t) {
+    for (int t = 0; t < kPromptTries; ++t) {
       const Place at = draw.haystack.At(t == 0 ? draw.depth : draw.random.Unit());
       const std::string& text = draw.haystack.shards()[at.shard];
       const auto words = WordsFrom(text, at.begin, options_.cue_words + kTokens);

@@ -13,7 +13,7 @@ namespace recollect::cli::niah {
 namespace {
 
 constexpr int64_t kFewWords = 5, kManyWords = 20;  // of the continuation
-constexpr int kTries = 1000;                       // to find words that stand in one place only
+constexpr int kQuoteTries = 1000;                  // to find words that stand in one place only
 
 class Quote : public Task {
  public:
@@ -35,7 +35,7 @@ class Quote : public Task {
   bool shares() const override { return true; }
 
   absl::StatusOr<Question> Make(const Draw& draw) override {
-    for (int t = 0; t < kTries; ++t) {
+    for (int t = 0; t < kQuoteTries; ++t) {
       // The first try at the depth asked for, others anywhere.
       const Place at = draw.haystack.At(t == 0 ? draw.depth : draw.random.Unit());
       const std::string& text = draw.haystack.shards()[at.shard];

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/status.h"
+#include "cli/niah/needle.h"
 #include "cli/niah/tasks.h"
 
 namespace recollect::cli::niah {
@@ -98,11 +99,6 @@ class Records : public Task {
   std::vector<Record> records_;  // in the haystack, shape by shape
   int64_t first_place_ = 0;      // of theirs among all places of the haystack
 };
-
-std::string Capitalised(std::string word) {
-  word[0] = absl::ascii_toupper(static_cast<unsigned char>(word[0]));
-  return word;
-}
 
 std::string Join(Random& random, const std::vector<std::string>& words, int64_t count,
                  const char* between, bool capitals) {

@@ -10,7 +10,7 @@
 namespace recollect::cli::niah {
 namespace {
 
-constexpr int kTries = 1000;  // to find a passage that no shard's end cuts
+constexpr int kPassageTries = 1000;  // to find a passage that no shard's end cuts
 
 class Reread : public Task {
  public:
@@ -22,7 +22,7 @@ class Reread : public Task {
   int64_t least_documents() const override { return 2; }  // one to hold it, one without it
 
   absl::StatusOr<Question> Make(const Draw& draw) override {
-    for (int t = 0; t < kTries; ++t) {
+    for (int t = 0; t < kPassageTries; ++t) {
       const Place at = draw.haystack.At(t == 0 ? draw.depth : draw.random.Unit());
       const std::string& text = draw.haystack.shards()[at.shard];
       const auto first = WordsFrom(text, at.begin, 1);

@@ -30,7 +30,7 @@ namespace {
 constexpr std::string_view kSentences =
     "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.\n";
 constexpr int64_t kAnswerTokens = 128, kVariableTokens = 30;
-constexpr int kTries = 1000;  // to find a whole line
+constexpr int kLineTries = 1000;  // to find a whole line
 
 enum class Ground { kBooks, kNoise, kNeedles };
 
@@ -190,7 +190,7 @@ class Ruler : public Task {
 
   // A haystack of needles holds what is asked for already.
   absl::StatusOr<Question> ChooseLine(const Draw& draw, const Kind& kind) const {
-    for (int t = 0; t < kTries; ++t) {
+    for (int t = 0; t < kLineTries; ++t) {
       const Place at = draw.haystack.At(t == 0 ? draw.depth : draw.random.Unit());
       const std::string& text = draw.haystack.shards()[at.shard];
       const size_t begin = text.find('\n', at.begin);

@@ -17,7 +17,6 @@ constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
 constexpr std::string_view kTypes = "tokenizer.ggml.token_type";
 constexpr std::string_view kMerges = "tokenizer.ggml.merges";
 constexpr std::string_view kAddBegin = "tokenizer.ggml.add_bos_token";
-constexpr size_t kMaxShown = 64;  // bytes
 
 std::vector<std::string> Copies(const std::vector<std::string_view>& strings) {
   return {strings.begin(), strings.end()};
@@ -54,8 +53,7 @@ absl::StatusOr<int32_t> IdOf(const GgufMetadata& metadata, std::string_view key,
 absl::StatusOr<BpeVocabulary> BpeVocabulary::FromGguf(const GgufMetadata& metadata) {
   ASSIGN_OR_RETURN(const std::string_view model, metadata.GetString(kModel));
   if (model != "gpt2") {
-    return absl::InvalidArgumentError(absl::StrCat(std::string(kModel), " is ",
-                                                   Quoted(model, kMaxShown),
+    return absl::InvalidArgumentError(absl::StrCat(std::string(kModel), " is ", Quoted(model, 64),
                                                    ", expected \"gpt2\": byte-level BPE"));
   }
   BpeVocabulary vocabulary;

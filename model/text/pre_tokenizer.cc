@@ -96,15 +96,15 @@ size_t WholeCharacters(std::string_view text) {
 constexpr struct {
   PreTokenizer rule;
   std::string_view name;
-} kNames[] = {{PreTokenizer::kGpt2, "gpt-2"},         {PreTokenizer::kSmollm, "smollm"},
-              {PreTokenizer::kLlamaBpe, "llama-bpe"}, {PreTokenizer::kQwen2, "qwen2"},
-              {PreTokenizer::kGpt2, "gpt2"},          {PreTokenizer::kLlamaBpe, "llama3"},
-              {PreTokenizer::kLlamaBpe, "llama-v3"}};
+} kKnownRules[] = {{PreTokenizer::kGpt2, "gpt-2"},         {PreTokenizer::kSmollm, "smollm"},
+                   {PreTokenizer::kLlamaBpe, "llama-bpe"}, {PreTokenizer::kQwen2, "qwen2"},
+                   {PreTokenizer::kGpt2, "gpt2"},          {PreTokenizer::kLlamaBpe, "llama3"},
+                   {PreTokenizer::kLlamaBpe, "llama-v3"}};
 
 }  // namespace
 
 absl::StatusOr<PreTokenizer> PreTokenizerNamed(std::string_view name) {
-  for (const auto& known : kNames) {
+  for (const auto& known : kKnownRules) {
     if (known.name == name) return known.rule;
   }
   constexpr size_t kMaxShown = 64;  // bytes
@@ -113,7 +113,7 @@ absl::StatusOr<PreTokenizer> PreTokenizerNamed(std::string_view name) {
 }
 
 std::string_view PreTokenizerName(PreTokenizer rule) {
-  return std::find_if(std::begin(kNames), std::end(kNames),
+  return std::find_if(std::begin(kKnownRules), std::end(kKnownRules),
                       [&](const auto& known) { return known.rule == rule; })
       ->name;
 }

@@ -19,9 +19,6 @@
 namespace recollect::model {
 namespace {
 
-// How a space is written inside a piece (U+2581).
-constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
-
 // Field numbers and values of sentencepiece_model.proto.
 enum class PieceType {
   kNormal = 1,

@@ -11,6 +11,10 @@
 
 namespace recollect::model {
 
+// SentencePiece writes a space inside a piece as this character (U+2581), so the character itself
+// must go through byte pieces.
+inline constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
+
 // Immutable after Parse; thread-safe.
 class SentencePieceModel {
  public:

@@ -15,9 +15,6 @@ constexpr int64_t kMaxSegmentBytes = 256;
 // Of text in which no two neighbours can be parted, such as one letter over and over. Far longer
 // than any word; it bounds what a stream has to hold back.
 constexpr int64_t kMaxRunBytes = 65536;
-// U+2581. SentencePiece writes a space as this character, so the character itself must go through
-// byte pieces.
-constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
 // Words repeat: looking one up costs a fraction of encoding it. Per call, so nothing is shared
 // between threads.
 constexpr size_t kCacheEntries = 1 << 16;

@@ -14,8 +14,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr int kInvalid = 4, kFailedPrecondition = 7, kExhausted = 8;
-
 // Of 400 words, a tenth of which may be keys.
 std::string Haystack() {
   std::string text;
@@ -250,7 +248,7 @@ TEST_F(CliTest, NiahGoesOnWhereItWasInterrupted) {
     WriteFile(unfinished, absl::StrJoin(lines, "\n") + "\n{\"name\": \"pass");
     // Another run is none of this one's.
     const ProcessResult other = Embedded(With(arguments, {"--seed", "9"}));
-    EXPECT_EQ(other.exit_code, kFailedPrecondition);
+    EXPECT_EQ(other.exit_code, kConflict);
     EXPECT_THAT(other.err, HasSubstr("--seed 1, this one has 9"));
     ASSERT_EQ(Embedded(With(arguments, {"--heat-map", Path("map.svg")})).exit_code, 0);
     EXPECT_THAT(ReadFile(Path("map.svg")), HasSubstr("</svg>"));

@@ -12,8 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kNotFound = 3, kBadInput = 4;
-
 class ChatCliTest : public CliTest {
  protected:
   void SetUp() override {
@@ -77,11 +75,11 @@ TEST_F(ChatCliTest, FilesThatAreNotWhatTheyShouldBeAreNotAdded) {
   EXPECT_NE(package.exit_code, 0);
   EXPECT_THAT(package.err,
               HasSubstr("bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"));
-  EXPECT_EQ(Add("mine", File("text.gguf", "some text")).exit_code, kBadInput);
+  EXPECT_EQ(Add("mine", File("text.gguf", "some text")).exit_code, kInvalid);
   EXPECT_EQ(Add("mine", Path("missing.gguf")).exit_code, kNotFound);
-  EXPECT_EQ(Add("../mine", Path("tiny.gguf")).exit_code, kBadInput);
+  EXPECT_EQ(Add("../mine", Path("tiny.gguf")).exit_code, kInvalid);
   const ProcessResult unknown = WithModels({"model", "add", "mine"});
-  EXPECT_EQ(unknown.exit_code, kBadInput);
+  EXPECT_EQ(unknown.exit_code, kInvalid);
   EXPECT_THAT(unknown.err, HasSubstr("--from"));
   EXPECT_TRUE(NothingWasAdded());
 }

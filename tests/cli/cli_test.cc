@@ -13,8 +13,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr int kUsage = 2, kNotFound = 3, kInvalid = 4, kUnavailable = 5, kLate = 6, kConflict = 7;
-
 TEST_F(CliTest, HelpTeachesWithExamplesAndExitCodes) {
   const ProcessResult help = Run({"--help"});
   EXPECT_EQ(help.exit_code, 0);

@@ -16,6 +16,10 @@
 
 namespace recollect {
 
+// Exit codes, as `recollect --help` lists them.
+constexpr int kUsage = 2, kNotFound = 3, kInvalid = 4, kUnavailable = 5, kLate = 6, kConflict = 7,
+              kExhausted = 8;
+
 class CliTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -9,8 +9,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int kNotFound = 3, kInvalid = 4;
-
 class DocsCliTest : public CliTest {};
 
 // Nothing that a person types is read as a list of CLI11's own.

@@ -14,8 +14,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int kUsage = 2, kNotFound = 3, kInvalid = 4, kConflict = 7;
-
 class KeysCliTest : public CliTest {
  protected:
   ProcessResult Keys(std::vector<std::string> arguments) const {

@@ -11,8 +11,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int kUsage = 2, kNotFound = 3, kInvalid = 4, kUnavailable = 5;
-
 class MessagesCliTest : public CliTest {};
 
 TEST_F(MessagesCliTest, WrongUseIsJsonWhereJsonIsAsked) {

@@ -10,8 +10,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr int kInvalid = 4, kConflict = 7;
-
 class PrefixCliTest : public CliTest {
  protected:
   void SetUp() override {

@@ -10,8 +10,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kUsage = 2, kNotFound = 3, kBadInput = 4, kRefused = 7;
-
 class WhereCliTest : public CliTest {};
 
 TEST_F(WhereCliTest, FlagBeatsEnvironmentBeatsFileBeatsDefault) {
@@ -65,6 +63,7 @@ TEST_F(WhereCliTest, TheSampleConfigurationIsComplete) {
                              "grpc-listen",
                              "http-listen",
                              "http-hosts",
+                             "http-cors-origins",
                              "drain-timeout",
                              "accept-data-loss",
                              "keys",
@@ -80,7 +79,7 @@ TEST_F(WhereCliTest, TheSampleConfigurationIsComplete) {
 TEST_F(WhereCliTest, ACacheIsForAStoreElsewhere) {
   const ProcessResult result = Run({"docs", "list", "--model", Path("model"), "--data-dir",
                                     ":memory:", "--cache-dir", Path("cache")});
-  EXPECT_EQ(result.exit_code, kBadInput);
+  EXPECT_EQ(result.exit_code, kInvalid);
   EXPECT_THAT(result.err, HasSubstr("--cache-dir " + Path("cache") + " is for --store"));
   EXPECT_FALSE(std::filesystem::exists(Path("cache")));
 }
@@ -108,7 +107,7 @@ TEST_F(WhereCliTest, ADirectoryThatIsNotThereHasNoDocuments) {
 TEST_F(WhereCliTest, WithoutAHomeSomebodyHasToSayWhere) {
   const ProcessResult result =
       Run({"docs", "list", "--model", Path("model")}, "", {"HOME=", "XDG_DATA_HOME="});
-  EXPECT_EQ(result.exit_code, kRefused);
+  EXPECT_EQ(result.exit_code, kConflict);
   EXPECT_THAT(result.err, HasSubstr("name a directory with --data-dir"));
 }
 
@@ -178,7 +177,7 @@ TEST_F(WhereCliTest, AnAddressThatIsNoneOfGrpcIsToldWhatItShouldBe) {
       {"a:1,http://b:1", "server 'http://b:1': expected HOST:PORT of gRPC"}};
   for (const auto& [server, message] : cases) {
     const ProcessResult result = Run({"stats", "--server", server});
-    EXPECT_EQ(result.exit_code, kBadInput) << server;
+    EXPECT_EQ(result.exit_code, kInvalid) << server;
     EXPECT_THAT(result.err, HasSubstr(message));
   }
 }
@@ -196,7 +195,7 @@ TEST_F(WhereCliTest, ASizeThatIsNoneIsNamedAsItWasTyped) {
 TEST_F(WhereCliTest, AModelIsADirectoryOrAGgufFile) {
   const ProcessResult result =
       Run({"model", "--model", Path("model") + "/config.json", "--data-dir", ":memory:"});
-  EXPECT_EQ(result.exit_code, kBadInput);
+  EXPECT_EQ(result.exit_code, kInvalid);
   EXPECT_THAT(result.err, HasSubstr("config.json: "));
 }
 

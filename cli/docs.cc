@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "base/status.h"
 #include "cli/connection.h"
+#include "cli/flags.h"
 #include "cli/json.h"
 #include "cli/verbs.h"
 #include "model/text/printable.h"
@@ -18,12 +18,11 @@
 namespace recollect::cli {
 namespace {
 
-constexpr size_t kMaxDeleted = 64;       // documents named in one call
 constexpr int64_t kReadBytes = 1 << 20;  // the server's limit for one call
 
 struct DocsOptions {
   std::vector<std::string> ids;
-  std::vector<std::string> more;  // of `docs delete`, empty where none was given
+  std::vector<std::string> deleted;  // of `docs delete`
   int64_t begin = 0;
   int64_t end = -1;
 };
@@ -97,14 +96,10 @@ absl::Status Get(const Options& common, const DocsOptions& options) {
 }
 
 absl::Status Delete(const Options& common, const DocsOptions& options) {
-  DocsOptions all = options;
-  for (const std::string& id : options.more) {
-    if (!id.empty()) all.ids.push_back(id);
-  }
-  RETURN_IF_ERROR(CheckIds(all));
+  ASSIGN_OR_RETURN(const auto ids, GivenIds(options.deleted));
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
   std::vector<std::string> deleted, missing;
-  for (const std::string& id : all.ids) {
+  for (const std::string& id : ids) {
     const absl::Status status = connection->client().DeleteDocument(id);
     if (absl::IsNotFound(status)) {
       missing.emplace_back(status.message());
@@ -166,20 +161,7 @@ void AddDocs(CLI::App& app, Command& command) {
       ->allow_extra_args(false);  // or "[a]" would be read as a list
   CLI::App* remove = add("delete", "Delete documents, and unfinished ingests", "delete moby emma",
                          [&command, options] { return Delete(command.options, *options); });
-  remove->add_option("ID", options->ids, "Document; others may follow")
-      ->required()
-      ->expected(1)
-      ->allow_extra_args(false);
-  // An option for each of the others: one that takes several values takes lists, too.
-  options->more.resize(kMaxDeleted - 1);
-  for (size_t i = 0; i < options->more.size(); ++i) {
-    remove->add_option(absl::StrCat("ID", i + 2), options->more[i])->group("");
-  }
-  const auto plain = remove->get_formatter();
-  remove->formatter_fn([plain](const CLI::App* verb, std::string name, CLI::AppFormatMode mode) {
-    return absl::StrReplaceAll(plain->make_help(verb, std::move(name), mode),
-                               {{"] ID []", "] ID…"}, {" []", ""}});
-  });
+  AddIds(*remove, options->deleted)->required();
   CLI::App* text = add("text", "A document's text, or bytes [begin, end) of it",
                        "text moby --begin 1000 --end 2000",
                        [&command, options] { return Text(command.options, *options); });

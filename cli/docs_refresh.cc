@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "cli/connection.h"
+#include "cli/flags.h"
 #include "cli/json.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
@@ -17,10 +18,8 @@
 namespace recollect::cli {
 namespace {
 
-constexpr size_t kMaxRefreshed = 64;  // documents named in one call
-
 struct RefreshOptions {
-  std::vector<std::string> ids = std::vector<std::string>(kMaxRefreshed);  // empty: not given
+  std::vector<std::string> ids;
   bool all = false;
 };
 
@@ -37,9 +36,8 @@ absl::StatusOr<std::vector<v1::Document>> Wanted(client::Client& client,
     }
     return wanted;
   }
-  for (const std::string& id : options.ids) {
-    if (id.empty()) continue;
-    RETURN_IF_ERROR(CheckUtf8("ID", id));
+  ASSIGN_OR_RETURN(const auto ids, GivenIds(options.ids));
+  for (const std::string& id : ids) {
     ASSIGN_OR_RETURN(wanted.emplace_back(), client.GetDocument(id));
   }
   return wanted;
@@ -60,6 +58,7 @@ absl::Status RefreshAll(const Options& common, const RefreshOptions& options) {
   }
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
   ASSIGN_OR_RETURN(const auto wanted, Wanted(connection->client(), options));
+  if (wanted.empty() && !common.json) std::printf("no document is of another model\n");
   std::vector<v1::Document> refreshed;
   std::vector<std::string> failed;
   absl::Status first;
@@ -85,11 +84,7 @@ void AddDocsRefresh(CLI::App& docs, Command& command) {
   auto options = std::make_shared<RefreshOptions>();
   CLI::App* verb = docs.add_subcommand(
       "refresh", "Read documents of another model again, from their text, under this one");
-  for (size_t i = 0; i < options->ids.size(); ++i) {
-    CLI::Option* id = verb->add_option(i == 0 ? "ID" : absl::StrCat("ID", i + 1), options->ids[i],
-                                       "Document; others may follow");
-    if (i > 0) id->group("");
-  }
+  AddIds(*verb, options->ids);
   verb->add_flag("--all", options->all, "All documents of other models");
   verb->footer(absl::StrCat(
       "\nA document stays as it is until it is read to its end. A refresh that is broken off goes\n"

@@ -11,10 +11,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/file.h"
 #include "base/log_fields.h"
+#include "base/status.h"
 #include "model/text/printable.h"
 
 namespace recollect::cli {
@@ -139,6 +141,31 @@ CLI::Option* AddBackupDir(CLI::App& verb, Options& options) {
   return FromEnvironment(verb.add_option("--backup-dir", options.backup_dir,
                                          "Backups are kept here, of one data directory"))
       ->type_name("DIR");
+}
+
+CLI::Option* AddIds(CLI::App& verb, std::vector<std::string>& ids) {
+  constexpr size_t kMaxIds = 64;
+  ids.resize(kMaxIds);
+  CLI::Option* first = verb.add_option("ID", ids.front(), "Document; others may follow");
+  // An option for each of the others: one that takes several values takes lists, too.
+  for (size_t i = 1; i < ids.size(); ++i)
+    verb.add_option(absl::StrCat("ID", i + 1), ids[i])->group("");
+  const auto plain = verb.get_formatter();
+  verb.formatter_fn([plain](const CLI::App* app, std::string name, CLI::AppFormatMode mode) {
+    return absl::StrReplaceAll(plain->make_help(app, std::move(name), mode),
+                               {{"] []", "]…"}, {"ID []", "ID…"}, {" []", ""}});
+  });
+  return first;
+}
+
+absl::StatusOr<std::vector<std::string>> GivenIds(const std::vector<std::string>& ids) {
+  std::vector<std::string> given;
+  for (const std::string& id : ids) {
+    if (id.empty()) continue;
+    RETURN_IF_ERROR(CheckUtf8("ID", id));
+    given.push_back(id);
+  }
+  return given;
 }
 
 CLI::Option* AddKeysFile(CLI::App& verb, Options& options) {

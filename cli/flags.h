@@ -8,12 +8,14 @@
 #define RECOLLECT_CLI_FLAGS_H_
 
 #include <string>
+#include <vector>
 
 #include "CLI/App.hpp"
 #include "CLI/Config.hpp"
 #include "CLI/Formatter.hpp"
 #include "CLI/Validators.hpp"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "cli/options.h"
@@ -34,6 +36,12 @@ CLI::Option* AddBackupDir(CLI::App& verb, Options& options);
 
 // The option --keys, of verbs that make or ask for keys.
 CLI::Option* AddKeysFile(CLI::App& verb, Options& options);
+
+// Positional ids of up to 64 documents; the first of the options is returned. `ids` must outlive
+// the verb, and has an empty string for each id that is not given (GivenIds leaves these out).
+CLI::Option* AddIds(CLI::App& verb, std::vector<std::string>& ids);
+// INVALID_ARGUMENT: an id that is not UTF-8.
+absl::StatusOr<std::vector<std::string>> GivenIds(const std::vector<std::string>& ids);
 
 // An option whose value goes to a setter of a message; where it is not given nothing is set.
 template <typename Message, typename T>

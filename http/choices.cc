@@ -49,11 +49,9 @@ Choices::Choices(Runtime& runtime, const Names& names, const Form& form, int64_t
       answer_(std::move(answer)),
       created_(absl::ToUnixSeconds(absl::Now())),
       id_(NextId(names.id)),
-      running_(count) {
-  whole_ = Event(names_.whole);
-  whole_["choices"] = json::array();
-  for (int64_t i = 0; i < count; ++i) whole_["choices"].push_back(nullptr);
-}
+      choices_(static_cast<size_t>(count)),
+      beside_(static_cast<size_t>(count)),
+      running_(count) {}
 
 json Choices::Event(const char* object) const {
   return {{"id", id_},
@@ -112,12 +110,14 @@ void Choices::End(int64_t index, json choice, const json& beside, const engine::
     usage_.prompt_tokens += usage.prompt_tokens;
     usage_.cached_tokens += usage.cached_tokens;
     usage_.generated_tokens += usage.generated_tokens;
-    whole_["choices"][static_cast<size_t>(index)] = std::move(choice);
-    Merge(whole_, beside);
+    choices_[static_cast<size_t>(index)] = std::move(choice);
+    beside_[static_cast<size_t>(index)] = beside;
     if (--running_ > 0) return;
     ended_ = true;
-    whole = std::move(whole_);
+    whole = Event(names_.whole);
+    whole["choices"] = std::move(choices_);
     whole["usage"] = Encode(usage_);
+    for (const json& one : beside_) Merge(whole, one);
   }
   if (!form_.stream) return SendJson(*answer_, whole);
   if (form_.include_usage) Write(json::array(), {{"usage", whole["usage"]}});

@@ -63,7 +63,7 @@ class Choices : public std::enable_shared_from_this<Choices> {
 
   Mutex mutex_;
   std::vector<std::shared_ptr<engine::RequestHandle>> handles_ ABSL_GUARDED_BY(mutex_);
-  nlohmann::json whole_ ABSL_GUARDED_BY(mutex_);
+  std::vector<nlohmann::json> choices_ ABSL_GUARDED_BY(mutex_), beside_ ABSL_GUARDED_BY(mutex_);
   engine::Usage usage_ ABSL_GUARDED_BY(mutex_);  // the sum
   int64_t running_ ABSL_GUARDED_BY(mutex_);
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;

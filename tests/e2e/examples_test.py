@@ -26,6 +26,8 @@ LISTED = r"\nbooks  .*\n"
 INSTEAD = {
     "~/recollect-data &": "~/recollect-data --grpc-listen {free} &",
     "127.0.0.1:50051": "{free}",
+    "a:50051": "{free}",
+    "b:50051": "{free} --id moby-3",
     "/var/lib/recollect": "{root}/library",
     "/tmp/bench": "{root}/bench",
 }
@@ -72,6 +74,7 @@ HELP = [
      r"prose +4096 .* greedy(?s:.*)quote +4096 .* whole +\d+\.\d %(?s:.*)reread +4096 .* its document mounted 0\.\d"),
     ("recollect bench --text moby-dick.txt --tokens 4k,16k --data-dir /tmp/bench", r"ingest"),
     ("recollect model --model models/recollect-7m --json", r'"architecture": ?"drt"'),
+    ("recollect docs refresh --all", r"^no document is of another model$"),
     ("recollect docs delete moby", r""),
     ("recollect ingest --model models/ratplus-5m --id moby moby-dick.txt --dilation 16", r"^moby: 1\d{5} bytes, "),
     ("recollect docs delete moby emma", r""),
@@ -85,6 +88,7 @@ HELP = [
     ("recollect serve --grpc-listen 127.0.0.1:50051 &", r"^recollect ready grpc="),
     ("recollect docs list --server 127.0.0.1:50051 --json", r'"id": ?"books"'),
     ("recollect docs import moby.recollect --server 127.0.0.1:50051", r"(?m)^id +moby$"),
+    ("recollect docs export moby - --server a:50051 | recollect docs import - --server b:50051", r"(?m)^id +moby-3$"),
     ("recollect niah --haystack books.txt --task distractors,hex --tokens 4k --samples 5 --server 127.0.0.1:50051",
      r"distractors +4096 .* %(?s:.*)hex +4096 .* %"),
     ("recollect bench --text moby-dick.txt --server 127.0.0.1:50051 --json", r'"ingest'),

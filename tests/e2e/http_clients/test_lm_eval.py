@@ -47,7 +47,7 @@ def results(server, tmp_path_factory):
         (work / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     subprocess.run([sys.executable, "-m", "lm_eval", "run", "--model", "local-completions", "--model_args",
                     f"model={MODEL},base_url=http://{server}/v1/completions,max_length=20000,max_retries=1,custom_prefix_token_id=2", "--include_path", TASKS,
-                    "--tasks", ",".join(data), "--output_path", work / "out", "--log_samples"], cwd=work, check=True)
+                    "--tasks", ",".join(data), "--batch_size", "4", "--output_path", work / "out", "--log_samples"], cwd=work, check=True)
     (summary,) = (work / "out").rglob("results_*.json")
     samples = {path.name.split("_2")[0].removeprefix("samples_"): [json.loads(line) for line in path.read_text().splitlines()]
                for path in (work / "out").rglob("samples_*.jsonl")}

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import reprlib
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from google.protobuf.message import Message
 
@@ -58,12 +58,12 @@ def build(kind: type[M], **fields: Any) -> M:
         raise
 
 
-def number(enum: Any, prefix: str, name: str) -> int:
+def number(enum: Any, prefix: str, name: str) -> Any:
     """The number of prefix_NAME. ValueError lists the names that there are."""
     names = [known.removeprefix(prefix).lower() for known in enum.keys() if not known.endswith("UNSPECIFIED")]
     if name not in names:
         raise ValueError(f"{name!r}, expected one of {', '.join(names)}")
-    return int(enum.Value(prefix + name.upper()))
+    return enum.Value(prefix + name.upper())
 
 
 def prompt(value: Prompt) -> documents.Prompt:
@@ -73,7 +73,7 @@ def prompt(value: Prompt) -> documents.Prompt:
     if any(isinstance(item, types.Message) for item in value):
         return documents.Prompt(messages=[
             documents.ChatMessage(role=number(documents.ChatRole, "CHAT_ROLE_", m.role), content=m.content)
-            for m in value])
+            for m in cast(Sequence[types.Message], value)])
     return build(documents.Prompt, tokens=value)
 
 
@@ -92,7 +92,8 @@ def session(mounts: Sequence[str], options: types.Options | None) -> documents.S
         if f.name.startswith("layer_"):
             getattr(message, f.name).extend(documents.HeadNumbers(heads=heads) for heads in value)
         elif f.name == "mount_as":
-            message.mount_as = number(documents.MountAs, "MOUNT_AS_", value) if value else 0
+            if value:
+                message.mount_as = number(documents.MountAs, "MOUNT_AS_", value)
         elif value is not None:
             setattr(message, f.name, value)
     return message

@@ -82,13 +82,15 @@ int64_t MaxTokens(int64_t asked) {
   return asked == -1 ? kMost : asked;
 }
 
-absl::Status CheckLogprobs(const char* field, const GenerationRequest& request) {
+absl::Status CheckLogprobs(const char* field, const GenerationRequest& request, int64_t choices) {
   constexpr int64_t kMost = 1 << 18;
   const int64_t top = request.generate.logprobs.value_or(0), tokens = request.generate.max_tokens;
   RETURN_IF_ERROR(CheckRange<int64_t>(field, top, 0, engine::kMaxTopLogprobs));
-  if (request.stream || top <= 0 || tokens <= kMost / top) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, ": ", top, " for each of ", tokens,
-                                                 " tokens, at most ", kMost, " without stream"));
+  if (request.stream || top <= 0 || tokens <= kMost / top / choices) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": ", top, " for each of ", tokens, " tokens",
+                   choices > 1 ? absl::StrCat(" of ", choices, " prompts") : "", ", at most ",
+                   kMost, " without stream"));
 }
 
 absl::Status RefuseUnbuilt(json& object, const char* name, const std::vector<json>& neutral) {

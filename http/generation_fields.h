@@ -30,7 +30,8 @@ int64_t MaxTokens(int64_t asked);
 
 // A whole answer waits in memory until it is sent: refuses one with more log probabilities than
 // some megabytes hold. `field`: where the request says how many there are for each token.
-absl::Status CheckLogprobs(const char* field, const GenerationRequest& request);
+absl::Status CheckLogprobs(const char* field, const GenerationRequest& request,
+                           int64_t choices = 1);
 
 // Takes a field of OpenAI's API of which only the values that change nothing are built; null is one
 // of them. The first of `neutral` is named where it has another.

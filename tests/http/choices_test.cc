@@ -80,6 +80,12 @@ TEST_F(HttpTest, PromptsAreCounted) {
   ExpectRefused("/v1/completions",
                 {{"model", "fake"}, {"prompt", std::vector<std::string>(257, "a")}}, 400,
                 "prompt: 257 texts, at most 256");
+  ExpectRefused("/v1/completions",
+                {{"model", "fake"},
+                 {"prompt", std::vector<std::string>(200, "a")},
+                 {"logprobs", 20},
+                 {"max_tokens", 100}},
+                400, "logprobs: 20 for each of 100 tokens of 200 prompts, at most 262144");
   ExpectRefused("/v1/completions", {{"model", "fake"}, {"prompt", {"a", 1}}}, 400,
                 "prompt: number");
 }

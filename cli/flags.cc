@@ -161,7 +161,9 @@ CLI::Option* AddIds(CLI::App& verb, std::vector<std::string>& ids) {
 absl::StatusOr<std::vector<std::string>> GivenIds(const std::vector<std::string>& ids) {
   std::vector<std::string> given;
   for (const std::string& id : ids) {
-    if (id.empty()) continue;
+    // An empty first one was typed so, perhaps by a variable that is not set: the server refuses
+    // it.
+    if (id.empty() && !given.empty()) continue;
     RETURN_IF_ERROR(CheckUtf8("ID", id));
     given.push_back(id);
   }

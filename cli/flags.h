@@ -38,7 +38,8 @@ CLI::Option* AddBackupDir(CLI::App& verb, Options& options);
 CLI::Option* AddKeysFile(CLI::App& verb, Options& options);
 
 // Positional ids of up to 64 documents; the first of the options is returned. `ids` must outlive
-// the verb, and has an empty string for each id that is not given (GivenIds leaves these out).
+// the verb, and has an empty string for each id that is not given (GivenIds leaves these out,
+// but for the first).
 CLI::Option* AddIds(CLI::App& verb, std::vector<std::string>& ids);
 // INVALID_ARGUMENT: an id that is not UTF-8.
 absl::StatusOr<std::vector<std::string>> GivenIds(const std::vector<std::string>& ids);

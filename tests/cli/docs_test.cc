@@ -81,5 +81,16 @@ TEST_F(DocsCliTest, ATextRangeBeyondTheDocumentPrintsNothing) {
   EXPECT_THAT(beyond.err, HasSubstr("[0, 5001) of a document that has 5000 bytes"));
 }
 
+TEST_F(DocsCliTest, AnEmptyIdIsRefusedAndNotLeftOut) {
+  ASSERT_EQ(Run({"ingest", "--model", Path("model"), "--data-dir", Path("data"), "--id", "a", "-"},
+                Text(100))
+                .exit_code,
+            0);
+  const ProcessResult result =
+      Run({"docs", "delete", "", "--model", Path("model"), "--data-dir", Path("data")});
+  EXPECT_EQ(result.exit_code, kInvalid);
+  EXPECT_THAT(result.err, HasSubstr("bytes: 0"));
+}
+
 }  // namespace
 }  // namespace recollect

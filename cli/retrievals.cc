@@ -17,6 +17,8 @@ namespace {
 
 constexpr int64_t kExcerptBytes = 160;
 constexpr size_t kMaxCitations = 4;  // of one answer; --json has all
+// Below this weight, a block is none that an answer came from, where nothing has a weight, too.
+constexpr float kLeastCited = 0.05f;
 
 // One line of whole characters of it: white space becomes single spaces.
 std::string Excerpt(const std::string& text) {
@@ -49,6 +51,9 @@ void PrintRetrievals(client::Client& client,
     std::fprintf(out, "position %lld, group %d: %d of %lld candidates\n",
                  static_cast<long long>(retrieval.position()), retrieval.group(),
                  retrieval.hits_size(), static_cast<long long>(retrieval.candidates()));
+    if (retrieval.has_nothing()) {
+      std::fprintf(out, "  weight %.3f  of nothing\n", static_cast<double>(retrieval.nothing()));
+    }
     for (const v1::Hit& hit : retrieval.hits()) {
       const std::string text = ExcerptOf(client, hit);
       const std::string name =
@@ -66,9 +71,15 @@ void PrintCitations(client::Client& client,
                     const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
                     std::FILE* out) {
   std::vector<const v1::Hit*> hits;
+  bool nothing = false;
   for (const v1::Retrieval& retrieval : retrievals) {
-    for (const v1::Hit& hit : retrieval.hits()) hits.push_back(&hit);
+    nothing = nothing || retrieval.has_nothing();
+    const float least = retrieval.has_nothing() ? kLeastCited : 0;
+    for (const v1::Hit& hit : retrieval.hits()) {
+      if (hit.weight() >= least) hits.push_back(&hit);
+    }
   }
+  if (nothing && hits.empty()) std::fputs("  (no document was needed)\n", out);
   std::ranges::stable_sort(hits, std::greater(), [](const v1::Hit* hit) { return hit->weight(); });
   if (hits.size() > kMaxCitations) hits.resize(kMaxCitations);
   for (const v1::Hit* hit : hits) {

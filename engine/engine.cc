@@ -76,6 +76,10 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
         absl::StrCat("index ivf: landmark keys on ", model.landmarks->name(),
                      " are searched exactly; expected exact or auto"));
   }
+  if (options.index == IndexMode::kIvf && model.model->config().has_adapter()) {
+    return absl::FailedPreconditionError(
+        "index ivf: keys of a memory adapter are searched exactly; expected exact or auto");
+  }
   return std::make_unique<EngineImpl>(options, std::move(model), std::move(store));
 }
 
@@ -92,14 +96,14 @@ EngineImpl::EngineImpl(const EngineOptions& options, LoadedModel model,
              options.chunk_states_budget_bytes, fetchers_, counters_),
       landmarks_(std::move(model.landmarks)),
       threads_(std::move(model.threads)),
-      text_keys_(model_->config().documents() != DocumentKind::kText
+      text_keys_(model_->words() == nullptr
                      ? nullptr
                      : std::make_unique<const TextKeys>(*model_, *store_, threads_)),
       mounts_(
           *store_,
           {*landmarks_, model_->config().key_width(), options.landmark_budget_bytes,
            [this](const store::DocumentInfo& info) { return indexes_.Find(info); },
-           text_keys_.get()},
+           text_keys_.get(), model_->config().has_adapter()},
           model_->fingerprint(), counters_, [this](OwnerId owner) { tiers_.EraseOwner(owner); },
           [this](const std::function<void()>& work) { RunInBackground(work); }),
       indexes_(*store_, mounts_,
@@ -111,7 +115,7 @@ EngineImpl::EngineImpl(const EngineOptions& options, LoadedModel model,
       scheduler_(
           {options.prefill_slice_tokens, options.ingest_slice_tokens, options.shared_slice_tokens,
            options.max_batch, options.state_budget_bytes, SweepPeriod()},
-          *model_, *backend_, tiers_, *landmarks_, counters_,
+          *model_, *backend_, tiers_, *landmarks_, threads_.get(), counters_,
           [this] {
             sessions_.CloseExpired();
             prompts_.DropExpired();
@@ -245,8 +249,9 @@ absl::StatusOr<SessionLease> EngineImpl::BorrowSession(
   RETURN_IF_ERROR(scheduler_.CheckRoom());
   ASSIGN_OR_RETURN(const model::LocalPatterns pattern, SessionPatterns(*model_, options));
   RETURN_IF_ERROR(ValidateSession(*model_, options));
+  const bool recalls = model_->config().has_adapter();
   const bool keeps = !beginning.empty() && model_->config().rewinds() &&
-                     model_->config().documents() == DocumentKind::kText;
+                     (recalls || model_->config().documents() == DocumentKind::kText);
   if (!keeps) {
     ASSIGN_OR_RETURN(std::unique_ptr<Session> session, MakeSession(options, pattern));
     return SessionLease(session.release(),
@@ -254,17 +259,23 @@ absl::StatusOr<SessionLease> EngineImpl::BorrowSession(
   }
   // One beyond the context is refused with its own numbers, and costs nobody a sequence.
   const int64_t limit = model_->config().PositionLimit(pattern);
+  std::vector<Pin> pins;
+  if (recalls) {
+    ASSIGN_OR_RETURN(pins, mounts_.Mount(options.mounts));
+  }
   std::unique_ptr<Session> session;
   if (limit == 0 || std::ssize(beginning) <= limit) {
     session = prompts_.Take(beginning, account, pattern);
   }
   if (session == nullptr) {
-    // What is mounted is in the prompt already: the session holds no document.
+    // What is mounted as text is in the prompt already, and other mounts change with each request.
     SessionOptions unmounted = options;
     unmounted.mounts.clear();
     ASSIGN_OR_RETURN(session, MakeSession(unmounted, pattern));
   }
+  if (recalls) session->Mount(std::move(pins), options);
   return SessionLease(session.release(), [this, account, pattern](Session* used) {
+    used->Unmount();
     prompts_.Put(std::unique_ptr<Session>(used), account, pattern);
   });
 }

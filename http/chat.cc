@@ -1,5 +1,6 @@
 #include "http/chat.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,7 @@ class ChatAnswer final : public Generation {
   absl::Status AddToEnd(json& end, const engine::Usage& usage) override {
     if (usage.dropped_messages > 0) end["dropped_messages"] = usage.dropped_messages;
     if (!Cites()) return absl::OkStatus();
+    if (const std::optional<float> nothing = citations_.nothing()) end["nothing"] = *nothing;
     ASSIGN_OR_RETURN(end["citations"], citations_.Encode(runtime().engine));
     return absl::OkStatus();
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -21,6 +22,9 @@ class Citations {
   // prompt as text, and the chunks of the last position; those of earlier ones were for the prompt.
   void AnswerBegins() { answering_ = true; }
 
+  // The weight of nothing in what the answer reads (engine::Retrieval::nothing).
+  std::optional<float> nothing() const { return nothing_; }
+
   // [{"document", "begin", "end", "weight", "text"}], the largest weight first, up to 32: of each
   // block its byte range, the largest share in attention that it had, and its text up to 4096
   // bytes, which is null where the document is gone. Blocks on the disk; its errors are returned.
@@ -31,6 +35,7 @@ class Citations {
 
   int64_t position_ = -1;
   bool answering_ = false;
+  std::optional<float> nothing_;
   std::map<Block, engine::Hit> text_, chunks_;
 };
 

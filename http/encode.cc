@@ -37,10 +37,12 @@ json Encode(const engine::Retrieval& retrieval) {
                     {"weight", hit.weight},
                     {"tier", Name(hit.tier)}});
   }
-  return {{"position", retrieval.position},
-          {"group", retrieval.group},
-          {"candidates", retrieval.candidates},
-          {"hits", std::move(hits)}};
+  json encoded = {{"position", retrieval.position},
+                  {"group", retrieval.group},
+                  {"candidates", retrieval.candidates},
+                  {"hits", std::move(hits)}};
+  if (retrieval.nothing.has_value()) encoded["nothing"] = *retrieval.nothing;
+  return encoded;
 }
 
 }  // namespace recollect::http

@@ -42,8 +42,8 @@ bool EndsWith(std::string_view token) {
   return StripOne(&token, {".", "!", "?"});
 }
 
-// The blocks of documents that are kept as text end as those of a learned memory do
-// (docs/model-format.md): what comes after them has no say.
+// The blocks of documents that are kept as text or read by an adapter (docs/model-format.md): what
+// comes after them has no say.
 int64_t NextTextBlock(const Tokenizer& tokenizer, std::span<const int32_t> tokens, int64_t least,
                       int64_t most) {
   for (int64_t end = most; end >= least; --end) {
@@ -59,15 +59,21 @@ int64_t MostTokens(const ModelConfig& config) {
 
 }  // namespace
 
-int64_t NextBlock(const Model& model, std::span<const int32_t> tokens, bool final) {
+int64_t NextBlock(const Model& model, std::span<const int32_t> tokens, bool final,
+                  int64_t position) {
   const ModelConfig& config = model.config();
+  if (config.has_adapter()) {
+    const int64_t segment = config.adapter.segment_tokens, left = segment - position % segment;
+    final = final || std::ssize(tokens) >= left;
+    tokens = tokens.first(static_cast<size_t>(std::min(left, std::ssize(tokens))));
+  }
   const int64_t most = MostTokens(config);
   const auto count = std::ssize(tokens);
   const int64_t least = config.min_chunk_tokens;
   if (final && count <= most) return count;
   if (least == 0) return count < most ? 0 : most;
   if (count <= most) return 0;
-  if (config.documents() == DocumentKind::kText) {
+  if (config.documents() == DocumentKind::kText || config.has_adapter()) {
     return NextTextBlock(*model.tokenizer(), tokens, least, most);
   }
   const auto bytes = [&](int64_t token) {

@@ -14,6 +14,7 @@
 #include "model/pointer.h"
 #include "model/text/tokenizer.h"
 #include "model/text/words.h"
+#include "model/weights/adapter_weights.h"
 #include "model/weights/fingerprint.h"
 #include "model/weights/tensor_file.h"
 
@@ -25,6 +26,7 @@ struct Model::State {
   std::optional<Lexicon> lexicon;
   std::optional<Pointer> pointer;
   std::vector<float> successor_biases;
+  float successor_distance = 0;
   ModelText text;
   std::optional<Words> words;
   DType dtype = DType::kFloat32;
@@ -32,7 +34,9 @@ struct Model::State {
   std::string fingerprint;
 
   absl::Status ReadTensors(const TensorFile& file);
+  absl::Status ReadAdapter();
   absl::Status ReadText();
+  void Count(const TensorFile& file);
 };
 
 absl::Status CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& config) {
@@ -71,11 +75,30 @@ absl::Status Model::State::ReadTensors(const TensorFile& file) {
   if (config.successors) {
     ASSIGN_OR_RETURN(successor_biases, LoadSuccessorBiases(file, config));
   }
+  Count(file);
+  return absl::OkStatus();
+}
+
+void Model::State::Count(const TensorFile& file) {
   for (const auto& [name, info] : file.tensors()) {
     parameters +=
         std::reduce(info.shape.begin(), info.shape.end(), int64_t{1}, std::multiplies<int64_t>());
   }
-  return absl::OkStatus();
+}
+
+// REQUIRES: ReadText.
+absl::Status Model::State::ReadAdapter() {
+  ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> file, OpenAdapter(files, config));
+  ASSIGN_OR_RETURN(successor_distance, ReadSuccessorDistance(*file));
+  Count(*file);
+  if (!words) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        files.adapter_config, ": the base has no tokenizer, whose words the adapter weighs"));
+  }
+  if (words->count() == config.adapter.words) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(files.adapter_config, ": words is ", config.adapter.words,
+                   ", the base's vocabulary has ", words->count()));
 }
 
 absl::Status Model::State::ReadText() {
@@ -86,7 +109,9 @@ absl::Status Model::State::ReadText() {
     }
   }
   if (text.tokenizer != nullptr) {
-    if (config.documents() == DocumentKind::kText) words = Words::Make(*text.tokenizer);
+    if (config.documents() == DocumentKind::kText || config.has_adapter()) {
+      words = Words::Make(*text.tokenizer);
+    }
     return absl::OkStatus();
   }
   if (files.layout !=
@@ -113,7 +138,14 @@ absl::StatusOr<std::unique_ptr<TensorFile>> Model::Read(const std::string& path,
   ASSIGN_OR_RETURN(auto file, OpenWeights(state.files, state.config));
   RETURN_IF_ERROR(Annotate(state.ReadTensors(*file), state.files.weights));
   RETURN_IF_ERROR(state.ReadText());
+  if (state.config.has_adapter()) RETURN_IF_ERROR(state.ReadAdapter());
   ASSIGN_OR_RETURN(const FileDigests digests, HashModelFiles(state.files));
+  if (const std::string& base = state.config.adapter.base_sha256;
+      !base.empty() && base != digests.weights) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(state.files.adapter_config, ": made for weights with the SHA-256 ", base,
+                     ", those of ", state.files.weights, " have ", digests.weights));
+  }
   ASSIGN_OR_RETURN(state.fingerprint, ComputeFingerprint(digests, state.config.local, dtype));
   return file;
 }
@@ -140,6 +172,8 @@ const Pointer* Model::pointer() const { return state_->pointer ? &*state_->point
 const Words* Model::words() const { return state_->words ? &*state_->words : nullptr; }
 std::span<const float> Model::successor_biases() const { return state_->successor_biases; }
 
+float Model::successor_distance() const { return state_->successor_distance; }
+
 void Model::AddTokens(std::span<const int32_t> tokens, EncodedChunk& chunk) const {
   if (state_->lexicon) {
     const auto own = tokens.last(static_cast<size_t>(chunk.rows));
@@ -150,6 +184,10 @@ void Model::AddTokens(std::span<const int32_t> tokens, EncodedChunk& chunk) cons
     const auto most = static_cast<size_t>(chunk.rows + state_->pointer->reach());
     const auto kept = tokens.last(std::min(tokens.size(), most));
     chunk.tokens.assign(kept.begin(), kept.end());
+  }
+  if (state_->config.has_adapter()) {
+    const auto own = tokens.last(static_cast<size_t>(chunk.rows));
+    chunk.tokens.assign(own.begin(), own.end());
   }
 }
 

@@ -66,8 +66,10 @@ class Model {
   const Lexicon* lexicon() const;
   const Pointer* pointer() const;
   std::span<const float> successor_biases() const;  // by group
-  // The words of the vocabulary, by which documents that are kept as text are searched; null where
-  // they are not.
+  // How much less than a retrieved block its successor scores, with an adapter.
+  float successor_distance() const;
+  // The words of the vocabulary, by which documents that are kept as text are searched, and which
+  // an adapter weighs; null where neither is so.
   const Words* words() const;
 
   // Adds to a chunk what depends on its token ids, in a model that uses them: the lexical part of

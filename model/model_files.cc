@@ -12,7 +12,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "model/config/adapter_config.h"
 #include "model/config/llama_config.h"
+#include "model/weights/adapter_weights.h"
 #include "model/weights/gguf.h"
 #include "model/weights/llama_gguf.h"
 #include "model/weights/llama_tensors.h"
@@ -40,7 +42,9 @@ std::vector<std::string> GgufFilesIn(const std::string& directory) {
 
 bool IsSharded(const ModelFiles& files) { return absl::EndsWith(files.weights, kIndex); }
 
-ModelFiles GgufFiles(const std::string& path) { return {ModelLayout::kGguf, path, path, path}; }
+ModelFiles GgufFiles(const std::string& path) {
+  return {.layout = ModelLayout::kGguf, .config = path, .weights = path, .tokenizer = path};
+}
 
 template <typename File>
 absl::StatusOr<std::unique_ptr<TensorFile>> Open(const std::string& path) {
@@ -48,13 +52,12 @@ absl::StatusOr<std::unique_ptr<TensorFile>> Open(const std::string& path) {
   return std::make_unique<File>(std::move(file));
 }
 
-}  // namespace
-
-absl::StatusOr<ModelFiles> FindModelFiles(const std::string& path) {
+// Without the adapter.
+absl::StatusOr<ModelFiles> FindBaseFiles(const std::string& path) {
   std::error_code error;
-  if (fs::is_regular_file(path, error)) return GgufFiles(path);
-  ModelFiles files{ModelLayout::kOwn, path + "/config.json", path + "/model.safetensors",
-                   path + "/tokenizer.model"};
+  ModelFiles files{.config = path + "/config.json",
+                   .weights = path + "/model.safetensors",
+                   .tokenizer = path + "/tokenizer.model"};
   if (!fs::exists(files.config, error)) {
     const std::vector<std::string> gguf = GgufFilesIn(path);
     if (gguf.size() == 1) return GgufFiles(gguf.front());
@@ -72,6 +75,19 @@ absl::StatusOr<ModelFiles> FindModelFiles(const std::string& path) {
     files.tokenizer = path + "/tokenizer.json";
     const bool whole = fs::exists(files.weights, error);
     if (!whole && fs::exists(files.weights + kIndex, error)) files.weights += kIndex;
+  }
+  return files;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelFiles> FindModelFiles(const std::string& path) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) return GgufFiles(path);
+  ASSIGN_OR_RETURN(ModelFiles files, FindBaseFiles(path));
+  if (fs::exists(path + "/memory.json", error)) {
+    files.adapter_config = path + "/memory.json";
+    files.adapter_weights = path + "/memory.safetensors";
   }
   return files;
 }
@@ -97,7 +113,18 @@ absl::StatusOr<ModelConfig> ReadConfig(const ModelFiles& files) {
   };
   absl::StatusOr<ModelConfig> config = read();
   if (!config.ok()) return Annotate(config.status(), files.config);
+  if (files.has_adapter()) {
+    ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files.adapter_config));
+    RETURN_IF_ERROR(Annotate(AddAdapter(text, *config), files.adapter_config));
+  }
   return config;
+}
+
+absl::StatusOr<std::unique_ptr<TensorFile>> OpenAdapter(const ModelFiles& files,
+                                                        const ModelConfig& config) {
+  ASSIGN_OR_RETURN(std::unique_ptr<TensorFile> file, Open<SafetensorsFile>(files.adapter_weights));
+  RETURN_IF_ERROR(Annotate(CheckTensors(*file, AdapterTensors(config)), files.adapter_weights));
+  return file;
 }
 
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const ModelFiles& files,

@@ -25,10 +25,15 @@ enum class ModelLayout {
 struct ModelFiles {
   ModelLayout layout = ModelLayout::kOwn;
   std::string config, weights, tokenizer;  // paths; all the same with kGguf
+  // Of the memory adapter: memory.json and memory.safetensors in the directory; empty: none.
+  std::string adapter_config = {}, adapter_weights = {};
+
+  bool has_adapter() const { return !adapter_config.empty(); }
 };
 
 // Where the parts of the model at `path` are: a directory, which may hold one GGUF file instead of
-// a config.json, or a GGUF file. Whether they exist is not checked but for the layout's sake.
+// a config.json, or a GGUF file. Whether they exist is not checked but for the layout's sake. A
+// GGUF file that is named itself is the model without the adapter in its directory.
 // INVALID_ARGUMENT: several GGUF files and no config.json, naming them; a config.json that is not
 // JSON.
 absl::StatusOr<ModelFiles> FindModelFiles(const std::string& path);
@@ -37,12 +42,17 @@ absl::StatusOr<ModelFiles> FindModelFiles(const std::string& path);
 // ShardedSafetensors::Open.
 absl::StatusOr<std::vector<std::string>> WeightPaths(const ModelFiles& files);
 
-// Reads and checks the config. INVALID_ARGUMENT as ParseConfig, after the path.
+// Reads and checks the config, with that of the adapter. INVALID_ARGUMENT as ParseConfig, after the
+// path; errors of AddAdapter.
 absl::StatusOr<ModelConfig> ReadConfig(const ModelFiles& files);
 
 // Opens the weights under the names of docs/model-format.md. INVALID_ARGUMENT, after the path, with
 // every missing, unexpected or misshapen tensor at once.
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const ModelFiles& files,
+                                                        const ModelConfig& config);
+
+// The adapter's tensors, checked likewise. REQUIRES: files.has_adapter().
+absl::StatusOr<std::unique_ptr<TensorFile>> OpenAdapter(const ModelFiles& files,
                                                         const ModelConfig& config);
 
 }  // namespace recollect::model

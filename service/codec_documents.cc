@@ -160,6 +160,7 @@ v1::Retrieval Encode(const engine::Retrieval& retrieval) {
   message.set_position(retrieval.position);
   message.set_group(retrieval.group);
   message.set_candidates(retrieval.candidates);
+  if (retrieval.nothing.has_value()) message.set_nothing(*retrieval.nothing);
   for (const engine::Hit& hit : retrieval.hits) {
     v1::Hit& out = *message.add_hits();
     out.set_document(hit.document);

@@ -57,6 +57,7 @@ class Residuals {
 // Memory K, V of one chunk, in the memory from which RunGroup reads.
 struct ProjectedMemory {
   kernels::MemoryView view;           // in the memory of the backend's device
+  const Bf16* pointer_keys = nullptr;  // with an adapter: model::CopiedChunk::keys, there, too
   std::shared_ptr<const void> owner;  // owns what `view` points to
   int64_t bytes = 0;                  // for the memory budget, which evicts only afterwards
 };
@@ -76,7 +77,9 @@ struct ChunkToProject {
 struct QueryRow {
   const PieceRows* piece = nullptr;
   int64_t row = 0;     // within the piece
-  std::span<float> u;  // [d_r], in RAM: receives the query without its lexical part
+  // [d_r], in RAM: receives the query without its lexical part. With an adapter [query_width],
+  // CpuModel::RecallQuery; the piece then has the rows that ask, and `row` is the last of them.
+  std::span<float> u;
 };
 
 // Stages are called one at a time, by the scheduler's thread or, once that has stopped, by the
@@ -118,8 +121,8 @@ class Backend {
   virtual absl::StatusOr<std::vector<model::EncodedChunk>> EncodeClosed(
       std::span<PieceRows* const> pieces) = 0;
 
-  // Computes retrieval queries of `group` from the residuals on entry to it. REQUIRES: landmarks,
-  // here and for the next two.
+  // Computes retrieval queries of `group` from the residuals on entry to it. REQUIRES: landmarks or
+  // an adapter, here and for the next two.
   virtual absl::Status Queries(int group, std::span<const QueryRow> rows) = 0;
 
   // Begins to copy a record's states to the device from which Project reads them. Thread-safe (not

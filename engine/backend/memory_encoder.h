@@ -27,7 +27,9 @@ class MemoryEncoder {
  public:
   virtual ~MemoryEncoder() = default;
 
-  // Runs the next blocks (model::NextBlock). Returns one chunk for each, or none without landmarks.
+  // Runs the next blocks (model::NextBlock). Returns one chunk for each, or none where the document
+  // is a prefix. With an adapter the state is that of the segment that is open, and of no document
+  // before it.
   virtual absl::StatusOr<std::vector<model::EncodedChunk>> Encode(
       std::span<const Block> blocks) = 0;
 

@@ -56,6 +56,8 @@ struct HeadRow {
   // stage on, the tokens that it points to.
   std::vector<int32_t> recent = {};
   std::vector<kernels::PointedToken> pointed = {};
+  // With an adapter, from the head's stage on: what its pointer head may copy.
+  std::vector<model::CopiedChunk> copied = {};
 };
 
 // The rows of one piece (engine/step/piece.h): what the engine plans and what a backend keeps

@@ -57,6 +57,11 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(const IngestContext
   const int64_t before = std::min(progress.tokens, job->reach_);
   ASSIGN_OR_RETURN(job->before_, context.store.ReadTokens(progress.owner, progress.tokens - before,
                                                           progress.tokens));
+  if (const int64_t segment = context.model.config().adapter.segment_tokens; segment > 0) {
+    const int64_t begin = progress.tokens - progress.tokens % segment;
+    ASSIGN_OR_RETURN(job->open_segment_,
+                     context.store.ReadTokens(progress.owner, begin, progress.tokens));
+  }
   ASSIGN_OR_RETURN(job->committed_sha256_, HashInput(context.store, progress));
   return job;
 }

@@ -115,6 +115,9 @@ class IngestJob final : public IngestWork,
   absl::Status Encode(int64_t most_tokens);
   Slice TakeSlice(int64_t most_tokens);
   absl::StatusOr<std::vector<model::EncodedChunk>> EncodeBlocks(const std::vector<Block>& blocks);
+  // Runs the layers over what an earlier stream has committed of the open segment: its chunks are
+  // there, but nothing is kept of the layers. A segment is short.
+  absl::Status RunOpenSegment();
   // All of it but the text range.
   store::ChunkRecord MakeRecord(Block block, model::EncodedChunk& chunk);
   void Settle();        // answers the piece if its tokens are encoded
@@ -154,6 +157,8 @@ class IngestJob final : public IngestWork,
   StateCharge charge_;            // thread that encodes
   std::string committed_sha256_;  // IngestStatus::committed_sha256
   std::vector<int32_t> before_;   // thread that encodes: the last reach_ tokens that are encoded
+  // The same: tokens of an adapter's open segment that an earlier stream has committed.
+  std::vector<int32_t> open_segment_;
 
   mutable Mutex mutex_;
   // Chunks and keys since the last commit.

@@ -75,7 +75,8 @@ void IngestJob::SettleCommit() {
 
 void IngestJob::StartCommit(bool last) {
   absl::StatusOr<std::string> local_state = "";
-  if (!last && kind_ == DocumentKind::kChunks) local_state = encoder_->Serialize();
+  const bool keeps_state = kind_ == DocumentKind::kChunks && !context_.model.config().has_adapter();
+  if (!last && keeps_state) local_state = encoder_->Serialize();
   if (!local_state.ok()) {
     failed_ = local_state.status();  // at once; who waits is told without the mutex
     context_.thread->Post([self = shared_from_this(), status = failed_] { self->Fail(status); });

@@ -26,7 +26,8 @@ IngestJob::Slice IngestJob::SliceLocked(int64_t most_tokens) const {
   std::span<const int32_t> left = queue_.waiting(queue_.decided() - queue_.encoded() - HeldBack());
   Slice slice;
   while (slice.tokens < most_tokens) {
-    const int64_t block = model::NextBlock(context_.model, left, all_read_);
+    const int64_t block = model::NextBlock(context_.model, left, all_read_,
+                                           /*position=*/queue_.encoded() + slice.tokens);
     if (block == 0 || (slice.tokens > 0 && slice.tokens + block > most_tokens)) break;
     slice.blocks.push_back(block);
     slice.tokens += block;
@@ -120,6 +121,18 @@ absl::StatusOr<std::vector<model::EncodedChunk>> IngestJob::EncodeBlocks(
   return chunks;
 }
 
+absl::Status IngestJob::RunOpenSegment() {
+  std::vector<Block> blocks;
+  const auto most = static_cast<size_t>(context_.model.config().chunk_tokens);
+  for (auto left = std::span<const int32_t>(open_segment_); !left.empty();) {
+    blocks.push_back(left.first(std::min(left.size(), most)));
+    left = left.subspan(blocks.back().size());
+  }
+  if (!blocks.empty()) RETURN_IF_ERROR(encoder_->Encode(blocks).status());
+  open_segment_.clear();
+  return absl::OkStatus();
+}
+
 store::ChunkRecord IngestJob::MakeRecord(Block block, model::EncodedChunk& chunk) {
   before_.insert(before_.end(), block.begin(), block.end());
   context_.model.AddTokens(before_, chunk);
@@ -138,6 +151,7 @@ absl::Status IngestJob::Encode(int64_t most_tokens) {
   RETURN_IF_ERROR(CheckMemory());
   const Slice slice = TakeSlice(most_tokens);
   if (slice.tokens == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(RunOpenSegment());
   std::vector<Block> blocks;
   auto left = std::span(slice.ids);
   for (const int64_t tokens : slice.blocks) {
@@ -170,7 +184,8 @@ absl::Status IngestJob::Encode(int64_t most_tokens) {
 
 bool IngestJob::IsEncodedLocked(int64_t tokens) const {
   const int64_t left = tokens - queue_.encoded();
-  return left <= 0 || model::NextBlock(context_.model, queue_.waiting(left), /*final=*/false) == 0;
+  return left <= 0 || model::NextBlock(context_.model, queue_.waiting(left), /*final=*/false,
+                                       queue_.encoded()) == 0;
 }
 
 }  // namespace recollect::engine

@@ -33,7 +33,7 @@ class Export final : public ExportStream {
 store::ImportRules Rules(const model::Model& model) {
   const model::ModelConfig& config = model.config();
   return {.fingerprint = std::string(model.fingerprint()),
-          .width = config.documents() == DocumentKind::kText ? 0 : config.d,
+          .width = config.documents() == DocumentKind::kText ? 0 : config.state_width(),
           .key_width = config.key_width(),
           .vocab_size = config.vocab_size,
           .chunk_tokens = config.chunk_tokens,

@@ -27,7 +27,8 @@ struct Entry {
   Mutex load_mutex;  // held while the keys are read, so that one reader reads them for all
   std::unique_ptr<LandmarkKeys> keys;  // null: not read, like the next
   std::optional<SparseKeys> sparse;    // of a document that is kept as text, in place of those
-  bool loaded() const { return keys != nullptr || sparse.has_value(); }
+  std::optional<HybridKeys> hybrid;    // of a document that an adapter has read
+  bool loaded() const { return keys != nullptr || sparse.has_value() || hybrid.has_value(); }
   std::atomic<bool> listed{false};  // the keys have lists
 };
 
@@ -62,8 +63,8 @@ struct Mounts::State : std::enable_shared_from_this<State> {
   int64_t BytesOf(const store::DocumentInfo& info) const;
   absl::Status Load(Entry& entry);
   absl::Status LoadLandmarks(Entry& entry);
-  absl::Status LoadSparse(Entry& entry);
-  void CountSparse(Entry& entry);  // REQUIRES: loaded
+  absl::Status LoadByWords(Entry& entry);
+  void CountByWords(Entry& entry);  // REQUIRES: loaded
   // The device may have less room than the budget says.
   absl::Status LoadMakingRoom(Entry& entry);
   void Unpin(const std::shared_ptr<Entry>& entry);
@@ -100,6 +101,9 @@ class Mounts::State::PinImpl final : public DocumentPin {
   }
   const SparseKeys* sparse() const override {
     return with_keys_ && entry_->sparse.has_value() ? &*entry_->sparse : nullptr;
+  }
+  const HybridKeys* hybrid() const override {
+    return with_keys_ && entry_->hybrid.has_value() ? &*entry_->hybrid : nullptr;
   }
 
  private:
@@ -154,7 +158,7 @@ absl::Status Mounts::State::MakeRoom(const store::DocumentInfo& info, int64_t ne
   while (used + needed > keys.budget_bytes) {
     if (!DropOldest()) {
       return absl::ResourceExhaustedError(absl::StrCat(
-          "document \"", info.id, "\": its ", keys.text == nullptr ? "landmark" : "sparse",
+          "document \"", info.id, "\": its ", keys.text == nullptr || keys.hybrid ? "landmark" : "sparse",
           " keys need ", needed, " bytes, the budget of ", keys.budget_bytes, " bytes has ",
           keys.budget_bytes - used, " left"));
     }
@@ -181,7 +185,7 @@ void Mounts::State::Drop(Entry& entry) {
 absl::Status Mounts::State::LoadMakingRoom(Entry& entry) {
   while (true) {
     absl::Status status = Load(entry);
-    if (status.ok()) CountSparse(entry);
+    if (status.ok()) CountByWords(entry);
     if (!absl::IsResourceExhausted(status)) return status;
     MutexLock lock(mutex);
     if (!DropOldest()) return status;
@@ -211,15 +215,19 @@ absl::Status Mounts::State::LoadLandmarks(Entry& entry) {
   return absl::OkStatus();
 }
 
-absl::Status Mounts::State::LoadSparse(Entry& entry) {
-  ASSIGN_OR_RETURN(entry.sparse, keys.text->Read(entry.info));
+absl::Status Mounts::State::LoadByWords(Entry& entry) {
+  if (keys.hybrid) {
+    ASSIGN_OR_RETURN(entry.hybrid, keys.text->ReadHybrid(entry.info));
+  } else {
+    ASSIGN_OR_RETURN(entry.sparse, keys.text->Read(entry.info));
+  }
   return absl::OkStatus();
 }
 
 // How much the words of a text take is known only once they are read.
-void Mounts::State::CountSparse(Entry& entry) {
+void Mounts::State::CountByWords(Entry& entry) {
   if (keys.text == nullptr) return;
-  const int64_t bytes = entry.sparse->bytes();
+  const int64_t bytes = keys.hybrid ? entry.hybrid->bytes() : entry.sparse->bytes();
   MutexLock lock(mutex);
   used += bytes - entry.key_bytes;
   entry.key_bytes = bytes;
@@ -228,7 +236,7 @@ void Mounts::State::CountSparse(Entry& entry) {
 absl::Status Mounts::State::Load(Entry& entry) {
   MutexLock lock(entry.load_mutex);
   if (entry.loaded()) return absl::OkStatus();
-  const absl::Status status = keys.text != nullptr ? LoadSparse(entry) : LoadLandmarks(entry);
+  const absl::Status status = keys.text != nullptr ? LoadByWords(entry) : LoadLandmarks(entry);
   counters.CountError(status);
   return Annotate(status, absl::StrCat("document \"", entry.info.id, "\""));
 }

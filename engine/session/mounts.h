@@ -27,10 +27,13 @@ class DocumentPin {
  public:
   virtual ~DocumentPin() = default;
   virtual const store::DocumentInfo& info() const = 0;
-  // All its landmark keys; none for a pin made by PinDocument, or a document that is kept as text.
+  // All its landmark keys; none for a pin made by PinDocument, or a document that has one of the
+  // next two.
   virtual KeyRun keys() const = 0;
   // The sparse keys of a document that is kept as text; null for others, and made by PinDocument.
   virtual const SparseKeys* sparse() const = 0;
+  // The same of a document that an adapter has read.
+  virtual const HybridKeys* hybrid() const = 0;
 };
 using Pin = std::shared_ptr<const DocumentPin>;
 
@@ -45,7 +48,9 @@ class Mounts {
     // Lists of a document's landmark keys, read when its keys are; null: none.
     std::function<std::shared_ptr<const LandmarkLists>(const store::DocumentInfo& info)>
         find_lists = nullptr;
-    const TextKeys* text = nullptr;  // of documents that are kept as text; null: they have states
+    // Keys that depend on words; null: keys are those of landmarks alone.
+    const TextKeys* text = nullptr;
+    bool hybrid = false;  // TextKeys::ReadHybrid makes them
   };
 
   // `freed` is called with each owner whose records are about to be freed. `post` runs work that

@@ -48,7 +48,7 @@ std::unique_ptr<Session> PromptCache::Take(std::span<const int32_t> tokens,
     auto best = entries_.end();
     for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
       if (entry->account != account || !(entry->patterns == patterns)) continue;
-      const std::span<const int32_t> read = entry->session->read_tokens();
+      const std::span<const int32_t> read = entry->session->plain_tokens();
       const int64_t length = SharedBeginning(tokens.first(tokens.size() - 1), read);
       if (length < kLeastShared || 2 * length < std::ssize(read) || length < shared) continue;
       shared = length;

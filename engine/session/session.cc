@@ -44,7 +44,6 @@ absl::Status Session::CheckLimit(int64_t more) const {
 
 void Session::Plan(Input& input, int64_t limit, HeadRows head, PlannedRows& piece) {
   piece.sequence = sequence_.get();
-  piece.first_position = positions_;
   piece.ids.clear();
   piece.segments.clear();
   piece.landmarks.clear();
@@ -56,13 +55,26 @@ void Session::Plan(Input& input, int64_t limit, HeadRows head, PlannedRows& piec
     RECOLLECT_CHECK(predictor_ >= 0);
     piece.head.push_back({predictor_, static_cast<int64_t>(index), target, Recent(pointer_reach_)});
   };
-  if (!landmarks_) input.next_flush = input.flushes.size();  // there is no block to close
+  if (!landmarks_ && !Recalls()) input.next_flush = input.flushes.size();  // nothing to do there
+  if (Recalls() && input.next_flush < input.flushes.size()) {
+    const int64_t rows = RowsBeforeRecall(input, head);
+    if (rows > 0) {
+      limit = std::min(limit, rows);
+    } else if (PlaceRecall(input, piece)) {
+      limit = 0;
+    }
+  }
+  piece.first_position = positions_ - piece.rows();
   // The row that would predict has run in an earlier piece, or there is none.
   if (at_end_ && head == HeadRows::kLast && input.next_token == input.tokens.size()) return;
   if (landmarks_ && !at_end_ && positions_ == 0) PlaceLandmark(piece);
   // A landmark at a block's end runs in the piece of its last token, whose logits are still needed.
   while (piece.rows() < limit || (at_end_ && input.FlushIsNext())) {
-    if (input.FlushIsNext()) {
+    if (!again_.empty()) {
+      PlaceToken(piece, TakeToken(input));
+      continue;
+    }
+    if (landmarks_ && input.FlushIsNext()) {
       ++input.next_flush;
       if (open_tokens_ > 0) PlaceLandmark(piece);
       continue;
@@ -98,7 +110,72 @@ bool Session::Rewind(int64_t length) {
   }
   read_tokens_.resize(static_cast<size_t>(length));
   positions_ = open_rows_ = open_tokens_ = length;
+  again_.clear();
+  if (length <= recalled_from_) {
+    recalled_from_ = -1;
+    memory_ = nullptr;
+  }
   carry.reset();
+  return true;
+}
+
+void Session::Mount(std::vector<Pin> mounts, const SessionOptions& options) {
+  RECOLLECT_CHECK(model_.config().has_adapter() && recalled_from_ < 0);
+  mounts_ = std::move(mounts);
+  mount_ids_ = options.mounts;
+  random_chunks_ = options.random_chunks;
+  text_tokens_ = options.text_tokens;
+}
+
+void Session::Unmount() {
+  mounts_.clear();
+  mount_ids_.clear();
+  memory_ = nullptr;
+}
+
+int64_t Session::RowsBeforeRecall(const Input& input, HeadRows head) {
+  const int64_t left = input.flushes[input.next_flush] - static_cast<int64_t>(input.next_token);
+  // Rows that predict tokens of the input may not know what comes after them, which the flush asks
+  // with: they run before it.
+  if (head == HeadRows::kAll && left > 0) return std::ssize(again_) + left;
+  if (recalled_from_ >= 0) RunAgain(recalled_from_);
+  return std::max<int64_t>(std::ssize(again_) + left - chunk_tokens_, 0);
+}
+
+void Session::RunAgain(int64_t first) {
+  std::vector<int32_t> again(read_tokens_.begin() + first, read_tokens_.end());
+  again.insert(again.end(), again_.begin(), again_.end());
+  const std::optional<int32_t> carried = carry;
+  // Where the layers cannot, these rows stay as they are, and only later ones read what is found.
+  if (!Rewind(first)) return;
+  carry = carried;
+  again_ = std::move(again);
+}
+
+int32_t Session::TakeToken(Input& input) {
+  if (again_.empty()) return input.tokens[input.next_token++];
+  const int32_t id = again_.front();
+  again_.erase(again_.begin());
+  return id;
+}
+
+bool Session::PlaceRecall(Input& input, PlannedRows& piece) {
+  const int64_t flush = input.flushes[input.next_flush++];
+  int64_t rows = std::ssize(again_) + flush - static_cast<int64_t>(input.next_token);
+  if (const int64_t missing = std::min<int64_t>(chunk_tokens_ - rows, positions_); missing > 0) {
+    RunAgain(positions_ - missing);
+    rows = std::ssize(again_) + flush - static_cast<int64_t>(input.next_token);
+  }
+  if (rows == 0) return false;
+  memory_ = std::make_shared<LandmarkMemory>();
+  memory_->groups.resize(1);
+  recalled_from_ = positions_;
+  std::vector<int32_t> asking;
+  for (int64_t row = 0; row < rows; ++row) {
+    asking.push_back(TakeToken(input));
+    PlaceToken(piece, asking.back());
+  }
+  piece.landmarks.push_back({rows - 1, 0, std::move(asking), memory_});
   return true;
 }
 

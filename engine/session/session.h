@@ -7,6 +7,11 @@
 // (DRT as published: x_1..x_63 [LMK] x_64..), a landmark immediately follows the token that fills a
 // block, or a flush, and the last token predicts the token after the landmark; nothing predicts the
 // first token. A family without landmarks has tokens only: no blocks, and flushes do nothing.
+//
+// With a memory adapter (ModelConfig::has_adapter) and documents mounted, a sequence has tokens
+// only, too, and a flush recalls: the last chunk_tokens rows before it ask, and they and all rows
+// after them read what is found. Rows that were run before, without it or with what an earlier
+// flush had found, are run again, so that the answer is the one to the whole sequence as a prompt.
 #ifndef RECOLLECT_ENGINE_SESSION_SESSION_H_
 #define RECOLLECT_ENGINE_SESSION_SESSION_H_
 
@@ -99,6 +104,15 @@ class Session {
   bool Rewind(int64_t length);
   // All tokens run so far, in a family that can rewind; else empty.
   std::span<const int32_t> read_tokens() const { return read_tokens_; }
+  // Those of them, from the first on, whose rows have read no document.
+  std::span<const int32_t> plain_tokens() const {
+    return recalled_from_ < 0 ? read_tokens() : read_tokens().first(size_t(recalled_from_));
+  }
+
+  // Takes other mounts, for another request. REQUIRES: an adapter, no row that has read documents.
+  void Mount(std::vector<Pin> mounts, const SessionOptions& options);
+  // Lets go of the documents. What has been read of them stays; Rewind to plain_tokens() follows.
+  void Unmount();
 
   // Releases the chunks that the next row reads: a session that waits for its next request must not
   // prevent their eviction. The next piece looks them up again.
@@ -140,6 +154,17 @@ class Session {
   SessionInfo info() const;
 
  private:
+  // Whether flushes find something in mounted documents.
+  bool Recalls() const { return model_.config().has_adapter() && !mounts_.empty(); }
+  // How many rows run before those that the next flush asks with.
+  int64_t RowsBeforeRecall(const Input& input, HeadRows head);
+  // Places the rows that ask, also those that have been run before. False: there are none.
+  bool PlaceRecall(Input& input, PlannedRows& piece);
+  // The next token that runs: of those that run again, or of the input.
+  int32_t TakeToken(Input& input);
+  // Rows from `first` on are to be run again.
+  void RunAgain(int64_t first);
+
   bool BlockIsFull() const { return landmarks_ && open_tokens_ == chunk_tokens_; }
   void PlaceLandmark(PlannedRows& piece);
   void PlaceToken(PlannedRows& piece, int32_t id);
@@ -159,10 +184,10 @@ class Session {
   const int64_t chunk_tokens_;
   const int64_t reach_;          // of lexical queries
   const int64_t pointer_reach_;  // 0: there is none
-  const bool random_chunks_;
-  const int64_t text_tokens_;
+  bool random_chunks_;
+  int64_t text_tokens_;
   const int64_t position_limit_;  // 0: none
-  const std::vector<Pin> mounts_;
+  std::vector<Pin> mounts_;
   std::vector<std::string> mount_ids_;
   const std::unique_ptr<SequenceState> sequence_;
 
@@ -174,6 +199,8 @@ class Session {
   // a lexical query.
   std::vector<int32_t> recent_;
   std::vector<int32_t> read_tokens_;
+  int64_t recalled_from_ = -1;   // the first position that has read a document; -1: none has
+  std::vector<int32_t> again_;   // tokens that run again before the input's
   std::shared_ptr<LandmarkMemory> memory_;  // read by the next row
   int64_t text_bytes_ = 0, block_text_begin_ = 0;
 

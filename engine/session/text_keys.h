@@ -1,13 +1,16 @@
-// Makes the sparse keys of documents that are kept as text, when they are mounted: the words of
-// each block, which the tokens say. Nothing more of them is stored.
+// Makes the keys that depend on a document's words, when it is mounted: the tokens say which words
+// each block has. Of documents that are kept as text nothing else is stored; of those that an
+// adapter has read, the landmark keys are.
 #ifndef RECOLLECT_ENGINE_SESSION_TEXT_KEYS_H_
 #define RECOLLECT_ENGINE_SESSION_TEXT_KEYS_H_
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/thread_pool.h"
+#include "engine/session/hybrid_keys.h"
 #include "engine/session/sparse_keys.h"
 #include "model/model.h"
 #include "store/document_store.h"
@@ -25,10 +28,18 @@ class TextKeys {
   // What a document's keys take in memory at most.
   int64_t BytesOf(const store::DocumentInfo& info) const;
   // Key i is that of chunk i. Blocks on the disk. DATA_LOSS: the tokens do not make up the chunks,
-  // or are not of the vocabulary; errors of the store.
+  // or are not of the vocabulary; errors of the store. REQUIRES: documents are kept as text.
   absl::StatusOr<SparseKeys> Read(const store::DocumentInfo& info) const;
+  // The same with an adapter.
+  absl::StatusOr<HybridKeys> ReadHybrid(const store::DocumentInfo& info) const;
 
  private:
+  struct Cut {
+    std::vector<int32_t> tokens;
+    std::vector<int64_t> block_tokens;
+  };
+  absl::StatusOr<Cut> ReadBlocks(const store::DocumentInfo& info) const;
+
   const model::Model& model_;
   store::DocumentStore& store_;
   const std::shared_ptr<ThreadPool> threads_;

@@ -26,6 +26,7 @@ struct Selection {
   std::vector<Chosen>
       chosen;  // best first; the first `used` feed the model, the rest are only reported
   size_t used = 0;
+  float nothing = 0;  // with an adapter: what the weights of the used ones leave to 1
 };
 
 // Owned by a request, whose session plans the rows; advanced by StepRunner on the scheduler's

@@ -105,7 +105,9 @@ absl::Status RequireLandmarks(const model::Model& model, const std::string& what
   if (model.config().landmarks()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(what, ": a model of family ", model.config().architecture,
-                   " has no landmarks: its layers retrieve nothing"));
+                   model.config().has_adapter()
+                       ? " with a memory adapter has keys that no vector holds"
+                       : " has no landmarks: its layers retrieve nothing"));
 }
 
 namespace {
@@ -140,7 +142,9 @@ absl::Status ValidateSession(const model::Model& model, const SessionOptions& op
                      "\", which the session begins with: a model of family ",
                      model.config().architecture, " mounts one prefix"));
   }
-  if (options.random_chunks) RETURN_IF_ERROR(RequireLandmarks(model, "random_chunks"));
+  if (options.random_chunks && !model.config().has_adapter()) {
+    RETURN_IF_ERROR(RequireLandmarks(model, "random_chunks"));
+  }
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "engine/backend/sampler.h"
 #include "engine/session/session.h"
+#include "engine/step/recall.h"
 #include "engine/step/successors.h"
 #include "model/lexicon.h"
 
@@ -48,6 +49,19 @@ LandmarkMemory::Group* DroppedMemory(const Piece& piece, int group) {
   return found.chunks.size() < found.refs.size() ? &found : nullptr;
 }
 
+// Forgets the selections for the group before; wants what the session has dropped.
+void BeginSelection(Piece& piece, int group) {
+  piece.selections.clear();
+  piece.wanted.clear();
+  const LandmarkMemory::Group* const dropped = DroppedMemory(piece, group);
+  if (dropped == nullptr) return;
+  for (const ChunkRef& ref : dropped->refs) {
+    WantedChunk& wanted = piece.wanted.emplace_back();
+    wanted.ref = ref;
+    wanted.read_by_model = true;
+  }
+}
+
 void AddChunk(const MemoryHandle& chunk, LandmarkMemory::Group& memory) {
   memory.retrieved.chunks.push_back(chunk->memory.view);
   memory.chunks.push_back(chunk);
@@ -71,18 +85,11 @@ bool Retriever::Reports(const Asker& asker) {
 }
 
 absl::Status Retriever::Select(std::span<Piece* const> pieces, int group) {
+  if (config_.has_adapter()) return SelectRecalled(pieces);
   askers_.clear();
   rows_.clear();
   for (Piece* piece : pieces) {
-    piece->selections.clear();
-    piece->wanted.clear();
-    if (const LandmarkMemory::Group* dropped = DroppedMemory(*piece, group)) {
-      for (const ChunkRef& ref : dropped->refs) {
-        WantedChunk& wanted = piece->wanted.emplace_back();
-        wanted.ref = ref;
-        wanted.read_by_model = true;
-      }
-    }
+    BeginSelection(*piece, group);
     for (size_t i = 0; i < piece->landmarks.size(); ++i) {
       askers_.push_back({piece, i});
       if (queries_.size() < askers_.size()) queries_.emplace_back();
@@ -156,19 +163,57 @@ void Retriever::Choose(const Asker& asker, LandmarkQuery& query, int group) cons
     ReplaceByRandom(query.candidates(), piece.first_position + row, group, best);
   }
   Selection selection;
-  selection.landmark = asker.landmark;
   selection.candidates = query.candidates();
-  selection.used = used;
+  AddSelection(asker, best, weights, std::move(selection));
+}
+
+void Retriever::AddSelection(const Asker& asker, std::span<const ScoredCandidate> best,
+                             std::span<const float> weights, Selection selection) {
+  Piece& piece = *asker.piece;
+  selection.landmark = asker.landmark;
+  selection.used = weights.size();
   for (size_t i = 0; i < best.size(); ++i) {
     const Session::Candidate candidate = piece.session->Resolve(best[i].candidate);
     size_t wanted = 0;
     while (wanted < piece.wanted.size() && !(piece.wanted[wanted].ref == candidate.ref)) ++wanted;
     if (wanted == piece.wanted.size()) piece.wanted.emplace_back().ref = candidate.ref;
-    if (i < used) piece.wanted[wanted].read_by_model = true;
+    if (i < weights.size()) piece.wanted[wanted].read_by_model = true;
     selection.chosen.push_back(
-        {wanted, candidate.mount, best[i].score, i < used ? weights[i] : 0.0f});
+        {wanted, candidate.mount, best[i].score, i < weights.size() ? weights[i] : 0.0f});
   }
   piece.selections.push_back(std::move(selection));
+}
+
+// A piece has one landmark at most, the last row of those that ask.
+absl::Status Retriever::SelectRecalled(std::span<Piece* const> pieces) {
+  rows_.clear();
+  askers_.clear();
+  std::vector<std::vector<float>> asked(pieces.size());
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    Piece* const piece = pieces[i];
+    BeginSelection(*piece, 0);
+    if (piece->landmarks.empty()) continue;
+    asked[i].resize(static_cast<size_t>(config_.query_width()));
+    askers_.push_back({piece, 0});
+    rows_.push_back({piece, piece->landmarks.front().row, asked[i]});
+  }
+  if (rows_.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(backend_.Queries(0, rows_));
+  for (size_t i = 0; i < askers_.size(); ++i) {
+    Piece& piece = *askers_[i].piece;
+    const PieceLandmark& landmark = piece.landmarks.front();
+    Recalled recalled = Recall(model_, threads_, piece.session->mounts(), landmark.recent,
+                               rows_[i].u, piece.hits_per_group);
+    Selection selection;
+    for (const Pin& pin : piece.session->mounts()) selection.candidates += pin->info().chunks;
+    selection.nothing = recalled.nothing;
+    if (piece.session->random_chunks()) {
+      ReplaceByRandom(selection.candidates, piece.first_position + landmark.row, 0,
+                      recalled.blocks);
+    }
+    AddSelection(askers_[i], recalled.blocks, recalled.weights, std::move(selection));
+  }
+  return absl::OkStatus();
 }
 
 void Retriever::Attach(Piece& piece, int group) const {
@@ -190,6 +235,7 @@ void Retriever::Attach(Piece& piece, int group) const {
     retrieval.position = piece.first_position + landmark.row;
     retrieval.group = group;
     retrieval.candidates = selection.candidates;
+    if (config_.has_adapter()) retrieval.nothing = selection.nothing;
     for (const Selection::Chosen& chosen : selection.chosen) {
       const WantedChunk& wanted = piece.wanted[chosen.wanted];
       Hit hit;

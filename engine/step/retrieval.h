@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/thread_pool.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/landmark_index.h"
 #include "engine/step/piece.h"
@@ -22,8 +23,14 @@ std::vector<float> SoftmaxWeights(std::span<const kernels::ScoredCandidate> best
 // Used on the scheduler's thread.
 class Retriever {
  public:
-  Retriever(const model::Model& model, Backend& backend, LandmarkIndex& landmarks)
-      : model_(model), config_(model.config()), backend_(backend), landmarks_(landmarks) {}
+  // `threads`: of the search for what an adapter asks; null: the caller's.
+  Retriever(const model::Model& model, Backend& backend, LandmarkIndex& landmarks,
+            ThreadPool* threads)
+      : model_(model),
+        config_(model.config()),
+        backend_(backend),
+        landmarks_(landmarks),
+        threads_(threads) {}
 
   // For every landmark with candidates in `pieces`: selects chunks for `group` by the rows'
   // residuals on entry to it, and fills the pieces' `selections` and `wanted`, each chunk once per
@@ -46,11 +53,17 @@ class Retriever {
   // What is known of the queries of later groups, for the search for the first one.
   void AddLater();
   void Choose(const Asker& asker, LandmarkQuery& query, int group) const;
+  // Select of a model with an adapter, which has one group.
+  absl::Status SelectRecalled(std::span<Piece* const> pieces);
+  // Adds what a landmark has chosen to its piece. `weights`: of the first of them, which are read.
+  static void AddSelection(const Asker& asker, std::span<const kernels::ScoredCandidate> best,
+                           std::span<const float> weights, Selection selection);
 
   const model::Model& model_;
   const model::ModelConfig& config_;
   Backend& backend_;
   LandmarkIndex& landmarks_;
+  ThreadPool* const threads_;
   std::vector<Asker> askers_;
   std::vector<QueryRow> rows_;          // of landmarks that have candidates, or whose query is seen
   std::vector<LandmarkQuery> queries_;  // the first askers_.size() are in use

@@ -25,7 +25,9 @@ class Retrieving final : public Request {
         counters_(counters) {}
 
   absl::Status Prepare(const PromptSource&) override {
-    if (!OfText()) RETURN_IF_ERROR(RequireLandmarks(model_, "retrieve"));
+    if (!OfText() && !model_.config().has_adapter()) {
+      RETURN_IF_ERROR(RequireLandmarks(model_, "retrieve"));
+    }
     ASSIGN_OR_RETURN(input_.tokens, PromptTokens(model_, std::exchange(request_.query, {})));
     input_.flushes = {std::ssize(input_.tokens)};
     return input_.tokens.empty() ? absl::InvalidArgumentError("query: no tokens")

@@ -21,15 +21,15 @@ double Now() {
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, const model::Model& model, Backend& backend,
-                     ChunkTiers& tiers, LandmarkIndex& landmarks, Counters& counters,
-                     std::function<void()> idle)
+                     ChunkTiers& tiers, LandmarkIndex& landmarks, ThreadPool* threads,
+                     Counters& counters, std::function<void()> idle)
     : options_(options),
       model_(model.config()),
       state_budget_(options.state_budget_bytes),
       tiers_(tiers),
       counters_(counters),
       idle_(std::move(idle)),
-      step_(model, backend, tiers, landmarks, waker()) {}
+      step_(model, backend, tiers, landmarks, threads, waker()) {}
 
 std::function<void()> Scheduler::waker() {
   return [signal = signal_] {

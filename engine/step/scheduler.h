@@ -56,9 +56,10 @@ using TurnObserver = std::function<void(TurnKind kind, int64_t rows)>;
 // Thread-safe.
 class Scheduler {
  public:
-  // `idle` runs periodically on the scheduler's thread.
+  // `threads`: of searches that are not the landmark index's; null: the scheduler's. `idle` runs
+  // periodically on the scheduler's thread.
   Scheduler(const SchedulerOptions& options, const model::Model& model, Backend& backend,
-            ChunkTiers& tiers, LandmarkIndex& landmarks, Counters& counters,
+            ChunkTiers& tiers, LandmarkIndex& landmarks, ThreadPool* threads, Counters& counters,
             std::function<void()> idle);
   ~Scheduler() { Stop(); }
 

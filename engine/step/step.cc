@@ -12,13 +12,15 @@
 namespace recollect::engine {
 
 StepRunner::StepRunner(const model::Model& model, Backend& backend, ChunkTiers& tiers,
-                       LandmarkIndex& landmarks, std::function<void()> fetched)
+                       LandmarkIndex& landmarks, ThreadPool* threads,
+                       std::function<void()> fetched)
     : landmarks_(model.config().landmarks()),
       groups_(static_cast<int>(model.config().groups.size())),
       pointer_(model.pointer()),
+      copies_(model.config().has_adapter()),
       backend_(backend),
       tiers_(tiers),
-      retriever_(model, backend, landmarks),
+      retriever_(model, backend, landmarks, threads),
       fetched_(std::move(fetched)) {}
 
 void StepRunner::Run(std::span<Piece* const> pieces) {
@@ -66,19 +68,25 @@ absl::Status StepRunner::RunStage(int stage) {
 }
 
 void StepRunner::Point(Piece& piece) const {
-  if (pointer_ == nullptr) return;
+  if (pointer_ == nullptr && !copies_) return;
   std::vector<model::PointerChunk> chunks;
   for (HeadRow& head : piece.head) {
     const auto after = std::ranges::upper_bound(piece.segments, head.row, {}, &Segment::first_row);
     chunks.clear();
+    head.copied.clear();
     if (const LandmarkMemory* memory = std::prev(after)->memory.get()) {
       const LandmarkMemory::Group& read = memory->groups.back();
       for (size_t i = 0; i < read.chunks.size(); ++i) {
         const ChunkMemory& chunk = *read.chunks[i];
+        if (copies_) {
+          head.copied.push_back(
+              {chunk.memory.pointer_keys, chunk.tokens, read.retrieved.weights[i]});
+          continue;
+        }
         chunks.push_back({chunk.tokens, chunk.memory.view.rows, read.retrieved.weights[i]});
       }
     }
-    head.pointed = pointer_->Point(head.recent, chunks);
+    if (pointer_ != nullptr) head.pointed = pointer_->Point(head.recent, chunks);
   }
 }
 

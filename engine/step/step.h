@@ -23,7 +23,7 @@ class StepRunner {
  public:
   // `fetched` is called on a fetch thread whenever a cut piece can continue.
   StepRunner(const model::Model& model, Backend& backend, ChunkTiers& tiers,
-             LandmarkIndex& landmarks, std::function<void()> fetched);
+             LandmarkIndex& landmarks, ThreadPool* threads, std::function<void()> fetched);
 
   // Afterwards each piece has failed (status), is done (stage == last_stage()), or is cut
   // (waiting).
@@ -42,12 +42,13 @@ class StepRunner {
   absl::Status AddClosedChunks();
   absl::Status Retrieve(int group);
   absl::Status ProjectWanted();
-  // Fills HeadRow::pointed in a model with a pointer.
+  // Fills HeadRow::pointed in a model with a pointer, HeadRow::copied in one with an adapter.
   void Point(Piece& piece) const;
 
   const bool landmarks_;
   const int groups_;
   const model::Pointer* const pointer_;  // null without a pointer
+  const bool copies_;                    // an adapter's pointer head
   Backend& backend_;
   ChunkTiers& tiers_;
   Retriever retriever_;

@@ -39,7 +39,7 @@ export class Reply {
       for await (const event of events(response)) {
         if (event.retrieval) this.map.add(event.retrieval, this.text.length);
         if (event.usage) usage = event.usage;
-        if (event.citations) this.cite(event.citations);
+        if (event.citations) this.cite(event.citations, event.nothing);
         if (event.dropped_messages) this.sayDropped(event.dropped_messages);
         const choice = event.choices?.[0];
         if (choice?.finish_reason === "length") this.note("The answer was cut at its most tokens.");
@@ -86,8 +86,10 @@ export class Reply {
     this.retry.hidden = false;
   }
 
-  cite(citations) {
+  /** `nothing`: the weight of no document in the answer, where the model says it. */
+  cite(citations, nothing) {
     this.citations = citations;
+    if (nothing !== undefined && !citations.length) this.note("No document was needed for this answer.");
     this.chips.hidden = !citations.length;
     this.chips.replaceChildren(make("span", { className: "quiet" }, "From"), ...citations.map((one, index) => this.chip(one, index)));
   }

@@ -53,21 +53,30 @@ WholeQuery Rounded(std::span<const SparseTerm> terms) {
   return query;
 }
 
+// The lists of the query's words.
+std::vector<SparsePart> PartsOf(const WholeQuery& query, const SparseRange& range) {
+  std::vector<SparsePart> parts;
+  for (const WholeTerm& term : query.terms) {
+    const SparseList list = range.list(term.word);
+    if (list.count > 0) parts.push_back({list, term.weight});
+  }
+  return parts;
+}
+
+const float* ScalesOf(const SparseRange& range) {
+  return range.scales().empty() ? nullptr : range.scales().data();
+}
+
 // One query's best so far; ranges come in order.
 class Searching {
  public:
   Searching(std::span<const SparseTerm> terms, int n) : query_(Rounded(terms)), best_(n) {}
 
   void Search(OpContext& ctx, const SparseRange& range, int64_t first) {
-    parts_.clear();
-    for (const WholeTerm& term : query_.terms) {
-      const SparseList list = range.list(term.word);
-      if (list.count > 0) parts_.push_back({list, term.weight});
-    }
-    if (parts_.empty()) return;
+    const std::vector<SparsePart> parts = PartsOf(query_, range);
+    if (parts.empty()) return;
     float* const scores = ctx.Floats(kSlotScores, range.blocks());
-    SparseScores(ctx, parts_.data(), std::ssize(parts_),
-                 range.scales().empty() ? nullptr : range.scales().data(), query_.scale,
+    SparseScores(ctx, parts.data(), std::ssize(parts), ScalesOf(range), query_.scale,
                  range.blocks(), scores);
     for (int64_t begin = 0; begin < range.blocks(); begin += kBatch) {
       // Above zero, and not below the worst of n.
@@ -86,7 +95,6 @@ class Searching {
  private:
   WholeQuery query_;
   BestCandidates best_;
-  std::vector<SparsePart> parts_;
   int64_t places_[kBatch];
 };
 
@@ -96,6 +104,14 @@ void SparseScores(OpContext& ctx, const SparsePart* parts, int64_t count, const 
                   float query_scale, int64_t blocks, float* scores) {
   Select<reference::SparseScores, avx2::SparseScores, avx512::SparseScores>(ctx)(
       ctx, parts, count, scales, query_scale, blocks, scores);
+}
+
+void SparseScoresOf(OpContext& ctx, std::span<const SparseTerm> query, const SparseRange& range,
+                    float* scores) {
+  const WholeQuery whole = Rounded(query);
+  const std::vector<SparsePart> parts = PartsOf(whole, range);
+  SparseScores(ctx, parts.data(), std::ssize(parts), ScalesOf(range), whole.scale, range.blocks(),
+               scores);
 }
 
 std::vector<std::vector<ScoredCandidate>> SparseTopK(

@@ -38,6 +38,10 @@ struct SparsePart {
 void SparseScores(OpContext& ctx, const SparsePart* parts, int64_t count, const float* scales,
                   float query_scale, int64_t blocks, float* scores);
 
+// The scores [blocks] of all blocks of a range; 0 of those that share no word with the query.
+void SparseScoresOf(OpContext& ctx, std::span<const SparseTerm> query, const SparseRange& range,
+                    float* scores);
+
 // The n best blocks of all ranges for each query; candidates are numbered through the ranges, in
 // order. n >= 0. Queries share the passes over ranges, and none changes another's result.
 std::vector<std::vector<ScoredCandidate>> SparseTopK(

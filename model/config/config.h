@@ -75,6 +75,19 @@ struct PointerConfig {
   int reach = 0;  // tokens before a place that it compares; 0: there is no pointer head
 };
 
+// The learned memory on a pretrained model, of which nothing else is changed (docs/model-format.md,
+// "Memory adapter"). Its tensors are in a file of their own (model/weights/adapter_weights.h).
+struct AdapterConfig {
+  // Tokens of a document that the lower layers read together, from position 0 on; 0: there is no
+  // adapter. Blocks do not go beyond a segment's end.
+  int64_t segment_tokens = 0;
+  std::vector<int> gca_layers;  // among all layers, ascending
+  int64_t encoder_ffn = 0;      // inner width of the encoder's FFN
+  int64_t d_pointer = 0;        // d_p, numbers of a pointer key
+  int32_t words = 0;            // of the vocabulary (model/text/words.h), each with two biases
+  std::string base_sha256;      // hex, of the weights that it was trained on; empty: any
+};
+
 // The parts of one decoder layer.
 struct LayerParts {
   MixerConfig mixer;
@@ -135,6 +148,7 @@ struct ModelConfig {
   int64_t d_r = 0;
   LexiconConfig lexicon;          // the lexical part of keys and queries
   PointerConfig pointer;          // copies tokens of retrieved chunks
+  AdapterConfig adapter;          // a memory for a family without landmarks
   bool successors = false;        // a retrieved chunk gives some of its relevance to its successor
   bool score_projections = true;  // W_h and W_l; without them d_r = d
   int memory_kv_heads = 0;
@@ -164,9 +178,12 @@ struct ModelConfig {
   // Whether landmarks divide sequences into blocks. Only then are there chunk states, and layers
   // that retrieve them.
   bool landmarks() const { return lmk_id != kNoLandmark; }
+  // Whether an adapter gives the model a memory. A sequence then has no blocks: what it asks for is
+  // found once, at the end of a prompt, by the prompt's last tokens.
+  bool has_adapter() const { return adapter.segment_tokens > 0; }
   // What a document of this model is.
   DocumentKind documents() const {
-    if (landmarks()) return DocumentKind::kChunks;
+    if (landmarks() || has_adapter()) return DocumentKind::kChunks;
     return text_documents ? DocumentKind::kText : DocumentKind::kPrefix;
   }
   // Documents are kept as text from now on, in blocks of 32 to 63 tokens. REQUIRES: no landmarks.
@@ -189,7 +206,12 @@ struct ModelConfig {
   // The most floats that one more position adds to the local state of all layers, under any
   // pattern.
   int64_t position_floats() const;
-  int64_t key_width() const { return d_r + lexicon.d; }  // d_k, of landmark keys and queries
+  // d_k, numbers of a landmark key. With an adapter: d_r, then the weight of the word in each row.
+  int64_t key_width() const { return d_r + (has_adapter() ? chunk_tokens : lexicon.d); }
+  // Numbers of a query: as many, and with an adapter the score of nothing behind them.
+  int64_t query_width() const { return key_width() + (has_adapter() ? 1 : 0); }
+  // Numbers of a row of chunk states: d, and with an adapter the row's pointer key behind them.
+  int64_t state_width() const { return d + adapter.d_pointer; }
   int64_t memory_width() const { return static_cast<int64_t>(memory_kv_heads) * head_dim; }
   int first_layer_of_group(int group) const;  // index among all layers
   bool layer_has_gca(int layer) const;

@@ -12,8 +12,6 @@
 
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/gemm/gemm.h"
-#include "kernels/range_attention/range_attention.h"
-#include "kernels/rope/rope.h"
 #include "model/cpu/layers.h"
 
 namespace recollect::model {
@@ -23,39 +21,6 @@ std::vector<Bf16> ToBf16(const float* values, int64_t count) {
   std::vector<Bf16> rounded(static_cast<size_t>(count));
   std::transform(values, values + count, rounded.begin(), Bf16::FromFloat);
   return rounded;
-}
-
-// kDelta[count, d] = attention of RMS(x) over all count rows; RoPE at the row's index.
-const float* RunAttention(kernels::OpContext& ctx, const LayerContext& layer,
-                          const EncoderLayerWeights& weights, const float* x, int64_t count) {
-  const ModelConfig& config = layer.config;
-  const int64_t inner = config.inner();
-  const int64_t stride = 3 * inner;
-  float* normed = ctx.Floats(kNormed, count * config.d);
-  float* projected = ctx.Floats(kProjected, count * stride);
-  float* keys = ctx.Floats(kKeys, count * inner);
-  float* values = ctx.Floats(kValues, count * inner);
-  float* attended = ctx.Floats(kInner, count * inner);
-  float* delta = ctx.Floats(kDelta, count * config.d);
-
-  kernels::RmsNorm(ctx, x, weights.attn_norm.data(), layer.norm_eps, count, config.d, normed);
-  kernels::Gemm(ctx, weights.attn_in_proj, normed, count, projected);
-  for (const int64_t part : {int64_t{0}, inner}) {  // q, then k
-    kernels::Rope(ctx, {.base = config.rope_base, .pairs = config.rope_pairs}, 0, count, stride,
-                  config.heads, config.head_dim, projected + part);
-  }
-  if (layer.dtype == DType::kBf16) kernels::RoundToBf16(ctx, projected, count * stride);
-  for (int64_t row = 0; row < count; ++row) {
-    const float* k = projected + row * stride + inner;
-    std::copy(k, k + inner, keys + row * inner);
-    std::copy(k + inner, k + 2 * inner, values + row * inner);
-  }
-  kernels::RangeSet sets[kMaxChunkTokens + 1];
-  for (int64_t row = 0; row < count; ++row) sets[row].ranges[0] = {0, count};
-  kernels::RangeAttention(ctx, {config.heads, config.heads, config.head_dim}, projected, stride,
-                          count, {kernels::KvSpan{keys, values}}, sets, attended);
-  kernels::Gemm(ctx, weights.attn_out_proj, attended, count, delta);
-  return delta;
 }
 
 // Puts what stands for the landmark into its row of the encoder's input.
@@ -99,7 +64,8 @@ EncodedChunk RunChunkEncoder(kernels::OpContext& ctx, const LayerContext& layer,
   kernels::RmsNorm(ctx, x, weights.in_norm.data(), config.norm_eps, count, d, x);
   const LayerContext inside{config, layer.dtype, config.encoder_norm_eps};
   for (const EncoderLayerWeights& encoder_layer : weights.layers) {
-    kernels::Add(ctx, RunAttention(ctx, inside, encoder_layer, x, count), count * d, x);
+    const EncoderRope rope{config.rope_pairs};
+    kernels::Add(ctx, RunEncoderAttention(ctx, inside, encoder_layer, rope, x, count), count * d, x);
     kernels::Add(ctx, RunFfn(ctx, inside, encoder_layer.ffn, x, count), count * d, x);
   }
   kernels::RmsNorm(ctx, x, weights.out_norm.data(), inside.norm_eps, count, d, x);

@@ -10,6 +10,7 @@
 #include "kernels/gemm/gemm.h"
 #include "model/cpu/layers.h"
 #include "model/model_files.h"
+#include "model/text/words.h"
 #include "model/weights/tensor_file.h"
 #include "model/weights/weights.h"
 
@@ -18,6 +19,12 @@ namespace {
 
 LayerContext ContextOf(const Model& model) {
   return {model.config(), model.dtype(), model.config().norm_eps};
+}
+
+std::vector<int32_t> WordsOf(const Model& model, std::span<const int32_t> tokens) {
+  std::vector<int32_t> words;
+  for (const int32_t token : tokens) words.push_back(model.words()->word(token));
+  return words;
 }
 
 // Adds `delta`, the rows of the reading segments packed in order, to their rows of y.
@@ -46,7 +53,11 @@ absl::StatusOr<std::unique_ptr<CpuModel>> CpuModel::Load(const std::string& path
     return absl::InvalidArgumentError(absl::StrCat(
         model->files().weights, ": dtype quantized, but no tensor is in blocks; use bf16 or fp32"));
   }
-  auto weights = LoadWeights(*file, model->config(), dtype);
+  std::unique_ptr<TensorFile> adapter;
+  if (model->config().has_adapter()) {
+    ASSIGN_OR_RETURN(adapter, OpenAdapter(model->files(), model->config()));
+  }
+  auto weights = LoadWeights(*file, adapter.get(), model->config(), dtype);
   if (!weights.ok()) return Annotate(weights.status(), model->files().weights);
   model->weights_ = std::make_unique<const Weights>(*std::move(weights));
   return model;
@@ -113,9 +124,36 @@ void CpuModel::Query(kernels::OpContext& ctx, int group, const float* h, float* 
   RunQuery(ctx, ContextOf(*this), weights_->queries[static_cast<size_t>(group)], h, u);
 }
 
+EncodedChunk CpuModel::EncodeBlock(kernels::OpContext& ctx, const float* h, const float* before,
+                                   std::span<const int32_t> tokens) const {
+  RECOLLECT_CHECK(config().has_adapter() && !tokens.empty() &&
+                  std::ssize(tokens) <= config().chunk_tokens);
+  return RunAdapterEncoder(ctx, ContextOf(*this), weights_->adapter, h, before,
+                           WordsOf(*this, tokens));
+}
+
+void CpuModel::RecallQuery(kernels::OpContext& ctx, const float* h,
+                           std::span<const int32_t> tokens, float* u) const {
+  RECOLLECT_CHECK(config().has_adapter() && !tokens.empty() &&
+                  std::ssize(tokens) <= config().chunk_tokens);
+  RunAdapterQuery(ctx, ContextOf(*this), weights_->adapter, h, WordsOf(*this, tokens), u);
+}
+
+void CpuModel::PointerQuery(kernels::OpContext& ctx, const float* h, float* q) const {
+  RunPointerQuery(ctx, ContextOf(*this), weights_->adapter, h, q);
+}
+
+void CpuModel::MixCopied(kernels::OpContext& ctx, const float* h, const float* q,
+                         std::span<const CopiedChunk> chunks, float* logits) const {
+  RunPointerMix(ctx, ContextOf(*this), weights_->adapter, h, q, chunks, logits);
+}
+
 Memory CpuModel::ProjectMemory(kernels::OpContext& ctx, std::span<const Bf16> states,
                                int rows) const {
-  RECOLLECT_CHECK(static_cast<int64_t>(states.size()) == rows * config().d);
+  RECOLLECT_CHECK(static_cast<int64_t>(states.size()) == rows * config().state_width());
+  if (config().has_adapter()) {
+    return RunAdapterProjection(ctx, ContextOf(*this), weights_->adapter, states, rows);
+  }
   return RunMemoryProjection(ctx, ContextOf(*this), weights_->memory, states, rows);
 }
 

@@ -41,13 +41,15 @@ struct Segment {
   bool reads_memory() const { return retrieved != nullptr && !retrieved->chunks.empty(); }
 };
 
-// Memory K and V of one chunk, each [rows, memory_kv_heads, head_dim].
+// Memory K and V of one chunk, each [rows, memory_kv_heads, head_dim]; with an adapter, one pair for
+// each of its layers, [gca_layers, rows, memory_kv_heads, head_dim].
 struct Memory {
   std::vector<Bf16> keys, values;
+  std::vector<Bf16> pointer_keys;  // with an adapter: CopiedChunk::keys
   int rows = 0;
   kernels::MemoryView view() const { return {keys.data(), values.data(), rows}; }
   int64_t bytes() const {
-    return static_cast<int64_t>((keys.size() + values.size()) * sizeof(Bf16));
+    return static_cast<int64_t>((keys.size() + values.size() + pointer_keys.size()) * sizeof(Bf16));
   }
 };
 
@@ -84,9 +86,30 @@ class CpuModel final : public Model {
   // Retrieval query u[d_r] of group `group` for one landmark row h[d].
   void Query(kernels::OpContext& ctx, int group, const float* h, float* u) const;
 
-  // Memory K, V from stored chunk states E[rows, d]; one fixed shape, so that the bits are the same
-  // from any tier.
+  // Memory K, V from stored chunk states [rows, state_width]; one fixed shape, so that the bits are
+  // the same from any tier. Also with an adapter.
   Memory ProjectMemory(kernels::OpContext& ctx, std::span<const Bf16> states, int rows) const;
+
+  // The next four: REQUIRES config().has_adapter(). `h` are residuals after the last lower layer.
+
+  // Chunk of one block of a document, of which h[rows, d] are the rows of `tokens`, 1 to
+  // chunk_tokens of them. `before`: the row before them; null: they begin a segment.
+  EncodedChunk EncodeBlock(kernels::OpContext& ctx, const float* h, const float* before,
+                           std::span<const int32_t> tokens) const;
+
+  // What the end of a prompt asks for, u[query_width]: the dense query, scaled so that
+  // kernels::LandmarkScores gives its part of the score; the weight of the word in each of the last
+  // chunk_tokens rows, 0 for those that do not exist, scaled likewise; and the score of nothing.
+  // h[rows, d] and `tokens` are the prompt's last, 1 to chunk_tokens of them.
+  void RecallQuery(kernels::OpContext& ctx, const float* h, std::span<const int32_t> tokens,
+                   float* u) const;
+
+  // q[d_p], with which the row h[d] looks for a token to copy.
+  void PointerQuery(kernels::OpContext& ctx, const float* h, float* q) const;
+
+  // Mixes into a row of logits what the pointer head copies; h[d] is the row after the last layer.
+  void MixCopied(kernels::OpContext& ctx, const float* h, const float* q,
+                 std::span<const CopiedChunk> chunks, float* logits) const;
 
   // logits[rows, vocab_size] of h[rows, d] after the last layer; in a model with a pointer,
   // kernels::MixPointed follows.

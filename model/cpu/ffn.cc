@@ -9,21 +9,22 @@ namespace recollect::model {
 const float* RunFfn(kernels::OpContext& ctx, const LayerContext& layer, const FfnWeights& weights,
                     const float* x, int64_t rows) {
   const ModelConfig& config = layer.config;
+  const int64_t ffn = weights.out_proj.k();
   float* normed = ctx.Floats(kNormed, rows * config.d);
-  float* projected = ctx.Floats(kProjected, rows * FfnInputRows(weights.kind, config.ffn));
-  float* inner = ctx.Floats(kInner, rows * config.ffn);
+  float* projected = ctx.Floats(kProjected, rows * FfnInputRows(weights.kind, ffn));
+  float* inner = ctx.Floats(kInner, rows * ffn);
   float* delta = ctx.Floats(kDelta, rows * config.d);
   kernels::RmsNorm(ctx, x, weights.norm.data(), layer.norm_eps, rows, config.d, normed);
   kernels::Gemm(ctx, weights.in_proj, normed, rows, projected);
   switch (weights.kind) {
     case FfnKind::kSwiGlu:
-      kernels::SwiGlu(ctx, projected, rows, config.ffn, inner);
+      kernels::SwiGlu(ctx, projected, rows, ffn, inner);
       break;
     case FfnKind::kGeGlu:
-      kernels::GeGlu(ctx, projected, rows, config.ffn, inner);
+      kernels::GeGlu(ctx, projected, rows, ffn, inner);
       break;
     case FfnKind::kGelu:
-      kernels::Gelu(ctx, projected, rows * config.ffn, inner);
+      kernels::Gelu(ctx, projected, rows * ffn, inner);
       break;
   }
   kernels::Gemm(ctx, weights.out_proj, inner, rows, delta);

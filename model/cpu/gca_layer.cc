@@ -1,6 +1,8 @@
 // Grouped Cross-Attention (design 2.5): the rows of a block attend inside each retrieved chunk on
 // its own, and the chunks' outputs are summed by the retrieval weights. Only rows that have
 // something to read take part, so that a row's result does not depend on whether its neighbours do.
+#include <vector>
+
 #include "base/check.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/gca/gca.h"
@@ -8,6 +10,20 @@
 #include "model/cpu/layers.h"
 
 namespace recollect::model {
+namespace {
+
+// Of chunks that have K, V for several layers, one behind the other, those of one layer.
+std::vector<kernels::MemoryView> OfLayer(const std::vector<kernels::MemoryView>& chunks, int layer,
+                                         int64_t width) {
+  std::vector<kernels::MemoryView> views = chunks;
+  for (kernels::MemoryView& view : views) {
+    const int64_t offset = layer * view.rows * width;
+    view = {view.keys + offset, view.values + offset, view.rows};
+  }
+  return views;
+}
+
+}  // namespace
 
 const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const GcaWeights& weights,
                     std::span<const Segment> segments, const float* a) {
@@ -25,7 +41,7 @@ const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const Gc
   int64_t packed = 0;
   for (const Segment& segment : segments) {
     if (segment.reads_memory()) {
-      kernels::RmsNorm(ctx, a + row * config.d, weights.norm.data(), layer.norm_eps, segment.rows,
+      kernels::RmsNorm(ctx, a + row * config.d, weights.norm.data(), weights.norm_eps, segment.rows,
                        config.d, normed + packed * config.d);
       packed += segment.rows;
     }
@@ -43,7 +59,9 @@ const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const Gc
     if (!segment.reads_memory()) continue;
     const Retrieved& retrieved = *segment.retrieved;
     RECOLLECT_CHECK(retrieved.chunks.size() == retrieved.weights.size());
-    kernels::Gca(ctx, shape, queries + packed * inner, segment.rows, retrieved.chunks.data(),
+    const std::vector<kernels::MemoryView> chunks =
+        OfLayer(retrieved.chunks, weights.memory_layer, config.memory_width());
+    kernels::Gca(ctx, shape, queries + packed * inner, segment.rows, chunks.data(),
                  retrieved.weights.data(), static_cast<int64_t>(retrieved.chunks.size()),
                  read + packed * inner);
     packed += segment.rows;

@@ -10,6 +10,9 @@
 //   gca_layer.cc          Grouped Cross-Attention over retrieved chunks (design 2.5)
 //   ffn.cc                SwiGLU, GEGLU or GELU
 //   chunk_encoder.cc      closed chunk → chunk states E and landmark key κ (design 2.3)
+//   encoder_attention.cc  attention of that encoder and of the adapter's
+//   adapter_encoder.cc    the same of a memory adapter, and its queries
+//   adapter_pointer.cc    its pointer head
 //   retrieval_query.cc    residual at a landmark → query u (design 2.4)
 //   memory_projection.cc  chunk states E → memory K, V (design 2.3)
 //
@@ -23,6 +26,7 @@
 #include "kernels/cpu/op_context.h"
 #include "model/config/config.h"
 #include "model/cpu/cpu_model.h"
+#include "model/weights/adapter_weights.h"
 #include "model/weights/weights.h"
 
 namespace recollect::model {
@@ -106,6 +110,16 @@ const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const Gc
 const float* RunFfn(kernels::OpContext& ctx, const LayerContext& layer, const FfnWeights& weights,
                     const float* x, int64_t rows);
 
+// Where rows of an encoder stand: row 0 at position 0, the others from `second` on.
+struct EncoderRope {
+  kernels::RopePairs pairs = kernels::RopePairs::kHalves;
+  int64_t second = 1;
+};
+// kDelta[count, d] = attention of RMS(x) over all count rows.
+const float* RunEncoderAttention(kernels::OpContext& ctx, const LayerContext& layer,
+                                 const EncoderLayerWeights& weights, const EncoderRope& rope,
+                                 const float* x, int64_t count);
+
 // h[1 + rows, d]: landmark and tokens of one block, in the sequence's order.
 EncodedChunk RunChunkEncoder(kernels::OpContext& ctx, const LayerContext& layer,
                              const EncoderWeights& weights, const float* h, int rows);
@@ -115,6 +129,22 @@ void RunQuery(kernels::OpContext& ctx, const LayerContext& layer, const QueryWei
 
 Memory RunMemoryProjection(kernels::OpContext& ctx, const LayerContext& layer,
                            const MemoryWeights& weights, std::span<const Bf16> states, int rows);
+
+// The pieces of a memory adapter (docs/model-format.md, "Memory adapter"), under the contracts of
+// CpuModel's functions of similar names.
+EncodedChunk RunAdapterEncoder(kernels::OpContext& ctx, const LayerContext& layer,
+                               const AdapterWeights& weights, const float* h, const float* before,
+                               std::span<const int32_t> words);
+void RunAdapterQuery(kernels::OpContext& ctx, const LayerContext& layer,
+                     const AdapterWeights& weights, const float* h, std::span<const int32_t> words,
+                     float* u);
+Memory RunAdapterProjection(kernels::OpContext& ctx, const LayerContext& layer,
+                            const AdapterWeights& weights, std::span<const Bf16> states, int rows);
+void RunPointerQuery(kernels::OpContext& ctx, const LayerContext& layer,
+                     const AdapterWeights& weights, const float* h, float* q);
+void RunPointerMix(kernels::OpContext& ctx, const LayerContext& layer,
+                   const AdapterWeights& weights, const float* h, const float* q,
+                   std::span<const CopiedChunk> chunks, float* logits);
 
 }  // namespace recollect::model
 

@@ -52,6 +52,10 @@ absl::StatusOr<float*> Scores(DeviceContext& ctx, std::span<const float* const> 
 
 absl::Status CheckDeviceConfig(const ModelConfig& config, DType dtype) {
   const std::string who = absl::StrCat("family ", config.architecture, " on a device");
+  if (config.has_adapter()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, ": a memory adapter runs on the CPU alone, expected the device cpu"));
+  }
   static_assert(kernels::kMaxTileHeadDim == kernels::kMaxRangeHeadDim &&
                 kernels::kMaxLinearHeadDim == kernels::kMaxRangeHeadDim);
   if (config.head_dim > kernels::kMaxRangeHeadDim) {

@@ -29,11 +29,16 @@ absl::StatusOr<std::string> HashFile(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<FileDigests> HashModelFiles(const ModelFiles& files) {
-  FileDigests digests{.config = "gguf", .weights = "", .tokenizer = "gguf"};
+  FileDigests digests{.config = "gguf", .weights = "", .tokenizer = "gguf", .adapter = ""};
   ASSIGN_OR_RETURN(const std::vector<std::string> weights, WeightPaths(files));
   for (const std::string& path : weights) {
     ASSIGN_OR_RETURN(const std::string digest, HashFile(path));
     absl::StrAppend(&digests.weights, digests.weights.empty() ? "" : " ", digest);
+  }
+  if (files.has_adapter()) {
+    ASSIGN_OR_RETURN(const std::string config, HashFile(files.adapter_config));
+    ASSIGN_OR_RETURN(const std::string tensors, HashFile(files.adapter_weights));
+    digests.adapter = absl::StrCat(config, " ", tensors);
   }
   if (files.layout == ModelLayout::kGguf) return digests;
   ASSIGN_OR_RETURN(digests.config, HashFile(files.config));
@@ -51,6 +56,7 @@ absl::StatusOr<std::string> ComputeFingerprint(const FileDigests& files,
                       pattern.span, "\n");
     }
   }
+  if (!files.adapter.empty()) absl::StrAppend(&text, files.adapter, "\n");
   absl::StrAppend(&text, kRecordLayoutVersion, "\n", DTypeName(dtype));
   Sha256 hash;
   hash.Update(text);

@@ -17,9 +17,9 @@ inline constexpr int kRecordLayoutVersion = 1;
 
 // Hex SHA-256 of the contents of a model's files, one after the other where weights are in several;
 // "absent" for a file that does not exist. Of a GGUF file, which holds all three, as the weights',
-// the others "gguf".
+// the others "gguf". Empty for the adapter where there is none.
 struct FileDigests {
-  std::string config, weights, tokenizer;
+  std::string config, weights, tokenizer, adapter;
 };
 
 // INVALID_ARGUMENT: a file cannot be read.

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "model/config/problems.h"
+#include "model/weights/adapter_weights.h"
 #include "model/weights/weights_reader.h"
 
 namespace recollect::model {
@@ -17,7 +18,9 @@ LayerWeights ReadLayer(WeightsReader& reader, const ModelConfig& config, int lay
   LayerWeights weights;
   weights.mixer = ReadMixer(reader, config, parts, prefix);
   if (parts.gca) {
-    weights.gca = GcaWeights{.norm = reader.Vector(prefix + "gca.norm.weight"),
+    weights.gca = GcaWeights{.norm_eps = config.norm_eps,
+                             .memory_layer = 0,
+                             .norm = reader.Vector(prefix + "gca.norm.weight"),
                              .q_proj = reader.Matrix(prefix + "gca.q_proj.weight"),
                              .out_proj = reader.Matrix(prefix + "gca.out_proj.weight")};
   }
@@ -118,9 +121,12 @@ std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config) {
 }
 
 absl::Status CheckTensors(const TensorFile& file, const ModelConfig& config) {
+  return CheckTensors(file, ExpectedTensors(config));
+}
+
+absl::Status CheckTensors(const TensorFile& file, const std::vector<TensorSpec>& expected) {
   std::vector<std::string> problems;
   std::map<std::string, const TensorSpec*> known;
-  const std::vector<TensorSpec> expected = ExpectedTensors(config);
   for (const TensorSpec& spec : expected) {
     known.emplace(spec.name, &spec);
     const auto found = file.tensors().find(spec.name);
@@ -149,8 +155,8 @@ bool HasBlocks(const TensorFile& file) {
                      [&](const auto& tensor) { return IsInBlocks(file, tensor.first); });
 }
 
-absl::StatusOr<Weights> LoadWeights(const TensorFile& file, const ModelConfig& config,
-                                    DType dtype) {
+absl::StatusOr<Weights> LoadWeights(const TensorFile& file, const TensorFile* adapter,
+                                    const ModelConfig& config, DType dtype) {
   Weights weights;
   WeightsReader reader(file, dtype);
   weights.embed = reader.Rows("embed.weight");
@@ -158,7 +164,7 @@ absl::StatusOr<Weights> LoadWeights(const TensorFile& file, const ModelConfig& c
   for (int layer = 0; layer < config.layers(); ++layer) {
     weights.layers.push_back(ReadLayer(reader, config, layer));
   }
-  for (size_t group = 0; group < config.groups.size(); ++group) {
+  for (size_t group = 0; config.landmarks() && group < config.groups.size(); ++group) {
     const std::string prefix = absl::StrCat("groups.", group, ".");
     QueryWeights& query = weights.queries.emplace_back();
     query.norm = reader.Vector(prefix + "query_norm.weight");
@@ -171,6 +177,7 @@ absl::StatusOr<Weights> LoadWeights(const TensorFile& file, const ModelConfig& c
   weights.final_norm = reader.Vector("final_norm.weight");
   RETURN_IF_ERROR(reader.status());
   weights.bytes = reader.bytes();
+  if (adapter != nullptr) RETURN_IF_ERROR(ReadAdapter(*adapter, config, dtype, weights));
   return weights;
 }
 

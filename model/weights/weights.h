@@ -69,6 +69,8 @@ struct FfnWeights {
 };
 
 struct GcaWeights {
+  float norm_eps = 0;
+  int memory_layer = 0;            // which of the pairs K, V of Memory it reads
   std::vector<float> norm;         // [d]
   kernels::PackedMatrix q_proj;    // [D, d]
   kernels::PackedMatrix out_proj;  // [d, D]
@@ -104,12 +106,39 @@ struct MemoryWeights {
   std::optional<kernels::PackedMatrix> gate_proj;  // [Dkv, d]; absent without key recurrence
 };
 
+// K, V of a chunk as one layer reads them.
+struct AdapterMemoryWeights {
+  std::vector<float> norm;               // [d]
+  kernels::PackedMatrix k_proj, v_proj;  // [Dkv, d]
+};
+
+// What an adapter has besides the layers' GCA (docs/model-format.md, "Memory adapter"). Norms have
+// kAdapterNormEps.
+struct AdapterWeights {
+  std::vector<float> cls;  // [2, d]: of a block, of a query
+  std::vector<EncoderLayerWeights> layers;
+  std::vector<float> out_norm;                                   // [d]
+  kernels::PackedMatrix states_proj;                             // [d, d]
+  kernels::PackedMatrix landmark_proj, query_proj;               // [d_r, d]
+  std::vector<float> key_word_proj, query_word_proj;             // [d]
+  std::vector<float> key_word_bias, query_word_bias;             // [words]
+  std::vector<float> score_scale;                                // [2]: of the dense, the sparse part
+  std::vector<float> score_mix_proj, score_mix_bias;             // [2, d], [2]
+  std::vector<float> nothing_proj;                               // [d]
+  float nothing_bias = 0;
+  std::vector<AdapterMemoryWeights> memory;                      // by AdapterConfig::gca_layers
+  kernels::PackedMatrix pointer_key_proj, pointer_query_proj;    // [d_p, d]
+  float pointer_scale = 0, pointer_evidence = 0, pointer_gate_bias = 0;
+  std::vector<float> pointer_gate_proj;                          // [d]
+};
+
 struct Weights {
   EmbeddingRows embed;  // [vocab_size, d]
   kernels::PackedMatrix
       head;  // the same tensor, packed, or its own where the config has no tied head
   std::vector<LayerWeights> layers;
   std::vector<QueryWeights> queries;  // one per group
+  AdapterWeights adapter;  // empty without one
   // Both empty in a family without landmarks.
   EncoderWeights encoder;
   MemoryWeights memory;
@@ -120,14 +149,16 @@ struct Weights {
 
 // INVALID_ARGUMENT with every missing, unexpected or misshapen tensor at once.
 absl::Status CheckTensors(const TensorFile& file, const ModelConfig& config);
+absl::Status CheckTensors(const TensorFile& file, const std::vector<TensorSpec>& expected);
 
 // Whether a tensor of the file is in blocks, which kQuantized multiplies as they are.
 bool HasBlocks(const TensorFile& file);
 
 // REQUIRES: CheckTensors(file, config), and for kBf16 a CPU that has it. With kQuantized a matrix
 // that is not in blocks is packed as bf16, or as fp32 where the CPU has no bf16. INVALID_ARGUMENT:
-// a number that is not finite.
-absl::StatusOr<Weights> LoadWeights(const TensorFile& file, const ModelConfig& config, DType dtype);
+// a number that is not finite. `adapter`: the tensors of the config's adapter; null: it has none.
+absl::StatusOr<Weights> LoadWeights(const TensorFile& file, const TensorFile* adapter,
+                                    const ModelConfig& config, DType dtype);
 
 }  // namespace recollect::model
 

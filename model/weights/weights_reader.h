@@ -47,6 +47,18 @@ class WeightsReader {
     return values;
   }
 
+  // The only number of a tensor.
+  float Number(const std::string& name) {
+    const std::vector<float> values = Vector(name);
+    return values.empty() ? 0 : values.front();
+  }
+
+  // The number format of a matrix that is not in blocks.
+  DType MatrixFormat() const {
+    if (dtype_ != DType::kQuantized) return dtype_;
+    return kernels::Bf16Supported() ? DType::kBf16 : DType::kFloat32;
+  }
+
   kernels::PackedMatrix Matrix(const std::string& name) {
     if (!status_.ok()) return {};
     auto packed = dtype_ == DType::kQuantized && IsInBlocks(file_, name) ? PackBlocks(name)
@@ -83,10 +95,7 @@ class WeightsReader {
   absl::StatusOr<kernels::PackedMatrix> PackFloats(const std::string& name) {
     ASSIGN_OR_RETURN(const std::vector<float> values, ReadFinite(file_, name));
     const std::vector<int64_t>& shape = file_.tensors().at(name).shape;
-    const DType dtype = dtype_ != DType::kQuantized ? dtype_
-                        : kernels::Bf16Supported()  ? DType::kBf16
-                                                    : DType::kFloat32;
-    auto packed = kernels::PackedMatrix::Create(values.data(), shape[0], shape[1], dtype);
+    auto packed = kernels::PackedMatrix::Create(values.data(), shape[0], shape[1], MatrixFormat());
     if (!packed.ok()) return Annotate(packed.status(), name);
     return packed;
   }

@@ -85,6 +85,11 @@ absl::StatusOr<std::vector<model::EncodedChunk>> CpuBackend::EncodeClosed(
 absl::Status CpuBackend::Queries(int group, std::span<const QueryRow> rows) {
   threads_->pool.ParallelFor(static_cast<int64_t>(rows.size()), [&](int64_t i, int worker) {
     const QueryRow& query = rows[static_cast<size_t>(i)];
+    if (model_->config().has_adapter()) {
+      const std::span<const int32_t> ids = query.piece->ids;
+      return model_->RecallQuery(threads_->context(worker), RowsOf(*query.piece).data(),
+                                 ids.first(static_cast<size_t>(query.row + 1)), query.u.data());
+    }
     model_->Query(threads_->context(worker), group,
                   RowsOf(*query.piece).data() + query.row * model_->config().d, query.u.data());
   });
@@ -98,12 +103,29 @@ absl::StatusOr<std::vector<ProjectedMemory>> CpuBackend::Project(
     const store::ChunkRecord& record = *chunks[static_cast<size_t>(i)].record;
     const auto memory = std::make_shared<const model::Memory>(
         model_->ProjectMemory(threads_->context(worker), record.states, record.rows));
-    projected[static_cast<size_t>(i)] = {memory->view(), memory, memory->bytes()};
+    projected[static_cast<size_t>(i)] = {memory->view(), memory->pointer_keys.data(), memory,
+                                         memory->bytes()};
   });
   return projected;
 }
 
+// The pointer head asks with a row as it was before the upper layers.
+void CpuBackend::AskPointer(PieceRows& piece) {
+  const int64_t d = model_->config().d, d_p = model_->config().adapter.d_pointer;
+  std::vector<float>& queries = static_cast<CpuResiduals&>(*piece.residuals).pointer_queries;
+  queries.resize(piece.head.size() * static_cast<size_t>(d_p));
+  for (size_t i = 0; i < piece.head.size(); ++i) {
+    model_->PointerQuery(threads_->context(0), RowsOf(piece).data() + piece.head[i].row * d,
+                         queries.data() + static_cast<int64_t>(i) * d_p);
+  }
+}
+
 absl::Status CpuBackend::RunGroup(std::span<PieceRows* const> pieces, int group) {
+  if (model_->config().has_adapter()) {
+    for (PieceRows* piece : pieces) {
+      if (piece->segments.back().memory != nullptr) AskPointer(*piece);
+    }
+  }
   lanes_.Run(pieces, model_->config().first_layer_of_group(group),
              model_->config().groups[static_cast<size_t>(group)].layers, group);
   return absl::OkStatus();
@@ -118,6 +140,7 @@ absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {
   for (PieceRows* piece : pieces) {
     for (const HeadRow& head : piece->head) items.push_back({piece, &head});
   }
+  const int64_t d_p = model_->config().adapter.d_pointer;
   const int64_t d = model_->config().d, vocab = model_->config().vocab_size;
   const int64_t count = static_cast<int64_t>(items.size());
   const int64_t share = (count + threads_->pool.threads() - 1) / threads_->pool.threads();
@@ -143,6 +166,11 @@ absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {
     }
     for (int64_t r = 0; r < rows; ++r) {
       const auto& [piece, head] = items[static_cast<size_t>(begin + r)];
+      if (!head->copied.empty()) {
+        const auto& asked = static_cast<const CpuResiduals&>(*piece->residuals).pointer_queries;
+        model_->MixCopied(ctx, in.data() + r * d, asked.data() + (head - piece->head.data()) * d_p,
+                          head->copied, logits.data() + r * vocab);
+      }
       const auto row = std::span<const float>(logits).subspan(static_cast<size_t>(r * vocab),
                                                               static_cast<size_t>(vocab));
       if (piece->choose) {
@@ -159,7 +187,9 @@ absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {
 LoadedModel OnCpu(std::shared_ptr<const model::CpuModel> model, int threads) {
   const auto shared = std::make_shared<ComputeThreads>(threads);
   const model::ModelConfig& config = model->config();
-  const kernels::SketchShape keys{config.key_width(), config.d_r};
+  const kernels::SketchShape keys =
+      config.landmarks() ? kernels::SketchShape{config.key_width(), config.d_r}
+                         : kernels::SketchShape{};
   return {model, std::make_shared<CpuBackend>(model, shared),
           std::make_shared<CpuLandmarks>(shared, keys),
           /*lists=*/nullptr, std::shared_ptr<ThreadPool>(shared, &shared->pool)};

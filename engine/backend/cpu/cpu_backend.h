@@ -37,6 +37,8 @@ class CpuBackend final : public Backend {
   absl::Status RunHead(std::span<PieceRows* const> pieces) override;
 
  private:
+  void AskPointer(PieceRows& piece);
+
   const std::shared_ptr<const model::CpuModel> model_;
   const std::shared_ptr<ComputeThreads> threads_;
   CpuLanes lanes_;

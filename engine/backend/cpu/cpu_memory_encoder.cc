@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace recollect::engine {
 
 CpuMemoryEncoder::CpuMemoryEncoder(const model::CpuModel& model,
@@ -28,12 +30,38 @@ absl::Status CpuMemoryEncoder::Begin(model::LocalState state) {
 
 absl::StatusOr<std::vector<model::EncodedChunk>> CpuMemoryEncoder::Encode(
     std::span<const Block> blocks) {
+  const model::ModelConfig& config = model_.config();
+  std::vector<model::EncodedChunk> chunks(
+      config.documents() == DocumentKind::kChunks ? blocks.size() : 0);
+  if (!config.has_adapter()) {
+    EncodeRun(blocks, chunks);
+    return chunks;
+  }
+  for (size_t first = 0; first < blocks.size();) {
+    if (in_segment_ == 0) {
+      state_ = model::LocalState::Create(config, patterns(), config.n_low, model_.cache_dtype());
+    }
+    size_t end = first;
+    int64_t run = in_segment_;
+    while (end < blocks.size() && run < config.adapter.segment_tokens) {
+      run += std::ssize(blocks[end++]);
+    }
+    RECOLLECT_CHECK(run <= config.adapter.segment_tokens);
+    EncodeRun(blocks.subspan(first, end - first), std::span(chunks).subspan(first, end - first));
+    last_row_.assign(h_.end() - config.d, h_.end());
+    in_segment_ = run % config.adapter.segment_tokens;
+    first = end;
+  }
+  return chunks;
+}
+
+void CpuMemoryEncoder::EncodeRun(std::span<const Block> blocks,
+                                 std::span<model::EncodedChunk> chunks) {
   const int64_t d = model_.config().d;
   const Rows of_blocks = RowsOf(blocks);
   const std::vector<int32_t>& ids = of_blocks.ids;
   const std::vector<int64_t>& begins = of_blocks.begins;
   const int64_t rows = begins.back();
-  std::vector<model::EncodedChunk> chunks(model_.config().landmarks() ? blocks.size() : 0);
   h_.resize(static_cast<size_t>(rows * d));
   // Layers take rows in full tiles, wherever blocks end: products are fastest so.
   constexpr int64_t kTile = model::LayerState::kMaxAppend;
@@ -53,13 +81,18 @@ absl::StatusOr<std::vector<model::EncodedChunk>> CpuMemoryEncoder::Encode(
     const auto ends = begins.begin() + 1;
     auto chunk = static_cast<size_t>(std::upper_bound(ends, begins.end(), begin) - ends);
     for (; chunk < chunks.size() && begins[chunk + 1] <= begin + kTile; ++chunk) {
-      chunks[chunk] = model_.EncodeChunk(threads_.context(worker), h_.data() + begins[chunk] * d,
-                                         static_cast<int>(blocks[chunk].size()));
+      const float* const h = h_.data() + begins[chunk] * d;
+      kernels::OpContext& ctx = threads_.context(worker);
+      if (!model_.config().has_adapter()) {
+        chunks[chunk] = model_.EncodeChunk(ctx, h, static_cast<int>(blocks[chunk].size()));
+        continue;
+      }
+      const float* const open = in_segment_ > 0 ? last_row_.data() : nullptr;
+      chunks[chunk] = model_.EncodeBlock(ctx, h, chunk > 0 ? h - d : open, blocks[chunk]);
     }
   };
   threads_.pool.Wavefront((rows + kTile - 1) / kTile, model_.config().n_low, run_layer,
                           encode_chunks);
-  return chunks;
 }
 
 }  // namespace recollect::engine

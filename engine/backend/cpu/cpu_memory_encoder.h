@@ -29,10 +29,16 @@ class CpuMemoryEncoder final : public MemoryEncoder {
   absl::Status Begin(model::LocalState state) override;
 
  private:
+  // Of the whole document or, with an adapter, of one segment. Fills chunks[blocks], or none.
+  void EncodeRun(std::span<const Block> blocks, std::span<model::EncodedChunk> chunks);
+
   const model::CpuModel& model_;
   ComputeThreads& threads_;
   model::LocalState state_;
   std::vector<float> h_;  // [rows of all blocks, d]
+  // With an adapter: tokens of the open segment that have been run, and the last of their rows.
+  int64_t in_segment_ = 0;
+  std::vector<float> last_row_;
 };
 
 }  // namespace recollect::engine

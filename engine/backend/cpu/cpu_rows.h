@@ -28,6 +28,8 @@ struct CpuSequence final : SequenceState {
 
 struct CpuResiduals final : Residuals {
   std::vector<float> h;  // [rows, d]
+  // With an adapter, from the upper layers on: [head rows, d_p], what each asks the pointer head.
+  std::vector<float> pointer_queries;
 };
 
 // REQUIRES: the sequence was made by the CPU backend.

@@ -215,7 +215,7 @@ absl::StatusOr<std::vector<ProjectedMemory>> DeviceBackend::Project(
   std::vector<ProjectedMemory> projected;
   for (model::DeviceMemory& memory : memories) {
     const int64_t bytes = memory.owner->bytes();
-    projected.push_back({memory.view, std::move(memory.owner), bytes});
+    projected.push_back({memory.view, nullptr, std::move(memory.owner), bytes});
   }
   return projected;
 }

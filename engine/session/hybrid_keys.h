@@ -1,0 +1,74 @@
+// The keys of a document whose model has a memory adapter, and their search: a dense part, which is
+// compared by its inner product, and a sparse part, which is the weights of the block's words
+// (docs/model-format.md, "Memory adapter"). The search is exact: no block is left out.
+//   score(block) = dense query · dense key + Σ over rows of the block, Σ over terms of the query with
+//                  the same word: weight of the row · weight of the term
+// Weights of rows are kept in 8 bits: round(255 w / m) with the scale m / 255, m being the largest
+// of the block, so that each is at most m / 510 away from what the encoder said.
+#ifndef RECOLLECT_ENGINE_SESSION_HYBRID_KEYS_H_
+#define RECOLLECT_ENGINE_SESSION_HYBRID_KEYS_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/bf16.h"
+#include "base/large_vector.h"
+#include "base/thread_pool.h"
+#include "kernels/landmark_topk/landmark_topk.h"
+#include "kernels/sparse_topk/sparse_range.h"
+#include "kernels/sparse_topk/sparse_topk.h"
+#include "model/config/config.h"
+#include "model/text/words.h"
+
+namespace recollect::engine {
+
+// Immutable; thread-safe.
+class HybridKeys {
+ public:
+  // `landmark_keys` [blocks, key_width]: of each block the dense part [d_r], then the weight of each
+  // row. Blocks have `block_tokens` of the `tokens` each, in order. REQUIRES: a config with an
+  // adapter, blocks of at most chunk_tokens, which are all of `tokens`, and ids below
+  // words.tokens().
+  static HybridKeys Make(const model::ModelConfig& config, const model::Words& words,
+                         std::span<const Bf16> landmark_keys, std::span<const int32_t> tokens,
+                         std::span<const int64_t> block_tokens, ThreadPool* pool);
+
+  int64_t blocks() const { return blocks_; }
+  int64_t bytes() const;  // in memory
+  // What bytes() is at most for so many tokens and blocks, before they are read.
+  static int64_t BytesOf(const model::ModelConfig& config, int64_t tokens, int64_t blocks);
+
+  // Whether the block and the one behind it are of one segment. REQUIRES: 0 <= block < blocks().
+  bool HasSuccessor(int64_t block) const { return has_successor_[static_cast<size_t>(block)]; }
+
+  // Blocks [first_block, first_block + sparse.blocks()).
+  struct Range {
+    int64_t first_block = 0;
+    const Bf16* dense = nullptr;  // [blocks, d_r]
+    kernels::SparseRange sparse;
+  };
+  std::span<const Range> ranges() const { return ranges_; }
+
+ private:
+  int64_t blocks_ = 0;
+  LargeVector<Bf16> dense_;  // [blocks, d_r]
+  std::vector<bool> has_successor_;
+  std::vector<Range> ranges_;
+};
+
+struct HybridQuery {
+  std::vector<float> dense;  // [d_r], for kernels::LandmarkScores
+  std::vector<kernels::SparseTerm> terms;
+};
+
+// The n best blocks of all documents, in the order of kernels/landmark_topk/landmark_topk.h;
+// candidates are numbered through the documents, in order. A block's score does not depend on what
+// else is mounted, nor on the threads (null: the caller's alone).
+std::vector<kernels::ScoredCandidate> SearchHybrid(ThreadPool* pool,
+                                                   std::span<const HybridKeys* const> documents,
+                                                   const HybridQuery& query, int n);
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_SESSION_HYBRID_KEYS_H_

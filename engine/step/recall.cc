@@ -1,0 +1,94 @@
+#include "engine/step/recall.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/session/hybrid_keys.h"
+#include "model/text/words.h"
+
+namespace recollect::engine {
+namespace {
+
+using kernels::ScoredCandidate;
+
+bool HasSuccessor(std::span<const HybridKeys* const> documents, int64_t candidate) {
+  for (const HybridKeys* document : documents) {
+    if (candidate < document->blocks()) return document->HasSuccessor(candidate);
+    candidate -= document->blocks();
+  }
+  return false;
+}
+
+// A block that is read, and its share of the softmax before that is divided by its sum.
+struct Share {
+  ScoredCandidate block;
+  double share = 0;
+};
+
+void AddShare(ScoredCandidate block, double share, std::vector<Share>& shares) {
+  const auto same = std::ranges::find(shares, block.candidate,
+                                      [](const Share& known) { return known.block.candidate; });
+  if (same == shares.end()) {
+    shares.push_back({block, share});
+  } else {
+    same->share += share;
+    same->block.score = std::max(same->block.score, block.score);
+  }
+}
+
+}  // namespace
+
+Recalled Recall(const model::Model& model, ThreadPool* pool, std::span<const Pin> mounts,
+                std::span<const int32_t> asking, std::span<const float> u, int64_t hits) {
+  const model::ModelConfig& config = model.config();
+  std::vector<const HybridKeys*> documents;
+  for (const Pin& pin : mounts) {
+    RECOLLECT_CHECK(pin->hybrid() != nullptr);
+    documents.push_back(pin->hybrid());
+  }
+  HybridQuery query;
+  query.dense.assign(u.begin(), u.begin() + config.d_r);
+  const auto weights = u.subspan(static_cast<size_t>(config.d_r),
+                                 static_cast<size_t>(config.chunk_tokens)).last(asking.size());
+  for (size_t row = 0; row < asking.size(); ++row) {
+    query.terms.push_back({model.words()->word(asking[row]), weights[row]});
+  }
+  const auto n = static_cast<int>(std::max<int64_t>(config.n_ret, hits));
+  std::vector<ScoredCandidate> found = SearchHybrid(pool, documents, query, n);
+
+  const float nothing = u.back();
+  const size_t givers = std::min(found.size(), static_cast<size_t>(config.n_ret));
+  const float most = givers > 0 ? std::max(nothing, found.front().score) : nothing;
+  std::vector<Share> shares;
+  const auto add = [&](int64_t candidate, float score) {
+    AddShare({candidate, score}, std::exp(static_cast<double>(score) - most), shares);
+  };
+  for (size_t i = 0; i < givers; ++i) add(found[i].candidate, found[i].score);
+  for (size_t i = 0; i < givers; ++i) {
+    if (!HasSuccessor(documents, found[i].candidate)) continue;
+    add(found[i].candidate + 1, found[i].score - model.successor_distance());
+  }
+  std::ranges::stable_sort(shares, std::greater<>(), &Share::share);
+  const double of_nothing = std::exp(static_cast<double>(nothing) - most);
+  double sum = of_nothing;
+  for (const Share& share : shares) sum += share.share;
+
+  Recalled recalled;
+  recalled.nothing = static_cast<float>(of_nothing / sum);
+  for (const Share& share : shares) {
+    recalled.blocks.push_back(share.block);
+    recalled.weights.push_back(static_cast<float>(share.share / sum));
+  }
+  for (const ScoredCandidate& other : std::span(found).subspan(givers)) {
+    const bool read = std::ranges::any_of(shares, [&](const Share& share) {
+      return share.block.candidate == other.candidate;
+    });
+    if (!read) recalled.blocks.push_back(other);
+  }
+  return recalled;
+}
+
+}  // namespace recollect::engine

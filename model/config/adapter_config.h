@@ -1,0 +1,21 @@
+// Reads memory.json, which says what a memory adapter adds to a pretrained model (docs/model-format.md,
+// "Memory adapter"). Private to model/ and its tests.
+#ifndef RECOLLECT_MODEL_CONFIG_ADAPTER_CONFIG_H_
+#define RECOLLECT_MODEL_CONFIG_ADAPTER_CONFIG_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "model/config/config.h"
+
+namespace recollect::model {
+
+// Adds the adapter to the config of its base: the layers divide into lower layers, which read
+// documents, and one group that reads what is retrieved, and documents are chunks. INVALID_ARGUMENT
+// with every problem at once: unknown or missing keys, layers or widths that the base does not
+// have, with both values. FAILED_PRECONDITION: a base whose sequences cannot be rewound.
+absl::Status AddAdapter(const std::string& json, ModelConfig& config);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_CONFIG_ADAPTER_CONFIG_H_

@@ -1,0 +1,30 @@
+// The tensors of a memory adapter (docs/model-format.md, "Memory adapter"): a file beside that of
+// the pretrained model. Private to model/ and its tests.
+#ifndef RECOLLECT_MODEL_WEIGHTS_ADAPTER_WEIGHTS_H_
+#define RECOLLECT_MODEL_WEIGHTS_ADAPTER_WEIGHTS_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model/config/config.h"
+#include "model/weights/weights.h"
+
+namespace recollect::model {
+
+inline constexpr float kAdapterNormEps = 1e-6f;
+
+// Every tensor of an adapter of this config.
+std::vector<TensorSpec> AdapterTensors(const ModelConfig& config);
+
+// Fills in Weights::adapter and the GCA of the layers that read; adds to Weights::bytes. REQUIRES:
+// CheckTensors(file, AdapterTensors(config)), and layers that are read. INVALID_ARGUMENT: a number
+// that is not finite.
+absl::Status ReadAdapter(const TensorFile& file, const ModelConfig& config, DType dtype,
+                         Weights& weights);
+
+// What a retrieved block's successor scores less: softplus of the tensor score.successor.
+absl::StatusOr<float> ReadSuccessorDistance(const TensorFile& file);
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_WEIGHTS_ADAPTER_WEIGHTS_H_

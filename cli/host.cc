@@ -4,12 +4,15 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/status.h"
@@ -30,7 +33,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kMemoryDir[] = ":memory:";
-constexpr char kDefaultModel[] = "recollect-7m";
+// Without --model: the chat model, where `model add` has brought it, else what comes with the program.
+constexpr char kChatModel[] = "smollm2", kSmallModel[] = "recollect-7m";
+// In a data directory: the model that it was last used with, by name or path.
+constexpr char kModelFile[] = "MODEL";
 
 // Of --dtype, which the flags check.
 std::optional<DType> DTypeOf(const std::string& name) {
@@ -125,6 +131,31 @@ int64_t NeededBytes(const fs::path& model, const std::string& dtype) {
   return kProcessBytes + cores * kCoreBytes + weights;
 }
 
+// The model that HostOptions::model stands for.
+absl::StatusOr<std::string> ChooseModel(const std::string& asked, const std::string& data_dir) {
+  if (!asked.empty()) return asked;
+  std::error_code error;
+  if (data_dir.empty()) return kSmallModel;  // of a store that is no directory
+  if (fs::exists(fs::path(data_dir) / kModelFile, error)) {
+    ASSIGN_OR_RETURN(const std::string last,
+                     ReadWholeFile((fs::path(data_dir) / kModelFile).string()));
+    return std::string(absl::StripAsciiWhitespace(last));
+  }
+  if (fs::exists(fs::path(data_dir) / "RECOLLECT", error)) return kSmallModel;  // older than the file
+  const auto models = ModelsDir();
+  const bool added = models.ok() && fs::exists(fs::path(*models) / kChatModel, error);
+  return added ? kChatModel : kSmallModel;
+}
+
+// Not worth an error: the next start then asks for --model, or finds another default.
+void KeepModel(const std::string& model, const std::string& data_dir) {
+  std::error_code error;
+  const bool path = fs::exists(model, error);
+  const std::string kept = path ? fs::absolute(model, error).string() : model;
+  const std::string file = (fs::path(data_dir) / kModelFile).string();
+  if (!(std::ofstream(file) << kept << '\n')) LogWarning("{}: cannot be written", file);
+}
+
 // A folder's name, or a file's without its ending.
 std::string NameOf(const std::string& path) {
   std::error_code error;
@@ -146,8 +177,6 @@ absl::StatusOr<std::string> DefaultDataDir() {
 }
 
 absl::StatusOr<Host> CreateHost(const HostOptions& options) {
-  ASSIGN_OR_RETURN(const std::string model_path,
-                   FindModel(options.model.empty() ? kDefaultModel : options.model));
   std::error_code error;
   if (!options.cache_dir.empty() && options.store.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -162,6 +191,10 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
     return absl::NotFoundError(absl::StrCat("data directory ", host.data_dir,
                                             " does not exist; serve and ingest make one"));
   }
+  const bool directory = options.store.empty() && host.data_dir != kMemoryDir;
+  ASSIGN_OR_RETURN(const std::string chosen,
+                   ChooseModel(options.model, directory ? host.data_dir : ""));
+  ASSIGN_OR_RETURN(const std::string model_path, FindModel(chosen));
   host.model_name = NameOf(model_path);
 
   RETURN_IF_ERROR(KeepMemoryReserve(NeededBytes(model_path, options.dtype)));
@@ -178,6 +211,7 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
                                    ? engine::ChunkStatesFormat::kBf16
                                    : engine::ChunkStatesFormat::kMxInt8;
   ASSIGN_OR_RETURN(host.engine, engine::Engine::Create(engine, std::move(model), std::move(store)));
+  if (directory) KeepModel(chosen, host.data_dir);
   return host;
 }
 

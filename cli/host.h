@@ -11,7 +11,9 @@
 namespace recollect::cli {
 
 struct HostOptions {
-  std::string model;      // name or path (FindModel); empty: recollect-7m
+  // Name or path (FindModel). Empty: the one that the data directory had last; of a new directory
+  // smollm2 where it was added, else recollect-7m, as of any other store.
+  std::string model;
   std::string data_dir;   // empty: DefaultDataDir; ":memory:": keeps nothing on disk
   std::string store;      // "rados:POOL[/NAMESPACE]", instead of a data directory; or empty
   std::string ceph_conf;  // of its cluster; empty: librados's default, like the next

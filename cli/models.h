@@ -36,7 +36,11 @@ struct CatalogModel {
   const char* member;  // the model's path in the package
   const char* sha256;  // of the member
   long long bytes;     // of the member
+  const char* adapter;  // folder of its memory adapter among those that come with the program
 };
+// The folder of that name among those that come with the program; empty: there is none.
+std::string FindShipped(const std::string& name);
+
 // Null: it is not in the catalog.
 const CatalogModel* FindInCatalog(const std::string& name);
 

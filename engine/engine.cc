@@ -227,9 +227,15 @@ EngineStats EngineImpl::stats() const {
   return stats;
 }
 
+Mounts::Need EngineImpl::NeedOf(const SessionOptions& options) const {
+  const model::ModelConfig& config = model_->config();
+  if (!config.has_adapter()) return {};
+  return {MountsMemory(config, options.mount_as), MountsText(config, options.mount_as)};
+}
+
 absl::StatusOr<std::unique_ptr<Session>> EngineImpl::MakeSession(
     const SessionOptions& options, const model::LocalPatterns& pattern) {
-  ASSIGN_OR_RETURN(std::vector<Pin> pins, mounts_.Mount(options.mounts));
+  ASSIGN_OR_RETURN(std::vector<Pin> pins, mounts_.Mount(options.mounts, NeedOf(options)));
   ASSIGN_OR_RETURN(std::unique_ptr<SequenceState> sequence, backend_->NewSequence(pattern));
   auto session = std::make_unique<Session>(*model_, *store_, tiers_, *landmarks_, options,
                                            model_->config().PositionLimit(pattern),
@@ -261,7 +267,7 @@ absl::StatusOr<SessionLease> EngineImpl::BorrowSession(
   const int64_t limit = model_->config().PositionLimit(pattern);
   std::vector<Pin> pins;
   if (recalls) {
-    ASSIGN_OR_RETURN(pins, mounts_.Mount(options.mounts));
+    ASSIGN_OR_RETURN(pins, mounts_.Mount(options.mounts, NeedOf(options)));
   }
   std::unique_ptr<Session> session;
   if (limit == 0 || std::ssize(beginning) <= limit) {

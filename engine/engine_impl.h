@@ -100,6 +100,8 @@ class EngineImpl final : public Engine {
   absl::StatusOr<SessionLease> BorrowSession(const SessionOptions& options,
                                              std::span<const int32_t> beginning,
                                              const std::shared_ptr<access::Account>& account);
+  // Of a session with these mounts.
+  Mounts::Need NeedOf(const SessionOptions& options) const;
   absl::StatusOr<std::unique_ptr<Session>> MakeSession(const SessionOptions& options,
                                                        const model::LocalPatterns& pattern);
   // Null: the document is this model's already.

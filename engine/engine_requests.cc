@@ -85,7 +85,9 @@ absl::StatusOr<PromptSource> EngineImpl::SourceOf(const Request& request) {
   if (request.session != nullptr) {
     source.positions = request.session->positions();
     source.text_tokens = request.session->text_tokens();
-    if (documents == DocumentKind::kText) source.text_mounts = request.session->mounts();
+    if (MountsText(model_->config(), request.session->mount_as())) {
+      source.text_mounts = request.session->mounts();
+    }
     source.continues = documents == DocumentKind::kPrefix && !request.session->mounts().empty();
     return source;
   }
@@ -93,8 +95,8 @@ absl::StatusOr<PromptSource> EngineImpl::SourceOf(const Request& request) {
   source.text_tokens = options.text_tokens;
   source.continues = documents == DocumentKind::kPrefix && !options.mounts.empty();
   RETURN_IF_ERROR(ValidateSession(*model_, options));
-  if (documents == DocumentKind::kText) {
-    ASSIGN_OR_RETURN(source.text_mounts, mounts_.Mount(options.mounts));
+  if (MountsText(model_->config(), options.mount_as)) {
+    ASSIGN_OR_RETURN(source.text_mounts, mounts_.Mount(options.mounts, NeedOf(options)));
   }
   return source;
 }

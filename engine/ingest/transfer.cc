@@ -38,7 +38,7 @@ store::ImportRules Rules(const model::Model& model) {
           .vocab_size = config.vocab_size,
           .chunk_tokens = config.chunk_tokens,
           .kind = config.documents(),
-          .pointer = config.pointer.reach > 0,
+          .pointer = config.pointer.reach > 0 || config.has_adapter(),
           .find_invalid_utf8 = model::FindInvalidUtf8};
 }
 

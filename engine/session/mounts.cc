@@ -21,7 +21,8 @@ struct Entry {
   store::DocumentInfo info;
   int pins = 0;
   bool removed = false;
-  int64_t key_bytes = 0;  // accounted, from before the keys are read
+  int64_t key_bytes = 0;    // accounted, from before the keys are read
+  int64_t words_bytes = 0;  // the same of Need::words
   int64_t last_used = 0;
 
   Mutex load_mutex;  // held while the keys are read, so that one reader reads them for all
@@ -29,6 +30,7 @@ struct Entry {
   std::optional<SparseKeys> sparse;    // of a document that is kept as text, in place of those
   std::optional<HybridKeys> hybrid;    // of a document that an adapter has read
   bool loaded() const { return keys != nullptr || sparse.has_value() || hybrid.has_value(); }
+  int64_t bytes() const { return key_bytes + words_bytes; }
   std::atomic<bool> listed{false};  // the keys have lists
 };
 
@@ -54,19 +56,23 @@ struct Mounts::State : std::enable_shared_from_this<State> {
 
   class PinImpl;
 
-  absl::StatusOr<std::shared_ptr<Entry>> Acquire(const std::string& id, bool with_keys);
+  absl::StatusOr<std::shared_ptr<Entry>> Acquire(const std::string& id, Need need);
+  // Accounts for `needed` bytes in `accounted`, if that is 0.
+  absl::Status Account(const store::DocumentInfo& info, int64_t needed, int64_t& accounted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   absl::Status MakeRoom(const store::DocumentInfo& info, int64_t needed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Of the unpinned; false: there is none.
   bool DropOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // What a document's keys take in memory, at most.
   int64_t BytesOf(const store::DocumentInfo& info) const;
-  absl::Status Load(Entry& entry);
+  absl::Status Load(Entry& entry, Need need);
+  absl::Status LoadKeys(Entry& entry);
   absl::Status LoadLandmarks(Entry& entry);
   absl::Status LoadByWords(Entry& entry);
   void CountByWords(Entry& entry);  // REQUIRES: loaded
   // The device may have less room than the budget says.
-  absl::Status LoadMakingRoom(Entry& entry);
+  absl::Status LoadMakingRoom(Entry& entry, Need need);
   void Unpin(const std::shared_ptr<Entry>& entry);
   void Drop(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Of a document that was removed. False: it is pinned, and the last pin frees it.
@@ -114,15 +120,14 @@ class Mounts::State::PinImpl final : public DocumentPin {
 
 // The mutex is held over the catalog's read, so that a removal comes either before it or after the
 // pin.
-absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string& id,
-                                                              bool with_keys) {
+absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string& id, Need need) {
   MutexLock lock(mutex);
   absl::StatusOr<store::DocumentInfo> info = store.Get(id);
   if (!info.ok()) {
     counters.CountError(info.status());
     return info.status();
   }
-  if (with_keys) RETURN_IF_ERROR(CheckFingerprint(*info, fingerprint));
+  if (need.keys || need.words) RETURN_IF_ERROR(CheckFingerprint(*info, fingerprint));
   std::shared_ptr<Entry>& slot = entries[static_cast<uint64_t>(info->owner)];
   if (slot == nullptr) {
     slot = std::make_shared<Entry>();
@@ -138,20 +143,29 @@ absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string&
     }
   }
   ++entry->pins;  // before making room, which drops keys of unpinned documents only
-  if (with_keys && entry->key_bytes == 0) {
-    const int64_t needed = BytesOf(entry->info);
-    if (const absl::Status status = MakeRoom(entry->info, needed); !status.ok()) {
-      if (--entry->pins == 0) {
-        UnpinLater(entry->info.owner);
-        entries.erase(static_cast<uint64_t>(entry->info.owner));
-      }
-      return status;
+  absl::Status status;
+  if (need.keys) status = Account(entry->info, BytesOf(entry->info), entry->key_bytes);
+  if (need.words && status.ok()) {
+    status = Account(entry->info, keys.text->WordBytesOf(entry->info), entry->words_bytes);
+  }
+  if (!status.ok()) {
+    if (--entry->pins == 0) {
+      UnpinLater(entry->info.owner);
+      Drop(*entry);
     }
-    entry->key_bytes = needed;
-    used += needed;
+    return status;
   }
   entry->last_used = ++clock;
   return entry;
+}
+
+absl::Status Mounts::State::Account(const store::DocumentInfo& info, int64_t needed,
+                                    int64_t& accounted) {
+  if (accounted > 0) return absl::OkStatus();
+  RETURN_IF_ERROR(MakeRoom(info, needed));
+  accounted = needed;
+  used += needed;
+  return absl::OkStatus();
 }
 
 absl::Status Mounts::State::MakeRoom(const store::DocumentInfo& info, int64_t needed) {
@@ -178,13 +192,13 @@ bool Mounts::State::DropOldest() {
 }
 
 void Mounts::State::Drop(Entry& entry) {
-  used -= entry.key_bytes;
+  used -= entry.bytes();
   entries.erase(static_cast<uint64_t>(entry.info.owner));
 }
 
-absl::Status Mounts::State::LoadMakingRoom(Entry& entry) {
+absl::Status Mounts::State::LoadMakingRoom(Entry& entry, Need need) {
   while (true) {
-    absl::Status status = Load(entry);
+    absl::Status status = Load(entry, need);
     if (status.ok()) CountByWords(entry);
     if (!absl::IsResourceExhausted(status)) return status;
     MutexLock lock(mutex);
@@ -227,16 +241,31 @@ absl::Status Mounts::State::LoadByWords(Entry& entry) {
 // How much the words of a text take is known only once they are read.
 void Mounts::State::CountByWords(Entry& entry) {
   if (keys.text == nullptr) return;
-  const int64_t bytes = keys.hybrid ? entry.hybrid->bytes() : entry.sparse->bytes();
+  int64_t key_bytes = 0, words_bytes = 0;
+  {
+    MutexLock lock(entry.load_mutex);
+    if (entry.hybrid.has_value()) key_bytes = entry.hybrid->bytes();
+    if (entry.sparse.has_value()) (keys.hybrid ? words_bytes : key_bytes) = entry.sparse->bytes();
+  }
   MutexLock lock(mutex);
-  used += bytes - entry.key_bytes;
-  entry.key_bytes = bytes;
+  used += key_bytes + words_bytes - entry.bytes();
+  entry.key_bytes = key_bytes;
+  entry.words_bytes = words_bytes;
 }
 
-absl::Status Mounts::State::Load(Entry& entry) {
+absl::Status Mounts::State::LoadKeys(Entry& entry) {
+  if (keys.hybrid ? entry.hybrid.has_value() : entry.loaded()) return absl::OkStatus();
+  return keys.text != nullptr ? LoadByWords(entry) : LoadLandmarks(entry);
+}
+
+absl::Status Mounts::State::Load(Entry& entry, Need need) {
   MutexLock lock(entry.load_mutex);
-  if (entry.loaded()) return absl::OkStatus();
-  const absl::Status status = keys.text != nullptr ? LoadByWords(entry) : LoadLandmarks(entry);
+  absl::Status status = need.keys ? LoadKeys(entry) : absl::OkStatus();
+  if (status.ok() && need.words && !entry.sparse.has_value()) {
+    auto sparse = keys.text->Read(entry.info);
+    status = sparse.status();
+    if (sparse.ok()) entry.sparse = *std::move(sparse);
+  }
   counters.CountError(status);
   return Annotate(status, absl::StrCat("document \"", entry.info.id, "\""));
 }
@@ -290,7 +319,7 @@ Mounts::Mounts(store::DocumentStore& store, Keys keys, std::string fingerprint, 
 
 Mounts::~Mounts() = default;
 
-absl::StatusOr<std::vector<Pin>> Mounts::Mount(const std::vector<std::string>& ids) {
+absl::StatusOr<std::vector<Pin>> Mounts::Mount(const std::vector<std::string>& ids, Need need) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (std::find(ids.begin(), ids.begin() + static_cast<int64_t>(i), ids[i]) !=
         ids.begin() + static_cast<int64_t>(i)) {
@@ -301,19 +330,19 @@ absl::StatusOr<std::vector<Pin>> Mounts::Mount(const std::vector<std::string>& i
   std::vector<std::shared_ptr<Entry>> entries;
   for (const std::string& id : ids) {
     const MemoryScope scope(MemoryScope::kTake);  // no pin is counted that nobody holds
-    ASSIGN_OR_RETURN(std::shared_ptr<Entry> entry, state_->Acquire(id, /*with_keys=*/true));
+    ASSIGN_OR_RETURN(std::shared_ptr<Entry> entry, state_->Acquire(id, need));
     pins.push_back(std::make_shared<State::PinImpl>(state_, entry, /*with_keys=*/true));
     entries.push_back(std::move(entry));
   }
   for (const std::shared_ptr<Entry>& entry : entries) {
-    RETURN_IF_ERROR(state_->LoadMakingRoom(*entry));
+    RETURN_IF_ERROR(state_->LoadMakingRoom(*entry, need));
   }
   return pins;
 }
 
 absl::StatusOr<Pin> Mounts::PinDocument(const std::string& id) {
   const MemoryScope scope(MemoryScope::kTake);
-  ASSIGN_OR_RETURN(std::shared_ptr<Entry> entry, state_->Acquire(id, /*with_keys=*/false));
+  ASSIGN_OR_RETURN(std::shared_ptr<Entry> entry, state_->Acquire(id, {.keys = false}));
   return std::make_shared<State::PinImpl>(state_, std::move(entry), /*with_keys=*/false);
 }
 

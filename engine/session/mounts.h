@@ -30,7 +30,8 @@ class DocumentPin {
   // All its landmark keys; none for a pin made by PinDocument, or a document that has one of the
   // next two.
   virtual KeyRun keys() const = 0;
-  // The sparse keys of a document that is kept as text; null for others, and made by PinDocument.
+  // The sparse keys of a document that is kept as text, or mounted with Need::words; null for
+  // others, and made by PinDocument.
   virtual const SparseKeys* sparse() const = 0;
   // The same of a document that an adapter has read.
   virtual const HybridKeys* hybrid() const = 0;
@@ -59,10 +60,19 @@ class Mounts {
          std::function<void(OwnerId)> freed, std::function<void(std::function<void()>)> post);
   ~Mounts();
 
+  // Which keys of a document a mount needs.
+  struct Need {
+    bool keys = true;    // those by which it is found where the layers read it (of a text, its words)
+    bool words = false;  // with an adapter: its words, as of a document that is kept as text
+  };
+
   // Pins `ids`, in order, with their keys; reads keys that are not loaded. NOT_FOUND,
   // INVALID_ARGUMENT (an id given twice), FAILED_PRECONDITION (another fingerprint),
   // RESOURCE_EXHAUSTED (names the size needed and the budget, or the device's memory), DATA_LOSS.
-  absl::StatusOr<std::vector<Pin>> Mount(const std::vector<std::string>& ids);
+  absl::StatusOr<std::vector<Pin>> Mount(const std::vector<std::string>& ids, Need need);
+  absl::StatusOr<std::vector<Pin>> Mount(const std::vector<std::string>& ids) {
+    return Mount(ids, Need());
+  }
 
   // Keeps a document's records readable, without its keys. NOT_FOUND.
   absl::StatusOr<Pin> PinDocument(const std::string& id);

@@ -28,6 +28,7 @@ Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTi
       chunk_tokens_(model.config().chunk_tokens),
       reach_(model.lexicon() != nullptr ? model.lexicon()->reach() : 0),
       pointer_reach_(model.config().pointer.reach),
+      mount_as_(options.mount_as),
       random_chunks_(options.random_chunks),
       text_tokens_(options.text_tokens),
       position_limit_(position_limit),
@@ -123,6 +124,7 @@ void Session::Mount(std::vector<Pin> mounts, const SessionOptions& options) {
   RECOLLECT_CHECK(model_.config().has_adapter() && recalled_from_ < 0);
   mounts_ = std::move(mounts);
   mount_ids_ = options.mounts;
+  mount_as_ = options.mount_as;
   random_chunks_ = options.random_chunks;
   text_tokens_ = options.text_tokens;
 }

@@ -134,6 +134,7 @@ class Session {
   const std::vector<Bf16>& last_key() const { return last_key_; }
 
   const std::vector<Pin>& mounts() const { return mounts_; }
+  MountAs mount_as() const { return mount_as_; }
   int64_t text_tokens() const { return text_tokens_; }  // SessionOptions::text_tokens
   bool random_chunks() const { return random_chunks_; }
   int64_t positions() const { return positions_; }
@@ -155,7 +156,9 @@ class Session {
 
  private:
   // Whether flushes find something in mounted documents.
-  bool Recalls() const { return model_.config().has_adapter() && !mounts_.empty(); }
+  bool Recalls() const {
+    return model_.config().has_adapter() && !mounts_.empty() && mount_as_ != MountAs::kText;
+  }
   // How many rows run before those that the next flush asks with.
   int64_t RowsBeforeRecall(const Input& input, HeadRows head);
   // Places the rows that ask, also those that have been run before. False: there are none.
@@ -184,6 +187,7 @@ class Session {
   const int64_t chunk_tokens_;
   const int64_t reach_;          // of lexical queries
   const int64_t pointer_reach_;  // 0: there is none
+  MountAs mount_as_;
   bool random_chunks_;
   int64_t text_tokens_;
   const int64_t position_limit_;  // 0: none

@@ -15,6 +15,10 @@ int64_t TextKeys::BytesOf(const store::DocumentInfo& info) const {
   if (model_.config().has_adapter()) {
     return HybridKeys::BytesOf(model_.config(), info.tokens, info.chunks);
   }
+  return WordBytesOf(info);
+}
+
+int64_t TextKeys::WordBytesOf(const store::DocumentInfo& info) const {
   return SparseKeys::BytesOf(*model_.words(), info.tokens, info.chunks);
 }
 

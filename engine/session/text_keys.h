@@ -27,10 +27,12 @@ class TextKeys {
 
   // What a document's keys take in memory at most.
   int64_t BytesOf(const store::DocumentInfo& info) const;
+  // What those of Read take.
+  int64_t WordBytesOf(const store::DocumentInfo& info) const;
   // Key i is that of chunk i. Blocks on the disk. DATA_LOSS: the tokens do not make up the chunks,
-  // or are not of the vocabulary; errors of the store. REQUIRES: documents are kept as text.
+  // or are not of the vocabulary; errors of the store.
   absl::StatusOr<SparseKeys> Read(const store::DocumentInfo& info) const;
-  // The same with an adapter.
+  // The same of the keys by which an adapter finds chunks. REQUIRES: an adapter.
   absl::StatusOr<HybridKeys> ReadHybrid(const store::DocumentInfo& info) const;
 
  private:

@@ -127,12 +127,22 @@ absl::Status CheckMountAs(const model::ModelConfig& config, MountAs mount_as) {
   const MountAs built =
       config.documents() == DocumentKind::kText ? MountAs::kText : MountAs::kMemory;
   if (mount_as == MountAs::kDefault || mount_as == built) return absl::OkStatus();
+  if (config.has_adapter()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("mount_as: \"", NameOf(mount_as), "\", but documents of a model of family ",
                    config.architecture, " are mounted as \"", NameOf(built), "\""));
 }
 
 }  // namespace
+
+bool MountsText(const model::ModelConfig& config, MountAs mount_as) {
+  if (config.documents() == DocumentKind::kText) return true;
+  return config.has_adapter() && (mount_as == MountAs::kText || mount_as == MountAs::kBoth);
+}
+
+bool MountsMemory(const model::ModelConfig& config, MountAs mount_as) {
+  return config.documents() != DocumentKind::kText && mount_as != MountAs::kText;
+}
 
 absl::Status ValidateSession(const model::Model& model, const SessionOptions& options) {
   RETURN_IF_ERROR(CheckMountAs(model.config(), options.mount_as));

@@ -30,6 +30,9 @@ absl::StatusOr<model::LocalPatterns> IngestPatterns(const model::Model& model,
 // FAILED_PRECONDITION, naming `what` and the family, for a model without landmarks, which retrieves
 // nothing.
 absl::Status RequireLandmarks(const model::Model& model, const std::string& what);
+// Whether blocks of mounted documents go in front of prompts, and whether layers read them.
+bool MountsText(const model::ModelConfig& config, MountAs mount_as);
+bool MountsMemory(const model::ModelConfig& config, MountAs mount_as);
 // Checks `options`, except for patterns, against the model: as RequireLandmarks, and
 // FAILED_PRECONDITION if a second document is mounted after a prefix.
 absl::Status ValidateSession(const model::Model& model, const SessionOptions& options);

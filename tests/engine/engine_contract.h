@@ -50,6 +50,10 @@ inline const Implementation kImplementations[] = {
      [](int64_t sessions, int64_t ingests) {
        return MakeReal(sessions, ingests, TextModelForTest());
      }},
+    {"RealWithAdapter",
+     [](int64_t sessions, int64_t ingests) {
+       return MakeReal(sessions, ingests, AdapterModelForTest());
+     }},
     {"Fake", MakeFake}};
 
 inline std::string NameOf(const ::testing::TestParamInfo<Implementation>& info) {

@@ -14,6 +14,7 @@
 #include "engine/backend/sampler.h"
 #include "gtest/gtest.h"
 #include "model/text/tokenizer.h"
+#include "tests/support/tiny_adapter.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::engine {
@@ -56,6 +57,17 @@ std::shared_ptr<const model::CpuModel> TextModelForTest(uint64_t seed) {
     slot = *std::move(loaded);
   }
   return slot;
+}
+
+std::shared_ptr<const model::CpuModel> AdapterModelForTest() {
+  static const std::shared_ptr<const model::CpuModel> model = [] {
+    const std::string directory = absl::StrCat(TinyModelDirectory(1), "_adapter");
+    WriteTinyAdapter(directory);
+    auto loaded = model::CpuModel::Load(directory);
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    return std::shared_ptr<const model::CpuModel>(*std::move(loaded));
+  }();
+  return model;
 }
 
 std::string SampleText(int64_t bytes, uint64_t seed) {

@@ -25,6 +25,8 @@ std::shared_ptr<const model::CpuModel> TinyModelForTest(uint64_t seed = 1,
                                                         int min_chunk_tokens = 0);
 // A tiny model without landmarks whose documents are kept as text, likewise.
 std::shared_ptr<const model::CpuModel> TextModelForTest(uint64_t seed = 1);
+// The golden model with a memory adapter (tests/support/tiny_adapter.h), loaded once.
+std::shared_ptr<const model::CpuModel> AdapterModelForTest();
 // Where the files of the one with full blocks are, once it has been loaded.
 std::string TinyModelDirectory(uint64_t seed = 1);
 

@@ -1,0 +1,473 @@
+// A memory adapter in the engine: what PyTorch computes (tests/golden/memory), and that it is the
+// same in any slices, batches and sessions, from any tier.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/text/tokenizer.h"
+#include "model/weights/safetensors.h"
+#include "nlohmann/json.hpp"
+#include "tests/engine/engine_testing.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/tiny_adapter.h"
+#include "tests/support/tiny_model.h"
+
+namespace recollect::engine {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr int64_t kAskingRows = 63;
+constexpr int64_t kAnswerTokens = 32;  // of the oracle
+
+// One file of the oracle.
+class Golden {
+ public:
+  explicit Golden(const std::string& name)
+      : file_(model::SafetensorsFile::Open(absl::StrCat(TinyAdapterGolden(), "/", name))) {
+    EXPECT_THAT(file_, IsOk());
+  }
+  std::vector<float> Floats(const std::string& name) const { return *file_->ReadFloats(name); }
+  std::vector<int32_t> Ids(const std::string& name) const {
+    const model::TensorInfo& info = file_->tensors().at(name);
+    std::vector<int32_t> ids(static_cast<size_t>(info.bytes) / sizeof(int32_t));
+    std::copy_n(reinterpret_cast<const char*>(info.data), info.bytes,
+                reinterpret_cast<char*>(ids.data()));
+    return ids;
+  }
+
+ private:
+  absl::StatusOr<model::SafetensorsFile> file_;
+};
+
+// The largest difference, in parts of the largest number.
+double Difference(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double most = 0, difference = 0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    most = std::max(most, std::abs(double{b[i]}));
+    difference = std::max(difference, std::abs(double{a[i]} - b[i]));
+  }
+  return difference / std::max(most, 1e-9);
+}
+
+class AdapterTest : public ::testing::Test {
+ protected:
+  static std::unique_ptr<EngineImpl> Make(const TestOptions& options = SmallOptions()) {
+    return MakeEngine(options, nullptr, AdapterModelForTest());
+  }
+  // With the golden document as "d".
+  std::unique_ptr<EngineImpl> MakeWithDocument(const TestOptions& options = SmallOptions()) {
+    auto engine = Make(options);
+    EXPECT_THAT(IngestTokens(*engine, "d", golden_.Ids("tokens")), IsOk());
+    return engine;
+  }
+  static GenerateRequest Ask(std::vector<int32_t> prompt, std::vector<std::string> mounts = {"d"}) {
+    GenerateRequest request = TokensRequest(std::move(prompt), kAnswerTokens, std::move(mounts));
+    request.with_retrievals = true;
+    return request;
+  }
+  // Everything of a document but its name.
+  static std::string Records(store::DocumentStore& store, const std::string& id, int64_t width) {
+    const std::string all = DumpDocument(store, id, width);
+    return all.substr(all.find('|'));
+  }
+  static std::vector<int32_t> Tokens(int64_t count, int32_t seed) {
+    std::vector<int32_t> tokens;
+    for (int64_t i = 0; i < count; ++i) {
+      tokens.push_back(static_cast<int32_t>(3 + (seed * 131 + 37 * i + i * i) % 500));
+    }
+    return tokens;
+  }
+
+  const Golden golden_{"case.safetensors"};
+};
+
+TEST_F(AdapterTest, DocumentsHaveTheOraclesBlocksKeysAndStates) {
+  auto store = store::CreateMemoryStore();
+  store::DocumentStore& records = *store;
+  auto engine = MakeEngine(SmallOptions(), std::move(store), AdapterModelForTest());
+  const auto info = IngestTokens(*engine, "d", golden_.Ids("tokens"));
+  ASSERT_THAT(info, IsOk());
+  const std::vector<int32_t> lengths = golden_.Ids("block_lengths");
+  ASSERT_EQ(info->chunks, std::ssize(lengths));
+  const model::ModelConfig& config = engine->model().config();
+  const int64_t key_width = config.key_width(), d_r = config.d_r, d = config.d;
+  const int64_t d_p = config.adapter.d_pointer;
+  const auto keys = records.ReadLandmarkKeys(info->owner, info->chunks, key_width);
+  ASSERT_THAT(keys, IsOk());
+  std::vector<float> dense, weights, states, pointer_keys;
+  std::vector<ChunkRef> refs;
+  for (int64_t chunk = 0; chunk < info->chunks; ++chunk) {
+    for (int64_t i = 0; i < key_width; ++i) {
+      const float value = (*keys)[static_cast<size_t>(chunk * key_width + i)].ToFloat();
+      (i < d_r ? dense : weights).push_back(value);
+    }
+    refs.push_back({info->owner, chunk});
+  }
+  const auto chunks = records.ReadChunks(refs);
+  for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+    ASSERT_THAT(chunks[chunk], IsOk());
+    ASSERT_EQ(chunks[chunk]->rows, lengths[chunk]) << chunk;
+    std::vector<float> padded(static_cast<size_t>(kAskingRows * config.state_width()));
+    std::transform(chunks[chunk]->states.begin(), chunks[chunk]->states.end(), padded.begin(),
+                   [](Bf16 value) { return value.ToFloat(); });
+    for (int64_t row = 0; row < kAskingRows; ++row) {
+      const auto begin = padded.begin() + row * config.state_width();
+      states.insert(states.end(), begin, begin + d);
+      pointer_keys.insert(pointer_keys.end(), begin + d, begin + d + d_p);
+    }
+  }
+  // Stored in bf16.
+  EXPECT_LE(Difference(dense, golden_.Floats("keys")), 1.0 / 256);
+  EXPECT_LE(Difference(weights, golden_.Floats("word_weights")), 1.0 / 256);
+  EXPECT_LE(Difference(states, golden_.Floats("states")), 1.0 / 256);
+  EXPECT_LE(Difference(pointer_keys, golden_.Floats("pointer_keys")), 1.0 / 256);
+}
+
+TEST_F(AdapterTest, AnswersAsTheOracleDoes) {
+  auto engine = MakeWithDocument();
+  for (const char* name : {"case.safetensors", "short.safetensors"}) {
+    const Golden golden(name);
+    GenerateRequest request = Ask(golden.Ids("prompt"));
+    request.ignore_eos = false;
+    request.logprobs = 1;
+    const Generated generated = Generate(*engine, request);
+    ASSERT_THAT(generated.status, IsOk());
+    EXPECT_EQ(generated.tokens, golden.Ids("answer")) << name;
+    const std::vector<float> log_probs = golden.Floats("log_probs");
+    const TokenLogprob& first = generated.logprobs[0].chosen;
+    EXPECT_NEAR(first.logprob, log_probs[static_cast<size_t>(first.token)], 2e-2) << name;
+
+    ASSERT_THAT(generated.retrievals, SizeIs(1));
+    const Retrieval& retrieval = generated.retrievals[0];
+    ASSERT_TRUE(retrieval.nothing.has_value());
+    EXPECT_NEAR(*retrieval.nothing, golden.Floats("weight_nothing")[0], 5e-3) << name;
+    const std::vector<int32_t> chosen = golden.Ids("chosen");
+    const std::vector<float> weights = golden.Floats("weights");
+    const std::vector<float> scores = golden.Floats("scores");
+    ASSERT_EQ(retrieval.hits.size(), chosen.size()) << name;
+    for (const Hit& hit : retrieval.hits) {
+      const auto at = std::ranges::find(chosen, hit.chunk) - chosen.begin();
+      ASSERT_LT(at, std::ssize(chosen)) << name << hit.chunk;
+      EXPECT_NEAR(hit.weight, weights[static_cast<size_t>(at)], 5e-3) << name;
+      EXPECT_GE(hit.score, -1e3);
+    }
+    EXPECT_EQ(retrieval.candidates, std::ssize(scores));
+  }
+}
+
+TEST_F(AdapterTest, WithNothingMountedItIsTheBase) {
+  auto engine = MakeWithDocument();
+  GenerateRequest request = Ask(golden_.Ids("prompt"), {});
+  request.ignore_eos = false;
+  const Generated generated = Generate(*engine, request);
+  ASSERT_THAT(generated.status, IsOk());
+  EXPECT_EQ(generated.tokens, golden_.Ids("base_answer"));
+  EXPECT_THAT(generated.retrievals, IsEmpty());
+  // And of the same bits as the base without an adapter.
+  auto base = model::CpuModel::Load(TinyAdapterGolden() + "/base");
+  ASSERT_THAT(base, IsOk());
+  auto plain = MakeEngine(SmallOptions(), nullptr,
+                          std::shared_ptr<const model::CpuModel>(*std::move(base)));
+  for (int32_t seed = 0; seed < 20; ++seed) {
+    GenerateRequest asked = TokensRequest(Tokens(10 + 11 * seed, seed), 12);
+    asked.logprobs = 3;
+    const Generated with = Generate(*engine, asked), without = Generate(*plain, asked);
+    EXPECT_EQ(with.tokens, without.tokens);
+    for (size_t i = 0; i < with.logprobs.size(); ++i) {
+      EXPECT_EQ(with.logprobs[i].chosen.logprob, without.logprobs[i].chosen.logprob) << seed;
+    }
+  }
+}
+
+TEST_F(AdapterTest, AnySlicesGiveTheSameDocumentAndAnswer) {
+  const std::vector<int32_t> document = golden_.Ids("tokens"), prompt = golden_.Ids("prompt");
+  std::string all;
+  for (const int64_t slice : {1, 64, 200, 100000}) {
+    TestOptions options = SmallOptions();
+    options.ingest_slice_tokens = options.shared_slice_tokens = slice;
+    options.prefill_slice_tokens = slice;
+    options.commit_tokens = 100;
+    auto store = store::CreateMemoryStore();
+    store::DocumentStore& records = *store;
+    auto engine = MakeEngine(options, std::move(store), AdapterModelForTest());
+    ASSERT_THAT(IngestTokens(*engine, "d", document), IsOk());
+    const std::string now = Records(records, "d", engine->model().config().key_width());
+    if (all.empty()) all = now;
+    EXPECT_TRUE(now == all) << slice;
+    EXPECT_EQ(Generate(*engine, Ask(prompt)).tokens, Generate(*MakeWithDocument(), Ask(prompt)).tokens)
+        << slice;
+  }
+}
+
+TEST_F(AdapterTest, AnIngestResumesInTheMiddleOfASegment) {
+  const std::vector<int32_t> document = golden_.Ids("tokens");
+  auto store = store::CreateMemoryStore();
+  store::DocumentStore& records = *store;
+  auto engine = MakeEngine(SmallOptions(), std::move(store), AdapterModelForTest());
+  ASSERT_THAT(IngestTokens(*engine, "whole", document), IsOk());
+  const int64_t width = engine->model().config().key_width();
+  for (const int64_t cut : {70, 128, 200, 300}) {
+    const std::string id = absl::StrCat("cut", cut);
+    {
+      auto stream = engine->BeginIngest(id, /*from_tokens=*/true, {});
+      ASSERT_THAT(stream, IsOk());
+      const std::vector<int32_t> part(document.begin(), document.begin() + cut);
+      ASSERT_THAT(AppendTokens(**stream, 0, part), IsOk());
+      ASSERT_THAT(Commit(**stream), IsOk());
+    }
+    auto stream = engine->BeginIngest(id, /*from_tokens=*/true, {});
+    ASSERT_THAT(stream, IsOk());
+    const int64_t offset = (*stream)->status().committed_offset;
+    EXPECT_GT(offset, 0);
+    const std::vector<int32_t> rest(document.begin() + offset, document.end());
+    ASSERT_THAT(AppendTokens(**stream, offset, rest), IsOk());
+    ASSERT_THAT(Finish(**stream), IsOk());
+    EXPECT_TRUE(Records(records, id, width) == Records(records, "whole", width)) << cut;
+  }
+}
+
+// The answer to a sequence as a whole, whoever has read how much of it before.
+TEST_F(AdapterTest, TurnsOfASessionAnswerAsOnePromptDoes) {
+  auto engine = MakeWithDocument();
+  for (const int64_t first_length : {5, 63, 100, 170}) {
+    const SessionId session = *engine->OpenSession({.mounts = {"d"}});
+    std::vector<int32_t> all = Tokens(first_length, 1);
+    GenerateRequest turn = TokensRequest(all, 9);
+    turn.session = session;
+    const Generated first = Generate(*engine, turn);
+    ASSERT_THAT(first.status, IsOk());
+    EXPECT_EQ(first.tokens, Generate(*engine, TokensRequest(all, 9, {"d"})).tokens);
+    for (const int64_t next_length : {3, 80}) {
+      all.insert(all.end(), first.tokens.begin(), first.tokens.end());
+      const std::vector<int32_t> next = Tokens(next_length, 7);
+      all.insert(all.end(), next.begin(), next.end());
+      turn = TokensRequest(next, 9);
+      turn.session = session;
+      const Generated second = Generate(*engine, turn);
+      ASSERT_THAT(second.status, IsOk());
+      EXPECT_EQ(second.tokens, Generate(*engine, TokensRequest(all, 9, {"d"})).tokens)
+          << first_length << " then " << next_length;
+      if (second.tokens != first.tokens) break;  // `all` would need them
+    }
+  }
+}
+
+TEST_F(AdapterTest, WhatWasReadBeforeChangesNoAnswer) {
+  TestOptions keeps_nothing = SmallOptions();
+  keeps_nothing.prompt_cache_bytes = 0;
+  auto fresh = MakeWithDocument(keeps_nothing), engine = MakeWithDocument();
+  std::vector<int32_t> prompt = Tokens(150, 3);
+  for (int turn = 0; turn < 3; ++turn) {
+    for (const std::vector<std::string>& mounts : {std::vector<std::string>{"d"}, {}}) {
+      const Generated here = Generate(*engine, TokensRequest(prompt, 9, mounts));
+      ASSERT_THAT(here.status, IsOk());
+      EXPECT_EQ(here.tokens, Generate(*fresh, TokensRequest(prompt, 9, mounts)).tokens) << turn;
+      if (!mounts.empty()) continue;
+      prompt.insert(prompt.end(), here.tokens.begin(), here.tokens.end());
+      const std::vector<int32_t> next = Tokens(20 + 50 * turn, turn);
+      prompt.insert(prompt.end(), next.begin(), next.end());
+    }
+  }
+  EXPECT_GT(engine->stats().cached_prompt_tokens, 0);
+}
+
+TEST_F(AdapterTest, RequestsSideBySideGetTheAnswersThatTheyGetAlone) {
+  auto engine = MakeWithDocument();
+  ASSERT_THAT(IngestTokens(*engine, "e", Tokens(500, 11)), IsOk());
+  const std::vector<std::vector<std::string>> mounts = {{"d"}, {"e"}, {"d", "e"}, {"e", "d"}, {}};
+  std::vector<GenerateRequest> requests;
+  std::vector<std::vector<int32_t>> alone;
+  for (int32_t i = 0; i < 15; ++i) {
+    requests.push_back(TokensRequest(Tokens(8 + 17 * i, i), 20, mounts[i % mounts.size()]));
+    alone.push_back(Generate(*engine, requests.back()).tokens);
+  }
+  std::vector<std::shared_ptr<Collector>> collectors;
+  std::vector<std::shared_ptr<RequestHandle>> handles;
+  for (const GenerateRequest& request : requests) {
+    collectors.push_back(std::make_shared<Collector>());
+    handles.push_back(engine->Generate(request, collectors.back()));
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const Generated& beside = collectors[i]->Wait();
+    ASSERT_THAT(beside.status, IsOk());
+    EXPECT_EQ(beside.tokens, alone[i]) << i;
+  }
+}
+
+TEST_F(AdapterTest, TokensAreTheSameFromEveryTier) {
+  auto engine = MakeWithDocument();
+  const std::vector<int32_t> expected = Generate(*engine, Ask(golden_.Ids("prompt"))).tokens;
+  engine->tiers_for_test().DropMemory();
+  EXPECT_EQ(Generate(*engine, Ask(golden_.Ids("prompt"))).tokens, expected);
+  engine->tiers_for_test().Drop();
+  EXPECT_EQ(Generate(*engine, Ask(golden_.Ids("prompt"))).tokens, expected);
+  TestOptions small = SmallOptions();
+  small.memory_budget_bytes = small.chunk_states_budget_bytes = 0;
+  EXPECT_EQ(Generate(*MakeWithDocument(small), Ask(golden_.Ids("prompt"))).tokens, expected);
+}
+
+// A token is scored before it is part of what asks.
+TEST_F(AdapterTest, ScoresWhatItWouldSay) {
+  auto engine = MakeWithDocument();
+  const std::vector<int32_t> prompt = golden_.Ids("prompt");
+  GenerateRequest asked = Ask(prompt);
+  asked.logprobs = 1;
+  const Generated generated = Generate(*engine, asked);
+  ScoreRequest request;
+  request.session_options.mounts = {"d"};
+  request.prompt.tokens = prompt;
+  request.prompt.tokens.insert(request.prompt.tokens.end(), generated.tokens.begin(),
+                               generated.tokens.end());
+  request.flush_after = {std::ssize(prompt)};
+  const auto scored = Score(*engine, request);
+  ASSERT_THAT(scored, IsOk());
+  for (size_t i = 0; i < generated.tokens.size(); ++i) {
+    EXPECT_EQ(scored->logprobs[prompt.size() + i], generated.logprobs[i].chosen.logprob) << i;
+  }
+  // The prompt's own tokens are the base's.
+  ScoreRequest plain;
+  plain.prompt.tokens = prompt;
+  const auto base = Score(*engine, plain);
+  ASSERT_THAT(base, IsOk());
+  for (size_t i = 0; i < prompt.size(); ++i) EXPECT_EQ(scored->logprobs[i], base->logprobs[i]) << i;
+}
+
+TEST_F(AdapterTest, RetrieveFindsWhatAnAnswerWouldRead) {
+  auto engine = MakeWithDocument();
+  const std::vector<int32_t> prompt = golden_.Ids("prompt");
+  const Generated generated = Generate(*engine, Ask(prompt));
+  RetrieveRequest request;
+  request.session_options.mounts = {"d"};
+  request.query.tokens = prompt;
+  const auto same = Retrieve(*engine, request);
+  ASSERT_THAT(same, IsOk());
+  ASSERT_THAT(*same, SizeIs(1));
+  ASSERT_EQ((*same)[0].hits.size(), generated.retrievals[0].hits.size());
+  for (size_t i = 0; i < (*same)[0].hits.size(); ++i) {
+    EXPECT_EQ((*same)[0].hits[i].chunk, generated.retrievals[0].hits[i].chunk);
+    EXPECT_EQ((*same)[0].hits[i].weight, generated.retrievals[0].hits[i].weight);
+  }
+  request.k = 9;
+  EXPECT_THAT((*Retrieve(*engine, request))[0].hits, SizeIs(9));
+}
+
+TEST_F(AdapterTest, TheOrderOfMountingChangesNoAnswer) {
+  auto engine = MakeWithDocument();
+  ASSERT_THAT(IngestTokens(*engine, "e", Tokens(500, 11)), IsOk());
+  const std::vector<int32_t> prompt = golden_.Ids("prompt");
+  EXPECT_EQ(Generate(*engine, Ask(prompt, {"d", "e"})).tokens,
+            Generate(*engine, Ask(prompt, {"e", "d"})).tokens);
+}
+
+TEST_F(AdapterTest, DocumentsMayBeMountedAsTextToo) {
+  auto engine = MakeWithDocument();
+  const auto ask = [&](MountAs mount_as) {
+    GenerateRequest request = Ask(golden_.Ids("prompt"));
+    request.session_options.mount_as = mount_as;
+    request.session_options.text_tokens = 100;
+    return Generate(*engine, request);
+  };
+  const Generated memory = ask(MountAs::kMemory), text = ask(MountAs::kText);
+  const Generated both = ask(MountAs::kBoth);
+  EXPECT_EQ(memory.tokens, ask(MountAs::kDefault).tokens);
+  for (const Generated* one : {&memory, &text, &both}) ASSERT_THAT(one->status, IsOk());
+  ASSERT_THAT(text.retrievals, SizeIs(1));
+  EXPECT_TRUE(text.retrievals[0].as_text);
+  EXPECT_FALSE(text.retrievals[0].nothing.has_value());
+  EXPECT_GT(text.usage.prompt_tokens, memory.usage.prompt_tokens);
+  ASSERT_THAT(both.retrievals, SizeIs(2));
+  EXPECT_TRUE(both.retrievals[0].as_text);
+  EXPECT_TRUE(both.retrievals[1].nothing.has_value());
+  EXPECT_EQ(both.usage.prompt_tokens, text.usage.prompt_tokens);
+  // The passages of the text are read by the base.
+  EXPECT_NE(both.tokens, text.tokens);
+  EXPECT_EQ(ask(MountAs::kText).tokens, text.tokens);
+  EXPECT_EQ(ask(MountAs::kMemory).tokens, memory.tokens);
+}
+
+// --- bad input ---
+
+class AdapterFilesTest : public ::testing::Test {
+ protected:
+  void SetUp() override { WriteTinyAdapter(directory_); }
+  absl::Status Load() const { return model::CpuModel::Load(directory_).status(); }
+  void Change(const std::string& key, const nlohmann::json& value) const {
+    nlohmann::json root = nlohmann::json::parse(ReadFile(directory_ + "/memory.json"));
+    root[key] = value;
+    WriteFile(directory_ + "/memory.json", root.dump());
+  }
+
+  const std::string directory_ =
+      absl::StrCat(::testing::TempDir(), "/adapter_files_", getpid(),
+                   ::testing::UnitTest::GetInstance()->current_test_info()->name());
+};
+
+
+TEST_F(AdapterFilesTest, AnAdapterOfAnotherBaseIsRefused) {
+  ASSERT_THAT(Load(), IsOk());
+  const std::string other(64, 'a');
+  Change("base", {{"name", "other"}, {"sha256", other}});
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kFailedPrecondition, other));
+  Change("base", {{"sha256", "short"}});
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "base.sha256 is \"short\", expected 64 hex digits"));
+}
+
+TEST_F(AdapterFilesTest, LayersAndWidthsAreThoseOfTheBase) {
+  Change("gca_layers", {2, 4});
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "gca_layers is [2,4], expected ascending layers"));
+  Change("gca_layers", {2, 3});
+  Change("n_low", 4);
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "n_low is 4, expected 1 to 3"));
+  Change("n_low", 2);
+  Change("d_pointer", 16);
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "pointer.key_proj.weight is [8, 64], the config expects [16, 64]"));
+  Change("d_pointer", 8);
+  Change("segment_tokens", 2048);
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "segment_tokens is 2048, expected at most the base's context of 1024"));
+  Change("segment_tokens", 128);
+  Change("words", 281);
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "words.key_bias is [282], the config expects [281]"));
+  Change("words", 282);
+  Change("colour", "blue");
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "colour is not a known key"));
+}
+
+TEST_F(AdapterFilesTest, DamagedFilesAreErrorsThatNameThem) {
+  const std::string tensors = ReadFile(directory_ + "/memory.safetensors");
+  WriteFile(directory_ + "/memory.safetensors", tensors.substr(0, tensors.size() - 100));
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "memory.safetensors"));
+  std::filesystem::remove(directory_ + "/memory.safetensors");
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kNotFound, "memory.safetensors"));
+  WriteFile(directory_ + "/memory.json", "{");
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "memory.json"));
+}
+
+TEST_F(AdapterFilesTest, DocumentsOfAnotherAdapterAreToBeRefreshed) {
+  auto store = std::shared_ptr<store::DocumentStore>(store::CreateMemoryStore());
+  {
+    auto engine = MakeEngine(SmallOptions(), std::make_unique<ForwardingStore>(store),
+                             AdapterModelForTest());
+    ASSERT_THAT(Ingest(*engine, "d", "some text of a document"), IsOk());
+  }
+  nlohmann::json root = nlohmann::json::parse(ReadFile(directory_ + "/memory.json"));
+  WriteFile(directory_ + "/memory.json", root.dump(4));  // the same, in other bytes
+  auto other = model::CpuModel::Load(directory_);
+  ASSERT_THAT(other, IsOk());
+  auto engine = MakeEngine(SmallOptions(), std::make_unique<ForwardingStore>(store),
+                           std::shared_ptr<const model::CpuModel>(*std::move(other)));
+  EXPECT_THAT(engine->OpenSession({.mounts = {"d"}}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, "docs refresh"));
+}
+
+}  // namespace
+}  // namespace recollect::engine

@@ -1,0 +1,22 @@
+// A small random model of the family llama with a memory adapter: the golden one of
+// tests/golden/memory.
+//
+//   recollect::WriteTinyAdapter(directory);
+//   auto model = recollect::model::CpuModel::Load(directory);
+#ifndef RECOLLECT_TESTS_SUPPORT_TINY_ADAPTER_H_
+#define RECOLLECT_TESTS_SUPPORT_TINY_ADAPTER_H_
+
+#include <string>
+
+namespace recollect {
+
+// Of the golden files: memory.json and the others beside the folder `base`.
+std::string TinyAdapterGolden();
+
+// The base and its adapter in one directory, as a model is loaded: d 64, four heads over two, four
+// layers, segments of 128 tokens. Aborts the test on an I/O error.
+void WriteTinyAdapter(const std::string& directory);
+
+}  // namespace recollect
+
+#endif  // RECOLLECT_TESTS_SUPPORT_TINY_ADAPTER_H_

@@ -1,0 +1,70 @@
+"""Writes a memory (memory.json, memory.safetensors) from a checkpoint of train.py, and reads one.
+
+    PYTHONPATH=train python -m memory.export --base BASE --checkpoint train/runs/memory/checkpoint.pt --out models/mine-memory
+"""
+
+import argparse
+import json
+import os
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from .base import Base
+from .model import Adapter
+from .words import number_words
+
+FORMAT = 1
+DEFAULTS = {"d_r": 256, "d_pointer": 192, "n_ret": 4, "encoder_layers": 2, "encoder_ffn": 1536, "segment_tokens": 1024,
+            "chunk_tokens": 63, "min_chunk_tokens": 32}
+
+
+def make_config(base, name, **changes):
+    """memory.json of a memory for `base`: reads with the lower two fifths of its layers, and GCA stands in every second one above."""
+    n_low = changes.pop("n_low", base.n_layers * 2 // 5)
+    config = {"format": FORMAT, "base": {"name": name, "sha256": base.sha256()}, "n_low": n_low,
+              "gca_layers": list(range(n_low, base.n_layers, 2)), **DEFAULTS, **changes}
+    config["words"] = len(number_words(base.texts)[1])
+    return config
+
+
+def save(adapter, out, dtype=torch.bfloat16):
+    """Writes an adapter's configuration and weights into the directory `out`."""
+    os.makedirs(out, exist_ok=True)
+    with open(os.path.join(out, "memory.json"), "w") as f:
+        json.dump(adapter.config, f, indent=2)
+        f.write("\n")
+    path = os.path.join(out, "memory.safetensors")
+    save_file({name: x.detach().to("cpu", dtype).contiguous() for name, x in adapter.state_dict().items()}, path + ".tmp")
+    os.chmod(path + ".tmp", 0o644)
+    os.replace(path + ".tmp", path)
+
+
+def load(folder, base):
+    """-> Adapter in fp32, for the base that memory.json names by its SHA-256."""
+    with open(os.path.join(folder, "memory.json")) as f:
+        config = json.load(f)
+    if config["format"] != FORMAT:
+        raise SystemExit(f"{folder}: format {config['format']}, expected {FORMAT}")
+    if config["base"]["sha256"] != base.sha256():
+        raise SystemExit(f"{folder} is for the base {config['base']['sha256']}, {base.file} is {base.sha256()}")
+    adapter = Adapter(config, base)
+    adapter.load_state_dict({name: x.float() for name, x in load_file(os.path.join(folder, "memory.safetensors")).items()})
+    return adapter
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--base", required=True, help="GGUF file or directory in the Hugging Face layout")
+    parser.add_argument("--checkpoint", required=True)
+    parser.add_argument("--out", required=True)
+    args = parser.parse_args()
+    state = torch.load(args.checkpoint, weights_only=False, map_location="cpu")
+    adapter = Adapter(state["config"], Base.load(args.base))
+    adapter.load_state_dict(state["mean"])
+    save(adapter, args.out)
+    print(f"step {state['step']} -> {args.out}")
+
+
+if __name__ == "__main__":
+    main()

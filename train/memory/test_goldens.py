@@ -1,0 +1,106 @@
+"""The committed golden case of tests/golden/memory is what the oracle computes with its models; the oracle's parts against others.
+
+    python -m pytest -q train/memory/test_goldens.py       (or: python train/memory/test_goldens.py)
+"""
+
+import json
+import pathlib
+import sys
+import tempfile
+
+import torch
+from safetensors.torch import load_file
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "train"))
+
+from families.llama import LlamaModel  # noqa: E402
+from memory import goldens  # noqa: E402
+from memory.export import load, save  # noqa: E402
+from memory.oracle import choose  # noqa: E402
+from memory.words import block_lengths, number_words, word_of  # noqa: E402
+from test_goldens import same  # noqa: E402
+
+GOLDEN = ROOT / "tests" / "golden" / "memory"
+
+
+def test_golden():
+    case, oracle = json.loads((GOLDEN / "case.json").read_text()), goldens.open_models(GOLDEN)
+    made, files, gap = goldens.compute(oracle, case["text"], case["question"], short=True)
+    assert {**made, "seed": case["seed"], "torch": case["torch"]} == case
+    assert gap > goldens.SMALLEST_GAP / 2 and goldens.lively(oracle, files)
+    assert oracle.word_list == json.loads((GOLDEN / "words.json").read_text())
+    for name, tensors in files.items():
+        same(tensors, load_file(GOLDEN / f"{name}.safetensors"), name)
+
+
+def test_nothing_mounted_is_the_base():
+    oracle = goldens.open_models(GOLDEN)
+    tensors = load_file(GOLDEN / "base" / "model.safetensors")
+    prompt = oracle.base.chat("Who are you?")
+    want = LlamaModel(goldens.BASE, tensors).forward(prompt)[-1]
+    assert (oracle.step(prompt, len(prompt))[0] - want).abs().max() < 1e-3
+
+
+def test_weights_that_nothing_takes_leave_the_base():
+    oracle = goldens.open_models(GOLDEN)
+    prompt = oracle.base.chat("Who are you?")
+    blocks = oracle.read(oracle.base.encode("A sentence of a document that nobody asks for."))
+    with torch.no_grad():
+        oracle.adapter.score.nothing.bias.fill_(200.0)
+        oracle.adapter.pointer.gate.bias.fill_(-200.0)
+    want = oracle.step(prompt, len(prompt))[1]
+    got = oracle.step(prompt, len(prompt), blocks, oracle.retrieve(prompt, blocks))[1]
+    assert (got - want).abs().max() < 1e-5
+
+
+def test_a_document_without_pointer_keys_is_read_but_not_copied():
+    oracle = goldens.open_models(GOLDEN)
+    prompt, blocks = oracle.base.chat("Who are you?"), oracle.read([7])
+    logits, log_probs = oracle.step(prompt, len(prompt), blocks, oracle.retrieve(prompt, blocks))
+    assert not blocks.pointed.any() and torch.equal(log_probs, logits.log_softmax(-1))
+
+
+def test_block_lengths():
+    config = {"chunk_tokens": 5, "min_chunk_tokens": 3, "segment_tokens": 12}
+    ends = torch.tensor([False, True]).numpy()
+    lengths = lambda *tokens: block_lengths(tokens, ends, config)
+    assert lengths() == [] and lengths(0) == [1] and lengths(0, 0, 1, 0, 0) == [5]
+    assert lengths(0, 0, 1, 0, 0, 0) == [3, 3]
+    assert lengths(0, 1, 0, 0, 0, 0) == [5, 1]  # an end before the fewest tokens counts for nothing
+    assert lengths(0, 0, 1, 0, 1, 0) == [5, 1]  # the longest
+    assert lengths(*[0] * 13) == [5, 5, 2, 1]  # a segment's end ends a block
+
+
+def test_words():
+    words = {" Walking": "walk", "walked": "walk", "bed": "bed", "Boxes": "boxe", " matches": "match", " LÄUFTS": "läuft", "\n": "",
+             "sing": "sing", "kindly": "kind"}
+    assert {text: word_of(text) for text in words} == words
+    assert number_words(["The", " the", "plan", " Plans"]) == ([0, 0, 1, 1], ["the", "plan"])
+
+
+def test_choose():
+    scores, follows = torch.tensor([1.0, 3.0, 2.0, 0.0]), torch.tensor([False, True, True, False])
+    chosen, weights, nothing = choose(scores, torch.tensor(0.5), follows, 2, torch.tensor(1.0))
+    # Hits 1 and 2; block 2 is the successor of 1, too, and nothing follows it in its segment.
+    shares = torch.tensor([3.0, 2.0, 2.0, 0.5]).softmax(0)
+    assert chosen.tolist() == [1, 2] and torch.allclose(weights, torch.stack([shares[0], shares[1] + shares[2]]))
+    assert torch.allclose(nothing, shares[3])
+    assert choose(scores[:1], torch.tensor(0.5), follows[:1], 2, torch.tensor(1.0))[0].tolist() == [0]
+
+
+def test_export_round_trip():
+    oracle = goldens.open_models(GOLDEN)
+    with tempfile.TemporaryDirectory() as folder:
+        save(oracle.adapter, folder)
+        again = load(folder, oracle.base)
+    for name, x in oracle.adapter.state_dict().items():
+        assert torch.equal(again.state_dict()[name], x), name  # The committed weights are bf16 values.
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            test()
+            print("ok", name)

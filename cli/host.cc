@@ -33,7 +33,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kMemoryDir[] = ":memory:";
-// Without --model: the chat model, where `model add` has brought it, else what comes with the program.
+// Without --model: the chat model, where `model add` has brought it, else what comes with the
+// program.
 constexpr char kChatModel[] = "smollm2", kSmallModel[] = "recollect-7m";
 // In a data directory: the model that it was last used with, by name or path.
 constexpr char kModelFile[] = "MODEL";
@@ -141,7 +142,8 @@ absl::StatusOr<std::string> ChooseModel(const std::string& asked, const std::str
                      ReadWholeFile((fs::path(data_dir) / kModelFile).string()));
     return std::string(absl::StripAsciiWhitespace(last));
   }
-  if (fs::exists(fs::path(data_dir) / "RECOLLECT", error)) return kSmallModel;  // older than the file
+  if (fs::exists(fs::path(data_dir) / "RECOLLECT", error))
+    return kSmallModel;  // older than the file
   const auto models = ModelsDir();
   const bool added = models.ok() && fs::exists(fs::path(*models) / kChatModel, error);
   return added ? kChatModel : kSmallModel;

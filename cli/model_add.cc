@@ -202,9 +202,7 @@ absl::Status Publish(const fs::path& file, const CatalogModel* known, const fs::
   return failed ? FromSystem(target.string(), failed) : absl::OkStatus();
 }
 
-const char* MemoryText(bool adapter) {
-  return adapter ? ", with a memory for documents" : "";
-}
+const char* MemoryText(bool adapter) { return adapter ? ", with a memory for documents" : ""; }
 
 }  // namespace
 

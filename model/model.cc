@@ -96,9 +96,9 @@ absl::Status Model::State::ReadAdapter() {
         files.adapter_config, ": the base has no tokenizer, whose words the adapter weighs"));
   }
   if (words->count() == config.adapter.words) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(files.adapter_config, ": words is ", config.adapter.words,
-                   ", the base's vocabulary has ", words->count()));
+  return absl::InvalidArgumentError(absl::StrCat(files.adapter_config, ": words is ",
+                                                 config.adapter.words,
+                                                 ", the base's vocabulary has ", words->count()));
 }
 
 absl::Status Model::State::ReadText() {

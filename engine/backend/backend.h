@@ -56,10 +56,10 @@ class Residuals {
 
 // Memory K, V of one chunk, in the memory from which RunGroup reads.
 struct ProjectedMemory {
-  kernels::MemoryView view;           // in the memory of the backend's device
+  kernels::MemoryView view;            // in the memory of the backend's device
   const Bf16* pointer_keys = nullptr;  // with an adapter: model::CopiedChunk::keys, there, too
-  std::shared_ptr<const void> owner;  // owns what `view` points to
-  int64_t bytes = 0;                  // for the memory budget, which evicts only afterwards
+  std::shared_ptr<const void> owner;   // owns what `view` points to
+  int64_t bytes = 0;                   // for the memory budget, which evicts only afterwards
 };
 
 // A chunk's states on their way to the backend's device.
@@ -76,7 +76,7 @@ struct ChunkToProject {
 // A landmark row that retrieves.
 struct QueryRow {
   const PieceRows* piece = nullptr;
-  int64_t row = 0;     // within the piece
+  int64_t row = 0;  // within the piece
   // [d_r], in RAM: receives the query without its lexical part. With an adapter [query_width],
   // CpuModel::RecallQuery; the piece then has the rows that ask, and `row` is the last of them.
   std::span<float> u;

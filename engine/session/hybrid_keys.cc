@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <utility>
 
 #include "base/check.h"
+#include "engine/session/for_each.h"
 #include "kernels/cpu/op_context.h"
 #include "kernels/landmark_topk/best_candidates.h"
 
@@ -20,14 +20,8 @@ static_assert(kHybridRangeBlocks <= kernels::SparseRange::kMaxBlocks);
 // Scores in scratch slots of the caller (kernels/cpu/op_context.h).
 enum HybridScratch : int { kDenseScores, kSparseScores };
 
-int64_t CountRanges(int64_t blocks) { return (blocks + kHybridRangeBlocks - 1) / kHybridRangeBlocks; }
-
-void ForEachRange(ThreadPool* pool, int64_t count, const std::function<void(int64_t)>& body) {
-  if (pool != nullptr && count > 1) {
-    pool->ParallelFor(count, [&](int64_t i, int) { body(i); });
-  } else {
-    for (int64_t i = 0; i < count; ++i) body(i);
-  }
+int64_t CountRanges(int64_t blocks) {
+  return (blocks + kHybridRangeBlocks - 1) / kHybridRangeBlocks;
 }
 
 // The sparse part of a run of blocks in whole numbers.
@@ -91,7 +85,7 @@ HybridKeys HybridKeys::Make(const model::ModelConfig& config, const model::Words
   }
   if (keys.blocks_ > 0) keys.has_successor_.back() = false;
   keys.ranges_.resize(static_cast<size_t>(CountRanges(keys.blocks_)));
-  ForEachRange(pool, std::ssize(keys.ranges_), [&](int64_t i) {
+  ForEach(pool, std::ssize(keys.ranges_), [&](int64_t i) {
     const int64_t first = i * kHybridRangeBlocks;
     const int64_t end = std::min(first + kHybridRangeBlocks, keys.blocks_);
     WholeRows rows;
@@ -140,8 +134,8 @@ std::vector<ScoredCandidate> SearchHybrid(ThreadPool* pool,
     }
     first += document->blocks();
   }
-  ForEachRange(pool, std::ssize(parts),
-               [&](int64_t i) { Search(query, n, parts[static_cast<size_t>(i)]); });
+  ForEach(pool, std::ssize(parts),
+          [&](int64_t i) { Search(query, n, parts[static_cast<size_t>(i)]); });
   std::vector<std::vector<ScoredCandidate>> found;
   for (Searched& part : parts) found.push_back(std::move(part.best));
   return kernels::MergeTopK(found, n);

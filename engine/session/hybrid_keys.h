@@ -1,7 +1,8 @@
 // The keys of a document whose model has a memory adapter, and their search: a dense part, which is
 // compared by its inner product, and a sparse part, which is the weights of the block's words
 // (docs/model-format.md, "Memory adapter"). The search is exact: no block is left out.
-//   score(block) = dense query · dense key + Σ over rows of the block, Σ over terms of the query with
+//   score(block) = dense query · dense key + Σ over rows of the block, Σ over terms of the query
+//   with
 //                  the same word: weight of the row · weight of the term
 // Weights of rows are kept in 8 bits: round(255 w / m) with the scale m / 255, m being the largest
 // of the block, so that each is at most m / 510 away from what the encoder said.
@@ -26,8 +27,8 @@ namespace recollect::engine {
 // Immutable; thread-safe.
 class HybridKeys {
  public:
-  // `landmark_keys` [blocks, key_width]: of each block the dense part [d_r], then the weight of each
-  // row. Blocks have `block_tokens` of the `tokens` each, in order. REQUIRES: a config with an
+  // `landmark_keys` [blocks, key_width]: of each block the dense part [d_r], then the weight of
+  // each row. Blocks have `block_tokens` of the `tokens` each, in order. REQUIRES: a config with an
   // adapter, blocks of at most chunk_tokens, which are all of `tokens`, and ids below
   // words.tokens().
   static HybridKeys Make(const model::ModelConfig& config, const model::Words& words,

@@ -171,10 +171,11 @@ absl::Status Mounts::State::Account(const store::DocumentInfo& info, int64_t nee
 absl::Status Mounts::State::MakeRoom(const store::DocumentInfo& info, int64_t needed) {
   while (used + needed > keys.budget_bytes) {
     if (!DropOldest()) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "document \"", info.id, "\": its ", keys.text == nullptr || keys.hybrid ? "landmark" : "sparse",
-          " keys need ", needed, " bytes, the budget of ", keys.budget_bytes, " bytes has ",
-          keys.budget_bytes - used, " left"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("document \"", info.id, "\": its ",
+                       keys.text == nullptr || keys.hybrid ? "landmark" : "sparse", " keys need ",
+                       needed, " bytes, the budget of ", keys.budget_bytes, " bytes has ",
+                       keys.budget_bytes - used, " left"));
     }
   }
   return absl::OkStatus();

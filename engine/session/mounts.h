@@ -62,7 +62,7 @@ class Mounts {
 
   // Which keys of a document a mount needs.
   struct Need {
-    bool keys = true;    // those by which it is found where the layers read it (of a text, its words)
+    bool keys = true;  // those by which it is found where the layers read it (of a text, its words)
     bool words = false;  // with an adapter: its words, as of a document that is kept as text
   };
 

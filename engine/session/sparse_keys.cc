@@ -1,10 +1,10 @@
 #include "engine/session/sparse_keys.h"
 
 #include <algorithm>
-#include <functional>
 #include <unordered_set>
 #include <utility>
 
+#include "engine/session/for_each.h"
 #include "kernels/cpu/op_context.h"
 
 namespace recollect::engine {
@@ -29,14 +29,6 @@ constexpr int64_t kMaxBlockTokens = 64;
 constexpr int64_t kPartBlocks = 2 * kRangeBlocks;
 
 int64_t RangesOf(int64_t blocks) { return (blocks + kRangeBlocks - 1) / kRangeBlocks; }
-
-void ForEach(ThreadPool* pool, int64_t count, const std::function<void(int64_t)>& body) {
-  if (pool != nullptr && count > 1) {
-    pool->ParallelFor(count, [&](int64_t i, int) { body(i); });
-  } else {
-    for (int64_t i = 0; i < count; ++i) body(i);
-  }
-}
 
 // The tokens of a document's blocks.
 struct Blocks {

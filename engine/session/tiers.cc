@@ -65,12 +65,11 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
   ++counters_.store_reads;
   for (size_t i = 0; i < chunks.size(); ++i) {
     absl::Status status = records[i].status();
-    if (status.ok() &&
-        static_cast<int64_t>(records[i]->states.size()) != records[i]->rows * config_.state_width()) {
+    if (status.ok() && static_cast<int64_t>(records[i]->states.size()) !=
+                           records[i]->rows * config_.state_width()) {
       status = absl::DataLossError(
           absl::StrCat("chunk ", refs[i].index, ": ", records[i]->states.size(), " numbers in ",
-                       records[i]->rows, " rows, expected ",
-                       config_.state_width(), " in each"));
+                       records[i]->rows, " rows, expected ", config_.state_width(), " in each"));
     }
     if (!status.ok()) {
       counters_.CountError(status);

@@ -103,11 +103,10 @@ std::optional<int32_t> TokenBefore(const model::Model& model, const Session& ses
 
 absl::Status RequireLandmarks(const model::Model& model, const std::string& what) {
   if (model.config().landmarks()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(what, ": a model of family ", model.config().architecture,
-                   model.config().has_adapter()
-                       ? " with a memory adapter has keys that no vector holds"
-                       : " has no landmarks: its layers retrieve nothing"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      what, ": a model of family ", model.config().architecture,
+      model.config().has_adapter() ? " with a memory adapter has keys that no vector holds"
+                                   : " has no landmarks: its layers retrieve nothing"));
 }
 
 namespace {

@@ -14,6 +14,10 @@ namespace {
 
 using kernels::ScoredCandidate;
 
+// From this weight of nothing on, nothing is read: the answer is then the base's own to the bit,
+// where a trace of other blocks would change words of it.
+constexpr double kNoneNeeded = 0.98;
+
 bool HasSuccessor(std::span<const HybridKeys* const> documents, int64_t candidate) {
   for (const HybridKeys* document : documents) {
     if (candidate < document->blocks()) return document->HasSuccessor(candidate);
@@ -51,8 +55,9 @@ Recalled Recall(const model::Model& model, ThreadPool* pool, std::span<const Pin
   }
   HybridQuery query;
   query.dense.assign(u.begin(), u.begin() + config.d_r);
-  const auto weights = u.subspan(static_cast<size_t>(config.d_r),
-                                 static_cast<size_t>(config.chunk_tokens)).last(asking.size());
+  const auto weights =
+      u.subspan(static_cast<size_t>(config.d_r), static_cast<size_t>(config.chunk_tokens))
+          .last(asking.size());
   for (size_t row = 0; row < asking.size(); ++row) {
     query.terms.push_back({model.words()->word(asking[row]), weights[row]});
   }
@@ -77,15 +82,15 @@ Recalled Recall(const model::Model& model, ThreadPool* pool, std::span<const Pin
   for (const Share& share : shares) sum += share.share;
 
   Recalled recalled;
-  recalled.nothing = static_cast<float>(of_nothing / sum);
+  const bool reads = of_nothing / sum < kNoneNeeded;
+  if (reads) recalled.nothing = static_cast<float>(of_nothing / sum);
   for (const Share& share : shares) {
     recalled.blocks.push_back(share.block);
-    recalled.weights.push_back(static_cast<float>(share.share / sum));
+    if (reads) recalled.weights.push_back(static_cast<float>(share.share / sum));
   }
   for (const ScoredCandidate& other : std::span(found).subspan(givers)) {
-    const bool read = std::ranges::any_of(shares, [&](const Share& share) {
-      return share.block.candidate == other.candidate;
-    });
+    const bool read = std::ranges::any_of(
+        shares, [&](const Share& share) { return share.block.candidate == other.candidate; });
     if (!read) recalled.blocks.push_back(other);
   }
   return recalled;

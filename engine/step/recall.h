@@ -1,6 +1,6 @@
-// What the end of a prompt recalls through a memory adapter: the best blocks of the mounted documents,
-// the successors of these, and how much of all of it is nothing (docs/model-format.md, "Memory
-// adapter").
+// What the end of a prompt recalls through a memory adapter: the best blocks of the mounted
+// documents, the successors of these, and how much of all of it is nothing (docs/model-format.md,
+// "Memory adapter").
 #ifndef RECOLLECT_ENGINE_STEP_RECALL_H_
 #define RECOLLECT_ENGINE_STEP_RECALL_H_
 
@@ -20,7 +20,9 @@ struct Recalled {
   // found, best first. Candidates are numbered through the mounts, in order.
   std::vector<kernels::ScoredCandidate> blocks;
   std::vector<float> weights;  // of those that are read
-  float nothing = 1;           // what the weights leave to 1: no document has anything to say
+  // What the weights leave to 1: no document has anything to say. Where that is nearly all, nothing
+  // is read, and it is 1.
+  float nothing = 1;
 };
 
 // `u` [query_width]: CpuModel::RecallQuery of the rows of `asking`. `hits`: find at least so many

@@ -12,8 +12,7 @@
 namespace recollect::engine {
 
 StepRunner::StepRunner(const model::Model& model, Backend& backend, ChunkTiers& tiers,
-                       LandmarkIndex& landmarks, ThreadPool* threads,
-                       std::function<void()> fetched)
+                       LandmarkIndex& landmarks, ThreadPool* threads, std::function<void()> fetched)
     : landmarks_(model.config().landmarks()),
       groups_(static_cast<int>(model.config().groups.size())),
       pointer_(model.pointer()),

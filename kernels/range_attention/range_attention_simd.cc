@@ -6,6 +6,8 @@ namespace {
 
 constexpr int kSlotScores = kFirstKernelSlot + 4;
 constexpr int kValueStep = 16;
+// From this many queries on it pays to widen keys and values once and read them many times.
+constexpr int kWidenFromQueries = 4;
 
 struct Bounds {
   const int64_t* of_row;  // [rows][kMaxRanges][begin, end]
@@ -21,6 +23,31 @@ RECOLLECT_INLINE const float* Elements(const float* p) { return p; }
 RECOLLECT_INLINE const uint16_t* Elements(const Bf16* p) {
   return reinterpret_cast<const uint16_t*>(p);
 }
+
+// Keys or values j .. j + count of one head, kDim numbers each, as the queries of a part read them:
+// where they lie, or widened, if all queries begin at the same entry and there are enough of them.
+// Either has the same bits.
+template <int kDim>
+struct Entries {
+  const float* rows = nullptr;  // kDim apart; null: they are read where they lie
+  alignas(64) float wide[kLanes > kValueStep ? kLanes* kDim : kValueStep* kDim];
+
+  void Widen(const uint16_t* from, int64_t stride, int64_t count) {
+    for (int64_t j = 0; j < count; ++j) {
+      for (int d = 0; d < kDim; d += kLanes) {
+        Store(wide + j * kDim + d, LoadBf16(from + j * stride + d));
+      }
+    }
+    rows = wide;
+  }
+  void Widen(const float*, int64_t, int64_t) {}
+};
+template <>
+struct Entries<0> {
+  const float* rows = nullptr;
+  template <typename Element>
+  void Widen(const Element*, int64_t, int64_t) {}
+};
 
 RECOLLECT_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -39,20 +66,34 @@ void AttendTogether(const Query* queries, int rows, int dim, const Span* parts, 
                     int64_t kv_offset, const Bounds& bounds, float* scores, int64_t score_stride) {
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
   int64_t filled[kRowBlock] = {};
+  Entries<kDim> entries;
+  int64_t longest[kMaxRanges] = {};
+  bool together[kMaxRanges];
   for (int p = 0; p < kMaxRanges; ++p) {
-    int64_t longest = 0;
+    together[p] = rows >= kWidenFromQueries;
     for (int r = 0; r < rows; ++r) {
       const int64_t length = bounds.Length(queries[r].row, p);
-      longest = length > longest ? length : longest;
+      longest[p] = length > longest[p] ? length : longest[p];
+      if (bounds.Begin(queries[r].row, p) != bounds.Begin(queries[0].row, p)) together[p] = false;
     }
-    for (int64_t j = 0; j < longest; j += kLanes) {
+  }
+  for (int p = 0; p < kMaxRanges; ++p) {
+    for (int64_t j = 0; j < longest[p]; j += kLanes) {
+      entries.rows = nullptr;
+      if (together[p]) {
+        const int64_t first = bounds.Begin(queries[0].row, p) + j;
+        entries.Widen(Elements(parts[p].keys) + kv_offset + first * kv_stride, kv_stride,
+                      Smaller(longest[p] - j, kLanes));
+      }
       for (int r = 0; r < rows; ++r) {
         const int64_t left = bounds.Length(queries[r].row, p) - j;
         if (left <= 0) continue;
         const auto* keys =
             Elements(parts[p].keys) + kv_offset + (bounds.Begin(queries[r].row, p) + j) * kv_stride;
-        const Vec dots = DotGroup<kDim>(queries[r].q, keys, kv_stride,
-                                        static_cast<int>(Smaller(left, kLanes)), dim);
+        const auto count = static_cast<int>(Smaller(left, kLanes));
+        const Vec dots = entries.rows != nullptr
+                             ? DotGroup<kDim>(queries[r].q, entries.rows, kDim, count, dim)
+                             : DotGroup<kDim>(queries[r].q, keys, kv_stride, count, dim);
         // Lanes past the end are overwritten by the next range, or never read.
         Store(scores + r * score_stride + filled[r] + j, Mul(dots, Set(scale)));
       }
@@ -74,19 +115,25 @@ void AttendTogether(const Query* queries, int rows, int dim, const Span* parts, 
   }
 
   for (int p = 0; p < kMaxRanges; ++p) {
-    int64_t longest = 0;
-    for (int r = 0; r < rows; ++r) {
-      const int64_t length = bounds.Length(queries[r].row, p);
-      longest = length > longest ? length : longest;
-    }
-    for (int64_t j = 0; j < longest; j += kValueStep) {
+    for (int64_t j = 0; j < longest[p]; j += kValueStep) {
+      entries.rows = nullptr;
+      if (together[p]) {
+        const int64_t first = bounds.Begin(queries[0].row, p) + j;
+        entries.Widen(Elements(parts[p].values) + kv_offset + first * kv_stride, kv_stride,
+                      Smaller(longest[p] - j, kValueStep));
+      }
       for (int r = 0; r < rows; ++r) {
         const int64_t left = bounds.Length(queries[r].row, p) - j;
         if (left <= 0) continue;
         const auto* values = Elements(parts[p].values) + kv_offset +
                              (bounds.Begin(queries[r].row, p) + j) * kv_stride;
-        AddWeighted<kDim>(scores + r * score_stride + filled[r] + j, values, kv_stride,
-                          Smaller(left, kValueStep), queries[r].out, dim);
+        const float* weights = scores + r * score_stride + filled[r] + j;
+        const int64_t count = Smaller(left, kValueStep);
+        if (entries.rows != nullptr) {
+          AddWeighted<kDim>(weights, entries.rows, kDim, count, queries[r].out, dim);
+        } else {
+          AddWeighted<kDim>(weights, values, kv_stride, count, queries[r].out, dim);
+        }
       }
     }
     for (int r = 0; r < rows; ++r) filled[r] += bounds.Length(queries[r].row, p);

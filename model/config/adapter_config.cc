@@ -41,8 +41,8 @@ void ReadLayers(Fields& fields, int first, int layers, std::vector<int>& read) {
   int64_t least = first;
   for (size_t i = 0; good && i < list->size(); ++i) {
     const json& entry = (*list)[i];
-    good = entry.is_number_integer() && entry.get<int64_t>() >= least &&
-           entry.get<int64_t>() < layers;
+    good =
+        entry.is_number_integer() && entry.get<int64_t>() >= least && entry.get<int64_t>() < layers;
     if (!good) break;
     read.push_back(static_cast<int>(entry.get<int64_t>()));
     least = read.back() + 1;

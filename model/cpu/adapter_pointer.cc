@@ -1,7 +1,7 @@
 // The pointer head of a memory adapter (docs/model-format.md, "Memory adapter"): copies tokens of
 // retrieved chunks whose pointer keys fit the row's query.
-//   s_j = q·k_j exp(τ) / √d_p + ln(w_e + 1e-9),  z = ln Σ exp(s_j),  p_copy(v) = Σ_{j: v} exp(s_j - z)
-//   p = (1 - σ(γ)) p_base + σ(γ) p_copy,  γ = g·norm(h) + b + μ (z - 3)
+//   s_j = q·k_j exp(τ) / √d_p + ln(w_e + 1e-9),  z = ln Σ exp(s_j),  p_copy(v) = Σ_{j: v} exp(s_j -
+//   z) p = (1 - σ(γ)) p_base + σ(γ) p_copy,  γ = g·norm(h) + b + μ (z - 3)
 // With Z the logarithm of the sum over the base's logits, logits that give p are
 //   logit'_v = ln(exp(logit_v) + exp(Z + γ + ln p_copy(v))).
 #include <cmath>
@@ -66,8 +66,7 @@ void RunPointerMix(kernels::OpContext& ctx, const LayerContext& layer,
   const double evidence = most + std::log(total);
   float* normed = ctx.Floats(kNormed, config.d);
   kernels::RmsNorm(ctx, h, nullptr, kAdapterNormEps, 1, config.d, normed);
-  double gate = weights.pointer_gate_bias +
-                weights.pointer_evidence * (evidence - kUsualEvidence);
+  double gate = weights.pointer_gate_bias + weights.pointer_evidence * (evidence - kUsualEvidence);
   for (int64_t i = 0; i < config.d; ++i) {
     gate += static_cast<double>(normed[i]) * weights.pointer_gate_proj[static_cast<size_t>(i)];
   }

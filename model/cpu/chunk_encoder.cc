@@ -65,7 +65,8 @@ EncodedChunk RunChunkEncoder(kernels::OpContext& ctx, const LayerContext& layer,
   const LayerContext inside{config, layer.dtype, config.encoder_norm_eps};
   for (const EncoderLayerWeights& encoder_layer : weights.layers) {
     const EncoderRope rope{config.rope_pairs};
-    kernels::Add(ctx, RunEncoderAttention(ctx, inside, encoder_layer, rope, x, count), count * d, x);
+    kernels::Add(ctx, RunEncoderAttention(ctx, inside, encoder_layer, rope, x, count), count * d,
+                 x);
     kernels::Add(ctx, RunFfn(ctx, inside, encoder_layer.ffn, x, count), count * d, x);
   }
   kernels::RmsNorm(ctx, x, weights.out_norm.data(), inside.norm_eps, count, d, x);

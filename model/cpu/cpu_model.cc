@@ -132,8 +132,8 @@ EncodedChunk CpuModel::EncodeBlock(kernels::OpContext& ctx, const float* h, cons
                            WordsOf(*this, tokens));
 }
 
-void CpuModel::RecallQuery(kernels::OpContext& ctx, const float* h,
-                           std::span<const int32_t> tokens, float* u) const {
+void CpuModel::RecallQuery(kernels::OpContext& ctx, const float* h, std::span<const int32_t> tokens,
+                           float* u) const {
   RECOLLECT_CHECK(config().has_adapter() && !tokens.empty() &&
                   std::ssize(tokens) <= config().chunk_tokens);
   RunAdapterQuery(ctx, ContextOf(*this), weights_->adapter, h, WordsOf(*this, tokens), u);

@@ -41,11 +41,11 @@ struct Segment {
   bool reads_memory() const { return retrieved != nullptr && !retrieved->chunks.empty(); }
 };
 
-// Memory K and V of one chunk, each [rows, memory_kv_heads, head_dim]; with an adapter, one pair for
-// each of its layers, [gca_layers, rows, memory_kv_heads, head_dim].
+// Memory K and V of one chunk, each [rows, memory_kv_heads, head_dim]; with an adapter, one pair
+// for each of its layers, [gca_layers, rows, memory_kv_heads, head_dim].
 struct Memory {
   std::vector<Bf16> keys, values;
-  std::vector<Bf16> pointer_keys;  // with an adapter: CopiedChunk::keys
+  std::vector<Bf16> pointer_keys = {};  // with an adapter: CopiedChunk::keys
   int rows = 0;
   kernels::MemoryView view() const { return {keys.data(), values.data(), rows}; }
   int64_t bytes() const {

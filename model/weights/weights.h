@@ -117,19 +117,19 @@ struct AdapterMemoryWeights {
 struct AdapterWeights {
   std::vector<float> cls;  // [2, d]: of a block, of a query
   std::vector<EncoderLayerWeights> layers;
-  std::vector<float> out_norm;                                   // [d]
-  kernels::PackedMatrix states_proj;                             // [d, d]
-  kernels::PackedMatrix landmark_proj, query_proj;               // [d_r, d]
-  std::vector<float> key_word_proj, query_word_proj;             // [d]
-  std::vector<float> key_word_bias, query_word_bias;             // [words]
-  std::vector<float> score_scale;                                // [2]: of the dense, the sparse part
-  std::vector<float> score_mix_proj, score_mix_bias;             // [2, d], [2]
-  std::vector<float> nothing_proj;                               // [d]
+  std::vector<float> out_norm;                        // [d]
+  kernels::PackedMatrix states_proj;                  // [d, d]
+  kernels::PackedMatrix landmark_proj, query_proj;    // [d_r, d]
+  std::vector<float> key_word_proj, query_word_proj;  // [d]
+  std::vector<float> key_word_bias, query_word_bias;  // [words]
+  std::vector<float> score_scale;                     // [2]: of the dense, the sparse part
+  std::vector<float> score_mix_proj, score_mix_bias;  // [2, d], [2]
+  std::vector<float> nothing_proj;                    // [d]
   float nothing_bias = 0;
-  std::vector<AdapterMemoryWeights> memory;                      // by AdapterConfig::gca_layers
-  kernels::PackedMatrix pointer_key_proj, pointer_query_proj;    // [d_p, d]
+  std::vector<AdapterMemoryWeights> memory;                    // by AdapterConfig::gca_layers
+  kernels::PackedMatrix pointer_key_proj, pointer_query_proj;  // [d_p, d]
   float pointer_scale = 0, pointer_evidence = 0, pointer_gate_bias = 0;
-  std::vector<float> pointer_gate_proj;                          // [d]
+  std::vector<float> pointer_gate_proj;  // [d]
 };
 
 struct Weights {
@@ -138,7 +138,7 @@ struct Weights {
       head;  // the same tensor, packed, or its own where the config has no tied head
   std::vector<LayerWeights> layers;
   std::vector<QueryWeights> queries;  // one per group
-  AdapterWeights adapter;  // empty without one
+  AdapterWeights adapter;             // empty without one
   // Both empty in a family without landmarks.
   EncoderWeights encoder;
   MemoryWeights memory;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/cli/cli_testing.h"
+#include "tests/support/tiny_adapter.h"
 #include "tests/support/tiny_llama.h"
 
 namespace recollect {
@@ -106,6 +107,43 @@ TEST_F(ChatCliTest, EachLineIsATurnAndAnswersSayWhereTheyWereFound) {
   const auto& first = answers[0]["usage"];
   EXPECT_GE(answers[1]["usage"]["cached_tokens"].get<int64_t>(),
             first["prompt_tokens"].get<int64_t>());
+}
+
+// With a memory adapter, as `model add smollm2` brings it.
+TEST_F(ChatCliTest, ANewDataDirectoryTakesTheChatModelAndKeepsIt) {
+  namespace fs = std::filesystem;
+  const auto model_of = [&](const std::string& data) {
+    const ProcessResult shown = WithModels({"model", "--data-dir", Path(data), "--json"});
+    if (shown.exit_code != 0) return shown.err;
+    return nlohmann::json::parse(shown.out)["name"].get<std::string>();
+  };
+  fs::create_directories(Path("models"));
+  EXPECT_EQ(WithModels({"ingest", "--data-dir", Path("before"), "--id", "notes", "-"}, "A text.")
+                .exit_code,
+            0);
+  EXPECT_EQ(model_of("before"), "recollect-7m");
+  WriteTinyAdapter(Path("models") + "/smollm2");
+  EXPECT_EQ(model_of("before"), "recollect-7m") << "it keeps its model";
+  fs::remove(Path("before") + "/MODEL");
+  EXPECT_EQ(model_of("before"), "recollect-7m") << "it is older than the file";
+
+  const std::string text = Text(600) + " The amber falcon sleeps in the harbour. " + Text(600);
+  const ProcessResult ingested =
+      WithModels({"ingest", "--data-dir", Path("new"), "--id", "notes", "-"}, text);
+  ASSERT_EQ(ingested.exit_code, 0) << ingested.err;
+  EXPECT_EQ(model_of("new"), "smollm2");
+  const auto answers = Lines(WithModels(
+      {"chat", "--data-dir", Path("new"), "--mount", "notes", "--max-tokens", "6", "--json"},
+      "Where does the amber falcon sleep?\n"));
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_TRUE(answers[0]["retrievals"][0].contains("nothing"));
+  EXPECT_EQ(answers[0]["retrievals"][0]["hits"][0]["document"], "notes");
+  const ProcessResult device =
+      WithModels({"model", "--data-dir", ":memory:", "--model", "smollm2", "--device", "cuda:0"});
+  EXPECT_NE(device.exit_code, 0);
+  fs::remove_all(Path("models") + "/smollm2");
+  EXPECT_THAT(model_of("new"), HasSubstr("model smollm2")) << "its model is gone";
+  EXPECT_EQ(model_of("another"), "recollect-7m");
 }
 
 TEST_F(ChatCliTest, ModelWithoutAChatTemplateIsRefused) {

@@ -36,7 +36,7 @@ INSTEAD = {
 README = [
     ("tools/build release recollect", r"^$"),
     ("export ", r"^$"),
-    ("recollect serve --data-dir ~/recollect-data &", r"^recollect ready grpc=127\.0\.0\.1:\d+"),
+    ("recollect serve --model recollect-7m --data-dir ~/recollect-data &", r"^recollect ready grpc=127\.0\.0\.1:\d+"),
     ("(xz -dc examples/books.txt.xz; echo ", r"^books: 36\d{5} bytes, 11\d{5} tokens"),
     ("recollect docs list", LISTED),
     ("recollect retrieve --mount books ", r"group 0: [^\n]*\n[^\n]*amber falcon"),

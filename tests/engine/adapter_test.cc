@@ -176,8 +176,8 @@ TEST_F(AdapterTest, WithNothingMountedItIsTheBase) {
   // And of the same bits as the base without an adapter.
   auto base = model::CpuModel::Load(TinyAdapterGolden() + "/base");
   ASSERT_THAT(base, IsOk());
-  auto plain = MakeEngine(SmallOptions(), nullptr,
-                          std::shared_ptr<const model::CpuModel>(*std::move(base)));
+  auto plain =
+      MakeEngine(SmallOptions(), nullptr, std::shared_ptr<const model::CpuModel>(*std::move(base)));
   for (int32_t seed = 0; seed < 20; ++seed) {
     GenerateRequest asked = TokensRequest(Tokens(10 + 11 * seed, seed), 12);
     asked.logprobs = 3;
@@ -204,7 +204,8 @@ TEST_F(AdapterTest, AnySlicesGiveTheSameDocumentAndAnswer) {
     const std::string now = Records(records, "d", engine->model().config().key_width());
     if (all.empty()) all = now;
     EXPECT_TRUE(now == all) << slice;
-    EXPECT_EQ(Generate(*engine, Ask(prompt)).tokens, Generate(*MakeWithDocument(), Ask(prompt)).tokens)
+    EXPECT_EQ(Generate(*engine, Ask(prompt)).tokens,
+              Generate(*MakeWithDocument(), Ask(prompt)).tokens)
         << slice;
   }
 }
@@ -302,6 +303,46 @@ TEST_F(AdapterTest, RequestsSideBySideGetTheAnswersThatTheyGetAlone) {
     ASSERT_THAT(beside.status, IsOk());
     EXPECT_EQ(beside.tokens, alone[i]) << i;
   }
+}
+
+TEST_F(AdapterTest, AnAnswerThatWasBrokenOffGoesOn) {
+  auto engine = MakeWithDocument();
+  const GenerateRequest request = Ask(golden_.Ids("prompt"));
+  const std::vector<int32_t> whole = Generate(*engine, request).tokens;
+  for (const int64_t said : {1, 9, 31}) {
+    GenerateRequest rest = request;
+    rest.generated.assign(whole.begin(), whole.begin() + said);
+    for (const int32_t token : rest.generated) {
+      rest.generated_text += engine->model().tokenizer()->TokenBytes(token);
+    }
+    if (model::FindInvalidUtf8(rest.generated_text, /*allow_partial_end=*/false) >= 0) {
+      rest.generated_text.clear();
+    }
+    const Generated further = Generate(*MakeWithDocument(), rest);
+    ASSERT_THAT(further.status, IsOk());
+    EXPECT_EQ(further.tokens, std::vector<int32_t>(whole.begin() + said, whole.end())) << said;
+  }
+}
+
+// What was sampled and not run is not lost where a later request is broken off.
+TEST_F(AdapterTest, ACancelledTurnLeavesTheSessionWhole) {
+  auto engine = MakeWithDocument();
+  const SessionId session = *engine->OpenSession({.mounts = {"d"}});
+  GenerateRequest turn = TokensRequest(Tokens(200, 1), 9);
+  turn.session = session;
+  const Generated first = Generate(*engine, turn);
+  ASSERT_THAT(first.status, IsOk());
+  GenerateRequest late = TokensRequest(Tokens(40, 2), 9);
+  late.session = session;
+  late.deadline = absl::InfinitePast();
+  EXPECT_THAT(Generate(*engine, late).status, StatusIs(absl::StatusCode::kDeadlineExceeded, ""));
+  turn = TokensRequest(Tokens(30, 5), 9);
+  turn.session = session;
+  std::vector<int32_t> all = Tokens(200, 1);
+  all.insert(all.end(), first.tokens.begin(), first.tokens.end());
+  const std::vector<int32_t> next = Tokens(30, 5);
+  all.insert(all.end(), next.begin(), next.end());
+  EXPECT_EQ(Generate(*engine, turn).tokens, Generate(*engine, TokensRequest(all, 9, {"d"})).tokens);
 }
 
 TEST_F(AdapterTest, TokensAreTheSameFromEveryTier) {
@@ -412,31 +453,36 @@ class AdapterFilesTest : public ::testing::Test {
                    ::testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
-
 TEST_F(AdapterFilesTest, AnAdapterOfAnotherBaseIsRefused) {
   ASSERT_THAT(Load(), IsOk());
   const std::string other(64, 'a');
   Change("base", {{"name", "other"}, {"sha256", other}});
   EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kFailedPrecondition, other));
   Change("base", {{"sha256", "short"}});
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "base.sha256 is \"short\", expected 64 hex digits"));
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
+                               "base.sha256 is \"short\", expected 64 hex digits"));
 }
 
 TEST_F(AdapterFilesTest, LayersAndWidthsAreThoseOfTheBase) {
   Change("gca_layers", {2, 4});
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "gca_layers is [2,4], expected ascending layers"));
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
+                               "gca_layers is [2,4], expected ascending layers"));
   Change("gca_layers", {2, 3});
   Change("n_low", 4);
   EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "n_low is 4, expected 1 to 3"));
   Change("n_low", 2);
   Change("d_pointer", 16);
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "pointer.key_proj.weight is [8, 64], the config expects [16, 64]"));
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
+                               "pointer.key_proj.weight is [8, 64], the config expects [16, 64]"));
   Change("d_pointer", 8);
   Change("segment_tokens", 2048);
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "segment_tokens is 2048, expected at most the base's context of 1024"));
+  EXPECT_THAT(Load(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "segment_tokens is 2048, expected at most the base's context of 1024"));
   Change("segment_tokens", 128);
   Change("words", 281);
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "words.key_bias is [282], the config expects [281]"));
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
+                               "words.key_bias is [282], the config expects [281]"));
   Change("words", 282);
   Change("colour", "blue");
   EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "colour is not a known key"));
@@ -455,8 +501,8 @@ TEST_F(AdapterFilesTest, DamagedFilesAreErrorsThatNameThem) {
 TEST_F(AdapterFilesTest, DocumentsOfAnotherAdapterAreToBeRefreshed) {
   auto store = std::shared_ptr<store::DocumentStore>(store::CreateMemoryStore());
   {
-    auto engine = MakeEngine(SmallOptions(), std::make_unique<ForwardingStore>(store),
-                             AdapterModelForTest());
+    auto engine =
+        MakeEngine(SmallOptions(), std::make_unique<ForwardingStore>(store), AdapterModelForTest());
     ASSERT_THAT(Ingest(*engine, "d", "some text of a document"), IsOk());
   }
   nlohmann::json root = nlohmann::json::parse(ReadFile(directory_ + "/memory.json"));

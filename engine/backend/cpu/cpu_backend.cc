@@ -187,9 +187,9 @@ absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {
 LoadedModel OnCpu(std::shared_ptr<const model::CpuModel> model, int threads) {
   const auto shared = std::make_shared<ComputeThreads>(threads);
   const model::ModelConfig& config = model->config();
-  const kernels::SketchShape keys =
-      config.landmarks() ? kernels::SketchShape{config.key_width(), config.d_r}
-                         : kernels::SketchShape{};
+  const kernels::SketchShape keys = config.landmarks()
+                                        ? kernels::SketchShape{config.key_width(), config.d_r}
+                                        : kernels::SketchShape{};
   return {model, std::make_shared<CpuBackend>(model, shared),
           std::make_shared<CpuLandmarks>(shared, keys),
           /*lists=*/nullptr, std::shared_ptr<ThreadPool>(shared, &shared->pool)};

@@ -107,6 +107,8 @@ class Retrieval:
     candidates: int
     hits: tuple[Hit, ...]
     """Best first."""
+    nothing: float = 0.0
+    """Of a model with a memory adapter: the weight of nothing. Near 1, no document was needed."""
 
 
 @dataclass(frozen=True)

@@ -238,9 +238,9 @@ void AddCommonOptions(CLI::App& app, Options& options) {
   engine::EngineOptions& engine = options.host.engine;
   FromEnvironment(app.add_option("--model", options.host.model,
                                  "Name of a model (recollect model list), its folder, or a GGUF "
-                                 "file (default: the one that the data directory had last; of a "
-                                 "new one smollm2 where `model add` has brought it, else "
-                                 "recollect-7m)"))
+                                 "file (default: the data directory's, which is the one that it "
+                                 "was served with last, or first used with; of a new one smollm2 "
+                                 "where `model add` has brought it, else recollect-7m)"))
       ->type_name("DIR")
       ->group(kEngineGroup);
   FromEnvironment(

@@ -36,7 +36,8 @@ constexpr char kMemoryDir[] = ":memory:";
 // Without --model: the chat model, where `model add` has brought it, else what comes with the
 // program.
 constexpr char kChatModel[] = "smollm2", kSmallModel[] = "recollect-7m";
-// In a data directory: the model that it was last used with, by name or path.
+// In a data directory: its model, by name or path. That is the one that it was served with last,
+// or, if it never was, used with first.
 constexpr char kModelFile[] = "MODEL";
 
 // Of --dtype, which the flags check.
@@ -213,7 +214,8 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
                                    ? engine::ChunkStatesFormat::kBf16
                                    : engine::ChunkStatesFormat::kMxInt8;
   ASSIGN_OR_RETURN(host.engine, engine::Engine::Create(engine, std::move(model), std::move(store)));
-  if (directory) KeepModel(chosen, host.data_dir);
+  const bool has_one = fs::exists(fs::path(host.data_dir) / kModelFile, error);
+  if (directory && (options.keeps_model || !has_one)) KeepModel(chosen, host.data_dir);
   return host;
 }
 

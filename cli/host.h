@@ -11,9 +11,12 @@
 namespace recollect::cli {
 
 struct HostOptions {
-  // Name or path (FindModel). Empty: the one that the data directory had last; of a new directory
-  // smollm2 where it was added, else recollect-7m, as of any other store.
+  // Name or path (FindModel). Empty: that of the data directory; of a new directory smollm2 where
+  // it was added, else recollect-7m, as of any other store.
   std::string model;
+  // Whether the model becomes the data directory's also where that has another: of a server, and
+  // not of a single command.
+  bool keeps_model = false;
   std::string data_dir;   // empty: DefaultDataDir; ":memory:": keeps nothing on disk
   std::string store;      // "rados:POOL[/NAMESPACE]", instead of a data directory; or empty
   std::string ceph_conf;  // of its cluster; empty: librados's default, like the next

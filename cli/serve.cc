@@ -242,6 +242,7 @@ absl::Status Serve(const CLI::App& app, const CLI::App& verb, const Options& com
   const sigset_t signals = BlockSignals();
   HostOptions host_options = common.host;
   host_options.accept_data_loss = options.accept_data_loss;
+  host_options.keeps_model = true;
   ASSIGN_OR_RETURN(Host host, CreateHost(host_options));
   ASSIGN_OR_RETURN(const int64_t documents, CountDocuments(*host.engine));
   ASSIGN_OR_RETURN(auto server, service::Server::Start({.listen = options.grpc_listen,

@@ -31,7 +31,8 @@ class PromptCache {
            model::LocalPatterns patterns);
 
   // The kept session that shares the longest beginning with `tokens`, rewound to it and no longer
-  // kept; null: none shares one that is worth it. A session is taken only where at least half of
+  // kept; null: none shares one that is worth it. Rows that have read documents do not count
+  // (Session::plain_tokens). A session is taken only where at least half of
   // what it has read is shared: otherwise a short common beginning (a system line) would cost
   // another conversation its place. At least the last of `tokens` is left to be run.
   std::unique_ptr<Session> Take(std::span<const int32_t> tokens,

@@ -80,7 +80,7 @@ class Retrieving final : public Request {
   void Fail(const absl::Status& status) override { done_(status); }
 
  private:
-  bool OfText() const { return model_.config().documents() == DocumentKind::kText; }
+  bool OfText() const { return !MountsMemory(model_.config(), session_options.mount_as); }
 
   const model::Model& model_;
   const TextSource text_;

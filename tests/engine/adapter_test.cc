@@ -400,6 +400,13 @@ TEST_F(AdapterTest, RetrieveFindsWhatAnAnswerWouldRead) {
   }
   request.k = 9;
   EXPECT_THAT((*Retrieve(*engine, request))[0].hits, SizeIs(9));
+  // By words alone, as documents that are mounted as text are found.
+  request.session_options.mount_as = MountAs::kText;
+  request.k = 3;
+  const auto by_words = Retrieve(*engine, request);
+  ASSERT_THAT(by_words, IsOk());
+  EXPECT_THAT((*by_words)[0].hits, SizeIs(3));
+  EXPECT_FALSE((*by_words)[0].nothing.has_value());
 }
 
 TEST_F(AdapterTest, TheOrderOfMountingChangesNoAnswer) {

@@ -56,7 +56,9 @@ absl::Status RefreshAll(const Options& common, const RefreshOptions& options) {
   if (named == options.all) {
     return absl::InvalidArgumentError("docs refresh: expected document ids, or --all");
   }
-  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  Options embedded = common;
+  embedded.host.keeps_model = true;  // documents are read again for the model that is to come
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(embedded));
   ASSIGN_OR_RETURN(const auto wanted, Wanted(connection->client(), options));
   if (wanted.empty() && !common.json) std::printf("no document is of another model\n");
   std::vector<v1::Document> refreshed;

@@ -14,8 +14,8 @@ struct HostOptions {
   // Name or path (FindModel). Empty: that of the data directory; of a new directory smollm2 where
   // it was added, else recollect-7m, as of any other store.
   std::string model;
-  // Whether the model becomes the data directory's also where that has another: of a server, and
-  // not of a single command.
+  // Whether the model becomes the data directory's also where that has another: of a server and of
+  // a refresh, and of no other single command.
   bool keeps_model = false;
   std::string data_dir;   // empty: DefaultDataDir; ":memory:": keeps nothing on disk
   std::string store;      // "rados:POOL[/NAMESPACE]", instead of a data directory; or empty

@@ -73,6 +73,17 @@ TEST_F(CitationsTest, WhatWasPutInFrontOfThePromptCounts) {
   EXPECT_FLOAT_EQ(Encode()[0]["weight"].get<float>(), 0.6f);
 }
 
+// Where nothing has a weight, too, blocks of next to none are not where the answer came from.
+TEST_F(CitationsTest, BlocksBesideNothingNeedAWeight) {
+  engine_.AddDocument("d", std::string(100, 'x'));
+  EXPECT_FALSE(citations_.nothing().has_value());
+  engine::Retrieval recalled = At(63, {HitOf("d", 0, 10, 0.04f), HitOf("d", 10, 20, 0.06f)});
+  recalled.nothing = 0.9f;
+  citations_.Add(recalled);
+  EXPECT_EQ(Begins(), (std::vector<int64_t>{10}));
+  EXPECT_EQ(citations_.nothing(), 0.9f);
+}
+
 TEST_F(CitationsTest, TextsAreOfWholeCharactersAndBounded) {
   engine_.AddDocument("d", "\u00e4\u00f6\u00fc" + std::string(9000, 'x'));
   citations_.Add(At(1, {HitOf("d", 1, 5, 0.5f), HitOf("d", 6, 9000, 0.25f)}));

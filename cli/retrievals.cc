@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/json.h"
+#include "engine/block_texts.h"
 #include "model/text/printable.h"
 #include "service/codec.h"
 
@@ -17,8 +18,6 @@ namespace {
 
 constexpr int64_t kExcerptBytes = 160;
 constexpr size_t kMaxCitations = 4;  // of one answer; --json has all
-// Below this weight, a block is none that an answer came from, where nothing has a weight, too.
-constexpr float kLeastCited = 0.05f;
 
 // One line of whole characters of it: white space becomes single spaces.
 std::string Excerpt(const std::string& text) {
@@ -74,7 +73,7 @@ void PrintCitations(client::Client& client,
   bool nothing = false;
   for (const v1::Retrieval& retrieval : retrievals) {
     nothing = nothing || retrieval.has_nothing();
-    const float least = retrieval.has_nothing() ? kLeastCited : 0;
+    const float least = retrieval.has_nothing() ? engine::kLeastCited : 0;
     for (const v1::Hit& hit : retrieval.hits()) {
       if (hit.weight() >= least) hits.push_back(&hit);
     }

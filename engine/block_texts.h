@@ -10,6 +10,10 @@
 
 namespace recollect::engine {
 
+// Where nothing has a weight, too (Retrieval::nothing), a block below this one is none that an
+// answer came from.
+inline constexpr float kLeastCited = 0.05f;
+
 // The text of each hit's byte range, without characters that the range cuts at its ends. Empty for
 // a chunk of a session itself, and where the document has been deleted, or replaced by another one
 // with its name, since the hit was found. Blocks on the disk; its errors are returned.

@@ -257,7 +257,7 @@ absl::StatusOr<SessionLease> EngineImpl::BorrowSession(
   RETURN_IF_ERROR(ValidateSession(*model_, options));
   const bool recalls = model_->config().has_adapter();
   const bool keeps = !beginning.empty() && model_->config().rewinds() &&
-                     (recalls || model_->config().documents() == DocumentKind::kText);
+                     model_->config().documents() != DocumentKind::kPrefix;
   if (!keeps) {
     ASSIGN_OR_RETURN(std::unique_ptr<Session> session, MakeSession(options, pattern));
     return SessionLease(session.release(),

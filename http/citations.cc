@@ -14,8 +14,6 @@ using nlohmann::json;
 
 constexpr size_t kMaxCitations = 32;
 constexpr int64_t kMaxTextBytes = 4096;
-// Below this weight, a block is none that an answer came from, where nothing has a weight, too.
-constexpr float kLeastCited = 0.05f;
 
 using Hits = std::map<std::pair<std::string, int64_t>, engine::Hit>;
 
@@ -34,7 +32,7 @@ void Citations::Add(const engine::Retrieval& retrieval) {
   if (retrieval.nothing.has_value()) nothing_ = retrieval.nothing;
   for (const engine::Hit& hit : retrieval.hits) {
     if (hit.document.empty() || hit.weight <= 0) continue;
-    if (retrieval.nothing.has_value() && hit.weight < kLeastCited) continue;
+    if (retrieval.nothing.has_value() && hit.weight < engine::kLeastCited) continue;
     Keep(hit, retrieval.as_text ? text_ : chunks_);
   }
 }

@@ -145,7 +145,7 @@ int64_t Session::RowsBeforeRecall(const Input& input, HeadRows head) {
 }
 
 void Session::RunAgain(int64_t first) {
-  std::vector<int32_t> again(read_tokens_.begin() + first, read_tokens_.end());
+  std::deque<int32_t> again(read_tokens_.begin() + first, read_tokens_.end());
   again.insert(again.end(), again_.begin(), again_.end());
   const std::optional<int32_t> carried = carry;
   // Where the layers cannot, these rows stay as they are, and only later ones read what is found.
@@ -157,7 +157,7 @@ void Session::RunAgain(int64_t first) {
 int32_t Session::TakeToken(Input& input) {
   if (again_.empty()) return input.tokens[input.next_token++];
   const int32_t id = again_.front();
-  again_.erase(again_.begin());
+  again_.pop_front();
   return id;
 }
 

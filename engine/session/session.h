@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -204,7 +205,7 @@ class Session {
   std::vector<int32_t> recent_;
   std::vector<int32_t> read_tokens_;
   int64_t recalled_from_ = -1;  // the first position that has read a document; -1: none has
-  std::vector<int32_t> again_;  // tokens that run again before the input's
+  std::deque<int32_t> again_;   // tokens that run again before the input's
   std::shared_ptr<LandmarkMemory> memory_;  // read by the next row
   int64_t text_bytes_ = 0, block_text_begin_ = 0;
 

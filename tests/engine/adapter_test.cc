@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,7 +14,6 @@
 #include "gtest/gtest.h"
 #include "model/text/tokenizer.h"
 #include "model/weights/safetensors.h"
-#include "nlohmann/json.hpp"
 #include "tests/engine/engine_testing.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/tiny_adapter.h"
@@ -155,12 +155,14 @@ TEST_F(AdapterTest, AnswersAsTheOracleDoes) {
     const std::vector<float> weights = golden.Floats("weights");
     const std::vector<float> scores = golden.Floats("scores");
     ASSERT_EQ(retrieval.hits.size(), chosen.size()) << name;
+    float best = -std::numeric_limits<float>::infinity();
     for (const Hit& hit : retrieval.hits) {
       const auto at = std::ranges::find(chosen, hit.chunk) - chosen.begin();
       ASSERT_LT(at, std::ssize(chosen)) << name << hit.chunk;
       EXPECT_NEAR(hit.weight, weights[static_cast<size_t>(at)], 5e-3) << name;
-      EXPECT_GE(hit.score, -1e3);
+      best = std::max(best, hit.score);
     }
+    EXPECT_NEAR(best, *std::ranges::max_element(scores), 5e-2) << name;
     EXPECT_EQ(retrieval.candidates, std::ssize(scores));
   }
 }
@@ -324,8 +326,8 @@ TEST_F(AdapterTest, AnAnswerThatWasBrokenOffGoesOn) {
   }
 }
 
-// What was sampled and not run is not lost where a later request is broken off.
-TEST_F(AdapterTest, ACancelledTurnLeavesTheSessionWhole) {
+// What was sampled and not run is not lost where a later request comes too late to run.
+TEST_F(AdapterTest, ATurnThatIsTooLateLeavesTheSessionWhole) {
   auto engine = MakeWithDocument();
   const SessionId session = *engine->OpenSession({.mounts = {"d"}});
   GenerateRequest turn = TokensRequest(Tokens(200, 1), 9);
@@ -441,85 +443,6 @@ TEST_F(AdapterTest, DocumentsMayBeMountedAsTextToo) {
   EXPECT_NE(both.tokens, text.tokens);
   EXPECT_EQ(ask(MountAs::kText).tokens, text.tokens);
   EXPECT_EQ(ask(MountAs::kMemory).tokens, memory.tokens);
-}
-
-// --- bad input ---
-
-class AdapterFilesTest : public ::testing::Test {
- protected:
-  void SetUp() override { WriteTinyAdapter(directory_); }
-  absl::Status Load() const { return model::CpuModel::Load(directory_).status(); }
-  void Change(const std::string& key, const nlohmann::json& value) const {
-    nlohmann::json root = nlohmann::json::parse(ReadFile(directory_ + "/memory.json"));
-    root[key] = value;
-    WriteFile(directory_ + "/memory.json", root.dump());
-  }
-
-  const std::string directory_ =
-      absl::StrCat(::testing::TempDir(), "/adapter_files_", getpid(),
-                   ::testing::UnitTest::GetInstance()->current_test_info()->name());
-};
-
-TEST_F(AdapterFilesTest, AnAdapterOfAnotherBaseIsRefused) {
-  ASSERT_THAT(Load(), IsOk());
-  const std::string other(64, 'a');
-  Change("base", {{"name", "other"}, {"sha256", other}});
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kFailedPrecondition, other));
-  Change("base", {{"sha256", "short"}});
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
-                               "base.sha256 is \"short\", expected 64 hex digits"));
-}
-
-TEST_F(AdapterFilesTest, LayersAndWidthsAreThoseOfTheBase) {
-  Change("gca_layers", {2, 4});
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
-                               "gca_layers is [2,4], expected ascending layers"));
-  Change("gca_layers", {2, 3});
-  Change("n_low", 4);
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "n_low is 4, expected 1 to 3"));
-  Change("n_low", 2);
-  Change("d_pointer", 16);
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
-                               "pointer.key_proj.weight is [8, 64], the config expects [16, 64]"));
-  Change("d_pointer", 8);
-  Change("segment_tokens", 2048);
-  EXPECT_THAT(Load(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       "segment_tokens is 2048, expected at most the base's context of 1024"));
-  Change("segment_tokens", 128);
-  Change("words", 281);
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
-                               "words.key_bias is [282], the config expects [281]"));
-  Change("words", 282);
-  Change("colour", "blue");
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "colour is not a known key"));
-}
-
-TEST_F(AdapterFilesTest, DamagedFilesAreErrorsThatNameThem) {
-  const std::string tensors = ReadFile(directory_ + "/memory.safetensors");
-  WriteFile(directory_ + "/memory.safetensors", tensors.substr(0, tensors.size() - 100));
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "memory.safetensors"));
-  std::filesystem::remove(directory_ + "/memory.safetensors");
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kNotFound, "memory.safetensors"));
-  WriteFile(directory_ + "/memory.json", "{");
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "memory.json"));
-}
-
-TEST_F(AdapterFilesTest, DocumentsOfAnotherAdapterAreToBeRefreshed) {
-  auto store = std::shared_ptr<store::DocumentStore>(store::CreateMemoryStore());
-  {
-    auto engine =
-        MakeEngine(SmallOptions(), std::make_unique<ForwardingStore>(store), AdapterModelForTest());
-    ASSERT_THAT(Ingest(*engine, "d", "some text of a document"), IsOk());
-  }
-  nlohmann::json root = nlohmann::json::parse(ReadFile(directory_ + "/memory.json"));
-  WriteFile(directory_ + "/memory.json", root.dump(4));  // the same, in other bytes
-  auto other = model::CpuModel::Load(directory_);
-  ASSERT_THAT(other, IsOk());
-  auto engine = MakeEngine(SmallOptions(), std::make_unique<ForwardingStore>(store),
-                           std::shared_ptr<const model::CpuModel>(*std::move(other)));
-  EXPECT_THAT(engine->OpenSession({.mounts = {"d"}}),
-              StatusIs(absl::StatusCode::kFailedPrecondition, "docs refresh"));
 }
 
 }  // namespace

@@ -49,8 +49,8 @@ GENERAL = (
     "Write a poem on {a} and {b}.", "Give me three tips about {a}.", "What is the difference between {a} and {b}?", "What rhymes with {a}?",
     "Write the first sentence of a story about {a}.", "Tell me a joke about {a}.", "Translate {a} into French.", "Describe {a} in one sentence.",
     "How do I make {a}?", "Is {a} good for your health?", "Write an email to my boss about {a}.", "Give me a title for a book about {a}.",
-    "What is the capital of France?", "Who wrote Hamlet?", "How do I boil an egg?", "Why is the sky blue?", "Who are you?", "Hello!",
-    "Thank you.", "Explain photosynthesis in two sentences.", "Name three cities in Japan.", "How many days are in a year?", "Count to ten.")
+    "How long is the Nile?", "Who painted the Mona Lisa?", "How do I boil an egg?", "Why is the sky blue?", "Who are you?", "Hello!",
+    "Thank you.", "Explain photosynthesis in two sentences.", "List the four seasons.", "How many days are in a year?", "Count to ten.")
 
 
 @dataclass

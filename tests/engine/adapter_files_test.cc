@@ -1,0 +1,99 @@
+// Files of a memory adapter that do not fit their base, are damaged, or are others than those that
+// a document was read with.
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/engine/engine_testing.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/tiny_adapter.h"
+#include "tests/support/tiny_model.h"
+
+namespace recollect::engine {
+namespace {
+
+class AdapterFilesTest : public ::testing::Test {
+ protected:
+  void SetUp() override { WriteTinyAdapter(directory_); }
+  absl::Status Load() const { return model::CpuModel::Load(directory_).status(); }
+  void Change(const std::string& key, const nlohmann::json& value) const {
+    nlohmann::json root = nlohmann::json::parse(ReadFile(directory_ + "/memory.json"));
+    root[key] = value;
+    WriteFile(directory_ + "/memory.json", root.dump());
+  }
+
+  const std::string directory_ =
+      absl::StrCat(::testing::TempDir(), "/adapter_files_", getpid(),
+                   ::testing::UnitTest::GetInstance()->current_test_info()->name());
+};
+
+TEST_F(AdapterFilesTest, AnAdapterOfAnotherBaseIsRefused) {
+  ASSERT_THAT(Load(), IsOk());
+  const std::string other(64, 'a');
+  Change("base", {{"name", "other"}, {"sha256", other}});
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kFailedPrecondition, other));
+  Change("base", {{"sha256", "short"}});
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
+                               "base.sha256 is \"short\", expected 64 hex digits"));
+}
+
+TEST_F(AdapterFilesTest, LayersAndWidthsAreThoseOfTheBase) {
+  Change("gca_layers", {2, 4});
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
+                               "gca_layers is [2,4], expected ascending layers"));
+  Change("gca_layers", {2, 3});
+  Change("n_low", 4);
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "n_low is 4, expected 1 to 3"));
+  Change("n_low", 2);
+  Change("d_pointer", 16);
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
+                               "pointer.key_proj.weight is [8, 64], the config expects [16, 64]"));
+  Change("d_pointer", 8);
+  Change("segment_tokens", 2048);
+  EXPECT_THAT(Load(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "segment_tokens is 2048, expected at most the base's context of 1024"));
+  Change("segment_tokens", 128);
+  Change("words", 281);
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
+                               "words.key_bias is [282], the config expects [281]"));
+  Change("words", 282);
+  Change("colour", "blue");
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "colour is not a known key"));
+}
+
+TEST_F(AdapterFilesTest, DamagedFilesAreErrorsThatNameThem) {
+  const std::string tensors = ReadFile(directory_ + "/memory.safetensors");
+  WriteFile(directory_ + "/memory.safetensors", tensors.substr(0, tensors.size() - 100));
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "memory.safetensors"));
+  std::filesystem::remove(directory_ + "/memory.safetensors");
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kNotFound, "memory.safetensors"));
+  WriteFile(directory_ + "/memory.json", "{");
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "memory.json"));
+}
+
+TEST_F(AdapterFilesTest, DocumentsOfAnotherAdapterAreToBeRefreshed) {
+  auto store = std::shared_ptr<store::DocumentStore>(store::CreateMemoryStore());
+  {
+    auto engine =
+        MakeEngine(SmallOptions(), std::make_unique<ForwardingStore>(store), AdapterModelForTest());
+    ASSERT_THAT(Ingest(*engine, "d", "some text of a document"), IsOk());
+  }
+  nlohmann::json root = nlohmann::json::parse(ReadFile(directory_ + "/memory.json"));
+  WriteFile(directory_ + "/memory.json", root.dump(4));  // the same, in other bytes
+  auto other = model::CpuModel::Load(directory_);
+  ASSERT_THAT(other, IsOk());
+  auto engine = MakeEngine(SmallOptions(), std::make_unique<ForwardingStore>(store),
+                           std::shared_ptr<const model::CpuModel>(*std::move(other)));
+  EXPECT_THAT(engine->OpenSession({.mounts = {"d"}}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, "docs refresh"));
+}
+
+}  // namespace
+}  // namespace recollect::engine

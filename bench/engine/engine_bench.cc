@@ -2,7 +2,7 @@
 // steps by the tier that keeps their chunks, memory, mounting after a restart.
 //
 //   engine_bench --model DIR --text FILE [--tokens 1000000] [--threads 0] [--device cpu]
-//                [--ingest-slice 1024] [--only-ingest] [--data-dir DIR] [--json FILE]
+//                [--ingest-slice 1024] [--only-ingest] [--landmark-steps 256] [--data-dir DIR] [--json FILE]
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -28,12 +28,12 @@ namespace {
 using nlohmann::json;
 
 constexpr int kRepeats = 7;
-constexpr int64_t kGenerated = 256, kLandmarkSteps = 256;
+constexpr int64_t kGenerated = 256;
 constexpr const char* kPrompt = "What did the captain say about the white whale that night?";
 
 struct Arguments {
   std::string model, text, json, data_dir = "engine_bench_data", device = "cpu";
-  int64_t tokens = 1000000, ingest_slice = 1024;
+  int64_t tokens = 1000000, ingest_slice = 1024, landmark_steps = 256;
   int threads = 0;
   bool only_ingest = false;
 };
@@ -70,18 +70,26 @@ class Bench {
   void Run() {
     Open({});
     Ingest();
+    Write();
     if (!arguments_.only_ingest) Ask();
-    if (!arguments_.json.empty()) std::ofstream(arguments_.json) << result_.dump(2) << "\n";
   }
 
  private:
   void Ask() {
     TimePerToken();
+    Write();
 #ifdef RECOLLECT_WITH_ROCKSDB
     LandmarkSteps();
     Memory();
     Reopen();
+    Write();
 #endif
+  }
+
+  // After each part: one that is stopped must not cost the others.
+  void Write() const {
+    std::fflush(stdout);
+    if (!arguments_.json.empty()) std::ofstream(arguments_.json) << result_.dump(2) << "\n";
   }
 
   void Open(engine::EngineOptions options) {
@@ -188,22 +196,23 @@ void Bench::LandmarkSteps() {
     int64_t steps_at_once;
     engine::EngineOptions options;
   };
+  const int64_t all = arguments_.landmark_steps;
   const engine::EngineOptions store = {.memory_budget_bytes = 0, .chunk_states_budget_bytes = 0};
   const Case cases[] = {{"disk", 8, store},
-                        {"store", kLandmarkSteps, store},
-                        {"states", kLandmarkSteps, {.memory_budget_bytes = 0}},
-                        {"memory", kLandmarkSteps, {}}};
+                        {"store", all, store},
+                        {"states", all, {.memory_budget_bytes = 0}},
+                        {"memory", all, {}}};
   for (const auto& [tier, steps_at_once, options] : cases) {
     Open(options);
-    for (int64_t steps = 0; steps < kLandmarkSteps; steps += steps_at_once) {
-      if (steps_at_once < kLandmarkSteps) DropCaches(arguments_.data_dir);
+    for (int64_t steps = 0; steps < all; steps += steps_at_once) {
+      if (steps_at_once < all) DropCaches(arguments_.data_dir);
       Generate(*engine_, {"big"}, kPrompt, 63 * steps_at_once);
     }
     const engine::EngineStats stats = engine_->stats();
     std::printf(
         "landmark step     chunks kept up to %-6s: p50 %.2f ms, p99 of %lld %.2f ms (%lld memory, "
         "%lld states, %lld store hits; %lld reads, p50 %.2f ms, p99 %.2f ms, %.1f KiB each)\n",
-        tier, stats.landmark_step_p50_ms, static_cast<long long>(kLandmarkSteps),
+        tier, stats.landmark_step_p50_ms, static_cast<long long>(all),
         stats.landmark_step_p99_ms, static_cast<long long>(stats.chunk_hits_memory),
         static_cast<long long>(stats.chunk_hits_states),
         static_cast<long long>(stats.chunk_hits_store), static_cast<long long>(stats.store_reads),
@@ -215,6 +224,7 @@ void Bench::LandmarkSteps() {
                                         {"p99_ms", stats.landmark_step_p99_ms},
                                         {"store_read_p50_ms", stats.store_read_p50_ms},
                                         {"store_read_p99_ms", stats.store_read_p99_ms}});
+    Write();
   }
 }
 
@@ -265,6 +275,7 @@ int main(int argc, char** argv) {
   app.add_option("--device", arguments.device, "cpu, cuda:N or auto");
   app.add_option("--ingest-slice", arguments.ingest_slice, "in tokens");
   app.add_flag("--only-ingest", arguments.only_ingest);
+  app.add_option("--landmark-steps", arguments.landmark_steps, "for each tier");
   app.add_option("--data-dir", arguments.data_dir);
   app.add_option("--json", arguments.json);
   CLI11_PARSE(app, argc, argv);

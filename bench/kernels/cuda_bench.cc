@@ -2,7 +2,7 @@
 // beside the published times, the targets and this device's own ceilings; and what uploads and
 // launches cost, by the wall clock.
 //
-//   cuda_bench [--json FILE] [--commit TEXT]
+//   cuda_bench [--json FILE] [--commit TEXT] [--cases PART ...]
 //
 // Answers are checked on a few rows before anything is timed. A case that does not fit into the
 // device's memory says so, and the others go on. Exits with 0, with 1 when an answer was wrong or a
@@ -12,6 +12,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "bench/kernels/cuda_cases.h"
@@ -98,7 +99,15 @@ void BenchProducts(Report& report) {
       Case c;
       c.name = absl::StrCat("gemm bf16, ", rows, " x ", k, " x ", n);
       report.Try(c, [&, shape = kernels::GemmShape{n, k, DType::kBf16}, rows] {
-        return lt.ok() ? Product(report, *lt, c, shape, rows) : lt.status();
+        return lt.ok() ? Product(report, *lt, c, shape, rows, 1) : lt.status();
+      });
+    }
+    // What one takes without its launch: the time of the graph, by 16.
+    for (int64_t rows : {1, 64}) {
+      Case c;
+      c.name = absl::StrCat("16 products, ", rows, " x ", k, " x ", n);
+      report.Try(c, [&, shape = kernels::GemmShape{n, k, DType::kBf16}, rows] {
+        return lt.ok() ? Product(report, *lt, c, shape, rows, 16) : lt.status();
       });
     }
   }
@@ -199,6 +208,8 @@ int Main(int argc, char** argv) {
   CLI::App app("Times the operations of a CUDA device.");
   app.add_option("--json", json_path);
   app.add_option("--commit", commit);
+  std::vector<std::string> cases;
+  app.add_option("--cases", cases, "only cases with one of these in their names");
   CLI11_PARSE(app, argc, argv);
   int devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&devices);
@@ -213,6 +224,7 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", report.status().ToString().c_str());
     return 1;
   }
+  report->Choose(std::move(cases));
   BenchProducts(*report);
   BenchMemory(*report);
   BenchAttention(*report);

@@ -365,20 +365,25 @@ absl::Status LandmarkSearch(Report& report, Case c, int64_t keys, int64_t querie
 }
 
 absl::Status Product(Report& report, const CublasLt& lt, Case c, const GemmShape& shape,
-                     int64_t rows) {
+                     int64_t rows, int64_t times) {
   const Pattern<Bf16> weights(1), x(2);
   ASSIGN_OR_RETURN(const auto device_weights, Upload(weights, shape.n * shape.k, "weights"));
   ASSIGN_OR_RETURN(const auto device_x, Upload(x, rows * shape.k, "x"));
   ASSIGN_OR_RETURN(const auto y, DeviceArray<float>::Create(rows * shape.n, "y"));
   ASSIGN_OR_RETURN(const GemmCuda gemm, GemmCuda::Create(lt, shape));
   if (gemm.plan().whole()) absl::StrAppend(&c.name, ", in tiles of ", gemm.plan().piece_rows());
-  c.flops = 2.0 * static_cast<double>(rows * shape.n * shape.k);
-  c.bytes = sizeof(Bf16) * static_cast<double>((shape.n + rows) * shape.k) +
-            sizeof(float) * static_cast<double>(rows * shape.n);
+  c.flops = 2.0 * static_cast<double>(times * rows * shape.n * shape.k);
+  c.bytes = static_cast<double>(times) *
+            (sizeof(Bf16) * static_cast<double>((shape.n + rows) * shape.k) +
+             sizeof(float) * static_cast<double>(rows * shape.n));
   return report.Measure(
       c,
-      [&] {
-        return gemm.Run(report.stream(), device_weights.get(), device_x.get(), rows, y.get());
+      [&]() -> absl::Status {
+        for (int64_t i = 0; i < times; ++i) {
+          RETURN_IF_ERROR(
+              gemm.Run(report.stream(), device_weights.get(), device_x.get(), rows, y.get()));
+        }
+        return absl::OkStatus();
       },
       [&]() -> absl::Status {
         std::vector<float> w;
@@ -394,7 +399,7 @@ absl::Status Product(Report& report, const CublasLt& lt, Case c, const GemmShape
         }
         return absl::OkStatus();
       },
-      rows == 1);
+      rows == 1 || times > 1);
 }
 
 }  // namespace recollect::bench

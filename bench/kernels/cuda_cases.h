@@ -32,8 +32,9 @@ absl::Status GroupedCrossAttention(Report& report, Case c, int64_t groups, int32
 // The 8 best of keys of width 256.
 absl::Status LandmarkSearch(Report& report, Case c, int64_t keys, int64_t queries);
 
+// `times` products, one after the other; by graph as well where there are several, or of one row.
 absl::Status Product(Report& report, const kernels::CublasLt& lt, Case c,
-                     const kernels::GemmShape& shape, int64_t rows);
+                     const kernels::GemmShape& shape, int64_t rows, int64_t times);
 
 }  // namespace recollect::bench
 

@@ -1,5 +1,6 @@
 #include "bench/kernels/device_report.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <utility>
@@ -30,6 +31,10 @@ absl::StatusOr<Report> Report::Create(cudaStream_t stream, const std::string& co
 }
 
 void Report::Try(const Case& c, const std::function<absl::Status()>& bench) {
+  const auto in_name = [&](const std::string& part) {
+    return c.name.find(part) != std::string::npos;
+  };
+  if (!chosen_.empty() && std::none_of(chosen_.begin(), chosen_.end(), in_name)) return;
   const absl::Status status = bench();
   if (status.ok()) return;
   (void)cudaGetLastError();  // else the next case's launch would report it

@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/kernels/device.h"
@@ -33,6 +34,9 @@ class Report {
   static absl::StatusOr<Report> Create(cudaStream_t stream, const std::string& commit,
                                        const std::string& json_path);
 
+  // From now on Try runs cases alone whose names have one of these in them; all, if there is none.
+  void Choose(std::vector<std::string> parts) { chosen_ = std::move(parts); }
+
   // Runs `bench`, which makes ready what the case needs and calls Measure. What it returns instead
   // of OK is the case's row: out of memory, or a failure.
   void Try(const Case& c, const std::function<absl::Status()>& bench);
@@ -56,6 +60,7 @@ class Report {
 
   cudaStream_t stream_ = nullptr;
   DeviceCeilings ceilings_;
+  std::vector<std::string> chosen_;
   int failures_ = 0;
   bool by_clock_ = false;  // the second table has begun
   std::string json_path_;

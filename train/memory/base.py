@@ -141,11 +141,14 @@ class Base:
         """The same with the offsets of each id's characters."""
         return self.tokenizer.encode(text, add_special_tokens=False)
 
-    def chat(self, question):
-        """Ids of a ChatML prompt with one question, up to where the answer begins."""
+    def chat(self, question, system=SYSTEM, before=()):
+        """Ids of a ChatML prompt, up to where the answer begins. before: (question, answer) of earlier turns; system: "" for none."""
         start, end = (self.tokenizer.token_to_id(name) for name in ("<|im_start|>", "<|im_end|>"))
         said = lambda role, text: [start, *self.encode(f"{role}\n{text}"), end, *self.encode("\n")]
-        return [*said("system", SYSTEM), *said("user", question), start, *self.encode("assistant\n")]
+        ids = said("system", system) if system else []
+        for asked, answered in before:
+            ids += said("user", asked) + said("assistant", answered)
+        return [*ids, *said("user", question), start, *self.encode("assistant\n")]
 
     def decode(self, ids):
         return self.tokenizer.decode(list(ids), skip_special_tokens=False)

@@ -1,10 +1,12 @@
 """What the trainer of a memory reads: documents of one segment, and sessions that ask for what stands in them.
 
 A batch is a function of (seed, step), so that a run which resumes goes on with what it would have seen. Documents are passages of
-books, with needles and records (needles.py, records.py) put in, or papers with questions (`--qa`). Kinds of sessions:
+books, with needles and records (needles.py, records.py) or made-up facts (facts.py) put in, or papers with questions (`--qa`).
+Kinds of sessions:
 
     paper     a question about a paper, and the words that answer
     unknown   a question that fits a paper and that it does not answer
+    fact      a question about a made-up fact in other words, and the words that answer
     needle    a needle's or a record's value
     quote     a passage of the document goes on
     blank     a word or more of a sentence, left out
@@ -28,6 +30,8 @@ import torch
 from needles import SHARES, Tasks
 from tokenizer import read_books
 
+from .base import SYSTEM
+from .facts import fact
 from .words import block_lengths, can_end
 
 SPLIT, PHRASES = "train/split.json", "train/phrases.json"
@@ -35,9 +39,17 @@ SESSION, ANSWER, GOLD = 160, 64, 6  # tokens of a session and, at most, of its a
 HELD_OUT = 8  # one paper in so many is in no training
 UNKNOWN = "The documents do not say."
 NOTHING = ("general", "text")  # kinds that no block has anything for
+# A token of a short answer counts more than one of a passage that goes on: an answer has a tenth of its tokens.
+WEIGHTS = {"paper": 3.0, "fact": 2.0, "unknown": 2.0, "quote": 0.6, "next": 0.1, "general": 0.0, "text": 0.0}
+PAPER_SHARE = 0.55  # of the documents
+# Kinds of sessions about documents with something to ask for ("item") and without.
+SHARES_WITH_ITEMS = {"item": 0.76, "quote": 0.06, "blank": 0.06, "next": 0.03, "general": 0.06, "text": 0.03}
+SHARES_WITHOUT = {"quote": 0.4, "blank": 0.3, "next": 0.1, "general": 0.12, "text": 0.08}
 WORDING_SHARES = dict.fromkeys(SHARES, 0.1) | {"record": 0.5, "composed": 0.3}
 
-ASKS = ("", "", "", "Answer in a few words. ", "According to the documents: ", "Look it up: ", "Please tell me: ")
+ASKS = ("", "", "", "", "", "", "Answer in a few words. ", "According to the documents: ", "Look it up: ", "Please tell me: ")
+SYSTEMS = ("", "You are a helpful assistant.", "Answer from the documents.", "You answer questions about the papers of our office. Be brief.",
+           "You are a friendly assistant who answers in a few words.")
 CONTINUE = ("Continue the passage: {}", "What comes after this in the text?\n\n{}", "How does the text go on after these words? {}",
             "Quote what follows: {}", "{}")
 BLANK = ("Fill in the blank: {}", "Which words are missing?\n{}", "What stands in place of ____ in the text? {}", "{}\nWhat is ____?")
@@ -49,8 +61,14 @@ GENERAL = (
     "Write a poem on {a} and {b}.", "Give me three tips about {a}.", "What is the difference between {a} and {b}?", "What rhymes with {a}?",
     "Write the first sentence of a story about {a}.", "Tell me a joke about {a}.", "Translate {a} into French.", "Describe {a} in one sentence.",
     "How do I make {a}?", "Is {a} good for your health?", "Write an email to my boss about {a}.", "Give me a title for a book about {a}.",
+    "Name three cities in {c}.", "Tell me something about {c}.", "Which language is spoken in {c}?", "Plan a weekend in {c}.", "Who is {a}?",
+    "Summarize this in one sentence: {t}", "{t}\n\nWhat is this text about?", "Correct the grammar: {t}", "Rewrite in simpler words: {t}",
+    "Give a title to this: {t}", "{t}\n\nWho is mentioned in this text?", "Is this sad or happy? {t}", "Can you help me with {a}?",
+    "What does a {a} look like?", "Explain {a} to a child.", "Write a function in Python that reverses a list.", "Rewrite more politely: give me the {a}.",
     "How long is the Nile?", "Who painted the Mona Lisa?", "How do I boil an egg?", "Why is the sky blue?", "Who are you?", "Hello!",
-    "Thank you.", "Explain photosynthesis in two sentences.", "List the four seasons.", "How many days are in a year?", "Count to ten.")
+    "Thank you.", "Explain photosynthesis in two sentences.", "List the four seasons.", "Good morning!", "What can you do?", "How many days are in a year?", "Count to ten.")
+
+COUNTRIES = "Germany Italy Spain Portugal China India Egypt Kenya Mexico Canada Sweden Poland Greece Turkey Ireland Austria Cuba Vietnam Morocco".split()
 
 
 @dataclass
@@ -134,7 +152,7 @@ class Maker:
     # -- documents
 
     def document(self, rng):
-        return self.paper_document(rng) if self.papers and rng.random() < 0.5 else self.book_document(rng)
+        return self.paper_document(rng) if self.papers and rng.random() < PAPER_SHARE else self.book_document(rng)
 
     def finish(self, text, marks):
         """marks: (kind, what is asked, character that the answer begins at, where it ends); those past the segment are left out."""
@@ -159,46 +177,72 @@ class Maker:
         return self.finish(text + book[-self.characters:], marks)
 
     def book_document(self, rng):
-        """A passage with needles between its sentences."""
-        passage, forms, parts, marks, at, length = self.library.passage(rng, self.characters), [], [], [], 0, 0
+        """A passage with needles or facts between its sentences, now and then all of them at one place."""
+        passage, parts, marks, at, length = self.library.passage(rng, self.characters), [], [], 0, 0
+        made = self.facts(rng) if rng.random() < 0.5 else self.needles(rng)
+        together = rng.random() < 0.2
+        for n, (kind, sentence, asked, value) in enumerate(made):
+            if n == 0 or not together:
+                stop = passage.find(". ", at + rng.randrange(max(1, len(passage) // (2 if together else max(4, len(made))))))
+                if stop < 0:
+                    break
+                parts.append(passage[at:stop + 1])
+                length, at = length + stop + 1 - at, stop + 1
+            parts.append(sentence)
+            found = length + sentence.rfind(value)
+            marks.append((kind, asked, found, found + len(value)))
+            length += len(sentence)
+        return self.finish("".join(parts) + passage[at:], marks)
+
+    def needles(self, rng):
+        """[(kind, sentence, what is asked, value)]"""
+        forms, made = [], []
         for _ in range(rng.choice((0, 1, 2, 4, 8))):
             form = rng.choice(forms) if forms and rng.random() < 0.5 else self.tasks.form(rng)
             forms.append(form)
             needle = self.tasks.needle(rng, form)
-            stop = passage.find(". ", at + rng.randrange(max(1, len(passage) // 4)))
-            if stop < 0:
-                break
-            parts += [passage[at:stop + 1], needle["sentence"]]
-            length, at = length + stop + 1 - at, stop + 1
-            value = needle["value"].strip()
-            found = length + needle["sentence"].rfind(value)
-            marks.append(("needle", needle, found, found + len(value)))
-            length += len(needle["sentence"])
-        return self.finish("".join(parts) + passage[at:], marks)
+            made.append(("needle", needle["sentence"], needle, needle["value"].strip()))
+        return made
+
+    def facts(self, rng):
+        """The same of facts; several are of one relation, and none has two values."""
+        made, relation = {}, None
+        for _ in range(rng.choice((1, 3, 6, 12, 20))):
+            subject, relation, sentence, asked = fact(rng, self.split, relation if rng.random() < 0.4 else None)
+            made.setdefault((subject, relation), ("fact", rng.choice((" ", " ", "\n")) + sentence, asked, asked["a"]))
+        return list(made.values())
 
     # -- sessions
 
     def session(self, rng, document):
-        kinds = {"quote": 0.14, "blank": 0.14, "next": 0.06, "general": 0.06, "text": 0.06, "item": 0.54}
+        kinds = SHARES_WITH_ITEMS if document.items else SHARES_WITHOUT
         kind = rng.choices(list(kinds), list(kinds.values()))[0]
-        if kind == "item" and document.items:
+        if kind == "item":
             kind, asked, at = rng.choice(document.items)
-            if kind == "unknown" and rng.random() < 0.7:
+            if kind == "unknown" and rng.random() < 0.3:
                 kind, asked, at = rng.choice(document.items)
-            made = self.ask(rng, kind, asked, at)
+            made = self.needle(rng, asked, at) if kind == "needle" else self.ask(rng, kind, asked, at, document)
         else:
-            made = getattr(self, "quote" if kind == "item" else kind)(rng, document)
+            made = getattr(self, kind)(rng, document)
         return made or self.text(rng, document)
 
     def said(self, text):
         """Ids of an answer in a chat."""
         return [*self.base.encode(text), self.end]
 
-    def ask(self, rng, kind, asked, at):
-        if kind in ("paper", "unknown"):
-            question = rng.choice(ASKS) + rng.choice(asked["q"])
-            answer = asked["say"] if "say" in asked and rng.random() < 0.4 else asked["a"]
-            return Session(kind, self.base.chat(question), self.said(answer), 1.0, [at] if at is not None else [])
+    def ask(self, rng, kind, asked, at, document):
+        """A question in plain words, now and then under another system line or after another question about the document."""
+        question, system, before = rng.choice(ASKS) + rng.choice(asked["q"]), SYSTEM, ()
+        if rng.random() < 0.1:
+            system = rng.choice(SYSTEMS)
+        elif rng.random() < 0.1:
+            other = rng.choice(document.items)[1]
+            before = [(rng.choice(other["q"]), other.get("say", other["a"]))] if other is not asked else ()
+        answer = asked["say"] if "say" in asked and rng.random() < 0.4 else asked["a"]
+        prompt = self.base.chat(question, system, before)
+        return Session(kind, prompt, self.said(answer), WEIGHTS[kind], [at] if at is not None else [])
+
+    def needle(self, rng, asked, at):
         value = asked["value"].strip()
         if rng.random() < 0.5:
             question = rng.choice(COMPLETE).format(asked["cue"].strip()) if "cue" in asked else rng.choice(PLAIN).format(**asked["fill"])
@@ -218,7 +262,7 @@ class Maker:
             prompt = [token for i, token in enumerate(prompt) if i >= n - 3 or rng.random() > 0.35]
         if rng.random() < 0.4:
             prompt = self.base.chat(rng.choice(CONTINUE).format(self.base.decode(prompt).strip()))
-        return Session("quote", prompt, answer, 0.6, [at + n - 1, at + n, at + n + k // 2])
+        return Session("quote", prompt, answer, WEIGHTS["quote"], [at + n - 1, at + n, at + n + k // 2])
 
     def blank(self, rng, document):
         stops = np.flatnonzero(self.ends[np.asarray(document.ids)]) + 1
@@ -241,20 +285,21 @@ class Maker:
         n = rng.choice((8, 24, 48))
         if len(document.rest) < n + 8:
             return None
-        return Session("next", document.rest[:n], document.rest[n:n + 56], 0.1, [])
+        return Session("next", document.rest[:n], document.rest[n:n + 56], WEIGHTS["next"], [])
 
     def general(self, rng, document):
         if not self.own_answers:
             return None
-        return Session("general", *rng.choice(self.own_answers), 0.0, [])
+        return Session("general", *rng.choice(self.own_answers), WEIGHTS["general"], [])
 
     def text(self, rng, document):
         ids, n = self.base.encode(self.library.passage(rng, 700)), rng.randint(8, 80)
-        return Session("text", ids[:n], ids[n:n + 56], 0.0, [])
+        return Session("text", ids[:n], ids[n:n + 56], WEIGHTS["text"], [])
 
     def general_prompt(self, rng):
         word = lambda: rng.choice(self.library.words).lower()
-        return self.base.chat(rng.choice(GENERAL).format(a=word(), b=word(), n=rng.randrange(99), m=rng.randrange(99)))
+        text = " ".join(self.library.passage(rng, 260).split())
+        return self.base.chat(rng.choice(GENERAL).format(a=word(), b=word(), c=rng.choice(COUNTRIES), n=rng.randrange(99), m=rng.randrange(99), t=text))
 
     # -- batches
 

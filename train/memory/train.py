@@ -27,6 +27,7 @@ from .words import number_words
 
 FLOOR = 1e-9  # see Adapter.mix
 WARMUP, DECAY_SHARE, CLIP, BETAS, WEIGHT_DECAY = 60, 0.6, 1.0, (0.9, 0.97), 0.01
+UNFOUND = 0.15  # weight of an answer that no chosen block holds: it could only be learned by heart
 NOISE = 0.5  # of Gumbel noise on the scores that choose blocks
 MEAN_STEPS = 200  # that the mean of the weights reaches back, about
 LOSS = {"answer": 1.0, "retrieval": 0.5, "base": 1.0, "text": 0.3}
@@ -88,7 +89,7 @@ def retrieval_loss(scores, nothing, gold, none):
 
 def choose(scores, nothing, follows, gold, n_ret, successor, noise, force):
     """Oracle's choose for many sessions, by scores with Gumbel noise; blocks that answer are among the chosen in a share `force` of the
-    sessions. A block that comes as hit and as successor stays twice. -> (blocks [B, 2 n_ret], weights, whether one of them answers [B])."""
+    sessions. A block that comes as hit and as successor stays twice. -> (blocks [B, 2 n_ret], weights, whether one of the best answers [B], whether one of all)."""
     with torch.no_grad():
         pick = scores - noise * torch.log(-torch.log(torch.rand_like(scores).clamp(1e-9, 1 - 1e-7))) if noise else scores.clone()
         pick[gold & (torch.rand(len(gold), 1, device=gold.device) < force)] += 1e4
@@ -98,7 +99,7 @@ def choose(scores, nothing, follows, gold, n_ret, successor, noise, force):
         chosen = torch.cat([best, torch.where(there, after, best)], 1)
     r = scores.gather(1, best)
     shares = torch.cat([r, torch.where(there, r - F.softplus(successor), -1e4), nothing[:, None]], 1).softmax(1)
-    return chosen, shares[:, :-1], gold.gather(1, best).any(1)
+    return chosen, shares[:, :-1], gold.gather(1, best).any(1), gold.gather(1, chosen).any(1)
 
 
 class Reading:
@@ -115,7 +116,7 @@ class Reading:
         scores = adapter.scores(q, words, weights, blocks.keys, blocks.words, blocks.word_weights)
         self.none = torch.tensor([kind in NOTHING for kind in batch["kinds"]], device=ids.device)
         self.retrieval_loss = retrieval_loss(scores, nothing, self.gold, self.none)
-        chosen, self.weights, self.hit = choose(scores, nothing, blocks.follows, self.gold, config["n_ret"], adapter.score.successor,
+        chosen, self.weights, self.hit, found = choose(scores, nothing, blocks.follows, self.gold, config["n_ret"], adapter.score.successor,
                                                 noise, force)
         position = torch.arange(ids.shape[1], device=ids.device)
         reads = ((position >= batch["prompt_length"][:, None] - config["chunk_tokens"]) & (position < batch["length"][:, None]))[..., None]
@@ -127,7 +128,8 @@ class Reading:
             h = base.ffn(i, h)
         answers = (position >= batch["prompt_length"][:, None] - 1) & (position < batch["length"][:, None] - 1)
         self.session, self.position = b, p = torch.nonzero(answers, as_tuple=True)
-        self.target, self.weight = ids[b, p + 1], batch["weight"][b, p]
+        self.target = ids[b, p + 1]
+        self.weight = batch["weight"][b, p] * torch.where(found | ~self.gold.any(1), 1.0, UNFOUND)[b]
         self.own = base.logits(h[b, p]).log_softmax(-1)
         pointed = adapter.pointer_scores(low, blocks.pointer_keys[chosen])
         self.shares, self.gate = adapter.point(pointed[b, p], h[b, p], blocks.pointed[chosen[b]], self.weights[b])

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 
 #ifdef RECOLLECT_TEST_ON_CUDA
@@ -25,14 +26,19 @@
 
 namespace recollect::kernels {
 
-// Null: there is none. One that does not open fails the test.
+// Null: there is none. One that does not open fails the test. With RECOLLECT_TEST_ONE_DEVICE in the
+// environment all tests of a process have the same one, which chooses its products once.
 inline std::shared_ptr<Device> OpenTestDevice() {
 #ifdef RECOLLECT_TEST_ON_CUDA
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return nullptr;
+  static auto* const kept = new std::shared_ptr<Device>;
+  if (*kept != nullptr && (*kept)->health().ok()) return *kept;
   auto device = OpenCudaDevice(0);
   EXPECT_TRUE(device.ok()) << device.status();
-  return device.ok() ? *std::move(device) : nullptr;
+  if (!device.ok()) return nullptr;
+  if (std::getenv("RECOLLECT_TEST_ONE_DEVICE") != nullptr) *kept = *device;
+  return *std::move(device);
 #else
   return std::make_shared<HostDevice>();
 #endif

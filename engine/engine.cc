@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "engine/engine_impl.h"
+#include "engine/session/mount_names.h"
 #include "engine/session/prefix_state.h"
 #include "engine/step/limits.h"
 #include "engine/step/prepare.h"
@@ -314,7 +315,9 @@ absl::StatusOr<SessionId> EngineImpl::OpenSession(const SessionOptions& options,
   if (origin.account != nullptr) {
     ASSIGN_OR_RETURN(counted, origin.account->TakeSession());
   }
-  ASSIGN_OR_RETURN(SessionLease session, BorrowSession(options, {}, origin.account));
+  SessionOptions expanded = options;
+  ASSIGN_OR_RETURN(expanded.mounts, ExpandMounts(*store_, options.mounts));
+  ASSIGN_OR_RETURN(SessionLease session, BorrowSession(expanded, {}, origin.account));
   return sessions_.Add(std::move(session), origin, std::move(counted));
 }
 

@@ -5,6 +5,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "engine/engine_impl.h"
+#include "engine/session/mount_names.h"
 #include "engine/step/limits.h"
 #include "engine/step/prepare.h"
 
@@ -106,6 +107,8 @@ absl::StatusOr<bool> EngineImpl::Prepare(Request& request) {
     // Mounting a prefix reads all of it: not for a caller who has gone.
     RETURN_IF_ERROR(DueStatus(request.cancelled(), request.deadline));
     if (failing_) return absl::UnavailableError("the engine is shutting down");
+    std::vector<std::string>& mounts = request.session_options.mounts;
+    ASSIGN_OR_RETURN(mounts, ExpandMounts(*store_, mounts));
     ASSIGN_OR_RETURN(const PromptSource source, SourceOf(request));
     RETURN_IF_ERROR(request.Prepare(source));
     if (request.session != nullptr) return false;

@@ -5,7 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -321,10 +323,10 @@ Mounts::Mounts(store::DocumentStore& store, Keys keys, std::string fingerprint, 
 Mounts::~Mounts() = default;
 
 absl::StatusOr<std::vector<Pin>> Mounts::Mount(const std::vector<std::string>& ids, Need need) {
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (std::find(ids.begin(), ids.begin() + static_cast<int64_t>(i), ids[i]) !=
-        ids.begin() + static_cast<int64_t>(i)) {
-      return absl::InvalidArgumentError(absl::StrCat("document \"", ids[i], "\" is mounted twice"));
+  absl::flat_hash_set<absl::string_view> named;
+  for (const std::string& id : ids) {
+    if (!named.insert(id).second) {
+      return absl::InvalidArgumentError(absl::StrCat("document \"", id, "\" is mounted twice"));
     }
   }
   std::vector<Pin> pins;

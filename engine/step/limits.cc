@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "engine/session/mount_names.h"
 #include "model/text/printable.h"
 #include "model/text/tokenizer.h"
 
@@ -10,7 +11,6 @@ namespace recollect::engine {
 namespace {
 
 constexpr int64_t kMaxIdBytes = 256;
-constexpr int64_t kMaxMounts = 256;
 constexpr int64_t kMaxDilation = 4096;
 constexpr int64_t kMaxWindow = 1 << 20;
 constexpr int64_t kMaxInitial = 1 << 20;
@@ -99,6 +99,11 @@ absl::Status CheckDocumentId(const std::string& id) {
 
 absl::Status CheckNewDocumentId(const std::string& id) {
   RETURN_IF_ERROR(CheckDocumentId(id));
+  if (absl::EndsWith(id, "*")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "id: \"", model::EscapeInvisible(id),
+        "\", an asterisk at the end is not allowed: in mounts it stands for all that follows"));
+  }
   if (model::IsPrintable(id) && !absl::StrContains(id, ',')) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "id: \"", model::EscapeInvisible(id),

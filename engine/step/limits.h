@@ -18,7 +18,7 @@ inline constexpr int64_t kMaxTopLogprobsInAll = 1 << 18;
 
 absl::Status CheckDocumentId(const std::string& id);
 // For a document to be ingested: also refuses characters that are separators in commands and logs,
-// or do not show (model/text/printable.h).
+// or do not show (model/text/printable.h), and an asterisk at the end, which ExpandMounts reads.
 absl::Status CheckNewDocumentId(const std::string& id);
 absl::Status CheckSession(const SessionOptions& options);
 absl::Status CheckRequest(const GenerateRequest& request);

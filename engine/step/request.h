@@ -67,7 +67,7 @@ class Request {
 
   Place place;           // among those that run or wait; the last thing to be given back
   SessionLease session;  // null until the request has one, and after its end
-  const SessionOptions session_options;
+  SessionOptions session_options;  // Prepare expands its mounts
   const absl::Time deadline;
   const std::shared_ptr<access::Account> account;  // may be null
   std::shared_ptr<void> counted_session;           // of the account, where the session is its own

@@ -166,6 +166,25 @@ TEST_P(EngineContractTest, SessionsAreOpenUntilTheyAreClosed) {
   EXPECT_THAT(Generate(*engine_, Ask(1, {"a", "a"})).status, twice);
 }
 
+TEST_P(EngineContractTest, AWildcardMountsAllDocumentsThatBeginSo) {
+  for (const char* id : {"notes/may", "notes", "notes/", "note", "notes/april", "other"}) {
+    ASSERT_THAT(Ingest(*engine_, id, "text"), IsOk());
+  }
+  const auto mounts = [&](std::vector<std::string> names) {
+    const SessionId session = engine_->OpenSession({.mounts = std::move(names)}).value();
+    return engine_->GetSession(session)->mounts;
+  };
+  EXPECT_THAT(mounts({"notes/*"}), ElementsAre("notes/", "notes/april", "notes/may"));
+  EXPECT_THAT(mounts({"other", "notes/may", "notes/*"}),
+              ElementsAre("other", "notes/may", "notes/", "notes/april"));
+  EXPECT_THAT(mounts({"*"}),
+              ElementsAre("note", "notes", "notes/", "notes/april", "notes/may", "other"));
+  EXPECT_THAT(Generate(*engine_, Ask(1, {"notes/*"})).status, IsOk());
+  EXPECT_THAT(engine_->OpenSession({.mounts = {"other", "notes/july*"}}),
+              StatusIs(StatusCode::kNotFound, "\"notes/july*\": no document has an id that begins"));
+  EXPECT_THAT(Ingest(*engine_, "all*", "text"), StatusIs(StatusCode::kInvalidArgument, "asterisk"));
+}
+
 TEST_P(EngineContractTest, ASessionServesOneRequestAtATimeAndClosingCancelsIt) {
   const SessionId session = engine_->OpenSession({}).value();
   GenerateRequest request = Ask(3);

@@ -140,9 +140,9 @@ const BadGenerate kBadGenerates[] = {
     {"LongStop", [](auto& m) { m.add_stop(std::string(257, 'x')); }, {"stop: bytes", "257", "256"}},
     {"Mounts",
      [](auto& m) {
-       for (int i = 0; i < 257; ++i) m.mutable_session()->add_mounts("d");
+       for (int i = 0; i < 16385; ++i) m.mutable_session()->add_mounts("d");
      },
-     {"mounts: count", "257", "256"}},
+     {"mounts: count", "16385", "16384"}},
     {"EmptyMount", [](auto& m) { m.mutable_session()->add_mounts(""); }, {"id: bytes", "0"}},
     {"Dilation", [](auto& m) { m.mutable_session()->set_dilation(0); }, {"dilation", "0", "4096"}},
     {"NegativeDilation",

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/session/mount_names.h"
 #include "engine/step/limits.h"
 
 namespace recollect {
@@ -151,7 +152,9 @@ absl::StatusOr<std::string> FakeEngine::ReadText(const std::string& id, int64_t 
   return store_->ReadText(info.owner, begin, end);
 }
 
-absl::StatusOr<FakeEngine::Documents> FakeEngine::MountLocked(const std::vector<std::string>& ids) {
+absl::StatusOr<FakeEngine::Documents> FakeEngine::MountLocked(
+    const std::vector<std::string>& mounts) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> ids, engine::ExpandMounts(*store_, mounts));
   Documents documents;
   for (const std::string& id : ids) {
     if (std::count(ids.begin(), ids.end(), id) > 1) {

@@ -147,7 +147,7 @@ class FakeEngine final : public engine::Engine {
   absl::Status CheckImport(const std::shared_ptr<access::Account>& account,
                            const store::DocumentInfo& document);
   absl::StatusOr<Session*> FindLocked(engine::SessionId id);
-  absl::StatusOr<Documents> MountLocked(const std::vector<std::string>& ids);
+  absl::StatusOr<Documents> MountLocked(const std::vector<std::string>& mounts);
   // A request that brings its account, and is read at once.
   template <typename Request>
   absl::StatusOr<Documents> BeginLocked(const Request& request);

@@ -1,0 +1,27 @@
+// Names of mounts: ids of documents, or wildcards for all documents whose ids begin alike.
+//
+//   ExpandMounts(store, {"minutes", "notes/*"})  // {"minutes", "notes/april", "notes/may"}
+#ifndef RECOLLECT_ENGINE_SESSION_MOUNT_NAMES_H_
+#define RECOLLECT_ENGINE_SESSION_MOUNT_NAMES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "store/document_store.h"
+
+namespace recollect::engine {
+
+// Documents that one session mounts at most.
+inline constexpr int64_t kMaxMounts = 16384;
+
+// Replaces each name that ends in "*" by the ids of the published documents that begin with what
+// precedes it, in byte order, without those that were named before. NOT_FOUND: no id begins so;
+// INVALID_ARGUMENT: more than kMaxMounts in all. May block on disk.
+absl::StatusOr<std::vector<std::string>> ExpandMounts(store::DocumentStore& store,
+                                                      const std::vector<std::string>& mounts);
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_SESSION_MOUNT_NAMES_H_

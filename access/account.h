@@ -1,11 +1,11 @@
-// What a key uses, against its quota: the engine asks before it begins something, and tells what it
-// has read.
+// Counts the usage of a key against its quota: the engine asks before it begins something, and
+// reports what it has read.
 //
 //   RETURN_IF_ERROR(account->CheckTokens());
 //   ASSIGN_OR_RETURN(const auto place, account->TakeSession());
 //   … account->SpendTokens(piece.rows());
 //
-// All refusals are RESOURCE_EXHAUSTED and name the key, what it uses and what it may use.
+// All refusals are RESOURCE_EXHAUSTED and name the key, its usage and its quota.
 #ifndef RECOLLECT_ACCESS_ACCOUNT_H_
 #define RECOLLECT_ACCESS_ACCOUNT_H_
 
@@ -24,30 +24,29 @@
 
 namespace recollect::access {
 
-// Everything that is done with one key, over gRPC and HTTP. Thread-safe. REQUIRES: owned by a
-// shared_ptr.
+// The usage of one key, over gRPC and HTTP together. Thread-safe. REQUIRES: owned by a shared_ptr.
 class Account : public std::enable_shared_from_this<Account> {
  public:
   explicit Account(const Key& key) : key_(key) {}
 
-  // The key as it is from now on. What was used stays used.
+  // Replaces the key; its usage so far stays counted.
   void Set(const Key& key);
 
-  // One session more, for as long as what is returned exists.
+  // Counts one more session until the returned object is destroyed.
   absl::StatusOr<std::shared_ptr<void>> TakeSession();
 
-  // A token bucket that holds what may be read in one minute, and fills evenly. A request may begin
-  // while there is anything in it, and is read to its end: the next ones wait until that is made up
-  // for. The refusal says when (RetryAfter).
+  // A token bucket that holds the tokens of one minute and refills evenly. A request may begin
+  // while the bucket is not empty, and is read to its end, even into debt; the next ones are
+  // refused until the debt is refilled. The refusal says when that is (RetryAfter).
   absl::Status CheckTokens();
   void SpendTokens(int64_t tokens);
 
-  // Whether documents are counted at all, and which: those whose ids begin with this.
+  // Returns the prefix of the ids of the documents that are counted, or nothing if none are.
   std::optional<std::string> counted_prefix() const;
-  // For one document more beside `documents` that have `bytes` of text in all. Returns how many
-  // bytes the new one may have.
+  // Checks whether one more document is allowed beside `documents` that have `bytes` of text in
+  // all. Returns how many bytes the new one may have.
   absl::StatusOr<int64_t> CheckDocument(int64_t documents, int64_t bytes) const;
-  // For a document that has grown to `bytes`, of which it may have `room`.
+  // Checks a document that has grown to `bytes`, where `room` is the most that it may have.
   absl::Status CheckBytes(int64_t bytes, int64_t room) const;
 
  private:
@@ -58,11 +57,12 @@ class Account : public std::enable_shared_from_this<Account> {
   mutable Mutex mutex_;
   Key key_ ABSL_GUARDED_BY(mutex_);
   int64_t sessions_ ABSL_GUARDED_BY(mutex_) = 0;
-  double tokens_used_ ABSL_GUARDED_BY(mutex_) = 0;  // of the bucket, and not filled again yet
+  double tokens_used_ ABSL_GUARDED_BY(mutex_) = 0;  // taken from the bucket, not refilled yet
   absl::Time filled_ ABSL_GUARDED_BY(mutex_) = SteadyNow();
 };
 
-// When what was refused may be tried again, where a refusal says so; carried by the status.
+// Attach to a status, or read from it, the wait before a refused request may be repeated; nothing
+// if the status has none.
 absl::Status WithRetryAfter(absl::Status status, absl::Duration wait);
 std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 

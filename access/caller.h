@@ -1,10 +1,10 @@
-// Who calls, and what that allows. A caller is checked where a request is decoded:
+// The caller of a request and its permissions. A caller is checked where a request is decoded:
 //
 //   RETURN_IF_ERROR(caller.CheckRight(Right::kFull, "DeleteDocument"));
 //   RETURN_IF_ERROR(caller.CheckDocument(request.id()));
 //
-// All refusals are PERMISSION_DENIED. They do not depend on what the server has, so that nobody
-// learns from them which documents there are.
+// All refusals are PERMISSION_DENIED. They do not depend on the server's contents, so that they
+// never reveal which documents exist.
 #ifndef RECOLLECT_ACCESS_CALLER_H_
 #define RECOLLECT_ACCESS_CALLER_H_
 
@@ -20,7 +20,7 @@
 
 namespace recollect::access {
 
-// A value, cheap to copy. Thread-safe.
+// A value that is cheap to copy. Thread-safe.
 class Caller {
  public:
   Caller() = default;       // nobody: may do nothing
@@ -28,18 +28,20 @@ class Caller {
   explicit Caller(std::shared_ptr<const Key> key, std::shared_ptr<Account> account = nullptr)
       : key_(std::move(key)), account_(std::move(account)) {}
 
-  // Of the key; empty for anybody. What one caller opens belongs to all of the same name.
+  // The name of the key; empty without a key. What one caller opens belongs to all callers of the
+  // same name.
   const std::string& name() const;
-  // Null: anybody or nobody.
+  // Returns null for anybody and nobody.
   const Key* key() const { return key_.get(); }
-  // To hand to the engine; null: nothing is counted.
+  // The account to hand to the engine; null: nothing is counted.
   const std::shared_ptr<Account>& account() const { return account_; }
 
-  // `what` names the call. Names the right that the key has and the one that it lacks.
+  // Checks the right to make the call named `what`. The error names the right that the key has and
+  // the one that it lacks.
   absl::Status CheckRight(Right needed, absl::string_view what) const;
-  // For what concerns all documents at once.
+  // Checks a call that concerns all documents at once; keys with a prefix are refused.
   absl::Status CheckAllDocuments(absl::string_view what) const;
-  // Names the id and the prefix.
+  // Checks that the caller may use the document. The error names the id and the prefix.
   absl::Status CheckDocument(absl::string_view id) const;
   absl::Status CheckDocuments(const auto& ids) const {
     for (const auto& id : ids)
@@ -48,8 +50,8 @@ class Caller {
   }
 
   bool MaySee(absl::string_view id) const { return CheckDocument(id).ok(); }
-  // Lists of ids, in byte order, hold what the caller may see in one piece: it lies behind this
-  // string, or behind `after` where that is later. For ids in UTF-8.
+  // Returns the string after which the ids that the caller may see begin, or `after` if that is
+  // later. In a list of UTF-8 ids in byte order, these ids are contiguous.
   std::string ListFrom(std::string after) const;
 
  private:

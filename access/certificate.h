@@ -1,4 +1,4 @@
-// The certificate by which a server is known and its private key: what TLS needs of a server.
+// The certificate chain of a server and its private key, as TLS needs them.
 //
 //   ASSIGN_OR_RETURN(auto certificate, Certificate::Open("server.crt", "server.key"));
 //   SSL* connection = SSL_new(certificate->context(Protocol::kHttp2).get());
@@ -18,7 +18,7 @@ struct ssl_ctx_st;  // OpenSSL's SSL_CTX
 
 namespace recollect::access {
 
-// What is spoken within TLS. A client that says what it speaks (ALPN), and not this, is refused.
+// The protocol within TLS. A client that sends an ALPN list without it is refused.
 enum class Protocol { kHttp1, kHttp2 };
 
 // Thread-safe.
@@ -26,17 +26,18 @@ class Certificate {
  public:
   using Context = std::shared_ptr<ssl_ctx_st>;
 
-  // Both are PEM files: the server's certificate, behind it those that vouch for it; a key without
-  // a password. NOT_FOUND or INVALID_ARGUMENT naming the file: nothing of that kind in it, or a key
-  // of another certificate; FAILED_PRECONDITION naming the day: expired, or not valid yet.
+  // Reads two PEM files: the certificate chain, the server's certificate first, and a private key
+  // without a password. NOT_FOUND or INVALID_ARGUMENT naming the file: it has no certificate or
+  // key, or the key of another certificate; FAILED_PRECONDITION naming the day: expired, or not
+  // valid yet.
   static absl::StatusOr<std::unique_ptr<Certificate>> Open(const std::string& certificate_file,
                                                            const std::string& key_file);
 
-  // Reads both files again, for connections that begin then. On an error, one of Open, all stays as
-  // it was.
+  // Reads both files again, for connections that begin afterwards. On an error, as from Open,
+  // nothing changes.
   absl::Status Reload();
 
-  // For the server's side of new connections; TLS 1.2 or 1.3.
+  // The context for the server's side of new connections; TLS 1.2 or 1.3.
   Context context(Protocol protocol) const;
 
  private:

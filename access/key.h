@@ -1,5 +1,5 @@
-// One API key, as a server keeps it: its hash, never the key itself. A line of a keys file is one
-// key as a JSON object:
+// An API key as a server keeps it: its hash, never the key itself. A line of a keys file is one key
+// as a JSON object:
 //
 //   {"name": "ci", "sha256": "5e88…", "right": "read", "prefix": "team-a/", "max_sessions": 4}
 #ifndef RECOLLECT_ACCESS_KEY_H_
@@ -20,7 +20,7 @@ enum class Right {
 };
 const char* NameOf(Right right);  // "read", "full"
 
-// Bounds of what is done with a key; 0: none. access/account.h: Account keeps them.
+// The limits of a key; 0: none. Account (access/account.h) enforces them.
 struct Quota {
   int64_t max_documents = 0;      // whose ids begin with its prefix, unfinished ones included
   int64_t max_bytes = 0;          // of text in these documents
@@ -30,7 +30,7 @@ struct Quota {
   bool operator==(const Quota&) const = default;
 };
 
-// What bounds there are, by their names in a line.
+// The fields of a quota by their names in a line.
 struct QuotaField {
   const char* name;
   int64_t Quota::*value;
@@ -50,12 +50,13 @@ struct Key {
   bool operator==(const Key&) const = default;
 };
 
-// Without the end of the line.
+// Returns the key's line, without a newline.
 std::string EncodeKey(const Key& key);
-// INVALID_ARGUMENT naming the field that is missing, unknown or malformed, and what was expected.
+// Parses a line. INVALID_ARGUMENT names the field that is missing, unknown or malformed, and what
+// was expected.
 absl::StatusOr<Key> DecodeKey(absl::string_view line);
 
-// A key that nobody can guess, 46 visible ASCII characters: "rk_" and 256 random bits. Its Key is
+// Returns a random API key of 46 visible ASCII characters: "rk_" and 256 random bits. Its Key is
 // made by hashing it.
 std::string NewSecret();
 

@@ -1,5 +1,5 @@
-// How the file descriptors that a process may have are divided. The store's tables come first, so
-// that strangers who connect never take what a write needs.
+// Divides the file descriptors of a process between the store's tables and connections. The tables
+// come first, so that strangers who connect never take a descriptor that a write needs.
 #ifndef RECOLLECT_BASE_DESCRIPTORS_H_
 #define RECOLLECT_BASE_DESCRIPTORS_H_
 
@@ -13,18 +13,19 @@
 
 namespace recollect {
 
-// For logs, files in the making, polling and the like; an idle server has about 20.
+// Descriptors for logs, files that are being written, polling and the like; an idle server has
+// about 20.
 inline constexpr int64_t kOtherDescriptors = 64;
 inline constexpr int64_t kMaxTableDescriptors = 512;
 
-// `ulimit -n`.
+// Returns the soft limit (`ulimit -n`), at most 2^30.
 inline int64_t DescriptorLimit() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   return static_cast<int64_t>(std::min(limit.rlim_cur, rlim_t{1} << 30));
 }
 
-// As far as `ulimit -Hn` allows. Returns what the limit is then.
+// Raises the soft limit to the hard limit (`ulimit -Hn`). Returns the new limit.
 inline int64_t RaiseDescriptorLimit() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -33,23 +34,24 @@ inline int64_t RaiseDescriptorLimit() {
   return DescriptorLimit();
 }
 
-// Takes those of standard input, output and error that the process was started without, so that no
-// file or socket gets their number and with it what is read or printed there. Reading and printing
-// still fail. For the beginning of main, before anything else is opened.
+// Opens those of standard input, output and error that the process was started without, so that no
+// file or socket gets their number and is read or printed to instead. Reading and printing still
+// fail. Call it at the beginning of main, before anything else is opened.
 inline void OpenStandardDescriptors() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(number, F_GETFD) != -1 || errno != EBADF) continue;
-    // The lowest number that is free is given, and those below are taken.
+    // open() takes the lowest free number, and all lower ones are in use.
     (void)!open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }
 
-// Tables that the store keeps open: half of what is left, if it needs so many.
+// Returns the number of tables that the store may keep open: half of the remaining descriptors, at
+// least 16 and at most kMaxTableDescriptors.
 inline int64_t TableDescriptors(int64_t limit) {
   return std::clamp<int64_t>((limit - kOtherDescriptors) / 2, 16, kMaxTableDescriptors);
 }
 
-// What is left for connections.
+// Returns the number of descriptors that remain for connections.
 inline int64_t ConnectionDescriptors(int64_t limit) {
   return limit - kOtherDescriptors - TableDescriptors(limit);
 }

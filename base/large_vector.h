@@ -22,7 +22,8 @@ struct LargeAllocator {
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
   using value_type = T;
   static constexpr size_t kHugePage = size_t{2} << 20;
-  // Below it the part of the last page that stays empty would be much of the whole.
+  // The size from which huge pages are used; below it, the unused part of the last one would waste
+  // much.
   static constexpr size_t kLarge = 8 * kHugePage;
 
   LargeAllocator() = default;
@@ -41,7 +42,7 @@ struct LargeAllocator {
     if (count * sizeof(T) < kLarge) return ::operator delete(memory);
     ::operator delete (memory, std::align_val_t{kHugePage});
   }
-  // What resize adds stays unwritten.
+  // Leaves the elements that resize adds uninitialised.
   template <typename U>
   void construct(U*) {}
   template <typename U, typename... Arguments>

@@ -1,4 +1,4 @@
-// What the operating system says of this process.
+// Reads numbers about this process from the operating system.
 #ifndef RECOLLECT_BASE_PROCESS_H_
 #define RECOLLECT_BASE_PROCESS_H_
 
@@ -6,7 +6,7 @@
 
 namespace recollect {
 
-// What cannot be read is 0.
+// Numbers about this process; 0 if one cannot be read.
 struct ProcessNumbers {
   int64_t resident_bytes = 0, virtual_bytes = 0;
   int64_t threads = 0;

@@ -10,15 +10,16 @@ namespace recollect {
 // shown to users, whose documents have names.
 enum class OwnerId : uint64_t {};
 
-// One chunk of one owner; index counts chunks from 0.
+// A chunk of an owner; index counts chunks from 0.
 struct ChunkRef {
   OwnerId owner{};
   int64_t index = 0;
   friend bool operator==(const ChunkRef&, const ChunkRef&) = default;
 };
 
-// What a model keeps of a document: chunks of states that retrieval finds by their keys; the state
-// of a sequence that begins with it; or its text alone, cut into blocks that words find.
+// The form in which a model keeps a document: chunks of states that retrieval finds by their keys;
+// the state of a sequence that begins with the document; or its text alone, cut into blocks that
+// are found by their words.
 enum class DocumentKind { kChunks, kPrefix, kText };
 
 // Number format of weights and matrix products (docs/numerics.md).

@@ -30,6 +30,7 @@ struct IngestOptions {
   std::string id;
   std::string path;
   bool tokens = false;
+  bool replace = false;
   int retries = 10;
   SessionFlags session;  // its pattern
 };
@@ -71,7 +72,7 @@ absl::StatusOr<v1::Document> IngestTokens(client::Client& client, const IngestOp
   const auto progress = [&](const v1::IngestProgress& p) {
     bar.Update(p.accepted_offset(), Note(p));
   };
-  return client.IngestTokens(options.id, tokens, progress, session);
+  return client.IngestTokens(options.id, tokens, progress, session, options.replace);
 }
 
 // Of `size` bytes of text, by what the model has read of it; 0: unknown, so of what it has read.
@@ -124,7 +125,7 @@ absl::StatusOr<v1::Document> IngestText(client::Client& client, const IngestOpti
     bar.Update(p.accepted_offset(), Note(p));
   };
   for (int retry = 0;; ++retry) {
-    auto document = client.IngestText(options.id, reader, progress, session);
+    auto document = client.IngestText(options.id, reader, progress, session, options.replace);
     // ABORTED: the stream that broke off may still hold the id for a moment.
     const bool temporary =
         absl::IsUnavailable(document.status()) || absl::IsAborted(document.status());
@@ -177,6 +178,9 @@ void AddIngest(CLI::App& app, Command& command) {
   verb->add_option("FILE", options->path, "UTF-8 text, or - for standard input")->required();
   verb->add_flag("--tokens", options->tokens,
                  "FILE contains token ids as decimal numbers instead of text");
+  verb->add_flag("--replace", options->replace,
+                 "Put the document in the place of the one of that name when it is whole; until "
+                 "then sessions mount the old one. Begins at the start of FILE");
   verb->add_option("--retries", options->retries,
                    "Reconnections after a broken connection, 10 of them over a minute; not for "
                    "standard input")

@@ -1,7 +1,7 @@
 // The JSON that --json prints: messages of recollect.v1 with their fields' names, in the order in
-// which the proto declares them. A field that is not set is left out; one that cannot be unset is
-// there whatever its value. Enums are short: TIER_STATES is "states", what the proto does not know
-// "unknown".
+// which the proto declares them. A field that is not set is left out; a field without presence is
+// always there. Enum values are short: TIER_STATES is "states"; 0 and values that the proto does
+// not know are "unknown".
 #ifndef RECOLLECT_CLI_JSON_H_
 #define RECOLLECT_CLI_JSON_H_
 
@@ -21,7 +21,7 @@ Json ToJson(const v1::Stats& stats);        // sorted by type, then name; codes:
 Json ToJson(const client::GenerateResult& result);
 Json ToJson(const absl::Status& status);  // {"error": {"code", "message"}}
 
-// Of a vector or a repeated field.
+// Returns the values of a vector or a repeated field as an array.
 template <typename Values>
 Json ToJsonArray(const Values& values) {
   Json array = Json::array();
@@ -29,9 +29,9 @@ Json ToJsonArray(const Values& values) {
   return array;
 }
 
-// One line on standard output. Bytes that are not UTF-8 become U+FFFD.
+// Prints one line on standard output. Bytes that are not UTF-8 become U+FFFD.
 void PrintJson(const Json& json);
-// An object as lines of name and value; nested values as JSON.
+// Prints an object as lines of name and value; nested values as JSON.
 void PrintTable(const Json& json);
 
 }  // namespace recollect::cli

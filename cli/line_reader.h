@@ -8,8 +8,8 @@
 
 namespace recollect::cli {
 
-// One at a time in a process: the terminal's state is global. While it exists, ctrl-C sets
-// interrupted() and does not end the program.
+// A process has at most one LineReader at a time, since the terminal's state is global. While one
+// exists on a terminal, ctrl-C sets interrupted() and does not end the program.
 class LineReader {
  public:
   // Keeps the history of terminal sessions in `history_file`, if that is not empty.
@@ -23,7 +23,7 @@ class LineReader {
   std::optional<std::string> Read(const std::string& prompt);
 
   bool interactive() const { return interactive_; }
-  // Whether ctrl-C was pressed since it was last set to false.
+  // Is true if ctrl-C was pressed since it was last set to false.
   static std::atomic<bool>& interrupted();
 
  private:

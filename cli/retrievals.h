@@ -8,14 +8,15 @@
 
 namespace recollect::cli {
 
-// One line per hit: group, position, document#chunk, score, weight, tier, byte range, the start of
-// its text (read from the server if a hit has none).
+// Prints a line per retrieval with position, group, and numbers of hits and candidates; then a line
+// per hit with weight, score, tier, document#chunk, byte range and the start of its text (read from
+// the server if a hit has none).
 void PrintRetrievals(client::Client& client,
                      const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
                      std::FILE* out);
 
-// Where an answer was found: a line for each of the hits with the greatest weights, with document,
-// byte range and the start of its text.
+// Prints where an answer was found: a line for each of the hits with the greatest weights, with
+// document, byte range and the start of its text.
 void PrintCitations(client::Client& client,
                     const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
                     std::FILE* out);

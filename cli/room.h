@@ -1,4 +1,4 @@
-// Whether a server has room for a document, estimated before hours are spent on reading it.
+// Estimates whether a server has room for a document, before hours are spent on reading it.
 #ifndef RECOLLECT_CLI_ROOM_H_
 #define RECOLLECT_CLI_ROOM_H_
 
@@ -10,27 +10,27 @@
 
 namespace recollect::cli {
 
-// The size of a text. Of a part of it: what the whole will have follows in proportion.
+// The size of a text. The size of a whole text follows in proportion from that of a part of it.
 struct TextSize {
   int64_t bytes = 0, tokens = 0, chunks = 0;
 };
-// The size of `tokens` or of `bytes` of text like this. REQUIRES: size.tokens or .bytes > 0.
+// Return the size of `tokens` or of `bytes` of text like this. REQUIRES: size.tokens or .bytes > 0.
 TextSize ScaledToTokens(const TextSize& size, int64_t tokens);
 TextSize ScaledToBytes(const TextSize& size, int64_t bytes);
 
-// What documents take.
+// The space that documents take.
 struct Room {
   int64_t disk_bytes = 0;      // of their records
   int64_t landmark_bytes = 0;  // of their landmark keys, with sketches, while they are mounted
 };
-// Of `size` in `documents` of one size. Of a model without landmarks: text and tokens alone.
-// REQUIRES: documents > 0.
+// Returns the space for `size` in `documents` of one size. For a model without landmarks that is
+// text and tokens alone. REQUIRES: documents > 0.
 Room RoomFor(const v1::ModelInfo& model, const v1::Stats& stats, const TextSize& size,
              int64_t documents = 1);
 
-// RESOURCE_EXHAUSTED if the disk is too small for what is still to be written, or the budget of
-// landmark keys for the whole; names what is needed and what there is. `what` is the beginning of
-// the message.
+// Returns RESOURCE_EXHAUSTED if the disk is too small for what is still to be written, or the
+// budget of landmark keys for the whole; names the bytes needed and available. `what` is the
+// beginning of the message.
 absl::Status CheckRoom(const std::string& what, const v1::Stats& stats, const Room& to_write,
                        const Room& whole);
 

@@ -55,7 +55,8 @@ void AddSessionFlags(CLI::App& verb, SessionFlags& flags) {
             options.mutable_mounts()->Assign(mounts.begin(), mounts.end());
           },
           "Documents to retrieve from, in order; repeat the option or separate by commas. NAME* is "
-          "all whose names begin so. Or one prefix, ingested under the same pattern, with which the session begins")
+          "all whose names begin so. Or one prefix, ingested under the same pattern, with which "
+          "the session begins")
       ->type_name("NAME[,NAME…]")
       ->delimiter(',')
       ->expected(1)

@@ -12,18 +12,18 @@ namespace recollect::cli {
 
 struct SessionFlags {
   v1::SessionOptions options;  // all but the three of the pattern
-  // One number; or one for each layer, separated by commas; within a layer, one for each head,
-  // separated by slashes.
+  // Each holds one number, or a number for each layer, separated by commas; within a layer, also a
+  // number for each head, separated by slashes.
   std::string dilation, window, initial;
 };
 
 // Adds the flags of the pattern alone, or all of them.
 void AddPatternFlags(CLI::App& verb, SessionFlags& flags);
 void AddSessionFlags(CLI::App& verb, SessionFlags& flags);
-// INVALID_ARGUMENT: a mount that is not UTF-8, a pattern that is no number or list of them.
+// INVALID_ARGUMENT: a mount is not UTF-8, or a pattern is neither a number nor a list of numbers.
 absl::StatusOr<v1::SessionOptions> ToSessionOptions(const SessionFlags& flags);
 
-// `flag` TEXT or `flag`-file FILE, one of them.
+// The values of `flag` TEXT and `flag`-file FILE, of which one is given.
 struct PromptFlags {
   std::string flag;  // "--prompt"
   std::string text;
@@ -31,7 +31,7 @@ struct PromptFlags {
 };
 
 void AddPromptFlags(CLI::App& verb, const std::string& flag, PromptFlags& flags);
-// For a verb's callback: a usage error unless one of the two was given, possibly empty.
+// Throws a usage error unless one of the two was given, possibly empty; for a verb's callback.
 void RequirePrompt(const CLI::App& verb, const std::string& flag);
 absl::StatusOr<v1::Prompt> ToPrompt(const PromptFlags& flags);
 

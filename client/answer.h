@@ -1,4 +1,4 @@
-// A generation that may take several calls: what has come of it, and the request for the rest.
+// A generation that may take several calls: what has been received, and the request for the rest.
 // Internal to the library.
 #ifndef RECOLLECT_CLIENT_ANSWER_H_
 #define RECOLLECT_CLIENT_ANSWER_H_
@@ -17,20 +17,21 @@ namespace recollect::client {
 // Used by one thread.
 class Answer {
  public:
-  // `request` may have `generated` tokens of its caller's.
+  // `request` may contain `generated` tokens from its caller.
   Answer(v1::GenerateRequest request, const GenerateCallbacks& callbacks)
       : request_(std::move(request)), callbacks_(callbacks) {}
 
-  // One call for what is missing, in `session_id` (0: none). Events that came before are dropped.
-  // OK: complete. `begun`: of the first call, for the deadline.
+  // Makes one call for the rest of the answer, in the session `session_id` (0: none), and drops
+  // events that were received before. OK: the answer is complete. `begun`: when the first call
+  // began, for the deadline.
   absl::Status Ask(v1::Generation::Stub& stub, uint64_t session_id, const ClientOptions& options,
                    absl::Time begun);
 
   int64_t tokens() const { return std::ssize(result_.tokens); }
-  bool cancelled() const { return cancelled_; }      // by the callback
-  bool has_events() const { return has_events_; }    // any has come
+  bool cancelled() const { return cancelled_; }      // by the caller
+  bool has_events() const { return has_events_; }    // any was received
   const std::string& peer() const { return peer_; }  // of the last call; empty: none was reached
-  const v1::GenerateRequest& request() const { return request_; }  // with all that has come
+  const v1::GenerateRequest& request() const { return request_; }  // with all received tokens
   GenerateResult&& Take() { return std::move(result_); }
 
  private:
@@ -46,8 +47,8 @@ class Answer {
   std::string peer_;
 };
 
-// What is reported when a generation of so many tokens goes on at another server. `from` may be
-// empty.
+// Returns the message that a generation goes on at another server after `tokens` tokens. `from`,
+// the address of the server that failed, may be empty.
 std::string GoesOn(const std::string& from, const absl::Status& why, int64_t tokens);
 
 }  // namespace recollect::client

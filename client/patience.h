@@ -1,4 +1,4 @@
-// How long something is tried at other servers. Internal to the library.
+// A time limit for retries at other servers. Internal to the library.
 #ifndef RECOLLECT_CLIENT_PATIENCE_H_
 #define RECOLLECT_CLIENT_PATIENCE_H_
 
@@ -13,22 +13,22 @@
 
 namespace recollect::client {
 
-// What is said when that was in vain; `last`: the last failure.
+// Returns the error for retries without success; `last`: the last failure.
 inline absl::Status NoneLeft(const std::string& servers, const absl::Status& last) {
   return absl::UnavailableError(absl::StrCat("none of the servers ", servers,
                                              " answers any more; the last: ", last.message()));
 }
 
-// From the first of a row of failures on. Used by one thread.
+// Limits the time of retries, from the first of a series of failures on. Used by one thread.
 class Patience {
  public:
   explicit Patience(absl::Duration limit) : limit_(limit) {}
 
-  // Something was reached: the next failure is the first of another row.
+  // Ends the series, after a success: the next failure begins another one.
   void Renew() { failures_ = 0; }
-  // Whether the next failure is the first of a row.
+  // Whether the next failure begins a series.
   bool fresh() const { return failures_ == 0; }
-  // After a failure. Waits a little and returns true, as long as there is time.
+  // Waits a little after a failure and returns true, or returns false if the time is over.
   bool Wait() {
     if (failures_++ == 0) {
       since_ = SteadyNow();

@@ -1,6 +1,6 @@
-// Several servers as one: the addresses of a list of servers or of a DNS name, and channels to
-// them. gRPC balances, checks health and finds failures; what is here only tells it of whom.
-// Internal to the library.
+// Several servers used as one: the addresses of a list of servers or of a DNS name, and channels to
+// them. gRPC balances the load, checks health and detects failures; this code only gives it the
+// addresses. Internal to the library.
 #ifndef RECOLLECT_CLIENT_REPLICAS_H_
 #define RECOLLECT_CLIENT_REPLICAS_H_
 
@@ -17,38 +17,38 @@
 
 namespace recollect::client {
 
-// Where one replica is reached.
+// The address of one replica.
 struct Address {
-  std::string server;  // as the caller named it, "name:50051": whom its certificate is for
+  std::string server;  // as the caller named it, "name:50051"; its certificate has this name
   std::string target;  // of gRPC: "ipv4:10.0.0.7:50051"
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-// The parts of "name:50051,other:50051". INVALID_ARGUMENT naming the part: it is empty, without a
-// port, an address of HTTP, there twice, or, beside others, one of gRPC's own forms ("unix:…").
+// Splits "name:50051,other:50051" at the commas. INVALID_ARGUMENT names a part that is empty, has
+// no port, is an HTTP address, occurs twice, or, in a list, has one of gRPC's own forms ("unix:…").
 absl::StatusOr<std::vector<std::string>> SplitServers(const std::string& servers);
 
-// For people: "10.0.0.7:50051" of a target or of a call's peer.
+// Returns "10.0.0.7:50051" for a target or a call's peer, for messages.
 std::string Shown(const std::string& target);
 
 // Thread-safe.
 class Replicas {
  public:
-  // Looks the names up. Null: it is one server (a name with one address of each kind), or one of
-  // gRPC's own forms but dns:. Nothing of this is needed then. INVALID_ARGUMENT as SplitServers;
-  // UNAVAILABLE: no name of the list is known.
+  // Looks the names up. Null: no replicas are needed, since it is one server (a name with at most
+  // one IPv4 and one IPv6 address, or an unknown name), or one of gRPC's own forms except dns:.
+  // INVALID_ARGUMENT as in SplitServers; UNAVAILABLE: no name of the list is known.
   static absl::StatusOr<std::unique_ptr<Replicas>> Find(const std::string& servers,
                                                         const ClientOptions& options);
 
   const std::string& servers() const { return servers_; }
-  // Over all replicas: calls go round those that gRPC finds healthy, and calls that only read are
-  // made again where one does not answer.
+  // Returns a channel to all replicas: calls go round-robin over the replicas that gRPC finds
+  // healthy, and calls that only read are retried if one does not answer.
   std::shared_ptr<grpc::Channel> Balanced() const;
-  // To one alone, which a session needs. The same for the same address.
+  // Returns a channel to one replica, as a session needs; the same one for the same address.
   std::shared_ptr<grpc::Channel> To(const Address& address);
 
-  // Every address, as the names are known now, each time beginning with another one; `last` (a
-  // target) stands at the end.
+  // Looks the names up again and returns every address, each time beginning with another one;
+  // `last` (a target) stands at the end.
   std::vector<Address> Rotated(const std::string& last);
 
   void Report(const std::string& what) const {

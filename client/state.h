@@ -32,18 +32,19 @@ struct Client::State {
   std::unique_ptr<v1::Documents::Stub> documents;
   std::unique_ptr<v1::Generation::Stub> generation;
   std::unique_ptr<v1::Admin::Stub> admin;
-  // Null with one server.
+  // Both are null with one server.
   std::unique_ptr<Replicas> replicas;
   std::unique_ptr<Sessions> sessions;
 };
 
-// What every call has. Ingests, exports and imports have no deadline.
+// Adds the API key, if there is one, which every call has. Ingests, exports and imports have no
+// deadline.
 void SetKey(const ClientOptions& options, grpc::ClientContext* context);
-// `begun`: of what the call is a part of.
+// Adds the key and the deadline. `begun`: when the operation began that the call is part of.
 void SetKeyAndDeadline(const ClientOptions& options, grpc::ClientContext* context,
                        absl::Time begun = absl::Now());
 
-// One unary call, with the client's deadline.
+// Makes one unary call, with the client's key and deadline.
 template <typename Stub, typename Request, typename Response>
 absl::StatusOr<Response> Call(const ClientOptions& options, Stub& stub,
                               grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,

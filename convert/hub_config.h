@@ -1,5 +1,5 @@
-// The values of the configuration that the published trainers pickle with the weights, as far as it
-// has them. Keys of old and new trainers are read. Private to convert/.
+// Reads the configuration that the published trainers pickle with the weights; values may be
+// missing. Knows the keys of old and new trainers. Private to convert/.
 #ifndef RECOLLECT_CONVERT_HUB_CONFIG_H_
 #define RECOLLECT_CONVERT_HUB_CONFIG_H_
 
@@ -12,7 +12,7 @@
 
 namespace recollect::convert {
 
-// One value for all layers, or one for each layer.
+// A value for all layers, or, if `list`, a value for each layer.
 struct PerLayer {
   std::vector<int64_t> values;
   bool list = false;

@@ -25,7 +25,7 @@ struct PlanOptions {
   std::optional<int64_t> chunk;  // RAT only
 };
 
-// One tensor to write: the rows of its parts, one part after the other, then rows of zeros.
+// A tensor to write: the rows of its parts, one part after the other, then `zero_items` zeros.
 struct OutputTensor {
   TensorHeader header;
   std::vector<TensorRef> parts;
@@ -44,9 +44,9 @@ struct ImportPlan {
   int64_t parameters() const;
 };
 
-// INVALID_ARGUMENT lists all problems at once, up to 50: tensors that are missing, left over,
-// misshapen, of a type that is no weight, not contiguous or without their data, and contradictions
-// of the configuration.
+// Returns the plan. INVALID_ARGUMENT lists all problems at once, up to 50: tensors that are
+// missing, left over, misshapen, of a type that is no weight, not contiguous or without their data,
+// and contradictions of the configuration.
 absl::StatusOr<ImportPlan> PlanImport(const TorchCheckpoint& checkpoint,
                                       const PlanOptions& options);
 

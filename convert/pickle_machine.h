@@ -20,7 +20,7 @@ inline constexpr ValueId kMark = -1;
 
 inline absl::Status Wrong(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
-// One pass over a pickle. Every method that can fail leaves the machine unusable.
+// A machine for one pass over a pickle. A method that fails leaves the machine unusable.
 class PickleMachine {
  public:
   explicit PickleMachine(std::string_view pickle) : rest_(pickle), total_(pickle.size()) {}
@@ -30,7 +30,7 @@ class PickleMachine {
  private:
   absl::Status Take(size_t size, std::string_view& bytes);
 
-  // A little-endian number of `size` bytes.
+  // Reads a little-endian number of `size` bytes.
   template <typename T>
   absl::Status ReadUint(size_t size, T& number) {
     std::string_view bytes;

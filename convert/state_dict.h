@@ -22,9 +22,9 @@ class StateDict {
   // wrappers add to names ("_orig_mod.") are removed.
   StateDict(const TorchCheckpoint& checkpoint, std::vector<std::string>& problems);
 
-  // nullptr if there is none; does not count as a request.
+  // Returns nullptr if there is no such tensor; does not count as a request.
   const TensorRef* Find(const std::string& name) const;
-  // Extent `axis` of the tensor, or `otherwise` if there is no such tensor or axis.
+  // Returns extent `axis` of the tensor, or `otherwise` if there is no such tensor or axis.
   int64_t Extent(const std::string& name, size_t axis, int64_t otherwise) const;
 
   // Requests a tensor of this shape. If it is missing, misshapen, of a type that is no weight, not
@@ -34,7 +34,8 @@ class StateDict {
   // Adds a problem for every tensor that was not requested.
   void ReportLeftOver() const;
 
-  // One more than the largest i in a name that begins with `prefix` and "i.".
+  // Returns one more than the largest i below 4096 in a name that begins with `prefix` and "i."; 0
+  // if there is none.
   int64_t CountLayers(const std::string& prefix) const;
 
  private:

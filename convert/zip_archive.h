@@ -24,7 +24,7 @@ struct ZipEntryInfo {
   int64_t bytes = 0;
 };
 
-// One entry, read from front to back. Borrows from its archive. Not thread-safe.
+// An entry of an archive, read from front to back. Borrows from its archive. Not thread-safe.
 class ZipEntry {
  public:
   virtual ~ZipEntry() = default;
@@ -34,7 +34,7 @@ class ZipEntry {
   // is wrong.
   virtual absl::StatusOr<int64_t> Read(std::byte* to, int64_t size) = 0;
 
-  // The next Read begins `offset` bytes into the entry.
+  // Makes the next Read begin `offset` bytes into the entry.
   virtual absl::Status Seek(int64_t offset) = 0;
 };
 
@@ -46,7 +46,7 @@ class ZipArchive {
   static absl::StatusOr<std::unique_ptr<ZipArchive>> Open(const std::string& path);
   virtual ~ZipArchive() = default;
 
-  // In the order of the file's directory.
+  // Returns the entries in the order of the file's directory.
   virtual const std::vector<ZipEntryInfo>& entries() const = 0;
   // The entry of this exact name, or nullptr.
   virtual const ZipEntryInfo* Find(const std::string& name) const = 0;

@@ -11,23 +11,12 @@
 namespace recollect::engine {
 namespace {
 
-// `text` is a part of UTF-8: only characters at its two ends may be cut.
-std::string WholeCharacters(const std::string& text) {
-  size_t begin = 0;
-  while (begin < text.size() && (static_cast<uint8_t>(text[begin]) & 0xc0) == 0x80) ++begin;
-  std::string whole = text.substr(begin);
-  const int64_t cut = model::FindInvalidUtf8(whole, /*allow_partial_end=*/false);
-  if (cut >= 0) whole.resize(static_cast<size_t>(cut));
-  return whole;
-}
-
 absl::StatusOr<std::string> ReadOne(Engine& engine, const Hit& hit) {
   if (hit.document.empty()) return std::string();
-  const absl::StatusOr<std::string> text =
-      engine.ReadText(hit.document, hit.text_begin, hit.text_end);
+  absl::StatusOr<std::string> text = engine.ReadText(hit.document, hit.text_begin, hit.text_end);
   if (absl::IsNotFound(text.status()) || absl::IsOutOfRange(text.status())) return std::string();
   RETURN_IF_ERROR(text.status());
-  return WholeCharacters(*text);
+  return model::WholeCharacters(*std::move(text));
 }
 
 }  // namespace

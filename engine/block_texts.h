@@ -10,8 +10,8 @@
 
 namespace recollect::engine {
 
-// Where nothing has a weight, too (Retrieval::nothing), a block below this one is none that an
-// answer came from.
+// The least weight of a block that counts as a source of the answer, if nothing has a weight, too
+// (Retrieval::nothing).
 inline constexpr float kLeastCited = 0.05f;
 
 // The text of each hit's byte range, without characters that the range cuts at its ends. Empty for

@@ -1,4 +1,4 @@
-// What the engine counts. Whoever reads it: Engine::stats.
+// The engine's counters, which Engine::stats reads.
 #ifndef RECOLLECT_ENGINE_COUNTERS_H_
 #define RECOLLECT_ENGINE_COUNTERS_H_
 
@@ -24,7 +24,7 @@ class LatencyWindow {
     values_[static_cast<size_t>(next_++ % kSize)] = ms;
   }
 
-  // The value below which `fraction` of the window lies; 0 if nothing was added.
+  // Returns the value below which `fraction` of the window lies; 0 if nothing was added.
   double Percentile(double fraction) const {
     std::vector<double> sorted;
     {
@@ -59,7 +59,7 @@ struct Counters {
   LatencyWindow landmark_steps, store_read_ms;
   Histogram time_to_first_token_s{kRequestSeconds};
   Histogram inter_token_s{kStepSeconds};  // between two tokens of one answer
-  // Landmark steps while decoding, by the slowest tier that one of their chunks came from.
+  // Durations of landmark steps while decoding, by the slowest tier of their chunks.
   Histogram landmark_step_memory_s{kStepSeconds}, landmark_step_states_s{kStepSeconds},
       landmark_step_store_s{kStepSeconds};
   Histogram store_read_s{kStepSeconds};
@@ -76,7 +76,7 @@ struct Counters {
     return landmark_step_store_s;
   }
 
-  // To be called once for every error of the store.
+  // Must be called once for every error of the store.
   void CountError(const absl::Status& status) {
     if (absl::IsDataLoss(status)) ++data_loss;
   }

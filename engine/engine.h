@@ -12,14 +12,15 @@
 // must not block: from inside one, only Generate, Score, Retrieve, Embed, Append, Commit, Finish
 // and Cancel may be called.
 //
-// Every function that takes an id, options or a request is INVALID_ARGUMENT beyond the limits of
-// step/limits.h.
+// Every function that takes an id, options or a request fails with INVALID_ARGUMENT beyond the
+// limits of step/limits.h.
 #ifndef RECOLLECT_ENGINE_ENGINE_H_
 #define RECOLLECT_ENGINE_ENGINE_H_
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,17 +38,24 @@ namespace recollect::engine {
 
 struct LoadedModel;  // engine/backend/loaded_model.h
 
-// Cancels between steps; harmless after the end.
+// Cancels a request between steps; does nothing after its end.
 class RequestHandle {
  public:
   virtual ~RequestHandle() = default;
   virtual void Cancel() = 0;
 };
 
-// One writer of one document. FAILED_PRECONDITION once the document has been deleted, or another
-// server has taken it over: nobody tries again, as that would undo it. If it is destroyed before
-// Finish is answered, or ended by an error of the content or of the store, what was committed is
-// kept for a later stream to resume. If nothing was committed, nothing is kept.
+// Makes an ingest replace the published document of its id: the new document takes its place when
+// the ingest ends; until then readers see the old one.
+struct Replacement {
+  std::string sha256 = {};  // of the document that is to be replaced; empty: any, or none
+};
+
+// The only writer of a document. Calls fail with FAILED_PRECONDITION once the document has been
+// deleted or another server has taken it over: a retry would undo that. If the stream is destroyed
+// before Finish is answered, or ends with an error of the content or of the store, committed input
+// is kept for a later stream to resume, except in a replacement. If nothing was committed, nothing
+// is kept.
 class IngestStream {
  public:
   virtual ~IngestStream() = default;
@@ -56,57 +64,59 @@ class IngestStream {
   // tokens). INVALID_ARGUMENT: a gap or overlap (names both offsets), text that is not UTF-8 (names
   // the byte), a token id that is reserved (landmark, unknown) or outside the vocabulary. `done` is
   // called once, after the piece has been encoded as far as possible: whole blocks, and text once
-  // some kilobytes have arrived. A stream takes one piece at a time: one that is sent before that
-  // is FAILED_PRECONDITION. After this, a gap or an overlap the stream continues as if the piece
-  // had not been sent.
+  // some kilobytes have arrived. A stream takes one piece at a time: a piece that is sent before
+  // `done` is called fails with FAILED_PRECONDITION. After this error, a gap or an overlap, the
+  // stream continues as if the piece had not been sent.
   using AppendDone = std::function<void(absl::StatusOr<IngestStatus>)>;
   virtual void Append(int64_t offset, std::string text, AppendDone done) = 0;
   virtual void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) = 0;
-  // Commits what has been encoded: for a caller who breaks off here, and may resume at the answer's
-  // committed_offset. That lies up to some kilobytes before accepted_offset, since whole blocks are
-  // encoded, and text once some kilobytes have arrived. FAILED_PRECONDITION: a piece or another
-  // commit is not answered yet; until this one is, pieces are refused so.
+  // Commits what has been encoded, for a caller who stops here and may resume at the answer's
+  // committed_offset. It lies up to some kilobytes before accepted_offset, since only whole blocks
+  // are encoded, and text only once some kilobytes have arrived. FAILED_PRECONDITION: a piece or
+  // another commit is not answered yet; pieces fail in the same way until this commit is answered.
   virtual void Commit(AppendDone done) = 0;
   // Encodes the tail as a short chunk and publishes. INVALID_ARGUMENT for a document without
   // tokens.
   virtual void Finish(std::function<void(absl::StatusOr<store::DocumentInfo>)> done) = 0;
-  // Ends it from any thread: what is not done with is CANCELLED at once, later calls are too. May
-  // outlive the stream. Null: nothing of it takes long.
+  // Returns a handle that ends the stream from any thread: pending and later calls are CANCELLED at
+  // once. It may outlive the stream. Null: no call takes long.
   virtual std::shared_ptr<RequestHandle> handle() const { return nullptr; }
 };
 
-// A published document as the bytes of a file (store/document_file.h). The document stays readable
-// while this exists. Not thread-safe, and must not outlive the engine, like the next.
+// Writes a published document as the bytes of a file (store/document_file.h). The document stays
+// readable while this exists. Not thread-safe, and must not outlive the engine.
 class ExportStream {
  public:
   virtual ~ExportStream() = default;
   virtual const store::DocumentInfo& document() const = 0;
-  // The next bytes, up to a few MiB; empty behind the end. Blocks on the disk.
+  // Returns the next bytes, up to a few MiB; empty at the end. Blocks on the disk.
   virtual absl::StatusOr<std::string> Next() = 0;
 };
 
-// The way back: takes the bytes of such a file, in pieces of any size, and publishes the document.
-// Until then nobody sees it; if this is destroyed before, or the process ends, nothing is left.
+// Reads the bytes of such a file, in pieces of any size, and publishes the document. Until then it
+// is invisible; if this is destroyed earlier, or the process ends, nothing is left. Not
+// thread-safe, and must not outlive the engine.
 class ImportStream {
  public:
   virtual ~ImportStream() = default;
-  // Both block on the disk. After an error all calls return it.
+  // Append and Finish block on the disk. After an error all calls return it.
   virtual absl::Status Append(absl::string_view bytes) = 0;
   virtual absl::StatusOr<store::DocumentInfo> Finish() = 0;
 };
 
-// Whether a document may have that id. Its error is the call's; until it is OK nothing is written.
+// Returns OK if a document may have that id; any error becomes the error of the call. Nothing is
+// written before it returns OK.
 using IdCheck = std::function<absl::Status(const std::string& id)>;
 
-// Receives one generation. OnDone or OnError comes last, exactly once.
+// Receives the events of a generation. OnDone or OnError comes last, exactly once.
 class GenerateEvents {
  public:
   virtual ~GenerateEvents() = default;
   // `text` is valid UTF-8: bytes of an unfinished character, or of a possible stop string, are held
   // back.
   virtual void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) = 0;
-  // If asked for, before OnTokens of that token; also for an end token, of which OnTokens is not
-  // told.
+  // Called, if asked for, before OnTokens of that token; also for an end token, which OnTokens does
+  // not receive.
   virtual void OnLogprobs(const ChosenLogprob& /*token*/) {}
   virtual void OnRetrieval(const Retrieval& retrieval) = 0;
   virtual void OnDone(FinishReason reason, const Usage& usage) = 0;
@@ -124,100 +134,105 @@ class Engine {
   virtual const model::Model& model() const = 0;
   virtual EngineStats stats() const = 0;
 
-  // UNAVAILABLE once a device that the engine uses is lost; requests that need the device then fail
-  // with it, too.
+  // Returns UNAVAILABLE once a device that the engine uses is lost; requests that need the device
+  // then fail with it, too.
   virtual absl::Status health() const = 0;
 
-  // Makes what the model keeps of documents (ModelConfig::documents): chunks, text, or a prefix
-  // under the pattern of `session`, whose other fields must be unset. ABORTED: another stream is
-  // writing this id. ALREADY_EXISTS is returned only by Append or Finish, if the content differs
-  // from the published document's; sending the same content again succeeds. FAILED_PRECONDITION:
-  // the ingest was begun under another fingerprint or pattern (names both). INVALID_ARGUMENT: an id
-  // that is empty, longer than 256 bytes, not printable UTF-8 or with a comma; a pattern to which
-  // the checkpoint is not adapted, or any pattern where documents are no prefixes.
-  // RESOURCE_EXHAUSTED: too many ingests, in all or of the peer (engine/places.h); the account's
-  // documents or bytes of text; these also later from the stream, and the state budget. An account
-  // that has used its tokens makes the stream wait. Blocks on the disk, while what earlier streams
-  // committed is hashed, and until one of this id has ended.
-  virtual absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(const std::string& id,
-                                                                    bool from_tokens,
-                                                                    const SessionOptions& session,
-                                                                    const Origin& origin = {}) = 0;
+  // Begins to write a document as the model keeps it (ModelConfig::documents): chunks, text, or a
+  // prefix under the pattern of `session`, whose other fields must be unset. ABORTED: another
+  // stream is writing this id. ALREADY_EXISTS is returned only by Append or Finish, if the content
+  // differs from the published document's; sending the same content again succeeds.
+  // FAILED_PRECONDITION: the ingest was begun under another fingerprint or pattern (names both).
+  // INVALID_ARGUMENT: an id that is empty, longer than 256 bytes, not printable UTF-8 or with a
+  // comma; a pattern to which the checkpoint is not adapted, or any pattern where documents are no
+  // prefixes. RESOURCE_EXHAUSTED: too many ingests, in all or of the peer (engine/places.h); the
+  // account's limit of documents or of bytes of text, also later from the stream; from the stream
+  // also the state budget. The stream waits while the account has used up its tokens. Blocks on the
+  // disk, while the committed input of earlier streams is hashed, and until an ending stream of
+  // this id has ended.
+  //
+  // With `replacement` the input is read from its beginning: an unfinished ingest of this id is
+  // forgotten. FAILED_PRECONDITION: the document is not the one that `replacement` names (names
+  // both SHA-256); from the stream: the document was deleted meanwhile.
+  virtual absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(
+      const std::string& id, bool from_tokens, const SessionOptions& session,
+      const Origin& origin = {}, const std::optional<Replacement>& replacement = {}) = 0;
 
-  // From here to ReadText: may block on the disk.
+  // The functions from here to ReadText may block on the disk.
   virtual absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) = 0;
   virtual absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
                                                                          int64_t limit) = 0;
   virtual absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() = 0;
-  // Also abandons an unfinished ingest of that id. Sessions that mount the document keep it until
-  // they end. Blocks, for an ingest until the engine has read and committed what was sent before,
-  // also by other streams. NOT_FOUND.
+  // Deletes the document and abandons an unfinished ingest of that id. Sessions that mount the
+  // document keep it until they end. Blocks; for an ingest, until the engine has read and committed
+  // the input that was sent before, also by other streams. NOT_FOUND.
   virtual absl::Status DeleteDocument(const std::string& id) = 0;
   virtual absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin,
                                                int64_t end) = 0;
 
-  // Reads a published document's text again under this model, whatever model it was read by before,
-  // and puts what comes of it in its place. Until then the document is as it was; what was read of
-  // it is committed as by an ingest, and a later call goes on from there, also after a restart. A
-  // prefix is made under the model's own pattern. Returns the document at once if it is this
-  // model's. `progress` says from time to time how much is read; `done` comes last, exactly once.
-  // NOT_FOUND; FAILED_PRECONDITION: it was ingested as token ids (names it); ABORTED: another
-  // stream is writing this id, or the document was deleted meanwhile; RESOURCE_EXHAUSTED: too many
-  // ingests, in all or of the peer. An account pays for the tokens; its documents and bytes stay
-  // as they are. Blocks on the disk as BeginIngest.
+  // Reads a published document's text again under this model, whatever model read it before, and
+  // replaces the document by the result. Until then the document is unchanged. Progress is
+  // committed as in an ingest, and a later call continues from there, also after a restart. A
+  // prefix is made under the model's own pattern. If the document is this model's already, `done`
+  // receives it at once. `progress` reports from time to time how much is read; `done` comes last,
+  // exactly once. NOT_FOUND; FAILED_PRECONDITION: it was ingested as token ids (names it), or was
+  // deleted meanwhile; ABORTED: another stream is writing this id; RESOURCE_EXHAUSTED: too many
+  // ingests, in all or of the peer. The account is charged for the tokens, not for the document and
+  // its bytes. Blocks on the disk like BeginIngest.
   virtual std::shared_ptr<RequestHandle> RefreshDocument(
       const std::string& id, const Origin& origin,
       std::function<void(const IngestStatus&)> progress,
       std::function<void(absl::StatusOr<store::DocumentInfo>)> done) = 0;
 
-  // NOT_FOUND; FAILED_PRECONDITION: a document of another model (names both fingerprints). May
-  // block on the disk.
+  // Begins an export. NOT_FOUND; FAILED_PRECONDITION: a document of another model (names both
+  // fingerprints). May block on the disk.
   virtual absl::StatusOr<std::unique_ptr<ExportStream>> ExportDocument(const std::string& id) = 0;
-  // `id`: the document's new name; empty: the one that the file has. `may_have` is asked by the
-  // stream about the one that it gets, before anything else is said of that name.
-  // RESOURCE_EXHAUSTED: as BeginIngest, among whose places an import counts; from the stream also
-  // where the account's documents or bytes of text do not leave room for this one. From the stream:
-  // INVALID_ARGUMENT: not a document file, text that is not UTF-8, or a name as in BeginIngest;
-  // FAILED_PRECONDITION: a document of another model
-  // (names both fingerprints), or a file of a newer version; ALREADY_EXISTS: the id, also of an
-  // unfinished ingest; ABORTED: another stream is writing it; DATA_LOSS: a damaged or cut file.
+  // Begins an import. `id`: the document's new id; empty: the id in the file. The stream asks
+  // `may_have` about the resulting id before it reports anything else about that id.
+  // RESOURCE_EXHAUSTED: as BeginIngest, since imports and ingests share their places; from the
+  // stream also if the account has no room for the document or its bytes of text. From the stream:
+  // INVALID_ARGUMENT: not a document file, text that is not UTF-8, or an id that BeginIngest
+  // refuses; FAILED_PRECONDITION: a document of another model (names both fingerprints), or a file
+  // of a newer version; ALREADY_EXISTS: the id is taken, also by an unfinished ingest; ABORTED:
+  // another stream is writing it; DATA_LOSS: a damaged or truncated file.
   virtual absl::StatusOr<std::unique_ptr<ImportStream>> ImportDocument(
       const std::string& id, const Origin& origin = {}, IdCheck may_have = nullptr) = 0;
 
-  // As DocumentStore::Backup. Blocks.
+  // Like DocumentStore::Backup. Blocks.
   virtual absl::StatusOr<store::BackupInfo> CreateBackup(const std::string& directory,
                                                          uint32_t keep) = 0;
-  // As DocumentStore::ListBackups. Blocks.
+  // Like DocumentStore::ListBackups. Blocks.
   virtual absl::StatusOr<std::vector<store::BackupInfo>> ListBackups(
       const std::string& directory) = 0;
 
-  // NOT_FOUND: a mounted document does not exist; INVALID_ARGUMENT: a document mounted twice, a
-  // pattern to which the checkpoint is not adapted; FAILED_PRECONDITION: another fingerprint, a
-  // prefix of another pattern or a document behind a prefix; RESOURCE_EXHAUSTED: landmark or state
-  // budget (names both sizes) or too many sessions, in all, of the peer (engine/places.h) or of the
-  // account. Reads landmark keys, tokens or a prefix's state: may block on disk.
+  // Opens a session. NOT_FOUND: a mounted document does not exist; INVALID_ARGUMENT: a document
+  // mounted twice, a pattern to which the checkpoint is not adapted; FAILED_PRECONDITION: another
+  // fingerprint, a prefix of another pattern or a document behind a prefix; RESOURCE_EXHAUSTED:
+  // landmark or state budget (names both sizes) or too many sessions, in all, of the peer
+  // (engine/places.h) or of the account. Reads landmark keys, tokens or a prefix's state: may block
+  // on disk.
   virtual absl::StatusOr<SessionId> OpenSession(const SessionOptions& options,
                                                 const Origin& origin = {}) = 0;
   virtual absl::StatusOr<SessionInfo> GetSession(SessionId id) = 0;
   virtual absl::Status CloseSession(SessionId id) = 0;
 
-  // These four are RESOURCE_EXHAUSTED while the account's tokens are used up, or for one that
-  // brings no session while it may have no further one. `events` is kept until its OnDone or
-  // OnError has returned.
+  // The next four functions fail with RESOURCE_EXHAUSTED while the account's tokens are used up
+  // and, for a request without an open session, while the account may have no further session.
+  // `events` is kept until its OnDone or OnError has returned.
   virtual std::shared_ptr<RequestHandle> Generate(GenerateRequest request,
                                                   std::shared_ptr<GenerateEvents> events) = 0;
   virtual std::shared_ptr<RequestHandle> Score(
       ScoreRequest request, std::function<void(absl::StatusOr<ScoreResult>)> done) = 0;
   // Returns one list per group; if k is n_ret, the lists that Generate's first retrieval after the
-  // prompt would use. Of documents that are kept as text one list, by the query's words; nothing
-  // runs for it. FAILED_PRECONDITION: a model whose documents are prefixes.
+  // prompt would use. For documents that are kept as text, returns one list, found by the query's
+  // words without a step of the layers. FAILED_PRECONDITION: a model whose documents are prefixes.
   virtual std::shared_ptr<RequestHandle> Retrieve(
       RetrieveRequest request,
       std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done) = 0;
 
-  // kLandmark: the key of the chunk that the text is, as if a document began with it;
-  // INVALID_ARGUMENT for a text of more than one chunk. kQuery: what Retrieve searches with after
-  // the text. FAILED_PRECONDITION: a family without landmarks.
+  // Returns the embedding of a text. kLandmark: the landmark key of the text as the first chunk of
+  // a document; INVALID_ARGUMENT for a text of more than one chunk. kQuery: the query with which
+  // Retrieve searches after the text. FAILED_PRECONDITION: a family without landmarks.
   virtual std::shared_ptr<RequestHandle> Embed(
       EmbedRequest request, std::function<void(absl::StatusOr<Embedding>)> done) = 0;
 

@@ -16,16 +16,15 @@ absl::Status ShuttingDown() { return absl::UnavailableError("the engine is shutt
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(const std::string& id,
-                                                                      bool from_tokens,
-                                                                      const SessionOptions& session,
-                                                                      const Origin& origin) {
+absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(
+    const std::string& id, bool from_tokens, const SessionOptions& session, const Origin& origin,
+    const std::optional<Replacement>& replacement) {
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(CheckNewDocumentId(id));
   RETURN_IF_ERROR(CheckSession(session));
   RETURN_IF_ERROR(scheduler_.CheckRoom());
   ASSIGN_OR_RETURN(const model::LocalPatterns pattern, IngestPatterns(*model_, session));
-  return ingests_->Begin(id, from_tokens, pattern, origin);
+  return ingests_->Begin(id, from_tokens, pattern, origin, replacement);
 }
 
 absl::StatusOr<store::DocumentInfo> EngineImpl::GetDocument(const std::string& id) {

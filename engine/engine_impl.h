@@ -39,9 +39,9 @@ class EngineImpl final : public Engine {
   const model::Model& model() const override { return *model_; }
   EngineStats stats() const override;
   absl::Status health() const override;
-  absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(const std::string& id, bool from_tokens,
-                                                            const SessionOptions& session,
-                                                            const Origin& origin = {}) override;
+  absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(
+      const std::string& id, bool from_tokens, const SessionOptions& session,
+      const Origin& origin = {}, const std::optional<Replacement>& replacement = {}) override;
   absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) override;
   absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
                                                                  int64_t limit) override;
@@ -84,27 +84,28 @@ class EngineImpl final : public Engine {
   LandmarkIndexes& indexes_for_test() { return indexes_; }
 
  private:
-  // `checked`: of the request (CheckRequest). `session`: the open one to use; none: the request
-  // gets one of its own, which counts for the account, too.
+  // Admits a request. `checked`: the result of CheckRequest. `session`: the open session to use;
+  // none: the request gets its own session, which counts for the account, too.
   std::shared_ptr<RequestHandle> Submit(const absl::Status& checked,
                                         std::optional<SessionId> session,
                                         const std::shared_ptr<Request>& request);
   absl::StatusOr<Request::Place> TakePlace();
-  // Returns whether the request is answered, without a step of the layers.
+  // Prepares a request. Returns whether that has answered it, without a step of the layers.
   absl::StatusOr<bool> Prepare(Request& request);
 
-  // Of a request that has no open session, made by Prepare.
+  // Returns the source of a request's prompt, from its open session or else from its options.
   absl::StatusOr<PromptSource> SourceOf(const Request& request);
-  // A new session or, for a request that begins with `beginning`, one that has read some of that.
-  // It is kept for later requests of `account` in the families that can (prompt_cache.h).
+  // Returns a new session or a kept one that has read a part of `beginning`, the request's first
+  // tokens. After its use it is kept for later requests of `account` in the families that can
+  // rewind (prompt_cache.h).
   absl::StatusOr<SessionLease> BorrowSession(const SessionOptions& options,
                                              std::span<const int32_t> beginning,
                                              const std::shared_ptr<access::Account>& account);
-  // Of a session with these mounts.
+  // Returns the keys that a session with these mounts needs.
   Mounts::Need NeedOf(const SessionOptions& options) const;
   absl::StatusOr<std::unique_ptr<Session>> MakeSession(const SessionOptions& options,
                                                        const model::LocalPatterns& pattern);
-  // Null: the document is this model's already.
+  // Returns null if the document is this model's already.
   absl::StatusOr<std::shared_ptr<Refresh>> MakeRefresh(const std::string& id, const Origin& origin,
                                                        Refresh::Work work);
   absl::Status AbandonRefresh(const std::string& id);

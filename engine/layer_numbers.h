@@ -12,14 +12,14 @@
 
 namespace recollect::engine {
 
-// One of the two is set; neither for an empty text.
+// The parsed numbers: one of the two members is set; neither for an empty text.
 struct PatternNumbers {
   std::optional<int64_t> everywhere;
   LayerNumbers layers;
 };
 
-// INVALID_ARGUMENT naming `what` (a flag, a parameter) and the text. How many numbers there must be
-// is the model's to say.
+// Parses `text`. INVALID_ARGUMENT names `what` (a flag, a parameter) and the text. The right count
+// of numbers depends on the model and is not checked.
 absl::StatusOr<PatternNumbers> ParsePatternNumbers(absl::string_view what, absl::string_view text);
 
 }  // namespace recollect::engine

@@ -1,5 +1,5 @@
-// Who may take one of a bounded number of places that peers share. One peer cannot take them all:
-// the last quarter is for those that hold less than a quarter.
+// Limits a peer's share of a bounded number of places. One peer cannot take them all: the last
+// quarter is for peers that hold less than a quarter.
 #ifndef RECOLLECT_ENGINE_PLACES_H_
 #define RECOLLECT_ENGINE_PLACES_H_
 
@@ -12,9 +12,9 @@
 
 namespace recollect::engine {
 
-// For one more of `what` ("sessions"), where `taken` of `limit` are, `own` of them by `peer`, a
-// network address. Empty: one that none of this is about, as the embedded command line.
-// RESOURCE_EXHAUSTED naming the numbers.
+// Returns OK if `peer`, a network address, may take one more of `what` ("sessions"), when `taken`
+// of `limit` are taken, `own` of them by `peer`. An empty peer, as of the embedded command line, is
+// exempt from this share. RESOURCE_EXHAUSTED names the numbers.
 inline absl::Status CheckPlace(absl::string_view what, int64_t taken, int64_t limit,
                                const std::string& peer, int64_t own) {
   if (taken >= limit) {

@@ -1,4 +1,4 @@
-// What callers of the engine pass in and get back (engine/engine.h).
+// The arguments and results of the engine's functions (engine/engine.h).
 #ifndef RECOLLECT_ENGINE_TYPES_H_
 #define RECOLLECT_ENGINE_TYPES_H_
 
@@ -17,13 +17,13 @@
 
 namespace recollect::engine {
 
-// How the landmark keys of documents are searched. kIvf: approximately, in those of at least 4096
-// chunks, once their index has been made. kAuto: likewise, from the size on at which exact search
-// is most of a step that retrieves (kLeastIndexed in engine.cc).
+// The search of documents' landmark keys. kIvf: approximate in documents of at least 4096 chunks,
+// once their index has been made. kAuto: the same, from the size on at which exact search takes
+// most of a step that retrieves (kLeastIndexed in engine.cc).
 enum class IndexMode { kExact, kIvf, kAuto };
 
-// The numbers of chunk states that an ingest keeps: as the model computes them, or rounded to 8
-// bits, which takes half the space. Documents of both kinds are mounted alike.
+// The format of the chunk states that an ingest stores: as the model computes them, or rounded to 8
+// bits, which takes half the space. Documents of both formats can be mounted.
 enum class ChunkStatesFormat { kBf16, kMxInt8 };
 
 struct EngineOptions {
@@ -36,11 +36,11 @@ struct EngineOptions {
   ChunkStatesFormat chunk_states_format = ChunkStatesFormat::kMxInt8;
   // Local states of all sessions, and of prefixes that are being ingested.
   int64_t state_budget_bytes = int64_t{4} << 30;
-  // Of these, the most that states of ended requests keep for later ones that begin alike, as far
-  // as nothing else needs them; 0: none are kept.
+  // The part of state_budget_bytes that states of ended requests may keep, for later requests that
+  // begin alike, until something else needs it; 0: none are kept.
   int64_t prompt_cache_bytes = int64_t{1} << 30;
   IndexMode index = IndexMode::kExact;
-  int64_t index_least_chunks = 0;       // in place of the number above; 0: that one
+  int64_t index_least_chunks = 0;       // in place of the number of IndexMode; 0: that one
   int64_t ingest_slice_tokens = 1024;   // most tokens of one ingest slice
   int64_t shared_slice_tokens = 128;    // the same while any session decodes; streams wait for it
   int64_t prefill_slice_tokens = 512;   // most prompt tokens of one step, over all sessions
@@ -63,18 +63,18 @@ struct IngestStatus {
   std::string committed_sha256;
 };
 
-// Who asks for what lasts: an ingest, an open session.
+// The origin of an ingest or an open session.
 struct Origin {
   std::string peer = {};   // whom places are counted for (engine/places.h)
-  std::string owner = {};  // said again by GetSession; who else may use it is for callers to decide
+  std::string owner = {};  // returned by GetSession; callers decide who else may use the session
   std::shared_ptr<access::Account> account = {};  // null: nothing is counted
 };
 
 enum class SessionId : uint64_t {};
 
-// How mounted documents reach what a session reads: as memory, to which layers attend; as text, the
-// blocks that fit best in front of the prompt; or both. kDefault: as memory where the model has
-// one, otherwise as text.
+// How a session reads mounted documents: as memory, to which layers attend; as text, the best
+// blocks in front of the prompt; or both. kDefault: as memory if the model has one, otherwise as
+// text.
 enum class MountAs { kDefault, kMemory, kText, kBoth };
 
 // An entry for each layer: one number for all heads, or one for each head.
@@ -110,13 +110,14 @@ struct Sampling {
 };
 
 inline constexpr int64_t kMaxPromptTokens = 1 << 18;
-// Likeliest tokens in one place: as many as OpenAI's chat has (its completions have 5).
+// The largest number of likeliest tokens at one position, as in OpenAI's chat API (its completions
+// have 5).
 inline constexpr int64_t kMaxTopLogprobs = 20;
 
 // Hits of a retrieval from documents that are kept as text.
 inline constexpr int64_t kDefaultTextHits = 8;
 
-// Blocks of so many tokens in all go in front of a prompt, where documents are mounted as text.
+// The most tokens of blocks in front of a prompt, where documents are mounted as text.
 inline constexpr int64_t kDefaultTextTokens = 512;
 
 // A prompt is one of text, token ids and a conversation, whose answer is generated. Conversations
@@ -143,14 +144,14 @@ struct GenerateRequest {
   int64_t max_tokens = 128;  // 0: only read the prompt
   // Generation ends before the first of these; the stop itself is not emitted. UTF-8.
   std::vector<std::string> stop;
-  // What a request with otherwise the same fields has emitted before it was broken off, perhaps by
-  // another process: its tokens are read behind the prompt, and generation goes on as if it had not
-  // been broken off. They count in max_tokens; neither they nor their text are emitted again. Where
-  // they complete the request, nothing is generated. OnRetrieval is called for their landmarks.
+  // The output of a request with otherwise the same fields that was interrupted, perhaps in another
+  // process: its tokens are read after the prompt, and generation continues as if it had not been
+  // interrupted. They count in max_tokens; neither they nor their text are emitted again. If they
+  // complete the request, nothing is generated. OnRetrieval is called for their landmarks.
   std::vector<int32_t> generated = {};
   std::string generated_text = {};
   bool ignore_eos = false;  // treat the end token like any other token
-  // OnLogprobs is called for each token, with so many of the likeliest; absent: it is not.
+  // OnLogprobs is called for each token, with this many of the likeliest; absent: it is not called.
   std::optional<int64_t> logprobs = {};
   // OnRetrieval is called, for landmarks of the prompt too, in order of position, then group.
   bool with_retrievals = false;
@@ -163,7 +164,8 @@ struct TokenLogprob {
   float logprob = 0;  // natural
 };
 
-// Of a token that was chosen: by the model itself, before temperature, top-k, top-p and DRY.
+// The log probabilities for a chosen token: the model's own, before temperature, top-k, top-p and
+// DRY.
 struct ChosenLogprob {
   TokenLogprob chosen;
   std::vector<TokenLogprob> top;  // as many as asked for, or as there are, the likeliest first
@@ -181,7 +183,7 @@ struct Hit {
   OwnerId owner{};                       // the chunk's; a later document of that name has another
 };
 
-// What one group retrieved at one landmark position.
+// The chunks that one group retrieved at one landmark position.
 struct Retrieval {
   int64_t position = 0;
   int group = 0;
@@ -204,10 +206,10 @@ struct Usage {
   absl::Duration generation_time;  // from the first to the last token
 };
 
-// In an open session the prompt follows what the session has read and becomes part of it, as a
-// prompt of GenerateRequest does, but for its last token, which runs with the session's next
-// request: so that the first token of that can be predicted, too. Texts of any length are scored
-// piece by piece.
+// In an open session the prompt follows the tokens that the session has read and becomes part of
+// it, like a prompt of GenerateRequest, except for its last token: this runs with the session's
+// next request, so that the first token of that request can be predicted, too. Texts of any length
+// are scored piece by piece.
 struct ScoreRequest {
   std::optional<SessionId> session;  // an open session; if absent, a new one with `session_options`
   SessionOptions session_options;
@@ -223,11 +225,11 @@ struct ScoreRequest {
 struct ScoreResult {
   std::vector<int32_t> tokens;
   // For each token: its log probability (natural) given all tokens before it, and the most likely
-  // token in its place with its log probability, of the same bits where both are one token. If no
+  // token in its place with its log probability, of the same bits if both are the same token. If no
   // landmark begins the sequence (the family has none, or landmarks end their blocks) and no prefix
-  // is mounted, nothing precedes the first token: 0, -1 and 0. The same for the first token in an
-  // open session that has run its last token, since the request before it was cancelled or ended
-  // with a prompt: what would predict it has gone by.
+  // is mounted, nothing precedes the first token: 0, -1 and 0. The same holds for the first token
+  // in an open session that has already run its last token, because the request before was
+  // cancelled or ended with a prompt: the row that would predict it has run.
   std::vector<float> logprobs;
   std::vector<int32_t> argmax;
   std::vector<float> argmax_logprobs;
@@ -240,13 +242,14 @@ struct ScoreResult {
 struct RetrieveRequest {
   SessionOptions session_options;
   Prompt query;
-  // Hits per group; 0: the model's n_ret, of documents that are kept as text kDefaultTextHits.
+  // Hits per group; 0: the model's n_ret or, for documents that are kept as text, kDefaultTextHits.
   int64_t k = 0;
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<access::Account> account = {};  // as Origin
 };
 
-// A text as retrieval compares it: the key of a chunk, or what a group of layers asks for after it.
+// The embedding of a text for retrieval: the key of a chunk, or the query of a group of layers
+// after it.
 enum class EmbeddingKind { kLandmark, kQuery };
 
 struct EmbedRequest {
@@ -259,7 +262,7 @@ struct EmbedRequest {
 };
 
 // The inner product of a query and a landmark is the score that the query's group gives the chunk
-// (Hit::score, where the chunk has it of its own and not as another's successor).
+// (Hit::score, unless the chunk has it as another's successor).
 struct Embedding {
   std::vector<float> values;  // [key_width]
   int64_t tokens = 0;         // of the text
@@ -287,14 +290,15 @@ struct EngineStats {
   // Documents whose loaded keys are searched approximately; indexes made since start.
   int64_t indexed_documents = 0, indexes_made = 0;
   int64_t landmark_bytes = 0, landmark_budget_bytes = 0;
-  // Keys of documents of at least so many chunks take so much more memory each; 0: none do.
+  // The number of chunks from which on a document's keys have a sketch, and the bytes that it adds
+  // to each key; 0: none have one.
   int64_t landmark_sketch_chunks = 0, landmark_sketch_key_bytes = 0;
   std::string chunk_states_format;  // of EngineOptions: "mxint8" or "bf16"
   int64_t memory_bytes = 0, memory_budget_bytes = 0;
   int64_t chunk_states_bytes = 0, chunk_states_budget_bytes = 0;
   int64_t state_bytes = 0, state_budget_bytes = 0;
   // States of ended requests that are kept for prompts that begin alike: their number and bytes,
-  // which state_bytes counts, too. Tokens of prompts that need not be read because of them.
+  // which state_bytes counts, too. Tokens of prompts that did not have to be read because of them.
   int64_t cached_prompts = 0, prompt_cache_bytes = 0, prompt_cache_budget_bytes = 0;
   int64_t cached_prompt_tokens = 0;
   int64_t store_bytes = 0;
@@ -303,7 +307,7 @@ struct EngineStats {
   int64_t store_cache_bytes = 0, store_cache_budget_bytes = 0;
   int64_t store_cache_hits = 0, store_cache_misses = 0, store_cache_damaged = 0;
   bool store_cache_read_only = false;
-  // In tables, by kind of record, without what is not written yet; empty: it is in memory.
+  // Bytes in tables, by kind of record, without unwritten data; empty: the store is in memory.
   std::vector<std::pair<std::string, int64_t>> store_table_bytes;
   int64_t device_free_bytes = 0, device_total_bytes = 0;  // of the device in use; 0 without one
   int64_t chunk_hits_memory = 0, chunk_hits_states = 0, chunk_hits_store = 0;
@@ -319,7 +323,7 @@ struct EngineStats {
   int64_t graph_launches = 0;  // Backend::graph_launches
   double landmark_step_p50_ms = 0,
          landmark_step_p99_ms = 0;  // last 1024 landmark steps while decoding, with retrieval
-  // Since the start, in seconds; of landmark steps by the slowest tier that they read from.
+  // Durations since start, in seconds; of landmark steps by the slowest tier that they read from.
   HistogramValues time_to_first_token_s, inter_token_s, store_read_s;
   HistogramValues landmark_step_memory_s, landmark_step_states_s, landmark_step_store_s;
 };

@@ -1,4 +1,4 @@
-// Who may send which request, by its head alone: for ServerOptions::authorize.
+// Authorizes requests by their heads alone, for ServerOptions::authorize.
 //
 //   options.authorize = [&](const Request& request) { return Authorize(*guard, request); };
 #ifndef RECOLLECT_HTTP_AUTHORIZE_H_
@@ -11,18 +11,18 @@
 
 namespace recollect::http {
 
-// Whether it asks for the server's health, as a balancer does, by whatever name.
+// Whether the request asks for the server's health, as a load balancer does, by any of its paths.
 bool IsHealth(const Request& request);
 
-// Everything needs a key, "Authorization: Bearer KEY", but what tells of the server's health and
-// the web page, which have nothing of documents. Methods other than GET, HEAD and POST change
-// something and need the right 'full'. An id behind /v1/documents/ is checked. UNAUTHENTICATED,
-// PERMISSION_DENIED; INVALID_ARGUMENT where the id is not percent-encoded.
+// Checks the key, "Authorization: Bearer KEY", that every request needs, except for the server's
+// health and the web page, which reveal nothing of documents. Methods other than GET, HEAD and POST
+// change something and need the right 'full'. The id in a path /v1/documents/ID must be allowed,
+// too. UNAUTHENTICATED, PERMISSION_DENIED; INVALID_ARGUMENT if the id's percent-encoding is wrong.
 //
-// For handlers: ids that come otherwise, such as mounts in a body, go through
-// `request.caller.CheckDocuments(mounts)` once they are decoded, before the engine is asked. A list
-// begins at `request.caller.ListFrom(after)` and leaves out what `request.caller.MaySee(id)`
-// denies.
+// Handlers check all other ids, such as mounts in a body, with
+// `request.caller.CheckDocuments(mounts)` once they are decoded, before the engine is called. A
+// list begins at `request.caller.ListFrom(after)` and leaves out ids for which
+// `request.caller.MaySee(id)` is false.
 absl::StatusOr<access::Caller> Authorize(const access::Guard& guard, const Request& request);
 
 }  // namespace recollect::http

@@ -1,4 +1,4 @@
-// What POST /v1/chat/completions asks for.
+// Decodes requests of POST /v1/chat/completions.
 #ifndef RECOLLECT_HTTP_CHAT_REQUEST_H_
 #define RECOLLECT_HTTP_CHAT_REQUEST_H_
 
@@ -11,12 +11,12 @@
 
 namespace recollect::http {
 
-// An answer ends by itself; this is for one that does not.
+// The default limit of tokens, for an answer that does not end by itself.
 inline constexpr int64_t kDefaultAnswerTokens = 1024;
 
-// `generate.prompt.messages` is the conversation. Retrievals are asked for where documents are
-// mounted, since an answer cites them. Errors as of DecodeCompletion (http/completion_request.h);
-// INVALID_ARGUMENT also names the message.
+// Decodes a request; `generate.prompt.messages` is the conversation. Retrievals are requested if
+// documents are mounted, since the answer cites them. Errors as for DecodeCompletion
+// (http/completion_request.h); INVALID_ARGUMENT also names the message.
 absl::StatusOr<GenerationRequest> DecodeChat(const std::string& body, const ServerOptions& options,
                                              const access::Caller& caller);
 

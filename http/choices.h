@@ -1,4 +1,4 @@
-// The answer to a request for completions, which its choices share: whole, or a stream of
+// The answer to a request for completions, shared by its choices: one JSON object, or a stream of
 // server-sent events. There is one choice for each prompt.
 #ifndef RECOLLECT_HTTP_CHOICES_H_
 #define RECOLLECT_HTTP_CHOICES_H_
@@ -17,11 +17,11 @@
 
 namespace recollect::http {
 
-// Thread-safe. Once one choice has failed, the others are cancelled, and what they still give is
+// Thread-safe. Once one choice has failed, the others are cancelled and their further output is
 // dropped.
 class Choices : public std::enable_shared_from_this<Choices> {
  public:
-  // How ids begin, and what `object` says of a whole answer and of an event.
+  // The prefix of ids, and the values of `object` in a whole answer and in an event.
   struct Names {
     const char* id;
     const char* whole;
@@ -35,15 +35,16 @@ class Choices : public std::enable_shared_from_this<Choices> {
           std::shared_ptr<Answer> answer);
 
   int64_t count() const { return count_; }
-  // Cancels the request when the client goes, and keeps a stream alive until it ends.
+  // Cancels the engine's request when the client disconnects, and keeps a stream alive until it
+  // ends.
   void Follow(const std::shared_ptr<engine::RequestHandle>& handle);
 
-  // Of a stream: an event with the choice, in `choices`, and what stands beside that; null as
-  // choice: `choices` is empty.
+  // Sends an event of a stream, with `choice` in `choices` and the members of `beside` next to
+  // `choices`. If `choice` is null, `choices` is empty.
   void Send(nlohmann::json choice, const nlohmann::json& beside = nlohmann::json::object());
-  // The choice `index` has ended. A whole answer has `choice` in its place, and the members of
-  // `beside` next to `choices`: of several choices numbers are added and arrays joined. A stream
-  // has neither.
+  // Ends the choice `index`. A whole answer has `choice` at this index, and the members of `beside`
+  // next to `choices`; with several choices numbers are added and arrays joined. A stream has
+  // neither.
   void End(int64_t index, nlohmann::json choice, const nlohmann::json& beside,
            const engine::Usage& usage);
   void Fail(const absl::Status& status);

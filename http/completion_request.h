@@ -1,4 +1,4 @@
-// What POST /v1/completions asks for.
+// Decodes requests of POST /v1/completions.
 #ifndef RECOLLECT_HTTP_COMPLETION_REQUEST_H_
 #define RECOLLECT_HTTP_COMPLETION_REQUEST_H_
 
@@ -13,13 +13,13 @@ namespace recollect::http {
 
 // Each prompt is answered as if it had been sent alone.
 struct CompletionRequest : GenerationRequest {
-  std::vector<engine::Prompt> prompts;  // those of `generate`, in place of its own
+  std::vector<engine::Prompt> prompts;  // each replaces `generate.prompt`
   bool echo = false;                    // the prompt comes before the answer
 };
 
-// INVALID_ARGUMENT names a field of the wrong type, one that is not known, and one that OpenAI's
-// API has and this one has not. NOT_FOUND: another model. PERMISSION_DENIED: a mount that `caller`
-// may not use. Values are checked by the engine.
+// Decodes a request. INVALID_ARGUMENT names a field that has the wrong type, is unknown, or is in
+// OpenAI's API but not in this one. NOT_FOUND: another model. PERMISSION_DENIED: a mount that
+// `caller` may not use. Values are checked by the engine.
 absl::StatusOr<CompletionRequest> DecodeCompletion(const std::string& body,
                                                    const ServerOptions& options,
                                                    const access::Caller& caller);

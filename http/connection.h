@@ -1,5 +1,5 @@
-// One connection: requests one after another, each read, handed to its route and answered. With
-// connection*.cc, head.h and server.cc the only files that know Beast.
+// An HTTP connection: reads requests one after another, passes each to its route and sends the
+// answer. Only this file, connection*.cc and head.* use Boost.Beast.
 #ifndef RECOLLECT_HTTP_CONNECTION_H_
 #define RECOLLECT_HTTP_CONNECTION_H_
 
@@ -36,21 +36,21 @@ inline auto To(error_code& error) {
   return boost::asio::redirect_error(boost::asio::use_awaitable, error);
 }
 
-// Used by the one thread of `io`, and alive as long as its coroutines.
+// Used by the one thread of `io`; it lives as long as its coroutines.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // `count_running` is told of each request that begins (1) and is answered (-1).
+  // `count_running` is called with 1 when a request begins and with -1 when it ends.
   Connection(boost::asio::ip::tcp::socket socket, boost::asio::io_context& io, Runtime& runtime,
              std::function<void(int)> count_running);
 
   const std::string& peer() const { return peer_; }
-  // Until the client or the server ends the connection.
+  // Serves requests until the client or the server ends the connection.
   boost::asio::awaitable<void> Serve();
-  // Ends it at once: cancels the request that runs.
+  // Ends the connection at once and cancels the running request.
   void Close();
 
  private:
-  // Where nothing is read it is looked so often whether the client is still there.
+  // How often it checks that the client is still there while it reads nothing.
   static constexpr absl::Duration kLookInterval = absl::Seconds(1);
 
   using Parser = boost::beast::http::request_parser<boost::beast::http::buffer_body>;
@@ -60,19 +60,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Request request;
     std::string query = {};  // what follows '?', as sent
     std::shared_ptr<Answer> answer;
-    bool expects = false;  // the client waits for "100 Continue" before it sends the body
-    bool chunked = true;   // it knows HTTP/1.1
-    bool pumps = false;    // Pump runs
-    bool keep = false;     // the connection after the answer; set when the answer's head is sent
-    int http_status = 0;   // of the answer
-    std::string shared_with = {};  // headers of every answer to it (http/cors.h)
+    bool expects = false;          // the client waits for "100 Continue" before it sends the body
+    bool chunked = true;           // the client supports it: HTTP/1.1
+    bool pumps = false;            // Pump runs
+    bool keep = false;             // keeps the connection open; set when the answer's head is sent
+    int http_status = 0;           // of the answer
+    std::string shared_with = {};  // headers of any answer (http/cors.h)
     const Route* route = nullptr;  // null: none, or not looked for
     absl::Time start;
     int64_t number = 0;  // in the log, and in X-Request-Id
   };
 
   using TlsStream = boost::asio::ssl::stream<boost::beast::tcp_stream&>;
-  // Where requests are read and answers are written: `use` is called with one of both streams.
+  // Calls `use` with the stream that requests are read from and answers are written to, TLS or
+  // plain TCP.
   template <typename Use>
   auto WithStream(const Use& use) {
     return tls_.has_value() ? use(*tls_) : use(stream_);
@@ -87,15 +88,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<error_code> ReadBody(Exchange& exchange);
   // Reads pieces of the body, ahead of its handler.
   boost::asio::awaitable<void> Pump(std::shared_ptr<Exchange> exchange);
-  // What runs until an answer has been decided on; an error of the connection.
+  // Checks a request and starts its handler, or refuses it. Returns an error of the connection.
+  // `failed`: the error of reading the head.
   boost::asio::awaitable<error_code> Handle(std::shared_ptr<Exchange> shared,
                                             const error_code& failed);
   void Run(const Route& route, Exchange& exchange);
-  // Sends what the answer gets until it ends; false where the client has gone.
+  // Sends the parts of the answer until it ends; false: the client has gone.
   boost::asio::awaitable<bool> Reply(Exchange& exchange);
   boost::asio::awaitable<bool> Write(std::string bytes);
-  // Reads on for a while after an answer to a body that was not read: a connection that is closed
-  // before may take the answer with it.
+  // Reads on for a while after an answer to a request whose body was not read: the client may lose
+  // the answer if the connection is closed earlier.
   boost::asio::awaitable<void> Linger();
   void LogEnd(const Exchange& exchange, bool sent) const;
   void WatchClient(const std::shared_ptr<Answer>& answer);
@@ -107,10 +109,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Runtime& runtime_;
   const std::function<void(int)> count_running_;
   boost::beast::tcp_stream stream_;
-  std::optional<TlsStream> tls_;  // over it
+  std::optional<TlsStream> tls_;  // over stream_
   boost::beast::flat_buffer buffer_;
-  boost::asio::steady_timer news_, wish_;  // cancelled when the answer, or the body, has something
-  boost::asio::steady_timer look_;         // for whether the client is still there
+  boost::asio::steady_timer news_, wish_;  // cancelled when the answer has news, or the body room
+  boost::asio::steady_timer look_;         // until the next check of the client
   std::string peer_;
   std::weak_ptr<Answer> answer_;  // to the request that runs
   bool lingers_ = false;

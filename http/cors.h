@@ -1,6 +1,6 @@
-// Which pages of other sites may use the server from a browser: cross-origin resource sharing, CORS
-// (the Fetch standard). A browser sends such a page's requests with its origin, and gives the page
-// an answer only if the answer names that origin.
+// Cross-origin resource sharing, CORS (the Fetch standard): which pages of other sites may use the
+// server from a browser. A browser sends a page's origin with its requests, and gives the page an
+// answer only if the answer names that origin.
 #ifndef RECOLLECT_HTTP_CORS_H_
 #define RECOLLECT_HTTP_CORS_H_
 
@@ -26,10 +26,11 @@ class Cors {
   bool allows_all() const { return all_; }
   bool Allows(absl::string_view origin) const;
 
-  // What each answer to the request says, whole lines; empty where no page is allowed.
+  // Returns the headers of any answer to the request, as whole lines; empty if no pages are allowed
+  // at all.
   std::string Headers(const Request& request) const;
-  // The headers of the answer if the request asks, before another one, whether a page may send that
-  // ("preflight"). Such a request has no key.
+  // Returns the further headers of the answer if the request is a preflight, in which a browser
+  // asks whether an allowed page may send another request. A preflight has no key.
   std::optional<std::string> Preflight(const Request& request) const;
 
  private:

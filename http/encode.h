@@ -1,4 +1,4 @@
-// What the engine gives, as JSON.
+// Encodes results of the engine as JSON.
 #ifndef RECOLLECT_HTTP_ENCODE_H_
 #define RECOLLECT_HTTP_ENCODE_H_
 
@@ -11,8 +11,8 @@ namespace recollect::http {
 // {"cached_tokens"}}.
 nlohmann::json Encode(const engine::Usage& usage);
 // {"position", "group", "candidates", "hits": [{"document", "chunk", "begin", "end", "score",
-// "weight", "tier"}]}, with an adapter "nothing", too; begin and end are bytes of the document's
-// text.
+// "weight", "tier"}]}, with a memory adapter also "nothing"; "begin" and "end" are byte offsets in
+// the document's text.
 nlohmann::json Encode(const engine::Retrieval& retrieval);
 
 }  // namespace recollect::http

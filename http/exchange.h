@@ -1,4 +1,4 @@
-// One request over HTTP and its answer, for handlers, which know nothing of sockets.
+// An HTTP request and its answer, for handlers, which know nothing of sockets.
 //
 //   void Handle(const Request& request, const std::shared_ptr<Answer>& answer) {
 //     answer->Send(200, "application/json", "{}");
@@ -29,12 +29,12 @@ struct Request {
   std::string parameter;                       // what stands for {} in the route's path, decoded
   std::string body;                            // empty where the route takes a stream
   std::shared_ptr<Body> stream = nullptr;      // of a route that takes one (http/routes.h)
-  std::string peer;       // its network address, for whom places are counted (engine/places.h)
+  std::string peer;       // network address, by which places are counted (engine/places.h)
   access::Caller caller;  // whose documents a handler may use (http/authorize.h)
 };
 
-// Thread-safe. The handler sends one whole answer, or begins one, writes parts and ends it; what it
-// does after the client has gone goes nowhere.
+// Thread-safe. The handler sends one whole answer, or begins one, writes parts and ends it; after
+// the client has disconnected, this has no effect.
 class Answer {
  public:
   static constexpr size_t kMaxUnsentBytes = 1 << 20;
@@ -43,7 +43,7 @@ class Answer {
     int status = 200;
     std::string content_type, headers = {};  // headers: as Send's
     bool streamed = true;
-    // Of a streamed answer: of what will be written in all. Absent: not known.
+    // The length of a streamed answer's body, if it is known.
     std::optional<int64_t> bytes = {};
   };
 
@@ -56,26 +56,27 @@ class Answer {
   // `wake` tells the connection that there is something to take.
   explicit Answer(std::function<void()> wake) : wake_(std::move(wake)) {}
 
-  // `headers`: further ones, each a whole line that ends with CRLF.
+  // Sends a whole answer. `headers`: further ones, each a whole line that ends with CRLF.
   void Send(int status, std::string content_type, std::string body, std::string headers = "");
   void Begin(std::string content_type);
   void Begin(Head head);  // ignored where KeepAlive has begun it
-  // The answer will begin with `head`. Until it does, and while it goes on, the connection sends
-  // something after each pause, so that proxies do not take it for dead.
+  // Keeps alive an answer that will begin with `head`: before it begins and while it goes on, the
+  // connection sends something after each pause, so that proxies do not take it for dead.
   void KeepAlive(Head head, Pauses pauses);
-  // Whether the head has been given. If not, KeepAlive no longer gives it: the answer may still be
-  // an error.
+  // Whether the answer has begun. If not, KeepAlive no longer begins it, so that it may still be an
+  // error.
   bool Begun();
-  // More than kMaxUnsentBytes that wait for a slow reader end the answer, as if it had gone.
+  // Writes a part. If more than kMaxUnsentBytes wait for a slow client, the answer ends as if the
+  // client had disconnected.
   void Write(absl::string_view part);
-  // Calls `next` once what was written is on its way, perhaps at once, so that a long answer need
-  // not wait in memory. Not after the client has gone.
+  // Calls `next` once the connection has taken all that was written, perhaps at once, so that a
+  // long answer need not wait in memory. Never calls it after the client has disconnected.
   void WhenTaken(std::function<void()> next);
   void End();
-  // Ends it so that the client sees that it is not whole.
+  // Ends the answer so that the client sees that it is incomplete.
   void Break() { Gone(); }
-  // `cancel` is called once if the client goes before the end, at once if it has gone already.
-  // Replaces an earlier one.
+  // Sets a function to call once if the client disconnects before the end, at once if it already
+  // has. Replaces an earlier one.
   void OnGone(std::function<void()> cancel);
 
   // The rest is for the connection.

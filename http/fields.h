@@ -1,4 +1,4 @@
-// The fields of a JSON object of a request, each with its type checked.
+// Takes fields out of a request's JSON object and checks their types.
 #ifndef RECOLLECT_HTTP_FIELDS_H_
 #define RECOLLECT_HTTP_FIELDS_H_
 
@@ -41,8 +41,8 @@ bool Holds(const nlohmann::json& value, const std::optional<T>*) {
   return Holds(value, static_cast<const T*>(nullptr));
 }
 
-// What a value is that does not hold the type: "string"; "number 1.5", which is short and may be
-// too large only; "entry 3: string" of the first entry that is wrong.
+// Describes a value of the wrong type: "string"; "number 1.5", since a number is short and may only
+// be too large; "entry 3: string", the first wrong entry of an array.
 template <typename T>
 std::string Wrong(const nlohmann::json& value, const T*) {
   return absl::StrCat(value.type_name(), value.is_number() ? absl::StrCat(" ", value.dump()) : "");
@@ -60,8 +60,8 @@ std::string Wrong(const nlohmann::json& value, const std::optional<T>*) {
   return Wrong(value, static_cast<const T*>(nullptr));
 }
 
-// Takes the field out of `object` and into `out`, which keeps its value where the field is absent
-// or null. INVALID_ARGUMENT naming the field and `expected`.
+// Moves a field from `object` into `out`, which keeps its value if the field is absent or null.
+// INVALID_ARGUMENT names the field and `expected`.
 template <typename T>
 absl::Status Take(nlohmann::json& object, const char* name, const char* expected, T& out) {
   const auto found = object.find(name);

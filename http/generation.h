@@ -1,5 +1,5 @@
-// One choice of an answer over HTTP, from the engine's events to JSON. How it is written,
-// completions and chat say.
+// Turns the engine's events into the JSON of one choice of an answer. Subclasses for completions
+// and chat define the format.
 #ifndef RECOLLECT_HTTP_GENERATION_H_
 #define RECOLLECT_HTTP_GENERATION_H_
 
@@ -19,12 +19,12 @@
 
 namespace recollect::http {
 
-// Is held by the engine until the end. Its events come one at a time, so it needs no lock.
+// The engine holds it until the end and delivers one event at a time, so it needs no lock.
 class Generation : public engine::GenerateEvents, public std::enable_shared_from_this<Generation> {
  public:
-  // Answers later, from other threads, unless it returns an error, with which the caller lets the
-  // choices fail.
-  // INVALID_ARGUMENT: log probabilities of a model without a tokenizer.
+  // Starts the generation, which answers later, from other threads. If it returns an error, the
+  // caller fails the choices with it. INVALID_ARGUMENT: log probabilities of a model without a
+  // tokenizer.
   virtual absl::Status Start();
 
   void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) override;
@@ -34,24 +34,24 @@ class Generation : public engine::GenerateEvents, public std::enable_shared_from
   void OnError(const absl::Status& status) override;
 
  protected:
-  // `index`: among the choices.
+  // `index`: the position among the choices.
   Generation(Runtime& runtime, GenerationRequest request, std::shared_ptr<Choices> choices,
              int64_t index);
 
-  // What a choice has besides `index` and `finish_reason`: of the event before all others of a
-  // stream (null: there is none), of an event with further text, of a whole answer.
+  // Return the members of a choice besides `index` and `finish_reason`: in the first event of a
+  // stream (null: there is no such event), in an event with further text, in a whole answer.
   virtual nlohmann::json Opening() = 0;
   virtual nlohmann::json Further(const std::string& text) = 0;
   virtual nlohmann::json Whole(const std::string& text) = 0;
-  // Adds to the last event of a stream that has a choice, or to a whole answer. Where EndsSlowly,
-  // it may block, and its error ends the answer.
+  // Adds members to the last event of a stream that has a choice, or to a whole answer. An error
+  // ends the answer. May block only if EndsSlowly().
   virtual absl::Status AddToEnd(nlohmann::json& end, const engine::Usage& usage);
   virtual bool EndsSlowly() const;
 
-  // Sets logprobs(), where they are asked for; as Start.
+  // Sets logprobs() if they are requested. Errors as for Start.
   absl::Status PrepareLogprobs();
   void Generate();
-  void EndIfError(const absl::Status& status);  // tells it to the client, unless it is OK
+  void EndIfError(const absl::Status& status);  // fails the choices, unless it is OK
 
   Runtime& runtime() { return runtime_; }
   const GenerationRequest& request() const { return request_; }
@@ -74,7 +74,7 @@ class Generation : public engine::GenerateEvents, public std::enable_shared_from
   std::string text_;  // without a stream
   std::optional<Logprobs> logprobs_;
   nlohmann::json retrievals_ = nlohmann::json::array();
-  int64_t hits_ = 0, left_out_ = 0;  // of retrievals_; and retrievals beyond the most
+  int64_t hits_ = 0, left_out_ = 0;  // hits of all retrievals; retrievals beyond the limit
   bool begun_ = false;               // of a stream
 };
 

@@ -1,4 +1,4 @@
-// The fields that completions and chat share, as http/request_fields.h takes those of all requests.
+// Takes the fields that completions and chat share, as http/request_fields.h does for all requests.
 #ifndef RECOLLECT_HTTP_GENERATION_FIELDS_H_
 #define RECOLLECT_HTTP_GENERATION_FIELDS_H_
 
@@ -18,27 +18,27 @@ struct GenerationRequest {
   bool show_retrievals = false;
 };
 
-// `stream`, `stream_options` and `retrievals`.
+// Takes `stream`, `stream_options` and `retrievals`.
 absl::Status TakeOutput(nlohmann::json& object, GenerationRequest& request);
 
-// `temperature`, `top_p`, `top_k`, `seed`, `stop`, `ignore_eos` and DRY. A `top_p` of 0 is the
-// likeliest token alone.
+// Takes `temperature`, `top_p`, `top_k`, `seed`, `stop`, `ignore_eos` and the fields of DRY. A
+// `top_p` of 0 means the likeliest token alone.
 absl::Status TakeSampling(nlohmann::json& object, engine::GenerateRequest& generate);
 
-// What a request means by `max_tokens`, of which -1 is as many as there may be.
+// Returns the limit that a request's `max_tokens` means; -1: the largest that is allowed.
 int64_t MaxTokens(int64_t asked);
 
-// A whole answer waits in memory until it is sent: refuses one with more log probabilities than
-// some megabytes hold. `field`: where the request says how many there are for each token.
+// Refuses a whole answer, which waits in memory until it is sent, with more log probabilities than
+// some megabytes hold. `field`: the field with their number for each token.
 absl::Status CheckLogprobs(const char* field, const GenerationRequest& request,
                            int64_t choices = 1);
 
-// Takes a field of OpenAI's API of which only the values that change nothing are built; null is one
-// of them. The first of `neutral` is named where it has another.
+// Takes a field of OpenAI's API that is supported only with values that change nothing: null and
+// `neutral`. INVALID_ARGUMENT for any other value names the first of `neutral`.
 absl::Status RefuseUnbuilt(nlohmann::json& object, const char* name,
                            const std::vector<nlohmann::json>& neutral);
 
-// Takes `user` and what else says whose request it is, or how to keep it: of no use here.
+// Takes and ignores `user` and other fields that say whose request it is, or how to cache it.
 absl::Status TakeIgnored(nlohmann::json& object);
 
 }  // namespace recollect::http

@@ -1,5 +1,5 @@
-// The fields that the requests of several endpoints share. Each taker removes its fields from the
-// object, so that what is left at the end is not known (RefuseRest). INVALID_ARGUMENT names the
+// Takes the fields that requests of several endpoints share. Each function removes its fields from
+// the object, so that fields left at the end are unknown (RefuseRest). INVALID_ARGUMENT names the
 // field; values are checked by the engine.
 #ifndef RECOLLECT_HTTP_REQUEST_FIELDS_H_
 #define RECOLLECT_HTTP_REQUEST_FIELDS_H_
@@ -16,26 +16,27 @@
 
 namespace recollect::http {
 
-// Of every request with a JSON body. INVALID_ARGUMENT: a body that is not a JSON object in UTF-8,
-// or nested deeper than base/json.h takes.
+// Parses the body of a request. INVALID_ARGUMENT: it is not a JSON object in UTF-8, or is nested
+// deeper than base/json.h allows.
 absl::StatusOr<nlohmann::json> ParseObject(const std::string& body);
 
-// NOT_FOUND, naming both, if that is not the model that is served.
+// Returns NOT_FOUND, naming both, if `name` is not the model that is served.
 absl::Status CheckModel(const std::string& name, const ServerOptions& options);
 
-// `model`, which must be the one that is served: another is NOT_FOUND.
+// Takes `model`, which must name the model that is served: another is NOT_FOUND.
 enum class ModelField { kRequired, kOptional };
 absl::Status TakeModel(nlohmann::json& object, const ServerOptions& options, ModelField field);
 
-// A string or an array of token ids, or an array of one of these.
+// Takes a string, an array of token ids, or an array with one of these.
 absl::Status TakePrompt(nlohmann::json& object, const char* name, engine::Prompt& prompt);
 
-// A string, an array of token ids, or an array of up to kMaxPrompts of either.
+// Takes a string, an array of token ids, or an array of up to kMaxPrompts of either.
 inline constexpr size_t kMaxPrompts = 256;
 absl::Status TakePrompts(nlohmann::json& object, const char* name,
                          std::vector<engine::Prompt>& prompts);
 
-// `mounts`, which `caller` must be allowed to use, `mount_as`, `text_tokens` and the pattern.
+// Takes `mounts`, which `caller` must be allowed to use, `mount_as`, `text_tokens` and the fields
+// of the pattern.
 absl::Status TakeSession(nlohmann::json& object, const access::Caller& caller,
                          engine::SessionOptions& session);
 

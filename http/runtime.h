@@ -1,4 +1,4 @@
-// What all requests of one HTTP server share.
+// The state that all requests of one HTTP server share.
 #ifndef RECOLLECT_HTTP_RUNTIME_H_
 #define RECOLLECT_HTTP_RUNTIME_H_
 
@@ -27,13 +27,14 @@ class Runtime {
   Runtime(const ServerOptions& server_options, engine::Engine& the_engine)
       : options(server_options), engine(the_engine) {}
 
-  // Begins a request on a thread that may wait for the disk. RESOURCE_EXHAUSTED, and `work` is
-  // dropped, if kMaxQueued wait for one.
+  // Runs `work`, which begins a request, on a thread that may wait for the disk.
+  // RESOURCE_EXHAUSTED, and `work` is dropped, if kMaxQueued requests wait for a thread.
   absl::Status Start(std::function<void()> work);
-  // Goes on with one that was begun: is not refused.
+  // Runs `work` of a request that has begun, on such a thread; never refuses it.
   void Continue(std::function<void()> work);
 
-  // Of a request that goes on after its handler has returned, and then needs the runtime.
+  // Makes Stop wait for a request that goes on after its handler has returned and needs the
+  // runtime.
   class Work {
    public:
     explicit Work(Runtime& runtime) : runtime_(runtime) { runtime_.CountWork(1); }
@@ -44,7 +45,7 @@ class Runtime {
    private:
     Runtime& runtime_;
   };
-  // Once all connections are closed: waits for what they have begun.
+  // Waits for the requests that have begun. To be called once all connections are closed.
   void Stop();
 
   absl::Status Ready() const;  // UNAVAILABLE while draining, and without a device

@@ -1,4 +1,4 @@
-// The HTTP listener: OpenAI-style completions over an engine that it borrows (docs/http.md).
+// The HTTP server: OpenAI-style completions from an engine that it does not own (docs/http.md).
 //
 //   ASSIGN_OR_RETURN(auto server, Server::Start({.listen = "127.0.0.1:8080"}, *engine));
 //   … server->address() …
@@ -35,25 +35,26 @@ struct ServerOptions {
   const model::Tokenizer* tokenizer = nullptr;  // for echo, logprobs, /tokenize; may be null
   bool chat = false;                            // the model has a chat template; for /v1/models
   int max_connections = kMaxConnections;        // one more is closed at once
-  // Within which a request's head, then its body, must have come; and for each write.
+  // The time limit for a request's head, for each piece of its body, and for each write.
   absl::Duration timeout = absl::Seconds(60);
-  // Of streamed completions: a proxy ends connections on which nothing comes for a minute.
+  // The longest silences in streamed completions: a proxy closes connections that are silent for a
+  // minute.
   Answer::Pauses event_pauses = {.head = absl::Seconds(1), .comment = absl::Seconds(15)};
-  // What GET /metrics and GET /v1/stats say besides: of the program; of the model, which may be
-  // null; of what else the process has, such as its gRPC server.
+  // Further content of GET /metrics and GET /v1/stats: the program's version; the model, which may
+  // be null; metrics of other parts of the process, such as its gRPC server.
   std::string version = {};
   const model::Model* model = nullptr;
   std::function<MetricFamilies()> more_metrics = nullptr;
-  // Says who sends a request, or refuses it, by its head, before its body is read
-  // (http/authorize.h). Null: anybody may send all.
+  // Returns the caller of a request, or refuses it, by its head, before its body is read
+  // (http/authorize.h). Null: anybody may send any request.
   std::function<absl::StatusOr<access::Caller>(const Request&)> authorize = nullptr;
   Cors cors = {};  // which pages of other sites may read answers
-  // By which TLS is spoken (HTTPS); must outlive the server. Null: no TLS.
+  // The certificate for TLS (HTTPS); must outlive the server. Null: no TLS.
   const access::Certificate* certificate = nullptr;
 };
 
-// Thread-safe. The engine must outlive it, and everything that it has begun in the engine ends
-// before the destructor returns or is cancelled by it.
+// Thread-safe. The engine must outlive it; requests that it has begun in the engine end before the
+// destructor returns, or are cancelled by it.
 class Server {
  public:
   // FAILED_PRECONDITION: the address cannot be listened on.
@@ -62,7 +63,7 @@ class Server {
   virtual ~Server() = default;  // like Drain with a deadline in the past
 
   virtual const std::string& address() const = 0;  // with the real port
-  // From now on /readyz and new requests are answered by 503.
+  // Answers /readyz and new requests with 503 from now on.
   virtual void Refuse() = 0;
   // Refuses, stops listening, waits until running requests are answered or `deadline` (SteadyNow()
   // time) has passed, and closes. Blocks. May be repeated.

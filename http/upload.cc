@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "http/content_range.h"
 #include "http/documents.h"
+#include "http/entity_tag.h"
 #include "http/errors.h"
 #include "http/json.h"
 #include "http/published_part.h"
@@ -43,11 +44,35 @@ json EncodeProgress(const engine::IngestStatus& status) {
           {"tokens_per_s", std::round(status.tokens_per_s * 10) / 10}};
 }
 
-absl::StatusOr<engine::SessionOptions> DecodePattern(Query query) {
-  engine::SessionOptions session;
-  RETURN_IF_ERROR(TakePattern(query, session));
+struct Asked {
+  engine::SessionOptions session;  // its pattern
+  std::optional<engine::Replacement> replacement;
+};
+
+absl::StatusOr<Asked> DecodeQuery(Query query) {
+  Asked asked;
+  RETURN_IF_ERROR(TakePattern(query, asked.session));
+  std::string replace = "false";
+  RETURN_IF_ERROR(Take(query, "replace", replace));
+  if (replace != "true" && replace != "false") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("replace: \"", replace, "\", expected true or false"));
+  }
+  if (replace == "true") asked.replacement.emplace();
   RETURN_IF_ERROR(RefuseOthers(query));
-  return session;
+  return asked;
+}
+
+// Whether the document is as the client takes it to be (RFC 9110, 13.1.1 and 13.1.2): 412
+// otherwise.
+bool MeetsConditions(const Request& request, const absl::StatusOr<store::DocumentInfo>& document) {
+  const std::string tag = document.ok() ? absl::StrCat("\"", document->sha256, "\"") : "";
+  const auto names = [&](const std::string& header) {
+    return document.ok() && NamesTag(header, tag);
+  };
+  const std::optional<std::string> match = Header(request, "if-match");
+  const std::optional<std::string> none = Header(request, "if-none-match");
+  return (!match.has_value() || names(*match)) && (!none.has_value() || !names(*none));
 }
 
 // One thing at a time: read a piece, let the engine take it, read the next. Each step starts the
@@ -90,6 +115,7 @@ class Upload final : public std::enable_shared_from_this<Upload> {
   const bool lines_;  // progress as JSON lines
   std::optional<ContentRange> range_;
   bool existed_ = false;
+  bool unmet_ = false;  // a condition of the request's head
   std::unique_ptr<engine::IngestStream> stream_;
   std::shared_ptr<engine::RequestHandle> handle_;  // may be null
   std::atomic<bool> cancelled_{false};
@@ -104,17 +130,30 @@ class Upload final : public std::enable_shared_from_this<Upload> {
 };
 
 absl::Status Upload::Begin(const Request& request) {
-  ASSIGN_OR_RETURN(const engine::SessionOptions session, DecodePattern(request.query));
+  ASSIGN_OR_RETURN(Asked asked, DecodeQuery(request.query));
   if (const auto header = Header(request, "content-range"); header.has_value()) {
     ASSIGN_OR_RETURN(range_, ParseContentRange(*header));
   }
   RETURN_IF_ERROR(CheckLength(request));
   const absl::StatusOr<store::DocumentInfo> there = runtime_.engine.GetDocument(id_);
   existed_ = there.ok();
-  ASSIGN_OR_RETURN(stream_, runtime_.engine.BeginIngest(id_, /*from_tokens=*/false, session,
+  unmet_ = !MeetsConditions(request, there);
+  if (unmet_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "If-Match, If-None-Match: document \"", id_, "\" ",
+        existed_ ? absl::StrCat("has the ETag \"", there->sha256, "\"") : "does not exist"));
+  }
+  // Of a document that changes between the look above and the engine's.
+  if (Header(request, "if-match").has_value()) asked.replacement = {there->sha256};
+  if (asked.replacement.has_value() && range_.has_value()) {
+    return absl::InvalidArgumentError(
+        "Content-Range: a part, but a text that replaces another is sent in one request");
+  }
+  ASSIGN_OR_RETURN(stream_, runtime_.engine.BeginIngest(id_, /*from_tokens=*/false, asked.session,
                                                         {.peer = request.peer,
                                                          .owner = request.caller.name(),
-                                                         .account = request.caller.account()}));
+                                                         .account = request.caller.account()},
+                                                        asked.replacement));
   if (existed_ && range_.has_value())
     stream_ = std::make_unique<PublishedPart>(runtime_.engine, *there, range_->begin);
   const engine::IngestStatus status = stream_->status();
@@ -137,7 +176,7 @@ void Upload::Refuse(const absl::Status& status) {
   stream_.reset();
   const std::string expected =
       absl::IsOutOfRange(status) ? absl::StrCat("Content-Range: bytes */", committed_, "\r\n") : "";
-  SendError(*answer_, status, expected);
+  SendError(*answer_, status, expected, unmet_ ? 412 : 0);
 }
 
 absl::Status Upload::CheckLength(const Request& request) const {

@@ -1,4 +1,4 @@
-// Chunks as the layers make them and as they read them, wherever they run.
+// Chunks as the layers make and read them, on the CPU or on a device.
 #ifndef RECOLLECT_MODEL_CHUNK_H_
 #define RECOLLECT_MODEL_CHUNK_H_
 
@@ -14,13 +14,13 @@ namespace recollect::model {
 // A chunk in its stored form.
 struct EncodedChunk {
   std::vector<Bf16> landmark_key;  // κ [d_r]; with its lexical part [d_k] (Model::AddTokens)
-  // E [rows, d]; of an adapter with each row's pointer key behind it, [rows, state_width].
+  // E [rows, d]; with an adapter each row is followed by its pointer key, [rows, state_width].
   std::vector<Bf16> states;
   std::vector<int32_t> tokens;  // for the pointer: PointerChunk::tokens (Model::AddTokens)
   int rows = 0;
 };
 
-// What GCA reads for the rows that follow one landmark: the selected chunks, best first, and their
+// The selected chunks that GCA reads for the rows after one landmark, best first, and their
 // weights. Borrowed.
 struct Retrieved {
   std::vector<kernels::MemoryView> chunks;
@@ -29,8 +29,8 @@ struct Retrieved {
 
 // A retrieved chunk whose tokens an adapter's pointer head may copy.
 struct CopiedChunk {
-  // [rows, d_p], borrowed: the pointer key of each token. One of zeros only is none: that token
-  // begins a segment, and nothing before it says where it stands.
+  // [rows, d_p], borrowed: the pointer key of each token. A key of zeros only means none: that
+  // token begins a segment, so no earlier token tells its context.
   const Bf16* keys = nullptr;
   std::span<const int32_t> tokens;  // [rows], borrowed
   float weight = 0;                 // of its retrieval

@@ -25,21 +25,21 @@ enum class ModelLayout {
 struct ModelFiles {
   ModelLayout layout = ModelLayout::kOwn;
   std::string config, weights, tokenizer;  // paths; all the same with kGguf
-  // Of the memory adapter: memory.json and memory.safetensors in the directory; empty: none.
+  // The files of the memory adapter, memory.json and memory.safetensors in the directory; empty:
+  // none.
   std::string adapter_config = {}, adapter_weights = {};
 
   bool has_adapter() const { return !adapter_config.empty(); }
 };
 
-// Where the parts of the model at `path` are: a directory, which may hold one GGUF file instead of
-// a config.json, or a GGUF file. Whether they exist is not checked but for the layout's sake. A
-// GGUF file that is named itself is the model without the adapter in its directory.
-// INVALID_ARGUMENT: several GGUF files and no config.json, naming them; a config.json that is not
-// JSON.
+// Finds the parts of the model at `path`: a directory, which may hold one GGUF file instead of a
+// config.json, or a GGUF file. Checks that files exist only as far as the layout depends on it. The
+// path of a GGUF file means the model without the adapter in its directory. INVALID_ARGUMENT:
+// several GGUF files and no config.json, naming them; a config.json that is not JSON.
 absl::StatusOr<ModelFiles> FindModelFiles(const std::string& path);
 
-// The files that hold the weights: one, or an index and the files that it names. Statuses of
-// ShardedSafetensors::Open.
+// Returns the files that hold the weights: one, or an index and the files that it names. Statuses
+// of ShardedSafetensors::Open.
 absl::StatusOr<std::vector<std::string>> WeightPaths(const ModelFiles& files);
 
 // Reads and checks the config, with that of the adapter. INVALID_ARGUMENT as ParseConfig, after the
@@ -51,7 +51,7 @@ absl::StatusOr<ModelConfig> ReadConfig(const ModelFiles& files);
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const ModelFiles& files,
                                                         const ModelConfig& config);
 
-// The adapter's tensors, checked likewise. REQUIRES: files.has_adapter().
+// Opens the adapter's tensors and checks them likewise. REQUIRES: files.has_adapter().
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenAdapter(const ModelFiles& files,
                                                         const ModelConfig& config);
 

@@ -1,5 +1,5 @@
-// What a model's files say about text: tokenizer, the token before a text, and how a conversation
-// is written. Private to model/.
+// The parts of a model's files that concern text: the tokenizer, the token before a text, and the
+// template of a conversation. Private to model/.
 #ifndef RECOLLECT_MODEL_MODEL_TEXT_H_
 #define RECOLLECT_MODEL_MODEL_TEXT_H_
 
@@ -24,9 +24,9 @@ struct ModelText {
 };
 
 // Reads tokenizer.model; or tokenizer.json with tokenizer_config.json and chat_template.jinja
-// beside it; or a GGUF file's metadata. INVALID_ARGUMENT, naming the file: a tokenizer that is not
-// read, or one that does not fit the config. A conversation's template that nobody knows is no
-// error: `no_chat` has it.
+// beside it; or a GGUF file's metadata. INVALID_ARGUMENT, naming the file: a tokenizer that cannot
+// be read, or one that does not fit the config. An unknown template of a conversation is no error:
+// `no_chat` names it.
 absl::StatusOr<ModelText> ReadModelText(const ModelFiles& files, const ModelConfig& config);
 
 }  // namespace recollect::model

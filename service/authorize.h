@@ -1,5 +1,6 @@
-// What a caller needs for each request of recollect.v1. There is one overload for each, so that a
-// new RPC, which service/call.h passes through here, does not compile without one.
+// Checks whether a caller may send a request of recollect.v1. There is one overload for each
+// request, so that a new RPC, which service/call.h passes through here, does not compile without
+// one.
 #ifndef RECOLLECT_SERVICE_AUTHORIZE_H_
 #define RECOLLECT_SERVICE_AUTHORIZE_H_
 
@@ -15,8 +16,8 @@
 
 namespace recollect::service {
 
-// PERMISSION_DENIED naming the right, or the document and the prefix. Lists are cut to what the
-// caller may see where they are made.
+// PERMISSION_DENIED names the right, or the document and the prefix. The code that makes lists
+// restricts them to documents that the caller may see.
 absl::Status Authorize(const access::Caller& caller, const v1::IngestHeader& request);
 absl::Status Authorize(const access::Caller& caller, const v1::GetDocumentRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::ListDocumentsRequest& request);
@@ -25,8 +26,8 @@ absl::Status Authorize(const access::Caller& caller, const v1::DeleteDocumentReq
 absl::Status Authorize(const access::Caller& caller, const v1::RefreshDocumentRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::ReadTextRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::ExportDocumentRequest& request);
-// Only the id that the header gives: without one the document has that of its file, which is
-// checked when it is known.
+// Checks only the id in the header: without one the document has the id in its file, which is
+// checked once it is known.
 absl::Status Authorize(const access::Caller& caller, const v1::ImportHeader& request);
 absl::Status Authorize(const access::Caller& caller, const v1::RetrieveRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::GenerateRequest& request);
@@ -39,10 +40,11 @@ absl::Status Authorize(const access::Caller& caller, const v1::GetStatsRequest& 
 absl::Status Authorize(const access::Caller& caller, const v1::CreateBackupRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::ListBackupsRequest& request);
 
-// Ids of sessions can be guessed: that of somebody else is NOT_FOUND, as one that is not open.
+// Returns an open session of the caller. Ids can be guessed: another caller's session is NOT_FOUND,
+// like one that is not open.
 absl::StatusOr<engine::SessionInfo> GetOwnSession(engine::Engine& engine,
                                                   const access::Caller& caller, uint64_t id);
-// The same for a request that names an open session, or none: 0.
+// Checks the same for a request with the id of an open session, or with 0 for none.
 absl::Status CheckOwnSession(engine::Engine& engine, const access::Caller& caller, uint64_t id);
 
 }  // namespace recollect::service

@@ -47,29 +47,29 @@ struct Runtime {
   std::atomic<int64_t> next_call{1};
   std::function<void()> check_health;                // after each call that ends UNAVAILABLE
   const access::Guard* guard = nullptr;              // null: no keys are asked for
-  bool shows_paths = false;                          // in messages: callers are of this process
-  absl::Duration ingest_silence = absl::Minutes(5);  // ServerOptions says what it is
+  bool shows_paths = false;                          // in messages, to callers in this process
+  absl::Duration ingest_silence = absl::Minutes(5);  // as in ServerOptions
   absl::Time start = SteadyNow();
   Executor executor{/*threads=*/4, kMaxQueued};  // last: it ends before what it uses
 };
 
-// One RPC from its arrival to its status. Thread-safe once constructed.
+// An RPC from its arrival to its status. Thread-safe once constructed.
 class Call {
  public:
   // `method` is a constant: "Documents/Ingest".
   Call(Runtime& runtime, const char* method, grpc::CallbackServerContext* context);
 
-  // What a caller needs, for example an overload of Authorize.
+  // Checks the caller's rights, for example an overload of Authorize.
   using Authorization = absl::FunctionRef<absl::Status(const access::Caller&)>;
-  // UNAVAILABLE while the server drains, UNAUTHENTICATED without a key of the server, or
-  // PERMISSION_DENIED for a web page where no keys are asked for, and what `authorize` says. To be
-  // called first.
+  // Admits or refuses the call: UNAVAILABLE while the server drains, UNAUTHENTICATED without a key
+  // of the server, PERMISSION_DENIED for a web page if the server asks for no keys, or the error of
+  // `authorize`. To be called first.
   absl::Status Admit(Authorization authorize);
-  // UNAUTHENTICATED once the key with which the call began is none any more.
+  // Returns UNAUTHENTICATED once the key with which the call began is no longer valid.
   absl::Status CheckStill() const;
   const access::Caller& caller() const { return caller_; }  // nobody until it is admitted
   absl::Time deadline() const { return deadline_; }
-  // Whom places are counted for (engine/places.h).
+  // The network address by which places are counted (engine/places.h).
   std::string peer_address() const;
   Runtime& runtime() const { return runtime_; }
 

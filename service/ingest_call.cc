@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -89,12 +90,18 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
     if (!v1::InputKind_IsValid(header.kind())) {
       return absl::InvalidArgumentError(absl::StrCat("header.kind: unknown value ", header.kind()));
     }
+    if (!header.replace() && !header.replaces_sha256().empty()) {
+      return absl::InvalidArgumentError("header.replaces_sha256: set, but header.replace is not");
+    }
     from_tokens_ = header.kind() == v1::INPUT_KIND_TOKENS;
+    std::optional<engine::Replacement> replacement;
+    if (header.replace()) replacement = {header.replaces_sha256()};
     ASSIGN_OR_RETURN(stream_,
                      engine_.BeginIngest(header.id(), from_tokens_, Decode(header.session()),
                                          {.peer = call_.peer_address(),
                                           .owner = call_.caller().name(),
-                                          .account = call_.caller().account()}));
+                                          .account = call_.caller().account()},
+                                         replacement));
     cancellation_.Set(stream_->handle());
     return absl::OkStatus();
   }

@@ -1,5 +1,5 @@
-// What a caller hears whose request cannot be parsed, or is of no method: in both cases gRPC's
-// callback services answer UNIMPLEMENTED without a word.
+// Error messages for a request that cannot be parsed, or whose method does not exist: in both cases
+// gRPC's callback services answer UNIMPLEMENTED without a message.
 #ifndef RECOLLECT_SERVICE_PARSE_ERRORS_H_
 #define RECOLLECT_SERVICE_PARSE_ERRORS_H_
 
@@ -10,8 +10,8 @@
 
 namespace recollect::service {
 
-// For ServerBuilder: makes the one INVALID_ARGUMENT with a reason, and has the other name the
-// method. Statuses of handlers stay.
+// Returns interceptors for ServerBuilder: they make the first case INVALID_ARGUMENT with a reason,
+// and name the method in the second. Statuses of handlers stay as they are.
 std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
 ParseErrorInterceptors();
 

@@ -30,7 +30,8 @@ class RpcMetrics {
   void Start(const std::string& method);
   void End(const std::string& method, absl::StatusCode code, absl::Duration elapsed);
   std::map<std::string, MethodMetrics> Snapshot() const;
-  // Of methods that were called: running, finished by status, and how long they took.
+  // Returns, for each method that was called, its running calls, its finished calls by status, and
+  // their durations.
   MetricFamilies Families() const;
   // Waits until no call runs except those of `method`, or `deadline` has passed.
   void AwaitAllBut(const std::string& method, absl::Time deadline) const;

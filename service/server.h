@@ -1,5 +1,5 @@
-// The gRPC server: recollect.v1, grpc.health.v1 and reflection on one address, over an engine it
-// borrows.
+// The gRPC server: recollect.v1, grpc.health.v1 and reflection on one address, over an engine that
+// it does not own.
 //
 //   ASSIGN_OR_RETURN(auto server, Server::Start({.listen = "127.0.0.1:0"}, *engine));
 //   … server->address() …
@@ -24,20 +24,22 @@ class Channel;
 namespace recollect::service {
 
 inline constexpr int kMaxConnections = 256;
-inline constexpr int kConnectionDescriptors = 3;  // that each takes
+inline constexpr int kConnectionDescriptors = 3;  // file descriptors of each
 
 struct ServerOptions {
   std::string listen;  // "127.0.0.1:50051", "[::1]:0"; port 0: a free one; empty: in process only
   std::string model_name;       // for Admin/GetModel
   std::string backup_dir = {};  // for Admin/CreateBackup; empty: no backups
   int max_connections = kMaxConnections;
-  // An ingest of which nothing comes for so long is ended: ABORTED, and what was committed stays.
+  // An ingest that receives nothing for so long ends with ABORTED; what was committed stays.
   absl::Duration ingest_silence = absl::Minutes(5);
-  // A connection that has not spoken TLS, where it must, and begun HTTP/2 for so long is closed.
+  // The time limit for the TLS handshake, if there is one, and the beginning of HTTP/2; then the
+  // connection is closed.
   absl::Duration handshake_timeout = absl::Seconds(20);
-  // Whose keys callers need, except for health and reflection; must outlive the server. Null: none.
+  // The API keys, of which callers need one, except for health and reflection; must outlive the
+  // server. Null: no keys are needed.
   const access::Guard* guard = nullptr;
-  // By which TLS is spoken; must outlive the server. Null: no TLS.
+  // The certificate for TLS; must outlive the server. Null: no TLS.
   const access::Certificate* certificate = nullptr;
 };
 
@@ -57,7 +59,8 @@ class Server {
   // A channel inside this process, without sockets, used by the embedded command line.
   virtual std::shared_ptr<grpc::Channel> InProcessChannel() = 0;
 
-  // Of calls and connections, for whoever exports them. May be called until the destructor.
+  // Returns metrics of calls and connections, to be exported. May be called until the destructor
+  // runs.
   virtual MetricFamilies metrics() const = 0;
 
   // Sets health to NOT_SERVING, refuses new calls (UNAVAILABLE), lets running calls finish until

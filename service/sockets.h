@@ -1,4 +1,4 @@
-// What the gate needs of sockets: descriptors that close themselves, listening, names of peers.
+// Sockets for the gate: descriptors that close themselves, listening, names of peers.
 #ifndef RECOLLECT_SERVICE_SOCKETS_H_
 #define RECOLLECT_SERVICE_SOCKETS_H_
 
@@ -34,21 +34,21 @@ class Descriptor {
 };
 
 struct Listeners {
-  std::vector<Descriptor> sockets;  // that do not block
+  std::vector<Descriptor> sockets;  // non-blocking
   std::string address;              // as asked for, with the real port
 };
 
-// On HOST:PORT, on all addresses of a name. FAILED_PRECONDITION naming it.
+// Listens on HOST:PORT, on all addresses of a host name. FAILED_PRECONDITION names HOST:PORT.
 absl::StatusOr<Listeners> Listen(const std::string& address);
 
-// "127.0.0.1:4711", "[::1]:4711".
+// Returns the address and port of a peer: "127.0.0.1:4711", "[::1]:4711".
 std::string NameOf(const sockaddr_storage& peer, socklen_t size);
-// Names one end of a pair of sockets, for who asks the other end for its peer, as gRPC does. No
-// program can connect to the name. `number` is no other's of the process.
+// Names one end of a socket pair after `peer`, so that gRPC, at the other end, sees this name as
+// its peer. No program can connect to the name. `number` is unique in the process.
 void SetName(int fd, const std::string& peer, uint64_t number);
-// That name, from how gRPC writes it. Of peers that have none by SetName what gRPC says.
+// Returns the `peer` of SetName from gRPC's notation of the name; for other peers, gRPC's notation.
 std::string PeerName(absl::string_view grpc_peer);
-// Without the port; empty where a peer is none of the network.
+// Returns a peer's address without the port; empty if the peer is not a network address.
 std::string PeerAddress(absl::string_view peer_name);
 
 }  // namespace recollect::service

@@ -1,4 +1,4 @@
-// One end of a connection, encrypted or as it is. Nothing waits.
+// An end of a connection, with TLS or without. No call blocks.
 #ifndef RECOLLECT_SERVICE_WIRE_H_
 #define RECOLLECT_SERVICE_WIRE_H_
 
@@ -15,20 +15,22 @@ class Wire {
  public:
   virtual ~Wire() = default;
 
-  // As recv and send of a socket: how many bytes, 0 at the end of what comes, or -1 and errno;
-  // EAGAIN: not now. With TLS either may have to wait for what the other one waits for.
+  // Work like recv and send of a socket: return the number of bytes, 0 at the end of the input, or
+  // -1 and errno; EAGAIN: not now. With TLS, Read may have to wait until the socket is writable,
+  // and Write until it is readable.
   virtual ssize_t Read(char* bytes, size_t size) = 0;
   virtual ssize_t Write(const char* bytes, size_t size) = 0;
-  // Whether bytes of ours may flow; false until TLS's handshake has ended.
+  // Whether application data may flow; false until the TLS handshake has ended.
   virtual bool ready() const { return true; }
-  // Nothing is written after this, and the other side hears of it.
+  // Tells the other side that nothing more is written.
   virtual void EndWriting() = 0;
 };
 
-// Neither owns the socket, which does not block.
+// Returns a wire without TLS. Like MakeTlsWire, it does not own the socket, which must be
+// non-blocking.
 std::unique_ptr<Wire> MakePlainWire(int socket);
-// The server's side of TLS, from the handshake on. The thread that uses it must block SIGPIPE. Null
-// without memory.
+// Returns the server's side of TLS, from the handshake on. The thread that uses it must block
+// SIGPIPE. Null: out of memory.
 std::unique_ptr<Wire> MakeTlsWire(int socket, const access::Certificate::Context& context);
 
 }  // namespace recollect::service

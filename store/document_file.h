@@ -1,9 +1,9 @@
-// A document in a file of its own, to be carried to another data directory: the bytes of the file,
-// without any disk. Byte table: docs/formats.md.
+// Encodes and decodes a document in a file of its own, to be carried to another data directory.
+// Works on the file's bytes; touches no disk. Byte table: docs/formats.md.
 //
 //   file:   8 bytes "RECOLDOC", version u32, zero u32, then frames
 //   frame:  size u32, then a record of that size (store/record.h), whose key is the number of the
-//           frame, so that one that is moved, doubled or missing counts as damaged
+//           frame, so that a frame that is moved, doubled or missing counts as damaged
 //
 // The first record is the head, the last the end with the SHA-256 of all bytes before its frame.
 // Records between them are those of store/format.h.
@@ -24,12 +24,12 @@
 namespace recollect::store {
 
 inline constexpr uint32_t kDocumentFileVersion = 1;
-// A larger frame is damage: no writer makes it.
+// The largest size of a frame; a larger frame is damage, since no writer makes it.
 inline constexpr int64_t kMaxFrameBytes = int64_t{16} << 20;
-// Chunks that follow the record of their landmark keys; of the last such record fewer.
+// The number of chunks that follow a record of their landmark keys; fewer after the last one.
 inline constexpr int64_t kFileGroupChunks = 64;
 
-// What the file is of. Of `document` all but owner, stored_bytes and first_state_part.
+// The head of a file: all of `document` except owner, stored_bytes and first_state_part.
 struct FileHead {
   DocumentInfo document;
   int64_t key_width = 0;  // of landmark keys; 0: a prefix, or a document that is kept as text
@@ -39,17 +39,17 @@ std::string EncodeFileHead(absl::string_view key, const FileHead& head);
 absl::StatusOr<FileHead> DecodeFileHead(absl::string_view key, absl::string_view record,
                                         absl::string_view what);
 
-// The file's bytes, in order. Not thread-safe, like the reader.
+// Writes the file's bytes, in order. Not thread-safe, like the reader.
 class FrameWriter {
  public:
   FrameWriter();
-  // The key of the next record.
+  // Returns the key of the next record.
   std::string NextKey() const;
   // Adds a record under NextKey().
   void Add(absl::string_view record);
   // Adds the last record.
   void AddEnd();
-  // What was added since the last call.
+  // Returns the bytes that were added since the last call.
   std::string Take();
   int64_t pending() const { return static_cast<int64_t>(out_.size()); }
 
@@ -72,11 +72,12 @@ struct Frame {
 class FrameReader {
  public:
   void Append(absl::string_view bytes);
-  // The next frame, in order, if all of it has come; the end is not handed out. INVALID_ARGUMENT:
-  // no document file; FAILED_PRECONDITION: one of a newer version; DATA_LOSS: damaged, or bytes
-  // behind the end.
+  // Returns the next frame, in order, if all of it has come; the end is not handed out.
+  // INVALID_ARGUMENT: no document file; FAILED_PRECONDITION: a file of another version; DATA_LOSS:
+  // a damaged file, or bytes behind the end.
   absl::StatusOr<std::optional<Frame>> Next();
-  // DATA_LOSS, naming how far the file went, unless its end has been read.
+  // Returns DATA_LOSS, which names the bytes and records read, unless the end has been read.
+  // INVALID_ARGUMENT: the file is empty.
   absl::Status Finish() const;
   int64_t bytes() const { return bytes_; }
 

@@ -57,7 +57,7 @@ struct DocumentInfo {
   std::string damage;
 };
 
-// One chunk as stored: its states, its text range and, for a model with a pointer, its tokens. Of a
+// A chunk as stored: its states, its text range and, for a model with a pointer, its tokens. In a
 // document that is kept as text it is the range alone: the document's tokens are kept once.
 struct ChunkRecord {
   std::vector<Bf16> states;  // [rows, width]; empty: of a document that is kept as text
@@ -124,16 +124,16 @@ struct BackupInfo {
   std::string damage = {};
 };
 
-// How it is with a store, for statistics. Bytes are on disk; in the memory store, in RAM.
+// The state of a store, for statistics. Bytes are on disk; in the memory store, in RAM.
 struct StoreState {
   int64_t bytes = 0;       // approximate, with what is in memory until it is written
   int64_t free_bytes = 0;  // of its disk; 0: unknown, or there is no disk
-  // After an error of the disk, until a write has opened the database again (Database::Write).
+  // Set after an error of the disk, until a write has opened the database again (Database::Write).
   bool read_only = false;
-  // In tables, by column family; empty: there are none.
+  // Bytes in tables, by column family; empty if the store has no tables.
   std::vector<std::pair<std::string, int64_t>> table_bytes = {};
-  // Of a cache on this disk in front of a store elsewhere; a budget of 0: there is none. Chunks by
-  // what the cache had of them, since the start: a damaged one was a miss, too.
+  // The state of a cache on this disk in front of a store elsewhere; a budget of 0: there is none.
+  // Hits and misses count chunks since the start; a damaged chunk counts as a miss, too.
   int64_t cache_bytes = 0, cache_budget_bytes = 0;
   int64_t cache_hits = 0, cache_misses = 0, cache_damaged = 0;
   bool cache_read_only = false;  // after an error of that disk, or while it is nearly full
@@ -156,13 +156,13 @@ class DocumentStore {
   // freed. NOT_FOUND. If its catalog record is damaged, only `id` and `damage` are known; its space
   // is freed when the store is next opened with no damaged record left.
   virtual absl::StatusOr<DocumentInfo> Remove(const std::string& id) = 0;
-  // Frees the space of a removed document or abandoned ingest. Of one that another process pins, it
-  // is freed after that.
+  // Frees the space of a removed document or abandoned ingest; where another process pins it, after
+  // the last pin.
   virtual absl::Status Free(OwnerId owner) = 0;
 
-  // Where processes share documents: keeps the records of a published document although another
-  // process removes it and frees it, until as many calls of Unpin, or the end of this process.
-  // NOT_FOUND: it was removed. A store of one process alone has nothing to do.
+  // Pins a published document: its records stay, although another process removes and frees it,
+  // until Unpin has been called as often, or this process ends. NOT_FOUND: it was removed. Does
+  // nothing in a store that only one process uses.
   virtual absl::Status Pin(OwnerId owner) {
     (void)owner;
     return absl::OkStatus();
@@ -178,15 +178,17 @@ class DocumentStore {
                                                      const std::string& fingerprint,
                                                      bool from_tokens,
                                                      const std::string& pattern) = 0;
-  // The same for a document that is read again, as by another model: `document` is the published
-  // one, which stays as it is until PublishIngest puts the new one in its place, with the time when
-  // the first was created. NOT_FOUND: the id has no document of this owner any more.
-  // FAILED_PRECONDITION also when what is unfinished is no refresh of this document; AbandonIngest
-  // forgets it. ABORTED as BeginIngest; of PublishIngest: the document was removed meanwhile.
+  // Begins or resumes an ingest that replaces a published document, for example to read it by
+  // another model. `document` stays as it is until PublishIngest puts the new document in its
+  // place, which keeps its time of creation. NOT_FOUND: the id has no document of this owner any
+  // more. FAILED_PRECONDITION also when the unfinished ingest is no refresh of this document;
+  // AbandonIngest forgets that ingest. ABORTED as BeginIngest; from PublishIngest: the document was
+  // removed meanwhile.
   virtual absl::StatusOr<IngestProgress> BeginRefresh(const DocumentInfo& document,
                                                       const std::string& fingerprint,
                                                       const std::string& pattern) = 0;
-  // The caller writes no more of it for now, and another process may go on with it.
+  // Tells the store that the caller writes no more of the ingest for now; another process may go on
+  // with it.
   virtual void LeaveIngest(OwnerId owner) { (void)owner; }
   virtual absl::StatusOr<std::vector<IngestProgress>> ListIngests() = 0;  // without resume_state
   // Puts one part of a prefix's next state, before the commit that makes it the state. Part 0 comes
@@ -196,16 +198,16 @@ class DocumentStore {
   virtual absl::Status CommitIngest(OwnerId owner, const IngestBatch& batch) = 0;
   // Writes the last commit and publishes the document in the catalog, atomically. Afterwards there
   // is no ingest of that id. The records of a document that is replaced stay readable by owner
-  // until Free, as those of a removed one.
+  // until Free, like those of a removed document.
   virtual absl::StatusOr<DocumentInfo> PublishIngest(OwnerId owner, const IngestBatch& last) = 0;
   // Forgets an unfinished ingest and frees its records. NOT_FOUND.
   virtual absl::Status AbandonIngest(const std::string& id) = 0;
 
-  // A document that was made elsewhere (store/document_transfer.h): nobody sees it before it is
-  // published, and a store that is reopened frees what was not. `document` has id, fingerprint,
-  // from_tokens and pattern; the owner that is returned takes PutStatePart, CommitIngest, which
-  // need not be durable, and PublishIngest as that of an ingest does. ALREADY_EXISTS, also of
-  // PublishIngest: the id is published, or being ingested.
+  // Begins the import of a document that was made elsewhere (store/document_transfer.h): nobody
+  // sees it before it is published, and a store that is reopened frees unpublished imports.
+  // `document` has id, fingerprint, from_tokens and pattern. PutStatePart, CommitIngest (which need
+  // not be durable) and PublishIngest take the returned owner like that of an ingest.
+  // ALREADY_EXISTS, also from PublishIngest: the id is published, or being ingested.
   virtual absl::StatusOr<OwnerId> BeginImport(const DocumentInfo& document) = 0;
   // Frees what was imported so far. NOT_FOUND once it is published.
   virtual absl::Status AbandonImport(OwnerId owner) = 0;
@@ -213,35 +215,34 @@ class DocumentStore {
   // Reading by owner.
   virtual absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
                                                              int64_t d_k) = 0;
-  // The same of chunks [begin, end) alone; OUT_OF_RANGE names both.
+  // Reads the keys of chunks [begin, end) alone; OUT_OF_RANGE names the range and the size.
   virtual absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeyRange(OwnerId owner, int64_t begin,
                                                                  int64_t end, int64_t d_k) = 0;
-  // The same into keys[chunks, d_k]: all of a large document, by several threads where the store
-  // can. After an error `keys` holds anything.
+  // Reads all keys of a large document into keys[chunks, d_k], by several threads where the store
+  // can. After an error the contents of `keys` are undefined.
   virtual absl::Status FillLandmarkKeys(OwnerId owner, int64_t chunks, int64_t d_k, Bf16* keys) {
     absl::StatusOr<std::vector<Bf16>> read = ReadLandmarkKeys(owner, chunks, d_k);
     if (read.ok()) std::copy(read->begin(), read->end(), keys);
     return read.status();
   }
-  // One batched read; results are in the order of `refs`, each with its own status. Blocks on the
-  // disk: the engine calls it from its fetch threads.
+  // Reads chunks in one batch; results are in the order of `refs`, each with its own status. Blocks
+  // on the disk: the engine calls it from its fetch threads.
   virtual std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) = 0;
-  // Bytes [begin, end) of the text; OUT_OF_RANGE names both sizes.
+  // Returns bytes [begin, end) of the text; OUT_OF_RANGE names the range and the size.
   virtual absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) = 0;
   virtual absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
                                                           int64_t end) = 0;
 
-  // A part of the state that was committed last; OUT_OF_RANGE names both numbers.
+  // Returns a part of the state that was committed last; OUT_OF_RANGE names the part and the size.
   virtual absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) = 0;
 
-  // An index over a document's landmark keys: bytes that the store does not interpret, at least
-  // one, which are freed with the document. Putting replaces the index that was there; while it is
-  // being written, and after a crash in the middle of that, there is none. Takes long for many
-  // bytes, and keeps other changes of the catalog waiting for one piece at most. NOT_FOUND: the
-  // owner is not a published document, or it was removed meanwhile. REQUIRES: one caller at a time
-  // per owner.
+  // Stores an index over a document's landmark keys: at least one byte, not interpreted by the
+  // store, freed with the document. Replaces the earlier index; while the new one is being written,
+  // and after a crash during that, there may be none. Takes long for many bytes, and keeps other
+  // changes of the catalog waiting for one piece at most. NOT_FOUND: the owner is not a published
+  // document, or it was removed meanwhile. REQUIRES: one caller at a time per owner.
   virtual absl::Status PutIndex(OwnerId owner, absl::string_view bytes) = 0;
-  // NOT_FOUND: the document has none.
+  // Returns the index. NOT_FOUND: the document has none.
   virtual absl::StatusOr<std::string> ReadIndex(OwnerId owner) = 0;
 
   // Sessions' own chunks: not durable across a reopen, freed by FreeSession.
@@ -249,15 +250,16 @@ class DocumentStore {
   virtual absl::Status PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) = 0;
   virtual absl::Status FreeSession(OwnerId owner) = 0;
 
-  // Makes a backup in `directory`, which is made if it is missing, while the store is used; then
-  // removes all backups but the latest `keep`, 0: none. Blocks while it copies. ABORTED: another is
-  // being made there; INVALID_ARGUMENT: the directory and the store's lie one in the other;
-  // UNIMPLEMENTED: the store is in memory only. An error leaves no backup.
+  // Makes a backup in `directory`, which is made if it is missing, while the store is in use; then
+  // removes all backups but the latest `keep` (0: removes none). Blocks while it copies. ABORTED:
+  // another backup is being made there; INVALID_ARGUMENT: one of `directory` and the store's
+  // directory lies in the other; UNIMPLEMENTED: the store makes no backups. An error leaves no
+  // backup.
   virtual absl::StatusOr<BackupInfo> Backup(const std::string& directory, uint32_t keep) {
     (void)directory, (void)keep;
     return absl::UnimplementedError("backups: the store is in memory only");
   }
-  // The backups in `directory`, oldest first, also damaged ones. NOT_FOUND: it has none.
+  // Returns the backups in `directory`, oldest first, also damaged ones. NOT_FOUND: it has none.
   virtual absl::StatusOr<std::vector<BackupInfo>> ListBackups(const std::string& directory) {
     (void)directory;
     return absl::UnimplementedError("backups: the store is in memory only");

@@ -2,7 +2,8 @@
 // steps by the tier that keeps their chunks, memory, mounting after a restart.
 //
 //   engine_bench --model DIR --text FILE [--tokens 1000000] [--threads 0] [--device cpu]
-//                [--ingest-slice 1024] [--only-ingest] [--landmark-steps 256] [--data-dir DIR] [--json FILE]
+//                [--ingest-slice 1024] [--only-ingest] [--landmark-steps 256] [--data-dir DIR]
+//                [--json FILE]
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -212,8 +213,8 @@ void Bench::LandmarkSteps() {
     std::printf(
         "landmark step     chunks kept up to %-6s: p50 %.2f ms, p99 of %lld %.2f ms (%lld memory, "
         "%lld states, %lld store hits; %lld reads, p50 %.2f ms, p99 %.2f ms, %.1f KiB each)\n",
-        tier, stats.landmark_step_p50_ms, static_cast<long long>(all),
-        stats.landmark_step_p99_ms, static_cast<long long>(stats.chunk_hits_memory),
+        tier, stats.landmark_step_p50_ms, static_cast<long long>(all), stats.landmark_step_p99_ms,
+        static_cast<long long>(stats.chunk_hits_memory),
         static_cast<long long>(stats.chunk_hits_states),
         static_cast<long long>(stats.chunk_hits_store), static_cast<long long>(stats.store_reads),
         stats.store_read_p50_ms, stats.store_read_p99_ms,

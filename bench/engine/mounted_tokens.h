@@ -1,5 +1,5 @@
-// What a token costs with a document mounted that has been in a data directory, beside what it
-// costs with little or nothing mounted; and the latencies of its landmark steps. Prints them.
+// Measures and prints what a token costs with a document mounted from a data directory, beside its
+// cost with little or nothing mounted; and the latencies of landmark steps.
 #ifndef RECOLLECT_BENCH_ENGINE_MOUNTED_TOKENS_H_
 #define RECOLLECT_BENCH_ENGINE_MOUNTED_TOKENS_H_
 
@@ -14,23 +14,24 @@ namespace recollect::bench {
 
 double Median(std::vector<double> values);
 
-// Ends the process with a message where something fails. The model's layers run on the CPU, and its
-// landmark keys are there.
+// Ends the process with a message when something fails. The model's layers run on the CPU, which
+// also has its landmark keys.
 class MountedTokens {
  public:
   MountedTokens(engine::LoadedModel model, std::string data_dir, std::string document,
                 int64_t times);
-  // With the document, with one of 16 K tokens and with nothing mounted, in `rounds` turns of
-  // `tokens_each`; chunks come from all tiers. Ratios are medians of those of each turn. Leaves no
-  // document behind.
+  // Prints the time per token with the document mounted, with one of 16 K tokens and with none, in
+  // `rounds` rounds of `tokens_each` tokens; chunks come from all tiers. A ratio is the median of
+  // the ratios of the rounds. Leaves no document behind.
   void TimePerToken(int rounds, int64_t tokens_each);
-  // By where their chunks are, in turns of `steps_each`.
+  // Prints the latencies of landmark steps by where their chunks are, in `rounds` rounds of
+  // `steps_each` steps.
   void LandmarkSteps(int rounds, int64_t steps_each);
 
  private:
   class Index;
   std::unique_ptr<engine::Engine> OpenEngine(const engine::EngineOptions& options) const;
-  // Returns when it has its sketch.
+  // Mounts the document and returns when its sketch is there.
   void Mount(engine::Engine& engine) const;
 
   engine::LoadedModel model_;

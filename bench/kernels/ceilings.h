@@ -1,5 +1,5 @@
-// What this machine can do on one thread, measured in the same run as the ops: the scale their
-// numbers are read against.
+// Measures what this machine can do on one thread, in the same run as the ops: the scale for their
+// numbers.
 #ifndef RECOLLECT_BENCH_KERNELS_CEILINGS_H_
 #define RECOLLECT_BENCH_KERNELS_CEILINGS_H_
 
@@ -19,8 +19,8 @@ Ceilings MeasureCeilings();
 
 std::string CpuName();
 
-// What oneDNN computes products with: "amx", "avx512_bf16", "avx512" or "avx2", the best that the
-// CPU has and the environment's ONEDNN_MAX_CPU_ISA allows.
+// Returns the instruction set of oneDNN's products: "amx", "avx512_bf16", "avx512" or "avx2", the
+// best that the CPU has and the environment's ONEDNN_MAX_CPU_ISA allows.
 std::string ProductIsa();
 
 }  // namespace recollect::bench

@@ -373,9 +373,9 @@ absl::Status Product(Report& report, const CublasLt& lt, Case c, const GemmShape
   ASSIGN_OR_RETURN(const GemmCuda gemm, GemmCuda::Create(lt, shape));
   if (gemm.plan().whole()) absl::StrAppend(&c.name, ", in tiles of ", gemm.plan().piece_rows());
   c.flops = 2.0 * static_cast<double>(times * rows * shape.n * shape.k);
-  c.bytes = static_cast<double>(times) *
-            (sizeof(Bf16) * static_cast<double>((shape.n + rows) * shape.k) +
-             sizeof(float) * static_cast<double>(rows * shape.n));
+  c.bytes =
+      static_cast<double>(times) * (sizeof(Bf16) * static_cast<double>((shape.n + rows) * shape.k) +
+                                    sizeof(float) * static_cast<double>(rows * shape.n));
   return report.Measure(
       c,
       [&]() -> absl::Status {

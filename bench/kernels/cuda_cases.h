@@ -1,6 +1,6 @@
-// The cases of cuda_bench: each makes an operation's inputs ready on the device, checks a few rows
-// of its answer against the scalar references, and has it timed. Sizes are those of the published
-// numbers of RAT+, H = 2048 as 32 heads of 64. RESOURCE_EXHAUSTED where the device lacks memory.
+// The cases of cuda_bench: each prepares an operation's inputs on the device, checks a few rows of
+// its answer against the scalar references, and times it. Sizes are those of the published numbers
+// of RAT+, H = 2048 as 32 heads of 64. Cases return RESOURCE_EXHAUSTED if the device lacks memory.
 #ifndef RECOLLECT_BENCH_KERNELS_CUDA_CASES_H_
 #define RECOLLECT_BENCH_KERNELS_CUDA_CASES_H_
 
@@ -15,24 +15,27 @@ namespace recollect::bench {
 inline constexpr int kHeads = 32, kHeadDim = 64;
 inline constexpr int64_t kWidth = kHeads * kHeadDim;
 
-// One row of each of `batch` sequences, which reads all `entries` of a cache of its own: Bf16 by
-// tile attention, fp32 by range attention.
+// Attention for one row of each of `batch` sequences, which reads all `entries` of a cache of its
+// own: Bf16 by tile attention, fp32 by range attention.
 absl::Status Decode(Report& report, Case c, DType dtype, int64_t batch, int64_t entries,
                     bool graph);
 
-// All rows of one sequence: row t reads the first t / dilation + 1 entries of a compact cache.
+// Attention for all rows of one sequence: row t reads the first t / dilation + 1 entries of a
+// compact cache.
 absl::Status Prefill(Report& report, Case c, DType dtype, int64_t tokens, int64_t dilation);
 
 absl::Status Scan(Report& report, Case c, int64_t rows);
 
-// Q in bf16: groups of so many rows, each with 8 of `pool` chunks of 64 rows.
+// Grouped Cross-Attention with q in bf16, for `groups` groups of `rows` rows, each with 8 of `pool`
+// chunks of 64 rows.
 absl::Status GroupedCrossAttention(Report& report, Case c, int64_t groups, int32_t rows,
                                    int64_t pool);
 
-// The 8 best of keys of width 256.
+// Finds the 8 best of `keys` keys of width 256 for each query.
 absl::Status LandmarkSearch(Report& report, Case c, int64_t keys, int64_t queries);
 
-// `times` products, one after the other; by graph as well where there are several, or of one row.
+// Runs `times` products, one after the other; also as a graph if there are several or if they are
+// of one row.
 absl::Status Product(Report& report, const kernels::CublasLt& lt, Case c,
                      const kernels::GemmShape& shape, int64_t rows, int64_t times);
 

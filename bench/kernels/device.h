@@ -1,5 +1,5 @@
-// What a benchmark needs on a CUDA device: numbers in its memory, times between events, and this
-// device's own ceilings to read the times against. One thread.
+// Helpers for benchmarks on a CUDA device: numbers in its memory, times between events, and this
+// device's own ceilings to compare the times with. For one thread.
 #ifndef RECOLLECT_BENCH_KERNELS_DEVICE_H_
 #define RECOLLECT_BENCH_KERNELS_DEVICE_H_
 
@@ -31,14 +31,13 @@ struct DeviceTiming {
   int samples = 0;
 };
 
-// One call between two events for each sample, on a stream that had nothing else to do: where a
-// call is short, its launch counts. Caches are as the call before left them. About a second, but
-// one call at least, and 100 at most. The first call, which loads code, counts only where it alone
-// takes seconds.
+// Times one call between two events per sample, on a stream that had nothing else to do, so that a
+// short call's launch counts. Caches are as the call before left them. Takes about a second, with 1
+// to 100 samples. The first call, which loads code, counts only if it alone takes seconds.
 absl::StatusOr<DeviceTiming> TimeOnDevice(cudaStream_t stream, const Launch& launch);
 
-// By the wall clock, for what the host has a part in: from the call of `run`, on a device with
-// nothing to do, until it returns. `before` comes first each time and does not count.
+// Times by the wall clock, for work in which the host has a part: from the call of `run`, on an
+// idle device, until it returns. `before` runs first each time and does not count.
 absl::StatusOr<DeviceTiming> TimeByClock(const Launch& before, const Launch& run);
 
 struct DeviceCeilings {
@@ -47,15 +46,15 @@ struct DeviceCeilings {
 };
 absl::StatusOr<DeviceCeilings> MeasureDeviceCeilings(cudaStream_t stream);
 
-// "NVIDIA H200", and what of its driver this process can know.
+// Return the name of the device ("NVIDIA H200"), and what this process can know of its driver.
 std::string DeviceName();
 std::string DriverName();
 int Multiprocessors();
 
-// Waits for all work of the device, copies of Upload among it.
+// Waits for all work of the device, including the copies of Upload.
 absl::Status Synchronize();
 
-// `count` elements of device memory, undefined.
+// An array of `count` elements in device memory, uninitialised.
 template <typename T>
 class DeviceArray {
  public:
@@ -73,7 +72,7 @@ class DeviceArray {
   kernels::DeviceMemory memory_;
 };
 
-// The first `count` numbers of the pattern in device memory, perhaps not there yet.
+// Copies the first `count` numbers of the pattern to device memory; the copy may still be running.
 template <typename T>
 absl::StatusOr<DeviceArray<T>> Upload(const Pattern<T>& from, int64_t count, const char* what) {
   ASSIGN_OR_RETURN(DeviceArray<T> memory, DeviceArray<T>::Create(count, what));
@@ -102,7 +101,7 @@ absl::StatusOr<DeviceArray<T>> UploadAll(const std::vector<T>& from, const char*
   return memory;
 }
 
-// `count` rows of `width` elements, `stride` elements apart, on the host.
+// Copies `count` rows of `width` elements, `stride` elements apart, to the host.
 template <typename T>
 absl::StatusOr<std::vector<T>> Download(const T* from, int64_t count, int64_t width = 1,
                                         int64_t stride = 1) {

@@ -1,7 +1,7 @@
-// What cuda_bench runs through kernels/device/device.h, made ready on any device: a test runs each
-// case, small, on the host's (tests/bench/device_cases_test.cc), so that on a GPU a wrong answer is
-// the device's. Other operations of that kind: family_cases.h. RESOURCE_EXHAUSTED where the device
-// lacks memory.
+// Cases that cuda_bench runs through kernels/device/device.h, prepared on any device: a test runs
+// each of them, small, on the host's (tests/bench/device_cases_test.cc), so that a wrong answer on
+// a GPU is the device's fault. family_cases.h has more operations of this kind. Cases return
+// RESOURCE_EXHAUSTED if the device lacks memory.
 #ifndef RECOLLECT_BENCH_KERNELS_DEVICE_CASES_H_
 #define RECOLLECT_BENCH_KERNELS_DEVICE_CASES_H_
 
@@ -19,7 +19,7 @@
 
 namespace recollect::bench {
 
-// Holds what it needs on the device, which must outlive it.
+// Holds the device memory that it needs. The device must outlive it.
 struct DeviceCase {
   std::vector<kernels::Operation> operations;
   std::function<absl::Status()> reset;  // to what `check` counts on; done once already
@@ -28,8 +28,8 @@ struct DeviceCase {
   double flops = 0;
 };
 
-// `count` operations of a decode step, one after the other on what the one before left: in turn
-// h += x and x = RMSNorm(h), over one row of `width` floats.
+// Makes `count` operations of a decode step, each on the result of the one before: in turn h += x
+// and x = RMSNorm(h), over one row of `width` floats.
 absl::StatusOr<DeviceCase> SmallOperationsCase(kernels::Device& device, int64_t count,
                                                int64_t width);
 
@@ -41,12 +41,12 @@ struct DecodeSizes {
   int64_t entries = 0;   // that a row reads of a cache of its own, its own among them
 };
 
-// What mixes positions in one layer of RAT+ in a decode step, between the matrix products, as
-// model/device/device_gated_mixer.cc has it: the gated scan of k and v, RoPE of q and k, rounding
-// to Bf16, the copies that append them to the caches, attention.
+// Makes the operations that mix positions in one layer of RAT+ in a decode step, between the matrix
+// products, as model/device/device_gated_mixer.cc has them: the gated scan of k and v, RoPE of q
+// and k, rounding to Bf16, the copies that append them to the caches, attention.
 absl::StatusOr<DeviceCase> RatPlusDecodeCase(kernels::Device& device, const DecodeSizes& sizes);
 
-// Chunk states on their way: pageable memory of the host, to the device beside its operations.
+// Uploads of chunk states from pageable host memory to the device, concurrent with its operations.
 class ChunkUploads {
  public:
   ChunkUploads(kernels::Device& device, int64_t chunks, int64_t numbers);
@@ -54,7 +54,7 @@ class ChunkUploads {
   int64_t bytes() const;  // of all chunks
   const std::vector<std::vector<Bf16>>& chunks() const { return chunks_; }
 
-  absl::Status Upload();       // begins that of each chunk
+  absl::Status Upload();       // begins the upload of each chunk
   absl::Status Await();        // later operations find them
   absl::Status Check() const;  // REQUIRES: awaited
   void Drop() { buffers_.clear(); }
@@ -65,8 +65,8 @@ class ChunkUploads {
   std::vector<std::shared_ptr<kernels::DeviceBuffer>> buffers_;
 };
 
-// What a case keeps on a device until the object goes. Contents are not there yet when Place
-// returns, but operations of the device find them.
+// Device memory that a case holds until the object is destroyed. Contents may still be on their way
+// when Place returns, but operations of the device find them.
 class CaseMemory {
  public:
   explicit CaseMemory(kernels::Device& device) : device_(device) {}
@@ -83,7 +83,7 @@ class CaseMemory {
     RETURN_IF_ERROR(device_.Upload(from.data(), std::ssize(from) * int64_t{sizeof(T)}, to));
     return to;
   }
-  // The first `count` numbers of the pattern; Fill: once more.
+  // Places the first `count` numbers of the pattern; Fill writes them again.
   template <typename T>
   absl::StatusOr<T*> Place(const Pattern<T>& from, int64_t count) {
     ASSIGN_OR_RETURN(T* const to, Allocate<T>(count));

@@ -1,5 +1,5 @@
-// The rows of cuda_bench: a case's answer is checked, then it is timed, printed as a row of a table
-// and written as JSON. A second table has what is timed by the wall clock, in µs.
+// The rows of cuda_bench: checks a case's answer, then times the case, prints it as a row of a
+// table and writes it as JSON. A second table has the times by the wall clock, in µs.
 #ifndef RECOLLECT_BENCH_KERNELS_DEVICE_REPORT_H_
 #define RECOLLECT_BENCH_KERNELS_DEVICE_REPORT_H_
 
@@ -22,7 +22,7 @@ struct Case {
   std::string target = {};  // on an H200
 };
 
-// What a time is read against: how long something else takes for the same.
+// A time to compare with: how long something else takes for the same work.
 struct Beside {
   std::string name;  // "one pinned copy"
   double ms = 0;     // 0: nothing
@@ -34,21 +34,22 @@ class Report {
   static absl::StatusOr<Report> Create(cudaStream_t stream, const std::string& commit,
                                        const std::string& json_path);
 
-  // From now on Try runs cases alone whose names have one of these in them; all, if there is none.
+  // From now on Try runs only cases whose names contain one of these parts; all cases if there are
+  // none.
   void Choose(std::vector<std::string> parts) { chosen_ = std::move(parts); }
 
-  // Runs `bench`, which makes ready what the case needs and calls Measure. What it returns instead
-  // of OK is the case's row: out of memory, or a failure.
+  // Runs `bench`, which prepares what the case needs and calls Measure. An error that it returns
+  // becomes the case's row: out of memory, or a failure.
   void Try(const Case& c, const std::function<absl::Status()>& bench);
 
-  // One call, its answer checked, then timed; with `graph` captured, checked and timed once more. A
-  // row each. `reset`, where there is one, comes before a call that is checked.
+  // Runs one call, checks its answer, then times it; with `graph`, captures it and does the same
+  // with the graph. Each adds a row. `reset`, if any, runs before a call that is checked.
   absl::Status Measure(const Case& c, const Launch& launch,
                        const std::function<absl::Status()>& check, bool graph = false,
                        const Launch& reset = nullptr);
 
-  // A row of the second table: a time of `parts` calls or chunks by the wall clock, and its speed
-  // as a multiple of that of `beside`.
+  // Adds a row to the second table: a time of `parts` calls or chunks by the wall clock, and its
+  // speed as a multiple of that of `beside`.
   void AddByClock(const Case& c, int64_t parts, const DeviceTiming& timing, const Beside& beside);
 
   cudaStream_t stream() const { return stream_; }

@@ -1,5 +1,5 @@
-// The operations of other families than DRT's, as cases of cuda_bench (device_cases.h): block
-// top-k, and the linear attention of RAttention.
+// Operations of families other than DRT, as cases of cuda_bench (device_cases.h): block top-k, and
+// the linear attention of RAttention.
 #ifndef RECOLLECT_BENCH_KERNELS_FAMILY_CASES_H_
 #define RECOLLECT_BENCH_KERNELS_FAMILY_CASES_H_
 
@@ -9,20 +9,21 @@
 
 namespace recollect::bench {
 
-// Bounds of `sizes.blocks` blocks of keys.
+// Computes the bounds of `sizes.blocks` blocks of keys.
 absl::StatusOr<DeviceCase> BlockBoundsCase(kernels::Device& device,
                                            const kernels::BlockBoundsSizes& sizes);
 
-// The blocks of each row's heads, all rows at sizes.max_position; sizes.max_entries is chosen here.
-// `shared`: the rows of one sequence, else each with bounds of its own.
+// Chooses the blocks of each row's heads, with all rows at sizes.max_position; sets
+// sizes.max_entries itself. `shared`: the rows are of one sequence, else each has bounds of its
+// own.
 absl::StatusOr<DeviceCase> BlockTopKCase(kernels::Device& device, kernels::BlockTopKSizes sizes,
                                          bool shared);
 
-// Of dense rows, with a scale.
+// Computes the features of dense rows, with a scale.
 absl::StatusOr<DeviceCase> FeaturesCase(kernels::Device& device, kernels::FeatureMap map,
                                         int64_t rows, int heads, int head_dim);
 
-// So many rows of each sequence, all of them entering.
+// Runs `rows` rows of each sequence, all of which enter the state.
 absl::StatusOr<DeviceCase> LinearAttentionCase(kernels::Device& device,
                                                const kernels::LinearAttentionSizes& sizes,
                                                int64_t rows);

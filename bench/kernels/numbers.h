@@ -1,5 +1,5 @@
-// Numbers that operations on a device are measured with, known to the host at any size, and what
-// compares their answers. Host code without CUDA, so that every machine tests the cases.
+// Numbers for measuring operations on a device, known to the host at any size, and comparisons of
+// the answers. Host code without CUDA, so that every machine tests the cases.
 #ifndef RECOLLECT_BENCH_KERNELS_NUMBERS_H_
 #define RECOLLECT_BENCH_KERNELS_NUMBERS_H_
 
@@ -18,8 +18,8 @@ namespace recollect::bench {
 inline float FloatOf(float number) { return number; }
 inline float FloatOf(Bf16 number) { return number.ToFloat(); }
 
-// An endless row of normal numbers that repeats after some million, so that the host knows every
-// number of a device array of any size without a copy of it.
+// An endless row of normally distributed numbers that repeats after about 4 million, so that the
+// host knows every number of a device array of any size without a copy of it.
 template <typename T>
 class Pattern {
  public:
@@ -35,14 +35,14 @@ class Pattern {
     }
   }
   T operator[](int64_t i) const { return numbers_[i % kLength]; }
-  // What repeats.
+  // The numbers before the first repetition.
   std::span<const T> period() const { return numbers_; }
   std::vector<float> Floats(int64_t begin, int64_t count) const {
     std::vector<float> floats;
     for (int64_t i = begin; i < begin + count; ++i) floats.push_back(FloatOf((*this)[i]));
     return floats;
   }
-  // `rows` times `width` numbers, `stride` apart.
+  // Returns `rows` times `width` numbers; rows begin `stride` numbers apart.
   std::vector<float> Rows(int64_t begin, int64_t rows, int64_t stride, int64_t width) const {
     std::vector<float> floats;
     for (int64_t row = 0; row < rows; ++row) {
@@ -58,7 +58,7 @@ class Pattern {
   std::vector<T> numbers_ = std::vector<T>(kLength);
 };
 
-// INTERNAL where a number is not within 1e-5 of `magnitude` of what the reference gives.
+// Returns INTERNAL if a number differs from the reference by more than 1e-5 * `magnitude`.
 absl::Status ExpectClose(std::span<const float> actual, std::span<const float> expected,
                          double magnitude, absl::string_view what);
 

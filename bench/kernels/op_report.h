@@ -1,4 +1,4 @@
-// The table and the JSON rows of kernels_bench, and what its operations share.
+// The table and the JSON rows of kernels_bench, and helpers of its operations.
 #ifndef RECOLLECT_BENCH_KERNELS_OP_REPORT_H_
 #define RECOLLECT_BENCH_KERNELS_OP_REPORT_H_
 
@@ -14,12 +14,12 @@
 
 namespace recollect::bench {
 
-// What one call has to do, by its shapes. flops: additions, multiplications, comparisons and
-// exponentials, one each, of integers, too. bytes: each byte of its inputs and outputs once,
+// The work of one call, by its shapes. flops: additions, multiplications, comparisons and
+// exponentials, one each, also of integers. bytes: each byte of its inputs and outputs once,
 // however often it is read.
 struct Work {
   double flops = 0, bytes = 0;
-  // What its rate is compared with, flop/s; 0: the bytes with what memory gives.
+  // The ceiling of its flop/s; 0: its bytes are compared with the memory bandwidth.
   double flops_ceiling = 0;
 };
 
@@ -27,8 +27,8 @@ class OpReport {
  public:
   explicit OpReport(const Ceilings& ceilings);
 
-  // One call of `run` does `rows` rows. `code`: the instruction set, or the number format of a
-  // product.
+  // Times `run`, each call of which processes `rows` rows, and adds a row. `code`: the instruction
+  // set, or the number format of a product.
   void Add(const std::string& op, const char* code, int64_t rows, const Work& work,
            const std::function<void()>& run);
   const Ceilings& ceilings() const { return ceilings_; }
@@ -39,21 +39,22 @@ class OpReport {
   nlohmann::json rows_ = nlohmann::json::array();
 };
 
-// Of the shipped model, and of a slice.
+// Sizes of the shipped model, and of a slice.
 inline constexpr int kHeads = 4, kHeadDim = 64;
 inline constexpr int64_t kWidth = kHeads * kHeadDim, kFfn = 640, kVocabulary = 4096;
 inline constexpr int64_t kRows = 64;
 
-// Bytes of so many fp32 numbers.
+// Returns the bytes of `count` fp32 numbers.
 inline double Floats(int64_t count) { return static_cast<double>(count) * sizeof(float); }
 
 std::vector<float> Numbers(int64_t count, uint32_t seed);
 std::vector<Bf16> Bf16Numbers(int64_t count, uint32_t seed);
 
-// Aborts where a number is not within 1e-4 of what the reference gives.
+// Aborts if a number differs from the expected one e by more than 1e-4 * (1 + |e|).
 void CheckClose(const std::vector<float>& actual, const std::vector<float>& expected);
 
-// Every instruction set of vector code here; the scalar reference's answer is the check.
+// Visits every instruction set of vector code that this CPU has; the scalar reference's answer is
+// the check.
 template <typename Visit>
 void ForEachFast(Visit&& visit) {
   for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
@@ -61,15 +62,16 @@ void ForEachFast(Visit&& visit) {
   }
 }
 
-// Landmark keys of 16 K, 1 M and 16 M tokens, all of them read and by a sketch.
+// Searches in landmark keys of 16 K, 1 M and 16 M tokens, by reading all of them and by a sketch.
 void BenchLandmarks(OpReport& report);
-// Quantised weights at the shapes of a pretrained model, by the code of each instruction set.
+// Products with quantised weights at the shapes of a pretrained model, by the code of each
+// instruction set.
 void BenchQuantProducts(OpReport& report);
 // Attention over a few ranges of a cache, as the project's own models run it.
 void BenchRangeAttention(OpReport& report);
 // Attention of a pretrained model to all positions before, with grouped heads.
 void BenchGroupedAttention(OpReport& report);
-// Norms, gates, rotation, scan, and what is done with logits and chunk states.
+// Norms, gates, rotation, scan, and operations on logits and chunk states.
 void BenchRowOps(OpReport& report);
 
 }  // namespace recollect::bench

@@ -1,6 +1,6 @@
-// Times a function until it has run long enough, and says how steady the machine was. The clock is
-// the thread's own CPU time: the kernels are serial, and other work on the machine then disturbs
-// only what it shares, caches and memory.
+// Times a function until it has run long enough, and measures how steady the machine was. The clock
+// is the thread's own CPU time: the kernels are serial, so other work on the machine disturbs only
+// the caches and memory that it shares.
 #ifndef RECOLLECT_BENCH_KERNELS_TIMING_H_
 #define RECOLLECT_BENCH_KERNELS_TIMING_H_
 
@@ -23,7 +23,8 @@ inline double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// One call outside the clock, then `samples` samples of about `sample_s` each.
+// Calls `run` twice, to warm up and to estimate its time, then takes `samples` samples of about
+// `sample_s` seconds each.
 template <typename Function>
 Timing Measure(Function&& run, int samples = 15, double sample_s = 0.01) {
   run();

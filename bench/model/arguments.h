@@ -1,4 +1,4 @@
-// What families_bench is asked to measure.
+// The arguments of families_bench.
 #ifndef RECOLLECT_BENCH_MODEL_ARGUMENTS_H_
 #define RECOLLECT_BENCH_MODEL_ARGUMENTS_H_
 
@@ -17,8 +17,8 @@ struct Arguments {
   std::string json;
 };
 
-// Exits with the usage when something is wrong with them. Lengths come out ascending, and without
-// --config the files of bench/model/configs, by name.
+// Parses the arguments; exits with the usage if they are wrong. Returns the lengths in ascending
+// order, and without --config the files of bench/model/configs, by name.
 Arguments Parse(int argc, char** argv);
 
 }  // namespace recollect::bench

@@ -1,6 +1,6 @@
 // Documents that sequences of a family with landmarks retrieve from: made-up landmark keys and
-// memory of chunks, in the sizes of a model. Retrieval alone, as the engine does it with every
-// chunk's memory at hand; what reading and storing chunks costs is engine_bench's.
+// memory of chunks, in the sizes of a model. Covers retrieval alone, as the engine does it with
+// every chunk's memory at hand; engine_bench measures what reading and storing chunks costs.
 #ifndef RECOLLECT_BENCH_MODEL_MOUNTED_H_
 #define RECOLLECT_BENCH_MODEL_MOUNTED_H_
 
@@ -16,12 +16,12 @@ namespace recollect::bench {
 // Not thread-safe; `model` must outlive it.
 class Mounted {
  public:
-  // `chunks` of `rows` tokens each.
+  // Makes `chunks` chunks of `rows` tokens each.
   Mounted(const model::CpuModel& model, int64_t chunks, int rows);
 
-  // What follows a landmark with the residual h[d] on entry to `group`: its query, the scores of
-  // all chunks, and the n_ret best, with equal weights. Borrows from this object. Which chunks are
-  // the best makes no difference to their cost: they are handed out in turn.
+  // Retrieves for a landmark with the residual h[d] on entry to `group`: computes its query and the
+  // scores of all chunks, and returns the n_ret best, with equal weights. The result borrows from
+  // this object. Which chunks are best does not change their cost, so memory is handed out in turn.
   model::Retrieved Retrieve(kernels::OpContext& ctx, int group, const float* h);
 
   int64_t chunks() const { return chunks_; }

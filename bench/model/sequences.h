@@ -1,5 +1,6 @@
-// Sequences of one length that advance side by side through a model's layers, and what that takes.
-// Without mounts that is local state only: layers with Grouped Cross-Attention retrieve nothing.
+// Sequences of one length that advance side by side through a model's layers, and their cost.
+// Without mounts it is the cost of local state only: layers with Grouped Cross-Attention retrieve
+// nothing.
 #ifndef RECOLLECT_BENCH_MODEL_SEQUENCES_H_
 #define RECOLLECT_BENCH_MODEL_SEQUENCES_H_
 
@@ -13,7 +14,7 @@
 
 namespace recollect::bench {
 
-// What positions cost, per token of one sequence.
+// The cost of positions, per token of one sequence.
 struct PositionCost {
   double median_s = 0;       // thread CPU seconds
   double spread = 0;         // (third quartile - first) / median
@@ -23,23 +24,24 @@ struct PositionCost {
 // Not thread-safe; `model` must outlive it.
 class Sequences {
  public:
-  // One empty sequence.
+  // Begins with one empty sequence.
   Sequences(const model::CpuModel& model, const model::LocalPatterns& patterns);
 
-  // Appends made-up keys and values, straight to every layer's state, until the first sequence has
+  // Appends made-up keys and values directly to every layer's state until the first sequence has
   // `length` positions: the same entries are kept, evicted and attended to as after a prompt of
-  // that length, whose network only chooses their values. Recurrences and the sums of RAttention
-  // stay as they are. REQUIRES: batch 1.
+  // that length, since the network only chooses their values. Recurrences and the sums of
+  // RAttention stay as they are. REQUIRES: batch 1.
   void FillTo(int64_t length);
-  // From here on each sequence retrieves from `mounted`, which must outlive this.
+  // Makes each sequence retrieve from `mounted`, which must outlive this, from here on.
   void Mount(Mounted& mounted) { mounted_ = &mounted; }
-  // Copies of the first sequence, each with memory of its own.
+  // Makes all sequences copies of the first, each with memory of its own.
   void SetBatch(int batch);
 
-  // Runs `rows` new tokens of each sequence a call: at 1 with logits, as generation does, else
-  // without, as prompts do. With mounts a sample is a block, row by row or at once: a landmark,
-  // which retrieves, and its tokens, among which all costs are divided. At least `samples`, then up
-  // to kMaxSamples until `seconds` have passed, after one call outside the clock.
+  // Runs `rows` new tokens of each sequence per call: at 1 with logits, as generation does, else
+  // without, as prompts do. With mounts a sample is a block, row by row or in one call: a landmark,
+  // which retrieves, and its tokens, among which all costs are divided. After one call outside the
+  // clock, takes at least `samples` samples, then more until `seconds` have passed, up to
+  // kMaxSamples.
   static constexpr int64_t kMaxSamples = 40;  // so that the length stays about the same
   PositionCost Measure(int64_t rows, int samples, double seconds);
 
@@ -47,9 +49,9 @@ class Sequences {
   const model::LocalState& state() const { return states_[0]; }
 
  private:
-  // With `landmark` the first row is one.
+  // Runs the next `rows` rows of each sequence. With `landmark` the first row is a landmark.
   void Advance(int64_t rows, bool landmark);
-  // Of the latest position.
+  // Adds what the first sequence's latest position reads.
   void AddTouched(PositionCost& cost) const;
 
   const model::CpuModel& model_;

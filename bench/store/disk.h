@@ -1,4 +1,4 @@
-// What the store's benchmarks share: files out of the page cache, percentiles, the disk's own
+// Helpers of the store's benchmarks: files out of the page cache, percentiles, the disk's own
 // speed.
 #ifndef RECOLLECT_BENCH_STORE_DISK_H_
 #define RECOLLECT_BENCH_STORE_DISK_H_
@@ -46,7 +46,7 @@ inline void DropCaches(const std::string& directory) {
   }
 }
 
-// Bytes per second of reading every file from front to back, cold.
+// Returns the bytes per second of reading every file from front to back, cold.
 inline double SequentialRead(const std::string& directory) {
   DropCaches(directory);
   std::vector<char> buffer(1 << 20);

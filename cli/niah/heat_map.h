@@ -1,6 +1,6 @@
-// A picture of how many answers are right by size and depth: for each task a grid with a column for
-// each size and a row for each stretch of depths, the beginning of the text on top. As text for a
-// terminal, and as an SVG file.
+// A picture of how many answers are right by size and depth, as text for a terminal and as an SVG
+// file: for each task a grid with a column for each size and a row for each stretch of depths, the
+// beginning of the text on top.
 #ifndef RECOLLECT_CLI_NIAH_HEAT_MAP_H_
 #define RECOLLECT_CLI_NIAH_HEAT_MAP_H_
 
@@ -25,17 +25,19 @@ struct HeatMap {
   std::vector<std::vector<HeatCell>> rows;
 };
 
-// One for each task with judged samples, in the order of their names. REQUIRES: depths > 0.
+// Returns a map for each task with judged samples, in the order of their names.
+// REQUIRES: depths > 0.
 std::vector<HeatMap> HeatMaps(const std::vector<Sample>& samples, int depths);
 
 // "16M" and "64k" for multiples of 2^20 and 2^10, otherwise digits.
 std::string TokenCount(int64_t tokens);
 
-// A block for each field, the fuller the more answers are right, beside it the percentage. Plain
-// ASCII unless `unicode`.
+// Formats the maps as text: a block for each field, fuller the more answers are right, with the
+// percentage beside it. Plain ASCII unless `unicode`.
 std::string FormatHeatMaps(const std::vector<HeatMap>& maps, bool unicode);
 
-// A complete SVG document; `title` stands above the maps. The same maps give the same bytes.
+// Returns a complete SVG document; `title` stands above the maps. The same maps give the same
+// bytes.
 std::string DrawHeatMaps(const std::vector<HeatMap>& maps, const std::string& title);
 
 }  // namespace recollect::cli::niah

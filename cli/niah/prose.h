@@ -1,5 +1,5 @@
-// prose: words of a book are the whole prompt. Does what is generated look like prose, or like the
-// questions and values of training, or does it go round in circles?
+// The task prose: the whole prompt is words of a book. It judges whether the continuation looks
+// like prose, repeats the questions and values of training, or goes round in circles.
 #ifndef RECOLLECT_CLI_NIAH_PROSE_H_
 #define RECOLLECT_CLI_NIAH_PROSE_H_
 
@@ -13,26 +13,26 @@
 
 namespace recollect::cli::niah {
 
-// Finds what training asked and answered with: one of its wordings, of needles or of questions,
-// about one of its nouns; or a run of letters and digits with five digits or more, as its values
-// have.
+// Finds traces of training in a text: one of its wordings, of needles or of questions, about one of
+// its nouns; or a run of letters and digits with five digits or more, like the values of training.
 class TrainedForms {
  public:
   explicit TrainedForms(const Phrases& phrases);
   bool In(std::string_view text) const;
 
  private:
-  // Fixed texts of each wording about each noun, which stand in order, a key or value between two.
+  // The fixed texts of each wording about each noun, in order; a key or value stands between two.
   std::vector<std::vector<std::string>> wordings_;
 };
 
-// Whether more than `length` consecutive tokens repeat the one, two or three before them.
+// Returns whether more than `length` consecutive tokens each equal the token p places earlier, for
+// p = 1, 2 or 3.
 bool Cycles(std::span<const int32_t> tokens, int64_t length);
 
-// Of the runs of four words in a text, the share that stand in it further up; 0 of a short text.
+// Returns the share of a text's runs of four words that occur earlier in it; 0 for a short text.
 double ShareOfRepeats(std::string_view text);
 
-// Of the bytes; 0 of an empty text.
+// Returns the share of bytes that are digits; 0 for an empty text.
 double ShareOfDigits(std::string_view text);
 
 }  // namespace recollect::cli::niah

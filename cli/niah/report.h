@@ -12,8 +12,8 @@
 
 namespace recollect::cli::niah {
 
-// Of more variants there is a line over all of them, and only that one in the parts below the
-// table.
+// A task with more variants than this also has a line over all of them, and only that line in the
+// parts below the table.
 constexpr int64_t kFewVariants = 3;
 
 // Whether a list of hits contains what was asked for.
@@ -46,16 +46,16 @@ struct Sample {
   double generation_ms = 0;
 };
 
-// Which of `depths` equal stretches the sample is in. REQUIRES: depths > 0.
+// Returns the index of the sample's stretch among `depths` equal stretches. REQUIRES: depths > 0.
 int DepthBucket(const Sample& sample, int depths);
 
-// 95 % Wilson interval of the share `right` / `count`.
+// Returns the 95 % Wilson interval of the share `right` / `count`.
 std::pair<double, double> Interval(int64_t right, int64_t count);
 
-// One line per task, size and variant, and one over all variants if there are many; then separate
-// lines for straddling needles, crossing answers and depths.
+// Returns a table: a line per task, size and variant, and a line over all variants if a task has
+// more than kFewVariants; then separate lines for straddling needles, crossing answers and depths.
 std::string FormatTable(const std::vector<Sample>& samples, int depths);
-// {"cells": [...], "by_depth": [...], "samples": [...] …}
+// Returns {"cells": [...], "by_depth": [...], "samples": [...] …}.
 Json ToJson(const std::vector<Sample>& samples, int depths);
 
 }  // namespace recollect::cli::niah

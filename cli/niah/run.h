@@ -25,8 +25,8 @@
 namespace recollect::cli::niah {
 
 enum class Control { kNone, kUnmounted, kRemoved, kRandom };
-// Whether each sample hides what it asks for in a haystack of its own, which is ingested for it, or
-// all of a size hide it in one, which is ingested once, as one document.
+// Says where samples hide what they ask for: each in a haystack of its own, which is ingested for
+// it, or all samples of a size in one haystack, which is ingested once, as one document.
 enum class Hide { kEach, kAll };
 
 struct RunOptions {
@@ -48,24 +48,26 @@ struct RunOptions {
   bool keep = false;  // with Hide::kAll, documents stay when all has been asked
 };
 
-// What is asked and told while samples run; each may be null. A sample's name is the same in every
-// run of the same options.
+// Callbacks that are called while samples run; each may be null. A sample's name is the same in
+// every run of the same options.
 struct Observer {
-  // A sample that an earlier run has answered, which is not asked again; null: none has.
+  // Returns the sample as an earlier run answered it; such a sample is not asked again. Null: no
+  // run has answered it.
   std::function<const Sample*(const std::string& name)> answered;
-  // `known`: it is one of those. The run ends with an error of this.
+  // Receives each sample. `known`: the sample came from `answered`. An error that this returns ends
+  // the run.
   std::function<absl::Status(const std::string& name, const Sample&, bool known)> on_sample;
-  // Of a document that is ingested for all samples, which is to have about `tokens` and has `bytes`
-  // of text.
+  // Receives the progress of a document that is ingested for all samples; the document is to have
+  // about `tokens` and has `bytes` of text.
   std::function<void(const v1::IngestProgress&, int64_t tokens, int64_t bytes)> on_ingest;
 
-  // The same where a function may be missing.
+  // Call `answered` and `on_sample`; return null and OK where the function is missing.
   const Sample* Known(const std::string& name) const;
   absl::Status Tell(const std::string& name, const Sample& sample, bool known) const;
 };
 
-// Not thread-safe. The destructor deletes the documents that it ingested for single samples. Those
-// for all samples stay until all have been asked, so that a run that breaks off can go on.
+// Not thread-safe. The destructor deletes the documents that it ingested for single samples.
+// Documents for all samples stay until all have been asked, so that an interrupted run can go on.
 class Runner {
  public:
   // Borrows the client. Haystacks are cut from `text`. `hits`: the number that the model retrieves.
@@ -111,7 +113,7 @@ class Runner {
   absl::Status RunCell(const Cell& cell, const Observer& observer, std::vector<Sample>* samples);
   absl::StatusOr<Planned> Plan(const Cell& cell, int i, Haystack* haystack) const;
   absl::StatusOr<std::vector<Planned>> PlanAll(int64_t tokens, Haystack* haystack);
-  // The work is written to `first`, the sample that it counts for.
+  // Records the tokens and the time of the ingest in `first`, the sample that they count for.
   absl::StatusOr<Volumes> IngestAll(int64_t tokens, const Haystack& haystack,
                                     const Observer& observer, Sample* first);
   absl::Status RunAll(int64_t tokens, const Observer& observer, std::vector<Sample>* samples);

@@ -12,17 +12,18 @@
 
 namespace recollect::cli::niah {
 
-// One needle; `distractors` others of the same form as well; a value of hex digits.
+// Kinds of needle tasks: one needle; one needle and `distractors` others of the same form; one
+// needle with a value of hex digits.
 enum class NeedleKind { kPasskey, kDistractors, kHex };
 std::unique_ptr<Task> MakeNeedles(NeedleKind kind, const TaskOptions& options,
                                   const Material& material);
-// A few words of the haystack itself: where they are, and how the text continues.
+// Asks for a few words of the haystack itself: where they are, and how the text continues.
 std::unique_ptr<Task> MakeQuote(const TaskOptions& options);
-// How well a passage is predicted with and without the document that contains it.
+// Measures how well a passage is predicted with and without the document that contains it.
 std::unique_ptr<Task> MakeReread(const TaskOptions& options);
-// How texts go on: is it prose, or what training asked, or the same again and again.
+// Judges how texts go on: as prose, as what training asked, or as the same again and again.
 std::unique_ptr<Task> MakeProse(const TaskOptions& options, const Material& material);
-// A record among others of its shape, in many shapes that are not trained.
+// Asks for a record among others of its shape, in many shapes that are not trained.
 std::unique_ptr<Task> MakeRecords(const TaskOptions& options, const Material& material);
 // The tasks of RULER that its generator makes without further data.
 std::unique_ptr<Task> MakeRuler(const Material& material);

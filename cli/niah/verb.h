@@ -1,5 +1,4 @@
-// What the verb niah does with its flags: runs the samples of each control, shows how far it is,
-// and reports.
+// Runs the verb niah with its flags: runs the samples of each control, shows progress, and reports.
 #ifndef RECOLLECT_CLI_NIAH_VERB_H_
 #define RECOLLECT_CLI_NIAH_VERB_H_
 
@@ -12,7 +11,7 @@
 
 namespace recollect::cli::niah {
 
-// As given on the command line; cli/niah.cc says what each is for.
+// The flags as given on the command line; cli/niah.cc explains each.
 struct Flags {
   RunOptions run;
   std::vector<std::string> haystack;  // files

@@ -20,8 +20,8 @@ class Volume {
   // Borrows the client. `seed` becomes part of the document's id, which no other volume has.
   static absl::StatusOr<std::shared_ptr<const Volume>> Ingest(client::Client& client, uint64_t seed,
                                                               const std::string& text);
-  // As above, but named NameOf, by which a later call finds the document again, whole or in part,
-  // and reads the rest. It is kept, also after an error. `progress` may be null.
+  // Like Ingest, but the document's id is NameOf, by which a later call finds it again, whole or in
+  // part, and reads the rest. The document is kept, also after an error. `progress` may be null.
   static absl::StatusOr<std::shared_ptr<const Volume>> IngestOnce(
       client::Client& client, uint64_t seed, const std::string& text,
       const client::ProgressFunction& progress);
@@ -34,7 +34,7 @@ class Volume {
   int64_t bytes() const { return static_cast<int64_t>(text_.size()); }
   int64_t tokens() const { return tokens_; }
   int64_t stored_bytes() const { return stored_bytes_; }  // all records of the document
-  // That were read for this volume: none, if the document was there.
+  // Returns the tokens that were read for this volume: 0 if the document was already there.
   int64_t ingested_tokens() const { return ingested_tokens_; }
   int64_t chunks() const { return words_.texts(); }
   // Chunk c has the bytes from ChunkBegin(c) to ChunkBegin(c + 1). Exact for documents of up to

@@ -1,8 +1,8 @@
 // Holds landmark keys and searches them (design 2.4); the only part of the engine whose work grows
 // with the mounted documents. Keys are in RAM and searched by the CPU (cpu_landmarks.h), or in a
-// device's memory and searched there (device_landmarks.h). Scores are fp32 on each, with a
-// summation order of its own: one device gives the same bits in any batch, and tokens may differ
-// between devices as far as their roundings do. The search is exact, except for keys with lists
+// device's memory and searched there (device_landmarks.h). Each computes scores in fp32 with its
+// own summation order: one device gives the same bits in any batch, but tokens may differ between
+// devices because their roundings do. The search is exact, except for keys with lists
 // (landmark_lists.h), of which a part is scored.
 #ifndef RECOLLECT_ENGINE_BACKEND_LANDMARK_INDEX_H_
 #define RECOLLECT_ENGINE_BACKEND_LANDMARK_INDEX_H_
@@ -29,9 +29,9 @@ class LandmarkKeys {
   // Appends `keys`, [n, d_k]. Must not be called during a search. RESOURCE_EXHAUSTED: nothing was
   // added.
   virtual absl::Status Append(std::span<const Bf16> keys) = 0;
-  // Takes `listed` in place of what there is: the same keys, or all of them where there are none.
-  // Searches that begin afterwards, of all these keys, use the lists. Thread-safe, also during a
-  // search. UNIMPLEMENTED: keys on this device are always searched exactly.
+  // Replaces the keys by `listed`: the same keys, or all keys if there are none yet. Searches of
+  // all these keys that begin afterwards use the lists. Thread-safe, also during a search.
+  // UNIMPLEMENTED: keys on this device are always searched exactly.
   virtual absl::Status UseLists(ListedKeys /*listed*/) {
     return absl::UnimplementedError("keys on this device are searched exactly");
   }
@@ -43,7 +43,7 @@ struct KeyRun {
   int64_t count = 0;
 };
 
-// What a search has found out for a later one over the same runs.
+// The work that a search has done for a later one over the same runs.
 class SearchAhead {
  public:
   virtual ~SearchAhead() = default;
@@ -53,10 +53,10 @@ struct LandmarkQuery {
   std::vector<float> u;      // [d_k]
   std::vector<KeyRun> runs;  // candidates are numbered through them, in order
   int n = 0;                 // best candidates to find; all if there are fewer
-  // Later queries over the same runs, each known by its last numbers alone: the search may do a
-  // part of their work, too.
+  // Later queries over the same runs, of each only its last numbers: the search may do a part of
+  // their work, too.
   std::vector<std::vector<float>> later;
-  // What an earlier search did for this one; null: nothing. Changes no answer.
+  // The work of an earlier search for this one; null: none. Changes no answer.
   std::shared_ptr<const SearchAhead> known;
 
   // The answer, in the order of kernels/landmark_topk/landmark_topk.h.
@@ -83,7 +83,7 @@ class LandmarkIndex {
   virtual int64_t BytesOf(int64_t count, int64_t d_k) const {
     return count * d_k * static_cast<int64_t>(sizeof(Bf16));
   }
-  // From so many keys on, BytesOf counts more than the keys themselves; 0: it never does.
+  // Returns the number of keys from which on BytesOf counts more than the keys; 0: it never does.
   virtual int64_t sketched_keys() const { return 0; }
   // Stores keys [count, d_k], possibly none. The device must outlive the result. Thread-safe.
   // RESOURCE_EXHAUSTED: the device's memory; UNAVAILABLE: the device is lost.

@@ -1,4 +1,4 @@
-// What Engine::Create is given: a model, and where the engine's two kinds of work run.
+// The argument of Engine::Create: a model, and where the engine's two kinds of work run.
 #ifndef RECOLLECT_ENGINE_BACKEND_LOADED_MODEL_H_
 #define RECOLLECT_ENGINE_BACKEND_LOADED_MODEL_H_
 
@@ -11,14 +11,14 @@
 
 namespace recollect::engine {
 
-// None but the last two may be null. LoadModel (devices.h) makes one for the device of a given
-// name, OnCpu (cpu/cpu_backend.h) one for a CpuModel.
+// Only the last two may be null. LoadModel (devices.h) makes one for the device of a given name,
+// OnCpu (cpu/cpu_backend.h) one for a CpuModel.
 struct LoadedModel {
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<Backend> backend;          // the layers of `model`
   std::shared_ptr<LandmarkIndex> landmarks;  // the search of landmark keys
   std::shared_ptr<ListMaker> lists = {};     // null: `landmarks` searches exactly only
-  std::shared_ptr<ThreadPool> threads = {};  // of sparse keys; null: those of callers
+  std::shared_ptr<ThreadPool> threads = {};  // make and search sparse keys; null: callers do
 };
 
 }  // namespace recollect::engine

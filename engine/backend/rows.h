@@ -1,4 +1,4 @@
-// What a backend computes on: consecutive rows of one sequence that run through the model together.
+// The input of a backend: consecutive rows of one sequence that run through the model together.
 #ifndef RECOLLECT_ENGINE_BACKEND_ROWS_H_
 #define RECOLLECT_ENGINE_BACKEND_ROWS_H_
 
@@ -19,8 +19,9 @@ namespace recollect::engine {
 struct ChunkMemory;  // engine/session/tiers.h
 using MemoryHandle = std::shared_ptr<const ChunkMemory>;
 
-// What one landmark retrieved, for each group. Rows of later pieces use it, too. Between requests
-// only refs and weights are kept (Session::DropMemory); the next piece looks the chunks up again.
+// The chunks that one landmark retrieved, by group. Rows of later pieces read them, too. Between
+// requests only refs and weights are kept (Session::DropMemory); the next piece looks the chunks up
+// again.
 struct LandmarkMemory {
   struct Group {
     std::vector<ChunkRef> refs;
@@ -42,12 +43,13 @@ struct ClosedBlock {
   int64_t rows_before = 0;  // its rows from earlier pieces, kept with the session
   int64_t first_row = 0;    // its first row in this piece
   int64_t rows = 0;         // landmark and tokens
-  // For its lexical key and its record: its own tokens, preceded by those that a pointer compares.
+  // The block's tokens, preceded by the tokens that a pointer compares; for its lexical key and its
+  // record.
   std::vector<int32_t> tokens;
   int64_t text_begin = 0, text_end = 0;
 };
 
-// A row whose logits are needed. `target` and `index` are the requester's.
+// A row whose logits are needed. `target` and `index` are for the requester only.
 struct HeadRow {
   int64_t row = 0;
   int64_t index = 0;
@@ -56,12 +58,12 @@ struct HeadRow {
   // stage on, the tokens that it points to.
   std::vector<int32_t> recent = {};
   std::vector<kernels::PointedToken> pointed = {};
-  // With an adapter, from the head's stage on: what its pointer head may copy.
+  // With an adapter, from the head's stage on: the chunks that its pointer head may copy from.
   std::vector<model::CopiedChunk> copied = {};
 };
 
-// The rows of one piece (engine/step/piece.h): what the engine plans and what a backend keeps
-// for them between its stages.
+// The rows of one piece (engine/step/piece.h): the engine's plan, and the state that a backend
+// keeps for them between its stages.
 struct PieceRows {
   SequenceState* sequence = nullptr;  // of the session
   // Made by the backend; kept for the next rows of the request.

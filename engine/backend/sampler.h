@@ -13,23 +13,23 @@
 
 namespace recollect::engine {
 
-// Uniform in [0, 1): the number `index` of the sequence that `seed` names.
+// Returns number `index` of the random sequence of `seed`, uniform in [0, 1).
 double CounterUniform(uint64_t seed, uint64_t index);
 
-// The ids that mean no text: lmk, unk.
+// Returns the ids that stand for no text: lmk, unk.
 kernels::NeverChosen NeverChosenOf(const model::ModelConfig& config);
 
-// The largest of the logits, ties to the lower id. Those ids are never chosen, nor is a logit that
-// is not a number. -1: there is none left.
+// Returns the id of the largest logit; ties go to the lower id. Never chooses those ids or a logit
+// that is NaN. -1: there is none left.
 int32_t Argmax(const model::ModelConfig& config, std::span<const float> logits);
 
-// Of the token number `index` of a request.
+// Returns the settings for token number `index` of a request.
 kernels::SampleSettings SettingsOf(const Sampling& sampling, int64_t index);
 
-// DRY (github.com/oobabooga/text-generation-webui/pull/5677), without sequence breakers: the last n
-// of the `generated` tokens, n >= dry_allowed_length, stood there before, and then came token t:
-// logit t loses dry_multiplier * 1.75^(n - dry_allowed_length), n the greatest for t. Beyond
-// dry_allowed_length + 64, where no logit is left, n is not counted.
+// Applies DRY (github.com/oobabooga/text-generation-webui/pull/5677) without sequence breakers: if
+// the last n >= dry_allowed_length of the `generated` tokens occurred before, followed by token t,
+// logit t loses dry_multiplier * 1.75^(n - dry_allowed_length), with the greatest such n. n is at
+// most dry_allowed_length + 64, where nothing is left of a logit.
 void PenalizeRepetition(const Sampling& sampling, std::span<const int32_t> generated,
                         std::span<float> logits);
 

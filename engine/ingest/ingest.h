@@ -1,8 +1,8 @@
-// The ingest of one document, as what the model keeps of it (ModelConfig::documents). Input is read
-// and tokenised on the ingest thread, encoded in slices by the scheduler, and committed on the
-// ingest thread again. The three overlap. A document that is kept as text is only cut into blocks,
-// which the ingest thread does itself: its ingest waits for no step of the layers, and no step for
-// it.
+// The ingest of a document into the form in which the model keeps it (ModelConfig::documents).
+// Input is read and tokenised on the ingest thread, encoded in slices by the scheduler, and
+// committed on the ingest thread again. The three overlap. The ingest thread itself cuts a document
+// that is kept as text into blocks: such an ingest waits for no step of the layers, and no step
+// waits for it.
 #ifndef RECOLLECT_ENGINE_INGEST_INGEST_H_
 #define RECOLLECT_ENGINE_INGEST_INGEST_H_
 
@@ -31,7 +31,8 @@
 
 namespace recollect::engine {
 
-// Shared by all ingests. All of it must outlive them, except that calls after Fail do not use it.
+// The context that all ingests share. It must outlive them, except that calls after Fail do not use
+// it.
 struct IngestContext {
   const model::Model& model;
   Backend& backend;
@@ -91,34 +92,34 @@ class IngestJob final : public IngestWork,
     std::vector<int32_t> tokens;
     bool final = false;
   };
-  // What is encoded next: the tokens of each block, and of all blocks together.
+  // The tokens to encode next: their number in each block, and in all blocks together.
   struct Slice {
     std::vector<int64_t> blocks;
     int64_t tokens = 0;
-    // Once it is taken.
+    // Set by TakeSlice.
     std::vector<int32_t> ids, bytes;  // [tokens]
     int64_t text_begin = 0;
   };
 
   absl::Status Restore(const ResumeState& state, const store::IngestProgress& progress);
   absl::Status CheckAnsweredLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes `done` if it accepts the piece.
+  // Moves from `done` if it accepts the piece.
   absl::Status Accept(int64_t offset, int64_t size, bool tokens, AppendDone& done);
   template <typename Done>
   void Refuse(Done done, absl::Status status);
   void Post(Message message);
   void Read(Message message);
-  // Has the work done that there is: by the scheduler, or here. On the ingest thread.
+  // Starts the pending work: wakes the scheduler or, for text, does it here. On the ingest thread.
   void GoOn();
   bool MayRead() const;  // as far as the account has tokens
   void EncodeSlice(int64_t most_tokens);
   absl::Status Encode(int64_t most_tokens);
   Slice TakeSlice(int64_t most_tokens);
   absl::StatusOr<std::vector<model::EncodedChunk>> EncodeBlocks(const std::vector<Block>& blocks);
-  // Runs the layers over what an earlier stream has committed of the open segment: its chunks are
-  // there, but nothing is kept of the layers. A segment is short.
+  // Runs the layers over the tokens of the open segment that an earlier stream has committed: the
+  // store has their chunks, but not the state of the layers. A segment is short.
   absl::Status RunOpenSegment();
-  // All of it but the text range.
+  // Makes the record of a chunk, except for its text range.
   store::ChunkRecord MakeRecord(Block block, model::EncodedChunk& chunk);
   void Settle();        // answers the piece if its tokens are encoded
   void SettleCommit();  // answers the commit that was asked for if nothing is left to commit
@@ -131,7 +132,7 @@ class IngestJob final : public IngestWork,
   void StartDueCommit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool CommitIsDueLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool CommitIsWantedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // By the thread that owns the encoder.
+  // Called by the thread that owns the encoder.
   void StartCommit(bool last) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteState(store::IngestBatch& batch);
   void Write(store::IngestBatch batch);
@@ -157,7 +158,8 @@ class IngestJob final : public IngestWork,
   StateCharge charge_;            // thread that encodes
   std::string committed_sha256_;  // IngestStatus::committed_sha256
   std::vector<int32_t> before_;   // thread that encodes: the last reach_ tokens that are encoded
-  // The same: tokens of an adapter's open segment that an earlier stream has committed.
+  // Used by the thread that encodes: the tokens of an adapter's open segment that an earlier stream
+  // has committed.
   std::vector<int32_t> open_segment_;
 
   mutable Mutex mutex_;
@@ -168,10 +170,10 @@ class IngestJob final : public IngestWork,
   int64_t chunks_ ABSL_GUARDED_BY(mutex_) = 0;
   const int64_t tokens_before_;  // before this stream
   TokenQueue queue_ ABSL_GUARDED_BY(mutex_);
-  // Of the piece that is not answered yet; null: none.
+  // The callback of the piece that is not answered yet; null: none.
   AppendDone append_done_ ABSL_GUARDED_BY(mutex_);
-  // Once that is read: it is answered when no block of the document's first so many tokens is left
-  // to encode.
+  // Set when that piece is read: it is answered when no complete block is left to encode among the
+  // document's first `append_tokens_` tokens.
   std::optional<int64_t> append_tokens_ ABSL_GUARDED_BY(mutex_);
   AppendDone commit_done_ ABSL_GUARDED_BY(mutex_);  // of a commit that was asked for
   FinishDone finish_done_ ABSL_GUARDED_BY(mutex_);
@@ -180,7 +182,7 @@ class IngestJob final : public IngestWork,
   bool publishing_ ABSL_GUARDED_BY(mutex_) = false;
   bool published_ ABSL_GUARDED_BY(mutex_) = false;
   bool committing_ ABSL_GUARDED_BY(mutex_) = false;
-  // Until the account may read on; of a document that is kept as text.
+  // Whether a document that is kept as text waits until its account may read on.
   bool waits_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -1,4 +1,4 @@
-// What an account may still ingest.
+// The quota that an account has left for an ingest.
 #ifndef RECOLLECT_ENGINE_INGEST_INGEST_QUOTA_H_
 #define RECOLLECT_ENGINE_INGEST_INGEST_QUOTA_H_
 
@@ -13,16 +13,16 @@
 
 namespace recollect::engine {
 
-// Of one ingest.
+// The quota of an ingest.
 struct IngestQuota {
   std::shared_ptr<access::Account> account = nullptr;  // null: nothing is counted
-  int64_t bytes = 0;  // of text, that the document may have; of the account
+  int64_t bytes = 0;  // of text that the account allows the document
 };
 
-// For the new document `id`: documents and ingests of the store are counted, and the ids in `open`,
-// whose ingests may have committed nothing yet. RESOURCE_EXHAUSTED; errors of the store. Reads the
-// whole catalog, if the account has a bound that needs it. What others of the account write
-// meanwhile is found out when the next ingest begins.
+// Returns the quota of the new document `id`. Counts the account's documents and ingests in the
+// store, and the ids in `open`, whose ingests may have committed nothing yet. RESOURCE_EXHAUSTED;
+// errors of the store. Reads the whole catalog if the account has a bound that needs it. Concurrent
+// writes of the account are noticed only when the next ingest begins.
 absl::StatusOr<IngestQuota> CheckQuota(std::shared_ptr<access::Account> account,
                                        store::DocumentStore& store,
                                        const std::vector<std::string>& open, const std::string& id);

@@ -15,6 +15,22 @@ namespace {
 
 constexpr char kDeleted[] = "the document was deleted";
 
+// Whether the text committed so far is the document's: a replacement that ended with its process
+// has left another.
+absl::StatusOr<bool> IsBeginningOf(store::DocumentStore& store,
+                                   const store::IngestProgress& progress,
+                                   const store::DocumentInfo& document) {
+  constexpr int64_t kPiece = int64_t{1} << 20;
+  if (progress.bytes > document.bytes) return false;
+  for (int64_t begin = 0; begin < progress.bytes; begin += kPiece) {
+    const int64_t end = std::min(begin + kPiece, progress.bytes);
+    ASSIGN_OR_RETURN(const std::string read, store.ReadText(progress.owner, begin, end));
+    ASSIGN_OR_RETURN(const std::string text, store.ReadText(document.owner, begin, end));
+    if (read != text) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 // What callers hold. Letting go of it ends the job.
@@ -175,18 +191,22 @@ void IngestRegistry::Forget(const std::string& id) {
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
     const std::string& id, bool from_tokens, const model::LocalPatterns& pattern,
-    const Origin& origin) {
-  return Open({.id = id, .from_tokens = from_tokens, .pattern = pattern, .origin = origin});
+    const Origin& origin, const std::optional<Replacement>& replacement) {
+  return Open({.id = id,
+               .from_tokens = from_tokens,
+               .pattern = pattern,
+               .origin = origin,
+               .replacement = replacement});
 }
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginRefresh(
     const store::DocumentInfo& document, const model::LocalPatterns& pattern,
     const Origin& origin) {
-  return Open({.id = document.id, .pattern = pattern, .origin = origin, .replaces = &document});
+  return Open({.id = document.id, .pattern = pattern, .origin = origin, .refreshes = &document});
 }
 
 absl::StatusOr<IngestQuota> IngestRegistry::QuotaOf(const Asked& asked) const {
-  if (asked.replaces != nullptr) {
+  if (asked.refreshes != nullptr) {
     return IngestQuota{asked.origin.account, std::numeric_limits<int64_t>::max()};
   }
   return CheckQuota(asked.origin.account, context_.store, OpenIds(), asked.id);
@@ -200,14 +220,40 @@ absl::StatusOr<store::IngestProgress> IngestRegistry::BeginInStore(const Asked& 
   store::DocumentStore& store = context_.store;
   const std::string kept = KeptPattern(asked.pattern);
   const std::string& fingerprint = context_.model.fingerprint();
-  if (asked.replaces == nullptr) {
+  if (asked.replacement.has_value()) return BeginReplacement(asked);
+  if (asked.refreshes == nullptr) {
     return store.BeginIngest(asked.id, fingerprint, asked.from_tokens, kept);
   }
-  auto progress = store.BeginRefresh(*asked.replaces, fingerprint, kept);
-  if (!absl::IsFailedPrecondition(progress.status())) return progress;
-  // All that is lost is what another model has read of it.
+  auto progress = store.BeginRefresh(*asked.refreshes, fingerprint, kept);
+  bool resumable = !absl::IsFailedPrecondition(progress.status());
+  if (progress.ok()) {
+    ASSIGN_OR_RETURN(resumable, IsBeginningOf(store, *progress, *asked.refreshes));
+  }
+  if (resumable) return progress;
+  // All that is lost is what another model has read of it, or a replacement that was broken off.
   RETURN_IF_ERROR(store.AbandonIngest(asked.id));
-  return store.BeginRefresh(*asked.replaces, fingerprint, kept);
+  return store.BeginRefresh(*asked.refreshes, fingerprint, kept);
+}
+
+absl::StatusOr<store::IngestProgress> IngestRegistry::BeginReplacement(const Asked& asked) {
+  store::DocumentStore& store = context_.store;
+  const std::string kept = KeptPattern(asked.pattern);
+  const std::string& fingerprint = context_.model.fingerprint();
+  absl::StatusOr<store::DocumentInfo> document = store.Get(asked.id);
+  if (!document.ok() && !absl::IsNotFound(document.status())) return document.status();
+  const std::string& expected = asked.replacement->sha256;
+  const std::string there =
+      document.ok() ? absl::StrCat("has SHA-256 ", document->sha256) : "does not exist";
+  if (!expected.empty() && (!document.ok() || document->sha256 != expected)) {
+    return absl::FailedPreconditionError(absl::StrCat("document \"", asked.id, "\" ", there,
+                                                      "; one of SHA-256 ", expected,
+                                                      " was to be replaced"));
+  }
+  const absl::Status abandoned = store.AbandonIngest(asked.id);
+  if (!abandoned.ok() && !absl::IsNotFound(abandoned)) return abandoned;
+  if (!document.ok()) return store.BeginIngest(asked.id, fingerprint, asked.from_tokens, kept);
+  document->from_tokens = asked.from_tokens;  // as the new one will be
+  return store.BeginRefresh(*document, fingerprint, kept);
 }
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const Asked& asked) {
@@ -247,6 +293,7 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const Asked& 
     MutexLock lock(mutex_);
     if (closed_) return absl::UnavailableError("the engine is shutting down");
     entries_[id].job = *job;
+    entries_[id].begins_anew = asked.replacement.has_value();
   }
   changed_.notify_all();
   scheduler_.AddIngest(*job);
@@ -280,6 +327,7 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(
 
 // The id is free again once the ingest thread has done all that was posted for the job before.
 void IngestRegistry::Close(const std::string& id, const std::shared_ptr<IngestJob>& job) {
+  bool begins_anew = false;
   {
     MutexLock lock(mutex_);
     if (closed_) return;
@@ -287,10 +335,11 @@ void IngestRegistry::Close(const std::string& id, const std::shared_ptr<IngestJo
     const auto found = entries_.find(id);
     if (found == entries_.end() || found->second.job != job || found->second.closing) return;
     found->second.closing = true;
+    begins_anew = found->second.begins_anew;
   }
   context_.thread->Post(
-      [self = shared_from_this(), id, unfinished = job->published() ? nullptr : job] {
-        if (unfinished != nullptr && unfinished->status().committed_offset == 0) {
+      [self = shared_from_this(), id, unfinished = job->published() ? nullptr : job, begins_anew] {
+        if (unfinished != nullptr && (begins_anew || unfinished->status().committed_offset == 0)) {
           self->DropRecord(id);
         } else if (unfinished != nullptr) {
           self->context_.store.LeaveIngest(unfinished->owner());

@@ -1,5 +1,5 @@
-// The running ingests, at most one for an id, from the beginning of the stream to its threads' last
-// work for it.
+// The running ingests, at most one for each id, from the start of the stream to the last work that
+// threads do for it.
 #ifndef RECOLLECT_ENGINE_INGEST_INGEST_REGISTRY_H_
 #define RECOLLECT_ENGINE_INGEST_INGEST_REGISTRY_H_
 
@@ -7,6 +7,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,28 +27,28 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   IngestRegistry(const IngestContext& context, Scheduler& scheduler, Mounts& mounts)
       : context_(context), scheduler_(scheduler), mounts_(mounts) {}
 
-  // As Engine::BeginIngest. Waits for an earlier stream of the id that is ending. A stream that has
-  // failed counts as ended even if its caller still holds it.
-  absl::StatusOr<std::unique_ptr<IngestStream>> Begin(const std::string& id, bool from_tokens,
-                                                      const model::LocalPatterns& pattern,
-                                                      const Origin& origin);
+  // Like Engine::BeginIngest. Waits for an earlier stream of the id that is ending. A stream that
+  // has failed counts as ended even if its caller still holds it.
+  absl::StatusOr<std::unique_ptr<IngestStream>> Begin(
+      const std::string& id, bool from_tokens, const model::LocalPatterns& pattern,
+      const Origin& origin, const std::optional<Replacement>& replacement);
 
-  // The same for a document that is published, to be read again under this model. Its own bytes
-  // are not counted again. An unfinished refresh for another model is forgotten. NOT_FOUND: the
-  // document has gone.
+  // The same for a published document that is read again under this model. Its bytes are not
+  // counted again. An unfinished refresh for another model, or an unfinished replacement, is
+  // forgotten. NOT_FOUND: the document no longer exists.
   absl::StatusOr<std::unique_ptr<IngestStream>> BeginRefresh(const store::DocumentInfo& document,
                                                              const model::LocalPatterns& pattern,
                                                              const Origin& origin);
 
-  // The place of a document that comes from a file, among those of ingests; given back at its end.
+  // Holds a place among the ingests for a document that is imported from a file, until destroyed.
   class ImportHold {
    public:
     virtual ~ImportHold() = default;
-    // Keeps ingests and other imports from writing `id`, a document with so many bytes of text.
-    // ABORTED: one of them does. RESOURCE_EXHAUSTED: the account has no room for it. To be called
-    // once, before anything is written.
+    // Prevents ingests and other imports from writing `id`, a document with `bytes` bytes of text.
+    // ABORTED: one of them writes it already. RESOURCE_EXHAUSTED: the account has no room for it.
+    // Must be called once, before anything is written.
     virtual absl::Status Take(const std::string& id, int64_t bytes) = 0;
-    // To be called once the document is published.
+    // Must be called when the document is published.
     virtual void Published(const std::string& id) = 0;
   };
   using ImportPlace = std::unique_ptr<ImportHold>;
@@ -75,21 +76,24 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   struct Entry {
     std::string peer;
     std::shared_ptr<IngestJob> job;  // null while it is being made
+    bool begins_anew = false;        // a replacement: nothing of it is kept for a later stream
     bool closing = false;            // a closure on the ingest thread will erase it
   };
 
-  // What is to be written.
+  // The document to be written.
   struct Asked {
     const std::string& id;
     bool from_tokens = false;
     const model::LocalPatterns& pattern;
     const Origin& origin;
-    const store::DocumentInfo* replaces = nullptr;  // null: a new document
+    const store::DocumentInfo* refreshes = nullptr;  // null: no refresh
+    const std::optional<Replacement>& replacement = std::nullopt;
   };
   absl::StatusOr<IngestQuota> QuotaOf(const Asked& asked) const;
-  // The pattern with which documents are kept; empty: they are no prefixes.
+  // Returns the pattern under which documents are kept; empty if they are no prefixes.
   std::string KeptPattern(const model::LocalPatterns& pattern) const;
   absl::StatusOr<store::IngestProgress> BeginInStore(const Asked& asked);
+  absl::StatusOr<store::IngestProgress> BeginReplacement(const Asked& asked);
   absl::StatusOr<std::unique_ptr<IngestStream>> Open(const Asked& asked);
 
   absl::Status CheckPlaces(const std::string& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

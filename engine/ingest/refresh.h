@@ -1,5 +1,5 @@
-// Reads a document again under the engine's model: its text goes from the store into an ingest, and
-// what comes of it into its place.
+// Reads a document again under the engine's model: its text goes from the store into an ingest,
+// whose result replaces it.
 #ifndef RECOLLECT_ENGINE_INGEST_REFRESH_H_
 #define RECOLLECT_ENGINE_INGEST_REFRESH_H_
 
@@ -22,8 +22,8 @@ absl::Status CheckRefresh(const store::DocumentInfo& document);
 // Drives one refresh from piece to piece. Thread-safe.
 class Refresh final : public RequestHandle, public std::enable_shared_from_this<Refresh> {
  public:
-  // The old document, pinned; how far it is read again is said to `progress`, from engine threads,
-  // and the end to `done`.
+  // The old document, pinned. `progress` receives how far it is read again, and `done` the end,
+  // from engine threads.
   struct Work {
     Pin document;
     std::unique_ptr<IngestStream> stream;
@@ -48,7 +48,7 @@ class Refresh final : public RequestHandle, public std::enable_shared_from_this<
 
   store::DocumentStore& store_;
   const std::function<void(std::function<void()>)> post_;
-  Work work_;  // of who reads, sends or ends: one after the other
+  Work work_;  // used by reading, sending or ending, one at a time
   const std::shared_ptr<RequestHandle> ingest_;
 };
 

@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<ExportStream>> BeginExport(const model::Model& mo
                                                           store::DocumentStore& store,
                                                           Counters& counters, Pin pin);
 
-// As Engine::ImportDocument. `place` is held as long as the stream is there.
+// Like Engine::ImportDocument. The stream holds `place` until it is destroyed.
 std::unique_ptr<ImportStream> BeginImport(const model::Model& model, store::DocumentStore& store,
                                           const std::string& id, IdCheck may_have,
                                           IngestRegistry::ImportPlace place);

@@ -5,7 +5,7 @@
 //   with
 //                  the same word: weight of the row · weight of the term
 // Weights of rows are kept in 8 bits: round(255 w / m) with the scale m / 255, m being the largest
-// of the block, so that each is at most m / 510 away from what the encoder said.
+// of the block, so that each differs by at most m / 510 from the encoder's weight.
 #ifndef RECOLLECT_ENGINE_SESSION_HYBRID_KEYS_H_
 #define RECOLLECT_ENGINE_SESSION_HYBRID_KEYS_H_
 
@@ -27,9 +27,9 @@ namespace recollect::engine {
 // Immutable; thread-safe.
 class HybridKeys {
  public:
-  // `landmark_keys` [blocks, key_width]: of each block the dense part [d_r], then the weight of
-  // each row. Blocks have `block_tokens` of the `tokens` each, in order. REQUIRES: a config with an
-  // adapter, blocks of at most chunk_tokens, which are all of `tokens`, and ids below
+  // Makes the keys. `landmark_keys` [blocks, key_width]: for each block the dense part [d_r], then
+  // the weight of each row. Block i has the next block_tokens[i] of `tokens`. REQUIRES: a config
+  // with an adapter, blocks of at most chunk_tokens that together have all `tokens`, and ids below
   // words.tokens().
   static HybridKeys Make(const model::ModelConfig& config, const model::Words& words,
                          std::span<const Bf16> landmark_keys, std::span<const int32_t> tokens,
@@ -37,10 +37,10 @@ class HybridKeys {
 
   int64_t blocks() const { return blocks_; }
   int64_t bytes() const;  // in memory
-  // What bytes() is at most for so many tokens and blocks, before they are read.
+  // Returns the most that bytes() can be for so many tokens and blocks, before they are read.
   static int64_t BytesOf(const model::ModelConfig& config, int64_t tokens, int64_t blocks);
 
-  // Whether the block and the one behind it are of one segment. REQUIRES: 0 <= block < blocks().
+  // Returns whether the block and the next one are in one segment. REQUIRES: 0 <= block < blocks().
   bool HasSuccessor(int64_t block) const { return has_successor_[static_cast<size_t>(block)]; }
 
   // Blocks [first_block, first_block + sparse.blocks()).
@@ -63,9 +63,10 @@ struct HybridQuery {
   std::vector<kernels::SparseTerm> terms;
 };
 
-// The n best blocks of all documents, in the order of kernels/landmark_topk/landmark_topk.h;
-// candidates are numbered through the documents, in order. A block's score does not depend on what
-// else is mounted, nor on the threads (null: the caller's alone).
+// Returns the n best blocks of all documents, in the order of
+// kernels/landmark_topk/landmark_topk.h; candidates are numbered through the documents, in order. A
+// block's score depends neither on other mounts nor on the threads of `pool` (null: the caller's
+// thread alone).
 std::vector<kernels::ScoredCandidate> SearchHybrid(ThreadPool* pool,
                                                    std::span<const HybridKeys* const> documents,
                                                    const HybridQuery& query, int n);

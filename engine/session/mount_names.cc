@@ -49,16 +49,16 @@ absl::StatusOr<std::vector<std::string>> ExpandMounts(store::DocumentStore& stor
     }
     ASSIGN_OR_RETURN(const std::vector<std::string> found, IdsThatBegin(store, beginning));
     if (found.empty()) {
-      return absl::NotFoundError(
-          absl::StrCat("mounts: \"", mount, "\": no document has an id that begins with \"", beginning, "\""));
+      return absl::NotFoundError(absl::StrCat(
+          "mounts: \"", mount, "\": no document has an id that begins with \"", beginning, "\""));
     }
     for (const std::string& id : found) {
       if (known.insert(id).second) ids.push_back(id);
     }
   }
   if (std::ssize(ids) <= kMaxMounts) return ids;
-  return absl::InvalidArgumentError(absl::StrCat("mounts: ", ids.size(), " documents or more, at most ",
-                                                 kMaxMounts, " can be mounted"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "mounts: ", ids.size(), " documents or more, at most ", kMaxMounts, " can be mounted"));
 }
 
 }  // namespace recollect::engine

@@ -27,13 +27,13 @@ class DocumentPin {
  public:
   virtual ~DocumentPin() = default;
   virtual const store::DocumentInfo& info() const = 0;
-  // All its landmark keys; none for a pin made by PinDocument, or a document that has one of the
-  // next two.
+  // Returns all its landmark keys; none for a pin made by PinDocument, or a document with sparse or
+  // hybrid keys.
   virtual KeyRun keys() const = 0;
-  // The sparse keys of a document that is kept as text, or mounted with Need::words; null for
-  // others, and made by PinDocument.
+  // Returns the sparse keys of a document that is kept as text, or mounted with Need::words; null
+  // for other documents, and for a pin made by PinDocument.
   virtual const SparseKeys* sparse() const = 0;
-  // The same of a document that an adapter has read.
+  // Returns the hybrid keys of a document that an adapter has read; null as above.
   virtual const HybridKeys* hybrid() const = 0;
 };
 using Pin = std::shared_ptr<const DocumentPin>;
@@ -41,7 +41,7 @@ using Pin = std::shared_ptr<const DocumentPin>;
 // Thread-safe. Pins may outlive it, but not the store or the device.
 class Mounts {
  public:
-  // Where keys come from and go.
+  // The sources of keys, and the device that holds them.
   struct Keys {
     LandmarkIndex& device;
     int64_t d_k = 0;
@@ -60,7 +60,7 @@ class Mounts {
          std::function<void(OwnerId)> freed, std::function<void(std::function<void()>)> post);
   ~Mounts();
 
-  // Which keys of a document a mount needs.
+  // The keys of a document that a mount needs.
   struct Need {
     bool keys = true;  // those by which it is found where the layers read it (of a text, its words)
     bool words = false;  // with an adapter: its words, as of a document that is kept as text
@@ -77,8 +77,8 @@ class Mounts {
   // Keeps a document's records readable, without its keys. NOT_FOUND.
   absl::StatusOr<Pin> PinDocument(const std::string& id);
 
-  // Room in the budget for the document's keys once more, until the result goes. Mounts that come
-  // meanwhile are not refused for it. RESOURCE_EXHAUSTED, as Mount.
+  // Reserves room in the budget for a second copy of the document's keys, until the result is
+  // destroyed. No mount is refused meanwhile because of it. RESOURCE_EXHAUSTED, as Mount.
   absl::StatusOr<std::shared_ptr<void>> Reserve(const store::DocumentInfo& info);
 
   // Gives a document's loaded keys their lists; does nothing if they are not loaded. Fails as
@@ -87,8 +87,8 @@ class Mounts {
 
   // Takes the document out of the catalog. NOT_FOUND.
   absl::Status Remove(const std::string& id);
-  // Lets go of a document that the store has out of the catalog: its space is freed, as that of a
-  // removed one.
+  // Frees the space of a document that the store has already taken out of the catalog, with the
+  // last pin, like Remove.
   void Retire(OwnerId owner);
 
   int64_t used_bytes() const;

@@ -21,8 +21,8 @@ namespace recollect::engine {
 // Holds sessions of a family that can rewind (ModelConfig::rewinds). Thread-safe.
 class PromptCache {
  public:
-  // `most_bytes`: of the states of all kept sessions; 0: nothing is kept. `ttl`: after which an
-  // unused one is dropped.
+  // `most_bytes`: the most for the states of all kept sessions; 0: nothing is kept. `ttl`: the time
+  // after which an unused session is dropped.
   PromptCache(int64_t most_bytes, absl::Duration ttl) : most_bytes_(most_bytes), ttl_(ttl) {}
 
   // Keeps `session` for requests of the same account under the same patterns; null: none. Drops
@@ -30,11 +30,11 @@ class PromptCache {
   void Put(std::unique_ptr<Session> session, std::shared_ptr<access::Account> account,
            model::LocalPatterns patterns);
 
-  // The kept session that shares the longest beginning with `tokens`, rewound to it and no longer
-  // kept; null: none shares one that is worth it. Rows that have read documents do not count
-  // (Session::plain_tokens). A session is taken only where at least half of
-  // what it has read is shared: otherwise a short common beginning (a system line) would cost
-  // another conversation its place. At least the last of `tokens` is left to be run.
+  // Returns the kept session that shares the longest beginning with `tokens`, rewound to it and no
+  // longer kept; null: none shares enough. Rows that have read documents do not count
+  // (Session::plain_tokens). A session is taken only where at least half of what it has read is
+  // shared: otherwise a short common beginning (a system line) would cost another conversation its
+  // place. At least the last of `tokens` is left to be run.
   std::unique_ptr<Session> Take(std::span<const int32_t> tokens,
                                 const std::shared_ptr<access::Account>& account,
                                 const model::LocalPatterns& patterns);

@@ -1,5 +1,6 @@
-// One generation context: the local state of every layer, the block layout, the session's own
-// chunks and its mounts. It plans which rows run next; it knows no threads and runs nothing itself.
+// A session is a generation context: the local state of every layer, the block layout, the
+// session's own chunks and its mounts. It plans which rows run next; it has no threads and runs
+// nothing itself.
 //
 // Layout of the flagship (design 2.1): [LMK] x_1..x_63 [LMK] x_64.. A landmark is placed at the
 // start, before the token after a full block, when a block is flushed, and when a token is to be
@@ -9,9 +10,10 @@
 // first token. A family without landmarks has tokens only: no blocks, and flushes do nothing.
 //
 // With a memory adapter (ModelConfig::has_adapter) and documents mounted, a sequence has tokens
-// only, too, and a flush recalls: the last chunk_tokens rows before it ask, and they and all rows
-// after them read what is found. Rows that were run before, without it or with what an earlier
-// flush had found, are run again, so that the answer is the one to the whole sequence as a prompt.
+// only, too, and a flush recalls: the last chunk_tokens rows before it form the query, and they and
+// all later rows read the blocks that are found. Such rows that have run before, without blocks or
+// with those of an earlier flush, run again, so that the answer is the same as to the whole
+// sequence as one prompt.
 #ifndef RECOLLECT_ENGINE_SESSION_SESSION_H_
 #define RECOLLECT_ENGINE_SESSION_SESSION_H_
 
@@ -45,7 +47,7 @@ struct Input {
   std::vector<int64_t> flushes;
   size_t next_token = 0;
   size_t next_flush = 0;
-  // The token after those, which does not run: with HeadRows::kAll it is predicted, too.
+  // The token after `tokens`, which does not run; with HeadRows::kAll it is predicted, too.
   std::optional<int32_t> after = {};
 
   bool FlushIsNext() const {
@@ -59,13 +61,13 @@ struct Input {
   }
 };
 
-// A landmark of a piece that retrieves.
+// A landmark of a piece, which retrieves.
 struct PieceLandmark {
   int64_t row = 0;
   int64_t own_candidates = 0;              // number of the session's own chunks searched
   std::vector<int32_t> recent;             // the tokens before it that its lexical query reads
   std::shared_ptr<LandmarkMemory> memory;  // receives its hits
-  // What the search for group 0 did for the groups after it, in order; or empty.
+  // The work of group 0's search for each later group, in order; or empty.
   std::vector<std::shared_ptr<const SearchAhead>> ahead = {};
 };
 
@@ -73,8 +75,8 @@ struct PlannedRows : PieceRows {
   std::vector<PieceLandmark> landmarks;
 };
 
-// Which rows need logits: none, the last one (to sample from), or every row that predicts a token
-// of the input.
+// The rows that need logits: none, the last one (to sample from), or every row that predicts a
+// token of the input.
 enum class HeadRows { kNone, kLast, kAll };
 
 // Used by one thread at a time; info() by any.
@@ -97,30 +99,31 @@ class Session {
 
   // Moves about `limit` rows from `input` to `piece` (and one more landmark if it belongs to the
   // last row or sampling needs it), and advances the layout past them. The piece is empty if there
-  // is nothing to run or no row to predict from. What an earlier plan allocated is used again.
+  // is nothing to run or no row to predict from. Reuses the memory of an earlier plan.
   void Plan(Input& input, int64_t limit, HeadRows head, PlannedRows& piece);
 
-  // Forgets the positions from `length` on, and the carried token. False, and nothing is changed,
-  // where the layers cannot (SequenceState::Rewind). REQUIRES: 0 <= length <= positions().
+  // Forgets the positions from `length` on, and the carried token. Returns false and changes
+  // nothing if the layers cannot (SequenceState::Rewind). REQUIRES: 0 <= length <= positions().
   bool Rewind(int64_t length);
-  // All tokens run so far, in a family that can rewind; else empty.
+  // Returns all tokens run so far, in a family that can rewind; else nothing.
   std::span<const int32_t> read_tokens() const { return read_tokens_; }
-  // Those of them, from the first on, whose rows have read no document.
+  // Returns the first of these tokens, up to the first whose row has read a document.
   std::span<const int32_t> plain_tokens() const {
     return recalled_from_ < 0 ? read_tokens() : read_tokens().first(size_t(recalled_from_));
   }
 
-  // Takes other mounts, for another request. REQUIRES: an adapter, no row that has read documents.
+  // Replaces the mounts, for another request. REQUIRES: an adapter, no row that has read documents.
   void Mount(std::vector<Pin> mounts, const SessionOptions& options);
-  // Lets go of the documents. What has been read of them stays; Rewind to plain_tokens() follows.
+  // Releases the mounts. Rows that have read them stay until Rewind to plain_tokens(), which
+  // follows.
   void Unmount();
 
   // Releases the chunks that the next row reads: a session that waits for its next request must not
   // prevent their eviction. The next piece looks them up again.
   void DropMemory();
 
-  // The candidates of a landmark, in order: mounted documents, then the session's first `own`
-  // chunks.
+  // Sets `runs` to the candidates of a landmark, in order: mounted documents, then the session's
+  // first `own` chunks.
   void Candidates(int64_t own, std::vector<KeyRun>& runs) const;
   struct Candidate {
     int mount = -1;  // -1: the session's own
@@ -139,8 +142,8 @@ class Session {
   int64_t text_tokens() const { return text_tokens_; }  // SessionOptions::text_tokens
   bool random_chunks() const { return random_chunks_; }
   int64_t positions() const { return positions_; }
-  // INVALID_ARGUMENT, naming both numbers, when so many more positions are more than the session
-  // may have (model::ModelConfig::PositionLimit).
+  // Returns INVALID_ARGUMENT, naming the numbers, if `more` additional positions exceed the
+  // session's limit (model::ModelConfig::PositionLimit).
   absl::Status CheckLimit(int64_t more) const;
   int64_t state_bytes() const { return sequence_->bytes(); }
 
@@ -156,17 +159,17 @@ class Session {
   SessionInfo info() const;
 
  private:
-  // Whether flushes find something in mounted documents.
+  // Returns whether flushes recall blocks of mounted documents.
   bool Recalls() const {
     return model_.config().has_adapter() && !mounts_.empty() && mount_as_ != MountAs::kText;
   }
-  // How many rows run before those that the next flush asks with.
+  // Returns the number of rows that run before the rows of the next flush's query.
   int64_t RowsBeforeRecall(const Input& input, HeadRows head);
-  // Places the rows that ask, also those that have been run before. False: there are none.
+  // Places the rows of the query, also those that have run before. Returns false if there are none.
   bool PlaceRecall(Input& input, PlannedRows& piece);
-  // The next token that runs: of those that run again, or of the input.
+  // Removes and returns the next token: of those that run again, or else of the input.
   int32_t TakeToken(Input& input);
-  // Rows from `first` on are to be run again.
+  // Rewinds to `first`, if the layers can, and plans to run the later rows again.
   void RunAgain(int64_t first);
 
   bool BlockIsFull() const { return landmarks_ && open_tokens_ == chunk_tokens_; }
@@ -174,7 +177,7 @@ class Session {
   void PlaceToken(PlannedRows& piece, int32_t id);
   void PlaceRow(PlannedRows& piece, int32_t id);
   void CloseBlock(PlannedRows& piece);
-  // The last tokens of recent_, at most `count`.
+  // Returns the last tokens of recent_, at most `count`.
   std::vector<int32_t> Recent(int64_t count) const;
 
   const model::Model& model_;
@@ -215,8 +218,8 @@ class Session {
   std::vector<Bf16> last_key_;
 };
 
-// A session for the use of its holder alone, who gives it back by letting go of it: one that stays
-// open to its table (SessionTable), one made for a single request to be freed.
+// Exclusive use of a session. The deleter gives it back: an open session to its table
+// (SessionTable), a session of a single request to be freed or kept (PromptCache).
 using SessionLease = std::unique_ptr<Session, std::function<void(Session*)>>;
 
 }  // namespace recollect::engine

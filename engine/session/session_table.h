@@ -1,4 +1,4 @@
-// Open sessions by id: whether a request uses one, and which have been idle too long.
+// The open sessions by id. The table knows which a request uses, and which have been idle too long.
 #ifndef RECOLLECT_ENGINE_SESSION_SESSION_TABLE_H_
 #define RECOLLECT_ENGINE_SESSION_SESSION_TABLE_H_
 
@@ -21,18 +21,20 @@ class SessionTable {
  public:
   SessionTable(int64_t max_sessions, absl::Duration ttl) : max_sessions_(max_sessions), ttl_(ttl) {}
 
-  // For one more of `peer`. RESOURCE_EXHAUSTED naming the limit (engine/places.h).
+  // Returns OK if `peer` may have one more session. RESOURCE_EXHAUSTED names the limit
+  // (engine/places.h).
   absl::Status CheckRoom(const std::string& peer) const;
-  // `counted` is let go of with the session.
+  // Adds an open session. `counted` is destroyed with it.
   absl::StatusOr<SessionId> Add(SessionLease session, const Origin& origin,
                                 std::shared_ptr<void> counted = nullptr);
 
-  // For the one request that may use it now, which `cancel` ends. The table must outlive the lease.
+  // Leases the session to one request, which `cancel` ends. The table must outlive the lease.
   // NOT_FOUND; ABORTED: another request uses it.
   absl::StatusOr<SessionLease> Acquire(SessionId id, std::function<void()> cancel);
 
   absl::StatusOr<SessionInfo> Info(SessionId id) const;
-  // Lets go of it. A request that uses it is cancelled, and its end lets go of it. NOT_FOUND.
+  // Closes the session. If a request uses it, cancels the request, whose end closes the session.
+  // NOT_FOUND.
   absl::Status Close(SessionId id);
   void CloseExpired();
   // REQUIRES: no request uses any.
@@ -50,8 +52,8 @@ class SessionTable {
     bool closing = false;
   };
   using Entries = std::unordered_map<uint64_t, Entry>;
-  // Drawn for each process: an id of an earlier process, or of another replica, names no session
-  // here. Below 2^52, so that JSON carries it.
+  // Returns a random first id for each process, so that an id of an earlier process, or of another
+  // replica, names no session here. Below 2^52, so that JSON can represent it.
   static uint64_t FirstId();
   bool Alive(const Entry& entry) const;
   void Release(SessionId id);

@@ -3,9 +3,9 @@
 // alone.
 //   score(block) = Σ over the different words w of the question: idf(w) · (2/3)^d, where d is how
 //                  many blocks away the nearest block of the document with w is; 0 above 2
-// A word counts once however often it is there, and words nearby count, because what a question is
-// about often stands beside the sentence that answers it (docs/decisions/0044-sparse-search.md has
-// what each of both brings).
+// A word counts once however often it occurs, and words nearby count, because the topic of a
+// question often stands beside the sentence that answers it (docs/decisions/0044-sparse-search.md
+// has the effect of each).
 //
 //   auto keys = SparseKeys::Make(words, tokens, block_tokens, &pool);
 //   const SparseKeys* mounted[] = {&keys};
@@ -28,15 +28,15 @@ namespace recollect::engine {
 // The words in and near each block of one document. Immutable; thread-safe.
 class SparseKeys {
  public:
-  // Makes the keys of blocks that have `block_tokens` of the `tokens` each, in order, in parallel
-  // on the threads of `pool` (null: on the caller's). REQUIRES: blocks of at most 64 tokens, which
-  // are all of `tokens`, and ids below words.tokens().
+  // Makes the keys of blocks, of which block i has the next block_tokens[i] of `tokens`, in
+  // parallel on the threads of `pool` (null: on the caller's). REQUIRES: blocks of at most 64
+  // tokens that together have all `tokens`, and ids below words.tokens().
   static SparseKeys Make(const model::Words& words, std::span<const int32_t> tokens,
                          std::span<const int64_t> block_tokens, ThreadPool* pool);
 
   int64_t blocks() const { return blocks_; }
   int64_t bytes() const;  // in memory
-  // What bytes() is at most for so many tokens and blocks, before they are read.
+  // Returns the most that bytes() can be for so many tokens and blocks, before they are read.
   static int64_t BytesOf(const model::Words& words, int64_t tokens, int64_t blocks);
 
   std::span<const kernels::SparseRange> ranges() const { return ranges_; }
@@ -46,14 +46,14 @@ class SparseKeys {
   std::vector<kernels::SparseRange> ranges_;
 };
 
-// The different words of a question's tokens, each with its idf. REQUIRES: ids below
+// Returns the different words of a question's tokens, each with its idf. REQUIRES: ids below
 // words.tokens().
 std::vector<kernels::SparseTerm> SparseQuery(const model::Words& words,
                                              std::span<const int32_t> tokens);
 
-// The n best blocks of all documents, fewer where fewer share a word with the query; candidates are
-// numbered through the documents, in order. A block's score does not depend on what else is
-// mounted, nor on the threads. Several threads may call it at once, with one pool or several (null:
+// Returns the n best blocks of all documents, fewer if fewer share a word with the query;
+// candidates are numbered through the documents, in order. A block's score depends neither on other
+// mounts nor on the threads. Several threads may call this at once, with one pool or several (null:
 // the caller's thread alone).
 std::vector<kernels::ScoredCandidate> SearchSparse(ThreadPool* pool,
                                                    std::span<const SparseKeys* const> documents,

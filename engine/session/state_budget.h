@@ -16,7 +16,7 @@
 
 namespace recollect::engine {
 
-// One state's share of a budget; returns it when destroyed, also after the budget. Used by one
+// A state's share of a budget, given back on destruction, also after the budget's. Used by one
 // thread at a time.
 class StateCharge {
  public:
@@ -33,7 +33,7 @@ class StateCharge {
   int64_t bytes_ = 0;
 };
 
-// The most that `rows` more positions can add to a state of all layers.
+// Returns the most bytes that `rows` more positions can add to a state of all layers.
 inline int64_t StateGrowth(const model::ModelConfig& config, int64_t rows) {
   return rows * config.position_floats() * static_cast<int64_t>(sizeof(float));
 }
@@ -43,15 +43,15 @@ class StateBudget {
  public:
   explicit StateBudget(int64_t bytes) : budget_(bytes) {}
 
-  // Sets what gives up a state that nobody uses, and returns false if there is none. It is called,
-  // by whoever needs room, until there is enough. REQUIRES: nothing is charged yet.
+  // Sets the function that frees one unused state, or returns false if there is none. Any thread
+  // that needs room calls it until there is enough. REQUIRES: nothing is charged yet.
   void OnShortage(std::function<bool()> give_up) { give_up_ = std::move(give_up); }
-  // Gives up one state that nobody uses; false: there is none.
+  // Frees one unused state; returns false if there is none.
   bool GiveUp() const { return give_up_ != nullptr && give_up_(); }
 
-  // RESOURCE_EXHAUSTED, naming both sizes, if `more` bytes do not fit. Called before a step with
-  // the most that its rows may need; what vectors reserve beyond that is counted when the step has
-  // ended.
+  // Returns RESOURCE_EXHAUSTED, naming the sizes, if `more` bytes do not fit. Called before a step
+  // with the most that its rows may need; capacity that vectors reserve beyond that is counted
+  // after the step.
   absl::Status CheckRoom(int64_t more) const {
     while (used_bytes() + more > budget_ && GiveUp()) {
     }

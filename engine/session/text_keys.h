@@ -1,6 +1,6 @@
-// Makes the keys that depend on a document's words, when it is mounted: the tokens say which words
-// each block has. Of documents that are kept as text nothing else is stored; of those that an
-// adapter has read, the landmark keys are.
+// Makes the keys that depend on a document's words, when it is mounted: the tokens determine the
+// words of each block. Documents that are kept as text have no stored keys; documents that an
+// adapter has read have stored landmark keys.
 #ifndef RECOLLECT_ENGINE_SESSION_TEXT_KEYS_H_
 #define RECOLLECT_ENGINE_SESSION_TEXT_KEYS_H_
 
@@ -17,7 +17,7 @@
 
 namespace recollect::engine {
 
-// Thread-safe. Borrows both.
+// Thread-safe. Borrows the model and the store.
 class TextKeys {
  public:
   // `threads` null: keys are made on the caller's thread. REQUIRES: model.words() is not null.
@@ -25,14 +25,14 @@ class TextKeys {
            std::shared_ptr<ThreadPool> threads)
       : model_(model), store_(store), threads_(std::move(threads)) {}
 
-  // What a document's keys take in memory at most.
+  // Returns the most bytes that a document's keys take in memory.
   int64_t BytesOf(const store::DocumentInfo& info) const;
-  // What those of Read take.
+  // Returns the most bytes that the keys of Read take.
   int64_t WordBytesOf(const store::DocumentInfo& info) const;
-  // Key i is that of chunk i. Blocks on the disk. DATA_LOSS: the tokens do not make up the chunks,
-  // or are not of the vocabulary; errors of the store.
+  // Makes a document's sparse keys; key i is that of chunk i. Blocks on the disk. DATA_LOSS: the
+  // tokens do not make up the chunks, or are not of the vocabulary; errors of the store.
   absl::StatusOr<SparseKeys> Read(const store::DocumentInfo& info) const;
-  // The same of the keys by which an adapter finds chunks. REQUIRES: an adapter.
+  // The same for the keys by which an adapter finds chunks. REQUIRES: an adapter.
   absl::StatusOr<HybridKeys> ReadHybrid(const store::DocumentInfo& info) const;
 
  private:

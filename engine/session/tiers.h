@@ -1,6 +1,6 @@
-// Where retrieved chunks come from: their memory K, V, else their chunk states in RAM, else
-// the store. A chunk has the same bits whichever tier it comes from, because K, V are always the
-// projection of the same stored states.
+// The tiers that retrieved chunks come from: their memory K, V, else their chunk states in RAM,
+// else the store. A chunk has the same bits from every tier, because K, V are always the projection
+// of the same stored states.
 #ifndef RECOLLECT_ENGINE_SESSION_TIERS_H_
 #define RECOLLECT_ENGINE_SESSION_TIERS_H_
 
@@ -30,7 +30,7 @@ struct ChunkMemory {
 };
 using RecordHandle = std::shared_ptr<const store::ChunkRecord>;
 
-// One chunk to be fetched: it is looked up, read if necessary, then projected.
+// A chunk to be fetched: it is looked up, read if necessary, then projected.
 struct WantedChunk {
   ChunkRef ref;
   bool read_by_model = false;  // if only reported, `memory` stays null unless it is on the device
@@ -39,7 +39,8 @@ struct WantedChunk {
   std::shared_ptr<const StagedStates> staged;  // of the record, if the model reads it
   MemoryHandle memory;                         // the result
 
-  // The range of the document's or session's text that the chunk covers. REQUIRES: found or read.
+  // Returns the range of the document's or session's text that the chunk covers. REQUIRES: found or
+  // read.
   std::pair<int64_t, int64_t> text() const {
     return memory != nullptr ? std::pair(memory->text_begin, memory->text_end)
                              : std::pair(record->text_begin, record->text_end);
@@ -63,8 +64,8 @@ class ChunkTiers {
   // and must not be used until then.
   void Fetch(std::span<WantedChunk> wanted, std::function<void(absl::Status)> done);
 
-  // Gives the chunk the memory made from its record, and keeps that on the device if the budget
-  // allows.
+  // Gives the chunk the memory made from its record, and keeps this memory on the device if the
+  // budget allows.
   void TakeMemory(WantedChunk& wanted, ProjectedMemory memory);
 
   // Stores a session's own chunk and keeps it on the host for its first reader.
@@ -74,7 +75,7 @@ class ChunkTiers {
 
   // Drops memory K, V that is not in use, for a device that has no room left.
   void DropMemory() { memory_.Clear(); }
-  // The same, and the chunk states on the host.
+  // Drops the chunk states on the host, too.
   void Drop() {
     DropMemory();
     host_.Clear();

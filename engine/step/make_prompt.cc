@@ -36,19 +36,25 @@ struct Passages {
   Retrieval retrieval;
 };
 
-// Blocks that follow one another in a document are one passage.
+// Blocks that follow one another in a document are one passage. A block may end inside a character.
 absl::StatusOr<std::string> TextOf(store::DocumentStore& store, std::vector<Hit> hits) {
   std::ranges::sort(hits, {}, [](const Hit& hit) { return std::pair(hit.document, hit.chunk); });
-  std::string text;
+  std::string text, passage;
+  const auto end_passage = [&] {
+    if (passage.empty()) return;
+    absl::StrAppend(&text, model::WholeCharacters(std::move(passage)), "\n\n");
+    passage.clear();
+  };
   for (size_t i = 0; i < hits.size(); ++i) {
     const bool follows =
         i > 0 && hits[i].owner == hits[i - 1].owner && hits[i].text_begin == hits[i - 1].text_end;
     ASSIGN_OR_RETURN(const std::string block,
                      store.ReadText(hits[i].owner, hits[i].text_begin, hits[i].text_end));
-    if (!follows && !text.empty()) absl::StrAppend(&text, "\n\n");
-    absl::StrAppend(&text, block);
+    if (!follows) end_passage();
+    absl::StrAppend(&passage, block);
   }
-  return text.empty() ? text : absl::StrCat(text, "\n\n");
+  end_passage();
+  return text;
 }
 
 absl::StatusOr<Passages> FindPassages(const PromptSource& source, const Query& query) {

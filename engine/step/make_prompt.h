@@ -1,10 +1,10 @@
-// Makes the tokens that a request runs of the prompt that its caller gave: tokenises text, renders
-// a conversation by the model's chat template, and puts the blocks of mounted documents that fit
-// best in front of it where documents are mounted as text (MountAs::kText).
+// Turns a caller's prompt into the tokens that its request runs: tokenises text, renders a
+// conversation by the model's chat template, and, where documents are mounted as text
+// (MountAs::kText), puts their best blocks in front.
 //
-// The same conversation with the same documents has the same tokens in every call: each question of
-// it keeps the blocks that were found for it. So a conversation's next turn begins with what the
-// turn before has read, and only what is new of it is run (session/prompt_cache.h).
+// The same conversation with the same documents has the same tokens in every call: each of its
+// questions keeps the blocks that were found for it. So a conversation's next turn begins with the
+// tokens of the turn before, and only its new tokens run (session/prompt_cache.h).
 #ifndef RECOLLECT_ENGINE_STEP_MAKE_PROMPT_H_
 #define RECOLLECT_ENGINE_STEP_MAKE_PROMPT_H_
 
@@ -21,7 +21,7 @@
 
 namespace recollect::engine {
 
-// What the prompt joins.
+// The inputs of MakePrompt besides the prompt: the store, and the session with its mounts.
 struct PromptSource {
   store::DocumentStore& store;
   ThreadPool* threads = nullptr;      // of searches; null: the caller's
@@ -34,16 +34,17 @@ struct PromptSource {
 struct MadePrompt {
   std::vector<int32_t> tokens;
   int64_t dropped_messages = 0;  // Usage::dropped_messages
-  // What of text_mounts stands in front of the prompt, or of a conversation's last question; its
-  // hits are the best first. None without such mounts.
+  // The blocks of text_mounts in front of the prompt, or of a conversation's last question; the
+  // best hits come first. Absent without such mounts.
   std::optional<Retrieval> retrieval = {};
 };
 
-// `answer_tokens`: the most that will be generated, for which a conversation leaves room in the
-// model's context, a quarter of it at most. A conversation that has no room loses its oldest turns,
-// but never its system message or last turn. INVALID_ARGUMENT: as PromptTokens; roles in an order
-// that the template does not have; a last turn that has no room (names both numbers).
-// FAILED_PRECONDITION: the model has no chat template. Fails as RetrieveText. Blocks on the disk.
+// Makes the tokens. `answer_tokens`: the most that will be generated; a conversation leaves room
+// for them in the model's context, at most a quarter of it. A conversation that does not fit loses
+// its oldest turns, but never its system message or last turn. INVALID_ARGUMENT: as PromptTokens;
+// roles in an order that the template does not have; a last turn that does not fit (names both
+// numbers). FAILED_PRECONDITION: the model has no chat template. Fails as RetrieveText. Blocks on
+// the disk.
 absl::StatusOr<MadePrompt> MakePrompt(const model::Model& model, const Prompt& prompt,
                                       const PromptSource& source, int64_t answer_tokens);
 

@@ -14,7 +14,7 @@
 
 namespace recollect::engine {
 
-// What one landmark of the piece selected for the group now being retrieved.
+// The chunks that one landmark of the piece selected for the group now being retrieved.
 struct Selection {
   size_t landmark = 0;  // index into Piece::landmarks
   int64_t candidates = 0;
@@ -30,7 +30,7 @@ struct Selection {
 };
 
 // Owned by a request, whose session plans the rows; advanced by StepRunner on the scheduler's
-// thread. A backend sees the PieceRows alone.
+// thread. A backend sees only the PieceRows.
 struct Piece : PlannedRows {
   int64_t hits_per_group = 0;  // 0: n_ret
   bool with_retrievals = false;
@@ -46,15 +46,15 @@ struct Piece : PlannedRows {
   std::vector<Retrieval> retrievals;        // when wanted
   std::vector<std::vector<float>> queries;  // of the last landmark in each group, when wanted
 
-  // The slowest tier that a chunk which the model reads came from; kMemory: there was none.
+  // The slowest tier of the chunks that the model reads; kMemory if it reads none.
   Tier slowest = Tier::kMemory;
 
-  // Cut from the step until a fetch has ended.
+  // Whether the piece is cut from the step until a fetch has ended.
   bool waiting = false;
   absl::Status fetch_status;  // written before fetch_done
   std::atomic<bool> fetch_done{false};
 
-  // Before each plan: there is no progress yet. Allocated memory is kept.
+  // Resets the progress, before each plan. Keeps allocated memory.
   void Begin(Session* of, std::weak_ptr<void> owned_by) {
     session = of;
     owner = std::move(owned_by);

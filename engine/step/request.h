@@ -65,8 +65,8 @@ class Request {
   void Cancel() { cancelled_ = true; }
   bool cancelled() const { return cancelled_; }
 
-  Place place;           // among those that run or wait; the last thing to be given back
-  SessionLease session;  // null until the request has one, and after its end
+  Place place;                     // among those that run or wait; the last thing to be given back
+  SessionLease session;            // null until the request has one, and after its end
   SessionOptions session_options;  // Prepare expands its mounts
   const absl::Time deadline;
   const std::shared_ptr<access::Account> account;  // may be null

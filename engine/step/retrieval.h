@@ -17,13 +17,13 @@
 
 namespace recollect::engine {
 
-// The softmax of the scores, in their order.
+// Returns the softmax of the scores, in their order.
 std::vector<float> SoftmaxWeights(std::span<const kernels::ScoredCandidate> best);
 
 // Used on the scheduler's thread.
 class Retriever {
  public:
-  // `threads`: of the search for what an adapter asks; null: the caller's.
+  // `threads`: for the search with an adapter's queries; null: the caller's thread.
   Retriever(const model::Model& model, Backend& backend, LandmarkIndex& landmarks,
             ThreadPool* threads)
       : model_(model),
@@ -32,14 +32,15 @@ class Retriever {
         landmarks_(landmarks),
         threads_(threads) {}
 
-  // For every landmark with candidates in `pieces`: selects chunks for `group` by the rows'
-  // residuals on entry to it, and fills the pieces' `selections` and `wanted`, each chunk once per
-  // piece. Chunks that the first rows read and that their session dropped between requests are
-  // wanted, too. A piece whose search fails gets its status; an error of the backend is returned.
+  // Selects chunks for `group`, for every landmark with candidates in `pieces`, by the rows'
+  // residuals on entry to the group, and fills the pieces' `selections` and `wanted`, each chunk
+  // once per piece. Chunks that the first rows read and that their session dropped between requests
+  // are wanted, too. A piece whose search fails gets its status; an error of the backend is
+  // returned.
   absl::Status Select(std::span<Piece* const> pieces, int group);
 
-  // Passes the fetched memory to the landmarks and to those first rows, and reports what landmarks
-  // retrieved if the piece wants that.
+  // Passes the fetched memory to the landmarks and to those first rows, and reports the landmarks'
+  // retrievals if the piece wants them.
   void Attach(Piece& piece, int group) const;
 
  private:
@@ -48,14 +49,15 @@ class Retriever {
     Piece* piece = nullptr;
     size_t landmark = 0;  // of the piece
   };
-  // Whether the request wants to see this query.
+  // Returns whether the request wants to see this query.
   static bool Reports(const Asker& asker);
-  // What is known of the queries of later groups, for the search for the first one.
+  // Adds the known parts of later groups' queries to the first group's search.
   void AddLater();
   void Choose(const Asker& asker, LandmarkQuery& query, int group) const;
-  // Select of a model with an adapter, which has one group.
+  // Select for a model with an adapter, which has one group.
   absl::Status SelectRecalled(std::span<Piece* const> pieces);
-  // Adds what a landmark has chosen to its piece. `weights`: of the first of them, which are read.
+  // Adds the chunks that a landmark has chosen to its piece. `weights`: of the first chunks, which
+  // the model reads.
   static void AddSelection(const Asker& asker, std::span<const kernels::ScoredCandidate> best,
                            std::span<const float> weights, Selection selection);
 

@@ -1,4 +1,4 @@
-// One step: runs the pieces of many sessions through the stages of the backend together. A piece
+// Runs a step: the pieces of many sessions go through the stages of the backend together. A piece
 // whose chunks are not resident is cut out at that group and continues in a later step, once they
 // have been read; the other pieces do not wait for it.
 #ifndef RECOLLECT_ENGINE_STEP_STEP_H_
@@ -25,19 +25,20 @@ class StepRunner {
   StepRunner(const model::Model& model, Backend& backend, ChunkTiers& tiers,
              LandmarkIndex& landmarks, ThreadPool* threads, std::function<void()> fetched);
 
-  // Afterwards each piece has failed (status), is done (stage == last_stage()), or is cut
-  // (waiting).
+  // Runs the pieces. Afterwards each has failed (status), is done (stage == last_stage()), or is
+  // cut (waiting).
   void Run(std::span<Piece* const> pieces);
 
-  // Whether a cut piece can run again, because its fetch has ended: it fails if that failed.
+  // Returns whether a cut piece can run again because its fetch has ended. If the fetch failed, so
+  // does the piece.
   static bool Resume(Piece& piece);
 
  private:
   int last_stage() const { return groups_ + 2; }
   void RunStages(std::span<Piece* const> pieces);
-  // What the backend sees of batch_, until the next call.
+  // Returns batch_ as the backend sees it, valid until the next call.
   std::span<PieceRows* const> rows();
-  // These run batch_; an error is one of all its pieces.
+  // The next functions run batch_; an error is the error of all its pieces.
   absl::Status RunStage(int stage);
   absl::Status AddClosedChunks();
   absl::Status Retrieve(int group);

@@ -34,8 +34,8 @@ absl::Status CheckBlockBounds(const BlockBoundsSizes& sizes);
 // the sizes say, no array missing. INVALID_ARGUMENT names the block.
 absl::Status CheckKeyBlocks(const BlockBoundsSizes& sizes, std::span<const KeyBlock> blocks);
 
-// One operation. blocks[sizes.blocks] and what they point to are device memory, borrowed until the
-// work is done.
+// The arguments of one operation. blocks[sizes.blocks] and what they point to are device memory,
+// borrowed until the work is done.
 struct BlockBoundsOp {
   BlockBoundsSizes sizes;
   const KeyBlock* blocks = nullptr;

@@ -1,5 +1,5 @@
-// How the choice of blocks is divided on a device (kernels/block_topk/block_topk_cuda.h). Host code
-// without CUDA, so that every machine tests it.
+// Plans how the choice of blocks is divided on a device (kernels/block_topk/block_topk_cuda.h).
+// Host code without CUDA, so that every machine tests it.
 #ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_PLAN_H_
 #define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_PLAN_H_
 
@@ -32,10 +32,11 @@ struct BlockPattern {
   int64_t span = 0;
 };
 
-// A query. low and high: bounds of the whole blocks before its own, [blocks, heads, head_dim] fp32
-// each in device memory, at any multiple of 4 bytes; block b has the positions from b * block on.
-// They are the smallest and largest key by channel (Quest), or both the mean key, possibly in one
-// array (MoBA). They are not read if there are no such blocks or none is chosen.
+// A query and its candidates. low and high: bounds of the whole blocks before its own, [blocks,
+// heads, head_dim] fp32 each in device memory, at any multiple of 4 bytes; block b begins at
+// position b * block. They are the smallest and largest key by channel (Quest), or both the mean
+// key, possibly in one array (MoBA). They are not read if there are no such blocks or none is
+// chosen.
 struct BlockTopKRow {
   const float* low = nullptr;
   const float* high = nullptr;
@@ -57,7 +58,7 @@ struct BlockTopKPlan {
 // count (65 535 heads; 2^30 rows, positions or entries).
 absl::StatusOr<BlockTopKPlan> PlanBlockTopK(const BlockTopKSizes& sizes, int multiprocessors);
 
-// The most entries that a head with this pattern can have at `position`: for max_entries.
+// Returns the most entries that a head with this pattern can have at `position`; for max_entries.
 int64_t MostBlockEntries(const BlockTopKSizes& sizes, const BlockPattern& pattern,
                          int64_t position);
 
@@ -67,9 +68,9 @@ int64_t MostBlockEntries(const BlockTopKSizes& sizes, const BlockPattern& patter
 absl::Status CheckBlockTopK(const BlockTopKPlan& plan, std::span<const BlockTopKRow> rows,
                             std::span<const BlockPattern> patterns);
 
-// One operation. Pointers are device memory, borrowed until the work is done; so are the rows'
-// bounds, which are read fastest at multiples of 16 bytes with head_dim a multiple of 8. Outputs
-// overlap no input.
+// The arguments of one operation. Pointers are device memory, borrowed until the work is done; so
+// are the rows' bounds, which are read fastest at multiples of 16 bytes with head_dim a multiple of
+// 8. Outputs overlap no input.
 struct BlockTopKOp {
   BlockTopKPlan plan;
   const float* q = nullptr;  // [rows, heads, head_dim] fp32, rows q_stride floats apart

@@ -1,4 +1,5 @@
-// What every op receives: the instruction set to use and scratch memory. One per thread.
+// The context that every op receives: the instruction set to use and scratch memory. One per
+// thread.
 #ifndef RECOLLECT_KERNELS_CPU_OP_CONTEXT_H_
 #define RECOLLECT_KERNELS_CPU_OP_CONTEXT_H_
 
@@ -13,7 +14,7 @@ namespace recollect::kernels {
 // time.
 enum class Isa { kScalar, kAvx2, kAvx512 };
 
-// The best instruction set of this machine.
+// Returns the best instruction set of this machine, within RECOLLECT_MAX_ISA if it is set.
 Isa DetectIsa();
 const char* IsaName(Isa isa);  // "scalar", "avx2", "avx512"
 

@@ -1,8 +1,8 @@
 // The arithmetic of the CUDA operations: every rounding written out, the same on the device and on
 // the host. A kernel built from these functions gives on a GPU the bits that its host run gives
-// (kernels/device/thread_block.h), so tests without a GPU see the numbers a GPU would compute.
-// Not for the CPU operations, which have vector code of their own, but for sample.cc, which has to
-// agree with the device.
+// (kernels/device/thread_block.h), so tests without a GPU see the numbers a GPU would compute. The
+// CPU operations have vector code of their own and do not use these functions; only sample.cc does,
+// because it has to agree with the device.
 #ifndef RECOLLECT_KERNELS_CUDA_CUDA_MATH_H_
 #define RECOLLECT_KERNELS_CUDA_CUDA_MATH_H_
 
@@ -26,7 +26,8 @@
 
 namespace recollect::kernels::cuda {
 
-// Never contracted: neither compiler may fuse a product and a sum into one rounding.
+// Add and Mul are never contracted: neither compiler may fuse a product and a sum into one
+// rounding.
 RECOLLECT_HD float Add(float a, float b) {
 #if defined(__CUDA_ARCH__)
   return __fadd_rn(a, b);
@@ -43,7 +44,7 @@ RECOLLECT_HD float Mul(float a, float b) {
 #endif
 }
 
-// a * b + c with one rounding.
+// Returns a * b + c with one rounding.
 RECOLLECT_HD float Fma(float a, float b, float c) {
 #if defined(__CUDA_ARCH__)
   return __fmaf_rn(a, b, c);
@@ -68,7 +69,7 @@ RECOLLECT_HD float Sqrt(float x) {
 #endif
 }
 
-// As std::max and std::min: if b is NaN, the result is a.
+// Max and Min are like std::max and std::min: if b is NaN, the result is a.
 RECOLLECT_HD float Max(float a, float b) { return b > a ? b : a; }
 RECOLLECT_HD float Min(float a, float b) { return b < a ? b : a; }
 
@@ -96,17 +97,17 @@ RECOLLECT_HD float Infinity() { return FromBits(0x7f800000u); }
 
 RECOLLECT_HD float FromBf16(uint16_t bits) { return FromBits(static_cast<uint32_t>(bits) << 16); }
 
-// To nearest, ties to even; NaN stays NaN (base/bf16.h).
+// Rounds to nearest, ties to even; NaN stays NaN (base/bf16.h).
 RECOLLECT_HD uint16_t ToBf16(float x) {
   const uint32_t u = BitsOf(x);
   if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((u >> 16) | 0x40u);
   return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
-// exp(x) within 2 ulp where the result is normal: 2^n exp(r) with |r| <= ln(2) / 2 and a polynomial
-// of degree 6. 0 below -104, infinity above 88.73, NaN for NaN. Own code, because the device's expf
-// and the host's round differently. It has no branches, so that a thread can compute several at
-// once.
+// Returns exp(x) within 2 ulp where the result is normal: 2^n exp(r) with |r| <= ln(2) / 2 and a
+// polynomial of degree 6. 0 below -104, infinity above 88.73, NaN for NaN. It is code of its own,
+// because the device's expf and the host's round differently. It has no branches, so that a thread
+// can compute several at once.
 RECOLLECT_HD float Exp(float x) {
   // Beyond these limits the results are the same; NaN passes through.
   x = x < -104.0f ? -104.0f : x;
@@ -131,8 +132,9 @@ RECOLLECT_HD float Exp(float x) {
   return Mul(p, FromBits((whole - half + 127u) << 23));
 }
 
-// 2^x with a relative error of at most 2^-21; 0 for -infinity. It is one instruction on the device;
-// the host's bits differ. For kernels on tensor cores, whose bits are the device's own anyway.
+// Returns 2^x with a relative error of at most 2^-21; 0 for -infinity. It is one instruction on the
+// device; the host's bits differ. For kernels on tensor cores, whose bits are the device's own
+// anyway.
 RECOLLECT_HD float Exp2(float x) {
 #if defined(__CUDA_ARCH__)
   float power;
@@ -145,7 +147,7 @@ RECOLLECT_HD float Exp2(float x) {
 
 RECOLLECT_HD float Log(float x) { return logf(x); }
 
-// ln(exp(a) + exp(b)) of a finite or -infinite a and a finite b.
+// Returns ln(exp(a) + exp(b)) for a finite or -infinite a and a finite b.
 RECOLLECT_HD float LogAddExp(float a, float b) {
   const float most = Max(a, b), least = Min(a, b);
   return Add(most, log1pf(Exp(Add(least, -most))));
@@ -153,7 +155,7 @@ RECOLLECT_HD float LogAddExp(float a, float b) {
 
 RECOLLECT_HD float Sigmoid(float x) { return Div(1.0f, Add(1.0f, Exp(-x))); }
 
-// x Φ(x) as kernels/elementwise/elementwise_simd.cc computes and explains it:
+// Returns x Φ(x) as kernels/elementwise/elementwise_simd.cc computes and explains it:
 //   max(x, 0) - u Φ(-u), u = min(|x|, 15), Φ(-u) = exp(-u²/2) t p(t), t = 1 / (1 + 0.35 u)
 RECOLLECT_HD float Gelu(float x) {
   const float size = x < 0 ? -x : x;
@@ -176,11 +178,11 @@ RECOLLECT_HD float Gelu(float x) {
   return Fma(-u, tail, x > 0 ? x : 0.0f);
 }
 
-// Order of a dot product. Its numbers are cut into pieces of kDotPiece, lane l of kDotLanes takes
-// the pieces l, l + kDotLanes, … through one chain of Fma, and the lanes' sums c are added as
+// The order of a dot product. Its numbers are cut into pieces of kDotPiece, lane l of kDotLanes
+// takes the pieces l, l + kDotLanes, … through one chain of Fma, and the lanes' sums c are added as
 //   ((c0 + c4) + (c2 + c6)) + ((c1 + c5) + (c3 + c7)),
-// which is what exchanging with the lane 4, 2 and 1 away gives in every lane. Dot products in this
-// order have the same bits, however the work is spread over threads.
+// the result of a butterfly exchange with the lanes 4, 2 and 1 away, in every lane. Dot products in
+// this order have the same bits, however the work is spread over threads.
 constexpr int kDotLanes = 8;
 constexpr int kDotPiece = 8;
 
@@ -235,7 +237,7 @@ RECOLLECT_HD void LoadPiece(const float* numbers, int piece, int count, bool vec
   for (int i = 0; i < kDotPiece; ++i) to[i] = i < left ? from[i] : 0.0f;
 }
 
-// The first four of `left` numbers, 0 past the end.
+// Loads the first four of `left` numbers, 0 past the end.
 RECOLLECT_HD void LoadFour(const float* from, int left, bool vector, float to[4]) {
 #if defined(__CUDA_ARCH__)
   if (vector && left >= 4) {
@@ -263,7 +265,7 @@ RECOLLECT_HD uint32_t PackPair(uint16_t low, uint16_t high) {
   return static_cast<uint32_t>(high) << 16 | low;
 }
 
-// Both are rounded as by ToBf16; NaN stays NaN.
+// Packs two numbers, rounded as by ToBf16; NaN stays NaN.
 RECOLLECT_HD uint32_t PackRounded(float low, float high) {
 #if defined(__CUDA_ARCH__)
   uint32_t pair;
@@ -274,7 +276,7 @@ RECOLLECT_HD uint32_t PackRounded(float low, float high) {
 #endif
 }
 
-// The first eight of `left` Bf16, 0 past the end.
+// Loads the first eight of `left` Bf16, 0 past the end.
 RECOLLECT_HD Words<4> LoadWords(const uint16_t* from, int left) {
   Words<4> words;
   RECOLLECT_UNROLL
@@ -311,7 +313,7 @@ RECOLLECT_HD bool IsFourAligned(const Element* pointer) {
   return (reinterpret_cast<uintptr_t>(pointer) & (sizeof(Four<Element>) - 1)) == 0;
 }
 
-// The first four of `left` numbers (possibly none), 0 past the end, in one access if they are
+// Reads the first four of `left` numbers (possibly none), 0 past the end, in one access if they are
 // aligned. Unlike LoadFour, it may read memory that the kernel also writes.
 RECOLLECT_HD void ReadFour(const float* from, int64_t left, float to[4]) {
   if (left >= 4 && IsFourAligned(from)) {
@@ -343,8 +345,7 @@ RECOLLECT_HD void WriteFour(Element* to, int64_t left, const float from[4]) {
   }
 }
 
-// One part of a softmax: max = max_j s_j, sum = Σ_j exp(s_j - max). Without entries it is {-inf,
-// 0}.
+// A part of a softmax: max = max_j s_j, sum = Σ_j exp(s_j - max). Without entries it is {-inf, 0}.
 struct SoftmaxPart {
   float max;
   float sum;

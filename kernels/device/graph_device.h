@@ -23,13 +23,13 @@
 
 namespace recollect::kernels {
 
-// One thread at a time, except for UploadAsync and the counts. Borrows the device, which others
-// may use as well.
+// Used by one thread at a time, except for UploadAsync and the counts. Borrows the device, which
+// others may use as well.
 class GraphDevice final : public Device {
  public:
-  // At most `max_graphs` graphs are kept; the least recently used one is dropped first. If the
-  // device lacks memory for a graph, all are dropped, and from then on half as many are kept; if a
-  // capture fails otherwise, none are made any more.
+  // Keeps at most `max_graphs` graphs and drops the least recently used one first. If the device
+  // lacks memory for a graph, all are dropped, and from then on half as many are kept; if a capture
+  // fails for another reason, no more graphs are made.
   explicit GraphDevice(Device& device, int max_graphs = 256);
   ~GraphDevice() override;
 
@@ -39,11 +39,11 @@ class GraphDevice final : public Device {
   // of `operations` or of the device. Calls must not be nested.
   absl::Status Record(absl::FunctionRef<absl::Status()> operations);
 
-  // To be called before memory is freed that operations within Record may use: runs these
-  // operations, and the rest without a graph.
+  // Runs the operations recorded so far; the rest of this Record runs without a graph. Must be
+  // called before memory is freed that operations within Record may use.
   absl::Status Flush();
 
-  // Graphs captured, and graph launches, so far. From any thread.
+  // The numbers of graphs captured and of graph launches so far. May be called from any thread.
   int64_t captured() const { return captured_; }
   int64_t launched() const { return launched_; }
 
@@ -87,7 +87,8 @@ class GraphDevice final : public Device {
   std::atomic<int64_t> captured_ = 0, launched_ = 0;
 };
 
-// As for any device, but recorded operations may use the memory that is given up.
+// Does the same as for any device, but first runs recorded operations, which may use the memory
+// that is given up.
 inline absl::StatusOr<void*> AtLeast(GraphDevice& device, int64_t bytes,
                                      std::shared_ptr<DeviceBuffer>& buffer) {
   if (buffer != nullptr && buffer->bytes() < bytes) {

@@ -1,5 +1,5 @@
-// How a gated scan is divided on a device (kernels/gated_scan/gated_scan_cuda.h). Host code without
-// CUDA, so that every machine tests it.
+// Plans how a gated scan is divided on a device (kernels/gated_scan/gated_scan_cuda.h). Host code
+// without CUDA, so that every machine tests it.
 #ifndef RECOLLECT_KERNELS_GATED_SCAN_GATED_SCAN_PLAN_H_
 #define RECOLLECT_KERNELS_GATED_SCAN_GATED_SCAN_PLAN_H_
 
@@ -12,8 +12,8 @@ namespace recollect::kernels {
 
 inline constexpr int kMaxScanInputs = 2;  // keys and values
 
-// Consecutive rows of one sequence. fp32 in device memory, at any multiple of 4 bytes; the
-// distances between rows are the call's. With one input, the second input's arrays are not read.
+// Consecutive rows of one sequence. Arrays are fp32 in device memory, at any multiple of 4 bytes;
+// the call has the distances between rows. With one input, the second input's arrays are not read.
 // Outputs overlap nothing else.
 struct GatedScanSegment {
   const float* z = nullptr;             // [rows, channels]
@@ -36,9 +36,8 @@ struct GatedScanSizes {
 
 struct GatedScanPlan {
   // By channel: a thread takes its channel through all rows; for the few rows of a decode step, and
-  // for as many sequences as fill the device. By tile: a thread block takes a few channels,
-  // computes gates ahead in all warps but one, and runs the recurrence in that warp; for few long
-  // sequences.
+  // for enough sequences to fill the device. By tile: a thread block takes a few channels, computes
+  // gates ahead in all warps but one, and runs the recurrence in that warp; for few long sequences.
   enum class Strategy { kByChannel, kByTile };
   GatedScanSizes sizes;
   Strategy strategy = Strategy::kByChannel;
@@ -46,12 +45,13 @@ struct GatedScanPlan {
   friend bool operator==(const GatedScanPlan&, const GatedScanPlan&) = default;
 };
 
-// Chooses the way for a device of `multiprocessors`; both give the same bits. INVALID_ARGUMENT when
-// a size is negative, there are no channels, inputs is not 1 or 2, or a size is beyond what a
-// launch can count (65 535 segments; 2^30 rows, channels, or positions in a chunk).
+// Chooses the strategy for a device with that many multiprocessors; both give the same bits.
+// INVALID_ARGUMENT when a size is negative, there are no channels, inputs is not 1 or 2, or a size
+// is beyond what a launch can count (65 535 segments; 2^30 rows, channels, or positions in a
+// chunk).
 absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes, int multiprocessors);
 
-// The same with the way given, for tests and benchmarks.
+// Plans with a given strategy, for tests and benchmarks.
 absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes,
                                             GatedScanPlan::Strategy strategy);
 
@@ -60,8 +60,8 @@ absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes,
 // names the segment.
 absl::Status CheckGatedScan(const GatedScanPlan& plan, std::span<const GatedScanSegment> segments);
 
-// One operation. Pointers are device memory, borrowed until the work is done; so is what the
-// segments point to.
+// The arguments of one operation. Pointers are device memory, borrowed until the work is done; so
+// is what the segments point to.
 struct GatedScanOp {
   GatedScanPlan plan;
   const GatedScanSegment* segments = nullptr;  // [segment_count]

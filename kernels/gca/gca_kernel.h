@@ -1,7 +1,7 @@
 // The thread blocks of GCA on a device (kernels/gca/gca_cuda.h). The kernels run this code on the
 // device; host tests run it phase by phase (kernels/device/thread_block.h). A thread block has the
-// rows of one group, one head, and one chunk or, by group, all chunks in order. Either way a row
-// has the same o in a chunk, and the o of its chunks are added to 0 in order: the same bits.
+// rows of one group, one head, and one chunk or, by group, all chunks in order. Both give the same
+// bits: a row has the same o in a chunk, and the o of its chunks are added to 0 in order.
 //
 // q fp32, row after row:
 //   s_j in the order of cuda_math.h's dot products, times 1 / sqrt(head_dim)
@@ -41,7 +41,8 @@ struct GcaShare {
   float* out;
 };
 
-// `chunk`: number within the group, used if the plan goes by chunk.
+// Returns the share of a thread block. `chunk`: number within the group, used if the plan goes by
+// chunk.
 RECOLLECT_HD GcaShare ShareOf(const GcaOp& op, int64_t g, int head, int chunk) {
   const GcaShape& shape = op.plan.shape;
   const GcaGroup group = op.groups[g];
@@ -65,14 +66,14 @@ RECOLLECT_HD GcaShare ShareOf(const GcaOp& op, int64_t g, int head, int chunk) {
   return share;
 }
 
-// One head of one row of memory.
+// Returns one head of one row of memory.
 RECOLLECT_HD const uint16_t* MemoryRow(const Bf16* memory, const GcaShape& shape, int kv_head,
                                        int row) {
   return reinterpret_cast<const uint16_t*>(memory) +
          (static_cast<int64_t>(row) * shape.kv_heads + kv_head) * shape.head_dim;
 }
 
-// Every row of one head starts at a multiple of 16 bytes.
+// Returns whether every row of one head starts at a multiple of 16 bytes.
 RECOLLECT_HD bool RowsAligned(const Bf16* memory, const GcaShape& shape) {
   return shape.head_dim % kDotPiece == 0 && IsAligned(memory);
 }

@@ -1,5 +1,5 @@
-// How Grouped Cross-Attention is divided on a device (kernels/gca/gca_cuda.h). Host code without
-// CUDA, so that every machine tests it.
+// Plans how Grouped Cross-Attention is divided on a device (kernels/gca/gca_cuda.h). Host code
+// without CUDA, so that every machine tests it.
 #ifndef RECOLLECT_KERNELS_GCA_GCA_PLAN_H_
 #define RECOLLECT_KERNELS_GCA_GCA_PLAN_H_
 
@@ -46,13 +46,13 @@ struct GcaPlan {
   friend bool operator==(const GcaPlan&, const GcaPlan&) = default;
 };
 
-// `q_dtype` is q's number format and decides how products are computed: kFloat32 in fp32, kBf16 on
-// tensor cores. Chooses the way by the rows per group; both give the same bits. INVALID_ARGUMENT
-// for a shape that gca.h forbids, head_dim > kMaxGcaHeadDim, max_group_rows > kMaxGcaGroupRows, or
-// negative sizes.
+// Plans the operation. `q_dtype` is q's number format and decides how products are computed:
+// kFloat32 in fp32, kBf16 on tensor cores. Chooses the strategy by the rows per group; both give
+// the same bits. INVALID_ARGUMENT for a shape that gca.h forbids, head_dim > kMaxGcaHeadDim,
+// max_group_rows > kMaxGcaGroupRows, or negative sizes.
 absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, DType q_dtype);
 
-// The same with the way given, for tests and benchmarks.
+// Plans with a given strategy, for tests and benchmarks.
 absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, DType q_dtype,
                                 GcaPlan::Strategy strategy);
 
@@ -62,9 +62,9 @@ absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, DT
 absl::Status CheckGca(const GcaPlan& plan, std::span<const GcaGroup> groups,
                       std::span<const MemoryView> chunks);
 
-// One operation. Pointers are device memory, borrowed until the work is done. MemoryView's pointers
-// are device memory, too, at any address; multiples of 16 bytes with head_dim a multiple of 8 are
-// read fastest.
+// The arguments of one operation. Pointers are device memory, borrowed until the work is done.
+// MemoryView's pointers are device memory, too, at any address; multiples of 16 bytes with head_dim
+// a multiple of 8 are read fastest.
 struct GcaOp {
   GcaPlan plan;
   const void* q = nullptr;             // [rows, heads, head_dim] in plan.q_dtype, dense

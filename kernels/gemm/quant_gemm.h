@@ -32,13 +32,13 @@ namespace recollect::kernels {
 // Weights [n, k] in panels (quant_layout.h). Immutable, thread-safe, owns its memory.
 class QuantMatrix {
  public:
-  // As PackedMatrix::CreateQuantized.
+  // Packs tensors as PackedMatrix::CreateQuantized does.
   static absl::StatusOr<QuantMatrix> Create(std::span<const QuantRows> parts, int64_t k);
 
   int64_t n() const { return n_; }
   int64_t k() const { return k_; }
   int64_t bytes() const { return bytes_; }
-  // In order of the outputs.
+  // The parts in the order of their outputs.
   std::span<const QuantPanels> parts() const { return parts_; }
 
  private:
@@ -60,13 +60,14 @@ struct QuantCode {
   int64_t fewest_rows = 0;  // from which on it is the fastest
 };
 
-// What this machine can run within the limit of `isa`, the reference first: "scalar", "avx2",
-// "avx512_vnni", "amx". DNNL_MAX_CPU_ISA holds here, too.
+// Returns the codes that this machine can run within the limit of `isa`, the reference first:
+// "scalar", "avx2", "avx512_vnni", "amx". DNNL_MAX_CPU_ISA limits them, too.
 std::vector<QuantCode> QuantCodes(Isa isa);
 
-// y[rows, n] = x[rows, k] Wᵀ by the best code for so many rows; fp32, row-major and dense.
+// Computes y[rows, n] = x[rows, k] Wᵀ by the best code for that many rows; fp32, row-major and
+// dense.
 void QuantGemm(OpContext& ctx, const QuantMatrix& weights, const float* x, int64_t rows, float* y);
-// The same by a given code.
+// Computes the same by a given code.
 void QuantGemmBy(OpContext& ctx, const QuantCode& code, const QuantMatrix& weights, const float* x,
                  int64_t rows, float* y);
 

@@ -1,5 +1,5 @@
-// Products of one to eight rows with a panel of quantised weights. Bits of a row do not depend on
-// how many rows there are.
+// Products of one to eight rows with a panel of quantised weights. The bits of a row do not depend
+// on the number of rows.
 #ifndef RECOLLECT_KERNELS_GEMM_QUANT_ROWS_SIMD_H_
 #define RECOLLECT_KERNELS_GEMM_QUANT_ROWS_SIMD_H_
 
@@ -7,14 +7,15 @@
 
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
 
-// Four codes of a row, for every output.
+// Returns four codes of a row, repeated for every output.
 RECOLLECT_INLINE Ints SetQuad(const int8_t* codes) {
   int quad;
   __builtin_memcpy(&quad, codes, sizeof(quad));
   return SetInts(quad);
 }
 
-// Of kRows rows: their codes in the group, k apart, and -Σ c over the numbers that are summed.
+// The codes of kRows rows in one group, rows k apart, and for each row -Σ c over the codes that are
+// summed.
 template <int kRows>
 struct RowCodes {
   const int8_t* codes;
@@ -24,7 +25,8 @@ struct RowCodes {
 
 #if defined(__AVX512VNNI__)
 
-// Σ c q over quads [kBegin, kEnd) for each row. Rows take turns: a sum waits for itself.
+// Computes Σ c q over quads [kBegin, kEnd) for each row. The rows alternate, because each addition
+// waits for the last one to the same sum.
 template <PanelLayout kLayout, int kBegin, int kEnd, int kRows>
 RECOLLECT_INLINE void Dot(const Ints quads[kQuantQuads], const RowCodes<kRows>& x, Ints* sum) {
 #pragma GCC unroll 8
@@ -46,8 +48,8 @@ RECOLLECT_INLINE void Dot(const Ints quads[kQuantQuads], const RowCodes<kRows>& 
 
 #else
 
-// Products of a quad, pairs added in 16 bits. 8-bit codes are multiplied as |q| times c with q's
-// sign, at most 2 * 127 * 128 for a pair.
+// Multiplies a quad and adds pairs of products in 16 bits. 8-bit codes are multiplied as |q| times
+// c with q's sign, at most 2 * 127 * 128 for a pair.
 template <PanelLayout kLayout>
 RECOLLECT_INLINE Ints MultiplyQuad(Ints quad, Ints codes) {
   if constexpr (kLayout.bits == 8) {
@@ -58,8 +60,8 @@ RECOLLECT_INLINE Ints MultiplyQuad(Ints quad, Ints codes) {
   }
 }
 
-// As above. So many quads fit into 16 bits before they must be widened: each adds at most 2 * 127
-// times the largest code.
+// Computes the same without VNNI. The sums of kTogether quads fit into 16 bits before they must be
+// widened: each quad adds at most 2 * 127 times the largest code.
 template <PanelLayout kLayout, int kBegin, int kEnd, int kRows>
 RECOLLECT_INLINE void Dot(const Ints quads[kQuantQuads], const RowCodes<kRows>& x, Ints* sum) {
   constexpr bool kFiveBits = kLayout.bits == 6 && kLayout.minima;
@@ -87,7 +89,7 @@ RECOLLECT_INLINE void Dot(const Ints quads[kQuantQuads], const RowCodes<kRows>& 
 
 #endif
 
-// y += Σ c q, times the scale of the row's group and of the weights' for each output.
+// Adds Σ c q to y, times the scales of the row's group and of each output's weights.
 template <int kRows>
 RECOLLECT_INLINE void AddScaled(const Ints sum[kRows], Vec scale, const QuantGroup* x,
                                 int64_t groups, Vec y[kRows]) {
@@ -97,7 +99,8 @@ RECOLLECT_INLINE void AddScaled(const Ints sum[kRows], Vec scale, const QuantGro
   }
 }
 
-// Adds what a group gives to y of kRows rows, whose groups are `groups` apart from `x` on.
+// Adds the products of a group to y for kRows rows. `x` is the group of the first row; those of the
+// next rows are codes.k / kQuantGroup apart.
 template <PanelLayout kLayout, int kRows>
 RECOLLECT_INLINE void AddGroup(const Ints quads[kQuantQuads], const GroupScales& scales,
                                const QuantGroup* x, RowCodes<kRows> codes, Vec y[kRows]) {
@@ -122,11 +125,12 @@ RECOLLECT_INLINE void AddGroup(const Ints quads[kQuantQuads], const GroupScales&
   }
 }
 
-// A few rows wait for memory alone: fetching so far ahead makes one row a third faster (Sapphire
-// Rapids, 18 MB of weights), and hides the ends of pages, at which the CPU's own prefetch stops.
+// The prefetch distance. Products of a few rows are bound by memory: this makes one row a third
+// faster (Sapphire Rapids, 18 MB of weights), and hides the ends of pages, at which the CPU's own
+// prefetch stops.
 constexpr int kPrefetchBytes = 4096;
 
-// kRows rows from `row` on against one panel.
+// Multiplies kRows rows from `row` on by one panel.
 template <PanelLayout kLayout, int kRows>
 RECOLLECT_INLINE void MultiplyRows(const uint8_t* unit, const QuantInput& x, int64_t row, float* y,
                                    int64_t stride, int outputs) {
@@ -164,7 +168,7 @@ RECOLLECT_INLINE void MultiplyRows(const uint8_t* unit, const QuantInput& x, int
   }
 }
 
-// Rows from `first` on against one panel; y points at its first output in row 0.
+// Multiplies the rows from `first` on by one panel; y points at its first output in row 0.
 template <PanelLayout kLayout>
 RECOLLECT_INLINE void MultiplyPanel(const uint8_t* panel, const QuantInput& x, int64_t first,
                                     float* y, int64_t stride, int outputs) {

@@ -17,11 +17,11 @@ namespace recollect::kernels {
 
 class LandmarkSketch;
 
-// scores[count] of keys[count, width] against query[width].
+// Computes scores[count] of keys[count, width] against query[width].
 void LandmarkScores(OpContext& ctx, const float* query, int64_t width, const Bf16* keys,
                     int64_t count, float* scores);
 
-// The same of the keys at places at[count] only.
+// Computes the same only for the keys at the indices at[count].
 void LandmarkScoresAt(OpContext& ctx, const float* query, int64_t width, const Bf16* keys,
                       const int64_t* at, int64_t count, float* scores);
 
@@ -35,23 +35,23 @@ struct ScoredCandidate {
 struct KeySegment {
   const Bf16* keys = nullptr;
   int64_t count = 0;
-  // On the CPU: a sketch of more keys, if there is one, and the place of these among them. Results
-  // do not depend on it.
+  // Used on the CPU only: a sketch of keys that include these, or null, and the index of the first
+  // of these in it. Results do not depend on it.
   const LandmarkSketch* sketch = nullptr;
   int64_t sketch_first = 0;
   // The query's sums over 4-bit codes of all keys of the sketch, if they are known.
   const int32_t* sums = nullptr;
 };
 
-// What searches for the n best over disjoint parts of one query's candidates, perhaps at once, tell
-// each other: n candidates have at least this score. Parts then leave out what scores less.
+// A lower bound that searches over disjoint parts of one query's candidates share, possibly
+// concurrently: n candidates have at least this score, so that all parts can skip lower scores.
 struct SearchFloor {
   std::atomic<float> score{-std::numeric_limits<float>::infinity()};
 };
 
-// The n best candidates of all segments, fewer when there are fewer. n >= 0. Non-finite scores rank
-// last. With a floor, which may rise, only those of the n best of all parts that are here are sure
-// to be found.
+// Returns the n best candidates of all segments, fewer when there are fewer. n >= 0. Non-finite
+// scores rank last. With a floor, which the search may raise, only those candidates are sure to be
+// found that are among the n best of all parts.
 std::vector<ScoredCandidate> LandmarkTopK(OpContext& ctx, std::span<const float> query,
                                           std::span<const KeySegment> segments, int n,
                                           SearchFloor* floor = nullptr);

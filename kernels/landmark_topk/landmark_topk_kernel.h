@@ -30,7 +30,7 @@ struct TopKList {
   int pending;
 };
 
-// The n best of a part of the candidates.
+// Returns the place in the workspace for the n best of a part of the candidates.
 RECOLLECT_HD uint64_t* PartialOf(const LandmarkTopKOp& op, int64_t query, int64_t part) {
   return static_cast<uint64_t*>(op.workspace) + (query * op.plan.parts + part) * op.plan.sizes.n;
 }
@@ -82,7 +82,7 @@ RECOLLECT_HD void SortIfFull(Block& block, TopKList& list, int step) {
   if (full) SortList(block, list);
 }
 
-// One part of the candidates for one tile of queries.
+// Searches one part of the candidates for one tile of queries.
 template <typename Block>
 RECOLLECT_HD void LandmarkPart(Block& block, LandmarkShared& shared, const LandmarkTopKOp& op,
                                int64_t part, int64_t tile) {

@@ -1,4 +1,4 @@
-// How a search over landmark keys is divided on a device
+// Plans how a search over landmark keys is divided on a device
 // (kernels/landmark_topk/landmark_topk_cuda.h). Host code without CUDA, so that every machine tests
 // it.
 //   PlanLandmarkTopK({.queries = 3, .width = 128, .candidates = 262144, .n = 8}, 132)
@@ -13,7 +13,7 @@
 
 namespace recollect::kernels {
 
-// Limits: a thread block keeps its lists in shared memory.
+// Limits, because a thread block keeps its lists in shared memory.
 inline constexpr int kMaxDeviceTopK = 256;
 inline constexpr int kMaxDeviceKeyWidth = 1024;
 
@@ -36,9 +36,8 @@ struct LandmarkTopKPlan {
 };
 
 // Chooses the parts for a device with `multiprocessors` multiprocessors. Results do not depend on
-// the parts. INVALID_ARGUMENT when
-// n > kMaxDeviceTopK, width > kMaxDeviceKeyWidth, there are 2^30 candidates or more, or a size is
-// negative.
+// the parts. INVALID_ARGUMENT when n > kMaxDeviceTopK, width > kMaxDeviceKeyWidth, there are 2^30
+// candidates or more, or a size is negative.
 absl::StatusOr<LandmarkTopKPlan> PlanLandmarkTopK(const LandmarkTopKSizes& sizes,
                                                   int multiprocessors);
 
@@ -49,11 +48,13 @@ struct SegmentStart {
   int64_t first = 0;
 };
 
-// The table for segments in order, to be copied to the device. The keys are borrowed device memory.
+// Returns the table for segments in order, to be copied to the device. The keys are borrowed device
+// memory.
 std::vector<SegmentStart> SegmentTable(std::span<const KeySegment> segments);
 
-// One operation. Pointers are device memory, borrowed until the work is done; outputs may not
-// overlap inputs. Best first; where there are fewer than n candidates, -1 and -infinity follow.
+// The arguments of one operation. Pointers are device memory, borrowed until the work is done;
+// outputs may not overlap inputs. Results are best first; if there are fewer than n candidates, -1
+// and -infinity follow.
 struct LandmarkTopKOp {
   LandmarkTopKPlan plan;
   const float* queries = nullptr;          // [queries, width] fp32, dense

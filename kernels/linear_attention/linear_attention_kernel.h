@@ -9,7 +9,7 @@
 //   S_f = fma(φ(k)_f, v, S_f), when a position enters
 //   lane l of plan.lanes: its features in order, sum = fma(φ(q)_f, S_f + S_0f, sum), from 0
 //   out = the lanes' sums, added in order
-// which is the same for any division of the rows into steps or calls.
+// The result is the same for any division of the rows into steps or calls.
 #ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_KERNEL_H_
 #define RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_KERNEL_H_
 
@@ -18,8 +18,8 @@
 
 namespace recollect::kernels::cuda {
 
-// 8 columns are 32 bytes of a row of S, the sector that memory is read in; of 128 columns they give
-// 16 thread blocks to each key-value head of each sequence.
+// 8 columns are 32 bytes of a row of S, the sector that memory is read in; for 128 columns this
+// gives 16 thread blocks to each key-value head of each sequence.
 constexpr int kLinearColumns = 8;
 constexpr int kLaneFeatures = 8;
 constexpr int kMaxLinearLanes = 2 * kMaxLinearHeadDim / kLaneFeatures;
@@ -38,7 +38,7 @@ struct LinearShared {
   float sums[kLinearReads][kMaxLinearThreads + kLinearColumns];
 };
 
-// One read: a row and a query head of the group.
+// A read: a row and a query head of the group.
 struct LinearRead {
   int row;
   int head;

@@ -1,5 +1,6 @@
-// How linear attention is divided on a device (kernels/linear_attention/linear_attention_cuda.h).
-// Host code without CUDA, so that every machine tests it.
+// Plans how linear attention is divided on a device
+// (kernels/linear_attention/linear_attention_cuda.h). Host code without CUDA, so that every machine
+// tests it.
 #ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_PLAN_H_
 #define RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_PLAN_H_
 
@@ -14,8 +15,9 @@ namespace recollect::kernels {
 
 inline constexpr int kMaxLinearHeadDim = 128;  // one thread per feature
 
-// Consecutive rows of one sequence. fp32 in device memory, at any multiple of 4 bytes. Before each
-// of the last `entering` rows reads S, one position enters, in order. Outputs overlap nothing else.
+// Consecutive rows of one sequence. Arrays are fp32 in device memory, at any multiple of 4 bytes.
+// Before each of the last `entering` rows reads S, one position enters, in order. Outputs overlap
+// nothing else.
 struct LinearAttentionSegment {
   const float* q = nullptr;       // φ(q) [rows, heads, 2 head_dim]
   const float* keys = nullptr;    // φ(k) [entering, kv_heads, 2 head_dim], or null for none
@@ -41,9 +43,9 @@ struct LinearAttentionPlan {
   friend bool operator==(const LinearAttentionPlan&, const LinearAttentionPlan&) = default;
 };
 
-// INVALID_ARGUMENT when there are fewer than 0 segments or more than 65 535, heads, kv_heads or
-// head_dim is less than 1, kv_heads does not divide heads, head_dim is odd or more than
-// kMaxLinearHeadDim, or there are more heads than a launch can count (65 535).
+// Plans the operation. INVALID_ARGUMENT when there are fewer than 0 segments or more than 65 535,
+// heads, kv_heads or head_dim is less than 1, kv_heads does not divide heads, head_dim is odd or
+// more than kMaxLinearHeadDim, or there are more heads than a launch can count (65 535).
 absl::StatusOr<LinearAttentionPlan> PlanLinearAttention(const LinearAttentionSizes& sizes);
 
 // Checks host copies before they are uploaded, since the device checks nothing: at most as many
@@ -52,8 +54,8 @@ absl::StatusOr<LinearAttentionPlan> PlanLinearAttention(const LinearAttentionSiz
 absl::Status CheckLinearAttention(const LinearAttentionPlan& plan,
                                   std::span<const LinearAttentionSegment> segments);
 
-// One operation. Pointers are device memory, borrowed until the work is done; so is what the
-// segments point to.
+// The arguments of one operation. Pointers are device memory, borrowed until the work is done; so
+// is what the segments point to.
 struct LinearAttentionOp {
   LinearAttentionPlan plan;
   const LinearAttentionSegment* segments = nullptr;  // [segment_count]

@@ -1,7 +1,7 @@
 // The thread blocks of range attention on a device
 // (kernels/range_attention/range_attention_cuda.h). The kernels run this code on the device; host
-// tests run it phase by phase (kernels/device/thread_block.h). Both ways compute, for each (row,
-// head) and split of the row's entries,
+// tests run it phase by phase (kernels/device/thread_block.h). Both strategies compute, for each
+// (row, head) and split of the row's entries,
 //   s_j in the order of cuda_math.h's dot products, times 1 / sqrt(head_dim); with ALiBi, one
 //   additional Fma of -slope and the distance
 //   m = max s_j;  p_j = exp(s_j - m);  their sum: lane l of 32 adds p_l, p_(l+32), …, then the
@@ -79,8 +79,8 @@ RECOLLECT_HD EntryPlace PlaceOf(const RowEntries& entries, int64_t index) {
   return {part, entries.bounds[2 * part] + index};
 }
 
-// One split of one row and head: leaves its part and output in `shared`. shared.query is already
-// set. REQUIRES: the split has entries.
+// Computes one split of one row and head, and leaves its part and output in `shared`. shared.query
+// is already set. REQUIRES: the split has entries.
 template <typename Block>
 RECOLLECT_HD void RangeSplit(Block& block, RangeShared& shared, const RangeAttentionOp& op,
                              int64_t row, int head, int64_t split) {
@@ -188,7 +188,7 @@ RECOLLECT_HD void LoadQuery(Block& block, RangeShared& shared, const RangeAttent
   });
 }
 
-// The maximum, the sum and o[head_dim] of a split.
+// Returns the place in the workspace for the maximum, the sum and o[head_dim] of a split.
 RECOLLECT_HD float* PartialOf(const RangeAttentionOp& op, int64_t row, int head, int64_t split) {
   const RangeAttentionSizes& sizes = op.plan.sizes;
   return static_cast<float*>(op.workspace) +
@@ -199,7 +199,7 @@ RECOLLECT_HD int64_t SplitsOfRow(const RangeAttentionOp& op, int64_t row, int he
   return (CountOf(op, row, head) + kSplitEntries - 1) / kSplitEntries;
 }
 
-// By split: one (row, head, split). Splits that the row does not have are not written.
+// Computes one (row, head, split), for kBySplit. Splits that the row does not have are not written.
 template <typename Block>
 RECOLLECT_HD void RangeBySplit(Block& block, RangeShared& shared, const RangeAttentionOp& op,
                                int64_t row, int head, int64_t split) {
@@ -228,12 +228,12 @@ RECOLLECT_HD void JoinSplit(RangeJoined& joined, float max, float sum, float out
   joined.output = Join(scales, joined.output, output);
 }
 
-// No entries: 0.
+// Returns 0 if there are no entries.
 RECOLLECT_HD float OutputOf(const RangeJoined& joined) {
   return joined.part.sum == 0 ? 0.0f : Div(joined.output, joined.part.sum);
 }
 
-// By split, second launch: one (row, head).
+// Joins the splits of one (row, head): the second launch of kBySplit.
 template <typename Block>
 RECOLLECT_HD void RangeMerge(Block& block, const RangeAttentionOp& op, int64_t row, int head) {
   const RangeAttentionSizes& sizes = op.plan.sizes;
@@ -249,7 +249,7 @@ RECOLLECT_HD void RangeMerge(Block& block, const RangeAttentionOp& op, int64_t r
   });
 }
 
-// By row: plan.block_rows rows of one head, one after the other.
+// Computes plan.block_rows rows of one head, one after the other, for kByRow.
 template <typename Block>
 RECOLLECT_HD void RangeByRow(Block& block, RangeShared& shared, const RangeAttentionOp& op,
                              int64_t tile, int head) {

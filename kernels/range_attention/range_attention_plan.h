@@ -1,5 +1,6 @@
-// How range attention is divided on a device (kernels/range_attention/range_attention_cuda.h). Host
-// code without CUDA, so that every machine tests it.
+// Plans how range attention is divided on a device
+// (kernels/range_attention/range_attention_cuda.h). Host code without CUDA, so that every machine
+// tests it.
 #ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_PLAN_H_
 #define RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_PLAN_H_
 
@@ -35,7 +36,7 @@ struct RangeLists {
 
 // A row's entries, in the order of its own ranges or list, are cut into splits of fixed length; a
 // split is one softmax of its own, and splits are joined in order by log-sum-exp. Neither the other
-// rows nor the way changes where the cuts are.
+// rows nor the strategy change where the cuts are.
 struct RangeAttentionPlan {
   // By split: a thread block for each (row, head, split), joined by a second launch; for the few
   // rows of a decode step. By row: a block takes neighbouring rows of one head, whose entries
@@ -50,26 +51,28 @@ struct RangeAttentionPlan {
   friend bool operator==(const RangeAttentionPlan&, const RangeAttentionPlan&) = default;
 };
 
-// Chooses the way for a device of `multiprocessors`; both give the same bits. INVALID_ARGUMENT when
-// a size is negative, heads or head_dim is 0, kv_heads does not divide heads, head_dim >
-// kMaxRangeHeadDim, or a size is beyond what a launch can count (65 535 heads, 16 million entries).
+// Chooses the strategy for a device with that many multiprocessors; both give the same bits.
+// INVALID_ARGUMENT when a size is negative, heads or head_dim is 0, kv_heads does not divide heads,
+// head_dim > kMaxRangeHeadDim, or a size is beyond what a launch can count (65 535 heads, 16
+// million entries).
 absl::StatusOr<RangeAttentionPlan> PlanRangeAttention(const RangeAttentionSizes& sizes,
                                                       int multiprocessors);
 
-// The same with the way given, for tests and benchmarks.
+// Plans with a given strategy, for tests and benchmarks.
 absl::StatusOr<RangeAttentionPlan> PlanRangeAttention(const RangeAttentionSizes& sizes,
                                                       RangeAttentionPlan::Strategy strategy);
 
-// Entries of a row over its ranges; a range that ends before it begins has none.
+// Returns the number of a row's entries over its ranges; a range that ends before it begins has
+// none.
 int64_t EntriesOf(const RangeSet& set);
 
 // Checks host copies before they are uploaded, since the device checks nothing: sets within the
 // plan's sizes, ranges that begin at 0 or later. INVALID_ARGUMENT names the row.
 absl::Status CheckRanges(const RangeAttentionPlan& plan, std::span<const RangeSet> sets);
 
-// One operation. Pointers are device memory, borrowed until the work is done. KvSpan's pointers are
-// device memory, too, at any multiple of 4 bytes; multiples of 16 with head_dim a multiple of 8 are
-// read fastest.
+// The arguments of one operation. Pointers are device memory, borrowed until the work is done.
+// KvSpan's pointers are device memory, too, at any multiple of 4 bytes; multiples of 16 with
+// head_dim a multiple of 8 are read fastest.
 struct RangeAttentionOp {
   RangeAttentionPlan plan;
   const float* q = nullptr;  // [rows, heads, head_dim] fp32, rows q_stride floats apart

@@ -1,15 +1,16 @@
-// Holds the sparse keys of up to 16 384 neighbouring blocks as one list for each word: in which
-// blocks the word is, and with what weight. sparse_topk.h has the score that they are for.
+// Holds the sparse keys of up to 16 384 neighbouring blocks as an inverted index: a list for each
+// word of the blocks that have it and its weights there. sparse_topk.h has the score that uses
+// them.
 //
-// A row of a block (a token, as a rule) has a word and a weight, a whole number from 0 to 255. What
-// a weight of 1 is worth is the block's scale. Keys that count words have weights and scales of 1;
+// A row of a block (a token, as a rule) has a word and a weight, a whole number from 0 to 255. The
+// block's scale is the value of a weight of 1. Keys that count words have weights and scales of 1;
 // keys with weights of their own in [0, m] have the scale m / 255 and the nearest whole numbers.
 // Rows of a block that have the same word make one entry with the sum of their weights, or several
 // where that is above 255.
 //
 // Memory: 3 bytes for each entry, or 1 byte for each block where a word is in more than a third of
-// them, and 8 bytes for each word that occurs. docs/decisions/0044-sparse-search.md has what that
-// is for a token.
+// them, and 8 bytes for each word that occurs. docs/decisions/0044-sparse-search.md has the bytes
+// per token.
 #ifndef RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_RANGE_H_
 #define RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_RANGE_H_
 
@@ -39,7 +40,7 @@ struct SparseList {
 class SparseRange {
  public:
   static constexpr int64_t kMaxBlocks = 16384;
-  // The weights of a block add up to this at most: 64 rows of 255, and some.
+  // The most that the weights of a block may add up to: 64 rows of 255, and some.
   static constexpr int64_t kMaxBlockWeight = 16384;
   // Memory of a word that occurs, without its entries.
   static constexpr int64_t kWordBytes = sizeof(int32_t) + sizeof(uint32_t);
@@ -48,25 +49,25 @@ class SparseRange {
   // between them.
   static SparseRange Make(const SparseRows& rows);
 
-  // Makes a range of which each block also has the words of blocks nearby: a word that a block of
-  // this range has weighs weights[d] in a block that is d blocks away from the nearest such one,
-  // and nothing from weights.size() blocks away on. This range's first `before` and last `after`
-  // blocks only lend their words. Scales are 1 each. REQUIRES: weights that are positive, before +
-  // after <= blocks().
+  // Makes a range in which each block also has the words of nearby blocks: a word weighs weights[d]
+  // in a block that is d blocks away from the nearest block of this range with that word, and
+  // nothing from weights.size() blocks away on. This range's first `before` and last `after` blocks
+  // only lend their words and are left out. Scales are 1 each. REQUIRES: weights that are positive,
+  // before + after <= blocks().
   SparseRange Spread(int64_t before, int64_t after, std::span<const uint8_t> weights) const;
 
   int64_t blocks() const { return blocks_; }
-  // [blocks]; empty: 1 each.
+  // The scales [blocks]; empty: 1 each.
   std::span<const float> scales() const { return scales_; }
-  // Nothing for a word that no block has.
+  // Returns an empty list for a word that no block has.
   SparseList list(int32_t word) const;
 
   int64_t bytes() const;  // in memory
-  // What bytes() is at most for so many rows, of which `words` words are.
+  // Returns the most that bytes() can be for that many rows with `words` different words.
   static int64_t MaxBytes(int64_t rows, int64_t blocks, int64_t words);
 
  private:
-  // An entry of a list takes so many bytes, a weight of all blocks one.
+  // The bytes of an entry of a list; a word with the weights of all blocks takes one byte a block.
   static constexpr int64_t kEntryBytes = sizeof(uint16_t) + sizeof(uint8_t);
 
   class Builder;

@@ -1,4 +1,4 @@
-// One tile of attention on tensor cores: 16 rows of queries a warp against up to 64 keys and values
+// A tile of attention on tensor cores: 16 rows of queries a warp against up to 64 keys and values
 // of one head in shared memory, Bf16 with fp32 sums (kernels/device/thread_block.h). Between the
 // two products a kernel scales and masks the scores that its threads hold and takes their softmax:
 //   s = TileScores: rows of q · keys;  PackTile: their probabilities, rounded to Bf16;
@@ -81,7 +81,7 @@ RECOLLECT_HD void BeginTile(Block& block, int threads, const uint16_t* rows, int
   });
 }
 
-// scores = q · keys.
+// Computes scores = q · keys.
 template <int kDimSteps, typename Block>
 RECOLLECT_HD void TileScores(Block& block, TileQueries<Block, kDimSteps>& q,
                              const AttentionTile<kDimSteps>& tile, TileSums<Block>& scores) {
@@ -104,7 +104,7 @@ RECOLLECT_HD void TileScores(Block& block, TileQueries<Block, kDimSteps>& q,
   }
 }
 
-// A thread's scores or probabilities, rounded to Bf16, as the first factor of a product.
+// Rounds a thread's scores or probabilities to Bf16, as the first factor of a product.
 RECOLLECT_HD Words<kTileScores / 2> PackTile(const Floats<kTileScores>& numbers) {
   Words<kTileScores / 2> words;
   RECOLLECT_UNROLL
@@ -134,7 +134,7 @@ RECOLLECT_HD void TileValuesOf(
   }
 }
 
-// outputs += probabilities · values.
+// Computes outputs += probabilities · values.
 template <int kDimSteps, typename Block>
 RECOLLECT_HD void TileValues(
     Block& block, typename Block::template PerThread<Words<kTileScores / 2>>& probabilities,

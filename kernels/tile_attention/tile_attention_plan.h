@@ -1,5 +1,5 @@
-// How attention on tensor cores is divided (kernels/tile_attention/tile_attention_cuda.h). Host
-// code without CUDA, so that every machine tests it.
+// Plans how attention on tensor cores is divided (kernels/tile_attention/tile_attention_cuda.h).
+// Host code without CUDA, so that every machine tests it.
 #ifndef RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_H_
 #define RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_H_
 
@@ -17,16 +17,16 @@ namespace recollect::kernels {
 inline constexpr int kMaxTileHeadDim = 128;
 // The most queries of one thread block: rows times query heads per key-value head.
 inline constexpr int kMaxTileQueries = 64;
-// Entries of a split, which has a softmax of its own: those of a part from one multiple of this
-// number up to the next.
+// The entries of a split, which has a softmax of its own: the entries of a part from one multiple
+// of this number up to the next.
 inline constexpr int64_t kSplitTileEntries = 256;
 inline constexpr int64_t kMaxTileSplits = 65535;  // of one tile
 
 // Entries of [kv_heads, head_dim], as far apart as the call says.
 using Bf16KvParts = std::array<Bf16KvSpan, kMaxRanges>;
 
-// Neighbouring rows of one cache. `reach`: in each part from the first entry of any of the rows up
-// to the last; entries beyond it are not read.
+// Neighbouring rows of one cache. `reach` covers in each part the entries of all the rows, from the
+// first to the last; entries beyond it are not read.
 struct RowTile {
   int64_t first_row = 0;
   int64_t rows = 0;  // 0: nothing to do
@@ -60,14 +60,14 @@ struct TileAttentionPlan {
   friend bool operator==(const TileAttentionPlan&, const TileAttentionPlan&) = default;
 };
 
-// Chooses the way for a device of `multiprocessors`; both give the same bits. INVALID_ARGUMENT when
-// a size is negative, heads or head_dim is 0, kv_heads does not divide heads, head_dim >
-// kMaxTileHeadDim, a tile has more than kMaxTileQueries queries, or a size is beyond what a launch
-// can count (65 535 heads or splits, 2 147 483 647 tiles).
+// Chooses the strategy for a device with that many multiprocessors; both give the same bits.
+// INVALID_ARGUMENT when a size is negative, heads or head_dim is 0, kv_heads does not divide heads,
+// head_dim > kMaxTileHeadDim, a tile has more than kMaxTileQueries queries, or a size is beyond
+// what a launch can count (65 535 heads or splits, 2 147 483 647 tiles).
 absl::StatusOr<TileAttentionPlan> PlanTileAttention(const TileAttentionSizes& sizes,
                                                     int multiprocessors);
 
-// The same with the way given, for tests and benchmarks.
+// Plans with a given strategy, for tests and benchmarks.
 absl::StatusOr<TileAttentionPlan> PlanTileAttention(const TileAttentionSizes& sizes,
                                                     TileAttentionPlan::Strategy strategy);
 
@@ -77,14 +77,15 @@ struct CacheRows {
   Bf16KvParts parts = {};
 };
 
-// The most rows that a tile may have.
+// Returns the most rows that a tile may have.
 int64_t MostTileRows(int heads, int kv_heads);
 
-// Tiles of at most `most_rows` rows for all runs, one after the other; sets: of all their rows.
+// Divides all runs, one after the other, into tiles of at most `most_rows` rows. sets: the ranges
+// of all their rows.
 std::vector<RowTile> RowTilesOf(std::span<const CacheRows> runs, std::span<const RangeSet> sets,
                                 int64_t most_rows);
 
-// The number of splits in a tile's reach.
+// Returns the number of splits in a tile's reach.
 int64_t SplitsOf(const RangeSet& reach);
 
 // Returns `sizes` with tiles, max_tile_rows and max_splits set from `tiles`.
@@ -96,9 +97,9 @@ TileAttentionSizes SizesOf(TileAttentionSizes sizes, std::span<const RowTile> ti
 absl::Status CheckTileAttention(const TileAttentionPlan& plan, std::span<const RowTile> tiles,
                                 std::span<const RangeSet> sets);
 
-// One operation. Pointers are device memory, borrowed until the work is done, as is what the tiles
-// point to. Spans at multiples of 16 bytes with kv_stride and head_dim multiples of 8 are read
-// fastest.
+// The arguments of one operation. Pointers are device memory, borrowed until the work is done, as
+// is what the tiles point to. Spans at multiples of 16 bytes with kv_stride and head_dim multiples
+// of 8 are read fastest.
 struct TileAttentionOp {
   TileAttentionPlan plan;
   const Bf16* q = nullptr;  // [rows, heads, head_dim], rows q_stride numbers apart

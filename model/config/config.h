@@ -20,17 +20,17 @@ namespace recollect::model {
 
 enum class GcaResidual { kAdd, kBypass };
 enum class GcaSoftmax { kOffByOne, kOrdinary };
-// Where a block's landmark stands, what the chunk encoder reads in its row, and whose hits it
-// reads: those that it has just retrieved, or those of the landmark before it. In all three, DRT as
-// published and the flagship differ (docs/model-format.md).
+// The place of a block's landmark, what the chunk encoder reads in its row, and whose hits the row
+// reads: those that the landmark has just retrieved, or those of the landmark before it. DRT as
+// published and the flagship differ in all three (docs/model-format.md).
 enum class LandmarkAt { kStart, kEnd };
 enum class LandmarkRow { kCls, kStream };
 enum class LandmarkReads { kOwn, kPredecessor };
-// How a mixer gets positions; ALiBi is a bias on the scores of attention.
+// The source of a mixer's positions; ALiBi is a bias on the scores of attention.
 enum class Positions { kRope, kNone, kAlibi };
 enum class FfnKind { kSwiGlu, kGelu, kGeGlu };
 
-// How a layer mixes positions.
+// The mixer of a layer, which mixes positions.
 enum class MixerKind {
   kRatPlus,     // recurrence over the whole sequence, attention over a local pattern (design 2.2)
   kRat,         // recurrence inside chunks, attention over the ends of earlier ones
@@ -43,7 +43,7 @@ constexpr bool IsGated(MixerKind kind) {
   return kind == MixerKind::kRatPlus || kind == MixerKind::kRat;
 }
 
-// One entry of "mixers". Fields that its kind does not have are not read.
+// An entry of "mixers". Fields that its kind does not have are not read.
 struct MixerConfig {
   MixerKind kind = MixerKind::kRatPlus;
   Positions positions = Positions::kRope;  // kAlibi: attention of drt-paper alone
@@ -78,8 +78,8 @@ struct PointerConfig {
 // The learned memory on a pretrained model, of which nothing else is changed (docs/model-format.md,
 // "Memory adapter"). Its tensors are in a file of their own (model/weights/adapter_weights.h).
 struct AdapterConfig {
-  // Tokens of a document that the lower layers read together, from position 0 on; 0: there is no
-  // adapter. Blocks do not go beyond a segment's end.
+  // The number of a document's tokens that the lower layers read together, from position 0 on; 0:
+  // there is no adapter. Blocks do not go beyond a segment's end.
   int64_t segment_tokens = 0;
   std::vector<int> gca_layers;  // among all layers, ascending
   int64_t encoder_ffn = 0;      // inner width of the encoder's FFN
@@ -96,13 +96,13 @@ struct LayerParts {
   bool gca = false;
 };
 
-// Values that a request may ask for besides the default: low to high, both included.
+// A range of values that a request may ask for besides the default, both ends included.
 struct AdaptedRange {
   int64_t low = 0, high = 0;
   friend bool operator==(const AdaptedRange&, const AdaptedRange&) = default;
 };
 
-// Top-k blocks that a request may ask for.
+// The top-k blocks that a request may ask for.
 struct TopKConfig {
   int64_t block = 0;
   BlockScore score = BlockScore::kQuest;
@@ -117,8 +117,8 @@ struct ModelConfig {
                              // "llama"
   int64_t vocab_size = 0;
   bool tied_head = true;  // the head is the embedding's tensor
-  // lmk_id: kNoLandmark in a family without; unk_id: kNoUnknown likewise. Neither is ever sampled
-  // nor accepted.
+  // lmk_id is kNoLandmark in a family without landmarks, unk_id is kNoUnknown in one without that
+  // token. Neither token is ever sampled or accepted.
   int32_t unk_id = 0, lmk_id = 1, eos_id = 2;
   std::vector<int32_t> more_eos_ids;  // at which generation ends as well: ends of a turn
   int64_t d = 0;
@@ -171,30 +171,31 @@ struct ModelConfig {
   TopKConfig top_k;
 
   // Whether sequences can forget their last positions and continue as if they had not run them:
-  // where all that layers keep is keys and values by position.
+  // true if the layers keep nothing but keys and values by position.
   bool rewinds() const;
   // Whether generation ends with this token.
   bool Ends(int32_t id) const;
   // Whether landmarks divide sequences into blocks. Only then are there chunk states, and layers
   // that retrieve them.
   bool landmarks() const { return lmk_id != kNoLandmark; }
-  // Whether an adapter gives the model a memory. A sequence then has no blocks: what it asks for is
-  // found once, at the end of a prompt, by the prompt's last tokens.
+  // Whether an adapter gives the model a memory. A sequence then has no blocks: it retrieves once,
+  // at the end of a prompt, by the prompt's last tokens.
   bool has_adapter() const { return adapter.segment_tokens > 0; }
-  // What a document of this model is.
+  // The form in which this model keeps documents.
   DocumentKind documents() const {
     if (landmarks() || has_adapter()) return DocumentKind::kChunks;
     return text_documents ? DocumentKind::kText : DocumentKind::kPrefix;
   }
-  // Documents are kept as text from now on, in blocks of 32 to 63 tokens. REQUIRES: no landmarks.
+  // Makes the model keep documents as text, in blocks of 32 to 63 tokens. REQUIRES: no landmarks.
   void KeepText();
-  // The RoPE base of sequences stretched to `context` positions (0: as trained) by the rule NTK:
-  // base * s^(dh / (dh - 2)) with s = context / trained context, so that the slowest angle covers
-  // the range it covered in training and the fastest is unchanged.
+  // The RoPE base of sequences of up to `stretched` positions (0: as trained) by the rule NTK: base
+  // * s^(dh / (dh - 2)) with s = stretched / trained context, so that the slowest angle covers the
+  // range it covered in training and the fastest is unchanged.
   double RopeBase(int64_t stretched) const;
   // The most positions of a sequence under `patterns`; 0: any number. A model that was not adapted
-  // to patterns attends to everything as far as it was trained, or a request's smaller context; a
-  // pattern that leaves positions out goes on beyond that.
+  // to patterns (any_patterns) is limited to the context of `patterns`, if it has one, or else to
+  // the trained context where some head attends to everything; patterns that leave positions out
+  // have no limit.
   int64_t PositionLimit(const LocalPatterns& patterns) const;
   LayerParts parts(int layer) const;
   const MixerConfig& mixer(int layer) const {
@@ -208,9 +209,10 @@ struct ModelConfig {
   int64_t position_floats() const;
   // d_k, numbers of a landmark key. With an adapter: d_r, then the weight of the word in each row.
   int64_t key_width() const { return d_r + (has_adapter() ? chunk_tokens : lexicon.d); }
-  // Numbers of a query: as many, and with an adapter the score of nothing behind them.
+  // Numbers of a query: as many, and with an adapter one more, the score of retrieving nothing.
   int64_t query_width() const { return key_width() + (has_adapter() ? 1 : 0); }
-  // Numbers of a row of chunk states: d, and with an adapter the row's pointer key behind them.
+  // Numbers of a row of chunk states: d, and with an adapter those of the row's pointer key after
+  // them.
   int64_t state_width() const { return d + adapter.d_pointer; }
   int64_t memory_width() const { return static_cast<int64_t>(memory_kv_heads) * head_dim; }
   int first_layer_of_group(int group) const;  // index among all layers

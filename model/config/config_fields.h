@@ -20,10 +20,12 @@
 
 namespace recollect::model {
 
-// Far above the sizes of any model, and far below values whose product could overflow.
+// The largest sizes accepted: far above those of any model, and far below values whose product
+// could overflow.
 inline constexpr int64_t kMaxSize = int64_t{1} << 24;
 inline constexpr int64_t kMaxLayers = 4096;
-// A session keeps this many ids, and each landmark that waits for its query has a copy of them.
+// The most tokens of LexiconConfig::reach: a session keeps that many ids, and each landmark that
+// waits for its query has a copy of them.
 inline constexpr int64_t kMaxLexiconReach = 256;
 
 // Remembers which keys were read. Borrows the object and the list of problems; each problem names
@@ -109,19 +111,20 @@ class Fields {
   std::set<std::string> known_;
 };
 
-// Keys "local", "adapted_dilations" and, in a family without landmarks, "adapted_windows",
-// "adapted_initials" and "top_k". REQUIRES: layers and heads of `config` are read.
+// Reads the keys "local", "adapted_dilations" and, in a family without landmarks,
+// "adapted_windows", "adapted_initials" and "top_k". REQUIRES: layers and heads of `config` are
+// read.
 void ReadPatterns(Fields& fields, std::vector<std::string>& problems, ModelConfig& config);
 
-// What a family allows for its mixers, by the names in config.json.
+// The values that a family allows for its mixers, by their names in config.json.
 struct MixerChoices {
   std::vector<std::string> kinds;
   std::vector<std::string> positions = {"rope", "none"};
   size_t most = kMaxLayers;  // entries of "mixers"
 };
 
-// Keys "ffn_kind", "kv_heads", "rope_pairs", "head_norm_eps" and "mixers"; sets `local` from them.
-// REQUIRES: layers and heads are read.
+// Reads the keys "ffn_kind", "kv_heads", "rope_pairs", "head_norm_eps" and "mixers"; sets `local`
+// from them. REQUIRES: layers and heads are read.
 void ReadMixers(Fields& fields, std::vector<std::string>& problems, const MixerChoices& choices,
                 ModelConfig& config);
 

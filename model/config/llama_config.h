@@ -15,17 +15,17 @@
 
 namespace recollect::model {
 
-// How LLaMA 3 stretches its angles: those of wavelengths above original_context / low_freq_factor
-// are divided by `factor`, those below original_context / high_freq_factor stay, and between them
-// the frequency goes from one to the other in a straight line over original_context / wavelength.
+// The scaling of RoPE in LLaMA 3: angles of wavelengths above original_context / low_freq_factor
+// are divided by `factor`, angles below original_context / high_freq_factor stay, and between them
+// the frequency is interpolated linearly over original_context / wavelength.
 struct Llama3Scaling {
   double factor = 1, low_freq_factor = 1, high_freq_factor = 1;
   int64_t original_context = 0;
 };
-// [head_dim / 2], for kernels::RopeAngles.
+// Returns divisors [head_dim / 2] for kernels::RopeAngles.
 std::vector<double> RopeDivisors(const Llama3Scaling& scaling, double base, int head_dim);
 
-// What both layouts say, in one shape.
+// The sizes and settings that both layouts contain.
 struct LlamaShape {
   int64_t vocab_size = 0, d = 0, ffn = 0, context = 0;
   int layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
@@ -37,15 +37,16 @@ struct LlamaShape {
   std::vector<int32_t> eos_ids;  // where generation ends; the first is the end of text
 };
 
-// The family's config: attention over everything before in every layer, SwiGLU, no landmarks.
-// Collects in `problems` what is out of range, with names as in `names`.
+// Returns the family's config: attention over everything before in every layer, SwiGLU, no
+// landmarks. Collects in `problems` the values that are out of range.
 ModelConfig LlamaConfig(const LlamaShape& shape, std::vector<std::string>& problems);
 
 // Whether this config.json is of the Hugging Face layout (it has "model_type"), and not ours.
 bool IsHubConfig(const nlohmann::json& root);
 
-// INVALID_ARGUMENT with every problem: another model_type (named, with the one that is known),
-// biases, another activation, scaling of RoPE that is not known, sizes that do not fit.
+// Converts a config.json of Hugging Face. INVALID_ARGUMENT with every problem: another model_type
+// (named, with the one that is known), biases, another activation, scaling of RoPE that is not
+// known, sizes that do not fit.
 absl::StatusOr<ModelConfig> LlamaConfigFromHub(const nlohmann::json& root);
 
 }  // namespace recollect::model

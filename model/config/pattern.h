@@ -16,8 +16,8 @@ inline constexpr int64_t kUnboundedSpan = int64_t{1} << 40;
 // A dilation that keeps no position beyond the window.
 inline constexpr int64_t kNoDilation = -1;
 
-// Which positions a token attends to in one head. Equality decides whether a stored local state can
-// be continued.
+// The positions that a token attends to in one head. A stored local state can be continued only
+// under an equal pattern.
 struct LocalPattern {
   int64_t window = 128;   // W: {t-W..t}
   int64_t dilation = 16;  // D: p with (p+1) mod D = 0 in [t-C, t-W); kNoDilation: none
@@ -43,8 +43,8 @@ struct BlockChoice {
   friend bool operator==(const BlockChoice&, const BlockChoice&) = default;
 };
 
-// One number of a hybrid pattern: an entry for each layer, which has one number for all heads or
-// one for each head.
+// The values of one number of a hybrid pattern: an entry for each layer, with one number for all
+// heads or one for each head.
 using LayerNumbers = std::vector<std::vector<int64_t>>;
 
 // The patterns of one layer: one for all heads, or one for each head.
@@ -55,26 +55,26 @@ struct HeadRun {
   LocalPattern pattern;
   int first = 0, heads = 0;
 };
-// All of a layer's heads, in order, in as few runs as possible.
+// Divides all heads of a layer, in order, into as few runs as possible.
 std::vector<HeadRun> RunsOfHeads(const HeadPatterns& patterns, int heads);
 
 // The patterns of all layers, the context to which they are stretched, and the top-k blocks. The
-// representation is the shortest possible: if all layers, or all heads of a layer, are alike, they
-// are one entry, so that equal choices are equal values.
+// representation is the shortest possible: layers that are all alike, or heads of a layer that are,
+// have a single entry, so that equal choices are equal values.
 class LocalPatterns {
  public:
   LocalPatterns() : LocalPatterns(LocalPattern{}) {}
-  // One pattern everywhere. Implicit, since most models and requests have one.
+  // Uses one pattern everywhere. Implicit, since most models and requests have one.
   LocalPatterns(const LocalPattern& everywhere) : layers_{{everywhere}} {}  // NOLINT
-  // One entry for each layer. REQUIRES: not empty, nor any entry.
+  // Takes an entry for each layer. REQUIRES: neither `layers` nor any entry is empty.
   explicit LocalPatterns(std::vector<HeadPatterns> layers);
 
   const HeadPatterns& layer(int index) const {
     return layers_.size() == 1 ? layers_[0] : layers_[static_cast<size_t>(index)];
   }
-  // One entry for all layers, or one for each.
+  // The entries: a single one for all layers, or one for each.
   const std::vector<HeadPatterns>& layers() const { return layers_; }
-  // The pattern of every layer and head; null when they differ.
+  // Returns the pattern of every layer and head; null when they differ.
   const LocalPattern* everywhere() const {
     return layers_.size() == 1 && layers_[0].size() == 1 ? &layers_[0][0] : nullptr;
   }
@@ -85,13 +85,14 @@ class LocalPatterns {
   // The top-k blocks in every layer and head. A state with a choice keeps every position.
   const BlockChoice& blocks() const { return blocks_; }
   LocalPatterns WithBlocks(const BlockChoice& blocks) const;
-  // A copy with one number replaced in every layer and head.
+  // Returns a copy with one number replaced in every layer and head.
   LocalPatterns With(int64_t LocalPattern::*field, int64_t value) const;
-  // A copy with one number replaced by layer and head. REQUIRES: an entry for each of the model's
-  // layers, each of one number or as many as the model has heads.
+  // Returns a copy with one number replaced by layer and head. REQUIRES: an entry for each of the
+  // model's layers, each of one number or as many as the model has heads.
   LocalPatterns With(int64_t LocalPattern::*field, const LayerNumbers& values) const;
 
-  // "(window 128, dilation 16, initial 0, span 1024)"; by layer and head if patterns differ.
+  // Returns "(window 128, dilation 16, initial 0, span 1024)"; by layer and head if patterns
+  // differ.
   std::string Text() const;
 
   friend bool operator==(const LocalPatterns&, const LocalPatterns&) = default;

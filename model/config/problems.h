@@ -1,4 +1,4 @@
-// What is wrong with a file of a model, as one error. Private to model/.
+// Combines the problems of a model's file into one error. Private to model/.
 #ifndef RECOLLECT_MODEL_CONFIG_PROBLEMS_H_
 #define RECOLLECT_MODEL_CONFIG_PROBLEMS_H_
 
@@ -9,8 +9,8 @@
 
 namespace recollect::model {
 
-// INVALID_ARGUMENT with all that is wrong with a file, at a length that can be read: a problem may
-// quote a value of any size, and there may be any number. REQUIRES: not empty.
+// Returns INVALID_ARGUMENT with the problems of a file, cut to a readable length, since a problem
+// may quote a value of any size and there may be any number. REQUIRES: `problems` is not empty.
 absl::Status ProblemsError(const std::vector<std::string>& problems);
 
 }  // namespace recollect::model

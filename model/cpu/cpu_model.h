@@ -56,19 +56,19 @@ struct Memory {
 // Immutable after Load; thread-safe.
 class CpuModel final : public Model {
  public:
-  // As Model::Load, and packs the weights of the layers. FAILED_PRECONDITION: kBf16 on a CPU
-  // without it. INVALID_ARGUMENT: kQuantized, and no tensor of the files is in blocks.
+  // Does what Model::Load does, and packs the weights of the layers. FAILED_PRECONDITION: kBf16 on
+  // a CPU without it. INVALID_ARGUMENT: kQuantized where no tensor of the files is in blocks.
   static absl::StatusOr<std::unique_ptr<CpuModel>> Load(const std::string& path,
                                                         DType dtype = DType::kFloat32);
   // The fastest number format for the model at `path` on this CPU: kQuantized where its tensors are
-  // in blocks, else kBf16, or kFloat32 where the CPU has no bf16. Errors of files that Load
-  // reports, too.
+  // in blocks, else kBf16, or kFloat32 where the CPU has no bf16. Returns the errors of files that
+  // Load returns.
   static absl::StatusOr<DType> FastestDType(const std::string& path);
   ~CpuModel() override;
 
   int64_t weight_bytes() const override;  // with the packed weights
 
-  // h[rows, d] = embedding of ids. REQUIRES: 0 <= id < vocab_size.
+  // Writes h[rows, d] = embedding of ids. REQUIRES: 0 <= id < vocab_size.
   void Embed(std::span<const int32_t> ids, float* h) const;
 
   // Runs decoder layer `layer` in place on h[rows, d], rows = sum over segments, in their order;
@@ -78,40 +78,41 @@ class CpuModel final : public Model {
 
   // The next three: REQUIRES config().landmarks().
 
-  // Chunk encoder (design 2.3) on the residuals h[1 + rows, d] after the last lower layer of one
-  // block in the sequence's order: the landmark first, or last where config().landmark_at says so;
-  // 1 <= rows <= config().chunk_tokens tokens. AddTokens follows.
+  // Runs the chunk encoder (design 2.3) on the residuals h[1 + rows, d] after the last lower layer
+  // of one block in the sequence's order: the landmark first, or last where config().landmark_at
+  // says so; 1 <= rows <= config().chunk_tokens tokens. AddTokens follows.
   EncodedChunk EncodeChunk(kernels::OpContext& ctx, const float* h, int rows) const;
 
-  // Retrieval query u[d_r] of group `group` for one landmark row h[d].
+  // Writes the retrieval query u[d_r] of group `group` for one landmark row h[d].
   void Query(kernels::OpContext& ctx, int group, const float* h, float* u) const;
 
-  // Memory K, V from stored chunk states [rows, state_width]; one fixed shape, so that the bits are
-  // the same from any tier. Also with an adapter.
+  // Projects memory K, V from stored chunk states [rows, state_width]; one fixed shape, so that the
+  // bits are the same from any tier. Also with an adapter.
   Memory ProjectMemory(kernels::OpContext& ctx, std::span<const Bf16> states, int rows) const;
 
   // The next four: REQUIRES config().has_adapter(). `h` are residuals after the last lower layer.
 
-  // Chunk of one block of a document, of which h[rows, d] are the rows of `tokens`, 1 to
-  // chunk_tokens of them. `before`: the row before them; null: they begin a segment.
+  // Encodes one block of a document, of which h[rows, d] are the rows of its `tokens`, 1 to
+  // chunk_tokens. `before`: the row before them; null: they begin a segment.
   EncodedChunk EncodeBlock(kernels::OpContext& ctx, const float* h, const float* before,
                            std::span<const int32_t> tokens) const;
 
-  // What the end of a prompt asks for, u[query_width]: the dense query, scaled so that
+  // Writes the query of the end of a prompt, u[query_width]: the dense query, scaled so that
   // kernels::LandmarkScores gives its part of the score; the weight of the word in each of the last
-  // chunk_tokens rows, 0 for those that do not exist, scaled likewise; and the score of nothing.
-  // h[rows, d] and `tokens` are the prompt's last, 1 to chunk_tokens of them.
+  // chunk_tokens rows, 0 for those that do not exist, scaled likewise; and the score of retrieving
+  // nothing. h[rows, d] and `tokens` are the last 1 to chunk_tokens of the prompt.
   void RecallQuery(kernels::OpContext& ctx, const float* h, std::span<const int32_t> tokens,
                    float* u) const;
 
-  // q[d_p], with which the row h[d] looks for a token to copy.
+  // Writes q[d_p], the pointer query by which the row h[d] looks for a token to copy.
   void PointerQuery(kernels::OpContext& ctx, const float* h, float* q) const;
 
-  // Mixes into a row of logits what the pointer head copies; h[d] is the row after the last layer.
+  // Mixes the tokens that the pointer head copies into a row of logits; h[d] is the row after the
+  // last layer.
   void MixCopied(kernels::OpContext& ctx, const float* h, const float* q,
                  std::span<const CopiedChunk> chunks, float* logits) const;
 
-  // logits[rows, vocab_size] of h[rows, d] after the last layer; in a model with a pointer,
+  // Writes logits[rows, vocab_size] of h[rows, d] after the last layer; in a model with a pointer,
   // kernels::MixPointed follows.
   void Logits(kernels::OpContext& ctx, const float* h, int64_t rows, float* logits) const;
 

@@ -1,5 +1,5 @@
-// What the functions of a DeviceModel (device_layers.h) share: the device, config and weights of
-// the model, and memory that is kept between calls. Private to model/device.
+// The context that the functions of a DeviceModel (device_layers.h) share: the device, config and
+// weights of the model, and memory that is kept between calls. Private to model/device.
 #ifndef RECOLLECT_MODEL_DEVICE_DEVICE_CONTEXT_H_
 #define RECOLLECT_MODEL_DEVICE_DEVICE_CONTEXT_H_
 
@@ -21,7 +21,7 @@
 
 namespace recollect::model {
 
-// What memory that is kept between calls holds.
+// The contents of the memory that is kept between calls.
 enum class DeviceScratch {
   kNormed,     // rows after RMS, input of a projection
   kProjected,  // output of a first projection
@@ -45,17 +45,17 @@ enum class DeviceScratch {
   kSlots
 };
 
-// One thread at a time. Borrows the device.
+// Used by one thread at a time. Borrows the device.
 struct DeviceContext {
   DeviceContext(kernels::Device& under, const ModelConfig& model_config, DType products)
       : device(under), config(model_config), dtype(products) {}
 
-  // The memory of `slot`, large enough for the size given; its earlier contents may be lost.
+  // Returns the memory of `slot`, at least of the size given; its earlier contents may be lost.
   absl::StatusOr<void*> Bytes(DeviceScratch slot, int64_t bytes);
   absl::StatusOr<float*> Floats(DeviceScratch slot, int64_t count);
   // The same for rows that a product reads.
   absl::StatusOr<kernels::DeviceRows> Operand(DeviceScratch slot, int64_t count);
-  // x itself, or its conversion to bf16 in `slot`.
+  // Returns x itself, or its conversion to bf16 in `slot`.
   absl::StatusOr<kernels::DeviceRows> AsOperand(DeviceScratch slot, const float* x, int64_t count);
 
   const DeviceLayer& layer(int index) const { return weights.layers[static_cast<size_t>(index)]; }

@@ -11,8 +11,9 @@
 //   device_gca_layer.cc          Grouped Cross-Attention over retrieved chunks (design 2.5)
 //   device_encoder.cc            chunk encoder (design 2.3)
 //
-// What differs between sequences is in tables, which are uploaded together before the first layer
-// runs. So a piece is built, which adds its tables, and then runs, which only queues operations.
+// Tables hold the data that differs between sequences, and are uploaded together before the first
+// layer runs. So each piece is first built, which adds its tables, and then run, which only queues
+// operations.
 #ifndef RECOLLECT_MODEL_DEVICE_DEVICE_LAYERS_H_
 #define RECOLLECT_MODEL_DEVICE_DEVICE_LAYERS_H_
 
@@ -65,8 +66,8 @@ struct AttendedHeads {
   int kv_heads = 0;
 };
 
-// For either kernel: range attention if caches are in fp32, tile attention if they are in Bf16.
-// Offsets are into the tables.
+// Attention of neighbouring rows by one of two kernels: range attention if caches are in fp32, tile
+// attention if they are in Bf16. Offsets are into the tables.
 struct RowsAttention {
   AttendedHeads heads = {};
   int64_t first_row = 0;
@@ -94,8 +95,8 @@ struct QkvRows {
 // Adds tables of attention; entries of caches in Bf16 are `kv_stride` numbers apart.
 RowsAttention BuildRows(const ModelConfig& config, const AttendedRows& attended,
                         const AttendedHeads& heads, int64_t kv_stride, DeviceTables& tables);
-// out[rows, heads, head_dim] = attention of queries of these rows and heads, dense. slopes: of
-// ALiBi, or null.
+// Computes out[rows, heads, head_dim] = attention of queries of these rows and heads, dense.
+// slopes: of ALiBi, or null.
 absl::Status Attend(DeviceContext& ctx, const RowsAttention& attention, const DeviceTables& tables,
                     const QkvRows& qkv, const float* slopes, float* out);
 
@@ -129,8 +130,8 @@ void AppendRopeFactors(DeviceContext& ctx, double base, int64_t step,
 
 // ---- Decoder layers ----------------------------------------------------------------------------
 
-// A call of RunLayers. The memory that every layer uses has the size of the one that needs most:
-// where it lies is known before the first one runs.
+// A call of RunLayers. The memory that all layers use has the size that the largest layer needs, so
+// that its address is known before the first layer runs.
 struct DeviceCall {
   std::vector<DeviceSegment> runs;  // a sequence's segments in one
   int64_t rows = 0;
@@ -146,13 +147,13 @@ struct DeviceCall {
 // Queues operations. Borrows its call and context.
 using RunRows = std::function<absl::Status()>;
 
-// Builds layer `layer`'s mixer of call.runs, whose rows become part of their sequences. What is
-// returned runs on call.projected, the output of in_proj, which it may change, and writes
+// Builds layer `layer`'s mixer of call.runs, whose rows become part of their sequences. The
+// returned function runs on call.projected, the output of in_proj, which it may change, and writes
 // call.attended.
 using BuildMixer = absl::StatusOr<RunRows>(DeviceContext& ctx, int layer, DeviceCall& call);
 BuildMixer BuildRatPlus, BuildRat, BuildAttention, BuildRattention;
 
-// The width of a row of a mixer's first projection; RAT's shared heads are written out.
+// Returns the width of a row of a mixer's first projection; RAT's shared heads are written out.
 int64_t ProjectedWidth(const ModelConfig& config, const MixerConfig& mixer);
 
 // Queries, keys and values of a mixer's rows, and the copies that append them to the caches.
@@ -170,11 +171,12 @@ struct MixerRows {
 // Appends the rows, whose queries begin at column `first` of call.projected.
 absl::StatusOr<MixerRows> AppendRows(DeviceContext& ctx, int layer, int64_t first, int kv_heads,
                                      DeviceCall& call);
-// Queries and keys to where the softmax reads them: RoPE, then the norms by head, as the layer has
-// them; then q, k and v into the caches' number format, and keys and values into the caches.
+// Prepares queries and keys for the softmax: applies RoPE, then the norms by head, as the layer has
+// them; converts q, k and v to the caches' number format, and copies keys and values into the
+// caches.
 absl::Status PlaceRows(DeviceContext& ctx, const MixerRows& rows, const DeviceCall& call);
 
-// What the rows of a layer attend to.
+// The attention of a layer's rows to the positions that their sequences keep.
 struct LocalAttention {
   kernels::BlockBoundsSizes bounds;  // of blocks that have become whole
   int64_t bounds_at = 0;
@@ -188,9 +190,9 @@ absl::StatusOr<LocalAttention> BuildLocalAttention(const DeviceContext& ctx, con
 absl::Status AttendLocal(DeviceContext& ctx, const LocalAttention& attention, const MixerRows& rows,
                          const DeviceCall& call);
 
-// The mixers, by kind.
+// Returns the function that builds a mixer of this kind.
 BuildMixer* BuildOf(MixerKind kind);
-// h += mixer(RMS(h)), by what its BuildMixer has returned.
+// Computes h += mixer(RMS(h)) with the function that BuildMixer returned.
 absl::Status RunMixer(DeviceContext& ctx, int layer, const RunRows& run, const DeviceCall& call,
                       float* h);
 
@@ -201,11 +203,11 @@ struct GcaTables {
 };
 absl::StatusOr<GcaTables> BuildGca(const DeviceContext& ctx,
                                    std::span<const DeviceSegment> segments, DeviceCall& call);
-// sum += GCA(RMS(a)). Rows that read nothing add zeros.
+// Computes sum += GCA(RMS(a)). Rows that read nothing add zeros.
 absl::Status RunGca(DeviceContext& ctx, const DeviceLayer& weights, const GcaTables& gca,
                     const DeviceCall& call, const float* a, float* sum);
 
-// h += FFN(RMS(x)).
+// Computes h += FFN(RMS(x)).
 absl::Status RunFfn(DeviceContext& ctx, const DeviceFfn& weights, FfnKind kind, float eps,
                     const float* x, int64_t rows, float* h);
 

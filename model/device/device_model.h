@@ -1,8 +1,8 @@
 // A model on a device: the functions of Model (model.h) for rows of many sequences at once, in the
 // memory of a kernels::Device. It computes the same formulas in the same order, with one launch or
-// two for each operation of a layer, whatever the number of sequences. What differs between
-// sequences is in tables, which the host makes for all layers of a call and uploads once. The steps
-// of a decode are therefore repetitions of the same launches and run as graphs.
+// two for each operation of a layer, whatever the number of sequences. Tables hold the data that
+// differs between sequences; the host makes them for all layers of a call and uploads them once.
+// The steps of a decode are therefore repetitions of the same launches and run as graphs.
 //
 // Each row's result has the same bits whatever other rows are in the call and however a sequence is
 // divided into calls. The bits are not those of the CPU, since sums have another order. Statuses
@@ -64,11 +64,11 @@ struct DeviceMemory {
 
 struct DeviceContext;
 
-// INVALID_ARGUMENT, naming the size, when a model of this config and number format has sizes that
-// the device code does not support.
+// Returns INVALID_ARGUMENT, naming the size, when a model of this config and number format has
+// sizes that the device code does not support.
 absl::Status CheckDeviceConfig(const ModelConfig& config, DType dtype);
 
-// One thread at a time, except for StageStates. Borrows the device.
+// Used by one thread at a time, except for StageStates. Borrows the device.
 class DeviceModel {
  public:
   // Loads the weights from the files that `model` was loaded from, in its number format.
@@ -86,18 +86,18 @@ class DeviceModel {
   // Runs copies on the device, none of which reads what another writes.
   absl::Status Copy(const std::vector<kernels::DeviceCopy>& copies);
 
-  // h[rows, d] on the device = embedding of ids.
+  // Writes h[rows, d] on the device = embedding of ids.
   absl::Status Embed(std::span<const int32_t> ids, float* h);
 
-  // Decoder layers first .. first + count - 1 in place on h[rows, d], rows = sum over segments; the
-  // states advance in those layers.
+  // Runs decoder layers first .. first + count - 1 in place on h[rows, d], rows = sum over
+  // segments; the states advance in those layers.
   absl::Status RunLayers(int first, int count, std::span<const DeviceSegment> segments, float* h);
 
   // Returns each block's landmark key and chunk states, in RAM. REQUIRES: 2 to chunk_tokens + 1
   // rows each.
   absl::StatusOr<std::vector<EncodedChunk>> EncodeChunks(std::span<const DeviceBlock> blocks);
 
-  // u[rows, d_r] in RAM = `group`'s queries for landmark rows [d] on the device.
+  // Writes u[rows, d_r] in RAM = `group`'s queries for landmark rows [d] on the device.
   absl::Status Queries(int group, std::span<const float* const> rows, float* u);
 
   // Begins to upload chunk states, concurrently with other work, for a later ProjectMemory.
@@ -110,12 +110,13 @@ class DeviceModel {
   // pointer.
   using Pointed = std::span<const kernels::PointedToken>;
 
-  // logits[rows, vocab_size] in RAM of rows [d] on the device after the last layer, mixed with
-  // pointed[rows] in a model with a pointer (kernels/pointer_mix/pointer_mix.h).
+  // Writes logits[rows, vocab_size] in RAM of rows [d] on the device after the last layer, mixed
+  // with pointed[rows] in a model with a pointer (kernels/pointer_mix/pointer_mix.h).
   absl::Status Logits(std::span<const float* const> rows, std::span<const Pointed> pointed,
                       float* logits);
 
-  // choices[rows] in RAM = Sample (kernels/sample/sample.h) of these logits under settings[rows].
+  // Writes choices[rows] in RAM = Sample (kernels/sample/sample.h) of these logits under
+  // settings[rows].
   absl::Status Choices(std::span<const float* const> rows, std::span<const Pointed> pointed,
                        std::span<const kernels::SampleSettings> settings,
                        const kernels::NeverChosen& never, int32_t* choices);

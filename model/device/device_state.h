@@ -23,23 +23,25 @@
 
 namespace recollect::model {
 
-// One layer.
+// The state of one layer.
 struct DeviceLayerState {
   // `dtype`: of the model's products.
   DeviceLayerState(const ModelConfig& config, const LocalPatterns& pattern, int layer, DType dtype);
 
   absl::Status Reserve(kernels::Device& device, int64_t rows, CacheCopies& copies);
-  // keys, values [rows, heads, head_dim] in `cached`, rows `stride` numbers apart.
+  // Appends keys, values [rows, heads, head_dim] in the format `cached`, rows `stride` numbers
+  // apart.
   void Append(const void* keys, const void* values, int64_t rows, int64_t stride,
               CacheCopies& copies);
   int64_t length() const;  // positions appended so far
   int64_t bytes() const;
-  // The numbers that LayerState::Serialize writes after the length.
+  // Returns the numbers that LayerState::Serialize writes after the length.
   std::vector<StoredNumbers> Stored() const;
   absl::Status Restore(kernels::Device& device, int64_t length);
 
-  // One of three: `caches` in the order of their heads, which together are all heads; `blocks`, a
-  // cache of all positions, if queries choose blocks; or `residual`, the cache of RAttention.
+  // Exactly one of these three is used: `caches` in the order of their heads, which together are
+  // all heads; `blocks`, a cache of all positions, if queries choose blocks; or `residual`, the
+  // cache of RAttention.
   std::vector<DeviceCache> caches;
   std::optional<DeviceBlockCache> blocks;
   std::optional<DeviceResidualCache> residual;
@@ -58,8 +60,8 @@ class DeviceState {
   // kMaxDeviceTopK + 1 blocks.
   DeviceState(const ModelConfig& config, const LocalPatterns& pattern, int layers, DType dtype);
 
-  // To be called before the first rows: starts with an empty sequence, or from a state of the same
-  // pattern and layers. For a bf16 model's caches in Bf16, the state's cached values must be
+  // Must be called before the first rows: starts with an empty sequence, or from a state of the
+  // same pattern and layers. For a bf16 model's caches in Bf16, the state's cached values must be
   // representable in Bf16. RESOURCE_EXHAUSTED. REQUIRES: has run nothing.
   absl::Status Begin(kernels::Device& device);
   absl::Status Begin(kernels::Device& device, const LocalState& state);

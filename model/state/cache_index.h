@@ -1,5 +1,5 @@
-// Which entries of a layer's cache a position attends to: the arithmetic of a local pattern over
-// three parts, which LocalCache keeps in RAM and DeviceCache on a device (design 2.2).
+// Computes which entries of a layer's cache a position attends to: the arithmetic of a local
+// pattern over three parts, which LocalCache keeps in RAM and DeviceCache on a device (design 2.2).
 #ifndef RECOLLECT_MODEL_STATE_CACHE_INDEX_H_
 #define RECOLLECT_MODEL_STATE_CACHE_INDEX_H_
 
@@ -28,7 +28,7 @@ class CacheIndex {
   // The number of the first entry of a part that `position` or a later position attends to.
   int64_t FirstReachable(Part part, int64_t position) const;
   Firsts FirstsReachable(int64_t position) const;
-  // One past the number of a part's last entry after `length` positions were appended.
+  // Returns the number of a part's last entry, plus one, after `length` positions were appended.
   int64_t EndIndex(Part part, int64_t length) const;
   // The entries that `position` attends to, numbered from `firsts`.
   kernels::RangeSet Ranges(int64_t position, const Firsts& firsts) const;

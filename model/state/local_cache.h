@@ -17,14 +17,13 @@
 namespace recollect::model {
 
 // Positions are appended in order. Each part of CacheIndex keeps its entries, [entries, heads,
-// head_dim] in fp32 or, where they are rounded to bf16, in bf16, with keys after recurrence and
-// RoPE. Entries that
-// no later position can reach are dropped, several appends at a time: the window is a ring in all
-// but layout, and the dilated part grows without end only if the span is unbounded. Not
-// thread-safe.
+// head_dim] in fp32, or in bf16 where they are rounded to it; keys are kept after recurrence and
+// RoPE. Entries that no later position can reach are dropped, several appends at a time: the window
+// is a ring in all but layout, and the dilated part grows without end only if the span is
+// unbounded. Not thread-safe.
 class LocalCache {
  public:
-  // For heads first_head .. first_head + heads - 1 of its layer.
+  // Holds heads first_head .. first_head + heads - 1 of its layer.
   LocalCache(const LocalPattern& pattern, int first_head, int heads, int head_dim,
              DType kept = DType::kFloat32);
 
@@ -36,7 +35,7 @@ class LocalCache {
   // appended by the latest Append; entries that only earlier positions can reach may have been
   // dropped.
   kernels::RangeSet Ranges(int64_t position) const;
-  // Of a cache in fp32, and of one in bf16.
+  // The keys and values of a cache in fp32, and of one in bf16.
   std::array<kernels::KvSpan, kernels::kMaxRanges> parts() const;
   std::array<kernels::Bf16KvSpan, kernels::kMaxRanges> bf16_parts() const;
   bool bf16() const { return parts_[0].keys.bf16(); }

@@ -21,9 +21,9 @@
 
 namespace recollect::model {
 
-// One layer: the recurrence, which does not depend on the pattern, and a cache for each run of
-// neighbouring key-value heads that share a pattern, or one cache of all positions if queries
-// choose blocks; or RAttention's cache alone. Not thread-safe.
+// The state of one layer: the recurrence, which does not depend on the pattern, and a cache for
+// each run of neighbouring key-value heads that share a pattern, or one cache of all positions if
+// queries choose blocks; or RAttention's cache alone. Not thread-safe.
 class LayerState {
  public:
   struct Options {
@@ -42,14 +42,15 @@ class LayerState {
   // rows `stride` floats apart, dense when 0. Invalidates the caches' parts.
   void Append(const float* keys, const float* values, int64_t rows, int64_t stride = 0);
 
-  // Whether the layer can forget the positions from `length` on: where all that a position there
-  // reads is still kept as it was. Never of a recurrence, a sum over everything, or chosen blocks.
+  // Whether the layer can forget the positions from `length` on: true if everything that a position
+  // there reads is still kept unchanged. Always false with a recurrence, a sum over everything, or
+  // chosen blocks.
   bool CanRewind(int64_t length) const;
   // REQUIRES: CanRewind(length). Invalidates the caches' parts.
   void Rewind(int64_t length);
 
   static constexpr int64_t kMaxAppend = 64;  // the most rows of one segment
-  // In the order of their heads; together they have all heads. Empty with a block cache.
+  // The caches in the order of their heads, which together are all heads. Empty with a block cache.
   std::span<const LocalCache> caches() const { return caches_; }
 
   // Null unless queries choose blocks.
@@ -65,7 +66,7 @@ class LayerState {
   int64_t length() const {  // positions appended so far
     return residual_cache_ ? residual_cache_->length() : length_;
   }
-  // [heads, head_dim] each; empty if the mixer has no recurrence.
+  // The recurrence vectors, [heads, head_dim] each; empty if the mixer has no recurrence.
   float* key_recurrence() { return key_recurrence_.data(); }
   float* value_recurrence() { return value_recurrence_.data(); }
   int64_t bytes() const;
@@ -98,8 +99,8 @@ struct LocalState {
                            DType kept = DType::kFloat32);
   int64_t length() const { return layers.empty() ? 0 : layers.front().length(); }
   int64_t bytes() const;
-  // Forgets the positions from `length` on in every layer; false, and changes nothing, if a layer
-  // cannot (LayerState::CanRewind).
+  // Forgets the positions from `length` on in every layer; returns false and changes nothing if a
+  // layer cannot (LayerState::CanRewind).
   bool Rewind(int64_t length);
   std::string Serialize() const;
   // FAILED_PRECONDITION, naming both patterns, when the bytes were written under another pattern;
@@ -108,7 +109,7 @@ struct LocalState {
                                                 const LocalPatterns& pattern, int layers,
                                                 std::string_view bytes);
 
-  // The same in sections, for states that should not be in memory twice: the head, which is
+  // These serialize in sections, for states that should not be in memory twice: the head, which is
   // everything but the layers, then LayerState::Serialize of each layer. DeserializeHead makes a
   // state whose layers the caller deserializes in order; CheckLengths then returns DATA_LOSS unless
   // all have the same length.

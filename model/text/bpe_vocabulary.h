@@ -15,7 +15,7 @@ namespace recollect::model {
 
 class GgufMetadata;
 
-// What a token is, by GGUF's numbers.
+// The type of a token, by GGUF's numbers.
 enum class TokenType : int32_t {
   kNormal = 1,
   kUnknown = 2,      // stands for what has no token; like a control token it has no text
@@ -25,12 +25,13 @@ enum class TokenType : int32_t {
 };
 
 struct BpeVocabulary {
-  // By id. Normal tokens are in GPT-2's printable alphabet of bytes ("Ġthe"), others as they are.
+  // The tokens by id. Normal tokens are in GPT-2's printable alphabet of bytes ("Ġthe"), others as
+  // they are.
   std::vector<std::string> tokens;
   std::vector<TokenType> types;     // as many
-  std::vector<std::string> merges;  // "Ġ the", the first first
+  std::vector<std::string> merges;  // "Ġ the", in order of priority
   PreTokenizer pre = PreTokenizer::kGpt2;
-  // A pre-token that is a token as it is becomes that one, whatever its merges make of it.
+  // A pre-token that equals a token becomes that token, whatever the merges would make of it.
   bool ignore_merges = false;
   int32_t bos = -1, eos = -1, unk = -1;  // -1: the file names none
   bool add_bos = false;                  // the file asks for `bos` before a text
@@ -40,9 +41,9 @@ struct BpeVocabulary {
   static absl::StatusOr<BpeVocabulary> FromGguf(const GgufMetadata& metadata);
 
   // Reads a tokenizer.json: the model of type BPE, its merges as strings or pairs, added tokens
-  // (special ones become control tokens), the rule by its structure. `bos`, `eos` and `unk` are not
-  // in such a file. INVALID_ARGUMENT names the part that is not byte-level BPE with one of the four
-  // rules, and what it is.
+  // (special ones become control tokens), and the pre-tokenizer's rule, known by its structure.
+  // `bos`, `eos` and `unk` are not in such a file. INVALID_ARGUMENT names the part that is not
+  // byte-level BPE with one of the four rules, and what it is.
   static absl::StatusOr<BpeVocabulary> FromTokenizerJson(std::string_view json);
 };
 

@@ -1,4 +1,4 @@
-// What stands around the messages of a conversation, by template. Private to model/; users see
+// The texts around the messages of a conversation, by template. Private to model/; users see
 // chat_template.h.
 #ifndef RECOLLECT_MODEL_TEXT_CHAT_FORMAT_H_
 #define RECOLLECT_MODEL_TEXT_CHAT_FORMAT_H_
@@ -11,16 +11,16 @@
 
 namespace recollect::model {
 
-// Texts before and after a message, with control tokens written by name: what ChatTemplate takes
-// apart. Empty where a format has no such role.
+// The texts before and after a message, with control tokens written by name, which ChatTemplate
+// parses. Empty if the format lacks the role.
 struct ChatAround {
   std::string before, after;
 };
 
-// One format as text.
+// A format as text.
 struct ChatFormat {
   std::string_view name;
-  // The control tokens that occur below. Those of a name in brackets, [INST], may also be text.
+  // The control tokens that occur below. Names in brackets, like [INST], may also be text.
   std::vector<std::string_view> controls;
   std::vector<std::string_view> ends;  // tokens that end an answer, the first one in `assistant`
   bool begins = false;                 // with the tokenizer's begin token
@@ -38,7 +38,7 @@ struct ChatFormat {
 std::optional<ChatFormat> NamedChatFormat(std::string_view name);
 std::span<const std::string_view> ChatFormatNames();
 
-// Finds the format that a Jinja text writes, by what stands in it; nothing for others.
+// Recognises the format of a Jinja text by its contents; returns nothing for unknown ones.
 std::optional<ChatFormat> RecognizeChatFormat(std::string_view jinja);
 
 }  // namespace recollect::model

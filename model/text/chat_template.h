@@ -1,4 +1,4 @@
-// How a chat model's file wants a conversation written: which control tokens and role names stand
+// Renders a conversation as a chat model's file wants it: with the control tokens and role names
 // around the messages. Five formats are known; a model's own Jinja text is recognised by what it
 // contains, never run.
 //
@@ -29,9 +29,9 @@ namespace recollect::model {
 // leaves out the oldest messages after the system's and renders the rest.
 struct RenderedChat {
   std::vector<int32_t> ids;
-  // Per message, the number of ids up to its end. What stands before the first one (the begin
-  // token, the template's own system line) counts to it. A system message of a template that has no
-  // such role is part of the first user's, and ends at 0.
+  // Per message, the number of ids up to its end. Ids before the first message (the begin token,
+  // the template's own system line) count towards it. If the template has no system role, a system
+  // message is part of the first user's message and ends at 0.
   std::vector<int64_t> message_ends;
 };
 
@@ -41,32 +41,33 @@ struct ChatFormat;  // chat_format.h
 // function must be the one that the template was made for.
 class ChatTemplate {
  public:
-  // Recognises the Jinja text of a model file by its content. INVALID_ARGUMENT names
-  // --chat-template and the known names for a text that nobody knows, and the control token that
-  // the tokenizer lacks.
+  // Recognises the Jinja text of a model file by its content. INVALID_ARGUMENT for an unknown text
+  // names --chat-template and the known names; for a tokenizer that lacks a control token, it names
+  // that token.
   static absl::StatusOr<ChatTemplate> Recognize(std::string_view jinja, const Tokenizer& tokenizer);
   // Finds a template by name: chatml, llama3, qwen, gemma, mistral. Errors as Recognize.
   static absl::StatusOr<ChatTemplate> Named(std::string_view name, const Tokenizer& tokenizer);
   static std::span<const std::string_view> Names();
 
-  // Returns the ids of a conversation, then of what opens the assistant's answer. INVALID_ARGUMENT
-  // names the index of a message that is out of order, empty or not UTF-8, and what was expected:
-  // a system message only first and only where the template has a place for it, then a user's, the
-  // last one a user's. gemma and mistral want user and assistant in turn; the others take several
-  // of one role in a row. An assistant's message may be empty, because an answer may be.
+  // Returns the ids of a conversation and of the opening of the assistant's answer.
+  // INVALID_ARGUMENT names the index of a message that is out of order, empty or not UTF-8, and
+  // what was expected: a system message only first and only where the template has a place for it,
+  // then a user's, the last one a user's. gemma and mistral want user and assistant in turn; the
+  // others take several of one role in a row. An assistant's message may be empty, because an
+  // answer may be.
   absl::StatusOr<std::vector<int32_t>> Render(const Tokenizer& tokenizer,
                                               std::span<const ChatMessage> messages) const;
   absl::StatusOr<RenderedChat> RenderWithEnds(const Tokenizer& tokenizer,
                                               std::span<const ChatMessage> messages) const;
 
-  // Returns the ids of a message in the middle of a conversation, of a user's or the assistant's.
-  // A next turn after an answer that was read is closing(), this, opening().
+  // Returns the ids of a user's or the assistant's message in the middle of a conversation. The
+  // next turn after an answer that the model has read is closing(), this, opening().
   absl::StatusOr<std::vector<int32_t>> RenderMessage(const Tokenizer& tokenizer,
                                                      const ChatMessage& message) const;
-  // What opens the assistant's answer.
+  // The ids that open the assistant's answer.
   std::span<const int32_t> opening() const;
-  // What follows an assistant's answer. Its first token is the one that ends an answer: where the
-  // model has generated an end and it was read, only the rest follows.
+  // The ids that follow an assistant's answer. The first one ends the answer: if the model has
+  // generated and read an end, only the rest follows.
   std::span<const int32_t> closing() const;
   // The tokens that end an answer: the end of a turn, the end of text.
   std::span<const int32_t> ends() const;

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-// Of PCRE2, whose header stays in the .cc.
+// Types of PCRE2, whose header stays in the .cc.
 struct pcre2_real_code_8;
 struct pcre2_real_match_data_8;
 
@@ -22,8 +22,8 @@ enum class PreTokenizer { kGpt2, kSmollm, kLlamaBpe, kQwen2 };
 absl::StatusOr<PreTokenizer> PreTokenizerNamed(std::string_view name);
 std::string_view PreTokenizerName(PreTokenizer rule);
 
-// The rule looks at no more of the text than this many bytes from where a pre-token begins, as if
-// the text ended there: far longer than any word, and the bound on what a stream holds back.
+// The most bytes of the text that a rule looks at from the beginning of a pre-token, as if the text
+// ended there: far longer than any word, and the limit of what a stream holds back.
 inline constexpr int64_t kMaxPreTokenBytes = int64_t{1} << 20;
 
 struct FreePcre2 {
@@ -36,7 +36,7 @@ class PreTokenSplitter {
  public:
   static absl::StatusOr<PreTokenSplitter> Create(PreTokenizer rule);
 
-  // Walks over one text from its beginning. Of one thread. The text, valid UTF-8 but for a last
+  // Walks over one text from its beginning, on one thread. The text, valid UTF-8 but for a last
   // character that is still arriving, and the splitter must outlive the walk. With `final` no text
   // follows.
   class Walk {

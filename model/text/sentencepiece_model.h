@@ -1,5 +1,5 @@
-// One SentencePiece BPE model: reads its file and encodes by its rules, without the library (the
-// .cc says why). Private to model/.
+// A SentencePiece BPE model: reads its file and encodes by its rules, without the library (the .cc
+// says why). Private to model/.
 #ifndef RECOLLECT_MODEL_TEXT_SENTENCEPIECE_MODEL_H_
 #define RECOLLECT_MODEL_TEXT_SENTENCEPIECE_MODEL_H_
 
@@ -32,8 +32,8 @@ class SentencePieceModel {
   bool Joins(std::string_view a, std::string_view b) const;
 
   int Size() const;
-  // The text of piece `id`: one byte for byte pieces, nothing for control symbols and the unknown
-  // piece.
+  // Returns the text of piece `id`: one byte for byte pieces, nothing for control symbols and the
+  // unknown piece.
   std::string Bytes(int id) const;
   // The name of a control symbol or of the unknown piece, empty for others.
   std::string_view ControlName(int id) const;

@@ -70,6 +70,9 @@ class Tokenizer {
 // by the end counts as invalid unless `allow_partial_end`.
 int64_t FindInvalidUtf8(std::string_view text, bool allow_partial_end);
 
+// Returns `text`, a part of valid UTF-8, without the characters that its two ends cut.
+std::string WholeCharacters(std::string text);
+
 }  // namespace recollect::model
 
 #endif  // RECOLLECT_MODEL_TEXT_TOKENIZER_H_

@@ -40,4 +40,13 @@ int64_t FindInvalidUtf8(std::string_view text, bool allow_partial_end) {
   return -1;
 }
 
+std::string WholeCharacters(std::string text) {
+  size_t begin = 0;
+  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80) ++begin;
+  text.erase(0, begin);
+  const int64_t cut = FindInvalidUtf8(text, /*allow_partial_end=*/false);
+  if (cut >= 0) text.resize(static_cast<size_t>(cut));
+  return text;
+}
+
 }  // namespace recollect::model

@@ -13,16 +13,17 @@ namespace recollect::model {
 
 inline constexpr float kAdapterNormEps = 1e-6f;
 
-// Every tensor of an adapter of this config.
+// Lists every tensor of an adapter of this config.
 std::vector<TensorSpec> AdapterTensors(const ModelConfig& config);
 
 // Fills in Weights::adapter and the GCA of the layers that read; adds to Weights::bytes. REQUIRES:
-// CheckTensors(file, AdapterTensors(config)), and layers that are read. INVALID_ARGUMENT: a number
-// that is not finite.
+// CheckTensors(file, AdapterTensors(config)) returned OK, and the layers are read.
+// INVALID_ARGUMENT: a number that is not finite.
 absl::Status ReadAdapter(const TensorFile& file, const ModelConfig& config, DType dtype,
                          Weights& weights);
 
-// What a retrieved block's successor scores less: softplus of the tensor score.successor.
+// Returns the difference by which a retrieved block's successor scores less than the block:
+// softplus of the tensor score.successor.
 absl::StatusOr<float> ReadSuccessorDistance(const TensorFile& file);
 
 }  // namespace recollect::model

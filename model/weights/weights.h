@@ -29,7 +29,7 @@ std::vector<TensorSpec> ExpectedTensors(const ModelConfig& config);
 // shared ones (RAT); q of all heads, k, v of the key-value heads (attention, RAttention).
 int64_t MixerInputRows(const ModelConfig& config, const MixerConfig& mixer);
 
-// [heads]: 2^(-8 (h + 1) / heads).
+// Returns slopes [heads]: 2^(-8 (h + 1) / heads).
 std::vector<float> AlibiSlopes(int heads);
 
 // S_0 [heads, 2 head_dim, head_dim] = Σ_m φ(k_m) v_mᵀ of a head's learned tokens: a constant, added
@@ -106,14 +106,14 @@ struct MemoryWeights {
   std::optional<kernels::PackedMatrix> gate_proj;  // [Dkv, d]; absent without key recurrence
 };
 
-// K, V of a chunk as one layer reads them.
+// The projections of a chunk's K, V for one layer.
 struct AdapterMemoryWeights {
   std::vector<float> norm;               // [d]
   kernels::PackedMatrix k_proj, v_proj;  // [Dkv, d]
 };
 
-// What an adapter has besides the layers' GCA (docs/model-format.md, "Memory adapter"). Norms have
-// kAdapterNormEps.
+// The weights of an adapter besides the layers' GCA (docs/model-format.md, "Memory adapter"). Norms
+// use kAdapterNormEps.
 struct AdapterWeights {
   std::vector<float> cls;  // [2, d]: of a block, of a query
   std::vector<EncoderLayerWeights> layers;
@@ -147,16 +147,17 @@ struct Weights {
   int64_t bytes = 0;  // of all tensors in memory
 };
 
-// INVALID_ARGUMENT with every missing, unexpected or misshapen tensor at once.
+// Returns INVALID_ARGUMENT with every missing, unexpected or misshapen tensor at once.
 absl::Status CheckTensors(const TensorFile& file, const ModelConfig& config);
 absl::Status CheckTensors(const TensorFile& file, const std::vector<TensorSpec>& expected);
 
 // Whether a tensor of the file is in blocks, which kQuantized multiplies as they are.
 bool HasBlocks(const TensorFile& file);
 
-// REQUIRES: CheckTensors(file, config), and for kBf16 a CPU that has it. With kQuantized a matrix
-// that is not in blocks is packed as bf16, or as fp32 where the CPU has no bf16. INVALID_ARGUMENT:
-// a number that is not finite. `adapter`: the tensors of the config's adapter; null: it has none.
+// Reads and packs the weights. REQUIRES: CheckTensors(file, config) returned OK, and for kBf16 a
+// CPU that has it. With kQuantized a matrix that is not in blocks is packed as bf16, or as fp32
+// where the CPU has no bf16. INVALID_ARGUMENT: a number that is not finite. `adapter`: the tensors
+// of the config's adapter; null: it has none.
 absl::StatusOr<Weights> LoadWeights(const TensorFile& file, const TensorFile* adapter,
                                     const ModelConfig& config, DType dtype);
 

@@ -1,4 +1,4 @@
-// Where the records of one owner lie: what its head object says, in memory.
+// Holds in memory where the records of one owner lie, as its head object says.
 #ifndef RECOLLECT_STORE_RADOS_LAYOUT_H_
 #define RECOLLECT_STORE_RADOS_LAYOUT_H_
 
@@ -16,7 +16,7 @@
 
 namespace recollect::store::rados {
 
-// How much of an owner there is; grows with the commits of an ingest.
+// The sizes of an owner's data; they grow with the commits of an ingest.
 struct Sizes {
   std::string id;
   int64_t bytes = 0;
@@ -33,7 +33,8 @@ Sizes SizesOf(const T& from, uint64_t state_epoch) {
           state_epoch};
 }
 
-// A record that holds entries [begin, begin + count) of its kind, the `index`-th of them.
+// A record that holds entries [begin, begin + count) of its kind; `index` is its number in that
+// kind.
 struct Piece {
   int64_t index = 0;
   int64_t begin = 0;
@@ -48,18 +49,19 @@ class Layout {
  public:
   explicit Layout(OwnerId owner) : owner_(owner) {}
 
-  // Adds the records of one commit, which makes the sizes so.
+  // Adds the records of one commit, after which the owner has these sizes.
   void Add(std::span<const Extent> extents, Sizes sizes);
   Sizes sizes() const;
-  // Of a published document: what tells it from all others, in a cache. Otherwise empty.
+  // Sets the name that tells a published document from all others in a cache; otherwise it is
+  // empty.
   void SetCacheName(std::string name);
   std::string cache_name() const;
   int64_t pieces(Kind kind) const;
 
-  // The records that hold entries [begin, end), in order; fewer if some are missing.
+  // Returns the records that hold entries [begin, end), in order; fewer if some are missing.
   std::vector<Piece> Find(Kind kind, int64_t begin, int64_t end) const;
 
-  // Names of all objects with records.
+  // Returns the names of all objects with records.
   std::vector<std::string> Objects() const;
 
  private:

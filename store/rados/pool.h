@@ -1,4 +1,4 @@
-// One namespace of one RADOS pool: operations of the library with our types and codes. Knows no
+// A namespace of a RADOS pool: wraps the library's operations in our types and codes. Knows no
 // documents.
 #ifndef RECOLLECT_STORE_RADOS_POOL_H_
 #define RECOLLECT_STORE_RADOS_POOL_H_
@@ -23,7 +23,7 @@
 
 namespace recollect::store::rados {
 
-// One atomic change of one object's keys (omap), and of its data.
+// An atomic change of an object's keys (omap), and of its data.
 struct Change {
   bool create = false;                        // otherwise the object must exist
   std::map<std::string, std::string> expect;  // ABORTED unless these are so; "": the key is absent
@@ -48,12 +48,12 @@ struct WriteRequest {
   bool whole = false;  // the object ends with them
 };
 
-// Who holds a lock: "host/process/number", as TakeLock wrote it.
+// The holders of a lock, each as TakeLock wrote it: "host/process/number".
 using Holders = std::vector<std::string>;
 
-// Errors common to all: NOT_FOUND: no such object; UNAVAILABLE: no answer within the timeout;
-// RESOURCE_EXHAUSTED: the cluster or the pool is full. When operations have no answer and another
-// client has, it connects anew; locks that were taken before are not renewed then, and lapse.
+// Errors common to all calls: NOT_FOUND: no such object; UNAVAILABLE: no answer within the timeout;
+// RESOURCE_EXHAUSTED: the cluster or the pool is full. If operations get no answer and a new client
+// does, Pool connects anew; locks that were taken before are then not renewed, and expire.
 // Thread-safe.
 class Pool {
  public:
@@ -64,7 +64,7 @@ class Pool {
 
   absl::Status Apply(const std::string& object, const Change& change, absl::string_view what);
 
-  // Values of those of the keys that there are.
+  // Returns the values of the given keys that exist.
   absl::StatusOr<std::map<std::string, std::string>> Get(const std::string& object,
                                                          const std::set<std::string>& keys,
                                                          absl::string_view what);
@@ -75,26 +75,27 @@ class Pool {
                     const std::function<bool(const std::string&, std::string)>& visit);
   absl::StatusOr<std::string> ReadAll(const std::string& object, absl::string_view what);
 
-  // All of them are in flight at once.
+  // Read and Write have all requests in flight at once.
   void Read(std::span<ReadRequest> requests);
   absl::Status Write(std::span<const WriteRequest> requests, absl::string_view what);
-  // Those that are not there are no error.
+  // Removes objects; objects that do not exist are no error.
   absl::Status Remove(std::span<const std::string> objects, absl::string_view what);
 
-  // Locks expire on the clock of the object's server. ABORTED: somebody else holds it.
+  // Locks expire on the clock of the object's server. ABORTED: another holder has it.
   absl::Status TakeLock(const std::string& object, const std::string& lock, bool shared);
   // NOT_FOUND: it has expired, or the object is gone.
   absl::Status RenewLock(const std::string& object, const std::string& lock, bool shared);
   void DropLock(const std::string& object, const std::string& lock);
-  // None if there is no such object.
+  // Returns no holders if there is no such object.
   absl::StatusOr<Holders> LockHolders(const std::string& object, const std::string& lock);
 
   absl::Status List(const std::function<void(const std::string&)>& visit);
-  // Of the whole pool, as the cluster's manager counts it; 0: there is no manager.
+  // Return the bytes used in the whole pool and free in the cluster, as the cluster's manager
+  // counts them; 0: there is no manager.
   int64_t used_bytes();
   int64_t free_bytes();
 
-  // The cluster's number, the pool's number and the namespace.
+  // Returns the cluster's number, the pool's number and the namespace.
   absl::StatusOr<std::string> Identity();
   const std::string& name() const { return name_; }      // "pool P, namespace N"
   const std::string& holder() const { return holder_; }  // this process, in locks
@@ -103,13 +104,15 @@ class Pool {
   explicit Pool(const RadosOptions& options);
   struct Connection;
   absl::StatusOr<std::shared_ptr<Connection>> Open() const;
-  // Whoever uses it keeps it until then, also when another takes its place.
+  // Returns the present connection. A caller keeps it alive while it uses it, also after another
+  // connection has taken its place.
   std::shared_ptr<Connection> connection() const;
   absl::Status Lock(const std::string& object, const std::string& lock, bool shared, uint8_t flags);
-  // Of an operation on the object. Without an answer, looks in a thread of its own for the reason.
+  // Returns the status of an operation on the object. If there was no answer, looks for the reason
+  // in a thread of its own.
   absl::Status Result(const std::string& object, int error, absl::string_view what);
-  // Takes another connection if it is this one alone that has no answer: the library waits for ever
-  // for a map of the cluster that a monitor forgot to send, and the cluster may have shut it out.
+  // Replaces the connection if it alone gets no answer: the library waits for ever for a map of the
+  // cluster that a monitor forgot to send, and the cluster may have shut it out.
   void ReconnectIfLost(const std::string& object);
   absl::Status Translate(int error, absl::string_view what) const;
 

@@ -31,14 +31,15 @@ struct RadosOptions {
 absl::StatusOr<RadosOptions> ParseRadosName(absl::string_view name);
 
 // Opens the namespace, and makes it a store if it is empty. UNAVAILABLE: no cluster answered within
-// the timeout; NOT_FOUND: no such pool, or no file of that name; PERMISSION_DENIED: the cluster
-// refuses the client; FAILED_PRECONDITION: another format version (names both), or the namespace
-// holds objects of others. Removed documents that nobody pins are freed.
+// the timeout; NOT_FOUND: no such pool, or no such configuration file; PERMISSION_DENIED: the
+// cluster refuses the client; FAILED_PRECONDITION: another format version (names both), or the
+// namespace holds objects of others. Removed documents that nobody pins are freed.
 // `cache`, if any, keeps chunks that were read of published documents, and is asked first.
 absl::StatusOr<std::unique_ptr<DocumentStore>> OpenRadosStore(
     const RadosOptions& options, std::unique_ptr<RecordCache> cache = nullptr);
 
-// What nobody owns: objects that no document, unfinished ingest or removed document refers to.
+// The result of CheckRadosStore. Orphans are objects that no document, unfinished ingest or removed
+// document refers to.
 struct RadosCheck {
   int64_t objects = 0;                // in the namespace
   int64_t documents = 0;              // published, damaged ones included
@@ -46,8 +47,8 @@ struct RadosCheck {
   std::vector<std::string> problems;  // what a document lacks, one line each
 };
 
-// Reads the catalog, every head and the list of objects, not the data. `repair` removes the
-// orphans and frees removed documents. May run beside servers. Codes of OpenRadosStore.
+// Reads the catalog, every head and the list of objects, not the data. `repair` removes the orphans
+// and frees removed documents. May run beside servers. Error codes are those of OpenRadosStore.
 absl::StatusOr<RadosCheck> CheckRadosStore(const RadosOptions& options, bool repair);
 
 }  // namespace recollect::store::rados

@@ -1,4 +1,4 @@
-// Names of objects and the records that only the store over RADOS has. All others are those of
+// Names of objects and the records that only the store over RADOS has. All other records are in
 // store/format.h. Byte tables: docs/formats.md.
 #ifndef RECOLLECT_STORE_RADOS_RECORDS_H_
 #define RECOLLECT_STORE_RADOS_RECORDS_H_
@@ -35,7 +35,7 @@ inline constexpr char kWriterLock[] = "writer";
 inline constexpr char kPinLock[] = "pin";
 inline constexpr char kIndexLock[] = "index";  // while pieces of an index are put
 
-// Of the catalog object, beside those of format.h.
+// Keys of the catalog object, beside those of format.h.
 std::string WriterKey(absl::string_view id);  // WriterValue of the ingest of that id
 std::string WriterValue(OwnerId owner, uint64_t epoch);
 bool ParseWriter(absl::string_view value, OwnerId* owner, uint64_t* epoch);
@@ -48,7 +48,7 @@ std::string HeadName(OwnerId owner);
 std::string SegmentName(OwnerId owner, uint64_t epoch, uint64_t number);
 std::string StatePartName(OwnerId owner, uint64_t epoch, int64_t number);
 std::string IndexPieceName(OwnerId owner, uint64_t generation, int64_t number);
-// The owner of an object with one of these names.
+// Returns the owner of an object with one of these names.
 std::optional<OwnerId> OwnerOfObject(absl::string_view name);
 
 struct PoolRecord {
@@ -56,7 +56,7 @@ struct PoolRecord {
   uint64_t next_owner = 1;  // this number and greater ones were never given out
 };
 
-// Where a writer goes on, as of a commit.
+// The point from which a writer goes on, as of a commit.
 struct CursorRecord {
   int64_t commits = 0;  // whose extents count
   uint64_t state_epoch = 0;
@@ -65,7 +65,7 @@ struct CursorRecord {
 enum class Kind : uint8_t { kChunks = 0, kText = 1, kTokens = 2, kKeys = 3 };
 inline constexpr int kKinds = 4;
 
-// One record in a segment.
+// The place of a record in a segment.
 struct Extent {
   Kind kind{};
   uint64_t epoch = 0;
@@ -80,8 +80,8 @@ struct IndexHeadRecord {
   int64_t total_bytes = 0;
 };
 
-// A record in a cache, under CacheKey: the record as it is in the pool.
-// `document`: what tells a document from all others of all clusters, 32 bytes.
+// A record in a cache, under CacheKey: the record as it is in the pool. `document`: 32 bytes that
+// tell a document from all others of all clusters.
 std::string CacheKey(absl::string_view document, OwnerId owner, int64_t index);
 std::string EncodeCached(absl::string_view key, absl::string_view record);
 absl::StatusOr<std::string> DecodeCached(absl::string_view key, absl::string_view cached,
@@ -92,7 +92,7 @@ std::string EncodeCursor(absl::string_view key, const CursorRecord& cursor);
 std::string EncodeExtents(absl::string_view key, const std::vector<Extent>& extents);
 std::string EncodeIndexHead(absl::string_view key, const IndexHeadRecord& index);
 
-// DATA_LOSS, naming `what`, for what Encode does not produce.
+// Return DATA_LOSS, which names `what`, for bytes that Encode does not produce.
 absl::StatusOr<PoolRecord> DecodePool(absl::string_view key, absl::string_view record,
                                       absl::string_view what);
 absl::StatusOr<CursorRecord> DecodeCursor(absl::string_view key, absl::string_view record,

@@ -29,7 +29,7 @@
 
 namespace recollect::store::rados {
 
-// What a head object says.
+// The contents of a head object.
 struct Head {
   std::string epoch;  // as it is stored; empty: the object has been made, and no more
   bool removed = false;
@@ -45,25 +45,27 @@ struct Head {
 
 // NOT_FOUND: there is no such object.
 absl::StatusOr<Head> ReadHead(Pool& pool, OwnerId owner);
-// The records of the commits that the cursor counts.
+// Reads the places of the records in the commits that the cursor counts.
 absl::StatusOr<std::shared_ptr<Layout>> ReadLayout(Pool& pool, OwnerId owner,
                                                    const CursorRecord& cursor, Sizes sizes);
-// Every object that the head refers to, itself excepted.
+// Returns every object that the head refers to, without the head itself.
 absl::StatusOr<std::vector<std::string>> ObjectsOf(Pool& pool, OwnerId owner, const Head& head);
-// FAILED_PRECONDITION: another format version. `makes`: an empty namespace becomes a store.
+// Checks the format version; FAILED_PRECONDITION: another one, or objects of others. `makes`: an
+// empty namespace becomes a store; otherwise it is NOT_FOUND.
 absl::Status CheckPool(Pool& pool, bool makes);
-// Documents of the catalog in order, damaged ones as DATA_LOSS, until visit returns false.
+// Visits the documents of the catalog in order, damaged ones as DATA_LOSS, until visit returns
+// false.
 absl::Status ScanCatalog(
     Pool& pool, const std::string& after, int64_t page,
     const std::function<bool(const std::string&, const absl::StatusOr<DocumentInfo>&)>& visit);
-// Frees a removed document, unless somebody holds it: false then.
+// Frees a removed document. Returns false if it is not freed yet, since a pin or a writer holds it.
 absl::StatusOr<bool> FreeRemoved(Pool& pool, OwnerId owner);
 
 class RadosStore final : public DocumentStore {
  public:
   RadosStore(std::unique_ptr<Pool> pool, const RadosOptions& options,
              std::unique_ptr<RecordCache> cache);
-  // Frees what was removed and is in nobody's use.
+  // Frees removed documents that nobody uses.
   absl::Status Load();
 
   absl::StatusOr<DocumentInfo> Get(const std::string& id) override;
@@ -111,7 +113,7 @@ class RadosStore final : public DocumentStore {
   StoreState state() override;
 
  private:
-  // An ingest or import whose writer this process is.
+  // An ingest or import that this process writes.
   struct Ingest {
     explicit Ingest(std::shared_ptr<Layout> layout_in) : layout(std::move(layout_in)) {}
     Mutex mutex;                               // held during a commit
@@ -120,7 +122,7 @@ class RadosStore final : public DocumentStore {
     uint64_t segment ABSL_GUARDED_BY(mutex) = 0;  // the next record goes there, like the next
     uint64_t offset ABSL_GUARDED_BY(mutex) = 0;
     bool done ABSL_GUARDED_BY(mutex) = false;  // published or abandoned
-    // After a commit that failed or whose outcome is not known: only BeginIngest goes on from here.
+    // Set after a commit that failed or may have failed: only BeginIngest goes on from here.
     bool lost ABSL_GUARDED_BY(mutex) = false;
     uint64_t epoch = 0;
     std::string import_record;  // in the catalog, of an import; otherwise empty
@@ -136,21 +138,22 @@ class RadosStore final : public DocumentStore {
   void Forget(OwnerId owner);
 
   // writers.cc
-  // The entries of the catalog that concern an id, as far as there are any.
+  // Returns the catalog's entries that concern an id.
   absl::StatusOr<std::map<std::string, std::string>> CatalogEntries(const std::string& id);
-  // BeginIngest and BeginRefresh.
+  // Implements BeginIngest and BeginRefresh.
   absl::StatusOr<IngestProgress> Begin(const IngestProgress& asked);
-  // OK if an ingest of that kind may begin beside these entries.
+  // Returns OK if an ingest of that kind may begin beside these entries.
   absl::Status CheckCatalogEntries(const IngestProgress& asked,
                                    const std::map<std::string, std::string>& entries) const;
   // Becomes the writer of the unfinished ingest, whose record in the catalog is `begun` and whose
-  // writer had `epoch`. ABORTED: another server is; CANCELLED: the catalog has changed meanwhile.
+  // writer had `epoch`. ABORTED: another server is the writer; CANCELLED: the catalog has changed
+  // meanwhile.
   absl::StatusOr<std::shared_ptr<Ingest>> TakeOver(const IngestState& begun, uint64_t epoch);
-  // Of an owner that no server writes, this one becomes the writer.
+  // Returns the ingest of an owner; if no server writes it, this process becomes its writer.
   absl::StatusOr<std::shared_ptr<Ingest>> FindIngest(OwnerId owner);
   std::shared_ptr<Ingest> Held(OwnerId owner);
   void Keep(OwnerId owner, std::shared_ptr<Ingest> ingest);
-  // No longer the writer; the lock is free for others.
+  // Stops being the writer; the lock is free for others.
   void LetGo(OwnerId owner);
 
   // ingest.cc
@@ -159,16 +162,18 @@ class RadosStore final : public DocumentStore {
     uint64_t segment = 0;  // where the next record goes, like the next
     uint64_t offset = 0;
   };
-  // The change of the catalog that publishes, and takes the time of creation of what is replaced.
+  // Returns the change of the catalog that publishes. Copies the time of creation of a document
+  // that is replaced into `info`.
   absl::StatusOr<Change> Publication(const Ingest& ingest, DocumentInfo* info)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
   // Writes the records of a batch beside what is committed.
   absl::StatusOr<Written> WriteBatch(Ingest& ingest, const IngestBatch& batch)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
-  // One change of the head by its writer.
+  // Applies a change to the head as its writer.
   absl::Status ChangeHead(Ingest& ingest, Change change)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
-  // The status as a caller gets it; the ingest is lost unless it is known that nothing was written.
+  // Returns the status for the caller; the ingest is lost unless it is known that nothing was
+  // written.
   absl::Status Failed(Ingest& ingest, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
   absl::Status CheckWritable(const Ingest& ingest) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
@@ -181,15 +186,15 @@ class RadosStore final : public DocumentStore {
     Piece piece;
     std::string cache_key;  // empty: it is not cached
   };
-  // Leaves in `wanted` what the cache does not have.
+  // Puts chunks that the cache has into `out`, and leaves the others in `wanted`.
   void TakeFromCache(std::span<const ChunkRef> refs, std::vector<Wanted>* wanted,
                      std::vector<absl::StatusOr<ChunkRecord>>* out);
 
   // read.cc
-  // Once the document is published.
+  // Sets the layout's cache name, if there is a cache. Called once the document is published.
   void NameForCache(Layout& layout, const DocumentInfo& document) const;
   absl::StatusOr<std::shared_ptr<Layout>> FindLayout(OwnerId owner);
-  // NOT_FOUND if the owner has gone meanwhile, otherwise DATA_LOSS.
+  // Returns NOT_FOUND if the owner has gone meanwhile, otherwise DATA_LOSS.
   absl::Status Missing(OwnerId owner, absl::string_view what);
   template <typename Decode, typename Take>
   absl::Status ReadPieces(OwnerId owner, const Layout& layout, Kind kind, const char* name,
@@ -200,7 +205,7 @@ class RadosStore final : public DocumentStore {
   const std::unique_ptr<RecordCache> cache_;  // or none
   std::string identity_;                      // of the pool, if there is a cache
   std::atomic<int64_t> cache_hits_{0}, cache_misses_{0}, cache_damaged_{0};
-  // Sessions' own chunks: of this process alone.
+  // Sessions' own chunks, which only this process has.
   const std::unique_ptr<DocumentStore> sessions_ = CreateMemoryStore();
 
   Mutex numbers_mutex_;

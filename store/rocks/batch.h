@@ -1,4 +1,4 @@
-// What one write changes: all of it becomes so, or nothing.
+// The changes of one write, which is atomic: all of them take effect, or none.
 #ifndef RECOLLECT_STORE_ROCKS_BATCH_H_
 #define RECOLLECT_STORE_ROCKS_BATCH_H_
 
@@ -11,7 +11,8 @@
 
 namespace recollect::store::rocks {
 
-// Names families, not the library's handles of them, which go when the database is opened again.
+// Names families, not the library's handles of them, which become invalid when the database is
+// opened again.
 class Batch {
  public:
   enum class Kind { kPut, kDelete, kDeleteRange };
@@ -26,12 +27,13 @@ class Batch {
     Add({Kind::kPut, family, std::move(key), std::move(value)});
   }
   void Delete(Family family, std::string key) { Add({Kind::kDelete, family, std::move(key), ""}); }
-  // Keys of [begin, end).
+  // Deletes the keys of [begin, end).
   void DeleteRange(Family family, std::string begin, std::string end) {
     Add({Kind::kDeleteRange, family, std::move(begin), std::move(end)});
   }
 
-  // For what gives space back, or is needed to read: may be written when nothing else may.
+  // Lets the batch be written when no other may, into the reserve of disk space: for changes that
+  // give space back, or are needed to read.
   void UseReserve() { uses_reserve_ = true; }
 
   const std::vector<Change>& changes() const { return changes_; }

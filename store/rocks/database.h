@@ -1,4 +1,4 @@
-// One open RocksDB with our column families and options. Moves keys and bytes; knows no documents.
+// An open RocksDB with our column families and options. Moves keys and bytes; knows no documents.
 #ifndef RECOLLECT_STORE_ROCKS_DATABASE_H_
 #define RECOLLECT_STORE_ROCKS_DATABASE_H_
 
@@ -61,8 +61,8 @@ class Database {
     kNone,    // may vanish with the process: sessions' chunks
   };
 
-  // Codes as OpenRocksStore. Sessions' chunks of an earlier process are dropped. `env` null: the
-  // system's; otherwise outlives the result.
+  // Opens the database, with the error codes of OpenRocksStore. Drops sessions' chunks of an
+  // earlier process. `env` null: the system's; otherwise outlives the result.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const RocksOptions& options,
                                                         rocksdb::Env* env);
   // Opens the database for reading, to inspect it before Open, which deletes files. Locks the
@@ -74,17 +74,18 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Writes all of the batch or nothing. RESOURCE_EXHAUSTED, naming the bytes needed and the bytes
-  // free, if the disk might fill up; nothing is written then. After an error of the disk everything
-  // can be read and nothing written until a Write has opened the database again, which each Write
-  // tries first once there is room for it. So the store recovers by itself.
+  // Writes all of the batch or nothing. RESOURCE_EXHAUSTED, which names the bytes needed and the
+  // bytes free, if the disk might fill up; nothing is written then. After an error of the disk
+  // everything can be read, but nothing written, until a Write has opened the database again; each
+  // Write first tries to, once there is room for it. So the store recovers by itself.
   absl::Status Write(const Batch& batch, Durability durability, absl::string_view what);
 
-  // NOT_FOUND when there is none.
+  // Returns the key's value. NOT_FOUND when there is none.
   absl::StatusOr<std::string> Get(Family f, const std::string& key, absl::string_view what);
 
-  // One batched read of `keys` in ascending order. visit(i, status, bytes) is called for each, in
-  // order; bytes are valid only during the call. Chunk data bypasses the block cache.
+  // Reads `keys`, which are in ascending order, in one batch. visit(i, status, bytes) is called for
+  // each, in order; bytes are valid only during the call. Chunks, sessions' chunks and landmark
+  // keys bypass the block cache.
   void MultiGet(
       Family f, std::span<const std::string> keys,
       const std::function<void(size_t, const rocksdb::Status&, absl::string_view)>& visit);
@@ -95,12 +96,12 @@ class Database {
                     const std::function<bool(absl::string_view, absl::string_view)>& visit);
 
   // Deletes all keys of [begin, end) in families `families`: whole files are deleted at once, other
-  // keys are marked.
+  // keys are hidden by tombstones.
   absl::Status DropRange(std::span<const Family> families, const std::string& begin,
                          const std::string& end, Durability durability);
 
-  // Deletes tables that hold nothing but keys and marks of [begin, end], where no key `end` is.
-  // REQUIRES: the range was dropped and compacted, so that marks hide nothing any more.
+  // Deletes tables that hold only keys and tombstones of [begin, end]; no key `end` exists.
+  // REQUIRES: the range was dropped and compacted, so that its tombstones hide nothing any more.
   absl::Status DropTables(Family f, const std::string& begin, const std::string& end);
 
   // Rewrites files that still contain dropped keys of the range, which frees their space. Slow.
@@ -112,11 +113,11 @@ class Database {
   // sessions' chunks.
   absl::Status Flush();
 
-  // As DocumentStore::Backup; in backup.cc. After an error of the disk the database is not opened
-  // again before it has ended.
+  // Implements DocumentStore::Backup; in backup.cc. After an error of the disk the database is not
+  // opened again before the backup has ended.
   absl::StatusOr<BackupInfo> Backup(const std::string& directory, uint32_t keep);
 
-  // Bytes are 0 while the database could not be opened again.
+  // Returns the state; bytes are 0 while the database could not be opened again.
   StoreState state() const;
 
   // Checks that every table can be opened: DATA_LOSS names a table whose end, which has its index,
@@ -134,13 +135,14 @@ class Database {
   // REQUIRES, for the next three: the caller is inside the gate.
   absl::Status CheckOpen() const;
   absl::Status CheckWritable() const;
-  // RESOURCE_EXHAUSTED unless the disk has room for `bytes` in the log and, unless the batch may
-  // use the reserve, for tables of these and of everything that is in memory only.
+  // Returns RESOURCE_EXHAUSTED unless the disk has room for `bytes` in the log and, unless the
+  // batch may use the reserve, for tables of these and of everything that is in memory only.
   absl::Status CheckRoom(int64_t bytes, bool uses_reserve) const;
 
   rocksdb::Status Translate(const Batch& batch, rocksdb::WriteBatch* out) const;
-  // Whether a batch of which nothing was there before is there: as a whole then, and known by its
-  // first record, since no two batches have the same. One of deletions alone may be done twice.
+  // Returns whether a batch was written, as a whole, although its write failed. Looks for the first
+  // record that the batch puts, which no other batch has and which was not there before. False for
+  // a batch of deletions alone, which may be done twice.
   bool Has(const Batch& batch);
 
   // reopen.cc
@@ -150,17 +152,17 @@ class Database {
   absl::Status OpenLibrary();
   absl::Status OpenLibraryToRead();
   absl::Status CloseLibrary();
-  // Take those sessions' chunks that are in memory only out of the library, and put them back.
+  // Copy sessions' chunks that are in memory only out of the library, and write them back.
   void KeepSessions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reopen_mutex_);
   absl::Status RestoreSessions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reopen_mutex_);
 
   const RocksOptions options_;
   rocksdb::Env* const env_;
   std::shared_ptr<Head> head_;
-  // Of a database that is open for reading; otherwise the library holds the lock.
+  // Held while the database is open for reading; otherwise the library holds the lock.
   std::unique_ptr<DirectoryLock> lock_;
 
-  // Every user of the library is inside it.
+  // Every thread is inside the gate while it uses the library.
   mutable Gate gate_;
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kFamilies> handles_{};
@@ -168,7 +170,7 @@ class Database {
   // Set when the library refuses writes or is about to.
   const std::shared_ptr<std::atomic<bool>> failed_ = std::make_shared<std::atomic<bool>>(false);
   Mutex reopen_mutex_;
-  std::atomic<int> given_up_{0};  // writes that have failed since, as callers know by now
+  std::atomic<int> given_up_{0};  // writes since then that callers know as failed
   absl::Status unmendable_ ABSL_GUARDED_BY(reopen_mutex_);  // why only the next start helps
   // The library's number of the last change before the error.
   uint64_t last_written_ ABSL_GUARDED_BY(reopen_mutex_) = 0;

@@ -1,4 +1,4 @@
-// What the library is told: the settings of the database and of each column family.
+// The settings that the library gets for the database and for each column family.
 #ifndef RECOLLECT_STORE_ROCKS_DATABASE_OPTIONS_H_
 #define RECOLLECT_STORE_ROCKS_DATABASE_OPTIONS_H_
 
@@ -13,7 +13,7 @@
 
 namespace recollect::store::rocks {
 
-// In the order of kFamilyNames.
+// Column families, in the order of kFamilyNames.
 enum class Family : size_t {
   kMeta,
   kCatalog,
@@ -30,7 +30,7 @@ inline constexpr std::array<const char*, kFamilies> kFamilyNames = {
 
 rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env, bool accept_data_loss);
 
-// One for each family, with a block cache that all share.
+// Returns a descriptor for each family, with a block cache that all share.
 std::vector<rocksdb::ColumnFamilyDescriptor> Families(int64_t cache_bytes);
 
 }  // namespace recollect::store::rocks

@@ -1,4 +1,4 @@
-// What the library tells of its own work: failures, and changes of the MANIFEST.
+// Listens to the library's events: failures, and changes of the MANIFEST.
 #ifndef RECOLLECT_STORE_ROCKS_EVENTS_H_
 #define RECOLLECT_STORE_ROCKS_EVENTS_H_
 
@@ -14,9 +14,9 @@
 
 namespace recollect::store::rocks {
 
-// After an error the library would try to go on in the background. We open the database again
-// instead (Database::Reopen); until then `failed` is true. And the head follows the MANIFEST.
-// Thread-safe.
+// After an error, except of a compaction, `failed` is true until the database is opened again
+// (Database::Reopen); the library's own recovery in the background is turned off. Also records
+// changes of the MANIFEST in the head. Thread-safe.
 class Events final : public rocksdb::EventListener {
  public:
   Events(std::shared_ptr<std::atomic<bool>> failed, std::shared_ptr<Head> head)
@@ -32,12 +32,12 @@ class Events final : public rocksdb::EventListener {
   }
   void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
 
-  // The families of which compactions may be stopped, once they are open.
+  // Sets the families whose compactions may be stopped, once they are open.
   void Watch(std::vector<rocksdb::ColumnFamilyHandle*> families);
 
  private:
-  // Until the next start, since the library would try the same again every second. Deletions give
-  // less space back then, and reads look into more tables.
+  // Stops the family's compactions until the next start, since the library would try the same again
+  // every second. Deletions then give less space back, and reads look into more tables.
   void StopCompactions(rocksdb::DB& db, const rocksdb::CompactionJobInfo& info);
 
   const std::shared_ptr<std::atomic<bool>> failed_;

@@ -96,7 +96,7 @@ class RocksStore final : public DocumentStore {
  private:
   enum class Kind { kIngest, kDocument, kRemoved, kSession };
 
-  // What is known about an owner without reading the disk.
+  // The facts about an owner that are known without reading the disk.
   struct Owner {
     Kind kind;
     std::string id = {};  // of its document; empty: a session
@@ -106,7 +106,7 @@ class RocksStore final : public DocumentStore {
     int64_t state_bytes = 0;
     int64_t first_state_part = 0;
   };
-  // Of a document or ingest.
+  // Returns the Owner of a document or an ingest.
   template <typename T>
   static Owner OwnerOf(Kind kind, const T& from) {
     return {kind,        from.id,          from.bytes,           from.tokens,
@@ -120,8 +120,8 @@ class RocksStore final : public DocumentStore {
     Mutex mutex;
     IngestState state;
     bool done ABSL_GUARDED_BY(mutex) = false;  // published or abandoned
-    // Made elsewhere. Its owner is marked as removed until it is published, so that the next open
-    // frees what a crash leaves.
+    // An import of a document that was made elsewhere. Its owner is marked as removed until it is
+    // published, so that the next open frees what a crash leaves.
     bool import = false;
   };
 
@@ -131,7 +131,7 @@ class RocksStore final : public DocumentStore {
 
   explicit RocksStore(std::unique_ptr<Database> database);
 
-  // rocks_store.cc: nobody else has the store yet.
+  // rocks_store.cc; these run before anybody else has the store.
   // DATA_LOSS if publications or deletions were lost. Changes no file.
   static absl::Status CheckWhole(const RocksOptions& options, rocksdb::Env* env);
   absl::Status Load() ABSL_NO_THREAD_SAFETY_ANALYSIS;
@@ -146,33 +146,34 @@ class RocksStore final : public DocumentStore {
                            std::vector<OwnerId>* unnamed) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   // documents.cc
-  // A number never given out before.
+  // Returns a number that was never given out before.
   absl::StatusOr<OwnerId> NewOwner();
   absl::StatusOr<OwnerId> NewOwnerLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(numbers_mutex_);
   absl::StatusOr<Owner> FindOwner(OwnerId owner) const;
-  // False for a document whose publication failed, but was found in the log when the database was
-  // opened again.
+  // Returns false for a document whose publication failed, but was found in the log when the
+  // database was opened again.
   bool IsPublished(const DocumentInfo& info) const;
   // Adds the document's name to DATA_LOSS; any other status is returned unchanged.
   absl::Status OfDocument(OwnerId owner, const absl::Status& status) const;
   absl::Status FreeRecords(OwnerId owner);
-  // Writes a batch that publishes or deletes, together with `next`, the catalog's counts after it,
-  // as one more change.
+  // Writes a batch that publishes or deletes together with `next`, the catalog's counts after the
+  // batch, which count it as one more change.
   absl::Status WriteCatalog(Batch& batch, CatalogRecord next, absl::string_view what)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
-  // AbandonIngest for an ingest whose record could not be read when the store was opened.
+  // Implements AbandonIngest for an ingest whose record could not be read when the store was
+  // opened.
   absl::Status AbandonDamaged(const std::string& id);
 
   // import.cc
-  // ALREADY_EXISTS if a document of that id is published or being ingested.
+  // Returns ALREADY_EXISTS if a document of that id is published or being ingested.
   absl::Status CheckAbsent(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
 
   // ingest.cc
   // Resumes the unfinished ingest of that id, or creates one.
   absl::StatusOr<IngestProgress> Begin(const IngestProgress& asked)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
-  // Puts the document into the catalog, in place of the one that a refresh replaces. Takes that
-  // one's time of creation.
+  // Puts the document into the catalog, in place of the document that a refresh replaces, whose
+  // time of creation it takes.
   absl::Status PutDocument(const IngestProgress& progress, DocumentInfo* info, Batch* out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
   absl::StatusOr<std::shared_ptr<Ingest>> FindIngest(OwnerId owner) const;
@@ -185,7 +186,7 @@ class RocksStore final : public DocumentStore {
   // failure.
   void DropOldState(const IngestProgress& progress);
 
-  // index.cc: one write of an index, unless the document has gone.
+  // index.cc: runs one write of an index, unless the document has gone.
   template <typename Write>
   absl::Status WriteToDocument(OwnerId owner, const Write& write);
 
@@ -194,7 +195,7 @@ class RocksStore final : public DocumentStore {
   template <typename Decode, typename Take>
   absl::Status ReadPieces(Family family, absl::string_view kind, OwnerId owner, int64_t first,
                           int64_t last, const Decode& decode, const Take& take);
-  // keys[end - begin, d_k] of an owner with so many chunks. REQUIRES: begin < end.
+  // Reads keys[end - begin, d_k] of an owner with `chunks` chunks. REQUIRES: begin < end.
   absl::Status ReadSegments(OwnerId owner, int64_t chunks, int64_t begin, int64_t end, int64_t d_k,
                             Bf16* keys);
 
@@ -213,7 +214,8 @@ class RocksStore final : public DocumentStore {
   uint64_t next_owner_ ABSL_GUARDED_BY(numbers_mutex_) = 1;
   // Numbers below are reserved on disk.
   uint64_t owner_limit_ ABSL_GUARDED_BY(numbers_mutex_) = 1;
-  // Open ones: what is below the first and below next_owner_ belongs to closed ones.
+  // The owners of open sessions: sessions' chunks below the first of them, or below next_owner_ if
+  // there is none, belong to closed sessions.
   std::set<OwnerId> sessions_ ABSL_GUARDED_BY(numbers_mutex_);
 
   // Never held while the disk is written.

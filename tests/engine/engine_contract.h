@@ -1,5 +1,5 @@
-// The fixture of what every Engine must do, whatever its model: engine/engine.h promises it, and
-// the service relies on it.
+// The fixture for tests of what every Engine must do, whatever its model: engine/engine.h promises
+// it, and the service relies on it.
 #ifndef RECOLLECT_TESTS_ENGINE_ENGINE_CONTRACT_H_
 #define RECOLLECT_TESTS_ENGINE_ENGINE_CONTRACT_H_
 
@@ -60,7 +60,7 @@ inline std::string NameOf(const ::testing::TestParamInfo<Implementation>& info) 
   return info.param.name;
 }
 
-// The events of one generation, which come one at a time and end once.
+// Records the events of one generation and checks that they come one at a time and end once.
 class Recorder final : public GenerateEvents {
  public:
   ~Recorder() override { EXPECT_TRUE(ended_) << "kept until the end"; }
@@ -81,14 +81,15 @@ class Recorder final : public GenerateEvents {
     Note('e', [&] { status = error; });
   }
   void AwaitTokens() const { count.wait(0); }
-  // How it ended. Before this, what is below belongs to the engine's thread.
+  // Waits for the end and returns its status. Until then the members below belong to the engine's
+  // thread.
   absl::Status Wait() const {
     ended_.wait(false);
     return status;
   }
 
-  std::function<void(char event)> on_event;  // inside of each
-  // 'r' OnRetrieval, 'l' OnLogprobs, 't' OnTokens, 'd' OnDone, 'e' OnError
+  std::function<void(char event)> on_event;  // called inside each of them
+  // The events so far: 'r' OnRetrieval, 'l' OnLogprobs, 't' OnTokens, 'd' OnDone, 'e' OnError.
   std::string log;
   std::atomic<int64_t> count = 0;  // tokens
   std::vector<Retrieval> retrievals;
@@ -121,7 +122,7 @@ class EngineContractTest : public ::testing::TestWithParam<Implementation> {
   void Make(int64_t max_sessions, int64_t max_ingests) {
     engine_ = GetParam().make(max_sessions, max_ingests);
   }
-  // What must not come any more comes before this has returned.
+  // Destroys the engine; an event that must not come any more comes before this returns.
   void TearDown() override { engine_ = nullptr; }
 
   static GenerateRequest Ask(int64_t max_tokens, std::vector<std::string> mounts = {}) {
@@ -132,7 +133,7 @@ class EngineContractTest : public ::testing::TestWithParam<Implementation> {
     request.ignore_eos = true;
     return request;
   }
-  // An endless one, which has begun.
+  // A generation of kEndless tokens, which has begun.
   struct Running {
     std::shared_ptr<Recorder> events;
     std::shared_ptr<RequestHandle> handle;

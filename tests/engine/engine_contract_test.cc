@@ -180,8 +180,9 @@ TEST_P(EngineContractTest, AWildcardMountsAllDocumentsThatBeginSo) {
   EXPECT_THAT(mounts({"*"}),
               ElementsAre("note", "notes", "notes/", "notes/april", "notes/may", "other"));
   EXPECT_THAT(Generate(*engine_, Ask(1, {"notes/*"})).status, IsOk());
-  EXPECT_THAT(engine_->OpenSession({.mounts = {"other", "notes/july*"}}),
-              StatusIs(StatusCode::kNotFound, "\"notes/july*\": no document has an id that begins"));
+  EXPECT_THAT(
+      engine_->OpenSession({.mounts = {"other", "notes/july*"}}),
+      StatusIs(StatusCode::kNotFound, "\"notes/july*\": no document has an id that begins"));
   EXPECT_THAT(Ingest(*engine_, "all*", "text"), StatusIs(StatusCode::kInvalidArgument, "asterisk"));
 }
 

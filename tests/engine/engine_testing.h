@@ -1,4 +1,4 @@
-// What the engine's tests share: a tiny random model, text, blocking forms of the engine's calls.
+// Helpers of the engine's tests: a tiny random model, text, blocking forms of the engine's calls.
 #ifndef RECOLLECT_TESTS_ENGINE_ENGINE_TESTING_H_
 #define RECOLLECT_TESTS_ENGINE_ENGINE_TESTING_H_
 
@@ -19,21 +19,21 @@
 
 namespace recollect::engine {
 
-// The tiny model, loaded once for the process. `seed` other than 1: another model of the same
-// shape. With `min_chunk_tokens` its documents' blocks end with sentences.
+// Returns the tiny model, loaded once for the process. `seed` other than 1: another model of the
+// same shape. With `min_chunk_tokens` the blocks of its documents end with sentences.
 std::shared_ptr<const model::CpuModel> TinyModelForTest(uint64_t seed = 1,
                                                         int min_chunk_tokens = 0);
-// A tiny model without landmarks whose documents are kept as text, likewise.
+// Returns a tiny model without landmarks, whose documents are kept as text; also loaded once.
 std::shared_ptr<const model::CpuModel> TextModelForTest(uint64_t seed = 1);
-// The golden model with a memory adapter (tests/support/tiny_adapter.h), loaded once.
+// Returns the golden model with a memory adapter (tests/support/tiny_adapter.h), loaded once.
 std::shared_ptr<const model::CpuModel> AdapterModelForTest();
-// Where the files of the one with full blocks are, once it has been loaded.
+// Returns the directory of the tiny model with full blocks, once that has been loaded.
 std::string TinyModelDirectory(uint64_t seed = 1);
 
-// Words with punctuation, digits, line breaks and some characters outside ASCII; the same for equal
-// arguments.
+// Returns words with punctuation, digits, line breaks and some characters outside ASCII; the same
+// for equal arguments.
 std::string SampleText(int64_t bytes, uint64_t seed);
-// Tokens of it.
+// Returns tokens of such a text.
 std::vector<int32_t> SampleTokens(int64_t count, uint64_t seed);
 
 // An engine's options, and what it runs on.
@@ -79,18 +79,18 @@ class Collector final : public GenerateEvents {
   Generated result_;
 };
 
-// Tokens to go on from, with their retrieved chunks reported, and no end but `max_tokens`.
+// A request to continue `prompt` that reports retrieved chunks and ends at `max_tokens` only.
 GenerateRequest TokensRequest(std::vector<int32_t> prompt, int64_t max_tokens,
                               std::vector<std::string> mounts = {});
-// The greedy choice of the model run over the whole sequence, where each of the last `count` tokens
-// is predicted.
+// Returns the greedy choices of the model run over the whole sequence, at the positions that
+// predict the last `count` tokens.
 std::vector<int32_t> GreedyTokens(const model::Model& model, const ReferenceResult& reference,
                                   const SequenceLayout& layout, size_t count);
 
 Generated Generate(Engine& engine, GenerateRequest request);
 absl::StatusOr<ScoreResult> Score(Engine& engine, ScoreRequest request);
-// Tokens scored in an open session, so many at a time: the numbers of all of them, but the
-// likeliest.
+// Scores tokens in an open session, in pieces of these sizes; returns the numbers of all pieces,
+// without ScoreResult::top.
 ScoreResult ScorePieces(Engine& engine, SessionId session, const std::vector<int32_t>& tokens,
                         const std::vector<int64_t>& sizes);
 absl::StatusOr<std::vector<Retrieval>> Retrieve(Engine& engine, RetrieveRequest request);
@@ -102,8 +102,8 @@ absl::StatusOr<IngestStatus> AppendTokens(IngestStream& stream, int64_t offset,
                                           std::vector<int32_t> tokens);
 absl::StatusOr<IngestStatus> Commit(IngestStream& stream);
 absl::StatusOr<store::DocumentInfo> Finish(IngestStream& stream);
-// Returns once the engine has done what earlier calls left to its background thread: sessions that
-// were closed, documents that were deleted are freed.
+// Returns once the engine has done what earlier calls left to its background thread: closed
+// sessions and deleted documents are freed.
 void AwaitBackground(Engine& engine);
 // Sends what the stream still lacks of `text` in messages of `message_bytes`, and finishes.
 absl::StatusOr<store::DocumentInfo> SendText(IngestStream& stream, const std::string& text,
@@ -115,18 +115,18 @@ absl::StatusOr<store::DocumentInfo> IngestTokens(Engine& engine, const std::stri
                                                  const std::vector<int32_t>& tokens,
                                                  const SessionOptions& session = {});
 
-// The turns of an ingest of `tokens` and of a stream that began before it and ends after it, from
-// the ingest's first slice to its last: 'i' a slice, 's' a step, 't' a token of the stream. How
-// many steps come between two slices depends on the time that these took; the slices are the same
-// at any speed of any thread where the engine's options make no commit come between. Ends the
-// engine.
+// Returns the turns of an ingest of `tokens` and of a stream that begins before it and ends after
+// it, from the ingest's first slice to its last: 'i' a slice, 's' a step, 't' a token of the
+// stream. The number of steps between two slices depends on the time that these took; the slices
+// are the same at any speed of any thread if the engine's options let no commit come between. Shuts
+// the engine down.
 std::string TurnsBesideAStream(EngineImpl& engine, std::vector<int32_t> tokens);
 
-// All records of a document as one string, for byte-for-byte comparison.
+// Returns all records of a document as one string, for byte-for-byte comparison.
 std::string DumpDocument(store::DocumentStore& store, const std::string& id, int64_t d_r);
 
-// Passes everything on to a store that is kept elsewhere; tests override what they want to fail or
-// watch.
+// Forwards all calls to a store that is kept elsewhere; tests override those that they want to fail
+// or watch.
 class ForwardingStore : public store::DocumentStore {
  public:
   explicit ForwardingStore(std::shared_ptr<store::DocumentStore> to) : to_(std::move(to)) {}

@@ -1,4 +1,4 @@
-// What the engine's tests of models without landmarks (RAT+) share.
+// Helpers of the engine's tests of models without landmarks (RAT+).
 #ifndef RECOLLECT_TESTS_ENGINE_RATPLUS_TESTING_H_
 #define RECOLLECT_TESTS_ENGINE_RATPLUS_TESTING_H_
 
@@ -23,7 +23,8 @@ inline std::string RatPlusDirectory(const std::string& name) {
   return absl::StrCat(::testing::TempDir(), "/engine_ratplus_", name, "_", getpid());
 }
 
-// The tiny model of this config, with sublayers that count.
+// Writes and loads the tiny model of this config, with the outputs of its sublayers scaled up so
+// that they matter.
 inline std::shared_ptr<const model::CpuModel> LoadRatPlusForTest(const std::string& name,
                                                                  const model::ModelConfig& config) {
   const std::string directory = RatPlusDirectory(name);
@@ -35,7 +36,8 @@ inline std::shared_ptr<const model::CpuModel> LoadRatPlusForTest(const std::stri
 
 class RatPlusEngineTest : public ::testing::Test {
  protected:
-  // What greedy generation after `prompt` must say: each token the best after all before it.
+  // Expects that greedy generation went on after `prompt`: each token is the best after all before
+  // it.
   void ExpectGreedy(const std::vector<int32_t>& prompt, const std::vector<int32_t>& generated,
                     const model::LocalPatterns& pattern) {
     std::vector<int32_t> ids = prompt;

@@ -1,5 +1,5 @@
-// What must hold of a store after any fault: every published document is there, bit for bit, or
-// DATA_LOSS is said; a deleted one is gone; and work goes on.
+// Checks a store after any fault: every published document is there, bit for bit, or reported as
+// DATA_LOSS; a deleted one is gone; and the store goes on working.
 #ifndef RECOLLECT_TESTS_FAULTS_CHECKER_H_
 #define RECOLLECT_TESTS_FAULTS_CHECKER_H_
 
@@ -19,15 +19,15 @@
 
 namespace recollect::store {
 
-// What must be in a directory.
+// The expected contents of a directory.
 struct Expected {
   std::map<std::string, Content> documents;
   std::vector<std::string> deleted;
-  // To publish or to delete them failed: they may be there, but wholly.
+  // Documents whose publication or deletion failed: they may be there, but only whole.
   std::map<std::string, Content> unsure = {};
 };
 
-// Makes sure of them.
+// Resolves `unsure` by what the store has.
 inline void Settle(DocumentStore& store, Expected* expected) {
   for (const auto& [id, content] : expected->unsure) {
     if (store.Get(id).ok()) {
@@ -39,10 +39,11 @@ inline void Settle(DocumentStore& store, Expected* expected) {
   expected->unsure.clear();
 }
 
-// All that is found wrong; empty: nothing.
+// The problems found; empty: none.
 using Problems = std::vector<std::string>;
 
-// Whether the document is whole (true) or said to be damaged (false). Anything else is a problem.
+// Returns true if the document is whole, false if it is reported as damaged. Anything else is a
+// problem.
 inline bool CheckDocument(DocumentStore& store, const std::string& id, const Content& content,
                           Problems* problems) {
   const auto info = store.Get(id);
@@ -76,7 +77,7 @@ inline bool CheckDocument(DocumentStore& store, const std::string& id, const Con
   return whole;
 }
 
-// The ids of documents that are said to be damaged.
+// Returns the ids of documents that are reported as damaged.
 inline std::vector<std::string> CheckStore(DocumentStore& store, const Expected& expected,
                                            Problems* problems) {
   std::vector<std::string> damaged;
@@ -98,7 +99,7 @@ inline void Require(const absl::Status& status, absl::string_view what, Problems
   if (!status.ok()) problems->push_back(absl::StrCat(what, ": ", status.ToString()));
 }
 
-// That work goes on: new documents, and deletions of damaged and of sound ones, whose space is
+// Checks that work goes on: adds new documents and deletes damaged and sound ones, whose space is
 // given back meanwhile. Changes `expected` accordingly.
 inline void WorkOn(DocumentStore& store, const std::string& name,
                    std::vector<std::string> to_delete, Expected* expected, Problems* problems) {

@@ -1,4 +1,4 @@
-// What holds of any checkpoint that opens.
+// Checks for any checkpoint that opens.
 #ifndef RECOLLECT_TESTS_FUZZ_CHECKPOINT_CHECKS_H_
 #define RECOLLECT_TESTS_FUZZ_CHECKPOINT_CHECKS_H_
 
@@ -10,7 +10,7 @@
 
 namespace recollect::fuzz {
 
-// Reads a tensor as an import does. A storage that is not what the pickle says is DATA_LOSS.
+// Reads a tensor as an import does. A storage that differs from what the pickle says is DATA_LOSS.
 inline void ReadTensor(convert::TorchCheckpoint& checkpoint, const convert::TensorRef& tensor) {
   auto reader = checkpoint.OpenTensor(tensor);
   absl::Status status = reader.status();
@@ -29,8 +29,8 @@ inline void ReadTensor(convert::TorchCheckpoint& checkpoint, const convert::Tens
   }
 }
 
-// As every family that there is: what cannot be imported is refused, and of what can all tensors
-// can be asked for.
+// Plans an import as every family: a checkpoint that cannot be imported is refused, and of any
+// other all tensors can be asked for.
 inline void CheckPlans(convert::TorchCheckpoint& checkpoint) {
   for (const convert::HubFamily family : {convert::HubFamily::kRatPlus, convert::HubFamily::kRat}) {
     convert::PlanOptions options;

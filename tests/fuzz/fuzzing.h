@@ -1,6 +1,5 @@
-// What the fuzz targets share. A target is one function from bytes to what reads them in the
-// engine, and aborts where a promise of that reader is broken; docs/operations.md says how to run
-// them.
+// Helpers of the fuzz targets. A target is one function that gives bytes to a reader in the engine
+// and aborts if a promise of that reader is broken; docs/operations.md says how to run targets.
 #ifndef RECOLLECT_TESTS_FUZZ_FUZZING_H_
 #define RECOLLECT_TESTS_FUZZ_FUZZING_H_
 
@@ -18,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
-// Of libFuzzer, or of replay.cc.
+// The entry point that libFuzzer, or replay.cc, calls.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace recollect::fuzz {
@@ -50,8 +49,8 @@ class InputFile {
   const std::string path_;
 };
 
-// Of an input that was refused: with one of these codes, and a message that says something and does
-// not grow with the input.
+// Aborts unless an input was refused with one of these codes, and with a message that is not empty
+// and does not grow with the input.
 inline void CheckRefusal(const absl::Status& status,
                          std::initializer_list<absl::StatusCode> codes) {
   constexpr size_t kMaxBytes = size_t{64} << 10;

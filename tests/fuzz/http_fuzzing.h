@@ -1,5 +1,5 @@
-// One request to a handler of http/, without a socket, over the fake engine. What any body may get
-// is an answer of success or a refusal: never 5xx, and never silence.
+// Sends one request to a handler of http/, without a socket, over the fake engine. Any body must
+// get a success or a refusal: never 5xx, and never silence.
 #ifndef RECOLLECT_TESTS_FUZZ_HTTP_FUZZING_H_
 #define RECOLLECT_TESTS_FUZZ_HTTP_FUZZING_H_
 
@@ -28,8 +28,8 @@ struct HttpAnswer {
   bool whole = false;  // not broken off
 };
 
-// What the handlers use. The fake engine keeps a thread for each generation, so it is made anew now
-// and then.
+// The handlers and the fake engine that they use. The fake engine keeps a thread for each
+// generation, so it is made anew from time to time.
 class HttpHandlers {
  public:
   static HttpHandlers& Get() {
@@ -45,7 +45,8 @@ class HttpHandlers {
 
   FakeEngine& engine() { return engine_; }
 
-  // `target`: path and query. A body that is streamed is read in pieces of `piece` bytes.
+  // Sends a request and returns the answer. `target`: path and query. A body that is streamed is
+  // read in pieces of `piece` bytes.
   HttpAnswer Ask(http::Request request, std::string_view target, std::string_view body,
                  size_t piece = http::Body::kPieceBytes) {
     request.path = std::string(target.substr(0, target.find('?')));
@@ -101,7 +102,7 @@ class HttpHandlers {
     engine_.AddDocument("d", "a document of some length");
   }
 
-  // As the connection does: gives pieces where there is room, and takes what is answered.
+  // Does what the connection does: gives pieces while there is room, and takes the answer.
   static HttpAnswer Await(http::Answer& answer, Woken& woken, http::Body* stream,
                           std::string_view body, size_t piece) {
     HttpAnswer whole;
@@ -127,8 +128,8 @@ class HttpHandlers {
   std::optional<http::Runtime> runtime_;
 };
 
-// Aborts unless the answer is one that a body may get: whole, and an error in OpenAI's form with a
-// bounded message where it is none of success.
+// Aborts unless a body may get this answer: whole, and either a success or an error in OpenAI's
+// form with a bounded message.
 inline void CheckAnswer(const HttpAnswer& answer) {
   constexpr size_t kMaxMessageBytes = 16 << 10;
   bool good = answer.whole && answer.head.status >= 200 && answer.head.status < 500;
@@ -146,7 +147,7 @@ inline void CheckAnswer(const HttpAnswer& answer) {
   std::abort();
 }
 
-// A body to a path that takes JSON.
+// Posts a body to a path that takes JSON, and checks the answer.
 inline void PostJson(const char* path, std::string_view body) {
   HttpHandlers& handlers = HttpHandlers::Get();
   http::Request request;

@@ -1,4 +1,4 @@
-// An engine of a very small model over a store in memory, made once a process.
+// An engine of a very small model over a store in memory, made once per process.
 #ifndef RECOLLECT_TESTS_FUZZ_TINY_ENGINE_H_
 #define RECOLLECT_TESTS_FUZZ_TINY_ENGINE_H_
 
@@ -23,7 +23,7 @@ struct TinyEngine {
   std::unique_ptr<engine::Engine> engine;
 };
 
-// Whose states are some hundred bytes, and that commits after every block.
+// Makes an engine whose states have some hundred bytes, and that commits after every block.
 inline TinyEngine MakeTinyEngine(model::ModelConfig config) {
   config.heads = config.kv_heads = config.memory_kv_heads = 1;
   config.head_dim = 4;

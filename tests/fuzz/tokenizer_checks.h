@@ -1,4 +1,4 @@
-// What holds of any tokenizer and text.
+// Checks for any tokenizer and text.
 #ifndef RECOLLECT_TESTS_FUZZ_TOKENIZER_CHECKS_H_
 #define RECOLLECT_TESTS_FUZZ_TOKENIZER_CHECKS_H_
 
@@ -10,8 +10,8 @@
 
 namespace recollect::fuzz {
 
-// The text in two pieces, the second of what the first left undecided. Aborts unless their ids
-// together are `ids`.
+// Encodes the text in two pieces, the second of which begins with what the first left undecided.
+// Aborts unless their ids together are `ids`.
 inline std::vector<model::Tokenizer::Encoded> InTwoPieces(const model::Tokenizer& tokenizer,
                                                           std::string_view text, size_t cut,
                                                           const std::vector<int32_t>& ids) {
@@ -28,8 +28,8 @@ inline std::vector<model::Tokenizer::Encoded> InTwoPieces(const model::Tokenizer
   return {*first, *second};
 }
 
-// The ids are the same whether the text comes at once or in two pieces, each covers its bytes, and
-// together they give the text. `whole_text`: the model puts a space before texts.
+// Aborts unless the ids are the same for the text at once and in two pieces, each id covers its
+// bytes, and together they give the text. `whole_text`: the model puts a space before texts.
 inline void CheckTokenizer(const model::Tokenizer& tokenizer, std::string_view text, size_t cut,
                            bool whole_text) {
   const auto ids = tokenizer.Encode(text);

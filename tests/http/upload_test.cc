@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "base/clock.h"
+#include "base/sha256.h"
 #include "tests/http/http_testing.h"
 
 namespace recollect {
@@ -222,6 +223,31 @@ TEST_F(HttpUploadTest, AnIdWithOtherContentIsRefused) {
   engine_.AddDocument("d", "the whale swims");
   ExpectError(Put("/v1/documents/d", "the whale sings"), 409, "'d' exists with other content");
   EXPECT_EQ(Text("d"), "the whale swims");
+}
+
+TEST_F(HttpUploadTest, ADocumentIsReplacedWhereTheRequestSaysSo) {
+  const auto put = [&](const std::string& text, const std::string& query,
+                       const std::string& headers) {
+    return Ask(Put("/v1/documents/d" + query, text, kClose + headers));
+  };
+  const auto tag = [](const std::string& text) {
+    return absl::StrCat("\"", Sha256Hex(text), "\"");
+  };
+  EXPECT_THAT(put("one", "", "If-Match: *\r\n"), StartsWith("HTTP/1.1 412"));
+  EXPECT_THAT(put("one", "", "If-None-Match: *\r\n"), StartsWith("HTTP/1.1 201"));
+  const std::string there = put("two", "", "If-None-Match: *\r\n");
+  EXPECT_THAT(there, StartsWith("HTTP/1.1 412"));
+  EXPECT_THAT(there, HasSubstr(Sha256Hex("one")));
+  EXPECT_THAT(put("two", "", "If-Match: " + tag("three") + "\r\n"), StartsWith("HTTP/1.1 412"));
+  EXPECT_EQ(Text("d"), "one");
+  EXPECT_THAT(put("two", "", "If-Match: " + tag("one") + "\r\n"), StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(Text("d"), "two");
+  EXPECT_THAT(put("three", "?replace=true", ""), StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(Text("d"), "three");
+  EXPECT_THAT(put("four", "?replace=yes", ""), HasSubstr("replace: \\\"yes\\\", expected true"));
+  EXPECT_THAT(put("four", "?replace=true", "Content-Range: bytes 0-3/8\r\n"),
+              HasSubstr("sent in one request"));
+  EXPECT_EQ(Text("d"), "three");
 }
 
 TEST_F(HttpUploadTest, PartsOfAPublishedDocumentAreCompared) {

@@ -1,4 +1,4 @@
-// What the tests of whole models share: tiny models on disk, random tokens.
+// Helpers of the tests of whole models: tiny models on disk, random tokens.
 #ifndef RECOLLECT_TESTS_MODEL_MODEL_TESTING_H_
 #define RECOLLECT_TESTS_MODEL_MODEL_TESTING_H_
 
@@ -23,7 +23,7 @@
 
 namespace recollect::model {
 
-// Of the test that runs: tests of several programs may run at a time.
+// Returns a directory of the running test: tests of several programs may run at a time.
 inline std::string Directory(const std::string& name) {
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
   return absl::StrCat(::testing::TempDir(), "/", test->test_suite_name(), "_", test->name(), "_",
@@ -39,7 +39,7 @@ inline ModelConfig LinearAlone() {
   return config;
 }
 
-// Null, with a failure, when the model cannot be loaded.
+// Writes and loads a tiny model; null, with a failure, if it cannot be loaded.
 inline std::unique_ptr<CpuModel> Make(const std::string& name, const ModelConfig& config,
                                       DType dtype = DType::kFloat32) {
   WriteTinyModel(Directory(name), config, 1);
@@ -48,7 +48,7 @@ inline std::unique_ptr<CpuModel> Make(const std::string& name, const ModelConfig
   return model.ok() ? *std::move(model) : nullptr;
 }
 
-// The same with its tensors changed. In fp32.
+// Makes the same with its tensors changed, in fp32.
 inline std::unique_ptr<CpuModel> MakeChanged(
     const std::string& name, const ModelConfig& config,
     const std::function<void(const std::string& name, FloatTensor& tensor)>& change) {
@@ -69,7 +69,7 @@ inline std::unique_ptr<CpuModel> MakeChanged(
   return model.ok() ? *std::move(model) : nullptr;
 }
 
-// Of the tiny tokenizer's vocabulary, control symbols left out.
+// Returns random tokens of the tiny tokenizer's vocabulary, without control symbols.
 inline std::vector<int32_t> RandomTokens(int64_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<int32_t> tokens;
@@ -77,23 +77,23 @@ inline std::vector<int32_t> RandomTokens(int64_t count, uint64_t seed) {
   return tokens;
 }
 
-// The number formats this CPU runs.
+// The number formats that this CPU runs.
 inline std::vector<DType> DTypes() {
   if (kernels::Bf16Supported()) return {DType::kFloat32, DType::kBf16};
   return {DType::kFloat32};
 }
 
-// Whether position t attends to position p, by docs/model-format.md.
+// Returns whether position t attends to position p, by docs/model-format.md.
 inline bool Attends(const LocalPattern& pattern, int64_t t, int64_t p) {
   const bool dilated =
       pattern.dilation != kNoDilation && p >= t - pattern.span && (p + 1) % pattern.dilation == 0;
   return p <= t && (p >= t - pattern.window || dilated || p < pattern.initial);
 }
 
-// What holds for any model without landmarks, whatever its mixers and weights, under each of
+// Checks for any model without landmarks, whatever its mixers and weights, under each of
 // `patterns`.
 
-// A prompt in any split, token by token included.
+// Checks a prompt in any split, token by token included.
 inline void ExpectAnySplitHasTheSameBits(const CpuModel& model,
                                          const std::vector<LocalPatterns>& patterns) {
   const auto ids = RandomTokens(200, 5);
@@ -129,7 +129,7 @@ inline void ExpectStoredStateGoesOn(const CpuModel& model,
   }
 }
 
-// Seven sequences, `patterns` in turn, in batches of uneven segments.
+// Checks seven sequences, `patterns` in turn, in batches of uneven segments.
 inline void ExpectABatchEqualsEachAlone(const CpuModel& model,
                                         const std::vector<LocalPatterns>& patterns) {
   const std::vector<std::vector<int64_t>> steps = {

@@ -1,4 +1,4 @@
-// What the oracle of a family with landmarks wrote of one case (tests/golden/README.md).
+// A case that the oracle of a family with landmarks wrote (tests/golden/README.md).
 #ifndef RECOLLECT_TESTS_MODEL_ORACLE_CASE_H_
 #define RECOLLECT_TESTS_MODEL_ORACLE_CASE_H_
 
@@ -41,7 +41,7 @@ class OracleCase {
     return values.ok() ? *values : std::vector<float>();
   }
 
-  // The stored chunks under `prefix`.
+  // Returns the stored chunks under `prefix`.
   std::vector<EncodedChunk> Chunks(const std::string& prefix) const {
     const std::vector<int32_t> rows = Integers(prefix + ".rows");
     const std::vector<float> keys = Floats(prefix + ".keys");
@@ -73,7 +73,8 @@ class OracleCase {
     }
   }
 
-  // Memory of a chunk in double, as the oracle computes it: the same bits once they are rounded.
+  // Computes the memory of a chunk in double, as the oracle does: the same bits once they are
+  // rounded.
   Memory MemoryOf(const EncodedChunk& chunk) const {
     const auto d = static_cast<size_t>(config_.d);
     const auto width = static_cast<size_t>(config_.memory_width());

@@ -1,5 +1,5 @@
-// One message to any method, and the first of the answer, as bytes: for services whose generated
-// code Debian does not ship.
+// Sends one message to any method and returns the first of the answer, as bytes: for services whose
+// generated code Debian does not ship.
 #ifndef RECOLLECT_TESTS_SERVICE_RAW_CALL_H_
 #define RECOLLECT_TESTS_SERVICE_RAW_CALL_H_
 
@@ -15,7 +15,7 @@
 
 namespace recollect {
 
-// `method` as "/grpc.health.v1.Health/Check".
+// Calls `method`, for example "/grpc.health.v1.Health/Check".
 inline absl::StatusOr<std::string> RawCall(
     const std::string& address, const std::string& method, const std::string& request,
     const std::map<std::string, std::string>& metadata = {}) {

@@ -17,7 +17,7 @@
 
 namespace recollect {
 
-// Code and a fragment of the message: EXPECT_THAT(result.status(),
+// Matches a code and a fragment of the message: EXPECT_THAT(result.status(),
 // Fails(absl::StatusCode::kNotFound, "moby")).
 MATCHER_P2(Fails, code, fragment, "") {
   *result_listener << arg.ToString();
@@ -36,7 +36,7 @@ class ServiceTest : public ::testing::Test {
     client_ = *std::move(client);
   }
 
-  // Of the calls of a method, once none of them runs any more.
+  // Returns the statistics of a method's calls once none of them runs any more.
   v1::RpcStats AwaitNoneRunning(const std::string& method) {
     while (true) {
       const v1::Stats stats = client_->GetStats().value();

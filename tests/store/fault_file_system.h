@@ -1,6 +1,6 @@
-// A file system that fails on purpose: it has room for so many bytes only, fails at the N-th call
-// of a kind, and knows what a loss of power would leave. Over the system's own, for one directory
-// that nobody else writes to.
+// A file system that fails on purpose: it has room for a limited number of bytes, fails at the N-th
+// call of a kind, and knows what a loss of power would leave. It wraps the system's own, for one
+// directory that nobody else writes to.
 #ifndef RECOLLECT_TESTS_STORE_FAULT_FILE_SYSTEM_H_
 #define RECOLLECT_TESTS_STORE_FAULT_FILE_SYSTEM_H_
 
@@ -44,14 +44,14 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
   FaultFileSystem() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
   const char* Name() const override { return "FaultFileSystem"; }
 
-  // Room left, in bytes, for all files together. What is deleted does not add to it. Where nobody
-  // can ask for it, as with a quota, it is found out by writing.
+  // Sets the room left, in bytes, for all files together; deletion does not add to it. Where nobody
+  // can ask for it (`told` is false), as with a quota, only writing shows it.
   void SetRoom(int64_t bytes, bool told = true) {
     room_ = bytes;
     told_ = told;
   }
 
-  // Calls are counted from here on.
+  // Sets the fault to come; counts calls from here on.
   void Plan(const Fault& fault) {
     std::lock_guard lock(mutex_);
     fault_ = fault;
@@ -67,7 +67,7 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
     return failed_;
   }
 
-  // Takes the files of a directory for written and synced.
+  // Treats the files of a directory as written and synced.
   void Adopt(const std::map<std::string, std::string>& files) {
     std::lock_guard lock(mutex_);
     for (const auto& [path, bytes] : files) {
@@ -76,8 +76,8 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
     synced_names_ = names_;
   }
 
-  // What a loss of power leaves of the files made here and adopted, by path: of each what was
-  // synced, under the names that the last sync of the directory found.
+  // Returns what a loss of power leaves of the files made here and adopted, by path: the part of
+  // each that was synced, under the names that the last sync of the directory found.
   std::map<std::string, std::string> AfterPowerLoss() const {
     std::lock_guard lock(mutex_);
     std::map<std::string, std::string> files;
@@ -160,7 +160,7 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
   }
 
  private:
-  // Of a file, whatever its name is by now.
+  // The contents of a file, whatever its name is by now.
   struct Contents {
     std::string bytes;
     size_t synced = 0;
@@ -174,7 +174,7 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
           owner_(owner),
           contents_(std::move(contents)) {}
     IOStatus Append(const Slice& data, const IOOptions& options, Debug* debug) override {
-      // As real disks do: some of it is written, the rest is not.
+      // Writes a part and fails for the rest, as real disks do.
       size_t fits = data.size();
       IOStatus failure = owner_->Count(Call::kWrite, &fits);
       if (failure.ok() && (fits = owner_->Take(fits)) < data.size()) {
@@ -197,7 +197,7 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
       if (status.ok()) contents_->bytes.resize(std::min<size_t>(size, contents_->bytes.size()));
       return status;
     }
-    // The disk below need not be waited for: only a power loss as AfterPowerLoss knows it counts.
+    // Does not wait for the disk below: only a power loss as AfterPowerLoss knows it counts.
     IOStatus Sync(const IOOptions&, Debug*) override {
       if (const IOStatus status = owner_->Count(Call::kSync); !status.ok()) return status;
       std::lock_guard lock(owner_->mutex_);
@@ -263,7 +263,8 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
     FaultFileSystem* const owner_;
   };
 
-  // Of a write that fails, `bytes` becomes what is written all the same.
+  // Counts a call, and fails it if it is planned to. If a write fails, sets `bytes` to the number
+  // that is written all the same.
   IOStatus Count(Call call, size_t* bytes = nullptr) {
     std::lock_guard lock(mutex_);
     int64_t number = calls_[static_cast<size_t>(call)]++;
@@ -278,7 +279,7 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
     if (bytes != nullptr) *bytes = fault_.half ? *bytes / 2 : 0;
     return fault_.no_space ? IOStatus::NoSpace("made to fail") : IOStatus::IOError("made to fail");
   }
-  // How many of `wanted` bytes still fit; takes them.
+  // Takes as many of `wanted` bytes as still fit, and returns their number.
   size_t Take(size_t wanted) {
     int64_t left = room_.load();
     int64_t taken = 0;

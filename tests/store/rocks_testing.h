@@ -37,7 +37,7 @@ inline void FlipByte(const std::string& path, int64_t offset) {
   WriteFile(path, bytes);
 }
 
-// Names and bytes of all files but the lock's.
+// Returns the names and bytes of all files but the lock's.
 inline std::map<std::string, std::string> Files(const std::string& directory) {
   std::map<std::string, std::string> files;
   for (const auto& file : std::filesystem::directory_iterator(directory)) {
@@ -47,7 +47,8 @@ inline std::map<std::string, std::string> Files(const std::string& directory) {
   return files;
 }
 
-// The same of one that a store has open: as a crash would leave it, not half of a change.
+// Returns the same for a directory that a store has open: as a crash would leave it, with no change
+// half done.
 inline std::map<std::string, std::string> FilesAtRest(const std::string& directory) {
   for (auto files = Files(directory);;) {
     auto again = Files(directory);
@@ -56,13 +57,13 @@ inline std::map<std::string, std::string> FilesAtRest(const std::string& directo
   }
 }
 
-// Paths of the tables of a column family, the oldest first.
+// Returns the paths of the tables of a column family, the oldest first.
 inline std::vector<std::string> TablesOf(const std::string& directory, const std::string& family) {
   std::vector<std::string> paths;
   for (const auto& file : std::filesystem::directory_iterator(directory)) {
     if (file.path().extension() != ".sst") continue;
     rocksdb::SstFileReader reader{rocksdb::Options()};
-    // One that is being written is not a table yet.
+    // A table that is being written does not open yet.
     if (!reader.Open(file.path().string()).ok()) continue;
     if (reader.GetTableProperties()->column_family_name == family) {
       paths.push_back(file.path().string());

@@ -1,4 +1,4 @@
-// What the store's tests share: made-up documents, comparisons, directories.
+// Helpers of the store's tests: made-up documents, comparisons, directories.
 #ifndef RECOLLECT_TESTS_STORE_STORE_TESTING_H_
 #define RECOLLECT_TESTS_STORE_STORE_TESTING_H_
 
@@ -22,13 +22,13 @@
 
 namespace recollect::store {
 
-// How long, or with what, a test runs.
+// Returns a number from the environment: how long, or with what, a test runs.
 inline int64_t FromEnvironment(const char* name, int64_t otherwise) {
   const char* const value = std::getenv(name);
   return value == nullptr ? otherwise : std::atoll(value);
 }
 
-// A directory that goes with the object.
+// A directory that is removed when the object is destroyed.
 class TempDir {
  public:
   TempDir() {
@@ -60,14 +60,15 @@ inline int64_t DirectoryBytes(const std::string& path) {
   return total;
 }
 
-// A chunk that is a function of its arguments alone, so that any process can tell what belongs
-// where.
+// Gives a chunk states of MXINT8, of magnitudes from 2^-3 to 2.
 inline void MakeMxInt8(ChunkRecord& chunk) {
   for (Bf16& x : chunk.states) x.bits = (x.bits & 0x81ff) | 0x3e00;  // 2^-3 to 2
   RoundToMxInt8(chunk.states);
   chunk.mxint8 = true;
 }
 
+// Returns a chunk that is a function of its arguments alone, so that any process can tell what
+// belongs where.
 inline ChunkRecord MakeChunk(uint64_t seed, int64_t index, int64_t width = 8, int rows = 0) {
   std::mt19937_64 random(seed * 1000003 + static_cast<uint64_t>(index));
   ChunkRecord chunk;
@@ -77,7 +78,7 @@ inline ChunkRecord MakeChunk(uint64_t seed, int64_t index, int64_t width = 8, in
   if (width == 0) return chunk;  // of a document that is kept as text
   chunk.states.resize(static_cast<size_t>(chunk.rows * width));
   for (Bf16& x : chunk.states) x.bits = static_cast<uint16_t>(random());
-  // Chunks of models that copy tokens, and of others; those of a fixed size are of others.
+  // Half of the chunks are of models that copy tokens; chunks of a fixed size are of other models.
   if (rows == 0 && random() % 2 == 0) {
     chunk.tokens.resize(static_cast<size_t>(chunk.rows) + random() % (kMaxPointerReach + 1));
     for (int32_t& token : chunk.tokens) token = static_cast<int32_t>(random() % 4096);
@@ -91,8 +92,8 @@ inline bool operator==(const ChunkRecord& a, const ChunkRecord& b) {
          a.text_end == b.text_end && a.tokens == b.tokens && a.mxint8 == b.mxint8;
 }
 
-// What a document should be; of width and d_k 0, one that is kept as text. Batches made from it
-// continue where the last one ended.
+// The expected content of a document; of width and d_k 0, of one that is kept as text. Batches made
+// from it continue where the last one ended.
 struct Content {
   uint64_t seed = 0;
   int64_t width = 8;
@@ -145,7 +146,7 @@ inline std::vector<ChunkRef> AllChunks(OwnerId owner, int64_t chunks) {
   return refs;
 }
 
-// Everything that is stored for the owner, against what it should be.
+// Compares everything that is stored for the owner with what it should be.
 inline void ExpectContent(DocumentStore& store, OwnerId owner, const Content& content) {
   const auto text = store.ReadText(owner, 0, static_cast<int64_t>(content.text.size()));
   ASSERT_THAT(text, IsOk());

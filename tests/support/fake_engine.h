@@ -1,5 +1,5 @@
 // An Engine without a model, for tests of the service and the client: a token is a byte, a chunk is
-// ten, a document lies in a store in memory, and what is generated is a script. It keeps the
+// ten, a document lies in a store in memory, and a script says what is generated. It keeps the
 // promises of engine/engine.h that callers rely on: tests/engine/engine_contract_test.cc runs over
 // both engines.
 #ifndef RECOLLECT_TESTS_SUPPORT_FAKE_ENGINE_H_
@@ -26,7 +26,7 @@ class FakeEngine final : public engine::Engine {
   static constexpr int64_t kChunkBytes = 10;
   static constexpr int32_t kEndToken = 2;  // what it has chosen where a generation ends with kEos
 
-  // What Generate emits: a token for each of the pieces, so many times over, but no more tokens
+  // The output of Generate: a token for each of the pieces, `repeat` times over, but no more tokens
   // than the request takes.
   struct Generation {
     std::vector<std::string> pieces = {"Hel", "lo"};
@@ -34,11 +34,11 @@ class FakeEngine final : public engine::Engine {
     bool then_wait = false;                      // until Cancel, the deadline or Shutdown
     bool then_hang = false;                      // the same, but Shutdown has to cancel it
     absl::Status then_error = absl::OkStatus();  // in place of the end
-    // Where it ends before its limit of tokens.
+    // The reason if it ends before its limit of tokens.
     engine::FinishReason reason = engine::FinishReason::kStop;
-    // What it retrieves from documents that are mounted; empty: the first chunks of each.
+    // Its retrievals from mounted documents; empty: the first chunks of each.
     std::vector<engine::Retrieval> retrievals = {};
-    // What its usage says of a conversation, besides a token for each byte of it.
+    // The numbers of its usage for a conversation, besides a token for each byte of it.
     int64_t cached_tokens = 0, dropped_messages = 0;
   };
   struct Script {
@@ -49,7 +49,7 @@ class FakeEngine final : public engine::Engine {
     engine::EngineStats stats = {};
     engine::ScoreResult score = {{7, 8}, {-0.5f, -1.5f}, {7, 9}, {-0.5f, -0.25f}, 2};
   };
-  // The last of each call, what is open, and what has happened.
+  // The last request of each call, the numbers of what is open, and what has happened.
   struct Seen {
     engine::SessionOptions ingest;
     std::string peer;  // of an ingest or session
@@ -74,7 +74,7 @@ class FakeEngine final : public engine::Engine {
   // Returns once `condition` holds.
   void Await(const std::function<bool(const Seen&)>& condition) const;
 
-  // To be set before the calls that they are about. Hooks run inside the call.
+  // Limits and hooks, to be set before the calls that they affect. Hooks run inside the call.
   int64_t max_sessions = 1 << 20, max_ingests = 1 << 20;
   std::function<void()> on_open;      // OpenSession begins
   std::function<void()> on_retrieve;  // Retrieve has found its hits; may only add documents
@@ -85,14 +85,15 @@ class FakeEngine final : public engine::Engine {
   absl::Status health() const override;
   absl::StatusOr<std::unique_ptr<engine::IngestStream>> BeginIngest(
       const std::string& id, bool from_tokens, const engine::SessionOptions& session,
-      const engine::Origin& origin = {}) override;
+      const engine::Origin& origin = {},
+      const std::optional<engine::Replacement>& replacement = {}) override;
   absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) override;
   absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
                                                                  int64_t limit) override;
   absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() override;
   absl::Status DeleteDocument(const std::string& id) override;
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end) override;
-  // Only says that it was asked: all documents are of its model.
+  // Only records that it was called: all documents are of its model.
   std::shared_ptr<engine::RequestHandle> RefreshDocument(
       const std::string& id, const engine::Origin& origin,
       std::function<void(const engine::IngestStatus&)> progress,
@@ -102,7 +103,7 @@ class FakeEngine final : public engine::Engine {
   absl::StatusOr<std::unique_ptr<engine::ImportStream>> ImportDocument(
       const std::string& id, const engine::Origin& origin = {},
       engine::IdCheck may_have = nullptr) override;
-  // Makes nothing but numbers.
+  // Writes nothing; returns made-up numbers.
   absl::StatusOr<store::BackupInfo> CreateBackup(const std::string& directory,
                                                  uint32_t keep) override;
   absl::StatusOr<std::vector<store::BackupInfo>> ListBackups(const std::string& directory) override;
@@ -118,7 +119,7 @@ class FakeEngine final : public engine::Engine {
   std::shared_ptr<engine::RequestHandle> Retrieve(
       engine::RetrieveRequest request,
       std::function<void(absl::StatusOr<std::vector<engine::Retrieval>>)> done) override;
-  // Of a text: its bytes, its token ids' number, and the group.
+  // Embeds a text as its bytes, the number of its token ids, and the group.
   std::shared_ptr<engine::RequestHandle> Embed(
       engine::EmbedRequest request,
       std::function<void(absl::StatusOr<engine::Embedding>)> done) override;
@@ -141,14 +142,14 @@ class FakeEngine final : public engine::Engine {
   };
 
   absl::Status error() const;
-  // Those that end in Locked: REQUIRES: mutex_ is held.
+  // Functions that end in Locked: REQUIRES: mutex_ is held.
   absl::Status RefusalLocked() const;
   Seen SeenLocked() const;
   absl::Status CheckImport(const std::shared_ptr<access::Account>& account,
                            const store::DocumentInfo& document);
   absl::StatusOr<Session*> FindLocked(engine::SessionId id);
   absl::StatusOr<Documents> MountLocked(const std::vector<std::string>& mounts);
-  // A request that brings its account, and is read at once.
+  // Begins a request that brings its account and is read at once.
   template <typename Request>
   absl::StatusOr<Documents> BeginLocked(const Request& request);
   absl::Status DueLocked(bool cancelled, absl::Time deadline) const;

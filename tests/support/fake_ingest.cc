@@ -170,7 +170,7 @@ void FakeEngine::AddDocument(const std::string& id, const std::string& text) {
 
 absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
     const std::string& id, bool from_tokens, const engine::SessionOptions& session,
-    const engine::Origin& origin) {
+    const engine::Origin& origin, const std::optional<engine::Replacement>& replacement) {
   std::lock_guard lock(mutex_);
   RETURN_IF_ERROR(RefusalLocked());
   RETURN_IF_ERROR(engine::CheckNewDocumentId(id));
@@ -180,7 +180,8 @@ absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
   if (writers_.contains(id)) {
     return absl::AbortedError(absl::StrCat("another stream writes '", id, "'"));
   }
-  if (store_->Get(id).ok()) {
+  const absl::StatusOr<store::DocumentInfo> there = store_->Get(id);
+  if (there.ok() && !replacement.has_value()) {
     return std::make_unique<Stream>(*this, id, from_tokens, /*compares=*/true, OwnerId{}, "");
   }
   RETURN_IF_ERROR(CheckRoom("ingests", writers_, max_ingests, origin.peer));
@@ -188,7 +189,16 @@ absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
   for (const auto& [other, writer] : writers_) open.push_back(other);
   ASSIGN_OR_RETURN(engine::IngestQuota quota,
                    engine::CheckQuota(origin.account, *store_, open, id));
-  ASSIGN_OR_RETURN(const auto progress, store_->BeginIngest(id, "fake", from_tokens, ""));
+  if (replacement.has_value()) {
+    if (!replacement->sha256.empty() && (!there.ok() || there->sha256 != replacement->sha256)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("document '", id, "' is not of SHA-256 ", replacement->sha256));
+    }
+    store_->AbandonIngest(id).IgnoreError();
+  }
+  ASSIGN_OR_RETURN(const auto progress, there.ok()
+                                            ? store_->BeginRefresh(*there, "fake", "")
+                                            : store_->BeginIngest(id, "fake", from_tokens, ""));
   ASSIGN_OR_RETURN(const auto committed, store_->ReadText(progress.owner, 0, progress.bytes));
   auto stream = std::make_unique<Stream>(*this, id, from_tokens, /*compares=*/false, progress.owner,
                                          committed, std::move(quota));

@@ -1,4 +1,4 @@
-// Reads Prometheus' text format, version 0.0.4, and says what breaks its rules or those of good
+// Parses Prometheus' text format, version 0.0.4, and reports what breaks its rules or those of good
 // names, so that tests need no promtool.
 #ifndef RECOLLECT_TESTS_SUPPORT_METRICS_TEXT_H_
 #define RECOLLECT_TESTS_SUPPORT_METRICS_TEXT_H_
@@ -12,16 +12,17 @@ namespace recollect {
 struct MetricsText {
   struct Family {
     std::string help, type;
-    // By the name and labels as written: "a_bucket{le=\"1\"}".
+    // Samples by name and labels as written: "a_bucket{le=\"1\"}".
     std::map<std::string, double> samples;
   };
 
   std::map<std::string, Family> families;
   std::vector<std::string> problems;
 
-  // Of the sample, -1 without one.
+  // Returns the value of the sample, -1 if there is none.
   double value(const std::string& sample) const;
-  // Names under which a query finds samples: of a histogram _bucket, _sum and _count.
+  // Returns the names under which a query finds samples: for a histogram, with _bucket, _sum and
+  // _count.
   std::vector<std::string> series() const;
 };
 

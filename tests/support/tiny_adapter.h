@@ -10,11 +10,11 @@
 
 namespace recollect {
 
-// Of the golden files: memory.json and the others beside the folder `base`.
+// Returns the folder of the golden files: memory.json and the others, beside the folder `base`.
 std::string TinyAdapterGolden();
 
-// The base and its adapter in one directory, as a model is loaded: d 64, four heads over two, four
-// layers, segments of 128 tokens. Aborts the test on an I/O error.
+// Writes the base and its adapter to one directory, as a model is loaded: d 64, four query heads
+// over two key-value heads, four layers, segments of 128 tokens. Aborts the test on an I/O error.
 void WriteTinyAdapter(const std::string& directory);
 
 }  // namespace recollect

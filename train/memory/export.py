@@ -1,6 +1,10 @@
-"""Writes a memory (memory.json, memory.safetensors) from a checkpoint of train.py, and reads one.
+"""Writes a memory (memory.json, memory.safetensors) from a checkpoint of train.py or from another memory, and reads one.
 
     PYTHONPATH=train python -m memory.export --base BASE --checkpoint train/runs/memory/checkpoint.pt --out models/mine-memory
+    PYTHONPATH=train python -m memory.export --base BASE --memory train/runs/memory --pointer-gate 2.2 --out models/mine-memory
+
+`--pointer-gate` is added to the bias of the pointer's gate: the higher it is, the more is copied, and the rarer is "The documents do not say.".
+It is chosen after training, by the papers for choosing.
 """
 
 import argparse
@@ -56,14 +60,23 @@ def load(folder, base):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--base", required=True, help="GGUF file or directory in the Hugging Face layout")
-    parser.add_argument("--checkpoint", required=True)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--checkpoint")
+    source.add_argument("--memory", help="directory of an exported memory")
+    parser.add_argument("--pointer-gate", type=float, default=0.0)
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
-    state = torch.load(args.checkpoint, weights_only=False, map_location="cpu")
-    adapter = Adapter(state["config"], Base.load(args.base))
-    adapter.load_state_dict(state["mean"])
+    base = Base.load(args.base)
+    if args.memory:
+        adapter = load(args.memory, base)
+    else:
+        state = torch.load(args.checkpoint, weights_only=True, map_location="cpu")
+        adapter = Adapter(state["config"], base)
+        adapter.load_state_dict(state["mean"])
+    with torch.no_grad():
+        adapter.pointer.gate.bias += args.pointer_gate
     save(adapter, args.out)
-    print(f"step {state['step']} -> {args.out}")
+    print(f"{args.checkpoint or args.memory} -> {args.out}")
 
 
 if __name__ == "__main__":

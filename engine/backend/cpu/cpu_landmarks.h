@@ -23,7 +23,7 @@ namespace recollect::engine {
 
 class CpuLandmarks final : public LandmarkIndex {
  public:
-  // Sketches are made for keys of this shape; for none without. Outlives the keys it keeps.
+  // Makes sketches for keys of this shape; without a shape, none. Outlives the keys it keeps.
   explicit CpuLandmarks(std::shared_ptr<ComputeThreads> threads, kernels::SketchShape shape = {})
       : threads_(std::move(threads)), shape_(shape), summer_(threads_) {}
   std::string name() const override { return "cpu"; }
@@ -71,7 +71,7 @@ class CpuLandmarks final : public LandmarkIndex {
   void Score(kernels::OpContext& ctx, const LandmarkQuery& query, Scan& scan);
 
   bool WantsSketch(int64_t count) const;
-  // Its sketch comes later.
+  // Returns before the sketch is made.
   std::shared_ptr<Kept> MakeKept(LargeVector<Bf16> keys,
                                  std::shared_ptr<const LandmarkLists> lists);
   void MakeSketch(Kept& kept) const;

@@ -29,7 +29,8 @@ class CpuMemoryEncoder final : public MemoryEncoder {
   absl::Status Begin(model::LocalState state) override;
 
  private:
-  // Of the whole document or, with an adapter, of one segment. Fills chunks[blocks], or none.
+  // Encodes blocks of the document or, with an adapter, of one segment. Fills chunks[blocks], or
+  // none.
   void EncodeRun(std::span<const Block> blocks, std::span<model::EncodedChunk> chunks);
 
   const model::CpuModel& model_;

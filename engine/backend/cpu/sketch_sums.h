@@ -1,5 +1,5 @@
-// Sums of queries over the 4-bit codes of sketches: several queries in one pass over the codes, and
-// sums for queries of which no more than their last numbers is known yet.
+// Computes sums of queries over the 4-bit codes of sketches: of several queries in one pass over
+// the codes, also of queries of which only the last numbers are known yet.
 #ifndef RECOLLECT_ENGINE_BACKEND_CPU_SKETCH_SUMS_H_
 #define RECOLLECT_ENGINE_BACKEND_CPU_SKETCH_SUMS_H_
 
@@ -17,7 +17,7 @@
 
 namespace recollect::engine {
 
-// One query's sums over one sketch. Immutable once they are made.
+// The sums of a query over a sketch. Immutable once they are made.
 struct SumsOfSketch {
   std::shared_ptr<const void> kept;  // owns the sketch
   const kernels::LandmarkSketch* sketch = nullptr;
@@ -25,23 +25,23 @@ struct SumsOfSketch {
   std::shared_ptr<std::vector<int32_t>> sums;
 };
 
-// What a search did for a later one: sums over the sketches of its runs.
+// The work that a search did for a later one: sums over the sketches of its runs.
 struct SumsAhead final : SearchAhead {
   std::vector<SumsOfSketch> of;
-  // The sums over this sketch, made with the weights of this query; null: there are none.
+  // Returns the sums over `sketch` made with the weights of `query`; null: there are none.
   const SumsOfSketch* Find(const kernels::LandmarkSketch& sketch,
                            std::span<const float> query) const;
 };
 
-// Makes sums. Buffers are used again: some megabytes that are new to the process would take as long
-// as the sums. Thread-safe except for Make.
+// Makes sums. Reuses buffers: some megabytes of newly allocated memory would take as long as the
+// sums. Thread-safe except for Make.
 class SketchSummer {
  public:
   explicit SketchSummer(std::shared_ptr<ComputeThreads> threads) : threads_(std::move(threads)) {}
-  // A query's sums over a sketch, to be made; its last numbers are given.
+  // Returns a query's sums over a sketch, which Make computes; `query_end`: its last numbers.
   SumsOfSketch Plan(std::shared_ptr<const void> kept, const kernels::LandmarkSketch& sketch,
                     std::span<const float> query_end);
-  // Makes all of them, those of one sketch together.
+  // Makes all `planned` sums, those over one sketch in one pass.
   void Make(const std::deque<SumsOfSketch>& planned);
 
  private:

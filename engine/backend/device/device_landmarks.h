@@ -28,7 +28,8 @@ class DeviceLandmarks final : public LandmarkIndex {
 
  private:
   class Keys;
-  // One search of queries over the same keys. Offsets are in bytes, multiples of kAlignment.
+  // The search of several queries over the same keys. Offsets are in bytes, multiples of
+  // kAlignment.
   struct Launch {
     kernels::LandmarkTopKPlan plan;
     int64_t queries = 0, segments = 0;   // in the upload: fp32 [queries, d_k]; SegmentTable

@@ -1,5 +1,5 @@
-// What the engine with its layers on a device must do, checked over the kernels' thread blocks on
-// the host and over a GPU alike.
+// Checks for the engine with its layers on a device, run over the kernels' thread blocks on the
+// host and over a GPU alike.
 #ifndef RECOLLECT_TESTS_ENGINE_DEVICE_BACKEND_CHECKS_H_
 #define RECOLLECT_TESTS_ENGINE_DEVICE_BACKEND_CHECKS_H_
 
@@ -20,7 +20,8 @@ namespace recollect::engine::backend_checks {
 
 using ModelPointer = std::shared_ptr<const model::Model>;
 
-// The tiny model in bf16, of the same weights, for a device alone: this CPU may lack bf16.
+// Loads the tiny model with the same weights in bf16, for use on a device only: this CPU may lack
+// bf16.
 inline ModelPointer Bf16Model() {
   (void)TinyModelForTest();  // writes it
   auto model = model::Model::Load(TinyModelDirectory(), DType::kBf16);
@@ -51,8 +52,9 @@ inline std::unique_ptr<EngineImpl> WithDocuments(const TestOptions& options,
   return engine;
 }
 
-// A prompt in slices, blocks that close, own chunks and those of two documents. Odd seeds draw
-// their tokens, every fourth repeats little.
+// A request with a prompt in slices, blocks that close, and retrieval of its own chunks and those
+// of two documents. Odd seeds sample their tokens, and every fourth has a penalty on repetition
+// (DRY).
 inline GenerateRequest Ask(uint64_t seed = 7) {
   GenerateRequest request = TokensRequest(SampleTokens(200, seed), 100, {"a", "b"});
   if (seed % 2 == 1) {
@@ -86,7 +88,7 @@ inline void TheEngineGeneratesTheSameAsOnTheCpu(const std::shared_ptr<kernels::D
   }
 }
 
-// Heads with patterns of their own, and a context stretched beyond training.
+// Checks heads with patterns of their own, and a context stretched beyond training.
 inline void PatternsByHeadAreThoseOfTheCpu(const std::shared_ptr<kernels::Device>& device) {
   const auto cpu = WithDocuments(SmallOptions()), engine = WithDocuments(On(device));
   GenerateRequest request = Ask();
@@ -135,7 +137,7 @@ inline void ADocumentHasTheSameBytesInAnySlices(const std::shared_ptr<kernels::D
   }
 }
 
-// Blocks of any length, from whatever position.
+// Checks blocks of any length that begin at any position.
 inline void BlocksThatEndWithSentencesAreThoseOfTheCpu(
     const std::shared_ptr<kernels::Device>& device) {
   const ModelPointer model = TinyModelForTest(1, /*min_chunk_tokens=*/24);
@@ -151,7 +153,7 @@ inline void BlocksThatEndWithSentencesAreThoseOfTheCpu(
   EXPECT_EQ(Generate(*engine, request).tokens, Generate(*on_cpu, request).tokens);
 }
 
-// The state of what was committed comes back from the store.
+// Checks that the state of what was committed comes back from the store.
 inline void AnIngestGoesOnInAnotherEngine(const std::shared_ptr<kernels::Device>& device,
                                           const ModelPointer& model = TinyModelForTest()) {
   const std::vector<int32_t> tokens = SampleTokens(40 * 63 + 20, 4);

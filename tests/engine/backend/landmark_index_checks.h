@@ -1,5 +1,5 @@
-// What any LandmarkIndex must do, checked over the kernels' thread blocks on the host and over a
-// GPU alike.
+// Checks for any LandmarkIndex, run over the kernels' thread blocks on the host and over a GPU
+// alike.
 #ifndef RECOLLECT_TESTS_ENGINE_LANDMARK_INDEX_CHECKS_H_
 #define RECOLLECT_TESTS_ENGINE_LANDMARK_INDEX_CHECKS_H_
 
@@ -104,7 +104,8 @@ inline TestOptions On(std::shared_ptr<LandmarkIndex> device) {
   return options;
 }
 
-// Two documents and the session's own chunks, in slices of a prompt and token by token.
+// A request that retrieves from two documents and the session's own chunks, in slices of its prompt
+// and token by token.
 inline GenerateRequest Ask() { return TokensRequest(SampleTokens(300, 7), 150, {"a", "b"}); }
 
 inline std::unique_ptr<EngineImpl> WithDocuments(const TestOptions& options) {

@@ -1,5 +1,5 @@
-// What is in the golden data directory tests/golden/data_directory, and how it is read: shared by
-// the program that writes it and the test that opens it.
+// The contents of the golden data directory tests/golden/data_directory, and how they are read:
+// shared by the program that writes it and the test that opens it.
 #ifndef RECOLLECT_TESTS_ENGINE_DATA_DIRECTORY_GOLDEN_DATA_H_
 #define RECOLLECT_TESTS_ENGINE_DATA_DIRECTORY_GOLDEN_DATA_H_
 
@@ -14,12 +14,12 @@
 
 namespace recollect::engine {
 
-// A path below tests/golden/data_directory.
+// Returns a path below tests/golden/data_directory.
 std::string GoldenPath(const std::string& name);
 
-// Documents of two golden cases, whose generated tokens the oracle has computed: chunks of
+// The documents of two golden cases, whose generated tokens the oracle has computed: chunks of
 // drt-paper, and the first half of a sequence of RAT+ as a prefix. Then a text read by the shipped
-// model, and an ingest of drt-paper that was broken off.
+// model, and an interrupted ingest of drt-paper.
 inline constexpr char kChunksCase[] = "families/drt_paper_flushes";
 inline constexpr char kPrefixCase[] = "ratplus/tokens";
 inline constexpr char kPrefixPattern[] = "hybrid";  // of the case
@@ -44,17 +44,18 @@ GoldenCase ChunksCase();
 GoldenCase PrefixCase();
 std::string ShippedModel();
 
-// An engine of that model, in fp32, on the store of `directory`.
+// Opens an engine of that model, in fp32, on the store in `directory`.
 std::unique_ptr<Engine> OpenEngine(const std::string& model, const std::string& directory);
 
-// The tokens that follow the case's session with `mounts`.
+// Runs the case's session with `mounts` and returns the tokens that follow.
 std::vector<int32_t> RunSession(Engine& engine, const GoldenCase& golden,
                                 const std::vector<std::string>& mounts);
-// What the shipped model says to kQuestion with the document mounted, as text.
+// Returns the shipped model's answer to kQuestion with the document mounted, as text.
 std::string Answer(Engine& engine, const std::string& document);
 
-// All that is stored: each document's entry in the catalog, and its records as SHA-256 of their
-// bytes; unfinished ingests likewise. `widths`: of landmark keys, by fingerprint.
+// Returns all that is stored: each document's entry in the catalog, its text and token ids, and
+// SHA-256 of its other records; unfinished ingests likewise. `widths`: the widths of landmark keys,
+// by fingerprint.
 nlohmann::json Contents(store::DocumentStore& store, const nlohmann::json& widths);
 
 }  // namespace recollect::engine

@@ -98,6 +98,44 @@ TEST_P(IngestContractTest, OneStreamWritesADocument) {
   EXPECT_THAT(Ingest(*engine_, "d", "text"), IsOk()) << "free once the stream has gone";
 }
 
+TEST_P(IngestContractTest, AReplacementIsSeenWhenItIsWhole) {
+  const std::string old = SampleText(2000, 1), text = SampleText(3000, 2);
+  ASSERT_THAT(Ingest(*engine_, "d", old), IsOk());
+  const SessionId before = engine_->OpenSession({.mounts = {"d"}}).value();
+  const auto replace = [&](const std::string& sha256) {
+    return engine_->BeginIngest("d", false, {}, {}, Replacement{sha256});
+  };
+  EXPECT_THAT(replace(Sha256Hex("other")), StatusIs(StatusCode::kFailedPrecondition, "SHA-256"));
+  {
+    const auto broken = replace(Sha256Hex(old)).value();
+    ASSERT_THAT(Append(*broken, 0, text.substr(0, 1500)), IsOk());
+    EXPECT_THAT(replace(""), StatusIs(StatusCode::kAborted, "d")) << "one at a time";
+  }
+  EXPECT_EQ(engine_->ReadText("d", 0, std::ssize(old)).value(), old);
+  const auto stream = replace("").value();
+  EXPECT_EQ(stream->status().committed_offset, 0) << "from the beginning again";
+  ASSERT_THAT(Append(*stream, 0, text), IsOk());
+  EXPECT_EQ(engine_->ReadText("d", 0, std::ssize(old)).value(), old);
+  ASSERT_THAT(Finish(*stream), IsOk());
+  EXPECT_EQ(engine_->ReadText("d", 0, std::ssize(text)).value(), text);
+  EXPECT_EQ(engine_->GetDocument("d")->sha256, Sha256Hex(text));
+  EXPECT_THAT(*engine_->ListDocuments("", 10), SizeIs(1));
+  EXPECT_THAT(*engine_->ListIngests(), IsEmpty());
+  GenerateRequest request;
+  request.session = before;  // still reads the old one
+  request.prompt.text = "the whale";
+  request.max_tokens = 1;
+  EXPECT_THAT(Generate(*engine_, request).status, IsOk());
+}
+
+TEST_P(IngestContractTest, AReplacementOfNothingIsADocument) {
+  auto stream = engine_->BeginIngest("d", false, {}, {}, Replacement()).value();
+  ASSERT_THAT(SendText(*stream, "the whale swims", 100), IsOk());
+  stream = nullptr;
+  EXPECT_THAT(engine_->BeginIngest("e", false, {}, {}, Replacement{Sha256Hex("x")}),
+              StatusIs(StatusCode::kFailedPrecondition, "e"));
+}
+
 TEST_P(IngestContractTest, TheSameContentAgainSucceedsAndOtherContentDoesNot) {
   const std::string text = SampleText(2000, 1);
   const auto first = Ingest(*engine_, "d", text);

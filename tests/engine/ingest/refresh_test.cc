@@ -162,6 +162,20 @@ TEST_P(RefreshTest, ForAThirdModelBeginsAnew) {
   EXPECT_TRUE(Dump("d", GetParam().to) == Expected("d"));
 }
 
+TEST_P(RefreshTest, DoesNotGoOnWithAReplacementThatWasBrokenOff) {
+  Ingested("d");
+  {
+    const auto engine = Open(GetParam().to);
+    const auto stream = engine->BeginIngest("d", false, {}, {}, Replacement()).value();
+    const std::string other = SampleText(15000, 4);
+    ASSERT_THAT(Append(*stream, 0, other), IsOk());
+    engine->Shutdown(absl::InfinitePast());  // What a server leaves that is stopped meanwhile.
+    ASSERT_THAT(*store_->ListIngests(), SizeIs(1));
+  }
+  ASSERT_THAT(RunRefresh(*Open(GetParam().to), "d").info, IsOk());
+  EXPECT_TRUE(Dump("d", GetParam().to) == Expected("d"));
+}
+
 TEST_P(RefreshTest, ADocumentThatIsDeletedMeanwhileStaysSo) {
   Ingested("d");
   {

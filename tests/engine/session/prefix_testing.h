@@ -1,4 +1,4 @@
-// What the tests of prefixes share: patterns to make them under, sessions that begin with them.
+// Helpers of the tests of prefixes: patterns to make them under, sessions that begin with them.
 #ifndef RECOLLECT_TESTS_ENGINE_PREFIX_TESTING_H_
 #define RECOLLECT_TESTS_ENGINE_PREFIX_TESTING_H_
 
@@ -14,7 +14,7 @@
 
 namespace recollect::engine {
 
-// One of each kind that the tiny model is adapted to.
+// Returns one pattern of each kind that the tiny model is adapted to.
 inline std::vector<std::pair<std::string, SessionOptions>> PrefixPatterns() {
   std::vector<std::pair<std::string, SessionOptions>> patterns;
   const auto add = [&](const char* name) -> SessionOptions& {

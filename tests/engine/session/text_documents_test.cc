@@ -199,6 +199,25 @@ TEST_F(TextDocumentsTest, HitsAreTheTextOfTheirBlocks) {
   }
 }
 
+// A block that is as long as blocks may be ends where a token ends, which may be inside a
+// character.
+TEST_F(TextDocumentsTest, PassagesHaveWholeCharacters) {
+  std::string text;
+  for (int i = 0; i < 400; ++i)
+    absl::StrAppend(&text, "\xf0\x9f\x90\x8b", i % 9 == 0 ? " whale " : "");
+  ASSERT_THAT(Ingest(*engine_, "d", text), IsOk());
+  bool cut = false;
+  for (const Hit& hit : Hits({"d"}, "whale")) {
+    cut = cut || model::FindInvalidUtf8(TextOf(hit), /*allow_partial_end=*/false) >= 0;
+  }
+  ASSERT_TRUE(cut) << "nothing is tested";
+  GenerateRequest request;
+  request.session_options.mounts = {"d"};
+  request.prompt.text = "Where is the whale?";
+  request.max_tokens = 1;
+  EXPECT_THAT(Generate(*engine_, request).status, IsOk());
+}
+
 TEST_F(TextDocumentsTest, KeysAreCountedSharedAndDropped) {
   for (int i = 0; i < 3; ++i) {
     ASSERT_THAT(Ingest(*engine_, absl::StrCat("d", i), SampleText(8000, 1 + i)), IsOk());

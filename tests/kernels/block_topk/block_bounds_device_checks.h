@@ -1,5 +1,5 @@
-// What any device run of block bounds must do, checked on the host run of the kernel's blocks and
-// on a GPU alike: a runner is called as run(call, shift) and returns the bounds; all arrays begin
+// Checks for any device run of block bounds, made on the host run of the kernel's blocks and on a
+// GPU alike: a runner is called as run(call, shift) and returns the bounds; all arrays begin
 // `shift` floats past aligned addresses.
 #ifndef RECOLLECT_TESTS_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_DEVICE_CHECKS_H_
 #define RECOLLECT_TESTS_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_DEVICE_CHECKS_H_
@@ -18,7 +18,7 @@ struct Call {
   std::vector<float> keys = {};  // [blocks, block, width]
 };
 
-// [blocks, width] each.
+// The bounds of blocks, [blocks, width] each.
 struct Bounds {
   std::vector<float> low, high;
 };
@@ -35,8 +35,8 @@ inline Call BlockOf(const Call& call, int64_t index) {
   return alone;
 }
 
-// Every block and its bounds in arrays of their own, Array<T>(content, shift), run there with
-// launch(blocks). Means go to one array each, or to two.
+// Places every block and its bounds in arrays of their own, Array<T>(content, shift), and runs the
+// kernel there with launch(blocks). Means go to two arrays or, for odd blocks, to one.
 template <template <typename> typename Array, typename Launch>
 Bounds RunIn(const Call& call, size_t shift, const Launch& launch) {
   const BlockBoundsSizes& sizes = call.sizes;
@@ -65,14 +65,14 @@ Bounds RunIn(const Call& call, size_t shift, const Launch& launch) {
   return bounds;
 }
 
-// The kernel's thread blocks, on the host.
+// Runs the kernel's thread blocks on the host.
 inline Bounds RunOnHost(const Call& call, size_t shift, HostOrder order) {
   return RunIn<HostArray>(call, shift, [&](const KeyBlock* blocks) {
     EXPECT_EQ(OnHost(order, BlockBoundsOp{call.sizes, blocks}), absl::OkStatus());
   });
 }
 
-// As model/state/block_cache.cc has them.
+// Computes the bounds as model/state/block_cache.cc does.
 inline Bounds Expected(const Call& call) {
   const auto [blocks, block, width, mean] = call.sizes;
   Bounds bounds;
@@ -91,7 +91,7 @@ inline Bounds Expected(const Call& call) {
   return bounds;
 }
 
-// The bits of a NaN are the device's own.
+// Compares bits, except those of NaNs, which are the device's own.
 inline void ExpectSame(const std::vector<float>& actual, const std::vector<float>& expected) {
   ASSERT_EQ(actual.size(), expected.size());
   for (size_t i = 0; i < actual.size(); ++i) {
@@ -135,7 +135,7 @@ void CheckABlockHasTheSameBitsInAnyBatch(const Runner& run) {
   }
 }
 
-// First, later and last keys of a channel that are no numbers, and zeros of both signs.
+// Checks NaN and infinity as first, later and last keys of a channel, and zeros of both signs.
 template <typename Runner>
 void CheckNumbersAtTheEdge(const Runner& run) {
   constexpr float kInf = std::numeric_limits<float>::infinity();

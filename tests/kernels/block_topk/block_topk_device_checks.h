@@ -1,5 +1,6 @@
-// What any device run of block top-k must do, checked on the host run of the kernels' blocks and on
-// a GPU alike: a runner is called as run(plan, call) and returns what each row and head attends to.
+// Checks for any device run of block top-k, made on the host run of the kernels' blocks and on a
+// GPU alike: a runner is called as run(plan, call) and returns the entries that each row and head
+// attends to.
 #ifndef RECOLLECT_TESTS_KERNELS_BLOCK_TOPK_BLOCK_TOPK_DEVICE_CHECKS_H_
 #define RECOLLECT_TESTS_KERNELS_BLOCK_TOPK_BLOCK_TOPK_DEVICE_CHECKS_H_
 
@@ -18,7 +19,7 @@ struct Bounds {
   std::vector<float> low, high;
 };
 
-// A row is at a position of one of the sequences.
+// A row at a position of one of the sequences.
 struct Row {
   size_t sequence = 0;
   int64_t position = 0;
@@ -41,7 +42,7 @@ struct Call {
 inline constexpr int64_t kQueryGap = 3;  // floats between a row of q and the next
 inline constexpr int32_t kUnwritten = -7;
 
-// Entries of (row, head) at row * heads + head.
+// The lists of entries; that of (row, head) is at row * heads + head.
 using Lists = std::vector<std::vector<int32_t>>;
 
 // Places a call in arrays of a memory, Array<T>(content, shift), and runs it there with
@@ -95,14 +96,14 @@ Lists RunIn(const BlockTopKPlan& plan, const Call& call, size_t shift, const Lau
   return lists;
 }
 
-// The plan's thread blocks, on the host.
+// Runs the plan's thread blocks on the host.
 inline Lists RunOnHost(const BlockTopKPlan& plan, const Call& call, HostOrder order) {
   return RunIn<HostArray>(plan, call, 1, [&](const BlockTopKOp& op) {
     EXPECT_EQ(OnHost(order, op), absl::OkStatus());
   });
 }
 
-// With room for `spare` positions and entries more than any row has.
+// Runs a call, with room for `spare` positions and entries more than any row has.
 template <typename Runner>
 Lists Run(const Runner& run, const Call& call, int multiprocessors = 132, int64_t spare = 0) {
   BlockTopKSizes sizes{.rows = static_cast<int64_t>(call.rows.size()),
@@ -122,7 +123,8 @@ Lists Run(const Runner& run, const Call& call, int multiprocessors = 132, int64_
   return run(*plan, call);
 }
 
-// By the definition, position by position; scores from the scalar reference.
+// Computes the entries by the definition, position by position, with scores from the scalar
+// reference.
 inline std::vector<int32_t> Expected(const Call& call, int64_t index, int head) {
   const Row& row = call.rows[index];
   const BlockPattern& pattern = call.patterns[call.patterns.size() == 1 ? 0 : head];
@@ -150,7 +152,7 @@ inline std::vector<int32_t> Expected(const Call& call, int64_t index, int head) 
   return entries;
 }
 
-// Whole numbers give scores without rounding, and many that are equal.
+// Returns random numbers. Whole ones give scores without rounding, many of which are equal.
 inline std::vector<float> Numbers(int64_t count, uint32_t seed, bool whole) {
   std::vector<float> numbers = Normals(count, seed);
   for (float& number : numbers) number = whole ? std::round(number) : number;
@@ -165,7 +167,7 @@ inline Bounds RandomBounds(int64_t blocks, int64_t width, uint32_t seed, bool wh
   return bounds;
 }
 
-// A prefill slice, decode steps of other sequences, and a first row.
+// A call with a prefill slice, decode steps of other sequences, and a first row.
 inline Call RandomCall(int heads, int head_dim, int64_t block, int64_t count, int64_t blocks,
                        bool whole) {
   Call call{.heads = heads, .head_dim = head_dim, .block = block, .count = count};
@@ -186,7 +188,7 @@ inline Call RandomCall(int heads, int head_dim, int64_t block, int64_t count, in
   return call;
 }
 
-// Patterns of the models: none, a window, dilated ones of all kinds, and all of it.
+// The patterns of the models: none, a window, dilated ones of all kinds, and all positions.
 inline const std::vector<BlockPattern> kPatterns = {
     {},
     {.window = 5},
@@ -235,7 +237,7 @@ void CheckListsMatchReference(const Runner& run) {
   }
 }
 
-// Rows alone, in other batches, with room for more, and cut into more parts or fewer. Scores that
+// Checks rows alone, in other batches, with room for more, and cut into more parts or fewer. Scores
 // rise with the block, so that lists are sorted often.
 template <typename Runner>
 void CheckSameListsInAnyBatchAndCut(const Runner& run) {
@@ -262,7 +264,7 @@ void CheckSameListsInAnyBatchAndCut(const Runner& run) {
   }
 }
 
-// Scores of head_dim 1: ties, zeros of both signs, numbers that are none.
+// Checks scores of head_dim 1: ties, zeros of both signs, NaN and infinity.
 template <typename Runner>
 void CheckOrder(const Runner& run) {
   constexpr float kInf = std::numeric_limits<float>::infinity();

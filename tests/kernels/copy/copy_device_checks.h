@@ -1,5 +1,5 @@
-// What any device run of copies must do, checked on the host run of the kernel's blocks and on a
-// GPU alike: a runner is called as run(call) and returns what lies at the copies' destination
+// Checks for any device run of copies, made on the host run of the kernel's blocks and on a GPU
+// alike: a runner is called as run(call) and returns what lies at the copies' destination
 // afterwards.
 #ifndef RECOLLECT_TESTS_KERNELS_COPY_COPY_DEVICE_CHECKS_H_
 #define RECOLLECT_TESTS_KERNELS_COPY_COPY_DEVICE_CHECKS_H_
@@ -13,7 +13,7 @@ namespace recollect::kernels::copy_cases {
 
 inline constexpr uint32_t kUnwritten = 0xdeadbeef;
 
-// In words of 4 bytes, from one array to another.
+// A copy from one array to another, in words of 4 bytes.
 struct Copy {
   int64_t from = 0, to = 0, words = 0;
 };
@@ -23,7 +23,8 @@ struct Call {
   std::vector<Copy> copies = {};
   int64_t room = 0;  // words at the destination
 
-  // `words` from any place that is `shift` words past 16 bytes, to the next one that is.
+  // Adds a copy of `words` words from a place that is `shift` words past a multiple of 16 bytes, to
+  // the next one that is `to_shift` words past one.
   void Add(int64_t words, int64_t shift, int64_t to_shift) {
     const auto places = static_cast<int64_t>(source.size()) - words - shift;
     const int64_t from = room * 7 % (places + 1) / 4 * 4 + shift;
@@ -59,7 +60,7 @@ std::vector<uint32_t> RunIn(const Call& call, const Launch& launch) {
   return to.Download();
 }
 
-// The kernel's thread blocks, on the host.
+// Runs the kernel's thread blocks on the host.
 inline std::vector<uint32_t> RunOnHost(const Call& call, HostOrder order) {
   return RunIn<HostArray>(
       call, [&](const CopyOp& op) { EXPECT_EQ(OnHost(order, op), absl::OkStatus()); });
@@ -74,8 +75,9 @@ void ExpectCopied(const Runner& run, const Call& call) {
   EXPECT_TRUE(run(call) == expected) << call.copies.size() << " copies";
 }
 
-// On either side of a word of 16 bytes, of what a warp has in flight, and of several of these, each
-// at all addresses; one after the other, and in one call.
+// Calls with copies of lengths around 16 bytes, around what a warp has in flight, and around
+// several times that, each at four pairs of alignments; every copy in a call of its own, and all in
+// one call.
 inline std::vector<Call> CallsOfAllLengths() {
   const int64_t piece = cuda::kCopyWarpBytes / int64_t{sizeof(uint32_t)};
   std::vector<Call> calls;
@@ -94,7 +96,8 @@ inline std::vector<Call> CallsOfAllLengths() {
   return calls;
 }
 
-// Rows of a cache for many sequences, and a long copy among them: a warp goes on to later pieces.
+// A call with rows of a cache for many sequences, and a long copy among them, in which a warp goes
+// on to later pieces.
 inline Call CallOfManyShortAndOneLong() {
   Call call = CallOf(200'000);
   for (int64_t i = 0; i < 700; ++i) call.Add(i == 300 ? 150'001 : 256, i % 4 == 3 ? 1 : 0, 0);

@@ -1,4 +1,4 @@
-// What the kernel tests share: random numbers from fixed seeds, outputs between guard zones, bit
+// Helpers of the kernel tests: random numbers from fixed seeds, outputs between guard zones, bit
 // comparison.
 #ifndef RECOLLECT_TESTS_KERNELS_CPU_KERNEL_TEST_UTIL_H_
 #define RECOLLECT_TESTS_KERNELS_CPU_KERNEL_TEST_UTIL_H_
@@ -63,8 +63,8 @@ class Guarded {
   std::vector<float> storage_;
 };
 
-// What DeviceArray (tests/kernels/cuda/cuda_test_util.h) is on a device: a copy of `content`,
-// `shift` elements past a multiple of 64 bytes, between zones that must survive.
+// The counterpart on the host of DeviceArray (tests/kernels/cuda/cuda_test_util.h): a copy of
+// `content`, `shift` elements past a multiple of 64 bytes, between zones that must survive.
 template <typename T>
 class HostArray {
  public:
@@ -117,7 +117,7 @@ inline std::vector<Isa> RunnableIsas() {
   return isas;
 }
 
-// Ops with this context are their scalar references: the oracle of the others.
+// A context whose ops are the scalar references: the oracle of the others.
 inline OpContext& Scalar() {
   static OpContext scalar(Isa::kScalar);
   return scalar;

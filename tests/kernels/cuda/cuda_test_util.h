@@ -1,4 +1,4 @@
-// What the CUDA tests share: a fixture that skips, loudly, where there is no device, and device
+// Helpers of the CUDA tests: a fixture that skips, loudly, where there is no device, and device
 // memory between guard zones.
 #ifndef RECOLLECT_TESTS_KERNELS_CUDA_CUDA_TEST_UTIL_H_
 #define RECOLLECT_TESTS_KERNELS_CUDA_CUDA_TEST_UTIL_H_
@@ -32,7 +32,7 @@ class CudaTest : public ::testing::Test {
 };
 
 // A copy of `content` in device memory, `shift` elements past a multiple of 256 bytes, between
-// zones that must survive until the array goes.
+// zones that must survive until the array is destroyed.
 template <typename T>
 class DeviceArray {
  public:
@@ -60,7 +60,7 @@ class DeviceArray {
   DeviceArray& operator=(const DeviceArray&) = delete;
 
   T* data() const { return reinterpret_cast<T*>(static_cast<char*>(memory_) + before_); }
-  // Waits for what runs on the device.
+  // Waits for the device's work, then copies the content to the host.
   std::vector<T> Download() const {
     EXPECT_CUDA(cudaDeviceSynchronize());
     std::vector<T> content(bytes_ / sizeof(T));

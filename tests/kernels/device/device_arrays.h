@@ -15,7 +15,7 @@
 
 namespace recollect::kernels::device_cases {
 
-// What a test keeps on a device until the object goes.
+// Device memory that a test holds until the object is destroyed.
 class Arrays {
  public:
   explicit Arrays(Device& device) : device_(device) {}
@@ -38,8 +38,8 @@ class Arrays {
     EXPECT_TRUE(buffer.ok()) << buffer.status();
     return buffers_.emplace_back(*std::move(buffer))->data();
   }
-  // In a buffer of its size; or, `shift` elements past a multiple of 256 bytes, between zones that
-  // must survive.
+  // Places the content in a buffer of its size; with `shift`, that many elements past a multiple of
+  // 256 bytes, between zones that must survive.
   template <typename T>
   T* Place(const std::vector<T>& content, size_t shift = 0) {
     const auto bytes = static_cast<int64_t>(content.size() * sizeof(T));
@@ -52,7 +52,7 @@ class Arrays {
     zones_.push_back({begin, before, bytes});
     return reinterpret_cast<T*>(begin + before);
   }
-  // Numbers as `dtype` has them.
+  // Places numbers in the format `dtype`.
   void* PlaceAs(DType dtype, const std::vector<float>& numbers, size_t shift = 0) {
     if (dtype == DType::kFloat32) return Place(numbers, shift);
     std::vector<Bf16> narrow;

@@ -1,6 +1,6 @@
-// What any kernels::Device must do, checked on the host's (host_device.h) and on a GPU's alike: its
-// operations (device_op_checks.h, device_family_op_checks.h), and memory that comes, goes and runs
-// out as kernels/device/device.h says.
+// Checks for any kernels::Device, made on the host's (host_device.h) and on a GPU's alike: its
+// operations (device_op_checks.h, device_family_op_checks.h), and memory that is allocated, is
+// freed and runs out as kernels/device/device.h says.
 #ifndef RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_CHECKS_H_
 #define RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_CHECKS_H_
 
@@ -14,7 +14,7 @@
 
 namespace recollect::kernels::device_cases {
 
-// Of every alignment, short ones and a long one.
+// Checks copies of every alignment, short ones and a long one.
 inline void CheckCopies(Device& device) {
   Arrays arrays(device);
   const std::vector<float> from = Normals(100'000, 1);
@@ -37,8 +37,8 @@ inline void CheckCopies(Device& device) {
   EXPECT_TRUE(SameBits(arrays.Read(to, static_cast<int64_t>(from.size())), expected));
 }
 
-// The host's array changes at once, and is longer than any staging area; buffers go before the work
-// that uses them is done.
+// Checks uploads from a host array that changes at once and is longer than any staging area, and
+// buffers that are freed before the work that uses them is done.
 inline void CheckUploadsAndShortLives(Device& device) {
   constexpr int64_t kLong = 6 << 20, kTimes = 4;
   Arrays arrays(device);
@@ -58,8 +58,9 @@ inline void CheckUploadsAndShortLives(Device& device) {
   }
 }
 
-// From threads that run nothing else, while the device is busy. The host's arrays change at once;
-// some buffers go before anybody waits for them, some before the work that reads them is done.
+// Checks uploads from threads that run nothing else, while the device is busy. The host's arrays
+// change at once; some buffers are freed before anybody waits for them, some before the work that
+// reads them is done.
 inline void CheckUploadsBeside(Device& device) {
   constexpr int64_t kNumbers = 100'000;
   constexpr int kThreads = 4, kTimes = 20;
@@ -90,7 +91,7 @@ inline void CheckUploadsBeside(Device& device) {
   EXPECT_TRUE(SameBits(arrays.Read(sum, kNumbers), expected));
 }
 
-// Also: what has no bytes, and what is refused, harms nobody.
+// Checks that the device goes on after calls that are refused, and after calls without bytes.
 inline void CheckGoesOnAfterErrors(Device& device) {
   const auto code = [](const absl::Status& status) { return status.code(); };
   EXPECT_EQ(code(device.Allocate(int64_t{1} << 44).status()), absl::StatusCode::kResourceExhausted);
@@ -115,8 +116,8 @@ inline void CheckGoesOnAfterErrors(Device& device) {
   EXPECT_EQ(arrays.Read(x, 4), (std::vector<float>{4, 6, 3, 4}));
 }
 
-// Nothing runs before a launch, which reads what memory holds by then; other threads' operations
-// are no part of it; an error comes out.
+// Checks that nothing runs before a launch, which reads what memory holds by then; that other
+// threads' operations are no part of a graph; and that an error is returned.
 inline void CheckGraphs(Device& device) {
   constexpr int64_t kNumbers = 1000;
   Arrays arrays(device);
@@ -192,7 +193,7 @@ inline constexpr Check kChecks[] = {
     {"ThreadsDoNotDisturbEachOther", CheckThreadsDoNotDisturbEachOther},
 };
 
-// Of a parameterised test, its suffix.
+// Returns the suffix of a parameterised test's name.
 inline std::string NameOf(const ::testing::TestParamInfo<Check>& info) { return info.param.name; }
 
 }  // namespace recollect::kernels::device_cases

@@ -1,5 +1,5 @@
-// What the operations of block top-k must do on any kernels::Device, as device_op_checks.h has the
-// others.
+// Checks for the operations of block top-k on any kernels::Device; device_op_checks.h has those for
+// the others.
 #ifndef RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_FAMILY_OP_CHECKS_H_
 #define RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_FAMILY_OP_CHECKS_H_
 
@@ -31,7 +31,7 @@ inline void CheckBlockBounds(Device& device) {
   EXPECT_EQ(device.Run(BlockBoundsOp{{.blocks = 0, .block = 1, .width = 1}}), absl::OkStatus());
 }
 
-// Rows of two sequences, every head with a pattern of its own.
+// Checks rows of several sequences, every head with a pattern of its own.
 inline void CheckBlockTopK(Device& device) {
   block_cases::Call call = block_cases::RandomCall(4, 11, 6, 5, 20, false);
   call.patterns.assign(block_cases::kPatterns.begin(), block_cases::kPatterns.begin() + 4);

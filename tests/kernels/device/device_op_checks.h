@@ -1,7 +1,7 @@
-// What operations of any kernels::Device must do, checked on the host's (host_device.h) and on
-// a GPU's alike: through the interface it is close to the CPU's operation of the same name. That
-// rows have the same bits in any batch, and all sizes, are tested with the operation. Not here are
-// operations whose own suites run through the interface (op_test.h).
+// Checks for operations of any kernels::Device, made on the host's (host_device.h) and on a GPU's
+// alike: through the interface a result is close to that of the CPU's operation of the same name.
+// Each operation's own tests check all sizes, and that rows have the same bits in any batch.
+// Operations whose own suites run through the interface (op_test.h) are not here.
 #ifndef RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_OP_CHECKS_H_
 #define RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_OP_CHECKS_H_
 
@@ -15,7 +15,7 @@
 
 namespace recollect::kernels::device_cases {
 
-// Both operations may be off by their factor.
+// Compares two results, each of which may be off by the factor.
 inline void ExpectClose(const std::vector<float>& actual, const std::vector<float>& expected,
                         const std::function<double(int64_t)>& magnitude, double factor) {
   ASSERT_EQ(actual.size(), expected.size());
@@ -28,7 +28,7 @@ inline void ExpectClose(const std::vector<float>& actual, const std::vector<floa
 inline constexpr int64_t kRows = 5, kWidth = 44;
 inline constexpr int64_t kCount = kRows * kWidth;
 
-// Numbers as floats that a format has.
+// Rounds numbers to those that a format has, as floats.
 inline std::vector<float> Rounded(std::vector<float> numbers, DType dtype) {
   if (dtype == DType::kBf16) {
     for (float& number : numbers) number = recollect::RoundToBf16(number);
@@ -36,7 +36,7 @@ inline std::vector<float> Rounded(std::vector<float> numbers, DType dtype) {
   return numbers;
 }
 
-// Two sequences, one of them with grouped heads' rows enough for two tiles.
+// Checks two sequences, one of which has enough rows of grouped heads for two tiles.
 inline void CheckTileAttention(Device& device) {
   constexpr int kHeads = 4, kKvHeads = 1, kDim = 11, kParts = kMaxRanges;
   constexpr int64_t kTileRows = 19, kEntries = 40, kOut = kTileRows * kHeads * kDim;
@@ -132,7 +132,8 @@ inline void CheckGemm(Device& device) {
   }
 }
 
-// Three rows: one pointed to nowhere, one to many tokens, one whose sentinel is the surest.
+// Checks three kinds of rows: pointed to nowhere, to many tokens, and with a sentinel that is the
+// surest.
 inline void CheckMixPointed(Device& device) {
   Arrays arrays(device);
   constexpr int32_t kSentinel = 1;

@@ -1,11 +1,11 @@
-// The thread blocks of the CUDA kernels (kernels/device/thread_block.h) on the host: the kernels'
-// code, block by block and thread by thread, in four orders that must give the same bits.
+// Runs the thread blocks of the CUDA kernels (kernels/device/thread_block.h) on the host: the
+// kernels' code, block by block and thread by thread, in four orders that must give the same bits.
 //   RunBlocks<Shared>(order, count, threads, [&](HostBlock& block, Shared& shared, int64_t i) { …
 //   });
-// With whole phases at a time, an order shows threads of one phase that depend on each other. With
-// warps at a time, a warp runs alone until a barrier stops it, so that a missing barrier shows: who
-// should have waited reads what was there before. Copies beside the threads take effect at once, or
-// in reverse when they are awaited.
+// The orders by phase reveal threads of one phase that depend on each other. In the orders by warp,
+// one warp runs alone until a barrier stops it, which reveals a missing barrier: a warp that should
+// have waited reads what was there before. Asynchronous copies take effect at once, or, in reversed
+// orders, when they are awaited.
 #ifndef RECOLLECT_TESTS_KERNELS_DEVICE_HOST_BLOCK_H_
 #define RECOLLECT_TESTS_KERNELS_DEVICE_HOST_BLOCK_H_
 
@@ -26,7 +26,7 @@
 
 namespace recollect::kernels {
 
-// Of blocks, of threads in a phase, and of warps between barriers.
+// The order of blocks, of threads in a phase, and of warps between barriers.
 enum class HostOrder { kPhases, kPhasesReversed, kWarps, kWarpsReversed };
 
 inline constexpr HostOrder kHostOrders[] = {HostOrder::kPhases, HostOrder::kPhasesReversed,
@@ -41,7 +41,7 @@ class WarpTurns {
  public:
   WarpTurns(int warps, bool reversed)
       : warps_(warps), reversed_(reversed), next_(static_cast<size_t>(warps)) {}
-  // Before a warp's first instruction.
+  // Waits for the first turn of a warp, before its first instruction.
   void Begin(int warp) {
     std::unique_lock lock(mutex_);
     next_[warp].wait(lock, [&] { return Turn() == warp; });
@@ -84,7 +84,7 @@ class HostBlock {
   template <typename T>
   class PerThread {
    public:
-    // Like registers: NaN to whoever reads before writing.
+    // Begins as NaN, so that a read before a write shows.
     explicit PerThread(const HostBlock& block)
         : first_(block.first_), values_(static_cast<size_t>(block.threads_)) {
       std::memset(static_cast<void*>(values_.data()), 0xff, values_.size() * sizeof(T));
@@ -115,7 +115,7 @@ class HostBlock {
     HostBlock some(first_, threads, reversed_, nullptr);
     function(some);
   }
-  // At once, and in reverse as late as may be.
+  // Copies at once; in reversed orders as late as allowed.
   void CopyBeside(const uint16_t* from, uint16_t* to) {
     RECOLLECT_CHECK(cuda::IsAligned(from) && cuda::IsAligned(to));
     copies_.push_back({from, to});
@@ -148,7 +148,7 @@ class HostBlock {
       }
     }
   }
-  // Not in the order of a device, which nobody knows: rounded once.
+  // Adds in double and rounds once, since nobody knows the order of a device.
   template <int kA, int kB, int kC>
   void MultiplyAdd(PerThread<cuda::Words<kA>>& a, int a_at, PerThread<cuda::Words<kB>>& b, int b_at,
                    PerThread<cuda::Floats<kC>>& c, int c_at) {
@@ -209,8 +209,8 @@ class HostBlock {
 
 struct NoShared {};
 
-// Blocks 0 to count - 1 of `threads` each: body(block, shared, i). Shared memory is NaN, again in
-// each block, to whoever reads before writing.
+// Runs blocks 0 to count - 1 of `threads` each: body(block, shared, i). Shared memory is set to NaN
+// before each block, so that a read before a write shows.
 template <typename Shared, typename Body>
 void RunBlocks(HostOrder order, int64_t count, int threads, Body body) {
   static_assert(std::is_trivially_copyable_v<Shared>);

@@ -1,7 +1,7 @@
-// A device for tests without one: the thread blocks of the CUDA operations on the host
-// (host_launches.h), in plain memory. It is strict where a GPU is not: fresh memory is NaN, what
-// plans and arrays disagree on is refused, and an access outside of a buffer is the address
-// sanitizer's to find. It runs out of memory and is lost when a test says so.
+// A device for tests without one: runs the thread blocks of the CUDA operations on the host
+// (host_launches.h), in plain memory. It is stricter than a GPU: fresh memory is NaN, arrays that
+// disagree with their plan are refused, and the address sanitizer finds accesses outside of a
+// buffer. It runs out of memory and is lost when a test says so.
 //   auto device = std::make_shared<HostDevice>();
 //   device->LimitBytes(1 << 20);
 #ifndef RECOLLECT_TESTS_KERNELS_DEVICE_HOST_DEVICE_H_
@@ -29,7 +29,7 @@ class HostDevice final : public Device {
  public:
   explicit HostDevice(HostOrder order = HostOrder::kPhases) : order_(order) {}
 
-  // What lives now, buffers and their bytes.
+  // The buffers that exist now, and their bytes.
   int64_t buffers() const { return live_->buffers; }
   int64_t bytes() const { return live_->bytes; }
   int64_t downloads() const { return downloads_; }  // so far
@@ -37,11 +37,11 @@ class HostDevice final : public Device {
   int64_t async_uploads() const { return async_uploads_; }
   int64_t waits() const { return waits_; }
   int64_t launches() const { return launches_; }  // of graphs
-  // All buffers together; what is there stays.
+  // Limits the bytes of all buffers together; existing buffers stay.
   void LimitBytes(int64_t bytes) { most_bytes_ = bytes; }
-  // Captures fail so, or do not.
+  // Sets the status of all later captures; OK: they succeed.
   void RefuseGraphs(absl::Status status) { captures_ = std::move(status); }
-  // After `calls` more operations, of any kind.
+  // Loses the device after `calls` more operations, of any kind.
   void LoseAfter(int64_t calls) { calls_left_ = calls; }
 
   std::string name() const override { return "host"; }
@@ -66,7 +66,7 @@ class HostDevice final : public Device {
   absl::Status PrepareGemm(const GemmShape& shape) override;
 
  private:
-  // Buffers may go after the device: what counts them does, too.
+  // Counts buffers and their bytes; shared, since buffers may outlive the device.
   struct Live {
     std::atomic<int64_t> buffers = 0, bytes = 0;
   };
@@ -94,7 +94,8 @@ class HostDevice final : public Device {
     std::vector<Operation> operations;
   };
 
-  // As late as a copy beside the operations may be: they find what it brings after Await only.
+  // A buffer whose content arrives as late as an asynchronous upload may: operations find it only
+  // after Await.
   class ComingBuffer final : public Buffer {
    public:
     using Buffer::Buffer;

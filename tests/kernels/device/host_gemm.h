@@ -1,6 +1,6 @@
-// What kernels/gemm/gemm_cuda.h computes, on the host: products of the same formats with sums in
-// fp32. Sums are in an order of their own, one for all rows, so that a row has the same bits in any
-// company; they are not the bits of a device.
+// Computes on the host what kernels/gemm/gemm_cuda.h computes: products of the same formats with
+// sums in fp32. Sums are in an order of their own, the same for all rows, so that a row has the
+// same bits in any batch; they are not the bits of a device.
 #ifndef RECOLLECT_TESTS_KERNELS_DEVICE_HOST_GEMM_H_
 #define RECOLLECT_TESTS_KERNELS_DEVICE_HOST_GEMM_H_
 
@@ -25,7 +25,7 @@ inline std::vector<float> FloatsOf(const void* numbers, DType dtype, int64_t cou
   return floats;
 }
 
-// Number i goes to sum i % 8; then these are added in order.
+// Adds product i to sum i % 8; then adds these sums in order.
 inline float HostDot(const float* a, const float* b, int64_t count) {
   constexpr int64_t kSums = 8;
   float sums[kSums] = {};
@@ -39,7 +39,7 @@ inline float HostDot(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
-// As GemmCuda::Run, with the statuses of CheckGemmShape and CheckGemmAddresses.
+// Does what GemmCuda::Run does, with the statuses of CheckGemmShape and CheckGemmAddresses.
 inline absl::Status OnHost(HostOrder, const GemmOp& op) {
   const auto& [shape, weights, x, rows, y] = op;
   RETURN_IF_ERROR(CheckGemmShape(shape));

@@ -1,6 +1,7 @@
-// What the *_cuda.h functions launch, on the host: the same operations with an order of blocks and
-// threads for the stream, the same thread blocks, on host memory. They return when the work is
-// done, and check what on a device nobody could: segments, groups, ranges, copies.
+// Runs on the host what the *_cuda.h functions launch: the same operations, with an order of blocks
+// and threads in place of the stream, in the same thread blocks, on host memory. Calls return when
+// the work is done, and check what nobody could check on a device: segments, groups, ranges,
+// copies.
 //   OnHost(HostOrder::kPhases, RopeOp{sizes, pairs, cosines, sines, x});
 #ifndef RECOLLECT_TESTS_KERNELS_DEVICE_HOST_LAUNCHES_H_
 #define RECOLLECT_TESTS_KERNELS_DEVICE_HOST_LAUNCHES_H_
@@ -58,7 +59,7 @@ inline absl::Status OnHost(HostOrder order, const RmsNormOp& op) {
   return WithNumbers(op.y, [&](auto* y) { return NormOnHost(order, cuda::NormArgsOf(op, y)); });
 }
 
-// The other row-wise operations.
+// Runs the other row-wise operations.
 template <typename Op>
 absl::Status OnHost(HostOrder order, const Op& op) {
   return WithNumbers(op.y, [&](auto* y) { return CallOnHost(order, cuda::RowCallOf(op, y)); });

@@ -1,5 +1,5 @@
-// The shapes that range attention is tested on, with their inputs and tolerances, and how a call of
-// it runs on the CPU and on a device.
+// The shapes that range attention is tested on, with their inputs and tolerances, and calls of it
+// on the CPU and on a device.
 #ifndef RECOLLECT_TESTS_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_CASES_H_
 #define RECOLLECT_TESTS_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_CASES_H_
 
@@ -35,7 +35,7 @@ inline RangeSet Set(int64_t a0, int64_t a1, int64_t b0, int64_t b1, int64_t c0, 
   return set;
 }
 
-// What a slice of a prompt asks for: a window of 129 that slides by one, a dilated part that slides
+// The ranges of a slice of a prompt: a window of 129 that slides by one, a dilated part that slides
 // at every 16th row, and two initial entries.
 inline std::vector<RangeSet> Sliding(int64_t rows, int64_t first = 0) {
   std::vector<RangeSet> sets;
@@ -45,7 +45,7 @@ inline std::vector<RangeSet> Sliding(int64_t rows, int64_t first = 0) {
   return sets;
 }
 
-// Every query head has a key-value head of its own.
+// Cases in which every query head has a key-value head of its own.
 inline std::vector<Case> PlainCases() {
   std::vector<RangeSet> causal, whole;
   for (int64_t r = 0; r < 37; ++r) causal.push_back(Set(0, 0, 0, 0, 0, r + 1));
@@ -86,7 +86,7 @@ inline std::vector<Case> GroupedCases() {
           {"grouped, odd width, three parts", 4, 11, 40, three, 2}};
 }
 
-// With ALiBi; one of the slopes leaves nothing of the entries far back.
+// Cases with ALiBi; one of the slopes leaves nothing of the entries far back.
 inline std::vector<Case> AlibiCases() {
   std::vector<Case> cases = {PlainCases()[4], PlainCases()[9], GroupedCases()[0], GroupedCases()[3],
                              GroupedCases()[4]};
@@ -139,7 +139,7 @@ inline double Magnitude(const Case& c, const Inputs& in, int64_t row, int head) 
   return largest_value * (1 + largest_score);
 }
 
-// `out` [rows, heads, head_dim] against the scalar double reference.
+// Compares `out` [rows, heads, head_dim] with the scalar double reference.
 inline void ExpectMatchesReference(const Case& c, const Inputs& in, std::span<const float> out) {
   std::vector<float> expected(in.rows * in.width);
   ASSERT_EQ(out.size(), expected.size());
@@ -190,7 +190,8 @@ inline Call CallOf(const Case& c, const Inputs& in, int64_t begin, int64_t end) 
 }
 inline Call CallOf(const Case& c, const Inputs& in) { return CallOf(c, in, 0, in.rows); }
 
-// A run returns out [rows, heads, head_dim], NaN where nothing was written.
+// Runs a call on the CPU, rows that share a cache together. A run returns out [rows, heads,
+// head_dim], NaN where nothing was written.
 inline std::vector<float> RunOnCpu(OpContext& ctx, const Call& call) {
   const RangeShape shape{call.heads, call.kv_heads, call.head_dim,
                          call.slopes.empty() ? nullptr : call.slopes.data()};
@@ -206,7 +207,8 @@ inline std::vector<float> RunOnCpu(OpContext& ctx, const Call& call) {
   return out.values();
 }
 
-// Strategies, with q, out and the caches at aligned addresses and an element past them.
+// Runs a call on a device. `way` chooses the strategy, and whether q, out and the caches are at
+// aligned addresses or an element past them.
 inline std::vector<float> RunOnDevice(Device& device, const Call& call, int way) {
   using Strategy = RangeAttentionPlan::Strategy;
   const size_t shift = way / 2;
@@ -247,8 +249,9 @@ inline std::vector<float> RunOnDevice(Device& device, const Call& call, int way)
   return arrays.Read(op.out, call.out_floats());
 }
 
-// Entries here and there in one cache, other ones for each row and head: as a range over copies of
-// them, and like the reference. run(call) returns the call's out.
+// Checks lists of scattered entries in one cache, different for each row and head: they have the
+// bits of a range over copies of the entries, and match the reference. run(call) returns the call's
+// out.
 template <typename Runner>
 void CheckListsHaveTheBitsOfRanges(const Runner& run) {
   const int heads = 3, dim = 24;

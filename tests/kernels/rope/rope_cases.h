@@ -24,7 +24,8 @@ struct Call {
   int64_t stride() const { return int64_t{heads} * head_dim + 3; }
 };
 
-// Of heads of up to 128 channels: fast pairs keep their angles, slow ones turn 8 times slower.
+// Divisors for heads of up to 128 channels: fast pairs keep their angles, slow ones turn 8 times
+// slower.
 inline std::span<const double> Divisors() {
   static const std::vector<double> divisors = [] {
     std::vector<double> made(64, 8);
@@ -43,10 +44,11 @@ inline std::vector<RopeAngles> Angles() {
           {.pairs = RopePairs::kInterleaved, .divisors = Divisors()}};
 }
 
-// Rows at positions out of order, of one session and of others.
+// Positions of rows out of order, of one session and of others.
 inline std::vector<int64_t> Positions() { return {1000003, 0, 1, 63, 64, 64, 16777213, 7, 8, 2}; }
 
-// No row, one, rows out of order, and five in a row from everywhere up to sixteen million.
+// Positions of no row, one row, rows out of order, and five rows in a row from several places up to
+// sixteen million.
 inline std::vector<std::vector<int64_t>> ListsOfPositions() {
   std::vector<std::vector<int64_t>> lists = {{}, {5}, Positions()};
   for (const int64_t first : {0, 1, 63, 64, 1000003, 16777213}) {
@@ -91,7 +93,7 @@ inline Call RowOf(const Call& call, int64_t row) {
   return alone;
 }
 
-// A run returns x afterwards. On the CPU, rows at positions in a row go together.
+// Runs a call and returns x afterwards. On the CPU, rows at consecutive positions go together.
 inline std::vector<float> RunOnCpu(OpContext& ctx, const Call& call) {
   Guarded x(call.x);
   for (int64_t row = 0; row < call.rows();) {
@@ -103,7 +105,7 @@ inline std::vector<float> RunOnCpu(OpContext& ctx, const Call& call) {
   return x.values();
 }
 
-// Arrays at aligned addresses and up to three floats past them.
+// Runs a call with arrays that begin `way` floats past aligned addresses, up to three.
 inline std::vector<float> RunOnDevice(Device& device, const Call& call, int way) {
   const int64_t factors = call.rows() * call.head_dim / 2;
   std::vector<float> cosines(factors), sines(factors);

@@ -1,5 +1,5 @@
-// What any device run of a sample must do, checked on the host run of the kernel's blocks and on a
-// GPU alike: a runner is called as run(logits, settings of each row, never, shift) and returns the
+// Checks for any device run of a sample, made on the host run of the kernel's blocks and on a GPU
+// alike: a runner is called as run(logits, settings of each row, never, shift) and returns the
 // choices; the logits begin `shift` floats past an aligned address.
 #ifndef RECOLLECT_TESTS_KERNELS_SAMPLE_SAMPLE_DEVICE_CHECKS_H_
 #define RECOLLECT_TESTS_KERNELS_SAMPLE_SAMPLE_DEVICE_CHECKS_H_
@@ -20,7 +20,7 @@ inline int32_t VocabOf(const std::vector<float>& logits, size_t rows) {
   return rows == 0 ? 0 : static_cast<int32_t>(logits.size() / rows);
 }
 
-// The kernel's thread blocks, on the host.
+// Runs the kernel's thread blocks on the host.
 inline Choices RunOnHost(const std::vector<float>& logits, const Settings& settings,
                          const NeverChosen& never, size_t shift, HostOrder order) {
   HostArray<float> memory(logits, shift);
@@ -33,7 +33,7 @@ inline Choices RunOnHost(const std::vector<float>& logits, const Settings& setti
   return choices.Download();
 }
 
-// Sample of each row.
+// Returns what Sample chooses for each row.
 inline Choices Expected(const std::vector<float>& logits, const Settings& settings,
                         const NeverChosen& never) {
   const auto vocab = static_cast<size_t>(VocabOf(logits, settings.size()));
@@ -46,7 +46,8 @@ inline Choices Expected(const std::vector<float>& logits, const Settings& settin
   return expected;
 }
 
-// Greedy, then each cut alone and all together, at both ends of the draw.
+// Settings for greedy choice, then for each cut alone and all together, at low, middle and high
+// draws.
 inline Settings AllSettings() {
   Settings all = {{}, {.top_k = 3, .top_p = 0.5, .draw = 0.9}};
   for (const double draw : {0.0, 0.4, 0.999999999}) {
@@ -63,8 +64,8 @@ inline Settings AllSettings() {
   return all;
 }
 
-// Rows of few different logits, many of them equal, with some that are no numbers: those of the
-// host.
+// Checks that rows with few different logits, many of them equal and some NaN or infinite, give the
+// choices of the host.
 template <typename Runner>
 void CheckAgreesWithTheHost(const Runner& run, std::span<const int64_t> vocabs) {
   const float strange[] = {std::nanf(""), -kInf, kInf, -0.0f};
@@ -91,7 +92,7 @@ template <typename Runner>
 void CheckOrder(const Runner& run) {
   const float nan = std::nanf("");
   const auto choice = [&](const std::vector<float>& logits, const NeverChosen& never = {}) {
-    // The best one is what is left of top-k 1, too.
+    // Top-k 1 leaves the best one, too.
     const Choices drawn = run(logits, {{.temperature = 1, .top_k = 1, .draw = 0.5}}, never, 0);
     EXPECT_EQ(run(logits, {{}}, never, 0), drawn);
     return drawn[0];
@@ -110,7 +111,7 @@ void CheckOrder(const Runner& run) {
   EXPECT_EQ(choice({9, 8}, {7, -5}), 0) << "no such indices";
 }
 
-// Rows without logits have no choice.
+// Checks that rows without logits have no choice.
 template <typename Runner>
 void CheckNoLogits(const Runner& run) {
   const Settings settings = {{}, {.temperature = 1}, {.temperature = 1, .top_k = 2, .top_p = 0.5}};

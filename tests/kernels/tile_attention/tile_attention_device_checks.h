@@ -1,4 +1,4 @@
-// What any device run of attention on tensor cores must do, checked on the host run of the kernels'
+// Checks for any device run of attention on tensor cores, made on the host run of the kernels'
 // blocks and on a GPU alike: a runner is called as run(plan, call, most_rows) and returns out
 // [rows, heads, head_dim], NaN where nothing was written.
 #ifndef RECOLLECT_TESTS_KERNELS_TILE_ATTENTION_TILE_ATTENTION_DEVICE_CHECKS_H_
@@ -22,7 +22,7 @@ inline const char* NameOf(TileAttentionPlan::Strategy strategy) {
   return strategy == TileAttentionPlan::Strategy::kBySplit ? "by split" : "by tile";
 }
 
-// Those of range attention without ALiBi, and heads, tiles and splits at their edges.
+// The cases of range attention without ALiBi, and heads, tiles and splits at their edges.
 inline std::vector<Case> Cases() {
   std::vector<Case> cases = range_cases::PlainCases();
   for (const Case& c : range_cases::GroupedCases()) cases.push_back(c);
@@ -43,7 +43,7 @@ inline std::vector<Case> Cases() {
   return cases;
 }
 
-// Rounded to what Bf16 has.
+// Returns the inputs of a case, rounded to Bf16.
 inline Inputs InputsOf(const Case& c) {
   Inputs in(c);
   const auto round = [](std::vector<float>& numbers) {
@@ -66,7 +66,7 @@ inline std::vector<Bf16> Narrow(std::span<const float> numbers) {
 
 // A call of the operation.
 struct Call {
-  // Rows of a cache: the numbers of their keys and values in `memory`.
+  // The rows that share a cache; the indices of its keys and values in `memory`.
   struct Run {
     int64_t rows = 0;
     std::array<size_t, kMaxRanges> keys = {}, values = {};
@@ -79,7 +79,7 @@ struct Call {
   std::vector<RangeSet> sets;
 };
 
-// How the caches of a call lie.
+// The layout of a call's caches.
 struct Layout {
   std::array<int64_t, kMaxRanges> before = {};  // entries in front of a part's, NaN
   int64_t between = 0;                          // numbers between entries, NaN
@@ -92,7 +92,7 @@ inline int64_t ToReach(const std::vector<RangeSet>& sets, int part, int64_t entr
   });
 }
 
-// Rows [begin, end) of a case, over one cache.
+// Makes a call of the rows [begin, end) of a case, over one cache.
 inline Call CallOf(const Case& c, const Inputs& in, int64_t begin, int64_t end,
                    const Layout& layout = {}) {
   Call call;
@@ -123,7 +123,7 @@ inline Call CallOf(const Case& c, const Inputs& in, int64_t begin, int64_t end,
   return call;
 }
 
-// Tiles of at most `most_rows` rows, with memory i at place(i).
+// Returns tiles of at most `most_rows` rows, with memory i at place(i).
 template <typename Place>
 std::vector<RowTile> TilesOf(const Call& call, int64_t most_rows, const Place& place) {
   std::vector<CacheRows> runs;
@@ -140,7 +140,7 @@ inline std::vector<RowTile> TilesOf(const Call& call, int64_t most_rows) {
   return TilesOf(call, most_rows, [&](size_t i) { return call.memory[i].data(); });
 }
 
-// The plan's thread blocks, on the host.
+// Runs the plan's thread blocks on the host.
 inline std::vector<float> RunOnHost(const TileAttentionPlan& plan, const Call& call,
                                     int64_t most_rows, HostOrder order) {
   const TileAttentionSizes& sizes = plan.sizes;
@@ -160,8 +160,8 @@ inline std::vector<float> RunOnHost(const TileAttentionPlan& plan, const Call& c
   return out;
 }
 
-// With room for `spare` splits more than any tile has, in tiles of `most_rows` rows, or of as many
-// as there can be.
+// Runs a call with room for `spare` splits more than any tile has, in tiles of at most `most_rows`
+// rows; 0: of as many as there can be.
 template <typename Runner>
 std::vector<float> Run(const Runner& run, const Case& c, const Call& call,
                        TileAttentionPlan::Strategy strategy, int64_t spare = 0,
@@ -180,8 +180,8 @@ std::vector<float> Run(const Runner& run, const Case& c, const Call& call,
   return run(*plan, call, most_rows);
 }
 
-// Against the scalar double reference. exp(s_j) is rounded to Bf16 before it multiplies: what that
-// moves is a share of what the reference gives for |v|.
+// Compares with the scalar double reference. exp(s_j) is rounded to Bf16 before it multiplies; the
+// error is a share of what the reference gives for |v|.
 inline void ExpectMatchesReference(const Case& c, const Inputs& in, std::span<const float> out) {
   std::vector<float> expected(in.rows * in.width), weighed(expected.size());
   ASSERT_EQ(out.size(), expected.size());
@@ -226,8 +226,8 @@ void CheckMatchesReference(const Runner& run) {
   }
 }
 
-// Rows cut into calls and tiles, with room for longer rows beside them, and each row with a cache
-// of its own.
+// Checks rows cut into calls and tiles, with room for longer rows beside them, and each row with a
+// cache of its own.
 template <typename Runner>
 void CheckARowHasTheSameBitsInAnyBatch(const Runner& run) {
   using Strategy = TileAttentionPlan::Strategy;
@@ -266,8 +266,8 @@ void CheckARowHasTheSameBitsInAnyBatch(const Runner& run) {
   }
 }
 
-// Entries moved by multiples of a split, apart from each other and at any address, and NaN wherever
-// no row of the call has an entry.
+// Checks entries moved by multiples of a split, apart from each other and at any address, and NaN
+// wherever no row of the call has an entry.
 template <typename Runner>
 void CheckOnlyIndicesWithinASplitMatter(const Runner& run) {
   for (const Case& c : Cases()) {

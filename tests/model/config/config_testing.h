@@ -1,4 +1,4 @@
-// What the tests of configs share: tiny configs with something changed.
+// Helpers of the tests of configs: tiny configs with something changed.
 #ifndef RECOLLECT_TESTS_MODEL_CONFIG_CONFIG_TESTING_H_
 #define RECOLLECT_TESTS_MODEL_CONFIG_CONFIG_TESTING_H_
 

@@ -79,9 +79,10 @@ def _size(piece: documents.IngestPiece) -> int:
 class Upload:
     """One stream. `header()` is sent first, then what `answer` returns for each response."""
 
-    def __init__(self, source: Source, options: types.Options | None) -> None:
+    def __init__(self, source: Source, options: types.Options | None, replace: bool) -> None:
         self._source = source
         self._options = options
+        self._replace = replace
         self._sent = -1
         self._finished = False
         self.document: types.Document | None = None
@@ -93,7 +94,8 @@ class Upload:
         kind = documents.INPUT_KIND_TOKENS if self._source.is_tokens else documents.INPUT_KIND_TEXT
         session = _messages.session((), self._options) if self._options is not None else None
         return documents.IngestRequest(
-            header=documents.IngestHeader(id=self._source.id, kind=kind, session=session))
+            header=documents.IngestHeader(id=self._source.id, kind=kind, session=session,
+                                          replace=self._replace))
 
     def answer(self, response: documents.IngestResponse) -> documents.IngestRequest | None:
         """The next request; None while the server has not taken the last one."""

@@ -130,11 +130,12 @@ class AsyncClient:
         options: types.Options | None = None,
         progress: Callable[[types.Progress], None] | None = None,
         retries: int = _upload.RETRIES,
+        replace: bool = False,
     ) -> types.Document:
         upload_source = _upload.Source(source, id)
         try:
             for retry in range(retries + 1):
-                upload = _upload.Upload(upload_source, options)
+                upload = _upload.Upload(upload_source, options, replace)
                 try:
                     return await self._ingest_once(upload, progress)
                 except (errors.Unavailable, errors.Aborted):

@@ -81,6 +81,7 @@ class Client:
         options: types.Options | None = None,
         progress: Callable[[types.Progress], None] | None = None,
         retries: int = _upload.RETRIES,
+        replace: bool = False,
     ) -> types.Document:
         """Has the model read a document once; it is then kept.
 
@@ -88,11 +89,13 @@ class Client:
         given), a text, bytes of UTF-8, an open binary file, or token ids. An ingest that was broken
         off is resumed, here and by a later call with the same input: AlreadyExists if the input is
         another. `options`: for a model without landmarks, those of the sessions to come.
+        `replace`: the document takes the place of the one of this id, if there is one, when it is
+        whole; an ingest that was broken off begins again.
         """
         upload_source = _upload.Source(source, id)
         try:
             for retry in range(retries + 1):
-                upload = _upload.Upload(upload_source, options)
+                upload = _upload.Upload(upload_source, options, replace)
                 try:
                     return self._ingest_once(upload, progress)
                 except (errors.Unavailable, errors.Aborted):

@@ -1,5 +1,6 @@
 // Documents by name on the command line.
 #include <string>
+#include <vector>
 
 #include "tests/cli/cli_testing.h"
 
@@ -35,6 +36,27 @@ TEST_F(DocsCliTest, DeleteTakesAllThereAreAndNamesTheOthers) {
   EXPECT_THAT(result.err, HasSubstr("no-such"));
   EXPECT_THAT(result.err, HasSubstr("nor-this"));
   EXPECT_TRUE(Json(Embedded({"docs", "list", "--json"}))["documents"].empty());
+}
+
+TEST_F(DocsCliTest, AnIngestReplacesADocumentWhereItIsToldTo) {
+  const std::vector<std::string> ingest = {"ingest", "--id", "notes/may", "-"};
+  EXPECT_EQ(Embedded(ingest, "the old text").exit_code, 0);
+  EXPECT_EQ(Embedded(ingest, "the new text").exit_code, kConflict);
+  EXPECT_EQ(Embedded({"ingest", "--id", "notes/may", "-", "--replace"}, "the new text").exit_code, 0);
+  EXPECT_EQ(Embedded({"docs", "text", "notes/may"}).out, "the new text");
+}
+
+TEST_F(DocsCliTest, AWildcardMountsAllThatBeginSo) {
+  for (const char* id : {"notes/april", "notes/may", "other"}) {
+    EXPECT_EQ(Embedded({"ingest", "--id", id, "-"}, Text(100)).exit_code, 0);
+  }
+  const auto ask = [&](const std::string& mounts) {
+    return Embedded({"retrieve", "--mount", mounts, "--query", "whale", "--json"});
+  };
+  EXPECT_EQ(Json(ask("notes/*")), Json(ask("notes/april,notes/may")));
+  const ProcessResult none = ask("diary/*");
+  EXPECT_EQ(none.exit_code, kNotFound);
+  EXPECT_THAT(none.err, HasSubstr("begins with \"diary/\""));
 }
 
 TEST_F(DocsCliTest, RefreshReadsDocumentsOfAnotherModelAgain) {

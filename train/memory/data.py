@@ -126,10 +126,10 @@ def held_out(paper):
     return zlib.crc32(paper["id"].encode()) % HELD_OUT == 0
 
 
-def read_papers(folder, split):
-    """Papers of a folder of JSON lines: {id, text, qa: [{q: [wordings], a, say?}], none: [questions]}."""
+def read_papers(folders, split):
+    """Papers of folders of JSON lines: {id, text, qa: [{q: [wordings], a, say?}], none: [questions]}."""
     papers = []
-    for path in sorted(glob.glob(os.path.join(folder, "*.jsonl"))) if folder else ():
+    for path in sorted(path for folder in folders for path in glob.glob(os.path.join(folder, "*.jsonl"))):
         with open(path, encoding="utf-8") as lines:
             papers += [paper for paper in map(json.loads, lines) if held_out(paper) == (split == "test")]
     return papers

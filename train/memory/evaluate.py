@@ -50,7 +50,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--base", required=True)
     parser.add_argument("--memory", required=True)
-    parser.add_argument("--qa", required=True, help="folder of papers with questions")
+    parser.add_argument("--qa", nargs="+", required=True, help="folders of papers with questions")
     parser.add_argument("--books", default="train/books/books-train.jsonl.xz")
     parser.add_argument("--passages", type=int, default=20, help="of books by authors of tests, as further documents")
     parser.add_argument("--questions", type=int, default=1, help="of each paper that are answered; all are searched for")

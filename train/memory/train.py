@@ -349,7 +349,7 @@ def arguments(words=None):
     parser.add_argument("--name", help="what memory.json calls the base")
     parser.add_argument("--run", default="train/runs/memory")
     parser.add_argument("--books", default="train/books/books-train.jsonl.xz")
-    parser.add_argument("--qa", help="folder of papers with questions; one in eight is held out")
+    parser.add_argument("--qa", nargs="+", default=[], help="folders of papers with questions; one in eight is held out")
     parser.add_argument("--init", help="directory of an exported memory to begin from")
     parser.add_argument("--part", choices=["all", "keys"], default="all")
     parser.add_argument("--minutes", type=float, default=7)

@@ -79,6 +79,19 @@ def test_every_kind_of_input_gives_the_same_document(client, server, tmp_path):
     assert [d.id for d in client.documents()] == ["novel"]
 
 
+def test_a_document_is_replaced_where_that_is_asked_for(client):
+    client.ingest(b"the old text", id="notes/may")
+    with pytest.raises(recollect.AlreadyExists):
+        client.ingest(b"the new text", id="notes/may")
+    assert client.ingest(b"the new text", id="notes/may", replace=True).bytes == 12
+    client.ingest(b"more", id="notes/june", replace=True)
+    assert client.text("notes/may") == b"the new text"
+    with client.session(mounts=["notes/*"]) as session:
+        assert list(session.info().mounts) == ["notes/june", "notes/may"]
+    for id in ("notes/may", "notes/june"):
+        client.delete(id)
+
+
 async def ingest_async(address, text):
     async with recollect.AsyncClient(address) as client:
         return await client.ingest(text, id="async")

@@ -42,7 +42,8 @@ TEST_F(DocsCliTest, AnIngestReplacesADocumentWhereItIsToldTo) {
   const std::vector<std::string> ingest = {"ingest", "--id", "notes/may", "-"};
   EXPECT_EQ(Embedded(ingest, "the old text").exit_code, 0);
   EXPECT_EQ(Embedded(ingest, "the new text").exit_code, kConflict);
-  EXPECT_EQ(Embedded({"ingest", "--id", "notes/may", "-", "--replace"}, "the new text").exit_code, 0);
+  EXPECT_EQ(Embedded({"ingest", "--id", "notes/may", "-", "--replace"}, "the new text").exit_code,
+            0);
   EXPECT_EQ(Embedded({"docs", "text", "notes/may"}).out, "the new text");
 }
 

@@ -19,8 +19,9 @@ from .export import load
 from .oracle import Oracle
 
 ANSWER_TOKENS = 32
-GENERAL = ("What is the capital of France?", "Write a haiku about rain.", "What is 12 plus 30?", "Tell me a joke.", "Who wrote Hamlet?",
-           "How do I boil an egg?", "Hello!", "Name three cities in Japan.", "Who are you?", "Why is the sky blue?")
+# Nobody needs a document for these; none is a prompt of training (data.GENERAL).
+GENERAL = ("What is the capital of France?", "Write a haiku about rain.", "Tell me a joke.", "Who wrote Hamlet?", "How many wheels has a tricycle?",
+           "Nice to meet you.", "Which month comes after May?", "What do cows drink?", "How deep is the sea?", "Invent a name for a tea shop.")
 
 
 def read_all(oracle, papers, library, passages):

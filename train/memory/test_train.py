@@ -17,7 +17,7 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "train"))
 
-from memory import data, goldens, keys, train  # noqa: E402
+from memory import data, evaluate, goldens, keys, train  # noqa: E402
 from memory.export import load  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "golden" / "memory"
@@ -95,6 +95,7 @@ def test_documents_and_sessions(setting):
     held = [paper for paper in PAPERS if data.held_out(paper)]
     assert held and not [paper for paper in setting.maker.papers if data.held_out(paper)]
     assert data.read_papers(setting.args.qa, "test") == held
+    assert not set(evaluate.GENERAL) & set(data.GENERAL)
     kinds, config = set(), setting.adapter.config
     for step in range(16):
         batch = setting.batch(step)

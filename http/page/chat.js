@@ -12,7 +12,8 @@ export class Conversation {
     this.run = run;
     this.replies = [];
     this.atEnd = true; // of the page: what grows there is followed
-    addEventListener("scroll", () => { this.atEnd = document.documentElement.scrollHeight - scrollY - innerHeight < CLOSE; }, { passive: true });
+    this.scrolledTo = 0; // pixels from the top, where the page was when it was last looked at
+    addEventListener("scroll", () => this.scrolled(), { passive: true });
   }
 
   clear() {
@@ -34,6 +35,7 @@ export class Conversation {
     const reply = new Reply(question, documents, (one) => this.again(one));
     byId("answers").append(reply.element);
     this.atEnd = true;
+    this.follow();
     const following = new ResizeObserver(() => this.follow());
     following.observe(reply.element);
     await this.run(reply, body);
@@ -48,8 +50,20 @@ export class Conversation {
     return this.ask(reply.question);
   }
 
+  /**
+   * Only a move up means that the person reads further up: the event comes a frame late, when an answer may have grown
+   * below what was the end.
+   */
+  scrolled() {
+    const near = document.documentElement.scrollHeight - scrollY - innerHeight < CLOSE;
+    this.atEnd = near || (this.atEnd && scrollY >= this.scrolledTo);
+    this.scrolledTo = scrollY;
+  }
+
   /** Keeps the end of an answer in sight while it grows, unless the person reads further up. */
   follow() {
-    if (this.atEnd) scrollTo({ top: document.documentElement.scrollHeight });
+    if (!this.atEnd) return;
+    scrollTo({ top: document.documentElement.scrollHeight });
+    this.scrolledTo = scrollY;
   }
 }

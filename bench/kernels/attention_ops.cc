@@ -1,6 +1,7 @@
 // Softmax attention over the cache of a layer.
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/kernels/op_report.h"
@@ -71,6 +72,33 @@ void BenchRangeAttention(OpReport& report) {
   AddRangeAttention(report, "encoder attention", kShape, {{part}, all, kRows, kRows});
 }
 
+// The same over a cache in bf16.
+void AddRangeAttentionOfBf16(OpReport& report, const std::string& op, const RangeShape& shape,
+                             const Reads& reads) {
+  const int64_t rows = std::ssize(reads.sets);
+  const int64_t width = int64_t{shape.heads} * shape.head_dim;
+  const int64_t kv_width = int64_t{shape.kv_heads} * shape.head_dim;
+  std::vector<float> q = Numbers(rows * width, 3);
+  for (float& number : q) number = RoundToBf16(number);
+  std::vector<Bf16> keys, values;
+  for (const auto& [from, to] :
+       {std::pair{reads.parts[2].keys, &keys}, {reads.parts[2].values, &values}}) {
+    for (int64_t i = 0; i < reads.entries * kv_width; ++i) to->push_back(Bf16::FromFloat(from[i]));
+  }
+  const Bf16KvSpan part{keys.data(), values.data(), 0};
+  std::vector<float> out(rows * width);
+  ForEachFast([&](Isa isa) {
+    OpContext ctx(isa);
+    report.Add(op + " " + std::to_string(rows), IsaName(isa), rows,
+               {4.0 * static_cast<double>(rows * width) * reads.entries_per_row,
+                Floats(2 * rows * width + reads.entries * kv_width), report.ceilings().bf16_flops},
+               [&] {
+                 RangeAttentionOfBf16(ctx, shape, q.data(), width, rows, {part, part, part},
+                                      reads.sets.data(), out.data());
+               });
+  });
+}
+
 // SmolLM2-135M: 9 heads read 3 of keys and values. The last rows of so many positions.
 void BenchGroupedAttention(OpReport& report) {
   constexpr RangeShape kShape{9, 3, 64};
@@ -82,11 +110,13 @@ void BenchGroupedAttention(OpReport& report) {
     for (int64_t rows : {int64_t{1}, kRows}) {
       std::vector<RangeSet> sets(rows);
       for (int64_t r = 0; r < rows; ++r) sets[r].ranges[2] = {0, positions - rows + 1 + r};
-      AddRangeAttention(report, "9/3 heads, " + std::to_string(positions), kShape,
-                        {{part, part, part},
-                         sets,
-                         static_cast<double>(positions) - 0.5 * static_cast<double>(rows - 1),
-                         positions});
+      const Reads reads{{part, part, part},
+                        sets,
+                        static_cast<double>(positions) - 0.5 * static_cast<double>(rows - 1),
+                        positions};
+      const std::string op = "9/3 heads, " + std::to_string(positions);
+      AddRangeAttention(report, op, kShape, reads);
+      AddRangeAttentionOfBf16(report, op + ", bf16 cache,", kShape, reads);
     }
   }
 }

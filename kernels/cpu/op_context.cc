@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "kernels/cpu/op_team.h"
+
 namespace recollect::kernels {
 namespace {
 
@@ -62,6 +64,11 @@ float* OpContext::Floats(int slot, int64_t count) {
     entry.count = count;
   }
   return entry.data.get();
+}
+
+void OpContext::Share(int parts, const std::function<void(OpContext& own, int part)>& body) {
+  if (team_ != nullptr && parts > 1) return team_->Share(*this, parts, body);
+  for (int part = 0; part < parts; ++part) body(*this, part);
 }
 
 }  // namespace recollect::kernels

@@ -26,6 +26,9 @@ constexpr int kSlotCodes = kFirstKernelSlot + 10;
 constexpr int kSlotGroups = kFirstKernelSlot + 11;
 constexpr int kSlotPanel = kFirstKernelSlot + 12;
 
+// Panels that a thread of a team multiplies at a time, some 50 KB of weights: microseconds.
+constexpr int64_t kPanelsShared = 8;
+
 // Rows that are rounded together: their codes stay in the second-level cache beside a panel.
 constexpr int64_t kRowsAtOnce = 256;
 
@@ -38,6 +41,28 @@ const std::vector<QuantCode>& CodesOf(Isa isa) {
   static const std::vector<QuantCode> codes[] = {QuantCodes(Isa::kScalar), QuantCodes(Isa::kAvx2),
                                                  QuantCodes(Isa::kAvx512)};
   return codes[static_cast<int>(isa)];
+}
+
+// Some outputs of a matrix, and which they are.
+struct SomeOutputs {
+  QuantPanels panels;
+  int64_t first = 0;
+};
+
+// Cuts the outputs of a matrix for a team; for one thread, parts stay whole.
+std::vector<SomeOutputs> CutOutputs(const OpContext& ctx, const QuantMatrix& weights) {
+  std::vector<SomeOutputs> all;
+  int64_t first = 0;
+  for (const QuantPanels& part : weights.parts()) {
+    const int64_t step = ctx.has_team() ? kPanelsShared * kQuantPanel : part.outputs;
+    for (int64_t at = 0; at < part.outputs; at += step) {
+      const uint8_t* bytes =
+          part.bytes + at / kQuantPanel * QuantPanelBytes(LayoutOf(part.format), weights.k());
+      all.push_back({{part.format, std::min(step, part.outputs - at), bytes}, first + at});
+    }
+    first += part.outputs;
+  }
+  return all;
 }
 
 template <typename T>
@@ -73,6 +98,7 @@ void QuantGemm(OpContext& ctx, const QuantMatrix& weights, const float* x, int64
 void QuantGemmBy(OpContext& ctx, const QuantCode& code, const QuantMatrix& weights, const float* x,
                  int64_t rows, float* y) {
   const int64_t n = weights.n(), k = weights.k(), groups = k / kQuantGroup;
+  const std::vector<SomeOutputs> outputs = CutOutputs(ctx, weights);
   for (int64_t r = 0; r < rows; r += kRowsAtOnce) {
     const int64_t count = std::min(kRowsAtOnce, rows - r);
     const int64_t padded = (count + kQuantTileRows - 1) / kQuantTileRows * kQuantTileRows;
@@ -81,12 +107,11 @@ void QuantGemmBy(OpContext& ctx, const QuantCode& code, const QuantMatrix& weigh
     code.round(x + r * k, count, k, codes, scales);
     std::memset(codes + count * k, 0, (padded - count) * k);
     std::fill_n(scales + count * groups, (padded - count) * groups, QuantGroup{});
-    float* to = y + r * n;
-    for (const QuantPanels& part : weights.parts()) {
-      code.multiply(part, {codes, scales, count, k}, to, n,
-                    Scratch<uint8_t>(ctx, kSlotPanel, QuantScratchBytes(k)));
-      to += part.outputs;
-    }
+    ctx.Share(static_cast<int>(outputs.size()), [&](OpContext& own, int part) {
+      const SomeOutputs& some = outputs[static_cast<size_t>(part)];
+      code.multiply(some.panels, {codes, scales, count, k}, y + r * n + some.first, n,
+                    Scratch<uint8_t>(own, kSlotPanel, QuantScratchBytes(k)));
+    });
   }
 }
 

@@ -6,7 +6,7 @@ namespace {
 template <QuantFormat kFormat>
 void MultiplyFormat(const QuantPanels& panels, const QuantInput& x, float* y, int64_t stride) {
   constexpr PanelLayout kLayout = LayoutOf(kFormat);
-  const int64_t panel_bytes = x.k / (kQuantGroup * kLayout.groups) * kLayout.unit_bytes;
+  const int64_t panel_bytes = QuantPanelBytes(kLayout, x.k);
   const uint8_t* panel = panels.bytes;
   for (int64_t j = 0; j < panels.outputs; j += kQuantPanel, panel += panel_bytes) {
     const int64_t left = panels.outputs - j;

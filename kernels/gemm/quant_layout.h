@@ -79,6 +79,11 @@ constexpr PanelLayout LayoutOf(QuantFormat format) {
   return {};
 }
 
+// Bytes of a panel of k numbers.
+constexpr int64_t QuantPanelBytes(const PanelLayout& layout, int64_t k) {
+  return k / (kQuantGroup * layout.groups) * layout.unit_bytes;
+}
+
 // Outputs of one format, padded to whole panels by outputs that are zero. Borrows the bytes.
 struct QuantPanels {
   QuantFormat format = QuantFormat::kQ8_0;

@@ -197,7 +197,7 @@ auto Of(QuantFormat format, Visit visit) {
 int64_t PanelBytes(const QuantRows& part, int64_t k) {
   const int64_t outputs = RoundUp(part.rows, kQuantPanel);
   return Of(part.format, [&](const PanelLayout& layout, auto*) {
-    return outputs / kQuantPanel * (k / (kQuantGroup * layout.groups)) * layout.unit_bytes;
+    return outputs / kQuantPanel * QuantPanelBytes(layout, k);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "kernels/range_attention/range_attention.h"
 
 #include "kernels/cpu/dispatch.h"
+#include "kernels/range_attention/range_attention_bf16.h"
 
 namespace recollect::kernels {
 namespace reference {
@@ -26,6 +27,11 @@ void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int
 void RangeAttentionOfBf16(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
                           int64_t rows, const std::array<Bf16KvSpan, kMaxRanges>& parts,
                           const RangeSet* sets, float* out) {
+#if defined(RECOLLECT_SIMD)
+  if (AttendsByPairs(ctx, shape)) {
+    return RangeAttentionByPairs(ctx, shape, q, q_stride, rows, parts, sets, out);
+  }
+#endif
   Select<reference::RangeAttentionOfBf16, avx2::RangeAttentionOfBf16, avx512::RangeAttentionOfBf16>(
       ctx)(ctx, shape, q, q_stride, rows, parts, sets, out);
 }

@@ -26,10 +26,12 @@ struct KvSpan {
   const float* values = nullptr;
 };
 
-// The same in Bf16.
+// The same in Bf16. `first`: the number of entry 0 among all entries that the part has had, from
+// the sequence's beginning on; sums are grouped by it.
 struct Bf16KvSpan {
   const Bf16* keys = nullptr;
   const Bf16* values = nullptr;
+  int64_t first = 0;
 };
 
 // Half-open entry ranges into each part for one query.
@@ -54,7 +56,9 @@ void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int
                     int64_t rows, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
                     float* out);
 
-// Computes the same in fp32 from a cache in bf16: the bits are those of the widened numbers.
+// Computes the same from a cache in bf16. With AVX512-BF16, heads of 64 or 128 and no bias, q and
+// each p before it meets a value are rounded to bf16; elsewhere the bits are those of the widened
+// numbers.
 void RangeAttentionOfBf16(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
                           int64_t rows, const std::array<Bf16KvSpan, kMaxRanges>& parts,
                           const RangeSet* sets, float* out);

@@ -68,6 +68,9 @@ class CpuModel final : public Model {
 
   int64_t weight_bytes() const override;  // with the packed weights
 
+  // Whether the threads of a team divide a product (kernels/cpu/op_team.h): quantised ones alone.
+  bool shares_products() const { return dtype() == DType::kQuantized; }
+
   // Writes h[rows, d] = embedding of ids. REQUIRES: 0 <= id < vocab_size.
   void Embed(std::span<const int32_t> ids, float* h) const;
 

@@ -82,7 +82,7 @@ std::array<kernels::KvSpan, kernels::kMaxRanges> LocalCache::parts() const {
 std::array<kernels::Bf16KvSpan, kernels::kMaxRanges> LocalCache::bf16_parts() const {
   std::array<kernels::Bf16KvSpan, kernels::kMaxRanges> spans;
   for (size_t i = 0; i < spans.size(); ++i) {
-    spans[i] = {parts_[i].keys.halves(), parts_[i].values.halves()};
+    spans[i] = {parts_[i].keys.halves(), parts_[i].values.halves(), firsts_[i]};
   }
   return spans;
 }

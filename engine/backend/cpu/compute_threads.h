@@ -6,8 +6,10 @@
 #include <thread>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/thread_pool.h"
 #include "kernels/cpu/op_context.h"
+#include "kernels/cpu/op_team.h"
 
 namespace recollect::engine {
 
@@ -19,6 +21,24 @@ struct ComputeThreads {
         contexts(static_cast<size_t>(pool.threads())) {}
 
   kernels::OpContext& context(int worker) { return contexts[static_cast<size_t>(worker)]; }
+
+  // Runs lead(worker) on one thread, whose ops the others share as far as they have nothing else to
+  // do (kernels/cpu/op_team.h). They wait for the next op without sleeping.
+  template <typename Lead>
+  void LeadTeam(const Lead& lead) {
+    if (pool.threads() == 1) return pool.ParallelFor(1, [&](int64_t, int worker) { lead(worker); });
+    kernels::OpTeam team;
+    pool.ParallelFor(pool.threads(), [&](int64_t i, int worker) {
+      kernels::OpContext& ctx = context(worker);
+      if (i > 0) return team.Serve(ctx);
+      ctx.set_team(&team);
+      const absl::Cleanup end = [&] {
+        ctx.set_team(nullptr);
+        team.Dismiss();
+      };
+      lead(worker);
+    });
+  }
 
   ThreadPool pool;
   std::vector<kernels::OpContext> contexts;  // by worker of the pool

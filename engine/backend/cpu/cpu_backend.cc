@@ -144,8 +144,9 @@ absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {
   const int64_t d = model_->config().d, vocab = model_->config().vocab_size;
   const int64_t count = static_cast<int64_t>(items.size());
   const int64_t share = (count + threads_->pool.threads() - 1) / threads_->pool.threads();
-  const int64_t tile = std::clamp<int64_t>(share, 1, kHeadRows);
-  threads_->pool.ParallelFor((count + tile - 1) / tile, [&](int64_t t, int worker) {
+  const int64_t tile =
+      model_->shares_products() ? kHeadRows : std::clamp<int64_t>(share, 1, kHeadRows);
+  const auto run = [&](int64_t t, int worker) {
     const int64_t begin = t * tile, rows = std::min(tile, count - begin);
     std::vector<float>& in = worker_rows_[static_cast<size_t>(worker)];
     std::vector<float>& logits = worker_logits_[static_cast<size_t>(worker)];
@@ -180,7 +181,12 @@ absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {
         piece->consume(*head, row);
       }
     }
-  });
+  };
+  if (count <= tile && model_->shares_products()) {
+    threads_->LeadTeam([&](int worker) { run(0, worker); });
+  } else {
+    threads_->pool.ParallelFor((count + tile - 1) / tile, run);
+  }
   return absl::OkStatus();
 }
 

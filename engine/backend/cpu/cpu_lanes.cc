@@ -17,8 +17,13 @@ constexpr int64_t kSmallestLane = 4;
 
 void CpuLanes::Run(std::span<PieceRows* const> pieces, int first_layer, int count, int group) {
   Build(pieces);
-  if (lane_count_ == 1) {
-    for (int i = 0; i < count; ++i) RunLayer(lanes_[0], first_layer + i, group, 0);
+  const auto run_alone = [&](int worker) {
+    for (int i = 0; i < count; ++i) RunLayer(lanes_[0], first_layer + i, group, worker);
+  };
+  if (lane_count_ == 1 && model_.shares_products()) {
+    threads_.LeadTeam(run_alone);
+  } else if (lane_count_ == 1) {
+    run_alone(0);
   } else {
     threads_.pool.Wavefront(static_cast<int64_t>(lane_count_), count,
                             [&](int64_t lane, int64_t column, int worker) {
@@ -38,8 +43,10 @@ void CpuLanes::Build(std::span<PieceRows* const> pieces) {
   int64_t short_rows = 0;
   for (const PieceRows* piece : pieces) short_rows += is_short(piece) ? piece->rows() : 0;
   const int64_t share = (short_rows + threads_.pool.threads() - 1) / threads_.pool.threads();
-  const int64_t capacity = std::clamp((share + kSmallestLane - 1) / kSmallestLane * kSmallestLane,
-                                      kSmallestLane, kLaneRows);
+  int64_t capacity = std::clamp((share + kSmallestLane - 1) / kSmallestLane * kSmallestLane,
+                                kSmallestLane, kLaneRows);
+  // A team shares each product of one lane, and its weights come from memory once.
+  if (model_.shares_products()) capacity = kLaneRows;
   Lane* lane = nullptr;
   for (PieceRows* piece : pieces) {
     if (!is_short(piece)) continue;

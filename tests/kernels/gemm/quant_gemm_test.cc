@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "tests/kernels/cpu/kernel_test_util.h"
+#include "tests/kernels/cpu/served_team.h"
 #include "tests/kernels/gemm/quant_cases.h"
 #include "tests/support/status_matchers.h"
 
@@ -146,6 +147,25 @@ TEST(QuantGemmTest, ARowHasTheSameBitsInAnyBatchAndAtAnyPlace) {
         }
         EXPECT_TRUE(SameBits(y, alone)) << IsaName(isa) << " in steps of " << step;
       }
+    }
+  }
+}
+
+TEST(QuantGemmTest, ATeamComputesTheSameBits) {
+  const int64_t k = 512, rows = 20;
+  const Tensor first(QuantFormat::kQ4_1, 300, k, 1), second(QuantFormat::kQ6_K, 41, k, 2);
+  const std::vector<QuantRows> parts = {first.view(), second.view()};
+  const auto packed = PackedMatrix::CreateQuantized(parts, k);
+  ASSERT_THAT(packed, IsOk());
+  const std::vector<float> x = Normals(rows * k, 3);
+  for (const Isa isa : RunnableIsas()) {
+    OpContext alone(isa);
+    ServedTeam team(2, isa);
+    std::vector<float> expected(rows * packed->n()), y(rows * packed->n());
+    Gemm(alone, *packed, x.data(), rows, expected.data());
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      Gemm(team.leader(), *packed, x.data(), rows, y.data());
+      ASSERT_TRUE(SameBits(y, expected)) << IsaName(isa);
     }
   }
 }

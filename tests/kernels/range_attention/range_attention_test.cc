@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tests/kernels/cpu/served_team.h"
 #include "tests/kernels/device/host_device.h"
 #include "tests/kernels/device/op_test.h"
 #include "tests/kernels/range_attention/range_attention_cases.h"
@@ -76,31 +77,132 @@ TEST_P(RangeAttentionTest, ARowHasTheSameBitsWhereverItsEntriesLie) {
   for (int64_t shift : {1, 7, 16, 21}) EXPECT_TRUE(SameBits(run(shift), expected));
 }
 
-TEST(RangeAttentionOfBf16Test, HasTheBitsOfTheWidenedNumbers) {
+// The inputs of a case in bf16, and the same widened.
+struct Bf16Inputs {
+  Bf16Inputs(const Case& c, const Inputs& in) {
+    for (uint32_t p = 0; p < 2 * kMaxRanges; ++p) {
+      for (const float number : p % 2 == 0 ? in.keys[p / 2] : in.values[p / 2]) {
+        halves[p].push_back(Bf16::FromFloat(number));
+        widened[p].push_back(halves[p].back().ToFloat());
+      }
+    }
+    for (uint32_t p = 0; p < kMaxRanges; ++p) {
+      parts[p] = {halves[2 * p].data(), halves[2 * p + 1].data(), 0};
+      wide[p] = {widened[2 * p].data(), widened[2 * p + 1].data()};
+    }
+    for (const float number : in.q) q.push_back(RoundToBf16(number));
+    shape = c.shape();
+  }
+  std::vector<float> Attend(OpContext& ctx, const Inputs& in, const std::vector<RangeSet>& sets,
+                            int64_t begin, int64_t end) const {
+    Guarded out((end - begin) * in.width);
+    RangeAttentionOfBf16(ctx, shape, q.data() + begin * in.q_stride, in.q_stride, end - begin,
+                         parts, sets.data() + begin, out.data());
+    return out.values();
+  }
+
+  std::vector<Bf16> halves[2 * kMaxRanges];
+  std::vector<float> widened[2 * kMaxRanges];
+  std::vector<float> q;
+  std::array<Bf16KvSpan, kMaxRanges> parts;
+  std::array<KvSpan, kMaxRanges> wide;
+  RangeShape shape;
+};
+
+// The last rows of a prompt of some thousand tokens, one set for every row.
+Case LongPrompt(int head_dim, int group, int64_t entries, int64_t rows) {
+  std::vector<RangeSet> sets;
+  for (int64_t r = 0; r < rows; ++r) sets.push_back(Set(0, 0, 0, 0, 0, entries - rows + 1 + r));
+  return {"long prompt", 2 * group, head_dim, entries, sets, group};
+}
+
+std::vector<Case> Bf16Cases() {
+  std::vector<Case> cases = Cases();
+  cases.push_back(LongPrompt(64, 3, 2100, 40));
+  cases.push_back(LongPrompt(128, 4, 1030, 20));
+  cases.push_back({"sliding, wide heads", 2, 128, 240, range_cases::Sliding(70)});
+  return cases;
+}
+
+// bf16 has 8 bits: q and p are rounded where products are of pairs.
+TEST(RangeAttentionOfBf16Test, IsThatOfTheWidenedNumbers) {
   for (const Isa isa : RunnableIsas()) {
     OpContext ctx(isa);
-    for (const Case& c : Cases()) {
+    for (const Case& c : Bf16Cases()) {
+      SCOPED_TRACE(absl::StrCat(c.name, ", ", IsaName(isa)));
       const Inputs in(c);
-      std::vector<Bf16> halves[2 * kMaxRanges];
-      std::vector<float> widened[2 * kMaxRanges];
-      std::array<Bf16KvSpan, kMaxRanges> parts;
-      std::array<KvSpan, kMaxRanges> wide;
-      for (size_t p = 0; p < 2 * kMaxRanges; ++p) {
-        for (const float number : p % 2 == 0 ? in.keys[p / 2] : in.values[p / 2]) {
-          halves[p].push_back(Bf16::FromFloat(number));
-          widened[p].push_back(halves[p].back().ToFloat());
+      const Bf16Inputs halves(c, in);
+      const std::vector<float> out = halves.Attend(ctx, in, c.sets, 0, in.rows);
+      Guarded expected(in.rows * in.width);
+      OpContext scalar(Isa::kScalar);
+      RangeAttention(scalar, c.shape(), halves.q.data(), in.q_stride, in.rows, halves.wide,
+                     c.sets.data(), expected.data());
+      const std::vector<float> all = expected.values();
+      ASSERT_EQ(out.size(), all.size());
+      double error = 0, size = 0;
+      for (size_t i = 0; i < out.size(); ++i) {
+        error += (out[i] - all[i]) * (out[i] - all[i]);
+        size += all[i] * all[i];
+        EXPECT_NEAR(out[i], all[i], 0.02) << i;
+      }
+      EXPECT_LE(error, 1.0 / (1 << 17) * size);
+    }
+  }
+}
+
+TEST(RangeAttentionOfBf16Test, ARowHasTheSameBitsInAnyBatch) {
+  for (const Isa isa : RunnableIsas()) {
+    OpContext ctx(isa);
+    for (const Case& c : Bf16Cases()) {
+      const Inputs in(c);
+      const Bf16Inputs halves(c, in);
+      const std::vector<float> whole = halves.Attend(ctx, in, c.sets, 0, in.rows);
+      for (const int64_t step : {1, 3, 16, 33}) {
+        std::vector<float> out;
+        for (int64_t r = 0; r < in.rows; r += step) {
+          const auto some = halves.Attend(ctx, in, c.sets, r, std::min(r + step, in.rows));
+          out.insert(out.end(), some.begin(), some.end());
         }
+        EXPECT_TRUE(SameBits(out, whole)) << c.name << ", " << IsaName(isa) << ", step " << step;
       }
-      for (size_t p = 0; p < kMaxRanges; ++p) {
-        parts[p] = {halves[2 * p].data(), halves[2 * p + 1].data()};
-        wide[p] = {widened[2 * p].data(), widened[2 * p + 1].data()};
+    }
+  }
+}
+
+TEST(RangeAttentionOfBf16Test, ATeamComputesTheSameBits) {
+  for (const Isa isa : RunnableIsas()) {
+    OpContext alone(isa);
+    ServedTeam team(2, isa);
+    for (const Case& c : Bf16Cases()) {
+      const Inputs in(c);
+      const Bf16Inputs halves(c, in);
+      const std::vector<float> expected = halves.Attend(alone, in, c.sets, 0, in.rows);
+      EXPECT_TRUE(SameBits(halves.Attend(team.leader(), in, c.sets, 0, in.rows), expected))
+          << c.name << ", " << IsaName(isa);
+    }
+  }
+}
+
+// A cache that has dropped its oldest entries says how many.
+TEST(RangeAttentionOfBf16Test, DroppedEntriesChangeNoBits) {
+  const Case c{
+      "dropped", 2, 64, 300, {Set(40, 90, 60, 200, 71, 300), Set(41, 90, 61, 200, 72, 299)}};
+  const Inputs in(c);
+  for (const Isa isa : RunnableIsas()) {
+    OpContext ctx(isa);
+    Bf16Inputs halves(c, in);
+    const std::vector<float> whole = halves.Attend(ctx, in, c.sets, 0, in.rows);
+    for (const int64_t dropped : {1, 17, 40}) {
+      std::vector<RangeSet> sets = c.sets;
+      for (RangeSet& set : sets) {
+        for (RangeSet::Range& range : set.ranges)
+          range = {range.begin - dropped, range.end - dropped};
       }
-      Guarded out(in.rows * in.width), expected(in.rows * in.width);
-      RangeAttentionOfBf16(ctx, c.shape(), in.q.data(), in.q_stride, in.rows, parts, c.sets.data(),
-                           out.data());
-      RangeAttention(ctx, c.shape(), in.q.data(), in.q_stride, in.rows, wide, c.sets.data(),
-                     expected.data());
-      EXPECT_TRUE(SameBits(out.values(), expected.values())) << c.name << ", " << IsaName(isa);
+      Bf16Inputs later(c, in);
+      for (Bf16KvSpan& part : later.parts) {
+        part = {part.keys + dropped * in.kv_width, part.values + dropped * in.kv_width, dropped};
+      }
+      EXPECT_TRUE(SameBits(later.Attend(ctx, in, sets, 0, in.rows), whole)) << IsaName(isa);
     }
   }
 }

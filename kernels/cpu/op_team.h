@@ -1,0 +1,50 @@
+// Threads that share the parts of one op after another, for steps of so few rows that an op is all
+// there is to divide.
+#ifndef RECOLLECT_KERNELS_CPU_OP_TEAM_H_
+#define RECOLLECT_KERNELS_CPU_OP_TEAM_H_
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+
+#include "base/mutex.h"
+#include "kernels/cpu/op_context.h"
+
+namespace recollect::kernels {
+
+// One thread leads: it runs the ops, with OpContext::set_team. Any number of others serve. Between
+// ops, which are microseconds apart, they wait by looking again and again rather than by sleeping.
+class OpTeam {
+ public:
+  using Part = std::function<void(OpContext& own, int part)>;
+  static constexpr int kMostParts = (1 << 16) - 1;
+
+  // Runs body(own, part) for each part in [0, parts) once, on the leader and on whoever serves, and
+  // returns when all are done. Which thread runs which part is not fixed; nothing may depend on it.
+  // `own` is the context of the thread. Of what the parts throw, the leader gets the first.
+  // 1 <= parts <= kMostParts. Only the leader calls it.
+  void Share(OpContext& own, int parts, const Part& body);
+
+  // Runs parts until Dismiss() is called. `own` is this thread's.
+  void Serve(OpContext& own);
+  // Lets all who serve return. There is nothing to share afterwards.
+  void Dismiss() { dismissed_.store(true, std::memory_order_release); }
+
+ private:
+  // Takes and runs parts of the round at hand until none is left.
+  void RunParts(OpContext& own);
+
+  // Round (32 bits), parts (16 bits), parts taken (16 bits): in one word, so that nobody takes a
+  // part of a round that has ended.
+  std::atomic<uint64_t> tickets_ = 0;
+  std::atomic<const Part*> body_ = nullptr;
+  std::atomic<int> done_ = 0;
+  std::atomic<bool> dismissed_ = false;
+  Mutex mutex_;
+  std::exception_ptr error_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace recollect::kernels
+
+#endif  // RECOLLECT_KERNELS_CPU_OP_TEAM_H_

@@ -1,6 +1,6 @@
 """Tokenizer: fixed pre-split rule plus SentencePiece BPE; trains, encodes, decodes.
 
-Text is first cut into segments by a rule on the text alone (docs/model-format.md, "Tokenizer"), each
+Text is first cut into segments by a rule on the text alone (docs/tokenizers.md, "Tokenizer"), each
 segment is encoded on its own, and the ids are concatenated. Message sizes therefore never change
 tokens, and every UTF-8 string comes back byte for byte.
 

@@ -1,6 +1,6 @@
 // The keys of a document whose model has a memory adapter, and their search: a dense part, which is
 // compared by its inner product, and a sparse part, which is the weights of the block's words
-// (docs/model-format.md, "Memory adapter"). The search is exact: no block is left out.
+// (docs/llama.md, "Memory adapter"). The search is exact: no block is left out.
 //   score(block) = dense query · dense key + Σ over rows of the block, Σ over terms of the query
 //   with
 //                  the same word: weight of the row · weight of the term

@@ -1,5 +1,5 @@
 // Recall through a memory adapter at the end of a prompt: the best blocks of the mounted documents,
-// their successors, and the weight of nothing (docs/model-format.md, "Memory adapter").
+// their successors, and the weight of nothing (docs/llama.md, "Memory adapter").
 #ifndef RECOLLECT_ENGINE_STEP_RECALL_H_
 #define RECOLLECT_ENGINE_STEP_RECALL_H_
 

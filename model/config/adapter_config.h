@@ -1,5 +1,5 @@
 // Reads memory.json, which says what a memory adapter adds to a pretrained model
-// (docs/model-format.md, "Memory adapter"). Private to model/ and its tests.
+// (docs/llama.md, "Memory adapter"). Private to model/ and its tests.
 #ifndef RECOLLECT_MODEL_CONFIG_ADAPTER_CONFIG_H_
 #define RECOLLECT_MODEL_CONFIG_ADAPTER_CONFIG_H_
 

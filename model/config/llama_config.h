@@ -1,4 +1,4 @@
-// Makes the config of the family `llama` (docs/model-format.md, "llama") from what published
+// Makes the config of the family `llama` (docs/llama.md) from what published
 // checkpoints of that architecture say about themselves: the config.json of the Hugging Face
 // layout, or (model/weights/llama_gguf.h) the metadata of a GGUF file. Private to model/ and its
 // tests.

@@ -1,4 +1,4 @@
-// The encoder of a memory adapter (docs/model-format.md, "Memory adapter"), which is the same for
+// The encoder of a memory adapter (docs/llama.md, "Memory adapter"), which is the same for
 // blocks of documents and for what a prompt's end asks for: a learned row CLS, which says which of
 // both it is, and the rows of the tokens, in bidirectional pre-norm layers. Rows of a block stand
 // from row 1 on; those of a query end at the last row, wherever it begins.

@@ -1,4 +1,4 @@
-// The pointer head of a memory adapter (docs/model-format.md, "Memory adapter"): copies tokens of
+// The pointer head of a memory adapter (docs/llama.md, "Memory adapter"): copies tokens of
 // retrieved chunks whose pointer keys fit the row's query.
 //   s_j = q·k_j exp(τ) / √d_p + ln(w_e + 1e-9),  z = ln Σ exp(s_j),  p_copy(v) = Σ_{j: v} exp(s_j -
 //   z) p = (1 - σ(γ)) p_base + σ(γ) p_copy,  γ = g·norm(h) + b + μ (z - 3)

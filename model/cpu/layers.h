@@ -130,7 +130,7 @@ void RunQuery(kernels::OpContext& ctx, const LayerContext& layer, const QueryWei
 Memory RunMemoryProjection(kernels::OpContext& ctx, const LayerContext& layer,
                            const MemoryWeights& weights, std::span<const Bf16> states, int rows);
 
-// The pieces of a memory adapter (docs/model-format.md, "Memory adapter"), under the contracts of
+// The pieces of a memory adapter (docs/llama.md, "Memory adapter"), under the contracts of
 // CpuModel's functions of similar names.
 EncodedChunk RunAdapterEncoder(kernels::OpContext& ctx, const LayerContext& layer,
                                const AdapterWeights& weights, const float* h, const float* before,

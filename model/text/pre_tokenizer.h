@@ -1,5 +1,5 @@
 // Divides text into pre-tokens, the words within which a byte-level BPE merges. Four published
-// rules, each a regular expression over Unicode classes (docs/model-format.md, "Byte-level BPE").
+// rules, each a regular expression over Unicode classes (docs/tokenizers.md, "Byte-level BPE").
 #ifndef RECOLLECT_MODEL_TEXT_PRE_TOKENIZER_H_
 #define RECOLLECT_MODEL_TEXT_PRE_TOKENIZER_H_
 

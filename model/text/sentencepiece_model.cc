@@ -1,6 +1,6 @@
 // Reads SentencePiece's model files and encodes by its BPE rules. Not by its library: Debian's
 // exports a protobuf 3.14 of its own, and a program that also links gRPC's protobuf does not start
-// (docs/model-format.md).
+// (docs/tokenizers.md).
 #include "model/text/sentencepiece_model.h"
 
 #include <algorithm>

@@ -19,7 +19,7 @@ constexpr int64_t kMaxRunBytes = 65536;
 // between threads.
 constexpr size_t kCacheEntries = 1 << 16;
 
-// Walks over the segments of valid UTF-8 text by one of the two rules of docs/model-format.md.
+// Walks over the segments of valid UTF-8 text by one of the two rules of docs/tokenizers.md.
 class Segmenter {
  public:
   Segmenter(std::string_view text, const SentencePieceModel& pieces)

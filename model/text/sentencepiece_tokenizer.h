@@ -1,5 +1,5 @@
 // Text to ids with a SentencePiece model. Its texts are first cut into segments
-// (docs/model-format.md, "Tokenizer"); each is encoded on its own.
+// (docs/tokenizers.md, "Tokenizer"); each is encoded on its own.
 //
 // A model that puts a space before every text ("dummy prefix", LLaMA's) encodes texts as wholes
 // instead, with the library's ids; cuts are then made only where they cannot change an id.

@@ -3,7 +3,7 @@
 //   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load("models/recollect-7m/tokenizer.model"));
 //   ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer->Encode("the whale"));
 //
-// Text is cut by rules on the text alone (docs/model-format.md, "Tokenizer"), and each part is
+// Text is cut by rules on the text alone (docs/tokenizers.md, "Tokenizer"), and each part is
 // encoded on its own. A stream of text can therefore be tokenised as it arrives: everything before
 // the last cut that later text cannot change is decided.
 //

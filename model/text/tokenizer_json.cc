@@ -162,7 +162,7 @@ absl::Status CheckModel(const json& file, const json& model) {
     if (!nothing) return Unexpected(absl::StrCat("model.", key), value, "null");
   }
   // Text is kept as it is, so that it comes back byte for byte: NFC, where the file asks for it, is
-  // the caller's (docs/model-format.md).
+  // the caller's (docs/tokenizers.md).
   const json& normalizer = At(file, "normalizer");
   if (!normalizer.is_null() && Text(At(normalizer, "type")) != "NFC") {
     return Unexpected("normalizer", normalizer, "null or NFC");

@@ -1,4 +1,4 @@
-// The tensors of a memory adapter (docs/model-format.md, "Memory adapter"): a file beside that of
+// The tensors of a memory adapter (docs/llama.md, "Memory adapter"): a file beside that of
 // the pretrained model. Private to model/ and its tests.
 #ifndef RECOLLECT_MODEL_WEIGHTS_ADAPTER_WEIGHTS_H_
 #define RECOLLECT_MODEL_WEIGHTS_ADAPTER_WEIGHTS_H_

@@ -1,4 +1,4 @@
-// The config of the family `llama` from a GGUF file (docs/model-format.md, "The family llama").
+// The config of the family `llama` from a GGUF file (docs/llama.md).
 // Private to model/ and its tests.
 #ifndef RECOLLECT_MODEL_WEIGHTS_LLAMA_GGUF_H_
 #define RECOLLECT_MODEL_WEIGHTS_LLAMA_GGUF_H_

@@ -112,7 +112,7 @@ struct AdapterMemoryWeights {
   kernels::PackedMatrix k_proj, v_proj;  // [Dkv, d]
 };
 
-// The weights of an adapter besides the layers' GCA (docs/model-format.md, "Memory adapter"). Norms
+// The weights of an adapter besides the layers' GCA (docs/llama.md, "Memory adapter"). Norms
 // use kAdapterNormEps.
 struct AdapterWeights {
   std::vector<float> cls;  // [2, d]: of a block, of a query

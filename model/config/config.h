@@ -75,8 +75,8 @@ struct PointerConfig {
   int reach = 0;  // tokens before a place that it compares; 0: there is no pointer head
 };
 
-// The learned memory on a pretrained model, of which nothing else is changed (docs/llama.md, "Memory
-// adapter"). Its tensors are in a file of their own (model/weights/adapter_weights.h).
+// The learned memory on a pretrained model, of which nothing else is changed (docs/llama.md,
+// "Memory adapter"). Its tensors are in a file of their own (model/weights/adapter_weights.h).
 struct AdapterConfig {
   // The number of a document's tokens that the lower layers read together, from position 0 on; 0:
   // there is no adapter. Blocks do not go beyond a segment's end.

@@ -9,26 +9,30 @@ MIB = 1 << 20
 KINDS = ["passkey", "hexadecimal number", "quote", "quote, a third left out", "fact, its own words", "fact, other words"]
 UNFAIR_CONTEXT = """**What is unfair, and to whom.**
 
-- To llama.cpp and to dense attention: they attend to every position of the context at every token. Recollect attends to a window, to every 16th of 1024 positions and to 8
-  retrieved chunks; what it does not retrieve it does not see. A dense model that was trained for such a length can answer questions over the whole of its context that
-  Recollect cannot. Both dense models have random weights, so this page says nothing about their quality.
-- To llama.cpp: its kernels are made for models a thousand times as large, most of them quantised; rows of 256 numbers give them little to work on. Where it
-  uses AMX, that is for quantised weights (`AMX_INT8`), while oneDNN, which Recollect uses, has it for bf16 too. Its cache was fp16; q8_0 takes half of the memory.
-- To dense attention of Recollect: it keeps keys and values in fp32, twice the bytes of llama.cpp, and the families are meant to be used with a larger dilation.
-- To the dense models: ingest runs only the three lower layers and the chunk encoder over a document; the upper layers run when a question is asked.
-- To Recollect: it and our dense attention are asked through a server over gRPC, llama.cpp within its process. Recollect reads text, tokenises it and writes all of it to disk while it
-  reads; llama.cpp gets ids and writes nothing until its state is saved. Recollect's model has a chunk encoder, lexical keys and a pointer head beside the layers that are equal."""
+- To llama.cpp and to dense attention: they attend to every position of the context at every token. Recollect attends to
+  a window, to every 16th of 1024 positions and to 8 retrieved chunks; what it does not retrieve it does not see. Both
+  dense models have random weights, so this page says nothing about their quality.
+- To llama.cpp: its kernels are made for models a thousand times as large, most of them quantised. Where it uses AMX, that
+  is for quantised weights (`AMX_INT8`), while oneDNN, which Recollect uses, has it for bf16 too.
+- To dense attention of Recollect: it keeps keys and values in fp32, twice the bytes of llama.cpp.
+- To the dense models: ingest runs only the three lower layers and the chunk encoder over a document; the upper layers
+  run when a question is asked.
+- To Recollect: it and our dense attention are asked over gRPC, llama.cpp within its process. Recollect tokenises and
+  writes to disk while it reads. It has a chunk encoder, lexical keys and a pointer head beside the layers that are equal."""
 UNFAIR_FINDING = """**What is unfair, and to whom.**
 
-- To BM25 and the vectors: their passages are cut without regard to what is asked, one after the other without overlap, and a value may lie behind the cut from the key that finds
-  it. Recollect's blocks end with sentences too, but it may bring the next chunk as well, as a successor; and it was trained on questions of this form (with other keys, values and wordings).
-- To Recollect: a passage of 1000 bytes holds five times as much as one of its chunks (at most 63 tokens, about 170 bytes), so eight of them are five times as much text to read, and more
-  likely to hold the answer. BM25 and the vectors are called within the process, Recollect through gRPC.
-- To the vectors: passkeys, numbers and quotes ask for exact words, for which sentence vectors are not made; the model (all-MiniLM-L6-v2) is small and of 2021. Only the
-  facts in other words ask for what they are good at.
-- To all but BM25: names that occur nowhere else in the text single out the right passage by themselves, which a count of rare words sees best.
-- Recollect's retrieval is part of generation: the same calls also give the answer (below). With BM25 or vectors a language model must still read the passages, which is not in
-  their times. Conversely, they can be asked by any model, and their index is a fraction of Recollect's, which stores what its model has made of every token."""
+- To BM25 and the vectors: their passages are cut without regard to what is asked, and a value may lie behind the cut from
+  the key that finds it. Recollect may bring the next chunk as well, and it was trained on questions of this form (with
+  other keys, values and wordings).
+- To Recollect: a passage of 1000 bytes holds five times as much as one of its chunks (at most 63 tokens, about 170
+  bytes), so eight of them are more likely to hold the answer. BM25 and the vectors are called within the process.
+- To the vectors: passkeys, numbers and quotes ask for exact words, for which sentence vectors are not made; the model
+  (all-MiniLM-L6-v2) is small and of 2021.
+- To all but BM25: names that occur nowhere else in the text single out the right passage by themselves, which a count of
+  rare words sees best.
+- Recollect's retrieval is part of generation: the same calls also give the answer (below). With BM25 or vectors a
+  language model must still read the passages. Conversely, they can be asked by any model, and their index is a fraction
+  of Recollect's."""
 
 
 def number(value, digits=0):

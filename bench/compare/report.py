@@ -1,6 +1,7 @@
 """The tables, plots and the page of what compare.py found."""
 import matplotlib
 import numpy as np
+from pages import wrapped
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
@@ -12,24 +13,25 @@ UNFAIR_CONTEXT = """**What is unfair, and to whom.**
 - To llama.cpp and to dense attention: they attend to every position of the context at every token. Recollect attends to
   a window, to every 16th of 1024 positions and to 8 retrieved chunks; what it does not retrieve it does not see. Both
   dense models have random weights, so this page says nothing about their quality.
-- To llama.cpp: its kernels are made for models a thousand times as large, most of them quantised. Where it uses AMX, that
-  is for quantised weights (`AMX_INT8`), while oneDNN, which Recollect uses, has it for bf16 too.
+- To llama.cpp: its kernels are made for models a thousand times as large, most of them quantised. Where it uses AMX,
+  that is for quantised weights (`AMX_INT8`), while oneDNN, which Recollect uses, has it for bf16 too.
 - To dense attention of Recollect: it keeps keys and values in fp32, twice the bytes of llama.cpp.
 - To the dense models: ingest runs only the three lower layers and the chunk encoder over a document; the upper layers
   run when a question is asked.
 - To Recollect: it and our dense attention are asked over gRPC, llama.cpp within its process. Recollect tokenises and
-  writes to disk while it reads. It has a chunk encoder, lexical keys and a pointer head beside the layers that are equal."""
+  writes to disk while it reads. It has a chunk encoder, lexical keys and a pointer head beside the layers that are
+  equal."""
 UNFAIR_FINDING = """**What is unfair, and to whom.**
 
-- To BM25 and the vectors: their passages are cut without regard to what is asked, and a value may lie behind the cut from
-  the key that finds it. Recollect may bring the next chunk as well, and it was trained on questions of this form (with
-  other keys, values and wordings).
+- To BM25 and the vectors: their passages are cut without regard to what is asked, and a value may lie behind the cut
+  from the key that finds it. Recollect may bring the next chunk as well, and it was trained on questions of this form
+  (with other keys, values and wordings).
 - To Recollect: a passage of 1000 bytes holds five times as much as one of its chunks (at most 63 tokens, about 170
   bytes), so eight of them are more likely to hold the answer. BM25 and the vectors are called within the process.
 - To the vectors: passkeys, numbers and quotes ask for exact words, for which sentence vectors are not made; the model
   (all-MiniLM-L6-v2) is small and of 2021.
-- To all but BM25: names that occur nowhere else in the text single out the right passage by themselves, which a count of
-  rare words sees best.
+- To all but BM25: names that occur nowhere else in the text single out the right passage by themselves, which a count
+  of rare words sees best.
 - Recollect's retrieval is part of generation: the same calls also give the answer (below). With BM25 or vectors a
   language model must still read the passages. Conversely, they can be asked by any model, and their index is a fraction
   of Recollect's."""
@@ -203,4 +205,4 @@ def write(results, page):
     if "finding" in results:
         print("\n".join(cost_table(results["finding"])))
     if page:
-        page.write_text("\n".join(lines).rstrip() + "\n")
+        page.write_text("\n".join(wrapped("\n".join(lines).rstrip().split("\n"))) + "\n")

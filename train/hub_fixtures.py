@@ -1,12 +1,12 @@
-"""Checkpoints in the published RAT+ and RAT layout with weights by a formula, for the tests of `recollect import`.
+"""Checkpoints in the published RAT+ and RAT layout with weights by a formula, for the checks of the importer.
 
-    python train/hub_fixtures.py tests/convert/hub          # the small ones
+    python train/hub_fixtures.py tests/golden/hub           # the small ones
     python train/hub_fixtures.py --full /tmp/full.pt        # the shapes of the 1.5B model, random fp32, 6 GB
 
 Beside `rat_swa.pt` it writes what the oracle computes with that checkpoint: `rat_swa.json` and `rat_swa.safetensors`.
 
-Needs `easydict` besides torch: the published configurations are pickled objects of it. The formula is exact in fp32 and
-tests/convert/hub_weights.h has it too, so that a test knows every value without storing it.
+Needs `easydict` besides torch: the published configurations are pickled objects of it. The formula is exact in fp32, so that a check
+knows every value without storing it.
 """
 
 import argparse
@@ -21,24 +21,9 @@ from safetensors.torch import save_file
 from sentencepiece import SentencePieceProcessor
 
 from families import build
+from importer.testing import values
 
 VOCAB, D, HEAD_DIM, LAYERS = 400, 8, 2, 2  # VOCAB: of tests/support/llama_tokenizer.model
-
-
-def values(name, shape, coarse=False):
-    """fp32 in [-1/8, 1/8) with all 24 bits in use, or in few bits that every format holds exactly."""
-    seed = 2166136261
-    for byte in name.encode():
-        seed = (seed ^ byte) * 16777619 % 2**32
-    x = (np.arange(np.prod(shape), dtype=np.uint64) * 2654435761 + seed) % 2**32
-    x ^= x >> 16
-    x = x * 0x45D9F3B % 2**32
-    x ^= x >> 16
-    if coarse:
-        y = ((x >> 24).astype(np.int64) - 128) * 2.0**-10
-    else:
-        y = ((x >> 8).astype(np.int64) - 2**23) * 2.0**-26
-    return torch.from_numpy(y.astype(np.float32).reshape(shape))
 
 
 def state_dict(mixer, d=D, layers=LAYERS, vocab=VOCAB, make=values):

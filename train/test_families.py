@@ -1,17 +1,11 @@
 """Checks of the families' oracles: decode equals whole sequences, and the properties each family is known by.
 
     python train/test_families.py        (or: python -m pytest -q train/test_families.py)
-
-What imports checkpoints needs the built program: build/release/bin/recollect, or $RECOLLECT.
 """
 
 import json
-import os
 import pathlib
 import random
-import shutil
-import subprocess
-import tempfile
 
 import torch
 import torch.nn.functional as F
@@ -25,13 +19,12 @@ from families.goldens import expected
 from families.parts import Attention, Weights, attend, rope
 from families.rat import Rat
 from families.rattention import Rattention, phi
+from importer.testing import place
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-GOLDEN, HUB = ROOT / "tests" / "golden" / "families", ROOT / "tests" / "convert" / "hub"
-RECOLLECT = pathlib.Path(os.environ.get("RECOLLECT", ROOT / "build" / "release" / "bin" / "recollect"))
+GOLDEN, HUB = ROOT / "tests" / "golden" / "families", ROOT / "tests" / "golden" / "hub"
 # Checkpoints as published, with the golden case whose config has the same keys, and what the checkpoint does not say.
-IMPORTS = {"rat.pt": ("rat", []), "rat_swa.pt": ("rat_swa", []),
-           "rat_swa.bin": ("rat_swa", ["--head-dim", "2", "--chunk", "16"])}
+IMPORTS = {"rat.pt": ("rat", {}), "rat_swa.pt": ("rat_swa", {}), "rat_swa.bin": ("rat_swa", {"head_dim": 2, "chunk": 16})}
 TOLERANCE = 1e-5
 BF16_STEP = 2.0 ** -7
 ROUNDED = 1e-3  # where the store's rounding to bf16 may go the other way
@@ -189,7 +182,7 @@ def test_rat_tiles_shared_heads():
         assert torch.equal(x[:, 0], x[:, 2]) and torch.equal(x[:, 1], x[:, 3]) and not torch.equal(x[:, 0], x[:, 1])
 
 
-# -- RAT as `recollect import` writes it
+# -- RAT as the importer writes it
 
 
 class Read(dict):
@@ -206,25 +199,13 @@ class Read(dict):
 
 def imported(name):
     """Config and tensors of the model directory made of a checkpoint."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, out = pathlib.Path(folder, "in"), pathlib.Path(folder, "out")
-        source.mkdir()
-        shutil.copy(HUB / name, source)
-        shutil.copy(ROOT / "tests" / "support" / "llama_tokenizer.model", source / "tokenizer.model")
-        subprocess.run([RECOLLECT, "import", "--from", "rat-hub", source, "--out", out, "--dtype", "fp32", *IMPORTS[name][1]],
-                       check=True, stdout=subprocess.DEVNULL)
-        return json.loads((out / "config.json").read_text()), Read(load_file(out / "model.safetensors"))
-
-
-def missing_program():
-    if not RECOLLECT.exists():
-        print("skipped:", RECOLLECT, "is not built")
-    return not RECOLLECT.exists()
+    with place() as at:
+        at.use(name)
+        at.run(family="rat-hub", **IMPORTS[name][1])
+        return json.loads((at.out / "config.json").read_text()), Read(load_file(at.out / "model.safetensors"))
 
 
 def test_imported_checkpoints():
-    if missing_program():
-        return
     for name, (case, _) in IMPORTS.items():
         config, tensors = imported(name)
         golden = CASES[case][0]
@@ -239,8 +220,6 @@ def test_imported_checkpoints():
 
 
 def test_imported_attention_reads_published_rows():
-    if missing_program():
-        return
     config, tensors = imported("rat_swa.bin")
     published = torch.load(HUB / "rat_swa.bin", weights_only=True)
     w_in, w_out = (published[f"backbone.layers.1.seq_layer.{n}_proj.weight"].float() for n in ("in", "out"))

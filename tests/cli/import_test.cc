@@ -19,7 +19,7 @@ class ImportCliTest : public CliTest {
     fs::create_directories(Path("in"));
     fs::copy_file(RECOLLECT_SOURCE_DIR "/tests/support/llama_tokenizer.model",
                   Path("in/tokenizer.model"));
-    fs::copy_file(RECOLLECT_SOURCE_DIR "/tests/convert/hub/" + checkpoint,
+    fs::copy_file(RECOLLECT_SOURCE_DIR "/tests/golden/hub/" + checkpoint,
                   Path("in/" + checkpoint));
     return Path("in");
   }
@@ -60,7 +60,7 @@ TEST_F(ImportCliTest, AnImportedHybridGeneratesWhatTheOracleDoes) {
       Run({"import", "--from", "rat-hub", in, "--out", Path("hybrid"), "--dtype", "fp32"});
   ASSERT_EQ(import.exit_code, 0) << import.err;
   const auto oracle =
-      nlohmann::json::parse(ReadFile(RECOLLECT_SOURCE_DIR "/tests/convert/hub/rat_swa.json"));
+      nlohmann::json::parse(ReadFile(RECOLLECT_SOURCE_DIR "/tests/golden/hub/rat_swa.json"));
   const std::string prompt = oracle["prompt"];
   const auto generate = [&](std::vector<std::string> more) {
     std::vector<std::string> arguments = {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "tests/convert/hub_weights.h"
+#include "tests/golden/hub_weights.h"
 
 namespace recollect::convert {
 namespace {

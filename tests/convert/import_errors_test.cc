@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/convert/convert_testing.h"
-#include "tests/convert/hub_weights.h"
+#include "tests/golden/hub_weights.h"
 #include "tests/convert/import_testing.h"
 #include "tests/support/tiny_model.h"
 

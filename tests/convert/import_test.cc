@@ -15,7 +15,7 @@
 #include "model/cpu/cpu_model.h"
 #include "model/weights/safetensors.h"
 #include "tests/convert/convert_testing.h"
-#include "tests/convert/hub_weights.h"
+#include "tests/golden/hub_weights.h"
 #include "tests/convert/import_testing.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
@@ -185,7 +185,7 @@ TEST_F(ImportTest, HybridComputesWhatTheOracleDoes) {
   ASSERT_TRUE(Import(options_).ok());
   const auto model = model::CpuModel::Load((root_ / "out").string());
   ASSERT_TRUE(model.ok()) << model.status();
-  const std::string oracle = RECOLLECT_SOURCE_DIR "/tests/convert/hub/rat_swa";
+  const std::string oracle = RECOLLECT_SOURCE_DIR "/tests/golden/hub/rat_swa";
   const auto sequence = ordered_json::parse(ReadFile(oracle + ".json"));
   auto ids = sequence["ids"].get<std::vector<int32_t>>();
   for (const int32_t id : sequence["generated"]) ids.push_back(id);

@@ -33,7 +33,7 @@ class ImportFixture : public ::testing::Test {
   void TearDown() override { fs::remove_all(root_); }
 
   void UseFixture(const std::string& name) const {
-    fs::copy_file(fs::path(RECOLLECT_SOURCE_DIR "/tests/convert/hub") / name, root_ / "in" / name);
+    fs::copy_file(fs::path(RECOLLECT_SOURCE_DIR "/tests/golden/hub") / name, root_ / "in" / name);
   }
   void Use(const std::vector<TestTensor>& tensors, const std::string& config = "") const {
     WriteCheckpoint((root_ / "in/a.pt").string(), tensors, config);

@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/convert/convert_testing.h"
-#include "tests/convert/hub_weights.h"
+#include "tests/golden/hub_weights.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::convert {
@@ -56,7 +56,7 @@ class TorchCheckpointTest : public ::testing::Test {
 
 TEST_F(TorchCheckpointTest, ReadsWhatTorchSaved) {
   const auto checkpoint =
-      TorchCheckpoint::Open(RECOLLECT_SOURCE_DIR "/tests/convert/hub/ratplus.pt");
+      TorchCheckpoint::Open(RECOLLECT_SOURCE_DIR "/tests/golden/hub/ratplus.pt");
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   const PickleTree& tree = (*checkpoint)->tree();
   EXPECT_EQ(std::get<int64_t>(*tree.Find(tree.root(), "step")), 52452);

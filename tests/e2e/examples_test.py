@@ -147,7 +147,7 @@ def write_files(root, source, binary):
         (root / name).symlink_to(source / name)
     for name, checkpoint in (("ratplus-1b/ratplus_1b.pt", "ratplus.pt"), ("rat-1b/rat_1b.pt", "rat.pt")):
         (root / name).parent.mkdir()
-        shutil.copy(source / "tests/convert/hub" / checkpoint, root / name)
+        shutil.copy(source / "tests/golden/hub" / checkpoint, root / name)
         shutil.copy(source / "tests/support/llama_tokenizer.model", (root / name).parent / "tokenizer.model")
 
 

@@ -4,7 +4,7 @@ import pathlib
 import runpy
 import sys
 
-packages = ("torch", "numpy", "safetensors", "sentencepiece", "tokenizers", "gguf")
+packages = ("torch", "numpy", "safetensors", "sentencepiece", "tokenizers", "gguf", "tqdm")
 missing = [name for name in packages if importlib.util.find_spec(name) is None]
 if missing:
     print(f"NOT TESTED: {sys.executable} has no {', '.join(missing)}")

@@ -354,7 +354,7 @@ absl::Status ChooseConnection(const CLI::App& app, int argc, const char* const* 
     if (!embedded || !OnCommandLine(argc, argv, flag)) continue;
     if (server)
       return absl::InvalidArgumentError(absl::StrCat("--server and ", flag, " exclude each other"));
-    if (!data_dir && !app.got_subcommand("serve") && !app.got_subcommand("import")) {
+    if (!data_dir && !app.got_subcommand("serve")) {
       return absl::InvalidArgumentError(
           absl::StrCat(flag, " is for an engine of this process, but the environment or the file ",
                        "of options names the server ", options.server, ": unset RECOLLECT_SERVER, ",

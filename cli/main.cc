@@ -82,7 +82,6 @@ int Main(int argc, char** argv) {
   AddScore(app, command);
   AddNiah(app, command);
   AddBench(app, command);
-  AddImport(app, command);
   AddModel(app, command);
   AddStats(app, command);
   // Before anything is parsed, or not at all.

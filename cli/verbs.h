@@ -20,7 +20,6 @@ void AddScore(CLI::App& app, Command& command);
 void AddBackup(CLI::App& app, Command& command);
 void AddKeys(CLI::App& app, Command& command);
 void AddStore(CLI::App& app, Command& command);
-void AddImport(CLI::App& app, Command& command);
 void AddModel(CLI::App& app, Command& command);
 void AddStats(CLI::App& app, Command& command);
 void AddNiah(CLI::App& app, Command& command);

@@ -10,8 +10,6 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
-# Not by find_package: Debian's libzip-config.cmake asks for command-line tools of other packages.
-pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
 
 find_package(faiss REQUIRED)
 

@@ -1,6 +1,6 @@
 // The files that a model is read from, in one of three layouts: a directory of this project's
 // format, a directory in the layout of Hugging Face, or a GGUF file (docs/model-format.md). Private
-// to model/ and convert/.
+// to model/.
 #ifndef RECOLLECT_MODEL_MODEL_FILES_H_
 #define RECOLLECT_MODEL_MODEL_FILES_H_
 

@@ -13,7 +13,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = "base|access|kernels|model|models|store|engine|convert|proto|service|http|client|cli|train|tests|bench|tools|docs|deploy|examples|cmake"
+FOLDERS = "base|access|kernels|model|models|store|engine|proto|service|http|client|cli|train|tests|bench|tools|docs|deploy|examples|cmake"
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 PATH = re.compile(r"`((?:" + FOLDERS + r")/[\w./-]+)`")
 SCRIPT = re.compile(r"(?<![\w./-])(tools/[\w-]+|(?:" + FOLDERS + r")/[\w./-]+\.(?:py|sh))\b")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LAYERS = ("base", "access", "kernels", "model", "convert", "store", "engine", "service", "http", "client", "cli")
+LAYERS = ("base", "access", "kernels", "model", "store", "engine", "service", "http", "client", "cli")
 TYPES = {"class", "struct", "union", "enum"}
 SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 OF_EACH_PROGRAM = ("::main(", "::LLVMFuzzerTestOneInput(")

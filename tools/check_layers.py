@@ -13,14 +13,13 @@ ALLOWED = {
     "access": {"base"},
     "kernels": {"base"},
     "model": {"base", "kernels"},
-    "convert": {"base", "model"},
     "store": {"base"},
     "engine": {"base", "access", "kernels", "model", "store"},
     "proto": set(),
     "service": {"base", "access", "model", "store", "engine", "proto"},
     "http": {"base", "access", "model", "store", "engine"},
     "client": {"base", "proto"},
-    "cli": {"base", "access", "model", "convert", "store", "engine", "proto", "service", "http", "client"},
+    "cli": {"base", "access", "model", "store", "engine", "proto", "service", "http", "client"},
     "bench": {"base", "kernels", "model", "store", "engine", "client"},
 }
 # Which backend there is, and what is behind the interface that services call.
@@ -49,7 +48,7 @@ FORBIDDEN = {
 }
 # Headers of a library that only one folder may include.
 OWNED = {"rocksdb/": "store/rocks", "rados/": "store/rados", "dnnl": "kernels", "grpc": ("service", "client", "proto"),
-         "openssl/": ("model", "store", "base", "access", "service"), "zip.h": "convert", "pcre2.h": "model/text", "utf8proc.h": "model/text", "boost/": "http",
+         "openssl/": ("model", "store", "base", "access", "service"), "pcre2.h": "model/text", "utf8proc.h": "model/text", "boost/": "http",
          "prometheus/": "http", "faiss/": "engine/backend/cpu"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 

@@ -17,6 +17,7 @@ import json
 import signal
 import sys
 
+import torch
 from tqdm import tqdm
 
 from importer.refusal import EXIT_CODES, Refusal
@@ -77,6 +78,7 @@ def convert(options):
 
 def main():
     as_json, options = parse()
+    torch.set_num_threads(1)  # the disk is slower, and threads that wait for each other take the cores from others
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # takes away what was written, as Ctrl-C does
     try:
         report = convert(options)

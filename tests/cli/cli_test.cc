@@ -21,7 +21,7 @@ TEST_F(CliTest, HelpTeachesWithExamplesAndExitCodes) {
     EXPECT_THAT(help.out, HasSubstr(text));
   }
   for (const char* verb : {"serve", "ingest", "docs", "retrieve", "generate", "score", "niah",
-                           "bench", "import", "model", "stats"}) {
+                           "bench", "model", "stats"}) {
     const ProcessResult result = Run({verb, "--help"});
     EXPECT_EQ(result.exit_code, 0) << verb;
     EXPECT_THAT(result.out, HasSubstr("Example")) << verb;
@@ -57,6 +57,20 @@ TEST_F(CliTest, WhatIsNotKnownIsNamed) {
   EXPECT_THAT(Run({"--bogus"}).err, HasSubstr("not expected: --bogus"));
   EXPECT_THAT(Run({"docs", "bogus"}).err, HasSubstr("not expected: bogus"));
   EXPECT_THAT(Run({"docs"}).err, HasSubstr("A subcommand is required"));
+}
+
+TEST_F(CliTest, AVerbThatMovedNamesTheProgramThatTookItsPlace) {
+  const std::vector<std::vector<std::string>> lines = {
+      {"import", "--from", "ratplus-hub", "x", "--out", "y"},
+      {"import", "--help"},
+      {"help", "import"},
+      {"--json", "import", "x"}};
+  for (const std::vector<std::string>& line : lines) {
+    const ProcessResult result = Run(line);
+    EXPECT_EQ(result.exit_code, kUsage);
+    EXPECT_THAT(result.err, HasSubstr("python train/import_checkpoint.py --from"));
+    EXPECT_THAT(result.err, HasSubstr("docs/importing.md"));
+  }
 }
 
 TEST_F(CliTest, ANegativeSeedStandsForItsBitsAsOverHttp) {

@@ -9,7 +9,6 @@ directory that is both home and checkout.
 import os
 import pathlib
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,7 +16,7 @@ import sys
 import tempfile
 
 VERBS = ["", "serve", "ingest", "docs", "docs list", "docs get", "docs text", "docs delete", "docs export", "docs import", "retrieve", "generate", "score", "niah", "bench",
-         "import", "model", "stats"]
+         "model", "stats"]
 PROSE = r"(?:[A-Za-z][a-z'-]*[,.;:?!\"-]*(?:\s|\\n)+){4}"  # four words in a row, in JSON too
 OPENING = r"(?:[,.;:?!' -]|\\n|\\\")*"  # marks that may stand before them there, as behind a prompt that ends within a sentence
 LISTED = r"\nbooks  .*\n"
@@ -78,9 +77,6 @@ HELP = [
     ("recollect docs delete moby", r""),
     ("recollect ingest --model models/ratplus-5m --id moby moby-dick.txt --dilation 16", r"^moby: 1\d{5} bytes, "),
     ("recollect docs delete moby emma", r""),
-    ("ls ratplus-1b        # the published checkpoint and LLaMA's SentencePiece model", r"^ratplus_1b.pt\s+tokenizer.model$"),
-    ("recollect import --from ratplus-hub ratplus-1b --out models/ratplus-1b", r"ratplus, 2 layers of width 8"),
-    ("recollect import --from rat-hub rat-1b --out models/rat-1b --dtype fp32 --json", r'"architecture": ?"rat"'),
     ("recollect serve --data-dir /var/lib/recollect --chunk-states-budget 8GiB", r"^recollect ready grpc="),
     ("recollect serve --grpc-listen 127.0.0.1:0 --log-level warning", r"^recollect ready grpc="),
     ("recollect serve --grpc-listen 127.0.0.1:0 --http-listen 127.0.0.1:0", r"^recollect ready grpc=.* http=127"),
@@ -123,7 +119,7 @@ def help_examples(binary):
 
 
 def write_files(root, source, binary):
-    """What the examples name: books made of those in examples/, a published checkpoint, a build."""
+    """What the examples name: books made of those in examples/, a build."""
     books = subprocess.run(["xz", "-dc", source / "examples/books.txt.xz"], check=True, capture_output=True, text=True).stdout
     moby = ("Call me Ishmael. ", books[200_000:260_000], " The captain of the Pequod is Ahab, and nobody else. ", books[260_000:330_000],
             " It was the whiteness of the whale that above all things appalled me. ", books[330_000:350_000])
@@ -145,10 +141,6 @@ def write_files(root, source, binary):
     for name in ("examples", "models/recollect-7m", "models/ratplus-5m"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).symlink_to(source / name)
-    for name, checkpoint in (("ratplus-1b/ratplus_1b.pt", "ratplus.pt"), ("rat-1b/rat_1b.pt", "rat.pt")):
-        (root / name).parent.mkdir()
-        shutil.copy(source / "tests/golden/hub" / checkpoint, root / name)
-        shutil.copy(source / "tests/support/llama_tokenizer.model", (root / name).parent / "tokenizer.model")
 
 
 class Shell:

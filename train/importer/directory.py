@@ -50,8 +50,11 @@ def check_out(out):
 
 
 def locked(folder):
-    """The folder's descriptor with its lock, which ends with the process; None: somebody has it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """The folder's descriptor with its lock, which ends with the process; None: somebody has it, or it is gone."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -87,7 +90,8 @@ def work_folder(out):
         rename(folder, out)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+        if lock is not None:
+            os.close(lock)
 
 
 def rename(folder, out):
@@ -136,9 +140,9 @@ def pieces(tensor, dtype):
         for begin in range(0, flat.numel(), PIECE):
             values = flat[begin:begin + PIECE].float()
             written = values.to(DTYPES[dtype])
-            bad = (~written.isfinite()).nonzero()
-            if len(bad):
-                index = int(bad[0])
+            finite = written.isfinite()
+            if not finite.all():
+                index = int((~finite).nonzero()[0])
                 value = values[index].item()
                 # The largest floats round to infinity, which no model may hold.
                 reason = ", which is too large for bf16" if math.isfinite(value) else ""

@@ -59,7 +59,7 @@ def test_a_dict_of_something_else_makes_a_short_message():
         at.save({**{f"entry {i}": i for i in range(3000)}, "x" * 100000: torch.zeros(1)})
         assert len(at.refuses(WRONG, "entry 0 is an int, expected a tensor", "and so on")) < 10000
         at.save({"x" * 100000: torch.zeros(1), 7: torch.zeros(1)})
-        at.refuses(WRONG, "a name of 100000 bytes, expected at most 512", "(an int as a name) is a Tensor")
+        at.refuses(WRONG, "a name of 100000 characters, expected at most 512", "(an int as a name) is a Tensor")
 
 
 def test_impossible_sizes():

@@ -35,7 +35,7 @@ class StateDict:
                 self.problems.append("and so on")
                 return
             if isinstance(key, str) and len(key) > MAX_NAME:
-                self.problems.append(f"a name of {len(key)} bytes, expected at most {MAX_NAME}")
+                self.problems.append(f"a name of {len(key)} characters, expected at most {MAX_NAME}")
                 continue
             name = printable(key.replace("_orig_mod.", "")) if isinstance(key, str) else f"({kind(key)} as a name)"
             if not isinstance(key, str) or not isinstance(value, torch.Tensor):

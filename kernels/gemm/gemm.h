@@ -64,8 +64,8 @@ class PackedMatrix {
 bool Bf16Supported();
 
 // y[rows, n] = x[rows, k] Wᵀ, fp32 in and out, row-major and dense; with kBf16, x is rounded to
-// bf16 first and sums are fp32. Serial: runs on the calling thread. rows >= 0. x and y do not
-// overlap.
+// bf16 first and sums are fp32. Runs on the calling thread; a quantised product on its team, too
+// (op_team.h). rows >= 0. x and y do not overlap.
 void Gemm(OpContext& ctx, const PackedMatrix& weights, const float* x, int64_t rows, float* y);
 
 // The same from plain weights [n, k], summed in double: what Gemm is tested against.

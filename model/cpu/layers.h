@@ -16,7 +16,8 @@
 //   retrieval_query.cc    residual at a landmark → query u (design 2.4)
 //   memory_projection.cc  chunk states E → memory K, V (design 2.3)
 //
-// All are serial and keep their intermediate rows in the OpContext's scratch slots below.
+// A thread that has a team shares products and attention with it (kernels/cpu/op_team.h); all else
+// is serial. All keep their intermediate rows in the OpContext's scratch slots below.
 #ifndef RECOLLECT_MODEL_CPU_LAYERS_H_
 #define RECOLLECT_MODEL_CPU_LAYERS_H_
 

@@ -27,7 +27,10 @@ class EntryList {
       return;
     }
     Reserve(halves_, count);
-    for (int64_t i = 0; i < count; ++i) halves_.push_back(Bf16::FromFloat(numbers[i]));
+    const size_t size = halves_.size();
+    halves_.resize(size + static_cast<size_t>(count));
+    Bf16* to = halves_.data() + size;
+    for (int64_t i = 0; i < count; ++i) to[i] = Bf16::FromFloat(numbers[i]);
   }
   // Keeps the first `count` numbers. REQUIRES: there are as many.
   void Truncate(int64_t count) {

@@ -1,12 +1,18 @@
 """Makes recollect/v1/*_pb2.py from the project's proto files when the package is built."""
 
+import atexit
 import pathlib
+import shutil
+import tempfile
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 HERE = pathlib.Path(__file__).resolve().parent
+# Where setuptools writes what it makes on the way: by default beside the sources, in somebody's checkout.
+WORK = tempfile.mkdtemp(prefix="recollect-python.")
+atexit.register(shutil.rmtree, WORK, ignore_errors=True)
 PROTO = HERE / "proto" if (HERE / "proto").exists() else HERE.parent.parent / "proto"
 
 
@@ -36,4 +42,5 @@ class SdistWithProto(sdist):
             self.copy_file(str(path), f"{base_dir}/proto/recollect/v1/{path.name}")
 
 
-setup(cmdclass={"build_py": BuildWithStubs, "sdist": SdistWithProto})
+setup(cmdclass={"build_py": BuildWithStubs, "sdist": SdistWithProto},
+      options={"build": {"build_base": WORK}, "egg_info": {"egg_base": WORK}})

@@ -20,12 +20,16 @@ def main():
     pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     wheels = work / "wheels"
     shutil.rmtree(wheels, ignore_errors=True)
-    # A copy, because a build writes beside its sources.
+    # A copy, in which is seen what a build leaves behind.
     copy = work / "source"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(source / "client/python", copy / "client/python")
     shutil.copytree(source / "proto", copy / "proto")
+    before = sorted(copy.rglob("*"))
     subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", wheels, copy / "client/python"], check=True)
+    left = [str(path.relative_to(copy)) for path in copy.rglob("*") if path not in before]
+    if left:
+        sys.exit(f"building the package has left {', '.join(left)} beside its sources")
     (wheel,) = wheels.glob("recollect-*.whl")
     subprocess.run([*pip, "install", f"recollect[test] @ file://{wheel}"], check=True)
     subprocess.run([*pip, "install", "--force-reinstall", "--no-deps", wheel], check=True)

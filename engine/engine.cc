@@ -317,7 +317,11 @@ absl::StatusOr<SessionId> EngineImpl::OpenSession(const SessionOptions& options,
   }
   SessionOptions expanded = options;
   ASSIGN_OR_RETURN(expanded.mounts, ExpandMounts(*store_, options.mounts));
-  ASSIGN_OR_RETURN(SessionLease session, BorrowSession(expanded, {}, origin.account));
+  SessionLease session;
+  RETURN_IF_ERROR(MountThoseThere(*store_, options.mounts, expanded.mounts, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(session, BorrowSession(expanded, {}, origin.account));
+    return absl::OkStatus();
+  }));
   return sessions_.Add(std::move(session), origin, std::move(counted));
 }
 

@@ -108,12 +108,21 @@ absl::StatusOr<bool> EngineImpl::Prepare(Request& request) {
     RETURN_IF_ERROR(DueStatus(request.cancelled(), request.deadline));
     if (failing_) return absl::UnavailableError("the engine is shutting down");
     std::vector<std::string>& mounts = request.session_options.mounts;
-    ASSIGN_OR_RETURN(mounts, ExpandMounts(*store_, mounts));
-    ASSIGN_OR_RETURN(const PromptSource source, SourceOf(request));
-    RETURN_IF_ERROR(request.Prepare(source));
+    const std::vector<std::string> asked = mounts;
+    ASSIGN_OR_RETURN(mounts, ExpandMounts(*store_, asked));
+    std::optional<PromptSource> source;
+    RETURN_IF_ERROR(MountThoseThere(*store_, asked, mounts, [&]() -> absl::Status {
+      ASSIGN_OR_RETURN(PromptSource made, SourceOf(request));
+      source.emplace(std::move(made));
+      return absl::OkStatus();
+    }));
+    RETURN_IF_ERROR(request.Prepare(*source));
     if (request.session != nullptr) return false;
-    ASSIGN_OR_RETURN(request.session,
-                     BorrowSession(request.session_options, request.beginning(), request.account));
+    RETURN_IF_ERROR(MountThoseThere(*store_, asked, mounts, [&]() -> absl::Status {
+      ASSIGN_OR_RETURN(request.session, BorrowSession(request.session_options, request.beginning(),
+                                                      request.account));
+      return absl::OkStatus();
+    }));
     RETURN_IF_ERROR(DueStatus(request.cancelled(), request.deadline));
     return request.AnswerAtOnce();
   });

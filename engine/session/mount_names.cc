@@ -1,5 +1,7 @@
 #include "engine/session/mount_names.h"
 
+#include <utility>
+
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -59,6 +61,18 @@ absl::StatusOr<std::vector<std::string>> ExpandMounts(store::DocumentStore& stor
   if (std::ssize(ids) <= kMaxMounts) return ids;
   return absl::InvalidArgumentError(absl::StrCat(
       "mounts: ", ids.size(), " documents or more, at most ", kMaxMounts, " can be mounted"));
+}
+
+absl::Status MountThoseThere(store::DocumentStore& store, const std::vector<std::string>& mounts,
+                             std::vector<std::string>& ids,
+                             const std::function<absl::Status()>& mount) {
+  for (;;) {
+    const absl::Status status = mount();
+    if (!absl::IsNotFound(status)) return status;
+    ASSIGN_OR_RETURN(std::vector<std::string> there, ExpandMounts(store, mounts));
+    if (there == ids) return status;
+    ids = std::move(there);
+  }
 }
 
 }  // namespace recollect::engine

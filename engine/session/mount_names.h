@@ -5,9 +5,11 @@
 #define RECOLLECT_ENGINE_SESSION_MOUNT_NAMES_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "store/document_store.h"
 
@@ -21,6 +23,13 @@ inline constexpr int64_t kMaxMounts = 16384;
 // INVALID_ARGUMENT: more than kMaxMounts in all. May block on disk.
 absl::StatusOr<std::vector<std::string>> ExpandMounts(store::DocumentStore& store,
                                                       const std::vector<std::string>& mounts);
+
+// Mounts what `ids` names, by calling `mount`. `ids` is what ExpandMounts has made of `mounts`: a
+// document that a wildcard has found and that has been deleted since is left out, so where `mount`
+// returns NOT_FOUND it is called again with `ids` as they are then, unless these are the same.
+absl::Status MountThoseThere(store::DocumentStore& store, const std::vector<std::string>& mounts,
+                             std::vector<std::string>& ids,
+                             const std::function<absl::Status()>& mount);
 
 }  // namespace recollect::engine
 

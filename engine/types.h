@@ -110,6 +110,7 @@ struct Sampling {
 };
 
 inline constexpr int64_t kMaxPromptTokens = 1 << 18;
+inline constexpr int64_t kMaxAnswerTokens = 1 << 16;  // GenerateRequest::max_tokens
 // The largest number of likeliest tokens at one position, as in OpenAI's chat API (its completions
 // have 5).
 inline constexpr int64_t kMaxTopLogprobs = 20;

@@ -24,7 +24,8 @@ absl::Status TakeMaxTokens(json& object, int64_t& out) {
     return absl::InvalidArgumentError(absl::StrCat(
         "max_tokens: ", *older, ", but max_completion_tokens is ", *newer, ": they mean the same"));
   }
-  out = MaxTokens(newer.value_or(older.value_or(kDefaultAnswerTokens)));
+  ASSIGN_OR_RETURN(out, MaxTokens(newer.has_value() ? "max_completion_tokens" : "max_tokens",
+                                  newer.value_or(older.value_or(kDefaultAnswerTokens))));
   return absl::OkStatus();
 }
 

@@ -27,7 +27,7 @@ absl::StatusOr<CompletionRequest> DecodeCompletion(const std::string& body,
   RETURN_IF_ERROR(Take(object, "echo", "a boolean", request.echo));
   RETURN_IF_ERROR(Take(object, "logprobs", "an integer", generate.logprobs));
   RETURN_IF_ERROR(Take(object, "max_tokens", "an integer", generate.max_tokens));
-  generate.max_tokens = MaxTokens(generate.max_tokens);
+  ASSIGN_OR_RETURN(generate.max_tokens, MaxTokens("max_tokens", generate.max_tokens));
   RETURN_IF_ERROR(CheckLogprobs("logprobs", request, std::ssize(request.prompts)));
   const std::pair<const char*, json> unbuilt[] = {{"n", 1},
                                                   {"best_of", 1},

@@ -20,12 +20,23 @@ namespace {
 using nlohmann::json;
 constexpr size_t kMaxErrorBytes = 1024;
 
-// The engine's field that stands in a message of it in the engine's requests is one of the whole
-// request over HTTP ("sampling.top_p" is top_p), and the parts of a prompt are none
-// ("prompt.text").
-json Param(absl::string_view message) {
+// Names a field at the message's beginning as requests over HTTP have it. The engine's messages
+// have it as the gRPC API does: "sampling.top_p", which is top_p here, and the parts of a prompt,
+// "prompt.text", which here is prompt itself, whatever it holds.
+std::string NamedAsHere(absl::string_view message) {
   absl::ConsumePrefix(&message, "sampling.");
   if (absl::StartsWith(message, "prompt.messages")) absl::ConsumePrefix(&message, "prompt.");
+  for (const char* field : {"prompt", "query", "input"}) {
+    for (const char* part : {".text", ".tokens"}) {
+      absl::string_view rest = message;
+      if (absl::ConsumePrefix(&rest, absl::StrCat(field, part, ":")))
+        return absl::StrCat(field, ":", rest);
+    }
+  }
+  return std::string(message);
+}
+
+json Param(absl::string_view message) {
   const absl::string_view name =
       message.substr(0, message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"));
   const absl::string_view rest = message.substr(name.size());
@@ -76,7 +87,7 @@ int HttpStatus(absl::StatusCode code) {
 std::string ErrorJson(const absl::Status& status, int http_status) {
   // It quotes what callers sent: escaped, so that nothing in it acts on a terminal or hides.
   const std::string message =
-      model::EscapeInvisible(WithoutPaths(status.message().substr(0, kMaxErrorBytes)));
+      NamedAsHere(model::EscapeInvisible(WithoutPaths(status.message().substr(0, kMaxErrorBytes))));
   const json error = {{"message", message},
                       {"type", Type(http_status == 0 ? HttpStatus(status.code()) : http_status)},
                       {"param", Param(message)},

@@ -77,9 +77,9 @@ absl::Status TakeSampling(json& object, engine::GenerateRequest& generate) {
   return TakeSeed(object, sampling.seed);
 }
 
-int64_t MaxTokens(int64_t asked) {
-  constexpr int64_t kMost = 1 << 16;  // that the engine takes
-  return asked == -1 ? kMost : asked;
+absl::StatusOr<int64_t> MaxTokens(const char* field, int64_t asked) {
+  RETURN_IF_ERROR(CheckRange<int64_t>(field, asked, -1, engine::kMaxAnswerTokens));
+  return asked == -1 ? engine::kMaxAnswerTokens : asked;
 }
 
 absl::Status CheckLogprobs(const char* field, const GenerationRequest& request, int64_t choices) {

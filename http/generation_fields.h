@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/types.h"
 #include "nlohmann/json.hpp"
 
@@ -25,8 +26,8 @@ absl::Status TakeOutput(nlohmann::json& object, GenerationRequest& request);
 // `top_p` of 0 means the likeliest token alone.
 absl::Status TakeSampling(nlohmann::json& object, engine::GenerateRequest& generate);
 
-// Returns the limit that a request's `max_tokens` means; -1: the largest that is allowed.
-int64_t MaxTokens(int64_t asked);
+// Returns the limit that a request's `field` means; -1: the largest that is allowed.
+absl::StatusOr<int64_t> MaxTokens(const char* field, int64_t asked);
 
 // Refuses a whole answer, which waits in memory until it is sent, with more log probabilities than
 // some megabytes hold. `field`: the field with their number for each token.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/status.h"
 #include "engine/layer_numbers.h"
 #include "model/text/printable.h"
@@ -49,6 +50,15 @@ absl::Status TakePattern(Query& query, engine::SessionOptions& session) {
   RETURN_IF_ERROR(Take(query, "top_k_blocks", top_k_blocks));
   session.top_k_blocks = top_k_blocks.value_or(0);
   return absl::OkStatus();
+}
+
+absl::Status NamedAsInQuery(const absl::Status& status) {
+  for (const char* name : {"dilation", "window", "initial"}) {
+    absl::string_view rest = status.message();
+    if (absl::ConsumePrefix(&rest, absl::StrCat("layer_", name, "s:")))
+      return absl::Status(status.code(), absl::StrCat(name, ":", rest));
+  }
+  return status;
 }
 
 absl::Status RefuseOthers(const Query& query) {

@@ -23,6 +23,10 @@ absl::Status Take(Query& query, const char* name, std::optional<int64_t>& out);
 // (engine/layer_numbers.h), context and top_k_blocks.
 absl::Status TakePattern(Query& query, engine::SessionOptions& session);
 
+// The engine's answer to a pattern that TakePattern has taken, with the parameter in place of the
+// engine's field: "dilation: …" for "layer_dilations: …".
+absl::Status NamedAsInQuery(const absl::Status& status);
+
 // INVALID_ARGUMENT naming a parameter that nothing has taken.
 absl::Status RefuseOthers(const Query& query);
 

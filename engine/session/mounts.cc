@@ -326,7 +326,8 @@ absl::StatusOr<std::vector<Pin>> Mounts::Mount(const std::vector<std::string>& i
   absl::flat_hash_set<absl::string_view> named;
   for (const std::string& id : ids) {
     if (!named.insert(id).second) {
-      return absl::InvalidArgumentError(absl::StrCat("document \"", id, "\" is mounted twice"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("mounts: document \"", id, "\" is mounted twice"));
     }
   }
   std::vector<Pin> pins;

@@ -23,7 +23,7 @@ class Embed final : public Request {
         counters_(counters) {}
 
   absl::Status Prepare(const PromptSource&) override {
-    RETURN_IF_ERROR(RequireLandmarks(model_, "embed"));
+    RETURN_IF_ERROR(RequireLandmarks(model_));
     const model::ModelConfig& config = model_.config();
     RETURN_IF_ERROR(CheckRange<int64_t>("group", request_.group, 0, std::ssize(config.groups) - 1));
     ASSIGN_OR_RETURN(input_.tokens, PromptTokens(model_, std::exchange(request_.text, {})));

@@ -19,7 +19,6 @@ constexpr int64_t kMaxTopKBlocks = 1 << 16;
 constexpr int64_t kMaxPromptBytes = 2 << 20;
 constexpr int64_t kMaxMessages = 4096;
 constexpr int64_t kMaxScoreFlushes = 4096;
-constexpr int64_t kMaxMaxTokens = 1 << 16;
 constexpr int64_t kMaxTopK = 1 << 20;
 constexpr double kMaxTemperature = 100;
 constexpr double kMaxDryMultiplier = 100;
@@ -28,21 +27,23 @@ constexpr int64_t kMaxStops = 16;
 constexpr int64_t kMaxStopBytes = 256;
 constexpr int64_t kMaxHits = 1024;
 
-absl::Status CheckDilation(int64_t dilation) {
-  if (dilation == -1) return absl::OkStatus();  // switched off
-  return CheckRange<int64_t>("dilation (-1: none)", dilation, 1, kMaxDilation);
+absl::Status CheckDilation(const char* field, int64_t dilation) {
+  if (dilation == -1 || (dilation >= 1 && dilation <= kMaxDilation)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": ", dilation, ", limit 1 to ", kMaxDilation, ", or -1 for none"));
 }
-absl::Status CheckWindow(int64_t window) {
-  return CheckRange<int64_t>("window", window, 0, kMaxWindow);
+absl::Status CheckWindow(const char* field, int64_t window) {
+  return CheckRange<int64_t>(field, window, 0, kMaxWindow);
 }
-absl::Status CheckInitial(int64_t initial) {
-  return CheckRange<int64_t>("initial", initial, 0, kMaxInitial);
+absl::Status CheckInitial(const char* field, int64_t initial) {
+  return CheckRange<int64_t>(field, initial, 0, kMaxInitial);
 }
 
 // How many numbers there must be is the model's to say.
-absl::Status CheckEach(const LayerNumbers& layers, absl::Status (*check)(int64_t)) {
+absl::Status CheckEach(const char* field, const LayerNumbers& layers,
+                       absl::Status (*check)(const char*, int64_t)) {
   for (const auto& heads : layers) {
-    for (const int64_t number : heads) RETURN_IF_ERROR(check(number));
+    for (const int64_t number : heads) RETURN_IF_ERROR(check(field, number));
   }
   return absl::OkStatus();
 }
@@ -115,12 +116,12 @@ absl::Status CheckSession(const SessionOptions& options) {
   for (const std::string& id : options.mounts) {
     if (absl::Status status = CheckDocumentId(id); !status.ok()) return Annotate(status, "mounts");
   }
-  if (options.dilation.has_value()) RETURN_IF_ERROR(CheckDilation(*options.dilation));
-  if (options.window.has_value()) RETURN_IF_ERROR(CheckWindow(*options.window));
-  if (options.initial.has_value()) RETURN_IF_ERROR(CheckInitial(*options.initial));
-  RETURN_IF_ERROR(CheckEach(options.layer_dilations, CheckDilation));
-  RETURN_IF_ERROR(CheckEach(options.layer_windows, CheckWindow));
-  RETURN_IF_ERROR(CheckEach(options.layer_initials, CheckInitial));
+  if (options.dilation.has_value()) RETURN_IF_ERROR(CheckDilation("dilation", *options.dilation));
+  if (options.window.has_value()) RETURN_IF_ERROR(CheckWindow("window", *options.window));
+  if (options.initial.has_value()) RETURN_IF_ERROR(CheckInitial("initial", *options.initial));
+  RETURN_IF_ERROR(CheckEach("layer_dilations", options.layer_dilations, CheckDilation));
+  RETURN_IF_ERROR(CheckEach("layer_windows", options.layer_windows, CheckWindow));
+  RETURN_IF_ERROR(CheckEach("layer_initials", options.layer_initials, CheckInitial));
   if (options.context.has_value()) {
     RETURN_IF_ERROR(CheckRange<int64_t>("context", *options.context, 1, kMaxContext));
   }
@@ -138,7 +139,7 @@ absl::Status CheckRequest(const GenerateRequest& request) {
   RETURN_IF_ERROR(CheckSession(request.session_options));
   RETURN_IF_ERROR(CheckPrompt(request.prompt, "prompt", kMaxPromptTokens, /*messages=*/true));
   RETURN_IF_ERROR(CheckSampling(request.sampling));
-  RETURN_IF_ERROR(CheckRange<int64_t>("max_tokens", request.max_tokens, 0, kMaxMaxTokens));
+  RETURN_IF_ERROR(CheckRange<int64_t>("max_tokens", request.max_tokens, 0, kMaxAnswerTokens));
   if (request.logprobs.has_value())
     RETURN_IF_ERROR(CheckRange<int64_t>("logprobs", *request.logprobs, 0, kMaxTopLogprobs));
   RETURN_IF_ERROR(CheckRange<int64_t>("generated.ids: count (max_tokens at most)",

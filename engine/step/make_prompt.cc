@@ -102,8 +102,10 @@ class Conversation {
   // The tokens of all of it or, if these are more than `room`, of what has room.
   absl::StatusOr<MadePrompt> Render(int64_t room) const {
     const model::ChatTemplate& chat = *model_.chat_template();
-    ASSIGN_OR_RETURN(model::RenderedChat whole,
-                     chat.RenderWithEnds(*model_.tokenizer(), messages_));
+    absl::StatusOr<model::RenderedChat> rendered =
+        chat.RenderWithEnds(*model_.tokenizer(), messages_);
+    if (!rendered.ok()) return Annotate(rendered.status(), "prompt.messages");
+    model::RenderedChat whole = *std::move(rendered);
     if (std::ssize(whole.ids) <= room) return MadePrompt{std::move(whole.ids)};
     MadePrompt made;
     made.dropped_messages = MessagesToDrop(whole, room);
@@ -112,7 +114,7 @@ class Conversation {
     ASSIGN_OR_RETURN(made.tokens, chat.Render(*model_.tokenizer(), kept));
     if (std::ssize(made.tokens) <= room) return made;
     return absl::InvalidArgumentError(
-        absl::StrCat("messages: the last turn has ", made.tokens.size(),
+        absl::StrCat("prompt.messages: the last turn has ", made.tokens.size(),
                      " tokens with the system message, the model's context has room for ", room));
   }
 

@@ -43,7 +43,7 @@ absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, con
   if (!continues) return model.tokenizer()->Encode(prompt.text);
   if (const int64_t bad = model::FindInvalidUtf8(prompt.text, /*allow_partial_end=*/false);
       bad >= 0) {
-    return absl::InvalidArgumentError(absl::StrCat("text is not valid UTF-8 at byte ", bad));
+    return absl::InvalidArgumentError(absl::StrCat("prompt: not valid UTF-8 at byte ", bad));
   }
   // Anywhere but at 0 there is no space to put.
   ASSIGN_OR_RETURN(model::Tokenizer::Encoded encoded,
@@ -101,10 +101,10 @@ std::optional<int32_t> TokenBefore(const model::Model& model, const Session& ses
   return is_text && session.positions() == 0 ? model.begin_token() : std::nullopt;
 }
 
-absl::Status RequireLandmarks(const model::Model& model, const std::string& what) {
+absl::Status RequireLandmarks(const model::Model& model) {
   if (model.config().landmarks()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      what, ": a model of family ", model.config().architecture,
+      "a model of family ", model.config().architecture,
       model.config().has_adapter() ? " with a memory adapter has keys that no vector holds"
                                    : " has no landmarks: its layers retrieve nothing"));
 }
@@ -152,7 +152,7 @@ absl::Status ValidateSession(const model::Model& model, const SessionOptions& op
                      model.config().architecture, " mounts one prefix"));
   }
   if (options.random_chunks && !model.config().has_adapter()) {
-    RETURN_IF_ERROR(RequireLandmarks(model, "random_chunks"));
+    RETURN_IF_ERROR(Annotate(RequireLandmarks(model), "random_chunks"));
   }
   return absl::OkStatus();
 }

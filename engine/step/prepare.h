@@ -27,9 +27,8 @@ absl::StatusOr<model::LocalPatterns> SessionPatterns(const model::Model& model,
 // `options` may not ask for others.
 absl::StatusOr<model::LocalPatterns> IngestPatterns(const model::Model& model,
                                                     const SessionOptions& options);
-// FAILED_PRECONDITION, naming `what` and the family, for a model without landmarks, which retrieves
-// nothing.
-absl::Status RequireLandmarks(const model::Model& model, const std::string& what);
+// FAILED_PRECONDITION, naming the family, for a model without landmarks, which retrieves nothing.
+absl::Status RequireLandmarks(const model::Model& model);
 // Whether blocks of mounted documents go in front of prompts, and whether layers read them.
 bool MountsText(const model::ModelConfig& config, MountAs mount_as);
 bool MountsMemory(const model::ModelConfig& config, MountAs mount_as);

@@ -26,7 +26,7 @@ class Retrieving final : public Request {
 
   absl::Status Prepare(const PromptSource&) override {
     if (!OfText() && !model_.config().has_adapter()) {
-      RETURN_IF_ERROR(RequireLandmarks(model_, "retrieve"));
+      RETURN_IF_ERROR(RequireLandmarks(model_));
     }
     ASSIGN_OR_RETURN(input_.tokens, PromptTokens(model_, std::exchange(request_.query, {})));
     input_.flushes = {std::ssize(input_.tokens)};

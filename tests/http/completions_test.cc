@@ -185,7 +185,7 @@ TEST_F(HttpTest, EndsOfRangesMeanWhatClientsMean) {
   const int64_t most = engine_.seen().generate.max_tokens;
   EXPECT_EQ(most, 65536);
   ExpectRefused("/v1/completions", {{"model", "fake"}, {"prompt", "x"}, {"max_tokens", most + 1}},
-                400, absl::StrCat("limit 0 to ", most));
+                400, absl::StrCat("limit -1 to ", most));
   Complete({{"top_p", 0}, {"temperature", 1}});
   EXPECT_EQ(engine_.seen().generate.sampling.top_p, 1);
   EXPECT_EQ(engine_.seen().generate.sampling.top_k, 1) << "the likeliest token alone";
@@ -286,7 +286,7 @@ TEST_F(HttpTest, BadRequestsNameTheField) {
       {{{"model", 3}}, 400, "model: number 3, expected a string"},
       {{{"max_tokens", "8"}}, 400, "max_tokens: string, expected an integer"},
       {{{"max_tokens", 1.5}}, 400, "max_tokens: number 1.5, expected an integer"},
-      {{{"max_tokens", -2}}, 400, "max_tokens: -2, limit 0 to 65536"},
+      {{{"max_tokens", -2}}, 400, "max_tokens: -2, limit -1 to 65536"},
       {{{"max_tokens", 99999999999999999999.0}}, 400, "max_tokens: number 1e+20, expected"},
       {{{"max_tokens", uint64_t{1} << 63}}, 400, "max_tokens: number 9223372036854775808, expec"},
       {{{"temperature", 1e6}}, 400, "temperature: 1e+06"},
@@ -296,6 +296,10 @@ TEST_F(HttpTest, BadRequestsNameTheField) {
       {{{"mounts", {""}}}, 400, "mounts: id: bytes: 0, limit 1 to 256"},
       {{{"prompt", {1, 5000000000}}}, 400, "prompt: entry 1: number 5000000000"},
       {{{"prompt", {{"a", 1}}}}, 400, "prompt: object"},
+      {{{"prompt", std::string(2097153, 'x')}}, 400, "prompt: bytes: 2097153, limit 0 to 2097152"},
+      {{{"prompt", json(std::vector<int>(262145))}}, 400, "prompt: count: 262145, limit 0 to 26"},
+      {{{"dilation", 0}}, 400, "dilation: 0, limit 1 to 4096, or -1 for none"},
+      {{{"layer_windows", {{-1}}}}, 400, "layer_windows: -1, limit 0"},
       {{{"n", 2}}, 400, "n: 2, only 1 is built"},
       {{{"best_of", 2}}, 400, "best_of: 2, only 1"},
       {{{"logprobs", 21}}, 400, "logprobs: 21, limit 0 to 20"},

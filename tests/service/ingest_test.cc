@@ -107,7 +107,7 @@ TEST_F(IngestTest, PassesThePatternOn) {
   EXPECT_TRUE(engine_.seen().ingest == engine::SessionOptions());
   session.set_dilation(0);
   EXPECT_THAT(client_->IngestText("f", client::ReadFrom("text"), nullptr, session).status(),
-              Fails(absl::StatusCode::kInvalidArgument, "dilation (-1: none): 0, limit 1"));
+              Fails(absl::StatusCode::kInvalidArgument, "dilation: 0, limit 1 to 4096, or -1"));
 }
 
 TEST_F(IngestTest, ASilentStreamIsEndedAndMayBeResumed) {

@@ -158,7 +158,8 @@ absl::StatusOr<FakeEngine::Documents> FakeEngine::MountLocked(
   Documents documents;
   for (const std::string& id : ids) {
     if (std::count(ids.begin(), ids.end(), id) > 1) {
-      return absl::InvalidArgumentError(absl::StrCat("document '", id, "' is mounted twice"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("mounts: document '", id, "' is mounted twice"));
     }
     ASSIGN_OR_RETURN(documents.emplace_back(), store_->Get(id));
   }
@@ -348,6 +349,7 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::Embed(
   const auto handle = std::make_shared<Handle>(*this);
   const auto embed = [&]() -> absl::StatusOr<engine::Embedding> {
     RETURN_IF_ERROR(engine::CheckRequest(request));
+    RETURN_IF_ERROR(CheckRange<int64_t>("group", request.group, 0, 1));
     RETURN_IF_ERROR(BeginLocked(request).status());
     const int64_t bytes = std::ssize(request.text.text), tokens = std::ssize(request.text.tokens);
     return engine::Embedding{

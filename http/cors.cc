@@ -13,11 +13,6 @@ constexpr char kOrigin[] = "origin";
 constexpr char kAskedMethod[] = "access-control-request-method";
 constexpr char kAskedHeaders[] = "access-control-request-headers";
 
-absl::string_view HeaderOf(const Request& request, const char* name) {
-  const auto found = request.headers.find(name);
-  return found == request.headers.end() ? absl::string_view() : absl::string_view(found->second);
-}
-
 // As a browser writes one: a scheme, and a host with or without a port.
 bool IsOrigin(absl::string_view text) {
   if (!absl::ConsumePrefix(&text, "https://") && !absl::ConsumePrefix(&text, "http://"))
@@ -57,7 +52,7 @@ bool Cors::Allows(absl::string_view origin) const {
 
 std::string Cors::Headers(const Request& request) const {
   if (!all_ && origins_.empty()) return "";
-  const absl::string_view origin = HeaderOf(request, kOrigin);
+  const absl::string_view origin = HeaderOf(request, kOrigin).value_or("");
   // A cache may give the answer to another page.
   const std::string varies = "Vary: Origin\r\n";
   if (!Allows(origin)) return varies;
@@ -67,14 +62,14 @@ std::string Cors::Headers(const Request& request) const {
 }
 
 std::optional<std::string> Cors::Preflight(const Request& request) const {
-  if (request.method != "OPTIONS" || HeaderOf(request, kAskedMethod).empty() ||
-      !Allows(HeaderOf(request, kOrigin)))
+  if (request.method != "OPTIONS" || HeaderOf(request, kAskedMethod).value_or("").empty() ||
+      !Allows(HeaderOf(request, kOrigin).value_or("")))
     return std::nullopt;
   std::string headers =
       "Access-Control-Allow-Methods: GET, HEAD, POST, PUT, DELETE\r\n"
       "Access-Control-Max-Age: 600\r\n";
   // Clients send headers of their own, which are ignored here.
-  const absl::string_view asked = HeaderOf(request, kAskedHeaders);
+  const absl::string_view asked = HeaderOf(request, kAskedHeaders).value_or("");
   if (!asked.empty()) absl::StrAppend(&headers, "Access-Control-Allow-Headers: ", asked, "\r\n");
   return headers;
 }

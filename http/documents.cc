@@ -142,10 +142,10 @@ class TextSender : public std::enable_shared_from_this<TextSender> {
 // copy that If-Range names has to be of the same text. Nothing: the whole body.
 absl::StatusOr<std::optional<ByteRange>> RangeOf(const Request& request, const std::string& tag,
                                                  int64_t size) {
-  const auto range = request.headers.find("range"), copy = request.headers.find("if-range");
-  if (request.method != "GET" || range == request.headers.end()) return std::nullopt;
-  if (copy != request.headers.end() && copy->second != tag) return std::nullopt;
-  return ParseRange(range->second, size);
+  const auto range = HeaderOf(request, "range");
+  if (request.method != "GET" || !range.has_value()) return std::nullopt;
+  if (HeaderOf(request, "if-range").value_or(tag) != tag) return std::nullopt;
+  return ParseRange(*range, size);
 }
 
 absl::Status SendText(Runtime& runtime, const Request& request,
@@ -165,8 +165,7 @@ absl::Status SendText(Runtime& runtime, const Request& request,
   const std::string tag = absl::StrCat("\"", document.sha256, "\"");
   Answer::Head head = {200, "text/plain; charset=utf-8",
                        absl::StrCat("Accept-Ranges: bytes\r\nETag: ", tag, "\r\n")};
-  const auto had = request.headers.find("if-none-match");
-  if (had != request.headers.end() && NamesTag(had->second, tag)) {
+  if (NamesTag(HeaderOf(request, "if-none-match").value_or(""), tag, TagComparison::kWeak)) {
     answer->Send(304, head.content_type, "", head.headers);
     return absl::OkStatus();
   }

@@ -1,4 +1,4 @@
-// Entity tags of RFC 9110, 8.8.3: whether a client has a copy already.
+// Entity tags of RFC 9110, 8.8.3: whether a client has a copy already, or means this very one.
 #ifndef RECOLLECT_HTTP_ENTITY_TAG_H_
 #define RECOLLECT_HTTP_ENTITY_TAG_H_
 
@@ -6,9 +6,12 @@
 
 namespace recollect::http {
 
-// Whether a header If-None-Match, "*" or a list, names `tag`, which has its quotes. Weak ones count
-// (13.1.2). What is no list names none.
-bool NamesTag(absl::string_view header, absl::string_view tag);
+// Whether weak tags (W/"…") name anything: in If-None-Match they do, in If-Match not (13.1.1).
+enum class TagComparison { kWeak, kStrong };
+
+// Whether a header If-Match or If-None-Match, "*" or a list, names `tag`, which is a strong one and
+// has its quotes. What is no list names none.
+bool NamesTag(absl::string_view header, absl::string_view tag, TagComparison comparison);
 
 }  // namespace recollect::http
 

@@ -6,6 +6,12 @@
 
 namespace recollect::http {
 
+std::optional<absl::string_view> HeaderOf(const Request& request, const char* name) {
+  const auto found = request.headers.find(name);
+  if (found == request.headers.end()) return std::nullopt;
+  return found->second;
+}
+
 void Answer::Wake() {
   MutexLock lock(mutex_);
   if (wake_ != nullptr) wake_();  // only posts

@@ -33,6 +33,9 @@ struct Request {
   access::Caller caller;  // whose documents a handler may use (http/authorize.h)
 };
 
+// The value of a header, whose name is in lower case; nothing where the request has none.
+std::optional<absl::string_view> HeaderOf(const Request& request, const char* name);
+
 // Thread-safe. The handler sends one whole answer, or begins one, writes parts and ends it; after
 // the client has disconnected, this has no effect.
 class Answer {

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMaxNameBytes = 253;  // of DNS
 constexpr size_t kMaxShownBytes = 100;
 
-std::string Shown(absl::string_view value) {
+std::string ShownHeader(absl::string_view value) {
   return model::Shortened(model::EscapeInvisible(value), kMaxShownBytes);
 }
 
@@ -74,7 +74,7 @@ absl::StatusOr<Hosts> Hosts::Create(const std::string& listen,
   for (const std::string& name : names) {
     if (!IsHostName(name)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "--http-hosts: '", Shown(name),
+          "--http-hosts: '", ShownHeader(name),
           "', expected a host name without scheme and port, such as docs.example.org"));
     }
     hosts.names_.insert(NameOf(name));
@@ -88,7 +88,7 @@ absl::Status Hosts::CheckHost(absl::string_view host) const {
   if (IsAddress(name) || IsLocalhost(name) || name == listen_name_ || names_.count(name) > 0)
     return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
-      "Host: '", Shown(host),
+      "Host: '", ShownHeader(host),
       "' is no name of this server, which asks for no keys and therefore answers only to IP "
       "addresses, localhost and its names: ",
       HowToAllow(name)));
@@ -104,18 +104,15 @@ absl::Status Hosts::CheckOrigin(absl::string_view origin, absl::string_view host
   const std::string name = NameOf(authority);
   if (names_.count(name) > 0) return absl::OkStatus();
   return absl::PermissionDeniedError(
-      absl::StrCat("Origin: '", Shown(origin), "' is a page of another site than '", Shown(host),
-                   "', and this server asks for no keys: ", HowToAllow(name)));
+      absl::StrCat("Origin: '", ShownHeader(origin), "' is a page of another site than '",
+                   ShownHeader(host), "', and this server asks for no keys: ", HowToAllow(name)));
 }
 
 absl::StatusOr<access::Caller> Hosts::Admit(const Request& request) const {
   if (IsHealth(request)) return access::Caller::Anybody();
-  const auto header = [&](const char* name) {
-    const auto found = request.headers.find(name);
-    return found == request.headers.end() ? absl::string_view() : absl::string_view(found->second);
-  };
-  RETURN_IF_ERROR(CheckHost(header("host")));
-  RETURN_IF_ERROR(CheckOrigin(header("origin"), header("host")));
+  const absl::string_view host = HeaderOf(request, "host").value_or("");
+  RETURN_IF_ERROR(CheckHost(host));
+  RETURN_IF_ERROR(CheckOrigin(HeaderOf(request, "origin").value_or(""), host));
   return access::Caller::Anybody();
 }
 

@@ -30,12 +30,6 @@ using nlohmann::json;
 
 constexpr absl::Duration kProgressInterval = absl::Milliseconds(200);
 
-std::optional<std::string> Header(const Request& request, const char* name) {
-  const auto found = request.headers.find(name);
-  if (found == request.headers.end()) return std::nullopt;
-  return found->second;
-}
-
 json EncodeProgress(const engine::IngestStatus& status) {
   return {{"accepted_bytes", status.accepted_offset},
           {"committed_bytes", status.committed_offset},
@@ -44,13 +38,13 @@ json EncodeProgress(const engine::IngestStatus& status) {
           {"tokens_per_s", std::round(status.tokens_per_s * 10) / 10}};
 }
 
-struct Asked {
+struct AskedUpload {
   engine::SessionOptions session;  // its pattern
   std::optional<engine::Replacement> replacement;
 };
 
-absl::StatusOr<Asked> DecodeQuery(Query query) {
-  Asked asked;
+absl::StatusOr<AskedUpload> DecodeUpload(Query query) {
+  AskedUpload asked;
   RETURN_IF_ERROR(TakePattern(query, asked.session));
   std::string replace = "false";
   RETURN_IF_ERROR(Take(query, "replace", replace));
@@ -67,12 +61,12 @@ absl::StatusOr<Asked> DecodeQuery(Query query) {
 // otherwise.
 bool MeetsConditions(const Request& request, const absl::StatusOr<store::DocumentInfo>& document) {
   const std::string tag = document.ok() ? absl::StrCat("\"", document->sha256, "\"") : "";
-  const auto names = [&](const std::string& header) {
-    return document.ok() && NamesTag(header, tag);
+  const auto names = [&](absl::string_view header, TagComparison comparison) {
+    return document.ok() && NamesTag(header, tag, comparison);
   };
-  const std::optional<std::string> match = Header(request, "if-match");
-  const std::optional<std::string> none = Header(request, "if-none-match");
-  return (!match.has_value() || names(*match)) && (!none.has_value() || !names(*none));
+  const auto match = HeaderOf(request, "if-match"), none = HeaderOf(request, "if-none-match");
+  return (!match.has_value() || names(*match, TagComparison::kStrong)) &&
+         (!none.has_value() || !names(*none, TagComparison::kWeak));
 }
 
 // One thing at a time: read a piece, let the engine take it, read the next. Each step starts the
@@ -85,7 +79,8 @@ class Upload final : public std::enable_shared_from_this<Upload> {
         id_(request.parameter),
         body_(request.stream),
         answer_(std::move(answer)),
-        lines_(absl::StrContains(Header(request, "accept").value_or(""), "application/x-ndjson")) {}
+        lines_(
+            absl::StrContains(HeaderOf(request, "accept").value_or(""), "application/x-ndjson")) {}
 
   // Waits for the disk. After an error, which nobody has been told yet, call Refuse.
   absl::Status Begin(const Request& request);
@@ -130,9 +125,9 @@ class Upload final : public std::enable_shared_from_this<Upload> {
 };
 
 absl::Status Upload::Begin(const Request& request) {
-  ASSIGN_OR_RETURN(Asked asked, DecodeQuery(request.query));
-  if (const auto header = Header(request, "content-range"); header.has_value()) {
-    ASSIGN_OR_RETURN(range_, ParseContentRange(*header));
+  ASSIGN_OR_RETURN(AskedUpload asked, DecodeUpload(request.query));
+  if (const auto header = HeaderOf(request, "content-range"); header.has_value()) {
+    ASSIGN_OR_RETURN(range_, ParseContentRange(std::string(*header)));
   }
   RETURN_IF_ERROR(CheckLength(request));
   const absl::StatusOr<store::DocumentInfo> there = runtime_.engine.GetDocument(id_);
@@ -144,16 +139,17 @@ absl::Status Upload::Begin(const Request& request) {
         existed_ ? absl::StrCat("has the ETag \"", there->sha256, "\"") : "does not exist"));
   }
   // Of a document that changes between the look above and the engine's.
-  if (Header(request, "if-match").has_value()) asked.replacement = {there->sha256};
+  if (HeaderOf(request, "if-match").has_value()) asked.replacement = {there->sha256};
   if (asked.replacement.has_value() && range_.has_value()) {
     return absl::InvalidArgumentError(
         "Content-Range: a part, but a text that replaces another is sent in one request");
   }
-  ASSIGN_OR_RETURN(stream_, runtime_.engine.BeginIngest(id_, /*from_tokens=*/false, asked.session,
-                                                        {.peer = request.peer,
-                                                         .owner = request.caller.name(),
-                                                         .account = request.caller.account()},
-                                                        asked.replacement));
+  absl::StatusOr<std::unique_ptr<engine::IngestStream>> stream = runtime_.engine.BeginIngest(
+      id_, /*from_tokens=*/false, asked.session,
+      {.peer = request.peer, .owner = request.caller.name(), .account = request.caller.account()},
+      asked.replacement);
+  if (!stream.ok()) return NamedAsInQuery(stream.status());
+  stream_ = *std::move(stream);
   if (existed_ && range_.has_value())
     stream_ = std::make_unique<PublishedPart>(runtime_.engine, *there, range_->begin);
   const engine::IngestStatus status = stream_->status();
@@ -182,7 +178,7 @@ void Upload::Refuse(const absl::Status& status) {
 absl::Status Upload::CheckLength(const Request& request) const {
   int64_t length = 0;
   if (!range_.has_value() ||
-      !absl::SimpleAtoi(Header(request, "content-length").value_or(""), &length) ||
+      !absl::SimpleAtoi(HeaderOf(request, "content-length").value_or(""), &length) ||
       length == range_->size()) {
     return absl::OkStatus();
   }
@@ -327,7 +323,7 @@ void Upload::WriteLine(const json& line) {
 
 void PutDocument(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
   // Else what a form puts around a file would become part of the text.
-  if (absl::StartsWithIgnoreCase(Header(request, "content-type").value_or(""), "multipart/")) {
+  if (absl::StartsWithIgnoreCase(HeaderOf(request, "content-type").value_or(""), "multipart/")) {
     return SendError(*answer,
                      absl::InvalidArgumentError("Content-Type: multipart, but the body is the text "
                                                 "itself, without a form (curl -T FILE)"),

@@ -189,6 +189,7 @@ TEST_F(HttpUploadTest, BadTextsAndIdsAreNamed) {
   ExpectError(Put("/v1/documents/d?dilation=4,,8", "x"), 400,
               "dilation: '4,,8', expected a number");
   ExpectError(Put("/v1/documents/d?dilation=1/b", "x"), 400, "dilation: '1/b'");
+  ExpectError(Put("/v1/documents/d?dilation=1,0", "x"), 400, "dilation: 0, limit 1 to 4096");
   ExpectError(Put("/v1/documents/d?top_k_blocks=few", "x"), 400, "top_k_blocks: 'few'");
   AwaitNoIngest();
   EXPECT_TRUE(engine_.ListIngests()->empty());
@@ -239,6 +240,7 @@ TEST_F(HttpUploadTest, ADocumentIsReplacedWhereTheRequestSaysSo) {
   EXPECT_THAT(there, StartsWith("HTTP/1.1 412"));
   EXPECT_THAT(there, HasSubstr(Sha256Hex("one")));
   EXPECT_THAT(put("two", "", "If-Match: " + tag("three") + "\r\n"), StartsWith("HTTP/1.1 412"));
+  EXPECT_THAT(put("two", "", "If-Match: W/" + tag("one") + "\r\n"), StartsWith("HTTP/1.1 412"));
   EXPECT_EQ(Text("d"), "one");
   EXPECT_THAT(put("two", "", "If-Match: " + tag("one") + "\r\n"), StartsWith("HTTP/1.1 200"));
   EXPECT_EQ(Text("d"), "two");

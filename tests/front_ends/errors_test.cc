@@ -55,17 +55,21 @@ std::string CodeIn(const std::string& cell) {
   return "";
 }
 
-// By the first cell of a row, what its last words say.
+// By the first cell of a row that promises a code, what it says.
 std::map<std::string, std::string> Promises() {
   std::map<std::string, std::string> promises;
   const std::pair<const char*, size_t> tables[] = {
       {"| what went wrong with a document | says |", 1},
       {"| what went wrong | says |", 1},
       {"| fault | says | test |", 1},
-      {"| bound | counts | when it is reached |", 2}};
+      {"| bound | counts | when it is reached |", 2},
+      {"| during a refresh | says | test |", 1},
+      {"| of | at most | what is more |", 2}};
   for (const auto& [columns, says] : tables) {
-    for (const std::vector<std::string>& row : Rows("operations.md", columns))
-      promises[absl::StrReplaceAll(row[0], {{"`", ""}})] = row[says];
+    for (const std::vector<std::string>& row : Rows("operations.md", columns)) {
+      if (!CodeIn(row[says]).empty())
+        promises[absl::StrReplaceAll(row[0], {{"`", ""}})] = row[says];
+    }
   }
   return promises;
 }
@@ -73,7 +77,7 @@ std::map<std::string, std::string> Promises() {
 // What only one of them can answer.
 const std::set<std::string> kOfOneOnly = {
     "a session that another key has opened",  // HTTP has none
-    "the server is killed in the middle",     // nobody answers
+    "sessions",                               // nor any that stays open
     "an import says nothing for 5 minutes"};  // HTTP ends the connection, without an answer
 
 struct HttpError {
@@ -251,6 +255,37 @@ class FaultTest : public FrontEndsTest {
     engine_.AddDocument("d", "text of it");
     return Imported(File("some text"));
   }
+  Told Refreshed() {
+    return {As("full")->RefreshDocument("d").status(), Http("full", "PUT /v1/documents/d/refresh")};
+  }
+  Told RefreshOfTokens() {
+    const auto stream = engine_.BeginIngest("d", /*from_tokens=*/true, {}).value();
+    std::promise<void> published;
+    stream->AppendTokens(
+        0, {5}, [&](const auto&) { stream->Finish([&](const auto&) { published.set_value(); }); });
+    published.get_future().wait();
+    return Refreshed();
+  }
+  Told RefreshOfWhatIsDeleted() {
+    engine_.deletes_during_refresh = true;
+    engine_.AddDocument("d", "text of it");
+    const absl::Status grpc = As("full")->RefreshDocument("d").status();
+    engine_.AddDocument("d", "text of it");
+    const HttpError http = Http("full", "PUT /v1/documents/d/refresh");
+    engine_.deletes_during_refresh = false;
+    return {grpc, http};
+  }
+  Told RefreshBesideAnother() {
+    const auto held = engine_.BeginIngest("d", false, {}).value();
+    return Refreshed();
+  }
+  Told TooManyIngests() {
+    engine_.max_ingests = 0;
+    const Told told = {As("full")->IngestText("d", client::ReadFrom("x")).status(),
+                       Http("full", "PUT /v1/documents/d", "x")};
+    engine_.max_ingests = 1 << 20;
+    return told;
+  }
 
   std::map<std::string, std::function<Told()>> Cases() {
     return {
@@ -270,7 +305,11 @@ class FaultTest : public FrontEndsTest {
         {"the text in it is not UTF-8", [this] { return Imported(File("abc\xff")); }},
         {"the id, also that in the file, is outside the key's prefix",
          [this] { return Imported(File("some text"), "a"); }},
-        {"the key is revoked meanwhile", [this] { return RevokedMeanwhile(); }}};
+        {"the key is revoked meanwhile", [this] { return RevokedMeanwhile(); }},
+        {"it was ingested as token ids", [this] { return RefreshOfTokens(); }},
+        {"it is deleted meanwhile", [this] { return RefreshOfWhatIsDeleted(); }},
+        {"somebody else refreshes or ingests that id", [this] { return RefreshBesideAnother(); }},
+        {"ingests", [this] { return TooManyIngests(); }}};
   }
 };
 

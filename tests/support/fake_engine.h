@@ -76,9 +76,10 @@ class FakeEngine final : public engine::Engine {
 
   // Limits and hooks, to be set before the calls that they affect. Hooks run inside the call.
   int64_t max_sessions = 1 << 20, max_ingests = 1 << 20;
-  std::function<void()> on_open;      // OpenSession begins
-  std::function<void()> on_retrieve;  // Retrieve has found its hits; may only add documents
-  std::function<void()> on_shutdown;  // Shutdown refuses new calls
+  std::function<void()> on_open;        // OpenSession begins
+  std::function<void()> on_retrieve;    // Retrieve has found its hits; may only add documents
+  std::function<void()> on_shutdown;    // Shutdown refuses new calls
+  bool deletes_during_refresh = false;  // somebody deletes the document that is being refreshed
 
   const model::Model& model() const override;  // aborts: there is none
   engine::EngineStats stats() const override;

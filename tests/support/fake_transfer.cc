@@ -85,7 +85,17 @@ std::shared_ptr<engine::RequestHandle> FakeEngine::RefreshDocument(
     seen_.peer = origin.peer;
     seen_.refreshed.push_back(id);
     changed_.notify_all();
-    return store_->Get(id);
+    if (writers_.contains(id)) {
+      return absl::AbortedError(absl::StrCat("another stream writes '", id, "'"));
+    }
+    ASSIGN_OR_RETURN(const store::DocumentInfo info, store_->Get(id));
+    if (info.from_tokens) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("document '", id, "' was ingested as token ids"));
+    }
+    if (deletes_during_refresh) store_->Remove(id).IgnoreError();
+    if (store_->Get(id).ok()) return info;
+    return absl::AbortedError(absl::StrCat("document '", id, "' was deleted meanwhile"));
   });
   return nullptr;
 }

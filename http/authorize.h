@@ -15,7 +15,8 @@ namespace recollect::http {
 bool IsHealth(const Request& request);
 
 // Checks the key, "Authorization: Bearer KEY", that every request needs, except for the server's
-// health and the web page, which reveal nothing of documents. Methods other than GET, HEAD and POST
+// health, the web page and the description of the API, which reveal nothing of documents; what
+// loads the description learns from it how keys are sent. Methods other than GET, HEAD and POST
 // change something and need the right 'full'. The id in a path /v1/documents/ID must be allowed,
 // too. UNAUTHENTICATED, PERMISSION_DENIED; INVALID_ARGUMENT if the id's percent-encoding is wrong.
 //

@@ -28,7 +28,8 @@ struct EmbeddingRequest {
   std::optional<int64_t> dimensions;
 };
 
-absl::StatusOr<EmbeddingRequest> Decode(const Request& request, const ServerOptions& options) {
+absl::StatusOr<EmbeddingRequest> DecodeEmbedding(const Request& request,
+                                                 const ServerOptions& options) {
   ASSIGN_OR_RETURN(json object, ParseObject(request.body));
   EmbeddingRequest result;
   std::string format = "float", user;
@@ -116,7 +117,7 @@ class Embeddings final : public std::enable_shared_from_this<Embeddings> {
 }  // namespace
 
 void Embed(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  absl::StatusOr<EmbeddingRequest> decoded = Decode(request, runtime.options);
+  absl::StatusOr<EmbeddingRequest> decoded = DecodeEmbedding(request, runtime.options);
   if (!decoded.ok()) return SendError(*answer, decoded.status());
   std::make_shared<Embeddings>(runtime.engine, runtime.options.model_name, *std::move(decoded),
                                answer)

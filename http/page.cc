@@ -13,16 +13,16 @@ constexpr char kHeaders[] =
 
 }  // namespace
 
-const PageFile* FindPageFile(std::string_view path) {
+const EmbeddedFile* FindPageFile(std::string_view path) {
   if (path == "/") path = "/page/index.html";
   if (!path.starts_with(kFolder)) return nullptr;
   path.remove_prefix(kFolder.size());
-  for (const PageFile& file : PageFiles())
+  for (const EmbeddedFile& file : PageFiles())
     if (file.name == path) return &file;
   return nullptr;
 }
 
-void SendPageFile(const PageFile& file, Answer& answer) {
+void SendPageFile(const EmbeddedFile& file, Answer& answer) {
   answer.Send(200, std::string(file.content_type), std::string(file.content), kHeaders);
 }
 

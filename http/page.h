@@ -1,28 +1,23 @@
-// The web page: the files of http/page, which cmake/EmbedPage.cmake compiles into the binary.
+// The web page: the files of http/page, which cmake/EmbedFiles.cmake compiles into the binary.
 #ifndef RECOLLECT_HTTP_PAGE_H_
 #define RECOLLECT_HTTP_PAGE_H_
 
 #include <span>
 #include <string_view>
 
+#include "http/embedded_file.h"
 #include "http/exchange.h"
 
 namespace recollect::http {
 
-struct PageFile {
-  std::string_view name;  // "app.js"
-  std::string_view content_type;
-  std::string_view content;
-};
-
-std::span<const PageFile> PageFiles();
+std::span<const EmbeddedFile> PageFiles();
 
 // The file that `path` names, "/" or "/page/NAME"; null if there is none.
-const PageFile* FindPageFile(std::string_view path);
+const EmbeddedFile* FindPageFile(std::string_view path);
 
 // With headers that let the page load nothing but files and answers of this server, and let no
 // other page show it in a frame.
-void SendPageFile(const PageFile& file, Answer& answer);
+void SendPageFile(const EmbeddedFile& file, Answer& answer);
 
 }  // namespace recollect::http
 

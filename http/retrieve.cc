@@ -18,14 +18,14 @@ namespace {
 
 using nlohmann::json;
 
-struct Asked {
+struct AskedHits {
   engine::RetrieveRequest request;
   bool with_text = false;
 };
 
-absl::StatusOr<Asked> Decode(const Request& request, const ServerOptions& options) {
+absl::StatusOr<AskedHits> DecodeRetrieve(const Request& request, const ServerOptions& options) {
   ASSIGN_OR_RETURN(json object, ParseObject(request.body));
-  Asked asked;
+  AskedHits asked;
   engine::RetrieveRequest& result = asked.request;
   RETURN_IF_ERROR(TakeModel(object, options, ModelField::kOptional));
   RETURN_IF_ERROR(TakePrompt(object, "query", result.query));
@@ -60,7 +60,7 @@ absl::StatusOr<json> EncodeWithTexts(engine::Engine& engine,
 }  // namespace
 
 void Retrieve(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  absl::StatusOr<Asked> decoded = Decode(request, runtime.options);
+  absl::StatusOr<AskedHits> decoded = DecodeRetrieve(request, runtime.options);
   if (!decoded.ok()) return SendError(*answer, decoded.status());
   const auto work = std::make_shared<Runtime::Work>(runtime);
   const bool with_text = decoded->with_text;

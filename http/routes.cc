@@ -14,6 +14,7 @@
 #include "http/errors.h"
 #include "http/json.h"
 #include "http/metrics.h"
+#include "http/openapi.h"
 #include "http/page.h"
 #include "http/path.h"
 #include "http/request_fields.h"
@@ -62,7 +63,7 @@ void OneModel(Runtime& runtime, const Request& request, const std::shared_ptr<An
 }
 
 void Page(Runtime&, const Request& request, const std::shared_ptr<Answer>& answer) {
-  const PageFile* const file = FindPageFile(request.path);
+  const EmbeddedFile* const file = FindPageFile(request.path);
   if (file == nullptr)
     return SendError(*answer, absl::NotFoundError(absl::StrCat(
                                   "there is no '", model::EscapeInvisible(request.path), "'")));
@@ -75,6 +76,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/livez", Live, /*quick=*/true},
     {"GET", "/health", Ready, /*quick=*/true},
     {"GET", "/readyz", Ready, /*quick=*/true},
+    {"GET", "/openapi.json", OpenApi, /*quick=*/true},
     {"GET", "/version", Version, /*quick=*/true},
     {"GET", "/v1/models", Models, /*quick=*/true},
     {"GET", "/v1/models/{}", OneModel, /*quick=*/true},
@@ -115,6 +117,8 @@ std::optional<std::string> Fit(absl::string_view pattern, absl::string_view path
 }
 
 }  // namespace
+
+std::span<const Route> Routes() { return kRoutes; }
 
 Match FindRoute(Request& request) {
   Match match;

@@ -4,6 +4,7 @@
 #define RECOLLECT_HTTP_ROUTES_H_
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
@@ -23,6 +24,9 @@ struct Route {
   // The handler gets Request::stream in place of Request::body, and keeps a copy of it.
   bool streamed = false;
 };
+
+// All routes. http/api describes each (http/openapi.h).
+std::span<const Route> Routes();
 
 // The route of a request whose method and path are set, or why there is none.
 struct Match {

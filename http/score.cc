@@ -17,7 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-absl::StatusOr<engine::ScoreRequest> Decode(const Request& request, const ServerOptions& options) {
+absl::StatusOr<engine::ScoreRequest> DecodeScore(const Request& request,
+                                                 const ServerOptions& options) {
   ASSIGN_OR_RETURN(json object, ParseObject(request.body));
   engine::ScoreRequest result;
   RETURN_IF_ERROR(TakeModel(object, options, ModelField::kOptional));
@@ -58,7 +59,7 @@ json EncodeScore(const engine::ScoreResult& result) {
 }  // namespace
 
 void Score(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  absl::StatusOr<engine::ScoreRequest> decoded = Decode(request, runtime.options);
+  absl::StatusOr<engine::ScoreRequest> decoded = DecodeScore(request, runtime.options);
   if (!decoded.ok()) return SendError(*answer, decoded.status());
   const auto work = std::make_shared<Runtime::Work>(runtime);
   const auto handle = runtime.engine.Score(

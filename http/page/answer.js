@@ -1,9 +1,9 @@
 // One prompt and its continuation: the text as it comes, the map of what was retrieved, and the chunk that is open.
-import { events, request } from "./api.js";
 import { copied, marked } from "./copied.js";
 import { make, speed } from "./format.js";
 import { RetrievalMap } from "./map.js";
 import { Passage } from "./passage.js";
+import { stream } from "./stream.js";
 
 export class Answer {
   constructor(prompt, documents) {
@@ -20,32 +20,22 @@ export class Answer {
 
   /** Streams the answer to `body`, of /v1/completions. */
   async run(body, signal) {
-    this.element.classList.add("running");
-    const start = performance.now();
-    let first = 0;
-    let usage = null;
-    try {
-      const response = await request("POST", "/v1/completions", {
-        headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
-      for await (const event of events(response)) {
-        if (event.retrieval) this.map.add(event.retrieval, this.text.length);
-        if (event.usage) usage = event.usage;
-        const piece = event.choices?.[0]?.text;
-        if (!piece) continue;
-        if (!first) first = performance.now();
-        this.append(piece);
-      }
-      this.speed.textContent = speed(usage, first - start, performance.now() - first);
-      this.passage.draw(this.text);
-    } catch (error) {
-      if (error.name !== "AbortError") {
-        this.element.append(make("p", { className: "wrong", role: "alert" }, error.message));
-      } else {
-        this.speed.textContent = "Stopped.";
-      }
-    } finally {
-      this.element.classList.remove("running");
-    }
+    await stream(this.element, "/v1/completions", body, signal, {
+      take: (event) => this.take(event),
+      done: (usage, waited, took) => {
+        this.speed.textContent = speed(usage, waited, took);
+        this.passage.draw(this.text);
+      },
+      stopped: () => { this.speed.textContent = "Stopped."; },
+      failed: (message) => this.element.append(make("p", { className: "wrong", role: "alert" }, message)),
+    });
+  }
+
+  take(event) {
+    if (event.retrieval) this.map.add(event.retrieval, this.text.length);
+    const piece = event.choices?.[0]?.text;
+    if (piece) this.append(piece);
+    return Boolean(piece);
   }
 
   append(piece) {

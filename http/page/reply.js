@@ -1,9 +1,9 @@
 // One turn of a conversation: what was said, the answer as it comes, what it cites, and the map of what was retrieved for it.
-import { events, request } from "./api.js";
 import { copied, marked } from "./copied.js";
 import { count, make, speed } from "./format.js";
 import { RetrievalMap } from "./map.js";
 import { Passage } from "./passage.js";
+import { stream } from "./stream.js";
 
 const SHOWN = 36; // characters of a citation
 
@@ -29,34 +29,28 @@ export class Reply {
 
   /** Streams the answer to `body`, of /v1/chat/completions. Afterwards `text` is empty if there is no answer to go on from. */
   async run(body, signal) {
-    this.element.classList.add("running");
-    const start = performance.now();
-    let first = 0;
-    let usage = null;
-    try {
-      const response = await request("POST", "/v1/chat/completions", {
-        headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
-      for await (const event of events(response)) {
-        if (event.retrieval) this.map.add(event.retrieval, this.text.length);
-        if (event.usage) usage = event.usage;
-        if (event.citations) this.cite(event.citations, event.nothing);
-        if (event.dropped_messages) this.sayDropped(event.dropped_messages);
-        const choice = event.choices?.[0];
-        if (choice?.finish_reason === "length") this.note("The answer was cut at its most tokens.");
-        if (!choice?.delta?.content) continue;
-        if (!first) first = performance.now();
-        this.text += choice.delta.content;
-        this.draw();
-      }
-      if (!this.text) this.note("The answer is empty.");
-      this.facts.textContent = this.sum(usage, first - start, performance.now() - first);
-    } catch (error) {
-      if (error.name === "AbortError") this.facts.textContent = "Stopped.";
-      else this.fail(error.message);
-    } finally {
-      this.element.classList.remove("running");
-      this.leaveUnlessAnswered();
-    }
+    await stream(this.element, "/v1/chat/completions", body, signal, {
+      take: (event) => this.take(event),
+      done: (usage, waited, took) => {
+        if (!this.text) this.note("The answer is empty.");
+        this.facts.textContent = this.sum(usage, waited, took);
+      },
+      stopped: () => { this.facts.textContent = "Stopped."; },
+      failed: (message) => this.fail(message),
+    });
+    this.leaveUnlessAnswered();
+  }
+
+  take(event) {
+    if (event.retrieval) this.map.add(event.retrieval, this.text.length);
+    if (event.citations) this.cite(event.citations, event.nothing);
+    if (event.dropped_messages) this.sayDropped(event.dropped_messages);
+    const choice = event.choices?.[0];
+    if (choice?.finish_reason === "length") this.note("The answer was cut at its most tokens.");
+    if (!choice?.delta?.content) return false;
+    this.text += choice.delta.content;
+    this.draw();
+    return true;
   }
 
   sum(usage, waited, took) {

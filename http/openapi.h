@@ -1,0 +1,28 @@
+// The description of this API in the form of OpenAPI 3.1, which GET /openapi.json serves. It is
+// written by hand in the files of http/api, which together are one object: http/api/openapi.json
+// has what all paths share, the others paths and schemas of one subject each.
+#ifndef RECOLLECT_HTTP_OPENAPI_H_
+#define RECOLLECT_HTTP_OPENAPI_H_
+
+#include <memory>
+#include <span>
+
+#include "http/embedded_file.h"
+#include "http/exchange.h"
+#include "http/runtime.h"
+#include "nlohmann/json.hpp"
+
+namespace recollect::http {
+
+// The files of http/api, http/api/openapi.json first.
+std::span<const EmbeddedFile> ApiFiles();
+
+// All files as one object, in their order. `info.version` is the release's to set.
+const nlohmann::ordered_json& ApiDescription();
+
+// GET /openapi.json
+void OpenApi(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer);
+
+}  // namespace recollect::http
+
+#endif  // RECOLLECT_HTTP_OPENAPI_H_

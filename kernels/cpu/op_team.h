@@ -13,8 +13,9 @@
 
 namespace recollect::kernels {
 
-// One thread leads: it runs the ops, with OpContext::set_team. Any number of others serve. Between
-// ops, which are microseconds apart, they wait by looking again and again rather than by sleeping.
+// A single thread leads: it runs the ops, with OpContext::set_team. Any number of others serve.
+// Between ops, which are microseconds apart, they wait by looking again and again rather than by
+// sleeping.
 class OpTeam {
  public:
   using Part = std::function<void(OpContext& own, int part)>;

@@ -17,8 +17,8 @@ namespace recollect::kernels {
 inline constexpr int64_t kSpanEntries = 1024;
 inline constexpr int kSpanQueries = 48;  // the most of a call
 
-// What a query has summed in one span: head_dim values, 16 sums of weights, the highest score;
-// begins at a multiple of 64 bytes.
+// Returns the floats of what a query has summed in one span: head_dim values, 16 sums of weights,
+// the highest score; begins at a multiple of 64 bytes.
 constexpr int64_t SpanSumsFloats(int head_dim) { return head_dim + 32; }
 
 // Whether this op is computed so: the machine, the width of heads, no bias.

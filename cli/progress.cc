@@ -32,16 +32,13 @@ std::string FormatProgress(const std::string& label, int64_t done, int64_t total
   return line;
 }
 
-ProgressBar::ProgressBar(std::string label, int64_t total, absl::Duration lines)
-    : label_(std::move(label)),
-      total_(total),
-      terminal_(isatty(STDERR_FILENO) == 1),
-      lines_(lines) {}
+ProgressBar::ProgressBar(std::string label, int64_t total)
+    : label_(std::move(label)), total_(total), terminal_(isatty(STDERR_FILENO) == 1) {}
 
 ProgressBar::~ProgressBar() {
   if (!drawn_) return;
   Draw();
-  if (terminal_) std::fputc('\n', stderr);
+  std::fputc('\n', stderr);
 }
 
 void ProgressBar::Update(int64_t done, const std::string& note) {
@@ -51,9 +48,8 @@ void ProgressBar::Update(int64_t done, const std::string& note) {
   if (begun_ < 0) {
     begun_ = done;
     start_ = now;
-    if (!terminal_) last_draw_ = now;  // short work passes without a line
   }
-  if (now - last_draw_ < (terminal_ ? absl::Milliseconds(100) : lines_)) return;
+  if (!terminal_ || now - last_draw_ < absl::Milliseconds(100)) return;
   Draw();
 }
 
@@ -62,8 +58,8 @@ void ProgressBar::Draw() {
   last_draw_ = SteadyNow();
   const std::string line =
       FormatProgress(label_, done_, total_, note_, last_draw_ - start_, begun_);
-  // On a terminal, clears what a longer line left behind.
-  std::fprintf(stderr, terminal_ ? "\r%s\033[K" : "%s\n", line.c_str());
+  // Clears what a longer line left behind.
+  std::fprintf(stderr, "\r%s\033[K", line.c_str());
   std::fflush(stderr);
 }
 

@@ -1,5 +1,4 @@
-// A progress bar on standard error if that is a terminal; otherwise a line from time to time, or
-// nothing.
+// A progress bar on standard error if that is a terminal; otherwise nothing.
 #ifndef RECOLLECT_CLI_PROGRESS_H_
 #define RECOLLECT_CLI_PROGRESS_H_
 
@@ -13,9 +12,8 @@ namespace recollect::cli {
 
 class ProgressBar {
  public:
-  // `total` is in the unit of Update; 0: unknown. `lines`: the least time between two lines where
-  // standard error is no terminal.
-  ProgressBar(std::string label, int64_t total, absl::Duration lines = absl::InfiniteDuration());
+  // `total` is in the unit of Update; 0: unknown.
+  ProgressBar(std::string label, int64_t total);
   ~ProgressBar();  // leaves the last state on its line
 
   // Redraws at most ten times a second. `note` follows the bar: "12 345 tokens, 8 000 tokens/s".
@@ -28,7 +26,6 @@ class ProgressBar {
   const std::string label_;
   const int64_t total_;
   const bool terminal_;
-  const absl::Duration lines_;
   int64_t begun_ = -1;  // done at the first Update
   int64_t done_ = 0;
   std::string note_;

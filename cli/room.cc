@@ -32,24 +32,18 @@ int64_t StatesBytes(int64_t numbers, const v1::Stats& stats) {
 
 }  // namespace
 
-TextSize ScaledToTokens(const TextSize& size, int64_t tokens) {
-  return Scaled(size, static_cast<double>(tokens) / static_cast<double>(size.tokens));
-}
-
 TextSize ScaledToBytes(const TextSize& size, int64_t bytes) {
   return Scaled(size, static_cast<double>(bytes) / static_cast<double>(size.bytes));
 }
 
-Room RoomFor(const v1::ModelInfo& model, const v1::Stats& stats, const TextSize& size,
-             int64_t documents) {
+Room RoomFor(const v1::ModelInfo& model, const v1::Stats& stats, const TextSize& size) {
   Room room;
   room.disk_bytes = size.bytes + size.tokens * kTokenBytes;
   if (model.groups() == 0) return room;
   room.landmark_bytes = size.chunks * model.retrieval_width() * kKeyBytes;
   room.disk_bytes += room.landmark_bytes + StatesBytes(size.tokens * model.width(), stats);
   // Sketches are in memory only.
-  if (stats.landmark_sketch_chunks() > 0 &&
-      size.chunks / documents >= stats.landmark_sketch_chunks()) {
+  if (stats.landmark_sketch_chunks() > 0 && size.chunks >= stats.landmark_sketch_chunks()) {
     room.landmark_bytes += size.chunks * stats.landmark_sketch_key_bytes();
   }
   return room;

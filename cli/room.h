@@ -14,19 +14,17 @@ namespace recollect::cli {
 struct TextSize {
   int64_t bytes = 0, tokens = 0, chunks = 0;
 };
-// Return the size of `tokens` or of `bytes` of text like this. REQUIRES: size.tokens or .bytes > 0.
-TextSize ScaledToTokens(const TextSize& size, int64_t tokens);
+// Returns the size of `bytes` of text like this. REQUIRES: size.bytes > 0.
 TextSize ScaledToBytes(const TextSize& size, int64_t bytes);
 
-// The space that documents take.
+// The space that a document takes.
 struct Room {
-  int64_t disk_bytes = 0;      // of their records
-  int64_t landmark_bytes = 0;  // of their landmark keys, with sketches, while they are mounted
+  int64_t disk_bytes = 0;      // of its records
+  int64_t landmark_bytes = 0;  // of its landmark keys, with sketches, while it is mounted
 };
-// Returns the space for `size` in `documents` of one size. For a model without landmarks that is
-// text and tokens alone. REQUIRES: documents > 0.
-Room RoomFor(const v1::ModelInfo& model, const v1::Stats& stats, const TextSize& size,
-             int64_t documents = 1);
+// Returns the space for a document of `size`. For a model without landmarks that is text and tokens
+// alone.
+Room RoomFor(const v1::ModelInfo& model, const v1::Stats& stats, const TextSize& size);
 
 // Returns RESOURCE_EXHAUSTED if the disk is too small for what is still to be written, or the
 // budget of landmark keys for the whole; names the bytes needed and available. `what` is the

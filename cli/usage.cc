@@ -21,6 +21,9 @@ constexpr MovedVerb kMovedVerbs[] = {
      "there is no command 'import' any more: a published checkpoint is converted by a program of "
      "the repository with the same options, python train/import_checkpoint.py --from LAYOUT DIR "
      "--out DIR (docs/importing.md)"},
+    {"niah",
+     "there is no command 'niah' any more: the needle-in-a-haystack test is a program of the "
+     "repository with the same options, python3 bench/niah (docs/niah.md)"},
 };
 
 // Damerau and Levenshtein's, where no letter is changed twice.

@@ -22,7 +22,6 @@ void AddKeys(CLI::App& app, Command& command);
 void AddStore(CLI::App& app, Command& command);
 void AddModel(CLI::App& app, Command& command);
 void AddStats(CLI::App& app, Command& command);
-void AddNiah(CLI::App& app, Command& command);
 void AddBench(CLI::App& app, Command& command);
 
 // The end of every verb's help.

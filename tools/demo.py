@@ -14,7 +14,7 @@ NOUNS = "anchor beacon canyon dynamo ember falcon glacier harbor island jackal k
 
 def make_secrets(count, rng):
     """`count` secrets with different names: (sentence to hide, question, answer)."""
-    # Names that share a word are another test: `recollect niah --task distractors`.
+    # Names that share a word are another test: `bench/niah --task distractors`.
     names = [f"{a} {n}" for a, n in zip(rng.sample(ADJECTIVES, count), rng.sample(NOUNS, count))]
     for name in names:
         value = "".join(rng.choice("0123456789") for _ in range(rng.randint(5, 7)))

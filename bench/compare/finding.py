@@ -1,13 +1,15 @@
 """Finding a passage: BM25, a flat search of sentence vectors, and Recollect's retrieve, with the same document, needles and questions.
 
-The document is that of `recollect niah --hide all`, so that its passkeys, hexadecimal numbers and quotes are asked here as they are there; plain
+The document is that of `bench/niah --hide all`, so that its passkeys, hexadecimal numbers and quotes are asked here as they are there; plain
 facts (facts.py) were hidden in the books before. A hit is a passage that has a byte of the answer (of a quote: of the quoted words).
 """
 import json
+import pathlib
 import random
 import re
 import statistics
 import subprocess
+import sys
 import time
 
 import bm25s
@@ -20,6 +22,7 @@ import torch
 from running import Server, drop_page_cache, folder_bytes
 from sentence_transformers import SentenceTransformer
 
+NIAH = pathlib.Path(__file__).resolve().parents[1] / "niah"
 K, SMALL, LARGE = 8, 200, 1000
 EMBED_BATCH = 64
 
@@ -76,9 +79,9 @@ def questions(text, niah, hidden, count):
     return found, lost
 
 
-def niah_document(binary, server, haystack, tokens, samples, report):
+def niah_document(server, haystack, tokens, samples, report):
     """Has niah hide its needles in one document, ask for them, and leave it on the server."""
-    subprocess.run([binary, "niah", "--server", server.address["grpc"], "--haystack", haystack, "--tokens", tokens, "--hide", "all", "--keep",
+    subprocess.run([sys.executable, NIAH, "--server", server.address["grpc"], "--haystack", haystack, "--tokens", tokens, "--hide", "all", "--keep",
                     "--task", "passkey,hex,quote", "--phrasing", "held-out", "--samples", str(samples), "--depths", "10",
                     "--control", "none,unmounted,random", "--control-samples", str(min(20, samples)), "--json", report],
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -148,7 +151,7 @@ def run(binary, work, model, books, tokens, samples):
     haystack.write_text(facts.hide(text, hidden), encoding="utf-8")
     data, found = work / "data", {}
     with Server(binary, model, data) as server:
-        niah, text = niah_document(binary, server, haystack, tokens, samples, work / "niah.json")
+        niah, text = niah_document(server, haystack, tokens, samples, work / "niah.json")
         for document in server.client.documents():
             server.client.delete(document.id)
     data = work / "timed-data"

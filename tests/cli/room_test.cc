@@ -28,10 +28,7 @@ v1::Stats StatsOf(int64_t free_bytes, int64_t landmark_budget) {
 
 TEST(RoomTest, SizesFollowInProportion) {
   const TextSize part{3000, 1000, 20};
-  const TextSize by_tokens = ScaledToTokens(part, 5000), by_bytes = ScaledToBytes(part, 1500);
-  EXPECT_EQ(by_tokens.bytes, 15000);
-  EXPECT_EQ(by_tokens.tokens, 5000);
-  EXPECT_EQ(by_tokens.chunks, 100);
+  const TextSize by_bytes = ScaledToBytes(part, 1500);
   EXPECT_EQ(by_bytes.bytes, 1500);
   EXPECT_EQ(by_bytes.tokens, 500);
   EXPECT_EQ(by_bytes.chunks, 10);
@@ -65,8 +62,6 @@ TEST(RoomTest, CountsSketchesOfLargeDocuments) {
   stats.set_landmark_sketch_key_bytes(233);
   EXPECT_EQ(RoomFor(Model(), stats, {30000, 10000, 199}).landmark_bytes, 199 * (640 * 2 + 233));
   EXPECT_EQ(RoomFor(Model(), stats, {30000, 10000, 99}).landmark_bytes, 99 * 640 * 2);
-  EXPECT_EQ(RoomFor(Model(), stats, {30000, 10000, 199}, 2).landmark_bytes, 199 * 640 * 2);
-  EXPECT_EQ(RoomFor(Model(), stats, {30000, 10000, 200}, 2).landmark_bytes, 200 * (640 * 2 + 233));
   // They are not stored.
   EXPECT_EQ(RoomFor(Model(), stats, {30000, 10000, 199}).disk_bytes,
             RoomFor(Model(), {}, {30000, 10000, 199}).disk_bytes);

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-VERBS = ["", "serve", "ingest", "docs", "docs list", "docs get", "docs text", "docs delete", "docs export", "docs import", "retrieve", "generate", "score", "niah", "bench",
+VERBS = ["", "serve", "ingest", "docs", "docs list", "docs get", "docs text", "docs delete", "docs export", "docs import", "retrieve", "generate", "score", "bench",
          "model", "stats"]
 PROSE = r"(?:[A-Za-z][a-z'-]*[,.;:?!\"-]*(?:\s|\\n)+){4}"  # four words in a row, in JSON too
 OPENING = r"(?:[,.;:?!' -]|\\n|\\\")*"  # marks that may stand before them there, as behind a prompt that ends within a sentence
@@ -65,12 +65,6 @@ HELP = [
      r'"hits": ?\[\s*\{[^{}]*a ball at the inn(?s:.*)"document": ?"moby"'),
     ("recollect score --text 'Call me Ishmael.'", r"^\d+ tokens, 16 bytes: \d\.\d{4} bits per byte"),
     ("recollect score --mount moby --text-file chapter.txt --json", r'"bits_per_byte": ?0\.'),
-    ("recollect niah --haystack books.txt --tokens 4k --samples 10 --json niah.json", r"passkey +4096 .* trained +\d+\.\d %"),
-    ("recollect niah --haystack books.txt --tokens 4k --samples 10 --control random", r"control: random(?s:.*)passkey +4096 .* held-out +\d+\.\d %"),
-    ("recollect niah --haystack books.txt --tokens 4k,16k --hide all --samples 10 --heat-map niah.svg",
-     r"all samples of a size ask for lies in one document(?s:.*)passkey +16384 +\d+ +1 (?s:.*)right by depth and tokens"),
-    ("recollect niah --haystack books.txt --task quote,reread,prose --tokens 4k --samples 10",
-     r"prose +4096 .* greedy(?s:.*)quote +4096 .* whole +\d+\.\d %(?s:.*)reread +4096 .* its document mounted 0\.\d"),
     ("recollect bench --text moby-dick.txt --tokens 4k,16k --data-dir /tmp/bench", r"ingest"),
     ("recollect model --model models/recollect-7m --json", r'"architecture": ?"drt"'),
     ("recollect docs refresh --all", r"^no document is of another model$"),
@@ -85,8 +79,6 @@ HELP = [
     ("recollect docs list --server 127.0.0.1:50051 --json", r'"id": ?"books"'),
     ("recollect docs import moby.recollect --server 127.0.0.1:50051", r"(?m)^id +moby$"),
     ("recollect docs export moby - --server a:50051 | recollect docs import - --server b:50051", r"(?m)^id +moby-3$"),
-    ("recollect niah --haystack books.txt --task distractors,hex --tokens 4k --samples 5 --server 127.0.0.1:50051",
-     r"distractors +4096 .* %(?s:.*)hex +4096 .* %"),
     ("recollect bench --text moby-dick.txt --server 127.0.0.1:50051 --json", r'"ingest'),
     ("recollect stats --server 127.0.0.1:50051 --json", r'"generated_tokens": ?\d+'),
 ]
@@ -126,7 +118,6 @@ def write_files(root, source, binary):
     files = {
         "moby-dick.txt": "".join(moby),
         "emma.txt": books[400_000:430_000] + " There was to be a ball at the inn, and Emma was to open it. " + books[430_000:440_000],
-        "books.txt": books[500_000:600_000],
         "chapter.txt": books[210_000:212_000],
         "question.txt": "The captain of the Pequod is",
         "tools/build": f"#!/bin/sh\ntest \"$*\" = 'release recollect' && mkdir -p build/release/bin && ln -sf '{binary}' build/release/bin\n",

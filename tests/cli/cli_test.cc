@@ -22,8 +22,8 @@ TEST_F(CliTest, HelpTeachesWithExamplesAndExitCodes) {
        {"Examples:", "recollect ingest --id", "Exit codes:", "RECOLLECT_DATA_DIR", "bench"}) {
     EXPECT_THAT(help.out, HasSubstr(text));
   }
-  for (const char* verb : {"serve", "ingest", "docs", "retrieve", "generate", "score", "bench",
-                           "model", "stats"}) {
+  for (const char* verb :
+       {"serve", "ingest", "docs", "retrieve", "generate", "score", "bench", "model", "stats"}) {
     const ProcessResult result = Run({verb, "--help"});
     EXPECT_EQ(result.exit_code, 0) << verb;
     EXPECT_THAT(result.out, HasSubstr("Example")) << verb;

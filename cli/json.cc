@@ -63,7 +63,7 @@ Json ValueOf(const Message& message, const FieldDescriptor* field, int i) {
   return {};
 }
 
-Json ToJson(const Message& message, const std::vector<const FieldDescriptor*>& fields) {
+Json JsonOf(const Message& message, const std::vector<const FieldDescriptor*>& fields) {
   const Reflection& reflection = *message.GetReflection();
   Json json = Json::object();
   for (const FieldDescriptor* field : fields) {
@@ -87,7 +87,7 @@ std::vector<const FieldDescriptor*> FieldsOf(const Message& message) {
 
 }  // namespace
 
-Json ToJson(const Message& message) { return ToJson(message, FieldsOf(message)); }
+Json ToJson(const Message& message) { return JsonOf(message, FieldsOf(message)); }
 
 Json ToJson(const v1::Document& document) {
   if (document.has_damage()) return {{"id", document.id()}, {"damage", document.damage()}};
@@ -107,7 +107,7 @@ Json ToJson(const v1::Stats& stats) {
   std::sort(fields.begin(), fields.end(), [](const auto* a, const auto* b) {
     return std::pair(a->cpp_type(), a->name()) < std::pair(b->cpp_type(), b->name());
   });
-  Json json = ToJson(stats, fields);
+  Json json = JsonOf(stats, fields);
   for (int i = 0; i < stats.rpcs_size(); ++i) {
     std::map<std::string, int64_t> codes;
     for (const v1::CodeCount& entry : stats.rpcs(i).codes()) codes[entry.code()] = entry.count();

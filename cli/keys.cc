@@ -22,7 +22,7 @@ struct KeysOptions {
   std::string right = "read";
 };
 
-Json ToJson(const access::Key& key) {
+Json KeyJson(const access::Key& key) {
   Json json = {{"name", key.name}, {"right", access::NameOf(key.right)}};
   if (!key.prefix.empty()) json["prefix"] = key.prefix;
   for (const access::QuotaField& field : access::kQuotaFields)
@@ -44,7 +44,7 @@ absl::Status Create(const Options& common, const KeysOptions& options) {
   key.right = options.right == "full" ? access::Right::kFull : access::Right::kRead;
   RETURN_IF_ERROR(access::AddKey(common.keys_file, key));
   if (common.json) {
-    Json json = ToJson(key);
+    Json json = KeyJson(key);
     json["key"] = secret;
     PrintJson(json);
   } else {
@@ -60,7 +60,7 @@ absl::Status ListKeys(const Options& common) {
   Json all = Json::array();
   for (const access::Key& key : keys) {
     if (common.json) {
-      all.push_back(ToJson(key));
+      all.push_back(KeyJson(key));
     } else {
       std::string line =
           absl::StrFormat("%-24s  %s  %s", key.name, access::NameOf(key.right),

@@ -20,7 +20,6 @@ using Bits = __m512i;
 
 RECOLLECT_INLINE int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
 RECOLLECT_INLINE int64_t Most(int64_t a, int64_t b) { return a > b ? a : b; }
-RECOLLECT_INLINE int64_t FloorTo(int64_t x, int64_t step) { return x - ((x % step) + step) % step; }
 RECOLLECT_INLINE Vec AddProducts(Vec sum, Bits a, Bits b) {
   return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
 }

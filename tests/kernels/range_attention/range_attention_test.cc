@@ -118,8 +118,8 @@ Case LongPrompt(int head_dim, int group, int64_t entries, int64_t rows) {
 
 std::vector<Case> Bf16Cases() {
   std::vector<Case> cases = Cases();
-  cases.push_back(LongPrompt(64, 3, 2100, 40));
-  cases.push_back(LongPrompt(128, 4, 1030, 20));
+  cases.push_back(LongPrompt(64, 3, 2100, 7));
+  cases.push_back(LongPrompt(128, 4, 1030, 5));
   cases.push_back({"sliding, wide heads", 2, 128, 240, range_cases::Sliding(70)});
   return cases;
 }

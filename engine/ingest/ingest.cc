@@ -133,7 +133,7 @@ absl::Status IngestJob::Accept(int64_t offset, int64_t size, bool tokens, Append
   RETURN_IF_ERROR(CheckAnsweredLocked());
   if (offset != accepted_offset_) {
     return absl::InvalidArgumentError(
-        absl::StrCat("input begins at offset ", offset, ", expected ", accepted_offset_));
+        absl::StrCat("piece.offset: ", offset, ", expected ", accepted_offset_));
   }
   if (quota_.account != nullptr) {
     const int64_t bytes = tokens ? queue_.text_end() : offset + size;

@@ -52,7 +52,7 @@ struct ReingestCheck::State {
     RETURN_IF_ERROR(failed);
     if (offset != accepted) {
       return absl::InvalidArgumentError(
-          absl::StrCat("input begins at offset ", offset, ", expected ", accepted));
+          absl::StrCat("piece.offset: ", offset, ", expected ", accepted));
     }
     failed = CompareWithStored(content);
     counters.CountError(failed);

@@ -26,7 +26,8 @@ class Embed final : public Request {
     RETURN_IF_ERROR(RequireLandmarks(model_));
     const model::ModelConfig& config = model_.config();
     RETURN_IF_ERROR(CheckRange<int64_t>("group", request_.group, 0, std::ssize(config.groups) - 1));
-    ASSIGN_OR_RETURN(input_.tokens, PromptTokens(model_, std::exchange(request_.text, {})));
+    ASSIGN_OR_RETURN(input_.tokens,
+                     PromptTokens(model_, std::exchange(request_.text, {}), "input"));
     result_.tokens = std::ssize(input_.tokens);
     input_.flushes = {result_.tokens};
     if (input_.tokens.empty()) return absl::InvalidArgumentError("input: no tokens");

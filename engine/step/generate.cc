@@ -136,8 +136,7 @@ class Generation final : public Request {
   absl::Status TakeGenerated() {
     const std::vector<int32_t>& tokens = request_.generated;
     if (tokens.empty() && request_.generated_text.empty()) return absl::OkStatus();
-    const absl::Status known = PromptTokens(model_, {.text = "", .tokens = tokens}).status();
-    RETURN_IF_ERROR(Annotate(known, "generated.ids"));
+    RETURN_IF_ERROR(PromptTokens(model_, {.text = "", .tokens = tokens}, "generated.ids").status());
     for (size_t i = 0; i < tokens.size(); ++i) {
       if (text_.stopped() || (model_.config().Ends(tokens[i]) && !request_.ignore_eos)) {
         return absl::InvalidArgumentError(

@@ -174,7 +174,7 @@ absl::StatusOr<MadePrompt> MakeChat(const model::Model& model, const Prompt& pro
 absl::StatusOr<MadePrompt> MakePlain(const model::Model& model, const Prompt& prompt,
                                      const PromptSource& source) {
   MadePrompt made;
-  ASSIGN_OR_RETURN(made.tokens, PromptTokens(model, prompt, source.continues));
+  ASSIGN_OR_RETURN(made.tokens, PromptTokens(model, prompt, "prompt", source.continues));
   if (!source.text_mounts.empty()) {
     ASSIGN_OR_RETURN(Passages passages, FindPassages(source, QueryOf(model, made.tokens)));
     ASSIGN_OR_RETURN(const std::vector<int32_t> text, model.tokenizer()->Encode(passages.text));

@@ -28,27 +28,34 @@ absl::Status CheckLayerNumbers(const model::ModelConfig& config, const char* nam
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, const Prompt& prompt,
-                                                  bool continues) {
+absl::StatusOr<std::vector<int32_t>> TokensOf(const model::Model& model, const Prompt& prompt,
+                                              bool continues) {
   if (prompt.text.empty()) {
     InputReader reader(model, 0);
     ASSIGN_OR_RETURN(DecidedTokens checked, reader.ReadTokens(prompt.tokens));
     return std::move(checked.ids);
   }
   if (model.tokenizer() == nullptr) {
-    return absl::FailedPreconditionError("prompt: text, but the model has no tokenizer");
+    return absl::FailedPreconditionError("text, but the model has no tokenizer");
   }
   if (!continues) return model.tokenizer()->Encode(prompt.text);
   if (const int64_t bad = model::FindInvalidUtf8(prompt.text, /*allow_partial_end=*/false);
       bad >= 0) {
-    return absl::InvalidArgumentError(absl::StrCat("prompt: not valid UTF-8 at byte ", bad));
+    return absl::InvalidArgumentError(absl::StrCat("not valid UTF-8 at byte ", bad));
   }
   // Anywhere but at 0 there is no space to put.
   ASSIGN_OR_RETURN(model::Tokenizer::Encoded encoded,
                    model.tokenizer()->EncodePrefix(prompt.text, /*final=*/true, /*base_offset=*/1));
   return std::move(encoded.ids);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, const Prompt& prompt,
+                                                  absl::string_view field, bool continues) {
+  absl::StatusOr<std::vector<int32_t>> tokens = TokensOf(model, prompt, continues);
+  if (!tokens.ok()) return Annotate(tokens.status(), field);
+  return tokens;
 }
 
 absl::StatusOr<model::LocalPatterns> SessionPatterns(const model::Model& model,

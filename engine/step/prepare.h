@@ -15,11 +15,12 @@
 
 namespace recollect::engine {
 
-// The tokens of a prompt; FAILED_PRECONDITION for text when the model has no tokenizer.
-// `continues`: the session begins with a prefix, and the prompt's text follows the prefix's text. A
-// tokenizer with a dummy prefix then puts no space before it.
+// The tokens of a prompt, which errors call `field`; FAILED_PRECONDITION for text when the model
+// has no tokenizer, INVALID_ARGUMENT for ids that are reserved or unknown. `continues`: the session
+// begins with a prefix, and the prompt's text follows the prefix's text. A tokenizer with a dummy
+// prefix then puts no space before it.
 absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, const Prompt& prompt,
-                                                  bool continues = false);
+                                                  absl::string_view field, bool continues = false);
 
 absl::StatusOr<model::LocalPatterns> SessionPatterns(const model::Model& model,
                                                      const SessionOptions& options);

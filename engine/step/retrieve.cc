@@ -28,7 +28,8 @@ class Retrieving final : public Request {
     if (!OfText() && !model_.config().has_adapter()) {
       RETURN_IF_ERROR(RequireLandmarks(model_));
     }
-    ASSIGN_OR_RETURN(input_.tokens, PromptTokens(model_, std::exchange(request_.query, {})));
+    ASSIGN_OR_RETURN(input_.tokens,
+                     PromptTokens(model_, std::exchange(request_.query, {}), "query"));
     input_.flushes = {std::ssize(input_.tokens)};
     return input_.tokens.empty() ? absl::InvalidArgumentError("query: no tokens")
                                  : absl::OkStatus();

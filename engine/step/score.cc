@@ -43,8 +43,8 @@ class Scoring final : public Request {
           "given text alone");
     }
     is_text_ = !request_.prompt.text.empty();
-    ASSIGN_OR_RETURN(result_.tokens,
-                     PromptTokens(model_, std::exchange(request_.prompt, {}), source.continues));
+    ASSIGN_OR_RETURN(result_.tokens, PromptTokens(model_, std::exchange(request_.prompt, {}),
+                                                  "prompt", source.continues));
     RETURN_IF_ERROR(ValidateScore(request_, std::ssize(result_.tokens)));
     if (model_.tokenizer() != nullptr) {
       for (const int32_t id : result_.tokens) {

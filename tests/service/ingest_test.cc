@@ -199,7 +199,7 @@ TEST_F(IngestTest, CharactersMayLieAcrossPieces) {
 
 TEST_F(IngestTest, GapsNameBothOffsets) {
   EXPECT_THAT(Send({Header("d"), Piece(0, "abc"), Piece(4, "e")}),
-              Fails(absl::StatusCode::kInvalidArgument, "offset 4, expected 3"));
+              Fails(absl::StatusCode::kInvalidArgument, "piece.offset: 4, expected 3"));
 }
 
 TEST_F(IngestTest, MessagesOutOfOrderAreInvalid) {

@@ -102,7 +102,7 @@ class FakeEngine::Stream final : public engine::IngestStream {
     RETURN_IF_ERROR(CheckLocked());
     if (offset != std::ssize(text_)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("input begins at offset ", offset, ", expected ", text_.size()));
+          absl::StrCat("piece.offset: ", offset, ", expected ", text_.size()));
     }
     RETURN_IF_ERROR(CheckText(text_ + input, /*final=*/false));
     if (quota_.account != nullptr)

@@ -36,12 +36,12 @@ TEST_P(IngestContractTest, ADocumentIsListedOnceItIsFinished) {
 TEST_P(IngestContractTest, GapsAndOverlapsNameBothOffsetsAndChangeNothing) {
   const auto stream = Begin("d");
   EXPECT_THAT(Append(*stream, 7, "late"),
-              StatusIs(StatusCode::kInvalidArgument, "offset 7, expected 0"));
+              StatusIs(StatusCode::kInvalidArgument, "piece.offset: 7, expected 0"));
   EXPECT_EQ(Append(*stream, 0, "the whale")->accepted_offset, 9);
   EXPECT_THAT(Append(*stream, 10, "gap"),
-              StatusIs(StatusCode::kInvalidArgument, "offset 10, expected 9"));
+              StatusIs(StatusCode::kInvalidArgument, "piece.offset: 10, expected 9"));
   EXPECT_THAT(Append(*stream, 4, "overlap"),
-              StatusIs(StatusCode::kInvalidArgument, "offset 4, expected 9"));
+              StatusIs(StatusCode::kInvalidArgument, "piece.offset: 4, expected 9"));
   EXPECT_THAT(Append(*stream, -1, ""), StatusIs(StatusCode::kInvalidArgument, "-1"));
   EXPECT_EQ(stream->status().accepted_offset, 9);
   EXPECT_THAT(Append(*stream, 9, ""), IsOk());

@@ -344,8 +344,8 @@ TEST(GenerateTest, BadArgumentsNameTheField) {
   expect("max_tokens", [](auto& r) { r.max_tokens = -1; });
   expect("stop", [](auto& r) { r.stop = {""}; });
   expect("prompt", [](auto& r) { r.prompt.text = "also text"; });
-  expect("reserved", [](auto& r) { r.prompt.tokens = {1}; });
-  expect("unknown", [](auto& r) { r.prompt.tokens = {1 << 20}; });
+  expect("prompt: token 0: id 1 is reserved", [](auto& r) { r.prompt.tokens = {1}; });
+  expect("prompt: token 0: id 1048576 is unknown", [](auto& r) { r.prompt.tokens = {1 << 20}; });
   expect("4", [](auto& r) { r.prompt = {"bad \xff byte", {}}; });
 }
 

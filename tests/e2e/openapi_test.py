@@ -32,16 +32,20 @@ def recollect(source, binary, data):
         subprocess.run([binary, "ingest", "--model", source / "models" / MODEL, "--data-dir", data, "--id", name, "-"], input=text, check=True)
     server = subprocess.Popen([binary, "serve", "--model", source / "models" / MODEL, "--data-dir", data, "--grpc-listen", "127.0.0.1:0",
                                "--http-listen", "127.0.0.1:0", "--log-level", "error"], stdout=subprocess.PIPE, text=True)
-    yield "http://" + dict(word.split("=", 1) for word in server.stdout.readline().split()[2:])["http"]
-    server.terminate()
+    try:
+        yield "http://" + dict(word.split("=", 1) for word in server.stdout.readline().split()[2:])["http"]
+    finally:
+        server.terminate()
     assert server.wait(60) == 0, f"the server ended with {server.returncode}"
 
 
 @contextlib.contextmanager
 def chat(program):
     server = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    yield "http://" + server.stdout.readline().split("http=")[1].strip()
-    server.stdin.close()
+    try:
+        yield "http://" + server.stdout.readline().split("http=")[1].strip()
+    finally:
+        server.stdin.close()
     assert server.wait(60) == 0, f"the chat server ended with {server.returncode}"
 
 

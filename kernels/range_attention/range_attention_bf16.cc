@@ -12,6 +12,7 @@ namespace {
 constexpr int kSlotSums = kFirstKernelSlot + 13;
 // Of sums in scratch: queries whose sums are in registers together.
 constexpr int64_t kQueryStep = 6;
+constexpr int64_t kFewQueries = 12;
 
 // The spans that rows [first, last] need, in order: the order of their sums.
 struct Span {
@@ -37,6 +38,59 @@ std::vector<Span> SpansOf(const std::array<Bf16KvSpan, kMaxRanges>& parts, const
   return spans;
 }
 
+// Arguments of the op.
+struct Op {
+  const RangeShape& shape;
+  const float* q;
+  int64_t q_stride;
+  const std::array<Bf16KvSpan, kMaxRanges>& parts;
+  const RangeSet* sets;
+  float* out;
+
+  int64_t group() const { return shape.heads / shape.kv_heads; }
+};
+
+// Queries [begin, end) of each key-value head [first, first + heads).
+struct Queries {
+  int first, heads;
+  int64_t begin, end;
+};
+
+SpanCall CallOf(const Op& op, const Queries& queries, int head, const Span& span) {
+  return {.shape = &op.shape,
+          .q = op.q,
+          .q_stride = op.q_stride,
+          .kv_head = queries.first + head,
+          .begin = queries.begin,
+          .end = queries.end,
+          .part = &op.parts[span.part],
+          .bounds = &op.sets->ranges[span.part].begin,
+          .bounds_stride = sizeof(RangeSet) / sizeof(int64_t),
+          .span = span.number};
+}
+
+// Sums every span of every head, on the team if there is one, then merges them query by query.
+void Attend(OpContext& ctx, const Op& op, const Queries& queries, const std::vector<Span>& spans) {
+  const int count = static_cast<int>(spans.size());
+  const int64_t of_query = SpanSumsFloats(op.shape.head_dim);
+  const int64_t of_span =
+      (queries.end - queries.begin + kQueryStep - 1) / kQueryStep * kQueryStep * of_query;
+  float* sums = ctx.Floats(kSlotSums, of_span * count * queries.heads);
+  ctx.Share(queries.heads * count, [&](OpContext& own, int part) {
+    const SpanCall call =
+        CallOf(op, queries, part / count, spans[static_cast<size_t>(part % count)]);
+    avx512::AttendSpan(own, call, sums + part * of_span);
+  });
+  for (int h = 0; h < queries.heads; ++h) {
+    for (int64_t i = queries.begin; i < queries.end; ++i) {
+      const int64_t row = i / op.group(), head = (queries.first + h) * op.group() + i % op.group();
+      const float* of_head = sums + h * count * of_span;
+      avx512::MergeSpans(op.shape.head_dim, of_head + (i - queries.begin) * of_query, count,
+                         of_span, op.out + (row * op.shape.heads + head) * op.shape.head_dim);
+    }
+  }
+}
+
 }  // namespace
 
 bool AttendsByPairs(const OpContext& ctx, const RangeShape& shape) {
@@ -48,40 +102,15 @@ void RangeAttentionByPairs(OpContext& ctx, const RangeShape& shape, const float*
                            int64_t q_stride, int64_t rows,
                            const std::array<Bf16KvSpan, kMaxRanges>& parts, const RangeSet* sets,
                            float* out) {
-  const int64_t group = shape.heads / shape.kv_heads, queries = rows * group;
-  const int64_t of_query = SpanSumsFloats(shape.head_dim);
-  // A team shares all heads; one thread needs no room for the sums of more than one.
-  const int heads_at_once = ctx.has_team() ? shape.kv_heads : 1;
+  const Op op{shape, q, q_stride, parts, sets, out};
+  const int64_t group = op.group(), queries = rows * group;
+  // Sums take room: of few queries a team shares all heads, else the spans of one after the other.
+  const int heads = ctx.has_team() && queries <= kFewQueries ? shape.kv_heads : 1;
   for (int64_t begin = 0; begin < queries; begin += kSpanQueries) {
     const int64_t end = std::min(begin + kSpanQueries, queries);
     const std::vector<Span> spans = SpansOf(parts, sets, begin / group, (end - 1) / group);
-    const int count = static_cast<int>(spans.size());
-    const int64_t of_span = (end - begin + kQueryStep - 1) / kQueryStep * kQueryStep * of_query;
-    const int64_t of_head = of_span * count;
-    float* sums = ctx.Floats(kSlotSums, of_head * heads_at_once);
-    for (int first = 0; first < shape.kv_heads; first += heads_at_once) {
-      ctx.Share(heads_at_once * count, [&](OpContext& own, int part) {
-        const Span& span = spans[static_cast<size_t>(part % count)];
-        avx512::AttendSpan(own,
-                           {.shape = &shape,
-                            .q = q,
-                            .q_stride = q_stride,
-                            .kv_head = first + part / count,
-                            .begin = begin,
-                            .end = end,
-                            .part = &parts[span.part],
-                            .bounds = &sets->ranges[span.part].begin,
-                            .bounds_stride = sizeof(RangeSet) / sizeof(int64_t),
-                            .span = span.number},
-                           sums + part * of_span);
-      });
-      for (int h = 0; h < heads_at_once; ++h) {
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t head = (first + h) * group + i % group;
-          avx512::MergeSpans(shape.head_dim, sums + h * of_head + (i - begin) * of_query, count,
-                             of_span, out + (i / group * shape.heads + head) * shape.head_dim);
-        }
-      }
+    for (int first = 0; first < shape.kv_heads; first += heads) {
+      Attend(ctx, op, {first, heads, begin, end}, spans);
     }
   }
 }

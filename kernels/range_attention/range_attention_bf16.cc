@@ -10,8 +10,6 @@ namespace recollect::kernels {
 namespace {
 
 constexpr int kSlotSums = kFirstKernelSlot + 13;
-// Of sums in scratch: queries whose sums are in registers together.
-constexpr int64_t kQueryStep = 6;
 constexpr int64_t kFewQueries = 12;
 
 // The spans that rows [first, last] need, in order: the order of their sums.
@@ -73,8 +71,8 @@ SpanCall CallOf(const Op& op, const Queries& queries, int head, const Span& span
 void Attend(OpContext& ctx, const Op& op, const Queries& queries, const std::vector<Span>& spans) {
   const int count = static_cast<int>(spans.size());
   const int64_t of_query = SpanSumsFloats(op.shape.head_dim);
-  const int64_t of_span =
-      (queries.end - queries.begin + kQueryStep - 1) / kQueryStep * kQueryStep * of_query;
+  const int64_t of_span = (queries.end - queries.begin + kSpanQueryStep - 1) / kSpanQueryStep *
+                          kSpanQueryStep * of_query;
   float* sums = ctx.Floats(kSlotSums, of_span * count * queries.heads);
   ctx.Share(queries.heads * count, [&](OpContext& own, int part) {
     const SpanCall call =

@@ -15,7 +15,8 @@
 namespace recollect::kernels {
 
 inline constexpr int64_t kSpanEntries = 1024;
-inline constexpr int kSpanQueries = 48;  // the most of a call
+inline constexpr int kSpanQueries = 48;   // the most of a call
+inline constexpr int kSpanQueryStep = 6;  // whose sums are kept in registers together
 
 // Returns the floats of what a query has summed in one span: head_dim values, 16 sums of weights,
 // the highest score; begins at a multiple of 64 bytes.
@@ -40,7 +41,8 @@ struct SpanCall {
 };
 
 namespace avx512 {
-// Writes sums[end - begin, SpanSumsFloats], for which there is room for a multiple of 6 queries.
+// Writes sums[end - begin, SpanSumsFloats], for which there is room for a multiple of
+// kSpanQueryStep.
 void AttendSpan(OpContext& ctx, const SpanCall& call, float* sums);
 // Merges the sums of one query's spans, `stride` floats apart, and writes out[head_dim].
 void MergeSpans(int head_dim, const float* sums, int spans, int64_t stride, float* out);

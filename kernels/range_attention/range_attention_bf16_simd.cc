@@ -12,7 +12,7 @@ constexpr int kSlotBlock = kFirstKernelSlot + 4;
 constexpr int kTile = 64;
 constexpr int kKeyVecs = kTile / kLanes;
 constexpr int kQueries = kSpanQueries;
-constexpr int kTogether = 6;  // queries whose sums are kept in registers
+constexpr int kTogether = kSpanQueryStep;
 // Lower than any score, and yet a number: the difference of two of them is 0.
 constexpr float kNoScore = -1e30f;
 

@@ -143,6 +143,7 @@ absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {
   const int64_t d_p = model_->config().adapter.d_pointer;
   const int64_t d = model_->config().d, vocab = model_->config().vocab_size;
   const int64_t count = static_cast<int64_t>(items.size());
+  if (count == 0) return absl::OkStatus();
   const int64_t share = (count + threads_->pool.threads() - 1) / threads_->pool.threads();
   const int64_t tile =
       model_->shares_products() ? kHeadRows : std::clamp<int64_t>(share, 1, kHeadRows);

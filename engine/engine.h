@@ -145,7 +145,7 @@ class Engine {
   // FAILED_PRECONDITION: the ingest was begun under another fingerprint or pattern (names both).
   // INVALID_ARGUMENT: an id that is empty, longer than 256 bytes, not printable UTF-8 or with a
   // comma; a pattern to which the checkpoint is not adapted, or any pattern where documents are no
-  // prefixes. RESOURCE_EXHAUSTED: too many ingests, in all or of the peer (engine/places.h); the
+  // prefixes. RESOURCE_EXHAUSTED: too many ingests, in all or of the peer (access/places.h); the
   // account's limit of documents or of bytes of text, also later from the stream; from the stream
   // also the state budget. The stream waits while the account has used up its tokens. Blocks on the
   // disk, while the committed input of earlier streams is hashed, and until an ending stream of
@@ -209,7 +209,7 @@ class Engine {
   // mounted twice, a pattern to which the checkpoint is not adapted; FAILED_PRECONDITION: another
   // fingerprint, a prefix of another pattern or a document behind a prefix; RESOURCE_EXHAUSTED:
   // landmark or state budget (names both sizes) or too many sessions, in all, of the peer
-  // (engine/places.h) or of the account. Reads landmark keys, tokens or a prefix's state: may block
+  // (access/places.h) or of the account. Reads landmark keys, tokens or a prefix's state: may block
   // on disk.
   virtual absl::StatusOr<SessionId> OpenSession(const SessionOptions& options,
                                                 const Origin& origin = {}) = 0;

@@ -65,7 +65,7 @@ struct IngestStatus {
 
 // The origin of an ingest or an open session.
 struct Origin {
-  std::string peer = {};   // whom places are counted for (engine/places.h)
+  std::string peer = {};   // whom places are counted for (access/places.h)
   std::string owner = {};  // returned by GetSession; callers decide who else may use the session
   std::shared_ptr<access::Account> account = {};  // null: nothing is counted
 };

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "http/generation_fields.h"
-#include "http/server.h"
+#include "http/options.h"
 
 namespace recollect::http {
 

@@ -35,10 +35,11 @@ constexpr size_t kMaxLoggedBytes = 200;    // of a path
 
 }  // namespace
 
-Connection::Connection(tcp::socket socket, asio::io_context& io, Runtime& runtime,
-                       std::function<void(int)> count_running)
+Connection::Connection(tcp::socket socket, asio::io_context& io, const ServerOptions& options,
+                       Site& site, std::function<void(int)> count_running)
     : io_(io),
-      runtime_(runtime),
+      options_(options),
+      site_(site),
       count_running_(std::move(count_running)),
       stream_(std::move(socket)),
       buffer_(kMaxBufferBytes),
@@ -50,8 +51,8 @@ Connection::Connection(tcp::socket socket, asio::io_context& io, Runtime& runtim
   // to 40 ms: the end of TLS's handshake, a token of a stream.
   stream_.socket().set_option(tcp::no_delay(true), error);
   peer_ = stream_.socket().remote_endpoint(error).address().to_string();
-  if (runtime_.options.certificate == nullptr) return;
-  const auto certificate = runtime_.options.certificate->context(access::Protocol::kHttp1);
+  if (options_.certificate == nullptr) return;
+  const auto certificate = options_.certificate->context(access::Protocol::kHttp1);
   SSL_CTX_up_ref(certificate.get());
   asio::ssl::context context(certificate.get());  // gives up one of its owners at the end
   tls_.emplace(stream_, context);
@@ -89,7 +90,7 @@ asio::awaitable<bool> Connection::ServeOne() {
   // Beast 1.74 takes none for less than any length.
   exchange.parser.body_limit(std::numeric_limits<uint64_t>::max());
   error_code error;
-  stream_.expires_after(absl::ToChronoMilliseconds(runtime_.options.timeout));
+  stream_.expires_after(absl::ToChronoMilliseconds(options_.timeout));
   error = co_await SkipEmptyLine();
   if (!error) {
     co_await WithStream([&](auto& stream) {
@@ -99,8 +100,8 @@ asio::awaitable<bool> Connection::ServeOne() {
   if (IsGone(error)) co_return false;
   count_running_(1);
   exchange.start = SteadyNow();
-  exchange.number = runtime_.next_request.fetch_add(1);
-  runtime_.requests.Begin();
+  exchange.number = site_.traffic.next_request.fetch_add(1);
+  site_.traffic.requests.Begin();
   int answered = 0;
   exchange.answer = std::make_shared<Answer>(Waker(&Connection::news_));
   exchange.request.peer = peer_;
@@ -108,9 +109,8 @@ asio::awaitable<bool> Connection::ServeOne() {
   const absl::Cleanup ended = [&] {
     exchange.answer->Gone();  // changes nothing where it has ended
     exchange.answer->Detach();
-    runtime_.requests.End(exchange.route == nullptr ? nullptr : exchange.route->method,
-                          exchange.route == nullptr ? nullptr : exchange.route->path, answered,
-                          SteadyNow() - exchange.start);
+    site_.traffic.requests.End(exchange.endpoint.method, exchange.endpoint.path, answered,
+                               SteadyNow() - exchange.start);
     count_running_(-1);
   };
   error = ReadHead(exchange, error);
@@ -130,7 +130,7 @@ asio::awaitable<bool> Connection::ServeOne() {
   }
   LogEnd(exchange, sent);
   lingers_ = sent && !exchange.keep;
-  const bool again = sent && exchange.keep && !runtime_.refusing;
+  const bool again = sent && exchange.keep && !site_.traffic.refusing;
   co_return again;
 }
 
@@ -166,29 +166,28 @@ asio::awaitable<error_code> Connection::Handle(std::shared_ptr<Exchange> shared,
   }
   if (std::optional<Refusal> refusal = CheckHead(exchange.parser.get()))
     co_return refuse(refusal->http_status, refusal->status, refusal->headers);
-  const Cors& cors = runtime_.options.cors;
+  const Cors& cors = options_.cors;
   exchange.shared_with = cors.Headers(request);
   if (std::optional<std::string> headers = cors.Preflight(request)) {
     exchange.answer->Send(200, "text/plain", "", *std::move(headers));
     co_return error_code();
   }
   absl::StatusOr<access::Caller> caller = access::Caller::Anybody();
-  if (runtime_.options.authorize != nullptr) caller = runtime_.options.authorize(request);
+  if (options_.authorize != nullptr) caller = options_.authorize(request);
   if (!caller.ok()) co_return refuse(HttpStatus(caller.status().code()), caller.status());
   request.caller = *std::move(caller);
-  const Match match = FindRoute(request);
-  if (match.route == nullptr) {
-    co_return refuse(match.http_status, match.refused,
-                     match.allow.empty() ? "" : absl::StrCat("Allow: ", match.allow, "\r\n"));
+  const Endpoint& endpoint = exchange.endpoint = site_.Find(request);
+  if (endpoint.handle == nullptr) {
+    co_return refuse(endpoint.http_status, endpoint.refused,
+                     endpoint.allow.empty() ? "" : absl::StrCat("Allow: ", endpoint.allow, "\r\n"));
   }
-  exchange.route = match.route;
   absl::StatusOr<std::map<std::string, std::string>> query = DecodeQuery(exchange.query);
   if (!query.ok()) co_return refuse(400, query.status());
   request.query = *std::move(query);
-  if (runtime_.refusing && !match.route->quick)
+  if (site_.traffic.refusing && !endpoint.quick)
     co_return refuse(503, absl::UnavailableError("the server is draining"));
-  if (match.route->streamed) {
-    request.stream = std::make_shared<Body>(Waker(&Connection::wish_), runtime_.bodies_held);
+  if (endpoint.streamed) {
+    request.stream = std::make_shared<Body>(Waker(&Connection::wish_), site_.traffic.bodies_held);
     exchange.pumps = true;
     asio::co_spawn(io_, Pump(shared), asio::detached);
   } else if (const error_code error = co_await ReadBody(exchange)) {
@@ -196,21 +195,21 @@ asio::awaitable<error_code> Connection::Handle(std::shared_ptr<Exchange> shared,
     const Refusal refusal = RefusalOf(error);
     co_return refuse(refusal.http_status, refusal.status);
   }
-  Run(*match.route, exchange);
+  Run(exchange);
   co_return error_code();
 }
 
-void Connection::Run(const Route& route, Exchange& exchange) {
+void Connection::Run(Exchange& exchange) {
   const std::shared_ptr<Answer> answer = exchange.answer;
   const absl::Status started = OrExhausted("a request", [&] {
-    if (route.quick) {
-      route.handle(runtime_, exchange.request, answer);
+    if (exchange.endpoint.quick) {
+      exchange.endpoint.handle(exchange.request, answer);
       return absl::OkStatus();
     }
     auto request = std::make_shared<Request>(exchange.request);
-    return runtime_.Start([&runtime = runtime_, &route, request, answer] {
+    return site_.Start([handle = exchange.endpoint.handle, request, answer] {
       const absl::Status handled = OrExhausted("a request", [&] {
-        route.handle(runtime, *request, answer);
+        handle(*request, answer);
         return absl::OkStatus();
       });
       if (!handled.ok()) SendError(*answer, handled);
@@ -222,7 +221,7 @@ void Connection::Run(const Route& route, Exchange& exchange) {
 asio::awaitable<bool> Connection::Write(std::string bytes) {
   for (size_t begin = 0; begin < bytes.size(); begin += kWriteBytes) {
     error_code error;
-    stream_.expires_after(absl::ToChronoMilliseconds(runtime_.options.timeout));
+    stream_.expires_after(absl::ToChronoMilliseconds(options_.timeout));
     const auto part =
         asio::buffer(bytes.data() + begin, std::min(kWriteBytes, bytes.size() - begin));
     co_await WithStream([&](auto& stream) { return asio::async_write(stream, part, To(error)); });

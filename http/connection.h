@@ -25,8 +25,8 @@
 
 #include "absl/time/time.h"
 #include "http/exchange.h"
-#include "http/routes.h"
-#include "http/runtime.h"
+#include "http/options.h"
+#include "http/site.h"
 
 namespace recollect::http {
 
@@ -39,9 +39,10 @@ inline auto To(error_code& error) {
 // Used by the one thread of `io`; it lives as long as its coroutines.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // `count_running` is called with 1 when a request begins and with -1 when it ends.
-  Connection(boost::asio::ip::tcp::socket socket, boost::asio::io_context& io, Runtime& runtime,
-             std::function<void(int)> count_running);
+  // `options` and `site` must outlive it. `count_running` is called with 1 when a request begins
+  // and with -1 when it ends.
+  Connection(boost::asio::ip::tcp::socket socket, boost::asio::io_context& io,
+             const ServerOptions& options, Site& site, std::function<void(int)> count_running);
 
   const std::string& peer() const { return peer_; }
   // Serves requests until the client or the server ends the connection.
@@ -66,7 +67,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool keep = false;             // keeps the connection open; set when the answer's head is sent
     int http_status = 0;           // of the answer
     std::string shared_with = {};  // headers of any answer (http/cors.h)
-    const Route* route = nullptr;  // null: none, or not looked for
+    Endpoint endpoint = {};        // without a handler: none, or not looked for
     absl::Time start;
     int64_t number = 0;  // in the log, and in X-Request-Id
   };
@@ -92,7 +93,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // `failed`: the error of reading the head.
   boost::asio::awaitable<error_code> Handle(std::shared_ptr<Exchange> shared,
                                             const error_code& failed);
-  void Run(const Route& route, Exchange& exchange);
+  void Run(Exchange& exchange);
   // Sends the parts of the answer until it ends; false: the client has gone.
   boost::asio::awaitable<bool> Reply(Exchange& exchange);
   boost::asio::awaitable<bool> Write(std::string bytes);
@@ -106,7 +107,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::function<void()> Waker(boost::asio::steady_timer Connection::*timer);
 
   boost::asio::io_context& io_;
-  Runtime& runtime_;
+  const ServerOptions& options_;
+  Site& site_;
   const std::function<void(int)> count_running_;
   boost::beast::tcp_stream stream_;
   std::optional<TlsStream> tls_;  // over stream_

@@ -24,7 +24,7 @@ constexpr absl::Duration kLinger = absl::Seconds(5);
 asio::awaitable<bool> Connection::Greet() {
   if (!tls_.has_value()) co_return true;
   error_code error;
-  stream_.expires_after(absl::ToChronoMilliseconds(runtime_.options.timeout));
+  stream_.expires_after(absl::ToChronoMilliseconds(options_.timeout));
   co_await tls_->async_handshake(asio::ssl::stream_base::server, To(error));
   if (error) LogInfo("http peer {}: no TLS: {}", peer_, error.message());
   const bool greeted = !error;
@@ -34,7 +34,7 @@ asio::awaitable<bool> Connection::Greet() {
 asio::awaitable<void> Connection::TakeLeave() {
   if (tls_.has_value()) {  // says that nothing is missing
     error_code error;
-    stream_.expires_after(absl::ToChronoMilliseconds(std::min(kLinger, runtime_.options.timeout)));
+    stream_.expires_after(absl::ToChronoMilliseconds(std::min(kLinger, options_.timeout)));
     co_await tls_->async_shutdown(To(error));
   }
   if (lingers_) co_await Linger();
@@ -80,7 +80,7 @@ bool Connection::HungUp() {
 asio::awaitable<void> Connection::Linger() {
   error_code error;
   stream_.socket().shutdown(tcp::socket::shutdown_send, error);
-  const absl::Time end = SteadyNow() + std::min(kLinger, runtime_.options.timeout);
+  const absl::Time end = SteadyNow() + std::min(kLinger, options_.timeout);
   std::vector<char> bytes(Body::kPieceBytes);
   for (size_t left = kLingerBytes; left > 0 && !error;) {
     const absl::Duration still = end - SteadyNow();

@@ -67,7 +67,7 @@ asio::awaitable<error_code> Connection::ReadPiece(Exchange& exchange, std::strin
     target.data = piece.data();
     target.size = piece.size();
     target.more = true;
-    stream_.expires_after(absl::ToChronoMilliseconds(runtime_.options.timeout));
+    stream_.expires_after(absl::ToChronoMilliseconds(options_.timeout));
     co_await WithStream([&](auto& stream) {
       return beast::http::async_read_some(stream, buffer_, parser, To(error));
     });

@@ -28,8 +28,8 @@ struct Request {
   std::map<std::string, std::string> headers;  // names in lower case
   std::string parameter;                       // what stands for {} in the route's path, decoded
   std::string body;                            // empty where the route takes a stream
-  std::shared_ptr<Body> stream = nullptr;      // of a route that takes one (http/routes.h)
-  std::string peer;       // network address, by which places are counted (engine/places.h)
+  std::shared_ptr<Body> stream = nullptr;      // of a route that takes one (http/site.h)
+  std::string peer;       // network address, by which places are counted (access/places.h)
   access::Caller caller;  // whose documents a handler may use (http/authorize.h)
 };
 

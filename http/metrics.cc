@@ -74,7 +74,7 @@ MetricFamilies Names(const Runtime& runtime, const engine::EngineStats& stats) {
 
 MetricFamilies Connections(const Runtime& runtime) {
   return {MakeGauge("recollect_http_connections", "Connections over HTTP that are open.",
-                    static_cast<double>(runtime.connections)),
+                    static_cast<double>(runtime.traffic.connections)),
           MakeGauge("recollect_http_connections_limit",
                     "The most connections over HTTP; one more is closed at once.",
                     runtime.options.max_connections)};
@@ -89,7 +89,7 @@ MetricFamilies Collect(const Runtime& runtime) {
   };
   add(Names(runtime, stats));
   add(EngineFamilies(stats));
-  add(runtime.requests.Families());
+  add(runtime.traffic.requests.Families());
   add(Connections(runtime));
   if (runtime.options.more_metrics != nullptr) add(runtime.options.more_metrics());
   add(ProcessFamilies(ReadProcess()));

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "access/caller.h"
 #include "engine/types.h"
-#include "http/server.h"
+#include "http/options.h"
 #include "nlohmann/json.hpp"
 
 namespace recollect::http {

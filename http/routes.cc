@@ -152,4 +152,19 @@ Match FindRoute(Request& request) {
   return match;
 }
 
+Endpoint Runtime::Find(Request& request) {
+  Match match = FindRoute(request);
+  if (match.route == nullptr)
+    return {.http_status = match.http_status, .refused = match.refused, .allow = match.allow};
+  const Route& route = *match.route;
+  return {.handle =
+              [this, &route](const Request& found, const std::shared_ptr<Answer>& answer) {
+                route.handle(*this, found, answer);
+              },
+          .method = route.method,
+          .path = route.path,
+          .quick = route.quick,
+          .streamed = route.streamed};
+}
+
 }  // namespace recollect::http

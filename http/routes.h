@@ -28,14 +28,14 @@ struct Route {
 // All routes. http/api describes each (http/openapi.h).
 std::span<const Route> Routes();
 
-// The route of a request whose method and path are set, or why there is none.
+// The route of a request whose method and path are set, or why there is none. Sets
+// Request::parameter.
 struct Match {
   const Route* route = nullptr;
   int http_status = 200;
   absl::Status refused;  // if there is no route
   std::string allow;     // of a 405: the methods that the path has
 };
-// Sets Request::parameter.
 Match FindRoute(Request& request);
 
 }  // namespace recollect::http

@@ -36,7 +36,7 @@ void Runtime::CountWork(int change) {
 }
 
 absl::Status Runtime::Ready() const {
-  if (refusing) return absl::UnavailableError("the server is draining");
+  if (traffic.refusing) return absl::UnavailableError("the server is draining");
   return engine.health();
 }
 

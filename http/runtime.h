@@ -14,22 +14,22 @@
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
-#include "http/request_metrics.h"
-#include "http/server.h"
+#include "http/options.h"
+#include "http/site.h"
 
 namespace recollect::http {
 
 // Thread-safe. Handlers may use it as long as their Work lives.
-class Runtime {
+class Runtime final : public Site {
  public:
   static constexpr int kMaxQueued = 256;
 
   Runtime(const ServerOptions& server_options, engine::Engine& the_engine)
       : options(server_options), engine(the_engine) {}
 
-  // Runs `work`, which begins a request, on a thread that may wait for the disk.
-  // RESOURCE_EXHAUSTED, and `work` is dropped, if kMaxQueued requests wait for a thread.
-  absl::Status Start(std::function<void()> work);
+  Endpoint Find(Request& request) override;  // http/routes.h
+  // Refuses where kMaxQueued requests wait.
+  absl::Status Start(std::function<void()> work) override;
   // Runs `work` of a request that has begun, on such a thread; never refuses it.
   void Continue(std::function<void()> work);
 
@@ -52,11 +52,6 @@ class Runtime {
 
   const ServerOptions options;
   engine::Engine& engine;
-  std::atomic<bool> refusing{false};
-  RequestMetrics requests;
-  std::atomic<int64_t> connections{0};  // open now
-  std::atomic<int64_t> next_request{1};
-  std::atomic<size_t> bodies_held{0};  // bytes, read ahead (http/body.h)
   const absl::Time start = SteadyNow();
 
  private:

@@ -1,145 +1,35 @@
-// The listener: accepts connections and ends them. One thread serves all, each a coroutine
-// (http/connection.h): an idle one costs a descriptor and some kilobytes.
 #include "http/server.h"
 
-#include <algorithm>
-#include <condition_variable>
-#include <map>
-#include <set>
-#include <thread>
 #include <utility>
 
-#include "http/connection.h"
-//
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-#include <boost/asio/post.hpp>
-
-#include "absl/strings/str_cat.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/mutex.h"
 #include "base/status.h"
-#include "engine/places.h"
+#include "http/listener.h"
+#include "http/runtime.h"
 
 namespace recollect::http {
 namespace {
-
-namespace asio = boost::asio;
-using asio::ip::tcp;
-
-constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 
 class HttpServer final : public Server {
  public:
   HttpServer(const ServerOptions& options, engine::Engine& engine) : runtime_(options, engine) {}
   ~HttpServer() override { Drain(absl::InfinitePast()); }
 
-  absl::Status Listen();
-  const std::string& address() const override { return address_; }
-  void Refuse() override { runtime_.refusing = true; }
-  void Drain(absl::Time deadline) override;
+  absl::Status Listen() {
+    ASSIGN_OR_RETURN(listener_, Listener::Open(runtime_.options, runtime_));
+    return absl::OkStatus();
+  }
+  const std::string& address() const override { return listener_->address(); }
+  void Refuse() override { runtime_.traffic.refusing = true; }
+  void Drain(absl::Time deadline) override {
+    if (listener_ == nullptr) return;
+    listener_->Drain(deadline);
+    runtime_.Stop();
+  }
 
  private:
-  using ConnectionPtr = std::shared_ptr<Connection>;
-
-  asio::awaitable<void> Accept();
-  asio::awaitable<void> Serve(ConnectionPtr connection);
-  void CountRunning(int change);
-
-  std::string address_;
   Runtime runtime_;
-  asio::io_context io_{1};
-  tcp::acceptor acceptor_{io_};
-  std::set<ConnectionPtr> connections_;  // of the thread of io_, like the next
-  std::map<std::string, int64_t> by_peer_;
-  Mutex mutex_;
-  std::condition_variable idle_;
-  int running_ ABSL_GUARDED_BY(mutex_) = 0;  // requests between head and the end of the answer
-  std::thread thread_;
+  std::unique_ptr<Listener> listener_;
 };
-
-absl::Status HttpServer::Listen() {
-  const auto refused = [&](const error_code& error) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot listen on ", runtime_.options.listen, ": ", error.message()));
-  };
-  const size_t colon = std::min(runtime_.options.listen.rfind(':'), runtime_.options.listen.size());
-  std::string host = runtime_.options.listen.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
-  const std::string port =
-      runtime_.options.listen.substr(std::min(colon + 1, runtime_.options.listen.size()));
-  error_code error;
-  tcp::resolver resolver(io_);
-  const auto found = resolver.resolve(host, port, tcp::resolver::passive, error);
-  if (error || found.empty()) return refused(error);
-  const tcp::endpoint endpoint = found.begin()->endpoint();
-  acceptor_.open(endpoint.protocol(), error);
-  if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor_.bind(endpoint, error);
-  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-  if (error) return refused(error);
-  address_ = absl::StrCat(runtime_.options.listen.substr(0, colon), ":",
-                          acceptor_.local_endpoint().port());
-  asio::co_spawn(io_, Accept(), asio::detached);
-  thread_ = std::thread([this] { io_.run(); });
-  return absl::OkStatus();
-}
-
-asio::awaitable<void> HttpServer::Accept() {
-  while (acceptor_.is_open()) {
-    error_code error;
-    tcp::socket socket = co_await acceptor_.async_accept(To(error));
-    if (error == asio::error::operation_aborted) co_return;
-    if (error) {  // no descriptor, or a connection that was reset at once
-      LogWarning("HTTP: accepting: {}", error.message());
-      asio::steady_timer pause(io_, absl::ToChronoMilliseconds(kAcceptPause));
-      co_await pause.async_wait(To(error));
-      continue;
-    }
-    auto connection = std::make_shared<Connection>(std::move(socket), io_, runtime_,
-                                                   [this](int change) { CountRunning(change); });
-    const auto own = by_peer_.find(connection->peer());
-    const absl::Status place = engine::CheckPlace(
-        "connections", std::ssize(connections_), runtime_.options.max_connections,
-        connection->peer(), own == by_peer_.end() ? 0 : own->second);
-    if (!place.ok()) continue;
-    connections_.insert(connection);
-    runtime_.connections = std::ssize(connections_);
-    ++by_peer_[connection->peer()];
-    asio::co_spawn(io_, Serve(connection), asio::detached);
-  }
-}
-
-asio::awaitable<void> HttpServer::Serve(ConnectionPtr connection) {
-  co_await connection->Serve();
-  connections_.erase(connection);
-  runtime_.connections = std::ssize(connections_);
-  const auto own = by_peer_.find(connection->peer());
-  if (--own->second == 0) by_peer_.erase(own);
-}
-
-void HttpServer::CountRunning(int change) {
-  MutexLock lock(mutex_);
-  running_ += change;
-  idle_.notify_all();
-}
-
-void HttpServer::Drain(absl::Time deadline) {
-  Refuse();
-  if (!thread_.joinable()) return;
-  asio::post(io_, [this] { acceptor_.close(); });
-  {
-    MutexLock lock(mutex_);
-    while (running_ > 0 && SteadyNow() < deadline)
-      idle_.wait_for(lock, std::chrono::milliseconds(50));
-  }
-  asio::post(io_, [this] {
-    for (const ConnectionPtr& connection : connections_) connection->Close();
-  });
-  thread_.join();  // once the last coroutine has ended
-  runtime_.Stop();
-}
 
 }  // namespace
 

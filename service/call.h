@@ -69,7 +69,7 @@ class Call {
   absl::Status CheckStill() const;
   const access::Caller& caller() const { return caller_; }  // nobody until it is admitted
   absl::Time deadline() const { return deadline_; }
-  // The network address by which places are counted (engine/places.h).
+  // The network address by which places are counted (access/places.h).
   std::string peer_address() const;
   Runtime& runtime() const { return runtime_; }
 

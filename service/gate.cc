@@ -24,10 +24,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "access/places.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "engine/places.h"
 #include "service/frame_scanner.h"
 #include "service/sockets.h"
 #include "service/wire.h"
@@ -272,7 +272,7 @@ bool SocketGate::AcceptOne(int listener) {
   const absl::Cleanup forget = [&] {
     if (peer->second.connections == 0) peers_.erase(peer);
   };
-  const absl::Status place = engine::CheckPlace("connections", std::ssize(connections_), most_,
+  const absl::Status place = access::CheckPlace("connections", std::ssize(connections_), most_,
                                                 peer->first, peer->second.connections);
   if (!place.ok()) {
     Warn(place.message());
@@ -355,7 +355,7 @@ bool SocketGate::Pump(Connection& connection) {
 bool SocketGate::BeginCall(Connection& connection, uint32_t stream) {
   if (connection.calls.size() >= kMaxCalls) return false;  // until what comes down ends one
   auto& [address, taken] = *connection.peer;
-  if (!engine::CheckPlace("calls", calls_, kMaxCallsInAll, address, taken.calls).ok()) {
+  if (!access::CheckPlace("calls", calls_, kMaxCallsInAll, address, taken.calls).ok()) {
     Wait(connection);
     return false;
   }

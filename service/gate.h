@@ -31,7 +31,7 @@ class Gate {
 
   // Listens on HOST:PORT, on all addresses of a name. FAILED_PRECONDITION: the address cannot be
   // listened on. Beyond `most_connections` a connection is closed as soon as it is made. One peer
-  // has no more of those and of calls than engine/places.h allows. With a certificate, which must
+  // has no more of those and of calls than access/places.h allows. With a certificate, which must
   // outlive the gate, clients speak TLS with the gate, and gRPC sees what is within.
   static absl::StatusOr<std::unique_ptr<Gate>> Open(
       const std::string& listen, int most_connections,

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "access/places.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "engine/places.h"
 
 namespace recollect::engine {
 namespace {
@@ -91,8 +91,8 @@ absl::Status IngestRegistry::CheckPlaces(const std::string& peer) const {
                                     [&](const auto& entry) { return entry.second.peer == peer; }) +
                       std::count_if(imports_.begin(), imports_.end(),
                                     [&](const Import& import) { return import.peer == peer; });
-  return CheckPlace("ingests", std::ssize(entries_) + std::ssize(imports_), context_.max_ingests,
-                    peer, own);
+  return access::CheckPlace("ingests", std::ssize(entries_) + std::ssize(imports_),
+                            context_.max_ingests, peer, own);
 }
 
 absl::Status IngestRegistry::CheckNotImported(const std::string& id) const {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "access/places.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "engine/places.h"
 
 namespace recollect::engine {
 namespace {
@@ -37,7 +37,7 @@ absl::Status SessionTable::CheckRoom(const std::string& peer) const {
 absl::Status SessionTable::CheckRoomLocked(const std::string& peer) const {
   const int64_t own = std::count_if(entries_.begin(), entries_.end(),
                                     [&](const auto& entry) { return entry.second.peer == peer; });
-  return CheckPlace("sessions", std::ssize(entries_), max_sessions_, peer, own);
+  return access::CheckPlace("sessions", std::ssize(entries_), max_sessions_, peer, own);
 }
 
 absl::StatusOr<SessionId> SessionTable::Add(SessionLease session, const Origin& origin,

@@ -22,7 +22,7 @@ class SessionTable {
   SessionTable(int64_t max_sessions, absl::Duration ttl) : max_sessions_(max_sessions), ttl_(ttl) {}
 
   // Returns OK if `peer` may have one more session. RESOURCE_EXHAUSTED names the limit
-  // (engine/places.h).
+  // (access/places.h).
   absl::Status CheckRoom(const std::string& peer) const;
   // Adds an open session. `counted` is destroyed with it.
   absl::StatusOr<SessionId> Add(SessionLease session, const Origin& origin,

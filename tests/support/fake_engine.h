@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
+#include "access/places.h"
 #include "base/executor.h"
 #include "engine/engine.h"
-#include "engine/places.h"
 
 namespace recollect {
 
@@ -161,7 +161,7 @@ class FakeEngine final : public engine::Engine {
                                 const std::string& peer) {
     const int64_t own = std::count_if(places.begin(), places.end(),
                                       [&](const auto& place) { return place.second.peer == peer; });
-    return engine::CheckPlace(what, std::ssize(places), limit, peer, own);
+    return access::CheckPlace(what, std::ssize(places), limit, peer, own);
   }
   // Makes the result at once, and hands it over from another thread, as long as there is one.
   template <typename T, typename Make>

@@ -1,7 +1,7 @@
 // Limits a peer's share of a bounded number of places. One peer cannot take them all: the last
 // quarter is for peers that hold less than a quarter.
-#ifndef RECOLLECT_ENGINE_PLACES_H_
-#define RECOLLECT_ENGINE_PLACES_H_
+#ifndef RECOLLECT_ACCESS_PLACES_H_
+#define RECOLLECT_ACCESS_PLACES_H_
 
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-namespace recollect::engine {
+namespace recollect::access {
 
 // Returns OK if `peer`, a network address, may take one more of `what` ("sessions"), when `taken`
 // of `limit` are taken, `own` of them by `peer`. An empty peer, as of the embedded command line, is
@@ -28,6 +28,6 @@ inline absl::Status CheckPlace(absl::string_view what, int64_t taken, int64_t li
                                                    limit, " are for others"));
 }
 
-}  // namespace recollect::engine
+}  // namespace recollect::access
 
-#endif  // RECOLLECT_ENGINE_PLACES_H_
+#endif  // RECOLLECT_ACCESS_PLACES_H_

@@ -13,7 +13,8 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 find_program(RECOLLECT_CCACHE ccache)
 if(RECOLLECT_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${RECOLLECT_CCACHE})
+  # What ccache otherwise does not keep: objects that read a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${RECOLLECT_CCACHE})
 endif()
 
 # Fused multiply-adds only where a kernel writes them: the compiler must not choose them per call site,

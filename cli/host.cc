@@ -116,7 +116,7 @@ absl::StatusOr<std::unique_ptr<store::DocumentStore>> OpenSharedStore(const Host
 // and the weights, as they are in their file and packed. Three times the file holds both in fp32
 // where the file has 16 bits a number; of one with fewer, only blocks that stay blocks.
 int64_t NeededBytes(const fs::path& model, const std::string& dtype) {
-  constexpr int64_t kProcessBytes = int64_t{480} << 20, kCoreBytes = int64_t{16} << 20;
+  constexpr int64_t kProcessBytes = int64_t{480} << 20, kCoreBytes = int64_t{32} << 20;
   const int64_t cores = std::thread::hardware_concurrency();
   int64_t weights = 0;
   const auto add = [&](const fs::path& file) {

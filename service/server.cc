@@ -21,6 +21,7 @@
 #include "service/documents_service.h"
 #include "service/gate.h"
 #include "service/generation_service.h"
+#include "service/grpc_threads.h"
 #include "service/ingest_call.h"
 #include "service/limits.h"
 #include "service/parse_errors.h"
@@ -102,6 +103,7 @@ absl::Status GrpcServer::Listen(const ServerOptions& options) {
   if (!options.listen.empty()) {
     ASSIGN_OR_RETURN(gate_,
                      Gate::Open(options.listen, options.max_connections, options.certificate));
+    StartGrpcThreads();
     address_ = gate_->address();
     acceptor = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,

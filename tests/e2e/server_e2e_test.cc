@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +26,10 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
+
+bool StartsWithName(const fs::path& task, const std::string& name) {
+  return absl::StartsWith(ReadFile(task / "comm"), name);
+}
 
 class ServerE2eTest : public ServerTest {
  protected:
@@ -48,6 +54,28 @@ TEST_F(ServerE2eTest, TheReadyLineAsJson) {
   EXPECT_EQ(ready["documents"], 0);
   server.Signal(SIGTERM);
   EXPECT_EQ(server.Wait(), 0);
+}
+
+// gRPC gives work to threads of its executor that it could not start: such a call never ends.
+TEST_F(ServerE2eTest, StartsNoThreadOfTheExecutorWhileItServes) {
+  StartServer(Path("model"));
+  const auto executor_threads = [&] {
+    std::set<std::string> threads;
+    for (const auto& task : fs::directory_iterator(absl::StrCat("/proc/", server_->pid(), "/task")))
+      if (StartsWithName(task.path(), "default-exec")) threads.insert(task.path().filename());
+    return threads;
+  };
+  const std::set<std::string> before = executor_threads();
+  EXPECT_EQ(before.size(), 2 * static_cast<size_t>(sysconf(_SC_NPROCESSORS_CONF)));
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 32; ++i) {
+    clients.emplace_back([&] {
+      const auto client = client::Client::Connect(address_).value();
+      for (int call = 0; call < 20; ++call) EXPECT_TRUE(client->ListDocuments({}).ok());
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(executor_threads(), before);
 }
 
 TEST_F(ServerE2eTest, LifeOfADocument) {

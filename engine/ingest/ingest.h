@@ -21,12 +21,12 @@
 #include "engine/backend/backend.h"
 #include "engine/backend/memory_encoder.h"
 #include "engine/counters.h"
-#include "engine/engine.h"
 #include "engine/ingest/ingest_input.h"
 #include "engine/ingest/ingest_quota.h"
 #include "engine/ingest/resume_state.h"
 #include "engine/session/state_budget.h"
 #include "engine/step/scheduler.h"
+#include "engine/streams.h"
 #include "store/document_store.h"
 
 namespace recollect::engine {

@@ -13,11 +13,11 @@
 
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
-#include "engine/engine.h"
 #include "engine/ingest/ingest.h"
 #include "engine/ingest/reingest.h"
 #include "engine/session/mounts.h"
 #include "engine/step/scheduler.h"
+#include "engine/streams.h"
 
 namespace recollect::engine {
 

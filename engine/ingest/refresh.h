@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "engine/engine.h"
 #include "engine/session/mounts.h"
+#include "engine/streams.h"
 #include "store/document_store.h"
 
 namespace recollect::engine {

@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "base/executor.h"
 #include "engine/counters.h"
-#include "engine/engine.h"
 #include "engine/session/mounts.h"
+#include "engine/streams.h"
 #include "store/document_store.h"
 
 namespace recollect::engine {

@@ -8,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "engine/counters.h"
-#include "engine/engine.h"
 #include "engine/ingest/ingest_registry.h"
 #include "engine/session/mounts.h"
+#include "engine/streams.h"
 #include "model/model.h"
 #include "store/document_store.h"
 

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
-#include "engine/engine.h"
 #include "engine/session/session.h"
+#include "engine/types.h"
 
 namespace recollect::engine {
 

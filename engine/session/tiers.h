@@ -16,7 +16,7 @@
 #include "engine/backend/backend.h"
 #include "engine/backend/rows.h"
 #include "engine/counters.h"
-#include "engine/engine.h"
+#include "engine/types.h"
 #include "model/config/config.h"
 #include "store/byte_budget_cache.h"
 #include "store/document_store.h"

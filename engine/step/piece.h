@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/engine.h"
 #include "engine/session/session.h"
 #include "engine/session/tiers.h"
+#include "engine/types.h"
 
 namespace recollect::engine {
 

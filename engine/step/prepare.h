@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/engine.h"
 #include "engine/session/session.h"
+#include "engine/types.h"
 #include "model/model.h"
 
 namespace recollect::engine {

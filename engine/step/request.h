@@ -15,10 +15,10 @@
 #include "base/clock.h"
 #include "base/thread_pool.h"
 #include "engine/counters.h"
-#include "engine/engine.h"
 #include "engine/session/session.h"
 #include "engine/step/make_prompt.h"
 #include "engine/step/piece.h"
+#include "engine/streams.h"
 #include "store/document_store.h"
 
 namespace recollect::engine {

@@ -24,10 +24,10 @@
 #include "base/mutex.h"
 #include "engine/backend/backend.h"
 #include "engine/counters.h"
-#include "engine/engine.h"
 #include "engine/session/state_budget.h"
 #include "engine/step/request.h"
 #include "engine/step/step.h"
+#include "engine/types.h"
 
 namespace recollect::engine {
 

@@ -15,6 +15,7 @@ FORBIDDEN = {
     "model/cpu/layers.h": '#include "model/device/device_model.h"',
     "engine/backend/backend.h": '#include "engine/step/step.h"',
     "engine/engine.h": '#include "engine/backend/backend.h"',
+    "engine/session/session.h": '#include "engine/engine.h"',
     "engine/step/step.h": '#include "engine/backend/cpu/cpu_backend.h"',
     "service/codec.h": '#include "engine/session/session.h"',
 }

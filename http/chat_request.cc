@@ -75,7 +75,7 @@ absl::StatusOr<GenerationRequest> DecodeChat(const std::string& body, const Serv
   engine::GenerateRequest& generate = request.generate;
   generate.sampling.temperature = 0;  // answers are about documents; OpenAI's default is 1
   generate.account = caller.account();
-  RETURN_IF_ERROR(TakeModel(object, options, ModelField::kRequired));
+  RETURN_IF_ERROR(TakeModel(object, options));
   RETURN_IF_ERROR(TakeMessages(object, generate.prompt.messages));
   RETURN_IF_ERROR(TakeSession(object, caller, generate.session_options));
   RETURN_IF_ERROR(TakeOutput(object, request));

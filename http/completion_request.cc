@@ -19,7 +19,7 @@ absl::StatusOr<CompletionRequest> DecodeCompletion(const std::string& body,
   generate.max_tokens = 16;  // OpenAI's defaults
   generate.sampling.temperature = 1;
   generate.account = caller.account();
-  RETURN_IF_ERROR(TakeModel(object, options, ModelField::kRequired));
+  RETURN_IF_ERROR(TakeModel(object, options));
   RETURN_IF_ERROR(TakePrompts(object, "prompt", request.prompts));
   RETURN_IF_ERROR(TakeSession(object, caller, generate.session_options));
   RETURN_IF_ERROR(TakeOutput(object, request));

@@ -33,7 +33,7 @@ absl::StatusOr<EmbeddingRequest> DecodeEmbedding(const Request& request,
   ASSIGN_OR_RETURN(json object, ParseObject(request.body));
   EmbeddingRequest result;
   std::string format = "float", user;
-  RETURN_IF_ERROR(TakeModel(object, options, ModelField::kRequired));
+  RETURN_IF_ERROR(TakeModel(object, options));
   RETURN_IF_ERROR(TakePrompts(object, "input", result.inputs));
   RETURN_IF_ERROR(TakeSession(object, request.caller, result.each.session_options));
   RETURN_IF_ERROR(Take(object, "kind", "a string", result.kind));

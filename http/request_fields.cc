@@ -19,12 +19,10 @@ absl::StatusOr<json> ParseObject(const std::string& body) {
       absl::StrCat("the body is a JSON ", object->type_name(), ", expected an object"));
 }
 
-absl::Status TakeModel(json& object, const ServerOptions& options, ModelField field) {
+absl::Status TakeModel(json& object, const ServerOptions& options) {
   std::optional<std::string> model;
   RETURN_IF_ERROR(Take(object, "model", "a string", model));
-  if (!model.has_value() && field == ModelField::kOptional) return absl::OkStatus();
-  if (model.value_or("").empty()) return absl::InvalidArgumentError("model: missing");
-  return CheckModel(*model, options);
+  return model.has_value() ? CheckModel(*model, options) : absl::OkStatus();
 }
 
 absl::Status CheckModel(const std::string& name, const ServerOptions& options) {

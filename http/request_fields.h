@@ -23,9 +23,8 @@ absl::StatusOr<nlohmann::json> ParseObject(const std::string& body);
 // Returns NOT_FOUND, naming both, if `name` is not the model that is served.
 absl::Status CheckModel(const std::string& name, const ServerOptions& options);
 
-// Takes `model`, which must name the model that is served: another is NOT_FOUND.
-enum class ModelField { kRequired, kOptional };
-absl::Status TakeModel(nlohmann::json& object, const ServerOptions& options, ModelField field);
+// Takes `model`. Where it is given it must name the model that is served: another is NOT_FOUND.
+absl::Status TakeModel(nlohmann::json& object, const ServerOptions& options);
 
 // Takes a string, an array of token ids, or an array with one of these.
 absl::Status TakePrompt(nlohmann::json& object, const char* name, engine::Prompt& prompt);

@@ -27,7 +27,7 @@ absl::StatusOr<AskedHits> DecodeRetrieve(const Request& request, const ServerOpt
   ASSIGN_OR_RETURN(json object, ParseObject(request.body));
   AskedHits asked;
   engine::RetrieveRequest& result = asked.request;
-  RETURN_IF_ERROR(TakeModel(object, options, ModelField::kOptional));
+  RETURN_IF_ERROR(TakeModel(object, options));
   RETURN_IF_ERROR(TakePrompt(object, "query", result.query));
   RETURN_IF_ERROR(TakeSession(object, request.caller, result.session_options));
   RETURN_IF_ERROR(Take(object, "k", "an integer", result.k));

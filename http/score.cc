@@ -21,7 +21,7 @@ absl::StatusOr<engine::ScoreRequest> DecodeScore(const Request& request,
                                                  const ServerOptions& options) {
   ASSIGN_OR_RETURN(json object, ParseObject(request.body));
   engine::ScoreRequest result;
-  RETURN_IF_ERROR(TakeModel(object, options, ModelField::kOptional));
+  RETURN_IF_ERROR(TakeModel(object, options));
   RETURN_IF_ERROR(TakePrompt(object, "prompt", result.prompt));
   RETURN_IF_ERROR(TakeSession(object, request.caller, result.session_options));
   RETURN_IF_ERROR(Take(object, "flush_after", "an array of integers", result.flush_after));

@@ -1,5 +1,5 @@
-// What a listener serves. The network's side of the HTTP server knows routes by this interface
-// alone, and nothing of the engine.
+// Names what a listener serves. The network's side of the HTTP server knows routes by this
+// interface alone, and nothing of the engine.
 #ifndef RECOLLECT_HTTP_SITE_H_
 #define RECOLLECT_HTTP_SITE_H_
 
@@ -29,7 +29,7 @@ struct Endpoint {
   std::string allow = {};  // of a 405: the methods that the path has
 };
 
-// What connections count. Thread-safe.
+// Holds what connections count. Thread-safe.
 struct Traffic {
   std::atomic<bool> refusing{false};    // new requests are answered with 503
   std::atomic<int64_t> connections{0};  // open now

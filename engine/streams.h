@@ -27,6 +27,9 @@ class RequestHandle {
 // the ingest ends; until then readers see the old one.
 struct Replacement {
   std::string sha256 = {};  // of the document that is to be replaced; empty: any, or none
+  // The new document is the old one and, after it, the input, whose offsets count from the old
+  // one's end. It is, byte for byte, the document that both together would have made in one ingest.
+  bool appends = false;
 };
 
 // The only writer of a document. Calls fail with FAILED_PRECONDITION once the document has been

@@ -86,6 +86,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/documents/{}", GetDocument},
     {"PUT", "/v1/documents/{}", PutDocument, /*quick=*/false, /*streamed=*/true},
     {"DELETE", "/v1/documents/{}", DeleteDocument},
+    {"POST", "/v1/documents/{}/append", AppendToDocument, /*quick=*/false, /*streamed=*/true},
     {"GET", "/v1/documents/{}/text", GetText},
     {"PUT", "/v1/documents/{}/refresh", RefreshDocument},
     {"GET", "/v1/documents/{}/export", ExportDocument},

@@ -43,9 +43,14 @@ struct AskedUpload {
   std::optional<engine::Replacement> replacement;
 };
 
-absl::StatusOr<AskedUpload> DecodeUpload(Query query) {
+absl::StatusOr<AskedUpload> DecodeUpload(Query query, bool appends) {
   AskedUpload asked;
   RETURN_IF_ERROR(TakePattern(query, asked.session));
+  if (appends) {
+    asked.replacement = {.appends = true};
+    RETURN_IF_ERROR(RefuseOthers(query));
+    return asked;
+  }
   std::string replace = "false";
   RETURN_IF_ERROR(Take(query, "replace", replace));
   if (replace != "true" && replace != "false") {
@@ -73,8 +78,9 @@ bool MeetsConditions(const Request& request, const absl::StatusOr<store::Documen
 // one after it, so nothing here needs a lock; only Cancel comes from elsewhere.
 class Upload final : public std::enable_shared_from_this<Upload> {
  public:
-  Upload(Runtime& runtime, const Request& request, std::shared_ptr<Answer> answer)
+  Upload(Runtime& runtime, const Request& request, std::shared_ptr<Answer> answer, bool appends)
       : runtime_(runtime),
+        appends_(appends),
         request_(request),
         id_(request.parameter),
         body_(request.stream),
@@ -103,6 +109,7 @@ class Upload final : public std::enable_shared_from_this<Upload> {
 
   Runtime& runtime_;
   const Runtime::Work work_{runtime_};
+  const bool appends_;
   const Request request_;
   const std::string id_;
   const std::shared_ptr<Body> body_;
@@ -125,7 +132,7 @@ class Upload final : public std::enable_shared_from_this<Upload> {
 };
 
 absl::Status Upload::Begin(const Request& request) {
-  ASSIGN_OR_RETURN(AskedUpload asked, DecodeUpload(request.query));
+  ASSIGN_OR_RETURN(AskedUpload asked, DecodeUpload(request.query, appends_));
   if (const auto header = HeaderOf(request, "content-range"); header.has_value()) {
     ASSIGN_OR_RETURN(range_, ParseContentRange(std::string(*header)));
   }
@@ -139,10 +146,13 @@ absl::Status Upload::Begin(const Request& request) {
         existed_ ? absl::StrCat("has the ETag \"", there->sha256, "\"") : "does not exist"));
   }
   // Of a document that changes between the look above and the engine's.
-  if (HeaderOf(request, "if-match").has_value()) asked.replacement = {there->sha256};
+  if (HeaderOf(request, "if-match").has_value()) {
+    asked.replacement = {.sha256 = there->sha256, .appends = appends_};
+  }
   if (asked.replacement.has_value() && range_.has_value()) {
-    return absl::InvalidArgumentError(
-        "Content-Range: a part, but a text that replaces another is sent in one request");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Content-Range: a part, but a text that ",
+        appends_ ? "is appended to another" : "replaces another", " is sent in one request"));
   }
   absl::StatusOr<std::unique_ptr<engine::IngestStream>> stream = runtime_.engine.BeginIngest(
       id_, /*from_tokens=*/false, asked.session,
@@ -319,9 +329,8 @@ void Upload::WriteLine(const json& line) {
   answer_->Write(absl::StrCat(Dump(line), "\n"));
 }
 
-}  // namespace
-
-void PutDocument(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
+void BeginUpload(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer,
+                 bool appends) {
   // Else what a form puts around a file would become part of the text.
   if (absl::StartsWithIgnoreCase(HeaderOf(request, "content-type").value_or(""), "multipart/")) {
     return SendError(*answer,
@@ -329,9 +338,20 @@ void PutDocument(Runtime& runtime, const Request& request, const std::shared_ptr
                                                 "itself, without a form (curl -T FILE)"),
                      "", 415);
   }
-  const auto upload = std::make_shared<Upload>(runtime, request, answer);
+  const auto upload = std::make_shared<Upload>(runtime, request, answer, appends);
   const absl::Status begun = upload->Begin(request);
   if (!begun.ok()) upload->Refuse(begun);
+}
+
+}  // namespace
+
+void PutDocument(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
+  BeginUpload(runtime, request, answer, /*appends=*/false);
+}
+
+void AppendToDocument(Runtime& runtime, const Request& request,
+                      const std::shared_ptr<Answer>& answer) {
+  BeginUpload(runtime, request, answer, /*appends=*/true);
 }
 
 }  // namespace recollect::http

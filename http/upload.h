@@ -1,5 +1,6 @@
 // PUT /v1/documents/{}: a text of any length, read piece by piece as the engine takes it, whole or
-// in parts that follow each other.
+// in parts that follow each other. POST /v1/documents/{}/append: likewise what goes on with a
+// document, whole.
 #ifndef RECOLLECT_HTTP_UPLOAD_H_
 #define RECOLLECT_HTTP_UPLOAD_H_
 
@@ -10,8 +11,10 @@
 
 namespace recollect::http {
 
-// The route has to be one that takes a stream.
+// The routes have to be such that take a stream.
 void PutDocument(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer);
+void AppendToDocument(Runtime& runtime, const Request& request,
+                      const std::shared_ptr<Answer>& answer);
 
 }  // namespace recollect::http
 

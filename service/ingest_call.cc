@@ -90,12 +90,17 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
     if (!v1::InputKind_IsValid(header.kind())) {
       return absl::InvalidArgumentError(absl::StrCat("header.kind: unknown value ", header.kind()));
     }
-    if (!header.replace() && !header.replaces_sha256().empty()) {
-      return absl::InvalidArgumentError("header.replaces_sha256: set, but header.replace is not");
+    if (header.replace() && header.append()) {
+      return absl::InvalidArgumentError("header.append: set, and header.replace too");
+    }
+    const bool changes = header.replace() || header.append();
+    if (!changes && !header.replaces_sha256().empty()) {
+      return absl::InvalidArgumentError(
+          "header.replaces_sha256: set, but header.replace and header.append are not");
     }
     from_tokens_ = header.kind() == v1::INPUT_KIND_TOKENS;
     std::optional<engine::Replacement> replacement;
-    if (header.replace()) replacement = {header.replaces_sha256()};
+    if (changes) replacement = {header.replaces_sha256(), header.append()};
     ASSIGN_OR_RETURN(stream_,
                      engine_.BeginIngest(header.id(), from_tokens_, Decode(header.session()),
                                          {.peer = call_.peer_address(),

@@ -88,6 +88,8 @@ struct IngestBatch {
   // For a prefix: the number of bytes put by PutStatePart since the last commit, which replace the
   // earlier state; 0 keeps it.
   int64_t state_bytes = 0;
+  // Kept with the document, opaque to the store; of the batch of PublishIngest. Empty: none.
+  std::string append_point;
 };
 
 // An ingest that has begun and is not published.
@@ -138,6 +140,9 @@ struct StoreState {
   int64_t cache_hits = 0, cache_misses = 0, cache_damaged = 0;
   bool cache_read_only = false;  // after an error of that disk, or while it is nearly full
 };
+
+// Returns NOT_FOUND: a document without an append point.
+absl::Status NoAppendPoint(OwnerId owner);
 
 // Errors common to all calls: DATA_LOSS when a record's checksum, version or size is wrong (names
 // the record); RESOURCE_EXHAUSTED when the disk is full; UNAVAILABLE for other I/O errors.
@@ -235,6 +240,12 @@ class DocumentStore {
 
   // Returns a part of the state that was committed last; OUT_OF_RANGE names the part and the size.
   virtual absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) = 0;
+
+  // Returns the append point that a document was published with. NOT_FOUND: it has none; the store
+  // over RADOS keeps none.
+  virtual absl::StatusOr<std::string> ReadAppendPoint(OwnerId owner) {
+    return NoAppendPoint(owner);
+  }
 
   // Stores an index over a document's landmark keys: at least one byte, not interpreted by the
   // store, freed with the document. Replaces the earlier index; while the new one is being written,

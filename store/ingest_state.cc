@@ -204,6 +204,11 @@ absl::Status NoIndex(OwnerId owner) {
       absl::StrCat("no index over the landmark keys of owner ", static_cast<uint64_t>(owner)));
 }
 
+absl::Status NoAppendPoint(OwnerId owner) {
+  return absl::NotFoundError(
+      absl::StrCat("no append point of owner ", static_cast<uint64_t>(owner)));
+}
+
 absl::Status CheckRange(const char* kind, int64_t begin, int64_t end, int64_t size) {
   if (begin >= 0 && begin <= end && end <= size) return absl::OkStatus();
   return absl::OutOfRangeError(

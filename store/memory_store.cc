@@ -136,6 +136,7 @@ class MemoryStore final : public DocumentStore {
     if (!data.import) ingests_.erase(info.id);
     data.kind = Kind::kDocument;
     data.ingest.progress.resume_state.clear();
+    data.append_point = last.append_point;
     if (refresh) owners_.at(progress.replaces).removed = true;
     catalog_.insert_or_assign(info.id, info);
     return info;
@@ -202,6 +203,13 @@ class MemoryStore final : public DocumentStore {
     return data->state.substr(static_cast<size_t>(index * kStatePartBytes), kStatePartBytes);
   }
 
+  absl::StatusOr<std::string> ReadAppendPoint(OwnerId owner) override {
+    MutexLock lock(mutex_);
+    ASSIGN_OR_RETURN(const Owner* data, Find(owner));
+    if (data->append_point.empty()) return NoAppendPoint(owner);
+    return data->append_point;
+  }
+
   absl::Status PutIndex(OwnerId owner, absl::string_view bytes) override {
     MutexLock lock(mutex_);
     const auto found = owners_.find(owner);
@@ -253,7 +261,7 @@ class MemoryStore final : public DocumentStore {
     for (const auto& [owner, data] : owners_) {
       bytes += static_cast<int64_t>(data.text.size() + data.tokens.size() * sizeof(int32_t) +
                                     data.landmarks.size() * sizeof(Bf16) + data.state.size() +
-                                    data.index.size());
+                                    data.index.size() + data.append_point.size());
       for (const auto& [index, chunk] : data.chunks) bytes += chunk.bytes();
     }
     return {.bytes = bytes};
@@ -269,7 +277,7 @@ class MemoryStore final : public DocumentStore {
     std::map<int64_t, ChunkRecord> chunks;
     std::vector<Bf16> landmarks;
     std::vector<int32_t> tokens;
-    std::string text, state, next_state, index;
+    std::string text, state, next_state, index, append_point;
   };
 
   static absl::Status NoDocument(const std::string& id) {

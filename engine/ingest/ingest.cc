@@ -220,6 +220,7 @@ void IngestJob::Read(Message message) {
   };
   absl::Status status = OrExhausted("reading the input", [&]() -> absl::Status {
     RETURN_IF_ERROR(CheckMemory());
+    if (message.final) RETURN_IF_ERROR(ReadOpenEnd(push));
     if (!from_tokens_) return reader_.ReadText(message.text, message.final, push);
     ASSIGN_OR_RETURN(DecidedTokens tokens, reader_.ReadTokens(std::move(message.tokens)));
     push(std::move(tokens));
@@ -252,6 +253,17 @@ void IngestJob::Read(Message message) {
   }
   Settle();
   GoOn();
+}
+
+absl::Status IngestJob::ReadOpenEnd(const InputReader::Sink& push) {
+  {
+    MutexLock lock(mutex_);
+    if (!MayKeepAppendPoint()) return absl::OkStatus();
+  }
+  if (!from_tokens_) RETURN_IF_ERROR(reader_.DecideAll(push));
+  MutexLock lock(mutex_);
+  open_end_ = queue_.decided();
+  return absl::OkStatus();
 }
 
 void IngestJob::Settle() {

@@ -132,7 +132,19 @@ class IngestJob final : public IngestWork,
   void StartDueCommit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool CommitIsDueLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool CommitIsWantedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Called by the thread that owns the encoder.
+  // As many whole blocks of the document's first `end` tokens as `most_tokens` allow, at least one.
+  Slice BlocksLocked(int64_t end, bool final, int64_t most_tokens) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool KeepsLocalState() const;  // in resume states and append points
+  bool MayKeepAppendPoint() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Notes where the tokens end that later input cannot change.
+  absl::Status ReadOpenEnd(const InputReader::Sink& push);
+  // Takes the append point once all blocks are encoded that later input cannot change. Called by
+  // the thread that owns the encoder, like the next two.
+  void TakeAppendPoint() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The state of the layers, where a resumed ingest needs it. After an error, which the job ends
+  // with, it is nothing.
+  std::optional<std::string> TakeLocalState() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartCommit(bool last) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteState(store::IngestBatch& batch);
   void Write(store::IngestBatch batch);
@@ -179,6 +191,11 @@ class IngestJob final : public IngestWork,
   FinishDone finish_done_ ABSL_GUARDED_BY(mutex_);
   bool finishing_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
   bool all_read_ ABSL_GUARDED_BY(mutex_) = false;   // queue_ holds all remaining tokens
+  // Set with the end of the input, if the document may keep an append point: how many of its tokens
+  // later input could not change. They are encoded before the rest.
+  std::optional<int64_t> open_end_ ABSL_GUARDED_BY(mutex_);
+  // Set once those are encoded; empty: none is kept.
+  std::optional<std::string> append_point_ ABSL_GUARDED_BY(mutex_);
   bool publishing_ ABSL_GUARDED_BY(mutex_) = false;
   bool published_ ABSL_GUARDED_BY(mutex_) = false;
   bool committing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -12,6 +12,11 @@
 namespace recollect::engine {
 namespace {
 
+// Fewer tokens are read again when a document is appended to.
+constexpr int64_t kLeastAppendTokens = 1024;
+// An append point's state of the layers has at most this part of the bytes of the chunk states.
+constexpr int64_t kAppendStateShare = 2;
+
 // Another writer is ABORTED, and worth another try, only when a stream begins. Later the document
 // was deleted or taken over, and who tried again would undo that.
 absl::Status Lasting(const absl::Status& status) {
@@ -73,29 +78,66 @@ void IngestJob::SettleCommit() {
   done(status);
 }
 
+// A prefix keeps none: it would be a second state as large as the document's.
+bool IngestJob::MayKeepAppendPoint() const {
+  return !prefix() && queue_.decided() >= kLeastAppendTokens;
+}
+
+bool IngestJob::KeepsLocalState() const {
+  return kind_ == DocumentKind::kChunks && !context_.model.config().has_adapter();
+}
+
+std::optional<std::string> IngestJob::TakeLocalState() {
+  if (!KeepsLocalState()) return "";
+  absl::StatusOr<std::string> state = encoder_->Serialize();
+  if (state.ok()) return *std::move(state);
+  failed_ = state.status();  // at once; who waits is told without the mutex
+  context_.thread->Post([self = shared_from_this(), status = failed_] { self->Fail(status); });
+  return std::nullopt;
+}
+
+void IngestJob::TakeAppendPoint() {
+  if (!failed_.ok() || publishing_ || !open_end_.has_value() || append_point_.has_value()) return;
+  if (!all_read_ || BlocksLocked(*open_end_, /*final=*/false, /*most_tokens=*/1).tokens > 0) return;
+  append_point_ = "";
+  std::optional<std::string> local_state = TakeLocalState();
+  if (!local_state.has_value()) return;
+  // The state of the layers has one size; beside a short document's chunks it would be the larger
+  // part.
+  const int64_t chunk_states = queue_.encoded() * context_.model.config().state_width();
+  const bool large = std::ssize(*local_state) > chunk_states / kAppendStateShare;
+  if (chunks_ == 0 || (KeepsLocalState() && large)) return;
+  TokenQueue::Place place = queue_.place();
+  append_point_ = EncodeAppendPoint(
+      {.chunks = chunks_,
+       .bytes = place.text_end,
+       .input_offset = place.input_offset,
+       .resume_state = EncodeResumeState({.tokens = queue_.encoded(),
+                                          .text_end = queue_.text_end(),
+                                          .pending_ids = std::move(place.pending_ids),
+                                          .pending_bytes = std::move(place.pending_bytes),
+                                          .local_state = *std::move(local_state)})});
+}
+
 void IngestJob::StartCommit(bool last) {
-  absl::StatusOr<std::string> local_state = "";
-  const bool keeps_state = kind_ == DocumentKind::kChunks && !context_.model.config().has_adapter();
-  if (!last && keeps_state) local_state = encoder_->Serialize();
-  if (!local_state.ok()) {
-    failed_ = local_state.status();  // at once; who waits is told without the mutex
-    context_.thread->Post([self = shared_from_this(), status = failed_] { self->Fail(status); });
-    return;
-  }
+  std::optional<std::string> local_state = "";
+  if (!last) local_state = TakeLocalState();
+  if (!local_state.has_value()) return;
   TokenQueue::Committed committed = queue_.Commit();
   auto batch = std::make_shared<store::IngestBatch>(std::exchange(batch_, {}));
   batch->tokens = std::move(committed.tokens);
   batch->text = std::move(committed.text);
-  batch->input_offset = committed.input_offset;
+  batch->input_offset = committed.place.input_offset;
   if (last) {
     publishing_ = true;
+    batch->append_point = std::move(append_point_).value_or("");
   } else {
     committing_ = true;
     ResumeState state;
     state.tokens = queue_.encoded();
     state.text_end = queue_.text_end();
-    state.pending_ids = std::move(committed.pending_ids);
-    state.pending_bytes = std::move(committed.pending_bytes);
+    state.pending_ids = std::move(committed.place.pending_ids);
+    state.pending_bytes = std::move(committed.place.pending_bytes);
     state.local_state = *std::move(local_state);
     batch->resume_state = EncodeResumeState(state);
   }

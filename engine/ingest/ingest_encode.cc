@@ -17,23 +17,33 @@ constexpr int64_t kTextSliceTokens = 4096;
 
 }  // namespace
 
-// At least one block, if the end of any is decided.
-IngestJob::Slice IngestJob::SliceLocked(int64_t most_tokens) const {
-  if (!failed_.ok() || publishing_ || queue_.encoded() == queue_.decided()) return {};
-  // One commit may be on its way while the next one gathers, not more. One of a prefix reads the
-  // state itself.
-  if (committing_ && (prefix() || queue_.uncommitted() >= CommitAfterLocked())) return {};
-  std::span<const int32_t> left = queue_.waiting(queue_.decided() - queue_.encoded() - HeldBack());
+IngestJob::Slice IngestJob::BlocksLocked(int64_t end, bool final, int64_t most_tokens) const {
+  std::span<const int32_t> left = queue_.waiting(end - queue_.encoded());
   Slice slice;
   while (slice.tokens < most_tokens) {
-    const int64_t block = model::NextBlock(context_.model, left, all_read_,
+    const int64_t block = model::NextBlock(context_.model, left, final,
                                            /*position=*/queue_.encoded() + slice.tokens);
     if (block == 0 || (slice.tokens > 0 && slice.tokens + block > most_tokens)) break;
     slice.blocks.push_back(block);
     slice.tokens += block;
     left = left.subspan(static_cast<size_t>(block));
   }
-  if (all_read_ && left.empty()) slice.tokens += HeldBack();
+  return slice;
+}
+
+// At least one block, if the end of any is decided.
+IngestJob::Slice IngestJob::SliceLocked(int64_t most_tokens) const {
+  if (!failed_.ok() || publishing_ || queue_.encoded() == queue_.decided()) return {};
+  // One commit may be on its way while the next one gathers, not more. One of a prefix reads the
+  // state itself.
+  if (committing_ && (prefix() || queue_.uncommitted() >= CommitAfterLocked())) return {};
+  if (open_end_.has_value() && !append_point_.has_value()) {
+    Slice open = BlocksLocked(*open_end_, /*final=*/false, most_tokens);
+    if (open.tokens > 0 || !all_read_) return open;
+  }
+  const int64_t end = queue_.decided() - HeldBack();
+  Slice slice = BlocksLocked(end, all_read_, most_tokens);
+  if (all_read_ && queue_.encoded() + slice.tokens == end) slice.tokens += HeldBack();
   return slice;
 }
 
@@ -87,6 +97,8 @@ void IngestJob::EncodeSlice(int64_t most_tokens) {
 }
 
 void IngestJob::StartDueCommit() {
+  TakeAppendPoint();
+  if (!failed_.ok()) return;
   if (AllEncodedLocked()) {
     StartCommit(/*last=*/true);
   } else if (CommitIsWantedLocked() || CommitIsDueLocked()) {
@@ -96,6 +108,7 @@ void IngestJob::StartDueCommit() {
 
 IngestJob::Slice IngestJob::TakeSlice(int64_t most_tokens) {
   MutexLock lock(mutex_);
+  TakeAppendPoint();
   Slice slice = SliceLocked(most_tokens);
   const auto ids = queue_.waiting(slice.tokens), bytes = queue_.waiting_bytes(slice.tokens);
   slice.ids.assign(ids.begin(), ids.end());

@@ -103,26 +103,27 @@ void TokenQueue::MarkEncoded(int64_t count) {
   encoded_ += count;
 }
 
+TokenQueue::Place TokenQueue::place() const {
+  if (from_tokens_) return {encoded_, text_end_, {}, {}};  // every token is a place to resume at
+  const auto mark = std::find_if(marks_.begin(), marks_.end(), [this](const Mark& candidate) {
+    return candidate.tokens >= encoded_;
+  });
+  RECOLLECT_CHECK(mark != marks_.end());
+  const auto ids = waiting(mark->tokens - encoded_), bytes = waiting_bytes(mark->tokens - encoded_);
+  return {
+      mark->input_offset, mark->text_end, {ids.begin(), ids.end()}, {bytes.begin(), bytes.end()}};
+}
+
 TokenQueue::Committed TokenQueue::Commit() {
   Committed committed;
+  committed.place = place();
   const int64_t count = encoded_ - first_;
   committed.tokens.assign(ids_.begin(), ids_.begin() + count);
   ids_.erase(ids_.begin(), ids_.begin() + count);
   bytes_.erase(bytes_.begin(), bytes_.begin() + count);
   first_ = encoded_;
-  int64_t text_to;
-  if (from_tokens_) {
-    committed.input_offset = encoded_;  // every token is a place to resume at
-    text_to = text_end_;
-  } else {
-    while (marks_.front().tokens < encoded_) marks_.pop_front();
-    const Mark& mark = marks_.front();
-    committed.input_offset = mark.input_offset;
-    text_to = mark.text_end;
-    const int64_t pending = mark.tokens - encoded_;
-    committed.pending_ids.assign(ids_.begin(), ids_.begin() + pending);
-    committed.pending_bytes.assign(bytes_.begin(), bytes_.begin() + pending);
-  }
+  while (!from_tokens_ && marks_.front().tokens < encoded_) marks_.pop_front();
+  const int64_t text_to = committed.place.text_end;
   const size_t text_bytes = static_cast<size_t>(text_to - committed_text_);
   RECOLLECT_CHECK(text_bytes <= text_.size());
   committed.text = text_.substr(0, text_bytes);

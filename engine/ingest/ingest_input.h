@@ -35,6 +35,9 @@ class InputReader {
   using Sink = std::function<void(DecidedTokens)>;
   absl::Status ReadText(std::string_view text, bool final, const Sink& out);
 
+  // Decides what the text so far decides, without gathering more.
+  absl::Status DecideAll(const Sink& out) { return Decide(/*final=*/false, out); }
+
   // INVALID_ARGUMENT names an id that is reserved or unknown, and its index.
   absl::StatusOr<DecidedTokens> ReadTokens(std::vector<int32_t> tokens);
 
@@ -67,12 +70,18 @@ class TokenQueue {
   std::span<const int32_t> waiting_bytes(int64_t count) const;
   void MarkEncoded(int64_t count);
 
+  // Where an ingest that stops at this point is resumed.
+  struct Place {
+    int64_t input_offset = 0, text_end = 0;           // of the document's text, up to that offset
+    std::vector<int32_t> pending_ids, pending_bytes;  // decided up to input_offset, not encoded
+  };
+  Place place() const;
+
   // Removes from the queue and returns what a commit at this point writes besides the chunks.
   struct Committed {
     std::vector<int32_t> tokens;  // encoded since the last commit
-    std::string text;             // up to input_offset, since the last commit
-    int64_t input_offset = 0;
-    std::vector<int32_t> pending_ids, pending_bytes;  // decided up to input_offset, not encoded
+    std::string text;             // up to the place, since the last commit
+    Place place;
   };
   Committed Commit();
 

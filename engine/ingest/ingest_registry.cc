@@ -9,6 +9,7 @@
 #include "access/places.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "engine/ingest/append.h"
 
 namespace recollect::engine {
 namespace {
@@ -192,11 +193,18 @@ void IngestRegistry::Forget(const std::string& id) {
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
     const std::string& id, bool from_tokens, const model::LocalPatterns& pattern,
     const Origin& origin, const std::optional<Replacement>& replacement) {
+  Pin appends_to;
+  if (replacement.has_value() && replacement->appends) {
+    absl::StatusOr<Pin> pinned = mounts_.PinDocument(id);
+    if (!pinned.ok() && !absl::IsNotFound(pinned.status())) return pinned.status();
+    if (pinned.ok()) appends_to = *std::move(pinned);
+  }
   return Open({.id = id,
                .from_tokens = from_tokens,
                .pattern = pattern,
                .origin = origin,
-               .replacement = replacement});
+               .replacement = replacement,
+               .appends_to = std::move(appends_to)});
 }
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginRefresh(
@@ -249,8 +257,21 @@ absl::StatusOr<store::IngestProgress> IngestRegistry::BeginReplacement(const Ask
                                                       "; one of SHA-256 ", expected,
                                                       " was to be replaced"));
   }
+  if (asked.replacement->appends) {
+    // Between the look at it that Begin has taken and the place among the ingests.
+    const OwnerId seen = asked.appends_to == nullptr ? OwnerId{} : asked.appends_to->info().owner;
+    if (seen != (document.ok() ? document->owner : OwnerId{})) {
+      return absl::AbortedError(
+          absl::StrCat("another stream has just written document \"", asked.id, "\""));
+    }
+    if (document.ok())
+      RETURN_IF_ERROR(CheckAppend(*document, asked.from_tokens, fingerprint, kept));
+  }
   const absl::Status abandoned = store.AbandonIngest(asked.id);
   if (!abandoned.ok() && !absl::IsNotFound(abandoned)) return abandoned;
+  if (asked.appends_to != nullptr) {
+    return BeginAppend(context_, *document, kept);
+  }
   if (!document.ok()) return store.BeginIngest(asked.id, fingerprint, asked.from_tokens, kept);
   document->from_tokens = asked.from_tokens;  // as the new one will be
   return store.BeginRefresh(*document, fingerprint, kept);
@@ -284,7 +305,7 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const Asked& 
   absl::StatusOr<std::shared_ptr<IngestJob>> job = OrExhausted(
       "an ingest", [&] { return IngestJob::Create(context_, asked.pattern, *progress, *quota); });
   if (!job.ok()) {
-    if (progress->input_offset == 0) DropRecord(id);
+    if (progress->input_offset == 0 || asked.replacement.has_value()) DropRecord(id);
     Forget(id);
     context_.counters.CountError(job.status());
     return Annotate(job.status(), absl::StrCat("document \"", id, "\""));
@@ -297,7 +318,10 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const Asked& 
   }
   changed_.notify_all();
   scheduler_.AddIngest(*job);
-  return std::make_unique<Stream>(shared_from_this(), id, *std::move(job));
+  auto stream = std::make_unique<Stream>(shared_from_this(), id, *job);
+  if (asked.appends_to == nullptr) return stream;
+  return std::make_unique<AppendStream>(context_, asked.appends_to, progress->input_offset,
+                                        *std::move(job), std::move(stream));
 }
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(

@@ -80,7 +80,7 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
     bool closing = false;            // a closure on the ingest thread will erase it
   };
 
-  // The document to be written.
+  // The document to be written. What refreshes or appends to another outlives the stream's begin.
   struct Asked {
     const std::string& id;
     bool from_tokens = false;
@@ -88,6 +88,7 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
     const Origin& origin;
     const store::DocumentInfo* refreshes = nullptr;  // null: no refresh
     const std::optional<Replacement>& replacement = std::nullopt;
+    Pin appends_to = nullptr;  // null: the input is the whole document
   };
   absl::StatusOr<IngestQuota> QuotaOf(const Asked& asked) const;
   // Returns the pattern under which documents are kept; empty if they are no prefixes.

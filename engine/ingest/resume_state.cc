@@ -12,6 +12,9 @@ namespace {
 // Little-endian: version u32 | tokens i64 | text_end i64 | n i64 | ids i32[n] | bytes i32[n] |
 // local state, to the end.
 constexpr uint32_t kVersion = 1;
+// Of an append point: version u32 | chunks i64 | bytes i64 | input_offset i64 | resume state, to
+// the end.
+constexpr uint32_t kPointVersion = 1;
 static_assert(std::endian::native == std::endian::little);
 
 template <typename T>
@@ -98,6 +101,39 @@ absl::Status CheckResumeState(const ResumeState& state, const store::IngestProgr
                                             " bytes of text, the records ", progress.bytes));
   }
   return absl::OkStatus();
+}
+
+std::string EncodeAppendPoint(const AppendPoint& point) {
+  std::string out;
+  Put(out, kPointVersion);
+  Put(out, point.chunks);
+  Put(out, point.bytes);
+  Put(out, point.input_offset);
+  return out + point.resume_state;
+}
+
+absl::StatusOr<AppendPoint> DecodeAppendPoint(std::string_view bytes,
+                                              const store::DocumentInfo& document) {
+  uint32_t version = 0;
+  AppendPoint point;
+  if (!Take(bytes, version) || version != kPointVersion) {
+    return absl::DataLossError(
+        absl::StrCat("append point has version ", version, ", expected ", kPointVersion));
+  }
+  if (!Take(bytes, point.chunks) || !Take(bytes, point.bytes) || !Take(bytes, point.input_offset)) {
+    return absl::DataLossError("append point is cut short");
+  }
+  const int64_t input = document.from_tokens ? document.tokens : document.bytes;
+  const auto within = [](int64_t value, int64_t size) { return value > 0 && value <= size; };
+  if (!within(point.chunks, document.chunks) || !within(point.input_offset, input) ||
+      point.bytes < 0 || point.bytes > document.bytes) {
+    return absl::DataLossError(absl::StrCat("append point after ", point.chunks, " chunks, ",
+                                            point.bytes, " bytes and input ", point.input_offset,
+                                            ", of a document with ", document.chunks, ", ",
+                                            document.bytes, " and ", input));
+  }
+  point.resume_state = std::string(bytes);
+  return point;
 }
 
 }  // namespace recollect::engine

@@ -260,6 +260,13 @@ absl::Status RocksStore::PutDocument(const IngestProgress& progress, DocumentInf
   return WriteCatalog(*out, catalog, DocumentName(info->id));
 }
 
+// In the place of the ingest's resume state; it goes when the document is freed.
+void RocksStore::PutAppendPoint(OwnerId owner, absl::string_view point, Batch* out) {
+  const std::string key = ResumeKey(owner);
+  if (point.empty()) return out->Delete(Family::kIngests, key);
+  out->Put(Family::kIngests, key, EncodeResume(key, point));
+}
+
 absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const IngestBatch& last) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
   MutexLock lock(ingest->mutex);
@@ -276,7 +283,7 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
     out.Delete(Family::kCatalog, RemovedKey(owner));
   } else {
     out.Delete(Family::kIngests, IngestKey(info.id));
-    out.Delete(Family::kIngests, ResumeKey(owner));
+    PutAppendPoint(owner, last.append_point, &out);
   }
   const OwnerId replaces = next.progress.replaces;
   RETURN_IF_ERROR(PutDocument(next.progress, &info, &out));

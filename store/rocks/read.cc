@@ -241,4 +241,16 @@ std::vector<absl::StatusOr<ChunkRecord>> RocksStore::ReadChunks(std::span<const 
   return out;
 }
 
+absl::StatusOr<std::string> RocksStore::ReadAppendPoint(OwnerId owner) {
+  ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
+  if (known.kind == Kind::kIngest) return NoAppendPoint(owner);
+  const std::string key = ResumeKey(owner);
+  const std::string what = absl::StrCat("append point of owner ", static_cast<uint64_t>(owner));
+  absl::StatusOr<std::string> point = database_->Get(Family::kIngests, key, what);
+  if (absl::IsNotFound(point.status())) return NoAppendPoint(owner);
+  if (point.ok()) point = DecodeResume(key, std::string(*point), what);
+  if (!point.ok()) return OfDocument(owner, point.status());
+  return point;
+}
+
 }  // namespace recollect::store::rocks

@@ -72,6 +72,7 @@ class RocksStore final : public DocumentStore {
   absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
                                                   int64_t end) override;
   absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) override;
+  absl::StatusOr<std::string> ReadAppendPoint(OwnerId owner) override;
 
   absl::Status PutIndex(OwnerId owner, absl::string_view bytes) override;
   absl::StatusOr<std::string> ReadIndex(OwnerId owner) override;
@@ -176,6 +177,7 @@ class RocksStore final : public DocumentStore {
   // time of creation it takes.
   absl::Status PutDocument(const IngestProgress& progress, DocumentInfo* info, Batch* out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
+  void PutAppendPoint(OwnerId owner, absl::string_view point, Batch* out);
   absl::StatusOr<std::shared_ptr<Ingest>> FindIngest(OwnerId owner) const;
   absl::StatusOr<IngestState> AddBatch(const IngestState& state, const IngestBatch& batch,
                                        Batch* out);

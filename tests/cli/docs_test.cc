@@ -47,6 +47,15 @@ TEST_F(DocsCliTest, AnIngestReplacesADocumentWhereItIsToldTo) {
   EXPECT_EQ(Embedded({"docs", "text", "notes/may"}).out, "the new text");
 }
 
+TEST_F(DocsCliTest, AnIngestGoesOnWithADocumentWhereItIsToldTo) {
+  for (const char* text : {"the old text", ", and more"}) {
+    EXPECT_EQ(Embedded({"ingest", "--id", "log", "-", "--append"}, text).exit_code, 0);
+  }
+  EXPECT_EQ(Embedded({"docs", "text", "log"}).out, "the old text, and more");
+  EXPECT_EQ(Embedded({"ingest", "--id", "log", "-", "--append", "--replace"}, "x").exit_code,
+            kUsage);
+}
+
 TEST_F(DocsCliTest, AWildcardMountsAllThatBeginSo) {
   for (const char* id : {"notes/april", "notes/may", "other"}) {
     EXPECT_EQ(Embedded({"ingest", "--id", id, "-"}, Text(100)).exit_code, 0);

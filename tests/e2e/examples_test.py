@@ -51,6 +51,7 @@ README = [
 HELP = [
     ("recollect ingest --id moby moby-dick.txt", r"^moby: 1\d{5} bytes, \d+ tokens, \d+ chunks"),
     ("xz -dc books.txt.xz | recollect ingest --id books -", r"^books: 2\d{4} bytes, "),
+    ("recollect ingest --id books --append emma.txt", r"^books: \d{5,} bytes, "),
     ("recollect docs list --json", r'"id": ?"books".*"id": ?"emma".*"id": ?"moby"'),
     ("recollect docs get moby", r"(?m)^id +moby$"),
     ("recollect docs text moby --begin 1000 --end 2000", r"^[\s\S]{1000}\n?$"),

@@ -190,6 +190,9 @@ class ForwardingStore : public store::DocumentStore {
   absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) override {
     return to_->ReadStatePart(owner, index);
   }
+  absl::StatusOr<std::string> ReadAppendPoint(OwnerId owner) override {
+    return to_->ReadAppendPoint(owner);
+  }
   absl::Status PutIndex(OwnerId owner, absl::string_view bytes) override {
     return to_->PutIndex(owner, bytes);
   }

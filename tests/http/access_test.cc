@@ -111,6 +111,18 @@ TEST_F(HttpAccessTest, AKeyThatMayReadMayNotWrite) {
   }
 }
 
+TEST_F(HttpAccessTest, AKeyThatMayReadMayNotAppend) {
+  const std::string path = "/v1/documents/a%2F1/append";
+  const std::string answer = Send("POST", path, "Bearer secret-read", " more");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 403"));
+  EXPECT_EQ(Body(answer)["error"]["message"], "key 'read' has the right 'read', POST needs 'full'");
+  EXPECT_EQ(engine_.ReadText("a/1", 0, 10).value(), "text of it");
+  EXPECT_THAT(Send("POST", "/v1/documents/b%2F1/append", "Bearer secret-a", " more"),
+              StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(Send("POST", path, "Bearer secret-a", " more"), StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(engine_.ReadText("a/1", 0, 15).value(), "text of it more");
+}
+
 TEST_F(HttpAccessTest, OutsideItsPrefixAKeyCanDoNothing) {
   EXPECT_THAT(CompleteAs("a", "a/1"), StartsWith("HTTP/1.1 200"));
   for (const char* id : {"b/1", "none"}) {

@@ -252,6 +252,44 @@ TEST_F(HttpUploadTest, ADocumentIsReplacedWhereTheRequestSaysSo) {
   EXPECT_EQ(Text("d"), "three");
 }
 
+TEST_F(HttpUploadTest, ADocumentGoesOnWithWhatIsAppended) {
+  const auto append = [&](const std::string& text, const std::string& query = "",
+                          const std::string& headers = "") {
+    return Ask(absl::StrCat("POST /v1/documents/d/append", query, " HTTP/1.1\r\nHost: x\r\n",
+                            kClose, headers, "Content-Length: ", text.size(), "\r\n\r\n", text));
+  };
+  const auto tag = [](const std::string& text) {
+    return absl::StrCat("If-Match: \"", Sha256Hex(text), "\"\r\n");
+  };
+  EXPECT_THAT(append("none", "", "If-Match: *\r\n"), StartsWith("HTTP/1.1 412"));
+  EXPECT_THAT(append("one"), StartsWith("HTTP/1.1 201"));
+  const std::string longer = append(" two");
+  EXPECT_THAT(longer, StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(Body(longer)["bytes"], 7);
+  EXPECT_EQ(Body(longer)["sha256"], Sha256Hex("one two"));
+  EXPECT_THAT(append(" three", "", tag("one")), StartsWith("HTTP/1.1 412"));
+  EXPECT_THAT(append(" three", "", tag("one two")), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(append(" three", "", tag("one two")), StartsWith("HTTP/1.1 412")) << "not twice";
+  EXPECT_THAT(append("x", "", "Content-Range: bytes 0-0/1\r\n"),
+              HasSubstr("a text that is appended to another is sent in one request"));
+  EXPECT_THAT(append("x", "?replace=true"), HasSubstr("replace"));
+  EXPECT_EQ(Text("d"), "one two three");
+}
+
+TEST_F(HttpUploadTest, AnAppendThatIsBrokenOffChangesNothing) {
+  engine_.AddDocument("d", "the whale");
+  {
+    const Socket socket(server_->address());
+    socket.Send(absl::StrCat("POST /v1/documents/d/append HTTP/1.1\r\nHost: x\r\n", kLines,
+                             "Content-Length: 40\r\n\r\n swims in the sea"));
+    const std::vector<json> lines = Lines("\r\n\r\n" + socket.ReadUntil("}\n"));
+    ASSERT_FALSE(lines.empty());
+    EXPECT_EQ(lines[0]["accepted_bytes"], 17) << "of what is appended";
+  }
+  AwaitNoIngest();
+  EXPECT_EQ(Text("d"), "the whale");
+}
+
 TEST_F(HttpUploadTest, PartsOfAPublishedDocumentAreCompared) {
   const std::string text = "the whale swims";
   engine_.AddDocument("d", text);

@@ -69,6 +69,30 @@ TEST_F(IngestTest, PublishesWithProgress) {
   EXPECT_EQ(client_->ReadText("d", 0, 22).value(), "All work and no play. ");
 }
 
+TEST_F(IngestTest, AppendsToADocument) {
+  const auto append = [&](const std::string& text) {
+    return client_->IngestText("d", client::ReadFrom(text), nullptr, {}, /*replace=*/false,
+                               /*append=*/true);
+  };
+  EXPECT_EQ(append("the whale")->bytes(), 9) << "there was none";
+  EXPECT_EQ(append(" swims")->bytes(), 15);
+  EXPECT_EQ(client_->ReadText("d", 0, 15).value(), "the whale swims");
+  const auto header = [](const std::function<void(v1::IngestHeader*)>& set) {
+    v1::IngestRequest request = Header("d");
+    set(request.mutable_header());
+    return request;
+  };
+  EXPECT_THAT(Send({header([](auto* h) { h->set_append(true), h->set_replace(true); })}),
+              Fails(absl::StatusCode::kInvalidArgument, "header.append: set"));
+  EXPECT_THAT(Send({header([](auto* h) { h->set_replaces_sha256("x"); })}),
+              Fails(absl::StatusCode::kInvalidArgument, "header.replaces_sha256: set"));
+  EXPECT_THAT(Send({header([](auto* h) { h->set_append(true), h->set_replaces_sha256("x"); })}),
+              Fails(absl::StatusCode::kFailedPrecondition, "SHA-256"));
+  EXPECT_THAT(Send({header([](auto* h) { h->set_append(true); }), Piece(15, "late")}),
+              Fails(absl::StatusCode::kInvalidArgument, "piece.offset: 15, expected 0"));
+  EXPECT_EQ(client_->GetDocument("d")->bytes(), 15);
+}
+
 TEST_F(IngestTest, WorksWithinAProcess) {
   std::string text(1000000, 'x');
   const auto client = client::Client::OnChannel(server_->InProcessChannel());

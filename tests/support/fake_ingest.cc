@@ -43,9 +43,10 @@ std::string HashInput(const std::string& text, bool from_tokens) {
 
 class FakeEngine::Stream final : public engine::IngestStream {
  public:
-  // Goes on after the `committed` input; or `compares` it with the published document of that id.
+  // Goes on after the `committed` input; or `compares` it with the published document of that id;
+  // or goes on after the text of that document, `appends_to`.
   Stream(FakeEngine& engine, std::string id, bool from_tokens, bool compares, OwnerId owner,
-         std::string committed, engine::IngestQuota quota = {})
+         std::string committed, engine::IngestQuota quota = {}, const std::string& appends_to = "")
       : engine_(engine),
         id_(std::move(id)),
         from_tokens_(from_tokens),
@@ -53,8 +54,9 @@ class FakeEngine::Stream final : public engine::IngestStream {
         owner_(owner),
         quota_(std::move(quota)),
         committed_sha256_(HashInput(committed, from_tokens)),
+        base_(std::ssize(appends_to)),
         committed_(std::ssize(committed)),
-        text_(std::move(committed)) {}
+        text_(committed + appends_to) {}
   ~Stream() override {
     std::lock_guard lock(engine_.mutex_);
     if (!WritesLocked()) return;
@@ -89,8 +91,8 @@ class FakeEngine::Stream final : public engine::IngestStream {
  private:
   engine::IngestStatus StatusLocked() const {
     const int64_t size = std::ssize(text_);
-    return {.committed_offset = committed_,
-            .accepted_offset = size,
+    return {.committed_offset = std::max<int64_t>(0, committed_ - base_),
+            .accepted_offset = size - base_,
             .bytes = size,
             .tokens = size,
             .chunks = size / kChunkBytes,
@@ -100,13 +102,14 @@ class FakeEngine::Stream final : public engine::IngestStream {
 
   absl::Status AddLocked(int64_t offset, const std::string& input) {
     RETURN_IF_ERROR(CheckLocked());
-    if (offset != std::ssize(text_)) {
+    const int64_t expected = std::ssize(text_) - base_;
+    if (offset != expected) {
       return absl::InvalidArgumentError(
-          absl::StrCat("piece.offset: ", offset, ", expected ", text_.size()));
+          absl::StrCat("piece.offset: ", offset, ", expected ", expected));
     }
     RETURN_IF_ERROR(CheckText(text_ + input, /*final=*/false));
     if (quota_.account != nullptr)
-      RETURN_IF_ERROR(quota_.account->CheckBytes(offset + std::ssize(input), quota_.bytes));
+      RETURN_IF_ERROR(quota_.account->CheckBytes(std::ssize(text_ + input), quota_.bytes));
     text_ += input;
     if (compares_) return absl::OkStatus();
     return CommitLocked(std::max(committed_, std::ssize(text_) / kCommitBytes * kCommitBytes));
@@ -157,6 +160,7 @@ class FakeEngine::Stream final : public engine::IngestStream {
   const OwnerId owner_;
   const engine::IngestQuota quota_;
   const std::string committed_sha256_;
+  const int64_t base_;
   int64_t committed_;
   std::string text_;
 };
@@ -200,8 +204,12 @@ absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
                                             ? store_->BeginRefresh(*there, "fake", "")
                                             : store_->BeginIngest(id, "fake", from_tokens, ""));
   ASSIGN_OR_RETURN(const auto committed, store_->ReadText(progress.owner, 0, progress.bytes));
+  std::string appends_to;
+  if (there.ok() && replacement.has_value() && replacement->appends) {
+    ASSIGN_OR_RETURN(appends_to, store_->ReadText(there->owner, 0, there->bytes));
+  }
   auto stream = std::make_unique<Stream>(*this, id, from_tokens, /*compares=*/false, progress.owner,
-                                         committed, std::move(quota));
+                                         committed, std::move(quota), appends_to);
   writers_[id] = {stream.get(), origin.peer};
   changed_.notify_all();
   return stream;
@@ -212,7 +220,9 @@ absl::Status FakeEngine::DeleteDocument(const std::string& id) {
   RETURN_IF_ERROR(RefusalLocked());
   RETURN_IF_ERROR(engine::CheckDocumentId(id));
   writers_.erase(id);
-  return store_->AbandonIngest(id).ok() ? absl::OkStatus() : store_->Remove(id).status();
+  const bool abandoned = store_->AbandonIngest(id).ok();
+  const absl::Status removed = store_->Remove(id).status();
+  return abandoned ? absl::OkStatus() : removed;
 }
 
 }  // namespace recollect

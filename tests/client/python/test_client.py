@@ -79,6 +79,15 @@ def test_every_kind_of_input_gives_the_same_document(client, server, tmp_path):
     assert [d.id for d in client.documents()] == ["novel"]
 
 
+def test_a_document_goes_on_with_what_is_appended(client):
+    client.ingest("Notes of May.", id="notes/log", append=True)
+    assert client.ingest(b" More of them.", id="notes/log", append=True).bytes == 27
+    assert client.text("notes/log") == b"Notes of May. More of them."
+    with pytest.raises(recollect.InvalidArgument, match="header.append"):
+        client.ingest("x", id="notes/log", append=True, replace=True)
+    client.delete("notes/log")
+
+
 def test_a_document_is_replaced_where_that_is_asked_for(client):
     client.ingest(b"the old text", id="notes/may")
     with pytest.raises(recollect.AlreadyExists):

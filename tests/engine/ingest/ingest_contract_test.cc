@@ -136,6 +136,54 @@ TEST_P(IngestContractTest, AReplacementOfNothingIsADocument) {
               StatusIs(StatusCode::kFailedPrecondition, "e"));
 }
 
+TEST_P(IngestContractTest, AnAppendIsSeenWhenItIsWhole) {
+  const std::string old = SampleText(2000, 1), more = SampleText(3000, 2), text = old + more;
+  ASSERT_THAT(Ingest(*engine_, "d", old), IsOk());
+  const SessionId before = engine_->OpenSession({.mounts = {"d"}}).value();
+  const auto append = [&](const std::string& sha256, const std::string& id = "d") {
+    return engine_->BeginIngest(id, false, {}, {}, Replacement{.sha256 = sha256, .appends = true});
+  };
+  EXPECT_THAT(append(Sha256Hex("other")), StatusIs(StatusCode::kFailedPrecondition, "SHA-256"));
+  {
+    const auto broken = append(Sha256Hex(old)).value();
+    EXPECT_THAT(Append(*broken, 7, "late"),
+                StatusIs(StatusCode::kInvalidArgument, "piece.offset: 7, expected 0"));
+    ASSERT_THAT(Append(*broken, 0, more.substr(0, 1500)), IsOk());
+    EXPECT_THAT(append(""), StatusIs(StatusCode::kAborted, "d")) << "one at a time";
+  }
+  EXPECT_EQ(engine_->ReadText("d", 0, std::ssize(old)).value(), old);
+  auto stream = append("").value();
+  EXPECT_EQ(stream->status().committed_offset, 0) << "nothing is kept of the one before";
+  EXPECT_EQ(Append(*stream, 0, more.substr(0, 700))->accepted_offset, 700);
+  EXPECT_EQ(Append(*stream, 700, more.substr(700))->accepted_offset, std::ssize(more));
+  EXPECT_EQ(engine_->GetDocument("d")->bytes, std::ssize(old));
+  const auto info = Finish(*stream);
+  ASSERT_THAT(info, IsOk());
+  EXPECT_EQ(info->bytes, std::ssize(text));
+  EXPECT_EQ(info->sha256, Sha256Hex(text));
+  EXPECT_TRUE(engine_->ReadText("d", 0, std::ssize(text)).value() == text);
+  EXPECT_THAT(*engine_->ListDocuments("", 10), SizeIs(1));
+  EXPECT_THAT(*engine_->ListIngests(), IsEmpty());
+  GenerateRequest request;
+  request.session = before;  // still reads the old one
+  request.prompt.text = "the whale";
+  request.max_tokens = 1;
+  EXPECT_THAT(Generate(*engine_, request).status, IsOk());
+  stream = append("", "new").value();
+  ASSERT_THAT(SendText(*stream, "the whale swims", 100), IsOk()) << "to nothing";
+  EXPECT_THAT(append(Sha256Hex("x"), "none"), StatusIs(StatusCode::kFailedPrecondition, "none"));
+}
+
+TEST_P(IngestContractTest, ADocumentThatIsDeletedMeanwhileIsNotAppendedTo) {
+  ASSERT_THAT(Ingest(*engine_, "d", SampleText(2000, 1)), IsOk());
+  const auto stream =
+      engine_->BeginIngest("d", false, {}, {}, Replacement{.appends = true}).value();
+  ASSERT_THAT(Append(*stream, 0, "more"), IsOk());
+  ASSERT_THAT(engine_->DeleteDocument("d"), IsOk());
+  EXPECT_THAT(Finish(*stream), StatusIs(StatusCode::kFailedPrecondition, ""));
+  EXPECT_THAT(engine_->GetDocument("d"), StatusIs(StatusCode::kNotFound, "d"));
+}
+
 TEST_P(IngestContractTest, TheSameContentAgainSucceedsAndOtherContentDoesNot) {
   const std::string text = SampleText(2000, 1);
   const auto first = Ingest(*engine_, "d", text);

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <random>
 #include <string>
 #include <thread>
@@ -71,22 +72,44 @@ int RunIngest(const Kind& kind, const std::string& directory, const std::string&
   return SendText(**stream, text, 3000).ok() ? 0 : 5;
 }
 
+// The child: appends what the document lacks of the text. Before that it has its first `size` bytes
+// or all of it, whatever was killed.
+int RunAppend(const Kind& kind, const std::string& directory, const std::string& text, size_t size,
+              int ready) {
+  auto store = OpenStore(directory);
+  if (store == nullptr) return 2;
+  TestOptions options = SmallOptions();
+  options.commit_tokens = options.text_commit_tokens = 400;
+  auto engine = MakeEngine(options, std::move(store), LoadModel(kind.documents));
+  const auto info = engine->GetDocument("book");
+  if (!info.ok()) return 6;
+  if (info->bytes == std::ssize(text)) return 0;
+  if (info->bytes != static_cast<int64_t>(size)) return 7;
+  auto stream = engine->BeginIngest("book", false, {}, {}, Replacement{.appends = true});
+  if (!stream.ok()) return 3;
+  if (write(ready, "r", 1) != 1) return 4;
+  return SendText(**stream, text.substr(size), 3000).ok() ? 0 : 5;
+}
+
 struct Child {
   pid_t pid;
   int ready;
 };
 
 // The parent never opens a store: RocksDB's threads would not be there after the next fork.
-Child Start(const Kind& kind, const std::string& directory, const std::string& text) {
+Child Start(const std::function<int(int ready)>& run) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   const pid_t pid = fork();
   if (pid == 0) {
     close(ends[0]);
-    _exit(RunIngest(kind, directory, text, ends[1]));
+    _exit(run(ends[1]));
   }
   close(ends[1]);
   return {pid, ends[0]};
+}
+Child Start(const Kind& kind, const std::string& directory, const std::string& text) {
+  return Start([&](int ready) { return RunIngest(kind, directory, text, ready); });
 }
 
 // Its exit code; -1 when it was killed.
@@ -164,6 +187,42 @@ TEST_P(IngestKillTest, ResumedEqualsUninterrupted) {
   for (int i = 1; i <= documents; ++i)
     EXPECT_TRUE(Dump(kind, directory(i)) == expected) << "document " << i;
   printf("%d kills, %d documents of %zu bytes\n", kills, documents, text.size());
+  std::filesystem::remove_all(base);
+}
+
+TEST_P(IngestKillTest, AnAppendLeavesTheShorterDocumentOrTheLongerOne) {
+  const Kind kind = GetParam();
+  const std::string text = BookText();
+  const size_t size = text.find('\n', text.size() / 2) + 3;  // within a line
+  ASSERT_LT(size, text.size()) << "is xz installed?";
+  const std::string base = ::testing::TempDir() + "/append_kill_" + std::to_string(getpid());
+  std::filesystem::remove_all(base);
+  std::filesystem::create_directories(base);
+  const std::string directory = base + "/parts";
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(Join(Start(kind, base + "/whole", text)), 0);
+  const double whole_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  ASSERT_EQ(Join(Start(kind, directory, text.substr(0, size))), 0);
+  const auto append = [&] {
+    return Start([&](int ready) { return RunAppend(kind, directory, text, size, ready); });
+  };
+  std::mt19937_64 random(21);
+  std::uniform_real_distribution<double> fraction(0, 1);
+  for (int kills = 0; kills < kind.kills / 4; ++kills) {
+    const Child child = append();
+    char ready;
+    if (fraction(random) < 0.9 && read(child.ready, &ready, 1) != 1) {
+      ASSERT_EQ(Join(child), 0) << "the longer one is there";
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::duration<double>(fraction(random) * whole_s / 8));
+    kill(child.pid, SIGKILL);
+    const int code = Join(child);
+    ASSERT_TRUE(code == -1 || code == 0) << code;
+  }
+  ASSERT_EQ(Join(append()), 0);
+  EXPECT_TRUE(Dump(kind, directory) == Dump(kind, base + "/whole"));
   std::filesystem::remove_all(base);
 }
 

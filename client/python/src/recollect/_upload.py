@@ -79,10 +79,12 @@ def _size(piece: documents.IngestPiece) -> int:
 class Upload:
     """One stream. `header()` is sent first, then what `answer` returns for each response."""
 
-    def __init__(self, source: Source, options: types.Options | None, replace: bool) -> None:
+    def __init__(self, source: Source, options: types.Options | None, replace: bool,
+                 append: bool = False) -> None:
         self._source = source
         self._options = options
         self._replace = replace
+        self._append = append
         self._sent = -1
         self._finished = False
         self.document: types.Document | None = None
@@ -95,7 +97,12 @@ class Upload:
         session = _messages.session((), self._options) if self._options is not None else None
         return documents.IngestRequest(
             header=documents.IngestHeader(id=self._source.id, kind=kind, session=session,
-                                          replace=self._replace))
+                                          replace=self._replace, append=self._append))
+
+    @property
+    def may_have_appended(self) -> bool:
+        """Whether another stream with this input might append it twice."""
+        return self._append and self._finished
 
     def answer(self, response: documents.IngestResponse) -> documents.IngestRequest | None:
         """The next request; None while the server has not taken the last one."""

@@ -131,15 +131,16 @@ class AsyncClient:
         progress: Callable[[types.Progress], None] | None = None,
         retries: int = _upload.RETRIES,
         replace: bool = False,
+        append: bool = False,
     ) -> types.Document:
         upload_source = _upload.Source(source, id)
         try:
             for retry in range(retries + 1):
-                upload = _upload.Upload(upload_source, options, replace)
+                upload = _upload.Upload(upload_source, options, replace, append)
                 try:
                     return await self._ingest_once(upload, progress)
                 except (errors.Unavailable, errors.Aborted):
-                    if retry == retries:
+                    if retry == retries or upload.may_have_appended:
                         raise
                 await asyncio.sleep(_upload.backoff(retry))
             raise AssertionError("retries: negative")

@@ -82,6 +82,7 @@ class Client:
         progress: Callable[[types.Progress], None] | None = None,
         retries: int = _upload.RETRIES,
         replace: bool = False,
+        append: bool = False,
     ) -> types.Document:
         """Has the model read a document once; it is then kept.
 
@@ -90,16 +91,18 @@ class Client:
         off is resumed, here and by a later call with the same input: AlreadyExists if the input is
         another. `options`: for a model without landmarks, those of the sessions to come.
         `replace`: the document takes the place of the one of this id, if there is one, when it is
-        whole; an ingest that was broken off begins again.
+        whole; an ingest that was broken off begins again. `append`: the document of this id, if
+        there is one, goes on with this input; readers see the shorter one until all of it is read.
+        Unavailable where the answer was lost: the document may have been appended to.
         """
         upload_source = _upload.Source(source, id)
         try:
             for retry in range(retries + 1):
-                upload = _upload.Upload(upload_source, options, replace)
+                upload = _upload.Upload(upload_source, options, replace, append)
                 try:
                     return self._ingest_once(upload, progress)
                 except (errors.Unavailable, errors.Aborted):
-                    if retry == retries:
+                    if retry == retries or upload.may_have_appended:
                         raise
                 time.sleep(_upload.backoff(retry))
             raise AssertionError("retries: negative")

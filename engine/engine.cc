@@ -316,9 +316,9 @@ absl::StatusOr<SessionId> EngineImpl::OpenSession(const SessionOptions& options,
     ASSIGN_OR_RETURN(counted, origin.account->TakeSession());
   }
   SessionOptions expanded = options;
-  ASSIGN_OR_RETURN(expanded.mounts, ExpandMounts(*store_, options.mounts));
+  ASSIGN_OR_RETURN(expanded.mounts, ExpandMounts(*store_, options));
   SessionLease session;
-  RETURN_IF_ERROR(MountThoseThere(*store_, options.mounts, expanded.mounts, [&]() -> absl::Status {
+  RETURN_IF_ERROR(MountThoseThere(*store_, options, expanded.mounts, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(session, BorrowSession(expanded, {}, origin.account));
     return absl::OkStatus();
   }));

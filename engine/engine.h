@@ -72,15 +72,28 @@ class Engine {
   // must be of this model, kind of input and pattern (else FAILED_PRECONDITION, which names both);
   // its records are copied here, and of its input only what follows its append point is read again
   // (docs/decisions/0052-append.md). ABORTED also: it was replaced just now.
+  //
+  // `metadata`, a JSON object (store/metadata.h), becomes that of the document when the stream
+  // publishes it, or finds it published with the same content. None: what is published keeps its
+  // own, and a replacement that of the document which it replaces.
   virtual absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(
       const std::string& id, bool from_tokens, const SessionOptions& session,
-      const Origin& origin = {}, const std::optional<Replacement>& replacement = {}) = 0;
+      const Origin& origin = {}, const std::optional<Replacement>& replacement = {},
+      const std::optional<std::string>& metadata = {}) = 0;
 
   // The functions from here to ReadText may block on the disk.
   virtual absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) = 0;
-  virtual absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
-                                                                         int64_t limit) = 0;
+  // Returns up to `limit` published documents with ids > `after`, in byte order of id, of the
+  // `selection`. Damaged documents, of which the metadata is not known, match every filter.
+  virtual absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(
+      const std::string& after, int64_t limit, const DocumentSelection& selection = {}) = 0;
   virtual absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() = 0;
+  // Replaces a published document's metadata by a JSON object (store/metadata.h), or sets and
+  // removes single keys (RFC 7396: null removes one), and returns the document. What mounts it
+  // stays as it is. NOT_FOUND.
+  virtual absl::StatusOr<store::DocumentInfo> SetMetadata(const std::string& id,
+                                                          const std::string& metadata,
+                                                          MetadataChange change) = 0;
   // Deletes the document and abandons an unfinished ingest of that id. Sessions that mount the
   // document keep it until they end. Blocks; for an ingest, until the engine has read and committed
   // the input that was sent before, also by other streams. NOT_FOUND.

@@ -8,6 +8,8 @@
 #include "engine/ingest/transfer.h"
 #include "engine/step/limits.h"
 #include "engine/step/prepare.h"
+#include "store/metadata.h"
+#include "store/metadata_filter.h"
 
 namespace recollect::engine {
 namespace {
@@ -18,13 +20,17 @@ absl::Status ShuttingDown() { return absl::UnavailableError("the engine is shutt
 
 absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(
     const std::string& id, bool from_tokens, const SessionOptions& session, const Origin& origin,
-    const std::optional<Replacement>& replacement) {
+    const std::optional<Replacement>& replacement, const std::optional<std::string>& metadata) {
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(CheckNewDocumentId(id));
   RETURN_IF_ERROR(CheckSession(session));
+  std::optional<std::string> described;
+  if (metadata.has_value()) {
+    ASSIGN_OR_RETURN(described, store::ReadMetadata(*metadata));
+  }
   RETURN_IF_ERROR(scheduler_.CheckRoom());
   ASSIGN_OR_RETURN(const model::LocalPatterns pattern, IngestPatterns(*model_, session));
-  return ingests_->Begin(id, from_tokens, pattern, origin, replacement);
+  return ingests_->Begin(id, from_tokens, pattern, origin, replacement, std::move(described));
 }
 
 absl::StatusOr<store::DocumentInfo> EngineImpl::GetDocument(const std::string& id) {
@@ -34,9 +40,12 @@ absl::StatusOr<store::DocumentInfo> EngineImpl::GetDocument(const std::string& i
   return info;
 }
 
-absl::StatusOr<std::vector<store::DocumentInfo>> EngineImpl::ListDocuments(const std::string& after,
-                                                                           int64_t limit) {
-  absl::StatusOr<std::vector<store::DocumentInfo>> page = store_->List(after, limit);
+absl::StatusOr<std::vector<store::DocumentInfo>> EngineImpl::ListDocuments(
+    const std::string& after, int64_t limit, const DocumentSelection& selection) {
+  ASSIGN_OR_RETURN(const store::MetadataFilter filter,
+                   store::MetadataFilter::Parse(selection.filter, "filter"));
+  absl::StatusOr<std::vector<store::DocumentInfo>> page =
+      store::ListMatching(*store_, after, limit, selection.beginning, filter);
   counters_.CountError(page.status());
   if (!page.ok()) return page;
   for (const store::DocumentInfo& info : *page) {
@@ -47,6 +56,20 @@ absl::StatusOr<std::vector<store::DocumentInfo>> EngineImpl::ListDocuments(const
 
 absl::StatusOr<std::vector<store::IngestProgress>> EngineImpl::ListIngests() {
   return store_->ListIngests();
+}
+
+absl::StatusOr<store::DocumentInfo> EngineImpl::SetMetadata(const std::string& id,
+                                                            const std::string& metadata,
+                                                            MetadataChange change) {
+  if (draining_) return ShuttingDown();
+  RETURN_IF_ERROR(CheckDocumentId(id));
+  const auto changed = [&](const std::string& before) {
+    return change == MetadataChange::kPatch ? store::PatchMetadata(before, metadata)
+                                            : store::ReadMetadata(metadata);
+  };
+  absl::StatusOr<store::DocumentInfo> info = store_->ChangeMetadata(id, changed);
+  counters_.CountError(info.status());
+  return info;
 }
 
 absl::Status EngineImpl::DeleteDocument(const std::string& id) {

@@ -41,11 +41,15 @@ class EngineImpl final : public Engine {
   absl::Status health() const override;
   absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngest(
       const std::string& id, bool from_tokens, const SessionOptions& session,
-      const Origin& origin = {}, const std::optional<Replacement>& replacement = {}) override;
+      const Origin& origin = {}, const std::optional<Replacement>& replacement = {},
+      const std::optional<std::string>& metadata = {}) override;
   absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) override;
-  absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
-                                                                 int64_t limit) override;
+  absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(
+      const std::string& after, int64_t limit, const DocumentSelection& selection = {}) override;
   absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() override;
+  absl::StatusOr<store::DocumentInfo> SetMetadata(const std::string& id,
+                                                  const std::string& metadata,
+                                                  MetadataChange change) override;
   absl::Status DeleteDocument(const std::string& id) override;
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end) override;
   std::shared_ptr<RequestHandle> RefreshDocument(

@@ -108,7 +108,7 @@ absl::StatusOr<bool> EngineImpl::Prepare(Request& request) {
     RETURN_IF_ERROR(DueStatus(request.cancelled(), request.deadline));
     if (failing_) return absl::UnavailableError("the engine is shutting down");
     std::vector<std::string>& mounts = request.session_options.mounts;
-    const std::vector<std::string> asked = mounts;
+    const SessionOptions asked = request.session_options;
     ASSIGN_OR_RETURN(mounts, ExpandMounts(*store_, asked));
     std::optional<PromptSource> source;
     RETURN_IF_ERROR(MountThoseThere(*store_, asked, mounts, [&]() -> absl::Status {

@@ -84,6 +84,9 @@ struct SessionOptions {
   // Document ids, in order. Without landmarks at most one, ingested under the same pattern: the
   // session begins with it as if it had read the document's tokens itself.
   std::vector<std::string> mounts;
+  // A filter (store/metadata_filter.h): wildcards among the mounts stand for documents whose
+  // metadata matches it. Empty: for all. Documents that are named are mounted in any case.
+  std::string mount_filter = {};
   // Replaces the checkpoint's value in every layer and head; must be one the checkpoint was adapted
   // to.
   std::optional<int64_t> dilation = {}, window = {}, initial = {};
@@ -98,6 +101,16 @@ struct SessionOptions {
                             // kDefaultTextTokens
   friend bool operator==(const SessionOptions&, const SessionOptions&) = default;
 };
+
+// Documents to list: those whose ids begin with `beginning` and whose metadata matches `filter`
+// (store/metadata_filter.h), if it is not empty.
+struct DocumentSelection {
+  std::string beginning = {};
+  std::string filter = {};
+};
+
+// Whether new metadata takes the place of all that a document has, or of single keys.
+enum class MetadataChange { kReplace, kPatch };
 
 struct Sampling {
   double temperature = 0;  // 0: greedy

@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "store/metadata.h"
 #include "store/record.h"
 
 namespace recollect::store {
@@ -26,6 +27,11 @@ uint32_t ReadU32(absl::string_view bytes) {
 
 std::string U32(uint32_t value) { return {reinterpret_cast<const char*>(&value), sizeof(value)}; }
 
+// Of a document's file, and of the record of its head.
+uint8_t FileVersionOf(const DocumentInfo& document) {
+  return document.metadata.empty() ? kRecordVersion : kDocumentFileVersion;
+}
+
 // Owner 0 is nobody's.
 std::string FrameKey(int64_t number) { return absl::StrCat("f", PieceKey(OwnerId{0}, number)); }
 
@@ -33,7 +39,7 @@ std::string FrameKey(int64_t number) { return absl::StrCat("f", PieceKey(OwnerId
 
 std::string EncodeFileHead(absl::string_view key, const FileHead& head) {
   const DocumentInfo& document = head.document;
-  RecordWriter out(static_cast<uint8_t>(RecordType::kFileHead), 512, kRecordVersion);
+  RecordWriter out(static_cast<uint8_t>(RecordType::kFileHead), 512, FileVersionOf(document));
   out.U8(document.from_tokens ? 1 : 0);
   out.I64(document.bytes);
   out.I64(document.tokens);
@@ -45,6 +51,7 @@ std::string EncodeFileHead(absl::string_view key, const FileHead& head) {
   out.String(document.fingerprint);
   out.String(document.sha256);
   out.String(document.pattern);
+  if (!document.metadata.empty()) out.String(document.metadata);
   return std::move(out).Finish(key);
 }
 
@@ -52,7 +59,7 @@ absl::StatusOr<FileHead> DecodeFileHead(absl::string_view key, absl::string_view
                                         absl::string_view what) {
   ASSIGN_OR_RETURN(const absl::string_view payload,
                    OpenRecord(static_cast<uint8_t>(RecordType::kFileHead), key, record, what,
-                              kRecordVersion, kRecordVersion));
+                              kRecordVersion, kDocumentFileVersion));
   RecordReader in(payload);
   FileHead head;
   DocumentInfo& document = head.document;
@@ -67,22 +74,28 @@ absl::StatusOr<FileHead> DecodeFileHead(absl::string_view key, absl::string_view
   document.fingerprint = in.String();
   document.sha256 = in.String();
   document.pattern = in.String();
+  bool described = true;
+  if (static_cast<uint8_t>(record[0]) != kRecordVersion) {
+    document.metadata = in.String();
+    const absl::StatusOr<std::string> kept = ReadMetadata(document.metadata);
+    described = kept.ok() && !kept->empty() && *kept == document.metadata;
+  }
   const bool prefix = !document.pattern.empty();
   document.text = !prefix && head.key_width == 0;
   // What stands in messages is short.
   const bool named = document.id.size() <= kMaxNameBytes &&
                      document.fingerprint.size() <= kMaxNameBytes &&
                      document.sha256.size() <= kMaxNameBytes;
-  if (!in.done() || !named || prefix == (document.state_bytes == 0) ||
+  if (!in.done() || !named || !described || prefix == (document.state_bytes == 0) ||
       prefix == (document.chunks > 0)) {
     return Damaged(what, absl::StrCat("payload of ", payload.size(), " bytes does not parse"));
   }
   return head;
 }
 
-FrameWriter::FrameWriter() {
+FrameWriter::FrameWriter(const DocumentInfo& document) {
   Append(kMagic);
-  Append(U32(kDocumentFileVersion));
+  Append(U32(FileVersionOf(document)));
   Append(U32(0));
 }
 
@@ -124,9 +137,10 @@ absl::Status FrameReader::ReadStart() {
         absl::CHexEscape(start.substr(0, kMagic.size())), "\", expected \"", kMagic, "\""));
   }
   if (const uint32_t version = ReadU32(start.substr(kMagic.size()));
-      version != kDocumentFileVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        kFile, " of version ", version, ", this program reads version ", kDocumentFileVersion));
+      version < kRecordVersion || version > kDocumentFileVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(kFile, " of version ", version,
+                                                      ", this program reads versions 1 to ",
+                                                      kDocumentFileVersion));
   }
   if (ReadU32(start.substr(kMagic.size() + sizeof(uint32_t))) != 0) {
     return Damaged(kFile, "its first 16 bytes do not parse");

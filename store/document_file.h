@@ -23,7 +23,8 @@
 
 namespace recollect::store {
 
-inline constexpr uint32_t kDocumentFileVersion = 1;
+// The newest version, of documents with metadata; files of all others are of version 1.
+inline constexpr uint32_t kDocumentFileVersion = 2;
 // The largest size of a frame; a larger frame is damage, since no writer makes it.
 inline constexpr int64_t kMaxFrameBytes = int64_t{16} << 20;
 // The number of chunks that follow a record of their landmark keys; fewer after the last one.
@@ -42,7 +43,8 @@ absl::StatusOr<FileHead> DecodeFileHead(absl::string_view key, absl::string_view
 // Writes the file's bytes, in order. Not thread-safe, like the reader.
 class FrameWriter {
  public:
-  FrameWriter();
+  // Begins the file of this document.
+  explicit FrameWriter(const DocumentInfo& document);
   // Returns the key of the next record.
   std::string NextKey() const;
   // Adds a record under NextKey().
@@ -73,7 +75,7 @@ class FrameReader {
  public:
   void Append(absl::string_view bytes);
   // Returns the next frame, in order, if all of it has come; the end is not handed out.
-  // INVALID_ARGUMENT: no document file; FAILED_PRECONDITION: a file of another version; DATA_LOSS:
+  // INVALID_ARGUMENT: no document file; FAILED_PRECONDITION: a file of a newer version; DATA_LOSS:
   // a damaged file, or bytes behind the end.
   absl::StatusOr<std::optional<Frame>> Next();
   // Returns DATA_LOSS, which names the bytes and records read, unless the end has been read.

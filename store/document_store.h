@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,7 +31,7 @@ namespace recollect::store {
 // shorter.
 inline constexpr int64_t kStatePartBytes = int64_t{1} << 20;
 
-// A published document. Immutable.
+// A published document. Immutable, but for its metadata.
 struct DocumentInfo {
   std::string id;            // the user's name for it
   OwnerId owner{};           // internal number, never reused
@@ -48,6 +49,7 @@ struct DocumentInfo {
   int64_t state_bytes = 0;
   int64_t first_state_part = 0;  // private to the store: the number of part 0's record
   bool text = false;             // its chunks have no states and no landmark keys
+  std::string metadata;          // as store/metadata.h keeps it; empty: none
   DocumentKind kind() const {
     if (!pattern.empty()) return DocumentKind::kPrefix;
     return text ? DocumentKind::kText : DocumentKind::kChunks;
@@ -90,6 +92,9 @@ struct IngestBatch {
   int64_t state_bytes = 0;
   // Kept with the document, opaque to the store; of the batch of PublishIngest. Empty: none.
   std::string append_point;
+  // For PublishIngest: the metadata of the document; without it, that of the document which is
+  // replaced.
+  std::optional<std::string> metadata = {};
 };
 
 // An ingest that has begun and is not published.
@@ -161,6 +166,12 @@ class DocumentStore {
   // freed. NOT_FOUND. If its catalog record is damaged, only `id` and `damage` are known; its space
   // is freed when the store is next opened with no damaged record left.
   virtual absl::StatusOr<DocumentInfo> Remove(const std::string& id) = 0;
+  // Puts what `change` makes of a published document's metadata in its place, and returns the
+  // document. `change` may be called again where another process was faster; its error changes
+  // nothing. NOT_FOUND.
+  using MetadataChange = std::function<absl::StatusOr<std::string>(const std::string& metadata)>;
+  virtual absl::StatusOr<DocumentInfo> ChangeMetadata(const std::string& id,
+                                                      const MetadataChange& change) = 0;
   // Frees the space of a removed document or abandoned ingest; where another process pins it, after
   // the last pin.
   virtual absl::Status Free(OwnerId owner) = 0;

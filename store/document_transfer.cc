@@ -31,7 +31,7 @@ const char* KindName(DocumentKind kind) {
 }  // namespace
 
 DocumentExport::DocumentExport(DocumentStore& store, DocumentInfo document, int64_t key_width)
-    : store_(store) {
+    : store_(store), writer_(document) {
   head_.key_width = document.kind() == DocumentKind::kChunks ? key_width : 0;
   head_.document = std::move(document);
 }
@@ -287,6 +287,7 @@ absl::StatusOr<DocumentInfo> DocumentImport::Finish() {
                                             ", expected ", head_->document.sha256));
   }
   batch_.state_bytes = state_bytes_;
+  batch_.metadata = head_->document.metadata;
   ASSIGN_OR_RETURN(DocumentInfo document, store_.PublishIngest(*owner_, batch_));
   owner_.reset();
   return document;

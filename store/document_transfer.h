@@ -68,7 +68,7 @@ class DocumentImport {
   DocumentImport& operator=(const DocumentImport&) = delete;
 
   // Takes the next bytes of the file, in pieces of any size. FAILED_PRECONDITION: a document of
-  // another model (names both fingerprints), or a file of another version; ALREADY_EXISTS: the id;
+  // another model (names both fingerprints), or a file of a newer version; ALREADY_EXISTS: the id;
   // INVALID_ARGUMENT: not a document file, or text that is not UTF-8; DATA_LOSS: a damaged file, or
   // a document of another kind or with records that do not fit `rules`. After an error only the
   // destructor may be called.

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "store/crc32c.h"
+#include "store/metadata.h"
 #include "store/record.h"
 
 namespace recollect::store {
@@ -43,6 +44,7 @@ uint8_t VersionOf(const IngestProgress& progress) {
 }
 
 uint8_t VersionOf(const DocumentInfo& info) {
+  if (!info.metadata.empty()) return kMetadataRecordVersion;
   switch (info.kind()) {
     case DocumentKind::kChunks:
       return kRecordVersion;
@@ -93,17 +95,35 @@ std::string EncodeInfo(RecordType type, absl::string_view key, const DocumentInf
   out.String(info.id);
   out.String(info.fingerprint);
   out.String(info.sha256);
-  if (info.kind() == DocumentKind::kPrefix) PutPrefix(out, info);
+  if (!info.metadata.empty()) {
+    out.U8(info.text ? 1 : 0);
+    PutPrefix(out, info);
+    out.String(info.metadata);
+  } else if (info.kind() == DocumentKind::kPrefix) {
+    PutPrefix(out, info);
+  }
   return std::move(out).Finish(key);
 }
 
+// Whether the fields that follow those of version 1 are such as a document may have.
+bool GetRest(RecordReader& in, uint8_t version, DocumentInfo& info) {
+  info.text = version == kTextRecordVersion;
+  if (version == kPrefixRecordVersion) return GetPrefix(in, /*may_be_none=*/false, info);
+  if (version != kMetadataRecordVersion) return true;
+  info.text = in.Flag();
+  const bool sound = GetPrefix(in, /*may_be_none=*/true, info);
+  info.metadata = in.String();
+  return sound && !(info.text && !info.pattern.empty()) && !info.metadata.empty() &&
+         std::ssize(info.metadata) <= kMaxMetadataBytes;
+}
+
+// `newest`: of the versions that records of this type have.
 absl::StatusOr<DocumentInfo> DecodeInfo(RecordType type, absl::string_view key,
-                                        absl::string_view record, absl::string_view what) {
-  ASSIGN_OR_RETURN(const absl::string_view payload,
-                   Open(type, key, record, what, kTextRecordVersion));
+                                        absl::string_view record, absl::string_view what,
+                                        uint8_t newest) {
+  ASSIGN_OR_RETURN(const absl::string_view payload, Open(type, key, record, what, newest));
   RecordReader in(payload);
   DocumentInfo info;
-  info.text = static_cast<uint8_t>(record[0]) == kTextRecordVersion;
   info.owner = OwnerId{in.Number<uint64_t>()};
   info.from_tokens = in.Flag();
   info.bytes = in.Count();
@@ -114,8 +134,7 @@ absl::StatusOr<DocumentInfo> DecodeInfo(RecordType type, absl::string_view key,
   info.id = in.String();
   info.fingerprint = in.String();
   info.sha256 = in.String();
-  const bool prefix = static_cast<uint8_t>(record[0]) == kPrefixRecordVersion;
-  const bool sound = !prefix || GetPrefix(in, /*may_be_none=*/false, info);
+  const bool sound = GetRest(in, static_cast<uint8_t>(record[0]), info);
   if (!sound || !in.done()) return WrongSize(what, payload);
   return info;
 }
@@ -159,7 +178,9 @@ std::string EncodeDocument(absl::string_view key, const DocumentInfo& info) {
 }
 
 std::string EncodeRemoved(absl::string_view key, const DocumentInfo& info) {
-  return EncodeInfo(RecordType::kRemoved, key, info);
+  DocumentInfo removed = info;
+  removed.metadata.clear();  // nobody asks for it any more
+  return EncodeInfo(RecordType::kRemoved, key, removed);
 }
 
 std::string EncodeIngest(absl::string_view key, const IngestState& state) {
@@ -254,12 +275,12 @@ absl::StatusOr<HeadRecord> DecodeHead(absl::string_view key, absl::string_view r
 
 absl::StatusOr<DocumentInfo> DecodeDocument(absl::string_view key, absl::string_view record,
                                             absl::string_view what) {
-  return DecodeInfo(RecordType::kDocument, key, record, what);
+  return DecodeInfo(RecordType::kDocument, key, record, what, kMetadataRecordVersion);
 }
 
 absl::StatusOr<DocumentInfo> DecodeRemoved(absl::string_view key, absl::string_view record,
                                            absl::string_view what) {
-  return DecodeInfo(RecordType::kRemoved, key, record, what);
+  return DecodeInfo(RecordType::kRemoved, key, record, what, kTextRecordVersion);
 }
 
 absl::StatusOr<IngestState> DecodeIngest(absl::string_view key, absl::string_view record,

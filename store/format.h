@@ -33,6 +33,9 @@ inline constexpr uint8_t kTokensRecordVersion = 2;
 inline constexpr uint8_t kMxInt8RecordVersion = 3;
 // For documents and removed documents that are kept as text: the fields of version 1.
 inline constexpr uint8_t kTextRecordVersion = 3;
+// For documents with metadata: the fields of version 1, whether it is kept as text, the fields of
+// version 2, of which those of a prefix may be empty, and the metadata.
+inline constexpr uint8_t kMetadataRecordVersion = 4;
 // For ingests that are refreshes: the fields of version 2, of which those of a prefix may be empty,
 // and the owner that is replaced.
 inline constexpr uint8_t kRefreshRecordVersion = 3;

@@ -39,6 +39,15 @@ class MemoryStore final : public DocumentStore {
     return std::move(node.mapped());
   }
 
+  absl::StatusOr<DocumentInfo> ChangeMetadata(const std::string& id,
+                                              const MetadataChange& change) override {
+    MutexLock lock(mutex_);
+    const auto found = catalog_.find(id);
+    if (found == catalog_.end()) return NoDocument(id);
+    ASSIGN_OR_RETURN(found->second.metadata, change(found->second.metadata));
+    return found->second;
+  }
+
   absl::StatusOr<OwnerId> BeginImport(const DocumentInfo& document) override {
     RETURN_IF_ERROR(CheckDocumentId(document.id));
     MutexLock lock(mutex_);
@@ -133,6 +142,7 @@ class MemoryStore final : public DocumentStore {
     hash.Update(data.text);
     DocumentInfo info =
         MakeDocument(data.ingest, hash.Hex(), refresh ? old->second.created_unix_ms : UnixMillis());
+    info.metadata = last.metadata.value_or(refresh ? old->second.metadata : "");
     if (!data.import) ingests_.erase(info.id);
     data.kind = Kind::kDocument;
     data.ingest.progress.resume_state.clear();

@@ -37,7 +37,8 @@ absl::StatusOr<std::string> HashInput(store::DocumentStore& store,
 absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(const IngestContext& context,
                                                              const model::LocalPatterns& pattern,
                                                              const store::IngestProgress& progress,
-                                                             IngestQuota quota) {
+                                                             IngestQuota quota,
+                                                             std::optional<std::string> metadata) {
   ResumeState state;
   if (!progress.resume_state.empty()) {
     ASSIGN_OR_RETURN(state, DecodeResumeState(progress.resume_state));
@@ -51,8 +52,9 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(const IngestContext
   if (context.model.config().documents() != DocumentKind::kText) {
     ASSIGN_OR_RETURN(encoder, context.backend.NewEncoder(pattern));
   }
-  std::shared_ptr<IngestJob> job(
-      new IngestJob(context, std::move(encoder), progress, std::move(queue), std::move(quota)));
+  std::shared_ptr<IngestJob> job(new IngestJob(context, std::move(encoder), progress,
+                                               std::move(queue), std::move(quota),
+                                               std::move(metadata)));
   RETURN_IF_ERROR(job->Restore(state, progress));
   const int64_t before = std::min(progress.tokens, job->reach_);
   ASSIGN_OR_RETURN(job->before_, context.store.ReadTokens(progress.owner, progress.tokens - before,
@@ -67,7 +69,8 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(const IngestContext
 }
 
 IngestJob::IngestJob(const IngestContext& context, std::unique_ptr<MemoryEncoder> encoder,
-                     const store::IngestProgress& progress, TokenQueue queue, IngestQuota quota)
+                     const store::IngestProgress& progress, TokenQueue queue, IngestQuota quota,
+                     std::optional<std::string> metadata)
     : context_(context),
       id_(progress.id),
       owner_(progress.owner),
@@ -76,6 +79,7 @@ IngestJob::IngestJob(const IngestContext& context, std::unique_ptr<MemoryEncoder
       kind_(context.model.config().documents()),
       reach_(context.model.config().pointer.reach),
       quota_(std::move(quota)),
+      metadata_(std::move(metadata)),
       reader_(context.model, progress.input_offset),
       encoder_(std::move(encoder)),
       accepted_offset_(progress.input_offset),

@@ -60,10 +60,11 @@ class IngestJob final : public IngestWork,
   // Makes a job that continues from `progress`, the store's record of this ingest. DATA_LOSS or
   // FAILED_PRECONDITION if it cannot be continued, RESOURCE_EXHAUSTED if the state so far does not
   // fit in the budget.
-  static absl::StatusOr<std::shared_ptr<IngestJob>> Create(const IngestContext& context,
-                                                           const model::LocalPatterns& pattern,
-                                                           const store::IngestProgress& progress,
-                                                           IngestQuota quota = {});
+  // `metadata`: IngestBatch::metadata of the publication.
+  static absl::StatusOr<std::shared_ptr<IngestJob>> Create(
+      const IngestContext& context, const model::LocalPatterns& pattern,
+      const store::IngestProgress& progress, IngestQuota quota = {},
+      std::optional<std::string> metadata = {});
 
   IngestStatus status() const;
   void Append(int64_t offset, std::string text, AppendDone done);
@@ -85,7 +86,8 @@ class IngestJob final : public IngestWork,
 
  private:
   IngestJob(const IngestContext& context, std::unique_ptr<MemoryEncoder> encoder,
-            const store::IngestProgress& progress, TokenQueue queue, IngestQuota quota);
+            const store::IngestProgress& progress, TokenQueue queue, IngestQuota quota,
+            std::optional<std::string> metadata);
 
   struct Message {
     std::string text;
@@ -161,6 +163,7 @@ class IngestJob final : public IngestWork,
   const DocumentKind kind_;
   const int64_t reach_;  // of the pointer
   const IngestQuota quota_;
+  const std::optional<std::string> metadata_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 
   InputReader reader_;  // ingest thread

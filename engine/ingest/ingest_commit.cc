@@ -184,6 +184,7 @@ void IngestJob::Publish(store::IngestBatch batch) {
     if (!failed_.ok()) return;
     std::swap(done, finish_done_);
   }
+  batch.metadata = metadata_;
   absl::StatusOr<store::DocumentInfo> info =
       written.ok() ? context_.store.PublishIngest(owner_, batch) : written;
   if (!info.ok()) info = Lasting(info.status());

@@ -192,7 +192,8 @@ void IngestRegistry::Forget(const std::string& id) {
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
     const std::string& id, bool from_tokens, const model::LocalPatterns& pattern,
-    const Origin& origin, const std::optional<Replacement>& replacement) {
+    const Origin& origin, const std::optional<Replacement>& replacement,
+    std::optional<std::string> metadata) {
   Pin appends_to;
   if (replacement.has_value() && replacement->appends) {
     absl::StatusOr<Pin> pinned = mounts_.PinDocument(id);
@@ -204,7 +205,8 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
                .pattern = pattern,
                .origin = origin,
                .replacement = replacement,
-               .appends_to = std::move(appends_to)});
+               .appends_to = std::move(appends_to),
+               .metadata = std::move(metadata)});
 }
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginRefresh(
@@ -297,13 +299,14 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const Asked& 
   if (!progress.ok()) {
     Forget(id);
     if (absl::IsAlreadyExists(progress.status())) {
-      return BeginCheck(id, asked.from_tokens, KeptPattern(asked.pattern));
+      return BeginCheck(asked);
     }
     context_.counters.CountError(progress.status());
     return progress.status();
   }
-  absl::StatusOr<std::shared_ptr<IngestJob>> job = OrExhausted(
-      "an ingest", [&] { return IngestJob::Create(context_, asked.pattern, *progress, *quota); });
+  absl::StatusOr<std::shared_ptr<IngestJob>> job = OrExhausted("an ingest", [&] {
+    return IngestJob::Create(context_, asked.pattern, *progress, *quota, asked.metadata);
+  });
   if (!job.ok()) {
     if (progress->input_offset == 0 || asked.replacement.has_value()) DropRecord(id);
     Forget(id);
@@ -324,8 +327,9 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const Asked& 
                                         *std::move(job), std::move(stream));
 }
 
-absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(
-    const std::string& id, bool from_tokens, const std::string& pattern) {
+absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(const Asked& asked) {
+  const std::string& id = asked.id;
+  const std::string pattern = KeptPattern(asked.pattern);
   absl::StatusOr<Pin> pinned = mounts_.PinDocument(id);
   // Deleted meanwhile: what is sent now is new.
   if (absl::IsNotFound(pinned.status())) return absl::AbortedError(kDeleted);
@@ -341,7 +345,7 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(
                      "; asked for ", pattern));
   }
   auto check = std::make_shared<ReingestCheck>(context_.store, context_.thread, context_.counters,
-                                               std::move(pin), from_tokens);
+                                               std::move(pin), asked.from_tokens, asked.metadata);
   MutexLock lock(mutex_);
   if (closed_) return absl::UnavailableError("the engine is shutting down");
   std::erase_if(checks_, [](const auto& entry) { return entry.expired(); });

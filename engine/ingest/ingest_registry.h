@@ -29,9 +29,11 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
 
   // Like Engine::BeginIngest. Waits for an earlier stream of the id that is ending. A stream that
   // has failed counts as ended even if its caller still holds it.
-  absl::StatusOr<std::unique_ptr<IngestStream>> Begin(
-      const std::string& id, bool from_tokens, const model::LocalPatterns& pattern,
-      const Origin& origin, const std::optional<Replacement>& replacement);
+  absl::StatusOr<std::unique_ptr<IngestStream>> Begin(const std::string& id, bool from_tokens,
+                                                      const model::LocalPatterns& pattern,
+                                                      const Origin& origin,
+                                                      const std::optional<Replacement>& replacement,
+                                                      std::optional<std::string> metadata);
 
   // The same for a published document that is read again under this model. Its bytes are not
   // counted again. An unfinished refresh for another model, or an unfinished replacement, is
@@ -89,6 +91,7 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
     const store::DocumentInfo* refreshes = nullptr;  // null: no refresh
     const std::optional<Replacement>& replacement = std::nullopt;
     Pin appends_to = nullptr;  // null: the input is the whole document
+    std::optional<std::string> metadata = std::nullopt;
   };
   absl::StatusOr<IngestQuota> QuotaOf(const Asked& asked) const;
   // Returns the pattern under which documents are kept; empty if they are no prefixes.
@@ -104,8 +107,7 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   std::vector<std::string> OpenIds() const;
   void Forget(const std::string& id);
   void DropRecord(const std::string& id);
-  absl::StatusOr<std::unique_ptr<IngestStream>> BeginCheck(const std::string& id, bool from_tokens,
-                                                           const std::string& pattern);
+  absl::StatusOr<std::unique_ptr<IngestStream>> BeginCheck(const Asked& asked);
   void Close(const std::string& id, const std::shared_ptr<IngestJob>& job);
 
   const IngestContext context_;

@@ -13,12 +13,13 @@ namespace recollect::engine {
 
 struct ReingestCheck::State {
   State(store::DocumentStore& store_in, std::shared_ptr<Executor> thread_in, Counters& counters_in,
-        Pin pin_in, bool from_tokens_in)
+        Pin pin_in, bool from_tokens_in, std::optional<std::string> metadata_in)
       : store(store_in),
         thread(std::move(thread_in)),
         counters(counters_in),
         info(pin_in->info()),
         from_tokens(from_tokens_in),
+        metadata(std::move(metadata_in)),
         pin(std::move(pin_in)) {}
 
   int64_t length() const { return from_tokens ? info.tokens : info.bytes; }
@@ -101,7 +102,19 @@ struct ReingestCheck::State {
     if (accepted != length()) {
       return Other(absl::StrCat("it has ", length(), unit(), ", the input ", accepted));
     }
-    return info;
+    return Described();
+  }
+
+  // Returns the document with its metadata as it is now. It may have been deleted or replaced
+  // meanwhile: then as it was compared.
+  absl::StatusOr<store::DocumentInfo> Described() {
+    auto now = store.Get(info.id);
+    if (now.ok() && now->owner == info.owner && metadata.has_value()) {
+      now = store.ChangeMetadata(info.id, [&](const std::string&) { return *metadata; });
+    }
+    if (absl::IsNotFound(now.status()) || (now.ok() && now->owner != info.owner)) return info;
+    counters.CountError(now.status());
+    return now;
   }
 
   IngestStatus Status() {
@@ -119,6 +132,7 @@ struct ReingestCheck::State {
   Counters& counters;
   const store::DocumentInfo info;
   const bool from_tokens;
+  const std::optional<std::string> metadata;
   Mutex mutex;
   Pin pin ABSL_GUARDED_BY(mutex);
   int64_t accepted ABSL_GUARDED_BY(mutex) = 0;
@@ -126,9 +140,10 @@ struct ReingestCheck::State {
 };
 
 ReingestCheck::ReingestCheck(store::DocumentStore& store, std::shared_ptr<Executor> thread,
-                             Counters& counters, Pin pin, bool from_tokens)
+                             Counters& counters, Pin pin, bool from_tokens,
+                             std::optional<std::string> metadata)
     : state_(std::make_shared<State>(store, std::move(thread), counters, std::move(pin),
-                                     from_tokens)) {}
+                                     from_tokens, std::move(metadata))) {}
 
 ReingestCheck::~ReingestCheck() { Close(absl::CancelledError("the stream was closed")); }
 

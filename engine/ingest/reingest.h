@@ -1,11 +1,12 @@
 // A stream for a document that is already published: the input is compared with the stored
-// document, and nothing is written.
+// document, and nothing is written, but for metadata that comes with an input which is the same.
 #ifndef RECOLLECT_ENGINE_INGEST_REINGEST_H_
 #define RECOLLECT_ENGINE_INGEST_REINGEST_H_
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ namespace recollect::engine {
 class ReingestCheck final : public IngestStream {
  public:
   ReingestCheck(store::DocumentStore& store, std::shared_ptr<Executor> thread, Counters& counters,
-                Pin pin, bool from_tokens);
+                Pin pin, bool from_tokens, std::optional<std::string> metadata = {});
   ~ReingestCheck() override;
 
   IngestStatus status() const override;

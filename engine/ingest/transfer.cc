@@ -14,10 +14,11 @@ namespace {
 
 class Export final : public ExportStream {
  public:
-  Export(store::DocumentStore& store, Counters& counters, int64_t key_width, Pin pin)
-      : counters_(counters), pin_(std::move(pin)), export_(store, pin_->info(), key_width) {}
+  Export(store::DocumentStore& store, Counters& counters, int64_t key_width, Pin pin,
+         store::DocumentInfo document)
+      : counters_(counters), pin_(std::move(pin)), export_(store, std::move(document), key_width) {}
 
-  const store::DocumentInfo& document() const override { return pin_->info(); }
+  const store::DocumentInfo& document() const override { return export_.document(); }
   absl::StatusOr<std::string> Next() override {
     absl::StatusOr<std::string> bytes = OrExhausted("an export", [&] { return export_.Next(); });
     counters_.CountError(bytes.status());
@@ -87,7 +88,13 @@ absl::StatusOr<std::unique_ptr<ExportStream>> BeginExport(const model::Model& mo
         "document \"", info.id, "\" was read by a model with fingerprint ", info.fingerprint,
         "; this model has ", model.fingerprint(), ": docs refresh reads it again"));
   }
-  return std::make_unique<Export>(store, counters, model.config().key_width(), std::move(pin));
+  // The pin may be older than the metadata.
+  store::DocumentInfo document = info;
+  if (const auto now = store.Get(info.id); now.ok() && now->owner == info.owner) {
+    document.metadata = now->metadata;
+  }
+  return std::make_unique<Export>(store, counters, model.config().key_width(), std::move(pin),
+                                  std::move(document));
 }
 
 std::unique_ptr<ImportStream> BeginImport(const model::Model& model, store::DocumentStore& store,

@@ -1,11 +1,14 @@
 #include "engine/step/limits.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "engine/session/mount_names.h"
 #include "model/text/printable.h"
 #include "model/text/tokenizer.h"
+#include "store/metadata_filter.h"
 
 namespace recollect::engine {
 namespace {
@@ -92,6 +95,17 @@ absl::Status CheckSampling(const Sampling& sampling) {
   return absl::InvalidArgumentError("sampling.dry_allowed_length: 0, must be above 0");
 }
 
+absl::Status CheckMountFilter(const SessionOptions& options) {
+  RETURN_IF_ERROR(store::MetadataFilter::Parse(options.mount_filter, "mount_filter").status());
+  const auto& mounts = options.mounts;
+  if (std::any_of(mounts.begin(), mounts.end(),
+                  [](const std::string& mount) { return absl::EndsWith(mount, "*"); })) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "mount_filter: set, but no entry of mounts ends in \"*\": it chooses among what these find");
+}
+
 }  // namespace
 
 absl::Status CheckDocumentId(const std::string& id) {
@@ -116,6 +130,7 @@ absl::Status CheckSession(const SessionOptions& options) {
   for (const std::string& id : options.mounts) {
     if (absl::Status status = CheckDocumentId(id); !status.ok()) return Annotate(status, "mounts");
   }
+  if (!options.mount_filter.empty()) RETURN_IF_ERROR(CheckMountFilter(options));
   if (options.dilation.has_value()) RETURN_IF_ERROR(CheckDilation("dilation", *options.dilation));
   if (options.window.has_value()) RETURN_IF_ERROR(CheckWindow("window", *options.window));
   if (options.initial.has_value()) RETURN_IF_ERROR(CheckInitial("initial", *options.initial));

@@ -79,6 +79,25 @@ absl::StatusOr<DocumentInfo> RadosStore::Remove(const std::string& id) {
   }
 }
 
+absl::StatusOr<DocumentInfo> RadosStore::ChangeMetadata(const std::string& id,
+                                                        const MetadataChange& change) {
+  const std::string key = DocumentKey(id);
+  while (true) {
+    ASSIGN_OR_RETURN(DocumentInfo info, Get(id));
+    const std::string before = EncodeDocument(key, info);
+    ASSIGN_OR_RETURN(info.metadata, change(info.metadata));
+    const std::string after = EncodeDocument(key, info);
+    if (after == before) return info;
+    Change put;
+    put.expect[key] = before;
+    put.set[key] = after;
+    const absl::Status changed = ChangeCatalog(std::move(put), DocumentName(id));
+    if (absl::IsAborted(changed)) continue;  // changed or removed by another
+    RETURN_IF_ERROR(changed);
+    return info;
+  }
+}
+
 void RadosStore::Forget(OwnerId owner) {
   MutexLock lock(mutex_);
   layouts_.erase(owner);

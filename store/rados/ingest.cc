@@ -143,12 +143,14 @@ absl::Status RadosStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Change> RadosStore::Publication(const Ingest& ingest, DocumentInfo* info) {
+absl::StatusOr<Change> RadosStore::Publication(const Ingest& ingest, const IngestBatch& last,
+                                               DocumentInfo* info) {
   const IngestProgress& progress = ingest.state.progress;
   const OwnerId owner = progress.owner;
   const std::string key = DocumentKey(info->id);
   Change publish;
   publish.expect[key] = "";
+  info->metadata = last.metadata.value_or("");
   if (progress.replaces != OwnerId{}) {
     ASSIGN_OR_RETURN(const auto entries, CatalogEntries(info->id));
     if (!CheckCatalogEntries(progress, entries).ok()) return ReplacedHasGone(progress);
@@ -156,6 +158,7 @@ absl::StatusOr<Change> RadosStore::Publication(const Ingest& ingest, DocumentInf
     ASSIGN_OR_RETURN(const DocumentInfo old,
                      DecodeDocument(key, entries.at(key), DocumentName(info->id)));
     info->created_unix_ms = old.created_unix_ms;
+    if (!last.metadata.has_value()) info->metadata = old.metadata;
     const std::string removed = RemovedKey(old.owner);
     publish.set[removed] = EncodeRemoved(removed, old);
   }
@@ -185,7 +188,7 @@ absl::StatusOr<DocumentInfo> RadosStore::PublishIngest(OwnerId owner, const Inge
   const absl::StatusOr<Written> written = WriteBatch(*ingest, last);
   if (!written.ok()) return Failed(*ingest, written.status());
   DocumentInfo info = MakeDocument(next, hash.Hex(), UnixMillis());
-  ASSIGN_OR_RETURN(Change publish, Publication(*ingest, &info));
+  ASSIGN_OR_RETURN(Change publish, Publication(*ingest, last, &info));
   const CursorRecord cursor{ingest->cursor.commits + 1,
                             last.state_bytes > 0 ? ingest->epoch : ingest->cursor.state_epoch};
   Change ready;
@@ -197,7 +200,16 @@ absl::StatusOr<DocumentInfo> RadosStore::PublishIngest(OwnerId owner, const Inge
   if (!made_ready.ok()) return Failed(*ingest, made_ready);
 
   const bool import = !ingest->import_record.empty();
-  const absl::Status published = ChangeCatalog(std::move(publish), DocumentName(info.id));
+  const std::string key = DocumentKey(info.id);
+  std::string expected = publish.expect[key];
+  absl::Status published = ChangeCatalog(std::move(publish), DocumentName(info.id));
+  // The metadata of the document that is replaced may have been changed since they were read.
+  while (absl::IsAborted(published) && next.progress.replaces != OwnerId{}) {
+    ASSIGN_OR_RETURN(publish, Publication(*ingest, last, &info));
+    if (publish.expect[key] == expected) break;
+    expected = publish.expect[key];
+    published = ChangeCatalog(std::move(publish), DocumentName(info.id));
+  }
   if (absl::IsAborted(published) && import) {
     ASSIGN_OR_RETURN(const auto entries, CatalogEntries(info.id));
     if (!entries.empty())

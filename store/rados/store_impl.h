@@ -71,6 +71,8 @@ class RadosStore final : public DocumentStore {
   absl::StatusOr<DocumentInfo> Get(const std::string& id) override;
   absl::StatusOr<std::vector<DocumentInfo>> List(const std::string& after, int64_t limit) override;
   absl::StatusOr<DocumentInfo> Remove(const std::string& id) override;
+  absl::StatusOr<DocumentInfo> ChangeMetadata(const std::string& id,
+                                              const MetadataChange& change) override;
   absl::Status Free(OwnerId owner) override;
   absl::Status Pin(OwnerId owner) override;
   void Unpin(OwnerId owner) override;
@@ -162,9 +164,10 @@ class RadosStore final : public DocumentStore {
     uint64_t segment = 0;  // where the next record goes, like the next
     uint64_t offset = 0;
   };
-  // Returns the change of the catalog that publishes. Copies the time of creation of a document
-  // that is replaced into `info`.
-  absl::StatusOr<Change> Publication(const Ingest& ingest, DocumentInfo* info)
+  // Returns the change of the catalog that publishes. Puts into `info` the metadata of `last`, and
+  // of a document that is replaced the time of creation, and its metadata if `last` has none.
+  absl::StatusOr<Change> Publication(const Ingest& ingest, const IngestBatch& last,
+                                     DocumentInfo* info)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
   // Writes the records of a batch beside what is committed.
   absl::StatusOr<Written> WriteBatch(Ingest& ingest, const IngestBatch& batch)

@@ -124,6 +124,20 @@ absl::StatusOr<DocumentInfo> RocksStore::Remove(const std::string& id) {
   return info;
 }
 
+absl::StatusOr<DocumentInfo> RocksStore::ChangeMetadata(const std::string& id,
+                                                        const MetadataChange& change) {
+  MutexLock lock(catalog_mutex_);
+  ASSIGN_OR_RETURN(DocumentInfo info, Get(id));
+  ASSIGN_OR_RETURN(std::string metadata, change(info.metadata));
+  if (metadata == info.metadata) return info;
+  info.metadata = std::move(metadata);
+  const std::string key = DocumentKey(id);
+  Batch batch;
+  PutCatalog(key, EncodeDocument(key, info), &batch);
+  RETURN_IF_ERROR(WriteCatalog(batch, catalog_, DocumentName(id)));
+  return info;
+}
+
 absl::Status RocksStore::Free(OwnerId owner) {
   MutexLock lock(catalog_mutex_);
   const auto known = FindOwner(owner);

@@ -243,8 +243,10 @@ absl::Status RocksStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   return absl::OkStatus();
 }
 
-absl::Status RocksStore::PutDocument(const IngestProgress& progress, DocumentInfo* info,
+absl::Status RocksStore::PutDocument(const IngestProgress& progress,
+                                     const std::optional<std::string>& metadata, DocumentInfo* info,
                                      Batch* out) {
+  info->metadata = metadata.value_or("");
   const std::string key = DocumentKey(info->id);
   CatalogRecord catalog = catalog_;
   if (progress.replaces == OwnerId{}) {
@@ -253,6 +255,7 @@ absl::Status RocksStore::PutDocument(const IngestProgress& progress, DocumentInf
     const absl::StatusOr<DocumentInfo> old = Get(info->id);
     if (!old.ok() || old->owner != progress.replaces) return ReplacedHasGone(progress);
     info->created_unix_ms = old->created_unix_ms;
+    if (!metadata.has_value()) info->metadata = old->metadata;
     const std::string removed = RemovedKey(old->owner);
     out->Put(Family::kCatalog, removed, EncodeRemoved(removed, *old));
   }
@@ -286,7 +289,7 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
     PutAppendPoint(owner, last.append_point, &out);
   }
   const OwnerId replaces = next.progress.replaces;
-  RETURN_IF_ERROR(PutDocument(next.progress, &info, &out));
+  RETURN_IF_ERROR(PutDocument(next.progress, last.metadata, &info, &out));
   WriterLock owners_lock(owners_mutex_);
   owners_.at(owner) = OwnerOf(Kind::kDocument, info);
   if (replaces != OwnerId{}) owners_.at(replaces).kind = Kind::kRemoved;

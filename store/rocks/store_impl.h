@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -45,6 +46,8 @@ class RocksStore final : public DocumentStore {
   absl::StatusOr<DocumentInfo> Get(const std::string& id) override;
   absl::StatusOr<std::vector<DocumentInfo>> List(const std::string& after, int64_t limit) override;
   absl::StatusOr<DocumentInfo> Remove(const std::string& id) override;
+  absl::StatusOr<DocumentInfo> ChangeMetadata(const std::string& id,
+                                              const MetadataChange& change) override;
   absl::Status Free(OwnerId owner) override;
 
   absl::StatusOr<IngestProgress> BeginIngest(const std::string& id, const std::string& fingerprint,
@@ -173,10 +176,11 @@ class RocksStore final : public DocumentStore {
   // Resumes the unfinished ingest of that id, or creates one.
   absl::StatusOr<IngestProgress> Begin(const IngestProgress& asked)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
-  // Puts the document into the catalog, in place of the document that a refresh replaces, whose
-  // time of creation it takes.
-  absl::Status PutDocument(const IngestProgress& progress, DocumentInfo* info, Batch* out)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
+  // Puts the document with this metadata into the catalog, in place of the document that a refresh
+  // replaces, whose time of creation it takes, and whose metadata if there is no other.
+  absl::Status PutDocument(const IngestProgress& progress,
+                           const std::optional<std::string>& metadata, DocumentInfo* info,
+                           Batch* out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
   void PutAppendPoint(OwnerId owner, absl::string_view point, Batch* out);
   absl::StatusOr<std::shared_ptr<Ingest>> FindIngest(OwnerId owner) const;
   absl::StatusOr<IngestState> AddBatch(const IngestState& state, const IngestBatch& batch,

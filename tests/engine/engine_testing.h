@@ -138,6 +138,10 @@ class ForwardingStore : public store::DocumentStore {
   absl::StatusOr<store::DocumentInfo> Remove(const std::string& id) override {
     return to_->Remove(id);
   }
+  absl::StatusOr<store::DocumentInfo> ChangeMetadata(const std::string& id,
+                                                     const MetadataChange& change) override {
+    return to_->ChangeMetadata(id, change);
+  }
   absl::Status Free(OwnerId owner) override { return to_->Free(owner); }
   absl::StatusOr<store::IngestProgress> BeginIngest(const std::string& id,
                                                     const std::string& fingerprint,

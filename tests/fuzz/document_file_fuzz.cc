@@ -22,7 +22,7 @@ constexpr size_t kStartBytes = 16;
 
 // The frames of the file with the checksums of their places, and an end of their own.
 std::string SignedAnew(absl::string_view file) {
-  FrameWriter out;
+  FrameWriter out{DocumentInfo()};
   file.remove_prefix(std::min(file.size(), kStartBytes));
   while (file.size() > sizeof(uint32_t) + kRecordHeaderBytes) {
     uint32_t size;

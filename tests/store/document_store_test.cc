@@ -48,6 +48,47 @@ TEST_P(DocumentStoreTest, Sha256IsOfTheText) {
   EXPECT_EQ(info->sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+TEST_P(DocumentStoreTest, MetadataIsPublishedAndChanged) {
+  const auto progress = store_->BeginIngest("d", "f", false, "");
+  ASSERT_THAT(progress, IsOk());
+  IngestBatch last;
+  last.text = "text";
+  last.metadata = R"({"year":1851})";
+  const auto info = store_->PublishIngest(progress->owner, last);
+  ASSERT_THAT(info, IsOk());
+  EXPECT_EQ(info->metadata, R"({"year":1851})");
+  if (GetParam().reopens) Open();
+  EXPECT_EQ(store_->Get("d")->metadata, R"({"year":1851})");
+  const auto changed = store_->ChangeMetadata("d", [](const std::string& metadata) {
+    EXPECT_EQ(metadata, R"({"year":1851})");
+    return R"({"lang":"en"})";
+  });
+  ASSERT_THAT(changed, IsOk());
+  EXPECT_EQ(changed->metadata, R"({"lang":"en"})");
+  EXPECT_EQ(changed->owner, info->owner);
+  EXPECT_EQ(changed->created_unix_ms, info->created_unix_ms);
+  EXPECT_THAT(store_->ChangeMetadata(
+                  "d", [](const std::string&) { return absl::InvalidArgumentError("key \"k\""); }),
+              StatusIs(StatusCode::kInvalidArgument, "key \"k\""));
+  if (GetParam().reopens) Open();
+  EXPECT_EQ(store_->List("", 10)->at(0).metadata, R"({"lang":"en"})");
+  EXPECT_EQ(*store_->ReadText(info->owner, 0, 4), "text");
+  const auto none = [](const std::string&) { return std::string(); };
+  EXPECT_EQ(store_->ChangeMetadata("d", none)->metadata, "");
+  EXPECT_EQ(store_->ChangeMetadata("d", none)->metadata, "");
+  if (GetParam().reopens) Open();
+  EXPECT_EQ(store_->Get("d")->metadata, "");
+  EXPECT_THAT(store_->ChangeMetadata("e", none), StatusIs(StatusCode::kNotFound, "e"));
+  // One of the same name is another document.
+  ASSERT_THAT(store_->ChangeMetadata("d", [](const std::string&) { return R"({"a":1})"; }), IsOk());
+  ASSERT_THAT(store_->Remove("d"), IsOk());
+  EXPECT_THAT(store_->ChangeMetadata("d", none), StatusIs(StatusCode::kNotFound, "d"));
+  const auto other = store_->BeginIngest("d", "f", false, "");
+  ASSERT_THAT(other, IsOk());
+  EXPECT_THAT(store_->ChangeMetadata("d", none), StatusIs(StatusCode::kNotFound, "d"));
+  EXPECT_EQ(store_->PublishIngest(other->owner, IngestBatch())->metadata, "");
+}
+
 TEST_P(DocumentStoreTest, EmptyDocument) {
   const auto progress = store_->BeginIngest("empty", "f", true, "");
   ASSERT_THAT(progress, IsOk());
@@ -469,6 +510,28 @@ TEST_P(RefreshTest, ReplacesTheDocumentAtOnce) {
   if (GetParam().reopens) Open();
   EXPECT_EQ(store_->Get("d")->fingerprint, "new");
   ExpectContent(*store_, begun.owner, new_);
+}
+
+TEST_P(RefreshTest, KeepsTheMetadataUnlessItBringsOther) {
+  const auto set = [this](const char* metadata) {
+    ASSERT_THAT(store_->ChangeMetadata("d", [&](const std::string&) { return metadata; }), IsOk());
+  };
+  set(R"({"a":1})");
+  const IngestProgress begun = Begin();
+  set(R"({"a":2})");  // while it is read again
+  ASSERT_THAT(store_->PublishIngest(begun.owner, End()), IsOk());
+  EXPECT_EQ(store_->Get("d")->metadata, R"({"a":2})");
+  document_ = *store_->Get("d");
+  for (const char* metadata : {R"({"b":3})", ""}) {
+    const auto progress = store_->BeginRefresh(document_, "newer", "");
+    ASSERT_THAT(progress, IsOk());
+    IngestBatch last;
+    last.metadata = metadata;
+    ASSERT_THAT(store_->PublishIngest(progress->owner, last), IsOk());
+    if (GetParam().reopens) Open();
+    document_ = *store_->Get("d");
+    EXPECT_EQ(document_.metadata, metadata);
+  }
 }
 
 TEST_P(RefreshTest, IsResumedAfterTheStoreWasClosed) {

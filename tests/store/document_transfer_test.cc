@@ -117,6 +117,26 @@ TEST_P(DocumentTransferTest, ADocumentIsTheSameElsewhere) {
   EXPECT_TRUE(other->ListIngests()->empty());
 }
 
+TEST_P(DocumentTransferTest, MetadataGoesWithTheDocument) {
+  Publish("d", 3, 40, 2000);
+  EXPECT_EQ(File("d")[8], 1);  // the version that earlier releases read
+  ASSERT_THAT(store_->ChangeMetadata("d", [](const std::string&) { return R"({"year":1851})"; }),
+              IsOk());
+  const std::string file = File("d");
+  EXPECT_EQ(file[8], 2);
+  const auto other = Other();
+  const auto imported = Import(*other, file);
+  ASSERT_THAT(imported, IsOk());
+  EXPECT_EQ(imported->metadata, R"({"year":1851})");
+  EXPECT_EQ(other->Get("d")->metadata, R"({"year":1851})");
+  // What no writer would have written.
+  for (const char* metadata : {R"({"year": 1851})", R"({"a":[1]})", "{}", "x"}) {
+    ASSERT_THAT(store_->ChangeMetadata("d", [&](const std::string&) { return metadata; }), IsOk());
+    EXPECT_THAT(Import(*other, File("d"), "e"),
+                StatusIs(absl::StatusCode::kDataLoss, "does not parse"));
+  }
+}
+
 TEST_P(DocumentTransferTest, WhatWasImportedIsThereAfterwards) {
   const Content content = Publish("d", 100, 3000, 20000, /*pointer=*/true);
   const std::string file = File("d");
@@ -239,8 +259,9 @@ TEST_P(DocumentTransferTest, OtherFilesAreRefused) {
   EXPECT_THAT(Import(*store_, "RECOL", "x"), StatusIs(StatusCode::kDataLoss, "ends after 5 bytes"));
   std::string newer = file;
   newer[8] = 9;
-  EXPECT_THAT(Import(*store_, newer, "x"), StatusIs(StatusCode::kFailedPrecondition,
-                                                    "of version 9, this program reads version 1"));
+  EXPECT_THAT(Import(*store_, newer, "x"),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       "of version 9, this program reads versions 1 to 2"));
   ImportRules rules = Rules();
   rules.fingerprint = "another";
   const absl::Status status = Import(*store_, file, "x", rules).status();

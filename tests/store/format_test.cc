@@ -177,15 +177,32 @@ std::map<std::string, Sample> TextSamples() {
   };
 }
 
+// Documents with metadata, one of each kind. A removed one has none any more.
+std::map<std::string, Sample> MetadataSamples() {
+  const std::string document = DocumentKey("moby dick");
+  DocumentInfo chunks = SampleInfo();
+  chunks.metadata = R"({"year":1851})";
+  DocumentInfo text = chunks;
+  text.text = true;
+  const DocumentInfo prefix = AsPrefix(chunks);
+  return {
+      {"described", {document, EncodeDocument(document, chunks), Named(DecodeDocument)}},
+      {"described-text", {document, EncodeDocument(document, text), Named(DecodeDocument)}},
+      {"described-prefix", {document, EncodeDocument(document, prefix), Named(DecodeDocument)}},
+  };
+}
+
 std::vector<std::pair<std::string, Sample>> AllSamples() {
   const auto samples = Samples(), prefix = PrefixSamples(), counts = CountSamples(),
-             indexes = IndexSamples(), small = SmallChunkSamples(), text = TextSamples();
+             indexes = IndexSamples(), small = SmallChunkSamples(), text = TextSamples(),
+             described = MetadataSamples();
   std::vector<std::pair<std::string, Sample>> all(samples.begin(), samples.end());
   all.insert(all.end(), prefix.begin(), prefix.end());
   all.insert(all.end(), counts.begin(), counts.end());
   all.insert(all.end(), indexes.begin(), indexes.end());
   all.insert(all.end(), small.begin(), small.end());
   all.insert(all.end(), text.begin(), text.end());
+  all.insert(all.end(), described.begin(), described.end());
   return all;
 }
 
@@ -336,9 +353,9 @@ TEST(FormatTest, SealedNonsenseIsDataLoss) {
   };
   for (const auto& [name, sample] : samples) {
     expect(name.c_str(),
-           name == "chunk"           ? "version 5, expected 1 to 4"
-           : prefixes.contains(name) ? "version 5, expected 1 to 3"
-                                     : "record version 5, expected 1",
+           name == "chunk" || name == "document" ? "version 5, expected 1 to 4"
+           : prefixes.contains(name)             ? "version 5, expected 1 to 3"
+                                                 : "record version 5, expected 1",
            [](std::string& r) { r[0] = 5; });
     expect(name.c_str(), "record type", [](std::string& r) { r[3] = 1; });
     if (name == "resume" || name == "text") continue;
@@ -396,6 +413,18 @@ TEST(FormatTest, SealedNonsenseIsDataLoss) {
             [](std::string& r) { r.resize(8 + 12 + kIndexPieceBytes + 1); });
   expect_of(index, "does not parse", [](std::string& r) { r[10] = r[8] = 0; });  // longer than all
   expect_of(index, "does not parse", [](std::string& r) { r[15] = '\x80'; });
+  const Sample described = MetadataSamples().at("described-prefix");
+  expect_of(described, "does not parse", [](std::string& r) {  // no metadata
+    r.resize(r.size() - 13);
+    r[r.size() - 4] = 0;
+  });
+  expect_of(described, "does not parse", [](std::string& r) {  // more than there may be
+    r[r.size() - 13 - 3] = 0x10;
+    r += std::string(4096, ' ');
+  });
+  expect_of(described, "does not parse", [](std::string& r) {  // a prefix that is kept as text
+    r[r.size() - 13 - 4 - 16 - 10 - 4 - 1] = 1;
+  });
   expect("text", "does not parse", [](std::string& r) { r.resize(8 + kTextPieceBytes + 1); });
   expect("tokens", "does not parse",
          [](std::string& r) { r.resize(8 + 4 * kTokenPieceCount + 4); });
@@ -445,6 +474,29 @@ TEST(FormatTest, GoldenRecordsOfMxInt8Chunks) {
 }
 
 TEST(FormatTest, GoldenRecordsOfText) { ExpectGolden("records_v6.txt", TextSamples()); }
+
+TEST(FormatTest, GoldenRecordsOfMetadata) { ExpectGolden("records_v7.txt", MetadataSamples()); }
+
+TEST(FormatTest, MetadataRoundTrips) {
+  const std::pair<const char*, DocumentKind> kinds[] = {
+      {"described", DocumentKind::kChunks},
+      {"described-text", DocumentKind::kText},
+      {"described-prefix", DocumentKind::kPrefix}};
+  for (const auto& [name, kind] : kinds) {
+    const Sample sample = MetadataSamples().at(name);
+    const auto info = DecodeDocument(sample.key, sample.record, "");
+    ASSERT_THAT(info, IsOk()) << name;
+    EXPECT_EQ(info->kind(), kind);
+    EXPECT_EQ(info->metadata, R"({"year":1851})");
+    EXPECT_EQ(info->sha256, SampleInfo().sha256);
+    // As releases without metadata have it.
+    const std::string key = RemovedKey(info->owner);
+    const auto removed = DecodeRemoved(key, EncodeRemoved(key, *info), "");
+    ASSERT_THAT(removed, IsOk());
+    EXPECT_EQ(removed->kind(), kind);
+    EXPECT_EQ(removed->metadata, "");
+  }
+}
 
 TEST(FormatTest, IndexPieceRoundTrip) {
   const Sample sample = IndexSamples().at("index");

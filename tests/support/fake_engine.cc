@@ -9,6 +9,8 @@
 #include "base/status.h"
 #include "engine/session/mount_names.h"
 #include "engine/step/limits.h"
+#include "store/metadata.h"
+#include "store/metadata_filter.h"
 
 namespace recollect {
 namespace {
@@ -135,10 +137,23 @@ absl::StatusOr<store::DocumentInfo> FakeEngine::GetDocument(const std::string& i
   return store_->Get(id);
 }
 
-absl::StatusOr<std::vector<store::DocumentInfo>> FakeEngine::ListDocuments(const std::string& after,
-                                                                           int64_t limit) {
+absl::StatusOr<std::vector<store::DocumentInfo>> FakeEngine::ListDocuments(
+    const std::string& after, int64_t limit, const engine::DocumentSelection& selection) {
   RETURN_IF_ERROR(error());
-  return store_->List(after, limit);
+  ASSIGN_OR_RETURN(const store::MetadataFilter filter,
+                   store::MetadataFilter::Parse(selection.filter, "filter"));
+  return store::ListMatching(*store_, after, limit, selection.beginning, filter);
+}
+
+absl::StatusOr<store::DocumentInfo> FakeEngine::SetMetadata(const std::string& id,
+                                                            const std::string& metadata,
+                                                            engine::MetadataChange change) {
+  RETURN_IF_ERROR(error());
+  RETURN_IF_ERROR(engine::CheckDocumentId(id));
+  return store_->ChangeMetadata(id, [&](const std::string& before) {
+    return change == engine::MetadataChange::kPatch ? store::PatchMetadata(before, metadata)
+                                                    : store::ReadMetadata(metadata);
+  });
 }
 
 absl::StatusOr<std::vector<store::IngestProgress>> FakeEngine::ListIngests() {
@@ -153,8 +168,8 @@ absl::StatusOr<std::string> FakeEngine::ReadText(const std::string& id, int64_t 
 }
 
 absl::StatusOr<FakeEngine::Documents> FakeEngine::MountLocked(
-    const std::vector<std::string>& mounts) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> ids, engine::ExpandMounts(*store_, mounts));
+    const engine::SessionOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> ids, engine::ExpandMounts(*store_, options));
   Documents documents;
   for (const std::string& id : ids) {
     if (std::count(ids.begin(), ids.end(), id) > 1) {
@@ -178,7 +193,7 @@ absl::StatusOr<engine::SessionId> FakeEngine::OpenSession(const engine::SessionO
   if (origin.account != nullptr) {
     ASSIGN_OR_RETURN(counted, origin.account->TakeSession());
   }
-  ASSIGN_OR_RETURN(Documents mounts, MountLocked(options.mounts));
+  ASSIGN_OR_RETURN(Documents mounts, MountLocked(options));
   const engine::SessionId id{next_session_++};
   sessions_[id] = {std::move(mounts), origin.peer, origin.owner, std::move(counted), nullptr};
   ++seen_.opened;
@@ -215,7 +230,7 @@ absl::StatusOr<FakeEngine::Documents> FakeEngine::BeginLocked(const Request& req
   RETURN_IF_ERROR(RefusalLocked());
   RETURN_IF_ERROR(DueLocked(/*cancelled=*/false, request.deadline));
   if (request.account != nullptr) RETURN_IF_ERROR(request.account->CheckTokens());
-  return MountLocked(request.session_options.mounts);
+  return MountLocked(request.session_options);
 }
 
 absl::Status FakeEngine::DueLocked(bool cancelled, absl::Time deadline) const {

@@ -86,12 +86,16 @@ class FakeEngine final : public engine::Engine {
   absl::Status health() const override;
   absl::StatusOr<std::unique_ptr<engine::IngestStream>> BeginIngest(
       const std::string& id, bool from_tokens, const engine::SessionOptions& session,
-      const engine::Origin& origin = {},
-      const std::optional<engine::Replacement>& replacement = {}) override;
+      const engine::Origin& origin = {}, const std::optional<engine::Replacement>& replacement = {},
+      const std::optional<std::string>& metadata = {}) override;
   absl::StatusOr<store::DocumentInfo> GetDocument(const std::string& id) override;
-  absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(const std::string& after,
-                                                                 int64_t limit) override;
+  absl::StatusOr<std::vector<store::DocumentInfo>> ListDocuments(
+      const std::string& after, int64_t limit,
+      const engine::DocumentSelection& selection = {}) override;
   absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() override;
+  absl::StatusOr<store::DocumentInfo> SetMetadata(const std::string& id,
+                                                  const std::string& metadata,
+                                                  engine::MetadataChange change) override;
   absl::Status DeleteDocument(const std::string& id) override;
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end) override;
   // Only records that it was called: all documents are of its model.
@@ -149,7 +153,7 @@ class FakeEngine final : public engine::Engine {
   absl::Status CheckImport(const std::shared_ptr<access::Account>& account,
                            const store::DocumentInfo& document);
   absl::StatusOr<Session*> FindLocked(engine::SessionId id);
-  absl::StatusOr<Documents> MountLocked(const std::vector<std::string>& mounts);
+  absl::StatusOr<Documents> MountLocked(const engine::SessionOptions& options);
   // Begins a request that brings its account and is read at once.
   template <typename Request>
   absl::StatusOr<Documents> BeginLocked(const Request& request);

@@ -9,6 +9,7 @@
 #include "engine/ingest/ingest_quota.h"
 #include "engine/step/limits.h"
 #include "model/text/tokenizer.h"
+#include "store/metadata.h"
 #include "tests/support/fake_engine.h"
 
 namespace recollect {
@@ -46,13 +47,15 @@ class FakeEngine::Stream final : public engine::IngestStream {
   // Goes on after the `committed` input; or `compares` it with the published document of that id;
   // or goes on after the text of that document, `appends_to`.
   Stream(FakeEngine& engine, std::string id, bool from_tokens, bool compares, OwnerId owner,
-         std::string committed, engine::IngestQuota quota = {}, const std::string& appends_to = "")
+         std::string committed, std::optional<std::string> metadata, engine::IngestQuota quota = {},
+         const std::string& appends_to = "")
       : engine_(engine),
         id_(std::move(id)),
         from_tokens_(from_tokens),
         compares_(compares),
         owner_(owner),
         quota_(std::move(quota)),
+        metadata_(std::move(metadata)),
         committed_sha256_(HashInput(committed, from_tokens)),
         base_(std::ssize(appends_to)),
         committed_(std::ssize(committed)),
@@ -125,7 +128,10 @@ class FakeEngine::Stream final : public engine::IngestStream {
     if (compares_) {
       ASSIGN_OR_RETURN(store::DocumentInfo info, engine_.store_->Get(id_));
       ASSIGN_OR_RETURN(const std::string text, engine_.store_->ReadText(info.owner, 0, info.bytes));
-      if (text == text_ && info.from_tokens == from_tokens_) return info;
+      if (text == text_ && info.from_tokens == from_tokens_) {
+        if (!metadata_.has_value()) return info;
+        return engine_.store_->ChangeMetadata(id_, [&](const std::string&) { return *metadata_; });
+      }
       return absl::AlreadyExistsError(
           absl::StrCat("document '", id_, "' exists with other content"));
     }
@@ -133,8 +139,9 @@ class FakeEngine::Stream final : public engine::IngestStream {
     RETURN_IF_ERROR(CheckText(text_, /*final=*/true));
     engine_.writers_.erase(id_);
     engine_.changed_.notify_all();
-    return engine_.store_->PublishIngest(
-        owner_, Batch(text_, committed_, std::ssize(text_), /*last=*/true));
+    store::IngestBatch last = Batch(text_, committed_, std::ssize(text_), /*last=*/true);
+    last.metadata = metadata_;
+    return engine_.store_->PublishIngest(owner_, last);
   }
 
   absl::Status CheckLocked() const {
@@ -159,6 +166,7 @@ class FakeEngine::Stream final : public engine::IngestStream {
   const bool from_tokens_, compares_;
   const OwnerId owner_;
   const engine::IngestQuota quota_;
+  const std::optional<std::string> metadata_;
   const std::string committed_sha256_;
   const int64_t base_;
   int64_t committed_;
@@ -174,11 +182,16 @@ void FakeEngine::AddDocument(const std::string& id, const std::string& text) {
 
 absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
     const std::string& id, bool from_tokens, const engine::SessionOptions& session,
-    const engine::Origin& origin, const std::optional<engine::Replacement>& replacement) {
+    const engine::Origin& origin, const std::optional<engine::Replacement>& replacement,
+    const std::optional<std::string>& metadata) {
   std::lock_guard lock(mutex_);
   RETURN_IF_ERROR(RefusalLocked());
   RETURN_IF_ERROR(engine::CheckNewDocumentId(id));
   RETURN_IF_ERROR(engine::CheckSession(session));
+  std::optional<std::string> described;
+  if (metadata.has_value()) {
+    ASSIGN_OR_RETURN(described, store::ReadMetadata(*metadata));
+  }
   seen_.ingest = session;
   seen_.peer = origin.peer;
   if (writers_.contains(id)) {
@@ -186,7 +199,8 @@ absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
   }
   const absl::StatusOr<store::DocumentInfo> there = store_->Get(id);
   if (there.ok() && !replacement.has_value()) {
-    return std::make_unique<Stream>(*this, id, from_tokens, /*compares=*/true, OwnerId{}, "");
+    return std::make_unique<Stream>(*this, id, from_tokens, /*compares=*/true, OwnerId{}, "",
+                                    std::move(described));
   }
   RETURN_IF_ERROR(CheckRoom("ingests", writers_, max_ingests, origin.peer));
   std::vector<std::string> open;
@@ -209,7 +223,7 @@ absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
     ASSIGN_OR_RETURN(appends_to, store_->ReadText(there->owner, 0, there->bytes));
   }
   auto stream = std::make_unique<Stream>(*this, id, from_tokens, /*compares=*/false, progress.owner,
-                                         committed, std::move(quota), appends_to);
+                                         committed, std::move(described), std::move(quota), appends_to);
   writers_[id] = {stream.get(), origin.peer};
   changed_.notify_all();
   return stream;

@@ -1,0 +1,260 @@
+#include "store/metadata_filter.h"
+
+#include <algorithm>
+#include <compare>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/json.h"
+#include "base/status.h"
+
+namespace recollect::store {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kPage = 1024;  // documents read at once
+constexpr size_t kMaxShownBytes = 64;
+
+enum class Type { kEq, kNe, kGt, kGte, kLt, kLte, kIn, kNin, kAnd, kOr };
+
+constexpr std::pair<absl::string_view, Type> kTypes[] = {
+    {"eq", Type::kEq},   {"ne", Type::kNe},   {"gt", Type::kGt}, {"gte", Type::kGte},
+    {"lt", Type::kLt},   {"lte", Type::kLte}, {"in", Type::kIn}, {"nin", Type::kNin},
+    {"and", Type::kAnd}, {"or", Type::kOr},
+};
+constexpr char kTypeNames[] = "eq, ne, gt, gte, lt, lte, in, nin, and, or";
+
+bool IsOrdering(Type type) {
+  return type == Type::kGt || type == Type::kGte || type == Type::kLt || type == Type::kLte;
+}
+
+std::string Quoted(absl::string_view text) {
+  const json shown = std::string(text.substr(0, kMaxShownBytes));
+  return shown.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+absl::Status Bad(absl::string_view place, absl::string_view is, absl::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrCat(place, ": ", is, ", expected ", expected));
+}
+
+std::weak_ordering OrderOf(bool less, bool greater) {
+  return less      ? std::weak_ordering::less
+         : greater ? std::weak_ordering::greater
+                   : std::weak_ordering::equivalent;
+}
+
+// Integers are compared as such: not all of them are doubles.
+std::weak_ordering CompareNumbers(const json& a, const json& b) {
+  if (a.is_number_float() || b.is_number_float()) {
+    const auto x = a.get<double>(), y = b.get<double>();  // finite
+    return OrderOf(x<y, x> y);
+  }
+  const auto is_large = [](const json& n) {
+    return n.is_number_unsigned() && n.get<uint64_t>() > INT64_MAX;
+  };
+  if (is_large(a) || is_large(b)) {
+    if (!is_large(a)) return std::weak_ordering::less;
+    if (!is_large(b)) return std::weak_ordering::greater;
+    return a.get<uint64_t>() <=> b.get<uint64_t>();
+  }
+  return a.get<int64_t>() <=> b.get<int64_t>();
+}
+
+// Unordered: of different types.
+std::partial_ordering Compare(const json& a, const json& b) {
+  if (a.is_number() && b.is_number()) return CompareNumbers(a, b);
+  if (a.is_string() && b.is_string()) {
+    const int order = a.get_ref<const std::string&>().compare(b.get_ref<const std::string&>());
+    return OrderOf(order<0, order> 0);
+  }
+  if (a.is_boolean() && b.is_boolean()) {
+    return OrderOf(a.get<bool>() < b.get<bool>(), a.get<bool>() > b.get<bool>());
+  }
+  return std::partial_ordering::unordered;
+}
+
+bool IsOneOf(const json& found, const json& list) {
+  return std::any_of(list.begin(), list.end(),
+                     [&](const json& value) { return Compare(found, value) == 0; });
+}
+
+}  // namespace
+
+struct MetadataFilter::Node {
+  Type type{};
+  std::string key;
+  json value;                 // of in and nin a list
+  std::vector<Node> filters;  // of and, or
+
+  bool Matches(const json& metadata) const {
+    const auto matches = [&](const Node& filter) { return filter.Matches(metadata); };
+    if (type == Type::kAnd) return std::all_of(filters.begin(), filters.end(), matches);
+    if (type == Type::kOr) return std::any_of(filters.begin(), filters.end(), matches);
+    const auto found = metadata.find(key);
+    if (found == metadata.end()) return type == Type::kNe || type == Type::kNin;
+    switch (type) {
+      case Type::kEq:
+        return Compare(*found, value) == 0;
+      case Type::kNe:
+        return Compare(*found, value) != 0;
+      case Type::kGt:
+        return Compare(*found, value) > 0;
+      case Type::kGte:
+        return Compare(*found, value) >= 0;
+      case Type::kLt:
+        return Compare(*found, value) < 0;
+      case Type::kLte:
+        return Compare(*found, value) <= 0;
+      case Type::kIn:
+        return IsOneOf(*found, value);
+      case Type::kNin:
+        return !IsOneOf(*found, value);
+      case Type::kAnd:
+      case Type::kOr:
+        break;
+    }
+    return false;
+  }
+};
+
+class FilterParser {
+ public:
+  using Node = MetadataFilter::Node;
+
+  static absl::StatusOr<Node> Parse(json object, const std::string& place, int64_t depth) {
+    if (depth > kMaxFilterDepth) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(place, ": filters are more than ", kMaxFilterDepth, " deep"));
+    }
+    if (!object.is_object()) return Bad(place, object.type_name(), "an object");
+    Node node;
+    ASSIGN_OR_RETURN(node.type, TakeType(object, place));
+    const bool compound = node.type == Type::kAnd || node.type == Type::kOr;
+    RETURN_IF_ERROR(compound ? TakeFilters(object, place, depth, node)
+                             : TakeComparison(object, place, node));
+    if (object.empty()) return node;
+    return absl::InvalidArgumentError(
+        absl::StrCat(place, ": unknown field ", Quoted(object.begin().key())));
+  }
+
+  static MetadataFilter Filter(Node root) {
+    MetadataFilter filter;
+    filter.root_ = std::make_shared<const Node>(std::move(root));
+    return filter;
+  }
+
+ private:
+  // Takes a field out of the object.
+  static absl::StatusOr<json> Take(json& object, const char* name, const std::string& place) {
+    const auto found = object.find(name);
+    if (found == object.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(place, ": ", name, " is missing"));
+    }
+    json value = std::move(*found);
+    object.erase(found);
+    return value;
+  }
+
+  static absl::StatusOr<std::string> TakeString(json& object, const char* name,
+                                                const std::string& place) {
+    ASSIGN_OR_RETURN(const json value, Take(object, name, place));
+    if (value.is_string()) return value.get<std::string>();
+    return Bad(absl::StrCat(place, ".", name), value.type_name(), "a string");
+  }
+
+  static absl::StatusOr<Type> TakeType(json& object, const std::string& place) {
+    ASSIGN_OR_RETURN(const std::string name, TakeString(object, "type", place));
+    for (const auto& [known, type] : kTypes) {
+      if (name == known) return type;
+    }
+    return Bad(absl::StrCat(place, ".type"), Quoted(name), absl::StrCat("one of ", kTypeNames));
+  }
+
+  static absl::Status TakeFilters(json& object, const std::string& place, int64_t depth,
+                                  Node& node) {
+    ASSIGN_OR_RETURN(json list, Take(object, "filters", place));
+    const std::string name = absl::StrCat(place, ".filters");
+    if (!list.is_array()) return Bad(name, list.type_name(), "a list of filters");
+    if (list.empty()) return Bad(name, "an empty list", "at least one filter");
+    for (size_t i = 0; i < list.size(); ++i) {
+      ASSIGN_OR_RETURN(Node filter,
+                       Parse(std::move(list[i]), absl::StrCat(name, "[", i, "]"), depth + 1));
+      node.filters.push_back(std::move(filter));
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status TakeComparison(json& object, const std::string& place, Node& node) {
+    ASSIGN_OR_RETURN(node.key, TakeString(object, "key", place));
+    ASSIGN_OR_RETURN(node.value, Take(object, "value", place));
+    const std::string name = absl::StrCat(place, ".value");
+    if (node.type != Type::kIn && node.type != Type::kNin) {
+      return CheckValue(name, node.value, !IsOrdering(node.type));
+    }
+    if (!node.value.is_array()) return Bad(name, node.value.type_name(), "a list of values");
+    for (size_t i = 0; i < node.value.size(); ++i) {
+      RETURN_IF_ERROR(CheckValue(absl::StrCat(name, "[", i, "]"), node.value[i], true));
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status CheckValue(const std::string& name, const json& value, bool boolean) {
+    if (value.is_string() || value.is_number() || (boolean && value.is_boolean())) {
+      return absl::OkStatus();
+    }
+    return Bad(name, value.type_name(),
+               boolean ? "a string, a number, true or false" : "a string or a number");
+  }
+};
+
+absl::StatusOr<MetadataFilter> MetadataFilter::Parse(absl::string_view text,
+                                                     absl::string_view field) {
+  if (text.empty()) return MetadataFilter();
+  RETURN_IF_ERROR(recollect::CheckRange<int64_t>(absl::StrCat(field, ": bytes"), std::ssize(text),
+                                                 0, kMaxFilterBytes));
+  absl::StatusOr<json> object = ParseJson(text, EqualKeys::kRefused);
+  if (!object.ok()) return Annotate(object.status(), field);
+  ASSIGN_OR_RETURN(Node root, FilterParser::Parse(*std::move(object), std::string(field), 1));
+  return FilterParser::Filter(std::move(root));
+}
+
+bool MetadataFilter::Matches(absl::string_view metadata) const {
+  if (root_ == nullptr) return true;
+  if (metadata.empty()) return root_->Matches(json::object());
+  const absl::StatusOr<json> object = ParseJson(metadata);
+  return object.ok() && root_->Matches(*object);
+}
+
+absl::StatusOr<std::vector<DocumentInfo>> ListMatching(DocumentStore& store, std::string after,
+                                                       int64_t limit, absl::string_view beginning,
+                                                       const MetadataFilter& filter) {
+  std::vector<DocumentInfo> matching;
+  const auto add = [&](const DocumentInfo& info) {
+    if (!info.damage.empty() || filter.Matches(info.metadata)) matching.push_back(info);
+  };
+  // A list begins behind its `after`, so the document of just that id is asked for.
+  if (after < beginning) {
+    after = std::string(beginning);
+    if (const auto itself = store.Get(after); itself.ok()) {
+      add(*itself);
+    } else if (!absl::IsNotFound(itself.status())) {
+      return itself.status();
+    }
+  }
+  while (std::ssize(matching) < limit) {
+    const int64_t page_size =
+        filter.matches_all() ? std::min(kPage, limit - std::ssize(matching)) : kPage;
+    ASSIGN_OR_RETURN(const std::vector<DocumentInfo> page, store.List(after, page_size));
+    for (const DocumentInfo& info : page) {
+      if (!absl::StartsWith(info.id, beginning) || std::ssize(matching) == limit) return matching;
+      add(info);
+      after = info.id;
+    }
+    if (std::ssize(page) < page_size) break;
+  }
+  return matching;
+}
+
+}  // namespace recollect::store
